@@ -1,0 +1,232 @@
+// Package snapshot holds one immutable picture of a cluster's objects and the
+// file format it is kept in. It is the only input of every later stage.
+package snapshot
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Kind names a list of objects as the API does: plural and lower case.
+type Kind string
+
+// The kinds that a snapshot can hold.
+const (
+	VolumeAttachments Kind = "volumeattachments"
+	Nodes             Kind = "nodes"
+	CSINodes          Kind = "csinodes"
+	CSIDrivers        Kind = "csidrivers"
+	StorageClasses    Kind = "storageclasses"
+	Volumes           Kind = "persistentvolumes"
+	Claims            Kind = "persistentvolumeclaims"
+	Leases            Kind = "leases"
+	Events            Kind = "events"
+	Pods              Kind = "pods"
+	Deployments       Kind = "deployments"
+)
+
+// Kinds are those whose absence is a Gap, in the order in which they are read.
+// Pods come last: lists are not one transaction, and a pod that appears between
+// two of them can then hide a dangling attachment but not invent one.
+func Kinds() []Kind {
+	return []Kind{VolumeAttachments, Nodes, CSINodes, CSIDrivers, StorageClasses, Volumes, Claims, Leases, Events, Pods}
+}
+
+// Source says where a snapshot came from. Either Path or Server is set.
+type Source struct {
+	Path          string `json:"path,omitempty"`
+	Context       string `json:"context,omitempty"`
+	Server        string `json:"server,omitempty"`
+	ServerVersion string `json:"serverVersion,omitempty"`
+}
+
+// Gap is a list that is missing or partial: absence from it proves nothing.
+type Gap struct {
+	Kind Kind `json:"resource"`
+	// Namespace is the only one that was read; "" means that none was.
+	Namespace string `json:"namespace,omitempty"`
+	// Reason is one of the Gap reasons.
+	Reason string `json:"reason"`
+	// Detail is what the API server or the decoder said.
+	Detail string `json:"detail,omitempty"`
+}
+
+// Why a list is missing or partial.
+const (
+	ReasonForbidden   = "Forbidden"   // the user may not list the kind
+	ReasonNotInFile   = "NotInFile"   // the file has no object of the kind and does not say that there are none
+	ReasonUndecodable = "Undecodable" // an object of the kind could not be read
+	ReasonTruncated   = "Truncated"   // the list ended early
+	ReasonUnavailable = "Unavailable" // the API server does not serve the kind, or failed to
+)
+
+// Objects are the lists that a snapshot is made from.
+type Objects struct {
+	VolumeAttachments []*storagev1.VolumeAttachment
+	Nodes             []*corev1.Node
+	CSINodes          []*storagev1.CSINode
+	CSIDrivers        []*storagev1.CSIDriver
+	StorageClasses    []*storagev1.StorageClass
+	Volumes           []*corev1.PersistentVolume
+	Claims            []*corev1.PersistentVolumeClaim
+	Leases            []*coordinationv1.Lease
+	Events            []*corev1.Event
+	Pods              []*corev1.Pod
+	Deployments       []*appsv1.Deployment
+}
+
+// Snapshot is one picture of the objects, each list sorted by namespace and
+// name. Nothing may write to it or to what it points to.
+type Snapshot struct {
+	// TakenAt is the "now" of every age that is computed from the snapshot.
+	TakenAt time.Time
+	Source  Source
+	Gaps    []Gap
+	Objects
+
+	index index
+}
+
+type index struct {
+	nodes       map[string]*corev1.Node
+	pods        map[types.NamespacedName]*corev1.Pod
+	podsOnNode  map[types.NodeName][]*corev1.Pod
+	claims      map[types.NamespacedName]*corev1.PersistentVolumeClaim
+	volumes     map[string]*corev1.PersistentVolume
+	attachments map[string]*storagev1.VolumeAttachment
+	csiNodes    map[string]*storagev1.CSINode
+	csiDrivers  map[string]*storagev1.CSIDriver
+	deployments map[types.NamespacedName]*appsv1.Deployment
+	leases      map[types.NamespacedName]*coordinationv1.Lease
+	events      map[types.UID][]*corev1.Event
+}
+
+// New sorts and indexes the objects. It takes the lists over: the caller must
+// not use them afterwards.
+func New(takenAt time.Time, source Source, objects Objects, gaps []Gap) *Snapshot {
+	s := &Snapshot{TakenAt: takenAt, Source: source, Objects: objects, Gaps: gaps}
+	sortObjects(s.VolumeAttachments)
+	sortObjects(s.Nodes)
+	sortObjects(s.CSINodes)
+	sortObjects(s.CSIDrivers)
+	sortObjects(s.StorageClasses)
+	sortObjects(s.Volumes)
+	sortObjects(s.Claims)
+	sortObjects(s.Leases)
+	sortObjects(s.Events)
+	sortObjects(s.Pods)
+	sortObjects(s.Deployments)
+	slices.SortFunc(s.Gaps, func(a, b Gap) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace))
+	})
+
+	s.index = index{
+		nodes:       byName(s.Nodes),
+		volumes:     byName(s.Volumes),
+		attachments: byName(s.VolumeAttachments),
+		csiNodes:    byName(s.CSINodes),
+		csiDrivers:  byName(s.CSIDrivers),
+		pods:        byNamespacedName(s.Pods),
+		claims:      byNamespacedName(s.Claims),
+		deployments: byNamespacedName(s.Deployments),
+		leases:      byNamespacedName(s.Leases),
+		podsOnNode:  map[types.NodeName][]*corev1.Pod{},
+		events:      map[types.UID][]*corev1.Event{},
+	}
+	for _, pod := range s.Pods {
+		node := types.NodeName(pod.Spec.NodeName)
+		s.index.podsOnNode[node] = append(s.index.podsOnNode[node], pod)
+	}
+	for _, event := range s.Events {
+		uid := event.InvolvedObject.UID
+		s.index.events[uid] = append(s.index.events[uid], event)
+	}
+	return s
+}
+
+// object is what sorting and indexing need of an API object.
+type object interface {
+	GetNamespace() string
+	GetName() string
+}
+
+func sortObjects[T object](list []T) {
+	slices.SortStableFunc(list, func(a, b T) int {
+		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
+	})
+}
+
+func byName[T object](list []T) map[string]T {
+	m := make(map[string]T, len(list))
+	for _, o := range list {
+		m[o.GetName()] = o
+	}
+	return m
+}
+
+func byNamespacedName[T object](list []T) map[types.NamespacedName]T {
+	m := make(map[types.NamespacedName]T, len(list))
+	for _, o := range list {
+		m[types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}] = o
+	}
+	return m
+}
+
+// Complete says whether every object of the kind was read, so that absence
+// proves something.
+func (s *Snapshot) Complete(kind Kind) bool {
+	return !slices.ContainsFunc(s.Gaps, func(g Gap) bool { return g.Kind == kind })
+}
+
+// Node returns nil where there is no such node.
+func (s *Snapshot) Node(name types.NodeName) *corev1.Node { return s.index.nodes[string(name)] }
+
+// Pod returns nil where there is no such pod.
+func (s *Snapshot) Pod(name types.NamespacedName) *corev1.Pod { return s.index.pods[name] }
+
+// PodsOnNode returns the pods bound to the node, sorted; "" gives those that
+// are bound to none.
+func (s *Snapshot) PodsOnNode(node types.NodeName) []*corev1.Pod { return s.index.podsOnNode[node] }
+
+// Claim returns nil where there is no such claim.
+func (s *Snapshot) Claim(name types.NamespacedName) *corev1.PersistentVolumeClaim {
+	return s.index.claims[name]
+}
+
+// Volume returns nil where there is no such volume.
+func (s *Snapshot) Volume(name string) *corev1.PersistentVolume { return s.index.volumes[name] }
+
+// VolumeAttachment returns nil where there is no such object.
+func (s *Snapshot) VolumeAttachment(name string) *storagev1.VolumeAttachment {
+	return s.index.attachments[name]
+}
+
+// CSINode returns nil where there is no such object.
+func (s *Snapshot) CSINode(node types.NodeName) *storagev1.CSINode {
+	return s.index.csiNodes[string(node)]
+}
+
+// CSIDriver returns nil where there is no such object.
+func (s *Snapshot) CSIDriver(name string) *storagev1.CSIDriver { return s.index.csiDrivers[name] }
+
+// Deployment returns nil where there is no such object or where none were read:
+// deployments only add evidence, and their absence is no Gap.
+func (s *Snapshot) Deployment(name types.NamespacedName) *appsv1.Deployment {
+	return s.index.deployments[name]
+}
+
+// Lease returns nil where there is no such lease.
+func (s *Snapshot) Lease(namespace, name string) *coordinationv1.Lease {
+	return s.index.leases[types.NamespacedName{Namespace: namespace, Name: name}]
+}
+
+// EventsOf returns the events about the object with the UID.
+func (s *Snapshot) EventsOf(uid types.UID) []*corev1.Event { return s.index.events[uid] }

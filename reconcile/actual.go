@@ -1,0 +1,78 @@
+package reconcile
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// actualState is the actual state of the world while it is populated. It keeps
+// upstream's shape, one record for each volume and shared by its nodes, because
+// that is what makes one node's device path and spec another's too.
+type actualState struct {
+	volumes map[corev1.UniqueVolumeName]*volumeRecord
+	inUse   map[types.NodeName]sets.Set[corev1.UniqueVolumeName]
+}
+
+type volumeRecord struct {
+	spec       *VolumeSpec
+	devicePath string
+	nodes      map[types.NodeName]AttachState
+}
+
+func newActualState(s *snapshot.Snapshot) *actualState {
+	a := &actualState{
+		volumes: map[corev1.UniqueVolumeName]*volumeRecord{},
+		inUse:   map[types.NodeName]sets.Set[corev1.UniqueVolumeName]{},
+	}
+	for _, node := range s.Nodes {
+		a.inUse[types.NodeName(node.Name)] = sets.New(node.Status.VolumesInUse...)
+	}
+	return a
+}
+
+// add mirrors AddVolumeNode.
+func (a *actualState) add(pair VolumeNode, state AttachState, spec *VolumeSpec, devicePath string) {
+	record := a.volumes[pair.Volume]
+	if record == nil {
+		record = &volumeRecord{nodes: map[types.NodeName]AttachState{}}
+		a.volumes[pair.Volume] = record
+	}
+	record.spec, record.devicePath = spec, devicePath
+	record.nodes[pair.Node] = state
+}
+
+func (a *actualState) state(pair VolumeNode) AttachState {
+	if record := a.volumes[pair.Volume]; record != nil {
+		return record.nodes[pair.Node]
+	}
+	return ""
+}
+
+func (a *actualState) has(pair VolumeNode) bool { return a.state(pair) != "" }
+
+// rows gives each pair its row. An entry from a VolumeAttachment was added
+// after the node's volumesInUse had been read, so it counts as mounted until
+// they are read again.
+func (a *actualState) rows(attachment func(VolumeNode) *storagev1.VolumeAttachment) map[VolumeNode]*AttachedVolume {
+	rows := map[VolumeNode]*AttachedVolume{}
+	for volume, record := range a.volumes {
+		for node, state := range record.nodes {
+			pair := VolumeNode{volume, node}
+			inUse := a.inUse[node].Has(volume)
+			rows[pair] = &AttachedVolume{
+				VolumeNode:     pair,
+				State:          state,
+				Spec:           record.spec,
+				DevicePath:     record.devicePath,
+				MountedByNode:  inUse || state == Uncertain,
+				AssumedMounted: !inUse && state == Uncertain,
+				Attachment:     attachment(pair),
+			}
+		}
+	}
+	return rows
+}

@@ -1,0 +1,108 @@
+package reconcile
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// indexVolumes finds the unique name of every attachable PV, so that a name in
+// a node status can be given the volume that it means.
+func (w *World) indexVolumes() {
+	for _, pv := range w.snapshot.Volumes {
+		if name, err := w.VolumeName(pv); err == nil {
+			w.volumes[name] = append(w.volumes[name], pv)
+		}
+	}
+}
+
+// VolumeName is the unique name of a volume. The error says why the controller
+// never attaches it.
+func (w *World) VolumeName(pv *corev1.PersistentVolume) (corev1.UniqueVolumeName, error) {
+	spec, err := w.resolver.persistent(pv)
+	if err != nil {
+		return "", err
+	}
+	plugin, err := w.plugins.attachable(spec)
+	if err != nil {
+		return "", err
+	}
+	return uniqueName(plugin, spec)
+}
+
+// Volume returns the PV behind a unique name: the first by name where several
+// share one handle, nil where there is none.
+func (w *World) Volume(name corev1.UniqueVolumeName) *corev1.PersistentVolume {
+	if pvs := w.volumes[name]; len(pvs) > 0 {
+		return pvs[0]
+	}
+	return nil
+}
+
+// Volumes returns all PVs behind a unique name.
+func (w *World) Volumes(name corev1.UniqueVolumeName) []*corev1.PersistentVolume {
+	return w.volumes[name]
+}
+
+// Attachments returns every VolumeAttachment for the pair that the controller
+// would recover, whatever its name; sorted by name.
+func (w *World) Attachments(pair VolumeNode) []*storagev1.VolumeAttachment {
+	return w.attachments[pair]
+}
+
+// AttachmentVolume says which volume a VolumeAttachment is about. The error
+// says why the controller cannot tell.
+func (w *World) AttachmentVolume(va *storagev1.VolumeAttachment) (corev1.UniqueVolumeName, error) {
+	name, _, err := w.attachmentVolume(va)
+	return name, err
+}
+
+func (w *World) attachmentOf(pair VolumeNode) *storagev1.VolumeAttachment {
+	if name := attachmentName(pair); name != "" {
+		if va := w.snapshot.VolumeAttachment(name); va != nil {
+			return va
+		}
+	}
+	if vas := w.attachments[pair]; len(vas) > 0 {
+		return vas[0]
+	}
+	return nil
+}
+
+// LivePods are the pods on the node that may have the volume mounted: bound
+// there, not ended, and reaching the volume through a claim by whatever name.
+// That is more than the controller's desired state, which leaves out pods on
+// nodes that it does not manage and claims that their volume does not point
+// back to. Whatever would detach a volume must ask this question too.
+func (w *World) LivePods(pair VolumeNode) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, pod := range w.snapshot.PodsOnNode(pair.Node) {
+		if !PodTerminated(pod) && w.reaches(pod, pair.Volume) {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+func (w *World) reaches(pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if name, _, err := w.PodVolume(pod, v); err == nil {
+			if name == volume {
+				return true
+			}
+			continue
+		}
+		for _, pv := range w.volumes[volume] {
+			if w.claimsVolume(pod, v, pv.Name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (w *World) claimsVolume(pod *corev1.Pod, v *corev1.Volume, pvName string) bool {
+	claim := w.snapshot.Claim(types.NamespacedName{Namespace: pod.Namespace, Name: ClaimName(pod, v)})
+	return claim != nil && claim.Spec.VolumeName == pvName
+}

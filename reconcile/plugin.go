@@ -1,0 +1,200 @@
+package reconcile
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// The plugins that kube-controller-manager 1.36 registers for attaching.
+// Flexvolume drivers, which it finds on its own host, come on top.
+const (
+	csiPlugin   = "kubernetes.io/csi"
+	fcPlugin    = "kubernetes.io/fc"
+	iscsiPlugin = "kubernetes.io/iscsi"
+)
+
+// plugins stands for the controller's VolumePluginMgr.
+type plugins struct {
+	csiDriver func(name string) *storagev1.CSIDriver
+	flex      []string
+}
+
+// bySpec mirrors FindPluginBySpec: "" where no plugin or more than one takes
+// the source.
+func (p *plugins) bySpec(spec *VolumeSpec) (string, error) {
+	var matches []string
+	add := func(matched bool, name string) {
+		if matched {
+			matches = append(matches, name)
+		}
+	}
+	var flexDriver string
+	if spec.PV != nil {
+		src := spec.PV.Spec.PersistentVolumeSource
+		add(src.CSI != nil, csiPlugin)
+		add(src.FC != nil, fcPlugin)
+		add(src.ISCSI != nil, iscsiPlugin)
+		if src.FlexVolume != nil {
+			flexDriver = src.FlexVolume.Driver
+		}
+	} else {
+		src := spec.Inline.VolumeSource
+		add(src.CSI != nil, csiPlugin)
+		add(src.FC != nil, fcPlugin)
+		add(src.ISCSI != nil, iscsiPlugin)
+		if src.FlexVolume != nil {
+			flexDriver = src.FlexVolume.Driver
+		}
+	}
+	add(flexDriver != "" && slices.Contains(p.flex, flexDriver), flexDriver)
+	switch len(matches) {
+	case 0:
+		if flexDriver != "" {
+			return "", skipf(NotAttachable, "flexvolume driver %q is not known to the controller", flexDriver)
+		}
+		return "", skipf(NotAttachable, "no attachable volume plugin takes this source")
+	case 1:
+		return matches[0], nil
+	default:
+		return "", skipf(AmbiguousPlugin, "several volume plugins take this source: %s", strings.Join(matches, ", "))
+	}
+}
+
+// attachable mirrors FindAttachablePluginBySpec: bySpec, and the plugin's
+// CanAttach.
+func (p *plugins) attachable(spec *VolumeSpec) (string, error) {
+	name, err := p.bySpec(spec)
+	if err != nil {
+		return "", err
+	}
+	if name != csiPlugin {
+		return name, nil
+	}
+	driver, _, ok := spec.CSI()
+	if !ok {
+		return "", skipf(NotAttachable, "an inline CSI volume is never attached")
+	}
+	if !p.attachRequired(driver) {
+		return "", skipf(NotAttachable, "CSIDriver %q has attachRequired: false", driver)
+	}
+	return name, nil
+}
+
+// attachRequired mirrors csiPlugin.skipAttach: a driver without a CSIDriver
+// object has its volumes attached.
+func (p *plugins) attachRequired(driver string) bool {
+	d := p.csiDriver(driver)
+	return d == nil || d.Spec.AttachRequired == nil || *d.Spec.AttachRequired
+}
+
+// detachable says why a detach could not be started, or nothing. It mirrors the
+// first half of GenerateDetachVolumeFunc. A volume with a spec is in the actual
+// state of the world because its plugin took it, so only names can be wrong.
+func (p *plugins) detachable(name corev1.UniqueVolumeName, spec *VolumeSpec) (Reason, bool) {
+	if spec != nil {
+		return "", true
+	}
+	plugin, _, ok := splitUniqueName(name)
+	if !ok {
+		return InvalidVolumeName, false
+	}
+	if plugin != csiPlugin && plugin != fcPlugin && plugin != iscsiPlugin && !slices.Contains(p.flex, plugin) {
+		return NoPlugin, false
+	}
+	return "", true
+}
+
+// uniqueName mirrors GetUniqueVolumeNameFromSpec.
+func uniqueName(plugin string, spec *VolumeSpec) (corev1.UniqueVolumeName, error) {
+	var name string
+	switch plugin {
+	case csiPlugin:
+		driver, handle, _ := spec.CSI()
+		name = driver + "^" + handle
+	case fcPlugin:
+		src := fcSource(spec)
+		// The order and the bracketed lists are fcPlugin.GetVolumeName's.
+		switch {
+		case len(src.TargetWWNs) != 0 && src.Lun != nil:
+			name = fmt.Sprintf("%v:%d", src.TargetWWNs, *src.Lun)
+		case len(src.WWIDs) != 0:
+			name = fmt.Sprintf("%v", src.WWIDs)
+		}
+	case iscsiPlugin:
+		name = iscsiName(spec)
+	default:
+		// A flexvolume's plugin is its driver; see pluginDefaults.GetVolumeName.
+		if spec.PV != nil {
+			name = spec.PV.Name
+		} else {
+			name = spec.Inline.Name
+		}
+	}
+	if name == "" {
+		return "", skipf(NoVolumeName, "the source does not say which device it means")
+	}
+	return corev1.UniqueVolumeName(plugin + "/" + name), nil
+}
+
+func fcSource(spec *VolumeSpec) *corev1.FCVolumeSource {
+	if spec.PV != nil {
+		return spec.PV.Spec.FC
+	}
+	return spec.Inline.FC
+}
+
+func iscsiName(spec *VolumeSpec) string {
+	if spec.PV != nil {
+		src := spec.PV.Spec.ISCSI
+		return fmt.Sprintf("%s:%s:%d", src.TargetPortal, src.IQN, src.Lun)
+	}
+	src := spec.Inline.ISCSI
+	return fmt.Sprintf("%s:%s:%d", src.TargetPortal, src.IQN, src.Lun)
+}
+
+// splitUniqueName mirrors SplitUniqueName: plugin names have exactly one slash.
+func splitUniqueName(name corev1.UniqueVolumeName) (plugin, volume string, ok bool) {
+	parts := strings.SplitN(string(name), "/", 3)
+	if len(parts) != 3 {
+		return "", "", false
+	}
+	return parts[0] + "/" + parts[1], parts[2], true
+}
+
+// ParseCSI splits the unique name of a CSI volume as csiAttacher.Detach does.
+// A handle that contains "^" fails, and such a volume can never be detached.
+func ParseCSI(name corev1.UniqueVolumeName) (driver, handle string, ok bool) {
+	plugin, volume, ok := splitUniqueName(name)
+	if !ok || plugin != csiPlugin {
+		return "", "", false
+	}
+	parts := strings.Split(volume, "^")
+	if len(parts) != 2 {
+		return "", "", false
+	}
+	return parts[0], parts[1], true
+}
+
+// VolumeAttachmentName is the only name under which the controller makes and
+// deletes the VolumeAttachment of a volume on a node (getAttachmentName).
+func VolumeAttachmentName(handle, driver string, node types.NodeName) string {
+	sum := sha256.Sum256([]byte(handle + driver + string(node)))
+	return "csi-" + hex.EncodeToString(sum[:])
+}
+
+// attachmentName is VolumeAttachmentName of the pair, or "" where the volume is
+// not attached through a VolumeAttachment.
+func attachmentName(pair VolumeNode) string {
+	driver, handle, ok := ParseCSI(pair.Volume)
+	if !ok {
+		return ""
+	}
+	return VolumeAttachmentName(handle, driver, pair.Node)
+}

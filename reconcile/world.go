@@ -1,0 +1,355 @@
+package reconcile
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	csitranslation "k8s.io/csi-translation-lib"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// managedAnnotation on a node makes the controller care for it. Only the key
+// counts, as in addNodeToDswp: the value "false" manages the node too.
+const managedAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
+
+// DefaultMaxWaitForUnmount is how long the controller waits for a node that is
+// not Ready to unmount before it detaches by force. It is compiled into
+// kube-controller-manager (DefaultTimerConfig).
+const DefaultMaxWaitForUnmount = 6 * time.Minute
+
+// Options are the settings of kube-controller-manager that change a decision
+// and that no API object shows.
+type Options struct {
+	// MaxWaitForUnmount is DefaultMaxWaitForUnmount where it is zero.
+	MaxWaitForUnmount time.Duration
+	// DisableForceDetachOnTimeout is --disable-force-detach-on-timeout.
+	DisableForceDetachOnTimeout bool
+	// FlexAttachable are the attachable flexvolume drivers on the controller's
+	// host, as "vendor/driver".
+	FlexAttachable []string
+}
+
+// VolumeNode is the pair that the controller decides about.
+type VolumeNode struct {
+	Volume corev1.UniqueVolumeName
+	Node   types.NodeName
+}
+
+func (p VolumeNode) compare(q VolumeNode) int {
+	return cmp.Or(cmp.Compare(p.Volume, q.Volume), cmp.Compare(p.Node, q.Node))
+}
+
+// AttachState is what the actual state of the world holds of a pair; a pair
+// that is detached has no row.
+type AttachState string
+
+// The states of an attachment. Only an Attached one holds back an attach
+// elsewhere and is reported in the node's volumesAttached.
+const (
+	Attached  AttachState = "Attached"
+	Uncertain AttachState = "Uncertain"
+)
+
+// AttachedVolume is one row of the actual state of the world.
+type AttachedVolume struct {
+	VolumeNode
+	State AttachState
+	// Spec is shared by all nodes of the volume, as upstream shares it. It is
+	// nil where only a node status mentions the volume.
+	Spec *VolumeSpec
+	// DevicePath is shared by all nodes too: the last writer's is reported for
+	// each of them.
+	DevicePath string
+	// MountedByNode is what holds back a detach: the volume stands in the
+	// node's volumesInUse, or AssumedMounted.
+	MountedByNode bool
+	// AssumedMounted says that the controller takes an attachment that it knows
+	// only from a VolumeAttachment for mounted until the node is next updated
+	// (AddVolumeNode, up to 1.37).
+	AssumedMounted bool
+	// Attachment is the VolumeAttachment of the pair: the one with the computed
+	// name, else any other for the same volume and node; nil where there is none.
+	Attachment *storagev1.VolumeAttachment
+}
+
+// VolumeToAttach is one row of the desired state of the world.
+type VolumeToAttach struct {
+	VolumeNode
+	Spec *VolumeSpec
+	// Pods want the volume on the node; sorted.
+	Pods []types.NamespacedName
+}
+
+// Skipped is a pod volume that does not reach the desired state of the world,
+// or a VolumeAttachment that does not reach the actual one.
+type Skipped struct {
+	// Pod and PodVolume, or VolumeAttachment, say what was skipped.
+	Pod              types.NamespacedName
+	PodVolume        string
+	VolumeAttachment string
+	Node             types.NodeName
+	Reason           SkipReason
+	Message          string
+}
+
+// World is what the controller believes once it has read the snapshot.
+type World struct {
+	Actual  map[VolumeNode]*AttachedVolume
+	Desired map[VolumeNode]*VolumeToAttach
+	// Managed are the nodes that carry the controller's annotation.
+	Managed sets.Set[types.NodeName]
+	// Skipped is sorted.
+	Skipped []Skipped
+
+	snapshot *snapshot.Snapshot
+	options  Options
+	plugins  plugins
+	resolver resolver
+	// attachments finds a VolumeAttachment by what it is for, whatever its name.
+	attachments map[VolumeNode][]*storagev1.VolumeAttachment
+	// volumes finds the PVs behind a unique name, sorted.
+	volumes map[corev1.UniqueVolumeName][]*corev1.PersistentVolume
+}
+
+// NewWorld rebuilds both worlds. It never fails: what it cannot place goes to
+// Skipped, as upstream drops it with a log line.
+func NewWorld(s *snapshot.Snapshot, options Options) *World {
+	if options.MaxWaitForUnmount == 0 {
+		options.MaxWaitForUnmount = DefaultMaxWaitForUnmount
+	}
+	w := &World{
+		Actual:      map[VolumeNode]*AttachedVolume{},
+		Desired:     map[VolumeNode]*VolumeToAttach{},
+		Managed:     sets.New[types.NodeName](),
+		snapshot:    s,
+		options:     options,
+		plugins:     plugins{csiDriver: s.CSIDriver, flex: options.FlexAttachable},
+		resolver:    resolver{snapshot: s, translator: csitranslation.New()},
+		attachments: map[VolumeNode][]*storagev1.VolumeAttachment{},
+		volumes:     map[corev1.UniqueVolumeName][]*corev1.PersistentVolume{},
+	}
+	w.indexVolumes()
+	actual := newActualState(s)
+	w.populateActual(actual)
+	w.populateDesired()
+	w.refreshSpecs(actual)
+	w.Actual = actual.rows(w.attachmentOf)
+	slices.SortFunc(w.Skipped, func(a, b Skipped) int {
+		return cmp.Or(cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name),
+			cmp.Compare(a.PodVolume, b.PodVolume), cmp.Compare(a.VolumeAttachment, b.VolumeAttachment))
+	})
+	return w
+}
+
+// populateActual mirrors populateActualStateOfWorld and
+// processVolumeAttachments, in their order: what a node status says first, and
+// of the VolumeAttachments only what no status mentions.
+func (w *World) populateActual(actual *actualState) {
+	for _, node := range w.snapshot.Nodes {
+		name := types.NodeName(node.Name)
+		for _, v := range node.Status.VolumesAttached {
+			if v.Name == "" {
+				continue // AddVolumeNode refuses a nameless volume without a spec
+			}
+			actual.add(VolumeNode{v.Name, name}, Attached, nil, v.DevicePath)
+		}
+		if _, managed := node.Annotations[managedAnnotation]; managed {
+			w.Managed.Insert(name)
+		}
+	}
+	for _, va := range w.snapshot.VolumeAttachments {
+		name, spec, err := w.attachmentVolume(va)
+		if err != nil {
+			w.skip(Skipped{VolumeAttachment: va.Name, Node: types.NodeName(va.Spec.NodeName)}, err)
+			continue
+		}
+		pair := VolumeNode{name, types.NodeName(va.Spec.NodeName)}
+		w.attachments[pair] = append(w.attachments[pair], va)
+		if !actual.has(pair) {
+			actual.add(pair, Uncertain, spec, "")
+		}
+	}
+}
+
+// attachmentVolume says which volume a VolumeAttachment is about, as
+// processVolumeAttachments reads it: through the PV alone. The object's own
+// name, attacher and status are never looked at.
+func (w *World) attachmentVolume(va *storagev1.VolumeAttachment) (corev1.UniqueVolumeName, *VolumeSpec, error) {
+	pvName := va.Spec.Source.PersistentVolumeName
+	if pvName == nil {
+		return "", nil, skipf(InlineVolumeSpecified, "it carries an inline volume: the controller does not recover it when it starts")
+	}
+	pv := w.snapshot.Volume(*pvName)
+	if pv == nil {
+		return "", nil, skipf(VolumeNotFound, "persistent volume %q does not exist", *pvName)
+	}
+	spec, err := w.resolver.persistent(pv)
+	if err != nil {
+		return "", nil, err
+	}
+	plugin := csiPlugin
+	// For a migrated volume the plugin is found by its name, so that the
+	// driver's attachRequired is not asked.
+	if !spec.Migrated {
+		if plugin, err = w.plugins.attachable(spec); err != nil {
+			return "", nil, err
+		}
+	}
+	name, err := uniqueName(plugin, spec)
+	return name, spec, err
+}
+
+// populateDesired mirrors podAdd and ProcessPodVolumes for every pod.
+func (w *World) populateDesired() {
+	for _, pod := range w.snapshot.Pods {
+		if pod.Spec.NodeName == "" {
+			continue
+		}
+		for i := range pod.Spec.Volumes {
+			w.want(pod, &pod.Spec.Volumes[i])
+		}
+	}
+}
+
+func (w *World) want(pod *corev1.Pod, volume *corev1.Volume) {
+	if !canBeAttached(volume) {
+		return
+	}
+	node := types.NodeName(pod.Spec.NodeName)
+	skipped := Skipped{Pod: namespaced(pod.Namespace, pod.Name), PodVolume: volume.Name, Node: node}
+	if !w.Managed.Has(node) {
+		if w.snapshot.Node(node) == nil {
+			w.skip(skipped, skipf(NodeNotFound, "node %q does not exist", node))
+		} else {
+			w.skip(skipped, skipf(NodeNotManaged, "node %q lacks the annotation %s", node, managedAnnotation))
+		}
+		return
+	}
+	name, spec, err := w.PodVolume(pod, volume)
+	if err != nil {
+		w.skip(skipped, err)
+		return
+	}
+	if PodTerminated(pod) {
+		w.skip(skipped, skipf(PodEnded, "the pod has ended: it no longer wants its volumes"))
+		return
+	}
+	pair := VolumeNode{name, node}
+	row := w.Desired[pair]
+	if row == nil {
+		// The first pod's spec stays, as in AddPod; upstream the order of pods
+		// is random.
+		row = &VolumeToAttach{VolumeNode: pair, Spec: spec}
+		w.Desired[pair] = row
+	}
+	if podName := namespaced(pod.Namespace, pod.Name); !slices.Contains(row.Pods, podName) {
+		row.Pods = append(row.Pods, podName)
+	}
+}
+
+// refreshSpecs mirrors the second half of populateDesiredStateOfWorld: any
+// pod, also one that has ended or whose node is not managed, gives its volume's
+// spec to an entry that is attached.
+func (w *World) refreshSpecs(actual *actualState) {
+	for _, pod := range w.snapshot.Pods {
+		node := types.NodeName(pod.Spec.NodeName)
+		for i := range pod.Spec.Volumes {
+			if !canBeAttached(&pod.Spec.Volumes[i]) {
+				continue
+			}
+			name, spec, err := w.PodVolume(pod, &pod.Spec.Volumes[i])
+			if err != nil {
+				continue
+			}
+			pair := VolumeNode{name, node}
+			if actual.state(pair) != Attached {
+				continue
+			}
+			for _, v := range w.snapshot.Node(node).Status.VolumesAttached {
+				if v.Name == name {
+					actual.add(pair, Attached, spec, v.DevicePath)
+					break
+				}
+			}
+		}
+	}
+}
+
+// PodVolume says which volume a pod's volume is to the controller. The error
+// says why it is none.
+func (w *World) PodVolume(pod *corev1.Pod, volume *corev1.Volume) (corev1.UniqueVolumeName, *VolumeSpec, error) {
+	spec, err := w.resolver.podVolume(pod, volume)
+	if err != nil {
+		return "", nil, err
+	}
+	plugin, err := w.plugins.attachable(spec)
+	if err != nil {
+		return "", nil, err
+	}
+	name, err := uniqueName(plugin, spec)
+	return name, spec, err
+}
+
+func (w *World) skip(s Skipped, err error) {
+	var why *skip
+	if errors.As(err, &why) {
+		s.Reason, s.Message = why.reason, why.message
+	}
+	w.Skipped = append(w.Skipped, s)
+}
+
+// canBeAttached is false of the sources that no plugin ever attaches. The
+// controller tries and drops them at its highest log level; to list them for
+// every pod would bury what matters.
+func canBeAttached(v *corev1.Volume) bool {
+	return v.Secret == nil && v.ConfigMap == nil && v.DownwardAPI == nil && v.Projected == nil &&
+		v.EmptyDir == nil && v.HostPath == nil && v.Image == nil && v.GitRepo == nil
+}
+
+// PodTerminated mirrors IsPodTerminated: the pod has ended, or is being deleted
+// and none of its containers runs any more.
+func PodTerminated(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+		return true
+	}
+	return pod.DeletionTimestamp != nil && notRunning(pod.Status.InitContainerStatuses) &&
+		notRunning(pod.Status.ContainerStatuses) && notRunning(pod.Status.EphemeralContainerStatuses)
+}
+
+func notRunning(statuses []corev1.ContainerStatus) bool {
+	return !slices.ContainsFunc(statuses, func(c corev1.ContainerStatus) bool {
+		return c.State.Terminated == nil && c.State.Waiting == nil
+	})
+}
+
+// NodeReady is nodeIsHealthy: false of a node that is missing too.
+func NodeReady(node *corev1.Node) bool {
+	if node == nil {
+		return false
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// OutOfService is hasOutOfServiceTaint: the key alone counts, whatever the
+// value and the effect.
+func OutOfService(node *corev1.Node) bool {
+	return node != nil && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeOutOfService
+	})
+}
+
+func namespaced(namespace, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}

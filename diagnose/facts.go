@@ -1,0 +1,165 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// controllerSettles is how long after a change of its leader the controller may
+// still be rebuilding its worlds from the objects: 15 s to read them in a large
+// cluster, one operation of up to 2 min for each volume, and some margin.
+const controllerSettles = 3 * time.Minute
+
+// controllerJustStarted says that what looks like drift may be a controller
+// that has not gone through the objects yet. Hosted control planes show no
+// lease; there the question has no answer, and the other gates must do.
+func (p *Pass) controllerJustStarted() bool {
+	lease := p.Snapshot.Lease("kube-system", "kube-controller-manager")
+	if lease == nil || lease.Spec.AcquireTime == nil {
+		return false
+	}
+	return p.Snapshot.TakenAt.Sub(lease.Spec.AcquireTime.Time) < controllerSettles
+}
+
+// boundAt is when the pod was bound to its node: from then on both the kubelet
+// and the controller work for it.
+func boundAt(pod *corev1.Pod) metav1.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
+			return c.LastTransitionTime
+		}
+	}
+	return pod.CreationTimestamp
+}
+
+// started says that a container of the pod runs or has run: its volumes are,
+// or were, mounted.
+func started(pod *corev1.Pod) bool {
+	ran := func(c corev1.ContainerStatus) bool { return c.State.Running != nil || c.State.Terminated != nil }
+	return slices.ContainsFunc(pod.Status.InitContainerStatuses, ran) || slices.ContainsFunc(pod.Status.ContainerStatuses, ran)
+}
+
+// lastAttachFailure is when the controller last told the pod that an attach had
+// failed; zero where no event says so.
+func (p *Pass) lastAttachFailure(pod *corev1.Pod) metav1.Time {
+	var last metav1.Time
+	for _, e := range p.Snapshot.EventsOf(pod.UID) {
+		at := eventTime(e)
+		if e.Reason == "FailedAttachVolume" && at.After(last.Time) {
+			last = at
+		}
+	}
+	return last
+}
+
+func eventTime(e *corev1.Event) metav1.Time {
+	switch {
+	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
+		return metav1.NewTime(e.Series.LastObservedTime.Time)
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp
+	case !e.EventTime.IsZero():
+		return metav1.NewTime(e.EventTime.Time)
+	default:
+		return e.CreationTimestamp
+	}
+}
+
+// lists says whether the node's status.volumesAttached names the volume.
+func lists(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
+	return slices.ContainsFunc(node.Status.VolumesAttached, func(v corev1.AttachedVolume) bool { return v.Name == volume })
+}
+
+// volumesAttachedWriter is who last wrote the node's status.volumesAttached,
+// as its managed fields have it; "" where they do not say.
+func volumesAttachedWriter(node *corev1.Node) (manager string, at metav1.Time) {
+	for _, m := range node.ManagedFields {
+		if m.FieldsV1 == nil || m.Time == nil || !strings.Contains(m.FieldsV1.String(), `"f:volumesAttached"`) {
+			continue
+		}
+		if m.Time.After(at.Time) {
+			manager, at = m.Manager, *m.Time
+		}
+	}
+	return manager, at
+}
+
+// nodeID is the driver's name for the node, from its CSINode.
+func nodeID(csiNode *storagev1.CSINode, driver string) (string, bool) {
+	if csiNode == nil {
+		return "", false
+	}
+	for _, d := range csiNode.Spec.Drivers {
+		if d.Name == driver {
+			return d.NodeID, true
+		}
+	}
+	return "", false
+}
+
+func podObject(pod *corev1.Pod) Object {
+	return Object{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+}
+
+func podNames(pods []*corev1.Pod) []string {
+	names := make([]string, 0, len(pods))
+	for _, pod := range pods {
+		names = append(names, pod.Namespace+"/"+pod.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// wantingPods are the pods behind a row of the desired state of the world.
+func (p *Pass) wantingPods(row *reconcile.VolumeToAttach) []*corev1.Pod {
+	pods := make([]*corev1.Pod, 0, len(row.Pods))
+	for _, name := range row.Pods {
+		pods = append(pods, p.Snapshot.Pod(name))
+	}
+	return pods
+}
+
+// shortVolume is the volume by the name people know: its PV's, else its unique
+// name.
+func (p *Pass) shortVolume(name corev1.UniqueVolumeName) string {
+	if pv := p.World.Volume(name); pv != nil {
+		return pv.Name
+	}
+	return string(name)
+}
+
+func list(names []corev1.UniqueVolumeName) string { return fmt.Sprintf("%v", names) }
+
+func attachedList(volumes []corev1.AttachedVolume) string {
+	names := make([]corev1.UniqueVolumeName, 0, len(volumes))
+	for _, v := range volumes {
+		names = append(names, v.Name)
+	}
+	return list(names)
+}
+
+// rounded is a duration as a person would say it.
+func rounded(d time.Duration) string {
+	if d >= time.Minute {
+		return d.Round(time.Second).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+func nodeName(node *corev1.Node) types.NodeName { return types.NodeName(node.Name) }
+
+func boolToInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

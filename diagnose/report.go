@@ -1,0 +1,140 @@
+package diagnose
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// APIVersion is that of every document that volume-doctor writes.
+const APIVersion = "volume-doctor/v1"
+
+// Report is what every output format prints. Its JSON is a contract: fields
+// are added, never changed.
+type Report struct {
+	APIVersion        string          `json:"apiVersion"`
+	Kind              string          `json:"kind"`
+	TakenAt           metav1.Time     `json:"takenAt"`
+	KubernetesVersion string          `json:"kubernetesVersion,omitempty"`
+	Source            snapshot.Source `json:"source"`
+	// Complete says that everything was read: there are no gaps.
+	Complete      bool           `json:"complete"`
+	Gaps          []snapshot.Gap `json:"gaps"`
+	SkippedChecks []SkippedCheck `json:"skippedChecks"`
+	Summary       Summary        `json:"summary"`
+	// Findings are sorted: errors first, then by code and subject.
+	Findings []Finding `json:"findings"`
+}
+
+// SkippedCheck is a check that a gap kept from running.
+type SkippedCheck struct {
+	Code  Code   `json:"code"`
+	Check string `json:"check"`
+	// Because is the first kind that it needs and that was not read.
+	Because snapshot.Kind `json:"because"`
+}
+
+// Summary counts the findings by severity.
+type Summary struct {
+	Error   int `json:"error"`
+	Warning int `json:"warning"`
+	Info    int `json:"info"`
+}
+
+// Object names an API object.
+type Object struct {
+	Kind      string    `json:"kind"`
+	Namespace string    `json:"namespace,omitempty"`
+	Name      string    `json:"name"`
+	UID       types.UID `json:"uid,omitempty"`
+}
+
+// String is the object as kubectl takes it, with its namespace before it.
+func (o Object) String() string {
+	name := strings.ToLower(o.Kind) + "/" + o.Name
+	if o.Namespace != "" {
+		return o.Namespace + " " + name
+	}
+	return name
+}
+
+// Finding is one failure, with all that a person needs to act on it. Fields
+// that do not apply are empty.
+type Finding struct {
+	Code     Code     `json:"code"`
+	Check    string   `json:"check"`
+	Severity Severity `json:"severity"`
+	// Message is one sentence that says what is wrong and where.
+	Message string `json:"message"`
+	// Cause says how it came about, as far as the objects show.
+	Cause   string `json:"cause,omitempty"`
+	Subject Object `json:"subject"`
+
+	Volume           corev1.UniqueVolumeName `json:"volume,omitempty"`
+	Node             types.NodeName          `json:"node,omitempty"`
+	PersistentVolume string                  `json:"persistentVolume,omitempty"`
+	VolumeAttachment string                  `json:"volumeAttachment,omitempty"`
+	// Pods are the pods that wait or would suffer, as namespace/name; sorted.
+	Pods []string `json:"pods,omitempty"`
+
+	// Since is when it began, or the earliest moment that the objects prove.
+	Since     *metav1.Time `json:"since,omitempty"`
+	Evidence  []Evidence   `json:"evidence"`
+	SelfHeals SelfHeals    `json:"selfHeals"`
+	// Advice is what a person does about it where no Repair can.
+	Advice string `json:"advice,omitempty"`
+	// Repair is null where nothing that this tool writes can help.
+	Repair *Repair `json:"repair"`
+	// Fingerprint names the finding across runs: it is made of the code, the
+	// subject's UID, the volume and the node.
+	Fingerprint string `json:"fingerprint"`
+}
+
+// Pair is the volume and node that the finding is about.
+func (f Finding) Pair() reconcile.VolumeNode {
+	return reconcile.VolumeNode{Volume: f.Volume, Node: f.Node}
+}
+
+// Evidence is one fact that the finding rests on.
+type Evidence struct {
+	// Object is "kind/name", with the namespace between them where it has one.
+	Object string `json:"object"`
+	Field  string `json:"field"`
+	Value  string `json:"value"`
+}
+
+// SelfHeals says whether the finding goes away by itself.
+type SelfHeals struct {
+	Will bool `json:"will"`
+	// After is the time from the snapshot, as Go writes durations; "" where no
+	// bound is known.
+	After   string `json:"after"`
+	Because string `json:"because"`
+}
+
+// Repair is the correction that --apply would make.
+type Repair struct {
+	Kind       string `json:"kind"`
+	Risk       string `json:"risk"`
+	Reversible bool   `json:"reversible"`
+	// BlockedBy is the guard that refuses the repair now, and why.
+	BlockedBy string `json:"blockedBy"`
+	// Commands do the same by hand.
+	Commands []string `json:"commands"`
+}
+
+func fingerprint(f Finding) string {
+	subject := string(f.Subject.UID)
+	if subject == "" {
+		subject = f.Subject.String()
+	}
+	sum := sha256.Sum256([]byte(strings.Join([]string{string(f.Code), subject, string(f.Volume), string(f.Node)}, "\x00")))
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,150 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var inuseNotAttached = Check{
+	Code:     "VD301",
+	Name:     "inuse-not-attached",
+	Title:    "The kubelet waits for an entry in volumesAttached that the controller will not write",
+	Severity: Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
+	},
+	Run: runInuseNotAttached,
+}
+
+const (
+	// reuseSettles is how long the controller may take to report a volume whose
+	// VolumeAttachment was there before the pod came: it looks at most 7 s apart
+	// and writes the status within the pass; the kubelet reports every 10 s.
+	reuseSettles = time.Minute
+	// attachSettles is the same for a volume that was attached for the pod:
+	// after an operation that timed out (2 min) the controller backs off for up
+	// to 2 min 2 s before it looks again.
+	attachSettles = 3 * time.Minute
+	// attachSettlesUnseen is attachSettles where no events could be read, which
+	// would tell that operations keep timing out.
+	attachSettlesUnseen = 10 * time.Minute
+)
+
+func runInuseNotAttached(p *Pass) {
+	if p.controllerJustStarted() {
+		return // a controller that starts takes the VolumeAttachment up again
+	}
+	for _, node := range p.Snapshot.Nodes {
+		if !reconcile.NodeReady(node) {
+			continue
+		}
+		for _, volume := range node.Status.VolumesInUse {
+			if !lists(node, volume) {
+				p.inuseNotAttached(node, volume)
+			}
+		}
+	}
+}
+
+func (p *Pass) inuseNotAttached(node *corev1.Node, volume corev1.UniqueVolumeName) {
+	pair := reconcile.VolumeNode{Volume: volume, Node: nodeName(node)}
+	wanted, actual := p.World.Desired[pair], p.World.Actual[pair]
+	if wanted == nil || actual == nil || actual.Attachment == nil {
+		return
+	}
+	va := actual.Attachment
+	driver, handle, ok := wanted.Spec.CSI()
+	if !ok || va.Name != reconcile.VolumeAttachmentName(handle, driver, pair.Node) ||
+		!va.Status.Attached || va.DeletionTimestamp != nil {
+		return // an attach or a detach is under way, or another check's case
+	}
+	pods := slices.DeleteFunc(p.wantingPods(wanted), func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return p.mayStillBeReported(pod, va.CreationTimestamp) })
+	if len(pods) == 0 {
+		return
+	}
+	// A pod that waits comes before one that runs.
+	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int { return boolToInt(started(a)) - boolToInt(started(b)) })
+	pod := pods[0]
+	f := Finding{
+		Subject:          podObject(pod),
+		Volume:           volume,
+		Node:             pair.Node,
+		PersistentVolume: p.shortVolume(volume),
+		VolumeAttachment: va.Name,
+		Pods:             podNames(pods),
+		Cause:            p.lostEntryCause(node),
+		Evidence: []Evidence{
+			{"node/" + node.Name, "status.volumesInUse", string(volume)},
+			{"node/" + node.Name, "status.volumesAttached", "lacks it; lists " + attachedList(node.Status.VolumesAttached)},
+			{"volumeattachment/" + va.Name, "status.attached", "true, not being deleted"},
+		},
+		SelfHeals: SelfHeals{Because: "the controller holds the volume for attached and does not compare the list; it rewrites the list " +
+			"only when another volume is attached to or detached from this node, or when kube-controller-manager restarts"},
+		Advice: "apply the repair; or move the pod: delete it, wait until its VolumeAttachment is gone, then let it return",
+	}
+	if started(pod) {
+		f.Severity = Warning
+		f.Message = fmt.Sprintf("Pod %s/%s runs on node %s with volume %s, but the node's volumesAttached has lost it: a kubelet that restarts "+
+			"now would no longer protect the mount", pod.Namespace, pod.Name, node.Name, f.PersistentVolume)
+		if _, at := volumesAttachedWriter(node); !at.IsZero() {
+			f.Since = &at
+		}
+	} else {
+		since := boundAt(pod)
+		f.Since = &since
+		f.Message = fmt.Sprintf("Pod %s/%s waits on node %s for volume %s: it is attached, but the entry is missing from the node's "+
+			"volumesAttached, and the kubelet mounts only what that lists", pod.Namespace, pod.Name, node.Name, f.PersistentVolume)
+	}
+	p.Report(f)
+}
+
+// mayStillBeReported says that the controller may just not have come to report
+// the volume for the pod.
+func (p *Pass) mayStillBeReported(pod *corev1.Pod, attachmentMade metav1.Time) bool {
+	bound := boundAt(pod)
+	if failed := p.lastAttachFailure(pod); !failed.IsZero() && p.Age(failed) < attachSettles {
+		return true
+	}
+	if attachmentMade.Before(&bound) {
+		return p.Age(bound) < reuseSettles
+	}
+	if !p.Snapshot.Complete(snapshot.Events) {
+		return p.Age(attachmentMade) < attachSettlesUnseen
+	}
+	return p.Age(attachmentMade) < attachSettles
+}
+
+// lostEntryCause says how the entry can have been lost, from the release and
+// from who wrote the list last.
+func (p *Pass) lostEntryCause(node *corev1.Node) string {
+	writer, at := volumesAttachedWriter(node)
+	if writer != "" && writer != "kube-controller-manager" && writer != "k3s" && writer != "kubelite" {
+		return fmt.Sprintf("status.volumesAttached was last written by %q at %s, not by the controller, which does not notice such a change",
+			writer, at.UTC().Format(time.RFC3339))
+	}
+	if v, err := version.ParseGeneric(p.Snapshot.Source.ServerVersion); err == nil && hasBackoffDrop(v) {
+		return "the release has the bug of kubernetes issue 72181: a detach in back-off takes the volume off the list, the pod returns " +
+			"to the node before the back-off ends, and nobody puts the volume back (fixed in 1.23.0, 1.22.4, 1.21.7)"
+	}
+	return "the volume was taken off the list and put back faster than the controller's cache followed, so that its second patch was empty " +
+		"(kubernetes issue 122413), or something else rewrote the node's status"
+}
+
+// hasBackoffDrop says whether the release lacks kubernetes pull request 104526.
+func hasBackoffDrop(v *version.Version) bool {
+	fixed := map[uint]uint{21: 7, 22: 4}
+	if v.Major() != 1 || v.Minor() >= 23 {
+		return false
+	}
+	patch, ok := fixed[v.Minor()]
+	return !ok || v.Patch() < patch
+}

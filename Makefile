@@ -1,0 +1,53 @@
+# "make test" is all that stands between a change and main.
+
+GOLANGCI_LINT_VERSION := v2.15.0
+BIN := $(CURDIR)/bin
+# The race detector needs cgo, and cgo a C compiler: without one, Go turns cgo
+# off by itself and the tests run without the detector.
+RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
+
+.PHONY: all build test unit conformance e2e lint generate verify fuzz cover sandbox clean
+
+all: build lint test
+
+build: ## the plug-in, as kubectl finds it on PATH
+	CGO_ENABLED=0 go build -trimpath -o $(BIN)/kubectl-volume_doctor .
+
+test: unit conformance e2e ## everything
+
+unit: ## unit, corpus and command tests
+	go vet ./...
+	go test $(RACE) -shuffle=on ./...
+
+conformance: ## the model against the real controller, over random clusters
+	cd e2e && go test ./conformance/...
+
+e2e: build ## the command against a real control plane
+	cd e2e && go vet ./... && go test -timeout 30m $$(go list ./... | grep -v /conformance)
+
+lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
+	$< run ./...
+	cd e2e && $< run -c ../.golangci.yml ./...
+
+$(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
+	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	mv $(BIN)/golangci-lint $@
+
+generate: ## docs/codes.md, and the expectations of the corpus
+	go test . ./diagnose -update
+
+verify: generate ## fails where a generated file is stale
+	git diff --exit-code
+
+FUZZTIME ?= 30s
+fuzz: ## each decoder for FUZZTIME
+	go test ./snapshot -fuzz FuzzRead -fuzztime $(FUZZTIME)
+
+cover:
+	go test -coverprofile=cover.out ./... && go tool cover -func=cover.out | tail -1
+
+sandbox: ## a real control plane on loopback with a broken pod
+	cd e2e && go build -o bin/sandbox ./cmd/sandbox && exec bin/sandbox
+
+clean:
+	rm -rf $(BIN) e2e/bin cover.out

@@ -1,0 +1,89 @@
+// Command sandbox starts a Kubernetes control plane on loopback with a broken
+// pod in it, so that one can try volume-doctor without a cluster. It stays until
+// Ctrl-C and leaves nothing behind.
+//
+// It needs a Go toolchain and nothing else. The first start compiles etcd,
+// kube-apiserver, kube-controller-manager and csi-attacher, which takes some
+// minutes; later ones take seconds.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/scenario"
+)
+
+// world is a world to choose from.
+type world struct {
+	build func(context.Context, *controlplane.Cluster, scenario.Options) (*scenario.World, error)
+	story string // what there is to see; %[1]s is the pod, %[2]s the node
+}
+
+var worlds = map[string]world{
+	"healthy": {scenario.Healthy, `Pod %[1]s and its neighbour run on node %[2]s. There is nothing to find.`},
+	"backoff-drop": {scenario.BackoffDrop, `Pod %[1]s waits in ContainerCreating on node %[2]s, without a single event. Its
+volume is attached, but the node's status.volumesAttached does not list it.`},
+	"reuse-while-detaching": {scenario.ReuseWhileDetaching, `Pod %[1]s has come back to node %[2]s while the driver fails to detach its volume:
+the VolumeAttachment is being deleted, and nothing can be attached until it is gone.`},
+}
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	names := slices.Sorted(maps.Keys(worlds))
+	name := flag.String("scenario", "backoff-drop", "the world to build: "+strings.Join(names, ", "))
+	flag.Parse()
+	chosen, known := worlds[*name]
+	if !known || flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "sandbox: --scenario takes one of %s\n", strings.Join(names, ", "))
+		os.Exit(2)
+	}
+	if err := run(ctx, chosen); err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintf(os.Stderr, "sandbox: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// run keeps a world up until ctx ends.
+func run(ctx context.Context, chosen world) error {
+	cluster, err := controlplane.Start(ctx, controlplane.Options{Log: os.Stderr})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		fmt.Fprintln(os.Stderr, "stopping")
+		cluster.Stop()
+	}()
+	w, err := chosen.build(ctx, cluster, scenario.Options{Log: os.Stderr})
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	fmt.Printf(instructions, fmt.Sprintf(chosen.story, w.Subject.Pod, w.Node), cluster.Kubeconfig)
+	<-ctx.Done()
+	return nil
+}
+
+const instructions = `
+The sandbox is up, Kubernetes ` + controlplane.KubernetesVersion + `.
+
+%s
+
+In another terminal, from the root of the repository:
+
+    export KUBECONFIG=%s
+    go run . diagnose
+    go run . diagnose --apply
+
+or, once installed, kubectl volume-doctor diagnose. Ctrl-C here removes everything.
+`

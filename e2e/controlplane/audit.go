@@ -1,0 +1,37 @@
+package controlplane
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+)
+
+// Writes lists what a user has written so far according to the audit log,
+// oldest first: creations, updates, patches and deletions, also those that
+// were refused or a dry run, without their bodies.
+func (c *Cluster) Writes(user string) ([]auditv1.Event, error) {
+	file, err := os.Open(c.AuditLog)
+	if err != nil {
+		return nil, fmt.Errorf("read audit log: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	var events []auditv1.Event
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var event auditv1.Event
+		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
+			return nil, fmt.Errorf("read audit log: %w", err)
+		}
+		if event.User.Username == user {
+			events = append(events, event)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read audit log: %w", err)
+	}
+	return events, nil
+}

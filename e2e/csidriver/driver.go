@@ -1,0 +1,188 @@
+// Package csidriver is a CSI driver whose storage backend is a table in
+// memory: which volume is published on which node. It serves the Identity and
+// Controller services on a unix socket, so that the real csi-attacher can talk
+// to it, and it fails and delays on demand.
+//
+// The driver never refuses a request on its own account. A volume for a single
+// node that is asked for on a second one is published there as well and noted
+// as a [Violation]: the damage that the attach/detach controller exists to
+// prevent, and that no repair may cause.
+package csidriver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+)
+
+// Name is the name the driver registers under: spec.csi.driver of its volumes,
+// spec.attacher of its VolumeAttachments.
+const Name = "disk.volume-doctor.test"
+
+// Driver is a running CSI driver. All methods may be called at any time and
+// from any goroutine.
+type Driver struct {
+	csi.UnimplementedIdentityServer
+	csi.UnimplementedControllerServer
+
+	socket string
+	server *grpc.Server
+	served chan struct{}
+
+	mu            sync.Mutex
+	published     map[string]map[string]bool // volume -> nodes
+	singleNode    map[string]bool            // volumes last published with a single-node access mode
+	history       []Call
+	violations    []Violation
+	failPublish   faults
+	failUnpublish faults
+	delay         time.Duration
+}
+
+// Start serves the driver on a unix socket at the given path.
+func Start(socket string) (*Driver, error) {
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("listen for CSI calls: %w", err)
+	}
+	d := &Driver{
+		socket:        socket,
+		server:        grpc.NewServer(),
+		served:        make(chan struct{}),
+		published:     map[string]map[string]bool{},
+		singleNode:    map[string]bool{},
+		failPublish:   faults{},
+		failUnpublish: faults{},
+	}
+	csi.RegisterIdentityServer(d.server, d)
+	csi.RegisterControllerServer(d.server, d)
+	go func() {
+		defer close(d.served)
+		// Serve ends with an error only if the listener breaks, which the
+		// attacher then reports as a lost connection.
+		_ = d.server.Serve(listener)
+	}()
+	return d, nil
+}
+
+// Stop closes the socket and every connection to it. The csi-attacher exits
+// when that happens, so stop it first.
+func (d *Driver) Stop() {
+	d.server.Stop()
+	<-d.served
+	_ = os.Remove(d.socket) // normally gone with the listener
+}
+
+// Socket is the path of the unix socket.
+func (d *Driver) Socket() string { return d.socket }
+
+// FailPublish makes ControllerPublishVolume fail with err, for the given
+// volume handles or, without any, for every volume. A nil err ends that. An
+// err without a gRPC status is sent as Internal.
+func (d *Driver) FailPublish(err error, volumes ...string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failPublish.set(err, volumes)
+}
+
+// FailUnpublish is FailPublish for ControllerUnpublishVolume.
+func (d *Driver) FailUnpublish(err error, volumes ...string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failUnpublish.set(err, volumes)
+}
+
+// Delay makes every publish and unpublish call take at least this long. A call
+// whose caller gives up earlier changes nothing.
+func (d *Driver) Delay(delay time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.delay = delay
+}
+
+// GetPluginInfo tells the driver's name.
+func (d *Driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+	return &csi.GetPluginInfoResponse{Name: Name, VendorVersion: "1.0.0"}, nil
+}
+
+// GetPluginCapabilities tells that there is a controller service.
+func (d *Driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{{
+		Type: &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{
+			Type: csi.PluginCapability_Service_CONTROLLER_SERVICE,
+		}},
+	}}}, nil
+}
+
+// Probe tells that the driver is ready, which it is as soon as it listens.
+func (d *Driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+	return &csi.ProbeResponse{}, nil
+}
+
+// ControllerGetCapabilities tells that volumes are attached and detached.
+func (d *Driver) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+	return &csi.ControllerGetCapabilitiesResponse{Capabilities: []*csi.ControllerServiceCapability{{
+		Type: &csi.ControllerServiceCapability_Rpc{Rpc: &csi.ControllerServiceCapability_RPC{
+			Type: csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
+		}},
+	}}}, nil
+}
+
+// ControllerPublishVolume attaches a volume to a node.
+func (d *Driver) ControllerPublishVolume(ctx context.Context, req *csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
+	if err := d.wait(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.publish(req.GetVolumeId(), req.GetNodeId(), singleNode(req.GetVolumeCapability())); err != nil {
+		return nil, err
+	}
+	return &csi.ControllerPublishVolumeResponse{}, nil
+}
+
+// ControllerUnpublishVolume detaches a volume from a node; a volume that is not
+// there counts as detached.
+func (d *Driver) ControllerUnpublishVolume(ctx context.Context, req *csi.ControllerUnpublishVolumeRequest) (*csi.ControllerUnpublishVolumeResponse, error) {
+	if err := d.wait(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.unpublish(req.GetVolumeId(), req.GetNodeId()); err != nil {
+		return nil, err
+	}
+	return &csi.ControllerUnpublishVolumeResponse{}, nil
+}
+
+// wait holds a call back for the delay that was asked for.
+func (d *Driver) wait(ctx context.Context) error {
+	d.mu.Lock()
+	delay := d.delay
+	d.mu.Unlock()
+	if delay == 0 {
+		return nil
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// singleNode says whether a capability allows one node at a time.
+func singleNode(capability *csi.VolumeCapability) bool {
+	switch capability.GetAccessMode().GetMode() {
+	case csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY,
+		csi.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER,
+		csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER:
+		return false
+	default:
+		return true
+	}
+}

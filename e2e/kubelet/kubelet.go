@@ -1,0 +1,229 @@
+// Package kubelet stands in for the kubelet of a node. Towards the API server
+// it does what the volume manager, the status manager and the plugin manager of
+// a kubelet do: it registers its node and its CSI driver, announces volumes in
+// status.volumesInUse before they are attached and keeps them there until they
+// are unmounted, mounts only what status.volumesAttached lists, and carries
+// pods from Pending to Running and out of the API. There are no containers and
+// no mounts behind it.
+//
+// It knows volumes of CSI claims; every other volume is ready at once, like a
+// config map. A stand-in that is started again does not reconstruct mounts, as
+// a kubelet does from its disk: it mounts what its pods need once more.
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	storagelisters "k8s.io/client-go/listers/storage/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
+)
+
+const (
+	// reconcilePeriod is the period of a kubelet's volume manager.
+	reconcilePeriod = 100 * time.Millisecond
+	// leasePeriod is how often a kubelet renews its lease.
+	leasePeriod = 10 * time.Second
+	// reportPeriod is how often a kubelet writes a status that is unchanged.
+	reportPeriod = 5 * time.Minute
+	// defaultStatusPeriod is 10 s in a kubelet; tests need not wait that long.
+	defaultStatusPeriod = 200 * time.Millisecond
+)
+
+// Options describe a stand-in.
+type Options struct {
+	// Node is the name of the node.
+	Node string
+	// Driver is the CSI driver registered on the node. Empty: csidriver.Name.
+	Driver string
+	// StatusPeriod is how often status.volumesInUse is compared with what it
+	// should be, and written if it differs. Zero: 200 ms.
+	StatusPeriod time.Duration
+	// Log receives what a kubelet would log. Nil: nothing.
+	Log io.Writer
+}
+
+// Kubelet is a running or crashed stand-in. Start, Stop and StopHeartbeat are
+// to be called from one goroutine.
+type Kubelet struct {
+	client  kubernetes.Interface
+	options Options
+	stop    func() // nil: not running
+}
+
+// Start registers the node, as a kubelet does that comes up, and starts to
+// care for its pods. The context bounds the start; then the stand-in runs until
+// Stop.
+func Start(ctx context.Context, client kubernetes.Interface, options Options) (*Kubelet, error) {
+	if options.Driver == "" {
+		options.Driver = csidriver.Name
+	}
+	if options.StatusPeriod == 0 {
+		options.StatusPeriod = defaultStatusPeriod
+	}
+	if options.Log == nil {
+		options.Log = io.Discard
+	}
+	k := &Kubelet{client: client, options: options}
+	return k, k.Start(ctx)
+}
+
+// Node is the name of the node.
+func (k *Kubelet) Node() string { return k.options.Node }
+
+// Start starts a stopped stand-in again, with an empty memory.
+func (k *Kubelet) Start(ctx context.Context) error {
+	if k.stop != nil {
+		return fmt.Errorf("start kubelet of %s: it is running", k.options.Node)
+	}
+	if err := k.register(ctx); err != nil {
+		return fmt.Errorf("start kubelet of %s: %w", k.options.Node, err)
+	}
+	running, cancel := context.WithCancel(context.Background())
+	w := newWorker(k.client, k.options)
+	if err := w.startWatching(ctx, running); err != nil {
+		cancel()
+		return fmt.Errorf("start kubelet of %s: %w", k.options.Node, err)
+	}
+	var loops sync.WaitGroup
+	loops.Go(func() { w.run(running) })
+	loops.Go(func() { k.renewLease(running) })
+	k.stop = func() {
+		cancel()
+		loops.Wait()
+		w.shutdown()
+	}
+	return nil
+}
+
+// Stop ends the stand-in as a crash of the kubelet does: what the API says of
+// the node and its pods stays as it is.
+func (k *Kubelet) Stop() {
+	if k.stop != nil {
+		k.stop()
+		k.stop = nil
+	}
+}
+
+// StopHeartbeat ends the stand-in and gives the node the conditions and taints
+// that the node lifecycle controller gives to one whose kubelet is silent.
+func (k *Kubelet) StopHeartbeat(ctx context.Context) error {
+	k.Stop()
+	return k.markUnreachable(ctx)
+}
+
+// worker is one life of a stand-in: what it watches and what it remembers.
+type worker struct {
+	client  kubernetes.Interface
+	options Options
+
+	factories []informers.SharedInformerFactory
+	nodes     corelisters.NodeLister
+	pods      corelisters.PodLister
+	claims    corelisters.PersistentVolumeClaimLister
+	volumes   corelisters.PersistentVolumeLister
+	drivers   storagelisters.CSIDriverLister
+
+	// desired is what each pod wants mounted: a volume enters when its claim
+	// can be resolved and leaves when it is unmounted or the pod object is gone.
+	desired map[types.UID]map[string]volume
+	// mounted is what is mounted for each pod.
+	mounted map[types.UID]map[corev1.UniqueVolumeName]bool
+	// attached is what was found attached and has been wanted ever since.
+	attached map[corev1.UniqueVolumeName]bool
+	// reported is the volumesInUse that the API server has last accepted.
+	reported map[corev1.UniqueVolumeName]bool
+	// reportedAt is when that was.
+	reportedAt time.Time
+	// problem is what was logged last; a round of 100 ms repeats much.
+	problem string
+}
+
+func newWorker(client kubernetes.Interface, options Options) *worker {
+	return &worker{
+		client:   client,
+		options:  options,
+		desired:  map[types.UID]map[string]volume{},
+		mounted:  map[types.UID]map[corev1.UniqueVolumeName]bool{},
+		attached: map[corev1.UniqueVolumeName]bool{},
+		reported: map[corev1.UniqueVolumeName]bool{},
+	}
+}
+
+// startWatching fills the listers; ctx bounds the wait, running the watches.
+func (w *worker) startWatching(ctx, running context.Context) error {
+	all := informers.NewSharedInformerFactory(w.client, 0)
+	own := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithTweakListOptions(selecting("metadata.name", w.options.Node)))
+	bound := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithTweakListOptions(selecting("spec.nodeName", w.options.Node)))
+	w.factories = []informers.SharedInformerFactory{all, own, bound}
+
+	w.nodes = own.Core().V1().Nodes().Lister()
+	w.pods = bound.Core().V1().Pods().Lister()
+	w.claims = all.Core().V1().PersistentVolumeClaims().Lister()
+	w.volumes = all.Core().V1().PersistentVolumes().Lister()
+	w.drivers = all.Storage().V1().CSIDrivers().Lister()
+	for _, f := range w.factories {
+		f.Start(running.Done())
+	}
+	for _, f := range w.factories {
+		for kind, synced := range f.WaitForCacheSync(ctx.Done()) {
+			if !synced {
+				return fmt.Errorf("watch %v: %w", kind, context.Cause(ctx))
+			}
+		}
+	}
+	return nil
+}
+
+// shutdown waits for the watches, whose context has ended, to be over.
+func (w *worker) shutdown() {
+	for _, f := range w.factories {
+		f.Shutdown()
+	}
+}
+
+// run looks at the pods and at the node in turns, each with its own period.
+func (w *worker) run(ctx context.Context) {
+	reconcile := time.NewTicker(reconcilePeriod)
+	defer reconcile.Stop()
+	status := time.NewTicker(w.options.StatusPeriod)
+	defer status.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return
+		case <-reconcile.C:
+			err = w.syncPods(ctx)
+		case <-status.C:
+			err = w.syncNodeStatus(ctx)
+		}
+		// Whatever it was is tried again in the next round.
+		if err != nil && !errors.Is(err, context.Canceled) && err.Error() != w.problem {
+			w.problem = err.Error()
+			w.logf("%v", err)
+		}
+	}
+}
+
+func (w *worker) logf(format string, args ...any) {
+	_, _ = fmt.Fprintf(w.options.Log, "kubelet "+w.options.Node+": "+format+"\n", args...)
+}
+
+// selecting narrows a watch to the objects with one value in one field.
+func selecting(field, value string) func(*metav1.ListOptions) {
+	selector := fields.OneTermEqualSelector(field, value).String()
+	return func(o *metav1.ListOptions) { o.FieldSelector = selector }
+}

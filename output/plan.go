@@ -1,0 +1,274 @@
+package output
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/fatih/color"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// Plan is the document of both worlds and of what a controller that has just
+// started would do with them. Its JSON is a contract, as Report's is.
+type Plan struct {
+	APIVersion        string          `json:"apiVersion"`
+	Kind              string          `json:"kind"`
+	TakenAt           metav1.Time     `json:"takenAt"`
+	KubernetesVersion string          `json:"kubernetesVersion,omitempty"`
+	Source            snapshot.Source `json:"source"`
+	Complete          bool            `json:"complete"`
+	Gaps              []snapshot.Gap  `json:"gaps"`
+
+	Actual     []PlanActual     `json:"actual"`
+	Desired    []PlanDesired    `json:"desired"`
+	Skipped    []PlanSkipped    `json:"skipped"`
+	Decisions  []PlanDecision   `json:"decisions"`
+	NodeStatus []PlanNodeStatus `json:"nodeStatus"`
+}
+
+// PlanActual is a row of the actual state of the world before the pass.
+type PlanActual struct {
+	Volume           corev1.UniqueVolumeName `json:"volume"`
+	Node             types.NodeName          `json:"node"`
+	State            reconcile.AttachState   `json:"state"`
+	MountedByNode    bool                    `json:"mountedByNode"`
+	DevicePath       string                  `json:"devicePath,omitempty"`
+	PersistentVolume string                  `json:"persistentVolume,omitempty"`
+	VolumeAttachment string                  `json:"volumeAttachment,omitempty"`
+}
+
+// PlanDesired is a row of the desired state of the world.
+type PlanDesired struct {
+	Volume           corev1.UniqueVolumeName `json:"volume"`
+	Node             types.NodeName          `json:"node"`
+	Pods             []string                `json:"pods"`
+	PersistentVolume string                  `json:"persistentVolume,omitempty"`
+}
+
+// PlanSkipped is a pod volume or a VolumeAttachment that reaches neither world.
+type PlanSkipped struct {
+	Pod              string               `json:"pod,omitempty"`
+	PodVolume        string               `json:"podVolume,omitempty"`
+	VolumeAttachment string               `json:"volumeAttachment,omitempty"`
+	Node             types.NodeName       `json:"node,omitempty"`
+	Reason           reconcile.SkipReason `json:"reason"`
+	Message          string               `json:"message"`
+}
+
+// PlanDecision is what the first pass does about one pair.
+type PlanDecision struct {
+	Volume           corev1.UniqueVolumeName `json:"volume"`
+	Node             types.NodeName          `json:"node"`
+	Verb             reconcile.Verb          `json:"verb"`
+	Reason           reconcile.Reason        `json:"reason"`
+	After            string                  `json:"after"`
+	PersistentVolume string                  `json:"persistentVolume,omitempty"`
+	VolumeAttachment string                  `json:"volumeAttachment,omitempty"`
+	Holders          []types.NodeName        `json:"holders,omitempty"`
+	Contenders       []types.NodeName        `json:"contenders,omitempty"`
+}
+
+// PlanNodeStatus is a node's volumesAttached once the pass is over.
+type PlanNodeStatus struct {
+	Node            types.NodeName            `json:"node"`
+	VolumesAttached []corev1.UniqueVolumeName `json:"volumesAttached"`
+	Added           []corev1.UniqueVolumeName `json:"added"`
+	Removed         []corev1.UniqueVolumeName `json:"removed"`
+}
+
+// NewPlan makes the document. Only the given nodes get into it; none means all.
+func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nodes []types.NodeName) *Plan {
+	shown := func(n types.NodeName) bool { return len(nodes) == 0 || slices.Contains(nodes, n) }
+	p := &Plan{
+		APIVersion: diagnose.APIVersion, Kind: "Plan",
+		TakenAt: metav1.NewTime(s.TakenAt.UTC()), KubernetesVersion: s.Source.ServerVersion,
+		Source: s.Source, Complete: len(s.Gaps) == 0, Gaps: append([]snapshot.Gap{}, s.Gaps...),
+		Actual: []PlanActual{}, Desired: []PlanDesired{}, Skipped: []PlanSkipped{},
+		Decisions: []PlanDecision{}, NodeStatus: []PlanNodeStatus{},
+	}
+	volume := func(name corev1.UniqueVolumeName) string {
+		if pv := w.Volume(name); pv != nil {
+			return pv.Name
+		}
+		return ""
+	}
+	for pair, row := range w.Actual {
+		if !shown(pair.Node) {
+			continue
+		}
+		a := PlanActual{Volume: pair.Volume, Node: pair.Node, State: row.State, MountedByNode: row.MountedByNode,
+			DevicePath: row.DevicePath, PersistentVolume: volume(pair.Volume)}
+		if row.Attachment != nil {
+			a.VolumeAttachment = row.Attachment.Name
+		}
+		p.Actual = append(p.Actual, a)
+	}
+	slices.SortFunc(p.Actual, func(a, b PlanActual) int { return byPair(a.Volume, b.Volume, a.Node, b.Node) })
+	for pair, row := range w.Desired {
+		if !shown(pair.Node) {
+			continue
+		}
+		d := PlanDesired{Volume: pair.Volume, Node: pair.Node, PersistentVolume: volume(pair.Volume)}
+		for _, pod := range row.Pods {
+			d.Pods = append(d.Pods, pod.String())
+		}
+		p.Desired = append(p.Desired, d)
+	}
+	slices.SortFunc(p.Desired, func(a, b PlanDesired) int { return byPair(a.Volume, b.Volume, a.Node, b.Node) })
+	for _, row := range w.Skipped {
+		if !shown(row.Node) {
+			continue
+		}
+		k := PlanSkipped{PodVolume: row.PodVolume, VolumeAttachment: row.VolumeAttachment, Node: row.Node, Reason: row.Reason, Message: row.Message}
+		if row.Pod.Name != "" {
+			k.Pod = row.Pod.String()
+		}
+		p.Skipped = append(p.Skipped, k)
+	}
+	for _, d := range plan.Decisions {
+		if !shown(d.Node) {
+			continue
+		}
+		p.Decisions = append(p.Decisions, PlanDecision{Volume: d.Volume, Node: d.Node, Verb: d.Verb, Reason: d.Reason, After: d.After.String(),
+			PersistentVolume: volume(d.Volume), VolumeAttachment: d.VolumeAttachment, Holders: d.Holders, Contenders: d.Contenders})
+	}
+	for _, n := range plan.NodeStatus {
+		if !shown(n.Node) {
+			continue
+		}
+		row := PlanNodeStatus{Node: n.Node, VolumesAttached: []corev1.UniqueVolumeName{},
+			Added: []corev1.UniqueVolumeName{}, Removed: append([]corev1.UniqueVolumeName{}, n.Removed...)}
+		for _, v := range n.VolumesAttached {
+			row.VolumesAttached = append(row.VolumesAttached, v.Name)
+		}
+		p.NodeStatus = append(p.NodeStatus, row)
+	}
+	return p
+}
+
+func byPair(v1, v2 corev1.UniqueVolumeName, n1, n2 types.NodeName) int {
+	return cmp.Or(cmp.Compare(v1, v2), cmp.Compare(n1, n2))
+}
+
+func printPlanTable(w io.Writer, p *Plan, opts Options, wide bool) error {
+	header := []string{"VERB", "REASON", "AFTER", "NODE", "VOLUME", "PODS"}
+	limits := []int{11, 17, 6, 14, 12, 12}
+	if wide {
+		header = append(header, "STATE", "MOUNTED", "VOLUMEATTACHMENT", "NODES")
+	}
+	actual := map[string]PlanActual{}
+	for _, a := range p.Actual {
+		actual[string(a.Volume)+"\x00"+string(a.Node)] = a
+	}
+	pods := map[string][]string{}
+	for _, d := range p.Desired {
+		pods[string(d.Volume)+"\x00"+string(d.Node)] = d.Pods
+	}
+	var rows [][]string
+	for _, d := range p.Decisions {
+		key := string(d.Volume) + "\x00" + string(d.Node)
+		volume := cmp.Or(d.PersistentVolume, string(d.Volume))
+		after := d.After
+		if after == "0s" {
+			after = "-"
+		}
+		row := []string{string(d.Verb), string(d.Reason), after, string(d.Node), volume, or(strings.Join(pods[key], ","))}
+		if wide {
+			a := actual[key]
+			row = append(row, or(string(a.State)), fmt.Sprint(a.MountedByNode), or(d.VolumeAttachment), or(nodeList(d)))
+		}
+		for i := range row {
+			row[i] = Safe(row[i])
+			if !wide {
+				row[i] = clip(row[i], limits[i]) // 68 columns and the blanks between them: 78
+			}
+		}
+		row[0] = paintVerb(d.Verb, row[0], opts)
+		rows = append(rows, row)
+	}
+	var b strings.Builder
+	if len(rows) == 0 {
+		b.WriteString("Nothing is attached and nothing is wanted.\n")
+	} else {
+		text, err := table(header, rows)
+		if err != nil {
+			return err
+		}
+		b.WriteString(text)
+	}
+	if len(p.Skipped) > 0 {
+		fmt.Fprintf(&b, "\nSkipped by the controller with no more than a log line:\n")
+		for _, s := range p.Skipped {
+			what := fmt.Sprintf("pod %s, volume %s", s.Pod, s.PodVolume)
+			if s.VolumeAttachment != "" {
+				what = "VolumeAttachment " + s.VolumeAttachment
+			}
+			for i, line := range wrap(fmt.Sprintf("%s: %s: %s", s.Reason, what, s.Message), width-4) {
+				indent := "  "
+				if i > 0 {
+					indent = "    "
+				}
+				fmt.Fprintf(&b, "%s%s\n", indent, line)
+			}
+		}
+	}
+	changed := false
+	for _, n := range p.NodeStatus {
+		for _, v := range n.Removed {
+			if !changed {
+				b.WriteString("\nNode status once the pass is over:\n")
+				changed = true
+			}
+			for _, line := range wrap(fmt.Sprintf("%s: volumesAttached loses %s", n.Node, v), width-2) {
+				fmt.Fprintf(&b, "  %s\n", line)
+			}
+		}
+	}
+	for _, g := range p.Gaps {
+		for _, line := range wrap(fmt.Sprintf("gap: %s could not be read (%s): what the plan says about them is a guess", g.Kind, g.Reason), width) {
+			fmt.Fprintln(&b, line)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func nodeList(d PlanDecision) string {
+	names := []string{}
+	for _, n := range append(slices.Clone(d.Holders), d.Contenders...) {
+		names = append(names, string(n))
+	}
+	return strings.Join(names, ",")
+}
+
+func paintVerb(v reconcile.Verb, text string, opts Options) string {
+	switch v {
+	case reconcile.Keep:
+		return paint(opts.Color, text, color.FgGreen)
+	case reconcile.Attach, reconcile.Detach:
+		return paint(opts.Color, text, color.FgCyan)
+	case reconcile.Wait:
+		return paint(opts.Color, text, color.FgYellow)
+	default:
+		return paint(opts.Color, text, color.FgRed, color.Bold)
+	}
+}
+
+func printPlanNames(w io.Writer, p *Plan) error {
+	var names []string
+	for _, d := range p.Decisions {
+		if d.VolumeAttachment != "" {
+			names = append(names, "volumeattachment/"+d.VolumeAttachment)
+		}
+	}
+	return printLines(w, names)
+}

@@ -1,0 +1,191 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/fatih/color"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+)
+
+// printReportTable tells each finding as a story that fits 80 columns: what is
+// wrong, why, whether to wait, and what to do.
+func printReportTable(w io.Writer, r *diagnose.Report, opts Options) error {
+	var b strings.Builder
+	for i, f := range r.Findings {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		story(&b, r, f, opts)
+	}
+	if len(r.Findings) > 0 {
+		b.WriteString("\n")
+	}
+	closing(&b, r, opts)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func story(b *strings.Builder, r *diagnose.Report, f diagnose.Finding, opts Options) {
+	fmt.Fprintf(b, "%s  %s  %s\n", paintSeverity(f.Severity, opts), f.Code, f.Check)
+	for _, line := range wrap(f.Message, width-2) {
+		fmt.Fprintf(b, "  %s\n", line)
+	}
+	if f.Since != nil {
+		field(b, "since", fmt.Sprintf("%s (%s ago)", f.Since.UTC().Format("2006-01-02 15:04:05 MST"), ago(r.TakenAt.Sub(f.Since.Time))))
+	}
+	for i, e := range f.Evidence {
+		label := "evidence"
+		if i > 0 {
+			label = ""
+		}
+		field(b, label, fmt.Sprintf("%s %s: %s", e.Object, e.Field, e.Value))
+	}
+	field(b, "cause", f.Cause)
+	field(b, "heals", heals(f.SelfHeals))
+	field(b, "advice", f.Advice)
+	if f.Repair != nil {
+		reversible := "cannot be undone"
+		if f.Repair.Reversible {
+			reversible = "can be undone"
+		}
+		field(b, "repair", fmt.Sprintf("%s (risk %s, %s)", f.Repair.Kind, f.Repair.Risk, reversible))
+		switch {
+		case f.Repair.BlockedBy != "":
+			field(b, "", "refused now: "+f.Repair.BlockedBy)
+		case opts.Apply != "":
+			field(b, "", opts.Apply)
+		}
+	}
+}
+
+// field writes a label and its text, wrapped under itself.
+func field(b *strings.Builder, label, text string) {
+	if text == "" {
+		return
+	}
+	for i, line := range wrap(text, width-12) {
+		if i > 0 {
+			label = ""
+		}
+		fmt.Fprintf(b, "  %-8s  %s\n", label, line)
+	}
+}
+
+func heals(h diagnose.SelfHeals) string {
+	switch {
+	case h.Will && h.After != "":
+		return fmt.Sprintf("by itself in %s: %s", h.After, h.Because)
+	case h.Will:
+		return "by itself: " + h.Because
+	case h.Because != "":
+		return "not by itself: " + h.Because
+	default:
+		return "not by itself"
+	}
+}
+
+// closing says how much was examined and what was not.
+func closing(b *strings.Builder, r *diagnose.Report, opts Options) {
+	s := r.Summary
+	switch {
+	case s.Error+s.Warning+s.Info > 0:
+		fmt.Fprintf(b, "%s, %s, %d info\n", count(s.Error, "error"), count(s.Warning, "warning"), s.Info)
+	case r.Complete && len(r.SkippedChecks) == 0:
+		fmt.Fprintf(b, "%s\n", paint(opts.Color, "No drift found.", color.FgGreen))
+	default:
+		b.WriteString("No drift found in what could be read.\n")
+	}
+	for _, g := range r.Gaps {
+		where := ""
+		if g.Namespace != "" {
+			where = " outside namespace " + g.Namespace
+		}
+		for _, line := range wrap(fmt.Sprintf("gap: %s%s could not be read (%s)%s", g.Kind, where, g.Reason, detail(g.Detail)), width) {
+			fmt.Fprintln(b, line)
+		}
+	}
+	if n := len(r.SkippedChecks); n > 0 {
+		names := make([]string, 0, n)
+		for _, c := range r.SkippedChecks {
+			names = append(names, fmt.Sprintf("%s (%s)", c.Check, c.Because))
+		}
+		for _, line := range wrap(fmt.Sprintf("%s not run for want of: %s", count(n, "check"), strings.Join(names, ", ")), width) {
+			fmt.Fprintln(b, line)
+		}
+	}
+}
+
+func detail(s string) string {
+	if s == "" {
+		return ""
+	}
+	return ": " + s
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func paintSeverity(s diagnose.Severity, opts Options) string {
+	switch s {
+	case diagnose.Error:
+		return paint(opts.Color, string(s), color.FgRed, color.Bold)
+	case diagnose.Warning:
+		return paint(opts.Color, string(s), color.FgYellow, color.Bold)
+	default:
+		return paint(opts.Color, string(s), color.FgCyan)
+	}
+}
+
+// printReportWide is one row a finding with everything that names objects, and
+// below it the commands, each on a line of its own to be copied.
+func printReportWide(w io.Writer, r *diagnose.Report, opts Options) error {
+	var b strings.Builder
+	if len(r.Findings) > 0 {
+		rows := make([][]string, 0, len(r.Findings))
+		for _, f := range r.Findings {
+			since := "-"
+			if f.Since != nil {
+				since = ago(r.TakenAt.Sub(f.Since.Time))
+			}
+			rows = append(rows, []string{
+				paintSeverity(f.Severity, opts), string(f.Code), f.Check, Safe(f.Subject.String()), or(string(f.Node)),
+				or(f.PersistentVolume), or(f.VolumeAttachment), since, Safe(f.Message),
+			})
+		}
+		text, err := table([]string{"SEVERITY", "CODE", "CHECK", "SUBJECT", "NODE", "VOLUME", "VOLUMEATTACHMENT", "SINCE", "MESSAGE"}, rows)
+		if err != nil {
+			return err
+		}
+		b.WriteString(text)
+		for _, f := range r.Findings {
+			if f.Repair == nil {
+				continue
+			}
+			fmt.Fprintf(&b, "\n%s %s on %s:\n", f.Code, f.Repair.Kind, Safe(f.Subject.String()))
+			if f.Repair.BlockedBy != "" {
+				fmt.Fprintf(&b, "# refused now: %s\n", Safe(f.Repair.BlockedBy))
+			}
+			for _, c := range f.Repair.Commands {
+				fmt.Fprintln(&b, Safe(c))
+			}
+		}
+		b.WriteString("\n")
+	}
+	closing(&b, r, opts)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func or(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return Safe(s)
+}

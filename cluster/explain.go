@@ -1,0 +1,89 @@
+package cluster
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// explained is an error in plain words, one line of them. The error itself
+// stays underneath.
+type explained struct {
+	text string
+	err  error
+}
+
+func (e *explained) Error() string { return e.text }
+func (e *explained) Unwrap() error { return e.err }
+
+// explain says what went wrong between here and the API server.
+func (c *Cluster) explain(err error) error {
+	var already *explained
+	if errors.As(err, &already) {
+		return err
+	}
+	return &explained{c.plain(err), err}
+}
+
+func (c *Cluster) plain(err error) string {
+	var dns *net.DNSError
+	var untrusted x509.UnknownAuthorityError
+	var hostname x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "interrupted"
+	case apierrors.IsUnauthorized(err):
+		return fmt.Sprintf("the API server at %s does not accept the credentials: has the token or certificate expired? Log in again", c.server)
+	case isStatus(err):
+		return message(err)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Sprintf("cannot reach the API server at %s: connection refused", c.server)
+	case errors.As(err, &dns):
+		return fmt.Sprintf("cannot reach the API server at %s: no such host %q", c.server, dns.Name)
+	case errors.As(err, &untrusted), errors.As(err, &hostname), errors.As(err, &invalid):
+		return fmt.Sprintf("the API server at %s cannot be trusted: %s", c.server, innermost(err))
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), timedOut(err):
+		return fmt.Sprintf("the API server at %s did not answer in time", c.server)
+	default:
+		return fmt.Sprintf("cannot talk to the API server at %s: %s", c.server, innermost(err))
+	}
+}
+
+func isStatus(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status)
+}
+
+func timedOut(err error) bool {
+	var e net.Error
+	return errors.As(err, &e) && e.Timeout()
+}
+
+// message is what the API server said, in one line.
+func message(err error) string {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && status.Status().Message != "" {
+		return oneLine(status.Status().Message)
+	}
+	return oneLine(err.Error())
+}
+
+// innermost leaves out the URL, which says the address once more.
+func innermost(err error) string {
+	var in *url.Error
+	if errors.As(err, &in) {
+		err = in.Err
+	}
+	return oneLine(err.Error())
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

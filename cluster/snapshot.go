@@ -1,0 +1,169 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// parallel is how many kinds are read at the same time: enough to hide the
+// round trips, few enough to stay a polite guest.
+const parallel = 4
+
+// Snapshot reads every kind that there is to know. What may not or cannot be
+// read is a gap in the result; an error means that there is no result.
+//
+// Every list is at least as new as the call, so that repairs may look at their
+// own writes, and pods are read last (see snapshot.Kinds).
+func (c *Cluster) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
+	var now clock
+	ctx = context.WithValue(ctx, clockKey{}, &now)
+	// The first request also tells whether anybody is there at all.
+	serverVersion, err := c.version(ctx)
+	if err != nil {
+		return nil, c.explain(err)
+	}
+	r := &reading{Cluster: c}
+	first, last := r.sources()
+	if err := r.all(ctx, first); err != nil {
+		return nil, c.explain(err)
+	}
+	if err := r.all(ctx, last); err != nil {
+		return nil, c.explain(err)
+	}
+	if !r.answered {
+		return nil, c.explain(r.failure)
+	}
+	if now.seen().IsZero() {
+		return nil, fmt.Errorf("no answer of the API server at %s has a date, and no age can be told without", c.server)
+	}
+	from := snapshot.Source{Context: c.options.Context, Server: c.server, ServerVersion: serverVersion}
+	return snapshot.New(now.seen(), from, r.objects, r.gaps), nil
+}
+
+// version is the API server's, or "" where it does not tell.
+func (c *Cluster) version(ctx context.Context) (string, error) {
+	result := c.client.Discovery().RESTClient().Get().AbsPath("/version").SetHeader("Accept", "application/json").Do(ctx)
+	if err := result.Error(); err != nil {
+		var status apierrors.APIStatus
+		if errors.As(err, &status) && !apierrors.IsUnauthorized(err) {
+			return "", nil
+		}
+		return "", err
+	}
+	raw, err := result.Raw()
+	if err != nil {
+		return "", err
+	}
+	var info version.Info
+	if err := json.Unmarshal(raw, &info); err != nil {
+		return "", fmt.Errorf("what answers at %s is no API server: %w", c.server, err)
+	}
+	return info.GitVersion, nil
+}
+
+// reading is one Snapshot under way. Each source writes to its own list.
+type reading struct {
+	*Cluster
+	objects snapshot.Objects
+
+	mu   sync.Mutex
+	gaps []snapshot.Gap
+	// answered says that some list was read or refused: the API server works.
+	answered bool
+	// failure is the first error that left a gap.
+	failure error
+}
+
+// all reads the sources side by side. The error is one after which there is
+// nothing more to hope for.
+func (r *reading) all(ctx context.Context, sources []source) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	slots := make(chan struct{}, parallel)
+	var running sync.WaitGroup
+	for _, s := range sources {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			if err := r.read(ctx, s); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	running.Wait()
+	return context.Cause(ctx)
+}
+
+func (r *reading) read(ctx context.Context, s source) error {
+	objects, err := s.read(ctx, "")
+	gap := snapshot.Gap{Kind: s.kind}
+	if apierrors.IsForbidden(err) && s.fallback != "" {
+		if _, inner := s.read(ctx, s.fallback); inner == nil {
+			gap.Namespace = s.fallback
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err == nil:
+		r.answered = true
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case apierrors.IsUnauthorized(err):
+		return err
+	case apierrors.IsForbidden(err):
+		r.answered = true
+		gap.Reason = snapshot.ReasonForbidden
+	case apierrors.IsNotFound(err):
+		r.answered = true
+		gap.Reason = snapshot.ReasonUnavailable
+	case objects > 0:
+		r.answered = true
+		gap.Reason = snapshot.ReasonTruncated
+	default:
+		gap.Reason = snapshot.ReasonUnavailable
+		if r.failure == nil {
+			r.failure = err
+		}
+	}
+	if !s.optional {
+		gap.Detail = r.explain(err).Error()
+		r.gaps = append(r.gaps, gap)
+	}
+	return nil
+}
+
+func (c *Cluster) progress(kind snapshot.Kind, objects int) {
+	if c.options.Progress == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.options.Progress(kind, objects)
+}
+
+// Reads are the rights that a complete Snapshot takes.
+func Reads() []repair.Permission {
+	groups := map[snapshot.Kind]string{
+		snapshot.VolumeAttachments: "storage.k8s.io",
+		snapshot.CSINodes:          "storage.k8s.io",
+		snapshot.CSIDrivers:        "storage.k8s.io",
+		snapshot.StorageClasses:    "storage.k8s.io",
+		snapshot.Leases:            "coordination.k8s.io",
+	}
+	var reads []repair.Permission
+	for _, kind := range snapshot.Kinds() {
+		reads = append(reads, repair.Permission{Verb: "list", Group: groups[kind], Resource: string(kind)})
+	}
+	return reads
+}

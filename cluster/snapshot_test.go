@@ -1,0 +1,249 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// pod makes one that Trim has something to take from.
+func pod(name string) corev1.Pod {
+	return corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x"}}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Args: []string{"--password=hunter2"}}}},
+	}
+}
+
+func TestSnapshot(t *testing.T) {
+	a := newAPI(t)
+	a.serve("/api/v1/pods", &corev1.PodList{Items: []corev1.Pod{pod("b"), pod("a")}})
+	a.serve("/api/v1/nodes", &corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}}})
+	a.serve("/apis/apps/v1/deployments", &appsv1.DeploymentList{Items: []appsv1.Deployment{{ObjectMeta: metav1.ObjectMeta{Name: "d"}}}})
+	progress := map[snapshot.Kind]int{}
+	c := a.cluster(Options{Context: "prod", Progress: func(kind snapshot.Kind, n int) { progress[kind] = n }})
+	s, err := c.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (snapshot.Source{Context: "prod", Server: a.URL, ServerVersion: "v1.36.3"}); s.Source != want {
+		t.Errorf("%+v", s.Source)
+	}
+	if !s.TakenAt.Equal(serverTime) {
+		t.Errorf("taken at %v, not at the API server's %v when reading began", s.TakenAt, serverTime)
+	}
+	if len(s.Gaps) != 0 || len(s.Pods) != 2 || s.Pods[0].Name != "a" || len(s.Nodes) != 1 || len(s.Deployments) != 1 {
+		t.Errorf("%+v", s)
+	}
+	if p := s.Pods[0]; p.ManagedFields != nil || p.Spec.Containers[0].Args != nil {
+		t.Errorf("not trimmed: %+v", p)
+	}
+	if progress[snapshot.Pods] != 2 || progress[snapshot.Nodes] != 1 || len(progress) != len(snapshot.Kinds())+1 {
+		t.Errorf("%v", progress)
+	}
+	if last := a.requests[len(a.requests)-1].path; last != "/api/v1/pods" {
+		t.Errorf("%s was read last, not the pods", last)
+	}
+	for _, r := range a.requests[1:] {
+		if r.query["limit"] == nil || r.query["resourceVersion"] != nil || r.query["resourceVersionMatch"] != nil ||
+			!strings.HasPrefix(r.header.Get("Accept"), "application/vnd.kubernetes.protobuf,") {
+			t.Errorf("%s %v %v", r.path, r.query, r.header)
+		}
+	}
+}
+
+// paged serves the pods in pages of two. The continue token is the number of
+// the next one; gone says for which of the requests it has expired.
+func paged(count int, gone func(request int) bool) func(*http.Request) (int, runtime.Object) {
+	requests := 0
+	return func(r *http.Request) (int, runtime.Object) {
+		requests++
+		from := 0
+		if token := r.URL.Query().Get("continue"); token != "" {
+			if gone(requests) {
+				status := apierrors.NewResourceExpired("the continue token is too old")
+				return http.StatusGone, &status.ErrStatus
+			}
+			if _, err := fmt.Sscan(token, &from); err != nil {
+				panic(err)
+			}
+		}
+		list := &corev1.PodList{}
+		for i := from; i < min(from+2, count); i++ {
+			list.Items = append(list.Items, pod(fmt.Sprintf("p%02d", i)))
+		}
+		if from+2 < count {
+			list.Continue = fmt.Sprint(from + 2)
+		}
+		return http.StatusOK, list
+	}
+}
+
+func TestPages(t *testing.T) {
+	for name, test := range map[string]struct {
+		gone     func(int) bool
+		pods     int
+		requests int
+		gap      string
+	}{
+		"all in order":     {func(int) bool { return false }, 7, 4, ""},
+		"expired once":     {func(n int) bool { return n == 3 }, 7, 3 + 4, ""},
+		"expired for ever": {func(n int) bool { return n >= 3 }, 2, 3 + 2, snapshot.ReasonTruncated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAPI(t)
+			a.handlers["/api/v1/pods"] = paged(7, test.gone)
+			s, err := a.cluster(Options{PageSize: 2}).Snapshot(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			names := map[string]bool{}
+			for _, p := range s.Pods {
+				names[p.Name] = true
+			}
+			if len(s.Pods) != test.pods || len(names) != test.pods || len(a.to("/api/v1/pods")) != test.requests {
+				t.Errorf("%d pods (%d different) in %d requests", len(s.Pods), len(names), len(a.to("/api/v1/pods")))
+			}
+			if test.gap == "" && len(s.Gaps) != 0 || test.gap != "" && (len(s.Gaps) != 1 || s.Gaps[0].Reason != test.gap) {
+				t.Errorf("%+v", s.Gaps)
+			}
+		})
+	}
+}
+
+func TestGaps(t *testing.T) {
+	unavailable := apierrors.NewInternalError(errors.New("etcd is\nunwell"))
+	for name, test := range map[string]struct {
+		options Options
+		prepare func(*api)
+		want    []snapshot.Gap
+	}{
+		"forbidden": {Options{}, func(a *api) { a.fail("/api/v1/nodes", forbidden("nodes")) },
+			[]snapshot.Gap{{Kind: snapshot.Nodes, Reason: snapshot.ReasonForbidden, Detail: "nodes is forbidden: no"}}},
+		"forbidden, no namespace": {Options{}, func(a *api) { a.fail("/api/v1/pods", forbidden("pods")) },
+			[]snapshot.Gap{{Kind: snapshot.Pods, Reason: snapshot.ReasonForbidden, Detail: "pods is forbidden: no"}}},
+		"forbidden but in one namespace": {Options{Namespace: "shop"}, func(a *api) { a.fail("/api/v1/pods", forbidden("pods")) },
+			[]snapshot.Gap{{Kind: snapshot.Pods, Namespace: "shop", Reason: snapshot.ReasonForbidden, Detail: "pods is forbidden: no"}}},
+		"forbidden in the namespace too": {Options{Namespace: "shop"}, func(a *api) {
+			a.fail("/api/v1/pods", forbidden("pods"))
+			a.fail("/api/v1/namespaces/shop/pods", forbidden("pods"))
+		}, []snapshot.Gap{{Kind: snapshot.Pods, Reason: snapshot.ReasonForbidden, Detail: "pods is forbidden: no"}}},
+		"leases of kube-system": {Options{Namespace: "shop"}, func(a *api) { a.fail("/apis/coordination.k8s.io/v1/leases", forbidden("leases")) },
+			[]snapshot.Gap{{Kind: snapshot.Leases, Namespace: "kube-system", Reason: snapshot.ReasonForbidden, Detail: "leases is forbidden: no"}}},
+		"deployments are never a gap": {Options{Namespace: "shop"}, func(a *api) {
+			a.fail("/apis/apps/v1/deployments", forbidden("deployments"))
+			a.fail("/apis/apps/v1/namespaces/shop/deployments", forbidden("deployments"))
+		}, nil},
+		"not served": {Options{}, func(a *api) {
+			a.fail("/apis/storage.k8s.io/v1/csidrivers", apierrors.NewNotFound(schema.GroupResource{Resource: "csidrivers"}, ""))
+		}, []snapshot.Gap{{Kind: snapshot.CSIDrivers, Reason: snapshot.ReasonUnavailable, Detail: `csidrivers "" not found`}}},
+		"failing": {Options{}, func(a *api) { a.fail("/api/v1/events", unavailable) },
+			[]snapshot.Gap{{Kind: snapshot.Events, Reason: snapshot.ReasonUnavailable, Detail: "Internal error occurred: etcd is unwell"}}},
+		"version not told": {Options{}, func(a *api) { a.fail("/version", forbidden("version")) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAPI(t)
+			test.prepare(a)
+			s, err := a.cluster(test.options).Snapshot(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, s.Gaps); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestBusyServerIsAskedAgain(t *testing.T) {
+	a := newAPI(t)
+	tries := 0
+	a.handlers["/api/v1/pods"] = func(*http.Request) (int, runtime.Object) {
+		if tries++; tries == 1 {
+			status := apierrors.NewTooManyRequests("busy", 1)
+			return http.StatusTooManyRequests, &status.ErrStatus
+		}
+		return http.StatusOK, &corev1.PodList{Items: []corev1.Pod{pod("a")}}
+	}
+	s, err := a.cluster(Options{}).Snapshot(t.Context())
+	if err != nil || len(s.Pods) != 1 || len(s.Gaps) != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func TestWhatIsKept(t *testing.T) {
+	a := newAPI(t)
+	leases := &coordinationv1.LeaseList{}
+	for _, name := range []string{
+		"kube-system/kube-controller-manager", "kube-system/kube-scheduler", "ebs/external-attacher-leader-ebs-csi-aws-com",
+		"kube-node-lease/n1", "shop/leader",
+	} {
+		namespace, name, _ := strings.Cut(name, "/")
+		leases.Items = append(leases.Items, coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
+	}
+	a.serve("/apis/coordination.k8s.io/v1/leases", leases)
+	events := &corev1.EventList{}
+	for _, reason := range []string{"FailedAttachVolume", "FailedMount", "Pulled", "ProvisioningFailed", "LeaderElection"} {
+		events.Items = append(events.Items, corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: strings.ToLower(reason)}, Reason: reason})
+	}
+	a.serve("/api/v1/events", events)
+	s, err := a.cluster(Options{}).Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, l := range s.Leases {
+		got = append(got, l.Name)
+	}
+	for _, e := range s.Events {
+		got = append(got, e.Reason)
+	}
+	want := []string{
+		"external-attacher-leader-ebs-csi-aws-com", "n1", "kube-controller-manager",
+		"FailedAttachVolume", "FailedMount", "ProvisioningFailed",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if selector := a.to("/api/v1/events")[0].query["fieldSelector"]; len(selector) != 1 || !strings.Contains(selector[0], "reason!=Pulled") {
+		t.Errorf("%v", selector)
+	}
+}
+
+func TestReadsAreWhatIsRead(t *testing.T) {
+	a := newAPI(t)
+	if _, err := a.cluster(Options{}).Snapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	read := map[string]bool{}
+	for _, r := range a.requests {
+		read[r.path] = true
+	}
+	for _, p := range Reads() {
+		path := "/apis/" + p.Group + "/v1/" + p.Resource
+		if p.Group == "" {
+			path = "/api/v1/" + p.Resource
+		}
+		if !read[path] || p.Verb != "list" {
+			t.Errorf("%s is not read at %s", p, path)
+		}
+		delete(read, path)
+	}
+	delete(read, "/version")
+	delete(read, "/apis/apps/v1/deployments")
+	if len(read) != 0 {
+		t.Errorf("read without saying so: %v", read)
+	}
+}

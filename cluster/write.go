@@ -1,0 +1,159 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+)
+
+// busyTries is how often a write is sent to an API server that is too busy to
+// take it.
+const busyTries = 5
+
+// Do makes one write, with its preconditions, and returns the object as JSON as
+// the API server then has it, or in a dry run would have it.
+func (c *Cluster) Do(ctx context.Context, op repair.Operation, dryRun bool) (json.RawMessage, error) {
+	if !op.Conditional() {
+		return nil, fmt.Errorf("%s %s %s: a write without preconditions is never sent", op.Verb, op.Target.Kind, op.Target.Name)
+	}
+	for try := 1; ; try++ {
+		after, err := c.do(ctx, op, dryRun)
+		if err == nil {
+			return after, nil
+		}
+		// A 429 says that the request was turned away at the door. client-go
+		// would send it again by itself, but also after a 5xx, which does not
+		// say that: the second attempt would then fail on the first one's
+		// success, and nobody would know whose write it was.
+		if seconds, busy := apierrors.SuggestsClientDelay(err); apierrors.IsTooManyRequests(err) && busy && try < busyTries {
+			if sleep(ctx, time.Duration(seconds)*time.Second) == nil {
+				continue
+			}
+		}
+		return nil, fmt.Errorf("%s %s %s: %w", op.Verb, op.Target.Kind, op.Target.Name, err)
+	}
+}
+
+func (c *Cluster) do(ctx context.Context, op repair.Operation, dryRun bool) (json.RawMessage, error) {
+	request, err := c.request(op, dryRun)
+	if err != nil {
+		return nil, err
+	}
+	// Once there is a connection, the request may have reached the API server.
+	var connected atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
+	result := request.MaxRetries(0).Do(ctx)
+	if err := result.Error(); err != nil {
+		return nil, c.refused(err, connected.Load())
+	}
+	return result.Raw()
+}
+
+// request is the operation on the wire.
+func (c *Cluster) request(op repair.Operation, dryRun bool) (*rest.Request, error) {
+	var client rest.Interface
+	var resource string
+	switch op.Target.Kind {
+	case "Node":
+		client, resource = c.client.CoreV1().RESTClient(), "nodes"
+	case "VolumeAttachment":
+		client, resource = c.client.StorageV1().RESTClient(), "volumeattachments"
+	default:
+		return nil, fmt.Errorf("objects of kind %q are never written", op.Target.Kind)
+	}
+	var dry []string
+	if dryRun {
+		dry = []string{metav1.DryRunAll}
+	}
+	var request *rest.Request
+	switch op.Verb {
+	case repair.VerbPatch:
+		// The preconditions of a patch stand in the patch.
+		request = client.Patch(types.JSONPatchType).
+			VersionedParams(&metav1.PatchOptions{DryRun: dry, FieldManager: repair.FieldManager}, scheme.ParameterCodec).
+			Body([]byte(op.Patch))
+	case repair.VerbDelete:
+		request = client.Delete().Body(&metav1.DeleteOptions{
+			DryRun:        dry,
+			Preconditions: &metav1.Preconditions{UID: &op.Target.UID, ResourceVersion: &op.Target.ResourceVersion},
+		})
+	default:
+		return nil, fmt.Errorf("there is no way to %q an object", op.Verb)
+	}
+	return request.NamespaceIfScoped(op.Target.Namespace, op.Target.Namespace != "").
+		Resource(resource).Name(op.Target.Name).SubResource(subresources(op)...).
+		SetHeader("Accept", "application/json"), nil // the caller reads it as JSON
+}
+
+func subresources(op repair.Operation) []string {
+	if op.Subresource == "" {
+		return nil
+	}
+	return []string{op.Subresource}
+}
+
+// refused says what an error means for the write.
+func (c *Cluster) refused(err error, sent bool) error {
+	var status apierrors.APIStatus
+	answered := errors.As(err, &status)
+	switch {
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("%w: %s", repair.ErrConflict, message(err))
+	case apierrors.IsInvalid(err):
+		// A failed test of a JSON patch. The API server does not say which.
+		return fmt.Errorf("%w: the API server refused the patch: %s", repair.ErrConflict, message(err))
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%w: %s", repair.ErrNotFound, message(err))
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w: %s", repair.ErrForbidden, message(err))
+	case answered && status.Status().Code < 500, !sent:
+		return c.explain(err)
+	default:
+		// A 5xx may come after the write, from a proxy or from etcd's time-out.
+		return fmt.Errorf("%w: %w", repair.ErrUnknownOutcome, c.explain(err))
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Can asks the API server which of the rights the user lacks.
+func (c *Cluster) Can(ctx context.Context, wanted []repair.Permission) ([]repair.Permission, error) {
+	var missing []repair.Permission
+	for _, p := range wanted {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: p.Verb, Group: p.Group, Resource: p.Resource, Subresource: p.Subresource, Namespace: p.Namespace, Name: p.Name,
+			},
+		}}
+		answer, err := c.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if err != nil {
+			return nil, c.explain(err)
+		}
+		if !answer.Status.Allowed {
+			missing = append(missing, p)
+		}
+	}
+	return missing, nil
+}

@@ -1,0 +1,233 @@
+package cmd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/output"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// applyFlags are the flags that go with --apply.
+type applyFlags struct {
+	enabled    bool
+	yes        bool
+	dryRun     string
+	maxRepairs int
+	settle     time.Duration
+	journal    string
+}
+
+// defaultSettle is two of the controller's one-minute syncs: what it would undo
+// it has undone by then.
+const defaultSettle = 2 * time.Minute
+
+func (a *applyFlags) add(f *pflag.FlagSet) {
+	f.BoolVar(&a.enabled, "apply", false, "Make the proposed repairs, after asking")
+	f.BoolVar(&a.yes, "yes", false, "With --apply: do not ask")
+	f.StringVar(&a.dryRun, "dry-run", "none", "With --apply: write nothing (client), or let the API server check and not store (server)")
+	f.Lookup("dry-run").NoOptDefVal = "client"
+	f.IntVar(&a.maxRepairs, "max-repairs", 10, "With --apply: stop after this many")
+	f.DurationVar(&a.settle, "settle", defaultSettle, "With --apply: how long a repair must hold to count")
+	f.StringVar(&a.journal, "journal", "", "With --apply: the file that says what was written, for undo (default volume-doctor-TIME.journal)")
+}
+
+func (a *applyFlags) validate(f *pflag.FlagSet, offline bool) error {
+	if !a.enabled {
+		for _, name := range []string{"yes", "dry-run", "max-repairs", "settle", "journal"} {
+			if f.Changed(name) {
+				return fmt.Errorf("--%s goes with --apply", name)
+			}
+		}
+		return nil
+	}
+	switch {
+	case offline:
+		return errors.New("--apply needs a cluster: a file cannot be repaired")
+	case a.dryRun != "none" && a.dryRun != "client" && a.dryRun != "server":
+		return fmt.Errorf("--dry-run is none, client or server, not %q", a.dryRun)
+	case a.maxRepairs < 1:
+		return fmt.Errorf("--max-repairs must be at least 1, not %d", a.maxRepairs)
+	case a.settle < 0:
+		return errors.New("--settle must not be negative")
+	}
+	return nil
+}
+
+func (a *applyFlags) mode() repair.DryRunMode {
+	switch a.dryRun {
+	case "client":
+		return repair.DryRunClient
+	case "server":
+		return repair.DryRunServer
+	default:
+		return repair.DryRunNone
+	}
+}
+
+// mayAsk fails early where nobody could answer the question.
+func (a *applyFlags) mayAsk(in io.Reader) error {
+	if !a.enabled || a.yes || a.mode() != repair.DryRunNone {
+		return nil
+	}
+	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return nil
+	}
+	return errors.New("--apply asks before it writes, and there is no terminal to answer on: give --yes, or --dry-run=server to see")
+}
+
+// repair makes the proposed repairs and reports what is left.
+func (d *diagnoseFlags) repair(ctx context.Context, streams genericiooptions.IOStreams, c *cluster.Cluster, s *snapshot.Snapshot, earlier *diagnose.Report) error {
+	r, repairs, err := d.look(s, earlier)
+	if err != nil {
+		return err
+	}
+	var possible []repair.Repair
+	for _, p := range repairs {
+		describe(streams.ErrOut, p)
+		if p.BlockedBy == nil {
+			possible = append(possible, p)
+		}
+	}
+	undone := len(possible) < len(repairs)
+	if len(possible) > 0 {
+		if !d.apply.confirmed(streams, len(possible)) {
+			fmt.Fprintln(streams.ErrOut, "nothing was written")
+			return exitCode(exitUndone)
+		}
+		results, err := d.carryOut(ctx, streams, c, possible)
+		for _, result := range results {
+			undone = undone || result.LeftUndone()
+		}
+		if err != nil {
+			if len(results) == 0 {
+				return err
+			}
+			fmt.Fprintf(streams.ErrOut, "error: %s\n", oneLine(err.Error()))
+			return exitCode(exitUndone)
+		}
+		if d.apply.mode() == repair.DryRunNone {
+			if s, err = c.Snapshot(ctx); err != nil {
+				return err
+			}
+			d.assumeVersion(s, io.Discard)
+			r, _ = d.narrowed(s, earlier)
+		}
+	} else {
+		fmt.Fprintln(streams.ErrOut, "there is nothing to repair")
+	}
+	code := exitHealthy
+	if undone {
+		code = exitUndone
+	}
+	return d.finish(streams, r, "", code)
+}
+
+// describe shows what would be written, and how to do it by hand.
+func describe(w io.Writer, p repair.Repair) {
+	undo := "can be undone"
+	if p.Undo == nil {
+		undo = "cannot be undone: " + p.WhyNot
+	}
+	fmt.Fprintf(w, "%s for %s: %s (risk %s, %s)\n", p.Kind, output.Safe(p.Finding.Subject.String()), output.Safe(p.Summary), p.Risk, undo)
+	if p.BlockedBy != nil {
+		fmt.Fprintf(w, "  refused now: %s\n", output.Safe(p.BlockedBy.Error()))
+		return
+	}
+	fmt.Fprintf(w, "  the same by hand:\n  %s\n", output.Safe(p.Do.Kubectl()))
+}
+
+func (a *applyFlags) confirmed(streams genericiooptions.IOStreams, count int) bool {
+	if a.yes || a.mode() != repair.DryRunNone {
+		return true
+	}
+	what := "this repair"
+	if count > 1 {
+		what = fmt.Sprintf("these %d repairs", count)
+	}
+	fmt.Fprintf(streams.ErrOut, "Make %s now? [y/N] ", what)
+	answer, _ := bufio.NewReader(streams.In).ReadString('\n')
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
+}
+
+func (d *diagnoseFlags) carryOut(ctx context.Context, streams genericiooptions.IOStreams, c *cluster.Cluster, repairs []repair.Repair) ([]repair.Result, error) {
+	applier := &repair.Applier{
+		Cluster:    c,
+		Options:    diagnose.Options{Reconcile: d.options(), Checks: d.checks},
+		Observe:    narrate(streams.ErrOut),
+		Wait:       sleep,
+		Settle:     d.apply.settle,
+		MaxRepairs: d.apply.maxRepairs,
+		DryRun:     d.apply.mode(),
+	}
+	if applier.DryRun == repair.DryRunNone {
+		name := d.apply.journal
+		if name == "" {
+			name = "volume-doctor-" + time.Now().UTC().Format("20060102T150405Z") + ".journal"
+		}
+		file, earlier, err := openJournal(name, os.O_CREATE)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		applier.Journal = repair.NewJournal(file, time.Now, earlier)
+		fmt.Fprintf(streams.ErrOut, "journal: %s\n", name)
+	}
+	return applier.Apply(ctx, repairs)
+}
+
+// openJournal opens a journal to be continued and cuts off what a process that
+// was killed left unfinished. flags say whether it may be made.
+func openJournal(name string, flags int) (*os.File, []repair.Entry, error) {
+	file, err := os.OpenFile(name, os.O_RDWR|flags, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the journal: %w", err)
+	}
+	entries, intact, err := repair.ReadJournal(file)
+	if err == nil {
+		err = file.Truncate(intact)
+	}
+	if err == nil {
+		_, err = file.Seek(intact, io.SeekStart)
+	}
+	if err != nil {
+		file.Close()
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return file, entries, nil
+}
+
+// narrate says on w how each repair goes.
+func narrate(w io.Writer) func(repair.Event) {
+	return func(e repair.Event) {
+		switch {
+		case e.Result == nil && e.Stage == repair.Settling:
+			fmt.Fprintf(w, "written; watching that it stays: %s\n", output.Safe(e.Summary))
+		case e.Result == nil:
+			fmt.Fprintf(w, "%s: %s\n", e.Stage, output.Safe(e.Summary))
+		default:
+			text := string(e.Result.Outcome)
+			if e.Result.Guard != "" {
+				text += " by guard " + e.Result.Guard
+			}
+			if e.Result.Detail != "" {
+				text += ": " + e.Result.Detail
+			}
+			fmt.Fprintf(w, "%s: %s\n", output.Safe(e.Summary), output.Safe(text))
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// globalFlags are the flags of every command that reads a cluster or a file.
+type globalFlags struct {
+	kube              *genericclioptions.ConfigFlags
+	allNamespaces     bool
+	file              string
+	now               string
+	color             string
+	kubernetesVersion string
+
+	disableForceDetach bool
+	maxWaitForUnmount  time.Duration
+	flexAttachable     []string
+}
+
+func newGlobalFlags(root *cobra.Command) *globalFlags {
+	g := &globalFlags{kube: genericclioptions.NewConfigFlags(true)}
+	f := root.PersistentFlags()
+	g.kube.AddFlags(f)
+	f.BoolVarP(&g.allNamespaces, "all-namespaces", "A", false, "Report on all namespaces (the default without -n)")
+	f.StringVarP(&g.file, "filename", "f", "", "Read a snapshot file, a directory or kubectl output (- for standard input) instead of a cluster")
+	f.StringVar(&g.now, "now", "", "With -f: the time (RFC 3339) from which ages count; the file's own by default")
+	f.StringVar(&g.color, "color", "auto", "Colour the output: auto, always or never")
+	f.StringVar(&g.kubernetesVersion, "kubernetes-version", "", "The release whose controller to assume; the API server's by default")
+	f.BoolVar(&g.disableForceDetach, "disable-force-detach-on-timeout", false, "Set where kube-controller-manager runs with this flag")
+	f.DurationVar(&g.maxWaitForUnmount, "max-wait-for-unmount", reconcile.DefaultMaxWaitForUnmount,
+		"How long the controller waits for a node that is not Ready to unmount")
+	f.StringArrayVar(&g.flexAttachable, "flex-attachable", nil, "A flexvolume driver (vendor/driver) that kube-controller-manager can attach; repeatable")
+	return g
+}
+
+func (g *globalFlags) validate() error {
+	if g.file == "" && g.now != "" {
+		return fmt.Errorf("--now goes with -f: a cluster's own clock counts otherwise")
+	}
+	if g.color != "auto" && g.color != "always" && g.color != "never" {
+		return fmt.Errorf("--color is auto, always or never, not %q", g.color)
+	}
+	if g.maxWaitForUnmount <= 0 {
+		return fmt.Errorf("--max-wait-for-unmount must be more than 0s, not %s", g.maxWaitForUnmount)
+	}
+	if g.kubernetesVersion != "" {
+		if _, err := version.ParseGeneric(g.kubernetesVersion); err != nil {
+			return fmt.Errorf("--kubernetes-version %q is not a release: write it as v1.36.3", g.kubernetesVersion)
+		}
+	}
+	if g.allNamespaces && *g.kube.Namespace != "" {
+		return fmt.Errorf("-A and -n exclude each other")
+	}
+	return nil
+}
+
+func (g *globalFlags) options() reconcile.Options {
+	return reconcile.Options{
+		MaxWaitForUnmount:           g.maxWaitForUnmount,
+		DisableForceDetachOnTimeout: g.disableForceDetach,
+		FlexAttachable:              g.flexAttachable,
+	}
+}
+
+// paints says whether what goes to out is coloured.
+func (g *globalFlags) paints(out io.Writer) bool {
+	return g.color == "always" || g.color == "auto" && printers.AllowsColorOutput(out)
+}
+
+// modelled are the minor releases whose controller decides as the model does;
+// older ones differ in a way that a report must not hide.
+const oldestModelled = 31
+
+// assumeVersion applies --kubernetes-version and warns of a release that the
+// model does not follow.
+func (g *globalFlags) assumeVersion(s *snapshot.Snapshot, warn io.Writer) {
+	if g.kubernetesVersion != "" {
+		s.Source.ServerVersion = g.kubernetesVersion
+	}
+	v, err := version.ParseGeneric(s.Source.ServerVersion)
+	if err == nil && v.Major() == 1 && v.Minor() < oldestModelled {
+		fmt.Fprintf(warn, "warning: the model is that of Kubernetes 1.%d and later; %s decides differently in places\n", oldestModelled, s.Source.ServerVersion)
+	}
+}

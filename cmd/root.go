@@ -1,0 +1,90 @@
+// Package cmd turns flags into options, wires the other packages together and
+// turns what they return into an exit code.
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+// The exit codes; scripts depend on them.
+const (
+	exitHealthy  = 0 // everything asked for was examined, and no finding reaches the threshold
+	exitFindings = 1 // at least one finding does
+	exitNoAnswer = 2 // usage, connection, or a gap in what could be read
+	exitUndone   = 3 // --apply or undo left something undone
+)
+
+// exitCode ends a command with a code and nothing more to say.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+// Main runs the command and returns its exit code. Ctrl-C cancels what runs; a
+// second one ends the process at once.
+func Main(args []string, in io.Reader, out, errOut io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	root := newRoot(genericiooptions.IOStreams{In: in, Out: out, ErrOut: errOut})
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var code exitCode
+	switch {
+	case err == nil:
+		return exitHealthy
+	case errors.As(err, &code):
+		return int(code)
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = errors.New("interrupted")
+	}
+	fmt.Fprintf(errOut, "error: %s\n", oneLine(err.Error()))
+	return exitNoAnswer
+}
+
+// oneLine keeps an error on one line: decoders and API servers write more.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "kubectl-volume_doctor",
+		Short: "Find out why volumes do not attach or detach, and repair it safely",
+		Long: `volume-doctor rebuilds what the attach/detach controller believes from the
+cluster's objects or from a snapshot file, runs its reconcile logic as a dry
+run, shows where reality has drifted from it and why, says what heals by itself
+and when, and makes the one safe correction where you ask for it.`,
+		Example: `  kubectl volume-doctor diagnose                  # the whole cluster
+  kubectl volume-doctor diagnose pod/web-0 -n shop
+  kubectl volume-doctor diagnose -f snapshot.yaml # no cluster needed
+  kubectl volume-doctor diagnose --apply          # repair, after asking`,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl volume-doctor"},
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(streams.In)
+	root.SetOut(streams.Out)
+	root.SetErr(streams.ErrOut)
+	global := newGlobalFlags(root)
+	root.AddCommand(
+		newDiagnose(global, streams),
+		newPlan(global, streams),
+		newSnapshot(global, streams),
+		newExplain(streams),
+		newUndo(global, streams),
+		newVersion(streams),
+	)
+	return root
+}

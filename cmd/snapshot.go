@@ -1,0 +1,64 @@
+package cmd
+
+import (
+	"compress/gzip"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+func newSnapshot(g *globalFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	var allowGaps bool
+	cmd := &cobra.Command{
+		Use:   "snapshot [FILE]",
+		Short: "Write what diagnose would read to a file that is safe to attach to a ticket",
+		Long: `snapshot writes the objects that diagnose reads to FILE, or to standard output.
+Environment variables, arguments, secrets and managed fields are left out. A
+FILE that ends in .gz is compressed. With -f it trims another file.`,
+		Example: `  kubectl volume-doctor snapshot case.yaml.gz
+  kubectl volume-doctor diagnose -f case.yaml.gz`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := g.validate(); err != nil {
+				return err
+			}
+			s, err := g.read(cmd.Context(), streams)
+			if err != nil {
+				return err
+			}
+			if err := save(s, args, streams.Out); err != nil {
+				return err
+			}
+			for _, gap := range s.Gaps {
+				fmt.Fprintf(streams.ErrOut, "warning: %s could not be read (%s): the snapshot says so\n", gap.Kind, gap.Reason)
+			}
+			if len(s.Gaps) > 0 && !allowGaps {
+				return exitCode(exitNoAnswer)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&allowGaps, "allow-gaps", false, "Do not fail because something could not be read")
+	return cmd
+}
+
+func save(s *snapshot.Snapshot, args []string, stdout io.Writer) error {
+	if len(args) == 0 || args[0] == "-" {
+		return snapshot.Write(stdout, s)
+	}
+	return writeFile(args[0], func(w io.Writer) error {
+		if !strings.HasSuffix(args[0], ".gz") {
+			return snapshot.Write(w, s)
+		}
+		z := gzip.NewWriter(w)
+		if err := snapshot.Write(z, s); err != nil {
+			return err
+		}
+		return z.Close()
+	})
+}

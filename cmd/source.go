@@ -1,0 +1,102 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// read takes the snapshot that the flags ask for: of a file or of the cluster.
+func (g *globalFlags) read(ctx context.Context, streams genericiooptions.IOStreams) (*snapshot.Snapshot, error) {
+	var s *snapshot.Snapshot
+	var err error
+	if g.file != "" {
+		s, err = g.readFile(streams)
+	} else {
+		var c *cluster.Cluster
+		if c, err = g.connect(streams); err != nil {
+			return nil, err
+		}
+		s, err = c.Snapshot(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	g.assumeVersion(s, streams.ErrOut)
+	return s, nil
+}
+
+func (g *globalFlags) readFile(streams genericiooptions.IOStreams) (*snapshot.Snapshot, error) {
+	var opts snapshot.ReadOptions
+	if g.now != "" {
+		now, err := time.Parse(time.RFC3339, g.now)
+		if err != nil {
+			return nil, fmt.Errorf("--now %q is not a time: write it as 2026-11-20T10:00:00Z", g.now)
+		}
+		opts.Now = now
+	}
+	s, warnings, err := g.decode(streams, opts)
+	for _, w := range warnings {
+		fmt.Fprintf(streams.ErrOut, "warning: %s\n", w)
+	}
+	return s, err
+}
+
+func (g *globalFlags) decode(streams genericiooptions.IOStreams, opts snapshot.ReadOptions) (*snapshot.Snapshot, []snapshot.Warning, error) {
+	if g.file == "-" {
+		return snapshot.Read("standard input", streams.In, opts)
+	}
+	info, err := os.Stat(g.file)
+	if err != nil {
+		var path *os.PathError
+		if errors.As(err, &path) {
+			err = path.Err
+		}
+		return nil, nil, fmt.Errorf("cannot read %s: %w", g.file, err)
+	}
+	if info.IsDir() {
+		return snapshot.ReadFS(g.file, os.DirFS(g.file), opts)
+	}
+	f, err := os.Open(g.file)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	return snapshot.Read(g.file, f, opts)
+}
+
+// connect makes ready to talk to the cluster of the kubeconfig.
+func (g *globalFlags) connect(streams genericiooptions.IOStreams) (*cluster.Cluster, error) {
+	config, err := g.kube.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := g.kube.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil, err
+	}
+	name := raw.CurrentContext
+	if *g.kube.Context != "" {
+		name = *g.kube.Context
+	}
+	return cluster.New(config, cluster.Options{Context: name, Namespace: *g.kube.Namespace, Progress: newProgress(streams.ErrOut)})
+}
+
+// namespace is the one that a bare pod or claim name is looked for in.
+func (g *globalFlags) namespace() (string, error) {
+	if *g.kube.Namespace != "" {
+		return *g.kube.Namespace, nil
+	}
+	if g.file != "" {
+		return "default", nil
+	}
+	name, _, err := g.kube.ToRawKubeConfigLoader().Namespace()
+	return name, err
+}

@@ -1,0 +1,161 @@
+package repair
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+)
+
+// DryRunMode says how far a repair goes, as kubectl's --dry-run does.
+type DryRunMode string
+
+// The modes.
+const (
+	DryRunNone   DryRunMode = ""
+	DryRunClient DryRunMode = "client" // nothing is sent but reads
+	DryRunServer DryRunMode = "server" // the write is sent, and not stored
+)
+
+// firstPause is that between the first two looks at a cluster after a write;
+// each further one is twice as long, because each look reads every object.
+const firstPause = 5 * time.Second
+
+// Applier carries repairs out, one after the other:
+//
+//  1. read the objects anew; the same finding must be there
+//  2. every guard must hold on them
+//  3. send the write, worked out anew, as a dry run
+//  4. write the intent to the journal, on disk
+//  5. send the write with its preconditions; on a conflict begin again, once
+//  6. look until the finding has been gone, and the write's effect there, for
+//     as long as Settle
+//  7. write the outcome to the journal
+type Applier struct {
+	Cluster Cluster
+	// Options are those with which the findings were made.
+	Options diagnose.Options
+	Journal *Journal
+	// Observe, where it is not nil, is told of every step.
+	Observe func(Event)
+	// Wait pauses; it returns early with an error if the context ends.
+	Wait func(ctx context.Context, d time.Duration) error
+	// Settle is how long a repair must hold to count.
+	Settle time.Duration
+	// MaxRepairs bounds how many writes are begun.
+	MaxRepairs int
+	DryRun     DryRunMode
+	// KeepGoing goes on after a failure.
+	KeepGoing bool
+}
+
+// Apply carries the repairs out and says of each what became of it. The error
+// is about the run as a whole: rights are missing, so that nothing was done, or
+// the journal cannot be kept, or ctx has ended.
+func (a *Applier) Apply(ctx context.Context, repairs []Repair) ([]Result, error) {
+	repairs = slices.Clone(repairs)
+	slices.SortStableFunc(repairs, func(x, y Repair) int { return x.order - y.order })
+	var needs []Permission
+	for _, r := range repairs {
+		needs = append(needs, r.Needs...)
+	}
+	if err := a.permitted(ctx, needs); err != nil {
+		return nil, err
+	}
+	tasks := make([]task, 0, len(repairs))
+	for i := range repairs {
+		r := &repairs[i]
+		tasks = append(tasks, task{
+			result:  Result{Summary: r.Summary, Finding: *refTo(r.Finding)},
+			prepare: r.prepare,
+			confirm: func(ctx context.Context) (Outcome, string) { return a.verify(ctx, r) },
+		})
+	}
+	return a.run(ctx, tasks, a.MaxRepairs)
+}
+
+// permitted fails if a right is missing: half a run would leave a person with
+// half a repair.
+func (a *Applier) permitted(ctx context.Context, needs []Permission) error {
+	if a.DryRun == DryRunClient || len(needs) == 0 {
+		return nil
+	}
+	var distinct []Permission
+	for _, p := range needs {
+		if !slices.Contains(distinct, p) {
+			distinct = append(distinct, p)
+		}
+	}
+	missing, err := a.Cluster.Can(ctx, distinct)
+	if err != nil {
+		return fmt.Errorf("ask for the rights that the repairs take: %w", err)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	texts := make([]string, 0, len(missing))
+	for _, p := range missing {
+		texts = append(texts, p.String())
+	}
+	return fmt.Errorf("nothing was written: %w: you may not %s", ErrForbidden, strings.Join(texts, "; "))
+}
+
+// prepare works the write out on fresh objects, or refuses.
+func (r *Repair) prepare(v *View) (*write, error) {
+	if no := refusal(v, r); no != nil {
+		return nil, no
+	}
+	fresh, err := r.again(v)
+	if err != nil {
+		return nil, err
+	}
+	return &write{
+		op: fresh.Do,
+		intent: Entry{
+			Server: v.Snapshot.Source.Server, Finding: refTo(r.Finding), Repair: r.Kind,
+			Operation: &fresh.Do, PreImage: fresh.PreImage, Inverse: fresh.Undo,
+		},
+		check:   fresh.check,
+		stands:  fresh.stands,
+		version: fresh.version,
+	}, nil
+}
+
+// verify watches the cluster until the repair has held for as long as Settle.
+// The controller may still overwrite it: it writes when it next has something
+// to write, so this shows that nothing undid it soon, not that nothing ever
+// will.
+func (a *Applier) verify(ctx context.Context, r *Repair) (Outcome, string) {
+	var waited time.Duration
+	for pause := firstPause; ; pause *= 2 {
+		v, err := a.look(ctx)
+		if err == nil {
+			err = complete(v.Snapshot, r.reads)
+		}
+		var doubt string
+		switch {
+		case err != nil:
+			doubt = err.Error()
+		case !r.stands(v) && r.moot(v):
+			return Repaired, "and no longer needed: no pod wants it any more"
+		case !r.stands(v):
+			return Unverified, "something has overwritten it since"
+		case v.finds(r.Finding.Fingerprint):
+			doubt = "the finding is still there"
+		}
+		if waited >= a.Settle {
+			if doubt != "" {
+				return Unverified, doubt
+			}
+			return Repaired, ""
+		}
+		pause = min(pause, a.Settle-waited)
+		if err := a.Wait(ctx, pause); err != nil {
+			return Unverified, "written, but interrupted before it had held for " + a.Settle.String()
+		}
+		waited += pause
+	}
+}

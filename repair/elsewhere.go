@@ -1,0 +1,75 @@
+package repair
+
+import (
+	"fmt"
+	"slices"
+
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// checkNotElsewhere keeps a volume that one node at a time may use from being
+// used by two. Whatever hints at another node refuses, attached or not: of the
+// controller's memory and of the backend nothing is visible here.
+func checkNotElsewhere(v *View, r *Repair) error {
+	if mayBeShared(v, r) {
+		return nil
+	}
+	volume := r.Finding.Volume
+	for _, va := range v.Snapshot.VolumeAttachments {
+		if va.Spec.NodeName != string(r.Finding.Node) && attachmentMayBeFor(v, va, r) {
+			return fmt.Errorf("VolumeAttachment %s for the same volume is on node %s", va.Name, va.Spec.NodeName)
+		}
+	}
+	for _, node := range v.Snapshot.Nodes {
+		switch {
+		case nodeName(node) == r.Finding.Node:
+		case entryIndex(node, volume) >= 0:
+			return fmt.Errorf("volumesAttached of node %s lists the volume", node.Name)
+		case slices.Contains(node.Status.VolumesInUse, volume):
+			return fmt.Errorf("volumesInUse of node %s lists the volume", node.Name)
+		}
+	}
+	return nil
+}
+
+// mayBeShared says whether everything that names the volume lets several nodes
+// have it: the pod's own view of it and each persistent volume with its handle.
+func mayBeShared(v *View, r *Repair) bool {
+	row := v.World.Desired[r.Finding.Pair()]
+	if row == nil || !row.Spec.MultiAttach() {
+		return false
+	}
+	for _, pv := range v.World.Volumes(r.Finding.Volume) {
+		if !(&reconcile.VolumeSpec{PV: pv}).MultiAttach() {
+			return false
+		}
+	}
+	return true
+}
+
+// attachmentIsFor says whether a VolumeAttachment is about the repair's volume
+// as the controller reads it: through its persistent volume alone.
+func attachmentIsFor(v *View, va *storagev1.VolumeAttachment, r *Repair) bool {
+	name, err := v.World.AttachmentVolume(va)
+	return err == nil && name == r.Finding.Volume
+}
+
+// attachmentMayBeFor is attachmentIsFor, or by an inline source, which the
+// controller does not read, or by the name that the controller gives: the
+// persistent volume may be gone or may have been made anew for another volume.
+func attachmentMayBeFor(v *View, va *storagev1.VolumeAttachment, r *Repair) bool {
+	if attachmentIsFor(v, va, r) {
+		return true
+	}
+	driver, handle, ok := csiOf(v, r.Finding)
+	if !ok {
+		return false
+	}
+	if inline := va.Spec.Source.InlineVolumeSpec; inline != nil && inline.CSI != nil {
+		return inline.CSI.Driver == driver && inline.CSI.VolumeHandle == handle
+	}
+	return va.Name == reconcile.VolumeAttachmentName(handle, driver, types.NodeName(va.Spec.NodeName))
+}

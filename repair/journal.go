@@ -1,0 +1,201 @@
+package repair
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+)
+
+// JournalKind is the kind of an Entry.
+const JournalKind = "JournalEntry"
+
+// EntryType tells the two kinds of Entry apart.
+type EntryType string
+
+// Every write has two entries: what is about to be written, which is on disk
+// before the request is sent, and what became of it. An intent without an
+// outcome is a write that was cut short; only the object can tell its end.
+const (
+	Intent EntryType = "intent"
+	Ended  EntryType = "outcome"
+)
+
+// Entry is one line of a journal, which is a file of JSON objects, one a line.
+type Entry struct {
+	APIVersion string    `json:"apiVersion"` // volume-doctor/v1
+	Kind       string    `json:"kind"`       // JournalEntry
+	Type       EntryType `json:"type"`       // intent | outcome
+	// Write numbers the writes of one journal from 1; an outcome has its
+	// intent's number.
+	Write int         `json:"write"`
+	Time  metav1.Time `json:"time"`
+
+	// An intent has these.
+
+	// Server is the API server that the write goes to.
+	Server string `json:"server,omitempty"`
+	// Finding is what the write mends.
+	Finding *FindingRef `json:"finding,omitempty"`
+	Repair  Kind        `json:"repair,omitempty"`
+	// Operation is the write.
+	Operation *Operation `json:"operation,omitempty"`
+	// PreImage are the fields that are written as they were, in the form of the
+	// object.
+	PreImage json.RawMessage `json:"preImage,omitempty"`
+	// Inverse takes the write back where nothing has changed since. Undo works
+	// it out anew from the object as it then is.
+	Inverse *Operation `json:"inverse,omitempty"`
+	// Undoes is the number of the write that this one takes back.
+	Undoes int `json:"undoes,omitempty"`
+
+	// An outcome has these.
+
+	Outcome Outcome `json:"outcome,omitempty"`
+	Detail  string  `json:"detail,omitempty"`
+}
+
+// FindingRef is what a journal keeps of a finding.
+type FindingRef struct {
+	Code             diagnose.Code   `json:"code"`
+	Check            string          `json:"check"`
+	Fingerprint      string          `json:"fingerprint"`
+	Subject          diagnose.Object `json:"subject"`
+	Volume           string          `json:"volume,omitempty"`
+	Node             string          `json:"node,omitempty"`
+	PersistentVolume string          `json:"persistentVolume,omitempty"`
+}
+
+func refTo(f diagnose.Finding) *FindingRef {
+	return &FindingRef{
+		Code: f.Code, Check: f.Check, Fingerprint: f.Fingerprint, Subject: f.Subject,
+		Volume: string(f.Volume), Node: string(f.Node), PersistentVolume: f.PersistentVolume,
+	}
+}
+
+// Sink is where a journal is written. Sync returns once everything written is
+// on disk; os.File is one.
+type Sink interface {
+	io.Writer
+	Sync() error
+}
+
+// Journal writes down each write before and after it is made.
+type Journal struct {
+	sink Sink
+	now  func() time.Time
+	last int
+}
+
+// NewJournal continues a journal after its earlier entries, if it has any. The
+// sink must stand at the end of the intact part of the file.
+func NewJournal(sink Sink, now func() time.Time, earlier []Entry) *Journal {
+	j := &Journal{sink: sink, now: now}
+	for _, e := range earlier {
+		j.last = max(j.last, e.Write)
+	}
+	return j
+}
+
+// intent writes the entry down and returns its number.
+func (j *Journal) intent(e Entry) (int, error) {
+	e.Type, e.Write = Intent, j.last+1
+	if err := j.write(e); err != nil {
+		return 0, err
+	}
+	j.last = e.Write
+	return e.Write, nil
+}
+
+func (j *Journal) ended(write int, outcome Outcome, detail string) error {
+	return j.write(Entry{Type: Ended, Write: write, Outcome: outcome, Detail: detail})
+}
+
+// write appends the line in one call, so that only the end of the file can ever
+// be torn, and waits until it is on disk.
+func (j *Journal) write(e Entry) error {
+	e.APIVersion, e.Kind, e.Time = diagnose.APIVersion, JournalKind, metav1.NewTime(j.now().UTC())
+	if _, err := j.sink.Write(append(compact(e), '\n')); err != nil {
+		return fmt.Errorf("write the journal: %w", err)
+	}
+	if err := j.sink.Sync(); err != nil {
+		return fmt.Errorf("write the journal to disk: %w", err)
+	}
+	return nil
+}
+
+// ReadJournal reads the entries of a journal. A last line without its end, as a
+// process that was killed leaves it, is dropped: the request that it would
+// announce was never sent. Anything else that is not an entry is an error.
+// intact is where a continuation has to begin: cut the file there first.
+func ReadJournal(r io.Reader) (entries []Entry, intact int64, err error) {
+	reader := bufio.NewReader(r)
+	open := map[int]bool{} // the writes announced, and whether they still lack an outcome
+	for number := 1; ; number++ {
+		line, err := reader.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return entries, intact, nil
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("read the journal: %w", err)
+		}
+		e, err := parseEntry(line)
+		if err == nil {
+			err = e.follows(open)
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("line %d of the journal: %w", number, err)
+		}
+		open[e.Write] = e.Type == Intent
+		entries = append(entries, e)
+		intact += int64(len(line))
+	}
+}
+
+// parseEntry refuses fields that it does not know: a later release may have
+// meant something by them that this one would ignore at somebody's cost.
+func parseEntry(line []byte) (Entry, error) {
+	var e Entry
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&e); err != nil {
+		return Entry{}, err
+	}
+	if rest := bytes.TrimSpace(line[decoder.InputOffset():]); len(rest) > 0 {
+		return Entry{}, errors.New("there is something after the entry")
+	}
+	switch {
+	case e.APIVersion != diagnose.APIVersion || e.Kind != JournalKind:
+		return Entry{}, fmt.Errorf("it is a %q of %q, not a %s of %s", e.Kind, e.APIVersion, JournalKind, diagnose.APIVersion)
+	case e.Type == Intent && (e.Finding == nil || e.Operation == nil || e.Repair == ""):
+		return Entry{}, errors.New("the intent lacks its finding, its repair or its operation")
+	case e.Type == Ended && e.Outcome == "":
+		return Entry{}, errors.New("the outcome says nothing")
+	case e.Type != Intent && e.Type != Ended:
+		return Entry{}, fmt.Errorf("there is no entry of type %q", e.Type)
+	}
+	return e, nil
+}
+
+// follows says whether the entry may come after those read so far.
+func (e *Entry) follows(open map[int]bool) error {
+	unended, announced := open[e.Write]
+	switch {
+	case e.Write < 1:
+		return fmt.Errorf("there is no write %d", e.Write)
+	case e.Type == Intent && announced:
+		return fmt.Errorf("write %d is announced twice", e.Write)
+	case e.Type == Ended && !announced:
+		return fmt.Errorf("write %d was never announced", e.Write)
+	case e.Type == Ended && !unended:
+		return fmt.Errorf("write %d has two outcomes", e.Write)
+	}
+	return nil
+}

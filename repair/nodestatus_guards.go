@@ -1,0 +1,252 @@
+package repair
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// nodeIDAnnotation is the attacher's note on a VolumeAttachment of the driver's
+// name for the node that the volume was published to.
+const nodeIDAnnotation = "csi.alpha.kubernetes.io/node-id"
+
+// nodeStatusReads are the kinds that tell whether a volume is attached and who
+// wants it.
+var nodeStatusReads = []snapshot.Kind{
+	snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes,
+	snapshot.VolumeAttachments, snapshot.CSINodes, snapshot.CSIDrivers,
+}
+
+// nodeStatusGuards make sure that a new entry in volumesAttached is true, that
+// the controller believes it too, and that no other node has the volume. They
+// stand in the order in which a person would ask.
+var nodeStatusGuards = []Guard{
+	completeGuard(nodeStatusReads),
+	settledGuard,
+	findingGuard,
+	{"same-node", checkSameNode},
+	{"node-ready", checkNodeReady},
+	{"node-managed", checkNodeManaged},
+	{"node-in-service", checkNodeInService},
+	{"in-use", checkInUse},
+	{"entry-missing", checkEntryMissing},
+	{"wanted", checkWanted},
+	{"attach-required", checkAttachRequired},
+	{"driver-on-node", checkDriverOnNode},
+	{"attached", checkAttached},
+	{"no-attach-error", checkNoAttachError},
+	{"same-machine", checkSameMachine},
+	{"node-id", checkNodeID},
+	{"not-elsewhere", checkNotElsewhere},
+	{"controller-keeps-it", checkControllerKeepsIt},
+}
+
+// nodeOf is the finding's node, empty where there is none any more: then only
+// the guard about that refuses.
+func nodeOf(v *View, r *Repair) *corev1.Node {
+	if node := v.Snapshot.Node(r.Finding.Node); node != nil {
+		return node
+	}
+	return &corev1.Node{}
+}
+
+func nodeName(node *corev1.Node) types.NodeName { return types.NodeName(node.Name) }
+
+// checkSameNode: a node that was deleted and registered anew has another UID,
+// and what was reviewed was not about it.
+func checkSameNode(v *View, r *Repair) error {
+	node := v.Snapshot.Node(r.Finding.Node)
+	switch {
+	case node == nil:
+		return fmt.Errorf("node %s does not exist", r.Finding.Node)
+	case node.UID != r.Do.Target.UID:
+		return fmt.Errorf("node %s is not the object that was examined: it was deleted and made anew", node.Name)
+	case node.DeletionTimestamp != nil:
+		return fmt.Errorf("node %s is being deleted", node.Name)
+	}
+	return nil
+}
+
+// checkNodeReady: only a kubelet that lives can use the entry, and from a node
+// that is not Ready the controller detaches by force.
+func checkNodeReady(v *View, r *Repair) error {
+	if !reconcile.NodeReady(nodeOf(v, r)) {
+		return fmt.Errorf("node %s is not Ready", r.Finding.Node)
+	}
+	return nil
+}
+
+// checkNodeManaged: elsewhere the controller does not look at the node's pods.
+func checkNodeManaged(v *View, r *Repair) error {
+	if !v.World.Managed.Has(r.Finding.Node) {
+		return fmt.Errorf("node %s is not managed by the attach/detach controller", r.Finding.Node)
+	}
+	return nil
+}
+
+// checkNodeInService: with the taint the controller detaches whatever the node
+// says.
+func checkNodeInService(v *View, r *Repair) error {
+	if reconcile.OutOfService(nodeOf(v, r)) {
+		return fmt.Errorf("node %s carries the taint %s", r.Finding.Node, corev1.TaintNodeOutOfService)
+	}
+	return nil
+}
+
+// checkInUse: it is the kubelet that waits for the entry.
+func checkInUse(v *View, r *Repair) error {
+	if !slices.Contains(nodeOf(v, r).Status.VolumesInUse, r.Finding.Volume) {
+		return fmt.Errorf("the kubelet of node %s does not report the volume in use", r.Finding.Node)
+	}
+	return nil
+}
+
+func checkEntryMissing(v *View, r *Repair) error {
+	if entryIndex(nodeOf(v, r), r.Finding.Volume) >= 0 {
+		return fmt.Errorf("volumesAttached of node %s lists the volume", r.Finding.Node)
+	}
+	return nil
+}
+
+// checkWanted: a pod that is on its way out does not need the entry, and with
+// it the controller's wish for the volume goes.
+func checkWanted(v *View, r *Repair) error {
+	if row := v.World.Desired[r.Finding.Pair()]; row != nil {
+		for _, name := range row.Pods {
+			if pod := v.Snapshot.Pod(name); pod != nil && pod.DeletionTimestamp == nil {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("no pod that stays on node %s wants the volume", r.Finding.Node)
+}
+
+func checkAttachRequired(v *View, r *Repair) error {
+	driver, _, ok := csiOf(v, r.Finding)
+	if !ok {
+		return fmt.Errorf("%s is not a CSI volume", r.Finding.Volume)
+	}
+	d := v.Snapshot.CSIDriver(driver)
+	if d != nil && d.Spec.AttachRequired != nil && !*d.Spec.AttachRequired {
+		return fmt.Errorf("volumes of driver %s are not attached at all (attachRequired: false)", driver)
+	}
+	return nil
+}
+
+// checkDriverOnNode: without the driver the kubelet could not mount anyway.
+func checkDriverOnNode(v *View, r *Repair) error {
+	driver, _, _ := csiOf(v, r.Finding)
+	if _, ok := driverNodeID(v, r.Finding.Node, driver); !ok {
+		return fmt.Errorf("driver %q is not registered on node %s", driver, r.Finding.Node)
+	}
+	return nil
+}
+
+func driverNodeID(v *View, node types.NodeName, driver string) (string, bool) {
+	if csiNode := v.Snapshot.CSINode(node); csiNode != nil {
+		for _, d := range csiNode.Spec.Drivers {
+			if d.Name == driver {
+				return d.NodeID, true
+			}
+		}
+	}
+	return "", false
+}
+
+// attachmentOf is the VolumeAttachment with the one name that the controller
+// knows, empty where there is none: then only the guard about that refuses.
+func attachmentOf(v *View, r *Repair) *storagev1.VolumeAttachment {
+	if driver, handle, ok := csiOf(v, r.Finding); ok {
+		if va := v.Snapshot.VolumeAttachment(reconcile.VolumeAttachmentName(handle, driver, r.Finding.Node)); va != nil {
+			return va
+		}
+	}
+	return &storagev1.VolumeAttachment{}
+}
+
+// checkAttached: an entry for a volume that is not attached would let the
+// kubelet use a device that is not there.
+func checkAttached(v *View, r *Repair) error {
+	va := attachmentOf(v, r)
+	driver, _, _ := csiOf(v, r.Finding)
+	switch {
+	case va.Name == "":
+		return errors.New("the VolumeAttachment that the controller would make does not exist")
+	case va.DeletionTimestamp != nil:
+		return fmt.Errorf("VolumeAttachment %s is being deleted", va.Name)
+	case va.Spec.Attacher != driver:
+		return fmt.Errorf("VolumeAttachment %s belongs to attacher %q, not to driver %q", va.Name, va.Spec.Attacher, driver)
+	case va.Spec.NodeName != string(r.Finding.Node):
+		return fmt.Errorf("VolumeAttachment %s is for node %s", va.Name, va.Spec.NodeName)
+	case !attachmentIsFor(v, va, r):
+		return fmt.Errorf("VolumeAttachment %s is for another volume", va.Name)
+	case !va.Status.Attached:
+		return fmt.Errorf("VolumeAttachment %s is not attached", va.Name)
+	}
+	return nil
+}
+
+// checkNoAttachError: the attacher itself doubts what attached says.
+func checkNoAttachError(v *View, r *Repair) error {
+	va := attachmentOf(v, r)
+	if e := va.Status.AttachError; e != nil {
+		return fmt.Errorf("VolumeAttachment %s has an attachError: %s", va.Name, e.Message)
+	}
+	if e := va.Status.DetachError; e != nil {
+		return fmt.Errorf("VolumeAttachment %s has a detachError: %s", va.Name, e.Message)
+	}
+	return nil
+}
+
+// checkSameMachine: a VolumeAttachment from before the node registered may say
+// that the volume is attached to another machine that had the name.
+func checkSameMachine(v *View, r *Repair) error {
+	va, node := attachmentOf(v, r), nodeOf(v, r)
+	if va.Name != "" && va.CreationTimestamp.Before(&node.CreationTimestamp) {
+		return fmt.Errorf("VolumeAttachment %s is older than node %s: it may be about another machine of that name", va.Name, node.Name)
+	}
+	return nil
+}
+
+// checkNodeID: the attacher published the volume to the machine that the driver
+// on this node says it is.
+func checkNodeID(v *View, r *Repair) error {
+	va := attachmentOf(v, r)
+	driver, _, _ := csiOf(v, r.Finding)
+	published, noted := va.Annotations[nodeIDAnnotation]
+	if id, registered := driverNodeID(v, r.Finding.Node, driver); noted && registered && published != id {
+		return fmt.Errorf("the volume was published to %q, but node %s is %q to the driver", published, r.Finding.Node, id)
+	}
+	return nil
+}
+
+// checkControllerKeepsIt: what a controller that starts now would do with the
+// volume must agree with the entry, or the entry would soon be a lie.
+func checkControllerKeepsIt(v *View, r *Repair) error {
+	d := v.Plan.Decision(r.Finding.Pair())
+	switch {
+	case d == nil:
+		return errors.New("the controller does not know the volume on this node")
+	case d.Verb != reconcile.Keep && d.Verb != reconcile.Attach:
+		return fmt.Errorf("the controller's next step for it is %s (%s)", d.Verb, d.Reason)
+	case len(d.Contenders) > 1:
+		return fmt.Errorf("several nodes want the volume, and the controller may serve any of them: %s", joined(d.Contenders))
+	}
+	return nil
+}
+
+func joined(nodes []types.NodeName) string {
+	names := make([]string, 0, len(nodes))
+	for _, node := range nodes {
+		names = append(names, string(node))
+	}
+	return strings.Join(names, ", ")
+}

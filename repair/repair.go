@@ -1,0 +1,193 @@
+// Package repair proposes what would mend a finding, and does it: one write at
+// a time, each on objects just read, guarded, journaled and then looked at
+// again.
+//
+// The order of safety stands in one place, [Applier]. Everything before it is
+// data: an [Operation] can be printed, kept and reversed, and a [Guard] is a
+// named question about a [View].
+package repair
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// FieldManager is who the API server writes down for what this package writes.
+const FieldManager = "kubectl-volume_doctor"
+
+// Cluster is all that repairing needs of an API server.
+type Cluster interface {
+	// Snapshot reads the objects as they are now: no answer may be older than
+	// the call.
+	Snapshot(ctx context.Context) (*snapshot.Snapshot, error)
+	// Do makes one write and returns the object as JSON, as it then is. A dry
+	// run goes through everything but the storing. Its errors wrap those of
+	// this package.
+	Do(ctx context.Context, op Operation, dryRun bool) (after json.RawMessage, err error)
+	// Can returns those of the permissions that the user lacks.
+	Can(ctx context.Context, wanted []Permission) (missing []Permission, err error)
+}
+
+// Permission is one right, as an access review asks for it.
+type Permission struct {
+	Verb        string `json:"verb"`
+	Group       string `json:"group,omitempty"`
+	Resource    string `json:"resource"`
+	Subresource string `json:"subresource,omitempty"`
+	Namespace   string `json:"namespace,omitempty"`
+	Name        string `json:"name,omitempty"`
+}
+
+// String is the right in the words of an RBAC rule.
+func (p Permission) String() string {
+	text := p.Verb + " " + p.Resource
+	if p.Group != "" {
+		text += "." + p.Group
+	}
+	if p.Subresource != "" {
+		text += "/" + p.Subresource
+	}
+	if p.Name != "" {
+		text += " " + p.Name
+	}
+	if p.Namespace != "" {
+		text += " in namespace " + p.Namespace
+	}
+	return text
+}
+
+// View is one look at a cluster: the objects, and all that follows from them.
+type View struct {
+	Snapshot *snapshot.Snapshot
+	World    *reconcile.World
+	Plan     *reconcile.Plan
+	Report   *diagnose.Report
+}
+
+// Look rebuilds the worlds and runs the checks over a snapshot.
+func Look(s *snapshot.Snapshot, opts diagnose.Options) *View {
+	world := reconcile.NewWorld(s, opts.Reconcile)
+	plan := world.Reconcile()
+	return &View{Snapshot: s, World: world, Plan: plan, Report: diagnose.Examine(s, world, plan, opts.Checks)}
+}
+
+// finds says whether the view has the finding.
+func (v *View) finds(fingerprint string) bool {
+	return slices.ContainsFunc(v.Report.Findings, func(f diagnose.Finding) bool { return f.Fingerprint == fingerprint })
+}
+
+// Kind names a way to repair. It is part of the output's contract.
+type Kind string
+
+// The kinds of repair.
+const (
+	// PatchNodeStatus adds the entry that a node's volumesAttached has lost.
+	PatchNodeStatus Kind = "patch-node-status"
+)
+
+// Risk is what may go wrong although every guard holds.
+type Risk string
+
+// The risks.
+const (
+	RiskLow    Risk = "low"    // at worst it changes nothing for good
+	RiskMedium Risk = "medium" // a pod may be interrupted
+	RiskHigh   Risk = "high"   // data is at risk where what no API shows was stated wrongly
+)
+
+// Repair is one finding's correction, worked out on one View.
+type Repair struct {
+	Finding diagnose.Finding
+	Kind    Kind
+	// Summary says in a few words what is written.
+	Summary string
+	Risk    Risk
+	// Do is the one write.
+	Do Operation
+	// Undo reverses Do where nothing else has changed since; nil where WhyNot
+	// says why nothing does.
+	Undo   *Operation
+	WhyNot string
+	// PreImage are the fields that Do writes, as they were, in the object's form.
+	PreImage json.RawMessage
+	// Guards must all hold, on objects just read, before Do is sent.
+	Guards []Guard
+	// Needs are the rights that Do takes.
+	Needs []Permission
+	// BlockedBy is the first guard that refuses on the View, nil where none does.
+	BlockedBy *Refusal
+
+	order int
+	// reads are the kinds that the repair rests on.
+	reads []snapshot.Kind
+	// again works the repair out on another View.
+	again func(*View) (Repair, error)
+	// stands says whether the write's effect is in the objects.
+	stands func(*View) bool
+	// moot says that the effect may be missing because nobody needs it any more.
+	moot func(*View) bool
+	// version is the written object's resourceVersion, "" where it is gone.
+	version func(*View) string
+	// check holds the written object against what was meant.
+	check func(after json.RawMessage) error
+}
+
+// proposals give each code its repair. They stand in the order in which they
+// are carried out: what detaches comes before what lets a pod start.
+var proposals = []struct {
+	code    diagnose.Code
+	propose func(*View, diagnose.Finding) (Repair, error)
+}{
+	{"VD301", proposeNodeStatus},
+}
+
+// Propose fills in the Repair of every finding that has one, and returns those
+// that no guard refuses, in the order in which to carry them out. The report is
+// the view's own, possibly narrowed.
+func Propose(v *View) []Repair {
+	repairs := []Repair{}
+	for order, proposal := range proposals {
+		for i, f := range v.Report.Findings {
+			if f.Code != proposal.code {
+				continue
+			}
+			r, err := proposal.propose(v, f)
+			if err != nil {
+				continue // the object to write to is not there
+			}
+			r.order = order
+			r.BlockedBy = refusal(v, &r)
+			v.Report.Findings[i].Repair = r.summary()
+			r.Finding = v.Report.Findings[i]
+			if r.BlockedBy == nil {
+				repairs = append(repairs, r)
+			}
+		}
+	}
+	return repairs
+}
+
+func (r *Repair) summary() *diagnose.Repair {
+	s := &diagnose.Repair{
+		Kind:       string(r.Kind),
+		Risk:       string(r.Risk),
+		Reversible: r.Undo != nil,
+		Commands:   []string{r.Do.Kubectl()},
+	}
+	if r.BlockedBy != nil {
+		s.BlockedBy = r.BlockedBy.Error()
+	}
+	return s
+}
+
+// Same says whether two repairs, worked out at different times, would write
+// the same to the same object. It is what makes a reviewed plan binding.
+func (r *Repair) Same(other *Repair) bool {
+	return r.Finding.Fingerprint == other.Finding.Fingerprint && r.Kind == other.Kind &&
+		r.Do.Target.UID == other.Do.Target.UID
+}

@@ -1,0 +1,133 @@
+package repair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// task is one repair, or one write to be taken back.
+type task struct {
+	// result is filled in as the task goes on.
+	result Result
+	// prepare works the write out on fresh objects, or refuses with a Refusal.
+	prepare func(*View) (*write, error)
+	// confirm says whether what was written is there, and stays.
+	confirm func(context.Context) (Outcome, string)
+}
+
+// run carries the tasks out in their order and begins at most limit writes.
+func (a *Applier) run(ctx context.Context, tasks []task, limit int) ([]Result, error) {
+	results := make([]Result, 0, len(tasks))
+	var stopped string // why nothing more is begun
+	var fatal error
+	for _, t := range tasks {
+		if stopped == "" && ctx.Err() != nil {
+			stopped, fatal = "not begun: interrupted", context.Cause(ctx)
+		}
+		if stopped == "" && limit == 0 {
+			stopped = fmt.Sprintf("not begun: this run may make %d repairs", a.MaxRepairs)
+		}
+		if stopped != "" {
+			t.result.Outcome, t.result.Detail = Skipped, stopped
+		} else {
+			err := a.carryOut(ctx, &t)
+			switch {
+			case err != nil:
+				stopped, fatal = "not begun: "+err.Error(), err
+			case t.result.Outcome == Failed && !a.KeepGoing:
+				stopped = "not begun: an earlier one failed"
+			}
+			if t.result.Outcome != Skipped {
+				limit--
+			}
+		}
+		results = append(results, t.result)
+		a.observe(Event{Summary: t.result.Summary, Stage: Done, Result: &results[len(results)-1]})
+	}
+	return results, fatal
+}
+
+// carryOut carries one task out and fills in its result. The error is one that
+// ends the run.
+func (a *Applier) carryOut(ctx context.Context, t *task) error {
+	res := &t.result
+	for again := false; ; again = true {
+		a.observe(Event{Summary: res.Summary, Stage: Looking})
+		l, err := a.attempt(ctx, t)
+		var unwritable *journalError
+		var no *Refusal
+		switch {
+		case errors.As(err, &unwritable):
+			res.Outcome, res.Detail = Failed, err.Error()
+			return err
+		case errors.As(err, &no):
+			res.Outcome, res.Guard, res.Detail, res.Moot = Skipped, no.Guard, no.Reason, no.moot()
+			return nil
+		case err != nil && ctx.Err() != nil:
+			res.Outcome, res.Detail = Skipped, "interrupted before anything was written"
+			return nil
+		case lookAgain(err) && !again:
+			continue
+		case err != nil:
+			res.Outcome, res.Detail = Failed, err.Error()
+			return nil
+		case a.DryRun != DryRunNone:
+			res.Outcome = DryRun
+			return nil
+		}
+		res.Detail = l.detail
+		if l.unknown {
+			res.Outcome = Unverified
+		} else {
+			a.observe(Event{Summary: res.Summary, Stage: Settling})
+			var detail string
+			res.Outcome, detail = t.confirm(ctx)
+			res.Detail = join(l.detail, detail)
+		}
+		if err := a.Journal.ended(l.number, res.Outcome, res.Detail); err != nil {
+			res.Detail = join(res.Detail, err.Error())
+			return err
+		}
+		return nil
+	}
+}
+
+// attempt looks, works the write out and sends it.
+func (a *Applier) attempt(ctx context.Context, t *task) (landing, error) {
+	v, err := a.look(ctx)
+	if err != nil {
+		return landing{}, fmt.Errorf("look at the cluster: %w", err)
+	}
+	w, err := t.prepare(v)
+	if err != nil {
+		return landing{}, err
+	}
+	t.result.Operation = &w.op
+	if a.DryRun == DryRunClient {
+		return landing{}, nil
+	}
+	return a.send(ctx, t.result.Summary, *w)
+}
+
+// look reads the objects as they are now.
+func (a *Applier) look(ctx context.Context) (*View, error) {
+	s, err := a.Cluster.Snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return Look(s, a.Options), nil
+}
+
+func (a *Applier) observe(e Event) {
+	if a.Observe != nil {
+		a.Observe(e)
+	}
+}
+
+func join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
+}

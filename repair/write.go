@@ -1,0 +1,140 @@
+package repair
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	// requestTime bounds one request that must not be cut short. The API server
+	// itself gives a request one minute.
+	requestTime = time.Minute
+	// unknownPatience is how long a write whose answer was lost may still come
+	// to be: as long as the API server may work on it.
+	unknownPatience = time.Minute
+	// unknownFirstWait is the pause between the first two looks for such a
+	// write; each further one is twice as long.
+	unknownFirstWait = time.Second
+)
+
+// write is one write and how to tell that it was made.
+type write struct {
+	op Operation
+	// intent is the journal's entry, without what the journal adds.
+	intent Entry
+	// check holds the returned object against what was meant.
+	check func(after json.RawMessage) error
+	// stands says whether the write's effect is in the objects.
+	stands func(*View) bool
+	// version is the written object's resourceVersion; "" where it is gone.
+	version func(*View) string
+}
+
+// landing is what is known of a write once it has been sent.
+type landing struct {
+	number int // of its intent in the journal
+	landed bool
+	// unknown says that it may or may not have been made.
+	unknown bool
+	detail  string
+}
+
+// send takes a write through the part that must be in this order: a dry run,
+// the intent on disk, the request, and, where no answer comes, a look. An error
+// that wraps ErrConflict or ErrNotFound asks for another look; a *journalError
+// is the end of everything.
+func (a *Applier) send(ctx context.Context, summary string, w write) (landing, error) {
+	if !w.op.Conditional() {
+		return landing{}, errors.New("the operation has no preconditions")
+	}
+	a.observe(Event{Summary: summary, Stage: DryRunSet})
+	after, err := a.Cluster.Do(ctx, w.op, true)
+	if err != nil {
+		return landing{}, fmt.Errorf("dry run: %w", err)
+	}
+	if err := w.check(after); err != nil {
+		return landing{}, fmt.Errorf("dry run: %w", err)
+	}
+	if a.DryRun == DryRunServer {
+		return landing{}, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return landing{}, err
+	}
+	number, err := a.Journal.intent(w.intent)
+	if err != nil {
+		return landing{}, &journalError{err}
+	}
+	a.observe(Event{Summary: summary, Stage: Writing})
+	// From here on an interruption waits: a request that is cut short is one
+	// whose outcome nobody knows.
+	request, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTime)
+	defer cancel()
+	_, err = a.Cluster.Do(request, w.op, false)
+	switch {
+	case err == nil:
+		return landing{number: number, landed: true}, nil
+	case errors.Is(err, ErrUnknownOutcome):
+		a.observe(Event{Summary: summary, Stage: Resolving})
+		l := a.resolve(ctx, w)
+		l.number = number
+		if l.landed || l.unknown {
+			return l, nil
+		}
+		err = fmt.Errorf("%w: %w", ErrConflict, err)
+	}
+	if noted := a.Journal.ended(number, NotWritten, err.Error()); noted != nil {
+		return landing{}, &journalError{noted}
+	}
+	return landing{}, err
+}
+
+// lookOnce looks even where an interruption is pending.
+func (a *Applier) lookOnce(ctx context.Context) (*View, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTime)
+	defer cancel()
+	return a.look(ctx)
+}
+
+// resolve finds out whether a write whose answer was lost was made. The object
+// shows either its effect, or another resourceVersion than the one that the
+// write insists on: then it never will be made. Until one of them is seen the
+// request may still be under way.
+func (a *Applier) resolve(ctx context.Context, w write) landing {
+	var waited time.Duration
+	reason := "the object has not changed since, but the request may still be under way"
+	for pause := unknownFirstWait; ; pause *= 2 {
+		v, err := a.lookOnce(ctx)
+		switch {
+		case err != nil:
+			reason = err.Error()
+		case w.stands(v):
+			return landing{landed: true, detail: "the answer was lost, but the object shows the write"}
+		case w.version(v) != w.op.Target.ResourceVersion:
+			return landing{}
+		}
+		if waited >= unknownPatience {
+			break
+		}
+		pause = min(pause, unknownPatience-waited)
+		if err := a.Wait(ctx, pause); err != nil {
+			reason = err.Error()
+			break
+		}
+		waited += pause
+	}
+	return landing{unknown: true, detail: ErrUnknownOutcome.Error() + ": " + reason}
+}
+
+// journalError says that the journal cannot be kept, so that nothing more may
+// be written.
+type journalError struct{ err error }
+
+func (e *journalError) Error() string { return e.err.Error() }
+func (e *journalError) Unwrap() error { return e.err }
+
+// lookAgain says whether an error is one that fresh objects may mend.
+func lookAgain(err error) bool { return errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) }

@@ -1,0 +1,133 @@
+package snapshot
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"go.yaml.in/yaml/v2"
+)
+
+// parseYAML parses strictly: a key given twice is an error. It uses the parser
+// below sigs.k8s.io/yaml, because that would write out what aliases repeat
+// before anybody could say how much that may be.
+func parseYAML(text []byte) (value any, err error) {
+	// The parser answers some nonsense by a panic.
+	defer func() {
+		if p := recover(); p != nil {
+			value, err = nil, fmt.Errorf("yaml: %v", p)
+		}
+	}()
+	err = yaml.UnmarshalStrict(text, &value)
+	return value, err
+}
+
+// jsonOf writes what the parser made of a document as JSON of at most limit
+// bytes: ten aliases of ten aliases are short in YAML alone.
+func jsonOf(value any, limit int64) ([]byte, error) {
+	w := &jsonWriter{limit: limit}
+	w.strings = json.NewEncoder(&w.out)
+	w.strings.SetEscapeHTML(false)
+	if err := w.value(value); err != nil {
+		return nil, err
+	}
+	return w.out.Bytes(), nil
+}
+
+type jsonWriter struct {
+	out     bytes.Buffer
+	strings *json.Encoder
+	limit   int64
+}
+
+func (w *jsonWriter) value(value any) error {
+	if int64(w.out.Len()) > w.limit {
+		return errTooLarge
+	}
+	switch v := value.(type) {
+	case nil:
+		w.out.WriteString("null")
+	case string:
+		return w.string(v)
+	case bool:
+		w.out.WriteString(strconv.FormatBool(v))
+	case int:
+		w.out.WriteString(strconv.Itoa(v))
+	case int64:
+		w.out.WriteString(strconv.FormatInt(v, 10))
+	case uint64:
+		w.out.WriteString(strconv.FormatUint(v, 10))
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("%v is no number of JSON", v)
+		}
+		w.out.WriteString(strconv.FormatFloat(v, 'g', -1, 64))
+	case []any:
+		return w.list(v)
+	case map[any]any:
+		return w.object(v)
+	default:
+		return fmt.Errorf("a value of type %T", v)
+	}
+	return nil
+}
+
+func (w *jsonWriter) string(s string) error {
+	if err := w.strings.Encode(s); err != nil {
+		return err
+	}
+	w.out.Truncate(w.out.Len() - 1) // the encoder's line end
+	return nil
+}
+
+func (w *jsonWriter) list(values []any) error {
+	w.out.WriteByte('[')
+	for i, value := range values {
+		if i > 0 {
+			w.out.WriteByte(',')
+		}
+		if err := w.value(value); err != nil {
+			return err
+		}
+	}
+	w.out.WriteByte(']')
+	return nil
+}
+
+// object writes the fields sorted, so that of several errors the same is told
+// every time.
+func (w *jsonWriter) object(values map[any]any) error {
+	type field struct {
+		name  string
+		value any
+	}
+	fields := make([]field, 0, len(values))
+	for key, value := range values {
+		switch key.(type) {
+		case string, bool, int, int64, uint64, float64:
+			fields = append(fields, field{fmt.Sprint(key), value})
+		default:
+			return fmt.Errorf("a key of type %T", key)
+		}
+	}
+	slices.SortFunc(fields, func(a, b field) int { return cmp.Compare(a.name, b.name) })
+	w.out.WriteByte('{')
+	for i, f := range fields {
+		if i > 0 {
+			w.out.WriteByte(',')
+		}
+		if err := w.string(f.name); err != nil {
+			return err
+		}
+		w.out.WriteByte(':')
+		if err := w.value(f.value); err != nil {
+			return err
+		}
+	}
+	w.out.WriteByte('}')
+	return nil
+}

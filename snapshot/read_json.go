@@ -1,0 +1,247 @@
+package snapshot
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// jsonReader takes JSON documents apart with the lines they stand on.
+type jsonReader struct {
+	c   *collector
+	dec *json.Decoder
+	in  *countingReader
+	at  place // of the document
+}
+
+// countingReader counts lines, and ends a piece that grows too large.
+type countingReader struct {
+	r     io.Reader
+	lines int
+	// piece is the size of what was read since the last piece was complete.
+	piece, limit int64
+}
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	// What a decoder has read ahead is searched for lines at every item, so it
+	// must be little.
+	const most = 32 << 10
+	if r.piece > r.limit+most {
+		return 0, errTooLarge
+	}
+	n, err := r.r.Read(p[:min(len(p), most)])
+	r.lines += bytes.Count(p[:n], []byte("\n"))
+	r.piece += int64(n)
+	return n, err
+}
+
+// jsonDocuments reads JSON objects one after the other, and goes on as YAML
+// where the next one is set apart by "---".
+func (c *collector) jsonDocuments(r *bufio.Reader, at place) error {
+	in := &countingReader{r: r, limit: c.limits.document, lines: at.line - 1}
+	j := &jsonReader{c: c, dec: json.NewDecoder(in), in: in, at: at}
+	for {
+		in.piece = 0
+		more := j.dec.More()
+		ahead, _ := io.ReadAll(j.dec.Buffered())
+		ahead = bytes.TrimLeft(ahead, " \t\r\n")
+		if bytes.HasPrefix(ahead, []byte("--")) {
+			next := j.at.atLine(j.in.lines + 1 - bytes.Count(ahead, []byte("\n")))
+			return c.yamlDocuments(bufio.NewReader(io.MultiReader(bytes.NewReader(ahead), r)), next)
+		}
+		if !more && len(ahead) == 0 {
+			// More does not tell the end from a reader's error; Token does.
+			if _, err := j.dec.Token(); err != io.EOF {
+				return j.failed(err)
+			}
+			return nil
+		}
+		j.at.document++
+		if err := j.document(); err != nil {
+			return err
+		}
+	}
+}
+
+// jsonText reads one JSON object that stands in a YAML document.
+func (c *collector) jsonText(text []byte, at place) error {
+	in := &countingReader{r: bytes.NewReader(text), limit: c.limits.document, lines: at.line - 1}
+	j := &jsonReader{c: c, dec: json.NewDecoder(in), in: in, at: at}
+	return j.document()
+}
+
+// document reads an object field by field, so that a list's items are never
+// held together.
+func (j *jsonReader) document() error {
+	first, err := j.dec.Token()
+	if err != nil {
+		return j.failed(err)
+	}
+	j.at.line = j.line()
+	if first != json.Delim('{') {
+		return j.at.errorf("not an object")
+	}
+	l := &list{c: j.c, at: j.at}
+	rest := []byte("{")
+	listed := false
+	for j.dec.More() {
+		key, err := j.dec.Token()
+		if err != nil {
+			return j.failed(err)
+		}
+		name, _ := key.(string)
+		if name == "items" && (l.kind == "" || strings.HasSuffix(l.kind, "List")) {
+			if listed {
+				return j.at.atLine(j.line()).errorf("duplicate field \"items\"")
+			}
+			listed = true
+			if err := j.items(l); err != nil {
+				return err
+			}
+			continue
+		}
+		raw, _, err := j.value()
+		if err != nil {
+			return err
+		}
+		if name == "kind" {
+			// Of no use to the rest where it is no string, which it says then.
+			_ = json.Unmarshal(raw, &l.kind)
+		} else if name == "apiVersion" {
+			_ = json.Unmarshal(raw, &l.apiVersion)
+		}
+		if len(rest) > 1 {
+			rest = append(rest, ',')
+		}
+		quoted, err := json.Marshal(name)
+		if err != nil {
+			return j.failed(err)
+		}
+		rest = append(append(append(rest, quoted...), ':'), raw...)
+		if int64(len(rest)) > j.c.limits.document {
+			return j.c.tooLarge(j.at)
+		}
+	}
+	if _, err := j.dec.Token(); err != nil { // the closing brace
+		return j.failed(err)
+	}
+	return l.end(append(rest, '}'))
+}
+
+// items reads the value of a list's field of that name.
+func (j *jsonReader) items(l *list) error {
+	first, err := j.dec.Token()
+	switch {
+	case err != nil:
+		return j.failed(err)
+	case first == nil: // what Go writes for no items
+		return nil
+	case first != json.Delim('['):
+		odd := j.at.atLine(j.line())
+		l.odd = &odd
+		return j.skip(first)
+	}
+	for j.dec.More() {
+		j.in.piece = 0
+		at := l.at
+		at.item = l.items + 1
+		j.at = at
+		raw, line, err := j.value()
+		if err != nil {
+			return err
+		}
+		if err := l.item(line, raw); err != nil {
+			return err
+		}
+	}
+	if _, err := j.dec.Token(); err != nil { // the closing bracket
+		return j.failed(err)
+	}
+	j.at = l.at
+	return nil
+}
+
+// skip passes over the rest of a value that begins with the token.
+func (j *jsonReader) skip(token json.Token) error {
+	for depth := 0; ; {
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		if depth == 0 {
+			return nil
+		}
+		var err error
+		if token, err = j.dec.Token(); err != nil {
+			return j.failed(err)
+		}
+	}
+}
+
+// value reads one value and the line on which it begins.
+func (j *jsonReader) value() (raw json.RawMessage, line int, err error) {
+	if err := j.dec.Decode(&raw); err != nil {
+		return nil, 0, j.failed(err)
+	}
+	line = j.line() - bytes.Count(raw, []byte("\n"))
+	if !utf8.Valid(raw) {
+		return nil, 0, j.at.atLine(line + invalidLine(raw)).errorf("not UTF-8 text")
+	}
+	return raw, line, nil
+}
+
+// line is that of the decoder's position.
+func (j *jsonReader) line() int {
+	var ahead lineCounter
+	// Neither a bytes.Reader nor a counter can fail.
+	_, _ = io.Copy(&ahead, j.dec.Buffered())
+	return j.in.lines + 1 - int(ahead)
+}
+
+type lineCounter int
+
+func (c *lineCounter) Write(p []byte) (int, error) {
+	*c += lineCounter(bytes.Count(p, []byte("\n")))
+	return len(p), nil
+}
+
+// invalidLine is how many lines stand before the first byte that is not UTF-8.
+func invalidLine(text []byte) int {
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRune(text[i:])
+		if r == utf8.RuneError && n == 1 {
+			return bytes.Count(text[:i], []byte("\n"))
+		}
+		i += n
+	}
+	return 0
+}
+
+// failed says what a decoder's error means and where.
+func (j *jsonReader) failed(err error) error {
+	if errors.Is(err, errTooLarge) {
+		return j.c.tooLarge(j.at.atLine(j.line()))
+	}
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return j.at.atLine(j.in.lines + 1).errorf("the JSON ends in the middle: the file was cut off")
+	}
+	if _, ok := errors.AsType[*json.SyntaxError](err); !ok {
+		return j.at.atLine(j.line()).errorf("%w", err)
+	}
+	// The decoder's own offset leaves out what it read as tokens, so the rest
+	// is read once more to find the line.
+	ahead, _ := io.ReadAll(j.dec.Buffered())
+	line := j.line()
+	var skipped json.RawMessage
+	var again *json.SyntaxError
+	if errors.As(json.NewDecoder(bytes.NewReader(ahead)).Decode(&skipped), &again) {
+		line += bytes.Count(ahead[:min(int(again.Offset), len(ahead))], []byte("\n"))
+	}
+	return j.at.atLine(line).errorf("not JSON: %s", plain(err.Error()))
+}

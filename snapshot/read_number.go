@@ -1,0 +1,82 @@
+package snapshot
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// absurdNumber finds what would keep the decoder of resource quantities busy
+// for hours: it writes out 1e-999999999 digit by digit. The text is JSON. It
+// passes over a few digits with a large positive exponent: they do no harm, and
+// labels hold commits such as 12e4567.
+func absurdNumber(raw []byte) bool {
+	const (
+		mostDigits         = 64
+		mostExponentDigits = 3
+		mostExactDigits    = 15 // of a number with such an exponent
+	)
+	var (
+		digits, exponentDigits int
+		started                bool // the value has begun
+		number                 bool // and may be a number still
+		exponent, negative     bool
+		previous               byte
+	)
+	for i := 0; i < len(raw); {
+		b, n := raw[i], 1
+		if b == '\\' {
+			b, n = unescape(raw[i:])
+		}
+		i += n
+		switch {
+		case '0' <= b && b <= '9', b == '.', b == '+', b == '-', (b == 'e' || b == 'E') && number:
+			if !started {
+				number, started = true, true
+				digits, exponentDigits, exponent, negative = 0, 0, false, false
+			}
+			if !number {
+				break
+			}
+			switch {
+			case b == 'e' || b == 'E':
+				exponent, exponentDigits = true, 0
+			case (b == '-' || b == '+') && exponent && previous != 'e' && previous != 'E':
+				number = false // a UID
+			case b == '-' && exponent:
+				negative = true
+			case '0' <= b && b <= '9' && exponent:
+				exponentDigits++
+			case '0' <= b && b <= '9':
+				digits++
+			}
+		case bytes.IndexByte([]byte("\":,[]{} \t\r\n"), b) >= 0:
+			if number && (digits > mostDigits || exponentDigits > mostExponentDigits && (negative || digits > mostExactDigits)) {
+				return true
+			}
+			number, started = false, false
+		default:
+			if number && digits > mostDigits { // 10000...0Ki
+				return true
+			}
+			number, started = false, true
+		}
+		previous = b
+	}
+	return false
+}
+
+// unescape reads \u0031 as the digit that it stands for. Other escapes are
+// nothing that a number could hold.
+func unescape(raw []byte) (byte, int) {
+	if len(raw) < 2 || raw[1] != 'u' {
+		return 0, min(2, len(raw))
+	}
+	if len(raw) < 6 {
+		return 0, len(raw)
+	}
+	code, err := strconv.ParseUint(string(raw[2:6]), 16, 16)
+	if err != nil || code > 0x7f {
+		return 0, 6
+	}
+	return byte(code), 6
+}

@@ -1,0 +1,284 @@
+package snapshot
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"encoding/json"
+)
+
+// yamlReader cuts YAML into documents, and lists into their items, by the
+// indentation of lines alone. A parser would have to hold all pods of a cluster
+// a hundred times over, because it wants the whole list at once. What is cut
+// where a parser would not have cut (a quoted text that goes on at the margin,
+// say, which nothing that writes Kubernetes objects does) is an error later,
+// never another meaning.
+type yamlReader struct {
+	c    *collector
+	in   *bufio.Reader
+	at   place // of the document
+	line int   // of the text that was read last
+	scan []byte
+
+	text    []byte // of the document, without the items that were cut out
+	begin   int    // the line of its first
+	cut     int    // how many lines of it stand before the items
+	cutSize int    // how many lines the items have
+
+	state     itemState
+	list      *list
+	indent    int    // of the items' dashes
+	item      []byte // the text of one
+	itemBegin int
+}
+
+type itemState int
+
+const (
+	noItems    itemState = iota
+	afterItems           // the line "items:" was read
+	inItems
+	itemsDone
+)
+
+// yamlDocuments reads all documents of a stream; at is the place before them.
+func (c *collector) yamlDocuments(in *bufio.Reader, at place) error {
+	y := &yamlReader{c: c, in: in, at: at, line: at.line - 1}
+	for {
+		line, err := y.readLine()
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if len(line) > 0 {
+			if err := y.take(line); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF {
+			return y.endDocument()
+		}
+	}
+}
+
+// readLine gives a line with its end; at the end of the stream also io.EOF.
+func (y *yamlReader) readLine() ([]byte, error) {
+	y.scan = y.scan[:0]
+	y.line++
+	for {
+		part, err := y.in.ReadSlice('\n')
+		y.scan = append(y.scan, part...)
+		switch {
+		case int64(len(y.scan)) > y.c.limits.document:
+			return nil, y.c.tooLarge(y.here())
+		case err == bufio.ErrBufferFull:
+			continue
+		case err != nil && err != io.EOF:
+			return nil, y.here().errorf("%w", err)
+		case !utf8.Valid(y.scan):
+			return nil, y.here().errorf("not UTF-8 text")
+		}
+		return y.scan, err
+	}
+}
+
+// here is the place of the line that was read last, in the document that it
+// belongs to.
+func (y *yamlReader) here() place {
+	at := y.at.atLine(y.line)
+	at.document++
+	if y.state == inItems {
+		at.item = y.list.items + 1
+	}
+	return at
+}
+
+// take adds a line to the document or to the item, or ends them.
+func (y *yamlReader) take(line []byte) error {
+	if rest, ok := marker(line, "---"); ok {
+		if err := y.endDocument(); err != nil {
+			return err
+		}
+		line = rest
+	} else if rest, ok := marker(line, "..."); ok {
+		if err := y.endDocument(); err != nil {
+			return err
+		}
+		line = rest
+	}
+	content := bytes.TrimLeft(line, " ")
+	indent := len(line) - len(content)
+	blank := len(bytes.TrimSpace(content)) == 0 || content[0] == '#'
+	dash := !blank && content[0] == '-' && (len(content) == 1 || strings.IndexByte(" \t\r\n", content[1]) >= 0)
+
+	switch {
+	case blank: // part of whatever it stands in
+	case y.state == noItems && indent == 0 && isItemsLine(line):
+		y.state = afterItems
+	case y.state == afterItems && dash:
+		y.beginItems(indent)
+	case y.state == afterItems: // not one item a line: left to the parser
+		y.state = itemsDone
+	case y.state == inItems && (indent < y.indent || indent == y.indent && !dash):
+		if err := y.endItem(); err != nil {
+			return err
+		}
+		y.state = itemsDone
+	}
+	if y.state == inItems {
+		if dash && indent == y.indent {
+			if err := y.endItem(); err != nil {
+				return err
+			}
+			y.itemBegin = y.line
+		}
+		y.cutSize++
+		return y.add(&y.item, line)
+	}
+	if len(y.text) == 0 {
+		if blank || line[0] == '%' { // a directive, such as %YAML 1.2
+			return nil
+		}
+		y.begin = y.line
+	}
+	return y.add(&y.text, line)
+}
+
+func (y *yamlReader) add(text *[]byte, line []byte) error {
+	if int64(len(*text)+len(line)) > y.c.limits.document {
+		return y.c.tooLarge(y.here())
+	}
+	*text = append(*text, line...)
+	return nil
+}
+
+// marker says whether a line begins with a marker between documents; rest is
+// what else stands on it.
+func marker(line []byte, mark string) (rest []byte, ok bool) {
+	rest, ok = bytes.CutPrefix(line, []byte(mark))
+	if !ok || len(rest) > 0 && strings.IndexByte(" \t\r\n", rest[0]) < 0 {
+		return nil, false
+	}
+	return rest, true
+}
+
+// isItemsLine is true of the line after which a list's items stand. The line
+// itself stays in the document, so that a second one is a duplicate there.
+func isItemsLine(line []byte) bool {
+	rest, ok := bytes.CutPrefix(line, []byte("items:"))
+	rest = bytes.TrimSpace(rest)
+	return ok && (len(rest) == 0 || rest[0] == '#')
+}
+
+func (y *yamlReader) beginItems(indent int) {
+	at := y.at.atLine(y.begin)
+	at.document++
+	y.state, y.indent = inItems, indent
+	y.list = &list{c: y.c, at: at}
+	y.cut = bytes.Count(y.text, []byte("\n"))
+}
+
+// endItem reads the item that was gathered, a sequence of one.
+func (y *yamlReader) endItem() error {
+	if len(y.item) == 0 {
+		return nil
+	}
+	at := y.list.at.atLine(y.itemBegin)
+	at.item = y.list.items + 1
+	value, err := y.parse(y.item, at, func(line int) int { return y.itemBegin + line - 1 })
+	if err != nil {
+		return err
+	}
+	items, ok := value.([]any)
+	if !ok || len(items) != 1 {
+		return at.errorf("not a list item")
+	}
+	raw, err := jsonOf(items[0], y.c.limits.document)
+	if err != nil {
+		return y.conversionFailed(at, err)
+	}
+	y.item = y.item[:0]
+	return y.list.item(y.itemBegin, raw)
+}
+
+// endDocument reads the document that was gathered.
+func (y *yamlReader) endDocument() error {
+	if y.state == inItems {
+		if err := y.endItem(); err != nil {
+			return err
+		}
+		y.state = itemsDone
+	}
+	defer func() {
+		y.text, y.state, y.list, y.cut, y.cutSize = y.text[:0], noItems, nil, 0, 0
+	}()
+	if len(y.text) == 0 {
+		return nil
+	}
+	y.at.document++
+	at := y.at.atLine(y.begin)
+	if y.list == nil && json.Valid(y.text) {
+		return y.c.jsonText(y.text, at)
+	}
+	value, err := y.parse(y.text, at, func(line int) int {
+		if y.list != nil && line > y.cut {
+			line += y.cutSize
+		}
+		return y.begin + line - 1
+	})
+	if err != nil {
+		return err
+	}
+	if value == nil {
+		return nil
+	}
+	fields, ok := value.(map[any]any)
+	if !ok {
+		return at.errorf("not an object")
+	}
+	if y.list != nil {
+		delete(fields, "items")
+	}
+	raw, err := jsonOf(fields, y.c.limits.document)
+	if err != nil {
+		return y.conversionFailed(at, err)
+	}
+	if y.list != nil {
+		return y.list.end(raw)
+	}
+	return y.c.jsonText(raw, at)
+}
+
+// yamlLine is how the parser says where.
+var yamlLine = regexp.MustCompile(`line (\d+): `)
+
+func (y *yamlReader) parse(text []byte, at place, lineOf func(int) int) (any, error) {
+	value, err := parseYAML(text)
+	if err == nil {
+		return value, nil
+	}
+	// Of several errors the first, and of that what and where.
+	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	message = strings.TrimSpace(strings.TrimPrefix(message, "unmarshal errors:"))
+	message, _, _ = strings.Cut(message, "\n")
+	if m := yamlLine.FindStringSubmatch(message); m != nil {
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			at.line = min(lineOf(n), y.line) // the end is said to be on the line after it
+		}
+		message = strings.Replace(message, m[0], "", 1)
+	}
+	return nil, at.errorf("not YAML: %s", plain(message))
+}
+
+func (y *yamlReader) conversionFailed(at place, err error) error {
+	if errors.Is(err, errTooLarge) {
+		return at.errorf("expands to more than %s", size(y.c.limits.document))
+	}
+	return at.errorf("%s", plain(fmt.Sprint(err)))
+}

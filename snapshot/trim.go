@@ -1,0 +1,229 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// keptAnnotations are those that say something about volumes: the keys, and
+// the prefixes of keys, that the controllers' and the kubelet's storage code
+// read. All others go, among them kubectl's last-applied-configuration, which
+// holds everything that is dropped here once more.
+var keptAnnotations = []string{
+	"csi.alpha.kubernetes.io/",
+	"csi.volume.kubernetes.io/",
+	"pv.kubernetes.io/",
+	"storage.alpha.kubernetes.io/migrated-plugins",
+	"storage.kubernetes.io/",
+	"volume.beta.kubernetes.io/",
+	"volume.kubernetes.io/",
+	"volumes.kubernetes.io/",
+	"storageclass.kubernetes.io/is-default-class",
+	"storageclass.beta.kubernetes.io/is-default-class",
+	"kubernetes.io/azure-file-resource-group", // part of the translated volume handle
+	"kubernetes.io/config.mirror",             // a static pod
+}
+
+// keptParameters of a StorageClass name secrets and the file system; others
+// may hold a password (glusterfs has one).
+const keptParameters = "csi.storage.k8s.io/"
+
+// Trim drops from an object what nothing here reads, and with it every place
+// that is known to hold secrets. It is done to what is collected, read and
+// written alike, so that a snapshot gives the same answer as its cluster.
+// The object must not be shared: it is changed in place.
+func Trim(object metav1.Object) {
+	object.SetAnnotations(trimAnnotations(object.GetAnnotations()))
+	object.SetManagedFields(trimManagedFields(object))
+	object.SetSelfLink("")
+	switch o := object.(type) {
+	case *corev1.Pod:
+		trimPodSpec(&o.Spec)
+		trimPodStatus(&o.Status)
+	case *appsv1.Deployment:
+		o.Spec.Template.Annotations = trimAnnotations(o.Spec.Template.Annotations)
+		trimPodSpec(&o.Spec.Template.Spec)
+	case *corev1.Node:
+		o.Status.Images = nil
+	case *corev1.PersistentVolume:
+		trimPersistentVolume(&o.Spec)
+	case *storagev1.VolumeAttachment:
+		if o.Spec.Source.InlineVolumeSpec != nil {
+			trimPersistentVolume(o.Spec.Source.InlineVolumeSpec)
+		}
+		// What a driver says there is its own; that it said something matters.
+		for key := range o.Status.AttachmentMetadata {
+			o.Status.AttachmentMetadata[key] = ""
+		}
+	case *storagev1.StorageClass:
+		o.MountOptions = nil
+		maps.DeleteFunc(o.Parameters, func(key, _ string) bool { return !strings.HasPrefix(key, keptParameters) })
+		if len(o.Parameters) == 0 {
+			o.Parameters = nil // as it comes back from a file
+		}
+	case *corev1.Event:
+		if slices.Contains(quotingEvents, o.Reason) {
+			o.Message = ""
+		}
+	}
+}
+
+// quotingEvents repeat a container's commands, or what they printed.
+var quotingEvents = []string{"FailedPostStartHook", "FailedPreStopHook", "ProbeWarning", "Unhealthy"}
+
+func trimAnnotations(annotations map[string]string) map[string]string {
+	kept := map[string]string{}
+	for key, value := range annotations {
+		if slices.ContainsFunc(keptAnnotations, func(k string) bool {
+			return key == k || strings.HasSuffix(k, "/") && strings.HasPrefix(key, k)
+		}) {
+			kept[key] = value
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	return kept
+}
+
+// trimManagedFields keeps who wrote a node's two lists of volumes, and when:
+// that tells a third party's hand from the controller's.
+func trimManagedFields(object metav1.Object) []metav1.ManagedFieldsEntry {
+	if _, ok := object.(*corev1.Node); !ok {
+		return nil
+	}
+	var kept []metav1.ManagedFieldsEntry
+	for _, entry := range object.GetManagedFields() {
+		if entry.FieldsV1 == nil {
+			continue
+		}
+		var fields struct {
+			Status map[string]json.RawMessage `json:"f:status"`
+		}
+		if json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+			continue
+		}
+		var owned []string
+		for _, field := range []string{"f:volumesAttached", "f:volumesInUse"} {
+			if _, ok := fields.Status[field]; ok {
+				owned = append(owned, `"`+field+`":{}`)
+			}
+		}
+		if len(owned) == 0 {
+			continue
+		}
+		kept = append(kept, metav1.ManagedFieldsEntry{
+			Manager:     entry.Manager,
+			Operation:   entry.Operation,
+			Subresource: entry.Subresource,
+			Time:        entry.Time,
+			FieldsType:  entry.FieldsType,
+			FieldsV1:    &metav1.FieldsV1{Raw: []byte(`{"f:status":{` + strings.Join(owned, ",") + `}}`)},
+		})
+	}
+	return kept
+}
+
+func trimPersistentVolume(spec *corev1.PersistentVolumeSpec) {
+	spec.MountOptions = nil // CIFS takes its password there
+	if spec.CSI != nil {
+		spec.CSI.VolumeAttributes = nil
+	}
+	if spec.FlexVolume != nil {
+		spec.FlexVolume.Options = nil
+	}
+}
+
+func trimPodSpec(spec *corev1.PodSpec) {
+	for i := range spec.Volumes {
+		trimPodVolume(&spec.Volumes[i].VolumeSource)
+	}
+	for i, c := range spec.InitContainers {
+		spec.InitContainers[i] = trimContainer(c)
+	}
+	for i, c := range spec.Containers {
+		spec.Containers[i] = trimContainer(c)
+	}
+	for i, c := range spec.EphemeralContainers {
+		spec.EphemeralContainers[i] = corev1.EphemeralContainer{
+			EphemeralContainerCommon: corev1.EphemeralContainerCommon(trimContainer(corev1.Container(c.EphemeralContainerCommon))),
+			TargetContainerName:      c.TargetContainerName,
+		}
+	}
+	if spec.SecurityContext != nil {
+		spec.SecurityContext.WindowsOptions = nil // may hold a credential spec
+	}
+	spec.Resources = nil
+}
+
+func trimPodVolume(source *corev1.VolumeSource) {
+	if source.CSI != nil {
+		source.CSI.VolumeAttributes = nil
+	}
+	if source.FlexVolume != nil {
+		source.FlexVolume.Options = nil
+	}
+	if source.GitRepo != nil {
+		source.GitRepo.Repository = "" // a URL, with a password where one is needed
+	}
+	if source.Ephemeral != nil && source.Ephemeral.VolumeClaimTemplate != nil {
+		template := source.Ephemeral.VolumeClaimTemplate
+		template.Annotations = trimAnnotations(template.Annotations)
+		template.ManagedFields = nil
+	}
+}
+
+// trimContainer names what is kept, not what is dropped: the next release's
+// new field may well hold a command.
+func trimContainer(c corev1.Container) corev1.Container {
+	kept := corev1.Container{
+		Name:          c.Name,
+		Image:         c.Image, // tells a CSI driver's parts
+		RestartPolicy: c.RestartPolicy,
+		VolumeMounts:  c.VolumeMounts,
+		VolumeDevices: c.VolumeDevices,
+	}
+	if s := c.SecurityContext; s != nil && (s.SELinuxOptions != nil || s.Privileged != nil) {
+		// They decide how a volume is labelled, and so who may share it.
+		kept.SecurityContext = &corev1.SecurityContext{SELinuxOptions: s.SELinuxOptions, Privileged: s.Privileged}
+	}
+	return kept
+}
+
+func trimPodStatus(status *corev1.PodStatus) {
+	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
+		for i, c := range list {
+			trimState(&c.State)
+			trimState(&c.LastTerminationState)
+			list[i] = corev1.ContainerStatus{
+				Name:                 c.Name,
+				State:                c.State,
+				LastTerminationState: c.LastTerminationState,
+				Ready:                c.Ready,
+				RestartCount:         c.RestartCount,
+				Image:                c.Image,
+				ContainerID:          c.ContainerID,
+				Started:              c.Started,
+			}
+		}
+	}
+	status.AllocatedResources = nil
+	status.Resources = nil
+}
+
+// trimState drops the texts that hold a command or its output.
+func trimState(state *corev1.ContainerState) {
+	if state.Terminated != nil {
+		state.Terminated.Message = ""
+	}
+	if w := state.Waiting; w != nil && (w.Reason == "RunContainerError" || w.Reason == "PostStartHookError") {
+		w.Message = ""
+	}
+}

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/cmd"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 )
 
@@ -35,5 +37,32 @@ func TestCodesPage(t *testing.T) {
 	}
 	if string(got) != b.String() {
 		t.Error("docs/codes.md is stale: run make generate")
+	}
+}
+
+// TestReadme keeps the README's screen what the command really prints.
+func TestReadme(t *testing.T) {
+	const prompt = "$ go run . diagnose -f testdata/snapshots/backoff-drop.yaml\n"
+	var out, errOut bytes.Buffer
+	if code := cmd.Main([]string{"diagnose", "-f", "testdata/snapshots/backoff-drop.yaml"}, nil, &out, &errOut); code != 1 {
+		t.Fatalf("exit code %d, want 1: %s", code, errOut.String())
+	}
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(readme), prompt)
+	shown, after, closed := strings.Cut(rest, "```")
+	if !ok || !closed {
+		t.Fatal("README.md does not show its first command")
+	}
+	if *update {
+		if err := os.WriteFile("README.md", []byte(before+prompt+out.String()+"```"+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		shown = out.String()
+	}
+	if shown != out.String() {
+		t.Error("README.md shows an old screen: run make generate")
 	}
 }

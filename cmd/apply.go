@@ -14,7 +14,6 @@ import (
 	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
@@ -90,7 +89,7 @@ func (a *applyFlags) mayAsk(in io.Reader) error {
 }
 
 // repair makes the proposed repairs and reports what is left.
-func (d *diagnoseFlags) repair(ctx context.Context, streams genericiooptions.IOStreams, c *cluster.Cluster, s *snapshot.Snapshot, earlier *diagnose.Report) error {
+func (d *diagnoseFlags) repair(ctx context.Context, streams genericiooptions.IOStreams, c watched, s *snapshot.Snapshot, earlier *diagnose.Report) error {
 	r, repairs, err := d.look(s, earlier)
 	if err != nil {
 		return err
@@ -164,7 +163,7 @@ func (a *applyFlags) confirmed(streams genericiooptions.IOStreams, count int) bo
 	return answer == "y" || answer == "yes"
 }
 
-func (d *diagnoseFlags) carryOut(ctx context.Context, streams genericiooptions.IOStreams, c *cluster.Cluster, repairs []repair.Repair) ([]repair.Result, error) {
+func (d *diagnoseFlags) carryOut(ctx context.Context, streams genericiooptions.IOStreams, c watched, repairs []repair.Repair) ([]repair.Result, error) {
 	applier := &repair.Applier{
 		Cluster:    c,
 		Options:    diagnose.Options{Reconcile: d.options(), Checks: d.checks},
@@ -195,7 +194,7 @@ func (d *diagnoseFlags) carryOut(ctx context.Context, streams genericiooptions.I
 func openJournal(name string, flags int) (*os.File, []repair.Entry, error) {
 	file, err := os.OpenFile(name, os.O_RDWR|flags, 0o600)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open the journal: %w", err)
+		return nil, nil, err
 	}
 	entries, intact, err := repair.ReadJournal(file)
 	if err == nil {

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"time"
@@ -8,35 +9,60 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // patience is how long a person waits without wondering.
 const patience = time.Second
 
-// newProgress says on w what is being read once it takes longer than patience:
-// with a moving counter on a terminal, with a line for each kind elsewhere.
-func newProgress(w io.Writer) func(kind snapshot.Kind, objects int) {
-	start := time.Now()
-	if !printers.IsTerminal(w) {
-		var last snapshot.Kind
-		return func(kind snapshot.Kind, _ int) {
-			if time.Since(start) > patience && kind != last {
-				fmt.Fprintf(w, "reading %s\n", kind)
-				last = kind
-			}
-		}
+// watched is a cluster that says what it reads once that takes longer than
+// patience.
+type watched struct {
+	*cluster.Cluster
+	progress *progress
+}
+
+// Snapshot reads the cluster and shows how far it is.
+func (w watched) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
+	w.progress.begin()
+	defer w.progress.end()
+	return w.Cluster.Snapshot(ctx)
+}
+
+// progress shows a moving counter on a terminal, and a line for each kind
+// elsewhere.
+type progress struct {
+	w     io.Writer
+	start time.Time
+	bar   *progressbar.ProgressBar
+	last  snapshot.Kind
+}
+
+func (p *progress) begin() { p.start, p.last = time.Now(), "" }
+
+func (p *progress) read(kind snapshot.Kind, objects int) {
+	if time.Since(p.start) < patience {
+		return
 	}
-	var bar *progressbar.ProgressBar
-	return func(kind snapshot.Kind, objects int) {
-		if time.Since(start) < patience {
-			return
+	if !printers.IsTerminal(p.w) {
+		if kind != p.last {
+			fmt.Fprintf(p.w, "reading %s\n", kind)
+			p.last = kind
 		}
-		if bar == nil {
-			bar = progressbar.NewOptions(-1, progressbar.OptionSetWriter(w), progressbar.OptionClearOnFinish(),
-				progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond))
-		}
-		bar.Describe("reading " + string(kind))
-		_ = bar.Set(objects)
+		return
+	}
+	if p.bar == nil {
+		p.bar = progressbar.NewOptions(-1, progressbar.OptionSetWriter(p.w), progressbar.OptionClearOnFinish(),
+			progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond))
+	}
+	p.bar.Describe("reading " + string(kind))
+	_ = p.bar.Set(objects)
+}
+
+func (p *progress) end() {
+	if p.bar != nil {
+		_ = p.bar.Finish()
+		p.bar = nil
 	}
 }

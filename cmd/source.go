@@ -20,7 +20,7 @@ func (g *globalFlags) read(ctx context.Context, streams genericiooptions.IOStrea
 	if g.file != "" {
 		s, err = g.readFile(streams)
 	} else {
-		var c *cluster.Cluster
+		var c watched
 		if c, err = g.connect(streams); err != nil {
 			return nil, err
 		}
@@ -73,20 +73,22 @@ func (g *globalFlags) decode(streams genericiooptions.IOStreams, opts snapshot.R
 }
 
 // connect makes ready to talk to the cluster of the kubeconfig.
-func (g *globalFlags) connect(streams genericiooptions.IOStreams) (*cluster.Cluster, error) {
+func (g *globalFlags) connect(streams genericiooptions.IOStreams) (watched, error) {
 	config, err := g.kube.ToRESTConfig()
 	if err != nil {
-		return nil, err
+		return watched{}, err
 	}
 	raw, err := g.kube.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
-		return nil, err
+		return watched{}, err
 	}
 	name := raw.CurrentContext
 	if *g.kube.Context != "" {
 		name = *g.kube.Context
 	}
-	return cluster.New(config, cluster.Options{Context: name, Namespace: *g.kube.Namespace, Progress: newProgress(streams.ErrOut)})
+	p := &progress{w: streams.ErrOut}
+	c, err := cluster.New(config, cluster.Options{Context: name, Namespace: *g.kube.Namespace, Progress: p.read})
+	return watched{c, p}, err
 }
 
 // namespace is the one that a bare pod or claim name is looked for in.

@@ -161,7 +161,6 @@ func byPair(v1, v2 corev1.UniqueVolumeName, n1, n2 types.NodeName) int {
 
 func printPlanTable(w io.Writer, p *Plan, opts Options, wide bool) error {
 	header := []string{"VERB", "REASON", "AFTER", "NODE", "VOLUME", "PODS"}
-	limits := []int{11, 17, 6, 14, 12, 12}
 	if wide {
 		header = append(header, "STATE", "MOUNTED", "VOLUMEATTACHMENT", "NODES")
 	}
@@ -184,16 +183,18 @@ func printPlanTable(w io.Writer, p *Plan, opts Options, wide bool) error {
 		row := []string{string(d.Verb), string(d.Reason), after, string(d.Node), volume, or(strings.Join(pods[key], ","))}
 		if wide {
 			a := actual[key]
-			row = append(row, or(string(a.State)), fmt.Sprint(a.MountedByNode), or(d.VolumeAttachment), or(nodeList(d)))
+			row = append(row, or(string(a.State)), fmt.Sprint(a.MountedByNode), or(cmp.Or(d.VolumeAttachment, a.VolumeAttachment)), or(nodeList(d)))
 		}
 		for i := range row {
 			row[i] = Safe(row[i])
-			if !wide {
-				row[i] = clip(row[i], limits[i]) // 68 columns and the blanks between them: 78
-			}
 		}
-		row[0] = paintVerb(d.Verb, row[0], opts)
 		rows = append(rows, row)
+	}
+	if !wide {
+		fit(header, rows)
+	}
+	for i, d := range p.Decisions {
+		rows[i][0] = paintVerb(d.Verb, rows[i][0], opts)
 	}
 	var b strings.Builder
 	if len(rows) == 0 {

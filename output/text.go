@@ -81,6 +81,34 @@ func clip(s string, limit int) string {
 	return cut(s, limit-1) + "…"
 }
 
+// fit clips cells until the table is as wide as a terminal, the widest column
+// first; no column gets narrower than its header.
+func fit(header []string, rows [][]string) {
+	widths := make([]int, len(header))
+	total := 2 * (len(header) - 1)
+	for i := range header {
+		widths[i] = displaywidth.String(header[i])
+		for _, row := range rows {
+			widths[i] = max(widths[i], displaywidth.String(row[i]))
+		}
+		total += widths[i]
+	}
+	for ; total > width; total-- {
+		widest := 0
+		for i := range widths {
+			if widths[i]-displaywidth.String(header[i]) > widths[widest]-displaywidth.String(header[widest]) {
+				widest = i
+			}
+		}
+		widths[widest]--
+	}
+	for _, row := range rows {
+		for i := range row {
+			row[i] = clip(row[i], widths[i])
+		}
+	}
+}
+
 // table renders rows as kubectl does: no lines, columns two blanks apart.
 func table(header []string, rows [][]string) (string, error) {
 	var b strings.Builder

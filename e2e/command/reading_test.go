@@ -1,0 +1,129 @@
+package command_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
+)
+
+// TestForbiddenListIsAGap: who may not list a kind is told, and never that all
+// is well.
+func TestForbiddenListIsAGap(t *testing.T) {
+	t.Parallel()
+	client := cluster.Client()
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "viewer-without-csinodes"},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"pods", "nodes", "persistentvolumes", "persistentvolumeclaims", "events"}, Verbs: []string{"get", "list"}},
+			{APIGroups: []string{"storage.k8s.io"}, Resources: []string{"volumeattachments", "csidrivers", "storageclasses"}, Verbs: []string{"get", "list"}},
+			{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "list"}},
+			{APIGroups: []string{"apps"}, Resources: []string{"deployments"}, Verbs: []string{"get", "list"}},
+		},
+	}
+	if _, err := client.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: controlplane.UserViewer}},
+	}
+	if _, err := client.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := cluster.KubeconfigFor(controlplane.UserViewer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := doctorAs(t, kubeconfig, "diagnose", "-n", "nothing-here", "-o", "json")
+	report := parse[diagnose.Report](t, r.Stdout)
+	if r.Code != 2 || report.Complete || len(report.Gaps) != 1 || report.Gaps[0].Kind != "csinodes" || report.Gaps[0].Reason != "Forbidden" {
+		t.Errorf("exit code %d, gaps %v", r.Code, report.Gaps)
+	}
+	if r := doctorAs(t, kubeconfig, "diagnose", "-n", "nothing-here", "--allow-gaps"); r.Code != 0 {
+		t.Errorf("--allow-gaps: exit code %d", r.Code)
+	}
+	if r := doctorAs(t, kubeconfig, "diagnose", "-n", "nothing-here"); !strings.Contains(r.Stdout, "gap: csinodes could not be read (Forbidden)") {
+		t.Errorf("the table does not name the gap")
+	}
+}
+
+// TestNoAnswer: each way of not reaching a cluster is one clear line.
+func TestNoAnswer(t *testing.T) {
+	t.Parallel()
+	config, err := clientcmd.LoadFromFile(cluster.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, auth := range config.AuthInfos {
+		auth.Token = "expired"
+	}
+	expired := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, expired); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		kubeconfig string
+		args       []string
+		want       string
+	}{
+		"expired token": {expired, nil, "credentials"},
+		"wrong context": {cluster.Kubeconfig, []string{"--context", "nowhere"}, "nowhere"},
+		"no cluster":    {cluster.Kubeconfig, []string{"--server", "https://127.0.0.1:1"}, "connection refused"},
+		"no kubeconfig": {filepath.Join(t.TempDir(), "none"), nil, ""},
+		"unknown pod":   {cluster.Kubeconfig, []string{"pod/nobody"}, "does not exist"},
+	} {
+		for _, verb := range []string{"diagnose", "plan", "snapshot"} {
+			if name == "unknown pod" && verb != "diagnose" {
+				continue
+			}
+			r := doctorAs(t, tc.kubeconfig, append([]string{verb}, tc.args...)...)
+			if r.Code != 2 || r.Stdout != "" || strings.Count(r.Stderr, "\n") != 1 ||
+				!strings.HasPrefix(r.Stderr, "error: ") || !strings.Contains(strings.ToLower(r.Stderr), strings.ToLower(tc.want)) {
+				t.Errorf("%s, %s: exit code %d, stderr %q", name, verb, r.Code, r.Stderr)
+			}
+		}
+	}
+}
+
+// TestPlugin: kubectl finds the command and completes its arguments.
+func TestPlugin(t *testing.T) {
+	t.Parallel()
+	dir, err := command.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	completer, err := os.ReadFile("../../kubectl_complete-volume_doctor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kubectl_complete-volume_doctor"), completer, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"volume-doctor", "diagnose", "-n", "nothing-here"}, "No drift found"},
+		{[]string{"volume-doctor", "--help"}, "kubectl volume-doctor diagnose"},
+		{[]string{"__complete", "volume-doctor", "exp"}, "explain"},
+		{[]string{"__complete", "volume-doctor", "explain", "inuse"}, "inuse-not-attached"},
+	} {
+		r, err := command.Run(t.Context(), "kubectl", cluster.Kubeconfig, tc.args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Code != 0 || !strings.Contains(r.Stdout, tc.want) {
+			t.Errorf("kubectl %v: exit code %d, lacks %q:\n%s%s", tc.args, r.Code, tc.want, r.Stdout, r.Stderr)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 )
 
@@ -37,7 +37,7 @@ func TestErrorsInPlainWords(t *testing.T) {
 	expiring.fail("/api/v1/pods", apierrors.NewUnauthorized("Unauthorized"))
 	failing := newAPI(t)
 	for path := range emptyLists {
-		failing.handlers[path] = func(*http.Request) (int, runtime.Object) { return 0, nil }
+		failing.fail(path, apierrors.NewInternalError(errors.New("etcd is gone")))
 	}
 	dateless := newAPI(t)
 	dateless.date = time.Time{}
@@ -59,7 +59,7 @@ func TestErrorsInPlainWords(t *testing.T) {
 		"no API server":      {nil, rest.Config{Host: web.URL}, "cannot talk to the API server at " + web.URL + ": what answers at " + web.URL + " is no API server"},
 		"expired token":      {nil, rest.Config{Host: expired.URL}, "the API server at " + expired.URL + " does not accept the credentials"},
 		"token that expires": {nil, rest.Config{Host: expiring.URL}, "the API server at " + expiring.URL + " does not accept the credentials"},
-		"every list cut":     {nil, rest.Config{Host: failing.URL}, "cannot talk to the API server at " + failing.URL + ": "},
+		"every list fails":   {nil, rest.Config{Host: failing.URL}, "nothing could be read: Internal error occurred: etcd is gone"},
 		"no date":            {nil, rest.Config{Host: dateless.URL}, "no answer of the API server at " + dateless.URL + " has a date"},
 	} {
 		t.Run(name, func(t *testing.T) {

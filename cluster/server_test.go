@@ -105,7 +105,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Unlock()
 	if r.URL.Path == "/version" && handler == nil {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, `{"major":"1","minor":"36","gitVersion":"v1.36.3"}`)
+		_, _ = fmt.Fprint(w, `{"major":"1","minor":"36","gitVersion":"v1.36.3"}`)
 		return
 	}
 	if handler == nil {

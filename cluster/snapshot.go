@@ -40,7 +40,7 @@ func (c *Cluster) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 		return nil, c.explain(err)
 	}
 	if !r.answered {
-		return nil, c.explain(r.failure)
+		return nil, fmt.Errorf("nothing could be read: %w", c.explain(r.failure))
 	}
 	if now.seen().IsZero() {
 		return nil, fmt.Errorf("no answer of the API server at %s has a date, and no age can be told without", c.server)

@@ -57,7 +57,7 @@ func (c *Cluster) do(ctx context.Context, op repair.Operation, dryRun bool) (jso
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
 	result := request.MaxRetries(0).Do(ctx)
 	if err := result.Error(); err != nil {
-		return nil, c.refused(err, connected.Load())
+		return nil, c.refused(err, connected.Load() && !dryRun)
 	}
 	return result.Raw()
 }
@@ -105,8 +105,9 @@ func subresources(op repair.Operation) []string {
 	return []string{op.Subresource}
 }
 
-// refused says what an error means for the write.
-func (c *Cluster) refused(err error, sent bool) error {
+// refused says what an error means for the object. mayBeMade is false where
+// nothing can have been written whatever the answer.
+func (c *Cluster) refused(err error, mayBeMade bool) error {
 	var status apierrors.APIStatus
 	answered := errors.As(err, &status)
 	switch {
@@ -119,7 +120,7 @@ func (c *Cluster) refused(err error, sent bool) error {
 		return fmt.Errorf("%w: %s", repair.ErrNotFound, message(err))
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w: %s", repair.ErrForbidden, message(err))
-	case answered && status.Status().Code < 500, !sent:
+	case answered && status.Status().Code < 500, !mayBeMade:
 		return c.explain(err)
 	default:
 		// A 5xx may come after the write, from a proxy or from etcd's time-out.

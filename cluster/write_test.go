@@ -142,6 +142,14 @@ func TestWhatAnErrorMeans(t *testing.T) {
 	}
 }
 
+func TestDryRunHasNoUnknownOutcome(t *testing.T) {
+	a := newAPI(t)
+	a.handlers[nodeStatus] = func(*http.Request) (int, runtime.Object) { return 0, nil }
+	if _, err := a.cluster(Options{}).Do(t.Context(), patchNode, true); err == nil || errors.Is(err, repair.ErrUnknownOutcome) {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestWriteThatWasNeverSent(t *testing.T) {
 	c, err := New(&rest.Config{Host: "http://127.0.0.1:1"}, Options{})
 	if err != nil {

@@ -94,20 +94,22 @@ func (d *diagnoseFlags) repair(ctx context.Context, streams genericiooptions.IOS
 	if err != nil {
 		return err
 	}
-	var possible []repair.Repair
-	for _, p := range repairs {
-		describe(streams.ErrOut, p)
-		if p.BlockedBy == nil {
-			possible = append(possible, p)
+	undone := false
+	for _, f := range r.Findings {
+		if f.Repair != nil && f.Repair.BlockedBy != "" {
+			undone = true
+			fmt.Fprintf(streams.ErrOut, "%s for %s is refused now: %s\n", f.Repair.Kind, output.Safe(f.Subject.String()), output.Safe(f.Repair.BlockedBy))
 		}
 	}
-	undone := len(possible) < len(repairs)
-	if len(possible) > 0 {
-		if !d.apply.confirmed(streams, len(possible)) {
+	for _, p := range repairs {
+		describe(streams.ErrOut, p)
+	}
+	if len(repairs) > 0 {
+		if !d.apply.confirmed(streams, len(repairs)) {
 			fmt.Fprintln(streams.ErrOut, "nothing was written")
 			return exitCode(exitUndone)
 		}
-		results, err := d.carryOut(ctx, streams, c, possible)
+		results, err := d.carryOut(ctx, streams, c, repairs)
 		for _, result := range results {
 			undone = undone || result.LeftUndone()
 		}
@@ -125,7 +127,7 @@ func (d *diagnoseFlags) repair(ctx context.Context, streams genericiooptions.IOS
 			d.assumeVersion(s, io.Discard)
 			r, _ = d.narrowed(s, earlier)
 		}
-	} else {
+	} else if !undone {
 		fmt.Fprintln(streams.ErrOut, "there is nothing to repair")
 	}
 	code := exitHealthy
@@ -142,10 +144,6 @@ func describe(w io.Writer, p repair.Repair) {
 		undo = "cannot be undone: " + p.WhyNot
 	}
 	fmt.Fprintf(w, "%s for %s: %s (risk %s, %s)\n", p.Kind, output.Safe(p.Finding.Subject.String()), output.Safe(p.Summary), p.Risk, undo)
-	if p.BlockedBy != nil {
-		fmt.Fprintf(w, "  refused now: %s\n", output.Safe(p.BlockedBy.Error()))
-		return
-	}
 	fmt.Fprintf(w, "  the same by hand:\n  %s\n", output.Safe(p.Do.Kubectl()))
 }
 

@@ -12,8 +12,10 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/klog/v2"
 )
 
 // The exit codes; scripts depend on them.
@@ -32,6 +34,7 @@ func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 // Main runs the command and returns its exit code. Ctrl-C cancels what runs; a
 // second one ends the process at once.
 func Main(args []string, in io.Reader, out, errOut io.Writer) int {
+	klog.SetLogger(logr.Discard()) // client-go's own words are for those who debug it
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)

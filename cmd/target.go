@@ -74,6 +74,7 @@ func (t target) mustExist(s *snapshot.Snapshot) error {
 		exists = s.Node(types.NodeName(t.name.Name)) != nil || s.CSINode(types.NodeName(t.name.Name)) != nil
 	case snapshot.VolumeAttachments:
 		exists = s.VolumeAttachment(t.name.Name) != nil
+	default: // parseTarget takes no other kind
 	}
 	switch {
 	case exists:

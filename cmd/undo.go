@@ -47,8 +47,12 @@ least one refused or failed.`,
 				Wait:    sleep,
 			}
 			results, err := applier.Undo(cmd.Context(), entries)
-			if err != nil {
+			if err != nil && len(results) == 0 {
 				return err
+			}
+			if err != nil {
+				fmt.Fprintf(streams.ErrOut, "error: %s\n", oneLine(err.Error()))
+				return exitCode(exitUndone)
 			}
 			if len(results) == 0 {
 				fmt.Fprintln(streams.ErrOut, "the journal lists nothing that could be taken back")

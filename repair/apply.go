@@ -2,6 +2,7 @@ package repair
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -105,6 +106,9 @@ func (a *Applier) permitted(ctx context.Context, needs []Permission) error {
 
 // prepare works the write out on fresh objects, or refuses.
 func (r *Repair) prepare(v *View) (*write, error) {
+	if r.again == nil {
+		return nil, errors.New("the repair was read from a file; only one that was just proposed can be made")
+	}
 	if no := refusal(v, r); no != nil {
 		return nil, no
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -131,6 +132,15 @@ func (j *Journal) write(e Entry) error {
 	return nil
 }
 
+// entryStart is how every entry begins.
+var entryStart = fmt.Sprintf(`{"apiVersion":%q,"kind":%q,`, diagnose.APIVersion, JournalKind)
+
+// torn says whether the text is an entry that lost its end. A file of any other
+// kind, which somebody named by mistake, must not be cut short as if it were.
+func torn(text string) bool {
+	return strings.HasPrefix(text, entryStart) || strings.HasPrefix(entryStart, text)
+}
+
 // ReadJournal reads the entries of a journal. A last line without its end, as a
 // process that was killed leaves it, is dropped: the request that it would
 // announce was never sent. Anything else that is not an entry is an error.
@@ -140,8 +150,11 @@ func ReadJournal(r io.Reader) (entries []Entry, intact int64, err error) {
 	open := map[int]bool{} // the writes announced, and whether they still lack an outcome
 	for number := 1; ; number++ {
 		line, err := reader.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) && torn(string(line)) {
 			return entries, intact, nil
+		}
+		if errors.Is(err, io.EOF) {
+			return nil, 0, fmt.Errorf("line %d of the journal is no entry", number)
 		}
 		if err != nil {
 			return nil, 0, fmt.Errorf("read the journal: %w", err)

@@ -17,6 +17,8 @@ const outcomeLine = `{"apiVersion":"volume-doctor/v1","kind":"JournalEntry","typ
 func TestReadJournalIsStrict(t *testing.T) {
 	for name, test := range map[string]struct{ text, says string }{
 		"not JSON":                  {"hello\n", "line 1"},
+		"not a journal at all":      {"my diary", "line 1 of the journal is no entry"},
+		"not a journal in the end":  {intentLine + "PS", "line 2 of the journal is no entry"},
 		"empty line":                {intentLine + "\n" + outcomeLine, "line 2"},
 		"torn in the middle":        {intentLine[:40] + "\n" + outcomeLine, "line 1"},
 		"unknown field":             {strings.Replace(intentLine, `"write"`, `"wrong":1,"write"`, 1), `unknown field "wrong"`},

@@ -152,7 +152,7 @@ func (m *memory) store(i int, node *corev1.Node, manager string, dryRun bool) {
 	at := metav1.NewTime(m.now)
 	node.ManagedFields = []metav1.ManagedFieldsEntry{{
 		Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Time: &at, Subresource: "status",
-		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:volumesAttached":{}}}`)},
+		FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:volumesAttached":{}}}`),
 	}}
 	m.objects.Nodes[i] = node
 }

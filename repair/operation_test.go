@@ -1,6 +1,7 @@
 package repair
 
 import (
+	"encoding/json"
 	"os/exec"
 	"strings"
 	"testing"
@@ -70,7 +71,10 @@ func TestPermissionReadsLikeARule(t *testing.T) {
 
 func TestSame(t *testing.T) {
 	m := lostEntry(t)
-	reviewed := m.propose()[0]
+	var reviewed Repair // as --plan reads it back
+	if err := json.Unmarshal(compact(m.propose()[0]), &reviewed); err != nil {
+		t.Fatal(err)
+	}
 	m.rewrite("n1", "kubelet", func(n *corev1.Node) { n.Labels = map[string]string{"a": "b"} })
 	if fresh := m.propose()[0]; !reviewed.Same(&fresh) {
 		t.Error("a heartbeat makes another repair of it")
@@ -78,5 +82,9 @@ func TestSame(t *testing.T) {
 	m.node("n1").UID = "another"
 	if fresh := m.propose()[0]; reviewed.Same(&fresh) {
 		t.Error("another node of that name makes the same repair")
+	}
+	a, _ := m.applier()
+	if results, err := a.Apply(t.Context(), []Repair{reviewed}); err != nil || results[0].Outcome != Failed || len(m.stored) != 0 {
+		t.Errorf("a repair from a file, without its guards, was made: %+v, %v", results, err)
 	}
 }

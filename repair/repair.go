@@ -102,25 +102,25 @@ const (
 
 // Repair is one finding's correction, worked out on one View.
 type Repair struct {
-	Finding diagnose.Finding
-	Kind    Kind
+	Finding diagnose.Finding `json:"finding"`
+	Kind    Kind             `json:"kind"`
 	// Summary says in a few words what is written.
-	Summary string
-	Risk    Risk
+	Summary string `json:"summary"`
+	Risk    Risk   `json:"risk"`
 	// Do is the one write.
-	Do Operation
+	Do Operation `json:"do"`
 	// Undo reverses Do where nothing else has changed since; nil where WhyNot
 	// says why nothing does.
-	Undo   *Operation
-	WhyNot string
+	Undo   *Operation `json:"undo,omitempty"`
+	WhyNot string     `json:"whyNot,omitempty"`
 	// PreImage are the fields that Do writes, as they were, in the object's form.
-	PreImage json.RawMessage
+	PreImage json.RawMessage `json:"preImage,omitempty"`
 	// Guards must all hold, on objects just read, before Do is sent.
-	Guards []Guard
+	Guards []Guard `json:"-"`
 	// Needs are the rights that Do takes.
-	Needs []Permission
+	Needs []Permission `json:"needs"`
 	// BlockedBy is the first guard that refuses on the View, nil where none does.
-	BlockedBy *Refusal
+	BlockedBy *Refusal `json:"blockedBy,omitempty"`
 
 	order int
 	// reads are the kinds that the repair rests on.
@@ -186,7 +186,9 @@ func (r *Repair) summary() *diagnose.Repair {
 }
 
 // Same says whether two repairs, worked out at different times, would write
-// the same to the same object. It is what makes a reviewed plan binding.
+// the same to the same object. It is what makes a reviewed plan binding: a
+// Repair that was read from a file has no guards and is never applied itself,
+// it only chooses among those that were proposed just now.
 func (r *Repair) Same(other *Repair) bool {
 	return r.Finding.Fingerprint == other.Finding.Fingerprint && r.Kind == other.Kind &&
 		r.Do.Target.UID == other.Do.Target.UID

@@ -57,7 +57,7 @@ type Stage string
 // The stages, in their order; a conflict goes back to Looking.
 const (
 	Looking   Stage = "looking"   // the objects are read again
-	DryRunSet Stage = "dry run"   // the write is tried without being stored
+	Trying    Stage = "dry run"   // the write is tried without being stored
 	Writing   Stage = "writing"   // the intent is on disk; the request is sent
 	Resolving Stage = "resolving" // no answer came; the object is asked
 	Settling  Stage = "settling"  // it is written; the cluster is watched

@@ -50,7 +50,7 @@ func (a *Applier) send(ctx context.Context, summary string, w write) (landing, e
 	if !w.op.Conditional() {
 		return landing{}, errors.New("the operation has no preconditions")
 	}
-	a.observe(Event{Summary: summary, Stage: DryRunSet})
+	a.observe(Event{Summary: summary, Stage: Trying})
 	after, err := a.Cluster.Do(ctx, w.op, true)
 	if err != nil {
 		return landing{}, fmt.Errorf("dry run: %w", err)

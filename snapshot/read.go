@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -212,7 +213,8 @@ type collector struct {
 	header   *header
 	headerAt place
 	// latest is the latest time in any object, the "now" of a file without one.
-	latest time.Time
+	latest     time.Time
+	timeFields map[reflect.Type][]int
 }
 
 func newCollector(limits limits) *collector {
@@ -222,6 +224,8 @@ func newCollector(limits limits) *collector {
 		counts:    map[Kind]int{},
 		ignored:   map[typeName]int{},
 		truncated: map[Kind]bool{},
+
+		timeFields: map[reflect.Type][]int{},
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // below sigs.k8s.io/yaml, because that would write out what aliases repeat
 // before anybody could say how much that may be.
 func parseYAML(text []byte) (value any, err error) {
-	// The parser answers some nonsense by a panic.
+	// No panic of it is known; but it is not ours, and the text is a stranger's.
 	defer func() {
 		if p := recover(); p != nil {
 			value, err = nil, fmt.Errorf("yaml: %v", p)

@@ -79,6 +79,9 @@ func TestReadErrors(t *testing.T) {
 		// Wrong types.
 		{"spec no object", podA + "spec: 3\n", "f:1: document 1: Pod default/a: spec must be an object, not a number"},
 		{"nodeName no string", podA + "---\n" + podB + "spec: {nodeName: [n1]}\n", "f:5: document 2: Pod default/b: spec.nodeName must be a string, not a list"},
+		{"priority no number", podA + "spec: {priority: high}\n", "f:1: document 1: Pod default/a: spec.priority must be a whole number that fits int32, not a string"},
+		{"hostNetwork no truth", podA + "spec: {hostNetwork: {}}\n", "f:1: document 1: Pod default/a: spec.hostNetwork must be true or false, not an object"},
+		{"nameless", "apiVersion: v1\nkind: Pod\nmetadata: 3\n", "f:1: document 1: Pod: metadata must be an object, not a number"},
 		{"labels as YAML sees them", "apiVersion: v1\nkind: Node\nmetadata: {name: n1, labels: {a: yes}}\n", "f:1: document 1: Node n1: metadata.labels must be a string, not true or false"},
 		{"time", "apiVersion: v1\nkind: Pod\nmetadata: {name: a, creationTimestamp: yesterday}\n", "f:1: document 1: Pod a: parsing time \"yesterday\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"yesterday\" as \"2006\""},
 		{"quantity", "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: a}\nspec: {capacity: {storage: much}}\n", "f:1: document 1: PersistentVolume a: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"},
@@ -108,6 +111,7 @@ func TestReadErrors(t *testing.T) {
 		{"gzip header cut", "\x1f\x8b\x08", "f: the gzip data is cut off"},
 		{"gzip damaged", zipped(podA)[:60] + "\xff\xff\xff\xff\xff\xff\xff\xff", "f:1: the gzip data is damaged (flate: corrupt input before offset "},
 		{"tar cut", archive(t, "a.yaml", podA)[:600], "f/a.yaml:1: the tar archive is cut off"},
+		{"tar damaged", archive(t, "logs.txt", "")[:512] + strings.Repeat("x", 1024), "f: the tar archive is damaged"},
 		{"tar of nothing", archive(t, "logs.txt", podA), "f: no .yaml, .yml or .json file in it"},
 		{"tar twice", archive(t, "a.yaml", podA, "../../b/./a.yaml", podA), "f/../../b/a.yaml:1: document 1: Pod default/a is given a second time; the first is at f/a.yaml:1"},
 	}

@@ -10,7 +10,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -95,10 +94,6 @@ func newSchema[T any, P interface {
 			}
 		},
 	}
-}
-
-func (s *kindSchema) setType(object apiObject) {
-	object.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(s.apiVersion, s.kind))
 }
 
 // decodeNewEvent converts as the API server does.

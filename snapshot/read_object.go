@@ -51,7 +51,7 @@ func (c *collector) object(at place, t typeName, raw []byte) error {
 	if known, err := c.isKnown(at, s, object); known || err != nil {
 		return err
 	}
-	latestTime(reflect.ValueOf(object), &c.latest)
+	c.noteTimes(reflect.ValueOf(object))
 	// A list from an API server does not say the kind of its items either.
 	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	Trim(object)
@@ -153,18 +153,18 @@ var (
 	microTimeType = reflect.TypeFor[metav1.MicroTime]()
 )
 
-// latestTime raises latest to the latest time anywhere in an object, for that
-// is the earliest at which the object can have been read. A deletionTimestamp
-// does not count: it lies a grace period after the deletion.
-func latestTime(v reflect.Value, latest *time.Time) {
+// noteTimes raises latest to the latest time anywhere in an object, for that is
+// the earliest at which the object can have been read. A deletionTimestamp does
+// not count: it lies a grace period after the deletion.
+func (c *collector) noteTimes(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if !v.IsNil() {
-			latestTime(v.Elem(), latest)
+			c.noteTimes(v.Elem())
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			latestTime(v.Index(i), latest)
+			c.noteTimes(v.Index(i))
 		}
 	case reflect.Struct:
 		var t time.Time
@@ -174,14 +174,40 @@ func latestTime(v reflect.Value, latest *time.Time) {
 		case microTimeType:
 			t = v.Interface().(metav1.MicroTime).Time
 		default:
-			for i := range v.NumField() {
-				if f := v.Type().Field(i); f.IsExported() && f.Name != "DeletionTimestamp" {
-					latestTime(v.Field(i), latest)
-				}
+			for _, i := range c.fieldsWithTimes(v.Type()) {
+				c.noteTimes(v.Field(i))
 			}
 		}
-		if t.After(*latest) {
-			*latest = t
+		if t.After(c.latest) {
+			c.latest = t
 		}
 	}
+}
+
+// fieldsWithTimes are the fields of a struct that can lead to a time; looking
+// at them all would take as long as decoding.
+func (c *collector) fieldsWithTimes(t reflect.Type) []int {
+	if fields, ok := c.timeFields[t]; ok {
+		return fields
+	}
+	c.timeFields[t] = nil // ends the search in a type that holds itself
+	var fields []int
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if !f.IsExported() || f.Name == "DeletionTimestamp" {
+			continue
+		}
+		inner := f.Type
+		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
+			inner = inner.Elem()
+		}
+		if inner.Kind() != reflect.Struct {
+			continue
+		}
+		if inner == timeType || inner == microTimeType || len(c.fieldsWithTimes(inner)) > 0 {
+			fields = append(fields, i)
+		}
+	}
+	c.timeFields[t] = fields
+	return fields
 }

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -110,6 +111,21 @@ func TestReadForeignKinds(t *testing.T) {
 	}
 }
 
+// TestReadManyKinds: a dump of everything does not drown its reader.
+func TestReadManyKinds(t *testing.T) {
+	var in strings.Builder
+	for i := range 25 {
+		fmt.Fprintf(&in, "apiVersion: v1\nkind: K%02d\n---\n", i)
+	}
+	_, warnings, err := Read("f", strings.NewReader(in.String()+podA), ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(warnings); n != 21 || warnings[20] != "5 objects of 5 other kinds were ignored" {
+		t.Errorf("%d warnings: %q", n, warnings)
+	}
+}
+
 // TestReadPages: a page of a list is no list.
 func TestReadPages(t *testing.T) {
 	for _, in := range []string{
@@ -177,7 +193,7 @@ count: 2
 		t.Fatalf("%d events, %d of the pod; want 2 and 2", len(s.Events), len(s.EventsOf("u2")))
 	}
 	converted, plain := s.Events[0].DeepCopy(), s.Events[1].DeepCopy()
-	converted.ObjectMeta, plain.ObjectMeta = plain.ObjectMeta, plain.ObjectMeta
+	converted.ObjectMeta = plain.ObjectMeta
 	if diff := cmp.Diff(plain, converted); diff != "" {
 		t.Error(diff)
 	}

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v2"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -21,15 +24,13 @@ func Write(w io.Writer, s *Snapshot) error {
 	if err := writeHeader(out, s); err != nil {
 		return err
 	}
-	for _, schema := range schemas {
-		for object := range schema.all(&s.Objects) {
-			text, err := schema.marshal(object)
-			if err != nil {
-				return fmt.Errorf("%s %s: %w", schema.kind, identity{schema.resource, object.GetNamespace(), object.GetName()}, err)
-			}
+	for _, kind := range schemas {
+		for object := range kind.all(&s.Objects) {
 			// A bufio.Writer keeps its first error for Flush.
 			_, _ = out.WriteString("---\n")
-			_, _ = out.Write(text)
+			if err := writeYAML(out, kind.forFile(object)); err != nil {
+				return fmt.Errorf("%s %s: %w", kind.kind, identity{kind.resource, object.GetNamespace(), object.GetName()}, err)
+			}
 		}
 	}
 	return out.Flush()
@@ -45,8 +46,8 @@ func writeHeader(out *bufio.Writer, s *Snapshot) error {
 		}
 	}
 	objects := 0
-	for _, schema := range schemas {
-		for range schema.all(&s.Objects) {
+	for _, kind := range schemas {
+		for range kind.all(&s.Objects) {
 			objects++
 		}
 	}
@@ -55,51 +56,63 @@ func writeHeader(out *bufio.Writer, s *Snapshot) error {
 		fmt.Fprintf(out, "takenAt: %q\n", s.TakenAt.UTC().Format(time.RFC3339Nano))
 	}
 	if s.Source.ServerVersion != "" {
-		text, err := yaml.Marshal(map[string]string{"serverVersion": s.Source.ServerVersion})
-		if err != nil {
+		if err := writeYAML(out, map[string]any{"serverVersion": s.Source.ServerVersion}); err != nil {
 			return err
 		}
-		_, _ = out.Write(text)
 	}
 	fmt.Fprintf(out, "complete: [%s]\n", strings.Join(complete, ", "))
 	if len(s.Gaps) > 0 {
-		tree, err := jsonTree(map[string]any{"gaps": s.Gaps})
-		if err != nil {
+		if err := writeYAML(out, map[string]any{"gaps": s.Gaps}); err != nil {
 			return err
 		}
-		text, err := yaml.Marshal(tree)
-		if err != nil {
-			return err
-		}
-		_, _ = out.Write(text)
 	}
 	fmt.Fprintf(out, "objects: %d\n", objects)
 	return nil
 }
 
-// marshal writes a trimmed copy: nothing may write to a snapshot.
-func (s *kindSchema) marshal(object apiObject) ([]byte, error) {
+// forFile gives a trimmed copy: nothing may write to a snapshot.
+func (s *kindSchema) forFile(object apiObject) apiObject {
 	trimmed := object.DeepCopyObject().(apiObject)
 	Trim(trimmed)
-	s.setType(trimmed)
-	tree, err := jsonTree(trimmed)
-	if err != nil {
-		return nil, err
-	}
-	return yaml.Marshal(tree)
+	trimmed.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(s.apiVersion, s.kind))
+	return trimmed
 }
 
-// jsonTree gives what the JSON of a value says as maps and lists: the API's
-// field names stand in JSON tags. sigs.k8s.io/yaml would read that JSON as YAML
-// next, in which a driver's message with a DEL in it is no text.
-func jsonTree(value any) (any, error) {
+// writeYAML writes what the JSON of a value says, for the API's field names
+// stand in JSON tags. sigs.k8s.io/yaml would read that JSON as YAML next, in
+// which a driver's message with a DEL in it is no text.
+func writeYAML(out *bufio.Writer, value any) error {
 	raw, err := json.Marshal(value)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var tree any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &tree); err != nil {
-		return nil, err
+		return err
 	}
-	return tree, nil
+	text, err := yaml.Marshal(sorted(tree))
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(text)
+	return err
+}
+
+// sorted puts the keys of maps in order. The library would do so too, but its
+// order for people puts 2x before 10, 10 before 1x and 1x before 2x: with such
+// labels the same object would be written now one way, now the other.
+func sorted(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		fields := make(yaml.MapSlice, 0, len(v))
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			fields = append(fields, yaml.MapItem{Key: key, Value: sorted(v[key])})
+		}
+		return fields
+	case []any:
+		for i := range v {
+			v[i] = sorted(v[i])
+		}
+	}
+	return value
 }

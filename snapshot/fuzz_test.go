@@ -1,0 +1,112 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// FuzzRead: whatever the bytes, an answer comes, of bounded size; an error is
+// one line, and what was read can be written and read again.
+func FuzzRead(f *testing.F) {
+	for _, file := range []string{"testdata/kubectl-get.yaml", "testdata/snapshot.golden.yaml", "testdata/dump/default/events.json"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+		f.Add(text[:len(text)/2])
+	}
+	for _, text := range []string{
+		loaded, podA + "---\n" + podB, zipped(podA), archive(f, "a.yaml", podA), zipped(archive(f, "a.json", "{}")),
+		`{"items":[{"metadata":{"name":"a"}}],"kind":"PodList","apiVersion":"v1"}`, "items:\n  -\n    a: &a [*a]\n", "? a\n: b", "{}{}---", "\xff\xfe", "--- !!binary |\n  a\n...\n%TAG ! b\n",
+		`{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"a"},"spec":{"capacity":{"storage":"1e-999"}}}`,
+	} {
+		f.Add([]byte(text))
+	}
+	small := limits{document: 64 << 10, untyped: 64 << 10, unpacked: 256 << 10}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		s, warnings, err := read("f", bytes.NewReader(in), ReadOptions{Now: noon}, small)
+		for _, w := range warnings {
+			checkLine(t, string(w))
+		}
+		if err != nil {
+			checkLine(t, err.Error())
+			return
+		}
+		var out bytes.Buffer
+		if err := Write(&out, s); err != nil {
+			t.Fatal(err)
+		}
+		back, _, err := Read("g", &out, ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(back.Pods) != len(s.Pods) || len(back.Nodes) != len(s.Nodes) || len(back.Gaps) != len(s.Gaps) {
+			t.Fatalf("another snapshot came back: %+v, %+v", s, back)
+		}
+	})
+}
+
+func checkLine(t *testing.T, line string) {
+	t.Helper()
+	if len(line) > 2000 {
+		t.Errorf("%d bytes: %s", len(line), line)
+	}
+	for _, r := range line {
+		if !unicode.IsPrint(r) {
+			t.Errorf("%q is not printable in: %q", r, line)
+		}
+	}
+}
+
+// BenchmarkRead reads a list of pods as kubectl writes it.
+func BenchmarkRead(b *testing.B) {
+	text, err := os.ReadFile("testdata/kubectl-get.yaml")
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, pod, _ := strings.Cut(string(text), "- apiVersion: v1\n  kind: Pod\n")
+	pod, _, _ = strings.Cut(pod, "- apiVersion")
+	list := &strings.Builder{}
+	list.WriteString("apiVersion: v1\nitems:\n")
+	for i := range 1000 {
+		fmt.Fprintf(list, "- apiVersion: v1\n  kind: Pod\n%s", strings.ReplaceAll(pod, "web-0", fmt.Sprintf("web-%d", i)))
+	}
+	list.WriteString("kind: List\n")
+	s, _, err := Read("f", strings.NewReader(list.String()), ReadOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var own bytes.Buffer
+	if err := Write(&own, s); err != nil {
+		b.Fatal(err)
+	}
+	for _, bb := range []struct{ name, text string }{
+		{"kubectl YAML", list.String()},
+		{"own YAML", own.String()},
+		{"JSON", podsJSON(b, s)},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			b.SetBytes(int64(len(bb.text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, _, err := Read("f", strings.NewReader(bb.text), ReadOptions{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func podsJSON(b *testing.B, s *Snapshot) string {
+	text, err := json.Marshal(map[string]any{"kind": "PodList", "apiVersion": "v1", "items": s.Pods})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return string(text)
+}

@@ -23,13 +23,17 @@ const (
 	managedAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
 	nodeIDAnnotation  = "csi.volume.kubernetes.io/nodeid"
 	kubeletVersion    = "v1.36.3"
+	fieldManager      = "kubelet"
 )
 
 // register makes or takes over the Node, reports it ready, and registers the
 // CSI driver.
 func (k *Kubelet) register(ctx context.Context) error {
 	nodes := k.client.CoreV1().Nodes()
-	_, err := nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: k.options.Node}}, metav1.CreateOptions{})
+	// An object that is born with a name alone never gets managed fields, which
+	// tell who wrote volumesAttached.
+	born := metav1.ObjectMeta{Name: k.options.Node, Labels: map[string]string{corev1.LabelHostname: k.options.Node}}
+	_, err := nodes.Create(ctx, &corev1.Node{ObjectMeta: born}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("register node: %w", err)
 	}
@@ -145,7 +149,7 @@ func (k *Kubelet) patchStatus(ctx context.Context, status map[string]any) error 
 	if err != nil {
 		return err
 	}
-	_, err = k.client.CoreV1().Nodes().Patch(ctx, k.options.Node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = k.client.CoreV1().Nodes().Patch(ctx, k.options.Node, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}, "status")
 	return err
 }
 
@@ -208,7 +212,7 @@ func (w *worker) syncNodeStatus(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.client.CoreV1().Nodes().Patch(ctx, node.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = w.client.CoreV1().Nodes().Patch(ctx, node.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}, "status")
 	if err != nil {
 		return fmt.Errorf("write node status: %w", err)
 	}

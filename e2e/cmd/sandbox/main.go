@@ -85,5 +85,7 @@ In another terminal, from the root of the repository:
     go run . diagnose
     go run . diagnose --apply
 
-or, once installed, kubectl volume-doctor diagnose. Ctrl-C here removes everything.
+or, once installed, kubectl volume-doctor diagnose. What is broken is named once
+it is a minute old: before, it could still be on its way. Ctrl-C here removes
+everything.
 `

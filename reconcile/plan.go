@@ -79,7 +79,7 @@ type Decision struct {
 type NodeStatus struct {
 	Node            types.NodeName
 	VolumesAttached []corev1.AttachedVolume
-	Added, Removed  []corev1.UniqueVolumeName
+	Removed         []corev1.UniqueVolumeName
 }
 
 // Plan is one pass of a controller that has just started.
@@ -101,7 +101,9 @@ func (p *Plan) Decision(pair VolumeNode) *Decision {
 }
 
 // pass is one run of the controller's reconcile. Operations that it starts are
-// still running when it ends: each waits for the API server at least once.
+// taken to be still running when it ends: a CSI operation calls the API server
+// and then polls. Those on FC and iSCSI, and a flexvolume driver's quick ones,
+// may upstream end within the pass already; what they held back then starts.
 type pass struct {
 	*World
 	decisions map[VolumeNode]*Decision
@@ -167,17 +169,18 @@ func (p *pass) detach(row *AttachedVolume) *Decision {
 	d := &Decision{VolumeNode: row.VolumeNode}
 	node := p.snapshot.Node(row.Node)
 	outOfService := OutOfService(node)
+	why, detachable := p.plugins.detachable(row.Volume, row.Spec)
 	if row.MountedByNode && !outOfService {
 		d.Verb, d.Reason = Wait, StillMounted
 		if row.AssumedMounted {
 			d.Reason = AssumedMounted
 		}
-		if !NodeReady(node) && !p.options.DisableForceDetachOnTimeout {
+		if detachable && !NodeReady(node) && !p.options.DisableForceDetachOnTimeout {
 			d.After = p.options.MaxWaitForUnmount
 		}
 		return d
 	}
-	if why, ok := p.plugins.detachable(row.Volume, row.Spec); !ok {
+	if !detachable {
 		d.Verb, d.Reason = Blocked, why
 		return d
 	}
@@ -239,7 +242,11 @@ func (p *pass) attach(row *VolumeToAttach) *Decision {
 	if actual != nil {
 		d.Reason = AttachUncertain
 	}
-	d.VolumeAttachment = attachmentName(row.VolumeNode)
+	// The attach takes the handle from the spec, the detach from the unique
+	// name: one with a "^" can be attached and then never detached.
+	if driver, handle, ok := row.Spec.CSI(); ok {
+		d.VolumeAttachment = VolumeAttachmentName(handle, driver, row.Node)
+	}
 	return d
 }
 
@@ -292,6 +299,11 @@ func (p *pass) nodeStatus() []NodeStatus {
 				continue
 			}
 			row.VolumesAttached = append(row.VolumesAttached, corev1.AttachedVolume{Name: v.Name, DevicePath: p.Actual[pair].DevicePath})
+		}
+		if len(seen) == 0 {
+			// There is nothing to report, and the node is never written to: what
+			// nameless entries it has stay.
+			row.VolumesAttached = slices.Clone(node.Status.VolumesAttached)
 		}
 		slices.Sort(row.Removed)
 		slices.SortFunc(row.VolumesAttached, func(a, b corev1.AttachedVolume) int { return cmp.Compare(a.Name, b.Name) })

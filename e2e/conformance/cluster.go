@@ -1,0 +1,172 @@
+// Package conformance asks the attach/detach controller of Kubernetes itself
+// what it does with a cluster, and holds the answer of package reconcile
+// against it, row by row.
+//
+// Both sides read the same random objects: the controller through a fake
+// clientset and its own informers, the model as a snapshot. Each side's answer
+// becomes an Answer, and Compare lists where the two differ.
+//
+//	go test ./conformance -v -clusters 5000 -seed 1
+//
+// prints what was compared. The first cluster that differs is shrunk and printed
+// as a snapshot file, which can be kept as a case under testdata/cases. The
+// controller is right by definition: what differs is mended in package
+// reconcile, or is something that upstream leaves to chance and then has to be
+// a Tolerance for no more than its own rows.
+package conformance
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// now is the time that every cluster is read at.
+var now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+
+// Cluster is what both sides are asked about.
+type Cluster struct {
+	snapshot.Objects
+	DisableForceDetachOnTimeout bool
+}
+
+// Options are the model's, set as the oracle is.
+func (c *Cluster) Options() reconcile.Options {
+	return reconcile.Options{
+		DisableForceDetachOnTimeout: c.DisableForceDetachOnTimeout,
+		FlexAttachable:              flexDrivers(true),
+	}
+}
+
+// Snapshot gives the model its own copy of the objects.
+func (c *Cluster) Snapshot() *snapshot.Snapshot {
+	objects := snapshot.Objects{}
+	from, to := reflect.ValueOf(c.Objects), reflect.ValueOf(&objects).Elem()
+	for i := range from.NumField() {
+		list := from.Field(i)
+		for j := range list.Len() {
+			object := list.Index(j).Interface().(runtime.Object)
+			to.Field(i).Set(reflect.Append(to.Field(i), reflect.ValueOf(object.DeepCopyObject())))
+		}
+	}
+	return snapshot.New(now, snapshot.Source{}, objects, nil)
+}
+
+// All returns a copy of every object.
+func (c *Cluster) All() []runtime.Object {
+	var all []runtime.Object
+	lists := reflect.ValueOf(c.Objects)
+	for i := range lists.NumField() {
+		for j := range lists.Field(i).Len() {
+			all = append(all, lists.Field(i).Index(j).Interface().(runtime.Object).DeepCopyObject())
+		}
+	}
+	return all
+}
+
+// YAML is the cluster as a snapshot file.
+func (c *Cluster) YAML() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "apiVersion: volume-doctor/v1\nkind: Snapshot\ntakenAt: %q\nserverVersion: v1.36.3\ncomplete: [%s]\n",
+		now.Format(time.RFC3339), joinKinds(snapshot.Kinds()))
+	for _, object := range c.All() {
+		if kinds, _, err := scheme.Scheme.ObjectKinds(object); err == nil {
+			object.GetObjectKind().SetGroupVersionKind(kinds[0])
+		}
+		out, err := yaml.Marshal(object)
+		if err != nil {
+			out = []byte("# " + err.Error() + "\n")
+		}
+		fmt.Fprintf(&b, "---\n%s", out)
+	}
+	return b.String()
+}
+
+func joinKinds(kinds []snapshot.Kind) string {
+	names := make([]string, len(kinds))
+	for i, kind := range kinds {
+		names[i] = string(kind)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Shrink drops objects, and then parts of nodes and pods, for as long as what
+// remains still fails.
+func Shrink(c *Cluster, fails func(*Cluster) bool) *Cluster {
+	for {
+		smaller := shrinkOnce(c, fails)
+		if smaller == nil {
+			return c
+		}
+		c = smaller
+	}
+}
+
+// shrinkOnce returns nil where nothing can go.
+func shrinkOnce(c *Cluster, fails func(*Cluster) bool) *Cluster {
+	lists := reflect.TypeFor[snapshot.Objects]()
+	for i := range lists.NumField() {
+		for j := reflect.ValueOf(c.Objects).Field(i).Len() - 1; j >= 0; j-- {
+			candidate := *c
+			list := reflect.ValueOf(&candidate.Objects).Elem().Field(i)
+			rest := reflect.MakeSlice(list.Type(), 0, list.Len())
+			rest = reflect.AppendSlice(rest, list.Slice(0, j))
+			list.Set(reflect.AppendSlice(rest, list.Slice(j+1, list.Len())))
+			if fails(&candidate) {
+				return &candidate
+			}
+		}
+	}
+	for i := range c.Nodes {
+		for _, cut := range nodeCuts(c.Nodes[i]) {
+			candidate := *c
+			candidate.Nodes = slices.Clone(c.Nodes)
+			candidate.Nodes[i] = cut
+			if fails(&candidate) {
+				return &candidate
+			}
+		}
+	}
+	for i := range c.Pods {
+		for v := range c.Pods[i].Spec.Volumes {
+			candidate := *c
+			candidate.Pods = slices.Clone(c.Pods)
+			candidate.Pods[i] = c.Pods[i].DeepCopy()
+			candidate.Pods[i].Spec.Volumes = slices.Delete(candidate.Pods[i].Spec.Volumes, v, v+1)
+			if fails(&candidate) {
+				return &candidate
+			}
+		}
+	}
+	return nil
+}
+
+// nodeCuts are the node with one list entry less.
+func nodeCuts(node *corev1.Node) []*corev1.Node {
+	var cuts []*corev1.Node
+	cut := func(f func(*corev1.Node)) {
+		c := node.DeepCopy()
+		f(c)
+		cuts = append(cuts, c)
+	}
+	for i := range node.Status.VolumesAttached {
+		cut(func(n *corev1.Node) { n.Status.VolumesAttached = slices.Delete(n.Status.VolumesAttached, i, i+1) })
+	}
+	for i := range node.Status.VolumesInUse {
+		cut(func(n *corev1.Node) { n.Status.VolumesInUse = slices.Delete(n.Status.VolumesInUse, i, i+1) })
+	}
+	for i := range node.Spec.Taints {
+		cut(func(n *corev1.Node) { n.Spec.Taints = slices.Delete(n.Spec.Taints, i, i+1) })
+	}
+	return cuts
+}

@@ -1,0 +1,228 @@
+package conformance
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// Random makes the cluster of a seed. Names come from small pools, so that
+// objects meet; everything that the controller reads varies, right and wrong.
+func Random(seed uint64) *Cluster {
+	g := &generator{r: rand.New(rand.NewPCG(seed, 0)), c: &Cluster{}}
+	g.c.DisableForceDetachOnTimeout = g.chance(0.2)
+	g.nodes()
+	g.drivers()
+	g.volumes()
+	g.claims()
+	g.pods()
+	g.attachments()
+	g.statuses()
+	return g.c
+}
+
+type generator struct {
+	r    *rand.Rand
+	c    *Cluster
+	uids int
+}
+
+func (g *generator) chance(p float64) bool { return g.r.Float64() < p }
+
+// between is inclusive.
+func (g *generator) between(low, high int) int { return low + g.r.IntN(high-low+1) }
+
+func pick[T any](g *generator, list ...T) T { return list[g.r.IntN(len(list))] }
+
+func maybe[T any](g *generator, p float64, v T) *T {
+	if g.chance(p) {
+		return &v
+	}
+	return nil
+}
+
+func (g *generator) uid() types.UID {
+	g.uids++
+	return types.UID(fmt.Sprintf("uid-%d", g.uids))
+}
+
+// node is the name of a node: most often one that exists.
+func (g *generator) node() string {
+	if g.chance(0.12) {
+		return "gone"
+	}
+	return g.c.Nodes[g.r.IntN(len(g.c.Nodes))].Name
+}
+
+func (g *generator) nodes() {
+	for i := range g.between(1, 4) {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i+1), UID: g.uid()}}
+		if g.chance(0.85) {
+			n.Annotations = map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": pick(g, "true", "true", "false", "")}
+		}
+		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionTrue})
+		if g.chance(0.9) {
+			status := pick(g, corev1.ConditionTrue, corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown)
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeReady, Status: status})
+		}
+		if g.chance(0.25) {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "node.kubernetes.io/unreachable", Effect: corev1.TaintEffectNoExecute})
+		}
+		if g.chance(0.2) {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{
+				Key:    corev1.TaintNodeOutOfService,
+				Value:  pick(g, "", "nodeshutdown", "false"),
+				Effect: pick(g, corev1.TaintEffectNoExecute, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule),
+			})
+		}
+		g.c.Nodes = append(g.c.Nodes, n)
+	}
+}
+
+// The CSI drivers of the pool; "absent" has no CSIDriver object.
+var csiDrivers = []string{"absent.csi", "required.csi", "optional.csi", "unset.csi"}
+
+func (g *generator) drivers() {
+	add := func(name string, attachRequired *bool) {
+		g.c.CSIDrivers = append(g.c.CSIDrivers, &storagev1.CSIDriver{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSIDriverSpec{AttachRequired: attachRequired},
+		})
+	}
+	yes, no := true, false
+	add("required.csi", &yes)
+	add("optional.csi", &no)
+	add("unset.csi", nil)
+	for _, migrated := range []string{"ebs.csi.aws.com", "pd.csi.storage.gke.io", "disk.csi.azure.com", "file.csi.azure.com", "cinder.csi.openstack.org"} {
+		if g.chance(0.3) {
+			add(migrated, pick(g, &yes, &no, nil))
+		}
+	}
+}
+
+func (g *generator) claims() {
+	for _, pv := range g.c.Volumes {
+		if !g.chance(0.9) {
+			continue
+		}
+		claim := &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: pick(g, "a", "a", "b"), Name: "claim-" + pv.Name, UID: g.uid()},
+			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: pv.Name},
+			Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+		}
+		pv.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+		if g.chance(0.2) {
+			pick(g,
+				func() { claim.Status.Phase = pick(g, corev1.ClaimPending, corev1.ClaimLost, "") },
+				func() { claim.Spec.VolumeName = "" },
+				func() { claim.Spec.VolumeName = "missing" },
+				func() { pv.Spec.ClaimRef = nil },
+				func() { pv.Spec.ClaimRef.UID = "other" },
+				func() { pv.Spec.ClaimRef.UID = "" },
+				func() { claim.DeletionTimestamp, claim.Finalizers = &metav1.Time{Time: now}, []string{"x/y"} },
+			)()
+		}
+		g.c.Claims = append(g.c.Claims, claim)
+	}
+}
+
+// names are the unique names of the cluster's volumes, as far as the model
+// knows them, for the node statuses to mention.
+func (g *generator) names() []corev1.UniqueVolumeName {
+	world := reconcile.NewWorld(g.c.Snapshot(), g.c.Options())
+	var names []corev1.UniqueVolumeName
+	for _, pv := range g.c.Volumes {
+		if name, err := world.VolumeName(pv); err == nil {
+			names = append(names, name)
+		}
+	}
+	for _, pod := range g.c.Pods {
+		for i := range pod.Spec.Volumes {
+			if name, _, err := world.PodVolume(pod, &pod.Spec.Volumes[i]); err == nil {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// oddities are what else a node status may hold: anything at all.
+var oddities = []corev1.UniqueVolumeName{
+	"", "garbage", "two/parts", "kubernetes.io/csi/", "kubernetes.io/csi/no-separator", "kubernetes.io/csi/absent.csi^gone",
+	"kubernetes.io/csi/optional.csi^gone", "kubernetes.io/csi/absent.csi^a^b", "kubernetes.io/fc/[x]:0", "kubernetes.io/aws-ebs/vol-1",
+	"kubernetes.io/nfs/uid-pv", "acme/disk/gone", "acme/share/gone", "acme/unknown/gone", "plain/gone", "kubernetes.io/csi", "//", "/",
+}
+
+func (g *generator) statuses() {
+	names := g.names()
+	some := func() corev1.UniqueVolumeName {
+		if len(names) == 0 || g.chance(0.15) {
+			return pick(g, oddities...)
+		}
+		if g.chance(0.3) {
+			return names[0] // the favourite's: see claimName
+		}
+		return pick(g, names...)
+	}
+	most := pick(g, 0, 2, 4, 4)
+	for _, n := range g.c.Nodes {
+		for range g.between(0, most) {
+			v := corev1.AttachedVolume{Name: some(), DevicePath: pick(g, "", "", "", "/dev/xvdb", "/dev/xvdc")}
+			n.Status.VolumesAttached = append(n.Status.VolumesAttached, v)
+			if g.chance(0.4) {
+				n.Status.VolumesInUse = append(n.Status.VolumesInUse, v.Name)
+			}
+		}
+		if g.chance(0.05) && len(n.Status.VolumesAttached) > 0 {
+			again := n.Status.VolumesAttached[0]
+			again.DevicePath = pick(g, again.DevicePath, "/dev/xvdd")
+			n.Status.VolumesAttached = append(n.Status.VolumesAttached, again)
+		}
+		for range g.between(0, 1) {
+			n.Status.VolumesInUse = append(n.Status.VolumesInUse, some())
+		}
+	}
+}
+
+func (g *generator) attachments() {
+	world := reconcile.NewWorld(g.c.Snapshot(), g.c.Options())
+	for i := range g.between(0, 6) {
+		name := fmt.Sprintf("by-hand-%d", i)
+		va := &storagev1.VolumeAttachment{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       storagev1.VolumeAttachmentSpec{NodeName: g.node(), Attacher: pick(g, csiDrivers...)},
+			Status:     storagev1.VolumeAttachmentStatus{Attached: g.chance(0.7)},
+		}
+		switch {
+		case g.chance(0.05):
+			va.Spec.Source.InlineVolumeSpec = &corev1.PersistentVolumeSpec{}
+		case g.chance(0.05) || len(g.c.Volumes) == 0:
+			missing := "missing"
+			va.Spec.Source.PersistentVolumeName = &missing
+		default:
+			pv := pick(g, g.c.Volumes...)
+			va.Spec.Source.PersistentVolumeName = &pv.Name
+			unique, err := world.VolumeName(pv)
+			if driver, handle, ok := reconcile.ParseCSI(unique); err == nil && ok && g.chance(0.8) {
+				va.Name, va.Spec.Attacher = reconcile.VolumeAttachmentName(handle, driver, types.NodeName(va.Spec.NodeName)), driver
+			}
+		}
+		if g.chance(0.15) {
+			va.DeletionTimestamp, va.Finalizers = &metav1.Time{Time: now}, []string{"external-attacher/x"}
+			va.Status.DetachError = &storagev1.VolumeError{Message: "busy"}
+		}
+		if !g.c.hasAttachment(va.Name) {
+			g.c.VolumeAttachments = append(g.c.VolumeAttachments, va)
+		}
+	}
+}
+
+func (c *Cluster) hasAttachment(name string) bool {
+	return slices.ContainsFunc(c.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool { return va.Name == name })
+}

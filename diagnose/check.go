@@ -39,7 +39,8 @@ type Check struct {
 	// Severity is that of its findings where they do not say otherwise.
 	Severity Severity
 	// Needs are the kinds whose absence would make the check guess: a gap in
-	// one of them skips it.
+	// one of them skips it. A kind that only ever keeps the check from speaking
+	// belongs here too, or less to read would mean more to report.
 	Needs []snapshot.Kind
 	Run   func(*Pass)
 }
@@ -47,7 +48,18 @@ type Check struct {
 // Checks are all checks in the order of their codes.
 func Checks() []Check {
 	return []Check{
+		danglingAfterKCMRestart,
+		nodeLost6Min,
+		vaStuckDeleting,
+		twoVAsOneRWO,
+		rwoRolloutDeadlock,
+		rwoManyConsumers,
 		inuseNotAttached,
+		attachedPhantom,
+		reuseWhileDetaching,
+		nodeNotControllerManaged,
+		claimRefStale,
+		csiNodeDriverMissing,
 	}
 }
 

@@ -19,15 +19,30 @@ import (
 // cluster, one operation of up to 2 min for each volume, and some margin.
 const controllerSettles = 3 * time.Minute
 
-// controllerJustStarted says that what looks like drift may be a controller
-// that has not gone through the objects yet. Hosted control planes show no
-// lease; there the question has no answer, and the other gates must do.
-func (p *Pass) controllerJustStarted() bool {
+// listsSettle is how old a fact must be before another list may contradict it:
+// lists are read one after the other, and what began in between can be in one
+// and not yet in the other.
+const listsSettle = time.Minute
+
+// controllerYounger says that the controller at work took its lease less than d
+// ago: what looks like drift may be a controller that has not come to it yet.
+// Hosted control planes show no lease; there the question has no answer, and
+// the other gates must do.
+func (p *Pass) controllerYounger(d time.Duration) bool {
+	start := p.controllerStart()
+	return !start.IsZero() && p.Age(start) < d
+}
+
+func (p *Pass) controllerJustStarted() bool { return p.controllerYounger(controllerSettles) }
+
+// controllerStart is when the controller at work took its lease; zero where no
+// lease says so.
+func (p *Pass) controllerStart() metav1.Time {
 	lease := p.Snapshot.Lease("kube-system", "kube-controller-manager")
 	if lease == nil || lease.Spec.AcquireTime == nil {
-		return false
+		return metav1.Time{}
 	}
-	return p.Snapshot.TakenAt.Sub(lease.Spec.AcquireTime.Time) < controllerSettles
+	return metav1.NewTime(lease.Spec.AcquireTime.Time)
 }
 
 // boundAt is when the pod was bound to its node: from then on both the kubelet
@@ -41,11 +56,24 @@ func boundAt(pod *corev1.Pod) metav1.Time {
 	return pod.CreationTimestamp
 }
 
-// started says that a container of the pod runs or has run: its volumes are,
-// or were, mounted.
+// started says that the pod's volumes are, or were, mounted: a container runs or
+// has run, or the kubelet has come to what it does only after the mounts.
 func started(pod *corev1.Pod) bool {
-	ran := func(c corev1.ContainerStatus) bool { return c.State.Running != nil || c.State.Terminated != nil }
-	return slices.ContainsFunc(pod.Status.InitContainerStatuses, ran) || slices.ContainsFunc(pod.Status.ContainerStatuses, ran)
+	past := func(c corev1.ContainerStatus) bool {
+		return c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil ||
+			c.State.Waiting != nil && !slices.Contains(beforeMounts, c.State.Waiting.Reason)
+	}
+	return slices.ContainsFunc(pod.Status.InitContainerStatuses, past) || slices.ContainsFunc(pod.Status.ContainerStatuses, past)
+}
+
+// beforeMounts are the reasons of a waiting container that say nothing about
+// the volumes. Every other one, such as ImagePullBackOff, comes after them.
+var beforeMounts = []string{"", "ContainerCreating", "PodInitializing"}
+
+func ready(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // lastAttachFailure is when the controller last told the pod that an attach had
@@ -149,10 +177,27 @@ func attachedList(volumes []corev1.AttachedVolume) string {
 
 // rounded is a duration as a person would say it.
 func rounded(d time.Duration) string {
-	if d >= time.Minute {
-		return d.Round(time.Second).String()
+	unit := time.Second
+	if d >= time.Hour {
+		unit = time.Minute
 	}
-	return d.Round(time.Second).String()
+	text := d.Round(unit).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	return text
+}
+
+// alike says how many pods there are beside the one that a message names.
+func alike(pods []*corev1.Pod) string {
+	switch len(pods) {
+	case 1:
+		return ""
+	case 2:
+		return "; another pod waits like it"
+	default:
+		return fmt.Sprintf("; %d other pods wait like it", len(pods)-1)
+	}
 }
 
 func nodeName(node *corev1.Node) types.NodeName { return types.NodeName(node.Name) }
@@ -162,4 +207,54 @@ func boolToInt(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+func podName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
+
+// inUse says whether the node's status.volumesInUse names the volume.
+func inUse(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
+	return slices.Contains(node.Status.VolumesInUse, volume)
+}
+
+func latest(times ...metav1.Time) metav1.Time {
+	var last metav1.Time
+	for _, t := range times {
+		if t.After(last.Time) {
+			last = t
+		}
+	}
+	return last
+}
+
+// stamp is a moment as the API writes it.
+func stamp(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
+
+func readyCondition(node *corev1.Node) *corev1.NodeCondition {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == corev1.NodeReady {
+			return &node.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func readyText(node *corev1.Node) string {
+	c := readyCondition(node)
+	if c == nil {
+		return "missing"
+	}
+	return fmt.Sprintf("%s since %s (%s)", c.Status, stamp(c.LastTransitionTime), c.Reason)
+}
+
+// notReadySince is when the node ceased to be Ready; zero where it is Ready or
+// nothing says since when.
+func notReadySince(node *corev1.Node) metav1.Time {
+	if node == nil || reconcile.NodeReady(node) || readyCondition(node) == nil {
+		return metav1.Time{}
+	}
+	return readyCondition(node).LastTransitionTime
+}
+
+func claimKey(pod *corev1.Pod, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: name}
 }

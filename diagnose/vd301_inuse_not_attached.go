@@ -19,7 +19,7 @@ var inuseNotAttached = Check{
 	Title:    "The kubelet waits for an entry in volumesAttached that the controller will not write",
 	Severity: Error,
 	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
 	},
 	Run: runInuseNotAttached,
 }
@@ -114,11 +114,11 @@ func (p *Pass) mayStillBeReported(pod *corev1.Pod, attachmentMade metav1.Time) b
 	if failed := p.lastAttachFailure(pod); !failed.IsZero() && p.Age(failed) < attachSettles {
 		return true
 	}
+	if !p.Snapshot.Complete(snapshot.Events) {
+		return p.Age(latest(bound, attachmentMade)) < attachSettlesUnseen
+	}
 	if attachmentMade.Before(&bound) {
 		return p.Age(bound) < reuseSettles
-	}
-	if !p.Snapshot.Complete(snapshot.Events) {
-		return p.Age(attachmentMade) < attachSettlesUnseen
 	}
 	return p.Age(attachmentMade) < attachSettles
 }

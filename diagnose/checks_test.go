@@ -1,0 +1,155 @@
+package diagnose_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// names are for good: scripts and suppressions hold codes and names.
+var names = map[diagnose.Code]string{
+	"VD101": "dangling-after-kcm-restart",
+	"VD102": "node-lost-6min",
+	"VD103": "va-stuck-deleting",
+	"VD201": "two-vas-one-rwo",
+	"VD202": "rwo-rollout-deadlock",
+	"VD203": "rwo-many-consumers",
+	"VD301": "inuse-not-attached",
+	"VD302": "attached-phantom",
+	"VD401": "reuse-while-detaching",
+	"VD402": "node-not-controller-managed",
+	"VD501": "claimref-stale",
+	"VD602": "csinode-driver-missing",
+}
+
+var sections = []string{
+	"## Symptom", "## Evidence", "## Look-alikes", "## Does it heal by itself?",
+	"## Repair", "## Risk", "## Dangerous advice", "## References",
+}
+
+func TestChecks(t *testing.T) {
+	checks := diagnose.Checks()
+	if len(checks) != len(names) {
+		t.Errorf("%d checks, %d names", len(checks), len(names))
+	}
+	pattern := regexp.MustCompile(`^VD[1-6](0[1-9]|[1-9]\d)$`)
+	kinds := snapshot.Kinds()
+	for i, c := range checks {
+		if !pattern.MatchString(string(c.Code)) {
+			t.Errorf("%s is no code", c.Code)
+		}
+		if i > 0 && checks[i-1].Code >= c.Code {
+			t.Errorf("%s comes after %s", c.Code, checks[i-1].Code)
+		}
+		if names[c.Code] != c.Name {
+			t.Errorf("%s is called %q, not %q", c.Code, c.Name, names[c.Code])
+		}
+		if c.Title == "" || c.Run == nil {
+			t.Errorf("%s lacks a title or what it runs", c.Code)
+		}
+		if !slices.Contains([]diagnose.Severity{diagnose.Info, diagnose.Warning, diagnose.Error}, c.Severity) {
+			t.Errorf("%s: unknown severity %q", c.Code, c.Severity)
+		}
+		for j, kind := range c.Needs {
+			if !slices.Contains(kinds, kind) || slices.Contains(c.Needs[:j], kind) {
+				t.Errorf("%s needs %s, which can be no gap or stands there twice", c.Code, kind)
+			}
+		}
+	}
+}
+
+func TestDocs(t *testing.T) {
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil || len(pages) != len(diagnose.Checks()) {
+		t.Errorf("%d pages for %d checks: %v", len(pages), len(diagnose.Checks()), err)
+	}
+	for _, c := range diagnose.Checks() {
+		page := c.Doc()
+		if title := "# " + string(c.Code) + " " + c.Name + "\n"; !strings.HasPrefix(page, title) {
+			t.Errorf("%s: the page does not begin with %q", c.Code, title)
+		}
+		var got []string
+		for i, line := range strings.Split(page, "\n") {
+			if len([]rune(line)) > 80 {
+				t.Errorf("docs/%s.md:%d has more than 80 columns", c.Code, i+1)
+			}
+			if strings.HasPrefix(line, "## ") {
+				got = append(got, line)
+			}
+		}
+		if !slices.Equal(got, sections) {
+			t.Errorf("docs/%s.md has the sections %q", c.Code, got)
+		}
+	}
+}
+
+// Every check has a case in which it fires, and two that look like it.
+func TestCorpusCovers(t *testing.T) {
+	fires, near := map[diagnose.Code]int{}, map[diagnose.Code]int{}
+	for _, c := range corpus(t) {
+		fires[c.fires()]++
+		near[c.near()]++
+	}
+	for _, c := range diagnose.Checks() {
+		if fires[c.Code] < 1 || near[c.Code] < 2 {
+			t.Errorf("%s has %d cases and %d near misses", c.Code, fires[c.Code], near[c.Code])
+		}
+	}
+}
+
+// A finding can be acted on: it says where, why, and whether it goes away.
+func TestFindings(t *testing.T) {
+	for _, c := range corpus(t) {
+		for _, f := range c.diagnose(c.snapshot(t)).Findings {
+			if !slices.Contains([]diagnose.Severity{diagnose.Info, diagnose.Warning, diagnose.Error}, f.Severity) {
+				t.Errorf("%s: %s: unknown severity %q", c.name, f.Code, f.Severity)
+			}
+			if f.Message == "" || strings.ContainsAny(f.Message, "\n\r") || strings.HasSuffix(f.Message, ".") {
+				t.Errorf("%s: %s: the message is no single sentence: %q", c.name, f.Code, f.Message)
+			}
+			if f.Subject.Kind == "" || f.Subject.Name == "" || f.Cause == "" || f.Advice == "" || len(f.Evidence) == 0 || f.SelfHeals.Because == "" {
+				t.Errorf("%s: %s leaves something out: %+v", c.name, f.Code, f)
+			}
+			for _, e := range f.Evidence {
+				if e.Object == "" || e.Field == "" || e.Value == "" {
+					t.Errorf("%s: %s: evidence %+v", c.name, f.Code, e)
+				}
+			}
+			if after := f.SelfHeals.After; after != "" {
+				if d, err := time.ParseDuration(after); err != nil || d <= 0 || !f.SelfHeals.Will {
+					t.Errorf("%s: %s heals after %q: %v", c.name, f.Code, after, err)
+				}
+			}
+			if !slices.IsSorted(f.Pods) {
+				t.Errorf("%s: %s: pods %v", c.name, f.Code, f.Pods)
+			}
+			if f.Since != nil && f.Since.After(c.snapshot(t).TakenAt) {
+				t.Errorf("%s: %s begins in the future: %s", c.name, f.Code, f.Since)
+			}
+		}
+	}
+}
+
+// The README's first command.
+func TestBackoffDropSnapshot(t *testing.T) {
+	file, err := os.Open("../testdata/snapshots/backoff-drop.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	s, warnings, err := snapshot.Read("backoff-drop.yaml", file, snapshot.ReadOptions{})
+	if err != nil || len(warnings) > 0 {
+		t.Fatal(err, warnings)
+	}
+	r := diagnose.Diagnose(s, diagnose.Options{})
+	if len(r.Findings) != 1 || r.Findings[0].Code != "VD301" || r.Findings[0].Severity != diagnose.Error || !r.Complete {
+		t.Errorf("complete: %v, findings: %+v", r.Complete, r.Findings)
+	}
+}

@@ -1,0 +1,256 @@
+package diagnose_test
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var update = flag.Bool("update", false, "rewrite what the cases of the corpus want")
+
+// background is the case that every other one is set into.
+const background = "healthy-background"
+
+// corpusCase is one file of testdata/cases: a cluster, and what the plan and
+// the findings must be.
+type corpusCase struct {
+	name     string
+	path     string
+	archive  *txtar.Archive
+	cluster  []byte
+	settings reconcile.Options
+}
+
+func corpus(t testing.TB) []*corpusCase {
+	t.Helper()
+	paths, err := filepath.Glob("../testdata/cases/*.txtar")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no cases: %v", err)
+	}
+	cases := make([]*corpusCase, 0, len(paths))
+	for _, path := range paths {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &corpusCase{name: strings.TrimSuffix(filepath.Base(path), ".txtar"), path: path, archive: archive}
+		c.cluster = c.file(t, "cluster.yaml")
+		if i := c.index("settings.json"); i >= 0 {
+			if err := json.Unmarshal(archive.Files[i].Data, &c.settings); err != nil {
+				t.Fatalf("%s: settings.json: %v", path, err)
+			}
+		}
+		cases = append(cases, c)
+	}
+	return cases
+}
+
+func (c *corpusCase) index(name string) int {
+	return slices.IndexFunc(c.archive.Files, func(f txtar.File) bool { return f.Name == name })
+}
+
+func (c *corpusCase) file(t testing.TB, name string) []byte {
+	t.Helper()
+	i := c.index(name)
+	if i < 0 {
+		t.Fatalf("%s has no %s", c.path, name)
+	}
+	return c.archive.Files[i].Data
+}
+
+// snapshot reads the cluster anew: nobody shares it.
+func (c *corpusCase) snapshot(t testing.TB) *snapshot.Snapshot {
+	t.Helper()
+	s, warnings, err := snapshot.Read(c.name, bytes.NewReader(c.cluster), snapshot.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range warnings {
+		t.Errorf("%s: warning: %s", c.name, w)
+	}
+	return s
+}
+
+func (c *corpusCase) diagnose(s *snapshot.Snapshot) *diagnose.Report {
+	return diagnose.Diagnose(s, diagnose.Options{Reconcile: c.settings})
+}
+
+// near is the code that a near miss must not have; "" for other cases.
+func (c *corpusCase) near() diagnose.Code {
+	if code, rest, _ := strings.Cut(c.name, "-"); strings.HasPrefix(rest, "near-") {
+		return diagnose.Code(strings.ToUpper(code))
+	}
+	return ""
+}
+
+// fires is the code that a case must have; "" for near misses and the like.
+func (c *corpusCase) fires() diagnose.Code {
+	code, _, _ := strings.Cut(c.name, "-")
+	if c.near() != "" || !strings.HasPrefix(code, "vd") {
+		return ""
+	}
+	return diagnose.Code(strings.ToUpper(code))
+}
+
+func (c *corpusCase) healthy() bool { return strings.HasPrefix(c.name, "healthy-") }
+
+func TestCorpus(t *testing.T) {
+	cases := corpus(t)
+	around := cases[slices.IndexFunc(cases, func(c *corpusCase) bool { return c.name == background })]
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := c.snapshot(t)
+			world := reconcile.NewWorld(s, c.settings)
+			plan := world.Reconcile()
+			report := diagnose.Examine(s, world, plan, nil)
+			c.want(t, "want-plan.txt", planText(world, plan))
+			findings := findingsText(report)
+			c.want(t, "want-findings.txt", findings)
+
+			codes := map[diagnose.Code]bool{}
+			for _, f := range report.Findings {
+				codes[f.Code] = true
+			}
+			switch {
+			case c.healthy() && len(codes) > 0:
+				t.Error("a healthy cluster has findings")
+			case c.near() != "" && codes[c.near()]:
+				t.Errorf("the near miss is taken for %s", c.near())
+			case c.fires() != "" && !codes[c.fires()]:
+				t.Errorf("%s is not found", c.fires())
+			case !c.healthy() && c.near() == "" && c.fires() == "":
+				t.Error("name the case vdNNN-..., vdNNN-near-... or healthy-...")
+			}
+			if c.name != background {
+				set := findingsText(c.diagnose(setInto(s, around.snapshot(t))))
+				if diff := gocmp.Diff(findings, set); diff != "" {
+					t.Errorf("a healthy cluster around it changes the findings (-alone +around):\n%s", diff)
+				}
+			}
+		})
+	}
+	if *update {
+		t.Cleanup(func() {
+			for _, c := range cases {
+				if err := os.WriteFile(c.path, txtar.Format(c.archive), 0o644); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func (c *corpusCase) want(t *testing.T, name, got string) {
+	t.Helper()
+	if *update {
+		if i := c.index(name); i >= 0 {
+			c.archive.Files[i].Data = []byte(got)
+		} else {
+			c.archive.Files = append(c.archive.Files, txtar.File{Name: name, Data: []byte(got)})
+		}
+		return
+	}
+	if diff := gocmp.Diff(string(c.file(t, name)), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+// setInto adds the other snapshot's objects; its own stay where both have one.
+func setInto(s, other *snapshot.Snapshot) *snapshot.Snapshot {
+	objects := snapshot.Objects{
+		VolumeAttachments: join(s.VolumeAttachments, other.VolumeAttachments),
+		Nodes:             join(s.Nodes, other.Nodes),
+		CSINodes:          join(s.CSINodes, other.CSINodes),
+		CSIDrivers:        join(s.CSIDrivers, other.CSIDrivers),
+		StorageClasses:    join(s.StorageClasses, other.StorageClasses),
+		Volumes:           join(s.Volumes, other.Volumes),
+		Claims:            join(s.Claims, other.Claims),
+		Leases:            join(s.Leases, other.Leases),
+		Events:            join(s.Events, other.Events),
+		Pods:              join(s.Pods, other.Pods),
+		Deployments:       join(s.Deployments, other.Deployments),
+	}
+	return snapshot.New(s.TakenAt, s.Source, objects, slices.Clone(s.Gaps))
+}
+
+func join[T interface {
+	GetNamespace() string
+	GetName() string
+}](own, others []T) []T {
+	joined := slices.Clone(own)
+	for _, o := range others {
+		same := func(p T) bool { return p.GetNamespace() == o.GetNamespace() && p.GetName() == o.GetName() }
+		if !slices.ContainsFunc(own, same) {
+			joined = append(joined, o)
+		}
+	}
+	return joined
+}
+
+// planText has one line for each decision, change of a node status and
+// skipped volume.
+func planText(world *reconcile.World, plan *reconcile.Plan) string {
+	var b strings.Builder
+	for _, d := range plan.Decisions {
+		fmt.Fprintf(&b, "%s %s %s %s", d.Verb, d.Reason, d.Volume, d.Node)
+		if d.After != 0 {
+			fmt.Fprintf(&b, " after=%s", d.After)
+		}
+		if d.VolumeAttachment != "" {
+			fmt.Fprintf(&b, " attachment=%s", d.VolumeAttachment)
+		}
+		if len(d.Holders) > 0 {
+			fmt.Fprintf(&b, " holders=%v", d.Holders)
+		}
+		if len(d.Contenders) > 0 {
+			fmt.Fprintf(&b, " contenders=%v", d.Contenders)
+		}
+		b.WriteByte('\n')
+	}
+	for _, n := range plan.NodeStatus {
+		for _, v := range n.Removed {
+			fmt.Fprintf(&b, "node %s -%s\n", n.Node, v)
+		}
+	}
+	for _, s := range world.Skipped {
+		what := "attachment " + s.VolumeAttachment
+		if s.VolumeAttachment == "" {
+			what = fmt.Sprintf("pod %s volume %s", s.Pod, s.PodVolume)
+		}
+		fmt.Fprintf(&b, "skipped %s on %s: %s: %s\n", what, cmp.Or(string(s.Node), "no node"), s.Reason, s.Message)
+	}
+	return b.String()
+}
+
+// findingsText has three lines for each finding, and one for each check that
+// was skipped.
+func findingsText(r *diagnose.Report) string {
+	var b strings.Builder
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "%s %s %s %s\n  %s\n", f.Severity, f.Code, f.Check, f.Subject, f.Message)
+		heals := "does not heal"
+		if f.SelfHeals.Will {
+			heals = "heals after " + cmp.Or(f.SelfHeals.After, "?")
+		}
+		fmt.Fprintf(&b, "  %s: %s\n", heals, f.SelfHeals.Because)
+	}
+	for _, s := range r.SkippedChecks {
+		fmt.Fprintf(&b, "skipped %s %s: %s\n", s.Code, s.Check, s.Because)
+	}
+	return b.String()
+}

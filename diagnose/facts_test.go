@@ -1,0 +1,116 @@
+package diagnose
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestStarted(t *testing.T) {
+	waiting := func(reason string) corev1.ContainerState {
+		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
+	}
+	exited := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	for name, tt := range map[string]struct {
+		status corev1.PodStatus
+		want   bool
+	}{
+		"no status":      {corev1.PodStatus{}, false},
+		"creating":       {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: waiting("ContainerCreating")}}}, false},
+		"before init":    {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: waiting("PodInitializing")}}}, false},
+		"init has ended": {corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{State: exited}}}, true},
+		"has ended":      {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: exited}}}, true},
+		"pulls an image": {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{State: waiting("ImagePullBackOff")}}}, true},
+		"is made again": {corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
+			{State: waiting("ContainerCreating"), LastTerminationState: exited},
+		}}, true},
+	} {
+		if got := started(&corev1.Pod{Status: tt.status}); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestBoundAt(t *testing.T) {
+	created, scheduled := metav1.Unix(1000, 0), metav1.Unix(2000, 0)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: created}}
+	if got := boundAt(pod); got != created {
+		t.Errorf("without conditions: %s", got)
+	}
+	pod.Status.Conditions = []corev1.PodCondition{
+		{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(3000, 0)},
+		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: scheduled},
+	}
+	if got := boundAt(pod); got != scheduled {
+		t.Errorf("scheduled: %s", got)
+	}
+	pod.Status.Conditions[1].Status = corev1.ConditionFalse
+	if got := boundAt(pod); got != created {
+		t.Errorf("not scheduled: %s", got)
+	}
+}
+
+func TestVolumesAttachedWriter(t *testing.T) {
+	entry := func(manager, fields string, at int64) metav1.ManagedFieldsEntry {
+		when := metav1.Unix(at, 0)
+		return metav1.ManagedFieldsEntry{Manager: manager, Time: &when, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{
+		{Manager: "none"},
+		entry("kubelet", `{"f:status":{"f:volumesInUse":{}}}`, 9000),
+		entry("other", `{"f:status":{"f:volumesAttached":{}}}`, 5000),
+		entry("kube-controller-manager", `{"f:status":{"f:volumesAttached":{}}}`, 7000),
+	}}}
+	if manager, at := volumesAttachedWriter(node); manager != "kube-controller-manager" || at.Unix() != 7000 {
+		t.Errorf("%s at %s", manager, at)
+	}
+	if manager, at := volumesAttachedWriter(&corev1.Node{}); manager != "" || !at.IsZero() {
+		t.Errorf("nobody: %s at %s", manager, at)
+	}
+}
+
+func TestEventTime(t *testing.T) {
+	created, last := metav1.Unix(1, 0), metav1.Unix(2, 0)
+	event, series := metav1.NewMicroTime(time.Unix(3, 0)), metav1.NewMicroTime(time.Unix(4, 0))
+	e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: created}}
+	for want, set := range []func(){
+		func() {},
+		func() { e.EventTime = event },
+		func() { e.LastTimestamp = last },
+		func() { e.Series = &corev1.EventSeries{} },
+		func() { e.Series.LastObservedTime = series },
+	} {
+		set()
+		if got := eventTime(e).Unix(); got != []int64{1, 3, 2, 2, 4}[want] {
+			t.Errorf("step %d: %d", want, got)
+		}
+	}
+}
+
+func TestAttacherName(t *testing.T) {
+	for driver, want := range map[string]string{
+		"ebs.csi.aws.com": "ebs-csi-aws-com",
+		"my_driver.":      "my-driver-X",
+	} {
+		if got := attacherName(driver); got != want {
+			t.Errorf("%s: %s", driver, got)
+		}
+	}
+}
+
+func TestRounded(t *testing.T) {
+	for want, d := range map[string]time.Duration{
+		"7s":    7*time.Second + 100*time.Millisecond,
+		"10s":   10 * time.Second,
+		"10m":   10 * time.Minute,
+		"3m20s": 200 * time.Second,
+		"1h10m": time.Hour + 10*time.Minute + 20*time.Second,
+		"26h0m": 26 * time.Hour,
+	} {
+		if got := rounded(d); got != want {
+			t.Errorf("%s: %s", d, got)
+		}
+	}
+}

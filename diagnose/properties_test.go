@@ -1,0 +1,186 @@
+package diagnose_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// fewer is the snapshot without the objects of the kind for which keep is
+// false, and with the gap that tells so.
+func fewer(s *snapshot.Snapshot, kind snapshot.Kind, keep func(int) bool) *snapshot.Snapshot {
+	o := s.Objects
+	switch kind {
+	case snapshot.VolumeAttachments:
+		o.VolumeAttachments = some(o.VolumeAttachments, keep)
+	case snapshot.Nodes:
+		o.Nodes = some(o.Nodes, keep)
+	case snapshot.CSINodes:
+		o.CSINodes = some(o.CSINodes, keep)
+	case snapshot.CSIDrivers:
+		o.CSIDrivers = some(o.CSIDrivers, keep)
+	case snapshot.StorageClasses:
+		o.StorageClasses = some(o.StorageClasses, keep)
+	case snapshot.Volumes:
+		o.Volumes = some(o.Volumes, keep)
+	case snapshot.Claims:
+		o.Claims = some(o.Claims, keep)
+	case snapshot.Leases:
+		o.Leases = some(o.Leases, keep)
+	case snapshot.Events:
+		o.Events = some(o.Events, keep)
+	case snapshot.Pods:
+		o.Pods = some(o.Pods, keep)
+	case snapshot.Deployments:
+		o.Deployments = some(o.Deployments, keep)
+	}
+	gaps := slices.Clone(s.Gaps)
+	if kind != snapshot.Deployments { // their absence is no gap
+		gaps = append(gaps, snapshot.Gap{Kind: kind, Reason: snapshot.ReasonForbidden})
+	}
+	return snapshot.New(s.TakenAt, s.Source, o, gaps)
+}
+
+func some[T any](list []T, keep func(int) bool) []T {
+	var kept []T
+	for i, o := range list {
+		if keep(i) {
+			kept = append(kept, o)
+		}
+	}
+	return kept
+}
+
+func none(int) bool { return false }
+func all(int) bool  { return true }
+
+// subset fails where the second report finds what the first did not.
+func subset(t interface{ Errorf(string, ...any) }, what string, more, less *diagnose.Report) {
+	for _, f := range less.Findings {
+		if !slices.ContainsFunc(more.Findings, func(m diagnose.Finding) bool { return m.Fingerprint == f.Fingerprint }) {
+			t.Errorf("%s: only less to read shows %s: %s", what, f.Code, f.Message)
+		}
+	}
+}
+
+// Less data never yields more findings, and what a check needs it does not do
+// without.
+func TestGaps(t *testing.T) {
+	for _, c := range corpus(t) {
+		s := c.snapshot(t)
+		whole := c.diagnose(s)
+		for _, kind := range append(snapshot.Kinds(), snapshot.Deployments) {
+			for name, keep := range map[string]func(int) bool{"without": none, "with a part of": all} {
+				r := c.diagnose(fewer(s, kind, keep))
+				subset(t, fmt.Sprintf("%s %s %s", c.name, name, kind), whole, r)
+				for _, check := range diagnose.Checks() {
+					skipped := slices.ContainsFunc(r.SkippedChecks, func(s diagnose.SkippedCheck) bool { return s.Code == check.Code && s.Because == kind })
+					if slices.Contains(check.Needs, kind) != skipped && len(s.Gaps) == 0 {
+						t.Errorf("%s %s %s: %s skipped: %v", c.name, name, kind, check.Code, skipped)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The same of any number of lists that are missing in part, and the order of
+// the objects changes nothing.
+func TestGapsProperty(t *testing.T) {
+	cases := corpus(t)
+	snapshots := make([]*snapshot.Snapshot, len(cases))
+	for i, c := range cases {
+		snapshots[i] = c.snapshot(t)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		i := rapid.IntRange(0, len(cases)-1).Draw(t, "case")
+		c, s := cases[i], snapshots[i]
+		whole := c.diagnose(s)
+		less := s
+		for _, kind := range rapid.SliceOfDistinct(rapid.SampledFrom(append(snapshot.Kinds(), snapshot.Deployments)), rapid.ID).Draw(t, "kinds") {
+			kept := rapid.SliceOfN(rapid.Bool(), 64, 64).Draw(t, string(kind))
+			less = fewer(less, kind, func(i int) bool { return kept[i%len(kept)] })
+		}
+		subset(t, c.name, whole, c.diagnose(less))
+	})
+}
+
+func TestOrder(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, c := range corpus(t) {
+		want := c.diagnose(c.snapshot(t))
+		s := c.snapshot(t)
+		o := s.Objects
+		shuffle(random, o.Nodes)
+		shuffle(random, o.Pods)
+		shuffle(random, o.Claims)
+		shuffle(random, o.Volumes)
+		shuffle(random, o.VolumeAttachments)
+		shuffle(random, o.Events)
+		got := c.diagnose(snapshot.New(s.TakenAt, s.Source, o, s.Gaps))
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: the order of the objects changes the report:\n%s", c.name, diff)
+		}
+	}
+}
+
+func shuffle[T any](random *rand.Rand, list []T) {
+	random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+}
+
+// A fingerprint names one finding of a report, also when the objects have been
+// written meanwhile.
+func TestFingerprints(t *testing.T) {
+	for _, c := range corpus(t) {
+		before := fingerprints(t, c, c.snapshot(t))
+		s := c.snapshot(t)
+		touch(s.Nodes, s.TakenAt.String())
+		touch(s.Pods, "7")
+		touch(s.Claims, "8")
+		touch(s.Volumes, "9")
+		touch(s.VolumeAttachments, "10")
+		touch(s.CSINodes, "11")
+		touch(s.CSIDrivers, "12")
+		if diff := gocmp.Diff(before, fingerprints(t, c, s)); diff != "" {
+			t.Errorf("%s: other resource versions, other fingerprints:\n%s", c.name, diff)
+		}
+	}
+}
+
+func touch[T metav1.Object](list []T, version string) {
+	for _, o := range list {
+		o.SetResourceVersion(version)
+	}
+}
+
+func fingerprints(t *testing.T, c *corpusCase, s *snapshot.Snapshot) []string {
+	var list []string
+	for _, f := range c.diagnose(s).Findings {
+		if f.Fingerprint == "" || slices.Contains(list, f.Fingerprint) {
+			t.Errorf("%s: %s has no fingerprint of its own", c.name, f.Code)
+		}
+		list = append(list, f.Fingerprint)
+	}
+	return list
+}
+
+// A cluster in which everything fails at once has a fingerprint for each.
+func TestFingerprintsTogether(t *testing.T) {
+	codes := map[string]diagnose.Code{}
+	for _, c := range corpus(t) {
+		for _, f := range c.diagnose(c.snapshot(t)).Findings {
+			if code, ok := codes[f.Fingerprint]; ok && code != f.Code {
+				t.Errorf("%s and %s share a fingerprint", code, f.Code)
+			}
+			codes[f.Fingerprint] = f.Code
+		}
+	}
+}

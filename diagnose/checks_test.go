@@ -153,3 +153,39 @@ func TestBackoffDropSnapshot(t *testing.T) {
 		t.Errorf("complete: %v, findings: %+v", r.Complete, r.Findings)
 	}
 }
+
+// The one command that gives a volume's data away is offered only where the
+// volume is free and nothing has it attached.
+func TestClaimRefAdvice(t *testing.T) {
+	offered := map[string]bool{}
+	for _, c := range corpus(t) {
+		for _, f := range c.diagnose(c.snapshot(t)).Findings {
+			if f.Code == "VD501" && strings.Contains(f.Advice, "kubectl patch") {
+				offered[c.name] = true
+			}
+		}
+	}
+	for name := range offered {
+		if name != "vd501-restored-claim" && name != "vd501-unscheduled-pod" {
+			t.Errorf("%s: the data is given away", name)
+		}
+	}
+	if len(offered) != 2 {
+		t.Errorf("offered in %v", offered)
+	}
+}
+
+func TestBackoffDropReleases(t *testing.T) {
+	for version, want := range map[string]bool{
+		"v1.20.15": true, "v1.21.6": true, "v1.21.7": false, "v1.22.3": true, "v1.22.4": false, "v1.23.0": false, "v1.36.3": false,
+	} {
+		i := slices.IndexFunc(corpus(t), func(c *corpusCase) bool { return c.name == "vd301-backoff-drop" })
+		c := corpus(t)[i]
+		s := c.snapshot(t)
+		s.Source.ServerVersion = version
+		f := c.diagnose(s).Findings[0]
+		if got := strings.Contains(f.Cause, "72181"); got != want {
+			t.Errorf("%s: %s", version, f.Cause)
+		}
+	}
+}

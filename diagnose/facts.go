@@ -111,7 +111,7 @@ func lists(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
 // as its managed fields have it; "" where they do not say.
 func volumesAttachedWriter(node *corev1.Node) (manager string, at metav1.Time) {
 	for _, m := range node.ManagedFields {
-		if m.FieldsV1 == nil || m.Time == nil || !strings.Contains(m.FieldsV1.String(), `"f:volumesAttached"`) {
+		if m.FieldsV1 == nil || m.Time == nil || !strings.Contains(m.FieldsV1.GetRawString(), `"f:volumesAttached"`) {
 			continue
 		}
 		if m.Time.After(at.Time) {
@@ -121,17 +121,9 @@ func volumesAttachedWriter(node *corev1.Node) (manager string, at metav1.Time) {
 	return manager, at
 }
 
-// nodeID is the driver's name for the node, from its CSINode.
-func nodeID(csiNode *storagev1.CSINode, driver string) (string, bool) {
-	if csiNode == nil {
-		return "", false
-	}
-	for _, d := range csiNode.Spec.Drivers {
-		if d.Name == driver {
-			return d.NodeID, true
-		}
-	}
-	return "", false
+// registers says whether the driver is registered on the CSINode's node.
+func registers(csiNode *storagev1.CSINode, driver string) bool {
+	return csiNode != nil && slices.ContainsFunc(csiNode.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
 }
 
 func podObject(pod *corev1.Pod) Object {

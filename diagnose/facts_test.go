@@ -55,7 +55,7 @@ func TestBoundAt(t *testing.T) {
 func TestVolumesAttachedWriter(t *testing.T) {
 	entry := func(manager, fields string, at int64) metav1.ManagedFieldsEntry {
 		when := metav1.Unix(at, 0)
-		return metav1.ManagedFieldsEntry{Manager: manager, Time: &when, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+		return metav1.ManagedFieldsEntry{Manager: manager, Time: &when, FieldsV1: metav1.NewFieldsV1(fields)}
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{
 		{Manager: "none"},

@@ -107,7 +107,7 @@ func (p *Pass) claimRefAdvice(claim *corev1.PersistentVolumeClaim, pv *corev1.Pe
 	attached := slices.ContainsFunc(p.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
 		return va.Spec.Source.PersistentVolumeName != nil && *va.Spec.Source.PersistentVolumeName == pv.Name
 	})
-	if attached || (pv.Status.Phase != corev1.VolumeReleased && pv.Status.Phase != corev1.VolumeAvailable) {
+	if attached || slices.ContainsFunc(p.claimUsers(claim), started) || (pv.Status.Phase != corev1.VolumeReleased && pv.Status.Phase != corev1.VolumeAvailable) {
 		return whose + "; end the pods that use it and wait until its VolumeAttachment is gone and the volume is Released before anything is changed"
 	}
 	return fmt.Sprintf("%s; only if the new claim %s/%s is meant to have it, let it bind: kubectl patch pv %s --type=json "+

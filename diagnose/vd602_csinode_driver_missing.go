@@ -58,7 +58,7 @@ func (p *Pass) unregistered(node *corev1.Node) map[string][]podVolume {
 		}
 		for i := range pod.Spec.Volumes {
 			driver, volume := p.csiVolume(pod, &pod.Spec.Volumes[i])
-			if _, registered := nodeID(p.Snapshot.CSINode(nodeName(node)), driver); driver == "" || registered {
+			if driver == "" || registers(p.Snapshot.CSINode(nodeName(node)), driver) {
 				continue
 			}
 			// A detach needs no registration; until it ends there is no attach.
@@ -93,8 +93,7 @@ func (p *Pass) csiVolume(pod *corev1.Pod, v *corev1.Volume) (driver string, volu
 // A driver that nobody knows was uninstalled, renamed or never there.
 func (p *Pass) installed(driver string) bool {
 	return p.Snapshot.CSIDriver(driver) != nil || slices.ContainsFunc(p.Snapshot.CSINodes, func(n *storagev1.CSINode) bool {
-		_, registered := nodeID(n, driver)
-		return registered
+		return registers(n, driver)
 	})
 }
 

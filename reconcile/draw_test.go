@@ -52,7 +52,7 @@ func drawObjects(t *rapid.T) snapshot.Objects {
 		o.Pods = append(o.Pods, pod)
 	}
 	for _, pv := range o.Volumes {
-		if node := nodes.Draw(t, "attachment"); coin("attachment") || coin("attachment") {
+		if node := nodes.Draw(t, "attachment"); coin("attachment") || coin("one more attachment") {
 			o.VolumeAttachments = append(o.VolumeAttachments, newAttachment(pv.Name, node))
 		}
 	}

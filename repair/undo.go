@@ -180,7 +180,7 @@ func (u *nodeStatusUndo) inUse(v *View) string {
 func lastWriter(node *corev1.Node) (manager string) {
 	var at int64
 	for _, m := range node.ManagedFields {
-		if m.FieldsV1 != nil && m.Time != nil && strings.Contains(m.FieldsV1.String(), `"f:volumesAttached"`) && m.Time.Unix() >= at {
+		if m.FieldsV1 != nil && m.Time != nil && strings.Contains(m.FieldsV1.GetRawString(), `"f:volumesAttached"`) && m.Time.Unix() >= at {
 			manager, at = m.Manager, m.Time.Unix()
 		}
 	}

@@ -100,7 +100,7 @@ func (c *collector) file(name string, open func() (io.ReadCloser, error)) error 
 	if err != nil {
 		return fmt.Errorf("%s: %w", plain(name), pathError(err))
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	return c.text(name, f)
 }
 

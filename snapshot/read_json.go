@@ -108,10 +108,10 @@ func (j *jsonReader) document() error {
 		if err != nil {
 			return err
 		}
-		if name == "kind" {
-			// Of no use to the rest where it is no string, which it says then.
+		switch name { // what is no string stays "", and the rest says so then
+		case "kind":
 			_ = json.Unmarshal(raw, &l.kind)
-		} else if name == "apiVersion" {
+		case "apiVersion":
 			_ = json.Unmarshal(raw, &l.apiVersion)
 		}
 		if len(rest) > 1 {
@@ -228,7 +228,7 @@ func (j *jsonReader) failed(err error) error {
 	if errors.Is(err, errTooLarge) {
 		return j.c.tooLarge(j.at.atLine(j.line()))
 	}
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return j.at.atLine(j.in.lines + 1).errorf("the JSON ends in the middle: the file was cut off")
 	}
 	if _, ok := errors.AsType[*json.SyntaxError](err); !ok {

@@ -144,8 +144,9 @@ func typeForPeople(t reflect.Type) string {
 		return "a list"
 	case reflect.Struct, reflect.Map:
 		return "an object"
+	default:
+		return "a whole number that fits " + t.Kind().String()
 	}
-	return "a whole number that fits " + t.Kind().String()
 }
 
 var (
@@ -181,6 +182,7 @@ func (c *collector) noteTimes(v reflect.Value) {
 		if t.After(c.latest) {
 			c.latest = t
 		}
+	default: // nothing below it
 	}
 }
 

@@ -68,7 +68,7 @@ type tarFile struct{ r io.Reader }
 
 func (f tarFile) Read(p []byte) (int, error) {
 	n, err := f.r.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = tarError(err)
 	}
 	return n, err
@@ -100,14 +100,14 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 	}
 	n, err := b.r.Read(p)
 	b.left -= int64(n)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = gzipError(err)
 	}
 	return n, err
 }
 
 func gzipError(err error) error {
-	if errors.Is(err, io.ErrUnexpectedEOF) || err == io.EOF {
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
 		return errors.New("the gzip data is cut off")
 	}
 	return fmt.Errorf("the gzip data is damaged (%w)", err)

@@ -53,7 +53,7 @@ func (c *collector) yamlDocuments(in *bufio.Reader, at place) error {
 	y := &yamlReader{c: c, in: in, at: at, line: at.line - 1}
 	for {
 		line, err := y.readLine()
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		if len(line) > 0 {
@@ -61,7 +61,7 @@ func (c *collector) yamlDocuments(in *bufio.Reader, at place) error {
 				return err
 			}
 		}
-		if err == io.EOF {
+		if err != nil {
 			return y.endDocument()
 		}
 	}
@@ -77,7 +77,7 @@ func (y *yamlReader) readLine() ([]byte, error) {
 		switch {
 		case int64(len(y.scan)) > y.c.limits.document:
 			return nil, y.c.tooLarge(y.here())
-		case err == bufio.ErrBufferFull:
+		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err != nil && err != io.EOF:
 			return nil, y.here().errorf("%w", err)

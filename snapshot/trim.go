@@ -107,7 +107,7 @@ func trimManagedFields(object metav1.Object) []metav1.ManagedFieldsEntry {
 		var fields struct {
 			Status map[string]json.RawMessage `json:"f:status"`
 		}
-		if json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
 		var owned []string
@@ -125,7 +125,7 @@ func trimManagedFields(object metav1.Object) []metav1.ManagedFieldsEntry {
 			Subresource: entry.Subresource,
 			Time:        entry.Time,
 			FieldsType:  entry.FieldsType,
-			FieldsV1:    &metav1.FieldsV1{Raw: []byte(`{"f:status":{` + strings.Join(owned, ",") + `}}`)},
+			FieldsV1:    metav1.NewFieldsV1(`{"f:status":{` + strings.Join(owned, ",") + `}}`),
 		})
 	}
 	return kept

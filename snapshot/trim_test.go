@@ -169,7 +169,7 @@ func TestTrim(t *testing.T) {
 		}
 	}
 	want := `{"f:status":{"f:volumesAttached":{},"f:volumesInUse":{}}}`
-	if fields := s.Nodes[0].ManagedFields; len(fields) != 1 || string(fields[0].FieldsV1.Raw) != want || fields[0].Time == nil || fields[0].Subresource != "status" {
+	if fields := s.Nodes[0].ManagedFields; len(fields) != 1 || fields[0].FieldsV1.GetRawString() != want || fields[0].Time == nil || fields[0].Subresource != "status" {
 		t.Errorf("managed fields %+v", fields)
 	}
 }

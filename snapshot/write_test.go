@@ -135,7 +135,7 @@ func anySnapshot(t *rapid.T) *Snapshot {
 			Annotations:       rapid.MapOfN(rapid.SampledFrom([]string{"a", "volume.kubernetes.io/selected-node"}), text, 0, 2).Draw(t, "annotations"),
 			Finalizers:        rapid.SliceOfN(text, 0, 2).Draw(t, "finalizers"),
 			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: text.Draw(t, "manager"), Operation: metav1.ManagedFieldsOperationUpdate,
-				FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:volumesInUse":{}}}`)}}},
+				FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:volumesInUse":{}}}`)}},
 		}
 		if namespaced {
 			m.Namespace = name.Draw(t, "namespace")

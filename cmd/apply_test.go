@@ -1,0 +1,111 @@
+package cmd
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+// TestAsking: only a plain yes is a yes.
+func TestAsking(t *testing.T) {
+	for answer, want := range map[string]bool{
+		"y\n": true, "yes\n": true, " YES \n": true, "y": true,
+		"\n": false, "n\n": false, "": false, "yep\n": false, "sure, y\n": false,
+	} {
+		var errOut bytes.Buffer
+		streams := genericiooptions.IOStreams{In: strings.NewReader(answer), Out: io.Discard, ErrOut: &errOut}
+		a := applyFlags{enabled: true, dryRun: "none"}
+		if got := a.confirmed(streams, 2); got != want {
+			t.Errorf("answer %q: %t, want %t", answer, got, want)
+		}
+		if !strings.Contains(errOut.String(), "Make these 2 repairs now? [y/N]") {
+			t.Errorf("the question is %q", errOut.String())
+		}
+	}
+	quiet := genericiooptions.IOStreams{In: strings.NewReader(""), ErrOut: io.Discard}
+	for _, a := range []applyFlags{{yes: true, dryRun: "none"}, {dryRun: "client"}, {dryRun: "server"}} {
+		if !a.confirmed(quiet, 1) {
+			t.Errorf("%+v asks", a)
+		}
+	}
+}
+
+// TestNobodyToAsk: without a terminal --apply says so before it reads anything.
+func TestNobodyToAsk(t *testing.T) {
+	for _, tc := range []struct {
+		flags applyFlags
+		fails bool
+	}{
+		{applyFlags{enabled: true, dryRun: "none"}, true},
+		{applyFlags{enabled: true, dryRun: "none", yes: true}, false},
+		{applyFlags{enabled: true, dryRun: "server"}, false},
+		{applyFlags{dryRun: "none"}, false},
+	} {
+		if err := tc.flags.mayAsk(strings.NewReader("y\n")); (err != nil) != tc.fails {
+			t.Errorf("%+v: %v", tc.flags, err)
+		}
+	}
+}
+
+func TestApplyFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"--yes":                           "--yes goes with --apply",
+		"--dry-run":                       "--dry-run goes with --apply",
+		"--settle=1m":                     "--settle goes with --apply",
+		"--journal=x":                     "--journal goes with --apply",
+		"--max-repairs=2":                 "--max-repairs goes with --apply",
+		"--apply --dry-run=sometimes":     "not \"sometimes\"",
+		"--apply --max-repairs=0":         "at least 1",
+		"--apply --settle=-1s":            "not be negative",
+		"--apply --dry-run":               "",
+		"--apply --dry-run=server --yes":  "",
+		"--apply --settle=1s --journal=x": "",
+	} {
+		var a applyFlags
+		f := pflag.NewFlagSet("", pflag.ContinueOnError)
+		a.add(f)
+		if err := f.Parse(strings.Fields(args)); err != nil {
+			t.Fatal(err)
+		}
+		err := a.validate(f, false)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}
+
+// TestJournalFile: a journal is made for its owner alone, and nothing but a
+// journal is ever written to.
+func TestJournalFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "journal")
+	f, entries, err := openJournal(name, os.O_CREATE)
+	if err != nil || len(entries) != 0 {
+		t.Fatal(entries, err)
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	f.Close()
+
+	for _, text := range []string{"precious notes\n", "one line without an end"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := openJournal(name, os.O_CREATE); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%q is taken for a journal: %v", text, err)
+		}
+		if left, err := os.ReadFile(name); err != nil || string(left) != text {
+			t.Errorf("%q has become %q, %v", text, left, err)
+		}
+	}
+	if _, _, err := openJournal(filepath.Join(t.TempDir(), "none"), 0); err == nil {
+		t.Error("undo makes a journal")
+	}
+}

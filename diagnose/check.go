@@ -42,7 +42,9 @@ type Check struct {
 	// one of them skips it. A kind that only ever keeps the check from speaking
 	// belongs here too, or less to read would mean more to report.
 	Needs []snapshot.Kind
-	Run   func(*Pass)
+	// Run is nil where no API object shows the failure: its page says what to
+	// look at on the node or in the cloud.
+	Run func(*Pass)
 }
 
 // Checks are all checks in the order of their codes.

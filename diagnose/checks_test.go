@@ -98,7 +98,7 @@ func TestCorpusCovers(t *testing.T) {
 		near[c.near()]++
 	}
 	for _, c := range diagnose.Checks() {
-		if fires[c.Code] < 1 || near[c.Code] < 2 {
+		if c.Run != nil && (fires[c.Code] < 1 || near[c.Code] < 2) {
 			t.Errorf("%s has %d cases and %d near misses", c.Code, fires[c.Code], near[c.Code])
 		}
 	}

@@ -40,6 +40,9 @@ func Examine(s *snapshot.Snapshot, world *reconcile.World, plan *reconcile.Plan,
 		Findings:          []Finding{},
 	}
 	for _, check := range checks {
+		if check.Run == nil {
+			continue
+		}
 		if i := slices.IndexFunc(check.Needs, func(k snapshot.Kind) bool { return !s.Complete(k) }); i >= 0 {
 			r.SkippedChecks = append(r.SkippedChecks, SkippedCheck{check.Code, check.Name, check.Needs[i]})
 			continue

@@ -75,6 +75,8 @@ type PlanDecision struct {
 	VolumeAttachment string                  `json:"volumeAttachment,omitempty"`
 	Holders          []types.NodeName        `json:"holders,omitempty"`
 	Contenders       []types.NodeName        `json:"contenders,omitempty"`
+	// Until is what ends the decision after the pass.
+	Until []PlanUntil `json:"until,omitempty"`
 }
 
 // PlanNodeStatus is a node's volumesAttached once the pass is over.
@@ -139,7 +141,7 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 			continue
 		}
 		p.Decisions = append(p.Decisions, PlanDecision{Volume: d.Volume, Node: d.Node, Verb: d.Verb, Reason: d.Reason, After: d.After.String(),
-			PersistentVolume: volume(d.Volume), VolumeAttachment: d.VolumeAttachment, Holders: d.Holders, Contenders: d.Contenders})
+			PersistentVolume: volume(d.Volume), VolumeAttachment: d.VolumeAttachment, Holders: d.Holders, Contenders: d.Contenders, Until: planUntil(d.Until)})
 	}
 	for _, n := range plan.NodeStatus {
 		if !shown(n.Node) {
@@ -162,7 +164,7 @@ func byPair(v1, v2 corev1.UniqueVolumeName, n1, n2 types.NodeName) int {
 func printPlanTable(w io.Writer, p *Plan, opts Options, wide bool) error {
 	header := []string{"VERB", "REASON", "AFTER", "NODE", "VOLUME", "PODS"}
 	if wide {
-		header = append(header, "STATE", "MOUNTED", "VOLUMEATTACHMENT", "NODES")
+		header = append(header, "STATE", "MOUNTED", "VOLUMEATTACHMENT", "NODES", "UNTIL")
 	}
 	actual := map[string]PlanActual{}
 	for _, a := range p.Actual {
@@ -183,7 +185,7 @@ func printPlanTable(w io.Writer, p *Plan, opts Options, wide bool) error {
 		row := []string{string(d.Verb), string(d.Reason), after, string(d.Node), volume, or(strings.Join(pods[key], ","))}
 		if wide {
 			a := actual[key]
-			row = append(row, or(string(a.State)), fmt.Sprint(a.MountedByNode), or(cmp.Or(d.VolumeAttachment, a.VolumeAttachment)), or(nodeList(d)))
+			row = append(row, or(string(a.State)), fmt.Sprint(a.MountedByNode), or(cmp.Or(d.VolumeAttachment, a.VolumeAttachment)), or(nodeList(d)), or(untilText(d)))
 		}
 		for i := range row {
 			row[i] = Safe(row[i])
@@ -203,6 +205,9 @@ func printPlanTable(w io.Writer, p *Plan, opts Options, wide bool) error {
 		text, err := table(header, rows)
 		if err != nil {
 			return err
+		}
+		if !wide {
+			text = underRows(text, untilTexts(p.Decisions))
 		}
 		b.WriteString(text)
 	}

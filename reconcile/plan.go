@@ -73,6 +73,8 @@ type Decision struct {
 	// Contenders are the nodes, this one among them, of which the controller
 	// serves one at random (map order) before the others.
 	Contenders []types.NodeName
+	// Until is what ends the decision after the pass.
+	Until []Until
 }
 
 // NodeStatus is a node's status.volumesAttached once the pass is over.
@@ -127,6 +129,7 @@ func (w *World) Reconcile() *Plan {
 		p.detachUnwanted(volume)
 		p.attachWanted(volume)
 	}
+	p.follow()
 	plan := &Plan{byPair: map[VolumeNode]int{}}
 	for _, d := range p.decisions {
 		plan.Decisions = append(plan.Decisions, *d)

@@ -13,20 +13,73 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// names are for good: scripts and suppressions hold codes and names.
+// names are for good: scripts and suppressions hold codes and names. Those of
+// failure modes that have no check yet are taken all the same.
 var names = map[diagnose.Code]string{
 	"VD101": "dangling-after-kcm-restart",
 	"VD102": "node-lost-6min",
 	"VD103": "va-stuck-deleting",
+	"VD104": "inuse-stuck-unmount-failed",
+	"VD105": "uncertain-after-failed-attach",
+	"VD106": "leader-change-detaches-live",
+	"VD107": "terminated-pod-holds-volume",
+	"VD108": "attachability-flipped",
+	"VD109": "force-deleted-pod",
+	"VD110": "oos-taint-misuse",
+	"VD111": "graceful-shutdown-leaves-inuse",
+	"VD112": "autoscaler-deletes-before-detach",
+	"VD113": "node-termination-blocked-by-va",
+	"VD114": "va-recreated-on-dead-node",
+	"VD115": "attach-to-deleted-node-detach-fails",
+	"VD116": "force-detached-while-mounted",
+	"VD117": "spot-preemption",
+	"VD118": "hibernation-orphans-vas",
+	"VD119": "va-pv-missing",
+	"VD120": "foreign-va",
+	"VD121": "pv-recreated-under-va",
+	"VD122": "third-party-deletes-vas",
+	"VD123": "late-detach-kills-new-attach",
+	"VD124": "etcd-rewind",
 	"VD201": "two-vas-one-rwo",
 	"VD202": "rwo-rollout-deadlock",
 	"VD203": "rwo-many-consumers",
+	"VD204": "rwop-conflict",
 	"VD301": "inuse-not-attached",
 	"VD302": "attached-phantom",
+	"VD303": "volumesattached-wiped",
+	"VD304": "inuse-lost",
+	"VD305": "inuse-not-reported",
+	"VD306": "inuse-clobbered",
+	"VD307": "same-name-new-instance",
+	"VD308": "attached-true-but-not",
 	"VD401": "reuse-while-detaching",
 	"VD402": "node-not-controller-managed",
+	"VD403": "sts-terminating-on-dead-node",
+	"VD404": "orphan-backend-attachment",
+	"VD405": "attached-but-not-recorded",
+	"VD406": "va-never-processed",
 	"VD501": "claimref-stale",
+	"VD502": "pv-terminating-va-exists",
+	"VD503": "pv-finalizer-without-va",
+	"VD504": "pvc-lost-or-double-claim",
+	"VD505": "duplicate-volume-handle",
+	"VD506": "topology-mismatch",
+	"VD507": "migration-name-switch",
+	"VD508": "migrated-inline-va",
+	"VD509": "migrated-va-not-gc",
+	"VD510": "migration-config-mismatch",
+	"VD601": "driver-uninstalled",
 	"VD602": "csinode-driver-missing",
+	"VD603": "csidriver-missing",
+	"VD604": "attacher-down",
+	"VD605": "attacher-zombie-leader",
+	"VD606": "publish-secret-missing",
+	"VD607": "driver-renamed",
+	"VD608": "attach-limit",
+	"VD609": "attacher-throttled",
+	"VD610": "backend-side-stuck",
+	"VD611": "driver-cr-disagrees",
+	"VD612": "migration-no-csi-driver",
 }
 
 var sections = []string{
@@ -36,9 +89,6 @@ var sections = []string{
 
 func TestChecks(t *testing.T) {
 	checks := diagnose.Checks()
-	if len(checks) != len(names) {
-		t.Errorf("%d checks, %d names", len(checks), len(names))
-	}
 	pattern := regexp.MustCompile(`^VD[1-6](0[1-9]|[1-9]\d)$`)
 	kinds := snapshot.Kinds()
 	for i, c := range checks {

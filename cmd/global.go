@@ -78,18 +78,13 @@ func (g *globalFlags) paints(out io.Writer) bool {
 	return g.color == "always" || g.color == "auto" && printers.AllowsColorOutput(out)
 }
 
-// modelled are the minor releases whose controller decides as the model does;
-// older ones differ in a way that a report must not hide.
-const oldestModelled = 31
-
-// assumeVersion applies --kubernetes-version and warns of a release that the
-// model does not follow.
+// assumeVersion applies --kubernetes-version, which the model follows, and warns
+// of a release that the model does not go back to: a report must not hide that.
 func (g *globalFlags) assumeVersion(s *snapshot.Snapshot, warn io.Writer) {
 	if g.kubernetesVersion != "" {
 		s.Source.ServerVersion = g.kubernetesVersion
 	}
-	v, err := version.ParseGeneric(s.Source.ServerVersion)
-	if err == nil && v.Major() == 1 && v.Minor() < oldestModelled {
-		fmt.Fprintf(warn, "warning: the model is that of Kubernetes 1.%d and later; %s decides differently in places\n", oldestModelled, s.Source.ServerVersion)
+	if reconcile.TooOld(s.Source.ServerVersion) {
+		fmt.Fprintf(warn, "warning: the model is that of Kubernetes %s and later; %s decides differently in places\n", reconcile.OldestModelled, s.Source.ServerVersion)
 	}
 }

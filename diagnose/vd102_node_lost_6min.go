@@ -58,7 +58,8 @@ func runNodeLost6Min(p *Pass) {
 // and the controller waits for an unmount that will not come. When it began to
 // wait it keeps to itself; the objects prove no earlier moment than these.
 func (p *Pass) heldByLostNode(va attachment, waiters []*corev1.Pod, wait time.Duration) {
-	began := latest(boundAt(waiters[0]), p.controllerStart(), p.lastDeletion(va.VolumeNode))
+	notBefore, _ := p.detachWanted(va.VolumeNode)
+	began := latest(boundAt(waiters[0]), notBefore)
 	f := p.lostNodeFinding(va, waiters, began)
 	due := latest(metav1.NewTime(began.Add(wait)), notReadySince(p.Snapshot.Node(va.Node)))
 	left := -p.Age(due)

@@ -10,19 +10,28 @@ import (
 // a node status can be given the volume that it means.
 func (w *World) indexVolumes() {
 	for _, pv := range w.snapshot.Volumes {
-		if name, err := w.VolumeName(pv); err == nil {
+		name, err := w.VolumeName(pv)
+		if err == nil {
 			w.volumes[name] = append(w.volumes[name], pv)
+		}
+		if inTree, err := w.nameOf(&VolumeSpec{PV: pv}); err == nil && inTree != name {
+			w.volumes[inTree] = append(w.volumes[inTree], pv)
 		}
 	}
 }
 
 // VolumeName is the unique name of a volume. The error says why the controller
-// never attaches it.
+// never attaches it. A volume whose plugin has moved to CSI may, up to 1.30, have
+// another name on a node that the move has not reached.
 func (w *World) VolumeName(pv *corev1.PersistentVolume) (corev1.UniqueVolumeName, error) {
-	spec, err := w.resolver.persistent(pv)
+	spec, err := w.resolver.persistent(pv, "")
 	if err != nil {
 		return "", err
 	}
+	return w.nameOf(spec)
+}
+
+func (w *World) nameOf(spec *VolumeSpec) (corev1.UniqueVolumeName, error) {
 	plugin, err := w.plugins.attachable(spec)
 	if err != nil {
 		return "", err
@@ -77,7 +86,7 @@ func (w *World) attachmentOf(pair VolumeNode) *storagev1.VolumeAttachment {
 func (w *World) LivePods(pair VolumeNode) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, pod := range w.snapshot.PodsOnNode(pair.Node) {
-		if !PodTerminated(pod) && w.reaches(pod, pair.Volume) {
+		if (!PodTerminated(pod) || w.keepsTerminated(pair.Node)) && w.reaches(pod, pair.Volume) {
 			pods = append(pods, pod)
 		}
 	}

@@ -12,8 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The plugins that kube-controller-manager 1.36 registers for attaching.
-// Flexvolume drivers, which it finds on its own host, come on top.
+// The plugins that each kube-controller-manager registers for attaching.
+// Flexvolume drivers, which it finds on its own host, and in older releases the
+// inTreePlugins come on top.
 const (
 	csiPlugin   = "kubernetes.io/csi"
 	fcPlugin    = "kubernetes.io/fc"
@@ -22,8 +23,9 @@ const (
 
 // plugins stands for the controller's VolumePluginMgr.
 type plugins struct {
-	csiDriver func(name string) *storagev1.CSIDriver
-	flex      []string
+	csiDriver  func(name string) *storagev1.CSIDriver
+	flex       []string
+	behaviours Behaviours
 }
 
 // bySpec mirrors FindPluginBySpec: "" where no plugin or more than one takes
@@ -53,6 +55,8 @@ func (p *plugins) bySpec(spec *VolumeSpec) (string, error) {
 			flexDriver = src.FlexVolume.Driver
 		}
 	}
+	inTree, _ := spec.inTree()
+	add(p.behaviours.registers(inTree), inTree)
 	add(flexDriver != "" && slices.Contains(p.flex, flexDriver), flexDriver)
 	switch len(matches) {
 	case 0:
@@ -105,7 +109,7 @@ func (p *plugins) detachable(name corev1.UniqueVolumeName, spec *VolumeSpec) (Re
 	if !ok {
 		return InvalidVolumeName, false
 	}
-	if plugin != csiPlugin && plugin != fcPlugin && plugin != iscsiPlugin && !slices.Contains(p.flex, plugin) {
+	if plugin != csiPlugin && plugin != fcPlugin && plugin != iscsiPlugin && !slices.Contains(p.flex, plugin) && !p.behaviours.registers(plugin) {
 		return NoPlugin, false
 	}
 	return "", true
@@ -129,6 +133,8 @@ func uniqueName(plugin string, spec *VolumeSpec) (corev1.UniqueVolumeName, error
 		}
 	case iscsiPlugin:
 		name = iscsiName(spec)
+	case awsEBSPlugin, azureDiskPlugin, gcePDPlugin, vspherePlugin, rbdPlugin:
+		_, name = spec.inTree()
 	default:
 		// A flexvolume's plugin is its driver; see pluginDefaults.GetVolumeName.
 		if spec.PV != nil {

@@ -2,8 +2,9 @@
 // state of the world from a snapshot and decides, as a dry run, what a
 // controller that has just started on these objects would do in its first pass.
 //
-// It mirrors pkg/controller/volume/attachdetach of Kubernetes 1.36. Where a
-// branch stands for one upstream, the comment names the upstream function.
+// It mirrors pkg/controller/volume/attachdetach of the cluster's own release;
+// release.go lists what differs between them. Where a branch stands for one
+// upstream, the comment names the upstream function, as 1.36 calls it.
 package reconcile
 
 import (
@@ -13,6 +14,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/storage/ephemeral"
 	csitranslation "k8s.io/csi-translation-lib"
 
@@ -77,6 +79,8 @@ const (
 	AmbiguousPlugin       SkipReason = "AmbiguousPlugin"
 	NoVolumeName          SkipReason = "NoVolumeName"
 	InlineVolumeSpecified SkipReason = "InlineVolumeSpecified"
+	// CSINodeNotFound: up to 1.30, a volume whose plugin has moved to CSI needs it.
+	CSINodeNotFound SkipReason = "CSINodeNotFound"
 )
 
 // skip is why something was dropped, as an error.
@@ -95,13 +99,14 @@ func skipf(reason SkipReason, format string, args ...any) error {
 type resolver struct {
 	snapshot   *snapshot.Snapshot
 	translator csitranslation.CSITranslator
+	behaviours Behaviours
 }
 
 // podVolume mirrors CreateVolumeSpecWithNodeMigration. Its errors are skips.
 func (r *resolver) podVolume(pod *corev1.Pod, volume *corev1.Volume) (*VolumeSpec, error) {
 	claimName := ClaimName(pod, volume)
 	if claimName == "" {
-		return r.inline(volume, pod.Namespace)
+		return r.inline(volume, pod.Namespace, types.NodeName(pod.Spec.NodeName))
 	}
 	claim := r.snapshot.Claim(namespaced(pod.Namespace, claimName))
 	if claim == nil {
@@ -127,15 +132,15 @@ func (r *resolver) podVolume(pod *corev1.Pod, volume *corev1.Volume) (*VolumeSpe
 		return nil, skipf(ClaimRefMismatch, "claimRef.uid %q of persistent volume %q is not the uid %q of claim %s/%s",
 			pv.Spec.ClaimRef.UID, pv.Name, claim.UID, pod.Namespace, claimName)
 	}
-	return r.persistent(pv)
+	return r.persistent(pv, types.NodeName(pod.Spec.NodeName))
 }
 
 // persistent translates an in-tree volume whose plugin has moved to CSI, as
-// translateInTreeSpecToCSIOnNodeIfNeeded does. Since 1.31 every migration is
-// complete, so the node's CSINode is not asked.
-func (r *resolver) persistent(pv *corev1.PersistentVolume) (*VolumeSpec, error) {
-	if !r.translator.IsPVMigratable(pv) {
-		return &VolumeSpec{PV: pv}, nil
+// translateInTreeSpecToCSIOnNodeIfNeeded does. A VolumeAttachment's volume is
+// translated whatever the node: it has "" for one.
+func (r *resolver) persistent(pv *corev1.PersistentVolume, node types.NodeName) (*VolumeSpec, error) {
+	if migrates, err := r.migrates(pv, nil, node); !migrates || err != nil {
+		return &VolumeSpec{PV: pv}, err
 	}
 	translated, err := r.translator.TranslateInTreePVToCSI(logr.Discard(), pv)
 	if err != nil {
@@ -144,15 +149,32 @@ func (r *resolver) persistent(pv *corev1.PersistentVolume) (*VolumeSpec, error) 
 	return &VolumeSpec{PV: translated, Migrated: true}, nil
 }
 
-func (r *resolver) inline(volume *corev1.Volume, namespace string) (*VolumeSpec, error) {
-	if !r.translator.IsInlineMigratable(volume) {
-		return &VolumeSpec{Inline: volume}, nil
+func (r *resolver) inline(volume *corev1.Volume, namespace string, node types.NodeName) (*VolumeSpec, error) {
+	if migrates, err := r.migrates(nil, volume, node); !migrates || err != nil {
+		return &VolumeSpec{Inline: volume}, err
 	}
 	pv, err := r.translateInline(volume, namespace)
 	if err != nil {
 		return nil, skipf(TranslationFailed, "volume cannot be translated to CSI: %v", err)
 	}
 	return &VolumeSpec{PV: pv, Migrated: true, InlineMigrated: true}, nil
+}
+
+// migrates says whether a source is to be translated, as IsMigratable and
+// isCSIMigrationSupportedOnNode do.
+func (r *resolver) migrates(pv *corev1.PersistentVolume, inline *corev1.Volume, node types.NodeName) (bool, error) {
+	plugin, err := r.translator.GetInTreePluginNameFromSpec(pv, inline)
+	if err != nil || plugin == "" || !r.behaviours.migrates(plugin) {
+		return false, nil //nolint:nilerr // the error says that no plugin has moved
+	}
+	if node == "" || !r.behaviours.asksNode(plugin) {
+		return true, nil
+	}
+	csiNode := r.snapshot.CSINode(node)
+	if csiNode == nil {
+		return false, skipf(CSINodeNotFound, "CSINode %q does not exist, which would say whether %s has moved to CSI there", node, plugin)
+	}
+	return migratedPlugins(csiNode.Annotations[corev1.MigratedPluginsAnnotationKey]).Has(plugin), nil
 }
 
 // translateInline keeps away from the one call on which csi-translation-lib

@@ -15,6 +15,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
+// keepTerminatedAnnotation on a node, with the value "true", makes the pods that
+// have ended there keep their volumes; see KeepsTerminatedPodVolumes.
+const keepTerminatedAnnotation = "volumes.kubernetes.io/keep-terminated-pod-volumes"
+
 // managedAnnotation on a node makes the controller care for it. Only the key
 // counts, as in addNodeToDswp: the value "false" manages the node too.
 const managedAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
@@ -29,7 +33,8 @@ const DefaultMaxWaitForUnmount = 6 * time.Minute
 type Options struct {
 	// MaxWaitForUnmount is DefaultMaxWaitForUnmount where it is zero.
 	MaxWaitForUnmount time.Duration
-	// DisableForceDetachOnTimeout is --disable-force-detach-on-timeout.
+	// DisableForceDetachOnTimeout is --disable-force-detach-on-timeout, and
+	// without effect in a release that does not know it.
 	DisableForceDetachOnTimeout bool
 	// FlexAttachable are the attachable flexvolume drivers on the controller's
 	// host, as "vendor/driver".
@@ -108,6 +113,9 @@ type World struct {
 	// Skipped is sorted.
 	Skipped []Skipped
 
+	// Behaviours are those of the snapshot's server version.
+	Behaviours Behaviours
+
 	snapshot *snapshot.Snapshot
 	options  Options
 	plugins  plugins
@@ -124,14 +132,19 @@ func NewWorld(s *snapshot.Snapshot, options Options) *World {
 	if options.MaxWaitForUnmount == 0 {
 		options.MaxWaitForUnmount = DefaultMaxWaitForUnmount
 	}
+	behaviours := BehavioursOf(s.Source.ServerVersion)
+	if !behaviours.Has(ForceDetachSwitch) {
+		options.DisableForceDetachOnTimeout = false
+	}
 	w := &World{
+		Behaviours:  behaviours,
 		Actual:      map[VolumeNode]*AttachedVolume{},
 		Desired:     map[VolumeNode]*VolumeToAttach{},
 		Managed:     sets.New[types.NodeName](),
 		snapshot:    s,
 		options:     options,
-		plugins:     plugins{csiDriver: s.CSIDriver, flex: options.FlexAttachable},
-		resolver:    resolver{snapshot: s, translator: csitranslation.New()},
+		plugins:     plugins{csiDriver: s.CSIDriver, flex: options.FlexAttachable, behaviours: behaviours},
+		resolver:    resolver{snapshot: s, translator: csitranslation.New(), behaviours: behaviours},
 		attachments: map[VolumeNode][]*storagev1.VolumeAttachment{},
 		volumes:     map[corev1.UniqueVolumeName][]*corev1.PersistentVolume{},
 	}
@@ -190,7 +203,7 @@ func (w *World) attachmentVolume(va *storagev1.VolumeAttachment) (corev1.UniqueV
 	if pv == nil {
 		return "", nil, skipf(VolumeNotFound, "persistent volume %q does not exist", *pvName)
 	}
-	spec, err := w.resolver.persistent(pv)
+	spec, err := w.resolver.persistent(pv, "")
 	if err != nil {
 		return "", nil, err
 	}
@@ -237,7 +250,7 @@ func (w *World) want(pod *corev1.Pod, volume *corev1.Volume) {
 		w.skip(skipped, err)
 		return
 	}
-	if PodTerminated(pod) {
+	if PodTerminated(pod) && !w.keepsTerminated(node) {
 		w.skip(skipped, skipf(PodEnded, "the pod has ended: it no longer wants its volumes"))
 		return
 	}
@@ -252,6 +265,13 @@ func (w *World) want(pod *corev1.Pod, volume *corev1.Volume) {
 	if podName := namespaced(pod.Namespace, pod.Name); !slices.Contains(row.Pods, podName) {
 		row.Pods = append(row.Pods, podName)
 	}
+}
+
+// keepsTerminated says whether pods that have ended on the node still want their
+// volumes, and the kubelet keeps them mounted.
+func (w *World) keepsTerminated(node types.NodeName) bool {
+	n := w.snapshot.Node(node)
+	return n != nil && n.Annotations[keepTerminatedAnnotation] == "true" && w.Behaviours.Has(KeepsTerminatedPodVolumes)
 }
 
 // refreshSpecs mirrors the second half of populateDesiredStateOfWorld: any

@@ -1,0 +1,131 @@
+package output
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// PlanUntil is one way in which a decision ends after the first pass; the first
+// of several to come true ends it. After and Bound are counted from the
+// controller's start; Bound is absent where no latest moment is known.
+type PlanUntil struct {
+	Event reconcile.Event `json:"event"`
+	After string          `json:"after"`
+	Bound string          `json:"bound,omitempty"`
+	Then  reconcile.Verb  `json:"then,omitempty"`
+}
+
+func planUntil(rows []reconcile.Until) []PlanUntil {
+	list := make([]PlanUntil, 0, len(rows))
+	for _, row := range rows {
+		u := PlanUntil{Event: row.Event, After: row.After.String(), Then: row.Then}
+		if row.Bound > 0 {
+			u.Bound = row.Bound.String()
+		}
+		list = append(list, u)
+	}
+	return list
+}
+
+// untilText says when what follows, in the words of somebody who waits for it;
+// "" where nothing does.
+func untilText(d PlanDecision) string {
+	if len(d.Until) == 0 {
+		switch d.Verb {
+		case reconcile.Wait, reconcile.Blocked, reconcile.MultiAttach:
+			return "never by itself"
+		default:
+			return ""
+		}
+	}
+	timeout := slices.ContainsFunc(d.Until, func(u PlanUntil) bool { return u.Event == reconcile.MaxWaitForUnmount })
+	var text string
+	for _, u := range d.Until {
+		switch {
+		case timeout && u.Event == reconcile.Unmount:
+			continue // is what "unless the node returns" says
+		case text == "":
+		case u.Event == reconcile.Backoff:
+			text += "; "
+		default:
+			text += ", or "
+		}
+		text += untilWay(d, u)
+	}
+	return text
+}
+
+func untilWay(d PlanDecision, u PlanUntil) string {
+	then := map[reconcile.Verb]string{
+		reconcile.Attach: "attach", reconcile.Detach: "detach", reconcile.ForceDetach: "detach by force",
+		reconcile.MultiAttach: "wait for the new holder", reconcile.Blocked: "try, and find that it cannot be detached",
+		"": "forget it",
+	}[u.Then]
+	atMost := ""
+	if u.Bound != "" {
+		atMost = ", at most " + u.Bound + " after the start"
+	}
+	switch u.Event {
+	case reconcile.NodeUpdate:
+		return fmt.Sprintf("%s at the next update of node %s%s", then, d.Node, atMost)
+	case reconcile.Unmount:
+		return fmt.Sprintf("%s once node %s has unmounted it", then, d.Node)
+	case reconcile.MaxWaitForUnmount:
+		return fmt.Sprintf("%s %s after the start unless %s returns", then, u.After, d.Node)
+	case reconcile.VerifySync:
+		if u.Then == reconcile.Attach {
+			then = "attach again"
+		}
+		return fmt.Sprintf("%s %s after the start unless its VolumeAttachment is attached then", then, u.After)
+	case reconcile.HolderLeaves:
+		return fmt.Sprintf("%s once %s has let go of it%s", then, nodesText(d.Holders), atMost)
+	case reconcile.OperationEnds:
+		if len(d.Holders) > 0 {
+			return fmt.Sprintf("%s once the detach from %s ends%s", then, nodesText(d.Holders), atMost)
+		}
+		others := slices.DeleteFunc(slices.Clone(d.Contenders), func(n types.NodeName) bool { return n == d.Node })
+		return fmt.Sprintf("%s where %s comes first%s", then, nodesText(others), atMost)
+	case reconcile.Backoff:
+		return fmt.Sprintf("it fails now: %s again after %s, then at pauses of up to %s", then, u.After, u.Bound)
+	default:
+		return cmp.Or(string(u.Then), "end") + " on " + string(u.Event)
+	}
+}
+
+func nodesText(nodes []types.NodeName) string {
+	names := make([]string, 0, len(nodes))
+	for _, n := range nodes {
+		names = append(names, string(n))
+	}
+	return strings.Join(names, ",")
+}
+
+func untilTexts(decisions []PlanDecision) []string {
+	texts := make([]string, 0, len(decisions))
+	for _, d := range decisions {
+		texts = append(texts, untilText(d))
+	}
+	return texts
+}
+
+// underRows puts each text under its row of the table, indented and wrapped.
+func underRows(table string, texts []string) string {
+	lines := strings.SplitAfter(table, "\n")
+	var b strings.Builder
+	for i, line := range lines {
+		b.WriteString(line)
+		if i == 0 || i > len(texts) {
+			continue // the header, and what follows the last row
+		}
+		for _, part := range wrap(texts[i-1], width-2) {
+			fmt.Fprintf(&b, "  %s\n", part)
+		}
+	}
+	return b.String()
+}

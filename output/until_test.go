@@ -1,0 +1,118 @@
+package output
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/clipperhouse/displaywidth"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+func TestUntilText(t *testing.T) {
+	const minute = time.Minute
+	update := reconcile.Until{Event: reconcile.NodeUpdate, Then: reconcile.Detach}
+	reported := reconcile.Until{Event: reconcile.NodeUpdate, Bound: 7*minute + 40*time.Second, Then: reconcile.Detach}
+	unmount := reconcile.Until{Event: reconcile.Unmount, Then: reconcile.Detach}
+	force := reconcile.Until{Event: reconcile.MaxWaitForUnmount, After: 6 * minute, Bound: 6 * minute, Then: reconcile.ForceDetach}
+	verify := func(then reconcile.Verb) reconcile.Until {
+		return reconcile.Until{Event: reconcile.VerifySync, After: minute, Bound: minute, Then: then}
+	}
+	ends := func(then reconcile.Verb) reconcile.Until {
+		return reconcile.Until{Event: reconcile.OperationEnds, Bound: 2 * minute, Then: then}
+	}
+	n2, both := []types.NodeName{"n2"}, []types.NodeName{"n1", "n2"}
+	for _, test := range []struct {
+		decision PlanDecision
+		rows     []reconcile.Until
+		want     string
+	}{
+		{PlanDecision{Verb: reconcile.Keep}, nil, ""},
+		{PlanDecision{Verb: reconcile.Attach}, nil, ""},
+		{PlanDecision{Verb: reconcile.Blocked}, nil, "never by itself"},
+		{PlanDecision{Verb: reconcile.Wait}, nil, "never by itself"},
+		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{unmount}, "detach once node n1 has unmounted it"},
+		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{unmount, force}, "detach by force 6m0s after the start unless n1 returns"},
+		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{force}, "detach by force 6m0s after the start unless n1 returns"},
+		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{reported}, "detach at the next update of node n1, at most 7m40s after the start"},
+		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{update, force},
+			"detach at the next update of node n1, or detach by force 6m0s after the start unless n1 returns"},
+		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{unmount, verify("")},
+			"detach once node n1 has unmounted it, or forget it 1m0s after the start unless its VolumeAttachment is attached then"},
+		{PlanDecision{Verb: reconcile.Keep}, []reconcile.Until{verify(reconcile.Attach)}, "attach again 1m0s after the start unless its VolumeAttachment is attached then"},
+		{PlanDecision{Verb: reconcile.MultiAttach, Holders: n2}, []reconcile.Until{{Event: reconcile.HolderLeaves, Bound: 8 * minute, Then: reconcile.Attach}},
+			"attach once n2 has let go of it, at most 8m0s after the start"},
+		{PlanDecision{Verb: reconcile.Blocked, Holders: n2}, []reconcile.Until{ends(reconcile.Attach)},
+			"attach once the detach from n2 ends, at most 2m0s after the start"},
+		{PlanDecision{Verb: reconcile.Attach, Contenders: both}, []reconcile.Until{ends(reconcile.MultiAttach)},
+			"wait for the new holder where n2 comes first, at most 2m0s after the start"},
+		{PlanDecision{Verb: reconcile.Detach}, []reconcile.Until{{Event: reconcile.Backoff, After: time.Second / 2, Bound: 122 * time.Second, Then: reconcile.Detach}},
+			"it fails now: detach again after 500ms, then at pauses of up to 2m2s"},
+	} {
+		test.decision.Node, test.decision.Until = "n1", planUntil(test.rows)
+		if got := untilText(test.decision); got != test.want {
+			t.Errorf("%s %v:\n%s, want\n%s", test.decision.Verb, test.rows, got, test.want)
+		}
+	}
+}
+
+// untilPlan has a decision with much to say and one with nothing.
+func untilPlan() *Plan {
+	return &Plan{Decisions: []PlanDecision{
+		{Verb: reconcile.Keep, Reason: reconcile.WantedAndAttached, After: "0s", Node: "n1", Volume: "v1"},
+		{Verb: reconcile.Wait, Reason: reconcile.AssumedMounted, After: "6m0s", Node: types.NodeName("n\x1b" + strings.Repeat("2", 60)), Volume: "v2",
+			Until: planUntil([]reconcile.Until{
+				{Event: reconcile.NodeUpdate, Then: reconcile.Detach},
+				{Event: reconcile.MaxWaitForUnmount, After: time.Minute, Bound: time.Minute, Then: reconcile.ForceDetach},
+			})},
+		{Verb: reconcile.Blocked, Reason: reconcile.NoPlugin, After: "0s", Node: "n3", Volume: "v3"},
+	}}
+}
+
+func TestUntilStandsUnderItsRow(t *testing.T) {
+	var b bytes.Buffer
+	if err := PrintPlan(&b, "table", untilPlan(), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(b.String(), "\n")
+	for _, line := range lines {
+		if displaywidth.String(line) > width || strings.ContainsRune(line, '\x1b') {
+			t.Errorf("%d columns: %q", displaywidth.String(line), line)
+		}
+	}
+	if !strings.HasPrefix(lines[1], "Keep") || !strings.HasPrefix(lines[2], "Wait") || !strings.HasPrefix(lines[3], "  detach at the next update") {
+		t.Errorf("\n%s", b.String())
+	}
+	if last := lines[len(lines)-2]; last != "  never by itself" {
+		t.Errorf("the last line is %q", last)
+	}
+}
+
+func TestUntilInWide(t *testing.T) {
+	var b bytes.Buffer
+	if err := PrintPlan(&b, "wide", untilPlan(), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	if len(lines) != 4 || !strings.HasSuffix(lines[0], "UNTIL") || !strings.HasSuffix(lines[3], "never by itself") {
+		t.Errorf("\n%s", b.String())
+	}
+}
+
+// TestUntilIsAbsentWhereNothingApplies: the field came later than its document.
+func TestUntilIsAbsentWhereNothingApplies(t *testing.T) {
+	for i, d := range untilPlan().Decisions {
+		text, err := json.Marshal(d)
+		if err != nil || strings.Contains(string(text), "until") != (i == 1) {
+			t.Errorf("%s %v", text, err)
+		}
+	}
+	text, err := json.Marshal(planUntil([]reconcile.Until{{Event: reconcile.VerifySync, After: time.Minute, Bound: time.Minute}})[0])
+	if want := `{"event":"VerifySync","after":"1m0s","bound":"1m0s"}`; err != nil || string(text) != want {
+		t.Errorf("%s %v", text, err)
+	}
+}

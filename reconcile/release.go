@@ -1,0 +1,149 @@
+package reconcile
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// Behaviour names something that the controller does in some releases and not
+// in others.
+type Behaviour string
+
+// The behaviours that make a difference to the worlds or to the first pass, or
+// to what a message means. Each holds for the releases that the table below
+// gives it.
+const (
+	// ForceDetachSwitch: --disable-force-detach-on-timeout exists.
+	ForceDetachSwitch Behaviour = "ForceDetachSwitch"
+	// KeepsTerminatedPodVolumes: a pod that has ended goes on wanting its volumes
+	// where the node's annotation says so.
+	KeepsTerminatedPodVolumes Behaviour = "KeepsTerminatedPodVolumes"
+	// MigrationAsksNode: a pod's in-tree volume is translated to CSI only where
+	// the node's CSINode names its plugin as migrated. A VolumeAttachment's is
+	// translated all the same.
+	MigrationAsksNode Behaviour = "MigrationAsksNode"
+	// PortworxMigrates: Portworx volumes are translated to CSI.
+	PortworxMigrates Behaviour = "PortworxMigrates"
+	// PortworxAsksNode is MigrationAsksNode for Portworx, whose gates outlived
+	// the others'.
+	PortworxAsksNode Behaviour = "PortworxAsksNode"
+	// The in-tree plugins that are registered beside CSI, FC and iSCSI, and take
+	// the volumes that were not translated.
+	InTreeAWSEBS    Behaviour = "InTreeAWSEBS"
+	InTreeAzureDisk Behaviour = "InTreeAzureDisk"
+	InTreeGCEPD     Behaviour = "InTreeGCEPD"
+	InTreeVSphere   Behaviour = "InTreeVSphere"
+	InTreeRBD       Behaviour = "InTreeRBD"
+	// FailedDetachIsUncertain: a detach that fails leaves the attachment
+	// Uncertain; before, it stayed Attached and was reported again. A controller
+	// that has just started has no failed detach behind it.
+	FailedDetachIsUncertain Behaviour = "FailedDetachIsUncertain"
+	// WaitingForDetach: the multi-attach event begins with these words, before
+	// that with "Multi-Attach error".
+	WaitingForDetach Behaviour = "WaitingForDetach"
+)
+
+// behaviours says in which releases each holds: from since on, up to but not
+// including until; "" is no bound. picked are the patch releases of older
+// minors that have it too. source is where upstream decided it: a pull request,
+// or the folder that went.
+//
+// What changed before OldestModelled is not here. Nor is what a first pass does
+// not show: up to 1.29 populateActualStateOfWorld leaves out the nodes with
+// nothing attached (121576), which are then learned from their first event, and
+// up to 1.30 volumesInUse is kept for each volume instead of each node (122411).
+var behaviours = []struct {
+	name         Behaviour
+	since, until string
+	picked       []string
+	source       string
+}{
+	{name: ForceDetachSwitch, since: "1.30.0", source: "#120344"},
+	{name: KeepsTerminatedPodVolumes, until: "1.31.0", source: "#122082"},
+	{name: MigrationAsksNode, until: "1.31.0", source: "IsMigrationCompleteForPlugin"},
+	{name: PortworxMigrates, since: "1.31.0", source: "feature gate CSIMigrationPortworx"},
+	{name: PortworxAsksNode, since: "1.31.0", until: "1.36.0", source: "feature gate InTreePluginPortworxUnregister"},
+	{name: InTreeAWSEBS, until: "1.27.0", source: "pkg/volume/awsebs"},
+	{name: InTreeAzureDisk, until: "1.27.0", source: "pkg/volume/azuredd"},
+	{name: InTreeGCEPD, until: "1.28.0", source: "pkg/volume/gcepd"},
+	{name: InTreeVSphere, until: "1.30.0", source: "pkg/volume/vsphere_volume"},
+	{name: InTreeRBD, until: "1.31.0", source: "pkg/volume/rbd"},
+	{name: FailedDetachIsUncertain, since: "1.29.0", picked: []string{"1.28.3", "1.27.7", "1.26.10"}, source: "#120595"},
+	{name: WaitingForDetach, since: "1.37.0", source: "#138837"},
+}
+
+// OldestModelled is the first minor release whose behaviours the table knows.
+// An older controller is taken for this one, and decides differently in places.
+const OldestModelled = "1.26"
+
+// Behaviours are those of one release.
+type Behaviours sets.Set[Behaviour]
+
+// Has says whether the controller does it.
+func (b Behaviours) Has(name Behaviour) bool { return sets.Set[Behaviour](b).Has(name) }
+
+// BehavioursOf chooses the behaviours of a release, given as an API server
+// reports it ("v1.28.15-eks-1"). A text that is no version has the behaviours of
+// the newest release.
+func BehavioursOf(release string) Behaviours {
+	b := Behaviours{}
+	v, err := version.ParseGeneric(release)
+	for _, row := range behaviours {
+		holds := err != nil && row.until == ""
+		if err == nil {
+			holds = (row.since == "" || v.AtLeast(version.MustParseGeneric(row.since))) &&
+				(row.until == "" || v.LessThan(version.MustParseGeneric(row.until)))
+			for _, patch := range row.picked {
+				p := version.MustParseGeneric(patch)
+				holds = holds || v.Major() == p.Major() && v.Minor() == p.Minor() && v.AtLeast(p)
+			}
+		}
+		if holds {
+			b[row.name] = sets.Empty{}
+		}
+	}
+	return b
+}
+
+// TooOld says whether a release is older than those that the table knows.
+func TooOld(release string) bool {
+	v, err := version.ParseGeneric(release)
+	return err == nil && v.LessThan(version.MustParseGeneric(OldestModelled))
+}
+
+// MultiAttachMessage is how the event begins that a pod gets whose volume is
+// held by another node.
+func (b Behaviours) MultiAttachMessage() string {
+	if b.Has(WaitingForDetach) {
+		return "Waiting for detach"
+	}
+	return "Multi-Attach error"
+}
+
+// migrates says whether volumes of an in-tree plugin that moved to CSI are
+// translated, and asksNode whether the pod's node has a say in that.
+func (b Behaviours) migrates(plugin string) bool {
+	return plugin != portworxPlugin || b.Has(PortworxMigrates)
+}
+
+func (b Behaviours) asksNode(plugin string) bool {
+	return b.Has(MigrationAsksNode) || plugin == portworxPlugin && b.Has(PortworxAsksNode)
+}
+
+// registers says whether the controller has an in-tree plugin, by its name.
+func (b Behaviours) registers(plugin string) bool {
+	for _, p := range inTreePlugins {
+		if p.name == plugin {
+			return b.Has(p.behaviour)
+		}
+	}
+	return false
+}
+
+// migratedPlugins are the in-tree plugins that the annotation of a CSINode says
+// to be migrated on its node.
+func migratedPlugins(annotation string) sets.Set[string] {
+	return sets.New(strings.Split(annotation, ",")...)
+}

@@ -19,7 +19,8 @@ func newPlan(g *globalFlags, streams genericiooptions.IOStreams) *cobra.Command 
 		Short: "Show what a freshly started attach/detach controller would do",
 		Long: `plan rebuilds the attach/detach controller's actual and desired state of the
 world and shows, for each volume and node, what a controller that has just
-started would do in its first pass. It writes nothing.`,
+started would do in its first pass, and what ends each wait and when. It writes
+nothing.`,
 		Example: `  kubectl volume-doctor plan
   kubectl volume-doctor plan node/n1 -o wide
   kubectl volume-doctor plan -f snapshot.yaml -o json`,

@@ -84,6 +84,7 @@ and when, and makes the one safe correction where you ask for it.`,
 	root.AddCommand(
 		newDiagnose(global, streams),
 		newPlan(global, streams),
+		newTrace(global, streams),
 		newSnapshot(global, streams),
 		newExplain(streams),
 		newUndo(global, streams),

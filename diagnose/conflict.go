@@ -40,7 +40,8 @@ func (p *Pass) conflicts() []conflict {
 		}
 		c := conflict{attachment: va}
 		for _, pod := range p.World.LivePods(va.VolumeNode) {
-			if pod.DeletionTimestamp == nil && started(pod) {
+			// One that has ended is terminated-pod-holds-volume.
+			if pod.DeletionTimestamp == nil && started(pod) && !reconcile.PodTerminated(pod) {
 				c.holders = append(c.holders, pod)
 			}
 		}

@@ -51,8 +51,8 @@ func runVAStuckDeleting(p *Pass) {
 		if p.Age(*va.DeletionTimestamp) < settles {
 			continue
 		}
-		if _, ok := p.reusedWhileDetaching(va); ok {
-			continue // reuse-while-detaching says more
+		if _, ok := p.reusedWhileDetaching(va); ok || p.detachLacksSecret(va.VolumeAttachment) {
+			continue // reuse-while-detaching and publish-secret-missing say more
 		}
 		p.stuckDeleting(va, elsewhere(waiting[va.Volume], va.Node))
 	}

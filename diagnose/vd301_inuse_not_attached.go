@@ -46,8 +46,8 @@ func runInuseNotAttached(p *Pass) {
 		if !reconcile.NodeReady(node) {
 			continue
 		}
-		for _, volume := range node.Status.VolumesInUse {
-			if !lists(node, volume) {
+		for i, volume := range node.Status.VolumesInUse {
+			if !lists(node, volume) && !slices.Contains(node.Status.VolumesInUse[:i], volume) {
 				p.inuseNotAttached(node, volume)
 			}
 		}
@@ -66,14 +66,21 @@ func (p *Pass) inuseNotAttached(node *corev1.Node, volume corev1.UniqueVolumeNam
 		!va.Status.Attached || va.DeletionTimestamp != nil {
 		return // an attach or a detach is under way, or another check's case
 	}
+	if va.CreationTimestamp.Before(&node.CreationTimestamp) && emptied(node, p.attachmentsByNode()[node.Name]) {
+		return // volumesattached-wiped; another machine may have the name, and what is attached may not be attached here
+	}
 	pods := slices.DeleteFunc(p.wantingPods(wanted), func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
-	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return p.mayStillBeReported(pod, va.CreationTimestamp) })
 	if len(pods) == 0 {
 		return
 	}
-	// A pod that waits comes before one that runs.
+	// A pod that waits comes before one that runs. Which one it is about must not
+	// hang on what could be read, so that its age is asked only now.
 	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int { return boolToInt(started(a)) - boolToInt(started(b)) })
 	pod := pods[0]
+	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return p.mayStillBeReported(pod, va.CreationTimestamp) })
+	if !slices.Contains(pods, pod) {
+		return
+	}
 	f := Finding{
 		Subject:          podObject(pod),
 		Volume:           volume,

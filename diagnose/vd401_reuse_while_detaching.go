@@ -40,7 +40,7 @@ const (
 
 func runReuseWhileDetaching(p *Pass) {
 	for _, va := range p.attachments() {
-		if pods, ok := p.reusedWhileDetaching(va); ok {
+		if pods, ok := p.reusedWhileDetaching(va); ok && !p.detachLacksSecret(va.VolumeAttachment) {
 			p.reuse(va, pods)
 		}
 	}

@@ -9,6 +9,39 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
+// AttachState is what the actual state of the world holds of a pair; a pair
+// that is detached has no row.
+type AttachState string
+
+// The states of an attachment. Only an Attached one holds back an attach
+// elsewhere and is reported in the node's volumesAttached.
+const (
+	Attached  AttachState = "Attached"
+	Uncertain AttachState = "Uncertain"
+)
+
+// AttachedVolume is one row of the actual state of the world.
+type AttachedVolume struct {
+	VolumeNode
+	State AttachState
+	// Spec is shared by all nodes of the volume, as upstream shares it. It is
+	// nil where only a node status mentions the volume.
+	Spec *VolumeSpec
+	// DevicePath is shared by all nodes too: the last writer's is reported for
+	// each of them.
+	DevicePath string
+	// MountedByNode is what holds back a detach: the volume stands in the
+	// node's volumesInUse, or AssumedMounted.
+	MountedByNode bool
+	// AssumedMounted says that the controller takes an attachment that it knows
+	// only from a VolumeAttachment for mounted until the node is next updated
+	// (AddVolumeNode, up to 1.37).
+	AssumedMounted bool
+	// Attachment is the VolumeAttachment of the pair: the one with the computed
+	// name, else any other for the same volume and node; nil where there is none.
+	Attachment *storagev1.VolumeAttachment
+}
+
 // actualState is the actual state of the world while it is populated. It keeps
 // upstream's shape, one record for each volume and shared by its nodes, because
 // that is what makes one node's device path and spec another's too.

@@ -27,9 +27,9 @@ const (
 	// attached, and forgets an attachment of which that is not true
 	// (VerifyVolumesAreAttached).
 	VerifySync Event = "VerifySync"
-	// OperationEnds: the operation that keeps this one from starting ends. It
-	// need not have gone well: a detach that fails leaves the attachment
-	// Uncertain, which holds nothing back.
+	// OperationEnds: the operation that keeps this one from starting ends. With
+	// FailedDetachIsUncertain it need not have gone well: what it leaves Uncertain
+	// holds nothing back.
 	OperationEnds Event = "OperationEnds"
 	// HolderLeaves: the volume is confirmed on none of the Holders any more.
 	HolderLeaves Event = "HolderLeaves"
@@ -201,8 +201,8 @@ func (p *pass) holdersLeave(d *Decision) time.Duration {
 		}
 	}
 	took := p.operations(d.Volume, detached)
-	if len(detached) > 0 && took == 0 {
-		return 0
+	if len(detached) > 0 && (took == 0 || !p.Behaviours.Has(FailedDetachIsUncertain)) {
+		return 0 // the detach may take for ever, or fail and leave all as it was
 	}
 	return latest + took
 }

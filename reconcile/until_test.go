@@ -24,6 +24,7 @@ type volumeOn struct {
 	pv       []func(*corev1.PersistentVolume)
 	va       []func(*storagev1.VolumeAttachment)
 	gap      snapshot.Kind
+	release  string
 	options  Options
 }
 
@@ -47,11 +48,11 @@ func (c volumeOn) plan() *Plan {
 	for _, node := range c.wanted {
 		o.Pods = append(o.Pods, newPod("on-"+node, node, []string{"v"}))
 	}
-	s := snapshotOf(o)
+	var gaps []snapshot.Gap
 	if c.gap != "" {
-		s = snapshot.New(s.TakenAt, s.Source, o, []snapshot.Gap{{Kind: c.gap}})
+		gaps = []snapshot.Gap{{Kind: c.gap}}
 	}
-	return NewWorld(s, c.options).Reconcile()
+	return NewWorld(snapshot.New(time.Unix(0, 0), snapshot.Source{ServerVersion: c.release}, o, gaps), c.options).Reconcile()
 }
 
 func mounts(n *corev1.Node) { uses(unique("v"))(n) }
@@ -110,6 +111,8 @@ func TestUntil(t *testing.T) {
 			MultiAttach, []Until{{HolderLeaves, 0, 0, Attach}}},
 		{"held by a lost node", volumeOn{nodes: nodes(newNode("n1")), listed: nodes(newNode("n2", mounts, notReady)), attached: []string{"n2"}, wanted: []string{"n1"}},
 			MultiAttach, []Until{{HolderLeaves, 0, 8 * time.Minute, Attach}}},
+		{"held by a lost node, in a release in which a failed detach holds on", volumeOn{nodes: nodes(newNode("n1")), release: "v1.26.9",
+			listed: nodes(newNode("n2", mounts, notReady)), attached: []string{"n2"}, wanted: []string{"n1"}}, MultiAttach, []Until{{HolderLeaves, 0, 0, Attach}}},
 		{"held by two lost nodes", volumeOn{nodes: nodes(newNode("n1")), attached: []string{"n2"}, wanted: []string{"n1"},
 			listed: nodes(newNode("n2", mounts, notReady), newNode("n3", mounts, notReady))},
 			// Without a spec, they are detached side by side.

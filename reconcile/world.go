@@ -15,14 +15,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// keepTerminatedAnnotation on a node, with the value "true", makes the pods that
-// have ended there keep their volumes; see KeepsTerminatedPodVolumes.
-const keepTerminatedAnnotation = "volumes.kubernetes.io/keep-terminated-pod-volumes"
-
-// managedAnnotation on a node makes the controller care for it. Only the key
-// counts, as in addNodeToDswp: the value "false" manages the node too.
-const managedAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
-
 // DefaultMaxWaitForUnmount is how long the controller waits for a node that is
 // not Ready to unmount before it detaches by force. It is compiled into
 // kube-controller-manager (DefaultTimerConfig).
@@ -49,39 +41,6 @@ type VolumeNode struct {
 
 func (p VolumeNode) compare(q VolumeNode) int {
 	return cmp.Or(cmp.Compare(p.Volume, q.Volume), cmp.Compare(p.Node, q.Node))
-}
-
-// AttachState is what the actual state of the world holds of a pair; a pair
-// that is detached has no row.
-type AttachState string
-
-// The states of an attachment. Only an Attached one holds back an attach
-// elsewhere and is reported in the node's volumesAttached.
-const (
-	Attached  AttachState = "Attached"
-	Uncertain AttachState = "Uncertain"
-)
-
-// AttachedVolume is one row of the actual state of the world.
-type AttachedVolume struct {
-	VolumeNode
-	State AttachState
-	// Spec is shared by all nodes of the volume, as upstream shares it. It is
-	// nil where only a node status mentions the volume.
-	Spec *VolumeSpec
-	// DevicePath is shared by all nodes too: the last writer's is reported for
-	// each of them.
-	DevicePath string
-	// MountedByNode is what holds back a detach: the volume stands in the
-	// node's volumesInUse, or AssumedMounted.
-	MountedByNode bool
-	// AssumedMounted says that the controller takes an attachment that it knows
-	// only from a VolumeAttachment for mounted until the node is next updated
-	// (AddVolumeNode, up to 1.37).
-	AssumedMounted bool
-	// Attachment is the VolumeAttachment of the pair: the one with the computed
-	// name, else any other for the same volume and node; nil where there is none.
-	Attachment *storagev1.VolumeAttachment
 }
 
 // VolumeToAttach is one row of the desired state of the world.
@@ -267,13 +226,6 @@ func (w *World) want(pod *corev1.Pod, volume *corev1.Volume) {
 	}
 }
 
-// keepsTerminated says whether pods that have ended on the node still want their
-// volumes, and the kubelet keeps them mounted.
-func (w *World) keepsTerminated(node types.NodeName) bool {
-	n := w.snapshot.Node(node)
-	return n != nil && n.Annotations[keepTerminatedAnnotation] == "true" && w.Behaviours.Has(KeepsTerminatedPodVolumes)
-}
-
 // refreshSpecs mirrors the second half of populateDesiredStateOfWorld: any
 // pod, also one that has ended or whose node is not managed, gives its volume's
 // spec to an entry that is attached.
@@ -323,53 +275,4 @@ func (w *World) skip(s Skipped, err error) {
 		s.Reason, s.Message = why.reason, why.message
 	}
 	w.Skipped = append(w.Skipped, s)
-}
-
-// canBeAttached is false of the sources that no plugin ever attaches. The
-// controller tries and drops them at its highest log level; to list them for
-// every pod would bury what matters.
-func canBeAttached(v *corev1.Volume) bool {
-	return v.Secret == nil && v.ConfigMap == nil && v.DownwardAPI == nil && v.Projected == nil &&
-		v.EmptyDir == nil && v.HostPath == nil && v.Image == nil && v.GitRepo == nil
-}
-
-// PodTerminated mirrors IsPodTerminated: the pod has ended, or is being deleted
-// and none of its containers runs any more.
-func PodTerminated(pod *corev1.Pod) bool {
-	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
-		return true
-	}
-	return pod.DeletionTimestamp != nil && notRunning(pod.Status.InitContainerStatuses) &&
-		notRunning(pod.Status.ContainerStatuses) && notRunning(pod.Status.EphemeralContainerStatuses)
-}
-
-func notRunning(statuses []corev1.ContainerStatus) bool {
-	return !slices.ContainsFunc(statuses, func(c corev1.ContainerStatus) bool {
-		return c.State.Terminated == nil && c.State.Waiting == nil
-	})
-}
-
-// NodeReady is nodeIsHealthy: false of a node that is missing too.
-func NodeReady(node *corev1.Node) bool {
-	if node == nil {
-		return false
-	}
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
-// OutOfService is hasOutOfServiceTaint: the key alone counts, whatever the
-// value and the effect.
-func OutOfService(node *corev1.Node) bool {
-	return node != nil && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Key == corev1.TaintNodeOutOfService
-	})
-}
-
-func namespaced(namespace, name string) types.NamespacedName {
-	return types.NamespacedName{Namespace: namespace, Name: name}
 }

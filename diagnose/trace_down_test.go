@@ -1,0 +1,129 @@
+package diagnose_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Another node has the volume.
+func TestTraceHeld(t *testing.T) {
+	elsewhere := func(minutes float64, change func(*world, *corev1.Pod)) *world {
+		w := newWorld().pending(minutes).unattached()
+		holder := newPod("old", "n2")
+		holder.Status.Phase = corev1.PodRunning
+		w.Pods = append(w.Pods, holder)
+		w.VolumeAttachments = []*storagev1.VolumeAttachment{newAttachment("n2")}
+		w.Nodes[1].Status.VolumesAttached = []corev1.AttachedVolume{{Name: theVolume}}
+		w.Nodes[1].Status.VolumesInUse = []corev1.UniqueVolumeName{theVolume}
+		change(w, holder)
+		return w
+	}
+	gone := func(w *world, _ *corev1.Pod) { w.Pods = w.Pods[:1] }
+	for _, c := range []traceCase{
+		{name: "handover", world: elsewhere(1, func(_ *world, holder *corev1.Pod) {
+			deleted := minutesAgo(1)
+			holder.DeletionTimestamp = &deleted
+		}), verdict: "inFlight MultiAttach", says: []string{"pod default/old is Terminating there", "the kubelet of n2"}},
+		{name: "rival", world: elsewhere(9, func(*world, *corev1.Pod) {}), verdict: "stuck MultiAttach",
+			chain: "+scheduled +claimBound +askedFor !attached^late ~listed +driverRegistered ~staged ~mounted",
+			says:  []string{"pod default/old uses it there", "it may stay"}},
+		{name: "not unstaged", world: elsewhere(9, gone), verdict: "stuck MultiAttach", says: []string{"waits for that without a limit"}},
+		{name: "lost node, counting down", world: elsewhere(5, func(w *world, p *corev1.Pod) {
+			gone(w, p)
+			w.Nodes[1].Status.Conditions[0].Status = corev1.ConditionUnknown
+		}), verdict: "inFlight MultiAttach", says: []string{"detaches it by force 6m after", "8m"}},
+		{name: "detach fails there", world: elsewhere(9, func(w *world, p *corev1.Pod) {
+			gone(w, p)
+			deleted := minutesAgo(8)
+			w.Nodes[1].Status.VolumesInUse, w.Nodes[1].Status.VolumesAttached = nil, nil
+			w.VolumeAttachments[0].DeletionTimestamp = &deleted
+			w.VolumeAttachments[0].Status.DetachError = &storagev1.VolumeError{Message: "no permission"}
+			w.Leases = append(w.Leases, newLease("kube-system", "external-attacher-leader-ebs-csi-aws-com", minutesAgo(99), minutesAgo(30)))
+		}), verdict: "stuck MultiAttach", says: []string{"no permission", "the external-attacher of ebs.csi.aws.com", "was last renewed"}},
+		{name: "said once", world: elsewhere(9, func(w *world, _ *corev1.Pod) {
+			w.event("FailedAttachVolume", `Multi-Attach error for volume "pv-data" Volume is already used by pod(s) old`, 9)
+		}), verdict: "stuck MultiAttach", says: []string{"written once when the wait began"}},
+		{name: "many nodes may have it", world: elsewhere(9, func(w *world, _ *corev1.Pod) {
+			w.Volumes[0].Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+		}), verdict: "stuck attached", says: []string{"there is no VolumeAttachment"}},
+	} {
+		t.Run(c.name, c.run)
+	}
+}
+
+func TestTraceDown(t *testing.T) {
+	released := func(minutes float64) *world {
+		w := newWorld().stopped(minutes)
+		w.node.Status.VolumesInUse, w.node.Status.VolumesAttached = nil, nil
+		return w
+	}
+	completed := func(w *world) *world {
+		w.pod.DeletionTimestamp = nil
+		w.pod.Status.Phase = corev1.PodSucceeded
+		return w
+	}
+	for _, c := range []traceCase{
+		{name: "containers run", world: with(newWorld(), func(w *world) {
+			deleted, grace := minutesAgo(-0.2), int64(30)
+			w.pod.DeletionTimestamp, w.pod.DeletionGracePeriodSeconds = &deleted, &grace
+		}), verdict: "none ContainersRunning", chain: "~containersStopped^ ~unmounted ~unstaged ~detached"},
+		{name: "containers cannot be killed", world: with(newWorld(), func(w *world) {
+			deleted := minutesAgo(9)
+			w.pod.DeletionTimestamp = &deleted
+			w.event("FailedKillPod", "error killing pod: deadline exceeded", 5)
+		}), verdict: "none ContainersRunning", chain: "!containersStopped^late ~unmounted ~unstaged ~detached"},
+		{name: "node lost", world: with(newWorld(), func(w *world) {
+			deleted := minutesAgo(9)
+			w.pod.DeletionTimestamp = &deleted
+			w.node.Status.Conditions[0].Status = corev1.ConditionUnknown
+		}), verdict: "none NodeNotReady", chain: "!containersStopped^late ~unmounted ~unstaged ~detached"},
+		{name: "unmounting", world: newWorld().stopped(1), verdict: "inFlight unmounted", chain: "+containersStopped ~unmounted^ ~unstaged ~detached",
+			says: []string{"it writes no event about that"}},
+		{name: "does not unmount", world: newWorld().stopped(9), verdict: "stuck unmounted", chain: "+containersStopped ~unmounted^late ~unstaged ~detached"},
+		{name: "driver gone", world: with(newWorld().stopped(9), func(w *world) { w.CSINodes[0].Spec.Drivers = nil }), verdict: "stuck unmounted",
+			chain: "+containersStopped !unmounted^late !unstaged ~detached", says: []string{"the kubelet has nobody to ask"}},
+		{name: "released", world: with(released(9), func(w *world) { w.VolumeAttachments = nil }), verdict: "none Ended",
+			chain: "+containersStopped +unmounted +unstaged +detached"},
+		{name: "kept by a finalizer", world: with(newWorld().stopped(9), func(w *world) {
+			var grace int64
+			w.pod.Finalizers, w.pod.DeletionGracePeriodSeconds = []string{"example.com/job"}, &grace
+		}), verdict: "none Finalizers", says: []string{"example.com/job", "on its way off node n1, for longer than is usual"}},
+		{name: "detach fails", world: with(released(9), func(w *world) {
+			deleted := minutesAgo(8)
+			w.VolumeAttachments[0].DeletionTimestamp = &deleted
+			w.VolumeAttachments[0].Status.DetachError = &storagev1.VolumeError{Message: "busy", Time: metav1.Time{}}
+		}), verdict: "none Ended", chain: "+containersStopped +unmounted +unstaged !detached^late", says: []string{"busy"}},
+		{name: "completed", world: completed(newWorld().stopped(9)), verdict: "none Ended", chain: "+containersStopped ?unmounted ~unstaged^late ~detached"},
+		{name: "another pod uses it", world: with(completed(newWorld().stopped(9)), func(w *world) { w.Pods = append(w.Pods, newPod("next", "n1")) }),
+			verdict: "none Ended", chain: "+containersStopped ?unmounted -unstaged -detached"},
+		{name: "rejected and pins the volume", world: with(newWorld().pending(9), func(w *world) {
+			w.pod.Status.Phase, w.pod.Status.Reason, w.pod.Status.ContainerStatuses = corev1.PodFailed, "VolumeAttachmentLimitExceeded", nil
+		}), verdict: "none VolumeAttachmentLimitExceeded", chain: "+containersStopped -unmounted !unstaged^late ~detached",
+			says: []string{"until the pod object is deleted"}},
+		{name: "never on a node", world: with(newWorld(), func(w *world) { w.pod.Spec.NodeName, w.pod.Status.Phase = "", corev1.PodFailed }),
+			verdict: "none Ended"},
+	} {
+		t.Run(c.name, c.run)
+	}
+}
+
+// The same words mean something else in another release.
+func TestTraceKubeletWords(t *testing.T) {
+	message := "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[data token], failed to process volumes=[]: timed out waiting for the condition"
+	for version, want := range map[string]string{
+		"v1.25.4":  "lists every volume of the pod as unattached",
+		"v1.27.1":  "was not attached as the kubelet sees it",
+		"v1.36.3":  "was not attached as the kubelet sees it",
+		"nonsense": "depends on the kubelet's release",
+	} {
+		w := newWorld().pending(9).event("FailedMount", message, 3)
+		w.node.Status.NodeInfo.KubeletVersion = version
+		traceCase{world: w, verdict: "stuck staged", says: []string{want}}.run(t)
+	}
+	w := newWorld().pending(9).event("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[token], unattached volumes=[]: x", 3)
+	w.node.Status.NodeInfo.KubeletVersion = "v1.27.1"
+	traceCase{world: w, verdict: "stuck staged", says: []string{"they are kept for an hour only"}}.run(t)
+}

@@ -1,0 +1,263 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+const (
+	// mountTakes is how long a mount may take without a word: one call to the
+	// driver is given 2 min, and one wait of the kubelet 2m3s.
+	mountTakes = 150 * time.Second
+	// mountFails is how long a mount may fail before that counts as stuck. The
+	// kubelet tries after 0.5, 1, 2, 4 ... s, and some errors are those of the
+	// first seconds alone: caches that fill, a driver that registers.
+	mountFails = time.Minute
+)
+
+// proof is whether the kubelet has come past the wait for the pod's volumes.
+type proof struct {
+	yes   bool
+	since metav1.Time
+	how   string
+}
+
+// provenByWaiting are reasons of a waiting container that come after the wait
+// for the volumes in the same life of the pod.
+var provenByWaiting = []string{
+	"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable",
+	"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError", "PreStartHookError", "PostStartHookError",
+}
+
+// mountsProven looks for anything that the kubelet does only once all volumes
+// of the pod are mounted. A container that has ended proves nothing where the
+// condition denies it: the machine may have started anew since.
+func (t *tracer) mountsProven() proof {
+	status := t.pod.Status
+	statuses := slices.Concat(status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses)
+	for _, c := range statuses {
+		if c.State.Running != nil {
+			return proof{true, c.State.Running.StartedAt, "container " + c.Name + " runs"}
+		}
+	}
+	for _, c := range statuses {
+		if c.State.Waiting != nil && slices.Contains(provenByWaiting, c.State.Waiting.Reason) {
+			return proof{true, metav1.Time{}, fmt.Sprintf("container %s waits for something that comes later (%s)", c.Name, c.State.Waiting.Reason)}
+		}
+	}
+	if c := t.startCondition(); c != nil {
+		if c.Status == corev1.ConditionTrue {
+			return proof{true, c.LastTransitionTime, "condition PodReadyToStartContainers"}
+		}
+	} else {
+		switch {
+		case started(t.pod):
+			return proof{true, metav1.Time{}, "a container has run"}
+		case status.PodIP != "" && !t.pod.Spec.HostNetwork:
+			return proof{true, metav1.Time{}, "the pod has an address"}
+		}
+	}
+	if e := t.lastEvent("FailedCreatePodSandBox"); e != nil {
+		if mount := t.lastEvent("FailedMount", "FailedMapVolume"); mount == nil || eventTime(mount).Time.Before(eventTime(e).Time) {
+			return proof{true, metav1.Time{}, "the kubelet has come to the pod's sandbox"}
+		}
+	}
+	return proof{}
+}
+
+func (t *tracer) startCondition() *corev1.PodCondition {
+	for i := range t.pod.Status.Conditions {
+		if t.pod.Status.Conditions[i].Type == corev1.PodReadyToStartContainers {
+			return &t.pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// registered is whether the kubelet knows the driver.
+func (t *tracer) registered(v *tracedVolume) Stage {
+	node := t.pod.Spec.NodeName
+	if node == "" {
+		return after(StageRegistered)
+	}
+	s := Stage{Stage: StageRegistered, State: StageWaiting, On: fmt.Sprintf("the node plugin of %s on %s", v.Driver, node),
+		Ends: "the node plugin registers with the kubelet, which writes the driver into the CSINode"}
+	if failures := t.mountFailures(v.specName(), v.Name); len(failures) > 0 {
+		last := failures[len(failures)-1]
+		if containsAny(last.reason, "not found in the list of registered CSI drivers") {
+			s.State, s.Detail = StageBlocked, "the kubelet does not know the driver, whatever the CSINode says"
+			s.Said = []Said{quote(last.event, "the kubelet's own register lacks the driver; it loses it when it restarts, and the CSINode stays behind")}
+			return t.due(s, firstTime(last.event), registrationSettles)
+		}
+	}
+	csiNode := t.Snapshot.CSINode(types.NodeName(node))
+	switch {
+	case registers(csiNode, v.Driver):
+		return done(StageRegistered, metav1.Time{}, "in CSINode "+node)
+	case !t.knows(snapshot.CSINodes, ""):
+		return unread(StageRegistered, snapshot.CSINodes)
+	case csiNode == nil:
+		s.Detail = "there is no CSINode " + node
+	default:
+		s.Detail = fmt.Sprintf("CSINode %s lacks %s", node, v.Driver)
+	}
+	if stage, known := t.readNode(StageRegistered); !known {
+		return stage
+	}
+	since := latest(boundAt(t.pod), t.node.CreationTimestamp)
+	plugins := t.nodePlugins(t.node, "/plugins/"+v.Driver)
+	for _, plugin := range plugins {
+		s.Detail += fmt.Sprintf("; pod %s: %s", podName(plugin), pluginState(plugin))
+		since = latest(since, plugin.CreationTimestamp)
+	}
+	if len(plugins) == 0 && t.knows(snapshot.Pods, "") {
+		s.Detail += "; no pod on the node mounts the directory plugins/" + v.Driver
+	}
+	if t.Age(since) > registrationSettles {
+		s.State = StageBlocked
+	}
+	if !reconcile.NodeReady(t.node) {
+		s.reason = "NodeNotReady"
+	}
+	return t.due(s, since, registrationSettles)
+}
+
+// staging are the steps of a mount that come before the driver publishes the
+// volume to the pod. Seeing a later one fail proves that these went well.
+var staging = []string{"WaitForAttach", "MountDevice", "SetUpDevice", "NodeAffinity", "NewMounter", "NewBlockVolumeMapper", "GetDeviceMountPath", "GetGlobalMapPath"}
+
+func (w mountWords) stages() bool {
+	return slices.ContainsFunc(staging, func(step string) bool { return strings.Contains(w.step, step) })
+}
+
+// staged is whether the driver has prepared the volume on the node.
+func (t *tracer) staged(v *tracedVolume) Stage {
+	failures := t.mountFailures(v.specName(), v.Name)
+	s := Stage{Stage: StageStaged, State: StageWaiting, On: "CSI driver " + v.Driver + " on " + t.pod.Spec.NodeName,
+		Ends: "the kubelet tries again after at most 2m2s"}
+	if len(failures) > 0 {
+		last := failures[len(failures)-1]
+		if !last.stages() {
+			return done(StageStaged, metav1.Time{}, "the kubelet has come to the step after it")
+		}
+		if containsAny(last.reason, "not found in the list of registered CSI drivers") {
+			return after(StageStaged)
+		}
+		return t.failedMount(s, failures, v)
+	}
+	if e := t.lastEvent("VolumePermissionChangeInProgress"); e != nil && t.changing(v, e) {
+		return done(StageStaged, metav1.Time{}, "the kubelet has come to the step after it")
+	}
+	return t.silent(s, v)
+}
+
+// mounted is whether the pod's containers can use the volume.
+func (t *tracer) mounted(v *tracedVolume) Stage {
+	s := Stage{Stage: StageMounted, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName), Ends: "the kubelet tries again after at most 2m2s"}
+	if v.Driver != "" {
+		s.On = "CSI driver " + v.Driver + " on " + t.pod.Spec.NodeName
+	}
+	if t.pod.Spec.NodeName == "" {
+		return after(StageMounted)
+	}
+	failures := t.mountFailures(v.specName(), v.Name)
+	if n := len(failures); n > 0 && (!failures[n-1].stages() || v.Driver == "" || v.source.CSI != nil) {
+		if containsAny(failures[n-1].reason, "not found in the list of registered CSI drivers") {
+			return after(StageMounted)
+		}
+		return t.failedMount(s, failures, v)
+	}
+	if e := t.lastEvent("VolumePermissionChangeInProgress"); e != nil && (v.claim != nil || v.source.EmptyDir == nil) && t.changing(v, e) {
+		s.On, s.reason = kubeletOf(t.pod.Spec.NodeName), "OwnershipChange"
+		s.Detail = "it is mounted, and the kubelet gives each file in it to the pod's fsGroup"
+		s.Ends = "all files are done; the next start is quick with fsGroupChangePolicy: OnRootMismatch"
+		s.Said = []Said{quote(e, "written after 30 s and then each minute while files are changed: it goes on")}
+		s = t.due(s, firstTime(e), 0)
+		s.Overdue = t.Age(eventTime(e)) > 2*time.Minute // it says so each minute
+		return s
+	}
+	return t.silent(s, v)
+}
+
+// changing says that the event about slow ownership is about the volume: its
+// path ends in the volume's name, which is the PV's. An event that names no
+// volume of the pod is about any.
+func (t *tracer) changing(v *tracedVolume, e *corev1.Event) bool {
+	if strings.Contains(e.Message, "/"+v.specName()+"/") || strings.HasSuffix(e.Message, "/"+v.specName()) {
+		return true
+	}
+	for _, other := range t.pod.Spec.Volumes {
+		if claim := t.Snapshot.Claim(claimKey(t.pod, claimNameOf(other))); strings.Contains(e.Message, "/"+other.Name) ||
+			claim != nil && claim.Spec.VolumeName != "" && strings.Contains(e.Message, "/"+claim.Spec.VolumeName) {
+			return false
+		}
+	}
+	return true
+}
+
+func claimNameOf(v corev1.Volume) string {
+	if v.PersistentVolumeClaim != nil {
+		return v.PersistentVolumeClaim.ClaimName
+	}
+	return ""
+}
+
+// failedMount is a mount of which the kubelet says that it fails.
+func (t *tracer) failedMount(s Stage, failures []mountWords, v *tracedVolume) Stage {
+	last := failures[len(failures)-1]
+	since := firstTime(last.event)
+	for _, f := range failures {
+		if f.step == last.step && firstTime(f.event).Time.Before(since.Time) {
+			since = firstTime(f.event)
+		}
+	}
+	s.State = StageBlocked
+	s.Detail = last.step
+	s.Said = []Said{quote(last.event, mountMeans(last.reason))}
+	if missing, what := missingObject(last.reason); missing != "" {
+		s.reason, s.On, s.Ends = missing, "whoever is to create "+what, what+" is created; the kubelet looks again after at most 2m2s"
+	}
+	if e, w, ok := t.waitFailure(v.Name); ok {
+		s.Said = append(s.Said, quote(e, w.means(v.Name, t.kubelet)))
+	}
+	return t.due(s, since, mountFails)
+}
+
+// silent is a mount about which nobody says anything.
+func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
+	since := boundAt(t.pod)
+	if va := t.attachmentOf(v); va != nil {
+		since = latest(since, va.CreationTimestamp)
+	}
+	if e := t.attachSucceeded(v); e != nil {
+		since = latest(since, eventTime(e))
+	}
+	if !t.knows(snapshot.Events, t.pod.Namespace) {
+		s.State, s.Detail = StageUnknown, "not all events could be read, which would tell a mount that fails from a sandbox that does"
+		return t.due(s, since, mountTakes)
+	}
+	s.Detail = t.kubelet.silence()
+	s.Ends = "the driver answers, or its call ends after 2 min and is repeated"
+	if v.Driver == "" {
+		s.Ends = "the kubelet mounts it within seconds where nothing is missing"
+	}
+	if t.pod.Spec.SecurityContext != nil && t.pod.Spec.SecurityContext.FSGroup != nil && v.pv != nil && t.kubelet.before(permissionEvents) {
+		s.Detail += fmt.Sprintf("; the pod has an fsGroup, and a kubelet of 1.%d changes the owner of many files without a word", t.kubelet)
+	}
+	if e, w, ok := t.waitFailure(v.Name); ok {
+		s.Said = append(s.Said, quote(e, w.means(v.Name, t.kubelet)))
+		if t.kubelet >= silentTimeout {
+			s.State, s.Detail = StageBlocked, "the kubelet cannot mount it"
+		}
+	}
+	return t.due(s, since, mountTakes)
+}

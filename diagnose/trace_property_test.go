@@ -1,0 +1,89 @@
+package diagnose_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// waitsForVolume is the answer, and whether there is one.
+func waitsForVolume(v diagnose.TraceVerdict) (waits, known bool) {
+	return v.State == diagnose.TraceInFlight || v.State == diagnose.TraceStuck, v.State != diagnose.TraceUnsure
+}
+
+// mounting is the snapshot with pods that mount what they list: the corpus
+// leaves that out.
+func mounting(s *snapshot.Snapshot) *snapshot.Snapshot {
+	for _, pod := range s.Pods {
+		for i := range pod.Spec.Containers {
+			for _, v := range pod.Spec.Volumes {
+				pod.Spec.Containers[i].VolumeMounts = append(pod.Spec.Containers[i].VolumeMounts, corev1.VolumeMount{Name: v.Name})
+			}
+		}
+	}
+	return s
+}
+
+// Less data may take the answer away, but never turns it round.
+func TestTraceGapsProperty(t *testing.T) {
+	cases := corpus(t)
+	snapshots := make([]*snapshot.Snapshot, len(cases))
+	for i, c := range cases {
+		snapshots[i] = mounting(c.snapshot(t))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		i := rapid.IntRange(0, len(cases)-1).Draw(t, "case")
+		s := snapshots[i]
+		if len(s.Pods) == 0 {
+			return
+		}
+		pod := s.Pods[rapid.IntRange(0, len(s.Pods)-1).Draw(t, "pod")]
+		opts := diagnose.Options{Reconcile: cases[i].settings, Checks: []diagnose.Check{}}
+		whole, ok := waitsForVolume(diagnose.TracePod(s, pod, opts).Verdict)
+		if !ok {
+			return
+		}
+		less := s
+		for _, kind := range rapid.SliceOfDistinct(rapid.SampledFrom(snapshot.Kinds()), rapid.ID).Draw(t, "kinds") {
+			if kind != snapshot.Pods {
+				less = fewer(less, kind, none)
+			}
+		}
+		trace := diagnose.TracePod(less, pod, opts)
+		if got, known := waitsForVolume(trace.Verdict); known && got != whole {
+			t.Errorf("%s, pod %s: waits %v with all lists and %v with less: %s", cases[i].name, pod.Name, whole, got, trace.Verdict.Message)
+		}
+	})
+}
+
+// A pod that has come to run waits for nothing, whatever the corpus does to it;
+// every volume has a chain, and every wait is on somebody.
+func TestTraceCorpus(t *testing.T) {
+	for _, c := range corpus(t) {
+		s := mounting(c.snapshot(t))
+		for _, pod := range s.Pods {
+			trace := diagnose.TracePod(s, pod, diagnose.Options{Reconcile: c.settings})
+			if trace.Verdict.State == diagnose.TraceUnsure && len(s.Gaps) == 0 {
+				t.Errorf("%s: no answer on %s: %s", c.name, pod.Name, trace.Verdict.Message)
+			}
+			if c.healthy() && trace.Verdict.State == diagnose.TraceStuck {
+				t.Errorf("%s: %s: %s", c.name, pod.Name, trace.Verdict.Message)
+			}
+			for _, v := range trace.Volumes {
+				if len(v.Stages) == 0 {
+					t.Errorf("%s: %s: volume %s has no stages", c.name, pod.Name, v.Name)
+				}
+				for _, stage := range v.Stages {
+					if stage.Stage == v.Broken && stage.State != diagnose.StageUnknown && (stage.On == "" || stage.Detail == "") {
+						t.Errorf("%s: %s: volume %s waits on nobody: %+v", c.name, pod.Name, v.Name, stage)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package diagnose_test
+
+import (
+	"strings"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+)
+
+// traceCase is a cluster, and what the trace of its pod says: the verdict, the
+// chain of the first volume, and words that stand somewhere in it.
+type traceCase struct {
+	name    string
+	world   *world
+	verdict string // state and reason
+	chain   string
+	says    []string
+}
+
+func (c traceCase) run(t *testing.T) {
+	trace := c.world.trace(t)
+	if got := string(trace.Verdict.State) + " " + trace.Verdict.Reason; got != c.verdict {
+		t.Errorf("verdict %q, want %q: %s", got, c.verdict, trace.Verdict.Message)
+	}
+	if c.chain != "" {
+		if got := chain(trace.Volumes[0]); got != c.chain {
+			t.Errorf("chain\n%s, want\n%s", got, c.chain)
+		}
+	}
+	text := traceText(trace)
+	for _, want := range c.says {
+		if !strings.Contains(text, want) {
+			t.Errorf("lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+func traceText(trace *diagnose.Trace) string {
+	text := trace.Verdict.Message + "\n"
+	for _, v := range trace.Volumes {
+		for _, s := range v.Stages {
+			text += strings.Join([]string{string(s.Stage), s.On, s.Detail, s.Ends, s.UsualBound}, "|") + "\n"
+			for _, said := range s.Said {
+				text += "  " + said.By + "|" + said.Text + "|" + said.Means + "\n"
+			}
+		}
+		text += strings.Join(v.Notes, "\n")
+	}
+	return text
+}
+
+const (
+	way      = "+scheduled +claimBound +askedFor +attached +listed +driverRegistered +staged +mounted"
+	attached = "+scheduled +claimBound +askedFor +attached +listed +driverRegistered "
+)
+
+func TestTraceUp(t *testing.T) {
+	for _, c := range []traceCase{
+		{name: "mounted", world: newWorld(), verdict: "none Mounted", chain: way, says: []string{"container app runs"}},
+		{name: "attach in flight", world: func() *world {
+			w := newWorld().pending(1).unattached()
+			va := newAttachment("n1")
+			va.Status.Attached, va.CreationTimestamp = false, minutesAgo(1)
+			w.VolumeAttachments = []*storagev1.VolumeAttachment{va}
+			return w
+		}(), verdict: "inFlight attached", chain: "+scheduled +claimBound +askedFor ~attached^ ~listed +driverRegistered ~staged ~mounted",
+			says: []string{"external-attacher of ebs.csi.aws.com", "2m"}},
+		{name: "attach takes too long", world: func() *world {
+			w := newWorld().pending(9).unattached()
+			va := newAttachment("n1")
+			va.Status.Attached, va.CreationTimestamp = false, minutesAgo(8)
+			w.VolumeAttachments = []*storagev1.VolumeAttachment{va}
+			return w.event("FailedAttachVolume", `AttachVolume.Attach failed for volume "pv-data" : timed out waiting for external-attacher of `+
+				`ebs.csi.aws.com CSI driver to attach volume vol-1`, 4)
+		}(), verdict: "stuck attached", chain: "+scheduled +claimBound +askedFor ~attached^late ~listed +driverRegistered ~staged ~mounted",
+			says: []string{"the controller waited 2 min for the attacher"}},
+		{name: "attach fails", world: func() *world {
+			w := newWorld().pending(9).unattached()
+			va := newAttachment("n1")
+			va.Status.Attached, va.CreationTimestamp = false, minutesAgo(8)
+			va.Status.AttachError = &storagev1.VolumeError{Time: minutesAgo(1), Message: "rpc error: code = Internal desc = no such disk"}
+			w.VolumeAttachments = []*storagev1.VolumeAttachment{va}
+			return w
+		}(), verdict: "stuck attached", chain: "+scheduled +claimBound +askedFor !attached^late ~listed +driverRegistered ~staged ~mounted",
+			says: []string{"no such disk", "CSI driver ebs.csi.aws.com"}},
+		{name: "attach has just failed", world: func() *world {
+			w := newWorld().pending(0.5).unattached()
+			va := newAttachment("n1")
+			va.Status.Attached, va.CreationTimestamp = false, minutesAgo(0.5)
+			va.Status.AttachError = &storagev1.VolumeError{Time: minutesAgo(0.1), Message: "try again"}
+			w.VolumeAttachments = []*storagev1.VolumeAttachment{va}
+			return w
+		}(), verdict: "inFlight attached"},
+		{name: "node full, rejected later", world: full("v1.36.3", true), verdict: "stuck attached", says: []string{"rejects the pod"}},
+		{name: "node full, waits for ever", world: full("v1.36.3", false), verdict: "stuck attached", says: []string{"no nodeAllocatableUpdatePeriodSeconds"}},
+		{name: "node full, old kubelet", world: full("v1.33.1", true), verdict: "stuck attached", says: []string{"a kubelet of 1.33 goes on waiting"}},
+		{name: "nobody attaches", world: func() *world {
+			w := newWorld().pending(9).unattached()
+			va := newAttachment("n1")
+			va.Status.Attached, va.Finalizers, va.CreationTimestamp = false, nil, minutesAgo(8)
+			w.VolumeAttachments = []*storagev1.VolumeAttachment{va}
+			w.Leases = append(w.Leases, newLease("kube-system", "external-attacher-leader-ebs-csi-aws-com", minutesAgo(99), minutesAgo(30)))
+			return w
+		}(), verdict: "stuck attached", says: []string{"no attacher of this driver seems to run", "was last renewed at 2026-11-20T09:30:00Z"}},
+		{name: "no attachment yet", world: newWorld().pending(0.2).unattached(), verdict: "inFlight attached",
+			says: []string{"there is no VolumeAttachment csi-", "the attach/detach controller"}},
+		{name: "no attachment at all", world: newWorld().pending(5).unattached(), verdict: "stuck attached",
+			chain: "+scheduled +claimBound +askedFor ~attached^late ~listed +driverRegistered ~staged ~mounted"},
+		{name: "the controller has just started", world: func() *world {
+			w := newWorld().pending(5).unattached()
+			w.Leases = []*coordinationv1.Lease{newLease("kube-system", "kube-controller-manager", minutesAgo(1), minutesAgo(0))}
+			return w
+		}(), verdict: "inFlight attached"},
+		{name: "node not managed", world: func() *world {
+			w := newWorld().pending(5).unattached()
+			w.node.Annotations = nil
+			return w
+		}(), verdict: "stuck attached", says: []string{"lacks the annotation"}},
+		{name: "detach under way", world: func() *world {
+			w := newWorld().pending(5).unattached()
+			va, deleted := newAttachment("n1"), minutesAgo(6)
+			va.DeletionTimestamp = &deleted
+			va.Status.DetachError = &storagev1.VolumeError{Time: minutesAgo(1), Message: "device busy"}
+			w.VolumeAttachments = []*storagev1.VolumeAttachment{va}
+			return w
+		}(), verdict: "stuck attached", says: []string{"device busy", "is being deleted"}},
+		{name: "listed without attachment", world: func() *world {
+			w := newWorld().pending(5)
+			w.VolumeAttachments = nil
+			return w
+		}(), verdict: "stuck attached", says: []string{"volumesAttached lists it, but its VolumeAttachment does not exist"}},
+		{name: "attached and not listed", world: func() *world {
+			w := newWorld().pending(9)
+			w.node.Status.VolumesAttached = nil
+			return w
+		}(), verdict: "stuck listed", chain: "+scheduled +claimBound +askedFor +attached ~listed^late +driverRegistered ~staged ~mounted",
+			says: []string{"it writes no event about it", "not for this volume alone"}},
+		{name: "not asked for yet", world: func() *world {
+			w := newWorld().pending(0.1)
+			w.node.Status.VolumesInUse = nil
+			return w
+		}(), verdict: "inFlight askedFor", chain: "+scheduled +claimBound ~askedFor^ +attached +listed +driverRegistered ~staged ~mounted"},
+		{name: "not asked for", world: func() *world {
+			w := newWorld().pending(9)
+			w.node.Status.VolumesInUse = nil
+			w.node.Status.Conditions[0].LastHeartbeatTime = minutesAgo(30)
+			return w
+		}(), verdict: "stuck askedFor", says: []string{"has written no status since 2026-11-20T09:30:00Z"}},
+		{name: "driver not registered", world: func() *world {
+			w := newWorld().pending(9)
+			w.CSINodes[0].Spec.Drivers = nil
+			return w
+		}(), verdict: "stuck driverRegistered", chain: "+scheduled +claimBound +askedFor +attached +listed !driverRegistered^late ~staged ~mounted",
+			says: []string{"CSINode n1 lacks ebs.csi.aws.com", "no pod on the node mounts the directory"}},
+		{name: "driver forgotten", world: newWorld().pending(9).event("FailedMount", `MountVolume.MountDevice failed for volume "pv-data" : kubernetes.io/csi: `+
+			`attacher.MountDevice failed to create newCsiDriverClient: driver name ebs.csi.aws.com not found in the list of registered CSI drivers`, 5),
+			verdict: "stuck driverRegistered", chain: "+scheduled +claimBound +askedFor +attached +listed !driverRegistered^late ~staged ~mounted"},
+		{name: "staging fails", world: newWorld().pending(9).event("FailedMount", `MountVolume.MountDevice failed for volume "pv-data" : rpc error: `+
+			`code = DeadlineExceeded desc = context deadline exceeded`, 5),
+			verdict: "stuck staged", chain: attached + "!staged^late ~mounted", says: []string{"did not answer within 2 min"}},
+		{name: "mounting fails", world: newWorld().pending(9).event("FailedMount", `MountVolume.SetUp failed for volume "pv-data" : mount failed: exit status 32`, 5),
+			verdict: "stuck mounted", chain: attached + "+staged !mounted^late"},
+		{name: "mapping fails", world: newWorld().pending(9).event("FailedMapVolume", `MapVolume.MapPodDevice failed for volume "pv-data" : rpc error`, 5),
+			verdict: "stuck mounted", chain: attached + "+staged !mounted^late"},
+		{name: "silent", world: newWorld().pending(9), verdict: "stuck staged", chain: attached + "~staged^late ~mounted",
+			says: []string{"a kubelet of 1.36 writes none for a wait that merely times out"}},
+		{name: "silent for a while", world: newWorld().pending(1), verdict: "inFlight staged"},
+		{name: "ownership", world: newWorld().pending(9).event("VolumePermissionChangeInProgress",
+			"Setting volume ownership for /var/lib/kubelet/pods/uid-app/volumes/kubernetes.io~csi/pv-data/mount, processed 100 files.", 0.5),
+			verdict: "inFlight OwnershipChange", says: []string{"OnRootMismatch"}},
+	} {
+		t.Run(c.name, c.run)
+	}
+}
+
+// full is a node that can take no more volumes.
+func full(kubelet string, refreshes bool) *world {
+	w := newWorld().pending(9).unattached()
+	w.node.Status.NodeInfo.KubeletVersion = kubelet
+	va, code, period := newAttachment("n1"), int32(8), int64(60)
+	va.Status.Attached, va.CreationTimestamp = false, minutesAgo(8)
+	va.Status.AttachError = &storagev1.VolumeError{Message: "too many volumes", ErrorCode: &code}
+	w.VolumeAttachments = []*storagev1.VolumeAttachment{va}
+	if refreshes {
+		w.CSIDrivers[0].Spec.NodeAllocatableUpdatePeriodSeconds = &period
+	}
+	return w
+}
+
+// What looks like a wait for a volume and is none, and the other way about.
+func TestTraceVerdicts(t *testing.T) {
+	missing := `MountVolume.SetUp failed for volume "data" : configmap "settings" not found`
+	for _, c := range []traceCase{
+		{name: "image", world: with(newWorld().pending(9), func(w *world) {
+			w.pod.Status.Conditions[1].Status = corev1.ConditionTrue
+			w.waiting("ImagePullBackOff")
+		}), verdict: "none ImagePull"},
+		{name: "missing for the environment", world: with(newWorld().pending(9), func(w *world) {
+			w.pod.Status.Conditions[1].Status = corev1.ConditionTrue
+			w.waiting("CreateContainerConfigError")
+		}), verdict: "none ContainerConfig"},
+		{name: "pulling without a word", world: with(newWorld().pending(9), func(w *world) {
+			w.pod.Status.Conditions[1].Status = corev1.ConditionTrue
+		}), verdict: "none ContainerCreating"},
+		{name: "crash loop", world: with(newWorld(), func(w *world) { w.waiting("CrashLoopBackOff") }), verdict: "none ContainerFails"},
+		{name: "init container", world: with(newWorld().pending(9), func(w *world) {
+			w.waiting("PodInitializing")
+			w.pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "setup", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+		}), verdict: "none InitContainers", chain: way},
+		{name: "sandbox", world: newWorld().pending(9).event("FailedCreatePodSandBox", "failed to setup network for sandbox", 1), verdict: "none Sandbox", chain: way},
+		{name: "network", world: newWorld().pending(9).event("NetworkNotReady", "network is not ready", 1), verdict: "none NetworkNotReady"},
+		{name: "network and volume", world: newWorld().pending(9).unattached().event("NetworkNotReady", "network is not ready", 1), verdict: "stuck attached"},
+		{name: "missing configMap as volume", world: with(newWorld().pending(9).event("FailedMount", missing, 5), configMapOnly),
+			verdict: "stuck MissingConfigMap", chain: "+scheduled !mounted^late", says: []string{"configmap/settings"}},
+		{name: "node not ready", world: with(newWorld().pending(9), func(w *world) {
+			w.node.Status.VolumesInUse = nil
+			w.node.Status.Conditions[0].Status = corev1.ConditionUnknown
+		}), verdict: "none NodeNotReady"},
+		{name: "kubelet has not begun", world: with(newWorld().pending(9), func(w *world) {
+			w.pod.Status.StartTime, w.pod.Status.ContainerStatuses = nil, nil
+		}), verdict: "none KubeletSilent"},
+		{name: "no volumes", world: with(newWorld().pending(9), func(w *world) { w.pod.Spec.Volumes = nil }), verdict: "none NoVolumes"},
+		{name: "not referenced", world: with(newWorld().pending(9), func(w *world) { w.pod.Spec.Containers[0].VolumeMounts = nil }),
+			verdict: "none NoVolumes", chain: "+scheduled +claimBound -mounted", says: []string{"the controller attaches it all the same"}},
+		{name: "after a reboot", world: with(newWorld().pending(9), func(w *world) {
+			w.pod.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{}
+		}), verdict: "stuck staged"},
+		{name: "before the condition", world: with(newWorld().pending(9), func(w *world) {
+			w.pod.Status.Conditions, w.pod.Status.PodIP = w.pod.Status.Conditions[:1], "10.0.0.1"
+		}), verdict: "none ContainerCreating"},
+		{name: "unscheduled", world: unscheduled("0/3 nodes are available: 3 Insufficient cpu."), verdict: "none Unscheduled"},
+		{name: "unscheduled because of a volume", world: unscheduled("0/3 nodes are available: 3 node(s) had volume node affinity conflict."),
+			verdict: "stuck scheduled", says: []string{"in another zone"}},
+		{name: "one claim twice", world: with(newWorld().pending(9), func(w *world) {
+			w.node.Status.NodeInfo.KubeletVersion = "v1.34.0"
+			second := *w.pod.Spec.Volumes[0].DeepCopy()
+			second.Name = "again"
+			w.pod.Spec.Volumes = append(w.pod.Spec.Volumes, second)
+			w.pod.Spec.Containers[0].VolumeMounts = append(w.pod.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "again"})
+		}), verdict: "stuck staged", says: []string{"the pod's volume again is the same one"}},
+	} {
+		t.Run(c.name, c.run)
+	}
+}
+
+func with(w *world, change func(*world)) *world {
+	change(w)
+	return w
+}
+
+func configMapOnly(w *world) {
+	w.pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}}}
+}
+
+func unscheduled(message string) *world {
+	w := newWorld().pending(9).unattached()
+	w.pod.Spec.NodeName = ""
+	w.pod.Status.Conditions[0] = corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: message,
+		LastTransitionTime: minutesAgo(9)}
+	w.pod.Status.Conditions = w.pod.Status.Conditions[:1]
+	return w
+}

@@ -1,0 +1,106 @@
+package diagnose_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+func TestTraceClaims(t *testing.T) {
+	mode := storagev1.VolumeBindingWaitForFirstConsumer
+	class := "fast"
+	unbound := func(change func(*world)) *world {
+		w := newWorld().pending(9).unattached()
+		w.Volumes, w.Claims[0].Spec.VolumeName, w.Claims[0].Status.Phase = nil, "", corev1.ClaimPending
+		w.Claims[0].Spec.StorageClassName, w.Claims[0].CreationTimestamp = &class, minutesAgo(9)
+		w.StorageClasses = []*storagev1.StorageClass{{ObjectMeta: meta("", class), Provisioner: theDriver, VolumeBindingMode: &mode}}
+		change(w)
+		return w
+	}
+	for _, c := range []traceCase{
+		{name: "claim missing", world: with(newWorld().pending(9), func(w *world) { w.Claims = nil }), verdict: "stuck claimBound",
+			chain: "+scheduled !claimBound^late ~mounted", says: []string{"claim default/data does not exist"}},
+		{name: "PV missing", world: with(newWorld().pending(9), func(w *world) { w.Volumes = nil }), verdict: "stuck claimBound", says: []string{"pv-data, which does not exist"}},
+		{name: "claimRef of another", world: with(newWorld().pending(9), func(w *world) { w.Volumes[0].Spec.ClaimRef.UID = "x" }), verdict: "stuck claimBound",
+			says: []string{"is bound to a claim with uid x"}},
+		{name: "claim lost", world: with(newWorld().pending(9), func(w *world) { w.Claims[0].Status.Phase = corev1.ClaimLost }), verdict: "stuck claimBound"},
+		{name: "waits for the scheduler", world: unbound(func(w *world) { w.pod.Spec.NodeName = "" }), verdict: "none Unscheduled"},
+		{name: "put past the scheduler", world: unbound(func(*world) {}), verdict: "stuck claimBound", says: []string{"spec.nodeName"}},
+		{name: "being provisioned", world: unbound(func(w *world) {
+			w.pod.Spec.NodeName, w.Claims[0].CreationTimestamp = "", minutesAgo(1)
+			w.Claims[0].Annotations = map[string]string{"volume.kubernetes.io/selected-node": "n1"}
+		}), verdict: "inFlight claimBound", says: []string{"the provisioner of ebs.csi.aws.com", "for node n1"}},
+		{name: "provisioning fails", world: unbound(func(w *world) {
+			w.pod.Spec.NodeName = ""
+			w.Claims[0].Annotations = map[string]string{"volume.kubernetes.io/selected-node": "n1"}
+			w.event("ProvisioningFailed", "quota exceeded", 2)
+			w.Events[0].InvolvedObject.UID = "uid-data"
+		}), verdict: "stuck claimBound", says: []string{"quota exceeded"}},
+		{name: "no such class", world: unbound(func(w *world) { w.pod.Spec.NodeName, w.StorageClasses = "", nil }), verdict: "stuck claimBound",
+			says: []string{"storage class fast, which does not exist"}},
+		{name: "ephemeral of another pod", world: with(newWorld().pending(9), func(w *world) {
+			w.pod.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}
+			w.Claims[0].Name = "app-data"
+		}), verdict: "stuck claimBound", says: []string{"belongs to another"}},
+		{name: "not taken up", world: newWorld().pending(9).event("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data], "+
+			"unattached volumes=[], failed to process volumes=[data]: error processing PVC default/data: PVC is not bound", 5), verdict: "stuck askedFor",
+			says: []string{"the kubelet could not take the volume up at all"}},
+		{name: "wrong mode", world: with(newWorld().pending(9), func(w *world) {
+			block := corev1.PersistentVolumeBlock
+			w.Volumes[0].Spec.VolumeMode, w.node.Status.VolumesInUse = &block, nil
+		}), verdict: "stuck askedFor", says: []string{"volumeMode Block"}},
+	} {
+		t.Run(c.name, c.run)
+	}
+}
+
+func TestTraceKinds(t *testing.T) {
+	no := false
+	source := func(s corev1.VolumeSource) *world {
+		return with(newWorld().pending(0.2), func(w *world) { w.pod.Spec.Volumes[0].VolumeSource = s })
+	}
+	for _, c := range []traceCase{
+		{name: "secret", world: source(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{}}), verdict: "inFlight mounted", chain: "+scheduled ~mounted^"},
+		{name: "emptyDir", world: source(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}), verdict: "inFlight mounted", chain: "+scheduled ~mounted^"},
+		{name: "nfs", world: source(corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}), verdict: "inFlight mounted", chain: "+scheduled ~mounted^"},
+		{name: "inline csi", world: source(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: theDriver}}), verdict: "inFlight mounted",
+			chain: "+scheduled +driverRegistered ~mounted^"},
+		{name: "not attached", world: with(newWorld().pending(0.2).unattached(), func(w *world) { w.CSIDrivers[0].Spec.AttachRequired = &no }),
+			verdict: "inFlight staged", chain: "+scheduled +claimBound +driverRegistered ~staged^ ~mounted"},
+		{name: "iscsi", world: source(corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{TargetPortal: "1.2.3.4", IQN: "iqn", Lun: 1}}),
+			verdict: "inFlight attached", chain: "+scheduled ~askedFor ~attached^ ~listed ~mounted", says: []string{"has no VolumeAttachment"}},
+	} {
+		t.Run(c.name, c.run)
+	}
+}
+
+func TestTraceGaps(t *testing.T) {
+	for _, c := range []traceCase{
+		{name: "claims", world: with(newWorld().pending(9).without(snapshot.Claims), func(w *world) { w.Claims = nil }), verdict: "unknown claimBound"},
+		{name: "claims elsewhere", world: with(newWorld().pending(9), func(w *world) {
+			w.Claims, w.gaps = nil, []snapshot.Gap{{Kind: snapshot.Claims, Namespace: "default", Reason: snapshot.ReasonForbidden}}
+		}), verdict: "stuck claimBound"},
+		{name: "volumes", world: with(newWorld().pending(9).without(snapshot.Volumes), func(w *world) { w.Volumes = nil }), verdict: "unknown claimBound"},
+		{name: "attachments", world: newWorld().pending(9).unattached().without(snapshot.VolumeAttachments), verdict: "unknown attached",
+			chain: "+scheduled +claimBound +askedFor ?attached^ ?listed +driverRegistered ?staged ?mounted"},
+		{name: "nodes", world: with(newWorld().pending(9).without(snapshot.Nodes), func(w *world) { w.Nodes = nil }), verdict: "unknown NodeNotRead"},
+		{name: "events", world: newWorld().pending(9).without(snapshot.Events), verdict: "unknown staged"},
+		{name: "drivers", world: with(newWorld().pending(9).unattached().without(snapshot.CSIDrivers), func(w *world) {
+			w.CSIDrivers, w.node.Status.VolumesInUse = nil, nil
+		}), verdict: "unknown attached"},
+		{name: "all but the pod, which runs", world: with(newWorld().without(snapshot.Kinds()...), func(w *world) {
+			w.Objects = snapshot.Objects{Pods: w.Pods}
+		}), verdict: "none Mounted"},
+		{name: "attach fails, and no events", world: with(newWorld().pending(9).unattached().without(snapshot.Events), func(w *world) {
+			va := newAttachment("n1")
+			va.Status.Attached, va.Status.AttachError = false, &storagev1.VolumeError{Message: "no", Time: metav1.Time{}}
+			w.VolumeAttachments = []*storagev1.VolumeAttachment{va}
+		}), verdict: "stuck attached"},
+	} {
+		t.Run(c.name, c.run)
+	}
+}

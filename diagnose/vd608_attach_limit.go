@@ -1,0 +1,233 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var attachLimit = Check{
+	Code:     "VD608",
+	Name:     "attach-limit",
+	Title:    "A node has, or is to have, as many volumes attached as the driver's limit allows",
+	Severity: Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
+	},
+	Run: runAttachLimit,
+}
+
+func runAttachLimit(p *Pass) {
+	for _, node := range p.Snapshot.Nodes {
+		for _, driver := range p.attachers() {
+			if load := p.load(node, driver); load.touched {
+				p.attachLimit(load)
+			}
+		}
+	}
+}
+
+// load is what one driver has to attach to one node.
+type load struct {
+	node   *corev1.Node
+	driver string
+	// limit is how many volumes the driver says fit; 0 where it does not say.
+	limit int
+	// held are attached and stay so, wanted are to be attached by what pods want;
+	// both by name, so that each counts once.
+	held, wanted sets.Set[corev1.UniqueVolumeName]
+	// refused are the tasks that the driver has refused for want of room.
+	refused []task
+	// waits are the attaches without such a word that have had their time.
+	waits []task
+	// freeing says that a detach is under way, which makes room.
+	freeing bool
+	touched bool
+}
+
+func (p *Pass) load(node *corev1.Node, driver string) load {
+	l := load{node: node, driver: driver, limit: limitOf(p.Snapshot.CSINode(nodeName(node)), driver),
+		held: sets.New[corev1.UniqueVolumeName](), wanted: sets.New[corev1.UniqueVolumeName]()}
+	for _, va := range p.Snapshot.VolumeAttachments {
+		if va.Spec.Attacher != driver || va.Spec.NodeName != node.Name {
+			continue
+		}
+		l.touched = true
+		pair, ok := p.taskPair(task{VolumeAttachment: va})
+		name := pair.Volume
+		if !ok {
+			name = corev1.UniqueVolumeName(va.Name) // whose volume is gone: it takes its place all the same
+		}
+		if holds(va) {
+			l.held.Insert(name)
+		}
+		if va.DeletionTimestamp != nil && p.Age(*va.DeletionTimestamp) < slowDetachSettles {
+			l.freeing = true
+		}
+	}
+	for pair, row := range p.World.Desired {
+		if d, _, ok := row.Spec.CSI(); ok && d == driver && pair.Node == nodeName(node) {
+			l.wanted.Insert(pair.Volume)
+		}
+	}
+	for _, t := range p.tasks(driver) {
+		switch {
+		case t.Spec.NodeName != node.Name || t.DeletionTimestamp != nil:
+		case limitError(t.failure):
+			if p.Age(t.since) >= refusalSettles && p.Age(t.failure.Time) < attacherSilent {
+				l.refused = append(l.refused, t)
+			}
+		case p.Age(t.since) >= attachSettles && (t.failure == nil || unanswered(t.failure.Message)):
+			l.waits = append(l.waits, t)
+		}
+	}
+	return l
+}
+
+func limitOf(csiNode *storagev1.CSINode, driver string) int {
+	if csiNode == nil {
+		return 0
+	}
+	for _, d := range csiNode.Spec.Drivers {
+		if d.Name == driver && d.Allocatable != nil && d.Allocatable.Count != nil {
+			return int(*d.Allocatable.Count)
+		}
+	}
+	return 0
+}
+
+// limitError says that the driver has no room left on the node. The CSI
+// specification keeps ResourceExhausted for that; some providers use it for
+// calls that come too fast, too.
+func limitError(e *storagev1.VolumeError) bool {
+	const resourceExhausted = 8
+	if e == nil || throttled(e.Message) {
+		return false
+	}
+	return e.ErrorCode != nil && *e.ErrorCode == resourceExhausted ||
+		containsAny(e.Message, "ResourceExhausted", "AttachmentLimitExceeded", "max number of volumes", "maximum number of volumes",
+			"maximum number of data disks", "maximum number of disks", "maximum volumes", "volume limit", "attachment limit", "attach limit")
+}
+
+func (p *Pass) attachLimit(l load) {
+	full := l.limit > 0 && l.held.Len() >= l.limit
+	stuck := l.refused
+	if len(stuck) == 0 && full && p.attacherAtWork(l.driver) {
+		stuck = l.waits
+	}
+	pods := p.taskPods(stuck)
+	switch {
+	case len(pods) > 0 && !l.freeing:
+		p.limitReached(l, stuck, pods)
+	case len(p.rejected(l)) > 0:
+		p.limitAftermath(l, p.rejected(l))
+	case full && reconcile.NodeReady(l.node):
+		p.limitFull(l)
+	case l.limit > 0 && l.held.Union(l.wanted).Len() > l.limit && reconcile.NodeReady(l.node):
+		p.limitFull(l)
+	}
+}
+
+func (p *Pass) limitReached(l load, stuck []task, pods []*corev1.Pod) {
+	f := p.limitFinding(l)
+	since := stuck[0].since
+	f.Since, f.Pods = &since, podNames(pods)
+	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which does not fit: %s",
+		podName(pods[0]), l.node.Name, p.taskVolume(p.lead(stuck)), l.text())
+	f.Cause = "the driver attaches no more volumes to the node; the scheduler did not know, because the driver gives no limit, or one that is too high, " +
+		"or other devices take up room, or the pod names its node itself"
+	f.Evidence = append(f.Evidence, taskEvidence(stuck)...)
+	f.SelfHeals.Because = "it fits once another volume is detached from the node; nobody moves the pod"
+	f.Advice = fmt.Sprintf("let the pod start elsewhere: cordon %s, delete the pod, uncordon; and give the driver the right limit (its volume-attach-limit "+
+		"or reserved-volume-attachments setting)", l.node.Name)
+	p.Report(f)
+}
+
+// rejected are the pods that the kubelet refused because of the limit, that have
+// failed, and whose attachment stays as long as they are there.
+func (p *Pass) rejected(l load) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, pod := range p.Snapshot.PodsOnNode(nodeName(l.node)) {
+		if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != "VolumeAttachmentLimitExceeded" || pod.DeletionTimestamp != nil ||
+			p.Age(boundAt(pod)) < attachSettles {
+			continue
+		}
+		stays := func(va *storagev1.VolumeAttachment) bool { return !va.Status.Attached && va.DeletionTimestamp == nil }
+		for i := range pod.Spec.Volumes {
+			name, spec, err := p.World.PodVolume(pod, &pod.Spec.Volumes[i])
+			if err != nil || !inUse(l.node, name) {
+				continue
+			}
+			pair := reconcile.VolumeNode{Volume: name, Node: nodeName(l.node)}
+			if d, _, _ := spec.CSI(); d == l.driver && slices.ContainsFunc(p.World.Attachments(pair), stays) && p.World.Desired[pair] == nil {
+				pods = append(pods, pod)
+				break
+			}
+		}
+	}
+	return pods
+}
+
+func (p *Pass) limitAftermath(l load, pods []*corev1.Pod) {
+	f := p.limitFinding(l)
+	since := boundAt(pods[0])
+	f.Severity, f.Since, f.Pods = Warning, &since, podNames(pods)
+	f.Message = fmt.Sprintf("Pod %s, which node %s refused because its volume does not fit, has failed and still keeps the attachment there waiting: %s",
+		podName(pods[0]), l.node.Name, l.text())
+	f.Cause = "a pod whose volume was never mounted keeps it in volumesInUse for as long as the pod exists, and so the attachment, which the attacher " +
+		"tries again and the scheduler counts"
+	f.Evidence = append(f.Evidence, Evidence{"pod/" + podName(pods[0]), "status.reason", pods[0].Status.Reason})
+	f.SelfHeals.Because = "only the deletion of the failed pod lets the attachment go; a StatefulSet deletes it, a ReplicaSet does not"
+	f.Advice = fmt.Sprintf("delete the failed pod: kubectl -n %s delete pod %s", pods[0].Namespace, pods[0].Name)
+	p.Report(f)
+}
+
+// limitFull tells of a node on which nothing waits, or not yet.
+func (p *Pass) limitFull(l load) {
+	f := p.limitFinding(l)
+	f.Severity = Info
+	f.Message = fmt.Sprintf("Node %s takes no more volumes of %s: %s", l.node.Name, l.driver, l.text())
+	f.Cause = "as many volumes as the driver allows are attached to the node"
+	f.SelfHeals.Because = "the scheduler knows of the limit and sends pods with further volumes elsewhere"
+	f.Advice = "nothing needs to be done; a pod that must start here needs a volume to leave first, or a node of another size"
+	if over := l.held.Union(l.wanted).Len() - l.limit; over > 0 {
+		f.Message = fmt.Sprintf("Pods on node %s want more volumes of %s than fit: %s", l.node.Name, l.driver, l.text())
+		f.Cause = "the pods name the node themselves, or were scheduled while the driver gave no limit"
+		f.SelfHeals.Because = "what does not fit waits until another volume leaves the node; nobody moves the pods"
+		f.Advice = fmt.Sprintf("a pod there that does not come to its volume within minutes has to start elsewhere: %d of the volumes cannot be attached", over)
+	}
+	p.Report(f)
+}
+
+func (p *Pass) limitFinding(l load) Finding {
+	limit := "none given"
+	if l.limit > 0 {
+		limit = fmt.Sprint(l.limit)
+	}
+	f := Finding{
+		Subject:  p.driverObject(l.driver),
+		Node:     nodeName(l.node),
+		Evidence: []Evidence{{"csinode/" + l.node.Name, "spec.drivers[" + l.driver + "].allocatable.count", limit}},
+	}
+	f.Evidence = append(f.Evidence, Evidence{"volumeattachments", "status.attached", fmt.Sprintf("true of %d on the node", l.held.Len())})
+	for _, name := range sets.List(l.held) {
+		if pair := (reconcile.VolumeNode{Volume: name, Node: nodeName(l.node)}); p.forgotten(pair) {
+			f.Evidence = append(f.Evidence, Evidence{"node/" + l.node.Name, "status.volumesInUse", "lacks " + string(name) + ", which is attached and which no pod there uses"})
+		}
+	}
+	return f
+}
+
+func (l load) text() string {
+	all := l.held.Union(l.wanted).Len()
+	if l.limit > 0 {
+		return fmt.Sprintf("%d of at most %d volumes are attached, %d with those that pods want there", l.held.Len(), l.limit, all)
+	}
+	return fmt.Sprintf("%d volumes are attached, %d with those that pods want there, and the driver gives no limit", l.held.Len(), all)
+}

@@ -1,0 +1,231 @@
+package reconcile
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// TestBehavioursOf has, for each behaviour, the releases next to its bounds.
+func TestBehavioursOf(t *testing.T) {
+	tests := map[Behaviour]struct{ with, without string }{
+		ForceDetachSwitch:         {"1.30.0 1.37.0 1.99.0", "1.29.15 1.26.0"},
+		KeepsTerminatedPodVolumes: {"1.26.0 1.30.14", "1.31.0"},
+		MigrationAsksNode:         {"1.26.0 1.30.14", "1.31.0"},
+		PortworxMigrates:          {"1.31.0 1.37.0", "1.30.14"},
+		PortworxAsksNode:          {"1.31.0 1.35.9", "1.30.14 1.36.0"},
+		InTreeAWSEBS:              {"1.26.15", "1.27.0"},
+		InTreeAzureDisk:           {"1.26.15", "1.27.0"},
+		InTreeGCEPD:               {"1.27.16", "1.28.0"},
+		InTreeVSphere:             {"1.29.15", "1.30.0"},
+		InTreeRBD:                 {"1.30.14", "1.31.0"},
+		FailedDetachIsUncertain:   {"1.29.0 1.28.3 1.28.15 1.27.7 1.26.10 1.30.0", "1.28.2 1.27.6 1.26.9"},
+		WaitingForDetach:          {"1.37.0 1.38.0", "1.36.9"},
+	}
+	for _, row := range behaviours {
+		test, ok := tests[row.name]
+		if !ok || row.source == "" {
+			t.Errorf("%s has no test or no source", row.name)
+		}
+		for _, release := range strings.Fields(test.with) {
+			if !BehavioursOf("v" + release).Has(row.name) {
+				t.Errorf("%s lacks %s", release, row.name)
+			}
+		}
+		for _, release := range strings.Fields(test.without) {
+			if BehavioursOf("v" + release).Has(row.name) {
+				t.Errorf("%s has %s", release, row.name)
+			}
+		}
+	}
+}
+
+// TestReleaseNames is about what API servers call themselves, and what they do
+// not.
+func TestReleaseNames(t *testing.T) {
+	newest := BehavioursOf("v1.37.0")
+	for _, name := range []string{"", "garbage", "v1.37.2", "v1.40.0-alpha.1", "v2.0.0"} {
+		if got := BehavioursOf(name); !maps.Equal(got, newest) || TooOld(name) {
+			t.Errorf("%q: %v, too old: %v", name, got, TooOld(name))
+		}
+	}
+	for _, name := range []string{"v1.28.15", "1.28.15", "v1.28.15-eks-7f9249a", "v1.28.15-gke.1041000", "v1.28.15+k3s1"} {
+		if !maps.Equal(BehavioursOf(name), BehavioursOf("1.28.15")) || TooOld(name) {
+			t.Errorf("%q: %v", name, BehavioursOf(name))
+		}
+	}
+	if !TooOld("v1.25.16") || TooOld("v1.26.0") {
+		t.Error("the oldest release modelled is 1.26.0")
+	}
+}
+
+// TestBoundsAreReleases keeps typing errors out of the table.
+func TestBoundsAreReleases(t *testing.T) {
+	for _, row := range behaviours {
+		for _, bound := range append(slices.Clone(row.picked), row.since, row.until) {
+			if v, err := version.ParseGeneric(bound); bound != "" && (err != nil || len(v.Components()) != 3) {
+				t.Errorf("%s: %q is no release", row.name, bound)
+			}
+		}
+	}
+}
+
+func csiNode(name string, migrated string) *storagev1.CSINode {
+	return &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Annotations: map[string]string{corev1.MigratedPluginsAnnotationKey: migrated},
+	}}
+}
+
+// TestReleases has what the controllers on both sides of a bound make of one pod
+// with volume v on node n1: the volume's unique name, or why it is skipped.
+func TestReleases(t *testing.T) {
+	ebs := source(corev1.PersistentVolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-1"}})
+	gce := source(corev1.PersistentVolumeSource{GCEPersistentDisk: &corev1.GCEPersistentDiskVolumeSource{PDName: "pd"}})
+	azure := source(corev1.PersistentVolumeSource{AzureDisk: &corev1.AzureDiskVolumeSource{DataDiskURI: "/d"}})
+	vsphere := source(corev1.PersistentVolumeSource{VsphereVolume: &corev1.VsphereVirtualDiskVolumeSource{VolumePath: "[ds] d"}})
+	rbd := source(corev1.PersistentVolumeSource{RBD: &corev1.RBDPersistentVolumeSource{RBDPool: "p", RBDImage: "i"}})
+	portworx := source(corev1.PersistentVolumeSource{PortworxVolume: &corev1.PortworxVolumeSource{VolumeID: "px"}})
+	keeps := func(o *snapshot.Objects) {
+		o.Nodes[0].Annotations[keepTerminatedAnnotation] = "true"
+		o.Pods[0].Status.Phase = corev1.PodSucceeded
+	}
+	moved := func(plugins string) func(*snapshot.Objects) {
+		return func(o *snapshot.Objects) { o.CSINodes = []*storagev1.CSINode{csiNode("n1", plugins)} }
+	}
+	tests := []struct {
+		name     string
+		pv       func(*corev1.PersistentVolume)
+		edit     func(*snapshot.Objects)
+		releases string
+		want     string
+	}{
+		{"ended pod", nil, keeps, "1.26.0 1.30.14", "kubernetes.io/csi/d^v"},
+		{"ended pod", nil, keeps, "1.31.0", "PodTerminated"},
+		{"ended pod, other value", nil, func(o *snapshot.Objects) {
+			keeps(o)
+			o.Nodes[0].Annotations[keepTerminatedAnnotation] = "false"
+		}, "1.30.14", "PodTerminated"},
+
+		{"no CSINode", ebs, nil, "1.26.15 1.30.14", "CSINodeNotFound"},
+		{"no CSINode", ebs, nil, "1.31.0", "kubernetes.io/csi/ebs.csi.aws.com^vol-1"},
+		{"node has moved", ebs, moved("x,kubernetes.io/aws-ebs"), "1.26.15 1.30.14", "kubernetes.io/csi/ebs.csi.aws.com^vol-1"},
+		{"node has not moved", ebs, moved(""), "1.26.15", "kubernetes.io/aws-ebs/vol-1"},
+		{"node has not moved", ebs, moved(""), "1.27.0 1.30.14", "NotAttachable"},
+		{"node has not moved", ebs, moved(""), "1.31.0", "kubernetes.io/csi/ebs.csi.aws.com^vol-1"},
+		{"Azure disk", azure, moved(""), "1.26.15", "kubernetes.io/azure-disk//d"},
+		{"Azure disk", azure, moved(""), "1.27.0", "NotAttachable"},
+		{"GCE disk", gce, moved(""), "1.27.16", "kubernetes.io/gce-pd/pd"},
+		{"GCE disk", gce, moved(""), "1.28.0", "NotAttachable"},
+		{"vSphere", vsphere, moved(""), "1.29.15", "kubernetes.io/vsphere-volume/[ds] d"},
+		{"vSphere", vsphere, moved(""), "1.30.0", "NotAttachable"},
+		{"RBD", rbd, nil, "1.30.14", "kubernetes.io/rbd/p:i"},
+		{"RBD", rbd, nil, "1.31.0", "NotAttachable"},
+		{"RBD in the pod", nil, func(o *snapshot.Objects) {
+			o.Pods[0].Spec.Volumes[0].VolumeSource = corev1.VolumeSource{RBD: &corev1.RBDVolumeSource{RBDPool: "p", RBDImage: "i"}}
+		}, "1.30.14", "kubernetes.io/rbd/p:i"},
+		{"no CSINode, in the pod", nil, func(o *snapshot.Objects) {
+			o.Pods[0].Spec.Volumes[0].VolumeSource = corev1.VolumeSource{Cinder: &corev1.CinderVolumeSource{VolumeID: "c"}}
+		}, "1.30.14", "CSINodeNotFound"},
+		{"Portworx", portworx, nil, "1.30.14", "NotAttachable"},
+		{"Portworx", portworx, nil, "1.31.0 1.35.9", "CSINodeNotFound"},
+		{"Portworx", portworx, moved("kubernetes.io/portworx-volume"), "1.31.0 1.35.9", "kubernetes.io/csi/pxd.portworx.com^px"},
+		{"Portworx", portworx, nil, "1.36.0", "kubernetes.io/csi/pxd.portworx.com^px"},
+	}
+	for _, test := range tests {
+		for _, release := range strings.Fields(test.releases) {
+			o := snapshot.Objects{
+				Nodes: []*corev1.Node{newNode("n1")}, Volumes: []*corev1.PersistentVolume{newPV("v")},
+				Claims: []*corev1.PersistentVolumeClaim{newClaim("v")}, Pods: []*corev1.Pod{newPod("p", "n1", []string{"v"})},
+			}
+			if test.pv != nil {
+				test.pv(o.Volumes[0])
+			}
+			if test.edit != nil {
+				test.edit(&o)
+			}
+			w := NewWorld(inRelease(release, o), Options{})
+			got := ""
+			for pair := range w.Desired {
+				got = string(pair.Volume)
+			}
+			for _, s := range w.Skipped {
+				got = string(s.Reason)
+			}
+			if got != test.want {
+				t.Errorf("%s, %s: %s, not %s", test.name, release, got, test.want)
+			}
+		}
+	}
+}
+
+func inRelease(release string, o snapshot.Objects) *snapshot.Snapshot {
+	return snapshot.New(time.Unix(0, 0), snapshot.Source{ServerVersion: release}, o, nil)
+}
+
+// TestReleaseOfAttachments: what a VolumeAttachment is for, no node is asked.
+func TestReleaseOfAttachments(t *testing.T) {
+	o := snapshot.Objects{
+		Nodes:             []*corev1.Node{newNode("n1", lists("kubernetes.io/aws-ebs/vol-1"))},
+		Volumes:           []*corev1.PersistentVolume{newPV("v", source(corev1.PersistentVolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-1"}}))},
+		VolumeAttachments: []*storagev1.VolumeAttachment{newAttachment("v", "n1")},
+	}
+	for release, want := range map[string]string{"1.26.15": "Detach NotWanted, known", "1.27.0": "Blocked NoPlugin, unknown"} {
+		w := NewWorld(inRelease(release, cloneObjects(o)), Options{})
+		if row := w.Actual[VolumeNode{"kubernetes.io/csi/ebs.csi.aws.com^vol-1", "n1"}]; row == nil || row.State != Uncertain {
+			t.Errorf("%s: %v", release, row)
+		}
+		pair := VolumeNode{"kubernetes.io/aws-ebs/vol-1", "n1"}
+		d := w.Reconcile().Decision(pair)
+		known := "unknown"
+		if w.Volume(pair.Volume) != nil {
+			known = "known"
+		}
+		if got := fmt.Sprintf("%s %s, %s", d.Verb, d.Reason, known); got != want {
+			t.Errorf("%s: %s, not %s", release, got, want)
+		}
+	}
+}
+
+// TestReleaseOfSwitch: a release without the switch forces all the same.
+func TestReleaseOfSwitch(t *testing.T) {
+	for release, want := range map[string]time.Duration{"1.29.15": DefaultMaxWaitForUnmount, "1.30.0": 0} {
+		o := snapshot.Objects{Nodes: []*corev1.Node{newNode("n1", notReady, lists(unique("v")), uses(unique("v")))}}
+		plan := NewWorld(inRelease(release, o), Options{DisableForceDetachOnTimeout: true}).Reconcile()
+		if got := plan.Decision(VolumeNode{unique("v"), "n1"}).After; got != want {
+			t.Errorf("%s: after %s", release, got)
+		}
+	}
+}
+
+// TestReleaseOfLivePods: the kubelet keeps what an ended pod has mounted.
+func TestReleaseOfLivePods(t *testing.T) {
+	for release, want := range map[string]int{"1.30.14": 1, "1.31.0": 0} {
+		o := snapshot.Objects{
+			Nodes: []*corev1.Node{newNode("n1")}, Volumes: []*corev1.PersistentVolume{newPV("v")},
+			Claims: []*corev1.PersistentVolumeClaim{newClaim("v")}, Pods: []*corev1.Pod{newPod("p", "n1", []string{"v"}, phase(corev1.PodFailed))},
+		}
+		o.Nodes[0].Annotations[keepTerminatedAnnotation] = "true"
+		if got := NewWorld(inRelease(release, o), Options{}).LivePods(VolumeNode{unique("v"), "n1"}); len(got) != want {
+			t.Errorf("%s: %d live pods", release, len(got))
+		}
+	}
+}
+
+// TestReleaseOfMessage is the event's first words.
+func TestReleaseOfMessage(t *testing.T) {
+	for release, want := range map[string]string{"1.36.9": "Multi-Attach error", "1.37.0": "Waiting for detach"} {
+		if got := BehavioursOf(release).MultiAttachMessage(); got != want {
+			t.Errorf("%s: %s", release, got)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/oracle/wire"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
@@ -29,12 +30,7 @@ type Answer struct {
 }
 
 // Spec is what tells volume specs apart; the zero Spec is a nil one.
-type Spec struct {
-	// Source is the PV's name, or the pod's name for its volume.
-	Source      string
-	MultiAttach bool
-	Migrated    bool
-}
+type Spec = wire.Spec
 
 // ActualRow is a row of the actual state of the world before the pass.
 type ActualRow struct {
@@ -62,7 +58,9 @@ type Decision struct {
 	// Holders of a MultiAttach, sorted and joined.
 	Holders string
 	// Warned are the pods that got the multi-attach event, sorted and joined.
-	Warned     string
+	Warned string
+	// Event is how the message of that event begins.
+	Event      string
 	Contenders []types.NodeName
 	// Forced says that a Wait ends in a forced detach; the oracle shows it in a
 	// pass of its own.
@@ -71,7 +69,10 @@ type Decision struct {
 
 // Held is the oracle's verb where an operation of the volume that started
 // before in the same pass kept the pair's own detach from starting.
-const Held reconcile.Verb = "Held"
+const Held reconcile.Verb = wire.Held
+
+// timedOut is the oracle's reason for a forced detach after the time-out.
+const timedOut reconcile.Reason = wire.TimedOut
 
 // StatusRow is a node's volumesAttached: device paths by name. What is listed
 // more than once has its count in its name.
@@ -98,16 +99,16 @@ func (r StatusRow) String() string {
 	return "[" + strings.Join(rows, " ") + "]"
 }
 
-// Model is the answer of package reconcile.
-func Model(c *Cluster) (*Answer, *reconcile.World) {
-	world := reconcile.NewWorld(c.Snapshot(), c.Options())
+// Model is the answer of package reconcile for the release.
+func Model(c *Cluster, release Release) (*Answer, *reconcile.World) {
+	world := reconcile.NewWorld(c.Snapshot(release), c.Options())
 	plan := world.Reconcile()
 	a := newAnswer()
 	a.Managed = world.Managed
 	for pair, row := range world.Actual {
 		a.Actual[pair] = ActualRow{
 			State: row.State, Spec: specOf(row.Spec), DevicePath: row.DevicePath, Mounted: row.MountedByNode,
-			MountedLater: row.MountedByNode && !(row.AssumedMounted && hasNode(c, pair.Node)),
+			MountedLater: row.MountedByNode && (!row.AssumedMounted || !hasNode(c, pair.Node)),
 		}
 	}
 	for pair, row := range world.Desired {
@@ -120,6 +121,7 @@ func Model(c *Cluster) (*Answer, *reconcile.World) {
 		}
 		if d.Verb == reconcile.MultiAttach {
 			row.Holders, row.Warned = join(d.Holders), join(world.Desired[d.VolumeNode].Pods)
+			row.Event = world.Behaviours.MultiAttachMessage()
 		}
 		a.Decisions[d.VolumeNode] = row
 	}
@@ -128,9 +130,9 @@ func Model(c *Cluster) (*Answer, *reconcile.World) {
 	}
 	for _, s := range world.Skipped {
 		if s.VolumeAttachment != "" {
-			a.Skipped["volumeattachment "+s.VolumeAttachment] = s.Reason
+			a.Skipped[wire.AttachmentKey(s.VolumeAttachment)] = s.Reason
 		} else {
-			a.Skipped[podVolumeKey(s.Pod.String(), s.PodVolume)] = s.Reason
+			a.Skipped[wire.PodVolumeKey(s.Pod.String(), s.PodVolume)] = s.Reason
 		}
 	}
 	return a, world
@@ -153,8 +155,6 @@ func specOf(s *reconcile.VolumeSpec) Spec {
 		return Spec{Source: s.Inline.Name, MultiAttach: s.MultiAttach()}
 	}
 }
-
-func podVolumeKey(pod, volume string) string { return "pod " + pod + " volume " + volume }
 
 func hasNode(c *Cluster, name types.NodeName) bool {
 	return slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool { return n.Name == string(name) })

@@ -1,12 +1,13 @@
-// Package conformance asks the attach/detach controller of Kubernetes itself
-// what it does with a cluster, and holds the answer of package reconcile
-// against it, row by row.
+// Package conformance asks the attach/detach controllers of several Kubernetes
+// releases what they do with a cluster, and holds the answer of package
+// reconcile for the same release against each, row by row.
 //
-// Both sides read the same random objects: the controller through a fake
-// clientset and its own informers, the model as a snapshot. Each side's answer
-// becomes an Answer, and Compare lists where the two differ.
+// Both sides read the same random objects: the controller, in the oracle of its
+// release, through a fake clientset and its own informers; the model as a
+// snapshot. Each side's answer becomes an Answer, and Compare lists where the two
+// differ.
 //
-//	go test ./conformance -v -clusters 5000 -seed 1
+//	go test ./conformance -v -clusters 5000 -seed 1 -releases v1.30.14,v1.37.0
 //
 // prints what was compared. The first cluster that differs is shrunk and printed
 // as a snapshot file, which can be kept as a case under testdata/cases. The
@@ -27,6 +28,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/oracle/wire"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -44,12 +46,24 @@ type Cluster struct {
 func (c *Cluster) Options() reconcile.Options {
 	return reconcile.Options{
 		DisableForceDetachOnTimeout: c.DisableForceDetachOnTimeout,
-		FlexAttachable:              flexDrivers(true),
+		FlexAttachable:              flexAttachable(),
 	}
 }
 
+// flexAttachable are the flexvolume drivers that attach, by name.
+func flexAttachable() []string {
+	var names []string
+	for dir, attach := range wire.FlexCapabilities {
+		if attach {
+			names = append(names, strings.Replace(dir, "~", "/", 1))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // Snapshot gives the model its own copy of the objects.
-func (c *Cluster) Snapshot() *snapshot.Snapshot {
+func (c *Cluster) Snapshot(release Release) *snapshot.Snapshot {
 	objects := snapshot.Objects{}
 	from, to := reflect.ValueOf(c.Objects), reflect.ValueOf(&objects).Elem()
 	for i := range from.NumField() {
@@ -59,7 +73,7 @@ func (c *Cluster) Snapshot() *snapshot.Snapshot {
 			to.Field(i).Set(reflect.Append(to.Field(i), reflect.ValueOf(object.DeepCopyObject())))
 		}
 	}
-	return snapshot.New(now, snapshot.Source{}, objects, nil)
+	return snapshot.New(now, snapshot.Source{ServerVersion: string(release)}, objects, nil)
 }
 
 // All returns a copy of every object.
@@ -75,10 +89,10 @@ func (c *Cluster) All() []runtime.Object {
 }
 
 // YAML is the cluster as a snapshot file.
-func (c *Cluster) YAML() string {
+func (c *Cluster) YAML(release Release) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "apiVersion: volume-doctor/v1\nkind: Snapshot\ntakenAt: %q\nserverVersion: v1.36.3\ncomplete: [%s]\n",
-		now.Format(time.RFC3339), joinKinds(snapshot.Kinds()))
+	fmt.Fprintf(&b, "apiVersion: volume-doctor/v1\nkind: Snapshot\ntakenAt: %q\nserverVersion: %s\ncomplete: [%s]\n",
+		now.Format(time.RFC3339), release, joinKinds(snapshot.Kinds()))
 	for _, object := range c.All() {
 		if kinds, _, err := scheme.Scheme.ObjectKinds(object); err == nil {
 			object.GetObjectKind().SetGroupVersionKind(kinds[0])

@@ -55,7 +55,7 @@ type comparison struct {
 func Compare(c *Cluster, mode Mode, world *reconcile.World, model, oracle *Answer) Result {
 	r := &comparison{Result: Result{Tolerated: map[Tolerance]int{}}, mode: mode, model: model, oracle: oracle, specs: specsOf(c, world)}
 	if mode.TimedOut {
-		r.compareTimedOut(c)
+		r.compareTimedOut(c.DisableForceDetachOnTimeout && world.Behaviours.Has(reconcile.ForceDetachSwitch))
 		return r.Result
 	}
 	r.row("managed nodes", join(sets.List(model.Managed)), join(sets.List(oracle.Managed)), "addNodeToDswp")
@@ -238,7 +238,8 @@ func (r *comparison) compareStatus(node types.NodeName) {
 
 // compareTimedOut compares what is decided about unwanted pairs once the time
 // to wait for an unmount is over: Forced says so of the model's decisions.
-func (r *comparison) compareTimedOut(c *Cluster) {
+// disabled says that the controller is told not to care about that time.
+func (r *comparison) compareTimedOut(disabled bool) {
 	expired := *r.model
 	expired.Decisions = maps.Clone(r.model.Decisions)
 	started := map[corev1.UniqueVolumeName][]types.NodeName{}
@@ -247,7 +248,7 @@ func (r *comparison) compareTimedOut(c *Cluster) {
 			continue
 		}
 		switch {
-		case d.Forced, starts(d) && !c.DisableForceDetachOnTimeout:
+		case d.Forced, starts(d) && !disabled:
 			d.Verb, d.Reason = reconcile.ForceDetach, timedOut
 		}
 		if starts(d) {

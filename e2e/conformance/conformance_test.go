@@ -3,28 +3,23 @@ package conformance
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/go-logr/logr"
-	"k8s.io/klog/v2"
+	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
 var (
-	clusters = flag.Int("clusters", 300, "how many random clusters to compare")
+	clusters = flag.Int("clusters", 300, "how many random clusters to compare for each release")
 	seed     = flag.Uint64("seed", 1, "seed of the first cluster; the others count up from it")
+	only     = flag.String("releases", "", "the releases to compare, separated by commas; all by default")
 )
-
-func TestMain(m *testing.M) {
-	// What the volume plugins write to the global log says nothing here.
-	klog.SetLogger(logr.Discard())
-	os.Exit(m.Run())
-}
 
 // modes are the ways in which the cluster of a seed is compared. The plain one,
 // in which the controller leaves nothing to chance but the order of its maps,
@@ -59,6 +54,10 @@ type tally struct {
 	reasons map[any]int
 }
 
+func newTally() *tally {
+	return &tally{Result: Result{Tolerated: map[Tolerance]int{}}, reasons: map[any]int{}}
+}
+
 func (t *tally) add(r Result, model *Answer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,61 +75,119 @@ func (t *tally) add(r Result, model *Answer) {
 	}
 }
 
-// TestRandomClusters holds the model against the real controller.
-func TestRandomClusters(t *testing.T) {
-	total := &tally{Result: Result{Tolerated: map[Tolerance]int{}}, reasons: map[any]int{}}
-	var workers sync.WaitGroup
-	var smallest sync.Once
-	seeds := make(chan uint64)
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for s := range seeds {
+// TestReleases holds the model against the real controller of each release.
+func TestReleases(t *testing.T) {
+	var summary strings.Builder
+	for _, release := range selected(t) {
+		t.Run(string(release), func(t *testing.T) {
+			start := time.Now()
+			total := newTally()
+			var smallest sync.Once
+			each(t, release, *seed, *clusters, func(t *testing.T, o *Oracle, s uint64) {
 				c := Random(s)
 				for _, mode := range modes(s) {
-					result, model, err := compare(c, mode)
+					result, model, err := compare(o, c, mode, release)
 					if err != nil {
 						t.Errorf("seed %d, %+v: %v", s, mode, err)
-						continue
+						return
 					}
 					total.add(result, model)
 					if len(result.Differences) > 0 {
 						t.Errorf("seed %d, %+v: %d rows differ:\n%v", s, mode, len(result.Differences), result.Differences[0])
-						smallest.Do(func() { reportSmallest(t, c, mode) })
+						smallest.Do(func() { reportSmallest(t, o, c, mode) })
 					}
+				}
+			})
+			t.Logf("tolerated: %v, reasons: %v", total.Tolerated, total.reasons)
+			fmt.Fprintf(&summary, "| %s | %d | %d | %d | %d | %d | %d to %d | %s |\n",
+				release, *clusters, total.passes, total.Rows, len(total.Differences), total.tolerated(),
+				*seed, *seed+uint64(*clusters)-1, start.UTC().Format(time.DateOnly))
+			wanted := comparedReasons
+			if release.minor() <= 30 {
+				wanted = append(slices.Clone(wanted), reconcile.CSINodeNotFound)
+			}
+			for _, reason := range wanted {
+				if *clusters >= 300 && total.reasons[reason] == 0 {
+					t.Errorf("no cluster has the reason %v", reason)
 				}
 			}
 		})
 	}
-	for i := range *clusters {
-		seeds <- *seed + uint64(i)
+	t.Logf("\n| release | clusters | passes | rows | differing | left to chance | seeds | date |\n|---|---|---|---|---|---|---|---|\n%s", summary.String())
+}
+
+// tolerated counts the rows that differ by what upstream leaves to chance.
+func (t *tally) tolerated() (n int) {
+	for _, count := range t.Tolerated {
+		n += count
+	}
+	return n
+}
+
+func selected(t *testing.T) []Release {
+	if *only == "" {
+		return Releases
+	}
+	var list []Release
+	for _, name := range strings.Split(*only, ",") {
+		if !slices.Contains(Releases, Release(name)) {
+			t.Fatalf("there is no oracle of %q", name)
+		}
+		list = append(list, Release(name))
+	}
+	return list
+}
+
+// each calls f with as many seeds, from several oracles of the release at once.
+// An oracle waits now and then, so there are more of them than processors.
+func each(t *testing.T, release Release, first uint64, count int, f func(t *testing.T, o *Oracle, s uint64)) {
+	binary, err := release.Build(t.Context(), os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seeds := make(chan uint64)
+	var workers sync.WaitGroup
+	for range 8 * runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			o, err := StartOracle(t.Context(), release, binary)
+			if err != nil {
+				t.Error(err)
+				for range seeds {
+				}
+				return
+			}
+			for s := range seeds {
+				f(t, o, s)
+			}
+			if err := o.Close(); err != nil {
+				t.Errorf("the oracle of %s: %v: %s", release, err, o.stderr.Bytes())
+			}
+		})
+	}
+	for i := range count {
+		seeds <- first + uint64(i)
 	}
 	close(seeds)
 	workers.Wait()
-	t.Logf("seeds %d to %d: %d clusters, %d passes, %d rows compared, %d differing, tolerated: %v, reasons: %v",
-		*seed, *seed+uint64(*clusters)-1, *clusters, total.passes, total.Rows, len(total.Differences), total.Tolerated, total.reasons)
-	for _, reason := range comparedReasons {
-		if *clusters >= 300 && total.reasons[reason] == 0 {
-			t.Errorf("no cluster has the reason %v", reason)
-		}
-	}
 }
 
-// compare asks both sides about the cluster.
-func compare(c *Cluster, mode Mode) (Result, *Answer, error) {
-	oracle, err := Ask(c, mode)
+// compare asks both sides about the cluster. The model's release is the
+// oracle's, but where a test wants to see that it matters.
+func compare(o *Oracle, c *Cluster, mode Mode, modelled Release) (Result, *Answer, error) {
+	oracle, err := o.Ask(c, mode)
 	if err != nil {
 		return Result{}, nil, err
 	}
-	model, world := Model(c)
+	model, world := Model(c, modelled)
 	return Compare(c, mode, world, model, oracle), model, nil
 }
 
 // reportSmallest shrinks a cluster that differs and prints what is left of it,
 // with both answers.
-func reportSmallest(t *testing.T, c *Cluster, mode Mode) {
+func reportSmallest(t *testing.T, o *Oracle, c *Cluster, mode Mode) {
 	var last Result
 	small := Shrink(c, func(c *Cluster) bool {
-		result, _, err := compare(c, mode)
+		result, _, err := compare(o, c, mode, o.Release)
 		if err != nil || len(result.Differences) == 0 {
 			return false
 		}
@@ -142,5 +199,32 @@ func reportSmallest(t *testing.T, c *Cluster, mode Mode) {
 		fmt.Fprintf(&b, "%v\n", d)
 	}
 	t.Errorf("the smallest cluster that differs, as a snapshot file (--disable-force-detach-on-timeout=%v):\n%s\n%s",
-		small.DisableForceDetachOnTimeout, small.YAML(), b.String())
+		small.DisableForceDetachOnTimeout, small.YAML(o.Release), b.String())
+}
+
+// TestReleasesMatter holds the model of a release against the controller of the
+// next one that is compared: it must differ exactly where the table of behaviours
+// says that the two releases do.
+func TestReleasesMatter(t *testing.T) {
+	for i, release := range Releases[1:] {
+		modelled := Releases[i]
+		t.Run(fmt.Sprintf("%s as %s", release, modelled), func(t *testing.T) {
+			total := newTally()
+			each(t, release, *seed, 100, func(t *testing.T, o *Oracle, s uint64) {
+				for _, mode := range []Mode{{}, {TimedOut: true}} {
+					result, model, err := compare(o, Random(s), mode, modelled)
+					if err != nil {
+						t.Errorf("seed %d, %+v: %v", s, mode, err)
+						return
+					}
+					total.add(result, model)
+				}
+			})
+			same := maps.Equal(reconcile.BehavioursOf(string(release)), reconcile.BehavioursOf(string(modelled)))
+			if differ := len(total.Differences); same != (differ == 0) {
+				t.Errorf("same behaviours: %v, but %d rows differ", same, differ)
+			}
+			t.Logf("same behaviours: %v, %d of %d rows differ", same, len(total.Differences), total.Rows)
+		})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -19,6 +20,7 @@ func Random(seed uint64) *Cluster {
 	g := &generator{r: rand.New(rand.NewPCG(seed, 0)), c: &Cluster{}}
 	g.c.DisableForceDetachOnTimeout = g.chance(0.2)
 	g.nodes()
+	g.csiNodes()
 	g.drivers()
 	g.volumes()
 	g.claims()
@@ -67,6 +69,9 @@ func (g *generator) nodes() {
 		if g.chance(0.85) {
 			n.Annotations = map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": pick(g, "true", "true", "false", "")}
 		}
+		if g.chance(0.15) {
+			metav1.SetMetaDataAnnotation(&n.ObjectMeta, "volumes.kubernetes.io/keep-terminated-pod-volumes", pick(g, "true", "true", "false"))
+		}
 		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionTrue})
 		if g.chance(0.9) {
 			status := pick(g, corev1.ConditionTrue, corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown)
@@ -84,6 +89,31 @@ func (g *generator) nodes() {
 		}
 		g.c.Nodes = append(g.c.Nodes, n)
 	}
+}
+
+// csiNodes say which in-tree plugins have moved to CSI on their nodes: in most
+// cases all of them.
+func (g *generator) csiNodes() {
+	for _, n := range g.c.Nodes {
+		if g.chance(0.1) {
+			continue
+		}
+		csiNode := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}
+		if g.chance(0.9) {
+			moved := slices.Clone(migratedPlugins)
+			if g.chance(0.3) {
+				g.r.Shuffle(len(moved), func(i, j int) { moved[i], moved[j] = moved[j], moved[i] })
+				moved = moved[:g.between(0, len(moved))]
+			}
+			csiNode.Annotations = map[string]string{corev1.MigratedPluginsAnnotationKey: strings.Join(moved, ",")}
+		}
+		g.c.CSINodes = append(g.c.CSINodes, csiNode)
+	}
+}
+
+var migratedPlugins = []string{
+	"kubernetes.io/aws-ebs", "kubernetes.io/azure-disk", "kubernetes.io/azure-file", "kubernetes.io/cinder",
+	"kubernetes.io/gce-pd", "kubernetes.io/portworx-volume", "kubernetes.io/vsphere-volume", "kubernetes.io/rbd",
 }
 
 // The CSI drivers of the pool; "absent" has no CSIDriver object.
@@ -135,7 +165,7 @@ func (g *generator) claims() {
 // names are the unique names of the cluster's volumes, as far as the model
 // knows them, for the node statuses to mention.
 func (g *generator) names() []corev1.UniqueVolumeName {
-	world := reconcile.NewWorld(g.c.Snapshot(), g.c.Options())
+	world := reconcile.NewWorld(g.c.Snapshot(Newest), g.c.Options())
 	var names []corev1.UniqueVolumeName
 	for _, pv := range g.c.Volumes {
 		if name, err := world.VolumeName(pv); err == nil {
@@ -156,6 +186,8 @@ func (g *generator) names() []corev1.UniqueVolumeName {
 var oddities = []corev1.UniqueVolumeName{
 	"", "garbage", "two/parts", "kubernetes.io/csi/", "kubernetes.io/csi/no-separator", "kubernetes.io/csi/absent.csi^gone",
 	"kubernetes.io/csi/optional.csi^gone", "kubernetes.io/csi/absent.csi^a^b", "kubernetes.io/fc/[x]:0", "kubernetes.io/aws-ebs/vol-1",
+	"kubernetes.io/aws-ebs/aws://us-east-1a/vol-1", "kubernetes.io/gce-pd/pd1", "kubernetes.io/azure-disk/" + azureDiskURI + "1",
+	"kubernetes.io/vsphere-volume/[ds] d.vmdk", "kubernetes.io/rbd/pool:image", "kubernetes.io/cinder/cinder-1", "kubernetes.io/portworx-volume/px-1",
 	"kubernetes.io/nfs/uid-pv", "acme/disk/gone", "acme/share/gone", "acme/unknown/gone", "plain/gone", "kubernetes.io/csi", "//", "/",
 }
 
@@ -191,7 +223,7 @@ func (g *generator) statuses() {
 }
 
 func (g *generator) attachments() {
-	world := reconcile.NewWorld(g.c.Snapshot(), g.c.Options())
+	world := reconcile.NewWorld(g.c.Snapshot(Newest), g.c.Options())
 	for i := range g.between(0, 6) {
 		name := fmt.Sprintf("by-hand-%d", i)
 		va := &storagev1.VolumeAttachment{

@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,7 +35,8 @@ func (g *generator) accessModes() []corev1.PersistentVolumeAccessMode {
 		corev1.ReadWriteOnce, corev1.ReadWriteMany, corev1.ReadOnlyMany, corev1.ReadWriteOncePod,
 	}
 	g.r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return slices.Clone(all[:g.between(0, 3)])
+	// An empty list is none, as it is once it has been sent.
+	return append([]corev1.PersistentVolumeAccessMode(nil), all[:g.between(0, 3)]...)
 }
 
 // handle comes from a pool so small that PVs share one now and then.
@@ -144,7 +144,7 @@ func (g *generator) unattachablePV(*corev1.PersistentVolume) corev1.PersistentVo
 		corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nfs", Path: "/"}},
 		corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/x"}},
 		corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/x"}},
-		corev1.PersistentVolumeSource{RBD: &corev1.RBDPersistentVolumeSource{RBDImage: "i"}},
+		corev1.PersistentVolumeSource{RBD: &corev1.RBDPersistentVolumeSource{RBDPool: "pool", RBDImage: "image"}},
 		corev1.PersistentVolumeSource{},
 	)
 }
@@ -169,6 +169,7 @@ func (g *generator) inline() corev1.VolumeSource {
 		corev1.VolumeSource{AzureFile: &corev1.AzureFileVolumeSource{SecretName: "azure-storage-account-acc-secret", ShareName: "share"}},
 		corev1.VolumeSource{Cinder: &corev1.CinderVolumeSource{VolumeID: "cinder-1"}},
 		corev1.VolumeSource{VsphereVolume: &corev1.VsphereVirtualDiskVolumeSource{VolumePath: "[ds] d.vmdk"}},
+		corev1.VolumeSource{RBD: &corev1.RBDVolumeSource{RBDPool: "pool", RBDImage: "image"}},
 		corev1.VolumeSource{PortworxVolume: &corev1.PortworxVolumeSource{VolumeID: "px-1", ReadOnly: g.chance(0.5)}},
 	)
 }

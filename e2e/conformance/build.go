@@ -1,0 +1,116 @@
+package conformance
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/lockedfile"
+)
+
+// Release is a Kubernetes release whose controller is asked.
+type Release string
+
+// Releases are all that have a module file in the oracle's folder, oldest
+// first: each end of each behaviour of package reconcile, and the supported
+// minors.
+var Releases = []Release{"v1.26.15", "v1.28.15", "v1.30.14", "v1.33.13", "v1.34.4", "v1.35.4", "v1.36.3", "v1.37.0"}
+
+// Newest is the last of Releases.
+var Newest = Releases[len(Releases)-1]
+
+// minor is 30 of v1.30.14.
+func (r Release) minor() (n int) {
+	_, _ = fmt.Sscanf(string(r), "v1.%d.", &n)
+	return n
+}
+
+// tag is the build constraint of the release, v1_30 of v1.30.14.
+func (r Release) tag() string { return fmt.Sprintf("v1_%d", r.minor()) }
+
+// Build compiles the oracle of the release into the module's bin folder and
+// returns its path. It does nothing where what the oracle is built from is as it
+// was. It must be called from inside the e2e module, as go test does.
+func (r Release) Build(ctx context.Context, log io.Writer) (string, error) {
+	binary, err := r.build(ctx, log)
+	if err != nil {
+		return "", fmt.Errorf("build the oracle of %s: %w", r, err)
+	}
+	return binary, nil
+}
+
+func (r Release) build(ctx context.Context, log io.Writer) (string, error) {
+	mod, err := goCommand(ctx, "", "env", "GOMOD")
+	if err != nil {
+		return "", err
+	}
+	root := filepath.Dir(mod)
+	bin := filepath.Join(root, "bin", "oracle")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := lockedfile.MutexAt(filepath.Join(bin, "lock")).Lock()
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+
+	binary, stamp := filepath.Join(bin, string(r)), filepath.Join(bin, string(r)+".stamp")
+	want, err := r.stamp(filepath.Join(root, "oracle"))
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(binary); err == nil {
+		if got, err := os.ReadFile(stamp); err == nil && string(got) == want {
+			return binary, nil
+		}
+	}
+	start := time.Now()
+	modfile := filepath.Join("oracle", string(r)+".mod")
+	if _, err := goCommand(ctx, root, "build", "-modfile="+modfile, "-tags="+r.tag(), "-o", binary, "./oracle"); err != nil {
+		return "", err
+	}
+	_, _ = fmt.Fprintf(log, "built the oracle of %s in %s\n", r, time.Since(start).Round(time.Second))
+	return binary, os.WriteFile(stamp, []byte(want), 0o644)
+}
+
+// stamp identifies what the oracle is built from.
+func (r Release) stamp(oracle string) (string, error) {
+	files := []string{filepath.Join(oracle, string(r)+".mod"), filepath.Join(oracle, string(r)+".sum")}
+	for _, dir := range []string{oracle, filepath.Join(oracle, "wire")} {
+		sources, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			return "", err
+		}
+		files = append(files, sources...)
+	}
+	hash := sha256.New()
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		hash.Write(content)
+	}
+	return fmt.Sprintf("%s %s/%s %x\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, hash.Sum(nil)), nil
+}
+
+// goCommand runs the go tool and returns its trimmed standard output.
+func goCommand(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return "", fmt.Errorf("go %s: %w\n%s", args[0], err, exit.Stderr)
+	}
+	return strings.TrimSpace(string(out)), err
+}

@@ -1,0 +1,28 @@
+//go:build !v1_26 && !v1_28 && !v1_30
+
+package main
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/kubernetes/pkg/controller/volume/attachdetach"
+	"k8s.io/kubernetes/pkg/volume"
+)
+
+// nodesByEvent says whether populateActualStateOfWorld leaves nodes out.
+const nodesByEvent = false
+
+func (o *oracle) newController(ctx context.Context, timers attachdetach.TimerConfig) (attachdetach.AttachDetachController, error) {
+	core, storage := o.factory.Core().V1(), o.factory.Storage().V1()
+	return attachdetach.NewAttachDetachController(ctx, o.client,
+		core.Pods(), o.nodes, core.PersistentVolumeClaims(), core.PersistentVolumes(),
+		storage.CSINodes(), storage.CSIDrivers(), storage.VolumeAttachments(),
+		o.gate.plugins(), &flexProber{gate: o.gate},
+		true, time.Minute, o.request.DisableForceDetachOnTimeout, timers)
+}
+
+func run(ctx context.Context, adc attachdetach.AttachDetachController) { adc.Run(ctx) }
+
+// legacyPlugins are the in-tree plugins that the release registers: none.
+func legacyPlugins() []volume.VolumePlugin { return nil }

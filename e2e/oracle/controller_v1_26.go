@@ -1,0 +1,29 @@
+//go:build v1_26
+
+package main
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/kubernetes/pkg/controller/volume/attachdetach"
+	"k8s.io/kubernetes/pkg/volume"
+)
+
+const nodesByEvent = true
+
+// newController passes no logger: the release logs through package functions.
+func (o *oracle) newController(_ context.Context, timers attachdetach.TimerConfig) (attachdetach.AttachDetachController, error) {
+	core, storage := o.factory.Core().V1(), o.factory.Storage().V1()
+	return attachdetach.NewAttachDetachController(o.client,
+		core.Pods(), o.nodes, core.PersistentVolumeClaims(), core.PersistentVolumes(),
+		storage.CSINodes(), storage.CSIDrivers(), storage.VolumeAttachments(), nil,
+		o.gate.plugins(), &flexProber{gate: o.gate},
+		true, time.Minute, timers, nil)
+}
+
+func run(ctx context.Context, adc attachdetach.AttachDetachController) { adc.Run(ctx.Done()) }
+
+func legacyPlugins() []volume.VolumePlugin {
+	return []volume.VolumePlugin{rbd, vsphere, awsEBS, gcePD, azureDisk}
+}

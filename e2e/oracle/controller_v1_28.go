@@ -1,0 +1,28 @@
+//go:build v1_28
+
+package main
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/controller/volume/attachdetach"
+	"k8s.io/kubernetes/pkg/volume"
+)
+
+const nodesByEvent = true
+
+// newController leaves the switch for forced detaches out: the release has none.
+func (o *oracle) newController(ctx context.Context, timers attachdetach.TimerConfig) (attachdetach.AttachDetachController, error) {
+	core, storage := o.factory.Core().V1(), o.factory.Storage().V1()
+	return attachdetach.NewAttachDetachController(klog.FromContext(ctx), o.client,
+		core.Pods(), o.nodes, core.PersistentVolumeClaims(), core.PersistentVolumes(),
+		storage.CSINodes(), storage.CSIDrivers(), storage.VolumeAttachments(), nil,
+		o.gate.plugins(), &flexProber{gate: o.gate},
+		true, time.Minute, timers)
+}
+
+func run(ctx context.Context, adc attachdetach.AttachDetachController) { adc.Run(ctx) }
+
+func legacyPlugins() []volume.VolumePlugin { return []volume.VolumePlugin{rbd, vsphere} }

@@ -1,0 +1,17 @@
+//go:build v1_26
+
+package main
+
+import "k8s.io/client-go/tools/cache"
+
+// counting calls added after each node that h was told of.
+func counting(h cache.ResourceEventHandler, added func()) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			h.OnAdd(obj)
+			added()
+		},
+		UpdateFunc: h.OnUpdate,
+		DeleteFunc: h.OnDelete,
+	}
+}

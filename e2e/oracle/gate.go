@@ -1,0 +1,131 @@
+package main
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/volume"
+	"k8s.io/kubernetes/pkg/volume/csi"
+	"k8s.io/kubernetes/pkg/volume/fc"
+	"k8s.io/kubernetes/pkg/volume/iscsi"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/oracle/wire"
+)
+
+// gate holds the operations that the pass starts, right before they reach the
+// volume plugin, until the pass is over. Upstream nothing promises that: an
+// operation that needs no API call, as on FC and iSCSI, may end within the pass.
+type gate struct {
+	open chan struct{}
+	// noOps says that plugins that call nobody are held too.
+	noOps bool
+
+	mu      sync.Mutex
+	ended   int
+	change  *sync.Cond
+	touched map[wire.Pair]string
+	last    string
+}
+
+func newGate(noOps bool) *gate {
+	g := &gate{open: make(chan struct{}), noOps: noOps, touched: map[wire.Pair]string{}}
+	g.change = sync.NewCond(&g.mu)
+	return g
+}
+
+// run lets one operation at a time through, and notes which VolumeAttachment it
+// creates or deletes.
+func (g *gate) run(pair wire.Pair, operation func() error) error {
+	<-g.open
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.last = ""
+	err := operation()
+	g.touched[pair] = g.last
+	g.ended++
+	g.change.Broadcast()
+	return err
+}
+
+// touch is called by the API server's stand-in from within operation.
+func (g *gate) touch(volumeAttachment string) { g.last = volumeAttachment }
+
+// release opens the gate and waits until so many operations have ended.
+func (g *gate) release(operations int) map[wire.Pair]string {
+	close(g.open)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for g.ended < operations {
+		g.change.Wait()
+	}
+	return g.touched
+}
+
+// abandon lets what is held go its way; nobody waits for it.
+func (g *gate) abandon() { close(g.open) }
+
+// plugins are those of kube-controller-manager, behind the gate.
+func (g *gate) plugins() []volume.VolumePlugin {
+	var all []volume.VolumePlugin
+	for _, probe := range []func() []volume.VolumePlugin{legacyPlugins, csi.ProbeVolumePlugins, fc.ProbeVolumePlugins, iscsi.ProbeVolumePlugins} {
+		for _, plugin := range probe() {
+			all = append(all, gatedPlugin{plugin.(volume.AttachableVolumePlugin), g})
+		}
+	}
+	return all
+}
+
+func (g *gate) holds(plugin string) bool { return g.noOps || plugin == csi.CSIPluginName }
+
+type gatedPlugin struct {
+	volume.AttachableVolumePlugin
+	gate *gate
+}
+
+func (p gatedPlugin) NewAttacher() (volume.Attacher, error) {
+	a, err := p.AttachableVolumePlugin.NewAttacher()
+	if err != nil || !p.gate.holds(p.GetPluginName()) {
+		return a, err
+	}
+	return gatedAttacher{a, p}, nil
+}
+
+func (p gatedPlugin) NewDetacher() (volume.Detacher, error) {
+	d, err := p.AttachableVolumePlugin.NewDetacher()
+	if err != nil || !p.gate.holds(p.GetPluginName()) {
+		return d, err
+	}
+	return gatedDetacher{d, p}, nil
+}
+
+func (p gatedPlugin) pair(volumeName string, node types.NodeName) wire.Pair {
+	return wire.Pair{Volume: p.GetPluginName() + "/" + volumeName, Node: string(node)}
+}
+
+type gatedAttacher struct {
+	volume.Attacher
+	plugin gatedPlugin
+}
+
+func (a gatedAttacher) Attach(spec *volume.Spec, node types.NodeName) (path string, err error) {
+	name, err := a.plugin.GetVolumeName(spec)
+	if err != nil {
+		return "", err
+	}
+	err = a.plugin.gate.run(a.plugin.pair(name, node), func() error {
+		path, err = a.Attacher.Attach(spec, node)
+		return err
+	})
+	return path, err
+}
+
+type gatedDetacher struct {
+	volume.Detacher
+	plugin gatedPlugin
+}
+
+func (d gatedDetacher) Detach(volumeName string, node types.NodeName) error {
+	return d.plugin.gate.run(d.plugin.pair(volumeName, node), func() error {
+		return d.Detacher.Detach(volumeName, node)
+	})
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"flag"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+)
+
+// passOver begins the last line of the controller's first pass, logged once its
+// node statuses are written.
+const passOver = "Skipping reconciling attached volumes still attached since it is disabled via the command line"
+
+// line is one line of the controller's structured log.
+type line struct {
+	err    error
+	msg    string
+	values map[string]any
+}
+
+// recorder keeps the controller's log. It is the only place where most
+// decisions show: each branch of the pass writes one line and goes on.
+type recorder struct {
+	mu    sync.Mutex
+	lines []line
+	over  chan struct{}
+	once  sync.Once
+}
+
+func newRecorder() *recorder { return &recorder{over: make(chan struct{})} }
+
+func (r *recorder) add(err error, msg string, keysAndValues []any) {
+	l := line{err: err, msg: msg, values: map[string]any{}}
+	for i := 0; i+1 < len(keysAndValues); i += 2 {
+		if key, ok := keysAndValues[i].(string); ok {
+			l.values[key] = keysAndValues[i+1]
+		}
+	}
+	l = unformatted(l)
+	r.mu.Lock()
+	r.lines = append(r.lines, l)
+	r.mu.Unlock()
+	if l.isPassOver() {
+		r.once.Do(func() { close(r.over) })
+	}
+}
+
+func (l line) isPassOver() bool { return strings.HasPrefix(l.msg, passOver) }
+
+// upToPassOver returns what was logged until the pass was over.
+func (r *recorder) upToPassOver() []line {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.lines {
+		if r.lines[i].isPassOver() {
+			return r.lines[:i]
+		}
+	}
+	return r.lines
+}
+
+// sink is a log at the highest verbosity that goes to a recorder.
+type sink struct{ to func() *recorder }
+
+var _ logr.LogSink = sink{}
+
+func (sink) Init(logr.RuntimeInfo)               {}
+func (sink) Enabled(int) bool                    { return true }
+func (s sink) Info(_ int, msg string, kv ...any) { s.add(nil, msg, kv) }
+func (s sink) Error(err error, msg string, kv ...any) {
+	s.add(err, msg, kv)
+}
+func (s sink) WithValues(...any) logr.LogSink { return s }
+func (s sink) WithName(string) logr.LogSink   { return s }
+
+func (s sink) add(err error, msg string, kv []any) {
+	if r := s.to(); r != nil {
+		r.add(err, msg, kv)
+	}
+}
+
+// current is the recorder of the request that is being answered.
+var current atomic.Pointer[recorder]
+
+// recordGlobalLog sends what is logged through klog's package functions to the
+// current recorder. Up to 1.26 that is all that the controller logs.
+func recordGlobalLog() {
+	flags := flag.NewFlagSet("klog", flag.PanicOnError)
+	klog.InitFlags(flags)
+	_ = flags.Set("v", "10")
+	klog.SetLogger(logr.New(sink{current.Load}))
+}

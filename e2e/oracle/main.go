@@ -1,0 +1,48 @@
+// Command oracle runs the attach/detach controller of one Kubernetes release.
+// It reads clusters from its standard input and writes what the controller does
+// with each in its first pass; see package wire.
+//
+// The same source is built once for each release. The folder has a module file
+// for each (go build -modfile), and the few files that a release's API asks for
+// carry a build constraint with its name. The go command takes the newest for
+// granted, so that go vet and editors see a whole program:
+//
+//	go build -modfile=oracle/v1.30.14.mod -tags=v1_30 ./oracle
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/oracle/wire"
+)
+
+func main() {
+	if err := serve(); err != nil {
+		fmt.Fprintln(os.Stderr, "oracle:", err)
+		os.Exit(1)
+	}
+}
+
+// serve answers one request after the other. Never two at a time: older
+// releases log, and the CSI plugin keeps its state, in package variables.
+func serve() error {
+	recordGlobalLog()
+	in, out := json.NewDecoder(bufio.NewReader(os.Stdin)), json.NewEncoder(os.Stdout)
+	for in.More() {
+		request := &wire.Request{}
+		if err := in.Decode(request); err != nil {
+			return fmt.Errorf("read a request: %w", err)
+		}
+		answer, err := ask(request)
+		if err != nil {
+			answer = &wire.Answer{Error: err.Error()}
+		}
+		if err := out.Encode(answer); err != nil {
+			return fmt.Errorf("write an answer: %w", err)
+		}
+	}
+	return nil
+}

@@ -110,15 +110,7 @@ func lists(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
 // volumesAttachedWriter is who last wrote the node's status.volumesAttached,
 // as its managed fields have it; "" where they do not say.
 func volumesAttachedWriter(node *corev1.Node) (manager string, at metav1.Time) {
-	for _, m := range node.ManagedFields {
-		if m.FieldsV1 == nil || m.Time == nil || !strings.Contains(m.FieldsV1.GetRawString(), `"f:volumesAttached"`) {
-			continue
-		}
-		if m.Time.After(at.Time) {
-			manager, at = m.Manager, *m.Time
-		}
-	}
-	return manager, at
+	return listWriter(node, "volumesAttached")
 }
 
 // registers says whether the driver is registered on the CSINode's node.

@@ -159,27 +159,34 @@ func (p *Pass) older(tasks []task, than time.Duration) []task {
 // taskPods are the pods that wait for any of the tasks: for an attach those on
 // its node, for a detach those elsewhere that must have the volume alone.
 func (p *Pass) taskPods(tasks []task) []*corev1.Pod {
-	waiting := p.waiting()
+	var waiting map[corev1.UniqueVolumeName][]*corev1.Pod
+	if slices.ContainsFunc(tasks, func(t task) bool { return t.DeletionTimestamp != nil }) {
+		waiting = p.waiting()
+	}
 	var pods []*corev1.Pod
 	for _, t := range tasks {
-		pair, ok := p.taskPair(t)
-		if !ok {
-			continue
-		}
-		var more []*corev1.Pod
-		if row := p.World.Desired[pair]; row != nil {
-			more = pending(p.wantingPods(row))
-		}
-		if t.DeletionTimestamp != nil && p.oneNode(pair.Volume) {
-			more = append(more, elsewhere(waiting[pair.Volume], pair.Node)...)
-		}
-		for _, pod := range more {
+		for _, pod := range p.podsOf(t, waiting) {
 			if !slices.Contains(pods, pod) {
 				pods = append(pods, pod)
 			}
 		}
 	}
 	longestFirst(pods)
+	return pods
+}
+
+func (p *Pass) podsOf(t task, waiting map[corev1.UniqueVolumeName][]*corev1.Pod) []*corev1.Pod {
+	pair, ok := p.taskPair(t)
+	if !ok {
+		return nil
+	}
+	var pods []*corev1.Pod
+	if row := p.World.Desired[pair]; row != nil {
+		pods = pending(p.wantingPods(row))
+	}
+	if t.DeletionTimestamp != nil && p.oneNode(pair.Volume) {
+		pods = append(pods, elsewhere(waiting[pair.Volume], pair.Node)...)
+	}
 	return pods
 }
 
@@ -210,7 +217,8 @@ func (p *Pass) taskVolume(t task) string {
 
 // lead is the task to name: the oldest for which a pod waits, else the oldest.
 func (p *Pass) lead(tasks []task) task {
-	i := slices.IndexFunc(tasks, func(t task) bool { return len(p.taskPods([]task{t})) > 0 })
+	waiting := p.waiting()
+	i := slices.IndexFunc(tasks, func(t task) bool { return len(p.podsOf(t, waiting)) > 0 })
 	return tasks[max(i, 0)]
 }
 

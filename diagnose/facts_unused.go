@@ -51,7 +51,10 @@ func (p *Pass) unused(va attachment) (since metav1.Time, long bool) {
 				// Where the volume was attached before the pod came, another may have
 				// used it beside this one, and may just have gone.
 				first, bound := va.CreationTimestamp, boundAt(pod)
-				since, proven = latest(since, lastSign(pod)), proven || pod.DeletionTimestamp != nil || !first.Before(&bound)
+				since = latest(since, lastSign(pod))
+				if pod.DeletionTimestamp != nil || !first.Before(&bound) {
+					heard, proven = true, proven || tellsEnd(pod)
+				}
 			}
 			continue
 		}
@@ -108,6 +111,18 @@ func lastSign(pod *corev1.Pod) metav1.Time {
 		last = latest(last, *pod.DeletionTimestamp)
 	}
 	return last
+}
+
+// tellsEnd says that the status of a pod that has ended tells when. That of one
+// that never came to run mostly does not: it was not Ready before either.
+func tellsEnd(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil ||
+		slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool {
+			return c.State.Terminated != nil && !c.State.Terminated.FinishedAt.IsZero()
+		}) ||
+		slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue
+		})
 }
 
 // endedPods are the pods on the node that have ended and name the volume still,

@@ -28,6 +28,9 @@ func drawCluster(t *rapid.T, cases []*snapshot.Snapshot) *snapshot.Snapshot {
 		s = setInto(s, rapid.SampledFrom(cases).Draw(t, "case"))
 	}
 	o := cloned(s.Objects)
+	for _, va := range o.VolumeAttachments {
+		va.UID = types.UID("attachment-" + va.Name) // no two objects have one UID, but those of two cases may
+	}
 	for range rapid.IntRange(0, 5).Draw(t, "changes") {
 		change(t, &o, s.TakenAt)
 	}

@@ -93,7 +93,7 @@ type Finding struct {
 	// Repair is null where nothing that this tool writes can help.
 	Repair *Repair `json:"repair"`
 	// Fingerprint names the finding across runs: it is made of the code, the
-	// subject's UID, the volume and the node.
+	// subject with its UID, the volume and the node.
 	Fingerprint string `json:"fingerprint"`
 }
 
@@ -131,10 +131,7 @@ type Repair struct {
 }
 
 func fingerprint(f Finding) string {
-	subject := string(f.Subject.UID)
-	if subject == "" {
-		subject = f.Subject.String()
-	}
-	sum := sha256.Sum256([]byte(strings.Join([]string{string(f.Code), subject, string(f.Volume), string(f.Node)}, "\x00")))
+	parts := []string{string(f.Code), f.Subject.String(), string(f.Subject.UID), string(f.Volume), string(f.Node)}
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:8])
 }

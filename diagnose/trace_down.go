@@ -79,7 +79,9 @@ func (t *tracer) stopped() Stage {
 }
 
 // everMounted says whether the pod's volumes were mounted at some time.
-func (t *tracer) everMounted() bool { return t.mountsProven().yes || started(t.pod) }
+func (t *tracer) everMounted() bool {
+	return !neverRan(t.pod) && (t.mountsProven().yes || started(t.pod))
+}
 
 // unmounted is whether the driver has taken the volume from the pod. The
 // kubelet keeps the pod object until all are, and says nothing about it.

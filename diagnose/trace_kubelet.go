@@ -23,8 +23,6 @@ const (
 	// silentTimeout: a wait that merely times out leaves no event (117412, and
 	// the open issue 127004).
 	silentTimeout kubeletRelease = 28
-	// startCondition: the pod has the condition PodReadyToStartContainers.
-	startCondition kubeletRelease = 29
 	// permissionEvents: a slow change of ownership leaves events (130398).
 	permissionEvents kubeletRelease = 33
 	// limitRejection: a pod for which the node has no room is rejected (132933).

@@ -87,7 +87,7 @@ func (t *tracer) chainUp(v *tracedVolume, bound *Stage) []Stage {
 	}
 	if bound != nil && (v.pv == nil || bound.State != StageDone) {
 		// Which volume it will be, and so how it gets to the node, is open.
-		return t.close(v, append(stages, after(StageMounted)))
+		return t.fit(append(stages, after(StageMounted)))
 	}
 	if !v.Referenced {
 		return append(stages, notNeeded(StageMounted, "no container of the pod mounts it, so that the kubelet never asks for it nor waits for it"))
@@ -101,12 +101,12 @@ func (t *tracer) chainUp(v *tracedVolume, bound *Stage) []Stage {
 	if v.Driver != "" && v.source.CSI == nil {
 		stages = append(stages, t.staged(v))
 	}
-	return t.close(v, append(stages, t.mounted(v)))
+	return t.fit(append(stages, t.mounted(v)))
 }
 
-// close makes the stages fit together: what comes after a broken stage has not
+// fit makes the stages fit together: what comes after a broken stage has not
 // begun, unless something shows how it stands, and what is past does not matter.
-func (t *tracer) close(v *tracedVolume, stages []Stage) []Stage {
+func (t *tracer) fit(stages []Stage) []Stage {
 	if proof := t.mountsProven(); proof.yes {
 		for i := range stages {
 			s := &stages[i]

@@ -28,10 +28,19 @@ var danglingAfterKCMRestart = Check{
 const danglingSettles = 10 * time.Minute
 
 func runDanglingAfterKCMRestart(p *Pass) {
-	if p.controllerYounger(danglingSettles) {
-		return // a controller that starts takes the VolumeAttachment up again
-	}
 	waiting := p.waiting()
+	for _, va := range p.danglings() {
+		if !p.migratedAndNotCollected(va) { // migrated-va-not-gc says more
+			p.Report(p.dangling(va, p.Snapshot.Node(va.Node), elsewhere(waiting[va.Volume], va.Node)))
+		}
+	}
+}
+
+func (p *Pass) danglings() []attachment {
+	if p.controllerYounger(danglingSettles) {
+		return nil // a controller that starts takes the VolumeAttachment up again
+	}
+	var list []attachment
 	for _, va := range p.attachments() {
 		node := p.Snapshot.Node(va.Node)
 		if !va.holds() || !va.ours() || p.Age(va.CreationTimestamp) < danglingSettles ||
@@ -41,8 +50,9 @@ func runDanglingAfterKCMRestart(p *Pass) {
 		if !p.oneNode(va.Volume) && p.usedElsewhere(va.VolumeNode) {
 			continue // attached to many nodes on purpose; a virtual machine may be moving
 		}
-		p.dangling(va, node, elsewhere(waiting[va.Volume], va.Node))
+		list = append(list, va)
 	}
+	return list
 }
 
 // forgotten says that nothing uses the pair: no pod in the controller's eyes or
@@ -63,7 +73,7 @@ func (p *Pass) usedElsewhere(pair reconcile.VolumeNode) bool {
 	return false
 }
 
-func (p *Pass) dangling(va attachment, node *corev1.Node, waiters []*corev1.Pod) {
+func (p *Pass) dangling(va attachment, node *corev1.Node, waiters []*corev1.Pod) Finding {
 	pv := p.shortVolume(va.Volume)
 	f := Finding{
 		Subject:          Object{Kind: "VolumeAttachment", Name: va.Name, UID: va.UID},
@@ -92,5 +102,5 @@ func (p *Pass) dangling(va attachment, node *corev1.Node, waiters []*corev1.Pod)
 		f.Severity, f.Pods = Error, podNames(waiters)
 		f.Message += fmt.Sprintf(", while pod %s waits for it on node %s", podName(waiters[0]), waiters[0].Spec.NodeName)
 	}
-	p.Report(f)
+	return f
 }

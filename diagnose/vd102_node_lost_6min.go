@@ -33,31 +33,22 @@ const (
 )
 
 func runNodeLost6Min(p *Pass) {
-	waiting := p.waiting()
-	for _, va := range p.attachments() {
-		node := p.Snapshot.Node(va.Node)
-		waiters := elsewhere(waiting[va.Volume], va.Node)
-		if !va.holds() || !va.ours() || !p.oneNode(va.Volume) || reconcile.NodeReady(node) || len(waiters) == 0 {
-			continue
-		}
-		if pods := p.World.LivePods(va.VolumeNode); len(pods) > 0 {
-			if allDeleting(pods) {
-				p.heldByLostPod(va, waiters, pods)
-			}
-			continue // a pod that nobody has asked to go has the older right
-		}
-		row, decision := p.World.Actual[va.VolumeNode], p.Plan.Decision(va.VolumeNode)
-		if row == nil || decision == nil || decision.Verb != reconcile.Wait || (node != nil && row.AssumedMounted) {
-			continue // not known to be mounted there: nothing to wait for
-		}
-		p.heldByLostNode(va, waiters, decision.After)
+	for _, w := range p.lostWaits() {
+		p.Report(p.lostNode(w))
 	}
+}
+
+func (p *Pass) lostNode(w lostWait) Finding {
+	if len(w.holders) > 0 {
+		return p.heldByLostPod(w.attachment, w.waiters, w.holders)
+	}
+	return p.heldByLostNode(w.attachment, w.waiters, w.wait)
 }
 
 // heldByLostNode is the count-down: nothing wants the volume there any more,
 // and the controller waits for an unmount that will not come. When it began to
 // wait it keeps to itself; the objects prove no earlier moment than these.
-func (p *Pass) heldByLostNode(va attachment, waiters []*corev1.Pod, wait time.Duration) {
+func (p *Pass) heldByLostNode(va attachment, waiters []*corev1.Pod, wait time.Duration) Finding {
 	notBefore, _ := p.detachWanted(va.VolumeNode)
 	began := latest(boundAt(waiters[0]), notBefore)
 	f := p.lostNodeFinding(va, waiters, began)
@@ -81,12 +72,12 @@ func (p *Pass) heldByLostNode(va attachment, waiters []*corev1.Pod, wait time.Du
 			"or the old pod left the node much later than the new one came"
 		f.Message += "; the forced detach is overdue by " + rounded(-left)
 	}
-	p.Report(f)
+	return f
 }
 
 // heldByLostPod is the case without a count-down: the kubelet that would say
 // that the containers have ended is gone, so the pod goes on wanting the volume.
-func (p *Pass) heldByLostPod(va attachment, waiters, holders []*corev1.Pod) {
+func (p *Pass) heldByLostPod(va attachment, waiters, holders []*corev1.Pod) Finding {
 	deleted := p.lastDeletion(va.VolumeNode)
 	f := p.lostNodeFinding(va, waiters, latest(boundAt(waiters[0]), deleted))
 	holder := holders[0]
@@ -96,7 +87,7 @@ func (p *Pass) heldByLostPod(va attachment, waiters, holders []*corev1.Pod) {
 	if p.Age(*f.Since) < evictionSettles {
 		f.Severity = Info
 	}
-	p.Report(f)
+	return f
 }
 
 func (p *Pass) lostNodeFinding(va attachment, waiters []*corev1.Pod, since metav1.Time) Finding {

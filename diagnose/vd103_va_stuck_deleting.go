@@ -39,23 +39,29 @@ const (
 func runVAStuckDeleting(p *Pass) {
 	waiting := p.waiting()
 	for _, va := range p.attachments() {
-		failure := va.Status.DetachError
-		if va.DeletionTimestamp == nil || failure == nil || !va.ours() ||
-			!slices.Contains(va.Finalizers, "external-attacher/"+attacherName(va.Spec.Attacher)) || p.Age(failure.Time) > attacherRetries {
-			continue
-		}
-		settles := stuckDeleting
-		if unanswered(failure.Message) {
-			settles = outageSettles
-		}
-		if p.Age(*va.DeletionTimestamp) < settles {
-			continue
+		if !p.detachStuck(va) || p.detachFromDeletedNode(va) {
+			continue // attach-to-deleted-node-detach-fails says more
 		}
 		if _, ok := p.reusedWhileDetaching(va); ok || p.detachLacksSecret(va.VolumeAttachment) {
 			continue // reuse-while-detaching and publish-secret-missing say more
 		}
 		p.stuckDeleting(va, elsewhere(waiting[va.Volume], va.Node))
 	}
+}
+
+// detachStuck says that the driver has failed to detach the volume for longer
+// than any trouble of its own may last.
+func (p *Pass) detachStuck(va attachment) bool {
+	failure := va.Status.DetachError
+	if va.DeletionTimestamp == nil || failure == nil || !va.ours() ||
+		!slices.Contains(va.Finalizers, "external-attacher/"+attacherName(va.Spec.Attacher)) || p.Age(failure.Time) > attacherRetries {
+		return false
+	}
+	settles := stuckDeleting
+	if unanswered(failure.Message) {
+		settles = outageSettles
+	}
+	return p.Age(*va.DeletionTimestamp) >= settles
 }
 
 func (p *Pass) stuckDeleting(va attachment, waiters []*corev1.Pod) {

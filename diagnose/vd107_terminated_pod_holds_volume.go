@@ -35,10 +35,14 @@ func runTerminatedPodHoldsVolume(p *Pass) {
 		}
 		pods, why := p.heldByEnded(va.VolumeNode)
 		var ended metav1.Time
+		settles := unusedSettles
 		for _, pod := range pods {
 			ended = latest(ended, lastSign(pod))
+			if !tellsEnd(pod) {
+				settles = unusedSettlesUnseen
+			}
 		}
-		if len(pods) > 0 && p.Age(ended) >= unusedSettles {
+		if len(pods) > 0 && p.Age(ended) >= settles {
 			f := p.keptFinding(va, elsewhere(waiting[va.Volume], va.Node))
 			f.Since, f.Cause = &ended, why
 			p.heldByPod(f, pods)
@@ -90,8 +94,11 @@ func (p *Pass) heldByPod(f Finding, pods []*corev1.Pod) {
 	if len(names) > 1 {
 		holder = fmt.Sprintf("pod %s and %d like it", names[0], len(names)-1)
 	}
-	f.Message = fmt.Sprintf("Volume %s stays attached to node %s for %s, which ended %s ago and has not been deleted",
-		f.PersistentVolume, f.Node, holder, rounded(p.Age(*f.Since))) + f.Message
+	ended := "has failed"
+	if !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !tellsEnd(pod) }) {
+		ended = fmt.Sprintf("ended %s ago", rounded(p.Age(*f.Since)))
+	}
+	f.Message = fmt.Sprintf("Volume %s stays attached to node %s for %s, which %s and has not been deleted", f.PersistentVolume, f.Node, holder, ended) + f.Message
 	for _, pod := range pods {
 		f.Evidence = append(f.Evidence, Evidence{"pod/" + podName(pod), "status.phase", string(pod.Status.Phase)})
 	}

@@ -31,6 +31,9 @@ func runRWOManyConsumers(p *Pass) {
 		if claim == nil || slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
 			continue
 		}
+		if p.differentVolumes(c.Volume, claim, p.claimOf(c.holders[0], c.Volume)) {
+			continue // duplicate-volume-handle says more
+		}
 		p.manyConsumers(c, claim)
 	}
 }

@@ -47,7 +47,7 @@ func runInuseNotAttached(p *Pass) {
 			continue
 		}
 		for i, volume := range node.Status.VolumesInUse {
-			if !lists(node, volume) && !slices.Contains(node.Status.VolumesInUse[:i], volume) {
+			if !lists(node, volume) && !p.underOldName(node, volume) && !slices.Contains(node.Status.VolumesInUse[:i], volume) {
 				p.inuseNotAttached(node, volume)
 			}
 		}

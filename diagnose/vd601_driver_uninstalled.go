@@ -2,12 +2,7 @@ package diagnose
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -94,101 +89,4 @@ func (p *Pass) attachedVolumes(driver string) int {
 		}
 	}
 	return n
-}
-
-// migrated says whether any of the tasks is about a volume of an in-tree plugin.
-func (p *Pass) migrated(tasks []task) bool {
-	return slices.ContainsFunc(tasks, func(t task) bool { return p.inTree(t.VolumeAttachment) })
-}
-
-// inTree says whether the volume is an in-tree plugin's that has moved to CSI.
-// One that stood in a pod has no PV; its attachment carries the translation.
-func (p *Pass) inTree(va *storagev1.VolumeAttachment) bool {
-	if va.Spec.Source.PersistentVolumeName == nil {
-		return va.Spec.Source.InlineVolumeSpec != nil
-	}
-	pv := p.Snapshot.Volume(*va.Spec.Source.PersistentVolumeName)
-	return pv != nil && inTreePlugin(pv) != ""
-}
-
-// inTreePlugin is the in-tree plugin of a volume, where it is one that has moved
-// to CSI.
-func inTreePlugin(pv *corev1.PersistentVolume) string {
-	switch src := pv.Spec.PersistentVolumeSource; {
-	case src.AWSElasticBlockStore != nil:
-		return "kubernetes.io/aws-ebs"
-	case src.GCEPersistentDisk != nil:
-		return "kubernetes.io/gce-pd"
-	case src.AzureDisk != nil:
-		return "kubernetes.io/azure-disk"
-	case src.AzureFile != nil:
-		return "kubernetes.io/azure-file"
-	case src.Cinder != nil:
-		return "kubernetes.io/cinder"
-	case src.VsphereVolume != nil:
-		return "kubernetes.io/vsphere-volume"
-	case src.PortworxVolume != nil:
-		return "kubernetes.io/portworx-volume"
-	default:
-		return ""
-	}
-}
-
-// successor is the driver that is installed in the place of one that is not,
-// as far as names tell; "" where none does.
-func (p *Pass) successor(driver string) string {
-	var names []string
-	for _, d := range p.Snapshot.CSIDrivers {
-		names = append(names, d.Name)
-	}
-	for _, n := range p.Snapshot.CSINodes {
-		for _, d := range n.Spec.Drivers {
-			names = append(names, d.Name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		if renamedTo(driver, name) {
-			return name
-		}
-	}
-	return ""
-}
-
-// renames are those of drivers whose names have nothing in common.
-var renames = map[string]string{
-	"com.amazon.aws.csi.ebs": "ebs.csi.aws.com",
-	"com.google.csi.gcepd":   "pd.csi.storage.gke.io",
-	"csi-cephfsplugin":       "cephfs.csi.ceph.com",
-	"csi-cinderplugin":       "cinder.csi.openstack.org",
-	"csi-hostpath":           "hostpath.csi.k8s.io",
-	"csi-rbdplugin":          "rbd.csi.ceph.com",
-	"io.rancher.longhorn":    "driver.longhorn.io",
-}
-
-// commonLabels is how much of two names must be equal, behind a first part of
-// each one's own, for them to be one driver of two deployments. Fewer would take
-// rbd.csi.ceph.com and cephfs.csi.ceph.com for one.
-const commonLabels = 4
-
-// renamedTo says whether the two names are one driver's: one has the other's and
-// a prefix before it, as an operator's namespace; both have the same parts in
-// another order; or they differ in such a prefix.
-func renamedTo(before, now string) bool {
-	if known, ok := renames[before]; ok && (now == known || strings.HasSuffix(now, "."+known)) {
-		return true
-	}
-	a, b := strings.Split(before, "."), strings.Split(now, ".")
-	if len(a) < 3 || len(b) < 3 {
-		return false
-	}
-	if strings.HasSuffix(before, "."+now) || strings.HasSuffix(now, "."+before) {
-		return true
-	}
-	if len(a) == len(b) && len(a) > commonLabels && slices.Equal(a[1:], b[1:]) {
-		return true
-	}
-	slices.Sort(a)
-	slices.Sort(b)
-	return slices.Equal(a, b)
 }

@@ -67,9 +67,17 @@ func (p *Pass) idle(driver string) (*coordinationv1.Lease, []task) {
 
 // attacherAtWork says that nothing speaks against the driver's attacher.
 func (p *Pass) attacherAtWork(driver string) bool {
-	_, abandoned := p.abandoned(driver)
-	_, idle := p.idle(driver)
-	return p.installed(driver) && len(abandoned) == 0 && len(idle) == 0
+	atWork, known := p.atWork[driver]
+	if !known {
+		_, abandoned := p.abandoned(driver)
+		_, idle := p.idle(driver)
+		atWork = p.installed(driver) && len(abandoned) == 0 && len(idle) == 0
+		if p.atWork == nil {
+			p.atWork = map[string]bool{}
+		}
+		p.atWork[driver] = atWork
+	}
+	return atWork
 }
 
 func (p *Pass) lostLease(driver string, lease *coordinationv1.Lease, pod *corev1.Pod, tasks []task) {

@@ -1,6 +1,10 @@
 package diagnose
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 var driverRenamed = Check{
 	Code:     "VD607",
@@ -25,4 +29,63 @@ func runDriverRenamed(p *Pass) {
 			"volume's driver cannot be changed. To move for good, detach first, then make each volume anew with the new name and policy Retain", driver)
 		p.Report(f)
 	}
+}
+
+// successor is the driver that is installed in the place of one that is not,
+// as far as names tell; "" where none does.
+func (p *Pass) successor(driver string) string {
+	var names []string
+	for _, d := range p.Snapshot.CSIDrivers {
+		names = append(names, d.Name)
+	}
+	for _, n := range p.Snapshot.CSINodes {
+		for _, d := range n.Spec.Drivers {
+			names = append(names, d.Name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if renamedTo(driver, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// renames are those of drivers whose names have nothing in common.
+var renames = map[string]string{
+	"com.amazon.aws.csi.ebs": "ebs.csi.aws.com",
+	"com.google.csi.gcepd":   "pd.csi.storage.gke.io",
+	"csi-cephfsplugin":       "cephfs.csi.ceph.com",
+	"csi-cinderplugin":       "cinder.csi.openstack.org",
+	"csi-hostpath":           "hostpath.csi.k8s.io",
+	"csi-rbdplugin":          "rbd.csi.ceph.com",
+	"io.rancher.longhorn":    "driver.longhorn.io",
+}
+
+// commonLabels is how much of two names must be equal, behind a first part of
+// each one's own, for them to be one driver of two deployments. Fewer would take
+// rbd.csi.ceph.com and cephfs.csi.ceph.com for one.
+const commonLabels = 4
+
+// renamedTo says whether the two names are one driver's: one has the other's and
+// a prefix before it, as an operator's namespace; both have the same parts in
+// another order; or they differ in such a prefix.
+func renamedTo(before, now string) bool {
+	if known, ok := renames[before]; ok && (now == known || strings.HasSuffix(now, "."+known)) {
+		return true
+	}
+	a, b := strings.Split(before, "."), strings.Split(now, ".")
+	if len(a) < 3 || len(b) < 3 {
+		return false
+	}
+	if strings.HasSuffix(before, "."+now) || strings.HasSuffix(now, "."+before) {
+		return true
+	}
+	if len(a) == len(b) && len(a) > commonLabels && slices.Equal(a[1:], b[1:]) {
+		return true
+	}
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(a, b)
 }

@@ -24,14 +24,19 @@ var attachLimit = Check{
 }
 
 func runAttachLimit(p *Pass) {
+	loads := p.loads()
+	drivers := p.attachers()
 	for _, node := range p.Snapshot.Nodes {
-		for _, driver := range p.attachers() {
-			if load := p.load(node, driver); load.touched {
-				p.attachLimit(load)
+		for _, driver := range drivers {
+			if l := loads[nodeDriver{node.Name, driver}]; l != nil {
+				l.node, l.limit = node, limitOf(p.Snapshot.CSINode(nodeName(node)), driver)
+				p.attachLimit(l)
 			}
 		}
 	}
 }
+
+type nodeDriver struct{ node, driver string }
 
 // load is what one driver has to attach to one node.
 type load struct {
@@ -48,46 +53,53 @@ type load struct {
 	waits []task
 	// freeing says that a detach is under way, which makes room.
 	freeing bool
-	touched bool
 }
 
-func (p *Pass) load(node *corev1.Node, driver string) load {
-	l := load{node: node, driver: driver, limit: limitOf(p.Snapshot.CSINode(nodeName(node)), driver),
-		held: sets.New[corev1.UniqueVolumeName](), wanted: sets.New[corev1.UniqueVolumeName]()}
+// loads are those of all nodes and drivers that have any attachment.
+func (p *Pass) loads() map[nodeDriver]*load {
+	loads := map[nodeDriver]*load{}
 	for _, va := range p.Snapshot.VolumeAttachments {
-		if va.Spec.Attacher != driver || va.Spec.NodeName != node.Name {
-			continue
+		key := nodeDriver{va.Spec.NodeName, va.Spec.Attacher}
+		if loads[key] == nil {
+			loads[key] = &load{driver: key.driver, held: sets.New[corev1.UniqueVolumeName](), wanted: sets.New[corev1.UniqueVolumeName]()}
 		}
-		l.touched = true
+		l := loads[key]
 		pair, ok := p.taskPair(task{VolumeAttachment: va})
-		name := pair.Volume
 		if !ok {
-			name = corev1.UniqueVolumeName(va.Name) // whose volume is gone: it takes its place all the same
+			pair.Volume = corev1.UniqueVolumeName(va.Name) // its volume is gone, and it takes up room all the same
 		}
 		if holds(va) {
-			l.held.Insert(name)
+			l.held.Insert(pair.Volume)
 		}
 		if va.DeletionTimestamp != nil && p.Age(*va.DeletionTimestamp) < slowDetachSettles {
 			l.freeing = true
 		}
 	}
 	for pair, row := range p.World.Desired {
-		if d, _, ok := row.Spec.CSI(); ok && d == driver && pair.Node == nodeName(node) {
+		driver, _, _ := row.Spec.CSI()
+		if l := loads[nodeDriver{string(pair.Node), driver}]; l != nil {
 			l.wanted.Insert(pair.Volume)
 		}
 	}
-	for _, t := range p.tasks(driver) {
-		switch {
-		case t.Spec.NodeName != node.Name || t.DeletionTimestamp != nil:
-		case limitError(t.failure):
-			if p.Age(t.since) >= refusalSettles && p.Age(t.failure.Time) < attacherSilent {
-				l.refused = append(l.refused, t)
+	for _, driver := range p.attachers() {
+		for _, t := range p.tasks(driver) {
+			if t.DeletionTimestamp == nil {
+				p.loadTask(loads[nodeDriver{t.Spec.NodeName, driver}], t)
 			}
-		case p.Age(t.since) >= attachSettles && (t.failure == nil || unanswered(t.failure.Message)):
-			l.waits = append(l.waits, t)
 		}
 	}
-	return l
+	return loads
+}
+
+func (p *Pass) loadTask(l *load, t task) {
+	switch {
+	case limitError(t.failure):
+		if p.Age(t.since) >= refusalSettles && p.Age(t.failure.Time) < attacherSilent {
+			l.refused = append(l.refused, t)
+		}
+	case p.Age(t.since) >= attachSettles && (t.failure == nil || unanswered(t.failure.Message)):
+		l.waits = append(l.waits, t)
+	}
 }
 
 func limitOf(csiNode *storagev1.CSINode, driver string) int {
@@ -115,7 +127,7 @@ func limitError(e *storagev1.VolumeError) bool {
 			"maximum number of data disks", "maximum number of disks", "maximum volumes", "volume limit", "attachment limit", "attach limit")
 }
 
-func (p *Pass) attachLimit(l load) {
+func (p *Pass) attachLimit(l *load) {
 	full := l.limit > 0 && l.held.Len() >= l.limit
 	stuck := l.refused
 	if len(stuck) == 0 && full && p.attacherAtWork(l.driver) {
@@ -134,7 +146,7 @@ func (p *Pass) attachLimit(l load) {
 	}
 }
 
-func (p *Pass) limitReached(l load, stuck []task, pods []*corev1.Pod) {
+func (p *Pass) limitReached(l *load, stuck []task, pods []*corev1.Pod) {
 	f := p.limitFinding(l)
 	since := stuck[0].since
 	f.Since, f.Pods = &since, podNames(pods)
@@ -151,7 +163,7 @@ func (p *Pass) limitReached(l load, stuck []task, pods []*corev1.Pod) {
 
 // rejected are the pods that the kubelet refused because of the limit, that have
 // failed, and whose attachment stays as long as they are there.
-func (p *Pass) rejected(l load) []*corev1.Pod {
+func (p *Pass) rejected(l *load) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, pod := range p.Snapshot.PodsOnNode(nodeName(l.node)) {
 		if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != "VolumeAttachmentLimitExceeded" || pod.DeletionTimestamp != nil ||
@@ -174,7 +186,7 @@ func (p *Pass) rejected(l load) []*corev1.Pod {
 	return pods
 }
 
-func (p *Pass) limitAftermath(l load, pods []*corev1.Pod) {
+func (p *Pass) limitAftermath(l *load, pods []*corev1.Pod) {
 	f := p.limitFinding(l)
 	since := boundAt(pods[0])
 	f.Severity, f.Since, f.Pods = Warning, &since, podNames(pods)
@@ -189,7 +201,7 @@ func (p *Pass) limitAftermath(l load, pods []*corev1.Pod) {
 }
 
 // limitFull tells of a node on which nothing waits, or not yet.
-func (p *Pass) limitFull(l load) {
+func (p *Pass) limitFull(l *load) {
 	f := p.limitFinding(l)
 	f.Severity = Info
 	f.Message = fmt.Sprintf("Node %s takes no more volumes of %s: %s", l.node.Name, l.driver, l.text())
@@ -205,7 +217,7 @@ func (p *Pass) limitFull(l load) {
 	p.Report(f)
 }
 
-func (p *Pass) limitFinding(l load) Finding {
+func (p *Pass) limitFinding(l *load) Finding {
 	limit := "none given"
 	if l.limit > 0 {
 		limit = fmt.Sprint(l.limit)
@@ -224,7 +236,7 @@ func (p *Pass) limitFinding(l load) Finding {
 	return f
 }
 
-func (l load) text() string {
+func (l *load) text() string {
 	all := l.held.Union(l.wanted).Len()
 	if l.limit > 0 {
 		return fmt.Sprintf("%d of at most %d volumes are attached, %d with those that pods want there", l.held.Len(), l.limit, all)

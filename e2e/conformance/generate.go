@@ -188,7 +188,7 @@ var oddities = []corev1.UniqueVolumeName{
 	"kubernetes.io/csi/optional.csi^gone", "kubernetes.io/csi/absent.csi^a^b", "kubernetes.io/fc/[x]:0", "kubernetes.io/aws-ebs/vol-1",
 	"kubernetes.io/aws-ebs/aws://us-east-1a/vol-1", "kubernetes.io/gce-pd/pd1", "kubernetes.io/azure-disk/" + azureDiskURI + "1",
 	"kubernetes.io/vsphere-volume/[ds] d.vmdk", "kubernetes.io/rbd/pool:image", "kubernetes.io/cinder/cinder-1", "kubernetes.io/portworx-volume/px-1",
-	"kubernetes.io/nfs/uid-pv", "acme/disk/gone", "acme/share/gone", "acme/unknown/gone", "plain/gone", "kubernetes.io/csi", "//", "/",
+	"kubernetes.io/nfs/uid-pv", "acme/disk/gone", "acme/disk/a^b", "acme/share/gone", "acme/unknown/gone", "plain/gone", "kubernetes.io/csi", "//", "/",
 }
 
 func (g *generator) statuses() {

@@ -61,6 +61,7 @@ func (g *generator) fc() *corev1.FCVolumeSource {
 		&corev1.FCVolumeSource{TargetWWNs: []string{"50060e801049cfd1", "50060e801049cfd2"}, Lun: &lun},
 		&corev1.FCVolumeSource{WWIDs: []string{"3600508b400105e210000900000490000"}},
 		&corev1.FCVolumeSource{WWIDs: []string{"w1", "w2"}},
+		&corev1.FCVolumeSource{TargetWWNs: []string{"50060e801049cfd1"}, Lun: &lun, WWIDs: []string{"w1"}},
 		&corev1.FCVolumeSource{TargetWWNs: []string{"no-lun"}},
 		&corev1.FCVolumeSource{},
 	)
@@ -160,6 +161,7 @@ func (g *generator) inline() corev1.VolumeSource {
 		corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}},
 		corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}},
 		corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{}},
+		corev1.VolumeSource{GitRepo: &corev1.GitRepoVolumeSource{Repository: "https://example.com/x.git"}},
 		corev1.VolumeSource{FC: g.fc()},
 		corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{TargetPortal: "10.0.0.1:3260", IQN: "iqn.2001-04.com.example:storage", Lun: 1}},
 		corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{Driver: g.flexDriver()}},

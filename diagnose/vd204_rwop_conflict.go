@@ -1,0 +1,91 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var rwopConflict = Check{
+	Code:     "VD204",
+	Name:     "rwop-conflict",
+	Title:    "A pod waits for a ReadWriteOncePod claim that another pod uses",
+	Severity: Error,
+	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Claims},
+	Run:      runRWOPConflict,
+}
+
+func runRWOPConflict(p *Pass) {
+	for _, claim := range p.Snapshot.Claims {
+		// Beside another mode it binds nobody.
+		if claim.Status.Phase != corev1.ClaimBound || !slices.Equal(claim.Spec.AccessModes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}) {
+			continue
+		}
+		var holders, waiters []*corev1.Pod
+		for _, pod := range p.claimUsers(claim) {
+			switch {
+			case pod.DeletionTimestamp != nil:
+			case started(pod):
+				holders = append(holders, pod)
+			case p.Age(boundAt(pod)) >= conflictSettles && heldBackByRWOP(pod):
+				waiters = append(waiters, pod)
+			}
+		}
+		if len(holders) == 0 {
+			continue // the one that had it goes: the next one follows
+		}
+		waiters = slices.DeleteFunc(waiters, func(pod *corev1.Pod) bool { return rolloutElsewhere(pod, holders[0]) })
+		if len(waiters) > 0 {
+			p.rwopConflict(claim, holders[0], waiters)
+		}
+	}
+}
+
+// heldBackByRWOP says that it is this rule that the pod waits for: the
+// scheduler has said so, or has been passed by.
+func heldBackByRWOP(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" || slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && containsAny(c.Message, "ReadWriteOncePod")
+	})
+}
+
+// rolloutElsewhere says that rwo-rollout-deadlock tells it.
+func rolloutElsewhere(waiter, holder *corev1.Pod) bool {
+	return waiter.Spec.NodeName != "" && waiter.Spec.NodeName != holder.Spec.NodeName && deploymentOf(waiter) != "" && deploymentOf(waiter) == deploymentOf(holder)
+}
+
+func (p *Pass) rwopConflict(claim *corev1.PersistentVolumeClaim, holder *corev1.Pod, waiters []*corev1.Pod) {
+	waiter := waiters[0]
+	since := boundAt(waiter)
+	place, who := "has no node", "the scheduler gives no node to a second pod"
+	if waiter.Spec.NodeName != "" {
+		place, who = "waits on node "+waiter.Spec.NodeName, "the kubelet mounts the volume for no second pod"
+	}
+	f := Finding{
+		Subject:          Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		PersistentVolume: claim.Spec.VolumeName,
+		Node:             nodeNameOf(holder),
+		Pods:             podNames(waiters),
+		Since:            &since,
+		Message: fmt.Sprintf("Pod %s %s: claim %s/%s (volume %s) is for one pod at a time, and pod %s uses it on node %s%s",
+			podName(waiter), place, claim.Namespace, claim.Name, claim.Spec.VolumeName, podName(holder), holder.Spec.NodeName, alike(waiters)),
+		Cause: "two pods share a ReadWriteOncePod claim: " + sharers(waiter, holder),
+		Evidence: []Evidence{
+			{"persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, "spec.accessModes", fmt.Sprint(claim.Spec.AccessModes)},
+			{"pod/" + podName(holder), "status", fmt.Sprintf("%s on node %s, not being deleted", holder.Status.Phase, holder.Spec.NodeName)},
+			{"pod/" + podName(waiter), "status", fmt.Sprintf("%s, %s", waiter.Status.Phase, place)},
+		},
+		SelfHeals: SelfHeals{Because: who + " until the first one has ended"},
+		Advice: fmt.Sprintf("decide which pod is to have the claim, and end the other the ordinary way; give each its own claim where both must run. Leave the "+
+			"volume's attachment alone: it is right, and pod %s writes through it", podName(holder)),
+	}
+	if d := deploymentOf(waiter); d != "" && d == deploymentOf(holder) {
+		f.Cause = fmt.Sprintf("a rolling update of Deployment %s starts the new pod before it ends the old one, which is the claim's only allowed user", d)
+		f.SelfHeals.Because = "each pod waits for the other: the new one for the claim, the old one for the new one to be Ready"
+		f.Advice = fmt.Sprintf("set the Deployment's strategy to Recreate, or delete pod %s, which then frees the claim; leave the volume's attachment alone", podName(holder))
+	}
+	p.Report(f)
+}

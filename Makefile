@@ -6,7 +6,7 @@ BIN := $(CURDIR)/bin
 # off by itself and the tests run without the detector.
 RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 
-.PHONY: all build test unit conformance conformance-long e2e lint generate verify fuzz cover sandbox clean
+.PHONY: all build test unit conformance conformance-long mutation e2e lint generate verify fuzz cover sandbox clean
 
 all: build lint test
 
@@ -17,7 +17,8 @@ test: unit conformance e2e ## everything
 
 unit: ## unit, corpus and command tests
 	go vet ./...
-	go test $(RACE) -shuffle=on ./...
+	go test -shuffle=on ./snapshot ./reconcile ./diagnose ./output
+	go test $(RACE) -shuffle=on . ./cluster ./repair ./cmd # the only ones that start goroutines
 
 conformance: ## the model against the real controllers of eight releases, over random clusters
 	cd e2e && go test -timeout 45m ./conformance/...
@@ -26,6 +27,9 @@ N ?= 2000
 SEED ?= 1
 conformance-long: ## the same over N clusters for each release; ends with the table of docs/conformance.md
 	cd e2e && go test -timeout 0 -count 1 -run 'TestReleases$$' -v ./conformance -clusters $(N) -seed $(SEED)
+
+mutation: ## one wrong edit to the model at a time, and which controller contradicts it; writes docs/mutation.md
+	cd e2e && go run ./mutation
 
 e2e: build ## the command against a real control plane
 	cd e2e && go vet ./... && go test -timeout 30m $$(go list ./... | grep -v /conformance)

@@ -14,7 +14,7 @@ func newVersion(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "Print the version of volume-doctor and of the controller that it models",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(streams.Out, "kubectl volume-doctor %s\nmodel: attach/detach controller of Kubernetes 1.36\n", buildVersion())
+			_, err := fmt.Fprintf(streams.Out, "kubectl volume-doctor %s\nmodel: attach/detach controllers of Kubernetes 1.26 to 1.37\n", buildVersion())
 			return err
 		},
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -73,8 +74,16 @@ func (c *corpusCase) file(t testing.TB, name string) []byte {
 }
 
 // snapshot reads the cluster anew: nobody shares it.
+// parsed keeps what each case's cluster was read as: reading them anew for
+// every test would take most of the time.
+var parsed sync.Map
+
+// snapshot is the case's cluster, as a copy that the test may change.
 func (c *corpusCase) snapshot(t testing.TB) *snapshot.Snapshot {
 	t.Helper()
+	if s, ok := parsed.Load(c.path); ok {
+		return clone(s.(*snapshot.Snapshot))
+	}
 	s, warnings, err := snapshot.Read(c.name, bytes.NewReader(c.cluster), snapshot.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +91,12 @@ func (c *corpusCase) snapshot(t testing.TB) *snapshot.Snapshot {
 	for _, w := range warnings {
 		t.Errorf("%s: warning: %s", c.name, w)
 	}
-	return s
+	parsed.Store(c.path, s)
+	return clone(s)
+}
+
+func clone(s *snapshot.Snapshot) *snapshot.Snapshot {
+	return snapshot.New(s.TakenAt, s.Source, cloned(s.Objects), slices.Clone(s.Gaps))
 }
 
 func (c *corpusCase) diagnose(s *snapshot.Snapshot) *diagnose.Report {

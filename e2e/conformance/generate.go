@@ -220,6 +220,11 @@ func (g *generator) statuses() {
 			n.Status.VolumesInUse = append(n.Status.VolumesInUse, some())
 		}
 	}
+	for _, n := range g.c.Nodes {
+		if len(n.Status.VolumesAttached) == 0 && g.chance(0.15) {
+			n.Status.VolumesAttached = []corev1.AttachedVolume{{DevicePath: "/dev/xvde"}} // nothing but a nameless entry
+		}
+	}
 }
 
 func (g *generator) attachments() {

@@ -1,0 +1,140 @@
+// Command mutation shows that the conformance test would notice: it makes one
+// wrong edit at a time to package reconcile, in an overlay, and wants a real
+// controller to contradict the model. It writes docs/mutation.md.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+func main() {
+	log.SetFlags(log.Ltime)
+	clusters := flag.Int("clusters", 500, "how many random clusters to compare for each release at most")
+	seed := flag.Uint64("seed", 1, "seed of the first cluster")
+	only := flag.String("run", "", "run only the mutants whose name matches, and write nothing")
+	parallel := flag.Int("p", 2, "how many mutants to run at once")
+	flag.Parse()
+	if err := run(*clusters, *seed, *only, *parallel); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(clusters int, seed uint64, only string, parallel int) error {
+	ctx := context.Background()
+	root, err := findRoot()
+	if err != nil {
+		return err
+	}
+	matches, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp("", "mutation")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp) //nolint:errcheck // a temporary folder
+	r := &runner{root: root, temp: temp, clusters: clusters, seed: seed}
+
+	var mutants []Mutant
+	for _, m := range Mutants() {
+		if matches.MatchString(m.Name) {
+			mutants = append(mutants, m)
+		}
+	}
+	var (
+		coverage    *Coverage
+		errCoverage error
+		covering    sync.WaitGroup
+	)
+	if only == "" {
+		covering.Go(func() { coverage, errCoverage = r.coverage(ctx) })
+	}
+	outcomes := r.all(ctx, mutants, parallel)
+	covering.Wait()
+	if errCoverage != nil {
+		return errCoverage
+	}
+	var wrong []string
+	for _, o := range outcomes {
+		if complaint := o.complaint(); complaint != "" {
+			wrong = append(wrong, complaint)
+		}
+	}
+	if only == "" {
+		wrong = append(wrong, coverage.complaints()...)
+		page := filepath.Join(root, "docs", "mutation.md")
+		if err := os.WriteFile(page, []byte(Page(r, outcomes, coverage)), 0o644); err != nil {
+			return err
+		}
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("%d complaints:\n%s", len(wrong), strings.Join(wrong, "\n"))
+	}
+	return nil
+}
+
+// all keeps the order of the mutants.
+func (r *runner) all(ctx context.Context, mutants []Mutant, parallel int) []Outcome {
+	outcomes := make([]Outcome, len(mutants))
+	slots := make(chan struct{}, parallel)
+	var workers sync.WaitGroup
+	for i, m := range mutants {
+		slots <- struct{}{}
+		workers.Go(func() {
+			outcome, err := r.hunt(ctx, m)
+			outcome.Err = err
+			outcomes[i] = outcome
+			log.Printf("%d/%d %s: %s, %.0f s", i+1, len(mutants), m.Name, outcome.caught(), outcome.Seconds)
+			<-slots
+		})
+	}
+	workers.Wait()
+	return outcomes
+}
+
+// caught says what noticed the mutant.
+func (o Outcome) caught() string {
+	switch {
+	case o.Err != nil:
+		return "not tried: " + o.Err.Error()
+	case o.Difference != nil:
+		return fmt.Sprintf("%s, seed %d: %s", o.Difference.Release, o.Difference.Seed, o.Difference.Row)
+	case o.UnitTest != "":
+		return "unit test " + o.UnitTest
+	default:
+		return "nothing"
+	}
+}
+
+// complaint is empty where the mutant did what its list says of it.
+func (o Outcome) complaint() string {
+	switch {
+	case o.Err != nil:
+		return o.Name + ": " + o.caught()
+	case o.Difference == nil && o.Unseen == "":
+		return o.Name + ": no controller contradicts it, and the list does not say why; caught by " + o.caught()
+	case o.Difference != nil && o.Unseen != "":
+		return o.Name + ": the list says that no controller can contradict it, but " + o.caught()
+	}
+	return ""
+}
+
+// findRoot is the folder above the e2e module, from inside it.
+func findRoot() (string, error) {
+	dir, err := os.Getwd()
+	for ; err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "oracle")); err == nil {
+			return filepath.Dir(dir), nil
+		}
+	}
+	return "", fmt.Errorf("run it in the folder e2e: %w", os.ErrNotExist)
+}

@@ -14,10 +14,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// controllerSettles is how long after a change of its leader the controller may
+// ControllerSettles is how long after a change of its leader the controller may
 // still be rebuilding its worlds from the objects: 15 s to read them in a large
 // cluster, one operation of up to 2 min for each volume, and some margin.
-const controllerSettles = 3 * time.Minute
+const ControllerSettles = 3 * time.Minute
 
 // listsSettle is how old a fact must be before another list may contradict it:
 // lists are read one after the other, and what began in between can be in one
@@ -33,7 +33,7 @@ func (p *Pass) controllerYounger(d time.Duration) bool {
 	return !start.IsZero() && p.Age(start) < d
 }
 
-func (p *Pass) controllerJustStarted() bool { return p.controllerYounger(controllerSettles) }
+func (p *Pass) controllerJustStarted() bool { return p.controllerYounger(ControllerSettles) }
 
 // controllerStart is when the controller at work took its lease; zero where no
 // lease says so.

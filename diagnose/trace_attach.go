@@ -244,9 +244,9 @@ func (t *tracer) settled(s Stage, since metav1.Time, bound time.Duration) (Stage
 	switch {
 	case t.controllerJustStarted():
 		s.Detail += "; the controller has just started"
-		return s, latest(since, t.controllerStart()), max(bound, controllerSettles)
+		return s, latest(since, t.controllerStart()), max(bound, ControllerSettles)
 	case !t.knows(snapshot.Leases, metav1.NamespaceSystem):
-		return s, since, max(bound, controllerSettles)
+		return s, since, max(bound, ControllerSettles)
 	default:
 		return s, since, bound
 	}

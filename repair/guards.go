@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -73,12 +74,6 @@ func complete(s *snapshot.Snapshot, kinds []snapshot.Kind) error {
 	return nil
 }
 
-// controllerSettles is how long a new leader may take to rebuild its worlds and
-// go through them: 15 s to read the objects of a large cluster, an operation of
-// up to 2 min, and some margin. Until then its memory is not what the model
-// takes it for, and it mends by itself much of what looks broken.
-const controllerSettles = 3 * time.Minute
-
 // settledGuard holds where kube-controller-manager's leader is not new. Hosted
 // control planes show no lease; there the other guards must do.
 var settledGuard = Guard{guardController, func(v *View, _ *Repair) error {
@@ -86,9 +81,9 @@ var settledGuard = Guard{guardController, func(v *View, _ *Repair) error {
 	if lease == nil || lease.Spec.AcquireTime == nil {
 		return nil
 	}
-	if age := v.Snapshot.TakenAt.Sub(lease.Spec.AcquireTime.Time); age < controllerSettles {
+	if age := v.Snapshot.TakenAt.Sub(lease.Spec.AcquireTime.Time); age < diagnose.ControllerSettles {
 		return fmt.Errorf("kube-controller-manager has a new leader since %v ago and may still be at work; wait until it has led for %v",
-			age.Round(time.Second), controllerSettles)
+			age.Round(time.Second), diagnose.ControllerSettles)
 	}
 	return nil
 }}

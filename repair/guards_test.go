@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -28,7 +29,7 @@ var nearMisses = []struct {
 	{"csinodes not read", "complete", func(m *memory) { m.gaps = gap(snapshot.CSINodes, "") }},
 	{"csidrivers not read", "complete", func(m *memory) { m.gaps = gap(snapshot.CSIDrivers, "") }},
 	{"new leader", "controller-settled", func(m *memory) {
-		at := metav1.NewMicroTime(epoch.Add(-controllerSettles + time.Second))
+		at := metav1.NewMicroTime(epoch.Add(-diagnose.ControllerSettles + time.Second))
 		m.objects.Leases[0].Spec.AcquireTime = &at
 	}},
 	{"finding gone", "finding", func(m *memory) {

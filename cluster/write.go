@@ -10,6 +10,8 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -64,15 +66,13 @@ func (c *Cluster) do(ctx context.Context, op repair.Operation, dryRun bool) (jso
 
 // request is the operation on the wire.
 func (c *Cluster) request(op repair.Operation, dryRun bool) (*rest.Request, error) {
-	var client rest.Interface
-	var resource string
-	switch op.Target.Kind {
-	case "Node":
-		client, resource = c.client.CoreV1().RESTClient(), "nodes"
-	case "VolumeAttachment":
-		client, resource = c.client.StorageV1().RESTClient(), "volumeattachments"
-	default:
+	resource := repair.Resource(op.Target.Kind)
+	client := c.client.CoreV1().RESTClient()
+	switch {
+	case resource == "":
 		return nil, fmt.Errorf("objects of kind %q are never written", op.Target.Kind)
+	case op.Target.APIVersion == storagev1.SchemeGroupVersion.String():
+		client = c.client.StorageV1().RESTClient()
 	}
 	var dry []string
 	if dryRun {
@@ -82,7 +82,11 @@ func (c *Cluster) request(op repair.Operation, dryRun bool) (*rest.Request, erro
 	switch op.Verb {
 	case repair.VerbPatch:
 		// The preconditions of a patch stand in the patch.
-		request = client.Patch(types.JSONPatchType).
+		patchType := types.JSONPatchType
+		if op.Merge {
+			patchType = types.MergePatchType
+		}
+		request = client.Patch(patchType).
 			VersionedParams(&metav1.PatchOptions{DryRun: dry, FieldManager: repair.FieldManager}, scheme.ParameterCodec).
 			Body([]byte(op.Patch))
 	case repair.VerbDelete:
@@ -90,12 +94,21 @@ func (c *Cluster) request(op repair.Operation, dryRun bool) (*rest.Request, erro
 			DryRun:        dry,
 			Preconditions: &metav1.Preconditions{UID: &op.Target.UID, ResourceVersion: &op.Target.ResourceVersion},
 		})
+	case repair.VerbCreate:
+		request = client.Post().
+			VersionedParams(&metav1.CreateOptions{DryRun: dry, FieldManager: repair.FieldManager}, scheme.ParameterCodec).
+			SetHeader("Content-Type", "application/json").
+			Body([]byte(op.Object))
 	default:
 		return nil, fmt.Errorf("there is no way to %q an object", op.Verb)
 	}
-	return request.NamespaceIfScoped(op.Target.Namespace, op.Target.Namespace != "").
-		Resource(resource).Name(op.Target.Name).SubResource(subresources(op)...).
-		SetHeader("Accept", "application/json"), nil // the caller reads it as JSON
+	request = request.NamespaceIfScoped(op.Target.Namespace, op.Target.Namespace != "").
+		Resource(resource).
+		SetHeader("Accept", "application/json") // the caller reads it as JSON
+	if op.Verb != repair.VerbCreate {
+		request = request.Name(op.Target.Name).SubResource(subresources(op)...)
+	}
+	return request, nil
 }
 
 func subresources(op repair.Operation) []string {
@@ -111,7 +124,7 @@ func (c *Cluster) refused(err error, mayBeMade bool) error {
 	var status apierrors.APIStatus
 	answered := errors.As(err, &status)
 	switch {
-	case apierrors.IsConflict(err):
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("%w: %s", repair.ErrConflict, message(err))
 	case apierrors.IsInvalid(err):
 		// A failed test of a JSON patch. The API server does not say which.
@@ -126,6 +139,29 @@ func (c *Cluster) refused(err error, mayBeMade bool) error {
 		// A 5xx may come after the write, from a proxy or from etcd's time-out.
 		return fmt.Errorf("%w: %w", repair.ErrUnknownOutcome, c.explain(err))
 	}
+}
+
+// Announce writes an event about an object, for those who look at it later.
+func (c *Cluster) Announce(ctx context.Context, about corev1.ObjectReference, note repair.Note) error {
+	namespace := about.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault // where the events of what has no namespace are
+	}
+	now := metav1.Now()
+	event := &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{GenerateName: "volume-doctor-", Namespace: namespace},
+		InvolvedObject: about,
+		Reason:         note.Reason,
+		Message:        note.Message,
+		Type:           corev1.EventTypeNormal,
+		Source:         corev1.EventSource{Component: repair.FieldManager},
+		FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}
+	_, err := c.client.CoreV1().Events(namespace).Create(ctx, event, metav1.CreateOptions{FieldManager: repair.FieldManager})
+	if err != nil {
+		return c.explain(err)
+	}
+	return nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

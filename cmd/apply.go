@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
@@ -28,7 +31,14 @@ type applyFlags struct {
 	maxRepairs int
 	settle     time.Duration
 	journal    string
+	allow      []string
+	fenced     []string
+	savePlan   string
+	plan       string
 }
+
+// applyOnly are the flags that mean nothing without --apply.
+var applyOnly = []string{"yes", "dry-run", "max-repairs", "settle", "journal", "allow", "fenced", "save-plan", "plan"}
 
 // defaultSettle is two of the controller's one-minute syncs: what it would undo
 // it has undone by then.
@@ -42,11 +52,15 @@ func (a *applyFlags) add(f *pflag.FlagSet) {
 	f.IntVar(&a.maxRepairs, "max-repairs", 10, "With --apply: stop after this many")
 	f.DurationVar(&a.settle, "settle", defaultSettle, "With --apply: how long a repair must hold to count")
 	f.StringVar(&a.journal, "journal", "", "With --apply: the file that says what was written, for undo (default volume-doctor-TIME.journal)")
+	f.StringSliceVar(&a.allow, "allow", nil, "With --apply: kinds of repair that are never made unasked; explain KIND says why")
+	f.StringSliceVar(&a.fenced, "fenced", nil, "With --apply: nodes that you know to be powered off or cut off from the storage")
+	f.StringVar(&a.savePlan, "save-plan", "", "With --apply: write the repairs to this file for review, and nothing to the cluster")
+	f.StringVar(&a.plan, "plan", "", "With --apply: make exactly the repairs of this file, or none if the cluster has moved on")
 }
 
 func (a *applyFlags) validate(f *pflag.FlagSet, offline bool) error {
 	if !a.enabled {
-		for _, name := range []string{"yes", "dry-run", "max-repairs", "settle", "journal"} {
+		for _, name := range applyOnly {
 			if f.Changed(name) {
 				return fmt.Errorf("--%s goes with --apply", name)
 			}
@@ -62,9 +76,38 @@ func (a *applyFlags) validate(f *pflag.FlagSet, offline bool) error {
 		return fmt.Errorf("--max-repairs must be at least 1, not %d", a.maxRepairs)
 	case a.settle < 0:
 		return errors.New("--settle must not be negative")
+	case a.savePlan != "" && a.plan != "":
+		return errors.New("--save-plan and --plan exclude each other: a plan is saved, reviewed and then made")
+	}
+	for _, kind := range a.allow {
+		if !slices.Contains(repair.Kinds(), repair.Kind(kind)) {
+			return fmt.Errorf("--allow %s: there is no such kind of repair; there are %s", kind, kindList())
+		}
 	}
 	return nil
 }
+
+func kindList() string {
+	var names []string
+	for _, kind := range repair.Kinds() {
+		names = append(names, string(kind))
+	}
+	return strings.Join(names, ", ")
+}
+
+func (a *applyFlags) consent() repair.Consent {
+	var c repair.Consent
+	for _, kind := range a.allow {
+		c.Allow = append(c.Allow, repair.Kind(kind))
+	}
+	for _, node := range a.fenced {
+		c.Fenced = append(c.Fenced, types.NodeName(node))
+	}
+	return c
+}
+
+// writes says whether the run is meant to change the cluster.
+func (a *applyFlags) writes() bool { return a.mode() == repair.DryRunNone && a.savePlan == "" }
 
 func (a *applyFlags) mode() repair.DryRunMode {
 	switch a.dryRun {
@@ -79,7 +122,7 @@ func (a *applyFlags) mode() repair.DryRunMode {
 
 // mayAsk fails early where nobody could answer the question.
 func (a *applyFlags) mayAsk(in io.Reader) error {
-	if !a.enabled || a.yes || a.mode() != repair.DryRunNone {
+	if !a.enabled || a.yes || !a.writes() {
 		return nil
 	}
 	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -90,9 +133,19 @@ func (a *applyFlags) mayAsk(in io.Reader) error {
 
 // repair makes the proposed repairs and reports what is left.
 func (d *diagnoseFlags) repair(ctx context.Context, streams genericiooptions.IOStreams, c watched, s *snapshot.Snapshot, earlier *diagnose.Report) error {
-	r, repairs, err := d.look(s, earlier)
+	view, repairs, err := d.look(s, earlier)
 	if err != nil {
 		return err
+	}
+	r := view.Report
+	if err := d.apply.nodesExist(view); err != nil {
+		return err
+	}
+	if d.apply.plan != "" {
+		if repairs, err = d.apply.reviewed(view, repairs); err != nil {
+			fmt.Fprintf(streams.ErrOut, "error: nothing was written: %s\n", output.Safe(oneLine(err.Error())))
+			return exitCode(exitUndone)
+		}
 	}
 	undone := false
 	for _, f := range r.Findings {
@@ -104,8 +157,15 @@ func (d *diagnoseFlags) repair(ctx context.Context, streams genericiooptions.IOS
 	for _, p := range repairs {
 		describe(streams.ErrOut, p)
 	}
+	if d.apply.savePlan != "" {
+		if err := d.apply.save(view, repairs); err != nil {
+			return err
+		}
+		fmt.Fprintf(streams.ErrOut, "%d repairs saved in %s; nothing was written to the cluster\n", len(repairs), d.apply.savePlan)
+		return d.finish(streams, r, "", exitHealthy)
+	}
 	if len(repairs) > 0 {
-		if !d.apply.confirmed(streams, len(repairs)) {
+		if !d.apply.confirmed(streams, repairs) {
 			fmt.Fprintln(streams.ErrOut, "nothing was written")
 			return exitCode(exitUndone)
 		}
@@ -125,7 +185,8 @@ func (d *diagnoseFlags) repair(ctx context.Context, streams genericiooptions.IOS
 				return err
 			}
 			d.assumeVersion(s, io.Discard)
-			r, _ = d.narrowed(s, earlier)
+			view, _ = d.narrowed(s, earlier)
+			r = view.Report
 		}
 	} else if !undone {
 		fmt.Fprintln(streams.ErrOut, "there is nothing to repair")
@@ -147,24 +208,87 @@ func describe(w io.Writer, p repair.Repair) {
 	fmt.Fprintf(w, "  the same by hand:\n  %s\n", output.Safe(p.Do.Kubectl()))
 }
 
-func (a *applyFlags) confirmed(streams genericiooptions.IOStreams, count int) bool {
-	if a.yes || a.mode() != repair.DryRunNone {
+// nodesExist catches a --fenced with a slip of the pen in it: a node of that
+// name must be in the cluster or in what is left of it.
+func (a *applyFlags) nodesExist(v *repair.View) error {
+	for _, name := range a.fenced {
+		node := types.NodeName(name)
+		known := v.Snapshot.Node(node) != nil || slices.ContainsFunc(v.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
+			return va.Spec.NodeName == name
+		})
+		if !known {
+			return fmt.Errorf("--fenced %s: there is no such node, and no VolumeAttachment names it", name)
+		}
+	}
+	return nil
+}
+
+// reviewed are the repairs of the saved plan.
+func (a *applyFlags) reviewed(v *repair.View, proposed []repair.Repair) ([]repair.Repair, error) {
+	file, err := os.Open(a.plan)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	plan, err := repair.ReadPlan(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", a.plan, err)
+	}
+	return plan.Choose(v, proposed)
+}
+
+func (a *applyFlags) save(v *repair.View, repairs []repair.Repair) error {
+	file, err := os.OpenFile(a.savePlan, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(repair.Save(v, repairs).Write(file), file.Close())
+}
+
+// confirmed asks, and where a node was said to be fenced it asks for its name:
+// a y is typed too quickly for what nobody can take back.
+func (a *applyFlags) confirmed(streams genericiooptions.IOStreams, repairs []repair.Repair) bool {
+	if a.yes || !a.writes() {
 		return true
 	}
+	in := bufio.NewReader(streams.In)
+	for _, node := range a.fenced {
+		var volumes []string
+		for _, r := range repairs {
+			if string(r.Finding.Node) == node && r.RestsOnFencing() {
+				volumes = append(volumes, output.Safe(r.Finding.PersistentVolume))
+			}
+		}
+		if len(volumes) == 0 {
+			continue
+		}
+		fmt.Fprintf(streams.ErrOut, `You say that node %s is powered off, or cut off from its storage, and stays so.
+Not Ready is no proof of that: a node that is cut off goes on writing. If it still
+runs, two nodes write to %s, and the data is lost.
+Type the name of the node if you have made sure: `, node, strings.Join(volumes, ", "))
+		if answer(in) != node {
+			return false
+		}
+	}
 	what := "this repair"
-	if count > 1 {
-		what = fmt.Sprintf("these %d repairs", count)
+	if len(repairs) > 1 {
+		what = fmt.Sprintf("these %d repairs", len(repairs))
 	}
 	fmt.Fprintf(streams.ErrOut, "Make %s now? [y/N] ", what)
-	answer, _ := bufio.NewReader(streams.In).ReadString('\n')
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes"
+	yes := strings.ToLower(answer(in))
+	return yes == "y" || yes == "yes"
+}
+
+func answer(in *bufio.Reader) string {
+	line, _ := in.ReadString('\n')
+	return strings.TrimSpace(line)
 }
 
 func (d *diagnoseFlags) carryOut(ctx context.Context, streams genericiooptions.IOStreams, c watched, repairs []repair.Repair) ([]repair.Result, error) {
 	applier := &repair.Applier{
 		Cluster:    c,
 		Options:    diagnose.Options{Reconcile: d.options(), Checks: d.checks},
+		Consent:    d.apply.consent(),
 		Observe:    narrate(streams.ErrOut),
 		Wait:       sleep,
 		Settle:     d.apply.settle,
@@ -212,6 +336,8 @@ func openJournal(name string, flags int) (*os.File, []repair.Entry, error) {
 func narrate(w io.Writer) func(repair.Event) {
 	return func(e repair.Event) {
 		switch {
+		case e.Stage == repair.Announcing:
+			fmt.Fprintf(w, "no event was written about it: %s\n", oneLine(e.Err.Error()))
 		case e.Result == nil && e.Stage == repair.Settling:
 			fmt.Fprintf(w, "written; watching that it stays: %s\n", output.Safe(e.Summary))
 		case e.Result == nil:

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
 // TestAsking: only a plain yes is a yes.
@@ -21,7 +23,7 @@ func TestAsking(t *testing.T) {
 		var errOut bytes.Buffer
 		streams := genericiooptions.IOStreams{In: strings.NewReader(answer), Out: io.Discard, ErrOut: &errOut}
 		a := applyFlags{enabled: true, dryRun: "none"}
-		if got := a.confirmed(streams, 2); got != want {
+		if got := a.confirmed(streams, make([]repair.Repair, 2)); got != want {
 			t.Errorf("answer %q: %t, want %t", answer, got, want)
 		}
 		if !strings.Contains(errOut.String(), "Make these 2 repairs now? [y/N]") {
@@ -30,9 +32,30 @@ func TestAsking(t *testing.T) {
 	}
 	quiet := genericiooptions.IOStreams{In: strings.NewReader(""), ErrOut: io.Discard}
 	for _, a := range []applyFlags{{yes: true, dryRun: "none"}, {dryRun: "client"}, {dryRun: "server"}} {
-		if !a.confirmed(quiet, 1) {
+		if !a.confirmed(quiet, make([]repair.Repair, 1)) {
 			t.Errorf("%+v asks", a)
 		}
+	}
+}
+
+// TestFencingIsAskedByName: who says that a node is off types its name, for a y
+// is typed too quickly.
+func TestFencingIsAskedByName(t *testing.T) {
+	fenced := repair.Repair{Guards: []repair.Guard{{Name: "fenced"}}}
+	fenced.Finding.Node, fenced.Finding.PersistentVolume = "n1", "pv1"
+	for answers, want := range map[string]bool{"n1\ny\n": true, "y\ny\n": false, "n1\nn\n": false, "n2\ny\n": false, "\n": false} {
+		var errOut bytes.Buffer
+		streams := genericiooptions.IOStreams{In: strings.NewReader(answers), Out: io.Discard, ErrOut: &errOut}
+		a := applyFlags{enabled: true, dryRun: "none", fenced: []string{"n1"}}
+		if got := a.confirmed(streams, []repair.Repair{fenced}); got != want || !strings.Contains(errOut.String(), "two nodes write to pv1") {
+			t.Errorf("answers %q: %t, want %t\n%s", answers, got, want, errOut.String())
+		}
+	}
+	// A repair that does not rest on it asks no more than any other.
+	streams := genericiooptions.IOStreams{In: strings.NewReader("y\n"), Out: io.Discard, ErrOut: io.Discard}
+	a := applyFlags{enabled: true, dryRun: "none", fenced: []string{"n1"}}
+	if !a.confirmed(streams, make([]repair.Repair, 1)) {
+		t.Error("the name is asked for where nothing rests on it")
 	}
 }
 

@@ -160,31 +160,31 @@ func (d *diagnoseFlags) examine(s *snapshot.Snapshot) *diagnose.Report {
 
 // look makes the report that was asked for, with its repairs; what an earlier
 // look did not find is left out.
-func (d *diagnoseFlags) look(s *snapshot.Snapshot, earlier *diagnose.Report) (*diagnose.Report, []repair.Repair, error) {
+func (d *diagnoseFlags) look(s *snapshot.Snapshot, earlier *diagnose.Report) (*repair.View, []repair.Repair, error) {
 	for _, t := range d.targets {
 		if err := t.mustExist(s); err != nil {
 			return nil, nil, err
 		}
 	}
-	r, repairs := d.narrowed(s, earlier)
-	return r, repairs, nil
+	view, repairs := d.narrowed(s, earlier)
+	return view, repairs, nil
 }
 
-func (d *diagnoseFlags) narrowed(s *snapshot.Snapshot, earlier *diagnose.Report) (*diagnose.Report, []repair.Repair) {
-	view := repair.Look(s, diagnose.Options{Reconcile: d.options(), Checks: d.checks})
+func (d *diagnoseFlags) narrowed(s *snapshot.Snapshot, earlier *diagnose.Report) (*repair.View, []repair.Repair) {
+	view := repair.Look(s, diagnose.Options{Reconcile: d.options(), Checks: d.checks}, d.apply.consent())
 	if earlier != nil {
 		view.Report.KeepPersisting(earlier)
 	}
 	narrow(view.Report, s, d.targets, *d.kube.Namespace)
-	return view.Report, repair.Propose(view)
+	return view, repair.Propose(view)
 }
 
 func (d *diagnoseFlags) report(streams genericiooptions.IOStreams, s *snapshot.Snapshot, earlier *diagnose.Report, apply string) error {
-	r, _, err := d.look(s, earlier)
+	view, _, err := d.look(s, earlier)
 	if err != nil {
 		return err
 	}
-	return d.finish(streams, r, apply, exitHealthy)
+	return d.finish(streams, view.Report, apply, exitHealthy)
 }
 
 // finish prints the report and turns it into the exit code, of which atLeast is

@@ -28,9 +28,27 @@ type Report struct {
 	Complete      bool           `json:"complete"`
 	Gaps          []snapshot.Gap `json:"gaps"`
 	SkippedChecks []SkippedCheck `json:"skippedChecks"`
-	Summary       Summary        `json:"summary"`
-	// Findings are sorted: errors first, then by code and subject.
+	// Checks are the codes of the checks that ran, in their order.
+	Checks  []Code  `json:"checks"`
+	Summary Summary `json:"summary"`
+	// Findings are sorted: errors first, then by code and subject, but each
+	// behind the one that it follows from, which counts as severe as the worst.
 	Findings []Finding `json:"findings"`
+	// OmittedCauses are what the CausedBy of a narrowed report names beyond it.
+	OmittedCauses []OmittedCause `json:"omittedCauses,omitempty"`
+	// Volumes are what the objects say of the volumes that findings are about.
+	Volumes []VolumeRecord `json:"volumes"`
+}
+
+// OmittedCause is a finding that another one follows from and that nobody asked
+// for.
+type OmittedCause struct {
+	Code        Code     `json:"code"`
+	Check       string   `json:"check"`
+	Severity    Severity `json:"severity"`
+	Message     string   `json:"message"`
+	Subject     Object   `json:"subject"`
+	Fingerprint string   `json:"fingerprint"`
 }
 
 // SkippedCheck is a check that a gap kept from running.
@@ -83,6 +101,10 @@ type Finding struct {
 	VolumeAttachment string                  `json:"volumeAttachment,omitempty"`
 	// Pods are the pods that wait or would suffer, as namespace/name; sorted.
 	Pods []string `json:"pods,omitempty"`
+	// Workloads made the pods, as namespace/Kind/name; sorted.
+	Workloads []string `json:"workloads,omitempty"`
+	// Claims lead the pods to the volume, as namespace/name; sorted.
+	Claims []string `json:"claims,omitempty"`
 
 	// Since is when it began, or the earliest moment that the objects prove.
 	Since     *metav1.Time `json:"since,omitempty"`
@@ -95,6 +117,13 @@ type Finding struct {
 	// Fingerprint names the finding across runs: it is made of the code, the
 	// subject with its UID, the volume and the node.
 	Fingerprint string `json:"fingerprint"`
+	// CausedBy is the fingerprint of the nearest finding that this one follows
+	// from; where one cause shows in many findings and has none of its own, that
+	// is the one which stands for it.
+	CausedBy string `json:"causedBy,omitempty"`
+	// Consequences counts the findings of the report that follow from this one,
+	// directly or not.
+	Consequences int `json:"consequences,omitempty"`
 }
 
 // Pair is the volume and node that the finding is about.
@@ -128,6 +157,14 @@ type Repair struct {
 	BlockedBy string `json:"blockedBy"`
 	// Commands do the same by hand.
 	Commands []string `json:"commands"`
+	// Lower are the less risky kinds of repair that were passed over, and why.
+	Lower []LowerRung `json:"lower,omitempty"`
+}
+
+// LowerRung is a kind of repair that will not do for a finding.
+type LowerRung struct {
+	Kind    string `json:"kind"`
+	Because string `json:"because"`
 }
 
 func fingerprint(f Finding) string {

@@ -39,6 +39,8 @@ type Applier struct {
 	Cluster Cluster
 	// Options are those with which the findings were made.
 	Options diagnose.Options
+	// Consent is what the user has said that no API shows.
+	Consent Consent
 	Journal *Journal
 	// Observe, where it is not nil, is told of every step.
 	Observe func(Event)

@@ -40,6 +40,13 @@ func TestApplyInTheOrderOfSafety(t *testing.T) {
 	if diff := cmp.Diff([]string{"vol-0", "vol-1"}, m.entries()); diff != "" {
 		t.Error(diff)
 	}
+	announced := []string{"Node/n1 VolumeDoctorRepaired: add volume pv1 to volumesAttached of node n1, for VD301 inuse-not-attached"}
+	if diff := cmp.Diff(announced, m.announced); diff != "" {
+		t.Error(diff)
+	}
+	if got := m.node("n1").Annotations[markAnnotation]; got != "patch-node-status for VD301 inuse-not-attached" {
+		t.Error(got)
+	}
 	entries := sink.entries()
 	if len(entries) != 2 || entries[0].Type != Intent || entries[1].Outcome != Repaired {
 		t.Fatalf("%+v", entries)
@@ -128,7 +135,7 @@ func TestKindsGoInTheirOrder(t *testing.T) {
 	m := two(t)
 	a, _ := m.applier()
 	repairs := m.propose()
-	repairs[0].order = 1 // as if a kind of repair came before this one
+	repairs[0].order = repairs[1].order + 1 // as if a kind of repair came before this one
 	results, err := a.Apply(t.Context(), repairs)
 	if err != nil || results[0].Finding.PersistentVolume != "pv2" || results[1].Finding.PersistentVolume != "pv1" {
 		t.Errorf("%+v, %v", results, err)
@@ -178,13 +185,30 @@ func TestEventsTellTheStages(t *testing.T) {
 	}
 }
 
+// TestEventsAreNotEssential: without the right to write events the repair
+// stands, and it is said.
+func TestEventsAreNotEssential(t *testing.T) {
+	m := lostEntry(t)
+	m.mute = ErrForbidden
+	a, _ := m.applier()
+	var said error
+	a.Observe = func(e Event) {
+		if e.Stage == Announcing {
+			said = e.Err
+		}
+	}
+	if r := m.one(a); r.Outcome != Repaired || !errors.Is(said, ErrForbidden) {
+		t.Errorf("%+v, %v", r, said)
+	}
+}
+
 func TestProposeFillsTheReport(t *testing.T) {
 	m := lostEntry(t)
 	s, err := m.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := Look(s, diagnose.Options{})
+	v := Look(s, diagnose.Options{}, Consent{})
 	repairs := Propose(v)
 	got := v.Report.Findings[0].Repair
 	if len(repairs) != 1 || got == nil || got.Kind != "patch-node-status" || got.Risk != "low" || !got.Reversible || got.BlockedBy != "" || len(got.Commands) != 1 {
@@ -194,7 +218,7 @@ func TestProposeFillsTheReport(t *testing.T) {
 	if s, err = m.Snapshot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	v = Look(s, diagnose.Options{})
+	v = Look(s, diagnose.Options{}, Consent{})
 	if repairs := Propose(v); len(repairs) != 0 {
 		t.Errorf("a blocked repair is returned: %+v", repairs)
 	}

@@ -143,7 +143,7 @@ func TestAnswerTooLateIsStillFound(t *testing.T) {
 			if n == 5 {
 				op := repairs[0].Do
 				m.looking = nil
-				_, err := m.patch(op, false)
+				_, err := m.write(op, false)
 				return err
 			}
 			return nil

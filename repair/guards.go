@@ -3,9 +3,11 @@ package repair
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -31,7 +33,12 @@ const (
 	guardComplete   = "complete"
 	guardController = "controller-settled"
 	guardFinding    = "finding"
+	guardAllowed    = "allowed"
+	guardFenced     = "fenced"
 )
+
+// consent says that the user's word alone would lift the refusal.
+func (r *Refusal) consent() bool { return r.Guard == guardAllowed || r.Guard == guardFenced }
 
 // refusal is that of the first guard that does not hold. Where the finding is
 // gone, the next guard that does not hold either says what has become of it.
@@ -93,10 +100,49 @@ var findingGuard = Guard{guardFinding, func(v *View, proposed *Repair) error {
 	if v.finds(proposed.Finding.Fingerprint) {
 		return nil
 	}
-	for _, skipped := range v.Report.SkippedChecks {
-		if skipped.Code == proposed.Finding.Code {
-			return fmt.Errorf("check %s could not run without the %s", skipped.Check, skipped.Because)
-		}
+	if skipped := v.skipped(proposed.Finding.Code); skipped != nil {
+		return fmt.Errorf("check %s could not run without the %s", skipped.Check, skipped.Because)
 	}
 	return errors.New("it is no longer found")
+}}
+
+// skipped is the check of that code if a gap kept it from running.
+func (v *View) skipped(code diagnose.Code) *diagnose.SkippedCheck {
+	for i, skipped := range v.Report.SkippedChecks {
+		if skipped.Code == code {
+			return &v.Report.SkippedChecks[i]
+		}
+	}
+	return nil
+}
+
+// allowedGuard holds where the user has named the kind of repair. It stands
+// last: what else refuses must be known before anybody is asked for consent.
+func allowedGuard(kind Kind) Guard {
+	return Guard{guardAllowed, func(v *View, _ *Repair) error {
+		if slices.Contains(v.Consent.Allow, kind) {
+			return nil
+		}
+		return fmt.Errorf("it is never made unasked: see kubectl volume-doctor explain %s, then give --allow %s", kind, kind)
+	}}
+}
+
+// fencedGuard holds where the user has said that the finding's node cannot
+// write any more, and nothing that is seen contradicts it: a Ready node is
+// alive. That it is not Ready proves nothing: a node that is cut off from the
+// API server goes on writing.
+var fencedGuard = Guard{guardFenced, func(v *View, r *Repair) error {
+	node := r.Finding.Node
+	if !slices.Contains(v.Consent.Fenced, node) {
+		return fmt.Errorf("only you can know that node %s is powered off, or cut off from the storage, and stays so: if you have made sure, give --fenced %s", node, node)
+	}
+	return nil
+}}
+
+// notAliveGuard refuses to treat a node as fenced that is alive.
+var notAliveGuard = Guard{"not-alive", func(v *View, r *Repair) error {
+	if node := v.Snapshot.Node(r.Finding.Node); node != nil && reconcile.NodeReady(node) {
+		return fmt.Errorf("node %s is Ready: its kubelet is alive and may have the volume mounted", node.Name)
+	}
+	return nil
 }}

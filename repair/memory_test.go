@@ -13,8 +13,10 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -30,6 +32,7 @@ type memory struct {
 	now     time.Time
 	version int
 	denied  []Permission
+	consent Consent
 
 	// before a write, and after it was stored; an error is the answer.
 	before, after func(op Operation, dryRun bool) error
@@ -41,6 +44,9 @@ type memory struct {
 	looks int
 	// stored are the writes that were made.
 	stored []Operation
+	// announced are the events that were written; mute keeps them from being.
+	announced []string
+	mute      error
 }
 
 func (m *memory) note(format string, args ...any) {
@@ -74,6 +80,11 @@ func (m *memory) Can(_ context.Context, wanted []Permission) (missing []Permissi
 	return missing, nil
 }
 
+func (m *memory) Announce(_ context.Context, about corev1.ObjectReference, note Note) error {
+	m.announced = append(m.announced, about.Kind+"/"+about.Name+" "+note.Reason+": "+note.Message)
+	return m.mute
+}
+
 func (m *memory) Do(ctx context.Context, op Operation, dryRun bool) (json.RawMessage, error) {
 	m.note("do dryRun=%v", dryRun)
 	if err := ctx.Err(); err != nil {
@@ -84,7 +95,7 @@ func (m *memory) Do(ctx context.Context, op Operation, dryRun bool) (json.RawMes
 			return nil, err
 		}
 	}
-	after, err := m.patch(op, dryRun)
+	after, err := m.write(op, dryRun)
 	if err != nil {
 		return nil, err
 	}
@@ -96,65 +107,156 @@ func (m *memory) Do(ctx context.Context, op Operation, dryRun bool) (json.RawMes
 	return after, nil
 }
 
-// patch mirrors a JSON patch of nodes/status on the API server.
-func (m *memory) patch(op Operation, dryRun bool) (json.RawMessage, error) {
-	if op.Verb != VerbPatch || op.Target.Kind != "Node" || op.Subresource != "status" {
+// write mirrors what the API server does with the writes of a repair: the
+// preconditions, dry runs, finalizers and what each subresource leaves alone.
+func (m *memory) write(op Operation, dryRun bool) (json.RawMessage, error) {
+	if !op.Conditional() {
+		m.t.Errorf("a write without its preconditions: %+v", op)
+	}
+	var after json.RawMessage
+	var err error
+	switch op.Target.Kind {
+	case "Node":
+		after, err = writeTo(m, &m.objects.Nodes, op, dryRun, func(old, patched *corev1.Node) {
+			if op.Subresource == "status" {
+				patched.Spec = old.Spec
+				if len(patched.Status.VolumesAttached) == 0 {
+					patched.Status.VolumesAttached = nil
+				}
+				m.manage(patched, FieldManager)
+			} else {
+				patched.Status = old.Status
+			}
+		})
+	case "VolumeAttachment":
+		after, err = writeTo(m, &m.objects.VolumeAttachments, op, dryRun, func(old, patched *storagev1.VolumeAttachment) {
+			if patched.Spec = old.Spec; op.Subresource == "status" {
+				patched.Annotations, patched.Finalizers = old.Annotations, old.Finalizers
+			} else {
+				patched.Status = old.Status
+			}
+		})
+	case "PersistentVolume":
+		after, err = writeTo(m, &m.objects.Volumes, op, dryRun, func(old, patched *corev1.PersistentVolume) { patched.Status = old.Status })
+	case "Pod":
+		after, err = writeTo(m, &m.objects.Pods, op, dryRun, func(old, patched *corev1.Pod) { patched.Status = old.Status })
+	default:
 		m.t.Errorf("a write that nobody should make: %+v", op)
 	}
-	if text := string(op.Patch); !op.Conditional() ||
-		!strings.Contains(text, `{"op":"test","path":"/metadata/uid","value":"`+string(op.Target.UID)+`"}`) ||
-		!strings.Contains(text, `{"op":"replace","path":"/metadata/resourceVersion","value":"`+op.Target.ResourceVersion+`"}`) ||
-		!strings.Contains(text, `{"op":"test","path":"/status/volumesAttached"`) {
-		m.t.Errorf("a write without its preconditions: %s", text)
+	if err == nil && !dryRun {
+		m.stored = append(m.stored, op)
+	}
+	return after, err
+}
+
+// object is an API object that writeTo can handle.
+type object[T any] interface {
+	*T
+	metav1.Object
+	runtime.Object
+}
+
+// writeTo makes one write to a list. keep restores what a patch may not change.
+func writeTo[T any, P object[T]](m *memory, list *[]P, op Operation, dryRun bool, keep func(old, patched P)) (json.RawMessage, error) {
+	i := slices.IndexFunc(*list, func(o P) bool { return o.GetName() == op.Target.Name && o.GetNamespace() == op.Target.Namespace })
+	if op.Verb == VerbCreate {
+		created := P(new(T))
+		if err := json.Unmarshal(op.Object, created); err != nil {
+			return nil, err
+		}
+		if i >= 0 {
+			return nil, fmt.Errorf("%w: already exists", ErrConflict)
+		}
+		created.SetUID(types.UID(fmt.Sprintf("uid-made-%d", m.version)))
+		created.SetCreationTimestamp(metav1.NewTime(m.now))
+		keep(P(new(T)), created)
+		if !dryRun {
+			m.version++
+			created.SetResourceVersion(strconv.Itoa(m.version))
+			*list = append(*list, created)
+		}
+		return compact(created), nil
+	}
+	if i < 0 {
+		return nil, ErrNotFound
+	}
+	old := (*list)[i]
+	if op.Verb == VerbDelete {
+		if old.GetUID() != op.Target.UID || old.GetResourceVersion() != op.Target.ResourceVersion {
+			return nil, fmt.Errorf("%w: precondition", ErrConflict)
+		}
+		switch {
+		case dryRun:
+		case len(old.GetFinalizers()) == 0:
+			*list = slices.Delete(slices.Clone(*list), i, i+1)
+		case old.GetDeletionTimestamp() == nil:
+			m.version++
+			at := metav1.NewTime(m.now)
+			gone := old.DeepCopyObject().(P)
+			gone.SetDeletionTimestamp(&at)
+			gone.SetResourceVersion(strconv.Itoa(m.version))
+			(*list)[i] = gone
+		}
+		return compact(old), nil
 	}
 	if strings.Contains(string(op.Patch), "volumesInUse") {
 		m.t.Errorf("volumesInUse is the kubelet's: %s", op.Patch)
 	}
-	i := slices.IndexFunc(m.objects.Nodes, func(n *corev1.Node) bool { return n.Name == op.Target.Name })
-	if i < 0 {
-		return nil, ErrNotFound
+	text, err := patched(m.t, op, compact(old))
+	if err != nil {
+		return nil, err
 	}
-	node := m.objects.Nodes[i]
+	result := P(new(T))
+	if err := json.Unmarshal(text, result); err != nil {
+		return nil, err
+	}
+	if result.GetResourceVersion() != old.GetResourceVersion() || result.GetUID() != old.GetUID() {
+		return nil, fmt.Errorf("%w: resourceVersion", ErrConflict) // 409
+	}
+	keep(old, result)
+	if !dryRun {
+		m.version++
+		result.SetResourceVersion(strconv.Itoa(m.version))
+		(*list)[i] = result
+		if result.GetDeletionTimestamp() != nil && len(result.GetFinalizers()) == 0 {
+			*list = slices.Delete(slices.Clone(*list), i, i+1)
+		}
+	}
+	return compact(result), nil
+}
+
+// patched is the object with the patch on it. The patch has to carry its
+// preconditions itself.
+func patched(t testing.TB, op Operation, object json.RawMessage) (json.RawMessage, error) {
+	text := string(op.Patch)
+	if op.Merge {
+		if !strings.Contains(text, `"uid":"`+string(op.Target.UID)+`"`) || !strings.Contains(text, `"resourceVersion":"`+op.Target.ResourceVersion+`"`) {
+			t.Errorf("a patch without its preconditions: %s", text)
+		}
+		return jsonpatch.MergePatch(object, op.Patch)
+	}
+	if !strings.Contains(text, `{"op":"test","path":"/metadata/uid","value":"`+string(op.Target.UID)+`"}`) ||
+		!strings.Contains(text, `{"op":"replace","path":"/metadata/resourceVersion","value":"`+op.Target.ResourceVersion+`"}`) {
+		t.Errorf("a patch without its preconditions: %s", text)
+	}
 	patch, err := jsonpatch.DecodePatch(op.Patch)
 	if err != nil {
 		return nil, err
 	}
-	patched, err := patch.Apply(compact(node))
+	after, err := patch.Apply(object)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConflict, err) // 422
 	}
-	var result corev1.Node
-	if err := json.Unmarshal(patched, &result); err != nil {
-		return nil, err
-	}
-	if result.ResourceVersion != node.ResourceVersion {
-		return nil, fmt.Errorf("%w: resourceVersion", ErrConflict) // 409
-	}
-	written := node.DeepCopy()
-	written.Status = result.Status
-	if len(written.Status.VolumesAttached) == 0 {
-		written.Status.VolumesAttached = nil
-	}
-	m.store(i, written, FieldManager, dryRun)
-	if !dryRun {
-		m.stored = append(m.stored, op)
-	}
-	return compact(written), nil
+	return after, nil
 }
 
-// store puts a node in its place, as written by the manager.
-func (m *memory) store(i int, node *corev1.Node, manager string, dryRun bool) {
-	if dryRun {
-		return
-	}
-	m.version++
-	node.ResourceVersion = strconv.Itoa(m.version)
+// manage writes down who wrote a node's status.
+func (m *memory) manage(node *corev1.Node, manager string) {
 	at := metav1.NewTime(m.now)
 	node.ManagedFields = []metav1.ManagedFieldsEntry{{
 		Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Time: &at, Subresource: "status",
 		FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:volumesAttached":{}}}`),
 	}}
-	m.objects.Nodes[i] = node
 }
 
 // node is the one with the name, as it is now.
@@ -174,7 +276,10 @@ func (m *memory) rewrite(name, manager string, change func(*corev1.Node)) {
 		if node.Name == name {
 			node = node.DeepCopy()
 			change(node)
-			m.store(i, node, manager, false)
+			m.version++
+			node.ResourceVersion = strconv.Itoa(m.version)
+			m.manage(node, manager)
+			m.objects.Nodes[i] = node
 		}
 	}
 }
@@ -219,6 +324,7 @@ func (m *memory) applier() (*Applier, *journalSink) {
 	sink := &journalSink{m: m}
 	return &Applier{
 		Cluster:    m,
+		Consent:    m.consent,
 		Journal:    NewJournal(sink, func() time.Time { return m.now }, nil),
 		Settle:     2 * time.Minute,
 		MaxRepairs: 10,
@@ -237,7 +343,7 @@ func (m *memory) propose() []Repair {
 		m.t.Fatal(err)
 	}
 	m.log, m.looks = nil, 0
-	return Propose(Look(s, diagnose.Options{}))
+	return Propose(Look(s, diagnose.Options{}, m.consent))
 }
 
 // copied is deep, so that nobody sees a later write in an earlier snapshot.

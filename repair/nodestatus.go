@@ -14,6 +14,13 @@ import (
 
 const volumesAttachedPath = "/status/volumesAttached"
 
+var patchNodeStatus = rung{
+	kind:    PatchNodeStatus,
+	codes:   []diagnose.Code{"VD301"},
+	propose: proposeNodeStatus,
+	undo:    undoNodeStatus,
+}
+
 // proposeNodeStatus adds the entry that a node's volumesAttached has lost.
 //
 // The controller replaces the whole list from its memory whenever any volume is
@@ -30,13 +37,11 @@ func proposeNodeStatus(v *View, f diagnose.Finding) (Repair, error) {
 	after := node.DeepCopy()
 	after.Status.VolumesAttached = want
 	after.ResourceVersion = ""
-	undo := removeEntry(after, len(want)-1)
+	undo := nodeStatusPatch(after, removeEntry(after, len(want)-1)...)
 	return Repair{
-		Finding:  f,
-		Kind:     PatchNodeStatus,
 		Summary:  fmt.Sprintf("add volume %s to volumesAttached of node %s", volumeName(f), f.Node),
 		Risk:     RiskLow,
-		Do:       addEntry(node, f.Volume),
+		Do:       nodeStatusPatch(node, append(addEntry(node, f.Volume), mark(node.ObjectMeta, markOf(PatchNodeStatus, f.Code, f.Check))...)...),
 		Undo:     &undo,
 		PreImage: nodeStatusImage(node),
 		Guards:   slices.Clone(nodeStatusGuards),
@@ -57,23 +62,26 @@ func patchNodeStatusOf(name string) Permission {
 // addEntry tests the list as a whole: the entry goes into exactly the list that
 // the guards saw. An empty list is absent from the object, and a test for null
 // is how a JSON patch says so.
-func addEntry(node *corev1.Node, volume corev1.UniqueVolumeName) Operation {
+func addEntry(node *corev1.Node, volume corev1.UniqueVolumeName) []patchOp {
 	entry := corev1.AttachedVolume{Name: volume} // a CSI volume has no device path
 	if len(node.Status.VolumesAttached) == 0 {
-		return nodeStatusPatch(node,
-			patchOp{"test", volumesAttachedPath, compact(nil)},
-			patchOp{"add", volumesAttachedPath, compact([]corev1.AttachedVolume{entry})})
+		return []patchOp{
+			{"test", volumesAttachedPath, compact(nil)},
+			{"add", volumesAttachedPath, compact([]corev1.AttachedVolume{entry})},
+		}
 	}
-	return nodeStatusPatch(node,
-		patchOp{"test", volumesAttachedPath, compact(node.Status.VolumesAttached)},
-		patchOp{"add", volumesAttachedPath + "/-", compact(entry)})
+	return []patchOp{
+		{"test", volumesAttachedPath, compact(node.Status.VolumesAttached)},
+		{"add", volumesAttachedPath + "/-", compact(entry)},
+	}
 }
 
 // removeEntry takes the entry at the index out of exactly this list.
-func removeEntry(node *corev1.Node, index int) Operation {
-	return nodeStatusPatch(node,
-		patchOp{"test", volumesAttachedPath, compact(node.Status.VolumesAttached)},
-		patchOp{Op: "remove", Path: fmt.Sprintf("%s/%d", volumesAttachedPath, index)})
+func removeEntry(node *corev1.Node, index int) []patchOp {
+	return []patchOp{
+		{"test", volumesAttachedPath, compact(node.Status.VolumesAttached)},
+		{Op: "remove", Path: fmt.Sprintf("%s/%d", volumesAttachedPath, index)},
+	}
 }
 
 func nodeStatusPatch(node *corev1.Node, ops ...patchOp) Operation {
@@ -89,6 +97,9 @@ func nodeStatusPatch(node *corev1.Node, ops ...patchOp) Operation {
 
 // nodeStatusFields are those of a node that a repair of its status writes.
 type nodeStatusFields struct {
+	Metadata struct {
+		Annotations map[string]string `json:"annotations,omitempty"`
+	} `json:"metadata,omitzero"`
 	Status struct {
 		VolumesAttached []corev1.AttachedVolume `json:"volumesAttached"`
 	} `json:"status"`
@@ -96,6 +107,9 @@ type nodeStatusFields struct {
 
 func nodeStatusImage(node *corev1.Node) json.RawMessage {
 	var image nodeStatusFields
+	if before, marked := node.Annotations[markAnnotation]; marked {
+		image.Metadata.Annotations = map[string]string{markAnnotation: before}
+	}
 	image.Status.VolumesAttached = append([]corev1.AttachedVolume{}, node.Status.VolumesAttached...)
 	return compact(image)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"strings"
 
@@ -16,8 +17,8 @@ import (
 // said.
 var (
 	// ErrConflict: the object is not what the operation was worked out on. A
-	// stale resourceVersion, a failed test of a patch and a wrong UID all say
-	// this. Nothing was written.
+	// stale resourceVersion, a failed test of a patch, a wrong UID and a name
+	// that is taken already all say this. Nothing was written.
 	ErrConflict = errors.New("the object has changed meanwhile")
 	// ErrNotFound: the object is gone. Nothing was written.
 	ErrNotFound = errors.New("the object does not exist")
@@ -33,6 +34,7 @@ var (
 const (
 	VerbPatch  = "patch"
 	VerbDelete = "delete"
+	VerbCreate = "create"
 )
 
 // Operation is one write to the API server, as data.
@@ -40,16 +42,24 @@ type Operation struct {
 	Verb string `json:"verb"`
 	// Target is the object. Its UID and ResourceVersion are preconditions: a
 	// write to another object or to a later state of it must fail. A patch
-	// carries them itself as well.
+	// carries them itself as well. What is created has neither: its name is the
+	// precondition, because no second object can have it.
 	Target      corev1.ObjectReference `json:"target"`
 	Subresource string                 `json:"subresource,omitempty"`
-	// Patch is a JSON patch (RFC 6902).
+	// Patch is a JSON patch (RFC 6902), or a merge patch (RFC 7386) where Merge
+	// says so: that one can add to a map of which not all is known.
 	Patch json.RawMessage `json:"patch,omitempty"`
+	Merge bool            `json:"merge,omitempty"`
+	// Object is what is created.
+	Object json.RawMessage `json:"object,omitempty"`
 }
 
 // Conditional says whether the operation names the object and the state of it
 // that it was worked out on. Nothing else may be sent.
 func (op Operation) Conditional() bool {
+	if op.Verb == VerbCreate {
+		return op.Target.Name != "" && len(op.Object) > 0
+	}
 	return op.Target.UID != "" && op.Target.ResourceVersion != ""
 }
 
@@ -87,10 +97,21 @@ func compact(value any) json.RawMessage {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// Kubectl is the operation for a shell. It has all of a patch's tests but not
-// its resourceVersion: between reading a report and pasting a command the
-// kubelet renews the node's status, and the tests name what must not change.
+// Kubectl is the operation for a shell. It has the UID and all of a patch's
+// tests but not the resourceVersion: between reading a report and pasting a
+// command the kubelet renews the node's status, and the tests name what must
+// not change.
 func (op Operation) Kubectl() string {
+	switch op.Verb {
+	case VerbCreate:
+		return pipe(op.Object, "kubectl", "create", "-f", "-")
+	case VerbDelete:
+		// The plain command has no way to say which object of that name is meant.
+		return pipe(compact(metav1.DeleteOptions{
+			TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+			Preconditions: &metav1.Preconditions{UID: &op.Target.UID},
+		}), "kubectl", "delete", "--raw", op.path(), "-f", "-")
+	}
 	words := []string{"kubectl", op.Verb}
 	if name := op.Target.Name; strings.HasPrefix(name, "-") {
 		words = append(words, strings.ToLower(op.Target.Kind)+"/"+name) // no option
@@ -103,23 +124,72 @@ func (op Operation) Kubectl() string {
 	if op.Subresource != "" {
 		words = append(words, "--subresource="+op.Subresource)
 	}
-	if op.Verb == VerbPatch {
-		words = append(words, "--type=json", "-p", string(op.unversioned()))
+	patchType := "json"
+	if op.Merge {
+		patchType = "merge"
 	}
-	for i, word := range words {
-		words[i] = shellQuote(word)
-	}
-	return strings.Join(words, " ")
+	words = append(words, "--type="+patchType, "-p", string(op.byHand()))
+	return command(words)
 }
 
-// unversioned is the patch without its resourceVersion.
-func (op Operation) unversioned() json.RawMessage {
+// pipe gives a command its input.
+func pipe(input json.RawMessage, words ...string) string {
+	return "printf %s " + shellQuote(string(input)) + " | " + command(words)
+}
+
+func command(words []string) string {
+	quoted := make([]string, 0, len(words))
+	for _, word := range words {
+		quoted = append(quoted, shellQuote(word))
+	}
+	return strings.Join(quoted, " ")
+}
+
+// path is where the API server keeps the object.
+func (op Operation) path() string {
+	parts := []string{"", "api", op.Target.APIVersion}
+	if strings.Contains(op.Target.APIVersion, "/") {
+		parts[1] = "apis"
+	}
+	if op.Target.Namespace != "" {
+		parts = append(parts, "namespaces", url.PathEscape(op.Target.Namespace))
+	}
+	return strings.Join(append(parts, Resource(op.Target.Kind), url.PathEscape(op.Target.Name)), "/")
+}
+
+// Resource is the API's name for the kinds that are ever written, "" for any
+// other.
+func Resource(kind string) string {
+	switch kind {
+	case "Node":
+		return "nodes"
+	case "Pod":
+		return "pods"
+	case "PersistentVolume":
+		return "persistentvolumes"
+	case "VolumeAttachment":
+		return "volumeattachments"
+	}
+	return ""
+}
+
+// byHand is the patch without its resourceVersion and without the mark of a
+// JSON patch, which would say that this tool had written it.
+func (op Operation) byHand() json.RawMessage {
+	if op.Merge {
+		var patch map[string]map[string]any
+		if err := json.Unmarshal(op.Patch, &patch); err != nil {
+			return op.Patch // not this package's; shown as it is
+		}
+		delete(patch["metadata"], "resourceVersion")
+		return compact(patch)
+	}
 	var ops, kept []patchOp
 	if err := json.Unmarshal(op.Patch, &ops); err != nil {
-		return op.Patch // not this package's; shown as it is
+		return op.Patch
 	}
 	for _, o := range ops {
-		if o.Path != resourceVersionPath {
+		if o.Path != resourceVersionPath && o.Path != markPath {
 			kept = append(kept, o)
 		}
 	}

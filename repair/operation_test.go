@@ -44,16 +44,35 @@ func TestKubectlIsSafeToPaste(t *testing.T) {
 	} {
 		node := &corev1.Node{}
 		node.Name, node.UID, node.ResourceVersion = hostile, "u", "1"
-		op := addEntry(node, corev1.UniqueVolumeName(hostile))
-		words := strings.Join([]string{"kubectl", "patch", "node", hostile, "--subresource=status", "--type=json", "-p", string(op.unversioned()), ""}, "\x00")
+		op := nodeStatusPatch(node, addEntry(node, corev1.UniqueVolumeName(hostile))...)
+		words := strings.Join([]string{"kubectl", "patch", "node", hostile, "--subresource=status", "--type=json", "-p", string(op.byHand()), ""}, "\x00")
 		out, err := exec.Command(shell, "-c", `printf '%s\0' `+op.Kubectl()).Output()
 		if err != nil || string(out) != words {
 			t.Errorf("%q: %v\n%q\n%q", hostile, err, out, words)
 		}
 	}
-	option := Operation{Verb: VerbDelete, Target: corev1.ObjectReference{Kind: "Pod", Namespace: "a", Name: "--all"}}
-	if got := option.Kubectl(); got != "kubectl delete pod/--all --namespace=a" {
+	option := Operation{Verb: VerbPatch, Target: corev1.ObjectReference{Kind: "Pod", Namespace: "a", Name: "--all"}, Patch: compact([]patchOp{})}
+	if got := option.Kubectl(); got != "kubectl patch pod/--all --namespace=a --type=json -p null" {
 		t.Error(got)
+	}
+}
+
+// TestKubectlNamesTheObject: a deletion that is pasted later must not hit
+// another object of that name, and a creation carries all of the object.
+func TestKubectlNamesTheObject(t *testing.T) {
+	target := corev1.ObjectReference{APIVersion: "storage.k8s.io/v1", Kind: "VolumeAttachment", Name: "csi-1", UID: "u1", ResourceVersion: "7"}
+	for want, op := range map[string]Operation{
+		`printf %s '{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"u1"}}' | ` +
+			`kubectl delete --raw /apis/storage.k8s.io/v1/volumeattachments/csi-1 -f -`: {Verb: VerbDelete, Target: target},
+		`printf %s '{"a":"it'\''s"}' | kubectl create -f -`: {Verb: VerbCreate, Target: target, Object: []byte(`{"a":"it's"}`)},
+		`printf %s '{"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"u2"}}' | ` +
+			`kubectl delete --raw /api/v1/namespaces/shop/pods/web-0 -f -`: {Verb: VerbDelete, Target: corev1.ObjectReference{
+			APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "u2", ResourceVersion: "8",
+		}},
+	} {
+		if got := op.Kubectl(); got != want {
+			t.Errorf("%s\n%s", got, want)
+		}
 	}
 }
 

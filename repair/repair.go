@@ -12,6 +12,9 @@ import (
 	"encoding/json"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -31,6 +34,14 @@ type Cluster interface {
 	Do(ctx context.Context, op Operation, dryRun bool) (after json.RawMessage, err error)
 	// Can returns those of the permissions that the user lacks.
 	Can(ctx context.Context, wanted []Permission) (missing []Permission, err error)
+	// Announce writes an event about an object.
+	Announce(ctx context.Context, about corev1.ObjectReference, note Note) error
+}
+
+// Note is what an event says.
+type Note struct {
+	Reason  string // CamelCase
+	Message string
 }
 
 // Permission is one right, as an access review asks for it.
@@ -67,28 +78,30 @@ type View struct {
 	World    *reconcile.World
 	Plan     *reconcile.Plan
 	Report   *diagnose.Report
+	// Consent is what the user has said that no API shows.
+	Consent Consent
+}
+
+// Consent is the user's word. Without it nothing is done that can cost data.
+type Consent struct {
+	// Allow are the kinds of repair that are never made unasked.
+	Allow []Kind `json:"allow,omitempty"`
+	// Fenced are the nodes that the user knows to be powered off, or cut off from
+	// the storage, and that stay so until the repair is done.
+	Fenced []types.NodeName `json:"fenced,omitempty"`
 }
 
 // Look rebuilds the worlds and runs the checks over a snapshot.
-func Look(s *snapshot.Snapshot, opts diagnose.Options) *View {
+func Look(s *snapshot.Snapshot, opts diagnose.Options, consent Consent) *View {
 	world := reconcile.NewWorld(s, opts.Reconcile)
 	plan := world.Reconcile()
-	return &View{Snapshot: s, World: world, Plan: plan, Report: diagnose.Examine(s, world, plan, opts.Checks)}
+	return &View{Snapshot: s, World: world, Plan: plan, Report: diagnose.Examine(s, world, plan, opts.Checks), Consent: consent}
 }
 
 // finds says whether the view has the finding.
 func (v *View) finds(fingerprint string) bool {
 	return slices.ContainsFunc(v.Report.Findings, func(f diagnose.Finding) bool { return f.Fingerprint == fingerprint })
 }
-
-// Kind names a way to repair. It is part of the output's contract.
-type Kind string
-
-// The kinds of repair.
-const (
-	// PatchNodeStatus adds the entry that a node's volumesAttached has lost.
-	PatchNodeStatus Kind = "patch-node-status"
-)
 
 // Risk is what may go wrong although every guard holds.
 type Risk string
@@ -121,6 +134,8 @@ type Repair struct {
 	Needs []Permission `json:"needs"`
 	// BlockedBy is the first guard that refuses on the View, nil where none does.
 	BlockedBy *Refusal `json:"blockedBy,omitempty"`
+	// Lower says why no lower rung of the ladder will do.
+	Lower []diagnose.LowerRung `json:"lower,omitempty"`
 
 	order int
 	// reads are the kinds that the repair rests on.
@@ -137,38 +152,30 @@ type Repair struct {
 	check func(after json.RawMessage) error
 }
 
-// proposals give each code its repair. They stand in the order in which they
-// are carried out: what detaches comes before what lets a pod start.
-var proposals = []struct {
-	code    diagnose.Code
-	propose func(*View, diagnose.Finding) (Repair, error)
-}{
-	{"VD301", proposeNodeStatus},
+// RestsOnFencing says that the repair is safe only because the user says that
+// the node is fenced.
+func (r *Repair) RestsOnFencing() bool {
+	return slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Name == guardFenced })
 }
 
 // Propose fills in the Repair of every finding that has one, and returns those
-// that no guard refuses, in the order in which to carry them out. The report is
-// the view's own, possibly narrowed.
+// that no guard refuses, in the order in which to carry them out: what takes a
+// volume from a node comes before what lets a pod start. The report is the
+// view's own, possibly narrowed.
 func Propose(v *View) []Repair {
 	repairs := []Repair{}
-	for order, proposal := range proposals {
-		for i, f := range v.Report.Findings {
-			if f.Code != proposal.code {
-				continue
-			}
-			r, err := proposal.propose(v, f)
-			if err != nil {
-				continue // the object to write to is not there
-			}
-			r.order = order
-			r.BlockedBy = refusal(v, &r)
-			v.Report.Findings[i].Repair = r.summary()
-			r.Finding = v.Report.Findings[i]
-			if r.BlockedBy == nil {
-				repairs = append(repairs, r)
-			}
+	for i, f := range v.Report.Findings {
+		r := climb(v, f)
+		if r == nil {
+			continue
+		}
+		v.Report.Findings[i].Repair = r.summary()
+		r.Finding = v.Report.Findings[i]
+		if r.BlockedBy == nil {
+			repairs = append(repairs, *r)
 		}
 	}
+	slices.SortStableFunc(repairs, func(a, b Repair) int { return a.order - b.order })
 	return repairs
 }
 
@@ -177,8 +184,9 @@ func (r *Repair) summary() *diagnose.Repair {
 		Kind:       string(r.Kind),
 		Risk:       string(r.Risk),
 		Reversible: r.Undo != nil,
-		Commands:   []string{r.Do.Kubectl()},
+		Lower:      r.Lower,
 	}
+	s.Commands = []string{r.Do.Kubectl()}
 	if r.BlockedBy != nil {
 		s.BlockedBy = r.BlockedBy.Error()
 	}
@@ -186,10 +194,10 @@ func (r *Repair) summary() *diagnose.Repair {
 }
 
 // Same says whether two repairs, worked out at different times, would write
-// the same to the same object. It is what makes a reviewed plan binding: a
+// the same to the same object: its summary names all that is written. It is what makes a reviewed plan binding: a
 // Repair that was read from a file has no guards and is never applied itself,
 // it only chooses among those that were proposed just now.
 func (r *Repair) Same(other *Repair) bool {
 	return r.Finding.Fingerprint == other.Finding.Fingerprint && r.Kind == other.Kind &&
-		r.Do.Target.UID == other.Do.Target.UID
+		r.Summary == other.Summary && r.Do.Target.UID == other.Do.Target.UID
 }

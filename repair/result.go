@@ -62,6 +62,9 @@ const (
 	Resolving Stage = "resolving" // no answer came; the object is asked
 	Settling  Stage = "settling"  // it is written; the cluster is watched
 	Done      Stage = "done"      // Event.Result says how it ended
+
+	// Announcing is told only where the event about it could not be written.
+	Announcing Stage = "announcing"
 )
 
 // Event is one step of a repair, for whoever watches.
@@ -70,4 +73,6 @@ type Event struct {
 	Stage   Stage
 	// Result is set when the stage is Done.
 	Result *Result
+	// Err is set when the stage is Announcing.
+	Err error
 }

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
+
+// announceTime bounds the wait for an event to be written.
+const announceTime = 10 * time.Second
 
 // task is one repair, or one write to be taken back.
 type task struct {
@@ -89,7 +93,22 @@ func (a *Applier) carryOut(ctx context.Context, t *task) error {
 			res.Detail = join(res.Detail, err.Error())
 			return err
 		}
+		a.announce(ctx, res)
 		return nil
+	}
+}
+
+// announce tells those who look at the object later. That an event is missing
+// changes nothing of what was done, so it is only said.
+func (a *Applier) announce(ctx context.Context, res *Result) {
+	note := Note{Reason: "VolumeDoctor" + string(res.Outcome), Message: fmt.Sprintf("%s, for %s %s", res.Summary, res.Finding.Code, res.Finding.Check)}
+	if res.Detail != "" {
+		note.Message += ": " + res.Detail
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), announceTime)
+	defer cancel()
+	if err := a.Cluster.Announce(ctx, res.Operation.Target, note); err != nil {
+		a.observe(Event{Summary: res.Summary, Stage: Announcing, Err: err})
 	}
 }
 
@@ -116,7 +135,7 @@ func (a *Applier) look(ctx context.Context) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Look(s, a.Options), nil
+	return Look(s, a.Options, a.Consent), nil
 }
 
 func (a *Applier) observe(e Event) {

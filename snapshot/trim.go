@@ -29,6 +29,7 @@ var keptAnnotations = []string{
 	"storageclass.beta.kubernetes.io/is-default-class",
 	"kubernetes.io/azure-file-resource-group", // part of the translated volume handle
 	"kubernetes.io/config.mirror",             // a static pod
+	"volume-doctor/",                          // what a repair leaves
 }
 
 // keptParameters of a StorageClass name secrets and the file system; others

@@ -1,0 +1,53 @@
+package repair
+
+import (
+	"encoding/json"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+)
+
+// markAnnotation tells whoever looks at an object that it was repaired, and
+// what for. Who and when stand in the managed fields and in the event.
+const markAnnotation = "volume-doctor/last-repair"
+
+// markPath is the annotation as a JSON patch names it.
+var markPath = "/metadata/annotations/" + strings.ReplaceAll(markAnnotation, "/", "~1")
+
+func markOf(kind Kind, code diagnose.Code, check string) string {
+	return string(kind) + " for " + string(code) + " " + check
+}
+
+// mark writes the annotation along with something else. An object that seems to
+// have no annotations may be one of which none was worth reading; it gets none,
+// because a JSON patch would have to replace those that it has.
+func mark(meta metav1.ObjectMeta, value string) []patchOp {
+	if len(meta.Annotations) == 0 {
+		return nil
+	}
+	return []patchOp{{"add", markPath, compact(value)}}
+}
+
+// unmark gives the annotation the value that it had before, unless somebody
+// else has written it since.
+func unmark(meta metav1.ObjectMeta, written, before string) []patchOp {
+	switch {
+	case meta.Annotations[markAnnotation] != written:
+		return nil
+	case before == "":
+		return []patchOp{{Op: "remove", Path: markPath}}
+	}
+	return []patchOp{{"replace", markPath, compact(before)}}
+}
+
+// annotate is a patch that does nothing but to set the annotation, or with nil
+// to remove it: whoever watches the object looks at it again.
+func annotate(meta metav1.ObjectMeta, value *string) json.RawMessage {
+	return compact(map[string]any{"metadata": map[string]any{
+		"uid":             meta.UID,
+		"resourceVersion": meta.ResourceVersion,
+		"annotations":     map[string]*string{markAnnotation: value},
+	}})
+}

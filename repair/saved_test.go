@@ -1,0 +1,115 @@
+package repair
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// view looks at the world and proposes.
+func (m *memory) view() (*View, []Repair) {
+	m.t.Helper()
+	s, err := m.Snapshot(m.t.Context())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	v := Look(s, diagnose.Options{}, m.consent)
+	return v, Propose(v)
+}
+
+// reviewed is the plan for the world as it comes back from a file.
+func (m *memory) reviewed() *SavedPlan {
+	m.t.Helper()
+	v, repairs := m.view()
+	var file bytes.Buffer
+	if err := Save(v, repairs).Write(&file); err != nil {
+		m.t.Fatal(err)
+	}
+	p, err := ReadPlan(&file)
+	if err != nil || len(p.Repairs) != len(repairs) {
+		m.t.Fatalf("%+v, %v", p, err)
+	}
+	return p
+}
+
+func TestPlanIsMadeAsReviewed(t *testing.T) {
+	m := two(t)
+	plan := m.reviewed()
+	// A heartbeat is no change, and a repair that has become superfluous none to refuse.
+	m.rewrite("n1", "kubelet", func(n *corev1.Node) { n.Labels = map[string]string{"a": "b"} })
+	n := m.node("n1")
+	n.Status.VolumesAttached = append(n.Status.VolumesAttached, corev1.AttachedVolume{Name: uniqueName("vol-2")})
+	v, proposed := m.view()
+	chosen, err := plan.Choose(v, proposed)
+	if err != nil || len(chosen) != 1 || chosen[0].Finding.PersistentVolume != "pv1" {
+		t.Fatalf("%+v, %v", chosen, err)
+	}
+	a, _ := m.applier()
+	if results, err := a.Apply(t.Context(), chosen); err != nil || results[0].Outcome != Repaired {
+		t.Errorf("%+v, %v", results, err)
+	}
+}
+
+// TestPlanLeavesOutTheRest: what appeared after the review was not reviewed.
+func TestPlanLeavesOutTheRest(t *testing.T) {
+	m := lostEntry(t)
+	plan := m.reviewed()
+	m.addVolume("n1", "pv2", "vol-2", "web-2")
+	n := m.node("n1")
+	n.Status.VolumesInUse = append(n.Status.VolumesInUse, uniqueName("vol-2"))
+	v, proposed := m.view()
+	if chosen, err := plan.Choose(v, proposed); err != nil || len(proposed) != 2 || len(chosen) != 1 {
+		t.Errorf("%d proposed, %d chosen, %v", len(proposed), len(chosen), err)
+	}
+}
+
+func TestPlanRefusesAWorldThatMoved(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*memory, *SavedPlan)
+		says   string
+	}{
+		"another cluster":  {func(_ *memory, p *SavedPlan) { p.Server = "https://other" }, "the plan is for https://other"},
+		"node made anew":   {func(m *memory, _ *SavedPlan) { m.node("n1").UID = "another" }, "it would now be to add volume pv1"},
+		"a guard refuses":  {func(m *memory, _ *SavedPlan) { m.addAttachment("n2", "pv1", "csi-any-name") }, "refused now by not-elsewhere"},
+		"check cannot run": {func(m *memory, _ *SavedPlan) { m.gaps = gap(snapshot.Pods, "") }, "could not run without the pods"},
+		"other writing":    {func(_ *memory, p *SavedPlan) { p.Repairs[0].Summary = "add volume pv7 to volumesAttached of node n1" }, "pv7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := two(t)
+			plan := m.reviewed()
+			test.change(m, plan)
+			v, proposed := m.view()
+			chosen, err := plan.Choose(v, proposed)
+			if !errors.Is(err, ErrMoved) || !strings.Contains(err.Error(), test.says) || chosen != nil {
+				t.Errorf("%+v, %v", chosen, err)
+			}
+		})
+	}
+}
+
+func TestReadPlanIsStrict(t *testing.T) {
+	var file bytes.Buffer
+	v, repairs := lostEntry(t).view()
+	if err := Save(v, repairs).Write(&file); err != nil {
+		t.Fatal(err)
+	}
+	text := file.String()
+	for name, change := range map[string]string{
+		"not JSON":        "repairs: []",
+		"cut short":       text[:len(text)/2],
+		"two plans":       text + text,
+		"another kind":    strings.Replace(text, SavedPlanKind, "Report", 1),
+		"another version": strings.Replace(text, "volume-doctor/v1", "volume-doctor/v2", 1),
+		"unknown field":   strings.Replace(text, `"server"`, `"force": true, "server"`, 1),
+	} {
+		if p, err := ReadPlan(strings.NewReader(change)); err == nil {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+}

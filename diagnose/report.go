@@ -31,12 +31,14 @@ type Report struct {
 	// Checks are the codes of the checks that ran, in their order.
 	Checks  []Code  `json:"checks"`
 	Summary Summary `json:"summary"`
-	// Findings are sorted: errors first, then by code and subject, but each
-	// behind the one that it follows from, which counts as severe as the worst.
+	// Findings are sorted: errors first, then what most follows from, then by code
+	// and subject. What follows from another stands behind it, and lends it its
+	// severity.
 	Findings []Finding `json:"findings"`
 	// OmittedCauses are what the CausedBy of a narrowed report names beyond it.
 	OmittedCauses []OmittedCause `json:"omittedCauses,omitempty"`
-	// Volumes are what the objects say of the volumes that findings are about.
+	// Volumes are what the objects say of the volumes that findings are about;
+	// sorted.
 	Volumes []VolumeRecord `json:"volumes"`
 }
 
@@ -95,10 +97,12 @@ type Finding struct {
 	Cause   string `json:"cause,omitempty"`
 	Subject Object `json:"subject"`
 
-	Volume           corev1.UniqueVolumeName `json:"volume,omitempty"`
-	Node             types.NodeName          `json:"node,omitempty"`
-	PersistentVolume string                  `json:"persistentVolume,omitempty"`
-	VolumeAttachment string                  `json:"volumeAttachment,omitempty"`
+	Volume corev1.UniqueVolumeName `json:"volume,omitempty"`
+	Node   types.NodeName          `json:"node,omitempty"`
+	// Holder is another node that has the volume and keeps it from Node.
+	Holder           types.NodeName `json:"holder,omitempty"`
+	PersistentVolume string         `json:"persistentVolume,omitempty"`
+	VolumeAttachment string         `json:"volumeAttachment,omitempty"`
 	// Pods are the pods that wait or would suffer, as namespace/name; sorted.
 	Pods []string `json:"pods,omitempty"`
 	// Workloads made the pods, as namespace/Kind/name; sorted.

@@ -97,6 +97,7 @@ func (p *Pass) orphan(va attachment, holder *corev1.Node, pods []*corev1.Pod) {
 		Subject:          podObject(pods[0]),
 		Volume:           va.Volume,
 		Node:             va.Node,
+		Holder:           nodeName(holder),
 		PersistentVolume: pv,
 		VolumeAttachment: va.Name,
 		Pods:             podNames(pods),

@@ -70,11 +70,19 @@ func (a *Applier) Apply(ctx context.Context, repairs []Repair) ([]Result, error)
 	}
 	tasks := make([]task, 0, len(repairs))
 	for i := range repairs {
-		r := &repairs[i]
+		proposed := &repairs[i]
+		made := proposed
 		tasks = append(tasks, task{
-			result:  Result{Summary: r.Summary, Finding: *refTo(r.Finding)},
-			prepare: r.prepare,
-			confirm: func(ctx context.Context) (Outcome, string) { return a.verify(ctx, r) },
+			result: Result{Summary: proposed.Summary, Finding: *refTo(proposed.Finding)},
+			prepare: func(v *View) (*write, error) {
+				fresh, err := proposed.renew(v)
+				if err != nil {
+					return nil, err
+				}
+				made = fresh
+				return fresh.write(v), nil
+			},
+			confirm: func(ctx context.Context) (Outcome, string) { return a.confirm(ctx, made) },
 		})
 	}
 	return a.run(ctx, tasks, a.MaxRepairs)
@@ -106,8 +114,8 @@ func (a *Applier) permitted(ctx context.Context, needs []Permission) error {
 	return fmt.Errorf("nothing was written: %w: you may not %s", ErrForbidden, strings.Join(texts, "; "))
 }
 
-// prepare works the write out on fresh objects, or refuses.
-func (r *Repair) prepare(v *View) (*write, error) {
+// renew works the repair out on fresh objects, or refuses.
+func (r *Repair) renew(v *View) (*Repair, error) {
 	if r.again == nil {
 		return nil, errors.New("the repair was read from a file; only one that was just proposed can be made")
 	}
@@ -118,16 +126,24 @@ func (r *Repair) prepare(v *View) (*write, error) {
 	if err != nil {
 		return nil, err
 	}
+	fresh.Finding, fresh.Kind = r.Finding, r.Kind
+	if fresh.Summary != r.Summary {
+		return nil, &Refusal{guardReviewed, "it would now be to " + fresh.Summary}
+	}
+	return &fresh, nil
+}
+
+func (r *Repair) write(v *View) *write {
 	return &write{
-		op: fresh.Do,
+		op: r.Do,
 		intent: Entry{
 			Server: v.Snapshot.Source.Server, Finding: refTo(r.Finding), Repair: r.Kind,
-			Operation: &fresh.Do, PreImage: fresh.PreImage, Inverse: fresh.Undo,
+			Operation: &r.Do, PreImage: r.PreImage, Inverse: r.Undo,
 		},
-		check:   fresh.check,
-		stands:  fresh.stands,
-		version: fresh.version,
-	}, nil
+		check:   r.check,
+		stands:  r.shows(),
+		version: r.version,
+	}
 }
 
 // verify watches the cluster until the repair has held for as long as Settle.
@@ -145,12 +161,12 @@ func (a *Applier) verify(ctx context.Context, r *Repair) (Outcome, string) {
 		switch {
 		case err != nil:
 			doubt = err.Error()
-		case !r.stands(v) && r.moot(v):
+		case !r.stands(v) && r.moot != nil && r.moot(v):
 			return Repaired, "and no longer needed: no pod wants it any more"
 		case !r.stands(v):
 			return Unverified, "something has overwritten it since"
-		case v.finds(r.Finding.Fingerprint):
-			doubt = "the finding is still there"
+		default:
+			doubt = r.doubt(v)
 		}
 		if waited >= a.Settle {
 			if doubt != "" {
@@ -164,4 +180,25 @@ func (a *Applier) verify(ctx context.Context, r *Repair) (Outcome, string) {
 		}
 		waited += pause
 	}
+}
+
+// shows is how a write without an answer is recognised.
+func (r *Repair) shows() func(*View) bool {
+	if r.landed != nil {
+		return r.landed
+	}
+	return r.stands
+}
+
+// doubt says why the repair has not yet done what it was for; "" where it has.
+func (r *Repair) doubt(v *View) string {
+	if r.pending != nil {
+		if text := r.pending(v); text != "" {
+			return text
+		}
+	}
+	if v.finds(r.Finding.Fingerprint) {
+		return "the finding is still there"
+	}
+	return ""
 }

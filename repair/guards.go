@@ -33,6 +33,7 @@ const (
 	guardComplete   = "complete"
 	guardController = "controller-settled"
 	guardFinding    = "finding"
+	guardReviewed   = "as-reviewed"
 	guardAllowed    = "allowed"
 	guardFenced     = "fenced"
 )

@@ -13,8 +13,35 @@ type Kind string
 const (
 	// Wait writes nothing: the finding heals by itself.
 	Wait Kind = "wait"
+	// Nudge has the attacher try again at once what it was asked for already.
+	Nudge Kind = "nudge"
+	// TouchVolume has the attacher look at a persistent volume again.
+	TouchVolume Kind = "touch-volume"
+	// CyclePod deletes a pod that has never started, for its controller to make
+	// it anew.
+	CyclePod Kind = "cycle-pod"
 	// PatchNodeStatus adds the entry that a node's volumesAttached has lost.
 	PatchNodeStatus Kind = "patch-node-status"
+	// PruneNodeStatus takes an entry off a node's volumesAttached that stands for
+	// nothing.
+	PruneNodeStatus Kind = "prune-node-status"
+	// CreateAttachment makes the VolumeAttachment that a node waits for.
+	CreateAttachment Kind = "create-attachment"
+	// RemoveOutOfServiceTaint takes the taint off a node that lives.
+	RemoveOutOfServiceTaint Kind = "remove-out-of-service-taint"
+	// Republish has the attacher publish an attached volume once more.
+	Republish Kind = "re-publish"
+	// DeleteAttachment has the driver detach a volume that nobody wants there.
+	DeleteAttachment Kind = "delete-attachment"
+	// UnpublishOrphan has the driver detach a volume of which the cluster has no
+	// record.
+	UnpublishOrphan Kind = "unpublish-orphan"
+	// DeleteFencedAttachment is DeleteAttachment for a node that is off.
+	DeleteFencedAttachment Kind = "delete-fenced-attachment"
+	// OutOfServiceTaint tells the cluster that a node is out of service.
+	OutOfServiceTaint Kind = "out-of-service-taint"
+	// StripFinalizer lets a VolumeAttachment go that no attacher ever will.
+	StripFinalizer Kind = "strip-finalizer"
 )
 
 // rung is one kind of repair.
@@ -35,7 +62,19 @@ type rung struct {
 // ladder is every kind of repair that writes, lowest risk first.
 func ladder() []rung {
 	return []rung{
+		nudge,
+		touchVolume,
+		cyclePod,
 		patchNodeStatus,
+		pruneNodeStatus,
+		createAttachment,
+		removeTaint,
+		republish,
+		deleteAttachment,
+		unpublishOrphan,
+		deleteFencedAttachment,
+		outOfServiceTaint,
+		stripFinalizer,
 	}
 }
 

@@ -1,6 +1,7 @@
 package repair
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,6 +34,7 @@ type memory struct {
 	version int
 	denied  []Permission
 	consent Consent
+	release string // v1.36.3 where it is ""
 
 	// before a write, and after it was stored; an error is the answer.
 	before, after func(op Operation, dryRun bool) error
@@ -66,7 +68,7 @@ func (m *memory) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	source := snapshot.Source{Server: "https://memory", ServerVersion: "v1.36.3"}
+	source := snapshot.Source{Server: "https://memory", ServerVersion: cmp.Or(m.release, "v1.36.3")}
 	return snapshot.New(m.now, source, copied(m.objects), slices.Clone(m.gaps)), nil
 }
 
@@ -169,7 +171,6 @@ func writeTo[T any, P object[T]](m *memory, list *[]P, op Operation, dryRun bool
 		}
 		created.SetUID(types.UID(fmt.Sprintf("uid-made-%d", m.version)))
 		created.SetCreationTimestamp(metav1.NewTime(m.now))
-		keep(P(new(T)), created)
 		if !dryRun {
 			m.version++
 			created.SetResourceVersion(strconv.Itoa(m.version))
@@ -350,7 +351,7 @@ func (m *memory) propose() []Repair {
 func copied(o snapshot.Objects) snapshot.Objects {
 	return snapshot.Objects{
 		VolumeAttachments: deep(o.VolumeAttachments), Nodes: deep(o.Nodes), CSINodes: deep(o.CSINodes),
-		CSIDrivers: deep(o.CSIDrivers), Volumes: deep(o.Volumes), Claims: deep(o.Claims), Leases: deep(o.Leases), Pods: deep(o.Pods),
+		CSIDrivers: deep(o.CSIDrivers), Volumes: deep(o.Volumes), Claims: deep(o.Claims), Leases: deep(o.Leases), Events: deep(o.Events), Pods: deep(o.Pods),
 	}
 }
 

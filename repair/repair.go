@@ -144,12 +144,29 @@ type Repair struct {
 	again func(*View) (Repair, error)
 	// stands says whether the write's effect is in the objects.
 	stands func(*View) bool
-	// moot says that the effect may be missing because nobody needs it any more.
+	// landed says whether the write was made, for a request without an answer;
+	// nil means the same as stands.
+	landed func(*View) bool
+	// pending says what the cluster has still to do with it, "" where nothing; nil
+	// where the effect is all there is to it.
+	pending func(*View) string
+	// moot says that the effect may be missing because nobody needs it any more;
+	// nil where it never is.
 	moot func(*View) bool
+	// next is a second write that completes the repair; nil mostly.
+	next *step
 	// version is the written object's resourceVersion, "" where it is gone.
 	version func(*View) string
 	// check holds the written object against what was meant.
 	check func(after json.RawMessage) error
+}
+
+// step is a write that follows another once that has taken effect.
+type step struct {
+	// ready says whether the first write has done its work.
+	ready func(*View) bool
+	// write works the second one out on fresh objects, or refuses.
+	write func(*View) (*write, error)
 }
 
 // RestsOnFencing says that the repair is safe only because the user says that

@@ -62,9 +62,22 @@ func (w written) reversal() (*reversal, error) {
 	case !known:
 		return nil, fmt.Errorf("it is a %q, which this release cannot take back", w.intent.Repair)
 	case rung.undo == nil:
-		return nil, fmt.Errorf("nothing takes a %s back: see kubectl volume-doctor explain %[1]s", w.intent.Repair)
+		return irreversible(w, "see kubectl volume-doctor explain "+string(w.intent.Repair)), nil
 	}
 	return rung.undo(w)
+}
+
+// irreversible refuses to take a write back, and leaves the others of the
+// journal to be.
+func irreversible(w written, because string) *reversal {
+	op := w.intent.Operation
+	return &reversal{
+		summary: fmt.Sprintf("take back the %s of %s %s", op.Verb, op.Target.Kind, op.Target.Name),
+		undone:  func(*View) bool { return false },
+		prepare: func(*View) (*write, error) {
+			return nil, &Refusal{"reversible", fmt.Sprintf("nothing takes a %s back: %s", w.intent.Repair, because)}
+		},
+	}
 }
 
 // written is one write of a journal that may still stand.

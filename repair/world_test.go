@@ -66,7 +66,7 @@ func (m *memory) addNode(name string) {
 func (m *memory) addVolume(node, pv, handle, pod string) {
 	claimUID := types.UID("uid-claim-" + pv)
 	m.objects.Volumes = append(m.objects.Volumes, &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: pv, UID: types.UID("uid-" + pv)},
+		ObjectMeta: metav1.ObjectMeta{Name: pv, UID: types.UID("uid-" + pv), ResourceVersion: "100"},
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			ClaimRef:               &corev1.ObjectReference{Namespace: "default", Name: pv, UID: claimUID},
@@ -79,7 +79,7 @@ func (m *memory) addVolume(node, pv, handle, pod string) {
 		Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 	})
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: pod, UID: types.UID("uid-" + pod), CreationTimestamp: ago(20 * time.Minute)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: pod, UID: types.UID("uid-" + pod), ResourceVersion: "100", CreationTimestamp: ago(20 * time.Minute)},
 		Spec: corev1.PodSpec{NodeName: node, Volumes: []corev1.Volume{{
 			Name: "data",
 			VolumeSource: corev1.VolumeSource{
@@ -95,7 +95,7 @@ func (m *memory) addVolume(node, pv, handle, pod string) {
 func (m *memory) addAttachment(node, pv, name string) *storagev1.VolumeAttachment {
 	va := &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, UID: types.UID("uid-" + name), CreationTimestamp: ago(30 * time.Minute),
+			Name: name, UID: types.UID("uid-" + name), ResourceVersion: "100", CreationTimestamp: ago(30 * time.Minute),
 			Annotations: map[string]string{nodeIDAnnotation: "i-" + node},
 		},
 		Spec: storagev1.VolumeAttachmentSpec{

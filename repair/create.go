@@ -1,0 +1,188 @@
+package repair
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var createAttachment = rung{
+	kind:    CreateAttachment,
+	codes:   []diagnose.Code{"VD302"},
+	propose: proposeCreate,
+	undo:    undoCreate,
+}
+
+// proposeCreate makes the VolumeAttachment that a node's volumesAttached
+// promises and that does not exist. The controller takes the volume for
+// attached and does not make it; the kubelet cannot mount without it. The
+// attacher publishes the volume as it would for the controller, to whom an
+// object that exists already is as good as its own.
+func proposeCreate(v *View, f diagnose.Finding) (Repair, error) {
+	r := Repair{Finding: f, Kind: CreateAttachment}
+	va, err := newAttachment(v, &r, f.Node)
+	if err != nil {
+		return Repair{}, err
+	}
+	r.Summary = fmt.Sprintf("create VolumeAttachment %s of volume %s for node %s", va.Name, volumeName(f), f.Node)
+	r.Risk = RiskMedium
+	r.Do = creation(va)
+	undo := Operation{Verb: VerbDelete, Target: r.Do.Target}
+	r.Undo = &undo
+	r.Guards = []Guard{
+		completeGuard(nodeStatusReads),
+		settledGuard,
+		findingGuard,
+		{"node-ready", checkNodeReady},
+		{"node-managed", checkNodeManaged},
+		{"node-in-service", checkNodeInService},
+		{"entry-there", checkEntryThere},
+		{"wanted", checkWanted},
+		{"only-waiting", checkOnlyWaiting},
+		{"volume-known", checkVolumeKnown},
+		{"driver-on-node", checkDriverOnNode},
+		{"none-of-pair", checkNoneOfPair},
+		{"not-elsewhere", checkNotElsewhere},
+		{"not-wanted-elsewhere", checkNotWantedElsewhere},
+		{"attacher-at-work", checkAttacherAtWork},
+	}
+	r.Needs = []Permission{
+		{Verb: VerbCreate, Group: storagev1.GroupName, Resource: "volumeattachments"},
+	}
+	r.reads = nodeStatusReads
+	r.again = func(v *View) (Repair, error) { return proposeCreate(v, f) }
+	r.stands = func(v *View) bool { return created(v, va) != nil }
+	r.pending = func(v *View) string { return publishing(created(v, va)) }
+	r.moot = func(v *View) bool { return v.World.Desired[f.Pair()] == nil }
+	r.version = func(v *View) string { return attachmentVersion(v, va.Name) }
+	r.check = func(after json.RawMessage) error { return checkCreated(after, va) }
+	return r, nil
+}
+
+func creation(va *storagev1.VolumeAttachment) Operation {
+	target := attachmentTarget(va)
+	target.UID, target.ResourceVersion = "", ""
+	return Operation{Verb: VerbCreate, Target: target, Object: compact(newObject(va))}
+}
+
+// newObject is what a person would write: the type also prints fields that only
+// the API server fills in.
+func newObject(va *storagev1.VolumeAttachment) any {
+	return map[string]any{
+		"apiVersion": va.APIVersion, "kind": va.Kind,
+		"metadata": map[string]any{"name": va.Name, "annotations": va.Annotations},
+		"spec":     va.Spec,
+	}
+}
+
+// created is the object if it is the one that was written, nil otherwise: the
+// controller's own has no mark.
+func created(v *View, va *storagev1.VolumeAttachment) *storagev1.VolumeAttachment {
+	now := v.Snapshot.VolumeAttachment(va.Name)
+	if now == nil || now.DeletionTimestamp != nil || now.Annotations[markAnnotation] != va.Annotations[markAnnotation] {
+		return nil
+	}
+	return now
+}
+
+// publishing says what a VolumeAttachment has not come to yet.
+func publishing(va *storagev1.VolumeAttachment) string {
+	switch {
+	case va == nil || va.Status.Attached:
+		return ""
+	case va.Status.AttachError != nil:
+		return "the driver refuses to attach it: " + va.Status.AttachError.Message
+	}
+	return "the attacher has not attached it yet"
+}
+
+func checkCreated(object json.RawMessage, want *storagev1.VolumeAttachment) error {
+	var after storagev1.VolumeAttachment
+	if err := json.Unmarshal(object, &after); err != nil {
+		return fmt.Errorf("read the API server's answer: %w", err)
+	}
+	source := after.Spec.Source.PersistentVolumeName
+	if after.Spec.Attacher != want.Spec.Attacher || after.Spec.NodeName != want.Spec.NodeName || source == nil || *source != *want.Spec.Source.PersistentVolumeName {
+		return fmt.Errorf("the API server would store %s, not %s", compact(after.Spec), compact(want.Spec))
+	}
+	return nil
+}
+
+func checkEntryThere(v *View, r *Repair) error {
+	if entryIndex(nodeOf(v, r), r.Finding.Volume) < 0 {
+		return fmt.Errorf("volumesAttached of node %s does not list the volume", r.Finding.Node)
+	}
+	return nil
+}
+
+// checkNotWantedElsewhere: a volume for one node at a time goes to the node
+// whose pod the controller serves, and it may choose another.
+func checkNotWantedElsewhere(v *View, r *Repair) error {
+	if mayBeShared(v, r) {
+		return nil
+	}
+	var others []types.NodeName
+	for pair := range v.World.Desired {
+		if pair.Volume == r.Finding.Volume && pair.Node != r.Finding.Node {
+			others = append(others, pair.Node)
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	slices.Sort(others)
+	return fmt.Errorf("pods want the volume on %s too", joined(others))
+}
+
+// undoCreate deletes the VolumeAttachment again, unless that would take a
+// volume from somebody.
+func undoCreate(w written) (*reversal, error) {
+	target, f := w.intent.Operation.Target, w.intent.Finding
+	if target.Name == "" || f.Volume == "" {
+		return nil, errors.New("it does not say which VolumeAttachment was created for which volume")
+	}
+	mark := markOf(w.intent.Repair, f.Code, f.Check)
+	mine := func(v *View) *storagev1.VolumeAttachment {
+		va := v.Snapshot.VolumeAttachment(target.Name)
+		if va == nil || va.Annotations[markAnnotation] != mark {
+			return nil
+		}
+		return va
+	}
+	return &reversal{
+		summary: "delete VolumeAttachment " + target.Name,
+		needs:   []Permission{{Verb: VerbDelete, Group: storagev1.GroupName, Resource: "volumeattachments", Name: target.Name}},
+		undone:  func(v *View) bool { va := mine(v); return va == nil || va.DeletionTimestamp != nil },
+		prepare: func(v *View) (*write, error) {
+			va := mine(v)
+			if va == nil || va.DeletionTimestamp != nil {
+				return nil, &Refusal{guardGone, "the VolumeAttachment is gone already, or is on its way"}
+			}
+			r := &Repair{Kind: w.intent.Repair}
+			r.Finding.Volume, r.Finding.Node = corev1.UniqueVolumeName(f.Volume), types.NodeName(va.Spec.NodeName)
+			if err := complete(v.Snapshot, append(slices.Clone(undoReads), snapshot.VolumeAttachments)); err != nil {
+				return nil, &Refusal{guardComplete, err.Error()}
+			}
+			if err := checkNotUsedThere(v, r); err != nil {
+				return nil, &Refusal{"not-used", err.Error()}
+			}
+			if entry := v.Snapshot.Node(r.Finding.Node); entry != nil && entryIndex(entry, r.Finding.Volume) >= 0 {
+				return nil, &Refusal{"not-reported", fmt.Sprintf("volumesAttached of node %s lists the volume: the controller holds it for attached", entry.Name)}
+			}
+			return &write{
+				op:      Operation{Verb: VerbDelete, Target: attachmentTarget(va)},
+				intent:  Entry{PreImage: compact(newObject(va))},
+				check:   func(json.RawMessage) error { return nil }, // the answer to a deletion says nothing about what is stored
+				version: func(v *View) string { return attachmentVersion(v, target.Name) },
+			}, nil
+		},
+	}, nil
+}

@@ -1,0 +1,142 @@
+package repair
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var cyclePod = rung{
+	kind: CyclePod,
+	// VD107 and VD608: a pod that failed before it started holds the volume until
+	// it is deleted. The others wait for what a restart of
+	// kube-controller-manager would mend; where nobody may restart that, a new
+	// pod on another node does as well, and why a new one here does not is said.
+	codes:    []diagnose.Code{"VD107", "VD301", "VD303", "VD608"},
+	detaches: true,
+	propose:  proposeCycle,
+}
+
+var cycleReads = []snapshot.Kind{snapshot.Pods, snapshot.Nodes}
+
+// proposeCycle deletes, gracefully, a pod that has never started, for its
+// controller to make anew.
+func proposeCycle(v *View, f diagnose.Finding) (Repair, error) {
+	pod, err := pinningPod(v, f)
+	if err != nil {
+		return Repair{}, err
+	}
+	target := corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+	}
+	name := pod.Namespace + "/" + pod.Name
+	return Repair{
+		Summary:  fmt.Sprintf("delete pod %s, which has never started", name),
+		Risk:     RiskLow,
+		Do:       Operation{Verb: VerbDelete, Target: target},
+		WhyNot:   "a pod that is deleted does not come back; its controller makes another",
+		PreImage: compact(map[string]any{"metadata": map[string]any{"namespace": pod.Namespace, "name": pod.Name, "uid": pod.UID}}),
+		Guards: []Guard{
+			completeGuard(cycleReads),
+			findingGuard,
+			{"same-pod", func(v *View, r *Repair) error { _, err := samePod(v, r); return err }},
+			{"never-started", checkNeverStarted},
+			{"has-controller", checkHasController},
+			{"not-going", checkNotGoing},
+		},
+		Needs: []Permission{{Verb: VerbDelete, Resource: "pods", Namespace: pod.Namespace, Name: pod.Name}},
+		reads: cycleReads,
+		again: func(v *View) (Repair, error) { return proposeCycle(v, f) },
+		stands: func(v *View) bool {
+			now, err := samePod(v, &Repair{Do: Operation{Target: target}})
+			return err != nil || now.DeletionTimestamp != nil
+		},
+		version: func(v *View) string { return podVersion(v, pod) },
+		check:   func(json.RawMessage) error { return nil }, // the answer to a deletion says nothing about what is stored
+	}, nil
+}
+
+// pinningPod is the failed pod that holds the finding's volume on its node.
+func pinningPod(v *View, f diagnose.Finding) (*corev1.Pod, error) {
+	if f.Code == "VD301" || f.Code == "VD303" {
+		return nil, errors.New("its controller would make the pod anew at once, most likely on this node, before the volume has been detached, " +
+			"and the new pod would wait as this one does; it helps after kubectl cordon")
+	}
+	var pinning *corev1.Pod
+	for _, pod := range v.Snapshot.PodsOnNode(f.Node) {
+		if pod.Status.Phase == corev1.PodFailed && usesVolume(v, pod, f.Volume) && (pinning == nil || neverStarted(pod)) {
+			pinning = pod
+		}
+	}
+	if pinning == nil {
+		return nil, errors.New("no failed pod holds the volume")
+	}
+	return pinning, nil
+}
+
+func usesVolume(v *View, pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
+	for i := range pod.Spec.Volumes {
+		if name, _, err := v.World.PodVolume(pod, &pod.Spec.Volumes[i]); err == nil && name == volume {
+			return true
+		}
+	}
+	return false
+}
+
+func samePod(v *View, r *Repair) (*corev1.Pod, error) {
+	t := r.Do.Target
+	pod := v.Snapshot.Pod(types.NamespacedName{Namespace: t.Namespace, Name: t.Name})
+	switch {
+	case pod == nil:
+		return nil, fmt.Errorf("pod %s/%s does not exist", t.Namespace, t.Name)
+	case pod.UID != t.UID:
+		return nil, fmt.Errorf("pod %s/%s is not the one that was examined: its controller has made another", t.Namespace, t.Name)
+	}
+	return pod, nil
+}
+
+// checkNeverStarted: what has run may have written, and its logs may be wanted.
+func checkNeverStarted(v *View, r *Repair) error {
+	if pod, err := samePod(v, r); err == nil && !neverStarted(pod) {
+		return fmt.Errorf("pod %s/%s has run", pod.Namespace, pod.Name)
+	}
+	return nil
+}
+
+// checkHasController: nobody would make a bare pod anew. One of a Job may count
+// against its limit of failures.
+func checkHasController(v *View, r *Repair) error {
+	pod, err := samePod(v, r)
+	if err != nil {
+		return nil // same-pod refuses
+	}
+	owner := metav1.GetControllerOf(pod)
+	switch {
+	case owner == nil:
+		return fmt.Errorf("pod %s/%s has no controller that would make it anew", pod.Namespace, pod.Name)
+	case owner.Kind == "StatefulSet", owner.Kind == "ReplicaSet", owner.Kind == "DaemonSet":
+		return nil
+	}
+	return fmt.Errorf("pod %s/%s belongs to a %s, which may take its deletion for a failure", pod.Namespace, pod.Name, owner.Kind)
+}
+
+func checkNotGoing(v *View, r *Repair) error {
+	if pod, err := samePod(v, r); err == nil && pod.DeletionTimestamp != nil {
+		return fmt.Errorf("pod %s/%s is being deleted already", pod.Namespace, pod.Name)
+	}
+	return nil
+}
+
+func podVersion(v *View, pod *corev1.Pod) string {
+	if now := v.Snapshot.Pod(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}); now != nil {
+		return now.ResourceVersion
+	}
+	return ""
+}

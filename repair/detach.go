@@ -1,0 +1,299 @@
+package repair
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// deleteAttachment is for what is left on a node that lives: the objects
+// themselves can prove that nothing there uses the volume.
+var deleteAttachment = rung{
+	kind:     DeleteAttachment,
+	codes:    []diagnose.Code{"VD101", "VD105", "VD108", "VD119", "VD120", "VD508", "VD509"},
+	detaches: true,
+	propose:  proposeDelete,
+}
+
+// deleteFencedAttachment is for what is left on a node that is lost or gone, of
+// which no object can prove that it has ceased to write.
+var deleteFencedAttachment = rung{
+	kind:     DeleteFencedAttachment,
+	codes:    []diagnose.Code{"VD102", "VD111", "VD112", "VD114", "VD117", "VD118", "VD120"},
+	detaches: true,
+	propose:  proposeFencedDelete,
+}
+
+// detachReads are the kinds that tell whether a volume is used on a node, what
+// its detach would ask the driver, and whether anybody would ask.
+var detachReads = []snapshot.Kind{
+	snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes,
+	snapshot.VolumeAttachments, snapshot.CSINodes, snapshot.CSIDrivers, snapshot.Leases,
+}
+
+// detachGuards make sure, whatever the node, that the deletion detaches this
+// volume from this machine and nothing else, and that it is nobody's any more.
+// What stands between them and the user's word is about the node.
+var detachGuards = []Guard{
+	completeGuard(detachReads),
+	settledGuard,
+	findingGuard,
+	{"same-attachment", checkSameAttachment},
+	{"not-deleting", checkNotDeleting},
+	{"nobody-elses", checkNobodyElses},
+	{"not-wanted", checkNotWanted},
+	{"no-live-pod", checkNoLivePod},
+	{"driver-is-asked", checkDriverIsAsked},
+	{"own-name", checkOwnName},
+	{"only-one-there", checkOnlyOneThere},
+	{"not-attached-elsewhere", checkNotAttachedElsewhere},
+	{"same-node-id", checkSameNodeID},
+	{"attacher-at-work", checkAttacherOfTarget},
+	{"disk-stays", checkDiskStays},
+}
+
+// deleteGuards are those where nothing but the objects is asked.
+var deleteGuards = append(slices.Clone(detachGuards),
+	Guard{"node-lives", checkNodeLives},
+	Guard{"not-in-use", checkNotInUse},
+	Guard{"not-listed", checkNotListed},
+	Guard{"same-machine", checkNotOlderThanNode},
+)
+
+// proposeDelete deletes a VolumeAttachment that nobody wants, gracefully: the
+// attacher's finalizer holds it until the driver has detached the volume. It is
+// what the controller would do, had it not lost sight of it.
+//
+// The attacher asks no questions: it looks neither at volumesInUse nor at the
+// node's health, so the guards do. The name must be the hash of the handle that
+// the volume has now, because the attacher takes the handle from there.
+func proposeDelete(v *View, f diagnose.Finding) (Repair, error) {
+	r, err := deletion(v, f, proposeDelete)
+	if err != nil {
+		return Repair{}, err
+	}
+	r.Risk = RiskMedium
+	r.Guards = slices.Clone(deleteGuards)
+	if f.Code == "VD120" {
+		// What made it may use it in a way that no pod and no kubelet tells of.
+		r.Guards = append(r.Guards, allowedGuard(DeleteAttachment))
+	}
+	return r, nil
+}
+
+// fencedGuards let volumesInUse be: nobody will clear it, and that the user
+// says that nothing there can write takes its place.
+var fencedGuards = append(slices.Clone(detachGuards),
+	notAliveGuard,
+	offGuard,
+)
+
+// proposeFencedDelete deletes a VolumeAttachment of a node that is off. The
+// attacher detaches at once, six minutes before the controller would, or at all
+// where the controller never would. From a machine that still writes that tears
+// the volume away, and another may write beside it.
+func proposeFencedDelete(v *View, f diagnose.Finding) (Repair, error) {
+	r, err := deletion(v, f, proposeFencedDelete)
+	if err != nil {
+		return Repair{}, err
+	}
+	if f.SelfHeals.Will && !slices.Contains(v.Consent.Fenced, f.Node) && shutDownByCloud(v.Snapshot.Node(f.Node)) {
+		return Repair{}, fmt.Errorf("it heals by itself; give --fenced %s to have it sooner", f.Node)
+	}
+	r.Risk = RiskHigh
+	r.Guards = slices.Clone(fencedGuards)
+	return r, nil
+}
+
+// deletion is what the two have in common.
+func deletion(v *View, f diagnose.Finding, again func(*View, diagnose.Finding) (Repair, error)) (Repair, error) {
+	va := v.Snapshot.VolumeAttachment(f.VolumeAttachment)
+	if va == nil {
+		return Repair{}, fmt.Errorf("VolumeAttachment %q: %w", f.VolumeAttachment, ErrNotFound)
+	}
+	return Repair{
+		Summary:  fmt.Sprintf("delete VolumeAttachment %s of volume %s on node %s", va.Name, volumeName(f), va.Spec.NodeName),
+		Do:       Operation{Verb: VerbDelete, Target: attachmentTarget(va)},
+		WhyNot:   "a VolumeAttachment that is made again is another attach, and what was mounted stays torn away",
+		PreImage: wholeAttachment(va),
+		Needs:    []Permission{{Verb: VerbDelete, Group: storagev1.GroupName, Resource: "volumeattachments", Name: va.Name}},
+		reads:    detachReads,
+		again:    func(v *View) (Repair, error) { return again(v, f) },
+		stands:   func(v *View) bool { return deletionStands(v, va) },
+		pending:  func(v *View) string { return detaching(v, va) },
+		version:  func(v *View) string { return attachmentVersion(v, va.Name) },
+		check:    func(after json.RawMessage) error { return checkSameObject(after, va.UID) },
+	}, nil
+}
+
+// wholeAttachment is the object as a person would keep it before it goes.
+func wholeAttachment(va *storagev1.VolumeAttachment) json.RawMessage {
+	kept := va.DeepCopy()
+	kept.APIVersion, kept.Kind = storagev1.SchemeGroupVersion.String(), "VolumeAttachment"
+	kept.ManagedFields = nil
+	return compact(kept)
+}
+
+// deletionStands says that the object is gone or on its way. One that the
+// controller makes for a pod that has come since is another attach.
+func deletionStands(v *View, va *storagev1.VolumeAttachment) bool {
+	now := v.Snapshot.VolumeAttachment(va.Name)
+	switch {
+	case now == nil:
+		return true
+	case now.UID == va.UID:
+		return now.DeletionTimestamp != nil
+	}
+	return wanted(v, now)
+}
+
+// detaching says what the attacher and the controller have still to do.
+func detaching(v *View, va *storagev1.VolumeAttachment) string {
+	now := v.Snapshot.VolumeAttachment(va.Name)
+	switch {
+	case now != nil && now.UID == va.UID && now.Status.DetachError != nil:
+		return "the driver refuses to detach the volume: " + now.Status.DetachError.Message
+	case now != nil && now.UID == va.UID:
+		return "the attacher has not detached the volume yet"
+	case now != nil:
+		return ""
+	}
+	node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName))
+	if node == nil {
+		return ""
+	}
+	for _, name := range volumesOf(v, va) {
+		if entryIndex(node, name) >= 0 {
+			return fmt.Sprintf("volumesAttached of node %s still lists the volume", node.Name)
+		}
+	}
+	return ""
+}
+
+// checkSameObject holds the answer to a deletion against the object that was
+// meant: it is the object, or a status that names it.
+func checkSameObject(object json.RawMessage, uid types.UID) error {
+	var after struct {
+		Metadata struct {
+			UID types.UID `json:"uid"`
+		} `json:"metadata"`
+		Details struct {
+			UID types.UID `json:"uid"`
+		} `json:"details"`
+	}
+	if err := json.Unmarshal(object, &after); err != nil {
+		return fmt.Errorf("read the API server's answer: %w", err)
+	}
+	if after.Metadata.UID != uid && after.Details.UID != uid {
+		return errors.New("the API server answers for another object")
+	}
+	return nil
+}
+
+// target is the VolumeAttachment that the repair writes to, empty where it is
+// gone or another has its name: then only the guard about that refuses.
+func target(v *View, r *Repair) *storagev1.VolumeAttachment {
+	if va := v.Snapshot.VolumeAttachment(r.Do.Target.Name); va != nil && va.UID == r.Do.Target.UID {
+		return va
+	}
+	return &storagev1.VolumeAttachment{}
+}
+
+// sourceVolume is the name of the persistent volume that the VolumeAttachment
+// is for, and the object, where there is one.
+func sourceVolume(v *View, va *storagev1.VolumeAttachment) (string, *corev1.PersistentVolume) {
+	if va.Spec.Source.PersistentVolumeName == nil {
+		return "", nil
+	}
+	name := *va.Spec.Source.PersistentVolumeName
+	return name, v.Snapshot.Volume(name)
+}
+
+// volumesOf are the unique names that the VolumeAttachment's volume may have in
+// a node's status: by the volume that it names, whether or not its driver still
+// attaches, by the one that it carries with it, and by the names that the node
+// reports and that hash to its own.
+func volumesOf(v *View, va *storagev1.VolumeAttachment) []corev1.UniqueVolumeName {
+	var names []corev1.UniqueVolumeName
+	if name, err := v.World.AttachmentVolume(va); err == nil {
+		names = append(names, name)
+	}
+	if driver, handle, ok := asked(v, va); ok {
+		names = append(names, corev1.UniqueVolumeName("kubernetes.io/csi/"+driver+"^"+handle))
+	}
+	if node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName)); node != nil {
+		reported := slices.Clone(node.Status.VolumesInUse)
+		for _, entry := range node.Status.VolumesAttached {
+			reported = append(reported, entry.Name)
+		}
+		for _, name := range reported {
+			driver, handle, ok := reconcile.ParseCSI(name)
+			if ok && reconcile.VolumeAttachmentName(handle, driver, nodeName(node)) == va.Name {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// asked is the volume that the attacher would ask the driver to detach; not ok
+// where it cannot tell, and so asks nothing.
+func asked(v *View, va *storagev1.VolumeAttachment) (driver, handle string, ok bool) {
+	if name, err := v.World.AttachmentVolume(va); err == nil {
+		return reconcile.ParseCSI(name)
+	}
+	if _, pv := sourceVolume(v, va); pv != nil && pv.Spec.CSI != nil {
+		return pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle, true
+	}
+	if inline := va.Spec.Source.InlineVolumeSpec; inline != nil && inline.CSI != nil {
+		return inline.CSI.Driver, inline.CSI.VolumeHandle, true
+	}
+	return "", "", false
+}
+
+func pairs(v *View, va *storagev1.VolumeAttachment) []reconcile.VolumeNode {
+	var list []reconcile.VolumeNode
+	for _, name := range volumesOf(v, va) {
+		list = append(list, reconcile.VolumeNode{Volume: name, Node: types.NodeName(va.Spec.NodeName)})
+	}
+	return list
+}
+
+// wanted says that the controller wants the volume on the node.
+func wanted(v *View, va *storagev1.VolumeAttachment) bool {
+	return slices.ContainsFunc(pairs(v, va), func(p reconcile.VolumeNode) bool { return v.World.Desired[p] != nil })
+}
+
+// livePods are the pods on the node that may have the volume mounted. Where the
+// volume's object is gone only their claims lead to it.
+func livePods(v *View, va *storagev1.VolumeAttachment) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, pair := range pairs(v, va) {
+		pods = append(pods, v.World.LivePods(pair)...)
+	}
+	name, _ := sourceVolume(v, va)
+	for _, pod := range v.Snapshot.PodsOnNode(types.NodeName(va.Spec.NodeName)) {
+		if name != "" && !reconcile.PodTerminated(pod) && !slices.Contains(pods, pod) && claims(v, pod, name) {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// claims says that a claim of the pod names the persistent volume.
+func claims(v *View, pod *corev1.Pod, volume string) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(source corev1.Volume) bool {
+		claim := v.Snapshot.Claim(types.NamespacedName{Namespace: pod.Namespace, Name: reconcile.ClaimName(pod, &source)})
+		return claim != nil && claim.Spec.VolumeName == volume
+	})
+}

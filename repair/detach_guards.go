@@ -1,0 +1,307 @@
+package repair
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// checkNotDeleting: what is on its way needs no second request.
+func checkNotDeleting(v *View, r *Repair) error {
+	if va := target(v, r); va.DeletionTimestamp != nil {
+		return fmt.Errorf("VolumeAttachment %s is being deleted already", va.Name)
+	}
+	return nil
+}
+
+// veleroRestore is the label that Velero puts on what it has restored. A restore
+// makes objects and looks after none.
+const veleroRestore = "velero.io/restore-name"
+
+// checkNobodyElses: a program that says that the object is its own may be at
+// work with the volume, and should end that itself.
+func checkNobodyElses(v *View, r *Repair) error {
+	va := target(v, r)
+	if len(va.OwnerReferences) > 0 {
+		owner := va.OwnerReferences[0]
+		return fmt.Errorf("VolumeAttachment %s belongs to %s %s", va.Name, owner.Kind, owner.Name)
+	}
+	if manager := va.Labels["app.kubernetes.io/managed-by"]; manager != "" {
+		return fmt.Errorf("VolumeAttachment %s is managed by %s", va.Name, manager)
+	}
+	for _, finalizer := range va.Finalizers {
+		if finalizer != attacherFinalizer(va) {
+			return fmt.Errorf("VolumeAttachment %s has the finalizer %s, whose owner means to do something first", va.Name, finalizer)
+		}
+	}
+	return nil
+}
+
+// attacherFinalizer is what the attacher puts on the object before it first
+// asks the driver.
+func attacherFinalizer(va *storagev1.VolumeAttachment) string {
+	return "external-attacher/" + attacherName(va.Spec.Attacher)
+}
+
+// checkNotWanted: the controller would make the VolumeAttachment anew on the
+// same node, and the volume would be detached and attached for nothing.
+func checkNotWanted(v *View, r *Repair) error {
+	va := target(v, r)
+	for _, pair := range pairs(v, va) {
+		row := v.World.Desired[pair]
+		if row == nil {
+			continue
+		}
+		return fmt.Errorf("the controller wants the volume on node %s%s, and would make the VolumeAttachment anew: "+
+			"get the pods out first", va.Spec.NodeName, forPods(v.World.LivePods(pair)))
+	}
+	return nil
+}
+
+// checkNoLivePod: what the controller wants and what a pod has mounted are two
+// questions. A pod on a node that the controller does not manage, or with a
+// claim to which its volume does not point back, is not wanted and alive.
+func checkNoLivePod(v *View, r *Repair) error {
+	va := target(v, r)
+	if pods := livePods(v, va); len(pods) > 0 {
+		return fmt.Errorf("the volume counts as used on node %s%s: get the pods out first", va.Spec.NodeName, forPods(pods))
+	}
+	return nil
+}
+
+func forPods(pods []*corev1.Pod) string {
+	names := make([]string, 0, len(pods))
+	for _, pod := range pods {
+		names = append(names, pod.Namespace+"/"+pod.Name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return " for " + strings.Join(names, ", ")
+}
+
+// checkDriverIsAsked: the attacher's finalizer is what makes a deletion wait for
+// the driver. Without it the object goes at once, and with it the only record of
+// what may be attached; with it and without the volume, the attacher cannot tell
+// the driver what to detach, and the object never goes.
+func checkDriverIsAsked(v *View, r *Repair) error {
+	va := target(v, r)
+	_, _, known := asked(v, va)
+	holds := slices.Contains(va.Finalizers, attacherFinalizer(va))
+	switch {
+	case va.Name == "":
+		return nil // same-attachment says what has become of it
+	case !holds && va.Status.Attached:
+		return fmt.Errorf("VolumeAttachment %s says attached and lacks the attacher's finalizer: it would go without a detach, and the record with it", va.Name)
+	case holds && !known:
+		return fmt.Errorf("the volume of VolumeAttachment %s does not exist, so that the attacher cannot tell the driver what to detach, and holds the object", va.Name)
+	}
+	return nil
+}
+
+// checkOwnName: the attacher takes the handle from the volume as it now is. A
+// volume that was made anew under the VolumeAttachment has another disk, which
+// the deletion would detach. The name is the hash of the disk that was meant.
+// One that somebody else made has another name; it must be younger than the
+// volume, and not have the form of such a hash.
+func checkOwnName(v *View, r *Repair) error {
+	va := target(v, r)
+	driver, handle, known := asked(v, va)
+	if !known || va.Name == reconcile.VolumeAttachmentName(handle, driver, types.NodeName(va.Spec.NodeName)) {
+		return nil
+	}
+	_, pv := sourceVolume(v, va)
+	if r.Finding.Code == "VD120" && pv != nil && !va.CreationTimestamp.Before(&pv.CreationTimestamp) {
+		return nil
+	}
+	return fmt.Errorf("the name of VolumeAttachment %s is not that of disk %s on node %s: it may have been made for another disk, and the detach would ask for this one",
+		va.Name, handle, va.Spec.NodeName)
+}
+
+// checkOnlyOneThere: the driver knows volumes and nodes, not VolumeAttachments.
+// Where two are for one pair, the deletion of either detaches both.
+func checkOnlyOneThere(v *View, r *Repair) error {
+	va := target(v, r)
+	for _, other := range v.Snapshot.VolumeAttachments {
+		if other.Name != va.Name && other.Spec.NodeName == va.Spec.NodeName && sameVolume(v, va, other) {
+			return fmt.Errorf("VolumeAttachment %s is for the same volume and node, and would lose it", other.Name)
+		}
+	}
+	return nil
+}
+
+// checkNotAttachedElsewhere: some drivers detach a volume from wherever it is,
+// whatever node they are asked about. A volume that only one node may have must
+// not be attached to another while this is tried.
+func checkNotAttachedElsewhere(v *View, r *Repair) error {
+	va := target(v, r)
+	if manyNodes(v, va) {
+		return nil
+	}
+	for _, other := range v.Snapshot.VolumeAttachments {
+		if other.Spec.NodeName != va.Spec.NodeName && other.Status.Attached && sameVolume(v, va, other) {
+			return fmt.Errorf("VolumeAttachment %s has the volume attached to node %s as well, and some drivers would detach it there", other.Name, other.Spec.NodeName)
+		}
+	}
+	return nil
+}
+
+// sameVolume says whether two VolumeAttachments may be about one disk.
+func sameVolume(v *View, a, b *storagev1.VolumeAttachment) bool {
+	if a.Spec.Attacher != b.Spec.Attacher {
+		return false
+	}
+	nameA, _ := sourceVolume(v, a)
+	nameB, _ := sourceVolume(v, b)
+	if nameA != "" && nameA == nameB {
+		return true
+	}
+	driver, handle, ok := asked(v, a)
+	if !ok {
+		return false
+	}
+	if otherDriver, other, known := asked(v, b); known {
+		return driver == otherDriver && handle == other
+	}
+	return b.Name == reconcile.VolumeAttachmentName(handle, driver, types.NodeName(b.Spec.NodeName))
+}
+
+// manyNodes says that everything that names the disk lets several nodes have it.
+func manyNodes(v *View, va *storagev1.VolumeAttachment) bool {
+	driver, handle, ok := asked(v, va)
+	if !ok {
+		return false
+	}
+	found := false
+	for _, pv := range v.Snapshot.Volumes {
+		d, h, is := (&reconcile.VolumeSpec{PV: pv}).CSI()
+		if !is || d != driver || h != handle {
+			continue
+		}
+		if found = true; !(&reconcile.VolumeSpec{PV: pv}).MultiAttach() {
+			return false
+		}
+	}
+	return found
+}
+
+// checkSameNodeID: the attacher asks about the machine that the CSINode names
+// now. If the volume was published to another, that one keeps it, and the driver
+// is asked to take it from a machine that never had it.
+func checkSameNodeID(v *View, r *Repair) error {
+	va := target(v, r)
+	published, noted := va.Annotations[nodeIDAnnotation]
+	id, registered := driverNodeID(v, types.NodeName(va.Spec.NodeName), va.Spec.Attacher)
+	if noted && registered && published != id {
+		return fmt.Errorf("the volume was published to %q, and the detach would ask about %q, which node %s is now", published, id, va.Spec.NodeName)
+	}
+	return nil
+}
+
+// checkAttacherOfTarget: without an attacher the object hangs between, and a pod
+// that comes back to the node has to wait for it.
+func checkAttacherOfTarget(v *View, r *Repair) error {
+	return attacherAtWork(v, target(v, r).Spec.Attacher)
+}
+
+// checkDiskStays: the last VolumeAttachment is what keeps the disk of a volume
+// that is let go. Who deleted the claim meant that, but may not know it yet.
+func checkDiskStays(v *View, r *Repair) error {
+	_, pv := sourceVolume(v, target(v, r))
+	if pv == nil || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+		return nil
+	}
+	if pv.DeletionTimestamp != nil || pv.Status.Phase == corev1.VolumeReleased {
+		return fmt.Errorf("volume %s is on its way out with the reclaim policy Delete: once it is detached its disk is deleted with all data", pv.Name)
+	}
+	return nil
+}
+
+// checkNodeLives: of a node that is lost nothing proves that it has ceased to
+// write, and one that is being taken out of service has others at work on it.
+func checkNodeLives(v *View, r *Repair) error {
+	name := target(v, r).Spec.NodeName
+	node := v.Snapshot.Node(types.NodeName(name))
+	switch {
+	case name == "":
+		return nil
+	case node == nil:
+		return fmt.Errorf("node %s does not exist", name)
+	case !reconcile.NodeReady(node):
+		return fmt.Errorf("node %s is not Ready", name)
+	case node.DeletionTimestamp != nil:
+		return fmt.Errorf("node %s is being deleted", name)
+	case reconcile.OutOfService(node):
+		return fmt.Errorf("node %s carries the taint %s", name, corev1.TaintNodeOutOfService)
+	}
+	return nil
+}
+
+// checkNotInUse: the attacher does not look at this list, and a device that
+// vanishes under a mount takes its data with it.
+func checkNotInUse(v *View, r *Repair) error {
+	va := target(v, r)
+	node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName))
+	if node == nil {
+		return nil
+	}
+	for _, name := range volumesOf(v, va) {
+		if slices.Contains(node.Status.VolumesInUse, name) {
+			return fmt.Errorf("the kubelet of node %s reports the volume in use", node.Name)
+		}
+	}
+	return nil
+}
+
+// checkNotListed: the controller holds what it lists for attached, and comes to
+// it by itself. Until it noticed, its list would be a lie.
+func checkNotListed(v *View, r *Repair) error {
+	va := target(v, r)
+	node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName))
+	if node == nil {
+		return nil
+	}
+	for _, name := range volumesOf(v, va) {
+		if entryIndex(node, name) >= 0 {
+			return fmt.Errorf("volumesAttached of node %s lists the volume: the controller knows of it", node.Name)
+		}
+	}
+	return nil
+}
+
+// checkNotOlderThanNode: a VolumeAttachment from before the node registered may
+// be about another machine that had the name, and that may still have the volume.
+func checkNotOlderThanNode(v *View, r *Repair) error {
+	va := target(v, r)
+	node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName))
+	if node != nil && va.CreationTimestamp.Before(&node.CreationTimestamp) {
+		return fmt.Errorf("VolumeAttachment %s is older than node %s: it may be about another machine of that name", va.Name, node.Name)
+	}
+	return nil
+}
+
+// taintShutdown is what a cloud's controller puts on a node that is not Ready
+// and whose machine the cloud says is stopped.
+const taintShutdown = "node.cloudprovider.kubernetes.io/shutdown"
+
+// shutDownByCloud says that a cloud's controller has seen the machine stopped.
+// It takes the taint off once the node is Ready again. Before that no kubelet
+// that boots can mount anything: it has not spoken to the API server yet.
+func shutDownByCloud(node *corev1.Node) bool {
+	return node != nil && !reconcile.NodeReady(node) &&
+		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintShutdown })
+}
+
+// offGuard holds on the user's word, or on the cloud's.
+var offGuard = Guard{guardFenced, func(v *View, r *Repair) error {
+	if shutDownByCloud(v.Snapshot.Node(r.Finding.Node)) {
+		return nil
+	}
+	return fencedGuard.Check(v, r)
+}}

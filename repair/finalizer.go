@@ -1,0 +1,217 @@
+package repair
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+var stripFinalizer = rung{
+	kind:     StripFinalizer,
+	codes:    []diagnose.Code{"VD103", "VD108", "VD115", "VD119"},
+	detaches: true,
+	propose:  proposeStrip,
+}
+
+// proposeStrip takes the attacher's finalizer off a VolumeAttachment that is
+// being deleted and that no attacher will ever let go. The object vanishes and
+// no driver is asked: whatever the storage system has attached stays attached,
+// and nothing in the cluster tells of it any more. So it takes a reason to
+// believe that nothing is attached, which differs by the finding, and the user's
+// word in any case.
+func proposeStrip(v *View, f diagnose.Finding) (Repair, error) {
+	va := v.Snapshot.VolumeAttachment(f.VolumeAttachment)
+	if va == nil {
+		return Repair{}, fmt.Errorf("VolumeAttachment %q: %w", f.VolumeAttachment, ErrNotFound)
+	}
+	index := slices.Index(va.Finalizers, attacherFinalizer(va))
+	if index < 0 {
+		return Repair{}, fmt.Errorf("VolumeAttachment %s does not have the finalizer %s", va.Name, attacherFinalizer(va))
+	}
+	path := fmt.Sprintf("/metadata/finalizers/%d", index)
+	return Repair{
+		Summary: fmt.Sprintf("take the finalizer %s off VolumeAttachment %s of volume %s on node %s", va.Finalizers[index], va.Name, volumeName(f), va.Spec.NodeName),
+		Risk:    RiskHigh,
+		Do: Operation{Verb: VerbPatch, Target: attachmentTarget(va), Patch: patchOf(va.ObjectMeta,
+			patchOp{"test", path, compact(va.Finalizers[index])}, patchOp{Op: "remove", Path: path})},
+		WhyNot: "the object is gone with its finalizer; where the storage system still has the volume attached, orphan-backend-attachment (VD404) " +
+			"tells of it once the volume is wanted elsewhere",
+		PreImage: wholeAttachment(va),
+		Guards:   stripGuards(v, f, va),
+		Needs:    []Permission{patchAttachment(va.Name)},
+		reads:    detachReads,
+		again:    func(v *View) (Repair, error) { return proposeStrip(v, f) },
+		stands:   func(v *View) bool { return stripped(v, va) },
+		pending:  func(v *View) string { return detaching(v, va) },
+		version:  func(v *View) string { return attachmentVersion(v, va.Name) },
+		check:    func(after json.RawMessage) error { return checkStripped(after, attacherFinalizer(va)) },
+	}, nil
+}
+
+// stripGuards are those of the finding's code and of the node as it was found:
+// of a node that lives the objects tell whether it uses the volume, of any other
+// only the user can.
+func stripGuards(v *View, f diagnose.Finding, va *storagev1.VolumeAttachment) []Guard {
+	guards := []Guard{
+		completeGuard(detachReads),
+		settledGuard,
+		findingGuard,
+		{"same-attachment", checkSameAttachment},
+		{"being-deleted", checkBeingDeleted},
+		{"only-finalizer", checkOnlyFinalizer},
+		{"not-wanted", checkNotWanted},
+		{"no-live-pod", checkNoLivePod},
+	}
+	switch f.Code {
+	case "VD103":
+		guards = append(guards, Guard{"driver-says-detached", checkSaysDetached})
+	case "VD108":
+		guards = append(guards, Guard{"nothing-to-detach", checkNothingToDetach}, Guard{"no-attacher", checkNoAttacher})
+	case "VD115":
+		guards = append(guards, Guard{"driver-says-no-machine", checkSaysNoMachine})
+	case "VD119":
+		guards = append(guards, Guard{"volume-gone", checkVolumeGone})
+	}
+	if node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName)); node != nil && reconcile.NodeReady(node) {
+		guards = append(guards, Guard{"node-lives", checkNodeLives}, Guard{"not-in-use", checkNotInUse})
+	} else {
+		guards = append(guards, notAliveGuard, offGuard)
+	}
+	return append(guards, allowedGuard(StripFinalizer))
+}
+
+// stripped says that the object is gone, or has lost the finalizer.
+func stripped(v *View, va *storagev1.VolumeAttachment) bool {
+	now := v.Snapshot.VolumeAttachment(va.Name)
+	switch {
+	case now == nil:
+		return true
+	case now.UID == va.UID:
+		return !slices.Contains(now.Finalizers, attacherFinalizer(va))
+	}
+	return wanted(v, now)
+}
+
+func checkStripped(object json.RawMessage, finalizer string) error {
+	var after storagev1.VolumeAttachment
+	if err := json.Unmarshal(object, &after); err != nil {
+		return fmt.Errorf("read the API server's answer: %w", err)
+	}
+	if slices.Contains(after.Finalizers, finalizer) {
+		return fmt.Errorf("the API server would keep the finalizer %s", finalizer)
+	}
+	return nil
+}
+
+// checkOnlyFinalizer: whoever else holds the object waits for something, too.
+func checkOnlyFinalizer(v *View, r *Repair) error {
+	va := target(v, r)
+	switch {
+	case va.Name == "":
+		return nil // same-attachment says what has become of it
+	case !slices.Contains(va.Finalizers, attacherFinalizer(va)):
+		return fmt.Errorf("VolumeAttachment %s does not have the finalizer %s", va.Name, attacherFinalizer(va))
+	case len(va.Finalizers) > 1:
+		return fmt.Errorf("VolumeAttachment %s has other finalizers, whose owners wait for something too: %v", va.Name, va.Finalizers)
+	}
+	return nil
+}
+
+// Drivers word their refusals freely. These lists are positive: what is in none
+// of them proves nothing.
+var (
+	// saysDetached are a driver's words for a volume that is attached nowhere, or
+	// not to this node.
+	saysDetached = regexp.MustCompile(`(?i)\balready (been )?detached\b|` +
+		`\b(is|was) not (currently )?(attached|published)\b|\bnot attached to\b|` +
+		`'available' state|` + // EC2: the volume is in the 'available' state
+		`\b(volume|disk)s? (with |id |named )?\S{0,80} ?(was |is )?(not found|not ?exist|does ?n[o']t exist|could not be found)|` +
+		`\bInvalidVolume\.NotFound\b|\bno such (volume|disk)\b`)
+	// saysUsed are its words for one that is attached after all.
+	saysUsed = regexp.MustCompile(`(?i)\bin[- ]use\b|\bbusy\b|\bmounted\b|\bstill attached\b|\bcurrently attached to\b|\bdetaching\b`)
+)
+
+// checkSaysDetached: the driver itself says that there is nothing to detach, and
+// takes that for a failure. That it does not find the machine says nothing of
+// the volume.
+func checkSaysDetached(v *View, r *Repair) error {
+	va := target(v, r)
+	if va.Name == "" {
+		return nil
+	}
+	if va.Status.DetachError == nil {
+		return errors.New("the driver has not said why it does not detach the volume")
+	}
+	message := va.Status.DetachError.Message
+	if saysUsed.MatchString(message) || diagnose.MachineNotFound(message) || !saysDetached.MatchString(message) {
+		return fmt.Errorf("the driver does not say that the volume is detached, but %q", message)
+	}
+	return nil
+}
+
+// checkSaysNoMachine: the Node is gone, and the driver does not find its machine
+// either.
+func checkSaysNoMachine(v *View, r *Repair) error {
+	va := target(v, r)
+	switch {
+	case va.Name == "":
+		return nil
+	case v.Snapshot.Node(types.NodeName(va.Spec.NodeName)) != nil:
+		return fmt.Errorf("there is a node %s", va.Spec.NodeName)
+	case va.Status.DetachError == nil:
+		return errors.New("the driver has not said why it does not detach the volume")
+	}
+	if message := va.Status.DetachError.Message; saysUsed.MatchString(message) || !diagnose.MachineNotFound(message) {
+		return fmt.Errorf("the driver does not say that the machine is gone, but %q", message)
+	}
+	return nil
+}
+
+// checkVolumeGone: the attacher does not find the volume, so that it cannot tell
+// the driver what to detach. Where another has the same disk, what is done to
+// the disk is done to that one.
+func checkVolumeGone(v *View, r *Repair) error {
+	va := target(v, r)
+	name, pv := sourceVolume(v, va)
+	switch {
+	case va.Name == "":
+		return nil
+	case pv != nil || name == "":
+		return fmt.Errorf("volume %s exists: the attacher can detach it", volumeName(r.Finding))
+	}
+	for _, pv := range v.Snapshot.Volumes {
+		driver, handle, ok := (&reconcile.VolumeSpec{PV: pv}).CSI()
+		if ok && reconcile.VolumeAttachmentName(handle, driver, types.NodeName(va.Spec.NodeName)) == va.Name {
+			return fmt.Errorf("volume %s has the same disk: it may be attached to another node while this one has it", pv.Name)
+		}
+	}
+	return nil
+}
+
+// checkNothingToDetach: by its CSIDriver the driver attaches nothing.
+func checkNothingToDetach(v *View, r *Repair) error {
+	va := target(v, r)
+	driver := v.Snapshot.CSIDriver(va.Spec.Attacher)
+	if va.Name != "" && (driver == nil || driver.Spec.AttachRequired == nil || *driver.Spec.AttachRequired) {
+		return fmt.Errorf("driver %s attaches its volumes", va.Spec.Attacher)
+	}
+	return nil
+}
+
+// checkNoAttacher: an attacher that lives takes its finalizer off itself, and
+// one that is only away may come back to ask the driver.
+func checkNoAttacher(v *View, r *Repair) error {
+	va := target(v, r)
+	if lease := attacherLease(v, va.Spec.Attacher); lease != nil {
+		return fmt.Errorf("lease %s/%s tells of an external-attacher of driver %s, which can detach the volume", lease.Namespace, lease.Name, va.Spec.Attacher)
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package repair
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// Guards that several kinds share, about the finding's volume and node.
+
+// attacherFresh is how old the last renewal of an attacher's lease may be: it
+// renews every 5 s and loses the lease after 15.
+const attacherFresh = time.Minute
+
+var notInNames = regexp.MustCompile("[^a-zA-Z0-9-]")
+
+// attacherName is how the external-attacher writes its driver's name in its
+// finalizer and in its lease.
+func attacherName(driver string) string {
+	name := notInNames.ReplaceAllString(driver, "-")
+	if strings.HasSuffix(name, "-") {
+		name += "X"
+	}
+	return name
+}
+
+// checkAttacherAtWork: without one nothing comes of the write. An attacher may
+// run without a lease, or outside the cluster; one that is seen must be fresh.
+func checkAttacherAtWork(v *View, r *Repair) error {
+	driver, _, _ := csiOf(v, r.Finding)
+	return attacherAtWork(v, driver)
+}
+
+func attacherAtWork(v *View, driver string) error {
+	lease := attacherLease(v, driver)
+	if lease == nil {
+		return nil
+	}
+	if age := v.Snapshot.TakenAt.Sub(lease.Spec.RenewTime.Time); age > attacherFresh {
+		return fmt.Errorf("nobody has renewed lease %s/%s for %v: no external-attacher of driver %s is at work", lease.Namespace, lease.Name, age.Round(time.Second), driver)
+	}
+	return nil
+}
+
+// attacherLease is the lease of the driver's attacher that was renewed last; nil
+// where none is seen.
+func attacherLease(v *View, driver string) *coordinationv1.Lease {
+	var last *coordinationv1.Lease
+	for _, lease := range v.Snapshot.Leases {
+		if lease.Name == "external-attacher-leader-"+attacherName(driver) && lease.Spec.RenewTime != nil &&
+			(last == nil || lease.Spec.RenewTime.After(last.Spec.RenewTime.Time)) {
+			last = lease
+		}
+	}
+	return last
+}
+
+// checkNoneOfPair: a second VolumeAttachment for the same volume and node would
+// take away the first one's volume when it goes.
+func checkNoneOfPair(v *View, r *Repair) error { return noneOn(v, r, r.Finding.Node) }
+
+func noneOn(v *View, r *Repair, node types.NodeName) error {
+	for _, va := range v.Snapshot.VolumeAttachments {
+		if va.Spec.NodeName == string(node) && attachmentMayBeFor(v, va, r) {
+			return fmt.Errorf("VolumeAttachment %s is for the same volume and node", va.Name)
+		}
+	}
+	return nil
+}
+
+// checkNotUsedThere: no pod on the finding's node may have the volume, by
+// whatever claim, and its kubelet does not report it.
+func checkNotUsedThere(v *View, r *Repair) error { return notUsedOn(v, r, r.Finding.Node) }
+
+func notUsedOn(v *View, r *Repair, name types.NodeName) error {
+	pair := reconcile.VolumeNode{Volume: r.Finding.Volume, Node: name}
+	for _, pod := range v.World.LivePods(pair) {
+		return fmt.Errorf("pod %s/%s on node %s uses the volume", pod.Namespace, pod.Name, name)
+	}
+	if v.World.Desired[pair] != nil {
+		return fmt.Errorf("the controller wants the volume on node %s", name)
+	}
+	if node := v.Snapshot.Node(name); node != nil && slices.Contains(node.Status.VolumesInUse, r.Finding.Volume) {
+		return fmt.Errorf("the kubelet of node %s reports the volume in use", name)
+	}
+	return nil
+}
+
+// checkOnlyWaiting: no container on the node has come to use the volume.
+func checkOnlyWaiting(v *View, r *Repair) error {
+	pods := v.World.LivePods(r.Finding.Pair())
+	for _, pod := range pods {
+		if !neverStarted(pod) {
+			return fmt.Errorf("pod %s/%s on node %s uses the volume", pod.Namespace, pod.Name, r.Finding.Node)
+		}
+	}
+	if len(pods) == 0 {
+		return fmt.Errorf("no pod on node %s waits for the volume", r.Finding.Node)
+	}
+	return nil
+}
+
+// checkVolumeKnown: what is created or detached names a persistent volume, and
+// the attacher takes the driver and the handle from that.
+func checkVolumeKnown(v *View, r *Repair) error {
+	driver, handle, ok := csiOf(v, r.Finding)
+	if !ok {
+		return fmt.Errorf("%s is not a CSI volume", r.Finding.Volume)
+	}
+	pvs := v.World.Volumes(r.Finding.Volume)
+	switch {
+	case len(pvs) == 0:
+		return fmt.Errorf("no persistent volume that is attached, of driver %s, has the handle %s", driver, handle)
+	case len(pvs) > 1:
+		return fmt.Errorf("%d persistent volumes of driver %s have the handle %s", len(pvs), driver, handle)
+	case pvs[0].DeletionTimestamp != nil:
+		return fmt.Errorf("persistent volume %s is being deleted", pvs[0].Name)
+	}
+	return nil
+}
+
+// newAttachment is the object that the controller would create for the volume
+// on the node (csi_attacher.go, Attach).
+func newAttachment(v *View, r *Repair, node types.NodeName) (*storagev1.VolumeAttachment, error) {
+	driver, handle, ok := csiOf(v, r.Finding)
+	pvs := v.World.Volumes(r.Finding.Volume)
+	if !ok || len(pvs) == 0 {
+		return nil, errors.New("the volume's persistent volume is not there")
+	}
+	va := &storagev1.VolumeAttachment{}
+	va.APIVersion, va.Kind = storagev1.SchemeGroupVersion.String(), "VolumeAttachment"
+	va.Name = reconcile.VolumeAttachmentName(handle, driver, node)
+	va.Annotations = map[string]string{markAnnotation: markOf(r.Kind, r.Finding.Code, r.Finding.Check)}
+	va.Spec = storagev1.VolumeAttachmentSpec{
+		Attacher: driver, NodeName: string(node),
+		Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pvs[0].Name},
+	}
+	return va, nil
+}

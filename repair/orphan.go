@@ -1,0 +1,141 @@
+package repair
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+)
+
+var unpublishOrphan = rung{
+	kind:     UnpublishOrphan,
+	codes:    []diagnose.Code{"VD404"},
+	detaches: true,
+	propose:  proposeUnpublish,
+	undo:     undoUnpublish,
+}
+
+// proposeUnpublish has the attacher detach a volume from a node of which the
+// cluster has no record: only a VolumeAttachment that is deleted makes it ask
+// the driver, so one is created for the node and deleted again once the
+// attacher has put its finalizer on it. Before the driver is asked to detach it
+// is asked to attach, which it refuses or has done already.
+func proposeUnpublish(v *View, f diagnose.Finding) (Repair, error) {
+	if f.Holder == "" {
+		return Repair{}, errors.New("no node of the cluster is known to hold it")
+	}
+	r := Repair{Finding: f, Kind: UnpublishOrphan}
+	va, err := newAttachment(v, &r, f.Holder)
+	if err != nil {
+		return Repair{}, err
+	}
+	r.Summary = fmt.Sprintf("create VolumeAttachment %s of volume %s for node %s and delete it again", va.Name, volumeName(f), f.Holder)
+	r.Risk = RiskHigh
+	r.Do = creation(va)
+	r.WhyNot = "to attach the volume again would only bring the failure back"
+	r.Guards = []Guard{
+		completeGuard(nodeStatusReads),
+		settledGuard,
+		findingGuard,
+		{"volume-known", checkVolumeKnown},
+		{"holder-known", checkHolderKnown},
+		{"not-used", func(v *View, r *Repair) error { return notUsedOn(v, r, r.Finding.Holder) }},
+		{"not-reported", checkHolderUnreported},
+		{"none-of-pair", func(v *View, r *Repair) error { return noneOn(v, r, r.Finding.Holder) }},
+		{"nowhere-attached", checkNowhereAttached},
+		{"attacher-at-work", checkAttacherAtWork},
+		allowedGuard(UnpublishOrphan),
+	}
+	r.Needs = []Permission{
+		{Verb: VerbCreate, Group: storagev1.GroupName, Resource: "volumeattachments"},
+		{Verb: VerbDelete, Group: storagev1.GroupName, Resource: "volumeattachments", Name: va.Name},
+	}
+	r.reads = nodeStatusReads
+	r.again = func(v *View) (Repair, error) { return proposeUnpublish(v, f) }
+	r.landed = func(v *View) bool { return created(v, va) != nil }
+	r.stands = func(v *View) bool { return created(v, va) == nil }
+	r.pending = func(v *View) string {
+		if v.Snapshot.VolumeAttachment(va.Name) != nil {
+			return "the driver has not detached the volume from node " + string(f.Holder) + " yet"
+		}
+		return ""
+	}
+	r.version = func(v *View) string { return attachmentVersion(v, va.Name) }
+	r.check = func(after json.RawMessage) error { return checkCreated(after, va) }
+	r.next = &step{
+		ready: func(v *View) bool { now := created(v, va); return now == nil || taken(now) },
+		write: func(v *View) (*write, error) { return r.deletion(v, va) },
+	}
+	return r, nil
+}
+
+// taken says that the attacher has put its finalizer on the object: from then
+// on it does not go without the driver being asked to detach.
+func taken(va *storagev1.VolumeAttachment) bool {
+	return slices.Contains(va.Finalizers, "external-attacher/"+attacherName(va.Spec.Attacher))
+}
+
+// deletion is the second write. A pod that has come to the node meanwhile may
+// have made the attachment its own; then it stays.
+func (r *Repair) deletion(v *View, va *storagev1.VolumeAttachment) (*write, error) {
+	now := created(v, va)
+	if now == nil {
+		return nil, &Refusal{guardGone, "the VolumeAttachment is gone already, or is on its way"}
+	}
+	if err := notUsedOn(v, r, types.NodeName(now.Spec.NodeName)); err != nil {
+		return nil, &Refusal{"not-used", err.Error()}
+	}
+	op := Operation{Verb: VerbDelete, Target: attachmentTarget(now)}
+	return &write{
+		op: op,
+		intent: Entry{
+			Server: v.Snapshot.Source.Server, Finding: refTo(r.Finding), Repair: r.Kind, Operation: &op, PreImage: compact(newObject(now)),
+		},
+		check:   func(json.RawMessage) error { return nil }, // the answer to a deletion says nothing about what is stored
+		stands:  func(v *View) bool { return created(v, va) == nil },
+		version: func(v *View) string { return attachmentVersion(v, va.Name) },
+	}, nil
+}
+
+func checkHolderKnown(v *View, r *Repair) error {
+	node := v.Snapshot.Node(r.Finding.Holder)
+	if node == nil {
+		return fmt.Errorf("node %s does not exist", r.Finding.Holder)
+	}
+	driver, _, _ := csiOf(v, r.Finding)
+	if _, ok := driverNodeID(v, r.Finding.Holder, driver); !ok {
+		return fmt.Errorf("driver %q is not registered on node %s, so that the attacher does not know how the driver calls it", driver, node.Name)
+	}
+	return nil
+}
+
+func checkHolderUnreported(v *View, r *Repair) error {
+	if node := v.Snapshot.Node(r.Finding.Holder); node != nil && entryIndex(node, r.Finding.Volume) >= 0 {
+		return fmt.Errorf("volumesAttached of node %s lists the volume", node.Name)
+	}
+	return nil
+}
+
+// checkNowhereAttached: to publish a volume to a second node may take it from
+// the first.
+func checkNowhereAttached(v *View, r *Repair) error {
+	for _, va := range v.Snapshot.VolumeAttachments {
+		if va.Status.Attached && attachmentMayBeFor(v, va, r) {
+			return fmt.Errorf("VolumeAttachment %s says that the volume is attached to node %s", va.Name, va.Spec.NodeName)
+		}
+	}
+	return nil
+}
+
+// undoUnpublish takes back a creation whose deletion was never made.
+func undoUnpublish(w written) (*reversal, error) {
+	if w.intent.Operation.Verb == VerbCreate {
+		return undoCreate(w)
+	}
+	return irreversible(w, "it was deleted so that the driver would detach the volume"), nil
+}

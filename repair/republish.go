@@ -1,0 +1,88 @@
+package repair
+
+import (
+	"encoding/json"
+	"fmt"
+
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+)
+
+var republish = rung{
+	kind:    Republish,
+	codes:   []diagnose.Code{"VD123", "VD308"},
+	propose: proposeRepublish,
+}
+
+const attachedPath = "/status/attached"
+
+// proposeRepublish takes back what a VolumeAttachment says of the volume being
+// attached. The attacher then publishes it once more, which a driver must take
+// well where nothing has changed (CSI: ControllerPublishVolume is idempotent),
+// and says attached again. Until then the controller may take the volume off
+// the node's list, and put it there again.
+func proposeRepublish(v *View, f diagnose.Finding) (Repair, error) {
+	va := v.Snapshot.VolumeAttachment(f.VolumeAttachment)
+	if va == nil {
+		return Repair{}, fmt.Errorf("VolumeAttachment %s: %w", f.VolumeAttachment, ErrNotFound)
+	}
+	reads := nodeStatusReads
+	return Repair{
+		Summary: fmt.Sprintf("have the attacher publish volume %s to node %s once more", volumeName(f), f.Node),
+		Risk:    RiskMedium,
+		Do: Operation{
+			Verb: VerbPatch, Target: attachmentTarget(va), Subresource: "status",
+			Patch: patchOf(va.ObjectMeta, patchOp{"test", attachedPath, compact(true)}, patchOp{"replace", attachedPath, compact(false)}),
+		},
+		WhyNot:   "the attacher sets status.attached again itself once the driver has published the volume",
+		PreImage: compact(map[string]any{"status": map[string]any{"attached": va.Status.Attached}}),
+		Guards: []Guard{
+			completeGuard(reads),
+			settledGuard,
+			findingGuard,
+			{"same-attachment", checkSameAttachment},
+			{"node-ready", checkNodeReady},
+			{"node-managed", checkNodeManaged},
+			{"node-in-service", checkNodeInService},
+			{"wanted", checkWanted},
+			{"only-waiting", checkOnlyWaiting},
+			{"attached", checkAttached},
+			{"no-attach-error", checkNoAttachError},
+			{"same-machine", checkSameMachine},
+			{"node-id", checkNodeID},
+			{"not-elsewhere", checkNotElsewhere},
+			{"attacher-at-work", checkAttacherAtWork},
+			allowedGuard(Republish),
+		},
+		Needs:   []Permission{{Verb: VerbPatch, Group: storagev1.GroupName, Resource: "volumeattachments", Subresource: "status", Name: va.Name}},
+		reads:   reads,
+		again:   func(v *View) (Repair, error) { return proposeRepublish(v, f) },
+		stands:  func(v *View) bool { return sameAttachment(v, va) != nil },
+		landed:  func(v *View) bool { now := sameAttachment(v, va); return now != nil && !now.Status.Attached },
+		pending: func(v *View) string { return publishing(sameAttachment(v, va)) },
+		moot:    func(v *View) bool { return v.World.Desired[f.Pair()] == nil },
+		version: func(v *View) string { return attachmentVersion(v, va.Name) },
+		check:   checkDetachedStatus,
+	}, nil
+}
+
+// sameAttachment is the object as it now is, nil where it is gone or going.
+func sameAttachment(v *View, va *storagev1.VolumeAttachment) *storagev1.VolumeAttachment {
+	now := v.Snapshot.VolumeAttachment(va.Name)
+	if now == nil || now.UID != va.UID || now.DeletionTimestamp != nil {
+		return nil
+	}
+	return now
+}
+
+func checkDetachedStatus(object json.RawMessage) error {
+	var after storagev1.VolumeAttachment
+	if err := json.Unmarshal(object, &after); err != nil {
+		return fmt.Errorf("read the API server's answer: %w", err)
+	}
+	if after.Status.Attached {
+		return fmt.Errorf("the API server would leave status.attached at true")
+	}
+	return nil
+}

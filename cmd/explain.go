@@ -3,47 +3,128 @@ package cmd
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
 func newExplain(streams genericiooptions.IOStreams) *cobra.Command {
 	return &cobra.Command{
-		Use:   "explain [CODE or CHECK]",
-		Short: "Explain a failure mode: symptom, evidence, look-alikes, repair, risk",
+		Use:   "explain [CODE, CHECK, REPAIR or WORDS]",
+		Short: "Explain a failure mode, a repair, or why some advice does harm",
+		Long: `explain shows the page of a failure mode (symptom, evidence, look-alikes, repair,
+risk), of a kind of repair (what it writes, its guards, how it is undone), or of
+advice that does harm. Without an argument it lists them; words that name none are
+looked for in all pages.`,
 		Example: `  kubectl volume-doctor explain
   kubectl volume-doctor explain VD301
-  kubectl volume-doctor explain inuse-not-attached`,
-		Args: cobra.MaximumNArgs(1),
+  kubectl volume-doctor explain strip-finalizer
+  kubectl volume-doctor explain already attached`,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return checkNames(), cobra.ShellCompDirectiveNoFileComp
+			var names []string
+			for _, p := range pages() {
+				names = append(names, p.name+"\t"+p.title)
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return listChecks(streams.Out)
+				return listPages(streams.Out)
 			}
-			check, err := findCheck(args[0])
-			if err != nil {
-				return err
+			words := strings.Join(args, " ")
+			for _, p := range pages() {
+				if strings.EqualFold(p.name, words) || strings.EqualFold(p.code, words) {
+					_, err := io.WriteString(streams.Out, p.text)
+					return err
+				}
 			}
-			_, err = io.WriteString(streams.Out, check.Doc())
-			return err
+			return search(streams.Out, words)
 		},
 	}
 }
 
-func listChecks(w io.Writer) error {
+// page is one of explain's.
+type page struct {
+	code     string // "" where it is not a check
+	name     string
+	severity string
+	title    string
+	text     string
+	section  string
+}
+
+func pages() []page {
+	var list []page
 	for _, c := range diagnose.Checks() {
-		if _, err := fmt.Fprintf(w, "%s  %-7s  %s\n       %s\n", c.Code, c.Severity, c.Name, c.Title); err != nil {
+		list = append(list, page{string(c.Code), c.Name, string(c.Severity), c.Title, c.Doc(), "Failure modes"})
+	}
+	for _, t := range repair.Topics() {
+		section := "Repairs, the lowest risk first"
+		if t.Never {
+			section = "Advice that does harm"
+		}
+		list = append(list, page{"", t.Name, "", t.Title(), t.Doc(), section})
+	}
+	return list
+}
+
+func listPages(w io.Writer) error {
+	section := ""
+	for _, p := range pages() {
+		if p.section != section {
+			if section != "" {
+				fmt.Fprintln(w)
+			}
+			section = p.section
+			fmt.Fprintf(w, "%s\n\n", section)
+		}
+		if err := p.list(w); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func (p page) list(w io.Writer) error {
+	line := p.name
+	if p.code != "" {
+		line = fmt.Sprintf("%s  %-7s  %s", p.code, p.severity, p.name)
+	}
+	_, err := fmt.Fprintf(w, "%s\n       %s\n", line, p.title)
+	return err
+}
+
+// search lists the pages that have all the words, with the first line that has
+// one of them.
+func search(w io.Writer, text string) error {
+	words := strings.Fields(strings.ToLower(text))
+	found := false
+	for _, p := range pages() {
+		lower := strings.ToLower(p.text)
+		if slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(lower, word) }) {
+			continue
+		}
+		found = true
+		if err := p.list(w); err != nil {
+			return err
+		}
+		for _, line := range strings.Split(p.text, "\n")[1:] {
+			if strings.Contains(strings.ToLower(line), words[0]) {
+				fmt.Fprintf(w, "       > %s\n", strings.TrimSpace(line))
+				break
+			}
+		}
+	}
+	if !found {
+		return fmt.Errorf("no page is called %q or has these words: \"kubectl volume-doctor explain\" lists all pages", text)
 	}
 	return nil
 }

@@ -133,7 +133,7 @@ var (
 	saysDetached = regexp.MustCompile(`(?i)\balready (been )?detached\b|` +
 		`\b(is|was) not (currently )?(attached|published)\b|\bnot attached to\b|` +
 		`'available' state|` + // EC2: the volume is in the 'available' state
-		`\b(volume|disk)s? (with |id |named )?\S{0,80} ?(was |is )?(not found|not ?exist|does ?n[o']t exist|could not be found)|` +
+		`\b(volume|disk)s? (with )?(id )?(named )?\S{0,80} ?(was |is )?(not found|not ?exist|does ?n[o']t exist|could not be found)|` +
 		`\bInvalidVolume\.NotFound\b|\bno such (volume|disk)\b`)
 	// saysUsed are its words for one that is attached after all.
 	saysUsed = regexp.MustCompile(`(?i)\bin[- ]use\b|\bbusy\b|\bmounted\b|\bstill attached\b|\bcurrently attached to\b|\bdetaching\b`)

@@ -18,6 +18,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
+// worlds are one for each kind of repair, in which it is all there is to do.
+var worlds = []func(testing.TB) *memory{
+	lostEntry, comingBack, phantom, idle, deviceMissing, failedPod, orphan, lostStatefulSet, tainted,
+	dangling, byHand, lostNode, stuck, machineGone, volumeGone, flipped, letGo,
+	letGo, dangling, lostNode, stuck, machineGone, volumeGone, flipped,
+}
+
 // healthy has vol-0 on n1 in use by web-x, and nothing wrong.
 func healthy(t testing.TB) *memory {
 	m := lostEntry(t)
@@ -62,6 +69,9 @@ func TestNudgeGuards(t *testing.T) {
 			m.pod().Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{running}}
 		}},
 		{"mounted by nobody's leave", "not-mounted", func(m *memory) { m.objects.Pods = m.objects.Pods[:1] }},
+		{"nudged before, and refused since", "not-in-vain", func(m *memory) {
+			m.attachment().Annotations[markAnnotation] = "nudge for VD401 reuse-while-detaching at " + ago(5*time.Minute).UTC().Format(time.RFC3339)
+		}},
 	})
 }
 

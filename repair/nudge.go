@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +39,7 @@ func proposeNudge(v *View, f diagnose.Finding) (Repair, error) {
 	if failure == nil {
 		return Repair{}, errors.New("the attacher has not come to a failure after which it would pause")
 	}
-	value := markOf(Nudge, f.Code, f.Check) + " at " + v.Snapshot.TakenAt.UTC().Format(time.RFC3339)
+	value := nudgeMark(f) + v.Snapshot.TakenAt.UTC().Format(time.RFC3339)
 	undo := annotation(va, nil)
 	return Repair{
 		Summary:  "have the attacher try VolumeAttachment " + va.Name + " again now",
@@ -52,6 +53,7 @@ func proposeNudge(v *View, f diagnose.Finding) (Repair, error) {
 			{"same-attachment", checkSameAttachment},
 			{"being-deleted", checkBeingDeleted},
 			{"not-mounted", checkNotMounted},
+			{"not-in-vain", checkNotInVain},
 		},
 		Needs:   []Permission{patchAttachment(va.Name)},
 		reads:   nudgeReads,
@@ -61,6 +63,23 @@ func proposeNudge(v *View, f diagnose.Finding) (Repair, error) {
 		version: func(v *View) string { return attachmentVersion(v, va.Name) },
 		check:   func(after json.RawMessage) error { return checkMark(after, value) },
 	}, nil
+}
+
+// nudgeMark is what a nudge writes, but for its time.
+func nudgeMark(f diagnose.Finding) string { return markOf(Nudge, f.Code, f.Check) + " at " }
+
+// checkNotInVain: a driver that has been asked again since a nudge, and still
+// refuses, does so after the next one. Then a higher rung's turn comes.
+func checkNotInVain(v *View, r *Repair) error {
+	va := v.Snapshot.VolumeAttachment(r.Do.Target.Name)
+	if va == nil || va.Status.DetachError == nil {
+		return nil
+	}
+	text, marked := strings.CutPrefix(va.Annotations[markAnnotation], nudgeMark(r.Finding))
+	if at, err := time.Parse(time.RFC3339, text); marked && err == nil && va.Status.DetachError.Time.After(at) {
+		return fmt.Errorf("it was tried again at %s, and the driver still refuses: %s", text, va.Status.DetachError.Message)
+	}
+	return nil
 }
 
 // nudged says that the annotation is there, or that the object is gone, which

@@ -74,6 +74,7 @@ func Checks() []Check {
 		thirdPartyDeletesVAs,
 		lateDetachKillsNewAttach,
 		etcdRewind,
+		detachAsksNewMachine,
 		twoVAsOneRWO,
 		rwoRolloutDeadlock,
 		rwoManyConsumers,
@@ -86,12 +87,16 @@ func Checks() []Check {
 		inuseClobbered,
 		sameNameNewInstance,
 		attachedTrueButNot,
+		nodeIDDiffers,
+		topologyLabelMissing,
 		reuseWhileDetaching,
 		nodeNotControllerManaged,
 		stsTerminatingOnDeadNode,
 		orphanBackendAttachment,
 		attachedButNotRecorded,
 		vaNeverProcessed,
+		seLinuxLabelConflict,
+		podsOnUnmanagedNode,
 		claimRefStale,
 		pvTerminatingVAExists,
 		pvFinalizerWithoutVA,
@@ -102,6 +107,7 @@ func Checks() []Check {
 		migratedInlineVA,
 		migratedVANotGC,
 		migrationConfigMismatch,
+		volumeExpansionStuck,
 		driverUninstalled,
 		csiNodeDriverMissing,
 		csiDriverMissing,
@@ -114,6 +120,13 @@ func Checks() []Check {
 		backendSideStuck,
 		driverCRDisagrees,
 		migrationNoCSIDriver,
+		pluginNotRegistered,
+		driverGoneUnderPods,
+		registeredButNotServed,
+		registrationLost,
+		csiNodeNotInitialized,
+		csiNodeOfFormerNode,
+		twoPluginsOneDriver,
 	}
 }
 
@@ -137,9 +150,7 @@ type Pass struct {
 
 	check    Check
 	findings []Finding
-	// atWork remembers attacherAtWork, which is asked of the same few drivers
-	// over and over.
-	atWork map[string]bool
+	memory   *remembered
 }
 
 // Report records a finding of the check that runs.

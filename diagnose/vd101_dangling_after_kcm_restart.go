@@ -16,7 +16,7 @@ var danglingAfterKCMRestart = Check{
 	Title:    "A volume stays attached to a node where nothing uses it, and the controller has forgotten it",
 	Severity: Warning,
 	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
 	},
 	Run: runDanglingAfterKCMRestart,
 }
@@ -30,7 +30,8 @@ const danglingSettles = 10 * time.Minute
 func runDanglingAfterKCMRestart(p *Pass) {
 	waiting := p.waiting()
 	for _, va := range p.danglings() {
-		if !p.migratedAndNotCollected(va) { // migrated-va-not-gc says more
+		_, _, newMachine := p.asksNewMachine(va)
+		if !newMachine && !p.migratedAndNotCollected(va) { // detach-asks-new-machine and migrated-va-not-gc say more
 			p.Report(p.dangling(va, p.Snapshot.Node(va.Node), elsewhere(waiting[va.Volume], va.Node)))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -86,6 +87,15 @@ func (p *Pass) stuckDeleting(va attachment, waiters []*corev1.Pod) {
 		Advice: "mend what the driver complains of; the object then goes by itself. Taking the finalizer off leaves the volume attached in the " +
 			"storage system, where the next attach fails or, worse, succeeds beside it",
 	}
+	if was, is, ok := p.asksNewMachine(va); ok {
+		f.Cause = fmt.Sprintf("the volume was attached to machine %s, and the driver is asked about %s, which has the node's name now: detach-asks-new-machine", was, is)
+	}
+	if lease := p.attacherGone(va); lease != nil {
+		f.Message = fmt.Sprintf("Volume %s has been on its way off node %s for %s, and the driver failed to detach it as long as its attacher ran: %q",
+			pv, va.Node, rounded(p.Age(*va.DeletionTimestamp)), failure.Message)
+		f.Evidence = append(f.Evidence, leaseEvidence(lease))
+		f.SelfHeals.Because = "nobody asks the driver at present: attacher-down; once its attacher is back it does, and the driver may well fail as before"
+	}
 	if users := p.World.LivePods(va.VolumeNode); len(users) > 0 {
 		f.Severity, f.Pods = Error, podNames(users)
 		f.Message += fmt.Sprintf("; pod %s still uses the volume there and loses it once the driver succeeds", podName(users[0]))
@@ -94,6 +104,20 @@ func (p *Pass) stuckDeleting(va attachment, waiters []*corev1.Pod) {
 		f.Message += fmt.Sprintf("; pod %s waits for it on node %s", podName(waiters[0]), waiters[0].Spec.NodeName)
 	}
 	p.Report(f)
+}
+
+// attacherGone is the lease that says that nobody detaches the volume now, where
+// attacher-down tells of it. It changes only what is said about the detach: a
+// driver that failed before is a failure of its own.
+func (p *Pass) attacherGone(va attachment) *coordinationv1.Lease {
+	if !p.Snapshot.Complete(snapshot.Leases) {
+		return nil
+	}
+	lease, tasks := p.abandoned(va.Spec.Attacher)
+	if !slices.ContainsFunc(tasks, func(t task) bool { return t.VolumeAttachment == va.VolumeAttachment }) {
+		return nil
+	}
+	return lease
 }
 
 // detachCause sorts the driver's words by what may be done about them.

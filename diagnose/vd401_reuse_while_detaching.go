@@ -67,18 +67,14 @@ func (p *Pass) reusedWhileDetaching(va attachment) ([]*corev1.Pod, bool) {
 }
 
 // staleAttacherLease is the lease of the driver's external-attacher if nobody
-// renews it. Without any such lease nothing is known: attachers may run without
-// leader election, or outside the cluster.
+// renews it. Where some leases could not be read, the one that is renewed may be
+// among them, and nothing is known.
 func (p *Pass) staleAttacherLease(driver string) *coordinationv1.Lease {
-	for _, lease := range p.Snapshot.Leases {
-		if lease.Name != "external-attacher-leader-"+attacherName(driver) {
-			continue
-		}
-		if lease.Spec.RenewTime != nil && p.Snapshot.TakenAt.Sub(lease.Spec.RenewTime.Time) > leaseSettles {
-			return lease
-		}
+	lease := p.attacherLease(driver)
+	if lease == nil || !p.Snapshot.Complete(snapshot.Leases) || p.Age(renewed(lease)) <= leaseSettles {
+		return nil
 	}
-	return nil
+	return lease
 }
 
 func (p *Pass) reuse(va attachment, pods []*corev1.Pod) {

@@ -159,9 +159,7 @@ func (p *Pass) pluginYoung(node *corev1.Node, driver string) bool {
 // directories; that is all by which a node plugin can be told.
 func (p *Pass) nodePlugins(node *corev1.Node, directories ...string) []*corev1.Pod {
 	mounts := func(v corev1.Volume) bool {
-		return v.HostPath != nil && slices.ContainsFunc(directories, func(d string) bool {
-			return strings.HasSuffix(strings.TrimRight(v.HostPath.Path, "/"), d)
-		})
+		return slices.ContainsFunc(directories, func(d string) bool { return strings.HasSuffix(hostPath(v), d) })
 	}
 	var plugins []*corev1.Pod
 	for _, pod := range p.Snapshot.PodsOnNode(nodeName(node)) {

@@ -78,7 +78,7 @@ func (p *Pass) isReuse(t task) bool {
 	if !ok {
 		return false
 	}
-	_, reused := p.reusedWhileDetaching(attachment{t.VolumeAttachment, pair})
+	_, reused := p.reusedWhileDetaching(attachment{VolumeAttachment: t.VolumeAttachment, VolumeNode: pair})
 	return reused
 }
 

@@ -67,17 +67,11 @@ func (p *Pass) idle(driver string) (*coordinationv1.Lease, []task) {
 
 // attacherAtWork says that nothing speaks against the driver's attacher.
 func (p *Pass) attacherAtWork(driver string) bool {
-	atWork, known := p.atWork[driver]
-	if !known {
+	return once(&p.remember().atWork, driver, func(driver string) bool {
 		_, abandoned := p.abandoned(driver)
 		_, idle := p.idle(driver)
-		atWork = p.installed(driver) && len(abandoned) == 0 && len(idle) == 0
-		if p.atWork == nil {
-			p.atWork = map[string]bool{}
-		}
-		p.atWork[driver] = atWork
-	}
-	return atWork
+		return p.installed(driver) && len(abandoned) == 0 && len(idle) == 0
+	})
 }
 
 func (p *Pass) lostLease(driver string, lease *coordinationv1.Lease, pod *corev1.Pod, tasks []task) {

@@ -34,6 +34,7 @@ func runAttachLimit(p *Pass) {
 			}
 		}
 	}
+	p.limitForecast(loads)
 }
 
 type nodeDriver struct{ node, driver string }
@@ -44,8 +45,9 @@ type load struct {
 	driver string
 	// limit is how many volumes the driver says fit; 0 where it does not say.
 	limit int
-	// held are attached and stay so, wanted are to be attached by what pods want;
-	// both by name, so that each counts once.
+	// held are attached, those on their way off the node among them, which take up
+	// room until they have left; wanted are to be attached by what pods want. Both
+	// are by name, so that each counts once.
 	held, wanted sets.Set[corev1.UniqueVolumeName]
 	// refused are the tasks that the driver has refused for want of room.
 	refused []task
@@ -68,7 +70,7 @@ func (p *Pass) loads() map[nodeDriver]*load {
 		if !ok {
 			pair.Volume = corev1.UniqueVolumeName(va.Name) // its volume is gone, and it takes up room all the same
 		}
-		if holds(va) {
+		if va.Status.Attached {
 			l.held.Insert(pair.Volume)
 		}
 		if va.DeletionTimestamp != nil && p.Age(*va.DeletionTimestamp) < slowDetachSettles {
@@ -118,7 +120,6 @@ func limitOf(csiNode *storagev1.CSINode, driver string) int {
 // specification keeps ResourceExhausted for that; some providers use it for
 // calls that come too fast, too.
 func limitError(e *storagev1.VolumeError) bool {
-	const resourceExhausted = 8
 	if e == nil || throttled(e.Message) {
 		return false
 	}
@@ -158,7 +159,23 @@ func (p *Pass) limitReached(l *load, stuck []task, pods []*corev1.Pod) {
 	f.SelfHeals.Because = "it fits once another volume is detached from the node; nobody moves the pod"
 	f.Advice = fmt.Sprintf("let the pod start elsewhere: cordon %s, delete the pod, uncordon; and give the driver the right limit (its volume-attach-limit "+
 		"or reserved-volume-attachments setting)", l.node.Name)
+	if p.leftWaiting(l, stuck) {
+		f.SelfHeals.Because += "; the kubelet would reject the pod, and its workload make another, if the CSIDriver had nodeAllocatableUpdatePeriodSeconds"
+		f.Advice += "; and set nodeAllocatableUpdatePeriodSeconds in the CSIDriver, so that the limit follows what the driver finds and such pods are rejected"
+	}
 	p.Report(f)
+}
+
+// leftWaiting says that the kubelet would reject the pod but for a setting of the
+// driver: it does from 1.35 on where the attacher records the code, and the
+// CSIDriver says how often the limit is to be asked for (VerifyExhaustedResource).
+func (p *Pass) leftWaiting(l *load, stuck []task) bool {
+	d := p.Snapshot.CSIDriver(l.driver)
+	kubelet := parseKubelet(l.node.Status.NodeInfo.KubeletVersion)
+	return d != nil && d.Spec.NodeAllocatableUpdatePeriodSeconds == nil && kubelet >= limitRejection &&
+		slices.ContainsFunc(stuck, func(t task) bool {
+			return t.failure != nil && t.failure.ErrorCode != nil && *t.failure.ErrorCode == resourceExhausted
+		})
 }
 
 // rejected are the pods that the kubelet refused because of the limit, that have

@@ -1,0 +1,60 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// PodsOfUse says of a pod whether anything here looks at it, once the nodes and
+// the leases are read: in most clusters that is one in five. It asks of the pod
+// its name, its node, its volumes' kinds and host paths, its containers' names
+// and images, its phase and its reason, and nothing else. A command that names
+// a pod, or a node whose pods it lists, must keep those too.
+func PodsOfUse(o *snapshot.Objects) func(*corev1.Pod) bool {
+	// What a drain has still to end, whatever volumes it has (drainable).
+	drained := sets.New[string]()
+	for _, node := range o.Nodes {
+		if node.DeletionTimestamp != nil {
+			drained.Insert(node.Name)
+		}
+	}
+	// An attacher that has another name than its container has (leaseHolder).
+	holders := sets.New[types.NamespacedName]()
+	for _, lease := range o.Leases {
+		if holder := attacherHolder(lease); holder != "" {
+			holders.Insert(types.NamespacedName{Namespace: lease.Namespace, Name: holder})
+		}
+	}
+	return func(pod *corev1.Pod) bool {
+		return slices.ContainsFunc(pod.Spec.Volumes, volumeOfUse) ||
+			slices.ContainsFunc(pod.Spec.Containers, isAttacher) ||
+			pod.Status.Phase == corev1.PodFailed && slices.Contains(shutDownReasons, pod.Status.Reason) ||
+			drained.Has(pod.Spec.NodeName) ||
+			holders.Has(types.NamespacedName{Namespace: pod.Namespace, Name: attacherName(pod.Name)})
+	}
+}
+
+// volumeOfUse says that the volume may be attached, or is one by which a
+// driver's node plugin is told (nodePlugins).
+func volumeOfUse(v corev1.Volume) bool {
+	return reconcile.CanBeAttached(&v) || strings.Contains(hostPath(v), "/plugins")
+}
+
+func isAttacher(c corev1.Container) bool {
+	return strings.Contains(c.Image, "csi-attacher") || strings.Contains(c.Name, "csi-attacher")
+}
+
+func attacherHolder(lease *coordinationv1.Lease) string {
+	if lease.Spec.HolderIdentity == nil || !strings.HasPrefix(lease.Name, "external-attacher-leader-") {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}

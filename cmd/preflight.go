@@ -22,6 +22,10 @@ long by the default timers, if the node were drained, and if it were lost; which
 volumes would not leave it in their time, and why; which pods nobody would make
 anew; and whether the other nodes have room for the volumes. It changes nothing.
 
+It looks at volumes alone. A PodDisruptionBudget may hold up the drain, and a
+node with room for a volume may not suit its pod: affinity, node selectors,
+taints, CPU and memory are not examined.
+
 Exit code: 0 nothing would hang beyond what the timers say, 1 something would,
 2 no answer.`,
 		Example: `  kubectl volume-doctor preflight node/n1
@@ -38,6 +42,7 @@ Exit code: 0 nothing would hang beyond what the timers say, 1 something would,
 			if err != nil {
 				return err
 			}
+			g.asks = asks(targets)
 			s, err := g.read(cmd.Context(), streams)
 			if err != nil {
 				return err

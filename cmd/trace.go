@@ -1,6 +1,9 @@
 package cmd
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -13,6 +16,7 @@ import (
 
 func newTrace(g *globalFlags, streams genericiooptions.IOStreams) *cobra.Command {
 	var outputs outputFlags
+	var askKubelet bool
 	cmd := &cobra.Command{
 		Use:   "trace pod/NAME",
 		Short: "Follow a pod's volumes stage by stage, and say where they wait and on whom",
@@ -22,14 +26,24 @@ mounted; and back again for a pod that ends. It says which stage a volume waits
 in, on whom, since when and what ends the wait, and tells a pod that waits for a
 volume from one that waits for its image, its network or its init containers.
 
+--kubelet also asks the kubelet of the pod's node for its pods and its metrics,
+and says where they agree with the objects. That takes the right to get
+nodes/proxy, with which commands can be run in every pod of the node: few should
+have it, and nothing else here needs it.
+
 Exit code: 0 the pod waits for no volume, 1 it waits for one (the verdict says
-whether that is in flight or stuck), 2 no answer.`,
+whether that is in flight or stuck), 2 no answer, or none from the kubelet with
+--kubelet.`,
 		Example: `  kubectl volume-doctor trace pod/web-0 -n shop
+  kubectl volume-doctor trace pod/web-0 -n shop --kubelet
   kubectl volume-doctor trace -f snapshot.yaml pod/web-0 -o wide`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := g.validate(); err != nil {
 				return err
+			}
+			if askKubelet && g.file != "" {
+				return errors.New("--kubelet asks a kubelet: it does not go with -f")
 			}
 			if err := outputs.validate(); err != nil {
 				return err
@@ -42,6 +56,7 @@ whether that is in flight or stuck), 2 no answer.`,
 			if err != nil {
 				return err
 			}
+			g.asks = asks(targets)
 			s, err := g.read(cmd.Context(), streams)
 			if err != nil {
 				return err
@@ -50,22 +65,46 @@ whether that is in flight or stuck), 2 no answer.`,
 				return err
 			}
 			doc := diagnose.TracePod(s, s.Pod(targets[0].name), diagnose.Options{Reconcile: g.options()})
+			if askKubelet {
+				if err := corroborate(cmd.Context(), g, streams, s, doc); err != nil {
+					return err
+				}
+			}
 			err = outputs.print(streams.Out, func(w io.Writer, format string) error {
 				return output.PrintTrace(w, format, doc, output.Options{Color: g.paints(w)})
 			})
 			if err != nil {
 				return err
 			}
-			switch doc.Verdict.State {
-			case diagnose.TraceNoWait:
-				return nil
-			case diagnose.TraceUnsure:
+			switch {
+			case doc.Verdict.State == diagnose.TraceUnsure, askKubelet && doc.Node != "" && !doc.KubeletAnswered():
 				return exitCode(exitNoAnswer)
+			case doc.Verdict.State == diagnose.TraceNoWait:
+				return nil
 			default:
 				return exitCode(exitFindings)
 			}
 		},
 	}
 	outputs.add(cmd, output.TraceFormats())
+	cmd.Flags().BoolVar(&askKubelet, "kubelet", false, "Also ask the kubelet of the pod's node (needs the right to get nodes/proxy)")
 	return cmd
+}
+
+// corroborate adds what the kubelet of the pod's node says.
+func corroborate(ctx context.Context, g *globalFlags, streams genericiooptions.IOStreams, s *snapshot.Snapshot, doc *diagnose.Trace) error {
+	if doc.Node == "" {
+		fmt.Fprintln(streams.ErrOut, "warning: the pod has no node, and so no kubelet that could be asked")
+		return nil
+	}
+	c, err := g.connect(streams)
+	if err != nil {
+		return err
+	}
+	view, err := c.Kubelet(ctx, doc.Node)
+	if err != nil {
+		return err
+	}
+	doc.Corroborate(s, view)
+	return nil
 }

@@ -38,6 +38,9 @@ type Preflight struct {
 	Room     []PreflightRoom `json:"room"`
 	Timers   []Timer         `json:"timers"`
 	Findings []TraceFinding  `json:"findings"`
+	// NotExamined may hold up a drain, or keep a pod from a node with room, and
+	// has no part in the answer, which is about volumes.
+	NotExamined []string `json:"notExamined"`
 }
 
 // Scenario is what would happen in one of the two cases.
@@ -112,6 +115,8 @@ var preflightNeeds = []snapshot.Kind{
 	snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
 }
 
+var notExamined = []string{"PodDisruptionBudgets", "pod affinity and node selectors", "taints", "CPU and memory"}
+
 // flight is one preflight under way.
 type flight struct {
 	*Pass
@@ -146,6 +151,7 @@ func PreflightNode(s *snapshot.Snapshot, name types.NodeName, opts Options) *Pre
 		Drain:    Scenario{Waits: []PreflightWait{}, Hangs: []Hang{}},
 		Loss:     Scenario{Waits: []PreflightWait{}, Hangs: []Hang{}},
 		Stranded: []string{}, Findings: []TraceFinding{}, Timers: f.timers(),
+		NotExamined: slices.Clone(notExamined),
 	}
 	for _, kind := range preflightNeeds {
 		if !s.Complete(kind) {

@@ -30,6 +30,8 @@ type Trace struct {
 	Direction      TraceDirection `json:"direction"`
 	Verdict        TraceVerdict   `json:"verdict"`
 	Volumes        []TraceVolume  `json:"volumes"`
+	// Kubelet is what the node's kubelet says itself, where it was asked.
+	Kubelet *TraceKubelet `json:"kubelet,omitempty"`
 	// Findings are those of the checks that concern the pod or its volumes.
 	Findings      []TraceFinding `json:"findings"`
 	SkippedChecks []SkippedCheck `json:"skippedChecks"`

@@ -21,6 +21,9 @@ const (
 	// that has nothing new to say (5 min), and margin. One that renews its lease
 	// and writes no status stays Ready with lists that are out of date.
 	heartbeatTakes = 6 * time.Minute
+	// repeatTakes is the longest pause between two events about what goes on
+	// failing: after a burst one in 5 min is let through; the rest is margin.
+	repeatTakes = 6 * time.Minute
 )
 
 func kubeletOf(node string) string { return "the kubelet of " + node }
@@ -34,7 +37,7 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 	if stage, known := t.readNode(StageAskedFor); !known {
 		return stage
 	}
-	if e, w, ok := t.waitFailure(v.Name); ok && (slices.Contains(w.unprocessed, v.Name) || strings.Contains(w.cause, "/"+v.Claim+": ") && v.Claim != "") {
+	if e, w, ok := t.notTakenUp(v); ok {
 		s.State, s.Detail, s.Said = StageBlocked, "the kubelet could not take the volume up", []Said{quote(e, w.means(v.Name, t.kubelet))}
 		return t.due(s, firstTime(e), announceTakes)
 	}
@@ -51,6 +54,18 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 	}
 	t.kubeletDown(&s)
 	return t.due(s, boundAt(t.pod), announceTakes)
+}
+
+// notTakenUp is what the kubelet last said of a volume that it could not take
+// up. Where the node lists the volume as in use meanwhile, words that are not
+// repeated are out of date; another pod's use of it proves nothing by itself.
+func (t *tracer) notTakenUp(v *tracedVolume) (*corev1.Event, waitWords, bool) {
+	e, w, ok := t.waitFailure(v.Name)
+	ours := slices.Contains(w.unprocessed, v.Name) || v.Claim != "" && strings.Contains(w.cause, "/"+v.Claim+": ")
+	if !ok || !ours || t.node != nil && inUse(t.node, v.Volume) && t.Age(eventTime(e)) > repeatTakes {
+		return nil, w, false
+	}
+	return e, w, true
 }
 
 // kubeletDown adds what keeps the kubelet from acting or from saying so.

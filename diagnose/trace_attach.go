@@ -180,6 +180,10 @@ func attachMeans(message string) string {
 		return "written once when the wait began, not each time the controller looks"
 	case containsAny(message, "volume attachment is being deleted"):
 		return "an earlier detach of the volume from this node has not ended"
+	case containsAny(message, "attaching volumes from the kubelet is not supported"):
+		return "the node lacks the annotation with which the controller cares for it, so that its kubelet tries by itself, which it cannot do with CSI"
+	case containsAny(message, "does not contain driver"):
+		return "the driver's node plugin has not registered on the node"
 	default:
 		return ""
 	}

@@ -23,6 +23,9 @@ const (
 	// silentTimeout: a wait that merely times out leaves no event (117412, and
 	// the open issue 127004).
 	silentTimeout kubeletRelease = 28
+	// attachCheckedOnce: the kubelet looks at a VolumeAttachment once and says what
+	// it found; before, it waited for it up to 10 min (126961).
+	attachCheckedOnce kubeletRelease = 32
 	// permissionEvents: a slow change of ownership leaves events (130398).
 	permissionEvents kubeletRelease = 33
 	// limitRejection: a pod for which the node has no room is rejected (132933).
@@ -81,6 +84,14 @@ func parseWait(message string) (waitWords, bool) {
 // means reads the lists of a failed wait for one volume, as the release meant
 // them.
 func (w waitWords) means(volume string, k kubeletRelease) string {
+	lists := w.listsMean(volume, k)
+	if why := meaningOf(w.cause, podErrorsMean); why != "" && slices.Contains(w.unmounted, volume) {
+		return why + "; " + lists
+	}
+	return lists
+}
+
+func (w waitWords) listsMean(volume string, k kubeletRelease) string {
 	switch {
 	case !k.known():
 		return "how to read the lists depends on the kubelet's release, which is not known; \"unmounted\" names what is waited for in all of them"

@@ -222,7 +222,7 @@ func (t *tracer) failedMount(s Stage, failures []mountWords, v *tracedVolume) St
 	}
 	s.State = StageBlocked
 	s.Detail = last.step
-	s.Said = []Said{quote(last.event, mountMeans(last.reason))}
+	s.Said = []Said{quote(last.event, last.means(t.kubelet))}
 	if missing, what := missingObject(last.reason); missing != "" {
 		s.reason, s.On, s.Ends = missing, "whoever is to create "+what, what+" is created; the kubelet looks again after at most 2m2s"
 	}
@@ -253,9 +253,13 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 	if t.pod.Spec.SecurityContext != nil && t.pod.Spec.SecurityContext.FSGroup != nil && v.pv != nil && t.kubelet.before(permissionEvents) {
 		s.Detail += fmt.Sprintf("; the pod has an fsGroup, and a kubelet of 1.%d changes the owner of many files without a word", t.kubelet)
 	}
+	if _, _, ok := t.notTakenUp(v); ok && (v.attachable || v.unsure) {
+		return after(s.Stage) // it has not come that far; see askedFor
+	}
 	if e, w, ok := t.waitFailure(v.Name); ok {
 		s.Said = append(s.Said, quote(e, w.means(v.Name, t.kubelet)))
-		if t.kubelet >= silentTimeout {
+		takenUpSince := (v.attachable || v.unsure) && slices.Contains(w.unprocessed, v.Name)
+		if t.kubelet >= silentTimeout && !takenUpSince {
 			s.State, s.Detail = StageBlocked, "the kubelet cannot mount it"
 		}
 	}

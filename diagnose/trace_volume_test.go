@@ -49,6 +49,9 @@ func TestTraceClaims(t *testing.T) {
 		{name: "not taken up", world: newWorld().pending(9).event("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data], "+
 			"unattached volumes=[], failed to process volumes=[data]: error processing PVC default/data: PVC is not bound", 5), verdict: "stuck askedFor",
 			says: []string{"the kubelet could not take the volume up at all"}},
+		{name: "taken up since", world: newWorld().pending(19).event("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data], "+
+			"unattached volumes=[], failed to process volumes=[data]: error processing PVC default/data: PVC is not bound", 9), verdict: "stuck staged",
+			chain: attached + "~staged^late ~mounted"},
 		{name: "wrong mode", world: with(newWorld().pending(9), func(w *world) {
 			block := corev1.PersistentVolumeBlock
 			w.Volumes[0].Spec.VolumeMode, w.node.Status.VolumesInUse = &block, nil

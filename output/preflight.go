@@ -78,6 +78,10 @@ func printPreflight(w io.Writer, p *diagnose.Preflight, opts Options, wide bool)
 			fmt.Fprintf(&b, "  %s: %s (%s)\n", t.Name, t.Value, Safe(t.Because))
 		}
 	}
+	if len(p.NotExamined) > 0 {
+		fmt.Fprintln(&b)
+		hanging(&b, "Not examined: "+strings.Join(p.NotExamined, ", "), "")
+	}
 	closeTrace(&b, p.Gaps, nil)
 	_, err := io.WriteString(w, b.String())
 	return err

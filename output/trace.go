@@ -68,6 +68,7 @@ func printTraceTable(w io.Writer, t *diagnose.Trace, opts Options) error {
 		fmt.Fprintln(&b)
 		traceVolume(&b, t, v, opts)
 	}
+	kubeletSays(&b, t)
 	for i, f := range t.Findings {
 		if i == 0 {
 			b.WriteString("\nFindings:\n")
@@ -92,12 +93,34 @@ func closeTrace(b *strings.Builder, gaps []snapshot.Gap, skipped []diagnose.Skip
 		if g.Namespace != "" {
 			where = " outside namespace " + g.Namespace
 		}
-		for _, line := range wrap(fmt.Sprintf("gap: %s%s could not be read (%s)", g.Kind, where, g.Reason), width) {
+		text := fmt.Sprintf("gap: %s%s could not be read (%s)", g.Kind, where, g.Reason)
+		if g.Kind == diagnose.KubeletPods || g.Kind == diagnose.KubeletMetrics {
+			text += ": " + g.Detail
+		}
+		for _, line := range wrap(text, width) {
 			fmt.Fprintln(b, line)
 		}
 	}
 	if n := len(skipped); n > 0 {
 		fmt.Fprintf(b, "%s not run for want of what could not be read\n", count(n, "check"))
+	}
+}
+
+// kubeletSays is a line for each of the kubelet's own statements.
+func kubeletSays(b *strings.Builder, t *diagnose.Trace) {
+	if t.Kubelet == nil || len(t.Kubelet.Statements) == 0 {
+		return
+	}
+	b.WriteString("\n")
+	hanging(b, fmt.Sprintf("The kubelet of %s itself:", t.Node), "")
+	for _, s := range t.Kubelet.Statements {
+		for i, line := range wrap(s.Text, width-11) {
+			label := string(s.Bearing)
+			if i > 0 {
+				label = ""
+			}
+			fmt.Fprintf(b, "  %-7s  %s\n", label, line)
+		}
 	}
 }
 
@@ -221,6 +244,7 @@ func printTraceWide(w io.Writer, t *diagnose.Trace, opts Options) error {
 		}
 		b.WriteString("\n" + text)
 	}
+	kubeletSays(&b, t)
 	for _, f := range t.Findings {
 		fmt.Fprintf(&b, "\n%s  %s  %s  %s\n", paintSeverity(f.Severity, opts), f.Code, f.Check, Safe(f.Message))
 	}

@@ -19,8 +19,9 @@ func trace() *diagnose.Trace {
 	name := strings.Repeat("a-long-name-", 12)
 	return &diagnose.Trace{
 		APIVersion: diagnose.APIVersion, Kind: "Trace", TakenAt: takenAt, Direction: diagnose.TraceUp,
-		Gaps: []snapshot.Gap{{Kind: snapshot.Events, Namespace: name, Reason: snapshot.ReasonForbidden}},
-		Pod:  diagnose.Object{Kind: "Pod", Namespace: "default", Name: name}, Node: "n1\x1b[31m",
+		Gaps: []snapshot.Gap{{Kind: snapshot.Events, Namespace: name, Reason: snapshot.ReasonForbidden},
+			{Kind: diagnose.KubeletMetrics, Reason: snapshot.ReasonForbidden, Detail: "it takes the right to get nodes/proxy\x1b[2J"}},
+		Pod: diagnose.Object{Kind: "Pod", Namespace: "default", Name: name}, Node: "n1\x1b[31m",
 		Verdict: diagnose.TraceVerdict{State: diagnose.TraceStuck, Reason: "attached", Since: &since, UsualBound: "2m", Message: "Pod " + name + " waits"},
 		Volumes: []diagnose.TraceVolume{
 			{Name: name, Type: "emptyDir", Referenced: true, Stages: []diagnose.Stage{{Stage: diagnose.StageMounted, State: diagnose.StageNotNeeded}}},
@@ -34,6 +35,8 @@ func trace() *diagnose.Trace {
 		},
 		Findings:      []diagnose.TraceFinding{{Code: "VD301", Check: "inuse-not-attached", Severity: diagnose.Error, Message: name, Explain: "kubectl volume-doctor explain VD301"}},
 		SkippedChecks: []diagnose.SkippedCheck{{Code: "VD601"}},
+		Kubelet: &diagnose.TraceKubelet{Statements: []diagnose.KubeletStatement{
+			{Bearing: diagnose.KubeletDiffers, Text: "it does not know " + name + "\x1b[2J\u202e" + name}, {Bearing: diagnose.KubeletAgrees, Text: "all is well"}}},
 	}
 }
 
@@ -47,7 +50,8 @@ func preflight() *diagnose.Preflight {
 	return &diagnose.Preflight{Node: "n1\x1b[31m", Drain: scenario, Loss: scenario, Stranded: []string{"default/" + name},
 		Missing:  []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSINodes},
 		Room:     []diagnose.PreflightRoom{{Driver: name, Moving: 2, Unlimited: true, Lacking: 1, Pods: []string{name}}},
-		Findings: []diagnose.TraceFinding{{Code: "VD104", Message: name}}, Timers: []diagnose.Timer{{Name: "detach", Value: "2m", Because: name}}}
+		Findings: []diagnose.TraceFinding{{Code: "VD104", Message: name}}, Timers: []diagnose.Timer{{Name: "detach", Value: "2m", Because: name}},
+		NotExamined: []string{"PodDisruptionBudgets", name}}
 }
 
 // TestStagesFitATerminal: no line is wider, and nothing steers the terminal.
@@ -92,7 +96,8 @@ func TestTraceTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"verdict: stuck", "over within 2m", "> blocked    attached", "    waits on   ", "    means      ", "not needed",
-		"explain VD301", "gap: events outside namespace", "1 check not run"} {
+		"explain VD301", "gap: events outside namespace", "1 check not run", "\nThe kubelet of n1", "\n  differs  it does not know", "\n  agrees   all is well\n",
+		"gap: nodes/proxy/metrics could not be read (Forbidden): it takes the right to"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("lacks %q:\n%s", want, b.String())
 		}

@@ -1,0 +1,189 @@
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+const (
+	// kubeletTakes bounds one question to a kubelet. A busy one takes seconds for
+	// its metrics; one that is gone would hold the API server for half a minute.
+	kubeletTakes = 15 * time.Second
+	// kubeletSays bounds one answer: 500 pods of 50 KB, or the metrics of as many.
+	kubeletSays = 32 << 20
+	// metricsLine bounds a line of metrics.
+	metricsLine = 1 << 20
+)
+
+var errTooMuch = errors.New("the kubelet's answer is longer than 32 MiB")
+
+// Kubelet asks the kubelet of the node, by way of the API server, for its pods
+// and for its metrics. What cannot be read is a gap of the view; the error is
+// that of a context that has ended.
+func (c *Cluster) Kubelet(ctx context.Context, node types.NodeName) (diagnose.KubeletView, error) {
+	var view diagnose.KubeletView
+	for _, question := range []struct {
+		kind snapshot.Kind
+		path string
+		take func(io.Reader) error
+	}{
+		{diagnose.KubeletPods, "pods", func(in io.Reader) (err error) { view.Pods, err = decodePods(in); return err }},
+		{diagnose.KubeletMetrics, "metrics", func(in io.Reader) (err error) { view.Samples, err = decodeMetrics(in); return err }},
+	} {
+		err := c.askKubelet(ctx, node, question.path, question.take)
+		if ctx.Err() != nil {
+			return view, c.explain(context.Cause(ctx))
+		}
+		if err != nil {
+			view.Gaps = append(view.Gaps, c.kubeletGap(question.kind, node, err))
+		}
+	}
+	return view, nil
+}
+
+func (c *Cluster) askKubelet(ctx context.Context, node types.NodeName, path string, take func(io.Reader) error) error {
+	ctx, cancel := context.WithTimeout(ctx, kubeletTakes)
+	defer cancel()
+	body, err := c.client.CoreV1().RESTClient().Get().Resource("nodes").Name(string(node)).SubResource("proxy").Suffix(path).
+		MaxRetries(0).SetHeader("Accept", "*/*").Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	return take(&bounded{body, kubeletSays})
+}
+
+func (c *Cluster) kubeletGap(kind snapshot.Kind, node types.NodeName, err error) snapshot.Gap {
+	gap := snapshot.Gap{Kind: kind, Reason: snapshot.ReasonUnavailable, Detail: fmt.Sprintf("the kubelet of %s: %s", node, c.explain(err))}
+	var undecodable *undecodable
+	switch {
+	case apierrors.IsForbidden(err):
+		gap.Reason, gap.Detail = snapshot.ReasonForbidden, "it takes the right to get nodes/proxy"
+	case errors.Is(err, errTooMuch):
+		gap.Reason, gap.Detail = snapshot.ReasonTruncated, errTooMuch.Error()
+	case errors.As(err, &undecodable):
+		gap.Reason, gap.Detail = snapshot.ReasonUndecodable, oneLine(err.Error())
+	}
+	return gap
+}
+
+// undecodable is an answer that no kubelet gives.
+type undecodable struct{ err error }
+
+func (u *undecodable) Error() string { return "not what a kubelet answers: " + u.err.Error() }
+func (u *undecodable) Unwrap() error { return u.err }
+
+// bounded fails, rather than ends, where more is read than it may.
+type bounded struct {
+	in   io.Reader
+	left int64
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooMuch
+	}
+	n, err := b.in.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
+// decodePods reads the kubelet's list of its pods, which is JSON in all releases.
+func decodePods(in io.Reader) ([]*corev1.Pod, error) {
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Kind  string        `json:"kind"`
+		Items []*corev1.Pod `json:"items"`
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, &undecodable{err}
+	}
+	if list.Kind != "PodList" {
+		return nil, &undecodable{fmt.Errorf("kind %q in place of PodList", list.Kind)}
+	}
+	pods := slices.DeleteFunc(list.Items, func(p *corev1.Pod) bool { return p == nil })
+	for _, pod := range pods {
+		snapshot.Trim(pod)
+	}
+	return pods, nil
+}
+
+// decodeMetrics reads the families that a KubeletView has. Lines of others are
+// dropped before they are parsed: a kubelet has tens of thousands.
+func decodeMetrics(in io.Reader) ([]diagnose.KubeletSample, error) {
+	wanted := map[string]bool{}
+	for _, family := range diagnose.KubeletFamilies() {
+		wanted[family] = true
+	}
+	var kept bytes.Buffer
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, metricsLine)
+	for lines.Scan() {
+		name, isType := strings.CutPrefix(lines.Text(), "# TYPE ")
+		name = name[:max(0, strings.IndexAny(name+" ", "{ \t"))]
+		if wanted[name] || !isType && wanted[strings.TrimSuffix(name, "_count")] {
+			kept.Write(lines.Bytes())
+			kept.WriteByte('\n')
+		}
+	}
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return nil, &undecodable{err}
+	} else if err != nil {
+		return nil, err
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(&kept)
+	if err != nil {
+		return nil, &undecodable{err}
+	}
+	var samples []diagnose.KubeletSample
+	for _, name := range diagnose.KubeletFamilies() {
+		for _, m := range families[name].GetMetric() {
+			value := number(m)
+			if math.IsNaN(value) || math.IsInf(value, 0) || value < 0 {
+				return nil, &undecodable{fmt.Errorf("%s is %v", name, value)}
+			}
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			samples = append(samples, diagnose.KubeletSample{Family: name, Labels: labels, Value: value})
+		}
+	}
+	return samples, nil
+}
+
+func number(m *dto.Metric) float64 {
+	switch {
+	case m.GetHistogram() != nil:
+		return float64(m.GetHistogram().GetSampleCount())
+	case m.GetGauge() != nil:
+		return m.GetGauge().GetValue()
+	case m.GetCounter() != nil:
+		return m.GetCounter().GetValue()
+	default:
+		return m.GetUntyped().GetValue()
+	}
+}

@@ -1,0 +1,178 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+const kubeletPods = `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[
+{"metadata":{"name":"web-0","namespace":"shop","uid":"u1"},"spec":{"containers":[{"name":"c","env":[{"name":"PASSWORD","value":"hunter2"}]}]},"status":{"phase":"Pending"}}]}`
+
+const kubeletMetrics = `# HELP kubelet_node_name [ALPHA] The node's name.
+# TYPE kubelet_node_name gauge
+kubelet_node_name{node="n1"} 1
+# HELP storage_operation_duration_seconds [ALPHA] Storage operation duration
+# TYPE storage_operation_duration_seconds histogram
+storage_operation_duration_seconds_bucket{migrated="false",operation_name="volume_mount",status="fail-unknown",volume_plugin="kubernetes.io/csi:disk.example.com",le="0.1"} 2
+storage_operation_duration_seconds_bucket{migrated="false",operation_name="volume_mount",status="fail-unknown",volume_plugin="kubernetes.io/csi:disk.example.com",le="+Inf"} 3
+storage_operation_duration_seconds_sum{migrated="false",operation_name="volume_mount",status="fail-unknown",volume_plugin="kubernetes.io/csi:disk.example.com"} 0.3
+storage_operation_duration_seconds_count{migrated="false",operation_name="volume_mount",status="fail-unknown",volume_plugin="kubernetes.io/csi:disk.example.com"} 3
+# TYPE volume_manager_total_volumes gauge
+volume_manager_total_volumes{plugin_name="kubernetes.io/csi:disk.example.com",state="desired_state_of_world"} 2
+volume_manager_total_volumes{plugin_name="kubernetes.io/csi:disk.example.com",state="actual_state_of_world"} 1
+`
+
+// kubeletServer is an API server that answers for one kubelet.
+func kubeletServer(t *testing.T, answer map[string]http.HandlerFunc) *Cluster {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path, ok := strings.CutPrefix(r.URL.Path, "/api/v1/nodes/n1/proxy/")
+		if handler := answer[path]; ok && handler != nil && r.Method == http.MethodGet {
+			handler(w, r)
+			return
+		}
+		t.Errorf("nobody serves %s %s", r.Method, r.URL.Path)
+	}))
+	t.Cleanup(server.Close)
+	c, err := New(&rest.Config{Host: server.URL}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func says(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, text) }
+}
+
+func refuses(code int, reason, message string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"message":%q,"code":%d}`, reason, message, code)
+	}
+}
+
+func TestKubelet(t *testing.T) {
+	view, err := kubeletServer(t, map[string]http.HandlerFunc{"pods": says(kubeletPods), "metrics": says(kubeletMetrics)}).Kubelet(t.Context(), "n1")
+	if err != nil || len(view.Gaps) > 0 {
+		t.Fatalf("%v, gaps %v", err, view.Gaps)
+	}
+	if len(view.Pods) != 1 || view.Pods[0].UID != "u1" || len(view.Pods[0].Spec.Containers[0].Env) > 0 {
+		t.Errorf("pods %+v", view.Pods)
+	}
+	var got []string
+	for _, s := range view.Samples {
+		got = append(got, fmt.Sprintf("%s %s%s %.0f", s.Family, s.Labels["state"], s.Labels["operation_name"], s.Value))
+	}
+	want := []string{"volume_manager_total_volumes desired_state_of_world 2", "volume_manager_total_volumes actual_state_of_world 1",
+		"storage_operation_duration_seconds volume_mount 3"}
+	if !slices.Equal(got, want) {
+		t.Errorf("samples %q, want %q", got, want)
+	}
+}
+
+// Each way of not getting an answer is a gap with its reason; the other half is
+// read all the same.
+func TestKubeletGaps(t *testing.T) {
+	for name, c := range map[string]struct {
+		pods   http.HandlerFunc
+		reason string
+		says   string
+	}{
+		"forbidden":   {refuses(403, "Forbidden", `nodes "n1" is forbidden`), snapshot.ReasonForbidden, "the right to get nodes/proxy"},
+		"unreachable": {refuses(503, "ServiceUnavailable", "error trying to reach service: dial tcp: connection refused"), snapshot.ReasonUnavailable, "connection refused"},
+		"not allowed": {refuses(400, "BadRequest", "address not allowed"), snapshot.ReasonUnavailable, "address not allowed"},
+		"no kubelet": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "404 page not found", 404) },
+			snapshot.ReasonUnavailable, "the kubelet of n1"},
+		"not JSON": {says("<html>"), snapshot.ReasonUndecodable, "not what a kubelet answers"},
+		"not pods": {says(`{"kind":"Status"}`), snapshot.ReasonUndecodable, `kind "Status"`},
+		"cut off":  {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, snapshot.ReasonUnavailable, "the kubelet of n1"},
+		"cut half": {says(kubeletPods[:100]), snapshot.ReasonUndecodable, "not what a kubelet answers"},
+		"far too long": {func(w http.ResponseWriter, _ *http.Request) {
+			block := []byte(strings.Repeat(" ", 1<<20))
+			for range kubeletSays/len(block) + 1 {
+				if _, err := w.Write(block); err != nil {
+					return
+				}
+			}
+		}, snapshot.ReasonTruncated, "32 MiB"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			view, err := kubeletServer(t, map[string]http.HandlerFunc{"pods": c.pods, "metrics": says(kubeletMetrics)}).Kubelet(t.Context(), "n1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(view.Gaps) != 1 || view.Gaps[0].Kind != diagnose.KubeletPods || view.Gaps[0].Reason != c.reason || !strings.Contains(view.Gaps[0].Detail, c.says) {
+				t.Errorf("gaps %+v, want %s with %q", view.Gaps, c.reason, c.says)
+			}
+			if len(view.Pods) > 0 || len(view.Samples) != 3 {
+				t.Errorf("%d pods, %d samples", len(view.Pods), len(view.Samples))
+			}
+		})
+	}
+}
+
+func TestKubeletBadMetrics(t *testing.T) {
+	for _, text := range []string{"volume_manager_total_volumes{", "volume_manager_total_volumes -1\n", "volume_manager_total_volumes NaN\n",
+		"volume_manager_total_volumes{a=\"b\"\n", strings.Repeat("x", metricsLine+1)} {
+		view, err := kubeletServer(t, map[string]http.HandlerFunc{"pods": says(kubeletPods), "metrics": says(text)}).Kubelet(t.Context(), "n1")
+		if err != nil || len(view.Gaps) != 1 || view.Gaps[0].Kind != diagnose.KubeletMetrics || view.Gaps[0].Reason != snapshot.ReasonUndecodable {
+			t.Errorf("%.40q: %v, gaps %+v", text, err, view.Gaps)
+		}
+	}
+}
+
+func TestKubeletInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	c := kubeletServer(t, map[string]http.HandlerFunc{"pods": func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	}})
+	if _, err := c.Kubelet(ctx, "n1"); err == nil || err.Error() != "interrupted" {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Whatever a kubelet sends, reading it neither panics nor gives a number that no
+// counter has.
+func FuzzKubeletMetrics(f *testing.F) {
+	for _, seed := range []string{kubeletMetrics, "", "volume_manager_total_volumes 1", "# TYPE volume_manager_total_volumes histogram\nvolume_manager_total_volumes_count 1\n",
+		"volume_manager_total_volumes{plugin_name=\"\\\"\",state=\"x\"} 1e300\n", "plugin_manager_total_plugins{socket_path=\"\u202e\"} +Inf\n"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		samples, err := decodeMetrics(strings.NewReader(text))
+		if err != nil && samples != nil {
+			t.Error("samples beside an error")
+		}
+		for _, s := range samples {
+			if !slices.Contains(diagnose.KubeletFamilies(), s.Family) || !(s.Value >= 0) {
+				t.Errorf("sample %+v", s)
+			}
+		}
+	})
+}
+
+func FuzzKubeletPods(f *testing.F) {
+	for _, seed := range []string{kubeletPods, `{"kind":"PodList","items":[null]}`, `{"kind":"PodList"}`, "[]", ""} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		pods, err := decodePods(strings.NewReader(text))
+		if err != nil && pods != nil || slices.Contains(pods, nil) {
+			t.Errorf("pods %v, error %v", pods, err)
+		}
+	})
+}

@@ -1,0 +1,181 @@
+package diagnose_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+func fsGroup() *corev1.PodSecurityContext {
+	group := int64(1000)
+	return &corev1.PodSecurityContext{FSGroup: &group}
+}
+
+func sample(family string, value float64, labels ...string) diagnose.KubeletSample {
+	s := diagnose.KubeletSample{Family: family, Labels: map[string]string{}, Value: value}
+	for i := 0; i < len(labels); i += 2 {
+		s.Labels[labels[i]] = labels[i+1]
+	}
+	return s
+}
+
+const thePlugin = "kubernetes.io/csi:" + theDriver
+
+func counts(wanted, mounted float64) []diagnose.KubeletSample {
+	return []diagnose.KubeletSample{
+		sample("volume_manager_total_volumes", wanted, "plugin_name", thePlugin, "state", "desired_state_of_world"),
+		sample("volume_manager_total_volumes", mounted, "plugin_name", thePlugin, "state", "actual_state_of_world"),
+		sample("volume_manager_total_volumes", 9, "plugin_name", "kubernetes.io/csi:other", "state", "desired_state_of_world"),
+	}
+}
+
+func operation(name, status, plugin string, value float64) diagnose.KubeletSample {
+	return sample("storage_operation_duration_seconds", value, "volume_plugin", plugin, "operation_name", name, "status", status)
+}
+
+func call(method, code string, value float64) diagnose.KubeletSample {
+	return sample("csi_operations_seconds", value, "driver_name", theDriver, "method_name", "/csi.v1.Node/"+method, "grpc_status_code", code)
+}
+
+func socket(state string) diagnose.KubeletSample {
+	return sample("plugin_manager_total_plugins", 1, "socket_path", "/var/lib/kubelet/plugins_registry/"+theDriver+"-reg.sock", "state", state)
+}
+
+func TestCorroborate(t *testing.T) {
+	deleting := func(p *corev1.Pod) { at := minutesAgo(1); p.DeletionTimestamp = &at }
+	for _, c := range []struct {
+		name    string
+		world   *world
+		pod     func(*corev1.Pod) // nil: the kubelet has not got it
+		more    []*corev1.Pod
+		samples []diagnose.KubeletSample
+		want    []string
+		not     []string
+	}{
+		{name: "knows it", world: newWorld().pending(9), pod: func(*corev1.Pod) {}, want: []string{"agrees it knows the pod, in phase Pending"}},
+		{name: "does not know it", world: newWorld().pending(9), want: []string{"differs it does not know the pod"}},
+		{name: "knows a namesake", world: newWorld().pending(9), pod: func(p *corev1.Pod) { p.UID = "old" }, want: []string{"differs it does not know this pod, but another of the same name, with uid old"}},
+		{name: "is behind", world: newWorld().stopped(9), pod: func(p *corev1.Pod) { p.DeletionTimestamp = nil }, want: []string{"differs it does not know yet that the pod is to be deleted"}},
+		{name: "is ahead", world: newWorld(), pod: deleting, want: []string{"differs it knows the pod as one that is to be deleted"}},
+		{name: "another phase", world: newWorld(), pod: func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending },
+			want: []string{"differs it knows the pod in phase Pending, and the API server in phase Running"}},
+		{name: "static pod", world: with(newWorld(), func(w *world) { w.pod.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "hash"} }),
+			pod: func(p *corev1.Pod) { p.UID = "hash" }, want: []string{"agrees it knows the pod, in phase Running"}},
+		{name: "a leftover uses the claim", world: newWorld().pending(9), pod: func(*corev1.Pod) {}, more: []*corev1.Pod{newPod("gone", "n1")},
+			want: []string{"adds it still has pod default/gone (uid uid-gone), which uses claim data"}},
+
+		{name: "one waits", world: newWorld().pending(9), samples: counts(3, 2), want: []string{"agrees of " + thePlugin + " it wants 3 mounted and has 2, in all its pods: at least one waits"}},
+		{name: "one of another pod waits", world: newWorld(), samples: counts(3, 2), want: []string{"adds of " + thePlugin + " it wants 3 mounted and has 2"}},
+		{name: "none seems to wait", world: newWorld().pending(9), samples: counts(2, 2), want: []string{"adds of " + thePlugin + " it wants 2 mounted and has 2, in all its pods: the counts show none that waits"}},
+		{name: "all mounted", world: newWorld(), samples: counts(2, 2), want: []string{"agrees of " + thePlugin + " it wants 2 mounted and has 2, in all its pods"}},
+		{name: "unmount waits", world: newWorld().stopped(9), samples: counts(1, 2), want: []string{"agrees of " + thePlugin + " it wants 1 mounted and has 2, in all its pods: at least one is still to be unmounted"}},
+		{name: "no series is none", world: newWorld().pending(9), samples: counts(1, 0)[2:], want: []string{"it wants 0 mounted and has 0"}},
+		{name: "no family is nothing", world: newWorld().pending(9), not: []string{"mounted and has", "registered"}},
+
+		{name: "mounts fail", world: newWorld().pending(9), samples: []diagnose.KubeletSample{operation("volume_mount", "fail-unknown", thePlugin, 3),
+			operation("volume_mount", "success", thePlugin, 4), operation("volume_mount", "fail-unknown", "kubernetes.io/csi:other", 7), operation("volume_unmount", "fail-unknown", thePlugin, 5)},
+			want: []string{"adds 3 of 7 operations volume_mount of " + thePlugin + " have failed since it started"}, not: []string{"volume_unmount"}},
+		{name: "unmounts fail without a word", world: newWorld().stopped(9), samples: []diagnose.KubeletSample{operation("volume_unmount", "fail-unknown", thePlugin, 5),
+			operation("unmount_device", "fail-unknown", "kubernetes.io/csi", 2), operation("volume_mount", "fail-unknown", thePlugin, 3), call("NodeUnpublishVolume", "DeadlineExceeded", 2), call("NodeUnpublishVolume", "OK", 6)},
+			want: []string{"adds 5 of 5 operations volume_unmount", "adds 2 of 2 operations unmount_device",
+				"adds of 8 calls NodeUnpublishVolume to " + theDriver + " since it started have failed: 2 with DeadlineExceeded"}, not: []string{"volume_mount "}},
+		{name: "calls succeed", world: newWorld().pending(9), samples: []diagnose.KubeletSample{call("NodeStageVolume", "OK", 6)}, not: []string{"NodeStageVolume"}},
+
+		{name: "registered", world: newWorld().pending(9), samples: []diagnose.KubeletSample{socket("desired_state_of_world"), socket("actual_state_of_world")},
+			want: []string{"agrees " + theDriver + " is registered with it"}},
+		{name: "CSINode left behind", world: newWorld().pending(9), samples: []diagnose.KubeletSample{socket("desired_state_of_world")},
+			want: []string{"differs it sees a socket of " + theDriver + " that is not registered, though the CSINode lists the driver"}},
+		{name: "registration fails", world: with(newWorld().pending(9), func(w *world) { w.CSINodes[0].Spec.Drivers = nil }),
+			samples: []diagnose.KubeletSample{socket("desired_state_of_world")}, want: []string{"agrees it sees a socket of " + theDriver + " that is not registered: the registration fails"}},
+		{name: "counts as registered in an old release", world: with(newWorld().pending(9), func(w *world) {
+			w.CSINodes[0].Spec.Drivers, w.node.Status.NodeInfo.KubeletVersion = nil, "v1.35.4"
+		}), samples: []diagnose.KubeletSample{socket("desired_state_of_world"), socket("actual_state_of_world")},
+			want: []string{"adds it counts " + theDriver + " as registered; a kubelet of 1.35 does so even where the registration failed"}},
+		{name: "no socket", world: with(newWorld().pending(9), func(w *world) { w.CSINodes[0].Spec.Drivers = nil }),
+			samples: []diagnose.KubeletSample{sample("plugin_manager_total_plugins", 1, "socket_path", "/other.sock", "state", "desired_state_of_world")},
+			want:    []string{"agrees it sees no socket named after " + theDriver}},
+
+		{name: "labels", world: newWorld().pending(9), samples: []diagnose.KubeletSample{sample("volume_manager_selinux_pod_context_mismatch_errors_total", 2, "access_mode", "RWOP")},
+			want: []string{"adds it has counted 2 conflicts between SELinux labels"}},
+		{name: "leftovers on disk", world: newWorld().stopped(9), samples: []diagnose.KubeletSample{sample("reconstruct_volume_operations_errors_total", 2),
+			sample("force_cleaned_failed_volume_operation_errors_total", 1), sample("kubelet_orphan_pod_cleaned_volumes_errors", 4)},
+			want: []string{"adds 2 volumes that it found on disk when it started", "and 1 of them", "adds at its last sweep 4 volumes"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.world.node.Status.NodeInfo.KubeletVersion == "" {
+				c.world.node.Status.NodeInfo.KubeletVersion = "v1.36.3"
+			}
+			s := c.world.snapshot()
+			trace := diagnose.TracePod(s, c.world.pod, diagnose.Options{})
+			before := trace.Verdict
+			view := diagnose.KubeletView{Samples: c.samples, Pods: c.more}
+			if c.pod != nil {
+				own := c.world.pod.DeepCopy()
+				c.pod(own)
+				view.Pods = append(view.Pods, own)
+			}
+			trace.Corroborate(s, view)
+			var lines []string
+			for _, said := range trace.Kubelet.Statements {
+				lines = append(lines, string(said.Bearing)+" "+said.Text)
+			}
+			text := strings.Join(lines, "\n")
+			for _, want := range c.want {
+				if !strings.Contains(text, want) {
+					t.Errorf("lacks %q:\n%s", want, text)
+				}
+			}
+			for _, not := range c.not {
+				if strings.Contains(text, not) {
+					t.Errorf("has %q:\n%s", not, text)
+				}
+			}
+			if trace.Verdict != before || !trace.KubeletAnswered() || !trace.Complete {
+				t.Errorf("the verdict changed, or it did not answer: %+v", trace)
+			}
+		})
+	}
+}
+
+// A kubelet that tells nothing is a gap, and proves nothing.
+func TestCorroborateGaps(t *testing.T) {
+	w := newWorld().pending(9)
+	s := w.snapshot()
+	for _, gaps := range [][]snapshot.Kind{{diagnose.KubeletPods}, {diagnose.KubeletMetrics}, {diagnose.KubeletPods, diagnose.KubeletMetrics}} {
+		trace := diagnose.TracePod(s, w.pod, diagnose.Options{})
+		var view diagnose.KubeletView
+		for _, kind := range gaps {
+			view.Gaps = append(view.Gaps, snapshot.Gap{Kind: kind, Reason: snapshot.ReasonForbidden})
+		}
+		trace.Corroborate(s, view)
+		if trace.Complete || trace.KubeletAnswered() || len(trace.Gaps) != len(gaps) {
+			t.Errorf("%v: complete %v, gaps %v", gaps, trace.Complete, trace.Gaps)
+		}
+		said := len(trace.Kubelet.Statements)
+		if want := gaps[0] != diagnose.KubeletPods; (said > 0) != want {
+			t.Errorf("%v: %+v", gaps, trace.Kubelet.Statements)
+		}
+	}
+	if len(s.Gaps) > 0 {
+		t.Errorf("the snapshot got gaps: %v", s.Gaps)
+	}
+	// A pod that is not in the snapshot any more, and one without a list of pods.
+	trace := diagnose.TracePod(s, w.pod, diagnose.Options{})
+	trace.Pod.Name = "other"
+	trace.Corroborate(s, diagnose.KubeletView{Pods: []*corev1.Pod{{}}})
+	less := newWorld().pending(9).without(snapshot.Pods)
+	trace = diagnose.TracePod(less.snapshot(), less.pod, diagnose.Options{})
+	gone := newPod("gone", "n1")
+	gone.UID = types.UID("gone")
+	trace.Corroborate(less.snapshot(), diagnose.KubeletView{Pods: []*corev1.Pod{gone}})
+	for _, said := range trace.Kubelet.Statements {
+		if strings.Contains(said.Text, "still has pod") {
+			t.Errorf("without all pods it cannot be said that %s", said.Text)
+		}
+	}
+}

@@ -1,0 +1,525 @@
+package command_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/scenario"
+)
+
+// otherDriver has neither an attacher nor, unless a test says so, a node plugin.
+const otherDriver = "other.volume-doctor.test"
+
+// stageWorld is a world with two more nodes. On "byhand" the stand-in kubelet
+// has registered and stopped, and the test plays its part: it can so stay in any
+// stage. On "late" it has stopped as well, and comes back in the end.
+type stageWorld struct {
+	*scenario.World
+	t            *testing.T
+	client       kubernetes.Interface
+	byhand, late string
+	// seen are the stages in which a trace has found a volume to wait.
+	seen map[diagnose.StageName]bool
+}
+
+// traced is a pod, and where its trace is to end: the stage in which its first
+// volume waits, how, and the verdict's reason.
+type traced struct {
+	pod    string
+	broken diagnose.StageName
+	state  diagnose.StageState
+	reason string
+	waits  bool   // for a volume, as the exit code has it
+	says   string // somewhere in the JSON
+}
+
+func (w *stageWorld) check(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// volume makes a bound volume; the driver is the test's unless one is given.
+func (w *stageWorld) volume(claim string) fixture.Volume {
+	w.t.Helper()
+	v, err := fixture.BoundVolume(w.t.Context(), w.client, w.Namespace, claim, corev1.ReadWriteOnce)
+	w.check(err)
+	return v
+}
+
+// foreign makes a bound volume of otherDriver.
+func (w *stageWorld) foreign(claim string) {
+	w.t.Helper()
+	v := w.volume(claim)
+	volumes := w.client.CoreV1().PersistentVolumes()
+	old, err := volumes.Get(w.t.Context(), v.PersistentVolume, metav1.GetOptions{})
+	w.check(err)
+	w.check(volumes.Delete(w.t.Context(), old.Name, metav1.DeleteOptions{}))
+	old.ObjectMeta = metav1.ObjectMeta{Name: old.Name}
+	old.Spec.CSI.Driver = otherDriver
+	pv, err := volumes.Create(w.t.Context(), old, metav1.CreateOptions{})
+	w.check(err)
+	pv.Status.Phase = corev1.VolumeBound
+	_, err = volumes.UpdateStatus(w.t.Context(), pv, metav1.UpdateOptions{})
+	w.check(err)
+}
+
+// podOn creates a pod with the claim on a node; "" leaves it to a scheduler that
+// is not there.
+func (w *stageWorld) podOn(node, name, claim string) *corev1.Pod {
+	w.t.Helper()
+	pod, err := fixture.CreatePod(w.t.Context(), w.client, fixture.Pod(w.Namespace, name, node, claim))
+	w.check(err)
+	return pod
+}
+
+// status is what the test, in the kubelet's part, writes of a pod.
+func (w *stageWorld) status(name string, change func(*corev1.PodStatus)) {
+	w.t.Helper()
+	pods := w.client.CoreV1().Pods(w.Namespace)
+	w.check(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		pod, err := pods.Get(w.t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		change(&pod.Status)
+		_, err = pods.UpdateStatus(w.t.Context(), pod, metav1.UpdateOptions{})
+		return err
+	}))
+}
+
+// event is what the kubelet of byhand says of a pod.
+func (w *stageWorld) event(name, reason, message string) {
+	w.t.Helper()
+	pod, err := w.client.CoreV1().Pods(w.Namespace).Get(w.t.Context(), name, metav1.GetOptions{})
+	w.check(err)
+	now := metav1.Now()
+	_, err = w.client.CoreV1().Events(w.Namespace).Create(w.t.Context(), &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{GenerateName: name + "."},
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
+		Reason:         reason, Message: message, Type: corev1.EventTypeWarning,
+		Source: corev1.EventSource{Component: "kubelet", Host: w.byhand}, FirstTimestamp: now, LastTimestamp: now, Count: 1,
+	}, metav1.CreateOptions{})
+	w.check(err)
+}
+
+// inUse writes the volumesInUse of byhand.
+func (w *stageWorld) inUse(change func([]corev1.UniqueVolumeName) []corev1.UniqueVolumeName) {
+	w.t.Helper()
+	nodes := w.client.CoreV1().Nodes()
+	w.check(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		node, err := nodes.Get(w.t.Context(), w.byhand, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		node.Status.VolumesInUse = change(node.Status.VolumesInUse)
+		_, err = nodes.UpdateStatus(w.t.Context(), node, metav1.UpdateOptions{})
+		return err
+	}))
+}
+
+func creating(s *corev1.PodStatus) {
+	now := metav1.Now()
+	s.Phase, s.StartTime = corev1.PodPending, &now
+	s.Conditions = []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: now},
+		{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse, LastTransitionTime: now},
+	}
+	waitingFor("ContainerCreating")(s)
+}
+
+func waitingFor(reason string) func(*corev1.PodStatus) {
+	return func(s *corev1.PodStatus) {
+		s.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}
+	}
+}
+
+// past is a pod whose volumes are mounted and that waits for something else.
+func past(reason string) func(*corev1.PodStatus) {
+	return func(s *corev1.PodStatus) {
+		creating(s)
+		s.Conditions[1].Status = corev1.ConditionTrue
+		waitingFor(reason)(s)
+	}
+}
+
+func running(s *corev1.PodStatus) {
+	past("")(s)
+	s.Phase = corev1.PodRunning
+	s.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
+}
+
+func stopped(s *corev1.PodStatus) {
+	running(s)
+	s.Conditions[1].Status = corev1.ConditionFalse
+	s.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: metav1.Now(), FinishedAt: metav1.Now()}}
+}
+
+func completed(s *corev1.PodStatus) {
+	stopped(s)
+	s.Phase = corev1.PodSucceeded
+}
+
+func newStageWorld(t *testing.T) *stageWorld {
+	w := &stageWorld{World: newWorld(t, scenario.Healthy), t: t, client: cluster.Client(), seen: map[diagnose.StageName]bool{}}
+	w.byhand, w.late = w.Node+"-byhand", w.Node+"-late"
+	for _, name := range []string{w.byhand, w.late} {
+		k, err := w.AddNode(t.Context(), name)
+		w.check(err)
+		k.Stop()
+	}
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if err := w.client.StorageV1().CSIDrivers().Delete(ctx, otherDriver, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	yes := true
+	_, err := w.client.StorageV1().CSIDrivers().Create(t.Context(), &storagev1.CSIDriver{
+		ObjectMeta: metav1.ObjectMeta{Name: otherDriver}, Spec: storagev1.CSIDriverSpec{AttachRequired: &yes}}, metav1.CreateOptions{})
+	w.check(err)
+	return w
+}
+
+// TestTraceStages drives pods through the stages of a volume, up and down, with
+// the real controller and attacher, and asks the command for each where it is.
+func TestTraceStages(t *testing.T) {
+	w := newStageWorld(t)
+	written := adminWrites(t)
+	driver := csidriver.Name
+	mount := func(step, pod, why string) string {
+		return fmt.Sprintf("MountVolume.%s failed for volume %q : %s", step, "pv-"+w.Namespace+"-"+pod, why)
+	}
+
+	// Up to the attach: the objects and the controller alone.
+	w.volume("unscheduled")
+	w.podOn("", "unscheduled", "unscheduled")
+	w.status("unscheduled", func(s *corev1.PodStatus) {
+		s.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", LastTransitionTime: metav1.Now(),
+			Message: "0/1 nodes are available: 1 node(s) had volume node affinity conflict."}}
+	})
+	class := fixture.StorageClass
+	_, err := w.client.CoreV1().PersistentVolumeClaims(w.Namespace).Create(t.Context(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "unbound"},
+		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
+	}, metav1.CreateOptions{})
+	w.check(err)
+	w.podOn(w.Node, "unbound", "unbound")
+	lost := w.volume("lost")
+	w.check(w.client.CoreV1().PersistentVolumes().Delete(t.Context(), lost.PersistentVolume, metav1.DeleteOptions{}))
+	claim, err := w.client.CoreV1().PersistentVolumeClaims(w.Namespace).Get(t.Context(), lost.Claim, metav1.GetOptions{})
+	w.check(err)
+	claim.Status.Phase = corev1.ClaimLost // as the volume binder does
+	_, err = w.client.CoreV1().PersistentVolumeClaims(w.Namespace).UpdateStatus(t.Context(), claim, metav1.UpdateOptions{})
+	w.check(err)
+	w.podOn(w.Node, "lost", "lost")
+	w.foreign("unregistered")
+	w.podOn(w.Node, "unregistered", "unregistered")
+	w.podOn(w.late, "multi", w.Subject.Volume.Claim)
+	late := w.volume("late")
+	w.podOn(w.late, "late", "late")
+	refused := w.volume("refused")
+	cluster.Driver.FailPublish(errors.New("no such disk"), refused.Handle)
+	w.podOn(w.Node, "refused", "refused")
+
+	// After the attach: the test plays the kubelet of byhand.
+	after := []string{"staging", "silent", "mounting", "ownership", "forgotten", "nottaken", "image", "init", "sandbox", "stopping", "unmounting", "unstaging", "detaching"}
+	var volumes []corev1.UniqueVolumeName
+	for _, name := range after {
+		volumes = append(volumes, w.volume(name).UniqueName())
+	}
+	w.inUse(func([]corev1.UniqueVolumeName) []corev1.UniqueVolumeName { return volumes })
+	for _, name := range after {
+		w.podOn(w.byhand, name, name)
+		w.status(name, creating)
+	}
+	for _, kind := range []string{"secret", "configmap"} {
+		pod := fixture.Pod(w.Namespace, kind, w.byhand, "settings")
+		pod.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}}
+		if kind == "secret" {
+			pod.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "settings"}}
+		}
+		_, err := fixture.CreatePod(t.Context(), w.client, pod)
+		w.check(err)
+		w.status(kind, creating)
+		w.event(kind, "FailedMount", fmt.Sprintf(`MountVolume.SetUp failed for volume "settings" : %s "settings" not found`, kind))
+	}
+	w.event("staging", "FailedMount", mount("MountDevice", "staging", "rpc error: code = DeadlineExceeded desc = context deadline exceeded"))
+	w.event("mounting", "FailedMount", mount("SetUp", "mounting", "rpc error: code = Internal desc = mount failed: exit status 32"))
+	w.event("forgotten", "FailedMount", mount("MountDevice", "forgotten", "kubernetes.io/csi: attacher.MountDevice failed to create newCsiDriverClient: driver name "+driver+
+		" not found in the list of registered CSI drivers"))
+	w.event("ownership", "VolumePermissionChangeInProgress", "Setting volume ownership for uid/volumes/kubernetes.io~csi/pv-"+w.Namespace+"-ownership/mount, processed 100 files.")
+	w.event("nottaken", "FailedMount", "Unable to attach or mount volumes: unmounted volumes=[nottaken], unattached volumes=[], failed to process volumes=[nottaken]: "+
+		"error processing PVC "+w.Namespace+"/nottaken: PVC is not bound")
+	w.event("sandbox", "FailedCreatePodSandBox", "failed to setup network for sandbox")
+	w.status("image", past("ImagePullBackOff"))
+	w.status("init", func(s *corev1.PodStatus) {
+		past("PodInitializing")(s)
+		s.InitContainerStatuses = []corev1.ContainerStatus{{Name: "setup", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}}}
+	})
+	for name, status := range map[string]func(*corev1.PodStatus){"stopping": running, "unmounting": running, "unstaging": completed, "detaching": running} {
+		w.status(name, status)
+	}
+	for _, name := range after {
+		await(t, fixture.Attached(w.client, w.byhand, fixture.Volume{Claim: name, PersistentVolume: "pv-" + w.Namespace + "-" + name, Handle: "vol-" + w.Namespace + "-" + name}))
+	}
+	for _, name := range []string{"stopping", "unmounting"} {
+		w.check(fixture.DeletePod(t.Context(), w.client, w.Namespace, name))
+	}
+	w.status("unmounting", stopped)
+
+	for _, c := range []traced{
+		{pod: "unscheduled", broken: diagnose.StageScheduled, state: diagnose.StageBlocked, reason: "scheduled", waits: true, says: "in another zone"},
+		{pod: "unbound", broken: diagnose.StageClaimBound, state: diagnose.StageWaiting, reason: "claimBound", waits: true, says: "the provisioner of " + driver},
+		{pod: "lost", broken: diagnose.StageClaimBound, state: diagnose.StageBlocked, reason: "claimBound", waits: true, says: "is Lost"},
+		{pod: "unregistered", broken: diagnose.StageRegistered, state: diagnose.StageWaiting, reason: "driverRegistered", waits: true, says: "lacks " + otherDriver},
+		{pod: "multi", broken: diagnose.StageAttached, state: diagnose.StageBlocked, reason: "MultiAttach", waits: true, says: "pod " + w.Namespace + "/web-0 uses it there"},
+		{pod: "refused", broken: diagnose.StageAttached, state: diagnose.StageBlocked, reason: "attached", waits: true, says: "no such disk"},
+		{pod: "late", broken: diagnose.StageAskedFor, state: diagnose.StageWaiting, reason: "askedFor", waits: true, says: "volumesInUse of " + w.late + " lacks it"},
+		{pod: "nottaken", broken: diagnose.StageAskedFor, state: diagnose.StageBlocked, reason: "askedFor", waits: true, says: "the claim is not bound"},
+		{pod: "forgotten", broken: diagnose.StageRegistered, state: diagnose.StageBlocked, reason: "driverRegistered", waits: true, says: "the kubelet's own register lacks the driver"},
+		{pod: "silent", broken: diagnose.StageStaged, state: diagnose.StageWaiting, reason: "staged", waits: true, says: "writes none for a wait that merely times out"},
+		{pod: "staging", broken: diagnose.StageStaged, state: diagnose.StageBlocked, reason: "staged", waits: true, says: "did not answer within 2 min"},
+		{pod: "mounting", broken: diagnose.StageMounted, state: diagnose.StageBlocked, reason: "mounted", waits: true, says: "the mount command of the node failed"},
+		{pod: "ownership", broken: diagnose.StageMounted, state: diagnose.StageWaiting, reason: "OwnershipChange", waits: true, says: "OnRootMismatch"},
+		{pod: "secret", broken: diagnose.StageMounted, state: diagnose.StageBlocked, reason: "MissingSecret", waits: true, says: "secret/settings"},
+		{pod: "configmap", broken: diagnose.StageMounted, state: diagnose.StageBlocked, reason: "MissingConfigMap", waits: true, says: "configmap/settings"},
+		{pod: "web-0", reason: "Mounted"},
+		{pod: "image", reason: "ImagePull"},
+		{pod: "init", reason: "InitContainers"},
+		{pod: "sandbox", reason: "Sandbox"},
+		{pod: "stopping", broken: diagnose.StageStopped, state: diagnose.StageWaiting, reason: "ContainersRunning"},
+		{pod: "unmounting", broken: diagnose.StageUnmounted, state: diagnose.StageWaiting, reason: "unmounted", waits: true, says: "it writes no event about that"},
+		{pod: "unstaging", broken: diagnose.StageUnstaged, state: diagnose.StageWaiting, reason: "Ended", says: "on its way off node"},
+	} {
+		t.Run(c.pod, func(t *testing.T) { w.trace(t, c) })
+	}
+
+	// The driver of the first pod's node registers, and nobody attaches for it.
+	csiNode, err := w.client.StorageV1().CSINodes().Get(t.Context(), w.Node, metav1.GetOptions{})
+	w.check(err)
+	csiNode.Spec.Drivers = append(csiNode.Spec.Drivers, storagev1.CSINodeDriver{Name: otherDriver, NodeID: w.Node})
+	_, err = w.client.StorageV1().CSINodes().Update(t.Context(), csiNode, metav1.UpdateOptions{})
+	w.check(err)
+	t.Run("attach pending", func(t *testing.T) {
+		w.trace(t, traced{pod: "unregistered", broken: diagnose.StageAttached, state: diagnose.StageWaiting, reason: "attached", waits: true, says: "has not been touched"})
+	})
+
+	// The list of the late node loses its entry, and then its kubelet asks.
+	w.check(fixture.DropVolumesAttached(t.Context(), w.client, w.late, late.UniqueName()))
+	t.Run("attached and not listed", func(t *testing.T) {
+		comesBack, err := w.AddNode(t.Context(), w.late)
+		w.check(err)
+		await(t, fixture.Attachment(w.client, w.late, late, "announced", func(s fixture.AttachmentState) bool { return s.InUse }))
+		w.trace(t, traced{pod: "late", broken: diagnose.StageListed, state: diagnose.StageWaiting, reason: "listed", waits: true, says: "it writes no event about it"})
+		comesBack.Stop()
+	})
+
+	// A pod completes while no attacher runs, then while the driver cannot detach.
+	cluster.KillAttacher()
+	detaching := fixture.Volume{Claim: "detaching", PersistentVolume: "pv-" + w.Namespace + "-detaching", Handle: "vol-" + w.Namespace + "-detaching"}
+	cluster.Driver.FailUnpublish(errors.New(scenario.DeviceBusy), detaching.Handle)
+	w.status("detaching", completed)
+	w.inUse(func(names []corev1.UniqueVolumeName) []corev1.UniqueVolumeName {
+		return slices.DeleteFunc(names, func(n corev1.UniqueVolumeName) bool { return n == detaching.UniqueName() })
+	})
+	t.Run("detach pending", func(t *testing.T) {
+		w.trace(t, traced{pod: "detaching", broken: diagnose.StageDetached, state: diagnose.StageWaiting, reason: "Ended", says: "the external-attacher of " + driver})
+	})
+	w.check(cluster.StartAttacher(t.Context()))
+	t.Run("detach failing", func(t *testing.T) {
+		w.trace(t, traced{pod: "detaching", broken: diagnose.StageDetached, state: diagnose.StageBlocked, reason: "Ended", says: scenario.DeviceBusy})
+	})
+
+	// Nobody cares for a node that lacks the annotation: it never had it.
+	t.Run("node not managed", func(t *testing.T) {
+		name := w.Node + "-unmanaged"
+		v := w.volume("unmanaged")
+		w.plainNode(t, name, func(n *corev1.Node) { n.Status.VolumesInUse = []corev1.UniqueVolumeName{v.UniqueName()} })
+		w.podOn(name, "unmanaged", "unmanaged")
+		w.trace(t, traced{pod: "unmanaged", broken: diagnose.StageAttached, state: diagnose.StageBlocked, reason: "attached", waits: true, says: "lacks the annotation"})
+	})
+	for _, stage := range []diagnose.StageName{
+		diagnose.StageScheduled, diagnose.StageClaimBound, diagnose.StageAskedFor, diagnose.StageAttached, diagnose.StageListed, diagnose.StageRegistered,
+		diagnose.StageStaged, diagnose.StageMounted, diagnose.StageStopped, diagnose.StageUnmounted, diagnose.StageUnstaged, diagnose.StageDetached,
+	} {
+		if !w.seen[stage] {
+			t.Errorf("no pod has waited in %s", stage)
+		}
+	}
+	if now := adminWrites(t); now != written {
+		t.Errorf("trace has made %d writes", now-written)
+	}
+}
+
+// adminWrites is how much the person at the keyboard has written so far.
+func adminWrites(t *testing.T) int {
+	t.Helper()
+	events, err := cluster.Writes(controlplane.UserAdmin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(events)
+}
+
+// trace asks until the answer is there: controller and attacher work meanwhile.
+func (w *stageWorld) trace(t *testing.T, c traced) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		r := doctor(t, "trace", "pod/"+c.pod, "-n", w.Namespace, "-o", "json")
+		trace := parse[diagnose.Trace](t, r.Stdout)
+		v := trace.Volumes[0]
+		var state diagnose.StageState
+		for _, s := range v.Stages {
+			if s.Stage == v.Broken {
+				state = s.State
+			}
+		}
+		code := map[bool]int{true: 1, false: 0}[c.waits]
+		if v.Broken == c.broken && state == c.state && trace.Verdict.Reason == c.reason && r.Code == code && strings.Contains(r.Stdout, c.says) {
+			w.seen[c.broken] = true
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("broken %q %s, verdict %s, exit code %d; want %q %s, %s, %d and %q", v.Broken, state, trace.Verdict.Reason, r.Code, c.broken, c.state, c.reason, code, c.says)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// plainNode makes a Ready node that no kubelet has registered.
+func (w *stageWorld) plainNode(t *testing.T, name string, change func(*corev1.Node)) {
+	t.Helper()
+	nodes := w.client.CoreV1().Nodes()
+	node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	w.check(err)
+	t.Cleanup(func() {
+		if err := nodes.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now()}}
+	node.Status.NodeInfo.KubeletVersion = "v1.36.3"
+	change(node)
+	_, err = nodes.UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
+	w.check(err)
+}
+
+// TestTraceKubelet asks a kubelet through the real API server: one that answers,
+// one that is not there, and one that the user may not ask.
+//
+// It is not parallel, as the end of its world heals the driver of all.
+func TestTraceKubelet(t *testing.T) {
+	w := &stageWorld{World: newWorld(t, scenario.Healthy), t: t, client: cluster.Client()}
+	name := w.Node + "-answers"
+	v := w.volume("asked")
+
+	var pods string
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/pods":
+			_, _ = fmt.Fprint(out, pods)
+		case "/metrics":
+			const plugin = "kubernetes.io/csi:" + csidriver.Name
+			_, _ = fmt.Fprintf(out, "# TYPE volume_manager_total_volumes gauge\nvolume_manager_total_volumes{plugin_name=%q,state=\"desired_state_of_world\"} 1\n", plugin)
+		default:
+			t.Errorf("the kubelet is asked for %s", r.URL.Path)
+		}
+	}))
+	// The API server takes no loopback address for a node.
+	listener, err := net.Listen("tcp", net.JoinHostPort(outwardAddress(t), "0"))
+	w.check(err)
+	server.Listener = listener
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	address, err := url.Parse(server.URL)
+	w.check(err)
+	port, err := strconv.Atoi(address.Port())
+	w.check(err)
+	w.plainNode(t, name, func(n *corev1.Node) {
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address.Hostname()}}
+		n.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(port)
+		n.Status.VolumesInUse = []corev1.UniqueVolumeName{v.UniqueName()}
+	})
+	pod := w.podOn(name, "asked", "asked")
+	w.status("asked", creating)
+	pods = fmt.Sprintf(`{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"namespace":%q,"name":"asked","uid":%q},"status":{"phase":"Pending"}}]}`, w.Namespace, pod.UID)
+
+	r := doctor(t, "trace", "pod/asked", "-n", w.Namespace, "--kubelet", "-o", "json")
+	trace := parse[diagnose.Trace](t, r.Stdout)
+	if r.Code != 1 || !trace.Complete || trace.Kubelet == nil {
+		t.Fatalf("exit code %d, gaps %v, kubelet %+v", r.Code, trace.Gaps, trace.Kubelet)
+	}
+	for _, want := range []string{"it knows the pod, in phase Pending", "it wants 1 mounted and has 0, in all its pods: at least one waits"} {
+		if !slices.ContainsFunc(trace.Kubelet.Statements, func(s diagnose.KubeletStatement) bool {
+			return s.Bearing == diagnose.KubeletAgrees && strings.HasSuffix(s.Text, want)
+		}) {
+			t.Errorf("the kubelet does not agree that %s: %+v", want, trace.Kubelet.Statements)
+		}
+	}
+
+	// Nobody answers for a stand-in: the trace is there all the same, and is none.
+	r = doctor(t, "trace", "pod/web-0", "-n", w.Namespace, "--kubelet", "-o", "json")
+	trace = parse[diagnose.Trace](t, r.Stdout)
+	if r.Code != 2 || trace.Complete || len(trace.Gaps) != 2 || trace.Gaps[0].Reason != "Unavailable" || trace.Verdict.Reason != "Mounted" {
+		t.Errorf("exit code %d, verdict %s, gaps %+v", r.Code, trace.Verdict.Reason, trace.Gaps)
+	}
+
+	// Who may list objects may not ask a kubelet.
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "reads-objects-alone"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"", "storage.k8s.io", "coordination.k8s.io", "apps"}, Verbs: []string{"list"}, Resources: []string{"pods", "nodes", "persistentvolumes",
+			"persistentvolumeclaims", "events", "volumeattachments", "csinodes", "csidrivers", "storageclasses", "leases", "deployments"}}}}
+	_, err = w.client.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})
+	w.check(err)
+	_, err = w.client.RbacV1().RoleBindings(w.Namespace).Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: controlplane.UserViewer}}}, metav1.CreateOptions{})
+	w.check(err)
+	kubeconfig, err := cluster.KubeconfigFor(controlplane.UserViewer)
+	w.check(err)
+	r = doctorAs(t, kubeconfig, "trace", "pod/web-0", "-n", w.Namespace, "--kubelet")
+	if r.Code != 2 || !strings.Contains(strings.Join(strings.Fields(r.Stdout), " "), "gap: nodes/proxy/pods could not be read (Forbidden): it takes the right to get nodes/proxy") {
+		t.Errorf("exit code %d, or the missing right is not named", r.Code)
+	}
+}
+
+// outwardAddress is an address of this machine that is not loopback.
+func outwardAddress(t *testing.T) string {
+	t.Helper()
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addresses {
+		if ip, ok := a.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() && ip.IP.To4() != nil {
+			return ip.IP.String()
+		}
+	}
+	t.Skip("this machine has no address but loopback, which the API server takes for no node's")
+	return ""
+}

@@ -6,7 +6,7 @@ BIN := $(CURDIR)/bin
 # off by itself and the tests run without the detector.
 RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 
-.PHONY: all build test unit conformance conformance-long mutation e2e lint generate verify fuzz cover sandbox clean
+.PHONY: all build test unit conformance conformance-long mutation e2e soak lint generate verify fuzz cover sandbox clean
 
 all: build lint test
 
@@ -33,6 +33,10 @@ mutation: ## one wrong edit to the model at a time, and which controller contrad
 
 e2e: build ## the command against a real control plane
 	cd e2e && go vet ./... && go test -timeout 30m $$(go list ./... | grep -v /conformance)
+
+SOAK ?= 10m
+soak: ## pods come, move and go for SOAK while the command finds nothing; writes the end of docs/modes.md
+	cd e2e && go test -timeout 0 -count 1 -run 'TestMovingPodsAreNotReported$$' -v ./command -soak $(SOAK) -write-soak
 
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 	$< run ./...

@@ -70,13 +70,14 @@ type rollout struct {
 // rollout finds the pair by the names of the ReplicaSets, which are the
 // Deployment's and the template's hash. So old a pod that nobody has asked to
 // go, beside a new one that waits, is proof enough that the roll-out does not
-// go on, whatever the Deployment says.
+// go on, whatever the Deployment says. The API server keeps whole seconds, in
+// which both may have been made.
 func (c conflict) rollout() (rollout, bool) {
 	for _, to := range c.waiters {
 		for _, from := range c.holders {
 			name := deploymentOf(to)
 			if name != "" && from.Namespace == to.Namespace && deploymentOf(from) == name && ready(from) &&
-				templateHash(from) != templateHash(to) && from.CreationTimestamp.Before(&to.CreationTimestamp) {
+				templateHash(from) != templateHash(to) && !to.CreationTimestamp.Before(&from.CreationTimestamp) {
 				return rollout{to.Namespace, name, from, to}, true
 			}
 		}

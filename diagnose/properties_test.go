@@ -1,6 +1,7 @@
 package diagnose_test
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -89,6 +90,36 @@ func TestGaps(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+var everySubset = flag.Bool("every-subset", false, "try every subset of the kinds on every case, which takes minutes")
+
+// subsetShare is how many cases share the subsets among them, so that each
+// subset is tried on some dozens of them in a few seconds.
+const subsetShare = 16
+
+// The same of every subset of the kinds that may be missing altogether.
+func TestGapsSubsets(t *testing.T) {
+	kinds := append(snapshot.Kinds(), snapshot.Deployments)
+	for i, c := range corpus(t) {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := c.snapshot(t)
+			whole := c.diagnose(s)
+			for missing := range 1 << len(kinds) {
+				if !*everySubset && (missing+i)%subsetShare != 0 {
+					continue
+				}
+				less, lacks := s, []snapshot.Kind{}
+				for k, kind := range kinds {
+					if missing&(1<<k) != 0 {
+						less, lacks = fewer(less, kind, none), append(lacks, kind)
+					}
+				}
+				subset(t, fmt.Sprintf("%s without %v", c.name, lacks), whole, c.diagnose(less))
+			}
+		})
 	}
 }
 

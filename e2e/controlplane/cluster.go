@@ -3,9 +3,9 @@
 // csi-attacher, compiled from their Go modules and run as processes on
 // loopback, with all their files in one directory.
 //
-// There is no scheduler, no volume binder, no node lifecycle controller, no
-// namespace or garbage collector. Package kubelet stands in for kubelets,
-// package fixture for the rest.
+// There is no scheduler and, unless [Options] ask for them, no volume binder, no
+// node lifecycle controller, no namespace or garbage collector. Package kubelet
+// stands in for kubelets, package fixture for the rest.
 package controlplane
 
 import (
@@ -39,6 +39,10 @@ type Options struct {
 	// ReconcileSyncPeriod is how often the controller compares what it believes
 	// attached with the VolumeAttachments. Zero: one minute, as upstream.
 	ReconcileSyncPeriod time.Duration
+	// Controllers are further controllers of kube-controller-manager to run, by
+	// their names. With those that protect volumes and claims their objects get
+	// the finalizers for it, as they do in a cluster.
+	Controllers []string
 }
 
 // Cluster is a running control plane.
@@ -59,6 +63,7 @@ type Cluster struct {
 	config    *rest.Config
 	mu        sync.Mutex
 	processes map[string]*process
+	attachers []*Attacher
 }
 
 // Start builds what is not built yet and starts a control plane. It returns
@@ -141,6 +146,9 @@ func (c *Cluster) Stop() {
 }
 
 func (c *Cluster) stopProcesses() {
+	for _, a := range c.further() {
+		a.stop()
+	}
 	// The attacher first, as it ends when its driver does; etcd last, so that
 	// nobody writes about having lost it.
 	for _, name := range []string{attacher, controllerManager, apiServer, etcd} {
@@ -186,12 +194,17 @@ func (c *Cluster) run(name string, flags []string) (*process, error) {
 	if c.processes[name] != nil {
 		return nil, fmt.Errorf("start %s: it is running", name)
 	}
-	p, err := startProcess(name, filepath.Join(c.bin, name), filepath.Join(c.dir, name+".log"), flags...)
+	p, err := c.runAs(name, name, flags)
 	if err != nil {
 		return nil, err
 	}
 	c.processes[name] = p
 	return p, nil
+}
+
+// runAs starts a component under a name of its own.
+func (c *Cluster) runAs(name, binary string, flags []string) (*process, error) {
+	return startProcess(name, filepath.Join(c.bin, binary), filepath.Join(c.dir, name+".log"), flags...)
 }
 
 func (c *Cluster) kill(name string) {

@@ -18,6 +18,20 @@ import (
 // kube-controller-manager.
 const controllerName = "persistentvolume-attach-detach-controller"
 
+// Controllers for [Options], by the names that kube-controller-manager gives them.
+const (
+	NodeLifecycle    = "node-lifecycle-controller"
+	TaintEviction    = "taint-eviction-controller"
+	PodCollector     = "pod-garbage-collector-controller"
+	GarbageCollector = "garbage-collector-controller"
+	VolumeBinder     = "persistentvolume-binder-controller"
+	VolumeProtection = "persistentvolume-protection-controller"
+	ClaimProtection  = "persistentvolumeclaim-protection-controller"
+	Deployments      = "deployment-controller"
+	ReplicaSets      = "replicaset-controller"
+	StatefulSets     = "statefulset-controller"
+)
+
 // startAPIServer starts kube-apiserver and makes the clients, once it is ready
 // and has made the namespaces that everybody expects.
 func (c *Cluster) startAPIServer(ctx context.Context) error {

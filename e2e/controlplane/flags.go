@@ -11,7 +11,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // auditPolicy records who wrote what, without the bodies. Leases and events are
@@ -63,18 +65,26 @@ func (c *Cluster) apiServerFlags() []string {
 		"--service-cluster-ip-range=10.0.0.0/24",
 		"--token-auth-file=" + filepath.Join(c.dir, "tokens.csv"),
 		"--authorization-mode=RBAC",
-		// ServiceAccount wants a controller that makes accounts,
-		// StorageObjectInUseProtection one that removes its finalizers.
-		"--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection",
+		"--disable-admission-plugins=" + strings.Join(c.disabledPlugins(), ","),
 		"--endpoint-reconciler-type=none", // loopback is no legal endpoint
 		"--audit-log-path=" + c.AuditLog,
 		"--audit-policy-file=" + filepath.Join(c.dir, "audit-policy.yaml"),
 	}
 }
 
+// disabledPlugins are the admission plugins that want a controller which does
+// not run: one that makes service accounts, those that take finalizers off.
+func (c *Cluster) disabledPlugins() []string {
+	disabled := []string{"ServiceAccount"}
+	if !slices.Contains(c.options.Controllers, VolumeProtection) || !slices.Contains(c.options.Controllers, ClaimProtection) {
+		disabled = append(disabled, "StorageObjectInUseProtection")
+	}
+	return disabled
+}
+
 func (c *Cluster) controllerManagerFlags(kubeconfig string) []string {
 	return []string{
-		"--controllers=" + controllerName,
+		"--controllers=" + strings.Join(append([]string{controllerName}, c.options.Controllers...), ","),
 		"--leader-elect=false",
 		"--kubeconfig=" + kubeconfig,
 		"--authentication-kubeconfig=" + kubeconfig,

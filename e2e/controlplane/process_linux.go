@@ -10,3 +10,6 @@ import "syscall"
 func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
+
+// suspend stops the process as it is; only a kill ends that.
+func (p *process) suspend() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }

@@ -31,6 +31,7 @@ type Driver struct {
 	csi.UnimplementedIdentityServer
 	csi.UnimplementedControllerServer
 
+	name   string
 	socket string
 	server *grpc.Server
 	served chan struct{}
@@ -42,16 +43,20 @@ type Driver struct {
 	violations    []Violation
 	failPublish   faults
 	failUnpublish faults
-	delay         time.Duration
+	delay         map[string]time.Duration // by volume; "" stands for every volume
 }
 
 // Start serves the driver on a unix socket at the given path.
-func Start(socket string) (*Driver, error) {
+func Start(socket string) (*Driver, error) { return StartAs(Name, socket) }
+
+// StartAs is Start for a driver of another name.
+func StartAs(name, socket string) (*Driver, error) {
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		return nil, fmt.Errorf("listen for CSI calls: %w", err)
 	}
 	d := &Driver{
+		name:          name,
 		socket:        socket,
 		server:        grpc.NewServer(),
 		served:        make(chan struct{}),
@@ -59,6 +64,7 @@ func Start(socket string) (*Driver, error) {
 		singleNode:    map[string]bool{},
 		failPublish:   faults{},
 		failUnpublish: faults{},
+		delay:         map[string]time.Duration{},
 	}
 	csi.RegisterIdentityServer(d.server, d)
 	csi.RegisterControllerServer(d.server, d)
@@ -79,6 +85,9 @@ func (d *Driver) Stop() {
 	_ = os.Remove(d.socket) // normally gone with the listener
 }
 
+// Name is the name that the driver registers under.
+func (d *Driver) Name() string { return d.name }
+
 // Socket is the path of the unix socket.
 func (d *Driver) Socket() string { return d.socket }
 
@@ -98,17 +107,35 @@ func (d *Driver) FailUnpublish(err error, volumes ...string) {
 	d.failUnpublish.set(err, volumes)
 }
 
-// Delay makes every publish and unpublish call take at least this long. A call
-// whose caller gives up earlier changes nothing.
-func (d *Driver) Delay(delay time.Duration) {
+// Delay makes publish and unpublish calls take at least this long, for the given
+// volume handles or, without any, for every volume. A call whose caller gives up
+// earlier changes nothing.
+func (d *Driver) Delay(delay time.Duration, volumes ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.delay = delay
+	if len(volumes) == 0 {
+		clear(d.delay) // what is said of every volume replaces what was said of some
+		volumes = []string{""}
+	}
+	for _, v := range volumes {
+		d.delay[v] = delay
+	}
+}
+
+// AttachByHand publishes a volume on a node past the cluster, as a person does
+// at the console of the storage system. It is no call and no violation.
+func (d *Driver) AttachByHand(volume, node string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.published[volume] == nil {
+		d.published[volume] = map[string]bool{}
+	}
+	d.published[volume][node] = true
 }
 
 // GetPluginInfo tells the driver's name.
 func (d *Driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
-	return &csi.GetPluginInfoResponse{Name: Name, VendorVersion: "1.0.0"}, nil
+	return &csi.GetPluginInfoResponse{Name: d.name, VendorVersion: "1.0.0"}, nil
 }
 
 // GetPluginCapabilities tells that there is a controller service.
@@ -136,7 +163,7 @@ func (d *Driver) ControllerGetCapabilities(context.Context, *csi.ControllerGetCa
 
 // ControllerPublishVolume attaches a volume to a node.
 func (d *Driver) ControllerPublishVolume(ctx context.Context, req *csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
-	if err := d.wait(ctx); err != nil {
+	if err := d.wait(ctx, req.GetVolumeId()); err != nil {
 		return nil, err
 	}
 	if err := d.publish(req.GetVolumeId(), req.GetNodeId(), singleNode(req.GetVolumeCapability())); err != nil {
@@ -148,7 +175,7 @@ func (d *Driver) ControllerPublishVolume(ctx context.Context, req *csi.Controlle
 // ControllerUnpublishVolume detaches a volume from a node; a volume that is not
 // there counts as detached.
 func (d *Driver) ControllerUnpublishVolume(ctx context.Context, req *csi.ControllerUnpublishVolumeRequest) (*csi.ControllerUnpublishVolumeResponse, error) {
-	if err := d.wait(ctx); err != nil {
+	if err := d.wait(ctx, req.GetVolumeId()); err != nil {
 		return nil, err
 	}
 	if err := d.unpublish(req.GetVolumeId(), req.GetNodeId()); err != nil {
@@ -158,9 +185,12 @@ func (d *Driver) ControllerUnpublishVolume(ctx context.Context, req *csi.Control
 }
 
 // wait holds a call back for the delay that was asked for.
-func (d *Driver) wait(ctx context.Context) error {
+func (d *Driver) wait(ctx context.Context, volume string) error {
 	d.mu.Lock()
-	delay := d.delay
+	delay, ok := d.delay[volume]
+	if !ok {
+		delay = d.delay[""]
+	}
 	d.mu.Unlock()
 	if delay == 0 {
 		return nil

@@ -1,10 +1,12 @@
 package csidriver
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
@@ -109,5 +111,42 @@ func TestFailuresOnDemand(t *testing.T) {
 	}
 	if calls := d.History("vol"); len(calls) != 4 {
 		t.Errorf("history is %v, want two failures and two successes", calls)
+	}
+}
+
+func TestDelayByVolume(t *testing.T) {
+	d, client := start(t)
+	const mode = csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER
+	inTime := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		_, err := client.ControllerPublishVolume(ctx, &csi.ControllerPublishVolumeRequest{
+			VolumeId: "vol", NodeId: "n1",
+			VolumeCapability: &csi.VolumeCapability{AccessMode: &csi.VolumeCapability_AccessMode{Mode: mode}},
+		})
+		return err
+	}
+	d.Delay(time.Hour, "other")
+	if err := inTime(); err != nil {
+		t.Errorf("the delay of another volume: %v", err)
+	}
+	d.Delay(time.Hour, "vol")
+	if err := inTime(); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("its own delay: error is %v, want DeadlineExceeded", err)
+	}
+	d.Delay(0)
+	if err := inTime(); err != nil {
+		t.Errorf("after the end of all delays: %v", err)
+	}
+}
+
+func TestAttachByHand(t *testing.T) {
+	d, client := start(t)
+	d.AttachByHand("vol", "n1")
+	if err := publish(t, client, "n2", csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER); err != nil {
+		t.Fatal(err)
+	}
+	if nodes := d.PublishedOn("vol"); !slices.Equal(nodes, []string{"n1", "n2"}) || len(d.Violations()) != 1 {
+		t.Errorf("the volume is published on %v, with violations %v", nodes, d.Violations())
 	}
 }

@@ -48,6 +48,13 @@ type Options struct {
 	Node string
 	// Driver is the CSI driver registered on the node. Empty: csidriver.Name.
 	Driver string
+	// Machine is the driver's name for the machine. Empty: the node's name.
+	Machine string
+	// Unregistered says that the driver's node plugin does not run on the node.
+	Unregistered bool
+	// Backend, if set, is where the driver looks for a volume's device: on a
+	// machine on which it is not published there is none, and nothing to mount.
+	Backend *csidriver.Driver
 	// StatusPeriod is how often status.volumesInUse is compared with what it
 	// should be, and written if it differs. Zero: 200 ms.
 	StatusPeriod time.Duration
@@ -75,6 +82,9 @@ func Start(ctx context.Context, client kubernetes.Interface, options Options) (*
 	}
 	if options.Log == nil {
 		options.Log = io.Discard
+	}
+	if options.Machine == "" {
+		options.Machine = options.Node
 	}
 	k := &Kubelet{client: client, options: options}
 	return k, k.Start(ctx)

@@ -42,7 +42,7 @@ func (k *Kubelet) register(ctx context.Context) error {
 		setKey(&node.Labels, corev1.LabelOSStable, "linux")
 		setKey(&node.Labels, corev1.LabelArchStable, "amd64")
 		setKey(&node.Annotations, managedAnnotation, "true")
-		setKey(&node.Annotations, nodeIDAnnotation, fmt.Sprintf("{%q:%q}", k.options.Driver, node.Name))
+		setKey(&node.Annotations, nodeIDAnnotation, fmt.Sprintf("{%q:%q}", k.options.Driver, k.options.Machine))
 		// The node lifecycle controller would take them off a ready node.
 		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, isHealthTaint)
 	})
@@ -77,7 +77,7 @@ func (k *Kubelet) initialStatus(node *corev1.Node) map[string]any {
 		"nodeInfo": corev1.NodeSystemInfo{
 			KubeletVersion: kubeletVersion, ContainerRuntimeVersion: "containerd://2.2.0",
 			OperatingSystem: "linux", Architecture: "amd64", OSImage: "stand-in", KernelVersion: "6.12.0",
-			MachineID: node.Name, SystemUUID: node.Name, BootID: node.Name,
+			MachineID: k.options.Machine, SystemUUID: k.options.Machine, BootID: k.options.Machine,
 		},
 	}
 }
@@ -85,16 +85,20 @@ func (k *Kubelet) initialStatus(node *corev1.Node) map[string]any {
 // registerDriver lists the driver in the CSINode object of the node.
 func (k *Kubelet) registerDriver(ctx context.Context, node *corev1.Node) error {
 	csiNodes := k.client.StorageV1().CSINodes()
-	driver := storagev1.CSINodeDriver{Name: k.options.Driver, NodeID: node.Name}
+	driver := storagev1.CSINodeDriver{Name: k.options.Driver, NodeID: k.options.Machine}
+	drivers := []storagev1.CSINodeDriver{driver}
+	if k.options.Unregistered {
+		drivers = nil
+	}
 	_, err := csiNodes.Create(ctx, &storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            node.Name,
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
 		},
-		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{driver}},
+		Spec: storagev1.CSINodeSpec{Drivers: drivers},
 	}, metav1.CreateOptions{})
-	if !apierrors.IsAlreadyExists(err) {
-		return err
+	if !apierrors.IsAlreadyExists(err) || k.options.Unregistered {
+		return ignoreExists(err)
 	}
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		csiNode, err := csiNodes.Get(ctx, node.Name, metav1.GetOptions{})
@@ -249,4 +253,11 @@ func setKey(m *map[string]string, key, value string) {
 		*m = map[string]string{}
 	}
 	(*m)[key] = value
+}
+
+func ignoreExists(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
 }

@@ -20,6 +20,7 @@ type volume struct {
 	name       corev1.UniqueVolumeName
 	attachment string // name of its VolumeAttachment
 	attachable bool   // false: ready without the attach/detach controller
+	handle     string // the driver's name for it
 }
 
 // desire adds to the desired state what can be resolved of a pod's volumes,
@@ -90,6 +91,7 @@ func (w *worker) resolve(pod *corev1.Pod, v *corev1.Volume) (volume, error) {
 		name:       csidriver.UniqueName(pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle),
 		attachment: csidriver.AttachmentName(pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle, w.options.Node),
 		attachable: !skipsAttach,
+		handle:     pv.Spec.CSI.VolumeHandle,
 	}, nil
 }
 
@@ -174,6 +176,8 @@ func (w *worker) mayMount(ctx context.Context, v volume) error {
 		return fmt.Errorf("attachment of volume %s is being deleted", v.name)
 	case !attachment.Status.Attached:
 		return fmt.Errorf("volume %s is not attached", v.name)
+	case w.options.Backend != nil && !slices.Contains(w.options.Backend.PublishedOn(v.handle), w.options.Machine):
+		return fmt.Errorf("volume %s: device not found", v.name)
 	}
 	w.attached[v.name] = true
 	return nil

@@ -1,0 +1,176 @@
+package modes_test
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
+)
+
+// wholeSeconds is how long a story waits where the order of two creations tells
+// one from the other: the API server keeps whole seconds.
+const wholeSeconds = 2 * time.Second
+
+// running is how most stories begin: a pod that runs with a volume on node a.
+func (s *stage) running(ctx context.Context, pod string) fixture.Volume {
+	v := s.volume(ctx, "data", nil)
+	s.pod(ctx, pod, "a")
+	s.runs(ctx, pod)
+	return v
+}
+
+var nodeModes = []mode{
+	{
+		name: "node-lost", check: "node-lost-6min",
+		story: "A kubelet falls silent; the taint evicts its pod, which stays Terminating, and a replacement waits on another node.",
+		provoke: func(ctx context.Context, s *stage) {
+			s.nodes(ctx, "a", "b")
+			s.running(ctx, "web-0")
+			s.lose(ctx, "a")
+			s.evicted(ctx, "web-0")
+			s.pod(ctx, "web-1", "b")
+			s.waits(ctx, "web-1")
+		},
+	},
+	{
+		name: "forced-away", check: "node-lost-6min",
+		story: "A kubelet falls silent, its pod is force-deleted, and a replacement waits on another node.",
+		provoke: func(ctx context.Context, s *stage) {
+			s.nodes(ctx, "a", "b")
+			s.running(ctx, "web-0")
+			s.lose(ctx, "a")
+			s.forceDeletePod(ctx, "web-0")
+			s.pod(ctx, "web-1", "b")
+			s.waits(ctx, "web-1")
+		},
+	},
+	{
+		name: "graceful-shutdown", check: "graceful-shutdown-leaves-inuse",
+		story: "A node shuts down in order and ends its pod, but is off before the volume is unmounted; a replacement waits on another node.",
+		provoke: func(ctx context.Context, s *stage) {
+			s.nodes(ctx, "a", "b")
+			s.volume(ctx, "data", nil)
+			// Once the taint has evicted it, nothing tells of the shutdown any more.
+			s.podWith(ctx, "web-0", "a", "data", patient)
+			s.runs(ctx, "web-0")
+			s.do(func() error { return s.kubelets["a"].ShutDown(ctx) })
+			s.lose(ctx, "a")
+			s.pod(ctx, "web-1", "b")
+			s.waits(ctx, "web-1")
+		},
+	},
+	{
+		name: "statefulset-pod", check: "sts-terminating-on-dead-node",
+		story: "A kubelet falls silent; the pod of a StatefulSet is evicted and stays Terminating.",
+		provoke: func(ctx context.Context, s *stage) {
+			s.nodes(ctx, "a")
+			s.volume(ctx, "data", nil)
+			s.statefulSet(ctx, "db", "a")
+			s.runs(ctx, "db-0")
+			s.lose(ctx, "a")
+			s.evicted(ctx, "db-0")
+		},
+	},
+	{
+		name: "impatient-delete", check: "va-recreated-on-dead-node",
+		story: "A kubelet falls silent, and somebody deletes the VolumeAttachment of the pod that is still bound there.",
+		provoke: func(ctx context.Context, s *stage) {
+			s.nodes(ctx, "a")
+			v := s.volume(ctx, "data", nil)
+			s.podWith(ctx, "web-0", "a", "data", patient)
+			s.runs(ctx, "web-0")
+			s.lose(ctx, "a")
+			old := types.UID("")
+			s.attachment(ctx, "a", v, "attached", func(a fixture.AttachmentState) bool {
+				if a.Attachment != nil {
+					old = a.Attachment.UID
+				}
+				return a.Attached()
+			})
+			s.deleteAttachment(ctx, "a", v)
+			s.attachment(ctx, "a", v, "attached anew", func(a fixture.AttachmentState) bool {
+				return a.Attached() && a.Attachment.UID != old
+			})
+		},
+	},
+	{
+		name: "other-machine", check: "same-name-new-instance",
+		story: "A node is replaced by another machine of its name while the pod of a StatefulSet is made anew there.",
+		provoke: func(ctx context.Context, s *stage) {
+			s.node(ctx, "a", kubelet.Options{Machine: "machine-1", Backend: cluster.Driver})
+			s.volume(ctx, "data", nil)
+			s.statefulSet(ctx, "db", "a")
+			s.runs(ctx, "db-0")
+			s.do(func() error { time.Sleep(wholeSeconds); return nil })
+			s.stopKubelet("a")
+			s.deleteNode(ctx, "a")
+			s.forceDeletePod(ctx, "db-0")
+			s.node(ctx, "a", kubelet.Options{Machine: "machine-2", Backend: cluster.Driver})
+			s.waits(ctx, "db-0")
+		},
+	},
+	{
+		name: "machine-gone", check: "attach-to-deleted-node-detach-fails", later: true,
+		story: "A machine is deleted with its Node; the driver does not find it when it is to detach the volume.",
+		provoke: func(ctx context.Context, s *stage) {
+			s.nodes(ctx, "a")
+			v := s.running(ctx, "web-0")
+			cluster.Driver.FailUnpublish(status.Errorf(codes.NotFound, "instance %s not found", s.nodeName("a")), v.Handle)
+			s.stopKubelet("a")
+			s.deleteNode(ctx, "a")
+			s.gone(ctx, "web-0") // the pod garbage collector's work
+			s.deleteAttachment(ctx, "a", v)
+			s.await(ctx, s.deletedAttachmentFails("a", v))
+		},
+	},
+	{
+		name: "taint-left", check: "oos-taint-misuse",
+		story: "A node that was down is tainted out of service, comes back, and keeps the taint.",
+		provoke: func(ctx context.Context, s *stage) {
+			s.nodes(ctx, "a")
+			v := s.running(ctx, "web-0")
+			s.lose(ctx, "a")
+			s.do(func() error {
+				patch := `[{"op":"add","path":"/spec/taints/-","value":{"key":"node.kubernetes.io/out-of-service","value":"nodeshutdown","effect":"NoExecute"}}]`
+				_, err := s.client.CoreV1().Nodes().Patch(ctx, s.nodeName("a"), types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
+				return err
+			})
+			s.gone(ctx, "web-0")
+			s.attachment(ctx, "a", v, "detached by force", func(a fixture.AttachmentState) bool { return a.Attachment == nil })
+			s.startKubelet(ctx, "a")
+		},
+	},
+}
+
+// statefulSet makes one of one pod on the node.
+func (s *stage) statefulSet(ctx context.Context, name, node string) {
+	s.do(func() error {
+		labels := map[string]string{"app": name}
+		one := int32(1)
+		_, err := s.client.AppsV1().StatefulSets(s.name).Create(ctx, &appsv1.StatefulSet{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: appsv1.StatefulSetSpec{
+				Replicas: &one, ServiceName: name,
+				Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: s.template(node, labels),
+			},
+		}, metav1.CreateOptions{})
+		return err
+	})
+}
+
+// template is that of a pod with the claim "data". It names its node: there is
+// no scheduler.
+func (s *stage) template(node string, labels map[string]string) corev1.PodTemplateSpec {
+	spec := fixture.Pod(s.name, "", s.nodeName(node), "data").Spec
+	evictable(&spec)
+	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}
+}

@@ -251,8 +251,8 @@ func planText(world *reconcile.World, plan *reconcile.Plan) string {
 	return b.String()
 }
 
-// findingsText has three lines for each finding, and one for each check that
-// was skipped.
+// findingsText has three lines for each finding, a fourth where it follows from
+// another, and one for each check that was skipped.
 func findingsText(r *diagnose.Report) string {
 	var b strings.Builder
 	for _, f := range r.Findings {
@@ -262,6 +262,11 @@ func findingsText(r *diagnose.Report) string {
 			heals = "heals after " + cmp.Or(f.SelfHeals.After, "?")
 		}
 		fmt.Fprintf(&b, "  %s: %s\n", heals, f.SelfHeals.Because)
+		for _, cause := range r.Findings {
+			if f.CausedBy == cause.Fingerprint {
+				fmt.Fprintf(&b, "  follows from %s %s\n", cause.Code, cause.Subject)
+			}
+		}
 	}
 	for _, s := range r.SkippedChecks {
 		fmt.Fprintf(&b, "skipped %s %s: %s\n", s.Code, s.Check, s.Because)

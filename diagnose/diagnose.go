@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"cmp"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,8 +36,10 @@ func Examine(s *snapshot.Snapshot, world *reconcile.World, plan *reconcile.Plan,
 		Complete:          len(s.Gaps) == 0,
 		Gaps:              append([]snapshot.Gap{}, s.Gaps...),
 		SkippedChecks:     []SkippedCheck{},
+		Checks:            []Code{},
 		Findings:          []Finding{},
 	}
+	memory := &remembered{}
 	for _, check := range checks {
 		if check.Run == nil {
 			continue
@@ -47,22 +48,29 @@ func Examine(s *snapshot.Snapshot, world *reconcile.World, plan *reconcile.Plan,
 			r.SkippedChecks = append(r.SkippedChecks, SkippedCheck{check.Code, check.Name, check.Needs[i]})
 			continue
 		}
-		pass := &Pass{Snapshot: s, World: world, Plan: plan, check: check}
+		pass := &Pass{Snapshot: s, World: world, Plan: plan, check: check, memory: memory}
 		check.Run(pass)
+		r.Checks = append(r.Checks, check.Code)
 		r.Findings = append(r.Findings, pass.findings...)
 	}
-	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
-		return cmp.Or(b.Severity.rank()-a.Severity.rank(), cmp.Compare(a.Code, b.Code),
-			cmp.Compare(a.Subject.Namespace, b.Subject.Namespace), cmp.Compare(a.Subject.Name, b.Subject.Name),
-			cmp.Compare(a.Volume, b.Volume), cmp.Compare(a.Node, b.Node))
-	})
-	r.count()
+	pass := &Pass{Snapshot: s, World: world, Plan: plan, memory: memory}
+	for i, f := range r.Findings {
+		r.Findings[i].Workloads, r.Findings[i].Claims = pass.workloads(f.Pods), pass.claims(f.Pods, f.PersistentVolume)
+	}
+	r.Findings = arrange(r.Findings)
+	pass.link(r.Findings)
+	r.Volumes = records(s, world, r.Findings)
+	r.settle()
 	return r
 }
 
-func (r *Report) count() {
+// settle orders the findings and counts them, and what follows from each.
+func (r *Report) settle() {
+	r.Findings = arrange(r.Findings)
+	follow := consequences(r.Findings)
 	r.Summary = Summary{}
-	for _, f := range r.Findings {
+	for i, f := range r.Findings {
+		r.Findings[i].Consequences = follow[i]
 		switch f.Severity {
 		case Error:
 			r.Summary.Error++
@@ -74,11 +82,48 @@ func (r *Report) count() {
 	}
 }
 
-// Keep drops the findings for which keep is false.
+// Keep drops the findings for which keep is false. What the others follow from
+// is still named.
 func (r *Report) Keep(keep func(Finding) bool) {
+	causes := r.OmittedCauses
+	for _, f := range r.Findings {
+		causes = append(causes, OmittedCause{f.Code, f.Check, f.Severity, f.Message, f.Subject, f.Fingerprint})
+	}
 	r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return !keep(f) })
-	r.count()
+	r.OmittedCauses = nil
+	for _, cause := range causes {
+		if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Fingerprint == cause.Fingerprint }) {
+			r.omit(cause)
+		}
+	}
+	r.keepRecords()
+	r.settle()
 }
+
+// omit notes a cause that is not in the report, if anything there follows from
+// it. One that only stood for others which share its cause is replaced by the
+// next of them.
+func (r *Report) omit(cause OmittedCause) {
+	var next string
+	for i, f := range r.Findings {
+		switch {
+		case f.CausedBy != cause.Fingerprint:
+		case !areKin(cause.Code, f.Code):
+			if !slices.Contains(r.OmittedCauses, cause) {
+				r.OmittedCauses = append(r.OmittedCauses, cause)
+			}
+		case next == "":
+			next = f.Fingerprint
+			r.Findings[i].CausedBy = ""
+		default:
+			r.Findings[i].CausedBy = next
+		}
+	}
+}
+
+// Roots are the findings that follow from no other one in the report, each with
+// all that follows from it behind it, directly or not.
+func (r *Report) Roots() [][]Finding { return trees(r.Findings) }
 
 // KeepPersisting drops what an earlier report of the same cluster did not
 // already find.

@@ -3,6 +3,8 @@ package output
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/fatih/color"
@@ -10,15 +12,18 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 )
 
-// printReportTable tells each finding as a story that fits 80 columns: what is
-// wrong, why, whether to wait, and what to do.
+// printReportTable tells each cause as a story that fits 80 columns: what is
+// wrong, why, whether to wait, and what to do. What follows from it stands below
+// in a few lines.
 func printReportTable(w io.Writer, r *diagnose.Report, opts Options) error {
 	var b strings.Builder
-	for i, f := range r.Findings {
+	for i, tree := range r.Roots() {
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		story(&b, r, f, opts)
+		story(&b, r, tree[0], opts)
+		affected(&b, tree)
+		following(&b, tree[1:])
 	}
 	if len(r.Findings) > 0 {
 		b.WriteString("\n")
@@ -44,6 +49,7 @@ func story(b *strings.Builder, r *diagnose.Report, f diagnose.Finding, opts Opti
 		field(b, label, fmt.Sprintf("%s %s: %s", e.Object, e.Field, e.Value))
 	}
 	field(b, "cause", f.Cause)
+	field(b, "", omittedCause(r, f))
 	field(b, "heals", heals(f.SelfHeals))
 	field(b, "advice", f.Advice)
 	if f.Repair != nil {
@@ -85,6 +91,86 @@ func heals(h diagnose.SelfHeals) string {
 	default:
 		return "not by itself"
 	}
+}
+
+// omittedCause names what the finding follows from, if it was not asked for.
+func omittedCause(r *diagnose.Report, f diagnose.Finding) string {
+	for _, c := range r.OmittedCauses {
+		if c.Fingerprint == f.CausedBy {
+			return fmt.Sprintf("it follows from %s %s on %s: %s", c.Code, c.Check, c.Subject, c.Message)
+		}
+	}
+	return ""
+}
+
+// affected names the pods of the tree and what made them. One pod alone stands
+// in the message.
+func affected(b *strings.Builder, tree []diagnose.Finding) {
+	var pods, workloads []string
+	for _, f := range tree {
+		pods, workloads = append(pods, f.Pods...), append(workloads, f.Workloads...)
+	}
+	pods, workloads = distinct(pods), distinct(workloads)
+	if len(pods) < 2 {
+		return
+	}
+	text := fmt.Sprintf("%d pods: %s", len(pods), some(pods))
+	if len(workloads) > 0 {
+		text += " (" + some(workloads) + ")"
+	}
+	field(b, "affects", text)
+}
+
+// following has a line for each code of what follows: the message of one alone,
+// and of several how many they are.
+func following(b *strings.Builder, consequences []diagnose.Finding) {
+	byCode := map[diagnose.Code][]diagnose.Finding{}
+	label := "so also"
+	for _, f := range consequences {
+		byCode[f.Code] = append(byCode[f.Code], f)
+	}
+	for _, code := range slices.Sorted(maps.Keys(byCode)) {
+		first := byCode[code][0]
+		text := fmt.Sprintf("%s %s (%s): %s", code, first.Check, first.Severity, first.Message)
+		if n := len(byCode[code]); n > 1 {
+			text = fmt.Sprintf("%d x %s %s (%s); -o wide lists them", n, code, first.Check, severities(byCode[code]))
+		}
+		if i := slices.IndexFunc(byCode[code], func(f diagnose.Finding) bool { return f.Repair != nil }); i >= 0 {
+			text += "; repair " + byCode[code][i].Repair.Kind
+		}
+		field(b, label, text)
+		label = ""
+	}
+}
+
+func severities(findings []diagnose.Finding) string {
+	var text []string
+	for _, s := range []diagnose.Severity{diagnose.Error, diagnose.Warning, diagnose.Info} {
+		n := 0
+		for _, f := range findings {
+			if f.Severity == s {
+				n++
+			}
+		}
+		if n > 0 {
+			text = append(text, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	return strings.Join(text, ", ")
+}
+
+func distinct(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// some names the first few of the list and says how many more there are.
+func some(list []string) string {
+	const few = 3
+	if len(list) <= few+1 { // "and 1 more" would take the room of its name
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:few], ", "), len(list)-few)
 }
 
 // closing says how much was examined and what was not.
@@ -149,6 +235,13 @@ func printReportWide(w io.Writer, r *diagnose.Report, opts Options) error {
 	var b strings.Builder
 	if len(r.Findings) > 0 {
 		rows := make([][]string, 0, len(r.Findings))
+		follows := map[string]string{"": "-"}
+		for _, c := range r.OmittedCauses {
+			follows[c.Fingerprint] = fmt.Sprintf("%s %s", c.Code, c.Subject)
+		}
+		for _, f := range r.Findings {
+			follows[f.Fingerprint] = fmt.Sprintf("%s %s", f.Code, f.Subject)
+		}
 		for _, f := range r.Findings {
 			since := "-"
 			if f.Since != nil {
@@ -156,10 +249,10 @@ func printReportWide(w io.Writer, r *diagnose.Report, opts Options) error {
 			}
 			rows = append(rows, []string{
 				paintSeverity(f.Severity, opts), string(f.Code), f.Check, Safe(f.Subject.String()), or(string(f.Node)),
-				or(f.PersistentVolume), or(f.VolumeAttachment), since, Safe(f.Message),
+				or(f.PersistentVolume), or(f.VolumeAttachment), since, or(follows[f.CausedBy]), Safe(f.Message),
 			})
 		}
-		text, err := table([]string{"SEVERITY", "CODE", "CHECK", "SUBJECT", "NODE", "VOLUME", "VOLUMEATTACHMENT", "SINCE", "MESSAGE"}, rows)
+		text, err := table([]string{"SEVERITY", "CODE", "CHECK", "SUBJECT", "NODE", "VOLUME", "VOLUMEATTACHMENT", "SINCE", "FOLLOWS FROM", "MESSAGE"}, rows)
 		if err != nil {
 			return err
 		}

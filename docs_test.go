@@ -5,11 +5,14 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cmd"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
 var update = flag.Bool("update", false, "rewrite generated files")
@@ -40,29 +43,73 @@ func TestCodesPage(t *testing.T) {
 	}
 }
 
-// TestReadme keeps the README's screen what the command really prints.
-func TestReadme(t *testing.T) {
-	const prompt = "$ go run . diagnose -f testdata/snapshots/backoff-drop.yaml\n"
-	var out, errOut bytes.Buffer
-	if code := cmd.Main([]string{"diagnose", "-f", "testdata/snapshots/backoff-drop.yaml"}, nil, &out, &errOut); code != 1 {
-		t.Fatalf("exit code %d, want 1: %s", code, errOut.String())
-	}
-	readme, err := os.ReadFile("README.md")
+// TestLadderPage keeps the table of repairs to the repairs that there are.
+func TestLadderPage(t *testing.T) {
+	page, err := os.ReadFile("docs/repairing-safely.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, ok := strings.Cut(string(readme), prompt)
-	shown, after, closed := strings.Cut(rest, "```")
-	if !ok || !closed {
-		t.Fatal("README.md does not show its first command")
+	var got []repair.Kind
+	for _, line := range strings.Split(string(page), "\n") {
+		if name, _, found := strings.Cut(strings.TrimPrefix(line, "| `"), "` |"); found && strings.HasPrefix(line, "| `") {
+			got = append(got, repair.Kind(name))
+		}
 	}
-	if *update {
-		if err := os.WriteFile("README.md", []byte(before+prompt+out.String()+"```"+after), 0o644); err != nil {
+	if want := append([]repair.Kind{repair.Wait}, repair.Kinds()...); !slices.Equal(got, want) {
+		t.Errorf("the page lists %v, and there are %v", got, want)
+	}
+}
+
+// prompt begins a screen of a Markdown page: a code block with one command, and
+// below it all that the command prints.
+const prompt = "```console\n$ go run . "
+
+// TestScreens keeps every screen of the README and of docs/ what the command
+// really prints. A command that is not run from this folder has no output there.
+func TestScreens(t *testing.T) {
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(pages, "README.md") {
+		page, err := os.ReadFile(name)
+		if err != nil {
 			t.Fatal(err)
 		}
-		shown = out.String()
+		fresh := redraw(t, name, string(page))
+		if *update && fresh != string(page) {
+			if err := os.WriteFile(name, []byte(fresh), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		} else if fresh != string(page) {
+			t.Errorf("%s shows an old screen: run make generate", name)
+		}
+		if name == "README.md" && !strings.Contains(fresh, prompt+"diagnose ") {
+			t.Error("README.md does not show its first command")
+		}
 	}
-	if shown != out.String() {
-		t.Error("README.md shows an old screen: run make generate")
+}
+
+// redraw is the page with what its commands print now.
+func redraw(t *testing.T, name, page string) string {
+	t.Helper()
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(page, prompt)
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		screen, after, closed := strings.Cut(rest, "```\n")
+		if !closed {
+			t.Fatalf("%s: a screen has no end", name)
+		}
+		line, _, _ := strings.Cut(screen, "\n")
+		var out, errOut bytes.Buffer
+		if code := cmd.Main(strings.Fields(line), nil, &out, &errOut); code > 1 {
+			t.Fatalf("%s: %s: exit code %d: %s", name, line, code, errOut.String())
+		}
+		b.WriteString(prompt + line + "\n" + out.String() + "```\n")
+		page = after
 	}
 }

@@ -6,7 +6,7 @@ BIN := $(CURDIR)/bin
 # off by itself and the tests run without the detector.
 RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 
-.PHONY: all build test unit conformance conformance-long mutation e2e soak lint generate verify fuzz cover sandbox clean
+.PHONY: all build test unit conformance conformance-long mutation e2e soak lint generate verify fuzz cover sandbox clean bench
 
 all: build lint test
 
@@ -55,6 +55,9 @@ verify: generate ## fails where a generated file is stale
 FUZZTIME ?= 30s
 fuzz: ## each decoder for FUZZTIME
 	go test ./snapshot -fuzz FuzzRead -fuzztime $(FUZZTIME)
+
+bench: ## speed and memory beside raw transfer and kubectl, up to 5,000 nodes; writes docs/performance.md
+	cd e2e && go run ./bench -page ../docs/performance.md
 
 cover:
 	go test -coverprofile=cover.out ./... && go tool cover -func=cover.out | tail -1

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -26,13 +27,20 @@ type Options struct {
 	// Progress is told, one call at a time, how many objects of a kind have been
 	// read so far.
 	Progress func(kind snapshot.Kind, objects int)
-	// PageSize is how many objects one request asks for; 0 means pageSize.
+	// PageSize is how many objects one request asks for; 0 asks for all of them.
 	PageSize int64
+	// Asked names pods that are kept although no check looks at them: those that
+	// a command is about. It may ask for a pod's name, namespace and node. The
+	// others are read and let go (diagnose.PodsOfUse).
+	Asked func(*corev1.Pod) bool
+	// All keeps every pod, and reads the kinds that nothing asks for here and
+	// now: for a file, of which nobody knows yet what it will be asked.
+	All bool
 }
 
-// pageSize keeps an answer at a few megabytes and the reading of 150,000 pods
-// at as many round trips as can be waited for.
-const pageSize = 1000
+// PageSize keeps an answer at some megabytes and the reading of 150,000 pods at
+// as many round trips as can be waited for. See docs/performance.md.
+const PageSize = 5000
 
 // Cluster is one API server. It implements repair.Cluster.
 type Cluster struct {
@@ -55,6 +63,8 @@ func New(config *rest.Config, options Options) (*Cluster, error) {
 	config.QPS = -1
 	config.Burst = 0
 	config.RateLimiter = nil
+	// To compress takes an API server several times as long as to send.
+	config.DisableCompression = true
 	// What the API server warns of is for those who choose the requests.
 	config.WarningHandler = rest.NoWarnings{}
 	config.WarningHandlerWithContext = nil
@@ -66,9 +76,6 @@ func New(config *rest.Config, options Options) (*Cluster, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("set up the client for %s: %w", server, err)
-	}
-	if options.PageSize == 0 {
-		options.PageSize = pageSize
 	}
 	return &Cluster{client: client, server: server.String(), options: options}, nil
 }

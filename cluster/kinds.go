@@ -10,48 +10,52 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// sources are all kinds: those that are read side by side, and the pods.
-func (r *reading) sources() (first, last []source) {
+// first are the sources that are read side by side, before the pods.
+func (r *reading) first() []source {
 	c, o := r.Cluster, &r.objects
-	core, storage := c.client.CoreV1(), c.client.StorageV1()
-	first = []source{
-		from(c, snapshot.VolumeAttachments, everywhere(storage.VolumeAttachments().List),
-			func(l *storagev1.VolumeAttachmentList) []storagev1.VolumeAttachment { return l.Items },
-			&o.VolumeAttachments, choice[*storagev1.VolumeAttachment]{}),
-		from(c, snapshot.Nodes, everywhere(core.Nodes().List),
-			func(l *corev1.NodeList) []corev1.Node { return l.Items }, &o.Nodes, choice[*corev1.Node]{}),
-		from(c, snapshot.CSINodes, everywhere(storage.CSINodes().List),
-			func(l *storagev1.CSINodeList) []storagev1.CSINode { return l.Items }, &o.CSINodes, choice[*storagev1.CSINode]{}),
-		from(c, snapshot.CSIDrivers, everywhere(storage.CSIDrivers().List),
-			func(l *storagev1.CSIDriverList) []storagev1.CSIDriver { return l.Items }, &o.CSIDrivers, choice[*storagev1.CSIDriver]{}),
-		from(c, snapshot.StorageClasses, everywhere(storage.StorageClasses().List),
-			func(l *storagev1.StorageClassList) []storagev1.StorageClass { return l.Items },
-			&o.StorageClasses, choice[*storagev1.StorageClass]{}),
-		from(c, snapshot.Volumes, everywhere(core.PersistentVolumes().List),
-			func(l *corev1.PersistentVolumeList) []corev1.PersistentVolume { return l.Items },
-			&o.Volumes, choice[*corev1.PersistentVolume]{}),
-		from(c, snapshot.Claims, func(ns string) lister[*corev1.PersistentVolumeClaimList] { return core.PersistentVolumeClaims(ns).List },
-			func(l *corev1.PersistentVolumeClaimList) []corev1.PersistentVolumeClaim { return l.Items },
-			&o.Claims, choice[*corev1.PersistentVolumeClaim]{}).orIn(c.options.Namespace),
-		from(c, snapshot.Leases, func(ns string) lister[*coordinationv1.LeaseList] { return c.client.CoordinationV1().Leases(ns).List },
-			func(l *coordinationv1.LeaseList) []coordinationv1.Lease { return l.Items },
-			// The one lease that keeps checks from crying wolf is there.
-			&o.Leases, choice[*coordinationv1.Lease]{keep: keepLease}).orIn(metav1.NamespaceSystem),
-		from(c, snapshot.Events, func(ns string) lister[*corev1.EventList] { return core.Events(ns).List },
-			func(l *corev1.EventList) []corev1.Event { return l.Items },
-			&o.Events, choice[*corev1.Event]{fields: notFrequent(), keep: keepEvent}).orIn(c.options.Namespace),
-		from(c, snapshot.Deployments, func(ns string) lister[*appsv1.DeploymentList] { return c.client.AppsV1().Deployments(ns).List },
-			func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items },
-			&o.Deployments, choice[*appsv1.Deployment]{}).orIn(c.options.Namespace).onlyIfReadable(),
+	core, storage := c.client.CoreV1().RESTClient(), c.client.StorageV1().RESTClient()
+	return []source{
+		from(c, snapshot.VolumeAttachments, storage, &o.VolumeAttachments, choice[*storagev1.VolumeAttachment]{}),
+		from(c, snapshot.Nodes, core, &o.Nodes, choice[*corev1.Node]{}),
+		from(c, snapshot.CSINodes, storage, &o.CSINodes, choice[*storagev1.CSINode]{}),
+		from(c, snapshot.CSIDrivers, storage, &o.CSIDrivers, choice[*storagev1.CSIDriver]{}),
+		from(c, snapshot.Volumes, core, &o.Volumes, choice[*corev1.PersistentVolume]{}),
+		from(c, snapshot.Claims, core, &o.Claims, choice[*corev1.PersistentVolumeClaim]{}).orIn(c.options.Namespace),
+		// The one lease that keeps checks from crying wolf is in kube-system.
+		from(c, snapshot.Leases, c.client.CoordinationV1().RESTClient(), &o.Leases, choice[*coordinationv1.Lease]{keep: keepLease}).orIn(metav1.NamespaceSystem),
+		from(c, snapshot.Events, core, &o.Events, choice[*corev1.Event]{fields: notFrequent(), keep: keepEvent}).orIn(c.options.Namespace),
 	}
-	last = []source{
-		from(c, snapshot.Pods, func(ns string) lister[*corev1.PodList] { return core.Pods(ns).List },
-			func(l *corev1.PodList) []corev1.Pod { return l.Items }, &o.Pods, choice[*corev1.Pod]{}).orIn(c.options.Namespace),
+}
+
+// pods are read once the others are: which of them are of use hangs on those.
+func (r *reading) pods() []source {
+	c, o := r.Cluster, &r.objects
+	ofUse := diagnose.PodsOfUse(o)
+	return []source{
+		from(c, snapshot.Pods, c.client.CoreV1().RESTClient(), &o.Pods, choice[*corev1.Pod]{peek: peekPod, keep: func(pod *corev1.Pod) bool {
+			return c.options.All || ofUse(pod) || c.options.Asked != nil && c.options.Asked(pod)
+		}}).orIn(c.options.Namespace),
 	}
-	return first, last
+}
+
+// rest are the sources that most readings do without: whether they matter hangs
+// on the claims and on the pods. Where those could not all be read, it is not
+// known.
+func (r *reading) rest() []source {
+	c, o := r.Cluster, &r.objects
+	var sources []source
+	if c.options.All || len(r.gaps) > 0 || diagnose.AsksForStorageClasses(o) {
+		sources = append(sources, from(c, snapshot.StorageClasses, c.client.StorageV1().RESTClient(), &o.StorageClasses, choice[*storagev1.StorageClass]{}))
+	}
+	if c.options.All || len(r.gaps) > 0 || diagnose.AsksForDeployments(o) {
+		sources = append(sources, from(c, snapshot.Deployments, c.client.AppsV1().RESTClient(), &o.Deployments, choice[*appsv1.Deployment]{}).
+			orIn(c.options.Namespace).onlyIfReadable())
+	}
+	return sources
 }
 
 // keepLease keeps those of the controllers that attach, and of the nodes.

@@ -2,15 +2,17 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
-
-// lister is the List method of a typed client.
-type lister[L metav1.ListInterface] func(context.Context, metav1.ListOptions) (L, error)
 
 // source is one kind and how to read it.
 type source struct {
@@ -25,51 +27,10 @@ type source struct {
 	read func(ctx context.Context, namespace string) (objects int, err error)
 }
 
-// from makes the source of a kind. Each object is trimmed as it comes, so that
-// no more than a page is ever held in full.
-func from[T any, P interface {
-	*T
+// object is an API object that its generated code decodes from protobuf.
+type object interface {
 	metav1.Object
-}, L metav1.ListInterface](
-	c *Cluster, kind snapshot.Kind, in func(namespace string) lister[L], items func(L) []T, into *[]P, choose choice[P],
-) source {
-	read := func(ctx context.Context, namespace string) (int, error) {
-		list := in(namespace)
-		options := metav1.ListOptions{Limit: c.options.PageSize, FieldSelector: choose.fields}
-		restarted := false
-		*into = nil
-		for {
-			// No resourceVersion is given: the list is then as new as the call.
-			// "0" would be cheaper and may be answered from a cache that lags,
-			// and pods that are older than the attachments read before them
-			// make an attachment look unwanted.
-			page, err := list(ctx, options)
-			if apierrors.IsResourceExpired(err) && options.Continue != "" && !restarted {
-				// The pages so far are of a state that is no longer known. A
-				// list is from one moment or it proves nothing: read it anew.
-				restarted, options.Continue, *into = true, "", nil
-				continue
-			}
-			if err != nil {
-				return len(*into), err
-			}
-			read := items(page)
-			for i := range read {
-				if choose.keep != nil && !choose.keep(&read[i]) {
-					continue
-				}
-				object := P(new(T)) // of its own, so that it does not hold the page
-				*object = read[i]
-				snapshot.Trim(object)
-				*into = append(*into, object)
-			}
-			c.progress(kind, len(*into))
-			if options.Continue = page.GetContinue(); options.Continue == "" {
-				return len(*into), nil
-			}
-		}
-	}
-	return source{kind: kind, read: read}
+	Unmarshal([]byte) error
 }
 
 // choice narrows a list to what is wanted.
@@ -78,11 +39,133 @@ type choice[P any] struct {
 	fields string
 	// keep, where it is not nil, is asked for each object.
 	keep func(P) bool
+	// peek, where it is not nil, decodes no more than what keep looks at. An
+	// object of which it cannot even read that is decoded in full.
+	peek func(raw []byte) (P, bool)
 }
 
-// everywhere is the lister of a kind that has no namespaces.
-func everywhere[L metav1.ListInterface](list lister[L]) func(string) lister[L] {
-	return func(string) lister[L] { return list }
+func (c choice[P]) wants(o P) bool { return c.keep == nil || c.keep(o) }
+
+// from makes the source of a kind. Each object is decoded and trimmed as it
+// comes, so that no more than one is ever held in full.
+func from[T any, P interface {
+	*T
+	object
+}](c *Cluster, kind snapshot.Kind, client rest.Interface, into *[]P, choose choice[P]) source {
+	read := func(ctx context.Context, namespace string) (int, error) {
+		p := &pages[T, P]{Cluster: c, kind: kind, client: client, namespace: namespace, choice: choose, sharer: newSharer()}
+		err := p.read(ctx)
+		*into = p.kept
+		return p.seen, err
+	}
+	return source{kind: kind, read: read}
+}
+
+// pages is the reading of one list.
+type pages[T any, P interface {
+	*T
+	object
+}] struct {
+	*Cluster
+	kind      snapshot.Kind
+	client    rest.Interface
+	namespace string
+	choice[P]
+
+	kept []P
+	// seen counts those that are not kept, too.
+	seen    int
+	sharer  *sharer
+	slimmed []byte
+}
+
+func (p *pages[T, P]) read(ctx context.Context) error {
+	// No resourceVersion is given: the list is then as new as the call. "0"
+	// would be cheaper for old API servers and may be answered from a cache
+	// that lags, and pods that are older than the attachments read before them
+	// make an attachment look unwanted.
+	options := metav1.ListOptions{Limit: p.options.PageSize, FieldSelector: p.fields}
+	restarted, again := false, false
+	for {
+		kept, seen := p.kept, p.seen
+		list, err := p.page(ctx, options)
+		var cut *cutError
+		switch {
+		case err == nil:
+			p.progress(p.kind, p.seen)
+			if options.Continue = list.Continue; options.Continue == "" {
+				return nil
+			}
+			again = false
+		case apierrors.IsResourceExpired(err) && options.Continue != "" && !restarted:
+			// The pages so far are of a state that is no longer known. A list is
+			// from one moment or it proves nothing: read it anew.
+			restarted, options.Continue = true, ""
+			p.kept, p.seen = nil, 0
+		case errors.As(err, &cut) && ctx.Err() == nil && !again:
+			// A connection that breaks in the middle of megabytes is no news; one
+			// that does so twice is.
+			again = true
+			p.kept, p.seen = kept, seen
+		default:
+			p.kept, p.seen = kept, seen
+			return err
+		}
+	}
+}
+
+// cutError is an answer that began well.
+type cutError struct{ error }
+
+func (e *cutError) Unwrap() error { return e.error }
+
+func (p *pages[T, P]) page(ctx context.Context, options metav1.ListOptions) (metav1.ListMeta, error) {
+	body, err := p.client.Get().NamespaceIfScoped(p.namespace, p.namespace != "").Resource(string(p.kind)).
+		VersionedParams(&options, scheme.ParameterCodec).Stream(ctx)
+	if err != nil {
+		return metav1.ListMeta{}, err
+	}
+	defer func() { _ = body.Close() }() // it was read to its end, or is of no use
+	list, err := listPage(body, p.take, func(o runtime.Object) error {
+		typed, ok := o.(P)
+		if !ok {
+			return fmt.Errorf("a list of %s with a %T in it", p.kind, o)
+		}
+		p.add(typed)
+		return nil
+	})
+	if err != nil {
+		return list, &cutError{err}
+	}
+	return list, nil
+}
+
+// take decodes one object if it is wanted.
+func (p *pages[T, P]) take(raw []byte) error {
+	if p.peek != nil {
+		if o, ok := p.peek(raw); ok && !p.wants(o) {
+			p.seen++
+			return nil
+		}
+	}
+	if slimmed, ok := slim(p.slimmed[:0], raw, dropsOf[p.kind]); ok {
+		raw, p.slimmed = slimmed, slimmed
+	}
+	o := P(new(T))
+	if err := o.Unmarshal(raw); err != nil {
+		return err
+	}
+	p.add(o)
+	return nil
+}
+
+func (p *pages[T, P]) add(o P) {
+	p.seen++
+	if p.wants(o) {
+		snapshot.Trim(o)
+		p.sharer.share(o)
+		p.kept = append(p.kept, o)
+	}
 }
 
 func (s source) orIn(namespace string) source {

@@ -33,6 +33,10 @@ type api struct {
 	*httptest.Server
 	t        testing.TB
 	handlers map[string]func(r *http.Request) (int, runtime.Object)
+	// raw, where it is not nil, is asked first; it says whether it has answered.
+	raw func(http.ResponseWriter, *http.Request) bool
+	// noProtobuf answers in JSON whatever is asked for.
+	noProtobuf bool
 
 	mu       sync.Mutex
 	requests []request
@@ -112,6 +116,9 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.t.Errorf("nobody serves %s %s", r.Method, r.URL.Path)
 		return
 	}
+	if a.raw != nil && a.raw(w, r) {
+		return
+	}
 	r.Body = io.NopCloser(strings.NewReader(string(body)))
 	code, object := handler(r)
 	if object == nil {
@@ -121,7 +128,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", fmt.Sprint(status.Details.RetryAfterSeconds))
 	}
 	mediaType := runtime.ContentTypeJSON
-	if strings.HasPrefix(r.Header.Get("Accept"), runtime.ContentTypeProtobuf) {
+	if strings.HasPrefix(r.Header.Get("Accept"), runtime.ContentTypeProtobuf) && !a.noProtobuf {
 		mediaType = runtime.ContentTypeProtobuf
 	}
 	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), mediaType)

@@ -22,7 +22,8 @@ const parallel = 4
 // read is a gap in the result; an error means that there is no result.
 //
 // Every list is at least as new as the call, so that repairs may look at their
-// own writes, and pods are read last (see snapshot.Kinds).
+// own writes, and pods are read after what they use (see snapshot.Kinds). What
+// nothing would look at is left out: see Options.
 func (c *Cluster) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 	var now clock
 	ctx = context.WithValue(ctx, clockKey{}, &now)
@@ -32,11 +33,13 @@ func (c *Cluster) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 		return nil, c.explain(err)
 	}
 	r := &reading{Cluster: c}
-	first, last := r.sources()
-	if err := r.all(ctx, first); err != nil {
+	if err := r.all(ctx, r.first()); err != nil {
 		return nil, c.explain(err)
 	}
-	if err := r.all(ctx, last); err != nil {
+	if err := r.all(ctx, r.pods()); err != nil {
+		return nil, c.explain(err)
+	}
+	if err := r.all(ctx, r.rest()); err != nil {
 		return nil, c.explain(err)
 	}
 	if !r.answered {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,11 +20,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// pod makes one that Trim has something to take from.
+// pod makes one of use that Trim has something to take from.
 func pod(name string) corev1.Pod {
+	claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}
 	return corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x"}}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Args: []string{"--password=hunter2"}}}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Args: []string{"--password=hunter2"}}},
+			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim}}}},
 	}
 }
 
@@ -33,7 +36,7 @@ func TestSnapshot(t *testing.T) {
 	a.serve("/api/v1/nodes", &corev1.NodeList{Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}}})
 	a.serve("/apis/apps/v1/deployments", &appsv1.DeploymentList{Items: []appsv1.Deployment{{ObjectMeta: metav1.ObjectMeta{Name: "d"}}}})
 	progress := map[snapshot.Kind]int{}
-	c := a.cluster(Options{Context: "prod", Progress: func(kind snapshot.Kind, n int) { progress[kind] = n }})
+	c := a.cluster(Options{Context: "prod", PageSize: PageSize, All: true, Progress: func(kind snapshot.Kind, n int) { progress[kind] = n }})
 	s, err := c.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -53,8 +56,11 @@ func TestSnapshot(t *testing.T) {
 	if progress[snapshot.Pods] != 2 || progress[snapshot.Nodes] != 1 || len(progress) != len(snapshot.Kinds())+1 {
 		t.Errorf("%v", progress)
 	}
-	if last := a.requests[len(a.requests)-1].path; last != "/api/v1/pods" {
-		t.Errorf("%s was read last, not the pods", last)
+	order := slices.IndexFunc(a.requests, func(r request) bool { return r.path == "/api/v1/pods" })
+	for _, r := range a.requests[order+1:] {
+		if r.path != "/apis/storage.k8s.io/v1/storageclasses" && r.path != "/apis/apps/v1/deployments" {
+			t.Errorf("%s was read after the pods", r.path)
+		}
 	}
 	for _, r := range a.requests[1:] {
 		if r.query["limit"] == nil || r.query["resourceVersion"] != nil || r.query["resourceVersionMatch"] != nil ||
@@ -142,7 +148,7 @@ func TestGaps(t *testing.T) {
 		}, []snapshot.Gap{{Kind: snapshot.Pods, Reason: snapshot.ReasonForbidden, Detail: "pods is forbidden: no"}}},
 		"leases of kube-system": {Options{Namespace: "shop"}, func(a *api) { a.fail("/apis/coordination.k8s.io/v1/leases", forbidden("leases")) },
 			[]snapshot.Gap{{Kind: snapshot.Leases, Namespace: "kube-system", Reason: snapshot.ReasonForbidden, Detail: "leases is forbidden: no"}}},
-		"deployments are never a gap": {Options{Namespace: "shop"}, func(a *api) {
+		"deployments are never a gap": {Options{Namespace: "shop", All: true}, func(a *api) {
 			a.fail("/apis/apps/v1/deployments", forbidden("deployments"))
 			a.fail("/apis/apps/v1/namespaces/shop/deployments", forbidden("deployments"))
 		}, nil},
@@ -224,7 +230,7 @@ func TestWhatIsKept(t *testing.T) {
 
 func TestReadsAreWhatIsRead(t *testing.T) {
 	a := newAPI(t)
-	if _, err := a.cluster(Options{}).Snapshot(t.Context()); err != nil {
+	if _, err := a.cluster(Options{All: true}).Snapshot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	read := map[string]bool{}
@@ -245,5 +251,44 @@ func TestReadsAreWhatIsRead(t *testing.T) {
 	delete(read, "/apis/apps/v1/deployments")
 	if len(read) != 0 {
 		t.Errorf("read without saying so: %v", read)
+	}
+}
+
+// TestReadOnlyWhereAsked: storage classes matter to claims without a volume,
+// Deployments to new pods that wait.
+func TestReadOnlyWhereAsked(t *testing.T) {
+	const classes, deployments = "/apis/storage.k8s.io/v1/storageclasses", "/apis/apps/v1/deployments"
+	claim := func(phase corev1.PersistentVolumeClaimPhase) func(*api) {
+		return func(a *api) {
+			a.serve("/api/v1/persistentvolumeclaims", &corev1.PersistentVolumeClaimList{Items: []corev1.PersistentVolumeClaim{{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "c"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv"},
+				Status: corev1.PersistentVolumeClaimStatus{Phase: phase}}}})
+		}
+	}
+	waiting := pod("new")
+	controller := true
+	waiting.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web-1", Controller: &controller}}
+	for name, test := range map[string]struct {
+		prepare func(*api)
+		options Options
+		want    []string
+	}{
+		"nothing":       {func(*api) {}, Options{}, nil},
+		"for a file":    {func(*api) {}, Options{All: true}, []string{classes, deployments}},
+		"bound claim":   {claim(corev1.ClaimBound), Options{}, nil},
+		"pending claim": {claim(corev1.ClaimPending), Options{}, []string{classes}},
+		"waiting pod":   {func(a *api) { a.serve("/api/v1/pods", &corev1.PodList{Items: []corev1.Pod{waiting}}) }, Options{}, []string{deployments}},
+		"a gap":         {func(a *api) { a.fail("/api/v1/persistentvolumeclaims", forbidden("claims")) }, Options{}, []string{classes, deployments}},
+	} {
+		a := newAPI(t)
+		test.prepare(a)
+		if _, err := a.cluster(test.options).Snapshot(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{classes, deployments} {
+			if read := len(a.to(path)) > 0; read != slices.Contains(test.want, path) {
+				t.Errorf("%s: %s read: %v", name, path, read)
+			}
+		}
 	}
 }

@@ -89,8 +89,9 @@ func TestNeverWithoutPreconditions(t *testing.T) {
 	for _, change := range []func(*repair.Operation){
 		func(op *repair.Operation) { op.Target.UID = "" },
 		func(op *repair.Operation) { op.Target.ResourceVersion = "" },
-		func(op *repair.Operation) { op.Target.Kind = "Pod" },
-		func(op *repair.Operation) { op.Verb = "create" },
+		func(op *repair.Operation) { op.Target.Kind = "Secret" },
+		func(op *repair.Operation) { op.Verb = "create" }, // of nothing
+		func(op *repair.Operation) { op.Verb = "update" },
 	} {
 		op := patchNode
 		change(&op)

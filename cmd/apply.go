@@ -185,7 +185,9 @@ func (d *diagnoseFlags) repair(ctx context.Context, streams genericiooptions.IOS
 				return err
 			}
 			d.assumeVersion(s, io.Discard)
-			view, _ = d.narrowed(s, earlier)
+			if view, _, err = d.narrowed(s, earlier); err != nil {
+				return err
+			}
 			r = view.Report
 		}
 	} else if !undone {

@@ -27,6 +27,11 @@ type diagnoseFlags struct {
 	failOn      string
 	allowGaps   bool
 	persistsFor time.Duration
+	saved       string
+	quiet       bool
+	events      bool
+	contexts    []string
+	leaveOut    leaveOut
 	apply       applyFlags
 
 	checks  []diagnose.Check
@@ -51,13 +56,27 @@ undone.`,
 		Example: `  kubectl volume-doctor diagnose
   kubectl volume-doctor diagnose pod/web-0 -n shop -o wide
   kubectl volume-doctor diagnose -f must-gather/ -o json
+  kubectl volume-doctor diagnose -o json=report.json -o html=report.html
+  kubectl volume-doctor diagnose --report report.json -o markdown
   kubectl volume-doctor diagnose pod/web-0 --apply`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if d.saved != "" {
+				return d.reprint(cmd.Flags(), args, streams)
+			}
 			if err := d.complete(cmd, args); err != nil {
 				return err
 			}
 			if err := d.apply.mayAsk(streams.In); err != nil {
 				return err
+			}
+			if err := d.leaveOut.read(streams.In); err != nil {
+				return err
+			}
+			if d.quiet {
+				streams.ErrOut = io.Discard
+			}
+			if len(d.contexts) > 0 {
+				return d.acrossContexts(cmd.Context(), streams)
 			}
 			return d.run(cmd.Context(), streams)
 		},
@@ -69,6 +88,12 @@ undone.`,
 	f.StringVar(&d.failOn, "fail-on", string(diagnose.Warning), "Exit with 1 from this severity on: error, warning, info or never")
 	f.BoolVar(&d.allowGaps, "allow-gaps", false, "Do not fail because something could not be read")
 	f.DurationVar(&d.persistsFor, "for", 0, "Look twice, this long apart, and report what is there both times")
+	f.StringVar(&d.saved, "report", "", "Print this report, saved with -o json, in another format; - reads standard input")
+	f.StringVar(&d.leaveOut.baseline, "baseline", "", "Report only what this report, saved with -o json, does not have yet; - reads standard input")
+	f.StringVar(&d.leaveOut.ignore, "ignore", "", "The file of findings to live with (default "+defaultIgnore+" where it exists)")
+	f.StringSliceVar(&d.contexts, "contexts", nil, "Examine the clusters of these kubeconfig contexts, in one report")
+	f.BoolVar(&d.events, "events", false, "Also write an event about each finding's subject, once an hour")
+	f.BoolVarP(&d.quiet, "quiet", "q", false, "Print nothing but the report, and that only where it has findings or gaps")
 	d.apply.add(f)
 	for _, flag := range []string{"check", "skip"} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(checkNames(), cobra.ShellCompDirectiveNoFileComp))
@@ -78,16 +103,8 @@ undone.`,
 }
 
 func (d *diagnoseFlags) complete(cmd *cobra.Command, args []string) error {
-	if err := d.validate(); err != nil {
+	if err := d.validatePrinting(); err != nil {
 		return err
-	}
-	if err := d.outputs.validate(); err != nil {
-		return err
-	}
-	switch diagnose.Severity(d.failOn) {
-	case diagnose.Error, diagnose.Warning, diagnose.Info, diagnose.Never:
-	default:
-		return fmt.Errorf("--fail-on is error, warning, info or never, not %q", d.failOn)
 	}
 	if d.file != "" && d.persistsFor > 0 {
 		return fmt.Errorf("--for looks at a cluster twice: a file does not change")
@@ -104,16 +121,41 @@ func (d *diagnoseFlags) complete(cmd *cobra.Command, args []string) error {
 	if d.apply.enabled && d.persistsFor == 0 {
 		return fmt.Errorf("--apply looks twice before it writes: give --for a time, or leave it out for %s", lookTwice)
 	}
+	if d.quiet && d.apply.enabled {
+		return fmt.Errorf("--quiet and --apply exclude each other: what is written is said")
+	}
+	if err := d.validateEvents(); err != nil {
+		return err
+	}
 	var err error
 	if d.checks, err = selectChecks(d.only, d.skip); err != nil {
 		return err
+	}
+	if cmd.Flags().Changed("contexts") {
+		return validateContexts(d.contexts, cmd.Flags(), args)
 	}
 	namespace, err := d.namespace()
 	if err != nil {
 		return err
 	}
 	d.targets, err = parseTargets(args, namespace)
+	d.asks = asks(d.targets)
 	return err
+}
+
+func (d *diagnoseFlags) validatePrinting() error {
+	if err := d.validate(); err != nil {
+		return err
+	}
+	if err := d.outputs.validate(); err != nil {
+		return err
+	}
+	switch diagnose.Severity(d.failOn) {
+	case diagnose.Error, diagnose.Warning, diagnose.Info, diagnose.Never:
+		return nil
+	default:
+		return fmt.Errorf("--fail-on is error, warning, info or never, not %q", d.failOn)
+	}
 }
 
 func (d *diagnoseFlags) run(ctx context.Context, streams genericiooptions.IOStreams) error {
@@ -123,35 +165,50 @@ func (d *diagnoseFlags) run(ctx context.Context, streams genericiooptions.IOStre
 			return err
 		}
 		d.assumeVersion(s, streams.ErrOut)
+		d.leaveOut.sayExpired(streams.ErrOut, s.TakenAt)
 		return d.report(streams, s, nil, "")
 	}
 	c, err := d.connect(streams)
 	if err != nil {
 		return err
 	}
-	s, err := c.Snapshot(ctx)
+	s, first, err := d.readTwice(ctx, c, streams.ErrOut)
 	if err != nil {
 		return err
 	}
-	d.assumeVersion(s, streams.ErrOut)
-	var first *diagnose.Report
-	if d.persistsFor > 0 {
-		first = d.examine(s)
-		if len(first.Findings) > 0 {
-			fmt.Fprintf(streams.ErrOut, "found %d; looking again in %s to see what persists\n", len(first.Findings), d.persistsFor)
-			if err := sleep(ctx, d.persistsFor); err != nil {
-				return err
-			}
-			if s, err = c.Snapshot(ctx); err != nil {
-				return err
-			}
-			d.assumeVersion(s, io.Discard)
-		}
-	}
-	if d.apply.enabled {
+	d.leaveOut.sayExpired(streams.ErrOut, s.TakenAt)
+	switch {
+	case d.apply.enabled:
 		return d.repair(ctx, streams, c, s, first)
+	case d.events:
+		return d.reportAndRecord(ctx, streams, c, s, first)
+	default:
+		return d.report(streams, s, first, "kubectl volume-doctor diagnose --apply")
 	}
-	return d.report(streams, s, first, "kubectl volume-doctor diagnose --apply")
+}
+
+// readTwice looks, and with --for looks again: first is what the first look
+// found.
+func (d *diagnoseFlags) readTwice(ctx context.Context, c watched, errOut io.Writer) (s *snapshot.Snapshot, first *diagnose.Report, err error) {
+	if s, err = c.Snapshot(ctx); err != nil {
+		return nil, nil, err
+	}
+	d.assumeVersion(s, errOut)
+	if d.persistsFor == 0 {
+		return s, nil, nil
+	}
+	first = d.examine(s)
+	if len(first.Findings) > 0 {
+		fmt.Fprintf(errOut, "found %d; looking again in %s to see what persists\n", len(first.Findings), d.persistsFor)
+		if err := sleep(ctx, d.persistsFor); err != nil {
+			return nil, nil, err
+		}
+		if s, err = c.Snapshot(ctx); err != nil {
+			return nil, nil, err
+		}
+		d.assumeVersion(s, io.Discard)
+	}
+	return s, first, nil
 }
 
 func (d *diagnoseFlags) examine(s *snapshot.Snapshot) *diagnose.Report {
@@ -166,17 +223,21 @@ func (d *diagnoseFlags) look(s *snapshot.Snapshot, earlier *diagnose.Report) (*r
 			return nil, nil, err
 		}
 	}
-	view, repairs := d.narrowed(s, earlier)
-	return view, repairs, nil
+	return d.narrowed(s, earlier)
 }
 
-func (d *diagnoseFlags) narrowed(s *snapshot.Snapshot, earlier *diagnose.Report) (*repair.View, []repair.Repair) {
+func (d *diagnoseFlags) narrowed(s *snapshot.Snapshot, earlier *diagnose.Report) (*repair.View, []repair.Repair, error) {
 	view := repair.Look(s, diagnose.Options{Reconcile: d.options(), Checks: d.checks}, d.apply.consent())
 	if earlier != nil {
 		view.Report.KeepPersisting(earlier)
 	}
 	narrow(view.Report, s, d.targets, *d.kube.Namespace)
-	return view, repair.Propose(view)
+	if len(d.contexts) == 0 { // else it is left out of the one report on all
+		if err := d.leaveOut.from(view.Report); err != nil {
+			return nil, nil, err
+		}
+	}
+	return view, repair.Propose(view), nil
 }
 
 func (d *diagnoseFlags) report(streams genericiooptions.IOStreams, s *snapshot.Snapshot, earlier *diagnose.Report, apply string) error {
@@ -190,7 +251,11 @@ func (d *diagnoseFlags) report(streams genericiooptions.IOStreams, s *snapshot.S
 // finish prints the report and turns it into the exit code, of which atLeast is
 // already certain.
 func (d *diagnoseFlags) finish(streams genericiooptions.IOStreams, r *diagnose.Report, apply string, atLeast int) error {
-	err := d.outputs.print(streams.Out, func(w io.Writer, format string) error {
+	stdout := streams.Out
+	if d.quiet && len(r.Findings) == 0 && r.Complete {
+		stdout = io.Discard
+	}
+	err := d.outputs.print(stdout, func(w io.Writer, format string) error {
 		return output.PrintReport(w, format, r, output.Options{Color: d.paints(w), Apply: apply})
 	})
 	switch {

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -22,6 +24,11 @@ type globalFlags struct {
 	now               string
 	color             string
 	kubernetesVersion string
+	chunkSize         int64
+	// asks says which pods the command is about: they are kept though no check
+	// looks at them. nil asks for none, and all is for every pod there is.
+	asks func(*corev1.Pod) bool
+	all  bool
 
 	disableForceDetach bool
 	maxWaitForUnmount  time.Duration
@@ -37,6 +44,7 @@ func newGlobalFlags(root *cobra.Command) *globalFlags {
 	f.StringVar(&g.now, "now", "", "With -f: the time (RFC 3339) from which ages count; the file's own by default")
 	f.StringVar(&g.color, "color", "auto", "Colour the output: auto, always or never")
 	f.StringVar(&g.kubernetesVersion, "kubernetes-version", "", "The release whose controller to assume; the API server's by default")
+	f.Int64Var(&g.chunkSize, "chunk-size", cluster.PageSize, "Read large lists in chunks of this many objects; 0 reads each at once")
 	f.BoolVar(&g.disableForceDetach, "disable-force-detach-on-timeout", false, "Set where kube-controller-manager runs with this flag")
 	f.DurationVar(&g.maxWaitForUnmount, "max-wait-for-unmount", reconcile.DefaultMaxWaitForUnmount,
 		"How long the controller waits for a node that is not Ready to unmount")
@@ -50,6 +58,9 @@ func (g *globalFlags) validate() error {
 	}
 	if g.color != "auto" && g.color != "always" && g.color != "never" {
 		return fmt.Errorf("--color is auto, always or never, not %q", g.color)
+	}
+	if g.chunkSize < 0 {
+		return fmt.Errorf("--chunk-size must not be negative, not %d", g.chunkSize)
 	}
 	if g.maxWaitForUnmount <= 0 {
 		return fmt.Errorf("--max-wait-for-unmount must be more than 0s, not %s", g.maxWaitForUnmount)

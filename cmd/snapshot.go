@@ -27,6 +27,7 @@ FILE that ends in .gz is compressed. With -f it trims another file.`,
 			if err := g.validate(); err != nil {
 				return err
 			}
+			g.all = true
 			s, err := g.read(cmd.Context(), streams)
 			if err != nil {
 				return err

@@ -87,7 +87,9 @@ func (g *globalFlags) connect(streams genericiooptions.IOStreams) (watched, erro
 		name = *g.kube.Context
 	}
 	p := &progress{w: streams.ErrOut}
-	c, err := cluster.New(config, cluster.Options{Context: name, Namespace: *g.kube.Namespace, Progress: p.read})
+	c, err := cluster.New(config, cluster.Options{
+		Context: name, Namespace: *g.kube.Namespace, Progress: p.read, PageSize: g.chunkSize, Asked: g.asks, All: g.all,
+	})
 	return watched{c, p}, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
@@ -83,6 +84,16 @@ func (t target) mustExist(s *snapshot.Snapshot) error {
 		return fmt.Errorf("%s was not found, and not all %s could be read", t, t.kind)
 	default:
 		return fmt.Errorf("%s does not exist", t)
+	}
+}
+
+// asks says whether one of the targets is about the pod, or about its node.
+func asks(targets []target) func(*corev1.Pod) bool {
+	return func(pod *corev1.Pod) bool {
+		return slices.ContainsFunc(targets, func(t target) bool {
+			return t.kind == snapshot.Pods && t.name == types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name} ||
+				t.kind == snapshot.Nodes && t.name.Name == pod.Spec.NodeName
+		})
 	}
 }
 

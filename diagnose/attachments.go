@@ -17,15 +17,27 @@ import (
 type attachment struct {
 	*storagev1.VolumeAttachment
 	reconcile.VolumeNode
+	// computed is the name that the controller gives it; "" where that is not
+	// known yet. It is a hash, and every check would make it anew.
+	computed string
 }
 
 // attachments are those whose volume can be told. One without a PV, or of a
 // driver that attaches nothing, is another failure mode.
 func (p *Pass) attachments() []attachment {
+	memory := p.remember()
+	if memory.attachments == nil {
+		memory.attachments = p.findAttachments()
+	}
+	return memory.attachments
+}
+
+func (p *Pass) findAttachments() []attachment {
 	var list []attachment
 	for _, va := range p.Snapshot.VolumeAttachments {
 		if volume, err := p.World.AttachmentVolume(va); err == nil {
-			list = append(list, attachment{va, reconcile.VolumeNode{Volume: volume, Node: types.NodeName(va.Spec.NodeName)}})
+			pair := reconcile.VolumeNode{Volume: volume, Node: types.NodeName(va.Spec.NodeName)}
+			list = append(list, attachment{va, pair, attachmentName(pair)})
 		}
 	}
 	return list
@@ -40,7 +52,15 @@ func holds(va *storagev1.VolumeAttachment) bool {
 
 // ours says that the name is the one under which the controller makes and
 // deletes the object. With any other name it belongs to somebody else.
-func (a attachment) ours() bool { return a.Name == attachmentName(a.VolumeNode) }
+func (a attachment) ours() bool { return a.Name == a.properName() }
+
+// properName is the name under which the controller makes the object.
+func (a attachment) properName() string {
+	if a.computed != "" {
+		return a.computed
+	}
+	return attachmentName(a.VolumeNode)
+}
 
 // attachmentName is the name of the controller's VolumeAttachment for the pair;
 // "" where there can be none.
@@ -65,7 +85,11 @@ func (p *Pass) oneNode(volume corev1.UniqueVolumeName) bool {
 // waiting are the pods that cannot start before a volume is attached to their
 // node, by volume; the one that waits longest comes first.
 func (p *Pass) waiting() map[corev1.UniqueVolumeName][]*corev1.Pod {
+	if known := p.remember().waiting; known != nil {
+		return known
+	}
 	waiting := map[corev1.UniqueVolumeName][]*corev1.Pod{}
+	p.remember().waiting = waiting
 	for pair, row := range p.World.Desired {
 		if slices.ContainsFunc(p.World.Attachments(pair), holds) {
 			continue // it is attached: what the pod waits for comes later

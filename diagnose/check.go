@@ -160,6 +160,7 @@ func (p *Pass) Report(f Finding) {
 		f.Severity = p.check.Severity
 	}
 	f.Fingerprint = fingerprint(f)
+	p.nameUpstreamBug(&f)
 	p.findings = append(p.findings, f)
 }
 

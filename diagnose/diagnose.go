@@ -45,7 +45,7 @@ func Examine(s *snapshot.Snapshot, world *reconcile.World, plan *reconcile.Plan,
 			continue
 		}
 		if i := slices.IndexFunc(check.Needs, func(k snapshot.Kind) bool { return !s.Complete(k) }); i >= 0 {
-			r.SkippedChecks = append(r.SkippedChecks, SkippedCheck{check.Code, check.Name, check.Needs[i]})
+			r.SkippedChecks = append(r.SkippedChecks, SkippedCheck{Code: check.Code, Check: check.Name, Because: check.Needs[i]})
 			continue
 		}
 		pass := &Pass{Snapshot: s, World: world, Plan: plan, check: check, memory: memory}

@@ -10,6 +10,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -27,6 +28,10 @@ type task struct {
 // tasks are those of one driver, the oldest first. A driver that attaches
 // nothing has no attacher and no tasks.
 func (p *Pass) tasks(driver string) []task {
+	return slices.Clone(once(&p.remember().tasks, driver, p.findTasks))
+}
+
+func (p *Pass) findTasks(driver string) []task {
 	if !p.attachRequired(driver) {
 		return nil
 	}
@@ -46,12 +51,15 @@ func (p *Pass) tasks(driver string) []task {
 
 // attachers are the drivers that any VolumeAttachment names, sorted.
 func (p *Pass) attachers() []string {
-	var drivers []string
-	for _, va := range p.Snapshot.VolumeAttachments {
-		drivers = append(drivers, va.Spec.Attacher)
+	memory := p.remember()
+	if memory.attachers == nil {
+		drivers := sets.New[string]()
+		for _, va := range p.Snapshot.VolumeAttachments {
+			drivers.Insert(va.Spec.Attacher)
+		}
+		memory.attachers = sets.List(drivers)
 	}
-	slices.Sort(drivers)
-	return slices.Compact(drivers)
+	return memory.attachers
 }
 
 // tried is when the attacher last had an answer for the task; zero where
@@ -134,6 +142,10 @@ func leaseEvidence(lease *coordinationv1.Lease) Evidence {
 // an attacher was at work: an error that it wrote, or the making of one that is
 // attached. Detaches that succeed leave no trace.
 func (p *Pass) lastAnswer(driver string) metav1.Time {
+	return once(&p.remember().answers, driver, p.findLastAnswer)
+}
+
+func (p *Pass) findLastAnswer(driver string) metav1.Time {
 	var last metav1.Time
 	for _, va := range p.Snapshot.VolumeAttachments {
 		if va.Spec.Attacher != driver {

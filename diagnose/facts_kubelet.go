@@ -41,10 +41,13 @@ func (p *Pass) heartbeatStale(node *corev1.Node) bool {
 // containersUse says that a container of the pod mounts the volume. One that
 // none does the kubelet passes over, though the controller attaches it.
 func (p *Pass) containersUse(pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-		name, _, err := p.World.PodVolume(pod, &v)
-		return err == nil && name == volume && referenced(pod, v.Name)
-	})
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if name, _, err := p.World.PodVolume(pod, v); err == nil && name == volume && referenced(pod, v.Name) {
+			return true
+		}
+	}
+	return false
 }
 
 // unlisted are the volumes that are attached to the node for pods there and that

@@ -163,9 +163,9 @@ func (p *Pass) renewedLease(node types.NodeName) []Evidence {
 	return []Evidence{{"lease/kube-node-lease/" + string(node), "spec.renewTime", fmt.Sprintf("%s, %s ago", stamp(renewed), rounded(p.Age(renewed)))}}
 }
 
-// machineNotFound says that a driver's message tells of a node or a machine
+// MachineNotFound says that a driver's message tells of a node or a machine
 // that it does not find. A volume or a secret that is missing is another matter.
-func machineNotFound(message string) bool {
+func MachineNotFound(message string) bool {
 	found := machineMissing.FindString(message)
 	return found != "" && !containsAny(found, "volume", "disk", "secret", "resource")
 }
@@ -186,7 +186,7 @@ func (p *Pass) attachedElsewhere(pair reconcile.VolumeNode) *attachment {
 			continue
 		}
 		for _, va := range p.World.Attachments(other) {
-			if a := (attachment{va, other}); a.holds() && a.ours() {
+			if a := (attachment{VolumeAttachment: va, VolumeNode: other}); a.holds() && a.ours() {
 				return &a
 			}
 		}

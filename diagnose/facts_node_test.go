@@ -22,7 +22,7 @@ func TestMachineNotFound(t *testing.T) {
 		"rpc error: code = Unavailable desc = connection to the server could not be established":  false,
 		"persistentvolume \"pv-1\" not found":                                                     false,
 	} {
-		if got := machineNotFound(message); got != want {
+		if got := MachineNotFound(message); got != want {
 			t.Errorf("%q: %v", message, got)
 		}
 	}

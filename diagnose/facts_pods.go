@@ -6,6 +6,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -57,4 +58,21 @@ func attacherHolder(lease *coordinationv1.Lease) string {
 		return ""
 	}
 	return *lease.Spec.HolderIdentity
+}
+
+// AsksForStorageClasses says whether anything here looks at a storage class: it
+// is the claims without a volume that their class says something of.
+func AsksForStorageClasses(o *snapshot.Objects) bool {
+	return slices.ContainsFunc(o.Claims, func(claim *corev1.PersistentVolumeClaim) bool {
+		return claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == ""
+	})
+}
+
+// AsksForDeployments says whether anything here looks at a Deployment: one is
+// asked about a new pod of it that waits for the old one (rollout).
+func AsksForDeployments(o *snapshot.Objects) bool {
+	return slices.ContainsFunc(pending(o.Pods), func(pod *corev1.Pod) bool {
+		owner := metav1.GetControllerOfNoCopy(pod)
+		return owner != nil && owner.Kind == "ReplicaSet"
+	})
 }

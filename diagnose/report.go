@@ -24,6 +24,8 @@ type Report struct {
 	TakenAt           metav1.Time     `json:"takenAt"`
 	KubernetesVersion string          `json:"kubernetesVersion,omitempty"`
 	Source            snapshot.Source `json:"source"`
+	// Sources are the clusters of a report on several, in place of Source.
+	Sources []snapshot.Source `json:"sources,omitempty"`
 	// Complete says that everything was read: there are no gaps.
 	Complete      bool           `json:"complete"`
 	Gaps          []snapshot.Gap `json:"gaps"`
@@ -31,6 +33,10 @@ type Report struct {
 	// Checks are the codes of the checks that ran, in their order.
 	Checks  []Code  `json:"checks"`
 	Summary Summary `json:"summary"`
+	// Suppressed counts the findings that somebody has decided to live with, and
+	// Known those that the baseline has already. Neither are among Findings.
+	Suppressed int `json:"suppressed,omitempty"`
+	Known      int `json:"known,omitempty"`
 	// Findings are sorted: errors first, then what most follows from, then by code
 	// and subject. What follows from another stands behind it, and lends it its
 	// severity.
@@ -59,6 +65,8 @@ type SkippedCheck struct {
 	Check string `json:"check"`
 	// Because is the first kind that it needs and that was not read.
 	Because snapshot.Kind `json:"because"`
+	// Context is the cluster, in a report on several.
+	Context string `json:"context,omitempty"`
 }
 
 // Summary counts the findings by severity.
@@ -91,11 +99,15 @@ type Finding struct {
 	Code     Code     `json:"code"`
 	Check    string   `json:"check"`
 	Severity Severity `json:"severity"`
+	// Context is the cluster, in a report on several.
+	Context string `json:"context,omitempty"`
 	// Message is one sentence that says what is wrong and where.
 	Message string `json:"message"`
 	// Cause says how it came about, as far as the objects show.
-	Cause   string `json:"cause,omitempty"`
-	Subject Object `json:"subject"`
+	Cause string `json:"cause,omitempty"`
+	// UpstreamBug is the bug of Kubernetes behind it where the release has one.
+	UpstreamBug *UpstreamBug `json:"upstreamBug,omitempty"`
+	Subject     Object       `json:"subject"`
 
 	Volume corev1.UniqueVolumeName `json:"volume,omitempty"`
 	Node   types.NodeName          `json:"node,omitempty"`

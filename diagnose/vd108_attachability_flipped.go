@@ -87,7 +87,12 @@ func (p *Pass) flipped(driver *storagev1.CSIDriver, left []*storagev1.VolumeAtta
 	first := left[0]
 	f := Finding{
 		Subject: Object{Kind: "CSIDriver", Name: driver.Name, UID: driver.UID},
-		Since:   &driver.CreationTimestamp,
+		// A repair takes them one by one.
+		Volume:           flippedVolume(p.Snapshot.Volume(*first.Spec.Source.PersistentVolumeName)),
+		Node:             types.NodeName(first.Spec.NodeName),
+		PersistentVolume: *first.Spec.Source.PersistentVolumeName,
+		VolumeAttachment: first.Name,
+		Since:            &driver.CreationTimestamp,
 		Message: fmt.Sprintf("The volumes of driver %s are not attached any more, but a VolumeAttachment from before is left, of volume %s to node %s, and "+
 			"stays", driver.Name, *first.Spec.Source.PersistentVolumeName, first.Spec.NodeName),
 		Cause: "the CSIDriver object was made anew with attachRequired: false, or was missing before, while volumes of it were attached",

@@ -101,7 +101,7 @@ func (p *Pass) leftOn(node *corev1.Node) []leftover {
 			l.why = "its detach has been asked for at " + stamp(*va.DeletionTimestamp) + " and has not ended"
 		case inUse(node, volume):
 			l.why = "the kubelet has not unmounted it"
-		case !(attachment{va, pair}).ours():
+		case !(attachment{VolumeAttachment: va, VolumeNode: pair}).ours():
 			l.why = "it is not the controller's: another program made it"
 		default:
 			l.why = "nothing uses it, and the controller has not detached it"

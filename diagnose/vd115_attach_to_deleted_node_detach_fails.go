@@ -32,7 +32,7 @@ func runAttachToDeletedNodeDetachFails(p *Pass) {
 // the machine is gone with its node. Other words of the driver, and a node of
 // which pods are left, are va-stuck-deleting.
 func (p *Pass) detachFromDeletedNode(va attachment) bool {
-	return p.Snapshot.Node(va.Node) == nil && va.Status.DetachError != nil && machineNotFound(va.Status.DetachError.Message) &&
+	return p.Snapshot.Node(va.Node) == nil && va.Status.DetachError != nil && MachineNotFound(va.Status.DetachError.Message) &&
 		len(p.World.LivePods(va.VolumeNode)) == 0
 }
 

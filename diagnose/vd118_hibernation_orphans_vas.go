@@ -113,7 +113,16 @@ func (p *Pass) hibernation(driver string, o *orphans, waiting map[corev1.UniqueV
 	var names []string
 	var waiters []*corev1.Pod
 	since := o.oldest()
-	f := Finding{Subject: Object{Kind: "CSIDriver", Name: driver}, Since: &since}
+	first := o.vas[0]
+	f := Finding{
+		Subject: Object{Kind: "CSIDriver", Name: driver},
+		// A repair takes them one by one.
+		Volume:           first.Volume,
+		Node:             first.Node,
+		PersistentVolume: p.shortVolume(first.Volume),
+		VolumeAttachment: first.Name,
+		Since:            &since,
+	}
 	if d := p.Snapshot.CSIDriver(driver); d != nil {
 		f.Subject.UID = d.UID
 	}

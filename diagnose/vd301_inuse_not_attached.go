@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -130,28 +129,19 @@ func (p *Pass) mayStillBeReported(pod *corev1.Pod, attachmentMade metav1.Time) b
 	return p.Age(attachmentMade) < attachSettles
 }
 
-// lostEntryCause says how the entry can have been lost, from the release and
-// from who wrote the list last.
+// lostEntryCause says how the entry can have been lost, as far as the node
+// tells; see upstreamBugs for the releases that lose it.
 func (p *Pass) lostEntryCause(node *corev1.Node) string {
-	writer, at := volumesAttachedWriter(node)
-	if writer != "" && writer != "kube-controller-manager" && writer != "k3s" && writer != "kubelite" {
+	if writer, at := volumesAttachedWriter(node); !mayBeController(writer) {
 		return fmt.Sprintf("status.volumesAttached was last written by %q at %s, not by the controller, which does not notice such a change",
 			writer, at.UTC().Format(time.RFC3339))
-	}
-	if v, err := version.ParseGeneric(p.Snapshot.Source.ServerVersion); err == nil && hasBackoffDrop(v) {
-		return "the release has the bug of kubernetes issue 72181: a detach in back-off takes the volume off the list, the pod returns " +
-			"to the node before the back-off ends, and nobody puts the volume back (fixed in 1.23.0, 1.22.4, 1.21.7)"
 	}
 	return "the volume was taken off the list and put back faster than the controller's cache followed, so that its second patch was empty " +
 		"(kubernetes issue 122413), or something else rewrote the node's status"
 }
 
-// hasBackoffDrop says whether the release lacks kubernetes pull request 104526.
-func hasBackoffDrop(v *version.Version) bool {
-	fixed := map[uint]uint{21: 7, 22: 4}
-	if v.Major() != 1 || v.Minor() >= 23 {
-		return false
-	}
-	patch, ok := fixed[v.Minor()]
-	return !ok || v.Patch() < patch
+// mayBeController says of who wrote a status that it may be the controller: one
+// of the programs that it is part of, or nobody known.
+func mayBeController(writer string) bool {
+	return slices.Contains([]string{"", "kube-controller-manager", "k3s", "kubelite"}, writer)
 }

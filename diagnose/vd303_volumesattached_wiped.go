@@ -38,7 +38,12 @@ func runVolumesAttachedWiped(p *Pass) {
 }
 
 func (p *Pass) attachmentsByNode() map[string][]attachment {
+	memory := p.remember()
+	if memory.byNode != nil {
+		return memory.byNode
+	}
 	byNode := map[string][]attachment{}
+	memory.byNode = byNode
 	for _, va := range p.attachments() {
 		byNode[string(va.Node)] = append(byNode[string(va.Node)], va)
 	}

@@ -74,7 +74,7 @@ func (p *Pass) heldFor(pod *corev1.Pod) []attachment {
 		pair := reconcile.VolumeNode{Volume: volume, Node: nodeNameOf(pod)}
 		for _, va := range p.World.Attachments(pair) {
 			if holds(va) {
-				held = append(held, attachment{va, pair})
+				held = append(held, attachment{VolumeAttachment: va, VolumeNode: pair})
 			}
 		}
 	}

@@ -1,18 +1,21 @@
 package reconcile
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
-// indexVolumes finds the unique name of every attachable PV, so that a name in
-// a node status can be given the volume that it means.
+// indexVolumes finds the unique name of every PV that may be attached, so that a
+// name in a node status can be given the volume that it means.
 func (w *World) indexVolumes() {
 	for _, pv := range w.snapshot.Volumes {
-		name, err := w.VolumeName(pv)
-		if err == nil {
-			w.volumes[name] = append(w.volumes[name], pv)
+		var name corev1.UniqueVolumeName
+		if spec, err := w.resolver.persistent(pv, ""); err == nil {
+			if name, err = w.recoveredName(spec); err == nil {
+				w.volumes[name] = append(w.volumes[name], pv)
+			}
 		}
 		if inTree, err := w.nameOf(&VolumeSpec{PV: pv}); err == nil && inTree != name {
 			w.volumes[inTree] = append(w.volumes[inTree], pv)
@@ -62,6 +65,9 @@ func (w *World) Attachments(pair VolumeNode) []*storagev1.VolumeAttachment {
 // AttachmentVolume says which volume a VolumeAttachment is about. The error
 // says why the controller cannot tell.
 func (w *World) AttachmentVolume(va *storagev1.VolumeAttachment) (corev1.UniqueVolumeName, error) {
+	if v, ok := w.resolved.attachments[va]; ok {
+		return v.name, v.err
+	}
 	name, _, err := w.attachmentVolume(va)
 	return name, err
 }
@@ -84,34 +90,6 @@ func (w *World) attachmentOf(pair VolumeNode) *storagev1.VolumeAttachment {
 // nodes that it does not manage and claims that their volume does not point
 // back to. Whatever would detach a volume must ask this question too.
 func (w *World) LivePods(pair VolumeNode) []*corev1.Pod {
-	var pods []*corev1.Pod
-	for _, pod := range w.snapshot.PodsOnNode(pair.Node) {
-		if (!PodTerminated(pod) || w.keepsTerminated(pair.Node)) && w.reaches(pod, pair.Volume) {
-			pods = append(pods, pod)
-		}
-	}
-	return pods
-}
-
-func (w *World) reaches(pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
-		if name, _, err := w.PodVolume(pod, v); err == nil {
-			if name == volume {
-				return true
-			}
-			continue
-		}
-		for _, pv := range w.volumes[volume] {
-			if w.claimsVolume(pod, v, pv.Name) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func (w *World) claimsVolume(pod *corev1.Pod, v *corev1.Volume, pvName string) bool {
-	claim := w.snapshot.Claim(types.NamespacedName{Namespace: pod.Namespace, Name: ClaimName(pod, v)})
-	return claim != nil && claim.Spec.VolumeName == pvName
+	keeps := w.keepsTerminated(pair.Node)
+	return slices.DeleteFunc(slices.Clone(w.resolved.users[pair]), func(pod *corev1.Pod) bool { return PodTerminated(pod) && !keeps })
 }

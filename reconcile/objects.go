@@ -22,10 +22,10 @@ func (w *World) keepsTerminated(node types.NodeName) bool {
 	return n != nil && n.Annotations[keepTerminatedAnnotation] == "true" && w.Behaviours.Has(KeepsTerminatedPodVolumes)
 }
 
-// canBeAttached is false of the sources that no plugin ever attaches. The
+// CanBeAttached is false of the sources that no plugin ever attaches. The
 // controller tries and drops them at its highest log level; to list them for
 // every pod would bury what matters.
-func canBeAttached(v *corev1.Volume) bool {
+func CanBeAttached(v *corev1.Volume) bool {
 	return v.Secret == nil && v.ConfigMap == nil && v.DownwardAPI == nil && v.Projected == nil &&
 		v.EmptyDir == nil && v.HostPath == nil && v.Image == nil && v.GitRepo == nil
 }

@@ -163,6 +163,9 @@ func (r *resolver) inline(volume *corev1.Volume, namespace string, node types.No
 // migrates says whether a source is to be translated, as IsMigratable and
 // isCSIMigrationSupportedOnNode do.
 func (r *resolver) migrates(pv *corev1.PersistentVolume, inline *corev1.Volume, node types.NodeName) (bool, error) {
+	if !inTreeSource(pv, inline) {
+		return false, nil
+	}
 	plugin, err := r.translator.GetInTreePluginNameFromSpec(pv, inline)
 	if err != nil || plugin == "" || !r.behaviours.migrates(plugin) {
 		return false, nil //nolint:nilerr // the error says that no plugin has moved

@@ -82,7 +82,8 @@ type World struct {
 	// attachments finds a VolumeAttachment by what it is for, whatever its name.
 	attachments map[VolumeNode][]*storagev1.VolumeAttachment
 	// volumes finds the PVs behind a unique name, sorted.
-	volumes map[corev1.UniqueVolumeName][]*corev1.PersistentVolume
+	volumes  map[corev1.UniqueVolumeName][]*corev1.PersistentVolume
+	resolved resolved
 }
 
 // NewWorld rebuilds both worlds. It never fails: what it cannot place goes to
@@ -108,6 +109,7 @@ func NewWorld(s *snapshot.Snapshot, options Options) *World {
 		volumes:     map[corev1.UniqueVolumeName][]*corev1.PersistentVolume{},
 	}
 	w.indexVolumes()
+	w.resolve()
 	actual := newActualState(s)
 	w.populateActual(actual)
 	w.populateDesired()
@@ -137,7 +139,8 @@ func (w *World) populateActual(actual *actualState) {
 		}
 	}
 	for _, va := range w.snapshot.VolumeAttachments {
-		name, spec, err := w.attachmentVolume(va)
+		v := w.resolved.attachments[va]
+		name, spec, err := v.name, v.spec, v.err
 		if err != nil {
 			w.skip(Skipped{VolumeAttachment: va.Name, Node: types.NodeName(va.Spec.NodeName)}, err)
 			continue
@@ -166,16 +169,18 @@ func (w *World) attachmentVolume(va *storagev1.VolumeAttachment) (corev1.UniqueV
 	if err != nil {
 		return "", nil, err
 	}
-	plugin := csiPlugin
-	// For a migrated volume the plugin is found by its name, so that the
-	// driver's attachRequired is not asked.
-	if !spec.Migrated {
-		if plugin, err = w.plugins.attachable(spec); err != nil {
-			return "", nil, err
-		}
-	}
-	name, err := uniqueName(plugin, spec)
+	name, err := w.recoveredName(spec)
 	return name, spec, err
+}
+
+// recoveredName is the name of a VolumeAttachment's volume. For a migrated
+// volume the plugin is found by its name, so that the driver's attachRequired is
+// not asked.
+func (w *World) recoveredName(spec *VolumeSpec) (corev1.UniqueVolumeName, error) {
+	if spec.Migrated {
+		return uniqueName(csiPlugin, spec)
+	}
+	return w.nameOf(spec)
 }
 
 // populateDesired mirrors podAdd and ProcessPodVolumes for every pod.
@@ -191,7 +196,7 @@ func (w *World) populateDesired() {
 }
 
 func (w *World) want(pod *corev1.Pod, volume *corev1.Volume) {
-	if !canBeAttached(volume) {
+	if !CanBeAttached(volume) {
 		return
 	}
 	node := types.NodeName(pod.Spec.NodeName)
@@ -233,7 +238,7 @@ func (w *World) refreshSpecs(actual *actualState) {
 	for _, pod := range w.snapshot.Pods {
 		node := types.NodeName(pod.Spec.NodeName)
 		for i := range pod.Spec.Volumes {
-			if !canBeAttached(&pod.Spec.Volumes[i]) {
+			if !CanBeAttached(&pod.Spec.Volumes[i]) {
 				continue
 			}
 			name, spec, err := w.PodVolume(pod, &pod.Spec.Volumes[i])
@@ -257,6 +262,16 @@ func (w *World) refreshSpecs(actual *actualState) {
 // PodVolume says which volume a pod's volume is to the controller. The error
 // says why it is none.
 func (w *World) PodVolume(pod *corev1.Pod, volume *corev1.Volume) (corev1.UniqueVolumeName, *VolumeSpec, error) {
+	if v, ok := w.resolved.podVolumes[volume]; ok {
+		return v.name, v.spec, v.err
+	}
+	return w.podVolume(pod, volume)
+}
+
+func (w *World) podVolume(pod *corev1.Pod, volume *corev1.Volume) (corev1.UniqueVolumeName, *VolumeSpec, error) {
+	if hasNoPlugin(volume) {
+		return "", nil, errNoPlugin
+	}
 	spec, err := w.resolver.podVolume(pod, volume)
 	if err != nil {
 		return "", nil, err

@@ -28,7 +28,7 @@ func FuzzRead(f *testing.F) {
 	} {
 		f.Add([]byte(text))
 	}
-	small := limits{document: 64 << 10, untyped: 64 << 10, unpacked: 256 << 10}
+	small := limits{document: 64 << 10, untyped: 64 << 10, unpacked: 256 << 10, files: 100, lists: 20}
 	f.Fuzz(func(t *testing.T, in []byte) {
 		s, warnings, err := read("f", bytes.NewReader(in), ReadOptions{Now: noon}, small)
 		for _, w := range warnings {

@@ -31,14 +31,23 @@ const (
 	MaxUntypedItems = 256 << 20
 	// MaxUnpacked bounds what a compressed file unpacks to.
 	MaxUnpacked = 4 << 30
+	// MaxFiles bounds the files of an archive or a directory. The must-gathers
+	// of the largest clusters have some hundred thousand.
+	MaxFiles = 1 << 20
+	// MaxLists bounds the lists of a bundle: five for each namespace of the
+	// largest clusters.
+	MaxLists = 1 << 16
 	// maxIgnoredKinds is how many ignored kinds are told one by one.
 	maxIgnoredKinds = 20
 )
 
 // limits are the constants above, which tests lower.
-type limits struct{ document, untyped, unpacked int64 }
+type limits struct {
+	document, untyped, unpacked int64
+	files, lists                int
+}
 
-var defaultLimits = limits{document: MaxDocument, untyped: MaxUntypedItems, unpacked: MaxUnpacked}
+var defaultLimits = limits{document: MaxDocument, untyped: MaxUntypedItems, unpacked: MaxUnpacked, files: MaxFiles, lists: MaxLists}
 
 // ReadOptions are what a file does not say itself.
 type ReadOptions struct {
@@ -50,58 +59,83 @@ type ReadOptions struct {
 type Warning string
 
 // Read reads a snapshot from one stream: YAML, JSON, or a tar archive of such
-// files, each of them also gzip'd. The name is for messages. Every error is one
+// files or of a bundle that ReadFS knows, each of them also gzip'd. The name is
+// for messages. Every error is one
 // line that says where; the warnings are of use even with an error.
 func Read(name string, r io.Reader, opts ReadOptions) (*Snapshot, []Warning, error) {
 	return read(name, r, opts, defaultLimits)
 }
 
 func read(name string, r io.Reader, opts ReadOptions, limits limits) (*Snapshot, []Warning, error) {
+	in, packed, err := unpack(name, r, limits)
+	if err != nil {
+		return nil, nil, err
+	}
+	if packed {
+		t := newTree(limits)
+		if err := t.archive(name, in); err != nil {
+			return nil, t.plain.warnings(), err
+		}
+		return t.snapshot(name, opts)
+	}
 	c := newCollector(limits)
-	if err := c.unpack(name, r); err != nil {
+	if err := c.text(name, in); err != nil {
 		return nil, c.warnings(), err
 	}
 	return c.snapshot(name, opts)
 }
 
-// ReadFS reads all YAML and JSON files below a directory, such as one that
-// `kubectl cluster-info dump` wrote, as one snapshot. Other files and hidden
-// ones are passed over.
+// ReadFS reads all YAML and JSON files below a directory as one snapshot; of an
+// OpenShift must-gather, a support bundle of troubleshoot.sh or a directory of
+// `kubectl cluster-info dump` it reads the lists. Other files and hidden ones
+// are passed over.
 func ReadFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, error) {
-	c := newCollector(defaultLimits)
-	files := 0
+	t := newTree(defaultLimits)
+	files, entries := 0, 0
 	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s: %w", plain(path.Join(name, p)), pathError(err))
 		case d.IsDir() && hidden(p):
 			return fs.SkipDir
-		case d.IsDir() || !readable(p):
+		}
+		if entries++; entries > t.limits.files {
+			return tooMany(name, t.limits)
+		}
+		if d.IsDir() || !t.wanted(p) {
 			return nil
+		}
+		if _, ok := bundleFileOf(p); ok && d.Type()&fs.ModeSymlink != 0 {
+			return nil // no tool makes one there, and it may lead anywhere
 		}
 		// Stat follows a link, and leaves out the pipe that would never end.
 		if info, err := fs.Stat(fsys, p); err != nil || !info.Mode().IsRegular() {
 			return err
 		}
-		files++
-		return c.file(path.Join(name, p), func() (io.ReadCloser, error) { return fsys.Open(p) })
+		if readable(p) {
+			files++
+		}
+		f, err := fsys.Open(p)
+		if err != nil {
+			return fmt.Errorf("%s: %w", plain(path.Join(name, p)), pathError(err))
+		}
+		defer func() { _ = f.Close() }()
+		return t.file(path.Join(name, p), p, f)
 	})
+	if err == nil && t.failed != nil && !t.isBundle() {
+		err = t.failed
+	}
 	if err == nil && files == 0 {
 		err = fmt.Errorf("%s: no .yaml, .yml or .json file in it", plain(name))
 	}
 	if err != nil {
-		return nil, c.warnings(), err
+		return nil, t.plain.warnings(), err
 	}
-	return c.snapshot(name, opts)
+	return t.snapshot(name, opts)
 }
 
-func (c *collector) file(name string, open func() (io.ReadCloser, error)) error {
-	f, err := open()
-	if err != nil {
-		return fmt.Errorf("%s: %w", plain(name), pathError(err))
-	}
-	defer func() { _ = f.Close() }()
-	return c.text(name, f)
+func tooMany(name string, limits limits) error {
+	return fmt.Errorf("%s: more than %d files in it", plain(name), limits.files)
 }
 
 // pathError leaves out the path, which the message begins with already.
@@ -208,7 +242,14 @@ type collector struct {
 	total     int
 	ignored   map[typeName]int
 	truncated map[Kind]bool
-	notes     []Warning
+	// listed counts the documents that are lists.
+	listed int
+	notes  []Warning
+	// told is what a bundle's layout says of the kinds that it has: the gap, or
+	// nil for one that is whole.
+	told map[Kind]*Gap
+	// version is the API server's, where a bundle tells it.
+	version string
 
 	header   *header
 	headerAt place
@@ -224,6 +265,7 @@ func newCollector(limits limits) *collector {
 		counts:    map[Kind]int{},
 		ignored:   map[typeName]int{},
 		truncated: map[Kind]bool{},
+		told:      map[Kind]*Gap{},
 
 		timeFields: map[reflect.Type][]int{},
 	}
@@ -277,7 +319,7 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 		}
 		return fail("no object in it is of a kind that volume-doctor reads")
 	}
-	source := Source{Path: name}
+	source := Source{Path: name, ServerVersion: c.version}
 	takenAt := c.latest
 	if c.header != nil {
 		source.ServerVersion = c.header.ServerVersion

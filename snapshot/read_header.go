@@ -90,10 +90,14 @@ func (c *collector) gaps() []Gap {
 		complete = c.header.Complete
 	}
 	for _, kind := range Kinds() {
+		told, isTold := c.told[kind]
 		switch {
 		case slices.ContainsFunc(gaps, func(g Gap) bool { return g.Kind == kind }):
 		case c.truncated[kind]:
 			gaps = append(gaps, Gap{Kind: kind, Reason: ReasonTruncated, Detail: "the list says that more objects follow"})
+		case isTold && told != nil:
+			gaps = append(gaps, *told)
+		case isTold:
 		case !slices.Contains(complete, kind) && c.counts[kind] == 0:
 			gaps = append(gaps, Gap{Kind: kind, Reason: ReasonNotInFile})
 		}

@@ -112,6 +112,7 @@ func (l *list) end(rest []byte) error {
 		// A kind of its own whose field happens to be called items.
 		return l.c.object(l.at, t, rest)
 	}
+	l.c.listed++
 	l.apiVersion, l.kind = t.apiVersion, t.kind
 	for _, item := range l.untyped {
 		t, err := readTypeName(item.at, item.raw)

@@ -13,19 +13,16 @@ import (
 
 // unpack tells by the first bytes what a stream is, not by its name: standard
 // input has none.
-func (c *collector) unpack(name string, r io.Reader) error {
+func unpack(name string, r io.Reader, limits limits) (unpacked io.Reader, isArchive bool, err error) {
 	in := bufio.NewReader(r)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		unzipped, err := gzip.NewReader(in)
 		if err != nil {
-			return fmt.Errorf("%s: %w", plain(name), gzipError(err))
+			return nil, false, fmt.Errorf("%s: %w", plain(name), gzipError(err))
 		}
-		in = bufio.NewReader(&boundedReader{r: unzipped, left: c.limits.unpacked, limit: c.limits.unpacked})
+		in = bufio.NewReader(&boundedReader{r: unzipped, left: limits.unpacked, limit: limits.unpacked})
 	}
-	if isTar(in) {
-		return c.archive(name, in)
-	}
-	return c.text(name, in)
+	return in, isTar(in), nil
 }
 
 // isTar looks for the mark that every tar written since 1988 has.
@@ -37,25 +34,38 @@ func isTar(in *bufio.Reader) bool {
 }
 
 // archive reads the files of an archive as ReadFS does those of a directory.
-// Their names are only ever shown: nothing is written anywhere.
-func (c *collector) archive(name string, in io.Reader) error {
+// Their names are only ever shown, and links in it are not followed: nothing is
+// written anywhere, and nothing else is read.
+func (t *tree) archive(name string, in io.Reader) error {
 	archive := tar.NewReader(in)
-	files := 0
+	files, entries := 0, 0
 	for {
 		entry, err := archive.Next()
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
+			if t.failed != nil && !t.isBundle() {
+				return t.failed // what was seen first
+			}
 			return fmt.Errorf("%s: %w", plain(name), tarError(err))
 		}
-		if entry.Typeflag != tar.TypeReg || !readable(entry.Name) {
+		if entries++; entries > t.limits.files {
+			return tooMany(name, t.limits)
+		}
+		p := path.Clean(entry.Name)
+		if entry.Typeflag != tar.TypeReg || !t.wanted(p) {
 			continue
 		}
-		files++
-		if err := c.text(name+"/"+path.Clean(entry.Name), tarFile{archive}); err != nil {
+		if readable(p) {
+			files++
+		}
+		if err := t.file(name+"/"+p, p, tarFile{archive}); err != nil {
 			return err
 		}
+	}
+	if t.failed != nil && !t.isBundle() {
+		return t.failed
 	}
 	if files == 0 {
 		return fmt.Errorf("%s: no .yaml, .yml or .json file in it", plain(name))

@@ -57,12 +57,15 @@ type Gap struct {
 	Reason string `json:"reason"`
 	// Detail is what the API server or the decoder said.
 	Detail string `json:"detail,omitempty"`
+	// Context is the cluster, in a report on several.
+	Context string `json:"context,omitempty"`
 }
 
 // Why a list is missing or partial.
 const (
 	ReasonForbidden   = "Forbidden"   // the user may not list the kind
 	ReasonNotInFile   = "NotInFile"   // the file has no object of the kind and does not say that there are none
+	ReasonNotInBundle = "NotInBundle" // the bundle does not hold the kind, or not of all namespaces
 	ReasonUndecodable = "Undecodable" // an object of the kind could not be read
 	ReasonTruncated   = "Truncated"   // the list ended early
 	ReasonUnavailable = "Unavailable" // the API server does not serve the kind, or failed to

@@ -11,8 +11,13 @@ import (
 
 // Writes lists what a user has written so far according to the audit log,
 // oldest first: creations, updates, patches and deletions, also those that
-// were refused or a dry run, without their bodies.
+// were refused or a dry run, without their bodies unless [Options] ask for them.
 func (c *Cluster) Writes(user string) ([]auditv1.Event, error) {
+	return c.Audited(func(e *auditv1.Event) bool { return e.User.Username == user })
+}
+
+// Audited is Writes of whatever the audit log has that is wanted.
+func (c *Cluster) Audited(wanted func(*auditv1.Event) bool) ([]auditv1.Event, error) {
 	file, err := os.Open(c.AuditLog)
 	if err != nil {
 		return nil, fmt.Errorf("read audit log: %w", err)
@@ -26,7 +31,7 @@ func (c *Cluster) Writes(user string) ([]auditv1.Event, error) {
 		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
 			return nil, fmt.Errorf("read audit log: %w", err)
 		}
-		if event.User.Username == user {
+		if wanted(&event) {
 			events = append(events, event)
 		}
 	}

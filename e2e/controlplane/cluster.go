@@ -43,6 +43,9 @@ type Options struct {
 	// their names. With those that protect volumes and claims their objects get
 	// the finalizers for it, as they do in a cluster.
 	Controllers []string
+	// AuditBodies has the audit log keep what the admin writes, and what is made
+	// of pods, claims and volumes, with its bodies.
+	AuditBodies bool
 }
 
 // Cluster is a running control plane.

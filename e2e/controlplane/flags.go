@@ -32,8 +32,27 @@ rules:
     resources: [events]
   - group: events.k8s.io
     resources: [events]
-- level: Metadata
 `
+
+// auditBodies is what Options.AuditBodies adds to it.
+const auditBodies = `- level: RequestResponse
+  users: [` + UserAdmin + `]
+- level: Request
+  verbs: [create]
+  resources:
+  - group: ""
+    resources: [pods, persistentvolumeclaims, persistentvolumes]
+`
+
+const auditRest = `- level: Metadata
+`
+
+func (c *Cluster) auditPolicy() string {
+	if c.options.AuditBodies {
+		return auditPolicy + auditBodies + auditRest
+	}
+	return auditPolicy + auditRest
+}
 
 // ports are the TCP ports of one control plane, all on loopback.
 type ports struct {
@@ -122,7 +141,7 @@ func (c *Cluster) writeInputs() error {
 	if err := os.WriteFile(filepath.Join(c.dir, "sa.key"), block, 0o600); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(c.dir, "audit-policy.yaml"), []byte(auditPolicy), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(c.dir, "audit-policy.yaml"), []byte(c.auditPolicy()), 0o600); err != nil {
 		return err
 	}
 	return writeTokens(filepath.Join(c.dir, "tokens.csv"))

@@ -1,0 +1,88 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+)
+
+const (
+	// eventWindow is how often a finding that stays is written about: an API
+	// server forgets events after an hour, by default (--event-ttl).
+	eventWindow = time.Hour
+	// eventMessage is how long an event's note may be (the API's validation).
+	eventMessage = 1024
+)
+
+// Record writes an event about each finding's subject, one for a fingerprint in
+// each hour: the name is made of both, so that the API server itself refuses a
+// second one, whoever writes it. The errors are of the events that were not
+// written.
+func (c *Cluster) Record(ctx context.Context, r *diagnose.Report) []error {
+	var errs []error
+	for _, f := range r.Findings {
+		event := eventOf(f, r.TakenAt.Time)
+		_, err := c.client.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{FieldManager: repair.FieldManager})
+		switch {
+		case err == nil, apierrors.IsAlreadyExists(err):
+		case ctx.Err() != nil:
+			return append(errs, c.explain(context.Cause(ctx)))
+		case isStatus(err):
+			errs = append(errs, fmt.Errorf("write the event about %s: %w", f.Subject, c.explain(err)))
+		default: // nobody is there any more, for the others either
+			return append(errs, c.explain(err))
+		}
+	}
+	return errs
+}
+
+func eventOf(f diagnose.Finding, now time.Time) *corev1.Event {
+	namespace := f.Subject.Namespace
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault // where the events of what has no namespace are
+	}
+	kind := corev1.EventTypeWarning
+	if f.Severity == diagnose.Info {
+		kind = corev1.EventTypeNormal
+	}
+	message := fmt.Sprintf("%s: %s", f.Check, f.Message)
+	if len(message) > eventMessage {
+		message = strings.ToValidUTF8(message[:eventMessage], "")
+	}
+	at := metav1.NewTime(now)
+	return &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:      fmt.Sprintf("volume-doctor-%s-%d", f.Fingerprint, now.Truncate(eventWindow).Unix()),
+			Namespace: namespace,
+		},
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: apiVersion(f.Subject.Kind), Kind: f.Subject.Kind, Namespace: f.Subject.Namespace, Name: f.Subject.Name, UID: f.Subject.UID,
+		},
+		Reason:         "VolumeDoctor" + string(f.Code),
+		Message:        message,
+		Type:           kind,
+		Source:         corev1.EventSource{Component: repair.FieldManager},
+		FirstTimestamp: at, LastTimestamp: at, Count: 1,
+	}
+}
+
+func apiVersion(kind string) string {
+	switch kind {
+	case "VolumeAttachment", "CSINode", "CSIDriver", "StorageClass":
+		return storagev1.SchemeGroupVersion.String()
+	case "Lease":
+		return coordinationv1.SchemeGroupVersion.String()
+	default:
+		return corev1.SchemeGroupVersion.String()
+	}
+}

@@ -1,0 +1,129 @@
+package cluster
+
+import (
+	"google.golang.org/protobuf/encoding/protowire"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// peekPod reads, of a pod in protobuf, no more than what diagnose.PodsOfUse asks of
+// it: five pods of six are of no use to anybody here, and to decode them would
+// take longer than to receive them. What it cannot read it leaves to the real
+// decoder, whose error it then is.
+func peekPod(raw []byte) (pod *corev1.Pod, ok bool) {
+	pod = &corev1.Pod{}
+	return pod, fields(raw, func(n int32, v []byte) bool {
+		switch n {
+		case 1: // metadata
+			return fields(v, func(n int32, v []byte) bool {
+				switch n {
+				case 1:
+					pod.Name = string(v)
+				case 3:
+					pod.Namespace = string(v)
+				}
+				return true
+			})
+		case 2: // spec
+			return fields(v, func(n int32, v []byte) bool {
+				switch n {
+				case 1:
+					pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{})
+					return peekVolume(v, &pod.Spec.Volumes[len(pod.Spec.Volumes)-1])
+				case 2:
+					pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{})
+					return peekContainer(v, &pod.Spec.Containers[len(pod.Spec.Containers)-1])
+				case 10:
+					pod.Spec.NodeName = string(v)
+				}
+				return true
+			})
+		case 3: // status
+			return fields(v, func(n int32, v []byte) bool {
+				switch n {
+				case 1:
+					pod.Status.Phase = corev1.PodPhase(v)
+				case 4:
+					pod.Status.Reason = string(v)
+				}
+				return true
+			})
+		}
+		return true
+	})
+}
+
+// peekVolume tells the sources that are never attached from all others, known
+// or not.
+func peekVolume(raw []byte, volume *corev1.Volume) bool {
+	return fields(raw, func(n int32, v []byte) bool {
+		if n != 2 {
+			return true
+		}
+		return fields(v, func(n int32, v []byte) bool {
+			switch n {
+			case 1:
+				if volume.HostPath == nil {
+					volume.HostPath = &corev1.HostPathVolumeSource{}
+				}
+				return fields(v, func(n int32, v []byte) bool {
+					if n == 1 {
+						volume.HostPath.Path = string(v)
+					}
+					return true
+				})
+			case 2:
+				volume.EmptyDir = &corev1.EmptyDirVolumeSource{}
+			case 5:
+				volume.GitRepo = &corev1.GitRepoVolumeSource{}
+			case 6:
+				volume.Secret = &corev1.SecretVolumeSource{}
+			case 16:
+				volume.DownwardAPI = &corev1.DownwardAPIVolumeSource{}
+			case 19:
+				volume.ConfigMap = &corev1.ConfigMapVolumeSource{}
+			case 26:
+				volume.Projected = &corev1.ProjectedVolumeSource{}
+			case 30:
+				volume.Image = &corev1.ImageVolumeSource{}
+			}
+			return true
+		})
+	})
+}
+
+func peekContainer(raw []byte, container *corev1.Container) bool {
+	return fields(raw, func(n int32, v []byte) bool {
+		switch n {
+		case 1:
+			container.Name = string(v)
+		case 2:
+			container.Image = string(v)
+		}
+		return true
+	})
+}
+
+// fields calls f for each field of a message that is not a number. It says
+// whether all of them could be read.
+func fields(message []byte, f func(int32, []byte) bool) bool {
+	for len(message) > 0 {
+		number, kind, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return false
+		}
+		message = message[n:]
+		if kind != protowire.BytesType {
+			if n = protowire.ConsumeFieldValue(number, kind, message); n < 0 {
+				return false
+			}
+			message = message[n:]
+			continue
+		}
+		value, n := protowire.ConsumeBytes(message)
+		if n < 0 || !f(int32(number), value) {
+			return false
+		}
+		message = message[n:]
+	}
+	return true
+}

@@ -1,0 +1,82 @@
+package cmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+)
+
+// withReport are the flags that go with --report: those of printing and of the
+// exit code. The others say what to read or to do, and a saved report is done.
+var withReport = []string{"report", "output", "color", "fail-on", "allow-gaps"}
+
+// reprint prints a saved report, and ends with the exit code that it would have
+// had.
+func (d *diagnoseFlags) reprint(flags *pflag.FlagSet, args []string, streams genericiooptions.IOStreams) error {
+	if len(args) > 0 {
+		return fmt.Errorf("--report prints a saved report as it is: %q cannot narrow it", args[0])
+	}
+	var other string
+	flags.Visit(func(f *pflag.Flag) {
+		if !slices.Contains(withReport, f.Name) {
+			other = f.Name
+		}
+	})
+	if other != "" {
+		return fmt.Errorf("--report and --%s exclude each other: a saved report is printed as it is", other)
+	}
+	if err := d.validatePrinting(); err != nil {
+		return err
+	}
+	r, err := readReport(d.saved, streams.In)
+	if err != nil {
+		return err
+	}
+	return d.finish(streams, r, "", exitHealthy)
+}
+
+func readReport(name string, stdin io.Reader) (*diagnose.Report, error) {
+	var data []byte
+	var err error
+	if name == "-" {
+		name = "standard input"
+		data, err = io.ReadAll(stdin)
+	} else {
+		data, err = os.ReadFile(name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the report: %w", err)
+	}
+	r := &diagnose.Report{}
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, fmt.Errorf("%s is not a report as -o json writes it: %w", name, err)
+	}
+	if r.APIVersion != diagnose.APIVersion || r.Kind != "Report" {
+		return nil, fmt.Errorf("%s is %q of %q, not a Report of %s", name, r.Kind, r.APIVersion, diagnose.APIVersion)
+	}
+	for _, f := range r.Findings {
+		if !code.MatchString(string(f.Code)) || !word.MatchString(f.Check) || !slices.Contains(severities, f.Severity) {
+			return nil, fmt.Errorf("%s has a finding of no check: %q %q, %q", name, f.Code, f.Check, f.Severity)
+		}
+		if f.Repair != nil && (!word.MatchString(f.Repair.Kind) || !word.MatchString(f.Repair.Risk)) {
+			return nil, fmt.Errorf("%s has a repair of no kind: %q, risk %q", name, f.Repair.Kind, f.Repair.Risk)
+		}
+	}
+	return r, nil
+}
+
+// A later release may know other checks and repairs than this one, but names them
+// alike.
+var (
+	code       = regexp.MustCompile(`^VD[0-9]{3}$`)
+	word       = regexp.MustCompile(`^[a-z0-9-]+$`)
+	severities = []diagnose.Severity{diagnose.Error, diagnose.Warning, diagnose.Info}
+)

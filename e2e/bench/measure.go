@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
+)
+
+// patience is how long a single command may take.
+const patience = 10 * time.Minute
+
+// lists are those that diagnose reads of a cluster in which nothing waits.
+var lists = []string{
+	"/apis/storage.k8s.io/v1/volumeattachments", "/api/v1/nodes", "/apis/storage.k8s.io/v1/csinodes", "/apis/storage.k8s.io/v1/csidrivers",
+	"/api/v1/persistentvolumes", "/api/v1/persistentvolumeclaims", "/apis/coordination.k8s.io/v1/leases", "/api/v1/events", "/api/v1/pods",
+}
+
+// took is what one command took.
+type took struct {
+	wall, cpu time.Duration
+	memory    int64 // peak, in bytes
+	requests  int64
+	bytes     int64
+	// late says that it was not finished within patience.
+	late bool
+}
+
+// result is what was measured at one size; of each, the median by wall time.
+type result struct {
+	size                                      load.Size
+	raw, ours, pod, kubectl, snapshot, reread took
+	drifts                                    int
+	file                                      int64
+}
+
+func measure(ctx context.Context, size load.Size, rounds int) (result, error) {
+	r := result{size: size}
+	dir, err := command.Build()
+	if err != nil {
+		return r, err
+	}
+	l, err := start(ctx, size)
+	if err != nil {
+		return r, err
+	}
+	defer l.Stop()
+	temp, err := os.MkdirTemp("", "bench-")
+	if err != nil {
+		return r, err
+	}
+	defer func() { _ = os.RemoveAll(temp) }()
+	doctor, kubectl, file := filepath.Join(dir, command.Binary), filepath.Join(dir, "kubectl"), filepath.Join(temp, "snapshot.yaml.gz")
+	pod := fmt.Sprintf("pod/%s", load.VolumePod(0))
+	all := []string{kubectl, "get", "volumeattachments,pv,nodes,pods,pvc", "-A", "-o", "json"}
+
+	var raw, ours, one, get, snap, again []took
+	for round := range rounds {
+		fmt.Fprintf(os.Stderr, "%d pods, round %d\n", size.Pods, round+1)
+		if err := l.beat(ctx); err != nil {
+			return r, err
+		}
+		t, err := l.transfer(ctx)
+		if err != nil {
+			return r, err
+		}
+		raw = append(raw, t)
+		var report bytes.Buffer
+		if t, err = execute(ctx, l.Kubeconfig, &report, doctor, "diagnose", "-o", "json"); err != nil {
+			return r, err
+		}
+		ours = append(ours, t)
+		if err := l.check(report.Bytes()); err != nil {
+			return r, err
+		}
+		if t, err = execute(ctx, l.Kubeconfig, io.Discard, doctor, "diagnose", pod, "-n", load.Namespace(0)); err != nil {
+			return r, err
+		}
+		one = append(one, t)
+		if len(get) == 0 || !get[0].late {
+			if t, err = execute(ctx, l.Kubeconfig, io.Discard, all...); err != nil {
+				return r, err
+			}
+			get = append(get, t)
+		}
+	}
+	if err := l.beat(ctx); err != nil {
+		return r, err
+	}
+	t, err := execute(ctx, l.Kubeconfig, io.Discard, doctor, "snapshot", file)
+	if err != nil {
+		return r, err
+	}
+	snap = append(snap, t)
+	var report bytes.Buffer
+	if t, err = execute(ctx, "", &report, doctor, "diagnose", "-f", file, "-o", "json"); err != nil {
+		return r, err
+	}
+	again = append(again, t)
+	if err := l.check(report.Bytes()); err != nil {
+		return r, fmt.Errorf("the snapshot: %w", err)
+	}
+	if info, err := os.Stat(file); err == nil {
+		r.file = info.Size()
+	}
+	r.raw, r.ours, r.pod, r.kubectl, r.snapshot, r.reread = median(raw), median(ours), median(one), median(get), median(snap), median(again)
+	r.drifts = len(l.load.Drifts())
+	return r, l.count(ctx, temp, &r, []string{doctor, "diagnose"}, []string{doctor, "diagnose", pod, "-n", load.Namespace(0)}, all)
+}
+
+// count runs the commands once more with a Counter before the API server.
+func (l *loaded) count(ctx context.Context, dir string, r *result, ours, pod, get []string) error {
+	counter, err := load.NewCounter(l.RESTConfig())
+	if err != nil {
+		return err
+	}
+	defer counter.Close()
+	kubeconfig := filepath.Join(dir, "counted")
+	if err := counter.Kubeconfig(l.Kubeconfig, kubeconfig); err != nil {
+		return err
+	}
+	for _, c := range []struct {
+		into *took
+		args []string
+	}{{&r.ours, ours}, {&r.pod, pod}, {&r.kubectl, get}} {
+		if c.into.late {
+			continue
+		}
+		if _, err := execute(ctx, kubeconfig, io.Discard, c.args...); err != nil {
+			return err
+		}
+		c.into.requests, c.into.bytes = counter.Count()
+	}
+	return nil
+}
+
+// check compares a report with what was broken.
+func (l *loaded) check(text []byte) error {
+	var report diagnose.Report
+	if err := json.Unmarshal(text, &report); err != nil {
+		return fmt.Errorf("the report: %w", err)
+	}
+	wrong := load.Compare(l.load.Drifts(), report.Findings)
+	if !report.Complete || len(wrong) > 0 {
+		return fmt.Errorf("the report: gaps %v; %s", report.Gaps, strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+// transfer takes the lists over the wire and throws them away.
+func (l *loaded) transfer(ctx context.Context) (took, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", l.Kubeconfig)
+	if err != nil {
+		return took{}, err
+	}
+	var sum took
+	for _, path := range lists {
+		var out bytes.Buffer
+		t, err := execute(ctx, "", &out, "curl", "-s", "-k", "-f", "-o", os.DevNull, "-w", "%{size_download}",
+			"-H", "Accept: application/vnd.kubernetes.protobuf", "-H", "Authorization: Bearer "+config.BearerToken, config.Host+path)
+		if err != nil {
+			return took{}, err
+		}
+		var size int64
+		if _, err := fmt.Sscan(out.String(), &size); err != nil {
+			return took{}, fmt.Errorf("curl %s: %w", path, err)
+		}
+		sum = took{sum.wall + t.wall, sum.cpu + t.cpu, max(sum.memory, t.memory), sum.requests + 1, sum.bytes + size, false}
+	}
+	return sum, nil
+}
+
+// execute runs a command once. Findings are no failure.
+func execute(ctx context.Context, kubeconfig string, stdout io.Writer, args ...string) (took, error) {
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(limited, args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	cmd.Stdout, cmd.Stderr = stdout, &stderr
+	began := time.Now()
+	err := cmd.Run()
+	t := took{wall: time.Since(began)}
+	if cmd.ProcessState == nil {
+		return t, fmt.Errorf("%s: %w", args[0], err)
+	}
+	t.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		t.memory = usage.Maxrss * 1024 // Linux counts in KiB
+	}
+	if ctx.Err() == nil && limited.Err() != nil {
+		t.late = true
+		return t, nil
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 1 && strings.Contains(filepath.Base(args[0]), command.Binary) {
+		err = nil
+	}
+	if err != nil {
+		return t, fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, stderr.String())
+	}
+	return t, nil
+}
+
+func median(runs []took) took {
+	slices.SortFunc(runs, func(a, b took) int { return int(a.wall - b.wall) })
+	return runs[len(runs)/2]
+}

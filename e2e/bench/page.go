@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// model is how long world, plan and checks take, by the number of pods.
+type model map[int]time.Duration
+
+var benchmark = regexp.MustCompile(`BenchmarkModel/pods=(\d+)\S*\s+\d+\s+([\d.]+) ns/op`)
+
+func measureModel(ctx context.Context, rounds int) (model, error) {
+	fmt.Fprintln(os.Stderr, "the model")
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "XXX", "-bench", "BenchmarkModel", "-count", strconv.Itoa(rounds),
+		"github.com/volume-doctor/kubectl-volume-doctor/e2e/bench")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("the Go benchmarks: %w: %s", err, out)
+	}
+	runs := map[int][]time.Duration{}
+	for _, m := range benchmark.FindAllStringSubmatch(string(out), -1) {
+		pods, _ := strconv.Atoi(m[1])         // digits, says the expression
+		ns, _ := strconv.ParseFloat(m[2], 64) // a number, says the expression
+		runs[pods] = append(runs[pods], time.Duration(ns))
+	}
+	result := model{}
+	for pods, times := range runs {
+		slices.Sort(times)
+		result[pods] = times[len(times)/2]
+	}
+	if len(result) < 2 {
+		return nil, fmt.Errorf("the Go benchmarks: no result in: %s", out)
+	}
+	return result, nil
+}
+
+// exponent is that of the growth between two sizes: 1 is linear.
+func exponent(m model, from, to int) float64 {
+	return math.Log(float64(m[to])/float64(m[from])) / math.Log(float64(to)/float64(from))
+}
+
+const (
+	begin = "<!-- measured by make bench: begin -->\n"
+	end   = "<!-- measured by make bench: end -->\n"
+)
+
+func write(page string, results []result, m model, rounds int) error {
+	text := tables(results, m, rounds)
+	if page == "" {
+		fmt.Print(text)
+		return nil
+	}
+	old, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, rest, ok := bytes.Cut(old, []byte(begin))
+	_, after, closed := bytes.Cut(rest, []byte(end))
+	if !ok || !closed {
+		return fmt.Errorf("%s has no place for the tables", page)
+	}
+	return os.WriteFile(page, slices.Concat(before, []byte(begin+text+end), after), 0o644)
+}
+
+func tables(results []result, m model, rounds int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nMeasured on %s with %d CPUs, %s; medians of %d.\n", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), rounds)
+	for _, r := range results {
+		fmt.Fprintf(&b, "\n### %d nodes, %d pods, %d volumes\n\n", r.size.Nodes, r.size.Pods, r.size.Volumes)
+		fmt.Fprintf(&b, "%d drifts injected; found: all of them, and nothing else.\n\n", r.drifts)
+		b.WriteString("| what | wall | x raw | CPU | peak memory | requests | bytes |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+		row := func(what string, t took) {
+			if t.late {
+				fmt.Fprintf(&b, "| %s | not finished in %s | | | %s | | |\n", what, patience, megabytes(t.memory))
+				return
+			}
+			requests, bytes := "-", "-"
+			if t.requests > 0 {
+				requests, bytes = strconv.FormatInt(t.requests, 10), megabytes(t.bytes)
+			}
+			fmt.Fprintf(&b, "| %s | %s | %.2f | %s | %s | %s | %s |\n", what, seconds(t.wall), t.wall.Seconds()/r.raw.wall.Seconds(),
+				seconds(t.cpu), megabytes(t.memory), requests, bytes)
+		}
+		row("the lists as protobuf with curl, one after the other", r.raw)
+		row("`diagnose`", r.ours)
+		row("`diagnose pod/NAME`", r.pod)
+		row("`kubectl get volumeattachments,pv,nodes,pods,pvc -A -o json`", r.kubectl)
+		row("`snapshot FILE.gz`, "+megabytes(r.file), r.snapshot)
+		row("`diagnose -f FILE.gz`", r.reread)
+	}
+	b.WriteString("\n### World, plan and checks in memory\n\n| pods | time |\n| ---: | ---: |\n")
+	var sizes []int
+	for pods := range m {
+		sizes = append(sizes, pods)
+	}
+	slices.Sort(sizes)
+	for _, pods := range sizes {
+		fmt.Fprintf(&b, "| %d | %s |\n", pods, m[pods].Round(time.Millisecond/10))
+	}
+	fmt.Fprintf(&b, "\nThe time grows with the pods to the power of %.2f (1 is linear).\n\n", exponent(m, sizes[0], sizes[len(sizes)-1]))
+	return b.String()
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
+
+func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }

@@ -1,0 +1,99 @@
+package reconcile
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// resolved remembers what the volumes of pods and of VolumeAttachments turned
+// out to be. Every check asks, most of them for every pod, and the answer is the
+// same each time.
+type resolved struct {
+	podVolumes  map[*corev1.Volume]resolvedVolume
+	attachments map[*storagev1.VolumeAttachment]resolvedVolume
+	// users are the pods on the node that reach the volume, in the order of the
+	// snapshot.
+	users map[VolumeNode][]*corev1.Pod
+}
+
+type resolvedVolume struct {
+	name corev1.UniqueVolumeName
+	spec *VolumeSpec
+	err  error
+}
+
+// resolve fills w.resolved. It takes the PVs' names from w.volumes.
+func (w *World) resolve() {
+	r := resolved{
+		podVolumes:  map[*corev1.Volume]resolvedVolume{},
+		attachments: make(map[*storagev1.VolumeAttachment]resolvedVolume, len(w.snapshot.VolumeAttachments)),
+		users:       map[VolumeNode][]*corev1.Pod{},
+	}
+	for _, va := range w.snapshot.VolumeAttachments {
+		name, spec, err := w.attachmentVolume(va)
+		r.attachments[va] = resolvedVolume{name, spec, err}
+	}
+	names := map[string][]corev1.UniqueVolumeName{}
+	for name, pvs := range w.volumes {
+		for _, pv := range pvs {
+			names[pv.Name] = append(names[pv.Name], name)
+		}
+	}
+	for _, pod := range w.snapshot.Pods {
+		node := types.NodeName(pod.Spec.NodeName)
+		use := func(name corev1.UniqueVolumeName) {
+			pair := VolumeNode{name, node}
+			if users := r.users[pair]; len(users) == 0 || users[len(users)-1] != pod {
+				r.users[pair] = append(users, pod)
+			}
+		}
+		for i := range pod.Spec.Volumes {
+			volume := &pod.Spec.Volumes[i]
+			if hasNoPlugin(volume) {
+				continue
+			}
+			name, spec, err := w.podVolume(pod, volume)
+			r.podVolumes[volume] = resolvedVolume{name, spec, err}
+			if err == nil {
+				use(name)
+				continue
+			}
+			// The claim may lead to the volume without the two being bound.
+			if claim := w.snapshot.Claim(namespaced(pod.Namespace, ClaimName(pod, volume))); claim != nil {
+				for _, name := range names[claim.Spec.VolumeName] {
+					use(name)
+				}
+			}
+		}
+	}
+	w.resolved = r
+}
+
+// errNoPlugin is what plugins.attachable says of a volume without any plugin.
+var errNoPlugin = skipf(NotAttachable, "no attachable volume plugin takes this source")
+
+// hasNoPlugin says of the volumes that most pods have, and no others, that no
+// plugin takes them: there is no other source beside the one that is never
+// attached.
+func hasNoPlugin(v *corev1.Volume) bool {
+	s := v.VolumeSource
+	if CanBeAttached(v) {
+		return false
+	}
+	s.Secret, s.ConfigMap, s.DownwardAPI, s.Projected, s.EmptyDir, s.HostPath, s.Image, s.GitRepo = nil, nil, nil, nil, nil, nil, nil, nil
+	return s == corev1.VolumeSource{}
+}
+
+// inTreeSource says that the source is one that csi-translation-lib translates.
+// Its own way to say no is an error for each of its plugins.
+func inTreeSource(pv *corev1.PersistentVolume, inline *corev1.Volume) bool {
+	if pv != nil {
+		s := &pv.Spec.PersistentVolumeSource
+		return s.AWSElasticBlockStore != nil || s.GCEPersistentDisk != nil || s.Cinder != nil || s.AzureDisk != nil ||
+			s.AzureFile != nil || s.VsphereVolume != nil || s.PortworxVolume != nil
+	}
+	s := &inline.VolumeSource
+	return s.AWSElasticBlockStore != nil || s.GCEPersistentDisk != nil || s.Cinder != nil || s.AzureDisk != nil ||
+		s.AzureFile != nil || s.VsphereVolume != nil || s.PortworxVolume != nil
+}

@@ -1,0 +1,489 @@
+package snapshot
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// besideName is a file of kubectl output that is put beside a bundle for what
+// bundles of its format never hold.
+const besideName = "volume-doctor"
+
+// maxTold bounds what is read of a file that says something about a bundle, and
+// is none of its lists.
+const maxTold = 4 << 20
+
+// tree reads the files of a directory or of an archive, one by one as they
+// come. Where their paths are those of a bundle that a support tool wrote, only
+// the lists in it are read, and the layout says which of them are whole: a
+// bundle holds much that is no object, and what it does not hold says nothing.
+type tree struct {
+	limits limits
+	roots  map[string]*root
+	stamps map[string]stamp
+	// lists counts the lists of bundles; there is a bundle once there is one.
+	lists int
+
+	// plain takes the files that are of no bundle; failed is what ended that.
+	plain  *collector
+	failed error
+	beside *collector
+	dump   dump
+}
+
+func newTree(limits limits) *tree {
+	return &tree{
+		limits: limits, plain: newCollector(limits), beside: newCollector(limits),
+		roots: map[string]*root{}, stamps: map[string]stamp{},
+	}
+}
+
+// root is one folder of a bundle, such as a must-gather has for each image.
+type root struct {
+	*format
+	path  string
+	parts map[partKey]*part
+	// namespaces are all that the cluster has; nil where the bundle does not
+	// tell.
+	namespaces []string
+	// said is what the tool noted of the lists that it could not read, by
+	// namespace.
+	said    map[Kind]map[string]string
+	version string
+	// ended says that the gathering came to its end.
+	ended bool
+}
+
+// format is a layout of files, by the tool that writes it.
+type format struct {
+	name string
+	// singles says that lists come as one file for each object, too: they are
+	// whole only if the gathering has ended.
+	singles bool
+}
+
+// partKey names one list: of a kind, in a namespace or of the whole cluster.
+type partKey struct {
+	kind      Kind
+	namespace string
+	form      form
+}
+
+// form is how a list lies in a bundle; the better one comes first.
+type form int
+
+const (
+	oneFile   form = iota // a list in a file
+	oneEach               // a file for each object
+	besidePod             // a pod's own folder, with its logs
+)
+
+// part is what was read of a list.
+type part struct {
+	*collector
+	err error
+}
+
+// bundleFile is what a path says about a file of a bundle.
+type bundleFile struct {
+	format *format
+	root   string
+	part   partKey
+	// tell reads a file that is no list; it is nil for the others.
+	tell func(r *root, text []byte)
+}
+
+// bundleFileOf knows the files of all layouts by their paths.
+func bundleFileOf(p string) (bundleFile, bool) {
+	if !fs.ValidPath(p) {
+		return bundleFile{}, false
+	}
+	segments := strings.Split(p, "/")
+	if f, ok := mustGatherFile(segments); ok {
+		return f, true
+	}
+	return supportBundleFile(segments)
+}
+
+// wanted says whether the file is read at all.
+func (t *tree) wanted(p string) bool {
+	if path.Base(p) == stampName {
+		return true
+	}
+	if !readable(p) {
+		return false
+	}
+	if _, ok := bundleFileOf(p); ok || isBeside(p) {
+		return true
+	}
+	return t.failed == nil && !t.isBundle()
+}
+
+func (t *tree) isBundle() bool { return t.lists > 0 }
+
+func isBeside(p string) bool { return strings.TrimSuffix(path.Base(p), path.Ext(p)) == besideName }
+
+// file reads one file; name is for messages. An error is one after which
+// nothing more can be read.
+func (t *tree) file(name, p string, in io.Reader) error {
+	f, ok := bundleFileOf(p)
+	switch {
+	case path.Base(p) == stampName:
+		return t.stamp(p, in)
+	case ok:
+		r, err := t.root(f, name)
+		if err != nil {
+			return err
+		}
+		if f.tell == nil {
+			return t.part(r, f, name, in)
+		}
+		if text, err := io.ReadAll(io.LimitReader(in, maxTold)); err == nil {
+			f.tell(r, text)
+		}
+		return nil // what says nothing leaves a gap
+	case isBeside(p):
+		return t.beside.text(name, in)
+	default:
+		t.dump.note(p)
+		t.failed = t.plain.text(name, in)
+		return nil
+	}
+}
+
+func (t *tree) root(f bundleFile, name string) (*root, error) {
+	r, ok := t.roots[f.root]
+	if !ok {
+		if len(t.roots) >= t.limits.lists {
+			return nil, fmt.Errorf("%s: more than %d folders in one bundle", plain(name), t.limits.lists)
+		}
+		r = &root{format: f.format, path: f.root, parts: map[partKey]*part{}, said: map[Kind]map[string]string{}}
+		t.roots[f.root] = r
+	}
+	return r, nil
+}
+
+// part reads a file of a list. One that cannot be read costs that list alone.
+func (t *tree) part(r *root, f bundleFile, name string, in io.Reader) error {
+	if list := r.parts[partKey{f.part.kind, f.part.namespace, oneFile}]; f.part.form == besidePod && list != nil && list.err == nil {
+		return nil // the same pod once more, from another moment
+	}
+	p, ok := r.parts[f.part]
+	if !ok {
+		if t.lists++; t.lists > t.limits.lists {
+			return fmt.Errorf("%s: more than %d lists in one bundle", plain(name), t.limits.lists)
+		}
+		p = &part{collector: newCollector(t.limits)}
+		r.parts[f.part] = p
+	}
+	before := p.total
+	err := p.text(name, in)
+	switch {
+	case err != nil:
+	case f.part.form == oneFile && p.listed == 0:
+		err = fmt.Errorf("%s: no list in it", plain(name))
+	case f.part.form != oneFile && p.total == before:
+		err = fmt.Errorf("%s: no object in it", plain(name))
+	case p.counts[f.part.kind] != len(p.seen):
+		err = fmt.Errorf("%s: other objects than %s in it", plain(name), f.part.kind)
+	case !p.allIn(f.part.namespace):
+		err = fmt.Errorf("%s: not all objects in it are of namespace %s", plain(name), plain(f.part.namespace))
+	}
+	if p.err == nil {
+		p.err = err
+	}
+	return nil
+}
+
+// allIn says whether all objects are of the namespace.
+func (c *collector) allIn(namespace string) bool {
+	for id := range c.seen {
+		if id.namespace != namespace {
+			return false
+		}
+	}
+	return true
+}
+
+// snapshot makes the snapshot once all files are read.
+func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, error) {
+	if !t.isBundle() {
+		if t.failed == nil {
+			t.failed = t.plain.merge(t.beside)
+		}
+		if t.failed != nil {
+			return nil, t.plain.warnings(), t.failed
+		}
+		for _, kind := range []Kind{Events, Pods} {
+			if gap := t.dump.gap(kind); gap != nil && t.plain.header == nil && t.beside.counts[kind] == 0 {
+				t.plain.told[kind] = gap
+			}
+		}
+		return t.plain.snapshot(name, opts)
+	}
+	if t.beside.header != nil {
+		return nil, nil, fmt.Errorf("%s: a snapshot of its own, and no part of a bundle: read it alone", plain(t.beside.headerAt.file))
+	}
+	c := newCollector(t.limits)
+	if err := t.assemble(c); err != nil {
+		return nil, c.warnings(), fmt.Errorf("%s: %w", plain(name), err)
+	}
+	return c.snapshot(name, opts)
+}
+
+// assemble puts the lists together, each of them from one folder: those of two
+// are from two moments, and what went away in between would be there in one.
+func (t *tree) assemble(c *collector) error {
+	roots := t.bundles()
+	for _, kind := range append(Kinds(), Deployments) {
+		held := chooseLists(roots, kind)
+		gap := wholeness(kind, roots, held)
+		if gap != nil && t.beside.counts[kind] > 0 {
+			// kubectl's word, which holds for what the bundle does not know.
+			if err := c.mergeKind(t.beside, kind); err != nil {
+				return err
+			}
+			continue
+		}
+		c.told[kind] = gap
+		for _, l := range held {
+			if l.err == nil {
+				if err := c.mergeKind(l.collector, kind); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for _, r := range roots {
+		c.version = cmp.Or(c.version, r.version)
+		// The clock of whoever gathered may be wrong either way: the earlier of
+		// two times makes things younger than they are, never older.
+		if began := t.stamps[r.path].began; !began.IsZero() && began.Before(c.latest) {
+			c.latest = began
+		}
+	}
+	if len(roots) > 1 {
+		c.notes = append(c.notes, Warning(fmt.Sprintf("the bundle has %d folders: where two hold the same list, that of the one before is read: %s", len(roots), rootNames(roots))))
+	}
+	return nil
+}
+
+func rootNames(roots []*root) string {
+	names := make([]string, 0, len(roots))
+	for _, r := range roots {
+		names = append(names, plain(r.path))
+	}
+	return some(names)
+}
+
+// bundles are the folders that hold lists, that with most of them first.
+func (t *tree) bundles() []*root {
+	var roots []*root
+	for _, r := range t.roots {
+		if len(r.parts) > 0 {
+			r.ended = t.stamps[r.path].lines >= 2 && t.stamps[r.path].lines%2 == 0 || !r.singles
+			roots = append(roots, r)
+		}
+	}
+	kinds := map[*root]int{}
+	for _, r := range roots {
+		held := map[Kind]bool{}
+		for key := range r.parts {
+			held[key.kind] = true
+		}
+		kinds[r] = len(held)
+	}
+	slices.SortFunc(roots, func(a, b *root) int {
+		return cmp.Or(cmp.Compare(kinds[b], kinds[a]), cmp.Compare(a.path, b.path))
+	})
+	return roots
+}
+
+// heldList is a part that was chosen.
+type heldList struct {
+	*part
+	partKey
+	root *root
+}
+
+// chooseLists takes each list of the kind from the first folder that has it, and
+// there in its best form.
+func chooseLists(roots []*root, kind Kind) []heldList {
+	chosen := map[string]heldList{}
+	for _, r := range roots {
+		for _, key := range slices.SortedFunc(maps.Keys(r.parts), comparePartKeys) {
+			if _, ok := chosen[key.namespace]; !ok && key.kind == kind {
+				chosen[key.namespace] = heldList{r.parts[key], key, r}
+			}
+		}
+	}
+	var lists []heldList
+	for _, namespace := range slices.Sorted(maps.Keys(chosen)) {
+		lists = append(lists, chosen[namespace])
+	}
+	return lists
+}
+
+func comparePartKeys(a, b partKey) int {
+	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.form, b.form))
+}
+
+// wholeness is the gap that the lists leave; nil where they are all that there
+// is of the kind.
+func wholeness(kind Kind, roots []*root, held []heldList) *Gap {
+	gap := func(reason, format string, args ...any) *Gap {
+		return &Gap{Kind: kind, Reason: reason, Detail: fmt.Sprintf(format, args...)}
+	}
+	for _, r := range roots {
+		if said := r.said[kind]; len(said) > 0 {
+			namespace := slices.Sorted(maps.Keys(said))[0]
+			return gap(reasonOf(said[namespace]), "%s", said[namespace])
+		}
+	}
+	if len(held) == 0 {
+		return gap(ReasonNotInBundle, "a %s without them", roots[0].name)
+	}
+	for _, l := range held {
+		switch {
+		case l.err != nil:
+			return gap(ReasonUndecodable, "%s", l.err)
+		case l.truncated[kind]:
+			return gap(ReasonTruncated, "the list says that more objects follow")
+		case !l.root.ended:
+			return gap(ReasonTruncated, "nothing in the %s says that its gathering came to an end", l.root.name)
+		case l.form == besidePod:
+			return gap(ReasonTruncated, "the pods of namespace %s are there, but not their list", plain(l.namespace))
+		}
+	}
+	if s := schemaOfKind(kind); !s.namespaced {
+		return nil
+	}
+	return partial(kind, roots, held)
+}
+
+// partial is the gap of a kind that was read namespace by namespace.
+func partial(kind Kind, roots []*root, held []heldList) *Gap {
+	if kind == Leases && ofAllNamespaces(held) {
+		return nil
+	}
+	have := make([]string, 0, len(held))
+	lacks := map[string]bool{}
+	known := false
+	for _, r := range roots {
+		known = known || r.namespaces != nil
+		for _, namespace := range r.namespaces {
+			lacks[namespace] = true
+		}
+	}
+	for _, l := range held {
+		have = append(have, l.namespace)
+		delete(lacks, l.namespace)
+	}
+	switch {
+	case known && len(lacks) == 0:
+		return nil
+	case known:
+		return &Gap{Kind: kind, Reason: ReasonNotInBundle, Detail: "without those of " + namespaces(slices.Sorted(maps.Keys(lacks)))}
+	case len(have) == 1:
+		return &Gap{Kind: kind, Namespace: plain(have[0]), Reason: ReasonNotInBundle, Detail: "nothing says that there are no other namespaces"}
+	default:
+		return &Gap{Kind: kind, Reason: ReasonNotInBundle, Detail: "only those of " + namespaces(have) + ", and nothing says that there are no others"}
+	}
+}
+
+// ofAllNamespaces says of the leases of an inspection that it asked for all:
+// nothing inspects the namespace of the nodes' leases for another reason.
+func ofAllNamespaces(held []heldList) bool {
+	nodes := false
+	for _, l := range held {
+		if !l.root.singles || l.root != held[0].root || l.form != oneEach {
+			return false
+		}
+		nodes = nodes || l.namespace == corev1.NamespaceNodeLease
+	}
+	return nodes && len(held) > 1
+}
+
+func namespaces(names []string) string {
+	shown := make([]string, 0, len(names))
+	for _, n := range names {
+		shown = append(shown, plain(n))
+	}
+	if len(names) == 1 {
+		return "namespace " + shown[0]
+	}
+	return "namespaces " + some(shown)
+}
+
+// some names the first few.
+func some(names []string) string {
+	const most = 5
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// reasonOf tells, from what an API server said, whether it refused.
+func reasonOf(said string) string {
+	if strings.Contains(said, "forbidden") {
+		return ReasonForbidden
+	}
+	return ReasonUnavailable
+}
+
+func schemaOfKind(kind Kind) *kindSchema {
+	return schemas[slices.IndexFunc(schemas, func(s *kindSchema) bool { return s.resource == kind })]
+}
+
+// merge takes over all that another collector has read.
+func (c *collector) merge(o *collector) error {
+	for _, s := range schemas {
+		if err := c.mergeKind(o, s.resource); err != nil {
+			return err
+		}
+	}
+	for kind := range o.truncated {
+		c.truncated[kind] = true
+	}
+	for t, n := range o.ignored {
+		c.ignored[t] += n
+	}
+	c.notes = append(c.notes, o.notes...)
+	if o.header != nil {
+		if c.header != nil {
+			return o.headerAt.errorf("a second Snapshot header; the first is at %s", c.headerAt)
+		}
+		c.header, c.headerAt = o.header, o.headerAt
+	}
+	return nil
+}
+
+// mergeKind takes over the objects of one kind.
+func (c *collector) mergeKind(o *collector, kind Kind) error {
+	s := schemaOfKind(kind)
+	for object := range s.all(&o.objects) {
+		key := identity{kind, object.GetNamespace(), object.GetName()}
+		c.total++
+		known, err := c.isKnown(o.seen[key].at, s, object)
+		if err != nil {
+			return err
+		}
+		if !known {
+			s.add(&c.objects, object)
+			c.counts[kind]++
+		}
+	}
+	if o.counts[kind] > 0 && o.latest.After(c.latest) {
+		c.latest = o.latest
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package snapshot
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"path"
+	"strings"
+	"time"
+)
+
+// mustGather is what `oc adm inspect` writes, and with it `oc adm must-gather`,
+// in a folder for each of its images:
+//
+//	cluster-scoped-resources/GROUP/PLURAL/NAME.yaml
+//	namespaces/NAMESPACE/GROUP/PLURAL.yaml
+//	namespaces/NAMESPACE/GROUP/PLURAL/NAME.yaml
+//	namespaces/NAMESPACE/pods/NAME/NAME.yaml
+//	timestamp
+//
+// It inspects the namespaces of OpenShift's own parts and never all of them;
+// but leases it asks for in all namespaces at once. Kinds of the whole cluster
+// are whole once the inspection has ended.
+var mustGather = &format{name: "must-gather", singles: true}
+
+func mustGatherFile(segments []string) (bundleFile, bool) {
+	for i, s := range segments {
+		f := bundleFile{format: mustGather, root: strings.Join(segments[:i], "/")}
+		rest := segments[i+1:]
+		if len(rest) == 0 || !isYAML(rest[len(rest)-1]) {
+			continue
+		}
+		last := strings.TrimSuffix(rest[len(rest)-1], path.Ext(rest[len(rest)-1]))
+		switch {
+		case s == "cluster-scoped-resources" && len(rest) == 3 && rest[0] == "core" && rest[1] == "namespaces":
+			f.tell = func(r *root, _ []byte) { r.namespaces = append(r.namespaces, last) }
+			return f, true
+		case s == "cluster-scoped-resources" && len(rest) == 3 && rest[0] == "config.openshift.io" && rest[1] == "clusteroperators" && last == controllerManager:
+			f.tell = tellVersion
+			return f, true
+		case s == "cluster-scoped-resources" && (len(rest) == 2 || len(rest) == 3):
+			f.part.form = oneFile
+			plural := last
+			if len(rest) == 3 {
+				f.part.form, plural = oneEach, rest[1]
+			}
+			if k := schemaAt(rest[0], plural); k != nil && !k.namespaced {
+				f.part.kind = k.resource
+				return f, true
+			}
+		case s == "namespaces" && len(rest) == 4 && rest[1] == "pods" && rest[2] == last:
+			f.part = partKey{Pods, rest[0], besidePod}
+			return f, true
+		case s == "namespaces" && (len(rest) == 3 || len(rest) == 4):
+			f.part = partKey{namespace: rest[0], form: oneFile}
+			plural := last
+			if len(rest) == 4 {
+				f.part.form, plural = oneEach, rest[2]
+			}
+			if k := schemaAt(rest[1], plural); k != nil && k.namespaced {
+				f.part.kind = k.resource
+				return f, true
+			}
+		}
+	}
+	return bundleFile{}, false
+}
+
+func isYAML(name string) bool { return path.Ext(name) == ".yaml" }
+
+// schemaAt finds a kind by its API group, "core" for the one without a name,
+// and its plural.
+func schemaAt(group, plural string) *kindSchema {
+	for _, s := range schemas {
+		of, _, named := strings.Cut(s.apiVersion, "/")
+		if !named {
+			of = "core"
+		}
+		if of == group && string(s.resource) == plural {
+			return s
+		}
+	}
+	return nil
+}
+
+// controllerManager is the cluster operator that knows the release of the
+// controller. The clusterversion has OpenShift's, which counts otherwise.
+const controllerManager = "kube-controller-manager"
+
+func tellVersion(r *root, text []byte) {
+	value, err := parseYAML(text)
+	if err != nil {
+		return
+	}
+	raw, err := jsonOf(value, maxTold)
+	if err != nil {
+		return
+	}
+	var operator struct {
+		Status struct {
+			Versions []struct{ Name, Version string }
+		}
+	}
+	if json.Unmarshal(raw, &operator) != nil {
+		return
+	}
+	for _, v := range operator.Status.Versions {
+		if v.Name == controllerManager && v.Version != "" {
+			r.version = "v" + strings.TrimPrefix(plain(v.Version), "v")
+		}
+	}
+}
+
+// stampName is the file to which each inspection adds a line when it begins and
+// one when it ends.
+const stampName = "timestamp"
+
+type stamp struct {
+	began time.Time
+	lines int
+}
+
+func (t *tree) stamp(p string, in io.Reader) error {
+	lines := bufio.NewScanner(io.LimitReader(in, maxTold))
+	var s stamp
+	for lines.Scan() {
+		text, _, _ := bytes.Cut(lines.Bytes(), []byte(" m=")) // Go's monotonic clock
+		at, err := time.Parse("2006-01-02 15:04:05.999999999 -0700 MST", string(bytes.TrimSpace(text)))
+		if err != nil {
+			continue // another file of the name
+		}
+		if s.lines++; s.began.IsZero() || at.Before(s.began) {
+			s.began = at
+		}
+	}
+	if s.lines > 0 {
+		t.stamps[strings.TrimSuffix(strings.TrimSuffix(p, stampName), "/")] = s
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+)
+
+// supportBundle is what troubleshoot.sh's collectors clusterResources and
+// clusterInfo write:
+//
+//	cluster-resources/LIST.json               of the whole cluster
+//	cluster-resources/LIST/NAMESPACE.json
+//	cluster-resources/LIST-errors.json        what could not be read, and why
+//	cluster-resources/namespaces.json         all, or those that were asked for
+//	cluster-info/cluster_version.json
+//
+// Each file is one answer of the API server, and so whole. CSIDrivers and
+// CSINodes are never among them.
+var supportBundle = &format{name: "support bundle"}
+
+const clusterResources = "cluster-resources"
+
+// supportBundleLists are the names that the lists have there.
+var supportBundleLists = map[string]Kind{
+	"nodes":             Nodes,
+	"pvs":               Volumes,
+	"pvcs":              Claims,
+	"pods":              Pods,
+	"events":            Events,
+	"leases":            Leases,
+	"volumeattachments": VolumeAttachments,
+	"storage-classes":   StorageClasses,
+	"deployments":       Deployments,
+}
+
+func supportBundleFile(segments []string) (bundleFile, bool) {
+	n := len(segments)
+	if n < 2 || path.Ext(segments[n-1]) != ".json" {
+		return bundleFile{}, false
+	}
+	f := bundleFile{format: supportBundle}
+	last := strings.TrimSuffix(segments[n-1], ".json")
+	list, isErrors := strings.CutSuffix(last, "-errors")
+	switch {
+	case segments[n-2] == "cluster-info" && last == "cluster_version":
+		f.tell = tellClusterVersion
+	case segments[n-2] == clusterResources && last == "namespaces":
+		f.tell = tellNamespaces
+	case segments[n-2] == clusterResources && isErrors && supportBundleLists[list] != "":
+		f.tell = func(r *root, text []byte) { tellErrors(r, supportBundleLists[list], text) }
+	case segments[n-2] == clusterResources:
+		f.part.kind = supportBundleLists[last]
+		if f.part.kind == "" || schemaOfKind(f.part.kind).namespaced {
+			return bundleFile{}, false
+		}
+	case n >= 3 && segments[n-3] == clusterResources:
+		f.part.kind, f.part.namespace = supportBundleLists[segments[n-2]], last
+		if f.part.kind == "" || !schemaOfKind(f.part.kind).namespaced {
+			return bundleFile{}, false
+		}
+		n--
+	default:
+		return bundleFile{}, false
+	}
+	f.root = strings.Join(segments[:n-2], "/")
+	return f, true
+}
+
+func tellClusterVersion(r *root, text []byte) {
+	var version struct {
+		Info struct {
+			GitVersion string `json:"gitVersion"`
+		} `json:"info"`
+	}
+	if json.Unmarshal(text, &version) == nil {
+		r.version = plain(version.Info.GitVersion)
+	}
+}
+
+// tellNamespaces tells the list of all namespaces from one that holds those of
+// the collector's settings, which is no NamespaceList.
+func tellNamespaces(r *root, text []byte) {
+	var list struct {
+		Kind     string `json:"kind"`
+		Metadata struct {
+			Continue string `json:"continue"`
+		} `json:"metadata"`
+		Items []struct {
+			Metadata struct {
+				Name string `json:"name"`
+			} `json:"metadata"`
+		} `json:"items"`
+	}
+	if json.Unmarshal(text, &list) != nil || list.Kind != "NamespaceList" || list.Metadata.Continue != "" {
+		return
+	}
+	r.namespaces = []string{}
+	for _, n := range list.Items {
+		r.namespaces = append(r.namespaces, n.Metadata.Name)
+	}
+}
+
+// tellErrors takes what went wrong: a text for each namespace, or a list of
+// texts for what has none. An error that cannot be read is one all the same.
+func tellErrors(r *root, kind Kind, text []byte) {
+	said := map[string]string{}
+	var texts []string
+	switch {
+	case len(strings.TrimSpace(string(text))) == 0, strings.TrimSpace(string(text)) == "null":
+		return
+	case json.Unmarshal(text, &said) == nil:
+	case json.Unmarshal(text, &texts) == nil:
+		said = map[string]string{}
+		if len(texts) > 0 {
+			slices.Sort(texts)
+			said[""] = texts[0]
+		}
+	default:
+		said = map[string]string{"": "the tool noted an error that is not readable"}
+	}
+	for namespace, text := range said {
+		said[namespace] = plain(text)
+	}
+	if len(said) > 0 {
+		r.said[kind] = said
+	}
+}

@@ -15,10 +15,12 @@ import (
 )
 
 var createAttachment = rung{
-	kind:    CreateAttachment,
-	codes:   []diagnose.Code{"VD302"},
-	propose: proposeCreate,
-	undo:    undoCreate,
+	kind:      CreateAttachment,
+	codes:     []diagnose.Code{"VD302"},
+	needs:     []Permission{{Verb: VerbCreate, Group: storagev1.GroupName, Resource: "volumeattachments"}},
+	undoNeeds: []Permission{{Verb: VerbDelete, Group: storagev1.GroupName, Resource: "volumeattachments"}},
+	propose:   proposeCreate,
+	undo:      undoCreate,
 }
 
 // proposeCreate makes the VolumeAttachment that a node's volumesAttached

@@ -21,6 +21,7 @@ var cyclePod = rung{
 	// pod on another node does as well, and why a new one here does not is said.
 	codes:    []diagnose.Code{"VD107", "VD301", "VD303", "VD608"},
 	detaches: true,
+	needs:    []Permission{{Verb: VerbDelete, Resource: "pods"}},
 	propose:  proposeCycle,
 }
 

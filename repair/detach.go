@@ -21,6 +21,7 @@ var deleteAttachment = rung{
 	kind:     DeleteAttachment,
 	codes:    []diagnose.Code{"VD101", "VD105", "VD108", "VD119", "VD120", "VD508", "VD509"},
 	detaches: true,
+	needs:    []Permission{{Verb: VerbDelete, Group: storagev1.GroupName, Resource: "volumeattachments"}},
 	propose:  proposeDelete,
 }
 
@@ -30,6 +31,7 @@ var deleteFencedAttachment = rung{
 	kind:     DeleteFencedAttachment,
 	codes:    []diagnose.Code{"VD102", "VD111", "VD112", "VD114", "VD117", "VD118", "VD120"},
 	detaches: true,
+	needs:    []Permission{{Verb: VerbDelete, Group: storagev1.GroupName, Resource: "volumeattachments"}},
 	propose:  proposeFencedDelete,
 }
 
@@ -57,6 +59,7 @@ var detachGuards = []Guard{
 	{"only-one-there", checkOnlyOneThere},
 	{"not-attached-elsewhere", checkNotAttachedElsewhere},
 	{"same-node-id", checkSameNodeID},
+	{"same-machine", checkNotOlderThanNode},
 	{"attacher-at-work", checkAttacherOfTarget},
 	{"disk-stays", checkDiskStays},
 }
@@ -66,7 +69,6 @@ var deleteGuards = append(slices.Clone(detachGuards),
 	Guard{"node-lives", checkNodeLives},
 	Guard{"not-in-use", checkNotInUse},
 	Guard{"not-listed", checkNotListed},
-	Guard{"same-machine", checkNotOlderThanNode},
 )
 
 // proposeDelete deletes a VolumeAttachment that nobody wants, gracefully: the

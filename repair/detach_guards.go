@@ -20,12 +20,9 @@ func checkNotDeleting(v *View, r *Repair) error {
 	return nil
 }
 
-// veleroRestore is the label that Velero puts on what it has restored. A restore
-// makes objects and looks after none.
-const veleroRestore = "velero.io/restore-name"
-
 // checkNobodyElses: a program that says that the object is its own may be at
-// work with the volume, and should end that itself.
+// work with the volume, and should end that itself. The label of a restore says
+// no such thing: it makes objects and looks after none.
 func checkNobodyElses(v *View, r *Repair) error {
 	va := target(v, r)
 	if len(va.OwnerReferences) > 0 {
@@ -224,7 +221,8 @@ func checkDiskStays(v *View, r *Repair) error {
 }
 
 // checkNodeLives: of a node that is lost nothing proves that it has ceased to
-// write, and one that is being taken out of service has others at work on it.
+// write, and from one that is out of service the controller detaches by itself.
+// One that is being deleted lives, and may wait for just this attachment.
 func checkNodeLives(v *View, r *Repair) error {
 	name := target(v, r).Spec.NodeName
 	node := v.Snapshot.Node(types.NodeName(name))
@@ -235,8 +233,6 @@ func checkNodeLives(v *View, r *Repair) error {
 		return fmt.Errorf("node %s does not exist", name)
 	case !reconcile.NodeReady(node):
 		return fmt.Errorf("node %s is not Ready", name)
-	case node.DeletionTimestamp != nil:
-		return fmt.Errorf("node %s is being deleted", name)
 	case reconcile.OutOfService(node):
 		return fmt.Errorf("node %s carries the taint %s", name, corev1.TaintNodeOutOfService)
 	}

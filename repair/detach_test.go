@@ -108,7 +108,11 @@ var detachMisses = []nearMiss{
 		m.addAttachment("n2", "pv1", reconcile.VolumeAttachmentName("vol-1", driver, "n2"))
 	}},
 	{"published to another machine", "same-node-id", func(m *memory) { m.attachment().Annotations[nodeIDAnnotation] = "i-old" }},
+	{"node registered since", "same-machine", func(m *memory) { m.node("n1").CreationTimestamp = ago(time.Minute) }},
 	{"attacher away", "attacher-at-work", func(m *memory) { m.lease("external-attacher-leader-ebs-csi-aws-com") }},
+	{"driver not installed", "attacher-at-work", func(m *memory) {
+		m.objects.Leases, m.objects.CSIDrivers, m.objects.CSINodes = m.objects.Leases[:1], nil, nil
+	}},
 	{"volume let go, to be deleted", "disk-stays", func(m *memory) {
 		pv := m.volume("pv1")
 		pv.Spec.PersistentVolumeReclaimPolicy, pv.Status.Phase = corev1.PersistentVolumeReclaimDelete, corev1.VolumeReleased
@@ -123,7 +127,6 @@ var detachMisses = []nearMiss{
 var livingMisses = []nearMiss{
 	{"node gone", "node-lives", func(m *memory) { m.objects.Nodes = m.objects.Nodes[1:] }},
 	{"node not ready", "node-lives", func(m *memory) { m.node("n1").Status.Conditions[0].Status = corev1.ConditionUnknown }},
-	{"node going", "node-lives", func(m *memory) { at := ago(0); m.node("n1").DeletionTimestamp = &at }},
 	{"node out of service", "node-lives", func(m *memory) {
 		m.node("n1").Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}
 	}},
@@ -135,7 +138,6 @@ var livingMisses = []nearMiss{
 		n := m.node("n1")
 		n.Status.VolumesAttached = append(n.Status.VolumesAttached, corev1.AttachedVolume{Name: uniqueName("vol-1")})
 	}},
-	{"node registered since", "same-machine", func(m *memory) { m.node("n1").CreationTimestamp = ago(time.Minute) }},
 }
 
 func TestDeleteAttachmentGuards(t *testing.T) {

@@ -18,6 +18,7 @@ var stripFinalizer = rung{
 	kind:     StripFinalizer,
 	codes:    []diagnose.Code{"VD103", "VD108", "VD115", "VD119"},
 	detaches: true,
+	needs:    []Permission{patchAttachment("")},
 	propose:  proposeStrip,
 }
 

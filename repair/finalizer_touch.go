@@ -18,13 +18,14 @@ import (
 var touchVolume = rung{
 	kind:    TouchVolume,
 	codes:   []diagnose.Code{"VD503"},
+	needs:   []Permission{patchVolume("")},
 	propose: proposeTouch,
 	undo:    undoTouch,
 }
 
 // touchReads are the kinds that tell whether a volume is attached, and whether
 // an attacher would look.
-var touchReads = []snapshot.Kind{snapshot.Volumes, snapshot.VolumeAttachments, snapshot.Leases}
+var touchReads = []snapshot.Kind{snapshot.Volumes, snapshot.VolumeAttachments, snapshot.Leases, snapshot.CSIDrivers, snapshot.CSINodes}
 
 var touchGuards = []Guard{
 	completeGuard(touchReads),

@@ -42,13 +42,22 @@ func checkAttacherAtWork(v *View, r *Repair) error {
 
 func attacherAtWork(v *View, driver string) error {
 	lease := attacherLease(v, driver)
-	if lease == nil {
+	switch {
+	case lease == nil && !installed(v, driver):
+		return fmt.Errorf("driver %s is not installed: it has no CSIDriver, no node has it, and no lease tells of an external-attacher", driver)
+	case lease == nil:
 		return nil
 	}
 	if age := v.Snapshot.TakenAt.Sub(lease.Spec.RenewTime.Time); age > attacherFresh {
 		return fmt.Errorf("nobody has renewed lease %s/%s for %v: no external-attacher of driver %s is at work", lease.Namespace, lease.Name, age.Round(time.Second), driver)
 	}
 	return nil
+}
+
+func installed(v *View, driver string) bool {
+	return v.Snapshot.CSIDriver(driver) != nil || slices.ContainsFunc(v.Snapshot.CSINodes, func(n *storagev1.CSINode) bool {
+		return slices.ContainsFunc(n.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
+	})
 }
 
 // attacherLease is the lease of the driver's attacher that was renewed last; nil

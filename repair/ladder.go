@@ -52,6 +52,9 @@ type rung struct {
 	// detaches says that it takes a volume from a node: it is carried out before
 	// what lets a pod start elsewhere.
 	detaches bool
+	// needs are the rights that it takes, without names. Undo takes undoNeeds
+	// where it differs.
+	needs, undoNeeds []Permission
 	// propose works the repair out. An error says why this kind is not for the
 	// finding, whatever the guards would say.
 	propose func(*View, diagnose.Finding) (Repair, error)

@@ -17,6 +17,7 @@ const volumesAttachedPath = "/status/volumesAttached"
 var patchNodeStatus = rung{
 	kind:    PatchNodeStatus,
 	codes:   []diagnose.Code{"VD301"},
+	needs:   []Permission{patchNodeStatusOf("")},
 	propose: proposeNodeStatus,
 	undo:    undoNodeStatus,
 }

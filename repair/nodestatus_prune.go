@@ -15,6 +15,7 @@ import (
 var pruneNodeStatus = rung{
 	kind:    PruneNodeStatus,
 	codes:   []diagnose.Code{"VD302"},
+	needs:   []Permission{patchNodeStatusOf("")},
 	propose: proposePrune,
 	undo:    undoPrune,
 }

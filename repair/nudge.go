@@ -19,6 +19,7 @@ import (
 var nudge = rung{
 	kind:    Nudge,
 	codes:   []diagnose.Code{"VD103", "VD115", "VD401"},
+	needs:   []Permission{patchAttachment("")},
 	propose: proposeNudge,
 	undo:    undoNudge,
 }

@@ -16,6 +16,7 @@ var unpublishOrphan = rung{
 	kind:     UnpublishOrphan,
 	codes:    []diagnose.Code{"VD404"},
 	detaches: true,
+	needs:    []Permission{{Verb: VerbCreate, Group: storagev1.GroupName, Resource: "volumeattachments"}, {Verb: VerbDelete, Group: storagev1.GroupName, Resource: "volumeattachments"}},
 	propose:  proposeUnpublish,
 	undo:     undoUnpublish,
 }

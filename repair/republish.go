@@ -12,6 +12,7 @@ import (
 var republish = rung{
 	kind:    Republish,
 	codes:   []diagnose.Code{"VD123", "VD308"},
+	needs:   []Permission{{Verb: VerbPatch, Group: storagev1.GroupName, Resource: "volumeattachments", Subresource: "status"}},
 	propose: proposeRepublish,
 }
 

@@ -20,12 +20,14 @@ var (
 		kind:     OutOfServiceTaint,
 		codes:    []diagnose.Code{"VD102", "VD111", "VD114", "VD117", "VD403"},
 		detaches: true,
+		needs:    []Permission{patchNode("")},
 		propose:  proposeTaint,
 		undo:     undoTaint,
 	}
 	removeTaint = rung{
 		kind:    RemoveOutOfServiceTaint,
 		codes:   []diagnose.Code{"VD110"},
+		needs:   []Permission{patchNode("")},
 		propose: proposeUntaint,
 	}
 )

@@ -1,0 +1,331 @@
+package repair_test
+
+import (
+	"context"
+	"flag"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
+)
+
+var long = flag.Bool("long", false, "also wait out what an ordinary run has the clock moved on for")
+
+// TestCreateAttachment: the finalizer is taken off a VolumeAttachment, and that
+// deleted, while kube-controller-manager is away, and the pod is made anew.
+//
+// The other tests must not see the controller go: it is over before any begins.
+func TestCreateAttachment(t *testing.T) {
+	s := &stage{T: t, name: "createattachment", client: cluster.Client(), kubelets: map[string]*kubelet.Kubelet{}}
+	s.must(fixture.Namespace(t.Context(), s.client, s.name))
+	t.Cleanup(func() {
+		for _, k := range s.kubelets {
+			k.Stop()
+		}
+	})
+	s.nodes("a", "witness")
+	v := s.running()
+	s.kubelets["a"].Stop() // volumesInUse stays, from which the controller takes the volume for attached
+	s.must(fixture.ForceDeletePod(t.Context(), s.client, s.name, "web-0"))
+	cluster.StopController()
+	attachments, name := s.client.StorageV1().VolumeAttachments(), v.AttachmentName(s.nodeName("a"))
+	_, err := attachments.Patch(t.Context(), name, types.MergePatchType, noFinalizers, metav1.PatchOptions{})
+	s.must(err)
+	s.must(attachments.Delete(t.Context(), name, metav1.DeleteOptions{}))
+	s.must(cluster.StartController(t.Context()))
+	// It acts on a pod that comes now only after it has rebuilt its worlds.
+	other, err := fixture.ClaimVolume(t.Context(), s.client, s.name, "witness", csidriver.Name, nil)
+	s.must(err)
+	_, err = fixture.CreatePod(t.Context(), s.client, fixture.Pod(s.name, "witness", s.nodeName("witness"), other.Claim))
+	s.must(err)
+	s.await(fixture.PodRunning(s.client, s.name, "witness"))
+	s.pod("web-0", "a")
+	s.must(s.kubelets["a"].Start(t.Context()))
+	s.await(fixture.PodWaiting(s.client, s.name, "web-0"))
+	t.Parallel()
+
+	f := s.find("attached-phantom", fewMin)
+	s.cannotWrite(f, "create volumeattachments.storage.k8s.io")
+	s.await(fixture.PodWaiting(s.client, s.name, "web-0"))
+	s.mends(f, "create-attachment")
+	s.await(fixture.PodRunning(s.client, s.name, "web-0"))
+	s.await(fixture.Attached(s.client, s.nodeName("a"), v))
+	s.published(v, "a")
+	va := s.attachment("a", v)
+	s.marked(va, "create-attachment for VD302")
+	s.announced(va, "Repaired", "VD302 attached-phantom")
+
+	s.undo(3, "uses the volume")
+	s.await(fixture.Attached(s.client, s.nodeName("a"), v))
+	// To the controller it is as good as its own.
+	s.deletePod("web-0")
+	s.await(fixture.Detached(s.client, s.nodeName("a"), v))
+	s.published(v)
+	s.undo(0, "gone already")
+}
+
+// TestRepublish: a late detach takes the volume from the node again, before the
+// kubelet has mounted it, and nobody in the cluster is told.
+func TestRepublish(t *testing.T) {
+	s := newStage(t)
+	s.node("a", kubelet.Options{Backend: cluster.Driver})
+	v := s.volume()
+	s.kubelets["a"].Stop()
+	s.pod("web-0", "a")
+	s.await(fixture.Attachment(s.client, s.nodeName("a"), v, "attached and listed", func(a fixture.AttachmentState) bool { return a.Attached() && a.Listed }))
+	cluster.Driver.DetachByHand(v.Handle, s.nodeName("a"))
+	s.must(s.kubelets["a"].Start(t.Context()))
+	s.await(fixture.PodWaiting(s.client, s.name, "web-0"))
+	s.mountFails("web-0", v)
+
+	f := s.find("attached-true-but-not", fewMin)
+	s.refuses(f, "--allow re-publish")
+	s.published(v)
+	s.mends(f, "re-publish", "--allow", "re-publish")
+	s.await(fixture.PodRunning(s.client, s.name, "web-0"))
+	s.await(fixture.Attached(s.client, s.nodeName("a"), v))
+	s.published(v, "a")
+	s.announced(s.attachment("a", v), "Repaired", "VD308 attached-true-but-not")
+	s.undo(3, "nothing takes a re-publish back")
+	s.published(v, "a")
+}
+
+// mountFails writes the event of a mount that keeps failing as a kubelet does,
+// again after every 30 s, until the test is over: the stand-in writes none.
+func (s *stage) mountFails(name string, v fixture.Volume) {
+	s.Helper()
+	pod, err := s.client.CoreV1().Pods(s.name).Get(s.Context(), name, metav1.GetOptions{})
+	s.must(err)
+	events := s.client.CoreV1().Events(s.name)
+	event, err := events.Create(s.Context(), &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{GenerateName: name + "-"},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: s.name, Name: name, UID: pod.UID},
+		Reason:         "FailedMount", Type: corev1.EventTypeWarning, Count: 1,
+		Message:        `MountVolume.MountDevice failed for volume "` + v.PersistentVolume + `" : rpc error: code = NotFound desc = device not found`,
+		Source:         corev1.EventSource{Component: "kubelet", Host: pod.Spec.NodeName},
+		FirstTimestamp: metav1.Now(), LastTimestamp: metav1.Now(),
+	}, metav1.CreateOptions{})
+	s.must(err)
+	go func() {
+		for {
+			select {
+			case <-s.Context().Done():
+				return
+			case <-time.After(30 * time.Second):
+			}
+			now, err := s.client.CoreV1().Pods(s.name).Get(s.Context(), name, metav1.GetOptions{})
+			if err != nil || now.Status.Phase == corev1.PodRunning {
+				return
+			}
+			event.Count++
+			event.LastTimestamp = metav1.Now()
+			if updated, err := events.Update(s.Context(), event, metav1.UpdateOptions{}); err == nil {
+				event = updated
+			}
+		}
+	}()
+}
+
+// ahead is how far TestUnpublishOrphan moves the clock on: as far as leaves the
+// driver's last refusal younger than the check wants it.
+const ahead = 9 * time.Minute
+
+// TestUnpublishOrphan: the storage system has the volume on a node of which the
+// cluster has no record, and refuses it to the node of a pod. The check waits
+// for 15 min. Here the clock that the command reads, the Date of the API
+// server's answers, goes 9 min ahead; nothing else is different.
+func TestUnpublishOrphan(t *testing.T) {
+	s := newStage(t)
+	s.unpublishOrphan(later(t, ahead), ahead)
+}
+
+// TestOrphanWaitedOut is TestUnpublishOrphan with the clock as it is.
+func TestOrphanWaitedOut(t *testing.T) {
+	if !*long {
+		t.Skip("takes 17 min; go test -long")
+	}
+	s := newStage(t)
+	s.unpublishOrphan(cluster.Kubeconfig, 0)
+}
+
+func (s *stage) unpublishOrphan(kubeconfig string, ahead time.Duration) {
+	s.nodes("a", "b")
+	v := s.volume()
+	cluster.Driver.AttachByHand(v.Handle, s.nodeName("b"))
+	cluster.Driver.FailPublish(status.Errorf(codes.FailedPrecondition, "the volume is already attached to node %s", s.nodeName("b")), v.Handle)
+	s.pod("web-0", "a")
+	go func() { // a storage system that is worth its name takes the volume as soon as it is free
+		for s.Context().Err() == nil && len(cluster.Driver.PublishedOn(v.Handle)) > 0 {
+			time.Sleep(50 * time.Millisecond)
+		}
+		cluster.Driver.FailPublish(nil, v.Handle)
+	}()
+
+	f := s.findAs(kubeconfig, "orphan-backend-attachment", quarter-ahead)
+	if string(f.Holder) != s.nodeName("b") || string(f.Node) != s.nodeName("a") {
+		s.Fatalf("the finding is about nodes %q and %q", f.Holder, f.Node)
+	}
+	s.refusesAs(kubeconfig, f, "--allow unpublish-orphan")
+	s.await(fixture.PodWaiting(s.client, s.name, "web-0"))
+	s.published(v, "b")
+	before := s.written()
+	s.mendsAs(kubeconfig, f, "unpublish-orphan", "--allow", "unpublish-orphan")
+	name := v.AttachmentName(s.nodeName("b"))
+	want := []string{
+		"try create volumeattachments " + name, "create volumeattachments " + name,
+		"try delete volumeattachments " + name, "delete volumeattachments " + name,
+	}
+	// The API server learns the name of what is created from its body.
+	made := s.written()[len(before):]
+	if !slices.Equal(made, want) {
+		s.Errorf("the writes are %v, want %v", made, want)
+	}
+	s.noAttachment("b", v)
+	s.await(fixture.PodRunning(s.client, s.name, "web-0"))
+	s.await(fixture.Attached(s.client, s.nodeName("a"), v))
+	s.published(v, "a")
+	s.undoAs(kubeconfig, 3, "nothing takes a unpublish-orphan back")
+	s.await(fixture.Attached(s.client, s.nodeName("a"), v))
+	s.published(v, "a")
+}
+
+// later is a kubeconfig of the admin for an API server whose clock is ahead: a
+// proxy changes the date of its answers and nothing else.
+func later(t *testing.T, ahead time.Duration) string {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httptest.NewServer(&httputil.ReverseProxy{
+		Transport: transport,
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ModifyResponse: func(r *http.Response) error {
+			date, err := http.ParseTime(r.Header.Get("Date"))
+			if err == nil {
+				r.Header.Set("Date", date.Add(ahead).UTC().Format(http.TimeFormat))
+			}
+			return err
+		},
+	})
+	t.Cleanup(proxy.Close)
+	c := clientcmdapi.NewConfig()
+	c.Clusters["later"] = &clientcmdapi.Cluster{Server: proxy.URL}
+	c.Contexts["later"] = &clientcmdapi.Context{Cluster: "later"}
+	c.CurrentContext = "later"
+	path := filepath.Join(t.TempDir(), "later.kubeconfig")
+	if err := clientcmd.WriteToFile(*c, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// findAs is find with another kubeconfig.
+func (s *stage) findAs(kubeconfig, check string, within time.Duration) diagnose.Finding {
+	s.Helper()
+	for end := time.Now().Add(within); ; time.Sleep(10 * time.Second) {
+		r, err := command.Run(s.Context(), command.Binary, kubeconfig, "diagnose", "-o", "json", "--check", check)
+		s.must(err)
+		report := parse[diagnose.Report](s.T, r.Stdout)
+		if i := slices.IndexFunc(report.Findings, s.mine); i >= 0 {
+			return report.Findings[i]
+		}
+		if time.Now().After(end) {
+			s.Fatalf("no finding %s within %v; there are %v", check, within, report.Findings)
+		}
+	}
+}
+
+// TestReplacedAttachment: somebody makes a VolumeAttachment under a name of
+// their own, and between review and repair makes another of that name.
+func TestReplacedAttachment(t *testing.T) {
+	s := newStage(t)
+	s.nodes("a")
+	v := s.volume()
+	attachments, name := s.client.StorageV1().VolumeAttachments(), "by-hand-"+s.name
+	create := func() types.UID {
+		va, err := attachments.Create(t.Context(), &storagev1.VolumeAttachment{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: storagev1.VolumeAttachmentSpec{
+				Attacher: csidriver.Name, NodeName: s.nodeName("a"),
+				Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &v.PersistentVolume},
+			},
+		}, metav1.CreateOptions{})
+		s.must(err)
+		s.await(s.isPublished(v, "a"))
+		return va.UID
+	}
+	create()
+
+	f := s.find("foreign-va", soon)
+	s.refuses(f, "--allow delete-attachment")
+	s.cannotWrite(f, "delete volumeattachments.storage.k8s.io "+name, "--allow", "delete-attachment")
+	before := s.written()
+	file := filepath.Join(t.TempDir(), "plan.json")
+	if r := s.doctorAs(cluster.Kubeconfig, f, "--allow", "delete-attachment", "--save-plan", file); r.Code != 1 {
+		t.Errorf("--save-plan: exit code %d", r.Code)
+	}
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), `"kind": "delete-attachment"`) {
+		t.Fatalf("the plan: %v\n%s", err, text)
+	}
+	// A plan is no consent: it must be said again.
+	if r := s.doctorAs(cluster.Kubeconfig, f, "--plan", file, "--yes"); r.Code != 3 || !strings.Contains(r.Stderr, "--allow delete-attachment") {
+		t.Errorf("--plan without the consent: exit code %d", r.Code)
+	}
+	s.wroteNothing(before)
+
+	s.must(attachments.Delete(t.Context(), name, metav1.DeleteOptions{}))
+	s.await(s.isPublished(v))
+	uid := create()
+	f = s.find("foreign-va", soon)
+	if f.Subject.UID != uid {
+		t.Fatalf("the finding is about %s, not %s", f.Subject.UID, uid)
+	}
+	s.refuses(f, "nothing was written", "--plan", file, "--allow", "delete-attachment")
+	s.published(v, "a")
+
+	s.mends(f, "delete-attachment", "--allow", "delete-attachment")
+	s.await(s.isPublished(v))
+	s.undo(3, "nothing takes a delete-attachment back")
+}
+
+// isPublished is published for what takes its time.
+func (s *stage) isPublished(v fixture.Volume, nodes ...string) fixture.Condition {
+	var names []string
+	for _, node := range nodes {
+		names = append(names, s.nodeName(node))
+	}
+	return condition("volume "+v.Handle+" is published on the nodes "+strings.Join(nodes, " "), func(context.Context) bool {
+		return slices.Equal(cluster.Driver.PublishedOn(v.Handle), names)
+	})
+}

@@ -1,0 +1,325 @@
+package repair_test
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
+)
+
+// stage is where one repair is played: a namespace, and nodes whose names begin
+// with its own.
+type stage struct {
+	*testing.T
+	name     string
+	client   kubernetes.Interface
+	kubelets map[string]*kubelet.Kubelet
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	t.Parallel() // all wait for minutes, and none for another
+	s := &stage{T: t, name: strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), client: cluster.Client(), kubelets: map[string]*kubelet.Kubelet{}}
+	s.must(fixture.Namespace(t.Context(), s.client, s.name))
+	t.Cleanup(func() {
+		for _, k := range s.kubelets {
+			k.Stop()
+		}
+	})
+	return s
+}
+
+func (s *stage) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// await waits for what a component may take its time for: the node lifecycle
+// controller gives a silent kubelet 50 s.
+func (s *stage) await(condition fixture.Condition) {
+	s.Helper()
+	s.must(fixture.AwaitFor(s.Context(), 4*time.Minute, condition))
+}
+
+func (s *stage) nodeName(node string) string { return s.name + "-" + node }
+
+func (s *stage) nodes(nodes ...string) {
+	s.Helper()
+	client, err := cluster.ClientFor(controlplane.UserKubelet)
+	s.must(err)
+	for _, node := range nodes {
+		k, err := kubelet.Start(s.Context(), client, kubelet.Options{Node: s.nodeName(node), Driver: csidriver.Name})
+		s.must(err)
+		s.kubelets[node] = k
+	}
+}
+
+// lose stops the kubelet and waits until the node lifecycle controller has
+// noticed.
+func (s *stage) lose(node string) {
+	s.Helper()
+	s.kubelets[node].Stop()
+	s.await(fixture.Condition{What: "node " + node + " is unreachable", Check: func(ctx context.Context) (bool, []runtime.Object, error) {
+		n, err := s.client.CoreV1().Nodes().Get(ctx, s.nodeName(node), metav1.GetOptions{})
+		if err != nil {
+			return false, nil, err
+		}
+		return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnreachable }), []runtime.Object{n}, nil
+	}})
+}
+
+// deleteNode deletes the Node of a machine that is gone, and waits until the
+// garbage collector has removed its CSINode.
+func (s *stage) deleteNode(node string) {
+	s.Helper()
+	s.kubelets[node].Stop()
+	s.must(s.client.CoreV1().Nodes().Delete(s.Context(), s.nodeName(node), metav1.DeleteOptions{}))
+	s.await(gone("the CSINode of node "+node, func(ctx context.Context) (runtime.Object, error) {
+		return s.client.StorageV1().CSINodes().Get(ctx, s.nodeName(node), metav1.GetOptions{})
+	}))
+}
+
+// volume makes the claim "data" and its volume.
+func (s *stage) volume() fixture.Volume {
+	s.Helper()
+	v, err := fixture.ClaimVolume(s.Context(), s.client, s.name, "data", csidriver.Name, nil)
+	s.must(err)
+	return v
+}
+
+// pod creates a pod with the claim "data".
+func (s *stage) pod(name, node string) {
+	s.Helper()
+	pod := fixture.Pod(s.name, name, s.nodeName(node), "data")
+	grace := int64(1)
+	pod.Spec.TerminationGracePeriodSeconds = &grace
+	_, err := fixture.CreatePod(s.Context(), s.client, pod)
+	s.must(err)
+}
+
+// running is how most stories begin: a pod that runs with a volume on node a.
+func (s *stage) running() fixture.Volume {
+	s.Helper()
+	v := s.volume()
+	s.pod("web-0", "a")
+	s.await(fixture.PodRunning(s.client, s.name, "web-0"))
+	s.await(fixture.Attached(s.client, s.nodeName("a"), v))
+	return v
+}
+
+func (s *stage) deletePod(name string) {
+	s.Helper()
+	s.must(fixture.DeletePod(s.Context(), s.client, s.name, name))
+	s.await(fixture.PodGone(s.client, s.name, name))
+}
+
+// attachment is the volume's VolumeAttachment on the node.
+func (s *stage) attachment(node string, v fixture.Volume) *storagev1.VolumeAttachment {
+	s.Helper()
+	va, err := s.client.StorageV1().VolumeAttachments().Get(s.Context(), v.AttachmentName(s.nodeName(node)), metav1.GetOptions{})
+	s.must(err)
+	return va
+}
+
+// detachFails waits until the driver, or the attacher, has failed to detach.
+func (s *stage) detachFails(node string, v fixture.Volume) {
+	s.Helper()
+	s.await(fixture.Condition{What: "the detach fails", Check: func(ctx context.Context) (bool, []runtime.Object, error) {
+		va, err := s.client.StorageV1().VolumeAttachments().Get(ctx, v.AttachmentName(s.nodeName(node)), metav1.GetOptions{})
+		if err != nil {
+			return false, nil, err
+		}
+		return va.DeletionTimestamp != nil && va.Status.DetachError != nil, []runtime.Object{va}, nil
+	}})
+}
+
+func (s *stage) noAttachment(node string, v fixture.Volume) {
+	s.Helper()
+	s.await(gone("the VolumeAttachment on node "+node, func(ctx context.Context) (runtime.Object, error) {
+		return s.client.StorageV1().VolumeAttachments().Get(ctx, v.AttachmentName(s.nodeName(node)), metav1.GetOptions{})
+	}))
+}
+
+func gone(what string, get func(context.Context) (runtime.Object, error)) fixture.Condition {
+	return fixture.Condition{What: what + " is gone", Check: func(ctx context.Context) (bool, []runtime.Object, error) {
+		object, err := get(ctx)
+		if apierrors.IsNotFound(err) {
+			return true, nil, nil
+		}
+		return false, []runtime.Object{object}, err
+	}}
+}
+
+// published says which nodes the storage system has the volume on.
+func (s *stage) published(v fixture.Volume, want ...string) {
+	s.Helper()
+	var names []string
+	for _, node := range want {
+		names = append(names, s.nodeName(node))
+	}
+	if got := cluster.Driver.PublishedOn(v.Handle); !slices.Equal(got, names) {
+		s.Errorf("volume %s is published on %v, not on %v", v.Handle, got, names)
+	}
+}
+
+// doctor runs the command as the admin.
+func (s *stage) doctor(args ...string) command.Result {
+	s.Helper()
+	r, err := command.Run(s.Context(), command.Binary, cluster.Kubeconfig, args...)
+	s.must(err)
+	return r
+}
+
+// find diagnoses until the check has a finding about this stage.
+func (s *stage) find(check string, within time.Duration) diagnose.Finding {
+	s.Helper()
+	for end := time.Now().Add(within); ; time.Sleep(10 * time.Second) {
+		r := s.doctor("diagnose", "-o", "json", "--check", check)
+		report := parse[diagnose.Report](s.T, r.Stdout)
+		if !report.Complete {
+			s.Fatalf("the admin cannot read everything: %v", report.Gaps)
+		}
+		if i := slices.IndexFunc(report.Findings, s.mine); i >= 0 {
+			return report.Findings[i]
+		}
+		if time.Now().After(end) {
+			s.Fatalf("no finding %s within %v; there are %v", check, within, report.Findings)
+		}
+	}
+}
+
+func (s *stage) mine(f diagnose.Finding) bool {
+	return strings.Contains(f.PersistentVolume, "-"+s.name+"-") || strings.Contains(f.Subject.Name, s.name)
+}
+
+// settle is how long a repair must hold here: the controller compares what it
+// believes attached with the VolumeAttachments every syncPeriod.
+const settle = 2*syncPeriod + 5*time.Second
+
+// apply has the command repair what the check finds on this stage and nothing
+// else, and returns what it says.
+func (s *stage) apply(f diagnose.Finding, args ...string) command.Result {
+	s.Helper()
+	target := "volumeattachment/" + f.VolumeAttachment
+	if f.VolumeAttachment == "" {
+		target = "pv/" + f.PersistentVolume
+	}
+	args = append([]string{
+		"diagnose", target, "--check", f.Check, "--fail-on", "info", "--for", "1s", "--apply", "--yes", "--settle", settle.String(), "--journal", s.journal(),
+	}, args...)
+	r := s.doctor(args...)
+	s.Logf("%s\nexit code %d\n%s%s", strings.Join(args, " "), r.Code, r.Stdout, r.Stderr)
+	return r
+}
+
+func (s *stage) journal() string {
+	return filepath.Join(filepath.Dir(cluster.Kubeconfig), s.name+".journal")
+}
+
+// refused expects that nothing is written, and the reason.
+func (s *stage) refused(f diagnose.Finding, because string, args ...string) {
+	s.Helper()
+	before := s.writes()
+	r := s.apply(f, args...)
+	if r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, because) {
+		s.Errorf("%v: exit code %d and no %q", args, r.Code, because)
+	}
+	if after := s.writes(); after != before {
+		s.Errorf("%v: %d things were written", args, after-before)
+	}
+}
+
+// writes counts what the command has written to this stage, by the audit log.
+func (s *stage) writes() int {
+	s.Helper()
+	events, err := cluster.Writes(controlplane.UserAdmin)
+	s.must(err)
+	n := 0
+	for _, e := range events {
+		if e.ObjectRef != nil && slices.Contains(s.objects(), e.ObjectRef.Name) {
+			n++
+		}
+	}
+	return n
+}
+
+// objects are the names of what a repair might write to. That of a
+// VolumeAttachment is a hash.
+func (s *stage) objects() []string {
+	v := fixture.Volume{Handle: "vol-" + s.name + "-data"}
+	return []string{
+		"pv-" + s.name + "-data", s.nodeName("a"), s.nodeName("b"), v.AttachmentName(s.nodeName("a")), v.AttachmentName(s.nodeName("b")),
+	}
+}
+
+// nudged has the lower rung tried first, in vain, and finds the failure again.
+func (s *stage) nudged(f diagnose.Finding) diagnose.Finding {
+	s.Helper()
+	if f.Repair == nil || f.Repair.Kind != "nudge" {
+		s.Fatalf("the first repair of %s is %+v", f.Check, f.Repair)
+	}
+	if r := s.apply(f); r.Code != 3 || !strings.Contains(r.Stdout+r.Stderr, "still refuses") {
+		s.Errorf("the nudge: exit code %d", r.Code)
+	}
+	return s.find(f.Check, soon)
+}
+
+// repaired expects that the repair is made, and that nothing was ever published
+// to two nodes that only one may have.
+func (s *stage) repaired(f diagnose.Finding, kind string, args ...string) {
+	s.Helper()
+	if f.Repair == nil || f.Repair.Kind != kind {
+		s.Fatalf("the repair of %s is %+v, not %s", f.Check, f.Repair, kind)
+	}
+	if r := s.apply(f, args...); r.Code != 0 || !strings.Contains(r.Stderr+r.Stdout, "kubectl ") {
+		s.Errorf("--apply: exit code %d, or no kubectl equivalent", r.Code)
+	}
+	s.noViolation()
+}
+
+func (s *stage) noViolation() {
+	s.Helper()
+	for _, violation := range cluster.Driver.Violations() {
+		if strings.Contains(violation.Volume, "-"+s.name+"-") {
+			s.Error(violation)
+		}
+	}
+}
+
+// cannotUndo expects that the command says that nothing takes the write back.
+func (s *stage) cannotUndo() {
+	s.Helper()
+	if r := s.doctor("undo", s.journal()); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, "nothing takes a ") {
+		s.Errorf("undo: exit code %d, %s%s", r.Code, r.Stdout, r.Stderr)
+	}
+}
+
+// noFinalizers is the patch with which people take finalizers off.
+var noFinalizers = []byte(`{"metadata":{"finalizers":null}}`)
+
+func (s *stage) stripVolume(v fixture.Volume) {
+	s.Helper()
+	volumes := s.client.CoreV1().PersistentVolumes()
+	s.must(volumes.Delete(s.Context(), v.PersistentVolume, metav1.DeleteOptions{}))
+	_, err := volumes.Patch(s.Context(), v.PersistentVolume, types.MergePatchType, noFinalizers, metav1.PatchOptions{})
+	s.must(err)
+}

@@ -1,0 +1,104 @@
+package repair
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// TestDetachesOfTheCorpus: which kind answers to which finding, and what stops
+// it, for the cases that the checks are held against.
+func TestDetachesOfTheCorpus(t *testing.T) {
+	n1 := Consent{Fenced: []types.NodeName{"n1"}}
+	strip := Consent{Allow: []Kind{StripFinalizer}}
+	both := Consent{Allow: strip.Allow, Fenced: n1.Fenced}
+	for _, c := range []struct {
+		name    string
+		code    diagnose.Code
+		consent Consent
+		kind    Kind
+		guard   string // that refuses; "" for none
+	}{
+		{"vd101-next-pod-waits", "VD101", Consent{}, DeleteAttachment, ""},
+		{"vd113-forgotten", "VD101", Consent{}, DeleteAttachment, ""},
+		{"vd125-near-same-machine", "VD101", Consent{}, DeleteAttachment, "same-machine"},
+		{"vd125-near-new-id-format", "VD101", Consent{}, DeleteAttachment, "same-node-id"},
+		{"vd502-near-dangling", "VD101", Consent{}, DeleteAttachment, "disk-stays"},
+		{"vd105-pod-moved", "VD105", Consent{}, DeleteAttachment, "not-attached-elsewhere"},
+		{"vd105-claim-deleted", "VD105", Consent{}, DeleteAttachment, "disk-stays"},
+		{"vd108-several", "VD108", Consent{}, DeleteAttachment, ""},
+		{"vd119-no-finalizer", "VD119", Consent{}, DeleteAttachment, "driver-is-asked"},
+		{"vd119-forgotten", "VD119", both, DeleteAttachment, "driver-is-asked"},
+		{"vd119-pod-runs", "VD119", both, DeleteAttachment, "no-live-pod"},
+		{"vd120-nobody-s", "VD120", Consent{}, DeleteAttachment, guardAllowed},
+		{"vd120-nobody-s", "VD120", Consent{Allow: []Kind{DeleteAttachment}}, DeleteAttachment, ""},
+		{"vd120-owner-known", "VD120", Consent{Allow: []Kind{DeleteAttachment}}, DeleteAttachment, "nobody-elses"},
+		{"vd120-beside-the-controllers", "VD120", Consent{Allow: []Kind{DeleteAttachment}}, DeleteAttachment, "not-wanted"},
+		{"vd120-restored", "VD120", Consent{}, DeleteFencedAttachment, guardFenced},
+		{"vd120-restored", "VD120", n1, DeleteFencedAttachment, ""},
+		{"vd508-next-pod-waits", "VD508", Consent{}, DeleteAttachment, ""},
+		{"vd509-release-overlooks", "VD509", Consent{}, DeleteAttachment, ""},
+		{"vd102-count-down", "VD102", Consent{}, DeleteFencedAttachment, guardFenced},
+		{"vd102-count-down", "VD102", n1, DeleteFencedAttachment, ""},
+		{"vd102-node-gone", "VD102", n1, DeleteFencedAttachment, ""},
+		{"vd102-overdue", "VD102", Consent{Fenced: []types.NodeName{"n2"}}, DeleteFencedAttachment, guardFenced},
+		{"vd111-shut-down", "VD111", n1, DeleteFencedAttachment, ""},
+		{"vd112-removal-seen", "VD112", n1, DeleteFencedAttachment, ""},
+		{"vd112-attached-elsewhere", "VD112", n1, DeleteFencedAttachment, "not-attached-elsewhere"},
+		{"vd117-preempted", "VD117", n1, DeleteFencedAttachment, ""},
+		{"vd117-near-on-demand", "VD102", Consent{}, DeleteFencedAttachment, ""}, // the cloud says that it is stopped
+		{"vd118-woken", "VD118", n1, DeleteFencedAttachment, guardFenced},
+		{"vd118-woken", "VD118", Consent{Fenced: []types.NodeName{"old-1"}}, DeleteFencedAttachment, ""},
+		{"vd119-deleting", "VD119", Consent{}, StripFinalizer, guardAllowed},
+		{"vd119-deleting", "VD119", strip, StripFinalizer, ""},
+		{"vd119-node-gone", "VD119", strip, StripFinalizer, guardFenced},
+		{"vd119-node-gone", "VD119", both, StripFinalizer, ""},
+		{"vd108-being-deleted", "VD108", strip, StripFinalizer, guardFenced},
+		{"vd108-being-deleted", "VD108", both, StripFinalizer, ""},
+		{"vd503-nothing-attached", "VD503", Consent{}, TouchVolume, ""},
+		{"vd503-attacher-down", "VD503", Consent{}, TouchVolume, "only-finalizer"},
+		{"vd604-what-follows", "VD503", Consent{}, TouchVolume, "attacher-at-work"},
+		{"vd612-what-follows", "VD503", Consent{}, TouchVolume, "attacher-at-work"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := Look(corpusCase(t, c.name), diagnose.Options{}, c.consent)
+			Propose(v)
+			i := slices.IndexFunc(v.Report.Findings, func(f diagnose.Finding) bool { return f.Code == c.code })
+			if i < 0 {
+				t.Fatalf("no %s", c.code)
+			}
+			r := climb(v, v.Report.Findings[i])
+			if r == nil || r.Kind != c.kind {
+				t.Fatalf("%+v", r)
+			}
+			if guard := ""; r.BlockedBy != nil || c.guard != "" {
+				if r.BlockedBy != nil {
+					guard = r.BlockedBy.Guard
+				}
+				if guard != c.guard {
+					t.Errorf("refused by %+v, not by %q", r.BlockedBy, c.guard)
+				}
+			}
+		})
+	}
+}
+
+func corpusCase(t *testing.T, name string) *snapshot.Snapshot {
+	t.Helper()
+	archive, err := txtar.ParseFile("../testdata/cases/" + name + ".txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == "cluster.yaml" })
+	s, _, err := snapshot.Read(name, bytes.NewReader(archive.Files[i].Data), snapshot.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

@@ -1,0 +1,28 @@
+package repair
+
+// Role is a set of rights that somebody is given for a purpose.
+type Role struct {
+	Name string `json:"name"`
+	// For says what one can do with it.
+	For   string       `json:"for"`
+	Needs []Permission `json:"needs"`
+}
+
+// announces is the right to write the event that tells of a repair.
+var announces = Permission{Verb: VerbCreate, Resource: "events"}
+
+// Roles are the rights that each kind of repair takes beside those to read.
+func Roles() []Role {
+	var roles []Role
+	for _, r := range ladder() {
+		roles = append(roles, Role{
+			Name: "repair-" + string(r.kind), For: "diagnose --apply: " + string(r.kind), Needs: append([]Permission{announces}, r.needs...),
+		})
+		if r.undoNeeds != nil {
+			roles = append(roles, Role{
+				Name: "undo-" + string(r.kind), For: "undo of " + string(r.kind), Needs: append([]Permission{announces}, r.undoNeeds...),
+			})
+		}
+	}
+	return roles
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -46,14 +47,26 @@ func (w truth) harm(op Operation) string {
 	}
 	switch op.Target.Kind {
 	case "Node":
-		return w.entryHarm(s, op)
-	case "VolumeAttachment":
-		va := s.VolumeAttachment(op.Target.Name)
-		if va == nil || va.UID != op.Target.UID {
-			return "" // the preconditions fail
+		if op.Subresource == "" {
+			return w.taintHarm(s, op)
 		}
-		if op.Verb == VerbDelete {
+		return w.entryHarm(s, op)
+	case "Pod":
+		return w.podHarm(s, op)
+	case "VolumeAttachment":
+		if op.Verb == VerbCreate {
+			return w.createHarm(s, op)
+		}
+		va := s.VolumeAttachment(op.Target.Name)
+		switch {
+		case va == nil || va.UID != op.Target.UID:
+			return "" // the preconditions fail
+		case op.Verb == VerbDelete:
 			return w.detachHarm(s, va)
+		case op.Subresource == "status":
+			return w.republishHarm(s, va)
+		case op.Merge:
+			return w.nudgeHarm(s, va)
 		}
 		return w.stripHarm(s, va)
 	}
@@ -194,6 +207,13 @@ func (w truth) entryHarm(s *snapshot.Snapshot, op Operation) string {
 		w.t.Fatal(err)
 	}
 	for _, step := range steps {
+		if index, found := strings.CutPrefix(step.Path, volumesAttachedPath+"/"); step.Op == "remove" && found {
+			i, err := strconv.Atoi(index)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			return w.pruneHarm(s, node, node.Status.VolumesAttached[i].Name)
+		}
 		if step.Op == "add" && step.Path == volumesAttachedPath+"/-" {
 			if err := json.Unmarshal(step.Value, &added); err != nil {
 				w.t.Fatal(err)
@@ -319,6 +339,59 @@ var harmCases = map[Kind][]harmCase{
 		{guardAllowed, stuck, changed(func(m *memory) { m.consent.Allow = nil }), nil},
 	},
 	TouchVolume: {},
+	Nudge: {
+		{guardComplete, comingBack, changed(func(m *memory) { m.started(); m.unused("vol-1") }), unseen(snapshot.Pods, func(o *snapshot.Objects) { o.Pods = o.Pods[:1] })},
+		{"not-mounted", comingBack, missOf(nudgeMisses, "not-mounted", "its pod runs"), nil},
+		{"not-mounted", comingBack, missOf(nudgeMisses, "not-mounted", "mounted by nobody's leave"), nil},
+	},
+	CreateAttachment: {
+		{guardComplete, phantom, missOf(createMisses, "not-elsewhere", "attached elsewhere"),
+			unseen(snapshot.VolumeAttachments, func(o *snapshot.Objects) { o.VolumeAttachments = o.VolumeAttachments[:1] })},
+		{"only-waiting", phantom, missOf(createMisses, "only-waiting", "pod runs"), nil},
+		{"volume-known", phantom, missOf(createMisses, "volume-known", "volume being deleted"), nil},
+		{"none-of-pair", phantom, missOf(createMisses, "none-of-pair", "another one is there"), nil},
+		{"not-elsewhere", phantom, missOf(createMisses, "not-elsewhere", "attached elsewhere"), nil},
+		{"not-wanted-elsewhere", phantom, missOf(createMisses, "not-wanted-elsewhere", "wanted elsewhere"), nil},
+	},
+	PruneNodeStatus: {
+		{guardComplete, idle, missOf(pruneMisses, "none-of-pair", "an attachment by another name"),
+			unseen(snapshot.VolumeAttachments, func(o *snapshot.Objects) { o.VolumeAttachments = o.VolumeAttachments[:1] })},
+		{"not-used", idle, missOf(pruneMisses, "not-used", "in use after all"), nil},
+		{"none-of-pair", idle, missOf(pruneMisses, "none-of-pair", "an attachment by another name"), nil},
+	},
+	Republish: {
+		{guardComplete, deviceMissing, missOf(republishMisses, "not-elsewhere", "attached elsewhere"),
+			unseen(snapshot.VolumeAttachments, func(o *snapshot.Objects) { o.VolumeAttachments = o.VolumeAttachments[:2] })},
+		{"only-waiting", deviceMissing, missOf(republishMisses, "only-waiting", "another pod runs with it"), nil},
+		{"same-machine", deviceMissing, missOf(republishMisses, "same-machine", "attachment older than the node"), nil},
+		{"node-id", deviceMissing, missOf(republishMisses, "node-id", "published to another machine"), nil},
+		{"not-elsewhere", deviceMissing, missOf(republishMisses, "not-elsewhere", "attached elsewhere"), nil},
+		{guardAllowed, deviceMissing, missOf(republishMisses, guardAllowed, "not allowed"), nil},
+	},
+	CyclePod: {
+		{"never-started", failedPod, missOf(cycleMisses, "never-started", "it has run"), nil},
+		{"has-controller", failedPod, missOf(cycleMisses, "has-controller", "nobody would make it anew"), nil},
+		{"has-controller", failedPod, missOf(cycleMisses, "has-controller", "a job might give up"), nil},
+	},
+	UnpublishOrphan: {
+		{guardComplete, orphan, missOf(orphanMisses, "not-used", "a pod on the holder"), unseen(snapshot.Pods, func(o *snapshot.Objects) { o.Pods = o.Pods[:2] })},
+		{"volume-known", orphan, missOf(orphanMisses, "volume-known", "volume being deleted"), nil},
+		{"holder-known", orphan, missOf(orphanMisses, "holder-known", "driver not on the holder"), nil},
+		{"not-used", orphan, missOf(orphanMisses, "not-used", "in use on the holder"), nil},
+		{"not-used", orphan, missOf(orphanMisses, "not-used", "a pod on the holder"), nil},
+		{"not-reported", orphan, missOf(orphanMisses, "not-reported", "reported by the holder"), nil},
+		{"none-of-pair", orphan, missOf(orphanMisses, "none-of-pair", "there is a record by another name"), nil},
+		{"nowhere-attached", orphan, missOf(orphanMisses, "nowhere-attached", "attached after all"), nil},
+		{guardAllowed, orphan, missOf(orphanMisses, guardAllowed, "not allowed"), nil},
+	},
+	OutOfServiceTaint: {
+		{"not-alive", lostStatefulSet, missOf(taintMisses, "not-alive", "node is back"), nil},
+		{guardAllowed, lostStatefulSet, missOf(taintMisses, guardAllowed, "not allowed"), nil},
+		{guardFenced, lostStatefulSet, missOf(taintMisses, guardFenced, "not said to be off"), nil},
+	},
+	RemoveOutOfServiceTaint: {
+		{"no-stale-mount", tainted, missOf(untaintMisses, "no-stale-mount", "detached under its mount"), nil},
+	},
 	PatchNodeStatus: {
 		{guardComplete, lostEntry, missOf(nearMisses, "not-elsewhere", "attached elsewhere"),
 			unseen(snapshot.VolumeAttachments, func(o *snapshot.Objects) { o.VolumeAttachments = o.VolumeAttachments[:2] })},
@@ -371,6 +444,54 @@ var harmless = map[Kind]map[string]string{
 		guardComplete: unneeded, guardFinding: unneeded, "same-volume": unneeded, "volume-deleting": unneeded, "no-attachment": unneeded,
 		"only-finalizer": unneeded, "attacher-at-work": unneeded, "not-touched-yet": unneeded,
 	},
+	Nudge: {
+		guardFinding: unneeded, "same-attachment": reviewed,
+		"being-deleted": "the attacher looks at an object that nobody wants gone, and does nothing",
+		"not-in-vain":   "it lets a higher rung have its turn",
+	},
+	CreateAttachment: {
+		guardController: inMemory, guardFinding: unneeded,
+		"node-ready":       "no kubelet waits for it",
+		"node-managed":     "no controller keeps it, and it stays until somebody deletes it",
+		"node-in-service":  "the controller detaches it again",
+		"entry-there":      "the controller makes it by itself",
+		"wanted":           "the controller detaches it again",
+		"driver-on-node":   "the attacher cannot name the machine to the driver, and says so",
+		"attacher-at-work": "the object waits for its attacher; no data is at stake",
+	},
+	PruneNodeStatus: {
+		guardController: "a new leader may have read the entry, and writes it again; it comes back as it was", guardFinding: unneeded, "same-node": reviewed,
+		"node-ready":      "no kubelet reads the list",
+		"node-managed":    "the kubelet does not heed the list there",
+		"node-in-service": "the controller detaches from such a node whatever the list says",
+		"listed-once":     "the second entry stays, and the repair has achieved nothing",
+	},
+	Republish: {
+		guardController: inMemory, guardFinding: unneeded, "same-attachment": reviewed,
+		"node-ready":       "no kubelet waits for the device",
+		"node-managed":     "the kubelet attaches by itself there, and reads no VolumeAttachment",
+		"node-in-service":  "the controller detaches it all the same",
+		"wanted":           "nobody has it mounted, and the controller detaches it",
+		"attached":         "there is nothing to take back: the attacher is at it already",
+		"no-attach-error":  "the attacher is at it already",
+		"attacher-at-work": "the pod waits as it did before; only-waiting makes sure that none runs",
+	},
+	CyclePod: {
+		guardComplete: "its pod was read, and no other matters", guardFinding: unneeded, "same-pod": reviewed,
+		"not-going": "a second deletion changes nothing",
+	},
+	UnpublishOrphan: {
+		guardController: inMemory, guardFinding: unneeded,
+		"attacher-at-work": "the object waits for its attacher; no data is at stake",
+	},
+	OutOfServiceTaint: {
+		guardComplete: "the node was read, and the taint asks nobody else", guardFinding: unneeded, "same-node": reviewed,
+		"release": "the taint is not heeded",
+	},
+	RemoveOutOfServiceTaint: {
+		guardComplete: "the node was read, and a record that was not would only make the guard refuse", guardFinding: unneeded, "same-node": reviewed,
+		"node-ready": "the node is out of service, and the taint is as it should be; it can be set again",
+	},
 	PatchNodeStatus: {
 		guardController: "the leader may be about to write the list itself; the patch tests the list, and one of the two fails",
 		guardFinding:    unneeded,
@@ -391,10 +512,7 @@ func TestGuardsAreForSomething(t *testing.T) {
 	seen := map[Kind]bool{}
 	for _, world := range append(slices.Clone(worlds), byHand, volumeGoneOnLostNode) {
 		r := world(t).only()
-		cases, held := harmCases[r.Kind]
-		if !held {
-			continue // kinds that these tables do not speak of
-		}
+		cases := harmCases[r.Kind]
 		seen[r.Kind] = true
 		for _, guard := range r.Guards {
 			proven := slices.ContainsFunc(cases, func(c harmCase) bool { return c.guard == guard.Name })
@@ -403,7 +521,7 @@ func TestGuardsAreForSomething(t *testing.T) {
 			}
 		}
 	}
-	for kind := range harmCases {
+	for _, kind := range Kinds() {
 		if !seen[kind] {
 			t.Errorf("no world has a %s", kind)
 		}
@@ -469,6 +587,14 @@ func TestNoHarmPassesTheGuards(t *testing.T) {
 		"fenced": {lostNode, slices.Concat(detachMisses, livingMisses)},
 		"stuck":  {stuck, slices.Concat(stripMisses, livesMisses, []nearMiss{wantedMiss})},
 		"status": {lostEntry, nearMisses},
+		"nudged": {comingBack, nudgeMisses},
+		"made":   {phantom, createMisses},
+		"pruned": {idle, pruneMisses},
+		"again":  {deviceMissing, republishMisses},
+		"cycled": {failedPod, cycleMisses},
+		"orphan": {orphan, orphanMisses},
+		"taint":  {lostStatefulSet, taintMisses},
+		"off":    {tainted, untaintMisses},
 	} {
 		t.Run(name, func(t *testing.T) {
 			passed := 0

@@ -58,22 +58,30 @@ func comingBack(t testing.TB) *memory {
 	return m
 }
 
-func TestNudgeGuards(t *testing.T) {
-	guardsAlone(t, comingBack, []nearMiss{
-		{"pods not read", guardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
-		{"attachments not read", guardComplete, func(m *memory) { m.gaps = gap(snapshot.VolumeAttachments, "") }},
-		{"finding gone", guardFinding, func(m *memory) { m.objects.Pods = m.objects.Pods[:1] }},
-		{"made anew", "same-attachment", func(m *memory) { m.attachment().UID = "another" }},
-		{"no longer deleted", "being-deleted", func(m *memory) { m.attachment().DeletionTimestamp = nil }},
-		{"its pod runs", "not-mounted", func(m *memory) {
-			m.pod().Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{running}}
-		}},
-		{"mounted by nobody's leave", "not-mounted", func(m *memory) { m.objects.Pods = m.objects.Pods[:1] }},
-		{"nudged before, and refused since", "not-in-vain", func(m *memory) {
-			m.attachment().Annotations[markAnnotation] = "nudge for VD401 reuse-while-detaching at " + ago(5*time.Minute).UTC().Format(time.RFC3339)
-		}},
-	})
+// started: the pod that waited has come to run.
+func (m *memory) started() {
+	m.pod().Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{running}}
 }
+
+var nudgeMisses = []nearMiss{
+	{"pods not read", guardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
+	{"attachments not read", guardComplete, func(m *memory) { m.gaps = gap(snapshot.VolumeAttachments, "") }},
+	{"finding gone", guardFinding, func(m *memory) { m.objects.Pods = m.objects.Pods[:1] }},
+	{"made anew", "same-attachment", func(m *memory) { m.attachment().UID = "another" }},
+	{"no longer deleted", "being-deleted", func(m *memory) { m.attachment().DeletionTimestamp = nil }},
+	{"its pod runs", "not-mounted", func(m *memory) {
+		m.pod().Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{running}}
+	}},
+	{"mounted by nobody's leave", "not-mounted", func(m *memory) { m.objects.Pods = m.objects.Pods[:1] }},
+	{"nudged, and refused within the second", "not-in-vain", func(m *memory) {
+		m.attachment().Annotations[markAnnotation] = "nudge for VD401 reuse-while-detaching at " + ago(2*time.Minute).UTC().Format(time.RFC3339)
+	}},
+	{"nudged before, and refused since", "not-in-vain", func(m *memory) {
+		m.attachment().Annotations[markAnnotation] = "nudge for VD401 reuse-while-detaching at " + ago(5*time.Minute).UTC().Format(time.RFC3339)
+	}},
+}
+
+func TestNudgeGuards(t *testing.T) { guardsAlone(t, comingBack, nudgeMisses) }
 
 // TestNudge: the attacher is made to try again, and what the driver says to
 // that is what the person is told.
@@ -153,37 +161,37 @@ func (m *memory) attaches() {
 	}
 }
 
-func TestCreateAttachmentGuards(t *testing.T) {
-	guardsAlone(t, phantom, []nearMiss{
-		{"pods not read", guardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
-		{"new leader", guardController, func(m *memory) {
-			at := metav1.NewMicroTime(epoch.Add(-time.Second))
-			m.objects.Leases[0].Spec.AcquireTime = &at
-		}},
-		{"finding gone", guardFinding, func(m *memory) { m.node("n1").Status.VolumesAttached = nil }},
-		{"node not ready", "node-ready", func(m *memory) { m.node("n1").Status.Conditions[0].Status = corev1.ConditionUnknown }},
-		{"node not managed", "node-managed", func(m *memory) { m.node("n1").Annotations = nil }},
-		{"node out of service", "node-in-service", func(m *memory) {
-			m.node("n1").Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}
-		}},
-		{"entry gone", "entry-there", func(m *memory) { m.node("n1").Status.VolumesAttached = nil }},
-		{"pod has ended", "wanted", func(m *memory) { m.pod().Status.Phase = corev1.PodSucceeded }},
-		{"pod runs", "only-waiting", func(m *memory) { m.pod().Status.Phase = corev1.PodRunning }},
-		{"volume being deleted", "volume-known", func(m *memory) { at := ago(0); m.volume("pv1").DeletionTimestamp = &at }},
-		{"driver not on node", "driver-on-node", func(m *memory) { m.objects.CSINodes[0].Spec.Drivers[0].Name = "another" }},
-		{"another one is there", "none-of-pair", func(m *memory) { m.addAttachment("n1", "pv1", "csi-by-hand") }},
-		{"attached elsewhere", "not-elsewhere", func(m *memory) { m.addAttachment("n2", "pv1", "csi-any-name") }},
-		{"wanted elsewhere", "not-wanted-elsewhere", func(m *memory) {
-			other := m.pod().DeepCopy()
-			other.Name, other.UID, other.Spec.NodeName = "web-1", "uid-web-1", "n2"
-			m.objects.Pods = append(m.objects.Pods, other)
-		}},
-		{"attacher gone", "attacher-at-work", func(m *memory) {
-			at := metav1.NewMicroTime(epoch.Add(-2 * time.Minute))
-			m.objects.Leases[1].Spec.RenewTime = &at
-		}},
-	})
+var createMisses = []nearMiss{
+	{"pods not read", guardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
+	{"new leader", guardController, func(m *memory) {
+		at := metav1.NewMicroTime(epoch.Add(-time.Second))
+		m.objects.Leases[0].Spec.AcquireTime = &at
+	}},
+	{"finding gone", guardFinding, func(m *memory) { m.node("n1").Status.VolumesAttached = nil }},
+	{"node not ready", "node-ready", func(m *memory) { m.node("n1").Status.Conditions[0].Status = corev1.ConditionUnknown }},
+	{"node not managed", "node-managed", func(m *memory) { m.node("n1").Annotations = nil }},
+	{"node out of service", "node-in-service", func(m *memory) {
+		m.node("n1").Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}
+	}},
+	{"entry gone", "entry-there", func(m *memory) { m.node("n1").Status.VolumesAttached = nil }},
+	{"pod has ended", "wanted", func(m *memory) { m.pod().Status.Phase = corev1.PodSucceeded }},
+	{"pod runs", "only-waiting", func(m *memory) { m.pod().Status.Phase = corev1.PodRunning }},
+	{"volume being deleted", "volume-known", func(m *memory) { at := ago(0); m.volume("pv1").DeletionTimestamp = &at }},
+	{"driver not on node", "driver-on-node", func(m *memory) { m.objects.CSINodes[0].Spec.Drivers[0].Name = "another" }},
+	{"another one is there", "none-of-pair", func(m *memory) { m.addAttachment("n1", "pv1", "csi-by-hand") }},
+	{"attached elsewhere", "not-elsewhere", func(m *memory) { m.addAttachment("n2", "pv1", "csi-any-name") }},
+	{"wanted elsewhere", "not-wanted-elsewhere", func(m *memory) {
+		other := m.pod().DeepCopy()
+		other.Name, other.UID, other.Spec.NodeName = "web-1", "uid-web-1", "n2"
+		m.objects.Pods = append(m.objects.Pods, other)
+	}},
+	{"attacher gone", "attacher-at-work", func(m *memory) {
+		at := metav1.NewMicroTime(epoch.Add(-2 * time.Minute))
+		m.objects.Leases[1].Spec.RenewTime = &at
+	}},
 }
+
+func TestCreateAttachmentGuards(t *testing.T) { guardsAlone(t, phantom, createMisses) }
 
 func TestCreateAttachment(t *testing.T) {
 	m := phantom(t)
@@ -222,31 +230,31 @@ func idle(t testing.TB) *memory {
 	return m
 }
 
-func TestPruneGuards(t *testing.T) {
-	guardsAlone(t, idle, []nearMiss{
-		{"pods not read", guardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
-		{"new leader", guardController, func(m *memory) {
-			at := metav1.NewMicroTime(epoch.Add(-time.Second))
-			m.objects.Leases[0].Spec.AcquireTime = &at
-		}},
-		{"finding gone", guardFinding, func(m *memory) {
-			m.rewrite("n1", "kube-controller-manager", func(*corev1.Node) {})
-		}},
-		{"node made anew", "same-node", func(m *memory) { m.node("n1").UID = "another" }},
-		{"node not ready", "node-ready", func(m *memory) { m.node("n1").Status.Conditions[0].Status = corev1.ConditionUnknown }},
-		{"node not managed", "node-managed", func(m *memory) { m.node("n1").Annotations = nil }},
-		{"node out of service", "node-in-service", func(m *memory) {
-			m.node("n1").Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}
-		}},
-		{"in use after all", "not-used", func(m *memory) {
-			m.node("n1").Status.VolumesInUse = append(m.node("n1").Status.VolumesInUse, uniqueName("vol-1"))
-		}},
-		{"an attachment by another name", "none-of-pair", func(m *memory) { m.addAttachment("n1", "pv1", "csi-by-hand") }},
-		{"listed twice", "listed-once", func(m *memory) {
-			m.node("n1").Status.VolumesAttached = append(m.node("n1").Status.VolumesAttached, corev1.AttachedVolume{Name: uniqueName("vol-1")})
-		}},
-	})
+var pruneMisses = []nearMiss{
+	{"pods not read", guardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
+	{"new leader", guardController, func(m *memory) {
+		at := metav1.NewMicroTime(epoch.Add(-time.Second))
+		m.objects.Leases[0].Spec.AcquireTime = &at
+	}},
+	{"finding gone", guardFinding, func(m *memory) {
+		m.rewrite("n1", "kube-controller-manager", func(*corev1.Node) {})
+	}},
+	{"node made anew", "same-node", func(m *memory) { m.node("n1").UID = "another" }},
+	{"node not ready", "node-ready", func(m *memory) { m.node("n1").Status.Conditions[0].Status = corev1.ConditionUnknown }},
+	{"node not managed", "node-managed", func(m *memory) { m.node("n1").Annotations = nil }},
+	{"node out of service", "node-in-service", func(m *memory) {
+		m.node("n1").Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}
+	}},
+	{"in use after all", "not-used", func(m *memory) {
+		m.node("n1").Status.VolumesInUse = append(m.node("n1").Status.VolumesInUse, uniqueName("vol-1"))
+	}},
+	{"an attachment by another name", "none-of-pair", func(m *memory) { m.addAttachment("n1", "pv1", "csi-by-hand") }},
+	{"listed twice", "listed-once", func(m *memory) {
+		m.node("n1").Status.VolumesAttached = append(m.node("n1").Status.VolumesAttached, corev1.AttachedVolume{Name: uniqueName("vol-1")})
+	}},
 }
+
+func TestPruneGuards(t *testing.T) { guardsAlone(t, idle, pruneMisses) }
 
 func TestPruneAndPutBack(t *testing.T) {
 	m := idle(t)
@@ -287,42 +295,42 @@ func deviceMissing(t testing.TB) *memory {
 	return m
 }
 
-func TestRepublishGuards(t *testing.T) {
-	guardsAlone(t, deviceMissing, []nearMiss{
-		{"pods not read", guardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
-		{"new leader", guardController, func(m *memory) {
-			at := metav1.NewMicroTime(epoch.Add(-time.Second))
-			m.objects.Leases[0].Spec.AcquireTime = &at
-		}},
-		{"finding gone", guardFinding, func(m *memory) { m.objects.Events = nil }},
-		{"made anew", "same-attachment", func(m *memory) { m.attachment().UID = "another" }},
-		{"node not ready", "node-ready", func(m *memory) { m.node("n1").Status.Conditions[0].Status = corev1.ConditionUnknown }},
-		{"node not managed", "node-managed", func(m *memory) { m.node("n1").Annotations = nil }},
-		{"node out of service", "node-in-service", func(m *memory) {
-			m.node("n1").Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}
-		}},
-		{"pod has ended", "wanted", func(m *memory) { m.pod().Status.Phase = corev1.PodSucceeded }},
-		{"another pod runs with it", "only-waiting", func(m *memory) {
-			other := m.pod().DeepCopy()
-			other.Name, other.UID, other.Status = "web-1", "uid-web-1", corev1.PodStatus{Phase: corev1.PodRunning}
-			m.objects.Pods = append(m.objects.Pods, other)
-		}},
-		{"being detached", "attached", func(m *memory) {
-			at := ago(0)
-			m.attachment().DeletionTimestamp = &at
-			m.attachment().Finalizers = []string{"f"}
-		}},
-		{"attach error", "no-attach-error", func(m *memory) { m.attachment().Status.AttachError = &storagev1.VolumeError{Message: "boo"} }},
-		{"attachment older than the node", "same-machine", func(m *memory) { m.attachment().CreationTimestamp = ago(49 * time.Hour) }},
-		{"published to another machine", "node-id", func(m *memory) { m.attachment().Annotations[nodeIDAnnotation] = "i-n2" }},
-		{"attached elsewhere", "not-elsewhere", func(m *memory) { m.addAttachment("n2", "pv1", "csi-any-name") }},
-		{"attacher gone", "attacher-at-work", func(m *memory) {
-			at := metav1.NewMicroTime(epoch.Add(-2 * time.Minute))
-			m.objects.Leases[1].Spec.RenewTime = &at
-		}},
-		{"not allowed", guardAllowed, func(m *memory) { m.consent.Allow = nil }},
-	})
+var republishMisses = []nearMiss{
+	{"pods not read", guardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
+	{"new leader", guardController, func(m *memory) {
+		at := metav1.NewMicroTime(epoch.Add(-time.Second))
+		m.objects.Leases[0].Spec.AcquireTime = &at
+	}},
+	{"finding gone", guardFinding, func(m *memory) { m.objects.Events = nil }},
+	{"made anew", "same-attachment", func(m *memory) { m.attachment().UID = "another" }},
+	{"node not ready", "node-ready", func(m *memory) { m.node("n1").Status.Conditions[0].Status = corev1.ConditionUnknown }},
+	{"node not managed", "node-managed", func(m *memory) { m.node("n1").Annotations = nil }},
+	{"node out of service", "node-in-service", func(m *memory) {
+		m.node("n1").Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}}
+	}},
+	{"pod has ended", "wanted", func(m *memory) { m.pod().Status.Phase = corev1.PodSucceeded }},
+	{"another pod runs with it", "only-waiting", func(m *memory) {
+		other := m.pod().DeepCopy()
+		other.Name, other.UID, other.Status = "web-1", "uid-web-1", corev1.PodStatus{Phase: corev1.PodRunning}
+		m.objects.Pods = append(m.objects.Pods, other)
+	}},
+	{"being detached", "attached", func(m *memory) {
+		at := ago(0)
+		m.attachment().DeletionTimestamp = &at
+		m.attachment().Finalizers = []string{"f"}
+	}},
+	{"attach error", "no-attach-error", func(m *memory) { m.attachment().Status.AttachError = &storagev1.VolumeError{Message: "boo"} }},
+	{"attachment older than the node", "same-machine", func(m *memory) { m.attachment().CreationTimestamp = ago(49 * time.Hour) }},
+	{"published to another machine", "node-id", func(m *memory) { m.attachment().Annotations[nodeIDAnnotation] = "i-n2" }},
+	{"attached elsewhere", "not-elsewhere", func(m *memory) { m.addAttachment("n2", "pv1", "csi-any-name") }},
+	{"attacher gone", "attacher-at-work", func(m *memory) {
+		at := metav1.NewMicroTime(epoch.Add(-2 * time.Minute))
+		m.objects.Leases[1].Spec.RenewTime = &at
+	}},
+	{"not allowed", guardAllowed, func(m *memory) { m.consent.Allow = nil }},
 }
+
+func TestRepublishGuards(t *testing.T) { guardsAlone(t, deviceMissing, republishMisses) }
 
 func TestRepublish(t *testing.T) {
 	m := deviceMissing(t)
@@ -384,19 +392,19 @@ func failedPod(t testing.TB) *memory {
 	return m
 }
 
-func TestCyclePodGuards(t *testing.T) {
-	guardsAlone(t, failedPod, []nearMiss{
-		{"pods not read", guardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
-		{"finding gone", guardFinding, func(m *memory) { m.unused("vol-1") }},
-		{"another pod of its name", "same-pod", func(m *memory) { m.pod().UID = "another" }},
-		{"it has run", "never-started", func(m *memory) {
-			m.pod().Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 1}}
-		}},
-		{"nobody would make it anew", "has-controller", func(m *memory) { m.pod().OwnerReferences = nil }},
-		{"a job might give up", "has-controller", func(m *memory) { m.pod().OwnerReferences[0].Kind = "Job" }},
-		{"going already", "not-going", func(m *memory) { at := ago(0); m.pod().DeletionTimestamp = &at; m.pod().Finalizers = []string{"f"} }},
-	})
+var cycleMisses = []nearMiss{
+	{"pods not read", guardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
+	{"finding gone", guardFinding, func(m *memory) { m.unused("vol-1") }},
+	{"another pod of its name", "same-pod", func(m *memory) { m.pod().UID = "another" }},
+	{"it has run", "never-started", func(m *memory) {
+		m.pod().Status.ContainerStatuses = []corev1.ContainerStatus{{RestartCount: 1}}
+	}},
+	{"nobody would make it anew", "has-controller", func(m *memory) { m.pod().OwnerReferences = nil }},
+	{"a job might give up", "has-controller", func(m *memory) { m.pod().OwnerReferences[0].Kind = "Job" }},
+	{"going already", "not-going", func(m *memory) { at := ago(0); m.pod().DeletionTimestamp = &at; m.pod().Finalizers = []string{"f"} }},
 }
+
+func TestCyclePodGuards(t *testing.T) { guardsAlone(t, failedPod, cycleMisses) }
 
 func TestCyclePod(t *testing.T) {
 	m := failedPod(t)
@@ -428,36 +436,36 @@ func orphan(t testing.TB) *memory {
 	return m
 }
 
-func TestUnpublishOrphanGuards(t *testing.T) {
-	guardsAlone(t, orphan, []nearMiss{
-		{"pods not read", guardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
-		{"new leader", guardController, func(m *memory) {
-			at := metav1.NewMicroTime(epoch.Add(-time.Second))
-			m.objects.Leases[0].Spec.AcquireTime = &at
-		}},
-		{"finding gone", guardFinding, func(m *memory) { m.attachment().Status.AttachError = nil }},
-		{"volume being deleted", "volume-known", func(m *memory) { at := ago(0); m.volume("pv1").DeletionTimestamp = &at }},
-		{"driver not on the holder", "holder-known", func(m *memory) { m.objects.CSINodes[1].Spec.Drivers[0].Name = "another" }},
-		{"in use on the holder", "not-used", func(m *memory) {
-			m.node("n2").Status.VolumesInUse = []corev1.UniqueVolumeName{uniqueName("vol-1")}
-		}},
-		{"a pod on the holder", "not-used", func(m *memory) {
-			other := m.pod().DeepCopy()
-			other.Name, other.UID, other.Spec.NodeName = "web-1", "uid-web-1", "n2"
-			m.objects.Pods = append(m.objects.Pods, other)
-		}},
-		{"reported by the holder", "not-reported", func(m *memory) {
-			m.node("n2").Status.VolumesAttached = []corev1.AttachedVolume{{Name: uniqueName("vol-1")}}
-		}},
-		{"there is a record by another name", "none-of-pair", func(m *memory) { m.addAttachment("n2", "pv1", "csi-by-hand").Status.Attached = false }},
-		{"attached after all", "nowhere-attached", func(m *memory) { m.attachment().Status.Attached = true }},
-		{"attacher gone", "attacher-at-work", func(m *memory) {
-			at := metav1.NewMicroTime(epoch.Add(-2 * time.Minute))
-			m.objects.Leases[1].Spec.RenewTime = &at
-		}},
-		{"not allowed", guardAllowed, func(m *memory) { m.consent.Allow = nil }},
-	})
+var orphanMisses = []nearMiss{
+	{"pods not read", guardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
+	{"new leader", guardController, func(m *memory) {
+		at := metav1.NewMicroTime(epoch.Add(-time.Second))
+		m.objects.Leases[0].Spec.AcquireTime = &at
+	}},
+	{"finding gone", guardFinding, func(m *memory) { m.attachment().Status.AttachError = nil }},
+	{"volume being deleted", "volume-known", func(m *memory) { at := ago(0); m.volume("pv1").DeletionTimestamp = &at }},
+	{"driver not on the holder", "holder-known", func(m *memory) { m.objects.CSINodes[1].Spec.Drivers[0].Name = "another" }},
+	{"in use on the holder", "not-used", func(m *memory) {
+		m.node("n2").Status.VolumesInUse = []corev1.UniqueVolumeName{uniqueName("vol-1")}
+	}},
+	{"a pod on the holder", "not-used", func(m *memory) {
+		other := m.pod().DeepCopy()
+		other.Name, other.UID, other.Spec.NodeName = "web-1", "uid-web-1", "n2"
+		m.objects.Pods = append(m.objects.Pods, other)
+	}},
+	{"reported by the holder", "not-reported", func(m *memory) {
+		m.node("n2").Status.VolumesAttached = []corev1.AttachedVolume{{Name: uniqueName("vol-1")}}
+	}},
+	{"there is a record by another name", "none-of-pair", func(m *memory) { m.addAttachment("n2", "pv1", "csi-by-hand").Status.Attached = false }},
+	{"attached after all", "nowhere-attached", func(m *memory) { m.attachment().Status.Attached = true }},
+	{"attacher gone", "attacher-at-work", func(m *memory) {
+		at := metav1.NewMicroTime(epoch.Add(-2 * time.Minute))
+		m.objects.Leases[1].Spec.RenewTime = &at
+	}},
+	{"not allowed", guardAllowed, func(m *memory) { m.consent.Allow = nil }},
 }
+
+func TestUnpublishOrphanGuards(t *testing.T) { guardsAlone(t, orphan, orphanMisses) }
 
 func TestUnpublishOrphan(t *testing.T) {
 	m := orphan(t)
@@ -541,18 +549,18 @@ func lostStatefulSet(t testing.TB) *memory {
 	return m
 }
 
-func TestTaintGuards(t *testing.T) {
-	guardsAlone(t, lostStatefulSet, []nearMiss{
-		{"pods not read", guardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
-		{"finding gone", guardFinding, func(m *memory) { m.objects.Pods = m.objects.Pods[:1] }},
-		{"node made anew", "same-node", func(m *memory) { m.node("n1").UID = "another" }},
-		{"too old a release", "release", func(m *memory) { m.release = "v1.25.3" }},
-		{"node is back", "not-alive", func(m *memory) { m.node("n1").Status.Conditions[0].Status = corev1.ConditionTrue }},
-		{"not allowed", guardAllowed, func(m *memory) { m.consent.Allow = nil }},
-		{"not said to be off", guardFenced, func(m *memory) { m.consent.Fenced = nil }},
-		{"another said to be off", guardFenced, func(m *memory) { m.consent.Fenced = []types.NodeName{"n2"} }},
-	})
+var taintMisses = []nearMiss{
+	{"pods not read", guardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
+	{"finding gone", guardFinding, func(m *memory) { m.objects.Pods = m.objects.Pods[:1] }},
+	{"node made anew", "same-node", func(m *memory) { m.node("n1").UID = "another" }},
+	{"too old a release", "release", func(m *memory) { m.release = "v1.25.3" }},
+	{"node is back", "not-alive", func(m *memory) { m.node("n1").Status.Conditions[0].Status = corev1.ConditionTrue }},
+	{"not allowed", guardAllowed, func(m *memory) { m.consent.Allow = nil }},
+	{"not said to be off", guardFenced, func(m *memory) { m.consent.Fenced = nil }},
+	{"another said to be off", guardFenced, func(m *memory) { m.consent.Fenced = []types.NodeName{"n2"} }},
 }
+
+func TestTaintGuards(t *testing.T) { guardsAlone(t, lostStatefulSet, taintMisses) }
 
 func TestTaintAndTakeItOff(t *testing.T) {
 	m := lostStatefulSet(t)
@@ -601,18 +609,18 @@ func tainted(t testing.TB) *memory {
 	return m
 }
 
-func TestRemoveTaintGuards(t *testing.T) {
-	guardsAlone(t, tainted, []nearMiss{
-		{"pods not read", guardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
-		{"finding gone", guardFinding, func(m *memory) { m.node("n1").Status.Conditions[0].LastTransitionTime = ago(time.Second) }},
-		{"node made anew", "same-node", func(m *memory) { m.node("n1").UID = "another" }},
-		{"node not ready", "node-ready", func(m *memory) { m.node("n1").Status.Conditions[0].Status = corev1.ConditionUnknown }},
-		{"detached under its mount", "no-stale-mount", func(m *memory) {
-			m.objects.VolumeAttachments = nil
-			m.node("n1").Status.VolumesAttached = nil
-		}},
-	})
+var untaintMisses = []nearMiss{
+	{"pods not read", guardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
+	{"finding gone", guardFinding, func(m *memory) { m.node("n1").Status.Conditions[0].LastTransitionTime = ago(time.Second) }},
+	{"node made anew", "same-node", func(m *memory) { m.node("n1").UID = "another" }},
+	{"node not ready", "node-ready", func(m *memory) { m.node("n1").Status.Conditions[0].Status = corev1.ConditionUnknown }},
+	{"detached under its mount", "no-stale-mount", func(m *memory) {
+		m.objects.VolumeAttachments = nil
+		m.node("n1").Status.VolumesAttached = nil
+	}},
 }
+
+func TestRemoveTaintGuards(t *testing.T) { guardsAlone(t, tainted, untaintMisses) }
 
 func TestRemoveTaint(t *testing.T) {
 	m := tainted(t)

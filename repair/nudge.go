@@ -40,7 +40,14 @@ func proposeNudge(v *View, f diagnose.Finding) (Repair, error) {
 	if failure == nil {
 		return Repair{}, errors.New("the attacher has not come to a failure after which it would pause")
 	}
-	value := nudgeMark(f) + v.Snapshot.TakenAt.UTC().Format(time.RFC3339)
+	// Times are whole seconds, and the attacher may well answer within the nudge's
+	// own: an error of that second is an answer, so that it must not be the second
+	// of the error that is there.
+	at := v.Snapshot.TakenAt
+	if !at.After(failure.Time.Time) {
+		at = failure.Time.Add(time.Second)
+	}
+	value := nudgeMark(f) + at.UTC().Format(time.RFC3339)
 	undo := annotation(va, nil)
 	return Repair{
 		Summary:  "have the attacher try VolumeAttachment " + va.Name + " again now",
@@ -77,7 +84,7 @@ func checkNotInVain(v *View, r *Repair) error {
 		return nil
 	}
 	text, marked := strings.CutPrefix(va.Annotations[markAnnotation], nudgeMark(r.Finding))
-	if at, err := time.Parse(time.RFC3339, text); marked && err == nil && va.Status.DetachError.Time.After(at) {
+	if at, err := time.Parse(time.RFC3339, text); marked && err == nil && !va.Status.DetachError.Time.Time.Before(at) {
 		return fmt.Errorf("it was tried again at %s, and the driver still refuses: %s", text, va.Status.DetachError.Message)
 	}
 	return nil

@@ -1,10 +1,13 @@
 package repair
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // announceTime bounds the wait for an event to be written.
@@ -93,21 +96,24 @@ func (a *Applier) carryOut(ctx context.Context, t *task) error {
 			res.Detail = join(res.Detail, err.Error())
 			return err
 		}
-		a.announce(ctx, res)
+		a.announce(ctx, res, l.uid)
 		return nil
 	}
 }
 
-// announce tells those who look at the object later. That an event is missing
-// changes nothing of what was done, so it is only said.
-func (a *Applier) announce(ctx context.Context, res *Result) {
+// announce tells those who look at the object later, which kubectl describe does
+// by the UID: what was created has one since. That an event is missing changes
+// nothing of what was done, so it is only said.
+func (a *Applier) announce(ctx context.Context, res *Result, uid types.UID) {
+	about := res.Operation.Target
+	about.UID = cmp.Or(about.UID, uid)
 	note := Note{Reason: "VolumeDoctor" + string(res.Outcome), Message: fmt.Sprintf("%s, for %s %s", res.Summary, res.Finding.Code, res.Finding.Check)}
 	if res.Detail != "" {
 		note.Message += ": " + res.Detail
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), announceTime)
 	defer cancel()
-	if err := a.Cluster.Announce(ctx, res.Operation.Target, note); err != nil {
+	if err := a.Cluster.Announce(ctx, about, note); err != nil {
 		a.observe(Event{Summary: res.Summary, Stage: Announcing, Err: err})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -89,6 +90,8 @@ func (p *SavedPlan) Choose(v *View, proposed []Repair) ([]Repair, error) {
 			chosen = append(chosen, *fresh)
 		case v.finds(reviewed.Finding.Fingerprint):
 			moved = append(moved, reviewed.moved(v, proposed))
+		case v.findsAnother(reviewed.Finding):
+			moved = append(moved, fmt.Sprintf("%s: what was reviewed is gone, and another %s has its name", reviewed.Summary, reviewed.Finding.Subject.Kind))
 		case v.skipped(reviewed.Finding.Code) != nil:
 			moved = append(moved, reviewed.Summary+": "+findingGuard.Check(v, reviewed).Error())
 		}
@@ -97,6 +100,13 @@ func (p *SavedPlan) Choose(v *View, proposed []Repair) ([]Repair, error) {
 		return nil, fmt.Errorf("%w: %s", ErrMoved, strings.Join(moved, "; "))
 	}
 	return chosen, nil
+}
+
+// findsAnother says that the same is found of an object that was made anew.
+func (v *View) findsAnother(reviewed diagnose.Finding) bool {
+	return slices.ContainsFunc(v.Report.Findings, func(f diagnose.Finding) bool {
+		return f.Code == reviewed.Code && f.Subject.String() == reviewed.Subject.String() && f.Subject.UID != reviewed.Subject.UID
+	})
 }
 
 func find(proposed []Repair, reviewed *Repair) *Repair {

@@ -74,8 +74,13 @@ func TestPlanRefusesAWorldThatMoved(t *testing.T) {
 		change func(*memory, *SavedPlan)
 		says   string
 	}{
-		"another cluster":  {func(_ *memory, p *SavedPlan) { p.Server = "https://other" }, "the plan is for https://other"},
-		"node made anew":   {func(m *memory, _ *SavedPlan) { m.node("n1").UID = "another" }, "it would now be to add volume pv1"},
+		"another cluster": {func(_ *memory, p *SavedPlan) { p.Server = "https://other" }, "the plan is for https://other"},
+		"node made anew":  {func(m *memory, _ *SavedPlan) { m.node("n1").UID = "another" }, "it would now be to add volume pv1"},
+		"pod made anew": {func(m *memory, _ *SavedPlan) {
+			for _, pod := range m.objects.Pods {
+				pod.UID = "another"
+			}
+		}, "another Pod has its name"},
 		"a guard refuses":  {func(m *memory, _ *SavedPlan) { m.addAttachment("n2", "pv1", "csi-any-name") }, "refused now by not-elsewhere"},
 		"check cannot run": {func(m *memory, _ *SavedPlan) { m.gaps = gap(snapshot.Pods, "") }, "could not run without the pods"},
 		"other writing":    {func(_ *memory, p *SavedPlan) { p.Repairs[0].Summary = "add volume pv7 to volumesAttached of node n1" }, "pv7"},

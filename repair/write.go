@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -40,6 +43,8 @@ type landing struct {
 	// unknown says that it may or may not have been made.
 	unknown bool
 	detail  string
+	// uid is that of the object that was written, "" where no answer told it.
+	uid types.UID
 }
 
 // send takes a write through the part that must be in this order: a dry run,
@@ -73,10 +78,10 @@ func (a *Applier) send(ctx context.Context, summary string, w write) (landing, e
 	// whose outcome nobody knows.
 	request, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTime)
 	defer cancel()
-	_, err = a.Cluster.Do(request, w.op, false)
+	after, err = a.Cluster.Do(request, w.op, false)
 	switch {
 	case err == nil:
-		return landing{number: number, landed: true}, nil
+		return landing{number: number, landed: true, uid: uidOf(after)}, nil
 	case errors.Is(err, ErrUnknownOutcome):
 		a.observe(Event{Summary: summary, Stage: Resolving})
 		l := a.resolve(ctx, w)
@@ -90,6 +95,15 @@ func (a *Applier) send(ctx context.Context, summary string, w write) (landing, e
 		return landing{}, &journalError{noted}
 	}
 	return landing{}, err
+}
+
+// uidOf is "" where the answer is about no object.
+func uidOf(object json.RawMessage) types.UID {
+	var after metav1.PartialObjectMetadata
+	if err := json.Unmarshal(object, &after); err != nil {
+		return ""
+	}
+	return after.UID
 }
 
 // lookOnce looks even where an interruption is pending.

@@ -6,7 +6,7 @@ BIN := $(CURDIR)/bin
 # off by itself and the tests run without the detector.
 RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 
-.PHONY: all build test unit conformance conformance-long mutation e2e soak lint generate verify fuzz cover sandbox clean bench
+.PHONY: all build test unit conformance conformance-long mutation e2e soak chaos lint generate verify fuzz cover sandbox clean bench
 
 all: build lint test
 
@@ -20,7 +20,7 @@ unit: ## unit, corpus and command tests
 	go test -shuffle=on ./snapshot ./reconcile ./diagnose ./output
 	go test $(RACE) -shuffle=on . ./cluster ./repair ./cmd # the only ones that start goroutines
 
-conformance: ## the model against the real controllers of eight releases, over random clusters
+conformance: ## the model against the real controllers of ten releases, over random clusters
 	cd e2e && go test -timeout 45m ./conformance/...
 
 N ?= 2000
@@ -38,6 +38,10 @@ SOAK ?= 10m
 soak: ## pods come, move and go for SOAK while the command finds nothing; writes the end of docs/modes.md
 	cd e2e && go test -timeout 0 -count 1 -run 'TestMovingPodsAreNotReported$$' -v ./command -soak $(SOAK) -write-soak
 
+FAULTS ?= 10000
+chaos: build ## repairs while everything goes wrong, until FAULTS faults have happened; writes the end of docs/chaos.md
+	cd e2e && go test -timeout 0 -count 1 -run 'TestChaos$$' -v ./chaos -rounds 300 -faults $(FAULTS) -seed $(SEED) -write
+
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 	$< run ./...
 	cd e2e && $< run -c ../.golangci.yml ./...
@@ -47,7 +51,7 @@ $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	mv $(BIN)/golangci-lint $@
 
 generate: ## docs/codes.md, and the expectations of the corpus
-	go test . ./diagnose -update
+	go test . ./diagnose ./output -update
 
 verify: generate ## fails where a generated file is stale
 	git diff --exit-code

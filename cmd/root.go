@@ -89,6 +89,7 @@ and when, and makes the one safe correction where you ask for it.`,
 		newSnapshot(global, streams),
 		newExplain(streams),
 		newUndo(global, streams),
+		newAuth(global, streams),
 		newVersion(streams),
 	)
 	return root

@@ -10,24 +10,27 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Merge is one report on several clusters, each under its source's context. It
-// is as old as the oldest of them.
+// Merge makes one report of those on several clusters, each under its source's
+// context, and takes them over. It is as old as the oldest of them.
 func Merge(reports []*Report) *Report {
 	all := &Report{
 		APIVersion: APIVersion, Kind: "Report", Complete: true,
 		Sources: []snapshot.Source{}, Gaps: []snapshot.Gap{}, SkippedChecks: []SkippedCheck{}, Checks: []Code{},
 		Findings: []Finding{}, Volumes: []VolumeRecord{},
 	}
-	for i, r := range reports {
+	for _, r := range reports {
 		r.in(r.Source.Context)
-		if i == 0 {
+		switch {
+		case r.TakenAt.IsZero(): // nobody could be reached there
+		case all.TakenAt.IsZero():
 			all.TakenAt, all.KubernetesVersion = r.TakenAt, r.KubernetesVersion
-		}
-		if r.TakenAt.Before(&all.TakenAt) {
-			all.TakenAt = r.TakenAt
-		}
-		if r.KubernetesVersion != all.KubernetesVersion {
-			all.KubernetesVersion = "" // each source has its own
+		default:
+			if r.TakenAt.Before(&all.TakenAt) {
+				all.TakenAt = r.TakenAt
+			}
+			if r.KubernetesVersion != all.KubernetesVersion {
+				all.KubernetesVersion = "" // each source has its own
+			}
 		}
 		all.Complete = all.Complete && r.Complete
 		all.Sources = append(all.Sources, r.Source)

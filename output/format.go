@@ -3,11 +3,13 @@
 package output
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"sigs.k8s.io/yaml"
 
@@ -31,9 +33,15 @@ var reportFormats = []struct {
 }{
 	{"table", printReportTable},
 	{"wide", printReportWide},
+	{"tree", printReportTree},
 	{"json", func(w io.Writer, r *diagnose.Report, _ Options) error { return printJSON(w, r) }},
 	{"yaml", func(w io.Writer, r *diagnose.Report, _ Options) error { return printYAML(w, r) }},
 	{"name", func(w io.Writer, r *diagnose.Report, _ Options) error { return printReportNames(w, r) }},
+	{"sarif", printSARIF},
+	{"junit", printJUnit},
+	{"markdown", printMarkdown},
+	{"html", printHTML},
+	{"prometheus", printPrometheus},
 }
 
 var planFormats = []struct {
@@ -42,6 +50,7 @@ var planFormats = []struct {
 }{
 	{"table", func(w io.Writer, p *Plan, o Options) error { return printPlanTable(w, p, o, false) }},
 	{"wide", func(w io.Writer, p *Plan, o Options) error { return printPlanTable(w, p, o, true) }},
+	{"tree", printPlanTree},
 	{"json", func(w io.Writer, p *Plan, _ Options) error { return printJSON(w, p) }},
 	{"yaml", func(w io.Writer, p *Plan, _ Options) error { return printYAML(w, p) }},
 	{"name", func(w io.Writer, p *Plan, _ Options) error { return printPlanNames(w, p) }},
@@ -91,19 +100,42 @@ func unknownFormat(format string, known []string) error {
 }
 
 func printJSON(w io.Writer, document any) error {
-	enc := json.NewEncoder(w)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	return enc.Encode(document)
+	if err := enc.Encode(document); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, escapeJSON(b.String()))
+	return err
 }
 
 func printYAML(w io.Writer, document any) error {
-	data, err := yaml.Marshal(document)
+	data, err := json.Marshal(document)
+	if err != nil {
+		return err
+	}
+	data, err = yaml.JSONToYAML([]byte(escapeJSON(string(data))))
 	if err != nil {
 		return err
 	}
 	_, err = w.Write(data)
 	return err
+}
+
+// escapeJSON escapes what JSON may hold as it is, but would steer a terminal or
+// be refused by a reader of YAML. Beyond the first plane nothing does either.
+func escapeJSON(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r >= 0x7f && r <= 0xffff && !unicode.IsPrint(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 func printReportNames(w io.Writer, r *diagnose.Report) error {

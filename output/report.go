@@ -179,15 +179,23 @@ func closing(b *strings.Builder, r *diagnose.Report, opts Options) {
 	switch {
 	case s.Error+s.Warning+s.Info > 0:
 		fmt.Fprintf(b, "%s, %s, %d info\n", count(s.Error, "error"), count(s.Warning, "warning"), s.Info)
+	case r.Complete && len(r.SkippedChecks) == 0 && leftOut(r) != "":
+		b.WriteString("No other drift found.\n")
 	case r.Complete && len(r.SkippedChecks) == 0:
 		fmt.Fprintf(b, "%s\n", paint(opts.Color, "No drift found.", color.FgGreen))
 	default:
 		b.WriteString("No drift found in what could be read.\n")
 	}
+	if left := leftOut(r); left != "" {
+		fmt.Fprintf(b, "not shown: %s\n", left)
+	}
 	for _, g := range r.Gaps {
 		where := ""
 		if g.Namespace != "" {
 			where = " outside namespace " + g.Namespace
+		}
+		if g.Context != "" {
+			where += " in " + g.Context
 		}
 		for _, line := range wrap(fmt.Sprintf("gap: %s%s could not be read (%s)%s", g.Kind, where, g.Reason, detail(g.Detail)), width) {
 			fmt.Fprintln(b, line)
@@ -202,6 +210,18 @@ func closing(b *strings.Builder, r *diagnose.Report, opts Options) {
 			fmt.Fprintln(b, line)
 		}
 	}
+}
+
+// leftOut counts what was found and is not in the report.
+func leftOut(r *diagnose.Report) string {
+	var parts []string
+	if r.Suppressed > 0 {
+		parts = append(parts, fmt.Sprintf("%d suppressed", r.Suppressed))
+	}
+	if r.Known > 0 {
+		parts = append(parts, fmt.Sprintf("%d that the baseline has", r.Known))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func detail(s string) string {

@@ -18,15 +18,32 @@ type PlanUntil struct {
 	Event reconcile.Event `json:"event"`
 	After string          `json:"after"`
 	Bound string          `json:"bound,omitempty"`
-	Then  reconcile.Verb  `json:"then,omitempty"`
+	// Running is the same for a controller that runs, counted from the snapshot.
+	Running PlanSpan       `json:"running"`
+	Then    reconcile.Verb `json:"then,omitempty"`
 }
 
-func planUntil(rows []reconcile.Until) []PlanUntil {
-	list := make([]PlanUntil, 0, len(rows))
-	for _, row := range rows {
+// PlanSpan is between which moments something happens.
+type PlanSpan struct {
+	After string `json:"after"`
+	Bound string `json:"bound,omitempty"`
+}
+
+func (s PlanSpan) String() string {
+	if s.After == "0s" {
+		return "within " + s.Bound
+	}
+	return "in " + s.After + " to " + s.Bound
+}
+
+func planUntil(d reconcile.Decision) []PlanUntil {
+	list := make([]PlanUntil, 0, len(d.Until))
+	for _, row := range d.Until {
 		u := PlanUntil{Event: row.Event, After: row.After.String(), Then: row.Then}
+		after, bound := row.Running(d)
+		u.Running.After = after.String()
 		if row.Bound > 0 {
-			u.Bound = row.Bound.String()
+			u.Bound, u.Running.Bound = row.Bound.String(), bound.String()
 		}
 		list = append(list, u)
 	}
@@ -77,12 +94,13 @@ func untilWay(d PlanDecision, u PlanUntil) string {
 	case reconcile.Unmount:
 		return fmt.Sprintf("%s once node %s has unmounted it", then, d.Node)
 	case reconcile.MaxWaitForUnmount:
-		return fmt.Sprintf("%s %s after the start unless %s returns", then, u.After, d.Node)
+		return fmt.Sprintf("%s %s after the start (a running controller: %s) unless %s returns", then, u.After, u.Running, d.Node)
 	case reconcile.VerifySync:
 		if u.Then == reconcile.Attach {
 			then = "attach again"
 		}
-		return fmt.Sprintf("%s %s after the start unless its VolumeAttachment is attached then", then, u.After)
+		return fmt.Sprintf("%s %s after the start (a running controller: %s) unless its VolumeAttachment is attached then",
+			then, u.After, u.Running)
 	case reconcile.HolderLeaves:
 		return fmt.Sprintf("%s once %s has let go of it%s", then, nodesText(d.Holders), atMost)
 	case reconcile.OperationEnds:

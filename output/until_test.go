@@ -36,14 +36,14 @@ func TestUntilText(t *testing.T) {
 		{PlanDecision{Verb: reconcile.Blocked}, nil, "never by itself"},
 		{PlanDecision{Verb: reconcile.Wait}, nil, "never by itself"},
 		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{unmount}, "detach once node n1 has unmounted it"},
-		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{unmount, force}, "detach by force 6m0s after the start unless n1 returns"},
-		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{force}, "detach by force 6m0s after the start unless n1 returns"},
+		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{unmount, force}, "detach by force 6m0s after the start (a running controller: within 6m0s) unless n1 returns"},
+		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{force}, "detach by force 6m0s after the start (a running controller: within 6m0s) unless n1 returns"},
 		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{reported}, "detach at the next update of node n1, at most 7m40s after the start"},
 		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{update, force},
-			"detach at the next update of node n1, or detach by force 6m0s after the start unless n1 returns"},
+			"detach at the next update of node n1, or detach by force 6m0s after the start (a running controller: within 6m0s) unless n1 returns"},
 		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{unmount, verify("")},
-			"detach once node n1 has unmounted it, or forget it 1m0s after the start unless its VolumeAttachment is attached then"},
-		{PlanDecision{Verb: reconcile.Keep}, []reconcile.Until{verify(reconcile.Attach)}, "attach again 1m0s after the start unless its VolumeAttachment is attached then"},
+			"detach once node n1 has unmounted it, or forget it 1m0s after the start (a running controller: within 1m0s) unless its VolumeAttachment is attached then"},
+		{PlanDecision{Verb: reconcile.Keep}, []reconcile.Until{verify(reconcile.Attach)}, "attach again 1m0s after the start (a running controller: within 1m0s) unless its VolumeAttachment is attached then"},
 		{PlanDecision{Verb: reconcile.MultiAttach, Holders: n2}, []reconcile.Until{{Event: reconcile.HolderLeaves, Bound: 8 * minute, Then: reconcile.Attach}},
 			"attach once n2 has let go of it, at most 8m0s after the start"},
 		{PlanDecision{Verb: reconcile.Blocked, Holders: n2}, []reconcile.Until{ends(reconcile.Attach)},
@@ -53,10 +53,19 @@ func TestUntilText(t *testing.T) {
 		{PlanDecision{Verb: reconcile.Detach}, []reconcile.Until{{Event: reconcile.Backoff, After: time.Second / 2, Bound: 122 * time.Second, Then: reconcile.Detach}},
 			"it fails now: detach again after 500ms, then at pauses of up to 2m2s"},
 	} {
-		test.decision.Node, test.decision.Until = "n1", planUntil(test.rows)
+		test.decision.Node, test.decision.Until = "n1", planUntil(reconcile.Decision{Until: test.rows, Waited: 6 * minute})
 		if got := untilText(test.decision); got != test.want {
 			t.Errorf("%s %v:\n%s, want\n%s", test.decision.Verb, test.rows, got, test.want)
 		}
+	}
+}
+
+// TestUntilOfARunningController: it may have counted a part of the wait.
+func TestUntilOfARunningController(t *testing.T) {
+	force := reconcile.Until{Event: reconcile.MaxWaitForUnmount, After: 6 * time.Minute, Bound: 6 * time.Minute, Then: reconcile.ForceDetach}
+	d := PlanDecision{Verb: reconcile.Wait, Node: "n1", Until: planUntil(reconcile.Decision{Until: []reconcile.Until{force}, Waited: time.Minute})}
+	if got := untilText(d); got != "detach by force 6m0s after the start (a running controller: in 5m0s to 6m0s) unless n1 returns" {
+		t.Error(got)
 	}
 }
 
@@ -65,10 +74,10 @@ func untilPlan() *Plan {
 	return &Plan{Decisions: []PlanDecision{
 		{Verb: reconcile.Keep, Reason: reconcile.WantedAndAttached, After: "0s", Node: "n1", Volume: "v1"},
 		{Verb: reconcile.Wait, Reason: reconcile.AssumedMounted, After: "6m0s", Node: types.NodeName("n\x1b" + strings.Repeat("2", 60)), Volume: "v2",
-			Until: planUntil([]reconcile.Until{
+			Until: planUntil(reconcile.Decision{Until: []reconcile.Until{
 				{Event: reconcile.NodeUpdate, Then: reconcile.Detach},
 				{Event: reconcile.MaxWaitForUnmount, After: time.Minute, Bound: time.Minute, Then: reconcile.ForceDetach},
-			})},
+			}})},
 		{Verb: reconcile.Blocked, Reason: reconcile.NoPlugin, After: "0s", Node: "n3", Volume: "v3"},
 	}}
 }
@@ -111,8 +120,8 @@ func TestUntilIsAbsentWhereNothingApplies(t *testing.T) {
 			t.Errorf("%s %v", text, err)
 		}
 	}
-	text, err := json.Marshal(planUntil([]reconcile.Until{{Event: reconcile.VerifySync, After: time.Minute, Bound: time.Minute}})[0])
-	if want := `{"event":"VerifySync","after":"1m0s","bound":"1m0s"}`; err != nil || string(text) != want {
+	text, err := json.Marshal(planUntil(reconcile.Decision{Until: []reconcile.Until{{Event: reconcile.VerifySync, After: time.Minute, Bound: time.Minute}}})[0])
+	if want := `{"event":"VerifySync","after":"1m0s","bound":"1m0s","running":{"after":"0s","bound":"1m0s"}}`; err != nil || string(text) != want {
 		t.Errorf("%s %v", text, err)
 	}
 }

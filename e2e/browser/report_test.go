@@ -1,0 +1,267 @@
+// Package browser opens the HTML report in a real browser.
+package browser
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/cmd"
+)
+
+// browsers are the names under which Debian and others install Chromium.
+var browsers = []string{"chromium-headless-shell", "headless_shell", "chromium", "chromium-browser", "google-chrome"}
+
+// cases have a picture and a repair; a cause with forty findings; one with gaps;
+// two nodes; and no finding at all.
+var cases = []string{"vd301-backoff-drop", "vd102-forty-pods", "vd301-no-events", "vd201-two-writers", "vd604-ten-pods", "healthy-background"}
+
+func start(t *testing.T) context.Context {
+	t.Helper()
+	for _, name := range browsers {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()))
+		if os.Getuid() == 0 {
+			options = append(options, chromedp.NoSandbox) // Chromium refuses root with it
+		}
+		ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
+		t.Cleanup(cancel)
+		ctx, cancel = chromedp.NewContext(ctx)
+		t.Cleanup(cancel)
+		if err := chromedp.Do(ctx); err != nil { // starts it, and its life is that of this context
+			t.Fatalf("%s does not start: %v", path, err)
+		}
+		ctx, cancel = context.WithTimeout(ctx, 3*time.Minute)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	t.Skipf("NOT RUN: none of %s is on PATH", strings.Join(browsers, ", "))
+	return nil
+}
+
+// page makes the report on a case, as somebody on the command line would, and
+// returns its address.
+func page(t *testing.T, name string) string {
+	t.Helper()
+	archive, err := txtar.ParseFile("../../testdata/cases/" + name + ".txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == "cluster.yaml" })
+	dir := t.TempDir()
+	cluster, report := filepath.Join(dir, "cluster.yaml"), filepath.Join(dir, "report.html")
+	if err := os.WriteFile(cluster, archive.Files[i].Data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var errOut strings.Builder
+	if code := cmd.Main([]string{"diagnose", "-f", cluster, "-o", "html=" + report}, nil, &errOut, &errOut); code > 2 {
+		t.Fatalf("exit code %d: %s", code, errOut.String())
+	}
+	if _, err := os.Stat(report); err != nil {
+		t.Fatalf("%v: %s", err, errOut.String())
+	}
+	return (&url.URL{Scheme: "file", Path: report}).String()
+}
+
+// watch gathers what a page asks for and complains of.
+type watch struct {
+	mu         sync.Mutex
+	complaints []string
+	requests   []string
+}
+
+func (w *watch) hear(event any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch event := event.(type) {
+	case *runtime.EventExceptionThrown:
+		w.complaints = append(w.complaints, event.ExceptionDetails.Text)
+	case *runtime.EventConsoleAPICalled:
+		w.complaints = append(w.complaints, fmt.Sprintf("console.%s", event.Type))
+	case *log.EventEntryAdded:
+		w.complaints = append(w.complaints, event.Entry.Text)
+	case *network.EventRequestWillBeSent:
+		w.requests = append(w.requests, event.Request.URL)
+	}
+}
+
+// TestReportInABrowser: at each width and in each scheme the page fits, can be
+// read, complains of nothing and asks for nothing.
+func TestReportInABrowser(t *testing.T) {
+	ctx := start(t)
+	for _, name := range cases {
+		address := page(t, name)
+		for _, width := range []int64{320, 360, 1280} {
+			for _, scheme := range []string{"light", "dark"} {
+				t.Run(fmt.Sprintf("%s/%d/%s", name, width, scheme), func(t *testing.T) {
+					tab, cancel := chromedp.NewContext(ctx)
+					defer cancel()
+					var w watch
+					must(t, chromedp.Listen(tab, w.hear))
+					call(t, tab, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+						Width: width, Height: 800, DeviceScaleFactor: 1, Mobile: width < 600,
+					})
+					call(t, tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+						Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+					})
+					must(t, chromedp.Do(tab, chromedp.Navigate(address)))
+					evaluate[int](t, tab, `[...document.querySelectorAll("details")].filter(d => d.open = true).length`)
+					overflow := evaluate[[]string](t, tab, overflowing)
+					contrast := evaluate[[]string](t, tab, lowContrast)
+					outside := evaluate[[]string](t, tab, outsidePicture)
+					background := evaluate[string](t, tab, `getComputedStyle(document.body).backgroundColor`)
+					if len(overflow) > 0 {
+						t.Errorf("wider than the screen: %v", overflow)
+					}
+					if len(contrast) > 0 {
+						t.Errorf("too little contrast: %v", contrast)
+					}
+					if len(outside) > 0 {
+						t.Errorf("text leaves its picture: %v", outside)
+					}
+					if dark := background == "rgb(20, 23, 26)"; dark != (scheme == "dark") {
+						t.Errorf("the %s page has the background %s", scheme, background)
+					}
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					if len(w.complaints) > 0 {
+						t.Errorf("the browser complains: %v", w.complaints)
+					}
+					if len(w.requests) == 0 || w.requests[0] != address {
+						t.Errorf("the page itself was not seen to be asked for: %v", w.requests)
+					}
+					for _, request := range w.requests {
+						if request != address && request != "data:," {
+							t.Errorf("asks for %s", request)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestReportByKeyboard: everything can be reached and used without a mouse.
+func TestReportByKeyboard(t *testing.T) {
+	ctx := start(t)
+	must(t, chromedp.Do(ctx, chromedp.Navigate(page(t, "vd301-backoff-drop")), chromedp.KeyEvent(kb.Tab)))
+	first := evaluate[string](t, ctx, `document.activeElement.textContent`)
+	outline := evaluate[string](t, ctx, `getComputedStyle(document.activeElement).outlineStyle`)
+	buttons := evaluate[int](t, ctx, `document.querySelectorAll(".command button").length`)
+	commands := evaluate[int](t, ctx, `document.querySelectorAll(".command").length`)
+	must(t, chromedp.Do(ctx, chromedp.Focus(".command button"), chromedp.KeyEvent(kb.Enter)))
+	summary, err := chromedp.Run(ctx, chromedp.Poll[string](`document.getElementById("told").textContent`))
+	must(t, err)
+	if first != "Skip to the findings" || outline == "none" {
+		t.Errorf("the first stop is %q, with outline %q", first, outline)
+	}
+	if commands == 0 || buttons != commands {
+		t.Errorf("%d buttons for %d commands", buttons, commands)
+	}
+	if summary != "Copied" {
+		t.Errorf("after the button: %q", summary)
+	}
+}
+
+// TestReportWithoutScripts: the commands, the folds and the pictures are there.
+func TestReportWithoutScripts(t *testing.T) {
+	ctx := start(t)
+	call(t, ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	must(t, chromedp.Do(ctx, chromedp.Navigate(page(t, "vd301-backoff-drop"))))
+	html, err := chromedp.Run(ctx, chromedp.OuterHTML("html"))
+	must(t, err)
+	if !strings.Contains(html, "kubectl patch node") || !strings.Contains(html, "<svg") || strings.Contains(html, "<button") {
+		t.Errorf("without scripts the page is\n%s", html)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func call[P, R any](t *testing.T, ctx context.Context, command cdp.Command[P, R], params P) {
+	t.Helper()
+	_, err := chromedp.Call(ctx, command, params)
+	must(t, err)
+}
+
+func evaluate[T any](t *testing.T, ctx context.Context, expression string) T {
+	t.Helper()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	must(t, err)
+	return value
+}
+
+// overflowing are the elements that stick out at the right.
+const overflowing = `(() => {
+  const limit = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth <= limit) return [];
+  return [...document.querySelectorAll("*")].filter(e => e.getBoundingClientRect().right > limit + 0.5)
+    .slice(0, 5).map(e => e.tagName + "." + e.getAttribute("class") + " " + e.getBoundingClientRect().right);
+})()`
+
+// outsidePicture are the texts that leave their picture at the right, or the box
+// that they begin in.
+const outsidePicture = `[...document.querySelectorAll("svg")].flatMap(svg => {
+  const boxes = [...svg.querySelectorAll("rect")].map(r => r.getBBox());
+  return [...svg.querySelectorAll("text")].filter(text => {
+    const b = text.getBBox();
+    const box = boxes.find(r => b.x >= r.x && b.x < r.x + r.width && b.y + b.height / 2 >= r.y && b.y + b.height / 2 <= r.y + r.height);
+    return b.x + b.width > (box ? box.x + box.width : svg.viewBox.baseVal.width);
+  }).map(text => text.textContent);
+})`
+
+// lowContrast are the texts below what WCAG 2 asks for at level AA: 4.5 to 1, or 3
+// to 1 for large ones. Behind a text in a picture is its box, or the card.
+const lowContrast = `(() => {
+  const parse = c => c.match(/[\d.]+/g).map(Number);
+  const luminance = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ratio = (a, b) => { const [x, y] = [luminance(a), luminance(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
+  const behind = e => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
+  const low = [];
+  let seen = 0;
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let n = walker.nextNode(); n; n = walker.nextNode()) {
+    const e = n.parentElement;
+    if (!n.textContent.trim() || ["SCRIPT", "STYLE", "title", "desc"].includes(e.tagName)) continue;
+    seen++;
+    const style = getComputedStyle(e);
+    let back = behind(e), front = parse(style.color);
+    if (e.tagName === "text") {
+      front = parse(style.fill);
+      const b = e.getBBox();
+      for (const rect of e.ownerSVGElement.querySelectorAll("rect")) {
+        const r = rect.getBBox();
+        if (b.x >= r.x && b.x < r.x + r.width && b.y + b.height / 2 >= r.y && b.y + b.height / 2 <= r.y + r.height) back = parse(getComputedStyle(rect).fill);
+      }
+    }
+    const size = parseFloat(style.fontSize), large = size >= 24 || size >= 18.66 && Number(style.fontWeight) >= 700;
+    if (ratio(front, back) < (large ? 3 : 4.5)) low.push(ratio(front, back).toFixed(2) + " " + n.textContent.trim().slice(0, 40));
+  }
+  if (seen < 5) low.push("only " + seen + " texts were seen");
+  return low;
+})()`

@@ -1,0 +1,154 @@
+package output
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/jstemmer/go-junit-report/v2/junit"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+)
+
+// layers are the hundreds of the codes: a test suite each.
+var layers = []struct{ prefix, title string }{
+	{"VD1", "attached without being wanted"},
+	{"VD2", "multi-attach"},
+	{"VD3", "node status"},
+	{"VD4", "wanted but blocked"},
+	{"VD5", "volume resolution"},
+	{"VD6", "driver"},
+}
+
+// printJUnit has a test case for each check that ran, or for each of its
+// findings, one that is skipped for each check that a gap kept from running, and
+// an error for each gap. An info is no failure: nothing is wrong, and the default
+// --fail-on agrees.
+func printJUnit(w io.Writer, r *diagnose.Report, _ Options) error {
+	findings := map[diagnose.Code][]diagnose.Finding{}
+	codes := r.Checks
+	ran := map[diagnose.Code]bool{}
+	for _, code := range r.Checks {
+		ran[code] = true
+	}
+	for _, f := range r.Findings {
+		if !ran[f.Code] { // a report of an older version does not list its checks
+			ran[f.Code] = true
+			codes = append(codes[:len(codes):len(codes)], f.Code)
+		}
+		findings[f.Code] = append(findings[f.Code], f)
+	}
+	suites := junit.Testsuites{Name: "volume-doctor"}
+	known := map[diagnose.Code]bool{}
+	for _, layer := range append(layers, struct{ prefix, title string }{"", "other checks"}) {
+		suite := junit.Testsuite{Name: "volume-doctor: " + layer.title}
+		for _, code := range codes {
+			if known[code] || !strings.HasPrefix(string(code), layer.prefix) {
+				continue
+			}
+			known[code] = true
+			for _, c := range ranCases(code, findings[code]) {
+				suite.AddTestcase(c)
+			}
+		}
+		for _, c := range r.SkippedChecks {
+			if !known[c.Code] && strings.HasPrefix(string(c.Code), layer.prefix) {
+				known[c.Code] = true
+				skipped := testcase(c.Code, c.Check, "")
+				skipped.Skipped = &junit.Result{Message: visible(fmt.Sprintf("%s could not be read", c.Because))}
+				suite.AddTestcase(skipped)
+			}
+		}
+		addSuite(&suites, suite, r)
+	}
+	gaps := junit.Testsuite{Name: "volume-doctor: what was read"}
+	for _, g := range r.Gaps {
+		name := string(g.Kind)
+		if g.Namespace != "" {
+			name += " outside namespace " + g.Namespace
+		}
+		if g.Context != "" {
+			name += " in " + g.Context
+		}
+		gaps.AddTestcase(junit.Testcase{
+			Name: visible(name), Classname: "volume-doctor.gaps",
+			Error: &junit.Result{Message: visible(gapText(g)), Type: visible(g.Reason)},
+		})
+	}
+	addSuite(&suites, gaps, r)
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	return suites.WriteXML(w)
+}
+
+// addSuite leaves out a suite without cases. What is skipped is counted in the
+// suite alone: the schema has no such total.
+func addSuite(suites *junit.Testsuites, suite junit.Testsuite, r *diagnose.Report) {
+	if suite.Tests == 0 {
+		return
+	}
+	suite.ID, suite.Time = len(suites.Suites), "0"
+	suite.SetTimestamp(r.TakenAt.UTC())
+	suites.AddSuite(suite)
+	suites.Skipped = 0
+}
+
+// ranCases are one case for each finding of a check, or one that passed.
+func ranCases(code diagnose.Code, findings []diagnose.Finding) []junit.Testcase {
+	if len(findings) == 0 {
+		check, _ := checkOf(code)
+		return []junit.Testcase{testcase(code, check.Name, "")}
+	}
+	var cases []junit.Testcase
+	for _, f := range findings {
+		subject := f.Subject.String()
+		if f.Context != "" {
+			subject += " in " + f.Context
+		}
+		c := testcase(code, f.Check, subject)
+		if f.Severity.AtLeast(diagnose.Warning) {
+			c.Failure = &junit.Result{Message: visible(f.Message), Type: visible(string(f.Severity)), Data: junitText(f)}
+		} else {
+			c.SystemOut = &junit.Output{Data: visible(f.Message) + "\n" + junitText(f)}
+		}
+		cases = append(cases, c)
+	}
+	return cases
+}
+
+// testcase names a case after its check, and after the finding's subject where
+// it has one: viewers know a case again by its name.
+func testcase(code diagnose.Code, check, subject string) junit.Testcase {
+	name := strings.TrimSpace(string(code) + " " + check)
+	if subject != "" {
+		name += ": " + subject
+	}
+	return junit.Testcase{Name: visible(name), Classname: visible("volume-doctor." + string(code)), Time: "0"}
+}
+
+// junitText is what viewers show of a case that failed.
+func junitText(f diagnose.Finding) string {
+	var lines []string
+	add := func(label, text string) {
+		if text != "" {
+			lines = append(lines, visible(label+": "+text))
+		}
+	}
+	add("cause", f.Cause)
+	for _, e := range f.Evidence {
+		add("evidence", e.Object+" "+e.Field+": "+e.Value)
+	}
+	add("heals", heals(f.SelfHeals))
+	add("advice", f.Advice)
+	if f.Repair != nil {
+		add("repair", f.Repair.Kind)
+		add("refused now", f.Repair.BlockedBy)
+		for _, c := range f.Repair.Commands {
+			add("by hand", c)
+		}
+	}
+	add("fingerprint", f.Fingerprint)
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,240 @@
+package output
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// relation is how a pod or a node stands to a volume.
+type relation string
+
+const (
+	wants   relation = "wants"   // a pod, for which the controller wants the volume on its node
+	holds   relation = "holds"   // a node, by a VolumeAttachment
+	reports relation = "reports" // a node, in its volumesAttached, which is the controller's
+	uses    relation = "uses"    // a node, in its volumesInUse, which is the kubelet's
+)
+
+// edge is one relation of one pod or node to the volume, as the objects have it.
+type edge struct {
+	relation relation
+	// fact says in a few words what the objects have.
+	fact string
+	// object is the pod or the VolumeAttachment; "" for a node's own lists.
+	object string
+	// there says that the relation exists; a missing one may be what is wrong.
+	there bool
+	// broken says that a finding is about this relation.
+	broken bool
+}
+
+// mark is what shows a broken edge without colour.
+func (e edge) mark() string {
+	if e.broken {
+		return "✗ "
+	}
+	return ""
+}
+
+// picture is who wants, holds and reports one volume. It is what tree and html
+// draw.
+type picture struct {
+	name   string // the PersistentVolume, else the unique name
+	unique string
+	// waiting are pods that want the volume and are not known to want it on any
+	// of the nodes: their node is not chosen, or the volume does not resolve.
+	waiting []edge
+	nodes   []pictureNode
+}
+
+type pictureNode struct {
+	name  string
+	edges []edge
+}
+
+// brokenOfLayer says by the first digit of a code which relation its findings
+// are about.
+var brokenOfLayer = map[byte]relation{
+	'1': holds,   // attached without being wanted
+	'2': holds,   // attached where another node needs it
+	'3': reports, // the node's status says otherwise
+	'4': holds,   // wanted, and not attached
+	'5': wants,   // the pod's claim leads nowhere, or to the wrong volume
+	'6': holds,   // the driver does not attach
+}
+
+// brokenOfCode are the codes that differ from their layer.
+var brokenOfCode = map[diagnose.Code]relation{
+	"VD104": uses,  // inuse-stuck-unmount-failed
+	"VD111": uses,  // graceful-shutdown-leaves-inuse
+	"VD203": wants, // rwo-many-consumers
+	"VD204": wants, // rwop-conflict
+	"VD304": uses,  // inuse-lost
+	"VD305": uses,  // inuse-not-reported
+	"VD306": uses,  // inuse-clobbered
+	"VD308": holds, // attached-true-but-not
+	"VD309": holds, // node-id-differs
+	"VD403": wants, // sts-terminating-on-dead-node
+	"VD502": holds, // pv-terminating-va-exists
+	"VD505": holds, // duplicate-volume-handle
+	"VD508": holds, // migrated-inline-va
+	"VD509": holds, // migrated-va-not-gc
+}
+
+func brokenRelation(code diagnose.Code) relation {
+	if r, ok := brokenOfCode[code]; ok {
+		return r
+	}
+	if len(code) > 2 {
+		if r, ok := brokenOfLayer[code[2]]; ok {
+			return r
+		}
+	}
+	return holds
+}
+
+// draw makes the picture of the finding's volume; false where the finding is
+// about none.
+func draw(r *diagnose.Report, f diagnose.Finding) (picture, bool) {
+	if f.Volume == "" && f.PersistentVolume == "" {
+		return picture{}, false
+	}
+	p := picture{name: cmp.Or(f.PersistentVolume, string(f.Volume)), unique: string(f.Volume)}
+	known := map[string]bool{}
+	if i := slices.IndexFunc(r.Volumes, func(v diagnose.VolumeRecord) bool { return v.Volume == f.Volume && v.Context == f.Context }); i >= 0 {
+		for _, record := range r.Volumes[i].Nodes {
+			p.nodes = append(p.nodes, drawNode(r, record))
+			for _, pod := range record.WantedBy {
+				known[pod] = true
+			}
+		}
+	}
+	for _, pod := range f.Pods {
+		if !known[pod] {
+			p.waiting = append(p.waiting, edge{relation: wants, object: pod, fact: "pod " + pod, there: true})
+		}
+	}
+	p.breakAt(f)
+	// The node that the finding is about comes first, for those who see no more.
+	slices.SortStableFunc(p.nodes, func(a, b pictureNode) int { return b.about(f) - a.about(f) })
+	return p, true
+}
+
+func (n pictureNode) about(f diagnose.Finding) int {
+	if n.name == string(f.Node) {
+		return 1
+	}
+	return 0
+}
+
+func drawNode(r *diagnose.Report, record diagnose.NodeRecord) pictureNode {
+	n := pictureNode{name: string(record.Node)}
+	for _, pod := range record.WantedBy {
+		n.edges = append(n.edges, edge{relation: wants, object: pod, fact: "pod " + pod, there: true})
+	}
+	if len(record.WantedBy) == 0 {
+		n.edges = append(n.edges, edge{relation: wants, fact: absent(r, snapshot.Pods, "no pod wants it here", "pods were not read")})
+	}
+	for _, va := range record.Attachments {
+		n.edges = append(n.edges, edge{relation: holds, object: va.Name, fact: attachmentFact(va), there: true})
+	}
+	if len(record.Attachments) == 0 {
+		n.edges = append(n.edges, edge{relation: holds, fact: absent(r, snapshot.VolumeAttachments, "no VolumeAttachment", "attachments were not read")})
+	}
+	if record.VolumesAttached == nil || record.VolumesInUse == nil {
+		fact := absent(r, snapshot.Nodes, "no Node object", "the node was not read")
+		return pictureNode{n.name, append(n.edges, edge{relation: reports, fact: fact}, edge{relation: uses, fact: fact})}
+	}
+	n.edges = append(n.edges,
+		edge{relation: reports, there: *record.VolumesAttached, fact: "volumesAttached " + listsIt(*record.VolumesAttached)},
+		edge{relation: uses, there: *record.VolumesInUse, fact: "volumesInUse " + listsIt(*record.VolumesInUse)})
+	return n
+}
+
+// absent is what may be said of something that was not seen: that it is not
+// there only where all was read.
+func absent(r *diagnose.Report, kind snapshot.Kind, missing, unread string) string {
+	if slices.ContainsFunc(r.Gaps, func(g snapshot.Gap) bool { return g.Kind == kind }) {
+		return unread
+	}
+	return missing
+}
+
+func listsIt(lists bool) string {
+	if lists {
+		return "lists it"
+	}
+	return "lacks it"
+}
+
+func attachmentFact(va diagnose.AttachmentRecord) string {
+	fact := "not attached"
+	if va.Attached {
+		fact = "attached"
+	}
+	if va.Deleting {
+		fact += ", being deleted"
+	}
+	return fact
+}
+
+// breakAt marks the relation that the finding is about: on its node, on the
+// holder that keeps the volume from it, or on all where it names none.
+func (p *picture) breakAt(f diagnose.Finding) {
+	broken := brokenRelation(f.Code)
+	at := f.Node
+	if broken == holds && f.Holder != "" {
+		at = f.Holder
+	}
+	marked := false
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		if at != "" && n.name != string(at) {
+			continue
+		}
+		for j := range n.edges {
+			e := &n.edges[j]
+			// Of several pods or VolumeAttachments, those that the finding names.
+			named := e.object == "" || e.relation == wants && (len(f.Pods) == 0 || slices.Contains(f.Pods, e.object)) ||
+				e.relation == holds && (f.VolumeAttachment == "" || f.VolumeAttachment == e.object)
+			if e.relation == broken && named {
+				e.broken, marked = true, true
+			}
+		}
+	}
+	for i := range p.waiting {
+		if broken == wants || !marked {
+			p.waiting[i].broken, marked = true, true
+		}
+	}
+	if !marked && len(p.nodes) > 0 { // a VolumeAttachment or pod that is gone
+		for i, e := range p.nodes[0].edges {
+			p.nodes[0].edges[i].broken = e.relation == broken
+		}
+	}
+}
+
+// sentence describes the edge for those who see no picture.
+func (e edge) sentence(node string) string {
+	where := ""
+	if node != "" {
+		where = " on node " + node
+	}
+	text := ""
+	switch {
+	case e.relation == wants && e.there:
+		text = fmt.Sprintf("pod %s wants it%s", e.object, where)
+	case e.relation == holds && e.there:
+		text = fmt.Sprintf("VolumeAttachment %s%s: %s", e.object, where, e.fact)
+	default:
+		text = fmt.Sprintf("%s%s", e.fact, where)
+	}
+	if e.broken {
+		return "wrong: " + text
+	}
+	return text
+}

@@ -1,0 +1,105 @@
+package output
+
+import (
+	"io"
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+)
+
+// printPrometheus is a file for node_exporter's textfile collector, or a body
+// for a push gateway. Labels are names and codes, never sentences: what a driver
+// says must not make a series.
+func printPrometheus(w io.Writer, r *diagnose.Report, _ Options) error {
+	families := []*dto.MetricFamily{
+		family("volume_doctor_findings", "Findings of each check that ran, by severity.", findingCounts(r)...),
+		family("volume_doctor_finding_info", "One for each finding, always 1.", findingInfos(r)...),
+		family("volume_doctor_gaps", "Lists that could not be read, wholly or in part.", gauge(float64(len(r.Gaps)))),
+		family("volume_doctor_complete", "1 where everything could be read.", gauge(truth(r.Complete))),
+		family("volume_doctor_last_run_timestamp_seconds", "The moment that the report is about.", gauge(float64(r.TakenAt.UnixMilli())/1000)),
+	}
+	for _, f := range families {
+		if len(f.Metric) == 0 {
+			continue // expfmt refuses a family without metrics
+		}
+		if _, err := expfmt.MetricFamilyToText(w, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findingCounts has a zero for a check that ran and found nothing: an alert on a
+// series that vanishes never ends.
+func findingCounts(r *diagnose.Report) []*dto.Metric {
+	type key struct{ code, check, severity string }
+	counts := map[key]float64{}
+	var order []key
+	count := func(k key, n float64) {
+		if _, known := counts[k]; !known {
+			order = append(order, k)
+		}
+		counts[k] += n
+	}
+	for _, code := range r.Checks {
+		if check, known := checkOf(code); known {
+			count(key{string(code), check.Name, string(check.Severity)}, 0)
+		}
+	}
+	for _, f := range r.Findings {
+		count(key{label(string(f.Code)), label(f.Check), label(string(f.Severity))}, 1)
+	}
+	metrics := make([]*dto.Metric, 0, len(order))
+	for _, k := range order {
+		metrics = append(metrics, gauge(counts[k], "code", k.code, "check", k.check, "severity", k.severity))
+	}
+	return metrics
+}
+
+// findingInfos leaves out a finding that a report from elsewhere has twice: two
+// lines for one series make Prometheus refuse the whole file.
+func findingInfos(r *diagnose.Report) []*dto.Metric {
+	metrics := make([]*dto.Metric, 0, len(r.Findings))
+	seen := map[string]bool{}
+	for _, f := range r.Findings {
+		labels := []string{"code", label(string(f.Code)), "check", label(f.Check), "severity", label(string(f.Severity)),
+			"kind", label(f.Subject.Kind), "namespace", label(f.Subject.Namespace), "name", label(f.Subject.Name),
+			"node", label(string(f.Node)), "persistentvolume", label(f.PersistentVolume), "fingerprint", label(f.Fingerprint)}
+		if f.Context != "" {
+			labels = append(labels, "context", label(f.Context))
+		}
+		if series := strings.Join(labels, "\x00"); !seen[series] {
+			seen[series] = true
+			metrics = append(metrics, gauge(1, labels...))
+		}
+	}
+	return metrics
+}
+
+func family(name, help string, metrics ...*dto.Metric) *dto.MetricFamily {
+	return &dto.MetricFamily{Name: &name, Help: &help, Type: dto.MetricType_GAUGE.Enum(), Metric: metrics}
+}
+
+// gauge takes its labels as names and values by turns.
+func gauge(value float64, labels ...string) *dto.Metric {
+	m := &dto.Metric{Gauge: &dto.Gauge{Value: &value}}
+	for i := 0; i < len(labels); i += 2 {
+		m.Label = append(m.Label, &dto.LabelPair{Name: &labels[i], Value: &labels[i+1]})
+	}
+	return m
+}
+
+// longestName is that of an API object: no label is longer.
+const longestName = 253
+
+func label(s string) string { return clip(visible(s), longestName) }
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,250 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// project is where the checks' pages are read.
+const project = "https://github.com/volume-doctor/kubectl-volume-doctor"
+
+// The types are the part of SARIF 2.1.0 that GitHub's code scanning shows; its
+// own documentation ("SARIF support for code scanning") lists which that is.
+type sarifLog struct {
+	Schema  string     `json:"$schema"`
+	Version string     `json:"version"`
+	Runs    []sarifRun `json:"runs"`
+}
+
+type sarifRun struct {
+	Tool struct {
+		Driver sarifDriver `json:"driver"`
+	} `json:"tool"`
+	// AutomationDetails keep the alerts of several clusters apart.
+	AutomationDetails *sarifID          `json:"automationDetails,omitempty"`
+	Invocations       []sarifInvocation `json:"invocations"`
+	Results           []sarifResult     `json:"results"`
+}
+
+type sarifDriver struct {
+	Name           string      `json:"name"`
+	InformationURI string      `json:"informationUri"`
+	Rules          []sarifRule `json:"rules"`
+}
+
+type sarifID struct {
+	ID string `json:"id"`
+}
+
+type sarifRule struct {
+	ID               string       `json:"id"`
+	Name             string       `json:"name,omitempty"`
+	ShortDescription *sarifText   `json:"shortDescription,omitempty"`
+	FullDescription  *sarifText   `json:"fullDescription,omitempty"`
+	Help             *sarifText   `json:"help,omitempty"`
+	HelpURI          string       `json:"helpUri,omitempty"`
+	Default          *sarifConfig `json:"defaultConfiguration,omitempty"`
+}
+
+type sarifConfig struct {
+	Level string `json:"level"`
+}
+
+type sarifText struct {
+	Text     string `json:"text"`
+	Markdown string `json:"markdown,omitempty"`
+}
+
+type sarifInvocation struct {
+	ExecutionSuccessful bool                `json:"executionSuccessful"`
+	EndTimeUTC          string              `json:"endTimeUtc"`
+	Notifications       []sarifNotification `json:"toolExecutionNotifications,omitempty"`
+}
+
+type sarifNotification struct {
+	Level   string    `json:"level"`
+	Message sarifText `json:"message"`
+}
+
+type sarifResult struct {
+	RuleID              string            `json:"ruleId"`
+	RuleIndex           int               `json:"ruleIndex"`
+	Level               string            `json:"level"`
+	Message             sarifText         `json:"message"`
+	Locations           []sarifLocation   `json:"locations"`
+	PartialFingerprints map[string]string `json:"partialFingerprints"`
+}
+
+type sarifLocation struct {
+	Physical sarifPhysical  `json:"physicalLocation"`
+	Logical  []sarifLogical `json:"logicalLocations"`
+}
+
+type sarifPhysical struct {
+	Artifact sarifArtifact `json:"artifactLocation"`
+	Region   sarifRegion   `json:"region"`
+}
+
+type sarifArtifact struct {
+	URI string `json:"uri"`
+}
+
+type sarifRegion struct {
+	StartLine int `json:"startLine"`
+}
+
+type sarifLogical struct {
+	Name               string `json:"name"`
+	FullyQualifiedName string `json:"fullyQualifiedName"`
+	Kind               string `json:"kind"`
+}
+
+func printSARIF(w io.Writer, r *diagnose.Report, _ Options) error {
+	run := sarifRun{Results: []sarifResult{}}
+	run.Tool.Driver = sarifDriver{Name: "volume-doctor", InformationURI: project, Rules: []sarifRule{}}
+	if r.Source.Context != "" {
+		run.AutomationDetails = &sarifID{"volume-doctor/" + url.PathEscape(visible(r.Source.Context)) + "/"}
+	}
+	run.Invocations = []sarifInvocation{{
+		ExecutionSuccessful: r.Complete,
+		EndTimeUTC:          r.TakenAt.UTC().Format("2006-01-02T15:04:05Z"),
+		Notifications:       sarifNotifications(r),
+	}}
+	rules := map[diagnose.Code]int{}
+	for _, f := range r.Findings {
+		if _, known := rules[f.Code]; !known {
+			rules[f.Code] = len(run.Tool.Driver.Rules)
+			run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, ruleOf(f))
+		}
+		run.Results = append(run.Results, sarifResult{
+			RuleID: visible(string(f.Code)), RuleIndex: rules[f.Code], Level: sarifLevel(f.Severity),
+			Message:   sarifText{Text: sarifMessage(f)},
+			Locations: []sarifLocation{sarifLocationOf(f.Subject)},
+			PartialFingerprints: map[string]string{
+				// GitHub compares this one alone, and takes it for a hash and its
+				// count, as CodeQL writes it.
+				"primaryLocationLineHash": visible(f.Fingerprint) + ":1",
+				"volumeDoctor/v1":         visible(f.Fingerprint),
+			},
+		})
+	}
+	return printJSON(w, sarifLog{
+		Schema:  "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
+		Version: "2.1.0", Runs: []sarifRun{run},
+	})
+}
+
+// ruleOf is the rule of the finding's check; of one that this build does not
+// know, as a saved report may have, no more than what the finding says.
+func ruleOf(f diagnose.Finding) sarifRule {
+	check, known := checkOf(f.Code)
+	if !known {
+		return sarifRule{ID: visible(string(f.Code)), Name: visible(f.Check)}
+	}
+	_, body, _ := strings.Cut(check.Doc(), "\n\n")
+	first, _, _ := strings.Cut(body, "\n\n")
+	return sarifRule{
+		ID: string(check.Code), Name: check.Name,
+		ShortDescription: &sarifText{Text: check.Title},
+		FullDescription:  &sarifText{Text: strings.Join(strings.Fields(first), " ")},
+		Help:             &sarifText{Text: check.Doc(), Markdown: check.Doc()},
+		HelpURI:          pageOf(check.Code),
+		Default:          &sarifConfig{sarifLevel(check.Severity)},
+	}
+}
+
+func checkOf(code diagnose.Code) (diagnose.Check, bool) {
+	checks := diagnose.Checks()
+	i := slices.IndexFunc(checks, func(c diagnose.Check) bool { return c.Code == code })
+	if i < 0 {
+		return diagnose.Check{}, false
+	}
+	return checks[i], true
+}
+
+// pageOf is where the check's page is read.
+func pageOf(code diagnose.Code) string {
+	return project + "/blob/main/diagnose/docs/" + url.PathEscape(visible(string(code))) + ".md"
+}
+
+func sarifLevel(s diagnose.Severity) string {
+	switch s {
+	case diagnose.Error, diagnose.Warning:
+		return string(s)
+	default:
+		return "note"
+	}
+}
+
+// sarifMessage has a line for each thing: GitHub shows plain text with its line
+// ends, and only the first sentence where space is short. "](" would make a link.
+func sarifMessage(f diagnose.Finding) string {
+	lines := []string{f.Message}
+	if f.Cause != "" {
+		lines = append(lines, "Cause: "+f.Cause)
+	}
+	lines = append(lines, "Heals: "+heals(f.SelfHeals))
+	if f.Advice != "" {
+		lines = append(lines, "Advice: "+f.Advice)
+	}
+	for _, e := range f.Evidence {
+		lines = append(lines, fmt.Sprintf("Evidence: %s %s: %s", e.Object, e.Field, e.Value))
+	}
+	for i := range lines {
+		lines[i] = strings.ReplaceAll(visible(lines[i]), "](", "] (")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// sarifLocationOf gives the object a file, as if the cluster were a tree of
+// manifests: GitHub shows no result without one, and follows an alert by it.
+func sarifLocationOf(o diagnose.Object) sarifLocation {
+	path := []string{"cluster"}
+	for _, part := range []string{o.Namespace, strings.ToLower(o.Kind), o.Name + ".yaml"} {
+		if part != "" {
+			path = append(path, pathSegment(part))
+		}
+	}
+	return sarifLocation{
+		Physical: sarifPhysical{sarifArtifact{strings.Join(path, "/")}, sarifRegion{StartLine: 1}},
+		Logical:  []sarifLogical{{Name: visible(o.Name), FullyQualifiedName: visible(o.String()), Kind: "resource"}},
+	}
+}
+
+// pathSegment escapes what would end a segment of a path or leave it.
+func pathSegment(s string) string {
+	if s == "." || s == ".." {
+		return strings.ReplaceAll(s, ".", "%2E")
+	}
+	return url.PathEscape(visible(s))
+}
+
+// sarifNotifications say what was not examined.
+func sarifNotifications(r *diagnose.Report) []sarifNotification {
+	var list []sarifNotification
+	for _, g := range r.Gaps {
+		list = append(list, sarifNotification{"error", sarifText{Text: visible(gapText(g))}})
+	}
+	for _, c := range r.SkippedChecks {
+		list = append(list, sarifNotification{"warning", sarifText{Text: visible(fmt.Sprintf("%s %s was not run: %s could not be read", c.Code, c.Check, c.Because))}})
+	}
+	return list
+}
+
+// gapText is one sentence about what was not read.
+func gapText(g snapshot.Gap) string {
+	where := ""
+	if g.Namespace != "" {
+		where = " outside namespace " + g.Namespace
+	}
+	if g.Context != "" {
+		where += " in " + g.Context
+	}
+	return fmt.Sprintf("%s%s could not be read (%s)%s", g.Kind, where, g.Reason, detail(g.Detail))
+}

@@ -1,0 +1,150 @@
+package output
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+)
+
+// TestDocumentsFitTheirSchemas holds every document of the corpus to the schemas
+// that are published, and lets it have no field that they do not name.
+func TestDocumentsFitTheirSchemas(t *testing.T) {
+	schemas := map[string]*jsonschema.Schema{}
+	for _, name := range []string{"report", "plan"} {
+		document := closed(readSchema(t, name))
+		c := jsonschema.NewCompiler()
+		c.AssertFormat()
+		if err := c.AddResource(name, document); err != nil {
+			t.Fatal(err)
+		}
+		schema, err := c.Compile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		schemas[name] = schema
+	}
+	fits := func(t *testing.T, name string, document any) {
+		t.Helper()
+		var b bytes.Buffer
+		if err := printJSON(&b, document); err != nil {
+			t.Fatal(err)
+		}
+		read, err := jsonschema.UnmarshalJSON(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schemas[name].Validate(read); err != nil {
+			t.Error(err)
+		}
+	}
+	withRepair := report()
+	withRepair.Checks, withRepair.Volumes = []diagnose.Code{"VD301"}, []diagnose.VolumeRecord{}
+	fits(t, "report", withRepair)
+	eachCase(t, func(t *testing.T, c corpusCase) {
+		fits(t, "report", c.report)
+		fits(t, "plan", c.plan)
+	})
+}
+
+// TestSchemasHaveEveryField: a field that is added to a document is added to its
+// schema in docs/schema, too.
+func TestSchemasHaveEveryField(t *testing.T) {
+	for name, document := range map[string]any{"report": diagnose.Report{}, "plan": Plan{}} {
+		schema := readSchema(t, name).(map[string]any)
+		compare(t, name, schema, schema, reflect.TypeOf(document))
+	}
+}
+
+func compare(t *testing.T, at string, root, schema map[string]any, typ reflect.Type) {
+	t.Helper()
+	if ref, ok := schema["$ref"].(string); ok {
+		schema = root["$defs"].(map[string]any)[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any)
+	}
+	if choices, ok := schema["oneOf"].([]any); ok { // null or the object
+		compare(t, at, root, choices[1].(map[string]any), typ)
+		return
+	}
+	if typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
+	}
+	switch {
+	case typ == reflect.TypeFor[metav1.Time]():
+		return
+	case typ.Kind() == reflect.Slice:
+		compare(t, at+"[]", root, schema["items"].(map[string]any), typ.Elem())
+		return
+	case typ.Kind() != reflect.Struct:
+		return
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	var required, names, described []string
+	for i := range typ.NumField() {
+		name, options, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+		names = append(names, name)
+		if !strings.Contains(options, "omitempty") {
+			required = append(required, name)
+		}
+		if property, ok := properties[name].(map[string]any); ok {
+			compare(t, at+"."+name, root, property, typ.Field(i).Type)
+		}
+	}
+	for name := range properties {
+		described = append(described, name)
+	}
+	var demanded []string
+	for _, name := range schema["required"].([]any) {
+		demanded = append(demanded, name.(string))
+	}
+	for _, list := range [][]string{names, described, required, demanded} {
+		slices.Sort(list)
+	}
+	if diff := cmp.Diff(names, described); diff != "" {
+		t.Errorf("%s: the fields of %s and of its schema differ (-type +schema):\n%s", at, typ, diff)
+	}
+	if diff := cmp.Diff(required, demanded); diff != "" {
+		t.Errorf("%s: what %s always has and what its schema requires differ (-type +schema):\n%s", at, typ, diff)
+	}
+}
+
+func readSchema(t *testing.T, name string) any {
+	t.Helper()
+	data, err := os.ReadFile("../docs/schema/" + name + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document any
+	if err := json.Unmarshal(data, &document); err != nil {
+		t.Fatal(err)
+	}
+	return document
+}
+
+// closed forbids fields that the schema does not name. The published one lets
+// them pass: fields are added.
+func closed(schema any) any {
+	switch schema := schema.(type) {
+	case map[string]any:
+		if _, object := schema["properties"].(map[string]any); object && schema["type"] == "object" {
+			schema["additionalProperties"] = false
+		}
+		for _, v := range schema {
+			closed(v)
+		}
+	case []any:
+		for _, v := range schema {
+			closed(v)
+		}
+	}
+	return schema
+}

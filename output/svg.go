@@ -1,0 +1,227 @@
+package output
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/clipperhouse/displaywidth"
+)
+
+// svg is the layout of a picture: a column of pods, the volume, and a column of
+// nodes, joined by a line at the left from which each relation branches off. It
+// is as narrow as a telephone, so that it is read there without zooming.
+type svg struct {
+	ID, Title, Description, Caption string
+	Width, Height                   int
+	Lines                           []svgPath
+	Tips                            []svgPath
+	Boxes                           []svgBox
+	Texts                           []svgText
+	Crosses                         []svgCross
+
+	first int // where the first pod branches off
+}
+
+type svgPath struct {
+	Path           string
+	Missing, Wrong bool
+}
+
+type svgBox struct {
+	X, Y, W, H      int
+	Volume, Missing bool
+}
+
+type svgText struct {
+	X, Y         int
+	Text         string
+	Label, Wrong bool
+}
+
+type svgCross struct {
+	X, Y int
+	Path string
+}
+
+// The measures are in pixels, at 12 px of a fixed-width font: 7.25 px a column.
+const (
+	svgWidth   = 328
+	svgTrunk   = 14  // where the line runs
+	svgColumn  = 104 // where pods and nodes begin
+	svgColumns = (svgWidth - svgColumn - 16) * 4 / 29
+	svgRow     = 30
+	// svgMost are the pods and nodes drawn; the rest is counted.
+	svgMost = 5
+)
+
+var relationLabels = map[relation]string{wants: "wants", holds: "holds", reports: "reports", uses: "in use"}
+
+func (p picture) svg(id string) *svg {
+	s := &svg{
+		ID: id, Width: svgWidth,
+		Title:       "Who wants, holds and reports volume " + visible(p.name),
+		Description: p.description(),
+		Caption:     "A red cross marks what is wrong; a dashed line, what is missing.",
+	}
+	y := s.pods(p, 2)
+	volume := y
+	s.Boxes = append(s.Boxes, svgBox{X: 1, Y: volume, W: svgWidth - 2, H: 46, Volume: true})
+	whole := (svgWidth - 20) * 4 / 29
+	s.text(10, volume+18, middle("volume "+visible(p.name), whole), false)
+	s.Texts = append(s.Texts, svgText{X: 10, Y: volume + 36, Text: middle(visible(p.unique), whole), Label: true})
+	if volume > 2 {
+		s.line(svgTrunk, s.first, svgTrunk, volume, edge{there: true})
+		s.tip(svgTrunk, volume, "down", false)
+	}
+	s.nodes(p, volume+46)
+	return s
+}
+
+// pods draws those that want the volume, and returns where the volume goes.
+func (s *svg) pods(p picture, y int) int {
+	pods := []struct {
+		edge
+		node string
+	}{}
+	add := func(e edge, node string) {
+		pods = append(pods, struct {
+			edge
+			node string
+		}{e, node})
+	}
+	for _, e := range p.waiting {
+		add(e, "")
+	}
+	for _, n := range p.nodes {
+		for _, e := range n.edges {
+			if e.relation == wants && e.there {
+				add(e, n.name)
+			}
+		}
+	}
+	if len(pods) == 0 {
+		return y
+	}
+	for i, pod := range pods {
+		if i == svgMost {
+			s.Texts = append(s.Texts, svgText{X: svgColumn, Y: y + 12, Text: fmt.Sprintf("and %s more", count(len(pods)-i, "pod")), Label: true})
+			y += 20
+			break
+		}
+		height := 28
+		if pod.node != "" {
+			height = 42
+			s.Texts = append(s.Texts, svgText{X: svgColumn + 8, Y: y + 34, Text: middle("on node "+visible(pod.node), svgColumns+2), Label: true})
+		}
+		s.Boxes = append(s.Boxes, svgBox{X: svgColumn, Y: y, W: svgWidth - svgColumn - 1, H: height})
+		s.text(svgColumn+8, y+18, middle("pod "+visible(pod.object), svgColumns), pod.broken)
+		s.branch(y+height/2, pod.edge)
+		if i == 0 {
+			s.first = y + height/2
+		}
+		y += height + 8
+	}
+	return y + 12
+}
+
+func (s *svg) nodes(p picture, top int) {
+	y, last := top, top
+	for i, n := range p.nodes {
+		if i == svgMost {
+			s.Texts = append(s.Texts, svgText{X: svgColumn, Y: y + 24, Text: fmt.Sprintf("and %s more", count(len(p.nodes)-i, "node")), Label: true})
+			y += 30
+			break
+		}
+		y += 14
+		rows := []edge{}
+		for _, e := range n.edges {
+			if e.relation != wants || !e.there {
+				rows = append(rows, e)
+			}
+		}
+		s.Boxes = append(s.Boxes, svgBox{X: svgColumn, Y: y, W: svgWidth - svgColumn - 1, H: 24 + svgRow*len(rows)})
+		s.text(svgColumn+8, y+17, middle("node "+visible(n.name), svgColumns), false)
+		y += 24
+		for _, e := range rows {
+			s.Texts = append(s.Texts, svgText{X: svgColumn + 8, Y: y + 19, Text: middle(visible(e.fact), svgColumns), Wrong: e.broken})
+			last = y + 15
+			s.branch(last, e)
+			y += svgRow
+		}
+	}
+	if last > top {
+		s.line(svgTrunk, top, svgTrunk, last, edge{there: true})
+	}
+	s.Height = y + 4
+}
+
+// branch draws the edge from the line at the left to the column. An arrow points
+// from whoever wants or reports to the volume, and from the volume to whoever
+// holds it.
+func (s *svg) branch(y int, e edge) {
+	s.line(svgTrunk, y, svgColumn, y, e)
+	s.Texts = append(s.Texts, svgText{X: svgTrunk + 10, Y: y - 5, Text: relationLabels[e.relation], Label: true, Wrong: e.broken})
+	if e.there {
+		if e.relation == holds {
+			s.tip(svgColumn, y, "right", e.broken)
+		} else {
+			s.tip(svgTrunk, y, "left", e.broken)
+		}
+	}
+	if e.broken {
+		x := svgColumn - 20
+		s.Crosses = append(s.Crosses, svgCross{x, y, fmt.Sprintf("M%d %dl8 8m0-8l-8 8", x-4, y-4)})
+	}
+}
+
+func (s *svg) line(x1, y1, x2, y2 int, e edge) {
+	s.Lines = append(s.Lines, svgPath{Path: fmt.Sprintf("M%d %dL%d %d", x1, y1, x2, y2), Missing: !e.there, Wrong: e.broken})
+}
+
+func (s *svg) tip(x, y int, direction string, wrong bool) {
+	shape := map[string]string{"left": "l8-5v10z", "right": "l-8-5v10z", "down": "l-5-8h10z"}[direction]
+	s.Tips = append(s.Tips, svgPath{Path: fmt.Sprintf("M%d %d%s", x, y, shape), Wrong: wrong})
+}
+
+func (s *svg) text(x, y int, text string, wrong bool) {
+	s.Texts = append(s.Texts, svgText{X: x, Y: y, Text: text, Wrong: wrong})
+}
+
+// description says in words all that is drawn, and what is left out of it.
+func (p picture) description() string {
+	var facts []string
+	for _, e := range p.waiting {
+		facts = append(facts, visible(e.sentence("")))
+	}
+	for i, n := range p.nodes {
+		if i == svgMost {
+			facts = append(facts, fmt.Sprintf("%s more", count(len(p.nodes)-i, "node")))
+			break
+		}
+		for _, e := range n.edges {
+			facts = append(facts, visible(e.sentence(n.name)))
+		}
+	}
+	if len(facts) == 0 {
+		return "No pod wants it and no node has it."
+	}
+	return strings.ToUpper(facts[0][:1]) + strings.Join(facts, "; ")[1:] + "."
+}
+
+// middle shortens s to limit columns and keeps both ends: names of volumes and
+// pods differ at their ends.
+func middle(s string, limit int) string {
+	if displaywidth.String(s) <= limit {
+		return s
+	}
+	tail := len(s)
+	for used := 0; tail > 0; {
+		r, size := utf8.DecodeLastRuneInString(s[:tail])
+		if used += displaywidth.Rune(r); used > limit/3 {
+			break
+		}
+		tail -= size
+	}
+	return cut(s, limit-1-limit/3) + "…" + s[tail:]
+}

@@ -1,0 +1,96 @@
+package output
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/fatih/color"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+)
+
+// TimelineFormats are those of a timeline, the default first.
+func TimelineFormats() []string { return []string{"table", "json"} }
+
+// PrintEntry prints an entry of a timeline: a line for people, or one JSON
+// object on a line.
+func PrintEntry(w io.Writer, format string, e diagnose.Entry, opts Options) error {
+	if format == "json" {
+		return json.NewEncoder(w).Encode(e)
+	}
+	_, err := fmt.Fprintf(w, "%s %s %s\n", e.Time.UTC().Format("15:04:05"), paintChange(e.Change, opts), visible(told(e)))
+	return err
+}
+
+func paintChange(change diagnose.Change, opts Options) string {
+	word := fmt.Sprintf("%-8s", strings.ToUpper(string(change)))
+	switch change {
+	case diagnose.Healed, diagnose.GapClosed:
+		return paint(opts.Color, word, color.FgGreen)
+	case diagnose.Appeared:
+		return paint(opts.Color, word, color.FgRed)
+	default:
+		return paint(opts.Color, word, color.FgYellow)
+	}
+}
+
+// told is what an entry says after its time and its word.
+func told(e diagnose.Entry) string {
+	if f := e.Finding; f != nil {
+		line := fmt.Sprintf("%s %s %s %s", f.Severity, f.Code, f.Check, f.Subject)
+		switch e.Change {
+		case diagnose.Healed:
+			return line + " after " + e.After
+		case diagnose.Changed:
+			return line + ": " + strings.Join(changes(e), "; ")
+		default:
+			return line + ": " + f.Message
+		}
+	}
+	var kinds []string
+	for _, g := range e.Gaps {
+		kind := string(g.Kind)
+		if g.Namespace != "" {
+			kind += " outside namespace " + g.Namespace
+		}
+		kinds = append(kinds, kind)
+	}
+	if e.Change == diagnose.GapClosed {
+		return strings.Join(kinds, ", ") + " can be read again"
+	}
+	return strings.Join(kinds, ", ") + " cannot be followed: " + whys(e)
+}
+
+// whys are the reasons of gaps, each once.
+func whys(e diagnose.Entry) string {
+	var all []string
+	seen := map[string]bool{}
+	for _, g := range e.Gaps {
+		why := g.Reason + detail(g.Detail)
+		if !seen[why] {
+			seen[why] = true
+			all = append(all, why)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+func changes(e diagnose.Entry) []string {
+	var all []string
+	if e.Was.Severity != "" {
+		all = append(all, fmt.Sprintf("%s before", e.Was.Severity))
+	}
+	if e.Was.Since != nil {
+		now := "no longer known"
+		if e.Finding.Since != nil {
+			now = e.Finding.Since.UTC().Format("15:04:05")
+		}
+		all = append(all, fmt.Sprintf("since %s, not %s", now, e.Was.Since.UTC().Format("15:04:05")))
+	}
+	if e.Was.Cause != "" || e.Was.Severity == "" && e.Was.Since == nil {
+		all = append(all, "cause: "+e.Finding.Cause)
+	}
+	return all
+}

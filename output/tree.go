@@ -1,0 +1,155 @@
+package output
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/fatih/color"
+	"github.com/xlab/treeprint"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// printReportTree draws the volume of each cause: the nodes that it stands in a
+// relation to, the VolumeAttachment, the node's lists and the pods below each,
+// and a cross at what is wrong.
+func printReportTree(w io.Writer, r *diagnose.Report, opts Options) error {
+	var b strings.Builder
+	for _, group := range r.Roots() {
+		f := group[0]
+		fmt.Fprintf(&b, "%s  %s  %s\n", paintSeverity(f.Severity, opts), visible(string(f.Code)), visible(f.Check))
+		for _, line := range wrap(visible(f.Message), width-2) {
+			fmt.Fprintf(&b, "  %s\n", line)
+		}
+		tree := treeprint.New()
+		if p, ok := draw(r, f); ok {
+			p.tree(tree.AddBranch("volume "+visible(p.name)), opts)
+		} else {
+			tree.AddNode(crossed("✗ "+visible(f.Subject.String()), opts))
+		}
+		for _, line := range byCheck(group[1:]) {
+			tree.AddNode(line)
+		}
+		b.WriteString(branches(tree))
+		b.WriteString("\n")
+	}
+	closing(&b, r, opts)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (p picture) tree(t treeprint.Tree, opts Options) {
+	for _, n := range p.nodes {
+		branch := t.AddBranch("node " + visible(n.name))
+		for _, r := range []relation{holds, reports, uses, wants} {
+			for _, e := range n.edges {
+				if e.relation == r {
+					branch.AddNode(e.line(opts))
+				}
+			}
+		}
+	}
+	for _, e := range p.waiting {
+		t.AddNode(e.line(opts))
+	}
+}
+
+func (e edge) line(opts Options) string {
+	text := e.fact
+	if e.relation == holds && e.there {
+		text = fmt.Sprintf("VolumeAttachment %s: %s", e.object, e.fact)
+	}
+	text = e.mark() + visible(text)
+	if e.broken {
+		return crossed(text, opts)
+	}
+	return text
+}
+
+func crossed(text string, opts Options) string {
+	return paint(opts.Color, text, color.FgRed, color.Bold)
+}
+
+// byCheck counts the findings of each check, in their order.
+func byCheck(consequences []diagnose.Finding) []string {
+	counts := map[diagnose.Code]int{}
+	for _, f := range consequences {
+		counts[f.Code]++
+	}
+	var lines []string
+	for _, f := range consequences {
+		n := counts[f.Code]
+		if n == 0 {
+			continue // told with the first
+		}
+		counts[f.Code] = 0
+		line := fmt.Sprintf("from it follows %s %s: %s", f.Code, f.Check, f.Subject)
+		if n > 1 {
+			line += fmt.Sprintf(" and %d more", n-1)
+		}
+		lines = append(lines, visible(line))
+	}
+	return lines
+}
+
+// branches is the tree without its root, which has no name, and without the
+// no-break spaces that treeprint indents with: they do not survive a copy.
+func branches(t treeprint.Tree) string {
+	_, text, _ := strings.Cut(t.String(), "\n")
+	return strings.ReplaceAll(text, "\u00a0", " ")
+}
+
+// printPlanTree draws each volume with its nodes, and for each node what the
+// pass does and who wants the volume there.
+func printPlanTree(w io.Writer, p *Plan, opts Options) error {
+	if len(p.Decisions) == 0 {
+		_, err := io.WriteString(w, "Nothing is attached and nothing is wanted.\n")
+		return err
+	}
+	actual, wanted := map[reconcile.VolumeNode]PlanActual{}, map[reconcile.VolumeNode][]string{}
+	for _, a := range p.Actual {
+		actual[reconcile.VolumeNode{Volume: a.Volume, Node: a.Node}] = a
+	}
+	for _, d := range p.Desired {
+		wanted[reconcile.VolumeNode{Volume: d.Volume, Node: d.Node}] = d.Pods
+	}
+	tree := treeprint.New()
+	var volume treeprint.Tree
+	for i, d := range p.Decisions {
+		if i == 0 || d.Volume != p.Decisions[i-1].Volume {
+			volume = tree.AddBranch("volume " + visible(cmp.Or(d.PersistentVolume, string(d.Volume))))
+		}
+		node := volume.AddBranch("node " + visible(string(d.Node)))
+		decision := fmt.Sprintf("%s: %s", d.Verb, d.Reason)
+		if d.After != "0s" {
+			decision += " after " + d.After
+		}
+		node.AddNode(paintVerb(d.Verb, visible(decision), opts))
+		pair := reconcile.VolumeNode{Volume: d.Volume, Node: d.Node}
+		if a, ok := actual[pair]; ok {
+			state := strings.ToLower(string(a.State))
+			if a.MountedByNode {
+				state += ", taken for mounted"
+			}
+			node.AddNode(visible(state))
+			if a.VolumeAttachment != "" {
+				node.AddNode("VolumeAttachment " + visible(a.VolumeAttachment))
+			}
+		}
+		for _, pod := range wanted[pair] {
+			node.AddNode("pod " + visible(pod))
+		}
+	}
+	var b strings.Builder
+	b.WriteString(branches(tree))
+	for _, g := range p.Gaps {
+		for _, line := range wrap(fmt.Sprintf("gap: %s: what the plan says about them is a guess", visible(gapText(g))), width) {
+			fmt.Fprintln(&b, line)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

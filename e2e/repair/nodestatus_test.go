@@ -45,7 +45,7 @@ func TestPruneEntry(t *testing.T) {
 		t.Errorf("undo has made the list %v of %v", restored.Status.VolumesAttached, before.Status.VolumesAttached)
 	}
 	s.marked(restored, "")
-	s.undo(0, "")
+	s.undo(0, "nothing that could be taken back")
 }
 
 // TestReviewedPlan: a plan is saved, and made only as long as it is what was

@@ -54,7 +54,7 @@ func TestNudge(t *testing.T) {
 	s.announced(va, "Unverified", "VD401 reuse-while-detaching")
 	s.refuses(f, "not-in-vain: ")
 	asked := len(a.Driver.History(v.Handle))
-	s.undo(0, "")
+	s.undo(0, "take the annotation off")
 	s.marked(s.attachment("a", v), "")
 	s.await(condition("the driver is asked once more", func(context.Context) bool { return len(a.Driver.History(v.Handle)) > asked }))
 
@@ -72,7 +72,7 @@ func TestNudge(t *testing.T) {
 	for _, violation := range a.Driver.Violations() {
 		t.Error(violation)
 	}
-	s.undo(0, "gone")
+	s.undo(0, "gone already")
 	s.await(fixture.PodRunning(s.client, s.name, "web-1"))
 }
 

@@ -128,7 +128,8 @@ func (s *stage) refusesAs(kubeconfig string, f diagnose.Finding, because string,
 }
 
 // written are the writes of the admin to the stage's objects, dry runs among
-// them, in the words of the audit log.
+// them, in the words of the audit log. Those of a deletion say so in their body,
+// which is not there.
 func (s *stage) written() []string {
 	s.Helper()
 	events, err := cluster.Writes(controlplane.UserAdmin)

@@ -6,6 +6,14 @@ BIN := $(CURDIR)/bin
 # off by itself and the tests run without the detector.
 RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
 
+# A release, as in .goreleaser.yaml: the same commit and the same Go give the same
+# bytes, wherever they are built.
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+RELEASE_ENV := CGO_ENABLED=0 GOAMD64=v1 GOARM64=v8.0
+RELEASE_FLAGS := -trimpath -buildvcs=true -ldflags='-s -w'
+VULNDB := https://vuln.go.dev
+
+.PHONY: dist notices reproducible release-check licences vuln new-user
 .PHONY: all build test unit conformance conformance-long mutation e2e soak chaos lint generate verify fuzz cover sandbox clean bench
 
 all: build lint test
@@ -69,5 +77,32 @@ cover:
 sandbox: ## a real control plane on loopback with a broken pod
 	cd e2e && go build -o bin/sandbox ./cmd/sandbox && exec bin/sandbox
 
+dist: ## the binary of each of PLATFORMS, and their checksums, with nothing but Go
+	rm -rf dist
+	set -e; for p in $(PLATFORMS); do \
+		exe=; case $$p in windows/*) exe=.exe;; esac; \
+		GOFLAGS= GOOS=$${p%/*} GOARCH=$${p#*/} $(RELEASE_ENV) go build $(RELEASE_FLAGS) \
+			-o dist/kubectl-volume_doctor_$${p%/*}_$${p#*/}$$exe .; \
+	done
+	cd dist && sha256sum kubectl-* >SHA256SUMS && cat SHA256SUMS
+
+reproducible: ## the last commit built twice, in two folders, is the same
+	scripts/reproducible.sh
+
+release-check: ## what goreleaser, krew and the workflows read is what they take
+	cd tools && go vet ./... && go test ./...
+
+licences: ## fails where something is linked whose licence is not allowed or not known
+	cd tools && go run ./licences .. >/dev/null
+
+notices: ## the licences of all that is linked, for the archives of a release
+	mkdir -p $(BIN) && cd tools && go run ./licences .. >$(BIN)/NOTICES
+
+vuln: ## known vulnerabilities that the command reaches; fails, too, where VULNDB cannot be read
+	cd tools && go tool govulncheck -C .. -db $(VULNDB) ./...
+
+new-user: ## a fresh clone, installed, and a pod repaired with it in a sandbox, in under five minutes
+	scripts/new-user.sh
+
 clean:
-	rm -rf $(BIN) e2e/bin cover.out
+	rm -rf $(BIN) dist e2e/bin cover.out

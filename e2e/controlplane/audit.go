@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
@@ -13,10 +14,13 @@ import (
 // oldest first: creations, updates, patches and deletions, also those that
 // were refused or a dry run, without their bodies unless [Options] ask for them.
 func (c *Cluster) Writes(user string) ([]auditv1.Event, error) {
-	return c.Audited(func(e *auditv1.Event) bool { return e.User.Username == user })
+	return c.Audited(func(e *auditv1.Event) bool {
+		return e.User.Username == user && !slices.Contains([]string{"get", "list", "watch"}, e.Verb)
+	})
 }
 
-// Audited is Writes of whatever the audit log has that is wanted.
+// Audited is Writes of whatever the audit log has that is wanted. Of the viewer
+// and of service accounts it has all that they have asked for.
 func (c *Cluster) Audited(wanted func(*auditv1.Event) bool) ([]auditv1.Event, error) {
 	file, err := os.Open(c.AuditLog)
 	if err != nil {

@@ -66,6 +66,21 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 	})
 }
 
+// StopAPIServer kills kube-apiserver, as a crash does. What it stored stays.
+func (c *Cluster) StopAPIServer() { c.kill(apiServer) }
+
+// ResumeAPIServer starts kube-apiserver again, with the same address,
+// certificate and data, and returns when it is ready.
+func (c *Cluster) ResumeAPIServer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	p, err := c.run(apiServer, c.apiServerFlags())
+	if err != nil {
+		return err
+	}
+	return p.await(ctx, func(ctx context.Context) error { return get(ctx, c.apiURL()+"/readyz", "") })
+}
+
 // StartController starts the attach/detach controller and returns when it is
 // running. It then rebuilds its worlds, which takes it a moment longer.
 func (c *Cluster) StartController(ctx context.Context) error {

@@ -149,8 +149,8 @@ func (s *stage) mountFails(name string, v fixture.Volume) {
 	}()
 }
 
-// ahead is how far TestUnpublishOrphan moves the clock on: as far as leaves the
-// driver's last refusal younger than the check wants it.
+// ahead is how far a test moves the clock on that cannot wait: as far as leaves
+// the driver's last refusal younger than the checks want it.
 const ahead = 9 * time.Minute
 
 // TestUnpublishOrphan: the storage system has the volume on a node of which the

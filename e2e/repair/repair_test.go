@@ -72,6 +72,7 @@ func parse[T any](t *testing.T, text string) T {
 // controller's back, and a pod waits for the volume on another node.
 func TestDeleteDangling(t *testing.T) {
 	s := newStage(t)
+	sooner := s.hurry()
 	s.nodes("a", "b")
 	v := s.volume()
 	name := v.AttachmentName(s.nodeName("a"))
@@ -95,7 +96,7 @@ func TestDeleteDangling(t *testing.T) {
 		cluster.Driver.FailPublish(nil, v.Handle)
 	}()
 
-	f := s.find("dangling-after-kcm-restart", tenMin)
+	f := s.find("dangling-after-kcm-restart", tenMin-sooner)
 	if f.VolumeAttachment != name || f.Node != "" && string(f.Node) != s.nodeName("a") {
 		t.Errorf("the finding is not about it: %+v", f)
 	}
@@ -172,6 +173,7 @@ func TestDeleteFencedRefusesTheLiving(t *testing.T) {
 // and the driver takes that for a failure, while a pod comes back to the node.
 func TestStripDetached(t *testing.T) {
 	s := newStage(t)
+	sooner := s.hurry()
 	s.nodes("a")
 	v := s.running()
 	cluster.Driver.FailUnpublish(status.Errorf(codes.NotFound, "volume %s is not attached to node %s", v.Handle, s.nodeName("a")), v.Handle)
@@ -179,7 +181,7 @@ func TestStripDetached(t *testing.T) {
 	cluster.Driver.DetachByHand(v.Handle, s.nodeName("a"))
 	s.detachFails("a", v)
 
-	f := s.nudged(s.find("va-stuck-deleting", tenMin))
+	f := s.nudged(s.find("va-stuck-deleting", tenMin-sooner))
 	s.refused(f, "--allow strip-finalizer")
 	s.repaired(f, "strip-finalizer", "--allow", "strip-finalizer")
 	s.noAttachment("a", v)
@@ -195,12 +197,13 @@ func TestStripDetached(t *testing.T) {
 // user's changes that.
 func TestStripBusy(t *testing.T) {
 	s := newStage(t)
+	sooner := s.hurry()
 	s.nodes("a")
 	v := s.running()
 	cluster.Driver.FailUnpublish(status.Error(codes.Internal, "device is busy"), v.Handle)
 	s.deletePod("web-0")
 	s.detachFails("a", v)
-	f := s.nudged(s.find("va-stuck-deleting", tenMin))
+	f := s.nudged(s.find("va-stuck-deleting", tenMin-sooner))
 	s.refused(f, "", "--allow", "strip-finalizer", "--fenced", s.nodeName("a"))
 	if va := s.attachment("a", v); len(va.Finalizers) != 1 {
 		t.Errorf("its finalizers are %v", va.Finalizers)
@@ -214,6 +217,7 @@ func TestStripBusy(t *testing.T) {
 // does not find it.
 func TestStripMachineGone(t *testing.T) {
 	s := newStage(t)
+	sooner := s.hurry()
 	s.nodes("a", "b")
 	v := s.running()
 	cluster.Driver.FailUnpublish(status.Errorf(codes.NotFound, "instance %s not found", s.nodeName("a")), v.Handle)
@@ -229,7 +233,7 @@ func TestStripMachineGone(t *testing.T) {
 		return va.Status.DetachError != nil, []runtime.Object{va}, nil
 	}})
 
-	f := s.nudged(s.find("attach-to-deleted-node-detach-fails", tenMin))
+	f := s.nudged(s.find("attach-to-deleted-node-detach-fails", tenMin-sooner))
 	s.refused(f, "--fenced "+s.nodeName("a"))
 	s.refused(f, "--fenced "+s.nodeName("a"), "--allow", "strip-finalizer")
 	s.refused(f, "--allow strip-finalizer", "--fenced", s.nodeName("a"))
@@ -265,6 +269,7 @@ func TestStripVolumeGone(t *testing.T) {
 // that is being deleted; when the policy is gone the attacher is in a pause.
 func TestTouch(t *testing.T) {
 	s := newStage(t)
+	sooner := s.hurry()
 	driver := s.name + ".test"
 	yes := true
 	_, err := s.client.StorageV1().CSIDrivers().Create(t.Context(), &storagev1.CSIDriver{
@@ -284,7 +289,7 @@ func TestTouch(t *testing.T) {
 	s.must(s.client.CoreV1().PersistentVolumeClaims(s.name).Delete(t.Context(), v.Claim, metav1.DeleteOptions{}))
 	s.must(s.client.CoreV1().PersistentVolumes().Delete(t.Context(), v.PersistentVolume, metav1.DeleteOptions{}))
 
-	f := s.find("pv-finalizer-without-va", quarter)
+	f := s.find("pv-finalizer-without-va", quarter-sooner)
 	lift()
 	stays := fixture.Condition{What: "the volume", Check: func(ctx context.Context) (bool, []runtime.Object, error) {
 		pv, err := s.client.CoreV1().PersistentVolumes().Get(ctx, v.PersistentVolume, metav1.GetOptions{})

@@ -1,0 +1,98 @@
+package chaos_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/faultproxy"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/invariant"
+)
+
+// summary counts what happened in all rounds.
+type summary struct {
+	rounds     int
+	began      time.Time
+	stories    map[story]int
+	faults     map[faultproxy.Fault]int
+	races      map[race]int
+	violations map[invariant.Invariant]int
+}
+
+func newSummary() *summary {
+	return &summary{
+		began: time.Now(), stories: map[story]int{}, faults: map[faultproxy.Fault]int{}, races: map[race]int{}, violations: map[invariant.Invariant]int{},
+	}
+}
+
+func (s *summary) add(rounds []*round, violations []invariant.Violation) {
+	s.rounds += len(rounds)
+	for _, r := range rounds {
+		s.stories[r.story]++
+		for fault, n := range r.faults {
+			s.faults[fault] += n
+		}
+		for race, n := range r.races {
+			s.races[race] += n
+		}
+	}
+	for _, v := range violations {
+		s.violations[v.Invariant]++
+	}
+}
+
+func (s *summary) allFaults() int {
+	all := 0
+	for _, n := range s.faults {
+		all += n
+	}
+	return all
+}
+
+// String is the table of docs/chaos.md.
+func (s *summary) String() string {
+	var b strings.Builder
+	all := 0
+	for _, n := range s.violations {
+		all += n
+	}
+	fmt.Fprintf(&b, "%s, from seed %d, in %s: %d rounds, %d faults, **%d violations**.\n",
+		s.began.UTC().Format(time.DateOnly), *seed, time.Since(s.began).Round(time.Second), s.rounds, s.allFaults(), all)
+	table(&b, "world", s.stories)
+	table(&b, "fault", s.faults)
+	table(&b, "race", s.races)
+	counts := map[invariant.Invariant]int{}
+	for _, i := range invariant.Invariants() {
+		counts[i] = s.violations[i]
+	}
+	table(&b, "violations of", counts)
+	return b.String()
+}
+
+func table[K ~string](b *strings.Builder, head string, counts map[K]int) {
+	fmt.Fprintf(b, "\n| %s | times |\n| --- | ---: |\n", head)
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(b, "| %s | %d |\n", name, counts[name])
+	}
+}
+
+// writeDown puts the summary at the end of docs/chaos.md.
+func (s *summary) writeDown(t *testing.T) {
+	t.Helper()
+	const (
+		path    = "../../docs/chaos.md"
+		heading = "\n## The last long run\n"
+	)
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, _ := strings.Cut(string(page), heading)
+	if err := os.WriteFile(path, []byte(before+heading+"\nWritten by `make chaos`.\n\n"+s.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,417 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/invariant"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
+)
+
+// story is what is broken in a world.
+type story string
+
+const (
+	// lostEntry is for patch-node-status: a volume is in use and attached, and
+	// volumesAttached does not list it.
+	lostEntry story = "lost entry"
+	// usedElsewhere is the same, but another node has the volume mounted, past the
+	// cluster. Its kubelet says so.
+	usedElsewhere story = "used elsewhere"
+	// otherMachine is the same, but the node is another machine by now than the
+	// one that the volume is attached to.
+	otherMachine story = "another machine"
+	// refusedDetach is for nudge: the driver refuses to detach a volume, and a pod
+	// waits for it on the same node.
+	refusedDetach story = "refused detach"
+)
+
+// check is the one that finds it.
+func (s story) check() string {
+	if s == refusedDetach {
+		return "reuse-while-detaching"
+	}
+	return "inuse-not-attached"
+}
+
+// refuses are the words with which the doctor leaves a world of the story as it is.
+func (s story) refuses() string {
+	switch s {
+	case usedElsewhere:
+		return "not-elsewhere: "
+	case otherMachine:
+		return "node-id: "
+	}
+	return ""
+}
+
+// worldAge is what the checks grant to what is on its way, and some more.
+const worldAge = 65 * time.Second
+
+// pod is the one that waits in every world.
+const pod = "web-0"
+
+// world is a namespace with a node, a pod and a broken volume of its own.
+type world struct {
+	story   story
+	name    string // of the namespace and the node
+	machine string
+	volume  fixture.Volume
+	madeAt  time.Time
+
+	cluster *controlplane.Cluster
+	client  kubernetes.Interface
+	mounts  *mounts
+
+	mu      sync.Mutex // keeps races apart
+	kubelet *kubelet.Kubelet
+}
+
+// build breaks a new world without its kubelet: what that would have written is
+// written for it, and it starts with the round.
+func build(ctx context.Context, cluster *controlplane.Cluster, s story, name string) (*world, error) {
+	w := &world{story: s, name: name, machine: name, cluster: cluster, client: cluster.Client(), mounts: &mounts{}}
+	err := w.build(ctx)
+	if err != nil {
+		err = fmt.Errorf("build world %s (%s): %w", name, s, err)
+	}
+	return w, err
+}
+
+func (w *world) build(ctx context.Context) error {
+	if err := fixture.Namespace(ctx, w.client, w.name); err != nil {
+		return err
+	}
+	var err error
+	if w.volume, err = fixture.BoundVolume(ctx, w.client, w.name, "data", corev1.ReadWriteOnce); err != nil {
+		return err
+	}
+	if err := w.makeNode(ctx, w.name, w.volume.UniqueName()); err != nil {
+		return err
+	}
+	if err := w.createPod(ctx, pod, w.volume); err != nil {
+		return err
+	}
+	if err := fixture.Await(ctx, fixture.Attached(w.client, w.name, w.volume)); err != nil {
+		return err
+	}
+	// The VolumeAttachment must be older than the next pod, whose age counts in
+	// seconds.
+	time.Sleep(1100 * time.Millisecond)
+	if w.story == refusedDetach {
+		err = w.refuseDetach(ctx)
+	} else {
+		err = w.loseEntry(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if err := w.createPod(ctx, pod, w.volume); err != nil {
+		return err
+	}
+	switch w.story {
+	case usedElsewhere:
+		w.cluster.Driver.AttachByHand(w.volume.Handle, w.other())
+		w.mounts.add(w.volume.Handle, w.other())
+		err = w.makeNode(ctx, w.other(), w.volume.UniqueName())
+	case otherMachine:
+		err = w.changeMachine(ctx)
+	}
+	w.madeAt = time.Now()
+	return err
+}
+
+// other is the second node of a world that has two.
+func (w *world) other() string { return w.name + "-other" }
+
+func (w *world) makeNode(ctx context.Context, name string, inUse ...corev1.UniqueVolumeName) error {
+	nodes := w.client.CoreV1().Nodes()
+	node, err := nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name:        name,
+		Labels:      map[string]string{corev1.LabelHostname: name},
+		Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	node.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+	}}
+	node.Status.VolumesInUse = inUse
+	if _, err := nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{FieldManager: "kubelet"}); err != nil {
+		return err
+	}
+	return w.registerDriver(ctx, node, name)
+}
+
+func (w *world) registerDriver(ctx context.Context, node *corev1.Node, machine string) error {
+	_, err := w.client.StorageV1().CSINodes().Create(ctx, &storagev1.CSINode{
+		ObjectMeta: metav1.ObjectMeta{Name: node.Name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}},
+		Spec:       storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: csidriver.Name, NodeID: machine}}},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// createPod creates a pod that a scheduler has just bound.
+func (w *world) createPod(ctx context.Context, name string, v fixture.Volume) error {
+	pod := fixture.Pod(w.name, name, w.name, v.Claim)
+	grace := int64(1)
+	pod.Spec.TerminationGracePeriodSeconds = &grace
+	pod, err := fixture.CreatePod(ctx, w.client, pod)
+	if err != nil {
+		return err
+	}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+	_, err = w.client.CoreV1().Pods(w.name).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	if apierrors.IsConflict(err) {
+		return nil // a kubelet that runs has written it already
+	}
+	return err
+}
+
+// loseEntry takes the entry away while no pod is there; volumesInUse keeps the
+// controller from detaching.
+func (w *world) loseEntry(ctx context.Context) error {
+	if err := fixture.ForceDeletePod(ctx, w.client, w.name, pod); err != nil {
+		return err
+	}
+	return fixture.DropVolumesAttached(ctx, w.client, w.name, w.volume.UniqueName())
+}
+
+// refuseDetach has the pod go, and the driver keep the volume.
+func (w *world) refuseDetach(ctx context.Context) error {
+	w.cluster.Driver.FailUnpublish(status.Error(codes.Internal, "device is busy"), w.volume.Handle)
+	if err := fixture.ForceDeletePod(ctx, w.client, w.name, pod); err != nil {
+		return err
+	}
+	if err := w.setInUse(ctx); err != nil {
+		return err
+	}
+	return fixture.Await(ctx, w.attachment("failing to detach", func(s fixture.AttachmentState) bool {
+		return s.Deleting() && s.Attachment.Status.DetachError != nil
+	}))
+}
+
+func (w *world) setInUse(ctx context.Context, names ...corev1.UniqueVolumeName) error {
+	return w.changeNodeStatus(ctx, func(s *corev1.NodeStatus) { s.VolumesInUse = names })
+}
+
+// changeNodeStatus writes the node's status as its kubelet does.
+func (w *world) changeNodeStatus(ctx context.Context, change func(*corev1.NodeStatus)) error {
+	var err error
+	for range 10 { // others write it, too
+		var node *corev1.Node
+		if node, err = w.client.CoreV1().Nodes().Get(ctx, w.name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		change(&node.Status)
+		if _, err = w.client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{FieldManager: "kubelet"}); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// changeMachine has the driver know the node by another name.
+func (w *world) changeMachine(ctx context.Context) error {
+	w.machine = w.name + "-new"
+	node, err := w.client.CoreV1().Nodes().Get(ctx, w.name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if err := w.client.StorageV1().CSINodes().Delete(ctx, w.name, metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	return w.registerDriver(ctx, node, w.machine)
+}
+
+func (w *world) attachment(what string, holds func(fixture.AttachmentState) bool) fixture.Condition {
+	return fixture.Attachment(w.client, w.name, w.volume, what, holds)
+}
+
+// start starts the kubelet and waits until it shows the pod as waiting.
+func (w *world) start(ctx context.Context) error {
+	client, err := w.cluster.ClientFor(controlplane.UserKubelet)
+	if err != nil {
+		return err
+	}
+	w.kubelet, err = kubelet.Start(ctx, client, kubelet.Options{Node: w.name, Machine: w.machine, Log: w.mounts})
+	if err != nil {
+		return err
+	}
+	return fixture.AwaitFor(ctx, patience, fixture.All(
+		fixture.PodWaiting(w.client, w.name, pod),
+		w.attachment("in use", func(s fixture.AttachmentState) bool { return s.InUse }),
+	))
+}
+
+func (w *world) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.kubelet != nil {
+		w.kubelet.Stop()
+	}
+}
+
+// listed says whether volumesAttached lists the volume.
+func (w *world) listed(ctx context.Context) (bool, error) {
+	node, err := w.client.CoreV1().Nodes().Get(ctx, w.name, metav1.GetOptions{})
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(node.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == w.volume.UniqueName() }), nil
+}
+
+// race is something that happens while a request of the doctor's is held back.
+type race string
+
+const (
+	heartbeat    race = "the kubelet writes the node's status"
+	attach       race = "the controller writes volumesAttached"
+	podGoes      race = "the pod goes"
+	podReturns   race = "the pod goes and returns"
+	nodeReborn   race = "the node is deleted and registers anew"
+	nodeReturns  race = "the node is lost and returns"
+	secondDoctor race = "a second doctor repairs"
+	healed       race = "the driver is healed"
+)
+
+// races are those that befall a world of the story.
+func (s story) races() []race {
+	switch s {
+	case lostEntry:
+		return []race{heartbeat, attach, podGoes, podReturns, nodeReborn, nodeReturns, secondDoctor}
+	case refusedDetach:
+		return []race{heartbeat, podGoes, nodeReturns, secondDoctor, healed}
+	}
+	return []race{heartbeat, nodeReturns, secondDoctor}
+}
+
+// run lets it happen and returns when it has.
+func (w *world) run(ctx context.Context, r race) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch r {
+	case heartbeat:
+		return w.changeNodeStatus(ctx, func(s *corev1.NodeStatus) {
+			for i := range s.Conditions {
+				s.Conditions[i].LastHeartbeatTime = metav1.Now()
+			}
+			s.Images = append(s.Images, corev1.ContainerImage{Names: []string{fmt.Sprintf("registry.test/%d:1", len(s.Images))}}) // heartbeats count in seconds
+		})
+	case attach:
+		v, err := fixture.BoundVolume(ctx, w.client, w.name, "more", corev1.ReadWriteOnce)
+		if err != nil {
+			return err
+		}
+		if err := w.createPod(ctx, "db-0", v); err != nil {
+			return err
+		}
+		return fixture.AwaitFor(ctx, patience, fixture.Attachment(w.client, w.name, v, "listed", func(s fixture.AttachmentState) bool { return s.Listed }))
+	case podGoes, podReturns:
+		if err := fixture.DeletePod(ctx, w.client, w.name, pod); err != nil {
+			return err
+		}
+		if err := fixture.AwaitFor(ctx, patience, fixture.PodGone(w.client, w.name, pod)); err != nil {
+			return err
+		}
+		if r == podReturns {
+			return w.createPod(ctx, pod, w.volume)
+		}
+		return nil
+	case nodeReborn:
+		w.kubelet.Stop()
+		for _, err := range []error{
+			w.client.CoreV1().Nodes().Delete(ctx, w.name, metav1.DeleteOptions{}),
+			w.client.StorageV1().CSINodes().Delete(ctx, w.name, metav1.DeleteOptions{}),
+		} {
+			if err != nil {
+				return err
+			}
+		}
+		time.Sleep(1100 * time.Millisecond) // its age counts in seconds
+		return w.kubelet.Start(ctx)
+	case nodeReturns:
+		return errors.Join(w.kubelet.StopHeartbeat(ctx), w.kubelet.Start(ctx))
+	case healed:
+		w.cluster.Driver.FailUnpublish(nil, w.volume.Handle)
+		return nil
+	}
+	return fmt.Errorf("nobody knows how %s", r)
+}
+
+// patience is for what one of many rounds at once waits for.
+const patience = 3 * time.Minute
+
+// podRuns says that all is well for whoever wants the volume.
+func (w *world) podRuns() fixture.Condition {
+	return fixture.Condition{What: "the pod runs or is gone", Check: func(ctx context.Context) (bool, []runtime.Object, error) {
+		if ok, _, err := fixture.PodGone(w.client, w.name, pod).Check(ctx); ok && err == nil {
+			return true, nil, nil
+		}
+		return fixture.PodRunning(w.client, w.name, pod).Check(ctx)
+	}}
+}
+
+// mounts are those of a world. A kubelet logs them to it.
+type mounts struct {
+	mu   sync.Mutex
+	list []invariant.Mount
+}
+
+var mountLine = regexp.MustCompile(`^kubelet (\S+): (un)?mounted \S+\^(\S+) (?:for|of) pod`)
+
+func (m *mounts) Write(line []byte) (int, error) {
+	if match := mountLine.FindSubmatch(line); match != nil {
+		node, volume := string(match[1]), string(match[3])
+		if len(match[2]) == 0 {
+			m.add(volume, node)
+		} else {
+			m.end(volume, node)
+		}
+	}
+	return len(line), nil
+}
+
+func (m *mounts) add(volume, node string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.open(volume, node) < 0 { // a kubelet that starts mounts again what is mounted
+		m.list = append(m.list, invariant.Mount{Volume: volume, Node: node, From: time.Now()})
+	}
+}
+
+func (m *mounts) end(volume, node string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i := m.open(volume, node); i >= 0 {
+		m.list[i].Until = time.Now()
+	}
+}
+
+func (m *mounts) open(volume, node string) int {
+	return slices.IndexFunc(m.list, func(m invariant.Mount) bool { return m.Volume == volume && m.Node == node && m.Until.IsZero() })
+}
+
+func (m *mounts) all() []invariant.Mount {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.list)
+}

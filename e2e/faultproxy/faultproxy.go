@@ -1,0 +1,361 @@
+// Package faultproxy stands between a client and an API server and lets go wrong
+// what can go wrong there: answers that the API server did not give, answers that
+// are lost, connections that are cut, lists that are out of date. It can also
+// hold a request back while something else happens.
+//
+// Each client has a [Session] with an address of its own. The proxy gives every
+// request an audit ID, so that the API server's audit log tells which of them
+// arrived.
+package faultproxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Fault is what goes wrong with one request.
+type Fault string
+
+// The faults. Those named after a time say whether the API server had the
+// request by then.
+const (
+	None          Fault = ""
+	Conflict      Fault = "409"
+	Invalid       Fault = "422"
+	Busy          Fault = "429"
+	Internal      Fault = "500"
+	TimeoutBefore Fault = "504 before the write"
+	TimeoutAfter  Fault = "504 after the write"
+	CutBefore     Fault = "connection cut before the write"
+	CutAfter      Fault = "connection cut after the write"
+	// CutBody ends the connection in the middle of the answer.
+	CutBody Fault = "connection cut in the answer"
+	// Stale gives the answer that the session got the first time it asked.
+	Stale Fault = "stale list"
+	// KillBefore and KillAfter cut the connection too: the client is dead.
+	KillBefore Fault = "kill before the request"
+	KillAfter  Fault = "kill after the request"
+)
+
+// Faults are all of them but for the kills, which need somebody to kill.
+func Faults() []Fault {
+	return []Fault{Conflict, Invalid, Busy, Internal, TimeoutBefore, TimeoutAfter, CutBefore, CutAfter, CutBody, Stale}
+}
+
+// Class tells requests apart by what they are for.
+type Class string
+
+// The classes.
+const (
+	Read   Class = "read"
+	Review Class = "access review"
+	DryRun Class = "dry run"
+	Write  Class = "write"
+	Event  Class = "event"
+)
+
+// Request is one request of a session.
+type Request struct {
+	// Number counts the session's requests from 1.
+	Number int
+	// AuditID is what the audit log calls it.
+	AuditID string
+	Class   Class
+	Method  string
+	URL     *url.URL // without the session
+	Body    []byte
+}
+
+// Decide is asked about each request when it has arrived, and may take its time.
+// It may be asked about several at once.
+type Decide func(Request) Fault
+
+// Proxy is a running proxy.
+type Proxy struct {
+	upstream  *url.URL
+	transport http.RoundTripper
+	listener  net.Listener
+	server    *http.Server
+	served    chan struct{}
+
+	mu       sync.Mutex
+	sessions map[string]*Session
+}
+
+// Start starts a proxy on loopback before the API server of a client
+// configuration, as whose user it forwards.
+func Start(config *rest.Config) (*Proxy, error) {
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("start proxy: %w", err)
+	}
+	upstream, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, fmt.Errorf("start proxy: %w", err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("start proxy: %w", err)
+	}
+	p := &Proxy{upstream: upstream, transport: transport, listener: listener, served: make(chan struct{}), sessions: map[string]*Session{}}
+	p.server = &http.Server{Handler: http.HandlerFunc(p.serve)}
+	go func() {
+		defer close(p.served)
+		_ = p.server.Serve(listener) // ends with Stop
+	}()
+	return p, nil
+}
+
+// Stop closes every connection.
+func (p *Proxy) Stop() {
+	_ = p.server.Close()
+	<-p.served
+}
+
+// Session is one client's way through the proxy.
+type Session struct {
+	// Name is the beginning of its audit IDs.
+	Name string
+	// Kill is called for the faults that kill the client, and returns when it is
+	// dead. It must be set before the first such fault.
+	Kill func()
+
+	proxy  *Proxy
+	decide Decide
+
+	mu       sync.Mutex
+	requests int
+	first    map[string]*answer // by URL
+}
+
+// Session makes one. decide may be nil: then nothing goes wrong.
+func (p *Proxy) Session(name string, decide Decide) *Session {
+	if decide == nil {
+		decide = func(Request) Fault { return None }
+	}
+	s := &Session{Name: name, proxy: p, decide: decide, first: map[string]*answer{}}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sessions[name] = s
+	return s
+}
+
+// Requests is how many the session has sent so far.
+func (s *Session) Requests() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests
+}
+
+// URL is where the session's client finds its API server.
+func (s *Session) URL() string { return "http://" + s.proxy.listener.Addr().String() + "/" + s.Name }
+
+// WriteKubeconfig writes a kubeconfig that leads to the session.
+func (s *Session) WriteKubeconfig(path string) error {
+	config := clientcmdapi.NewConfig()
+	config.Clusters["proxy"] = &clientcmdapi.Cluster{Server: s.URL()}
+	config.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy"}
+	config.CurrentContext = "proxy"
+	return clientcmd.WriteToFile(*config, path)
+}
+
+// answer is one of the API server's, whole.
+type answer struct {
+	code   int
+	header http.Header
+	body   []byte
+}
+
+func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
+	name, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	p.mu.Lock()
+	s := p.sessions[name]
+	p.mu.Unlock()
+	if s == nil {
+		http.NotFound(w, r)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	request := s.count(r, path, body)
+	fault := s.decide(request)
+	if made := invented(fault); made != nil {
+		made.write(w)
+		return
+	}
+	switch fault {
+	case CutBefore:
+		panic(http.ErrAbortHandler)
+	case KillBefore:
+		s.Kill()
+		panic(http.ErrAbortHandler)
+	case Stale:
+		if old := s.before(request); old != nil {
+			old.write(w)
+			return
+		}
+	default: // the API server is asked first
+	}
+	got, err := p.forward(r, request)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	s.remember(request, got)
+	switch fault {
+	case TimeoutAfter:
+		timeout().write(w)
+	case CutAfter:
+		panic(http.ErrAbortHandler)
+	case KillAfter:
+		s.Kill()
+		panic(http.ErrAbortHandler)
+	case CutBody:
+		got.begin(w)
+		panic(http.ErrAbortHandler)
+	default:
+		got.write(w)
+	}
+}
+
+func (s *Session) count(r *http.Request, path string, body []byte) Request {
+	target := *r.URL
+	target.Path, target.RawPath = "/"+path, ""
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests++
+	return Request{
+		Number: s.requests, AuditID: fmt.Sprintf("%s.%d", s.Name, s.requests),
+		Class: classOf(r.Method, &target, body), Method: r.Method, URL: &target, Body: body,
+	}
+}
+
+func classOf(method string, target *url.URL, body []byte) Class {
+	var options struct{ DryRun []string }
+	_ = json.Unmarshal(body, &options) // only a deletion's body says it
+	switch {
+	case method == http.MethodGet:
+		return Read
+	case strings.HasSuffix(target.Path, "/selfsubjectaccessreviews"):
+		return Review
+	case strings.HasSuffix(target.Path, "/events"):
+		return Event
+	case target.Query().Has("dryRun"), method == http.MethodDelete && len(options.DryRun) > 0:
+		return DryRun
+	}
+	return Write
+}
+
+// forward sends the request on and reads the whole answer.
+func (p *Proxy) forward(r *http.Request, request Request) (*answer, error) {
+	target := *request.URL
+	target.Scheme, target.Host = p.upstream.Scheme, p.upstream.Host
+	// A client that goes away does not take its write back.
+	out, err := http.NewRequest(request.Method, target.String(), bytes.NewReader(request.Body)) //nolint:noctx // see above
+	if err != nil {
+		return nil, err
+	}
+	out.Header = r.Header.Clone()
+	out.Header.Set("Audit-ID", request.AuditID)
+	response, err := p.transport.RoundTrip(out)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	return &answer{response.StatusCode, response.Header, body}, nil
+}
+
+func (s *Session) remember(request Request, got *answer) {
+	if request.Class != Read || got.code != http.StatusOK {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if key := request.URL.String(); s.first[key] == nil {
+		s.first[key] = got
+	}
+}
+
+// before is what the session was told the first time.
+func (s *Session) before(request Request) *answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.first[request.URL.String()]
+}
+
+// write gives the answer, with the date of now: what is out of date is the
+// content.
+func (a *answer) write(w http.ResponseWriter) {
+	a.head(w)
+	_, _ = w.Write(a.body) // the client may be gone
+}
+
+// begin gives half of it.
+func (a *answer) begin(w http.ResponseWriter) {
+	a.head(w)
+	_, _ = w.Write(a.body[:len(a.body)/2])
+	_ = http.NewResponseController(w).Flush()
+}
+
+func (a *answer) head(w http.ResponseWriter) {
+	for key, values := range a.header {
+		if key != "Date" {
+			w.Header()[key] = values
+		}
+	}
+	w.Header().Set("Content-Length", fmt.Sprint(len(a.body)))
+	w.WriteHeader(a.code)
+}
+
+// invented is an answer that the API server never gave.
+func invented(fault Fault) *answer {
+	switch fault {
+	case Conflict:
+		return status(http.StatusConflict, metav1.StatusReasonConflict, "the object has been modified; please apply your changes to the latest version and try again")
+	case Invalid:
+		return status(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "the server rejected our request due to an error in our request")
+	case Busy:
+		a := status(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "too many requests, please try again later")
+		a.header.Set("Retry-After", "1")
+		return a
+	case Internal:
+		return status(http.StatusInternalServerError, metav1.StatusReasonInternalError, "an error on the server: etcdserver: leader changed")
+	case TimeoutBefore:
+		return timeout()
+	default:
+		return nil
+	}
+}
+
+func status(code int32, reason metav1.StatusReason, message string) *answer {
+	body, err := json.Marshal(metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Code: code, Reason: reason, Message: message,
+	})
+	if err != nil {
+		panic(err) // it is made of strings
+	}
+	return &answer{int(code), http.Header{"Content-Type": {"application/json"}}, body}
+}
+
+// timeout is a load balancer's, which does not speak Kubernetes.
+func timeout() *answer {
+	return &answer{http.StatusGatewayTimeout, http.Header{"Content-Type": {"text/plain"}}, []byte("upstream request timeout")}
+}

@@ -1,0 +1,163 @@
+package faultproxy
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// behind starts a proxy before a server that counts, and returns a client's way
+// to it.
+func behind(t *testing.T, fault Fault, class Class) (s *Session, reached *atomic.Int64) {
+	t.Helper()
+	reached = &atomic.Int64{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := reached.Add(1)
+		w.Header().Set("Content-Type", "text/plain")
+		fmt.Fprintf(w, "answer %d to %s of %s", n, r.Method, r.Header.Get("Audit-ID"))
+	}))
+	t.Cleanup(server.Close)
+	p, err := Start(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	seen := 0
+	return p.Session("client", func(r Request) Fault {
+		if r.Class != class {
+			t.Errorf("%s %s is a %s", r.Method, r.URL, r.Class)
+		}
+		if seen++; r.Number != seen {
+			t.Errorf("request %d has the number %d", seen, r.Number)
+		}
+		if seen == 2 {
+			return fault
+		}
+		return None
+	}), reached
+}
+
+func send(s *Session, method, path string) (code int, body string, err error) {
+	request, err := http.NewRequest(method, s.URL()+path, nil) //nolint:noctx // loopback
+	if err != nil {
+		return 0, "", err
+	}
+	response, err := http.DefaultTransport.RoundTrip(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close() //nolint:errcheck // read to its end or cut
+	text, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(text), err
+}
+
+// TestFaults makes each fault the second of three requests and says what the
+// client and the server see of it.
+func TestFaults(t *testing.T) {
+	for _, c := range []struct {
+		fault Fault
+		code  int // 0: the connection is cut
+		// reached says whether the server had the request.
+		reached bool
+		body    string
+	}{
+		{None, 200, true, "answer 2 to PATCH of client.2"},
+		{Conflict, 409, false, "Conflict"},
+		{Invalid, 422, false, "Invalid"},
+		{Busy, 429, false, "TooManyRequests"},
+		{Internal, 500, false, "InternalError"},
+		{TimeoutBefore, 504, false, "timeout"},
+		{TimeoutAfter, 504, true, "timeout"},
+		{CutBefore, 0, false, ""},
+		{CutAfter, 0, true, ""},
+		{CutBody, 0, true, ""},
+		{Stale, 200, true, "answer 2"}, // a write is never out of date
+		{KillBefore, 0, false, ""},
+		{KillAfter, 0, true, ""},
+	} {
+		t.Run(string(c.fault), func(t *testing.T) {
+			s, reached := behind(t, c.fault, Write)
+			before := int64(-1)
+			s.Kill = func() { before = reached.Load() }
+			for n := 1; n <= 3; n++ {
+				code, body, err := send(s, http.MethodPatch, "/api/v1/nodes/a/status")
+				want, wantCode := fmt.Sprintf("to PATCH of client.%d", n), 200
+				if n == 2 {
+					want, wantCode = c.body, c.code
+				}
+				if wantCode == 0 && err == nil || wantCode != 0 && (err != nil || code != wantCode || !strings.Contains(body, want)) {
+					t.Errorf("request %d: %d %q %v", n, code, body, err)
+				}
+			}
+			want, died := int64(2), int64(-1)
+			if c.reached {
+				want = 3
+			}
+			switch c.fault {
+			case KillBefore:
+				died = 1
+			case KillAfter:
+				died = 2
+			}
+			if before != died {
+				t.Errorf("the client was killed after %d requests, not %d", before, died)
+			}
+			if reached.Load() != want {
+				t.Errorf("%d requests reached the server, not %d", reached.Load(), want)
+			}
+		})
+	}
+}
+
+func TestStale(t *testing.T) {
+	s, reached := behind(t, Stale, Read)
+	for n, want := range []string{"answer 1", "answer 1", "answer 2"} {
+		if _, body, err := send(s, http.MethodGet, "/api/v1/pods?limit=5"); err != nil || !strings.HasPrefix(body, want) {
+			t.Errorf("request %d: %q %v", n+1, body, err)
+		}
+	}
+	if reached.Load() != 2 {
+		t.Errorf("%d requests reached the server", reached.Load())
+	}
+}
+
+func TestClasses(t *testing.T) {
+	for _, c := range []struct {
+		method, path, body string
+		want               Class
+	}{
+		{"GET", "/api/v1/pods", "", Read},
+		{"POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", "{}", Review},
+		{"POST", "/api/v1/namespaces/default/events", "{}", Event},
+		{"PATCH", "/api/v1/nodes/a/status?dryRun=All&fieldManager=x", "[]", DryRun},
+		{"PATCH", "/api/v1/nodes/a/status?fieldManager=x", "[]", Write},
+		{"DELETE", "/apis/storage.k8s.io/v1/volumeattachments/a", `{"dryRun":["All"]}`, DryRun},
+		{"DELETE", "/apis/storage.k8s.io/v1/volumeattachments/a", `{"preconditions":{}}`, Write},
+		{"POST", "/apis/storage.k8s.io/v1/volumeattachments", `{"dryRun":["All"]}`, Write},
+	} {
+		r := httptest.NewRequest(c.method, c.path, nil)
+		if got := classOf(c.method, r.URL, []byte(c.body)); got != c.want {
+			t.Errorf("%s %s %s: a %s, not a %s", c.method, c.path, c.body, got, c.want)
+		}
+	}
+}
+
+func TestKubeconfig(t *testing.T) {
+	s, _ := behind(t, None, Read)
+	path := filepath.Join(t.TempDir(), "config")
+	if err := s.WriteKubeconfig(path); err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil || config.Host != s.URL() {
+		t.Errorf("%v, %v", config, err)
+	}
+}

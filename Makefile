@@ -67,6 +67,7 @@ verify: generate ## fails where a generated file is stale
 FUZZTIME ?= 30s
 fuzz: ## each decoder for FUZZTIME
 	go test ./snapshot -fuzz FuzzRead -fuzztime $(FUZZTIME)
+	go test ./snapshot -fuzz FuzzBundle -fuzztime $(FUZZTIME)
 
 bench: ## speed and memory beside raw transfer and kubectl, up to 5,000 nodes; writes docs/performance.md
 	cd e2e && go run ./bench -page ../docs/performance.md

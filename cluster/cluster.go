@@ -116,7 +116,7 @@ func (d *dated) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c, ok := request.Context().Value(clockKey{}).(*clock); ok {
+	if c, ok := request.Context().Value(clockKey{}).(interface{ see(time.Time) }); ok {
 		if t, err := http.ParseTime(response.Header.Get("Date")); err == nil {
 			c.see(t)
 		}

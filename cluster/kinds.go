@@ -35,8 +35,9 @@ func (r *reading) first() []source {
 func (r *reading) pods() []source {
 	c, o := r.Cluster, &r.objects
 	ofUse := diagnose.PodsOfUse(o)
+	var pods peeker
 	return []source{
-		from(c, snapshot.Pods, c.client.CoreV1().RESTClient(), &o.Pods, choice[*corev1.Pod]{peek: peekPod, keep: func(pod *corev1.Pod) bool {
+		from(c, snapshot.Pods, c.client.CoreV1().RESTClient(), &o.Pods, choice[*corev1.Pod]{peek: pods.peek, keep: func(pod *corev1.Pod) bool {
 			return c.options.All || ofUse(pod) || c.options.Asked != nil && c.options.Asked(pod)
 		}}).orIn(c.options.Namespace),
 	}

@@ -40,7 +40,8 @@ type choice[P any] struct {
 	// keep, where it is not nil, is asked for each object.
 	keep func(P) bool
 	// peek, where it is not nil, decodes no more than what keep looks at. An
-	// object of which it cannot even read that is decoded in full.
+	// object of which it cannot even read that is decoded in full. What it gives
+	// is looked at before the next call and not kept.
 	peek func(raw []byte) (P, bool)
 }
 

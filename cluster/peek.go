@@ -5,12 +5,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// peekPod reads, of a pod in protobuf, no more than what diagnose.PodsOfUse asks of
-// it: five pods of six are of no use to anybody here, and to decode them would
+// peeker reads, of pods in protobuf, no more than what diagnose.PodsOfUse asks of
+// them: five pods of six are of no use to anybody here, and to decode them would
 // take longer than to receive them. What it cannot read it leaves to the real
 // decoder, whose error it then is.
-func peekPod(raw []byte) (pod *corev1.Pod, ok bool) {
-	pod = &corev1.Pod{}
+type peeker struct{ pod corev1.Pod }
+
+// peek gives a pod that is good until the next call.
+func (p *peeker) peek(raw []byte) (pod *corev1.Pod, ok bool) {
+	pod = &p.pod
+	volumes, containers := pod.Spec.Volumes[:0], pod.Spec.Containers[:0]
+	*pod = corev1.Pod{}
+	pod.Spec.Volumes, pod.Spec.Containers = volumes, containers
 	return pod, fields(raw, func(n int32, v []byte) bool {
 		switch n {
 		case 1: // metadata
@@ -52,6 +58,14 @@ func peekPod(raw []byte) (pod *corev1.Pod, ok bool) {
 	})
 }
 
+// harmless are the sources that are never attached; only that there is one
+// matters, and not a field of it.
+var harmless = corev1.VolumeSource{
+	EmptyDir: &corev1.EmptyDirVolumeSource{}, GitRepo: &corev1.GitRepoVolumeSource{}, Secret: &corev1.SecretVolumeSource{},
+	DownwardAPI: &corev1.DownwardAPIVolumeSource{}, ConfigMap: &corev1.ConfigMapVolumeSource{},
+	Projected: &corev1.ProjectedVolumeSource{}, Image: &corev1.ImageVolumeSource{},
+}
+
 // peekVolume tells the sources that are never attached from all others, known
 // or not.
 func peekVolume(raw []byte, volume *corev1.Volume) bool {
@@ -72,19 +86,19 @@ func peekVolume(raw []byte, volume *corev1.Volume) bool {
 					return true
 				})
 			case 2:
-				volume.EmptyDir = &corev1.EmptyDirVolumeSource{}
+				volume.EmptyDir = harmless.EmptyDir
 			case 5:
-				volume.GitRepo = &corev1.GitRepoVolumeSource{}
+				volume.GitRepo = harmless.GitRepo
 			case 6:
-				volume.Secret = &corev1.SecretVolumeSource{}
+				volume.Secret = harmless.Secret
 			case 16:
-				volume.DownwardAPI = &corev1.DownwardAPIVolumeSource{}
+				volume.DownwardAPI = harmless.DownwardAPI
 			case 19:
-				volume.ConfigMap = &corev1.ConfigMapVolumeSource{}
+				volume.ConfigMap = harmless.ConfigMap
 			case 26:
-				volume.Projected = &corev1.ProjectedVolumeSource{}
+				volume.Projected = harmless.Projected
 			case 30:
-				volume.Image = &corev1.ImageVolumeSource{}
+				volume.Image = harmless.Image
 			}
 			return true
 		})

@@ -32,6 +32,9 @@ var oneCluster = []string{
 }
 
 func validateContexts(names []string, flags *pflag.FlagSet, args []string) error {
+	if len(names) == 0 {
+		return errors.New("--contexts names no context")
+	}
 	seen := map[string]bool{}
 	for _, name := range names {
 		if name == "" || seen[name] {

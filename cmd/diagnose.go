@@ -31,6 +31,7 @@ type diagnoseFlags struct {
 	quiet       bool
 	events      bool
 	contexts    []string
+	watch       bool
 	leaveOut    leaveOut
 	apply       applyFlags
 
@@ -58,7 +59,8 @@ undone.`,
   kubectl volume-doctor diagnose -f must-gather/ -o json
   kubectl volume-doctor diagnose -o json=report.json -o html=report.html
   kubectl volume-doctor diagnose --report report.json -o markdown
-  kubectl volume-doctor diagnose pod/web-0 --apply`,
+  kubectl volume-doctor diagnose pod/web-0 --apply
+  kubectl volume-doctor diagnose --watch -n shop`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if d.saved != "" {
 				return d.reprint(cmd.Flags(), args, streams)
@@ -75,6 +77,9 @@ undone.`,
 			if d.quiet {
 				streams.ErrOut = io.Discard
 			}
+			if d.watch {
+				return d.follow(cmd.Context(), streams)
+			}
 			if len(d.contexts) > 0 {
 				return d.acrossContexts(cmd.Context(), streams)
 			}
@@ -88,6 +93,7 @@ undone.`,
 	f.StringVar(&d.failOn, "fail-on", string(diagnose.Warning), "Exit with 1 from this severity on: error, warning, info or never")
 	f.BoolVar(&d.allowGaps, "allow-gaps", false, "Do not fail because something could not be read")
 	f.DurationVar(&d.persistsFor, "for", 0, "Look twice, this long apart, and report what is there both times")
+	f.BoolVar(&d.watch, "watch", false, "Follow the cluster and print what appears, changes and heals, until Ctrl-C")
 	f.StringVar(&d.saved, "report", "", "Print this report, saved with -o json, in another format; - reads standard input")
 	f.StringVar(&d.leaveOut.baseline, "baseline", "", "Report only what this report, saved with -o json, does not have yet; - reads standard input")
 	f.StringVar(&d.leaveOut.ignore, "ignore", "", "The file of findings to live with (default "+defaultIgnore+" where it exists)")
@@ -125,6 +131,9 @@ func (d *diagnoseFlags) complete(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("--quiet and --apply exclude each other: what is written is said")
 	}
 	if err := d.validateEvents(); err != nil {
+		return err
+	}
+	if err := d.validateWatch(cmd); err != nil {
 		return err
 	}
 	var err error
@@ -263,6 +272,14 @@ func (d *diagnoseFlags) finish(streams genericiooptions.IOStreams, r *diagnose.R
 		return err
 	case atLeast != exitHealthy:
 		return exitCode(atLeast)
+	default:
+		return d.verdict(r)
+	}
+}
+
+// verdict is the exit code that the report alone has.
+func (d *diagnoseFlags) verdict(r *diagnose.Report) error {
+	switch {
 	case !r.Complete && !d.allowGaps:
 		return exitCode(exitNoAnswer)
 	case r.Reaches(diagnose.Severity(d.failOn)):

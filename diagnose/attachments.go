@@ -2,7 +2,7 @@ package diagnose
 
 import (
 	"cmp"
-	"regexp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,6 +20,9 @@ type attachment struct {
 	// computed is the name that the controller gives it; "" where that is not
 	// known yet. It is a hash, and every check would make it anew.
 	computed string
+	// ran says that a pod on the node has the volume mounted for all that is known,
+	// which is so of nearly all: one that is false may not have been asked yet.
+	ran bool
 }
 
 // attachments are those whose volume can be told. One without a PV, or of a
@@ -37,10 +40,15 @@ func (p *Pass) findAttachments() []attachment {
 	for _, va := range p.Snapshot.VolumeAttachments {
 		if volume, err := p.World.AttachmentVolume(va); err == nil {
 			pair := reconcile.VolumeNode{Volume: volume, Node: types.NodeName(va.Spec.NodeName)}
-			list = append(list, attachment{va, pair, attachmentName(pair)})
+			list = append(list, attachment{va, pair, attachmentName(pair), p.usedByRunning(pair)})
 		}
 	}
 	return list
+}
+
+// usedByRunning says that a pod on the node which has not ended uses the volume.
+func (p *Pass) usedByRunning(pair reconcile.VolumeNode) bool {
+	return slices.ContainsFunc(p.World.LivePods(pair), func(pod *corev1.Pod) bool { return !reconcile.PodTerminated(pod) })
 }
 
 // holds says that the volume is attached and nothing is under way to change it.
@@ -107,6 +115,28 @@ func pending(pods []*corev1.Pod) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil || started(pod) })
 }
 
+// pendingOn are the pending pods of the node. There are few of them, and many
+// checks ask about every node.
+func (p *Pass) pendingOn(node types.NodeName) []*corev1.Pod {
+	return slices.Clone(p.pendingByNode()[node])
+}
+
+// pendingPods are the pending pods of all nodes and of none.
+func (p *Pass) pendingPods() []*corev1.Pod {
+	return slices.Concat(slices.Collect(maps.Values(p.pendingByNode()))...)
+}
+
+func (p *Pass) pendingByNode() map[types.NodeName][]*corev1.Pod {
+	memory := p.remember()
+	if memory.pending == nil {
+		memory.pending = map[types.NodeName][]*corev1.Pod{}
+		for _, pod := range pending(p.Snapshot.Pods) {
+			memory.pending[nodeOf(pod)] = append(memory.pending[nodeOf(pod)], pod)
+		}
+	}
+	return memory.pending
+}
+
 func longestFirst(pods []*corev1.Pod) {
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(boundAt(a).Compare(boundAt(b).Time), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
@@ -135,12 +165,15 @@ type podVolume struct {
 	name   string
 }
 
-var notInNames = regexp.MustCompile("[^a-zA-Z0-9-]")
-
 // attacherName is how the external-attacher writes its driver's name in its
 // finalizer and in its lease.
 func attacherName(driver string) string {
-	name := notInNames.ReplaceAllString(driver, "-")
+	name := strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
+			return r
+		}
+		return '-'
+	}, driver)
 	if strings.HasSuffix(name, "-") {
 		name += "X"
 	}

@@ -31,7 +31,7 @@ func (p *Pass) conflicts() []conflict {
 	attached := map[corev1.UniqueVolumeName][]types.NodeName{}
 	var list []conflict
 	for _, va := range p.attachments() {
-		if !va.holds() {
+		if len(waiting[va.Volume]) == 0 || !va.holds() {
 			continue
 		}
 		attached[va.Volume] = append(attached[va.Volume], va.Node)

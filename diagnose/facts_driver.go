@@ -117,8 +117,9 @@ func taskEvidence(tasks []task) []Evidence {
 // the cluster.
 func (p *Pass) attacherLease(driver string) *coordinationv1.Lease {
 	var last *coordinationv1.Lease
+	name := "external-attacher-leader-" + attacherName(driver)
 	for _, lease := range p.Snapshot.Leases {
-		if lease.Name == "external-attacher-leader-"+attacherName(driver) && lease.Spec.RenewTime != nil &&
+		if lease.Name == name && lease.Spec.RenewTime != nil &&
 			(last == nil || lease.Spec.RenewTime.After(last.Spec.RenewTime.Time)) {
 			last = lease
 		}

@@ -32,9 +32,12 @@ func (p *Pass) lostWaits() []lostWait {
 	waiting, orphaned := p.waiting(), p.orphaned()
 	var list []lostWait
 	for _, va := range p.attachments() {
-		node := p.Snapshot.Node(va.Node)
 		w := lostWait{attachment: va, waiters: elsewhere(waiting[va.Volume], va.Node)}
-		if !va.holds() || !va.ours() || !p.oneNode(va.Volume) || reconcile.NodeReady(node) || len(w.waiters) == 0 {
+		if len(w.waiters) == 0 {
+			continue
+		}
+		node := p.Snapshot.Node(va.Node)
+		if !va.holds() || !va.ours() || !p.oneNode(va.Volume) || reconcile.NodeReady(node) {
 			continue
 		}
 		w.holders = p.World.LivePods(va.VolumeNode)

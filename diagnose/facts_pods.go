@@ -28,10 +28,11 @@ func PodsOfUse(o *snapshot.Objects) func(*corev1.Pod) bool {
 		}
 	}
 	// An attacher that has another name than its container has (leaseHolder).
-	holders := sets.New[types.NamespacedName]()
+	holders, attacherSpaces := sets.New[types.NamespacedName](), sets.New[string]()
 	for _, lease := range o.Leases {
 		if holder := attacherHolder(lease); holder != "" {
 			holders.Insert(types.NamespacedName{Namespace: lease.Namespace, Name: holder})
+			attacherSpaces.Insert(lease.Namespace)
 		}
 	}
 	return func(pod *corev1.Pod) bool {
@@ -39,7 +40,7 @@ func PodsOfUse(o *snapshot.Objects) func(*corev1.Pod) bool {
 			slices.ContainsFunc(pod.Spec.Containers, isAttacher) ||
 			pod.Status.Phase == corev1.PodFailed && slices.Contains(shutDownReasons, pod.Status.Reason) ||
 			drained.Has(pod.Spec.NodeName) ||
-			holders.Has(types.NamespacedName{Namespace: pod.Namespace, Name: attacherName(pod.Name)})
+			attacherSpaces.Has(pod.Namespace) && holders.Has(types.NamespacedName{Namespace: pod.Namespace, Name: attacherName(pod.Name)})
 	}
 }
 

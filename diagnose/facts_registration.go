@@ -33,6 +33,14 @@ const (
 type plugins map[string]map[types.NodeName][]*corev1.Pod
 
 func (p *Pass) plugins() plugins {
+	memory := p.remember()
+	if memory.plugins == nil {
+		memory.plugins = p.findPlugins()
+	}
+	return memory.plugins
+}
+
+func (p *Pass) findPlugins() plugins {
 	all := plugins{}
 	for _, pod := range p.Snapshot.Pods {
 		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
@@ -141,18 +149,20 @@ func readyChanged(pod *corev1.Pod) metav1.Time {
 	return pod.CreationTimestamp
 }
 
-// volumesByDriver are the volumes that the pods of the node have from each
-// driver, for those pods that pass the test.
-func (p *Pass) volumesByDriver(node *corev1.Node, test func(*corev1.Pod) bool) map[string][]podVolume {
+// volumesByDriver are the volumes that the pods have from each driver that is
+// wanted, for those pods that pass the test.
+func (p *Pass) volumesByDriver(pods []*corev1.Pod, test func(*corev1.Pod) bool, wanted func(driver string) bool) map[string][]podVolume {
 	byDriver := map[string][]podVolume{}
-	for _, pod := range p.Snapshot.PodsOnNode(nodeName(node)) {
-		if !test(pod) {
-			continue
-		}
+	for _, pod := range pods {
 		for i := range pod.Spec.Volumes {
 			v := &pod.Spec.Volumes[i]
+			if _, spec, err := p.World.PodVolume(pod, v); err == nil {
+				if driver, _, _ := spec.CSI(); !wanted(driver) {
+					continue // as nearly all are
+				}
+			}
 			driver, volume := p.csiVolume(pod, v)
-			if driver != "" && referenced(pod, v.Name) {
+			if driver != "" && wanted(driver) && test(pod) && referenced(pod, v.Name) {
 				byDriver[driver] = append(byDriver[driver], volume)
 			}
 		}

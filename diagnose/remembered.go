@@ -3,6 +3,7 @@ package diagnose
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // remembered are facts that many checks ask for, some of them for every object,
@@ -14,6 +15,9 @@ type remembered struct {
 	waiting     map[corev1.UniqueVolumeName][]*corev1.Pod
 	attachers   []string
 	tasks       map[string][]task
+	pending     map[types.NodeName][]*corev1.Pod
+	plugins     plugins
+	orphaned    map[string]*orphans
 	answers     map[string]metav1.Time
 	atWork      map[string]bool
 }

@@ -47,8 +47,8 @@ suppressions:
 func TestReadSuppressionsRefuses(t *testing.T) {
 	const head = "suppressions:\n- check: VD301\n"
 	for text, want := range map[string]string{
-		head + "  resaon: typo\n":                       `line 3: a suppression has no field "resaon"`,
-		head + "  reason: known\n  severity: info\n":    `line 4: a suppression has no field "severity"`,
+		head + "  resaon: typo\n":                    `line 3: a suppression has no field "resaon"`,
+		head + "  reason: known\n  severity: info\n": `line 4: a suppression has no field "severity"`,
 		head:                                            "line 2: the suppression of VD301 has no reason",
 		head + "  reason: ' '\n":                        "line 3: reason is a text, and not empty",
 		head + "  reason: [a]\n":                        "line 3: reason is a text",

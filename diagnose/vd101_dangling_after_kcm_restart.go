@@ -43,6 +43,9 @@ func (p *Pass) danglings() []attachment {
 	}
 	var list []attachment
 	for _, va := range p.attachments() {
+		if va.ran {
+			continue
+		}
 		node := p.Snapshot.Node(va.Node)
 		if !va.holds() || !va.ours() || p.Age(va.CreationTimestamp) < danglingSettles ||
 			!reconcile.NodeReady(node) || !p.World.Managed.Has(va.Node) || !p.forgotten(va.VolumeNode) {

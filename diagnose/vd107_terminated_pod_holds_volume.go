@@ -53,10 +53,13 @@ func runTerminatedPodHoldsVolume(p *Pass) {
 // keptAfterUse says that the volume is attached to a node that lives and says
 // that it is in use, where no pod uses it any more.
 func (p *Pass) keptAfterUse(va attachment) bool {
+	if va.ran {
+		return false
+	}
 	node := p.Snapshot.Node(va.Node)
 	return va.holds() && va.ours() && reconcile.NodeReady(node) && p.World.Managed.Has(va.Node) && !virtual(node) &&
 		!reconcile.OutOfService(node) && inUse(node, va.Volume) &&
-		!slices.ContainsFunc(p.World.LivePods(va.VolumeNode), func(pod *corev1.Pod) bool { return !reconcile.PodTerminated(pod) })
+		!p.usedByRunning(va.VolumeNode)
 }
 
 // heldByEnded are the pods for which the kubelet keeps a volume though they have

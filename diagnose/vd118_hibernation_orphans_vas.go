@@ -57,6 +57,14 @@ type orphans struct {
 // to nodes that are gone, while every node that has or wants one of the others
 // is younger than all of those attachments.
 func (p *Pass) orphaned() map[string]*orphans {
+	memory := p.remember()
+	if memory.orphaned == nil {
+		memory.orphaned = p.findOrphaned()
+	}
+	return memory.orphaned
+}
+
+func (p *Pass) findOrphaned() map[string]*orphans {
 	byDriver := map[string]*orphans{}
 	if p.controllerYounger(evictionSettles) {
 		return byDriver

@@ -32,6 +32,9 @@ const mountRetries = 10 * time.Minute
 
 func runAttachedTrueButNot(p *Pass) {
 	for _, va := range p.attachments() {
+		if len(p.pendingByNode()[va.Node]) == 0 {
+			continue
+		}
 		node := p.Snapshot.Node(va.Node)
 		if !va.holds() || !va.ours() || !reconcile.NodeReady(node) || !inUse(node, va.Volume) || !lists(node, va.Volume) ||
 			va.CreationTimestamp.Before(&node.CreationTimestamp) || p.attachedToFormerNode(va) {

@@ -48,7 +48,7 @@ func virtual(node *corev1.Node) bool {
 // ignoredVolumes are the CSI volumes that pods on the node wait for and that
 // nobody has begun to attach. The kubelet attaches other kinds itself.
 func (p *Pass) ignoredVolumes(node *corev1.Node) []podVolume {
-	pods := pending(p.Snapshot.PodsOnNode(nodeName(node)))
+	pods := p.pendingOn(nodeName(node))
 	longestFirst(pods)
 	var ignored []podVolume
 	for _, pod := range pods {

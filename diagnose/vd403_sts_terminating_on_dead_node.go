@@ -30,8 +30,11 @@ const rebootTakes = 5 * time.Minute
 func runSTSTerminatingOnDeadNode(p *Pass) {
 	waiting := p.waiting()
 	for _, pod := range p.Snapshot.Pods {
+		if pod.DeletionTimestamp == nil || reconcile.PodTerminated(pod) {
+			continue
+		}
 		owner := metav1.GetControllerOf(pod)
-		if owner == nil || owner.Kind != "StatefulSet" || pod.DeletionTimestamp == nil || reconcile.PodTerminated(pod) {
+		if owner == nil || owner.Kind != "StatefulSet" {
 			continue
 		}
 		// The timestamp is the end of the grace period.

@@ -32,7 +32,7 @@ var seLinuxWords = []string{"with a different SELinux label", "conflicting SELin
 const labelSettles = 5 * time.Minute
 
 func runSELinuxLabelConflict(p *Pass) {
-	pods := pending(p.Snapshot.Pods)
+	pods := p.pendingPods()
 	longestFirst(pods)
 	for _, pod := range pods {
 		if p.Snapshot.Node(nodeOf(pod)) == nil || reconcile.PodTerminated(pod) || p.Age(boundAt(pod)) < labelSettles {

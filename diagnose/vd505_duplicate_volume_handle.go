@@ -79,7 +79,7 @@ func (p *Pass) differentVolumes(disk corev1.UniqueVolumeName, a, b *corev1.Persi
 // start: the kubelet tells volumes apart by driver and handle, and up to 1.34
 // waited for a second volume of one name for ever.
 func (p *Pass) twiceInOnePod(d sameDisk) (*corev1.Pod, []*corev1.PersistentVolume) {
-	pods := pending(p.Snapshot.Pods)
+	pods := p.pendingPods()
 	longestFirst(pods)
 	for _, pod := range pods {
 		node := p.Snapshot.Node(types.NodeName(pod.Spec.NodeName))

@@ -27,7 +27,7 @@ func runTopologyMismatch(p *Pass) {
 		if p.Age(node.CreationTimestamp) < registrationSettles || virtual(node) {
 			continue
 		}
-		pods := pending(p.Snapshot.PodsOnNode(nodeName(node)))
+		pods := p.pendingOn(nodeName(node))
 		longestFirst(pods)
 		for _, pod := range pods {
 			if reconcile.PodTerminated(pod) || p.Age(boundAt(pod)) < registrationSettles {

@@ -76,7 +76,7 @@ func (p *Pass) notMigratedNode(node *corev1.Node) {
 	}
 	var waiting []podVolume
 	plugin := ""
-	pods := pending(p.Snapshot.PodsOnNode(nodeName(node)))
+	pods := p.pendingOn(nodeName(node))
 	longestFirst(pods)
 	for _, pod := range pods {
 		if reconcile.PodTerminated(pod) || p.Age(boundAt(pod)) < registrationSettles {

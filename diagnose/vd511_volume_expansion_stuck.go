@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -32,16 +33,20 @@ const (
 )
 
 func runVolumeExpansionStuck(p *Pass) {
-	users := map[string][]*corev1.Pod{}
-	for _, pod := range p.Snapshot.Pods {
+	all := p.pendingPods()
+	if slices.ContainsFunc(p.Snapshot.Claims, func(claim *corev1.PersistentVolumeClaim) bool { return len(claim.Status.Conditions) > 0 }) {
+		all = p.Snapshot.Pods // else nothing is asked of those that run
+	}
+	users := map[types.NamespacedName][]*corev1.Pod{}
+	for _, pod := range all {
 		for i := range pod.Spec.Volumes {
 			if name := reconcile.ClaimName(pod, &pod.Spec.Volumes[i]); name != "" && p.Snapshot.Node(nodeOf(pod)) != nil {
-				users[pod.Namespace+"/"+name] = append(users[pod.Namespace+"/"+name], pod)
+				users[claimKey(pod, name)] = append(users[claimKey(pod, name)], pod)
 			}
 		}
 	}
 	for _, claim := range p.Snapshot.Claims {
-		pods := users[claim.Namespace+"/"+claim.Name]
+		pods := users[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}]
 		longestFirst(pods)
 		if pod, said := p.blockedByExpansion(claim, pods); pod != nil {
 			p.expansionBlocks(claim, pod, said)

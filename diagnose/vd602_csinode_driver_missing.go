@@ -50,7 +50,7 @@ func runCSINodeDriverMissing(p *Pass) {
 // unregistered are the drivers that the node lacks, with what waits for them.
 func (p *Pass) unregistered(node *corev1.Node) map[string][]podVolume {
 	needs := map[string][]podVolume{}
-	pods := pending(p.Snapshot.PodsOnNode(nodeName(node)))
+	pods := p.pendingOn(nodeName(node))
 	longestFirst(pods)
 	for _, pod := range pods {
 		if reconcile.PodTerminated(pod) || p.Age(boundAt(pod)) < listsSettle {

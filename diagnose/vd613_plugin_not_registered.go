@@ -31,13 +31,14 @@ func runPluginNotRegistered(p *Pass) {
 		if !p.settled(node) {
 			continue
 		}
-		missing, users := p.reportedAsMissing(node), p.volumesByDriver(node, mounted)
+		missing := p.reportedAsMissing(node)
 		for _, driver := range slices.Sorted(maps.Keys(all)) {
 			here := slices.DeleteFunc(slices.Clone(all[driver][nodeName(node)]), func(pod *corev1.Pod) bool { return !registrar(pod) })
 			if len(here) == 0 || missing[driver] || !p.installed(driver) || registers(p.Snapshot.CSINode(nodeName(node)), driver) {
 				continue // csinode-driver-missing tells of the pods that wait for it
 			}
 			if !slices.ContainsFunc(here, func(pod *corev1.Pod) bool { return !p.pluginSettled(pod) }) {
+				users := p.volumesByDriver(p.Snapshot.PodsOnNode(nodeName(node)), mounted, func(d string) bool { return d == driver })
 				p.notRegistered(node, driver, here, podsOf(users[driver]))
 			}
 		}

@@ -28,12 +28,17 @@ const unmountSettles = 5 * time.Minute
 func runDriverGoneUnderPods(p *Pass) {
 	all := p.plugins()
 	for _, node := range p.Snapshot.Nodes {
-		if !p.settled(node) || p.Snapshot.CSINode(nodeName(node)) == nil {
+		csiNode := p.Snapshot.CSINode(nodeName(node))
+		if csiNode == nil || !p.settled(node) {
 			continue
 		}
-		missing, users := p.reportedAsMissing(node), p.volumesByDriver(node, mounted)
+		users := p.volumesByDriver(p.Snapshot.PodsOnNode(nodeName(node)), mounted, func(driver string) bool { return !registers(csiNode, driver) })
+		if len(users) == 0 {
+			continue
+		}
+		missing := p.reportedAsMissing(node)
 		for _, driver := range slices.Sorted(maps.Keys(users)) {
-			if registers(p.Snapshot.CSINode(nodeName(node)), driver) || missing[driver] {
+			if missing[driver] {
 				continue
 			}
 			// With a plugin there it is plugin-not-registered; while plugins are

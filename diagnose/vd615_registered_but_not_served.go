@@ -30,9 +30,14 @@ func runRegisteredButNotServed(p *Pass) {
 		if csiNode == nil || !p.settled(node) {
 			continue
 		}
-		users, waiting := p.volumesByDriver(node, mounted), p.volumesByDriver(node, p.waitsForMount)
 		for _, d := range csiNode.Spec.Drivers {
 			here := all[d.Name][nodeName(node)]
+			if slices.ContainsFunc(here, func(pod *corev1.Pod) bool { return ready(pod) || !p.pluginSettled(pod) }) {
+				continue
+			}
+			its := func(driver string) bool { return driver == d.Name }
+			users := p.volumesByDriver(p.Snapshot.PodsOnNode(nodeName(node)), mounted, its)
+			waiting := p.volumesByDriver(p.pendingOn(nodeName(node)), p.waitsForMount, its)
 			waits, uses := p.attachedOf(waiting[d.Name], node), podsOf(users[d.Name])
 			if len(here) == 0 {
 				waits = podsOf(slices.DeleteFunc(slices.Clone(waiting[d.Name]), func(v podVolume) bool { return p.nobodyAnswers(v) == nil }))
@@ -42,9 +47,7 @@ func runRegisteredButNotServed(p *Pass) {
 					continue
 				}
 			}
-			if !slices.ContainsFunc(here, func(pod *corev1.Pod) bool { return ready(pod) || !p.pluginSettled(pod) }) {
-				p.notServed(node, d.Name, here, waits, uses)
-			}
+			p.notServed(node, d.Name, here, waits, uses)
 		}
 	}
 }
@@ -77,10 +80,10 @@ func (p *Pass) servedByDaemonSet(driver string, pods map[types.NodeName][]*corev
 	return 2*served > listed
 }
 
-// waitsForMount says that the pod has waited on its node for longer than a mount
+// waitsForMount says that the pod, which is pending, has waited on its node for longer than a mount
 // takes.
 func (p *Pass) waitsForMount(pod *corev1.Pod) bool {
-	return len(pending([]*corev1.Pod{pod})) > 0 && !reconcile.PodTerminated(pod) && p.Age(boundAt(pod)) >= pluginDown
+	return !reconcile.PodTerminated(pod) && p.Age(boundAt(pod)) >= pluginDown
 }
 
 // attachedOf are those of the volumes that wait for nothing but the mount.

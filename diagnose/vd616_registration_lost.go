@@ -35,7 +35,7 @@ func runRegistrationLost(p *Pass) {
 			continue
 		}
 		waiting := map[string][]*corev1.Pod{}
-		pods := pending(p.Snapshot.PodsOnNode(nodeName(node)))
+		pods := p.pendingOn(nodeName(node))
 		longestFirst(pods)
 		for _, pod := range pods {
 			if driver, _ := p.unknownTo(pod); driver != "" && !reconcile.PodTerminated(pod) {

@@ -247,10 +247,13 @@ func (t *tree) assemble(c *collector) error {
 		held := chooseLists(roots, kind)
 		gap := wholeness(kind, roots, held)
 		if gap != nil && t.beside.counts[kind] > 0 {
-			// kubectl's word, which holds for what the bundle does not know.
+			// kubectl's word, which holds for what the bundle does not know. It
+			// was written later, and says nothing of when the bundle was.
+			latest := c.latest
 			if err := c.mergeKind(t.beside, kind); err != nil {
 				return err
 			}
+			c.latest = latest
 			continue
 		}
 		c.told[kind] = gap

@@ -92,6 +92,11 @@ func read(name string, r io.Reader, opts ReadOptions, limits limits) (*Snapshot,
 func ReadFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, error) {
 	t := newTree(defaultLimits)
 	files, entries := 0, 0
+	// Somebody may name a folder within a bundle, which its own name tells.
+	top := path.Base(name)
+	if !fs.ValidPath(top) {
+		top = "."
+	}
 	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -102,10 +107,11 @@ func ReadFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, er
 		if entries++; entries > t.limits.files {
 			return tooMany(name, t.limits)
 		}
-		if d.IsDir() || !t.wanted(p) {
+		at := path.Join(top, p)
+		if d.IsDir() || !t.wanted(at) {
 			return nil
 		}
-		if _, ok := bundleFileOf(p); ok && d.Type()&fs.ModeSymlink != 0 {
+		if _, ok := bundleFileOf(at); ok && d.Type()&fs.ModeSymlink != 0 {
 			return nil // no tool makes one there, and it may lead anywhere
 		}
 		// Stat follows a link, and leaves out the pipe that would never end.
@@ -120,7 +126,7 @@ func ReadFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, er
 			return fmt.Errorf("%s: %w", plain(path.Join(name, p)), pathError(err))
 		}
 		defer func() { _ = f.Close() }()
-		return t.file(path.Join(name, p), p, f)
+		return t.file(path.Join(name, p), at, f)
 	})
 	if err == nil && t.failed != nil && !t.isBundle() {
 		err = t.failed

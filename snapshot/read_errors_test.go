@@ -115,7 +115,7 @@ func TestReadErrors(t *testing.T) {
 		{"tar of nothing", archive(t, "logs.txt", podA), "f: no .yaml, .yml or .json file in it"},
 		{"tar twice", archive(t, "a.yaml", podA, "../../b/./a.yaml", podA), "f/../../b/a.yaml:1: document 1: Pod default/a is given a second time; the first is at f/a.yaml:1"},
 	}
-	small := limits{document: 64 << 10, untyped: 64 << 10, unpacked: 512 << 10}
+	small := limits{document: 64 << 10, untyped: 64 << 10, unpacked: 512 << 10, files: MaxFiles, lists: MaxLists}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s, _, err := read("f", strings.NewReader(tt.in), ReadOptions{}, small)
@@ -150,7 +150,7 @@ func TestReadEndless(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := &endless{repeat: tt.repeat}
-			small := limits{document: 1 << 20, untyped: 1 << 20, unpacked: 4 << 20}
+			small := limits{document: 1 << 20, untyped: 1 << 20, unpacked: 4 << 20, files: MaxFiles, lists: MaxLists}
 			_, _, err := read("f", io.MultiReader(strings.NewReader(tt.begin), in), ReadOptions{}, small)
 			if err == nil {
 				t.Fatal("no error")

@@ -1,0 +1,44 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+)
+
+func TestEventOf(t *testing.T) {
+	at := time.Date(2026, 11, 20, 10, 59, 59, 0, time.UTC)
+	f := diagnose.Finding{
+		Code: "VD301", Check: "inuse-not-attached", Severity: diagnose.Error, Message: strings.Repeat("ü", 600), Fingerprint: "0123",
+		Subject: diagnose.Object{Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "u"},
+	}
+	e := eventOf(f, at)
+	if e.Namespace != "shop" || e.InvolvedObject != (corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "u"}) ||
+		e.Type != corev1.EventTypeWarning || e.Reason != "VolumeDoctorVD301" || !strings.HasPrefix(e.Message, "inuse-not-attached: ü") {
+		t.Errorf("%+v", e)
+	}
+	if len(e.Message) > eventMessage || !utf8.ValidString(e.Message) {
+		t.Errorf("%d bytes: %q", len(e.Message), e.Message)
+	}
+	// One name for a finding and an hour.
+	if again := eventOf(f, at.Add(-59*time.Minute)); again.Name != e.Name {
+		t.Errorf("%s and %s in one hour", again.Name, e.Name)
+	}
+	if later := eventOf(f, at.Add(time.Second)); later.Name == e.Name {
+		t.Error("nothing is written in the next hour")
+	}
+	other := f
+	other.Fingerprint = "4567"
+	if eventOf(other, at).Name == e.Name {
+		t.Error("two findings have one event")
+	}
+	f.Severity, f.Subject = diagnose.Info, diagnose.Object{Kind: "VolumeAttachment", Name: "csi-1"}
+	if e := eventOf(f, at); e.Namespace != "default" || e.InvolvedObject.Namespace != "" || e.InvolvedObject.APIVersion != "storage.k8s.io/v1" || e.Type != corev1.EventTypeNormal {
+		t.Errorf("%+v", e)
+	}
+}

@@ -15,9 +15,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
 )
 
-// wholeSeconds is how long a story waits where the order of two creations tells
+// settled is how long a story waits where the order of two creations tells
 // one from the other: the API server keeps whole seconds.
-const wholeSeconds = 2 * time.Second
+const settled = 2 * time.Second
 
 // running is how most stories begin: a pod that runs with a volume on node a.
 func (s *stage) running(ctx context.Context, pod string) fixture.Volume {
@@ -109,7 +109,7 @@ var nodeModes = []mode{
 			s.volume(ctx, "data", nil)
 			s.statefulSet(ctx, "db", "a")
 			s.runs(ctx, "db-0")
-			s.do(func() error { time.Sleep(wholeSeconds); return nil })
+			s.do(func() error { time.Sleep(settled); return nil })
 			s.stopKubelet("a")
 			s.deleteNode(ctx, "a")
 			s.forceDeletePod(ctx, "db-0")

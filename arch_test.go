@@ -34,7 +34,7 @@ func TestImportsGoOneWay(t *testing.T) {
 			return err
 		}
 		if entry.IsDir() {
-			if name := entry.Name(); name == "e2e" || name == "testdata" || strings.HasPrefix(name, ".") && name != "." {
+			if name := entry.Name(); name == "e2e" || name == "tools" || name == "testdata" || strings.HasPrefix(name, ".") && name != "." {
 				return filepath.SkipDir
 			}
 			return nil

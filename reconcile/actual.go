@@ -58,8 +58,8 @@ type volumeRecord struct {
 
 func newActualState(s *snapshot.Snapshot) *actualState {
 	a := &actualState{
-		volumes: map[corev1.UniqueVolumeName]*volumeRecord{},
-		inUse:   map[types.NodeName]sets.Set[corev1.UniqueVolumeName]{},
+		volumes: make(map[corev1.UniqueVolumeName]*volumeRecord, len(s.VolumeAttachments)),
+		inUse:   make(map[types.NodeName]sets.Set[corev1.UniqueVolumeName], len(s.Nodes)),
 	}
 	for _, node := range s.Nodes {
 		a.inUse[types.NodeName(node.Name)] = sets.New(node.Status.VolumesInUse...)
@@ -91,7 +91,7 @@ func (a *actualState) has(pair VolumeNode) bool { return a.state(pair) != "" }
 // after the node's volumesInUse had been read, so it counts as mounted until
 // they are read again.
 func (a *actualState) rows(attachment func(VolumeNode) *storagev1.VolumeAttachment) map[VolumeNode]*AttachedVolume {
-	rows := map[VolumeNode]*AttachedVolume{}
+	rows := make(map[VolumeNode]*AttachedVolume, len(a.volumes))
 	for volume, record := range a.volumes {
 		for node, state := range record.nodes {
 			pair := VolumeNode{volume, node}

@@ -75,6 +75,9 @@ type Decision struct {
 	Contenders []types.NodeName
 	// Until is what ends the decision after the pass.
 	Until []Until
+	// Waited is for how long a controller that has not just started may have
+	// counted a Wait already: MaxWaitForUnmount where no object tells more.
+	Waited time.Duration
 }
 
 // NodeStatus is a node's status.volumesAttached once the pass is over.
@@ -115,7 +118,8 @@ type pass struct {
 
 // Reconcile decides about every pair in either world.
 func (w *World) Reconcile() *Plan {
-	p := &pass{World: w, decisions: map[VolumeNode]*Decision{}, nodes: map[corev1.UniqueVolumeName][]types.NodeName{}}
+	pairs := max(len(w.Actual), len(w.Desired))
+	p := &pass{World: w, decisions: make(map[VolumeNode]*Decision, pairs), nodes: make(map[corev1.UniqueVolumeName][]types.NodeName, pairs)}
 	for pair := range w.Actual {
 		p.nodes[pair.Volume] = append(p.nodes[pair.Volume], pair.Node)
 	}
@@ -130,7 +134,7 @@ func (w *World) Reconcile() *Plan {
 		p.attachWanted(volume)
 	}
 	p.follow()
-	plan := &Plan{byPair: map[VolumeNode]int{}}
+	plan := &Plan{Decisions: slices.Grow([]Decision(nil), len(p.decisions)), byPair: make(map[VolumeNode]int, len(p.decisions))}
 	for _, d := range p.decisions {
 		plan.Decisions = append(plan.Decisions, *d)
 	}

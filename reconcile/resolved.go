@@ -26,15 +26,15 @@ type resolvedVolume struct {
 // resolve fills w.resolved. It takes the PVs' names from w.volumes.
 func (w *World) resolve() {
 	r := resolved{
-		podVolumes:  map[*corev1.Volume]resolvedVolume{},
+		podVolumes:  make(map[*corev1.Volume]resolvedVolume, len(w.snapshot.Claims)),
 		attachments: make(map[*storagev1.VolumeAttachment]resolvedVolume, len(w.snapshot.VolumeAttachments)),
-		users:       map[VolumeNode][]*corev1.Pod{},
+		users:       make(map[VolumeNode][]*corev1.Pod, len(w.snapshot.VolumeAttachments)),
 	}
 	for _, va := range w.snapshot.VolumeAttachments {
 		name, spec, err := w.attachmentVolume(va)
 		r.attachments[va] = resolvedVolume{name, spec, err}
 	}
-	names := map[string][]corev1.UniqueVolumeName{}
+	names := make(map[string][]corev1.UniqueVolumeName, len(w.snapshot.Volumes))
 	for name, pvs := range w.volumes {
 		for _, pv := range pvs {
 			names[pv.Name] = append(names[pv.Name], name)

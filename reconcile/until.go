@@ -52,6 +52,17 @@ type Until struct {
 	Then Verb
 }
 
+// Running are After and Bound for a controller that has been at work for a
+// while, counted from the snapshot. Each Bound holds for it as well. What it
+// counts from it keeps to itself: it may be about to act on any event, but for
+// the time-out of a wait of which the objects tell when it began at the earliest.
+func (u Until) Running(d Decision) (after, bound time.Duration) {
+	if u.Event == MaxWaitForUnmount {
+		after = max(0, u.After-d.Waited)
+	}
+	return after, u.Bound
+}
+
 const (
 	// operationTakes is how long an attach or detach waits for its
 	// VolumeAttachment (csiTimeout).
@@ -77,7 +88,33 @@ const (
 func (p *pass) follow() {
 	for _, d := range p.decisions {
 		d.Until = p.until(d)
+		if d.Verb == Wait {
+			d.Waited = p.waited(d)
+		}
 	}
+}
+
+// waited is for how long at most a running controller has counted the wait for an
+// unmount (detachRequestedTime): since it took its lease, and since the last
+// container ended of the pods that wanted the volume.
+func (p *pass) waited(d *Decision) time.Duration {
+	var since time.Time
+	later := func(t time.Time) {
+		if t.After(since) {
+			since = t
+		}
+	}
+	if lease := p.snapshot.Lease("kube-system", "kube-controller-manager"); lease != nil && lease.Spec.AcquireTime != nil {
+		later(lease.Spec.AcquireTime.Time)
+	}
+	for _, pod := range p.resolved.users[d.VolumeNode] {
+		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses) {
+			if c.State.Terminated != nil {
+				later(c.State.Terminated.FinishedAt.Time)
+			}
+		}
+	}
+	return min(p.options.MaxWaitForUnmount, max(0, p.snapshot.TakenAt.Sub(since)))
 }
 
 func (p *pass) until(d *Decision) []Until {

@@ -98,15 +98,14 @@ func NewWorld(s *snapshot.Snapshot, options Options) *World {
 	}
 	w := &World{
 		Behaviours:  behaviours,
-		Actual:      map[VolumeNode]*AttachedVolume{},
-		Desired:     map[VolumeNode]*VolumeToAttach{},
+		Desired:     make(map[VolumeNode]*VolumeToAttach, len(s.VolumeAttachments)),
 		Managed:     sets.New[types.NodeName](),
 		snapshot:    s,
 		options:     options,
 		plugins:     plugins{csiDriver: s.CSIDriver, flex: options.FlexAttachable, behaviours: behaviours},
 		resolver:    resolver{snapshot: s, translator: csitranslation.New(), behaviours: behaviours},
-		attachments: map[VolumeNode][]*storagev1.VolumeAttachment{},
-		volumes:     map[corev1.UniqueVolumeName][]*corev1.PersistentVolume{},
+		attachments: make(map[VolumeNode][]*storagev1.VolumeAttachment, len(s.VolumeAttachments)),
+		volumes:     make(map[corev1.UniqueVolumeName][]*corev1.PersistentVolume, len(s.Volumes)),
 	}
 	w.indexVolumes()
 	w.resolve()

@@ -17,6 +17,7 @@ import (
 )
 
 func main() {
+	runner()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	hold := flag.String("hold", "", "only start a cluster of this size and keep it until Ctrl-C")

@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -46,11 +43,13 @@ type result struct {
 	size                                      load.Size
 	raw, ours, pod, kubectl, snapshot, reread took
 	drifts                                    int
-	file                                      int64
+	// busy is the machine's load average before the control plane was started.
+	busy string
+	file int64
 }
 
 func measure(ctx context.Context, size load.Size, rounds int) (result, error) {
-	r := result{size: size}
+	r := result{size: size, busy: busy()}
 	dir, err := command.Build()
 	if err != nil {
 		return r, err
@@ -185,36 +184,13 @@ func (l *loaded) transfer(ctx context.Context) (took, error) {
 	return sum, nil
 }
 
-// execute runs a command once. Findings are no failure.
-func execute(ctx context.Context, kubeconfig string, stdout io.Writer, args ...string) (took, error) {
-	limited, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	var stderr bytes.Buffer
-	cmd := exec.CommandContext(limited, args[0], args[1:]...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
-	cmd.Stdout, cmd.Stderr = stdout, &stderr
-	began := time.Now()
-	err := cmd.Run()
-	t := took{wall: time.Since(began)}
-	if cmd.ProcessState == nil {
-		return t, fmt.Errorf("%s: %w", args[0], err)
-	}
-	t.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		t.memory = usage.Maxrss * 1024 // Linux counts in KiB
-	}
-	if ctx.Err() == nil && limited.Err() != nil {
-		t.late = true
-		return t, nil
-	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == 1 && strings.Contains(filepath.Base(args[0]), command.Binary) {
-		err = nil
-	}
+// busy is the load average of the last minute.
+func busy() string {
+	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
-		return t, fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, stderr.String())
+		return "not known"
 	}
-	return t, nil
+	return strings.Fields(string(text))[0]
 }
 
 func median(runs []took) took {

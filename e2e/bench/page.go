@@ -78,11 +78,11 @@ func tables(results []result, m model, rounds int) string {
 	fmt.Fprintf(&b, "\nMeasured on %s with %d CPUs, %s; medians of %d.\n", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), rounds)
 	for _, r := range results {
 		fmt.Fprintf(&b, "\n### %d nodes, %d pods, %d volumes\n\n", r.size.Nodes, r.size.Pods, r.size.Volumes)
-		fmt.Fprintf(&b, "%d drifts injected; found: all of them, and nothing else.\n\n", r.drifts)
+		fmt.Fprintf(&b, "%d drifts injected; found: all of them, and nothing else. Load of the machine before: %s.\n\n", r.drifts, r.busy)
 		b.WriteString("| what | wall | x raw | CPU | peak memory | requests | bytes |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 		row := func(what string, t took) {
 			if t.late {
-				fmt.Fprintf(&b, "| %s | not finished in %s | | | %s | | |\n", what, patience, megabytes(t.memory))
+				fmt.Fprintf(&b, "| %s | not finished in %s | | | | | |\n", what, patience)
 				return
 			}
 			requests, bytes := "-", "-"
@@ -108,8 +108,49 @@ func tables(results []result, m model, rounds int) string {
 	for _, pods := range sizes {
 		fmt.Fprintf(&b, "| %d | %s |\n", pods, m[pods].Round(time.Millisecond/10))
 	}
-	fmt.Fprintf(&b, "\nThe time grows with the pods to the power of %.2f (1 is linear).\n\n", exponent(m, sizes[0], sizes[len(sizes)-1]))
+	fmt.Fprintf(&b, "\nThe time grows with the pods to the power of %.2f (1 is linear).\n", exponent(m, sizes[0], sizes[len(sizes)-1]))
+	b.WriteString("\n### What was aimed at\n\n| aim | measured | |\n| --- | ---: | --- |\n")
+	for _, a := range aims(results, m) {
+		met := "not met"
+		if a.measured <= a.limit {
+			met = "met"
+		}
+		fmt.Fprintf(&b, "| %s: at most %g %s | %.2f | %s |\n", a.what, a.limit, a.unit, a.measured, met)
+	}
+	b.WriteString("\n")
 	return b.String()
+}
+
+// aim is a limit that volume-doctor is meant to keep.
+type aim struct {
+	what            string
+	limit, measured float64
+	unit            string
+}
+
+// aims are those about what was measured.
+func aims(results []result, m model) []aim {
+	var list []aim
+	for _, r := range results {
+		size := fmt.Sprintf("%d pods, ", r.size.Pods)
+		switch r.size.Pods {
+		case 1_500:
+			list = append(list,
+				aim{size + "`diagnose`", 10, float64(r.ours.requests), "requests"},
+				aim{size + "`diagnose`", 1.5, r.ours.wall.Seconds() / r.kubectl.wall.Seconds(), "times `kubectl get`"})
+		case 150_000:
+			list = append(list,
+				aim{size + "`diagnose`", 1.2, r.ours.wall.Seconds() / r.raw.wall.Seconds(), "times the raw transfer"},
+				aim{size + "`diagnose`", 300, float64(r.ours.memory) / 1e6, "MB"},
+				aim{size + "`diagnose pod/NAME`", 15, float64(r.pod.requests), "requests"},
+				aim{size + "`diagnose pod/NAME`", 0.05, r.pod.wall.Seconds() / r.ours.wall.Seconds(), "times `diagnose`"},
+				aim{size + "`snapshot FILE.gz`", 60, float64(r.file) / 1e6, "MB in the file"})
+		}
+	}
+	if at, ok := m[150_000]; ok {
+		list = append(list, aim{"150000 pods, world, plan and checks", 0.5, at.Seconds(), "s"})
+	}
+	return list
 }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }

@@ -3,12 +3,37 @@ package main
 import (
 	"bytes"
 	"context"
+	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
 )
+
+func TestMain(m *testing.M) {
+	runner()
+	os.Exit(m.Run())
+}
+
+// TestMemory: what a command took is told, and not what its caller has.
+func TestMemory(t *testing.T) {
+	ballast := make([]byte, 200<<20)
+	for i := range ballast {
+		ballast[i] = 1
+	}
+	var out bytes.Buffer
+	used, err := execute(t.Context(), "", &out, "sh", "-c", "echo here")
+	if err != nil || out.String() != "here\n" || used.wall <= 0 {
+		t.Fatalf("%v %q %+v", err, out.String(), used)
+	}
+	if used.memory <= 0 || used.memory > int64(len(ballast))/2 {
+		t.Errorf("a shell that says one word took %d bytes", used.memory)
+	}
+	if _, err := execute(t.Context(), "", &out, "sh", "-c", "exit 3"); err == nil {
+		t.Error("a command that failed did not")
+	}
+}
 
 // TestRequests: through a real API server everything that was broken is found,
 // and nothing else, in as many requests as there are kinds to read; with small

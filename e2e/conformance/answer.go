@@ -27,6 +27,16 @@ type Answer struct {
 	Status map[types.NodeName]StatusRow
 	// Skipped says why a pod volume or a VolumeAttachment is in no world.
 	Skipped map[string]reconcile.SkipReason
+	// Ended are the pods that the controller takes for terminated.
+	Ended sets.Set[string]
+
+	// Lookups are the model's alone.
+	Lookups
+	// Adopted counts what the model was given of the controller's answer, because
+	// upstream leaves it to chance.
+	Adopted map[Tolerance]int
+	// forceDetachSwitch says that the release knows the switch, and that it is set.
+	forceDetachSwitch bool
 }
 
 // Spec is what tells volume specs apart; the zero Spec is a nil one.
@@ -65,6 +75,17 @@ type Decision struct {
 	// Forced says that a Wait ends in a forced detach; the oracle shows it in a
 	// pass of its own.
 	Forced bool
+	// Bounded says of a MultiAttach that its holders leave within a known time,
+	// their detaches failing or not.
+	Bounded bool
+	// Forgotten says of a Wait that the controller finds out before the time-out
+	// that the attachment is none (VerifyVolumesAreAttached).
+	Forgotten bool
+	// Left is the state after a detach whose VolumeAttachment the API server does
+	// not delete.
+	Left reconcile.AttachState
+	// Updated is what a Wait has become once each node has been updated.
+	Updated reconcile.Verb
 }
 
 // Held is the oracle's verb where an operation of the volume that started
@@ -99,31 +120,33 @@ func (r StatusRow) String() string {
 	return "[" + strings.Join(rows, " ") + "]"
 }
 
-// Model is the answer of package reconcile for the release.
-func Model(c *Cluster, release Release) (*Answer, *reconcile.World) {
+// Model is the answer of package reconcile for the release. Where upstream
+// leaves something to chance, the model is told what the oracle came to; a nil
+// oracle tells it nothing.
+func Model(c *Cluster, mode Mode, release Release, oracle *Answer) *Answer {
+	c = c.In(release)
 	world := reconcile.NewWorld(c.Snapshot(release), c.Options())
-	plan := world.Reconcile()
 	a := newAnswer()
+	if oracle != nil {
+		a.Adopted = chancesOf(c, mode, world).adopt(world, oracle)
+	}
+	a.forceDetachSwitch = c.DisableForceDetachOnTimeout && world.Behaviours.Has(reconcile.ForceDetachSwitch)
 	a.Managed = world.Managed
 	for pair, row := range world.Actual {
 		a.Actual[pair] = ActualRow{
 			State: row.State, Spec: specOf(row.Spec), DevicePath: row.DevicePath, Mounted: row.MountedByNode,
-			MountedLater: row.MountedByNode && (!row.AssumedMounted || !hasNode(c, pair.Node)),
+			MountedLater: row.MountedByNode && (!row.AssumedMounted || c.node(pair.Node) == nil),
 		}
 	}
 	for pair, row := range world.Desired {
 		a.Desired[pair] = DesiredRow{Spec: specOf(row.Spec), Pods: join(row.Pods)}
 	}
-	for _, d := range plan.Decisions {
-		row := Decision{
-			Verb: d.Verb, Reason: d.Reason, VolumeAttachment: d.VolumeAttachment,
-			Contenders: d.Contenders, Forced: d.After > 0,
+	plan := world.Reconcile()
+	pairs := a.pairs(c)
+	for _, pair := range pairs {
+		if d := plan.Decision(pair); d != nil {
+			a.Decisions[pair] = decisionOf(world, d)
 		}
-		if d.Verb == reconcile.MultiAttach {
-			row.Holders, row.Warned = join(d.Holders), join(world.Desired[d.VolumeNode].Pods)
-			row.Event = world.Behaviours.MultiAttachMessage()
-		}
-		a.Decisions[d.VolumeNode] = row
 	}
 	for _, s := range plan.NodeStatus {
 		a.Status[s.Node] = statusRow(s.VolumesAttached)
@@ -135,13 +158,68 @@ func Model(c *Cluster, release Release) (*Answer, *reconcile.World) {
 			a.Skipped[wire.PodVolumeKey(s.Pod.String(), s.PodVolume)] = s.Reason
 		}
 	}
-	return a, world
+	a.Lookups = lookupsOf(world, pairs)
+	return a
+}
+
+// pairs are each volume in either world with each node, there or not.
+func (a *Answer) pairs(c *Cluster) []Pair {
+	volumes, nodes := sets.New[corev1.UniqueVolumeName](), sets.New[types.NodeName]()
+	for _, node := range c.Nodes {
+		nodes.Insert(types.NodeName(node.Name))
+	}
+	for _, pair := range keys(a.Actual, nil) {
+		volumes.Insert(pair.Volume)
+		nodes.Insert(pair.Node)
+	}
+	for _, pair := range keys(a.Desired, nil) {
+		volumes.Insert(pair.Volume)
+		nodes.Insert(pair.Node)
+	}
+	var pairs []Pair
+	for volume := range volumes {
+		for node := range nodes {
+			pairs = append(pairs, Pair{Volume: volume, Node: node})
+		}
+	}
+	return pairs
+}
+
+func decisionOf(world *reconcile.World, d *reconcile.Decision) Decision {
+	row := Decision{
+		Verb: d.Verb, Reason: d.Reason, VolumeAttachment: d.VolumeAttachment,
+		Contenders: d.Contenders, Forced: d.After > 0,
+	}
+	switch d.Verb {
+	case reconcile.MultiAttach:
+		row.Holders, row.Warned = join(d.Holders), join(world.Desired[d.VolumeNode].Pods)
+		row.Event = world.Behaviours.MultiAttachMessage()
+		row.Bounded = d.Until[0].Bound > 0
+	case reconcile.Wait:
+		row.Updated = reconcile.Wait
+		for _, until := range d.Until {
+			if until.Event == reconcile.NodeUpdate {
+				row.Updated = until.Then
+			}
+			row.Forgotten = row.Forgotten || until.Event == reconcile.VerifySync
+		}
+	case reconcile.Detach, reconcile.ForceDetach:
+		if isCSI(d.Volume) {
+			row.Left = world.Actual[d.VolumeNode].State
+			if world.Behaviours.Has(reconcile.FailedDetachIsUncertain) {
+				row.Left = reconcile.Uncertain
+			}
+		}
+	default:
+	}
+	return row
 }
 
 func newAnswer() *Answer {
 	return &Answer{
 		Managed: sets.New[types.NodeName](), Actual: map[Pair]ActualRow{}, Desired: map[Pair]DesiredRow{},
 		Decisions: map[Pair]Decision{}, Status: map[types.NodeName]StatusRow{}, Skipped: map[string]reconcile.SkipReason{},
+		Ended: sets.New[string](),
 	}
 }
 
@@ -154,10 +232,6 @@ func specOf(s *reconcile.VolumeSpec) Spec {
 	default:
 		return Spec{Source: s.Inline.Name, MultiAttach: s.MultiAttach()}
 	}
-}
-
-func hasNode(c *Cluster, name types.NodeName) bool {
-	return slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool { return n.Name == string(name) })
 }
 
 // join sorts what it joins.

@@ -21,8 +21,11 @@ type Release string
 
 // Releases are all that have a module file in the oracle's folder, oldest
 // first: each end of each behaviour of package reconcile, and the supported
-// minors.
-var Releases = []Release{"v1.26.15", "v1.28.15", "v1.30.14", "v1.33.13", "v1.34.4", "v1.35.4", "v1.36.3", "v1.37.0"}
+// minors. Of 1.27, 1.31 and 1.32 a module that the controller needs is not on the
+// Go module proxy.
+var Releases = []Release{
+	"v1.26.9", "v1.26.15", "v1.28.15", "v1.29.15", "v1.30.14", "v1.33.13", "v1.34.4", "v1.35.4", "v1.36.3", "v1.37.0",
+}
 
 // Newest is the last of Releases.
 var Newest = Releases[len(Releases)-1]
@@ -33,8 +36,15 @@ func (r Release) minor() (n int) {
 	return n
 }
 
-// tag is the build constraint of the release, v1_30 of v1.30.14.
-func (r Release) tag() string { return fmt.Sprintf("v1_%d", r.minor()) }
+// tags are the build constraints that hold for the release: it is one up to its
+// own minor and up to any later one.
+func (r Release) tags() string {
+	var tags []string
+	for minor := r.minor(); minor <= Newest.minor(); minor++ {
+		tags = append(tags, fmt.Sprintf("upto_v1_%d", minor))
+	}
+	return strings.Join(tags, ",")
+}
 
 // Build compiles the oracle of the release into the module's bin folder and
 // returns its path. It does nothing where what the oracle is built from is as it
@@ -75,7 +85,7 @@ func (r Release) build(ctx context.Context, log io.Writer) (string, error) {
 	}
 	start := time.Now()
 	modfile := filepath.Join("oracle", string(r)+".mod")
-	if _, err := goCommand(ctx, root, "build", "-modfile="+modfile, "-tags="+r.tag(), "-o", binary, "./oracle"); err != nil {
+	if _, err := goCommand(ctx, root, "build", "-modfile="+modfile, "-tags="+r.tags(), "-o", binary, "./oracle"); err != nil {
 		return "", err
 	}
 	_, _ = fmt.Fprintf(log, "built the oracle of %s in %s\n", r, time.Since(start).Round(time.Second))

@@ -25,6 +25,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
@@ -60,6 +61,49 @@ func flexAttachable() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// In is the cluster as an API server of the release holds it: up to 1.30 it
+// drops an image volume as unknown, and takes a volume without a source for an
+// emptyDir.
+func (c *Cluster) In(release Release) *Cluster {
+	if release.minor() > 30 {
+		return c
+	}
+	in := *c
+	in.Pods = slices.Clone(c.Pods)
+	for i, pod := range in.Pods {
+		for j := range pod.Spec.Volumes {
+			if pod.Spec.Volumes[j].Image == nil {
+				continue
+			}
+			in.Pods[i] = in.Pods[i].DeepCopy()
+			in.Pods[i].Spec.Volumes[j].VolumeSource = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+		}
+	}
+	return &in
+}
+
+func (c *Cluster) node(name types.NodeName) *corev1.Node {
+	return named(c.Nodes, func(n *corev1.Node) bool { return n.Name == string(name) })
+}
+
+func (c *Cluster) volume(name string) *corev1.PersistentVolume {
+	return named(c.Volumes, func(pv *corev1.PersistentVolume) bool { return pv.Name == name })
+}
+
+func (c *Cluster) claim(namespace, name string) *corev1.PersistentVolumeClaim {
+	return named(c.Claims, func(claim *corev1.PersistentVolumeClaim) bool {
+		return claim.Namespace == namespace && claim.Name == name
+	})
+}
+
+// named returns nil where there is none.
+func named[T any](list []*T, is func(*T) bool) *T {
+	if i := slices.IndexFunc(list, is); i >= 0 {
+		return list[i]
+	}
+	return nil
 }
 
 // Snapshot gives the model its own copy of the objects.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,7 +28,9 @@ func (d Difference) String() string {
 // Tolerance is why a row may differ.
 type Tolerance string
 
-// All that upstream leaves to chance. The last two exist in Mode.Free only.
+// All that upstream leaves to chance. What of SpecOrder and PathOrder the
+// controller came to is given to the model, and all else compared: see chances.
+// The last two exist in Mode.Free only.
 const (
 	MapOrder    Tolerance = "which contender was served"
 	SpecOrder   Tolerance = "which of a volume's specs was kept"
@@ -46,16 +49,17 @@ type Result struct {
 // comparison holds the two answers side by side.
 type comparison struct {
 	Result
+	cluster       *Cluster
 	mode          Mode
 	model, oracle *Answer
-	specs         specs
 }
 
 // Compare lists the rows in which the two answers differ.
-func Compare(c *Cluster, mode Mode, world *reconcile.World, model, oracle *Answer) Result {
-	r := &comparison{Result: Result{Tolerated: map[Tolerance]int{}}, mode: mode, model: model, oracle: oracle, specs: specsOf(c, world)}
+func Compare(c *Cluster, mode Mode, model, oracle *Answer) Result {
+	r := &comparison{Result: Result{Tolerated: map[Tolerance]int{}}, cluster: c, mode: mode, model: model, oracle: oracle}
+	maps.Copy(r.Tolerated, model.Adopted)
 	if mode.TimedOut {
-		r.compareTimedOut(c.DisableForceDetachOnTimeout && world.Behaviours.Has(reconcile.ForceDetachSwitch))
+		r.compareTimedOut(model.forceDetachSwitch)
 		return r.Result
 	}
 	r.row("managed nodes", join(sets.List(model.Managed)), join(sets.List(oracle.Managed)), "addNodeToDswp")
@@ -75,6 +79,9 @@ func Compare(c *Cluster, mode Mode, world *reconcile.World, model, oracle *Answe
 	}
 	for _, node := range keys(model.Status, oracle.Status) {
 		r.compareStatus(node)
+	}
+	if !mode.Free {
+		r.compareLookups()
 	}
 	return r.Result
 }
@@ -115,22 +122,33 @@ func (r *comparison) chanceOf(pair Pair, of ...Tolerance) []Tolerance {
 	for _, t := range of {
 		ok := false
 		switch t {
-		case SpecOrder:
-			ok = r.specs[pair.Volume].specs.Len() > 1
-		case PathOrder:
-			ok = r.specs[pair.Volume].paths.Len() > 1
 		case MapOrder:
 			ok = r.lost(pair)
 		case EventOrder:
 			ok = r.mode.Free && r.anyOn(pair.Volume, func(p Pair) bool { row := r.model.Actual[p]; return row.Mounted != row.MountedLater })
 		case NoOperation:
-			ok = r.mode.Free && !isCSI(pair.Volume) && r.anyOn(pair.Volume, func(p Pair) bool { return r.model.Decisions[p].VolumeAttachment == "" && starts(r.model.Decisions[p]) })
+			ok = r.mode.Free && r.mayEnd(pair)
+		default: // the model is given it
 		}
 		if ok {
 			applies = append(applies, t)
 		}
 	}
 	return applies
+}
+
+// mayEnd says whether an operation that calls nobody is started for the volume or,
+// for the nameless entries of a status that goes unwritten, on the node. A detach
+// may also start because the node's event came before the pass.
+func (r *comparison) mayEnd(pair Pair) bool {
+	for p, d := range r.model.Decisions {
+		row := r.model.Actual[p]
+		if (starts(d) || d.Verb == reconcile.Wait && row.Mounted != row.MountedLater) && !isCSI(p.Volume) &&
+			(p.Volume == pair.Volume || pair.Volume == "" && p.Node == pair.Node) {
+			return true
+		}
+	}
+	return false
 }
 
 // anyOn says whether f holds for a pair of the volume.
@@ -144,16 +162,25 @@ func (r *comparison) anyOn(volume corev1.UniqueVolumeName, f func(Pair) bool) bo
 }
 
 // lost says whether the controller passed the pair over because an operation
-// that excludes the pair's own was under way: one of a contender or, for a Wait,
-// the detach from another node, in the shadow of which nothing is waited for.
+// that excludes the pair's own was under way: one of a contender; for a Wait, the
+// detach from another node, in the shadow of which nothing is waited for; and for
+// a MultiAttach, an attach to a node that wants the volume by a spec for many,
+// which the pair's own spec for one takes for its own (IsOperationPending).
 func (r *comparison) lost(pair Pair) bool {
 	o := r.oracle.Decisions[pair]
 	if o.Verb != Held && o.Reason != reconcile.OperationPending {
 		return false
 	}
 	rivals := r.model.Decisions[pair].Contenders
-	if r.model.Decisions[pair].Verb == reconcile.Wait {
+	switch r.model.Decisions[pair].Verb {
+	case reconcile.Wait:
 		rivals = r.nodesOf(pair.Volume)
+	case reconcile.MultiAttach:
+		rivals = slices.DeleteFunc(r.nodesOf(pair.Volume), func(node types.NodeName) bool {
+			wanted := r.oracle.Desired[Pair{Volume: pair.Volume, Node: node}]
+			return !wanted.Spec.MultiAttach
+		})
+	default: // an operation, which has its Contenders
 	}
 	return slices.ContainsFunc(rivals, func(node types.NodeName) bool {
 		return starts(r.oracle.Decisions[Pair{Volume: pair.Volume, Node: node}])
@@ -180,8 +207,8 @@ func (r *comparison) compareActual(pair Pair) {
 	name := pairName("actual", pair)
 	const read = "populateActualStateOfWorld, processVolumeAttachments, populateDesiredStateOfWorld"
 	r.row(name+": state", m.State, o.State, read, r.chanceOf(pair, NoOperation)...)
-	r.row(name+": spec", m.Spec, o.Spec, read, r.chanceOf(pair, SpecOrder, NoOperation)...)
-	r.row(name+": devicePath", m.DevicePath, o.DevicePath, read, r.chanceOf(pair, PathOrder, NoOperation)...)
+	r.row(name+": spec", m.Spec, o.Spec, read, r.chanceOf(pair, NoOperation)...)
+	r.row(name+": devicePath", m.DevicePath, o.DevicePath, read, r.chanceOf(pair, NoOperation)...)
 	r.row(name+": mounted", m.Mounted, o.Mounted, read+", SetVolumesMountedByNode", r.chanceOf(pair, EventOrder, NoOperation)...)
 	r.row(name+": mounted once the node is updated", m.MountedLater, o.MountedLater, "nodeUpdate", r.chanceOf(pair, EventOrder, NoOperation)...)
 }
@@ -190,31 +217,43 @@ func (r *comparison) compareDesired(pair Pair) {
 	m, o := r.model.Desired[pair], r.oracle.Desired[pair]
 	name := pairName("desired", pair)
 	r.row(name+": pods", m.Pods, o.Pods, "ProcessPodVolumes, AddPod")
-	r.row(name+": spec", m.Spec, o.Spec, "CreateVolumeSpecWithNodeMigration", r.chanceOf(pair, SpecOrder)...)
+	r.row(name+": spec", m.Spec, o.Spec, "CreateVolumeSpecWithNodeMigration")
 }
 
 func (r *comparison) compareDecision(pair Pair) {
 	m, o := r.model.Decisions[pair], r.oracle.Decisions[pair]
-	chance := r.chanceOf(pair, MapOrder, EventOrder, NoOperation)
-	if r.specs[pair.Volume].multiAttach.Len() > 1 {
-		chance = append(chance, SpecOrder)
-	}
-	// Of contenders that exclude each other exactly one is served.
-	if len(m.Contenders) > 1 && r.specs[pair.Volume].multiAttach.Len() == 1 {
-		served := slices.DeleteFunc(slices.Clone(m.Contenders), func(node types.NodeName) bool {
-			return !starts(r.oracle.Decisions[Pair{Volume: pair.Volume, Node: node}])
+	// Of contenders that exclude each other one is served, and then none beside it.
+	if len(m.Contenders) > 1 && starts(o) {
+		beside := slices.DeleteFunc(slices.Clone(m.Contenders), func(node types.NodeName) bool {
+			return node == pair.Node || !starts(r.oracle.Decisions[Pair{Volume: pair.Volume, Node: node}])
 		})
-		r.row(pairName("contenders served for", pair), 1, len(served), "nestedPendingOperations.Run",
-			r.chanceOf(pair, EventOrder, NoOperation)...)
+		r.row(pairName("contenders served beside", pair), "", join(beside), "nestedPendingOperations.Run", r.chanceOf(pair, EventOrder, NoOperation)...)
 	}
-	m.Contenders, m.Forced = nil, false
+	m.Contenders, m.Forced, m.Bounded, m.Forgotten = nil, false, false, false
 	if m.Reason == reconcile.AssumedMounted {
 		m.Reason = reconcile.StillMounted
 	}
 	if r.mode.Free {
-		m.VolumeAttachment = ""
+		m.VolumeAttachment, m.Left = "", ""
 	}
-	r.row(pairName("decision", pair), m, o, "reconciler.reconcile, attachDesiredVolumes", chance...)
+	r.alignUpdated(pair, &m, &o)
+	r.row(pairName("decision", pair), m, o, "reconciler.reconcile, attachDesiredVolumes, GenerateDetachVolumeFunc",
+		r.chanceOf(pair, MapOrder, EventOrder, NoOperation)...)
+}
+
+// alignUpdated leaves what a Wait has become in the next pass where it can be
+// told: where the volume had no operation, which would now be in its backoff,
+// and the next pass has not begun another node's.
+func (r *comparison) alignUpdated(pair Pair, m, o *Decision) {
+	began := func(p Pair) bool { return r.oracle.Decisions[p].Updated == reconcile.Detach }
+	operated := func(p Pair) bool { return starts(r.oracle.Decisions[p]) }
+	switch {
+	case r.mode.Free, m.Verb != reconcile.Wait, r.anyOn(pair.Volume, operated):
+		m.Updated, o.Updated = "", ""
+	case o.Updated == Held && r.anyOn(pair.Volume, began):
+		o.Updated = m.Updated
+		r.Tolerated[MapOrder]++
+	}
 }
 
 func (r *comparison) compareStatus(node types.NodeName) {
@@ -224,16 +263,24 @@ func (r *comparison) compareStatus(node types.NodeName) {
 		mPath, inModel := m[name]
 		oPath, inOracle := o[name]
 		row := fmt.Sprintf("status.volumesAttached of %s: %s", node, name)
-		chance := r.chanceOf(pair, MapOrder, EventOrder, NoOperation)
-		if r.specs[name].multiAttach.Len() > 1 {
-			chance = append(chance, SpecOrder)
-		}
-		r.row(row, inModel, inOracle, "RemoveVolumeFromReportAsAttached, UpdateNodeStatuses", chance...)
+		r.row(row, inModel, inOracle, "RemoveVolumeFromReportAsAttached, UpdateNodeStatuses",
+			r.chanceOf(pair, MapOrder, EventOrder, NoOperation)...)
 		if inModel && inOracle {
-			r.row(row+": devicePath", mPath, oPath, "getAttachedVolumeFromUpdateObject", r.chanceOf(pair, PathOrder, NoOperation)...)
+			r.row(row+": devicePath", mPath, oPath, "getAttachedVolumeFromUpdateObject", r.chanceOf(pair, NoOperation)...)
 		}
 	}
 	r.Rows++
+}
+
+// compareBounded wants none of the holders confirmed once its detach, which the
+// time-out has begun, has failed.
+func (r *comparison) compareBounded(pair Pair, d Decision) {
+	for _, holder := range strings.Split(d.Holders, ",") {
+		held := Pair{Volume: pair.Volume, Node: types.NodeName(holder)}
+		if o := r.oracle.Decisions[held]; starts(o) && !r.model.Decisions[held].Forgotten {
+			r.row(pairName("bounded wait for "+holder+":", pair), reconcile.Attached == o.Left, false, "DetachVolume: a detach that fails")
+		}
+	}
 }
 
 // compareTimedOut compares what is decided about unwanted pairs once the time
@@ -244,6 +291,9 @@ func (r *comparison) compareTimedOut(disabled bool) {
 	expired.Decisions = maps.Clone(r.model.Decisions)
 	started := map[corev1.UniqueVolumeName][]types.NodeName{}
 	for pair, d := range r.model.Decisions {
+		if d.Bounded {
+			r.compareBounded(pair, d)
+		}
 		if _, wanted := r.model.Desired[pair]; wanted {
 			continue
 		}
@@ -270,14 +320,11 @@ func (r *comparison) compareTimedOut(disabled bool) {
 			o.Verb, o.Reason = m.Verb, m.Reason // no force helps what cannot be detached
 		}
 		m.VolumeAttachment, o.VolumeAttachment = "", ""
-		m.Contenders, m.Forced = nil, false
+		m.Left, o.Left, m.Updated, o.Updated = "", "", "", ""
+		m.Contenders, m.Forced, m.Forgotten = nil, false, false
 		if m.Reason == reconcile.AssumedMounted {
 			m.Reason = reconcile.StillMounted
 		}
-		chance := r.chanceOf(pair, MapOrder)
-		if r.specs[pair.Volume].multiAttach.Len() > 1 {
-			chance = append(chance, SpecOrder)
-		}
-		r.row(pairName("decision after the time-out", pair), m, o, "reconciler.reconcile (forceDetach)", chance...)
+		r.row(pairName("decision after the time-out", pair), m, o, "reconciler.reconcile (forceDetach)", r.chanceOf(pair, MapOrder)...)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var (
@@ -94,7 +96,7 @@ func TestReleases(t *testing.T) {
 					total.add(result, model)
 					if len(result.Differences) > 0 {
 						t.Errorf("seed %d, %+v: %d rows differ:\n%v", s, mode, len(result.Differences), result.Differences[0])
-						smallest.Do(func() { reportSmallest(t, o, c, mode) })
+						smallest.Do(func() { t.Error(explain(o, c, mode, release)) })
 					}
 				}
 			})
@@ -114,6 +116,40 @@ func TestReleases(t *testing.T) {
 		})
 	}
 	t.Logf("\n| release | clusters | passes | rows | differing | left to chance | seeds | date |\n|---|---|---|---|---|---|---|---|\n%s", summary.String())
+}
+
+// TestKept compares the clusters that once differed, each several times in each
+// mode, for what upstream leaves to chance.
+func TestKept(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v %v", files, err)
+	}
+	kept := make([]*Cluster, len(files))
+	for i, name := range files {
+		file, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, _, err := snapshot.Read(name, file, snapshot.ReadOptions{})
+		_ = file.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept[i] = &Cluster{Objects: s.Objects}
+	}
+	for _, release := range selected(t) {
+		t.Run(string(release), func(t *testing.T) {
+			each(t, release, 0, 5*len(kept), func(t *testing.T, o *Oracle, s uint64) {
+				i := int(s) % len(kept)
+				for _, mode := range []Mode{{}, {TimedOut: true}, {Free: true}} {
+					if result, _, err := compare(o, kept[i], mode, release); err != nil || len(result.Differences) > 0 {
+						t.Errorf("%s, %+v: %v %v", files[i], mode, err, result.Differences)
+					}
+				}
+			})
+		})
+	}
 }
 
 // tolerated counts the rows that differ by what upstream leaves to chance.
@@ -147,7 +183,7 @@ func each(t *testing.T, release Release, first uint64, count int, f func(t *test
 	}
 	seeds := make(chan uint64)
 	var workers sync.WaitGroup
-	for range 8 * runtime.GOMAXPROCS(0) {
+	for range min(count, 8*runtime.GOMAXPROCS(0)) {
 		workers.Go(func() {
 			o, err := StartOracle(t.Context(), release, binary)
 			if err != nil {
@@ -178,16 +214,16 @@ func compare(o *Oracle, c *Cluster, mode Mode, modelled Release) (Result, *Answe
 	if err != nil {
 		return Result{}, nil, err
 	}
-	model, world := Model(c, modelled)
-	return Compare(c, mode, world, model, oracle), model, nil
+	model := Model(c, mode, modelled, oracle)
+	return Compare(c, mode, model, oracle), model, nil
 }
 
-// reportSmallest shrinks a cluster that differs and prints what is left of it,
-// with both answers.
-func reportSmallest(t *testing.T, o *Oracle, c *Cluster, mode Mode) {
+// explain shrinks a cluster that differs, and is what is left of it, with both
+// answers.
+func explain(o *Oracle, c *Cluster, mode Mode, modelled Release) string {
 	var last Result
 	small := Shrink(c, func(c *Cluster) bool {
-		result, _, err := compare(o, c, mode, o.Release)
+		result, _, err := compare(o, c, mode, modelled)
 		if err != nil || len(result.Differences) == 0 {
 			return false
 		}
@@ -195,11 +231,60 @@ func reportSmallest(t *testing.T, o *Oracle, c *Cluster, mode Mode) {
 		return true
 	})
 	var b strings.Builder
+	fmt.Fprintf(&b, "the smallest cluster that differs, as a snapshot file (--disable-force-detach-on-timeout=%v):\n%s\n",
+		small.DisableForceDetachOnTimeout, small.YAML(o.Release))
 	for _, d := range last.Differences {
 		fmt.Fprintf(&b, "%v\n", d)
 	}
-	t.Errorf("the smallest cluster that differs, as a snapshot file (--disable-force-detach-on-timeout=%v):\n%s\n%s",
-		small.DisableForceDetachOnTimeout, small.YAML(o.Release), b.String())
+	return b.String()
+}
+
+// TestExplain makes two releases differ, by the words of the multi-attach event,
+// and wants all that it takes to see why.
+func TestExplain(t *testing.T) {
+	const modelled = "v1.36.3"
+	var once sync.Once
+	each(t, Newest, 1, 60, func(t *testing.T, o *Oracle, s uint64) {
+		c := Random(s)
+		if result, _, err := compare(o, c, Mode{}, modelled); err != nil || len(result.Differences) == 0 {
+			return
+		}
+		once.Do(func() {
+			text := explain(o, c, Mode{}, modelled)
+			for _, want := range []string{
+				"model:      {Verb:MultiAttach", "Event:Multi-Attach error", "controller: {Verb:MultiAttach", "Event:Waiting for detach",
+				"read:       reconciler.reconcile, attachDesiredVolumes",
+			} {
+				if !strings.Contains(text, want) {
+					t.Errorf("it lacks %q:\n%s", want, text)
+				}
+			}
+			_, file, _ := strings.Cut(text, "\n")
+			file, _, _ = strings.Cut(file, "\ndecision ")
+			left, _, err := snapshot.Read("smallest.yaml", strings.NewReader(file), snapshot.ReadOptions{})
+			if err != nil {
+				t.Fatalf("%v:\n%s", err, text)
+			}
+			// Two nodes, and a pod, its claim and its volume.
+			if len(left.Nodes) != 2 || len(left.Pods) != 1 || len(left.Claims) != 1 || len(left.Volumes) != 1 {
+				t.Errorf("more is left than it takes:\n%s", text)
+			}
+		})
+	})
+	once.Do(func() { t.Error("no cluster differs") })
+}
+
+// TestOldestModelled: no release that is compared is too old for the model, and
+// every older minor is.
+func TestOldestModelled(t *testing.T) {
+	for _, release := range Releases {
+		if reconcile.TooOld(string(release)) {
+			t.Errorf("%s is compared, and too old", release)
+		}
+	}
+	if older := fmt.Sprintf("v1.%d.17", Releases[0].minor()-1); !reconcile.TooOld(older) {
+		t.Errorf("%s is modelled, and no controller of it compared", older)
+	}
 }
 
 // TestReleasesMatter holds the model of a release against the controller of the

@@ -27,6 +27,9 @@ func Random(seed uint64) *Cluster {
 	g.pods()
 	g.attachments()
 	g.statuses()
+	if g.chance(0.35) {
+		g.rivals()
+	}
 	return g.c
 }
 
@@ -74,21 +77,34 @@ func (g *generator) nodes() {
 		}
 		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionTrue})
 		if g.chance(0.9) {
-			status := pick(g, corev1.ConditionTrue, corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown)
-			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeReady, Status: status})
+			g.ready(n)
 		}
+		if g.chance(0.05) {
+			g.ready(n) // the API server does not refuse a second one
+		}
+		n.Spec.Unschedulable = g.chance(0.1)
 		if g.chance(0.25) {
-			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "node.kubernetes.io/unreachable", Effect: corev1.TaintEffectNoExecute})
+			g.taint(n, pick(g, corev1.TaintNodeUnreachable, corev1.TaintNodeNotReady, corev1.TaintNodeUnschedulable), "")
 		}
 		if g.chance(0.2) {
-			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{
-				Key:    corev1.TaintNodeOutOfService,
-				Value:  pick(g, "", "nodeshutdown", "false"),
-				Effect: pick(g, corev1.TaintEffectNoExecute, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule),
-			})
+			g.taint(n, corev1.TaintNodeOutOfService, pick(g, "", "nodeshutdown", "false"))
+		}
+		if g.chance(0.05) {
+			n.DeletionTimestamp, n.Finalizers = &metav1.Time{Time: now}, []string{"x/y"}
 		}
 		g.c.Nodes = append(g.c.Nodes, n)
 	}
+}
+
+func (g *generator) ready(n *corev1.Node) {
+	n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeReady, Status: pick(g,
+		corev1.ConditionTrue, corev1.ConditionTrue, corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionFalse,
+		corev1.ConditionUnknown, corev1.ConditionUnknown, "")})
+}
+
+func (g *generator) taint(n *corev1.Node, key, value string) {
+	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Value: value,
+		Effect: pick(g, corev1.TaintEffectNoExecute, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule)})
 }
 
 // csiNodes say which in-tree plugins have moved to CSI on their nodes: in most
@@ -105,9 +121,18 @@ func (g *generator) csiNodes() {
 				g.r.Shuffle(len(moved), func(i, j int) { moved[i], moved[j] = moved[j], moved[i] })
 				moved = moved[:g.between(0, len(moved))]
 			}
-			csiNode.Annotations = map[string]string{corev1.MigratedPluginsAnnotationKey: strings.Join(moved, ",")}
+			separator := ","
+			if g.chance(0.05) {
+				separator = ", " // nobody trims it
+			}
+			csiNode.Annotations = map[string]string{corev1.MigratedPluginsAnnotationKey: strings.Join(moved, separator)}
 		}
 		g.c.CSINodes = append(g.c.CSINodes, csiNode)
+	}
+	if g.chance(0.3) {
+		g.c.CSINodes = append(g.c.CSINodes, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{
+			Name: "gone", Annotations: map[string]string{corev1.MigratedPluginsAnnotationKey: strings.Join(migratedPlugins, ",")},
+		}})
 	}
 }
 
@@ -129,7 +154,10 @@ func (g *generator) drivers() {
 	add("required.csi", &yes)
 	add("optional.csi", &no)
 	add("unset.csi", nil)
-	for _, migrated := range []string{"ebs.csi.aws.com", "pd.csi.storage.gke.io", "disk.csi.azure.com", "file.csi.azure.com", "cinder.csi.openstack.org"} {
+	for _, migrated := range []string{
+		"ebs.csi.aws.com", "pd.csi.storage.gke.io", "disk.csi.azure.com", "file.csi.azure.com", "cinder.csi.openstack.org",
+		"csi.vsphere.vmware.com", "pxd.portworx.com",
+	} {
 		if g.chance(0.3) {
 			add(migrated, pick(g, &yes, &no, nil))
 		}
@@ -147,6 +175,10 @@ func (g *generator) claims() {
 			Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 		}
 		pv.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+		pv.Status.Phase = corev1.VolumeBound
+		if g.chance(0.1) { // nobody looks
+			pv.Status.Phase = pick(g, corev1.VolumeAvailable, corev1.VolumeReleased, corev1.VolumeFailed, corev1.VolumePending, "")
+		}
 		if g.chance(0.2) {
 			pick(g,
 				func() { claim.Status.Phase = pick(g, corev1.ClaimPending, corev1.ClaimLost, "") },
@@ -227,6 +259,71 @@ func (g *generator) statuses() {
 	}
 }
 
+// rivals makes two nodes quarrel about a volume that can be attached, which
+// random names bring about too seldom.
+func (g *generator) rivals() {
+	world := reconcile.NewWorld(g.c.Snapshot(Newest), g.c.Options())
+	for _, claim := range g.c.Claims {
+		pv := g.c.volume(claim.Spec.VolumeName)
+		if pv == nil || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != claim.UID || claim.Status.Phase != corev1.ClaimBound {
+			continue
+		}
+		if name, err := world.VolumeName(pv); err == nil && len(g.c.Nodes) > 1 {
+			g.quarrel(name, pv, claim)
+			return
+		}
+	}
+}
+
+func (g *generator) quarrel(name corev1.UniqueVolumeName, pv *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) {
+	order := g.r.Perm(len(g.c.Nodes))
+	holder, other := g.c.Nodes[order[0]], g.c.Nodes[order[1]]
+	metav1.SetMetaDataAnnotation(&other.ObjectMeta, "volumes.kubernetes.io/controller-managed-attach-detach", "true")
+	switch {
+	case g.chance(0.4): // it wants the volume as well
+		g.rival("holder", holder, claim, corev1.PodRunning)
+	case g.chance(0.5): // it had the volume
+		g.rival("holder", holder, claim, pick(g, corev1.PodSucceeded, corev1.PodRunning))
+		fallthrough
+	default:
+		holder.Status.VolumesAttached = append(holder.Status.VolumesAttached, corev1.AttachedVolume{Name: name})
+		if g.chance(0.5) {
+			holder.Status.VolumesInUse = append(holder.Status.VolumesInUse, name)
+		}
+	}
+	if g.chance(0.5) {
+		claim = g.twin(pv, claim)
+	}
+	g.rival("rival", other, claim, corev1.PodRunning)
+}
+
+func (g *generator) rival(name string, node *corev1.Node, claim *corev1.PersistentVolumeClaim, phase corev1.PodPhase) {
+	g.c.Pods = append(g.c.Pods, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: name, UID: g.uid()},
+		Spec: corev1.PodSpec{NodeName: node.Name, Volumes: []corev1.Volume{{Name: "v1", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name},
+		}}}},
+		Status: corev1.PodStatus{Phase: phase},
+	})
+}
+
+// twin is another PV for the same device, most often for many nodes where the
+// first is for one or the other way round, and its claim.
+func (g *generator) twin(of *corev1.PersistentVolume, claimed *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+	pv, claim := of.DeepCopy(), claimed.DeepCopy()
+	pv.Name, pv.UID, pv.Spec.AccessModes = "twin", g.uid(), g.accessModes()
+	if g.chance(0.7) {
+		pv.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+		if (&reconcile.VolumeSpec{PV: of}).MultiAttach() {
+			pv.Spec.AccessModes[0] = corev1.ReadWriteOnce
+		}
+	}
+	claim.Name, claim.UID, claim.Spec.VolumeName = "claim-twin", g.uid(), pv.Name
+	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+	g.c.Volumes, g.c.Claims = append(g.c.Volumes, pv), append(g.c.Claims, claim)
+	return claim
+}
+
 func (g *generator) attachments() {
 	world := reconcile.NewWorld(g.c.Snapshot(Newest), g.c.Options())
 	for i := range g.between(0, 6) {
@@ -247,12 +344,22 @@ func (g *generator) attachments() {
 			va.Spec.Source.PersistentVolumeName = &pv.Name
 			unique, err := world.VolumeName(pv)
 			if driver, handle, ok := reconcile.ParseCSI(unique); err == nil && ok && g.chance(0.8) {
-				va.Name, va.Spec.Attacher = reconcile.VolumeAttachmentName(handle, driver, types.NodeName(va.Spec.NodeName)), driver
+				node := types.NodeName(va.Spec.NodeName)
+				if g.chance(0.08) {
+					node = types.NodeName(g.node()) // another's name
+				}
+				va.Name, va.Spec.Attacher = reconcile.VolumeAttachmentName(handle, driver, node), driver
 			}
+		}
+		if g.chance(0.1) {
+			va.Spec.Attacher = "foreign.csi"
 		}
 		if g.chance(0.15) {
 			va.DeletionTimestamp, va.Finalizers = &metav1.Time{Time: now}, []string{"external-attacher/x"}
 			va.Status.DetachError = &storagev1.VolumeError{Message: "busy"}
+		}
+		if g.chance(0.1) {
+			va.Status.AttachError = &storagev1.VolumeError{Message: "quota"}
 		}
 		if !g.c.hasAttachment(va.Name) {
 			g.c.VolumeAttachments = append(g.c.VolumeAttachments, va)

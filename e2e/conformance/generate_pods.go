@@ -65,6 +65,9 @@ func (g *generator) ephemeralClaim(pod *corev1.Pod, volume string) {
 		pv = g.volume("pv-" + claim.Name)
 	}
 	claim.Spec.VolumeName = pv.Name
+	if g.chance(0.1) {
+		claim.Status.Phase = pick(g, corev1.ClaimPending, corev1.ClaimLost)
+	}
 	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
 	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true)}
 	switch {
@@ -73,7 +76,9 @@ func (g *generator) ephemeralClaim(pod *corev1.Pod, volume string) {
 	case g.chance(0.1):
 		owner.Controller = nil
 	}
-	claim.OwnerReferences = []metav1.OwnerReference{owner}
+	if g.chance(0.95) {
+		claim.OwnerReferences = []metav1.OwnerReference{owner}
+	}
 	g.c.Claims = append(g.c.Claims, claim)
 }
 

@@ -36,7 +36,7 @@ func (g *generator) accessModes() []corev1.PersistentVolumeAccessMode {
 	}
 	g.r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	// An empty list is none, as it is once it has been sent.
-	return append([]corev1.PersistentVolumeAccessMode(nil), all[:g.between(0, 3)]...)
+	return append([]corev1.PersistentVolumeAccessMode(nil), all[:g.between(0, 4)]...)
 }
 
 // handle comes from a pool so small that PVs share one now and then.
@@ -96,18 +96,31 @@ func (g *generator) awsID() string {
 	return pick(g, "vol-1", "aws://us-east-1a/vol-1", "aws:///vol-2", "aws://us-east-1a/not-a-volume")
 }
 
-func (g *generator) awsPV(pv *corev1.PersistentVolume) corev1.PersistentVolumeSource {
-	if g.chance(0.5) {
-		pv.Labels = map[string]string{corev1.LabelTopologyZone: "us-east-1a"}
+// zone labels the volume in the new way, in the old one, in both or not at all.
+// A volume that was made for CSI has a node affinity as well.
+func (g *generator) zone(pv *corev1.PersistentVolume, zones ...string) {
+	pv.Labels = map[string]string{}
+	for _, key := range []string{corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone} {
+		if g.chance(0.5) {
+			pv.Labels[key] = pick(g, zones...)
+		}
 	}
+	if g.chance(0.2) {
+		pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{
+				Key: pick(g, corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone), Operator: corev1.NodeSelectorOpIn, Values: []string{pick(g, zones...)},
+			}},
+		}}}}
+	}
+}
+
+func (g *generator) awsPV(pv *corev1.PersistentVolume) corev1.PersistentVolumeSource {
+	g.zone(pv, "us-east-1a", "us-east-1a__us-east-1b")
 	return corev1.PersistentVolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: g.awsID()}}
 }
 
 func (g *generator) gcePV(pv *corev1.PersistentVolume) corev1.PersistentVolumeSource {
-	if g.chance(0.8) {
-		key := pick(g, corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone)
-		pv.Labels = map[string]string{key: pick(g, "us-central1-a", "us-central1-a__us-central1-b", "us-central1-a__europe-west1-b", "nozone__other")}
-	}
+	g.zone(pv, "us-central1-a", "us-central1-a__us-central1-b", "us-central1-a__europe-west1-b", "nozone__other", "")
 	return corev1.PersistentVolumeSource{GCEPersistentDisk: &corev1.GCEPersistentDiskVolumeSource{PDName: pick(g, "pd1", "pd2")}}
 }
 
@@ -117,7 +130,8 @@ func (g *generator) azureKind() *corev1.AzureDataDiskKind {
 
 const azureDiskURI = "/subscriptions/s/resourceGroups/rg/providers/Microsoft.Compute/disks/d"
 
-func (g *generator) azureDiskPV(*corev1.PersistentVolume) corev1.PersistentVolumeSource {
+func (g *generator) azureDiskPV(pv *corev1.PersistentVolume) corev1.PersistentVolumeSource {
+	g.zone(pv, "westeurope-1", "0")
 	return corev1.PersistentVolumeSource{AzureDisk: &corev1.AzureDiskVolumeSource{
 		DiskName: "d", DataDiskURI: pick(g, azureDiskURI+"1", azureDiskURI+"2"), Kind: g.azureKind(),
 	}}
@@ -128,11 +142,12 @@ func (g *generator) azureFilePV(pv *corev1.PersistentVolume) corev1.PersistentVo
 		pv.Annotations = map[string]string{"kubernetes.io/azure-file-resource-group": "rg"}
 	}
 	return corev1.PersistentVolumeSource{AzureFile: &corev1.AzureFilePersistentVolumeSource{
-		SecretName: pick(g, "azure-storage-account-acc-secret", "plain"), ShareName: "share", SecretNamespace: maybe(g, 0.4, "a"),
+		SecretName: pick(g, "azure-storage-account-acc-secret", "plain", ""), ShareName: pick(g, "share", "share", "share", ""), SecretNamespace: maybe(g, 0.4, "a"),
 	}}
 }
 
-func (g *generator) otherMigratedPV(*corev1.PersistentVolume) corev1.PersistentVolumeSource {
+func (g *generator) otherMigratedPV(pv *corev1.PersistentVolume) corev1.PersistentVolumeSource {
+	g.zone(pv, "nova", "zone-1")
 	return pick(g,
 		corev1.PersistentVolumeSource{Cinder: &corev1.CinderPersistentVolumeSource{VolumeID: "cinder-1"}},
 		corev1.PersistentVolumeSource{VsphereVolume: &corev1.VsphereVirtualDiskVolumeSource{VolumePath: "[ds] d.vmdk", StoragePolicyName: pick(g, "", "gold")}},
@@ -146,6 +161,13 @@ func (g *generator) unattachablePV(*corev1.PersistentVolume) corev1.PersistentVo
 		corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/x"}},
 		corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/x"}},
 		corev1.PersistentVolumeSource{RBD: &corev1.RBDPersistentVolumeSource{RBDPool: "pool", RBDImage: "image"}},
+		corev1.PersistentVolumeSource{CephFS: &corev1.CephFSPersistentVolumeSource{Monitors: []string{"10.0.0.2"}}},
+		corev1.PersistentVolumeSource{Glusterfs: &corev1.GlusterfsPersistentVolumeSource{EndpointsName: "gluster", Path: "x"}},
+		corev1.PersistentVolumeSource{Quobyte: &corev1.QuobyteVolumeSource{Registry: "r", Volume: "x"}},
+		corev1.PersistentVolumeSource{Flocker: &corev1.FlockerVolumeSource{DatasetName: "x"}},
+		corev1.PersistentVolumeSource{ScaleIO: &corev1.ScaleIOPersistentVolumeSource{System: "s", VolumeName: "x"}},
+		corev1.PersistentVolumeSource{StorageOS: &corev1.StorageOSPersistentVolumeSource{VolumeName: "x"}},
+		corev1.PersistentVolumeSource{PhotonPersistentDisk: &corev1.PhotonPersistentDiskVolumeSource{PdID: "x"}},
 		corev1.PersistentVolumeSource{},
 	)
 }
@@ -162,13 +184,22 @@ func (g *generator) inline() corev1.VolumeSource {
 		corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}},
 		corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{}},
 		corev1.VolumeSource{GitRepo: &corev1.GitRepoVolumeSource{Repository: "https://example.com/x.git"}},
+		corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "example.com/data:1"}},
+		corev1.VolumeSource{CephFS: &corev1.CephFSVolumeSource{Monitors: []string{"10.0.0.2"}}},
+		corev1.VolumeSource{Glusterfs: &corev1.GlusterfsVolumeSource{EndpointsName: "gluster", Path: "x"}},
+		corev1.VolumeSource{Quobyte: &corev1.QuobyteVolumeSource{Registry: "r", Volume: "x"}},
+		corev1.VolumeSource{Flocker: &corev1.FlockerVolumeSource{DatasetName: "x"}},
+		corev1.VolumeSource{ScaleIO: &corev1.ScaleIOVolumeSource{System: "s", VolumeName: "x"}},
+		corev1.VolumeSource{StorageOS: &corev1.StorageOSVolumeSource{VolumeName: "x"}},
+		corev1.VolumeSource{PhotonPersistentDisk: &corev1.PhotonPersistentDiskVolumeSource{PdID: "x"}},
 		corev1.VolumeSource{FC: g.fc()},
-		corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{TargetPortal: "10.0.0.1:3260", IQN: "iqn.2001-04.com.example:storage", Lun: 1}},
+		corev1.VolumeSource{FC: g.fc()},
+		corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{TargetPortal: "10.0.0.1:3260", IQN: "iqn.2001-04.com.example:storage", Lun: int32(g.between(0, 1))}},
 		corev1.VolumeSource{FlexVolume: &corev1.FlexVolumeSource{Driver: g.flexDriver()}},
 		corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: g.awsID()}},
 		corev1.VolumeSource{GCEPersistentDisk: &corev1.GCEPersistentDiskVolumeSource{PDName: "pd1", ReadOnly: g.chance(0.5)}},
 		corev1.VolumeSource{AzureDisk: &corev1.AzureDiskVolumeSource{DiskName: "d", DataDiskURI: azureDiskURI + "1", Kind: g.azureKind()}},
-		corev1.VolumeSource{AzureFile: &corev1.AzureFileVolumeSource{SecretName: "azure-storage-account-acc-secret", ShareName: "share"}},
+		corev1.VolumeSource{AzureFile: &corev1.AzureFileVolumeSource{SecretName: pick(g, "azure-storage-account-acc-secret", "plain"), ShareName: "share"}},
 		corev1.VolumeSource{Cinder: &corev1.CinderVolumeSource{VolumeID: "cinder-1"}},
 		corev1.VolumeSource{VsphereVolume: &corev1.VsphereVirtualDiskVolumeSource{VolumePath: "[ds] d.vmdk"}},
 		corev1.VolumeSource{RBD: &corev1.RBDVolumeSource{RBDPool: "pool", RBDImage: "image"}},

@@ -61,6 +61,7 @@ func (o *Oracle) Close() error {
 
 // Ask runs one pass of the real controller on the cluster.
 func (o *Oracle) Ask(c *Cluster, mode Mode) (*Answer, error) {
+	c = c.In(o.Release)
 	watchdog := time.AfterFunc(patience, func() { _ = o.cmd.Process.Kill() })
 	defer watchdog.Stop()
 	request := wire.Request{
@@ -100,6 +101,7 @@ func fromWire(w *wire.Answer) *Answer {
 		a.Decisions[pairOf(row.Pair)] = Decision{
 			Verb: reconcile.Verb(row.Verb), Reason: reconcile.Reason(row.Reason), VolumeAttachment: row.VolumeAttachment,
 			Holders: join(row.Holders), Warned: join(row.Warned), Event: row.Event,
+			Left: reconcile.AttachState(row.Left), Updated: reconcile.Verb(row.Updated),
 		}
 	}
 	for node, list := range w.Status {
@@ -108,6 +110,7 @@ func fromWire(w *wire.Answer) *Answer {
 	for key, reason := range w.Skipped {
 		a.Skipped[key] = reconcile.SkipReason(reason)
 	}
+	a.Ended.Insert(w.Ended...)
 	return a
 }
 

@@ -35,14 +35,7 @@ type Missed struct {
 // missedReasons says why the blocks of a function, or a block with a certain
 // text, cannot be run by a comparison.
 var missedReasons = []struct{ function, text, reason string }{
-	{"Volume", "", lookup},
-	{"Volumes", "", lookup},
-	{"Attachments", "", lookup},
-	{"LivePods", "", lookup},
-	{"reaches", "", lookup},
-	{"claimsVolume", "", lookup},
 	{"TooOld", "", "Says that a release is older than the table; no such controller is built."},
-	{"Decision", "", "A look-up in the plan: the comparison reads all decisions."},
 	{"Error", "", "The text of a skip: the comparison reads its reason."},
 	{"translateInline", "errors.New", "The controller itself panics on such a pod: see storage-policy-panics."},
 	{"inline", "TranslationFailed", "An inline volume whose translation fails."},
@@ -55,7 +48,7 @@ func (m Missed) reason() string {
 		}
 	}
 	if m.File == "until.go" {
-		return after
+		return afterwards
 	}
 	return ""
 }

@@ -108,6 +108,8 @@ func (o Outcome) caught() string {
 		return "not tried: " + o.Err.Error()
 	case o.Difference != nil:
 		return fmt.Sprintf("%s, seed %d: %s", o.Difference.Release, o.Difference.Seed, o.Difference.Row)
+	case o.Timing != "":
+		return "running controller, " + o.Timing
 	case o.UnitTest != "":
 		return "unit test " + o.UnitTest
 	default:

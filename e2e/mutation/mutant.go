@@ -35,6 +35,7 @@ func Mutants() []Mutant {
 		{"world.go", worldMutants}, {"actual.go", actualMutants}, {"plan.go", detachMutants}, {"plan.go", attachMutants},
 		{"plan.go", statusMutants}, {"objects.go", objectMutants}, {"plugin.go", pluginMutants}, {"plugin.go", nameMutants},
 		{"spec.go", specMutants}, {"intree.go", inTreeMutants}, {"release.go", releaseMutants}, {"lookup.go", lookupMutants},
+		{"resolved.go", resolvedMutants},
 		{"until.go", untilMutants},
 	} {
 		for _, m := range list.mutants {

@@ -1,32 +1,49 @@
 package main
 
-// What the controller shows in no row of its first pass, and unit tests hold.
-const (
-	lookup = "The controller has no such question: the diagnoses ask it, and no row of a pass reads the answer."
-	after  = "It is about what comes after the first pass, which is all that is compared; e2e/timing holds it against a running controller."
-)
+// afterwards is what takes a running controller longer than the two passes that
+// are compared.
+const afterwards = "It is about minutes of a running controller, of which two passes are compared; e2e/timing holds it against one."
 
 // lookupMutants are about what the diagnoses ask of a world.
 var lookupMutants = []Mutant{
-	{Name: "attachment-of-any", Branch: "(the VolumeAttachment shown for a pair)", Unseen: lookup,
+	{Name: "attachment-of-any", Branch: "(the VolumeAttachment shown for a pair)",
 		Old: `if name := attachmentName(pair); name != "" {`, New: `if name := attachmentName(pair); name == "*" {`},
-	{Name: "live-pods-all", Branch: "(pods that may have a volume mounted)", Unseen: lookup,
-		Old: `if (!PodTerminated(pod) || w.keepsTerminated(pair.Node)) && w.reaches(pod, pair.Volume) {`, New: `if w.reaches(pod, pair.Volume) {`},
-	{Name: "live-pods-wanted", Branch: "(claims that their volume does not point back to)", Unseen: lookup,
-		Old: `return claim != nil && claim.Spec.VolumeName == pvName`, New: `return false && claim.Spec.VolumeName == pvName`},
+	{Name: "live-pods-all", Branch: "(pods that may have a volume mounted)",
+		Old: `return PodTerminated(pod) && !keeps`, New: `return PodTerminated(pod) && !keeps && false`},
+	{Name: "volumes-of-attachable", Branch: "(a migrated volume whose driver needs no attach)",
+		Old: `if name, err = w.recoveredName(spec); err == nil {`, New: `if name, err = w.nameOf(spec); err == nil {`},
+	{Name: "no-volumes", Branch: "(the PVs behind a name)",
+		Old: `return pvs[0]`, New: `return nil`},
+}
+
+// resolvedMutants are about what is resolved once for all questions.
+var resolvedMutants = []Mutant{
+	{Name: "live-pods-wanted", Branch: "(claims that their volume does not point back to)",
+		Old: `ClaimName(pod, volume))); claim != nil {`, New: `ClaimName(pod, volume))); claim != nil && false {`},
+	{Name: "users-not-by-name", Branch: "(pods whose volume resolves)",
+		Old: "if err == nil {\n\t\t\t\tuse(name)", New: "if err == nil {\n\t\t\t\tuse(name[:0])"},
+	{Name: "pv-not-translated", Branch: "IsMigratable: a PV",
+		Old: "s := &pv.Spec.PersistentVolumeSource\n\t\treturn s.AWSElasticBlockStore != nil ||", New: "s := &pv.Spec.PersistentVolumeSource\n\t\treturn"},
+	{Name: "inline-not-translated", Branch: "IsInlineMigratable: an inline volume",
+		Old: "s := &inline.VolumeSource\n\treturn s.AWSElasticBlockStore != nil ||", New: "s := &inline.VolumeSource\n\treturn"},
+	{Name: "first-source-wins", Branch: "ProcessPodVolumes: a source that nothing attaches beside another",
+		Old: `return s == corev1.VolumeSource{}`, New: `return true`,
+		Unseen: "The API server refuses a volume with two sources, and takes one without for an emptyDir: of the sources that nothing attaches none has another beside it."},
 }
 
 // untilMutants are about how decisions end.
 var untilMutants = []Mutant{
-	{Name: "operation-takes-1m", Branch: "csiTimeout", Unseen: after, Old: `operationTakes = 2 * time.Minute`, New: `operationTakes = time.Minute`},
-	{Name: "verify-after-2m", Branch: "--attach-detach-reconcile-sync-period", Unseen: after,
+	{Name: "operation-takes-1m", Branch: "csiTimeout", Unseen: afterwards, Old: `operationTakes = 2 * time.Minute`, New: `operationTakes = time.Minute`},
+	{Name: "verify-after-2m", Branch: "--attach-detach-reconcile-sync-period", Unseen: afterwards,
 		Old: `verifySyncAfter = time.Minute`, New: `verifySyncAfter = 2 * time.Minute`},
-	{Name: "verify-missing-only", Branch: "csiAttacher.VolumesAreAttached: status.attached", Unseen: after,
+	{Name: "verify-missing-only", Branch: "csiAttacher.VolumesAreAttached: status.attached", Unseen: afterwards,
 		Old: `return !va.Status.Attached`, New: `return false`},
-	{Name: "failed-detach-leaves", Branch: "DetachVolume: a detach that fails", Unseen: after,
+	{Name: "failed-detach-leaves", Branch: "DetachVolume: a detach that fails", Releases: of1_26_9,
 		Old: `(took == 0 || !p.Behaviours.Has(FailedDetachIsUncertain))`, New: `(took == 0)`},
-	{Name: "update-unmounts", Branch: "nodeUpdate: an assumed mount ends with any update", Unseen: after,
+	{Name: "update-unmounts", Branch: "nodeUpdate: an assumed mount ends with any update",
 		Old: `case d.Reason != AssumedMounted:`, New: `case d.Reason != "":`},
-	{Name: "backoff-for-ever", Branch: "exponentialbackoff: maxDurationBeforeRetry", Unseen: after,
+	{Name: "waited-not-at-all", Branch: "detachRequestedTime: counted before the snapshot", Unseen: afterwards,
+		Old: `return min(p.options.MaxWaitForUnmount, max(0, p.snapshot.TakenAt.Sub(since)))`, New: `return 0 * since.Sub(since)`},
+	{Name: "backoff-for-ever", Branch: "exponentialbackoff: maxDurationBeforeRetry", Unseen: afterwards,
 		Old: `backoffLast  = 2*time.Minute + 2*time.Second`, New: `backoffLast  = 4 * time.Minute`},
 }

@@ -36,8 +36,7 @@ var detachMutants = []Mutant{
 	{Name: "shared-detaches-contended", Branch: "DetachVolume: the node is in the key of a volume for many",
 		Old: `if len(started) > 1 && !p.Actual[VolumeNode{volume, started[0]}].Spec.MultiAttach() {`, New: `if len(started) > 1 {`},
 	{Name: "assumed-reason", Branch: "(the model's own word for an assumed mount)",
-		Old: `d.Reason = AssumedMounted`, New: `d.Reason = StillMounted`,
-		Unseen: "The controller says no more than that it waits, so conformance takes both words for one; whether the mount is assumed is compared in the row \"mounted once the node is updated\"."},
+		Old: `d.Reason = AssumedMounted`, New: `d.Reason = StillMounted`},
 }
 
 // attachMutants are about what is wanted.
@@ -58,8 +57,7 @@ var attachMutants = []Mutant{
 	{Name: "plain-detach-not-pending", Branch: "IsOperationPending: a plain detach as well",
 		Old: `if d == nil || (d.Verb != Detach && d.Verb != ForceDetach) {`, New: `if d == nil || d.Verb != ForceDetach {`},
 	{Name: "pending-by-wanted-spec", Branch: "IsOperationPending: a key without a node on the detach's side",
-		Old: `if !row.Spec.MultiAttach() || !p.Actual[pair].Spec.MultiAttach() {`, New: `if !row.Spec.MultiAttach() {`,
-		Unseen: "The two terms differ only where the attached spec is for one node and the wanted one for many. All nodes of a volume share one attached spec, which is then another PV's or pod's than the wanted one: the volume has two specs that differ in this, and which of them upstream keeps is left to the order of a map, so the row is tolerated."},
+		Old: `if !row.Spec.MultiAttach() || !p.Actual[pair].Spec.MultiAttach() {`, New: `if !row.Spec.MultiAttach() {`},
 	{Name: "pending-by-attached-spec", Branch: "IsOperationPending: a key without a node on the attach's side",
 		Old: `if !row.Spec.MultiAttach() || !p.Actual[pair].Spec.MultiAttach() {`, New: `if !p.Actual[pair].Spec.MultiAttach() {`},
 	{Name: "pending-for-shared", Branch: "IsOperationPending: a key with a node is its node's alone",
@@ -80,8 +78,7 @@ var attachMutants = []Mutant{
 	{Name: "shared-attaches-contended", Branch: "AttachVolume: the node is in the key of a volume for many",
 		Old: `if a == b || !a.Spec.MultiAttach() || !b.Spec.MultiAttach() {`, New: `if a != nil && b != nil {`},
 	{Name: "contended-by-own-spec", Branch: "nestedPendingOperations: a key without a node on the other's side",
-		Old: `if a == b || !a.Spec.MultiAttach() || !b.Spec.MultiAttach() {`, New: `if a == b || !a.Spec.MultiAttach() {`,
-		Unseen: "The terms differ only where two wanted specs of one volume differ in being for many nodes. Each comes from the first pod of its node that upstream happens to read, so the rows of such a volume are tolerated; of every other volume both terms have one value."},
+		Old: `if a == b || !a.Spec.MultiAttach() || !b.Spec.MultiAttach() {`, New: `if a == b || !a.Spec.MultiAttach() {`},
 }
 
 // statusMutants are about the nodes' status.volumesAttached.

@@ -4,12 +4,14 @@ import "github.com/volume-doctor/kubectl-volume-doctor/e2e/conformance"
 
 // Releases in which a branch is alive.
 var (
-	of1_26 = []conformance.Release{"v1.26.15"}
-	of1_28 = []conformance.Release{"v1.28.15"}
-	of1_30 = []conformance.Release{"v1.30.14"}
-	of1_33 = []conformance.Release{"v1.33.13"}
-	of1_35 = []conformance.Release{"v1.35.4"}
-	of1_36 = []conformance.Release{"v1.36.3"}
+	of1_26_9 = []conformance.Release{"v1.26.9"} // just before FailedDetachIsUncertain
+	of1_26   = []conformance.Release{"v1.26.15"}
+	of1_28   = []conformance.Release{"v1.28.15"}
+	of1_29   = []conformance.Release{"v1.29.15"}
+	of1_30   = []conformance.Release{"v1.30.14"}
+	of1_33   = []conformance.Release{"v1.33.13"}
+	of1_35   = []conformance.Release{"v1.35.4"}
+	of1_36   = []conformance.Release{"v1.36.3"}
 )
 
 // inTreeMutants are about the in-tree plugins of the releases that had them.
@@ -47,8 +49,8 @@ var releaseMutants = []Mutant{
 		Old: `ForceDetachSwitch, since: "1.30.0"`, New: `ForceDetachSwitch, since: "1.28.0"`},
 	{Name: "switch-since-1.31", Branch: "1.30: --disable-force-detach-on-timeout", Releases: of1_30,
 		Old: `ForceDetachSwitch, since: "1.30.0"`, New: `ForceDetachSwitch, since: "1.31.0"`},
-	{Name: "switch-since-1.29", Branch: "1.30: --disable-force-detach-on-timeout", Releases: conformance.Releases,
-		Old: `ForceDetachSwitch, since: "1.30.0"`, New: `ForceDetachSwitch, since: "1.29.0"`, Unseen: between},
+	{Name: "switch-since-1.29", Branch: "1.30: --disable-force-detach-on-timeout", Releases: of1_29,
+		Old: `ForceDetachSwitch, since: "1.30.0"`, New: `ForceDetachSwitch, since: "1.29.0"`},
 	{Name: "keeps-until-1.30", Branch: "1.31: keep-terminated-pod-volumes went", Releases: of1_30,
 		Old: `KeepsTerminatedPodVolumes, until: "1.31.0"`, New: `KeepsTerminatedPodVolumes, until: "1.30.0"`},
 	{Name: "keeps-until-1.34", Branch: "1.31: keep-terminated-pod-volumes went", Releases: of1_33,
@@ -92,9 +94,16 @@ var releaseMutants = []Mutant{
 		Old: `InTreeRBD, until: "1.31.0"`, New: `InTreeRBD, until: "1.30.0"`},
 	{Name: "rbd-until-1.34", Branch: "1.31: pkg/volume/rbd went", Releases: of1_33,
 		Old: `InTreeRBD, until: "1.31.0"`, New: `InTreeRBD, until: "1.34.0"`},
-	{Name: "failed-detach-since-1.37", Branch: "1.29: a failed detach is uncertain", Releases: conformance.Releases,
-		Old: `FailedDetachIsUncertain, since: "1.29.0"`, New: `FailedDetachIsUncertain, since: "1.37.0"`,
-		Unseen: "A controller that has just started has no failed detach behind it: nothing of its first pass reads this row, only what is said to come after it (until.go)."},
+	{Name: "vsphere-until-1.29", Branch: "1.30: pkg/volume/vsphere_volume went", Releases: of1_29,
+		Old: `InTreeVSphere, until: "1.30.0"`, New: `InTreeVSphere, until: "1.29.0"`},
+	{Name: "failed-detach-since-1.30", Branch: "1.29: a failed detach is uncertain", Releases: of1_29,
+		Old: `FailedDetachIsUncertain, since: "1.29.0"`, New: `FailedDetachIsUncertain, since: "1.30.0"`},
+	{Name: "failed-detach-since-1.26.9", Branch: "1.26.10: a failed detach is uncertain", Releases: of1_26_9,
+		Old: `"1.27.7", "1.26.10"}`, New: `"1.27.7", "1.26.9"}`},
+	{Name: "failed-detach-never-in-1.26", Branch: "1.26.10: a failed detach is uncertain", Releases: of1_26,
+		Old: `"1.27.7", "1.26.10"}`, New: `"1.27.7"}`},
+	{Name: "failed-detach-never-in-1.28", Branch: "1.28.3: a failed detach is uncertain", Releases: of1_28,
+		Old: `"1.28.3", "1.27.7"`, New: `"1.27.7"`},
 	{Name: "waiting-words-since-1.36", Branch: "1.37: the multi-attach event", Releases: of1_36,
 		Old: `WaitingForDetach, since: "1.37.0"`, New: `WaitingForDetach, since: "1.36.0"`},
 	{Name: "waiting-words-never", Branch: "1.37: the multi-attach event",

@@ -22,7 +22,10 @@ import (
 type Outcome struct {
 	Mutant
 	found.Result
-	// UnitTest is the first that failed, asked where conformance was blind.
+	// Timing is the first test that failed of those that watch a running
+	// controller, asked about until.go where conformance was blind.
+	Timing string
+	// UnitTest is the first that failed, asked where neither noticed.
 	UnitTest string
 	Seconds  float64
 	// Err says why the mutant could not be tried.
@@ -61,15 +64,27 @@ func (r *runner) hunt(ctx context.Context, m Mutant) (Outcome, error) {
 	if outcome.Result, err = r.ask(ctx, binary, clusters, m.asked()); err != nil {
 		return outcome, fmt.Errorf("%s: %w", m.Name, err)
 	}
-	if outcome.Difference == nil {
-		out, err := r.command(ctx, "", "test", "-overlay", overlay, "./reconcile")
-		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+	if outcome.Difference == nil && m.File == "until.go" {
+		if outcome.Timing, err = r.test(ctx, overlay, "e2e", "./timing"); err != nil {
 			return outcome, err
 		}
-		outcome.UnitTest = firstFailed(out)
+	}
+	if outcome.Difference == nil && outcome.Timing == "" {
+		if outcome.UnitTest, err = r.test(ctx, overlay, "", "./reconcile"); err != nil {
+			return outcome, err
+		}
 	}
 	outcome.Seconds = time.Since(start).Seconds()
 	return outcome, nil
+}
+
+// test returns the first test of the package that fails with the mutant in it.
+func (r *runner) test(ctx context.Context, overlay, dir, pkg string) (string, error) {
+	out, err := r.command(ctx, dir, "test", "-overlay", overlay, pkg)
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		return "", err
+	}
+	return firstFailed(out), nil
 }
 
 func (r *runner) ask(ctx context.Context, binary string, clusters int, releases []conformance.Release, env ...string) (found.Result, error) {

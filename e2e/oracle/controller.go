@@ -1,4 +1,4 @@
-//go:build !v1_26 && !v1_28 && !v1_30
+//go:build !upto_v1_30
 
 package main
 
@@ -6,7 +6,9 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/controller/volume/attachdetach"
+	"k8s.io/kubernetes/pkg/controller/volume/attachdetach/reconciler"
 	"k8s.io/kubernetes/pkg/volume"
 )
 
@@ -24,5 +26,12 @@ func (o *oracle) newController(ctx context.Context, timers attachdetach.TimerCon
 
 func run(ctx context.Context, adc attachdetach.AttachDetachController) { adc.Run(ctx) }
 
+// reconcileAgain runs another pass.
+func reconcileAgain(ctx context.Context, adc attachdetach.AttachDetachController) {
+	field[reconciler.Reconciler](adc, "reconciler").Run(ctx)
+}
+
 // legacyPlugins are the in-tree plugins that the release registers: none.
 func legacyPlugins() []volume.VolumePlugin { return nil }
+
+func isImage(v *corev1.Volume) bool { return v.Image != nil }

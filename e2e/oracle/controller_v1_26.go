@@ -1,4 +1,4 @@
-//go:build v1_26
+//go:build upto_v1_26
 
 package main
 
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/kubernetes/pkg/controller/volume/attachdetach"
+	"k8s.io/kubernetes/pkg/controller/volume/attachdetach/reconciler"
 	"k8s.io/kubernetes/pkg/volume"
 )
 
@@ -23,6 +24,11 @@ func (o *oracle) newController(_ context.Context, timers attachdetach.TimerConfi
 }
 
 func run(ctx context.Context, adc attachdetach.AttachDetachController) { adc.Run(ctx.Done()) }
+
+// reconcileAgain runs another pass.
+func reconcileAgain(ctx context.Context, adc attachdetach.AttachDetachController) {
+	field[reconciler.Reconciler](adc, "reconciler").Run(ctx.Done())
+}
 
 func legacyPlugins() []volume.VolumePlugin {
 	return []volume.VolumePlugin{rbd, vsphere, awsEBS, gcePD, azureDisk}

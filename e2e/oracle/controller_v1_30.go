@@ -1,4 +1,4 @@
-//go:build v1_30
+//go:build upto_v1_30 && !upto_v1_29
 
 package main
 
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/kubernetes/pkg/controller/volume/attachdetach"
+	"k8s.io/kubernetes/pkg/controller/volume/attachdetach/reconciler"
 	"k8s.io/kubernetes/pkg/volume"
 )
 
@@ -24,5 +25,10 @@ func (o *oracle) newController(ctx context.Context, timers attachdetach.TimerCon
 }
 
 func run(ctx context.Context, adc attachdetach.AttachDetachController) { adc.Run(ctx) }
+
+// reconcileAgain runs another pass.
+func reconcileAgain(ctx context.Context, adc attachdetach.AttachDetachController) {
+	field[reconciler.Reconciler](adc, "reconciler").Run(ctx)
+}
 
 func legacyPlugins() []volume.VolumePlugin { return []volume.VolumePlugin{rbd} }

@@ -1,4 +1,4 @@
-//go:build v1_26
+//go:build upto_v1_26
 
 package main
 

@@ -16,24 +16,20 @@ import (
 // the taint. Up to 1.26 the start itself is logged as any other.
 const outOfServiceTaint = "node has out-of-service taint"
 
-// readDecisions turns the lines of the pass into decisions and counts the
-// operations that it started.
-func (r *reading) readDecisions(lines []line) (operations int, err error) {
+// readDecisions turns the lines of the pass into decisions.
+func (r *reading) readDecisions(lines []line) error {
 	tainted := map[string]bool{}
 	for _, l := range lines {
 		if l.msg == outOfServiceTaint {
 			tainted[l.node()] = true
 		}
-		d, started := decisionOf(l)
+		d := decisionOf(l)
 		if d.Verb == "" {
 			continue
 		}
 		var ok bool
 		if d.Pair, ok = l.pair(); !ok {
-			return 0, fmt.Errorf("no pair in log line %q %v", l.msg, l.values)
-		}
-		if started {
-			operations++
+			return fmt.Errorf("no pair in log line %q %v", l.msg, l.values)
 		}
 		wanted, state := len(r.desired[d.Pair].Pods) > 0, r.actual[d.Pair].State
 		switch {
@@ -47,43 +43,43 @@ func (r *reading) readDecisions(lines []line) (operations int, err error) {
 			d.Verb, d.Reason = "ForceDetach", "OutOfServiceTaint"
 		}
 		if was, twice := r.decisions[d.Pair]; twice {
-			return 0, fmt.Errorf("two decisions: %v and %v", was, d)
+			return fmt.Errorf("two decisions: %v and %v", was, d)
 		}
 		r.decisions[d.Pair] = d
 	}
-	return operations, nil
+	return nil
 }
 
 // decisionOf says which branch a line stands for. The zero Decision is none.
-func decisionOf(l line) (d wire.Decision, started bool) {
+func decisionOf(l line) wire.Decision {
 	decide := func(verb, reason string) wire.Decision { return wire.Decision{Verb: verb, Reason: reason} }
 	switch {
 	case l.msg == "Cannot detach volume because it is still mounted":
-		return decide("Wait", "StillMounted"), false
+		return decide("Wait", "StillMounted")
 	case l.msg == "attacherDetacher.DetachVolume started":
-		return decide("Detach", "NotWanted"), true
+		return decide("Detach", "NotWanted")
 	case l.msg == "attacherDetacher.DetachVolume started: node has out-of-service taint, force detaching":
-		return decide("ForceDetach", "OutOfServiceTaint"), true
+		return decide("ForceDetach", "OutOfServiceTaint")
 	case strings.HasPrefix(l.msg, "attacherDetacher.DetachVolume started: this volume is not safe to detach"):
-		return decide("ForceDetach", wire.TimedOut), true
+		return decide("ForceDetach", wire.TimedOut)
 	case l.msg == "attacherDetacher.DetachVolume failed to start":
-		return decide("Blocked", whyBlocked(l.err)), false
+		return decide("Blocked", whyBlocked(l.err))
 	case strings.HasPrefix(l.msg, "Operation for volume is already running or still in exponential backoff"):
-		return decide(wire.Held, ""), false
+		return decide(wire.Held, "")
 	case strings.HasPrefix(l.msg, "Operation for volume is already running"):
-		return decide("Blocked", "OperationPending"), false
+		return decide("Blocked", "OperationPending")
 	case l.msg == "Volume attached--touching":
-		return decide("Keep", "WantedAndAttached"), false
+		return decide("Keep", "WantedAndAttached")
 	case l.msg == "attacherDetacher.AttachVolume started":
-		return decide("Attach", "NotAttached"), true
+		return decide("Attach", "NotAttached")
 	case strings.HasPrefix(l.msg, "Multi-Attach error"), strings.HasPrefix(l.msg, "Waiting for detach"):
 		d := decide("MultiAttach", "MultiAttach")
 		d.Holders, _ = l.values["attachedTo"].([]string)
-		return d, false
+		return d
 	case l.msg == "attacherDetacher.AttachVolume failed to start":
-		return decide("Blocked", fmt.Sprint(l.err)), false
+		return decide("Blocked", fmt.Sprint(l.err))
 	default:
-		return wire.Decision{}, false
+		return wire.Decision{}
 	}
 }
 

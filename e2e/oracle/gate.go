@@ -21,16 +21,12 @@ type gate struct {
 	noOps bool
 
 	mu      sync.Mutex
-	ended   int
-	change  *sync.Cond
 	touched map[wire.Pair]string
 	last    string
 }
 
 func newGate(noOps bool) *gate {
-	g := &gate{open: make(chan struct{}), noOps: noOps, touched: map[wire.Pair]string{}}
-	g.change = sync.NewCond(&g.mu)
-	return g
+	return &gate{open: make(chan struct{}), noOps: noOps, touched: map[wire.Pair]string{}}
 }
 
 // run lets one operation at a time through, and notes which VolumeAttachment it
@@ -42,27 +38,14 @@ func (g *gate) run(pair wire.Pair, operation func() error) error {
 	g.last = ""
 	err := operation()
 	g.touched[pair] = g.last
-	g.ended++
-	g.change.Broadcast()
 	return err
 }
 
 // touch is called by the API server's stand-in from within operation.
 func (g *gate) touch(volumeAttachment string) { g.last = volumeAttachment }
 
-// release opens the gate and waits until so many operations have ended.
-func (g *gate) release(operations int) map[wire.Pair]string {
-	close(g.open)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for g.ended < operations {
-		g.change.Wait()
-	}
-	return g.touched
-}
-
-// abandon lets what is held go its way; nobody waits for it.
-func (g *gate) abandon() { close(g.open) }
+// release opens the gate for good.
+func (g *gate) release() { close(g.open) }
 
 // plugins are those of kube-controller-manager, behind the gate.
 func (g *gate) plugins() []volume.VolumePlugin {

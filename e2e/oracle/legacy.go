@@ -1,4 +1,4 @@
-//go:build v1_26 || v1_28 || v1_30
+//go:build upto_v1_30
 
 package main
 
@@ -71,3 +71,6 @@ var rbd = &legacyPlugin{name: "kubernetes.io/rbd", device: func(s *corev1.Persis
 	}
 	return s.RBD.RBDPool + ":" + s.RBD.RBDImage, true
 }}
+
+// isImage is false: the API of these releases has no image volumes.
+func isImage(*corev1.Volume) bool { return false }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,11 +27,11 @@ type line struct {
 type recorder struct {
 	mu    sync.Mutex
 	lines []line
-	over  chan struct{}
-	once  sync.Once
+	// over is sent to at the end of each pass; two are all that there are.
+	over chan struct{}
 }
 
-func newRecorder() *recorder { return &recorder{over: make(chan struct{})} }
+func newRecorder() *recorder { return &recorder{over: make(chan struct{}, 2)} }
 
 func (r *recorder) add(err error, msg string, keysAndValues []any) {
 	l := line{err: err, msg: msg, values: map[string]any{}}
@@ -44,22 +45,23 @@ func (r *recorder) add(err error, msg string, keysAndValues []any) {
 	r.lines = append(r.lines, l)
 	r.mu.Unlock()
 	if l.isPassOver() {
-		r.once.Do(func() { close(r.over) })
+		r.over <- struct{}{}
 	}
 }
 
 func (l line) isPassOver() bool { return strings.HasPrefix(l.msg, passOver) }
 
-// upToPassOver returns what was logged until the pass was over.
-func (r *recorder) upToPassOver() []line {
+// take returns what was logged up to the end of a pass, and forgets it.
+func (r *recorder) take() []line {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range r.lines {
-		if r.lines[i].isPassOver() {
-			return r.lines[:i]
-		}
+	end := slices.IndexFunc(r.lines, line.isPassOver)
+	if end < 0 {
+		end = len(r.lines)
 	}
-	return r.lines
+	lines := r.lines[:end]
+	r.lines = r.lines[min(end+1, len(r.lines)):]
+	return lines
 }
 
 // sink is a log at the highest verbosity that goes to a recorder.

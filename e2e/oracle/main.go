@@ -3,11 +3,9 @@
 // with each in its first pass; see package wire.
 //
 // The same source is built once for each release. The folder has a module file
-// for each (go build -modfile), and the few files that a release's API asks for
-// carry a build constraint with its name. The go command takes the newest for
-// granted, so that go vet and editors see a whole program:
-//
-//	go build -modfile=oracle/v1.30.14.mod -tags=v1_30 ./oracle
+// for each (go build -modfile). The few files that the API of older releases asks
+// for say up to which minor release: the tags upto_v1_30 and all newer ones are set
+// for 1.30. Without tags the go command builds for the newest.
 package main
 
 import (

@@ -1,4 +1,4 @@
-//go:build v1_37
+//go:build !upto_v1_32
 
 package main
 

@@ -26,6 +26,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/volume/attachdetach"
 	adcache "k8s.io/kubernetes/pkg/controller/volume/attachdetach/cache"
+	"k8s.io/kubernetes/pkg/volume"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/oracle/wire"
 )
@@ -65,33 +66,43 @@ func ask(request *wire.Request) (*wire.Answer, error) {
 	answer, err := o.run(ctx)
 	cancel()
 	o.factory.Shutdown()
-	return answer, errors.Join(err, ended())
+	return answer, errors.Join(err, ended("/controller/volume/attachdetach"))
 }
 
 func (o *oracle) run(ctx context.Context) (*wire.Answer, error) {
 	if err := o.start(ctx); err != nil {
 		return nil, err
 	}
-	select {
-	case <-o.log.over:
-	case <-time.After(timeout):
-		return nil, errors.New("the pass did not end")
+	if err := o.passOver(); err != nil {
+		return nil, err
 	}
-	return o.answer()
+	return o.answer(ctx)
 }
 
-// ended waits until nothing of the controller runs any more: where it logs
-// through package functions, what is left of one would write into the next one's
-// log. Upstream offers nothing to wait for.
-func ended() error {
+func (o *oracle) passOver() error {
+	select {
+	case <-o.log.over:
+		return nil
+	case <-time.After(timeout):
+		return errors.New("the pass did not end")
+	}
+}
+
+// operations is the package in which each operation runs.
+const operations = "/volume/util/nestedpendingoperations"
+
+// ended waits until nothing of the package runs any more: where the controller
+// logs through package functions, what is left of one would write into the next
+// one's log. Upstream offers nothing to wait for.
+func ended(pkg string) error {
 	stacks := make([]byte, 1<<20)
 	for deadline := time.Now().Add(timeout); ; time.Sleep(time.Millisecond) {
 		n := goruntime.Stack(stacks, true)
-		if n < len(stacks) && !bytes.Contains(stacks[:n], []byte("/controller/volume/attachdetach")) {
+		if n < len(stacks) && !bytes.Contains(stacks[:n], []byte(pkg)) {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("the controller did not end:\n%s", stacks[:n])
+			return fmt.Errorf("%s did not end:\n%s", pkg, stacks[:n])
 		}
 	}
 }
@@ -136,6 +147,7 @@ func (o *oracle) start(ctx context.Context) error {
 	if o.adc, err = o.newController(ctx, timers); err != nil {
 		return err
 	}
+	o.probeFlex()
 	if o.nodesFirst() {
 		if err := o.nodesSeen(); err != nil {
 			return err
@@ -168,6 +180,14 @@ func (o *oracle) startInformers(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// probeFlex makes the controller look for its flexvolume drivers before anything
+// asks for one. Up to 1.30, whoever asks while another does the first look is told
+// that there are none, and the pod's volume is dropped for three minutes.
+func (o *oracle) probeFlex() {
+	plugins := reflect.ValueOf(o.adc).Elem().FieldByName("volumePluginMgr")
+	_, _ = (*volume.VolumePluginMgr)(unsafe.Pointer(plugins.UnsafeAddr())).FindPluginByName("")
 }
 
 // nodesSeen waits until the controller has handled the first event of each node.
@@ -249,12 +269,13 @@ func field[T any](adc attachdetach.AttachDetachController, name string) T {
 	return *(*T)(unsafe.Pointer(f.UnsafeAddr()))
 }
 
-// finish lets the operations go on to the API server and returns the
-// VolumeAttachment that each of them created or deleted.
-func (o *oracle) finish(operations int) map[wire.Pair]string {
+// finish lets the operations go on to the API server, which refuses them, and
+// waits until they have ended.
+func (o *oracle) finish() error {
 	// An attach looks for its VolumeAttachment before it creates it, and would
 	// wait minutes for the one it found.
 	attachments := o.factory.Storage().V1().VolumeAttachments().Informer()
 	_ = attachments.GetIndexer().Replace(nil, "")
-	return o.gate.release(operations)
+	o.gate.release()
+	return ended(operations)
 }

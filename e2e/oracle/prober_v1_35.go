@@ -1,4 +1,4 @@
-//go:build v1_26 || v1_28 || v1_30 || v1_33 || v1_34 || v1_35
+//go:build upto_v1_35
 
 package main
 

@@ -26,12 +26,12 @@ type reading struct {
 }
 
 // answer reads the controller's worlds and log once the pass is over.
-func (o *oracle) answer() (*wire.Answer, error) {
+func (o *oracle) answer(ctx context.Context) (*wire.Answer, error) {
 	r := &reading{
 		managed: map[string]bool{}, actual: map[wire.Pair]wire.Actual{}, desired: map[wire.Pair]wire.Desired{},
 		decisions: map[wire.Pair]wire.Decision{}, skipped: map[string]string{},
 	}
-	lines := o.log.upToPassOver()
+	lines := o.log.take()
 	o.readDesired(r)
 	o.readActual(r)
 	status, err := o.status()
@@ -42,8 +42,7 @@ func (o *oracle) answer() (*wire.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	operations, err := r.readDecisions(lines)
-	if err != nil {
+	if err := r.readDecisions(lines); err != nil {
 		return nil, err
 	}
 	r.readWarnings(events)
@@ -52,19 +51,56 @@ func (o *oracle) answer() (*wire.Answer, error) {
 		o.nodes.updateAll()
 	}
 	o.readMountedLater(r)
-	if o.request.Free {
-		o.gate.abandon()
-	} else {
-		for pair, name := range o.finish(operations) {
-			d := r.decisions[pair]
-			d.Pair, d.VolumeAttachment = pair, name
-			r.decisions[pair] = d
+	if err := o.finish(); err != nil {
+		return nil, err
+	}
+	if !o.request.Free {
+		if err := o.readWhatFollows(ctx, r); err != nil {
+			return nil, err
 		}
 	}
 	return &wire.Answer{
 		Managed: keys(r.managed), Actual: values(r.actual), Desired: values(r.desired), Decisions: values(r.decisions),
-		Status: status, Skipped: r.skipped,
+		Status: status, Skipped: r.skipped, Ended: o.terminated(),
 	}, nil
+}
+
+// readWhatFollows reads what became of the operations, which the API server
+// refused, and what the next pass does about the pairs that had none.
+func (o *oracle) readWhatFollows(ctx context.Context, r *reading) error {
+	for pair, name := range o.gate.touched {
+		d := r.decisions[pair]
+		d.Pair, d.VolumeAttachment = pair, name
+		if d.Verb == "Detach" || d.Verb == "ForceDetach" {
+			d.Left = o.state(corev1.UniqueVolumeName(pair.Volume), types.NodeName(pair.Node))
+		}
+		r.decisions[pair] = d
+	}
+	o.log.take() // what the operations said
+	go reconcileAgain(ctx, o.adc)
+	if err := o.passOver(); err != nil {
+		return err
+	}
+	for _, l := range o.log.take() {
+		next := decisionOf(l)
+		pair, ok := l.pair()
+		if d, decided := r.decisions[pair]; ok && decided && next.Verb != "" {
+			d.Updated = next.Verb
+			r.decisions[pair] = d
+		}
+	}
+	return ended(operations)
+}
+
+// terminated are the pods that the controller takes to have ended.
+func (o *oracle) terminated() []string {
+	var pods []string
+	for _, pod := range o.request.Pods {
+		if volumeutil.IsPodTerminated(pod, pod.Status) {
+			pods = append(pods, pod.Namespace+"/"+pod.Name)
+		}
+	}
+	return pods
 }
 
 func keys[K comparable, V any](m map[K]V) []K {
@@ -92,11 +128,20 @@ func pairOf(volume corev1.UniqueVolumeName, node types.NodeName) wire.Pair {
 func (o *oracle) readActual(r *reading) {
 	asw := o.actual()
 	for _, v := range asw.GetAttachedVolumes() {
-		pair, state := pairOf(v.VolumeName, v.NodeName), "Uncertain"
-		if asw.GetAttachState(v.VolumeName, v.NodeName) == adcache.AttachStateAttached {
-			state = "Attached"
-		}
-		r.actual[pair] = wire.Actual{Pair: pair, State: state, Spec: specOf(v.VolumeSpec), DevicePath: v.DevicePath, Mounted: v.MountedByNode}
+		pair := pairOf(v.VolumeName, v.NodeName)
+		r.actual[pair] = wire.Actual{Pair: pair, State: o.state(v.VolumeName, v.NodeName), Spec: specOf(v.VolumeSpec), DevicePath: v.DevicePath, Mounted: v.MountedByNode}
+	}
+}
+
+// state is "" of what is detached.
+func (o *oracle) state(volume corev1.UniqueVolumeName, node types.NodeName) string {
+	switch o.actual().GetAttachState(volume, node) {
+	case adcache.AttachStateAttached:
+		return "Attached"
+	case adcache.AttachStateUncertain:
+		return "Uncertain"
+	default:
+		return ""
 	}
 }
 

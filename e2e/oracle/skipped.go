@@ -48,7 +48,7 @@ func (o *oracle) readSkipped(r *reading, lines []line) {
 // neverAttached are the sources that the model does not list as skipped.
 func neverAttached(v *corev1.Volume) bool {
 	return v.Secret != nil || v.ConfigMap != nil || v.DownwardAPI != nil || v.Projected != nil ||
-		v.EmptyDir != nil || v.HostPath != nil || v.GitRepo != nil
+		v.EmptyDir != nil || v.HostPath != nil || v.GitRepo != nil || isImage(v)
 }
 
 // podSkip says which pod volume a line drops, and why.

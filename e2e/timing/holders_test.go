@@ -1,6 +1,8 @@
 package timing
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/kubernetes/pkg/util/goroutinemap/exponentialbackoff"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -181,7 +184,11 @@ func TestBackoff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := play(t, Settings{}, test.objects...)
-			pause := s.predicted(test.pair, test.verb, "Backoff: "+string(test.verb))[0].After
+			row := s.predicted(test.pair, test.verb, "Backoff: "+string(test.verb))[0]
+			if first, last := pauses(t); row.After != first || row.Bound != last {
+				t.Errorf("the model says from %s to %s, upstream from %s to %s", row.After, row.Bound, first, last)
+			}
+			pause := row.After
 			s.await("three tries", func() bool { return len(s.Of(test.pair, test.verb)) >= 3 })
 			tries := s.Of(test.pair, test.verb)
 			for i := range 2 {
@@ -191,4 +198,25 @@ func TestBackoff(t *testing.T) {
 			}
 		})
 	}
+}
+
+// pauses are the shortest and the longest of upstream's backoff, which tells
+// them in its message alone.
+func pauses(t *testing.T) (first, last time.Duration) {
+	t.Helper()
+	failed, backoff := errors.New("failed"), exponentialbackoff.ExponentialBackoff{}
+	for range many {
+		backoff.Update(&failed)
+		_, text, _ := strings.Cut(backoff.GenerateNoRetriesPermittedMsg("x"), "(durationBeforeRetry ")
+		text, _, _ = strings.Cut(text, ")")
+		pause, err := time.ParseDuration(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == 0 {
+			first = pause
+		}
+		last = pause
+	}
+	return first, last
 }

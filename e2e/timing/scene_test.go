@@ -57,7 +57,9 @@ func play(t *testing.T, settings Settings, objects ...runtime.Object) *scene {
 }
 
 // picture gives the model its own copy of the objects.
-func picture(objects []runtime.Object) *snapshot.Snapshot {
+func picture(objects []runtime.Object) *snapshot.Snapshot { return pictureAt(time.Unix(0, 0), objects) }
+
+func pictureAt(now time.Time, objects []runtime.Object) *snapshot.Snapshot {
 	var o snapshot.Objects
 	lists := reflect.ValueOf(&o).Elem()
 	for _, object := range objects {
@@ -68,7 +70,7 @@ func picture(objects []runtime.Object) *snapshot.Snapshot {
 			}
 		}
 	}
-	return snapshot.New(time.Unix(0, 0), snapshot.Source{}, o, nil)
+	return snapshot.New(now, snapshot.Source{}, o, nil)
 }
 
 // predicted holds what the model says against what the test is about. Rows are

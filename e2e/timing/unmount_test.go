@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -60,6 +62,25 @@ func TestForceAfterTheTimeout(t *testing.T) {
 		rows := s.predicted(a, reconcile.Wait, "Unmount: Detach", "MaxWaitForUnmount: ForceDetach")
 		s.notBefore(s.awaitStep(a, reconcile.ForceDetach), rows[1].After)
 		s.never(a, reconcile.Detach)
+	})
+	t.Run("a lost node, seen later", func(t *testing.T) {
+		t.Parallel()
+		objects := append(disk("a"), node("n1", lost, lists(a.Volume), uses(a.Volume)), attachment("a", "n1"))
+		s := play(t, Settings{MaxWaitForUnmount: 3 * wait}, objects...)
+		s.waitsPast(a, wait)
+		now, acquired := time.Now(), metav1.NewMicroTime(s.Started)
+		d := reconcile.NewWorld(pictureAt(now, append(objects, &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "kube-controller-manager"},
+			Spec:       coordinationv1.LeaseSpec{AcquireTime: &acquired},
+		})), reconcile.Options{MaxWaitForUnmount: 3 * wait}).Reconcile().Decision(a)
+		after, bound := d.Until[1].Running(*d)
+		if after <= 0 || after > 2*wait || bound != 3*wait {
+			t.Errorf("from %s to %s", after, bound)
+		}
+		took := s.awaitStep(a, reconcile.ForceDetach).At.Sub(now)
+		if took < after || took > bound {
+			t.Errorf("by force after %s, not between %s and %s", took, after, bound)
+		}
 	})
 	t.Run("a node that is gone", func(t *testing.T) {
 		t.Parallel()

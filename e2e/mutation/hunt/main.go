@@ -107,8 +107,8 @@ func compare(o *conformance.Oracle, seed uint64) (rows int, d *found.Difference,
 		if err != nil {
 			return rows, nil, err
 		}
-		model, world := conformance.Model(c, o.Release)
-		result := conformance.Compare(c, mode, world, model, oracle)
+		model := conformance.Model(c, mode, o.Release, oracle)
+		result := conformance.Compare(c, mode, model, oracle)
 		rows += result.Rows
 		if len(result.Differences) > 0 {
 			first := result.Differences[0]

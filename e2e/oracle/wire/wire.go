@@ -49,6 +49,8 @@ type Answer struct {
 	// Skipped says why a pod volume or a VolumeAttachment is in no world, by
 	// PodVolumeKey or AttachmentKey.
 	Skipped map[string]string
+	// Ended are the pods that the controller takes for terminated.
+	Ended []string
 }
 
 // Pair is what the controller decides about.
@@ -91,6 +93,11 @@ type Decision struct {
 	Holders, Warned []string
 	// Event is how the message of that event begins.
 	Event string
+	// Left is the state in which a detach leaves the pair whose VolumeAttachment
+	// the API server does not delete.
+	Left string
+	// Updated is the verb of the next pass, after each node was updated.
+	Updated string
 }
 
 // The verb and the reasons that only an oracle uses.

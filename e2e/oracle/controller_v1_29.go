@@ -1,4 +1,4 @@
-//go:build v1_28
+//go:build upto_v1_29 && !upto_v1_26
 
 package main
 
@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/volume/attachdetach"
+	"k8s.io/kubernetes/pkg/controller/volume/attachdetach/reconciler"
 	"k8s.io/kubernetes/pkg/volume"
 )
 
@@ -24,5 +25,10 @@ func (o *oracle) newController(ctx context.Context, timers attachdetach.TimerCon
 }
 
 func run(ctx context.Context, adc attachdetach.AttachDetachController) { adc.Run(ctx) }
+
+// reconcileAgain runs another pass.
+func reconcileAgain(ctx context.Context, adc attachdetach.AttachDetachController) {
+	field[reconciler.Reconciler](adc, "reconciler").Run(ctx)
+}
 
 func legacyPlugins() []volume.VolumePlugin { return []volume.VolumePlugin{rbd, vsphere} }

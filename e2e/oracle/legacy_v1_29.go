@@ -1,4 +1,4 @@
-//go:build v1_26 || v1_28
+//go:build upto_v1_29
 
 package main
 

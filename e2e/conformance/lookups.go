@@ -1,0 +1,138 @@
+package conformance
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/oracle/wire"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// Lookups are the model's answers to what the diagnoses ask a world. The
+// controller has no such questions, but its own answer bounds each of these.
+type Lookups struct {
+	// Recovered are the VolumeAttachments that World.Attachments gives for any pair.
+	Recovered sets.Set[string]
+	// Attachment is the VolumeAttachment shown for a pair.
+	Attachment map[Pair]string
+	// Volume and Volumes are the PVs behind a unique name.
+	Volume  map[corev1.UniqueVolumeName]string
+	Volumes map[corev1.UniqueVolumeName][]string
+	// LivePods may have the pair's volume mounted.
+	LivePods map[Pair][]string
+}
+
+func lookupsOf(world *reconcile.World, pairs []Pair) Lookups {
+	l := Lookups{
+		Recovered: sets.New[string](), Attachment: map[Pair]string{}, LivePods: map[Pair][]string{},
+		Volume: map[corev1.UniqueVolumeName]string{}, Volumes: map[corev1.UniqueVolumeName][]string{},
+	}
+	for _, pair := range pairs {
+		for _, va := range world.Attachments(pair) {
+			l.Recovered.Insert(va.Name)
+		}
+		if row := world.Actual[pair]; row != nil && row.Attachment != nil {
+			l.Attachment[pair] = row.Attachment.Name
+		}
+		if pv := world.Volume(pair.Volume); pv != nil {
+			l.Volume[pair.Volume] = pv.Name
+		}
+		l.Volumes[pair.Volume] = nil
+		for _, pv := range world.Volumes(pair.Volume) {
+			l.Volumes[pair.Volume] = append(l.Volumes[pair.Volume], pv.Name)
+		}
+		for _, pod := range world.LivePods(pair) {
+			l.LivePods[pair] = append(l.LivePods[pair], pod.Namespace+"/"+pod.Name)
+		}
+	}
+	return l
+}
+
+// compareLookups holds the look-ups against what the controller's worlds, its
+// log and its operations show.
+func (r *comparison) compareLookups() {
+	recovered := sets.New[string]()
+	for _, va := range r.cluster.VolumeAttachments {
+		if _, skipped := r.oracle.Skipped[wire.AttachmentKey(va.Name)]; !skipped {
+			recovered.Insert(va.Name)
+		}
+	}
+	r.row("recovered VolumeAttachments", join(sets.List(r.model.Recovered)), join(sets.List(recovered)), "processVolumeAttachments")
+	for _, pair := range keys(r.model.Actual, r.oracle.Actual) {
+		o := r.oracle.Decisions[pair]
+		if starts(o) && r.cluster.hasAttachment(o.VolumeAttachment) && o.Verb != reconcile.Attach {
+			r.row(pairName("VolumeAttachment shown for", pair), r.model.Attachment[pair], o.VolumeAttachment, "csiAttacher.Detach")
+		}
+		r.compareVolumes(pair, r.oracle.Actual[pair].Spec)
+		r.compareLivePods(pair)
+	}
+	for _, pair := range keys(r.model.Desired, r.oracle.Desired) {
+		r.compareVolumes(pair, r.oracle.Desired[pair].Spec)
+		r.compareLivePods(pair)
+	}
+}
+
+// compareVolumes wants the PV that the controller resolved behind its name. A
+// flexvolume in a pod has none.
+func (r *comparison) compareVolumes(pair Pair, spec Spec) {
+	const read = "GetUniqueVolumeNameFromSpec"
+	volumes := r.model.Volumes[pair.Volume]
+	switch {
+	case r.cluster.volume(spec.Source) != nil:
+		r.row("PVs behind "+string(pair.Volume), slices.Contains(volumes, spec.Source), true, read)
+		if len(volumes) == 1 {
+			r.row("PV behind "+string(pair.Volume), r.model.Volume[pair.Volume], spec.Source, read)
+		}
+	case spec.Source != "" && !strings.HasPrefix(string(pair.Volume), "kubernetes.io/"):
+		r.row("PV behind "+string(pair.Volume), r.model.Volume[pair.Volume], "", read)
+	}
+}
+
+// compareLivePods: the pods that want the volume are among them, those that
+// have ended are not, and those are that the controller left out for another
+// reason than that.
+func (r *comparison) compareLivePods(pair Pair) {
+	live := sets.New(r.model.LivePods[pair]...)
+	row := r.oracle.Desired[pair]
+	wanted := sets.New[string]()
+	if row.Pods != "" {
+		wanted.Insert(strings.Split(row.Pods, ",")...)
+	}
+	r.row(pairName("wanting, but not live, for", pair), join(sets.List(wanted.Difference(live))), "", "ProcessPodVolumes")
+	ended := live.Intersection(r.oracle.Ended).Difference(wanted)
+	if node := r.cluster.node(pair.Node); node != nil && node.Annotations["volumes.kubernetes.io/keep-terminated-pod-volumes"] == "true" {
+		return
+	}
+	r.row(pairName("live, but ended, for", pair), join(sets.List(ended)), "", "IsPodTerminated")
+	for _, pod := range r.cluster.Pods {
+		key := pod.Namespace + "/" + pod.Name
+		if types.NodeName(pod.Spec.NodeName) == pair.Node && !r.oracle.Ended.Has(key) && r.leftOut(pod, r.oracle.Actual[pair].Spec.Source) {
+			r.row(pairName("live "+key+" for", pair), live.Has(key), true, "CreateVolumeSpec")
+		}
+	}
+}
+
+// leftOut says whether a claim of the pod names the CSI PV, and the controller
+// did not take it for another reason.
+func (r *comparison) leftOut(pod *corev1.Pod, pvName string) bool {
+	pv := r.cluster.volume(pvName)
+	if pv == nil || pv.Spec.CSI == nil {
+		return false // its name may depend on the node
+	}
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		claim := r.cluster.claim(pod.Namespace, reconcile.ClaimName(pod, v))
+		if claim == nil || claim.Spec.VolumeName != pvName {
+			continue
+		}
+		why := r.oracle.Skipped[wire.PodVolumeKey(pod.Namespace+"/"+pod.Name, v.Name)]
+		if why == reconcile.NodeNotManaged || why == reconcile.VolumeNotClaimed || why == reconcile.ClaimRefMismatch {
+			return true
+		}
+	}
+	return false
+}

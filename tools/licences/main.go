@@ -1,0 +1,190 @@
+// Command licences reads the licence of everything that is compiled into a
+// command, on every platform that it is released for. It prints the texts, which
+// a release has to carry, and fails on a licence that is not allowed, not
+// recognized or not there.
+//
+//	go run ./licences [FOLDER of the command's package]
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/google/licensecheck"
+)
+
+// allowed are the licences, by their SPDX names, that a program under the Apache
+// licence may be linked with, at the price of their notices.
+var allowed = []string{"Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MPL-2.0"}
+
+// covered is how much of a file has to be the licence that it is taken for, in
+// per cent of its words; pkg.go.dev asks for as much.
+const covered = 75
+
+// platforms are those of .goreleaser.yaml: what is linked differs between them.
+var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
+
+// module is a module with the folders of it that are compiled in.
+type module struct {
+	path, version, root string
+	folders             []string
+}
+
+// notice is a file that a release has to carry; names are the licences in it.
+type notice struct {
+	file  string
+	names []string
+	text  []byte
+}
+
+func main() {
+	flag.Parse()
+	folder := "."
+	if flag.NArg() > 0 {
+		folder = flag.Arg(0)
+	}
+	if err := run(folder, os.Stdout); err != nil {
+		fmt.Fprintf(os.Stderr, "licences: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// run writes the notices of all that the command in folder is made of. Its error
+// names every licence that stands in the way.
+func run(folder string, out io.Writer) error {
+	modules, err := linked(folder)
+	if err != nil {
+		return err
+	}
+	var refused []error
+	for _, m := range modules {
+		notices, err := read(m)
+		refused = append(refused, err)
+		for _, n := range notices {
+			fmt.Fprintf(out, "==== %s %s: %s (%s)\n\n%s\n\n", m.path, m.version, n.file, strings.Join(n.names, ", "), bytes.TrimSpace(n.text))
+		}
+	}
+	return errors.Join(refused...)
+}
+
+// linked lists the modules that the command in folder is made of, over all
+// platforms, and Go's own library.
+func linked(folder string) ([]module, error) {
+	byPath := map[string]module{}
+	for _, platform := range platforms {
+		system, machine, _ := strings.Cut(platform, "/")
+		list := exec.Command("go", "list", "-deps", "-f",
+			"{{with .Module}}{{if not .Main}}{{.Path}}\t{{.Version}}\t{{.Dir}}\t{{$.Dir}}{{end}}{{end}}", ".")
+		list.Dir = folder
+		list.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+machine, "CGO_ENABLED=0")
+		var stderr bytes.Buffer
+		list.Stderr = &stderr
+		text, err := list.Output()
+		if err != nil {
+			return nil, fmt.Errorf("list what is linked for %s: %w: %s", platform, err, stderr.Bytes())
+		}
+		for line := range strings.Lines(string(text)) {
+			field := strings.Split(strings.TrimSpace(line), "\t")
+			if len(field) != 4 {
+				continue // of Go itself, or of the command's own module
+			}
+			m := byPath[field[0]]
+			m.path, m.version, m.root = field[0], field[1], field[2]
+			m.folders = append(m.folders, field[3])
+			byPath[m.path] = m
+		}
+	}
+	if len(byPath) == 0 {
+		return nil, fmt.Errorf("%s is made of no module: that cannot be", folder)
+	}
+	goroot, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return nil, fmt.Errorf("find Go's own licence: %w", err)
+	}
+	all := []module{{path: "the Go library", version: runtime.Version(), root: strings.TrimSpace(string(goroot))}}
+	for _, path := range slices.Sorted(maps.Keys(byPath)) {
+		all = append(all, byPath[path])
+	}
+	return all, nil
+}
+
+// read collects a module's notices: those at its root, and those between the root
+// and each folder that is compiled in, where forked code has its own.
+func read(m module) ([]notice, error) {
+	folders := []string{m.root}
+	for _, folder := range m.folders {
+		for folder != m.root && strings.HasPrefix(folder, m.root) {
+			folders = append(folders, folder)
+			folder = filepath.Dir(folder)
+		}
+	}
+	slices.Sort(folders)
+	var notices []notice
+	var refused []error
+	for _, folder := range slices.Compact(folders) {
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", m.path, err)
+		}
+		found := false
+		for _, entry := range entries {
+			name := strings.ToUpper(entry.Name())
+			isLicence := strings.HasPrefix(name, "LICENSE") || strings.HasPrefix(name, "LICENCE") || strings.HasPrefix(name, "COPYING")
+			if entry.IsDir() || strings.HasSuffix(name, ".GO") || !isLicence && !strings.HasPrefix(name, "NOTICE") {
+				continue
+			}
+			file := filepath.Join(folder, entry.Name())
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", m.path, err)
+			}
+			inside, err := filepath.Rel(m.root, file)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", m.path, err)
+			}
+			n := notice{file: filepath.ToSlash(inside), text: text, names: []string{"notice"}}
+			if isLicence {
+				found = true
+				if n.names, err = names(text); err != nil {
+					refused = append(refused, fmt.Errorf("%s %s: %s: %w", m.path, m.version, n.file, err))
+				}
+			}
+			notices = append(notices, n)
+		}
+		if folder == m.root && !found {
+			refused = append(refused, fmt.Errorf("%s %s: no licence in its root", m.path, m.version))
+		}
+	}
+	return notices, errors.Join(refused...)
+}
+
+// names recognizes the licences of a text. It is an error where one of them is not
+// allowed, or where much of the text is something else.
+func names(text []byte) ([]string, error) {
+	coverage := licensecheck.Scan(text)
+	var names []string
+	for _, match := range coverage.Match {
+		if !match.IsURL && !slices.Contains(names, match.ID) {
+			names = append(names, match.ID)
+		}
+	}
+	if coverage.Percent < covered || len(names) == 0 {
+		return names, fmt.Errorf("not recognized: %.0f%% of it is %v", coverage.Percent, names)
+	}
+	for _, name := range names {
+		if !slices.Contains(allowed, name) {
+			return names, fmt.Errorf("%s is not allowed", name)
+		}
+	}
+	return names, nil
+}

@@ -61,6 +61,7 @@ undone.`,
   kubectl volume-doctor diagnose --report report.json -o markdown
   kubectl volume-doctor diagnose pod/web-0 --apply
   kubectl volume-doctor diagnose --watch -n shop`,
+		ValidArgsFunction: d.completeTargets(streams, 0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if d.saved != "" {
 				return d.reprint(cmd.Flags(), args, streams)

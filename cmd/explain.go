@@ -136,7 +136,11 @@ func findCheck(name string) (diagnose.Check, error) {
 			return c, nil
 		}
 	}
-	return diagnose.Check{}, fmt.Errorf("there is no check %q: \"kubectl volume-doctor explain\" lists them", name)
+	var names []string
+	for _, c := range diagnose.Checks() {
+		names = append(names, c.Name)
+	}
+	return diagnose.Check{}, fmt.Errorf("there is no check %q: \"kubectl volume-doctor explain\" lists them%s", name, didYouMean(name, names))
 }
 
 // selectChecks are all checks, or those named in only, without those in skip.

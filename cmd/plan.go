@@ -24,6 +24,7 @@ nothing.`,
 		Example: `  kubectl volume-doctor plan
   kubectl volume-doctor plan node/n1 -o wide
   kubectl volume-doctor plan -f snapshot.yaml -o json`,
+		ValidArgsFunction: g.completeTargets(streams, 0, snapshot.Nodes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := g.validate(); err != nil {
 				return err

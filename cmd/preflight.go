@@ -30,7 +30,8 @@ Exit code: 0 nothing would hang beyond what the timers say, 1 something would,
 2 no answer.`,
 		Example: `  kubectl volume-doctor preflight node/n1
   kubectl volume-doctor preflight -f snapshot.yaml node/n1 -o wide`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: g.completeTargets(streams, 1, snapshot.Nodes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := g.validate(); err != nil {
 				return err

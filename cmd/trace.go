@@ -37,7 +37,8 @@ whether that is in flight or stuck), 2 no answer, or none from the kubelet with
 		Example: `  kubectl volume-doctor trace pod/web-0 -n shop
   kubectl volume-doctor trace pod/web-0 -n shop --kubelet
   kubectl volume-doctor trace -f snapshot.yaml pod/web-0 -o wide`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: g.completeTargets(streams, 1, snapshot.Pods),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := g.validate(); err != nil {
 				return err

@@ -40,7 +40,7 @@ mutation: ## one wrong edit to the model at a time, and which controller contrad
 	cd e2e && go run ./mutation
 
 e2e: build ## the command against a real control plane
-	cd e2e && go vet ./... && go test -p 3 -timeout 30m $$(go list ./... | grep -v /conformance) # they mostly wait
+	cd e2e && go vet ./... && go test -p 4 -timeout 30m $$(go list ./... | grep -v /conformance) # they mostly wait
 
 e2e-long: build ## what e2e has the clock moved on for, or leaves out, because a check waits for a quarter of an hour
 	cd e2e && go test -timeout 60m -count 1 -v -run 'Touch|WaitedOut|Dangling|Strip' ./repair -long

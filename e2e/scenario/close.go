@@ -13,21 +13,36 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 )
 
-// Close removes the world: it stops the kubelet stand-ins, heals the driver,
-// and deletes the pods, claims and volumes of the namespace and everything that
+// Close removes the world: it stops the kubelet stand-ins, heals the driver for
+// the world's volumes, and deletes the pods, claims and volumes of the namespace and everything that
 // belongs to the world's nodes. The next test finds controller, attacher and
 // driver at rest. The namespace stays, as nothing here finishes its deletion.
 func (w *World) Close(ctx context.Context) error {
 	w.Stop()
-	w.cluster.Driver.FailPublish(nil)
-	w.cluster.Driver.FailUnpublish(nil)
-	w.cluster.Driver.Delay(0)
-	err := w.deletePods(ctx)
+	err := errors.Join(w.heal(ctx), w.deletePods(ctx))
 	for _, k := range w.kubelets {
 		err = errors.Join(err, w.removeNode(ctx, k.Node()))
 	}
 	if err = errors.Join(err, w.deleteVolumes(ctx)); err != nil {
 		return fmt.Errorf("remove world in namespace %s: %w", w.Namespace, err)
+	}
+	return nil
+}
+
+// heal ends what the driver was made to do with the namespace's volumes. Those
+// of other worlds go on failing: their tests may be under way.
+func (w *World) heal(ctx context.Context) error {
+	volumes, err := w.cluster.Client().CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, pv := range volumes.Items {
+		if pv.Spec.CSI == nil || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.Namespace != w.Namespace {
+			continue
+		}
+		w.cluster.Driver.FailPublish(nil, pv.Spec.CSI.VolumeHandle)
+		w.cluster.Driver.FailUnpublish(nil, pv.Spec.CSI.VolumeHandle)
+		w.cluster.Driver.Delay(0, pv.Spec.CSI.VolumeHandle)
 	}
 	return nil
 }

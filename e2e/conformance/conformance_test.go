@@ -100,10 +100,11 @@ func TestReleases(t *testing.T) {
 					}
 				}
 			})
-			t.Logf("tolerated: %v, reasons: %v", total.Tolerated, total.reasons)
-			fmt.Fprintf(&summary, "| %s | %d | %d | %d | %d | %d | %d to %d | %s |\n",
+			row := fmt.Sprintf("| %s | %d | %d | %d | %d | %d | %d to %d | %s |\n",
 				release, *clusters, total.passes, total.Rows, len(total.Differences), total.tolerated(),
 				*seed, *seed+uint64(*clusters)-1, start.UTC().Format(time.DateOnly))
+			t.Logf("tolerated: %v, reasons: %v\n%s", total.Tolerated, total.reasons, row)
+			summary.WriteString(row)
 			wanted := comparedReasons
 			if release.minor() <= 30 {
 				wanted = append(slices.Clone(wanted), reconcile.CSINodeNotFound)

@@ -39,7 +39,7 @@ var long = flag.Bool("long", false, "also wait out what an ordinary run has the 
 //
 // The other tests must not see the controller go: it is over before any begins.
 func TestCreateAttachment(t *testing.T) {
-	s := &stage{T: t, name: "createattachment", client: cluster.Client(), kubelets: map[string]*kubelet.Kubelet{}}
+	s := &stage{T: t, name: "createattachment", client: cluster.Client(), kubelets: map[string]*kubelet.Kubelet{}, config: cluster.Kubeconfig}
 	s.must(fixture.Namespace(t.Context(), s.client, s.name))
 	t.Cleanup(func() {
 		for _, k := range s.kubelets {

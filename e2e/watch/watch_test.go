@@ -60,7 +60,7 @@ func TestWatch(t *testing.T) {
 	if err := cluster.ResumeAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.await(t, time.Minute, func(diagnose.Entry) bool { return w.open() == 0 })
+	w.await(t, 3*time.Minute, func(diagnose.Entry) bool { return w.open() == 0 })
 	for _, e := range w.entries[at:] {
 		if e.Finding != nil && e.Finding.Check == check {
 			t.Errorf("the restart of the API server made it %s", e.Change)
@@ -82,7 +82,7 @@ func TestWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	healed := w.await(t, time.Minute, func(e diagnose.Entry) bool { return e.Change == diagnose.Healed && e.Finding.Check == check })
+	healed := w.await(t, 3*time.Minute, func(e diagnose.Entry) bool { return e.Change == diagnose.Healed && e.Finding.Check == check })
 	if healed.Finding.Fingerprint != appeared.Finding.Fingerprint || healed.After == "" {
 		t.Errorf("another one healed: %+v", healed)
 	}

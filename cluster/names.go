@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -18,7 +17,7 @@ const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.i
 // Names lists the names of a kind, in one namespace where the kind has them. They
 // are for completion: what the API server has at hand will do, and may be old.
 func (c *Cluster) Names(ctx context.Context, kind snapshot.Kind, namespace string) ([]string, error) {
-	var client rest.Interface = c.client.CoreV1().RESTClient()
+	client := c.client.CoreV1().RESTClient()
 	if kind == snapshot.VolumeAttachments {
 		client = c.client.StorageV1().RESTClient()
 	}

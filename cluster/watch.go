@@ -179,6 +179,8 @@ type following struct {
 	// read says that the store holds all that there was when the list was read,
 	// and that what came since is in it.
 	read bool
+	// allowed says that it has been read once.
+	allowed bool
 	// failed is why it is not followed, if it is not.
 	failed error
 	// within is the namespace that is followed; "" is all of them.
@@ -220,8 +222,8 @@ func (f *following) follow(ctx context.Context, namespace string) {
 				f.read = false
 			}
 		})
-		if failed := f.error(); apierrors.IsForbidden(failed) || apierrors.IsNotFound(failed) {
-			return // asking again would change nothing
+		if f.refused() {
+			return
 		}
 		f.note()
 		select {
@@ -241,6 +243,15 @@ func (f *following) error() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.failed
+}
+
+// refused says that to ask again would change nothing. What has been read once
+// and is refused now may be refused by an API server that has just started: it
+// answers before its authorizer knows the roles.
+func (f *following) refused() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.allowed && (apierrors.IsForbidden(f.failed) || apierrors.IsNotFound(f.failed))
 }
 
 func (f *following) began() bool {
@@ -285,7 +296,7 @@ func follow[T any, P interface {
 	runtime.Object
 }](w *Watch, kind snapshot.Kind, client rest.Interface, choose choice[P], list listOf[P]) *following {
 	f := &following{kind: kind, explain: w.explain, note: w.note}
-	store := &store[P]{choice: choose, listOf: list, note: w.note, objects: map[string]P{}, replaced: func() { f.set(func() { f.read, f.failed = true, nil }) }}
+	store := &store[P]{choice: choose, listOf: list, note: w.note, objects: map[string]P{}, replaced: func() { f.set(func() { f.read, f.allowed, f.failed = true, true, nil }) }}
 	f.store = store
 	f.reflector = func(namespace string) *cache.Reflector {
 		lists := cache.NewFilteredListWatchFromClient(client, string(kind), namespace, func(o *metav1.ListOptions) { o.FieldSelector = choose.fields })

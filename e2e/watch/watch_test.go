@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"flag"
 	"io"
 	"os"
 	"os/exec"
@@ -38,12 +37,7 @@ func TestMain(m *testing.M) {
 const check = "inuse-not-attached"
 
 // TestWatch is the case of 2020 as somebody sees it who was watching.
-var known = flag.Bool("known", false, "also run what is known to fail")
-
 func TestWatch(t *testing.T) {
-	if !*known {
-		t.Skip("KNOWN FAILURE, not run: after a restart of the API server some kinds are not followed again; go test -known")
-	}
 	allow(t)
 	w := start(t, "diagnose", "--watch", "-n", "watched", "-o", "json")
 	world, err := scenario.BackoffDrop(t.Context(), cluster, scenario.Options{Namespace: "watched", Node: "watched-n1"})

@@ -105,11 +105,6 @@ func (o *outcome) end(err error) {
 func TestModes(t *testing.T) {
 	// Those of nodes last: their stories wait for a minute, the others for seconds.
 	modes := slices.Concat(volumeModes, driverModes, nodeModes)
-	if *known {
-		modes = append(modes, knownFailures...)
-	} else {
-		t.Logf("KNOWN FAILURE, not run: %s; go test -known", knownFailures[0].name)
-	}
 	distinct(t, modes)
 	if err := fixture.Storage(t.Context(), cluster.Client()); err != nil {
 		t.Fatal(err)

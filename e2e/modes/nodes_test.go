@@ -2,7 +2,7 @@ package modes_test
 
 import (
 	"context"
-	"flag"
+	"fmt"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -103,6 +103,28 @@ var nodeModes = []mode{
 		},
 	},
 	{
+		name: "other-machine", check: "same-name-new-instance",
+		story: "A node is replaced by another machine of its name while the pod of a Deployment is made anew there.",
+		provoke: func(ctx context.Context, s *stage) {
+			s.node(ctx, "a", kubelet.Options{Machine: "machine-1", Backend: cluster.Driver})
+			s.volume(ctx, "data", nil)
+			s.deployment(ctx, "web", "a")
+			s.await(ctx, s.podOn("a", corev1.PodRunning))
+			s.do(func() error { time.Sleep(settled); return nil })
+			s.stopKubelet("a")
+			// A Deployment makes the next pod while the last one is going: there is always
+			// one that wants the volume, so the controller sees no reason to detach it. One
+			// of a StatefulSet is made only once the last is gone, and in that moment the
+			// volume is detached, as the machine that had it in use is gone.
+			last := s.podOf(ctx)
+			s.do(func() error { return fixture.DeletePod(ctx, s.client, s.name, last) })
+			s.await(ctx, s.podOn("a", corev1.PodPending))
+			s.deleteNode(ctx, "a")
+			s.forceDeletePod(ctx, last)
+			s.node(ctx, "a", kubelet.Options{Machine: "machine-2", Backend: cluster.Driver})
+		},
+	},
+	{
 		name: "machine-gone", check: "attach-to-deleted-node-detach-fails", later: true,
 		story: "A machine is deleted with its Node; the driver does not find it when it is to detach the volume.",
 		provoke: func(ctx context.Context, s *stage) {
@@ -152,35 +174,37 @@ func (s *stage) statefulSet(ctx context.Context, name, node string) {
 	})
 }
 
+// deployment makes one of one pod on the node.
+func (s *stage) deployment(ctx context.Context, name, node string) {
+	s.do(func() error {
+		labels := map[string]string{"app": name}
+		_, err := s.client.AppsV1().Deployments(s.name).Create(ctx, &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: s.template(node, labels)},
+		}, metav1.CreateOptions{})
+		return err
+	})
+}
+
+// podOf is the name of the story's only pod.
+func (s *stage) podOf(ctx context.Context) (name string) {
+	s.do(func() error {
+		list, err := s.client.CoreV1().Pods(s.name).List(ctx, metav1.ListOptions{})
+		if err == nil && len(list.Items) != 1 {
+			err = fmt.Errorf("%d pods instead of one", len(list.Items))
+		}
+		if err == nil {
+			name = list.Items[0].Name
+		}
+		return err
+	})
+	return name
+}
+
 // template is that of a pod with the claim "data". It names its node: there is
 // no scheduler.
 func (s *stage) template(node string, labels map[string]string) corev1.PodTemplateSpec {
 	spec := fixture.Pod(s.name, "", s.nodeName(node), "data").Spec
 	evictable(&spec)
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec}
-}
-
-var known = flag.Bool("known", false, "also play what is known to fail")
-
-// knownFailures are stories that were found by their name once and are not now;
-// go test -known plays them.
-var knownFailures = []mode{
-	{
-		name: "other-machine", check: "same-name-new-instance",
-		story: "A node is replaced by another machine of its name while the pod of a StatefulSet is made anew there.",
-		provoke: func(ctx context.Context, s *stage) {
-			s.node(ctx, "a", kubelet.Options{Machine: "machine-1", Backend: cluster.Driver})
-			s.volume(ctx, "data", nil)
-			s.statefulSet(ctx, "db", "a")
-			s.runs(ctx, "db-0")
-			s.do(func() error { time.Sleep(settled); return nil })
-			s.stopKubelet("a")
-			s.deleteNode(ctx, "a")
-			// The successor is there, and managed, before the pod is made anew: to a node
-			// that is not, the controller gives no pod, and it detaches the volume.
-			s.node(ctx, "a", kubelet.Options{Machine: "machine-2", Backend: cluster.Driver})
-			s.forceDeletePod(ctx, "db-0")
-			s.waits(ctx, "db-0")
-		},
-	},
 }

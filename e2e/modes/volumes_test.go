@@ -3,8 +3,8 @@ package modes_test
 import (
 	"context"
 	"fmt"
+	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,21 +73,14 @@ var volumeModes = []mode{
 		provoke: func(ctx context.Context, s *stage) {
 			s.nodes(ctx, "a", "b")
 			s.volume(ctx, "data", nil)
-			labels := map[string]string{"app": "web"}
-			s.do(func() error {
-				_, err := s.client.AppsV1().Deployments(s.name).Create(ctx, &appsv1.Deployment{
-					ObjectMeta: metav1.ObjectMeta{Name: "web"},
-					Spec:       appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: s.template("a", labels)},
-				}, metav1.CreateOptions{})
-				return err
-			})
-			s.await(ctx, s.podsOn("a", corev1.PodRunning))
+			s.deployment(ctx, "web", "a")
+			s.await(ctx, s.podOn("a", corev1.PodRunning))
 			s.do(func() error {
 				patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"nodeName":%q}}}}`, s.nodeName("b"))
 				_, err := s.client.AppsV1().Deployments(s.name).Patch(ctx, "web", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 				return err
 			})
-			s.await(ctx, s.podsOn("b", corev1.PodPending))
+			s.await(ctx, s.podOn("b", corev1.PodPending))
 		},
 	},
 	{
@@ -176,13 +169,13 @@ func (s *stage) deleteVolume(ctx context.Context, v fixture.Volume) {
 }
 
 // podsOn says that the node has a pod of the stage in the phase.
-func (s *stage) podsOn(node string, phase corev1.PodPhase) fixture.Condition {
+func (s *stage) podOn(node string, phase corev1.PodPhase) fixture.Condition {
 	return fixture.Condition{What: fmt.Sprintf("node %s has a pod that is %s", s.nodeName(node), phase), Check: func(ctx context.Context) (bool, []runtime.Object, error) {
 		list, err := s.client.CoreV1().Pods(s.name).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + s.nodeName(node)})
 		if err != nil {
 			return false, nil, err
 		}
-		return len(list.Items) == 1 && list.Items[0].Status.Phase == phase, nil, nil
+		return slices.ContainsFunc(list.Items, func(p corev1.Pod) bool { return p.Status.Phase == phase }), nil, nil
 	}}
 }
 

@@ -125,7 +125,8 @@ func (r StatusRow) String() string {
 // oracle tells it nothing.
 func Model(c *Cluster, mode Mode, release Release, oracle *Answer) *Answer {
 	c = c.In(release)
-	world := reconcile.NewWorld(c.Snapshot(release), c.Options())
+	objects := c.Snapshot(release)
+	world := reconcile.NewWorld(objects, c.Options())
 	a := newAnswer()
 	if oracle != nil {
 		a.Adopted = chancesOf(c, mode, world).adopt(world, oracle)
@@ -158,7 +159,7 @@ func Model(c *Cluster, mode Mode, release Release, oracle *Answer) *Answer {
 			a.Skipped[wire.PodVolumeKey(s.Pod.String(), s.PodVolume)] = s.Reason
 		}
 	}
-	a.Lookups = lookupsOf(world, pairs)
+	a.Lookups = lookupsOf(world, objects.VolumeAttachments, pairs)
 	return a
 }
 

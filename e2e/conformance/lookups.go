@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -17,6 +18,9 @@ import (
 type Lookups struct {
 	// Recovered are the VolumeAttachments that World.Attachments gives for any pair.
 	Recovered sets.Set[string]
+	// AttachmentVolume is the volume that each VolumeAttachment is about, where
+	// that can be told.
+	AttachmentVolume map[string]corev1.UniqueVolumeName
 	// Attachment is the VolumeAttachment shown for a pair.
 	Attachment map[Pair]string
 	// Volume and Volumes are the PVs behind a unique name.
@@ -26,10 +30,15 @@ type Lookups struct {
 	LivePods map[Pair][]string
 }
 
-func lookupsOf(world *reconcile.World, pairs []Pair) Lookups {
+func lookupsOf(world *reconcile.World, attachments []*storagev1.VolumeAttachment, pairs []Pair) Lookups {
 	l := Lookups{
-		Recovered: sets.New[string](), Attachment: map[Pair]string{}, LivePods: map[Pair][]string{},
+		Recovered: sets.New[string](), AttachmentVolume: map[string]corev1.UniqueVolumeName{}, Attachment: map[Pair]string{}, LivePods: map[Pair][]string{},
 		Volume: map[corev1.UniqueVolumeName]string{}, Volumes: map[corev1.UniqueVolumeName][]string{},
+	}
+	for _, va := range attachments {
+		if name, err := world.AttachmentVolume(va); err == nil {
+			l.AttachmentVolume[va.Name] = name
+		}
 	}
 	for _, pair := range pairs {
 		for _, va := range world.Attachments(pair) {
@@ -57,9 +66,13 @@ func lookupsOf(world *reconcile.World, pairs []Pair) Lookups {
 func (r *comparison) compareLookups() {
 	recovered := sets.New[string]()
 	for _, va := range r.cluster.VolumeAttachments {
-		if _, skipped := r.oracle.Skipped[wire.AttachmentKey(va.Name)]; !skipped {
+		name, told := r.model.AttachmentVolume[va.Name]
+		_, skipped := r.oracle.Skipped[wire.AttachmentKey(va.Name)]
+		if !skipped {
 			recovered.Insert(va.Name)
+			_, told = r.oracle.Actual[Pair{name, types.NodeName(va.Spec.NodeName)}]
 		}
+		r.row("volume of VolumeAttachment "+va.Name, told, !skipped, "processVolumeAttachments")
 	}
 	r.row("recovered VolumeAttachments", join(sets.List(r.model.Recovered)), join(sets.List(recovered)), "processVolumeAttachments")
 	for _, pair := range keys(r.model.Actual, r.oracle.Actual) {

@@ -165,7 +165,7 @@ func TestDeleteAttachment(t *testing.T) {
 	if err := json.Unmarshal(sink.entries()[0].PreImage, &kept); err != nil || kept.Name != va.Name || kept.Spec.NodeName != "n1" {
 		t.Errorf("the journal keeps %s, %v", sink.entries()[0].PreImage, err)
 	}
-	if undone := m.undo(a, sink); undone[0].Guard != "reversible" || !strings.Contains(undone[0].Detail, "nothing takes a delete-attachment back") {
+	if undone := m.undo(a, sink); undone[0].Guard != "reversible" || !strings.Contains(undone[0].Detail, "delete-attachment cannot be taken back") {
 		t.Errorf("undo: %+v", undone)
 	}
 }

@@ -185,7 +185,7 @@ func TestStripFinalizer(t *testing.T) {
 			if m.attachmentOrNil() != nil {
 				t.Error("the VolumeAttachment is still there")
 			}
-			if undone := m.undo(a, sink); undone[0].Guard != "reversible" || !strings.Contains(undone[0].Detail, "nothing takes a strip-finalizer back") {
+			if undone := m.undo(a, sink); undone[0].Guard != "reversible" || !strings.Contains(undone[0].Detail, "strip-finalizer cannot be taken back") {
 				t.Errorf("undo: %+v", undone)
 			}
 		})

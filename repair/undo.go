@@ -75,7 +75,7 @@ func irreversible(w written, because string) *reversal {
 		summary: fmt.Sprintf("take back the %s of %s %s", op.Verb, op.Target.Kind, op.Target.Name),
 		undone:  func(*View) bool { return false },
 		prepare: func(*View) (*write, error) {
-			return nil, &Refusal{"reversible", fmt.Sprintf("nothing takes a %s back: %s", w.intent.Repair, because)}
+			return nil, &Refusal{"reversible", fmt.Sprintf("%s cannot be taken back: %s", w.intent.Repair, because)}
 		},
 	}
 }

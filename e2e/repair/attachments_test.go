@@ -109,7 +109,7 @@ func TestRepublish(t *testing.T) {
 	s.await(fixture.Attached(s.client, s.nodeName("a"), v))
 	s.published(v, "a")
 	s.announced(s.attachment("a", v), "Repaired", "VD308 attached-true-but-not")
-	s.undo(3, "nothing takes a re-publish back")
+	s.undo(3, "re-publish cannot be taken back")
 	s.published(v, "a")
 }
 
@@ -203,7 +203,7 @@ func (s *stage) unpublishOrphan(kubeconfig string, ahead time.Duration) {
 	s.await(fixture.PodRunning(s.client, s.name, "web-0"))
 	s.await(fixture.Attached(s.client, s.nodeName("a"), v))
 	s.published(v, "a")
-	s.undoAs(kubeconfig, 3, "nothing takes a unpublish-orphan back")
+	s.undoAs(kubeconfig, 3, "unpublish-orphan cannot be taken back")
 	s.await(fixture.Attached(s.client, s.nodeName("a"), v))
 	s.published(v, "a")
 }
@@ -316,7 +316,7 @@ func TestReplacedAttachment(t *testing.T) {
 
 	s.mends(f, "delete-attachment", "--allow", "delete-attachment")
 	s.await(s.isPublished(v))
-	s.undo(3, "nothing takes a delete-attachment back")
+	s.undo(3, "delete-attachment cannot be taken back")
 }
 
 // isPublished is published for what takes its time.

@@ -111,7 +111,7 @@ func TestCyclePod(t *testing.T) {
 	s.await(fixture.PodRunning(s.client, s.name, "web-2"))
 	s.await(fixture.Attached(s.client, s.nodeName("b"), v))
 	s.published(v, "b")
-	s.undo(3, "nothing takes a cycle-pod back")
+	s.undo(3, "cycle-pod cannot be taken back")
 	s.published(v, "b")
 }
 

@@ -328,7 +328,7 @@ func (s *stage) noViolation() {
 // cannotUndo expects that the command says that nothing takes the write back.
 func (s *stage) cannotUndo() {
 	s.Helper()
-	if r := s.doctor("undo", s.journal()); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, "nothing takes a ") {
+	if r := s.doctor("undo", s.journal()); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, " cannot be taken back") {
 		s.Errorf("undo: exit code %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }

@@ -98,7 +98,7 @@ func TestTaintTakenOff(t *testing.T) {
 	s.announced(node, "Repaired", "VD110 oos-taint-misuse")
 	s.stays(fixture.All(fixture.PodRunning(s.client, s.name, "web-0"), fixture.Attached(s.client, s.nodeName("a"), v)))
 	s.published(v, "a")
-	s.undo(3, "nothing takes a remove-out-of-service-taint back")
+	s.undo(3, "remove-out-of-service-taint cannot be taken back")
 }
 
 func outOfService(node *corev1.Node) bool {

@@ -21,14 +21,16 @@ import (
 // that are published, and lets it have no field that they do not name.
 func TestDocumentsFitTheirSchemas(t *testing.T) {
 	schemas := map[string]*jsonschema.Schema{}
-	for _, name := range []string{"report", "plan"} {
-		document := closed(readSchema(t, name))
-		c := jsonschema.NewCompiler()
-		c.AssertFormat()
-		if err := c.AddResource(name, document); err != nil {
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	names := []string{"report", "plan", "timeline"}
+	for _, name := range names {
+		if err := c.AddResource(schemaID+name+".json", closed(readSchema(t, name))); err != nil {
 			t.Fatal(err)
 		}
-		schema, err := c.Compile(name)
+	}
+	for _, name := range names {
+		schema, err := c.Compile(schemaID + name + ".json")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,13 +56,29 @@ func TestDocumentsFitTheirSchemas(t *testing.T) {
 	eachCase(t, func(t *testing.T, c corpusCase) {
 		fits(t, "report", c.report)
 		fits(t, "plan", c.plan)
+		var timeline diagnose.Timeline
+		for _, r := range []*diagnose.Report{c.report, worse(c.report), {TakenAt: c.report.TakenAt, Checks: c.report.Checks}} {
+			for _, e := range timeline.Next(r) {
+				fits(t, "timeline", e)
+			}
+		}
 	})
+}
+
+// worse is a report whose findings have all changed.
+func worse(r *diagnose.Report) *diagnose.Report {
+	changed := *r
+	changed.Findings = slices.Clone(r.Findings)
+	for i := range changed.Findings {
+		changed.Findings[i].Cause += " and something else"
+	}
+	return &changed
 }
 
 // TestSchemasHaveEveryField: a field that is added to a document is added to its
 // schema in docs/schema, too.
 func TestSchemasHaveEveryField(t *testing.T) {
-	for name, document := range map[string]any{"report": diagnose.Report{}, "plan": Plan{}} {
+	for name, document := range map[string]any{"report": diagnose.Report{}, "plan": Plan{}, "timeline": diagnose.Entry{}} {
 		schema := readSchema(t, name).(map[string]any)
 		compare(t, name, schema, schema, reflect.TypeOf(document))
 	}
@@ -69,7 +87,11 @@ func TestSchemasHaveEveryField(t *testing.T) {
 func compare(t *testing.T, at string, root, schema map[string]any, typ reflect.Type) {
 	t.Helper()
 	if ref, ok := schema["$ref"].(string); ok {
-		schema = root["$defs"].(map[string]any)[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any)
+		file, def, _ := strings.Cut(ref, "#/$defs/")
+		if file != "" {
+			root = readSchema(t, strings.TrimSuffix(file, ".json")).(map[string]any)
+		}
+		schema = root["$defs"].(map[string]any)[def].(map[string]any)
 	}
 	if choices, ok := schema["oneOf"].([]any); ok { // null or the object
 		compare(t, at, root, choices[1].(map[string]any), typ)
@@ -116,6 +138,9 @@ func compare(t *testing.T, at string, root, schema map[string]any, typ reflect.T
 		t.Errorf("%s: what %s always has and what its schema requires differ (-type +schema):\n%s", at, typ, diff)
 	}
 }
+
+// schemaID is what the published schemas' names begin with.
+const schemaID = "https://github.com/volume-doctor/kubectl-volume-doctor/blob/main/docs/schema/"
 
 func readSchema(t *testing.T, name string) any {
 	t.Helper()

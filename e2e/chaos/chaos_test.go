@@ -28,7 +28,7 @@ var (
 	rounds   = flag.Int("rounds", 200, "how many rounds one control plane sees")
 	faults   = flag.Int("faults", 1, "go on with further control planes until there were so many faults")
 	seed     = flag.Uint64("seed", 1, "seed of what is random")
-	inFlight = flag.Int("in-flight", 24, "how many rounds are played at once")
+	inFlight = flag.Int("in-flight", 40, "how many rounds are played at once")
 	write    = flag.Bool("write", false, "write the summary into docs/chaos.md")
 )
 
@@ -171,7 +171,7 @@ var quietGuess = map[faultproxy.Class]int{faultproxy.Read: 2}
 // judge puts together what has happened in the rounds.
 func (s *setting) judge(rounds []*round) []invariant.Violation {
 	s.Helper()
-	h := &invariant.History{Doctor: controlplane.UserAdmin, Sent: map[string]invariant.Sent{}, Machines: map[string]string{}}
+	h := &invariant.History{Doctor: controlplane.UserAdmin, Sent: map[string]invariant.Sent{}, Machines: map[string]string{}, Fenced: map[string]bool{}}
 	mine := map[string]bool{}
 	for _, r := range rounds {
 		mine[r.name] = true
@@ -181,6 +181,7 @@ func (s *setting) judge(rounds []*round) []invariant.Violation {
 		h.Calls = append(h.Calls, s.cluster.Driver.History(r.volume.Handle)...)
 		h.Mounts = append(h.Mounts, r.mounts.all()...)
 		h.Machines[r.name] = r.machine
+		h.Fenced[r.name] = r.story == nodeOff
 		h.Reruns = append(h.Reruns, r.reruns...)
 	}
 	var err error

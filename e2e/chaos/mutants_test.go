@@ -17,23 +17,33 @@ import (
 // harm, and what the checker must say of them.
 var mutants = []struct {
 	name string
-	// file is in the folder repair; old occurs once in it and new stands in its
-	// place.
+	// old occurs once in the file and new stands in its place.
 	file, old, new string
 	story          story
-	want           invariant.Invariant
+	// race is what the doctor without it does harm in, if anything has to happen.
+	race race
+	want invariant.Invariant
 }{
-	{"without the guard not-elsewhere", "nodestatus_guards.go", `{"not-elsewhere", checkNotElsewhere},`, ``, usedElsewhere, invariant.OneNode},
-	{"without the guard node-id", "nodestatus_guards.go", `{"node-id", checkNodeID},`, ``, otherMachine, invariant.TrueEntry},
-	{"without the intent in the journal", "write.go", `a.Journal.intent(w.intent)`, `1, error(nil)`, lostEntry, invariant.Journaled},
+	{"without the guard not-elsewhere", "repair/nodestatus_guards.go", `{"not-elsewhere", checkNotElsewhere},`, ``, usedElsewhere, "", invariant.OneNode},
+	{"without the guard node-id", "repair/nodestatus_guards.go", `{"node-id", checkNodeID},`, ``, otherMachine, "", invariant.TrueEntry},
+	{"without the intent in the journal", "repair/write.go", `a.Journal.intent(w.intent)`, `1, error(nil)`, lostEntry, "", invariant.Journaled},
 	{
-		"without the resourceVersion in the patch", "operation.go",
-		`patchOp{"replace", resourceVersionPath, compact(meta.ResourceVersion)}`, `[]patchOp(nil)...`, lostEntry, invariant.Conditional,
+		"without the resourceVersion in the patch", "repair/operation.go",
+		`patchOp{"replace", resourceVersionPath, compact(meta.ResourceVersion)}`, `[]patchOp(nil)...`, lostEntry, "", invariant.Conditional,
+	},
+	{"without the guard fenced", "repair/detach.go", "notAliveGuard,\n\toffGuard,", `notAliveGuard,`, nodeLost, "", invariant.InUse},
+	{
+		"without the guards on what is read anew", "repair/apply.go",
+		`if no := refusal(v, r); no != nil {`, `if no := refusal(v, r); false {`, forgotten, podComes, invariant.Wanted,
+	},
+	{
+		"without the preconditions of a deletion", "cluster/write.go",
+		`&metav1.Preconditions{UID: &op.Target.UID, ResourceVersion: &op.Target.ResourceVersion}`, `nil`, forgotten, attachedAnew, invariant.InUse,
 	},
 }
 
-// TestChaosCanFail plays rounds in which nothing goes wrong but the doctor
-// itself, and wants the checker to notice.
+// TestChaosCanFail plays rounds in which nothing fails but the doctor itself, and
+// wants the checker to notice.
 func TestChaosCanFail(t *testing.T) {
 	t.Parallel()
 	s := set(t, cluster)
@@ -59,7 +69,11 @@ func TestChaosCanFail(t *testing.T) {
 		t.FailNow()
 	}
 	s.each(len(mutants), func(i int) error {
-		r := newRound(worlds[i], attack{}, s.proxy, s.dir, *seed)
+		var a attack
+		if r := mutants[i].race; r != "" {
+			a.strikes = []strike{{class: r.during(), nth: 1, race: r}}
+		}
+		r := newRound(worlds[i], a, s.proxy, s.dir, *seed)
 		r.binary = built[i]
 		if err := r.play(t.Context()); err != nil {
 			return fmt.Errorf("%s: %w", mutants[i].name, err)
@@ -73,15 +87,14 @@ func TestChaosCanFail(t *testing.T) {
 	})
 }
 
-// mutate builds the command with an edit to a file of package repair, in an
-// overlay.
+// mutate builds the command with an edit to one file, in an overlay.
 func mutate(file, old, replacement, binary string) error {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/volume-doctor/kubectl-volume-doctor").Output()
 	if err != nil {
 		return err
 	}
 	root := strings.TrimSpace(string(out))
-	path := filepath.Join(root, "repair", file)
+	path := filepath.Join(root, file)
 	source, err := os.ReadFile(path)
 	if err != nil {
 		return err

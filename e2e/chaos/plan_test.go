@@ -27,7 +27,7 @@ func plan(n int, quiet map[faultproxy.Class]int, seed uint64, first bool) []plan
 	for _, count := range quiet {
 		total += count
 	}
-	stories := []story{lostEntry, lostEntry, lostEntry, refusedDetach, usedElsewhere, otherMachine}
+	stories := []story{lostEntry, lostEntry, lostEntry, forgotten, forgotten, nodeOff, refusedDetach, usedElsewhere, otherMachine, nodeLost}
 	for at := 0; len(list) < n; at++ {
 		s := stories[random.IntN(len(stories))]
 		var a attack
@@ -41,18 +41,26 @@ func plan(n int, quiet map[faultproxy.Class]int, seed uint64, first bool) []plan
 			fault := faultproxy.Faults()[random.IntN(len(faultproxy.Faults()))]
 			a.strikes = []strike{{class: faultproxy.Read, nth: upTo(random, quiet[faultproxy.Read]), fault: fault}}
 		default:
-			a.storm = 0.02 + 0.18*random.Float64()
+			for range attempts {
+				a.storms = append(a.storms, 0.05+0.3*random.Float64())
+			}
 			races := s.races()
 			r := races[random.IntN(len(races))]
-			nth := upTo(random, quiet[faultproxy.Read]/2)
+			during := strike{class: faultproxy.Read, nth: upTo(random, quiet[faultproxy.Read]/2), race: r}
+			if class := r.during(); class != "" {
+				during.class, during.nth = class, 1
+			}
 			if random.IntN(2) == 0 && r != nodeReborn { // a volume may be mounted by then
-				a.strikes = []strike{{class: faultproxy.Read, nth: nth, race: r}}
+				a.strikes = []strike{during}
 			}
 		}
 		list = append(list, planned{s, a})
 	}
 	return list[:n]
 }
+
+// attempts are how often a doctor runs into storms before peace comes.
+const attempts = 4
 
 // upTo takes one random number whatever n is: the stories must not hang on how
 // many requests a run has.
@@ -80,16 +88,38 @@ func worst(random *rand.Rand, quiet map[faultproxy.Class]int) []planned {
 			}
 		}
 	}
-	for _, s := range []story{lostEntry, refusedDetach, usedElsewhere, otherMachine} {
+	for _, class := range []faultproxy.Class{faultproxy.DryRun, faultproxy.Write} {
+		for _, fault := range append(faultproxy.Faults(), faultproxy.KillBefore, faultproxy.KillAfter) {
+			if fault != faultproxy.Stale {
+				add(forgotten, attack{strikes: []strike{{class: class, nth: 1, fault: fault}}})
+			}
+		}
+	}
+	for _, fault := range []faultproxy.Fault{faultproxy.TimeoutAfter, faultproxy.CutBefore, faultproxy.KillBefore, faultproxy.KillAfter} {
+		add(nodeOff, attack{strikes: []strike{{class: faultproxy.Write, nth: 1, fault: fault}}})
+	}
+	for _, s := range []story{lostEntry, refusedDetach, forgotten, nodeOff, usedElsewhere, otherMachine, nodeLost} {
 		for _, r := range s.races() {
-			if s == usedElsewhere || s == otherMachine { // nothing is written there, so it happens during a look
+			if s == usedElsewhere || s == otherMachine || s == nodeLost { // nothing is written there, so it happens during a look
 				add(s, attack{strikes: []strike{{class: faultproxy.Read, nth: upTo(random, quiet[faultproxy.Read]/2), race: r}}})
+				continue
+			}
+			if class := r.during(); class != "" {
+				add(s, attack{strikes: []strike{{class: class, nth: 1, race: r}}})
 				continue
 			}
 			for _, class := range []faultproxy.Class{faultproxy.DryRun, faultproxy.Write} {
 				add(s, attack{strikes: []strike{{class: class, nth: 1, race: r}}})
 			}
 		}
+	}
+	for _, r := range []race{podBound, attachedAnew} {
+		for _, fault := range []faultproxy.Fault{faultproxy.TimeoutAfter, faultproxy.CutBefore, faultproxy.Conflict, faultproxy.KillAfter} {
+			add(forgotten, attack{strikes: []strike{{class: faultproxy.Write, nth: 1, race: r, fault: fault}}})
+		}
+	}
+	for _, s := range []story{forgotten, nodeOff} { // before the last look
+		add(s, attack{strikes: []strike{{class: faultproxy.Review, nth: 1, race: nodeReturns}}})
 	}
 	// A write without an answer, and meanwhile somebody else's.
 	for _, r := range []race{heartbeat, attach, secondDoctor} {
@@ -123,6 +153,19 @@ func TestPlan(t *testing.T) {
 			if class != faultproxy.Read && fault != faultproxy.Stale && !struck(class, n, fault) {
 				t.Errorf("no %s for the %s", fault, class)
 			}
+		}
+	}
+	deletions := map[faultproxy.Fault]bool{}
+	for _, p := range planned {
+		for _, s := range p.attack.strikes {
+			if p.story == forgotten && s.class == faultproxy.Write {
+				deletions[s.fault] = true
+			}
+		}
+	}
+	for _, fault := range append(faultproxy.Faults(), faultproxy.KillBefore, faultproxy.KillAfter) {
+		if fault != faultproxy.Stale && !deletions[fault] {
+			t.Errorf("no %s for a deletion", fault)
 		}
 	}
 	for i, p := range plan(200, quietGuess, 1, true) {

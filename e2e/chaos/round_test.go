@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,11 +23,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
-// attack is what befalls one run of the doctor.
+// attack is what befalls the doctor.
 type attack struct {
+	// strikes are for its first run.
 	strikes []strike
-	// storm is how likely a fault is for each request.
-	storm float64
+	// storms are how likely a fault is for each request of a run. With several it
+	// runs again until it has mended the world or they are over.
+	storms []float64
 	// undo has undo run before the second run.
 	undo bool
 }
@@ -60,14 +63,14 @@ func (a attack) String() string {
 	for _, s := range a.strikes {
 		parts = append(parts, s.String())
 	}
-	if a.storm > 0 {
-		parts = append(parts, fmt.Sprintf("a storm of %.0f%%", 100*a.storm))
+	for _, storm := range a.storms {
+		parts = append(parts, fmt.Sprintf("a storm of %.0f%%", 100*storm))
 	}
 	return strings.Join(parts, "; ")
 }
 
-// round is one world, one attack on the doctor that mends it, and one run of it
-// in peace.
+// round is one world, attacks on the doctor that mends it, and one run of it in
+// peace.
 type round struct {
 	*world
 	attack attack
@@ -104,9 +107,17 @@ func (r *round) play(ctx context.Context) error {
 	}
 	defer r.stop()
 	journal := r.path("journal")
-	first := r.session("first", journal, func(q faultproxy.Request) faultproxy.Fault { return r.strike(ctx, q) })
-	if _, err := r.doctor(ctx, first, r.repairs(journal)...); err != nil {
-		return err
+	for i := range max(1, len(r.attack.storms)) {
+		if i > 0 && !r.deadline.IsZero() && time.Now().After(r.deadline) {
+			break
+		}
+		mended, err := r.attempt(ctx, i, journal)
+		if err != nil {
+			return err
+		}
+		if mended {
+			break
+		}
 	}
 	r.racing.Wait()
 	if len(r.raced) > 0 {
@@ -120,19 +131,38 @@ func (r *round) play(ctx context.Context) error {
 	return r.rerun(ctx, journal)
 }
 
+// attempt is one run under attack, and says whether it has mended the world.
+func (r *round) attempt(ctx context.Context, i int, journal string) (mended bool, err error) {
+	name, strikes, counts := "first", r.attack.strikes, r.counts
+	if i > 0 {
+		name, strikes, counts = fmt.Sprintf("again%d", i), nil, map[faultproxy.Class]int{}
+	}
+	storm := 0.0
+	if i < len(r.attack.storms) {
+		storm = r.attack.storms[i]
+	}
+	session := r.session(name, journal, func(q faultproxy.Request) faultproxy.Fault { return r.strike(ctx, q, strikes, storm, counts) })
+	result, err := r.doctor(ctx, session, r.repairs(journal)...)
+	return result.Code == 0, err
+}
+
 func (r *round) path(what string) string { return filepath.Join(r.dir, r.name+"."+what) }
 
 func (r *round) repairs(journal string) []string {
-	return []string{
+	args := []string{
 		"diagnose", "pv/" + r.volume.PersistentVolume, "--check", r.story.check(), "-o", "json",
 		"--for", "1s", "--apply", "--yes", "--settle", "2s", "--journal", journal,
 	}
+	if r.story == nodeOff {
+		args = append(args, "--fenced", r.name)
+	}
+	return args
 }
 
 // session makes a way to the API server that notes what every write rests on.
 func (r *round) session(what, journal string, decide faultproxy.Decide) *faultproxy.Session {
 	name := r.name + "-" + what
-	return r.proxy.Session(name, func(q faultproxy.Request) faultproxy.Fault {
+	session := r.proxy.Session(name, func(q faultproxy.Request) faultproxy.Fault {
 		fault := faultproxy.None
 		if q.URL.Path == "/version" { // every look begins with it
 			r.mu.Lock()
@@ -152,6 +182,8 @@ func (r *round) session(what, journal string, decide faultproxy.Decide) *faultpr
 		}
 		return fault
 	})
+	session.Ahead = r.story.ahead()
+	return session
 }
 
 func readJournal(name string) ([]repair.Entry, error) {
@@ -165,24 +197,24 @@ func readJournal(name string) ([]repair.Entry, error) {
 }
 
 // strike is what befalls the request.
-func (r *round) strike(ctx context.Context, q faultproxy.Request) faultproxy.Fault {
+func (r *round) strike(ctx context.Context, q faultproxy.Request, strikes []strike, storm float64, counts map[faultproxy.Class]int) faultproxy.Fault {
 	r.mu.Lock()
-	r.counts[q.Class]++
-	nth := r.counts[q.Class]
+	counts[q.Class]++
+	nth := counts[q.Class]
 	var hit *strike
-	for i, s := range r.attack.strikes {
+	for i, s := range strikes {
 		if s.class == q.Class && s.nth == nth || s.class == "" && s.nth == q.Number {
-			hit = &r.attack.strikes[i]
+			hit = &strikes[i]
 		}
 	}
 	fault := faultproxy.None
 	switch {
 	case hit != nil:
 		fault = hit.fault
-	case r.random.Float64() < r.attack.storm:
+	case r.random.Float64() < storm:
 		fault = faultproxy.Faults()[r.random.IntN(len(faultproxy.Faults()))]
 	}
-	if fault == faultproxy.Stale && q.Class != faultproxy.Read {
+	if fault == faultproxy.Stale && (q.Class != faultproxy.Read || r.hides(strikes)) {
 		fault = faultproxy.None // there is nothing out of date to give
 	}
 	if fault != faultproxy.None {
@@ -198,6 +230,12 @@ func (r *round) strike(ctx context.Context, q faultproxy.Request) faultproxy.Fau
 		r.racing.Done()
 	}
 	return fault
+}
+
+// hides says that a list from before the race hides from the doctor that the
+// volume of a VolumeAttachment has come into use, of which no precondition tells.
+func (r *round) hides(strikes []strike) bool {
+	return r.story.deletes() && slices.ContainsFunc(strikes, func(s strike) bool { return s.race == podComes || s.race == podBound })
 }
 
 func (r *round) happen(ctx context.Context, what race) {
@@ -298,6 +336,13 @@ func (r *round) rerun(ctx context.Context, journal string) error {
 		time.Sleep(worldAge) // a pod that has just come is not found to wait
 	case r.races[nodeReborn] > 0:
 		unless = append(unless, "same-machine: ") // the volume may be on another machine
+	case r.races[podBound] > 0:
+		if err := r.kubelet.Start(ctx); err != nil {
+			return err
+		}
+		if err := fixture.AwaitFor(ctx, patience, r.podRuns()); err != nil {
+			return err
+		}
 	case r.races[healed] > 0:
 		if err := fixture.AwaitFor(ctx, patience, r.podRuns()); err != nil {
 			return err
@@ -305,6 +350,10 @@ func (r *round) rerun(ctx context.Context, journal string) error {
 	case r.story == refusedDetach && r.races[podGoes] == 0:
 		// The attacher writes the object whenever it has failed again, here every 5 s.
 		unless = append(unless, "the driver was asked again and still refuses", "not-in-vain: ", repair.ErrConflict.Error())
+	}
+	if r.story.deletes() {
+		// The attacher, or the controller, has not come to it within --settle.
+		unless = append(unless, "the attacher has not detached the volume yet", "still lists the volume")
 	}
 	result, err := r.doctor(ctx, r.session("second", journal, nil), r.repairs(journal)...)
 	if err != nil {
@@ -317,7 +366,7 @@ func (r *round) rerun(ctx context.Context, journal string) error {
 	}
 	rerun.Findings = len(report.Findings)
 	r.reruns = append(r.reruns, rerun)
-	if rerun.Code == 0 && r.binary == "" {
+	if (rerun.Code == 0 || r.story == forgotten || r.story == nodeOff) && r.binary == "" {
 		return fixture.AwaitFor(ctx, patience, r.podRuns())
 	}
 	return nil

@@ -60,8 +60,9 @@ func (s *summary) String() string {
 	for _, n := range s.violations {
 		all += n
 	}
-	fmt.Fprintf(&b, "%s, from seed %d, in %s: %d rounds, %d faults, **%d violations**.\n",
-		s.began.UTC().Format(time.DateOnly), *seed, time.Since(s.began).Round(time.Second), s.rounds, s.allFaults(), all)
+	took := time.Since(s.began)
+	fmt.Fprintf(&b, "%s, from seed %d, in %s: %d rounds, %d faults (%.0f a minute), **%d violations**.\n",
+		s.began.UTC().Format(time.DateOnly), *seed, took.Round(time.Second), s.rounds, s.allFaults(), float64(s.allFaults())/took.Minutes(), all)
 	table(&b, "world", s.stories)
 	table(&b, "fault", s.faults)
 	table(&b, "race", s.races)

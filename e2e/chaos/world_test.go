@@ -2,9 +2,7 @@ package chaos_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -21,7 +19,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
-	"github.com/volume-doctor/kubectl-volume-doctor/e2e/invariant"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
 )
 
@@ -41,14 +38,39 @@ const (
 	// refusedDetach is for nudge: the driver refuses to detach a volume, and a pod
 	// waits for it on the same node.
 	refusedDetach story = "refused detach"
+	// forgotten is for delete-attachment: a volume is attached where nobody wants
+	// it, and the controller does not know.
+	forgotten story = "forgotten attachment"
+	// nodeOff is for delete-fenced-attachment: a node has failed, a pod on another
+	// waits for its volume, and the user says that the machine is off.
+	nodeOff story = "node that is off"
+	// nodeLost is the same, but nobody says so, and the machine is on.
+	nodeLost story = "lost node"
 )
 
 // check is the one that finds it.
 func (s story) check() string {
-	if s == refusedDetach {
+	switch s {
+	case refusedDetach:
 		return "reuse-while-detaching"
+	case forgotten:
+		return "dangling-after-kcm-restart"
+	case nodeOff, nodeLost:
+		return "node-lost-6min"
 	}
 	return "inuse-not-attached"
+}
+
+// deletes says that the repair is to delete a VolumeAttachment.
+func (s story) deletes() bool { return s == forgotten || s == nodeOff || s == nodeLost }
+
+// ahead is how far the doctor's clock is ahead: some checks wait for so long
+// before they believe what they see.
+func (s story) ahead() time.Duration {
+	if s.deletes() {
+		return 10 * time.Minute
+	}
+	return 0
 }
 
 // refuses are the words with which the doctor leaves a world of the story as it is.
@@ -58,6 +80,8 @@ func (s story) refuses() string {
 		return "not-elsewhere: "
 	case otherMachine:
 		return "node-id: "
+	case nodeLost:
+		return "fenced: "
 	}
 	return ""
 }
@@ -82,6 +106,11 @@ type world struct {
 
 	mu      sync.Mutex // keeps races apart
 	kubelet *kubelet.Kubelet
+	// second is that of the other node, where a pod waits on it.
+	second *kubelet.Kubelet
+	// deadline is when the last attack must have begun; zero where it does not
+	// matter.
+	deadline time.Time
 }
 
 // build breaks a new world without its kubelet: what that would have written is
@@ -103,13 +132,18 @@ func (w *world) build(ctx context.Context) error {
 	if w.volume, err = fixture.BoundVolume(ctx, w.client, w.name, "data", corev1.ReadWriteOnce); err != nil {
 		return err
 	}
+	if w.story.deletes() {
+		err = w.buildDeletion(ctx)
+		w.madeAt = time.Now()
+		return err
+	}
 	if err := w.makeNode(ctx, w.name, w.volume.UniqueName()); err != nil {
 		return err
 	}
 	if err := w.createPod(ctx, pod, w.volume); err != nil {
 		return err
 	}
-	if err := fixture.Await(ctx, fixture.Attached(w.client, w.name, w.volume)); err != nil {
+	if err := fixture.AwaitFor(ctx, patience, fixture.Attached(w.client, w.name, w.volume)); err != nil {
 		return err
 	}
 	// The VolumeAttachment must be older than the next pod, whose age counts in
@@ -169,9 +203,13 @@ func (w *world) registerDriver(ctx context.Context, node *corev1.Node, machine s
 	return err
 }
 
-// createPod creates a pod that a scheduler has just bound.
+// createPod creates a pod that a scheduler has just bound to the node.
 func (w *world) createPod(ctx context.Context, name string, v fixture.Volume) error {
-	pod := fixture.Pod(w.name, name, w.name, v.Claim)
+	return w.createPodOn(ctx, w.name, name, v)
+}
+
+func (w *world) createPodOn(ctx context.Context, node, name string, v fixture.Volume) error {
+	pod := fixture.Pod(w.name, name, node, v.Claim)
 	grace := int64(1)
 	pod.Spec.TerminationGracePeriodSeconds = &grace
 	pod, err := fixture.CreatePod(ctx, w.client, pod)
@@ -204,7 +242,7 @@ func (w *world) refuseDetach(ctx context.Context) error {
 	if err := w.setInUse(ctx); err != nil {
 		return err
 	}
-	return fixture.Await(ctx, w.attachment("failing to detach", func(s fixture.AttachmentState) bool {
+	return fixture.AwaitFor(ctx, patience, w.attachment("failing to detach", func(s fixture.AttachmentState) bool {
 		return s.Deleting() && s.Attachment.Status.DetachError != nil
 	}))
 }
@@ -248,12 +286,11 @@ func (w *world) attachment(what string, holds func(fixture.AttachmentState) bool
 
 // start starts the kubelet and waits until it shows the pod as waiting.
 func (w *world) start(ctx context.Context) error {
-	client, err := w.cluster.ClientFor(controlplane.UserKubelet)
-	if err != nil {
-		return err
+	if w.story.deletes() {
+		return w.startDeletion(ctx)
 	}
-	w.kubelet, err = kubelet.Start(ctx, client, kubelet.Options{Node: w.name, Machine: w.machine, Log: w.mounts})
-	if err != nil {
+	var err error
+	if w.kubelet, err = w.startKubelet(ctx, w.name, w.machine); err != nil {
 		return err
 	}
 	return fixture.AwaitFor(ctx, patience, fixture.All(
@@ -262,11 +299,24 @@ func (w *world) start(ctx context.Context) error {
 	))
 }
 
+func (w *world) startKubelet(ctx context.Context, node, machine string) (*kubelet.Kubelet, error) {
+	client, err := w.cluster.ClientFor(controlplane.UserKubelet)
+	if err != nil {
+		return nil, err
+	}
+	return kubelet.Start(ctx, client, kubelet.Options{Node: node, Machine: machine, Log: w.mounts})
+}
+
 func (w *world) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.kubelet != nil {
-		w.kubelet.Stop()
+	for _, k := range []*kubelet.Kubelet{w.kubelet, w.second} {
+		if k != nil {
+			k.Stop()
+		}
+	}
+	if w.story == nodeLost { // the machine is switched off, too
+		w.mounts.end(w.volume.Handle, w.name)
 	}
 }
 
@@ -279,86 +329,10 @@ func (w *world) listed(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(node.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == w.volume.UniqueName() }), nil
 }
 
-// race is something that happens while a request of the doctor's is held back.
-type race string
-
-const (
-	heartbeat    race = "the kubelet writes the node's status"
-	attach       race = "the controller writes volumesAttached"
-	podGoes      race = "the pod goes"
-	podReturns   race = "the pod goes and returns"
-	nodeReborn   race = "the node is deleted and registers anew"
-	nodeReturns  race = "the node is lost and returns"
-	secondDoctor race = "a second doctor repairs"
-	healed       race = "the driver is healed"
-)
-
-// races are those that befall a world of the story.
-func (s story) races() []race {
-	switch s {
-	case lostEntry:
-		return []race{heartbeat, attach, podGoes, podReturns, nodeReborn, nodeReturns, secondDoctor}
-	case refusedDetach:
-		return []race{heartbeat, podGoes, nodeReturns, secondDoctor, healed}
-	}
-	return []race{heartbeat, nodeReturns, secondDoctor}
-}
-
-// run lets it happen and returns when it has.
-func (w *world) run(ctx context.Context, r race) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch r {
-	case heartbeat:
-		return w.changeNodeStatus(ctx, func(s *corev1.NodeStatus) {
-			for i := range s.Conditions {
-				s.Conditions[i].LastHeartbeatTime = metav1.Now()
-			}
-			s.Images = append(s.Images, corev1.ContainerImage{Names: []string{fmt.Sprintf("registry.test/%d:1", len(s.Images))}}) // heartbeats count in seconds
-		})
-	case attach:
-		v, err := fixture.BoundVolume(ctx, w.client, w.name, "more", corev1.ReadWriteOnce)
-		if err != nil {
-			return err
-		}
-		if err := w.createPod(ctx, "db-0", v); err != nil {
-			return err
-		}
-		return fixture.AwaitFor(ctx, patience, fixture.Attachment(w.client, w.name, v, "listed", func(s fixture.AttachmentState) bool { return s.Listed }))
-	case podGoes, podReturns:
-		if err := fixture.DeletePod(ctx, w.client, w.name, pod); err != nil {
-			return err
-		}
-		if err := fixture.AwaitFor(ctx, patience, fixture.PodGone(w.client, w.name, pod)); err != nil {
-			return err
-		}
-		if r == podReturns {
-			return w.createPod(ctx, pod, w.volume)
-		}
-		return nil
-	case nodeReborn:
-		w.kubelet.Stop()
-		for _, err := range []error{
-			w.client.CoreV1().Nodes().Delete(ctx, w.name, metav1.DeleteOptions{}),
-			w.client.StorageV1().CSINodes().Delete(ctx, w.name, metav1.DeleteOptions{}),
-		} {
-			if err != nil {
-				return err
-			}
-		}
-		time.Sleep(1100 * time.Millisecond) // its age counts in seconds
-		return w.kubelet.Start(ctx)
-	case nodeReturns:
-		return errors.Join(w.kubelet.StopHeartbeat(ctx), w.kubelet.Start(ctx))
-	case healed:
-		w.cluster.Driver.FailUnpublish(nil, w.volume.Handle)
-		return nil
-	}
-	return fmt.Errorf("nobody knows how %s", r)
-}
-
-// patience is for what one of many rounds at once waits for.
-const patience = 3 * time.Minute
+// patience is for what one of many rounds at once waits for. A pod that the
+// controller sees before its node, its claim or its volume it takes up after three
+// minutes.
+const patience = 5 * time.Minute
 
 // podRuns says that all is well for whoever wants the volume.
 func (w *world) podRuns() fixture.Condition {
@@ -368,50 +342,4 @@ func (w *world) podRuns() fixture.Condition {
 		}
 		return fixture.PodRunning(w.client, w.name, pod).Check(ctx)
 	}}
-}
-
-// mounts are those of a world. A kubelet logs them to it.
-type mounts struct {
-	mu   sync.Mutex
-	list []invariant.Mount
-}
-
-var mountLine = regexp.MustCompile(`^kubelet (\S+): (un)?mounted \S+\^(\S+) (?:for|of) pod`)
-
-func (m *mounts) Write(line []byte) (int, error) {
-	if match := mountLine.FindSubmatch(line); match != nil {
-		node, volume := string(match[1]), string(match[3])
-		if len(match[2]) == 0 {
-			m.add(volume, node)
-		} else {
-			m.end(volume, node)
-		}
-	}
-	return len(line), nil
-}
-
-func (m *mounts) add(volume, node string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.open(volume, node) < 0 { // a kubelet that starts mounts again what is mounted
-		m.list = append(m.list, invariant.Mount{Volume: volume, Node: node, From: time.Now()})
-	}
-}
-
-func (m *mounts) end(volume, node string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if i := m.open(volume, node); i >= 0 {
-		m.list[i].Until = time.Now()
-	}
-}
-
-func (m *mounts) open(volume, node string) int {
-	return slices.IndexFunc(m.list, func(m invariant.Mount) bool { return m.Volume == volume && m.Node == node && m.Until.IsZero() })
-}
-
-func (m *mounts) all() []invariant.Mount {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Clone(m.list)
 }

@@ -18,8 +18,11 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -131,6 +134,9 @@ type Session struct {
 	// Kill is called for the faults that kill the client, and returns when it is
 	// dead. It must be set before the first such fault.
 	Kill func()
+	// Ahead is how far the API server's clock is ahead for the client, by the Date
+	// of every answer. It must be set before the first request.
+	Ahead time.Duration
 
 	proxy  *Proxy
 	decide Decide
@@ -191,6 +197,9 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
+	if s.Ahead != 0 {
+		w.Header().Set("Date", time.Now().Add(s.Ahead).UTC().Format(http.TimeFormat))
+	}
 	request := s.count(r, path, body)
 	fault := s.decide(request)
 	if made := invented(fault); made != nil {
@@ -244,8 +253,6 @@ func (s *Session) count(r *http.Request, path string, body []byte) Request {
 }
 
 func classOf(method string, target *url.URL, body []byte) Class {
-	var options struct{ DryRun []string }
-	_ = json.Unmarshal(body, &options) // only a deletion's body says it
 	switch {
 	case method == http.MethodGet:
 		return Read
@@ -253,10 +260,19 @@ func classOf(method string, target *url.URL, body []byte) Class {
 		return Review
 	case strings.HasSuffix(target.Path, "/events"):
 		return Event
-	case target.Query().Has("dryRun"), method == http.MethodDelete && len(options.DryRun) > 0:
+	case target.Query().Has("dryRun"), method == http.MethodDelete && triesDeletion(body):
 		return DryRun
 	}
 	return Write
+}
+
+// triesDeletion says that a deletion's body, in either encoding, asks for a dry
+// run.
+func triesDeletion(body []byte) bool {
+	kind := corev1.SchemeGroupVersion.WithKind("DeleteOptions")
+	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, &kind, nil)
+	options, ok := object.(*metav1.DeleteOptions)
+	return err == nil && ok && len(options.DryRun) > 0
 }
 
 // forward sends the request on and reads the whole answer.
@@ -300,8 +316,8 @@ func (s *Session) before(request Request) *answer {
 	return s.first[request.URL.String()]
 }
 
-// write gives the answer, with the date of now: what is out of date is the
-// content.
+// write gives the answer, with the session's date of now: what is out of date is
+// the content.
 func (a *answer) write(w http.ResponseWriter) {
 	a.head(w)
 	_, _ = w.Write(a.body) // the client may be gone

@@ -9,7 +9,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -129,7 +134,36 @@ func TestStale(t *testing.T) {
 	}
 }
 
+// TestAhead: the date is that of the session's clock, whoever answers.
+func TestAhead(t *testing.T) {
+	for _, fault := range []Fault{None, Conflict, TimeoutAfter, Stale} {
+		s, _ := behind(t, fault, Read)
+		s.Ahead = 10 * time.Minute
+		for range 2 {
+			response, err := http.Get(s.URL() + "/version") //nolint:noctx // loopback
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			date, err := http.ParseTime(response.Header.Get("Date"))
+			if ahead := time.Until(date); err != nil || ahead < 9*time.Minute || ahead > 11*time.Minute {
+				t.Errorf("%s: the date is %v ahead, %v", fault, ahead, err)
+			}
+		}
+	}
+}
+
 func TestClasses(t *testing.T) {
+	// As the command sends it.
+	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
+	encoder := scheme.Codecs.EncoderForVersion(info.Serializer, storagev1.SchemeGroupVersion)
+	binary := func(options metav1.DeleteOptions) string {
+		body, err := runtime.Encode(encoder, &options)
+		if err != nil || !strings.HasPrefix(string(body), "k8s\x00") {
+			t.Fatalf("%q, %v", body, err)
+		}
+		return string(body)
+	}
 	for _, c := range []struct {
 		method, path, body string
 		want               Class
@@ -141,6 +175,8 @@ func TestClasses(t *testing.T) {
 		{"PATCH", "/api/v1/nodes/a/status?fieldManager=x", "[]", Write},
 		{"DELETE", "/apis/storage.k8s.io/v1/volumeattachments/a", `{"dryRun":["All"]}`, DryRun},
 		{"DELETE", "/apis/storage.k8s.io/v1/volumeattachments/a", `{"preconditions":{}}`, Write},
+		{"DELETE", "/apis/storage.k8s.io/v1/volumeattachments/a", binary(metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}), DryRun},
+		{"DELETE", "/apis/storage.k8s.io/v1/volumeattachments/a", binary(metav1.DeleteOptions{}), Write},
 		{"POST", "/apis/storage.k8s.io/v1/volumeattachments", `{"dryRun":["All"]}`, Write},
 	} {
 		r := httptest.NewRequest(c.method, c.path, nil)

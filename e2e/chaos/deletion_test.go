@@ -1,0 +1,123 @@
+package chaos_test
+
+import (
+	"context"
+	"time"
+
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
+)
+
+// oldPod is the one that had the volume on a node that has failed.
+const oldPod = "web-old"
+
+// buildDeletion breaks a world in which a VolumeAttachment is to be deleted.
+func (w *world) buildDeletion(ctx context.Context) error {
+	if w.story == forgotten {
+		return w.forget(ctx)
+	}
+	return w.loseNode(ctx)
+}
+
+// forget brings a VolumeAttachment back as a restore does, past the controller.
+func (w *world) forget(ctx context.Context) error {
+	if err := w.makeNode(ctx, w.name); err != nil {
+		return err
+	}
+	_, err := w.client.StorageV1().VolumeAttachments().Create(ctx, &storagev1.VolumeAttachment{
+		ObjectMeta: metav1.ObjectMeta{Name: w.volume.AttachmentName(w.name)},
+		Spec: storagev1.VolumeAttachmentSpec{
+			Attacher: csidriver.Name, NodeName: w.name,
+			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &w.volume.PersistentVolume},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	return fixture.AwaitFor(ctx, patience, w.attachment("attached", fixture.AttachmentState.Attached))
+}
+
+// loseNode has a pod run, its node fall silent, and another pod wait elsewhere.
+func (w *world) loseNode(ctx context.Context) error {
+	if err := w.makeNode(ctx, w.name); err != nil {
+		return err
+	}
+	var err error
+	if w.kubelet, err = w.startKubelet(ctx, w.name, w.machine); err != nil {
+		return err
+	}
+	if err := w.createPod(ctx, oldPod, w.volume); err != nil {
+		return err
+	}
+	if err := fixture.AwaitFor(ctx, patience, fixture.PodRunning(w.client, w.name, oldPod)); err != nil {
+		return err
+	}
+	if err := w.kubelet.StopHeartbeat(ctx); err != nil {
+		return err
+	}
+	if w.story == nodeOff {
+		w.mounts.end(w.volume.Handle, w.name)
+	}
+	if err := w.makeNode(ctx, w.other()); err != nil {
+		return err
+	}
+	return w.createPodOn(ctx, w.other(), pod, w.volume)
+}
+
+// startDeletion begins the round. The pod on a node that has failed goes only
+// now: six minutes later the controller detaches by force.
+func (w *world) startDeletion(ctx context.Context) error {
+	var err error
+	if w.story == forgotten {
+		if w.kubelet, err = w.startKubelet(ctx, w.name, w.machine); err != nil {
+			return err
+		}
+		return fixture.AwaitFor(ctx, patience, w.attachment("attached, and in no list", func(s fixture.AttachmentState) bool {
+			return s.Attached() && !s.InUse && !s.Listed
+		}))
+	}
+	w.deadline = time.Now().Add(forcedDetach)
+	if err := fixture.ForceDeletePod(ctx, w.client, w.name, oldPod); err != nil {
+		return err
+	}
+	if w.second, err = w.startKubelet(ctx, w.other(), w.other()); err != nil {
+		return err
+	}
+	return fixture.AwaitFor(ctx, patience, fixture.All(
+		fixture.PodWaiting(w.client, w.name, pod),
+		w.attachment("attached and in use", func(s fixture.AttachmentState) bool { return s.Attached() && s.InUse }),
+	))
+}
+
+// forcedDetach is how long nothing but a doctor detaches from a lost node: the
+// controller waits for six minutes, and the last run has to be over by then.
+const forcedDetach = 4 * time.Minute
+
+// comesBack boots the machine of the node. What was mounted there no pod wants
+// any more: a kubelet's first work is to unmount it.
+func (w *world) comesBack(ctx context.Context) error {
+	w.mounts.end(w.volume.Handle, w.name)
+	return w.kubelet.Start(ctx)
+}
+
+// attachAnew detaches the volume and has it attached again, for a pod: the same
+// name, another object.
+func (w *world) attachAnew(ctx context.Context) error {
+	if err := w.client.StorageV1().VolumeAttachments().Delete(ctx, w.volume.AttachmentName(w.name), metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	if err := fixture.AwaitFor(ctx, patience, w.attachment("gone", func(s fixture.AttachmentState) bool { return s.Attachment == nil })); err != nil {
+		return err
+	}
+	return w.podComes(ctx)
+}
+
+func (w *world) podComes(ctx context.Context) error {
+	if err := w.createPod(ctx, pod, w.volume); err != nil {
+		return err
+	}
+	return fixture.AwaitFor(ctx, patience, fixture.PodRunning(w.client, w.name, pod))
+}

@@ -28,15 +28,11 @@ type attachment struct {
 // attachments are those whose volume can be told. One without a PV, or of a
 // driver that attaches nothing, is another failure mode.
 func (p *Pass) attachments() []attachment {
-	memory := p.remember()
-	if memory.attachments == nil {
-		memory.attachments = p.findAttachments()
-	}
-	return memory.attachments
+	return p.remember().attachments.get(p.findAttachments)
 }
 
 func (p *Pass) findAttachments() []attachment {
-	var list []attachment
+	list := make([]attachment, 0, len(p.Snapshot.VolumeAttachments))
 	for _, va := range p.Snapshot.VolumeAttachments {
 		if volume, err := p.World.AttachmentVolume(va); err == nil {
 			pair := reconcile.VolumeNode{Volume: volume, Node: types.NodeName(va.Spec.NodeName)}
@@ -44,6 +40,23 @@ func (p *Pass) findAttachments() []attachment {
 		}
 	}
 	return list
+}
+
+// attachmentsOf are those of the volume, on whatever nodes, in the order of
+// their names.
+func (p *Pass) attachmentsOf(volume corev1.UniqueVolumeName) []attachment {
+	return p.remember().byVolume.get(func() map[corev1.UniqueVolumeName][]attachment {
+		all := p.attachments()
+		byVolume := make(map[corev1.UniqueVolumeName][]attachment, len(all))
+		for i, va := range all {
+			if vas, ok := byVolume[va.Volume]; ok {
+				byVolume[va.Volume] = append(vas, va)
+			} else {
+				byVolume[va.Volume] = all[i : i+1 : i+1] // nearly all volumes have one
+			}
+		}
+		return byVolume
+	})[volume]
 }
 
 // usedByRunning says that a pod on the node which has not ended uses the volume.
@@ -93,11 +106,11 @@ func (p *Pass) oneNode(volume corev1.UniqueVolumeName) bool {
 // waiting are the pods that cannot start before a volume is attached to their
 // node, by volume; the one that waits longest comes first.
 func (p *Pass) waiting() map[corev1.UniqueVolumeName][]*corev1.Pod {
-	if known := p.remember().waiting; known != nil {
-		return known
-	}
+	return p.remember().waiting.get(p.findWaiting)
+}
+
+func (p *Pass) findWaiting() map[corev1.UniqueVolumeName][]*corev1.Pod {
 	waiting := map[corev1.UniqueVolumeName][]*corev1.Pod{}
-	p.remember().waiting = waiting
 	for pair, row := range p.World.Desired {
 		if slices.ContainsFunc(p.World.Attachments(pair), holds) {
 			continue // it is attached: what the pod waits for comes later
@@ -112,8 +125,10 @@ func (p *Pass) waiting() map[corev1.UniqueVolumeName][]*corev1.Pod {
 
 // pending are the pods that have not come to use their volumes and still mean to.
 func pending(pods []*corev1.Pod) []*corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil || started(pod) })
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !isPending(pod) })
 }
+
+func isPending(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !started(pod) }
 
 // pendingOn are the pending pods of the node. There are few of them, and many
 // checks ask about every node.
@@ -127,14 +142,7 @@ func (p *Pass) pendingPods() []*corev1.Pod {
 }
 
 func (p *Pass) pendingByNode() map[types.NodeName][]*corev1.Pod {
-	memory := p.remember()
-	if memory.pending == nil {
-		memory.pending = map[types.NodeName][]*corev1.Pod{}
-		for _, pod := range pending(p.Snapshot.Pods) {
-			memory.pending[nodeOf(pod)] = append(memory.pending[nodeOf(pod)], pod)
-		}
-	}
-	return memory.pending
+	return p.podsByRole().pending
 }
 
 func longestFirst(pods []*corev1.Pod) {

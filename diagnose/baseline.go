@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/util/sets"
-
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -16,10 +14,7 @@ func (r *Report) KeepNew(baseline *Report) error {
 	if err := r.sameClusters(baseline); err != nil {
 		return err
 	}
-	known := sets.New[string]()
-	for _, f := range baseline.Findings {
-		known.Insert(f.Fingerprint)
-	}
+	known := fingerprints(baseline.Findings)
 	before := len(r.Findings)
 	r.Keep(func(f Finding) bool { return !known.Has(f.Fingerprint) })
 	r.Known += before - len(r.Findings)

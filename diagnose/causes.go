@@ -323,8 +323,8 @@ func (p *Pass) detachedByNewLeader(cause, effect Finding) bool {
 // volumes were not detached when they all went.
 func (p *Pass) goneWithTheOthers(cause, effect Finding) bool {
 	return p.sameDriver(cause, effect) && p.Snapshot.Node(effect.Node) == nil &&
-		slices.ContainsFunc(p.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
-			return va.Spec.Attacher == p.driverOf(cause) && types.NodeName(va.Spec.NodeName) == effect.Node && holds(va)
+		slices.ContainsFunc(p.attachmentsOn(effect.Node), func(va *storagev1.VolumeAttachment) bool {
+			return va.Spec.Attacher == p.driverOf(cause) && holds(va)
 		})
 }
 
@@ -336,7 +336,7 @@ func (p *Pass) takesLastPlace(unused, full Finding) bool {
 	}
 	driver := p.driverOf(full)
 	l := p.loads()[nodeDriver{string(full.Node), driver}]
-	return l != nil && l.held.Has(unused.Volume) && l.held.Union(l.wanted).Len()-1 <= limitOf(p.Snapshot.CSINode(full.Node), driver)
+	return l != nil && l.held.Has(unused.Volume) && l.all()-1 <= limitOf(p.Snapshot.CSINode(full.Node), driver)
 }
 
 func (p *Pass) throttledDetach(cause, effect Finding) bool {

@@ -1,9 +1,13 @@
 package diagnose
 
 import (
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -40,6 +44,7 @@ func Examine(s *snapshot.Snapshot, world *reconcile.World, plan *reconcile.Plan,
 		Findings:          []Finding{},
 	}
 	memory := &remembered{}
+	var passes []*Pass
 	for _, check := range checks {
 		if check.Run == nil {
 			continue
@@ -48,9 +53,11 @@ func Examine(s *snapshot.Snapshot, world *reconcile.World, plan *reconcile.Plan,
 			r.SkippedChecks = append(r.SkippedChecks, SkippedCheck{Code: check.Code, Check: check.Name, Because: check.Needs[i]})
 			continue
 		}
-		pass := &Pass{Snapshot: s, World: world, Plan: plan, check: check, memory: memory}
-		check.Run(pass)
 		r.Checks = append(r.Checks, check.Code)
+		passes = append(passes, &Pass{Snapshot: s, World: world, Plan: plan, check: check, memory: memory})
+	}
+	sideBySide(passes)
+	for _, pass := range passes {
 		r.Findings = append(r.Findings, pass.findings...)
 	}
 	pass := &Pass{Snapshot: s, World: world, Plan: plan, memory: memory}
@@ -62,6 +69,22 @@ func Examine(s *snapshot.Snapshot, world *reconcile.World, plan *reconcile.Plan,
 	r.Volumes = records(s, world, r.Findings)
 	r.settle()
 	return r
+}
+
+// sideBySide runs the checks, as many at a time as there are processors. None
+// sees what another finds; what they find out for each other is remembered.
+func sideBySide(passes []*Pass) {
+	var next atomic.Int64
+	var running sync.WaitGroup
+	for range min(len(passes), runtime.GOMAXPROCS(0)) {
+		running.Go(func() {
+			for i := next.Add(1); i <= int64(len(passes)); i = next.Add(1) {
+				pass := passes[i-1]
+				pass.check.Run(pass)
+			}
+		})
+	}
+	running.Wait()
 }
 
 // settle orders the findings and counts them, and what follows from each.
@@ -91,8 +114,9 @@ func (r *Report) Keep(keep func(Finding) bool) {
 	}
 	r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return !keep(f) })
 	r.OmittedCauses = nil
+	kept := fingerprints(r.Findings)
 	for _, cause := range causes {
-		if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Fingerprint == cause.Fingerprint }) {
+		if !kept.Has(cause.Fingerprint) {
 			r.omit(cause)
 		}
 	}
@@ -128,9 +152,16 @@ func (r *Report) Roots() [][]Finding { return trees(r.Findings) }
 // KeepPersisting drops what an earlier report of the same cluster did not
 // already find.
 func (r *Report) KeepPersisting(earlier *Report) {
-	r.Keep(func(f Finding) bool {
-		return slices.ContainsFunc(earlier.Findings, func(e Finding) bool { return e.Fingerprint == f.Fingerprint })
-	})
+	found := fingerprints(earlier.Findings)
+	r.Keep(func(f Finding) bool { return found.Has(f.Fingerprint) })
+}
+
+func fingerprints(findings []Finding) sets.Set[string] {
+	set := sets.New[string]()
+	for _, f := range findings {
+		set.Insert(f.Fingerprint)
+	}
+	return set
 }
 
 func (s Severity) rank() int { return slices.Index([]Severity{Info, Warning, Error, Never}, s) }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -41,9 +40,7 @@ func (p *Pass) unplaced() map[string][]podVolume {
 				driver = p.provisioner(claim)
 			}
 			name := claim.Namespace + "/" + claim.Name
-			attached := slices.ContainsFunc(p.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
-				return claim.Spec.VolumeName != "" && volumeName(va) == claim.Spec.VolumeName
-			})
+			attached := claim.Spec.VolumeName != "" && len(p.attachmentsNaming(claim.Spec.VolumeName)) > 0
 			if driver != "" && !attached {
 				byDriver[driver] = append(byDriver[driver], podVolume{pod, volume.volume, name})
 			}
@@ -87,7 +84,7 @@ func (p *Pass) noRoomAhead(driver string, pods []*corev1.Pod, volumes []string, 
 		}
 		used := 0
 		if l := loads[nodeDriver{node.Name, driver}]; l != nil {
-			used = l.held.Union(l.wanted).Len()
+			used = l.all()
 		}
 		nodes++
 		room += max(limit-used, 0)

@@ -28,7 +28,7 @@ type task struct {
 // tasks are those of one driver, the oldest first. A driver that attaches
 // nothing has no attacher and no tasks.
 func (p *Pass) tasks(driver string) []task {
-	return slices.Clone(once(&p.remember().tasks, driver, p.findTasks))
+	return slices.Clone(p.remember().tasks.get(driver, p.findTasks))
 }
 
 func (p *Pass) findTasks(driver string) []task {
@@ -51,15 +51,13 @@ func (p *Pass) findTasks(driver string) []task {
 
 // attachers are the drivers that any VolumeAttachment names, sorted.
 func (p *Pass) attachers() []string {
-	memory := p.remember()
-	if memory.attachers == nil {
+	return p.remember().attachers.get(func() []string {
 		drivers := sets.New[string]()
 		for _, va := range p.Snapshot.VolumeAttachments {
 			drivers.Insert(va.Spec.Attacher)
 		}
-		memory.attachers = sets.List(drivers)
-	}
-	return memory.attachers
+		return sets.List(drivers)
+	})
 }
 
 // tried is when the attacher last had an answer for the task; zero where
@@ -116,6 +114,10 @@ func taskEvidence(tasks []task) []Evidence {
 // any nothing is known: attachers may run without leader election, or outside
 // the cluster.
 func (p *Pass) attacherLease(driver string) *coordinationv1.Lease {
+	return p.remember().leases.get(driver, p.findAttacherLease)
+}
+
+func (p *Pass) findAttacherLease(driver string) *coordinationv1.Lease {
 	var last *coordinationv1.Lease
 	name := "external-attacher-leader-" + attacherName(driver)
 	for _, lease := range p.Snapshot.Leases {
@@ -143,7 +145,7 @@ func leaseEvidence(lease *coordinationv1.Lease) Evidence {
 // an attacher was at work: an error that it wrote, or the making of one that is
 // attached. Detaches that succeed leave no trace.
 func (p *Pass) lastAnswer(driver string) metav1.Time {
-	return once(&p.remember().answers, driver, p.findLastAnswer)
+	return p.remember().answers.get(driver, p.findLastAnswer)
 }
 
 func (p *Pass) findLastAnswer(driver string) metav1.Time {
@@ -178,12 +180,9 @@ func (p *Pass) taskPods(tasks []task) []*corev1.Pod {
 	}
 	var pods []*corev1.Pod
 	for _, t := range tasks {
-		for _, pod := range p.podsOf(t, waiting) {
-			if !slices.Contains(pods, pod) {
-				pods = append(pods, pod)
-			}
-		}
+		pods = append(pods, p.podsOf(t, waiting)...)
 	}
+	pods = eachOnce(pods)
 	longestFirst(pods)
 	return pods
 }

@@ -18,9 +18,11 @@ const kubeletReports = 10 * time.Minute
 // reportingNodes are the nodes whose kubelets have been there long enough for
 // their volumesInUse to mean something, as far as the objects show.
 func (p *Pass) reportingNodes() []*corev1.Node {
-	return slices.DeleteFunc(slices.Clone(p.Snapshot.Nodes), func(node *corev1.Node) bool {
-		return !reconcile.NodeReady(node) || !p.World.Managed.Has(nodeName(node)) || virtual(node) || p.leaseStale(nodeName(node)) ||
-			p.Age(latest(node.CreationTimestamp, readyCondition(node).LastTransitionTime)) < kubeletReports
+	return p.remember().reporting.get(func() []*corev1.Node {
+		return slices.DeleteFunc(slices.Clone(p.Snapshot.Nodes), func(node *corev1.Node) bool {
+			return !reconcile.NodeReady(node) || !p.World.Managed.Has(nodeName(node)) || virtual(node) || p.leaseStale(nodeName(node)) ||
+				p.Age(latest(node.CreationTimestamp, readyCondition(node).LastTransitionTime)) < kubeletReports
+		})
 	})
 }
 
@@ -56,8 +58,11 @@ func (p *Pass) containersUse(pod *corev1.Pod, volume corev1.UniqueVolumeName) bo
 func (p *Pass) unlisted(node *corev1.Node, vas []attachment, test func(*corev1.Pod, attachment) bool) []podVolume {
 	var list []podVolume
 	for _, va := range vas {
+		if inUse(node, va.Volume) || !va.holds() || !va.ours() {
+			continue // as nearly all are
+		}
 		row := p.World.Desired[va.VolumeNode]
-		if !va.holds() || !va.ours() || row == nil || inUse(node, va.Volume) {
+		if row == nil {
 			continue
 		}
 		for _, pod := range p.wantingPods(row) {
@@ -72,11 +77,9 @@ func (p *Pass) unlisted(node *corev1.Node, vas []attachment, test func(*corev1.P
 
 // podsOf are the pods of the list, each once.
 func podsOf(list []podVolume) []*corev1.Pod {
-	var pods []*corev1.Pod
+	pods := make([]*corev1.Pod, 0, len(list))
 	for _, v := range list {
-		if !slices.Contains(pods, v.pod) {
-			pods = append(pods, v.pod)
-		}
+		pods = append(pods, v.pod)
 	}
-	return pods
+	return eachOnce(pods)
 }

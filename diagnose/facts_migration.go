@@ -24,11 +24,12 @@ var migratedTo = map[string]string{
 // inTreeName splits a unique name that an in-tree plugin gave, into the plugin
 // and what it calls the disk; false for any other name.
 func inTreeName(name corev1.UniqueVolumeName) (plugin, disk string, ok bool) {
-	parts := strings.SplitN(string(name), "/", 3)
-	if len(parts) != 3 {
+	vendor, rest, _ := strings.Cut(string(name), "/")
+	kind, disk, ok := strings.Cut(rest, "/")
+	if !ok {
 		return "", "", false
 	}
-	plugin, disk = parts[0]+"/"+parts[1], parts[2]
+	plugin = string(name)[:len(vendor)+1+len(kind)]
 	return plugin, disk, migratedTo[plugin] != ""
 }
 

@@ -181,18 +181,14 @@ var machineMissing = regexp.MustCompile(`(?i)(node|instance|machine|vm|server|dr
 func nodeNameOf(pod *corev1.Pod) types.NodeName { return types.NodeName(pod.Spec.NodeName) }
 
 // attachedElsewhere is an attachment of the volume to a node that exists, other
-// than the given one; nil where there is none.
+// than the given one: of several the first by the node's name; nil where there is
+// none.
 func (p *Pass) attachedElsewhere(pair reconcile.VolumeNode) *attachment {
-	for _, node := range p.Snapshot.Nodes {
-		other := reconcile.VolumeNode{Volume: pair.Volume, Node: nodeName(node)}
-		if other == pair {
-			continue
-		}
-		for _, va := range p.World.Attachments(other) {
-			if a := (attachment{VolumeAttachment: va, VolumeNode: other}); a.holds() && a.ours() {
-				return &a
-			}
+	var first *attachment
+	for _, va := range p.attachmentsOf(pair.Volume) {
+		if va.Node != pair.Node && p.Snapshot.Node(va.Node) != nil && va.holds() && va.ours() && (first == nil || va.Node < first.Node) {
+			first = &va
 		}
 	}
-	return nil
+	return first
 }

@@ -52,13 +52,39 @@ func (p *Pass) nodeHandle(va *storagev1.VolumeAttachment) (corev1.UniqueVolumeNa
 
 // claimsNaming are the claims whose volume is the one with the name.
 func (p *Pass) claimsNaming(pv string) []*corev1.PersistentVolumeClaim {
-	var claims []*corev1.PersistentVolumeClaim
-	for _, claim := range p.Snapshot.Claims {
-		if claim.Spec.VolumeName == pv {
-			claims = append(claims, claim)
+	return p.remember().claimsNaming.get(func() map[string][]*corev1.PersistentVolumeClaim {
+		return grouped(p.Snapshot.Claims, func(claim *corev1.PersistentVolumeClaim) string { return claim.Spec.VolumeName })
+	})[pv]
+}
+
+// attachmentsNaming are the VolumeAttachments for the PV with the name, whether
+// or not there is such a one.
+func (p *Pass) attachmentsNaming(pv string) []*storagev1.VolumeAttachment {
+	return p.remember().ofPV.get(func() map[string][]*storagev1.VolumeAttachment {
+		return grouped(p.Snapshot.VolumeAttachments, volumeName)
+	})[pv]
+}
+
+// attachmentsOn are all VolumeAttachments to the node, those too of which nobody
+// can tell the volume.
+func (p *Pass) attachmentsOn(node types.NodeName) []*storagev1.VolumeAttachment {
+	return p.remember().onNode.get(func() map[types.NodeName][]*storagev1.VolumeAttachment {
+		return grouped(p.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) types.NodeName { return types.NodeName(va.Spec.NodeName) })
+	})[node]
+}
+
+// grouped are the objects by the key, in their order.
+func grouped[K comparable, O any](objects []O, key func(O) K) map[K][]O {
+	groups := make(map[K][]O, len(objects))
+	for i, o := range objects {
+		k := key(o)
+		if group, ok := groups[k]; ok {
+			groups[k] = append(group, o)
+		} else {
+			groups[k] = objects[i : i+1 : i+1] // the first costs no list of its own
 		}
 	}
-	return claims
+	return groups
 }
 
 // boundVolume is the volume that the pod's claim is bound to, attachable or

@@ -77,3 +77,43 @@ func AsksForDeployments(o *snapshot.Objects) bool {
 		return owner != nil && owner.Kind == "ReplicaSet"
 	})
 }
+
+// podsByRole are the pods of which many checks ask, on each node. All are told in
+// one walk: in a large cluster most of the time goes into reaching each pod.
+type podsByRole struct {
+	pending map[types.NodeName][]*corev1.Pod
+	plugins plugins
+	// refused are those that the kubelet refused because of an attach limit.
+	refused map[types.NodeName][]*corev1.Pod
+}
+
+func (p *Pass) podsByRole() podsByRole {
+	return p.remember().pods.get(func() podsByRole {
+		roles := podsByRole{map[types.NodeName][]*corev1.Pod{}, plugins{}, map[types.NodeName][]*corev1.Pod{}}
+		for _, pod := range p.Snapshot.Pods {
+			node := nodeOf(pod)
+			if isPending(pod) {
+				roles.pending[node] = append(roles.pending[node], pod)
+			}
+			if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+				roles.plugins.add(pod)
+			}
+			if pod.Status.Phase == corev1.PodFailed && pod.Status.Reason == "VolumeAttachmentLimitExceeded" {
+				roles.refused[node] = append(roles.refused[node], pod)
+			}
+		}
+		return roles
+	})
+}
+
+// eachOnce keeps of the pods each one's first place.
+func eachOnce(pods []*corev1.Pod) []*corev1.Pod {
+	seen := make(map[*corev1.Pod]bool, len(pods))
+	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool {
+		if seen[pod] {
+			return true
+		}
+		seen[pod] = true
+		return false
+	})
+}

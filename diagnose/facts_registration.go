@@ -33,35 +33,27 @@ const (
 type plugins map[string]map[types.NodeName][]*corev1.Pod
 
 func (p *Pass) plugins() plugins {
-	memory := p.remember()
-	if memory.plugins == nil {
-		memory.plugins = p.findPlugins()
-	}
-	return memory.plugins
+	return p.podsByRole().plugins
 }
 
-func (p *Pass) findPlugins() plugins {
-	all := plugins{}
-	for _, pod := range p.Snapshot.Pods {
-		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-			continue
+func (all plugins) add(pod *corev1.Pod) {
+	for _, driver := range socketDirectories(pod) {
+		if all[driver] == nil {
+			all[driver] = map[types.NodeName][]*corev1.Pod{}
 		}
-		for _, driver := range socketDirectories(pod) {
-			if all[driver] == nil {
-				all[driver] = map[types.NodeName][]*corev1.Pod{}
-			}
-			all[driver][nodeOf(pod)] = append(all[driver][nodeOf(pod)], pod)
-		}
+		all[driver][nodeOf(pod)] = append(all[driver][nodeOf(pod)], pod)
 	}
-	return all
 }
 
 // socketDirectories are the names below the kubelet's plugins directory that the
 // pod mounts.
 func socketDirectories(pod *corev1.Pod) []string {
 	var names []string
-	for _, v := range pod.Spec.Volumes {
-		dir, name := path.Split(hostPath(v))
+	for i := range pod.Spec.Volumes {
+		if pod.Spec.Volumes[i].HostPath == nil {
+			continue // as most are
+		}
+		dir, name := path.Split(hostPath(pod.Spec.Volumes[i]))
 		if path.Base(dir) == "plugins" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -156,6 +148,9 @@ func (p *Pass) volumesByDriver(pods []*corev1.Pod, test func(*corev1.Pod) bool, 
 	for _, pod := range pods {
 		for i := range pod.Spec.Volumes {
 			v := &pod.Spec.Volumes[i]
+			if !reconcile.CanBeAttached(v) && reconcile.ClaimName(pod, v) == "" {
+				continue // as most are
+			}
 			if _, spec, err := p.World.PodVolume(pod, v); err == nil {
 				if driver, _, _ := spec.CSI(); !wanted(driver) {
 					continue // as nearly all are

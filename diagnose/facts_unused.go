@@ -42,10 +42,7 @@ func (p *Pass) unused(va attachment) (since metav1.Time, long bool) {
 		}
 	}
 	heard, exclusive := proven, p.oneNode(pair.Volume)
-	for _, pod := range p.Snapshot.Pods {
-		if !p.mounts(pod, pair.Volume) {
-			continue
-		}
+	for _, pod := range p.mounters(pair.Volume) {
 		if reconcile.PodTerminated(pod) {
 			if pod.Spec.NodeName == string(pair.Node) {
 				// Where the volume was attached before the pod came, another may have
@@ -73,6 +70,22 @@ func (p *Pass) unused(va attachment) (since metav1.Time, long bool) {
 	default:
 		return metav1.Time{}, false
 	}
+}
+
+// mounters are the pods on any node, or none, that mount the volume.
+func (p *Pass) mounters(volume corev1.UniqueVolumeName) []*corev1.Pod {
+	return p.remember().mounters.get(func() map[corev1.UniqueVolumeName][]*corev1.Pod {
+		byVolume := map[corev1.UniqueVolumeName][]*corev1.Pod{}
+		for _, pod := range p.Snapshot.Pods {
+			for i := range pod.Spec.Volumes {
+				name, _, err := p.World.PodVolume(pod, &pod.Spec.Volumes[i])
+				if pods := byVolume[name]; err == nil && (len(pods) == 0 || pods[len(pods)-1] != pod) {
+					byVolume[name] = append(pods, pod)
+				}
+			}
+		}
+		return byVolume
+	})[volume]
 }
 
 // unclaimedSince is when the volume's claim went away, or ceased to have users;

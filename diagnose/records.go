@@ -59,6 +59,9 @@ func records(s *snapshot.Snapshot, w *reconcile.World, findings []Finding) []Vol
 			nodes[f.Volume].Insert(f.Node)
 		}
 	}
+	if len(nodes) == 0 {
+		return []VolumeRecord{}
+	}
 	add := func(pair reconcile.VolumeNode) {
 		if on := nodes[pair.Volume]; on != nil {
 			on.Insert(pair.Node)

@@ -1,25 +1,47 @@
 package diagnose
 
 import (
+	"sync"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // remembered are facts that many checks ask for, some of them for every object,
 // and that are the same for all checks of a report. Each is found out when it is
 // first asked for. Who gets one must not write to it.
 type remembered struct {
-	attachments []attachment
-	byNode      map[string][]attachment
-	waiting     map[corev1.UniqueVolumeName][]*corev1.Pod
-	attachers   []string
-	tasks       map[string][]task
-	pending     map[types.NodeName][]*corev1.Pod
-	plugins     plugins
-	orphaned    map[string]*orphans
-	answers     map[string]metav1.Time
-	atWork      map[string]bool
+	attachments fact[[]attachment]
+	waiting     fact[map[corev1.UniqueVolumeName][]*corev1.Pod]
+	attachers   fact[[]string]
+	pods        fact[podsByRole]
+	orphaned    fact[map[string]*orphans]
+	reporting   fact[[]*corev1.Node]
+	machines    fact[sets.Set[string]]
+	loads       fact[map[nodeDriver]*load]
+	sameDisks   fact[[]sameDisk]
+
+	// What would be searched for once for each of many objects is kept by what it
+	// is asked for: of a large cluster in which much is broken the time would
+	// otherwise grow with the square.
+	byNode        fact[map[string][]attachment]
+	byVolume      fact[map[corev1.UniqueVolumeName][]attachment]
+	onNode        fact[map[types.NodeName][]*storagev1.VolumeAttachment]
+	ofPV          fact[map[string][]*storagev1.VolumeAttachment]
+	claimsNaming  fact[map[string][]*corev1.PersistentVolumeClaim]
+	claimUsers    fact[map[types.NamespacedName][]*corev1.Pod]
+	mounters      fact[map[corev1.UniqueVolumeName][]*corev1.Pod]
+	nodesUsing    fact[map[corev1.UniqueVolumeName]sets.Set[types.NodeName]]
+	tasks         facts[string, []task]
+	leases        facts[string, *coordinationv1.Lease]
+	answers       facts[string, metav1.Time]
+	atWork        facts[string, bool]
+	installed     facts[string, bool]
+	writersOfList facts[string, map[string]int]
 }
 
 // remember is the report's memory, or the pass's own where it is no part of one.
@@ -30,15 +52,34 @@ func (p *Pass) remember() *remembered {
 	return p.memory
 }
 
-// once gives the value for the key, and finds it out the first time.
-func once[K comparable, V any](known *map[K]V, key K, find func(K) V) V {
-	value, ok := (*known)[key]
-	if !ok {
-		value = find(key)
-		if *known == nil {
-			*known = map[K]V{}
+// fact is found out once. Checks that run side by side wait for the one that was
+// the first to ask.
+type fact[V any] struct {
+	once  sync.Once
+	value V
+}
+
+func (f *fact[V]) get(find func() V) V {
+	f.once.Do(func() { f.value = find() })
+	return f.value
+}
+
+// facts are one for each key.
+type facts[K comparable, V any] struct {
+	mutex sync.Mutex
+	known map[K]*fact[V]
+}
+
+func (f *facts[K, V]) get(key K, find func(K) V) V {
+	f.mutex.Lock()
+	one := f.known[key]
+	if one == nil {
+		if f.known == nil {
+			f.known = map[K]*fact[V]{}
 		}
-		(*known)[key] = value
+		one = &fact[V]{}
+		f.known[key] = one
 	}
-	return value
+	f.mutex.Unlock()
+	return one.get(func() V { return find(key) })
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -68,13 +70,29 @@ func (p *Pass) forgotten(pair reconcile.VolumeNode) bool {
 }
 
 func (p *Pass) usedElsewhere(pair reconcile.VolumeNode) bool {
+	using := p.remember().nodesUsing.get(p.findNodesUsing)[pair.Volume]
+	return using.Len() > 1 || using.Len() == 1 && !using.Has(pair.Node)
+}
+
+// findNodesUsing finds, for each volume, the nodes on which the controller wants
+// it or the kubelet has it in use.
+func (p *Pass) findNodesUsing() map[corev1.UniqueVolumeName]sets.Set[types.NodeName] {
+	using := map[corev1.UniqueVolumeName]sets.Set[types.NodeName]{}
+	add := func(volume corev1.UniqueVolumeName, node types.NodeName) {
+		if using[volume] == nil {
+			using[volume] = sets.New[types.NodeName]()
+		}
+		using[volume].Insert(node)
+	}
+	for pair := range p.World.Desired { // it has no pair of a node that is gone
+		add(pair.Volume, pair.Node)
+	}
 	for _, node := range p.Snapshot.Nodes {
-		other := reconcile.VolumeNode{Volume: pair.Volume, Node: nodeName(node)}
-		if other != pair && (p.World.Desired[other] != nil || inUse(node, pair.Volume)) {
-			return true
+		for _, volume := range node.Status.VolumesInUse {
+			add(volume, nodeName(node))
 		}
 	}
-	return false
+	return using
 }
 
 func (p *Pass) dangling(va attachment, node *corev1.Node, waiters []*corev1.Pod) Finding {

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -71,8 +70,8 @@ type leftover struct {
 // where there is no other.
 func (p *Pass) leftOn(node *corev1.Node) []leftover {
 	var left, stays []leftover
-	for _, va := range p.Snapshot.VolumeAttachments {
-		if types.NodeName(va.Spec.NodeName) != nodeName(node) || p.Age(va.CreationTimestamp) < detachSettles ||
+	for _, va := range p.attachmentsOn(nodeName(node)) {
+		if p.Age(va.CreationTimestamp) < detachSettles ||
 			deleting(va) && p.Age(*va.DeletionTimestamp) < detachSettles {
 			continue
 		}

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -37,7 +36,9 @@ func runForceDetachedWhileMounted(p *Pass) {
 		if p.Age(readyCondition(node).LastTransitionTime) < cleanUpTakes || !p.statusSettled(node) {
 			continue
 		}
-		for _, volume := range slices.Compact(slices.Sorted(slices.Values(node.Status.VolumesInUse))) {
+		unlisted := slices.DeleteFunc(slices.Clone(node.Status.VolumesInUse), func(volume corev1.UniqueVolumeName) bool { return lists(node, volume) })
+		slices.Sort(unlisted)
+		for _, volume := range slices.Compact(unlisted) {
 			if p.detachedUnder(node, volume) {
 				p.detachedWhileMounted(node, volume)
 			}
@@ -68,8 +69,8 @@ func (p *Pass) detachedUnder(node *corev1.Node, volume corev1.UniqueVolumeName) 
 		return false
 	}
 	// An attachment whose volume cannot be told may be this one.
-	if slices.ContainsFunc(p.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
-		if va.Spec.Attacher != driver || types.NodeName(va.Spec.NodeName) != pair.Node {
+	if slices.ContainsFunc(p.attachmentsOn(pair.Node), func(va *storagev1.VolumeAttachment) bool {
+		if va.Spec.Attacher != driver {
 			return false
 		}
 		_, err := p.World.AttachmentVolume(va)

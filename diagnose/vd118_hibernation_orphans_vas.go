@@ -57,11 +57,7 @@ type orphans struct {
 // to nodes that are gone, while every node that has or wants one of the others
 // is younger than all of those attachments.
 func (p *Pass) orphaned() map[string]*orphans {
-	memory := p.remember()
-	if memory.orphaned == nil {
-		memory.orphaned = p.findOrphaned()
-	}
-	return memory.orphaned
+	return p.remember().orphaned.get(p.findOrphaned)
 }
 
 func (p *Pass) findOrphaned() map[string]*orphans {
@@ -76,10 +72,17 @@ func (p *Pass) findOrphaned() map[string]*orphans {
 			byDriver[va.Spec.Attacher] = o
 		}
 		o.all++
-		if node := p.Snapshot.Node(va.Node); node != nil {
-			o.nodes[va.Node] = node
-		} else if va.holds() && va.ours() && len(p.World.LivePods(va.VolumeNode)) == 0 {
+		if p.Snapshot.Node(va.Node) == nil && va.holds() && va.ours() && len(p.World.LivePods(va.VolumeNode)) == 0 {
 			o.vas = append(o.vas, va)
+		}
+	}
+	maps.DeleteFunc(byDriver, func(_ string, o *orphans) bool { return !o.most() })
+	if len(byDriver) == 0 {
+		return byDriver // in nearly every cluster: nobody asks for the nodes then
+	}
+	for _, va := range p.attachments() {
+		if o, node := byDriver[va.Spec.Attacher], p.Snapshot.Node(va.Node); o != nil && node != nil {
+			o.nodes[va.Node] = node
 		}
 	}
 	for pair, row := range p.World.Desired {
@@ -92,15 +95,20 @@ func (p *Pass) findOrphaned() map[string]*orphans {
 	return byDriver
 }
 
-func (p *Pass) hibernated(o *orphans) bool {
+// most says that they are many enough, and half of all.
+func (o *orphans) most() bool {
 	gone := map[types.NodeName]bool{}
-	var youngest metav1.Time
 	for _, va := range o.vas {
 		gone[va.Node] = true
-		youngest = latest(youngest, va.CreationTimestamp)
 	}
-	if len(gone) < orphanNodes || len(o.vas) < orphanAttachments || 2*len(o.vas) < o.all {
-		return false
+	return len(gone) >= orphanNodes && len(o.vas) >= orphanAttachments && 2*len(o.vas) >= o.all
+}
+
+// hibernated says of orphans that are most that all else is younger.
+func (p *Pass) hibernated(o *orphans) bool {
+	var youngest metav1.Time
+	for _, va := range o.vas {
+		youngest = latest(youngest, va.CreationTimestamp)
 	}
 	oldest := o.oldest()
 	return oldest.After(youngest.Time) && p.Age(oldest) >= wakeUpSettles
@@ -135,13 +143,9 @@ func (p *Pass) hibernation(driver string, o *orphans, waiting map[corev1.UniqueV
 		f.Subject.UID = d.UID
 	}
 	for i, va := range o.vas {
-		if !slices.Contains(names, string(va.Node)) {
-			names = append(names, string(va.Node))
-		}
-		for _, pod := range elsewhere(waiting[va.Volume], va.Node) {
-			if p.oneNode(va.Volume) && !slices.Contains(waiters, pod) {
-				waiters = append(waiters, pod)
-			}
+		names = append(names, string(va.Node))
+		if p.oneNode(va.Volume) {
+			waiters = append(waiters, elsewhere(waiting[va.Volume], va.Node)...)
 		}
 		if i < shownOrphans {
 			f.Evidence = append(f.Evidence, Evidence{va.object(), "spec.nodeName", fmt.Sprintf("%s, which is gone; attached volume %s", va.Node, p.shortVolume(va.Volume))})
@@ -149,6 +153,7 @@ func (p *Pass) hibernation(driver string, o *orphans, waiting map[corev1.UniqueV
 	}
 	f.Evidence = append(f.Evidence, Evidence{"csidriver/" + driver, "nodes", "the oldest that has or wants one of its volumes was made at " + stamp(since)})
 	slices.Sort(names)
+	names, waiters = slices.Compact(names), eachOnce(waiters)
 	f.Message = fmt.Sprintf("%d of the %d attached volumes of driver %s count as attached to nodes that are gone (%s), and every node it now serves is younger",
 		len(o.vas), o.all, driver, strings.Join(names, ", "))
 	f.Cause = "the cluster's machines were all removed at once, as by hibernation, without a detach of their volumes"

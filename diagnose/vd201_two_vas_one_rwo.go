@@ -32,24 +32,19 @@ func runTwoVAsOneRWO(p *Pass) {
 	if p.controllerYounger(handOver) {
 		return
 	}
-	byVolume := map[corev1.UniqueVolumeName][]attachment{}
-	var volumes []corev1.UniqueVolumeName
 	for _, va := range p.attachments() {
-		// The attachments of nodes that are gone, and those that nothing uses,
-		// endanger nobody's data; they are failures of their own.
-		if !va.holds() || p.Age(va.CreationTimestamp) < handOver || p.Snapshot.Node(va.Node) == nil || p.forgotten(va.VolumeNode) {
+		all := p.attachmentsOf(va.Volume)
+		if len(all) < 2 || all[0].Name != va.Name {
 			continue
 		}
-		if byVolume[va.Volume] == nil {
-			volumes = append(volumes, va.Volume)
-		}
-		byVolume[va.Volume] = append(byVolume[va.Volume], va)
-	}
-	for _, volume := range volumes {
-		vas := byVolume[volume]
+		// The attachments of nodes that are gone, and those that nothing uses,
+		// endanger nobody's data; they are failures of their own.
+		vas := slices.DeleteFunc(slices.Clone(all), func(va attachment) bool {
+			return !va.holds() || p.Age(va.CreationTimestamp) < handOver || p.Snapshot.Node(va.Node) == nil || p.forgotten(va.VolumeNode)
+		})
 		slices.SortStableFunc(vas, func(a, b attachment) int { return strings.Compare(string(a.Node), string(b.Node)) })
-		if vas[0].Node != vas[len(vas)-1].Node && p.oneNode(volume) {
-			p.twoAttachments(volume, vas)
+		if len(vas) > 0 && vas[0].Node != vas[len(vas)-1].Node && p.oneNode(va.Volume) {
+			p.twoAttachments(va.Volume, vas)
 		}
 	}
 }

@@ -38,16 +38,13 @@ func runVolumesAttachedWiped(p *Pass) {
 }
 
 func (p *Pass) attachmentsByNode() map[string][]attachment {
-	memory := p.remember()
-	if memory.byNode != nil {
-		return memory.byNode
-	}
-	byNode := map[string][]attachment{}
-	memory.byNode = byNode
-	for _, va := range p.attachments() {
-		byNode[string(va.Node)] = append(byNode[string(va.Node)], va)
-	}
-	return byNode
+	return p.remember().byNode.get(func() map[string][]attachment {
+		byNode := make(map[string][]attachment, len(p.Snapshot.Nodes))
+		for _, va := range p.attachments() {
+			byNode[string(va.Node)] = append(byNode[string(va.Node)], va)
+		}
+		return byNode
+	})
 }
 
 // wiped are the attachments that are older than the node's object and that pods
@@ -81,8 +78,9 @@ func (p *Pass) wiped(node *corev1.Node, vas []attachment) (lost []attachment, po
 // before the node was registered, though something was: it was lost with the
 // old Node object, and not by the way that inuse-not-attached is about.
 func emptied(node *corev1.Node, vas []attachment) bool {
-	before := slices.DeleteFunc(slices.Clone(vas), func(va attachment) bool { return !older(va, node) })
-	return len(before) > 0 && !slices.ContainsFunc(before, func(va attachment) bool { return lists(node, va.Volume) })
+	before := func(va attachment) bool { return older(va, node) }
+	return slices.ContainsFunc(vas, before) &&
+		!slices.ContainsFunc(vas, func(va attachment) bool { return before(va) && lists(node, va.Volume) })
 }
 
 func older(va attachment, node *corev1.Node) bool {

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,21 +69,31 @@ func byRights(writer string) bool {
 // customary says that the writer wrote the list of most of the nodes that tell:
 // it is the distribution's own name for a kubelet or a controller.
 func (p *Pass) customary(field, writer string) bool {
-	told, same := 0, 0
+	writers := p.remember().writersOfList.get(field, p.findWritersOfList)
+	told := 0
+	for _, nodes := range writers {
+		told += nodes
+	}
+	return writers[writer] > 1 && 2*writers[writer] > told
+}
+
+// findWritersOfList counts the nodes whose list each wrote last.
+func (p *Pass) findWritersOfList(field string) map[string]int {
+	writers := map[string]int{}
 	for _, node := range p.Snapshot.Nodes {
 		if w, _ := listWriter(node, field); w != "" {
-			told++
-			same += boolToInt(w == writer)
+			writers[w]++
 		}
 	}
-	return same > 1 && 2*same > told
+	return writers
 }
 
 // listWriter is who last wrote the list in the node's status, as its managed
 // fields have it; "" where they do not say.
 func listWriter(node *corev1.Node, field string) (manager string, at metav1.Time) {
+	name := []byte(`"f:` + field + `"`)
 	for _, m := range node.ManagedFields {
-		if m.FieldsV1 == nil || m.Time == nil || !strings.Contains(m.FieldsV1.GetRawString(), `"f:`+field+`"`) {
+		if m.FieldsV1 == nil || m.Time == nil || !bytes.Contains(m.FieldsV1.GetRawBytes(), name) {
 			continue
 		}
 		if m.Time.After(at.Time) {

@@ -58,8 +58,8 @@ func (p *Pass) longLeader(driver string) *coordinationv1.Lease {
 // mayWaitForDetach says that another node has the volume, which is for one node
 // at a time, or has it still: some drivers hold the call up for that.
 func (p *Pass) mayWaitForDetach(va attachment) bool {
-	return p.oneNode(va.Volume) && slices.ContainsFunc(p.attachments(), func(other attachment) bool {
-		return other.Volume == va.Volume && other.Node != va.Node && (other.Status.Attached || other.DeletionTimestamp != nil)
+	return p.oneNode(va.Volume) && slices.ContainsFunc(p.attachmentsOf(va.Volume), func(other attachment) bool {
+		return other.Node != va.Node && (other.Status.Attached || other.DeletionTimestamp != nil)
 	})
 }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -84,14 +84,24 @@ func (p *Pass) claimRefStale(claim *corev1.PersistentVolumeClaim, pv *corev1.Per
 
 // claimUsers are the pods that use the claim, the longest first.
 func (p *Pass) claimUsers(claim *corev1.PersistentVolumeClaim) []*corev1.Pod {
-	var users []*corev1.Pod
+	users := slices.Clone(p.remember().claimUsers.get(p.findClaimUsers)[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}])
+	longestFirst(users)
+	return users
+}
+
+func (p *Pass) findClaimUsers() map[types.NamespacedName][]*corev1.Pod {
+	users := map[types.NamespacedName][]*corev1.Pod{}
 	for _, pod := range p.Snapshot.Pods {
-		uses := func(v corev1.Volume) bool { return reconcile.ClaimName(pod, &v) == claim.Name }
-		if pod.Namespace == claim.Namespace && !reconcile.PodTerminated(pod) && slices.ContainsFunc(pod.Spec.Volumes, uses) {
-			users = append(users, pod)
+		for i := range pod.Spec.Volumes {
+			name := reconcile.ClaimName(pod, &pod.Spec.Volumes[i])
+			if name == "" || reconcile.PodTerminated(pod) {
+				continue
+			}
+			if pods := users[claimKey(pod, name)]; len(pods) == 0 || pods[len(pods)-1] != pod {
+				users[claimKey(pod, name)] = append(pods, pod)
+			}
 		}
 	}
-	longestFirst(users)
 	return users
 }
 
@@ -104,9 +114,7 @@ func (p *Pass) claimRefAdvice(claim *corev1.PersistentVolumeClaim, pv *corev1.Pe
 		return whose + ", and point the other claim elsewhere: delete it and make it anew with the right volumeName; do not touch the claimRef, " +
 			"or the data goes to a stranger"
 	}
-	attached := slices.ContainsFunc(p.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
-		return va.Spec.Source.PersistentVolumeName != nil && *va.Spec.Source.PersistentVolumeName == pv.Name
-	})
+	attached := len(p.attachmentsNaming(pv.Name)) > 0
 	if attached || slices.ContainsFunc(p.claimUsers(claim), started) || (pv.Status.Phase != corev1.VolumeReleased && pv.Status.Phase != corev1.VolumeAvailable) {
 		return whose + "; end the pods that use it and wait until its VolumeAttachment is gone and the volume is Released before anything is changed"
 	}

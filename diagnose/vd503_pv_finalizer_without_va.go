@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -30,7 +29,7 @@ func runPVFinalizerWithoutVA(p *Pass) {
 		if pv.DeletionTimestamp == nil || p.Age(*pv.DeletionTimestamp) < finalizerSettles {
 			continue // the finalizer is right on any volume that stays
 		}
-		attached := slices.ContainsFunc(p.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool { return volumeName(va) == pv.Name })
+		attached := len(p.attachmentsNaming(pv.Name)) > 0
 		if i := slices.IndexFunc(pv.Finalizers, func(f string) bool { return strings.HasPrefix(f, "external-attacher/") }); i >= 0 && !attached {
 			p.pvFinalizer(pv, pv.Finalizers[i])
 		}

@@ -60,10 +60,7 @@ func (p *Pass) claimLost(claim *corev1.PersistentVolumeClaim, why string, eviden
 		f.Cause = "two claims were restored, or made by hand, for one volume"
 		f.Advice = "decide whose data the volume holds; leave the volume to the claim that has it, and make this one anew with another volume"
 	}
-	for _, va := range p.Snapshot.VolumeAttachments {
-		if volumeName(va) != claim.Spec.VolumeName {
-			continue
-		}
+	for _, va := range p.attachmentsNaming(claim.Spec.VolumeName) {
 		if handle, ok := p.nodeHandle(va); ok {
 			f.Evidence = append(f.Evidence, Evidence{"volumeattachment/" + va.Name, "metadata.name", "made for " + string(handle) + " on node " + va.Spec.NodeName})
 		}

@@ -41,31 +41,31 @@ func runDuplicateVolumeHandle(p *Pass) {
 	}
 }
 
-func (p *Pass) sameDisks() []sameDisk {
-	byName := map[corev1.UniqueVolumeName]*sameDisk{}
-	var names []corev1.UniqueVolumeName
-	for _, pv := range p.Snapshot.Volumes {
+func (p *Pass) sameDisks() []sameDisk { return p.remember().sameDisks.get(p.findSameDisks) }
+
+func (p *Pass) findSameDisks() []sameDisk {
+	places := make(map[corev1.UniqueVolumeName]int, len(p.Snapshot.Volumes))
+	all := make([]sameDisk, 0, len(p.Snapshot.Volumes))
+	for i, pv := range p.Snapshot.Volumes {
+		// One that is not Bound is a reserve, or what a Retain policy kept.
+		if pv.DeletionTimestamp != nil || pv.Status.Phase != corev1.VolumeBound {
+			continue
+		}
 		name, err := p.World.VolumeName(pv)
 		if err != nil && pv.Spec.CSI != nil {
 			name = corev1.UniqueVolumeName("kubernetes.io/csi/" + pv.Spec.CSI.Driver + "^" + pv.Spec.CSI.VolumeHandle)
 		}
-		// One that is not Bound is a reserve, or what a Retain policy kept.
-		if name == "" || pv.DeletionTimestamp != nil || pv.Status.Phase != corev1.VolumeBound {
+		if name == "" {
 			continue
 		}
-		if byName[name] == nil {
-			byName[name] = &sameDisk{name: name, attachable: err == nil}
-			names = append(names, name)
+		if place, ok := places[name]; ok {
+			all[place].volumes = append(all[place].volumes, pv)
+			continue
 		}
-		byName[name].volumes = append(byName[name].volumes, pv)
+		places[name] = len(all)
+		all = append(all, sameDisk{name, p.Snapshot.Volumes[i : i+1 : i+1], err == nil})
 	}
-	var disks []sameDisk
-	for _, name := range names {
-		if len(byName[name].volumes) > 1 {
-			disks = append(disks, *byName[name])
-		}
-	}
-	return disks
+	return slices.DeleteFunc(all, func(d sameDisk) bool { return len(d.volumes) < 2 })
 }
 
 // differentVolumes says that the two claims are bound to different volumes which

@@ -22,7 +22,15 @@ var migrationNameSwitch = Check{
 }
 
 func runMigrationNameSwitch(p *Pass) {
+	inTree := func(name corev1.UniqueVolumeName) bool {
+		_, _, ok := inTreeName(name)
+		return ok
+	}
 	for _, node := range p.Snapshot.Nodes {
+		if !slices.ContainsFunc(node.Status.VolumesInUse, inTree) &&
+			!slices.ContainsFunc(node.Status.VolumesAttached, func(v corev1.AttachedVolume) bool { return inTree(v.Name) }) {
+			continue // as all are where nothing has moved
+		}
 		names := slices.Clone(node.Status.VolumesInUse)
 		for _, v := range node.Status.VolumesAttached {
 			names = append(names, v.Name)

@@ -24,8 +24,9 @@ var migrationConfigMismatch = Check{
 }
 
 func runMigrationConfigMismatch(p *Pass) {
+	known := p.releaseKnown()
 	for _, node := range p.Snapshot.Nodes {
-		if p.releaseKnown() {
+		if known {
 			p.notMigratedNode(node)
 			p.leftovers(node)
 		}

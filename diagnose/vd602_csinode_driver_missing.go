@@ -92,8 +92,10 @@ func (p *Pass) csiVolume(pod *corev1.Pod, v *corev1.Volume) (driver string, volu
 // installed says that the cluster has the driver: what is missing is this node.
 // A driver that nobody knows was uninstalled, renamed or never there.
 func (p *Pass) installed(driver string) bool {
-	return p.Snapshot.CSIDriver(driver) != nil || slices.ContainsFunc(p.Snapshot.CSINodes, func(n *storagev1.CSINode) bool {
-		return registers(n, driver)
+	return p.remember().installed.get(driver, func(driver string) bool {
+		return p.Snapshot.CSIDriver(driver) != nil || slices.ContainsFunc(p.Snapshot.CSINodes, func(n *storagev1.CSINode) bool {
+			return registers(n, driver)
+		})
 	})
 }
 

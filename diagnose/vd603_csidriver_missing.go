@@ -32,11 +32,13 @@ func runCSIDriverMissing(p *Pass) {
 	seen := map[string]bool{}
 	for _, va := range p.Snapshot.VolumeAttachments {
 		driver := va.Spec.Attacher
-		if seen[driver] || !p.attachesByMistake(driver) {
+		if seen[driver] {
 			continue
 		}
 		seen[driver] = true
-		p.askedInVain(driver)
+		if p.attachesByMistake(driver) {
+			p.askedInVain(driver)
+		}
 	}
 }
 

@@ -67,7 +67,7 @@ func (p *Pass) idle(driver string) (*coordinationv1.Lease, []task) {
 
 // attacherAtWork says that nothing speaks against the driver's attacher.
 func (p *Pass) attacherAtWork(driver string) bool {
-	return once(&p.remember().atWork, driver, func(driver string) bool {
+	return p.remember().atWork.get(driver, func(driver string) bool {
 		_, abandoned := p.abandoned(driver)
 		_, idle := p.idle(driver)
 		return p.installed(driver) && len(abandoned) == 0 && len(idle) == 0

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
@@ -29,7 +30,6 @@ func runAttachLimit(p *Pass) {
 	for _, node := range p.Snapshot.Nodes {
 		for _, driver := range drivers {
 			if l := loads[nodeDriver{node.Name, driver}]; l != nil {
-				l.node, l.limit = node, limitOf(p.Snapshot.CSINode(nodeName(node)), driver)
 				p.attachLimit(l)
 			}
 		}
@@ -58,14 +58,18 @@ type load struct {
 }
 
 // loads are those of all nodes and drivers that have any attachment.
-func (p *Pass) loads() map[nodeDriver]*load {
-	loads := map[nodeDriver]*load{}
+func (p *Pass) loads() map[nodeDriver]*load { return p.remember().loads.get(p.findLoads) }
+
+func (p *Pass) findLoads() map[nodeDriver]*load {
+	loads := make(map[nodeDriver]*load, len(p.Snapshot.Nodes))
 	for _, va := range p.Snapshot.VolumeAttachments {
 		key := nodeDriver{va.Spec.NodeName, va.Spec.Attacher}
-		if loads[key] == nil {
-			loads[key] = &load{driver: key.driver, held: sets.New[corev1.UniqueVolumeName](), wanted: sets.New[corev1.UniqueVolumeName]()}
-		}
 		l := loads[key]
+		if l == nil {
+			l = &load{node: p.Snapshot.Node(types.NodeName(key.node)), driver: key.driver, limit: limitOf(p.Snapshot.CSINode(types.NodeName(key.node)), key.driver),
+				held: sets.New[corev1.UniqueVolumeName](), wanted: sets.New[corev1.UniqueVolumeName]()}
+			loads[key] = l
+		}
 		pair, ok := p.taskPair(task{VolumeAttachment: va})
 		if !ok {
 			pair.Volume = corev1.UniqueVolumeName(va.Name) // its volume is gone, and it takes up room all the same
@@ -142,7 +146,7 @@ func (p *Pass) attachLimit(l *load) {
 		p.limitAftermath(l, p.rejected(l))
 	case full && reconcile.NodeReady(l.node):
 		p.limitFull(l)
-	case l.limit > 0 && l.held.Union(l.wanted).Len() > l.limit && reconcile.NodeReady(l.node):
+	case l.limit > 0 && l.all() > l.limit && reconcile.NodeReady(l.node):
 		p.limitFull(l)
 	}
 }
@@ -182,9 +186,8 @@ func (p *Pass) leftWaiting(l *load, stuck []task) bool {
 // failed, and whose attachment stays as long as they are there.
 func (p *Pass) rejected(l *load) []*corev1.Pod {
 	var pods []*corev1.Pod
-	for _, pod := range p.Snapshot.PodsOnNode(nodeName(l.node)) {
-		if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != "VolumeAttachmentLimitExceeded" || pod.DeletionTimestamp != nil ||
-			p.Age(boundAt(pod)) < attachSettles {
+	for _, pod := range p.podsByRole().refused[nodeName(l.node)] {
+		if pod.DeletionTimestamp != nil || p.Age(boundAt(pod)) < attachSettles {
 			continue
 		}
 		stays := func(va *storagev1.VolumeAttachment) bool { return !va.Status.Attached && va.DeletionTimestamp == nil }
@@ -225,7 +228,7 @@ func (p *Pass) limitFull(l *load) {
 	f.Cause = "as many volumes as the driver allows are attached to the node"
 	f.SelfHeals.Because = "the scheduler knows of the limit and sends pods with further volumes elsewhere"
 	f.Advice = "nothing needs to be done; a pod that must start here needs a volume to leave first, or a node of another size"
-	if over := l.held.Union(l.wanted).Len() - l.limit; over > 0 {
+	if over := l.all() - l.limit; over > 0 {
 		f.Message = fmt.Sprintf("Pods on node %s want more volumes of %s than fit: %s", l.node.Name, l.driver, l.text())
 		f.Cause = "the pods name the node themselves, or were scheduled while the driver gave no limit"
 		f.SelfHeals.Because = "what does not fit waits until another volume leaves the node; nobody moves the pods"
@@ -253,8 +256,17 @@ func (p *Pass) limitFinding(l *load) Finding {
 	return f
 }
 
+// all counts what is attached and what is to be.
+func (l *load) all() int {
+	n := l.held.Len()
+	for volume := range l.wanted {
+		n += boolToInt(!l.held.Has(volume))
+	}
+	return n
+}
+
 func (l *load) text() string {
-	all := l.held.Union(l.wanted).Len()
+	all := l.all()
 	if l.limit > 0 {
 		return fmt.Sprintf("%d of at most %d volumes are attached, %d with those that pods want there", l.held.Len(), l.limit, all)
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -83,20 +85,24 @@ func (p *Pass) foreignHolder(message string) string {
 }
 
 func (p *Pass) isNode(machine string) bool {
-	is := func(id string) bool { return id == machine || strings.HasSuffix(id, "/"+machine) }
+	return p.remember().machines.get(p.findMachines).Has(machine)
+}
+
+// findMachines finds what the cluster's machines are called: by the node's name
+// or the first part of it, by the provider's id and by the drivers' ids, or the
+// last part of those.
+func (p *Pass) findMachines() sets.Set[string] {
+	machines := sets.New[string]()
 	for _, node := range p.Snapshot.Nodes {
-		if node.Name == machine || strings.HasPrefix(node.Name, machine+".") || is(node.Spec.ProviderID) {
-			return true
-		}
+		short, _, _ := strings.Cut(node.Name, ".")
+		machines.Insert(node.Name, short, node.Spec.ProviderID, lastPart(node.Spec.ProviderID))
 	}
 	for _, csiNode := range p.Snapshot.CSINodes {
 		for _, d := range csiNode.Spec.Drivers {
-			if is(d.NodeID) {
-				return true
-			}
+			machines.Insert(d.NodeID, lastPart(d.NodeID))
 		}
 	}
-	return false
+	return machines
 }
 
 func (p *Pass) backendStuck(t task, hint string) {

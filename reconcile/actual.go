@@ -46,20 +46,22 @@ type AttachedVolume struct {
 // upstream's shape, one record for each volume and shared by its nodes, because
 // that is what makes one node's device path and spec another's too.
 type actualState struct {
-	volumes map[corev1.UniqueVolumeName]*volumeRecord
-	inUse   map[types.NodeName]sets.Set[corev1.UniqueVolumeName]
+	volumes map[corev1.UniqueVolumeName]volumeRecord
+	// attached has a row for each node of each record.
+	attached map[VolumeNode]*AttachedVolume
+	inUse    map[types.NodeName]sets.Set[corev1.UniqueVolumeName]
 }
 
 type volumeRecord struct {
 	spec       *VolumeSpec
 	devicePath string
-	nodes      map[types.NodeName]AttachState
 }
 
 func newActualState(s *snapshot.Snapshot) *actualState {
 	a := &actualState{
-		volumes: make(map[corev1.UniqueVolumeName]*volumeRecord, len(s.VolumeAttachments)),
-		inUse:   make(map[types.NodeName]sets.Set[corev1.UniqueVolumeName], len(s.Nodes)),
+		volumes:  make(map[corev1.UniqueVolumeName]volumeRecord, len(s.VolumeAttachments)),
+		attached: make(map[VolumeNode]*AttachedVolume, len(s.VolumeAttachments)),
+		inUse:    make(map[types.NodeName]sets.Set[corev1.UniqueVolumeName], len(s.Nodes)),
 	}
 	for _, node := range s.Nodes {
 		a.inUse[types.NodeName(node.Name)] = sets.New(node.Status.VolumesInUse...)
@@ -69,43 +71,34 @@ func newActualState(s *snapshot.Snapshot) *actualState {
 
 // add mirrors AddVolumeNode.
 func (a *actualState) add(pair VolumeNode, state AttachState, spec *VolumeSpec, devicePath string) {
-	record := a.volumes[pair.Volume]
-	if record == nil {
-		record = &volumeRecord{nodes: map[types.NodeName]AttachState{}}
-		a.volumes[pair.Volume] = record
+	a.volumes[pair.Volume] = volumeRecord{spec, devicePath}
+	row := a.attached[pair]
+	if row == nil {
+		row = &AttachedVolume{VolumeNode: pair}
+		a.attached[pair] = row
 	}
-	record.spec, record.devicePath = spec, devicePath
-	record.nodes[pair.Node] = state
+	row.State = state
 }
 
 func (a *actualState) state(pair VolumeNode) AttachState {
-	if record := a.volumes[pair.Volume]; record != nil {
-		return record.nodes[pair.Node]
+	if row := a.attached[pair]; row != nil {
+		return row.State
 	}
 	return ""
 }
 
 func (a *actualState) has(pair VolumeNode) bool { return a.state(pair) != "" }
 
-// rows gives each pair its row. An entry from a VolumeAttachment was added
+// rows completes each pair's row. An entry from a VolumeAttachment was added
 // after the node's volumesInUse had been read, so it counts as mounted until
 // they are read again.
 func (a *actualState) rows(attachment func(VolumeNode) *storagev1.VolumeAttachment) map[VolumeNode]*AttachedVolume {
-	rows := make(map[VolumeNode]*AttachedVolume, len(a.volumes))
-	for volume, record := range a.volumes {
-		for node, state := range record.nodes {
-			pair := VolumeNode{volume, node}
-			inUse := a.inUse[node].Has(volume)
-			rows[pair] = &AttachedVolume{
-				VolumeNode:     pair,
-				State:          state,
-				Spec:           record.spec,
-				DevicePath:     record.devicePath,
-				MountedByNode:  inUse || state == Uncertain,
-				AssumedMounted: !inUse && state == Uncertain,
-				Attachment:     attachment(pair),
-			}
-		}
+	for pair, row := range a.attached {
+		record, inUse := a.volumes[pair.Volume], a.inUse[pair.Node].Has(pair.Volume)
+		row.Spec, row.DevicePath = record.spec, record.devicePath
+		row.MountedByNode = inUse || row.State == Uncertain
+		row.AssumedMounted = !inUse && row.State == Uncertain
+		row.Attachment = attachment(pair)
 	}
-	return rows
+	return a.attached
 }

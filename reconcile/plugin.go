@@ -167,11 +167,12 @@ func iscsiName(spec *VolumeSpec) string {
 
 // splitUniqueName mirrors SplitUniqueName: plugin names have exactly one slash.
 func splitUniqueName(name corev1.UniqueVolumeName) (plugin, volume string, ok bool) {
-	parts := strings.SplitN(string(name), "/", 3)
-	if len(parts) != 3 {
+	vendor, rest, _ := strings.Cut(string(name), "/")
+	kind, volume, ok := strings.Cut(rest, "/")
+	if !ok {
 		return "", "", false
 	}
-	return parts[0] + "/" + parts[1], parts[2], true
+	return string(name)[:len(vendor)+1+len(kind)], volume, true
 }
 
 // ParseCSI splits the unique name of a CSI volume as csiAttacher.Detach does.
@@ -181,18 +182,22 @@ func ParseCSI(name corev1.UniqueVolumeName) (driver, handle string, ok bool) {
 	if !ok || plugin != csiPlugin {
 		return "", "", false
 	}
-	parts := strings.Split(volume, "^")
-	if len(parts) != 2 {
+	driver, handle, ok = strings.Cut(volume, "^")
+	if !ok || strings.Contains(handle, "^") {
 		return "", "", false
 	}
-	return parts[0], parts[1], true
+	return driver, handle, true
 }
 
 // VolumeAttachmentName is the only name under which the controller makes and
 // deletes the VolumeAttachment of a volume on a node (getAttachmentName).
 func VolumeAttachmentName(handle, driver string, node types.NodeName) string {
-	sum := sha256.Sum256([]byte(handle + driver + string(node)))
-	return "csi-" + hex.EncodeToString(sum[:])
+	// It is made for every attachment, mostly several times.
+	var room [256]byte
+	sum := sha256.Sum256(append(append(append(room[:0], handle...), driver...), node...))
+	name := [len("csi-") + 2*len(sum)]byte{'c', 's', 'i', '-'}
+	hex.Encode(name[len("csi-"):], sum[:])
+	return string(name[:])
 }
 
 // attachmentName is VolumeAttachmentName of the pair, or "" where the volume is

@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"sync"
+
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,12 +36,7 @@ func (w *World) resolve() {
 		name, spec, err := w.attachmentVolume(va)
 		r.attachments[va] = resolvedVolume{name, spec, err}
 	}
-	names := make(map[string][]corev1.UniqueVolumeName, len(w.snapshot.Volumes))
-	for name, pvs := range w.volumes {
-		for _, pv := range pvs {
-			names[pv.Name] = append(names[pv.Name], name)
-		}
-	}
+	names := sync.OnceValue(w.namesByPV) // for pods that do not come to their volumes: mostly there is none
 	for _, pod := range w.snapshot.Pods {
 		node := types.NodeName(pod.Spec.NodeName)
 		use := func(name corev1.UniqueVolumeName) {
@@ -61,13 +58,23 @@ func (w *World) resolve() {
 			}
 			// The claim may lead to the volume without the two being bound.
 			if claim := w.snapshot.Claim(namespaced(pod.Namespace, ClaimName(pod, volume))); claim != nil {
-				for _, name := range names[claim.Spec.VolumeName] {
+				for _, name := range names()[claim.Spec.VolumeName] {
 					use(name)
 				}
 			}
 		}
 	}
 	w.resolved = r
+}
+
+func (w *World) namesByPV() map[string][]corev1.UniqueVolumeName {
+	names := make(map[string][]corev1.UniqueVolumeName, len(w.snapshot.Volumes))
+	for name, pvs := range w.volumes {
+		for _, pv := range pvs {
+			names[pv.Name] = append(names[pv.Name], name)
+		}
+	}
+	return names
 }
 
 // errNoPlugin is what plugins.attachable says of a volume without any plugin.

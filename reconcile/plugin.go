@@ -192,12 +192,8 @@ func ParseCSI(name corev1.UniqueVolumeName) (driver, handle string, ok bool) {
 // VolumeAttachmentName is the only name under which the controller makes and
 // deletes the VolumeAttachment of a volume on a node (getAttachmentName).
 func VolumeAttachmentName(handle, driver string, node types.NodeName) string {
-	// It is made for every attachment, mostly several times.
-	var room [256]byte
-	sum := sha256.Sum256(append(append(append(room[:0], handle...), driver...), node...))
-	name := [len("csi-") + 2*len(sum)]byte{'c', 's', 'i', '-'}
-	hex.Encode(name[len("csi-"):], sum[:])
-	return string(name[:])
+	sum := sha256.Sum256([]byte(handle + driver + string(node)))
+	return "csi-" + hex.EncodeToString(sum[:])
 }
 
 // attachmentName is VolumeAttachmentName of the pair, or "" where the volume is

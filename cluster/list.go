@@ -54,7 +54,7 @@ func from[T any, P interface {
 	object
 }](c *Cluster, kind snapshot.Kind, client rest.Interface, into *[]P, choose choice[P]) source {
 	read := func(ctx context.Context, namespace string) (int, error) {
-		p := &pages[T, P]{Cluster: c, kind: kind, client: client, namespace: namespace, choice: choose, sharer: newSharer()}
+		p := &pages[T, P]{Cluster: c, kind: kind, client: client, namespace: namespace, choice: choose, sharer: snapshot.NewSharer()}
 		err := p.read(ctx)
 		*into = p.kept
 		return p.seen, err
@@ -76,7 +76,7 @@ type pages[T any, P interface {
 	kept []P
 	// seen counts those that are not kept, too.
 	seen    int
-	sharer  *sharer
+	sharer  *snapshot.Sharer
 	slimmed []byte
 }
 
@@ -164,7 +164,7 @@ func (p *pages[T, P]) add(o P) {
 	p.seen++
 	if p.wants(o) {
 		snapshot.Trim(o)
-		p.sharer.share(o)
+		p.sharer.Share(o)
 		p.kept = append(p.kept, o)
 	}
 }

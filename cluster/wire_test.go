@@ -47,7 +47,7 @@ func bothWays[T any, P interface {
 		return nil, nil, err
 	}
 	snapshot.Trim(typed)
-	pages := &pages[T, P]{Cluster: &Cluster{}, kind: kind, sharer: newSharer()}
+	pages := &pages[T, P]{Cluster: &Cluster{}, kind: kind, sharer: snapshot.NewSharer()}
 	// What was read before must not shine through: the second of two is looked at.
 	for range 2 {
 		if err := pages.take(slices.Clone(raw)); err != nil {

@@ -262,6 +262,7 @@ type collector struct {
 	// latest is the latest time in any object, the "now" of a file without one.
 	latest     time.Time
 	timeFields map[reflect.Type][]int
+	sharer     *Sharer
 }
 
 func newCollector(limits limits) *collector {
@@ -274,6 +275,7 @@ func newCollector(limits limits) *collector {
 		told:      map[Kind]*Gap{},
 
 		timeFields: map[reflect.Type][]int{},
+		sharer:     NewSharer(),
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -94,7 +93,7 @@ func (j *jsonReader) document() error {
 			return j.failed(err)
 		}
 		name, _ := key.(string)
-		if name == "items" && (l.kind == "" || strings.HasSuffix(l.kind, "List")) {
+		if name == "items" && (l.kind == "" || isListKind(l.kind)) {
 			if listed {
 				return j.at.atLine(j.line()).errorf("duplicate field \"items\"")
 			}

@@ -1,9 +1,6 @@
 package snapshot
 
-import (
-	"bytes"
-	"strconv"
-)
+import "strconv"
 
 // absurdNumber finds what would keep the decoder of resource quantities busy
 // for hours: it writes out 1e-999999999 digit by digit. The text is JSON. It
@@ -49,7 +46,7 @@ func absurdNumber(raw []byte) bool {
 			case '0' <= b && b <= '9':
 				digits++
 			}
-		case bytes.IndexByte([]byte("\":,[]{} \t\r\n"), b) >= 0:
+		case b == '"', b == ':', b == ',', b == '[', b == ']', b == '{', b == '}', b == ' ', b == '\t', b == '\r', b == '\n':
 			if number && (digits > mostDigits || exponentDigits > mostExponentDigits && (negative || digits > mostExactDigits)) {
 				return true
 			}

@@ -55,6 +55,7 @@ func (c *collector) object(at place, t typeName, raw []byte) error {
 	// A list from an API server does not say the kind of its items either.
 	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	Trim(object)
+	c.sharer.Share(object)
 	s.add(&c.objects, object)
 	c.counts[s.resource]++
 	return nil

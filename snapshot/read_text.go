@@ -96,13 +96,15 @@ func (l *list) typedItem(at place, t typeName, raw []byte) error {
 	return l.c.object(at, t, raw)
 }
 
+func isListKind(kind string) bool { return strings.HasSuffix(kind, "List") }
+
 // end takes what the document holds beside its items.
 func (l *list) end(rest []byte) error {
 	t, err := readTypeName(l.at, rest)
 	if err != nil {
 		return err
 	}
-	isList := strings.HasSuffix(t.kind, "List")
+	isList := isListKind(t.kind)
 	switch {
 	case l.items > 0 && t.kind == "":
 		return l.at.errorf("a list that does not say its kind: the file was cut off")

@@ -37,6 +37,8 @@ type yamlReader struct {
 	indent    int    // of the items' dashes
 	item      []byte // the text of one
 	itemBegin int
+
+	block blockReader
 }
 
 type itemState int
@@ -223,6 +225,9 @@ func (y *yamlReader) endDocument() error {
 	}
 	y.at.document++
 	at := y.at.atLine(y.begin)
+	if raw, t, ok := y.block.document(y.text); ok && y.list == nil && int64(len(raw)) <= y.c.limits.document {
+		return y.c.object(at, t, raw)
+	}
 	if y.list == nil && json.Valid(y.text) {
 		return y.c.jsonText(y.text, at)
 	}

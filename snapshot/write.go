@@ -2,17 +2,12 @@ package snapshot
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v2"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	kjson "sigs.k8s.io/json"
 )
 
 // Write writes the snapshot as volume-doctor's own file: the header, then one
@@ -21,24 +16,27 @@ import (
 // the snapshot.
 func Write(w io.Writer, s *Snapshot) error {
 	out := bufio.NewWriter(w)
-	if err := writeHeader(out, s); err != nil {
+	block := newBlockWriter()
+	if err := writeHeader(out, block, s); err != nil {
 		return err
 	}
 	for _, kind := range schemas {
 		for object := range kind.all(&s.Objects) {
-			// A bufio.Writer keeps its first error for Flush.
-			_, _ = out.WriteString("---\n")
-			if err := writeYAML(out, kind.forFile(object)); err != nil {
+			text, err := block.document(kind.forFile(object))
+			if err != nil {
 				return fmt.Errorf("%s %s: %w", kind.kind, identity{kind.resource, object.GetNamespace(), object.GetName()}, err)
 			}
+			// A bufio.Writer keeps its first error for Flush.
+			_, _ = out.WriteString("---\n")
+			_, _ = out.Write(text)
 		}
 	}
 	return out.Flush()
 }
 
-// writeHeader writes by hand what the YAML library would sort by name: people
-// read a header from its first line on.
-func writeHeader(out *bufio.Writer, s *Snapshot) error {
+// writeHeader writes line by line what would be sorted by name: people read a
+// header from its first line on.
+func writeHeader(out *bufio.Writer, block *blockWriter, s *Snapshot) error {
 	var complete []string
 	for _, kind := range Kinds() {
 		if s.Complete(kind) {
@@ -56,15 +54,19 @@ func writeHeader(out *bufio.Writer, s *Snapshot) error {
 		fmt.Fprintf(out, "takenAt: %q\n", s.TakenAt.UTC().Format(time.RFC3339Nano))
 	}
 	if s.Source.ServerVersion != "" {
-		if err := writeYAML(out, map[string]any{"serverVersion": s.Source.ServerVersion}); err != nil {
+		text, err := block.document(map[string]any{"serverVersion": s.Source.ServerVersion})
+		if err != nil {
 			return err
 		}
+		_, _ = out.Write(text)
 	}
 	fmt.Fprintf(out, "complete: [%s]\n", strings.Join(complete, ", "))
 	if len(s.Gaps) > 0 {
-		if err := writeYAML(out, map[string]any{"gaps": s.Gaps}); err != nil {
+		text, err := block.document(map[string]any{"gaps": s.Gaps})
+		if err != nil {
 			return err
 		}
+		_, _ = out.Write(text)
 	}
 	fmt.Fprintf(out, "objects: %d\n", objects)
 	return nil
@@ -76,43 +78,4 @@ func (s *kindSchema) forFile(object apiObject) apiObject {
 	Trim(trimmed)
 	trimmed.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(s.apiVersion, s.kind))
 	return trimmed
-}
-
-// writeYAML writes what the JSON of a value says, for the API's field names
-// stand in JSON tags. sigs.k8s.io/yaml would read that JSON as YAML next, in
-// which a driver's message with a DEL in it is no text.
-func writeYAML(out *bufio.Writer, value any) error {
-	raw, err := json.Marshal(value)
-	if err != nil {
-		return err
-	}
-	var tree any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &tree); err != nil {
-		return err
-	}
-	text, err := yaml.Marshal(sorted(tree))
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(text)
-	return err
-}
-
-// sorted puts the keys of maps in order. The library would do so too, but its
-// order for people puts 2x before 10, 10 before 1x and 1x before 2x: with such
-// labels the same object would be written now one way, now the other.
-func sorted(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		fields := make(yaml.MapSlice, 0, len(v))
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			fields = append(fields, yaml.MapItem{Key: key, Value: sorted(v[key])})
-		}
-		return fields
-	case []any:
-		for i := range v {
-			v[i] = sorted(v[i])
-		}
-	}
-	return value
 }

@@ -228,9 +228,7 @@ gaps:
 - namespace: kube-node-lease
   reason: Truncated
   resource: leases
-- detail: |-
-    no: "you"
-    may not
+- detail: "no: \"you\"\nmay not"
   reason: Forbidden
   resource: pods
 objects: 0
@@ -258,5 +256,23 @@ func TestWriteFails(t *testing.T) {
 	}
 	if err := Write(fullDisk{}, s); err == nil || err.Error() != "no space left on device" {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestWriteLongNames: a YAML parser wants a name of more than a thousand
+// characters written in another way.
+func TestWriteLongNames(t *testing.T) {
+	labels := map[string]string{"a": "b", strings.Repeat("x", 3000): "c", strings.Repeat("\u00a0 ", 300): "no", strings.Repeat("y", 1500): ""}
+	s := New(noon, Source{}, Objects{Nodes: []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: labels}}}}, nil)
+	var out bytes.Buffer
+	if err := Write(&out, s); err != nil {
+		t.Fatal(err)
+	}
+	back, _, err := Read("f", &out, ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(labels, back.Nodes[0].Labels); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -1,4 +1,4 @@
-package cluster
+package snapshot
 
 import (
 	"maps"
@@ -10,10 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// sharer lets objects that say the same share what they say it with: the labels
+// Sharer lets objects that say the same share what they say it with: the labels
 // of a ReplicaSet's pods, a capacity that thousands of volumes have. A map of
 // one entry takes half a kilobyte, and nothing ever writes to a snapshot.
-type sharer struct {
+type Sharer struct {
 	texts      map[string]string
 	maps       map[string]map[string]string
 	resources  map[string]corev1.ResourceList
@@ -23,15 +23,23 @@ type sharer struct {
 	owners     map[string][]metav1.OwnerReference
 	lists      map[string][]string
 	projected  map[string]*corev1.ProjectedVolumeSource
+	conditions map[string][]corev1.PodCondition
+	security   map[string]*corev1.PodSecurityContext
 	key        []byte
 }
 
-func newSharer() *sharer {
-	return &sharer{
+// mostShared bounds each table: in one of what no two objects say, the keys would
+// take more than the objects. Those that say the same are read close together.
+const mostShared = 1 << 12
+
+// NewSharer makes a Sharer that has seen nothing.
+func NewSharer() *Sharer {
+	return &Sharer{
 		texts: map[string]string{}, maps: map[string]map[string]string{}, resources: map[string]corev1.ResourceList{},
 		containers: map[string][]corev1.Container{}, affinities: map[string]*corev1.VolumeNodeAffinity{},
 		tolerated: map[string][]corev1.Toleration{}, owners: map[string][]metav1.OwnerReference{}, lists: map[string][]string{},
-		projected: map[string]*corev1.ProjectedVolumeSource{},
+		projected: map[string]*corev1.ProjectedVolumeSource{}, conditions: map[string][]corev1.PodCondition{},
+		security: map[string]*corev1.PodSecurityContext{},
 	}
 }
 
@@ -39,6 +47,9 @@ func newSharer() *sharer {
 func shared[T any](seen map[string]T, key []byte, value T) T {
 	if first, ok := seen[string(key)]; ok {
 		return first
+	}
+	if len(seen) >= mostShared {
+		clear(seen)
 	}
 	seen[string(key)] = value
 	return value
@@ -54,7 +65,7 @@ type encoded interface {
 func sharedList[T any, P interface {
 	*T
 	encoded
-}](s *sharer, seen map[string][]T, list []T) []T {
+}](s *Sharer, seen map[string][]T, list []T) []T {
 	if len(list) == 0 {
 		return nil
 	}
@@ -78,16 +89,28 @@ func appendMessage(key []byte, m encoded) []byte {
 	return append(key, byte(size), byte(size>>8), byte(size>>16), byte(size>>24))
 }
 
-func (s *sharer) text(t *string) {
+func (s *Sharer) text(t *string) {
 	first, ok := s.texts[*t]
 	if !ok {
+		if len(s.texts) >= mostShared {
+			clear(s.texts)
+		}
 		first = *t
 		s.texts[first] = first
 	}
 	*t = first
 }
 
-func (s *sharer) stringMap(m *map[string]string) {
+// words shares texts of any type, most of which are one of a few.
+func words[T ~string](s *Sharer, words ...*T) {
+	for _, word := range words {
+		text := string(*word)
+		s.text(&text)
+		*word = T(text)
+	}
+}
+
+func (s *Sharer) stringMap(m *map[string]string) {
 	if len(*m) == 0 {
 		*m = nil
 		return
@@ -99,7 +122,7 @@ func (s *sharer) stringMap(m *map[string]string) {
 	*m = shared(s.maps, s.key, *m)
 }
 
-func (s *sharer) resourceList(m *corev1.ResourceList) {
+func (s *Sharer) resourceList(m *corev1.ResourceList) {
 	if len(*m) == 0 {
 		*m = nil
 		return
@@ -112,14 +135,14 @@ func (s *sharer) resourceList(m *corev1.ResourceList) {
 	*m = shared(s.resources, s.key, *m)
 }
 
-func (s *sharer) stringList(l *[]string) {
+func (s *Sharer) stringList(l *[]string) {
 	if len(*l) > 0 {
 		s.key = append(s.key[:0], strings.Join(*l, "\x00")...)
 		*l = shared(s.lists, s.key, exact(*l))
 	}
 }
 
-func (s *sharer) meta(m *metav1.ObjectMeta) {
+func (s *Sharer) meta(m *metav1.ObjectMeta) {
 	s.text(&m.Namespace)
 	s.text(&m.GenerateName)
 	s.stringMap(&m.Labels)
@@ -128,8 +151,8 @@ func (s *sharer) meta(m *metav1.ObjectMeta) {
 	m.OwnerReferences = sharedList(s, s.owners, m.OwnerReferences)
 }
 
-// share makes the object use what others before it have. It says the same.
-func (s *sharer) share(object any) {
+// Share makes the object use what others before it have. It says the same.
+func (s *Sharer) Share(object any) {
 	switch o := object.(type) {
 	case *corev1.Pod:
 		s.pod(o)
@@ -137,6 +160,14 @@ func (s *sharer) share(object any) {
 		s.meta(&o.ObjectMeta)
 		s.resourceList(&o.Spec.Capacity)
 		s.text(&o.Spec.StorageClassName)
+		words(s, &o.Spec.PersistentVolumeReclaimPolicy)
+		words(s, &o.Status.Phase)
+		for i := range o.Spec.AccessModes {
+			words(s, &o.Spec.AccessModes[i])
+		}
+		if ref := o.Spec.ClaimRef; ref != nil {
+			words(s, &ref.Kind, &ref.APIVersion, &ref.Namespace)
+		}
 		if csi := o.Spec.CSI; csi != nil {
 			s.text(&csi.Driver)
 			s.text(&csi.FSType)
@@ -149,6 +180,12 @@ func (s *sharer) share(object any) {
 		s.meta(&o.ObjectMeta)
 		s.resourceList(&o.Spec.Resources.Requests)
 		s.resourceList(&o.Status.Capacity)
+		words(s, &o.Status.Phase)
+		for _, modes := range [][]corev1.PersistentVolumeAccessMode{o.Spec.AccessModes, o.Status.AccessModes} {
+			for i := range modes {
+				words(s, &modes[i])
+			}
+		}
 	case *storagev1.VolumeAttachment:
 		s.meta(&o.ObjectMeta)
 		s.text(&o.Spec.Attacher)
@@ -157,15 +194,32 @@ func (s *sharer) share(object any) {
 	case *corev1.Node:
 		s.resourceList(&o.Status.Capacity)
 		s.resourceList(&o.Status.Allocatable)
+		for i := range o.Status.Conditions {
+			c := &o.Status.Conditions[i]
+			words(s, &c.Reason, &c.Message)
+			words(s, &c.Type)
+			words(s, &c.Status)
+		}
+		info := &o.Status.NodeInfo
+		words(s, &info.KernelVersion, &info.OSImage, &info.ContainerRuntimeVersion, &info.KubeletVersion, &info.OperatingSystem, &info.Architecture)
 	}
 }
 
-func (s *sharer) pod(pod *corev1.Pod) {
+func (s *Sharer) pod(pod *corev1.Pod) {
 	s.meta(&pod.ObjectMeta)
 	s.text(&pod.Spec.NodeName)
 	s.text(&pod.Spec.ServiceAccountName)
 	s.text(&pod.Spec.DeprecatedServiceAccount)
 	s.text(&pod.Status.HostIP)
+	words(s, &pod.Spec.SchedulerName)
+	words(s, &pod.Spec.RestartPolicy)
+	words(s, &pod.Spec.DNSPolicy)
+	words(s, &pod.Status.Phase)
+	words(s, &pod.Status.QOSClass)
+	if c := &pod.Spec.SecurityContext; *c != nil {
+		s.key = appendMessage(s.key[:0], *c)
+		*c = shared(s.security, s.key, *c)
+	}
 	pod.Spec.Volumes = exact(pod.Spec.Volumes)
 	for i := range pod.Spec.Volumes {
 		if p := &pod.Spec.Volumes[i].Projected; *p != nil { // nearly every pod has the token of its service account
@@ -176,13 +230,15 @@ func (s *sharer) pod(pod *corev1.Pod) {
 	pod.Spec.Containers = sharedList(s, s.containers, pod.Spec.Containers)
 	pod.Spec.InitContainers = sharedList(s, s.containers, pod.Spec.InitContainers)
 	pod.Spec.Tolerations = sharedList(s, s.tolerated, pod.Spec.Tolerations)
-	pod.Status.Conditions = exact(pod.Status.Conditions)
+	for i := range pod.Status.Conditions {
+		c := &pod.Status.Conditions[i]
+		words(s, &c.Reason, &c.Message)
+		words(s, &c.Type)
+		words(s, &c.Status)
+	}
+	pod.Status.Conditions = sharedList(s, s.conditions, pod.Status.Conditions)
 	pod.Status.ContainerStatuses = exact(pod.Status.ContainerStatuses)
 	pod.Status.InitContainerStatuses = exact(pod.Status.InitContainerStatuses)
-	for i := range pod.Status.Conditions {
-		s.text(&pod.Status.Conditions[i].Reason)
-		s.text(&pod.Status.Conditions[i].Message)
-	}
 	for i := range pod.Status.ContainerStatuses {
 		s.text(&pod.Status.ContainerStatuses[i].Image)
 	}

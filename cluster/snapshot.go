@@ -25,6 +25,19 @@ const parallel = 4
 // own writes, and pods are read after what they use (see snapshot.Kinds). What
 // nothing would look at is left out: see Options.
 func (c *Cluster) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
+	return c.take(ctx, func(ctx context.Context, r *reading) error {
+		if err := r.all(ctx, r.first()); err != nil {
+			return err
+		}
+		if err := r.all(ctx, r.pods()); err != nil {
+			return err
+		}
+		return r.all(ctx, r.rest())
+	})
+}
+
+// take makes a snapshot of what read reads.
+func (c *Cluster) take(ctx context.Context, read func(context.Context, *reading) error) (*snapshot.Snapshot, error) {
 	var now clock
 	ctx = context.WithValue(ctx, clockKey{}, &now)
 	// The first request also tells whether anybody is there at all.
@@ -33,13 +46,7 @@ func (c *Cluster) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 		return nil, c.explain(err)
 	}
 	r := &reading{Cluster: c}
-	if err := r.all(ctx, r.first()); err != nil {
-		return nil, c.explain(err)
-	}
-	if err := r.all(ctx, r.pods()); err != nil {
-		return nil, c.explain(err)
-	}
-	if err := r.all(ctx, r.rest()); err != nil {
+	if err := read(ctx, r); err != nil {
 		return nil, c.explain(err)
 	}
 	if !r.answered {

@@ -49,7 +49,7 @@ drifted from what the attach/detach controller believes, and says for each
 finding what causes it, whether it heals by itself and what repairs it.
 
 KIND is pod, pvc, pv, node or volumeattachment. Arguments and -n narrow the
-report, never what is read as evidence.
+report, never the evidence that it rests on.
 
 Exit code: 0 nothing found at or above --fail-on, 1 something found, 2 no answer
 (usage, connection, or something could not be read), 3 --apply left something
@@ -200,7 +200,7 @@ func (d *diagnoseFlags) run(ctx context.Context, streams genericiooptions.IOStre
 // readTwice looks, and with --for looks again: first is what the first look
 // found.
 func (d *diagnoseFlags) readTwice(ctx context.Context, c watched, errOut io.Writer) (s *snapshot.Snapshot, first *diagnose.Report, err error) {
-	if s, err = c.Snapshot(ctx); err != nil {
+	if s, err = d.take(ctx, c); err != nil {
 		return nil, nil, err
 	}
 	d.assumeVersion(s, errOut)
@@ -213,12 +213,20 @@ func (d *diagnoseFlags) readTwice(ctx context.Context, c watched, errOut io.Writ
 		if err := sleep(ctx, d.persistsFor); err != nil {
 			return nil, nil, err
 		}
-		if s, err = c.Snapshot(ctx); err != nil {
+		if s, err = d.take(ctx, c); err != nil {
 			return nil, nil, err
 		}
 		d.assumeVersion(s, io.Discard)
 	}
 	return s, first, nil
+}
+
+// take reads what the report rests on. A repair's guards look at the whole cluster.
+func (d *diagnoseFlags) take(ctx context.Context, c watched) (*snapshot.Snapshot, error) {
+	if d.apply.enabled || len(d.targets) != 1 || d.targets[0].kind != snapshot.Pods {
+		return c.Snapshot(ctx)
+	}
+	return d.takePod(ctx, c, d.targets[0].name, false)
 }
 
 func (d *diagnoseFlags) examine(s *snapshot.Snapshot) *diagnose.Report {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -28,6 +29,13 @@ func (w watched) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 	w.progress.begin()
 	defer w.progress.end()
 	return w.Cluster.Snapshot(ctx)
+}
+
+// SnapshotOf reads the reach of a pod or the cluster, and shows how far it is.
+func (w watched) SnapshotOf(ctx context.Context, wanted *diagnose.Reach, suffices func(*snapshot.Snapshot) bool) (*snapshot.Snapshot, error) {
+	w.progress.begin()
+	defer w.progress.end()
+	return w.Cluster.SnapshotOf(ctx, wanted, suffices)
 }
 
 // progress shows a moving counter on a terminal, and a line for each kind

@@ -4,17 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // read takes the snapshot that the flags ask for: of a file or of the cluster.
 func (g *globalFlags) read(ctx context.Context, streams genericiooptions.IOStreams) (*snapshot.Snapshot, error) {
+	return g.readAs(streams, func(c watched) (*snapshot.Snapshot, error) { return c.Snapshot(ctx) })
+}
+
+// readAs is read where live reads the cluster.
+func (g *globalFlags) readAs(streams genericiooptions.IOStreams, live func(watched) (*snapshot.Snapshot, error)) (*snapshot.Snapshot, error) {
 	var s *snapshot.Snapshot
 	var err error
 	if g.file != "" {
@@ -24,13 +32,24 @@ func (g *globalFlags) read(ctx context.Context, streams genericiooptions.IOStrea
 		if c, err = g.connect(streams); err != nil {
 			return nil, err
 		}
-		s, err = c.Snapshot(ctx)
+		s, err = live(c)
 	}
 	if err != nil {
 		return nil, err
 	}
 	g.assumeVersion(s, streams.ErrOut)
 	return s, nil
+}
+
+// takePod reads what there is to tell of the pod: its reach where that suffices,
+// else the whole cluster. To trace it takes everyClaim.
+func (g *globalFlags) takePod(ctx context.Context, c watched, pod types.NamespacedName, everyClaim bool) (*snapshot.Snapshot, error) {
+	wanted := diagnose.ReachOf(pod)
+	wanted.EveryClaim = everyClaim
+	return c.SnapshotOf(ctx, wanted, func(s *snapshot.Snapshot) bool {
+		g.assumeVersion(s, io.Discard)
+		return diagnose.Suffices(s, pod, g.options())
+	})
 }
 
 func (g *globalFlags) readFile(streams genericiooptions.IOStreams) (*snapshot.Snapshot, error) {

@@ -58,7 +58,7 @@ whether that is in flight or stuck), 2 no answer, or none from the kubelet with
 				return err
 			}
 			g.asks = asks(targets)
-			s, err := g.read(cmd.Context(), streams)
+			s, err := g.readAs(streams, func(c watched) (*snapshot.Snapshot, error) { return g.takePod(cmd.Context(), c, targets[0].name, true) })
 			if err != nil {
 				return err
 			}

@@ -3,10 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"testing"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
 )
@@ -57,19 +61,24 @@ func TestRequests(t *testing.T) {
 	if err := counter.Kubeconfig(l.Kubeconfig, kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	doctor := func(args ...string) int64 {
+	run := func(args ...string) (out []byte, requests int64) {
 		t.Helper()
-		var out bytes.Buffer
-		if _, err := execute(context.WithoutCancel(t.Context()), kubeconfig, &out, append([]string{filepath.Join(dir, command.Binary)}, args...)...); err != nil {
+		var stdout bytes.Buffer
+		if _, err := execute(context.WithoutCancel(t.Context()), kubeconfig, &stdout, append([]string{filepath.Join(dir, command.Binary)}, args...)...); err != nil {
 			t.Fatal(err)
-		}
-		if args[0] == "diagnose" {
-			if err := l.check(out.Bytes()); err != nil {
-				t.Errorf("%v: %v", args, err)
-			}
 		}
 		requests, bytes := counter.Count()
 		t.Logf("%v: %d requests, %d bytes", args, requests, bytes)
+		return stdout.Bytes(), requests
+	}
+	doctor := func(args ...string) int64 {
+		t.Helper()
+		out, requests := run(args...)
+		if args[0] == "diagnose" {
+			if err := l.check(out); err != nil {
+				t.Errorf("%v: %v", args, err)
+			}
+		}
 		return requests
 	}
 	if n := doctor("diagnose", "-o", "json"); n > 10 {
@@ -81,4 +90,29 @@ func TestRequests(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "snapshot.yaml.gz")
 	doctor("snapshot", file)
 	doctor("diagnose", "-o", "json", "-f", file)
+
+	// The first pod has fallen out of its node's list, and pods anywhere may name a
+	// disk of the driver in themselves; the second is in order.
+	whole, _ := run("diagnose", "-o", "json")
+	for volume, want := range map[int]int{7: 1, 8: 0} {
+		pod := load.VolumePod(volume)
+		near, n := run("diagnose", "-o", "json", "pod/"+pod, "-n", load.Namespace(volume))
+		if want == 0 && n > 15 {
+			t.Errorf("pod %s: %d requests, want at most 15", pod, n)
+		}
+		got, all := findings(t, near), findings(t, whole)
+		all = slices.DeleteFunc(all, func(f diagnose.Finding) bool { return !slices.Contains(f.Pods, load.Namespace(volume)+"/"+pod) })
+		if len(got) != want || len(all) != want || want > 0 && !reflect.DeepEqual(all, got) {
+			t.Errorf("pod %s: the whole cluster says %+v of it, and its reach %+v; want %d findings", pod, all, got, want)
+		}
+	}
+}
+
+func findings(t *testing.T, report []byte) []diagnose.Finding {
+	t.Helper()
+	var r diagnose.Report
+	if err := json.Unmarshal(report, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r.Findings
 }

@@ -209,7 +209,7 @@ func (d *diagnoseFlags) readTwice(ctx context.Context, c watched, errOut io.Writ
 	}
 	first = d.examine(s)
 	if len(first.Findings) > 0 {
-		fmt.Fprintf(errOut, "found %d; looking again in %s to see what persists\n", len(first.Findings), d.persistsFor)
+		fmt.Fprintf(errOut, "looking again in %s to see what persists\n", d.persistsFor)
 		if err := sleep(ctx, d.persistsFor); err != nil {
 			return nil, nil, err
 		}

@@ -306,11 +306,21 @@ func (d *diagnoseFlags) carryOut(ctx context.Context, streams genericiooptions.I
 		if err != nil {
 			return nil, err
 		}
-		defer file.Close()
+		defer closeJournal(file)
 		applier.Journal = repair.NewJournal(file, time.Now, earlier)
 		fmt.Fprintf(streams.ErrOut, "journal: %s\n", name)
 	}
 	return applier.Apply(ctx, repairs)
+}
+
+// closeJournal leaves no file where nothing was to be written down, as where the
+// rights are missing.
+func closeJournal(file *os.File) {
+	info, err := file.Stat()
+	file.Close()
+	if err == nil && info.Size() == 0 {
+		os.Remove(file.Name())
+	}
 }
 
 // openJournal opens a journal to be continued and cuts off what a process that

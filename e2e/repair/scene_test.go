@@ -3,6 +3,7 @@ package repair_test
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -262,6 +263,9 @@ func (s *stage) cannotWrite(f diagnose.Finding, right string, args ...string) {
 		r := s.doctorAs(kubeconfig, f, append(slices.Clone(args), mode...)...)
 		if r.Code != 2 || !strings.Contains(r.Stderr, "nothing was written") || !strings.Contains(r.Stderr, "you may not "+right) {
 			s.Errorf("with %v and no right to write: exit code %d, want 2 and %q", mode, r.Code, right)
+		}
+		if _, err := os.Stat(s.journal()); !os.IsNotExist(err) {
+			s.Errorf("with %v and no right to write a journal of nothing is left: %v", mode, err)
 		}
 	}
 	events, err := cluster.Writes(controlplane.UserViewer)

@@ -319,14 +319,17 @@ func TestTraceStages(t *testing.T) {
 		t.Run(c.pod, func(t *testing.T) { w.trace(t, c) })
 	}
 
-	// The driver of the first pod's node registers, and nobody attaches for it.
+	// The driver of the first pod's node registers, and nobody attaches for it. The
+	// pod is new: after a minute, no attacher counts as none that runs.
 	csiNode, err := w.client.StorageV1().CSINodes().Get(t.Context(), w.Node, metav1.GetOptions{})
 	w.check(err)
 	csiNode.Spec.Drivers = append(csiNode.Spec.Drivers, storagev1.CSINodeDriver{Name: otherDriver, NodeID: w.Node})
 	_, err = w.client.StorageV1().CSINodes().Update(t.Context(), csiNode, metav1.UpdateOptions{})
 	w.check(err)
+	w.foreign("pending")
+	w.podOn(w.Node, "pending", "pending")
 	t.Run("attach pending", func(t *testing.T) {
-		w.trace(t, traced{pod: "unregistered", broken: diagnose.StageAttached, state: diagnose.StageWaiting, reason: "attached", waits: true, says: "has not been touched"})
+		w.trace(t, traced{pod: "pending", broken: diagnose.StageAttached, state: diagnose.StageWaiting, reason: "attached", waits: true, says: "has not been touched"})
 	})
 
 	// The list of the late node loses its entry, and then its kubelet asks.

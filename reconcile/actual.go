@@ -4,7 +4,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -40,6 +39,12 @@ type AttachedVolume struct {
 	// Attachment is the VolumeAttachment of the pair: the one with the computed
 	// name, else any other for the same volume and node; nil where there is none.
 	Attachment *storagev1.VolumeAttachment
+
+	// attachments are all for the pair, whatever their names.
+	attachments []*storagev1.VolumeAttachment
+	// computedName says that Attachment has the computed name, which need not be
+	// computed again to find it.
+	computedName bool
 }
 
 // actualState is the actual state of the world while it is populated. It keeps
@@ -49,7 +54,6 @@ type actualState struct {
 	volumes map[corev1.UniqueVolumeName]volumeRecord
 	// attached has a row for each node of each record.
 	attached map[VolumeNode]*AttachedVolume
-	inUse    map[types.NodeName]sets.Set[corev1.UniqueVolumeName]
 }
 
 type volumeRecord struct {
@@ -58,19 +62,14 @@ type volumeRecord struct {
 }
 
 func newActualState(s *snapshot.Snapshot) *actualState {
-	a := &actualState{
+	return &actualState{
 		volumes:  make(map[corev1.UniqueVolumeName]volumeRecord, len(s.VolumeAttachments)),
 		attached: make(map[VolumeNode]*AttachedVolume, len(s.VolumeAttachments)),
-		inUse:    make(map[types.NodeName]sets.Set[corev1.UniqueVolumeName], len(s.Nodes)),
 	}
-	for _, node := range s.Nodes {
-		a.inUse[types.NodeName(node.Name)] = sets.New(node.Status.VolumesInUse...)
-	}
-	return a
 }
 
 // add mirrors AddVolumeNode.
-func (a *actualState) add(pair VolumeNode, state AttachState, spec *VolumeSpec, devicePath string) {
+func (a *actualState) add(pair VolumeNode, state AttachState, spec *VolumeSpec, devicePath string) *AttachedVolume {
 	a.volumes[pair.Volume] = volumeRecord{spec, devicePath}
 	row := a.attached[pair]
 	if row == nil {
@@ -78,6 +77,7 @@ func (a *actualState) add(pair VolumeNode, state AttachState, spec *VolumeSpec, 
 		a.attached[pair] = row
 	}
 	row.State = state
+	return row
 }
 
 func (a *actualState) state(pair VolumeNode) AttachState {
@@ -87,18 +87,24 @@ func (a *actualState) state(pair VolumeNode) AttachState {
 	return ""
 }
 
-func (a *actualState) has(pair VolumeNode) bool { return a.state(pair) != "" }
-
 // rows completes each pair's row. An entry from a VolumeAttachment was added
 // after the node's volumesInUse had been read, so it counts as mounted until
 // they are read again.
-func (a *actualState) rows(attachment func(VolumeNode) *storagev1.VolumeAttachment) map[VolumeNode]*AttachedVolume {
+func (a *actualState) rows(s *snapshot.Snapshot) map[VolumeNode]*AttachedVolume {
+	for _, node := range s.Nodes {
+		for _, volume := range node.Status.VolumesInUse {
+			if row := a.attached[VolumeNode{volume, types.NodeName(node.Name)}]; row != nil {
+				row.MountedByNode = true
+			}
+		}
+	}
 	for pair, row := range a.attached {
-		record, inUse := a.volumes[pair.Volume], a.inUse[pair.Node].Has(pair.Volume)
+		record := a.volumes[pair.Volume]
 		row.Spec, row.DevicePath = record.spec, record.devicePath
-		row.MountedByNode = inUse || row.State == Uncertain
-		row.AssumedMounted = !inUse && row.State == Uncertain
-		row.Attachment = attachment(pair)
+		if row.State == Uncertain && !row.MountedByNode {
+			row.MountedByNode, row.AssumedMounted = true, true
+		}
+		row.findAttachment(s)
 	}
 	return a.attached
 }

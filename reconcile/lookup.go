@@ -5,19 +5,23 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // indexVolumes finds the unique name of every PV that may be attached, so that a
 // name in a node status can be given the volume that it means.
 func (w *World) indexVolumes() {
 	for _, pv := range w.snapshot.Volumes {
-		var name corev1.UniqueVolumeName
-		if spec, err := w.resolver.persistent(pv, ""); err == nil {
-			if name, err = w.recoveredName(spec); err == nil {
-				w.volumes[name] = append(w.volumes[name], pv)
-			}
+		var v resolvedVolume
+		if v.spec, v.err = w.resolver.persistent(pv, ""); v.err == nil {
+			v.name, v.err = w.recoveredName(v.spec)
 		}
-		if inTree, err := w.nameOf(&VolumeSpec{PV: pv}); err == nil && inTree != name {
+		w.recovered[pv.Name] = v
+		if v.err == nil {
+			w.volumes[v.name] = append(w.volumes[v.name], pv)
+		}
+		if inTree, err := w.nameOf(&VolumeSpec{PV: pv}); err == nil && inTree != v.name {
 			w.volumes[inTree] = append(w.volumes[inTree], pv)
 		}
 	}
@@ -59,29 +63,28 @@ func (w *World) Volumes(name corev1.UniqueVolumeName) []*corev1.PersistentVolume
 // Attachments returns every VolumeAttachment for the pair that the controller
 // would recover, whatever its name; sorted by name.
 func (w *World) Attachments(pair VolumeNode) []*storagev1.VolumeAttachment {
-	return w.attachments[pair]
+	if row := w.Actual[pair]; row != nil {
+		return row.attachments
+	}
+	return nil
 }
 
 // AttachmentVolume says which volume a VolumeAttachment is about. The error
 // says why the controller cannot tell.
 func (w *World) AttachmentVolume(va *storagev1.VolumeAttachment) (corev1.UniqueVolumeName, error) {
-	if v, ok := w.resolved.attachments[va]; ok {
-		return v.name, v.err
-	}
 	name, _, err := w.attachmentVolume(va)
 	return name, err
 }
 
-func (w *World) attachmentOf(pair VolumeNode) *storagev1.VolumeAttachment {
-	if name := attachmentName(pair); name != "" {
-		if va := w.snapshot.VolumeAttachment(name); va != nil {
-			return va
-		}
+// findAttachment fills in row.Attachment.
+func (row *AttachedVolume) findAttachment(s *snapshot.Snapshot) {
+	if name := attachmentName(row.VolumeNode); name != "" {
+		row.Attachment = s.VolumeAttachment(name)
+		row.computedName = row.Attachment != nil
 	}
-	if vas := w.attachments[pair]; len(vas) > 0 {
-		return vas[0]
+	if row.Attachment == nil && len(row.attachments) > 0 {
+		row.Attachment = row.attachments[0]
 	}
-	return nil
 }
 
 // LivePods are the pods on the node that may have the volume mounted: bound

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -105,51 +106,60 @@ func (p *Plan) Decision(pair VolumeNode) *Decision {
 	return nil
 }
 
-// pass is one run of the controller's reconcile. Operations that it starts are
-// taken to be still running when it ends: a CSI operation calls the API server
-// and then polls. Those on FC and iSCSI, and a flexvolume driver's quick ones,
-// may upstream end within the pass already; what they held back then starts.
+// pass is one run of the controller's reconcile, as far as it is about one
+// volume: what it does about one never depends on another. Operations that it
+// starts are taken to be still running when it ends: a CSI operation calls the
+// API server and then polls. Those on FC and iSCSI, and a flexvolume driver's
+// quick ones, may upstream end within the pass already; what they held back then
+// starts.
 type pass struct {
 	*World
 	decisions map[VolumeNode]*Decision
-	// nodes lists, for each volume, the nodes in either world, sorted.
-	nodes map[corev1.UniqueVolumeName][]types.NodeName
+	// nodes are those that have the volume in either world, sorted.
+	nodes []types.NodeName
 }
 
 // Reconcile decides about every pair in either world.
 func (w *World) Reconcile() *Plan {
-	pairs := max(len(w.Actual), len(w.Desired))
-	p := &pass{World: w, decisions: make(map[VolumeNode]*Decision, pairs), nodes: make(map[corev1.UniqueVolumeName][]types.NodeName, pairs)}
-	for pair := range w.Actual {
-		p.nodes[pair.Volume] = append(p.nodes[pair.Volume], pair.Node)
-	}
-	for pair := range w.Desired {
-		if w.Actual[pair] == nil {
-			p.nodes[pair.Volume] = append(p.nodes[pair.Volume], pair.Node)
+	pairs := w.pairs()
+	plan := &Plan{Decisions: make([]Decision, 0, len(pairs)), byPair: make(map[VolumeNode]int, len(pairs))}
+	p := &pass{World: w, decisions: map[VolumeNode]*Decision{}}
+	for len(pairs) > 0 {
+		volume := pairs[0].Volume
+		clear(p.decisions)
+		p.nodes = p.nodes[:0]
+		for len(pairs) > 0 && pairs[0].Volume == volume {
+			p.nodes, pairs = append(p.nodes, pairs[0].Node), pairs[1:]
 		}
-	}
-	for volume, nodes := range p.nodes {
-		slices.Sort(nodes)
 		p.detachUnwanted(volume)
 		p.attachWanted(volume)
+		p.follow()
+		for _, node := range p.nodes {
+			pair := VolumeNode{volume, node}
+			plan.byPair[pair] = len(plan.Decisions)
+			plan.Decisions = append(plan.Decisions, *p.decisions[pair])
+		}
 	}
-	p.follow()
-	plan := &Plan{Decisions: slices.Grow([]Decision(nil), len(p.decisions)), byPair: make(map[VolumeNode]int, len(p.decisions))}
-	for _, d := range p.decisions {
-		plan.Decisions = append(plan.Decisions, *d)
-	}
-	slices.SortFunc(plan.Decisions, func(a, b Decision) int { return a.compare(b.VolumeNode) })
-	for i, d := range plan.Decisions {
-		plan.byPair[d.VolumeNode] = i
-	}
-	plan.NodeStatus = p.nodeStatus()
+	plan.NodeStatus = w.nodeStatus(plan)
 	return plan
+}
+
+// pairs are those in either world, sorted.
+func (w *World) pairs() []VolumeNode {
+	pairs := slices.AppendSeq(make([]VolumeNode, 0, max(len(w.Actual), len(w.Desired))), maps.Keys(w.Actual))
+	for pair := range w.Desired {
+		if w.Actual[pair] == nil {
+			pairs = append(pairs, pair)
+		}
+	}
+	slices.SortFunc(pairs, VolumeNode.compare)
+	return pairs
 }
 
 // detachUnwanted mirrors the first loop of reconcile for one volume.
 func (p *pass) detachUnwanted(volume corev1.UniqueVolumeName) {
 	var started []types.NodeName
-	for _, node := range p.nodes[volume] {
+	for _, node := range p.nodes {
 		pair := VolumeNode{volume, node}
 		row := p.Actual[pair]
 		if row == nil || p.Desired[pair] != nil {
@@ -202,7 +212,7 @@ func (p *pass) detach(row *AttachedVolume) *Decision {
 // attachWanted mirrors attachDesiredVolumes for one volume.
 func (p *pass) attachWanted(volume corev1.UniqueVolumeName) {
 	var started []*VolumeToAttach
-	for _, node := range p.nodes[volume] {
+	for _, node := range p.nodes {
 		row := p.Desired[VolumeNode{volume, node}]
 		if row == nil {
 			continue
@@ -262,7 +272,7 @@ func (p *pass) attach(row *VolumeToAttach) *Decision {
 // either has no node in its key, which is where a spec is not for many nodes.
 func (p *pass) detaching(row *VolumeToAttach) []types.NodeName {
 	var nodes []types.NodeName
-	for _, node := range p.nodes[row.Volume] {
+	for _, node := range p.nodes {
 		pair := VolumeNode{row.Volume, node}
 		d := p.decisions[pair]
 		if d == nil || (d.Verb != Detach && d.Verb != ForceDetach) {
@@ -279,7 +289,7 @@ func (p *pass) detaching(row *VolumeToAttach) []types.NodeName {
 // uncertain one does not hold back an attach to another node.
 func (p *pass) holders(volume corev1.UniqueVolumeName) []types.NodeName {
 	var nodes []types.NodeName
-	for _, node := range p.nodes[volume] {
+	for _, node := range p.nodes {
 		if row := p.Actual[VolumeNode{volume, node}]; row != nil && row.State == Attached {
 			nodes = append(nodes, node)
 		}
@@ -290,9 +300,9 @@ func (p *pass) holders(volume corev1.UniqueVolumeName) []types.NodeName {
 // nodeStatus mirrors the report set: what the node status listed at the start,
 // less the volumes whose detach has started. An attach is reported only once
 // its operation has ended, which is after this pass.
-func (p *pass) nodeStatus() []NodeStatus {
-	rows := make([]NodeStatus, 0, len(p.snapshot.Nodes))
-	for _, node := range p.snapshot.Nodes {
+func (w *World) nodeStatus(plan *Plan) []NodeStatus {
+	rows := make([]NodeStatus, 0, len(w.snapshot.Nodes))
+	for _, node := range w.snapshot.Nodes {
 		row := NodeStatus{Node: types.NodeName(node.Name)}
 		seen := sets.New[corev1.UniqueVolumeName]()
 		for _, v := range node.Status.VolumesAttached {
@@ -301,11 +311,11 @@ func (p *pass) nodeStatus() []NodeStatus {
 			}
 			seen.Insert(v.Name)
 			pair := VolumeNode{v.Name, row.Node}
-			if d := p.decisions[pair]; d.Verb == Detach || d.Verb == ForceDetach {
+			if d := plan.Decision(pair); d.Verb == Detach || d.Verb == ForceDetach {
 				row.Removed = append(row.Removed, v.Name)
 				continue
 			}
-			row.VolumesAttached = append(row.VolumesAttached, corev1.AttachedVolume{Name: v.Name, DevicePath: p.Actual[pair].DevicePath})
+			row.VolumesAttached = append(row.VolumesAttached, corev1.AttachedVolume{Name: v.Name, DevicePath: w.Actual[pair].DevicePath})
 		}
 		if len(seen) == 0 {
 			// There is nothing to report, and the node is never written to: what

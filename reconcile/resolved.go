@@ -4,16 +4,15 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// resolved remembers what the volumes of pods and of VolumeAttachments turned
-// out to be. Every check asks, most of them for every pod, and the answer is the
-// same each time.
+// resolved remembers what the volumes of pods turned out to be. Every check
+// asks, most of them for every pod, and the answer is the same each time.
 type resolved struct {
-	podVolumes  map[*corev1.Volume]resolvedVolume
-	attachments map[*storagev1.VolumeAttachment]resolvedVolume
+	// podVolumes are those that some plugin may take, in the order of the snapshot.
+	podVolumes []*podVolume
+	byVolume   map[*corev1.Volume]*podVolume
 	// users are the pods on the node that reach the volume, in the order of the
 	// snapshot.
 	users map[VolumeNode][]*corev1.Pod
@@ -25,46 +24,55 @@ type resolvedVolume struct {
 	err  error
 }
 
-// resolve fills w.resolved. It takes the PVs' names from w.volumes.
-func (w *World) resolve() {
-	r := resolved{
-		podVolumes:  make(map[*corev1.Volume]resolvedVolume, len(w.snapshot.Claims)),
-		attachments: make(map[*storagev1.VolumeAttachment]resolvedVolume, len(w.snapshot.VolumeAttachments)),
-		users:       make(map[VolumeNode][]*corev1.Pod, len(w.snapshot.VolumeAttachments)),
-	}
-	for _, va := range w.snapshot.VolumeAttachments {
-		name, spec, err := w.attachmentVolume(va)
-		r.attachments[va] = resolvedVolume{name, spec, err}
-	}
-	names := sync.OnceValue(w.namesByPV) // for pods that do not come to their volumes: mostly there is none
+type podVolume struct {
+	pod    *corev1.Pod
+	volume *corev1.Volume
+	node   types.NodeName
+	resolvedVolume
+}
+
+// resolvePodVolumes fills w.resolved but for its users.
+func (w *World) resolvePodVolumes() {
+	r := &w.resolved
+	r.podVolumes = make([]*podVolume, 0, len(w.snapshot.Claims))
+	r.byVolume = make(map[*corev1.Volume]*podVolume, len(w.snapshot.Claims))
 	for _, pod := range w.snapshot.Pods {
-		node := types.NodeName(pod.Spec.NodeName)
-		use := func(name corev1.UniqueVolumeName) {
-			pair := VolumeNode{name, node}
-			if users := r.users[pair]; len(users) == 0 || users[len(users)-1] != pod {
-				r.users[pair] = append(users, pod)
-			}
-		}
 		for i := range pod.Spec.Volumes {
 			volume := &pod.Spec.Volumes[i]
 			if hasNoPlugin(volume) {
 				continue
 			}
 			name, spec, err := w.podVolume(pod, volume)
-			r.podVolumes[volume] = resolvedVolume{name, spec, err}
-			if err == nil {
-				use(name)
-				continue
+			v := &podVolume{pod, volume, types.NodeName(pod.Spec.NodeName), resolvedVolume{name, spec, err}}
+			r.podVolumes = append(r.podVolumes, v)
+			r.byVolume[volume] = v
+		}
+	}
+}
+
+// indexUsers fills w.resolved.users. It takes the PVs' names from w.volumes.
+func (w *World) indexUsers() {
+	users := make(map[VolumeNode][]*corev1.Pod, len(w.snapshot.VolumeAttachments))
+	names := sync.OnceValue(w.namesByPV) // for pods that do not come to their volumes: mostly there is none
+	for _, v := range w.resolved.podVolumes {
+		use := func(name corev1.UniqueVolumeName) {
+			pair := VolumeNode{name, v.node}
+			if pods := users[pair]; len(pods) == 0 || pods[len(pods)-1] != v.pod {
+				users[pair] = append(pods, v.pod)
 			}
-			// The claim may lead to the volume without the two being bound.
-			if claim := w.snapshot.Claim(namespaced(pod.Namespace, ClaimName(pod, volume))); claim != nil {
-				for _, name := range names()[claim.Spec.VolumeName] {
-					use(name)
-				}
+		}
+		if v.err == nil {
+			use(v.name)
+			continue
+		}
+		// The claim may lead to the volume without the two being bound.
+		if claim := w.snapshot.Claim(namespaced(v.pod.Namespace, ClaimName(v.pod, v.volume))); claim != nil {
+			for _, name := range names()[claim.Spec.VolumeName] {
+				use(name)
 			}
 		}
 	}
-	w.resolved = r
+	w.resolved.users = users
 }
 
 func (w *World) namesByPV() map[string][]corev1.UniqueVolumeName {

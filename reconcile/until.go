@@ -84,7 +84,7 @@ const (
 	backoffLast  = 2*time.Minute + 2*time.Second
 )
 
-// follow fills in what ends each decision.
+// follow fills in what ends each decision about the volume.
 func (p *pass) follow() {
 	for _, d := range p.decisions {
 		d.Until = p.until(d)
@@ -197,7 +197,10 @@ func (p *pass) unverifiable(pair VolumeNode) bool {
 	if !ok || !p.plugins.attachRequired(driver) {
 		return false
 	}
-	va := p.snapshot.VolumeAttachment(VolumeAttachmentName(handle, driver, pair.Node))
+	va := row.Attachment
+	if !row.computedName {
+		va = p.snapshot.VolumeAttachment(VolumeAttachmentName(handle, driver, pair.Node))
+	}
 	if va == nil {
 		return p.snapshot.Complete(snapshot.VolumeAttachments) && p.snapshot.Complete(snapshot.CSIDrivers)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,7 +41,10 @@ type VolumeNode struct {
 }
 
 func (p VolumeNode) compare(q VolumeNode) int {
-	return cmp.Or(cmp.Compare(p.Volume, q.Volume), cmp.Compare(p.Node, q.Node))
+	if c := cmp.Compare(p.Volume, q.Volume); c != 0 {
+		return c
+	}
+	return cmp.Compare(p.Node, q.Node)
 }
 
 // VolumeToAttach is one row of the desired state of the world.
@@ -79,11 +83,11 @@ type World struct {
 	options  Options
 	plugins  plugins
 	resolver resolver
-	// attachments finds a VolumeAttachment by what it is for, whatever its name.
-	attachments map[VolumeNode][]*storagev1.VolumeAttachment
 	// volumes finds the PVs behind a unique name, sorted.
-	volumes  map[corev1.UniqueVolumeName][]*corev1.PersistentVolume
-	resolved resolved
+	volumes map[corev1.UniqueVolumeName][]*corev1.PersistentVolume
+	// recovered is what a VolumeAttachment is about, by the name of its PV.
+	recovered map[string]resolvedVolume
+	resolved  resolved
 }
 
 // NewWorld rebuilds both worlds. It never fails: what it cannot place goes to
@@ -97,23 +101,28 @@ func NewWorld(s *snapshot.Snapshot, options Options) *World {
 		options.DisableForceDetachOnTimeout = false
 	}
 	w := &World{
-		Behaviours:  behaviours,
-		Desired:     make(map[VolumeNode]*VolumeToAttach, len(s.VolumeAttachments)),
-		Managed:     sets.New[types.NodeName](),
-		snapshot:    s,
-		options:     options,
-		plugins:     plugins{csiDriver: s.CSIDriver, flex: options.FlexAttachable, behaviours: behaviours},
-		resolver:    resolver{snapshot: s, translator: csitranslation.New(), behaviours: behaviours},
-		attachments: make(map[VolumeNode][]*storagev1.VolumeAttachment, len(s.VolumeAttachments)),
-		volumes:     make(map[corev1.UniqueVolumeName][]*corev1.PersistentVolume, len(s.Volumes)),
+		Behaviours: behaviours,
+		Desired:    make(map[VolumeNode]*VolumeToAttach, len(s.VolumeAttachments)),
+		Managed:    sets.New[types.NodeName](),
+		snapshot:   s,
+		options:    options,
+		plugins:    plugins{csiDriver: s.CSIDriver, flex: options.FlexAttachable, behaviours: behaviours},
+		resolver:   resolver{snapshot: s, translator: csitranslation.New(), behaviours: behaviours},
+		volumes:    make(map[corev1.UniqueVolumeName][]*corev1.PersistentVolume, len(s.Volumes)),
+		recovered:  make(map[string]resolvedVolume, len(s.Volumes)),
 	}
+	// What runs side by side neither reads nor writes what the other one writes.
+	var pods, wanted sync.WaitGroup
+	pods.Go(w.resolvePodVolumes)
 	w.indexVolumes()
-	w.resolve()
 	actual := newActualState(s)
 	w.populateActual(actual)
-	w.populateDesired()
+	pods.Wait()
+	wanted.Go(w.populateDesired)
+	w.indexUsers()
 	w.refreshSpecs(actual)
-	w.Actual = actual.rows(w.attachmentOf)
+	w.Actual = actual.rows(s)
+	wanted.Wait()
 	slices.SortFunc(w.Skipped, func(a, b Skipped) int {
 		return cmp.Or(cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name),
 			cmp.Compare(a.PodVolume, b.PodVolume), cmp.Compare(a.VolumeAttachment, b.VolumeAttachment))
@@ -138,17 +147,17 @@ func (w *World) populateActual(actual *actualState) {
 		}
 	}
 	for _, va := range w.snapshot.VolumeAttachments {
-		v := w.resolved.attachments[va]
-		name, spec, err := v.name, v.spec, v.err
+		name, spec, err := w.attachmentVolume(va)
 		if err != nil {
 			w.skip(Skipped{VolumeAttachment: va.Name, Node: types.NodeName(va.Spec.NodeName)}, err)
 			continue
 		}
 		pair := VolumeNode{name, types.NodeName(va.Spec.NodeName)}
-		w.attachments[pair] = append(w.attachments[pair], va)
-		if !actual.has(pair) {
-			actual.add(pair, Uncertain, spec, "")
+		row := actual.attached[pair]
+		if row == nil {
+			row = actual.add(pair, Uncertain, spec, "")
 		}
+		row.attachments = append(row.attachments, va)
 	}
 }
 
@@ -160,16 +169,11 @@ func (w *World) attachmentVolume(va *storagev1.VolumeAttachment) (corev1.UniqueV
 	if pvName == nil {
 		return "", nil, skipf(InlineVolumeSpecified, "it carries an inline volume: the controller does not recover it when it starts")
 	}
-	pv := w.snapshot.Volume(*pvName)
-	if pv == nil {
+	v, exists := w.recovered[*pvName]
+	if !exists {
 		return "", nil, skipf(VolumeNotFound, "persistent volume %q does not exist", *pvName)
 	}
-	spec, err := w.resolver.persistent(pv, "")
-	if err != nil {
-		return "", nil, err
-	}
-	name, err := w.recoveredName(spec)
-	return name, spec, err
+	return v.name, v.spec, v.err
 }
 
 // recoveredName is the name of a VolumeAttachment's volume. For a migrated
@@ -184,22 +188,17 @@ func (w *World) recoveredName(spec *VolumeSpec) (corev1.UniqueVolumeName, error)
 
 // populateDesired mirrors podAdd and ProcessPodVolumes for every pod.
 func (w *World) populateDesired() {
-	for _, pod := range w.snapshot.Pods {
-		if pod.Spec.NodeName == "" {
+	for _, v := range w.resolved.podVolumes {
+		if v.node == "" || !CanBeAttached(v.volume) {
 			continue
 		}
-		for i := range pod.Spec.Volumes {
-			w.want(pod, &pod.Spec.Volumes[i])
-		}
+		w.want(v)
 	}
 }
 
-func (w *World) want(pod *corev1.Pod, volume *corev1.Volume) {
-	if !CanBeAttached(volume) {
-		return
-	}
-	node := types.NodeName(pod.Spec.NodeName)
-	skipped := Skipped{Pod: namespaced(pod.Namespace, pod.Name), PodVolume: volume.Name, Node: node}
+func (w *World) want(v *podVolume) {
+	node, podName := v.node, namespaced(v.pod.Namespace, v.pod.Name)
+	skipped := Skipped{Pod: podName, PodVolume: v.volume.Name, Node: node}
 	if !w.Managed.Has(node) {
 		if w.snapshot.Node(node) == nil {
 			w.skip(skipped, skipf(NodeNotFound, "node %q does not exist", node))
@@ -208,24 +207,23 @@ func (w *World) want(pod *corev1.Pod, volume *corev1.Volume) {
 		}
 		return
 	}
-	name, spec, err := w.PodVolume(pod, volume)
-	if err != nil {
-		w.skip(skipped, err)
+	if v.err != nil {
+		w.skip(skipped, v.err)
 		return
 	}
-	if PodTerminated(pod) && !w.keepsTerminated(node) {
+	if PodTerminated(v.pod) && !w.keepsTerminated(node) {
 		w.skip(skipped, skipf(PodEnded, "the pod has ended: it no longer wants its volumes"))
 		return
 	}
-	pair := VolumeNode{name, node}
+	pair := VolumeNode{v.name, node}
 	row := w.Desired[pair]
 	if row == nil {
 		// The first pod's spec stays, as in AddPod; upstream the order of pods
 		// is random.
-		row = &VolumeToAttach{VolumeNode: pair, Spec: spec}
+		row = &VolumeToAttach{VolumeNode: pair, Spec: v.spec}
 		w.Desired[pair] = row
 	}
-	if podName := namespaced(pod.Namespace, pod.Name); !slices.Contains(row.Pods, podName) {
+	if !slices.Contains(row.Pods, podName) {
 		row.Pods = append(row.Pods, podName)
 	}
 }
@@ -234,25 +232,18 @@ func (w *World) want(pod *corev1.Pod, volume *corev1.Volume) {
 // pod, also one that has ended or whose node is not managed, gives its volume's
 // spec to an entry that is attached.
 func (w *World) refreshSpecs(actual *actualState) {
-	for _, pod := range w.snapshot.Pods {
-		node := types.NodeName(pod.Spec.NodeName)
-		for i := range pod.Spec.Volumes {
-			if !CanBeAttached(&pod.Spec.Volumes[i]) {
-				continue
-			}
-			name, spec, err := w.PodVolume(pod, &pod.Spec.Volumes[i])
-			if err != nil {
-				continue
-			}
-			pair := VolumeNode{name, node}
-			if actual.state(pair) != Attached {
-				continue
-			}
-			for _, v := range w.snapshot.Node(node).Status.VolumesAttached {
-				if v.Name == name {
-					actual.add(pair, Attached, spec, v.DevicePath)
-					break
-				}
+	for _, v := range w.resolved.podVolumes {
+		if v.err != nil || !CanBeAttached(v.volume) {
+			continue
+		}
+		pair := VolumeNode{v.name, v.node}
+		if actual.state(pair) != Attached {
+			continue
+		}
+		for _, listed := range w.snapshot.Node(v.node).Status.VolumesAttached {
+			if listed.Name == v.name {
+				actual.add(pair, Attached, v.spec, listed.DevicePath)
+				break
 			}
 		}
 	}
@@ -261,7 +252,7 @@ func (w *World) refreshSpecs(actual *actualState) {
 // PodVolume says which volume a pod's volume is to the controller. The error
 // says why it is none.
 func (w *World) PodVolume(pod *corev1.Pod, volume *corev1.Volume) (corev1.UniqueVolumeName, *VolumeSpec, error) {
-	if v, ok := w.resolved.podVolumes[volume]; ok {
+	if v, ok := w.resolved.byVolume[volume]; ok {
 		return v.name, v.spec, v.err
 	}
 	return w.podVolume(pod, volume)

@@ -7,11 +7,11 @@ const afterwards = "It is about minutes of a running controller, of which two pa
 // lookupMutants are about what the diagnoses ask of a world.
 var lookupMutants = []Mutant{
 	{Name: "attachment-of-any", Branch: "(the VolumeAttachment shown for a pair)",
-		Old: `if name := attachmentName(pair); name != "" {`, New: `if name := attachmentName(pair); name == "*" {`},
+		Old: `if name := attachmentName(row.VolumeNode); name != "" {`, New: `if name := attachmentName(row.VolumeNode); name == "*" {`},
 	{Name: "live-pods-all", Branch: "(pods that may have a volume mounted)",
 		Old: `return PodTerminated(pod) && !keeps`, New: `return PodTerminated(pod) && !keeps && false`},
 	{Name: "volumes-of-attachable", Branch: "(a migrated volume whose driver needs no attach)",
-		Old: `if name, err = w.recoveredName(spec); err == nil {`, New: `if name, err = w.nameOf(spec); err == nil {`},
+		Old: "if v.err == nil {\n\t\t\tw.volumes", New: "if _, err := w.VolumeName(pv); v.err == nil && err == nil {\n\t\t\tw.volumes"},
 	{Name: "no-volumes", Branch: "(the PVs behind a name)",
 		Old: `return pvs[0]`, New: `return nil`},
 }
@@ -19,9 +19,9 @@ var lookupMutants = []Mutant{
 // resolvedMutants are about what is resolved once for all questions.
 var resolvedMutants = []Mutant{
 	{Name: "live-pods-wanted", Branch: "(claims that their volume does not point back to)",
-		Old: `ClaimName(pod, volume))); claim != nil {`, New: `ClaimName(pod, volume))); claim != nil && false {`},
+		Old: `ClaimName(v.pod, v.volume))); claim != nil {`, New: `ClaimName(v.pod, v.volume))); claim != nil && false {`},
 	{Name: "users-not-by-name", Branch: "(pods whose volume resolves)",
-		Old: "if err == nil {\n\t\t\t\tuse(name)", New: "if err == nil {\n\t\t\t\tuse(name[:0])"},
+		Old: "if v.err == nil {\n\t\t\tuse(v.name)", New: "if v.err == nil {\n\t\t\tuse(v.name[:0])"},
 	{Name: "pv-not-translated", Branch: "IsMigratable: a PV",
 		Old: "s := &pv.Spec.PersistentVolumeSource\n\t\treturn s.AWSElasticBlockStore != nil ||", New: "s := &pv.Spec.PersistentVolumeSource\n\t\treturn"},
 	{Name: "inline-not-translated", Branch: "IsInlineMigratable: an inline volume",

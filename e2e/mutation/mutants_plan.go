@@ -84,15 +84,15 @@ var attachMutants = []Mutant{
 // statusMutants are about the nodes' status.volumesAttached.
 var statusMutants = []Mutant{
 	{Name: "status-keeps-detached", Branch: "RemoveVolumeFromReportAsAttached: before a detach",
-		Old: "if d := p.decisions[pair]; d.Verb == Detach || d.Verb == ForceDetach {", New: "if d := p.decisions[pair]; d.Verb == ForceDetach {"},
+		Old: "if d := plan.Decision(pair); d.Verb == Detach || d.Verb == ForceDetach {", New: "if d := plan.Decision(pair); d.Verb == ForceDetach {"},
 	{Name: "status-keeps-forced", Branch: "RemoveVolumeFromReportAsAttached: before a forced detach",
-		Old: "if d := p.decisions[pair]; d.Verb == Detach || d.Verb == ForceDetach {", New: "if d := p.decisions[pair]; d.Verb == Detach {"},
+		Old: "if d := plan.Decision(pair); d.Verb == Detach || d.Verb == ForceDetach {", New: "if d := plan.Decision(pair); d.Verb == Detach {"},
 	{Name: "status-drops-waiting", Branch: "RemoveVolumeFromReportAsAttached: not while it waits",
-		Old: "if d := p.decisions[pair]; d.Verb == Detach || d.Verb == ForceDetach {", New: "if d := p.decisions[pair]; d.Verb == Detach || d.Verb == ForceDetach || d.Verb == Wait {"},
+		Old: "if d := plan.Decision(pair); d.Verb == Detach || d.Verb == ForceDetach {", New: "if d := plan.Decision(pair); d.Verb == Detach || d.Verb == ForceDetach || d.Verb == Wait {"},
 	{Name: "status-repeats", Branch: "GetVolumesToReportAttached: each volume once",
 		Old: `if v.Name == "" || seen.Has(v.Name) {`, New: `if v.Name == "" {`},
 	{Name: "status-own-path", Branch: "getAttachedVolumeFromUpdateObject: the shared device path",
-		Old: `DevicePath: p.Actual[pair].DevicePath})`, New: `DevicePath: v.DevicePath})`},
+		Old: `DevicePath: w.Actual[pair].DevicePath})`, New: `DevicePath: v.DevicePath})`},
 	{Name: "status-clears-nameless", Branch: "UpdateNodeStatuses: nothing to report, nothing written",
 		Old: `if len(seen) == 0 {`, New: `if false {`},
 }

@@ -70,7 +70,7 @@ func (r *comparison) compareLookups() {
 		_, skipped := r.oracle.Skipped[wire.AttachmentKey(va.Name)]
 		if !skipped {
 			recovered.Insert(va.Name)
-			_, told = r.oracle.Actual[Pair{name, types.NodeName(va.Spec.NodeName)}]
+			_, told = r.oracle.Actual[Pair{Volume: name, Node: types.NodeName(va.Spec.NodeName)}]
 		}
 		r.row("volume of VolumeAttachment "+va.Name, told, !skipped, "processVolumeAttachments")
 	}

@@ -159,7 +159,7 @@ func Model(c *Cluster, mode Mode, release Release, oracle *Answer) *Answer {
 			a.Skipped[wire.PodVolumeKey(s.Pod.String(), s.PodVolume)] = s.Reason
 		}
 	}
-	a.Lookups = lookupsOf(world, objects.VolumeAttachments, pairs)
+	a.Lookups = lookupsOf(world, objects, pairs)
 	return a
 }
 

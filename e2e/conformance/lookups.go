@@ -5,12 +5,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/oracle/wire"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // Lookups are the model's answers to what the diagnoses ask a world. The
@@ -21,6 +21,9 @@ type Lookups struct {
 	// AttachmentVolume is the volume that each VolumeAttachment is about, where
 	// that can be told.
 	AttachmentVolume map[string]corev1.UniqueVolumeName
+	// PodVolume is the volume that each volume of a pod is, where that can be told,
+	// by its key in the skips.
+	PodVolume map[string]corev1.UniqueVolumeName
 	// Attachment is the VolumeAttachment shown for a pair.
 	Attachment map[Pair]string
 	// Volume and Volumes are the PVs behind a unique name.
@@ -30,12 +33,20 @@ type Lookups struct {
 	LivePods map[Pair][]string
 }
 
-func lookupsOf(world *reconcile.World, attachments []*storagev1.VolumeAttachment, pairs []Pair) Lookups {
+func lookupsOf(world *reconcile.World, objects *snapshot.Snapshot, pairs []Pair) Lookups {
 	l := Lookups{
-		Recovered: sets.New[string](), AttachmentVolume: map[string]corev1.UniqueVolumeName{}, Attachment: map[Pair]string{}, LivePods: map[Pair][]string{},
+		Recovered: sets.New[string](), Attachment: map[Pair]string{},
+		AttachmentVolume: map[string]corev1.UniqueVolumeName{}, PodVolume: map[string]corev1.UniqueVolumeName{}, LivePods: map[Pair][]string{},
 		Volume: map[corev1.UniqueVolumeName]string{}, Volumes: map[corev1.UniqueVolumeName][]string{},
 	}
-	for _, va := range attachments {
+	for _, pod := range objects.Pods {
+		for i := range pod.Spec.Volumes {
+			if name, _, err := world.PodVolume(pod, &pod.Spec.Volumes[i]); err == nil {
+				l.PodVolume[podVolumeKey(pod, i)] = name
+			}
+		}
+	}
+	for _, va := range objects.VolumeAttachments {
 		if name, err := world.AttachmentVolume(va); err == nil {
 			l.AttachmentVolume[va.Name] = name
 		}
@@ -75,6 +86,9 @@ func (r *comparison) compareLookups() {
 		r.row("volume of VolumeAttachment "+va.Name, told, !skipped, "processVolumeAttachments")
 	}
 	r.row("recovered VolumeAttachments", join(sets.List(r.model.Recovered)), join(sets.List(recovered)), "processVolumeAttachments")
+	for _, pod := range r.cluster.Pods {
+		r.comparePodVolumes(pod)
+	}
 	for _, pair := range keys(r.model.Actual, r.oracle.Actual) {
 		o := r.oracle.Decisions[pair]
 		if starts(o) && r.cluster.hasAttachment(o.VolumeAttachment) && o.Verb != reconcile.Attach {
@@ -86,6 +100,22 @@ func (r *comparison) compareLookups() {
 	for _, pair := range keys(r.model.Desired, r.oracle.Desired) {
 		r.compareVolumes(pair, r.oracle.Desired[pair].Spec)
 		r.compareLivePods(pair)
+	}
+}
+
+func podVolumeKey(pod *corev1.Pod, i int) string {
+	return wire.PodVolumeKey(pod.Namespace+"/"+pod.Name, pod.Spec.Volumes[i].Name)
+}
+
+// comparePodVolumes: what the pod wants is among its volumes.
+func (r *comparison) comparePodVolumes(pod *corev1.Pod) {
+	for i := range pod.Spec.Volumes {
+		key := podVolumeKey(pod, i)
+		if _, skipped := r.oracle.Skipped[key]; skipped || pod.Spec.NodeName == "" || !reconcile.CanBeAttached(&pod.Spec.Volumes[i]) {
+			continue
+		}
+		row := r.oracle.Desired[Pair{Volume: r.model.PodVolume[key], Node: types.NodeName(pod.Spec.NodeName)}]
+		r.row("wanted as the volume that "+key+" is", slices.Contains(strings.Split(row.Pods, ","), pod.Namespace+"/"+pod.Name), true, "CreateVolumeSpec")
 	}
 }
 

@@ -83,7 +83,7 @@ func execute(ctx context.Context, kubeconfig string, stdout io.Writer, args ...s
 	cmd.Stdout, cmd.Stderr = stdout, &stderr
 	err = cmd.Run()
 	if ctx.Err() == nil && limited.Err() != nil {
-		return took{wall: patience, late: true}, nil
+		return took{wall: patience, missing: "not finished in " + patience.String()}, nil
 	}
 	if err != nil {
 		return took{}, fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, stderr.String())

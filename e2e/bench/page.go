@@ -81,8 +81,8 @@ func tables(results []result, m model, rounds int) string {
 		fmt.Fprintf(&b, "%d drifts injected; found: all of them, and nothing else. Load of the machine before: %s.\n\n", r.drifts, r.busy)
 		b.WriteString("| what | wall | x raw | CPU | peak memory | requests | bytes |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 		row := func(what string, t took) {
-			if t.late {
-				fmt.Fprintf(&b, "| %s | not finished in %s | | | | | |\n", what, patience)
+			if t.missing != "" {
+				fmt.Fprintf(&b, "| %s | %s | | | | | |\n", what, t.missing)
 				return
 			}
 			requests, bytes := "-", "-"

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -315,11 +316,15 @@ func TestHostileBundle(t *testing.T) {
 	if err := os.MkdirAll(path.Join(dir, "cluster-resources"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(secret, path.Join(dir, "cluster-resources/nodes.json")); err != nil {
-		t.Skip(err) // a system without links
-	}
-	if _, _, err := ReadFS("f", os.DirFS(dir), now); err == nil {
-		t.Error("a link in a bundle was followed")
+	switch err := os.Symlink(secret, path.Join(dir, "cluster-resources/nodes.json")); {
+	case err != nil && runtime.GOOS == "windows":
+		t.Logf("NOT TRIED: Windows lets none but administrators make links: %v", err)
+	case err != nil:
+		t.Fatal(err)
+	default:
+		if _, _, err := ReadFS("f", os.DirFS(dir), now); err == nil {
+			t.Error("a link in a bundle was followed")
+		}
 	}
 
 	small := limits{document: 64 << 10, untyped: 64 << 10, unpacked: 64 << 10, files: 40, lists: 20}

@@ -165,7 +165,7 @@ func TestUnpublishOrphan(t *testing.T) {
 // TestOrphanWaitedOut is TestUnpublishOrphan with the clock as it is.
 func TestOrphanWaitedOut(t *testing.T) {
 	if !*long {
-		t.Skip("takes 17 min; go test -long")
+		t.Skip("NOT RUN: TestUnpublishOrphan is the same with the clock 9 min ahead; make e2e-long waits the 15 min of VD404 out")
 	}
 	s := newStage(t)
 	s.unpublishOrphan(cluster.Kubeconfig, 0)

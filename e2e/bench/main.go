@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
 )
@@ -62,6 +63,9 @@ func parseSize(text string) (load.Size, error) {
 	return size, nil
 }
 
+// heartbeat is well within the 40 s after which a node counts as lost.
+const heartbeat = 10 * time.Second
+
 // keep holds a cluster up for measurements by hand.
 func keep(ctx context.Context, text string) error {
 	size, err := parseSize(text)
@@ -74,6 +78,14 @@ func keep(ctx context.Context, text string) error {
 	}
 	defer l.Stop()
 	fmt.Printf("export KUBECONFIG=%s\n", l.Kubeconfig)
-	<-ctx.Done()
-	return nil
+	for {
+		if err := l.beat(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(heartbeat):
+		}
+	}
 }

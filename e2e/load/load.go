@@ -53,7 +53,7 @@ type Object interface {
 // All are the cluster's objects, made one at a time.
 func (c Cluster) All() iter.Seq[Object] {
 	return func(yield func(Object) bool) {
-		for _, part := range []iter.Seq[Object]{c.singles(), c.Beats(), c.nodes(), c.volumes(), c.leftovers(), c.pods()} {
+		for _, part := range []iter.Seq[Object]{c.singles(), c.renewed(), c.nodes(), c.volumes(), c.leftovers(), c.pods()} {
 			for o := range part {
 				if !yield(o) {
 					return

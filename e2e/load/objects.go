@@ -57,11 +57,24 @@ func (c Cluster) ago(d time.Duration) metav1.Time {
 	return metav1.NewTime(c.Now.Add(-d).Truncate(time.Second))
 }
 
-// old is when everything was made.
+// old is for how long nothing has been made.
 const old = 48 * time.Hour
 
+// age of what was made together: a volume, its claim, its attachment and its pod.
+// Few have the same one, as in a cluster that grew.
+func age(i int) time.Duration {
+	return old + time.Duration(i*7919%int(30*24*time.Hour/time.Second))*time.Second
+}
+
 func (c Cluster) meta(kind, name string, i int) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, UID: uid(kind, i), CreationTimestamp: c.ago(old)}
+	return metav1.ObjectMeta{Name: name, UID: uid(kind, i), CreationTimestamp: c.ago(age(i))}
+}
+
+// first is the metadata of what was there before anything else.
+func (c Cluster) first(kind, name string, i int) metav1.ObjectMeta {
+	meta := c.meta(kind, name, i)
+	meta.CreationTimestamp = c.ago(old + 40*24*time.Hour)
+	return meta
 }
 
 // written is one entry of managed fields: about as long as those of its kind.
@@ -75,12 +88,12 @@ func (c Cluster) written(manager, subresource, fields string) metav1.ManagedFiel
 func (c Cluster) singles() iter.Seq[Object] {
 	return func(yield func(Object) bool) {
 		objects := []Object{
-			&storagev1.CSIDriver{ObjectMeta: c.meta("csidriver", Driver, 0), Spec: storagev1.CSIDriverSpec{AttachRequired: yes()}},
-			&storagev1.StorageClass{ObjectMeta: c.meta("storageclass", class, 0), Provisioner: Driver,
+			&storagev1.CSIDriver{ObjectMeta: c.first("csidriver", Driver, 0), Spec: storagev1.CSIDriverSpec{AttachRequired: yes()}},
+			&storagev1.StorageClass{ObjectMeta: c.first("storageclass", class, 0), Provisioner: Driver,
 				ReclaimPolicy: ptr(corev1.PersistentVolumeReclaimDelete), VolumeBindingMode: ptr(storagev1.VolumeBindingWaitForFirstConsumer)},
 		}
 		for i := range namespaces {
-			objects = append(objects, &corev1.Namespace{ObjectMeta: c.meta("namespace", Namespace(i), i)})
+			objects = append(objects, &corev1.Namespace{ObjectMeta: c.first("namespace", Namespace(i), i)})
 		}
 		for i := range 2 {
 			objects = append(objects, c.attacherPod(i))
@@ -97,8 +110,29 @@ func (c Cluster) singles() iter.Seq[Object] {
 // again before each look.
 func (c Cluster) Beats() iter.Seq[Object] {
 	return func(yield func(Object) bool) {
+		for o := range c.renewed() {
+			if !yield(o) {
+				return
+			}
+		}
+		if c.Size.Volumes == 0 || c.Size.Nodes == 0 {
+			return
+		}
+		// Something of each kind changes all the time. Where nothing does for minutes,
+		// an API server ceases to list in chunks from memory.
+		for _, o := range []Object{c.node(0), c.volume(0), c.claim(0), c.volumePod(0)} {
+			if !yield(o) {
+				return
+			}
+		}
+	}
+}
+
+// renewed are those of the Beats whose age shows.
+func (c Cluster) renewed() iter.Seq[Object] {
+	return func(yield func(Object) bool) {
 		lease := func(namespace, name, holder string, i int) *coordinationv1.Lease {
-			l := &coordinationv1.Lease{ObjectMeta: c.meta("lease-"+namespace, name, i), Spec: coordinationv1.LeaseSpec{
+			l := &coordinationv1.Lease{ObjectMeta: c.first("lease-"+namespace, name, i), Spec: coordinationv1.LeaseSpec{
 				HolderIdentity: &holder, LeaseDurationSeconds: ptr(int32(40)),
 				AcquireTime: ptr(metav1.NewMicroTime(c.Now.Add(-old))), RenewTime: ptr(metav1.NewMicroTime(c.Now)),
 			}}
@@ -128,7 +162,7 @@ func (c Cluster) nodeOf(volume int) int { return volume % c.Size.Nodes }
 func (c Cluster) nodes() iter.Seq[Object] {
 	return func(yield func(Object) bool) {
 		for n := range c.Size.Nodes {
-			csi := &storagev1.CSINode{ObjectMeta: c.meta("csinode", nodeName(n), n), Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{
+			csi := &storagev1.CSINode{ObjectMeta: c.first("csinode", nodeName(n), n), Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{
 				Name: Driver, NodeID: nodeID(n), TopologyKeys: []string{corev1.LabelTopologyZone}, Allocatable: &storagev1.VolumeNodeResources{Count: ptr(int32(127))},
 			}}}}
 			if !yield(c.node(n)) || !yield(csi) {
@@ -139,7 +173,7 @@ func (c Cluster) nodes() iter.Seq[Object] {
 }
 
 func (c Cluster) node(n int) *corev1.Node {
-	node := &corev1.Node{ObjectMeta: c.meta("node", nodeName(n), n)}
+	node := &corev1.Node{ObjectMeta: c.first("node", nodeName(n), n)}
 	node.Annotations = map[string]string{
 		"volumes.kubernetes.io/controller-managed-attach-detach": "true",
 		"csi.volume.kubernetes.io/nodeid":                        fmt.Sprintf("{%q:%q}", Driver, nodeID(n)),

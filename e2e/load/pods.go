@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // pods are, on each node, those of two DaemonSets; those with a volume; and as
@@ -83,7 +84,7 @@ func (c Cluster) pod(app, name, namespace string, i, node int) *corev1.Pod {
 	p.Labels = map[string]string{"app.kubernetes.io/name": app, "app.kubernetes.io/instance": app, "app.kubernetes.io/managed-by": "Helm", "pod-template-hash": "7d4b9c6f5d"}
 	p.Annotations = map[string]string{"checksum/config": fmt.Sprintf("%x", sha256.Sum256([]byte(app))), "prometheus.io/scrape": "true", "prometheus.io/port": "9090"}
 	p.ManagedFields = []metav1.ManagedFieldsEntry{c.written("kube-controller-manager", "", podFields), c.written("kubelet", "status", podStatusFields)}
-	token := corev1.Volume{Name: "kube-api-access-x7k2p", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: ptr(int32(420)), Sources: []corev1.VolumeProjection{
+	token := corev1.Volume{Name: "kube-api-access-" + string(p.UID[:5]), VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: ptr(int32(420)), Sources: []corev1.VolumeProjection{
 		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{ExpirationSeconds: ptr(int64(3607)), Path: "token"}},
 		{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}, Items: []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}}}},
 	}}}}
@@ -92,9 +93,10 @@ func (c Cluster) pod(app, name, namespace string, i, node int) *corev1.Pod {
 		Ports:                    []corev1.ContainerPort{{Name: "http", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}},
 		TerminationMessagePath:   "/dev/termination-log",
 		TerminationMessagePolicy: corev1.TerminationMessageReadFile, ImagePullPolicy: corev1.PullIfNotPresent,
-		Resources:     corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("256Mi")}},
-		VolumeMounts:  []corev1.VolumeMount{{Name: token.Name, ReadOnly: true, MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}},
-		LivenessProbe: &corev1.Probe{PeriodSeconds: 10, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 3},
+		Resources:    corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("256Mi")}},
+		VolumeMounts: []corev1.VolumeMount{{Name: token.Name, ReadOnly: true, MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}},
+		LivenessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromString("http"), Scheme: corev1.URISchemeHTTP}},
+			PeriodSeconds: 10, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 3},
 	}
 	for _, name := range []string{"POD_NAME", "POD_NAMESPACE", "NODE_NAME", "DATABASE_URL", "CACHE_URL", "LOG_FORMAT"} {
 		container.Env = append(container.Env, corev1.EnvVar{Name: name, Value: "https://" + app + ".internal.example.com/" + name})
@@ -110,12 +112,12 @@ func (c Cluster) pod(app, name, namespace string, i, node int) *corev1.Pod {
 	}
 	ip := fmt.Sprintf("10.%d.%d.%d", 64+i>>16, i>>8&255, i&255)
 	p.Status = corev1.PodStatus{
-		Phase: corev1.PodRunning, HostIP: "10.0.0.1", PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}}, StartTime: ptr(c.ago(old)), QOSClass: corev1.PodQOSBurstable,
+		Phase: corev1.PodRunning, HostIP: "10.0.0.1", PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}}, StartTime: &p.CreationTimestamp, QOSClass: corev1.PodQOSBurstable,
 		ContainerStatuses: []corev1.ContainerStatus{{Name: "main", Image: image, ImageID: image + fmt.Sprintf("@sha256:%x", sha256.Sum256([]byte(image))), Ready: true, Started: yes(),
-			ContainerID: fmt.Sprintf("containerd://%x", sha256.Sum256([]byte(name))), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: c.ago(old)}}}},
+			ContainerID: fmt.Sprintf("containerd://%x", sha256.Sum256([]byte(name))), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: p.CreationTimestamp}}}},
 	}
 	for _, t := range []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled} {
-		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: t, Status: corev1.ConditionTrue, LastTransitionTime: c.ago(old)})
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: t, Status: corev1.ConditionTrue, LastTransitionTime: p.CreationTimestamp})
 	}
 	return p
 }

@@ -14,23 +14,27 @@ import (
 // of a ReplicaSet's pods, a capacity that thousands of volumes have. A map of
 // one entry takes half a kilobyte, and nothing ever writes to a snapshot.
 type Sharer struct {
-	texts      map[string]string
-	maps       map[string]map[string]string
-	resources  map[string]corev1.ResourceList
-	containers map[string][]corev1.Container
-	affinities map[string]*corev1.VolumeNodeAffinity
-	tolerated  map[string][]corev1.Toleration
-	owners     map[string][]metav1.OwnerReference
-	lists      map[string][]string
-	projected  map[string]*corev1.ProjectedVolumeSource
-	conditions map[string][]corev1.PodCondition
-	security   map[string]*corev1.PodSecurityContext
-	key        []byte
+	texts       map[string]string
+	maps        map[string]map[string]string
+	resources   map[string]corev1.ResourceList
+	containers  map[string][]corev1.Container
+	affinities  map[string]*corev1.VolumeNodeAffinity
+	tolerated   map[string][]corev1.Toleration
+	owners      map[string][]metav1.OwnerReference
+	lists       map[string][]string
+	projected   map[string]*corev1.ProjectedVolumeSource
+	conditions  map[string][]corev1.PodCondition
+	security    map[string]*corev1.PodSecurityContext
+	modes       map[string][]corev1.PersistentVolumeAccessMode
+	classes     map[string]*string
+	volumeModes map[string]*corev1.PersistentVolumeMode
+	key         []byte
+	words       []string
 }
 
 // mostShared bounds each table: in one of what no two objects say, the keys would
 // take more than the objects. Those that say the same are read close together.
-const mostShared = 1 << 12
+const mostShared = 1 << 14
 
 // NewSharer makes a Sharer that has seen nothing.
 func NewSharer() *Sharer {
@@ -39,7 +43,8 @@ func NewSharer() *Sharer {
 		containers: map[string][]corev1.Container{}, affinities: map[string]*corev1.VolumeNodeAffinity{},
 		tolerated: map[string][]corev1.Toleration{}, owners: map[string][]metav1.OwnerReference{}, lists: map[string][]string{},
 		projected: map[string]*corev1.ProjectedVolumeSource{}, conditions: map[string][]corev1.PodCondition{},
-		security: map[string]*corev1.PodSecurityContext{},
+		security: map[string]*corev1.PodSecurityContext{}, modes: map[string][]corev1.PersistentVolumeAccessMode{},
+		classes: map[string]*string{}, volumeModes: map[string]*corev1.PersistentVolumeMode{},
 	}
 }
 
@@ -115,9 +120,21 @@ func (s *Sharer) stringMap(m *map[string]string) {
 		*m = nil
 		return
 	}
+	s.words = slices.AppendSeq(s.words[:0], maps.Keys(*m))
+	slices.Sort(s.words)
 	s.key = s.key[:0]
-	for _, k := range slices.Sorted(maps.Keys(*m)) {
+	for _, k := range s.words {
 		s.key = append(append(append(append(s.key, k...), 0), (*m)[k]...), 0)
+	}
+	if _, ok := s.maps[string(s.key)]; !ok { // what others have of it is no reason to have it once more
+		own := make(map[string]string, len(s.words))
+		for _, k := range s.words {
+			v := (*m)[k]
+			s.text(&k)
+			s.text(&v)
+			own[k] = v
+		}
+		*m = own
 	}
 	*m = shared(s.maps, s.key, *m)
 }
@@ -142,6 +159,25 @@ func (s *Sharer) stringList(l *[]string) {
 	}
 }
 
+// word shares a pointer to one of a few texts.
+func word[T ~string](s *Sharer, seen map[string]*T, word **T) {
+	if *word != nil {
+		s.key = append(s.key[:0], **word...)
+		*word = shared(seen, s.key, *word)
+	}
+}
+
+func (s *Sharer) accessModes(modes *[]corev1.PersistentVolumeAccessMode) {
+	if len(*modes) == 0 {
+		return
+	}
+	s.key = s.key[:0]
+	for _, mode := range *modes {
+		s.key = append(append(s.key, mode...), 0)
+	}
+	*modes = shared(s.modes, s.key, *modes)
+}
+
 func (s *Sharer) meta(m *metav1.ObjectMeta) {
 	s.text(&m.Namespace)
 	s.text(&m.GenerateName)
@@ -162,9 +198,8 @@ func (s *Sharer) Share(object any) {
 		s.text(&o.Spec.StorageClassName)
 		words(s, &o.Spec.PersistentVolumeReclaimPolicy)
 		words(s, &o.Status.Phase)
-		for i := range o.Spec.AccessModes {
-			words(s, &o.Spec.AccessModes[i])
-		}
+		s.accessModes(&o.Spec.AccessModes)
+		word(s, s.volumeModes, &o.Spec.VolumeMode)
 		if ref := o.Spec.ClaimRef; ref != nil {
 			words(s, &ref.Kind, &ref.APIVersion, &ref.Namespace)
 		}
@@ -181,11 +216,10 @@ func (s *Sharer) Share(object any) {
 		s.resourceList(&o.Spec.Resources.Requests)
 		s.resourceList(&o.Status.Capacity)
 		words(s, &o.Status.Phase)
-		for _, modes := range [][]corev1.PersistentVolumeAccessMode{o.Spec.AccessModes, o.Status.AccessModes} {
-			for i := range modes {
-				words(s, &modes[i])
-			}
-		}
+		word(s, s.classes, &o.Spec.StorageClassName)
+		word(s, s.volumeModes, &o.Spec.VolumeMode)
+		s.accessModes(&o.Spec.AccessModes)
+		s.accessModes(&o.Status.AccessModes)
 	case *storagev1.VolumeAttachment:
 		s.meta(&o.ObjectMeta)
 		s.text(&o.Spec.Attacher)
@@ -199,6 +233,12 @@ func (s *Sharer) Share(object any) {
 			words(s, &c.Reason, &c.Message)
 			words(s, &c.Type)
 			words(s, &c.Status)
+		}
+		// Nearly each volume that is attached is in use.
+		for i, v := range o.Status.VolumesAttached {
+			if at := slices.Index(o.Status.VolumesInUse, v.Name); at >= 0 {
+				o.Status.VolumesAttached[i].Name = o.Status.VolumesInUse[at]
+			}
 		}
 		info := &o.Status.NodeInfo
 		words(s, &info.KernelVersion, &info.OSImage, &info.ContainerRuntimeVersion, &info.KubeletVersion, &info.OperatingSystem, &info.Architecture)

@@ -99,16 +99,16 @@ type Snapshot struct {
 }
 
 type index struct {
-	nodes       map[string]*corev1.Node
-	pods        map[types.NamespacedName]*corev1.Pod
+	nodes       names[*corev1.Node]
+	pods        names[*corev1.Pod]
 	podsOnNode  map[types.NodeName][]*corev1.Pod
-	claims      map[types.NamespacedName]*corev1.PersistentVolumeClaim
-	volumes     map[string]*corev1.PersistentVolume
-	attachments map[string]*storagev1.VolumeAttachment
-	csiNodes    map[string]*storagev1.CSINode
-	csiDrivers  map[string]*storagev1.CSIDriver
-	deployments map[types.NamespacedName]*appsv1.Deployment
-	leases      map[types.NamespacedName]*coordinationv1.Lease
+	claims      names[*corev1.PersistentVolumeClaim]
+	volumes     names[*corev1.PersistentVolume]
+	attachments names[*storagev1.VolumeAttachment]
+	csiNodes    names[*storagev1.CSINode]
+	csiDrivers  names[*storagev1.CSIDriver]
+	deployments names[*appsv1.Deployment]
+	leases      names[*coordinationv1.Lease]
 	events      map[types.UID][]*corev1.Event
 }
 
@@ -167,22 +167,6 @@ func sortObjects[T object](list []T) {
 	})
 }
 
-func byName[T object](list []T) map[string]T {
-	m := make(map[string]T, len(list))
-	for _, o := range list {
-		m[o.GetName()] = o
-	}
-	return m
-}
-
-func byNamespacedName[T object](list []T) map[types.NamespacedName]T {
-	m := make(map[types.NamespacedName]T, len(list))
-	for _, o := range list {
-		m[types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}] = o
-	}
-	return m
-}
-
 // Complete says whether every object of the kind was read, so that absence
 // proves something.
 func (s *Snapshot) Complete(kind Kind) bool {
@@ -190,10 +174,12 @@ func (s *Snapshot) Complete(kind Kind) bool {
 }
 
 // Node returns nil where there is no such node.
-func (s *Snapshot) Node(name types.NodeName) *corev1.Node { return s.index.nodes[string(name)] }
+func (s *Snapshot) Node(name types.NodeName) *corev1.Node { return s.index.nodes.get("", string(name)) }
 
 // Pod returns nil where there is no such pod.
-func (s *Snapshot) Pod(name types.NamespacedName) *corev1.Pod { return s.index.pods[name] }
+func (s *Snapshot) Pod(name types.NamespacedName) *corev1.Pod {
+	return s.index.pods.get(name.Namespace, name.Name)
+}
 
 // PodsOnNode returns the pods bound to the node, sorted; "" gives those that
 // are bound to none.
@@ -201,34 +187,36 @@ func (s *Snapshot) PodsOnNode(node types.NodeName) []*corev1.Pod { return s.inde
 
 // Claim returns nil where there is no such claim.
 func (s *Snapshot) Claim(name types.NamespacedName) *corev1.PersistentVolumeClaim {
-	return s.index.claims[name]
+	return s.index.claims.get(name.Namespace, name.Name)
 }
 
 // Volume returns nil where there is no such volume.
-func (s *Snapshot) Volume(name string) *corev1.PersistentVolume { return s.index.volumes[name] }
+func (s *Snapshot) Volume(name string) *corev1.PersistentVolume { return s.index.volumes.get("", name) }
 
 // VolumeAttachment returns nil where there is no such object.
 func (s *Snapshot) VolumeAttachment(name string) *storagev1.VolumeAttachment {
-	return s.index.attachments[name]
+	return s.index.attachments.get("", name)
 }
 
 // CSINode returns nil where there is no such object.
 func (s *Snapshot) CSINode(node types.NodeName) *storagev1.CSINode {
-	return s.index.csiNodes[string(node)]
+	return s.index.csiNodes.get("", string(node))
 }
 
 // CSIDriver returns nil where there is no such object.
-func (s *Snapshot) CSIDriver(name string) *storagev1.CSIDriver { return s.index.csiDrivers[name] }
+func (s *Snapshot) CSIDriver(name string) *storagev1.CSIDriver {
+	return s.index.csiDrivers.get("", name)
+}
 
 // Deployment returns nil where there is no such object or where none were read:
 // deployments only add evidence, and their absence is no Gap.
 func (s *Snapshot) Deployment(name types.NamespacedName) *appsv1.Deployment {
-	return s.index.deployments[name]
+	return s.index.deployments.get(name.Namespace, name.Name)
 }
 
 // Lease returns nil where there is no such lease.
 func (s *Snapshot) Lease(namespace, name string) *coordinationv1.Lease {
-	return s.index.leases[types.NamespacedName{Namespace: namespace, Name: name}]
+	return s.index.leases.get(namespace, name)
 }
 
 // EventsOf returns the events about the object with the UID.

@@ -79,19 +79,19 @@ func Trim(object metav1.Object) {
 // quotingEvents repeat a container's commands, or what they printed.
 var quotingEvents = []string{"FailedPostStartHook", "FailedPreStopHook", "ProbeWarning", "Unhealthy"}
 
+// KeepsAnnotation says whether Trim leaves an annotation with the key.
+func KeepsAnnotation(key string) bool {
+	return slices.ContainsFunc(keptAnnotations, func(k string) bool {
+		return key == k || strings.HasSuffix(k, "/") && strings.HasPrefix(key, k)
+	})
+}
+
 func trimAnnotations(annotations map[string]string) map[string]string {
-	kept := map[string]string{}
-	for key, value := range annotations {
-		if slices.ContainsFunc(keptAnnotations, func(k string) bool {
-			return key == k || strings.HasSuffix(k, "/") && strings.HasPrefix(key, k)
-		}) {
-			kept[key] = value
-		}
-	}
-	if len(kept) == 0 {
+	maps.DeleteFunc(annotations, func(key, _ string) bool { return !KeepsAnnotation(key) })
+	if len(annotations) == 0 {
 		return nil
 	}
-	return kept
+	return annotations
 }
 
 // trimManagedFields keeps who wrote a node's two lists of volumes, and when:

@@ -12,10 +12,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/cmd"
 )
 
-// gcPercent lets the heap grow by a third between two collections, not by as much
+// gcPercent lets the heap grow by a fifth between two collections, not by as much
 // again: of a large cluster's objects nearly all stay until the end, so that the
 // rest would only be room that a laptop has to have. GOGC overrides it.
-const gcPercent = 33
+const gcPercent = 20
 
 func main() {
 	if os.Getenv("GOGC") == "" {

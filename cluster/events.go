@@ -11,9 +11,11 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 const (
@@ -32,7 +34,7 @@ func (c *Cluster) Record(ctx context.Context, r *diagnose.Report) []error {
 	var errs []error
 	for _, f := range r.Findings {
 		event := eventOf(f, r.TakenAt.Time)
-		_, err := c.client.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{FieldManager: repair.FieldManager})
+		err := c.createEvent(ctx, event)
 		switch {
 		case err == nil, apierrors.IsAlreadyExists(err):
 		case ctx.Err() != nil:
@@ -44,6 +46,11 @@ func (c *Cluster) Record(ctx context.Context, r *diagnose.Report) []error {
 		}
 	}
 	return errs
+}
+
+func (c *Cluster) createEvent(ctx context.Context, event *corev1.Event) error {
+	return c.client.core.Post().Namespace(event.Namespace).Resource(string(snapshot.Events)).
+		VersionedParams(&metav1.CreateOptions{FieldManager: repair.FieldManager}, scheme.ParameterCodec).Body(event).Do(ctx).Error()
 }
 
 func eventOf(f diagnose.Finding, now time.Time) *corev1.Event {

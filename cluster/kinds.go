@@ -17,30 +17,48 @@ import (
 // first are the sources that are read side by side, before the pods.
 func (r *reading) first() []source {
 	c, o := r.Cluster, &r.objects
-	core, storage := c.client.CoreV1().RESTClient(), c.client.StorageV1().RESTClient()
+	core, storage := c.lists.core, c.lists.storage
 	return []source{
 		from(c, snapshot.VolumeAttachments, storage, &o.VolumeAttachments, choice[*storagev1.VolumeAttachment]{}),
-		from(c, snapshot.Nodes, core, &o.Nodes, choice[*corev1.Node]{}),
+		from(c, snapshot.Nodes, core, &o.Nodes, read[*corev1.Node](c, snapshot.Nodes)),
 		from(c, snapshot.CSINodes, storage, &o.CSINodes, choice[*storagev1.CSINode]{}),
 		from(c, snapshot.CSIDrivers, storage, &o.CSIDrivers, choice[*storagev1.CSIDriver]{}),
-		from(c, snapshot.Volumes, core, &o.Volumes, choice[*corev1.PersistentVolume]{}),
-		from(c, snapshot.Claims, core, &o.Claims, choice[*corev1.PersistentVolumeClaim]{}).orIn(c.options.Namespace),
+		from(c, snapshot.Volumes, core, &o.Volumes, read[*corev1.PersistentVolume](c, snapshot.Volumes)),
+		from(c, snapshot.Claims, core, &o.Claims, read[*corev1.PersistentVolumeClaim](c, snapshot.Claims)).orIn(c.options.Namespace),
 		// The one lease that keeps checks from crying wolf is in kube-system.
-		from(c, snapshot.Leases, c.client.CoordinationV1().RESTClient(), &o.Leases, choice[*coordinationv1.Lease]{keep: keepLease}).orIn(metav1.NamespaceSystem),
+		from(c, snapshot.Leases, c.lists.coordination, &o.Leases, choice[*coordinationv1.Lease]{keep: keepLease}).orIn(metav1.NamespaceSystem),
 		from(c, snapshot.Events, core, &o.Events, choice[*corev1.Event]{fields: notFrequent(), keep: keepEvent}).orIn(c.options.Namespace),
 	}
+}
+
+// read is the choice of what is read of each object, unless all is to be kept.
+func read[P any](c *Cluster, kind snapshot.Kind) choice[P] {
+	if c.options.All {
+		return choice[P]{}
+	}
+	return choice[P]{part: func(P) *part { return readOf[kind] }}
 }
 
 // pods are read once the others are: which of them are of use hangs on those.
 func (r *reading) pods() []source {
 	c, o := r.Cluster, &r.objects
 	ofUse := diagnose.PodsOfUse(o)
+	asked := func(pod *corev1.Pod) bool { return c.options.Asked != nil && c.options.Asked(pod) }
 	var pods peeker
-	return []source{
-		from(c, snapshot.Pods, c.client.CoreV1().RESTClient(), &o.Pods, choice[*corev1.Pod]{peek: pods.peek, keep: func(pod *corev1.Pod) bool {
-			return c.options.All || ofUse(pod) || c.options.Asked != nil && c.options.Asked(pod)
-		}}).orIn(c.options.Namespace),
+	chosen := choice[*corev1.Pod]{}
+	if !c.options.All {
+		chosen = choice[*corev1.Pod]{
+			peek: pods.peek,
+			keep: func(pod *corev1.Pod) bool { return ofUse(pod) || asked(pod) },
+			part: func(pod *corev1.Pod) *part {
+				if pod == nil || asked(pod) {
+					return trimmed[snapshot.Pods]
+				}
+				return readOf[snapshot.Pods]
+			},
+		}
 	}
+	return []source{from(c, snapshot.Pods, c.lists.core, &o.Pods, chosen).orIn(c.options.Namespace)}
 }
 
 // rest are the sources that most readings do without: whether they matter hangs
@@ -50,10 +68,10 @@ func (r *reading) rest() []source {
 	c, o := r.Cluster, &r.objects
 	var sources []source
 	if c.options.All || len(r.gaps) > 0 || diagnose.AsksForStorageClasses(o) {
-		sources = append(sources, from(c, snapshot.StorageClasses, c.client.StorageV1().RESTClient(), &o.StorageClasses, choice[*storagev1.StorageClass]{}))
+		sources = append(sources, from(c, snapshot.StorageClasses, c.lists.storage, &o.StorageClasses, choice[*storagev1.StorageClass]{}))
 	}
 	if c.options.All || len(r.gaps) > 0 || diagnose.AsksForDeployments(o) {
-		sources = append(sources, from(c, snapshot.Deployments, c.client.AppsV1().RESTClient(), &o.Deployments, choice[*appsv1.Deployment]{}).
+		sources = append(sources, from(c, snapshot.Deployments, c.lists.apps, &o.Deployments, choice[*appsv1.Deployment]{}).
 			orIn(c.options.Namespace).onlyIfReadable())
 	}
 	return sources

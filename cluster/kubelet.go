@@ -63,7 +63,7 @@ func (c *Cluster) Kubelet(ctx context.Context, node types.NodeName) (diagnose.Ku
 func (c *Cluster) askKubelet(ctx context.Context, node types.NodeName, path string, take func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(ctx, kubeletTakes)
 	defer cancel()
-	body, err := c.client.CoreV1().RESTClient().Get().Resource("nodes").Name(string(node)).SubResource("proxy").Suffix(path).
+	body, err := c.client.core.Get().Resource("nodes").Name(string(node)).SubResource("proxy").Suffix(path).
 		MaxRetries(0).SetHeader("Accept", "*/*").Stream(ctx)
 	if err != nil {
 		return err

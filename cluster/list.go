@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -43,6 +44,9 @@ type choice[P any] struct {
 	// object of which it cannot even read that is decoded in full. What it gives
 	// is looked at before the next call and not kept.
 	peek func(raw []byte) (P, bool)
+	// part, where it is not nil, says what of an object is decoded, if it could be
+	// peeked at; nil for what could not. Otherwise all is that snapshot.Trim leaves.
+	part func(peeked P) *part
 }
 
 func (c choice[P]) wants(o P) bool { return c.keep == nil || c.keep(o) }
@@ -62,6 +66,9 @@ func from[T any, P interface {
 	return source{kind: kind, read: read}
 }
 
+// together is of how many objects the memory is taken at once.
+const together = 32
+
 // pages is the reading of one list.
 type pages[T any, P interface {
 	*T
@@ -77,7 +84,10 @@ type pages[T any, P interface {
 	// seen counts those that are not kept, too.
 	seen    int
 	sharer  *snapshot.Sharer
-	slimmed []byte
+	reduced []byte
+	// room is for the objects to come: one by one they would take up to a tenth
+	// more, for what the allocator rounds up to.
+	room []T
 }
 
 func (p *pages[T, P]) read(ctx context.Context) error {
@@ -143,30 +153,47 @@ func (p *pages[T, P]) page(ctx context.Context, options metav1.ListOptions) (met
 
 // take decodes one object if it is wanted.
 func (p *pages[T, P]) take(raw []byte) error {
+	var peeked P
 	if p.peek != nil {
-		if o, ok := p.peek(raw); ok && !p.wants(o) {
+		var ok bool
+		if peeked, ok = p.peek(raw); !ok {
+			peeked = nil
+		} else if !p.wants(peeked) {
 			p.seen++
 			return nil
 		}
 	}
-	if slimmed, ok := slim(p.slimmed[:0], raw, dropsOf[p.kind]); ok {
-		raw, p.slimmed = slimmed, slimmed
+	part := trimmed[p.kind]
+	if p.part != nil {
+		part = p.part(peeked)
 	}
-	o := P(new(T))
+	pod, _ := any(peeked).(*corev1.Pod)
+	if reduced, ok := part.of(p.reduced[:0], raw, pod); ok {
+		raw, p.reduced = reduced, reduced
+	}
+	if len(p.room) == 0 {
+		p.room = make([]T, together)
+	}
+	p.room[0] = *new(T) // there may be one in it that was not wanted
+	o := P(&p.room[0])
 	if err := o.Unmarshal(raw); err != nil {
 		return err
 	}
-	p.add(o)
+	if p.add(o) {
+		p.room = p.room[1:]
+	}
 	return nil
 }
 
-func (p *pages[T, P]) add(o P) {
+func (p *pages[T, P]) add(o P) (kept bool) {
 	p.seen++
-	if p.wants(o) {
-		snapshot.Trim(o)
-		p.sharer.Share(o)
-		p.kept = append(p.kept, o)
+	if !p.wants(o) {
+		return false
 	}
+	snapshot.Trim(o)
+	p.sharer.Share(o)
+	p.kept = append(p.kept, o)
+	return true
 }
 
 func (s source) orIn(namespace string) source {

@@ -17,9 +17,9 @@ const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.i
 // Names lists the names of a kind, in one namespace where the kind has them. They
 // are for completion: what the API server has at hand will do, and may be old.
 func (c *Cluster) Names(ctx context.Context, kind snapshot.Kind, namespace string) ([]string, error) {
-	client := c.client.CoreV1().RESTClient()
+	client := c.client.core
 	if kind == snapshot.VolumeAttachments {
-		client = c.client.StorageV1().RESTClient()
+		client = c.client.storage
 	}
 	request := client.Get().Resource(string(kind)).SetHeader("Accept", metadataOnly).Param("resourceVersion", "0")
 	if kind == snapshot.Pods || kind == snapshot.Claims {

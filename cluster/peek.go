@@ -3,10 +3,11 @@ package cluster
 import (
 	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// peeker reads, of pods in protobuf, no more than what diagnose.PodsOfUse asks of
-// them: five pods of six are of no use to anybody here, and to decode them would
+// peeker reads, of pods in protobuf, no more than what diagnose.PodsOfUse and
+// readOf ask of them: five pods of six are of no use to anybody here, and to decode them would
 // take longer than to receive them. What it cannot read it leaves to the real
 // decoder, whose error it then is.
 type peeker struct{ pod corev1.Pod }
@@ -26,6 +27,8 @@ func (p *peeker) peek(raw []byte) (pod *corev1.Pod, ok bool) {
 					pod.Name = string(v)
 				case 3:
 					pod.Namespace = string(v)
+				case 9:
+					pod.DeletionTimestamp = &metav1.Time{} // that there is one is enough
 				}
 				return true
 			})
@@ -70,6 +73,9 @@ var harmless = corev1.VolumeSource{
 // or not.
 func peekVolume(raw []byte, volume *corev1.Volume) bool {
 	return fields(raw, func(n int32, v []byte) bool {
+		if n == 1 {
+			volume.Name = string(v)
+		}
 		if n != 2 {
 			return true
 		}

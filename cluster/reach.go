@@ -32,7 +32,7 @@ func (c *Cluster) inOnePage() *Cluster {
 	if options.PageSize == PageSize {
 		options.PageSize = 0
 	}
-	return &Cluster{client: c.client, server: c.server, options: options}
+	return &Cluster{client: c.client, lists: c.lists, server: c.server, options: options}
 }
 
 // reach reads until all that is wanted is read or something is missing of it.
@@ -54,7 +54,7 @@ func (r *reading) reach(ctx context.Context, wanted *diagnose.Reach) error {
 
 // part is the source of a part; what it gives goes to the lists of all parts.
 func (r *reading) part(p diagnose.Part, into *snapshot.Objects) source {
-	core, storage := r.client.CoreV1().RESTClient(), r.client.StorageV1().RESTClient()
+	core, storage := r.lists.core, r.lists.storage
 	switch p.Kind {
 	case snapshot.Pods:
 		var pods peeker
@@ -79,7 +79,7 @@ func (r *reading) part(p diagnose.Part, into *snapshot.Objects) source {
 	case snapshot.CSIDrivers:
 		return partOf(r, p, storage, &into.CSIDrivers, nil)
 	case snapshot.Leases:
-		return partOf(r, p, r.client.CoordinationV1().RESTClient(), &into.Leases, nil)
+		return partOf(r, p, r.lists.coordination, &into.Leases, nil)
 	case snapshot.StorageClasses, snapshot.Deployments:
 	}
 	panic("no reach has a part of the " + string(p.Kind))

@@ -55,13 +55,14 @@ func (c *Cluster) take(ctx context.Context, read func(context.Context, *reading)
 	if now.seen().IsZero() {
 		return nil, fmt.Errorf("no answer of the API server at %s has a date, and no age can be told without", c.server)
 	}
+	r.objects.ShareNames()
 	from := snapshot.Source{Context: c.options.Context, Server: c.server, ServerVersion: serverVersion}
 	return snapshot.New(now.seen(), from, r.objects, r.gaps), nil
 }
 
 // version is the API server's, or "" where it does not tell.
 func (c *Cluster) version(ctx context.Context) (string, error) {
-	result := c.client.Discovery().RESTClient().Get().AbsPath("/version").SetHeader("Accept", "application/json").Do(ctx)
+	result := c.client.core.Get().AbsPath("/version").SetHeader("Accept", "application/json").Do(ctx)
 	if err := result.Error(); err != nil {
 		var status apierrors.APIStatus
 		if errors.As(err, &status) && !apierrors.IsUnauthorized(err) {

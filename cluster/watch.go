@@ -50,8 +50,8 @@ func (c *Cluster) Watch(ctx context.Context) (*Watch, error) {
 	if w.version, err = c.version(ctx); err != nil {
 		return nil, c.explain(err)
 	}
-	core, storage, apps := c.client.CoreV1().RESTClient(), c.client.StorageV1().RESTClient(), c.client.AppsV1().RESTClient()
-	coordination := c.client.CoordinationV1().RESTClient()
+	core, storage, apps := c.client.core, c.client.storage, c.client.apps
+	coordination := c.client.coordination
 	namespace := c.options.Namespace
 	// As in Snapshot; but what is of use among the pods changes with the nodes,
 	// so all are kept and chosen from.

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand"
 	"net/http"
+	"net/http/httptest"
 	"slices"
+	"sync"
 	"testing"
 	"testing/iotest"
 
@@ -21,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -172,8 +175,15 @@ func FuzzPod(f *testing.F) {
 		if decoded.Unmarshal(raw) != nil {
 			return
 		}
-		if _, ok := p.peek(raw); ok {
+		if peeked, ok := p.peek(raw); ok {
 			checkPeek(t, &p, raw, decoded)
+			reduced, ok := readOf[snapshot.Pods].of(nil, raw, peeked)
+			if !ok {
+				t.Fatal("what the typed decoder reads cannot be reduced")
+			}
+			if err := new(corev1.Pod).Unmarshal(reduced); err != nil {
+				t.Fatalf("reduced: %v", err)
+			}
 		}
 		typed, ours, err := bothWays[corev1.Pod](snapshot.Pods, raw)
 		if err != nil {
@@ -299,10 +309,49 @@ func TestPodsOfNoUse(t *testing.T) {
 		if err != nil || len(s.Pods) != test.want || len(s.Gaps) != 0 || read != 2 {
 			t.Errorf("%s: %d pods of %d, %+v, %v", name, len(s.Pods), read, s, err)
 		}
+		if test.want == 2 && len(s.Pods[1].Spec.Volumes) != 1 {
+			t.Errorf("%s: a pod that is asked about lacks what the others are kept without: %+v", name, s.Pods[1].Spec)
+		}
 		for _, r := range a.to("/api/v1/pods") {
 			if r.query["limit"] != nil {
 				t.Errorf("a limit that nobody gave: %v", r.query)
 			}
+		}
+	}
+}
+
+// TestListsOverHTTP1: lists come over HTTP/1.1, all else over what the API server
+// prefers.
+func TestListsOverHTTP1(t *testing.T) {
+	a := newAPI(t)
+	var mu sync.Mutex
+	spoken := map[string]string{}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		spoken[r.URL.Path] = r.Proto
+		mu.Unlock()
+		a.ServeHTTP(w, r)
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	c, err := New(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Snapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(spoken) < 10 {
+		t.Fatalf("%v", spoken)
+	}
+	for path, protocol := range spoken {
+		want := "HTTP/1.1"
+		if path == "/version" {
+			want = "HTTP/2.0"
+		}
+		if protocol != want {
+			t.Errorf("%s over %s, not %s", path, protocol, want)
 		}
 	}
 }

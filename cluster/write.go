@@ -67,12 +67,12 @@ func (c *Cluster) do(ctx context.Context, op repair.Operation, dryRun bool) (jso
 // request is the operation on the wire.
 func (c *Cluster) request(op repair.Operation, dryRun bool) (*rest.Request, error) {
 	resource := repair.Resource(op.Target.Kind)
-	client := c.client.CoreV1().RESTClient()
+	client := c.client.core
 	switch {
 	case resource == "":
 		return nil, fmt.Errorf("objects of kind %q are never written", op.Target.Kind)
 	case op.Target.APIVersion == storagev1.SchemeGroupVersion.String():
-		client = c.client.StorageV1().RESTClient()
+		client = c.client.storage
 	}
 	var dry []string
 	if dryRun {
@@ -157,8 +157,7 @@ func (c *Cluster) Announce(ctx context.Context, about corev1.ObjectReference, no
 		Source:         corev1.EventSource{Component: repair.FieldManager},
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
-	_, err := c.client.CoreV1().Events(namespace).Create(ctx, event, metav1.CreateOptions{FieldManager: repair.FieldManager})
-	if err != nil {
+	if err := c.createEvent(ctx, event); err != nil {
 		return c.explain(err)
 	}
 	return nil
@@ -184,8 +183,8 @@ func (c *Cluster) Can(ctx context.Context, wanted []repair.Permission) ([]repair
 				Verb: p.Verb, Group: p.Group, Resource: p.Resource, Subresource: p.Subresource, Namespace: p.Namespace, Name: p.Name,
 			},
 		}}
-		answer, err := c.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-		if err != nil {
+		answer := &authorizationv1.SelfSubjectAccessReview{}
+		if err := c.client.authorization.Post().Resource("selfsubjectaccessreviews").Body(review).Do(ctx).Into(answer); err != nil {
 			return nil, c.explain(err)
 		}
 		if !answer.Status.Allowed {

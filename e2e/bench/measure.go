@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -44,9 +46,9 @@ const kubectlMost = 100_000
 
 // result is what was measured at one size; of each, the median by wall time.
 type result struct {
-	size                                      load.Size
-	raw, ours, pod, kubectl, snapshot, reread took
-	drifts                                    int
+	size                                             load.Size
+	raw, ours, reach, pod, kubectl, snapshot, reread took
+	drifts                                           int
 	// busy is the machine's load average before the control plane was started.
 	busy string
 	file int64
@@ -72,7 +74,7 @@ func measure(ctx context.Context, size load.Size, rounds int) (result, error) {
 	pod := fmt.Sprintf("pod/%s", load.VolumePod(0))
 	all := []string{kubectl, "get", "volumeattachments,pv,nodes,pods,pvc", "-A", "-o", "json"}
 
-	var raw, ours, one, get, snap, again []took
+	var raw, ours, reach, one, get, snap, again []took
 	if size.Pods > kubectlMost {
 		get = []took{{missing: "not run: it takes more memory than there is"}}
 	}
@@ -94,6 +96,10 @@ func measure(ctx context.Context, size load.Size, rounds int) (result, error) {
 		if err := l.check(report.Bytes()); err != nil {
 			return r, err
 		}
+		if t, err = l.reach(ctx, load.Namespace(0)); err != nil {
+			return r, err
+		}
+		reach = append(reach, t)
 		if t, err = execute(ctx, l.Kubeconfig, io.Discard, doctor, "diagnose", pod, "-n", load.Namespace(0)); err != nil {
 			return r, err
 		}
@@ -124,7 +130,7 @@ func measure(ctx context.Context, size load.Size, rounds int) (result, error) {
 	if info, err := os.Stat(file); err == nil {
 		r.file = info.Size()
 	}
-	r.raw, r.ours, r.pod, r.kubectl, r.snapshot, r.reread = median(raw), median(ours), median(one), median(get), median(snap), median(again)
+	r.raw, r.ours, r.reach, r.pod, r.kubectl, r.snapshot, r.reread = median(raw), median(ours), median(reach), median(one), median(get), median(snap), median(again)
 	r.drifts = len(l.load.Drifts())
 	return r, l.count(ctx, temp, &r, []string{doctor, "diagnose"}, []string{doctor, "diagnose", pod, "-n", load.Namespace(0)}, all)
 }
@@ -168,27 +174,61 @@ func (l *loaded) check(text []byte) error {
 	return nil
 }
 
-// transfer takes the lists over the wire and throws them away.
+// transfer takes the lists over the wire, one after the other, and throws them away.
 func (l *loaded) transfer(ctx context.Context) (took, error) {
+	var sum took
+	for _, path := range lists {
+		t, err := l.curl(ctx, path)
+		if err != nil {
+			return took{}, err
+		}
+		sum = sum.and(t)
+		sum.wall += t.wall
+	}
+	return sum, nil
+}
+
+// reach takes those of the lists, side by side, in which alone is found whether
+// another volume, attachment, node or pod has to do with the disk of a pod: less
+// than that cannot be read for an answer of which nothing is missing.
+func (l *loaded) reach(ctx context.Context, namespace string) (took, error) {
+	paths := []string{"/apis/storage.k8s.io/v1/volumeattachments", "/api/v1/nodes", "/api/v1/persistentvolumes", "/api/v1/namespaces/" + namespace + "/pods"}
+	transfers, errs := make([]took, len(paths)), make([]error, len(paths))
+	began := time.Now()
+	var all sync.WaitGroup
+	for i, path := range paths {
+		all.Go(func() { transfers[i], errs[i] = l.curl(ctx, path) })
+	}
+	all.Wait()
+	sum := took{wall: time.Since(began)}
+	for _, t := range transfers {
+		sum = sum.and(t)
+	}
+	return sum, errors.Join(errs...)
+}
+
+// and adds up what two commands took but for the time, which hangs on whether
+// they ran side by side.
+func (t took) and(other took) took {
+	return took{t.wall, t.cpu + other.cpu, max(t.memory, other.memory), t.requests + other.requests, t.bytes + other.bytes, ""}
+}
+
+func (l *loaded) curl(ctx context.Context, path string) (took, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", l.Kubeconfig)
 	if err != nil {
 		return took{}, err
 	}
-	var sum took
-	for _, path := range lists {
-		var out bytes.Buffer
-		t, err := execute(ctx, "", &out, "curl", "-s", "-k", "-f", "-o", os.DevNull, "-w", "%{size_download}",
-			"-H", "Accept: application/vnd.kubernetes.protobuf", "-H", "Authorization: Bearer "+config.BearerToken, config.Host+path)
-		if err != nil {
-			return took{}, err
-		}
-		var size int64
-		if _, err := fmt.Sscan(out.String(), &size); err != nil {
-			return took{}, fmt.Errorf("curl %s: %w", path, err)
-		}
-		sum = took{sum.wall + t.wall, sum.cpu + t.cpu, max(sum.memory, t.memory), sum.requests + 1, sum.bytes + size, ""}
+	var out bytes.Buffer
+	t, err := execute(ctx, "", &out, "curl", "-s", "-k", "-f", "-o", os.DevNull, "-w", "%{size_download}",
+		"-H", "Accept: application/vnd.kubernetes.protobuf", "-H", "Authorization: Bearer "+config.BearerToken, config.Host+path)
+	if err != nil {
+		return took{}, err
 	}
-	return sum, nil
+	t.requests = 1
+	if _, err := fmt.Sscan(out.String(), &t.bytes); err != nil {
+		return took{}, fmt.Errorf("curl %s: %w", path, err)
+	}
+	return t, nil
 }
 
 // busy is the load average of the last minute.

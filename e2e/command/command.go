@@ -29,7 +29,7 @@ var Build = sync.OnceValues(func() (dir string, err error) {
 		{filepath.Dir(e2e), Binary, "."},
 		{e2e, "kubectl", "k8s.io/kubernetes/cmd/kubectl"},
 	} {
-		build := exec.Command("go", "build", "-o", filepath.Join(dir, target.binary), target.pkg)
+		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, target.binary), target.pkg) // without symbols, as it is released
 		build.Dir = target.folder
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if text, err := build.CombinedOutput(); err != nil {

@@ -342,5 +342,6 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 		return fail("nothing in it says when it was taken; say so with --now")
 	}
 	gaps := c.gaps()
+	c.objects.ShareNames()
 	return New(takenAt.UTC(), source, c.objects, gaps), c.warnings(), nil
 }

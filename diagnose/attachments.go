@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -32,11 +33,16 @@ func (p *Pass) attachments() []attachment {
 }
 
 func (p *Pass) findAttachments() []attachment {
+	strays := sets.New(p.World.Strays()...)
 	list := make([]attachment, 0, len(p.Snapshot.VolumeAttachments))
 	for _, va := range p.Snapshot.VolumeAttachments {
 		if volume, err := p.World.AttachmentVolume(va); err == nil {
 			pair := reconcile.VolumeNode{Volume: volume, Node: types.NodeName(va.Spec.NodeName)}
-			list = append(list, attachment{va, pair, attachmentName(pair), p.usedByRunning(pair)})
+			computed := va.Name
+			if strays.Has(va) {
+				computed = attachmentName(pair)
+			}
+			list = append(list, attachment{va, pair, computed, p.World.HasRunningPod(pair)})
 		}
 	}
 	return list
@@ -57,11 +63,6 @@ func (p *Pass) attachmentsOf(volume corev1.UniqueVolumeName) []attachment {
 		}
 		return byVolume
 	})[volume]
-}
-
-// usedByRunning says that a pod on the node which has not ended uses the volume.
-func (p *Pass) usedByRunning(pair reconcile.VolumeNode) bool {
-	return slices.ContainsFunc(p.World.LivePods(pair), func(pod *corev1.Pod) bool { return !reconcile.PodTerminated(pod) })
 }
 
 // holds says that the volume is attached and nothing is under way to change it.

@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -28,28 +29,35 @@ import (
 // they match.
 type causalRule struct {
 	causes, effects []Code
-	match           func(p *Pass, cause, effect Finding) bool
+	// by is what both must share, so that not each cause need be held against each
+	// effect; nil where there are no more causes than drivers.
+	by    func(Finding) string
+	match func(p *Pass, cause, effect Finding) bool
 }
 
 // causalRules are in the order of their nearness to the effect: where several
 // match, the first names the cause, whose own cause is then another rule's.
 var causalRules = []causalRule{
-	{codes("VD101", "VD103", "VD104", "VD119"), codes("VD113"), (*Pass).keepsNode},
-	{codes("VD601", "VD604"), codes("VD113"), (*Pass).driverKeepsNode},
-	{codes("VD504"), codes("VD119"), (*Pass).sameMissingVolume},
-	{codes("VD106"), codes("VD103"), (*Pass).detachedByNewLeader},
-	{codes("VD602"), codes("VD104"), (*Pass).nobodyUnmounts},
-	{codes("VD110"), codes("VD602"), (*Pass).evictsPlugin},
-	{codes("VD118"), codes("VD115"), (*Pass).goneWithTheOthers},
-	{codes("VD306"), codes("VD304", "VD305"), (*Pass).inUseListRewritten},
-	{codes("VD101"), codes("VD608"), (*Pass).takesLastPlace},
-	{codes("VD604", "VD605"), codes("VD103", "VD401", "VD610"), (*Pass).sameDriver},
-	{codes("VD605"), codes("VD405"), (*Pass).sameDriver},
-	{codes("VD601", "VD607", "VD612"), codes("VD401"), (*Pass).sameDriver},
-	{codes("VD601", "VD604", "VD605", "VD607", "VD612"), codes("VD503"), (*Pass).sameFinalizer},
-	{codes("VD601", "VD607", "VD612"), codes("VD104"), (*Pass).nobodyUnmounts},
-	{codes("VD609"), codes("VD103", "VD401"), (*Pass).throttledDetach},
+	{codes("VD101", "VD103", "VD104", "VD119"), codes("VD113"), onNode, (*Pass).keepsNode},
+	{codes("VD601", "VD604"), codes("VD113"), nil, (*Pass).driverKeepsNode},
+	{codes("VD504"), codes("VD119"), ofVolume, (*Pass).sameMissingVolume},
+	{codes("VD106"), codes("VD103"), nil, (*Pass).detachedByNewLeader},
+	{codes("VD602"), codes("VD104"), onNode, (*Pass).nobodyUnmounts},
+	{codes("VD110"), codes("VD602"), onNode, (*Pass).evictsPlugin},
+	{codes("VD118"), codes("VD115"), nil, (*Pass).goneWithTheOthers},
+	{codes("VD306"), codes("VD304", "VD305"), onNode, (*Pass).inUseListRewritten},
+	{codes("VD101"), codes("VD608"), onNode, (*Pass).takesLastPlace},
+	{codes("VD604", "VD605"), codes("VD103", "VD401", "VD610"), nil, (*Pass).sameDriver},
+	{codes("VD605"), codes("VD405"), nil, (*Pass).sameDriver},
+	{codes("VD601", "VD607", "VD612"), codes("VD401"), nil, (*Pass).sameDriver},
+	{codes("VD601", "VD604", "VD605", "VD607", "VD612"), codes("VD503"), nil, (*Pass).sameFinalizer},
+	{codes("VD601", "VD607", "VD612"), codes("VD104"), nil, (*Pass).nobodyUnmounts},
+	{codes("VD609"), codes("VD103", "VD401"), nil, (*Pass).throttledDetach},
 }
+
+func onNode(f Finding) string { return string(f.Node) }
+
+func ofVolume(f Finding) string { return f.PersistentVolume }
 
 // kinship says that findings of the codes with the same key show one thing that
 // no finding of its own tells of. The worst of them stands for it, and of equals
@@ -94,29 +102,42 @@ func (p *Pass) link(findings []Finding) {
 	byCode := map[Code][]int{}
 	for i, f := range findings {
 		byCode[f.Code] = append(byCode[f.Code], i)
+		findings[i].CausedBy = ""
 	}
-	for i := range findings {
-		findings[i].CausedBy = p.causeOf(findings, byCode, findings[i])
+	for _, rule := range causalRules {
+		p.linkEffects(rule, findings, byCode)
 	}
 	for _, k := range kinships {
 		p.linkKin(k, findings, byCode)
 	}
 }
 
-func (p *Pass) causeOf(findings []Finding, byCode map[Code][]int, effect Finding) string {
-	for _, rule := range causalRules {
-		if !slices.Contains(rule.effects, effect.Code) {
-			continue
+// linkEffects names the first cause of the rule that matches, of each effect for
+// which no rule before has named one.
+func (p *Pass) linkEffects(rule causalRule, findings []Finding, byCode map[Code][]int) {
+	shared := func(i int) string {
+		if rule.by == nil {
+			return ""
 		}
-		for _, code := range rule.causes {
-			for _, i := range byCode[code] {
-				if rule.match(p, findings[i], effect) {
-					return findings[i].Fingerprint
-				}
+		return rule.by(findings[i])
+	}
+	causes := map[string][]int{}
+	for _, code := range rule.causes {
+		for _, i := range byCode[code] {
+			causes[shared(i)] = append(causes[shared(i)], i)
+		}
+	}
+	for _, code := range rule.effects {
+		for _, i := range byCode[code] {
+			if findings[i].CausedBy != "" {
+				continue
+			}
+			at := slices.IndexFunc(causes[shared(i)], func(cause int) bool { return rule.match(p, findings[cause], findings[i]) })
+			if at >= 0 {
+				findings[i].CausedBy = findings[causes[shared(i)][at]].Fingerprint
 			}
 		}
 	}
-	return ""
 }
 
 func (p *Pass) linkKin(k kinship, findings []Finding, byCode map[Code][]int) {
@@ -316,7 +337,13 @@ func (p *Pass) sameMissingVolume(cause, effect Finding) bool {
 // detachedByNewLeader says that the detach which fails is one of those that the
 // new leader asked for.
 func (p *Pass) detachedByNewLeader(cause, effect Finding) bool {
-	return slices.ContainsFunc(cause.Evidence, func(e Evidence) bool { return e.Object == "volumeattachment/"+effect.VolumeAttachment })
+	return p.remember().evidence.get(cause.Fingerprint, func(string) sets.Set[string] {
+		objects := sets.New[string]()
+		for _, e := range cause.Evidence {
+			objects.Insert(e.Object)
+		}
+		return objects
+	}).Has("volumeattachment/" + effect.VolumeAttachment)
 }
 
 // goneWithTheOthers says that the node is among those from which the driver's

@@ -1,12 +1,18 @@
 package diagnose
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // exercised are the links of all cases, by the codes of cause and effect, as the
@@ -67,6 +73,48 @@ func TestCausesAreExercised(t *testing.T) {
 			if !seen(codes(code), k.codes) && !seen(k.codes, codes(code)) {
 				t.Errorf("no case has %s share its cause with another of %v", code, k.codes)
 			}
+		}
+	}
+}
+
+// TestCausesShareWhatTheyAreFoundBy: no row passes over a cause for what it is
+// found by.
+func TestCausesShareWhatTheyAreFoundBy(t *testing.T) {
+	paths, err := filepath.Glob("../testdata/cases/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	matches := make([]int, len(causalRules))
+	for _, path := range paths {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == "cluster.yaml" })
+		s, _, err := snapshot.Read(path, bytes.NewReader(archive.Files[i].Data), snapshot.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		world := reconcile.NewWorld(s, reconcile.Options{})
+		p := &Pass{Snapshot: s, World: world, Plan: world.Reconcile()}
+		findings := Examine(s, world, p.Plan, nil).Findings
+		for i, rule := range causalRules {
+			for _, cause := range findings {
+				for _, effect := range findings {
+					if rule.by == nil || !slices.Contains(rule.causes, cause.Code) || !slices.Contains(rule.effects, effect.Code) || !rule.match(p, cause, effect) {
+						continue
+					}
+					matches[i]++
+					if rule.by(cause) != rule.by(effect) {
+						t.Errorf("%s: %s brings about %s, and they share nothing: %q", path, cause.Code, effect.Code, []string{rule.by(cause), rule.by(effect)})
+					}
+				}
+			}
+		}
+	}
+	for i, rule := range causalRules {
+		if rule.by != nil && matches[i] == 0 {
+			t.Errorf("no case has any of %v bring about any of %v", rule.causes, rule.effects)
 		}
 	}
 }

@@ -114,35 +114,37 @@ func (r *Report) Keep(keep func(Finding) bool) {
 	}
 	r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return !keep(f) })
 	r.OmittedCauses = nil
-	kept := fingerprints(r.Findings)
+	kept, effects, noted := fingerprints(r.Findings), map[string][]int{}, sets.New[OmittedCause]()
+	for i, f := range r.Findings {
+		effects[f.CausedBy] = append(effects[f.CausedBy], i)
+	}
 	for _, cause := range causes {
-		if !kept.Has(cause.Fingerprint) {
-			r.omit(cause)
+		if !kept.Has(cause.Fingerprint) && r.omit(cause, effects[cause.Fingerprint]) && !noted.Has(cause) {
+			noted.Insert(cause)
+			r.OmittedCauses = append(r.OmittedCauses, cause)
 		}
 	}
 	r.keepRecords()
 	r.settle()
 }
 
-// omit notes a cause that is not in the report, if anything there follows from
-// it. One that only stood for others which share its cause is replaced by the
-// next of them.
-func (r *Report) omit(cause OmittedCause) {
+// omit says whether any of the effects names a cause that is not in the report. One
+// that only stood for others which share its cause is replaced by the next of them.
+func (r *Report) omit(cause OmittedCause, effects []int) (named bool) {
 	var next string
-	for i, f := range r.Findings {
-		switch {
-		case f.CausedBy != cause.Fingerprint:
+	for _, i := range effects {
+		switch f := &r.Findings[i]; {
+		case f.CausedBy != cause.Fingerprint: // replaced before
 		case !areKin(cause.Code, f.Code):
-			if !slices.Contains(r.OmittedCauses, cause) {
-				r.OmittedCauses = append(r.OmittedCauses, cause)
-			}
+			named = true
 		case next == "":
 			next = f.Fingerprint
-			r.Findings[i].CausedBy = ""
+			f.CausedBy = ""
 		default:
-			r.Findings[i].CausedBy = next
+			f.CausedBy = next
 		}
 	}
+	return named
 }
 
 // Roots are the findings that follow from no other one in the report, each with

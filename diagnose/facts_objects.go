@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -127,19 +128,37 @@ func token(text, word string) bool {
 	if word == "" {
 		return false
 	}
-	part := func(s string, i int) bool {
-		return i >= 0 && i < len(s) && (s[i] == '-' || s[i] == '_' || s[i] >= '0' && s[i] <= '9' || s[i] >= 'a' && s[i] <= 'z' || s[i] >= 'A' && s[i] <= 'Z')
-	}
 	for from := 0; ; {
 		i := strings.Index(text[from:], word)
 		if i < 0 {
 			return false
 		}
 		i += from
-		if !part(text, i-1) && !part(text, i+len(word)) {
+		if !partOfName(text, i-1) && !partOfName(text, i+len(word)) {
 			return true
 		}
 		from = i + 1
+	}
+}
+
+// partOfName says that the character at the place goes on with a name.
+func partOfName(s string, i int) bool {
+	return i >= 0 && i < len(s) && (s[i] == '-' || s[i] == '_' || s[i] >= '0' && s[i] <= '9' || s[i] >= 'a' && s[i] <= 'z' || s[i] >= 'A' && s[i] <= 'Z')
+}
+
+// tokens are all that token finds in the text, up to the length.
+func tokens(text string, longest int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for from := range len(text) {
+			if partOfName(text, from-1) {
+				continue
+			}
+			for to := from + 1; to <= min(len(text), from+longest); to++ {
+				if !partOfName(text, to) && !yield(text[from:to]) {
+					return
+				}
+			}
+		}
 	}
 }
 

@@ -23,7 +23,8 @@ type remembered struct {
 	reporting   fact[[]*corev1.Node]
 	machines    fact[sets.Set[string]]
 	loads       fact[map[nodeDriver]*load]
-	sameDisks   fact[[]sameDisk]
+	sameDisks   fact[sameDisks]
+	annotated   fact[sets.Set[string]]
 
 	// What would be searched for once for each of many objects is kept by what it
 	// is asked for: of a large cluster in which much is broken the time would
@@ -36,11 +37,16 @@ type remembered struct {
 	claimUsers    fact[map[types.NamespacedName][]*corev1.Pod]
 	mounters      fact[map[corev1.UniqueVolumeName][]*corev1.Pod]
 	nodesUsing    fact[map[corev1.UniqueVolumeName]sets.Set[types.NodeName]]
+	machineIDs    fact[machineIDs]
+	removed       fact[map[types.NodeName]*corev1.Event]
 	tasks         facts[string, []task]
 	leases        facts[string, *coordinationv1.Lease]
 	answers       facts[string, metav1.Time]
 	atWork        facts[string, bool]
 	installed     facts[string, bool]
+	migrated      facts[string, bool]
+	served        facts[string, bool]
+	evidence      facts[string, sets.Set[string]]
 	writersOfList facts[string, map[string]int]
 }
 

@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,13 +54,12 @@ func runLeaderChangeDetachesLive(p *Pass) {
 			if va.DeletionTimestamp != nil {
 				f.Severity = Error
 			}
-			if !slices.Contains(pods, pod) {
-				pods = append(pods, pod)
-			}
+			pods = append(pods, pod)
 			f.Evidence = append(f.Evidence, Evidence{va.object(), "metadata", fmt.Sprintf("%s; pod %s has run on node %s with volume %s since %s",
 				what, podName(pod), va.Node, p.shortVolume(va.Volume), stamp(runningSince(pod)))})
 		}
 	}
+	pods = eachOnce(pods)
 	if len(pods) >= leaderChangeMany && (f.Severity == Error || p.Age(start) < leaderChangeFades) {
 		p.leaderChange(f, pods)
 	}

@@ -59,7 +59,7 @@ func (p *Pass) keptAfterUse(va attachment) bool {
 	node := p.Snapshot.Node(va.Node)
 	return va.holds() && va.ours() && reconcile.NodeReady(node) && p.World.Managed.Has(va.Node) && !virtual(node) &&
 		!reconcile.OutOfService(node) && inUse(node, va.Volume) &&
-		!p.usedByRunning(va.VolumeNode)
+		!p.World.HasRunningPod(va.VolumeNode)
 }
 
 // heldByEnded are the pods for which the kubelet keeps a volume though they have

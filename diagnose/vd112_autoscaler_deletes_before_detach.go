@@ -51,14 +51,23 @@ type goneProof struct {
 	elsewhere bool
 }
 
-func (p *Pass) goneSince(va attachment) (goneProof, bool) {
-	var last *corev1.Event
+// findRemoved finds the last event that tells of a node's removal, for each node.
+func (p *Pass) findRemoved() map[types.NodeName]*corev1.Event {
+	removed := map[types.NodeName]*corev1.Event{}
 	for _, e := range p.Snapshot.Events {
-		if e.InvolvedObject.Kind == "Node" && types.NodeName(e.InvolvedObject.Name) == va.Node && slices.Contains(removals, e.Reason) &&
-			(last == nil || eventTime(e).After(eventTime(last).Time)) {
-			last = e
+		if e.InvolvedObject.Kind != "Node" || !slices.Contains(removals, e.Reason) {
+			continue
+		}
+		node := types.NodeName(e.InvolvedObject.Name)
+		if last := removed[node]; last == nil || eventTime(e).After(eventTime(last).Time) {
+			removed[node] = e
 		}
 	}
+	return removed
+}
+
+func (p *Pass) goneSince(va attachment) (goneProof, bool) {
+	last := p.remember().removed.get(p.findRemoved)[va.Node]
 	// Of a list that is not whole the last event may be missing.
 	if last != nil && p.Snapshot.Complete(snapshot.Events) {
 		at := eventTime(last)

@@ -53,7 +53,10 @@ func runAttachedPhantom(p *Pass) {
 }
 
 func (p *Pass) attachedPhantom(node *corev1.Node, pair reconcile.VolumeNode) {
-	driver, _, ok := reconcile.ParseCSI(pair.Volume)
+	driver, handle, ok := reconcile.ParseCSI(pair.Volume)
+	if row := p.World.Actual[pair]; ok && row != nil && row.Attachment != nil && reconcile.IsVolumeAttachmentName(row.Attachment.Name, handle, driver, pair.Node) {
+		return // as nearly all are, and the name need not be made
+	}
 	name := attachmentName(pair)
 	if !ok || !p.attachRequired(driver) || p.Snapshot.VolumeAttachment(name) != nil {
 		return // in-tree names and drivers that attach nothing have no VolumeAttachment

@@ -39,7 +39,14 @@ func runVolumesAttachedWiped(p *Pass) {
 
 func (p *Pass) attachmentsByNode() map[string][]attachment {
 	return p.remember().byNode.get(func() map[string][]attachment {
-		byNode := make(map[string][]attachment, len(p.Snapshot.Nodes))
+		count := make(map[string]int, len(p.Snapshot.Nodes))
+		for _, va := range p.attachments() {
+			count[string(va.Node)]++
+		}
+		byNode := make(map[string][]attachment, len(count))
+		for node, n := range count {
+			byNode[node] = make([]attachment, 0, n)
+		}
 		for _, va := range p.attachments() {
 			byNode[string(va.Node)] = append(byNode[string(va.Node)], va)
 		}

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -46,10 +47,23 @@ func nodeIDs(node *corev1.Node) (map[string]string, bool) {
 // otherwise, and that its annotation was not merely left out of the file: another
 // node that lists one of the same drivers has it.
 func (p *Pass) madeAnew(node *corev1.Node, csiNode *storagev1.CSINode) bool {
-	return csiNode.CreationTimestamp.Before(&node.CreationTimestamp) && slices.ContainsFunc(p.Snapshot.Nodes, func(other *corev1.Node) bool {
-		ids, _ := nodeIDs(other)
-		return slices.ContainsFunc(csiNode.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return ids[d.Name] != "" })
+	return csiNode.CreationTimestamp.Before(&node.CreationTimestamp) && slices.ContainsFunc(csiNode.Spec.Drivers, func(d storagev1.CSINodeDriver) bool {
+		return p.remember().annotated.get(p.findAnnotated).Has(d.Name)
 	})
+}
+
+// findAnnotated finds the drivers that have an id in some node's annotation.
+func (p *Pass) findAnnotated() sets.Set[string] {
+	drivers := sets.New[string]()
+	for _, node := range p.Snapshot.Nodes {
+		ids, _ := nodeIDs(node)
+		for driver, id := range ids {
+			if id != "" {
+				drivers.Insert(driver)
+			}
+		}
+	}
+	return drivers
 }
 
 func (p *Pass) nodeIDDiffers(node *corev1.Node, csiNode *storagev1.CSINode, ids map[string]string) {

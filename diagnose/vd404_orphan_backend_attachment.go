@@ -2,8 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,24 +60,52 @@ func heldElsewhere(message string) bool {
 // namedNode is the one other node that the message names, by its name or by
 // what its driver or its cloud calls it; nil where there is none or several.
 func (p *Pass) namedNode(va attachment, message string) *corev1.Node {
-	var named []*corev1.Node
+	ids := p.remember().machineIDs.get(p.findMachineIDs)
+	var named *corev1.Node
+	for word := range tokens(message, ids.longest) {
+		for _, id := range ids.nodes[word] {
+			if id.driver != "" && id.driver != va.Spec.Attacher || nodeName(id.node) == va.Node || id.node == named {
+				continue
+			}
+			if named != nil {
+				return nil
+			}
+			named = id.node
+		}
+	}
+	return named
+}
+
+// machineIDs are what the nodes are called.
+type machineIDs struct {
+	nodes   map[string][]calledNode
+	longest int
+}
+
+// calledNode is a node that is called so by one driver, or whatever the driver
+// where that is empty.
+type calledNode struct {
+	driver string
+	node   *corev1.Node
+}
+
+func (p *Pass) findMachineIDs() machineIDs {
+	ids := machineIDs{nodes: make(map[string][]calledNode, 2*len(p.Snapshot.Nodes))}
 	for _, node := range p.Snapshot.Nodes {
-		ids := []string{node.Name, node.Spec.ProviderID[strings.LastIndex(node.Spec.ProviderID, "/")+1:]}
+		add := func(id, driver string) {
+			ids.nodes[id] = append(ids.nodes[id], calledNode{driver, node})
+			ids.longest = max(ids.longest, len(id))
+		}
+		add(node.Name, "")
+		add(lastPart(node.Spec.ProviderID), "")
 		if csiNode := p.Snapshot.CSINode(nodeName(node)); csiNode != nil {
 			for _, d := range csiNode.Spec.Drivers {
-				if d.Name == va.Spec.Attacher {
-					ids = append(ids, d.NodeID, d.NodeID[strings.LastIndex(d.NodeID, "/")+1:])
-				}
+				add(d.NodeID, d.Name)
+				add(lastPart(d.NodeID), d.Name)
 			}
 		}
-		if nodeName(node) != va.Node && slices.ContainsFunc(ids, func(id string) bool { return token(message, id) }) {
-			named = append(named, node)
-		}
 	}
-	if len(named) != 1 {
-		return nil
-	}
-	return named[0]
+	return ids
 }
 
 // unrecorded says that nothing in the cluster tells of the volume on the node.

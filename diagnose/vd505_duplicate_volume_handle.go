@@ -25,10 +25,18 @@ type sameDisk struct {
 	name       corev1.UniqueVolumeName
 	volumes    []*corev1.PersistentVolume
 	attachable bool
+	// uses are those of all pods, in the order of the snapshot.
+	uses []diskUse
+}
+
+// diskUse is a pod and those of the disk's volumes that it uses, each once.
+type diskUse struct {
+	pod     *corev1.Pod
+	volumes []*corev1.PersistentVolume
 }
 
 func runDuplicateVolumeHandle(p *Pass) {
-	for _, d := range p.sameDisks() {
+	for _, d := range p.sameDisks().all {
 		if pod, pvs := p.twiceInOnePod(d); pod != nil {
 			p.twiceInPod(d, pod, pvs)
 			continue
@@ -41,7 +49,22 @@ func runDuplicateVolumeHandle(p *Pass) {
 	}
 }
 
-func (p *Pass) sameDisks() []sameDisk { return p.remember().sameDisks.get(p.findSameDisks) }
+// sameDisks are all, and their places by name.
+type sameDisks struct {
+	all    []sameDisk
+	places map[corev1.UniqueVolumeName]int
+}
+
+func (p *Pass) sameDisks() sameDisks {
+	return p.remember().sameDisks.get(func() sameDisks {
+		disks := sameDisks{p.findSameDisks(), map[corev1.UniqueVolumeName]int{}}
+		for i, d := range disks.all {
+			disks.places[d.name] = i
+		}
+		p.findDiskUses(disks)
+		return disks
+	})
+}
 
 func (p *Pass) findSameDisks() []sameDisk {
 	places := make(map[corev1.UniqueVolumeName]int, len(p.Snapshot.Volumes))
@@ -63,47 +86,68 @@ func (p *Pass) findSameDisks() []sameDisk {
 			continue
 		}
 		places[name] = len(all)
-		all = append(all, sameDisk{name, p.Snapshot.Volumes[i : i+1 : i+1], err == nil})
+		all = append(all, sameDisk{name, p.Snapshot.Volumes[i : i+1 : i+1], err == nil, nil})
 	}
-	return slices.DeleteFunc(all, func(d sameDisk) bool { return len(d.volumes) < 2 })
+	return slices.Clone(slices.DeleteFunc(all, func(d sameDisk) bool { return len(d.volumes) < 2 }))
+}
+
+// findDiskUses finds the pods that use the disks, in one walk.
+func (p *Pass) findDiskUses(disks sameDisks) {
+	if len(disks.all) == 0 {
+		return
+	}
+	of := map[*corev1.PersistentVolume]*sameDisk{}
+	for i := range disks.all {
+		for _, pv := range disks.all[i].volumes {
+			of[pv] = &disks.all[i]
+		}
+	}
+	for _, pod := range p.Snapshot.Pods {
+		for i := range pod.Spec.Volumes {
+			pv := p.boundVolume(pod, &pod.Spec.Volumes[i])
+			d := of[pv]
+			if d == nil {
+				continue
+			}
+			if last := len(d.uses) - 1; last < 0 || d.uses[last].pod != pod {
+				d.uses = append(d.uses, diskUse{pod: pod})
+			}
+			if use := &d.uses[len(d.uses)-1]; !slices.Contains(use.volumes, pv) {
+				use.volumes = append(use.volumes, pv)
+			}
+		}
+	}
 }
 
 // differentVolumes says that the two claims are bound to different volumes which
 // are one disk.
 func (p *Pass) differentVolumes(disk corev1.UniqueVolumeName, a, b *corev1.PersistentVolumeClaim) bool {
-	return a != nil && b != nil && a.Spec.VolumeName != b.Spec.VolumeName &&
-		slices.ContainsFunc(p.sameDisks(), func(d sameDisk) bool { return d.name == disk })
+	if a == nil || b == nil || a.Spec.VolumeName == b.Spec.VolumeName {
+		return false
+	}
+	_, same := p.sameDisks().places[disk]
+	return same
 }
 
 // twiceInOnePod finds a pod that uses the disk through two volumes and does not
 // start: the kubelet tells volumes apart by driver and handle, and up to 1.34
 // waited for a second volume of one name for ever.
 func (p *Pass) twiceInOnePod(d sameDisk) (*corev1.Pod, []*corev1.PersistentVolume) {
-	pods := p.pendingPods()
-	longestFirst(pods)
-	for _, pod := range pods {
-		node := p.Snapshot.Node(types.NodeName(pod.Spec.NodeName))
-		if node == nil || !parseKubelet(node.Status.NodeInfo.KubeletVersion).before(oneClaimTwice) ||
-			reconcile.PodTerminated(pod) || p.Age(boundAt(pod)) < conflictSettles {
+	used := map[*corev1.Pod][]*corev1.PersistentVolume{}
+	var pods []*corev1.Pod
+	for _, use := range d.uses {
+		node := p.Snapshot.Node(types.NodeName(use.pod.Spec.NodeName))
+		if len(use.volumes) < 2 || !isPending(use.pod) || node == nil || !parseKubelet(node.Status.NodeInfo.KubeletVersion).before(oneClaimTwice) ||
+			reconcile.PodTerminated(use.pod) || p.Age(boundAt(use.pod)) < conflictSettles {
 			continue
 		}
-		if used := p.usedOf(d, pod); len(used) > 1 {
-			return pod, used
-		}
+		pods, used[use.pod] = append(pods, use.pod), use.volumes
 	}
-	return nil, nil
-}
-
-// usedOf are those of the volumes that the pod uses.
-func (p *Pass) usedOf(d sameDisk, pod *corev1.Pod) []*corev1.PersistentVolume {
-	var used []*corev1.PersistentVolume
-	for i := range pod.Spec.Volumes {
-		pv := p.boundVolume(pod, &pod.Spec.Volumes[i])
-		if pv != nil && slices.Contains(d.volumes, pv) && !slices.Contains(used, pv) {
-			used = append(used, pv)
-		}
+	if len(pods) == 0 {
+		return nil, nil
 	}
-	return used
+	longestFirst(pods)
+	return pods[0], used[pods[0]]
 }
 
 func (p *Pass) twiceInPod(d sameDisk, pod *corev1.Pod, pvs []*corev1.PersistentVolume) {
@@ -123,16 +167,14 @@ func (p *Pass) twoVolumes(d sameDisk) {
 	f := p.sameDiskFinding(d)
 	var users []*corev1.Pod
 	used := map[string]*corev1.Pod{}
-	for _, pod := range p.Snapshot.Pods {
-		if reconcile.PodTerminated(pod) || pod.DeletionTimestamp != nil || pod.Spec.NodeName == "" {
+	for _, use := range d.uses {
+		if reconcile.PodTerminated(use.pod) || use.pod.DeletionTimestamp != nil || use.pod.Spec.NodeName == "" {
 			continue
 		}
-		for _, pv := range p.usedOf(d, pod) {
+		users = append(users, use.pod)
+		for _, pv := range use.volumes {
 			if used[pv.Name] == nil {
-				used[pv.Name] = pod
-			}
-			if !slices.Contains(users, pod) {
-				users = append(users, pod)
+				used[pv.Name] = use.pod
 			}
 		}
 	}

@@ -109,7 +109,9 @@ func hasMigrated(csiNode *storagev1.CSINode, plugin string) bool {
 }
 
 func (p *Pass) migratedElsewhere(plugin string) bool {
-	return slices.ContainsFunc(p.Snapshot.CSINodes, func(n *storagev1.CSINode) bool { return hasMigrated(n, plugin) })
+	return p.remember().migrated.get(plugin, func(plugin string) bool {
+		return slices.ContainsFunc(p.Snapshot.CSINodes, func(n *storagev1.CSINode) bool { return hasMigrated(n, plugin) })
+	})
 }
 
 func (p *Pass) notMigrated(node *corev1.Node, csiNode *storagev1.CSINode, plugin string, waiting []podVolume) {

@@ -42,7 +42,7 @@ func runRegisteredButNotServed(p *Pass) {
 			if len(here) == 0 {
 				waits = podsOf(slices.DeleteFunc(slices.Clone(waiting[d.Name]), func(v podVolume) bool { return p.nobodyAnswers(v) == nil }))
 				longestFirst(waits)
-				stuck := slices.ContainsFunc(uses, p.stuckUnmounting) && p.servedByDaemonSet(d.Name, all[d.Name]) && !p.rolling(all[d.Name])
+				stuck := slices.ContainsFunc(uses, p.stuckUnmounting) && p.servedByDaemonSet(d.Name) && !p.rolling(all[d.Name])
 				if len(waits) == 0 && !stuck {
 					continue
 				}
@@ -67,17 +67,19 @@ func (p *Pass) nobodyAnswers(v podVolume) *corev1.Event {
 
 // servedByDaemonSet says that most nodes that list the driver have a pod of a
 // DaemonSet for it. Some drivers run beside the cluster on some of the nodes.
-func (p *Pass) servedByDaemonSet(driver string, pods map[types.NodeName][]*corev1.Pod) bool {
-	listed, served := 0, 0
-	for _, csiNode := range p.Snapshot.CSINodes {
-		if registers(csiNode, driver) && p.Snapshot.Node(types.NodeName(csiNode.Name)) != nil {
-			listed++
-			if slices.ContainsFunc(pods[types.NodeName(csiNode.Name)], registrar) {
-				served++
+func (p *Pass) servedByDaemonSet(driver string) bool {
+	return p.remember().served.get(driver, func(driver string) bool {
+		listed, served := 0, 0
+		for _, csiNode := range p.Snapshot.CSINodes {
+			if registers(csiNode, driver) && p.Snapshot.Node(types.NodeName(csiNode.Name)) != nil {
+				listed++
+				if slices.ContainsFunc(p.plugins()[driver][types.NodeName(csiNode.Name)], registrar) {
+					served++
+				}
 			}
 		}
-	}
-	return 2*served > listed
+		return 2*served > listed
+	})
 }
 
 // waitsForMount says that the pod, which is pending, has waited on its node for longer than a mount

@@ -36,15 +36,15 @@ type AttachedVolume struct {
 	// only from a VolumeAttachment for mounted until the node is next updated
 	// (AddVolumeNode, up to 1.37).
 	AssumedMounted bool
+	// computedName says that Attachment has the computed name, which need not be
+	// computed again to find it.
+	computedName bool
 	// Attachment is the VolumeAttachment of the pair: the one with the computed
 	// name, else any other for the same volume and node; nil where there is none.
 	Attachment *storagev1.VolumeAttachment
 
 	// attachments are all for the pair, whatever their names.
 	attachments []*storagev1.VolumeAttachment
-	// computedName says that Attachment has the computed name, which need not be
-	// computed again to find it.
-	computedName bool
 }
 
 // actualState is the actual state of the world while it is populated. It keeps
@@ -54,6 +54,8 @@ type actualState struct {
 	volumes map[corev1.UniqueVolumeName]volumeRecord
 	// attached has a row for each node of each record.
 	attached map[VolumeNode]*AttachedVolume
+	// strays are those of World.Strays, in no order.
+	strays []*storagev1.VolumeAttachment
 }
 
 type volumeRecord struct {
@@ -105,6 +107,11 @@ func (a *actualState) rows(s *snapshot.Snapshot) map[VolumeNode]*AttachedVolume 
 			row.MountedByNode, row.AssumedMounted = true, true
 		}
 		row.findAttachment(s)
+		for _, va := range row.attachments {
+			if !row.computedName || va != row.Attachment {
+				a.strays = append(a.strays, va)
+			}
+		}
 	}
 	return a.attached
 }

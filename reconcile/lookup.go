@@ -12,25 +12,71 @@ import (
 // indexVolumes finds the unique name of every PV that may be attached, so that a
 // name in a node status can be given the volume that it means.
 func (w *World) indexVolumes() {
-	for _, pv := range w.snapshot.Volumes {
-		var v resolvedVolume
+	recovered := slices.Concat(sideBySide(w.snapshot.Volumes, w.recoveredOf)...)
+	for i, pv := range w.snapshot.Volumes {
+		v := &recovered[i]
+		w.recovered[pv.Name] = v
+		if v.err == nil {
+			w.volumes.add(v.name, i)
+		}
+		if !inTreeSource(pv, nil) {
+			continue // there is no name but this one
+		}
+		if inTree, err := w.nameOf(&VolumeSpec{PV: pv}); err == nil && inTree != v.name {
+			w.volumes.add(inTree, i)
+		}
+	}
+}
+
+// recoveredOf says of each PV what a VolumeAttachment that names it is about.
+func (w *World) recoveredOf(pvs []*corev1.PersistentVolume) []resolvedVolume {
+	recovered := make([]resolvedVolume, len(pvs))
+	for i, pv := range pvs {
+		v := &recovered[i]
 		if v.spec, v.err = w.resolver.persistent(pv, ""); v.err == nil {
 			v.name, v.err = w.recoveredName(v.spec)
 		}
-		w.recovered[pv.Name] = v
-		if v.err == nil {
-			w.volumes[v.name] = append(w.volumes[v.name], pv)
-		}
-		if inTree, err := w.nameOf(&VolumeSpec{PV: pv}); err == nil && inTree != v.name {
-			w.volumes[inTree] = append(w.volumes[inTree], pv)
-		}
 	}
+	return recovered
+}
+
+// volumesByName finds the PVs behind a unique name, sorted.
+type volumesByName struct {
+	all []*corev1.PersistentVolume
+	// places are those of the first in all; several has the names of more than one.
+	places  map[corev1.UniqueVolumeName]int32
+	several map[corev1.UniqueVolumeName][]*corev1.PersistentVolume
+}
+
+func (v *volumesByName) add(name corev1.UniqueVolumeName, place int) {
+	pvs := v.get(name)
+	if len(pvs) == 0 {
+		v.places[name] = int32(place) //nolint:gosec // no cluster has as many
+		return
+	}
+	if v.several == nil {
+		v.several = map[corev1.UniqueVolumeName][]*corev1.PersistentVolume{}
+	}
+	v.several[name] = append(pvs, v.all[place])
+}
+
+func (v *volumesByName) get(name corev1.UniqueVolumeName) []*corev1.PersistentVolume {
+	if pvs, ok := v.several[name]; ok {
+		return pvs
+	}
+	if i, ok := v.places[name]; ok {
+		return v.all[i : i+1 : i+1]
+	}
+	return nil
 }
 
 // VolumeName is the unique name of a volume. The error says why the controller
 // never attaches it. A volume whose plugin has moved to CSI may, up to 1.30, have
 // another name on a node that the move has not reached.
 func (w *World) VolumeName(pv *corev1.PersistentVolume) (corev1.UniqueVolumeName, error) {
+	if v := w.recovered[pv.Name]; v != nil && v.spec != nil && v.spec.PV == pv {
+		return v.name, v.err // not translated: it is named in one way only
+	}
 	spec, err := w.resolver.persistent(pv, "")
 	if err != nil {
 		return "", err
@@ -49,7 +95,7 @@ func (w *World) nameOf(spec *VolumeSpec) (corev1.UniqueVolumeName, error) {
 // Volume returns the PV behind a unique name: the first by name where several
 // share one handle, nil where there is none.
 func (w *World) Volume(name corev1.UniqueVolumeName) *corev1.PersistentVolume {
-	if pvs := w.volumes[name]; len(pvs) > 0 {
+	if pvs := w.volumes.get(name); len(pvs) > 0 {
 		return pvs[0]
 	}
 	return nil
@@ -57,7 +103,7 @@ func (w *World) Volume(name corev1.UniqueVolumeName) *corev1.PersistentVolume {
 
 // Volumes returns all PVs behind a unique name.
 func (w *World) Volumes(name corev1.UniqueVolumeName) []*corev1.PersistentVolume {
-	return w.volumes[name]
+	return w.volumes.get(name)
 }
 
 // Attachments returns every VolumeAttachment for the pair that the controller
@@ -76,10 +122,23 @@ func (w *World) AttachmentVolume(va *storagev1.VolumeAttachment) (corev1.UniqueV
 	return name, err
 }
 
-// findAttachment fills in row.Attachment.
+// Strays are the VolumeAttachments that the controller does not find by the name
+// that it computes for what they are about: they have another name, or it cannot
+// tell what they are about. They are sorted by name.
+func (w *World) Strays() []*storagev1.VolumeAttachment { return w.strays }
+
+// findAttachment fills in row.Attachment. Mostly the object with the computed
+// name is among those for the pair, and the name need not be made to find it.
 func (row *AttachedVolume) findAttachment(s *snapshot.Snapshot) {
-	if name := attachmentName(row.VolumeNode); name != "" {
-		row.Attachment = s.VolumeAttachment(name)
+	driver, handle, ok := ParseCSI(row.Volume)
+	if ok {
+		for _, va := range row.attachments {
+			if IsVolumeAttachmentName(va.Name, handle, driver, row.Node) {
+				row.Attachment, row.computedName = va, true
+				return
+			}
+		}
+		row.Attachment = s.VolumeAttachment(VolumeAttachmentName(handle, driver, row.Node))
 		row.computedName = row.Attachment != nil
 	}
 	if row.Attachment == nil && len(row.attachments) > 0 {
@@ -94,5 +153,19 @@ func (row *AttachedVolume) findAttachment(s *snapshot.Snapshot) {
 // back to. Whatever would detach a volume must ask this question too.
 func (w *World) LivePods(pair VolumeNode) []*corev1.Pod {
 	keeps := w.keepsTerminated(pair.Node)
-	return slices.DeleteFunc(slices.Clone(w.resolved.users[pair]), func(pod *corev1.Pod) bool { return PodTerminated(pod) && !keeps })
+	return slices.DeleteFunc(slices.Clone(w.users(pair)), func(pod *corev1.Pod) bool { return PodTerminated(pod) && !keeps })
+}
+
+// HasRunningPod says that one of the LivePods has not ended.
+func (w *World) HasRunningPod(pair VolumeNode) bool {
+	return slices.ContainsFunc(w.users(pair), func(pod *corev1.Pod) bool { return !PodTerminated(pod) })
+}
+
+// users are the pods on the node that reach the volume, ended or not, in the
+// order of the snapshot.
+func (w *World) users(pair VolumeNode) []*corev1.Pod {
+	if row := w.Desired[pair]; row != nil {
+		return row.users
+	}
+	return w.others[pair]
 }

@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -106,6 +105,17 @@ func (p *Plan) Decision(pair VolumeNode) *Decision {
 	return nil
 }
 
+// OfVolume are the decisions about the volume, by node.
+func (p *Plan) OfVolume(volume corev1.UniqueVolumeName) []Decision {
+	of := func(d Decision, name corev1.UniqueVolumeName) int { return cmp.Compare(d.Volume, name) }
+	from, _ := slices.BinarySearchFunc(p.Decisions, volume, of)
+	to := from
+	for to < len(p.Decisions) && p.Decisions[to].Volume == volume {
+		to++
+	}
+	return p.Decisions[from:to:to]
+}
+
 // pass is one run of the controller's reconcile, as far as it is about one
 // volume: what it does about one never depends on another. Operations that it
 // starts are taken to be still running when it ends: a CSI operation calls the
@@ -114,76 +124,100 @@ func (p *Plan) Decision(pair VolumeNode) *Decision {
 // starts.
 type pass struct {
 	*World
-	decisions map[VolumeNode]*Decision
-	// nodes are those that have the volume in either world, sorted.
-	nodes []types.NodeName
+	// nodes have the volume in either world; sorted.
+	nodes []onNode
+	// detached are those whose detach starts in this pass.
+	detached []*onNode
+}
+
+// onNode is what there is of the pass's volume on one node.
+type onNode struct {
+	VolumeNode
+	actual   *AttachedVolume
+	desired  *VolumeToAttach
+	decision *Decision // without a verb until it is made
+}
+
+// on is what there is of the volume on one of the pass's nodes.
+func (p *pass) on(node types.NodeName) *onNode {
+	i, _ := slices.BinarySearchFunc(p.nodes, node, func(n onNode, name types.NodeName) int { return cmp.Compare(n.Node, name) })
+	return &p.nodes[i]
 }
 
 // Reconcile decides about every pair in either world.
 func (w *World) Reconcile() *Plan {
-	pairs := w.pairs()
-	plan := &Plan{Decisions: make([]Decision, 0, len(pairs)), byPair: make(map[VolumeNode]int, len(pairs))}
-	p := &pass{World: w, decisions: map[VolumeNode]*Decision{}}
-	for len(pairs) > 0 {
-		volume := pairs[0].Volume
-		clear(p.decisions)
-		p.nodes = p.nodes[:0]
-		for len(pairs) > 0 && pairs[0].Volume == volume {
-			p.nodes, pairs = append(p.nodes, pairs[0].Node), pairs[1:]
+	nodes := w.pairs()
+	plan := &Plan{Decisions: make([]Decision, len(nodes)), byPair: make(map[VolumeNode]int, len(nodes))}
+	for i := range nodes {
+		plan.Decisions[i].VolumeNode = nodes[i].VolumeNode
+		plan.byPair[nodes[i].VolumeNode] = i
+		nodes[i].decision = &plan.Decisions[i]
+	}
+	for len(nodes) > 0 {
+		n := 1
+		for n < len(nodes) && nodes[n].Volume == nodes[0].Volume {
+			n++
 		}
-		p.detachUnwanted(volume)
-		p.attachWanted(volume)
+		p := &pass{World: w, nodes: nodes[:n]}
+		p.detachUnwanted()
+		p.attachWanted()
 		p.follow()
-		for _, node := range p.nodes {
-			pair := VolumeNode{volume, node}
-			plan.byPair[pair] = len(plan.Decisions)
-			plan.Decisions = append(plan.Decisions, *p.decisions[pair])
-		}
+		nodes = nodes[n:]
 	}
 	plan.NodeStatus = w.nodeStatus(plan)
 	return plan
 }
 
 // pairs are those in either world, sorted.
-func (w *World) pairs() []VolumeNode {
-	pairs := slices.AppendSeq(make([]VolumeNode, 0, max(len(w.Actual), len(w.Desired))), maps.Keys(w.Actual))
-	for pair := range w.Desired {
+func (w *World) pairs() []onNode {
+	pairs := make([]onNode, 0, max(len(w.Actual), len(w.Desired)))
+	for pair, row := range w.Actual {
+		pairs = append(pairs, onNode{VolumeNode: pair, actual: row, desired: w.Desired[pair]})
+	}
+	for pair, row := range w.Desired {
 		if w.Actual[pair] == nil {
-			pairs = append(pairs, pair)
+			pairs = append(pairs, onNode{VolumeNode: pair, desired: row})
 		}
 	}
-	slices.SortFunc(pairs, VolumeNode.compare)
+	slices.SortFunc(pairs, func(a, b onNode) int { return a.compare(b.VolumeNode) })
 	return pairs
 }
 
 // detachUnwanted mirrors the first loop of reconcile for one volume.
-func (p *pass) detachUnwanted(volume corev1.UniqueVolumeName) {
-	var started []types.NodeName
-	for _, node := range p.nodes {
-		pair := VolumeNode{volume, node}
-		row := p.Actual[pair]
-		if row == nil || p.Desired[pair] != nil {
+func (p *pass) detachUnwanted() {
+	var started []*onNode
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		if n.actual == nil || n.desired != nil {
 			continue
 		}
-		d := p.detach(row)
-		p.decisions[pair] = d
-		if d.Verb == Detach || d.Verb == ForceDetach {
-			started = append(started, node)
+		p.detach(n.actual, n.decision)
+		if n.decision.Verb == Detach || n.decision.Verb == ForceDetach {
+			started = append(started, n)
 		}
 	}
+	p.detached = started
 	// The operations of a volume that one node at a time may hold share one
 	// key: the first to start keeps the others away.
-	if len(started) > 1 && !p.Actual[VolumeNode{volume, started[0]}].Spec.MultiAttach() {
-		for _, node := range started {
-			p.decisions[VolumeNode{volume, node}].Contenders = started
+	if len(started) > 1 && !started[0].actual.Spec.MultiAttach() {
+		contenders := namesOf(started)
+		for _, n := range started {
+			n.decision.Contenders = contenders
 		}
 	}
 }
 
+func namesOf(nodes []*onNode) []types.NodeName {
+	names := make([]types.NodeName, 0, len(nodes))
+	for _, n := range nodes {
+		names = append(names, n.Node)
+	}
+	return names
+}
+
 // detach decides about a pair that nobody wants. The pass is the controller's
 // first, so the time-out for unmounting has not run out.
-func (p *pass) detach(row *AttachedVolume) *Decision {
-	d := &Decision{VolumeNode: row.VolumeNode}
+func (p *pass) detach(row *AttachedVolume, d *Decision) {
 	node := p.snapshot.Node(row.Node)
 	outOfService := OutOfService(node)
 	why, detachable := p.plugins.detachable(row.Volume, row.Spec)
@@ -195,64 +229,69 @@ func (p *pass) detach(row *AttachedVolume) *Decision {
 		if detachable && !NodeReady(node) && !p.options.DisableForceDetachOnTimeout {
 			d.After = p.options.MaxWaitForUnmount
 		}
-		return d
+		return
 	}
 	if !detachable {
 		d.Verb, d.Reason = Blocked, why
-		return d
+		return
 	}
 	d.Verb, d.Reason = Detach, NotWanted
 	if outOfService {
 		d.Verb, d.Reason = ForceDetach, OutOfServiceTaint
 	}
 	d.VolumeAttachment = attachmentName(row.VolumeNode)
-	return d
 }
 
 // attachWanted mirrors attachDesiredVolumes for one volume.
-func (p *pass) attachWanted(volume corev1.UniqueVolumeName) {
-	var started []*VolumeToAttach
-	for _, node := range p.nodes {
-		row := p.Desired[VolumeNode{volume, node}]
-		if row == nil {
+func (p *pass) attachWanted() {
+	var started []*onNode
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		if n.desired == nil {
 			continue
 		}
-		d := p.attach(row)
-		p.decisions[row.VolumeNode] = d
-		if d.Verb == Attach {
-			started = append(started, row)
+		p.attach(n.desired, n.actual, n.decision)
+		if n.decision.Verb == Attach {
+			started = append(started, n)
 		}
 	}
+	if len(started) < 2 || !slices.ContainsFunc(started, (*onNode).exclusive) {
+		return
+	}
+	all := namesOf(started)
 	for _, a := range started {
-		var contenders []types.NodeName
-		for _, b := range started {
-			// An operation on a volume for one node at a time excludes any other
-			// on it, one for many nodes only its own node's.
-			if a == b || !a.Spec.MultiAttach() || !b.Spec.MultiAttach() {
-				contenders = append(contenders, b.Node)
+		// An operation on a volume for one node at a time excludes any other
+		// on it, one for many nodes only its own node's.
+		contenders := all
+		if !a.exclusive() {
+			contenders = nil
+			for _, b := range started {
+				if a == b || b.exclusive() {
+					contenders = append(contenders, b.Node)
+				}
 			}
 		}
-		if len(contenders) > 1 {
-			p.decisions[a.VolumeNode].Contenders = contenders
-		}
+		a.decision.Contenders = contenders
 	}
 }
 
-func (p *pass) attach(row *VolumeToAttach) *Decision {
-	d := &Decision{VolumeNode: row.VolumeNode}
-	actual := p.Actual[row.VolumeNode]
+// exclusive says that the node's pods want the volume as one for one node at a
+// time.
+func (n *onNode) exclusive() bool { return !n.desired.Spec.MultiAttach() }
+
+func (p *pass) attach(row *VolumeToAttach, actual *AttachedVolume, d *Decision) {
 	if actual != nil && actual.State == Attached {
 		d.Verb, d.Reason = Keep, WantedAndAttached
-		return d
+		return
 	}
 	if running := p.detaching(row); len(running) > 0 {
 		d.Verb, d.Reason, d.Holders = Blocked, OperationPending, running
-		return d
+		return
 	}
 	if !row.Spec.MultiAttach() {
-		if holders := p.holders(row.Volume); len(holders) > 0 {
+		if holders := p.holders(); len(holders) > 0 {
 			d.Verb, d.Reason, d.Holders = MultiAttach, AttachedElsewhere, holders
-			return d
+			return
 		}
 	}
 	d.Verb, d.Reason = Attach, NotAttached
@@ -264,7 +303,6 @@ func (p *pass) attach(row *VolumeToAttach) *Decision {
 	if driver, handle, ok := row.Spec.CSI(); ok {
 		d.VolumeAttachment = VolumeAttachmentName(handle, driver, row.Node)
 	}
-	return d
 }
 
 // detaching are the nodes whose detach, started in this pass, keeps an attach
@@ -272,14 +310,9 @@ func (p *pass) attach(row *VolumeToAttach) *Decision {
 // either has no node in its key, which is where a spec is not for many nodes.
 func (p *pass) detaching(row *VolumeToAttach) []types.NodeName {
 	var nodes []types.NodeName
-	for _, node := range p.nodes {
-		pair := VolumeNode{row.Volume, node}
-		d := p.decisions[pair]
-		if d == nil || (d.Verb != Detach && d.Verb != ForceDetach) {
-			continue
-		}
-		if !row.Spec.MultiAttach() || !p.Actual[pair].Spec.MultiAttach() {
-			nodes = append(nodes, node)
+	for _, n := range p.detached {
+		if !row.Spec.MultiAttach() || !n.actual.Spec.MultiAttach() {
+			nodes = append(nodes, n.Node)
 		}
 	}
 	return nodes
@@ -287,11 +320,11 @@ func (p *pass) detaching(row *VolumeToAttach) []types.NodeName {
 
 // holders mirrors GetNodesForAttachedVolume: confirmed attachments only. An
 // uncertain one does not hold back an attach to another node.
-func (p *pass) holders(volume corev1.UniqueVolumeName) []types.NodeName {
+func (p *pass) holders() []types.NodeName {
 	var nodes []types.NodeName
-	for _, node := range p.nodes {
-		if row := p.Actual[VolumeNode{volume, node}]; row != nil && row.State == Attached {
-			nodes = append(nodes, node)
+	for _, n := range p.nodes {
+		if n.actual != nil && n.actual.State == Attached {
+			nodes = append(nodes, n.Node)
 		}
 	}
 	return nodes
@@ -302,9 +335,10 @@ func (p *pass) holders(volume corev1.UniqueVolumeName) []types.NodeName {
 // its operation has ended, which is after this pass.
 func (w *World) nodeStatus(plan *Plan) []NodeStatus {
 	rows := make([]NodeStatus, 0, len(w.snapshot.Nodes))
+	seen := sets.New[corev1.UniqueVolumeName]()
 	for _, node := range w.snapshot.Nodes {
+		clear(seen)
 		row := NodeStatus{Node: types.NodeName(node.Name)}
-		seen := sets.New[corev1.UniqueVolumeName]()
 		for _, v := range node.Status.VolumesAttached {
 			if v.Name == "" || seen.Has(v.Name) {
 				continue
@@ -314,6 +348,9 @@ func (w *World) nodeStatus(plan *Plan) []NodeStatus {
 			if d := plan.Decision(pair); d.Verb == Detach || d.Verb == ForceDetach {
 				row.Removed = append(row.Removed, v.Name)
 				continue
+			}
+			if row.VolumesAttached == nil {
+				row.VolumesAttached = make([]corev1.AttachedVolume, 0, len(node.Status.VolumesAttached))
 			}
 			row.VolumesAttached = append(row.VolumesAttached, corev1.AttachedVolume{Name: v.Name, DevicePath: w.Actual[pair].DevicePath})
 		}

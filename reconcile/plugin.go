@@ -192,8 +192,32 @@ func ParseCSI(name corev1.UniqueVolumeName) (driver, handle string, ok bool) {
 // VolumeAttachmentName is the only name under which the controller makes and
 // deletes the VolumeAttachment of a volume on a node (getAttachmentName).
 func VolumeAttachmentName(handle, driver string, node types.NodeName) string {
-	sum := sha256.Sum256([]byte(handle + driver + string(node)))
-	return "csi-" + hex.EncodeToString(sum[:])
+	name := attachmentNameOf(handle, driver, node)
+	return string(name[:])
+}
+
+// IsVolumeAttachmentName says whether the name is VolumeAttachmentName's. It
+// leaves no garbage: some ask it of one volume and many names.
+func IsVolumeAttachmentName(name, handle, driver string, node types.NodeName) bool {
+	if len(name) != attachmentNameLength {
+		return false
+	}
+	computed := attachmentNameOf(handle, driver, node)
+	return name == string(computed[:])
+}
+
+const (
+	attachmentPrefix     = "csi-"
+	attachmentNameLength = len(attachmentPrefix) + 2*sha256.Size
+)
+
+func attachmentNameOf(handle, driver string, node types.NodeName) (name [attachmentNameLength]byte) {
+	text := make([]byte, 0, 256) // stays on the stack
+	text = append(append(append(text, handle...), driver...), node...)
+	sum := sha256.Sum256(text)
+	copy(name[:], attachmentPrefix)
+	hex.Encode(name[len(attachmentPrefix):], sum[:])
+	return name
 }
 
 // attachmentName is VolumeAttachmentName of the pair, or "" where the volume is

@@ -1,23 +1,15 @@
 package reconcile
 
 import (
+	"runtime"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// resolved remembers what the volumes of pods turned out to be. Every check
-// asks, most of them for every pod, and the answer is the same each time.
-type resolved struct {
-	// podVolumes are those that some plugin may take, in the order of the snapshot.
-	podVolumes []*podVolume
-	byVolume   map[*corev1.Volume]*podVolume
-	// users are the pods on the node that reach the volume, in the order of the
-	// snapshot.
-	users map[VolumeNode][]*corev1.Pod
-}
-
+// resolvedVolume is what a volume is to the controller, or why it is none.
 type resolvedVolume struct {
 	name corev1.UniqueVolumeName
 	spec *VolumeSpec
@@ -28,37 +20,65 @@ type podVolume struct {
 	pod    *corev1.Pod
 	volume *corev1.Volume
 	node   types.NodeName
-	resolvedVolume
+	*resolvedVolume
 }
 
-// resolvePodVolumes fills w.resolved but for its users.
-func (w *World) resolvePodVolumes() {
-	r := &w.resolved
-	r.podVolumes = make([]*podVolume, 0, len(w.snapshot.Claims))
-	r.byVolume = make(map[*corev1.Volume]*podVolume, len(w.snapshot.Claims))
-	for _, pod := range w.snapshot.Pods {
+// resolvePodVolumes fills w.resolved, and returns the volumes that some plugin
+// may take, in the order of the snapshot.
+func (w *World) resolvePodVolumes() []podVolume {
+	all := slices.Concat(sideBySide(w.snapshot.Pods, w.podVolumesOf)...)
+	w.resolved = make(map[*corev1.Volume]*resolvedVolume, len(all))
+	for i := range all {
+		w.resolved[all[i].volume] = all[i].resolvedVolume
+	}
+	return all
+}
+
+func (w *World) podVolumesOf(pods []*corev1.Pod) []podVolume {
+	// Most claims are of one pod.
+	list := make([]podVolume, 0, len(w.snapshot.Claims)*len(pods)/max(1, len(w.snapshot.Pods)))
+	for _, pod := range pods {
 		for i := range pod.Spec.Volumes {
-			volume := &pod.Spec.Volumes[i]
-			if hasNoPlugin(volume) {
-				continue
+			if volume := &pod.Spec.Volumes[i]; !hasNoPlugin(volume) {
+				list = append(list, podVolume{pod, volume, types.NodeName(pod.Spec.NodeName), w.podVolume(pod, volume)})
 			}
-			name, spec, err := w.podVolume(pod, volume)
-			v := &podVolume{pod, volume, types.NodeName(pod.Spec.NodeName), resolvedVolume{name, spec, err}}
-			r.podVolumes = append(r.podVolumes, v)
-			r.byVolume[volume] = v
 		}
 	}
+	return list
 }
 
-// indexUsers fills w.resolved.users. It takes the PVs' names from w.volumes.
-func (w *World) indexUsers() {
-	users := make(map[VolumeNode][]*corev1.Pod, len(w.snapshot.VolumeAttachments))
-	names := sync.OnceValue(w.namesByPV) // for pods that do not come to their volumes: mostly there is none
-	for _, v := range w.resolved.podVolumes {
+// sideBySide splits a list over the processors, and returns what is made of each
+// part, in their order.
+func sideBySide[O, R any](list []O, of func(part []O) R) []R {
+	n := runtime.GOMAXPROCS(0)
+	results := make([]R, n)
+	var running sync.WaitGroup
+	for i := range n {
+		running.Go(func() { results[i] = of(list[len(list)*i/n : len(list)*(i+1)/n]) })
+	}
+	running.Wait()
+	return results
+}
+
+// indexUsers fills in who reaches which volume. w.Desired must be complete.
+func (w *World) indexUsers(podVolumes []podVolume) {
+	w.others = map[VolumeNode][]*corev1.Pod{}
+	pods := make([]*corev1.Pod, len(podVolumes)) // of which the users of nearly every pair are a part
+	names := sync.OnceValue(w.namesByPV)         // for pods that do not come to their volumes: mostly there is none
+	for i := range podVolumes {
+		v := &podVolumes[i]
+		pods[i] = v.pod
 		use := func(name corev1.UniqueVolumeName) {
 			pair := VolumeNode{name, v.node}
-			if pods := users[pair]; len(pods) == 0 || pods[len(pods)-1] != v.pod {
-				users[pair] = append(pods, v.pod)
+			row, users := w.Desired[pair], w.users(pair)
+			switch {
+			case len(users) > 0 && users[len(users)-1] == v.pod:
+			case row != nil && users == nil:
+				row.users = pods[i : i+1 : i+1]
+			case row != nil:
+				row.users = append(users, v.pod)
+			default:
+				w.others[pair] = append(users, v.pod)
 			}
 		}
 		if v.err == nil {
@@ -72,13 +92,12 @@ func (w *World) indexUsers() {
 			}
 		}
 	}
-	w.resolved.users = users
 }
 
 func (w *World) namesByPV() map[string][]corev1.UniqueVolumeName {
 	names := make(map[string][]corev1.UniqueVolumeName, len(w.snapshot.Volumes))
-	for name, pvs := range w.volumes {
-		for _, pv := range pvs {
+	for name := range w.volumes.places {
+		for _, pv := range w.volumes.get(name) {
 			names[pv.Name] = append(names[pv.Name], name)
 		}
 	}

@@ -48,7 +48,7 @@ func reaches(w *World, pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
 			return name == volume
 		}
 		claim := w.snapshot.Claim(namespaced(pod.Namespace, ClaimName(pod, &v)))
-		return claim != nil && slices.ContainsFunc(w.volumes[volume], func(pv *corev1.PersistentVolume) bool { return pv.Name == claim.Spec.VolumeName })
+		return claim != nil && slices.ContainsFunc(w.Volumes(volume), func(pv *corev1.PersistentVolume) bool { return pv.Name == claim.Spec.VolumeName })
 	})
 }
 

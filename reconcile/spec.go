@@ -102,11 +102,21 @@ type resolver struct {
 	behaviours Behaviours
 }
 
-// podVolume mirrors CreateVolumeSpecWithNodeMigration. Its errors are skips.
-func (r *resolver) podVolume(pod *corev1.Pod, volume *corev1.Volume) (*VolumeSpec, error) {
+// podVolume mirrors CreateVolumeSpecWithNodeMigration. The PV is boundVolume's.
+// Its errors are skips, as that one's are.
+func (r *resolver) podVolume(pod *corev1.Pod, volume *corev1.Volume, pv *corev1.PersistentVolume) (*VolumeSpec, error) {
+	if pv == nil {
+		return r.inline(volume, pod.Namespace, types.NodeName(pod.Spec.NodeName))
+	}
+	return r.persistent(pv, types.NodeName(pod.Spec.NodeName))
+}
+
+// boundVolume is the PV that the pod's volume leads to by its claim; nil where it
+// has no claim.
+func (r *resolver) boundVolume(pod *corev1.Pod, volume *corev1.Volume) (*corev1.PersistentVolume, error) {
 	claimName := ClaimName(pod, volume)
 	if claimName == "" {
-		return r.inline(volume, pod.Namespace, types.NodeName(pod.Spec.NodeName))
+		return nil, nil
 	}
 	claim := r.snapshot.Claim(namespaced(pod.Namespace, claimName))
 	if claim == nil {
@@ -132,7 +142,7 @@ func (r *resolver) podVolume(pod *corev1.Pod, volume *corev1.Volume) (*VolumeSpe
 		return nil, skipf(ClaimRefMismatch, "claimRef.uid %q of persistent volume %q is not the uid %q of claim %s/%s",
 			pv.Spec.ClaimRef.UID, pv.Name, claim.UID, pod.Namespace, claimName)
 	}
-	return r.persistent(pv, types.NodeName(pod.Spec.NodeName))
+	return pv, nil
 }
 
 // persistent translates an in-tree volume whose plugin has moved to CSI, as

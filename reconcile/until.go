@@ -86,7 +86,8 @@ const (
 
 // follow fills in what ends each decision about the volume.
 func (p *pass) follow() {
-	for _, d := range p.decisions {
+	for _, n := range p.nodes {
+		d := n.decision
 		d.Until = p.until(d)
 		if d.Verb == Wait {
 			d.Waited = p.waited(d)
@@ -107,7 +108,7 @@ func (p *pass) waited(d *Decision) time.Duration {
 	if lease := p.snapshot.Lease("kube-system", "kube-controller-manager"); lease != nil && lease.Spec.AcquireTime != nil {
 		later(lease.Spec.AcquireTime.Time)
 	}
-	for _, pod := range p.resolved.users[d.VolumeNode] {
+	for _, pod := range p.users(d.VolumeNode) {
 		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses) {
 			if c.State.Terminated != nil {
 				later(c.State.Terminated.FinishedAt.Time)
@@ -130,7 +131,7 @@ func (p *pass) until(d *Decision) []Until {
 			return nil
 		}
 		then := Attach
-		if !p.Desired[d.VolumeNode].Spec.MultiAttach() && len(p.confirmed(d.VolumeNode)) > 0 {
+		if p.on(d.Node).exclusive() && len(p.confirmed(d.Node)) > 0 {
 			then = MultiAttach
 		}
 		return []Until{{Event: OperationEnds, Bound: p.operations(d.Volume, d.Holders), Then: then}}
@@ -142,7 +143,7 @@ func (p *pass) until(d *Decision) []Until {
 // untilUnmounted is what ends a Wait: the words of the node, or the time-out.
 func (p *pass) untilUnmounted(d *Decision) []Until {
 	node := p.snapshot.Node(d.Node)
-	_, detachable := p.plugins.detachable(d.Volume, p.Actual[d.VolumeNode].Spec)
+	_, detachable := p.plugins.detachable(d.Volume, p.on(d.Node).actual.Spec)
 	next, forced := Detach, ForceDetach
 	if !detachable {
 		next, forced = Blocked, Blocked
@@ -169,16 +170,15 @@ func (p *pass) untilUnmounted(d *Decision) []Until {
 // untilVerified is what the verify sync will do about the pair. What is wanted
 // is attached anew, what is not is forgotten.
 func (p *pass) untilVerified(d *Decision) []Until {
-	if !p.unverifiable(d.VolumeNode) {
+	n := p.on(d.Node)
+	if !p.unverifiable(n) {
 		return nil
 	}
 	row := Until{Event: VerifySync, After: verifySyncAfter, Bound: verifySyncAfter}
-	if wanted := p.Desired[d.VolumeNode]; wanted != nil {
+	if n.desired != nil {
 		row.Then = Attach
-		confirmed := slices.DeleteFunc(p.confirmed(d.VolumeNode), func(node types.NodeName) bool {
-			return p.unverifiable(VolumeNode{d.Volume, node}) // forgotten at the same time
-		})
-		if !wanted.Spec.MultiAttach() && len(confirmed) > 0 {
+		stays := func(node types.NodeName) bool { return !p.unverifiable(p.on(node)) } // else forgotten at the same time
+		if n.exclusive() && slices.ContainsFunc(p.confirmed(d.Node), stays) {
 			row.Then = MultiAttach
 		}
 	}
@@ -188,8 +188,8 @@ func (p *pass) untilVerified(d *Decision) []Until {
 // unverifiable mirrors the CSI attacher's VolumesAreAttached, which is asked
 // about confirmed attachments with a spec: the VolumeAttachment is missing or
 // not attached. FC and iSCSI always answer that all is well.
-func (p *pass) unverifiable(pair VolumeNode) bool {
-	row := p.Actual[pair]
+func (p *pass) unverifiable(n *onNode) bool {
+	row := n.actual
 	if row == nil || row.State != Attached {
 		return false
 	}
@@ -199,7 +199,7 @@ func (p *pass) unverifiable(pair VolumeNode) bool {
 	}
 	va := row.Attachment
 	if !row.computedName {
-		va = p.snapshot.VolumeAttachment(VolumeAttachmentName(handle, driver, pair.Node))
+		va = p.snapshot.VolumeAttachment(VolumeAttachmentName(handle, driver, n.Node))
 	}
 	if va == nil {
 		return p.snapshot.Complete(snapshot.VolumeAttachments) && p.snapshot.Complete(snapshot.CSIDrivers)
@@ -207,12 +207,12 @@ func (p *pass) unverifiable(pair VolumeNode) bool {
 	return !va.Status.Attached
 }
 
-// confirmed are the other nodes that still hold the volume once the detaches of
-// this pass are over.
-func (p *pass) confirmed(pair VolumeNode) []types.NodeName {
-	return slices.DeleteFunc(p.holders(pair.Volume), func(node types.NodeName) bool {
-		verb := p.decisions[VolumeNode{pair.Volume, node}].Verb
-		return node == pair.Node || verb == Detach || verb == ForceDetach
+// confirmed are the nodes but the one that still hold the volume once the
+// detaches of this pass are over.
+func (p *pass) confirmed(but types.NodeName) []types.NodeName {
+	return slices.DeleteFunc(p.holders(), func(node types.NodeName) bool {
+		verb := p.on(node).decision.Verb
+		return node == but || verb == Detach || verb == ForceDetach
 	})
 }
 
@@ -222,7 +222,7 @@ func (p *pass) holdersLeave(d *Decision) time.Duration {
 	var latest time.Duration
 	var detached []types.NodeName
 	for _, node := range d.Holders {
-		holder := p.decisions[VolumeNode{d.Volume, node}]
+		holder := p.on(node).decision
 		if holder.Verb != Wait {
 			return 0 // its pods may stay, or it cannot be detached
 		}
@@ -253,7 +253,7 @@ func (p *pass) untilServed(d *Decision) []Until {
 		return nil
 	}
 	then := d.Verb
-	if then == Attach && !p.Desired[d.VolumeNode].Spec.MultiAttach() {
+	if then == Attach && p.on(d.Node).exclusive() {
 		then = MultiAttach
 	}
 	return []Until{{Event: OperationEnds, Bound: p.operations(d.Volume, without(d.Contenders, []types.NodeName{d.Node})), Then: then}}
@@ -284,7 +284,7 @@ func (p *pass) untilItWorks(d *Decision) []Until {
 // at a time they run one after the other.
 func (p *pass) operations(volume corev1.UniqueVolumeName, nodes []types.NodeName) time.Duration {
 	n := len(nodes)
-	if n > 0 && p.spec(VolumeNode{volume, nodes[0]}).MultiAttach() {
+	if n > 0 && p.on(nodes[0]).spec().MultiAttach() {
 		n = 1
 	}
 	switch plugin, _, _ := splitUniqueName(volume); plugin {
@@ -296,11 +296,11 @@ func (p *pass) operations(volume corev1.UniqueVolumeName, nodes []types.NodeName
 }
 
 // spec is the one that the pair's operation goes by.
-func (p *pass) spec(pair VolumeNode) *VolumeSpec {
-	if row := p.Desired[pair]; row != nil {
-		return row.Spec
+func (n *onNode) spec() *VolumeSpec {
+	if n.desired != nil {
+		return n.desired.Spec
 	}
-	return p.Actual[pair].Spec
+	return n.actual.Spec
 }
 
 func without(nodes, others []types.NodeName) []types.NodeName {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,10 +42,10 @@ type VolumeNode struct {
 }
 
 func (p VolumeNode) compare(q VolumeNode) int {
-	if c := cmp.Compare(p.Volume, q.Volume); c != 0 {
+	if c := strings.Compare(string(p.Volume), string(q.Volume)); c != 0 {
 		return c
 	}
-	return cmp.Compare(p.Node, q.Node)
+	return strings.Compare(string(p.Node), string(q.Node))
 }
 
 // VolumeToAttach is one row of the desired state of the world.
@@ -53,6 +54,10 @@ type VolumeToAttach struct {
 	Spec *VolumeSpec
 	// Pods want the volume on the node; sorted.
 	Pods []types.NamespacedName
+
+	// users are the pods that reach the volume, as World.LivePods has it, and those
+	// that have ended; in the order of the snapshot.
+	users []*corev1.Pod
 }
 
 // Skipped is a pod volume that does not reach the desired state of the world,
@@ -83,11 +88,15 @@ type World struct {
 	options  Options
 	plugins  plugins
 	resolver resolver
-	// volumes finds the PVs behind a unique name, sorted.
-	volumes map[corev1.UniqueVolumeName][]*corev1.PersistentVolume
+	volumes  volumesByName
 	// recovered is what a VolumeAttachment is about, by the name of its PV.
-	recovered map[string]resolvedVolume
-	resolved  resolved
+	recovered map[string]*resolvedVolume
+	// resolved is what the volumes of pods turned out to be. Every check asks, most
+	// of them for every pod, and the answer is the same each time.
+	resolved map[*corev1.Volume]*resolvedVolume
+	// others are the users of pairs that are not in Desired, whose rows have theirs.
+	others map[VolumeNode][]*corev1.Pod
+	strays []*storagev1.VolumeAttachment
 }
 
 // NewWorld rebuilds both worlds. It never fails: what it cannot place goes to
@@ -108,20 +117,25 @@ func NewWorld(s *snapshot.Snapshot, options Options) *World {
 		options:    options,
 		plugins:    plugins{csiDriver: s.CSIDriver, flex: options.FlexAttachable, behaviours: behaviours},
 		resolver:   resolver{snapshot: s, translator: csitranslation.New(), behaviours: behaviours},
-		volumes:    make(map[corev1.UniqueVolumeName][]*corev1.PersistentVolume, len(s.Volumes)),
-		recovered:  make(map[string]resolvedVolume, len(s.Volumes)),
+		volumes:    volumesByName{all: s.Volumes, places: make(map[corev1.UniqueVolumeName]int32, len(s.Volumes))},
+		recovered:  make(map[string]*resolvedVolume, len(s.Volumes)),
 	}
 	// What runs side by side neither reads nor writes what the other one writes.
 	var pods, wanted sync.WaitGroup
-	pods.Go(w.resolvePodVolumes)
+	var podVolumes []podVolume
 	w.indexVolumes()
+	pods.Go(func() { podVolumes = w.resolvePodVolumes() })
 	actual := newActualState(s)
 	w.populateActual(actual)
 	pods.Wait()
-	wanted.Go(w.populateDesired)
-	w.indexUsers()
-	w.refreshSpecs(actual)
+	wanted.Go(func() {
+		w.populateDesired(podVolumes)
+		w.indexUsers(podVolumes)
+	})
+	w.refreshSpecs(actual, podVolumes)
 	w.Actual = actual.rows(s)
+	w.strays = actual.strays
+	slices.SortFunc(w.strays, func(a, b *storagev1.VolumeAttachment) int { return strings.Compare(a.Name, b.Name) })
 	wanted.Wait()
 	slices.SortFunc(w.Skipped, func(a, b Skipped) int {
 		return cmp.Or(cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name),
@@ -146,10 +160,11 @@ func (w *World) populateActual(actual *actualState) {
 			w.Managed.Insert(name)
 		}
 	}
-	for _, va := range w.snapshot.VolumeAttachments {
+	for i, va := range w.snapshot.VolumeAttachments {
 		name, spec, err := w.attachmentVolume(va)
 		if err != nil {
 			w.skip(Skipped{VolumeAttachment: va.Name, Node: types.NodeName(va.Spec.NodeName)}, err)
+			actual.strays = append(actual.strays, va)
 			continue
 		}
 		pair := VolumeNode{name, types.NodeName(va.Spec.NodeName)}
@@ -157,7 +172,11 @@ func (w *World) populateActual(actual *actualState) {
 		if row == nil {
 			row = actual.add(pair, Uncertain, spec, "")
 		}
-		row.attachments = append(row.attachments, va)
+		if row.attachments == nil {
+			row.attachments = w.snapshot.VolumeAttachments[i : i+1 : i+1] // mostly the only one
+		} else {
+			row.attachments = append(row.attachments, va)
+		}
 	}
 }
 
@@ -187,8 +206,9 @@ func (w *World) recoveredName(spec *VolumeSpec) (corev1.UniqueVolumeName, error)
 }
 
 // populateDesired mirrors podAdd and ProcessPodVolumes for every pod.
-func (w *World) populateDesired() {
-	for _, v := range w.resolved.podVolumes {
+func (w *World) populateDesired(podVolumes []podVolume) {
+	for i := range podVolumes {
+		v := &podVolumes[i]
 		if v.node == "" || !CanBeAttached(v.volume) {
 			continue
 		}
@@ -231,8 +251,9 @@ func (w *World) want(v *podVolume) {
 // refreshSpecs mirrors the second half of populateDesiredStateOfWorld: any
 // pod, also one that has ended or whose node is not managed, gives its volume's
 // spec to an entry that is attached.
-func (w *World) refreshSpecs(actual *actualState) {
-	for _, v := range w.resolved.podVolumes {
+func (w *World) refreshSpecs(actual *actualState, podVolumes []podVolume) {
+	for i := range podVolumes {
+		v := &podVolumes[i]
 		if v.err != nil || !CanBeAttached(v.volume) {
 			continue
 		}
@@ -252,26 +273,36 @@ func (w *World) refreshSpecs(actual *actualState) {
 // PodVolume says which volume a pod's volume is to the controller. The error
 // says why it is none.
 func (w *World) PodVolume(pod *corev1.Pod, volume *corev1.Volume) (corev1.UniqueVolumeName, *VolumeSpec, error) {
-	if v, ok := w.resolved.byVolume[volume]; ok {
-		return v.name, v.spec, v.err
+	v, known := w.resolved[volume]
+	if !known {
+		v = w.podVolume(pod, volume)
 	}
-	return w.podVolume(pod, volume)
+	return v.name, v.spec, v.err
 }
 
-func (w *World) podVolume(pod *corev1.Pod, volume *corev1.Volume) (corev1.UniqueVolumeName, *VolumeSpec, error) {
+func (w *World) podVolume(pod *corev1.Pod, volume *corev1.Volume) *resolvedVolume {
 	if hasNoPlugin(volume) {
-		return "", nil, errNoPlugin
+		return &resolvedVolume{err: errNoPlugin}
 	}
-	spec, err := w.resolver.podVolume(pod, volume)
+	pv, err := w.resolver.boundVolume(pod, volume)
 	if err != nil {
-		return "", nil, err
+		return &resolvedVolume{err: err}
+	}
+	if pv != nil && !inTreeSource(pv, nil) {
+		if v := w.recovered[pv.Name]; v.err == nil {
+			return v // the same for every pod and on every node
+		}
+	}
+	spec, err := w.resolver.podVolume(pod, volume, pv)
+	if err != nil {
+		return &resolvedVolume{err: err}
 	}
 	plugin, err := w.plugins.attachable(spec)
 	if err != nil {
-		return "", nil, err
+		return &resolvedVolume{err: err}
 	}
 	name, err := uniqueName(plugin, spec)
-	return name, spec, err
+	return &resolvedVolume{name, spec, err}
 }
 
 func (w *World) skip(s Skipped, err error) {

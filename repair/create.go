@@ -132,15 +132,14 @@ func checkNotWantedElsewhere(v *View, r *Repair) error {
 		return nil
 	}
 	var others []types.NodeName
-	for pair := range v.World.Desired {
-		if pair.Volume == r.Finding.Volume && pair.Node != r.Finding.Node {
-			others = append(others, pair.Node)
+	for _, d := range v.Plan.OfVolume(r.Finding.Volume) {
+		if d.Node != r.Finding.Node && v.World.Desired[d.VolumeNode] != nil {
+			others = append(others, d.Node)
 		}
 	}
 	if len(others) == 0 {
 		return nil
 	}
-	slices.Sort(others)
 	return fmt.Errorf("pods want the volume on %s too", joined(others))
 }
 

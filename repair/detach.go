@@ -239,7 +239,7 @@ func volumesOf(v *View, va *storagev1.VolumeAttachment) []corev1.UniqueVolumeNam
 		}
 		for _, name := range reported {
 			driver, handle, ok := reconcile.ParseCSI(name)
-			if ok && reconcile.VolumeAttachmentName(handle, driver, nodeName(node)) == va.Name {
+			if ok && reconcile.IsVolumeAttachmentName(va.Name, handle, driver, nodeName(node)) {
 				names = append(names, name)
 			}
 		}

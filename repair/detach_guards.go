@@ -110,7 +110,7 @@ func checkDriverIsAsked(v *View, r *Repair) error {
 func checkOwnName(v *View, r *Repair) error {
 	va := target(v, r)
 	driver, handle, known := asked(v, va)
-	if !known || va.Name == reconcile.VolumeAttachmentName(handle, driver, types.NodeName(va.Spec.NodeName)) {
+	if !known || reconcile.IsVolumeAttachmentName(va.Name, handle, driver, types.NodeName(va.Spec.NodeName)) {
 		return nil
 	}
 	_, pv := sourceVolume(v, va)
@@ -125,10 +125,11 @@ func checkOwnName(v *View, r *Repair) error {
 // Where two are for one pair, the deletion of either detaches both.
 func checkOnlyOneThere(v *View, r *Repair) error {
 	va := target(v, r)
-	for _, other := range v.Snapshot.VolumeAttachments {
-		if other.Name != va.Name && other.Spec.NodeName == va.Spec.NodeName && sameVolume(v, va, other) {
-			return fmt.Errorf("VolumeAttachment %s is for the same volume and node, and would lose it", other.Name)
-		}
+	there := func(other *storagev1.VolumeAttachment) bool {
+		return other.Name != va.Name && other.Spec.NodeName == va.Spec.NodeName
+	}
+	if other := attachmentLike(v, va, there); other != nil {
+		return fmt.Errorf("VolumeAttachment %s is for the same volume and node, and would lose it", other.Name)
 	}
 	return nil
 }
@@ -141,10 +142,11 @@ func checkNotAttachedElsewhere(v *View, r *Repair) error {
 	if manyNodes(v, va) {
 		return nil
 	}
-	for _, other := range v.Snapshot.VolumeAttachments {
-		if other.Spec.NodeName != va.Spec.NodeName && other.Status.Attached && sameVolume(v, va, other) {
-			return fmt.Errorf("VolumeAttachment %s has the volume attached to node %s as well, and some drivers would detach it there", other.Name, other.Spec.NodeName)
-		}
+	attachedElsewhere := func(other *storagev1.VolumeAttachment) bool {
+		return other.Spec.NodeName != va.Spec.NodeName && other.Status.Attached
+	}
+	if other := attachmentLike(v, va, attachedElsewhere); other != nil {
+		return fmt.Errorf("VolumeAttachment %s has the volume attached to node %s as well, and some drivers would detach it there", other.Name, other.Spec.NodeName)
 	}
 	return nil
 }
@@ -166,7 +168,24 @@ func sameVolume(v *View, a, b *storagev1.VolumeAttachment) bool {
 	if otherDriver, other, known := asked(v, b); known {
 		return driver == otherDriver && handle == other
 	}
-	return b.Name == reconcile.VolumeAttachmentName(handle, driver, types.NodeName(b.Spec.NodeName))
+	return reconcile.IsVolumeAttachmentName(b.Name, handle, driver, types.NodeName(b.Spec.NodeName))
+}
+
+// attachmentLike is the first of these VolumeAttachments that may be about the
+// same disk; nil where there is none.
+func attachmentLike(v *View, va *storagev1.VolumeAttachment, among func(*storagev1.VolumeAttachment) bool) *storagev1.VolumeAttachment {
+	return v.attachment(aboutOf(v, va), among, func(other *storagev1.VolumeAttachment) bool { return sameVolume(v, va, other) })
+}
+
+// aboutOf is what the VolumeAttachment is about for all that is known.
+func aboutOf(v *View, va *storagev1.VolumeAttachment) about {
+	var a about
+	if name, err := v.World.AttachmentVolume(va); err == nil {
+		a.volume = name
+	}
+	a.persistentVolume, _ = sourceVolume(v, va)
+	a.disk.driver, a.disk.handle, _ = asked(v, va)
+	return a
 }
 
 // manyNodes says that everything that names the disk lets several nodes have it.
@@ -175,17 +194,8 @@ func manyNodes(v *View, va *storagev1.VolumeAttachment) bool {
 	if !ok {
 		return false
 	}
-	found := false
-	for _, pv := range v.Snapshot.Volumes {
-		d, h, is := (&reconcile.VolumeSpec{PV: pv}).CSI()
-		if !is || d != driver || h != handle {
-			continue
-		}
-		if found = true; !(&reconcile.VolumeSpec{PV: pv}).MultiAttach() {
-			return false
-		}
-	}
-	return found
+	pvs := v.volumesOfDisk(csiDisk{driver, handle})
+	return len(pvs) > 0 && !slices.ContainsFunc(pvs, func(pv *corev1.PersistentVolume) bool { return !(&reconcile.VolumeSpec{PV: pv}).MultiAttach() })
 }
 
 // checkSameNodeID: the attacher asks about the machine that the CSINode names

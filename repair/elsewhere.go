@@ -18,14 +18,14 @@ func checkNotElsewhere(v *View, r *Repair) error {
 		return nil
 	}
 	volume := r.Finding.Volume
-	for _, va := range v.Snapshot.VolumeAttachments {
-		if va.Spec.NodeName != string(r.Finding.Node) && attachmentMayBeFor(v, va, r) {
-			return fmt.Errorf("VolumeAttachment %s for the same volume is on node %s", va.Name, va.Spec.NodeName)
-		}
+	other := func(va *storagev1.VolumeAttachment) bool { return va.Spec.NodeName != string(r.Finding.Node) }
+	if va := attachmentFor(v, r, other); va != nil {
+		return fmt.Errorf("VolumeAttachment %s for the same volume is on node %s", va.Name, va.Spec.NodeName)
 	}
-	for _, node := range v.Snapshot.Nodes {
+	for _, name := range v.reporting(volume) {
+		node := v.Snapshot.Node(name)
 		switch {
-		case nodeName(node) == r.Finding.Node:
+		case node == nil || name == r.Finding.Node:
 		case entryIndex(node, volume) >= 0:
 			return fmt.Errorf("volumesAttached of node %s lists the volume", node.Name)
 		case slices.Contains(node.Status.VolumesInUse, volume):
@@ -71,5 +71,13 @@ func attachmentMayBeFor(v *View, va *storagev1.VolumeAttachment, r *Repair) bool
 	if inline := va.Spec.Source.InlineVolumeSpec; inline != nil && inline.CSI != nil {
 		return inline.CSI.Driver == driver && inline.CSI.VolumeHandle == handle
 	}
-	return va.Name == reconcile.VolumeAttachmentName(handle, driver, types.NodeName(va.Spec.NodeName))
+	return reconcile.IsVolumeAttachmentName(va.Name, handle, driver, types.NodeName(va.Spec.NodeName))
+}
+
+// attachmentFor is the first of these VolumeAttachments that may be about the
+// repair's volume; nil where there is none.
+func attachmentFor(v *View, r *Repair, among func(*storagev1.VolumeAttachment) bool) *storagev1.VolumeAttachment {
+	driver, handle, _ := csiOf(v, r.Finding)
+	return v.attachment(about{volume: r.Finding.Volume, disk: csiDisk{driver, handle}}, among,
+		func(va *storagev1.VolumeAttachment) bool { return attachmentMayBeFor(v, va, r) })
 }

@@ -121,10 +121,13 @@ func checkNoAttachment(v *View, r *Repair) error {
 	pv := volumeOf(v, r)
 	probe := &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv.Name}}}
 	probe.Spec.Attacher, _, _ = (&reconcile.VolumeSpec{PV: pv}).CSI()
-	for _, va := range v.Snapshot.VolumeAttachments {
-		if name, _ := sourceVolume(v, va); name != "" && name == pv.Name || sameVolume(v, probe, va) {
-			return fmt.Errorf("VolumeAttachment %s is for the volume", va.Name)
-		}
+	any := func(*storagev1.VolumeAttachment) bool { return true }
+	va := v.attachment(aboutOf(v, probe), any, func(va *storagev1.VolumeAttachment) bool {
+		name, _ := sourceVolume(v, va)
+		return name != "" && name == pv.Name || sameVolume(v, probe, va)
+	})
+	if va != nil {
+		return fmt.Errorf("VolumeAttachment %s is for the volume", va.Name)
 	}
 	return nil
 }

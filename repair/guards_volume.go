@@ -55,22 +55,13 @@ func attacherAtWork(v *View, driver string) error {
 }
 
 func installed(v *View, driver string) bool {
-	return v.Snapshot.CSIDriver(driver) != nil || slices.ContainsFunc(v.Snapshot.CSINodes, func(n *storagev1.CSINode) bool {
-		return slices.ContainsFunc(n.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
-	})
+	return v.Snapshot.CSIDriver(driver) != nil || v.lookup().onNodes.Has(driver)
 }
 
 // attacherLease is the lease of the driver's attacher that was renewed last; nil
 // where none is seen.
 func attacherLease(v *View, driver string) *coordinationv1.Lease {
-	var last *coordinationv1.Lease
-	for _, lease := range v.Snapshot.Leases {
-		if lease.Name == "external-attacher-leader-"+attacherName(driver) && lease.Spec.RenewTime != nil &&
-			(last == nil || lease.Spec.RenewTime.After(last.Spec.RenewTime.Time)) {
-			last = lease
-		}
-	}
-	return last
+	return v.lookup().leases[attacherLeasePrefix+attacherName(driver)]
 }
 
 // checkNoneOfPair: a second VolumeAttachment for the same volume and node would
@@ -78,10 +69,9 @@ func attacherLease(v *View, driver string) *coordinationv1.Lease {
 func checkNoneOfPair(v *View, r *Repair) error { return noneOn(v, r, r.Finding.Node) }
 
 func noneOn(v *View, r *Repair, node types.NodeName) error {
-	for _, va := range v.Snapshot.VolumeAttachments {
-		if va.Spec.NodeName == string(node) && attachmentMayBeFor(v, va, r) {
-			return fmt.Errorf("VolumeAttachment %s is for the same volume and node", va.Name)
-		}
+	there := func(va *storagev1.VolumeAttachment) bool { return va.Spec.NodeName == string(node) }
+	if va := attachmentFor(v, r, there); va != nil {
+		return fmt.Errorf("VolumeAttachment %s is for the same volume and node", va.Name)
 	}
 	return nil
 }

@@ -125,10 +125,9 @@ func checkHolderUnreported(v *View, r *Repair) error {
 // checkNowhereAttached: to publish a volume to a second node may take it from
 // the first.
 func checkNowhereAttached(v *View, r *Repair) error {
-	for _, va := range v.Snapshot.VolumeAttachments {
-		if va.Status.Attached && attachmentMayBeFor(v, va, r) {
-			return fmt.Errorf("VolumeAttachment %s says that the volume is attached to node %s", va.Name, va.Spec.NodeName)
-		}
+	attached := func(va *storagev1.VolumeAttachment) bool { return va.Status.Attached }
+	if va := attachmentFor(v, r, attached); va != nil {
+		return fmt.Errorf("VolumeAttachment %s says that the volume is attached to node %s", va.Name, va.Spec.NodeName)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
@@ -80,6 +81,10 @@ type View struct {
 	Report   *diagnose.Report
 	// Consent is what the user has said that no API shows.
 	Consent Consent
+
+	// looked and found are nil until a guard asks.
+	looked *lookup
+	found  sets.Set[string]
 }
 
 // Consent is the user's word. Without it nothing is done that can cost data.
@@ -100,7 +105,13 @@ func Look(s *snapshot.Snapshot, opts diagnose.Options, consent Consent) *View {
 
 // finds says whether the view has the finding.
 func (v *View) finds(fingerprint string) bool {
-	return slices.ContainsFunc(v.Report.Findings, func(f diagnose.Finding) bool { return f.Fingerprint == fingerprint })
+	if v.found == nil {
+		v.found = make(sets.Set[string], len(v.Report.Findings))
+		for i := range v.Report.Findings {
+			v.found.Insert(v.Report.Findings[i].Fingerprint)
+		}
+	}
+	return v.found.Has(fingerprint)
 }
 
 // Risk is what may go wrong although every guard holds.
@@ -180,6 +191,7 @@ func (r *Repair) RestsOnFencing() bool {
 // volume from a node comes before what lets a pod start. The report is the
 // view's own, possibly narrowed.
 func Propose(v *View) []Repair {
+	v.found = nil // the report may have been narrowed since
 	repairs := []Repair{}
 	for i, f := range v.Report.Findings {
 		r := climb(v, f)

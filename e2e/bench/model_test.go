@@ -14,11 +14,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// BenchmarkModel is all that happens between reading and printing: world, plan
-// and every check.
+// BenchmarkModel is all that happens between reading and printing: world, plan,
+// every check and what would repair the findings.
 func BenchmarkModel(b *testing.B) { benchmarkModel(b, load.Cluster.Snapshot) }
 
 // BenchmarkModelOfBrokenCluster is the same where so much is wrong that whatever
@@ -26,16 +27,21 @@ func BenchmarkModel(b *testing.B) { benchmarkModel(b, load.Cluster.Snapshot) }
 // cluster, and not with its square.
 func BenchmarkModelOfBrokenCluster(b *testing.B) { benchmarkModel(b, broken) }
 
+// BenchmarkModelOfDoubledVolumes is the same for what a broken cluster does not
+// have: an attacher that lives, and tells of other nodes.
+func BenchmarkModelOfDoubledVolumes(b *testing.B) { benchmarkModel(b, doubled) }
+
 func benchmarkModel(b *testing.B, read func(load.Cluster) *snapshot.Snapshot) {
 	for _, pods := range []int{1_500, 15_000, 150_000} {
 		b.Run(fmt.Sprintf("pods=%d", pods), func(b *testing.B) {
 			s := read(load.Cluster{Size: load.Size{Nodes: pods / 30, Pods: pods, Volumes: pods / 5}, Now: time.Now()})
 			b.ReportAllocs()
-			var report *diagnose.Report
+			var view *repair.View
 			for b.Loop() {
-				report = diagnose.Diagnose(s, diagnose.Options{})
+				view = repair.Look(s, diagnose.Options{}, repair.Consent{})
+				repair.Propose(view)
 			}
-			b.ReportMetric(float64(len(report.Findings)), "findings")
+			b.ReportMetric(float64(len(view.Report.Findings)), "findings")
 		})
 	}
 }
@@ -73,7 +79,7 @@ func broken(c load.Cluster) *snapshot.Snapshot {
 			next := pod.DeepCopy()
 			next.Name, next.UID, next.CreationTimestamp = pod.Name+"-next", pod.UID+"-next", long
 			next.Status = corev1.PodStatus{Phase: corev1.PodPending}
-			next.Spec.NodeName = o.Nodes[i/10*10%len(o.Nodes)+1].Name
+			next.Spec.NodeName = o.Nodes[i/10*10%c.Size.Nodes+1].Name
 			if i%15 == 3 {
 				next.Spec.NodeName = ""
 			}
@@ -97,11 +103,44 @@ func broken(c load.Cluster) *snapshot.Snapshot {
 		case i%15 == 1:
 			pv.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 			other := va.DeepCopy()
-			other.Spec.NodeName = o.Nodes[i/10*10%len(o.Nodes)+2].Name
+			other.Spec.NodeName = o.Nodes[i/10*10%c.Size.Nodes+2].Name
 			other.Name = reconcile.VolumeAttachmentName(pv.Spec.CSI.VolumeHandle, load.Driver, types.NodeName(other.Spec.NodeName))
 			o.VolumeAttachments = append(o.VolumeAttachments, other)
 		case i%15 == 2:
 			va.CreationTimestamp, va.Status = long, storagev1.VolumeAttachmentStatus{}
+		}
+	}
+	return snapshot.New(c.Now, whole.Source, o, nil)
+}
+
+// doubled is the cluster once a part of it was restored beside the original: of
+// each fifteen volumes two are the same disk as another, and two are refused
+// because a node has them on which there is no record of it.
+func doubled(c load.Cluster) *snapshot.Snapshot {
+	whole := c.Snapshot()
+	o, long := whole.Objects, metav1.NewTime(c.Now.Add(-time.Hour))
+	refused := map[string]bool{} // the claims' names
+	for i, va := range o.VolumeAttachments {
+		pv := whole.Volume(*va.Spec.Source.PersistentVolumeName)
+		switch other := o.VolumeAttachments[(i+1)%len(o.VolumeAttachments)]; {
+		case pv == nil || pv.Spec.ClaimRef == nil || other.Spec.Source.PersistentVolumeName == nil:
+		case i%15 < 2:
+			if double := whole.Volume(*other.Spec.Source.PersistentVolumeName); double != nil {
+				pv.Spec.CSI.VolumeHandle = double.Spec.CSI.VolumeHandle
+			}
+		case i%15 < 4:
+			refused[pv.Spec.ClaimRef.Namespace+"/"+pv.Spec.ClaimRef.Name] = true
+			va.CreationTimestamp, va.Status = long, storagev1.VolumeAttachmentStatus{AttachError: &storagev1.VolumeError{
+				Time: metav1.NewTime(c.Now.Add(-time.Minute)), Message: "the volume is already attached to " + other.Spec.NodeName,
+			}}
+		}
+	}
+	for i, pod := range o.Pods {
+		for j := range pod.Spec.Volumes {
+			if refused[pod.Namespace+"/"+reconcile.ClaimName(pod, &pod.Spec.Volumes[j])] {
+				o.Pods[i] = pod.DeepCopy()
+				o.Pods[i].CreationTimestamp, o.Pods[i].Status = long, corev1.PodStatus{Phase: corev1.PodPending}
+			}
 		}
 	}
 	return snapshot.New(c.Now, whole.Source, o, nil)

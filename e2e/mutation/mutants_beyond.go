@@ -7,7 +7,7 @@ const afterwards = "It is about minutes of a running controller, of which two pa
 // lookupMutants are about what the diagnoses ask of a world.
 var lookupMutants = []Mutant{
 	{Name: "attachment-of-any", Branch: "(the VolumeAttachment shown for a pair)",
-		Old: `if name := attachmentName(row.VolumeNode); name != "" {`, New: `if name := attachmentName(row.VolumeNode); name == "*" {`},
+		Old: "if ok {\n\t\tfor _, va := range row.attachments", New: "if ok && false {\n\t\tfor _, va := range row.attachments"},
 	{Name: "live-pods-all", Branch: "(pods that may have a volume mounted)",
 		Old: `return PodTerminated(pod) && !keeps`, New: `return PodTerminated(pod) && !keeps && false`},
 	{Name: "volumes-of-attachable", Branch: "(a migrated volume whose driver needs no attach)",

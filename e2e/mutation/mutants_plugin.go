@@ -82,7 +82,7 @@ var nameMutants = []Mutant{
 	{Name: "caret-in-any-name", Branch: "csiAttacher.Detach: CSI volumes only",
 		Old: `if !ok || plugin != csiPlugin {`, New: `if !ok || plugin == "" {`},
 	{Name: "attachment-name-order", Branch: "getAttachmentName: handle, driver, node",
-		Old: `[]byte(handle + driver + string(node))`, New: `[]byte(driver + handle + string(node))`},
+		Old: `append(append(append(text, handle...), driver...), node...)`, New: `append(append(append(text, driver...), handle...), node...)`},
 	{Name: "attachment-name-prefix", Branch: "getAttachmentName: csi-",
-		Old: `return "csi-" + hex`, New: `return "va-" + hex`},
+		Old: `"csi-"`, New: `"va-"`},
 }

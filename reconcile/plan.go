@@ -3,6 +3,7 @@ package reconcile
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -93,13 +94,11 @@ type Plan struct {
 	Decisions []Decision
 	// NodeStatus has a row for each node, sorted.
 	NodeStatus []NodeStatus
-
-	byPair map[VolumeNode]int
 }
 
 // Decision returns nil for a pair that is in neither world.
 func (p *Plan) Decision(pair VolumeNode) *Decision {
-	if i, ok := p.byPair[pair]; ok {
+	if i, ok := sort.Find(len(p.Decisions), func(i int) int { return pair.compare(p.Decisions[i].VolumeNode) }); ok {
 		return &p.Decisions[i]
 	}
 	return nil
@@ -107,8 +106,7 @@ func (p *Plan) Decision(pair VolumeNode) *Decision {
 
 // OfVolume are the decisions about the volume, by node.
 func (p *Plan) OfVolume(volume corev1.UniqueVolumeName) []Decision {
-	of := func(d Decision, name corev1.UniqueVolumeName) int { return cmp.Compare(d.Volume, name) }
-	from, _ := slices.BinarySearchFunc(p.Decisions, volume, of)
+	from, _ := sort.Find(len(p.Decisions), func(i int) int { return cmp.Compare(volume, p.Decisions[i].Volume) })
 	to := from
 	for to < len(p.Decisions) && p.Decisions[to].Volume == volume {
 		to++
@@ -147,10 +145,9 @@ func (p *pass) on(node types.NodeName) *onNode {
 // Reconcile decides about every pair in either world.
 func (w *World) Reconcile() *Plan {
 	nodes := w.pairs()
-	plan := &Plan{Decisions: make([]Decision, len(nodes)), byPair: make(map[VolumeNode]int, len(nodes))}
+	plan := &Plan{Decisions: make([]Decision, len(nodes))}
 	for i := range nodes {
 		plan.Decisions[i].VolumeNode = nodes[i].VolumeNode
-		plan.byPair[nodes[i].VolumeNode] = i
 		nodes[i].decision = &plan.Decisions[i]
 	}
 	for len(nodes) > 0 {

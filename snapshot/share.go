@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -225,7 +226,19 @@ func (s *Sharer) Share(object any) {
 		s.text(&o.Spec.Attacher)
 		s.text(&o.Spec.NodeName)
 		s.stringMap(&o.Status.AttachmentMetadata)
+	case *storagev1.CSINode:
+		s.meta(&o.ObjectMeta)
+		for i := range o.Spec.Drivers {
+			s.text(&o.Spec.Drivers[i].Name)
+			s.stringList(&o.Spec.Drivers[i].TopologyKeys)
+		}
+	case *coordinationv1.Lease:
+		s.meta(&o.ObjectMeta)
+		if holder := o.Spec.HolderIdentity; holder != nil && *holder == o.Name { // as that of a node's lease is
+			o.Spec.HolderIdentity = &o.Name
+		}
 	case *corev1.Node:
+		s.meta(&o.ObjectMeta)
 		s.resourceList(&o.Status.Capacity)
 		s.resourceList(&o.Status.Allocatable)
 		for i := range o.Status.Conditions {

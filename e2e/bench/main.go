@@ -48,11 +48,15 @@ func run(ctx context.Context, hold, sizes string, rounds int, page string) error
 		}
 		results = append(results, r)
 	}
-	model, err := measureModel(ctx, rounds)
-	if err != nil {
-		return err
+	var models []model
+	for _, name := range []string{"BenchmarkModel", "BenchmarkModelOfManyClusters", "BenchmarkModelOfBrokenCluster"} {
+		m, err := measureModel(ctx, name, rounds)
+		if err != nil {
+			return err
+		}
+		models = append(models, m)
 	}
-	return write(page, results, model, rounds)
+	return write(page, results, models[0], models[1], models[2], rounds)
 }
 
 func parseSize(text string) (load.Size, error) {

@@ -31,10 +31,33 @@ func BenchmarkModelOfBrokenCluster(b *testing.B) { benchmarkModel(b, broken) }
 // have: an attacher that lives, and tells of other nodes.
 func BenchmarkModelOfDoubledVolumes(b *testing.B) { benchmarkModel(b, doubled) }
 
+// BenchmarkModelOfManyClusters is of 150,000 pods in each case, in clusters of the
+// size: what one large cluster takes longer than many small ones is not for the
+// distance of the memory, which is the same.
+func BenchmarkModelOfManyClusters(b *testing.B) {
+	for _, pods := range []int{1_500, 15_000, 150_000} {
+		b.Run(fmt.Sprintf("pods=%d", pods), func(b *testing.B) {
+			clusters := make([]*snapshot.Snapshot, 150_000/pods)
+			for i := range clusters {
+				clusters[i] = sized(pods).Snapshot()
+			}
+			for b.Loop() {
+				for _, s := range clusters {
+					repair.Propose(repair.Look(s, diagnose.Options{}, repair.Consent{}))
+				}
+			}
+		})
+	}
+}
+
+func sized(pods int) load.Cluster {
+	return load.Cluster{Size: load.Size{Nodes: pods / 30, Pods: pods, Volumes: pods / 5}, Now: time.Now()}
+}
+
 func benchmarkModel(b *testing.B, read func(load.Cluster) *snapshot.Snapshot) {
 	for _, pods := range []int{1_500, 15_000, 150_000} {
 		b.Run(fmt.Sprintf("pods=%d", pods), func(b *testing.B) {
-			s := read(load.Cluster{Size: load.Size{Nodes: pods / 30, Pods: pods, Volumes: pods / 5}, Now: time.Now()})
+			s := read(sized(pods))
 			b.ReportAllocs()
 			var view *repair.View
 			for b.Loop() {

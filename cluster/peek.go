@@ -123,27 +123,10 @@ func peekContainer(raw []byte, container *corev1.Container) bool {
 	})
 }
 
-// fields calls f for each field of a message that is not a number. It says
-// whether all of them could be read.
+// fields calls f for each text or message in a message. It says whether all of
+// them could be read.
 func fields(message []byte, f func(int32, []byte) bool) bool {
-	for len(message) > 0 {
-		number, kind, n := protowire.ConsumeTag(message)
-		if n < 0 {
-			return false
-		}
-		message = message[n:]
-		if kind != protowire.BytesType {
-			if n = protowire.ConsumeFieldValue(number, kind, message); n < 0 {
-				return false
-			}
-			message = message[n:]
-			continue
-		}
-		value, n := protowire.ConsumeBytes(message)
-		if n < 0 || !f(int32(number), value) {
-			return false
-		}
-		message = message[n:]
-	}
-	return true
+	return eachField(message, func(number protowire.Number, _, value []byte) bool {
+		return value == nil || f(int32(number), value)
+	})
 }

@@ -85,12 +85,19 @@ func newAPI(t testing.TB) *api {
 
 // serve answers every request for the path with the object.
 func (a *api) serve(path string, object runtime.Object) {
-	a.handlers[path] = func(*http.Request) (int, runtime.Object) { return http.StatusOK, object }
+	a.handle(path, func(*http.Request) (int, runtime.Object) { return http.StatusOK, object })
+}
+
+// handle may be called while requests are served.
+func (a *api) handle(path string, handler func(*http.Request) (int, runtime.Object)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.handlers[path] = handler
 }
 
 // fail answers every request for the path with the error.
 func (a *api) fail(path string, err *apierrors.StatusError) {
-	a.handlers[path] = func(*http.Request) (int, runtime.Object) { return int(err.ErrStatus.Code), &err.ErrStatus }
+	a.handle(path, func(*http.Request) (int, runtime.Object) { return int(err.ErrStatus.Code), &err.ErrStatus })
 }
 
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -105,7 +112,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Date", a.date.Format(http.TimeFormat))
 		a.date = a.date.Add(time.Second)
 	}
-	handler := a.handlers[r.URL.Path]
+	handler, raw := a.handlers[r.URL.Path], a.raw
 	a.mu.Unlock()
 	if r.URL.Path == "/version" && handler == nil {
 		w.Header().Set("Content-Type", "application/json")
@@ -116,7 +123,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.t.Errorf("nobody serves %s %s", r.Method, r.URL.Path)
 		return
 	}
-	if a.raw != nil && a.raw(w, r) {
+	if raw != nil && raw(w, r) {
 		return
 	}
 	r.Body = io.NopCloser(strings.NewReader(string(body)))

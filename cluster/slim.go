@@ -21,8 +21,8 @@ type part struct {
 	// but says that fields are what does not belong to the part, and that all
 	// others do.
 	but bool
-	// fields are by their numbers. One that is nil, or has no fields itself, is
-	// meant as a whole; otherwise it says what of the field belongs to the part.
+	// fields are by their numbers. One without fields is meant as a whole; another
+	// says what of the field belongs to the part.
 	fields map[protowire.Number]*part
 	// wants, where it is not nil, is asked for each message here, by its first
 	// field, which is a name or a map's key. What it does not want goes.
@@ -157,15 +157,14 @@ func eachField(message []byte, f func(number protowire.Number, field, value []by
 		if n < 0 {
 			return false
 		}
-		size := protowire.ConsumeFieldValue(number, kind, message[n:])
-		if size < 0 {
-			return false
-		}
 		var value []byte
+		var size int
 		if kind == protowire.BytesType {
-			value, _ = protowire.ConsumeBytes(message[n:]) // ConsumeFieldValue has read it
+			value, size = protowire.ConsumeBytes(message[n:])
+		} else {
+			size = protowire.ConsumeFieldValue(number, kind, message[n:])
 		}
-		if !f(number, message[:n+size], value) {
+		if size < 0 || !f(number, message[:n+size], value) {
 			return false
 		}
 		message = message[n+size:]

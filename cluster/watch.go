@@ -296,7 +296,7 @@ func follow[T any, P interface {
 	runtime.Object
 }](w *Watch, kind snapshot.Kind, client rest.Interface, choose choice[P], list listOf[P]) *following {
 	f := &following{kind: kind, explain: w.explain, note: w.note}
-	store := &store[P]{choice: choose, listOf: list, note: w.note, objects: map[string]P{}, replaced: func() { f.set(func() { f.read, f.allowed, f.failed = true, true, nil }) }}
+	store := &store[P]{choice: choose, listOf: list, note: w.note, sharer: snapshot.NewSharer(), objects: map[string]P{}, replaced: func() { f.set(func() { f.read, f.allowed, f.failed = true, true, nil }) }}
 	f.store = store
 	f.reflector = func(namespace string) *cache.Reflector {
 		lists := cache.NewFilteredListWatchFromClient(client, string(kind), namespace, func(o *metav1.ListOptions) { o.FieldSelector = choose.fields })
@@ -354,9 +354,17 @@ type store[P object] struct {
 	listOf[P]
 	note     func()
 	replaced func()
+	sharer   *snapshot.Sharer // of the reflector, which calls from one goroutine
 
 	mu      sync.Mutex
 	objects map[string]P
+}
+
+// keepShared makes ready to be kept what has just come: afterwards it shares with others
+// what earlier snapshots have too, and nobody may write to it.
+func (s *store[P]) keepShared(o P) {
+	snapshot.Trim(o)
+	s.sharer.Share(o)
 }
 
 func (s *store[P]) Add(object any) error { return s.put(object) }
@@ -375,7 +383,7 @@ func (s *store[P]) put(object any) error {
 	case !s.wants(o):
 		delete(s.objects, key)
 	default:
-		snapshot.Trim(o)
+		s.keepShared(o)
 		s.objects[key] = o
 	}
 	_, kept := s.objects[key]
@@ -409,7 +417,7 @@ func (s *store[P]) Replace(list []any, _ string) error {
 			return fmt.Errorf("an unexpected %T", item)
 		}
 		if s.wants(o) {
-			snapshot.Trim(o)
+			s.keepShared(o)
 			objects[cache.MetaObjectToName(o).String()] = o
 		}
 	}

@@ -259,7 +259,7 @@ func TestWatchLeases(t *testing.T) {
 	woken := 0
 	s := &store[*coordinationv1.Lease]{
 		choice: choice[*coordinationv1.Lease]{keep: keepLease}, listOf: listOf[*coordinationv1.Lease]{same: sameHolder},
-		note: func() { woken++ }, replaced: func() {}, objects: map[string]*coordinationv1.Lease{},
+		note: func() { woken++ }, replaced: func() {}, sharer: snapshot.NewSharer(), objects: map[string]*coordinationv1.Lease{},
 	}
 	other := lease("x", &at)
 	other.Namespace = "shop"

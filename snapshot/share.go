@@ -161,10 +161,10 @@ func (s *Sharer) stringList(l *[]string) {
 }
 
 // word shares a pointer to one of a few texts.
-func word[T ~string](s *Sharer, seen map[string]*T, word **T) {
-	if *word != nil {
-		s.key = append(s.key[:0], **word...)
-		*word = shared(seen, s.key, *word)
+func word[T ~string](s *Sharer, seen map[string]*T, pointer **T) {
+	if *pointer != nil {
+		s.key = append(s.key[:0], **pointer...)
+		*pointer = shared(seen, s.key, *pointer)
 	}
 }
 

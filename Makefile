@@ -14,7 +14,7 @@ RELEASE_FLAGS := -trimpath -buildvcs=true -ldflags='-s -w'
 VULNDB := https://vuln.go.dev
 
 .PHONY: dist notices reproducible release-check licences vuln new-user
-.PHONY: all build test unit conformance conformance-long mutation e2e e2e-long soak chaos lint generate verify fuzz cover sandbox clean bench
+.PHONY: all build test unit conformance conformance-long histories mutation e2e e2e-long soak chaos add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench
 
 all: build lint test
 
@@ -25,7 +25,7 @@ test: unit conformance e2e ## everything
 
 unit: ## unit, corpus and command tests
 	go vet ./...
-	go test -shuffle=on ./snapshot ./reconcile ./diagnose ./output
+	go test -shuffle=on ./internal/... ./snapshot ./reconcile ./diagnose/... ./output
 	go test $(RACE) -shuffle=on . ./cluster ./repair ./cmd # the only ones that start goroutines
 
 conformance: ## the model against the real controllers of ten releases, over random clusters
@@ -35,6 +35,10 @@ N ?= 2000
 SEED ?= 1
 conformance-long: ## the same over N clusters for each release; ends with the table of docs/conformance.md
 	cd e2e && go test -timeout 0 -count 1 -run 'TestReleases$$' -v ./conformance -clusters $(N) -seed $(SEED)
+
+DEEP ?=
+histories: ## N random histories of a controller at work for each release, DEEP=v1.36.3:1000 for one of them; writes docs/histories.md
+	cd e2e && go test -timeout 0 -count 1 -run 'TestHistories$$' -v ./histories -histories $(N) -deep '$(DEEP)' -seed $(SEED) -page ../../docs/histories.md
 
 mutation: ## one wrong edit to the model at a time, and which controller contradicts it; writes docs/mutation.md
 	cd e2e && go run ./mutation
@@ -49,9 +53,12 @@ SOAK ?= 10m
 soak: ## pods come, move and go for SOAK while the command finds nothing; writes the end of docs/modes.md
 	cd e2e && go test -timeout 0 -count 1 -run 'TestMovingPodsAreNotReported$$' -v ./command -soak $(SOAK) -write-soak
 
-FAULTS ?= 10000
+FAULTS ?= 20000
 chaos: build ## repairs while everything goes wrong, until FAULTS faults have happened; writes the end of docs/chaos.md
-	cd e2e && go test -timeout 0 -count 1 -run 'TestChaos$$' -v ./chaos -rounds 300 -faults $(FAULTS) -seed $(SEED) -write
+	cd e2e && go test -timeout 0 -count 1 -run 'TestChaos$$' -v ./chaos -rounds 200 -in-flight 100 -faults $(FAULTS) -seed $(SEED) -write
+
+add-check: ## the steps of CONTRIBUTING.md, with a check of no use in a copy of the module
+	go test -timeout 30m -count 1 -run 'TestAddACheck$$' -v . -add-check
 
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 	$< run ./...
@@ -62,16 +69,23 @@ $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 	mv $(BIN)/golangci-lint $@
 
-generate: ## docs/codes.md, and the expectations of the corpus
-	go test . ./diagnose ./output -update
+generate: ## docs/codes.md, docs/driver-words.md, and the expectations of the corpus; nothing where a test fails
+	rm -rf $(BIN)/generated
+	go test . ./diagnose ./diagnose/driverwords ./output -update=$(BIN)/generated
+	cp -R $(BIN)/generated/. .
+	rm -rf $(BIN)/generated
 
 verify: generate ## fails where a generated file is stale
 	git diff --exit-code
 
 FUZZTIME ?= 30s
-fuzz: ## each decoder for FUZZTIME
-	go test ./snapshot -fuzz FuzzRead -fuzztime $(FUZZTIME)
-	go test ./snapshot -fuzz FuzzBundle -fuzztime $(FUZZTIME)
+JOBS ?= 1
+FUZZ ?= .
+fuzz: ## every fuzz target for FUZZTIME, JOBS of them at once; WRITE=1 writes docs/fuzzing.md
+	cd tools && go build -o $(BIN)/fuzz ./fuzz && exec $(BIN)/fuzz -time $(FUZZTIME) -jobs $(JOBS) -match '$(FUZZ)' $(if $(WRITE),-page ../docs/fuzzing.md)
+
+fuzz-corpus: ## keeps, of the inputs found so far, up to 50 of each target that reach new code
+	cd tools && go build -o $(BIN)/fuzz ./fuzz && exec $(BIN)/fuzz -corpus 50 -match '$(FUZZ)'
 
 bench: ## speed and memory beside raw transfer and kubectl, up to 5,000 nodes; writes docs/performance.md
 	cd e2e && go run ./bench -page ../docs/performance.md
@@ -79,8 +93,9 @@ bench: ## speed and memory beside raw transfer and kubectl, up to 5,000 nodes; w
 cover:
 	go test -coverprofile=cover.out ./... && go tool cover -func=cover.out | tail -1
 
-sandbox: ## a real control plane on loopback with a broken pod
-	cd e2e && go build -o bin/sandbox ./cmd/sandbox && exec bin/sandbox
+SCENARIO ?= backoff-drop
+sandbox: ## a real control plane on loopback with a broken pod; SCENARIO=help lists what can be broken
+	cd e2e && go build -o bin/sandbox ./cmd/sandbox && exec bin/sandbox --scenario $(SCENARIO)
 
 dist: ## the binary of each of PLATFORMS, and their checksums, with nothing but Go
 	rm -rf dist

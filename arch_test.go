@@ -13,19 +13,48 @@ import (
 
 const module = "github.com/volume-doctor/kubectl-volume-doctor"
 
-// line is the order of the packages: each may import those after it. output and
-// cluster stand side by side and do not know each other.
-var line = []string{"", "cmd", "output", "cluster", "repair", "diagnose", "reconcile", "snapshot"}
-
-// foreign are imports that a package must not have, whatever its place.
-var foreign = map[string][]string{
-	"snapshot":  {"k8s.io/client-go", "k8s.io/cli-runtime", "github.com/spf13/cobra", "os", "net", "net/http"},
-	"reconcile": {"k8s.io/client-go", "k8s.io/cli-runtime", "github.com/spf13/cobra", "os", "net", "net/http", "k8s.io/klog"},
-	"diagnose":  {"k8s.io/client-go", "k8s.io/cli-runtime", "github.com/spf13/cobra", "os", "net", "net/http", "k8s.io/klog"},
-	"repair":    {"k8s.io/client-go", "k8s.io/cli-runtime", "github.com/spf13/cobra", "os", "net", "net/http", "k8s.io/klog"},
-	"output":    {"k8s.io/client-go", "k8s.io/cli-runtime", "github.com/spf13/cobra", "os", "net", "net/http", "k8s.io/klog"},
-	"cluster":   {"github.com/spf13/cobra"},
+// line is the order of the rooms. A package may import those of a later room,
+// and none of its own: the packages of one room do not know each other.
+var line = [][]string{
+	{""},
+	{"cmd"},
+	{"output", "cluster"},
+	{"repair"},
+	{"diagnose"},
+	{"diagnose/preflight"},
+	{"diagnose/trace"},
+	{
+		"diagnose/checks/attached", "diagnose/checks/multiattach", "diagnose/checks/nodestatus",
+		"diagnose/checks/blocked", "diagnose/checks/resolution", "diagnose/checks/driver",
+	},
+	{"diagnose/check"},
+	{"diagnose/scope"},
+	{"diagnose/facts"},
+	{"diagnose/finding"},
+	{"diagnose/docs", "diagnose/driverwords"},
+	{"internal/testcases", "internal/golden"},
+	{"reconcile"},
+	{"snapshot"},
+	{"safetext"},
 }
+
+// room is the place of the package in the line, -1 where it has none.
+func room(pkg string) int {
+	return slices.IndexFunc(line, func(room []string) bool { return slices.Contains(room, pkg) })
+}
+
+// forTests are the packages that only tests import.
+var forTests = []string{"internal/testcases", "internal/golden"}
+
+// talkers are the packages that may reach a cluster, a terminal or the process.
+// The others are pure.
+var talkers = []string{"", "cmd", "cluster"}
+
+// plain are the packages that need nothing but the standard library.
+var plain = []string{"diagnose/driverwords", "diagnose/docs", "safetext"}
+
+// impure are the imports that no pure package has.
+var impure = []string{"k8s.io/client-go", "k8s.io/cli-runtime", "github.com/spf13/cobra", "k8s.io/klog", "os", "net", "net/http"}
 
 func TestImportsGoOneWay(t *testing.T) {
 	seen := map[string]bool{}
@@ -42,13 +71,9 @@ func TestImportsGoOneWay(t *testing.T) {
 		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return nil
 		}
-		pkg := filepath.ToSlash(filepath.Dir(path))
-		if pkg == "." {
-			pkg = ""
-		}
-		place := slices.Index(line, pkg)
-		if place < 0 {
-			t.Errorf("%s: package %q has no place in the order of packages", path, pkg)
+		pkg := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), ".")
+		if room(pkg) < 0 {
+			t.Errorf("%s: package %q has no room", path, pkg)
 			return nil
 		}
 		seen[pkg] = true
@@ -68,9 +93,9 @@ func TestImportsGoOneWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, pkg := range line {
+	for _, pkg := range slices.Concat(line...) {
 		if !seen[pkg] {
-			t.Errorf("package %q of the order has no files", pkg)
+			t.Errorf("package %q of the line has no files", pkg)
 		}
 	}
 }
@@ -78,18 +103,21 @@ func TestImportsGoOneWay(t *testing.T) {
 func checkImport(t *testing.T, path, pkg, imported string) {
 	t.Helper()
 	if ours, ok := strings.CutPrefix(imported, module+"/"); ok {
-		if slices.Index(line, ours) <= slices.Index(line, pkg) {
-			t.Errorf("%s imports %s, which stands before it", path, ours)
+		if room(ours) <= room(pkg) {
+			t.Errorf("%s imports %s, which does not stand behind it", path, ours)
 		}
-		if pkg == "output" && ours == "cluster" {
-			t.Errorf("%s: output and cluster do not know each other", path)
+		if slices.Contains(forTests, ours) {
+			t.Errorf("%s imports %s, which is for tests alone", path, ours)
 		}
 		return
 	}
-	if imported == "net/url" {
-		return // it writes addresses, and reaches none
+	if slices.Contains(plain, pkg) && strings.Contains(strings.SplitN(imported, "/", 2)[0], ".") {
+		t.Errorf("%s imports %s, and needs nothing but the standard library", path, imported)
 	}
-	for _, banned := range foreign[pkg] {
+	if imported == "net/url" || slices.Contains(slices.Concat(talkers, forTests), pkg) {
+		return // net/url writes addresses, and reaches none
+	}
+	for _, banned := range impure {
 		if imported == banned || strings.HasPrefix(imported, banned+"/") {
 			t.Errorf("%s imports %s", path, imported)
 		}

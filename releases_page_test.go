@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/golden"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
@@ -25,13 +26,7 @@ func TestReleasesPage(t *testing.T) {
 		t.Fatalf("%s: the table has no place", file)
 	}
 	fresh := before + begin + "\n" + releasesTable() + "\n" + end + after
-	if *update {
-		if err := os.WriteFile(file, []byte(fresh), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if fresh != string(content) {
-		t.Errorf("%s is stale: run make generate", file)
-	}
+	golden.Want(t, file, []byte(fresh))
 	known := map[reconcile.Behaviour]bool{}
 	for _, release := range modelled() {
 		for behaviour := range reconcile.BehavioursOf(release) {

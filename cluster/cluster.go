@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,12 +29,12 @@ type Options struct {
 	Progress func(kind snapshot.Kind, objects int)
 	// PageSize is how many objects one request asks for; 0 asks for all of them.
 	PageSize int64
-	// Asked names pods that are kept although no check looks at them: those that
-	// a command is about. It may ask for a pod's name, namespace and node. The
-	// others are read and let go (diagnose.PodsOfUse).
+	// Asked says whether a command is about the pod, which is then kept although no
+	// check needs it (facts.PodsOfUse). It may look at the pod's name, namespace and
+	// node.
 	Asked func(*corev1.Pod) bool
-	// All keeps every pod, and reads the kinds that nothing asks for here and
-	// now: for a file, of which nobody knows yet what it will be asked.
+	// All disables every choice: all pods are kept, and all kinds are read. It is for
+	// files, which may be asked anything later.
 	All bool
 }
 
@@ -44,12 +45,17 @@ const PageSize = 5000
 // Cluster is one API server. It implements repair.Cluster.
 type Cluster struct {
 	client groups
-	// lists are clients of the same over HTTP/1.1: megabytes come through it for half
-	// of what HTTP/2 costs the API server, and a third less than on this side. See
-	// docs/performance.md.
+	// lists uses HTTP/1.1: large lists cost the API server half the CPU of HTTP/2, and
+	// this side a third less. See docs/performance.md.
 	lists   groups
 	server  string
 	options Options
+	// wait bounds each request with its answer.
+	wait time.Duration
+	// whole reads each list in one page, unless jsonOnly says that the API server
+	// answers in JSON.
+	whole    bool
+	jsonOnly *atomic.Bool
 
 	mu sync.Mutex // keeps calls of Progress apart
 }
@@ -71,46 +77,47 @@ func New(config *rest.Config, options Options) (*Cluster, error) {
 	// What the API server warns of is for those who choose the requests.
 	config.WarningHandler = rest.NoWarnings{}
 	config.WarningHandlerWithContext = nil
+	wait := config.Timeout
+	if wait <= 0 {
+		wait = maxWait
+	}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &boundedAnswers{next, wait} })
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &dated{next} })
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("the address of the API server: %w", err)
+		return nil, fmt.Errorf("the address of the API server: %s", snapshot.Redact(err.Error()))
 	}
-	client, err := newGroups(config)
+	// The address goes into reports and journals; requests have what it lacks.
+	server.User, server.RawQuery, server.Fragment = nil, "", ""
+	client, lists, err := clients(config)
 	if err != nil {
 		return nil, fmt.Errorf("set up the client for %s: %w", server, err)
+	}
+	return &Cluster{client: client, lists: lists, server: server.String(), options: options, wait: wait, jsonOnly: new(atomic.Bool)}, nil
+}
+
+// Context is the kubeconfig context that the cluster was found under.
+func (c *Cluster) Context() string { return c.options.Context }
+
+// Server is the address of the API server, as snapshots and journals name it.
+func (c *Cluster) Server() string { return c.server }
+
+// clients are those for everything, and for lists.
+func clients(config *rest.Config) (all, lists groups, err error) {
+	preferred, err := rest.TransportFor(config)
+	if err != nil {
+		return all, lists, err
 	}
 	config.NextProtos = []string{"http/1.1"}
-	lists, err := newGroups(config)
+	http1, err := rest.TransportFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("set up the client for %s: %w", server, err)
+		return all, lists, err
 	}
-	return &Cluster{client: client, lists: lists, server: server.String(), options: options}, nil
-}
-
-// clock notes the API server's time. Ages are the distance between timestamps
-// that servers wrote, and the clock of the machine that the person sits at has
-// no place in it.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-// see keeps the first time seen: that of the moment when reading began.
-// Whatever was read later then counts as younger than it is, never as older,
-// and drift is always about what is too old.
-func (c *clock) see(t time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.now.IsZero() {
-		c.now = t
+	if all, err = newGroups(config, preferred); err != nil {
+		return all, lists, err
 	}
-}
-
-func (c *clock) seen() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
+	lists, err = newGroups(config, &preferHTTP1{http1: http1, any: preferred})
+	return all, lists, err
 }
 
 // clockKey finds the clock of a reading in its context.

@@ -6,14 +6,12 @@ import (
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -30,7 +28,7 @@ const (
 // each hour: the name is made of both, so that the API server itself refuses a
 // second one, whoever writes it. The errors are of the events that were not
 // written.
-func (c *Cluster) Record(ctx context.Context, r *diagnose.Report) []error {
+func (c *Cluster) Record(ctx context.Context, r *finding.Report) []error {
 	var errs []error
 	for _, f := range r.Findings {
 		event := eventOf(f, r.TakenAt.Time)
@@ -49,17 +47,17 @@ func (c *Cluster) Record(ctx context.Context, r *diagnose.Report) []error {
 }
 
 func (c *Cluster) createEvent(ctx context.Context, event *corev1.Event) error {
-	return c.client.core.Post().Namespace(event.Namespace).Resource(string(snapshot.Events)).
+	return c.client[corev1.GroupName].Post().Namespace(event.Namespace).Resource(string(snapshot.Events)).
 		VersionedParams(&metav1.CreateOptions{FieldManager: repair.FieldManager}, scheme.ParameterCodec).Body(event).Do(ctx).Error()
 }
 
-func eventOf(f diagnose.Finding, now time.Time) *corev1.Event {
+func eventOf(f finding.Finding, now time.Time) *corev1.Event {
 	namespace := f.Subject.Namespace
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault // where the events of what has no namespace are
 	}
 	kind := corev1.EventTypeWarning
-	if f.Severity == diagnose.Info {
+	if f.Severity == finding.Info {
 		kind = corev1.EventTypeNormal
 	}
 	message := fmt.Sprintf("%s: %s", f.Check, f.Message)
@@ -83,13 +81,12 @@ func eventOf(f diagnose.Finding, now time.Time) *corev1.Event {
 	}
 }
 
+// apiVersion of objects that no snapshot holds is that of the core group.
 func apiVersion(kind string) string {
-	switch kind {
-	case "VolumeAttachment", "CSINode", "CSIDriver", "StorageClass":
-		return storagev1.SchemeGroupVersion.String()
-	case "Lease":
-		return coordinationv1.SchemeGroupVersion.String()
-	default:
-		return corev1.SchemeGroupVersion.String()
+	for _, r := range snapshot.Resources() {
+		if r.Object == kind {
+			return r.Version
+		}
 	}
+	return corev1.SchemeGroupVersion.String()
 }

@@ -8,14 +8,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
 func TestEventOf(t *testing.T) {
 	at := time.Date(2026, 11, 20, 10, 59, 59, 0, time.UTC)
-	f := diagnose.Finding{
-		Code: "VD301", Check: "inuse-not-attached", Severity: diagnose.Error, Message: strings.Repeat("ü", 600), Fingerprint: "0123",
-		Subject: diagnose.Object{Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "u"},
+	f := finding.Finding{
+		Code: "VD301", Check: "inuse-not-attached", Severity: finding.Error, Message: strings.Repeat("ü", 600), Fingerprint: "0123",
+		Subject: finding.Object{Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "u"},
 	}
 	e := eventOf(f, at)
 	if e.Namespace != "shop" || e.InvolvedObject != (corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: "web-0", UID: "u"}) ||
@@ -37,7 +37,7 @@ func TestEventOf(t *testing.T) {
 	if eventOf(other, at).Name == e.Name {
 		t.Error("two findings have one event")
 	}
-	f.Severity, f.Subject = diagnose.Info, diagnose.Object{Kind: "VolumeAttachment", Name: "csi-1"}
+	f.Severity, f.Subject = finding.Info, finding.Object{Kind: "VolumeAttachment", Name: "csi-1"}
 	if e := eventOf(f, at); e.Namespace != "default" || e.InvolvedObject.Namespace != "" || e.InvolvedObject.APIVersion != "storage.k8s.io/v1" || e.Type != corev1.EventTypeNormal {
 		t.Errorf("%+v", e)
 	}

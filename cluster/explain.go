@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // explained is an error in plain words, one line of them. The error itself
@@ -38,6 +40,8 @@ func (c *Cluster) plain(err error) string {
 	var untrusted x509.UnknownAuthorityError
 	var hostname x509.HostnameError
 	var invalid x509.CertificateInvalidError
+	var page *pageError
+	var limit *limitError
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "interrupted"
@@ -45,6 +49,10 @@ func (c *Cluster) plain(err error) string {
 		return fmt.Sprintf("the API server at %s does not accept the credentials: has the token or certificate expired? Log in again", c.server)
 	case isStatus(err):
 		return message(err)
+	case errors.As(err, &page):
+		return fmt.Sprintf("the API server at %s sent something else than the list that was asked for: %s", c.server, oneLine(page.Error()))
+	case errors.As(err, &limit):
+		return fmt.Sprintf("the answer of the API server at %s exceeds a bound: %s", c.server, limit)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Sprintf("cannot reach the API server at %s: connection refused", c.server)
 	case errors.As(err, &dns):
@@ -86,4 +94,6 @@ func innermost(err error) string {
 	return oneLine(err.Error())
 }
 
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+// oneLine is what others say, without its line ends and without secrets: it goes
+// into reports and journals.
+func oneLine(text string) string { return snapshot.Redact(strings.Join(strings.Fields(text), " ")) }

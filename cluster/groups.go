@@ -3,41 +3,40 @@ package cluster
 import (
 	"net/http"
 
-	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// groups are clients of the API groups that are read and written. client-go's
-// Clientset has those of all groups, which are code and memory for nothing.
-type groups struct{ core, storage, apps, coordination, authorization rest.Interface }
+// groups are clients of the API groups that are read and written, by their names.
+// client-go's Clientset has those of all groups, which are code and memory for
+// nothing.
+type groups map[string]rest.Interface
 
-func newGroups(config *rest.Config) (groups, error) {
-	// They share the connections.
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return groups{}, err
+func newGroups(config *rest.Config, transport http.RoundTripper) (groups, error) {
+	client := &http.Client{Transport: transport, Timeout: config.Timeout, CheckRedirect: sameHost}
+	versions := []schema.GroupVersion{authorizationv1.SchemeGroupVersion}
+	for _, r := range snapshot.Resources() {
+		versions = append(versions, r.GroupVersion())
 	}
-	var g groups
-	for _, group := range []struct {
-		into    *rest.Interface
-		path    string
-		version schema.GroupVersion
-	}{
-		{&g.core, "/api", corev1.SchemeGroupVersion},
-		{&g.storage, "/apis", storagev1.SchemeGroupVersion},
-		{&g.apps, "/apis", appsv1.SchemeGroupVersion},
-		{&g.coordination, "/apis", coordinationv1.SchemeGroupVersion},
-		{&g.authorization, "/apis", authorizationv1.SchemeGroupVersion},
-	} {
-		if *group.into, err = newGroup(config, client, group.path, group.version); err != nil {
-			return groups{}, err
+	g := groups{}
+	for _, version := range versions {
+		if g[version.Group] != nil {
+			continue
 		}
+		path := "/apis"
+		if version.Group == corev1.GroupName {
+			path = "/api"
+		}
+		group, err := newGroup(config, client, path, version)
+		if err != nil {
+			return nil, err
+		}
+		g[version.Group] = group
 	}
 	return g, nil
 }

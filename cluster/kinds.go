@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"cmp"
+	"context"
 	"slices"
 	"strings"
 
@@ -9,98 +11,159 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fieldselector "k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// first are the sources that are read side by side, before the pods.
-func (r *reading) first() []source {
-	c, o := r.Cluster, &r.objects
-	core, storage := c.lists.core, c.lists.storage
-	return []source{
-		from(c, snapshot.VolumeAttachments, storage, &o.VolumeAttachments, choice[*storagev1.VolumeAttachment]{}),
-		from(c, snapshot.Nodes, core, &o.Nodes, read[*corev1.Node](c, snapshot.Nodes)),
-		from(c, snapshot.CSINodes, storage, &o.CSINodes, choice[*storagev1.CSINode]{}),
-		from(c, snapshot.CSIDrivers, storage, &o.CSIDrivers, choice[*storagev1.CSIDriver]{}),
-		from(c, snapshot.Volumes, core, &o.Volumes, read[*corev1.PersistentVolume](c, snapshot.Volumes)),
-		from(c, snapshot.Claims, core, &o.Claims, read[*corev1.PersistentVolumeClaim](c, snapshot.Claims)).orIn(c.options.Namespace),
-		// The one lease that keeps checks from crying wolf is in kube-system.
-		from(c, snapshot.Leases, c.lists.coordination, &o.Leases, choice[*coordinationv1.Lease]{keep: keepLease}).orIn(metav1.NamespaceSystem),
-		from(c, snapshot.Events, core, &o.Events, choice[*corev1.Event]{fields: notFrequent(), keep: keepEvent}).orIn(c.options.Namespace),
-	}
+// kinds says how each of snapshot.Resources is read: as a whole list, as the part of
+// it that one pod needs, and as a watch. Pods are the last to be read and followed;
+// see snapshot.Kinds.
+var kinds = []kind{
+	&kindOf[storagev1.VolumeAttachment, *storagev1.VolumeAttachment]{kind: snapshot.VolumeAttachments, peeked: attachmentPeek},
+	&kindOf[corev1.Node, *corev1.Node]{kind: snapshot.Nodes, peeked: nodePeek},
+	&kindOf[storagev1.CSINode, *storagev1.CSINode]{kind: snapshot.CSINodes},
+	&kindOf[storagev1.CSIDriver, *storagev1.CSIDriver]{kind: snapshot.CSIDrivers},
+	&kindOf[storagev1.StorageClass, *storagev1.StorageClass]{kind: snapshot.StorageClasses, neededBy: facts.AsksForStorageClasses},
+	&kindOf[corev1.PersistentVolume, *corev1.PersistentVolume]{kind: snapshot.Volumes, peeked: volumePeek},
+	&kindOf[corev1.PersistentVolumeClaim, *corev1.PersistentVolumeClaim]{kind: snapshot.Claims, peeked: claimPeek},
+	// The one lease that prevents false alarms is in kube-system.
+	&kindOf[coordinationv1.Lease, *coordinationv1.Lease]{kind: snapshot.Leases, within: metav1.NamespaceSystem,
+		choice: choice[*coordinationv1.Lease]{keep: keepLease}, same: sameHolder},
+	&kindOf[corev1.Event, *corev1.Event]{kind: snapshot.Events, choice: choice[*corev1.Event]{fields: notFrequent(), keep: snapshot.KeepsEvent}},
+	&kindOf[appsv1.Deployment, *appsv1.Deployment]{kind: snapshot.Deployments, neededBy: facts.AsksForDeployments},
+	&kindOf[corev1.Pod, *corev1.Pod]{kind: snapshot.Pods, narrow: podsOfUse, peeked: podPeek, unless: mayBeAttached},
 }
 
-// read is the choice of what is read of each object, unless all is to be kept.
-func read[P any](c *Cluster, kind snapshot.Kind) choice[P] {
-	if c.options.All {
-		return choice[P]{}
-	}
-	return choice[P]{part: func(P) *part { return readOf[kind] }}
+// kind is a kindOf of any type.
+type kind interface {
+	name() snapshot.Kind
+	// isNeeded says whether the objects that were read ask for the kind; true for
+	// those that are always read.
+	isNeeded(*snapshot.Objects) bool
+	isAlwaysNeeded() bool
+	list(*reading) source
+	part(r *reading, p scope.Part, into *snapshot.Objects) source
+	follow(*Watch) *following
 }
 
-// pods are read once the others are: which of them are of use hangs on those.
-func (r *reading) pods() []source {
-	c, o := r.Cluster, &r.objects
-	ofUse := diagnose.PodsOfUse(o)
-	asked := func(pod *corev1.Pod) bool { return c.options.Asked != nil && c.options.Asked(pod) }
-	var pods peeker
-	chosen := choice[*corev1.Pod]{}
-	if !c.options.All {
-		chosen = choice[*corev1.Pod]{
-			peek: pods.peek,
-			keep: func(pod *corev1.Pod) bool { return ofUse(pod) || asked(pod) },
-			part: func(pod *corev1.Pod) *part {
-				if pod == nil || asked(pod) {
-					return trimmed[snapshot.Pods]
-				}
-				return readOf[snapshot.Pods]
-			},
+// kindOf is how one kind is read.
+type kindOf[T any, P interface {
+	*T
+	object
+	runtime.Object
+}] struct {
+	kind snapshot.Kind
+	// within is the namespace to read where the kind may not be listed in all of
+	// them; "" is the command's own, for kinds that have namespaces.
+	within string
+	// choice is what is kept, in lists and watches alike.
+	choice choice[P]
+	// narrow is the choice for a whole list, where it depends on what was read before.
+	narrow func(*reading) choice[P]
+	// peeked is the part by which scope.Part.Keep chooses; nil decodes every object.
+	peeked *part
+	// unless marks the objects of which Keep looks at more than peeked.
+	unless func(P) bool
+	// neededBy is nil for kinds that are always read.
+	neededBy func(*snapshot.Objects) bool
+	// same says that two versions differ only in the time of a renewal, which no
+	// report has to be made for; nil is for kinds without renewals.
+	same func(before, now P) bool
+}
+
+func (k *kindOf[T, P]) name() snapshot.Kind { return k.kind }
+
+func (k *kindOf[T, P]) isAlwaysNeeded() bool { return k.neededBy == nil }
+
+func (k *kindOf[T, P]) isNeeded(o *snapshot.Objects) bool { return k.neededBy == nil || k.neededBy(o) }
+
+// list is the source of the whole list.
+func (k *kindOf[T, P]) list(r *reading) source {
+	chosen := k.choice
+	if k.narrow != nil {
+		chosen = k.narrow(r)
+	} else if used := usedFields[k.kind]; used != nil && !r.options.All {
+		chosen.part = func(P) *part { return used }
+	}
+	s := from[T, P](r.Cluster, k.kind, snapshot.ListOf[P](&r.objects), chosen)
+	s.fallback, s.optional = k.fallback(r.Cluster), snapshot.ResourceOf(k.kind).Optional
+	return s
+}
+
+// part is the source of a part; its objects are added to those of the other parts.
+func (k *kindOf[T, P]) part(r *reading, p scope.Part, into *snapshot.Objects) source {
+	chosen := choice[P]{fields: fieldselector.SelectorFromSet(p.Fields).String(), keep: k.choice.keep}
+	if p.Keep != nil {
+		chosen.keep = func(o P) bool { return p.Keep(o) }
+		if k.peeked != nil && len(p.Fields) == 0 { // what a selector selects is little
+			chosen.peek = k.peek()
 		}
 	}
-	return []source{from(c, snapshot.Pods, c.lists.core, &o.Pods, chosen).orIn(c.options.Namespace)}
+	var own []P
+	all := from[T, P](r.Cluster, p.Kind, &own, chosen)
+	return source{kind: p.Kind, read: func(ctx context.Context, _ string) (int, error) {
+		objects, err := all.read(ctx, p.Namespace)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		list := snapshot.ListOf[P](into)
+		*list = append(*list, own...)
+		return objects, err
+	}}
 }
 
-// rest are the sources that most readings do without: whether they matter hangs
-// on the claims and on the pods. Where those could not all be read, it is not
-// known.
-func (r *reading) rest() []source {
-	c, o := r.Cluster, &r.objects
-	var sources []source
-	if c.options.All || len(r.gaps) > 0 || diagnose.AsksForStorageClasses(o) {
-		sources = append(sources, from(c, snapshot.StorageClasses, c.lists.storage, &o.StorageClasses, choice[*storagev1.StorageClass]{}))
+// peek decodes what Keep looks at; objects of which it looks at more are for the
+// decoder.
+func (k *kindOf[T, P]) peek() func(raw []byte) (P, bool) {
+	peek := peekAt[T, P](k.peeked)
+	return func(raw []byte) (P, bool) {
+		o, ok := peek(raw)
+		return o, ok && (k.unless == nil || !k.unless(o))
 	}
-	if c.options.All || len(r.gaps) > 0 || diagnose.AsksForDeployments(o) {
-		sources = append(sources, from(c, snapshot.Deployments, c.lists.apps, &o.Deployments, choice[*appsv1.Deployment]{}).
-			orIn(c.options.Namespace).onlyIfReadable())
+}
+
+func (k *kindOf[T, P]) fallback(c *Cluster) string {
+	if !snapshot.ResourceOf(k.kind).Namespaced {
+		return ""
 	}
-	return sources
+	return cmp.Or(k.within, c.options.Namespace)
+}
+
+// podsOfUse keeps the pods that matter to the objects that were read before, and
+// those that the command is about.
+func podsOfUse(r *reading) choice[*corev1.Pod] {
+	if r.options.All {
+		return choice[*corev1.Pod]{}
+	}
+	ofUse := facts.PodsOfUse(&r.objects)
+	asked := func(pod *corev1.Pod) bool { return r.options.Asked != nil && r.options.Asked(pod) }
+	return choice[*corev1.Pod]{
+		peek: peekAt[corev1.Pod](podPeek),
+		keep: func(pod *corev1.Pod) bool { return ofUse(pod) || asked(pod) },
+		part: func(pod *corev1.Pod) *part {
+			if pod == nil || asked(pod) {
+				return trimmed[snapshot.Pods]
+			}
+			return usedFields[snapshot.Pods]
+		},
+	}
+}
+
+// mayBeAttached says that a volume of the pod can be attached.
+func mayBeAttached(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return reconcile.CanBeAttached(&v) })
 }
 
 // keepLease keeps those of the controllers that attach, and of the nodes.
 func keepLease(l *coordinationv1.Lease) bool {
 	return l.Namespace == corev1.NamespaceNodeLease ||
-		l.Namespace == metav1.NamespaceSystem && l.Name == "kube-controller-manager" ||
-		strings.HasPrefix(l.Name, "external-attacher-leader-")
+		l.Namespace == metav1.NamespaceSystem && l.Name == reconcile.ControllerManager ||
+		strings.HasPrefix(l.Name, reconcile.AttacherLeasePrefix)
 }
-
-// keptReasons are those of the events about volumes, and about why a pod or a
-// claim does not come to its volume.
-var keptReasons = []string{
-	// attach/detach controller and kubelet
-	"FailedAttachVolume", "SuccessfulAttachVolume", "FailedMount", "FailedMapVolume", "FailedUnMount", "FailedUnmapDevice",
-	"SuccessfulMountVolume", "AlreadyMountedVolume", "VolumePermissionChangeInProgress", "VolumeConditionAbnormal",
-	"VolumeAttachmentLimitExceeded", "VolumeResizeFailed", "FileSystemResizeFailed",
-	// scheduler and node lifecycle
-	"FailedScheduling", "NodeNotReady", "TaintManagerEviction", "Evicted", "RemovingNode", "DeletingNode",
-	// what keeps a pod after its volumes, or its volumes after it
-	"FailedCreatePodSandBox", "FailedCreatePodContainer", "NetworkNotReady", "FailedPrepareDynamicResources", "FailedKillPod",
-	// volume binding and provisioning
-	"FailedBinding", "WaitForFirstConsumer", "WaitForPodScheduled", "ExternalProvisioning", "ProvisioningFailed",
-	"ClaimLost", "ClaimMisbound", "VolumeMismatch", "VolumeFailedDelete", "VolumeFailedRecycle", "VolumeDelete",
-}
-
-func keepEvent(e *corev1.Event) bool { return slices.Contains(keptReasons, e.Reason) }
 
 // notFrequent leaves out, on the server, the events that make up most of them.
 // A field selector can say "not this and not that" but not "this or that".

@@ -20,7 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -39,15 +39,15 @@ var errTooMuch = errors.New("the kubelet's answer is longer than 32 MiB")
 // Kubelet asks the kubelet of the node, by way of the API server, for its pods
 // and for its metrics. What cannot be read is a gap of the view; the error is
 // that of a context that has ended.
-func (c *Cluster) Kubelet(ctx context.Context, node types.NodeName) (diagnose.KubeletView, error) {
-	var view diagnose.KubeletView
+func (c *Cluster) Kubelet(ctx context.Context, node types.NodeName) (trace.KubeletView, error) {
+	var view trace.KubeletView
 	for _, question := range []struct {
 		kind snapshot.Kind
 		path string
 		take func(io.Reader) error
 	}{
-		{diagnose.KubeletPods, "pods", func(in io.Reader) (err error) { view.Pods, err = decodePods(in); return err }},
-		{diagnose.KubeletMetrics, "metrics", func(in io.Reader) (err error) { view.Samples, err = decodeMetrics(in); return err }},
+		{trace.KubeletPods, "pods", func(in io.Reader) (err error) { view.Pods, err = decodePods(in); return err }},
+		{trace.KubeletMetrics, "metrics", func(in io.Reader) (err error) { view.Samples, err = decodeMetrics(in); return err }},
 	} {
 		err := c.askKubelet(ctx, node, question.path, question.take)
 		if ctx.Err() != nil {
@@ -63,13 +63,13 @@ func (c *Cluster) Kubelet(ctx context.Context, node types.NodeName) (diagnose.Ku
 func (c *Cluster) askKubelet(ctx context.Context, node types.NodeName, path string, take func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(ctx, kubeletTakes)
 	defer cancel()
-	body, err := c.client.core.Get().Resource("nodes").Name(string(node)).SubResource("proxy").Suffix(path).
+	body, err := c.client[corev1.GroupName].Get().Resource(string(snapshot.Nodes)).Name(string(node)).SubResource("proxy").Suffix(path).
 		MaxRetries(0).SetHeader("Accept", "*/*").Stream(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	return take(&bounded{body, kubeletSays})
+	return take(&bounded{body, kubeletSays, errTooMuch})
 }
 
 func (c *Cluster) kubeletGap(kind snapshot.Kind, node types.NodeName, err error) snapshot.Gap {
@@ -91,21 +91,6 @@ type undecodable struct{ err error }
 
 func (u *undecodable) Error() string { return "not what a kubelet answers: " + u.err.Error() }
 func (u *undecodable) Unwrap() error { return u.err }
-
-// bounded fails, rather than ends, where more is read than it may.
-type bounded struct {
-	in   io.Reader
-	left int64
-}
-
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, errTooMuch
-	}
-	n, err := b.in.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
-	return n, err
-}
 
 // decodePods reads the kubelet's list of its pods, which is JSON in all releases.
 func decodePods(in io.Reader) ([]*corev1.Pod, error) {
@@ -132,9 +117,9 @@ func decodePods(in io.Reader) ([]*corev1.Pod, error) {
 
 // decodeMetrics reads the families that a KubeletView has. Lines of others are
 // dropped before they are parsed: a kubelet has tens of thousands.
-func decodeMetrics(in io.Reader) ([]diagnose.KubeletSample, error) {
+func decodeMetrics(in io.Reader) ([]trace.KubeletSample, error) {
 	wanted := map[string]bool{}
-	for _, family := range diagnose.KubeletFamilies() {
+	for _, family := range trace.KubeletFamilies() {
 		wanted[family] = true
 	}
 	var kept bytes.Buffer
@@ -158,8 +143,8 @@ func decodeMetrics(in io.Reader) ([]diagnose.KubeletSample, error) {
 	if err != nil {
 		return nil, &undecodable{err}
 	}
-	var samples []diagnose.KubeletSample
-	for _, name := range diagnose.KubeletFamilies() {
+	var samples []trace.KubeletSample
+	for _, name := range trace.KubeletFamilies() {
 		for _, m := range families[name].GetMetric() {
 			value := number(m)
 			if math.IsNaN(value) || math.IsInf(value, 0) || value < 0 {
@@ -169,7 +154,7 @@ func decodeMetrics(in io.Reader) ([]diagnose.KubeletSample, error) {
 			for _, l := range m.GetLabel() {
 				labels[l.GetName()] = l.GetValue()
 			}
-			samples = append(samples, diagnose.KubeletSample{Family: name, Labels: labels, Value: value})
+			samples = append(samples, trace.KubeletSample{Family: name, Labels: labels, Value: value})
 		}
 	}
 	return samples, nil

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -114,7 +114,7 @@ func TestKubeletGaps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(view.Gaps) != 1 || view.Gaps[0].Kind != diagnose.KubeletPods || view.Gaps[0].Reason != c.reason || !strings.Contains(view.Gaps[0].Detail, c.says) {
+			if len(view.Gaps) != 1 || view.Gaps[0].Kind != trace.KubeletPods || view.Gaps[0].Reason != c.reason || !strings.Contains(view.Gaps[0].Detail, c.says) {
 				t.Errorf("gaps %+v, want %s with %q", view.Gaps, c.reason, c.says)
 			}
 			if len(view.Pods) > 0 || len(view.Samples) != 3 {
@@ -128,7 +128,7 @@ func TestKubeletBadMetrics(t *testing.T) {
 	for _, text := range []string{"volume_manager_total_volumes{", "volume_manager_total_volumes -1\n", "volume_manager_total_volumes NaN\n",
 		"volume_manager_total_volumes{a=\"b\"\n", strings.Repeat("x", metricsLine+1)} {
 		view, err := kubeletServer(t, map[string]http.HandlerFunc{"pods": says(kubeletPods), "metrics": says(text)}).Kubelet(t.Context(), "n1")
-		if err != nil || len(view.Gaps) != 1 || view.Gaps[0].Kind != diagnose.KubeletMetrics || view.Gaps[0].Reason != snapshot.ReasonUndecodable {
+		if err != nil || len(view.Gaps) != 1 || view.Gaps[0].Kind != trace.KubeletMetrics || view.Gaps[0].Reason != snapshot.ReasonUndecodable {
 			t.Errorf("%.40q: %v, gaps %+v", text, err, view.Gaps)
 		}
 	}
@@ -158,13 +158,14 @@ func FuzzKubeletMetrics(f *testing.F) {
 			t.Error("samples beside an error")
 		}
 		for _, s := range samples {
-			if !slices.Contains(diagnose.KubeletFamilies(), s.Family) || !(s.Value >= 0) {
+			if !slices.Contains(trace.KubeletFamilies(), s.Family) || !(s.Value >= 0) {
 				t.Errorf("sample %+v", s)
 			}
 		}
 	})
 }
 
+// FuzzKubeletPods holds the kubelet's list against itself: an error of one line, or pods.
 func FuzzKubeletPods(f *testing.F) {
 	for _, seed := range []string{kubeletPods, `{"kind":"PodList","items":[null]}`, `{"kind":"PodList"}`, "[]", ""} {
 		f.Add(seed)

@@ -1,14 +1,15 @@
 package cluster
 
 import (
+	"bufio"
 	"context"
 	"errors"
-	"fmt"
+	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
@@ -40,12 +41,12 @@ type choice[P any] struct {
 	fields string
 	// keep, where it is not nil, is asked for each object.
 	keep func(P) bool
-	// peek, where it is not nil, decodes no more than what keep looks at. An
-	// object of which it cannot even read that is decoded in full. What it gives
-	// is looked at before the next call and not kept.
+	// peek, where it is not nil, decodes no more than keep looks at. If it fails, the
+	// object is decoded in full. The result is valid until the next call.
 	peek func(raw []byte) (P, bool)
-	// part, where it is not nil, says what of an object is decoded, if it could be
-	// peeked at; nil for what could not. Otherwise all is that snapshot.Trim leaves.
+	// part, where it is not nil, returns the part of an object that is decoded. Its
+	// argument is nil for an object that could not be peeked at. Without it, what
+	// snapshot.Trim leaves is decoded.
 	part func(peeked P) *part
 }
 
@@ -56,9 +57,11 @@ func (c choice[P]) wants(o P) bool { return c.keep == nil || c.keep(o) }
 func from[T any, P interface {
 	*T
 	object
-}](c *Cluster, kind snapshot.Kind, client rest.Interface, into *[]P, choose choice[P]) source {
+}](c *Cluster, kind snapshot.Kind, into *[]P, choose choice[P]) source {
+	client := c.lists[snapshot.ResourceOf(kind).Group()]
 	read := func(ctx context.Context, namespace string) (int, error) {
-		p := &pages[T, P]{Cluster: c, kind: kind, client: client, namespace: namespace, choice: choose, sharer: snapshot.NewSharer()}
+		p := &pages[T, P]{Cluster: c, kind: kind, client: client, namespace: namespace, choice: choose, sharer: snapshot.NewInterner(),
+			items: newItems(kind, namespace)}
 		err := p.read(ctx)
 		*into = p.kept
 		return p.seen, err
@@ -66,8 +69,8 @@ func from[T any, P interface {
 	return source{kind: kind, read: read}
 }
 
-// together is of how many objects the memory is taken at once.
-const together = 32
+// allocBatch is the number of objects allocated per slice.
+const allocBatch = 32
 
 // pages is the reading of one list.
 type pages[T any, P interface {
@@ -83,10 +86,16 @@ type pages[T any, P interface {
 	kept []P
 	// seen counts those that are not kept, too.
 	seen    int
-	sharer  *snapshot.Sharer
+	sharer  *snapshot.Interner
 	reduced []byte
-	// room is for the objects to come: one by one they would take up to a tenth
-	// more, for what the allocator rounds up to.
+	// items tells objects that do not belong in the list; nil takes all.
+	items *items
+	// layout describes the kind, and trimmed is the part that snapshot.Trim leaves, once
+	// an object was decoded.
+	layout  *layout
+	trimmed *part
+	// room is memory for the next objects. Allocated one by one they would take up to
+	// a tenth more, because the allocator rounds up.
 	room []T
 }
 
@@ -95,11 +104,15 @@ func (p *pages[T, P]) read(ctx context.Context) error {
 	// would be cheaper for old API servers and may be answered from a cache
 	// that lags, and pods that are older than the attachments read before them
 	// make an attachment look unwanted.
-	options := metav1.ListOptions{Limit: p.options.PageSize, FieldSelector: p.fields}
+	options := metav1.ListOptions{Limit: p.limit(), FieldSelector: p.fields}
 	restarted, again := false, false
+	var follows chain
 	for {
 		kept, seen := p.kept, p.seen
 		list, err := p.page(ctx, options)
+		if err == nil {
+			err = follows.next(list, p.seen-seen)
+		}
 		var cut *cutError
 		switch {
 		case err == nil:
@@ -108,16 +121,20 @@ func (p *pages[T, P]) read(ctx context.Context) error {
 				return nil
 			}
 			again = false
+		case errors.Is(err, errWholeJSON):
+			options.Limit = p.limit()
 		case apierrors.IsResourceExpired(err) && options.Continue != "" && !restarted:
 			// The pages so far are of a state that is no longer known. A list is
-			// from one moment or it proves nothing: read it anew.
+			// from one moment or it proves nothing: read it again.
 			restarted, options.Continue = true, ""
-			p.kept, p.seen = nil, 0
-		case errors.As(err, &cut) && ctx.Err() == nil && !again:
+			p.kept, p.seen, follows = nil, 0, chain{}
+			p.items.rewind(0)
+		case errors.As(err, &cut) && !again && ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded):
 			// A connection that breaks in the middle of megabytes is no news; one
 			// that does so twice is.
 			again = true
 			p.kept, p.seen = kept, seen
+			p.items.rewind(seen)
 		default:
 			p.kept, p.seen = kept, seen
 			return err
@@ -125,83 +142,103 @@ func (p *pages[T, P]) read(ctx context.Context) error {
 	}
 }
 
-// cutError is an answer that began well.
+// cutError is an answer that began well. To ask again may help.
 type cutError struct{ error }
 
 func (e *cutError) Unwrap() error { return e.error }
 
+// errWholeJSON says that a list was asked for in one page and comes in JSON.
+var errWholeJSON = errors.New("a list in JSON is read in pages")
+
 func (p *pages[T, P]) page(ctx context.Context, options metav1.ListOptions) (metav1.ListMeta, error) {
+	// A request may be sent several times; all of them together count.
+	ctx, cancel := context.WithTimeout(ctx, p.wait)
+	defer cancel()
 	body, err := p.client.Get().NamespaceIfScoped(p.namespace, p.namespace != "").Resource(string(p.kind)).
 		VersionedParams(&options, scheme.ParameterCodec).Stream(ctx)
 	if err != nil {
 		return metav1.ListMeta{}, err
 	}
 	defer func() { _ = body.Close() }() // it was read to its end, or is of no use
-	list, err := listPage(body, p.take, func(o runtime.Object) error {
-		typed, ok := o.(P)
-		if !ok {
-			return fmt.Errorf("a list of %s with a %T in it", p.kind, o)
-		}
-		p.add(typed)
-		return nil
+	in := bufio.NewReaderSize(body, pageBuffer)
+	if head, err := in.Peek(1); err == nil && head[0] != envelope[0] && p.whole && options.Limit == 0 {
+		p.jsonOnly.Store(true)
+		return metav1.ListMeta{}, errWholeJSON
+	}
+	version := p.client.APIVersion()
+	list, err := listPage(in, version.WithKind(reflect.TypeFor[T]().Name()+"List"), p.take, func(text []byte) error {
+		return p.takeJSON(text, version)
 	})
-	if err != nil {
+	if err != nil && !isLimit(err) {
 		return list, &cutError{err}
 	}
-	return list, nil
+	return list, err
 }
 
 // take decodes one object if it is wanted.
 func (p *pages[T, P]) take(raw []byte) error {
+	if p.layout == nil {
+		p.layout, p.trimmed = layoutOf(reflect.TypeFor[T]()), trimmedOf[T](p.kind)
+	}
+	// Only an object that the decoder would accept may be peeked at or reduced: the
+	// error of any other must not be lost.
 	var peeked P
-	if p.peek != nil {
-		var ok bool
-		if peeked, ok = p.peek(raw); !ok {
-			peeked = nil
-		} else if !p.wants(peeked) {
-			p.seen++
-			return nil
+	if p.layout.accepts(raw) {
+		if p.peek != nil {
+			var ok bool
+			if peeked, ok = p.peek(raw); !ok {
+				peeked = nil
+			} else if !p.wants(peeked) {
+				p.seen++
+				return p.items.take(peeked)
+			}
+		}
+		part := p.trimmed
+		if p.part != nil {
+			part = p.part(peeked)
+		}
+		pod, _ := any(peeked).(*corev1.Pod)
+		if reduced, ok := part.of(p.reduced[:0], raw, pod); ok {
+			raw, p.reduced = reduced, reduced
 		}
 	}
-	part := trimmed[p.kind]
-	if p.part != nil {
-		part = p.part(peeked)
-	}
-	pod, _ := any(peeked).(*corev1.Pod)
-	if reduced, ok := part.of(p.reduced[:0], raw, pod); ok {
-		raw, p.reduced = reduced, reduced
-	}
 	if len(p.room) == 0 {
-		p.room = make([]T, together)
+		p.room = make([]T, allocBatch)
 	}
 	p.room[0] = *new(T) // there may be one in it that was not wanted
 	o := P(&p.room[0])
 	if err := o.Unmarshal(raw); err != nil {
-		return err
+		return malformed("an object of the list cannot be decoded: %w", err)
 	}
-	if p.add(o) {
+	kept, err := p.add(o)
+	if kept {
 		p.room = p.room[1:]
 	}
-	return nil
+	return err
 }
 
-func (p *pages[T, P]) add(o P) (kept bool) {
+// takeJSON decodes one object in JSON.
+func (p *pages[T, P]) takeJSON(text []byte, version schema.GroupVersion) error {
+	var kind metav1.TypeMeta
+	o := P(new(T))
+	if err := errors.Join(decodeJSON(text, &kind), decodeJSON(text, o)); err != nil {
+		return malformed("an object of the list cannot be decoded: %w", err)
+	}
+	// In a list, objects need not say their kind.
+	if want := version.WithKind(reflect.TypeFor[T]().Name()); (kind != metav1.TypeMeta{}) && kind.GroupVersionKind() != want {
+		return foreign(want, kind.GroupVersionKind())
+	}
+	_, err := p.add(o)
+	return err
+}
+
+func (p *pages[T, P]) add(o P) (kept bool, err error) {
 	p.seen++
-	if !p.wants(o) {
-		return false
+	if err := p.items.take(o); err != nil || !p.wants(o) {
+		return false, err
 	}
 	snapshot.Trim(o)
 	p.sharer.Share(o)
 	p.kept = append(p.kept, o)
-	return true
-}
-
-func (s source) orIn(namespace string) source {
-	s.fallback = namespace
-	return s
-}
-
-func (s source) onlyIfReadable() source {
-	s.optional = true
-	return s
+	return true, nil
 }

@@ -5,37 +5,81 @@ import (
 	"encoding/json"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// metadataOnly asks for the names and the like of objects, without what they
-// are.
+// metadataOnly asks for the metadata of objects alone.
 const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+// namespaces are no objects of a snapshot.
+const namespaces snapshot.Kind = "namespaces"
 
 // Names lists the names of a kind, in one namespace where the kind has them. They
 // are for completion: what the API server has at hand will do, and may be old.
 func (c *Cluster) Names(ctx context.Context, kind snapshot.Kind, namespace string) ([]string, error) {
-	client := c.client.core
-	if kind == snapshot.VolumeAttachments {
-		client = c.client.storage
+	resource := snapshot.Resource{Kind: namespaces, Version: corev1.SchemeGroupVersion.String()}
+	if kind != namespaces {
+		resource = snapshot.ResourceOf(kind)
 	}
-	request := client.Get().Resource(string(kind)).SetHeader("Accept", metadataOnly).Param("resourceVersion", "0")
-	if kind == snapshot.Pods || kind == snapshot.Claims {
-		request = request.Namespace(namespace)
+	request := c.client[resource.Group()].Get().Resource(string(kind)).NamespaceIfScoped(namespace, resource.Namespaced).Param("resourceVersion", "0")
+	list, err := c.metadata(ctx, request)
+	if err != nil {
+		return nil, err
 	}
-	answer, err := request.DoRaw(ctx)
+	names := make([]string, 0, len(list))
+	for i := range list {
+		names = append(names, list[i].Name)
+	}
+	return names, nil
+}
+
+// PodsWith lists the pods that the label selector takes. With namespace "" they are
+// those of all namespaces.
+func (c *Cluster) PodsWith(ctx context.Context, namespace, selector string) ([]types.NamespacedName, error) {
+	list, err := c.metadata(ctx, c.client[corev1.GroupName].Get().Namespace(namespace).Resource(string(snapshot.Pods)).Param("labelSelector", selector))
+	if err != nil {
+		return nil, err
+	}
+	names := make([]types.NamespacedName, 0, len(list))
+	for i := range list {
+		names = append(names, types.NamespacedName{Namespace: list[i].Namespace, Name: list[i].Name})
+	}
+	return names, nil
+}
+
+// UsesNamespace says whether the namespace has a pod or a claim. It takes no right that
+// reading the cluster does not take; known is false where neither kind may be listed.
+func (c *Cluster) UsesNamespace(ctx context.Context, name string) (uses, known bool, err error) {
+	for _, kind := range []snapshot.Kind{snapshot.Pods, snapshot.Claims} {
+		list, err := c.metadata(ctx, c.client[corev1.GroupName].Get().Namespace(name).Resource(string(kind)).Param("limit", "1"))
+		switch {
+		case apierrors.IsForbidden(err):
+		case err != nil:
+			return false, false, err
+		case len(list) > 0:
+			return true, true, nil
+		default:
+			known = true
+		}
+	}
+	return false, known, nil
+}
+
+// metadata lists objects without what they are.
+func (c *Cluster) metadata(ctx context.Context, request *rest.Request) ([]metav1.PartialObjectMetadata, error) {
+	answer, err := request.SetHeader("Accept", metadataOnly).DoRaw(ctx)
 	if err != nil {
 		return nil, c.explain(err)
 	}
 	var list metav1.PartialObjectMetadataList
 	if err := json.Unmarshal(answer, &list); err != nil {
-		return nil, fmt.Errorf("read the names of %s: %w", kind, err)
+		return nil, fmt.Errorf("read the names: %w", err)
 	}
-	names := make([]string, 0, len(list.Items))
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
-	}
-	return names, nil
+	return list.Items, nil
 }

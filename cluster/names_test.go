@@ -1,12 +1,14 @@
 package cluster
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -43,6 +45,72 @@ func TestNames(t *testing.T) {
 		if len(asked) != 1 || asked[0].URL.Path != test.path || asked[0].URL.Query().Get("resourceVersion") != "0" ||
 			!strings.Contains(asked[0].Header.Get("Accept"), "PartialObjectMetadataList") {
 			t.Errorf("%s: %v", test.kind, asked)
+		}
+	}
+}
+
+// TestUsesNamespace: a pod or a claim shows that it does.
+func TestUsesNamespace(t *testing.T) {
+	const one = `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[{"metadata":{"name":"a"}}]}`
+	const none = `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[]}`
+	const pods, claims = "/api/v1/namespaces/shop/pods", "/api/v1/namespaces/shop/persistentvolumeclaims"
+	for name, test := range map[string]struct {
+		answers     map[string]string // by path; what is not there is forbidden
+		uses, known bool
+		fails       bool
+	}{
+		"has a pod":                    {answers: map[string]string{pods: one}, uses: true, known: true},
+		"has a claim":                  {answers: map[string]string{pods: none, claims: one}, uses: true, known: true},
+		"has a claim, pods forbidden":  {answers: map[string]string{claims: one}, uses: true, known: true},
+		"has nothing":                  {answers: map[string]string{pods: none, claims: none}, known: true},
+		"all is forbidden":             {},
+		"the API server does not know": {answers: map[string]string{pods: "500"}, fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				answer, found := test.answers[r.URL.Path]
+				switch {
+				case !found:
+					w.WriteHeader(http.StatusForbidden)
+					answer = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`
+				case answer == "500":
+					w.WriteHeader(http.StatusInternalServerError)
+					answer = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500}`
+				}
+				_, _ = io.WriteString(w, answer)
+			}))
+			defer server.Close()
+			c, err := New(&rest.Config{Host: server.URL}, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			uses, known, err := c.UsesNamespace(t.Context(), "shop")
+			if uses != test.uses || known != test.known || (err != nil) != test.fails {
+				t.Errorf("uses %t, known %t, %v", uses, known, err)
+			}
+		})
+	}
+}
+
+// TestPodsWith: the API server looks at the labels, and tells the names alone.
+func TestPodsWith(t *testing.T) {
+	for namespace, path := range map[string]string{"shop": "/api/v1/namespaces/shop/pods", "": "/api/v1/pods"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != path || r.URL.Query().Get("labelSelector") != "app in (web)" || !strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadataList") {
+				t.Errorf("asked for %s", r.URL)
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[{"metadata":{"name":"a","namespace":"shop"}}]}`)
+		}))
+		defer server.Close()
+		c, err := New(&rest.Config{Host: server.URL}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, err := c.PodsWith(t.Context(), namespace, "app in (web)")
+		if err != nil || !slices.Equal(names, []types.NamespacedName{{Namespace: "shop", Name: "a"}}) {
+			t.Errorf("%v, %v", names, err)
 		}
 	}
 }

@@ -4,12 +4,20 @@ import (
 	"slices"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // Roles are the rights that the commands take: those to read first, then those
 // of what is done on request alone.
 func Roles() []repair.Role {
-	reads := append(Reads(), asked)
+	reads := Reads()
+	for _, r := range snapshot.Resources() {
+		// Deployments are read where a pod of a rollout waits. Without them a finding has
+		// less to say, which is no gap.
+		if r.Optional {
+			reads = append(reads, repair.RightTo("list", r.Kind, ""))
+		}
+	}
 	watches := slices.Clone(reads)
 	for i := range watches {
 		watches[i].Verb = "watch"
@@ -17,11 +25,7 @@ func Roles() []repair.Role {
 	return append([]repair.Role{
 		{Name: "reader", For: "diagnose, plan, trace, preflight, snapshot", Needs: reads},
 		{Name: "watcher", For: "diagnose --watch", Needs: watches},
-		{Name: "kubelet", For: "trace --kubelet", Needs: []repair.Permission{{Verb: "get", Resource: "nodes", Subresource: "proxy"}}},
-		{Name: "events", For: "diagnose --events", Needs: []repair.Permission{{Verb: repair.VerbCreate, Resource: "events"}}},
+		{Name: "kubelet", For: "trace --kubelet", Needs: []repair.Permission{{Verb: "get", Resource: string(snapshot.Nodes), Subresource: "proxy"}}},
+		{Name: "events", For: "diagnose --events", Needs: []repair.Permission{repair.RightTo(repair.VerbCreate, snapshot.Events, "")}},
 	}, repair.Roles()...)
 }
-
-// asked is read where a pod of a rollout waits. Without it a finding lacks what
-// it would say of the Deployment, which is no gap.
-var asked = repair.Permission{Verb: "list", Group: "apps", Resource: "deployments"}

@@ -1,12 +1,15 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/version"
 
@@ -26,14 +29,26 @@ const parallel = 4
 // nothing would look at is left out: see Options.
 func (c *Cluster) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 	return c.take(ctx, func(ctx context.Context, r *reading) error {
-		if err := r.all(ctx, r.first()); err != nil {
+		if err := r.all(ctx, r.lists(func(k kind) bool { return k.isAlwaysNeeded() && k.name() != snapshot.Pods })); err != nil {
 			return err
 		}
-		if err := r.all(ctx, r.pods()); err != nil {
+		if err := r.all(ctx, r.lists(func(k kind) bool { return k.name() == snapshot.Pods })); err != nil {
 			return err
 		}
-		return r.all(ctx, r.rest())
+		// Where not everything could be read, nobody knows what is needed.
+		everything := c.options.All || len(r.gaps) > 0
+		return r.all(ctx, r.lists(func(k kind) bool { return !k.isAlwaysNeeded() && (everything || k.isNeeded(&r.objects)) }))
 	})
+}
+
+// lists are the sources of the kinds that are wanted.
+func (r *reading) lists(wanted func(kind) bool) (sources []source) {
+	for _, k := range kinds {
+		if wanted(k) {
+			sources = append(sources, k.list(r))
+		}
+	}
+	return sources
 }
 
 // take makes a snapshot of what read reads.
@@ -52,17 +67,24 @@ func (c *Cluster) take(ctx context.Context, read func(context.Context, *reading)
 	if !r.answered {
 		return nil, fmt.Errorf("nothing could be read: %w", c.explain(r.failure))
 	}
-	if now.seen().IsZero() {
-		return nil, fmt.Errorf("no answer of the API server at %s has a date, and no age can be told without", c.server)
+	if serverVersion == "" {
+		// An API server that has just started refuses for a moment.
+		if serverVersion, err = c.version(ctx); err != nil {
+			return nil, c.explain(err)
+		}
 	}
 	r.objects.ShareNames()
 	from := snapshot.Source{Context: c.options.Context, Server: c.server, ServerVersion: serverVersion}
-	return snapshot.New(now.seen(), from, r.objects, r.gaps), nil
+	s := snapshot.New(time.Time{}, from, r.objects, r.gaps)
+	if err := c.setTakenAt(s, &now); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // version is the API server's, or "" where it does not tell.
 func (c *Cluster) version(ctx context.Context) (string, error) {
-	result := c.client.core.Get().AbsPath("/version").SetHeader("Accept", "application/json").Do(ctx)
+	result := c.client[corev1.GroupName].Get().AbsPath("/version").SetHeader("Accept", "application/json").Do(ctx)
 	if err := result.Error(); err != nil {
 		var status apierrors.APIStatus
 		if errors.As(err, &status) && !apierrors.IsUnauthorized(err) {
@@ -124,6 +146,7 @@ func (r *reading) read(ctx context.Context, s source) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	var page *pageError
 	switch {
 	case err == nil:
 		r.answered = true
@@ -138,14 +161,15 @@ func (r *reading) read(ctx context.Context, s source) error {
 	case apierrors.IsNotFound(err):
 		r.answered = true
 		gap.Reason = snapshot.ReasonUnavailable
-	case objects > 0:
+	case errors.As(err, &page):
+		gap.Reason = snapshot.ReasonUndecodable
+		r.failure = cmp.Or(r.failure, err)
+	case objects > 0 || isLimit(err):
 		r.answered = true
 		gap.Reason = snapshot.ReasonTruncated
 	default:
 		gap.Reason = snapshot.ReasonUnavailable
-		if r.failure == nil {
-			r.failure = err
-		}
+		r.failure = cmp.Or(r.failure, err)
 	}
 	if !s.optional {
 		gap.Detail = r.explain(err).Error()
@@ -165,16 +189,11 @@ func (c *Cluster) progress(kind snapshot.Kind, objects int) {
 
 // Reads are the rights that a complete Snapshot takes.
 func Reads() []repair.Permission {
-	groups := map[snapshot.Kind]string{
-		snapshot.VolumeAttachments: "storage.k8s.io",
-		snapshot.CSINodes:          "storage.k8s.io",
-		snapshot.CSIDrivers:        "storage.k8s.io",
-		snapshot.StorageClasses:    "storage.k8s.io",
-		snapshot.Leases:            "coordination.k8s.io",
-	}
 	var reads []repair.Permission
-	for _, kind := range snapshot.Kinds() {
-		reads = append(reads, repair.Permission{Verb: "list", Group: groups[kind], Resource: string(kind)})
+	for _, r := range snapshot.Resources() {
+		if !r.Optional {
+			reads = append(reads, repair.RightTo("list", r.Kind, ""))
+		}
 	}
 	return reads
 }

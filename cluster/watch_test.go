@@ -160,7 +160,7 @@ func TestWatch(t *testing.T) {
 	until(t, w, "no pod", func(s *snapshot.Snapshot) bool { return len(s.Pods) == 0 })
 
 	// A stream that ends, as each does after some minutes, is taken up where it
-	// was: nothing is read anew, and there is no gap.
+	// was: nothing is read again, and there is no gap.
 	before := s.stream(podsPath)
 	close(before)
 	until(t, w, "another stream", func(now *snapshot.Snapshot) bool {
@@ -178,7 +178,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestWatchBreaks: what is not followed is a gap, until it is read anew.
+// TestWatchBreaks: what is not followed is a gap, until it is read again.
 func TestWatchBreaks(t *testing.T) {
 	a := newAPI(t)
 	a.noProtobuf = true
@@ -258,8 +258,8 @@ func TestWatchLeases(t *testing.T) {
 	}
 	woken := 0
 	s := &store[*coordinationv1.Lease]{
-		choice: choice[*coordinationv1.Lease]{keep: keepLease}, listOf: listOf[*coordinationv1.Lease]{same: sameHolder},
-		note: func() { woken++ }, replaced: func() {}, sharer: snapshot.NewSharer(), objects: map[string]*coordinationv1.Lease{},
+		choice: choice[*coordinationv1.Lease]{keep: keepLease}, same: sameHolder,
+		note: func() { woken++ }, replaced: func() {}, sharer: snapshot.NewInterner(), objects: map[string]*coordinationv1.Lease{},
 	}
 	other := lease("x", &at)
 	other.Namespace = "shop"

@@ -3,67 +3,109 @@ package cluster
 import (
 	"bufio"
 	"bytes"
-	"encoding/binary"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
 	"google.golang.org/protobuf/encoding/protowire"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
 )
 
-// maxItem is more than any object can have: an API server takes requests of
-// 3 MiB, and etcd values of 1.5.
-const maxItem = 16 << 20
+// pageBuffer is how much of a page is read from the connection at once.
+const pageBuffer = 64 << 10
 
 // envelope is what a protobuf object of Kubernetes begins with: four bytes, and
 // a runtime.Unknown around the object.
 var envelope = []byte("k8s\x00")
 
-// Field numbers of runtime.Unknown, and of every list.
+// Field numbers of runtime.Unknown, of its type, and of every list.
 const (
-	unknownRaw   = 2
-	listMetadata = 1
-	listItems    = 2
+	unknownType     = 1
+	unknownRaw      = 2
+	unknownEncoding = 3
+	unknownContent  = 4
+	typeVersion     = 1
+	typeKind        = 2
+	listMetadata    = 1
+	listItems       = 2
 )
 
+// pageError says that an answer is not the page of a list that was asked for, or
+// that an object in it cannot be decoded. Nothing of such a page may be used: what
+// is not understood could be any object, so the page proves no absence.
+type pageError struct{ err error }
+
+func (e *pageError) Error() string { return e.err.Error() }
+func (e *pageError) Unwrap() error { return e.err }
+
+func malformed(format string, args ...any) error { return &pageError{fmt.Errorf(format, args...)} }
+
 // listPage takes one page of a list apart as it arrives, so that no more than
-// one object of it is ever held. The bytes that raw is given are used again for
-// the next one; object is called instead where the API server sends JSON.
-func listPage(r io.Reader, raw func([]byte) error, object func(runtime.Object) error) (metav1.ListMeta, error) {
-	in := bufio.NewReaderSize(r, 64<<10)
+// one object of it is ever held. The list must be of the kind want. The bytes that
+// raw is given are used again for the next one; object is called instead where the
+// API server sends JSON.
+//
+// The error is a pageError where the page is not what was asked for; all others
+// come from the connection.
+func listPage(r io.Reader, want schema.GroupVersionKind, raw, object func([]byte) error) (metav1.ListMeta, error) {
+	in := bufio.NewReaderSize(r, pageBuffer)
 	head, err := in.Peek(len(envelope))
 	switch {
 	case err != nil:
 		return metav1.ListMeta{}, cutOff(err)
 	case !bytes.Equal(head, envelope):
-		return otherPage(in, object)
+		return jsonPage(in, want, object)
 	}
 	_, _ = in.Discard(len(envelope)) // it was peeked at
 	p := &pageReader{in: in, left: -1}
-	list := metav1.ListMeta{}
-	found := false
+	var list metav1.ListMeta
+	var got schema.GroupVersionKind
+	seen := map[protowire.Number]bool{}
 	for {
 		number, err := p.length()
-		if errors.Is(err, io.EOF) && found {
+		if errors.Is(err, io.EOF) && seen[unknownRaw] {
 			return list, nil
 		}
 		if err != nil {
 			return list, cutOff(err)
 		}
-		if number != unknownRaw {
-			err = p.skip()
-		} else {
-			found = true
+		if seen[number] {
+			return list, malformed("field %d of the answer comes twice", number)
+		}
+		seen[number] = true
+		switch number {
+		case unknownType:
+			if got, err = p.kind(); err == nil && seen[unknownRaw] {
+				err = malformed("the kind comes after the list")
+			}
+		case unknownRaw:
+			if got != want {
+				return list, foreign(want, got)
+			}
 			list, err = p.list(raw)
+		case unknownEncoding, unknownContent:
+			var text []byte
+			if text, err = p.bytes(); err == nil && number == unknownEncoding && len(text) > 0 {
+				err = malformed("the list is encoded as %q", text)
+			}
+		default:
+			err = malformed("field %d of the answer is unknown", number)
 		}
 		if err != nil {
 			return list, err
 		}
 	}
+}
+
+func foreign(want, got schema.GroupVersionKind) error {
+	if got.Kind == "" {
+		return malformed("an object without a kind in place of a %s", want.Kind)
+	}
+	return malformed("a %s of %s in place of a %s of %s", got.Kind, got.GroupVersion(), want.Kind, want.GroupVersion())
 }
 
 // pageReader reads length-delimited fields, the only ones that the messages
@@ -78,8 +120,7 @@ type pageReader struct {
 	item []byte
 }
 
-// ReadByte lets binary.ReadUvarint count what it reads.
-func (p *pageReader) ReadByte() (byte, error) {
+func (p *pageReader) readByte() (byte, error) {
 	if p.left == 0 {
 		return 0, io.EOF
 	}
@@ -92,37 +133,52 @@ func (p *pageReader) ReadByte() (byte, error) {
 
 // length begins the next field; io.EOF says that there is none.
 func (p *pageReader) length() (protowire.Number, error) {
-	tag, err := binary.ReadUvarint(p)
+	tag, err := p.varint()
 	if err != nil {
 		return 0, err
 	}
 	number, kind := protowire.DecodeTag(tag)
-	if kind != protowire.BytesType {
-		return 0, fmt.Errorf("not a list in protobuf: field %d has wire type %d", number, kind)
+	if kind != protowire.BytesType || number < protowire.MinValidNumber {
+		return 0, malformed("not a list in protobuf: field %d has wire type %d", number, kind)
 	}
-	size, err := binary.ReadUvarint(p)
+	size, err := p.varint()
 	if err != nil {
-		return 0, cutOff(err)
+		return 0, p.short(err)
 	}
 	p.size = int64(size)
 	if p.size < 0 || p.left >= 0 && p.size > p.left {
-		return 0, errors.New("not a list in protobuf: a field is longer than what it stands in")
+		return 0, malformed("not a list in protobuf: a field is longer than its message")
 	}
 	return number, nil
 }
 
-func (p *pageReader) skip() error {
-	if p.left > 0 {
-		p.left -= p.size
+// varint reads a number; io.EOF says that the message has ended before it.
+func (p *pageReader) varint() (v uint64, err error) {
+	for shift := 0; shift < 64; shift += 7 {
+		b, err := p.readByte()
+		if err != nil && shift > 0 {
+			return 0, p.short(err)
+		}
+		if v |= uint64(b&0x7f) << shift; err != nil || b < 0x80 {
+			return v, err
+		}
 	}
-	_, err := io.CopyN(io.Discard, p.in, p.size)
+	return 0, malformed("not a list in protobuf: a number of more than 64 bits")
+}
+
+// short is the error for an end in the middle of a field: of the message, or of the
+// stream.
+func (p *pageReader) short(err error) error {
+	if p.left == 0 {
+		return malformed("not a list in protobuf: a field is longer than its message")
+	}
 	return cutOff(err)
 }
 
 // bytes are the field's; they are overwritten by the next call.
 func (p *pageReader) bytes() ([]byte, error) {
 	if p.size > maxItem {
-		return nil, fmt.Errorf("an object of %d bytes", p.size)
+		return nil, tooMuch("an object of the list", maxItem)
 	}
 	if p.left > 0 {
 		p.left -= p.size
@@ -135,32 +191,60 @@ func (p *pageReader) bytes() ([]byte, error) {
 	return p.item, cutOff(err)
 }
 
-// list reads the field that was begun as a list.
+// kind reads the field that was begun as the type of the object that follows.
+func (p *pageReader) kind() (kind schema.GroupVersionKind, err error) {
+	raw, err := p.bytes()
+	if err != nil {
+		return kind, err
+	}
+	var version string
+	ok := eachField(raw, func(number protowire.Number, _, value []byte) bool {
+		switch number {
+		case typeVersion:
+			version = string(value)
+		case typeKind:
+			kind.Kind = string(value)
+		default: // checked by whoever reads the field
+		}
+		return true
+	})
+	group, err := schema.ParseGroupVersion(version)
+	if !ok || err != nil {
+		return kind, malformed("the kind of the answer cannot be read")
+	}
+	return group.WithKind(kind.Kind), nil
+}
+
+// list reads the field that was begun as a list. A list has no other fields than
+// these: one that is unknown may be an object whose tag is damaged.
 func (p *pageReader) list(item func([]byte) error) (list metav1.ListMeta, err error) {
-	defer func() { p.left = -1 }()
+	outer := p.left
 	p.left = p.size
+	described := false
 	for p.left > 0 {
 		number, err := p.length()
 		if err != nil {
-			return list, cutOff(err)
+			return list, p.short(err)
 		}
-		switch number {
-		case listMetadata:
-			var raw []byte
-			if raw, err = p.bytes(); err == nil {
-				err = list.Unmarshal(raw)
-			}
-		case listItems:
-			var raw []byte
-			if raw, err = p.bytes(); err == nil {
-				err = item(raw)
-			}
+		raw, err := p.bytes()
+		switch {
+		case err != nil:
+		case number == listItems:
+			err = item(raw)
+		case number != listMetadata || described:
+			err = malformed("field %d of the list is unknown or comes twice", number)
 		default:
-			err = p.skip()
+			described = true
+			if err = list.Unmarshal(raw); err != nil {
+				err = &pageError{err}
+			}
 		}
 		if err != nil {
 			return list, err
 		}
+	}
+	if p.left = outer; !described {
+		return list, malformed("a list without metadata")
 	}
 	return list, nil
 }
@@ -173,20 +257,42 @@ func cutOff(err error) error {
 	return err
 }
 
-// otherPage reads what is not protobuf: something between here and the API
+// jsonPage reads what is not protobuf: something between here and the API
 // server may let only JSON pass.
-func otherPage(r io.Reader, object func(runtime.Object) error) (metav1.ListMeta, error) {
-	text, err := io.ReadAll(r)
+func jsonPage(r io.Reader, want schema.GroupVersionKind, object func([]byte) error) (metav1.ListMeta, error) {
+	text, err := io.ReadAll(&bounded{r, maxJSON, tooMuch("a page of the list in JSON", maxJSON)})
 	if err != nil {
 		return metav1.ListMeta{}, err
 	}
-	list, err := runtime.Decode(scheme.Codecs.UniversalDeserializer(), text)
-	if err != nil {
-		return metav1.ListMeta{}, fmt.Errorf("not a list: %w", err)
+	var list struct {
+		metav1.TypeMeta `json:",inline"`
+		Metadata        *metav1.ListMeta `json:"metadata"`
+		Items           json.RawMessage  `json:"items"`
 	}
-	about, err := meta.ListAccessor(list)
-	if err != nil {
-		return metav1.ListMeta{}, fmt.Errorf("not a list: %w", err)
+	if err := decodeJSON(text, &list); err != nil {
+		return metav1.ListMeta{}, malformed("not a list: %w", err)
 	}
-	return metav1.ListMeta{Continue: about.GetContinue(), ResourceVersion: about.GetResourceVersion()}, meta.EachListItem(list, object)
+	if got := list.GroupVersionKind(); got != want {
+		return metav1.ListMeta{}, foreign(want, got)
+	}
+	if list.Metadata == nil || list.Items == nil {
+		return metav1.ListMeta{}, malformed("a list without metadata or without items")
+	}
+	var items []json.RawMessage // null is how an API server may write an empty list
+	if err := decodeJSON(list.Items, &items); err != nil {
+		return *list.Metadata, malformed("the items are no list: %w", err)
+	}
+	for _, item := range items {
+		if err := object(item); err != nil {
+			return *list.Metadata, err
+		}
+	}
+	return *list.Metadata, nil
+}
+
+// decodeJSON reads a value as an API server's clients do, but refuses a key that
+// stands there twice: the first value would be lost.
+func decodeJSON(text []byte, into any) error {
+	twice, err := kjson.UnmarshalStrict(text, into, kjson.DisallowDuplicateFields)
+	return cmp.Or(err, errors.Join(twice...))
 }

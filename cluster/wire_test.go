@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -50,7 +50,7 @@ func bothWays[T any, P interface {
 		return nil, nil, err
 	}
 	snapshot.Trim(typed)
-	pages := &pages[T, P]{Cluster: &Cluster{}, kind: kind, sharer: snapshot.NewSharer()}
+	pages := &pages[T, P]{Cluster: &Cluster{}, kind: kind, sharer: snapshot.NewInterner()}
 	// What was read before must not shine through: the second of two is looked at.
 	for range 2 {
 		if err := pages.take(slices.Clone(raw)); err != nil {
@@ -123,23 +123,23 @@ func peeked(pod *corev1.Pod) string {
 	return text
 }
 
-func checkPeek(t *testing.T, p *peeker, raw []byte, pod *corev1.Pod) {
+func checkPeek(t *testing.T, peek func([]byte) (*corev1.Pod, bool), raw []byte, pod *corev1.Pod) {
 	t.Helper()
-	got, ok := p.peek(raw)
+	got, ok := peek(raw)
 	if !ok {
 		t.Fatal("could not be read")
 	}
 	if diff := cmp.Diff(peeked(pod), peeked(got)); diff != "" {
 		t.Fatal(diff)
 	}
-	if ofUse := diagnose.PodsOfUse(&snapshot.Objects{}); ofUse(pod) != ofUse(got) {
+	if ofUse := facts.PodsOfUse(&snapshot.Objects{}); ofUse(pod) != ofUse(got) {
 		t.Fatalf("of use: %v, and with a peek %v", ofUse(pod), ofUse(got))
 	}
 }
 
-// TestPeek uses one peeker, as a reading does: nothing of a pod shows in the next.
+// TestPeek uses one partialDecoder, as a reading does: nothing of a pod shows in the next.
 func TestPeek(t *testing.T) {
-	var p peeker
+	peek := peekAt[corev1.Pod](podPeek)
 	for seed := range int64(500) {
 		pod := &corev1.Pod{}
 		filler(seed).Fill(pod)
@@ -154,7 +154,7 @@ func TestPeek(t *testing.T) {
 		if err := decoded.Unmarshal(raw); err != nil {
 			t.Fatal(err)
 		}
-		checkPeek(t, &p, raw, decoded)
+		checkPeek(t, peek, raw, decoded)
 	}
 }
 
@@ -169,15 +169,15 @@ func FuzzPod(f *testing.F) {
 		}
 		f.Add(raw)
 	}
-	var p peeker
+	peek := peekAt[corev1.Pod](podPeek)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		decoded := &corev1.Pod{}
 		if decoded.Unmarshal(raw) != nil {
 			return
 		}
-		if peeked, ok := p.peek(raw); ok {
-			checkPeek(t, &p, raw, decoded)
-			reduced, ok := readOf[snapshot.Pods].of(nil, raw, peeked)
+		if peeked, ok := peek(raw); ok {
+			checkPeek(t, peek, raw, decoded)
+			reduced, ok := usedFields[snapshot.Pods].of(nil, raw, peeked)
 			if !ok {
 				t.Fatal("what the typed decoder reads cannot be reduced")
 			}
@@ -197,7 +197,7 @@ func FuzzPod(f *testing.F) {
 
 func encodedList(t testing.TB, list runtime.Object) []byte {
 	var b bytes.Buffer
-	encoder := scheme.Codecs.EncoderForVersion(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), corev1.SchemeGroupVersion)
+	encoder := scheme.Codecs.EncoderForVersion(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), groupVersion(list))
 	if err := encoder.Encode(list, &b); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestListCutOff(t *testing.T) {
 	list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "7", Continue: "next"}, Items: []corev1.Pod{pod("a"), pod("b"), pod("c")}}
 	whole := encodedList(t, list)
 	read := func(text []byte) (names []string, about metav1.ListMeta, err error) {
-		about, err = listPage(iotest.OneByteReader(bytes.NewReader(text)), func(raw []byte) error {
+		about, err = listPage(iotest.OneByteReader(bytes.NewReader(text)), corev1.SchemeGroupVersion.WithKind("PodList"), func(raw []byte) error {
 			p := &corev1.Pod{}
 			defer clear(raw) // nobody may keep them
 			if err := p.Unmarshal(raw); err != nil {

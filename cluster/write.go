@@ -11,9 +11,9 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -40,7 +40,8 @@ func (c *Cluster) Do(ctx context.Context, op repair.Operation, dryRun bool) (jso
 		// would send it again by itself, but also after a 5xx, which does not
 		// say that: the second attempt would then fail on the first one's
 		// success, and nobody would know whose write it was.
-		if seconds, busy := apierrors.SuggestsClientDelay(err); apierrors.IsTooManyRequests(err) && busy && try < busyTries {
+		seconds, busy := apierrors.SuggestsClientDelay(err)
+		if apierrors.IsTooManyRequests(err) && busy && seconds <= int(maxRetryAfter/time.Second) && try < busyTries {
 			if sleep(ctx, time.Duration(seconds)*time.Second) == nil {
 				continue
 			}
@@ -67,13 +68,10 @@ func (c *Cluster) do(ctx context.Context, op repair.Operation, dryRun bool) (jso
 // request is the operation on the wire.
 func (c *Cluster) request(op repair.Operation, dryRun bool) (*rest.Request, error) {
 	resource := repair.Resource(op.Target.Kind)
-	client := c.client.core
-	switch {
-	case resource == "":
+	if resource == "" {
 		return nil, fmt.Errorf("objects of kind %q are never written", op.Target.Kind)
-	case op.Target.APIVersion == storagev1.SchemeGroupVersion.String():
-		client = c.client.storage
 	}
+	client := c.client[schema.FromAPIVersionAndKind(op.Target.APIVersion, op.Target.Kind).Group]
 	var dry []string
 	if dryRun {
 		dry = []string{metav1.DryRunAll}
@@ -184,7 +182,7 @@ func (c *Cluster) Can(ctx context.Context, wanted []repair.Permission) ([]repair
 			},
 		}}
 		answer := &authorizationv1.SelfSubjectAccessReview{}
-		if err := c.client.authorization.Post().Resource("selfsubjectaccessreviews").Body(review).Do(ctx).Into(answer); err != nil {
+		if err := c.client[authorizationv1.GroupName].Post().Resource("selfsubjectaccessreviews").Body(review).Do(ctx).Into(answer); err != nil {
 			return nil, c.explain(err)
 		}
 		if !answer.Status.Allowed {

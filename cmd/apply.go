@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,9 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -30,19 +33,26 @@ type applyFlags struct {
 	dryRun     string
 	maxRepairs int
 	settle     time.Duration
+	wait       bool
 	journal    string
 	allow      []string
 	fenced     []string
-	savePlan   string
-	plan       string
+	// save and approved are files of repairs: to be reviewed, and reviewed.
+	save     string
+	approved string
+	// asker is who asks, where it is not --apply.
+	asker string
 }
 
 // applyOnly are the flags that mean nothing without --apply.
-var applyOnly = []string{"yes", "dry-run", "max-repairs", "settle", "journal", "allow", "fenced", "save-plan", "plan"}
+var applyOnly = []string{"yes", "dry-run", "max-repairs", "settle", "wait", "journal", "allow", "fenced", "save-repairs", "approved"}
 
-// defaultSettle is two of the controller's one-minute syncs: what it would undo
-// it has undone by then.
-const defaultSettle = 2 * time.Minute
+// formerNames are flags under the names that they had first. Scripts use them.
+var formerNames = map[string]string{"save-plan": "save-repairs", "plan": "approved"}
+
+// defaultSettle is two of the controller's verify syncs: what it would undo it
+// has undone by then.
+const defaultSettle = 2 * reconcile.VerifySyncPeriod
 
 func (a *applyFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&a.enabled, "apply", false, "Make the proposed repairs, after asking")
@@ -51,11 +61,15 @@ func (a *applyFlags) add(f *pflag.FlagSet) {
 	f.Lookup("dry-run").NoOptDefVal = "client"
 	f.IntVar(&a.maxRepairs, "max-repairs", 10, "With --apply: stop after this many")
 	f.DurationVar(&a.settle, "settle", defaultSettle, "With --apply: how long a repair must hold to count")
-	f.StringVar(&a.journal, "journal", "", "With --apply: the file that says what was written, for undo (default volume-doctor-TIME.journal)")
+	f.BoolVar(&a.wait, "wait", true, "With --apply: watch that each repair holds for --settle; false ends when all are written")
+	f.StringVar(&a.journal, "journal", "", "With --apply: the file that says what was written, for undo (default volume-doctor-TIME-RANDOM.journal)")
 	f.StringSliceVar(&a.allow, "allow", nil, "With --apply: kinds of repair that are never made unasked; explain KIND says why")
 	f.StringSliceVar(&a.fenced, "fenced", nil, "With --apply: nodes that you know to be powered off or cut off from the storage")
-	f.StringVar(&a.savePlan, "save-plan", "", "With --apply: write the repairs to this file for review, and nothing to the cluster")
-	f.StringVar(&a.plan, "plan", "", "With --apply: make exactly the repairs of this file, or none if the cluster has moved on")
+	f.StringVar(&a.save, "save-repairs", "", "With --apply: write the repairs to this file for review, and nothing to the cluster")
+	f.StringVar(&a.approved, "approved", "", "With --apply: make exactly the repairs of this file, or none if the cluster has moved on")
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(cmp.Or(formerNames[name], name))
+	})
 }
 
 func (a *applyFlags) validate(f *pflag.FlagSet, offline bool) error {
@@ -70,14 +84,16 @@ func (a *applyFlags) validate(f *pflag.FlagSet, offline bool) error {
 	switch {
 	case offline:
 		return errors.New("--apply needs a cluster: a file cannot be repaired")
-	case a.dryRun != "none" && a.dryRun != "client" && a.dryRun != "server":
-		return fmt.Errorf("--dry-run is none, client or server, not %q", a.dryRun)
+	case a.unknownMode() != nil:
+		return a.unknownMode()
 	case a.maxRepairs < 1:
 		return fmt.Errorf("--max-repairs must be at least 1, not %d", a.maxRepairs)
 	case a.settle < 0:
 		return errors.New("--settle must not be negative")
-	case a.savePlan != "" && a.plan != "":
-		return errors.New("--save-plan and --plan exclude each other: a plan is saved, reviewed and then made")
+	case !a.wait && f.Changed("settle"):
+		return errors.New("--wait=false and --settle exclude each other")
+	case a.save != "" && a.approved != "":
+		return errors.New("--save-repairs and --approved exclude each other: repairs are saved, reviewed and then made")
 	}
 	for _, kind := range a.allow {
 		if !slices.Contains(repair.Kinds(), repair.Kind(kind)) {
@@ -85,6 +101,13 @@ func (a *applyFlags) validate(f *pflag.FlagSet, offline bool) error {
 		}
 	}
 	return nil
+}
+
+func (a *applyFlags) unknownMode() error {
+	if slices.Contains([]string{"none", "client", "server"}, a.dryRun) {
+		return nil
+	}
+	return fmt.Errorf("--dry-run is none, client or server, not %q", a.dryRun)
 }
 
 func kindList() string {
@@ -107,7 +130,7 @@ func (a *applyFlags) consent() repair.Consent {
 }
 
 // writes says whether the run is meant to change the cluster.
-func (a *applyFlags) writes() bool { return a.mode() == repair.DryRunNone && a.savePlan == "" }
+func (a *applyFlags) writes() bool { return a.mode() == repair.DryRunNone && a.save == "" }
 
 func (a *applyFlags) mode() repair.DryRunMode {
 	switch a.dryRun {
@@ -120,6 +143,14 @@ func (a *applyFlags) mode() repair.DryRunMode {
 	}
 }
 
+// holdFor is how long a repair must hold to count.
+func (a *applyFlags) holdFor() time.Duration {
+	if !a.wait {
+		return 0
+	}
+	return a.settle
+}
+
 // mayAsk fails early where nobody could answer the question.
 func (a *applyFlags) mayAsk(in io.Reader) error {
 	if !a.enabled || a.yes || !a.writes() {
@@ -128,11 +159,11 @@ func (a *applyFlags) mayAsk(in io.Reader) error {
 	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return nil
 	}
-	return errors.New("--apply asks before it writes, and there is no terminal to answer on: give --yes, or --dry-run=server to see")
+	return fmt.Errorf("%s asks before it writes, and there is no terminal to answer on: give --yes, or --dry-run=server to see", cmp.Or(a.asker, "--apply"))
 }
 
 // repair makes the proposed repairs and reports what is left.
-func (d *diagnoseFlags) repair(ctx context.Context, streams genericiooptions.IOStreams, c watched, s *snapshot.Snapshot, earlier *diagnose.Report) error {
+func (d *diagnoseFlags) repair(ctx context.Context, streams genericiooptions.IOStreams, c watched, s *snapshot.Snapshot, earlier *finding.Report) error {
 	view, repairs, err := d.look(s, earlier)
 	if err != nil {
 		return err
@@ -141,7 +172,7 @@ func (d *diagnoseFlags) repair(ctx context.Context, streams genericiooptions.IOS
 	if err := d.apply.nodesExist(view); err != nil {
 		return err
 	}
-	if d.apply.plan != "" {
+	if d.apply.approved != "" {
 		if repairs, err = d.apply.reviewed(view, repairs); err != nil {
 			fmt.Fprintf(streams.ErrOut, "error: nothing was written: %s\n", output.Safe(oneLine(err.Error())))
 			return exitCode(exitUndone)
@@ -157,12 +188,12 @@ func (d *diagnoseFlags) repair(ctx context.Context, streams genericiooptions.IOS
 	for _, p := range repairs {
 		describe(streams.ErrOut, p)
 	}
-	if d.apply.savePlan != "" {
-		if err := d.apply.save(view, repairs); err != nil {
+	if d.apply.save != "" {
+		if err := writeFile(ctx, d.apply.save, repair.Save(view, repairs).Write); err != nil {
 			return err
 		}
-		fmt.Fprintf(streams.ErrOut, "%d repairs saved in %s; nothing was written to the cluster\n", len(repairs), d.apply.savePlan)
-		return d.finish(streams, r, "", exitHealthy)
+		fmt.Fprintf(streams.ErrOut, "%d repairs saved in %s; nothing was written to the cluster\n", len(repairs), d.apply.save)
+		return d.finish(streams, r, exitHealthy)
 	}
 	if len(repairs) > 0 {
 		if !d.apply.confirmed(streams, repairs) {
@@ -185,7 +216,7 @@ func (d *diagnoseFlags) repair(ctx context.Context, streams genericiooptions.IOS
 				return err
 			}
 			d.assumeVersion(s, io.Discard)
-			if view, _, err = d.narrowed(s, earlier); err != nil {
+			if view, _, err = d.narrowed(s, earlier, waited(repairs)...); err != nil {
 				return err
 			}
 			r = view.Report
@@ -197,7 +228,17 @@ func (d *diagnoseFlags) repair(ctx context.Context, streams genericiooptions.IOS
 	if undone {
 		code = exitUndone
 	}
-	return d.finish(streams, r, "", code)
+	return d.finish(streams, r, code)
+}
+
+// waited are the pods that the repairs were made for.
+func waited(repairs []repair.Repair) []string {
+	var pods []string
+	for _, r := range repairs {
+		pods = append(pods, r.Finding.About()...)
+	}
+	slices.Sort(pods)
+	return slices.Compact(pods)
 }
 
 // describe shows what would be written, and how to do it by hand.
@@ -206,8 +247,14 @@ func describe(w io.Writer, p repair.Repair) {
 	if p.Undo == nil {
 		undo = "cannot be undone: " + p.WhyNot
 	}
+	fmt.Fprintf(w, "%s\n", brief(p.Finding))
 	fmt.Fprintf(w, "%s for %s: %s (risk %s, %s)\n", p.Kind, output.Safe(p.Finding.Subject.String()), output.Safe(p.Summary), p.Risk, undo)
 	fmt.Fprintf(w, "  the same by hand:\n  %s\n", output.Safe(p.Do.Kubectl()))
+}
+
+// brief is a finding in a line.
+func brief(f finding.Finding) string {
+	return output.Safe(fmt.Sprintf("%s %s  %s", f.Severity, f.Code, f.Message))
 }
 
 // nodesExist catches a --fenced with a slip of the pen in it: a node of that
@@ -225,26 +272,18 @@ func (a *applyFlags) nodesExist(v *repair.View) error {
 	return nil
 }
 
-// reviewed are the repairs of the saved plan.
+// reviewed are the repairs of the reviewed file.
 func (a *applyFlags) reviewed(v *repair.View, proposed []repair.Repair) ([]repair.Repair, error) {
-	file, err := os.Open(a.plan)
+	file, err := os.Open(a.approved)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	plan, err := repair.ReadPlan(file)
+	plan, err := repair.ReadApproved(file)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", a.plan, err)
+		return nil, fmt.Errorf("%s: %w", a.approved, err)
 	}
 	return plan.Choose(v, proposed)
-}
-
-func (a *applyFlags) save(v *repair.View, repairs []repair.Repair) error {
-	file, err := os.OpenFile(a.savePlan, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	return errors.Join(repair.Save(v, repairs).Write(file), file.Close())
 }
 
 // confirmed asks, and where a node was said to be fenced it asks for its name:
@@ -257,7 +296,7 @@ func (a *applyFlags) confirmed(streams genericiooptions.IOStreams, repairs []rep
 	for _, node := range a.fenced {
 		var volumes []string
 		for _, r := range repairs {
-			if string(r.Finding.Node) == node && r.RestsOnFencing() {
+			if string(r.FencedNode()) == node {
 				volumes = append(volumes, output.Safe(r.Finding.PersistentVolume))
 			}
 		}
@@ -276,7 +315,12 @@ Type the name of the node if you have made sure: `, node, strings.Join(volumes, 
 	if len(repairs) > 1 {
 		what = fmt.Sprintf("these %d repairs", len(repairs))
 	}
-	fmt.Fprintf(streams.ErrOut, "Make %s now? [y/N] ", what)
+	return agreed(streams, in, "Make "+what+" now?")
+}
+
+// agreed asks; only a plain yes is a yes.
+func agreed(streams genericiooptions.IOStreams, in *bufio.Reader, question string) bool {
+	fmt.Fprintf(streams.ErrOut, "%s [y/N] ", question)
 	yes := strings.ToLower(answer(in))
 	return yes == "y" || yes == "yes"
 }
@@ -293,55 +337,30 @@ func (d *diagnoseFlags) carryOut(ctx context.Context, streams genericiooptions.I
 		Consent:    d.apply.consent(),
 		Observe:    narrate(streams.ErrOut),
 		Wait:       sleep,
-		Settle:     d.apply.settle,
+		Settle:     d.apply.holdFor(),
 		MaxRepairs: d.apply.maxRepairs,
 		DryRun:     d.apply.mode(),
 	}
 	if applier.DryRun == repair.DryRunNone {
-		name := d.apply.journal
+		name, flags := d.apply.journal, os.O_CREATE
 		if name == "" {
-			name = "volume-doctor-" + time.Now().UTC().Format("20060102T150405Z") + ".journal"
+			name, flags = journalName(time.Now()), os.O_CREATE|os.O_EXCL
 		}
-		file, earlier, err := openJournal(name, os.O_CREATE)
+		file, earlier, err := openJournal(ctx, name, flags)
 		if err != nil {
 			return nil, err
 		}
-		defer closeJournal(file)
+		defer file.Close()
+		interruptsOf(ctx).exitsWith(exitUndone)
 		applier.Journal = repair.NewJournal(file, time.Now, earlier)
 		fmt.Fprintf(streams.ErrOut, "journal: %s\n", name)
+		results, err := applier.Apply(ctx, repairs)
+		if slices.ContainsFunc(results, func(r repair.Result) bool { return r.Outcome == repair.Repaired || r.Outcome == repair.Unverified }) {
+			fmt.Fprintf(streams.ErrOut, "to take it back: %s\n", commandLine(c.Context(), takenOver(d.flags), []string{"undo", name}))
+		}
+		return results, err
 	}
 	return applier.Apply(ctx, repairs)
-}
-
-// closeJournal leaves no file where nothing was to be written down, as where the
-// rights are missing.
-func closeJournal(file *os.File) {
-	info, err := file.Stat()
-	file.Close()
-	if err == nil && info.Size() == 0 {
-		_ = os.Remove(file.Name()) // an empty file does no harm
-	}
-}
-
-// openJournal opens a journal to be continued and cuts off what a process that
-// was killed left unfinished. flags say whether it may be made.
-func openJournal(name string, flags int) (*os.File, []repair.Entry, error) {
-	file, err := os.OpenFile(name, os.O_RDWR|flags, 0o600)
-	if err != nil {
-		return nil, nil, err
-	}
-	entries, intact, err := repair.ReadJournal(file)
-	if err == nil {
-		err = file.Truncate(intact)
-	}
-	if err == nil {
-		_, err = file.Seek(intact, io.SeekStart)
-	}
-	if err != nil {
-		file.Close()
-		return nil, nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return file, entries, nil
 }
 
 // narrate says on w how each repair goes.

@@ -107,7 +107,7 @@ func TestApplyFlags(t *testing.T) {
 // journal is ever written to.
 func TestJournalFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "journal")
-	f, entries, err := openJournal(name, os.O_CREATE)
+	f, entries, err := openJournal(t.Context(), name, os.O_CREATE)
 	if err != nil || len(entries) != 0 {
 		t.Fatal(entries, err)
 	}
@@ -121,14 +121,14 @@ func TestJournalFile(t *testing.T) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := openJournal(name, os.O_CREATE); err == nil || !strings.Contains(err.Error(), name) {
+		if _, _, err := openJournal(t.Context(), name, os.O_CREATE); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%q is taken for a journal: %v", text, err)
 		}
 		if left, err := os.ReadFile(name); err != nil || string(left) != text {
 			t.Errorf("%q has become %q, %v", text, left, err)
 		}
 	}
-	if _, _, err := openJournal(filepath.Join(t.TempDir(), "none"), 0); err == nil {
+	if _, _, err := openJournal(t.Context(), filepath.Join(t.TempDir(), "none"), 0); err == nil {
 		t.Error("undo makes a journal")
 	}
 }

@@ -49,7 +49,7 @@ Exit code: 0 you may read all that diagnose reads, 1 you may not, 2 no answer.`,
 			if err != nil {
 				return err
 			}
-			if err := output.PrintRoles(streams.Out, roles, missing, output.Options{Color: g.paints(streams.Out)}); err != nil {
+			if err := output.PrintRoles(streams.Out, roles, missing, g.shown(streams.Out)); err != nil {
 				return err
 			}
 			if slices.ContainsFunc(roles[0].Needs, func(p repair.Permission) bool { return slices.Contains(missing, p) }) {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
 // leaveOut are the findings that were asked not to be reported: those that
@@ -15,8 +15,8 @@ type leaveOut struct {
 	baseline string
 
 	ignoreFile   string
-	suppressions []diagnose.Suppression
-	known        *diagnose.Report
+	suppressions []finding.Suppression
+	known        *finding.Report
 }
 
 func (l *leaveOut) read(stdin io.Reader) (err error) {
@@ -32,7 +32,7 @@ func (l *leaveOut) read(stdin io.Reader) (err error) {
 }
 
 // from drops them from the report.
-func (l *leaveOut) from(r *diagnose.Report) error {
+func (l *leaveOut) from(r *finding.Report) error {
 	r.Suppress(l.suppressions)
 	if l.known == nil {
 		return nil

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -10,20 +11,12 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // completionTime is how long a person who has pressed Tab is kept waiting.
 const completionTime = 5 * time.Second
-
-// shortKinds are the kinds as completion writes them, in the order in which it
-// offers them.
-var shortKinds = []struct {
-	name string
-	kind snapshot.Kind
-}{
-	{"pod", snapshot.Pods}, {"pvc", snapshot.Claims}, {"pv", snapshot.Volumes}, {"node", snapshot.Nodes}, {"volumeattachment", snapshot.VolumeAttachments},
-}
 
 // completeTargets completes KIND/NAME: first the kind, then the names that the
 // cluster or the file has. most is how many the command takes, 0 any number.
@@ -35,10 +28,13 @@ func (g *globalFlags) completeTargets(streams genericiooptions.IOStreams, most i
 		word, begin, named := strings.Cut(word, "/")
 		if !named {
 			var words []string
-			for _, k := range shortKinds {
-				if len(kinds) == 0 || slices.Contains(kinds, k.kind) {
-					words = append(words, k.name+"/")
+			for _, r := range slices.Backward(snapshot.Resources()) { // the kinds that are asked about most come last there
+				if len(r.Names) > 0 && (len(kinds) == 0 || slices.Contains(kinds, r.Kind)) {
+					words = append(words, r.Names[0]+"/")
 				}
+			}
+			if len(kinds) == 1 { // the name alone will do
+				return g.completeNames(cmd, streams, kinds[0], "", word)
 			}
 			return words, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 		}
@@ -46,20 +42,90 @@ func (g *globalFlags) completeTargets(streams genericiooptions.IOStreams, most i
 		if !known || len(kinds) > 0 && !slices.Contains(kinds, kind) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		streams.ErrOut = io.Discard // whatever is said now lands in the line that is being typed
+		return g.completeNames(cmd, streams, kind, word+"/", begin)
+	}
+}
+
+// completeNames completes the name of an object of the kind, with what stands before it.
+func (g *globalFlags) completeNames(cmd *cobra.Command, streams genericiooptions.IOStreams, kind snapshot.Kind, before, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	streams.ErrOut = io.Discard // whatever is said now lands in the line that is being typed
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	names, err := g.names(ctx, streams, kind)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var words []string
+	for _, name := range names {
+		if strings.HasPrefix(name, begin) {
+			words = append(words, before+name)
+		}
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeGlobal completes the flags of every command that have a listable set.
+func (g *globalFlags) completeGlobal(root *cobra.Command, streams genericiooptions.IOStreams) {
+	streams.ErrOut = io.Discard
+	for flag, complete := range map[string]func(context.Context) ([]string, error){
+		"namespace": func(ctx context.Context) ([]string, error) {
+			c, err := g.connect(streams)
+			if err != nil {
+				return nil, err
+			}
+			return c.Names(ctx, "namespaces", "")
+		},
+		"context": func(context.Context) ([]string, error) {
+			config, err := g.kubeconfig()
+			return slices.Sorted(maps.Keys(config.Contexts)), err
+		},
+		"cluster": func(context.Context) ([]string, error) {
+			config, err := g.kubeconfig()
+			return slices.Sorted(maps.Keys(config.Clusters)), err
+		},
+		"user": func(context.Context) ([]string, error) {
+			config, err := g.kubeconfig()
+			return slices.Sorted(maps.Keys(config.AuthInfos)), err
+		},
+		"color": func(context.Context) ([]string, error) { return []string{"auto", "always", "never"}, nil },
+	} {
+		_ = root.RegisterFlagCompletionFunc(flag, completeWords(complete))
+	}
+}
+
+// completeWords completes with the words that list returns.
+func completeWords(list func(context.Context) ([]string, error)) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 		defer cancel()
-		names, err := g.names(ctx, streams, kind)
+		words, err := list(ctx)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
-		var words []string
-		for _, name := range names {
-			if strings.HasPrefix(name, begin) {
-				words = append(words, word+"/"+name)
-			}
-		}
+		words = slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, begin) })
 		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeApply completes the flags that go with --apply.
+func (g *globalFlags) completeApply(cmd *cobra.Command, streams genericiooptions.IOStreams) {
+	streams.ErrOut = io.Discard
+	for flag, complete := range map[string]func(context.Context) ([]string, error){
+		"allow": func(context.Context) ([]string, error) {
+			var kinds []string
+			for _, kind := range repair.Kinds() {
+				kinds = append(kinds, string(kind))
+			}
+			return kinds, nil
+		},
+		"fenced":  func(ctx context.Context) ([]string, error) { return g.names(ctx, streams, snapshot.Nodes) },
+		"dry-run": func(context.Context) ([]string, error) { return []string{"none", "client", "server"}, nil },
+		"contexts": func(context.Context) ([]string, error) {
+			config, err := g.kubeconfig()
+			return slices.Sorted(maps.Keys(config.Contexts)), err
+		},
+	} {
+		_ = cmd.RegisterFlagCompletionFunc(flag, completeWords(complete))
 	}
 }
 

@@ -13,9 +13,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
-	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -28,7 +27,7 @@ const everything snapshot.Kind = "*"
 // oneCluster are the flags that name one cluster, or one way to it.
 var oneCluster = []string{
 	"context", "cluster", "server", "tls-server-name", "certificate-authority", "user", "token", "client-certificate", "client-key",
-	"filename", "apply", "events",
+	"filename", "apply", "events", "selector",
 }
 
 func validateContexts(names []string, flags *pflag.FlagSet, args []string) error {
@@ -65,7 +64,7 @@ func (d *diagnoseFlags) acrossContexts(ctx context.Context, streams genericioopt
 			return fmt.Errorf("--contexts: the kubeconfig has no context %q", name)
 		}
 	}
-	reports, errs := make([]*diagnose.Report, len(d.contexts)), make([]error, len(d.contexts))
+	reports, errs := make([]*finding.Report, len(d.contexts)), make([]error, len(d.contexts))
 	var warnings sync.Mutex
 	var running sync.WaitGroup
 	slots := make(chan struct{}, contextsAtOnce)
@@ -91,9 +90,9 @@ func (d *diagnoseFlags) acrossContexts(ctx context.Context, streams genericioopt
 		atLeast = exitNoAnswer
 		text := oneLine(errs[i].Error())
 		unread = append(unread, name+": "+text)
-		reports[i] = &diagnose.Report{
+		reports[i] = &finding.Report{
 			Source: snapshot.Source{Context: name},
-			Gaps:   []snapshot.Gap{{Kind: everything, Reason: snapshot.ReasonUnavailable, Detail: text}},
+			Gaps:   []snapshot.Gap{{Kind: everything, Reason: snapshot.ReasonUnavailable, Detail: snapshot.Redact(text)}},
 		}
 	}
 	if len(unread) == len(d.contexts) {
@@ -102,20 +101,20 @@ func (d *diagnoseFlags) acrossContexts(ctx context.Context, streams genericioopt
 	for _, text := range unread {
 		fmt.Fprintf(streams.ErrOut, "error: %s\n", output.Safe(text))
 	}
-	all := diagnose.Merge(reports)
+	all := finding.Merge(reports)
 	d.leaveOut.sayExpired(streams.ErrOut, all.TakenAt.Time)
 	if err := d.leaveOut.from(all); err != nil {
 		return err
 	}
-	return d.finish(streams, all, "", atLeast)
+	return d.finish(streams, all, atLeast)
 }
 
 // inContext is the report on one of the clusters.
-func (d *diagnoseFlags) inContext(ctx context.Context, name string, streams genericiooptions.IOStreams) (*diagnose.Report, error) {
+func (d *diagnoseFlags) inContext(ctx context.Context, name string, streams genericiooptions.IOStreams) (*finding.Report, error) {
 	global, there := *d.globalFlags, *d
 	global.kube = ofContext(d.kube, name)
 	there.globalFlags = &global
-	c, err := there.connect(streams)
+	c, err := there.connectTo(ctx, streams)
 	if err != nil {
 		return nil, err
 	}
@@ -126,14 +125,6 @@ func (d *diagnoseFlags) inContext(ctx context.Context, name string, streams gene
 	view, _, err := there.look(s, first)
 	if err != nil {
 		return nil, err
-	}
-	for _, f := range view.Report.Findings {
-		if f.Repair == nil {
-			continue
-		}
-		for i, command := range f.Repair.Commands {
-			f.Repair.Commands[i] = repair.InContext(command, name)
-		}
 	}
 	return view.Report, nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -27,7 +27,7 @@ func (d *diagnoseFlags) validateEvents() error {
 
 // reportAndRecord reports, and writes an event about each finding of the report.
 // An event that could not be written is an answer that did not arrive.
-func (d *diagnoseFlags) reportAndRecord(ctx context.Context, streams genericiooptions.IOStreams, c watched, s *snapshot.Snapshot, earlier *diagnose.Report) error {
+func (d *diagnoseFlags) reportAndRecord(ctx context.Context, streams genericiooptions.IOStreams, c watched, s *snapshot.Snapshot, earlier *finding.Report) error {
 	view, _, err := d.look(s, earlier)
 	if err != nil {
 		return err
@@ -37,5 +37,5 @@ func (d *diagnoseFlags) reportAndRecord(ctx context.Context, streams genericioop
 		atLeast = exitNoAnswer
 		fmt.Fprintf(streams.ErrOut, "error: %s\n", output.Safe(oneLine(err.Error())))
 	}
-	return d.finish(streams, view.Report, "kubectl volume-doctor diagnose --apply", atLeast)
+	return d.finish(streams, view.Report, atLeast)
 }

@@ -10,21 +10,27 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-func newExplain(streams genericiooptions.IOStreams) *cobra.Command {
+func newExplain(g *globalFlags, streams genericiooptions.IOStreams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain [CODE, CHECK, REPAIR or WORDS]",
 		Short: "Explain a failure mode, a repair, or why some advice does harm",
 		Long: `explain shows the page of a failure mode (symptom, evidence, look-alikes, repair,
 risk), of a kind of repair (what it writes, its guards, how it is undone), or of
-advice that does harm. Without an argument it lists them; words that name none are
-looked for in all pages.`,
+advice that does harm. Without an argument it lists them. Words that name none may
+be a line of an event or of a driver's log, - for standard input: explain says what
+they mean, who has to act and what helps, and shows the pages that are nearest.`,
 		Example: `  kubectl volume-doctor explain
   kubectl volume-doctor explain VD301
   kubectl volume-doctor explain strip-finalizer
-  kubectl volume-doctor explain already attached`,
+  kubectl volume-doctor explain timed out waiting for the condition
+  kubectl get events -n shop | grep web-0 | kubectl volume-doctor explain -
+  kubectl volume-doctor explain 'rpc error: code = Internal desc = rbd image pool/csi-vol-1 is still being used'`,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
@@ -35,21 +41,34 @@ looked for in all pages.`,
 			}
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return listPages(streams.Out)
 			}
 			words := strings.Join(args, " ")
+			if words == "-" {
+				text, err := io.ReadAll(io.LimitReader(streams.In, mostPasted))
+				if err != nil {
+					return fmt.Errorf("read standard input: %w", err)
+				}
+				words = strings.TrimSpace(string(text))
+			}
 			for _, p := range pages() {
 				if strings.EqualFold(p.name, words) || strings.EqualFold(p.code, words) {
-					_, err := io.WriteString(streams.Out, p.text)
-					return err
+					return g.showPage(cmd.Context(), streams.Out, p.text)
 				}
 			}
-			return search(streams.Out, words)
+			known := explainWords(streams.Out, words)
+			if err := search(streams.Out, words, hintsOf(words)); err != nil && !known {
+				return err
+			}
+			return nil
 		},
 	}
 }
+
+// mostPasted bounds what is read from standard input, in bytes.
+const mostPasted = 1 << 20
 
 // page is one of explain's.
 type page struct {
@@ -64,7 +83,7 @@ type page struct {
 func pages() []page {
 	var list []page
 	for _, c := range diagnose.Checks() {
-		list = append(list, page{string(c.Code), c.Name, string(c.Severity), c.Title, c.Doc(), "Failure modes"})
+		list = append(list, page{string(c.Code), c.Name, string(c.Severity), c.Title, c.Doc() + offered(c) + related(c), "Failure modes"})
 	}
 	for _, t := range repair.Topics() {
 		section := "Repairs, the lowest risk first"
@@ -74,6 +93,52 @@ func pages() []page {
 		list = append(list, page{"", t.Name, "", t.Title(), t.Doc(), section})
 	}
 	return list
+}
+
+// offered is the part of a check's page that names the repairs for its findings.
+func offered(c check.Check) string {
+	kinds := repair.KindsFor(c.Code)
+	if len(kinds) == 0 {
+		return ""
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "\n## Repairs that --apply offers\n\n    %s\n\n", safetext.Kubectl("volume-doctor", "diagnose", "--check", string(c.Code), "--apply"))
+	text.WriteString("makes the first of these that no guard refuses. The report has the command line for\neach finding, with all that it needs.\n\n")
+	for _, topic := range repair.Topics() {
+		if slices.Contains(kinds, repair.Kind(topic.Name)) {
+			fmt.Fprintf(&text, "- `%s`: %s\n", topic.Name, topic.Title())
+		}
+	}
+	return text.String()
+}
+
+// related is the end of a check's page: how its findings relate to those of other
+// checks.
+func related(c check.Check) string {
+	r := diagnose.Related(c)
+	var text strings.Builder
+	for _, list := range []struct {
+		words  string
+		checks []check.Check
+	}{
+		{"Yields to", r.YieldsTo},
+		{"Takes the place of", r.TakesPlaceOf},
+		{"Follows from", r.FollowsFrom},
+		{"Brings about", r.BringsAbout},
+		{"May share its cause with", r.SharesCause},
+	} {
+		if len(list.checks) == 0 {
+			continue
+		}
+		fmt.Fprintf(&text, "\n%s:\n\n", list.words)
+		for _, other := range list.checks {
+			fmt.Fprintf(&text, "- %s %s\n", other.Code, other.Name)
+		}
+	}
+	if text.Len() == 0 {
+		return ""
+	}
+	return "\n## Related findings\n" + text.String()
 }
 
 func listPages(w io.Writer) error {
@@ -102,35 +167,8 @@ func (p page) list(w io.Writer) error {
 	return err
 }
 
-// search lists the pages that have all the words, with the first line that has
-// one of them.
-func search(w io.Writer, text string) error {
-	words := strings.Fields(strings.ToLower(text))
-	found := false
-	for _, p := range pages() {
-		lower := strings.ToLower(p.text)
-		if slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(lower, word) }) {
-			continue
-		}
-		found = true
-		if err := p.list(w); err != nil {
-			return err
-		}
-		for _, line := range strings.Split(p.text, "\n")[1:] {
-			if strings.Contains(strings.ToLower(line), words[0]) {
-				fmt.Fprintf(w, "       > %s\n", strings.TrimSpace(line))
-				break
-			}
-		}
-	}
-	if !found {
-		return fmt.Errorf("no page is called %q or has these words: \"kubectl volume-doctor explain\" lists all pages", text)
-	}
-	return nil
-}
-
 // findCheck takes a code or a name, in any case.
-func findCheck(name string) (diagnose.Check, error) {
+func findCheck(name string) (check.Check, error) {
 	for _, c := range diagnose.Checks() {
 		if strings.EqualFold(string(c.Code), name) || strings.EqualFold(c.Name, name) {
 			return c, nil
@@ -140,12 +178,12 @@ func findCheck(name string) (diagnose.Check, error) {
 	for _, c := range diagnose.Checks() {
 		names = append(names, c.Name)
 	}
-	return diagnose.Check{}, fmt.Errorf("there is no check %q: \"kubectl volume-doctor explain\" lists them%s", name, didYouMean(name, names))
+	return check.Check{}, fmt.Errorf("there is no check %q: \"kubectl volume-doctor explain\" lists them%s", name, didYouMean(name, names))
 }
 
 // selectChecks are all checks, or those named in only, without those in skip.
-func selectChecks(only, skip []string) ([]diagnose.Check, error) {
-	wanted, unwanted := map[diagnose.Code]bool{}, map[diagnose.Code]bool{}
+func selectChecks(only, skip []string) ([]check.Check, error) {
+	wanted, unwanted := map[finding.Code]bool{}, map[finding.Code]bool{}
 	for _, name := range only {
 		c, err := findCheck(name)
 		if err != nil {
@@ -160,7 +198,7 @@ func selectChecks(only, skip []string) ([]diagnose.Check, error) {
 		}
 		unwanted[c.Code] = true
 	}
-	checks := []diagnose.Check{}
+	checks := []check.Check{}
 	for _, c := range diagnose.Checks() {
 		if (len(wanted) == 0 || wanted[c.Code]) && !unwanted[c.Code] {
 			checks = append(checks, c)

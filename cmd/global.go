@@ -44,7 +44,7 @@ func newGlobalFlags(root *cobra.Command) *globalFlags {
 	f.StringVar(&g.now, "now", "", "With -f: the time (RFC 3339) from which ages count; the file's own by default")
 	f.StringVar(&g.color, "color", "auto", "Colour the output: auto, always or never")
 	f.StringVar(&g.kubernetesVersion, "kubernetes-version", "", "The release whose controller to assume; the API server's by default")
-	f.Int64Var(&g.chunkSize, "chunk-size", cluster.PageSize, "Read large lists in chunks of this many objects; 0 reads each at once")
+	f.Int64Var(&g.chunkSize, "chunk-size", cluster.PageSize, "Read large lists in chunks of this many objects; 0 reads each in one piece")
 	f.BoolVar(&g.disableForceDetach, "disable-force-detach-on-timeout", false, "Set where kube-controller-manager runs with this flag")
 	f.DurationVar(&g.maxWaitForUnmount, "max-wait-for-unmount", reconcile.DefaultMaxWaitForUnmount,
 		"How long the controller waits for a node that is not Ready to unmount")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 )
 
@@ -16,7 +17,7 @@ import (
 const defaultIgnore = ".volume-doctor.yaml"
 
 // readIgnore reads the file of suppressions, or the default one for "".
-func readIgnore(name string) (file string, list []diagnose.Suppression, err error) {
+func readIgnore(name string) (file string, list []finding.Suppression, err error) {
 	file = name
 	if name == "" {
 		file = defaultIgnore

@@ -3,21 +3,23 @@ package cmd
 import (
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/output"
 )
 
 // outputFlags are the values of -o: FORMAT, or FORMAT=FILE.
 type outputFlags struct {
+	cmd     *cobra.Command
 	values  []string
 	formats []string
 }
 
 func (o *outputFlags) add(cmd *cobra.Command, formats []string) {
-	o.formats = formats
+	o.cmd, o.formats = cmd, formats
 	cmd.Flags().StringArrayVarP(&o.values, "output", "o", []string{"table"},
 		"Output format: "+strings.Join(formats, ", ")+"; FORMAT=FILE writes to a file; repeatable")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
@@ -43,6 +45,13 @@ func (o *outputFlags) validate() error {
 	return nil
 }
 
+// printTo prints the document in each format.
+func printTo[D any](g *globalFlags, o *outputFlags, stdout io.Writer, document D, printed func(io.Writer, string, D, output.Options) error) error {
+	return o.print(stdout, func(w io.Writer, format string) error {
+		return printed(w, format, document, g.shown(w))
+	})
+}
+
 // print calls render for each format with where it goes to.
 func (o *outputFlags) print(stdout io.Writer, render func(w io.Writer, format string) error) error {
 	for _, value := range o.values {
@@ -53,21 +62,9 @@ func (o *outputFlags) print(stdout io.Writer, render func(w io.Writer, format st
 			}
 			continue
 		}
-		if err := writeFile(file, func(w io.Writer) error { return render(w, format) }); err != nil {
+		if err := writeFile(o.cmd.Context(), file, func(w io.Writer) error { return render(w, format) }); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func writeFile(name string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	if err := write(f); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
 }

@@ -1,8 +1,6 @@
 package cmd
 
 import (
-	"io"
-
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -26,31 +24,13 @@ nothing.`,
   kubectl volume-doctor plan -f snapshot.yaml -o json`,
 		ValidArgsFunction: g.completeTargets(streams, 0, snapshot.Nodes),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := g.validate(); err != nil {
-				return err
-			}
-			if err := outputs.validate(); err != nil {
-				return err
-			}
-			targets, err := parseTargets(args, "", snapshot.Nodes)
+			targets, s, err := g.readTargets(&outputs, args, snapshot.Nodes, func([]target) (*snapshot.Snapshot, error) { return g.read(cmd.Context(), streams) })
 			if err != nil {
 				return err
-			}
-			s, err := g.read(cmd.Context(), streams)
-			if err != nil {
-				return err
-			}
-			for _, t := range targets {
-				if err := t.mustExist(s); err != nil {
-					return err
-				}
 			}
 			world := reconcile.NewWorld(s, g.options())
 			doc := output.NewPlan(s, world, world.Reconcile(), nodesOf(targets))
-			err = outputs.print(streams.Out, func(w io.Writer, format string) error {
-				return output.PrintPlan(w, format, doc, output.Options{Color: g.paints(w)})
-			})
-			if err != nil {
+			if err := printTo(g, &outputs, streams.Out, doc, output.PrintPlan); err != nil {
 				return err
 			}
 			if !doc.Complete && !allowGaps {

@@ -1,8 +1,6 @@
 package cmd
 
 import (
-	"io"
-
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -15,12 +13,12 @@ import (
 func newPreflight(g *globalFlags, streams genericiooptions.IOStreams) *cobra.Command {
 	var outputs outputFlags
 	cmd := &cobra.Command{
-		Use:   "preflight node/NAME",
+		Use:   "preflight NAME | node/NAME",
 		Short: "Show what would hang if the node were drained or lost now",
 		Long: `preflight looks ahead: which pods of the node would wait for a volume, and how
 long by the default timers, if the node were drained, and if it were lost; which
-volumes would not leave it in their time, and why; which pods nobody would make
-anew; and whether the other nodes have room for the volumes. It changes nothing.
+volumes would not leave it in their time, and why; which pods nobody would
+recreate; and whether the other nodes have room for the volumes. It changes nothing.
 
 It looks at volumes alone. A PodDisruptionBudget may hold up the drain, and a
 node with room for a volume may not suit its pod: affinity, node selectors,
@@ -29,35 +27,20 @@ taints, CPU and memory are not examined.
 Exit code: 0 nothing would hang beyond what the timers say, 1 something would,
 2 no answer.`,
 		Example: `  kubectl volume-doctor preflight node/n1
-  kubectl volume-doctor preflight -f snapshot.yaml node/n1 -o wide`,
-		Args:              cobra.ExactArgs(1),
+  kubectl volume-doctor preflight -f snapshot.yaml node/n1 -o wide
+  kubectl volume-doctor preflight upgrade --to 1.37`,
+		Args:              exactlyOne(snapshot.Nodes),
 		ValidArgsFunction: g.completeTargets(streams, 1, snapshot.Nodes),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := g.validate(); err != nil {
-				return err
-			}
-			if err := outputs.validate(); err != nil {
-				return err
-			}
-			targets, err := parseTargets(args, "", snapshot.Nodes)
+			targets, s, err := g.readTargets(&outputs, args, snapshot.Nodes, func([]target) (*snapshot.Snapshot, error) { return g.read(cmd.Context(), streams) })
 			if err != nil {
-				return err
-			}
-			g.asks = asks(targets)
-			s, err := g.read(cmd.Context(), streams)
-			if err != nil {
-				return err
-			}
-			if err := targets[0].mustExist(s); err != nil {
 				return err
 			}
 			doc := diagnose.PreflightNode(s, types.NodeName(targets[0].name.Name), diagnose.Options{Reconcile: g.options()})
-			err = outputs.print(streams.Out, func(w io.Writer, format string) error {
-				return output.PrintPreflight(w, format, doc, output.Options{Color: g.paints(w)})
-			})
-			switch {
-			case err != nil:
+			if err := printTo(g, &outputs, streams.Out, doc, output.PrintPreflight); err != nil {
 				return err
+			}
+			switch {
 			case len(doc.Missing) > 0:
 				return exitCode(exitNoAnswer)
 			case doc.Hangs():
@@ -68,5 +51,6 @@ Exit code: 0 nothing would hang beyond what the timers say, 1 something would,
 		},
 	}
 	outputs.add(cmd, output.PreflightFormats())
+	cmd.AddCommand(newPreflightUpgrade(g, streams))
 	return cmd
 }

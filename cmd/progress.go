@@ -10,7 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -32,7 +32,7 @@ func (w watched) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 }
 
 // SnapshotOf reads the reach of a pod or the cluster, and shows how far it is.
-func (w watched) SnapshotOf(ctx context.Context, wanted *diagnose.Reach, suffices func(*snapshot.Snapshot) bool) (*snapshot.Snapshot, error) {
+func (w watched) SnapshotOf(ctx context.Context, wanted *scope.Scope, suffices func(*snapshot.Snapshot) bool) (*snapshot.Snapshot, error) {
 	w.progress.begin()
 	defer w.progress.end()
 	return w.Cluster.SnapshotOf(ctx, wanted, suffices)
@@ -53,7 +53,8 @@ func (p *progress) read(kind snapshot.Kind, objects int) {
 	if time.Since(p.start) < patience {
 		return
 	}
-	if !printers.IsTerminal(p.w) {
+	terminal := underneath(p.w)
+	if !printers.IsTerminal(terminal) {
 		if kind != p.last {
 			fmt.Fprintf(p.w, "reading %s\n", kind)
 			p.last = kind
@@ -61,7 +62,7 @@ func (p *progress) read(kind snapshot.Kind, objects int) {
 		return
 	}
 	if p.bar == nil {
-		p.bar = progressbar.NewOptions(-1, progressbar.OptionSetWriter(p.w), progressbar.OptionClearOnFinish(),
+		p.bar = progressbar.NewOptions(-1, progressbar.OptionSetWriter(terminal), progressbar.OptionClearOnFinish(),
 			progressbar.OptionShowCount(), progressbar.OptionThrottle(100*time.Millisecond))
 	}
 	p.bar.Describe("reading " + string(kind))

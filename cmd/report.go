@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
 // withReport are the flags that go with --report: those of printing and of the
@@ -40,10 +40,10 @@ func (d *diagnoseFlags) reprint(flags *pflag.FlagSet, args []string, streams gen
 	if err != nil {
 		return err
 	}
-	return d.finish(streams, r, "", exitHealthy)
+	return d.finish(streams, r, exitHealthy)
 }
 
-func readReport(name string, stdin io.Reader) (*diagnose.Report, error) {
+func readReport(name string, stdin io.Reader) (*finding.Report, error) {
 	var data []byte
 	var err error
 	if name == "-" {
@@ -55,12 +55,12 @@ func readReport(name string, stdin io.Reader) (*diagnose.Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the report: %w", err)
 	}
-	r := &diagnose.Report{}
+	r := &finding.Report{}
 	if err := json.Unmarshal(data, r); err != nil {
 		return nil, fmt.Errorf("%s is not a report as -o json writes it: %w", name, err)
 	}
-	if r.APIVersion != diagnose.APIVersion || r.Kind != "Report" {
-		return nil, fmt.Errorf("%s is %q of %q, not a Report of %s", name, r.Kind, r.APIVersion, diagnose.APIVersion)
+	if r.APIVersion != finding.APIVersion || r.Kind != "Report" {
+		return nil, fmt.Errorf("%s is %q of %q, not a Report of %s", name, r.Kind, r.APIVersion, finding.APIVersion)
 	}
 	for _, f := range r.Findings {
 		if !code.MatchString(string(f.Code)) || !word.MatchString(f.Check) || !slices.Contains(severities, f.Severity) {
@@ -78,5 +78,5 @@ func readReport(name string, stdin io.Reader) (*diagnose.Report, error) {
 var (
 	code       = regexp.MustCompile(`^VD[0-9]{3}$`)
 	word       = regexp.MustCompile(`^[a-z0-9-]+$`)
-	severities = []diagnose.Severity{diagnose.Error, diagnose.Warning, diagnose.Info}
+	severities = []finding.Severity{finding.Error, finding.Warning, finding.Info}
 )

@@ -17,6 +17,9 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // The exit codes; scripts depend on them.
@@ -32,29 +35,51 @@ type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// Main runs the command and returns its exit code. Ctrl-C cancels what runs; a
-// second one ends the process at once.
+// Main runs the command and returns its exit code. Ctrl-C ends it, after a write
+// under way has its outcome; a second Ctrl-C ends the process immediately.
 func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 	klog.SetLogger(logr.Discard()) // client-go's own words are for those who debug it
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
+	errOut = &safeWriter{under: errOut}
 	root := newRoot(genericiooptions.IOStreams{In: in, Out: out, ErrOut: errOut})
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	return exitOf(ctx, root.ExecuteContext, errOut)
+}
+
+// exitOf runs the command and turns its error into a message and an exit code.
+func exitOf(ctx context.Context, command func(context.Context) error, errOut io.Writer) int {
+	i := newInterrupts()
+	err := i.run(ctx, command)
+	if err == nil || errors.As(err, new(exitCode)) {
+		return codeOf(err)
+	}
+	exit := codeOf(err)
+	if ctx.Err() != nil {
+		exit = i.exitCode()
+		if errors.Is(err, context.Canceled) {
+			err = errors.New("interrupted")
+		}
+	}
+	if exit != exitHealthy && exit != exitFindings { // else the report is out, and this is how it was meant to end
+		fmt.Fprintf(errOut, "error: %s\n", snapshot.Redact(oneLine(err.Error())))
+	}
+	return exit
+}
+
+// codeOf is the exit code of a command that ended with the error.
+func codeOf(err error) int {
 	var code exitCode
 	switch {
 	case err == nil:
 		return exitHealthy
 	case errors.As(err, &code):
 		return int(code)
+	default:
+		return exitNoAnswer
 	}
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = errors.New("interrupted")
-	}
-	fmt.Fprintf(errOut, "error: %s\n", oneLine(err.Error()))
-	return exitNoAnswer
 }
 
 // oneLine keeps an error on one line: decoders and API servers write more.
@@ -62,7 +87,7 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "kubectl-volume_doctor",
+		Use:   repair.FieldManager,
 		Short: "Find out why volumes do not attach or detach, and repair it safely",
 		Long: `volume-doctor rebuilds what the attach/detach controller believes from the
 cluster's objects or from a snapshot file, runs its reconcile logic as a dry
@@ -72,6 +97,7 @@ and when, and makes the one safe correction where you ask for it.`,
   kubectl volume-doctor diagnose pod/web-0 -n shop
   kubectl volume-doctor diagnose -f snapshot.yaml # no cluster needed
   kubectl volume-doctor diagnose --apply          # repair, after asking`,
+		Version:       buildVersion(),
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl volume-doctor"},
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -100,16 +126,19 @@ and when, and makes the one safe correction where you ask for it.`,
 		return fmt.Errorf("%w%s", err, didYouMean("--"+unknown.GetSpecifiedName(), names))
 	})
 	global := newGlobalFlags(root)
+	global.completeGlobal(root, streams)
+	setHelp(root)
 	root.AddCommand(
 		newDiagnose(global, streams),
 		newPlan(global, streams),
 		newTrace(global, streams),
 		newPreflight(global, streams),
 		newSnapshot(global, streams),
-		newExplain(streams),
+		newExplain(global, streams),
 		newUndo(global, streams),
 		newAuth(global, streams),
 		newVersion(streams),
+		newOptions(streams),
 	)
 	return root
 }

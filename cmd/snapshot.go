@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"compress/gzip"
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -19,7 +21,12 @@ func newSnapshot(g *globalFlags, streams genericiooptions.IOStreams) *cobra.Comm
 		Short: "Write what diagnose would read to a file that is safe to attach to a ticket",
 		Long: `snapshot writes the objects that diagnose reads to FILE, or to standard output.
 Environment variables, arguments, secrets and managed fields are left out. A
-FILE that ends in .gz is compressed. With -f it trims another file.`,
+FILE that ends in .gz is compressed. With -f it trims another file.
+
+Somebody without the plug-in can send what the following command prints. -f reads
+it as well, but nothing has been left out of it, not even environment variables:
+
+  ` + withoutPlugin(),
 		Example: `  kubectl volume-doctor snapshot case.yaml.gz
   kubectl volume-doctor diagnose -f case.yaml.gz`,
 		Args: cobra.MaximumNArgs(1),
@@ -32,7 +39,7 @@ FILE that ends in .gz is compressed. With -f it trims another file.`,
 			if err != nil {
 				return err
 			}
-			if err := save(s, args, streams.Out); err != nil {
+			if err := save(cmd.Context(), s, args, streams.Out); err != nil {
 				return err
 			}
 			for _, gap := range s.Gaps {
@@ -48,11 +55,20 @@ FILE that ends in .gz is compressed. With -f it trims another file.`,
 	return cmd
 }
 
-func save(s *snapshot.Snapshot, args []string, stdout io.Writer) error {
+// withoutPlugin is the kubectl command that prints what diagnose reads.
+func withoutPlugin() string {
+	var kinds []string
+	for _, kind := range snapshot.Kinds() {
+		kinds = append(kinds, string(kind))
+	}
+	return safetext.Kubectl("get", strings.Join(kinds, ","), "-A", "-o", "yaml")
+}
+
+func save(ctx context.Context, s *snapshot.Snapshot, args []string, stdout io.Writer) error {
 	if len(args) == 0 || args[0] == "-" {
 		return snapshot.Write(stdout, s)
 	}
-	return writeFile(args[0], func(w io.Writer) error {
+	return writeFile(ctx, args[0], func(w io.Writer) error {
 		if !strings.HasSuffix(args[0], ".gz") {
 			return snapshot.Write(w, s)
 		}

@@ -5,14 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -41,10 +46,35 @@ func (g *globalFlags) readAs(streams genericiooptions.IOStreams, live func(watch
 	return s, nil
 }
 
+// readTargets reads what a command rests on whose arguments are of one kind, and
+// makes sure that they are there.
+func (g *globalFlags) readTargets(outputs *outputFlags, args []string, kind snapshot.Kind, read func([]target) (*snapshot.Snapshot, error)) ([]target, *snapshot.Snapshot, error) {
+	if err := g.validate(); err != nil {
+		return nil, nil, err
+	}
+	if err := outputs.validate(); err != nil {
+		return nil, nil, err
+	}
+	namespace, err := g.namespace()
+	if err != nil {
+		return nil, nil, err
+	}
+	targets, err := parseTargets(args, namespace, kind)
+	if err != nil {
+		return nil, nil, err
+	}
+	g.asks = asks(targets)
+	s, err := read(targets)
+	if err != nil {
+		return nil, nil, err
+	}
+	return targets, s, mustExist(targets, s)
+}
+
 // takePod reads what there is to tell of the pod: its reach where that suffices,
 // else the whole cluster. To trace it takes everyClaim.
 func (g *globalFlags) takePod(ctx context.Context, c watched, pod types.NamespacedName, everyClaim bool) (*snapshot.Snapshot, error) {
-	wanted := diagnose.ReachOf(pod)
+	wanted := scope.OfPod(pod)
 	wanted.EveryClaim = everyClaim
 	return c.SnapshotOf(ctx, wanted, func(s *snapshot.Snapshot) bool {
 		g.assumeVersion(s, io.Discard)
@@ -81,7 +111,13 @@ func (g *globalFlags) decode(streams genericiooptions.IOStreams, opts snapshot.R
 		return nil, nil, fmt.Errorf("cannot read %s: %w", g.file, err)
 	}
 	if info.IsDir() {
-		return snapshot.ReadFS(g.file, os.DirFS(g.file), opts)
+		// A stranger's folder may hold links; none leads out of a root.
+		folder, err := os.OpenRoot(g.file)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer folder.Close()
+		return snapshot.ReadFS(g.file, folder.FS(), opts)
 	}
 	f, err := os.Open(g.file)
 	if err != nil {
@@ -93,11 +129,11 @@ func (g *globalFlags) decode(streams genericiooptions.IOStreams, opts snapshot.R
 
 // connect makes ready to talk to the cluster of the kubeconfig.
 func (g *globalFlags) connect(streams genericiooptions.IOStreams) (watched, error) {
-	config, err := g.kube.ToRESTConfig()
+	raw, err := g.kubeconfig()
 	if err != nil {
 		return watched{}, err
 	}
-	raw, err := g.kube.ToRawKubeConfigLoader().RawConfig()
+	config, err := g.kube.ToRESTConfig()
 	if err != nil {
 		return watched{}, err
 	}
@@ -112,6 +148,27 @@ func (g *globalFlags) connect(streams genericiooptions.IOStreams) (watched, erro
 	return watched{c, p}, err
 }
 
+// kubeconfig reads it, and says where it was looked for if there is none.
+func (g *globalFlags) kubeconfig() (clientcmdapi.Config, error) {
+	loader := g.kube.ToRawKubeConfigLoader()
+	raw, err := loader.RawConfig()
+	if path, ok := errors.AsType[*os.PathError](err); ok {
+		return raw, fmt.Errorf("cannot read the kubeconfig %s: %w", path.Path, path.Err)
+	}
+	if err != nil {
+		return raw, err
+	}
+	if context := *g.kube.Context; context != "" && raw.Contexts[context] == nil {
+		return raw, fmt.Errorf("the kubeconfig has no context %q; it has %s", context, strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", "))
+	}
+	_, inCluster := os.LookupEnv("KUBERNETES_SERVICE_HOST")
+	if len(raw.Clusters) == 0 && *g.kube.APIServer == "" && !inCluster {
+		return raw, fmt.Errorf("there is no kubeconfig: looked for %s; name one with --kubeconfig, or read a file with -f",
+			strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", "))
+	}
+	return raw, nil
+}
+
 // namespace is the one that a bare pod or claim name is looked for in.
 func (g *globalFlags) namespace() (string, error) {
 	if *g.kube.Namespace != "" {
@@ -119,6 +176,9 @@ func (g *globalFlags) namespace() (string, error) {
 	}
 	if g.file != "" {
 		return "default", nil
+	}
+	if _, err := g.kubeconfig(); err != nil {
+		return "", err
 	}
 	name, _, err := g.kube.ToRawKubeConfigLoader().Namespace()
 	return name, err

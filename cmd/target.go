@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,46 +9,48 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/spf13/cobra"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// target is one KIND/NAME argument.
+// target is what the command is asked about: one object, or a group of pods.
 type target struct {
-	kind snapshot.Kind
+	kind snapshot.Kind // "" for a group of pods
 	name types.NamespacedName
+	// group says which pods belong to the group; nil for one object.
+	group func(*corev1.Pod) bool
+	// title is the group's.
+	title string
 }
 
 // kindNames are the ways in which kubectl names the kinds.
-var kindNames = map[string]snapshot.Kind{
-	"pod": snapshot.Pods, "pods": snapshot.Pods, "po": snapshot.Pods,
-	"pvc": snapshot.Claims, "persistentvolumeclaim": snapshot.Claims, "persistentvolumeclaims": snapshot.Claims,
-	"pv": snapshot.Volumes, "persistentvolume": snapshot.Volumes, "persistentvolumes": snapshot.Volumes,
-	"node": snapshot.Nodes, "nodes": snapshot.Nodes, "no": snapshot.Nodes,
-	"va": snapshot.VolumeAttachments, "volumeattachment": snapshot.VolumeAttachments, "volumeattachments": snapshot.VolumeAttachments,
-}
+var kindNames = snapshot.TargetNames()
 
 func parseTarget(arg, namespace string) (target, error) {
 	kind, name, ok := strings.Cut(arg, "/")
 	if !ok || name == "" || strings.Contains(name, "/") {
 		return target{}, fmt.Errorf("%q is not KIND/NAME, as in pod/web-0", arg)
 	}
+	if owner, ok := ownerNames[strings.ToLower(kind)]; ok {
+		return podsOf(owner, types.NamespacedName{Namespace: namespace, Name: name}), nil
+	}
 	k, ok := kindNames[strings.ToLower(kind)]
 	if !ok {
-		return target{}, fmt.Errorf("%q is not a kind that can be examined: use pod, pvc, pv, node or volumeattachment", kind)
+		return target{}, fmt.Errorf("%q is not a kind that can be examined: use pod, pvc, pv, node, volumeattachment or what makes pods, such as deployment", kind)
 	}
 	t := target{kind: k, name: types.NamespacedName{Name: name}}
-	if k == snapshot.Pods || k == snapshot.Claims {
+	if snapshot.ResourceOf(k).Namespaced {
 		t.name.Namespace = namespace
 	}
 	return t, nil
 }
 
-// parseTargets reads the arguments; only the given kinds are taken, or any
-// where there are none.
+// parseTargets reads the arguments as kubectl does: KIND/NAME, or KIND and then the
+// names. Only the given kinds are taken, or any where there are none; where there is
+// one alone, its name will do.
 func parseTargets(args []string, namespace string, only ...snapshot.Kind) ([]target, error) {
 	var targets []target
-	for _, arg := range args {
+	for _, arg := range withKinds(args, only) {
 		t, err := parseTarget(arg, namespace)
 		if err != nil {
 			return nil, err
@@ -60,11 +63,68 @@ func parseTargets(args []string, namespace string, only ...snapshot.Kind) ([]tar
 	return targets, nil
 }
 
+func isKind(word string) bool {
+	word = strings.ToLower(word)
+	return kindNames[word] != "" || ownerNames[word] != ""
+}
+
+// withKinds are the arguments, each as KIND/NAME.
+func withKinds(args []string, only []snapshot.Kind) []string {
+	if slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, "/") }) {
+		return args
+	}
+	kind := ""
+	if len(args) > 1 {
+		if isKind(args[0]) {
+			kind, args = args[0], args[1:]
+		}
+	}
+	if kind == "" && len(only) == 1 {
+		kind = string(only[0])
+	}
+	if kind == "" {
+		return args
+	}
+	full := make([]string, 0, len(args))
+	for _, name := range args {
+		full = append(full, kind+"/"+name)
+	}
+	return full
+}
+
+// exactlyOne takes the name of one object of the kind.
+func exactlyOne(kind snapshot.Kind) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch names := withKinds(args, []snapshot.Kind{kind}); {
+		case len(names) == 0:
+			return fmt.Errorf("this command is about one of the %s: give its name", kind)
+		case len(names) > 1:
+			return fmt.Errorf("this command is about one of the %s at a time: %q is one too many", kind, names[1])
+		default:
+			return nil
+		}
+	}
+}
+
+// mustExist refuses names that are not there: to find nothing wrong with them would
+// be a lie.
+func mustExist(targets []target, s *snapshot.Snapshot) error {
+	for _, t := range targets {
+		if err := t.mustExist(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // mustExist refuses a name that is not there: to find nothing wrong with it
 // would be a lie.
 func (t target) mustExist(s *snapshot.Snapshot) error {
 	var exists bool
+	kind := cmp.Or(t.kind, snapshot.Pods)
 	switch t.kind {
+	case "":
+		exists = slices.ContainsFunc(s.Pods, t.group)
 	case snapshot.Pods:
 		exists = s.Pod(t.name) != nil
 	case snapshot.Claims:
@@ -80,8 +140,10 @@ func (t target) mustExist(s *snapshot.Snapshot) error {
 	switch {
 	case exists:
 		return nil
-	case !s.Complete(t.kind):
-		return fmt.Errorf("%s was not found, and not all %s could be read", t, t.kind)
+	case !s.Complete(kind):
+		return fmt.Errorf("%s was not found, and not all %s could be read", t, kind)
+	case t.group != nil:
+		return fmt.Errorf("there is no pod of %s", t)
 	default:
 		return fmt.Errorf("%s does not exist", t)
 	}
@@ -91,70 +153,21 @@ func (t target) mustExist(s *snapshot.Snapshot) error {
 func asks(targets []target) func(*corev1.Pod) bool {
 	return func(pod *corev1.Pod) bool {
 		return slices.ContainsFunc(targets, func(t target) bool {
-			return t.kind == snapshot.Pods && t.name == types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name} ||
+			return t.group != nil && t.group(pod) || t.kind == snapshot.Pods && t.name == types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name} ||
 				t.kind == snapshot.Nodes && t.name.Name == pod.Spec.NodeName
 		})
 	}
 }
 
 func (t target) String() string {
+	if t.title != "" {
+		return t.title
+	}
 	name := strings.TrimSuffix(string(t.kind), "s") + " " + t.name.Name
 	if t.name.Namespace != "" {
 		name += " in namespace " + t.name.Namespace
 	}
 	return name
-}
-
-// concerns says whether the finding is about the target.
-func (t target) concerns(f diagnose.Finding, s *snapshot.Snapshot) bool {
-	switch t.kind {
-	case snapshot.Pods:
-		return slices.Contains(f.Pods, t.name.String()) || isSubject(f, "Pod", t.name)
-	case snapshot.Nodes:
-		return string(f.Node) == t.name.Name || isSubject(f, "Node", t.name)
-	case snapshot.Volumes:
-		return f.PersistentVolume == t.name.Name || isSubject(f, "PersistentVolume", t.name)
-	case snapshot.VolumeAttachments:
-		return f.VolumeAttachment == t.name.Name || isSubject(f, "VolumeAttachment", t.name)
-	case snapshot.Claims:
-		if isSubject(f, "PersistentVolumeClaim", t.name) {
-			return true
-		}
-		claim := s.Claim(t.name)
-		return claim != nil && claim.Spec.VolumeName != "" && f.PersistentVolume == claim.Spec.VolumeName
-	default:
-		return false
-	}
-}
-
-func isSubject(f diagnose.Finding, kind string, name types.NamespacedName) bool {
-	return f.Subject.Kind == kind && f.Subject.Name == name.Name && f.Subject.Namespace == name.Namespace
-}
-
-// inNamespace says whether the finding touches the namespace: by its subject,
-// by a pod, or by the claim that its volume is bound to.
-func inNamespace(f diagnose.Finding, namespace string, s *snapshot.Snapshot) bool {
-	if f.Subject.Namespace == namespace {
-		return true
-	}
-	for _, pod := range f.Pods {
-		if strings.HasPrefix(pod, namespace+"/") {
-			return true
-		}
-	}
-	pv := s.Volume(f.PersistentVolume)
-	return pv != nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Namespace == namespace
-}
-
-// narrow keeps the findings that were asked for. What was read as evidence
-// stays the whole cluster.
-func narrow(r *diagnose.Report, s *snapshot.Snapshot, targets []target, namespace string) {
-	r.Keep(func(f diagnose.Finding) bool {
-		if namespace != "" && len(targets) == 0 && !inNamespace(f, namespace, s) {
-			return false
-		}
-		return len(targets) == 0 || slices.ContainsFunc(targets, func(t target) bool { return t.concerns(f, s) })
-	})
 }
 
 // nodesOf are the nodes among the targets.

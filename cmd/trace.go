@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -18,7 +19,7 @@ func newTrace(g *globalFlags, streams genericiooptions.IOStreams) *cobra.Command
 	var outputs outputFlags
 	var askKubelet bool
 	cmd := &cobra.Command{
-		Use:   "trace pod/NAME",
+		Use:   "trace NAME | pod/NAME",
 		Short: "Follow a pod's volumes stage by stage, and say where they wait and on whom",
 		Long: `trace follows each volume of a pod from scheduling to mounted: scheduled, claim
 bound, asked for by the kubelet, attached, listed, driver registered, staged,
@@ -37,32 +38,16 @@ whether that is in flight or stuck), 2 no answer, or none from the kubelet with
 		Example: `  kubectl volume-doctor trace pod/web-0 -n shop
   kubectl volume-doctor trace pod/web-0 -n shop --kubelet
   kubectl volume-doctor trace -f snapshot.yaml pod/web-0 -o wide`,
-		Args:              cobra.ExactArgs(1),
+		Args:              exactlyOne(snapshot.Pods),
 		ValidArgsFunction: g.completeTargets(streams, 1, snapshot.Pods),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := g.validate(); err != nil {
-				return err
-			}
 			if askKubelet && g.file != "" {
 				return errors.New("--kubelet asks a kubelet: it does not go with -f")
 			}
-			if err := outputs.validate(); err != nil {
-				return err
-			}
-			namespace, err := g.namespace()
+			targets, s, err := g.readTargets(&outputs, args, snapshot.Pods, func(targets []target) (*snapshot.Snapshot, error) {
+				return g.readAs(streams, func(c watched) (*snapshot.Snapshot, error) { return g.takePod(cmd.Context(), c, targets[0].name, true) })
+			})
 			if err != nil {
-				return err
-			}
-			targets, err := parseTargets(args, namespace, snapshot.Pods)
-			if err != nil {
-				return err
-			}
-			g.asks = asks(targets)
-			s, err := g.readAs(streams, func(c watched) (*snapshot.Snapshot, error) { return g.takePod(cmd.Context(), c, targets[0].name, true) })
-			if err != nil {
-				return err
-			}
-			if err := targets[0].mustExist(s); err != nil {
 				return err
 			}
 			doc := diagnose.TracePod(s, s.Pod(targets[0].name), diagnose.Options{Reconcile: g.options()})
@@ -71,16 +56,13 @@ whether that is in flight or stuck), 2 no answer, or none from the kubelet with
 					return err
 				}
 			}
-			err = outputs.print(streams.Out, func(w io.Writer, format string) error {
-				return output.PrintTrace(w, format, doc, output.Options{Color: g.paints(w)})
-			})
-			if err != nil {
+			if err := printTo(g, &outputs, streams.Out, doc, output.PrintTrace); err != nil {
 				return err
 			}
 			switch {
-			case doc.Verdict.State == diagnose.TraceUnsure, askKubelet && doc.Node != "" && !doc.KubeletAnswered():
+			case doc.Verdict.State == finding.Unsure, askKubelet && doc.Node != "" && !doc.KubeletAnswered():
 				return exitCode(exitNoAnswer)
-			case doc.Verdict.State == diagnose.TraceNoWait:
+			case doc.Verdict.State == finding.NoWait:
 				return nil
 			default:
 				return exitCode(exitFindings)
@@ -93,7 +75,7 @@ whether that is in flight or stuck), 2 no answer, or none from the kubelet with
 }
 
 // corroborate adds what the kubelet of the pod's node says.
-func corroborate(ctx context.Context, g *globalFlags, streams genericiooptions.IOStreams, s *snapshot.Snapshot, doc *diagnose.Trace) error {
+func corroborate(ctx context.Context, g *globalFlags, streams genericiooptions.IOStreams, s *snapshot.Snapshot, doc *trace.Trace) error {
 	if doc.Node == "" {
 		fmt.Fprintln(streams.ErrOut, "warning: the pod has no node, and so no kubelet that could be asked")
 		return nil

@@ -1,23 +1,64 @@
 package cmd
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/yaml"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
+// versions are what the version command prints.
+type versions struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
+	Go      string `json:"go"`
+	// Oldest and Newest are the Kubernetes releases whose controller is modelled.
+	Oldest string `json:"oldestKubernetes"`
+	Newest string `json:"newestKubernetes"`
+}
+
 func newVersion(streams genericiooptions.IOStreams) *cobra.Command {
-	return &cobra.Command{
+	var format string
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of volume-doctor and of the controller that it models",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(streams.Out, "kubectl volume-doctor %s\nmodel: attach/detach controllers of Kubernetes 1.26 to 1.37\n", buildVersion())
-			return err
+			v := versions{buildVersion(), commit(), runtime.Version(), reconcile.OldestModelled, reconcile.NewestModelled}
+			switch format {
+			case "":
+				_, err := io.WriteString(streams.Out, v.String())
+				return err
+			case "json":
+				encoder := json.NewEncoder(streams.Out)
+				encoder.SetIndent("", "  ")
+				return encoder.Encode(v)
+			case "yaml":
+				text, err := yaml.Marshal(v)
+				if err != nil {
+					return err
+				}
+				_, err = streams.Out.Write(text)
+				return err
+			default:
+				return fmt.Errorf("unknown output format %q: use json or yaml", format)
+			}
 		},
 	}
+	cmd.Flags().StringVarP(&format, "output", "o", "", "Output format: json or yaml")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (v versions) String() string {
+	return fmt.Sprintf("kubectl volume-doctor %s\nmodel: attach/detach controllers of Kubernetes %s to %s\n", v.Version, v.Oldest, v.Newest)
 }
 
 // buildVersion is what the Go tool wrote into the binary: the module's version
@@ -28,4 +69,18 @@ func buildVersion() string {
 		return "(unknown)"
 	}
 	return info.Main.Version
+}
+
+// commit is the one that the binary was built from; "" where Go did not write it down.
+func commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" {
+			return setting.Value
+		}
+	}
+	return ""
 }

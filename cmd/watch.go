@@ -10,9 +10,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 const (
@@ -28,7 +27,7 @@ const (
 )
 
 // notWithWatch are the flags that ask for one report, or for another source.
-var notWithWatch = []string{"filename", "apply", "for", "contexts", "report", "events", "quiet"}
+var notWithWatch = []string{"filename", "apply", "for", "contexts", "report", "events", "quiet", "selector"}
 
 func (d *diagnoseFlags) validateWatch(cmd *cobra.Command) error {
 	if !d.watch {
@@ -48,7 +47,7 @@ func (d *diagnoseFlags) validateWatch(cmd *cobra.Command) error {
 // follow prints what appears, changes and heals until the context ends, and
 // ends with the exit code of the last report.
 func (d *diagnoseFlags) follow(ctx context.Context, streams genericiooptions.IOStreams) error {
-	c, err := d.connect(streams)
+	c, err := d.connectTo(ctx, streams)
 	if err != nil {
 		return err
 	}
@@ -68,6 +67,7 @@ func (d *diagnoseFlags) follow(ctx context.Context, streams genericiooptions.IOS
 		if err := f.look(ctx); err != nil {
 			return err
 		}
+		interruptsOf(ctx).exitsWith(codeOf(d.verdict(f.last)))
 		select {
 		case <-ctx.Done():
 			return d.verdict(f.last)
@@ -102,8 +102,8 @@ type follower struct {
 	*diagnoseFlags
 	watch    *cluster.Watch
 	streams  genericiooptions.IOStreams
-	timeline diagnose.Timeline
-	last     *diagnose.Report
+	timeline finding.Timeline
+	last     *finding.Report
 	// unanswered is why the API server did not answer last.
 	unanswered error
 }
@@ -127,7 +127,8 @@ func (f *follower) look(ctx context.Context) error {
 	if f.last == nil {
 		f.leaveOut.sayExpired(f.streams.ErrOut, s.TakenAt)
 		f.assumeVersion(s, f.streams.ErrOut)
-		if err := f.mustExist(s); err != nil {
+		// Later they may go and come back.
+		if err := mustExist(f.targets, s); err != nil {
 			return err
 		}
 	} else if f.kubernetesVersion != "" {
@@ -139,19 +140,8 @@ func (f *follower) look(ctx context.Context) error {
 	}
 	f.last = view.Report
 	for _, e := range f.timeline.Next(view.Report) {
-		opts := output.Options{Color: f.paints(f.streams.Out)}
+		opts := f.shown(f.streams.Out)
 		if err := output.PrintEntry(f.streams.Out, f.outputs.values[0], e, opts); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// mustExist refuses what is not there when the watch begins; later it may go and
-// come back.
-func (d *diagnoseFlags) mustExist(s *snapshot.Snapshot) error {
-	for _, t := range d.targets {
-		if err := t.mustExist(s); err != nil {
 			return err
 		}
 	}

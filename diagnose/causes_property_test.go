@@ -10,12 +10,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // causesHold fails where a finding's cause is not in the report, stands behind
 // it or leads back to it, or where the trees of roots are not the findings.
-func causesHold(t interface{ Errorf(string, ...any) }, r *diagnose.Report) {
+func causesHold(t interface{ Errorf(string, ...any) }, r *finding.Report) {
 	place := map[string]int{}
 	for i, f := range r.Findings {
 		if _, twice := place[f.Fingerprint]; twice {
@@ -35,7 +36,7 @@ func causesHold(t interface{ Errorf(string, ...any) }, r *diagnose.Report) {
 			i, cause = j, r.Findings[j].CausedBy
 		}
 	}
-	var all []diagnose.Finding
+	var all []finding.Finding
 	for _, tree := range r.Roots() {
 		for i, f := range tree {
 			if (f.CausedBy == "") != (i == 0) {
@@ -44,7 +45,7 @@ func causesHold(t interface{ Errorf(string, ...any) }, r *diagnose.Report) {
 		}
 		all = append(all, tree...)
 	}
-	if diff := gocmp.Diff(r.Findings, all, gocmp.Comparer(func(a, b []diagnose.Finding) bool { return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b) })); diff != "" {
+	if diff := gocmp.Diff(r.Findings, all, gocmp.Comparer(func(a, b []finding.Finding) bool { return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b) })); diff != "" {
 		t.Errorf("the roots are not the findings:\n%s", diff)
 	}
 	for i, f := range r.Findings {
@@ -94,9 +95,9 @@ func TestCausesOfRandomClusters(t *testing.T) {
 
 // narrowedHolds fails where narrowing loses a finding that was asked for, or
 // leaves one that follows from what the report does not name.
-func narrowedHolds(t *rapid.T, r *diagnose.Report, asked map[string]bool) {
+func narrowedHolds(t *rapid.T, r *finding.Report, asked map[string]bool) {
 	before := causes(r)
-	r.Keep(func(f diagnose.Finding) bool { return asked[f.Fingerprint] })
+	r.Keep(func(f finding.Finding) bool { return asked[f.Fingerprint] })
 	named := map[string]bool{"": true}
 	for _, c := range r.OmittedCauses {
 		if named[c.Fingerprint] || asked[c.Fingerprint] || c.Message == "" {
@@ -125,13 +126,13 @@ func narrowedHolds(t *rapid.T, r *diagnose.Report, asked map[string]bool) {
 		}
 	}
 	for _, c := range r.OmittedCauses {
-		if !slices.ContainsFunc(r.Findings, func(f diagnose.Finding) bool { return f.CausedBy == c.Fingerprint }) {
+		if !slices.ContainsFunc(r.Findings, func(f finding.Finding) bool { return f.CausedBy == c.Fingerprint }) {
 			t.Errorf("nothing follows from %s, which is named", c.Code)
 		}
 	}
 }
 
-func causes(r *diagnose.Report) map[string]string {
+func causes(r *finding.Report) map[string]string {
 	causes := map[string]string{}
 	for _, f := range r.Findings {
 		causes[f.Fingerprint] = f.CausedBy
@@ -143,7 +144,7 @@ func causes(r *diagnose.Report) map[string]string {
 func TestWorkloadsAndClaims(t *testing.T) {
 	all := corpus(t)
 	want := map[string]struct {
-		code      diagnose.Code
+		code      finding.Code
 		workloads []string
 		claims    []string
 	}{
@@ -154,7 +155,7 @@ func TestWorkloadsAndClaims(t *testing.T) {
 	for name, w := range want {
 		c := all[slices.IndexFunc(all, func(c *corpusCase) bool { return c.name == name })]
 		findings := c.diagnose(c.snapshot(t)).Findings
-		f := findings[slices.IndexFunc(findings, func(f diagnose.Finding) bool { return f.Code == w.code })]
+		f := findings[slices.IndexFunc(findings, func(f finding.Finding) bool { return f.Code == w.code })]
 		if !slices.Equal(f.Workloads, w.workloads) || !slices.Equal(f.Claims, w.claims) {
 			t.Errorf("%s: workloads %v, claims %v; want %v, %v", name, f.Workloads, f.Claims, w.workloads, w.claims)
 		}

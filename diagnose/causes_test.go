@@ -1,165 +1,179 @@
 package diagnose
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
-	"regexp"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/txtar"
-
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// exercised are the links of all cases, by the codes of cause and effect, as the
-// cases have them in their expectations, which TestCorpus holds them to.
-func exercised(t *testing.T) map[[2]Code]bool {
-	paths, err := filepath.Glob("../testdata/cases/*.txtar")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no cases: %v", err)
+// exercised are the links of all cases, by the codes of cause and effect. It does
+// not take them from the expectations, which make generate is about to write.
+func exercised(t *testing.T) map[[2]finding.Code]bool {
+	cases, err := testcases.All()
+	if err != nil {
+		t.Fatal(err)
 	}
-	line := regexp.MustCompile(`(?m)^(?:(?:error|warning|info)|  follows from) (VD\d{3}) `)
-	links := map[[2]Code]bool{}
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
+	links := map[[2]finding.Code]bool{}
+	for _, c := range cases {
+		s, err := c.Snapshot()
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, findings, _ := strings.Cut(string(data), "-- want-findings.txt --\n")
-		var last Code
-		for _, m := range line.FindAllStringSubmatch(findings, -1) {
-			code := Code(m[1])
-			if strings.HasPrefix(m[0], "  follows") {
-				links[[2]Code{code, last}] = true
-			} else {
-				last = code
+		findings := Diagnose(s, Options{Reconcile: c.Settings}).Findings
+		for _, f := range findings {
+			for _, cause := range findings {
+				if f.CausedBy == cause.Fingerprint {
+					links[[2]finding.Code{cause.Code, f.Code}] = true
+				}
 			}
 		}
 	}
 	return links
 }
 
-// TestCausesAreExercised: every code of every row is at work in some case.
+// TestCausesAreExercised: every code of every relation and of every group is at
+// work in some case.
 func TestCausesAreExercised(t *testing.T) {
 	links := exercised(t)
-	seen := func(causes, effects []Code) bool {
+	seen := func(causes, effects []finding.Code) bool {
 		for _, cause := range causes {
 			for _, effect := range effects {
-				if links[[2]Code{cause, effect}] {
+				if links[[2]finding.Code{cause, effect}] {
 					return true
 				}
 			}
 		}
 		return false
 	}
-	for _, rule := range causalRules {
-		for _, cause := range rule.causes {
-			if !seen(codes(cause), rule.effects) {
-				t.Errorf("no case has %s bring about any of %v", cause, rule.effects)
+	for _, c := range Checks() {
+		own := []finding.Code{c.Code}
+		for _, r := range c.Follows {
+			if !seen(r.From, own) {
+				t.Errorf("no case has %s follow from any of %v", c.Code, r.From)
+			}
+			for _, cause := range r.From {
+				if !slices.ContainsFunc(sameMatch(r), func(effect finding.Code) bool { return links[[2]finding.Code{cause, effect}] }) {
+					t.Errorf("no case has %s bring about any of %v", cause, sameMatch(r))
+				}
 			}
 		}
-		for _, effect := range rule.effects {
-			if !seen(rule.causes, codes(effect)) {
-				t.Errorf("no case has %s follow from any of %v", effect, rule.causes)
-			}
-		}
-	}
-	for _, k := range kinships {
-		for _, code := range k.codes {
-			if !seen(codes(code), k.codes) && !seen(k.codes, codes(code)) {
-				t.Errorf("no case has %s share its cause with another of %v", code, k.codes)
-			}
+		if c.Group != nil && !seen(own, c.Group.Codes) && !seen(c.Group.Codes, own) {
+			t.Errorf("no case has %s share its cause with another of %v", c.Code, c.Group.Codes)
 		}
 	}
+}
+
+// sameMatch are the codes whose findings follow from the causes of the relation
+// by the same function.
+func sameMatch(r check.Relation) []finding.Code {
+	var effects []finding.Code
+	for _, c := range Checks() {
+		if slices.ContainsFunc(c.Follows, func(other check.Relation) bool {
+			return reflect.ValueOf(other.Match).Pointer() == reflect.ValueOf(r.Match).Pointer()
+		}) {
+			effects = append(effects, c.Code)
+		}
+	}
+	return effects
 }
 
 // TestCausesShareWhatTheyAreFoundBy: no row passes over a cause for what it is
 // found by.
 func TestCausesShareWhatTheyAreFoundBy(t *testing.T) {
-	paths, err := filepath.Glob("../testdata/cases/*.txtar")
-	if err != nil {
-		t.Fatal(err)
+	matches := map[finding.Code][]int{}
+	for _, c := range Checks() {
+		matches[c.Code] = make([]int, len(c.Follows))
 	}
-	matches := make([]int, len(causalRules))
-	for _, path := range paths {
-		archive, err := txtar.ParseFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		i := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == "cluster.yaml" })
-		s, _, err := snapshot.Read(path, bytes.NewReader(archive.Files[i].Data), snapshot.ReadOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+	for path, s := range caseSnapshots(t) {
 		world := reconcile.NewWorld(s, reconcile.Options{})
-		p := &Pass{Snapshot: s, World: world, Plan: world.Reconcile()}
+		p := facts.NewView(s, world, world.Reconcile())
 		findings := Examine(s, world, p.Plan, nil).Findings
-		for i, rule := range causalRules {
-			for _, cause := range findings {
-				for _, effect := range findings {
-					if rule.by == nil || !slices.Contains(rule.causes, cause.Code) || !slices.Contains(rule.effects, effect.Code) || !rule.match(p, cause, effect) {
-						continue
-					}
-					matches[i]++
-					if rule.by(cause) != rule.by(effect) {
-						t.Errorf("%s: %s brings about %s, and they share nothing: %q", path, cause.Code, effect.Code, []string{rule.by(cause), rule.by(effect)})
-					}
-				}
+		for _, c := range Checks() {
+			for i, r := range c.Follows {
+				matches[c.Code][i] += sharing(t, path, p, r, c.Code, findings)
 			}
 		}
 	}
-	for i, rule := range causalRules {
-		if rule.by != nil && matches[i] == 0 {
-			t.Errorf("no case has any of %v bring about any of %v", rule.causes, rule.effects)
+	for _, c := range Checks() {
+		for i, r := range c.Follows {
+			if r.Share != nil && matches[c.Code][i] == 0 {
+				t.Errorf("no case has %s follow from any of %v", c.Code, r.From)
+			}
 		}
 	}
 }
 
-// TestCausesAreCodes: the tables name checks that there are, and each pair of
-// them once.
+// sharing counts the pairs that match, and fails where one of them would not be
+// compared.
+func sharing(t *testing.T, path string, p *facts.View, r check.Relation, effect finding.Code, findings []finding.Finding) (matches int) {
+	for _, a := range findings {
+		for _, b := range findings {
+			if r.Share == nil || !slices.Contains(r.From, a.Code) || b.Code != effect || !r.Match(p, a, b) {
+				continue
+			}
+			matches++
+			if r.Share(a) != r.Share(b) {
+				t.Errorf("%s: %s brings about %s, and they share nothing: %q", path, a.Code, b.Code, []string{r.Share(a), r.Share(b)})
+			}
+		}
+	}
+	return matches
+}
+
+// TestCausesAreCodes: the checks name checks that there are, and each pair of
+// them once. The members of a group are those that name it.
 func TestCausesAreCodes(t *testing.T) {
-	known := map[Code]bool{}
+	known, grouped := map[finding.Code]bool{}, map[*check.Group][]finding.Code{}
 	for _, c := range Checks() {
 		known[c.Code] = c.Run != nil
-	}
-	for _, rule := range causalRules {
-		for _, code := range slices.Concat(rule.causes, rule.effects) {
-			if !known[code] {
-				t.Errorf("%s has no check", code)
-			}
+		if c.Group != nil {
+			grouped[c.Group] = append(grouped[c.Group], c.Code)
 		}
-		for _, cause := range rule.causes {
-			for _, effect := range rule.effects {
-				if areKin(cause, effect) {
-					t.Errorf("%s both causes %s and is its kin: a narrowed report could not tell which", cause, effect)
+	}
+	for _, c := range Checks() {
+		var seen []finding.Code
+		for _, r := range c.Follows {
+			for _, cause := range r.From {
+				switch {
+				case !known[cause]:
+					t.Errorf("%s follows from %s, which has no check", c.Code, cause)
+				case slices.Contains(seen, cause):
+					t.Errorf("%s names %s twice", c.Code, cause)
+				case finding.SameGroup(cause, c.Code):
+					t.Errorf("%s causes %s and is in its group: a narrowed report could not tell which", cause, c.Code)
 				}
+				seen = append(seen, cause)
 			}
 		}
 	}
-	for _, k := range kinships {
-		for _, code := range k.codes {
-			if !known[code] {
-				t.Errorf("%s has no check", code)
-			}
+	for _, g := range groupsOf(Checks()) {
+		codes := slices.Sorted(slices.Values(g.Codes))
+		if !slices.Equal(codes, grouped[g]) {
+			t.Errorf("the group of %v is named by %v", codes, grouped[g])
 		}
 	}
 }
 
-// TestCausesHaveNoCycles: no code brings about itself, however far around. Kin
-// follow only from one that follows from nothing, and close no circle.
+// TestCausesHaveNoCycles: no code brings about itself, however far around. The
+// members of a group follow only from one that follows from nothing, and close no circle.
 func TestCausesHaveNoCycles(t *testing.T) {
-	effects := map[Code][]Code{}
-	for _, rule := range causalRules {
-		for _, cause := range rule.causes {
-			effects[cause] = append(effects[cause], rule.effects...)
+	effects := map[finding.Code][]finding.Code{}
+	for _, c := range Checks() {
+		for _, r := range c.Follows {
+			for _, cause := range r.From {
+				effects[cause] = append(effects[cause], c.Code)
+			}
 		}
 	}
-	var visit func(path []Code)
-	visit = func(path []Code) {
+	var visit func(path []finding.Code)
+	visit = func(path []finding.Code) {
 		last := path[len(path)-1]
 		if slices.Contains(path[:len(path)-1], last) {
 			t.Errorf("a circle: %v", path)
@@ -170,20 +184,20 @@ func TestCausesHaveNoCycles(t *testing.T) {
 		}
 	}
 	for cause := range effects {
-		visit([]Code{cause})
+		visit([]finding.Code{cause})
 	}
 }
 
 // TestNarrowedReportNamesCauses: what was not asked for is named in words where
 // it is the cause, and only replaced where it stood for others like it.
 func TestNarrowedReportNamesCauses(t *testing.T) {
-	finding := func(code Code, fingerprint, causedBy string) Finding {
-		return Finding{Code: code, Fingerprint: fingerprint, CausedBy: causedBy, Severity: Error, Subject: Object{Kind: "Pod", Name: fingerprint}}
+	finding_ := func(code finding.Code, fingerprint, causedBy string) finding.Finding {
+		return finding.Finding{Code: code, Fingerprint: fingerprint, CausedBy: causedBy, Severity: finding.Error, Subject: finding.Object{Kind: "Pod", Name: fingerprint}}
 	}
-	report := func() *Report {
-		return &Report{Findings: []Finding{
-			finding("VD604", "attacher", ""), finding("VD103", "detach", "attacher"), finding("VD113", "node", "detach"),
-			finding("VD102", "web-0", ""), finding("VD102", "web-1", "web-0"), finding("VD102", "web-2", "web-0"),
+	report := func() *finding.Report {
+		return &finding.Report{Findings: []finding.Finding{
+			finding_("VD604", "attacher", ""), finding_("VD103", "detach", "attacher"), finding_("VD113", "node", "detach"),
+			finding_("VD102", "web-0", ""), finding_("VD102", "web-1", "web-0"), finding_("VD102", "web-2", "web-0"),
 		}}
 	}
 	for _, tc := range []struct{ keep, want, omitted string }{
@@ -196,8 +210,8 @@ func TestNarrowedReportNamesCauses(t *testing.T) {
 		{"web-0", "web-0<", ""},
 	} {
 		r := report()
-		r.Keep(func(f Finding) bool { return slices.Contains(strings.Fields(tc.keep), f.Fingerprint) })
-		r.Keep(func(Finding) bool { return true })
+		r.Keep(func(f finding.Finding) bool { return slices.Contains(strings.Fields(tc.keep), f.Fingerprint) })
+		r.Keep(func(finding.Finding) bool { return true })
 		var got, omitted []string
 		for _, f := range r.Findings {
 			got = append(got, f.Fingerprint+"<"+f.CausedBy)
@@ -214,18 +228,18 @@ func TestNarrowedReportNamesCauses(t *testing.T) {
 // TestRootsLoseNothing: a report that was put together from others, or written
 // by hand, may have fingerprints twice, none, or causes in a circle.
 func TestRootsLoseNothing(t *testing.T) {
-	f := func(fingerprint, causedBy string) Finding {
-		return Finding{Fingerprint: fingerprint, CausedBy: causedBy}
+	f := func(fingerprint, causedBy string) finding.Finding {
+		return finding.Finding{Fingerprint: fingerprint, CausedBy: causedBy}
 	}
-	for _, findings := range [][]Finding{
+	for _, findings := range [][]finding.Finding{
 		{f("", ""), f("", "")},
 		{f("a", ""), f("a", ""), f("b", "a")},
 		{f("a", "b"), f("b", "a"), f("c", "")},
 		{f("a", "a")},
 		{f("a", "elsewhere"), f("b", "a")},
 	} {
-		r := &Report{Findings: slices.Clone(findings)}
-		r.settle()
+		r := &finding.Report{Findings: slices.Clone(findings)}
+		r.Recount()
 		n := 0
 		for _, tree := range r.Roots() {
 			n += len(tree)

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // names are for good: scripts and suppressions hold codes and names. Those of
 // failure modes that have no check yet are taken all the same.
-var names = map[diagnose.Code]string{
+var names = map[finding.Code]string{
 	"VD101": "dangling-after-kcm-restart",
 	"VD102": "node-lost-6min",
 	"VD103": "va-stuck-deleting",
@@ -45,6 +46,7 @@ var names = map[diagnose.Code]string{
 	"VD202": "rwo-rollout-deadlock",
 	"VD203": "rwo-many-consumers",
 	"VD204": "rwop-conflict",
+	"VD205": "silent-double-use",
 	"VD301": "inuse-not-attached",
 	"VD302": "attached-phantom",
 	"VD303": "volumesattached-wiped",
@@ -63,6 +65,12 @@ var names = map[diagnose.Code]string{
 	"VD406": "va-never-processed",
 	"VD407": "selinux-label-conflict",
 	"VD408": "pods-on-unmanaged-node",
+	"VD409": "pod-stuck",
+	"VD410": "attach-refused",
+	"VD411": "mount-refused",
+	"VD412": "permanently-unmountable",
+	"VD413": "slow-ownership",
+	"VD414": "failed-pod-pins-refused-attach",
 	"VD501": "claimref-stale",
 	"VD502": "pv-terminating-va-exists",
 	"VD503": "pv-finalizer-without-va",
@@ -93,6 +101,8 @@ var names = map[diagnose.Code]string{
 	"VD617": "csinode-not-initialized",
 	"VD618": "csinode-of-former-node",
 	"VD619": "two-plugins-one-driver",
+	"VD620": "node-unknown-to-driver",
+	"VD621": "inline-driver-missing",
 }
 
 var sections = []string{
@@ -117,7 +127,7 @@ func TestChecks(t *testing.T) {
 		if c.Title == "" {
 			t.Errorf("%s lacks a title or what it runs", c.Code)
 		}
-		if !slices.Contains([]diagnose.Severity{diagnose.Info, diagnose.Warning, diagnose.Error}, c.Severity) {
+		if !slices.Contains([]finding.Severity{finding.Info, finding.Warning, finding.Error}, c.Severity) {
 			t.Errorf("%s: unknown severity %q", c.Code, c.Severity)
 		}
 		for j, kind := range c.Needs {
@@ -155,7 +165,7 @@ func TestDocs(t *testing.T) {
 
 // Every check has a case in which it fires, and two that look like it.
 func TestCorpusCovers(t *testing.T) {
-	fires, near := map[diagnose.Code]int{}, map[diagnose.Code]int{}
+	fires, near := map[finding.Code]int{}, map[finding.Code]int{}
 	for _, c := range corpus(t) {
 		fires[c.fires()]++
 		near[c.near()]++
@@ -171,13 +181,13 @@ func TestCorpusCovers(t *testing.T) {
 func TestFindings(t *testing.T) {
 	for _, c := range corpus(t) {
 		for _, f := range c.diagnose(c.snapshot(t)).Findings {
-			if !slices.Contains([]diagnose.Severity{diagnose.Info, diagnose.Warning, diagnose.Error}, f.Severity) {
+			if !slices.Contains([]finding.Severity{finding.Info, finding.Warning, finding.Error}, f.Severity) {
 				t.Errorf("%s: %s: unknown severity %q", c.name, f.Code, f.Severity)
 			}
 			if f.Message == "" || strings.ContainsAny(f.Message, "\n\r") || strings.HasSuffix(f.Message, ".") {
 				t.Errorf("%s: %s: the message is no single sentence: %q", c.name, f.Code, f.Message)
 			}
-			if f.Subject.Kind == "" || f.Subject.Name == "" || f.Cause == "" || f.Advice == "" || len(f.Evidence) == 0 || f.SelfHeals.Because == "" {
+			if f.Subject.Kind == "" || f.Subject.Name == "" || f.Cause == "" || f.Advice+f.ByHand == "" || len(f.Evidence) == 0 || f.SelfHeals.Because == "" {
 				t.Errorf("%s: %s leaves something out: %+v", c.name, f.Code, f)
 			}
 			for _, e := range f.Evidence {
@@ -212,7 +222,7 @@ func TestBackoffDropSnapshot(t *testing.T) {
 		t.Fatal(err, warnings)
 	}
 	r := diagnose.Diagnose(s, diagnose.Options{})
-	if len(r.Findings) != 1 || r.Findings[0].Code != "VD301" || r.Findings[0].Severity != diagnose.Error || !r.Complete {
+	if len(r.Findings) != 1 || r.Findings[0].Code != "VD301" || r.Findings[0].Severity != finding.Error || !r.Complete {
 		t.Errorf("complete: %v, findings: %+v", r.Complete, r.Findings)
 	}
 }
@@ -223,7 +233,7 @@ func TestClaimRefAdvice(t *testing.T) {
 	offered := map[string]bool{}
 	for _, c := range corpus(t) {
 		for _, f := range c.diagnose(c.snapshot(t)).Findings {
-			if f.Code == "VD501" && strings.Contains(f.Advice, "kubectl patch") {
+			if f.Code == "VD501" && len(f.AdviceCommands) > 0 {
 				offered[c.name] = true
 			}
 		}
@@ -249,6 +259,26 @@ func TestBackoffDropReleases(t *testing.T) {
 		f := c.diagnose(s).Findings[0]
 		if got := strings.Contains(f.Cause, "72181"); got != want {
 			t.Errorf("%s: %s", version, f.Cause)
+		}
+	}
+}
+
+// TestNeverIsSaid: what a page calls dangerous advice, the report says, too, in a line
+// that fits a terminal.
+func TestNeverIsSaid(t *testing.T) {
+	bySituation := map[finding.Code]bool{"VD110": true, "VD125": true, "VD304": true, "VD510": true, "VD511": true} // its findings say it, each its own
+	for _, c := range diagnose.Checks() {
+		if c.Run == nil && !c.Remainder {
+			continue
+		}
+		_, section, dangerous := strings.Cut(c.Doc(), "\n## Dangerous advice\n")
+		dangerous = dangerous && !strings.HasPrefix(strings.TrimSpace(section), "None.")
+		if dangerous != (c.Never != "") && !bySituation[c.Code] {
+			t.Errorf("%s: its page warns: %t; it says %q", c.Code, dangerous, c.Never)
+		}
+		short, _, _ := strings.Cut(c.Never, ": ")
+		if len(short) > 100 || strings.HasPrefix(c.Never, "Do not") || strings.HasSuffix(c.Never, ".") {
+			t.Errorf("%s: %q does not complete \"Do not ...\" in a line", c.Code, c.Never)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -23,11 +24,11 @@ func (w *world) owned(kind string) *world {
 }
 
 // preflightText is each scenario's waits and hangs, a line each.
-func preflightText(p *diagnose.Preflight) string {
+func preflightText(p *preflight.Preflight) string {
 	var b strings.Builder
 	for _, s := range []struct {
 		name string
-		diagnose.Scenario
+		preflight.Scenario
 	}{{"drain", p.Drain}, {"loss", p.Loss}} {
 		for _, w := range s.Waits {
 			fmt.Fprintf(&b, "%s %s %s %s never=%t\n", s.name, w.PersistentVolume, w.For, w.AtMost, w.Never)

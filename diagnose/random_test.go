@@ -10,11 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -40,15 +41,7 @@ func drawCluster(t *rapid.T, cases []*snapshot.Snapshot) *snapshot.Snapshot {
 
 // cloned is deep: the cases are shared.
 func cloned(o snapshot.Objects) snapshot.Objects {
-	var c snapshot.Objects
-	from, to := reflect.ValueOf(o), reflect.ValueOf(&c).Elem()
-	for i := range from.NumField() {
-		for j := range from.Field(i).Len() {
-			object := from.Field(i).Index(j).Interface().(runtime.Object).DeepCopyObject()
-			to.Field(i).Set(reflect.Append(to.Field(i), reflect.ValueOf(object)))
-		}
-	}
-	return c
+	return testcases.Copy(o)
 }
 
 // change makes one fact of the cluster another.
@@ -162,7 +155,7 @@ func drawSettings(t *rapid.T) diagnose.Options {
 // check and on any cluster.
 func TestGapsOfRandomClusters(t *testing.T) {
 	cases := corpusSnapshots(t)
-	found := map[diagnose.Code]int{}
+	found := map[finding.Code]int{}
 	property := func(t *rapid.T) {
 		s, settings := drawCluster(t, cases), drawSettings(t)
 		kinds := rapid.SliceOfNDistinct(rapid.SampledFrom(append(snapshot.Kinds(), snapshot.Deployments)), 1, 3, rapid.ID).Draw(t, "kinds")
@@ -195,7 +188,7 @@ func TestGapsOfRandomClusters(t *testing.T) {
 
 // withoutAttachFailures leaves out the one thing that can keep a check silent
 // although no check needs it: VD301 waits as long as an attach goes on failing
-// and, where it cannot see that it does, for 10 minutes (attachSettlesUnseen).
+// and, where it cannot see that it does, for 10 minutes (AttachGraceUnseen).
 func withoutAttachFailures(s *snapshot.Snapshot) *snapshot.Snapshot {
 	o := s.Objects
 	o.Events = slices.DeleteFunc(slices.Clone(o.Events), func(e *corev1.Event) bool { return e.Reason == "FailedAttachVolume" })
@@ -225,8 +218,8 @@ func TestFingerprintsOfRandomClusters(t *testing.T) {
 	})
 }
 
-func fingerprintSet(t *rapid.T, r *diagnose.Report) map[string]diagnose.Code {
-	set := map[string]diagnose.Code{}
+func fingerprintSet(t *rapid.T, r *finding.Report) map[string]finding.Code {
+	set := map[string]finding.Code{}
 	for _, f := range r.Findings {
 		if code, twice := set[f.Fingerprint]; twice || f.Fingerprint == "" {
 			t.Errorf("%s and %s share the fingerprint %q: %s", code, f.Code, f.Fingerprint, f.Message)

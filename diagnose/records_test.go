@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
 // TestRecords: each volume that a finding is about has one record, which says of
@@ -23,8 +24,8 @@ func TestRecords(t *testing.T) {
 					continue
 				}
 				about[f.Volume] = true
-				i := slices.IndexFunc(r.Volumes, func(v diagnose.VolumeRecord) bool { return v.Volume == f.Volume })
-				if i < 0 || f.Node != "" && !slices.ContainsFunc(r.Volumes[i].Nodes, func(n diagnose.NodeRecord) bool { return n.Node == f.Node }) {
+				i := slices.IndexFunc(r.Volumes, func(v finding.VolumeRecord) bool { return v.Volume == f.Volume })
+				if i < 0 || f.Node != "" && !slices.ContainsFunc(r.Volumes[i].Nodes, func(n finding.NodeRecord) bool { return n.Node == f.Node }) {
 					t.Errorf("%s has no record of %s on %s", f.Code, f.Volume, f.Node)
 				}
 			}
@@ -35,7 +36,7 @@ func TestRecords(t *testing.T) {
 				for _, node := range s.Nodes {
 					attached := slices.ContainsFunc(node.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == v.Volume })
 					inUse := slices.Contains(node.Status.VolumesInUse, v.Volume)
-					i := slices.IndexFunc(v.Nodes, func(n diagnose.NodeRecord) bool { return string(n.Node) == node.Name })
+					i := slices.IndexFunc(v.Nodes, func(n finding.NodeRecord) bool { return string(n.Node) == node.Name })
 					switch {
 					case i < 0 && (attached || inUse):
 						t.Errorf("%s reports %s and has no record", node.Name, v.Volume)
@@ -55,7 +56,7 @@ func TestRecords(t *testing.T) {
 					}
 				}
 			}
-			r.Keep(func(diagnose.Finding) bool { return false })
+			r.Keep(func(finding.Finding) bool { return false })
 			if len(r.Volumes) > 0 {
 				t.Errorf("records of volumes that no finding is about any more: %+v", r.Volumes)
 			}
@@ -69,7 +70,7 @@ func TestChecksThatRan(t *testing.T) {
 		r := c.diagnose(c.snapshot(t))
 		for _, check := range diagnose.Checks() {
 			ran := slices.Contains(r.Checks, check.Code)
-			skipped := slices.ContainsFunc(r.SkippedChecks, func(s diagnose.SkippedCheck) bool { return s.Code == check.Code })
+			skipped := slices.ContainsFunc(r.SkippedChecks, func(s finding.SkippedCheck) bool { return s.Code == check.Code })
 			if ran == skipped && check.Run != nil || check.Run == nil && (ran || skipped) {
 				t.Errorf("%s: %s ran: %t, skipped: %t", c.name, check.Code, ran, skipped)
 			}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
 // TestResidualPage holds docs/residual.md to its word: each variant has a row,
@@ -40,7 +40,7 @@ func TestResidualPage(t *testing.T) {
 			if strings.Contains(name, "-residual-") && !strings.HasSuffix(name, "-residual-"+strings.ToLower(variant)) {
 				t.Errorf("%s: %s is another variant's", variant, name)
 			}
-			if !slices.ContainsFunc(c.diagnose(c.snapshot(t)).Findings, func(f diagnose.Finding) bool { return slices.Contains(codes, string(f.Code)) }) {
+			if !slices.ContainsFunc(c.diagnose(c.snapshot(t)).Findings, func(f finding.Finding) bool { return slices.Contains(codes, string(f.Code)) }) {
 				t.Errorf("%s: %s finds none of %v", variant, name, codes)
 			}
 		}

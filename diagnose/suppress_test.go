@@ -6,6 +6,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
 func day(t *testing.T, text string) time.Time {
@@ -30,7 +32,7 @@ suppressions:
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Suppression{
+	want := []finding.Suppression{
 		{Check: "inuse-not-attached", Namespace: "shop", Name: "web-*", Reason: "the disk of web is being moved", Until: day(t, "2026-12-31"), Line: 3},
 		{Check: "two-vas-one-rwo", Node: "n1", Volume: "pv1", Fingerprint: "0123", Reason: "known", Line: 8},
 	}
@@ -73,65 +75,49 @@ func TestReadSuppressionsRefuses(t *testing.T) {
 	}
 }
 
-func FuzzReadSuppressions(f *testing.F) {
-	f.Add([]byte("suppressions:\n- {check: VD301, reason: known, until: 2026-12-31}\n"))
-	f.Add([]byte("suppressions: &a [*a]\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		list, err := ReadSuppressions(data)
-		if err != nil && strings.TrimSpace(err.Error()) == "" {
-			t.Error("an error that says nothing")
-		}
-		for _, s := range list {
-			if s.Reason == "" || s.Check == "" {
-				t.Errorf("%+v", s)
-			}
-		}
-	})
-}
-
 func TestSuppressionHides(t *testing.T) {
-	f := Finding{
-		Code: "VD301", Check: "inuse-not-attached", Severity: Error, Subject: Object{Kind: "Pod", Namespace: "shop", Name: "web-0"},
+	f := finding.Finding{
+		Code: "VD301", Check: "inuse-not-attached", Severity: finding.Error, Subject: finding.Object{Kind: "Pod", Namespace: "shop", Name: "web-0"},
 		Node: "n1", Volume: "kubernetes.io/csi/d^v", PersistentVolume: "pv1", Pods: []string{"shop/web-0"}, Fingerprint: "0123",
 	}
 	attachment := f
-	attachment.Subject, attachment.Pods, attachment.Claims = Object{Kind: "VolumeAttachment", Name: "csi-1"}, nil, []string{"shop/data"}
+	attachment.Subject, attachment.Pods, attachment.Claims = finding.Object{Kind: "VolumeAttachment", Name: "csi-1"}, nil, []string{"shop/data"}
 	shared := attachment
 	shared.Pods = []string{"blog/web-0"}
 	nobodys := attachment
 	nobodys.Claims = nil
 	onNode := f
-	onNode.Subject, onNode.Node = Object{Kind: "Node", Name: "n1"}, ""
+	onNode.Subject, onNode.Node = finding.Object{Kind: "Node", Name: "n1"}, ""
 	for name, c := range map[string]struct {
-		s    Suppression
-		f    Finding
+		s    finding.Suppression
+		f    finding.Finding
 		want bool
 	}{
-		"the check":                        {Suppression{}, f, true},
-		"another check":                    {Suppression{Check: "two-vas-one-rwo"}, f, false},
-		"the name":                         {Suppression{Name: "web-0"}, f, true},
-		"a pattern":                        {Suppression{Name: "web-*"}, f, true},
-		"another name":                     {Suppression{Name: "db-*"}, f, false},
-		"the namespace":                    {Suppression{Namespace: "shop"}, f, true},
-		"another namespace":                {Suppression{Namespace: "blog"}, f, false},
-		"the namespace of its claim":       {Suppression{Namespace: "shop"}, attachment, true},
-		"one of two namespaces":            {Suppression{Namespace: "shop"}, shared, false},
-		"a namespace, of what is nobody's": {Suppression{Namespace: "shop"}, nobodys, false},
-		"the node":                         {Suppression{Node: "n1"}, f, true},
-		"the node itself":                  {Suppression{Node: "n1"}, onNode, true},
-		"another node":                     {Suppression{Node: "n2"}, f, false},
-		"a pod with the name of the node":  {Suppression{Node: "web-0"}, f, false},
-		"the PersistentVolume":             {Suppression{Volume: "pv1"}, f, true},
-		"the volume":                       {Suppression{Volume: "kubernetes.io/csi/d^v"}, f, true},
-		"another volume":                   {Suppression{Volume: "pv2"}, f, false},
-		"the fingerprint":                  {Suppression{Fingerprint: "0123"}, f, true},
-		"another fingerprint":              {Suppression{Fingerprint: "012"}, f, false},
-		"all but one":                      {Suppression{Name: "web-*", Namespace: "shop", Node: "n1", Volume: "pv2"}, f, false},
+		"the check":                        {finding.Suppression{}, f, true},
+		"another check":                    {finding.Suppression{Check: "two-vas-one-rwo"}, f, false},
+		"the name":                         {finding.Suppression{Name: "web-0"}, f, true},
+		"a pattern":                        {finding.Suppression{Name: "web-*"}, f, true},
+		"another name":                     {finding.Suppression{Name: "db-*"}, f, false},
+		"the namespace":                    {finding.Suppression{Namespace: "shop"}, f, true},
+		"another namespace":                {finding.Suppression{Namespace: "blog"}, f, false},
+		"the namespace of its claim":       {finding.Suppression{Namespace: "shop"}, attachment, true},
+		"one of two namespaces":            {finding.Suppression{Namespace: "shop"}, shared, false},
+		"a namespace, of what is nobody's": {finding.Suppression{Namespace: "shop"}, nobodys, false},
+		"the node":                         {finding.Suppression{Node: "n1"}, f, true},
+		"the node itself":                  {finding.Suppression{Node: "n1"}, onNode, true},
+		"another node":                     {finding.Suppression{Node: "n2"}, f, false},
+		"a pod with the name of the node":  {finding.Suppression{Node: "web-0"}, f, false},
+		"the PersistentVolume":             {finding.Suppression{Volume: "pv1"}, f, true},
+		"the volume":                       {finding.Suppression{Volume: "kubernetes.io/csi/d^v"}, f, true},
+		"another volume":                   {finding.Suppression{Volume: "pv2"}, f, false},
+		"the fingerprint":                  {finding.Suppression{Fingerprint: "0123"}, f, true},
+		"another fingerprint":              {finding.Suppression{Fingerprint: "012"}, f, false},
+		"all but one":                      {finding.Suppression{Name: "web-*", Namespace: "shop", Node: "n1", Volume: "pv2"}, f, false},
 	} {
 		if c.s.Check == "" {
 			c.s.Check = f.Check
 		}
-		if got := c.s.hides(c.f); got != c.want {
+		if got := c.s.Hides(c.f); got != c.want {
 			t.Errorf("%s: hidden %v", name, got)
 		}
 	}
@@ -140,22 +126,22 @@ func TestSuppressionHides(t *testing.T) {
 // TestSuppress: what is hidden is counted, and neither in the summary nor in
 // what the exit code is made of; after its last day it comes back.
 func TestSuppress(t *testing.T) {
-	list := []Suppression{{Check: "inuse-not-attached", Reason: "known", Until: day(t, "2026-12-31")}}
-	report := func(at string) *Report {
+	list := []finding.Suppression{{Check: "inuse-not-attached", Reason: "known", Until: day(t, "2026-12-31")}}
+	report := func(at string) *finding.Report {
 		now, err := time.Parse(time.RFC3339, at)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &Report{TakenAt: metav1.NewTime(now), Findings: []Finding{
-			{Code: "VD301", Check: "inuse-not-attached", Severity: Error, Fingerprint: "cause"},
-			{Code: "VD401", Check: "reuse-while-detaching", Severity: Warning, Fingerprint: "follows", CausedBy: "cause"},
+		r := &finding.Report{TakenAt: metav1.NewTime(now), Findings: []finding.Finding{
+			{Code: "VD301", Check: "inuse-not-attached", Severity: finding.Error, Fingerprint: "cause"},
+			{Code: "VD401", Check: "reuse-while-detaching", Severity: finding.Warning, Fingerprint: "follows", CausedBy: "cause"},
 		}}
-		r.settle()
+		r.Recount()
 		return r
 	}
 	r := report("2026-12-31T23:59:59Z")
 	r.Suppress(list)
-	if r.Suppressed != 1 || len(r.Findings) != 1 || r.Summary != (Summary{Warning: 1}) || r.Reaches(Error) {
+	if r.Suppressed != 1 || len(r.Findings) != 1 || r.Summary != (finding.Summary{Warning: 1}) || r.Reaches(finding.Error) {
 		t.Errorf("on the last day: %+v", r)
 	}
 	if len(r.OmittedCauses) != 1 || r.OmittedCauses[0].Fingerprint != "cause" {

@@ -6,7 +6,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,6 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/golden"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -27,7 +29,7 @@ import (
 // controller go through them, or with "other" for what only looks like a wait.
 type traceFile struct {
 	stage string
-	trace *diagnose.Trace
+	trace *trace.Trace
 	path  string
 	file  *txtar.Archive
 }
@@ -91,11 +93,9 @@ func TestTraceStages(t *testing.T) {
 	for _, f := range traceFiles(t) {
 		t.Run(filepath.Base(f.path), func(t *testing.T) {
 			got := f.text()
-			if *update {
+			if golden.Update() {
 				f.file.Files = append(f.file.Files[:1], txtar.File{Name: "want-trace.txt", Data: []byte(got)})
-				if err := os.WriteFile(f.path, txtar.Format(f.file), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				golden.Keep(f.path, txtar.Format(f.file))
 			}
 			if len(f.file.Files) != 2 {
 				t.Fatal("it wants nothing: run make generate, and read what it claims")
@@ -104,10 +104,10 @@ func TestTraceStages(t *testing.T) {
 				t.Errorf("want-trace.txt (-want +got):\n%s", diff)
 			}
 			wantsDown := strings.HasPrefix(f.stage, "t")
-			if down := f.trace.Direction == diagnose.TraceDown; down != wantsDown {
+			if down := f.trace.Direction == trace.Down; down != wantsDown {
 				t.Errorf("direction %s", f.trace.Direction)
 			}
-			if waits := f.trace.Verdict.State != diagnose.TraceNoWait; f.stage == "other" && waits {
+			if waits := f.trace.Verdict.State != finding.NoWait; f.stage == "other" && waits {
 				t.Errorf("taken for a wait for a volume: %s", f.trace.Verdict.Message)
 			}
 		})
@@ -117,24 +117,24 @@ func TestTraceStages(t *testing.T) {
 // brokenIn is the stage that a wait in each of the kubelet's and the
 // controller's own stages is named by. The kubelet verifies an attachment (f5)
 // without a word, so that no object tells it from the staging that follows.
-var brokenIn = map[string][]diagnose.StageName{
-	"f0":  {diagnose.StageScheduled},
-	"f1":  {diagnose.StageClaimBound, diagnose.StageAskedFor},
-	"f2":  {diagnose.StageAskedFor},
-	"f3":  {diagnose.StageAttached},
-	"f4":  {diagnose.StageListed},
-	"f5":  {diagnose.StageStaged},
-	"f6":  {diagnose.StageStaged},
-	"f7":  {diagnose.StageRegistered, diagnose.StageStaged},
-	"f8":  {diagnose.StageMounted},
-	"f9":  {diagnose.StageMounted},
+var brokenIn = map[string][]trace.StageName{
+	"f0":  {trace.StageScheduled},
+	"f1":  {trace.StageClaimBound, trace.StageAskedFor},
+	"f2":  {trace.StageAskedFor},
+	"f3":  {trace.StageAttached},
+	"f4":  {trace.StageListed},
+	"f5":  {trace.StageStaged},
+	"f6":  {trace.StageStaged},
+	"f7":  {trace.StageRegistered, trace.StageStaged},
+	"f8":  {trace.StageMounted},
+	"f9":  {trace.StageMounted},
 	"f10": {""},
-	"t0":  {diagnose.StageStopped},
-	"t1":  {diagnose.StageUnmounted},
-	"t2":  {diagnose.StageUnstaged},
-	"t3":  {diagnose.StageUnstaged},
-	"t4":  {diagnose.StageDetached},
-	"t5":  {diagnose.StageDetached, ""},
+	"t0":  {trace.StageStopped},
+	"t1":  {trace.StageUnmounted},
+	"t2":  {trace.StageUnstaged},
+	"t3":  {trace.StageUnstaged},
+	"t4":  {trace.StageDetached},
+	"t5":  {trace.StageDetached, ""},
 }
 
 // lookAlikes are the reasons of what keeps a pod from starting, or from going,
@@ -148,7 +148,7 @@ var lookAlikes = []string{
 // TestEveryStageHasACase: each stage of the real machinery has a file, each file
 // is named by its stage, and no stage of a trace is without one.
 func TestEveryStageHasACase(t *testing.T) {
-	seen := map[string][]diagnose.StageName{}
+	seen := map[string][]trace.StageName{}
 	var reasons []string
 	for _, f := range traceFiles(t) {
 		reasons = append(reasons, f.trace.Verdict.Reason)
@@ -165,7 +165,7 @@ func TestEveryStageHasACase(t *testing.T) {
 		}
 		seen[f.stage] = append(seen[f.stage], broken)
 	}
-	var all []diagnose.StageName
+	var all []trace.StageName
 	for stage, want := range brokenIn {
 		for _, name := range want {
 			if !slices.Contains(seen[stage], name) {
@@ -187,13 +187,13 @@ func TestEveryStageHasACase(t *testing.T) {
 }
 
 // stageNames are all constants of type StageName, from the source.
-func stageNames(t *testing.T) []diagnose.StageName {
+func stageNames(t *testing.T) []trace.StageName {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "trace.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "trace/trace.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var names []diagnose.StageName
+	var names []trace.StageName
 	ast.Inspect(file, func(n ast.Node) bool {
 		if spec, ok := n.(*ast.ValueSpec); ok {
 			if kind, ok := spec.Type.(*ast.Ident); ok && kind.Name == "StageName" {
@@ -201,7 +201,7 @@ func stageNames(t *testing.T) []diagnose.StageName {
 				if err != nil {
 					t.Fatal(err)
 				}
-				names = append(names, diagnose.StageName(name))
+				names = append(names, trace.StageName(name))
 			}
 		}
 		return true

@@ -26,7 +26,7 @@ func TestTraceHeld(t *testing.T) {
 		{name: "handover", world: elsewhere(1, func(_ *world, holder *corev1.Pod) {
 			deleted := minutesAgo(1)
 			holder.DeletionTimestamp = &deleted
-		}), verdict: "inFlight MultiAttach", says: []string{"pod default/old is Terminating there", "the kubelet of n2"}},
+		}), verdict: "in-flight MultiAttach", says: []string{"pod default/old is Terminating there", "the kubelet of n2"}},
 		{name: "rival", world: elsewhere(9, func(*world, *corev1.Pod) {}), verdict: "stuck MultiAttach",
 			chain: "+scheduled +claimBound +askedFor !attached^late ~listed +driverRegistered ~staged ~mounted",
 			says:  []string{"pod default/old uses it there", "it may stay"}},
@@ -34,7 +34,7 @@ func TestTraceHeld(t *testing.T) {
 		{name: "lost node, counting down", world: elsewhere(5, func(w *world, p *corev1.Pod) {
 			gone(w, p)
 			w.Nodes[1].Status.Conditions[0].Status = corev1.ConditionUnknown
-		}), verdict: "inFlight MultiAttach", says: []string{"detaches it by force 6m after", "8m"}},
+		}), verdict: "in-flight MultiAttach", says: []string{"detaches it by force 6m after", "8m"}},
 		{name: "detach fails there", world: elsewhere(9, func(w *world, p *corev1.Pod) {
 			gone(w, p)
 			deleted := minutesAgo(8)
@@ -80,7 +80,7 @@ func TestTraceDown(t *testing.T) {
 			w.pod.DeletionTimestamp = &deleted
 			w.node.Status.Conditions[0].Status = corev1.ConditionUnknown
 		}), verdict: "none NodeNotReady", chain: "!containersStopped^late ~unmounted ~unstaged ~detached"},
-		{name: "unmounting", world: newWorld().stopped(1), verdict: "inFlight unmounted", chain: "+containersStopped ~unmounted^ ~unstaged ~detached",
+		{name: "unmounting", world: newWorld().stopped(1), verdict: "in-flight unmounted", chain: "+containersStopped ~unmounted^ ~unstaged ~detached",
 			says: []string{"it writes no event about that"}},
 		{name: "does not unmount", world: newWorld().stopped(9), verdict: "stuck unmounted", chain: "+containersStopped ~unmounted^late ~unstaged ~detached"},
 		{name: "driver gone", world: with(newWorld().stopped(9), func(w *world) { w.CSINodes[0].Spec.Drivers = nil }), verdict: "stuck unmounted",
@@ -90,7 +90,7 @@ func TestTraceDown(t *testing.T) {
 		{name: "kept by a finalizer", world: with(newWorld().stopped(9), func(w *world) {
 			var grace int64
 			w.pod.Finalizers, w.pod.DeletionGracePeriodSeconds = []string{"example.com/job"}, &grace
-		}), verdict: "none Finalizers", says: []string{"example.com/job", "on its way off node n1, for longer than is usual"}},
+		}), verdict: "none Finalizers", says: []string{"example.com/job", "being detached from node n1, for longer than is usual"}},
 		{name: "detach fails", world: with(released(9), func(w *world) {
 			deleted := minutesAgo(8)
 			w.VolumeAttachments[0].DeletionTimestamp = &deleted

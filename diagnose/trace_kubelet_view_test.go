@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -16,8 +17,8 @@ func fsGroup() *corev1.PodSecurityContext {
 	return &corev1.PodSecurityContext{FSGroup: &group}
 }
 
-func sample(family string, value float64, labels ...string) diagnose.KubeletSample {
-	s := diagnose.KubeletSample{Family: family, Labels: map[string]string{}, Value: value}
+func sample(family string, value float64, labels ...string) trace.KubeletSample {
+	s := trace.KubeletSample{Family: family, Labels: map[string]string{}, Value: value}
 	for i := 0; i < len(labels); i += 2 {
 		s.Labels[labels[i]] = labels[i+1]
 	}
@@ -26,23 +27,23 @@ func sample(family string, value float64, labels ...string) diagnose.KubeletSamp
 
 const thePlugin = "kubernetes.io/csi:" + theDriver
 
-func counts(wanted, mounted float64) []diagnose.KubeletSample {
-	return []diagnose.KubeletSample{
+func counts(wanted, mounted float64) []trace.KubeletSample {
+	return []trace.KubeletSample{
 		sample("volume_manager_total_volumes", wanted, "plugin_name", thePlugin, "state", "desired_state_of_world"),
 		sample("volume_manager_total_volumes", mounted, "plugin_name", thePlugin, "state", "actual_state_of_world"),
 		sample("volume_manager_total_volumes", 9, "plugin_name", "kubernetes.io/csi:other", "state", "desired_state_of_world"),
 	}
 }
 
-func operation(name, status, plugin string, value float64) diagnose.KubeletSample {
+func operation(name, status, plugin string, value float64) trace.KubeletSample {
 	return sample("storage_operation_duration_seconds", value, "volume_plugin", plugin, "operation_name", name, "status", status)
 }
 
-func call(method, code string, value float64) diagnose.KubeletSample {
+func call(method, code string, value float64) trace.KubeletSample {
 	return sample("csi_operations_seconds", value, "driver_name", theDriver, "method_name", "/csi.v1.Node/"+method, "grpc_status_code", code)
 }
 
-func socket(state string) diagnose.KubeletSample {
+func socket(state string) trace.KubeletSample {
 	return sample("plugin_manager_total_plugins", 1, "socket_path", "/var/lib/kubelet/plugins_registry/"+theDriver+"-reg.sock", "state", state)
 }
 
@@ -53,7 +54,7 @@ func TestCorroborate(t *testing.T) {
 		world   *world
 		pod     func(*corev1.Pod) // nil: the kubelet has not got it
 		more    []*corev1.Pod
-		samples []diagnose.KubeletSample
+		samples []trace.KubeletSample
 		want    []string
 		not     []string
 	}{
@@ -77,32 +78,32 @@ func TestCorroborate(t *testing.T) {
 		{name: "no series is none", world: newWorld().pending(9), samples: counts(1, 0)[2:], want: []string{"it wants 0 mounted and has 0"}},
 		{name: "no family is nothing", world: newWorld().pending(9), not: []string{"mounted and has", "registered"}},
 
-		{name: "mounts fail", world: newWorld().pending(9), samples: []diagnose.KubeletSample{operation("volume_mount", "fail-unknown", thePlugin, 3),
+		{name: "mounts fail", world: newWorld().pending(9), samples: []trace.KubeletSample{operation("volume_mount", "fail-unknown", thePlugin, 3),
 			operation("volume_mount", "success", thePlugin, 4), operation("volume_mount", "fail-unknown", "kubernetes.io/csi:other", 7), operation("volume_unmount", "fail-unknown", thePlugin, 5)},
 			want: []string{"adds 3 of 7 operations volume_mount of " + thePlugin + " have failed since it started"}, not: []string{"volume_unmount"}},
-		{name: "unmounts fail without a word", world: newWorld().stopped(9), samples: []diagnose.KubeletSample{operation("volume_unmount", "fail-unknown", thePlugin, 5),
+		{name: "unmounts fail without a word", world: newWorld().stopped(9), samples: []trace.KubeletSample{operation("volume_unmount", "fail-unknown", thePlugin, 5),
 			operation("unmount_device", "fail-unknown", "kubernetes.io/csi", 2), operation("volume_mount", "fail-unknown", thePlugin, 3), call("NodeUnpublishVolume", "DeadlineExceeded", 2), call("NodeUnpublishVolume", "OK", 6)},
 			want: []string{"adds 5 of 5 operations volume_unmount", "adds 2 of 2 operations unmount_device",
 				"adds of 8 calls NodeUnpublishVolume to " + theDriver + " since it started have failed: 2 with DeadlineExceeded"}, not: []string{"volume_mount "}},
-		{name: "calls succeed", world: newWorld().pending(9), samples: []diagnose.KubeletSample{call("NodeStageVolume", "OK", 6)}, not: []string{"NodeStageVolume"}},
+		{name: "calls succeed", world: newWorld().pending(9), samples: []trace.KubeletSample{call("NodeStageVolume", "OK", 6)}, not: []string{"NodeStageVolume"}},
 
-		{name: "registered", world: newWorld().pending(9), samples: []diagnose.KubeletSample{socket("desired_state_of_world"), socket("actual_state_of_world")},
+		{name: "registered", world: newWorld().pending(9), samples: []trace.KubeletSample{socket("desired_state_of_world"), socket("actual_state_of_world")},
 			want: []string{"agrees " + theDriver + " is registered with it"}},
-		{name: "CSINode left behind", world: newWorld().pending(9), samples: []diagnose.KubeletSample{socket("desired_state_of_world")},
+		{name: "CSINode left behind", world: newWorld().pending(9), samples: []trace.KubeletSample{socket("desired_state_of_world")},
 			want: []string{"differs it sees a socket of " + theDriver + " that is not registered, though the CSINode lists the driver"}},
 		{name: "registration fails", world: with(newWorld().pending(9), func(w *world) { w.CSINodes[0].Spec.Drivers = nil }),
-			samples: []diagnose.KubeletSample{socket("desired_state_of_world")}, want: []string{"agrees it sees a socket of " + theDriver + " that is not registered: the registration fails"}},
+			samples: []trace.KubeletSample{socket("desired_state_of_world")}, want: []string{"agrees it sees a socket of " + theDriver + " that is not registered: the registration fails"}},
 		{name: "counts as registered in an old release", world: with(newWorld().pending(9), func(w *world) {
 			w.CSINodes[0].Spec.Drivers, w.node.Status.NodeInfo.KubeletVersion = nil, "v1.35.4"
-		}), samples: []diagnose.KubeletSample{socket("desired_state_of_world"), socket("actual_state_of_world")},
+		}), samples: []trace.KubeletSample{socket("desired_state_of_world"), socket("actual_state_of_world")},
 			want: []string{"adds it counts " + theDriver + " as registered; a kubelet of 1.35 does so even where the registration failed"}},
 		{name: "no socket", world: with(newWorld().pending(9), func(w *world) { w.CSINodes[0].Spec.Drivers = nil }),
-			samples: []diagnose.KubeletSample{sample("plugin_manager_total_plugins", 1, "socket_path", "/other.sock", "state", "desired_state_of_world")},
+			samples: []trace.KubeletSample{sample("plugin_manager_total_plugins", 1, "socket_path", "/other.sock", "state", "desired_state_of_world")},
 			want:    []string{"agrees it sees no socket named after " + theDriver}},
 
-		{name: "labels", world: newWorld().pending(9), samples: []diagnose.KubeletSample{sample("volume_manager_selinux_pod_context_mismatch_errors_total", 2, "access_mode", "RWOP")},
+		{name: "labels", world: newWorld().pending(9), samples: []trace.KubeletSample{sample("volume_manager_selinux_pod_context_mismatch_errors_total", 2, "access_mode", "RWOP")},
 			want: []string{"adds it has counted 2 conflicts between SELinux labels"}},
-		{name: "leftovers on disk", world: newWorld().stopped(9), samples: []diagnose.KubeletSample{sample("reconstruct_volume_operations_errors_total", 2),
+		{name: "leftovers on disk", world: newWorld().stopped(9), samples: []trace.KubeletSample{sample("reconstruct_volume_operations_errors_total", 2),
 			sample("force_cleaned_failed_volume_operation_errors_total", 1), sample("kubelet_orphan_pod_cleaned_volumes_errors", 4)},
 			want: []string{"adds 2 volumes that it found on disk when it started", "and 1 of them", "adds at its last sweep 4 volumes"}},
 	} {
@@ -111,17 +112,17 @@ func TestCorroborate(t *testing.T) {
 				c.world.node.Status.NodeInfo.KubeletVersion = "v1.36.3"
 			}
 			s := c.world.snapshot()
-			trace := diagnose.TracePod(s, c.world.pod, diagnose.Options{})
-			before := trace.Verdict
-			view := diagnose.KubeletView{Samples: c.samples, Pods: c.more}
+			doc := diagnose.TracePod(s, c.world.pod, diagnose.Options{})
+			before := doc.Verdict
+			view := trace.KubeletView{Samples: c.samples, Pods: c.more}
 			if c.pod != nil {
 				own := c.world.pod.DeepCopy()
 				c.pod(own)
 				view.Pods = append(view.Pods, own)
 			}
-			trace.Corroborate(s, view)
+			doc.Corroborate(s, view)
 			var lines []string
-			for _, said := range trace.Kubelet.Statements {
+			for _, said := range doc.Kubelet.Statements {
 				lines = append(lines, string(said.Bearing)+" "+said.Text)
 			}
 			text := strings.Join(lines, "\n")
@@ -135,8 +136,8 @@ func TestCorroborate(t *testing.T) {
 					t.Errorf("has %q:\n%s", not, text)
 				}
 			}
-			if trace.Verdict != before || !trace.KubeletAnswered() || !trace.Complete {
-				t.Errorf("the verdict changed, or it did not answer: %+v", trace)
+			if doc.Verdict != before || !doc.KubeletAnswered() || !doc.Complete {
+				t.Errorf("the verdict changed, or it did not answer: %+v", doc)
 			}
 		})
 	}
@@ -146,34 +147,34 @@ func TestCorroborate(t *testing.T) {
 func TestCorroborateGaps(t *testing.T) {
 	w := newWorld().pending(9)
 	s := w.snapshot()
-	for _, gaps := range [][]snapshot.Kind{{diagnose.KubeletPods}, {diagnose.KubeletMetrics}, {diagnose.KubeletPods, diagnose.KubeletMetrics}} {
-		trace := diagnose.TracePod(s, w.pod, diagnose.Options{})
-		var view diagnose.KubeletView
+	for _, gaps := range [][]snapshot.Kind{{trace.KubeletPods}, {trace.KubeletMetrics}, {trace.KubeletPods, trace.KubeletMetrics}} {
+		doc := diagnose.TracePod(s, w.pod, diagnose.Options{})
+		var view trace.KubeletView
 		for _, kind := range gaps {
 			view.Gaps = append(view.Gaps, snapshot.Gap{Kind: kind, Reason: snapshot.ReasonForbidden})
 		}
-		trace.Corroborate(s, view)
-		if trace.Complete || trace.KubeletAnswered() || len(trace.Gaps) != len(gaps) {
-			t.Errorf("%v: complete %v, gaps %v", gaps, trace.Complete, trace.Gaps)
+		doc.Corroborate(s, view)
+		if doc.Complete || doc.KubeletAnswered() || len(doc.Gaps) != len(gaps) {
+			t.Errorf("%v: complete %v, gaps %v", gaps, doc.Complete, doc.Gaps)
 		}
-		said := len(trace.Kubelet.Statements)
-		if want := gaps[0] != diagnose.KubeletPods; (said > 0) != want {
-			t.Errorf("%v: %+v", gaps, trace.Kubelet.Statements)
+		said := len(doc.Kubelet.Statements)
+		if want := gaps[0] != trace.KubeletPods; (said > 0) != want {
+			t.Errorf("%v: %+v", gaps, doc.Kubelet.Statements)
 		}
 	}
 	if len(s.Gaps) > 0 {
 		t.Errorf("the snapshot got gaps: %v", s.Gaps)
 	}
 	// A pod that is not in the snapshot any more, and one without a list of pods.
-	trace := diagnose.TracePod(s, w.pod, diagnose.Options{})
-	trace.Pod.Name = "other"
-	trace.Corroborate(s, diagnose.KubeletView{Pods: []*corev1.Pod{{}}})
+	doc := diagnose.TracePod(s, w.pod, diagnose.Options{})
+	doc.Pod.Name = "other"
+	doc.Corroborate(s, trace.KubeletView{Pods: []*corev1.Pod{{}}})
 	less := newWorld().pending(9).without(snapshot.Pods)
-	trace = diagnose.TracePod(less.snapshot(), less.pod, diagnose.Options{})
+	doc = diagnose.TracePod(less.snapshot(), less.pod, diagnose.Options{})
 	gone := newPod("gone", "n1")
 	gone.UID = types.UID("gone")
-	trace.Corroborate(less.snapshot(), diagnose.KubeletView{Pods: []*corev1.Pod{gone}})
-	for _, said := range trace.Kubelet.Statements {
+	doc.Corroborate(less.snapshot(), trace.KubeletView{Pods: []*corev1.Pod{gone}})
+	for _, said := range doc.Kubelet.Statements {
 		if strings.Contains(said.Text, "still has pod") {
 			t.Errorf("without all pods it cannot be said that %s", said.Text)
 		}

@@ -8,12 +8,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // waitsForVolume is the answer, and whether there is one.
-func waitsForVolume(v diagnose.TraceVerdict) (waits, known bool) {
-	return v.State == diagnose.TraceInFlight || v.State == diagnose.TraceStuck, v.State != diagnose.TraceUnsure
+func waitsForVolume(v trace.Verdict) (waits, known bool) {
+	return v.State == finding.InFlight || v.State == finding.Stuck, v.State != finding.Unsure
 }
 
 // mounting is the snapshot with pods that mount what they list: the corpus
@@ -43,7 +46,7 @@ func TestTraceGapsProperty(t *testing.T) {
 			return
 		}
 		pod := s.Pods[rapid.IntRange(0, len(s.Pods)-1).Draw(t, "pod")]
-		opts := diagnose.Options{Reconcile: cases[i].settings, Checks: []diagnose.Check{}}
+		opts := diagnose.Options{Reconcile: cases[i].settings, Checks: []check.Check{}}
 		whole, ok := waitsForVolume(diagnose.TracePod(s, pod, opts).Verdict)
 		if !ok {
 			return
@@ -54,9 +57,9 @@ func TestTraceGapsProperty(t *testing.T) {
 				less = fewer(less, kind, none)
 			}
 		}
-		trace := diagnose.TracePod(less, pod, opts)
-		if got, known := waitsForVolume(trace.Verdict); known && got != whole {
-			t.Errorf("%s, pod %s: waits %v with all lists and %v with less: %s", cases[i].name, pod.Name, whole, got, trace.Verdict.Message)
+		doc := diagnose.TracePod(less, pod, opts)
+		if got, known := waitsForVolume(doc.Verdict); known && got != whole {
+			t.Errorf("%s, pod %s: waits %v with all lists and %v with less: %s", cases[i].name, pod.Name, whole, got, doc.Verdict.Message)
 		}
 	})
 }
@@ -67,19 +70,19 @@ func TestTraceCorpus(t *testing.T) {
 	for _, c := range corpus(t) {
 		s := mounting(c.snapshot(t))
 		for _, pod := range s.Pods {
-			trace := diagnose.TracePod(s, pod, diagnose.Options{Reconcile: c.settings})
-			if trace.Verdict.State == diagnose.TraceUnsure && len(s.Gaps) == 0 {
-				t.Errorf("%s: no answer on %s: %s", c.name, pod.Name, trace.Verdict.Message)
+			doc := diagnose.TracePod(s, pod, diagnose.Options{Reconcile: c.settings})
+			if doc.Verdict.State == finding.Unsure && len(s.Gaps) == 0 {
+				t.Errorf("%s: no answer on %s: %s", c.name, pod.Name, doc.Verdict.Message)
 			}
-			if c.healthy() && trace.Verdict.State == diagnose.TraceStuck {
-				t.Errorf("%s: %s: %s", c.name, pod.Name, trace.Verdict.Message)
+			if c.healthy() && doc.Verdict.State == finding.Stuck {
+				t.Errorf("%s: %s: %s", c.name, pod.Name, doc.Verdict.Message)
 			}
-			for _, v := range trace.Volumes {
+			for _, v := range doc.Volumes {
 				if len(v.Stages) == 0 {
 					t.Errorf("%s: %s: volume %s has no stages", c.name, pod.Name, v.Name)
 				}
 				for _, stage := range v.Stages {
-					if stage.Stage == v.Broken && stage.State != diagnose.StageUnknown && (stage.On == "" || stage.Detail == "") {
+					if stage.Stage == v.Broken && stage.State != trace.StageUnknown && (stage.On == "" || stage.Detail == "") {
 						t.Errorf("%s: %s: volume %s waits on nobody: %+v", c.name, pod.Name, v.Name, stage)
 					}
 				}

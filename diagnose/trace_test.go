@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 )
 
 // traceCase is a cluster, and what the trace of its pod says: the verdict, the
@@ -22,16 +22,16 @@ type traceCase struct {
 }
 
 func (c traceCase) run(t *testing.T) {
-	trace := c.world.trace(t)
-	if got := string(trace.Verdict.State) + " " + trace.Verdict.Reason; got != c.verdict {
-		t.Errorf("verdict %q, want %q: %s", got, c.verdict, trace.Verdict.Message)
+	doc := c.world.trace(t)
+	if got := string(doc.Verdict.State) + " " + doc.Verdict.Reason; got != c.verdict {
+		t.Errorf("verdict %q, want %q: %s", got, c.verdict, doc.Verdict.Message)
 	}
 	if c.chain != "" {
-		if got := chain(trace.Volumes[0]); got != c.chain {
+		if got := chain(doc.Volumes[0]); got != c.chain {
 			t.Errorf("chain\n%s, want\n%s", got, c.chain)
 		}
 	}
-	text := traceText(trace)
+	text := traceText(doc)
 	for _, want := range c.says {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)
@@ -39,9 +39,9 @@ func (c traceCase) run(t *testing.T) {
 	}
 }
 
-func traceText(trace *diagnose.Trace) string {
-	text := trace.Verdict.Message + "\n"
-	for _, v := range trace.Volumes {
+func traceText(doc *trace.Trace) string {
+	text := doc.Verdict.Message + "\n"
+	for _, v := range doc.Volumes {
 		for _, s := range v.Stages {
 			text += strings.Join([]string{string(s.Stage), s.On, s.Detail, s.Ends, s.UsualBound}, "|") + "\n"
 			for _, said := range s.Said {
@@ -67,7 +67,7 @@ func TestTraceUp(t *testing.T) {
 			va.Status.Attached, va.CreationTimestamp = false, minutesAgo(1)
 			w.VolumeAttachments = []*storagev1.VolumeAttachment{va}
 			return w
-		}(), verdict: "inFlight attached", chain: "+scheduled +claimBound +askedFor ~attached^ ~listed +driverRegistered ~staged ~mounted",
+		}(), verdict: "in-flight attached", chain: "+scheduled +claimBound +askedFor ~attached^ ~listed +driverRegistered ~staged ~mounted",
 			says: []string{"external-attacher of ebs.csi.aws.com", "2m"}},
 		{name: "attach takes too long", world: func() *world {
 			w := newWorld().pending(9).unattached()
@@ -94,7 +94,7 @@ func TestTraceUp(t *testing.T) {
 			va.Status.AttachError = &storagev1.VolumeError{Time: minutesAgo(0.1), Message: "try again"}
 			w.VolumeAttachments = []*storagev1.VolumeAttachment{va}
 			return w
-		}(), verdict: "inFlight attached"},
+		}(), verdict: "in-flight attached"},
 		{name: "node full, rejected later", world: full("v1.36.3", true), verdict: "stuck attached", says: []string{"rejects the pod"}},
 		{name: "node full, waits for ever", world: full("v1.36.3", false), verdict: "stuck attached", says: []string{"no nodeAllocatableUpdatePeriodSeconds"}},
 		{name: "node full, old kubelet", world: full("v1.33.1", true), verdict: "stuck attached", says: []string{"a kubelet of 1.33 goes on waiting"}},
@@ -106,7 +106,7 @@ func TestTraceUp(t *testing.T) {
 			w.Leases = append(w.Leases, newLease("kube-system", "external-attacher-leader-ebs-csi-aws-com", minutesAgo(99), minutesAgo(30)))
 			return w
 		}(), verdict: "stuck attached", says: []string{"no attacher of this driver seems to run", "was last renewed at 2026-11-20T09:30:00Z"}},
-		{name: "no attachment yet", world: newWorld().pending(0.2).unattached(), verdict: "inFlight attached",
+		{name: "no attachment yet", world: newWorld().pending(0.2).unattached(), verdict: "in-flight attached",
 			says: []string{"there is no VolumeAttachment csi-", "the attach/detach controller"}},
 		{name: "no attachment at all", world: newWorld().pending(5).unattached(), verdict: "stuck attached",
 			chain: "+scheduled +claimBound +askedFor ~attached^late ~listed +driverRegistered ~staged ~mounted"},
@@ -114,7 +114,7 @@ func TestTraceUp(t *testing.T) {
 			w := newWorld().pending(5).unattached()
 			w.Leases = []*coordinationv1.Lease{newLease("kube-system", "kube-controller-manager", minutesAgo(1), minutesAgo(0))}
 			return w
-		}(), verdict: "inFlight attached"},
+		}(), verdict: "in-flight attached"},
 		{name: "node not managed", world: func() *world {
 			w := newWorld().pending(5).unattached()
 			w.node.Annotations = nil
@@ -143,7 +143,7 @@ func TestTraceUp(t *testing.T) {
 			w := newWorld().pending(0.1)
 			w.node.Status.VolumesInUse = nil
 			return w
-		}(), verdict: "inFlight askedFor", chain: "+scheduled +claimBound ~askedFor^ +attached +listed +driverRegistered ~staged ~mounted"},
+		}(), verdict: "in-flight askedFor", chain: "+scheduled +claimBound ~askedFor^ +attached +listed +driverRegistered ~staged ~mounted"},
 		{name: "not asked for", world: func() *world {
 			w := newWorld().pending(9)
 			w.node.Status.VolumesInUse = nil
@@ -168,10 +168,10 @@ func TestTraceUp(t *testing.T) {
 			verdict: "stuck mounted", chain: attached + "+staged !mounted^late"},
 		{name: "silent", world: newWorld().pending(9), verdict: "stuck staged", chain: attached + "~staged^late ~mounted",
 			says: []string{"a kubelet of 1.36 writes none for a wait that merely times out"}},
-		{name: "silent for a while", world: newWorld().pending(1), verdict: "inFlight staged"},
+		{name: "silent for a while", world: newWorld().pending(1), verdict: "in-flight staged"},
 		{name: "ownership", world: newWorld().pending(9).event("VolumePermissionChangeInProgress",
 			"Setting volume ownership for /var/lib/kubelet/pods/uid-app/volumes/kubernetes.io~csi/pv-data/mount, processed 100 files.", 0.5),
-			verdict: "inFlight OwnershipChange", says: []string{"OnRootMismatch"}},
+			verdict: "in-flight OwnershipChange", says: []string{"OnRootMismatch"}},
 	} {
 		t.Run(c.name, c.run)
 	}

@@ -33,7 +33,7 @@ func TestTraceClaims(t *testing.T) {
 		{name: "being provisioned", world: unbound(func(w *world) {
 			w.pod.Spec.NodeName, w.Claims[0].CreationTimestamp = "", minutesAgo(1)
 			w.Claims[0].Annotations = map[string]string{"volume.kubernetes.io/selected-node": "n1"}
-		}), verdict: "inFlight claimBound", says: []string{"the provisioner of ebs.csi.aws.com", "for node n1"}},
+		}), verdict: "in-flight claimBound", says: []string{"the provisioner of ebs.csi.aws.com", "for node n1"}},
 		{name: "provisioning fails", world: unbound(func(w *world) {
 			w.pod.Spec.NodeName = ""
 			w.Claims[0].Annotations = map[string]string{"volume.kubernetes.io/selected-node": "n1"}
@@ -67,15 +67,15 @@ func TestTraceKinds(t *testing.T) {
 		return with(newWorld().pending(0.2), func(w *world) { w.pod.Spec.Volumes[0].VolumeSource = s })
 	}
 	for _, c := range []traceCase{
-		{name: "secret", world: source(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{}}), verdict: "inFlight mounted", chain: "+scheduled ~mounted^"},
-		{name: "emptyDir", world: source(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}), verdict: "inFlight mounted", chain: "+scheduled ~mounted^"},
-		{name: "nfs", world: source(corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}), verdict: "inFlight mounted", chain: "+scheduled ~mounted^"},
-		{name: "inline csi", world: source(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: theDriver}}), verdict: "inFlight mounted",
+		{name: "secret", world: source(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{}}), verdict: "in-flight mounted", chain: "+scheduled ~mounted^"},
+		{name: "emptyDir", world: source(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}), verdict: "in-flight mounted", chain: "+scheduled ~mounted^"},
+		{name: "nfs", world: source(corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}), verdict: "in-flight mounted", chain: "+scheduled ~mounted^"},
+		{name: "inline csi", world: source(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: theDriver}}), verdict: "in-flight mounted",
 			chain: "+scheduled +driverRegistered ~mounted^"},
 		{name: "not attached", world: with(newWorld().pending(0.2).unattached(), func(w *world) { w.CSIDrivers[0].Spec.AttachRequired = &no }),
-			verdict: "inFlight staged", chain: "+scheduled +claimBound +driverRegistered ~staged^ ~mounted"},
+			verdict: "in-flight staged", chain: "+scheduled +claimBound +driverRegistered ~staged^ ~mounted"},
 		{name: "iscsi", world: source(corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{TargetPortal: "1.2.3.4", IQN: "iqn", Lun: 1}}),
-			verdict: "inFlight attached", chain: "+scheduled ~askedFor ~attached^ ~listed ~mounted", says: []string{"has no VolumeAttachment"}},
+			verdict: "in-flight attached", chain: "+scheduled ~askedFor ~attached^ ~listed ~mounted", says: []string{"has no VolumeAttachment"}},
 	} {
 		t.Run(c.name, c.run)
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -165,7 +166,7 @@ func (w *world) snapshot() *snapshot.Snapshot {
 	return snapshot.New(traceNow, snapshot.Source{ServerVersion: "v1.36.3"}, w.Objects, w.gaps)
 }
 
-func (w *world) trace(t *testing.T) *diagnose.Trace {
+func (w *world) trace(t *testing.T) *trace.Trace {
 	t.Helper()
 	s := w.snapshot()
 	return diagnose.TracePod(s, w.pod, diagnose.Options{})
@@ -174,9 +175,9 @@ func (w *world) trace(t *testing.T) *diagnose.Trace {
 // chain is the stages of a volume in one line: + done, ~ waiting, ! blocked,
 // ? unknown, - not needed; ^ follows the one in which it waits, and "late" the
 // one that is beyond its bound.
-func chain(v diagnose.TraceVolume) string {
-	marks := map[diagnose.StageState]string{diagnose.StageDone: "+", diagnose.StageWaiting: "~", diagnose.StageBlocked: "!",
-		diagnose.StageUnknown: "?", diagnose.StageNotNeeded: "-"}
+func chain(v trace.VolumeTrace) string {
+	marks := map[trace.StageState]string{trace.StageDone: "+", trace.StageWaiting: "~", trace.StageBlocked: "!",
+		trace.StageUnknown: "?", trace.StageNotNeeded: "-"}
 	var parts []string
 	for _, s := range v.Stages {
 		part := marks[s.State] + string(s.Stage)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
 // TestUpstreamBugs: on a release with the bug a finding names it, and on the one
@@ -14,7 +14,7 @@ import (
 func TestUpstreamBugs(t *testing.T) {
 	for _, test := range []struct {
 		name     string // of a case
-		code     diagnose.Code
+		code     finding.Code
 		issue    int
 		has, not []string
 	}{
@@ -46,7 +46,7 @@ func TestUpstreamBugs(t *testing.T) {
 
 // findingOn is the case's first finding with the code, the cluster and all its
 // kubelets being of the release.
-func findingOn(t *testing.T, name string, code diagnose.Code, release string) diagnose.Finding {
+func findingOn(t *testing.T, name string, code finding.Code, release string) finding.Finding {
 	t.Helper()
 	cases := corpus(t)
 	c := cases[slices.IndexFunc(cases, func(c *corpusCase) bool { return c.name == name })]
@@ -56,7 +56,7 @@ func findingOn(t *testing.T, name string, code diagnose.Code, release string) di
 		node.Status.NodeInfo.KubeletVersion = release
 	}
 	findings := c.diagnose(s).Findings
-	i := slices.IndexFunc(findings, func(f diagnose.Finding) bool { return f.Code == code })
+	i := slices.IndexFunc(findings, func(f finding.Finding) bool { return f.Code == code })
 	if i < 0 {
 		t.Fatalf("no %s on %q", code, release)
 	}

@@ -2,97 +2,85 @@ package output
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/json"
-	"flag"
-	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/golden"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-// drawn are the formats whose outputs are kept as golden files, by the ending
-// under which a program knows them.
-var drawn = map[string]string{
-	"tree": "txt", "sarif": "sarif", "junit": "xml", "markdown": "md", "html": "html", "prometheus": "prom",
+// endings are those by which a program knows each format.
+var endings = map[string]string{
+	"tree": "txt", "table": "table.txt", "wide": "wide.txt", "name": "name.txt", "json": "json", "yaml": "yaml",
+	"sarif": "sarif", "junit": "xml", "markdown": "md", "html": "html", "prometheus": "prom",
 }
 
-// shown are the cases whose whole outputs are kept: one for each layer, one with
-// a cause and its consequences, one with gaps, and a healthy one.
+// shown are the cases whose whole outputs are kept, to be read and opened: one or
+// two for each layer, one with a cause and its consequences, one with gaps, and a
+// healthy one.
 var shown = []string{
-	"healthy-background", "vd101-many-nodes", "vd201-two-writers", "vd301-backoff-drop", "vd301-no-events",
-	"vd102-forty-pods", "vd401-storage-silent", "vd501-bound-to-another", "vd604-ten-pods",
+	"healthy-background", "vd101-many-nodes", "vd102-forty-pods", "vd103-driver-refuses", "vd201-two-writers",
+	"vd202-rolling-update", "vd301-backoff-drop", "vd301-no-events", "vd401-storage-silent", "vd501-bound-to-another",
+	"vd604-ten-pods", "vd608-forecast",
 }
 
 type corpusCase struct {
-	name   string
-	report *diagnose.Report
-	plan   *Plan
+	name     string
+	read     *snapshot.Snapshot
+	settings reconcile.Options
+	report   *finding.Report
+	plan     *Plan
 }
 
 // corpus is what the cases of testdata/cases are diagnosed as, read once.
 var corpus = sync.OnceValues(func() ([]corpusCase, error) {
-	paths, err := filepath.Glob("../testdata/cases/*.txtar")
-	if err != nil || len(paths) == 0 {
-		return nil, fmt.Errorf("no cases: %w", err)
+	all, err := testcases.All()
+	if err != nil {
+		return nil, err
 	}
-	cases := make([]corpusCase, len(paths))
-	errs := make([]error, len(paths))
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, 4)
-	for i, path := range paths {
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			cases[i], errs[i] = readCase(path)
-		})
-	}
-	wg.Wait()
-	i := slices.IndexFunc(errs, func(err error) bool { return err != nil })
-	if i >= 0 {
-		return nil, fmt.Errorf("%s: %w", paths[i], errs[i])
+	cases := make([]corpusCase, len(all))
+	for i, c := range all {
+		s, err := c.Snapshot()
+		if err != nil {
+			return nil, err
+		}
+		cases[i] = examined(c.Name, s, c.Settings)
 	}
 	return cases, nil
 })
 
-func readCase(path string) (corpusCase, error) {
-	archive, err := txtar.ParseFile(path)
-	if err != nil {
-		return corpusCase{}, err
-	}
-	name := strings.TrimSuffix(filepath.Base(path), ".txtar")
-	var settings reconcile.Options
-	var s *snapshot.Snapshot
-	for _, f := range archive.Files {
-		switch f.Name {
-		case "settings.json":
-			if err := json.Unmarshal(f.Data, &settings); err != nil {
-				return corpusCase{}, err
-			}
-		case "cluster.yaml":
-			if s, _, err = snapshot.Read(name, bytes.NewReader(f.Data), snapshot.ReadOptions{}); err != nil {
-				return corpusCase{}, err
-			}
+func examined(name string, s *snapshot.Snapshot, settings reconcile.Options) corpusCase {
+	view := repair.Look(s, diagnose.Options{Reconcile: settings}, repair.Consent{})
+	repair.Propose(view)
+	for _, f := range view.Report.Findings {
+		if f.Repair != nil && len(f.Repair.Commands) > 0 {
+			f.Repair.Apply = applyLineOf(f)
 		}
 	}
-	if s == nil {
-		return corpusCase{}, fmt.Errorf("no cluster.yaml")
+	return corpusCase{name, s, settings, view.Report, NewPlan(s, view.World, view.Plan, nil)}
+}
+
+// applyLineOf stands for the line that package cmd makes of the flags.
+func applyLineOf(f finding.Finding) string {
+	words := []string{"volume-doctor", "diagnose", strings.ToLower(f.Subject.Kind) + "/" + f.Subject.Name}
+	if f.Subject.Namespace != "" {
+		words = append(words, "-n", f.Subject.Namespace)
 	}
-	world := reconcile.NewWorld(s, settings)
-	plan := world.Reconcile()
-	return corpusCase{name, diagnose.Examine(s, world, plan, nil), NewPlan(s, world, plan, nil)}, nil
+	return safetext.Kubectl(append(append(words, "--apply"), f.Repair.Needs...)...)
 }
 
 func eachCase(t *testing.T, check func(t *testing.T, c corpusCase)) {
@@ -106,76 +94,93 @@ func eachCase(t *testing.T, check func(t *testing.T, c corpusCase)) {
 	}
 }
 
-func printed(t testing.TB, format string, r *diagnose.Report) []byte {
+func printed(t testing.TB, format string, r *finding.Report) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := PrintReport(&b, format, r, Options{}); err != nil {
+	if err := PrintReport(&b, format, r, terminal); err != nil {
 		t.Fatalf("%s: %v", format, err)
 	}
 	return b.Bytes()
 }
 
-// TestGolden keeps the whole outputs of a few cases, to be read and opened, and a
-// digest of every format for every case.
-func TestGolden(t *testing.T) {
-	cases, err := corpus()
-	if err != nil {
-		t.Fatal(err)
+// terminal is one that nobody has resized.
+var terminal = Options{Width: 80}
+
+// shuffled is the same case, read with its objects in another order.
+func (c corpusCase) shuffled() corpusCase {
+	random := rand.New(rand.NewPCG(1, 2))
+	o := testcases.Copy(c.read.Objects)
+	lists := reflect.ValueOf(&o).Elem()
+	for i := range lists.NumField() {
+		random.Shuffle(lists.Field(i).Len(), reflect.Swapper(lists.Field(i).Interface()))
 	}
-	formats := append(slices.Clone(ReportFormats()), "plan tree")
-	var digests strings.Builder
-	fmt.Fprintf(&digests, "# case %s\n", strings.Join(formats, " "))
-	missing := slices.Clone(shown)
-	for _, c := range cases {
-		digests.WriteString(c.name)
-		for _, format := range formats {
-			var text []byte
-			if format == "plan tree" {
-				var b bytes.Buffer
-				if err := PrintPlan(&b, "tree", c.plan, Options{}); err != nil {
-					t.Fatal(err)
-				}
-				text = b.Bytes()
-			} else {
-				text = printed(t, format, c.report)
-				if again := printed(t, format, c.report); !bytes.Equal(text, again) {
-					t.Errorf("%s: %s differs from print to print", c.name, format)
-				}
-			}
-			sum := sha256.Sum256(text)
-			fmt.Fprintf(&digests, " %x", sum[:4])
-			if ending := drawn[format]; ending != "" && slices.Contains(shown, c.name) {
-				golden(t, c.name+"."+ending, text)
+	return examined(c.name, snapshot.New(c.read.TakenAt, c.read.Source, o, slices.Clone(c.read.Gaps)), c.settings)
+}
+
+func printedPlan(t testing.TB, format string, p *Plan) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := PrintPlan(&b, format, p, terminal); err != nil {
+		t.Fatalf("%s: %v", format, err)
+	}
+	return b.Bytes()
+}
+
+// TestOrderOfObjects: no format of any case has other bytes where the same objects
+// were read in another order.
+func TestOrderOfObjects(t *testing.T) {
+	eachCase(t, func(t *testing.T, c corpusCase) {
+		other := c.shuffled()
+		for _, format := range ReportFormats() {
+			if diff := cmp.Diff(string(printed(t, format, c.report)), string(printed(t, format, other.report))); diff != "" {
+				t.Errorf("%s (-in order +shuffled):\n%s", format, diff)
 			}
 		}
-		digests.WriteByte('\n')
+		for _, format := range PlanFormats() {
+			if diff := cmp.Diff(string(printedPlan(t, format, c.plan)), string(printedPlan(t, format, other.plan))); diff != "" {
+				t.Errorf("plan, %s (-in order +shuffled):\n%s", format, diff)
+			}
+		}
+	})
+}
+
+// ofFewChecks is the report as if, beside the checks that found something, only one
+// of each of two layers had run: a new check changes no output in which it finds
+// nothing. That all are listed which ran is tested in package diagnose.
+func ofFewChecks(r *finding.Report) *finding.Report {
+	few := *r
+	few.Checks = slices.DeleteFunc(slices.Clone(r.Checks), func(code finding.Code) bool {
+		return code != "VD101" && code != "VD301" && !slices.ContainsFunc(r.Findings, func(f finding.Finding) bool { return f.Code == code })
+	})
+	few.Scope.Checks = len(few.Checks)
+	return &few
+}
+
+// TestGolden keeps the whole outputs of a few cases in every format.
+func TestGolden(t *testing.T) {
+	missing := slices.Clone(shown)
+	eachCase(t, func(t *testing.T, c corpusCase) {
+		if !slices.Contains(shown, c.name) {
+			return
+		}
+		for _, format := range ReportFormats() {
+			if endings[format] == "" {
+				t.Fatalf("format %s has no ending", format)
+			}
+			kept(t, c.name+"."+endings[format], printed(t, format, ofFewChecks(c.report)))
+		}
+		kept(t, c.name+".plan.txt", printedPlan(t, "tree", c.plan))
 		missing = slices.DeleteFunc(missing, func(name string) bool { return name == c.name })
-	}
+	})
 	if len(missing) > 0 {
 		t.Errorf("no such cases: %v", missing)
 	}
-	golden(t, "corpus.txt", []byte(digests.String()))
-	golden(t, "report.json", printed(t, "json", report()))
+	kept(t, "report.json", printed(t, "json", report()))
 }
 
-func golden(t *testing.T, name string, got []byte) {
+func kept(t *testing.T, name string, got []byte) {
 	t.Helper()
-	path := filepath.Join("testdata", "golden", name)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s (-want +got), go test ./output -update rewrites it:\n%s", name, diff)
-	}
+	golden.Want(t, filepath.Join("testdata", "golden", name), got)
 }
+
+func TestMain(m *testing.M) { os.Exit(golden.Main(m)) }

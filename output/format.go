@@ -9,34 +9,35 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode"
 
-	"sigs.k8s.io/yaml"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // Options say how text is shown. Formats for machines ignore them.
 type Options struct {
 	// Color paints severities and verbs.
 	Color bool
-	// Apply is the command line that would make the proposed repairs; "" where
-	// nothing can be applied, as for a file.
-	Apply string
+	// Width is how many columns the terminal has that the text goes to; 0 where it
+	// goes to none. Lines are then not broken, and nothing is cut.
+	Width int
 }
 
-// reportFormats are the formats of a report, in the order in which help lists
-// them.
-var reportFormats = []struct {
+// formats are the ways to print a kind of document, in the order in which help
+// lists them.
+type formats[D any] []struct {
 	name  string
-	print func(io.Writer, *diagnose.Report, Options) error
-}{
+	print func(io.Writer, D, Options) error
+}
+
+var reportFormats = formats[*finding.Report]{
 	{"table", printReportTable},
 	{"wide", printReportWide},
 	{"tree", printReportTree},
-	{"json", func(w io.Writer, r *diagnose.Report, _ Options) error { return printJSON(w, r) }},
-	{"yaml", func(w io.Writer, r *diagnose.Report, _ Options) error { return printYAML(w, r) }},
-	{"name", func(w io.Writer, r *diagnose.Report, _ Options) error { return printReportNames(w, r) }},
+	{"json", printJSON[*finding.Report]},
+	{"yaml", printYAML[*finding.Report]},
+	{"name", printReportNames},
 	{"sarif", printSARIF},
 	{"junit", printJUnit},
 	{"markdown", printMarkdown},
@@ -44,62 +45,33 @@ var reportFormats = []struct {
 	{"prometheus", printPrometheus},
 }
 
-var planFormats = []struct {
-	name  string
-	print func(io.Writer, *Plan, Options) error
-}{
-	{"table", func(w io.Writer, p *Plan, o Options) error { return printPlanTable(w, p, o, false) }},
-	{"wide", func(w io.Writer, p *Plan, o Options) error { return printPlanTable(w, p, o, true) }},
-	{"tree", printPlanTree},
-	{"json", func(w io.Writer, p *Plan, _ Options) error { return printJSON(w, p) }},
-	{"yaml", func(w io.Writer, p *Plan, _ Options) error { return printYAML(w, p) }},
-	{"name", func(w io.Writer, p *Plan, _ Options) error { return printPlanNames(w, p) }},
-}
-
 // ReportFormats are the names that PrintReport takes.
-func ReportFormats() []string {
-	names := make([]string, 0, len(reportFormats))
-	for _, f := range reportFormats {
-		names = append(names, f.name)
-	}
-	return names
-}
-
-// PlanFormats are the names that PrintPlan takes.
-func PlanFormats() []string {
-	names := make([]string, 0, len(planFormats))
-	for _, f := range planFormats {
-		names = append(names, f.name)
-	}
-	return names
-}
+func ReportFormats() []string { return reportFormats.names() }
 
 // PrintReport writes the report in the format, which must be one of
 // ReportFormats.
-func PrintReport(w io.Writer, format string, r *diagnose.Report, opts Options) error {
-	for _, f := range reportFormats {
+func PrintReport(w io.Writer, format string, r *finding.Report, opts Options) error {
+	return reportFormats.write(w, format, r, opts)
+}
+
+func (all formats[D]) names() []string {
+	names := make([]string, 0, len(all))
+	for _, f := range all {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+func (all formats[D]) write(w io.Writer, format string, document D, opts Options) error {
+	for _, f := range all {
 		if f.name == format {
-			return f.print(w, r, opts)
+			return f.print(w, document, opts)
 		}
 	}
-	return unknownFormat(format, ReportFormats())
+	return fmt.Errorf("unknown output format %q: use one of %s", format, strings.Join(all.names(), ", "))
 }
 
-// PrintPlan writes the plan in the format, which must be one of PlanFormats.
-func PrintPlan(w io.Writer, format string, p *Plan, opts Options) error {
-	for _, f := range planFormats {
-		if f.name == format {
-			return f.print(w, p, opts)
-		}
-	}
-	return unknownFormat(format, PlanFormats())
-}
-
-func unknownFormat(format string, known []string) error {
-	return fmt.Errorf("unknown output format %q: use one of %s", format, strings.Join(known, ", "))
-}
-
-func printJSON(w io.Writer, document any) error {
+func printJSON[D any](w io.Writer, document D, _ Options) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -107,16 +79,12 @@ func printJSON(w io.Writer, document any) error {
 	if err := enc.Encode(document); err != nil {
 		return err
 	}
-	_, err := io.WriteString(w, escapeJSON(b.String()))
+	_, err := io.WriteString(w, safetext.JSON(b.String()))
 	return err
 }
 
-func printYAML(w io.Writer, document any) error {
-	data, err := json.Marshal(document)
-	if err != nil {
-		return err
-	}
-	data, err = yaml.JSONToYAML([]byte(escapeJSON(string(data))))
+func printYAML[D any](w io.Writer, document D, _ Options) error {
+	data, err := snapshot.YAML(document)
 	if err != nil {
 		return err
 	}
@@ -124,21 +92,7 @@ func printYAML(w io.Writer, document any) error {
 	return err
 }
 
-// escapeJSON escapes what JSON may hold as it is, but would steer a terminal or
-// be refused by a reader of YAML. Beyond the first plane nothing does either.
-func escapeJSON(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if r >= 0x7f && r <= 0xffff && !unicode.IsPrint(r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-func printReportNames(w io.Writer, r *diagnose.Report) error {
+func printReportNames(w io.Writer, r *finding.Report, _ Options) error {
 	var names []string
 	for _, f := range r.Findings {
 		names = append(names, strings.ToLower(f.Subject.Kind)+"/"+f.Subject.Name)

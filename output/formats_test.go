@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
 // failer is a *testing.T or a *rapid.T.
@@ -37,7 +39,7 @@ type failer interface {
 }
 
 // checkers hold each format to its own rules, whatever the report has in it.
-var checkers = map[string]func(t failer, text []byte, r *diagnose.Report){
+var checkers = map[string]func(t failer, text []byte, r *finding.Report){
 	"json": checkJSON, "yaml": checkYAML, "tree": checkText, "table": checkText, "wide": checkText, "name": checkText,
 	"sarif": checkSARIF, "junit": checkJUnit, "markdown": checkMarkdown, "html": checkHTML, "prometheus": checkPrometheus,
 }
@@ -53,7 +55,7 @@ func TestFormatsOverTheCorpus(t *testing.T) {
 }
 
 // checkText: nothing may steer a terminal or hide in a line.
-func checkText(t failer, text []byte, _ *diagnose.Report) {
+func checkText(t failer, text []byte, _ *finding.Report) {
 	t.Helper()
 	if i := bytes.IndexFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 {
 		t.Errorf("lets %q through", text[i:min(i+20, len(text))])
@@ -72,12 +74,12 @@ func checkSteering(t failer, text []byte, more ...*unicode.RangeTable) {
 }
 
 // checkJSON: what is read back is the same report, which --report relies on.
-func checkJSON(t failer, text []byte, _ *diagnose.Report) {
+func checkJSON(t failer, text []byte, _ *finding.Report) {
 	t.Helper()
 	checkSteering(t, text, unicode.Cf, unicode.Zl, unicode.Zp)
 	first := readBack(t, text, json.Unmarshal)
 	var b bytes.Buffer
-	if err := printJSON(&b, first); err != nil {
+	if err := printJSON(&b, first, Options{}); err != nil {
 		t.Fatalf("%v", err)
 	}
 	if diff := cmp.Diff(first, readBack(t, b.Bytes(), json.Unmarshal)); diff != "" {
@@ -86,11 +88,11 @@ func checkJSON(t failer, text []byte, _ *diagnose.Report) {
 }
 
 // checkYAML: it is the same report as JSON has.
-func checkYAML(t failer, text []byte, r *diagnose.Report) {
+func checkYAML(t failer, text []byte, r *finding.Report) {
 	t.Helper()
 	checkSteering(t, text)
 	var b bytes.Buffer
-	if err := printJSON(&b, r); err != nil {
+	if err := printJSON(&b, r, Options{}); err != nil {
 		t.Fatalf("%v", err)
 	}
 	if diff := cmp.Diff(readBack(t, b.Bytes(), json.Unmarshal), readBack(t, text, func(data []byte, v any) error { return yaml.Unmarshal(data, v) })); diff != "" {
@@ -98,9 +100,9 @@ func checkYAML(t failer, text []byte, r *diagnose.Report) {
 	}
 }
 
-func readBack(t failer, text []byte, unmarshal func([]byte, any) error) *diagnose.Report {
+func readBack(t failer, text []byte, unmarshal func([]byte, any) error) *finding.Report {
 	t.Helper()
-	r := &diagnose.Report{}
+	r := &finding.Report{}
 	if err := unmarshal(text, r); err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -124,7 +126,7 @@ func compiled(path string) *jsonschema.Schema {
 	return schema
 }
 
-func checkSARIF(t failer, text []byte, r *diagnose.Report) {
+func checkSARIF(t failer, text []byte, r *finding.Report) {
 	t.Helper()
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
@@ -160,7 +162,7 @@ func checkSARIF(t failer, text []byte, r *diagnose.Report) {
 // TestSARIFRules holds every check's page to what code scanning shows of a rule.
 func TestSARIFRules(t *testing.T) {
 	for _, check := range diagnose.Checks() {
-		rule := ruleOf(diagnose.Finding{Code: check.Code})
+		rule := ruleOf(finding.Finding{Code: check.Code})
 		if rule.ID != string(check.Code) || rule.Default.Level == "" || !strings.HasSuffix(rule.HelpURI, "/diagnose/docs/"+string(check.Code)+".md") {
 			t.Errorf("%s: %+v", check.Code, rule)
 		}
@@ -278,7 +280,7 @@ func (n xmlNode) fits(t failer, schema map[string]xsdElement) {
 	}
 }
 
-func checkJUnit(t failer, text []byte, r *diagnose.Report) {
+func checkJUnit(t failer, text []byte, r *finding.Report) {
 	t.Helper()
 	var root xmlNode
 	if err := xml.Unmarshal(text, &root); err != nil {
@@ -309,7 +311,7 @@ func checkJUnit(t failer, text []byte, r *diagnose.Report) {
 	}
 	failures := 0
 	for _, f := range r.Findings {
-		if f.Severity.AtLeast(diagnose.Warning) {
+		if f.Severity.AtLeast(finding.Warning) {
 			failures++
 		}
 	}
@@ -318,13 +320,13 @@ func checkJUnit(t failer, text []byte, r *diagnose.Report) {
 	}
 	for _, code := range r.Checks {
 		if check, known := checkOf(code); known && !names[string(code)+" "+check.Name] &&
-			!slices.ContainsFunc(r.Findings, func(f diagnose.Finding) bool { return f.Code == code }) {
+			!slices.ContainsFunc(r.Findings, func(f finding.Finding) bool { return f.Code == code }) {
 			t.Errorf("%s ran and has no case", code)
 		}
 	}
 }
 
-func checkPrometheus(t failer, text []byte, r *diagnose.Report) {
+func checkPrometheus(t failer, text []byte, r *finding.Report) {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
@@ -369,12 +371,15 @@ func checkPrometheus(t failer, text []byte, r *diagnose.Report) {
 // that a test sees what would get through.
 var github = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithRendererOptions(goldmarkhtml.WithUnsafe()))
 
-func checkMarkdown(t failer, text []byte, r *diagnose.Report) {
+func checkMarkdown(t failer, text []byte, r *finding.Report) {
 	t.Helper()
 	if !utf8.Valid(text) {
 		t.Errorf("is not UTF-8")
 	}
 	checkText(t, text, r)
+	if len(text) > markdownLimit {
+		t.Errorf("has %d characters: GitHub takes no more than %d", len(text), markdownLimit)
+	}
 	var rendered bytes.Buffer
 	if err := github.Convert(text, &rendered); err != nil {
 		t.Fatalf("%v", err)
@@ -405,11 +410,22 @@ func checkMarkdown(t failer, text []byte, r *diagnose.Report) {
 		}
 	}
 	want := len(r.Findings)
+	leftOut := regexp.MustCompile(`\n(\d+) findings? left out: `).FindSubmatch(text)
+	if leftOut != nil {
+		n, err := strconv.Atoi(string(leftOut[1]))
+		if err != nil || n < 1 || n > want {
+			t.Errorf("leaves out %s findings of %d", leftOut[1], want)
+		}
+		want -= n
+	}
 	if len(r.Gaps)+len(r.SkippedChecks) > 0 {
 		want++
 	}
 	if headings != want {
 		t.Errorf("%d headings, want %d", headings, want)
+	}
+	if leftOut != nil {
+		return // the others are not all shown
 	}
 	wantCells := 5 * len(r.Roots())
 	for _, f := range r.Findings {
@@ -428,17 +444,15 @@ func checkMarkdown(t failer, text []byte, r *diagnose.Report) {
 
 // sentences are the strings of a report that every format for people must show,
 // as they are made visible.
-func sentences(r *diagnose.Report) []string {
+func sentences(r *finding.Report) []string {
 	var list []string
 	for _, f := range r.Findings {
 		list = append(list, visible(f.Message), visible(f.Cause), visible(f.Advice), visible(f.SelfHeals.Because), visible(f.Check))
 		for _, e := range f.Evidence {
 			list = append(list, visible(e.Value), visible(e.Object))
 		}
-		if f.Repair != nil {
-			for _, c := range f.Repair.Commands {
-				list = append(list, visible(c))
-			}
+		for _, c := range byHand(f) {
+			list = append(list, visible(c))
 		}
 	}
 	for _, g := range r.Gaps {
@@ -469,7 +483,7 @@ func textOf(n *html.Node) string {
 	return b.String()
 }
 
-func checkHTML(t failer, text []byte, r *diagnose.Report) {
+func checkHTML(t failer, text []byte, r *finding.Report) {
 	t.Helper()
 	if !utf8.Valid(text) {
 		t.Errorf("is not UTF-8")
@@ -541,8 +555,16 @@ func checkHTML(t failer, text []byte, r *diagnose.Report) {
 			folded++
 		}
 	}
+	for _, f := range r.Findings {
+		if len(byHand(f)) > 0 {
+			folded++
+		}
+		if len(f.Evidence) > 0 {
+			folded++
+		}
+	}
 	if count["details"] != folded {
-		t.Errorf("%d folds for %d causes with consequences", count["details"], folded)
+		t.Errorf("%d folds, want %d: one for each cause with consequences, for proofs, and for what can be done by hand", count["details"], folded)
 	}
 	shown := plain(textOf(root))
 	for _, s := range sentences(r) {

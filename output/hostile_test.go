@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -32,44 +32,44 @@ func hostileString() *rapid.Generator[string] {
 
 // hostileReport is a report as it may be read with --report: every string but
 // those that this tool alone makes up was chosen by somebody else, and nothing need fit together.
-func hostileReport() *rapid.Generator[*diagnose.Report] {
-	return rapid.Custom(func(t *rapid.T) *diagnose.Report {
+func hostileReport() *rapid.Generator[*finding.Report] {
+	return rapid.Custom(func(t *rapid.T) *finding.Report {
 		text := func(label string) string { return hostileString().Draw(t, label) }
 		texts := func(label string) []string { return rapid.SliceOfN(hostileString(), 0, 3).Draw(t, label) }
 		r := report()
 		r.Source = snapshot.Source{Path: text("path"), Context: text("context"), Server: text("server")}
 		r.KubernetesVersion = text("version")
-		r.Checks = []diagnose.Code{"VD101", "VD301"}
+		r.Checks = []finding.Code{"VD101", "VD301"}
 		r.Gaps = []snapshot.Gap{{Kind: snapshot.Pods, Namespace: text("gap"), Reason: text("reason"), Detail: text("detail")}}
 		r.Complete = rapid.Bool().Draw(t, "complete")
-		r.Summary, r.Findings = diagnose.Summary{}, nil
+		r.Summary, r.Findings = finding.Summary{}, nil
 		n := rapid.IntRange(0, 4).Draw(t, "findings")
 		for i := range n {
-			f := diagnose.Finding{
-				Code: rapid.SampledFrom([]diagnose.Code{"VD101", "VD301", "VD404", "VD501", "VD999"}).Draw(t, "code"), Check: "some-check",
-				Severity: rapid.SampledFrom([]diagnose.Severity{diagnose.Error, diagnose.Warning, diagnose.Info}).Draw(t, "severity"),
+			f := finding.Finding{
+				Code: rapid.SampledFrom([]finding.Code{"VD101", "VD301", "VD404", "VD501", "VD999"}).Draw(t, "code"), Check: "some-check",
+				Severity: rapid.SampledFrom([]finding.Severity{finding.Error, finding.Warning, finding.Info}).Draw(t, "severity"),
 				Message:  text("message"), Cause: text("cause"), Advice: text("advice"),
-				Subject: diagnose.Object{Kind: text("kind"), Namespace: text("namespace"), Name: text("name")},
+				Subject: finding.Object{Kind: text("kind"), Namespace: text("namespace"), Name: text("name")},
 				Volume:  corev1.UniqueVolumeName(text("volume")), Node: types.NodeName(text("node")), Holder: types.NodeName(text("holder")),
 				PersistentVolume: text("pv"), VolumeAttachment: text("attachment"), Pods: texts("pods"),
-				SelfHeals:   diagnose.SelfHeals{Will: rapid.Bool().Draw(t, "heals"), After: text("after"), Because: text("because")},
+				SelfHeals:   finding.SelfHeals{Will: rapid.Bool().Draw(t, "heals"), After: text("after"), Because: text("because")},
 				Fingerprint: fmt.Sprint(i),
 				CausedBy:    rapid.SampledFrom([]string{"", "0", "1", "2", "3", "elsewhere"}).Draw(t, "causedBy"),
 			}
 			for range rapid.IntRange(0, 2).Draw(t, "evidence") {
-				f.Evidence = append(f.Evidence, diagnose.Evidence{Object: text("object"), Field: text("field"), Value: text("value")})
+				f.Evidence = append(f.Evidence, finding.Evidence{Object: text("object"), Field: text("field"), Value: text("value")})
 			}
 			if rapid.Bool().Draw(t, "repairable") {
-				f.Repair = &diagnose.Repair{Kind: "patch-node-status", Risk: "low", BlockedBy: text("blocked"), Commands: texts("commands")}
+				f.Repair = &finding.Repair{Kind: "patch-node-status", Risk: "low", BlockedBy: text("blocked"), Commands: texts("commands")}
 			}
 			yes := true
 			r.Findings = append(r.Findings, f)
-			r.Volumes = append(r.Volumes, diagnose.VolumeRecord{Volume: f.Volume, Nodes: []diagnose.NodeRecord{
+			r.Volumes = append(r.Volumes, finding.VolumeRecord{Volume: f.Volume, Nodes: []finding.NodeRecord{
 				{Node: f.Node, WantedBy: texts("wantedBy"), VolumesAttached: &yes, VolumesInUse: new(bool)},
-				{Node: types.NodeName(text("other")), Attachments: []diagnose.AttachmentRecord{{Name: text("va"), Attached: true}}},
+				{Node: types.NodeName(text("other")), Attachments: []finding.AttachmentRecord{{Name: text("va"), Attached: true}}},
 			}})
 		}
-		slices.SortFunc(r.Volumes, func(a, b diagnose.VolumeRecord) int { return cmp.Compare(a.Volume, b.Volume) })
+		slices.SortFunc(r.Volumes, func(a, b finding.VolumeRecord) int { return cmp.Compare(a.Volume, b.Volume) })
 		return r
 	})
 }

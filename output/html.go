@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
+	"strings"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
 var (
@@ -44,11 +46,19 @@ type htmlGroup struct {
 type htmlFinding struct {
 	ID, Class                            string
 	Severity, Code, Check, Subject, Page string
-	Message, Since, Cause, Heals, Advice string
-	Repair, Refused                      string
-	Evidence                             []diagnose.Evidence
-	Commands                             []htmlCommand
+	What, First, Who, Why, Wait, Dont    string
+	Since, Repair                        string
+	Steps                                []htmlStep
+	Evidence                             []finding.Evidence
+	Lower                                []string
+	ByHand                               []htmlCommand
 	Picture                              *svg
+}
+
+// htmlStep is a sentence, or a command with its number.
+type htmlStep struct {
+	Text    string
+	Command *htmlCommand
 }
 
 type htmlCommand struct {
@@ -58,23 +68,23 @@ type htmlCommand struct {
 
 // printHTML is one file that asks for nothing else: no script, font, style or
 // picture from elsewhere, and a policy that would not let it.
-func printHTML(w io.Writer, r *diagnose.Report, _ Options) error {
+func printHTML(w io.Writer, r *finding.Report, _ Options) error {
 	p := htmlPage{
 		Policy: fmt.Sprintf("default-src 'none'; img-src data:; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'",
 			hashSource(pageStyle), hashSource(pageScript)),
 		CSS: template.CSS(pageStyle), JS: template.JS(pageScript), // both are files of this package
-		Verdict: verdict(r), Good: len(r.Findings) == 0 && r.Complete && len(r.SkippedChecks) == 0,
-		About: about(r),
+		Verdict: verdict(r), Good: good(r),
+		About: slices.DeleteFunc(append(about(r), wholeScope(r)), func(s string) bool { return s == "" }),
 	}
 	n := 0
-	finding := func(f diagnose.Finding) htmlFinding {
+	numbered := func(tree []finding.Finding) htmlFinding {
 		n++
-		return newHTMLFinding(r, f, n)
+		return newHTMLFinding(r, tree, n)
 	}
-	for _, group := range r.Roots() {
-		g := htmlGroup{Cause: finding(group[0])}
-		for _, f := range group[1:] {
-			g.Consequences = append(g.Consequences, finding(f))
+	for _, tree := range r.Roots() {
+		g := htmlGroup{Cause: numbered(tree)}
+		for _, f := range tree[1:] {
+			g.Consequences = append(g.Consequences, numbered([]finding.Finding{f}))
 		}
 		g.Follows = followCount(len(g.Consequences))
 		p.Groups = append(p.Groups, g)
@@ -82,43 +92,49 @@ func printHTML(w io.Writer, r *diagnose.Report, _ Options) error {
 	for _, gap := range r.Gaps {
 		p.Gaps = append(p.Gaps, visible(gapText(gap)))
 	}
-	for _, c := range r.SkippedChecks {
-		p.Skipped = append(p.Skipped, visible(fmt.Sprintf("%s %s was not run: %s could not be read", c.Code, c.Check, c.Because)))
+	for _, text := range skippedTexts(r) {
+		p.Skipped = append(p.Skipped, visible(text))
 	}
 	return page.Execute(w, p)
 }
 
-func newHTMLFinding(r *diagnose.Report, f diagnose.Finding, n int) htmlFinding {
+func newHTMLFinding(r *finding.Report, tree []finding.Finding, n int) htmlFinding {
+	f, t := tree[0], tell(r, tree)
 	h := htmlFinding{
 		ID: fmt.Sprintf("f%d", n), Class: severityClass(f.Severity),
-		Severity: visible(string(f.Severity)), Code: visible(string(f.Code)), Check: visible(f.Check),
+		Severity: visible(string(f.Severity)), Code: visible(string(f.Code)), Check: visible(f.Check + suspected(f)),
 		Subject: visible(f.Subject.String()), Page: pageOf(f.Code),
-		Message: visible(f.Message), Cause: visible(f.Cause), Heals: visible(heals(f.SelfHeals)), Advice: visible(f.Advice),
+		What: visible(t.what + t.sums), First: visible(t.first), Who: visible(t.who), Why: visible(t.why), Wait: visible(t.wait), Dont: visible(t.dont),
+		Since: since(r, f), Repair: visible(riskOf(f.Repair)),
 	}
 	if drawn, ok := draw(r, f); ok {
 		h.Picture = drawn.svg(h.ID)
 	}
-	if f.Since != nil {
-		h.Since = fmt.Sprintf("%s (%s before the report)", f.Since.UTC().Format("2006-01-02 15:04:05 MST"), ago(r.TakenAt.Sub(f.Since.Time)))
+	commands := 0
+	numbered := func(c string) htmlCommand {
+		commands++
+		return htmlCommand{fmt.Sprintf("%d.%d", n, commands), visible(c)}
+	}
+	for _, s := range t.do {
+		next := htmlStep{Text: visible(s.text)}
+		if s.command != "" {
+			c := numbered(s.command)
+			next.Command = &c
+		}
+		h.Steps = append(h.Steps, next)
+	}
+	for _, c := range byHand(f) {
+		h.ByHand = append(h.ByHand, numbered(c))
 	}
 	for _, e := range f.Evidence {
-		h.Evidence = append(h.Evidence, diagnose.Evidence{Object: visible(e.Object), Field: visible(e.Field), Value: visible(e.Value)})
+		h.Evidence = append(h.Evidence, finding.Evidence{Object: visible(e.Object), Field: visible(e.Field), Value: visible(e.Value)})
 	}
 	if f.Repair != nil {
-		h.Repair = visible(fmt.Sprintf("%s (risk %s, %s)", f.Repair.Kind, f.Repair.Risk, undoable(f.Repair)))
-		h.Refused = visible(f.Repair.BlockedBy)
-		for i, c := range f.Repair.Commands {
-			h.Commands = append(h.Commands, htmlCommand{fmt.Sprintf("%d.%d", n, i+1), visible(c)})
+		for _, lower := range f.Repair.Lower {
+			h.Lower = append(h.Lower, visible(lower.Kind+": "+lower.Because))
 		}
 	}
 	return h
-}
-
-func undoable(r *diagnose.Repair) string {
-	if r.Reversible {
-		return "can be undone"
-	}
-	return "cannot be undone"
 }
 
 func followCount(n int) string {
@@ -129,39 +145,22 @@ func followCount(n int) string {
 }
 
 // severityClass is one of three whatever a report from elsewhere says.
-func severityClass(s diagnose.Severity) string {
+func severityClass(s finding.Severity) string {
 	switch s {
-	case diagnose.Error, diagnose.Warning:
+	case finding.Error, finding.Warning:
 		return string(s)
 	default:
-		return string(diagnose.Info)
+		return string(finding.Info)
 	}
 }
 
 // verdict is the report in a line.
-func verdict(r *diagnose.Report) string {
-	s := r.Summary
-	switch {
-	case len(r.Findings) > 0:
-		return fmt.Sprintf("%s, %s, %d info", count(s.Error, "error"), count(s.Warning, "warning"), s.Info)
-	case r.Complete && len(r.SkippedChecks) == 0 && leftOut(r) != "":
-		return "No other drift found; not shown: " + leftOut(r) + "."
-	case r.Complete && len(r.SkippedChecks) == 0:
-		return "No drift found."
-	default:
-		return "No drift found in what could be read."
+func verdict(r *finding.Report) string {
+	text := visible(found(r))
+	if waits := waitsUntold(r); waits != "" {
+		text = strings.TrimSuffix(text, ".") + "; " + visible(waits) + "."
 	}
-}
-
-// about says what the report is of.
-func about(r *diagnose.Report) []string {
-	var facts []string
-	for _, s := range []string{r.Source.Context, r.Source.Server, r.Source.Path, r.KubernetesVersion} {
-		if s != "" {
-			facts = append(facts, visible(s))
-		}
-	}
-	return append(facts, r.TakenAt.UTC().Format("2006-01-02 15:04:05 MST"))
+	return text
 }
 
 func hashSource(content string) string {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jstemmer/go-junit-report/v2/junit"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
 // layers are the hundreds of the codes: a test suite each.
@@ -25,10 +25,10 @@ var layers = []struct{ prefix, title string }{
 // findings, one that is skipped for each check that a gap kept from running, and
 // an error for each gap. An info is no failure: nothing is wrong, and the default
 // --fail-on agrees.
-func printJUnit(w io.Writer, r *diagnose.Report, _ Options) error {
-	findings := map[diagnose.Code][]diagnose.Finding{}
+func printJUnit(w io.Writer, r *finding.Report, _ Options) error {
+	findings := map[finding.Code][]finding.Finding{}
 	codes := r.Checks
-	ran := map[diagnose.Code]bool{}
+	ran := map[finding.Code]bool{}
 	for _, code := range r.Checks {
 		ran[code] = true
 	}
@@ -40,7 +40,7 @@ func printJUnit(w io.Writer, r *diagnose.Report, _ Options) error {
 		findings[f.Code] = append(findings[f.Code], f)
 	}
 	suites := junit.Testsuites{Name: "volume-doctor"}
-	known := map[diagnose.Code]bool{}
+	known := map[finding.Code]bool{}
 	for _, layer := range append(layers, struct{ prefix, title string }{"", "other checks"}) {
 		suite := junit.Testsuite{Name: "volume-doctor: " + layer.title}
 		for _, code := range codes {
@@ -48,7 +48,7 @@ func printJUnit(w io.Writer, r *diagnose.Report, _ Options) error {
 				continue
 			}
 			known[code] = true
-			for _, c := range ranCases(code, findings[code]) {
+			for _, c := range ranCases(r, code, findings[code]) {
 				suite.AddTestcase(c)
 			}
 		}
@@ -85,7 +85,7 @@ func printJUnit(w io.Writer, r *diagnose.Report, _ Options) error {
 
 // addSuite leaves out a suite without cases. What is skipped is counted in the
 // suite alone: the schema has no such total.
-func addSuite(suites *junit.Testsuites, suite junit.Testsuite, r *diagnose.Report) {
+func addSuite(suites *junit.Testsuites, suite junit.Testsuite, r *finding.Report) {
 	if suite.Tests == 0 {
 		return
 	}
@@ -96,7 +96,7 @@ func addSuite(suites *junit.Testsuites, suite junit.Testsuite, r *diagnose.Repor
 }
 
 // ranCases are one case for each finding of a check, or one that passed.
-func ranCases(code diagnose.Code, findings []diagnose.Finding) []junit.Testcase {
+func ranCases(r *finding.Report, code finding.Code, findings []finding.Finding) []junit.Testcase {
 	if len(findings) == 0 {
 		check, _ := checkOf(code)
 		return []junit.Testcase{testcase(code, check.Name, "")}
@@ -108,10 +108,10 @@ func ranCases(code diagnose.Code, findings []diagnose.Finding) []junit.Testcase 
 			subject += " in " + f.Context
 		}
 		c := testcase(code, f.Check, subject)
-		if f.Severity.AtLeast(diagnose.Warning) {
-			c.Failure = &junit.Result{Message: visible(f.Message), Type: visible(string(f.Severity)), Data: junitText(f)}
+		if f.Severity.AtLeast(finding.Warning) {
+			c.Failure = &junit.Result{Message: visible(f.Message), Type: visible(string(f.Severity)), Data: junitText(r, f)}
 		} else {
-			c.SystemOut = &junit.Output{Data: visible(f.Message) + "\n" + junitText(f)}
+			c.SystemOut = &junit.Output{Data: visible(f.Message) + "\n" + junitText(r, f)}
 		}
 		cases = append(cases, c)
 	}
@@ -120,7 +120,7 @@ func ranCases(code diagnose.Code, findings []diagnose.Finding) []junit.Testcase 
 
 // testcase names a case after its check, and after the finding's subject where
 // it has one: viewers know a case again by its name.
-func testcase(code diagnose.Code, check, subject string) junit.Testcase {
+func testcase(code finding.Code, check, subject string) junit.Testcase {
 	name := strings.TrimSpace(string(code) + " " + check)
 	if subject != "" {
 		name += ": " + subject
@@ -129,26 +129,10 @@ func testcase(code diagnose.Code, check, subject string) junit.Testcase {
 }
 
 // junitText is what viewers show of a case that failed.
-func junitText(f diagnose.Finding) string {
+func junitText(r *finding.Report, f finding.Finding) string {
 	var lines []string
-	add := func(label, text string) {
-		if text != "" {
-			lines = append(lines, visible(label+": "+text))
-		}
+	for _, l := range append(plainLines(r, f), plainLine{"Fingerprint", f.Fingerprint}) {
+		lines = append(lines, visible(l.label+": "+l.text))
 	}
-	add("cause", f.Cause)
-	for _, e := range f.Evidence {
-		add("evidence", e.Object+" "+e.Field+": "+e.Value)
-	}
-	add("heals", heals(f.SelfHeals))
-	add("advice", f.Advice)
-	if f.Repair != nil {
-		add("repair", f.Repair.Kind)
-		add("refused now", f.Repair.BlockedBy)
-		for _, c := range f.Repair.Commands {
-			add("by hand", c)
-		}
-	}
-	add("fingerprint", f.Fingerprint)
 	return strings.Join(lines, "\n")
 }

@@ -4,80 +4,131 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+)
+
+// A comment on GitHub has at most 65,536 characters; what is said at the end of a
+// report that is cut must fit as well.
+const (
+	markdownLimit = 65536
+	markdownEnd   = 2048
 )
 
 // printMarkdown is for a ticket: GitHub's flavour, which GitLab and most trackers
-// read. What may be long is folded.
-func printMarkdown(w io.Writer, r *diagnose.Report, _ Options) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "## Volume report: %s\n\n", prose(verdict(r)))
-	facts := about(r)
+// read. What may be long is folded, and what would make it longer than a comment
+// may be is left out and counted.
+func printMarkdown(w io.Writer, r *finding.Report, _ Options) error {
+	var head, end strings.Builder
+	fmt.Fprintf(&head, "## Volume report: %s\n\n", prose(verdict(r)))
+	facts := append(about(r), wholeScope(r))
 	for i, fact := range facts {
 		facts[i] = span(fact)
 	}
-	fmt.Fprintf(&b, "%s\n", strings.Join(facts, ", "))
-	groups := r.Roots()
-	if len(groups) > 0 {
-		b.WriteString("\n| severity | code | check | subject | follow from it |\n| --- | --- | --- | --- | --- |\n")
+	fmt.Fprintf(&head, "%s\n", strings.Join(slices.DeleteFunc(facts, func(s string) bool { return s == "" }), ", "))
+	if len(r.Gaps)+len(r.SkippedChecks) > 0 {
+		end.WriteString("\n### Not examined\n\n")
+		for _, g := range r.Gaps {
+			fmt.Fprintf(&end, "- %s\n", prose(clip(visible("gap: "+gapText(g)), 1000)))
+		}
+		for _, text := range skippedTexts(r) {
+			fmt.Fprintf(&end, "- %s\n", prose(text))
+		}
 	}
-	for _, group := range groups {
-		f := group[0]
-		fmt.Fprintf(&b, "| %s | [%s](%s) | %s | %s | %d |\n", prose(string(f.Severity)), prose(string(f.Code)), pageOf(f.Code),
-			prose(f.Check), cell(f.Subject.String()), len(group)-1)
-	}
-	for _, group := range groups {
-		markdownFinding(&b, r, group[0], "###")
-		if len(group) == 1 {
+	left := markdownLimit - markdownEnd - head.Len() - end.Len()
+	var rows, bodies strings.Builder
+	omitted := 0
+	for i, tree := range r.Roots() {
+		row := markdownRow(tree)
+		if i == 0 {
+			row = "\n| severity | code | check | subject | follow from it |\n| --- | --- | --- | --- | --- |\n" + row
+		}
+		body, shown := markdownCause(r, tree, left-len(row))
+		omitted += len(tree) - shown
+		if shown == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, "\n<details><summary>%s</summary>\n", followCount(len(group)-1))
-		for _, f := range group[1:] {
-			markdownFinding(&b, r, f, "####")
-		}
-		b.WriteString("\n</details>\n")
+		left -= len(row) + len(body)
+		rows.WriteString(row)
+		bodies.WriteString(body)
 	}
-	if len(r.Gaps)+len(r.SkippedChecks) > 0 {
-		b.WriteString("\n### Not examined\n\n")
-		for _, g := range r.Gaps {
-			fmt.Fprintf(&b, "- %s\n", prose(gapText(g)))
-		}
-		for _, c := range r.SkippedChecks {
-			fmt.Fprintf(&b, "- %s\n", prose(fmt.Sprintf("%s %s was not run: %s could not be read", c.Code, c.Check, c.Because)))
-		}
+	text := head.String() + rows.String() + bodies.String()
+	if omitted > 0 {
+		text += fmt.Sprintf("\n%s left out: a comment has no room for more. -o json has all.\n", count(omitted, "finding"))
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, text+end.String())
 	return err
 }
 
-func markdownFinding(b *strings.Builder, r *diagnose.Report, f diagnose.Finding, heading string) {
-	fmt.Fprintf(b, "\n%s %s %s %s\n\n%s\n\n", heading, prose(string(f.Severity)), prose(string(f.Code)), prose(f.Check), prose(f.Message))
+func markdownRow(tree []finding.Finding) string {
+	f := tree[0]
+	return fmt.Sprintf("| %s | [%s](%s) | %s | %s | %d |\n", prose(string(f.Severity)), prose(string(f.Code)), pageOf(f.Code),
+		prose(f.Check), cell(f.Subject.String()), len(tree)-1)
+}
+
+// markdownCause is a cause's section, with as many of the findings that follow from
+// it as there is room for, and how many findings that makes.
+func markdownCause(r *finding.Report, tree []finding.Finding, room int) (text string, shown int) {
+	var b strings.Builder
+	markdownFinding(&b, r, tell(r, tree), "###")
+	if b.Len() > room {
+		return "", 0
+	}
+	if len(tree) == 1 {
+		return b.String(), 1
+	}
+	const fold = "\n<details><summary>%s</summary>\n"
+	const unfold = "\n</details>\n"
+	fmt.Fprintf(&b, fold, followCount(len(tree)-1))
+	for i, follower := range tree[1:] {
+		var next strings.Builder
+		markdownFinding(&next, r, tell(r, []finding.Finding{follower}), "####")
+		if b.Len()+next.Len()+len(unfold) > room {
+			b.WriteString(unfold)
+			return b.String(), 1 + i
+		}
+		b.WriteString(next.String())
+	}
+	b.WriteString(unfold)
+	return b.String(), len(tree)
+}
+
+func markdownFinding(b *strings.Builder, r *finding.Report, t telling, heading string) {
+	f := t.Finding
+	fmt.Fprintf(b, "\n%s %s %s %s\n\n%s\n\n", heading, prose(string(f.Severity)), prose(string(f.Code)), prose(f.Check+suspected(f)), prose(t.what+t.sums))
 	item := func(label, text string) {
 		if text != "" {
 			fmt.Fprintf(b, "- **%s**: %s\n", label, prose(text))
 		}
 	}
-	if f.Since != nil {
-		item("Since", fmt.Sprintf("%s (%s before the report)", f.Since.UTC().Format("2006-01-02 15:04:05 MST"), ago(r.TakenAt.Sub(f.Since.Time))))
+	item("Affects", t.who)
+	item("First", t.first)
+	var commands []string
+	for _, s := range t.do {
+		item("Do", s.text)
+		if s.command != "" {
+			commands = append(commands, s.command)
+		}
 	}
-	item("Cause", f.Cause)
-	item("By itself", heals(f.SelfHeals))
-	item("What to do", f.Advice)
-	if f.Repair != nil {
-		item("Repair", fmt.Sprintf("%s (risk %s, %s)", f.Repair.Kind, f.Repair.Risk, undoable(f.Repair)))
-		item("Refused now", f.Repair.BlockedBy)
+	if len(commands) > 0 {
+		fmt.Fprintf(b, "\n%s\n\n", fenced(commands))
 	}
+	item("Do not", t.dont)
+	item("Wait?", t.wait)
+	item("Why", t.why)
+	item("Since", since(r, f))
+	item("Repair", riskOf(f.Repair))
 	if len(f.Evidence) > 0 {
-		b.WriteString("\n<details><summary>Evidence</summary>\n\n| object | field | value |\n| --- | --- | --- |\n")
+		b.WriteString("\n<details><summary>Proof</summary>\n\n| object | field | value |\n| --- | --- | --- |\n")
 		for _, e := range f.Evidence {
 			fmt.Fprintf(b, "| %s | %s | %s |\n", cell(e.Object), cell(e.Field), cell(e.Value))
 		}
 		b.WriteString("\n</details>\n")
 	}
-	if f.Repair != nil && len(f.Repair.Commands) > 0 {
-		fmt.Fprintf(b, "\n%s\n", fenced(f.Repair.Commands))
+	if commands := byHand(f); len(commands) > 0 {
+		fmt.Fprintf(b, "\n<details><summary>By hand, without the guards</summary>\n\n%s\n\n</details>\n", fenced(commands))
 	}
 }
 

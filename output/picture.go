@@ -5,23 +5,21 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// relation is how a pod or a node stands to a volume.
-type relation string
-
 const (
-	wants   relation = "wants"   // a pod, for which the controller wants the volume on its node
-	holds   relation = "holds"   // a node, by a VolumeAttachment
-	reports relation = "reports" // a node, in its volumesAttached, which is the controller's
-	uses    relation = "uses"    // a node, in its volumesInUse, which is the kubelet's
+	wants   = check.Wants
+	holds   = check.Holds
+	reports = check.Reports
+	uses    = check.Uses
 )
 
 // edge is one relation of one pod or node to the volume, as the objects have it.
 type edge struct {
-	relation relation
+	relation check.Link
 	// fact says in a few words what the objects have.
 	fact string
 	// object is the pod or the VolumeAttachment; "" for a node's own lists.
@@ -56,56 +54,15 @@ type pictureNode struct {
 	edges []edge
 }
 
-// brokenOfLayer says by the first digit of a code which relation its findings
-// are about.
-var brokenOfLayer = map[byte]relation{
-	'1': holds,   // attached without being wanted
-	'2': holds,   // attached where another node needs it
-	'3': reports, // the node's status says otherwise
-	'4': holds,   // wanted, and not attached
-	'5': wants,   // the pod's claim leads nowhere, or to the wrong volume
-	'6': holds,   // the driver does not attach
-}
-
-// brokenOfCode are the codes that differ from their layer.
-var brokenOfCode = map[diagnose.Code]relation{
-	"VD104": uses,  // inuse-stuck-unmount-failed
-	"VD111": uses,  // graceful-shutdown-leaves-inuse
-	"VD203": wants, // rwo-many-consumers
-	"VD204": wants, // rwop-conflict
-	"VD304": uses,  // inuse-lost
-	"VD305": uses,  // inuse-not-reported
-	"VD306": uses,  // inuse-clobbered
-	"VD308": holds, // attached-true-but-not
-	"VD309": holds, // node-id-differs
-	"VD403": wants, // sts-terminating-on-dead-node
-	"VD502": holds, // pv-terminating-va-exists
-	"VD505": holds, // duplicate-volume-handle
-	"VD508": holds, // migrated-inline-va
-	"VD509": holds, // migrated-va-not-gc
-}
-
-func brokenRelation(code diagnose.Code) relation {
-	if r, ok := brokenOfCode[code]; ok {
-		return r
-	}
-	if len(code) > 2 {
-		if r, ok := brokenOfLayer[code[2]]; ok {
-			return r
-		}
-	}
-	return holds
-}
-
 // draw makes the picture of the finding's volume; false where the finding is
 // about none.
-func draw(r *diagnose.Report, f diagnose.Finding) (picture, bool) {
+func draw(r *finding.Report, f finding.Finding) (picture, bool) {
 	if f.Volume == "" && f.PersistentVolume == "" {
 		return picture{}, false
 	}
 	p := picture{name: cmp.Or(f.PersistentVolume, string(f.Volume)), unique: string(f.Volume)}
 	known := map[string]bool{}
-	if i := slices.IndexFunc(r.Volumes, func(v diagnose.VolumeRecord) bool { return v.Volume == f.Volume && v.Context == f.Context }); i >= 0 {
+	if i := slices.IndexFunc(r.Volumes, func(v finding.VolumeRecord) bool { return v.Volume == f.Volume && v.Context == f.Context }); i >= 0 {
 		for _, record := range r.Volumes[i].Nodes {
 			p.nodes = append(p.nodes, drawNode(r, record))
 			for _, pod := range record.WantedBy {
@@ -124,14 +81,14 @@ func draw(r *diagnose.Report, f diagnose.Finding) (picture, bool) {
 	return p, true
 }
 
-func (n pictureNode) about(f diagnose.Finding) int {
+func (n pictureNode) about(f finding.Finding) int {
 	if n.name == string(f.Node) {
 		return 1
 	}
 	return 0
 }
 
-func drawNode(r *diagnose.Report, record diagnose.NodeRecord) pictureNode {
+func drawNode(r *finding.Report, record finding.NodeRecord) pictureNode {
 	n := pictureNode{name: string(record.Node)}
 	for _, pod := range record.WantedBy {
 		n.edges = append(n.edges, edge{relation: wants, object: pod, fact: "pod " + pod, there: true})
@@ -157,7 +114,7 @@ func drawNode(r *diagnose.Report, record diagnose.NodeRecord) pictureNode {
 
 // absent is what may be said of something that was not seen: that it is not
 // there only where all was read.
-func absent(r *diagnose.Report, kind snapshot.Kind, missing, unread string) string {
+func absent(r *finding.Report, kind snapshot.Kind, missing, unread string) string {
 	if slices.ContainsFunc(r.Gaps, func(g snapshot.Gap) bool { return g.Kind == kind }) {
 		return unread
 	}
@@ -171,7 +128,7 @@ func listsIt(lists bool) string {
 	return "lacks it"
 }
 
-func attachmentFact(va diagnose.AttachmentRecord) string {
+func attachmentFact(va finding.AttachmentRecord) string {
 	fact := "not attached"
 	if va.Attached {
 		fact = "attached"
@@ -184,8 +141,12 @@ func attachmentFact(va diagnose.AttachmentRecord) string {
 
 // breakAt marks the relation that the finding is about: on its node, on the
 // holder that keeps the volume from it, or on all where it names none.
-func (p *picture) breakAt(f diagnose.Finding) {
-	broken := brokenRelation(f.Code)
+func (p *picture) breakAt(f finding.Finding) {
+	about, known := checkOf(f.Code)
+	if !known {
+		about.Code = f.Code
+	}
+	broken := about.Link()
 	at := f.Node
 	if broken == holds && f.Holder != "" {
 		at = f.Holder

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -85,13 +85,17 @@ type PlanNodeStatus struct {
 	VolumesAttached []corev1.UniqueVolumeName `json:"volumesAttached"`
 	Added           []corev1.UniqueVolumeName `json:"added"`
 	Removed         []corev1.UniqueVolumeName `json:"removed"`
+	// Contended are those of VolumesAttached that one of several contending nodes loses.
+	Contended []corev1.UniqueVolumeName `json:"contended,omitempty"`
+	// Flapping are those of VolumesAttached that are taken off and put back in each pass.
+	Flapping []corev1.UniqueVolumeName `json:"flapping,omitempty"`
 }
 
 // NewPlan makes the document. Only the given nodes get into it; none means all.
 func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nodes []types.NodeName) *Plan {
 	shown := func(n types.NodeName) bool { return len(nodes) == 0 || slices.Contains(nodes, n) }
 	p := &Plan{
-		APIVersion: diagnose.APIVersion, Kind: "Plan",
+		APIVersion: finding.APIVersion, Kind: "Plan",
 		TakenAt: metav1.NewTime(s.TakenAt.UTC()), KubernetesVersion: s.Source.ServerVersion,
 		Source: s.Source, Complete: len(s.Gaps) == 0, Gaps: append([]snapshot.Gap{}, s.Gaps...),
 		Actual: []PlanActual{}, Desired: []PlanDesired{}, Skipped: []PlanSkipped{},
@@ -140,7 +144,11 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 		if !shown(d.Node) {
 			continue
 		}
-		p.Decisions = append(p.Decisions, PlanDecision{Volume: d.Volume, Node: d.Node, Verb: d.Verb, Reason: d.Reason, After: d.After.String(),
+		after := d.After
+		if !slices.ContainsFunc(d.Until, func(u reconcile.Until) bool { return u.Event == reconcile.MaxWaitForUnmount }) {
+			after = 0 // another event comes first
+		}
+		p.Decisions = append(p.Decisions, PlanDecision{Volume: d.Volume, Node: d.Node, Verb: d.Verb, Reason: d.Reason, After: after.String(),
 			PersistentVolume: volume(d.Volume), VolumeAttachment: d.VolumeAttachment, Holders: d.Holders, Contenders: d.Contenders, Until: planUntil(d)})
 	}
 	for _, n := range plan.NodeStatus {
@@ -148,7 +156,8 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 			continue
 		}
 		row := PlanNodeStatus{Node: n.Node, VolumesAttached: []corev1.UniqueVolumeName{},
-			Added: []corev1.UniqueVolumeName{}, Removed: append([]corev1.UniqueVolumeName{}, n.Removed...)}
+			Added: []corev1.UniqueVolumeName{}, Removed: append([]corev1.UniqueVolumeName{}, n.Removed...),
+			Contended: n.Contended, Flapping: n.Flapping}
 		for _, v := range n.VolumesAttached {
 			row.VolumesAttached = append(row.VolumesAttached, v.Name)
 		}
@@ -159,6 +168,23 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 
 func byPair(v1, v2 corev1.UniqueVolumeName, n1, n2 types.NodeName) int {
 	return cmp.Or(cmp.Compare(v1, v2), cmp.Compare(n1, n2))
+}
+
+var planFormats = formats[*Plan]{
+	{"table", func(w io.Writer, p *Plan, o Options) error { return printPlanTable(w, p, o, false) }},
+	{"wide", func(w io.Writer, p *Plan, o Options) error { return printPlanTable(w, p, o, true) }},
+	{"tree", printPlanTree},
+	{"json", printJSON[*Plan]},
+	{"yaml", printYAML[*Plan]},
+	{"name", printPlanNames},
+}
+
+// PlanFormats are the names that PrintPlan takes.
+func PlanFormats() []string { return planFormats.names() }
+
+// PrintPlan writes the plan in the format, which must be one of PlanFormats.
+func PrintPlan(w io.Writer, format string, p *Plan, opts Options) error {
+	return planFormats.write(w, format, p, opts)
 }
 
 func printPlanTable(w io.Writer, p *Plan, opts Options, wide bool) error {
@@ -192,9 +218,6 @@ func printPlanTable(w io.Writer, p *Plan, opts Options, wide bool) error {
 		}
 		rows = append(rows, row)
 	}
-	if !wide {
-		fit(header, rows)
-	}
 	for i, d := range p.Decisions {
 		rows[i][0] = paintVerb(d.Verb, rows[i][0], opts)
 	}
@@ -207,7 +230,7 @@ func printPlanTable(w io.Writer, p *Plan, opts Options, wide bool) error {
 			return err
 		}
 		if !wide {
-			text = underRows(text, untilTexts(p.Decisions))
+			text = underRows(text, untilTexts(p.Decisions), opts)
 		}
 		b.WriteString(text)
 	}
@@ -218,7 +241,7 @@ func printPlanTable(w io.Writer, p *Plan, opts Options, wide bool) error {
 			if s.VolumeAttachment != "" {
 				what = "VolumeAttachment " + s.VolumeAttachment
 			}
-			for i, line := range wrap(fmt.Sprintf("%s: %s: %s", s.Reason, what, s.Message), width-4) {
+			for i, line := range wrap(fmt.Sprintf("%s: %s: %s", s.Reason, what, s.Message), opts.room(4)) {
 				indent := "  "
 				if i > 0 {
 					indent = "    "
@@ -227,25 +250,38 @@ func printPlanTable(w io.Writer, p *Plan, opts Options, wide bool) error {
 			}
 		}
 	}
-	changed := false
-	for _, n := range p.NodeStatus {
-		for _, v := range n.Removed {
-			if !changed {
-				b.WriteString("\nNode status once the pass is over:\n")
-				changed = true
-			}
-			for _, line := range wrap(fmt.Sprintf("%s: volumesAttached loses %s", n.Node, v), width-2) {
-				fmt.Fprintf(&b, "  %s\n", line)
-			}
-		}
-	}
+	writeNodeStatus(&b, p.NodeStatus, opts.room(2))
 	for _, g := range p.Gaps {
-		for _, line := range wrap(fmt.Sprintf("gap: %s could not be read (%s): what the plan says about them is a guess", g.Kind, g.Reason), width) {
+		for _, line := range wrap(fmt.Sprintf("gap: %s could not be read (%s): what the plan says about them is a guess", g.Kind, g.Reason), opts.Width) {
 			fmt.Fprintln(&b, line)
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func writeNodeStatus(b *strings.Builder, nodes []PlanNodeStatus, room int) {
+	var lines []string
+	for _, n := range nodes {
+		for _, group := range []struct {
+			format  string
+			volumes []corev1.UniqueVolumeName
+		}{
+			{"%s: volumesAttached loses %s", n.Removed},
+			{"%s: volumesAttached loses %s unless another contender's node does", n.Contended},
+			{"%s: volumesAttached loses and regains %s: its detach cannot start", n.Flapping},
+		} {
+			for _, v := range group.volumes {
+				lines = append(lines, wrap(fmt.Sprintf(group.format, n.Node, v), room)...)
+			}
+		}
+	}
+	if len(lines) > 0 {
+		b.WriteString("\nNode status once the pass is over:\n")
+	}
+	for _, line := range lines {
+		fmt.Fprintf(b, "  %s\n", line)
+	}
 }
 
 func nodeList(d PlanDecision) string {
@@ -269,7 +305,7 @@ func paintVerb(v reconcile.Verb, text string, opts Options) string {
 	}
 }
 
-func printPlanNames(w io.Writer, p *Plan) error {
+func printPlanNames(w io.Writer, p *Plan, _ Options) error {
 	var names []string
 	for _, d := range p.Decisions {
 		if d.VolumeAttachment != "" {

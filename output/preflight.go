@@ -9,68 +9,54 @@ import (
 
 	"github.com/fatih/color"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
 )
 
-var preflightFormats = []struct {
-	name  string
-	print func(io.Writer, *diagnose.Preflight, Options) error
-}{
-	{"table", func(w io.Writer, p *diagnose.Preflight, o Options) error { return printPreflight(w, p, o, false) }},
-	{"wide", func(w io.Writer, p *diagnose.Preflight, o Options) error { return printPreflight(w, p, o, true) }},
-	{"json", func(w io.Writer, p *diagnose.Preflight, _ Options) error { return printJSON(w, p) }},
-	{"yaml", func(w io.Writer, p *diagnose.Preflight, _ Options) error { return printYAML(w, p) }},
-	{"name", func(w io.Writer, p *diagnose.Preflight, _ Options) error { return printPreflightNames(w, p) }},
+var preflightFormats = formats[*preflight.Preflight]{
+	{"table", func(w io.Writer, p *preflight.Preflight, o Options) error { return printPreflight(w, p, o, false) }},
+	{"wide", func(w io.Writer, p *preflight.Preflight, o Options) error { return printPreflight(w, p, o, true) }},
+	{"json", printJSON[*preflight.Preflight]},
+	{"yaml", printYAML[*preflight.Preflight]},
+	{"name", printPreflightNames},
 }
 
 // PreflightFormats are the names that PrintPreflight takes.
-func PreflightFormats() []string {
-	names := make([]string, 0, len(preflightFormats))
-	for _, f := range preflightFormats {
-		names = append(names, f.name)
-	}
-	return names
-}
+func PreflightFormats() []string { return preflightFormats.names() }
 
 // PrintPreflight writes the preflight in the format, which must be one of
 // PreflightFormats.
-func PrintPreflight(w io.Writer, format string, p *diagnose.Preflight, opts Options) error {
-	for _, f := range preflightFormats {
-		if f.name == format {
-			return f.print(w, p, opts)
-		}
-	}
-	return unknownFormat(format, PreflightFormats())
+func PrintPreflight(w io.Writer, format string, p *preflight.Preflight, opts Options) error {
+	return preflightFormats.write(w, format, p, opts)
 }
 
-func printPreflight(w io.Writer, p *diagnose.Preflight, opts Options, wide bool) error {
+func printPreflight(w io.Writer, p *preflight.Preflight, opts Options, wide bool) error {
 	var b strings.Builder
 	preflightVerdict(&b, p, opts)
 	for _, s := range []struct {
 		title    string
-		scenario diagnose.Scenario
+		scenario preflight.Scenario
 	}{{"drained", p.Drain}, {"lost", p.Loss}} {
 		fmt.Fprintln(&b)
-		hanging(&b, fmt.Sprintf("If node %s were %s now:", p.Node, s.title), "")
+		hanging(&b, fmt.Sprintf("If node %s were %s now:", p.Node, s.title), "", opts)
 		if err := scenario(&b, s.scenario, opts, wide); err != nil {
 			return err
 		}
 	}
 	if len(p.Stranded) > 0 {
 		fmt.Fprintln(&b)
-		hanging(&b, "Would not come back, having no controller: "+strings.Join(p.Stranded, ", "), "")
+		hanging(&b, "Would not come back, having no controller: "+strings.Join(p.Stranded, ", "), "", opts)
 	}
 	for i, r := range p.Room {
 		if i == 0 {
 			b.WriteString("\nRoom on the other nodes:\n")
 		}
-		hanging(&b, roomText(r), "  ")
+		hanging(&b, roomText(r), "  ", opts)
 	}
 	for i, f := range p.Findings {
 		if i == 0 {
 			b.WriteString("\nFindings on the node now:\n")
 		}
-		hanging(&b, fmt.Sprintf("%s %s %s: %s", f.Severity, f.Code, f.Check, f.Message), "  ")
+		hanging(&b, fmt.Sprintf("%s %s %s: %s", f.Severity, f.Code, f.Check, f.Message), "  ", opts)
 	}
 	if wide {
 		b.WriteString("\nTimers:\n")
@@ -80,19 +66,19 @@ func printPreflight(w io.Writer, p *diagnose.Preflight, opts Options, wide bool)
 	}
 	if len(p.NotExamined) > 0 {
 		fmt.Fprintln(&b)
-		hanging(&b, "Not examined: "+strings.Join(p.NotExamined, ", "), "")
+		hanging(&b, "Not examined: "+strings.Join(p.NotExamined, ", "), "", opts)
 	}
-	closeTrace(&b, p.Gaps, nil)
+	closeTrace(&b, opts, p.Gaps, nil)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func preflightVerdict(b *strings.Builder, p *diagnose.Preflight, opts Options) {
+func preflightVerdict(b *strings.Builder, p *preflight.Preflight, opts Options) {
 	ready := "Ready"
 	if !p.Ready {
 		ready = "not Ready"
 	}
-	for _, line := range wrap(fmt.Sprintf("Node %s (%s)", p.Node, ready), width) {
+	for _, line := range wrap(fmt.Sprintf("Node %s (%s)", p.Node, ready), opts.Width) {
 		fmt.Fprintln(b, line)
 	}
 	lacking := 0
@@ -106,75 +92,115 @@ func preflightVerdict(b *strings.Builder, p *diagnose.Preflight, opts Options) {
 			names = append(names, string(kind))
 		}
 		fmt.Fprintf(b, "verdict: %s\n", paint(opts.Color, "unknown", color.FgYellow, color.Bold))
-		hanging(b, "not all of these could be read: "+strings.Join(names, ", "), "  ")
+		hanging(b, "not all of these could be read: "+strings.Join(names, ", "), "  ", opts)
 	case p.Hangs():
 		fmt.Fprintf(b, "verdict: %s\n", paint(opts.Color, "something would hang", color.FgRed, color.Bold))
 		text := fmt.Sprintf("%d on a drain, %d on a loss", len(p.Drain.Hangs), len(p.Loss.Hangs))
 		if lacking > 0 {
 			text += fmt.Sprintf("; %s would find no room", count(lacking, "volume"))
 		}
-		hanging(b, text, "  ")
+		hanging(b, text, "  ", opts)
 	default:
 		fmt.Fprintf(b, "verdict: %s\n", paint(opts.Color, "nothing would hang beyond what the timers say", color.FgGreen))
 	}
 }
 
-// scenario is a row a pod and volume, the reasons below, each once.
-func scenario(b *strings.Builder, s diagnose.Scenario, opts Options, wide bool) error {
+// scenario is a row for all pods that wait for the same reason; with wide, a row for
+// each pod and volume.
+func scenario(b *strings.Builder, s preflight.Scenario, opts Options, wide bool) error {
 	if len(s.Waits) == 0 {
 		b.WriteString("  no pod would wait for a volume\n")
-	} else {
-		var rows [][]string
-		var reasons []string
+	}
+	groups := grouped(s.Waits)
+	if wide {
+		groups = groups[:0]
 		for _, w := range s.Waits {
-			reason := slices.Index(reasons, w.Because)
-			if reason < 0 {
-				reason = len(reasons)
-				reasons = append(reasons, w.Because)
-			}
-			row := []string{Safe(w.Pod), or(w.Controller), Safe(w.PersistentVolume), string(w.For), longest(w), fmt.Sprint(reason + 1)}
-			if wide {
-				row[5] = Safe(w.Because)
-			}
-			rows = append(rows, row)
+			groups = append(groups, []preflight.Wait{w})
 		}
-		header := []string{"POD", "CONTROLLER", "VOLUME", "WAITS FOR", "AT MOST", "NOTE"}
-		if !wide {
-			fit(header, rows)
+	}
+	header := []string{"PODS", "WAIT FOR", "AT MOST", "WHICH"}
+	if wide {
+		header = []string{"POD", "CONTROLLER", "VOLUME", "WAITS FOR", "AT MOST", "NOTE"}
+	}
+	var rows [][]string
+	var reasons []string
+	for _, waits := range groups {
+		w := waits[0]
+		most := Safe(longest(w))
+		if w.Never {
+			most = paint(opts.Color, most, color.FgYellow)
 		}
-		for i, w := range s.Waits {
-			if w.Never {
-				rows[i][4] = paint(opts.Color, rows[i][4], color.FgYellow)
-			}
+		if wide {
+			rows = append(rows, []string{Safe(w.Pod), or(w.Controller), Safe(w.PersistentVolume), Safe(string(w.For)), most, Safe(w.Because)})
+			continue
 		}
+		var pods []string
+		for _, w := range waits {
+			pods = append(pods, w.Pod)
+		}
+		pods = distinct(pods)
+		rows = append(rows, []string{fmt.Sprint(len(pods)), Safe(string(w.For)), most, Safe(some(pods))})
+		reasons = append(reasons, w.Because)
+	}
+	if len(rows) > 0 {
 		text, err := table(header, rows)
 		if err != nil {
 			return err
 		}
-		b.WriteString(text)
-		for i, reason := range reasons {
-			if !wide {
-				hanging(b, fmt.Sprintf("%d: %s", i+1, reason), "  ")
-			}
-		}
+		b.WriteString(underRows(text, reasons, opts))
 	}
-	for _, h := range s.Hangs {
-		text := cmp.Or(h.PersistentVolume, string(h.Volume))
-		if len(h.Pods) > 0 {
-			text += " (" + strings.Join(h.Pods, ", ") + ")"
-		}
-		fmt.Fprintf(b, "%s ", paint(opts.Color, "hangs:", color.FgRed, color.Bold))
-		for i, line := range wrap(text+": "+h.Because, width-7) {
-			if i > 0 {
-				b.WriteString("       ")
-			}
-			fmt.Fprintln(b, line)
-		}
+	for _, hangs := range alike(s.Hangs, func(h preflight.Hang) string { return h.Because }) {
+		hanging(b, paint(opts.Color, "hangs:", color.FgRed, color.Bold)+" "+hangText(hangs, wide)+": "+hangs[0].Because, "", opts)
 	}
 	return nil
 }
 
-func longest(w diagnose.PreflightWait) string {
+// grouped are the waits that differ in nothing but the pod and the volume, in the
+// order of the first of each.
+func grouped(waits []preflight.Wait) [][]preflight.Wait {
+	return alike(waits, func(w preflight.Wait) string {
+		return strings.Join([]string{string(w.For), longest(w), w.Because}, "\x00")
+	})
+}
+
+// alike puts items with the same key together, in the order of the first of each.
+func alike[T any](items []T, key func(T) string) [][]T {
+	places := map[string]int{}
+	var groups [][]T
+	for _, item := range items {
+		i, known := places[key(item)]
+		if !known {
+			i = len(groups)
+			places[key(item)] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], item)
+	}
+	return groups
+}
+
+// hangText names the volumes that hang, and the pods that use them.
+func hangText(hangs []preflight.Hang, wide bool) string {
+	var volumes, pods []string
+	for _, h := range hangs {
+		volumes = append(volumes, cmp.Or(h.PersistentVolume, string(h.Volume)))
+		pods = append(pods, h.Pods...)
+	}
+	list := some
+	if wide {
+		list = func(names []string) string { return strings.Join(names, ", ") }
+	}
+	text := list(distinct(volumes))
+	if n := len(distinct(volumes)); n > 1 {
+		text = fmt.Sprintf("%d volumes, %s", n, text)
+	}
+	if len(pods) > 0 {
+		text += " (" + list(distinct(pods)) + ")"
+	}
+	return text
+}
+
+func longest(w preflight.Wait) string {
 	switch {
 	case w.Never:
 		return "never by itself"
@@ -185,7 +211,7 @@ func longest(w diagnose.PreflightWait) string {
 	}
 }
 
-func roomText(r diagnose.PreflightRoom) string {
+func roomText(r preflight.Room) string {
 	text := fmt.Sprintf("%s: %s would move", r.Driver, count(r.Moving, "volume"))
 	switch {
 	case r.Unlimited:
@@ -200,10 +226,10 @@ func roomText(r diagnose.PreflightRoom) string {
 }
 
 // printPreflightNames are the pods that would wait or not come back.
-func printPreflightNames(w io.Writer, p *diagnose.Preflight) error {
+func printPreflightNames(w io.Writer, p *preflight.Preflight, _ Options) error {
 	var names []string
 	for _, wait := range slices.Concat(p.Drain.Waits, p.Loss.Waits) {
-		if wait.For != diagnose.WaitsForNothing {
+		if wait.For != preflight.WaitsForNothing {
 			names = append(names, podLine(wait.Pod))
 		}
 	}

@@ -7,16 +7,17 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
 // printPrometheus is a file for node_exporter's textfile collector, or a body
 // for a push gateway. Labels are names and codes, never sentences: what a driver
 // says must not make a series.
-func printPrometheus(w io.Writer, r *diagnose.Report, _ Options) error {
+func printPrometheus(w io.Writer, r *finding.Report, _ Options) error {
 	families := []*dto.MetricFamily{
 		family("volume_doctor_findings", "Findings of each check that ran, by severity.", findingCounts(r)...),
 		family("volume_doctor_finding_info", "One for each finding, always 1.", findingInfos(r)...),
+		family("volume_doctor_waiting_pods", "Pods that wait for a volume, or whose end waits for one.", waitingCounts(r)...),
 		family("volume_doctor_gaps", "Lists that could not be read, wholly or in part.", gauge(float64(len(r.Gaps)))),
 		family("volume_doctor_complete", "1 where everything could be read.", gauge(truth(r.Complete))),
 		family("volume_doctor_last_run_timestamp_seconds", "The moment that the report is about.", gauge(float64(r.TakenAt.UnixMilli())/1000)),
@@ -34,7 +35,7 @@ func printPrometheus(w io.Writer, r *diagnose.Report, _ Options) error {
 
 // findingCounts has a zero for a check that ran and found nothing: an alert on a
 // series that vanishes never ends.
-func findingCounts(r *diagnose.Report) []*dto.Metric {
+func findingCounts(r *finding.Report) []*dto.Metric {
 	type key struct{ code, check, severity string }
 	counts := map[key]float64{}
 	var order []key
@@ -59,9 +60,23 @@ func findingCounts(r *diagnose.Report) []*dto.Metric {
 	return metrics
 }
 
+func waitingCounts(r *finding.Report) []*dto.Metric {
+	var metrics []*dto.Metric
+	for _, verdict := range []finding.WaitState{finding.InFlight, finding.Stuck, finding.Unsure} {
+		n := 0
+		for _, w := range r.Waiting {
+			if w.Verdict == verdict {
+				n++
+			}
+		}
+		metrics = append(metrics, gauge(float64(n), "verdict", string(verdict)))
+	}
+	return metrics
+}
+
 // findingInfos leaves out a finding that a report from elsewhere has twice: two
 // lines for one series make Prometheus refuse the whole file.
-func findingInfos(r *diagnose.Report) []*dto.Metric {
+func findingInfos(r *finding.Report) []*dto.Metric {
 	metrics := make([]*dto.Metric, 0, len(r.Findings))
 	seen := map[string]bool{}
 	for _, f := range r.Findings {

@@ -51,7 +51,7 @@ func PrintClusterRoles(w io.Writer, roles []repair.Role) error {
 		if _, err := fmt.Fprintf(w, "%s# For %s.\n", separator, role.For); err != nil {
 			return err
 		}
-		if err := printYAML(w, clusterRole(role)); err != nil {
+		if err := printYAML(w, clusterRole(role), Options{}); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -105,7 +107,7 @@ type sarifLogical struct {
 	Kind               string `json:"kind"`
 }
 
-func printSARIF(w io.Writer, r *diagnose.Report, _ Options) error {
+func printSARIF(w io.Writer, r *finding.Report, _ Options) error {
 	run := sarifRun{Results: []sarifResult{}}
 	run.Tool.Driver = sarifDriver{Name: "volume-doctor", InformationURI: project, Rules: []sarifRule{}}
 	if r.Source.Context != "" {
@@ -116,7 +118,7 @@ func printSARIF(w io.Writer, r *diagnose.Report, _ Options) error {
 		EndTimeUTC:          r.TakenAt.UTC().Format("2006-01-02T15:04:05Z"),
 		Notifications:       sarifNotifications(r),
 	}}
-	rules := map[diagnose.Code]int{}
+	rules := map[finding.Code]int{}
 	for _, f := range r.Findings {
 		if _, known := rules[f.Code]; !known {
 			rules[f.Code] = len(run.Tool.Driver.Rules)
@@ -124,7 +126,7 @@ func printSARIF(w io.Writer, r *diagnose.Report, _ Options) error {
 		}
 		run.Results = append(run.Results, sarifResult{
 			RuleID: visible(string(f.Code)), RuleIndex: rules[f.Code], Level: sarifLevel(f.Severity),
-			Message:   sarifText{Text: sarifMessage(f)},
+			Message:   sarifText{Text: sarifMessage(r, f)},
 			Locations: []sarifLocation{sarifLocationOf(f.Subject)},
 			PartialFingerprints: map[string]string{
 				// GitHub compares this one alone, and takes it for a hash and its
@@ -137,45 +139,45 @@ func printSARIF(w io.Writer, r *diagnose.Report, _ Options) error {
 	return printJSON(w, sarifLog{
 		Schema:  "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
 		Version: "2.1.0", Runs: []sarifRun{run},
-	})
+	}, Options{})
 }
 
 // ruleOf is the rule of the finding's check; of one that this build does not
 // know, as a saved report may have, no more than what the finding says.
-func ruleOf(f diagnose.Finding) sarifRule {
-	check, known := checkOf(f.Code)
+func ruleOf(f finding.Finding) sarifRule {
+	c, known := checkOf(f.Code)
 	if !known {
 		return sarifRule{ID: visible(string(f.Code)), Name: visible(f.Check)}
 	}
-	_, body, _ := strings.Cut(check.Doc(), "\n\n")
+	_, body, _ := strings.Cut(c.Doc(), "\n\n")
 	first, _, _ := strings.Cut(body, "\n\n")
 	return sarifRule{
-		ID: string(check.Code), Name: check.Name,
-		ShortDescription: &sarifText{Text: check.Title},
+		ID: string(c.Code), Name: c.Name,
+		ShortDescription: &sarifText{Text: c.Title},
 		FullDescription:  &sarifText{Text: strings.Join(strings.Fields(first), " ")},
-		Help:             &sarifText{Text: check.Doc(), Markdown: check.Doc()},
-		HelpURI:          pageOf(check.Code),
-		Default:          &sarifConfig{sarifLevel(check.Severity)},
+		Help:             &sarifText{Text: c.Doc(), Markdown: c.Doc()},
+		HelpURI:          pageOf(c.Code),
+		Default:          &sarifConfig{sarifLevel(c.Severity)},
 	}
 }
 
-func checkOf(code diagnose.Code) (diagnose.Check, bool) {
+func checkOf(code finding.Code) (check.Check, bool) {
 	checks := diagnose.Checks()
-	i := slices.IndexFunc(checks, func(c diagnose.Check) bool { return c.Code == code })
+	i := slices.IndexFunc(checks, func(c check.Check) bool { return c.Code == code })
 	if i < 0 {
-		return diagnose.Check{}, false
+		return check.Check{}, false
 	}
 	return checks[i], true
 }
 
 // pageOf is where the check's page is read.
-func pageOf(code diagnose.Code) string {
+func pageOf(code finding.Code) string {
 	return project + "/blob/main/diagnose/docs/" + url.PathEscape(visible(string(code))) + ".md"
 }
 
-func sarifLevel(s diagnose.Severity) string {
+func sarifLevel(s finding.Severity) string {
 	switch s {
-	case diagnose.Error, diagnose.Warning:
+	case finding.Error, finding.Warning:
 		return string(s)
 	default:
 		return "note"
@@ -184,17 +186,10 @@ func sarifLevel(s diagnose.Severity) string {
 
 // sarifMessage has a line for each thing: GitHub shows plain text with its line
 // ends, and only the first sentence where space is short. "](" would make a link.
-func sarifMessage(f diagnose.Finding) string {
+func sarifMessage(r *finding.Report, f finding.Finding) string {
 	lines := []string{f.Message}
-	if f.Cause != "" {
-		lines = append(lines, "Cause: "+f.Cause)
-	}
-	lines = append(lines, "Heals: "+heals(f.SelfHeals))
-	if f.Advice != "" {
-		lines = append(lines, "Advice: "+f.Advice)
-	}
-	for _, e := range f.Evidence {
-		lines = append(lines, fmt.Sprintf("Evidence: %s %s: %s", e.Object, e.Field, e.Value))
+	for _, l := range plainLines(r, f) {
+		lines = append(lines, l.label+": "+l.text)
 	}
 	for i := range lines {
 		lines[i] = strings.ReplaceAll(visible(lines[i]), "](", "] (")
@@ -204,7 +199,7 @@ func sarifMessage(f diagnose.Finding) string {
 
 // sarifLocationOf gives the object a file, as if the cluster were a tree of
 // manifests: GitHub shows no result without one, and follows an alert by it.
-func sarifLocationOf(o diagnose.Object) sarifLocation {
+func sarifLocationOf(o finding.Object) sarifLocation {
 	path := []string{"cluster"}
 	for _, part := range []string{o.Namespace, strings.ToLower(o.Kind), o.Name + ".yaml"} {
 		if part != "" {
@@ -226,7 +221,7 @@ func pathSegment(s string) string {
 }
 
 // sarifNotifications say what was not examined.
-func sarifNotifications(r *diagnose.Report) []sarifNotification {
+func sarifNotifications(r *finding.Report) []sarifNotification {
 	var list []sarifNotification
 	for _, g := range r.Gaps {
 		list = append(list, sarifNotification{"error", sarifText{Text: visible(gapText(g))}})

@@ -10,11 +10,16 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 )
 
 // TestDocumentsFitTheirSchemas holds every document of the corpus to the schemas
@@ -23,7 +28,7 @@ func TestDocumentsFitTheirSchemas(t *testing.T) {
 	schemas := map[string]*jsonschema.Schema{}
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	names := []string{"report", "plan", "timeline"}
+	names := []string{"report", "plan", "timeline", "trace", "preflight", "upgrade"}
 	for _, name := range names {
 		if err := c.AddResource(schemaID+name+".json", closed(readSchema(t, name))); err != nil {
 			t.Fatal(err)
@@ -39,7 +44,7 @@ func TestDocumentsFitTheirSchemas(t *testing.T) {
 	fits := func(t *testing.T, name string, document any) {
 		t.Helper()
 		var b bytes.Buffer
-		if err := printJSON(&b, document); err != nil {
+		if err := printJSON(&b, document, Options{}); err != nil {
 			t.Fatal(err)
 		}
 		read, err := jsonschema.UnmarshalJSON(&b)
@@ -51,13 +56,20 @@ func TestDocumentsFitTheirSchemas(t *testing.T) {
 		}
 	}
 	withRepair := report()
-	withRepair.Checks, withRepair.Volumes = []diagnose.Code{"VD301"}, []diagnose.VolumeRecord{}
+	withRepair.Checks, withRepair.Waiting, withRepair.Volumes = []finding.Code{"VD301"}, []finding.Waiting{}, []finding.VolumeRecord{}
 	fits(t, "report", withRepair)
 	eachCase(t, func(t *testing.T, c corpusCase) {
 		fits(t, "report", c.report)
 		fits(t, "plan", c.plan)
-		var timeline diagnose.Timeline
-		for _, r := range []*diagnose.Report{c.report, worse(c.report), {TakenAt: c.report.TakenAt, Checks: c.report.Checks}} {
+		for _, pod := range c.read.Pods[:min(1, len(c.read.Pods))] {
+			fits(t, "trace", diagnose.TracePod(c.read, pod, diagnose.Options{Reconcile: c.settings, Checks: []check.Check{}}))
+		}
+		for _, node := range c.read.Nodes[:min(1, len(c.read.Nodes))] {
+			fits(t, "preflight", diagnose.PreflightNode(c.read, types.NodeName(node.Name), diagnose.Options{Reconcile: c.settings}))
+		}
+		fits(t, "upgrade", preflight.OfUpgrade(c.read, "v1.31.0", c.settings))
+		var timeline finding.Timeline
+		for _, r := range []*finding.Report{c.report, worse(c.report), {TakenAt: c.report.TakenAt, Checks: c.report.Checks}} {
 			for _, e := range timeline.Next(r) {
 				fits(t, "timeline", e)
 			}
@@ -66,7 +78,7 @@ func TestDocumentsFitTheirSchemas(t *testing.T) {
 }
 
 // worse is a report whose findings have all changed.
-func worse(r *diagnose.Report) *diagnose.Report {
+func worse(r *finding.Report) *finding.Report {
 	changed := *r
 	changed.Findings = slices.Clone(r.Findings)
 	for i := range changed.Findings {
@@ -78,7 +90,8 @@ func worse(r *diagnose.Report) *diagnose.Report {
 // TestSchemasHaveEveryField: a field that is added to a document is added to its
 // schema in docs/schema, too.
 func TestSchemasHaveEveryField(t *testing.T) {
-	for name, document := range map[string]any{"report": diagnose.Report{}, "plan": Plan{}, "timeline": diagnose.Entry{}} {
+	for name, document := range map[string]any{"report": finding.Report{}, "plan": Plan{}, "timeline": finding.Entry{},
+		"trace": trace.Trace{}, "preflight": preflight.Preflight{}, "upgrade": preflight.Upgrade{}} {
 		schema := readSchema(t, name).(map[string]any)
 		compare(t, name, schema, schema, reflect.TypeOf(document))
 	}
@@ -112,7 +125,13 @@ func compare(t *testing.T, at string, root, schema map[string]any, typ reflect.T
 	properties, _ := schema["properties"].(map[string]any)
 	var required, names, described []string
 	for i := range typ.NumField() {
+		if !typ.Field(i).IsExported() {
+			continue
+		}
 		name, options, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+		if name == "-" { // no part of the document
+			continue
+		}
 		names = append(names, name)
 		if !strings.Contains(options, "omitempty") {
 			required = append(required, name)
@@ -125,7 +144,8 @@ func compare(t *testing.T, at string, root, schema map[string]any, typ reflect.T
 		described = append(described, name)
 	}
 	var demanded []string
-	for _, name := range schema["required"].([]any) {
+	always, _ := schema["required"].([]any)
+	for _, name := range always {
 		demanded = append(demanded, name.(string))
 	}
 	for _, list := range [][]string{names, described, required, demanded} {

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/clipperhouse/displaywidth"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 )
 
 // svg is the layout of a picture: a column of pods, the volume, and a column of
@@ -55,7 +56,7 @@ const (
 	svgMost = 5
 )
 
-var relationLabels = map[relation]string{wants: "wants", holds: "holds", reports: "reports", uses: "in use"}
+var relationLabels = map[check.Link]string{wants: "wants", holds: "holds", reports: "reports", uses: "in use"}
 
 func (p picture) svg(id string) *svg {
 	s := &svg{

@@ -2,10 +2,10 @@ package output
 
 import (
 	"fmt"
-	"strconv"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/clipperhouse/displaywidth"
 	"github.com/fatih/color"
@@ -14,50 +14,97 @@ import (
 	"github.com/olekukonko/tablewriter/tw"
 )
 
-// width is that of a terminal nobody has resized, and of a quoted mail.
-const width = 80
-
-// Safe makes every character that could steer a terminal or hide in a line
-// visible: most text here was chosen by drivers and by whoever named objects.
-func Safe(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
-		return s
+// room is what is left of a line of the terminal behind the indentation; 0 where
+// the text goes to no terminal, and lines are as long as what they say.
+func (o Options) room(indent int) int {
+	if o.Width == 0 {
+		return 0
 	}
-	var b strings.Builder
-	for _, r := range s {
-		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-			continue
-		}
-		quoted := strconv.QuoteRuneToASCII(r)
-		b.WriteString(quoted[1 : len(quoted)-1])
-	}
-	return b.String()
+	return max(1, o.Width-indent)
 }
 
-// wrap breaks the text into lines of at most limit columns, at spaces where it
-// can and inside a word that is longer than a line where it must.
+// wrap breaks the text at spaces into lines of at most limit columns; 0 is no
+// limit. A word that is longer than a line stands whole: it is a name, and a name
+// in two parts cannot be searched for or pasted.
 func wrap(text string, limit int) []string {
-	var lines []string
-	var line string
-	for _, word := range strings.Fields(Safe(text)) {
-		if line != "" && displaywidth.String(line)+1+displaywidth.String(word) <= limit {
-			line += " " + word
+	words := strings.Fields(Safe(text))
+	if len(words) == 0 {
+		return nil
+	}
+	if limit == 0 {
+		return []string{strings.Join(words, " ")}
+	}
+	lines := words[:1:1]
+	for _, word := range words[1:] {
+		last := &lines[len(lines)-1]
+		if displaywidth.String(*last)+1+displaywidth.String(word) <= limit {
+			*last += " " + word
 			continue
 		}
-		if line != "" {
-			lines = append(lines, line)
-		}
-		for displaywidth.String(word) > limit {
-			head := cut(word, limit)
-			lines, word = append(lines, head), word[len(head):]
-		}
-		line = word
-	}
-	if line != "" {
-		lines = append(lines, line)
+		lines = append(lines, word)
 	}
 	return lines
+}
+
+// more ends a text of which -o wide has the rest.
+const more = "…"
+
+// brief shortens the text until it takes no more lines than given: to as many of
+// its clauses as fit, or else to as many of its words. A limit of 0 columns is no
+// terminal, and leaves it whole.
+func brief(text string, limit, lines int) string {
+	text = strings.Join(strings.Fields(Safe(text)), " ")
+	fits := func(s string) bool { return limit == 0 || len(wrap(s, limit)) <= lines }
+	if fits(text) {
+		return text
+	}
+	ends := clauses(text)
+	for _, end := range slices.Backward(ends) {
+		if fits(text[:end]) {
+			return text[:end]
+		}
+	}
+	return shorten(text, limit, lines)
+}
+
+// shorten cuts the text behind the last word that fits in the lines.
+func shorten(text string, limit, lines int) string {
+	words := strings.Fields(Safe(text))
+	for n := len(words); n > 1; n-- {
+		s := strings.Join(words[:n], " ")
+		if n < len(words) {
+			s += " " + more
+		}
+		if limit == 0 || len(wrap(s, limit)) <= lines {
+			return s
+		}
+	}
+	return strings.Join(words[:min(1, len(words))], "")
+}
+
+// fieldName is the name of a field of the API or of a configuration, as in
+// "attachRequired: false".
+var fieldName = regexp.MustCompile(`\b[a-z]+[A-Z]\w*$`)
+
+// clauses are the ends of the text's clauses. A colon or semicolon in quotation
+// marks or in brackets ends none, nor does the colon behind the name of a field.
+func clauses(text string) []int {
+	var ends []int
+	quoted, open := false, 0
+	for i, r := range text {
+		switch {
+		case r == '"':
+			quoted = !quoted
+		case quoted:
+		case r == '(':
+			open++
+		case r == ')':
+			open--
+		case open == 0 && (r == ';' || r == ':' && !fieldName.MatchString(text[:i])) && strings.HasPrefix(text[i+1:], " "):
+			ends = append(ends, i)
+		}
+	}
+	return ends
 }
 
 // cut is the longest beginning of s that is at most limit columns wide.
@@ -72,41 +119,14 @@ func cut(s string, limit int) string {
 	return s
 }
 
-// clip shortens s to limit columns and shows that it did.
+// clip shortens s to limit columns and shows that it did: for pictures and labels,
+// whose room is fixed.
 func clip(s string, limit int) string {
 	s = Safe(s)
 	if displaywidth.String(s) <= limit {
 		return s
 	}
-	return cut(s, limit-1) + "…"
-}
-
-// fit clips cells until the table is as wide as a terminal, the widest column
-// first; no column gets narrower than its header.
-func fit(header []string, rows [][]string) {
-	widths := make([]int, len(header))
-	total := 2 * (len(header) - 1)
-	for i := range header {
-		widths[i] = displaywidth.String(header[i])
-		for _, row := range rows {
-			widths[i] = max(widths[i], displaywidth.String(row[i]))
-		}
-		total += widths[i]
-	}
-	for ; total > width; total-- {
-		widest := 0
-		for i := range widths {
-			if widths[i]-displaywidth.String(header[i]) > widths[widest]-displaywidth.String(header[widest]) {
-				widest = i
-			}
-		}
-		widths[widest]--
-	}
-	for _, row := range rows {
-		for i := range row {
-			row[i] = clip(row[i], widths[i])
-		}
-	}
+	return cut(s, limit-1) + more
 }
 
 // table renders rows as kubectl does: no lines, columns two blanks apart.

@@ -8,7 +8,8 @@ import (
 
 	"github.com/fatih/color"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
 // TimelineFormats are those of a timeline, the default first.
@@ -16,20 +17,25 @@ func TimelineFormats() []string { return []string{"table", "json"} }
 
 // PrintEntry prints an entry of a timeline: a line for people, or one JSON
 // object on a line.
-func PrintEntry(w io.Writer, format string, e diagnose.Entry, opts Options) error {
+func PrintEntry(w io.Writer, format string, e finding.Entry, opts Options) error {
 	if format == "json" {
-		return json.NewEncoder(w).Encode(e)
+		line, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(w, safetext.JSON(string(line)))
+		return err
 	}
 	_, err := fmt.Fprintf(w, "%s %s %s\n", e.Time.UTC().Format("15:04:05"), paintChange(e.Change, opts), visible(told(e)))
 	return err
 }
 
-func paintChange(change diagnose.Change, opts Options) string {
+func paintChange(change finding.Change, opts Options) string {
 	word := fmt.Sprintf("%-8s", strings.ToUpper(string(change)))
 	switch change {
-	case diagnose.Healed, diagnose.GapClosed:
+	case finding.Healed, finding.GapClosed:
 		return paint(opts.Color, word, color.FgGreen)
-	case diagnose.Appeared:
+	case finding.Appeared:
 		return paint(opts.Color, word, color.FgRed)
 	default:
 		return paint(opts.Color, word, color.FgYellow)
@@ -37,13 +43,13 @@ func paintChange(change diagnose.Change, opts Options) string {
 }
 
 // told is what an entry says after its time and its word.
-func told(e diagnose.Entry) string {
+func told(e finding.Entry) string {
 	if f := e.Finding; f != nil {
 		line := fmt.Sprintf("%s %s %s %s", f.Severity, f.Code, f.Check, f.Subject)
 		switch e.Change {
-		case diagnose.Healed:
+		case finding.Healed:
 			return line + " after " + e.After
-		case diagnose.Changed:
+		case finding.Changed:
 			return line + ": " + strings.Join(changes(e), "; ")
 		default:
 			return line + ": " + f.Message
@@ -57,14 +63,14 @@ func told(e diagnose.Entry) string {
 		}
 		kinds = append(kinds, kind)
 	}
-	if e.Change == diagnose.GapClosed {
+	if e.Change == finding.GapClosed {
 		return strings.Join(kinds, ", ") + " can be read again"
 	}
 	return strings.Join(kinds, ", ") + " cannot be followed: " + whys(e)
 }
 
 // whys are the reasons of gaps, each once.
-func whys(e diagnose.Entry) string {
+func whys(e finding.Entry) string {
 	var all []string
 	seen := map[string]bool{}
 	for _, g := range e.Gaps {
@@ -77,7 +83,7 @@ func whys(e diagnose.Entry) string {
 	return strings.Join(all, "; ")
 }
 
-func changes(e diagnose.Entry) []string {
+func changes(e finding.Entry) []string {
 	var all []string
 	if e.Was.Severity != "" {
 		all = append(all, fmt.Sprintf("%s before", e.Was.Severity))

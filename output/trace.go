@@ -6,45 +6,33 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/clipperhouse/displaywidth"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-var traceFormats = []struct {
-	name  string
-	print func(io.Writer, *diagnose.Trace, Options) error
-}{
+var traceFormats = formats[*trace.Trace]{
 	{"table", printTraceTable},
 	{"wide", printTraceWide},
-	{"json", func(w io.Writer, t *diagnose.Trace, _ Options) error { return printJSON(w, t) }},
-	{"yaml", func(w io.Writer, t *diagnose.Trace, _ Options) error { return printYAML(w, t) }},
-	{"name", func(w io.Writer, t *diagnose.Trace, _ Options) error { return printTraceNames(w, t) }},
+	{"json", printJSON[*trace.Trace]},
+	{"yaml", printYAML[*trace.Trace]},
+	{"name", printTraceNames},
 }
 
 // TraceFormats are the names that PrintTrace takes.
-func TraceFormats() []string {
-	names := make([]string, 0, len(traceFormats))
-	for _, f := range traceFormats {
-		names = append(names, f.name)
-	}
-	return names
-}
+func TraceFormats() []string { return traceFormats.names() }
 
 // PrintTrace writes the trace in the format, which must be one of TraceFormats.
-func PrintTrace(w io.Writer, format string, t *diagnose.Trace, opts Options) error {
-	for _, f := range traceFormats {
-		if f.name == format {
-			return f.print(w, t, opts)
-		}
-	}
-	return unknownFormat(format, TraceFormats())
+func PrintTrace(w io.Writer, format string, t *trace.Trace, opts Options) error {
+	return traceFormats.write(w, format, t, opts)
 }
 
-// printTraceTable gives the verdict, and then each volume with its stages; the
-// one that it waits in is marked and told in full.
-func printTraceTable(w io.Writer, t *diagnose.Trace, opts Options) error {
+// printTraceTable gives the verdict, and then each volume with its stages in a row;
+// the one in which it waits is marked and explained below.
+func printTraceTable(w io.Writer, t *trace.Trace, opts Options) error {
 	var b strings.Builder
 	where := "without a node"
 	if t.Node != "" {
@@ -53,38 +41,38 @@ func printTraceTable(w io.Writer, t *diagnose.Trace, opts Options) error {
 			where += " (kubelet " + t.KubeletVersion + ")"
 		}
 	}
-	for _, line := range wrap(fmt.Sprintf("Pod %s/%s %s", t.Pod.Namespace, t.Pod.Name, where), width) {
+	for _, line := range wrap(fmt.Sprintf("Pod %s/%s %s", t.Pod.Namespace, t.Pod.Name, where), opts.Width) {
 		fmt.Fprintln(&b, line)
 	}
 	fmt.Fprintf(&b, "verdict: %s\n", paintWait(t.Verdict.State, opts))
-	for _, line := range wrap(t.Verdict.Message, width-2) {
+	for _, line := range wrap(t.Verdict.Message, opts.room(2)) {
 		fmt.Fprintf(&b, "  %s\n", line)
 	}
-	field(&b, "since", sinceText(t, t.Verdict.Since))
-	if t.Verdict.State == diagnose.TraceInFlight || t.Verdict.State == diagnose.TraceStuck {
-		field(&b, "usually", usual(t.Verdict.UsualBound))
+	field(&b, "since", sinceText(t, t.Verdict.Since), opts)
+	if t.Verdict.State == finding.InFlight || t.Verdict.State == finding.Stuck {
+		field(&b, "usually", usual(t.Verdict.UsualBound), opts)
 	}
 	for _, v := range t.Volumes {
 		fmt.Fprintln(&b)
 		traceVolume(&b, t, v, opts)
 	}
-	kubeletSays(&b, t)
+	kubeletSays(&b, t, opts)
 	for i, f := range t.Findings {
 		if i == 0 {
 			b.WriteString("\nFindings:\n")
 		}
 		fmt.Fprintf(&b, "  %s  %s  %s\n", paintSeverity(f.Severity, opts), f.Code, f.Check)
-		for _, line := range wrap(f.Message, width-4) {
+		for _, line := range wrap(f.Message, opts.room(4)) {
 			fmt.Fprintf(&b, "    %s\n", line)
 		}
 		fmt.Fprintf(&b, "    %s\n", Safe(f.Explain))
 	}
-	closeTrace(&b, t.Gaps, t.SkippedChecks)
+	closeTrace(&b, opts, t.Gaps, t.SkippedChecks)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func closeTrace(b *strings.Builder, gaps []snapshot.Gap, skipped []diagnose.SkippedCheck) {
+func closeTrace(b *strings.Builder, opts Options, gaps []snapshot.Gap, skipped []finding.SkippedCheck) {
 	if len(gaps) > 0 {
 		b.WriteString("\n")
 	}
@@ -94,27 +82,27 @@ func closeTrace(b *strings.Builder, gaps []snapshot.Gap, skipped []diagnose.Skip
 			where = " outside namespace " + g.Namespace
 		}
 		text := fmt.Sprintf("gap: %s%s could not be read (%s)", g.Kind, where, g.Reason)
-		if g.Kind == diagnose.KubeletPods || g.Kind == diagnose.KubeletMetrics {
+		if g.Kind == trace.KubeletPods || g.Kind == trace.KubeletMetrics {
 			text += ": " + g.Detail
 		}
-		for _, line := range wrap(text, width) {
+		for _, line := range wrap(text, opts.Width) {
 			fmt.Fprintln(b, line)
 		}
 	}
 	if n := len(skipped); n > 0 {
-		fmt.Fprintf(b, "%s not run for want of what could not be read\n", count(n, "check"))
+		fmt.Fprintf(b, "%s skipped, because something could not be read\n", count(n, "check"))
 	}
 }
 
 // kubeletSays is a line for each of the kubelet's own statements.
-func kubeletSays(b *strings.Builder, t *diagnose.Trace) {
+func kubeletSays(b *strings.Builder, t *trace.Trace, opts Options) {
 	if t.Kubelet == nil || len(t.Kubelet.Statements) == 0 {
 		return
 	}
 	b.WriteString("\n")
-	hanging(b, fmt.Sprintf("The kubelet of %s itself:", t.Node), "")
+	hanging(b, fmt.Sprintf("The kubelet of %s itself:", t.Node), "", opts)
 	for _, s := range t.Kubelet.Statements {
-		for i, line := range wrap(s.Text, width-11) {
+		for i, line := range wrap(s.Text, opts.room(11)) {
 			label := string(s.Bearing)
 			if i > 0 {
 				label = ""
@@ -124,11 +112,11 @@ func kubeletSays(b *strings.Builder, t *diagnose.Trace) {
 	}
 }
 
-func sinceText(t *diagnose.Trace, since *metav1.Time) string {
+func sinceText(t *trace.Trace, since *metav1.Time) string {
 	if since == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s (%s ago)", since.UTC().Format("2006-01-02 15:04:05 MST"), ago(t.TakenAt.Sub(since.Time)))
+	return fmt.Sprintf("%s (%s ago)", since.UTC().Format("2006-01-02T15:04:05Z"), ago(t.TakenAt.Sub(since.Time)))
 }
 
 func usual(bound string) string {
@@ -138,7 +126,7 @@ func usual(bound string) string {
 	return "over within " + bound
 }
 
-func traceVolume(b *strings.Builder, t *diagnose.Trace, v diagnose.TraceVolume, opts Options) {
+func traceVolume(b *strings.Builder, t *trace.Trace, v trace.VolumeTrace, opts Options) {
 	title := v.Name + ": " + v.Type
 	for _, part := range []struct{ label, text string }{{"", v.Claim}, {", PV", v.PersistentVolume}, {", driver", v.Driver}} {
 		if part.text != "" {
@@ -149,40 +137,67 @@ func traceVolume(b *strings.Builder, t *diagnose.Trace, v diagnose.TraceVolume, 
 	last := v.Stages[len(v.Stages)-1]
 	if v.Claim == "" && v.Driver == "" && v.Broken == "" && len(v.Notes) == 0 {
 		title += ", " + stageText(last.Stage) + ": " + stateText(last)
-		hanging(b, title, "")
+		hanging(b, title, "", opts)
 		return
 	}
-	hanging(b, title, "")
+	hanging(b, title, "", opts)
+	stageLine(b, v, opts)
 	for _, s := range v.Stages {
-		mark := " "
-		if s.Stage == v.Broken {
-			mark = ">"
-		}
-		state := paintStage(s, fmt.Sprintf("%-10s", stateText(s)), opts)
-		detail := ""
-		if s.Stage != v.Broken && s.State != diagnose.StageWaiting {
-			detail = s.Detail
-		}
-		lines := wrap(detail, width-34)
-		if len(lines) == 0 {
-			lines = []string{""}
-		}
-		fmt.Fprintln(b, strings.TrimRight(fmt.Sprintf("%s %s %-18s  %s", mark, state, stageText(s.Stage), lines[0]), " "))
-		for _, line := range lines[1:] {
-			fmt.Fprintf(b, "%34s%s\n", "", line)
-		}
-		if s.Stage == v.Broken || s.State == diagnose.StageBlocked {
-			brokenStage(b, t, s)
+		if s.Stage == v.Broken || s.State == trace.StageBlocked {
+			stageField(b, "at", stageText(s.Stage)+": "+stateText(s), opts)
+			brokenStage(b, t, s, opts)
 		}
 	}
 	for _, note := range v.Notes {
-		hanging(b, "note: "+note, "  ")
+		hanging(b, "note: "+note, "  ", opts)
+	}
+}
+
+// stageLine draws the stages in a row, each with its mark, and the one in which the
+// volume waits in brackets.
+func stageLine(b *strings.Builder, v trace.VolumeTrace, opts Options) {
+	const arrow = " → "
+	line, used := "  ", 2
+	for i, s := range v.Stages {
+		text := stageMark(s, v) + " " + stageText(s.Stage)
+		if s.Stage == v.Broken {
+			text = "[" + text + "]"
+		}
+		columns := displaywidth.String(text)
+		if i > 0 {
+			if opts.Width > 0 && used+displaywidth.String(arrow)+columns+len(" →") > opts.Width {
+				fmt.Fprintln(b, line+" →")
+				line, used = "  ", 2
+			} else {
+				line += arrow
+				used += displaywidth.String(arrow)
+			}
+		}
+		line += paintStage(s, text, opts)
+		used += columns
+	}
+	fmt.Fprintln(b, line)
+}
+
+// stageMark shows the stage's state: done, broken, still to come or not known.
+func stageMark(s trace.Stage, v trace.VolumeTrace) string {
+	switch {
+	case s.Stage == v.Broken || s.State == trace.StageBlocked:
+		return "✗"
+	case s.State == trace.StageDone:
+		return "✓"
+	case s.State == trace.StageUnknown:
+		return "?"
+	case s.State == trace.StageNotNeeded:
+		return "-"
+	default:
+		return "·"
 	}
 }
 
 // hanging writes the text, its further lines two blanks deeper.
-func hanging(b *strings.Builder, text, indent string) {
-	for i, line := range wrap(text, width-len(indent)-2) {
+func hanging(b *strings.Builder, text, indent string, opts Options) {
+	for i, line := range wrap(text, opts.room(len(indent)+2)) {
 		if i == 1 {
 			indent += "  "
 		}
@@ -190,27 +205,27 @@ func hanging(b *strings.Builder, text, indent string) {
 	}
 }
 
-func brokenStage(b *strings.Builder, t *diagnose.Trace, s diagnose.Stage) {
-	stageField(b, "shows", s.Detail)
-	stageField(b, "waits on", s.On)
+func brokenStage(b *strings.Builder, t *trace.Trace, s trace.Stage, opts Options) {
+	stageField(b, "shows", s.Detail, opts)
+	stageField(b, "waits on", s.On, opts)
 	since := sinceText(t, s.Since)
 	if since != "" && s.Overdue && s.UsualBound != "" {
 		since += ", usually over within " + s.UsualBound
 	}
-	stageField(b, "since", since)
-	stageField(b, "ends", s.Ends)
+	stageField(b, "since", since, opts)
+	stageField(b, "ends", s.Ends, opts)
 	for _, said := range s.Said {
 		text := fmt.Sprintf("%s: %q", said.By, said.Text)
 		if said.At != nil {
 			text = fmt.Sprintf("%s (%s ago): %q", said.By, ago(t.TakenAt.Sub(said.At.Time)), said.Text)
 		}
-		stageField(b, "said", text)
-		stageField(b, "means", said.Means)
+		stageField(b, "said", text, opts)
+		stageField(b, "means", said.Means, opts)
 	}
 }
 
-func stageField(b *strings.Builder, label, text string) {
-	for i, line := range wrap(text, width-15) {
+func stageField(b *strings.Builder, label, text string, opts Options) {
+	for i, line := range wrap(text, opts.room(15)) {
 		if i > 0 {
 			label = ""
 		}
@@ -219,7 +234,7 @@ func stageField(b *strings.Builder, label, text string) {
 }
 
 // printTraceWide is one row a stage with everything.
-func printTraceWide(w io.Writer, t *diagnose.Trace, opts Options) error {
+func printTraceWide(w io.Writer, t *trace.Trace, opts Options) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "verdict: %s: %s\n", paintWait(t.Verdict.State, opts), Safe(t.Verdict.Message))
 	var rows [][]string
@@ -244,22 +259,22 @@ func printTraceWide(w io.Writer, t *diagnose.Trace, opts Options) error {
 		}
 		b.WriteString("\n" + text)
 	}
-	kubeletSays(&b, t)
+	kubeletSays(&b, t, opts)
 	for _, f := range t.Findings {
 		fmt.Fprintf(&b, "\n%s  %s  %s  %s\n", paintSeverity(f.Severity, opts), f.Code, f.Check, Safe(f.Message))
 	}
-	closeTrace(&b, t.Gaps, t.SkippedChecks)
+	closeTrace(&b, opts, t.Gaps, t.SkippedChecks)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 // printTraceNames are the objects that the pod waits for.
-func printTraceNames(w io.Writer, t *diagnose.Trace) error {
+func printTraceNames(w io.Writer, t *trace.Trace, _ Options) error {
 	var names []string
 	for _, v := range t.Volumes {
 		switch {
 		case v.Broken == "":
-		case v.VolumeAttachment != "" && v.Broken == diagnose.StageAttached:
+		case v.VolumeAttachment != "" && v.Broken == trace.StageAttached:
 			names = append(names, "volumeattachment/"+v.VolumeAttachment)
 		case v.Claim != "":
 			names = append(names, "persistentvolumeclaim/"+v.Claim)

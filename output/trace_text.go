@@ -3,58 +3,59 @@ package output
 import (
 	"github.com/fatih/color"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 )
 
 // stageTexts are the stages as a person says them.
-var stageTexts = map[diagnose.StageName]string{
-	diagnose.StageClaimBound: "claim bound", diagnose.StageAskedFor: "asked for",
-	diagnose.StageRegistered: "driver registered", diagnose.StageStopped: "containers stopped",
+var stageTexts = map[trace.StageName]string{
+	trace.StageClaimBound: "claim bound", trace.StageAskedFor: "asked for",
+	trace.StageRegistered: "driver registered", trace.StageStopped: "containers stopped",
 }
 
-func stageText(name diagnose.StageName) string {
+func stageText(name trace.StageName) string {
 	if text, ok := stageTexts[name]; ok {
 		return text
 	}
 	return string(name)
 }
 
-var traceWaits = map[diagnose.TraceWait]string{
-	diagnose.TraceNoWait: "no volume is waited for", diagnose.TraceInFlight: "in flight",
-	diagnose.TraceStuck: "stuck", diagnose.TraceUnsure: "unknown",
+var traceWaits = map[finding.WaitState]string{
+	finding.NoWait: "no volume is waited for", finding.InFlight: "in flight",
+	finding.Stuck: "stuck", finding.Unsure: "unknown",
 }
 
-func paintWait(state diagnose.TraceWait, opts Options) string {
+func paintWait(state finding.WaitState, opts Options) string {
 	text := traceWaits[state]
 	switch state {
-	case diagnose.TraceNoWait:
+	case finding.NoWait:
 		return paint(opts.Color, text, color.FgGreen)
-	case diagnose.TraceInFlight:
+	case finding.InFlight:
 		return paint(opts.Color, text, color.FgCyan)
-	case diagnose.TraceStuck:
+	case finding.Stuck:
 		return paint(opts.Color, text, color.FgRed, color.Bold)
 	default:
 		return paint(opts.Color, text, color.FgYellow, color.Bold)
 	}
 }
 
-func paintStage(s diagnose.Stage, text string, opts Options) string {
+func paintStage(s trace.Stage, text string, opts Options) string {
 	switch {
-	case s.State == diagnose.StageDone:
+	case s.State == trace.StageDone:
 		return paint(opts.Color, text, color.FgGreen)
-	case s.State == diagnose.StageBlocked || s.Overdue:
+	case s.State == trace.StageBlocked || s.Overdue:
 		return paint(opts.Color, text, color.FgRed, color.Bold)
-	case s.State == diagnose.StageWaiting:
+	case s.State == trace.StageWaiting:
 		return paint(opts.Color, text, color.FgCyan)
-	case s.State == diagnose.StageUnknown:
+	case s.State == trace.StageUnknown:
 		return paint(opts.Color, text, color.FgYellow)
 	default:
 		return text
 	}
 }
 
-func stateText(s diagnose.Stage) string {
-	if s.State == diagnose.StageNotNeeded {
+func stateText(s trace.Stage) string {
+	if s.State == trace.StageNotNeeded {
 		return "not needed"
 	}
 	return string(s.State)

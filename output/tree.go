@@ -9,19 +9,23 @@ import (
 	"github.com/fatih/color"
 	"github.com/xlab/treeprint"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
 // printReportTree draws the volume of each cause: the nodes that it stands in a
 // relation to, the VolumeAttachment, the node's lists and the pods below each,
 // and a cross at what is wrong.
-func printReportTree(w io.Writer, r *diagnose.Report, opts Options) error {
+func printReportTree(w io.Writer, r *finding.Report, opts Options) error {
 	var b strings.Builder
-	for _, group := range r.Roots() {
+	for i, group := range r.Roots() {
 		f := group[0]
-		fmt.Fprintf(&b, "%s  %s  %s\n", paintSeverity(f.Severity, opts), visible(string(f.Code)), visible(f.Check))
-		for _, line := range wrap(visible(f.Message), width-2) {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		fmt.Fprintf(&b, "%s  %s  %s\n", paintSeverity(f.Severity, opts), visible(string(f.Code)), visible(f.Check)+suspected(f))
+		for _, line := range wrap(visible(f.Message), opts.room(2)) {
 			fmt.Fprintf(&b, "  %s\n", line)
 		}
 		tree := treeprint.New()
@@ -34,9 +38,8 @@ func printReportTree(w io.Writer, r *diagnose.Report, opts Options) error {
 			tree.AddNode(line)
 		}
 		b.WriteString(branches(tree))
-		b.WriteString("\n")
 	}
-	closing(&b, r, opts)
+	end(&b, r, opts)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -44,7 +47,7 @@ func printReportTree(w io.Writer, r *diagnose.Report, opts Options) error {
 func (p picture) tree(t treeprint.Tree, opts Options) {
 	for _, n := range p.nodes {
 		branch := t.AddBranch("node " + visible(n.name))
-		for _, r := range []relation{holds, reports, uses, wants} {
+		for _, r := range []check.Link{holds, reports, uses, wants} {
 			for _, e := range n.edges {
 				if e.relation == r {
 					branch.AddNode(e.line(opts))
@@ -74,8 +77,8 @@ func crossed(text string, opts Options) string {
 }
 
 // byCheck counts the findings of each check, in their order.
-func byCheck(consequences []diagnose.Finding) []string {
-	counts := map[diagnose.Code]int{}
+func byCheck(consequences []finding.Finding) []string {
+	counts := map[finding.Code]int{}
 	for _, f := range consequences {
 		counts[f.Code]++
 	}
@@ -146,7 +149,7 @@ func printPlanTree(w io.Writer, p *Plan, opts Options) error {
 	var b strings.Builder
 	b.WriteString(branches(tree))
 	for _, g := range p.Gaps {
-		for _, line := range wrap(fmt.Sprintf("gap: %s: what the plan says about them is a guess", visible(gapText(g))), width) {
+		for _, line := range wrap(fmt.Sprintf("gap: %s: what the plan says about them is a guess", visible(gapText(g))), opts.Width) {
 			fmt.Fprintln(&b, line)
 		}
 	}

@@ -21,6 +21,8 @@ type PlanUntil struct {
 	// Running is the same for a controller that runs, counted from the snapshot.
 	Running PlanSpan       `json:"running"`
 	Then    reconcile.Verb `json:"then,omitempty"`
+	// Contenders are the nodes of which one is served then.
+	Contenders []types.NodeName `json:"contenders,omitempty"`
 }
 
 // PlanSpan is between which moments something happens.
@@ -30,7 +32,12 @@ type PlanSpan struct {
 }
 
 func (s PlanSpan) String() string {
-	if s.After == "0s" {
+	switch {
+	case s.Bound == "" && s.After == "0s":
+		return "at any time, or never"
+	case s.Bound == "":
+		return "in " + s.After + " or later, or never"
+	case s.After == "0s":
 		return "within " + s.Bound
 	}
 	return "in " + s.After + " to " + s.Bound
@@ -39,11 +46,14 @@ func (s PlanSpan) String() string {
 func planUntil(d reconcile.Decision) []PlanUntil {
 	list := make([]PlanUntil, 0, len(d.Until))
 	for _, row := range d.Until {
-		u := PlanUntil{Event: row.Event, After: row.After.String(), Then: row.Then}
+		u := PlanUntil{Event: row.Event, After: row.After.String(), Then: row.Then, Contenders: row.Contenders}
 		after, bound := row.Running(d)
 		u.Running.After = after.String()
 		if row.Bound > 0 {
-			u.Bound, u.Running.Bound = row.Bound.String(), bound.String()
+			u.Bound = row.Bound.String()
+		}
+		if bound > 0 {
+			u.Running.Bound = bound.String()
 		}
 		list = append(list, u)
 	}
@@ -67,6 +77,8 @@ func untilText(d PlanDecision) string {
 		switch {
 		case timeout && u.Event == reconcile.Unmount:
 			continue // is what "unless the node returns" says
+		case u.Event == reconcile.MaxWaitForUnmount && d.Verb == reconcile.Detach && len(d.Until) == 1:
+			continue // nothing says that this detach fails
 		case text == "":
 		case u.Event == reconcile.Backoff:
 			text += "; "
@@ -88,19 +100,29 @@ func untilWay(d PlanDecision, u PlanUntil) string {
 	if u.Bound != "" {
 		atMost = ", at most " + u.Bound + " after the start"
 	}
+	if len(u.Contenders) > 0 && u.Then == reconcile.Attach {
+		then = "attach, to whichever of " + nodesText(u.Contenders) + " comes first,"
+	}
 	switch u.Event {
 	case reconcile.NodeUpdate:
 		return fmt.Sprintf("%s at the next update of node %s%s", then, d.Node, atMost)
 	case reconcile.Unmount:
 		return fmt.Sprintf("%s once node %s has unmounted it", then, d.Node)
 	case reconcile.MaxWaitForUnmount:
+		if d.Verb == reconcile.Detach {
+			return fmt.Sprintf("%s %s after the start if it has not worked by then, Ready node or not", then, u.After)
+		}
 		return fmt.Sprintf("%s %s after the start (a running controller: %s) unless %s returns", then, u.After, u.Running, d.Node)
 	case reconcile.VerifySync:
-		if u.Then == reconcile.Attach {
+		if u.Then == reconcile.Attach && len(u.Contenders) == 0 {
 			then = "attach again"
 		}
+		after := u.After
+		if u.Bound != u.After {
+			after += " to " + u.Bound
+		}
 		return fmt.Sprintf("%s %s after the start (a running controller: %s) unless its VolumeAttachment is attached then",
-			then, u.After, u.Running)
+			then, after, u.Running)
 	case reconcile.HolderLeaves:
 		return fmt.Sprintf("%s once %s has let go of it%s", then, nodesText(d.Holders), atMost)
 	case reconcile.OperationEnds:
@@ -133,7 +155,7 @@ func untilTexts(decisions []PlanDecision) []string {
 }
 
 // underRows puts each text under its row of the table, indented and wrapped.
-func underRows(table string, texts []string) string {
+func underRows(table string, texts []string, opts Options) string {
 	lines := strings.SplitAfter(table, "\n")
 	var b strings.Builder
 	for i, line := range lines {
@@ -141,7 +163,7 @@ func underRows(table string, texts []string) string {
 		if i == 0 || i > len(texts) {
 			continue // the header, and what follows the last row
 		}
-		for _, part := range wrap(texts[i-1], width-2) {
+		for _, part := range wrap(texts[i-1], opts.room(2)) {
 			fmt.Fprintf(&b, "  %s\n", part)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/clipperhouse/displaywidth"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
@@ -50,6 +50,18 @@ func TestUntilText(t *testing.T) {
 			"attach once the detach from n2 ends, at most 2m0s after the start"},
 		{PlanDecision{Verb: reconcile.Attach, Contenders: both}, []reconcile.Until{ends(reconcile.MultiAttach)},
 			"wait for the new holder where n2 comes first, at most 2m0s after the start"},
+		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{{Event: reconcile.MaxWaitForUnmount, After: 6 * minute, Then: reconcile.ForceDetach}},
+			"detach by force 6m0s after the start (a running controller: at any time, or never) unless n1 returns"},
+		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{unmount, {Event: reconcile.VerifySync, After: minute, Bound: 3 * minute, Fresh: true}},
+			"detach once node n1 has unmounted it, or forget it 1m0s to 3m0s after the start (a running controller: at any time, or never) unless its VolumeAttachment is attached then"},
+		{PlanDecision{Verb: reconcile.Keep}, []reconcile.Until{{Event: reconcile.VerifySync, After: minute, Bound: minute, Then: reconcile.Attach, Contenders: both, Fresh: true}},
+			"attach, to whichever of n1,n2 comes first, 1m0s after the start (a running controller: at any time, or never) unless its VolumeAttachment is attached then"},
+		{PlanDecision{Verb: reconcile.MultiAttach, Holders: n2}, []reconcile.Until{{Event: reconcile.HolderLeaves, Bound: minute, Then: reconcile.Attach, Contenders: both}},
+			"attach, to whichever of n1,n2 comes first, once n2 has let go of it, at most 1m0s after the start"},
+		{PlanDecision{Verb: reconcile.Detach}, []reconcile.Until{{Event: reconcile.MaxWaitForUnmount, After: 6 * minute, Then: reconcile.ForceDetach}}, ""},
+		{PlanDecision{Verb: reconcile.Detach}, []reconcile.Until{{Event: reconcile.Backoff, After: time.Second / 2, Bound: 122 * time.Second, Then: reconcile.Detach},
+			{Event: reconcile.MaxWaitForUnmount, After: 6 * minute, Then: reconcile.ForceDetach}},
+			"it fails now: detach again after 500ms, then at pauses of up to 2m2s, or detach by force 6m0s after the start if it has not worked by then, Ready node or not"},
 		{PlanDecision{Verb: reconcile.Detach}, []reconcile.Until{{Event: reconcile.Backoff, After: time.Second / 2, Bound: 122 * time.Second, Then: reconcile.Detach}},
 			"it fails now: detach again after 500ms, then at pauses of up to 2m2s"},
 	} {
@@ -69,6 +81,24 @@ func TestUntilOfARunningController(t *testing.T) {
 	}
 }
 
+// TestNodeStatusThatIsNotCertain: what contends, and what is there and not.
+func TestNodeStatusThatIsNotCertain(t *testing.T) {
+	var b strings.Builder
+	writeNodeStatus(&b, []PlanNodeStatus{
+		{Node: "n1", Removed: []corev1.UniqueVolumeName{"a"}, Contended: []corev1.UniqueVolumeName{"b"}},
+		{Node: "n2"},
+		{Node: "n3", Flapping: []corev1.UniqueVolumeName{"c"}},
+	}, 80)
+	if want := `
+Node status once the pass is over:
+  n1: volumesAttached loses a
+  n1: volumesAttached loses b unless another contender's node does
+  n3: volumesAttached loses and regains c: its detach cannot start
+`; b.String() != want {
+		t.Errorf("got %s", b.String())
+	}
+}
+
 // untilPlan has a decision with much to say and one with nothing.
 func untilPlan() *Plan {
 	return &Plan{Decisions: []PlanDecision{
@@ -84,13 +114,13 @@ func untilPlan() *Plan {
 
 func TestUntilStandsUnderItsRow(t *testing.T) {
 	var b bytes.Buffer
-	if err := PrintPlan(&b, "table", untilPlan(), Options{}); err != nil {
+	if err := PrintPlan(&b, "table", untilPlan(), terminal); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(b.String(), "\n")
 	for _, line := range lines {
-		if displaywidth.String(line) > width || strings.ContainsRune(line, '\x1b') {
-			t.Errorf("%d columns: %q", displaywidth.String(line), line)
+		if strings.ContainsRune(line, '\x1b') {
+			t.Errorf("%q steers the terminal", line)
 		}
 	}
 	if !strings.HasPrefix(lines[1], "Keep") || !strings.HasPrefix(lines[2], "Wait") || !strings.HasPrefix(lines[3], "  detach at the next update") {

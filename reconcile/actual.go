@@ -54,8 +54,8 @@ type actualState struct {
 	volumes map[corev1.UniqueVolumeName]volumeRecord
 	// attached has a row for each node of each record.
 	attached map[VolumeNode]*AttachedVolume
-	// strays are those of World.Strays, in no order.
-	strays []*storagev1.VolumeAttachment
+	// orphans are those of World.OrphanedAttachments, in no order.
+	orphans []*storagev1.VolumeAttachment
 }
 
 type volumeRecord struct {
@@ -109,7 +109,7 @@ func (a *actualState) rows(s *snapshot.Snapshot) map[VolumeNode]*AttachedVolume 
 		row.findAttachment(s)
 		for _, va := range row.attachments {
 			if !row.computedName || va != row.Attachment {
-				a.strays = append(a.strays, va)
+				a.orphans = append(a.orphans, va)
 			}
 		}
 	}

@@ -42,7 +42,7 @@ func edited[T any](object *T, edits []func(*T)) *T {
 
 func newNode(name string, edits ...func(*corev1.Node)) *corev1.Node {
 	return edited(&corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{managedAnnotation: "true"}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{ManagedAnnotation: "true"}},
 		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 	}, edits)
 }

@@ -6,27 +6,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The in-tree plugins that a release may have registered. Their volumes are
-// attached without a VolumeAttachment.
-const (
-	awsEBSPlugin    = "kubernetes.io/aws-ebs"
-	azureDiskPlugin = "kubernetes.io/azure-disk"
-	gcePDPlugin     = "kubernetes.io/gce-pd"
-	vspherePlugin   = "kubernetes.io/vsphere-volume"
-	rbdPlugin       = "kubernetes.io/rbd"
-	// portworxPlugin cannot attach: it matters for its migration only.
-	portworxPlugin = "kubernetes.io/portworx-volume"
-)
-
 var inTreePlugins = []struct {
 	name      string
 	behaviour Behaviour
 }{
-	{awsEBSPlugin, InTreeAWSEBS},
-	{azureDiskPlugin, InTreeAzureDisk},
-	{gcePDPlugin, InTreeGCEPD},
-	{vspherePlugin, InTreeVSphere},
-	{rbdPlugin, InTreeRBD},
+	{AWSEBSPlugin, InTreeAWSEBS},
+	{AzureDiskPlugin, InTreeAzureDisk},
+	{GCEPDPlugin, InTreeGCEPD},
+	{VSpherePlugin, InTreeVSphere},
+	{RBDPlugin, InTreeRBD},
 }
 
 // inTree is the plugin that takes the volume's own source, and what that plugin
@@ -45,15 +33,15 @@ func (s *VolumeSpec) inTree() (plugin, name string) {
 	}
 	switch {
 	case source.AWSElasticBlockStore != nil:
-		return awsEBSPlugin, source.AWSElasticBlockStore.VolumeID
+		return AWSEBSPlugin, source.AWSElasticBlockStore.VolumeID
 	case source.AzureDisk != nil:
-		return azureDiskPlugin, source.AzureDisk.DataDiskURI
+		return AzureDiskPlugin, source.AzureDisk.DataDiskURI
 	case source.GCEPersistentDisk != nil:
-		return gcePDPlugin, source.GCEPersistentDisk.PDName
+		return GCEPDPlugin, source.GCEPersistentDisk.PDName
 	case source.VsphereVolume != nil:
-		return vspherePlugin, source.VsphereVolume.VolumePath
+		return VSpherePlugin, source.VsphereVolume.VolumePath
 	case source.RBD != nil:
-		return rbdPlugin, fmt.Sprintf("%s:%s", source.RBD.RBDPool, source.RBD.RBDImage)
+		return RBDPlugin, fmt.Sprintf("%s:%s", source.RBD.RBDPool, source.RBD.RBDImage)
 	default:
 		return "", ""
 	}

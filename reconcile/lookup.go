@@ -122,10 +122,10 @@ func (w *World) AttachmentVolume(va *storagev1.VolumeAttachment) (corev1.UniqueV
 	return name, err
 }
 
-// Strays are the VolumeAttachments that the controller does not find by the name
+// OrphanedAttachments are the VolumeAttachments that the controller does not find by the name
 // that it computes for what they are about: they have another name, or it cannot
 // tell what they are about. They are sorted by name.
-func (w *World) Strays() []*storagev1.VolumeAttachment { return w.strays }
+func (w *World) OrphanedAttachments() []*storagev1.VolumeAttachment { return w.orphans }
 
 // findAttachment fills in row.Attachment. Mostly the object with the computed
 // name is among those for the pair, and the name need not be made to find it.

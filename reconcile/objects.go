@@ -7,19 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// managedAnnotation on a node makes the controller care for it. Only the key
-// counts, as in addNodeToDswp: the value "false" manages the node too.
-const managedAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
-
-// keepTerminatedAnnotation on a node, with the value "true", makes the pods that
-// have ended there keep their volumes; see KeepsTerminatedPodVolumes.
-const keepTerminatedAnnotation = "volumes.kubernetes.io/keep-terminated-pod-volumes"
-
 // keepsTerminated says whether pods that have ended on the node still want their
 // volumes, and the kubelet keeps them mounted.
 func (w *World) keepsTerminated(node types.NodeName) bool {
 	n := w.snapshot.Node(node)
-	return n != nil && n.Annotations[keepTerminatedAnnotation] == "true" && w.Behaviours.Has(KeepsTerminatedPodVolumes)
+	return n != nil && n.Annotations[KeepTerminatedAnnotation] == "true" && w.Behaviours.Has(KeepsTerminatedPodVolumes)
 }
 
 // CanBeAttached is false of the sources that no plugin ever attaches. The

@@ -64,7 +64,8 @@ type Decision struct {
 	Verb   Verb
 	Reason Reason
 	// After is counted from the controller's start: MaxWaitForUnmount where a
-	// Wait ends in a forced detach, zero otherwise.
+	// Wait ends in a forced detach unless a row of Until comes before it, zero
+	// otherwise.
 	After time.Duration
 	// VolumeAttachment is the object that an Attach creates and a Detach
 	// deletes, by its computed name; "" where the plugin uses none.
@@ -77,7 +78,8 @@ type Decision struct {
 	// Until is what ends the decision after the pass.
 	Until []Until
 	// Waited is for how long a controller that has not just started may have
-	// counted a Wait already: MaxWaitForUnmount where no object tells more.
+	// counted a Wait or a Detach already: MaxWaitForUnmount where no object tells
+	// more.
 	Waited time.Duration
 }
 
@@ -86,6 +88,13 @@ type NodeStatus struct {
 	Node            types.NodeName
 	VolumesAttached []corev1.AttachedVolume
 	Removed         []corev1.UniqueVolumeName
+	// Contended are those of VolumesAttached that one of several contending nodes
+	// loses: this one, or another one while this one keeps it.
+	Contended []corev1.UniqueVolumeName
+	// Flapping are those of VolumesAttached whose detach cannot start. The
+	// controller takes them off and puts them back in each pass, so that whoever
+	// reads the node may find them missing.
+	Flapping []corev1.UniqueVolumeName
 }
 
 // Plan is one pass of a controller that has just started.
@@ -342,7 +351,13 @@ func (w *World) nodeStatus(plan *Plan) []NodeStatus {
 			}
 			seen.Insert(v.Name)
 			pair := VolumeNode{v.Name, row.Node}
-			if d := plan.Decision(pair); d.Verb == Detach || d.Verb == ForceDetach {
+			switch d := plan.Decision(pair); {
+			case d.Verb == Blocked && d.Reason != OperationPending:
+				row.Flapping = append(row.Flapping, v.Name)
+			case d.Verb != Detach && d.Verb != ForceDetach:
+			case len(d.Contenders) > 1:
+				row.Contended = append(row.Contended, v.Name)
+			default:
 				row.Removed = append(row.Removed, v.Name)
 				continue
 			}
@@ -357,6 +372,8 @@ func (w *World) nodeStatus(plan *Plan) []NodeStatus {
 			row.VolumesAttached = slices.Clone(node.Status.VolumesAttached)
 		}
 		slices.Sort(row.Removed)
+		slices.Sort(row.Contended)
+		slices.Sort(row.Flapping)
 		slices.SortFunc(row.VolumesAttached, func(a, b corev1.AttachedVolume) int { return cmp.Compare(a.Name, b.Name) })
 		rows = append(rows, row)
 	}

@@ -1,12 +1,14 @@
 package reconcile
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -211,12 +213,27 @@ func TestNodeStatus(t *testing.T) {
 	}
 	want := []NodeStatus{
 		// What is attached in the pass is reported after it.
-		{Node: "n1", VolumesAttached: names("kubernetes.io/aws-ebs/blocked", unique("kept"), unique("mounted")), Removed: []corev1.UniqueVolumeName{unique("gone")}},
+		{Node: "n1", VolumesAttached: names("kubernetes.io/aws-ebs/blocked", unique("kept"), unique("mounted")), Removed: []corev1.UniqueVolumeName{unique("gone")},
+			Flapping: []corev1.UniqueVolumeName{"kubernetes.io/aws-ebs/blocked"}},
 		// Nothing to report, nothing written.
 		{Node: "n2", VolumesAttached: names("", "")},
 		{Node: "n3"},
 	}
 	if diff := cmp.Diff(want, NewWorld(s, Options{}).Reconcile().NodeStatus); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestNodeStatusOfContenders: one of them loses the entry, and nobody knows which.
+func TestNodeStatusOfContenders(t *testing.T) {
+	s := snapshotOf(snapshot.Objects{
+		Nodes:             []*corev1.Node{newNode("n1", lists(unique("v"))), newNode("n2", lists(unique("v")))},
+		Volumes:           []*corev1.PersistentVolume{newPV("v")},
+		VolumeAttachments: []*storagev1.VolumeAttachment{newAttachment("v", "n1"), newAttachment("v", "n2"), newAttachment("v", "n3")}, // n3's has the spec
+	})
+	for _, row := range NewWorld(s, Options{}).Reconcile().NodeStatus {
+		if len(row.VolumesAttached) != 1 || row.Removed != nil || !slices.Equal(row.Contended, []corev1.UniqueVolumeName{unique("v")}) {
+			t.Errorf("%+v", row)
+		}
 	}
 }

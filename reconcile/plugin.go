@@ -12,15 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The plugins that each kube-controller-manager registers for attaching.
-// Flexvolume drivers, which it finds on its own host, and in older releases the
-// inTreePlugins come on top.
-const (
-	csiPlugin   = "kubernetes.io/csi"
-	fcPlugin    = "kubernetes.io/fc"
-	iscsiPlugin = "kubernetes.io/iscsi"
-)
-
 // plugins stands for the controller's VolumePluginMgr.
 type plugins struct {
 	csiDriver  func(name string) *storagev1.CSIDriver
@@ -40,17 +31,17 @@ func (p *plugins) bySpec(spec *VolumeSpec) (string, error) {
 	var flexDriver string
 	if spec.PV != nil {
 		src := spec.PV.Spec.PersistentVolumeSource
-		add(src.CSI != nil, csiPlugin)
-		add(src.FC != nil, fcPlugin)
-		add(src.ISCSI != nil, iscsiPlugin)
+		add(src.CSI != nil, CSIPlugin)
+		add(src.FC != nil, FCPlugin)
+		add(src.ISCSI != nil, ISCSIPlugin)
 		if src.FlexVolume != nil {
 			flexDriver = src.FlexVolume.Driver
 		}
 	} else {
 		src := spec.Inline.VolumeSource
-		add(src.CSI != nil, csiPlugin)
-		add(src.FC != nil, fcPlugin)
-		add(src.ISCSI != nil, iscsiPlugin)
+		add(src.CSI != nil, CSIPlugin)
+		add(src.FC != nil, FCPlugin)
+		add(src.ISCSI != nil, ISCSIPlugin)
 		if src.FlexVolume != nil {
 			flexDriver = src.FlexVolume.Driver
 		}
@@ -78,7 +69,7 @@ func (p *plugins) attachable(spec *VolumeSpec) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if name != csiPlugin {
+	if name != CSIPlugin {
 		return name, nil
 	}
 	driver, _, ok := spec.CSI()
@@ -109,7 +100,7 @@ func (p *plugins) detachable(name corev1.UniqueVolumeName, spec *VolumeSpec) (Re
 	if !ok {
 		return InvalidVolumeName, false
 	}
-	if plugin != csiPlugin && plugin != fcPlugin && plugin != iscsiPlugin && !slices.Contains(p.flex, plugin) && !p.behaviours.registers(plugin) {
+	if plugin != CSIPlugin && plugin != FCPlugin && plugin != ISCSIPlugin && !slices.Contains(p.flex, plugin) && !p.behaviours.registers(plugin) {
 		return NoPlugin, false
 	}
 	return "", true
@@ -119,21 +110,21 @@ func (p *plugins) detachable(name corev1.UniqueVolumeName, spec *VolumeSpec) (Re
 func uniqueName(plugin string, spec *VolumeSpec) (corev1.UniqueVolumeName, error) {
 	var name string
 	switch plugin {
-	case csiPlugin:
+	case CSIPlugin:
 		driver, handle, _ := spec.CSI()
 		name = driver + "^" + handle
-	case fcPlugin:
+	case FCPlugin:
 		src := fcSource(spec)
-		// The order and the bracketed lists are fcPlugin.GetVolumeName's.
+		// The order and the bracketed lists are FCPlugin.GetVolumeName's.
 		switch {
 		case len(src.TargetWWNs) != 0 && src.Lun != nil:
 			name = fmt.Sprintf("%v:%d", src.TargetWWNs, *src.Lun)
 		case len(src.WWIDs) != 0:
 			name = fmt.Sprintf("%v", src.WWIDs)
 		}
-	case iscsiPlugin:
+	case ISCSIPlugin:
 		name = iscsiName(spec)
-	case awsEBSPlugin, azureDiskPlugin, gcePDPlugin, vspherePlugin, rbdPlugin:
+	case AWSEBSPlugin, AzureDiskPlugin, GCEPDPlugin, VSpherePlugin, RBDPlugin:
 		_, name = spec.inTree()
 	default:
 		// A flexvolume's plugin is its driver; see pluginDefaults.GetVolumeName.
@@ -179,7 +170,7 @@ func splitUniqueName(name corev1.UniqueVolumeName) (plugin, volume string, ok bo
 // A handle that contains "^" fails, and such a volume can never be detached.
 func ParseCSI(name corev1.UniqueVolumeName) (driver, handle string, ok bool) {
 	plugin, volume, ok := splitUniqueName(name)
-	if !ok || plugin != csiPlugin {
+	if !ok || plugin != CSIPlugin {
 		return "", "", false
 	}
 	driver, handle, ok = strings.Cut(volume, "^")

@@ -48,7 +48,7 @@ const (
 // behaviours says in which releases each holds: from since on, up to but not
 // including until; "" is no bound. picked are the patch releases of older
 // minors that have it too. source is where upstream decided it: a pull request,
-// or the folder that went.
+// or the folder that went. about says in words what holds.
 //
 // What changed before OldestModelled is not here. Nor is what a first pass does
 // not show: up to 1.29 populateActualStateOfWorld leaves out the nodes with
@@ -59,24 +59,40 @@ var behaviours = []struct {
 	since, until string
 	picked       []string
 	source       string
+	about        string
 }{
-	{name: ForceDetachSwitch, since: "1.30.0", source: "#120344"},
-	{name: KeepsTerminatedPodVolumes, until: "1.31.0", source: "#122082"},
-	{name: MigrationAsksNode, until: "1.31.0", source: "IsMigrationCompleteForPlugin"},
-	{name: PortworxMigrates, since: "1.31.0", source: "feature gate CSIMigrationPortworx"},
-	{name: PortworxAsksNode, since: "1.31.0", until: "1.36.0", source: "feature gate InTreePluginPortworxUnregister"},
-	{name: InTreeAWSEBS, until: "1.27.0", source: "pkg/volume/awsebs"},
-	{name: InTreeAzureDisk, until: "1.27.0", source: "pkg/volume/azuredd"},
-	{name: InTreeGCEPD, until: "1.28.0", source: "pkg/volume/gcepd"},
-	{name: InTreeVSphere, until: "1.30.0", source: "pkg/volume/vsphere_volume"},
-	{name: InTreeRBD, until: "1.31.0", source: "pkg/volume/rbd"},
-	{name: FailedDetachIsUncertain, since: "1.29.0", picked: []string{"1.28.3", "1.27.7", "1.26.10"}, source: "#120595"},
-	{name: WaitingForDetach, since: "1.37.0", source: "#138837"},
+	{name: ForceDetachSwitch, since: "1.30.0", source: "#120344",
+		about: "--disable-force-detach-on-timeout exists, and with it nothing is detached by force"},
+	{name: KeepsTerminatedPodVolumes, until: "1.31.0", source: "#122082",
+		about: "a pod that has ended keeps its volumes attached where the node asks for it (keep-terminated-pod-volumes)"},
+	{name: MigrationAsksNode, until: "1.31.0", source: "IsMigrationCompleteForPlugin",
+		about: "an in-tree volume of a pod is attached by its CSI driver only where the node's CSINode says that the plugin has moved"},
+	{name: PortworxMigrates, since: "1.31.0", source: "feature gate CSIMigrationPortworx",
+		about: "Portworx volumes are attached by their CSI driver"},
+	{name: PortworxAsksNode, since: "1.31.0", until: "1.36.0", source: "feature gate InTreePluginPortworxUnregister",
+		about: "a Portworx volume is attached by its CSI driver only where the node's CSINode says so"},
+	{name: InTreeAWSEBS, until: "1.27.0", source: "pkg/volume/awsebs",
+		about: "the in-tree plugin of AWS EBS is there"},
+	{name: InTreeAzureDisk, until: "1.27.0", source: "pkg/volume/azuredd",
+		about: "the in-tree plugin of Azure disk is there"},
+	{name: InTreeGCEPD, until: "1.28.0", source: "pkg/volume/gcepd",
+		about: "the in-tree plugin of GCE PD is there"},
+	{name: InTreeVSphere, until: "1.30.0", source: "pkg/volume/vsphere_volume",
+		about: "the in-tree plugin of vSphere is there"},
+	{name: InTreeRBD, until: "1.31.0", source: "pkg/volume/rbd",
+		about: "the in-tree plugin of Ceph RBD is there"},
+	{name: FailedDetachIsUncertain, since: "1.29.0", picked: []string{"1.28.3", "1.27.7", "1.26.10"}, source: "#120595",
+		about: "a volume whose detach has failed is not listed in volumesAttached again"},
+	{name: WaitingForDetach, since: "1.37.0", source: "#138837",
+		about: "the event of a volume that another node holds begins with \"Waiting for detach\", no longer with \"Multi-Attach error\""},
 }
 
 // OldestModelled is the first minor release whose behaviours the table knows.
 // An older controller is taken for this one, and decides differently in places.
 const OldestModelled = "1.26"
+
+// NewestModelled is the last minor release that the model was held against.
+const NewestModelled = "1.37"
 
 // Behaviours are those of one release.
 type Behaviours sets.Set[Behaviour]
@@ -107,10 +123,38 @@ func BehavioursOf(release string) Behaviours {
 	return b
 }
 
+// Change is a behaviour that one of two releases has and the other has not.
+type Change struct {
+	Behaviour Behaviour `json:"behaviour"`
+	// Comes says that the later one has it.
+	Comes  bool   `json:"comes"`
+	About  string `json:"about"`
+	Source string `json:"source"`
+}
+
+// Changes are the behaviours by which two releases differ, in the order of the table.
+func Changes(from, to string) []Change {
+	before, after := BehavioursOf(from), BehavioursOf(to)
+	changes := []Change{}
+	for _, row := range behaviours {
+		if before.Has(row.name) != after.Has(row.name) {
+			changes = append(changes, Change{row.name, after.Has(row.name), row.about, row.source})
+		}
+	}
+	return changes
+}
+
 // TooOld says whether a release is older than those that the table knows.
 func TooOld(release string) bool {
 	v, err := version.ParseGeneric(release)
 	return err == nil && v.LessThan(version.MustParseGeneric(OldestModelled))
+}
+
+// TooNew says whether a release is newer than those that the model was held against.
+func TooNew(release string) bool {
+	v, err := version.ParseGeneric(release)
+	newest := version.MustParseGeneric(NewestModelled)
+	return err == nil && (v.Major() > newest.Major() || v.Major() == newest.Major() && v.Minor() > newest.Minor())
 }
 
 // MultiAttachMessage is how the event begins that a pod gets whose volume is
@@ -125,11 +169,11 @@ func (b Behaviours) MultiAttachMessage() string {
 // migrates says whether volumes of an in-tree plugin that moved to CSI are
 // translated, and asksNode whether the pod's node has a say in that.
 func (b Behaviours) migrates(plugin string) bool {
-	return plugin != portworxPlugin || b.Has(PortworxMigrates)
+	return plugin != PortworxPlugin || b.Has(PortworxMigrates)
 }
 
 func (b Behaviours) asksNode(plugin string) bool {
-	return b.Has(MigrationAsksNode) || plugin == portworxPlugin && b.Has(PortworxAsksNode)
+	return b.Has(MigrationAsksNode) || plugin == PortworxPlugin && b.Has(PortworxAsksNode)
 }
 
 // registers says whether the controller has an in-tree plugin, by its name.

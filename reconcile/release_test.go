@@ -96,7 +96,7 @@ func TestReleases(t *testing.T) {
 	rbd := source(corev1.PersistentVolumeSource{RBD: &corev1.RBDPersistentVolumeSource{RBDPool: "p", RBDImage: "i"}})
 	portworx := source(corev1.PersistentVolumeSource{PortworxVolume: &corev1.PortworxVolumeSource{VolumeID: "px"}})
 	keeps := func(o *snapshot.Objects) {
-		o.Nodes[0].Annotations[keepTerminatedAnnotation] = "true"
+		o.Nodes[0].Annotations[KeepTerminatedAnnotation] = "true"
 		o.Pods[0].Status.Phase = corev1.PodSucceeded
 	}
 	moved := func(plugins string) func(*snapshot.Objects) {
@@ -113,7 +113,7 @@ func TestReleases(t *testing.T) {
 		{"ended pod", nil, keeps, "1.31.0", "PodTerminated"},
 		{"ended pod, other value", nil, func(o *snapshot.Objects) {
 			keeps(o)
-			o.Nodes[0].Annotations[keepTerminatedAnnotation] = "false"
+			o.Nodes[0].Annotations[KeepTerminatedAnnotation] = "false"
 		}, "1.30.14", "PodTerminated"},
 
 		{"no CSINode", ebs, nil, "1.26.15 1.30.14", "CSINodeNotFound"},
@@ -214,7 +214,7 @@ func TestReleaseOfLivePods(t *testing.T) {
 			Nodes: []*corev1.Node{newNode("n1")}, Volumes: []*corev1.PersistentVolume{newPV("v")},
 			Claims: []*corev1.PersistentVolumeClaim{newClaim("v")}, Pods: []*corev1.Pod{newPod("p", "n1", []string{"v"}, phase(corev1.PodFailed))},
 		}
-		o.Nodes[0].Annotations[keepTerminatedAnnotation] = "true"
+		o.Nodes[0].Annotations[KeepTerminatedAnnotation] = "true"
 		if got := NewWorld(inRelease(release, o), Options{}).LivePods(VolumeNode{unique("v"), "n1"}); len(got) != want {
 			t.Errorf("%s: %d live pods", release, len(got))
 		}

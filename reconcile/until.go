@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -50,46 +50,74 @@ type Until struct {
 	After, Bound time.Duration
 	// Then is the verb that follows; "" where the pair is in neither world then.
 	Then Verb
+	// Contenders are the nodes, this one among them, of which the controller then
+	// serves one at random (map order): Then is the verb of the one that is served.
+	Contenders []types.NodeName
+	// Fresh says that Bound holds for no controller but one that has just started.
+	// One at work may have forgotten an attachment that only its VolumeAttachment
+	// shows, or never have heard of it; and it does not verify one that it found in
+	// a node's status when it started, while no pod wanted it there.
+	Fresh bool
 }
 
 // Running are After and Bound for a controller that has been at work for a
-// while, counted from the snapshot. Each Bound holds for it as well. What it
-// counts from it keeps to itself: it may be about to act on any event, but for
-// the time-out of a wait of which the objects tell when it began at the earliest.
+// while, counted from the snapshot. When it started to count is not visible: it
+// may be about to act on any event, but for the time-out of a wait whose earliest
+// start the objects show. A Detach of one for which the time-out is over is done
+// as a ForceDetach.
 func (u Until) Running(d Decision) (after, bound time.Duration) {
 	if u.Event == MaxWaitForUnmount {
 		after = max(0, u.After-d.Waited)
+	}
+	if u.Fresh {
+		return after, 0
 	}
 	return after, u.Bound
 }
 
 const (
-	// operationTakes is how long an attach or detach waits for its
-	// VolumeAttachment (csiTimeout).
-	operationTakes = 2 * time.Minute
-	// nodeReportTakes is the longest pause between two posts of a kubelet that
-	// has nothing new to say: nodeStatusReportFrequency, half of it as jitter
-	// after the last change, and the tick of 10 s on which it looks. A kubelet
+	// CSITimeout is how long an attach or detach waits for its VolumeAttachment, and
+	// how long the kubelet waits for one call to a driver (csiTimeout,
+	// pkg/volume/csi/csi_plugin.go).
+	CSITimeout = 2 * time.Minute
+	// AttachPoll is the longest pause between two looks at a VolumeAttachment in
+	// that time (maxBackoff, pkg/volume/csi/csi_attacher.go).
+	AttachPoll = 7 * time.Second
+	// NodeStatusUpdate is nodeStatusUpdateFrequency: the tick on which the kubelet
+	// compares its node's status, volumesInUse with it, and writes what has changed
+	// (pkg/kubelet/apis/config/v1beta1/defaults.go).
+	NodeStatusUpdate = 10 * time.Second
+	// NodeStatusReport is nodeStatusReportFrequency, on which it writes a status that
+	// has not changed.
+	NodeStatusReport = 5 * time.Minute
+	// NodeReportTakes is the longest pause between two posts of a kubelet that
+	// has nothing new to say: the report, half of it as jitter after the last
+	// change, and the tick on which it looks. A kubelet
 	// that dies meanwhile is as good: its Node turns not Ready, and that is an
 	// update. Only one that cannot write its status, and yet renews its lease,
 	// breaks this bound.
-	nodeReportTakes = 5*time.Minute + 150*time.Second + 10*time.Second
-	// verifySyncAfter is --attach-detach-reconcile-sync-period. It is counted
+	NodeReportTakes = NodeStatusReport + NodeStatusReport/2 + NodeStatusUpdate
+	// VerifySyncPeriod is --attach-detach-reconcile-sync-period. It is counted
 	// from the controller's construction, before its caches are filled, so that
 	// in a large cluster the first pass may come later than this.
-	verifySyncAfter = time.Minute
-	// backoffFirst and backoffLast bound the pause after a failed operation,
-	// which doubles each time (exponentialbackoff).
-	backoffFirst = 500 * time.Millisecond
-	backoffLast  = 2*time.Minute + 2*time.Second
+	VerifySyncPeriod = time.Minute
+	// PopulatorPeriod is the pause between two looks at the pods that are wanted no
+	// more (DesiredStateOfWorldPopulatorLoopSleepPeriod, DefaultTimerConfig).
+	PopulatorPeriod = time.Minute
+	// BackoffFirst is the first pause after a failed operation, of the controller and
+	// of the kubelet. Each further one is twice as long
+	// (pkg/util/goroutinemap/exponentialbackoff).
+	BackoffFirst = 500 * time.Millisecond
+	// BackoffLast is the longest of these pauses.
+	BackoffLast = 2*time.Minute + 2*time.Second
 )
 
 // follow fills in what ends each decision about the volume.
 func (p *pass) follow() {
-	for _, n := range p.nodes {
-		d := n.decision
-		d.Until = p.until(d)
-		if d.Verb == Wait {
+	for i := range p.nodes {
+		d := p.nodes[i].decision
+		d.Until = p.until(&p.nodes[i])
+		if d.Verb == Wait || d.Verb == Detach {
 			d.Waited = p.waited(d)
 		}
 	}
@@ -105,7 +133,7 @@ func (p *pass) waited(d *Decision) time.Duration {
 			since = t
 		}
 	}
-	if lease := p.snapshot.Lease("kube-system", "kube-controller-manager"); lease != nil && lease.Spec.AcquireTime != nil {
+	if lease := p.snapshot.Lease(metav1.NamespaceSystem, ControllerManager); lease != nil && lease.Spec.AcquireTime != nil {
 		later(lease.Spec.AcquireTime.Time)
 	}
 	for _, pod := range p.users(d.VolumeNode) {
@@ -118,32 +146,35 @@ func (p *pass) waited(d *Decision) time.Duration {
 	return min(p.options.MaxWaitForUnmount, max(0, p.snapshot.TakenAt.Sub(since)))
 }
 
-func (p *pass) until(d *Decision) []Until {
-	switch d.Verb {
-	case Wait:
-		return append(p.untilUnmounted(d), p.untilVerified(d)...)
-	case Keep:
-		return p.untilVerified(d)
+func (p *pass) until(n *onNode) []Until {
+	switch d := n.decision; d.Verb {
+	case Wait, Keep:
+		return p.leaves(n)
 	case MultiAttach:
-		return []Until{{Event: HolderLeaves, Bound: p.holdersLeave(d), Then: Attach}}
+		row := p.holdersLeave(d)
+		row.Contenders = p.waiting(n)
+		return []Until{row}
 	case Blocked:
 		if d.Reason != OperationPending {
 			return nil
 		}
-		then := Attach
-		if p.on(d.Node).exclusive() && len(p.confirmed(d.Node)) > 0 {
-			then = MultiAttach
+		row := Until{Event: OperationEnds, Bound: p.detaches(d.Volume, d.Holders), Then: Attach}
+		if n.exclusive() && len(p.confirmed(d.Node)) > 0 {
+			row.Then = MultiAttach
+		} else {
+			row.Contenders = p.waiting(n)
 		}
-		return []Until{{Event: OperationEnds, Bound: p.operations(d.Volume, d.Holders), Then: then}}
+		return []Until{row}
 	default: // Attach, Detach, ForceDetach
-		return append(p.untilServed(d), p.untilItWorks(d)...)
+		return slices.Concat(p.untilServed(n), p.untilItWorks(d), p.untilForced(n))
 	}
 }
 
 // untilUnmounted is what ends a Wait: the words of the node, or the time-out.
-func (p *pass) untilUnmounted(d *Decision) []Until {
+func (p *pass) untilUnmounted(n *onNode) []Until {
+	d := n.decision
 	node := p.snapshot.Node(d.Node)
-	_, detachable := p.plugins.detachable(d.Volume, p.on(d.Node).actual.Spec)
+	_, detachable := p.plugins.detachable(d.Volume, n.actual.Spec)
 	next, forced := Detach, ForceDetach
 	if !detachable {
 		next, forced = Blocked, Blocked
@@ -153,52 +184,75 @@ func (p *pass) untilUnmounted(d *Decision) []Until {
 	case d.Reason != AssumedMounted:
 		rows = append(rows, Until{Event: Unmount, Then: next})
 	case node != nil && NodeReady(node):
-		rows = append(rows, Until{Event: NodeUpdate, Bound: nodeReportTakes, Then: next})
+		rows = append(rows, Until{Event: NodeUpdate, Bound: p.lookedAt(n, NodeReportTakes), Then: next, Fresh: true})
 	case node != nil: // somebody may write to it, but no kubelet will
-		rows = append(rows, Until{Event: NodeUpdate, Then: next})
+		rows = append(rows, Until{Event: NodeUpdate, Then: next, Fresh: true})
 	}
-	wait := d.After
-	if !detachable && !NodeReady(node) && !p.options.DisableForceDetachOnTimeout {
-		wait = p.options.MaxWaitForUnmount // d.After tells of detaches that can start
-	}
-	if wait > 0 {
-		rows = append(rows, Until{Event: MaxWaitForUnmount, After: wait, Bound: wait, Then: forced})
+	if !NodeReady(node) && !p.options.DisableForceDetachOnTimeout {
+		wait := p.options.MaxWaitForUnmount
+		row := Until{Event: MaxWaitForUnmount, After: wait, Bound: p.lookedAt(n, wait), Then: forced, Fresh: d.Reason == AssumedMounted}
+		if forced == ForceDetach {
+			row.Contenders = p.timingOut(n)
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }
 
 // untilVerified is what the verify sync will do about the pair. What is wanted
-// is attached anew, what is not is forgotten.
-func (p *pass) untilVerified(d *Decision) []Until {
-	n := p.on(d.Node)
-	if !p.unverifiable(n) {
+// is attached again, what is not is forgotten.
+func (p *pass) untilVerified(n *onNode) []Until {
+	bound := p.verified(n)
+	if bound == 0 {
 		return nil
 	}
-	row := Until{Event: VerifySync, After: verifySyncAfter, Bound: verifySyncAfter}
+	row := Until{Event: VerifySync, After: VerifySyncPeriod, Bound: bound, Fresh: true}
 	if n.desired != nil {
 		row.Then = Attach
-		stays := func(node types.NodeName) bool { return !p.unverifiable(p.on(node)) } // else forgotten at the same time
-		if n.exclusive() && slices.ContainsFunc(p.confirmed(d.Node), stays) {
+		stays := func(node types.NodeName) bool { return p.verified(p.on(node)) == 0 } // else forgotten at the same time
+		if n.exclusive() && slices.ContainsFunc(p.confirmed(n.Node), stays) {
 			row.Then = MultiAttach
+		} else {
+			row.Contenders = p.waiting(n)
 		}
 	}
 	return []Until{row}
 }
 
+// verified is when at the latest the verify sync finds that the pair is not
+// attached; zero where it does not. It passes over what it has no spec of. An
+// attach to another node writes the spec that all nodes of the volume share, and
+// whether it works or not does not matter (AddVolumeNode).
+func (p *pass) verified(n *onNode) time.Duration {
+	if n.actual == nil || n.actual.State != Attached {
+		return 0
+	}
+	if n.actual.Spec != nil {
+		if p.unverifiable(n, n.actual.Spec) {
+			return VerifySyncPeriod
+		}
+		return 0
+	}
+	for i := range p.nodes {
+		other := &p.nodes[i]
+		if other.decision.Verb == Attach && p.unverifiable(n, other.desired.Spec) {
+			// The first sync after the attach has ended.
+			return (CSITimeout/VerifySyncPeriod + 1) * VerifySyncPeriod
+		}
+	}
+	return 0
+}
+
 // unverifiable mirrors the CSI attacher's VolumesAreAttached, which is asked
 // about confirmed attachments with a spec: the VolumeAttachment is missing or
 // not attached. FC and iSCSI always answer that all is well.
-func (p *pass) unverifiable(n *onNode) bool {
-	row := n.actual
-	if row == nil || row.State != Attached {
-		return false
-	}
-	driver, handle, ok := row.Spec.CSI()
+func (p *pass) unverifiable(n *onNode, spec *VolumeSpec) bool {
+	driver, handle, ok := spec.CSI()
 	if !ok || !p.plugins.attachRequired(driver) {
 		return false
 	}
-	va := row.Attachment
-	if !row.computedName {
+	va := n.actual.Attachment
+	if !n.actual.computedName {
 		va = p.snapshot.VolumeAttachment(VolumeAttachmentName(handle, driver, n.Node))
 	}
 	if va == nil {
@@ -216,47 +270,74 @@ func (p *pass) confirmed(but types.NodeName) []types.NodeName {
 	})
 }
 
-// holdersLeave is the latest moment at which all holders have left; zero where
-// one of them may stay for good.
-func (p *pass) holdersLeave(d *Decision) time.Duration {
+// holdersLeave is what ends a MultiAttach. It has no Bound where one of the
+// holders may stay for good.
+func (p *pass) holdersLeave(d *Decision) Until {
+	all := Until{Event: HolderLeaves, Then: Attach}
 	var latest time.Duration
 	var detached []types.NodeName
 	for _, node := range d.Holders {
-		holder := p.on(node).decision
-		if holder.Verb != Wait {
-			return 0 // its pods may stay, or it cannot be detached
-		}
-		var first Until
-		for _, row := range p.until(holder) {
-			if row.Bound > 0 && row.Then != Blocked && (first.Bound == 0 || row.Bound < first.Bound) {
-				first = row
-			}
-		}
+		first := p.leavesFirst(p.on(node))
 		if first.Bound == 0 {
-			return 0
+			return all
 		}
-		latest = max(latest, first.Bound)
-		if first.Then != "" {
+		latest, all.Fresh = max(latest, first.Bound), all.Fresh || first.Fresh
+		if first.Event != VerifySync {
 			detached = append(detached, node)
 		}
 	}
-	took := p.operations(d.Volume, detached)
-	if len(detached) > 0 && (took == 0 || !p.Behaviours.Has(FailedDetachIsUncertain)) {
-		return 0 // the detach may take for ever, or fail and leave all as it was
+	took := p.detaches(d.Volume, detached)
+	if len(detached) > 0 && took == 0 {
+		return Until{Event: HolderLeaves, Then: Attach}
 	}
-	return latest + took
+	all.Bound = latest + took
+	return all
+}
+
+// leavesFirst is the row with the earliest latest moment of those that make a
+// holder leave; the zero Until where there is none.
+func (p *pass) leavesFirst(holder *onNode) (first Until) {
+	if holder.decision.Verb != Wait && holder.decision.Verb != Keep {
+		return first // it cannot be detached
+	}
+	for _, row := range p.leaves(holder) {
+		if row.Bound > 0 && row.Then != Blocked && (first.Bound == 0 || row.Bound < first.Bound) {
+			first = row
+		}
+	}
+	return first
+}
+
+// leaves is what makes the controller take an attachment for gone: a detach, or
+// the verify sync, before which a time-out may have no time to run out.
+func (p *pass) leaves(n *onNode) []Until {
+	verified := p.untilVerified(n)
+	if n.decision.Verb != Wait {
+		return verified
+	}
+	rows := p.untilUnmounted(n)
+	if len(verified) > 0 {
+		rows = slices.DeleteFunc(rows, func(u Until) bool { return u.After >= verified[0].Bound })
+	}
+	return append(rows, verified...)
 }
 
 // untilServed is for the contenders that the controller does not serve first.
-func (p *pass) untilServed(d *Decision) []Until {
+func (p *pass) untilServed(n *onNode) []Until {
+	d := n.decision
 	if len(d.Contenders) < 2 {
 		return nil
 	}
-	then := d.Verb
-	if then == Attach && p.on(d.Node).exclusive() {
-		then = MultiAttach
+	others := without(d.Contenders, []types.NodeName{d.Node})
+	row := Until{Event: OperationEnds, Bound: p.operations(d.Volume, others), Then: d.Verb}
+	switch {
+	case d.Verb != Attach && slices.ContainsFunc(others, func(node types.NodeName) bool { return p.mayFail(p.on(node)) }):
+		row.Bound = 0 // one that fails may come first again
+	case d.Verb != Attach:
+	case n.exclusive():
+		row.Then = MultiAttach
 	}
-	return []Until{{Event: OperationEnds, Bound: p.operations(d.Volume, without(d.Contenders, []types.NodeName{d.Node})), Then: then}}
+	return []Until{row}
 }
 
 // untilItWorks is for an operation of which its VolumeAttachment shows that it
@@ -269,30 +350,29 @@ func (p *pass) untilItWorks(d *Decision) []Until {
 		fails = va != nil && (va.DeletionTimestamp != nil || va.Status.AttachError != nil && !va.Status.Attached)
 	case d.VolumeAttachment == "":
 		plugin, _, _ := splitUniqueName(d.Volume)
-		fails = plugin == csiPlugin // csiAttacher.Detach cannot read the name
+		fails = plugin == CSIPlugin // csiAttacher.Detach cannot read the name
 	default:
 		fails = va != nil && va.Status.DetachError != nil
 	}
 	if !fails {
 		return nil
 	}
-	return []Until{{Event: Backoff, After: backoffFirst, Bound: backoffLast, Then: d.Verb}}
+	return []Until{{Event: Backoff, After: BackoffFirst, Bound: BackoffLast, Then: d.Verb}}
 }
 
-// operations is how long those on the nodes take together; zero where nothing
-// bounds them, as nothing bounds a flexvolume driver. Of a volume for one node
-// at a time they run one after the other.
-func (p *pass) operations(volume corev1.UniqueVolumeName, nodes []types.NodeName) time.Duration {
-	n := len(nodes)
-	if n > 0 && p.on(nodes[0]).spec().MultiAttach() {
-		n = 1
+// untilForced is for a detach that goes on failing. The controller counts the
+// time from its first try, and once it is over looks at no live node any more,
+// be the node Ready or not.
+func (p *pass) untilForced(n *onNode) []Until {
+	if n.decision.Verb != Detach || p.options.DisableForceDetachOnTimeout || !p.mayFail(n) {
+		return nil
 	}
-	switch plugin, _, _ := splitUniqueName(volume); plugin {
-	case csiPlugin, fcPlugin, iscsiPlugin:
-		return time.Duration(n) * operationTakes
-	default:
-		return 0
+	wait := p.options.MaxWaitForUnmount
+	row := Until{Event: MaxWaitForUnmount, After: wait, Then: ForceDetach, Contenders: n.decision.Contenders}
+	if bound := p.lookedAt(n, wait); bound > 0 {
+		row.Bound = bound + CSITimeout + BackoffLast // a try that began before, and the pause after it
 	}
+	return []Until{row}
 }
 
 // spec is the one that the pair's operation goes by.

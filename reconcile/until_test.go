@@ -68,6 +68,9 @@ func TestUntil(t *testing.T) {
 	now := metav1.NewTime(time.Unix(0, 0))
 	nodes := func(n ...*corev1.Node) []*corev1.Node { return n }
 	never := Options{DisableForceDetachOnTimeout: true}
+	both := []types.NodeName{"n1", "n2"}
+	many := []func(*corev1.PersistentVolume){modes(corev1.ReadWriteMany)}
+	forced := []Until{{MaxWaitForUnmount, 6 * time.Minute, 10*time.Minute + 2*time.Second, ForceDetach, nil, false}}
 	tests := []struct {
 		name    string
 		cluster volumeOn
@@ -76,78 +79,113 @@ func TestUntil(t *testing.T) {
 	}{
 		{"kept", volumeOn{listed: nodes(newNode("n1")), attached: []string{"n1"}, wanted: []string{"n1"}}, Keep, nil},
 		{"kept without a VolumeAttachment", volumeOn{listed: nodes(newNode("n1")), wanted: []string{"n1"}}, Keep,
-			[]Until{{VerifySync, time.Minute, time.Minute, Attach}}},
+			[]Until{{VerifySync, time.Minute, time.Minute, Attach, nil, true}}},
 		{"kept, attach not finished", volumeOn{listed: nodes(newNode("n1")), attached: []string{"n1"}, wanted: []string{"n1"},
-			va: []func(*storagev1.VolumeAttachment){notAttached}}, Keep, []Until{{VerifySync, time.Minute, time.Minute, Attach}}},
+			va: []func(*storagev1.VolumeAttachment){notAttached}}, Keep, []Until{{VerifySync, time.Minute, time.Minute, Attach, nil, true}}},
 		{"kept, no VolumeAttachment read", volumeOn{listed: nodes(newNode("n1")), wanted: []string{"n1"}, gap: snapshot.VolumeAttachments}, Keep, nil},
 		{"kept, FC", volumeOn{listed: nodes(newNode("n1")), wanted: []string{"n1"}, pv: []func(*corev1.PersistentVolume){fibre}}, Keep, nil},
 		{"kept without a VolumeAttachment, and held elsewhere", volumeOn{listed: nodes(newNode("n1"), newNode("n2")), attached: []string{"n2"},
-			wanted: []string{"n1", "n2"}}, Keep, []Until{{VerifySync, time.Minute, time.Minute, MultiAttach}}},
+			wanted: []string{"n1", "n2"}}, Keep, []Until{{VerifySync, time.Minute, time.Minute, MultiAttach, nil, true}}},
 		{"kept twice without a VolumeAttachment", volumeOn{listed: nodes(newNode("n1"), newNode("n2")), wanted: []string{"n1", "n2"}}, Keep,
-			[]Until{{VerifySync, time.Minute, time.Minute, Attach}}},
+			[]Until{{VerifySync, time.Minute, time.Minute, Attach, both, true}}},
+		{"kept without a VolumeAttachment, and wanted elsewhere", volumeOn{listed: nodes(newNode("n1", mounts)), nodes: nodes(newNode("n2")),
+			wanted: []string{"n1", "n2"}}, Keep, []Until{{VerifySync, time.Minute, time.Minute, Attach, both, true}}},
 
 		{"assumed mounted", volumeOn{nodes: nodes(newNode("n1")), attached: []string{"n1"}}, Wait,
-			[]Until{{NodeUpdate, 0, 7*time.Minute + 40*time.Second, Detach}}},
+			[]Until{{NodeUpdate, 0, 7*time.Minute + 40*time.Second, Detach, nil, true}}},
 		{"assumed mounted, not Ready", volumeOn{nodes: nodes(newNode("n1", notReady)), attached: []string{"n1"}}, Wait,
-			[]Until{{NodeUpdate, 0, 0, Detach}, {MaxWaitForUnmount, 6 * time.Minute, 6 * time.Minute, ForceDetach}}},
+			[]Until{{NodeUpdate, 0, 0, Detach, nil, true}, {MaxWaitForUnmount, 6 * time.Minute, 6 * time.Minute, ForceDetach, nil, true}}},
 		{"assumed mounted, not Ready, no force", volumeOn{nodes: nodes(newNode("n1", notReady)), attached: []string{"n1"}, options: never}, Wait,
-			[]Until{{NodeUpdate, 0, 0, Detach}}},
+			[]Until{{NodeUpdate, 0, 0, Detach, nil, true}}},
 		{"assumed mounted, node gone", volumeOn{attached: []string{"n1"}}, Wait,
-			[]Until{{MaxWaitForUnmount, 6 * time.Minute, 6 * time.Minute, ForceDetach}}},
+			[]Until{{MaxWaitForUnmount, 6 * time.Minute, 6 * time.Minute, ForceDetach, nil, true}}},
+		{"assumed mounted, node gone, while a detach from elsewhere may fail", volumeOn{listed: nodes(newNode("n2")), attached: []string{"n1", "n2"}}, Wait,
+			[]Until{{MaxWaitForUnmount, 6 * time.Minute, 0, ForceDetach, nil, true}}},
+		{"assumed mounted, node gone, while a detach from elsewhere cannot fail", volumeOn{listed: nodes(newNode("n2")), attached: []string{"n1"}}, Wait,
+			[]Until{{MaxWaitForUnmount, 6 * time.Minute, 6 * time.Minute, ForceDetach, nil, true}}},
+		{"assumed mounted, node gone, while a detach from elsewhere may fail, for many nodes", volumeOn{listed: nodes(newNode("n2")), attached: []string{"n1", "n2"},
+			pv: many}, Wait, []Until{{MaxWaitForUnmount, 6 * time.Minute, 6 * time.Minute, ForceDetach, nil, true}}},
+		{"assumed mounted, node gone, while it attaches elsewhere", volumeOn{nodes: nodes(newNode("n2")), attached: []string{"n1"}, wanted: []string{"n2"}}, Wait,
+			[]Until{{MaxWaitForUnmount, 6 * time.Minute, 8 * time.Minute, ForceDetach, nil, true}}},
+		{"assumed mounted on two nodes that are gone", volumeOn{attached: []string{"n1", "n2"}}, Wait,
+			[]Until{{MaxWaitForUnmount, 6 * time.Minute, 0, ForceDetach, both, true}}},
+		{"assumed mounted on two nodes", volumeOn{nodes: nodes(newNode("n1"), newNode("n2")), attached: []string{"n1", "n2"}}, Wait,
+			[]Until{{NodeUpdate, 0, 0, Detach, nil, true}}},
 		{"assumed mounted, node gone, no force", volumeOn{attached: []string{"n1"}, options: never}, Wait, nil},
 
-		{"still mounted", volumeOn{listed: nodes(newNode("n1", mounts)), attached: []string{"n1"}}, Wait, []Until{{Unmount, 0, 0, Detach}}},
+		{"still mounted", volumeOn{listed: nodes(newNode("n1", mounts)), attached: []string{"n1"}}, Wait, []Until{{Unmount, 0, 0, Detach, nil, false}}},
 		{"still mounted, not Ready", volumeOn{listed: nodes(newNode("n1", mounts, notReady)), attached: []string{"n1"},
-			options: Options{MaxWaitForUnmount: time.Hour}}, Wait, []Until{{Unmount, 0, 0, Detach}, {MaxWaitForUnmount, time.Hour, time.Hour, ForceDetach}}},
+			options: Options{MaxWaitForUnmount: time.Hour}}, Wait, []Until{{Unmount, 0, 0, Detach, nil, false}, {MaxWaitForUnmount, time.Hour, time.Hour, ForceDetach, nil, false}}},
 		{"still mounted, not Ready, no force", volumeOn{listed: nodes(newNode("n1", mounts, notReady)), attached: []string{"n1"}, options: never}, Wait,
-			[]Until{{Unmount, 0, 0, Detach}}},
-		{"still mounted without a VolumeAttachment, spec unknown", volumeOn{listed: nodes(newNode("n1", mounts))}, Wait, []Until{{Unmount, 0, 0, Detach}}},
+			[]Until{{Unmount, 0, 0, Detach, nil, false}}},
+		{"still mounted without a VolumeAttachment, spec unknown", volumeOn{listed: nodes(newNode("n1", mounts))}, Wait, []Until{{Unmount, 0, 0, Detach, nil, false}}},
 		{"still mounted without a VolumeAttachment, spec from elsewhere", volumeOn{listed: nodes(newNode("n1", mounts)), attached: []string{"n2"}}, Wait,
-			[]Until{{Unmount, 0, 0, Detach}, {VerifySync, time.Minute, time.Minute, ""}}},
+			[]Until{{Unmount, 0, 0, Detach, nil, false}, {VerifySync, time.Minute, time.Minute, "", nil, true}}},
 
+		{"still mounted for many nodes without a VolumeAttachment, spec unknown until it attaches elsewhere", volumeOn{listed: nodes(newNode("n1", mounts, notReady)),
+			nodes: nodes(newNode("n2")), wanted: []string{"n2"}, pv: many}, Wait, []Until{{Unmount, 0, 0, Detach, nil, false}, {VerifySync, time.Minute, 3 * time.Minute, "", nil, true}}},
+
+		{"held without a VolumeAttachment", volumeOn{nodes: nodes(newNode("n1")), listed: nodes(newNode("n2", mounts)), wanted: []string{"n1", "n2"}},
+			MultiAttach, []Until{{HolderLeaves, 0, time.Minute, Attach, both, true}}},
+		{"held by a mount, and wanted by a third", volumeOn{nodes: nodes(newNode("n1"), newNode("n2")), listed: nodes(newNode("n3", mounts)), attached: []string{"n3"},
+			wanted: []string{"n1", "n2"}}, MultiAttach, []Until{{HolderLeaves, 0, 0, Attach, both, false}}},
 		{"held by a pod", volumeOn{nodes: nodes(newNode("n1")), listed: nodes(newNode("n2")), attached: []string{"n2"}, wanted: []string{"n1", "n2"}},
-			MultiAttach, []Until{{HolderLeaves, 0, 0, Attach}}},
+			MultiAttach, []Until{{HolderLeaves, 0, 0, Attach, nil, false}}},
 		{"held by a mount", volumeOn{nodes: nodes(newNode("n1")), listed: nodes(newNode("n2", mounts)), attached: []string{"n2"}, wanted: []string{"n1"}},
-			MultiAttach, []Until{{HolderLeaves, 0, 0, Attach}}},
+			MultiAttach, []Until{{HolderLeaves, 0, 0, Attach, nil, false}}},
 		{"held by a lost node", volumeOn{nodes: nodes(newNode("n1")), listed: nodes(newNode("n2", mounts, notReady)), attached: []string{"n2"}, wanted: []string{"n1"}},
-			MultiAttach, []Until{{HolderLeaves, 0, 8 * time.Minute, Attach}}},
+			MultiAttach, []Until{{HolderLeaves, 0, 8 * time.Minute, Attach, nil, false}}},
 		{"held by a lost node, in a release in which a failed detach holds on", volumeOn{nodes: nodes(newNode("n1")), release: "v1.26.9",
-			listed: nodes(newNode("n2", mounts, notReady)), attached: []string{"n2"}, wanted: []string{"n1"}}, MultiAttach, []Until{{HolderLeaves, 0, 0, Attach}}},
+			listed: nodes(newNode("n2", mounts, notReady)), attached: []string{"n2"}, wanted: []string{"n1"}}, MultiAttach, []Until{{HolderLeaves, 0, 0, Attach, nil, false}}},
 		{"held by two lost nodes", volumeOn{nodes: nodes(newNode("n1")), attached: []string{"n2"}, wanted: []string{"n1"},
 			listed: nodes(newNode("n2", mounts, notReady), newNode("n3", mounts, notReady))},
 			// Without a spec, they are detached side by side.
-			MultiAttach, []Until{{HolderLeaves, 0, 8 * time.Minute, Attach}}},
+			MultiAttach, []Until{{HolderLeaves, 0, 8 * time.Minute, Attach, nil, false}}},
 		{"held by two lost nodes, spec from elsewhere", volumeOn{nodes: nodes(newNode("n1")), attached: []string{"n2", "n3", "n4"}, wanted: []string{"n1"},
 			listed: nodes(newNode("n2", mounts, notReady), newNode("n3", mounts, notReady))},
-			MultiAttach, []Until{{HolderLeaves, 0, 10 * time.Minute, Attach}}},
+			// The one that comes first may fail again and again.
+			MultiAttach, []Until{{HolderLeaves, 0, 0, Attach, nil, false}}},
 		{"held by two lost nodes, one of them forgotten", volumeOn{nodes: nodes(newNode("n1")), attached: []string{"n2", "n4"}, wanted: []string{"n1"},
 			listed: nodes(newNode("n2", mounts, notReady), newNode("n3", mounts, notReady))},
-			MultiAttach, []Until{{HolderLeaves, 0, 8 * time.Minute, Attach}}},
+			MultiAttach, []Until{{HolderLeaves, 0, 0, Attach, nil, false}}}, // n4 stands in n2's way
 		{"held by a lost node for ever", volumeOn{nodes: nodes(newNode("n1")), listed: nodes(newNode("n2", mounts, notReady)), attached: []string{"n2"},
-			wanted: []string{"n1"}, options: never}, MultiAttach, []Until{{HolderLeaves, 0, 0, Attach}}},
+			wanted: []string{"n1"}, options: never}, MultiAttach, []Until{{HolderLeaves, 0, 0, Attach, nil, false}}},
 
 		{"blocked by a detach", volumeOn{nodes: nodes(newNode("n1")), listed: nodes(newNode("n2")), attached: []string{"n2"}, wanted: []string{"n1"}},
-			Blocked, []Until{{OperationEnds, 0, 2 * time.Minute, Attach}}},
+			Blocked, []Until{{OperationEnds, 0, 2 * time.Minute, Attach, nil, false}}},
 		{"blocked by a detach, and held", volumeOn{nodes: nodes(newNode("n1")), listed: nodes(newNode("n2"), newNode("n3")), attached: []string{"n2", "n3"},
-			wanted: []string{"n1", "n3"}}, Blocked, []Until{{OperationEnds, 0, 2 * time.Minute, MultiAttach}}},
+			wanted: []string{"n1", "n3"}}, Blocked, []Until{{OperationEnds, 0, 2 * time.Minute, MultiAttach, nil, false}}},
+
+		{"blocked by two detaches", volumeOn{nodes: nodes(newNode("n1")), listed: nodes(newNode("n2"), newNode("n3")), attached: []string{"n2", "n3", "n4"},
+			wanted: []string{"n1"}}, Blocked, []Until{{OperationEnds, 0, 0, Attach, nil, false}}},
+		{"blocked by two detaches side by side, spec unknown", volumeOn{nodes: nodes(newNode("n1")), listed: nodes(newNode("n2"), newNode("n3")),
+			attached: []string{"n2", "n3"}, wanted: []string{"n1"}}, Blocked, []Until{{OperationEnds, 0, 2 * time.Minute, Attach, nil, false}}},
+		{"blocked by a detach, as a third is", volumeOn{nodes: nodes(newNode("n1"), newNode("n2")), listed: nodes(newNode("n3")), attached: []string{"n3"},
+			wanted: []string{"n1", "n2"}}, Blocked, []Until{{OperationEnds, 0, 2 * time.Minute, Attach, both, false}}},
+		{"blocked by a detach, in a release in which a failed detach holds on", volumeOn{nodes: nodes(newNode("n1")), release: "v1.26.9",
+			listed: nodes(newNode("n2")), attached: []string{"n2"}, wanted: []string{"n1"}}, Blocked, []Until{{OperationEnds, 0, 0, Attach, nil, false}}},
 
 		{"attaching", volumeOn{nodes: nodes(newNode("n1")), wanted: []string{"n1"}}, Attach, nil},
 		{"attaching, one of two", volumeOn{nodes: nodes(newNode("n1"), newNode("n2")), wanted: []string{"n1", "n2"}}, Attach,
-			[]Until{{OperationEnds, 0, 2 * time.Minute, MultiAttach}}},
+			[]Until{{OperationEnds, 0, 2 * time.Minute, MultiAttach, nil, false}}},
 		{"attaching what is being deleted", volumeOn{nodes: nodes(newNode("n1")), attached: []string{"n1"}, wanted: []string{"n1"},
 			va: []func(*storagev1.VolumeAttachment){func(va *storagev1.VolumeAttachment) { va.DeletionTimestamp = &now }}}, Attach,
-			[]Until{{Backoff, 500 * time.Millisecond, 122 * time.Second, Attach}}},
+			[]Until{{Backoff, 500 * time.Millisecond, 122 * time.Second, Attach, nil, false}}},
 		{"attaching what the driver refuses", volumeOn{nodes: nodes(newNode("n1")), attached: []string{"n1"}, wanted: []string{"n1"},
 			va: []func(*storagev1.VolumeAttachment){notAttached, func(va *storagev1.VolumeAttachment) { va.Status.AttachError = &storagev1.VolumeError{} }}}, Attach,
-			[]Until{{Backoff, 500 * time.Millisecond, 122 * time.Second, Attach}}},
+			[]Until{{Backoff, 500 * time.Millisecond, 122 * time.Second, Attach, nil, false}}},
 		{"attaching with an old error", volumeOn{nodes: nodes(newNode("n1")), attached: []string{"n1"}, wanted: []string{"n1"},
 			va: []func(*storagev1.VolumeAttachment){func(va *storagev1.VolumeAttachment) { va.Status.AttachError = &storagev1.VolumeError{} }}}, Attach, nil},
 
-		{"detaching", volumeOn{listed: nodes(newNode("n1")), attached: []string{"n1"}}, Detach, nil},
-		{"detaching, one of two", volumeOn{listed: nodes(newNode("n1"), newNode("n2")), attached: []string{"n1"}, wanted: []string{"gone"}}, Detach, nil},
+		{"detaching", volumeOn{listed: nodes(newNode("n1")), attached: []string{"n1"}}, Detach, forced},
+		{"detaching, no force", volumeOn{listed: nodes(newNode("n1")), attached: []string{"n1"}, options: never}, Detach, nil},
+		{"detaching, nothing to delete", volumeOn{listed: nodes(newNode("n1"))}, Detach, nil},
+		{"detaching, one of two by name", volumeOn{listed: nodes(newNode("n1"), newNode("n2")), attached: []string{"n1"}, wanted: []string{"gone"}}, Detach, forced},
+		{"detaching, one of two", volumeOn{listed: nodes(newNode("n1"), newNode("n2")), attached: []string{"n1", "n2", "n3"}}, Detach,
+			[]Until{{OperationEnds, 0, 0, Detach, nil, false}, {MaxWaitForUnmount, 6 * time.Minute, 0, ForceDetach, both, false}}},
 		{"detaching what the driver refuses", volumeOn{listed: nodes(newNode("n1")), attached: []string{"n1"},
 			va: []func(*storagev1.VolumeAttachment){func(va *storagev1.VolumeAttachment) { va.Status.DetachError = &storagev1.VolumeError{} }}}, Detach,
-			[]Until{{Backoff, 500 * time.Millisecond, 122 * time.Second, Detach}}},
+			append([]Until{{Backoff, 500 * time.Millisecond, 122 * time.Second, Detach, nil, false}}, forced...)},
 		{"forced", volumeOn{listed: nodes(newNode("n1", mounts, outOfService)), attached: []string{"n1"}}, ForceDetach, nil},
 	}
 	for _, test := range tests {
@@ -164,7 +202,7 @@ func TestUntil(t *testing.T) {
 }
 
 func (c volumeOn) name() corev1.UniqueVolumeName {
-	if len(c.pv) > 0 {
+	if newPV("v", c.pv...).Spec.CSI == nil {
 		return "kubernetes.io/fc/[v]"
 	}
 	return unique("v")
@@ -172,7 +210,7 @@ func (c volumeOn) name() corev1.UniqueVolumeName {
 
 // TestUntilByName is what only the unique name tells of.
 func TestUntilByName(t *testing.T) {
-	forced := Until{MaxWaitForUnmount, 6 * time.Minute, 6 * time.Minute, Blocked}
+	forced := Until{MaxWaitForUnmount, 6 * time.Minute, 6 * time.Minute, Blocked, nil, false}
 	tests := []struct {
 		name    corev1.UniqueVolumeName
 		edits   []func(*corev1.Node)
@@ -182,11 +220,12 @@ func TestUntilByName(t *testing.T) {
 	}{
 		{"kubernetes.io/aws-ebs/x", nil, Options{}, Blocked, nil},
 		{"garbage", nil, Options{}, Blocked, nil},
-		{"kubernetes.io/aws-ebs/x", []func(*corev1.Node){uses("kubernetes.io/aws-ebs/x")}, Options{}, Wait, []Until{{Unmount, 0, 0, Blocked}}},
-		{"kubernetes.io/aws-ebs/x", []func(*corev1.Node){uses("kubernetes.io/aws-ebs/x"), notReady}, Options{}, Wait, []Until{{Unmount, 0, 0, Blocked}, forced}},
+		{"kubernetes.io/aws-ebs/x", []func(*corev1.Node){uses("kubernetes.io/aws-ebs/x")}, Options{}, Wait, []Until{{Unmount, 0, 0, Blocked, nil, false}}},
+		{"kubernetes.io/aws-ebs/x", []func(*corev1.Node){uses("kubernetes.io/aws-ebs/x"), notReady}, Options{}, Wait, []Until{{Unmount, 0, 0, Blocked, nil, false}, forced}},
 		{"kubernetes.io/aws-ebs/x", []func(*corev1.Node){uses("kubernetes.io/aws-ebs/x"), notReady}, Options{DisableForceDetachOnTimeout: true}, Wait,
-			[]Until{{Unmount, 0, 0, Blocked}}},
-		{unique("a^b"), nil, Options{}, Detach, []Until{{Backoff, 500 * time.Millisecond, 122 * time.Second, Detach}}},
+			[]Until{{Unmount, 0, 0, Blocked, nil, false}}},
+		{unique("a^b"), nil, Options{}, Detach, []Until{{Backoff, 500 * time.Millisecond, 122 * time.Second, Detach, nil, false},
+			{MaxWaitForUnmount, 6 * time.Minute, 10*time.Minute + 2*time.Second, ForceDetach, nil, false}}},
 		{"kubernetes.io/fc/[w]", nil, Options{}, Detach, nil},
 	}
 	for _, test := range tests {
@@ -207,7 +246,7 @@ func TestUntilOfFlexvolumes(t *testing.T) {
 		Pods: []*corev1.Pod{newPod("p", "n1", []string{"v"})},
 	})
 	d := NewWorld(s, Options{FlexAttachable: []string{"vendor/driver"}}).Reconcile().Decision(VolumeNode{"vendor/driver/v", types.NodeName("n1")})
-	if diff := cmp.Diff([]Until{{HolderLeaves, 0, 0, Attach}}, d.Until); diff != "" {
+	if diff := cmp.Diff([]Until{{HolderLeaves, 0, 0, Attach, nil, false}}, d.Until); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -48,7 +49,7 @@ func TestRunning(t *testing.T) {
 			s := snapshot.New(now, snapshot.Source{}, snapshot.Objects{
 				Nodes:   []*corev1.Node{newNode("n1", notReady, lists(unique("v")), uses(unique("v")))},
 				Volumes: []*corev1.PersistentVolume{newPV("v")}, Claims: []*corev1.PersistentVolumeClaim{newClaim("v")},
-				Pods: test.pods, Leases: test.leases,
+				Pods: test.pods, Leases: test.leases, VolumeAttachments: []*storagev1.VolumeAttachment{newAttachment("v", "n1")},
 			}, nil)
 			d := NewWorld(s, Options{}).Reconcile().Decision(VolumeNode{unique("v"), "n1"})
 			i := slices.IndexFunc(d.Until, func(u Until) bool { return u.Event == MaxWaitForUnmount })
@@ -56,5 +57,18 @@ func TestRunning(t *testing.T) {
 				t.Errorf("from %s to %s", after, bound)
 			}
 		})
+	}
+}
+
+// TestRunningMayHaveForgotten: what only a VolumeAttachment shows has no latest
+// moment for a controller that runs.
+func TestRunningMayHaveForgotten(t *testing.T) {
+	s := snapshotOf(snapshot.Objects{
+		Nodes:   []*corev1.Node{newNode("n1")},
+		Volumes: []*corev1.PersistentVolume{newPV("v")}, VolumeAttachments: []*storagev1.VolumeAttachment{newAttachment("v", "n1")},
+	})
+	d := NewWorld(s, Options{}).Reconcile().Decision(VolumeNode{unique("v"), "n1"})
+	if after, bound := d.Until[0].Running(*d); d.Until[0].Bound == 0 || after != 0 || bound != 0 {
+		t.Errorf("%+v: from %s to %s", d.Until[0], after, bound)
 	}
 }

@@ -95,8 +95,8 @@ type World struct {
 	// of them for every pod, and the answer is the same each time.
 	resolved map[*corev1.Volume]*resolvedVolume
 	// others are the users of pairs that are not in Desired, whose rows have theirs.
-	others map[VolumeNode][]*corev1.Pod
-	strays []*storagev1.VolumeAttachment
+	others  map[VolumeNode][]*corev1.Pod
+	orphans []*storagev1.VolumeAttachment
 }
 
 // NewWorld rebuilds both worlds. It never fails: what it cannot place goes to
@@ -134,8 +134,8 @@ func NewWorld(s *snapshot.Snapshot, options Options) *World {
 	})
 	w.refreshSpecs(actual, podVolumes)
 	w.Actual = actual.rows(s)
-	w.strays = actual.strays
-	slices.SortFunc(w.strays, func(a, b *storagev1.VolumeAttachment) int { return strings.Compare(a.Name, b.Name) })
+	w.orphans = actual.orphans
+	slices.SortFunc(w.orphans, func(a, b *storagev1.VolumeAttachment) int { return strings.Compare(a.Name, b.Name) })
 	wanted.Wait()
 	slices.SortFunc(w.Skipped, func(a, b Skipped) int {
 		return cmp.Or(cmp.Compare(a.Pod.Namespace, b.Pod.Namespace), cmp.Compare(a.Pod.Name, b.Pod.Name),
@@ -156,7 +156,7 @@ func (w *World) populateActual(actual *actualState) {
 			}
 			actual.add(VolumeNode{v.Name, name}, Attached, nil, v.DevicePath)
 		}
-		if _, managed := node.Annotations[managedAnnotation]; managed {
+		if _, managed := node.Annotations[ManagedAnnotation]; managed {
 			w.Managed.Insert(name)
 		}
 	}
@@ -164,7 +164,7 @@ func (w *World) populateActual(actual *actualState) {
 		name, spec, err := w.attachmentVolume(va)
 		if err != nil {
 			w.skip(Skipped{VolumeAttachment: va.Name, Node: types.NodeName(va.Spec.NodeName)}, err)
-			actual.strays = append(actual.strays, va)
+			actual.orphans = append(actual.orphans, va)
 			continue
 		}
 		pair := VolumeNode{name, types.NodeName(va.Spec.NodeName)}
@@ -200,7 +200,7 @@ func (w *World) attachmentVolume(va *storagev1.VolumeAttachment) (corev1.UniqueV
 // not asked.
 func (w *World) recoveredName(spec *VolumeSpec) (corev1.UniqueVolumeName, error) {
 	if spec.Migrated {
-		return uniqueName(csiPlugin, spec)
+		return uniqueName(CSIPlugin, spec)
 	}
 	return w.nameOf(spec)
 }
@@ -223,7 +223,7 @@ func (w *World) want(v *podVolume) {
 		if w.snapshot.Node(node) == nil {
 			w.skip(skipped, skipf(NodeNotFound, "node %q does not exist", node))
 		} else {
-			w.skip(skipped, skipf(NodeNotManaged, "node %q lacks the annotation %s", node, managedAnnotation))
+			w.skip(skipped, skipf(NodeNotManaged, "node %q lacks the annotation %s", node, ManagedAnnotation))
 		}
 		return
 	}

@@ -103,7 +103,7 @@ func TestSkipped(t *testing.T) {
 	}{
 		{"", func(*objects) {}},
 		{"", func(o *objects) { o.Claims[0].DeletionTimestamp = &metav1.Time{} }},
-		{"", func(o *objects) { o.Nodes[0].Annotations[managedAnnotation] = "false" }},
+		{"", func(o *objects) { o.Nodes[0].Annotations[ManagedAnnotation] = "false" }},
 		{"", func(o *objects) { notReady(o.Nodes[0]) }},
 		{PodEnded, func(o *objects) { o.Pods[0].Status.Phase = corev1.PodSucceeded }},
 		{NodeNotFound, func(o *objects) { o.Nodes = nil }},

@@ -22,14 +22,15 @@ const (
 )
 
 // firstPause is that between the first two looks at a cluster after a write;
-// each further one is twice as long, because each look reads every object.
+// each further one is twice as long, because each look reads every object. A
+// judgement: the controller acts within seconds.
 const firstPause = 5 * time.Second
 
 // Applier carries repairs out, one after the other:
 //
-//  1. read the objects anew; the same finding must be there
+//  1. read the objects again; the same finding must be there
 //  2. every guard must hold on them
-//  3. send the write, worked out anew, as a dry run
+//  3. send the write, worked out again, as a dry run
 //  4. write the intent to the journal, on disk
 //  5. send the write with its preconditions; on a conflict begin again, once
 //  6. look until the finding has been gone, and the write's effect there, for
@@ -51,6 +52,9 @@ type Applier struct {
 	// MaxRepairs bounds how many writes are begun.
 	MaxRepairs int
 	DryRun     DryRunMode
+	// ServerMoved has Undo take back what was written to a server of another
+	// address, which is this one by the user's word.
+	ServerMoved bool
 	// KeepGoing goes on after a failure.
 	KeepGoing bool
 }
@@ -127,8 +131,8 @@ func (r *Repair) renew(v *View) (*Repair, error) {
 		return nil, err
 	}
 	fresh.Finding, fresh.Kind = r.Finding, r.Kind
-	if fresh.Summary != r.Summary {
-		return nil, &Refusal{guardReviewed, "it would now be to " + fresh.Summary}
+	if other := fresh.aimsElsewhere(r); other != "" {
+		return nil, &Refusal{guardReviewed, fmt.Sprintf("it would now be to %s, with another %s than was reviewed", fresh.Summary, other)}
 	}
 	return &fresh, nil
 }
@@ -140,9 +144,9 @@ func (r *Repair) write(v *View) *write {
 			Server: v.Snapshot.Source.Server, Finding: refTo(r.Finding), Repair: r.Kind,
 			Operation: &r.Do, PreImage: r.PreImage, Inverse: r.Undo,
 		},
-		check:   r.check,
-		stands:  r.shows(),
-		version: r.version,
+		check:  r.check,
+		reads:  r.reads,
+		stands: r.shows(),
 	}
 }
 
@@ -153,10 +157,7 @@ func (r *Repair) write(v *View) *write {
 func (a *Applier) verify(ctx context.Context, r *Repair) (Outcome, string) {
 	var waited time.Duration
 	for pause := firstPause; ; pause *= 2 {
-		v, err := a.look(ctx)
-		if err == nil {
-			err = complete(v.Snapshot, r.reads)
-		}
+		v, err := a.see(ctx, r.reads)
 		var doubt string
 		switch {
 		case err != nil:
@@ -199,6 +200,9 @@ func (r *Repair) doubt(v *View) string {
 	}
 	if v.finds(r.Finding.Fingerprint) {
 		return "the finding is still there"
+	}
+	if err := v.untold(r.Finding.Code); err != nil {
+		return err.Error()
 	}
 	return ""
 }

@@ -2,12 +2,13 @@ package repair
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // What every repair of a VolumeAttachment needs.
@@ -20,26 +21,22 @@ func attachmentTarget(va *storagev1.VolumeAttachment) corev1.ObjectReference {
 }
 
 func patchAttachment(name string) Permission {
-	return Permission{Verb: VerbPatch, Group: storagev1.GroupName, Resource: "volumeattachments", Name: name}
+	return RightTo(VerbPatch, snapshot.VolumeAttachments, name)
 }
 
-// attachmentVersion is "" where the object is gone.
-func attachmentVersion(v *View, name string) string {
-	if va := v.Snapshot.VolumeAttachment(name); va != nil {
-		return va.ResourceVersion
-	}
-	return ""
-}
+// checkSameAttachment and checkSameVolume: an object that was deleted and recreated has
+// another UID, and is not the one that was reviewed.
+func checkSameAttachment(v *View, r *Repair) error { return checkSame(v, r, "VolumeAttachment") }
 
-// checkSameAttachment: one that was deleted and made anew has another UID, and
-// what was reviewed was not about it.
-func checkSameAttachment(v *View, r *Repair) error {
-	va := v.Snapshot.VolumeAttachment(r.Do.Target.Name)
+func checkSameVolume(v *View, r *Repair) error { return checkSame(v, r, "volume") }
+
+func checkSame(v *View, r *Repair, kind string) error {
+	now := v.stored(r.Do.Target)
 	switch {
-	case va == nil:
-		return fmt.Errorf("VolumeAttachment %s does not exist", r.Do.Target.Name)
-	case va.UID != r.Do.Target.UID:
-		return fmt.Errorf("VolumeAttachment %s is not the object that was examined: it was deleted and made anew", va.Name)
+	case now == nil:
+		return fmt.Errorf("%s %s does not exist", kind, r.Do.Target.Name)
+	case now.GetUID() != r.Do.Target.UID:
+		return fmt.Errorf("%s %s is not the object that was examined: it was deleted and recreated", kind, now.GetName())
 	}
 	return nil
 }
@@ -85,42 +82,16 @@ func checkMark(object json.RawMessage, want string) error {
 
 // undoNudge gives the annotation its old value back.
 func undoNudge(w written) (*reversal, error) {
-	var image markImage
-	if err := json.Unmarshal(w.intent.PreImage, &image); err != nil {
-		return nil, fmt.Errorf("read what was there before: %w", err)
-	}
-	target := w.intent.Operation.Target
-	if target.Name == "" || target.UID == "" {
-		return nil, errors.New("it does not say which object was written to")
-	}
-	before, had := image.Metadata.Annotations[markAnnotation]
-	var value *string
-	if had {
-		value = &before
-	}
-	gone := func(v *View) bool {
-		va := v.Snapshot.VolumeAttachment(target.Name)
-		now, marked := "", false
-		if va != nil {
-			now, marked = va.Annotations[markAnnotation]
-		}
-		return va == nil || va.UID != target.UID || marked == had && now == before
-	}
-	return &reversal{
-		summary: "take the annotation off VolumeAttachment " + target.Name,
-		needs:   []Permission{patchAttachment(target.Name)},
-		undone:  gone,
-		prepare: func(v *View) (*write, error) {
-			if gone(v) {
-				return nil, &Refusal{guardGone, "the annotation is gone already, or the object with it"}
-			}
-			va := v.Snapshot.VolumeAttachment(target.Name)
-			return &write{
-				op:      annotation(va, value),
-				intent:  Entry{PreImage: annotationImage(va)},
-				check:   func(after json.RawMessage) error { return checkMark(after, before) },
-				version: func(v *View) string { return attachmentVersion(v, target.Name) },
-			}, nil
+	f := w.intent.Finding
+	return undoMark(w, func(value string) bool {
+		mark, _, nudged := splitNudge(value)
+		return nudged && mark == markOf(Nudge, f.Code, f.Check)
+	}, marked{
+		kind:  "VolumeAttachment",
+		reads: []snapshot.Kind{snapshot.VolumeAttachments},
+		needs: patchAttachment,
+		write: func(meta metav1.ObjectMeta, value *string) Operation {
+			return annotation(&storagev1.VolumeAttachment{ObjectMeta: meta}, value)
 		},
-	}, nil
+	})
 }

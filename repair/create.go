@@ -4,21 +4,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-var createAttachment = rung{
+var createAttachment = action{
 	kind:      CreateAttachment,
-	codes:     []diagnose.Code{"VD302"},
-	needs:     []Permission{{Verb: VerbCreate, Group: storagev1.GroupName, Resource: "volumeattachments"}},
-	undoNeeds: []Permission{{Verb: VerbDelete, Group: storagev1.GroupName, Resource: "volumeattachments"}},
+	codes:     []finding.Code{"VD302"},
+	needs:     []Permission{RightTo(VerbCreate, snapshot.VolumeAttachments, "")},
+	undoNeeds: []Permission{RightTo(VerbDelete, snapshot.VolumeAttachments, "")},
 	propose:   proposeCreate,
 	undo:      undoCreate,
 }
@@ -28,7 +28,7 @@ var createAttachment = rung{
 // attached and does not make it; the kubelet cannot mount without it. The
 // attacher publishes the volume as it would for the controller, to whom an
 // object that exists already is as good as its own.
-func proposeCreate(v *View, f diagnose.Finding) (Repair, error) {
+func proposeCreate(v *View, f finding.Finding) (Repair, error) {
 	r := Repair{Finding: f, Kind: CreateAttachment}
 	va, err := newAttachment(v, &r, f.Node)
 	if err != nil {
@@ -41,7 +41,7 @@ func proposeCreate(v *View, f diagnose.Finding) (Repair, error) {
 	r.Undo = &undo
 	r.Guards = []Guard{
 		completeGuard(nodeStatusReads),
-		settledGuard,
+		controllerGuard,
 		findingGuard,
 		{"node-ready", checkNodeReady},
 		{"node-managed", checkNodeManaged},
@@ -57,14 +57,13 @@ func proposeCreate(v *View, f diagnose.Finding) (Repair, error) {
 		{"attacher-at-work", checkAttacherAtWork},
 	}
 	r.Needs = []Permission{
-		{Verb: VerbCreate, Group: storagev1.GroupName, Resource: "volumeattachments"},
+		RightTo(VerbCreate, snapshot.VolumeAttachments, ""),
 	}
 	r.reads = nodeStatusReads
 	r.again = func(v *View) (Repair, error) { return proposeCreate(v, f) }
 	r.stands = func(v *View) bool { return created(v, va) != nil }
 	r.pending = func(v *View) string { return publishing(created(v, va)) }
 	r.moot = func(v *View) bool { return v.World.Desired[f.Pair()] == nil }
-	r.version = func(v *View) string { return attachmentVersion(v, va.Name) }
 	r.check = func(after json.RawMessage) error { return checkCreated(after, va) }
 	return r, nil
 }
@@ -119,7 +118,7 @@ func checkCreated(object json.RawMessage, want *storagev1.VolumeAttachment) erro
 }
 
 func checkEntryThere(v *View, r *Repair) error {
-	if entryIndex(nodeOf(v, r), r.Finding.Volume) < 0 {
+	if !v.facts().Lists(nodeOf(v, r), r.Finding.Volume) {
 		return fmt.Errorf("volumesAttached of node %s does not list the volume", r.Finding.Node)
 	}
 	return nil
@@ -147,43 +146,44 @@ func checkNotWantedElsewhere(v *View, r *Repair) error {
 // volume from somebody.
 func undoCreate(w written) (*reversal, error) {
 	target, f := w.intent.Operation.Target, w.intent.Finding
-	if target.Name == "" || f.Volume == "" {
-		return nil, errors.New("it does not say which VolumeAttachment was created for which volume")
+	var made storagev1.VolumeAttachment
+	if err := json.Unmarshal(w.intent.Operation.Object, &made); err != nil {
+		return nil, fmt.Errorf("read what was created: %w", err)
 	}
+	made.APIVersion, made.Kind = storagev1.SchemeGroupVersion.String(), "VolumeAttachment"
 	mark := markOf(w.intent.Repair, f.Code, f.Check)
-	mine := func(v *View) *storagev1.VolumeAttachment {
-		va := v.Snapshot.VolumeAttachment(target.Name)
-		if va == nil || va.Annotations[markAnnotation] != mark {
-			return nil
-		}
-		return va
+	attacher, handle, ok := reconcile.ParseCSI(corev1.UniqueVolumeName(f.Volume))
+	switch {
+	case !ok || target.Name == "" || made.Spec.Source.PersistentVolumeName == nil:
+		return nil, errors.New("it does not say which VolumeAttachment was created for which volume")
+	case made.Name != target.Name || made.Spec.Attacher != attacher || made.Annotations[markAnnotation] != mark ||
+		made.Spec.NodeName != f.Node && w.intent.Repair == CreateAttachment ||
+		!reconcile.IsVolumeAttachmentName(made.Name, handle, attacher, types.NodeName(made.Spec.NodeName)):
+		return nil, errors.New("the VolumeAttachment is not one that the repair creates for its volume: the journal was changed")
 	}
-	return &reversal{
+	do := creation(&made)
+	r := &reversal{
 		summary: "delete VolumeAttachment " + target.Name,
-		needs:   []Permission{{Verb: VerbDelete, Group: storagev1.GroupName, Resource: "volumeattachments", Name: target.Name}},
-		undone:  func(v *View) bool { va := mine(v); return va == nil || va.DeletionTimestamp != nil },
-		prepare: func(v *View) (*write, error) {
-			va := mine(v)
-			if va == nil || va.DeletionTimestamp != nil {
-				return nil, &Refusal{guardGone, "the VolumeAttachment is gone already, or is on its way"}
+		needs:   []Permission{RightTo(VerbDelete, snapshot.VolumeAttachments, target.Name)},
+		reads:   detachReads,
+		do:      do,
+		gone: func(v *View) string {
+			if va := v.Snapshot.VolumeAttachment(target.Name); va == nil || va.DeletionTimestamp != nil {
+				return "the VolumeAttachment is gone already, or is being deleted"
 			}
-			r := &Repair{Kind: w.intent.Repair}
-			r.Finding.Volume, r.Finding.Node = corev1.UniqueVolumeName(f.Volume), types.NodeName(va.Spec.NodeName)
-			if err := complete(v.Snapshot, append(slices.Clone(undoReads), snapshot.VolumeAttachments)); err != nil {
-				return nil, &Refusal{guardComplete, err.Error()}
-			}
-			if err := checkNotUsedThere(v, r); err != nil {
-				return nil, &Refusal{"not-used", err.Error()}
-			}
-			if entry := v.Snapshot.Node(r.Finding.Node); entry != nil && entryIndex(entry, r.Finding.Volume) >= 0 {
-				return nil, &Refusal{"not-reported", fmt.Sprintf("volumesAttached of node %s lists the volume: the controller holds it for attached", entry.Name)}
-			}
-			return &write{
-				op:      Operation{Verb: VerbDelete, Target: attachmentTarget(va)},
-				intent:  Entry{PreImage: compact(newObject(va))},
-				check:   func(json.RawMessage) error { return nil }, // the answer to a deletion says nothing about what is stored
-				version: func(v *View) string { return attachmentVersion(v, target.Name) },
-			}, nil
+			return ""
 		},
-	}, nil
+		ours: func(v *View) error {
+			va := v.Snapshot.VolumeAttachment(target.Name)
+			if va.Annotations[markAnnotation] != mark || !sameJSON(compact(va.Spec), compact(made.Spec)) {
+				return fmt.Errorf("VolumeAttachment %s is not the one that was created: it does not have the annotation %s: %s, or is for something else", va.Name, markAnnotation, mark)
+			}
+			return nil
+		},
+		prepare: func(v *View) (*write, error) { return withdraw(v, v.Snapshot.VolumeAttachment(target.Name)) },
+	}
+	if w.intent.Repair == CreateAttachment {
+		r.inverse = &Operation{Verb: VerbDelete, Target: do.Target}
+	}
+	return r, nil
 }

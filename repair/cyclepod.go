@@ -4,32 +4,37 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-var cyclePod = rung{
+var cyclePod = action{
 	kind: CyclePod,
 	// VD107 and VD608: a pod that failed before it started holds the volume until
-	// it is deleted. The others wait for what a restart of
-	// kube-controller-manager would mend; where nobody may restart that, a new
-	// pod on another node does as well, and why a new one here does not is said.
-	codes:    []diagnose.Code{"VD107", "VD301", "VD303", "VD608"},
+	// it is deleted.
+	codes:    slices.Concat([]finding.Code{"VD107", "VD608"}, restartsMend),
 	detaches: true,
-	needs:    []Permission{{Verb: VerbDelete, Resource: "pods"}},
+	needs:    []Permission{RightTo(VerbDelete, snapshot.Pods, "")},
 	propose:  proposeCycle,
 }
+
+// restartsMend are the findings that a restart of kube-controller-manager fixes.
+// Where nobody may restart that, a new pod on another node does as well, and why a
+// new one here does not is said.
+var restartsMend = []finding.Code{"VD301", "VD303"}
 
 var cycleReads = []snapshot.Kind{snapshot.Pods, snapshot.Nodes}
 
 // proposeCycle deletes, gracefully, a pod that has never started, for its
-// controller to make anew.
-func proposeCycle(v *View, f diagnose.Finding) (Repair, error) {
+// controller to make again.
+func proposeCycle(v *View, f finding.Finding) (Repair, error) {
 	pod, err := pinningPod(v, f)
 	if err != nil {
 		return Repair{}, err
@@ -52,27 +57,26 @@ func proposeCycle(v *View, f diagnose.Finding) (Repair, error) {
 			{"has-controller", checkHasController},
 			{"not-going", checkNotGoing},
 		},
-		Needs: []Permission{{Verb: VerbDelete, Resource: "pods", Namespace: pod.Namespace, Name: pod.Name}},
+		Needs: []Permission{{Verb: VerbDelete, Resource: string(snapshot.Pods), Namespace: pod.Namespace, Name: pod.Name}},
 		reads: cycleReads,
 		again: func(v *View) (Repair, error) { return proposeCycle(v, f) },
 		stands: func(v *View) bool {
 			now, err := samePod(v, &Repair{Do: Operation{Target: target}})
 			return err != nil || now.DeletionTimestamp != nil
 		},
-		version: func(v *View) string { return podVersion(v, pod) },
-		check:   func(json.RawMessage) error { return nil }, // the answer to a deletion says nothing about what is stored
+		check: func(json.RawMessage) error { return nil }, // the answer to a deletion says nothing about what is stored
 	}, nil
 }
 
 // pinningPod is the failed pod that holds the finding's volume on its node.
-func pinningPod(v *View, f diagnose.Finding) (*corev1.Pod, error) {
-	if f.Code == "VD301" || f.Code == "VD303" {
-		return nil, errors.New("its controller would make the pod anew at once, most likely on this node, before the volume has been detached, " +
+func pinningPod(v *View, f finding.Finding) (*corev1.Pod, error) {
+	if slices.Contains(restartsMend, f.Code) {
+		return nil, errors.New("its controller would recreate the pod immediately, most likely on this node, before the volume has been detached, " +
 			"and the new pod would wait as this one does; it helps after kubectl cordon")
 	}
 	var pinning *corev1.Pod
 	for _, pod := range v.Snapshot.PodsOnNode(f.Node) {
-		if pod.Status.Phase == corev1.PodFailed && usesVolume(v, pod, f.Volume) && (pinning == nil || neverStarted(pod)) {
+		if pod.Status.Phase == corev1.PodFailed && v.facts().Mounts(pod, f.Volume) && (pinning == nil || !facts.MayUseVolumes(pod)) {
 			pinning = pod
 		}
 	}
@@ -80,15 +84,6 @@ func pinningPod(v *View, f diagnose.Finding) (*corev1.Pod, error) {
 		return nil, errors.New("no failed pod holds the volume")
 	}
 	return pinning, nil
-}
-
-func usesVolume(v *View, pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
-	for i := range pod.Spec.Volumes {
-		if name, _, err := v.World.PodVolume(pod, &pod.Spec.Volumes[i]); err == nil && name == volume {
-			return true
-		}
-	}
-	return false
 }
 
 func samePod(v *View, r *Repair) (*corev1.Pod, error) {
@@ -105,13 +100,13 @@ func samePod(v *View, r *Repair) (*corev1.Pod, error) {
 
 // checkNeverStarted: what has run may have written, and its logs may be wanted.
 func checkNeverStarted(v *View, r *Repair) error {
-	if pod, err := samePod(v, r); err == nil && !neverStarted(pod) {
+	if pod, err := samePod(v, r); err == nil && facts.MayUseVolumes(pod) {
 		return fmt.Errorf("pod %s/%s has run", pod.Namespace, pod.Name)
 	}
 	return nil
 }
 
-// checkHasController: nobody would make a bare pod anew. One of a Job may count
+// checkHasController: nobody would make a bare pod again. One of a Job may count
 // against its limit of failures.
 func checkHasController(v *View, r *Repair) error {
 	pod, err := samePod(v, r)
@@ -121,7 +116,7 @@ func checkHasController(v *View, r *Repair) error {
 	owner := metav1.GetControllerOf(pod)
 	switch {
 	case owner == nil:
-		return fmt.Errorf("pod %s/%s has no controller that would make it anew", pod.Namespace, pod.Name)
+		return fmt.Errorf("pod %s/%s has no controller that would recreate it", pod.Namespace, pod.Name)
 	case owner.Kind == "StatefulSet", owner.Kind == "ReplicaSet", owner.Kind == "DaemonSet":
 		return nil
 	}
@@ -133,11 +128,4 @@ func checkNotGoing(v *View, r *Repair) error {
 		return fmt.Errorf("pod %s/%s is being deleted already", pod.Namespace, pod.Name)
 	}
 	return nil
-}
-
-func podVersion(v *View, pod *corev1.Pod) string {
-	if now := v.Snapshot.Pod(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}); now != nil {
-		return now.ResourceVersion
-	}
-	return ""
 }

@@ -10,28 +10,34 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // deleteAttachment is for what is left on a node that lives: the objects
 // themselves can prove that nothing there uses the volume.
-var deleteAttachment = rung{
+var deleteAttachment = action{
 	kind:     DeleteAttachment,
-	codes:    []diagnose.Code{"VD101", "VD105", "VD108", "VD119", "VD120", "VD508", "VD509"},
+	codes:    []finding.Code{"VD101", "VD105", "VD108", "VD119", "VD120", "VD508", "VD509"},
 	detaches: true,
-	needs:    []Permission{{Verb: VerbDelete, Group: storagev1.GroupName, Resource: "volumeattachments"}},
+	needs:    []Permission{RightTo(VerbDelete, snapshot.VolumeAttachments, "")},
 	propose:  proposeDelete,
 }
 
+// madeByOthers are the findings about a VolumeAttachment that somebody else than the
+// controller made.
+var madeByOthers = []finding.Code{"VD120"}
+
 // deleteFencedAttachment is for what is left on a node that is lost or gone, of
 // which no object can prove that it has ceased to write.
-var deleteFencedAttachment = rung{
+var deleteFencedAttachment = action{
 	kind:     DeleteFencedAttachment,
-	codes:    []diagnose.Code{"VD102", "VD111", "VD112", "VD114", "VD117", "VD118", "VD120"},
+	codes:    []finding.Code{"VD102", "VD111", "VD112", "VD114", "VD117", "VD118", "VD120"},
 	detaches: true,
-	needs:    []Permission{{Verb: VerbDelete, Group: storagev1.GroupName, Resource: "volumeattachments"}},
+	needs:    []Permission{RightTo(VerbDelete, snapshot.VolumeAttachments, "")},
 	propose:  proposeFencedDelete,
 }
 
@@ -47,7 +53,7 @@ var detachReads = []snapshot.Kind{
 // What stands between them and the user's word is about the node.
 var detachGuards = []Guard{
 	completeGuard(detachReads),
-	settledGuard,
+	controllerGuard,
 	findingGuard,
 	{"same-attachment", checkSameAttachment},
 	{"not-deleting", checkNotDeleting},
@@ -78,14 +84,14 @@ var deleteGuards = append(slices.Clone(detachGuards),
 // The attacher asks no questions: it looks neither at volumesInUse nor at the
 // node's health, so the guards do. The name must be the hash of the handle that
 // the volume has now, because the attacher takes the handle from there.
-func proposeDelete(v *View, f diagnose.Finding) (Repair, error) {
+func proposeDelete(v *View, f finding.Finding) (Repair, error) {
 	r, err := deletion(v, f, proposeDelete)
 	if err != nil {
 		return Repair{}, err
 	}
 	r.Risk = RiskMedium
 	r.Guards = slices.Clone(deleteGuards)
-	if f.Code == "VD120" {
+	if slices.Contains(madeByOthers, f.Code) {
 		// What made it may use it in a way that no pod and no kubelet tells of.
 		r.Guards = append(r.Guards, allowedGuard(DeleteAttachment))
 	}
@@ -103,13 +109,13 @@ var fencedGuards = append(slices.Clone(detachGuards),
 // attacher detaches at once, six minutes before the controller would, or at all
 // where the controller never would. From a machine that still writes that tears
 // the volume away, and another may write beside it.
-func proposeFencedDelete(v *View, f diagnose.Finding) (Repair, error) {
+func proposeFencedDelete(v *View, f finding.Finding) (Repair, error) {
 	r, err := deletion(v, f, proposeFencedDelete)
 	if err != nil {
 		return Repair{}, err
 	}
-	if f.SelfHeals.Will && !slices.Contains(v.Consent.Fenced, f.Node) && shutDownByCloud(v.Snapshot.Node(f.Node)) {
-		return Repair{}, fmt.Errorf("it heals by itself; give --fenced %s to have it sooner", f.Node)
+	if f.SelfHeals.Will && !slices.Contains(v.Consent.Fenced, f.Node) && facts.ShutDownByCloud(v.Snapshot.Node(f.Node)) {
+		return Repair{}, fmt.Errorf("it heals by itself; give --fenced %s to have it sooner", safetext.Quote(string(f.Node)))
 	}
 	r.Risk = RiskHigh
 	r.Guards = slices.Clone(fencedGuards)
@@ -117,7 +123,7 @@ func proposeFencedDelete(v *View, f diagnose.Finding) (Repair, error) {
 }
 
 // deletion is what the two have in common.
-func deletion(v *View, f diagnose.Finding, again func(*View, diagnose.Finding) (Repair, error)) (Repair, error) {
+func deletion(v *View, f finding.Finding, again func(*View, finding.Finding) (Repair, error)) (Repair, error) {
 	va := v.Snapshot.VolumeAttachment(f.VolumeAttachment)
 	if va == nil {
 		return Repair{}, fmt.Errorf("VolumeAttachment %q: %w", f.VolumeAttachment, ErrNotFound)
@@ -127,12 +133,11 @@ func deletion(v *View, f diagnose.Finding, again func(*View, diagnose.Finding) (
 		Do:       Operation{Verb: VerbDelete, Target: attachmentTarget(va)},
 		WhyNot:   "a VolumeAttachment that is made again is another attach, and what was mounted stays torn away",
 		PreImage: wholeAttachment(va),
-		Needs:    []Permission{{Verb: VerbDelete, Group: storagev1.GroupName, Resource: "volumeattachments", Name: va.Name}},
+		Needs:    []Permission{RightTo(VerbDelete, snapshot.VolumeAttachments, va.Name)},
 		reads:    detachReads,
 		again:    func(v *View) (Repair, error) { return again(v, f) },
 		stands:   func(v *View) bool { return deletionStands(v, va) },
 		pending:  func(v *View) string { return detaching(v, va) },
-		version:  func(v *View) string { return attachmentVersion(v, va.Name) },
 		check:    func(after json.RawMessage) error { return checkSameObject(after, va.UID) },
 	}, nil
 }
@@ -174,7 +179,7 @@ func detaching(v *View, va *storagev1.VolumeAttachment) string {
 		return ""
 	}
 	for _, name := range volumesOf(v, va) {
-		if entryIndex(node, name) >= 0 {
+		if v.facts().Lists(node, name) {
 			return fmt.Sprintf("volumesAttached of node %s still lists the volume", node.Name)
 		}
 	}
@@ -213,10 +218,7 @@ func target(v *View, r *Repair) *storagev1.VolumeAttachment {
 // sourceVolume is the name of the persistent volume that the VolumeAttachment
 // is for, and the object, where there is one.
 func sourceVolume(v *View, va *storagev1.VolumeAttachment) (string, *corev1.PersistentVolume) {
-	if va.Spec.Source.PersistentVolumeName == nil {
-		return "", nil
-	}
-	name := *va.Spec.Source.PersistentVolumeName
+	name := facts.VolumeName(va)
 	return name, v.Snapshot.Volume(name)
 }
 
@@ -229,38 +231,12 @@ func volumesOf(v *View, va *storagev1.VolumeAttachment) []corev1.UniqueVolumeNam
 	if name, err := v.World.AttachmentVolume(va); err == nil {
 		names = append(names, name)
 	}
-	if driver, handle, ok := asked(v, va); ok {
-		names = append(names, corev1.UniqueVolumeName("kubernetes.io/csi/"+driver+"^"+handle))
+	if driver, handle, ok := v.facts().AskedDisk(va); ok {
+		names = append(names, reconcile.CSIVolumeName(driver, handle))
 	}
-	if node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName)); node != nil {
-		reported := slices.Clone(node.Status.VolumesInUse)
-		for _, entry := range node.Status.VolumesAttached {
-			reported = append(reported, entry.Name)
-		}
-		for _, name := range reported {
-			driver, handle, ok := reconcile.ParseCSI(name)
-			if ok && reconcile.IsVolumeAttachmentName(va.Name, handle, driver, nodeName(node)) {
-				names = append(names, name)
-			}
-		}
-	}
+	names = append(names, v.facts().NodeHandles(va)...)
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// asked is the volume that the attacher would ask the driver to detach; not ok
-// where it cannot tell, and so asks nothing.
-func asked(v *View, va *storagev1.VolumeAttachment) (driver, handle string, ok bool) {
-	if name, err := v.World.AttachmentVolume(va); err == nil {
-		return reconcile.ParseCSI(name)
-	}
-	if _, pv := sourceVolume(v, va); pv != nil && pv.Spec.CSI != nil {
-		return pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle, true
-	}
-	if inline := va.Spec.Source.InlineVolumeSpec; inline != nil && inline.CSI != nil {
-		return inline.CSI.Driver, inline.CSI.VolumeHandle, true
-	}
-	return "", "", false
 }
 
 func pairs(v *View, va *storagev1.VolumeAttachment) []reconcile.VolumeNode {

@@ -1,14 +1,16 @@
 package repair
 
 import (
-	"bytes"
 	"slices"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/txtar"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -20,7 +22,7 @@ func TestDetachesOfTheCorpus(t *testing.T) {
 	both := Consent{Allow: strip.Allow, Fenced: n1.Fenced}
 	for _, c := range []struct {
 		name    string
-		code    diagnose.Code
+		code    finding.Code
 		consent Consent
 		kind    Kind
 		guard   string // that refuses; "" for none
@@ -61,6 +63,7 @@ func TestDetachesOfTheCorpus(t *testing.T) {
 		{"vd119-node-gone", "VD119", both, StripFinalizer, ""},
 		{"vd108-being-deleted", "VD108", strip, StripFinalizer, guardFenced},
 		{"vd108-being-deleted", "VD108", both, StripFinalizer, ""},
+		{"vd103-under-an-image-pull", "VD103", Consent{}, Nudge, "not-mounted"},
 		{"vd503-nothing-attached", "VD503", Consent{}, TouchVolume, ""},
 		{"vd503-attacher-down", "VD503", Consent{}, TouchVolume, "only-finalizer"},
 		{"vd604-what-follows", "VD503", Consent{}, TouchVolume, "attacher-at-work"},
@@ -69,11 +72,11 @@ func TestDetachesOfTheCorpus(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			v := Look(corpusCase(t, c.name), diagnose.Options{}, c.consent)
 			Propose(v)
-			i := slices.IndexFunc(v.Report.Findings, func(f diagnose.Finding) bool { return f.Code == c.code })
+			i := slices.IndexFunc(v.Report.Findings, func(f finding.Finding) bool { return f.Code == c.code })
 			if i < 0 {
 				t.Fatalf("no %s", c.code)
 			}
-			r := climb(v, v.Report.Findings[i])
+			r := choose(v, v.Report.Findings[i])
 			if r == nil || r.Kind != c.kind {
 				t.Fatalf("%+v", r)
 			}
@@ -91,14 +94,61 @@ func TestDetachesOfTheCorpus(t *testing.T) {
 
 func corpusCase(t *testing.T, name string) *snapshot.Snapshot {
 	t.Helper()
-	archive, err := txtar.ParseFile("../testdata/cases/" + name + ".txtar")
+	c, err := testcases.Load(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == "cluster.yaml" })
-	s, _, err := snapshot.Read(name, bytes.NewReader(archive.Files[i].Data), snapshot.ReadOptions{})
+	s, err := c.Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// TestNothingIsTakenFromAPodThatMayUseIt: in every case of the corpus each pod
+// in turn is one that has its volumes and waits for its image. No repair that
+// ends, or hurries, a detach is then offered for a volume of the pod on its node.
+func TestNothingIsTakenFromAPodThatMayUseIt(t *testing.T) {
+	detaching := []Kind{Nudge, Republish, CreateAttachment, DeleteAttachment, DeleteFencedAttachment, UnpublishOrphan, StripFinalizer}
+	offered := 0
+	cases, err := testcases.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		for pulling := 0; ; pulling++ {
+			s, err := c.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if pulling == len(s.Pods) {
+				break
+			}
+			pod := s.Pods[pulling]
+			if pod.Spec.NodeName == "" || reconcile.PodTerminated(pod) {
+				continue
+			}
+			pod.Status.Phase = corev1.PodPending
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+				Name: "app", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
+			}}
+			v := Look(s, diagnose.Options{}, Consent{})
+			for _, r := range Propose(v) {
+				if !slices.Contains(detaching, r.Kind) {
+					continue
+				}
+				offered++
+				node := r.Finding.Node
+				if r.Kind == UnpublishOrphan {
+					node = r.Finding.Holder
+				}
+				if string(node) == pod.Spec.NodeName && v.facts().Mounts(pod, r.Finding.Volume) {
+					t.Errorf("%s: %s is offered though pod %s may use the volume: %s", c.Name, r.Kind, pod.Name, r.Finding.Message)
+				}
+			}
+		}
+	}
+	if offered == 0 {
+		t.Error("no repair that detaches is offered at all")
+	}
 }

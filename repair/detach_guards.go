@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
@@ -23,13 +24,15 @@ func checkNotDeleting(v *View, r *Repair) error {
 // checkNobodyElses: a program that says that the object is its own may be at
 // work with the volume, and should end that itself. The label of a restore says
 // no such thing: it makes objects and looks after none.
-func checkNobodyElses(v *View, r *Repair) error {
-	va := target(v, r)
+func checkNobodyElses(v *View, r *Repair) error { return somebodyElses(target(v, r)) }
+
+// somebodyElses says whose the VolumeAttachment is, if it is not the controller's.
+func somebodyElses(va *storagev1.VolumeAttachment) error {
 	if len(va.OwnerReferences) > 0 {
 		owner := va.OwnerReferences[0]
 		return fmt.Errorf("VolumeAttachment %s belongs to %s %s", va.Name, owner.Kind, owner.Name)
 	}
-	if manager := va.Labels["app.kubernetes.io/managed-by"]; manager != "" {
+	if manager := va.Labels[reconcile.ManagedByLabel]; manager != "" {
 		return fmt.Errorf("VolumeAttachment %s is managed by %s", va.Name, manager)
 	}
 	for _, finalizer := range va.Finalizers {
@@ -43,10 +46,10 @@ func checkNobodyElses(v *View, r *Repair) error {
 // attacherFinalizer is what the attacher puts on the object before it first
 // asks the driver.
 func attacherFinalizer(va *storagev1.VolumeAttachment) string {
-	return "external-attacher/" + attacherName(va.Spec.Attacher)
+	return reconcile.AttacherFinalizer(va.Spec.Attacher)
 }
 
-// checkNotWanted: the controller would make the VolumeAttachment anew on the
+// checkNotWanted: the controller would make the VolumeAttachment again on the
 // same node, and the volume would be detached and attached for nothing.
 func checkNotWanted(v *View, r *Repair) error {
 	va := target(v, r)
@@ -55,7 +58,7 @@ func checkNotWanted(v *View, r *Repair) error {
 		if row == nil {
 			continue
 		}
-		return fmt.Errorf("the controller wants the volume on node %s%s, and would make the VolumeAttachment anew: "+
+		return fmt.Errorf("the controller wants the volume on node %s%s, and would recreate the VolumeAttachment: "+
 			"get the pods out first", va.Spec.NodeName, forPods(v.World.LivePods(pair)))
 	}
 	return nil
@@ -73,14 +76,10 @@ func checkNoLivePod(v *View, r *Repair) error {
 }
 
 func forPods(pods []*corev1.Pod) string {
-	names := make([]string, 0, len(pods))
-	for _, pod := range pods {
-		names = append(names, pod.Namespace+"/"+pod.Name)
-	}
-	if len(names) == 0 {
+	if len(pods) == 0 {
 		return ""
 	}
-	return " for " + strings.Join(names, ", ")
+	return " for " + strings.Join(facts.PodNames(pods), ", ")
 }
 
 // checkDriverIsAsked: the attacher's finalizer is what makes a deletion wait for
@@ -89,8 +88,8 @@ func forPods(pods []*corev1.Pod) string {
 // the driver what to detach, and the object never goes.
 func checkDriverIsAsked(v *View, r *Repair) error {
 	va := target(v, r)
-	_, _, known := asked(v, va)
-	holds := slices.Contains(va.Finalizers, attacherFinalizer(va))
+	_, _, known := v.facts().AskedDisk(va)
+	holds := facts.AttacherHolds(va)
 	switch {
 	case va.Name == "":
 		return nil // same-attachment says what has become of it
@@ -103,18 +102,18 @@ func checkDriverIsAsked(v *View, r *Repair) error {
 }
 
 // checkOwnName: the attacher takes the handle from the volume as it now is. A
-// volume that was made anew under the VolumeAttachment has another disk, which
+// volume that was recreated under the VolumeAttachment has another disk, which
 // the deletion would detach. The name is the hash of the disk that was meant.
 // One that somebody else made has another name; it must be younger than the
 // volume, and not have the form of such a hash.
 func checkOwnName(v *View, r *Repair) error {
 	va := target(v, r)
-	driver, handle, known := asked(v, va)
+	driver, handle, known := v.facts().AskedDisk(va)
 	if !known || reconcile.IsVolumeAttachmentName(va.Name, handle, driver, types.NodeName(va.Spec.NodeName)) {
 		return nil
 	}
 	_, pv := sourceVolume(v, va)
-	if r.Finding.Code == "VD120" && pv != nil && !va.CreationTimestamp.Before(&pv.CreationTimestamp) {
+	if slices.Contains(madeByOthers, r.Finding.Code) && pv != nil && !va.CreationTimestamp.Before(&pv.CreationTimestamp) {
 		return nil
 	}
 	return fmt.Errorf("the name of VolumeAttachment %s is not that of disk %s on node %s: it may have been made for another disk, and the detach would ask for this one",
@@ -136,19 +135,36 @@ func checkOnlyOneThere(v *View, r *Repair) error {
 
 // checkNotAttachedElsewhere: some drivers detach a volume from wherever it is,
 // whatever node they are asked about. A volume that only one node may have must
-// not be attached to another while this is tried.
+// not be attached to another while this is tried, unless nothing uses it there
+// either: several that are left over do not hold back one another.
 func checkNotAttachedElsewhere(v *View, r *Repair) error {
 	va := target(v, r)
 	if manyNodes(v, va) {
 		return nil
 	}
 	attachedElsewhere := func(other *storagev1.VolumeAttachment) bool {
-		return other.Spec.NodeName != va.Spec.NodeName && other.Status.Attached
+		return other.Spec.NodeName != va.Spec.NodeName && other.Status.Attached && !unusedThere(v, other)
 	}
 	if other := attachmentLike(v, va, attachedElsewhere); other != nil {
 		return fmt.Errorf("VolumeAttachment %s has the volume attached to node %s as well, and some drivers would detach it there", other.Name, other.Spec.NodeName)
 	}
 	return nil
+}
+
+// unusedThere says that the VolumeAttachment is the controller's own and that
+// nothing uses its volume on its node, which lives and would say so: what must be
+// true before it may be deleted itself.
+func unusedThere(v *View, va *storagev1.VolumeAttachment) bool {
+	node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName))
+	driver, handle, known := v.facts().AskedDisk(va)
+	if !known || !reconcile.IsVolumeAttachmentName(va.Name, handle, driver, types.NodeName(va.Spec.NodeName)) ||
+		somebodyElses(va) != nil || checkLives(v, types.NodeName(va.Spec.NodeName)) != nil || v.facts().HeartbeatStale(node) ||
+		wanted(v, va) || len(livePods(v, va)) > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(volumesOf(v, va), func(name corev1.UniqueVolumeName) bool {
+		return slices.Contains(node.Status.VolumesInUse, name) || facts.Lists(node, name)
+	})
 }
 
 // sameVolume says whether two VolumeAttachments may be about one disk.
@@ -161,11 +177,11 @@ func sameVolume(v *View, a, b *storagev1.VolumeAttachment) bool {
 	if nameA != "" && nameA == nameB {
 		return true
 	}
-	driver, handle, ok := asked(v, a)
+	driver, handle, ok := v.facts().AskedDisk(a)
 	if !ok {
 		return false
 	}
-	if otherDriver, other, known := asked(v, b); known {
+	if otherDriver, other, known := v.facts().AskedDisk(b); known {
 		return driver == otherDriver && handle == other
 	}
 	return reconcile.IsVolumeAttachmentName(b.Name, handle, driver, types.NodeName(b.Spec.NodeName))
@@ -184,13 +200,13 @@ func aboutOf(v *View, va *storagev1.VolumeAttachment) about {
 		a.volume = name
 	}
 	a.persistentVolume, _ = sourceVolume(v, va)
-	a.disk.driver, a.disk.handle, _ = asked(v, va)
+	a.disk.driver, a.disk.handle, _ = v.facts().AskedDisk(va)
 	return a
 }
 
 // manyNodes says that everything that names the disk lets several nodes have it.
 func manyNodes(v *View, va *storagev1.VolumeAttachment) bool {
-	driver, handle, ok := asked(v, va)
+	driver, handle, ok := v.facts().AskedDisk(va)
 	if !ok {
 		return false
 	}
@@ -203,10 +219,8 @@ func manyNodes(v *View, va *storagev1.VolumeAttachment) bool {
 // is asked to take it from a machine that never had it.
 func checkSameNodeID(v *View, r *Repair) error {
 	va := target(v, r)
-	published, noted := va.Annotations[nodeIDAnnotation]
-	id, registered := driverNodeID(v, types.NodeName(va.Spec.NodeName), va.Spec.Attacher)
-	if noted && registered && published != id {
-		return fmt.Errorf("the volume was published to %q, and the detach would ask about %q, which node %s is now", published, id, va.Spec.NodeName)
+	if was, is, differ := v.facts().OtherMachine(va); differ {
+		return fmt.Errorf("the volume was published to %q, and the detach would ask about %q, which node %s is now", was, is, va.Spec.NodeName)
 	}
 	return nil
 }
@@ -225,7 +239,7 @@ func checkDiskStays(v *View, r *Repair) error {
 		return nil
 	}
 	if pv.DeletionTimestamp != nil || pv.Status.Phase == corev1.VolumeReleased {
-		return fmt.Errorf("volume %s is on its way out with the reclaim policy Delete: once it is detached its disk is deleted with all data", pv.Name)
+		return fmt.Errorf("volume %s is being deleted with the reclaim policy Delete: once it is detached its disk is deleted with all data", pv.Name)
 	}
 	return nil
 }
@@ -234,11 +248,15 @@ func checkDiskStays(v *View, r *Repair) error {
 // write, and from one that is out of service the controller detaches by itself.
 // One that is being deleted lives, and may wait for just this attachment.
 func checkNodeLives(v *View, r *Repair) error {
-	name := target(v, r).Spec.NodeName
-	node := v.Snapshot.Node(types.NodeName(name))
+	if va := target(v, r); va.Name != "" {
+		return checkLives(v, types.NodeName(va.Spec.NodeName))
+	}
+	return nil // same-attachment says what has become of it
+}
+
+func checkLives(v *View, name types.NodeName) error {
+	node := v.Snapshot.Node(name)
 	switch {
-	case name == "":
-		return nil
 	case node == nil:
 		return fmt.Errorf("node %s does not exist", name)
 	case !reconcile.NodeReady(node):
@@ -247,6 +265,16 @@ func checkNodeLives(v *View, r *Repair) error {
 		return fmt.Errorf("node %s carries the taint %s", name, corev1.TaintNodeOutOfService)
 	}
 	return nil
+}
+
+// checkLivesOrOff: the user's or the cloud's word that the node is off is as good
+// as what a live node reports.
+func checkLivesOrOff(v *View, name types.NodeName) error {
+	err := checkLives(v, name)
+	if err == nil || slices.Contains(v.Consent.Fenced, name) || facts.ShutDownByCloud(v.Snapshot.Node(name)) {
+		return nil
+	}
+	return fmt.Errorf("%w, and may still write to the volume: if you have made sure that it is powered off, or cut off from the storage, give --fenced %s", err, name)
 }
 
 // checkNotInUse: the attacher does not look at this list, and a device that
@@ -258,7 +286,7 @@ func checkNotInUse(v *View, r *Repair) error {
 		return nil
 	}
 	for _, name := range volumesOf(v, va) {
-		if slices.Contains(node.Status.VolumesInUse, name) {
+		if v.facts().InUse(node, name) {
 			return fmt.Errorf("the kubelet of node %s reports the volume in use", node.Name)
 		}
 	}
@@ -274,39 +302,19 @@ func checkNotListed(v *View, r *Repair) error {
 		return nil
 	}
 	for _, name := range volumesOf(v, va) {
-		if entryIndex(node, name) >= 0 {
+		if v.facts().Lists(node, name) {
 			return fmt.Errorf("volumesAttached of node %s lists the volume: the controller knows of it", node.Name)
 		}
 	}
 	return nil
 }
 
-// checkNotOlderThanNode: a VolumeAttachment from before the node registered may
-// be about another machine that had the name, and that may still have the volume.
-func checkNotOlderThanNode(v *View, r *Repair) error {
-	va := target(v, r)
-	node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName))
-	if node != nil && va.CreationTimestamp.Before(&node.CreationTimestamp) {
-		return fmt.Errorf("VolumeAttachment %s is older than node %s: it may be about another machine of that name", va.Name, node.Name)
-	}
-	return nil
-}
-
-// taintShutdown is what a cloud's controller puts on a node that is not Ready
-// and whose machine the cloud says is stopped.
-const taintShutdown = "node.cloudprovider.kubernetes.io/shutdown"
-
-// shutDownByCloud says that a cloud's controller has seen the machine stopped.
-// It takes the taint off once the node is Ready again. Before that no kubelet
-// that boots can mount anything: it has not spoken to the API server yet.
-func shutDownByCloud(node *corev1.Node) bool {
-	return node != nil && !reconcile.NodeReady(node) &&
-		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taintShutdown })
-}
+// checkNotOlderThanNode is checkSameMachine for the repair's own VolumeAttachment.
+func checkNotOlderThanNode(v *View, r *Repair) error { return notOlderThanNode(v, target(v, r)) }
 
 // offGuard holds on the user's word, or on the cloud's.
 var offGuard = Guard{guardFenced, func(v *View, r *Repair) error {
-	if shutDownByCloud(v.Snapshot.Node(r.Finding.Node)) {
+	if facts.ShutDownByCloud(v.Snapshot.Node(r.Finding.Node)) {
 		return nil
 	}
 	return fencedGuard.Check(v, r)

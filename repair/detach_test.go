@@ -29,6 +29,58 @@ func dangling(t testing.TB) *memory {
 	return m
 }
 
+// TestUnusedAttachmentsDoNotBlockEachOther: four attachments of one volume that
+// nothing uses can each be deleted. One that anything uses, or that may be, blocks
+// the others: some drivers would detach the volume there.
+func TestUnusedAttachmentsDoNotBlockEachOther(t *testing.T) {
+	four := func(t testing.TB) *memory {
+		m := dangling(t)
+		m.objects.Pods = nil
+		for _, node := range []string{"n2", "n3", "n4"} {
+			if !slices.ContainsFunc(m.objects.Nodes, func(n *corev1.Node) bool { return n.Name == node }) {
+				m.addNode(node)
+			}
+			m.addAttachment(node, "pv1", reconcile.VolumeAttachmentName("vol-1", driver, types.NodeName(node))).Finalizers = []string{ebsFinalizer}
+		}
+		return m
+	}
+	at := func(m *memory, node types.NodeName) *storagev1.VolumeAttachment {
+		return m.named(reconcile.VolumeAttachmentName("vol-1", driver, node))
+	}
+	for _, c := range []struct {
+		name   string
+		change func(m *memory)
+		allow  int
+	}{
+		{"none is used", func(*memory) {}, 4},
+		{"in use on n3", func(m *memory) { m.node("n3").Status.VolumesInUse = []corev1.UniqueVolumeName{uniqueName("vol-1")} }, 0},
+		{"listed on n3", func(m *memory) {
+			m.node("n3").Status.VolumesAttached = []corev1.AttachedVolume{{Name: uniqueName("vol-1")}}
+		}, 0},
+		{"n3 is silent", func(m *memory) { m.node("n3").Status.Conditions[0].Status = corev1.ConditionUnknown }, 0},
+		{"n3 is gone", func(m *memory) {
+			m.objects.Nodes = slices.DeleteFunc(m.objects.Nodes, func(n *corev1.Node) bool { return n.Name == "n3" })
+		}, 0},
+		{"somebody else's on n3", func(m *memory) {
+			at(m, "n3").OwnerReferences = []metav1.OwnerReference{{Kind: "Backup", Name: "nightly"}}
+		}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := four(t)
+			c.change(m)
+			allowed := 0
+			for _, r := range m.propose() {
+				if r.Kind == DeleteAttachment && r.BlockedBy == nil {
+					allowed++
+				}
+			}
+			if allowed != c.allow {
+				t.Errorf("%d repairs are allowed, want %d", allowed, c.allow)
+			}
+		})
+	}
+}
+
 // detaches is an attacher whose driver detaches at once.
 func (m *memory) detaches() {
 	m.after = func(op Operation, dryRun bool) error {
@@ -107,7 +159,7 @@ var detachMisses = []nearMiss{
 	{"attached elsewhere too", "not-attached-elsewhere", func(m *memory) {
 		m.addAttachment("n2", "pv1", reconcile.VolumeAttachmentName("vol-1", driver, "n2"))
 	}},
-	{"published to another machine", "same-node-id", func(m *memory) { m.attachment().Annotations[nodeIDAnnotation] = "i-old" }},
+	{"published to another machine", "same-node-id", func(m *memory) { m.attachment().Annotations[reconcile.NodeIDAnnotation] = "i-old" }},
 	{"node registered since", "same-machine", func(m *memory) { m.node("n1").CreationTimestamp = ago(time.Minute) }},
 	{"attacher away", "attacher-at-work", func(m *memory) { m.lease("external-attacher-leader-ebs-csi-aws-com") }},
 	{"driver not installed", "attacher-at-work", func(m *memory) {
@@ -171,7 +223,7 @@ func TestDeleteAttachment(t *testing.T) {
 }
 
 // detachesVolume says that the repair comes before those that let pods start.
-func (r *Repair) detachesVolume() bool { return r.order < len(ladder()) }
+func (r *Repair) detachesVolume() bool { return r.order < len(actions()) }
 
 // TestDeleteAttachmentPostChecks: a deletion counts only once the object is
 // gone, and stays gone.
@@ -326,7 +378,7 @@ func TestFencedAsksForTheWord(t *testing.T) {
 func TestCloudsWord(t *testing.T) {
 	stopped := func(m *memory) {
 		m.consent = Consent{}
-		m.node("n1").Spec.Taints = []corev1.Taint{{Key: taintShutdown}}
+		m.node("n1").Spec.Taints = []corev1.Taint{{Key: reconcile.ShutdownTaint}}
 	}
 	m := lostNode(t)
 	stopped(m)

@@ -2,7 +2,6 @@ package repair
 
 import (
 	"fmt"
-	"slices"
 
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,9 +25,9 @@ func checkNotElsewhere(v *View, r *Repair) error {
 		node := v.Snapshot.Node(name)
 		switch {
 		case node == nil || name == r.Finding.Node:
-		case entryIndex(node, volume) >= 0:
+		case v.facts().Lists(node, volume):
 			return fmt.Errorf("volumesAttached of node %s lists the volume", node.Name)
-		case slices.Contains(node.Status.VolumesInUse, volume):
+		case v.facts().InUse(node, volume):
 			return fmt.Errorf("volumesInUse of node %s lists the volume", node.Name)
 		}
 	}
@@ -59,7 +58,7 @@ func attachmentIsFor(v *View, va *storagev1.VolumeAttachment, r *Repair) bool {
 
 // attachmentMayBeFor is attachmentIsFor, or by an inline source, which the
 // controller does not read, or by the name that the controller gives: the
-// persistent volume may be gone or may have been made anew for another volume.
+// persistent volume may be gone or may have been recreated for another volume.
 func attachmentMayBeFor(v *View, va *storagev1.VolumeAttachment, r *Repair) bool {
 	if attachmentIsFor(v, va, r) {
 		return true

@@ -4,22 +4,33 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-var stripFinalizer = rung{
+var stripFinalizer = action{
 	kind:     StripFinalizer,
-	codes:    []diagnose.Code{"VD103", "VD108", "VD115", "VD119"},
+	codes:    slices.Sorted(maps.Keys(detachedProofs)),
 	detaches: true,
 	needs:    []Permission{patchAttachment("")},
 	propose:  proposeStrip,
+}
+
+// detachedProofs are, for each finding, the guards that hold where there is reason
+// to believe that nothing is attached.
+var detachedProofs = map[finding.Code][]Guard{
+	"VD103": {{"driver-says-detached", checkSaysDetached}},
+	"VD108": {{"nothing-to-detach", checkNothingToDetach}, {"no-attacher", checkNoAttacher}},
+	"VD115": {{"driver-says-no-machine", checkSaysNoMachine}},
+	"VD119": {{"volume-gone", checkVolumeGone}},
 }
 
 // proposeStrip takes the attacher's finalizer off a VolumeAttachment that is
@@ -28,7 +39,7 @@ var stripFinalizer = rung{
 // and nothing in the cluster tells of it any more. So it takes a reason to
 // believe that nothing is attached, which differs by the finding, and the user's
 // word in any case.
-func proposeStrip(v *View, f diagnose.Finding) (Repair, error) {
+func proposeStrip(v *View, f finding.Finding) (Repair, error) {
 	va := v.Snapshot.VolumeAttachment(f.VolumeAttachment)
 	if va == nil {
 		return Repair{}, fmt.Errorf("VolumeAttachment %q: %w", f.VolumeAttachment, ErrNotFound)
@@ -44,7 +55,7 @@ func proposeStrip(v *View, f diagnose.Finding) (Repair, error) {
 		Do: Operation{Verb: VerbPatch, Target: attachmentTarget(va), Patch: patchOf(va.ObjectMeta,
 			patchOp{"test", path, compact(va.Finalizers[index])}, patchOp{Op: "remove", Path: path})},
 		WhyNot: "the object is gone with its finalizer; where the storage system still has the volume attached, orphan-backend-attachment (VD404) " +
-			"tells of it once the volume is wanted elsewhere",
+			"reports it once the volume is wanted elsewhere",
 		PreImage: wholeAttachment(va),
 		Guards:   stripGuards(v, f, va),
 		Needs:    []Permission{patchAttachment(va.Name)},
@@ -52,7 +63,6 @@ func proposeStrip(v *View, f diagnose.Finding) (Repair, error) {
 		again:    func(v *View) (Repair, error) { return proposeStrip(v, f) },
 		stands:   func(v *View) bool { return stripped(v, va) },
 		pending:  func(v *View) string { return detaching(v, va) },
-		version:  func(v *View) string { return attachmentVersion(v, va.Name) },
 		check:    func(after json.RawMessage) error { return checkStripped(after, attacherFinalizer(va)) },
 	}, nil
 }
@@ -60,10 +70,10 @@ func proposeStrip(v *View, f diagnose.Finding) (Repair, error) {
 // stripGuards are those of the finding's code and of the node as it was found:
 // of a node that lives the objects tell whether it uses the volume, of any other
 // only the user can.
-func stripGuards(v *View, f diagnose.Finding, va *storagev1.VolumeAttachment) []Guard {
+func stripGuards(v *View, f finding.Finding, va *storagev1.VolumeAttachment) []Guard {
 	guards := []Guard{
 		completeGuard(detachReads),
-		settledGuard,
+		controllerGuard,
 		findingGuard,
 		{"same-attachment", checkSameAttachment},
 		{"being-deleted", checkBeingDeleted},
@@ -71,16 +81,7 @@ func stripGuards(v *View, f diagnose.Finding, va *storagev1.VolumeAttachment) []
 		{"not-wanted", checkNotWanted},
 		{"no-live-pod", checkNoLivePod},
 	}
-	switch f.Code {
-	case "VD103":
-		guards = append(guards, Guard{"driver-says-detached", checkSaysDetached})
-	case "VD108":
-		guards = append(guards, Guard{"nothing-to-detach", checkNothingToDetach}, Guard{"no-attacher", checkNoAttacher})
-	case "VD115":
-		guards = append(guards, Guard{"driver-says-no-machine", checkSaysNoMachine})
-	case "VD119":
-		guards = append(guards, Guard{"volume-gone", checkVolumeGone})
-	}
+	guards = append(guards, detachedProofs[f.Code]...)
 	if node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName)); node != nil && reconcile.NodeReady(node) {
 		guards = append(guards, Guard{"node-lives", checkNodeLives}, Guard{"not-in-use", checkNotInUse})
 	} else {
@@ -96,7 +97,7 @@ func stripped(v *View, va *storagev1.VolumeAttachment) bool {
 	case now == nil:
 		return true
 	case now.UID == va.UID:
-		return !slices.Contains(now.Finalizers, attacherFinalizer(va))
+		return !facts.AttacherHolds(now)
 	}
 	return wanted(v, now)
 }
@@ -118,7 +119,7 @@ func checkOnlyFinalizer(v *View, r *Repair) error {
 	switch {
 	case va.Name == "":
 		return nil // same-attachment says what has become of it
-	case !slices.Contains(va.Finalizers, attacherFinalizer(va)):
+	case !facts.AttacherHolds(va):
 		return fmt.Errorf("VolumeAttachment %s does not have the finalizer %s", va.Name, attacherFinalizer(va))
 	case len(va.Finalizers) > 1:
 		return fmt.Errorf("VolumeAttachment %s has other finalizers, whose owners wait for something too: %v", va.Name, va.Finalizers)
@@ -152,7 +153,7 @@ func checkSaysDetached(v *View, r *Repair) error {
 		return errors.New("the driver has not said why it does not detach the volume")
 	}
 	message := va.Status.DetachError.Message
-	if saysUsed.MatchString(message) || diagnose.MachineNotFound(message) || !saysDetached.MatchString(message) {
+	if saysUsed.MatchString(message) || facts.MachineNotFound(va.Spec.Attacher, message) || !saysDetached.MatchString(message) {
 		return fmt.Errorf("the driver does not say that the volume is detached, but %q", message)
 	}
 	return nil
@@ -170,7 +171,7 @@ func checkSaysNoMachine(v *View, r *Repair) error {
 	case va.Status.DetachError == nil:
 		return errors.New("the driver has not said why it does not detach the volume")
 	}
-	if message := va.Status.DetachError.Message; saysUsed.MatchString(message) || !diagnose.MachineNotFound(message) {
+	if message := va.Status.DetachError.Message; saysUsed.MatchString(message) || !facts.MachineNotFound(va.Spec.Attacher, message) {
 		return fmt.Errorf("the driver does not say that the machine is gone, but %q", message)
 	}
 	return nil
@@ -199,10 +200,8 @@ func checkVolumeGone(v *View, r *Repair) error {
 
 // checkNothingToDetach: by its CSIDriver the driver attaches nothing.
 func checkNothingToDetach(v *View, r *Repair) error {
-	va := target(v, r)
-	driver := v.Snapshot.CSIDriver(va.Spec.Attacher)
-	if va.Name != "" && (driver == nil || driver.Spec.AttachRequired == nil || *driver.Spec.AttachRequired) {
-		return fmt.Errorf("driver %s attaches its volumes", va.Spec.Attacher)
+	if va := target(v, r); va.Name != "" && v.facts().AttachRequired(va.Spec.Attacher) {
+		return fmt.Errorf("driver %s attaches its volumes", target(v, r).Spec.Attacher)
 	}
 	return nil
 }
@@ -211,8 +210,8 @@ func checkNothingToDetach(v *View, r *Repair) error {
 // one that is only away may come back to ask the driver.
 func checkNoAttacher(v *View, r *Repair) error {
 	va := target(v, r)
-	if lease := attacherLease(v, va.Spec.Attacher); lease != nil {
-		return fmt.Errorf("lease %s/%s tells of an external-attacher of driver %s, which can detach the volume", lease.Namespace, lease.Name, va.Spec.Attacher)
+	if lease := v.facts().AttacherLease(va.Spec.Attacher); lease != nil {
+		return fmt.Errorf("lease %s/%s shows an external-attacher of driver %s, which can detach the volume", lease.Namespace, lease.Name, va.Spec.Attacher)
 	}
 	return nil
 }

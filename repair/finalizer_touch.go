@@ -2,22 +2,22 @@ package repair
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-var touchVolume = rung{
+var touchVolume = action{
 	kind:    TouchVolume,
-	codes:   []diagnose.Code{"VD503"},
+	codes:   []finding.Code{"VD503"},
 	needs:   []Permission{patchVolume("")},
 	propose: proposeTouch,
 	undo:    undoTouch,
@@ -41,7 +41,7 @@ var touchGuards = []Guard{
 // proposeTouch has the attacher look at a persistent volume again: any change
 // of it does. The attacher itself takes its finalizer off a volume that is being
 // deleted and that no VolumeAttachment names (external-attacher, SyncPV).
-func proposeTouch(v *View, f diagnose.Finding) (Repair, error) {
+func proposeTouch(v *View, f finding.Finding) (Repair, error) {
 	pv := v.Snapshot.Volume(f.PersistentVolume)
 	if pv == nil {
 		return Repair{}, fmt.Errorf("PersistentVolume %q: %w", f.PersistentVolume, ErrNotFound)
@@ -62,8 +62,7 @@ func proposeTouch(v *View, f diagnose.Finding) (Repair, error) {
 			now := v.Snapshot.Volume(pv.Name)
 			return now == nil || now.UID != pv.UID || now.Annotations[markAnnotation] == value
 		},
-		version: func(v *View) string { return volumeVersion(v, pv.Name) },
-		check:   func(after json.RawMessage) error { return checkMark(after, value) },
+		check: func(after json.RawMessage) error { return checkMark(after, value) },
 	}, nil
 }
 
@@ -78,15 +77,7 @@ func touch(pv *corev1.PersistentVolume, value *string) Operation {
 }
 
 func patchVolume(name string) Permission {
-	return Permission{Verb: VerbPatch, Resource: "persistentvolumes", Name: name}
-}
-
-// volumeVersion is "" where the volume is gone.
-func volumeVersion(v *View, name string) string {
-	if pv := v.Snapshot.Volume(name); pv != nil {
-		return pv.ResourceVersion
-	}
-	return ""
+	return RightTo(VerbPatch, snapshot.Volumes, name)
 }
 
 // volumeOf is the volume that the repair writes to, empty where it is gone.
@@ -95,17 +86,6 @@ func volumeOf(v *View, r *Repair) *corev1.PersistentVolume {
 		return pv
 	}
 	return &corev1.PersistentVolume{}
-}
-
-func checkSameVolume(v *View, r *Repair) error {
-	pv := v.Snapshot.Volume(r.Do.Target.Name)
-	switch {
-	case pv == nil:
-		return fmt.Errorf("volume %s does not exist", r.Do.Target.Name)
-	case pv.UID != r.Do.Target.UID:
-		return fmt.Errorf("volume %s is not the object that was examined: it was deleted and made anew", pv.Name)
-	}
-	return nil
 }
 
 func checkVolumeDeleting(v *View, r *Repair) error {
@@ -137,7 +117,7 @@ func checkNoAttachment(v *View, r *Repair) error {
 func checkOnlyAttachersFinalizer(v *View, r *Repair) error {
 	pv := volumeOf(v, r)
 	for _, finalizer := range pv.Finalizers {
-		if !strings.HasPrefix(finalizer, "external-attacher/") {
+		if !strings.HasPrefix(finalizer, reconcile.AttacherFinalizerPrefix) {
 			return fmt.Errorf("volume %s has the finalizer %s too, which is not the attacher's", pv.Name, finalizer)
 		}
 	}
@@ -163,42 +143,13 @@ func checkNotTouchedYet(v *View, r *Repair) error {
 
 // undoTouch gives the annotation its old value back.
 func undoTouch(w written) (*reversal, error) {
-	var image markImage
-	if err := json.Unmarshal(w.intent.PreImage, &image); err != nil {
-		return nil, fmt.Errorf("read what was there before: %w", err)
-	}
-	target := w.intent.Operation.Target
-	if target.Name == "" || target.UID == "" {
-		return nil, errors.New("it does not say which volume was written to")
-	}
-	written := markOf(w.intent.Repair, w.intent.Finding.Code, w.intent.Finding.Check)
-	before, had := image.Metadata.Annotations[markAnnotation]
-	var value *string
-	if had {
-		value = &before
-	}
-	undone := func(v *View) bool {
-		pv := v.Snapshot.Volume(target.Name)
-		return pv == nil || pv.UID != target.UID || pv.Annotations[markAnnotation] != written
-	}
-	return &reversal{
-		summary: "take the annotation off volume " + target.Name,
-		needs:   []Permission{patchVolume(target.Name)},
-		undone:  undone,
-		prepare: func(v *View) (*write, error) {
-			if err := complete(v.Snapshot, []snapshot.Kind{snapshot.Volumes}); err != nil {
-				return nil, &Refusal{guardComplete, err.Error()}
-			}
-			if undone(v) {
-				return nil, &Refusal{guardGone, "the annotation is gone already, or the volume with it"}
-			}
-			pv := v.Snapshot.Volume(target.Name)
-			return &write{
-				op:      touch(pv, value),
-				intent:  Entry{PreImage: annotationImage(pv)},
-				check:   func(after json.RawMessage) error { return checkMark(after, before) },
-				version: func(v *View) string { return volumeVersion(v, target.Name) },
-			}, nil
+	f := w.intent.Finding
+	return undoMark(w, func(value string) bool { return value == markOf(TouchVolume, f.Code, f.Check) }, marked{
+		kind:  "volume",
+		reads: []snapshot.Kind{snapshot.Volumes},
+		needs: patchVolume,
+		write: func(meta metav1.ObjectMeta, value *string) Operation {
+			return touch(&corev1.PersistentVolume{ObjectMeta: meta}, value)
 		},
-	}, nil
+	})
 }

@@ -6,14 +6,16 @@ import (
 	"slices"
 	"time"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // Guard is one named condition for a repair. Check gets the objects as they are
 // and the repair as it was proposed, perhaps on older ones; its error says why
-// the repair must not be made.
+// the repair must not be made. Where that error is a Refusal, it stands as it is.
 type Guard struct {
 	Name  string
 	Check func(v *View, proposed *Repair) error
@@ -33,6 +35,7 @@ const (
 	guardComplete   = "complete"
 	guardController = "controller-settled"
 	guardFinding    = "finding"
+	guardCertain    = "certain"
 	guardReviewed   = "as-reviewed"
 	guardAllowed    = "allowed"
 	guardFenced     = "fenced"
@@ -47,8 +50,11 @@ func refusal(v *View, proposed *Repair) *Refusal {
 	var gone *Refusal
 	for _, guard := range proposed.Guards {
 		err := guard.Check(v, proposed)
+		var no *Refusal
 		switch {
 		case err == nil:
+		case errors.As(err, &no): // it refuses in the name of another guard
+			return no
 		case gone != nil:
 			gone.Reason += ": " + err.Error()
 			return gone
@@ -82,33 +88,41 @@ func complete(s *snapshot.Snapshot, kinds []snapshot.Kind) error {
 	return nil
 }
 
-// settledGuard holds where kube-controller-manager's leader is not new. Hosted
+// controllerGuard holds where kube-controller-manager's leader is not new. Hosted
 // control planes show no lease; there the other guards must do.
-var settledGuard = Guard{guardController, func(v *View, _ *Repair) error {
-	lease := v.Snapshot.Lease("kube-system", "kube-controller-manager")
-	if lease == nil || lease.Spec.AcquireTime == nil {
-		return nil
-	}
-	if age := v.Snapshot.TakenAt.Sub(lease.Spec.AcquireTime.Time); age < diagnose.ControllerSettles {
+var controllerGuard = Guard{guardController, func(v *View, _ *Repair) error {
+	if v.facts().ControllerJustStarted() {
 		return fmt.Errorf("kube-controller-manager has a new leader since %v ago and may still be at work; wait until it has led for %v",
-			age.Round(time.Second), diagnose.ControllerSettles)
+			v.facts().Age(v.facts().ControllerStart()).Round(time.Second), facts.ControllerGrace)
 	}
 	return nil
 }}
 
-// findingGuard holds while the same finding is found.
+// findingGuard holds while the same finding is found, and is certain.
 var findingGuard = Guard{guardFinding, func(v *View, proposed *Repair) error {
-	if v.finds(proposed.Finding.Fingerprint) {
+	if f := v.lookUp(proposed.Finding.Fingerprint); f != nil {
+		if s := f.Settles; s != nil {
+			return &Refusal{guardCertain, fmt.Sprintf("the cause is only suspected; it is certain at %s if %s", facts.Stamp(s.At), s.If)}
+		}
 		return nil
 	}
-	if skipped := v.skipped(proposed.Finding.Code); skipped != nil {
-		return fmt.Errorf("check %s could not run without the %s", skipped.Check, skipped.Because)
+	if err := v.untold(proposed.Finding.Code); err != nil {
+		return &Refusal{guardComplete, err.Error()}
 	}
 	return errors.New("it is no longer found")
 }}
 
+// untold says why the report cannot tell whether there is a finding of the code;
+// nil where it can.
+func (v *View) untold(code finding.Code) error {
+	if skipped := v.skipped(code); skipped != nil {
+		return fmt.Errorf("check %s could not run without the %s", skipped.Check, skipped.Because)
+	}
+	return nil
+}
+
 // skipped is the check of that code if a gap kept it from running.
-func (v *View) skipped(code diagnose.Code) *diagnose.SkippedCheck {
+func (v *View) skipped(code finding.Code) *finding.SkippedCheck {
 	for i, skipped := range v.Report.SkippedChecks {
 		if skipped.Code == code {
 			return &v.Report.SkippedChecks[i]
@@ -135,7 +149,7 @@ func allowedGuard(kind Kind) Guard {
 var fencedGuard = Guard{guardFenced, func(v *View, r *Repair) error {
 	node := r.Finding.Node
 	if !slices.Contains(v.Consent.Fenced, node) {
-		return fmt.Errorf("only you can know that node %s is powered off, or cut off from the storage, and stays so: if you have made sure, give --fenced %s", node, node)
+		return fmt.Errorf("only you can know that node %s is powered off, or cut off from the storage, and stays so: if you have made sure, give --fenced %s", node, safetext.Quote(string(node)))
 	}
 	return nil
 }}

@@ -9,7 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -31,7 +31,7 @@ var nearMisses = []nearMiss{
 	{"csinodes not read", "complete", func(m *memory) { m.gaps = gap(snapshot.CSINodes, "") }},
 	{"csidrivers not read", "complete", func(m *memory) { m.gaps = gap(snapshot.CSIDrivers, "") }},
 	{"new leader", "controller-settled", func(m *memory) {
-		at := metav1.NewMicroTime(epoch.Add(-diagnose.ControllerSettles + time.Second))
+		at := metav1.NewMicroTime(epoch.Add(-facts.ControllerGrace + time.Second))
 		m.objects.Leases[0].Spec.AcquireTime = &at
 	}},
 	{"finding gone", "finding", func(m *memory) {
@@ -72,7 +72,7 @@ var nearMisses = []nearMiss{
 	{"attach error", "no-attach-error", func(m *memory) { m.attachment().Status.AttachError = &storagev1.VolumeError{Message: "boo"} }},
 	{"detach error", "no-attach-error", func(m *memory) { m.attachment().Status.DetachError = &storagev1.VolumeError{Message: "boo"} }},
 	{"attachment older than the node", "same-machine", func(m *memory) { m.attachment().CreationTimestamp = ago(49 * time.Hour) }},
-	{"published to another machine", "node-id", func(m *memory) { m.attachment().Annotations[nodeIDAnnotation] = "i-n2" }},
+	{"published to another machine", "node-id", func(m *memory) { m.attachment().Annotations[reconcile.NodeIDAnnotation] = "i-n2" }},
 	{"attached elsewhere", "not-elsewhere", func(m *memory) { m.addAttachment("n2", "pv1", "csi-any-name") }},
 	{"attaching elsewhere", "not-elsewhere", func(m *memory) { m.addAttachment("n2", "pv1", "csi-any-name").Status.Attached = false }},
 	{"attached elsewhere, by an inline source", "not-elsewhere", func(m *memory) {

@@ -3,35 +3,16 @@ package repair
 import (
 	"errors"
 	"fmt"
-	"regexp"
-	"slices"
-	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
 // Guards that several kinds share, about the finding's volume and node.
-
-// attacherFresh is how old the last renewal of an attacher's lease may be: it
-// renews every 5 s and loses the lease after 15.
-const attacherFresh = time.Minute
-
-var notInNames = regexp.MustCompile("[^a-zA-Z0-9-]")
-
-// attacherName is how the external-attacher writes its driver's name in its
-// finalizer and in its lease.
-func attacherName(driver string) string {
-	name := notInNames.ReplaceAllString(driver, "-")
-	if strings.HasSuffix(name, "-") {
-		name += "X"
-	}
-	return name
-}
 
 // checkAttacherAtWork: without one nothing comes of the write. An attacher may
 // run without a lease, or outside the cluster; one that is seen must be fresh.
@@ -41,27 +22,17 @@ func checkAttacherAtWork(v *View, r *Repair) error {
 }
 
 func attacherAtWork(v *View, driver string) error {
-	lease := attacherLease(v, driver)
+	lease := v.facts().AttacherLease(driver)
 	switch {
-	case lease == nil && !installed(v, driver):
-		return fmt.Errorf("driver %s is not installed: it has no CSIDriver, no node has it, and no lease tells of an external-attacher", driver)
+	case lease == nil && !v.facts().Installed(driver):
+		return fmt.Errorf("driver %s is not installed: it has no CSIDriver, no node has it, and no lease shows an external-attacher", driver)
 	case lease == nil:
 		return nil
 	}
-	if age := v.Snapshot.TakenAt.Sub(lease.Spec.RenewTime.Time); age > attacherFresh {
+	if age := v.facts().Age(facts.Renewed(lease)); age > facts.AttacherLeaseGrace {
 		return fmt.Errorf("nobody has renewed lease %s/%s for %v: no external-attacher of driver %s is at work", lease.Namespace, lease.Name, age.Round(time.Second), driver)
 	}
 	return nil
-}
-
-func installed(v *View, driver string) bool {
-	return v.Snapshot.CSIDriver(driver) != nil || v.lookup().onNodes.Has(driver)
-}
-
-// attacherLease is the lease of the driver's attacher that was renewed last; nil
-// where none is seen.
-func attacherLease(v *View, driver string) *coordinationv1.Lease {
-	return v.lookup().leases[attacherLeasePrefix+attacherName(driver)]
 }
 
 // checkNoneOfPair: a second VolumeAttachment for the same volume and node would
@@ -88,7 +59,7 @@ func notUsedOn(v *View, r *Repair, name types.NodeName) error {
 	if v.World.Desired[pair] != nil {
 		return fmt.Errorf("the controller wants the volume on node %s", name)
 	}
-	if node := v.Snapshot.Node(name); node != nil && slices.Contains(node.Status.VolumesInUse, r.Finding.Volume) {
+	if node := v.Snapshot.Node(name); node != nil && v.facts().InUse(node, r.Finding.Volume) {
 		return fmt.Errorf("the kubelet of node %s reports the volume in use", name)
 	}
 	return nil
@@ -98,7 +69,7 @@ func notUsedOn(v *View, r *Repair, name types.NodeName) error {
 func checkOnlyWaiting(v *View, r *Repair) error {
 	pods := v.World.LivePods(r.Finding.Pair())
 	for _, pod := range pods {
-		if !neverStarted(pod) {
+		if facts.MayUseVolumes(pod) {
 			return fmt.Errorf("pod %s/%s on node %s uses the volume", pod.Namespace, pod.Name, r.Finding.Node)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -63,7 +64,7 @@ func (w truth) republishHarm(s *snapshot.Snapshot, va *storagev1.VolumeAttachmen
 		return "published anew, which may be elsewhere, under " + who
 	case !slices.Contains(w.consent.Allow, Republish):
 		return "a driver that is not idempotent attaches anew, without the user's word"
-	case machine(s, va) != va.Annotations[nodeIDAnnotation] && va.Annotations[nodeIDAnnotation] != "",
+	case machine(s, va) != va.Annotations[reconcile.NodeIDAnnotation] && va.Annotations[reconcile.NodeIDAnnotation] != "",
 		va.CreationTimestamp.Before(&s.Node(types.NodeName(va.Spec.NodeName)).CreationTimestamp):
 		return "published to another machine, while the first still has it"
 	}
@@ -93,10 +94,12 @@ func (w truth) createHarm(s *snapshot.Snapshot, op Operation) string {
 		return "a volume that is being deleted gets an attachment, and its attacher's finalizer a reason to stay"
 	case detaches && who != "":
 		return "detached in use by " + who
-	case detaches && node != nil && entryIndex(node, uniqueName(handle)) >= 0:
+	case detaches && node != nil && facts.Lists(node, uniqueName(handle)):
 		return "volumesAttached lies to a kubelet"
 	case detaches && !slices.Contains(w.consent.Allow, UnpublishOrphan):
 		return "detached from a node that may have it mounted, without the user's word"
+	case detaches && !ready(node) && !w.off(s, va.Spec.NodeName):
+		return "detached from a node that may write, without the user's word"
 	case detaches && machine(s, &va) == "":
 		return "a record is made that the attacher cannot act on: the driver has no name for the node"
 	}

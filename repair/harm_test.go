@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -94,7 +95,7 @@ func machine(s *snapshot.Snapshot, va *storagev1.VolumeAttachment) string {
 			}
 		}
 	}
-	return va.Annotations[nodeIDAnnotation]
+	return va.Annotations[reconcile.NodeIDAnnotation]
 }
 
 // user says who has the disk on the node: a pod that has not ended, by its claim
@@ -155,9 +156,9 @@ func (w truth) detachHarm(s *snapshot.Snapshot, va *storagev1.VolumeAttachment) 
 	case va.Name != reconcile.VolumeAttachmentName(handle, driver, types.NodeName(va.Spec.NodeName)) &&
 		(len(va.Name) == len("csi-")+64 || va.CreationTimestamp.Before(&pv.CreationTimestamp)):
 		return "another disk is detached than was attached"
-	case machine(s, va) != va.Annotations[nodeIDAnnotation], node != nil && va.CreationTimestamp.Before(&node.CreationTimestamp):
+	case machine(s, va) != va.Annotations[reconcile.NodeIDAnnotation], node != nil && va.CreationTimestamp.Before(&node.CreationTimestamp):
 		return "another machine is asked, and the record of the one that has the disk is lost"
-	case ready(node) && entryIndex(node, uniqueName(handle)) >= 0:
+	case ready(node) && facts.Lists(node, uniqueName(handle)):
 		return "volumesAttached lies to a kubelet"
 	case pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete && (pv.DeletionTimestamp != nil || pv.Status.Phase == corev1.VolumeReleased):
 		return "the disk is deleted with its data"
@@ -226,11 +227,11 @@ func (w truth) entryHarm(s *snapshot.Snapshot, op Operation) string {
 	switch {
 	case va == nil || va.DeletionTimestamp != nil || !va.Status.Attached || va.Spec.Attacher != driver || va.Spec.NodeName != node.Name:
 		return "a lying entry: the volume is not attached"
-	case machine(s, va) != va.Annotations[nodeIDAnnotation] && va.Annotations[nodeIDAnnotation] != "", va.CreationTimestamp.Before(&node.CreationTimestamp):
+	case machine(s, va) != va.Annotations[reconcile.NodeIDAnnotation] && va.Annotations[reconcile.NodeIDAnnotation] != "", va.CreationTimestamp.Before(&node.CreationTimestamp):
 		return "a lying entry: it is attached to another machine"
 	case va.Status.AttachError != nil || va.Status.DetachError != nil:
 		return "a lying entry: the attacher doubts it"
-	case entryIndex(node, added.Name) >= 0:
+	case facts.Lists(node, added.Name):
 		return "an entry twice"
 	}
 	if same, pv := disk(s, va); same != handle {
@@ -239,7 +240,7 @@ func (w truth) entryHarm(s *snapshot.Snapshot, op Operation) string {
 		return ""
 	}
 	for _, other := range s.Nodes {
-		if other.Name != node.Name && (slices.Contains(other.Status.VolumesInUse, added.Name) || entryIndex(other, added.Name) >= 0) {
+		if other.Name != node.Name && (slices.Contains(other.Status.VolumesInUse, added.Name) || facts.Lists(other, added.Name)) {
 			return "two nodes have a volume for one: " + other.Name
 		}
 	}
@@ -382,6 +383,7 @@ var harmCases = map[Kind][]harmCase{
 		{"not-reported", orphan, missOf(orphanMisses, "not-reported", "reported by the holder"), nil},
 		{"none-of-pair", orphan, missOf(orphanMisses, "none-of-pair", "there is a record by another name"), nil},
 		{"nowhere-attached", orphan, missOf(orphanMisses, "nowhere-attached", "attached after all"), nil},
+		{"node-lives", orphan, missOf(orphanMisses, "node-lives", "holder silent"), nil},
 		{guardAllowed, orphan, missOf(orphanMisses, guardAllowed, "not allowed"), nil},
 	},
 	OutOfServiceTaint: {
@@ -447,7 +449,7 @@ var harmless = map[Kind]map[string]string{
 	Nudge: {
 		guardFinding: unneeded, "same-attachment": reviewed,
 		"being-deleted": "the attacher looks at an object that nobody wants gone, and does nothing",
-		"not-in-vain":   "it lets a higher rung have its turn",
+		"not-in-vain":   "a repair of higher risk is tried instead",
 	},
 	CreateAttachment: {
 		guardController: inMemory, guardFinding: unneeded,

@@ -12,7 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
 // JournalKind is the kind of an Entry.
@@ -43,7 +43,7 @@ type Entry struct {
 
 	// Server is the API server that the write goes to.
 	Server string `json:"server,omitempty"`
-	// Finding is what the write mends.
+	// Finding is what the write fixes.
 	Finding *FindingRef `json:"finding,omitempty"`
 	Repair  Kind        `json:"repair,omitempty"`
 	// Operation is the write.
@@ -52,7 +52,7 @@ type Entry struct {
 	// object.
 	PreImage json.RawMessage `json:"preImage,omitempty"`
 	// Inverse takes the write back where nothing has changed since. Undo works
-	// it out anew from the object as it then is.
+	// it out again from the object as it then is.
 	Inverse *Operation `json:"inverse,omitempty"`
 	// Undoes is the number of the write that this one takes back.
 	Undoes int `json:"undoes,omitempty"`
@@ -61,20 +61,28 @@ type Entry struct {
 
 	Outcome Outcome `json:"outcome,omitempty"`
 	Detail  string  `json:"detail,omitempty"`
+
+	// Digest chains the entry to the one before it; see chain.go. It must stay
+	// the last field.
+	Digest string `json:"digest,omitempty"`
 }
+
+// MaxJournal is the largest journal that ReadJournal reads, in bytes. One write
+// takes a few KiB.
+const MaxJournal = 64 << 20
 
 // FindingRef is what a journal keeps of a finding.
 type FindingRef struct {
-	Code             diagnose.Code   `json:"code"`
-	Check            string          `json:"check"`
-	Fingerprint      string          `json:"fingerprint"`
-	Subject          diagnose.Object `json:"subject"`
-	Volume           string          `json:"volume,omitempty"`
-	Node             string          `json:"node,omitempty"`
-	PersistentVolume string          `json:"persistentVolume,omitempty"`
+	Code             finding.Code   `json:"code"`
+	Check            string         `json:"check"`
+	Fingerprint      string         `json:"fingerprint"`
+	Subject          finding.Object `json:"subject"`
+	Volume           string         `json:"volume,omitempty"`
+	Node             string         `json:"node,omitempty"`
+	PersistentVolume string         `json:"persistentVolume,omitempty"`
 }
 
-func refTo(f diagnose.Finding) *FindingRef {
+func refTo(f finding.Finding) *FindingRef {
 	return &FindingRef{
 		Code: f.Code, Check: f.Check, Fingerprint: f.Fingerprint, Subject: f.Subject,
 		Volume: string(f.Volume), Node: string(f.Node), PersistentVolume: f.PersistentVolume,
@@ -93,6 +101,11 @@ type Journal struct {
 	sink Sink
 	now  func() time.Time
 	last int
+	// digest is that of the last entry.
+	digest string
+	// failed is why the sink can no longer be written to. A line that was only
+	// partly written would make one entry of itself and the next line.
+	failed error
 }
 
 // NewJournal continues a journal after its earlier entries, if it has any. The
@@ -101,6 +114,7 @@ func NewJournal(sink Sink, now func() time.Time, earlier []Entry) *Journal {
 	j := &Journal{sink: sink, now: now}
 	for _, e := range earlier {
 		j.last = max(j.last, e.Write)
+		j.digest = e.Digest
 	}
 	return j
 }
@@ -122,18 +136,22 @@ func (j *Journal) ended(write int, outcome Outcome, detail string) error {
 // write appends the line in one call, so that only the end of the file can ever
 // be torn, and waits until it is on disk.
 func (j *Journal) write(e Entry) error {
-	e.APIVersion, e.Kind, e.Time = diagnose.APIVersion, JournalKind, metav1.NewTime(j.now().UTC())
-	if _, err := j.sink.Write(append(compact(e), '\n')); err != nil {
-		return fmt.Errorf("write the journal: %w", err)
+	if j.failed != nil {
+		return j.failed
 	}
-	if err := j.sink.Sync(); err != nil {
-		return fmt.Errorf("write the journal to disk: %w", err)
+	e.APIVersion, e.Kind, e.Time = finding.APIVersion, JournalKind, metav1.NewTime(j.now().UTC())
+	line := seal(j.digest, &e)
+	if _, err := j.sink.Write(line); err != nil {
+		j.failed = fmt.Errorf("write the journal: %w", err)
+	} else if err := j.sink.Sync(); err != nil {
+		j.failed = fmt.Errorf("write the journal to disk: %w", err)
 	}
-	return nil
+	j.digest = e.Digest
+	return j.failed
 }
 
 // entryStart is how every entry begins.
-var entryStart = fmt.Sprintf(`{"apiVersion":%q,"kind":%q,`, diagnose.APIVersion, JournalKind)
+var entryStart = fmt.Sprintf(`{"apiVersion":%q,"kind":%q,`, finding.APIVersion, JournalKind)
 
 // torn says whether the text is an entry that lost its end. A file of any other
 // kind, which somebody named by mistake, must not be cut short as if it were.
@@ -143,13 +161,20 @@ func torn(text string) bool {
 
 // ReadJournal reads the entries of a journal. A last line without its end, as a
 // process that was killed leaves it, is dropped: the request that it would
-// announce was never sent. Anything else that is not an entry is an error.
-// intact is where a continuation has to begin: cut the file there first.
+// announce was never sent. Anything else that is not an entry, or that does not
+// continue the entry before it, is an error, and so is a journal of more than
+// MaxJournal bytes. intact is where a continuation has to begin: cut the file
+// there first.
 func ReadJournal(r io.Reader) (entries []Entry, intact int64, err error) {
-	reader := bufio.NewReader(r)
+	limited := &io.LimitedReader{R: r, N: MaxJournal + 1}
+	reader := bufio.NewReader(limited)
+	var digest string
 	open := map[int]bool{} // the writes announced, and whether they still lack an outcome
 	for number := 1; ; number++ {
 		line, err := reader.ReadBytes('\n')
+		if limited.N == 0 {
+			return nil, 0, fmt.Errorf("the journal has more than %d MiB", MaxJournal>>20)
+		}
 		if errors.Is(err, io.EOF) && torn(string(line)) {
 			return entries, intact, nil
 		}
@@ -161,12 +186,16 @@ func ReadJournal(r io.Reader) (entries []Entry, intact int64, err error) {
 		}
 		e, err := parseEntry(line)
 		if err == nil {
+			err = continues(digest, line)
+		}
+		if err == nil {
 			err = e.follows(open)
 		}
 		if err != nil {
 			return nil, 0, fmt.Errorf("line %d of the journal: %w", number, err)
 		}
 		open[e.Write] = e.Type == Intent
+		digest = e.Digest
 		entries = append(entries, e)
 		intact += int64(len(line))
 	}
@@ -185,8 +214,8 @@ func parseEntry(line []byte) (Entry, error) {
 		return Entry{}, errors.New("there is something after the entry")
 	}
 	switch {
-	case e.APIVersion != diagnose.APIVersion || e.Kind != JournalKind:
-		return Entry{}, fmt.Errorf("it is a %q of %q, not a %s of %s", e.Kind, e.APIVersion, JournalKind, diagnose.APIVersion)
+	case e.APIVersion != finding.APIVersion || e.Kind != JournalKind:
+		return Entry{}, fmt.Errorf("it is a %q of %q, not a %s of %s", e.Kind, e.APIVersion, JournalKind, finding.APIVersion)
 	case e.Type == Intent && (e.Finding == nil || e.Operation == nil || e.Repair == ""):
 		return Entry{}, errors.New("the intent lacks its finding, its repair or its operation")
 	case e.Type == Ended && e.Outcome == "":

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -128,7 +128,7 @@ func TestNudge(t *testing.T) {
 			}
 			m.looking = nil
 			if undone := m.undo(a, sink); len(undone) != 1 || undone[0].Outcome != Undone || m.attachment().Annotations[markAnnotation] != "" ||
-				m.attachment().Annotations[nodeIDAnnotation] != "i-n1" {
+				m.attachment().Annotations[reconcile.NodeIDAnnotation] != "i-n1" {
 				t.Errorf("%+v %v", undone, m.attachment().Annotations)
 			}
 		})
@@ -289,7 +289,7 @@ func deviceMissing(t testing.TB) *memory {
 	m.objects.Events = []*corev1.Event{{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: "default", Name: "e", CreationTimestamp: ago(10 * time.Minute)},
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "web-0", UID: "uid-web-0"},
-		Reason:         "FailedMount", Message: `MountVolume.MountDevice failed for volume "pv1" : device not found`, Type: corev1.EventTypeWarning,
+		Reason:         "FailedMount", Message: `MountVolume.MountDevice failed for volume "pv1" : rpc error: code = Internal desc = Failed to find device path /dev/xvdba. no device path for device "/dev/xvdba" volume "vol-1" found`, Type: corev1.EventTypeWarning,
 		FirstTimestamp: ago(10 * time.Minute), LastTimestamp: ago(time.Minute), Count: 8,
 	}}
 	return m
@@ -321,7 +321,7 @@ var republishMisses = []nearMiss{
 	}},
 	{"attach error", "no-attach-error", func(m *memory) { m.attachment().Status.AttachError = &storagev1.VolumeError{Message: "boo"} }},
 	{"attachment older than the node", "same-machine", func(m *memory) { m.attachment().CreationTimestamp = ago(49 * time.Hour) }},
-	{"published to another machine", "node-id", func(m *memory) { m.attachment().Annotations[nodeIDAnnotation] = "i-n2" }},
+	{"published to another machine", "node-id", func(m *memory) { m.attachment().Annotations[reconcile.NodeIDAnnotation] = "i-n2" }},
 	{"attached elsewhere", "not-elsewhere", func(m *memory) { m.addAttachment("n2", "pv1", "csi-any-name") }},
 	{"attacher gone", "attacher-at-work", func(m *memory) {
 		at := metav1.NewMicroTime(epoch.Add(-2 * time.Minute))
@@ -367,7 +367,7 @@ func TestConsentIsAskedLast(t *testing.T) {
 	}
 	m.addAttachment("n2", "pv1", "csi-any-name")
 	v, _ = m.view()
-	i := slices.IndexFunc(v.Report.Findings, func(f diagnose.Finding) bool { return f.Code == "VD308" })
+	i := slices.IndexFunc(v.Report.Findings, func(f finding.Finding) bool { return f.Code == "VD308" })
 	if got := v.Report.Findings[i].Repair.BlockedBy; !strings.HasPrefix(got, "not-elsewhere: ") {
 		t.Error(got)
 	}
@@ -406,6 +406,21 @@ var cycleMisses = []nearMiss{
 
 func TestCyclePodGuards(t *testing.T) { guardsAlone(t, failedPod, cycleMisses) }
 
+// TestAnotherObjectIsNotWhatWasReviewed: a second failed pod has come, and the repair
+// would now be to delete that one.
+func TestAnotherObjectIsNotWhatWasReviewed(t *testing.T) {
+	m := failedPod(t)
+	repairs := m.propose()
+	second := m.pod().DeepCopy()
+	second.Name, second.UID = "web-1", "uid-web-1"
+	m.objects.Pods = append(m.objects.Pods, second)
+	a, _ := m.applier()
+	results, err := a.Apply(t.Context(), repairs)
+	if err != nil || len(results) != 1 || results[0].Guard != guardReviewed || !strings.Contains(results[0].Detail, "delete pod default/web-1") || len(m.stored) != 0 {
+		t.Errorf("%d writes, %+v, %v", len(m.stored), results, err)
+	}
+}
+
 func TestCyclePod(t *testing.T) {
 	m := failedPod(t)
 	a, _ := m.applier()
@@ -429,7 +444,7 @@ func orphan(t testing.TB) *memory {
 	m.consent.Allow = []Kind{UnpublishOrphan}
 	m.addVolume("n1", "pv1", "vol-1", "web-0")
 	va := m.attachment()
-	va.Status = storagev1.VolumeAttachmentStatus{AttachError: &storagev1.VolumeError{Message: "vol-1 is already attached to i-n2", Time: ago(time.Minute)}}
+	va.Status = storagev1.VolumeAttachmentStatus{AttachError: &storagev1.VolumeError{Message: "VolumeInUse: vol-1 is already attached to an instance i-n2", Time: ago(time.Minute)}}
 	n := m.node("n1")
 	n.Status.VolumesInUse = append(n.Status.VolumesInUse, uniqueName("vol-1"))
 	m.attaches()
@@ -461,6 +476,10 @@ var orphanMisses = []nearMiss{
 	{"attacher gone", "attacher-at-work", func(m *memory) {
 		at := metav1.NewMicroTime(epoch.Add(-2 * time.Minute))
 		m.objects.Leases[1].Spec.RenewTime = &at
+	}},
+	{"holder silent", "node-lives", func(m *memory) { m.node("n2").Status.Conditions[0].Status = corev1.ConditionUnknown }},
+	{"holder out of service", "node-lives", func(m *memory) {
+		m.node("n2").Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
 	}},
 	{"not allowed", guardAllowed, func(m *memory) { m.consent.Allow = nil }},
 }

@@ -1,50 +1,47 @@
 package repair
 
 import (
+	"encoding/json"
 	"slices"
-	"strings"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// lookup is what the guards would search the whole cluster for, each for each
-// finding: of a large cluster in which much is broken the time would grow with
-// the square. It is made when a guard first asks.
+// lookup caches cluster-wide indexes for the guards. Without them each guard would
+// search the whole cluster for each finding. It is made when a guard first asks.
 type lookup struct {
-	strays strays
+	orphans orphans
 	// inUse are the nodes whose volumesInUse has a volume that the actual state of
 	// the world does not have there.
 	inUse map[corev1.UniqueVolumeName][]types.NodeName
 	// volumes are the persistent volumes of a CSI disk, attached or not; nil until a
 	// guard asks.
 	volumes map[csiDisk][]*corev1.PersistentVolume
-	// leases are those of external-attachers that were renewed last, by name.
-	leases map[string]*coordinationv1.Lease
-	// onNodes are the drivers that some node has.
-	onNodes sets.Set[string]
+	// listed are the places of each volume in a node's volumesAttached, and images
+	// the fields that a repair of that list writes, of the nodes asked about.
+	listed map[*corev1.Node]map[corev1.UniqueVolumeName][]int
+	images map[*corev1.Node]json.RawMessage
 }
 
 // csiDisk is what a CSI driver knows a volume by.
 type csiDisk struct{ driver, handle string }
 
-// strays are the VolumeAttachments that the controller does not find by the name
-// that it computes: there are few. Each is under all that its objects tell it to
-// be about. All lists are in the order of the names.
-type strays struct {
+// orphans are the few VolumeAttachments that the controller does not find by the name
+// that it computes. Each is indexed under every volume that it may be for. All lists
+// are in the order of the names.
+type orphans struct {
 	byVolume map[string][]*storagev1.VolumeAttachment
 	byDisk   map[csiDisk][]*storagev1.VolumeAttachment
 	// unexplained have a name that was computed for none of these disks: it may
 	// have been for any.
 	unexplained []*storagev1.VolumeAttachment
 }
-
-const attacherLeasePrefix = "external-attacher-leader-"
 
 func (v *View) lookup() *lookup {
 	if v.looked == nil {
@@ -55,29 +52,16 @@ func (v *View) lookup() *lookup {
 
 func newLookup(v *View) *lookup {
 	l := &lookup{
-		strays:  straysOf(v),
+		orphans: orphansOf(v),
 		inUse:   map[corev1.UniqueVolumeName][]types.NodeName{},
-		leases:  map[string]*coordinationv1.Lease{},
-		onNodes: sets.New[string](),
+		listed:  map[*corev1.Node]map[corev1.UniqueVolumeName][]int{},
+		images:  map[*corev1.Node]json.RawMessage{},
 	}
 	for _, node := range v.Snapshot.Nodes {
 		for _, volume := range node.Status.VolumesInUse {
-			if v.World.Actual[reconcile.VolumeNode{Volume: volume, Node: nodeName(node)}] == nil {
-				l.inUse[volume] = append(l.inUse[volume], nodeName(node))
+			if v.World.Actual[reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}] == nil {
+				l.inUse[volume] = append(l.inUse[volume], facts.NodeName(node))
 			}
-		}
-	}
-	for _, lease := range v.Snapshot.Leases {
-		if !strings.HasPrefix(lease.Name, attacherLeasePrefix) || lease.Spec.RenewTime == nil {
-			continue
-		}
-		if last := l.leases[lease.Name]; last == nil || lease.Spec.RenewTime.After(last.Spec.RenewTime.Time) {
-			l.leases[lease.Name] = lease
-		}
-	}
-	for _, csiNode := range v.Snapshot.CSINodes {
-		for _, d := range csiNode.Spec.Drivers {
-			l.onNodes.Insert(d.Name)
 		}
 	}
 	return l
@@ -100,9 +84,22 @@ func (v *View) volumesOfDisk(d csiDisk) []*corev1.PersistentVolume {
 	return l.volumes[d]
 }
 
-func straysOf(v *View) strays {
-	s := strays{map[string][]*storagev1.VolumeAttachment{}, map[csiDisk][]*storagev1.VolumeAttachment{}, nil}
-	for _, va := range v.World.Strays() {
+// entries are the places of each volume in the node's volumesAttached.
+func (v *View) entries(node *corev1.Node) map[corev1.UniqueVolumeName][]int {
+	l := v.lookup()
+	if l.listed[node] == nil {
+		places := make(map[corev1.UniqueVolumeName][]int, len(node.Status.VolumesAttached))
+		for i, entry := range node.Status.VolumesAttached {
+			places[entry.Name] = append(places[entry.Name], i)
+		}
+		l.listed[node] = places
+	}
+	return l.listed[node]
+}
+
+func orphansOf(v *View) orphans {
+	s := orphans{map[string][]*storagev1.VolumeAttachment{}, map[csiDisk][]*storagev1.VolumeAttachment{}, nil}
+	for _, va := range v.World.OrphanedAttachments() {
 		if name, _ := sourceVolume(v, va); name != "" {
 			s.byVolume[name] = append(s.byVolume[name], va)
 		}
@@ -172,24 +169,19 @@ func (v *View) attachment(a about, among, is func(*storagev1.VolumeAttachment) b
 			try(v.World.Attachments(d.VolumeNode))
 		}
 	}
-	strays := &v.lookup().strays
+	orphans := &v.lookup().orphans
 	known(a.volume)
-	try(strays.byVolume[a.persistentVolume])
+	try(orphans.byVolume[a.persistentVolume])
 	if a.disk != (csiDisk{}) {
-		if name := csiVolumeName(a.disk); name != a.volume {
+		if name := reconcile.CSIVolumeName(a.disk.driver, a.disk.handle); name != a.volume {
 			known(name)
 		}
-		try(strays.byDisk[a.disk])
-		for i, va := range strays.unexplained {
+		try(orphans.byDisk[a.disk])
+		for i, va := range orphans.unexplained {
 			if among(va) && reconcile.IsVolumeAttachmentName(va.Name, a.disk.handle, a.disk.driver, types.NodeName(va.Spec.NodeName)) {
-				try(strays.unexplained[i : i+1])
+				try(orphans.unexplained[i : i+1])
 			}
 		}
 	}
 	return first
-}
-
-// csiVolumeName is the unique name of the disk where it is attached.
-func csiVolumeName(d csiDisk) corev1.UniqueVolumeName {
-	return corev1.UniqueVolumeName("kubernetes.io/csi/" + d.driver + "^" + d.handle)
 }

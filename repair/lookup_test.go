@@ -12,6 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -39,14 +41,14 @@ func TestLookupFindsWhatAWalkFinds(t *testing.T) {
 		attached := func(va *storagev1.VolumeAttachment) bool { return va.Status.Attached }
 		for _, volume := range lookupVolumes {
 			for _, node := range lookupNodes {
-				r := &Repair{Finding: diagnose.Finding{Volume: volume, Node: types.NodeName(node)}}
+				r := &Repair{Finding: finding.Finding{Volume: volume, Node: types.NodeName(node)}}
 				other := func(va *storagev1.VolumeAttachment) bool { return va.Spec.NodeName != node }
 				same("by volume", attachmentFor(v, r, other), first(func(va *storagev1.VolumeAttachment) bool { return other(va) && attachmentMayBeFor(v, va, r) }))
 			}
 			var reports []types.NodeName
 			for _, node := range v.Snapshot.Nodes {
-				if entryIndex(node, volume) >= 0 || slices.Contains(node.Status.VolumesInUse, volume) {
-					reports = append(reports, nodeName(node))
+				if facts.Lists(node, volume) || slices.Contains(node.Status.VolumesInUse, volume) {
+					reports = append(reports, facts.NodeName(node))
 				}
 			}
 			found["reported"] += len(reports)

@@ -6,7 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
 // markAnnotation tells whoever looks at an object that it was repaired, and
@@ -16,7 +16,7 @@ const markAnnotation = "volume-doctor/last-repair"
 // markPath is the annotation as a JSON patch names it.
 var markPath = "/metadata/annotations/" + strings.ReplaceAll(markAnnotation, "/", "~1")
 
-func markOf(kind Kind, code diagnose.Code, check string) string {
+func markOf(kind Kind, code finding.Code, check string) string {
 	return string(kind) + " for " + string(code) + " " + check
 }
 
@@ -40,6 +40,20 @@ func unmark(meta metav1.ObjectMeta, written, before string) []patchOp {
 		return []patchOp{{Op: "remove", Path: markPath}}
 	}
 	return []patchOp{{"replace", markPath, compact(before)}}
+}
+
+// restorable is the mark that undo may put back: what was there before, unless
+// it would have a later undo take for this package's own what is not. Only the
+// object itself may vouch for that, and what was there before is a journal's
+// word.
+func restorable(before string) string {
+	kind, _, _ := strings.Cut(before, " for ")
+	switch Kind(kind) {
+	case Nudge, TouchVolume, PatchNodeStatus, RemoveOutOfServiceTaint:
+		return before
+	default:
+		return ""
+	}
 }
 
 // annotate is a patch that does nothing but to set the annotation, or with nil

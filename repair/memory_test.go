@@ -35,11 +35,14 @@ type memory struct {
 	denied  []Permission
 	consent Consent
 	release string // v1.36.3 where it is ""
+	server  string // https://memory where it is ""
 
 	// before a write, and after it was stored; an error is the answer.
 	before, after func(op Operation, dryRun bool) error
 	// looking runs before each Snapshot, with its number from 1.
 	looking func(n int) error
+	// failing are the kinds whose lists the nth Snapshot cannot read.
+	failing func(n int) []snapshot.Kind
 
 	mu    sync.Mutex
 	log   []string
@@ -68,8 +71,46 @@ func (m *memory) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	source := snapshot.Source{Server: "https://memory", ServerVersion: cmp.Or(m.release, "v1.36.3")}
-	return snapshot.New(m.now, source, copied(m.objects), slices.Clone(m.gaps)), nil
+	objects, gaps := copied(m.objects), slices.Clone(m.gaps)
+	if m.failing != nil {
+		for _, kind := range m.failing(m.looks) {
+			m.note("%s unread", kind)
+			gaps = append(gaps, snapshot.Gap{Kind: kind, Reason: "InternalError"})
+			drop(&objects, kind)
+		}
+	}
+	source := snapshot.Source{Server: cmp.Or(m.server, "https://memory"), ServerVersion: cmp.Or(m.release, "v1.36.3")}
+	return snapshot.New(m.now, source, objects, gaps), nil
+}
+
+// drop leaves nothing of a kind, as a list that fails at its first page does.
+func drop(o *snapshot.Objects, kind snapshot.Kind) {
+	switch kind {
+	case snapshot.Pods:
+		o.Pods = nil
+	case snapshot.Nodes:
+		o.Nodes = nil
+	case snapshot.Claims:
+		o.Claims = nil
+	case snapshot.Volumes:
+		o.Volumes = nil
+	case snapshot.VolumeAttachments:
+		o.VolumeAttachments = nil
+	case snapshot.CSINodes:
+		o.CSINodes = nil
+	case snapshot.CSIDrivers:
+		o.CSIDrivers = nil
+	case snapshot.StorageClasses:
+		o.StorageClasses = nil
+	case snapshot.Leases:
+		o.Leases = nil
+	case snapshot.Events:
+		o.Events = nil
+	case snapshot.Deployments:
+		o.Deployments = nil
+	default:
+		panic("no list of " + kind)
+	}
 }
 
 func (m *memory) Can(_ context.Context, wanted []Permission) (missing []Permission, err error) {

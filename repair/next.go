@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 )
 
 // stepPatience is how long the first of two writes may take to have its effect:
-// an attacher that is at work takes an object up within seconds, and pauses for
-// 5 min at most after it has failed with another.
-const stepPatience = 6 * time.Minute
+// an attacher that is at work takes an object up within seconds, or after its
+// longest pause where it has failed with another.
+const stepPatience = facts.AttacherMaxBackoff + time.Minute
 
 // confirm watches a repair until it has held, and makes the second write of one
 // that has two.
@@ -38,11 +40,15 @@ func (a *Applier) follow(ctx context.Context, r *Repair) (number int, detail str
 	a.observe(Event{Summary: r.Summary, Stage: Settling})
 	var waited time.Duration
 	for pause := unknownFirstWait; ; pause = min(2*pause, firstPause) {
-		v, err := a.lookOnce(ctx)
+		v, err := a.seeOnce(ctx, r.next.reads)
 		if err == nil && (r.next.ready(v) || waited >= stepPatience) {
-			var done bool
-			if number, done, err = a.sendNext(ctx, r, v); done {
-				return number, ""
+			var l landing
+			l, err = a.sendNext(ctx, r, v)
+			switch {
+			case err == nil && l.unknown:
+				return 0, join("nobody knows whether the second of two writes was made: "+l.detail, a.noteUnknown(l))
+			case err == nil:
+				return l.number, ""
 			}
 		}
 		var no *Refusal
@@ -57,15 +63,26 @@ func (a *Applier) follow(ctx context.Context, r *Repair) (number int, detail str
 	}
 }
 
-func (a *Applier) sendNext(ctx context.Context, r *Repair, v *View) (number int, done bool, err error) {
+// sendNext makes the second write. Without an error it was made or may have been
+// made, or there was nothing left to write: then it has no number.
+func (a *Applier) sendNext(ctx context.Context, r *Repair, v *View) (landing, error) {
 	w, err := r.next.write(v)
 	var no *Refusal
 	if errors.As(err, &no) && no.moot() {
-		return 0, true, nil
+		return landing{}, nil
 	}
 	if err != nil {
-		return 0, false, err
+		return landing{}, err
 	}
-	l, err := a.send(ctx, r.Summary, *w)
-	return l.number, err == nil && l.landed, err
+	w.reads = r.next.reads
+	return a.send(ctx, r.Summary, *w)
+}
+
+// noteUnknown closes the intent of a write whose end nobody knows. A second
+// request must not follow it: both might be carried out.
+func (a *Applier) noteUnknown(l landing) string {
+	if err := a.Journal.ended(l.number, Unverified, l.detail); err != nil {
+		return err.Error()
+	}
+	return ""
 }

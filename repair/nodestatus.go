@@ -6,17 +6,19 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 const volumesAttachedPath = "/status/volumesAttached"
 
-var patchNodeStatus = rung{
+var patchNodeStatus = action{
 	kind:    PatchNodeStatus,
-	codes:   []diagnose.Code{"VD301"},
+	codes:   []finding.Code{"VD301"},
 	needs:   []Permission{patchNodeStatusOf("")},
 	propose: proposeNodeStatus,
 	undo:    undoNodeStatus,
@@ -29,35 +31,38 @@ var patchNodeStatus = rung{
 // controller holds the volume for attached: then its own next write lists it
 // too. That is what the guards make sure of. volumesInUse is the kubelet's
 // and is never written.
-func proposeNodeStatus(v *View, f diagnose.Finding) (Repair, error) {
+func proposeNodeStatus(v *View, f finding.Finding) (Repair, error) {
 	node := v.Snapshot.Node(f.Node)
 	if node == nil {
 		return Repair{}, fmt.Errorf("node %q: %w", f.Node, ErrNotFound)
 	}
-	want := append(slices.Clone(node.Status.VolumesAttached), corev1.AttachedVolume{Name: f.Volume})
-	after := node.DeepCopy()
-	after.Status.VolumesAttached = want
-	after.ResourceVersion = ""
-	undo := nodeStatusPatch(after, removeEntry(after, len(want)-1)...)
+	do, undo, want := addingEntry(node, f.Volume, markOf(PatchNodeStatus, f.Code, f.Check))
 	return Repair{
 		Summary:  fmt.Sprintf("add volume %s to volumesAttached of node %s", volumeName(f), f.Node),
 		Risk:     RiskLow,
-		Do:       nodeStatusPatch(node, append(addEntry(node, f.Volume), mark(node.ObjectMeta, markOf(PatchNodeStatus, f.Code, f.Check))...)...),
+		Do:       do,
 		Undo:     &undo,
-		PreImage: nodeStatusImage(node),
+		PreImage: v.statusImage(node),
 		Guards:   slices.Clone(nodeStatusGuards),
 		Needs:    []Permission{patchNodeStatusOf(node.Name)},
 		reads:    nodeStatusReads,
 		again:    func(v *View) (Repair, error) { return proposeNodeStatus(v, f) },
 		stands:   func(v *View) bool { return entryStands(v, node, f.Volume) },
 		moot:     func(v *View) bool { return v.World.Desired[f.Pair()] == nil },
-		version:  func(v *View) string { return nodeVersion(v, f.Node) },
 		check:    func(object json.RawMessage) error { return checkVolumesAttached(object, want) },
 	}, nil
 }
 
+// addingEntry is the write that adds the entry to the node's list, its inverse,
+// and the list that it leaves.
+func addingEntry(node *corev1.Node, volume corev1.UniqueVolumeName, value string) (do, undo Operation, want []corev1.AttachedVolume) {
+	want = append(slices.Clone(node.Status.VolumesAttached), corev1.AttachedVolume{Name: volume})
+	do = nodeStatusPatch(node, append(addEntry(node, volume), mark(node.ObjectMeta, value)...)...)
+	return do, nodeStatusPatch(laterNode(node), removeEntry(want, len(want)-1)...), want
+}
+
 func patchNodeStatusOf(name string) Permission {
-	return Permission{Verb: VerbPatch, Resource: "nodes", Subresource: "status", Name: name}
+	return RightTo(VerbPatch, snapshot.Nodes, name).of("status")
 }
 
 // addEntry tests the list as a whole: the entry goes into exactly the list that
@@ -77,12 +82,19 @@ func addEntry(node *corev1.Node, volume corev1.UniqueVolumeName) []patchOp {
 	}
 }
 
-// removeEntry takes the entry at the index out of exactly this list.
-func removeEntry(node *corev1.Node, index int) []patchOp {
-	return []patchOp{
-		{"test", volumesAttachedPath, compact(node.Status.VolumesAttached)},
-		{Op: "remove", Path: fmt.Sprintf("%s/%d", volumesAttachedPath, index)},
-	}
+// removeEntry takes the entry at the index out of the list, if it still stands
+// there. A test of the whole list would say no more, and would make the repairs of a
+// node with many such entries grow with the square.
+func removeEntry(list []corev1.AttachedVolume, index int) []patchOp {
+	path := entryPath(index)
+	return []patchOp{{"test", path, compact(list[index])}, {Op: "remove", Path: path}}
+}
+
+func entryPath(index int) string { return fmt.Sprintf("%s/%d", volumesAttachedPath, index) }
+
+// laterNode is the node in a later state, of which nobody knows the version yet.
+func laterNode(node *corev1.Node) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID}}
 }
 
 func nodeStatusPatch(node *corev1.Node, ops ...patchOp) Operation {
@@ -104,6 +116,15 @@ type nodeStatusFields struct {
 	Status struct {
 		VolumesAttached []corev1.AttachedVolume `json:"volumesAttached"`
 	} `json:"status"`
+}
+
+// statusImage is nodeStatusImage, made once for all repairs of the node.
+func (v *View) statusImage(node *corev1.Node) json.RawMessage {
+	images := v.lookup().images
+	if images[node] == nil {
+		images[node] = nodeStatusImage(node)
+	}
+	return images[node]
 }
 
 func nodeStatusImage(node *corev1.Node) json.RawMessage {
@@ -130,24 +151,12 @@ func checkVolumesAttached(object json.RawMessage, want []corev1.AttachedVolume) 
 
 // entryStands says whether the node that was written to still lists the volume.
 func entryStands(v *View, written *corev1.Node, volume corev1.UniqueVolumeName) bool {
-	node := v.Snapshot.Node(nodeName(written))
-	return node != nil && node.UID == written.UID && entryIndex(node, volume) >= 0
-}
-
-// nodeVersion is "" where the node is gone.
-func nodeVersion(v *View, name types.NodeName) string {
-	if node := v.Snapshot.Node(name); node != nil {
-		return node.ResourceVersion
-	}
-	return ""
-}
-
-func entryIndex(node *corev1.Node, volume corev1.UniqueVolumeName) int {
-	return slices.IndexFunc(node.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == volume })
+	node := v.Snapshot.Node(facts.NodeName(written))
+	return node != nil && node.UID == written.UID && v.facts().Lists(node, volume)
 }
 
 // csiOf is the driver and handle of the finding's volume.
-func csiOf(v *View, f diagnose.Finding) (driver, handle string, ok bool) {
+func csiOf(v *View, f finding.Finding) (driver, handle string, ok bool) {
 	if row := v.World.Desired[f.Pair()]; row != nil {
 		return row.Spec.CSI()
 	}
@@ -155,7 +164,7 @@ func csiOf(v *View, f diagnose.Finding) (driver, handle string, ok bool) {
 }
 
 // volumeName is the name that people know the volume by.
-func volumeName(f diagnose.Finding) string {
+func volumeName(f finding.Finding) string {
 	if f.PersistentVolume != "" {
 		return f.PersistentVolume
 	}

@@ -3,20 +3,16 @@ package repair
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
-
-// nodeIDAnnotation is the attacher's note on a VolumeAttachment of the driver's
-// name for the node that the volume was published to.
-const nodeIDAnnotation = "csi.alpha.kubernetes.io/node-id"
 
 // nodeStatusReads are the kinds that tell whether a volume is attached and who
 // wants it.
@@ -30,7 +26,7 @@ var nodeStatusReads = []snapshot.Kind{
 // stand in the order in which a person would ask.
 var nodeStatusGuards = []Guard{
 	completeGuard(nodeStatusReads),
-	settledGuard,
+	controllerGuard,
 	findingGuard,
 	{"same-node", checkSameNode},
 	{"node-ready", checkNodeReady},
@@ -58,9 +54,7 @@ func nodeOf(v *View, r *Repair) *corev1.Node {
 	return &corev1.Node{}
 }
 
-func nodeName(node *corev1.Node) types.NodeName { return types.NodeName(node.Name) }
-
-// checkSameNode: a node that was deleted and registered anew has another UID,
+// checkSameNode: a node that was deleted and registered again has another UID,
 // and what was reviewed was not about it.
 func checkSameNode(v *View, r *Repair) error {
 	node := v.Snapshot.Node(r.Finding.Node)
@@ -68,7 +62,7 @@ func checkSameNode(v *View, r *Repair) error {
 	case node == nil:
 		return fmt.Errorf("node %s does not exist", r.Finding.Node)
 	case node.UID != r.Do.Target.UID:
-		return fmt.Errorf("node %s is not the object that was examined: it was deleted and made anew", node.Name)
+		return fmt.Errorf("node %s is not the object that was examined: it was deleted and recreated", node.Name)
 	case node.DeletionTimestamp != nil:
 		return fmt.Errorf("node %s is being deleted", node.Name)
 	}
@@ -103,14 +97,14 @@ func checkNodeInService(v *View, r *Repair) error {
 
 // checkInUse: it is the kubelet that waits for the entry.
 func checkInUse(v *View, r *Repair) error {
-	if !slices.Contains(nodeOf(v, r).Status.VolumesInUse, r.Finding.Volume) {
+	if !v.facts().InUse(nodeOf(v, r), r.Finding.Volume) {
 		return fmt.Errorf("the kubelet of node %s does not report the volume in use", r.Finding.Node)
 	}
 	return nil
 }
 
 func checkEntryMissing(v *View, r *Repair) error {
-	if entryIndex(nodeOf(v, r), r.Finding.Volume) >= 0 {
+	if v.facts().Lists(nodeOf(v, r), r.Finding.Volume) {
 		return fmt.Errorf("volumesAttached of node %s lists the volume", r.Finding.Node)
 	}
 	return nil
@@ -119,12 +113,8 @@ func checkEntryMissing(v *View, r *Repair) error {
 // checkWanted: a pod that is on its way out does not need the entry, and with
 // it the controller's wish for the volume goes.
 func checkWanted(v *View, r *Repair) error {
-	if row := v.World.Desired[r.Finding.Pair()]; row != nil {
-		for _, name := range row.Pods {
-			if pod := v.Snapshot.Pod(name); pod != nil && pod.DeletionTimestamp == nil {
-				return nil
-			}
-		}
+	if row := v.World.Desired[r.Finding.Pair()]; row != nil && !facts.AllDeleting(v.facts().WantingPods(row)) {
+		return nil
 	}
 	return fmt.Errorf("no pod that stays on node %s wants the volume", r.Finding.Node)
 }
@@ -134,8 +124,7 @@ func checkAttachRequired(v *View, r *Repair) error {
 	if !ok {
 		return fmt.Errorf("%s is not a CSI volume", r.Finding.Volume)
 	}
-	d := v.Snapshot.CSIDriver(driver)
-	if d != nil && d.Spec.AttachRequired != nil && !*d.Spec.AttachRequired {
+	if !v.facts().AttachRequired(driver) {
 		return fmt.Errorf("volumes of driver %s are not attached at all (attachRequired: false)", driver)
 	}
 	return nil
@@ -144,21 +133,10 @@ func checkAttachRequired(v *View, r *Repair) error {
 // checkDriverOnNode: without the driver the kubelet could not mount anyway.
 func checkDriverOnNode(v *View, r *Repair) error {
 	driver, _, _ := csiOf(v, r.Finding)
-	if _, ok := driverNodeID(v, r.Finding.Node, driver); !ok {
+	if _, ok := v.facts().NodeID(r.Finding.Node, driver); !ok {
 		return fmt.Errorf("driver %q is not registered on node %s", driver, r.Finding.Node)
 	}
 	return nil
-}
-
-func driverNodeID(v *View, node types.NodeName, driver string) (string, bool) {
-	if csiNode := v.Snapshot.CSINode(node); csiNode != nil {
-		for _, d := range csiNode.Spec.Drivers {
-			if d.Name == driver {
-				return d.NodeID, true
-			}
-		}
-	}
-	return "", false
 }
 
 // attachmentOf is the VolumeAttachment with the one name that the controller
@@ -206,11 +184,13 @@ func checkNoAttachError(v *View, r *Repair) error {
 	return nil
 }
 
-// checkSameMachine: a VolumeAttachment from before the node registered may say
-// that the volume is attached to another machine that had the name.
-func checkSameMachine(v *View, r *Repair) error {
-	va, node := attachmentOf(v, r), nodeOf(v, r)
-	if va.Name != "" && va.CreationTimestamp.Before(&node.CreationTimestamp) {
+// checkSameMachine: a VolumeAttachment from before the node registered may be
+// about another machine that had the name, and that may still have the volume.
+func checkSameMachine(v *View, r *Repair) error { return notOlderThanNode(v, attachmentOf(v, r)) }
+
+func notOlderThanNode(v *View, va *storagev1.VolumeAttachment) error {
+	node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName))
+	if node != nil && va.CreationTimestamp.Before(&node.CreationTimestamp) {
 		return fmt.Errorf("VolumeAttachment %s is older than node %s: it may be about another machine of that name", va.Name, node.Name)
 	}
 	return nil
@@ -219,11 +199,8 @@ func checkSameMachine(v *View, r *Repair) error {
 // checkNodeID: the attacher published the volume to the machine that the driver
 // on this node says it is.
 func checkNodeID(v *View, r *Repair) error {
-	va := attachmentOf(v, r)
-	driver, _, _ := csiOf(v, r.Finding)
-	published, noted := va.Annotations[nodeIDAnnotation]
-	if id, registered := driverNodeID(v, r.Finding.Node, driver); noted && registered && published != id {
-		return fmt.Errorf("the volume was published to %q, but node %s is %q to the driver", published, r.Finding.Node, id)
+	if was, is, differ := v.facts().OtherMachine(attachmentOf(v, r)); differ {
+		return fmt.Errorf("the volume was published to %q, but node %s is %q to the driver", was, r.Finding.Node, is)
 	}
 	return nil
 }

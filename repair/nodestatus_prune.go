@@ -7,14 +7,14 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-var pruneNodeStatus = rung{
+var pruneNodeStatus = action{
 	kind:    PruneNodeStatus,
-	codes:   []diagnose.Code{"VD302"},
+	codes:   []finding.Code{"VD302"},
 	needs:   []Permission{patchNodeStatusOf("")},
 	propose: proposePrune,
 	undo:    undoPrune,
@@ -24,32 +24,29 @@ var pruneNodeStatus = rung{
 // nothing. The controller detaches at once what it holds for attached and
 // nobody wants, so an entry that stays was written past it; a controller that
 // starts would believe it, and hold the volume back from other nodes.
-func proposePrune(v *View, f diagnose.Finding) (Repair, error) {
+func proposePrune(v *View, f finding.Finding) (Repair, error) {
 	node := v.Snapshot.Node(f.Node)
 	if node == nil {
 		return Repair{}, fmt.Errorf("node %q: %w", f.Node, ErrNotFound)
 	}
-	index := entryIndex(node, f.Volume)
-	if index < 0 {
+	places := v.entries(node)[f.Volume]
+	if len(places) == 0 {
 		return Repair{}, fmt.Errorf("volumesAttached of node %s: %w", f.Node, ErrNotFound)
 	}
+	list, index := node.Status.VolumesAttached, places[0]
 	if pods := v.World.LivePods(f.Pair()); len(pods) > 0 {
 		return Repair{}, fmt.Errorf("pod %s/%s needs the entry to be true, not gone", pods[0].Namespace, pods[0].Name)
 	}
-	want := slices.Delete(slices.Clone(node.Status.VolumesAttached), index, index+1)
-	entry := node.Status.VolumesAttached[index]
-	after := node.DeepCopy()
-	after.Status.VolumesAttached, after.ResourceVersion = want, ""
-	undo := nodeStatusPatch(after, insertEntry(after, entry, index)...)
+	do, undo := takingEntry(node, index, pruneMark(f.Code, f.Check, list[index]))
 	return Repair{
 		Summary:  fmt.Sprintf("take volume %s off volumesAttached of node %s", volumeName(f), f.Node),
 		Risk:     RiskLow,
-		Do:       nodeStatusPatch(node, append(removeEntry(node, index), mark(node.ObjectMeta, markOf(PruneNodeStatus, f.Code, f.Check))...)...),
+		Do:       do,
 		Undo:     &undo,
-		PreImage: nodeStatusImage(node),
+		PreImage: v.statusImage(node),
 		Guards: []Guard{
 			completeGuard(nodeStatusReads),
-			settledGuard,
+			controllerGuard,
 			findingGuard,
 			{"same-node", checkSameNode},
 			{"node-ready", checkNodeReady},
@@ -59,89 +56,106 @@ func proposePrune(v *View, f diagnose.Finding) (Repair, error) {
 			{"not-used", checkNotUsedThere},
 			{"none-of-pair", checkNoneOfPair},
 		},
-		Needs:   []Permission{patchNodeStatusOf(node.Name)},
-		reads:   nodeStatusReads,
-		again:   func(v *View) (Repair, error) { return proposePrune(v, f) },
-		stands:  func(v *View) bool { return entryGone(v, node, f.Volume) },
-		moot:    func(v *View) bool { return v.World.Desired[f.Pair()] != nil },
-		version: func(v *View) string { return nodeVersion(v, f.Node) },
-		check:   func(object json.RawMessage) error { return checkVolumesAttached(object, want) },
+		Needs:  []Permission{patchNodeStatusOf(node.Name)},
+		reads:  nodeStatusReads,
+		again:  func(v *View) (Repair, error) { return proposePrune(v, f) },
+		stands: func(v *View) bool { return entryGone(v, node, f.Volume) },
+		moot:   func(v *View) bool { return v.World.Desired[f.Pair()] != nil },
+		check:  func(object json.RawMessage) error { return checkVolumesAttached(object, withoutEntry(list, index)) },
 	}, nil
 }
 
-func entryGone(v *View, written *corev1.Node, volume corev1.UniqueVolumeName) bool {
-	node := v.Snapshot.Node(nodeName(written))
-	return node != nil && node.UID == written.UID && entryIndex(node, volume) < 0
+// takingEntry is the write that takes the entry at the index off the node's list,
+// and its inverse.
+func takingEntry(node *corev1.Node, index int, value string) (do, undo Operation) {
+	list := node.Status.VolumesAttached
+	do = nodeStatusPatch(node, append(removeEntry(list, index), mark(node.ObjectMeta, value)...)...)
+	return do, nodeStatusPatch(laterNode(node), restoreEntry(list, index)...)
 }
 
-// insertEntry puts the entry back where it was.
-func insertEntry(node *corev1.Node, entry corev1.AttachedVolume, index int) []patchOp {
-	if len(node.Status.VolumesAttached) == 0 {
-		return []patchOp{
-			{"test", volumesAttachedPath, compact(nil)},
-			{"add", volumesAttachedPath, compact([]corev1.AttachedVolume{entry})},
-		}
+// withoutEntry is the list that takingEntry leaves.
+func withoutEntry(list []corev1.AttachedVolume, index int) []corev1.AttachedVolume {
+	return slices.Delete(slices.Clone(list), index, index+1)
+}
+
+// pruneMark names the entry that was taken off: nothing else on the node can
+// tell undo which one to put back.
+func pruneMark(code finding.Code, check string, entry corev1.AttachedVolume) string {
+	value := markOf(PruneNodeStatus, code, check) + " of " + string(entry.Name)
+	if entry.DevicePath != "" {
+		value += " at " + entry.DevicePath
 	}
-	return []patchOp{
-		{"test", volumesAttachedPath, compact(node.Status.VolumesAttached)},
-		{"add", fmt.Sprintf("%s/%d", volumesAttachedPath, index), compact(entry)},
+	return value
+}
+
+func entryGone(v *View, written *corev1.Node, volume corev1.UniqueVolumeName) bool {
+	node := v.Snapshot.Node(facts.NodeName(written))
+	return node != nil && node.UID == written.UID && !v.facts().Lists(node, volume)
+}
+
+// restoreEntry puts the entry of the list that was at the index back, if the one
+// beside it stands where it then stood.
+func restoreEntry(list []corev1.AttachedVolume, index int) []patchOp {
+	path := entryPath(index)
+	switch {
+	case len(list) == 1:
+		return []patchOp{{"test", volumesAttachedPath, compact(nil)}, {"add", volumesAttachedPath, compact(list)}}
+	case index+1 < len(list): // the next one has moved up
+		return []patchOp{{"test", path, compact(list[index+1])}, {"add", path, compact(list[index])}}
 	}
+	return []patchOp{{"test", entryPath(index - 1), compact(list[index-1])}, {"add", path, compact(list[index])}}
 }
 
 // checkListedOnce: of two entries for one volume nobody can say which is meant.
 func checkListedOnce(v *View, r *Repair) error {
-	count := 0
-	for _, entry := range nodeOf(v, r).Status.VolumesAttached {
-		if entry.Name == r.Finding.Volume {
-			count++
-		}
-	}
-	if count > 1 {
+	if count := len(v.entries(nodeOf(v, r))[r.Finding.Volume]); count > 1 {
 		return fmt.Errorf("volumesAttached of node %s lists the volume %d times", r.Finding.Node, count)
 	}
 	return nil
 }
 
+// undoPrune puts the entry back. An entry that is wrong lets a kubelet use a
+// device that is not there, so beside the proof that this very entry was taken
+// off, what let it be taken off must still be so: nothing uses the volume.
 func undoPrune(w written) (*reversal, error) {
-	var image nodeStatusFields
-	if err := json.Unmarshal(w.intent.PreImage, &image); err != nil {
-		return nil, fmt.Errorf("read what was there before: %w", err)
+	u, err := newListUndo(w)
+	if err != nil {
+		return nil, err
 	}
-	f, target := w.intent.Finding, w.intent.Operation.Target
-	volume, name := corev1.UniqueVolumeName(f.Volume), types.NodeName(f.Node)
-	before := image.Status.VolumesAttached
-	index := slices.IndexFunc(before, func(a corev1.AttachedVolume) bool { return a.Name == volume })
-	if index < 0 || name == "" || target.UID == "" {
+	before := u.before.Status.VolumesAttached
+	index := slices.IndexFunc(before, func(a corev1.AttachedVolume) bool { return a.Name == u.volume })
+	if index < 0 {
 		return nil, errors.New("it does not say which volume was taken off which node")
 	}
+	u.mark = pruneMark(w.intent.Finding.Code, w.intent.Finding.Check, before[index])
+	do, inverse := takingEntry(u.written(before), index, u.mark)
+	u.after = withoutEntry(before, index)
+	probe := &Repair{}
+	probe.Finding.Volume, probe.Finding.Node = u.volume, u.node
+	probe.Guards = []Guard{controllerGuard, {"not-used", checkNotUsedThere}, {"none-of-pair", checkNoneOfPair}, {"not-elsewhere", checkNotElsewhere}}
 	return &reversal{
-		summary: fmt.Sprintf("put volume %s back on volumesAttached of node %s", volume, name),
-		needs:   []Permission{patchNodeStatusOf(f.Node)},
-		undone: func(v *View) bool {
-			node := v.Snapshot.Node(name)
-			return node != nil && node.UID == target.UID && entryIndex(node, volume) >= 0
+		summary: fmt.Sprintf("put volume %s back on volumesAttached of node %s", u.volume, u.node),
+		needs:   []Permission{patchNodeStatusOf(string(u.node))},
+		reads:   nodeStatusReads,
+		do:      do, inverse: &inverse,
+		gone: func(v *View) string {
+			node := v.Snapshot.Node(u.node)
+			switch {
+			case node == nil || node.UID != u.uid:
+				return fmt.Sprintf("node %s, as it was written to, is gone, and its list with it", u.node)
+			case v.facts().Lists(node, u.volume):
+				return "the entry is there again"
+			}
+			return ""
 		},
 		prepare: func(v *View) (*write, error) {
-			node := v.Snapshot.Node(name)
-			switch {
-			case node == nil || node.UID != target.UID:
-				return nil, &Refusal{guardGone, fmt.Sprintf("node %s, as it was written to, is gone, and its list with it", name)}
-			case entryIndex(node, volume) >= 0:
-				return nil, &Refusal{guardGone, "the entry is there again"}
-			case !slices.Equal(node.Status.VolumesAttached, slices.Delete(slices.Clone(before), index, index+1)):
-				return nil, &Refusal{"own-list", fmt.Sprintf("volumesAttached is no longer the list that was written, but %v", node.Status.VolumesAttached)}
+			if no := u.refusal(v); no != nil {
+				return nil, no
 			}
-			if manager := lastWriter(node); manager != "" && manager != FieldManager {
-				return nil, &Refusal{"own-list", fmt.Sprintf("%s has written volumesAttached since: what it leaves out is gone", manager)}
+			if no := refusal(v, probe); no != nil {
+				return nil, no
 			}
-			ops := append(insertEntry(node, before[index], index),
-				unmark(node.ObjectMeta, markOf(w.intent.Repair, f.Code, f.Check), image.Metadata.Annotations[markAnnotation])...)
-			return &write{
-				op:      nodeStatusPatch(node, ops...),
-				intent:  Entry{PreImage: nodeStatusImage(node)},
-				check:   func(after json.RawMessage) error { return checkVolumesAttached(after, before) },
-				version: func(v *View) string { return nodeVersion(v, name) },
-			}, nil
+			return u.write(v, before, restoreEntry(before, index)), nil
 		},
 	}, nil
 }

@@ -10,111 +10,126 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// nodeStatusUndo takes one entry off a node's volumesAttached again.
-type nodeStatusUndo struct {
-	written
-	volume corev1.UniqueVolumeName
+// listUndo is what both repairs of volumesAttached need to be taken back.
+type listUndo struct {
 	node   types.NodeName
+	uid    types.UID
+	rv     string
+	volume corev1.UniqueVolumeName
 	before nodeStatusFields
+	// mark and after are the annotation and the list that were written.
+	mark  string
+	after []corev1.AttachedVolume
 }
 
-func undoNodeStatus(w written) (*reversal, error) {
-	var image nodeStatusFields
-	if err := json.Unmarshal(w.intent.PreImage, &image); err != nil {
+func newListUndo(w written) (*listUndo, error) {
+	target, f := w.intent.Operation.Target, w.intent.Finding
+	u := &listUndo{node: types.NodeName(f.Node), uid: target.UID, rv: target.ResourceVersion, volume: corev1.UniqueVolumeName(f.Volume)}
+	if err := json.Unmarshal(w.intent.PreImage, &u.before); err != nil {
 		return nil, fmt.Errorf("read what was there before: %w", err)
 	}
-	f := w.intent.Finding
-	u := &nodeStatusUndo{w, corev1.UniqueVolumeName(f.Volume), types.NodeName(f.Node), image}
-	if u.volume == "" || u.node == "" || w.intent.Operation.Target.UID == "" {
+	if u.volume == "" || u.node == "" || u.uid == "" {
 		return nil, errors.New("it does not say which volume was written to which node")
 	}
+	return u, nil
+}
+
+// written is the node that was written to, as far as the journal tells.
+func (u *listUndo) written(list []corev1.AttachedVolume) *corev1.Node {
+	node := &corev1.Node{}
+	node.Name, node.UID, node.ResourceVersion = string(u.node), u.uid, u.rv
+	node.Annotations = map[string]string{markAnnotation: ""} // so that the patch has the mark
+	node.Status.VolumesAttached = list
+	return node
+}
+
+// refusal is that of a list that is not the one that was written.
+func (u *listUndo) refusal(v *View) *Refusal {
+	node := v.Snapshot.Node(u.node)
+	if !slices.Equal(node.Status.VolumesAttached, u.after) {
+		return &Refusal{"own-list", fmt.Sprintf("volumesAttached is not the list that was written, %v, but %v", u.after, node.Status.VolumesAttached)}
+	}
+	switch manager, _ := facts.VolumesAttachedWriter(node); {
+	case manager == "":
+		return &Refusal{"own-list", "the managed fields do not tell who has written volumesAttached"}
+	case manager != FieldManager:
+		return &Refusal{"own-list", fmt.Sprintf("%s has written volumesAttached since: the list is its own now", manager)}
+	}
+	if got := node.Annotations[markAnnotation]; got != u.mark {
+		return &Refusal{guardOurs, fmt.Sprintf("node %s does not have the annotation %s: %s, by which the write is known, but %q", u.node, markAnnotation, u.mark, got)}
+	}
+	return nil
+}
+
+// write restores the list by these steps.
+func (u *listUndo) write(v *View, want []corev1.AttachedVolume, steps []patchOp) *write {
+	node := v.Snapshot.Node(u.node)
+	ops := append(steps, unmark(node.ObjectMeta, u.mark, restorable(u.before.Metadata.Annotations[markAnnotation]))...)
+	return &write{
+		op:     nodeStatusPatch(node, ops...),
+		intent: Entry{PreImage: nodeStatusImage(node)},
+		check:  func(after json.RawMessage) error { return checkVolumesAttached(after, want) },
+	}
+}
+
+// undoNodeStatus takes one entry off a node's volumesAttached again.
+func undoNodeStatus(w written) (*reversal, error) {
+	u, err := newListUndo(w)
+	if err != nil {
+		return nil, err
+	}
+	before := u.before.Status.VolumesAttached
+	u.mark = markOf(w.intent.Repair, w.intent.Finding.Code, w.intent.Finding.Check)
+	do, inverse, after := addingEntry(u.written(before), u.volume, u.mark)
+	u.after = after
 	return &reversal{
 		summary: fmt.Sprintf("take volume %s off volumesAttached of node %s", u.volume, u.node),
-		needs:   []Permission{patchNodeStatusOf(f.Node)},
-		prepare: u.prepare,
-		undone:  u.gone,
+		needs:   []Permission{patchNodeStatusOf(string(u.node))},
+		reads:   undoReads,
+		do:      do, inverse: &inverse,
+		gone: func(v *View) string {
+			node := v.Snapshot.Node(u.node)
+			switch {
+			case node == nil || node.UID != u.uid:
+				return fmt.Sprintf("node %s, as it was written to, is gone, and the entry with it", u.node)
+			case v.facts().Lists(node, u.volume):
+				return ""
+			case w.ended == nil:
+				return "the entry is not there: the write was announced but cut short, or the controller has taken it off since"
+			}
+			return "the entry is gone already"
+		},
+		prepare: func(v *View) (*write, error) {
+			if no := u.refusal(v); no != nil {
+				return nil, no
+			}
+			node := v.Snapshot.Node(u.node)
+			if v.facts().InUse(node, u.volume) {
+				return nil, &Refusal{"not-in-use", u.inUse(v)}
+			}
+			return u.write(v, before, removeEntry(u.after, len(before))), nil
+		},
 	}, nil
-}
-
-// prepare works the removal out on the list as it is now, or refuses.
-func (u *nodeStatusUndo) prepare(v *View) (*write, error) {
-	if no := u.refusal(v); no != nil {
-		return nil, no
-	}
-	node := v.Snapshot.Node(u.node)
-	written := markOf(u.intent.Repair, u.intent.Finding.Code, u.intent.Finding.Check)
-	op := nodeStatusPatch(node, append(removeEntry(node, entryIndex(node, u.volume)),
-		unmark(node.ObjectMeta, written, u.before.Metadata.Annotations[markAnnotation])...)...)
-	return &write{
-		op:      op,
-		intent:  Entry{PreImage: nodeStatusImage(node)},
-		check:   func(after json.RawMessage) error { return checkVolumesAttached(after, u.before.Status.VolumesAttached) },
-		version: func(v *View) string { return nodeVersion(v, u.node) },
-	}, nil
-}
-
-func (u *nodeStatusUndo) gone(v *View) bool {
-	node := v.Snapshot.Node(u.node)
-	return node != nil && node.UID == u.intent.Operation.Target.UID && entryIndex(node, u.volume) < 0
 }
 
 // undoReads are the kinds that tell whether the volume is in use.
 var undoReads = []snapshot.Kind{snapshot.Nodes, snapshot.Pods, snapshot.Claims, snapshot.Volumes}
-
-func (u *nodeStatusUndo) refusal(v *View) *Refusal {
-	if err := complete(v.Snapshot, undoReads); err != nil {
-		return &Refusal{guardComplete, err.Error()}
-	}
-	node := v.Snapshot.Node(u.node)
-	if node == nil || node.UID != u.intent.Operation.Target.UID {
-		return &Refusal{guardGone, fmt.Sprintf("node %s, as it was written to, is gone, and the entry with it", u.node)}
-	}
-	if entryIndex(node, u.volume) < 0 {
-		if u.ended == nil {
-			return &Refusal{guardGone, "the entry is not there: the write was announced but cut short, or the controller has taken it off since"}
-		}
-		return &Refusal{guardGone, "the entry is gone already"}
-	}
-	if after := append(slices.Clone(u.before.Status.VolumesAttached), corev1.AttachedVolume{Name: u.volume}); !slices.Equal(node.Status.VolumesAttached, after) {
-		return &Refusal{"own-list", fmt.Sprintf("volumesAttached is not the list that was written, %v, but %v", after, node.Status.VolumesAttached)}
-	}
-	if manager := lastWriter(node); manager != "" && manager != FieldManager {
-		return &Refusal{"own-list", fmt.Sprintf("%s has written volumesAttached since: the entry is its own now", manager)}
-	}
-	if slices.Contains(node.Status.VolumesInUse, u.volume) {
-		return &Refusal{"not-in-use", u.inUse(v)}
-	}
-	return nil
-}
 
 // inUse says why an entry must stay while the kubelet reports the volume in
 // use. A kubelet that starts without the entry takes the volume for one that
 // the controller does not guard, stops reporting it before it is unmounted, and
 // the controller detaches it under the mount. That holds with a pod on it or
 // without.
-func (u *nodeStatusUndo) inUse(v *View) string {
+func (u *listUndo) inUse(v *View) string {
 	reason := fmt.Sprintf("the kubelet of node %s reports the volume in use, and the entry protects the mount if it restarts", u.node)
-	var pods []string
-	for _, pod := range v.World.LivePods(reconcile.VolumeNode{Volume: u.volume, Node: u.node}) {
-		pods = append(pods, pod.Namespace+"/"+pod.Name)
-	}
+	pods := v.World.LivePods(reconcile.VolumeNode{Volume: u.volume, Node: u.node})
 	if len(pods) == 0 {
 		return reason
 	}
-	return reason + "; used by " + strings.Join(pods, ", ")
-}
-
-// lastWriter is who last wrote volumesAttached, as far as the managed fields say.
-func lastWriter(node *corev1.Node) (manager string) {
-	var at int64
-	for _, m := range node.ManagedFields {
-		if m.FieldsV1 != nil && m.Time != nil && strings.Contains(m.FieldsV1.GetRawString(), `"f:volumesAttached"`) && m.Time.Unix() >= at {
-			manager, at = m.Manager, m.Time.Unix()
-		}
-	}
-	return manager
+	return reason + "; used by " + strings.Join(facts.PodNames(pods), ", ")
 }

@@ -4,21 +4,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-var nudge = rung{
+var nudge = action{
 	kind:    Nudge,
-	codes:   []diagnose.Code{"VD103", "VD115", "VD401"},
+	codes:   []finding.Code{"VD103", "VD115", "VD401"},
 	needs:   []Permission{patchAttachment("")},
 	propose: proposeNudge,
 	undo:    undoNudge,
@@ -30,8 +29,8 @@ var nudgeReads = []snapshot.Kind{snapshot.VolumeAttachments, snapshot.Pods, snap
 // proposeNudge makes the attacher try again now. Between two attempts it pauses
 // for up to 5 min; any change of the object's metadata ends the pause
 // (external-attacher, shouldEnqueueVAChange). It asks for nothing that was not
-// asked for already, so it helps where the cause has just been mended.
-func proposeNudge(v *View, f diagnose.Finding) (Repair, error) {
+// asked for already, so it helps where the cause has just been fixed.
+func proposeNudge(v *View, f finding.Finding) (Repair, error) {
 	va := v.Snapshot.VolumeAttachment(f.VolumeAttachment)
 	if va == nil {
 		return Repair{}, fmt.Errorf("VolumeAttachment %s: %w", f.VolumeAttachment, ErrNotFound)
@@ -47,7 +46,7 @@ func proposeNudge(v *View, f diagnose.Finding) (Repair, error) {
 	if !at.After(failure.Time.Time) {
 		at = failure.Time.Add(time.Second)
 	}
-	value := nudgeMark(f) + at.UTC().Format(time.RFC3339)
+	value := markOf(Nudge, f.Code, f.Check) + nudgedAt + at.UTC().Format(time.RFC3339)
 	undo := annotation(va, nil)
 	return Repair{
 		Summary:  "have the attacher try VolumeAttachment " + va.Name + " again now",
@@ -68,24 +67,34 @@ func proposeNudge(v *View, f diagnose.Finding) (Repair, error) {
 		again:   func(v *View) (Repair, error) { return proposeNudge(v, f) },
 		stands:  func(v *View) bool { return nudged(v, va, value) },
 		pending: func(v *View) string { return answerSince(v, va) },
-		version: func(v *View) string { return attachmentVersion(v, va.Name) },
 		check:   func(after json.RawMessage) error { return checkMark(after, value) },
 	}, nil
 }
 
-// nudgeMark is what a nudge writes, but for its time.
-func nudgeMark(f diagnose.Finding) string { return markOf(Nudge, f.Code, f.Check) + " at " }
+// nudgedAt stands between the mark of a nudge and its time.
+const nudgedAt = " at "
+
+// splitNudge parts the mark of a nudge from its time; of any other text the first
+// part is all.
+func splitNudge(text string) (mark string, at time.Time, ok bool) {
+	if i := strings.LastIndex(text, nudgedAt); i >= 0 && strings.HasPrefix(text, string(Nudge)) {
+		if at, err := time.Parse(time.RFC3339, text[i+len(nudgedAt):]); err == nil {
+			return text[:i], at, true
+		}
+	}
+	return text, time.Time{}, false
+}
 
 // checkNotInVain: a driver that has been asked again since a nudge, and still
-// refuses, does so after the next one. Then a higher rung's turn comes.
+// refuses, does so after the next one. Then a repair of higher risk is tried.
 func checkNotInVain(v *View, r *Repair) error {
 	va := v.Snapshot.VolumeAttachment(r.Do.Target.Name)
 	if va == nil || va.Status.DetachError == nil {
 		return nil
 	}
-	text, marked := strings.CutPrefix(va.Annotations[markAnnotation], nudgeMark(r.Finding))
-	if at, err := time.Parse(time.RFC3339, text); marked && err == nil && !va.Status.DetachError.Time.Time.Before(at) {
-		return fmt.Errorf("it was tried again at %s, and the driver still refuses: %s", text, va.Status.DetachError.Message)
+	mark, at, nudged := splitNudge(va.Annotations[markAnnotation])
+	if nudged && mark == markOf(Nudge, r.Finding.Code, r.Finding.Check) && !va.Status.DetachError.Time.Time.Before(at) {
+		return fmt.Errorf("it was tried again at %s, and the driver still refuses: %s", at.UTC().Format(time.RFC3339), va.Status.DetachError.Message)
 	}
 	return nil
 }
@@ -109,35 +118,21 @@ func answerSince(v *View, va *storagev1.VolumeAttachment) string {
 	return "the attacher has not tried again"
 }
 
-// checkNotMounted: where a container that runs, or a kubelet without a pod that
-// waits, has the volume, the sooner the detach succeeds the sooner it loses it.
+// checkNotMounted refuses where a pod on the node may have the volume mounted, or
+// where its kubelet reports it in use and no pod there waits for it: the sooner
+// the detach succeeds, the sooner they lose it.
 func checkNotMounted(v *View, r *Repair) error {
 	waits := false
 	for _, pod := range v.World.LivePods(r.Finding.Pair()) {
-		if neverStarted(pod) {
+		if !facts.MayUseVolumes(pod) {
 			waits = true
 			continue
 		}
 		return fmt.Errorf("pod %s/%s on node %s has the volume and would lose it", pod.Namespace, pod.Name, r.Finding.Node)
 	}
 	node := v.Snapshot.Node(r.Finding.Node)
-	if node != nil && reconcile.NodeReady(node) && !waits && slices.Contains(node.Status.VolumesInUse, r.Finding.Volume) {
+	if node != nil && reconcile.NodeReady(node) && !waits && v.facts().InUse(node, r.Finding.Volume) {
 		return fmt.Errorf("the kubelet of node %s reports the volume in use", node.Name)
 	}
 	return nil
-}
-
-// neverStarted says that no container of the pod has ever run. The kubelet that
-// ends a pod before its containers ran writes that it does not know them.
-func neverStarted(pod *corev1.Pod) bool {
-	if pod.Status.Phase != corev1.PodPending && pod.Status.Phase != corev1.PodFailed {
-		return false
-	}
-	ran := func(c corev1.ContainerStatus) bool {
-		ended := c.State.Terminated
-		return c.RestartCount > 0 || c.State.Running != nil || c.LastTerminationState.Terminated != nil ||
-			ended != nil && (ended.Reason != "ContainerStatusUnknown" || !ended.StartedAt.IsZero())
-	}
-	return !slices.ContainsFunc(pod.Status.InitContainerStatuses, ran) && !slices.ContainsFunc(pod.Status.ContainerStatuses, ran) &&
-		!slices.ContainsFunc(pod.Status.EphemeralContainerStatuses, ran)
 }

@@ -6,11 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
+	"reflect"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // What can become of a write. Cluster.Do wraps them, with what the API server
@@ -63,6 +68,24 @@ func (op Operation) Conditional() bool {
 	return op.Target.UID != "" && op.Target.ResourceVersion != ""
 }
 
+// asMade says whether the operation is the one that was made. The mark of a JSON
+// patch is left out where the object seemed to have no annotations.
+func (op Operation) asMade(made Operation) bool {
+	if op.Verb != made.Verb || op.Target != made.Target || op.Subresource != made.Subresource || op.Merge != made.Merge || !sameJSON(op.Object, made.Object) {
+		return false
+	}
+	return sameJSON(op.Patch, made.Patch) || !made.Merge && sameJSON(op.Patch, without(made.Patch, markPath))
+}
+
+// sameJSON says whether two texts say the same; none is like none alone.
+func sameJSON(a, b json.RawMessage) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return len(a) == len(b)
+	}
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}
+
 // resourceVersionPath is where a JSON patch says what it was worked out on.
 const resourceVersionPath = "/metadata/resourceVersion"
 
@@ -97,22 +120,22 @@ func compact(value any) json.RawMessage {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// Kubectl is the operation for a shell. It has the UID and all of a patch's
-// tests but not the resourceVersion: between reading a report and pasting a
-// command the kubelet renews the node's status, and the tests name what must
-// not change.
-func (op Operation) Kubectl() string {
+// Kubectl is the operation for a shell, with these flags of kubectl before it. It
+// has the UID and all of a patch's tests but not the resourceVersion: between
+// reading a report and pasting a command the kubelet renews the node's status, and
+// the tests name what must not change.
+func (op Operation) Kubectl(flags ...string) string {
 	switch op.Verb {
 	case VerbCreate:
-		return pipe(op.Object, "kubectl", "create", "-f", "-")
+		return safetext.KubectlWithInput(string(op.Object), slices.Concat(flags, []string{"create", "-f", "-"})...)
 	case VerbDelete:
 		// The plain command has no way to say which object of that name is meant.
-		return pipe(compact(metav1.DeleteOptions{
+		return safetext.KubectlWithInput(string(compact(metav1.DeleteOptions{
 			TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
 			Preconditions: &metav1.Preconditions{UID: &op.Target.UID},
-		}), "kubectl", "delete", "--raw", op.path(), "-f", "-")
+		})), slices.Concat(flags, []string{"delete", "--raw", op.path(), "-f", "-"})...)
 	}
-	words := []string{"kubectl", op.Verb}
+	words := append(slices.Clone(flags), op.Verb)
 	if name := op.Target.Name; strings.HasPrefix(name, "-") {
 		words = append(words, strings.ToLower(op.Target.Kind)+"/"+name) // no option
 	} else {
@@ -128,21 +151,7 @@ func (op Operation) Kubectl() string {
 	if op.Merge {
 		patchType = "merge"
 	}
-	words = append(words, "--type="+patchType, "-p", string(op.byHand()))
-	return command(words)
-}
-
-// pipe gives a command its input.
-func pipe(input json.RawMessage, words ...string) string {
-	return "printf %s " + shellQuote(string(input)) + " | " + command(words)
-}
-
-func command(words []string) string {
-	quoted := make([]string, 0, len(words))
-	for _, word := range words {
-		quoted = append(quoted, shellQuote(word))
-	}
-	return strings.Join(quoted, " ")
+	return safetext.Kubectl(append(words, "--type="+patchType, "-p", string(op.byHand()))...)
 }
 
 // path is where the API server keeps the object.
@@ -160,17 +169,37 @@ func (op Operation) path() string {
 // Resource is the API's name for the kinds that are ever written, "" for any
 // other.
 func Resource(kind string) string {
-	switch kind {
-	case "Node":
-		return "nodes"
-	case "Pod":
-		return "pods"
-	case "PersistentVolume":
-		return "persistentvolumes"
-	case "VolumeAttachment":
-		return "volumeattachments"
+	for _, k := range []snapshot.Kind{snapshot.Nodes, snapshot.Pods, snapshot.Volumes, snapshot.VolumeAttachments} {
+		if snapshot.ResourceOf(k).Object == kind {
+			return string(k)
+		}
 	}
 	return ""
+}
+
+// stored returns the object of a kind that is ever written, nil where it is gone.
+func (v *View) stored(target corev1.ObjectReference) metav1.Object {
+	switch target.Kind {
+	case "Node":
+		return orNil(v.Snapshot.Node(types.NodeName(target.Name)))
+	case "Pod":
+		return orNil(v.Snapshot.Pod(types.NamespacedName{Namespace: target.Namespace, Name: target.Name}))
+	case "PersistentVolume":
+		return orNil(v.Snapshot.Volume(target.Name))
+	case "VolumeAttachment":
+		return orNil(v.Snapshot.VolumeAttachment(target.Name))
+	}
+	return nil
+}
+
+func orNil[T any, P interface {
+	*T
+	metav1.Object
+}](o P) metav1.Object {
+	if o == nil {
+		return nil
+	}
+	return o
 }
 
 // byHand is the patch without its resourceVersion and without the mark of a
@@ -184,25 +213,19 @@ func (op Operation) byHand() json.RawMessage {
 		delete(patch["metadata"], "resourceVersion")
 		return compact(patch)
 	}
+	return without(op.Patch, resourceVersionPath, markPath)
+}
+
+// without is a JSON patch without its steps at these paths.
+func without(patch json.RawMessage, paths ...string) json.RawMessage {
 	var ops, kept []patchOp
-	if err := json.Unmarshal(op.Patch, &ops); err != nil {
-		return op.Patch
+	if err := json.Unmarshal(patch, &ops); err != nil {
+		return patch // not this package's; shown as it is
 	}
 	for _, o := range ops {
-		if o.Path != resourceVersionPath && o.Path != markPath {
+		if !slices.Contains(paths, o.Path) {
 			kept = append(kept, o)
 		}
 	}
 	return compact(kept)
-}
-
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
-
-// shellQuote makes one word of the text for a POSIX shell. Names come from
-// files that anyone may have written.
-func shellQuote(text string) string {
-	if plainWord.MatchString(text) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

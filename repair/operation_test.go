@@ -35,9 +35,9 @@ func TestKubectl(t *testing.T) {
 // TestKubectlIsSafeToPaste: a shell takes each word for what it is, whatever a
 // file of a stranger says.
 func TestKubectlIsSafeToPaste(t *testing.T) {
-	shell, err := exec.LookPath("sh")
+	shell, err := exec.LookPath("bash")
 	if err != nil {
-		t.Fatal(err) // make runs in one, so there always is
+		t.Fatal(err)
 	}
 	for _, hostile := range []string{
 		"n1", "a b", "'; touch /tmp/x; '", `"$(id)"`, "`id`", "$HOME", "a\nb", "*", "~", "#", "it's", "!!", "<&>", "ä",
@@ -88,18 +88,18 @@ func TestPermissionReadsLikeARule(t *testing.T) {
 	}
 }
 
-func TestSame(t *testing.T) {
+func TestPlanTellsRepairsApart(t *testing.T) {
 	m := lostEntry(t)
-	var reviewed Repair // as --plan reads it back
+	var reviewed Repair // as --approved reads it back
 	if err := json.Unmarshal(compact(m.propose()[0]), &reviewed); err != nil {
 		t.Fatal(err)
 	}
 	m.rewrite("n1", "kubelet", func(n *corev1.Node) { n.Labels = map[string]string{"a": "b"} })
-	if fresh := m.propose()[0]; !reviewed.Same(&fresh) {
+	if fresh := m.propose()[0]; fresh.differs(&reviewed) != "" {
 		t.Error("a heartbeat makes another repair of it")
 	}
 	m.node("n1").UID = "another"
-	if fresh := m.propose()[0]; reviewed.Same(&fresh) {
+	if fresh := m.propose()[0]; fresh.differs(&reviewed) != "target" {
 		t.Error("another node of that name makes the same repair")
 	}
 	a, _ := m.applier()

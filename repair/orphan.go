@@ -4,19 +4,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-var unpublishOrphan = rung{
+var unpublishOrphan = action{
 	kind:     UnpublishOrphan,
-	codes:    []diagnose.Code{"VD404"},
+	codes:    []finding.Code{"VD404"},
 	detaches: true,
-	needs:    []Permission{{Verb: VerbCreate, Group: storagev1.GroupName, Resource: "volumeattachments"}, {Verb: VerbDelete, Group: storagev1.GroupName, Resource: "volumeattachments"}},
+	needs:    []Permission{RightTo(VerbCreate, snapshot.VolumeAttachments, ""), RightTo(VerbDelete, snapshot.VolumeAttachments, "")},
 	propose:  proposeUnpublish,
 	undo:     undoUnpublish,
 }
@@ -26,7 +27,7 @@ var unpublishOrphan = rung{
 // the driver, so one is created for the node and deleted again once the
 // attacher has put its finalizer on it. Before the driver is asked to detach it
 // is asked to attach, which it refuses or has done already.
-func proposeUnpublish(v *View, f diagnose.Finding) (Repair, error) {
+func proposeUnpublish(v *View, f finding.Finding) (Repair, error) {
 	if f.Holder == "" {
 		return Repair{}, errors.New("no node of the cluster is known to hold it")
 	}
@@ -41,7 +42,7 @@ func proposeUnpublish(v *View, f diagnose.Finding) (Repair, error) {
 	r.WhyNot = "to attach the volume again would only bring the failure back"
 	r.Guards = []Guard{
 		completeGuard(nodeStatusReads),
-		settledGuard,
+		controllerGuard,
 		findingGuard,
 		{"volume-known", checkVolumeKnown},
 		{"holder-known", checkHolderKnown},
@@ -50,11 +51,12 @@ func proposeUnpublish(v *View, f diagnose.Finding) (Repair, error) {
 		{"none-of-pair", func(v *View, r *Repair) error { return noneOn(v, r, r.Finding.Holder) }},
 		{"nowhere-attached", checkNowhereAttached},
 		{"attacher-at-work", checkAttacherAtWork},
+		holderGuard(v, f.Holder),
 		allowedGuard(UnpublishOrphan),
 	}
 	r.Needs = []Permission{
-		{Verb: VerbCreate, Group: storagev1.GroupName, Resource: "volumeattachments"},
-		{Verb: VerbDelete, Group: storagev1.GroupName, Resource: "volumeattachments", Name: va.Name},
+		RightTo(VerbCreate, snapshot.VolumeAttachments, ""),
+		RightTo(VerbDelete, snapshot.VolumeAttachments, va.Name),
 	}
 	r.reads = nodeStatusReads
 	r.again = func(v *View) (Repair, error) { return proposeUnpublish(v, f) }
@@ -66,19 +68,15 @@ func proposeUnpublish(v *View, f diagnose.Finding) (Repair, error) {
 		}
 		return ""
 	}
-	r.version = func(v *View) string { return attachmentVersion(v, va.Name) }
 	r.check = func(after json.RawMessage) error { return checkCreated(after, va) }
 	r.next = &step{
-		ready: func(v *View) bool { now := created(v, va); return now == nil || taken(now) },
+		reads: detachReads,
+		// With the attacher's finalizer on it the object does not go without the
+		// driver being asked to detach.
+		ready: func(v *View) bool { now := created(v, va); return now == nil || facts.AttacherHolds(now) },
 		write: func(v *View) (*write, error) { return r.deletion(v, va) },
 	}
 	return r, nil
-}
-
-// taken says that the attacher has put its finalizer on the object: from then
-// on it does not go without the driver being asked to detach.
-func taken(va *storagev1.VolumeAttachment) bool {
-	return slices.Contains(va.Finalizers, "external-attacher/"+attacherName(va.Spec.Attacher))
 }
 
 // deletion is the second write. A pod that has come to the node meanwhile may
@@ -86,21 +84,24 @@ func taken(va *storagev1.VolumeAttachment) bool {
 func (r *Repair) deletion(v *View, va *storagev1.VolumeAttachment) (*write, error) {
 	now := created(v, va)
 	if now == nil {
-		return nil, &Refusal{guardGone, "the VolumeAttachment is gone already, or is on its way"}
+		return nil, &Refusal{guardGone, "the VolumeAttachment is gone already, or is being deleted"}
 	}
-	if err := notUsedOn(v, r, types.NodeName(now.Spec.NodeName)); err != nil {
-		return nil, &Refusal{"not-used", err.Error()}
+	w, err := withdraw(v, now)
+	if err != nil {
+		return nil, err
 	}
-	op := Operation{Verb: VerbDelete, Target: attachmentTarget(now)}
-	return &write{
-		op: op,
-		intent: Entry{
-			Server: v.Snapshot.Source.Server, Finding: refTo(r.Finding), Repair: r.Kind, Operation: &op, PreImage: compact(newObject(now)),
-		},
-		check:   func(json.RawMessage) error { return nil }, // the answer to a deletion says nothing about what is stored
-		stands:  func(v *View) bool { return created(v, va) == nil },
-		version: func(v *View) string { return attachmentVersion(v, va.Name) },
-	}, nil
+	w.intent.Server, w.intent.Finding, w.intent.Repair, w.intent.Operation = v.Snapshot.Source.Server, refTo(r.Finding), r.Kind, &w.op
+	return w, nil
+}
+
+// holderGuard holds where the node of which the volume is taken is alive, so
+// that the objects show whether it uses the volume, or where the user or the
+// cloud says that it is off.
+func holderGuard(v *View, holder types.NodeName) Guard {
+	if checkLives(v, holder) == nil {
+		return Guard{"node-lives", func(v *View, r *Repair) error { return checkLives(v, r.Finding.Holder) }}
+	}
+	return Guard{guardFenced, func(v *View, r *Repair) error { return checkLivesOrOff(v, r.Finding.Holder) }}
 }
 
 func checkHolderKnown(v *View, r *Repair) error {
@@ -109,14 +110,14 @@ func checkHolderKnown(v *View, r *Repair) error {
 		return fmt.Errorf("node %s does not exist", r.Finding.Holder)
 	}
 	driver, _, _ := csiOf(v, r.Finding)
-	if _, ok := driverNodeID(v, r.Finding.Holder, driver); !ok {
+	if _, ok := v.facts().NodeID(r.Finding.Holder, driver); !ok {
 		return fmt.Errorf("driver %q is not registered on node %s, so that the attacher does not know how the driver calls it", driver, node.Name)
 	}
 	return nil
 }
 
 func checkHolderUnreported(v *View, r *Repair) error {
-	if node := v.Snapshot.Node(r.Finding.Holder); node != nil && entryIndex(node, r.Finding.Volume) >= 0 {
+	if node := v.Snapshot.Node(r.Finding.Holder); node != nil && v.facts().Lists(node, r.Finding.Volume) {
 		return fmt.Errorf("volumesAttached of node %s lists the volume", node.Name)
 	}
 	return nil

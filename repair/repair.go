@@ -11,12 +11,14 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -55,6 +57,17 @@ type Permission struct {
 	Name        string `json:"name,omitempty"`
 }
 
+// RightTo is the right to objects of the kind, or to the one of the name.
+func RightTo(verb string, kind snapshot.Kind, name string) Permission {
+	return Permission{Verb: verb, Group: snapshot.ResourceOf(kind).Group(), Resource: string(kind), Name: name}
+}
+
+// of is the right to a subresource of the same objects.
+func (p Permission) of(subresource string) Permission {
+	p.Subresource = subresource
+	return p
+}
+
 // String is the right in the words of an RBAC rule.
 func (p Permission) String() string {
 	text := p.Verb + " " + p.Resource
@@ -78,13 +91,16 @@ type View struct {
 	Snapshot *snapshot.Snapshot
 	World    *reconcile.World
 	Plan     *reconcile.Plan
-	Report   *diagnose.Report
+	Report   *finding.Report
 	// Consent is what the user has said that no API shows.
 	Consent Consent
+	// Flags are those that kubectl needs to reach this cluster, as --context=NAME.
+	Flags []string
 
-	// looked and found are nil until a guard asks.
+	// looked, found and known are nil until a guard asks.
 	looked *lookup
-	found  sets.Set[string]
+	found  map[string]*finding.Finding
+	known  *facts.View
 }
 
 // Consent is the user's word. Without it nothing is done that can cost data.
@@ -103,15 +119,26 @@ func Look(s *snapshot.Snapshot, opts diagnose.Options, consent Consent) *View {
 	return &View{Snapshot: s, World: world, Plan: plan, Report: diagnose.Examine(s, world, plan, opts.Checks), Consent: consent}
 }
 
+// facts is what is true of the objects: guards ask it, as the checks do.
+func (v *View) facts() *facts.View {
+	if v.known == nil {
+		v.known = facts.NewView(v.Snapshot, v.World, v.Plan)
+	}
+	return v.known
+}
+
 // finds says whether the view has the finding.
-func (v *View) finds(fingerprint string) bool {
+func (v *View) finds(fingerprint string) bool { return v.lookUp(fingerprint) != nil }
+
+// lookUp is the view's finding; nil where it has none of the kind.
+func (v *View) lookUp(fingerprint string) *finding.Finding {
 	if v.found == nil {
-		v.found = make(sets.Set[string], len(v.Report.Findings))
+		v.found = make(map[string]*finding.Finding, len(v.Report.Findings))
 		for i := range v.Report.Findings {
-			v.found.Insert(v.Report.Findings[i].Fingerprint)
+			v.found[v.Report.Findings[i].Fingerprint] = &v.Report.Findings[i]
 		}
 	}
-	return v.found.Has(fingerprint)
+	return v.found[fingerprint]
 }
 
 // Risk is what may go wrong although every guard holds.
@@ -126,8 +153,8 @@ const (
 
 // Repair is one finding's correction, worked out on one View.
 type Repair struct {
-	Finding diagnose.Finding `json:"finding"`
-	Kind    Kind             `json:"kind"`
+	Finding finding.Finding `json:"finding"`
+	Kind    Kind            `json:"kind"`
 	// Summary says in a few words what is written.
 	Summary string `json:"summary"`
 	Risk    Risk   `json:"risk"`
@@ -145,11 +172,13 @@ type Repair struct {
 	Needs []Permission `json:"needs"`
 	// BlockedBy is the first guard that refuses on the View, nil where none does.
 	BlockedBy *Refusal `json:"blockedBy,omitempty"`
-	// Lower says why no lower rung of the ladder will do.
-	Lower []diagnose.LowerRung `json:"lower,omitempty"`
+	// Lower says why no repair of lower risk will do.
+	Lower []finding.LowerRepair `json:"lower,omitempty"`
 
 	order int
-	// reads are the kinds that the repair rests on.
+	// reads are the kinds that the repair rests on. After the write, stands,
+	// landed, pending and moot are asked only of a look that has all of
+	// them in full.
 	reads []snapshot.Kind
 	// again works the repair out on another View.
 	again func(*View) (Repair, error)
@@ -166,18 +195,31 @@ type Repair struct {
 	moot func(*View) bool
 	// next is a second write that completes the repair; nil mostly.
 	next *step
-	// version is the written object's resourceVersion, "" where it is gone.
-	version func(*View) string
 	// check holds the written object against what was meant.
 	check func(after json.RawMessage) error
 }
 
 // step is a write that follows another once that has taken effect.
 type step struct {
+	// reads are the kinds that ready and write rest on. Both are asked only of a
+	// look that has all of them in full.
+	reads []snapshot.Kind
 	// ready says whether the first write has done its work.
 	ready func(*View) bool
 	// write works the second one out on fresh objects, or refuses.
 	write func(*View) (*write, error)
+}
+
+// FencedNode is the node of which the user's word that it is fenced makes the
+// repair safe; "" where the repair does not rest on that.
+func (r *Repair) FencedNode() types.NodeName {
+	switch {
+	case !r.RestsOnFencing():
+		return ""
+	case r.Finding.Holder != "":
+		return r.Finding.Holder // the volume is taken from there, while the finding's node waits for it
+	}
+	return r.Finding.Node
 }
 
 // RestsOnFencing says that the repair is safe only because the user says that
@@ -194,11 +236,14 @@ func Propose(v *View) []Repair {
 	v.found = nil // the report may have been narrowed since
 	repairs := []Repair{}
 	for i, f := range v.Report.Findings {
-		r := climb(v, f)
+		r := choose(v, f)
+		if r != nil {
+			v.Report.Findings[i].Repair = r.summary(v)
+		}
+		advise(&v.Report.Findings[i])
 		if r == nil {
 			continue
 		}
-		v.Report.Findings[i].Repair = r.summary()
 		r.Finding = v.Report.Findings[i]
 		if r.BlockedBy == nil {
 			repairs = append(repairs, *r)
@@ -208,25 +253,57 @@ func Propose(v *View) []Repair {
 	return repairs
 }
 
-func (r *Repair) summary() *diagnose.Repair {
-	s := &diagnose.Repair{
+// advise makes the finding's advice agree with its repair. What a person can do by
+// hand is the advice only where no repair is proposed: one that is has its own
+// commands, and what a guard refuses is not safer by hand.
+func advise(f *finding.Finding) {
+	switch {
+	case f.Repair == nil:
+		f.Advice = strings.Join(slices.DeleteFunc([]string{f.ByHand, f.Advice}, func(s string) bool { return s == "" }), "; ")
+	case len(f.Repair.Commands) == 0:
+		f.AdviceCommands = nil
+	}
+	f.ByHand = ""
+}
+
+func (r *Repair) summary(v *View) *finding.Repair {
+	s := &finding.Repair{
 		Kind:       string(r.Kind),
 		Risk:       string(r.Risk),
 		Reversible: r.Undo != nil,
 		Lower:      r.Lower,
+		Commands:   []string{},
 	}
-	s.Commands = []string{r.Do.Kubectl()}
 	if r.BlockedBy != nil {
 		s.BlockedBy = r.BlockedBy.Error()
+	}
+	if needs, enough := r.needs(v); enough {
+		s.Commands, s.Needs = []string{r.Do.Kubectl(v.Flags...)}, needs
+	} else if r.BlockedBy != nil {
+		s.SafeOnce = safeOnce[r.BlockedBy.Guard]
 	}
 	return s
 }
 
-// Same says whether two repairs, worked out at different times, would write
-// the same to the same object: its summary names all that is written. It is what makes a reviewed plan binding: a
-// Repair that was read from a file has no guards and is never applied itself,
-// it only chooses among those that were proposed just now.
-func (r *Repair) Same(other *Repair) bool {
-	return r.Finding.Fingerprint == other.Finding.Fingerprint && r.Kind == other.Kind &&
-		r.Summary == other.Summary && r.Do.Target.UID == other.Do.Target.UID
+// needs are the flags in which the user gives the word that the repair asks for,
+// and whether nothing else refuses it.
+func (r *Repair) needs(v *View) (flags []string, enough bool) {
+	v.finds("")
+	v.facts()
+	v.lookup() // what is looked up once serves the copies as well
+	silent, given := *v, *v
+	silent.Consent = Consent{}
+	for _, guard := range r.Guards {
+		if guard.Name != guardAllowed && guard.Name != guardFenced || guard.Check(&silent, r) == nil {
+			continue
+		}
+		if guard.Name == guardAllowed {
+			flags = append(flags, "--allow="+string(r.Kind))
+			given.Consent.Allow = append(slices.Clone(given.Consent.Allow), r.Kind)
+			continue
+		}
+		flags = append(flags, "--fenced="+string(r.FencedNode()))
+		given.Consent.Fenced = append(slices.Clone(given.Consent.Fenced), r.FencedNode())
+	}
+	return flags, refusal(&given, r) == nil
 }

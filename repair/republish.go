@@ -6,13 +6,14 @@ import (
 
 	storagev1 "k8s.io/api/storage/v1"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-var republish = rung{
+var republish = action{
 	kind:    Republish,
-	codes:   []diagnose.Code{"VD123", "VD308"},
-	needs:   []Permission{{Verb: VerbPatch, Group: storagev1.GroupName, Resource: "volumeattachments", Subresource: "status"}},
+	codes:   []finding.Code{"VD123", "VD308"},
+	needs:   []Permission{RightTo(VerbPatch, snapshot.VolumeAttachments, "").of("status")},
 	propose: proposeRepublish,
 }
 
@@ -23,7 +24,7 @@ const attachedPath = "/status/attached"
 // well where nothing has changed (CSI: ControllerPublishVolume is idempotent),
 // and says attached again. Until then the controller may take the volume off
 // the node's list, and put it there again.
-func proposeRepublish(v *View, f diagnose.Finding) (Repair, error) {
+func proposeRepublish(v *View, f finding.Finding) (Repair, error) {
 	va := v.Snapshot.VolumeAttachment(f.VolumeAttachment)
 	if va == nil {
 		return Repair{}, fmt.Errorf("VolumeAttachment %s: %w", f.VolumeAttachment, ErrNotFound)
@@ -40,7 +41,7 @@ func proposeRepublish(v *View, f diagnose.Finding) (Repair, error) {
 		PreImage: compact(map[string]any{"status": map[string]any{"attached": va.Status.Attached}}),
 		Guards: []Guard{
 			completeGuard(reads),
-			settledGuard,
+			controllerGuard,
 			findingGuard,
 			{"same-attachment", checkSameAttachment},
 			{"node-ready", checkNodeReady},
@@ -56,14 +57,13 @@ func proposeRepublish(v *View, f diagnose.Finding) (Repair, error) {
 			{"attacher-at-work", checkAttacherAtWork},
 			allowedGuard(Republish),
 		},
-		Needs:   []Permission{{Verb: VerbPatch, Group: storagev1.GroupName, Resource: "volumeattachments", Subresource: "status", Name: va.Name}},
+		Needs:   []Permission{RightTo(VerbPatch, snapshot.VolumeAttachments, va.Name).of("status")},
 		reads:   reads,
 		again:   func(v *View) (Repair, error) { return proposeRepublish(v, f) },
 		stands:  func(v *View) bool { return sameAttachment(v, va) != nil },
 		landed:  func(v *View) bool { now := sameAttachment(v, va); return now != nil && !now.Status.Attached },
 		pending: func(v *View) string { return publishing(sameAttachment(v, va)) },
 		moot:    func(v *View) bool { return v.World.Desired[f.Pair()] == nil },
-		version: func(v *View) string { return attachmentVersion(v, va.Name) },
 		check:   checkDetachedStatus,
 	}, nil
 }

@@ -1,5 +1,7 @@
 package repair
 
+import "github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+
 // Role is a set of rights that somebody is given for a purpose.
 type Role struct {
 	Name string `json:"name"`
@@ -9,12 +11,12 @@ type Role struct {
 }
 
 // announces is the right to write the event that tells of a repair.
-var announces = Permission{Verb: VerbCreate, Resource: "events"}
+var announces = RightTo(VerbCreate, snapshot.Events, "")
 
 // Roles are the rights that each kind of repair takes beside those to read.
 func Roles() []Role {
 	var roles []Role
-	for _, r := range ladder() {
+	for _, r := range actions() {
 		roles = append(roles, Role{
 			Name: "repair-" + string(r.kind), For: "diagnose --apply: " + string(r.kind), Needs: append([]Permission{announces}, r.needs...),
 		})

@@ -33,8 +33,8 @@ func TestRolesAreWhatIsAskedFor(t *testing.T) {
 	for _, world := range worlds {
 		m := world(t)
 		r := m.only()
-		rung, _ := rungOf(r.Kind)
-		role := unnamed(rung.needs)
+		action, _ := actionOf(r.Kind)
+		role := unnamed(action.needs)
 		if needs := unnamed(r.Needs); !slices.Equal(needs, role) {
 			t.Errorf("%s needs %v, and its role has %v", r.Kind, needs, role)
 		}
@@ -47,8 +47,8 @@ func TestRolesAreWhatIsAskedFor(t *testing.T) {
 		if len(m.stored) == 0 {
 			t.Errorf("%s wrote nothing", r.Kind)
 		}
-		if rung.undoNeeds != nil {
-			role = unnamed(rung.undoNeeds)
+		if action.undoNeeds != nil {
+			role = unnamed(action.undoNeeds)
 		}
 		for _, w := range standing(sink.entries()) {
 			back, err := w.reversal()
@@ -61,12 +61,12 @@ func TestRolesAreWhatIsAskedFor(t *testing.T) {
 					t.Errorf("undo of %s needs %q, and its role has %v", r.Kind, needs, role)
 				}
 			}
-			if rung.undoNeeds != nil && !slices.Equal(unnamed(back.needs), role) {
+			if action.undoNeeds != nil && !slices.Equal(unnamed(back.needs), role) {
 				t.Errorf("undo of %s needs %v, and its role has %v", r.Kind, unnamed(back.needs), role)
 			}
 		}
 	}
-	for _, r := range ladder() {
+	for _, r := range actions() {
 		if r.undoNeeds != nil && !undone[r.kind] {
 			t.Errorf("%s is never undone here", r.kind)
 		}
@@ -90,21 +90,5 @@ func TestEveryKindHasARole(t *testing.T) {
 		if !slices.Contains(names, "repair-"+string(kind)) {
 			t.Errorf("kind %s has no role", kind)
 		}
-	}
-}
-
-func TestInContext(t *testing.T) {
-	for command, want := range map[string]string{
-		"kubectl patch node n1 -p '[]'":                     "kubectl --context=a patch node n1 -p '[]'",
-		"kubectl patch node n1 -p '{\"a\":\"| kubectl \"}'": "kubectl --context=a patch node n1 -p '{\"a\":\"| kubectl \"}'",
-		"printf %s '| kubectl x' | kubectl create -f -":     "printf %s '| kubectl x' | kubectl --context=a create -f -",
-		"something else": "something else",
-	} {
-		if got := InContext(command, "a"); got != want {
-			t.Errorf("%s: %s", command, got)
-		}
-	}
-	if got := InContext("kubectl get pods", "it's $HOME"); got != `kubectl --context='it'\''s $HOME' get pods` {
-		t.Error(got)
 	}
 }

@@ -8,9 +8,12 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// announceTime bounds the wait for an event to be written.
+// announceTime bounds the wait for an event to be written. A judgement: the event
+// is a courtesy.
 const announceTime = 10 * time.Second
 
 // task is one repair, or one write to be taken back.
@@ -135,13 +138,42 @@ func (a *Applier) attempt(ctx context.Context, t *task) (landing, error) {
 	return a.send(ctx, t.result.Summary, *w)
 }
 
-// look reads the objects as they are now.
+// look reads the objects as they are now. Some lists may be incomplete, so it is
+// only for what comes before the first write, where guards ask for what they
+// need. Everything after a write goes through see.
 func (a *Applier) look(ctx context.Context) (*View, error) {
 	s, err := a.Cluster.Snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return Look(s, a.Options, a.Consent), nil
+}
+
+// errNoReads is a fault of a kind of repair.
+var errNoReads = errors.New("nothing says which lists the conclusion rests on")
+
+// see looks at the cluster and fails unless every kind in reads was read in
+// full: an object that is missing from an incomplete list may exist all the
+// same. Whoever does not say what it reads learns nothing.
+func (a *Applier) see(ctx context.Context, reads []snapshot.Kind) (*View, error) {
+	if len(reads) == 0 {
+		return nil, errNoReads
+	}
+	v, err := a.look(ctx)
+	if err == nil {
+		err = complete(v.Snapshot, reads)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// seeOnce is see even where an interruption is pending.
+func (a *Applier) seeOnce(ctx context.Context, reads []snapshot.Kind) (*View, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTime)
+	defer cancel()
+	return a.see(ctx, reads)
 }
 
 func (a *Applier) observe(e Event) {

@@ -7,26 +7,26 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var (
-	outOfServiceTaint = rung{
+	outOfServiceTaint = action{
 		kind:     OutOfServiceTaint,
-		codes:    []diagnose.Code{"VD102", "VD111", "VD114", "VD117", "VD403"},
+		codes:    []finding.Code{"VD102", "VD111", "VD114", "VD117", "VD403"},
 		detaches: true,
 		needs:    []Permission{patchNode("")},
 		propose:  proposeTaint,
 		undo:     undoTaint,
 	}
-	removeTaint = rung{
+	removeTaint = action{
 		kind:    RemoveOutOfServiceTaint,
-		codes:   []diagnose.Code{"VD110"},
+		codes:   []finding.Code{"VD110"},
 		needs:   []Permission{patchNode("")},
 		propose: proposeUntaint,
 	}
@@ -39,7 +39,7 @@ var taintReads = []snapshot.Kind{snapshot.Nodes, snapshot.Pods, snapshot.Claims,
 // proposeTaint says to the cluster that a node is out of service: the pods that
 // are being deleted there go, and the controller detaches their volumes without
 // waiting for a kubelet to unmount them.
-func proposeTaint(v *View, f diagnose.Finding) (Repair, error) {
+func proposeTaint(v *View, f finding.Finding) (Repair, error) {
 	node := v.Snapshot.Node(f.Node)
 	if node == nil {
 		return Repair{}, fmt.Errorf("node %q: %w", f.Node, ErrNotFound)
@@ -47,16 +47,11 @@ func proposeTaint(v *View, f diagnose.Finding) (Repair, error) {
 	if reconcile.OutOfService(node) {
 		return Repair{}, fmt.Errorf("node %s carries the taint already", node.Name)
 	}
-	want := append(slices.Clone(node.Spec.Taints), corev1.Taint{
-		Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute,
-	})
-	after := node.DeepCopy()
-	after.Spec.Taints, after.ResourceVersion = want, ""
-	undo := nodePatch(after, dropTaint(after)...)
+	do, undo, want := settingTaint(node, markOf(OutOfServiceTaint, f.Code, f.Check))
 	return Repair{
 		Summary:  fmt.Sprintf("set taint %s=nodeshutdown:NoExecute on node %s", corev1.TaintNodeOutOfService, node.Name),
 		Risk:     RiskHigh,
-		Do:       nodePatch(node, append(addTaint(node, want[len(want)-1]), mark(node.ObjectMeta, markOf(OutOfServiceTaint, f.Code, f.Check))...)...),
+		Do:       do,
 		Undo:     &undo,
 		PreImage: taintImage(node),
 		Guards: []Guard{
@@ -68,27 +63,26 @@ func proposeTaint(v *View, f diagnose.Finding) (Repair, error) {
 			allowedGuard(OutOfServiceTaint),
 			fencedGuard,
 		},
-		Needs:   []Permission{patchNode(node.Name)},
-		reads:   taintReads,
-		again:   func(v *View) (Repair, error) { return proposeTaint(v, f) },
-		stands:  func(v *View) bool { return hasTaint(v, node, true) },
-		version: func(v *View) string { return nodeVersion(v, f.Node) },
-		check:   func(object json.RawMessage) error { return checkTaints(object, want) },
+		Needs:  []Permission{patchNode(node.Name)},
+		reads:  taintReads,
+		again:  func(v *View) (Repair, error) { return proposeTaint(v, f) },
+		stands: func(v *View) bool { return hasTaint(v, node, true) },
+		check:  func(object json.RawMessage) error { return checkTaints(object, want) },
 	}, nil
 }
 
 // proposeUntaint takes the taint off a node that lives. Where volumes have been
 // detached under their mounts already, only a reboot makes that safe.
-func proposeUntaint(v *View, f diagnose.Finding) (Repair, error) {
+func proposeUntaint(v *View, f finding.Finding) (Repair, error) {
 	node := v.Snapshot.Node(f.Node)
 	if node == nil {
 		return Repair{}, fmt.Errorf("node %q: %w", f.Node, ErrNotFound)
 	}
-	want := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+	want := slices.DeleteFunc(slices.Clone(node.Spec.Taints), outOfService)
 	return Repair{
 		Summary:  fmt.Sprintf("take taint %s off node %s", corev1.TaintNodeOutOfService, node.Name),
 		Risk:     RiskMedium,
-		Do:       nodePatch(node, append(dropTaint(node), mark(node.ObjectMeta, markOf(RemoveOutOfServiceTaint, f.Code, f.Check))...)...),
+		Do:       nodePatch(node, append(dropTaint(node, outOfService), mark(node.ObjectMeta, markOf(RemoveOutOfServiceTaint, f.Code, f.Check))...)...),
 		WhyNot:   "on a node that lives the taint lets volumes be detached under their mounts",
 		PreImage: taintImage(node),
 		Guards: []Guard{
@@ -98,17 +92,16 @@ func proposeUntaint(v *View, f diagnose.Finding) (Repair, error) {
 			{"node-ready", checkNodeReady},
 			{"no-stale-mount", checkNoStaleMount},
 		},
-		Needs:   []Permission{patchNode(node.Name)},
-		reads:   taintReads,
-		again:   func(v *View) (Repair, error) { return proposeUntaint(v, f) },
-		stands:  func(v *View) bool { return hasTaint(v, node, false) },
-		version: func(v *View) string { return nodeVersion(v, f.Node) },
-		check:   func(object json.RawMessage) error { return checkTaints(object, want) },
+		Needs:  []Permission{patchNode(node.Name)},
+		reads:  taintReads,
+		again:  func(v *View) (Repair, error) { return proposeUntaint(v, f) },
+		stands: func(v *View) bool { return hasTaint(v, node, false) },
+		check:  func(object json.RawMessage) error { return checkTaints(object, want) },
 	}, nil
 }
 
 func patchNode(name string) Permission {
-	return Permission{Verb: VerbPatch, Resource: "nodes", Name: name}
+	return RightTo(VerbPatch, snapshot.Nodes, name)
 }
 
 func nodePatch(node *corev1.Node, ops ...patchOp) Operation {
@@ -124,12 +117,31 @@ func addTaint(node *corev1.Node, taint corev1.Taint) []patchOp {
 	return []patchOp{{"test", taintsPath, compact(node.Spec.Taints)}, {"add", taintsPath + "/-", compact(taint)}}
 }
 
-// dropTaint takes every out-of-service taint off, the last first, so that the
-// indexes of the others hold.
-func dropTaint(node *corev1.Node) []patchOp {
+// ownTaint is the one that this package sets.
+var ownTaint = corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
+
+func isOwnTaint(t corev1.Taint) bool {
+	return t.Key == ownTaint.Key && t.Value == ownTaint.Value && t.Effect == ownTaint.Effect
+}
+
+func outOfService(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService }
+
+// settingTaint is the write that sets the taint on the node, its inverse, and the
+// taints that it leaves.
+func settingTaint(node *corev1.Node, value string) (do, undo Operation, want []corev1.Taint) {
+	want = append(slices.Clone(node.Spec.Taints), ownTaint)
+	after := node.DeepCopy()
+	after.Spec.Taints, after.ResourceVersion = want, ""
+	do = nodePatch(node, append(addTaint(node, ownTaint), mark(node.ObjectMeta, value)...)...)
+	return do, nodePatch(after, dropTaint(after, outOfService)...), want
+}
+
+// dropTaint takes such taints off, the last first, so that the indexes of the
+// others hold.
+func dropTaint(node *corev1.Node, such func(corev1.Taint) bool) []patchOp {
 	ops := []patchOp{{"test", taintsPath, compact(node.Spec.Taints)}}
 	for i, taint := range slices.Backward(node.Spec.Taints) {
-		if taint.Key == corev1.TaintNodeOutOfService {
+		if such(taint) {
 			ops = append(ops, patchOp{Op: "remove", Path: fmt.Sprintf("%s/%d", taintsPath, i)})
 		}
 	}
@@ -168,7 +180,7 @@ func checkTaints(object json.RawMessage, want []corev1.Taint) error {
 }
 
 func hasTaint(v *View, written *corev1.Node, wanted bool) bool {
-	node := v.Snapshot.Node(nodeName(written))
+	node := v.Snapshot.Node(facts.NodeName(written))
 	return node != nil && node.UID == written.UID && reconcile.OutOfService(node) == wanted
 }
 
@@ -185,17 +197,15 @@ func checkTaintKnown(v *View, _ *Repair) error {
 // of a device that the node no longer has.
 func checkNoStaleMount(v *View, r *Repair) error {
 	node := nodeOf(v, r)
-	for _, volume := range node.Status.VolumesInUse {
-		attached := slices.ContainsFunc(v.World.Attachments(reconcile.VolumeNode{Volume: volume, Node: r.Finding.Node}), func(va *storagev1.VolumeAttachment) bool {
-			return va.Status.Attached && va.DeletionTimestamp == nil
-		})
-		if !attached && entryIndex(node, volume) < 0 {
+	for _, volume := range v.facts().UnlistedInUse(node) {
+		if !slices.ContainsFunc(v.World.Attachments(reconcile.VolumeNode{Volume: volume, Node: r.Finding.Node}), facts.Holds) {
 			return fmt.Errorf("node %s still has %s in use, which has been detached: cordon it, reboot it, and take the taint off then", node.Name, volume)
 		}
 	}
 	return nil
 }
 
+// undoTaint takes off the one taint that was set, and no other with its key.
 func undoTaint(w written) (*reversal, error) {
 	var image taintFields
 	if err := json.Unmarshal(w.intent.PreImage, &image); err != nil {
@@ -203,37 +213,45 @@ func undoTaint(w written) (*reversal, error) {
 	}
 	target := w.intent.Operation.Target
 	name := types.NodeName(target.Name)
-	if name == "" || target.UID == "" {
+	if name == "" || target.UID == "" || w.intent.Finding.Node != target.Name {
 		return nil, errors.New("it does not say which node was written to")
 	}
+	written := &corev1.Node{}
+	written.Name, written.UID, written.ResourceVersion = target.Name, target.UID, target.ResourceVersion
+	written.Annotations = map[string]string{markAnnotation: ""} // so that the patch has the mark
+	written.Spec.Taints = image.Spec.Taints
+	mark := markOf(w.intent.Repair, w.intent.Finding.Code, w.intent.Finding.Check)
+	do, inverse, _ := settingTaint(written, mark)
 	r := &Repair{}
 	r.Finding.Node = name
 	return &reversal{
 		summary: fmt.Sprintf("take taint %s off node %s", corev1.TaintNodeOutOfService, name),
 		needs:   []Permission{patchNode(target.Name)},
-		undone: func(v *View) bool {
-			node := v.Snapshot.Node(name)
-			return node == nil || node.UID != target.UID || !reconcile.OutOfService(node)
+		reads:   taintReads,
+		do:      do, inverse: &inverse,
+		gone: func(v *View) string {
+			if node := v.Snapshot.Node(name); node == nil || node.UID != target.UID || !slices.ContainsFunc(node.Spec.Taints, isOwnTaint) {
+				return "the taint is gone already, or the node with it"
+			}
+			return ""
+		},
+		ours: func(v *View) error {
+			if got := v.Snapshot.Node(name).Annotations[markAnnotation]; got != mark {
+				return fmt.Errorf("node %s does not have the annotation %s: %s, by which the taint is known, but %q", name, markAnnotation, mark, got)
+			}
+			return nil
 		},
 		prepare: func(v *View) (*write, error) {
 			node := v.Snapshot.Node(name)
-			if node == nil || node.UID != target.UID || !reconcile.OutOfService(node) {
-				return nil, &Refusal{guardGone, "the taint is gone already, or the node with it"}
-			}
-			if err := complete(v.Snapshot, taintReads); err != nil {
-				return nil, &Refusal{guardComplete, err.Error()}
-			}
 			if err := checkNoStaleMount(v, r); err != nil {
 				return nil, &Refusal{"no-stale-mount", err.Error()}
 			}
-			ops := append(dropTaint(node), unmark(node.ObjectMeta, markOf(w.intent.Repair, w.intent.Finding.Code, w.intent.Finding.Check),
-				image.Metadata.Annotations[markAnnotation])...)
-			want := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+			ops := append(dropTaint(node, isOwnTaint), unmark(node.ObjectMeta, mark, restorable(image.Metadata.Annotations[markAnnotation]))...)
+			want := slices.DeleteFunc(slices.Clone(node.Spec.Taints), isOwnTaint)
 			return &write{
-				op:      nodePatch(node, ops...),
-				intent:  Entry{PreImage: taintImage(node)},
-				check:   func(after json.RawMessage) error { return checkTaints(after, want) },
-				version: func(v *View) string { return nodeVersion(v, name) },
+				op:     nodePatch(node, ops...),
+				intent: Entry{PreImage: taintImage(node)},
+				check:  func(after json.RawMessage) error { return checkTaints(after, want) },
 			}, nil
 		},
 	}, nil

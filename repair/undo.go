@@ -2,8 +2,12 @@ package repair
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // Undo takes back what a journal says was written, newest first, and journals
@@ -11,32 +15,32 @@ import (
 // only where it still is what was written: whatever the controller has written
 // since is the controller's.
 //
+// The journal is not believed. Each entry must be one that this package could
+// have written, on this server, and the object itself must bear the mark of the
+// write; see reversal.
+//
 // a.MaxRepairs does not bound it, and a.Settle does not matter: that an entry is
 // gone is seen at once.
 func (a *Applier) Undo(ctx context.Context, entries []Entry) ([]Result, error) {
+	pending, err := reversals(entries)
+	if err != nil {
+		return nil, err
+	}
 	var needs []Permission
 	var tasks []task
-	for _, w := range slices.Backward(standing(entries)) {
-		r, err := w.reversal()
-		if err != nil {
-			return nil, fmt.Errorf("write %d of the journal: %w", w.intent.Write, err)
-		}
-		needs = append(needs, r.needs...)
+	for _, p := range pending {
+		needs = append(needs, p.needs...)
+		var made *write
 		tasks = append(tasks, task{
-			result: Result{Summary: r.summary, Finding: *w.intent.Finding},
+			result: Result{Summary: p.summary, Finding: *p.intent.Finding},
 			prepare: func(v *View) (*write, error) {
-				undo, err := r.prepare(v)
-				if err != nil {
-					return nil, err
+				undo, err := a.reverse(v, p)
+				if err == nil {
+					made = undo
 				}
-				undo.intent = Entry{
-					Server: v.Snapshot.Source.Server, Finding: w.intent.Finding, Repair: w.intent.Repair,
-					Operation: &undo.op, PreImage: undo.intent.PreImage, Undoes: w.intent.Write,
-				}
-				undo.stands = r.undone
-				return undo, nil
+				return undo, err
 			},
-			confirm: func(ctx context.Context) (Outcome, string) { return a.confirmUndone(ctx, r) },
+			confirm: func(ctx context.Context) (Outcome, string) { return a.confirmUndone(ctx, made) },
 		})
 	}
 	if err := a.permitted(ctx, needs); err != nil {
@@ -45,26 +49,134 @@ func (a *Applier) Undo(ctx context.Context, entries []Entry) ([]Result, error) {
 	return a.run(ctx, tasks, len(tasks))
 }
 
-// reversal is how one write of a journal is taken back.
+// Reversible says what Undo would take back, newest first, one line each.
+func Reversible(entries []Entry) ([]string, error) {
+	pending, err := reversals(entries)
+	var lines []string
+	for _, p := range pending {
+		line := p.summary
+		if p.never != nil {
+			line += ": refused, " + p.never.Reason
+		}
+		lines = append(lines, line)
+	}
+	return lines, err
+}
+
+// ServersOf are the API servers that the writes of a journal went to.
+func ServersOf(entries []Entry) []string {
+	var servers []string
+	for _, w := range standing(entries) {
+		if !slices.Contains(servers, w.intent.Server) {
+			servers = append(servers, w.intent.Server)
+		}
+	}
+	return servers
+}
+
+// reversal is how one write of a journal is taken back. Everything that it asks
+// it asks of a look that has all kinds in reads in full.
 type reversal struct {
 	summary string
-	needs   []Permission
-	// prepare works the write out on fresh objects, or refuses with a Refusal.
-	// Only the operation, the pre-image, check and version are its to fill in.
+	// never says why nothing takes the write back; then all else is empty.
+	never *Refusal
+	needs []Permission
+	reads []snapshot.Kind
+	// do and inverse are what this package would have written down, worked out from
+	// what the entry says was there before. An entry that differs is forged.
+	do      Operation
+	inverse *Operation
+	// gone says why there is nothing left to take back; "" where there is.
+	gone func(*View) string
+	// ours says why what is there is not what was written. It may be nil where gone
+	// goes by the mark itself.
+	ours func(*View) error
+	// prepare works the write out, or refuses with a Refusal. Only the operation,
+	// the pre-image and check are its to fill in, and stands where that is not what
+	// gone says.
 	prepare func(*View) (*write, error)
-	// undone says whether the effect of the write that is taken back is gone.
-	undone func(*View) bool
+}
+
+// pendingReversal is a write of a journal with the way to take it back.
+type pendingReversal struct {
+	written
+	*reversal
+}
+
+// reversals are the writes of a journal that may stand, newest first.
+func reversals(entries []Entry) ([]pendingReversal, error) {
+	var pending []pendingReversal
+	for _, w := range slices.Backward(standing(entries)) {
+		r, err := w.reversal()
+		if err != nil {
+			return nil, fmt.Errorf("write %d of the journal: %w", w.intent.Write, err)
+		}
+		pending = append(pending, pendingReversal{w, r})
+	}
+	return pending, nil
 }
 
 func (w written) reversal() (*reversal, error) {
-	rung, known := rungOf(w.intent.Repair)
+	action, known := actionOf(w.intent.Repair)
 	switch {
 	case !known:
 		return nil, fmt.Errorf("it is a %q, which this release cannot take back", w.intent.Repair)
-	case rung.undo == nil:
+	case action.undo == nil:
 		return irreversible(w, "see kubectl volume-doctor explain "+string(w.intent.Repair)), nil
+	case !slices.Contains(action.codes, w.intent.Finding.Code):
+		return nil, fmt.Errorf("no %s is made for a %q", w.intent.Repair, w.intent.Finding.Code)
 	}
-	return rung.undo(w)
+	r, err := action.undo(w)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case r.never != nil:
+		return r, nil
+	case len(r.reads) == 0:
+		return nil, errNoReads
+	}
+	if !w.intent.Operation.asMade(r.do) {
+		return nil, fmt.Errorf("the operation is not the one that a %s makes of what was there before: the journal was changed", w.intent.Repair)
+	}
+	if (r.inverse == nil) != (w.intent.Inverse == nil) || r.inverse != nil && !w.intent.Inverse.asMade(*r.inverse) {
+		return nil, errors.New("the inverse is not that of the operation: the journal was changed")
+	}
+	return r, nil
+}
+
+// reverse works the reversal out on fresh objects, or refuses.
+func (a *Applier) reverse(v *View, p pendingReversal) (*write, error) {
+	if p.never != nil {
+		return nil, p.never
+	}
+	if here := v.Snapshot.Source.Server; p.intent.Server == "" || p.intent.Server != here && !a.ServerMoved {
+		return nil, &Refusal{"same-server", fmt.Sprintf("it was written to %q, and this is %q", p.intent.Server, here)}
+	}
+	if err := complete(v.Snapshot, p.reads); err != nil {
+		return nil, &Refusal{guardComplete, err.Error()}
+	}
+	if because := p.gone(v); because != "" {
+		return nil, &Refusal{guardGone, because}
+	}
+	if p.ours != nil {
+		if err := p.ours(v); err != nil {
+			return nil, &Refusal{guardOurs, err.Error()}
+		}
+	}
+	w, err := p.prepare(v)
+	if err != nil {
+		return nil, err
+	}
+	w.reads = p.reads
+	if w.stands == nil {
+		w.stands = func(v *View) bool { return p.gone(v) != "" }
+	}
+	w.intent = Entry{
+		Server: v.Snapshot.Source.Server, Finding: p.intent.Finding, Repair: p.intent.Repair,
+		Operation: &w.op, PreImage: w.intent.PreImage, Undoes: p.intent.Write,
+	}
+	return w, nil
 }
 
 // irreversible refuses to take a write back, and leaves the others of the
@@ -73,10 +185,7 @@ func irreversible(w written, because string) *reversal {
 	op := w.intent.Operation
 	return &reversal{
 		summary: fmt.Sprintf("take back the %s of %s %s", op.Verb, op.Target.Kind, op.Target.Name),
-		undone:  func(*View) bool { return false },
-		prepare: func(*View) (*write, error) {
-			return nil, &Refusal{"reversible", fmt.Sprintf("%s cannot be taken back: %s", w.intent.Repair, because)}
-		},
+		never:   &Refusal{"reversible", fmt.Sprintf("%s cannot be taken back: %s", w.intent.Repair, because)},
 	}
 }
 
@@ -113,21 +222,35 @@ func standing(entries []Entry) []written {
 	return writes
 }
 
-// confirmUndone looks once: nobody but the controller writes what is taken
-// back, and it writes what it knows.
-func (a *Applier) confirmUndone(ctx context.Context, r *reversal) (Outcome, string) {
-	v, err := a.lookOnce(ctx)
-	switch {
-	case err != nil:
-		return Unverified, err.Error()
-	case !r.undone(v):
-		return Unverified, "it is there again"
+// confirmUndone looks until a look is complete: nobody but the controller writes
+// what is taken back, and it writes what it knows.
+func (a *Applier) confirmUndone(ctx context.Context, w *write) (Outcome, string) {
+	var waited time.Duration
+	for pause := unknownFirstWait; ; pause *= 2 {
+		v, err := a.seeOnce(ctx, w.reads)
+		switch {
+		case err == nil && w.stands(v):
+			return Undone, ""
+		case err == nil:
+			return Unverified, "it is there again"
+		case waited >= unknownPatience:
+			return Unverified, err.Error()
+		}
+		pause = min(pause, unknownPatience-waited)
+		if a.Wait(ctx, pause) != nil {
+			return Unverified, err.Error()
+		}
+		waited += pause
 	}
-	return Undone, ""
 }
 
 // moot says that a refusal leaves nothing undone.
 func (r *Refusal) moot() bool { return r.Guard == guardFinding || r.Guard == guardGone }
 
-// guardGone is refused where there is nothing to take back.
-const guardGone = "entry"
+const (
+	// guardGone is refused where there is nothing to take back.
+	guardGone = "entry"
+	// guardOurs is refused where the object does not show that this package wrote
+	// what is there.
+	guardOurs = "own-mark"
+)

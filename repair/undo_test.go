@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -93,6 +94,11 @@ var undoRefusals = []struct {
 	}},
 	{"the controller wrote the same", "own-list", "kube-controller-manager has written", false, func(m *memory) {
 		m.rewrite("n1", "kube-controller-manager", func(*corev1.Node) {})
+	}},
+	{"another owns the list since the same second", "own-list", "do not tell who has written", false, func(m *memory) {
+		other := m.node("n1").ManagedFields[0]
+		other.Manager = "a-robot"
+		m.node("n1").ManagedFields = append([]metav1.ManagedFieldsEntry{other}, m.node("n1").ManagedFields...)
 	}},
 	{"in use by the pod", "not-in-use", "used by default/web-0", false, func(m *memory) {
 		m.node("n1").Status.VolumesInUse = []corev1.UniqueVolumeName{uniqueName("vol-1")}

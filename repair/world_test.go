@@ -80,12 +80,16 @@ func (m *memory) addVolume(node, pv, handle, pod string) {
 	})
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: pod, UID: types.UID("uid-" + pod), ResourceVersion: "100", CreationTimestamp: ago(20 * time.Minute)},
-		Spec: corev1.PodSpec{NodeName: node, Volumes: []corev1.Volume{{
-			Name: "data",
-			VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pv},
-			},
-		}}},
+		Spec: corev1.PodSpec{
+			NodeName:   node,
+			Containers: []corev1.Container{{Name: "app", VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}}},
+			Volumes: []corev1.Volume{{
+				Name: "data",
+				VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pv},
+				},
+			}},
+		},
 		Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}
 	m.objects.Pods = append(m.objects.Pods, p)
@@ -96,7 +100,7 @@ func (m *memory) addAttachment(node, pv, name string) *storagev1.VolumeAttachmen
 	va := &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, UID: types.UID("uid-" + name), ResourceVersion: "100", CreationTimestamp: ago(30 * time.Minute),
-			Annotations: map[string]string{nodeIDAnnotation: "i-" + node},
+			Annotations: map[string]string{reconcile.NodeIDAnnotation: "i-" + node},
 		},
 		Spec: storagev1.VolumeAttachmentSpec{
 			Attacher: driver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv},

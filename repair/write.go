@@ -7,19 +7,22 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 const (
-	// requestTime bounds one request that must not be cut short. The API server
-	// itself gives a request one minute.
-	requestTime = time.Minute
+	// requestTime bounds one request that must not be cut short.
+	requestTime = facts.RequestTimeout
 	// unknownPatience is how long a write whose answer was lost may still come
 	// to be: as long as the API server may work on it.
-	unknownPatience = time.Minute
-	// unknownFirstWait is the pause between the first two looks for such a
-	// write; each further one is twice as long.
+	unknownPatience = facts.RequestTimeout
+	// unknownFirstWait is the pause between the first two looks for such a write;
+	// each further one is twice as long. A judgement.
 	unknownFirstWait = time.Second
 )
 
@@ -30,10 +33,11 @@ type write struct {
 	intent Entry
 	// check holds the returned object against what was meant.
 	check func(after json.RawMessage) error
+	// reads are the kinds that stands and the object's version rest on. Both are asked
+	// only of a look that has all of them in full.
+	reads []snapshot.Kind
 	// stands says whether the write's effect is in the objects.
 	stands func(*View) bool
-	// version is the written object's resourceVersion; "" where it is gone.
-	version func(*View) string
 }
 
 // landing is what is known of a write once it has been sent.
@@ -106,13 +110,6 @@ func uidOf(object json.RawMessage) types.UID {
 	return after.UID
 }
 
-// lookOnce looks even where an interruption is pending.
-func (a *Applier) lookOnce(ctx context.Context) (*View, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTime)
-	defer cancel()
-	return a.look(ctx)
-}
-
 // resolve finds out whether a write whose answer was lost was made. The object
 // shows either its effect, or another resourceVersion than the one that the
 // write insists on: then it never will be made. Until one of them is seen the
@@ -121,13 +118,13 @@ func (a *Applier) resolve(ctx context.Context, w write) landing {
 	var waited time.Duration
 	reason := "the object has not changed since, but the request may still be under way"
 	for pause := unknownFirstWait; ; pause *= 2 {
-		v, err := a.lookOnce(ctx)
+		v, err := a.seeOnce(ctx, w.reads)
 		switch {
 		case err != nil:
 			reason = err.Error()
 		case w.stands(v):
 			return landing{landed: true, detail: "the answer was lost, but the object shows the write"}
-		case w.version(v) != w.op.Target.ResourceVersion:
+		case versionOf(v, w.op.Target) != w.op.Target.ResourceVersion:
 			return landing{}
 		}
 		if waited >= unknownPatience {
@@ -143,6 +140,14 @@ func (a *Applier) resolve(ctx context.Context, w write) landing {
 	return landing{unknown: true, detail: ErrUnknownOutcome.Error() + ": " + reason}
 }
 
+// versionOf is the resourceVersion of the object, "" where it is gone.
+func versionOf(v *View, target corev1.ObjectReference) string {
+	if o := v.stored(target); o != nil {
+		return o.GetResourceVersion()
+	}
+	return ""
+}
+
 // journalError says that the journal cannot be kept, so that nothing more may
 // be written.
 type journalError struct{ err error }
@@ -150,5 +155,5 @@ type journalError struct{ err error }
 func (e *journalError) Error() string { return e.err.Error() }
 func (e *journalError) Unwrap() error { return e.err }
 
-// lookAgain says whether an error is one that fresh objects may mend.
+// lookAgain says whether an error is one that fresh objects may fix.
 func lookAgain(err error) bool { return errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound) }

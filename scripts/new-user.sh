@@ -69,13 +69,13 @@ until { kubectl volume-doctor diagnose -n "$namespace" || true; } 2>&1 | tee "$w
   [ $SECONDS -lt "$LIMIT" ] || { echo "not found within $LIMIT s" >&2; exit 1; }
   sleep 2
 done
-expect 1 "VD301 inuse-not-attached" kubectl volume-doctor diagnose -n "$namespace"
+expect 1 "error VD301" kubectl volume-doctor diagnose -n "$namespace"
 expect 0 "volumesAttached" kubectl volume-doctor explain VD301
 expect 1 "attached" kubectl volume-doctor trace "pod/$name" -n "$namespace"
 expect 0 ": Repaired" kubectl volume-doctor diagnose -n "$namespace" --apply --yes \
   --settle 10s --for 5s --journal "$work/journal"
 expect 0 "condition met" kubectl wait -n "$namespace" "pod/$name" --for=jsonpath='{.status.phase}'=Running --timeout=60s
-expect 0 "No drift found" kubectl volume-doctor diagnose -n "$namespace"
+expect 0 "Nothing wrong" kubectl volume-doctor diagnose -n "$namespace"
 # A pod runs on it now: to take the entry back would take the volume from under it.
 expect 3 "in use" kubectl volume-doctor undo "$work/journal"
 expect 0 "Running" kubectl get -n "$namespace" "pod/$name"

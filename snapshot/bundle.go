@@ -27,6 +27,7 @@ const maxTold = 4 << 20
 // bundle holds much that is no object, and what it does not hold says nothing.
 type tree struct {
 	limits limits
+	tally  *tally
 	roots  map[string]*root
 	stamps map[string]stamp
 	// lists counts the lists of bundles; there is a bundle once there is one.
@@ -40,10 +41,14 @@ type tree struct {
 }
 
 func newTree(limits limits) *tree {
-	return &tree{
+	t := &tree{
 		limits: limits, plain: newCollector(limits), beside: newCollector(limits),
 		roots: map[string]*root{}, stamps: map[string]stamp{},
 	}
+	t.tally = t.plain.tally
+	t.beside.tally = t.tally
+	t.plain.oneOfMany = true
+	return t
 }
 
 // root is one folder of a bundle, such as a must-gather has for each image.
@@ -113,6 +118,11 @@ func bundleFileOf(p string) (bundleFile, bool) {
 	return supportBundleFile(segments)
 }
 
+func isBundleFile(p string) bool {
+	_, ok := bundleFileOf(p)
+	return ok
+}
+
 // wanted says whether the file is read at all.
 func (t *tree) wanted(p string) bool {
 	if path.Base(p) == stampName {
@@ -121,7 +131,7 @@ func (t *tree) wanted(p string) bool {
 	if !readable(p) {
 		return false
 	}
-	if _, ok := bundleFileOf(p); ok || isBeside(p) {
+	if isBundleFile(p) || isBeside(p) {
 		return true
 	}
 	return t.failed == nil && !t.isBundle()
@@ -182,18 +192,19 @@ func (t *tree) part(r *root, f bundleFile, name string, in io.Reader) error {
 			return fmt.Errorf("%s: more than %d lists in one bundle", plain(name), t.limits.lists)
 		}
 		p = &part{collector: newCollector(t.limits)}
+		p.tally = t.tally
 		r.parts[f.part] = p
 	}
 	before := p.total
 	err := p.text(name, in)
 	switch {
 	case err != nil:
-	case f.part.form == oneFile && p.listed == 0:
-		err = fmt.Errorf("%s: no list in it", plain(name))
 	case f.part.form != oneFile && p.total == before:
 		err = fmt.Errorf("%s: no object in it", plain(name))
-	case p.counts[f.part.kind] != len(p.seen):
+	case p.counts[f.part.kind] != len(p.seen), len(p.ignored) > 0:
 		err = fmt.Errorf("%s: other objects than %s in it", plain(name), f.part.kind)
+	case f.part.form == oneFile && p.lists[""]+p.lists[f.part.kind] == 0:
+		err = fmt.Errorf("%s: no list in it", plain(name))
 	case !p.allIn(f.part.namespace):
 		err = fmt.Errorf("%s: not all objects in it are of namespace %s", plain(name), plain(f.part.namespace))
 	}
@@ -243,17 +254,17 @@ func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, er
 // are from two moments, and what went away in between would be there in one.
 func (t *tree) assemble(c *collector) error {
 	roots := t.bundles()
-	for _, kind := range append(Kinds(), Deployments) {
+	for _, r := range resources {
+		kind := r.Kind
 		held := chooseLists(roots, kind)
 		gap := wholeness(kind, roots, held)
 		if gap != nil && t.beside.counts[kind] > 0 {
+			c.told[kind] = t.beside.flaw(kind)
 			// kubectl's word, which holds for what the bundle does not know. It
 			// was written later, and says nothing of when the bundle was.
-			latest := c.latest
 			if err := c.mergeKind(t.beside, kind); err != nil {
 				return err
 			}
-			c.latest = latest
 			continue
 		}
 		c.told[kind] = gap
@@ -262,15 +273,14 @@ func (t *tree) assemble(c *collector) error {
 				if err := c.mergeKind(l.collector, kind); err != nil {
 					return err
 				}
+				c.clock.merge(&l.clock)
 			}
 		}
 	}
 	for _, r := range roots {
 		c.version = cmp.Or(c.version, r.version)
-		// The clock of whoever gathered may be wrong either way: the earlier of
-		// two times makes things younger than they are, never older.
-		if began := t.stamps[r.path].began; !began.IsZero() && began.Before(c.latest) {
-			c.latest = began
+		if began := t.stamps[r.path].began; !began.IsZero() && (c.began.IsZero() || began.Before(c.began)) {
+			c.began = began
 		}
 	}
 	if len(roots) > 1 {
@@ -358,15 +368,15 @@ func wholeness(kind Kind, roots []*root, held []heldList) *Gap {
 		switch {
 		case l.err != nil:
 			return gap(ReasonUndecodable, "%s", l.err)
-		case l.truncated[kind]:
-			return gap(ReasonTruncated, "the list says that more objects follow")
+		case l.form == oneFile && l.flaw(kind) != nil:
+			return l.flaw(kind)
 		case !l.root.ended:
 			return gap(ReasonTruncated, "nothing in the %s says that its gathering came to an end", l.root.name)
 		case l.form == besidePod:
 			return gap(ReasonTruncated, "the pods of namespace %s are there, but not their list", plain(l.namespace))
 		}
 	}
-	if s := schemaOfKind(kind); !s.namespaced {
+	if s := resourceOf(kind); !s.Namespaced {
 		return nil
 	}
 	return partial(kind, roots, held)
@@ -443,24 +453,23 @@ func reasonOf(said string) string {
 	return ReasonUnavailable
 }
 
-func schemaOfKind(kind Kind) *kindSchema {
-	return schemas[slices.IndexFunc(schemas, func(s *kindSchema) bool { return s.resource == kind })]
-}
-
 // merge takes over all that another collector has read.
 func (c *collector) merge(o *collector) error {
-	for _, s := range schemas {
-		if err := c.mergeKind(o, s.resource); err != nil {
+	for _, s := range resources {
+		if err := c.mergeKind(o, s.Kind); err != nil {
 			return err
 		}
 	}
 	for kind := range o.truncated {
 		c.truncated[kind] = true
 	}
+	maps.Copy(c.unread, o.unread)
 	for t, n := range o.ignored {
-		c.ignored[t] += n
+		c.ignore(t, n)
 	}
+	c.ignoredMore += o.ignoredMore
 	c.notes = append(c.notes, o.notes...)
+	c.clock.merge(&o.clock)
 	if o.header != nil {
 		if c.header != nil {
 			return o.headerAt.errorf("a second Snapshot header; the first is at %s", c.headerAt)
@@ -472,7 +481,7 @@ func (c *collector) merge(o *collector) error {
 
 // mergeKind takes over the objects of one kind.
 func (c *collector) mergeKind(o *collector, kind Kind) error {
-	s := schemaOfKind(kind)
+	s := resourceOf(kind)
 	for object := range s.all(&o.objects) {
 		key := identity{kind, object.GetNamespace(), object.GetName()}
 		c.total++
@@ -484,9 +493,6 @@ func (c *collector) mergeKind(o *collector, kind Kind) error {
 			s.add(&c.objects, object)
 			c.counts[kind]++
 		}
-	}
-	if o.counts[kind] > 0 && o.latest.After(c.latest) {
-		c.latest = o.latest
 	}
 	return nil
 }

@@ -45,8 +45,8 @@ func mustGatherFile(segments []string) (bundleFile, bool) {
 			if len(rest) == 3 {
 				f.part.form, plural = oneEach, rest[1]
 			}
-			if k := schemaAt(rest[0], plural); k != nil && !k.namespaced {
-				f.part.kind = k.resource
+			if k := resourceAt(rest[0], plural); k != nil && !k.Namespaced {
+				f.part.kind = k.Kind
 				return f, true
 			}
 		case s == "namespaces" && len(rest) == 4 && rest[1] == "pods" && rest[2] == last:
@@ -58,8 +58,8 @@ func mustGatherFile(segments []string) (bundleFile, bool) {
 			if len(rest) == 4 {
 				f.part.form, plural = oneEach, rest[2]
 			}
-			if k := schemaAt(rest[1], plural); k != nil && k.namespaced {
-				f.part.kind = k.resource
+			if k := resourceAt(rest[1], plural); k != nil && k.Namespaced {
+				f.part.kind = k.Kind
 				return f, true
 			}
 		}
@@ -69,15 +69,15 @@ func mustGatherFile(segments []string) (bundleFile, bool) {
 
 func isYAML(name string) bool { return path.Ext(name) == ".yaml" }
 
-// schemaAt finds a kind by its API group, "core" for the one without a name,
+// resourceAt finds a kind by its API group, "core" for the one without a name,
 // and its plural.
-func schemaAt(group, plural string) *kindSchema {
-	for _, s := range schemas {
-		of, _, named := strings.Cut(s.apiVersion, "/")
+func resourceAt(group, plural string) *row {
+	for _, s := range resources {
+		of, _, named := strings.Cut(s.Version, "/")
 		if !named {
 			of = "core"
 		}
-		if of == group && string(s.resource) == plural {
+		if of == group && string(s.Kind) == plural {
 			return s
 		}
 	}

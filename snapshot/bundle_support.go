@@ -52,12 +52,12 @@ func supportBundleFile(segments []string) (bundleFile, bool) {
 		f.tell = func(r *root, text []byte) { tellErrors(r, supportBundleLists[list], text) }
 	case segments[n-2] == clusterResources:
 		f.part.kind = supportBundleLists[last]
-		if f.part.kind == "" || schemaOfKind(f.part.kind).namespaced {
+		if f.part.kind == "" || resourceOf(f.part.kind).Namespaced {
 			return bundleFile{}, false
 		}
 	case n >= 3 && segments[n-3] == clusterResources:
 		f.part.kind, f.part.namespace = supportBundleLists[segments[n-2]], last
-		if f.part.kind == "" || !schemaOfKind(f.part.kind).namespaced {
+		if f.part.kind == "" || !resourceOf(f.part.kind).Namespaced {
 			return bundleFile{}, false
 		}
 		n--

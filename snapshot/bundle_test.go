@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	mainRoot  = "quay-io-openshift-must-gather-sha256-0a1b2c/"
-	otherRoot = "registry-local-storage-must-gather-sha256-3d4e5f/"
-	support   = "support-bundle-2026-11-20T10_00_10/"
-	resources = support + "cluster-resources/"
+	mainRoot     = "quay-io-openshift-must-gather-sha256-0a1b2c/"
+	otherRoot    = "registry-local-storage-must-gather-sha256-3d4e5f/"
+	support      = "support-bundle-2026-11-20T10_00_10/"
+	supportFiles = support + "cluster-resources/"
 )
 
 // bundle is one of the miniature bundles, without the file that is put beside
@@ -142,28 +142,28 @@ func TestReadBundle(t *testing.T) {
 		{"support bundle, and kubectl", "support-bundle", func(t testing.TB, f fstest.MapFS) {
 			f[support+"volume-doctor.yaml"] = beside(t, "support-bundle")
 		}, nil},
-		{"support bundle of some namespaces", "support-bundle", put(resources+"namespaces.json", "[]"), append(slices.Clone(never),
+		{"support bundle of some namespaces", "support-bundle", put(supportFiles+"namespaces.json", "[]"), append(slices.Clone(never),
 			"events: "+inOne, "leases: "+inOne, "persistentvolumeclaims: "+inOne, "pods: "+inOne)},
-		{"support bundle without a namespace", "support-bundle", drop(resources + "pods/kube-system.json"), append(slices.Clone(never),
+		{"support bundle without a namespace", "support-bundle", drop(supportFiles + "pods/kube-system.json"), append(slices.Clone(never),
 			"pods: NotInBundle (without those of namespace kube-system)")},
-		{"support bundle that was refused pods", "support-bundle", both(drop(resources+"pods/kube-system.json"),
-			put(resources+"pods-errors.json", `{"kube-system": "pods is forbidden: User \"u\" cannot list resource \"pods\""}`)), append(slices.Clone(never),
-			`pods: Forbidden (pods is forbidden: User "u" cannot list resource "pods")`)},
-		{"support bundle that was refused nodes", "support-bundle", both(put(resources+"nodes.json", ""),
-			put(resources+"nodes-errors.json", `["the server was unable to return a response in the time allotted"]`)), append(slices.Clone(never),
+		{"support bundle that was refused pods", "support-bundle", both(drop(supportFiles+"pods/kube-system.json"),
+			put(supportFiles+"pods-errors.json", `{"kube-system": "pods is forbidden: User \"u\" cannot list resource \"pods\""}`)), append(slices.Clone(never),
+			`pods: Forbidden (pods is forbidden: User "***" cannot list resource "pods")`)},
+		{"support bundle that was refused nodes", "support-bundle", both(put(supportFiles+"nodes.json", ""),
+			put(supportFiles+"nodes-errors.json", `["the server was unable to return a response in the time allotted"]`)), append(slices.Clone(never),
 			"nodes: Unavailable (the server was unable to return a response in the time allotted)")},
-		{"support bundle with errors that nobody can read", "support-bundle", put(resources+"nodes-errors.json", `{"a": 1}`), append(slices.Clone(never),
+		{"support bundle with errors that nobody can read", "support-bundle", put(supportFiles+"nodes-errors.json", `{"a": 1}`), append(slices.Clone(never),
 			"nodes: Unavailable (the tool noted an error that is not readable)")},
-		{"support bundle with an empty file", "support-bundle", put(resources+"nodes.json", ""), append(slices.Clone(never),
-			"nodes: Undecodable (TOP/"+resources+"nodes.json: no list in it)")},
-		{"support bundle cut off", "support-bundle", halve(resources + "pvs.json"), append(slices.Clone(never),
-			"persistentvolumes: Undecodable (TOP/"+resources+"pvs.json:46: document 1, item 1: the JSON ends in the middle: the file was cut off)")},
-		{"support bundle with one page", "support-bundle", put(resources+"volumeattachments.json", `{"kind": "VolumeAttachmentList", "apiVersion": "storage.k8s.io/v1", "metadata": {"continue": "x"}, "items": []}`),
+		{"support bundle with an empty file", "support-bundle", put(supportFiles+"nodes.json", ""), append(slices.Clone(never),
+			"nodes: Undecodable (TOP/"+supportFiles+"nodes.json: no list in it)")},
+		{"support bundle cut off", "support-bundle", halve(supportFiles + "pvs.json"), append(slices.Clone(never),
+			"persistentvolumes: Undecodable (TOP/"+supportFiles+"pvs.json:46: document 1, item 1: the JSON ends in the middle: the file was cut off)")},
+		{"support bundle with one page", "support-bundle", put(supportFiles+"volumeattachments.json", `{"kind": "VolumeAttachmentList", "apiVersion": "storage.k8s.io/v1", "metadata": {"continue": "x"}, "items": []}`),
 			append(slices.Clone(never), "volumeattachments: Truncated (the list says that more objects follow)")},
-		{"support bundle with another kind", "support-bundle", put(resources+"pvs.json", `{"kind": "PersistentVolumeClaimList", "apiVersion": "v1", "items": [{"metadata": {"name": "a"}}]}`),
-			append(slices.Clone(never), "persistentvolumes: Undecodable (TOP/"+resources+"pvs.json: other objects than persistentvolumes in it)")},
-		{"support bundle with another namespace", "support-bundle", put(resources+"pods/kube-system.json", `{"kind": "PodList", "apiVersion": "v1", "items": [{"metadata": {"name": "a", "namespace": "shop"}}]}`),
-			append(slices.Clone(never), "pods: Undecodable (TOP/"+resources+"pods/kube-system.json: not all objects in it are of namespace kube-system)")},
+		{"support bundle with another kind", "support-bundle", put(supportFiles+"pvs.json", `{"kind": "PersistentVolumeClaimList", "apiVersion": "v1", "items": [{"metadata": {"name": "a"}}]}`),
+			append(slices.Clone(never), "persistentvolumes: Undecodable (TOP/"+supportFiles+"pvs.json: other objects than persistentvolumes in it)")},
+		{"support bundle with another namespace", "support-bundle", put(supportFiles+"pods/kube-system.json", `{"kind": "PodList", "apiVersion": "v1", "items": [{"metadata": {"name": "a", "namespace": "shop"}}]}`),
+			append(slices.Clone(never), "pods: Undecodable (TOP/"+supportFiles+"pods/kube-system.json: not all objects in it are of namespace kube-system)")},
 
 		{"dump", "cluster-info-dump", nil, append(slices.Clone(rest), "events: "+dumped, "leases: NotInFile", "persistentvolumeclaims: NotInFile",
 			"persistentvolumes: NotInFile", "pods: "+dumped, "storageclasses: NotInFile", "volumeattachments: NotInFile")},
@@ -400,7 +400,7 @@ func FuzzBundle(f *testing.F) {
 
 func countOf(s *Snapshot, kind Kind) int {
 	n := 0
-	for range schemaOfKind(kind).all(&s.Objects) {
+	for range resourceOf(kind).all(&s.Objects) {
 		n++
 	}
 	return n

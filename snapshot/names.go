@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// names finds the objects of a list by namespace and name. A map would hold every
-// name once more: ten megabytes of a large cluster.
+// names finds the objects of a list by namespace and name. A map's keys would take
+// twelve megabytes for the 130,000 objects of a large cluster.
 type names[T object] struct {
 	list       []T
 	namespaced bool
@@ -55,9 +55,9 @@ func (n *names[T]) slot(namespace, name string) *uint32 {
 	}
 }
 
-// ShareNames makes what names a volume or a claim of the lists use the same text as
-// that has: a volume's name stands in its claim and its attachments once more. The
-// objects must not be shared.
+// ShareNames points references to a volume or a claim of the lists at that object's own
+// name: a volume's name also stands in its claim and in its attachments. No snapshot
+// may hold the objects yet.
 func (o *Objects) ShareNames() {
 	volumes, claims := byName(o.Volumes), byNamespacedName(o.Claims)
 	for _, claim := range o.Claims {

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"path"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,8 +28,23 @@ const (
 	// MaxUntypedItems bounds the items of a list that names its kind only
 	// after them: until then nobody knows what they are.
 	MaxUntypedItems = 256 << 20
-	// MaxUnpacked bounds what a compressed file unpacks to.
+	// MaxUnpacked bounds the bytes that are read of one input, after unpacking.
 	MaxUnpacked = 4 << 30
+	// MaxObjects and MaxOfKind bound the objects that are kept, in total and of one
+	// kind. The largest clusters that Kubernetes supports have 150,000 pods; an
+	// empty pod takes two kilobytes.
+	MaxObjects = 1_000_000
+	MaxOfKind  = 500_000
+	// MaxValues bounds the fields and items of one object, at all depths. An empty
+	// container is three bytes in a file and 600 in memory.
+	MaxValues = 100_000
+	// MaxDepth bounds how deep the fields of one object are nested.
+	MaxDepth = 64
+	// MaxYAMLValues bounds the lines and commas of the YAML that is parsed at once,
+	// of whatever kind: each may be a value, and the parser makes a tree of them.
+	MaxYAMLValues = 1_000_000
+	// MaxIgnoredKinds bounds the kinds whose ignored objects are counted one by one.
+	MaxIgnoredKinds = 1_000
 	// MaxFiles bounds the files of an archive or a directory. The must-gathers
 	// of the largest clusters have some hundred thousand.
 	MaxFiles = 1 << 20
@@ -45,9 +59,20 @@ const (
 type limits struct {
 	document, untyped, unpacked int64
 	files, lists                int
+	objects, ofKind             int
+	values, depth, yamlValues   int
 }
 
-var defaultLimits = limits{document: MaxDocument, untyped: MaxUntypedItems, unpacked: MaxUnpacked, files: MaxFiles, lists: MaxLists}
+var defaultLimits = limits{
+	document: MaxDocument, untyped: MaxUntypedItems, unpacked: MaxUnpacked, files: MaxFiles, lists: MaxLists,
+	objects: MaxObjects, ofKind: MaxOfKind, values: MaxValues, depth: MaxDepth, yamlValues: MaxYAMLValues,
+}
+
+// tally counts the objects of one input.
+type tally struct {
+	objects int
+	ofKind  map[Kind]int
+}
 
 // ReadOptions are what a file does not say itself.
 type ReadOptions struct {
@@ -67,6 +92,7 @@ func Read(name string, r io.Reader, opts ReadOptions) (*Snapshot, []Warning, err
 }
 
 func read(name string, r io.Reader, opts ReadOptions, limits limits) (*Snapshot, []Warning, error) {
+	limits = limits.withDefaults()
 	in, packed, err := unpack(name, r, limits)
 	if err != nil {
 		return nil, nil, err
@@ -85,6 +111,17 @@ func read(name string, r io.Reader, opts ReadOptions, limits limits) (*Snapshot,
 	return c.snapshot(name, opts)
 }
 
+// withDefaults sets the limits that a test leaves out.
+func (l limits) withDefaults() limits {
+	for _, set := range []struct{ limit, to *int }{
+		{&l.objects, &defaultLimits.objects}, {&l.ofKind, &defaultLimits.ofKind}, {&l.values, &defaultLimits.values},
+		{&l.depth, &defaultLimits.depth}, {&l.yamlValues, &defaultLimits.yamlValues},
+	} {
+		*set.limit = cmp.Or(*set.limit, *set.to)
+	}
+	return l
+}
+
 // ReadFS reads all YAML and JSON files below a directory as one snapshot; of an
 // OpenShift must-gather, a support bundle of troubleshoot.sh or a directory of
 // `kubectl cluster-info dump` it reads the lists. Other files and hidden ones
@@ -92,11 +129,13 @@ func read(name string, r io.Reader, opts ReadOptions, limits limits) (*Snapshot,
 func ReadFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, error) {
 	t := newTree(defaultLimits)
 	files, entries := 0, 0
+	left := t.limits.unpacked
 	// Somebody may name a folder within a bundle, which its own name tells.
 	top := path.Base(name)
 	if !fs.ValidPath(top) {
 		top = "."
 	}
+	var links []string // those that were not followed
 	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -108,14 +147,26 @@ func ReadFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, er
 			return tooMany(name, t.limits)
 		}
 		at := path.Join(top, p)
+		isLink := d.Type()&fs.ModeSymlink != 0
 		if d.IsDir() || !t.wanted(at) {
+			if isLink && !hidden(p) && !isFile(fsys, p) {
+				links = append(links, plain(p))
+			}
 			return nil
 		}
-		if _, ok := bundleFileOf(at); ok && d.Type()&fs.ModeSymlink != 0 {
-			return nil // no tool makes one there, and it may lead anywhere
+		if _, ok := bundleFileOf(at); ok && isLink {
+			links = append(links, plain(p)) // no tool makes one there, and it may lead anywhere
+			return nil
 		}
 		// Stat follows a link, and leaves out the pipe that would never end.
-		if info, err := fs.Stat(fsys, p); err != nil || !info.Mode().IsRegular() {
+		info, err := fs.Stat(fsys, p)
+		if err != nil && isLink {
+			return fmt.Errorf("%s: a symbolic link that leads out of the directory, or nowhere; put the file in its place", plain(path.Join(name, p)))
+		}
+		if err != nil || !info.Mode().IsRegular() {
+			if isLink {
+				links = append(links, plain(p))
+			}
 			return err
 		}
 		if readable(p) {
@@ -126,7 +177,7 @@ func ReadFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, er
 			return fmt.Errorf("%s: %w", plain(path.Join(name, p)), pathError(err))
 		}
 		defer func() { _ = f.Close() }()
-		return t.file(path.Join(name, p), at, f)
+		return t.file(path.Join(name, p), at, &boundedReader{r: f, left: &left, limit: t.limits.unpacked})
 	})
 	if err == nil && t.failed != nil && !t.isBundle() {
 		err = t.failed
@@ -137,7 +188,18 @@ func ReadFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, er
 	if err != nil {
 		return nil, t.plain.warnings(), err
 	}
-	return t.snapshot(name, opts)
+	s, warnings, err := t.snapshot(name, opts)
+	if len(links) > 0 {
+		warnings = append(warnings, Warning(fmt.Sprintf("%s: symbolic links in it that are not followed: %s", plain(name), some(links))))
+	}
+	return s, warnings, err
+}
+
+// isFile says whether the path leads to a regular file; links out of a root lead
+// nowhere.
+func isFile(fsys fs.FS, p string) bool {
+	info, err := fs.Stat(fsys, p)
+	return err == nil && info.Mode().IsRegular()
 }
 
 func tooMany(name string, limits limits) error {
@@ -241,16 +303,24 @@ type typeName struct{ apiVersion, kind string }
 // collector gathers the objects of all documents of all files of one snapshot.
 type collector struct {
 	limits  limits
+	tally   *tally
 	objects Objects
 	seen    map[identity]version
 	counts  map[Kind]int
 	// total counts the known objects, also those given twice.
-	total     int
-	ignored   map[typeName]int
-	truncated map[Kind]bool
-	// listed counts the documents that are lists.
-	listed int
-	notes  []Warning
+	total   int
+	ignored map[typeName]int
+	// ignoredMore counts the ignored objects beyond MaxIgnoredKinds.
+	ignoredMore int
+	truncated   map[Kind]bool
+	// unread are the kinds that the file holds in a version that is not read: what
+	// is wrong.
+	unread map[Kind]string
+	// oneOfMany says that the text is one of the files of a directory or an archive.
+	oneOfMany bool
+	// lists counts the documents that are lists of a kind; "" is a list of any.
+	lists map[Kind]int
+	notes []Warning
 	// told is what a bundle's layout says of the kinds that it has: the gap, or
 	// nil for one that is whole.
 	told map[Kind]*Gap
@@ -259,23 +329,24 @@ type collector struct {
 
 	header   *header
 	headerAt place
-	// latest is the latest time in any object, the "now" of a file without one.
-	latest     time.Time
-	timeFields map[reflect.Type][]int
-	sharer     *Sharer
+	clock    fileClock
+	// began is when the gathering of a bundle began; zero where it does not say.
+	began  time.Time
+	sharer *Interner
 }
 
 func newCollector(limits limits) *collector {
 	return &collector{
 		limits:    limits,
+		tally:     &tally{ofKind: map[Kind]int{}},
 		seen:      map[identity]version{},
 		counts:    map[Kind]int{},
 		ignored:   map[typeName]int{},
 		truncated: map[Kind]bool{},
+		unread:    map[Kind]string{},
+		lists:     map[Kind]int{},
 		told:      map[Kind]*Gap{},
-
-		timeFields: map[reflect.Type][]int{},
-		sharer:     NewSharer(),
+		sharer:    NewInterner(),
 	}
 }
 
@@ -295,7 +366,10 @@ func (c *collector) warnings() []Warning {
 		warnings = append(warnings, Warning(fmt.Sprintf("%s of kind %s (%s) %s ignored",
 			count(n, "object"), plain(name.kind), plain(name.apiVersion), were(n))))
 	}
-	if others > 0 {
+	if c.ignoredMore > 0 {
+		warnings = append(warnings, Warning(fmt.Sprintf("%s of more than %d other kinds %s ignored",
+			count(others+c.ignoredMore, "object"), len(names)-maxIgnoredKinds, were(others+c.ignoredMore))))
+	} else if others > 0 {
 		warnings = append(warnings, Warning(fmt.Sprintf("%s of %s %s ignored",
 			count(others, "object"), count(len(names)-maxIgnoredKinds, "other kind"), were(others))))
 	}
@@ -328,18 +402,12 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 		return fail("no object in it is of a kind that volume-doctor reads")
 	}
 	source := Source{Path: name, ServerVersion: c.version}
-	takenAt := c.latest
 	if c.header != nil {
 		source.ServerVersion = c.header.ServerVersion
-		if !c.header.takenAt.IsZero() {
-			takenAt = c.header.takenAt
-		}
 	}
-	if !opts.Now.IsZero() {
-		takenAt = opts.Now
-	}
-	if takenAt.IsZero() {
-		return fail("nothing in it says when it was taken; say so with --now")
+	takenAt, err := c.now(name, opts.Now)
+	if err != nil {
+		return nil, c.warnings(), err
 	}
 	gaps := c.gaps()
 	c.objects.ShareNames()

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -22,8 +24,19 @@ func parseYAML(text []byte) (value any, err error) {
 			value, err = nil, fmt.Errorf("yaml: %v", p)
 		}
 	}()
-	err = yaml.UnmarshalStrict(text, &value)
-	return value, err
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.SetStrict(true)
+	if err := decoder.Decode(&value); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	// A directive ends a document, too, and unmarshalling stops there in silence.
+	var rest any
+	if err := decoder.Decode(&rest); err == nil {
+		return nil, errors.New("yaml: a second document without a line of --- before it")
+	} else if !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return value, nil
 }
 
 // jsonOf writes what the parser made of a document as JSON of at most limit

@@ -13,6 +13,7 @@ const (
 	headerGroup   = "volume-doctor/"
 	headerVersion = headerGroup + "v1"
 	headerKind    = "Snapshot"
+	endMarker     = "..."
 )
 
 // header is the document that volume-doctor's own files begin with. It says
@@ -29,6 +30,9 @@ type header struct {
 	// of them look whole, and the pods, which come last, would seem not to
 	// exist.
 	Objects *int `json:"objects,omitempty"`
+	// End is the last line of the file, or "": a YAML document that was cut off
+	// between two of its lines looks whole, too.
+	End string `json:"end,omitempty"`
 
 	takenAt time.Time
 }
@@ -55,9 +59,11 @@ func (c *collector) readHeader(at place, t typeName, raw []byte) error {
 		}
 		h.takenAt = t
 	}
-	known := append(Kinds(), Deployments)
+	if most := 100; len(h.Complete) > most || len(h.Gaps) > most {
+		return at.errorf("Snapshot header: more than %d kinds in one list", most)
+	}
 	unknown := func(list string, kind Kind) bool {
-		if slices.Contains(known, kind) {
+		if slices.ContainsFunc(resources, func(r *row) bool { return r.Kind == kind }) {
 			return false
 		}
 		c.notes = append(c.notes, Warning(fmt.Sprintf("the header's %s names %s, which this version does not know: ignored", list, plain(string(kind)))))
@@ -71,13 +77,34 @@ func (c *collector) readHeader(at place, t typeName, raw []byte) error {
 	return nil
 }
 
-// checkCount compares what the header promised with what its file held.
-func (c *collector) checkCount(file string, objects int) error {
-	if c.header == nil || c.headerAt.file != file || c.header.Objects == nil || objects >= *c.header.Objects {
+// checkHeader compares what the header promised with what its file held.
+func (c *collector) checkHeader(file string, objects int, ended bool) error {
+	if c.header == nil || c.headerAt.file != file {
 		return nil
 	}
-	return fmt.Errorf("%s: the header promises %s and %d can be read: the file was cut off (or edited: then correct the header's \"objects\")",
-		plain(file), count(*c.header.Objects, "object"), objects)
+	promised := c.header.Objects
+	switch {
+	case promised == nil && objects == 0 && len(c.header.Complete) > 0:
+		return fmt.Errorf("%s: the header calls lists complete, but neither an object nor their number follows: the file was cut off (if there are none, add \"objects: 0\")", plain(file))
+	case promised != nil && objects < *promised:
+		return fmt.Errorf("%s: the header promises %s and %d can be read: the file was cut off (or edited: then correct the header's \"objects\")",
+			plain(file), count(*promised, "object"), objects)
+	case c.header.End != "" && !ended:
+		return fmt.Errorf("%s: the header promises %q as the last line: the file was cut off", plain(file), endMarker)
+	}
+	return nil
+}
+
+// flaw is the gap of a kind of which objects are missing, or may be; nil where
+// none is.
+func (c *collector) flaw(kind Kind) *Gap {
+	switch {
+	case c.truncated[kind]:
+		return &Gap{Kind: kind, Reason: ReasonTruncated, Detail: "the list says that more objects follow"}
+	case c.unread[kind] != "":
+		return &Gap{Kind: kind, Reason: ReasonUndecodable, Detail: c.unread[kind]}
+	}
+	return nil
 }
 
 // gaps are the kinds whose absence proves nothing. The header's word that a
@@ -93,8 +120,8 @@ func (c *collector) gaps() []Gap {
 		told, isTold := c.told[kind]
 		switch {
 		case slices.ContainsFunc(gaps, func(g Gap) bool { return g.Kind == kind }):
-		case c.truncated[kind]:
-			gaps = append(gaps, Gap{Kind: kind, Reason: ReasonTruncated, Detail: "the list says that more objects follow"})
+		case c.flaw(kind) != nil:
+			gaps = append(gaps, *c.flaw(kind))
 		case isTold && told != nil:
 			gaps = append(gaps, *told)
 		case isTold:

@@ -39,8 +39,9 @@ func (r *countingReader) Read(p []byte) (int, error) {
 }
 
 // jsonDocuments reads JSON objects one after the other, and goes on as YAML
-// where the next one is set apart by "---".
-func (c *collector) jsonDocuments(r *bufio.Reader, at place) error {
+// where the next one is set apart by "---". One alone is whole once it is
+// read if it has a file of its own among others. Else more may have followed.
+func (c *collector) jsonDocuments(r *bufio.Reader, at place) (ended bool, err error) {
 	in := &countingReader{r: r, limit: c.limits.document, lines: at.line - 1}
 	j := &jsonReader{c: c, dec: json.NewDecoder(in), in: in, at: at}
 	for {
@@ -48,20 +49,20 @@ func (c *collector) jsonDocuments(r *bufio.Reader, at place) error {
 		more := j.dec.More()
 		ahead, _ := io.ReadAll(j.dec.Buffered())
 		ahead = bytes.TrimLeft(ahead, " \t\r\n")
-		if bytes.HasPrefix(ahead, []byte("--")) {
+		if bytes.HasPrefix(ahead, []byte("--")) || bytes.HasPrefix(ahead, []byte("..")) {
 			next := j.at.atLine(j.in.lines + 1 - bytes.Count(ahead, []byte("\n")))
 			return c.yamlDocuments(bufio.NewReader(io.MultiReader(bytes.NewReader(ahead), r)), next)
 		}
 		if !more && len(ahead) == 0 {
 			// More does not tell the end from a reader's error; Token does.
 			if _, err := j.dec.Token(); err != io.EOF {
-				return j.failed(err)
+				return false, j.failed(err)
 			}
-			return nil
+			return j.at.document == 1 && j.c.oneOfMany, nil
 		}
 		j.at.document++
 		if err := j.document(); err != nil {
-			return err
+			return false, err
 		}
 	}
 }
@@ -86,7 +87,7 @@ func (j *jsonReader) document() error {
 	}
 	l := &list{c: j.c, at: j.at}
 	rest := []byte("{")
-	listed := false
+	listed, seen := false, map[string]bool{}
 	for j.dec.More() {
 		key, err := j.dec.Token()
 		if err != nil {
@@ -98,6 +99,7 @@ func (j *jsonReader) document() error {
 				return j.at.atLine(j.line()).errorf("duplicate field \"items\"")
 			}
 			listed = true
+			l.hasItems = true
 			if err := j.items(l); err != nil {
 				return err
 			}
@@ -106,6 +108,13 @@ func (j *jsonReader) document() error {
 		raw, _, err := j.value()
 		if err != nil {
 			return err
+		}
+		if seen[name] {
+			return j.at.atLine(j.line()).errorf("duplicate field %q", plain(name))
+		}
+		switch name {
+		case "kind", "apiVersion", "metadata":
+			seen[name] = true
 		}
 		switch name { // what is no string stays "", and the rest says so then
 		case "kind":

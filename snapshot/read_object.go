@@ -3,9 +3,9 @@ package snapshot
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,10 +23,14 @@ func (c *collector) object(at place, t typeName, raw []byte) error {
 	case isHeader(t):
 		return c.readHeader(at, t, raw)
 	}
-	s := schemaOf(t)
+	s := byType[t]
 	if s == nil {
-		c.ignored[t]++
-		return nil
+		return c.foreign(at, t, raw)
+	}
+	if values, depth := shape(raw); values > c.limits.values {
+		return at.errorf("%s: more than %d fields and items in one object", title(s, raw), c.limits.values)
+	} else if depth > c.limits.depth {
+		return at.errorf("%s: nested more than %d deep", title(s, raw), c.limits.depth)
 	}
 	if absurdNumber(raw) {
 		return at.errorf("%s: a number that no API server accepts", title(s, raw))
@@ -39,33 +43,116 @@ func (c *collector) object(at place, t typeName, raw []byte) error {
 		return at.errorf("%s: %s", title(s, raw), plain(strict[0].Error()))
 	}
 	if object.GetName() == "" {
-		return at.errorf("%s without metadata.name", s.kind)
+		return at.errorf("%s without metadata.name", s.Object)
 	}
-	if !s.namespaced {
+	if !s.Namespaced {
 		object.SetNamespace("")
 	} else if object.GetNamespace() == "" {
 		// As kubectl reads it from a manifest written by hand.
 		object.SetNamespace(metav1.NamespaceDefault)
 	}
+	if err := checkNames(object); err != nil {
+		return at.errorf("%s: %w", title(s, raw), err)
+	}
 	c.total++
 	if known, err := c.isKnown(at, s, object); known || err != nil {
 		return err
 	}
-	c.noteTimes(reflect.ValueOf(object))
+	if err := c.countObject(at, s.Kind); err != nil {
+		return err
+	}
+	c.clock.note(s, object)
 	// A list from an API server does not say the kind of its items either.
 	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	Trim(object)
 	c.sharer.Share(object)
 	s.add(&c.objects, object)
-	c.counts[s.resource]++
+	c.counts[s.Kind]++
 	return nil
+}
+
+// foreign takes an object of a kind that is not read.
+func (c *collector) foreign(at place, t typeName, raw []byte) error {
+	switch {
+	case groupOf(t.apiVersion) == "meta.k8s.io":
+		return at.errorf("%s (%s) holds columns or names, not whole objects; write them with -o yaml", plain(t.kind), plain(t.apiVersion))
+	case t.apiVersion == "v1" && t.kind == "Status":
+		var status struct{ Message string }
+		_ = json.Unmarshal(raw, &status) // what is no text is left out
+		return at.errorf("an answer of the API server that holds no object (Status): %s", plain(status.Message))
+	case t.kind == "List", byType[itemType(t)] != nil, lookalike(itemType(t)) != nil:
+		return at.errorf("%s inside a list; write its items into the outer list", plain(t.kind))
+	}
+	if s := lookalike(t); s != nil {
+		c.otherVersion(s, t)
+	}
+	c.ignore(t, 1)
+	return nil
+}
+
+// ignore counts objects that are not read, and holds little for it.
+func (c *collector) ignore(t typeName, n int) {
+	const longest = 200
+	for _, text := range []*string{&t.apiVersion, &t.kind} {
+		if len(*text) > longest {
+			*text = strings.Clone((*text)[:longest])
+		}
+	}
+	if _, ok := c.ignored[t]; !ok && len(c.ignored) >= MaxIgnoredKinds {
+		c.ignoredMore += n
+		return
+	}
+	c.ignored[t] += n
+}
+
+// countObject counts an object that is about to be kept.
+func (c *collector) countObject(at place, kind Kind) error {
+	c.tally.objects++
+	c.tally.ofKind[kind]++
+	switch {
+	case c.tally.objects > c.limits.objects:
+		return at.errorf("more than %d objects in one input", c.limits.objects)
+	case c.tally.ofKind[kind] > c.limits.ofKind:
+		return at.errorf("more than %d %s in one input", c.limits.ofKind, kind)
+	}
+	return nil
+}
+
+// shape counts the fields and items of a JSON value at all depths, and says how
+// deep they are nested.
+func shape(raw []byte) (values, deepest int) {
+	depth := 0
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			for i++; i < len(raw) && raw[i] != '"'; i++ {
+				if raw[i] == '\\' {
+					i++
+				}
+			}
+		case '{', '[':
+			values++
+			depth++
+			deepest = max(deepest, depth)
+		case '}', ']':
+			depth--
+		case ',':
+			values++
+		}
+	}
+	return values, deepest
+}
+
+// otherVersion notes that objects of the kind are there and are not read.
+func (c *collector) otherVersion(s *row, t typeName) {
+	c.unread[s.Kind] = fmt.Sprintf("%s of %s is not read, only %s of %s", plain(t.kind), plain(t.apiVersion), s.Object, s.Version)
 }
 
 // isKnown remembers the object. The same state of the same object may be given
 // twice, as pods.yaml and all.yaml do; with two different ones nobody can tell
 // which is true.
-func (c *collector) isKnown(at place, s *kindSchema, object apiObject) (bool, error) {
-	key := identity{s.resource, object.GetNamespace(), object.GetName()}
+func (c *collector) isKnown(at place, s *row, object apiObject) (bool, error) {
+	key := identity{s.Kind, object.GetNamespace(), object.GetName()}
 	now := version{object.GetUID(), object.GetResourceVersion(), at}
 	before, ok := c.seen[key]
 	if !ok {
@@ -75,7 +162,7 @@ func (c *collector) isKnown(at place, s *kindSchema, object apiObject) (bool, er
 	if now.uid != "" && now.uid == before.uid && now.resourceVersion != "" && now.resourceVersion == before.resourceVersion {
 		return true, nil
 	}
-	return false, at.errorf("%s %s is given a second time; the first is at %s", s.kind, key, before.at)
+	return false, at.errorf("%s %s is given a second time; the first is at %s", s.Object, key, before.at)
 }
 
 func (i identity) String() string {
@@ -86,20 +173,20 @@ func (i identity) String() string {
 }
 
 // title names an object that could not be decoded as well as it can be.
-func title(s *kindSchema, raw []byte) string {
+func title(s *row, raw []byte) string {
 	var named struct {
 		Metadata struct{ Namespace, Name string }
 	}
 	// What is no name is left out.
 	_ = json.Unmarshal(raw, &named)
 	if named.Metadata.Name == "" {
-		return s.kind
+		return s.Object
 	}
 	key := identity{name: named.Metadata.Name}
-	if s.namespaced {
+	if s.Namespaced {
 		key.namespace = named.Metadata.Namespace
 	}
-	return s.kind + " " + key.String()
+	return s.Object + " " + key.String()
 }
 
 // decodeMessage says what a decoder's error means without naming Go types.
@@ -148,69 +235,4 @@ func typeForPeople(t reflect.Type) string {
 	default:
 		return "a whole number that fits " + t.Kind().String()
 	}
-}
-
-var (
-	timeType      = reflect.TypeFor[metav1.Time]()
-	microTimeType = reflect.TypeFor[metav1.MicroTime]()
-)
-
-// noteTimes raises latest to the latest time anywhere in an object, for that is
-// the earliest at which the object can have been read. A deletionTimestamp does
-// not count: it lies a grace period after the deletion.
-func (c *collector) noteTimes(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			c.noteTimes(v.Elem())
-		}
-	case reflect.Slice:
-		for i := range v.Len() {
-			c.noteTimes(v.Index(i))
-		}
-	case reflect.Struct:
-		var t time.Time
-		switch v.Type() {
-		case timeType:
-			t = v.Interface().(metav1.Time).Time
-		case microTimeType:
-			t = v.Interface().(metav1.MicroTime).Time
-		default:
-			for _, i := range c.fieldsWithTimes(v.Type()) {
-				c.noteTimes(v.Field(i))
-			}
-		}
-		if t.After(c.latest) {
-			c.latest = t
-		}
-	default: // nothing below it
-	}
-}
-
-// fieldsWithTimes are the fields of a struct that can lead to a time; looking
-// at them all would take as long as decoding.
-func (c *collector) fieldsWithTimes(t reflect.Type) []int {
-	if fields, ok := c.timeFields[t]; ok {
-		return fields
-	}
-	c.timeFields[t] = nil // ends the search in a type that holds itself
-	var fields []int
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if !f.IsExported() || f.Name == "DeletionTimestamp" {
-			continue
-		}
-		inner := f.Type
-		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
-			inner = inner.Elem()
-		}
-		if inner.Kind() != reflect.Struct {
-			continue
-		}
-		if inner == timeType || inner == microTimeType || len(c.fieldsWithTimes(inner)) > 0 {
-			fields = append(fields, i)
-		}
-	}
-	c.timeFields[t] = fields
-	return fields
 }

@@ -9,29 +9,33 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/json"
+	kjson "sigs.k8s.io/json"
 )
 
 // text reads one file that is not packed.
 func (c *collector) text(name string, r io.Reader) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	before := c.total
-	if err := c.documents(name, in); err != nil {
+	ended, err := c.documents(name, in)
+	if err != nil {
 		return err
 	}
-	return c.checkCount(name, c.total-before)
+	return c.checkHeader(name, c.total-before, ended)
 }
 
-func (c *collector) documents(name string, in *bufio.Reader) error {
+// documents reads all documents of a text. It says whether the text shows that it
+// is whole: by an end marker, or because it is one JSON value.
+func (c *collector) documents(name string, in *bufio.Reader) (ended bool, err error) {
 	at := place{file: name, line: 1}
 	head, err := in.Peek(512)
 	if err != nil && err != io.EOF {
-		return at.errorf("%w", err)
+		return false, at.errorf("%w", err)
 	}
 	switch {
 	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
-		return at.errorf("UTF-16 text (older PowerShell writes it); convert it to UTF-8")
+		return false, at.errorf("UTF-16 text (older PowerShell writes it); convert it to UTF-8")
 	case bytes.IndexByte(head, 0) >= 0:
-		return at.errorf("binary data, neither YAML nor JSON")
+		return false, at.errorf("binary data, neither YAML nor JSON")
 	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):
 		_, _ = in.Discard(3)
 		head = head[3:]
@@ -50,6 +54,7 @@ type list struct {
 	at               place
 	apiVersion, kind string // "" until read: kubectl writes them after the items
 	items            int
+	hasItems         bool // there is a field of that name
 	untyped          []untypedItem
 	untypedSize      int64
 	kinds            []Kind
@@ -72,7 +77,8 @@ func (l *list) item(line int, raw []byte) error {
 		return err
 	}
 	if l.kind == "" && (t.kind == "" || t.apiVersion == "") {
-		l.untypedSize += int64(len(raw))
+		const overhead = 128 // of each item in memory
+		l.untypedSize += int64(len(raw)) + overhead
 		if l.untypedSize > l.c.limits.untyped {
 			return at.errorf("a list of more than %s whose items do not say their kind; write it as JSON", size(l.c.limits.untyped))
 		}
@@ -90,13 +96,30 @@ func (l *list) typedItem(at place, t typeName, raw []byte) error {
 			t.apiVersion = l.apiVersion
 		}
 	}
-	if s := schemaOf(t); s != nil && !slices.Contains(l.kinds, s.resource) {
-		l.kinds = append(l.kinds, s.resource)
+	if s := byType[t]; s != nil {
+		l.noteKind(s)
 	}
 	return l.c.object(at, t, raw)
 }
 
+func (l *list) noteKind(s *row) {
+	if !slices.Contains(l.kinds, s.Kind) {
+		l.kinds = append(l.kinds, s.Kind)
+	}
+}
+
 func isListKind(kind string) bool { return strings.HasSuffix(kind, "List") }
+
+// anyList is the list that kubectl writes.
+var anyList = typeName{"v1", "List"}
+
+// itemType is the type of a list's items. It is no type for a list of any kind.
+func itemType(list typeName) typeName {
+	if !isListKind(list.kind) {
+		return typeName{}
+	}
+	return typeName{list.apiVersion, strings.TrimSuffix(list.kind, "List")}
+}
 
 // end takes what the document holds beside its items.
 func (l *list) end(rest []byte) error {
@@ -105,16 +128,28 @@ func (l *list) end(rest []byte) error {
 		return err
 	}
 	isList := isListKind(t.kind)
+	of := byType[itemType(t)]
 	switch {
 	case l.items > 0 && t.kind == "":
 		return l.at.errorf("a list that does not say its kind: the file was cut off")
+	case l.items > len(l.untyped) && !isList:
+		return l.at.errorf("%s has Kubernetes objects as its items, but is no list", plain(t.kind))
+	case !l.hasItems && (t.kind == "List" || of != nil):
+		return l.at.errorf("%s without items: the file was cut off", plain(t.kind))
 	case l.odd != nil && isList:
 		return l.odd.errorf("items must be a list")
 	case l.items == 0 && !isList, len(l.untyped) > 0 && !isList:
 		// A kind of its own whose field happens to be called items.
 		return l.c.object(l.at, t, rest)
 	}
-	l.c.listed++
+	if t == anyList {
+		l.c.lists[""]++
+	} else if of != nil {
+		l.c.lists[of.Kind]++
+		l.noteKind(of)
+	} else if s := lookalike(itemType(t)); s != nil {
+		l.c.otherVersion(s, itemType(t))
+	}
 	l.apiVersion, l.kind = t.apiVersion, t.kind
 	for _, item := range l.untyped {
 		t, err := readTypeName(item.at, item.raw)
@@ -127,18 +162,21 @@ func (l *list) end(rest []byte) error {
 	}
 	var head struct {
 		Metadata struct {
-			Continue string `json:"continue"`
+			Continue           string `json:"continue"`
+			RemainingItemCount int64  `json:"remainingItemCount"`
 		} `json:"metadata"`
 	}
 	if err := json.Unmarshal(rest, &head); err != nil {
 		return l.at.errorf("%s", decodeMessage(err))
 	}
-	if head.Metadata.Continue != "" {
-		// One page of a list that was asked for in pages.
-		if s := schemaOf(typeName{l.apiVersion, strings.TrimSuffix(l.kind, "List")}); s != nil {
-			l.kinds = append(l.kinds, s.resource)
+	if head.Metadata.Continue != "" || head.Metadata.RemainingItemCount > 0 {
+		// One page of a list that was asked for in pages. A list of any kind does
+		// not say of which kind the next page is.
+		kinds := l.kinds
+		if of == nil {
+			kinds = Kinds()
 		}
-		for _, kind := range l.kinds {
+		for _, kind := range kinds {
 			l.c.truncated[kind] = true
 		}
 	}
@@ -152,8 +190,12 @@ func readTypeName(at place, raw []byte) (typeName, error) {
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`
 	}
-	if err := json.Unmarshal(raw, &head); err != nil {
+	strict, err := kjson.UnmarshalStrict(raw, &head, kjson.DisallowDuplicateFields)
+	if err != nil {
 		return typeName{}, at.errorf("%s", decodeMessage(err))
+	}
+	if len(strict) > 0 {
+		return typeName{}, at.errorf("%s", plain(strict[0].Error()))
 	}
 	return typeName{head.APIVersion, head.Kind}, nil
 }

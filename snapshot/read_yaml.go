@@ -3,15 +3,17 @@ package snapshot
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
-	"encoding/json"
+	kjson "sigs.k8s.io/json"
 )
 
 // yamlReader cuts YAML into documents, and lists into their items, by the
@@ -32,13 +34,13 @@ type yamlReader struct {
 	cut     int    // how many lines of it stand before the items
 	cutSize int    // how many lines the items have
 
+	marked bool // the end marker stands after what was read
+
 	state     itemState
 	list      *list
 	indent    int    // of the items' dashes
 	item      []byte // the text of one
 	itemBegin int
-
-	block blockReader
 }
 
 type itemState int
@@ -51,22 +53,30 @@ const (
 )
 
 // yamlDocuments reads all documents of a stream; at is the place before them.
-func (c *collector) yamlDocuments(in *bufio.Reader, at place) error {
+func (c *collector) yamlDocuments(in *bufio.Reader, at place) (ended bool, err error) {
 	y := &yamlReader{c: c, in: in, at: at, line: at.line - 1}
 	for {
 		line, err := y.readLine()
 		if err != nil && !errors.Is(err, io.EOF) {
-			return err
+			return false, err
 		}
 		if len(line) > 0 {
 			if err := y.take(line); err != nil {
-				return err
+				return false, err
 			}
 		}
 		if err != nil {
-			return y.endDocument()
+			return y.marked, y.endText()
 		}
 	}
+}
+
+// endText ends the last document.
+func (y *yamlReader) endText() error {
+	if y.state == afterItems {
+		return y.here().errorf("the list ends before its first item: the file was cut off")
+	}
+	return y.endDocument()
 }
 
 // readLine gives a line with its end; at the end of the stream also io.EOF.
@@ -104,21 +114,27 @@ func (y *yamlReader) here() place {
 // take adds a line to the document or to the item, or ends them.
 func (y *yamlReader) take(line []byte) error {
 	if rest, ok := marker(line, "---"); ok {
+		y.marked = false
 		if err := y.endDocument(); err != nil {
 			return err
 		}
 		line = rest
-	} else if rest, ok := marker(line, "..."); ok {
+	} else if rest, ok := marker(line, endMarker); ok {
 		if err := y.endDocument(); err != nil {
 			return err
 		}
 		line = rest
+		y.marked = true
 	}
 	content := bytes.TrimLeft(line, " ")
 	indent := len(line) - len(content)
-	blank := len(bytes.TrimSpace(content)) == 0 || content[0] == '#'
+	blank := len(trimBlanks(content)) == 0 || content[0] == '#'
 	dash := !blank && content[0] == '-' && (len(content) == 1 || strings.IndexByte(" \t\r\n", content[1]) >= 0)
 
+	if y.marked && !blank && line[0] != '%' {
+		return y.here().errorf("after the line %q a document must begin with ---", endMarker)
+	}
+	y.marked = y.marked && (blank || line[0] == '%')
 	switch {
 	case blank: // part of whatever it stands in
 	case y.state == noItems && indent == 0 && isItemsLine(line):
@@ -145,6 +161,9 @@ func (y *yamlReader) take(line []byte) error {
 	}
 	if len(y.text) == 0 {
 		if blank || line[0] == '%' { // a directive, such as %YAML 1.2
+			if bytes.ContainsFunc(line, isNoYAML) {
+				return y.here().errorf("not YAML: control characters are not allowed")
+			}
 			return nil
 		}
 		y.begin = y.line
@@ -174,15 +193,24 @@ func marker(line []byte, mark string) (rest []byte, ok bool) {
 // itself stays in the document, so that a second one is a duplicate there.
 func isItemsLine(line []byte) bool {
 	rest, ok := bytes.CutPrefix(line, []byte("items:"))
-	rest = bytes.TrimSpace(rest)
+	rest = trimBlanks(rest)
 	return ok && (len(rest) == 0 || rest[0] == '#')
 }
+
+// isNoYAML says that the character may stand nowhere in YAML, not even in a comment.
+func isNoYAML(r rune) bool {
+	return unicode.IsControl(r) && !strings.ContainsRune("\t\r\n\u0085", r) || r == '\ufeff' || r == '\ufffe' || r == '\uffff'
+}
+
+// trimBlanks leaves what YAML takes for content: a form feed, or a space that does
+// not break, is no blank there.
+func trimBlanks(text []byte) []byte { return bytes.Trim(text, " \t\r\n") }
 
 func (y *yamlReader) beginItems(indent int) {
 	at := y.at.atLine(y.begin)
 	at.document++
 	y.state, y.indent = inItems, indent
-	y.list = &list{c: y.c, at: at}
+	y.list = &list{c: y.c, at: at, hasItems: true}
 	y.cut = bytes.Count(y.text, []byte("\n"))
 }
 
@@ -225,11 +253,8 @@ func (y *yamlReader) endDocument() error {
 	}
 	y.at.document++
 	at := y.at.atLine(y.begin)
-	if raw, t, ok := y.block.document(y.text); ok && y.list == nil && int64(len(raw)) <= y.c.limits.document {
-		return y.c.object(at, t, raw)
-	}
 	if y.list == nil && json.Valid(y.text) {
-		return y.c.jsonText(y.text, at)
+		return y.object(at, y.text)
 	}
 	value, err := y.parse(y.text, at, func(line int) int {
 		if y.list != nil && line > y.cut {
@@ -248,6 +273,10 @@ func (y *yamlReader) endDocument() error {
 		return at.errorf("not an object")
 	}
 	if y.list != nil {
+		// The line of the items stands in the text, and they do not.
+		if rest, ok := fields["items"]; !ok || rest != nil {
+			return at.errorf("the items of the list do not stand below each other")
+		}
 		delete(fields, "items")
 	}
 	raw, err := jsonOf(fields, y.c.limits.document)
@@ -257,13 +286,37 @@ func (y *yamlReader) endDocument() error {
 	if y.list != nil {
 		return y.list.end(raw)
 	}
+	return y.object(at, raw)
+}
+
+// object takes a document that is one JSON object. One that is no list need not be
+// taken apart item by item.
+func (y *yamlReader) object(at place, raw []byte) error {
+	if t, ok := singleObject(raw); ok {
+		return y.c.object(at, t, raw)
+	}
 	return y.c.jsonText(raw, at)
+}
+
+// singleObject returns the type of a JSON object unless it may be a list.
+func singleObject(raw []byte) (t typeName, ok bool) {
+	var head struct {
+		APIVersion string          `json:"apiVersion"`
+		Kind       string          `json:"kind"`
+		Items      json.RawMessage `json:"items"`
+	}
+	strict, err := kjson.UnmarshalStrict(raw, &head, kjson.DisallowDuplicateFields)
+	return typeName{head.APIVersion, head.Kind}, err == nil && len(strict) == 0 &&
+		head.APIVersion != "" && head.Kind != "" && !isListKind(head.Kind) && head.Items == nil
 }
 
 // yamlLine is how the parser says where.
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
 func (y *yamlReader) parse(text []byte, at place, lineOf func(int) int) (any, error) {
+	if bytes.Count(text, []byte("\n"))+bytes.Count(text, []byte(",")) > y.c.limits.yamlValues {
+		return nil, at.errorf("more than %d lines and commas in one piece", y.c.limits.yamlValues)
+	}
 	value, err := parseYAML(text)
 	if err == nil {
 		return value, nil

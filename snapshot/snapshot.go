@@ -5,7 +5,6 @@ package snapshot
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -32,13 +31,6 @@ const (
 	Pods              Kind = "pods"
 	Deployments       Kind = "deployments"
 )
-
-// Kinds are those whose absence is a Gap, in the order in which they are read.
-// Pods come last: lists are not one transaction, and a pod that appears between
-// two of them can then hide a dangling attachment but not invent one.
-func Kinds() []Kind {
-	return []Kind{VolumeAttachments, Nodes, CSINodes, CSIDrivers, StorageClasses, Volumes, Claims, Leases, Events, Pods}
-}
 
 // Source says where a snapshot came from. Either Path or Server is set.
 type Source struct {
@@ -112,21 +104,16 @@ type index struct {
 	events      map[types.UID][]*corev1.Event
 }
 
-// New sorts and indexes the objects. It takes the lists over: the caller must
+// New sorts and indexes the objects, and redacts what the gaps say. It takes the lists over: the caller must
 // not use them afterwards.
 func New(takenAt time.Time, source Source, objects Objects, gaps []Gap) *Snapshot {
 	s := &Snapshot{TakenAt: takenAt, Source: source, Objects: objects, Gaps: gaps}
-	sortObjects(s.VolumeAttachments)
-	sortObjects(s.Nodes)
-	sortObjects(s.CSINodes)
-	sortObjects(s.CSIDrivers)
-	sortObjects(s.StorageClasses)
-	sortObjects(s.Volumes)
-	sortObjects(s.Claims)
-	sortObjects(s.Leases)
-	sortObjects(s.Events)
-	sortObjects(s.Pods)
-	sortObjects(s.Deployments)
+	for _, r := range resources {
+		r.sort(&s.Objects)
+	}
+	for i, gap := range s.Gaps {
+		s.Gaps[i] = RedactGap(gap)
+	}
 	slices.SortFunc(s.Gaps, func(a, b Gap) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace))
 	})
@@ -155,22 +142,27 @@ func New(takenAt time.Time, source Source, objects Objects, gaps []Gap) *Snapsho
 	return s
 }
 
-// object is what sorting and indexing need of an API object.
+// object is what indexing needs of an API object.
 type object interface {
 	GetNamespace() string
 	GetName() string
-}
-
-func sortObjects[T object](list []T) {
-	slices.SortStableFunc(list, func(a, b T) int {
-		return cmp.Or(strings.Compare(a.GetNamespace(), b.GetNamespace()), strings.Compare(a.GetName(), b.GetName()))
-	})
 }
 
 // Complete says whether every object of the kind was read, so that absence
 // proves something.
 func (s *Snapshot) Complete(kind Kind) bool {
 	return !slices.ContainsFunc(s.Gaps, func(g Gap) bool { return g.Kind == kind })
+}
+
+// Counts are how many objects there are of each of Kinds.
+func (s *Snapshot) Counts() map[Kind]int {
+	counts := map[Kind]int{}
+	for _, r := range resources {
+		if !r.Optional {
+			counts[r.Kind] = r.count(&s.Objects)
+		}
+	}
+	return counts
 }
 
 // Node returns nil where there is no such node.

@@ -12,24 +12,34 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// keptAnnotations are those that say something about volumes: the keys, and
-// the prefixes of keys, that the controllers' and the kubelet's storage code
-// read. All others go, among them kubectl's last-applied-configuration, which
-// holds everything that is dropped here once more.
+// keptAnnotations are the keys that say something about volumes: those that the
+// controllers' and the kubelet's storage code read. All others go, among them
+// kubectl's last-applied-configuration, which holds everything that is dropped
+// here once more, and volume.beta.kubernetes.io/mount-options, in which CIFS
+// takes its password.
 var keptAnnotations = []string{
-	"csi.alpha.kubernetes.io/",
-	"csi.volume.kubernetes.io/",
-	"pv.kubernetes.io/",
+	"csi.alpha.kubernetes.io/node-id",
+	"csi.volume.kubernetes.io/nodeid",
+	"pv.kubernetes.io/bind-completed",
+	"pv.kubernetes.io/bound-by-controller",
+	"pv.kubernetes.io/migrated-to",
+	"pv.kubernetes.io/provisioned-by",
 	"storage.alpha.kubernetes.io/migrated-plugins",
-	"storage.kubernetes.io/",
-	"volume.beta.kubernetes.io/",
-	"volume.kubernetes.io/",
-	"volumes.kubernetes.io/",
+	"volume.beta.kubernetes.io/storage-class",
+	"volume.beta.kubernetes.io/storage-provisioner",
+	"volume.kubernetes.io/node-expansion-not-required",
+	"volume.kubernetes.io/provisioner-deletion-secret-name",
+	"volume.kubernetes.io/provisioner-deletion-secret-namespace",
+	"volume.kubernetes.io/selected-node",
+	"volume.kubernetes.io/storage-provisioner",
+	"volume.kubernetes.io/storage-resizer",
+	"volumes.kubernetes.io/controller-managed-attach-detach",
+	"volumes.kubernetes.io/keep-terminated-pod-volumes",
 	"storageclass.kubernetes.io/is-default-class",
 	"storageclass.beta.kubernetes.io/is-default-class",
 	"kubernetes.io/azure-file-resource-group", // part of the translated volume handle
 	"kubernetes.io/config.mirror",             // a static pod
-	"volume-doctor/",                          // what a repair leaves
+	"volume-doctor/last-repair",               // what a repair leaves
 }
 
 // keptParameters of a StorageClass name secrets and the file system; others
@@ -50,9 +60,11 @@ func Trim(object metav1.Object) {
 		trimPodStatus(&o.Status)
 	case *appsv1.Deployment:
 		o.Spec.Template.Annotations = trimAnnotations(o.Spec.Template.Annotations)
+		o.Spec.Template.ManagedFields, o.Spec.Template.SelfLink = nil, "" //nolint:staticcheck // a file may hold it, whatever API servers do
 		trimPodSpec(&o.Spec.Template.Spec)
 	case *corev1.Node:
 		o.Status.Images = nil
+		o.Spec.ConfigSource, o.Status.Config = nil, nil //nolint:staticcheck // old kubelets write an error into it, and nothing reads it
 	case *corev1.PersistentVolume:
 		trimPersistentVolume(&o.Spec)
 	case *storagev1.VolumeAttachment:
@@ -70,21 +82,35 @@ func Trim(object metav1.Object) {
 			o.Parameters = nil // as it comes back from a file
 		}
 	case *corev1.Event:
-		if slices.Contains(quotingEvents, o.Reason) {
+		if !KeepsEvent(o) {
 			o.Message = ""
 		}
 	}
+	redactMessages(object)
 }
 
-// quotingEvents repeat a container's commands, or what they printed.
-var quotingEvents = []string{"FailedPostStartHook", "FailedPreStopHook", "ProbeWarning", "Unhealthy"}
+// keptReasons are those of the events about volumes, and about why a pod or a
+// claim does not come to its volume. The others may repeat a container's
+// commands, or what they printed.
+var keptReasons = []string{
+	// attach/detach controller and kubelet
+	"FailedAttachVolume", "SuccessfulAttachVolume", "FailedMount", "FailedMapVolume", "FailedUnMount", "FailedUnmapDevice",
+	"SuccessfulMountVolume", "AlreadyMountedVolume", "VolumePermissionChangeInProgress", "VolumeConditionAbnormal",
+	"VolumeAttachmentLimitExceeded", "VolumeResizeFailed", "FileSystemResizeFailed",
+	// scheduler and node lifecycle
+	"FailedScheduling", "NodeNotReady", "TaintManagerEviction", "Evicted", "RemovingNode", "DeletingNode",
+	// what keeps a pod after its volumes, or its volumes after it
+	"FailedCreatePodSandBox", "FailedCreatePodContainer", "NetworkNotReady", "FailedPrepareDynamicResources", "FailedKillPod",
+	// volume binding and provisioning
+	"FailedBinding", "WaitForFirstConsumer", "WaitForPodScheduled", "ExternalProvisioning", "ProvisioningFailed",
+	"ClaimLost", "ClaimMisbound", "VolumeMismatch", "VolumeFailedDelete", "VolumeFailedRecycle", "VolumeDelete",
+}
+
+// KeepsEvent says whether the event is one that a check or a trace can use.
+func KeepsEvent(e *corev1.Event) bool { return slices.Contains(keptReasons, e.Reason) }
 
 // KeepsAnnotation says whether Trim leaves an annotation with the key.
-func KeepsAnnotation(key string) bool {
-	return slices.ContainsFunc(keptAnnotations, func(k string) bool {
-		return key == k || strings.HasSuffix(k, "/") && strings.HasPrefix(key, k)
-	})
-}
+func KeepsAnnotation(key string) bool { return slices.Contains(keptAnnotations, key) }
 
 func trimAnnotations(annotations map[string]string) map[string]string {
 	maps.DeleteFunc(annotations, func(key, _ string) bool { return !KeepsAnnotation(key) })
@@ -160,7 +186,9 @@ func trimPodSpec(spec *corev1.PodSpec) {
 	}
 	if spec.SecurityContext != nil {
 		spec.SecurityContext.WindowsOptions = nil // may hold a credential spec
+		spec.SecurityContext.Sysctls = nil
 	}
+	spec.DNSConfig, spec.HostAliases = nil, nil
 	spec.Resources = nil
 }
 
@@ -177,7 +205,7 @@ func trimPodVolume(source *corev1.VolumeSource) {
 	if source.Ephemeral != nil && source.Ephemeral.VolumeClaimTemplate != nil {
 		template := source.Ephemeral.VolumeClaimTemplate
 		template.Annotations = trimAnnotations(template.Annotations)
-		template.ManagedFields = nil
+		template.ManagedFields, template.SelfLink = nil, "" //nolint:staticcheck // a file may hold it, whatever API servers do
 	}
 }
 
@@ -219,12 +247,61 @@ func trimPodStatus(status *corev1.PodStatus) {
 	status.Resources = nil
 }
 
-// trimState drops the texts that hold a command or its output.
+// trimState drops the texts that hold a command or its output. What a container
+// runtime says about a container that it could not make or start (reasons such as
+// CreateContainerError) repeats the command; why it was not asked to does not.
 func trimState(state *corev1.ContainerState) {
 	if state.Terminated != nil {
 		state.Terminated.Message = ""
 	}
-	if w := state.Waiting; w != nil && (w.Reason == "RunContainerError" || w.Reason == "PostStartHookError") {
+	if w := state.Waiting; w != nil && w.Reason != "CreateContainerConfigError" && (strings.HasSuffix(w.Reason, "Error") || w.Reason == "ContainerCannotRun") {
 		w.Message = ""
+	}
+}
+
+// redactMessages takes secrets out of what programs say in the object.
+func redactMessages(object metav1.Object) {
+	redact := func(messages ...*string) {
+		for _, m := range messages {
+			*m = Redact(*m)
+		}
+	}
+	switch o := object.(type) {
+	case *corev1.Pod:
+		redact(&o.Status.Message)
+		for i := range o.Status.Conditions {
+			redact(&o.Status.Conditions[i].Message)
+		}
+		for _, list := range [][]corev1.ContainerStatus{o.Status.InitContainerStatuses, o.Status.ContainerStatuses, o.Status.EphemeralContainerStatuses} {
+			for i := range list {
+				for _, state := range []*corev1.ContainerState{&list[i].State, &list[i].LastTerminationState} {
+					if state.Waiting != nil {
+						redact(&state.Waiting.Message)
+					}
+				}
+			}
+		}
+	case *appsv1.Deployment:
+		for i := range o.Status.Conditions {
+			redact(&o.Status.Conditions[i].Message)
+		}
+	case *corev1.Node:
+		for i := range o.Status.Conditions {
+			redact(&o.Status.Conditions[i].Message)
+		}
+	case *corev1.PersistentVolume:
+		redact(&o.Status.Message)
+	case *corev1.PersistentVolumeClaim:
+		for i := range o.Status.Conditions {
+			redact(&o.Status.Conditions[i].Message)
+		}
+	case *storagev1.VolumeAttachment:
+		for _, e := range []*storagev1.VolumeError{o.Status.AttachError, o.Status.DetachError} {
+			if e != nil {
+				redact(&e.Message)
+			}
+		}
+	case *corev1.Event:
+		redact(&o.Message)
 	}
 }

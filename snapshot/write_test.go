@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	yamlv2 "go.yaml.in/yaml/v2"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -69,8 +73,8 @@ func TestWriteRead(t *testing.T) {
 		if err != nil || len(warnings) > 0 {
 			t.Fatalf("%v, warnings %q, of:\n%s", err, warnings, &first)
 		}
-		for _, schema := range schemas {
-			for object := range schema.all(&s.Objects) {
+		for _, r := range resources {
+			for object := range r.all(&s.Objects) {
 				Trim(object)
 			}
 		}
@@ -100,13 +104,13 @@ func asJSON(t *rapid.T, s *Snapshot) string {
 	if shown.Gaps == nil {
 		shown.Gaps = []Gap{}
 	}
-	for _, schema := range schemas {
-		for object := range schema.all(&s.Objects) {
+	for _, r := range resources {
+		for object := range r.all(&s.Objects) {
 			text, err := json.Marshal(object)
 			if err != nil {
 				t.Fatal(err)
 			}
-			shown.Objects[schema.resource] = append(shown.Objects[schema.resource], string(text))
+			shown.Objects[r.Kind] = append(shown.Objects[r.Kind], string(text))
 		}
 	}
 	text, err := json.MarshalIndent(shown, "", " ")
@@ -174,7 +178,7 @@ func anySnapshot(t *rapid.T) *Snapshot {
 	}
 	for _, m := range metas(t, "events", true, meta) {
 		o.Events = append(o.Events, &corev1.Event{ObjectMeta: m, Message: text.Draw(t, "message"), Reason: text.Draw(t, "reason"),
-			EventTime: metav1.NewMicroTime(noon.Add(time.Duration(rapid.IntRange(0, 1e9).Draw(t, "us")) * time.Microsecond))})
+			EventTime: metav1.NewMicroTime(noon.Add(-time.Duration(rapid.IntRange(0, 1e9).Draw(t, "us")) * time.Microsecond))})
 	}
 	for _, m := range metas(t, "leases", true, meta) {
 		holder := text.Draw(t, "holder")
@@ -232,6 +236,8 @@ gaps:
   reason: Forbidden
   resource: pods
 objects: 0
+end: "..."
+...
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
@@ -259,8 +265,8 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// TestWriteLongNames: a YAML parser wants a name of more than a thousand
-// characters written in another way.
+// TestWriteLongNames: a YAML parser takes no name of more than a thousand
+// characters before a value on the same line.
 func TestWriteLongNames(t *testing.T) {
 	labels := map[string]string{"a": "b", strings.Repeat("x", 3000): "c", strings.Repeat("\u00a0 ", 300): "no", strings.Repeat("y", 1500): ""}
 	s := New(noon, Source{}, Objects{Nodes: []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: labels}}}}, nil)
@@ -275,4 +281,52 @@ func TestWriteLongNames(t *testing.T) {
 	if diff := cmp.Diff(labels, back.Nodes[0].Labels); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// TestReadBlocks: files in which each field has a line of its own, as the first
+// versions wrote them, hold the same snapshot.
+func TestReadBlocks(t *testing.T) {
+	text := func(file string) string {
+		in, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		s, _, err := Read("f", in, ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return written(t, s)
+	}
+	if diff := cmp.Diff(text("testdata/snapshot.golden.yaml"), text("testdata/snapshot-in-blocks.yaml")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestYAML: what people read is formatted as kubectl does it, and means the same to
+// every parser, whatever its texts look like.
+func TestYAML(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[-a-zA-Z0-9_./:^ #"']{0,8}`),
+			rapid.SampledFrom([]string{"", "no", "Y", "~", "1e3", "0x1", "null", "a:", "\x7f\u0085\u2028\u202e\ufeff", "\U000e0001", "a\nb", strings.Repeat("x", 200)}))
+		value := rapid.MapOfN(text, text, 0, 5).Draw(t, "value")
+		out, err := YAML(map[string]any{"list": []any{value, value, 1 << 40, 1.5, true, nil}, "none": []string{}, "map": value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.ContainsFunc(string(out), func(r rune) bool { return r != '\n' && safetext.Hidden(r) }) {
+			t.Fatalf("a hidden character in %q", out)
+		}
+		want := make(map[string]any, len(value))
+		for name, text := range value {
+			want[strings.ToValidUTF8(name, "\ufffd")] = strings.ToValidUTF8(text, "\ufffd")
+		}
+		var old, got map[string]any
+		if err := errors.Join(yamlv2.UnmarshalStrict(out, &old), yaml.Unmarshal(out, &got)); err != nil {
+			t.Fatalf("%v of:\n%s", err, out)
+		}
+		if diff := cmp.Diff(map[string]any{"list": []any{want, want, float64(1 << 40), 1.5, true, nil}, "none": []any{}, "map": want}, got); diff != "" {
+			t.Fatalf("%s of:\n%s", diff, out)
+		}
+	})
 }

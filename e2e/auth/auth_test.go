@@ -22,7 +22,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
@@ -259,7 +259,7 @@ func TestReader(t *testing.T) {
 			continue
 		}
 		kind, _, _ := strings.Cut(strings.TrimPrefix(lost, "list "), ".")
-		gaps := parse[diagnose.Report](t, r.Stdout).Gaps
+		gaps := parse[finding.Report](t, r.Stdout).Gaps
 		if r.Code != 2 || len(gaps) != 1 || string(gaps[0].Kind) != kind || gaps[0].Reason != "Forbidden" {
 			t.Errorf("without %q: exit code %d, gaps %v", lost, r.Code, gaps)
 		}
@@ -335,12 +335,12 @@ func TestRepair(t *testing.T) {
 
 // found waits for the finding: the check leaves the kubelet and the controller
 // the time to put it right.
-func found(t *testing.T, kubeconfig string, w *scenario.World) diagnose.Finding {
+func found(t *testing.T, kubeconfig string, w *scenario.World) finding.Finding {
 	t.Helper()
 	deadline := time.Now().Add(4 * time.Minute)
 	for {
 		r := run(t, kubeconfig, "diagnose", "-n", w.Namespace, "-o", "json")
-		for _, f := range parse[diagnose.Report](t, r.Stdout).Findings {
+		for _, f := range parse[finding.Report](t, r.Stdout).Findings {
 			if f.Check == "inuse-not-attached" {
 				return f
 			}

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -46,13 +46,13 @@ func TestContexts(t *testing.T) {
 	w := broken(t)
 	found(t, cluster.Kubeconfig, w)
 	kubeconfig := contexts(t)
-	across := func(code int, args ...string) diagnose.Report {
+	across := func(code int, args ...string) finding.Report {
 		t.Helper()
 		r := run(t, kubeconfig, append([]string{"diagnose", "-n", w.Namespace, "-o", "json"}, args...)...)
 		if r.Code != code {
 			t.Errorf("%v: exit code %d, want %d: %s", args, r.Code, code, r.Stderr)
 		}
-		return parse[diagnose.Report](t, r.Stdout)
+		return parse[finding.Report](t, r.Stdout)
 	}
 	both := across(1, "--contexts", "east,west")
 	fingerprints := map[string]string{}

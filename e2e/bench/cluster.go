@@ -59,9 +59,9 @@ func (l *loaded) settle(ctx context.Context) error {
 	}
 }
 
-// beat writes again what somebody renews all the time in a living cluster.
-func (l *loaded) beat(ctx context.Context) error {
+// heartbeat writes again what somebody renews all the time in a living cluster.
+func (l *loaded) heartbeat(ctx context.Context) error {
 	now := l.load
 	now.Now = time.Now()
-	return load.Write(ctx, l.EtcdURL(), now.Beats())
+	return load.Write(ctx, l.EtcdURL(), now.Heartbeats())
 }

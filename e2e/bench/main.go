@@ -83,7 +83,7 @@ func keep(ctx context.Context, text string) error {
 	defer l.Stop()
 	fmt.Printf("export KUBECONFIG=%s\n", l.Kubeconfig)
 	for {
-		if err := l.beat(ctx); err != nil {
+		if err := l.heartbeat(ctx); err != nil {
 			return err
 		}
 		select {

@@ -16,7 +16,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
 )
@@ -50,9 +50,9 @@ const roundsOfLargest = 3
 
 // result is what was measured at one size; of each, the median by wall time.
 type result struct {
-	size                                             load.Size
-	raw, ours, reach, pod, kubectl, snapshot, reread took
-	drifts                                           int
+	size                                                load.Size
+	raw, ours, podLists, pod, kubectl, snapshot, reread took
+	drifts                                              int
 	// busy is the machine's load average before the control plane was started.
 	busy string
 	file int64
@@ -78,14 +78,14 @@ func measure(ctx context.Context, size load.Size, rounds int) (result, error) {
 	pod := fmt.Sprintf("pod/%s", load.VolumePod(0))
 	all := []string{kubectl, "get", "volumeattachments,pv,nodes,pods,pvc", "-A", "-o", "json"}
 
-	var raw, ours, reach, one, get, snap, again []took
+	var raw, ours, podLists, one, get, snap, again []took
 	if size.Pods > kubectlMost {
 		get = []took{{missing: "not run: it takes more memory than there is"}}
 		rounds *= roundsOfLargest
 	}
 	for round := range rounds {
 		fmt.Fprintf(os.Stderr, "%d pods, round %d\n", size.Pods, round+1)
-		if err := l.beat(ctx); err != nil {
+		if err := l.heartbeat(ctx); err != nil {
 			return r, err
 		}
 		t, err := l.transfer(ctx)
@@ -101,10 +101,10 @@ func measure(ctx context.Context, size load.Size, rounds int) (result, error) {
 		if err := l.check(report.Bytes()); err != nil {
 			return r, err
 		}
-		if t, err = l.reach(ctx, load.Namespace(0)); err != nil {
+		if t, err = l.podLists(ctx, load.Namespace(0)); err != nil {
 			return r, err
 		}
-		reach = append(reach, t)
+		podLists = append(podLists, t)
 		if t, err = execute(ctx, l.Kubeconfig, io.Discard, doctor, "diagnose", pod, "-n", load.Namespace(0)); err != nil {
 			return r, err
 		}
@@ -116,7 +116,7 @@ func measure(ctx context.Context, size load.Size, rounds int) (result, error) {
 			get = append(get, t)
 		}
 	}
-	if err := l.beat(ctx); err != nil {
+	if err := l.heartbeat(ctx); err != nil {
 		return r, err
 	}
 	t, err := execute(ctx, l.Kubeconfig, io.Discard, doctor, "snapshot", file)
@@ -135,7 +135,7 @@ func measure(ctx context.Context, size load.Size, rounds int) (result, error) {
 	if info, err := os.Stat(file); err == nil {
 		r.file = info.Size()
 	}
-	r.raw, r.ours, r.reach, r.pod, r.kubectl, r.snapshot, r.reread = median(raw), median(ours), median(reach), median(one), median(get), median(snap), median(again)
+	r.raw, r.ours, r.podLists, r.pod, r.kubectl, r.snapshot, r.reread = median(raw), median(ours), median(podLists), median(one), median(get), median(snap), median(again)
 	r.drifts = len(l.load.Drifts())
 	return r, l.count(ctx, temp, &r, []string{doctor, "diagnose"}, []string{doctor, "diagnose", pod, "-n", load.Namespace(0)}, all)
 }
@@ -168,7 +168,7 @@ func (l *loaded) count(ctx context.Context, dir string, r *result, ours, pod, ge
 
 // check compares a report with what was broken.
 func (l *loaded) check(text []byte) error {
-	var report diagnose.Report
+	var report finding.Report
 	if err := json.Unmarshal(text, &report); err != nil {
 		return fmt.Errorf("the report: %w", err)
 	}
@@ -193,10 +193,10 @@ func (l *loaded) transfer(ctx context.Context) (took, error) {
 	return sum, nil
 }
 
-// reach takes those of the lists, side by side, in which alone is found whether
+// podLists takes those of the lists, side by side, in which alone is found whether
 // another volume, attachment, node or pod has to do with the disk of a pod: less
 // than that cannot be read for an answer of which nothing is missing.
-func (l *loaded) reach(ctx context.Context, namespace string) (took, error) {
+func (l *loaded) podLists(ctx context.Context, namespace string) (took, error) {
 	paths := []string{"/apis/storage.k8s.io/v1/volumeattachments", "/api/v1/nodes", "/api/v1/persistentvolumes", "/api/v1/namespaces/" + namespace + "/pods"}
 	transfers, errs := make([]took, len(paths)), make([]error, len(paths))
 	began := time.Now()

@@ -96,7 +96,7 @@ func tables(results []result, m, many, broken model, rounds int) string {
 		}
 		row("the lists as protobuf with curl, one after the other", r.raw)
 		row("`diagnose`", r.ours)
-		row("four lists that one pod's answer hangs on, with curl, side by side", r.reach)
+		row("four lists that one pod's answer depends on, with curl, side by side", r.podLists)
 		row("`diagnose pod/NAME`", r.pod)
 		row("`kubectl get volumeattachments,pv,nodes,pods,pvc -A -o json`", r.kubectl)
 		row("`snapshot FILE.gz`, "+megabytes(r.file), r.snapshot)

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
 )
@@ -101,16 +101,16 @@ func TestRequests(t *testing.T) {
 			t.Errorf("pod %s: %d requests, want at most 15", pod, n)
 		}
 		got, all := findings(t, near), findings(t, whole)
-		all = slices.DeleteFunc(all, func(f diagnose.Finding) bool { return !slices.Contains(f.Pods, load.Namespace(volume)+"/"+pod) })
+		all = slices.DeleteFunc(all, func(f finding.Finding) bool { return !slices.Contains(f.Pods, load.Namespace(volume)+"/"+pod) })
 		if len(got) != want || len(all) != want || want > 0 && !reflect.DeepEqual(all, got) {
-			t.Errorf("pod %s: the whole cluster says %+v of it, and its reach %+v; want %d findings", pod, all, got, want)
+			t.Errorf("pod %s: the whole cluster says %+v of it, and its scope %+v; want %d findings", pod, all, got, want)
 		}
 	}
 }
 
-func findings(t *testing.T, report []byte) []diagnose.Finding {
+func findings(t *testing.T, report []byte) []finding.Finding {
 	t.Helper()
-	var r diagnose.Report
+	var r finding.Report
 	if err := json.Unmarshal(report, &r); err != nil {
 		t.Fatal(err)
 	}

@@ -21,9 +21,9 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
-	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cmd"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 )
 
 // browsers are the names under which Debian and others install Chromium.
@@ -63,14 +63,13 @@ func start(t *testing.T) context.Context {
 // returns its address.
 func page(t *testing.T, name string) string {
 	t.Helper()
-	archive, err := txtar.ParseFile("../../testdata/cases/" + name + ".txtar")
+	c, err := testcases.Load(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == "cluster.yaml" })
 	dir := t.TempDir()
 	cluster, report := filepath.Join(dir, "cluster.yaml"), filepath.Join(dir, "report.html")
-	if err := os.WriteFile(cluster, archive.Files[i].Data, 0o600); err != nil {
+	if err := os.WriteFile(cluster, c.Cluster, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var errOut strings.Builder

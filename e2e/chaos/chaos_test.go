@@ -5,10 +5,12 @@
 package chaos_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,10 +27,12 @@ import (
 )
 
 var (
-	rounds   = flag.Int("rounds", 200, "how many rounds one control plane sees")
-	faults   = flag.Int("faults", 1, "go on with further control planes until there were so many faults")
+	rounds   = flag.Int("rounds", 150, "how many rounds one control plane sees: the more there are, the more each look reads")
+	faults   = flag.Int("faults", 1, "after the fixed rounds, go on until there were so many faults")
 	seed     = flag.Uint64("seed", 1, "seed of what is random")
-	inFlight = flag.Int("in-flight", 40, "how many rounds are played at once")
+	inFlight = flag.Int("in-flight", 60, "how many rounds are played at once")
+	only     = flag.String("world", "", "play only the rounds of this world")
+	begin    = flag.Int("batch", 0, "begin with this batch of rounds")
 	write    = flag.Bool("write", false, "write the summary into docs/chaos.md")
 )
 
@@ -41,24 +45,37 @@ func TestMain(m *testing.M) {
 }
 
 // TestChaos plays its rounds, and as many again on a fresh control plane until
-// enough has gone wrong.
+// enough has gone wrong. The worlds of the next batch are built and grow old while
+// one is played.
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	sum := newSummary()
-	c := cluster
-	for batch := 0; ; batch++ {
-		play(t, c, sum, *seed+uint64(batch), batch == 0)
-		if c != cluster {
-			c.Stop()
+	current, err := prepare(t, cluster, *begin)
+	for {
+		if err != nil {
+			t.Fatal(err)
 		}
-		if t.Failed() || sum.allFaults() >= *faults {
+		var next *batch
+		var preparing sync.WaitGroup
+		if (current.number+1)**rounds < len(fixed(quietGuess, *seed)) || sum.allFaults()+max(sum.perBatch(), *rounds) < *faults {
+			preparing.Go(func() {
+				var c *controlplane.Cluster
+				if c, err = controlplane.Start(t.Context(), options); err == nil {
+					t.Cleanup(c.Stop)
+					next, err = prepare(t, c, current.number+1)
+				}
+			})
+		}
+		current.play(sum)
+		preparing.Wait()
+		if current.cluster != cluster {
+			current.cluster.Stop()
+		}
+		if next == nil && err == nil || t.Failed() {
 			break
 		}
 		t.Logf("%d faults so far", sum.allFaults())
-		var err error
-		if c, err = controlplane.Start(t.Context(), options); err != nil {
-			t.Fatal(err)
-		}
+		current = next
 	}
 	t.Log("\n" + sum.String())
 	if *write && !t.Failed() {
@@ -74,37 +91,32 @@ type setting struct {
 	dir     string
 }
 
-func set(t *testing.T, c *controlplane.Cluster) *setting {
-	t.Helper()
+func set(t *testing.T, c *controlplane.Cluster) (*setting, error) {
 	if _, err := command.Build(); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	proxy, err := faultproxy.Start(config)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	t.Cleanup(proxy.Stop)
-	if err := fixture.Storage(t.Context(), c.Client()); err != nil {
-		t.Fatal(err)
-	}
-	return &setting{t, c, proxy, t.TempDir()}
+	return &setting{t, c, proxy, t.TempDir()}, fixture.Storage(t.Context(), c.Client())
 }
 
 // build builds worlds side by side and returns when all are old enough.
-func (s *setting) build(prefix string, stories []story) []*world {
-	s.Helper()
+func (s *setting) build(prefix string, stories []story) ([]*world, error) {
 	worlds := make([]*world, len(stories))
-	s.each(len(stories), func(i int) error {
+	err := s.each(len(stories), func(i int) error {
 		var err error
 		worlds[i], err = build(s.Context(), s.cluster, stories[i], fmt.Sprintf("%s%04d", prefix, i))
 		return err
 	})
-	if s.Failed() {
-		s.FailNow()
+	if err != nil {
+		return nil, err
 	}
 	var last time.Time
 	for _, w := range worlds {
@@ -113,56 +125,79 @@ func (s *setting) build(prefix string, stories []story) []*world {
 		}
 	}
 	time.Sleep(time.Until(last.Add(worldAge)))
-	return worlds
+	return worlds, nil
 }
 
 // each calls f for every number below n, some at once.
-func (s *setting) each(n int, f func(int) error) {
+func (s *setting) each(n int, f func(int) error) error {
 	slots := make(chan struct{}, *inFlight)
+	errs := make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			if err := f(i); err != nil {
-				s.Error(err)
-			}
+			errs[i] = f(i)
 		})
 	}
 	all.Wait()
+	return errors.Join(errs...)
 }
 
-// play plays the rounds of one control plane and has them judged.
-func play(t *testing.T, c *controlplane.Cluster, sum *summary, seed uint64, first bool) {
-	s := set(t, c)
+// batch is the rounds of one control plane.
+type batch struct {
+	*setting
+	number int
+	worlds []*world
+}
+
+// prepare builds the worlds of a batch.
+func prepare(t *testing.T, c *controlplane.Cluster, number int) (*batch, error) {
+	s, err := set(t, c)
+	if err != nil {
+		return nil, err
+	}
 	// How long a run is when nothing goes wrong does not depend on the seed, and
 	// is not known before the worlds are there: so the plan is made twice.
-	stories := make([]story, 0, *rounds)
-	for _, p := range plan(*rounds, quietGuess, seed, first) {
+	stories := []story{lostEntry}
+	for _, p := range chosen(plan(number, *rounds, quietGuess, *seed)) {
 		stories = append(stories, p.story)
 	}
-	worlds := s.build(fmt.Sprintf("chaos-%d-", seed), append([]story{lostEntry}, stories...))
-	quiet := newRound(worlds[0], attack{}, s.proxy, s.dir, seed)
-	if err := quiet.play(t.Context()); err != nil {
-		t.Fatal(err)
+	worlds, err := s.build(fmt.Sprintf("chaos-%d-", number), stories)
+	return &batch{s, number, worlds}, err
+}
+
+// play plays the rounds and has them judged.
+func (b *batch) play(sum *summary) {
+	quiet := newRound(b.worlds[0], struck(), b.proxy, b.dir, *seed)
+	if err := quiet.play(b.Context()); err != nil {
+		b.Fatal(err)
 	}
-	t.Logf("requests of a quiet run: %v", quiet.counts)
+	b.Logf("requests of a quiet run: %v", quiet.quiet)
 	all := []*round{quiet}
-	for i, p := range plan(*rounds, quiet.counts, seed, first) {
-		all = append(all, newRound(worlds[i+1], p.attack, s.proxy, s.dir, seed+uint64(i)))
+	for i, p := range chosen(plan(b.number, *rounds, quiet.quiet, *seed)) {
+		all = append(all, newRound(b.worlds[i+1], p.attack, b.proxy, b.dir, *seed+uint64(b.number**rounds+i)))
 	}
-	s.each(len(all)-1, func(i int) error {
+	err := b.each(len(all)-1, func(i int) error {
 		r := all[i+1]
-		if err := r.play(t.Context()); err != nil {
+		if err := r.play(b.Context()); err != nil {
 			return fmt.Errorf("round %s (%s; %s): %w", r.name, r.story, r.attack, err)
 		}
 		return nil
 	})
-	violations := s.judge(all)
+	if err != nil {
+		b.Error(err)
+	}
+	violations := b.judge(all)
 	for _, v := range violations {
-		t.Error(v)
+		b.Error(v)
 	}
 	sum.add(all, violations)
+}
+
+// chosen are the rounds that -world asks for.
+func chosen(list []planned) []planned {
+	return slices.DeleteFunc(list, func(p planned) bool { return *only != "" && string(p.story) != *only })
 }
 
 // quietGuess is a plan's idea of a run for which only the stories count.
@@ -171,18 +206,22 @@ var quietGuess = map[faultproxy.Class]int{faultproxy.Read: 2}
 // judge puts together what has happened in the rounds.
 func (s *setting) judge(rounds []*round) []invariant.Violation {
 	s.Helper()
-	h := &invariant.History{Doctor: controlplane.UserAdmin, Sent: map[string]invariant.Sent{}, Machines: map[string]string{}, Fenced: map[string]bool{}}
+	h := &invariant.History{
+		Doctor: controlplane.UserAdmin, Sent: map[string]invariant.Sent{}, Machines: map[string]string{}, Fenced: map[string]bool{}, Peers: map[string]bool{controlplane.UserController: true, controlplane.UserAttacher: true},
+	}
 	mine := map[string]bool{}
 	for _, r := range rounds {
 		mine[r.name] = true
 		r.mu.Lock()
 		maps.Copy(h.Sent, r.sent)
 		r.mu.Unlock()
-		h.Calls = append(h.Calls, s.cluster.Driver.History(r.volume.Handle)...)
+		h.Calls = append(append(h.Calls, r.attached...), s.cluster.Driver.History(r.volume.Handle)...)
 		h.Mounts = append(h.Mounts, r.mounts.all()...)
 		h.Machines[r.name] = r.machine
-		h.Fenced[r.name] = r.story == nodeOff
+		h.Fenced[r.name] = r.story.fences()
 		h.Reruns = append(h.Reruns, r.reruns...)
+		h.Runs = append(h.Runs, r.runs...)
+		h.Journals = append(h.Journals, r.journals("*journal*")...)
 	}
 	var err error
 	h.Audit, err = s.cluster.Audited(func(e *auditv1.Event) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -13,14 +14,6 @@ import (
 
 // oldPod is the one that had the volume on a node that has failed.
 const oldPod = "web-old"
-
-// buildDeletion breaks a world in which a VolumeAttachment is to be deleted.
-func (w *world) buildDeletion(ctx context.Context) error {
-	if w.story == forgotten {
-		return w.forget(ctx)
-	}
-	return w.loseNode(ctx)
-}
 
 // forget brings a VolumeAttachment back as a restore does, past the controller.
 func (w *world) forget(ctx context.Context) error {
@@ -42,24 +35,8 @@ func (w *world) forget(ctx context.Context) error {
 
 // loseNode has a pod run, its node fall silent, and another pod wait elsewhere.
 func (w *world) loseNode(ctx context.Context) error {
-	if err := w.makeNode(ctx, w.name); err != nil {
+	if err := w.fail(ctx, fixture.Pod(w.name, oldPod, w.name, w.volume.Claim)); err != nil {
 		return err
-	}
-	var err error
-	if w.kubelet, err = w.startKubelet(ctx, w.name, w.machine); err != nil {
-		return err
-	}
-	if err := w.createPod(ctx, oldPod, w.volume); err != nil {
-		return err
-	}
-	if err := fixture.AwaitFor(ctx, patience, fixture.PodRunning(w.client, w.name, oldPod)); err != nil {
-		return err
-	}
-	if err := w.kubelet.StopHeartbeat(ctx); err != nil {
-		return err
-	}
-	if w.story == nodeOff {
-		w.mounts.end(w.volume.Handle, w.name)
 	}
 	if err := w.makeNode(ctx, w.other()); err != nil {
 		return err
@@ -67,14 +44,11 @@ func (w *world) loseNode(ctx context.Context) error {
 	return w.createPodOn(ctx, w.other(), pod, w.volume)
 }
 
-// startDeletion begins the round. The pod on a node that has failed goes only
-// now: six minutes later the controller detaches by force.
+// startDeletion begins a round in which a VolumeAttachment is to be deleted. The pod
+// on a node that has failed goes only now: six minutes later the controller detaches
+// by force.
 func (w *world) startDeletion(ctx context.Context) error {
-	var err error
 	if w.story == forgotten {
-		if w.kubelet, err = w.startKubelet(ctx, w.name, w.machine); err != nil {
-			return err
-		}
 		return fixture.AwaitFor(ctx, patience, w.attachment("attached, and in no list", func(s fixture.AttachmentState) bool {
 			return s.Attached() && !s.InUse && !s.Listed
 		}))
@@ -83,6 +57,7 @@ func (w *world) startDeletion(ctx context.Context) error {
 	if err := fixture.ForceDeletePod(ctx, w.client, w.name, oldPod); err != nil {
 		return err
 	}
+	var err error
 	if w.second, err = w.startKubelet(ctx, w.other(), w.other()); err != nil {
 		return err
 	}
@@ -120,4 +95,28 @@ func (w *world) podComes(ctx context.Context) error {
 		return err
 	}
 	return fixture.AwaitFor(ctx, patience, fixture.PodRunning(w.client, w.name, pod))
+}
+
+// fail has a pod run, and its node fail.
+func (w *world) fail(ctx context.Context, runs *corev1.Pod) error {
+	if err := w.makeNode(ctx, w.name); err != nil {
+		return err
+	}
+	var err error
+	if w.kubelet, err = w.startKubelet(ctx, w.name, w.machine); err != nil {
+		return err
+	}
+	if err := w.schedule(ctx, runs); err != nil {
+		return err
+	}
+	if err := fixture.AwaitFor(ctx, patience, fixture.PodRunning(w.client, w.name, runs.Name)); err != nil {
+		return err
+	}
+	if err := w.kubelet.StopHeartbeat(ctx); err != nil {
+		return err
+	}
+	if w.story.fences() {
+		w.mounts.end(w.volume.Handle, w.name)
+	}
+	return nil
 }

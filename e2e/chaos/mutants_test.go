@@ -10,43 +10,105 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/faultproxy"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/invariant"
 )
 
-// mutants are doctors that lack one of the things that keep the real one from
-// harm, and what the checker must say of them.
-var mutants = []struct {
-	name string
-	// old occurs once in the file and new stands in its place.
-	file, old, new string
-	story          story
-	// race is what the doctor without it does harm in, if anything has to happen.
-	race race
-	want invariant.Invariant
-}{
-	{"without the guard not-elsewhere", "repair/nodestatus_guards.go", `{"not-elsewhere", checkNotElsewhere},`, ``, usedElsewhere, "", invariant.OneNode},
-	{"without the guard node-id", "repair/nodestatus_guards.go", `{"node-id", checkNodeID},`, ``, otherMachine, "", invariant.TrueEntry},
-	{"without the intent in the journal", "repair/write.go", `a.Journal.intent(w.intent)`, `1, error(nil)`, lostEntry, "", invariant.Journaled},
+// edit is one to a file of the command. old occurs once in it, and new stands in its
+// place.
+type edit struct{ file, old, new string }
+
+// mutant is a doctor that lacks one of the things that keep the real one from harm.
+type mutant struct {
+	name  string
+	edits []edit
+	// story and attack are a round in which it does harm, and want is what the checker
+	// must say of that.
+	story  story
+	attack attack
+	want   invariant.Invariant
+}
+
+// alone is one edit.
+func alone(file, old, replacement string) []edit { return []edit{{file, old, replacement}} }
+
+var mutants = []mutant{
+	{"without the guard not-elsewhere", alone("repair/nodestatus_guards.go", `{"not-elsewhere", checkNotElsewhere},`, ``), usedElsewhere, struck(), invariant.OneNode},
+	{"without the guard node-id", alone("repair/nodestatus_guards.go", `{"node-id", checkNodeID},`, ``), otherMachine, struck(), invariant.TrueEntry},
+	{"without the intent in the journal", alone("repair/write.go", `a.Journal.intent(w.intent)`, `1, error(nil)`), lostEntry, struck(), invariant.Journaled},
 	{
-		"without the resourceVersion in the patch", "repair/operation.go",
-		`patchOp{"replace", resourceVersionPath, compact(meta.ResourceVersion)}`, `[]patchOp(nil)...`, lostEntry, "", invariant.Conditional,
+		"without the resourceVersion in the patch",
+		alone("repair/operation.go", `patchOp{"replace", resourceVersionPath, compact(meta.ResourceVersion)}`, `[]patchOp(nil)...`), lostEntry, struck(), invariant.Conditional,
 	},
-	{"without the guard fenced", "repair/detach.go", "notAliveGuard,\n\toffGuard,", `notAliveGuard,`, nodeLost, "", invariant.InUse},
+	{"without the guard fenced", alone("repair/detach.go", "notAliveGuard,\n\toffGuard,", `notAliveGuard,`), nodeLost, struck(), invariant.InUse},
 	{
-		"without the guards on what is read anew", "repair/apply.go",
-		`if no := refusal(v, r); no != nil {`, `if no := refusal(v, r); false {`, forgotten, podComes, invariant.Wanted,
+		"without the guards on what is read anew",
+		alone("repair/apply.go", `if no := refusal(v, r); no != nil {`, `if no := refusal(v, r); false {`), forgotten, struck(podComes.strike(faultproxy.Review, "")), invariant.Wanted,
 	},
 	{
-		"without the preconditions of a deletion", "cluster/write.go",
-		`&metav1.Preconditions{UID: &op.Target.UID, ResourceVersion: &op.Target.ResourceVersion}`, `nil`, forgotten, attachedAnew, invariant.InUse,
+		"without the preconditions of a deletion",
+		alone("cluster/write.go", `&metav1.Preconditions{UID: &op.Target.UID, ResourceVersion: &op.Target.ResourceVersion}`, `nil`),
+		forgotten, struck(attachedAnew.strike(faultproxy.Write, "")), invariant.InUse,
 	},
+	{
+		"that follows up on an incomplete look", []edit{
+			{"repair/next.go", `a.seeOnce(ctx, r.next.reads)`, `a.look(ctx)`},
+			{"repair/withdraw.go", `if no := refusal(v, r); no != nil {
+		return nil, no
+	}`, `if err := notUsedOn(v, r, r.Finding.Node); err != nil {
+		return nil, &Refusal{"not-used", err.Error()}
+	}`},
+		},
+		orphan, between(faultproxy.Internal, "pods", "nodes"), invariant.InUse,
+	},
+	{
+		"that takes what it could not read for a write that was not made", alone("repair/write.go", `a.seeOnce(ctx, w.reads)`, `a.look(ctx)`),
+		lostEntry, lostAnd(faultproxy.TimeoutAfter, "nodes"), invariant.Honest,
+	},
+	{
+		"that takes what it could not read for a deletion that was made", alone("repair/write.go", `a.seeOnce(ctx, w.reads)`, `a.look(ctx)`),
+		forgotten, lostAnd(faultproxy.CutBefore, "volumeattachments"), invariant.Honest,
+	},
+	{
+		"that takes what it could not read for gone already", alone("repair/next.go", `a.seeOnce(ctx, r.next.reads)`, `a.look(ctx)`),
+		orphan, struck(failing("volumeattachments", 1, faultproxy.Internal, 1)), invariant.NothingLeft,
+	},
+	{
+		"that takes what it could not read for undone", alone("repair/undo.go", `if err := complete(v.Snapshot, p.reads); err != nil {`, `if err := complete(v.Snapshot, p.reads); err != nil && false {`),
+		stuckPod, undone(failing("nodes", 0, faultproxy.Internal, always)), invariant.NothingLeft,
+	},
+	{
+		"that takes back on any server", []edit{
+			{"cmd/undo.go", `!u.serverMoved && !slices.Equal(`, `false && !slices.Equal(`},
+			{"repair/undo.go", `p.intent.Server != here && !a.ServerMoved`, `false && here == ""`},
+		},
+		stuckPod, elsewhere(), invariant.OwnOnly,
+	},
+	{"that takes back what has no mark", alone("repair/undo.go", `if p.ours != nil {`, `if false {`), stuckPod, taken(), invariant.OwnOnly},
+	{
+		"that shares its journal", []edit{
+			{"cmd/journal.go", `fmt.Sprintf("volume-doctor-%s-%x.journal", now.UTC().Format("20060102T150405.000Z"), random)`, `fmt.Sprintf("volume-doctor-%s.journal", now.UTC().Format("20060102"))`},
+			{"cmd/journal.go", `if err := lock(j.File); err != nil {`, `if err := lock(j.File); false {`},
+			{"cmd/apply.go", `os.O_CREATE|os.O_EXCL`, `os.O_CREATE`},
+		},
+		lostEntry, attack{twins: true}, invariant.Kept,
+	},
+}
+
+// lostAnd is a write that goes wrong, and the next list of a kind with it.
+func lostAnd(fault faultproxy.Fault, kind string) attack {
+	return struck(strike{class: faultproxy.Write, nth: 1, fault: fault}, failing(kind, 1, faultproxy.Internal, 1))
 }
 
 // TestChaosCanFail plays rounds in which nothing fails but the doctor itself, and
 // wants the checker to notice.
 func TestChaosCanFail(t *testing.T) {
 	t.Parallel()
-	s := set(t, cluster)
+	s, err := set(t, cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mutants := slices.DeleteFunc(slices.Clone(mutants), func(m mutant) bool { return *only != "" && string(m.story) != *only })
 	var stories []story
 	for _, m := range mutants {
 		stories = append(stories, m.story)
@@ -56,57 +118,72 @@ func TestChaosCanFail(t *testing.T) {
 		var names []string
 		for i, m := range mutants {
 			name := filepath.Join(s.dir, fmt.Sprintf("mutant-%d", i))
-			if err := mutate(m.file, m.old, m.new, name); err != nil {
+			if err := mutate(m.edits, name); err != nil {
 				t.Errorf("%s: %v", m.name, err)
 			}
 			names = append(names, name)
 		}
 		binaries <- names
 	}()
-	worlds := s.build("mutant-", stories)
+	worlds, err := s.build("mutant-", stories)
 	built := <-binaries
+	if err != nil {
+		t.Fatal(err)
+	}
 	if t.Failed() {
 		t.FailNow()
 	}
-	s.each(len(mutants), func(i int) error {
-		var a attack
-		if r := mutants[i].race; r != "" {
-			a.strikes = []strike{{class: r.during(), nth: 1, race: r}}
-		}
-		r := newRound(worlds[i], a, s.proxy, s.dir, *seed)
+	err = s.each(len(mutants), func(i int) error {
+		r := newRound(worlds[i], mutants[i].attack, s.proxy, s.dir, *seed)
 		r.binary = built[i]
 		if err := r.play(t.Context()); err != nil {
 			return fmt.Errorf("%s: %w", mutants[i].name, err)
 		}
 		violations := s.judge([]*round{r})
+		if testing.Verbose() && *only != "" {
+			for _, run := range r.runs {
+				t.Logf("%s: exit code %d: %s", run.Name, run.Code, run.Said)
+			}
+		}
 		if !slices.ContainsFunc(violations, func(v invariant.Violation) bool { return v.Invariant == mutants[i].want }) {
 			return fmt.Errorf("a doctor %s violates not %q, but %v", mutants[i].name, mutants[i].want, violations)
 		}
 		t.Logf("%s: %v", mutants[i].name, violations)
 		return nil
 	})
+	if err != nil {
+		t.Error(err)
+	}
 }
 
-// mutate builds the command with an edit to one file, in an overlay.
-func mutate(file, old, replacement, binary string) error {
+// mutate builds the command with edits, in an overlay.
+func mutate(edits []edit, binary string) error {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/volume-doctor/kubectl-volume-doctor").Output()
 	if err != nil {
 		return err
 	}
 	root := strings.TrimSpace(string(out))
-	path := filepath.Join(root, file)
-	source, err := os.ReadFile(path)
-	if err != nil {
-		return err
+	edited := map[string]string{}
+	for _, e := range edits {
+		path := filepath.Join(root, e.file)
+		copied := binary + "-" + strings.ReplaceAll(e.file, "/", "-")
+		from := path
+		if edited[path] != "" {
+			from = copied
+		}
+		source, err := os.ReadFile(from)
+		if err != nil {
+			return err
+		}
+		if n := strings.Count(string(source), e.old); n != 1 {
+			return fmt.Errorf("%q occurs %d times in %s, not once", e.old, n, path)
+		}
+		if err := os.WriteFile(copied, []byte(strings.Replace(string(source), e.old, e.new, 1)), 0o600); err != nil {
+			return err
+		}
+		edited[path] = copied
 	}
-	if n := strings.Count(string(source), old); n != 1 {
-		return fmt.Errorf("%q occurs %d times in %s, not once", old, n, path)
-	}
-	edited := binary + ".go"
-	if err := os.WriteFile(edited, []byte(strings.Replace(string(source), old, replacement, 1)), 0o600); err != nil {
-		return err
-	}
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {path: edited}})
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": edited})
 	if err != nil {
 		return err
 	}

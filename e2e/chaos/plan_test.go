@@ -14,53 +14,78 @@ type planned struct {
 	attack attack
 }
 
-// plan makes n rounds, given how many requests of each class a run has in which
-// nothing goes wrong. In the first batch what is worst comes first and is always
-// the same; the rest is deaths between any two requests, and storms.
-func plan(n int, quiet map[faultproxy.Class]int, seed uint64, first bool) []planned {
+// fixed are the rounds that come first and are the same for every seed, but for the
+// place of what befalls no particular request.
+func fixed(quiet map[faultproxy.Class]int, seed uint64) []planned {
 	random := rand.New(rand.NewPCG(seed, 1))
-	var list []planned
-	if first {
-		list = worst(random, quiet)
-	}
+	return append(worst(random, quiet), blind(random)...)
+}
+
+// plan makes the n rounds of a batch, counted from 0, given how many requests of each
+// class a run has in which nothing goes wrong. Those that are fixed come first; the
+// rest is deaths between any two requests, failing lists and storms.
+func plan(batch, n int, quiet map[faultproxy.Class]int, seed uint64) []planned {
+	list := fixed(quiet, seed)
+	list = list[min(batch*n, len(list)):min((batch+1)*n, len(list))]
+	random := rand.New(rand.NewPCG(seed+uint64(batch), 2))
 	total := 0
 	for _, count := range quiet {
 		total += count
 	}
-	stories := []story{lostEntry, lostEntry, lostEntry, forgotten, forgotten, nodeOff, refusedDetach, usedElsewhere, otherMachine, nodeLost}
+	stories := []story{
+		lostEntry, lostEntry, lostEntry, forgotten, forgotten, nodeOff, refusedDetach, usedElsewhere, otherMachine, nodeLost,
+		orphan, orphan, phantom, stuckPod,
+	}
 	for at := 0; len(list) < n; at++ {
 		s := stories[random.IntN(len(stories))]
 		var a attack
-		switch {
-		case at%3 == 0:
+		switch at % 5 {
+		case 0:
 			// One place after the other; the next seed goes on where this one ends.
-			place := (at + n*int(seed)) / 3 % (2 * total)
+			place := (at + n*(batch+int(seed))) / 5 % (2 * total)
 			kill := []faultproxy.Fault{faultproxy.KillBefore, faultproxy.KillAfter}[place%2]
-			a = attack{strikes: []strike{{nth: 1 + place/2, fault: kill}}, undo: s == lostEntry}
-		case at%3 == 1 && first:
-			fault := faultproxy.Faults()[random.IntN(len(faultproxy.Faults()))]
-			a.strikes = []strike{{class: faultproxy.Read, nth: upTo(random, quiet[faultproxy.Read]), fault: fault}}
+			a = struck(strike{nth: 1 + place/2, fault: kill})
+			a.undo = s == lostEntry
+		case 1:
+			a = drawBlind(random, s)
 		default:
-			for range attempts {
-				a.storms = append(a.storms, 0.05+0.3*random.Float64())
-			}
-			races := s.races()
-			r := races[random.IntN(len(races))]
-			during := strike{class: faultproxy.Read, nth: upTo(random, quiet[faultproxy.Read]/2), race: r}
-			if class := r.during(); class != "" {
-				during.class, during.nth = class, 1
-			}
-			if random.IntN(2) == 0 && r != nodeReborn { // a volume may be mounted by then
-				a.strikes = []strike{during}
-			}
+			a = drawStorms(random, s, quiet)
 		}
 		list = append(list, planned{s, a})
 	}
-	return list[:n]
+	return list
 }
 
 // attempts are how often a doctor runs into storms before peace comes.
-const attempts = 4
+const attempts = 5
+
+// drawStorm is up to nearly half of all requests of a run.
+func drawStorm(random *rand.Rand) assault { return assault{storm: 0.05 + 0.4*random.Float64()} }
+
+// drawStorms are storms while the doctor repairs and while it takes that back.
+func drawStorms(random *rand.Rand, s story, quiet map[faultproxy.Class]int) attack {
+	var a attack
+	for range attempts {
+		a.runs = append(a.runs, drawStorm(random))
+	}
+	races := s.races()
+	r := races[random.IntN(len(races))]
+	during := r.strike(faultproxy.Read, "")
+	if class := r.during(); class != "" {
+		during.class = class
+	} else if r != podMoves {
+		during.nth = upTo(random, quiet[faultproxy.Read]/2)
+	}
+	if random.IntN(2) == 0 && r != nodeReborn { // a volume may be mounted by then
+		a.runs[0].strikes = []strike{during}
+	}
+	if a.undo = random.IntN(2) == 0; a.undo && s.undoes() {
+		for range 2 {
+			a.undoing = append(a.undoing, drawStorm(random))
+		}
+	}
+	return a
+}
 
 // upTo takes one random number whatever n is: the stories must not hang on how
 // many requests a run has.
@@ -71,78 +96,82 @@ func upTo(random *rand.Rand, n int) int { return 1 + int(random.Float64()*float6
 // and races and faults at once.
 func worst(random *rand.Rand, quiet map[faultproxy.Class]int) []planned {
 	var list []planned
-	add := func(s story, a attack) { list = append(list, planned{s, a}) }
+	add := func(s story, strikes ...strike) { list = append(list, planned{s, struck(strikes...)}) }
 	classes := []faultproxy.Class{faultproxy.DryRun, faultproxy.Write, faultproxy.Review, faultproxy.Event}
 	for i, class := range classes {
 		for j, kill := range []faultproxy.Fault{faultproxy.KillBefore, faultproxy.KillAfter} {
 			for _, undo := range []bool{true, false} {
-				add(lostEntry, attack{strikes: []strike{{class: class, nth: 1, fault: kill}}, undo: undo})
+				add(lostEntry, strike{class: class, nth: 1, fault: kill})
+				list[len(list)-1].attack.undo = undo
 			}
 			if (i+j)%2 == 0 {
-				add(refusedDetach, attack{strikes: []strike{{class: class, nth: 1, fault: kill}}})
+				add(refusedDetach, strike{class: class, nth: 1, fault: kill})
 			}
 		}
 		for _, fault := range faultproxy.Faults() {
 			if fault != faultproxy.Stale { // that is for reads
-				add(lostEntry, attack{strikes: []strike{{class: class, nth: 1, fault: fault}}})
+				add(lostEntry, strike{class: class, nth: 1, fault: fault})
 			}
 		}
 	}
 	for _, class := range []faultproxy.Class{faultproxy.DryRun, faultproxy.Write} {
 		for _, fault := range append(faultproxy.Faults(), faultproxy.KillBefore, faultproxy.KillAfter) {
 			if fault != faultproxy.Stale {
-				add(forgotten, attack{strikes: []strike{{class: class, nth: 1, fault: fault}}})
+				add(forgotten, strike{class: class, nth: 1, fault: fault})
 			}
 		}
 	}
 	for _, fault := range []faultproxy.Fault{faultproxy.TimeoutAfter, faultproxy.CutBefore, faultproxy.KillBefore, faultproxy.KillAfter} {
-		add(nodeOff, attack{strikes: []strike{{class: faultproxy.Write, nth: 1, fault: fault}}})
+		add(nodeOff, strike{class: faultproxy.Write, nth: 1, fault: fault})
+		for nth := 1; nth <= 2; nth++ {
+			add(orphan, strike{class: faultproxy.Write, nth: nth, fault: fault})
+		}
 	}
 	for _, s := range []story{lostEntry, refusedDetach, forgotten, nodeOff, usedElsewhere, otherMachine, nodeLost} {
 		for _, r := range s.races() {
 			if s == usedElsewhere || s == otherMachine || s == nodeLost { // nothing is written there, so it happens during a look
-				add(s, attack{strikes: []strike{{class: faultproxy.Read, nth: upTo(random, quiet[faultproxy.Read]/2), race: r}}})
+				add(s, strike{class: faultproxy.Read, nth: upTo(random, quiet[faultproxy.Read]/2), race: r})
 				continue
 			}
 			if class := r.during(); class != "" {
-				add(s, attack{strikes: []strike{{class: class, nth: 1, race: r}}})
+				add(s, r.strike(class, ""))
 				continue
 			}
 			for _, class := range []faultproxy.Class{faultproxy.DryRun, faultproxy.Write} {
-				add(s, attack{strikes: []strike{{class: class, nth: 1, race: r}}})
+				add(s, r.strike(class, ""))
 			}
 		}
 	}
 	for _, r := range []race{podBound, attachedAnew} {
 		for _, fault := range []faultproxy.Fault{faultproxy.TimeoutAfter, faultproxy.CutBefore, faultproxy.Conflict, faultproxy.KillAfter} {
-			add(forgotten, attack{strikes: []strike{{class: faultproxy.Write, nth: 1, race: r, fault: fault}}})
+			add(forgotten, r.strike(faultproxy.Write, fault))
 		}
 	}
 	for _, s := range []story{forgotten, nodeOff} { // before the last look
-		add(s, attack{strikes: []strike{{class: faultproxy.Review, nth: 1, race: nodeReturns}}})
+		add(s, nodeReturns.strike(faultproxy.Review, ""))
 	}
 	// A write without an answer, and meanwhile somebody else's.
 	for _, r := range []race{heartbeat, attach, secondDoctor} {
 		for _, fault := range []faultproxy.Fault{faultproxy.TimeoutBefore, faultproxy.TimeoutAfter, faultproxy.CutBefore, faultproxy.CutAfter, faultproxy.Conflict, faultproxy.Internal} {
-			add(lostEntry, attack{strikes: []strike{{class: faultproxy.Write, nth: 1, race: r, fault: fault}}})
+			add(lostEntry, r.strike(faultproxy.Write, fault))
 		}
 	}
 	// The doctor is killed, and before that somebody else was at it.
 	for _, r := range []race{heartbeat, attach, podGoes, nodeReturns, secondDoctor} {
-		add(lostEntry, attack{strikes: []strike{{class: faultproxy.Write, nth: 1, race: r, fault: faultproxy.KillAfter}}})
+		add(lostEntry, r.strike(faultproxy.Write, faultproxy.KillAfter))
 	}
 	return list
 }
 
-// TestPlan: the rounds of make test leave out no fault of any request but reads,
-// those of make chaos no place for the doctor to die, and the stories do not
-// hang on how many requests a run has.
+// TestPlan: the fixed rounds leave out no fault of any request but reads, those of
+// make chaos no place for the doctor to die, and the stories do not hang on how many
+// requests a run has.
 func TestPlan(t *testing.T) {
 	quiet := map[faultproxy.Class]int{faultproxy.Read: 60, faultproxy.Review: 1, faultproxy.DryRun: 1, faultproxy.Write: 1, faultproxy.Event: 1}
-	planned := plan(200, quiet, 1, true)
-	struck := func(class faultproxy.Class, nth int, fault faultproxy.Fault) bool {
-		for _, p := range planned {
-			if slices.ContainsFunc(p.attack.strikes, func(s strike) bool { return s.class == class && s.nth == nth && s.fault == fault }) {
+	list := fixed(quiet, 1)
+	hit := func(class faultproxy.Class, nth int, fault faultproxy.Fault) bool {
+		for _, p := range list {
+			if slices.ContainsFunc(p.attack.strikes(), func(s strike) bool { return s.class == class && s.nth == nth && s.fault == fault }) {
 				return true
 			}
 		}
@@ -150,16 +179,19 @@ func TestPlan(t *testing.T) {
 	}
 	for class, n := range quiet {
 		for _, fault := range append(faultproxy.Faults(), faultproxy.KillBefore, faultproxy.KillAfter) {
-			if class != faultproxy.Read && fault != faultproxy.Stale && !struck(class, n, fault) {
+			if class != faultproxy.Read && fault != faultproxy.Stale && !hit(class, n, fault) {
 				t.Errorf("no %s for the %s", fault, class)
 			}
 		}
 	}
-	deletions := map[faultproxy.Fault]bool{}
-	for _, p := range planned {
-		for _, s := range p.attack.strikes {
+	deletions, lists := map[faultproxy.Fault]bool{}, map[string]bool{}
+	for _, p := range list {
+		for _, s := range p.attack.strikes() {
 			if p.story == forgotten && s.class == faultproxy.Write {
 				deletions[s.fault] = true
+			}
+			if s.after == 1 && s.fault != "" {
+				lists[s.resource] = true
 			}
 		}
 	}
@@ -168,17 +200,27 @@ func TestPlan(t *testing.T) {
 			t.Errorf("no %s for a deletion", fault)
 		}
 	}
-	for i, p := range plan(200, quietGuess, 1, true) {
-		if p.story != planned[i].story {
-			t.Errorf("round %d is %s, or %s", i, p.story, planned[i].story)
+	for _, kind := range kinds {
+		if !lists[kind] {
+			t.Errorf("the list of %s never fails after a write", kind)
 		}
 	}
-	for seed := range uint64(3) {
-		planned = append(planned, plan(300, quiet, 2+seed, false)...)
+	t.Logf("%d rounds are fixed", len(list))
+	for batch := range 12 {
+		now, guessed := plan(batch, *rounds, quiet, 1), plan(batch, *rounds, quietGuess, 1)
+		for i, p := range now {
+			if p.story != guessed[i].story {
+				t.Errorf("round %d of batch %d is %s, or %s", i, batch, p.story, guessed[i].story)
+			}
+		}
+		if len(now) != *rounds {
+			t.Errorf("batch %d has %d rounds", batch, len(now))
+		}
+		list = append(list, now...)
 	}
 	for nth := 1; nth <= 64; nth++ {
 		for _, fault := range []faultproxy.Fault{faultproxy.KillBefore, faultproxy.KillAfter} {
-			if !struck("", nth, fault) {
+			if !hit("", nth, fault) {
 				t.Errorf("no %s %d", fault, nth)
 			}
 		}

@@ -28,6 +28,7 @@ const (
 	podComes     race = "a pod comes and runs"
 	podBound     race = "a pod is bound to the node"
 	attachedAnew race = "the volume is attached anew for a pod"
+	podMoves     race = "the pod moves to the node and runs"
 )
 
 // races are those that befall a world of the story.
@@ -41,6 +42,12 @@ func (s story) races() []race {
 		return []race{heartbeat, attach, podComes, podBound, attachedAnew, nodeReturns, secondDoctor}
 	case nodeOff, nodeLost:
 		return []race{podGoes, nodeReturns, secondDoctor}
+	case orphan:
+		return []race{podMoves, heartbeat, podGoes}
+	case phantom:
+		return []race{heartbeat, nodeReturns, secondDoctor}
+	case stuckPod:
+		return []race{secondDoctor}
 	}
 	return []race{heartbeat, nodeReturns, secondDoctor}
 }
@@ -57,6 +64,14 @@ func (r race) during() faultproxy.Class {
 		return faultproxy.Write
 	}
 	return ""
+}
+
+// strike is the race in its place, with a fault or without.
+func (r race) strike(class faultproxy.Class, fault faultproxy.Fault) strike {
+	if r == podMoves { // between the two writes, before the look
+		return strike{class: faultproxy.Read, resource: "version", after: 1, nth: 1, race: r}
+	}
+	return strike{class: class, nth: 1, race: r, fault: fault}
 }
 
 // run lets it happen and returns when it has.
@@ -105,6 +120,8 @@ func (w *world) run(ctx context.Context, r race) error {
 		return w.kubelet.Start(ctx)
 	case podComes:
 		return w.podComes(ctx)
+	case podMoves:
+		return w.moves(ctx)
 	case podBound:
 		w.kubelet.Stop() // it takes until the next run to come to the pod
 		return w.createPod(ctx, pod, w.volume)

@@ -19,18 +19,24 @@ type summary struct {
 	began      time.Time
 	stories    map[story]int
 	faults     map[faultproxy.Fault]int
+	failed     map[string]int           // lists after a write, by kind
+	undoing    map[faultproxy.Fault]int // of the faults, while undo ran
+	other      map[string]int           // rounds that are something else beside
+	batches    int
 	races      map[race]int
 	violations map[invariant.Invariant]int
 }
 
 func newSummary() *summary {
 	return &summary{
-		began: time.Now(), stories: map[story]int{}, faults: map[faultproxy.Fault]int{}, races: map[race]int{}, violations: map[invariant.Invariant]int{},
+		began: time.Now(), stories: map[story]int{}, faults: map[faultproxy.Fault]int{}, failed: map[string]int{},
+		undoing: map[faultproxy.Fault]int{}, other: map[string]int{}, races: map[race]int{}, violations: map[invariant.Invariant]int{},
 	}
 }
 
 func (s *summary) add(rounds []*round, violations []invariant.Violation) {
 	s.rounds += len(rounds)
+	s.batches++
 	for _, r := range rounds {
 		s.stories[r.story]++
 		for fault, n := range r.faults {
@@ -38,6 +44,22 @@ func (s *summary) add(rounds []*round, violations []invariant.Violation) {
 		}
 		for race, n := range r.races {
 			s.races[race] += n
+		}
+		for kind, n := range r.failed {
+			s.failed[kind] += n
+		}
+		for fault, n := range r.undoing {
+			s.undoing[fault] += n
+		}
+		for what, so := range map[string]bool{
+			"two doctors begin in one folder at the same moment": r.attack.twins,
+			"undo by another address of the API server":          r.attack.renamed,
+			"undo of what an admin has taken over":               r.attack.takenOver,
+			"an API server that has just started refuses all":    slices.ContainsFunc(r.attack.strikes(), func(s strike) bool { return s.lasts > 0 }),
+		} {
+			if so {
+				s.other[what]++
+			}
 		}
 	}
 	for _, v := range violations {
@@ -53,6 +75,9 @@ func (s *summary) allFaults() int {
 	return all
 }
 
+// perBatch is how many faults a batch has had.
+func (s *summary) perBatch() int { return s.allFaults() / max(1, s.batches) }
+
 // String is the table of docs/chaos.md.
 func (s *summary) String() string {
 	var b strings.Builder
@@ -65,7 +90,10 @@ func (s *summary) String() string {
 		s.began.UTC().Format(time.DateOnly), *seed, took.Round(time.Second), s.rounds, s.allFaults(), float64(s.allFaults())/took.Minutes(), all)
 	table(&b, "world", s.stories)
 	table(&b, "fault", s.faults)
+	table(&b, "list that failed after a write", s.failed)
+	table(&b, "fault while undo ran", s.undoing)
 	table(&b, "race", s.races)
+	table(&b, "round", s.other)
 	counts := map[invariant.Invariant]int{}
 	for _, i := range invariant.Invariants() {
 		counts[i] = s.violations[i]

@@ -22,70 +22,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
 )
 
-// story is what is broken in a world.
-type story string
-
-const (
-	// lostEntry is for patch-node-status: a volume is in use and attached, and
-	// volumesAttached does not list it.
-	lostEntry story = "lost entry"
-	// usedElsewhere is the same, but another node has the volume mounted, past the
-	// cluster. Its kubelet says so.
-	usedElsewhere story = "used elsewhere"
-	// otherMachine is the same, but the node is another machine by now than the
-	// one that the volume is attached to.
-	otherMachine story = "another machine"
-	// refusedDetach is for nudge: the driver refuses to detach a volume, and a pod
-	// waits for it on the same node.
-	refusedDetach story = "refused detach"
-	// forgotten is for delete-attachment: a volume is attached where nobody wants
-	// it, and the controller does not know.
-	forgotten story = "forgotten attachment"
-	// nodeOff is for delete-fenced-attachment: a node has failed, a pod on another
-	// waits for its volume, and the user says that the machine is off.
-	nodeOff story = "node that is off"
-	// nodeLost is the same, but nobody says so, and the machine is on.
-	nodeLost story = "lost node"
-)
-
-// check is the one that finds it.
-func (s story) check() string {
-	switch s {
-	case refusedDetach:
-		return "reuse-while-detaching"
-	case forgotten:
-		return "dangling-after-kcm-restart"
-	case nodeOff, nodeLost:
-		return "node-lost-6min"
-	}
-	return "inuse-not-attached"
-}
-
-// deletes says that the repair is to delete a VolumeAttachment.
-func (s story) deletes() bool { return s == forgotten || s == nodeOff || s == nodeLost }
-
-// ahead is how far the doctor's clock is ahead: some checks wait for so long
-// before they believe what they see.
-func (s story) ahead() time.Duration {
-	if s.deletes() {
-		return 10 * time.Minute
-	}
-	return 0
-}
-
-// refuses are the words with which the doctor leaves a world of the story as it is.
-func (s story) refuses() string {
-	switch s {
-	case usedElsewhere:
-		return "not-elsewhere: "
-	case otherMachine:
-		return "node-id: "
-	case nodeLost:
-		return "fenced: "
-	}
-	return ""
-}
-
 // worldAge is what the checks grant to what is on its way, and some more.
 const worldAge = 65 * time.Second
 
@@ -103,6 +39,8 @@ type world struct {
 	cluster *controlplane.Cluster
 	client  kubernetes.Interface
 	mounts  *mounts
+	// attached is what was attached past the cluster, as if the driver had been asked.
+	attached []csidriver.Call
 
 	mu      sync.Mutex // keeps races apart
 	kubelet *kubelet.Kubelet
@@ -132,8 +70,8 @@ func (w *world) build(ctx context.Context) error {
 	if w.volume, err = fixture.BoundVolume(ctx, w.client, w.name, "data", corev1.ReadWriteOnce); err != nil {
 		return err
 	}
-	if w.story.deletes() {
-		err = w.buildDeletion(ctx)
+	if further := w.story.builder(); further != nil {
+		err = further(w, ctx)
 		w.madeAt = time.Now()
 		return err
 	}
@@ -209,7 +147,10 @@ func (w *world) createPod(ctx context.Context, name string, v fixture.Volume) er
 }
 
 func (w *world) createPodOn(ctx context.Context, node, name string, v fixture.Volume) error {
-	pod := fixture.Pod(w.name, name, node, v.Claim)
+	return w.schedule(ctx, fixture.Pod(w.name, name, node, v.Claim))
+}
+
+func (w *world) schedule(ctx context.Context, pod *corev1.Pod) error {
 	grace := int64(1)
 	pod.Spec.TerminationGracePeriodSeconds = &grace
 	pod, err := fixture.CreatePod(ctx, w.client, pod)
@@ -286,8 +227,8 @@ func (w *world) attachment(what string, holds func(fixture.AttachmentState) bool
 
 // start starts the kubelet and waits until it shows the pod as waiting.
 func (w *world) start(ctx context.Context) error {
-	if w.story.deletes() {
-		return w.startDeletion(ctx)
+	if w.story.builder() != nil {
+		return w.startFurther(ctx)
 	}
 	var err error
 	if w.kubelet, err = w.startKubelet(ctx, w.name, w.machine); err != nil {
@@ -331,14 +272,22 @@ func (w *world) listed(ctx context.Context) (bool, error) {
 
 // patience is for what one of many rounds at once waits for. A pod that the
 // controller sees before its node, its claim or its volume it takes up after three
-// minutes.
-const patience = 5 * time.Minute
+// minutes, and an attacher that has been refused often asks again after five.
+const patience = 10 * time.Minute
 
-// podRuns says that all is well for whoever wants the volume.
+// podRuns says that all is well for whoever wants the volume. A pod that is stuck on
+// a node that is off stays there. After many refusals the controller looks only every
+// two minutes whether the attacher has attached the volume: then it is enough that it
+// has.
 func (w *world) podRuns() fixture.Condition {
 	return fixture.Condition{What: "the pod runs or is gone", Check: func(ctx context.Context) (bool, []runtime.Object, error) {
-		if ok, _, err := fixture.PodGone(w.client, w.name, pod).Check(ctx); ok && err == nil {
+		if ok, _, err := fixture.PodGone(w.client, w.name, pod).Check(ctx); w.story == stuckPod || ok && err == nil {
 			return true, nil, nil
+		}
+		if w.story == orphan {
+			if ok, _, err := w.attachment("attached", fixture.AttachmentState.Attached).Check(ctx); ok && err == nil {
+				return true, nil, nil
+			}
 		}
 		return fixture.PodRunning(w.client, w.name, pod).Check(ctx)
 	}}

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
@@ -69,16 +69,16 @@ func doctorAs(t *testing.T, kubeconfig string, args ...string) command.Result {
 
 // find diagnoses the namespace until the check has a finding there: checks wait
 // until a state cannot be on its way any more.
-func find(t *testing.T, w *scenario.World, check string) diagnose.Finding {
+func find(t *testing.T, w *scenario.World, check string) finding.Finding {
 	t.Helper()
 	deadline := time.Now().Add(4 * time.Minute)
 	for {
 		r := doctor(t, "diagnose", "-n", w.Namespace, "-o", "json")
-		report := parse[diagnose.Report](t, r.Stdout)
+		report := parse[finding.Report](t, r.Stdout)
 		if !report.Complete {
 			t.Fatalf("the admin cannot read everything: %v", report.Gaps)
 		}
-		if i := slices.IndexFunc(report.Findings, func(f diagnose.Finding) bool { return f.Check == check }); i >= 0 {
+		if i := slices.IndexFunc(report.Findings, func(f finding.Finding) bool { return f.Check == check && f.Confidence == "" }); i >= 0 {
 			if r.Code != 1 {
 				t.Errorf("exit code %d, want 1", r.Code)
 			}
@@ -156,7 +156,7 @@ func TestBackoffDrop(t *testing.T) {
 		t.Errorf("volumesAttached lists %v, want both volumes once", got)
 	}
 
-	if r := doctor(t, "undo", journal); r.Code != 3 || !strings.Contains(r.Stderr+r.Stdout, "use") {
+	if r := doctor(t, "undo", journal, "--yes"); r.Code != 3 || !strings.Contains(r.Stderr+r.Stdout, "use") {
 		t.Errorf("undo while the pod runs: exit code %d, want 3 and the reason", r.Code)
 	}
 	await(t, fixture.Attached(client, w.Node, volume))

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/scenario"
@@ -79,7 +79,7 @@ func TestPreflight(t *testing.T) {
 	if len(p.Room) != 1 || p.Room[0].Free != 1 || p.Room[0].Lacking != 0 {
 		t.Errorf("room %+v, want it for one", p.Room)
 	}
-	i := slices.IndexFunc(p.Drain.Waits, func(v diagnose.PreflightWait) bool { return v.PersistentVolume == moves.PersistentVolume })
+	i := slices.IndexFunc(p.Drain.Waits, func(v preflight.Wait) bool { return v.PersistentVolume == moves.PersistentVolume })
 	atMost, err := time.ParseDuration(p.Drain.Waits[i].AtMost)
 	w.check(err)
 	start := time.Now()
@@ -98,10 +98,10 @@ func TestPreflight(t *testing.T) {
 	}
 }
 
-func (w *stageWorld) preflight(code int) diagnose.Preflight {
+func (w *stageWorld) preflight(code int) preflight.Preflight {
 	w.t.Helper()
 	r := doctor(w.t, "preflight", "node/"+w.Node, "-o", "json")
-	p := parse[diagnose.Preflight](w.t, r.Stdout)
+	p := parse[preflight.Preflight](w.t, r.Stdout)
 	if r.Code != code || !p.Complete || len(p.Missing) > 0 {
 		w.t.Fatalf("exit code %d, want %d; missing %v", r.Code, code, p.Missing)
 	}
@@ -109,7 +109,7 @@ func (w *stageWorld) preflight(code int) diagnose.Preflight {
 }
 
 // waits is a line for each wait, without the namespace.
-func waits(s diagnose.Scenario) []string {
+func waits(s preflight.Scenario) []string {
 	var lines []string
 	for _, v := range s.Waits {
 		_, pod, _ := strings.Cut(v.Pod, "/")

@@ -10,9 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 )
 
 // TestForbiddenListIsAGap: who may not list a kind is told, and never that all
@@ -44,17 +45,31 @@ func TestForbiddenListIsAGap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := doctorAs(t, kubeconfig, "diagnose", "-n", "nothing-here", "-o", "json")
-	report := parse[diagnose.Report](t, r.Stdout)
+	calm := calmNamespace(t)
+	r := doctorAs(t, kubeconfig, "diagnose", "-n", calm, "-o", "json")
+	report := parse[finding.Report](t, r.Stdout)
 	if r.Code != 2 || report.Complete || len(report.Gaps) != 1 || report.Gaps[0].Kind != "csinodes" || report.Gaps[0].Reason != "Forbidden" {
 		t.Errorf("exit code %d, gaps %v", r.Code, report.Gaps)
 	}
-	if r := doctorAs(t, kubeconfig, "diagnose", "-n", "nothing-here", "--allow-gaps"); r.Code != 0 {
+	if r := doctorAs(t, kubeconfig, "diagnose", "-n", calm, "--allow-gaps"); r.Code != 0 {
 		t.Errorf("--allow-gaps: exit code %d", r.Code)
 	}
-	if r := doctorAs(t, kubeconfig, "diagnose", "-n", "nothing-here"); !strings.Contains(r.Stdout, "gap: csinodes could not be read (Forbidden)") {
+	if r := doctorAs(t, kubeconfig, "diagnose", "-n", calm); !strings.Contains(r.Stdout, "gap: csinodes could not be read (Forbidden)") {
 		t.Errorf("the table does not name the gap")
 	}
+}
+
+// calmNamespace has a pod without volumes, with which nothing is wrong.
+func calmNamespace(t *testing.T) string {
+	t.Helper()
+	name := "calm-" + strings.ToLower(t.Name())
+	if err := fixture.Namespace(t.Context(), cluster.Client(), name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fixture.CreatePod(t.Context(), cluster.Client(), fixture.Pod(name, "calm", "")); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }
 
 // TestNoAnswer: each way of not reaching a cluster is one clear line.
@@ -113,7 +128,7 @@ func TestPlugin(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"volume-doctor", "diagnose", "-n", "nothing-here"}, "No drift found"},
+		{[]string{"volume-doctor", "diagnose", "-n", calmNamespace(t)}, "Nothing wrong"},
 		{[]string{"volume-doctor", "--help"}, "kubectl volume-doctor diagnose"},
 		{[]string{"__complete", "volume-doctor", "exp"}, "explain"},
 		{[]string{"__complete", "volume-doctor", "explain", "inuse"}, "inuse-not-attached"},

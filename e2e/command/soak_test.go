@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/scenario"
@@ -195,7 +195,7 @@ func quiet(t *testing.T, w *scenario.World) {
 	if r.Stdout == "" {
 		t.Fatalf("diagnose: exit code %d: %s", r.Code, r.Stderr)
 	}
-	report := parse[diagnose.Report](t, r.Stdout)
+	report := parse[finding.Report](t, r.Stdout)
 	if !report.Complete {
 		t.Fatalf("not everything could be read: %v", report.Gaps)
 	}

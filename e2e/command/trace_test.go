@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
@@ -41,15 +41,15 @@ type stageWorld struct {
 	client       kubernetes.Interface
 	byhand, late string
 	// seen are the stages in which a trace has found a volume to wait.
-	seen map[diagnose.StageName]bool
+	seen map[trace.StageName]bool
 }
 
 // traced is a pod, and where its trace is to end: the stage in which its first
 // volume waits, how, and the verdict's reason.
 type traced struct {
 	pod    string
-	broken diagnose.StageName
-	state  diagnose.StageState
+	broken trace.StageName
+	state  trace.StageState
 	reason string
 	waits  bool   // for a volume, as the exit code has it
 	says   string // somewhere in the JSON
@@ -184,7 +184,7 @@ func completed(s *corev1.PodStatus) {
 }
 
 func newStageWorld(t *testing.T) *stageWorld {
-	w := &stageWorld{World: newWorld(t, scenario.Healthy), t: t, client: cluster.Client(), seen: map[diagnose.StageName]bool{}}
+	w := &stageWorld{World: newWorld(t, scenario.Healthy), t: t, client: cluster.Client(), seen: map[trace.StageName]bool{}}
 	w.byhand, w.late = w.Node+"-byhand", w.Node+"-late"
 	for _, name := range []string{w.byhand, w.late} {
 		k, err := w.AddNode(t.Context(), name)
@@ -293,28 +293,28 @@ func TestTraceStages(t *testing.T) {
 	w.status("unmounting", stopped)
 
 	for _, c := range []traced{
-		{pod: "unscheduled", broken: diagnose.StageScheduled, state: diagnose.StageBlocked, reason: "scheduled", waits: true, says: "in another zone"},
-		{pod: "unbound", broken: diagnose.StageClaimBound, state: diagnose.StageWaiting, reason: "claimBound", waits: true, says: "the provisioner of " + driver},
-		{pod: "lost", broken: diagnose.StageClaimBound, state: diagnose.StageBlocked, reason: "claimBound", waits: true, says: "is Lost"},
-		{pod: "unregistered", broken: diagnose.StageRegistered, state: diagnose.StageWaiting, reason: "driverRegistered", waits: true, says: "lacks " + otherDriver},
-		{pod: "multi", broken: diagnose.StageAttached, state: diagnose.StageBlocked, reason: "MultiAttach", waits: true, says: "pod " + w.Namespace + "/web-0 uses it there"},
-		{pod: "refused", broken: diagnose.StageAttached, state: diagnose.StageBlocked, reason: "attached", waits: true, says: "no such disk"},
-		{pod: "late", broken: diagnose.StageAskedFor, state: diagnose.StageWaiting, reason: "askedFor", waits: true, says: "volumesInUse of " + w.late + " lacks it"},
-		{pod: "nottaken", broken: diagnose.StageAskedFor, state: diagnose.StageBlocked, reason: "askedFor", waits: true, says: "the claim is not bound"},
-		{pod: "forgotten", broken: diagnose.StageRegistered, state: diagnose.StageBlocked, reason: "driverRegistered", waits: true, says: "the kubelet's own register lacks the driver"},
-		{pod: "silent", broken: diagnose.StageStaged, state: diagnose.StageWaiting, reason: "staged", waits: true, says: "writes none for a wait that merely times out"},
-		{pod: "staging", broken: diagnose.StageStaged, state: diagnose.StageBlocked, reason: "staged", waits: true, says: "did not answer within 2 min"},
-		{pod: "mounting", broken: diagnose.StageMounted, state: diagnose.StageBlocked, reason: "mounted", waits: true, says: "the mount command of the node failed"},
-		{pod: "ownership", broken: diagnose.StageMounted, state: diagnose.StageWaiting, reason: "OwnershipChange", waits: true, says: "OnRootMismatch"},
-		{pod: "secret", broken: diagnose.StageMounted, state: diagnose.StageBlocked, reason: "MissingSecret", waits: true, says: "secret/settings"},
-		{pod: "configmap", broken: diagnose.StageMounted, state: diagnose.StageBlocked, reason: "MissingConfigMap", waits: true, says: "configmap/settings"},
+		{pod: "unscheduled", broken: trace.StageScheduled, state: trace.StageBlocked, reason: "scheduled", waits: true, says: "in another zone"},
+		{pod: "unbound", broken: trace.StageClaimBound, state: trace.StageWaiting, reason: "claimBound", waits: true, says: "the provisioner of " + driver},
+		{pod: "lost", broken: trace.StageClaimBound, state: trace.StageBlocked, reason: "claimBound", waits: true, says: "is Lost"},
+		{pod: "unregistered", broken: trace.StageRegistered, state: trace.StageWaiting, reason: "driverRegistered", waits: true, says: "lacks " + otherDriver},
+		{pod: "multi", broken: trace.StageAttached, state: trace.StageBlocked, reason: "MultiAttach", waits: true, says: "pod " + w.Namespace + "/web-0 uses it there"},
+		{pod: "refused", broken: trace.StageAttached, state: trace.StageBlocked, reason: "attached", waits: true, says: "no such disk"},
+		{pod: "late", broken: trace.StageAskedFor, state: trace.StageWaiting, reason: "askedFor", waits: true, says: "volumesInUse of " + w.late + " lacks it"},
+		{pod: "nottaken", broken: trace.StageAskedFor, state: trace.StageBlocked, reason: "askedFor", waits: true, says: "the claim is not bound"},
+		{pod: "forgotten", broken: trace.StageRegistered, state: trace.StageBlocked, reason: "driverRegistered", waits: true, says: "the kubelet's own register lacks the driver"},
+		{pod: "silent", broken: trace.StageStaged, state: trace.StageWaiting, reason: "staged", waits: true, says: "writes none for a wait that merely times out"},
+		{pod: "staging", broken: trace.StageStaged, state: trace.StageBlocked, reason: "staged", waits: true, says: "did not answer within 2 min"},
+		{pod: "mounting", broken: trace.StageMounted, state: trace.StageBlocked, reason: "mounted", waits: true, says: "the mount command of the node failed"},
+		{pod: "ownership", broken: trace.StageMounted, state: trace.StageWaiting, reason: "OwnershipChange", waits: true, says: "OnRootMismatch"},
+		{pod: "secret", broken: trace.StageMounted, state: trace.StageBlocked, reason: "MissingSecret", waits: true, says: "secret/settings"},
+		{pod: "configmap", broken: trace.StageMounted, state: trace.StageBlocked, reason: "MissingConfigMap", waits: true, says: "configmap/settings"},
 		{pod: "web-0", reason: "Mounted"},
 		{pod: "image", reason: "ImagePull"},
 		{pod: "init", reason: "InitContainers"},
 		{pod: "sandbox", reason: "Sandbox"},
-		{pod: "stopping", broken: diagnose.StageStopped, state: diagnose.StageWaiting, reason: "ContainersRunning"},
-		{pod: "unmounting", broken: diagnose.StageUnmounted, state: diagnose.StageWaiting, reason: "unmounted", waits: true, says: "it writes no event about that"},
-		{pod: "unstaging", broken: diagnose.StageUnstaged, state: diagnose.StageWaiting, reason: "Ended", says: "on its way off node"},
+		{pod: "stopping", broken: trace.StageStopped, state: trace.StageWaiting, reason: "ContainersRunning"},
+		{pod: "unmounting", broken: trace.StageUnmounted, state: trace.StageWaiting, reason: "unmounted", waits: true, says: "it writes no event about that"},
+		{pod: "unstaging", broken: trace.StageUnstaged, state: trace.StageWaiting, reason: "Ended", says: "is being detached from node"},
 	} {
 		t.Run(c.pod, func(t *testing.T) { w.trace(t, c) })
 	}
@@ -329,7 +329,7 @@ func TestTraceStages(t *testing.T) {
 	w.foreign("pending")
 	w.podOn(w.Node, "pending", "pending")
 	t.Run("attach pending", func(t *testing.T) {
-		w.trace(t, traced{pod: "pending", broken: diagnose.StageAttached, state: diagnose.StageWaiting, reason: "attached", waits: true, says: "has not been touched"})
+		w.trace(t, traced{pod: "pending", broken: trace.StageAttached, state: trace.StageWaiting, reason: "attached", waits: true, says: "has not been touched"})
 	})
 
 	// The list of the late node loses its entry, and then its kubelet asks.
@@ -338,7 +338,7 @@ func TestTraceStages(t *testing.T) {
 		comesBack, err := w.AddNode(t.Context(), w.late)
 		w.check(err)
 		await(t, fixture.Attachment(w.client, w.late, late, "announced", func(s fixture.AttachmentState) bool { return s.InUse }))
-		w.trace(t, traced{pod: "late", broken: diagnose.StageListed, state: diagnose.StageWaiting, reason: "listed", waits: true, says: "it writes no event about it"})
+		w.trace(t, traced{pod: "late", broken: trace.StageListed, state: trace.StageWaiting, reason: "listed", waits: true, says: "it writes no event about it"})
 		comesBack.Stop()
 	})
 
@@ -351,11 +351,11 @@ func TestTraceStages(t *testing.T) {
 		return slices.DeleteFunc(names, func(n corev1.UniqueVolumeName) bool { return n == detaching.UniqueName() })
 	})
 	t.Run("detach pending", func(t *testing.T) {
-		w.trace(t, traced{pod: "detaching", broken: diagnose.StageDetached, state: diagnose.StageWaiting, reason: "Ended", says: "the external-attacher of " + driver})
+		w.trace(t, traced{pod: "detaching", broken: trace.StageDetached, state: trace.StageWaiting, reason: "Ended", says: "the external-attacher of " + driver})
 	})
 	w.check(cluster.StartAttacher(t.Context()))
 	t.Run("detach failing", func(t *testing.T) {
-		w.trace(t, traced{pod: "detaching", broken: diagnose.StageDetached, state: diagnose.StageBlocked, reason: "Ended", says: scenario.DeviceBusy})
+		w.trace(t, traced{pod: "detaching", broken: trace.StageDetached, state: trace.StageBlocked, reason: "Ended", says: scenario.DeviceBusy})
 	})
 
 	// Nobody cares for a node that lacks the annotation: it never had it.
@@ -364,11 +364,11 @@ func TestTraceStages(t *testing.T) {
 		v := w.volume("unmanaged")
 		w.plainNode(t, name, func(n *corev1.Node) { n.Status.VolumesInUse = []corev1.UniqueVolumeName{v.UniqueName()} })
 		w.podOn(name, "unmanaged", "unmanaged")
-		w.trace(t, traced{pod: "unmanaged", broken: diagnose.StageAttached, state: diagnose.StageBlocked, reason: "attached", waits: true, says: "lacks the annotation"})
+		w.trace(t, traced{pod: "unmanaged", broken: trace.StageAttached, state: trace.StageBlocked, reason: "attached", waits: true, says: "lacks the annotation"})
 	})
-	for _, stage := range []diagnose.StageName{
-		diagnose.StageScheduled, diagnose.StageClaimBound, diagnose.StageAskedFor, diagnose.StageAttached, diagnose.StageListed, diagnose.StageRegistered,
-		diagnose.StageStaged, diagnose.StageMounted, diagnose.StageStopped, diagnose.StageUnmounted, diagnose.StageUnstaged, diagnose.StageDetached,
+	for _, stage := range []trace.StageName{
+		trace.StageScheduled, trace.StageClaimBound, trace.StageAskedFor, trace.StageAttached, trace.StageListed, trace.StageRegistered,
+		trace.StageStaged, trace.StageMounted, trace.StageStopped, trace.StageUnmounted, trace.StageUnstaged, trace.StageDetached,
 	} {
 		if !w.seen[stage] {
 			t.Errorf("no pod has waited in %s", stage)
@@ -395,21 +395,21 @@ func (w *stageWorld) trace(t *testing.T, c traced) {
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		r := doctor(t, "trace", "pod/"+c.pod, "-n", w.Namespace, "-o", "json")
-		trace := parse[diagnose.Trace](t, r.Stdout)
-		v := trace.Volumes[0]
-		var state diagnose.StageState
+		doc := parse[trace.Trace](t, r.Stdout)
+		v := doc.Volumes[0]
+		var state trace.StageState
 		for _, s := range v.Stages {
 			if s.Stage == v.Broken {
 				state = s.State
 			}
 		}
 		code := map[bool]int{true: 1, false: 0}[c.waits]
-		if v.Broken == c.broken && state == c.state && trace.Verdict.Reason == c.reason && r.Code == code && strings.Contains(r.Stdout, c.says) {
+		if v.Broken == c.broken && state == c.state && doc.Verdict.Reason == c.reason && r.Code == code && strings.Contains(r.Stdout, c.says) {
 			w.seen[c.broken] = true
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("broken %q %s, verdict %s, exit code %d; want %q %s, %s, %d and %q", v.Broken, state, trace.Verdict.Reason, r.Code, c.broken, c.state, c.reason, code, c.says)
+			t.Fatalf("broken %q %s, verdict %s, exit code %d; want %q %s, %s, %d and %q", v.Broken, state, doc.Verdict.Reason, r.Code, c.broken, c.state, c.reason, code, c.says)
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
@@ -474,23 +474,23 @@ func TestTraceKubelet(t *testing.T) {
 	pods = fmt.Sprintf(`{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"namespace":%q,"name":"asked","uid":%q},"status":{"phase":"Pending"}}]}`, w.Namespace, pod.UID)
 
 	r := doctor(t, "trace", "pod/asked", "-n", w.Namespace, "--kubelet", "-o", "json")
-	trace := parse[diagnose.Trace](t, r.Stdout)
-	if r.Code != 1 || !trace.Complete || trace.Kubelet == nil {
-		t.Fatalf("exit code %d, gaps %v, kubelet %+v", r.Code, trace.Gaps, trace.Kubelet)
+	doc := parse[trace.Trace](t, r.Stdout)
+	if r.Code != 1 || !doc.Complete || doc.Kubelet == nil {
+		t.Fatalf("exit code %d, gaps %v, kubelet %+v", r.Code, doc.Gaps, doc.Kubelet)
 	}
 	for _, want := range []string{"it knows the pod, in phase Pending", "it wants 1 mounted and has 0, in all its pods: at least one waits"} {
-		if !slices.ContainsFunc(trace.Kubelet.Statements, func(s diagnose.KubeletStatement) bool {
-			return s.Bearing == diagnose.KubeletAgrees && strings.HasSuffix(s.Text, want)
+		if !slices.ContainsFunc(doc.Kubelet.Statements, func(s trace.KubeletStatement) bool {
+			return s.Bearing == trace.KubeletAgrees && strings.HasSuffix(s.Text, want)
 		}) {
-			t.Errorf("the kubelet does not agree that %s: %+v", want, trace.Kubelet.Statements)
+			t.Errorf("the kubelet does not agree that %s: %+v", want, doc.Kubelet.Statements)
 		}
 	}
 
 	// Nobody answers for a stand-in: the trace is there all the same, and is none.
 	r = doctor(t, "trace", "pod/web-0", "-n", w.Namespace, "--kubelet", "-o", "json")
-	trace = parse[diagnose.Trace](t, r.Stdout)
-	if r.Code != 2 || trace.Complete || len(trace.Gaps) != 2 || trace.Gaps[0].Reason != "Unavailable" || trace.Verdict.Reason != "Mounted" {
-		t.Errorf("exit code %d, verdict %s, gaps %+v", r.Code, trace.Verdict.Reason, trace.Gaps)
+	doc = parse[trace.Trace](t, r.Stdout)
+	if r.Code != 2 || doc.Complete || len(doc.Gaps) != 2 || doc.Gaps[0].Reason != "Unavailable" || doc.Verdict.Reason != "Mounted" {
+		t.Errorf("exit code %d, verdict %s, gaps %+v", r.Code, doc.Verdict.Reason, doc.Gaps)
 	}
 
 	// Who may list objects may not ask a kubelet.

@@ -150,7 +150,9 @@ func Model(c *Cluster, mode Mode, release Release, oracle *Answer) *Answer {
 		}
 	}
 	for _, s := range plan.NodeStatus {
-		a.Status[s.Node] = statusRow(s.VolumesAttached)
+		a.Status[s.Node] = statusRow(slices.DeleteFunc(slices.Clone(s.VolumesAttached), func(v corev1.AttachedVolume) bool {
+			return slices.Contains(s.Contended, v.Name) // as where the node is the one that loses it
+		}))
 	}
 	for _, s := range world.Skipped {
 		if s.VolumeAttachment != "" {

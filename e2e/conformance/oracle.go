@@ -62,13 +62,21 @@ func (o *Oracle) Close() error {
 // Ask runs one pass of the real controller on the cluster.
 func (o *Oracle) Ask(c *Cluster, mode Mode) (*Answer, error) {
 	c = c.In(o.Release)
-	watchdog := time.AfterFunc(patience, func() { _ = o.cmd.Process.Kill() })
-	defer watchdog.Stop()
-	request := wire.Request{
+	answer, err := o.Send(&wire.Request{
 		VolumeAttachments: c.VolumeAttachments, Nodes: c.Nodes, CSINodes: c.CSINodes, CSIDrivers: c.CSIDrivers,
 		Volumes: c.Volumes, Claims: c.Claims, Pods: c.Pods,
 		DisableForceDetachOnTimeout: c.DisableForceDetachOnTimeout, Mode: mode,
+	})
+	if err != nil {
+		return nil, err
 	}
+	return fromWire(answer), nil
+}
+
+// Send puts a question to the oracle.
+func (o *Oracle) Send(request *wire.Request) (*wire.Answer, error) {
+	watchdog := time.AfterFunc(patience, func() { _ = o.cmd.Process.Kill() })
+	defer watchdog.Stop()
 	var answer wire.Answer
 	err := o.ask.Encode(request)
 	if err == nil {
@@ -80,7 +88,7 @@ func (o *Oracle) Ask(c *Cluster, mode Mode) (*Answer, error) {
 	if answer.Error != "" {
 		return nil, fmt.Errorf("the oracle of %s: %s", o.Release, answer.Error)
 	}
-	return fromWire(&answer), nil
+	return &answer, nil
 }
 
 func fromWire(w *wire.Answer) *Answer {

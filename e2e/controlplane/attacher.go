@@ -32,9 +32,14 @@ type Attacher struct {
 // The namespace, where its lease is to be, must exist. Further flags of the
 // attacher replace those it has by default.
 func (c *Cluster) AddDriver(ctx context.Context, name, namespace string, flags ...string) (*Attacher, error) {
+	return c.AddDriverAs(ctx, UserAttacher, name, namespace, flags...)
+}
+
+// AddDriverAs is AddDriver for an attacher that is another user.
+func (c *Cluster) AddDriverAs(ctx context.Context, user, name, namespace string, flags ...string) (*Attacher, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	a, err := c.startDriver(name, namespace, flags)
+	a, err := c.startDriver(user, name, namespace, flags)
 	if err != nil {
 		return nil, fmt.Errorf("add driver %s: %w", name, err)
 	}
@@ -53,8 +58,8 @@ func (c *Cluster) AddDriver(ctx context.Context, name, namespace string, flags .
 	return a, nil
 }
 
-func (c *Cluster) startDriver(name, namespace string, further []string) (*Attacher, error) {
-	kubeconfig, err := c.KubeconfigFor(UserAttacher)
+func (c *Cluster) startDriver(user, name, namespace string, further []string) (*Attacher, error) {
+	kubeconfig, err := c.KubeconfigFor(user)
 	if err != nil {
 		return nil, err
 	}

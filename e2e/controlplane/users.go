@@ -12,7 +12,8 @@ import (
 )
 
 // The users of the API server. Each part of the test has its own, so that the
-// audit log tells who wrote what. All but the viewer may do everything.
+// audit log tells who wrote what. All may do everything but the viewer and the
+// limited attacher.
 const (
 	// UserAdmin is the person at the keyboard: the kubeconfig of the command
 	// under test.
@@ -27,9 +28,12 @@ const (
 	UserController = "system:kube-controller-manager"
 	// UserAttacher is the csi-attacher.
 	UserAttacher = "csi-attacher"
+	// UserLimited is a csi-attacher that has no rights but those that a test binds
+	// to it.
+	UserLimited = "limited-attacher"
 )
 
-var users = []string{UserAdmin, UserViewer, UserHarness, UserKubelet, UserController, UserAttacher}
+var users = []string{UserAdmin, UserViewer, UserHarness, UserKubelet, UserController, UserAttacher, UserLimited}
 
 // token is the bearer token of a user. The server listens on loopback only and
 // lives as long as a test, so it need not be a secret.
@@ -42,7 +46,7 @@ func writeTokens(path string) error {
 	var b strings.Builder
 	for _, user := range users {
 		groups := "system:masters"
-		if user == UserViewer {
+		if user == UserViewer || user == UserLimited {
 			groups = ""
 		}
 		fmt.Fprintf(&b, "%s,%s,%s,%q\n", token(user), user, user, groups)

@@ -3,10 +3,10 @@
 // Controller services on a unix socket, so that the real csi-attacher can talk
 // to it, and it fails and delays on demand.
 //
-// The driver never refuses a request on its own account. A volume for a single
-// node that is asked for on a second one is published there as well and noted
-// as a [Violation]: the damage that the attach/detach controller exists to
-// prevent, and that no repair may cause.
+// The driver never refuses a request on its own account, unless it is told to with
+// [Driver.OneAtATime]. A volume for a single node that is asked for on a second one
+// is published there as well and noted as a [Violation]: the damage that the
+// attach/detach controller exists to prevent, and that no repair may cause.
 package csidriver
 
 import (
@@ -41,6 +41,7 @@ type Driver struct {
 	singleNode    map[string]bool            // volumes last published with a single-node access mode
 	history       []Call
 	violations    []Violation
+	oneAtATime    map[string]bool
 	failPublish   faults
 	failUnpublish faults
 	delay         map[string]time.Duration // by volume; "" stands for every volume
@@ -62,6 +63,7 @@ func StartAs(name, socket string) (*Driver, error) {
 		served:        make(chan struct{}),
 		published:     map[string]map[string]bool{},
 		singleNode:    map[string]bool{},
+		oneAtATime:    map[string]bool{},
 		failPublish:   faults{},
 		failUnpublish: faults{},
 		delay:         map[string]time.Duration{},

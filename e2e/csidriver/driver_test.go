@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,5 +149,23 @@ func TestAttachByHand(t *testing.T) {
 	}
 	if nodes := d.PublishedOn("vol"); !slices.Equal(nodes, []string{"n1", "n2"}) || len(d.Violations()) != 1 {
 		t.Errorf("the volume is published on %v, with violations %v", nodes, d.Violations())
+	}
+}
+
+// TestOneAtATime: a second node is refused with the name of the first, and served
+// once that has let go.
+func TestOneAtATime(t *testing.T) {
+	d, client := start(t)
+	d.OneAtATime("vol")
+	d.AttachByHand("vol", "n1")
+	const one = csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER
+	if err := publish(t, client, "n2", one); status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "already attached to node n1") {
+		t.Errorf("the second node: %v", err)
+	}
+	if err := errors.Join(publish(t, client, "n1", one), unpublish(t, client, "n1"), publish(t, client, "n2", one)); err != nil {
+		t.Error(err)
+	}
+	if got := d.PublishedOn("vol"); !slices.Equal(got, []string{"n2"}) || len(d.Violations()) > 0 {
+		t.Errorf("published on %v, violations %v", got, d.Violations())
 	}
 }

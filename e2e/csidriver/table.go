@@ -76,6 +76,11 @@ func (d *Driver) publish(volume, node string, singleNode bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	err := d.failPublish.of(volume)
+	for holder := range d.published[volume] {
+		if d.oneAtATime[volume] && holder != node {
+			err = status.Errorf(codes.FailedPrecondition, "the volume is already attached to node %s", holder)
+		}
+	}
 	d.history = append(d.history, Call{At: time.Now(), Publish: true, Volume: volume, Node: node, Err: err})
 	if err != nil {
 		return err

@@ -3,19 +3,21 @@
 // are lost, connections that are cut, lists that are out of date. It can also
 // hold a request back while something else happens.
 //
-// Each client has a [Session] with an address of its own. The proxy gives every
-// request an audit ID, so that the API server's audit log tells which of them
-// arrived.
+// All clients have the same address, and each has a [Session], which it names by its
+// bearer token. The proxy gives every request an audit ID, so that the API server's
+// audit log tells which of them arrived.
 package faultproxy
 
 import (
 	"bytes"
-	"encoding/json"
+	"crypto/tls"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +28,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
 )
 
 // Fault is what goes wrong with one request.
@@ -34,17 +37,22 @@ type Fault string
 // The faults. Those named after a time say whether the API server had the
 // request by then.
 const (
-	None          Fault = ""
-	Conflict      Fault = "409"
-	Invalid       Fault = "422"
-	Busy          Fault = "429"
-	Internal      Fault = "500"
+	None     Fault = ""
+	Conflict Fault = "409"
+	Invalid  Fault = "422"
+	Busy     Fault = "429"
+	Internal Fault = "500"
+	// Forbidden is the answer of an API server that does not know its rules yet.
+	Forbidden     Fault = "403"
 	TimeoutBefore Fault = "504 before the write"
 	TimeoutAfter  Fault = "504 after the write"
 	CutBefore     Fault = "connection cut before the write"
 	CutAfter      Fault = "connection cut after the write"
 	// CutBody ends the connection in the middle of the answer.
 	CutBody Fault = "connection cut in the answer"
+	// Truncated is an answer that lacks its second half, though nothing else about
+	// it says so.
+	Truncated Fault = "answer truncated"
 	// Stale gives the answer that the session got the first time it asked.
 	Stale Fault = "stale list"
 	// KillBefore and KillAfter cut the connection too: the client is dead.
@@ -54,8 +62,11 @@ const (
 
 // Faults are all of them but for the kills, which need somebody to kill.
 func Faults() []Fault {
-	return []Fault{Conflict, Invalid, Busy, Internal, TimeoutBefore, TimeoutAfter, CutBefore, CutAfter, CutBody, Stale}
+	return []Fault{Conflict, Invalid, Busy, Internal, Forbidden, TimeoutBefore, TimeoutAfter, CutBefore, CutAfter, CutBody, Truncated, Stale}
 }
+
+// Answered says that the client gets the API server's own answer, whole.
+func (f Fault) Answered() bool { return f == None || f == Stale }
 
 // Class tells requests apart by what they are for.
 type Class string
@@ -76,9 +87,11 @@ type Request struct {
 	// AuditID is what the audit log calls it.
 	AuditID string
 	Class   Class
-	Method  string
-	URL     *url.URL // without the session
-	Body    []byte
+	// Resource is the kind that a read lists, as in "pods", or "version".
+	Resource string
+	Method   string
+	URL      *url.URL // without the session
+	Body     []byte
 }
 
 // Decide is asked about each request when it has arrived, and may take its time.
@@ -90,6 +103,7 @@ type Proxy struct {
 	upstream  *url.URL
 	transport http.RoundTripper
 	listener  net.Listener
+	authority []byte
 	server    *http.Server
 	served    chan struct{}
 
@@ -108,15 +122,29 @@ func Start(config *rest.Config) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start proxy: %w", err)
 	}
+	// Clients send their tokens over TLS only.
+	authority, key, err := cert.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost"})
+	if err != nil {
+		return nil, fmt.Errorf("start proxy: %w", err)
+	}
+	pair, err := tls.X509KeyPair(authority, key)
+	if err != nil {
+		return nil, fmt.Errorf("start proxy: %w", err)
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("start proxy: %w", err)
 	}
-	p := &Proxy{upstream: upstream, transport: transport, listener: listener, served: make(chan struct{}), sessions: map[string]*Session{}}
-	p.server = &http.Server{Handler: http.HandlerFunc(p.serve)}
+	p := &Proxy{
+		upstream: upstream, transport: transport, listener: listener, authority: authority, served: make(chan struct{}), sessions: map[string]*Session{},
+	}
+	// With HTTP/2 a connection that is cut would take other requests along.
+	p.server = &http.Server{Handler: http.HandlerFunc(p.serve), TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"http/1.1"}}, ErrorLog: log.New(io.Discard, "", 0)}
+	p.server.Protocols = new(http.Protocols)
+	p.server.Protocols.SetHTTP1(true)
 	go func() {
 		defer close(p.served)
-		_ = p.server.Serve(listener) // ends with Stop
+		_ = p.server.ServeTLS(listener, "", "") // ends with Stop
 	}()
 	return p, nil
 }
@@ -137,6 +165,11 @@ type Session struct {
 	// Ahead is how far the API server's clock is ahead for the client, by the Date
 	// of every answer. It must be set before the first request.
 	Ahead time.Duration
+	// Renamed says that the client knows the proxy by another name.
+	Renamed bool
+	// Hold, where it is not nil, is called for each request before Decide is asked.
+	// It must be set before the first request.
+	Hold func(Request)
 
 	proxy  *Proxy
 	decide Decide
@@ -165,29 +198,25 @@ func (s *Session) Requests() int {
 	return s.requests
 }
 
-// URL is where the session's client finds its API server.
-func (s *Session) URL() string { return "http://" + s.proxy.listener.Addr().String() + "/" + s.Name }
+// URL is where every client finds its API server.
+func (p *Proxy) URL() string { return "https://" + p.listener.Addr().String() }
 
 // WriteKubeconfig writes a kubeconfig that leads to the session.
-func (s *Session) WriteKubeconfig(path string) error {
-	config := clientcmdapi.NewConfig()
-	config.Clusters["proxy"] = &clientcmdapi.Cluster{Server: s.URL()}
-	config.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy"}
+func (s *Session) WriteKubeconfig(file string) error {
+	config, server := clientcmdapi.NewConfig(), s.proxy.URL()
+	if s.Renamed {
+		server = strings.Replace(server, "127.0.0.1", "localhost", 1)
+	}
+	config.Clusters["proxy"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: s.proxy.authority}
+	config.AuthInfos["proxy"] = &clientcmdapi.AuthInfo{Token: s.Name}
+	config.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy", AuthInfo: "proxy"}
 	config.CurrentContext = "proxy"
-	return clientcmd.WriteToFile(*config, path)
-}
-
-// answer is one of the API server's, whole.
-type answer struct {
-	code   int
-	header http.Header
-	body   []byte
+	return clientcmd.WriteToFile(*config, file)
 }
 
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
-	name, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	p.mu.Lock()
-	s := p.sessions[name]
+	s := p.sessions[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
 	p.mu.Unlock()
 	if s == nil {
 		http.NotFound(w, r)
@@ -200,7 +229,10 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	if s.Ahead != 0 {
 		w.Header().Set("Date", time.Now().Add(s.Ahead).UTC().Format(http.TimeFormat))
 	}
-	request := s.count(r, path, body)
+	request := s.count(r, body)
+	if s.Hold != nil {
+		s.Hold(request)
+	}
 	fault := s.decide(request)
 	if made := invented(fault); made != nil {
 		made.write(w)
@@ -235,21 +267,26 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	case CutBody:
 		got.begin(w)
 		panic(http.ErrAbortHandler)
+	case Truncated:
+		(&answer{got.code, got.header, got.body[:len(got.body)/2]}).write(w)
 	default:
 		got.write(w)
 	}
 }
 
-func (s *Session) count(r *http.Request, path string, body []byte) Request {
+func (s *Session) count(r *http.Request, body []byte) Request {
 	target := *r.URL
-	target.Path, target.RawPath = "/"+path, ""
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests++
-	return Request{
+	request := Request{
 		Number: s.requests, AuditID: fmt.Sprintf("%s.%d", s.Name, s.requests),
 		Class: classOf(r.Method, &target, body), Method: r.Method, URL: &target, Body: body,
 	}
+	if request.Class == Read {
+		request.Resource = path.Base(target.Path)
+	}
+	return request
 }
 
 func classOf(method string, target *url.URL, body []byte) Class {
@@ -285,6 +322,7 @@ func (p *Proxy) forward(r *http.Request, request Request) (*answer, error) {
 		return nil, err
 	}
 	out.Header = r.Header.Clone()
+	out.Header.Del("Authorization") // the session's; the transport has the user's
 	out.Header.Set("Audit-ID", request.AuditID)
 	response, err := p.transport.RoundTrip(out)
 	if err != nil {
@@ -314,64 +352,4 @@ func (s *Session) before(request Request) *answer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.first[request.URL.String()]
-}
-
-// write gives the answer, with the session's date of now: what is out of date is
-// the content.
-func (a *answer) write(w http.ResponseWriter) {
-	a.head(w)
-	_, _ = w.Write(a.body) // the client may be gone
-}
-
-// begin gives half of it.
-func (a *answer) begin(w http.ResponseWriter) {
-	a.head(w)
-	_, _ = w.Write(a.body[:len(a.body)/2])
-	_ = http.NewResponseController(w).Flush()
-}
-
-func (a *answer) head(w http.ResponseWriter) {
-	for key, values := range a.header {
-		if key != "Date" {
-			w.Header()[key] = values
-		}
-	}
-	w.Header().Set("Content-Length", fmt.Sprint(len(a.body)))
-	w.WriteHeader(a.code)
-}
-
-// invented is an answer that the API server never gave.
-func invented(fault Fault) *answer {
-	switch fault {
-	case Conflict:
-		return status(http.StatusConflict, metav1.StatusReasonConflict, "the object has been modified; please apply your changes to the latest version and try again")
-	case Invalid:
-		return status(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "the server rejected our request due to an error in our request")
-	case Busy:
-		a := status(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "too many requests, please try again later")
-		a.header.Set("Retry-After", "1")
-		return a
-	case Internal:
-		return status(http.StatusInternalServerError, metav1.StatusReasonInternalError, "an error on the server: etcdserver: leader changed")
-	case TimeoutBefore:
-		return timeout()
-	default:
-		return nil
-	}
-}
-
-func status(code int32, reason metav1.StatusReason, message string) *answer {
-	body, err := json.Marshal(metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusFailure, Code: code, Reason: reason, Message: message,
-	})
-	if err != nil {
-		panic(err) // it is made of strings
-	}
-	return &answer{int(code), http.Header{"Content-Type": {"application/json"}}, body}
-}
-
-// timeout is a load balancer's, which does not speak Kubernetes.
-func timeout() *answer {
-	return &answer{http.StatusGatewayTimeout, http.Header{"Content-Type": {"text/plain"}}, []byte("upstream request timeout")}
 }

@@ -1,11 +1,13 @@
 package faultproxy
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,6 +30,9 @@ func behind(t *testing.T, fault Fault, class Class) (s *Session, reached *atomic
 		n := reached.Add(1)
 		w.Header().Set("Content-Type", "text/plain")
 		fmt.Fprintf(w, "answer %d to %s of %s", n, r.Method, r.Header.Get("Audit-ID"))
+		if r.Header.Get("Authorization") != "" {
+			t.Error("the server is shown the session's token")
+		}
 	}))
 	t.Cleanup(server.Close)
 	p, err := Start(&rest.Config{Host: server.URL})
@@ -36,6 +41,7 @@ func behind(t *testing.T, fault Fault, class Class) (s *Session, reached *atomic
 	}
 	t.Cleanup(p.Stop)
 	seen := 0
+	t.Cleanup(transport.CloseIdleConnections)
 	return p.Session("client", func(r Request) Fault {
 		if r.Class != class {
 			t.Errorf("%s %s is a %s", r.Method, r.URL, r.Class)
@@ -50,12 +56,19 @@ func behind(t *testing.T, fault Fault, class Class) (s *Session, reached *atomic
 	}), reached
 }
 
-func send(s *Session, method, path string) (code int, body string, err error) {
-	request, err := http.NewRequest(method, s.URL()+path, nil) //nolint:noctx // loopback
+var transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // loopback
+
+func ask(s *Session, method, path string) (*http.Response, error) {
+	request, err := http.NewRequest(method, s.proxy.URL()+path, nil) //nolint:noctx // loopback
 	if err != nil {
-		return 0, "", err
+		return nil, err
 	}
-	response, err := http.DefaultTransport.RoundTrip(request)
+	request.Header.Set("Authorization", "Bearer "+s.Name)
+	return transport.RoundTrip(request)
+}
+
+func send(s *Session, method, path string) (code int, body string, err error) {
+	response, err := ask(s, method, path)
 	if err != nil {
 		return 0, "", err
 	}
@@ -79,6 +92,8 @@ func TestFaults(t *testing.T) {
 		{Invalid, 422, false, "Invalid"},
 		{Busy, 429, false, "TooManyRequests"},
 		{Internal, 500, false, "InternalError"},
+		{Forbidden, 403, false, "Forbidden"},
+		{Truncated, 200, true, "answer 2"},
 		{TimeoutBefore, 504, false, "timeout"},
 		{TimeoutAfter, 504, true, "timeout"},
 		{CutBefore, 0, false, ""},
@@ -140,7 +155,7 @@ func TestAhead(t *testing.T) {
 		s, _ := behind(t, fault, Read)
 		s.Ahead = 10 * time.Minute
 		for range 2 {
-			response, err := http.Get(s.URL() + "/version") //nolint:noctx // loopback
+			response, err := ask(s, http.MethodGet, "/version")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -186,6 +201,33 @@ func TestClasses(t *testing.T) {
 	}
 }
 
+// TestTruncated: half of the answer comes, and its length with it.
+func TestTruncated(t *testing.T) {
+	s, _ := behind(t, Truncated, Read)
+	var lengths []int
+	for range 2 {
+		_, body, err := send(s, http.MethodGet, "/api/v1/pods")
+		if err != nil {
+			t.Fatal(err)
+		}
+		lengths = append(lengths, len(body))
+	}
+	if lengths[1] != lengths[0]/2 {
+		t.Errorf("the answers have %d bytes", lengths)
+	}
+}
+
+func TestResource(t *testing.T) {
+	var seen []string
+	s := (&Proxy{sessions: map[string]*Session{}}).Session("client", nil)
+	for _, path := range []string{"/version", "/api/v1/pods?limit=5", "/apis/storage.k8s.io/v1/volumeattachments", "/api/v1/namespaces/shop/events"} {
+		seen = append(seen, s.count(httptest.NewRequest(http.MethodGet, path, nil), nil).Resource)
+	}
+	if want := []string{"version", "pods", "volumeattachments", "events"}; !slices.Equal(seen, want) {
+		t.Errorf("%v, not %v", seen, want)
+	}
+}
+
 func TestKubeconfig(t *testing.T) {
 	s, _ := behind(t, None, Read)
 	path := filepath.Join(t.TempDir(), "config")
@@ -193,7 +235,7 @@ func TestKubeconfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", path)
-	if err != nil || config.Host != s.URL() {
+	if err != nil || config.Host != s.proxy.URL() || config.BearerToken != s.Name {
 		t.Errorf("%v, %v", config, err)
 	}
 }

@@ -36,13 +36,19 @@ type History struct {
 	Fenced map[string]bool
 	// Reruns are the runs after the faults had ended.
 	Reruns []Rerun
+	// Runs are all runs, those among them.
+	Runs []Run
+	// Journals are those of all runs.
+	Journals []Journal
+	// Peers are the users whose writes a doctor may take for its own.
+	Peers map[string]bool
 }
 
 // Sent is what a doctor had done when it sent a write.
 type Sent struct {
 	// Looked is when its last look at the cluster had begun.
 	Looked time.Time
-	// Journal is what its journal had on disk.
+	// Journal is what its journal had on disk, or all those in its folder.
 	Journal []repair.Entry
 }
 
@@ -86,11 +92,23 @@ const (
 	Journaled Invariant = "no write without its journal entry"
 	// Converges: a run without faults leaves no finding, or says why.
 	Converges Invariant = "the second run converges"
+	// Honest: no journal says NotWritten of a write that was stored, nor that one
+	// was made that was not.
+	Honest Invariant = "no journal that is wrong about a write"
+	// Kept: what was announced stays in a journal, each run's in one of its own.
+	Kept Invariant = "no journal lost"
+	// Complete: no run ends with code 0 where its last look was incomplete.
+	Complete Invariant = "no exit code 0 after an incomplete look"
+	// NothingLeft: no run leaves behind what it was to take away without saying so.
+	NothingLeft Invariant = "nothing left behind in silence"
+	// OwnOnly: undo writes to the server of its journal, and takes away nothing that
+	// has become somebody else's.
+	OwnOnly Invariant = "no undo of what is not its own"
 )
 
 // Invariants are all of them.
 func Invariants() []Invariant {
-	return []Invariant{InUse, Wanted, OneNode, TrueEntry, Conditional, Journaled, Converges}
+	return []Invariant{InUse, Wanted, OneNode, TrueEntry, Conditional, Journaled, Converges, Honest, Kept, Complete, NothingLeft, OwnOnly}
 }
 
 // Violation is one time that one did not hold.
@@ -112,6 +130,8 @@ func (h *History) Check() []Violation {
 		}
 	}
 	c.converges()
+	c.runs()
+	c.journals()
 	return c.violations
 }
 

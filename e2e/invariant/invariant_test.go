@@ -75,7 +75,10 @@ func healthy(t *testing.T) *History {
 	}}}}
 	add := &repair.Operation{Verb: "patch", Target: corev1.ObjectReference{Kind: "Node", Name: "a", UID: "u-a", ResourceVersion: "7"}, Subresource: "status", Patch: []byte(patch)}
 	remove := &repair.Operation{Verb: "delete", Target: corev1.ObjectReference{Kind: "VolumeAttachment", Name: attachmentName("b"), UID: "u-va", ResourceVersion: "9"}}
-	earlier := []repair.Entry{{Type: repair.Intent, Write: 1, Operation: remove}, {Type: repair.Ended, Write: 1, Outcome: repair.Repaired}}
+	earlier := []repair.Entry{
+		{Type: repair.Intent, Write: 1, Operation: remove, Time: metav1.NewTime(at(4))},
+		{Type: repair.Ended, Write: 1, Outcome: repair.Repaired, Time: metav1.NewTime(at(9))},
+	}
 	return &History{
 		Doctor: "admin",
 		Audit: []auditv1.Event{
@@ -97,6 +100,12 @@ func healthy(t *testing.T) *History {
 		},
 		Mounts: []Mount{{Volume: handle, Node: "b", Until: at(3)}, {Volume: handle, Node: "a", From: at(31), Until: at(65)}},
 		Reruns: []Rerun{{Name: "the second run"}},
+		Runs:   []Run{{Name: "admin"}},
+		Journals: []Journal{{Name: "admin.journal", Entries: append(slices.Clone(earlier),
+			repair.Entry{Type: repair.Intent, Write: 2, Operation: add, Time: metav1.NewTime(at(29))},
+			repair.Entry{Type: repair.Ended, Write: 2, Outcome: repair.Repaired, Time: metav1.NewTime(at(40))},
+		)}},
+		Peers: map[string]bool{"controller": true},
 	}
 }
 
@@ -193,7 +202,7 @@ func TestEachFires(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			h := healthy(t)
 			c.spoil(h)
-			violations := h.Check()
+			violations := withoutRuns(h.Check())
 			found := map[Invariant]bool{}
 			for _, v := range violations {
 				found[v.Invariant] = true
@@ -209,7 +218,7 @@ func TestEachFires(t *testing.T) {
 		fired[c.want] = true
 	}
 	for _, i := range Invariants() {
-		if !fired[i] {
+		if !fired[i] && !slices.Contains(ofRuns, i) {
 			t.Errorf("nothing here fires %q", i)
 		}
 	}
@@ -263,7 +272,7 @@ func TestNearMisses(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			h := healthy(t)
 			spare(h)
-			if violations := h.Check(); len(violations) != 0 {
+			if violations := withoutRuns(h.Check()); len(violations) != 0 {
 				t.Error(violations)
 			}
 		})

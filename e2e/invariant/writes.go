@@ -110,35 +110,84 @@ func announced(journal []repair.Entry, e *auditv1.Event) bool {
 	for _, entry := range journal {
 		ended[entry.Write] = ended[entry.Write] || entry.Type == repair.Ended
 	}
+	key := eventKey(e)
 	return slices.ContainsFunc(journal, func(entry repair.Entry) bool {
-		op := entry.Operation
-		return entry.Type == repair.Intent && !ended[entry.Write] && op != nil &&
-			op.Verb == e.Verb && repair.Resource(op.Target.Kind) == e.ObjectRef.Resource && op.Target.Namespace == e.ObjectRef.Namespace &&
-			op.Subresource == e.ObjectRef.Subresource && sameBody(op, e)
+		return entry.Type == repair.Intent && !ended[entry.Write] && entry.Operation != nil && opKey(entry.Operation) == key
 	})
 }
 
-func sameBody(op *repair.Operation, e *auditv1.Event) bool {
+// opKey is the same for an operation and for the request that it was sent as
+// (eventKey), and different for any other: the verb, the object and what is to
+// become of it.
+func opKey(op *repair.Operation) string {
+	var content string
 	switch op.Verb {
 	case repair.VerbPatch:
-		return op.Target.Name == e.ObjectRef.Name && sameJSON(op.Patch, body(e))
+		content = compacted(op.Patch)
 	case repair.VerbDelete:
-		var options metav1.DeleteOptions
-		return op.Target.Name == e.ObjectRef.Name && json.Unmarshal(body(e), &options) == nil && options.Preconditions != nil &&
-			options.Preconditions.UID != nil && *options.Preconditions.UID == op.Target.UID &&
-			options.Preconditions.ResourceVersion != nil && *options.Preconditions.ResourceVersion == op.Target.ResourceVersion
+		content = string(op.Target.UID) + " " + op.Target.ResourceVersion
+	case repair.VerbCreate:
+		content = creationKey(op.Object)
 	}
-	// The audit log has what is created with the API server's defaults.
-	var object storagev1.VolumeAttachment
-	var meant storagev1.VolumeAttachment
-	return json.Unmarshal(body(e), &object) == nil && json.Unmarshal(op.Object, &meant) == nil &&
-		object.Name == op.Target.Name && object.Name == meant.Name &&
-		object.Spec.Attacher == meant.Spec.Attacher && object.Spec.NodeName == meant.Spec.NodeName
+	return writeKey(op.Verb, repair.Resource(op.Target.Kind), op.Subresource, op.Target.Namespace, op.Target.Name, content)
 }
 
-func sameJSON(a, b []byte) bool {
-	var x, y bytes.Buffer
-	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
+func eventKey(e *auditv1.Event) string {
+	ref, object := e.ObjectRef, e.ObjectRef.Name
+	var content string
+	switch e.Verb {
+	case repair.VerbPatch:
+		content = compacted(body(e))
+	case repair.VerbDelete:
+		var options metav1.DeleteOptions
+		if p := &options.Preconditions; json.Unmarshal(body(e), &options) == nil && *p != nil && (*p).UID != nil && (*p).ResourceVersion != nil {
+			content = string(*(*p).UID) + " " + *(*p).ResourceVersion
+		}
+	case repair.VerbCreate:
+		content, object = creationKey(body(e)), nameIn(body(e))
+	}
+	return writeKey(e.Verb, ref.Resource, ref.Subresource, ref.Namespace, object, content)
+}
+
+func writeKey(verb, resource, subresource, namespace, name, content string) string {
+	return verb + " " + target(resource, subresource, namespace, name) + " " + content
+}
+
+// target is two words.
+func target(resource, subresource, namespace, name string) string {
+	return resource + "/" + subresource + " " + namespace + "/" + name
+}
+
+func targetOf(e *auditv1.Event) string {
+	name := e.ObjectRef.Name
+	if e.Verb == repair.VerbCreate && name == "" {
+		name = nameIn(body(e))
+	}
+	return target(e.ObjectRef.Resource, e.ObjectRef.Subresource, e.ObjectRef.Namespace, name)
+}
+
+// creationKey leaves out what the audit log has and nobody sent: the API server's
+// defaults.
+func creationKey(object []byte) string {
+	var va storagev1.VolumeAttachment
+	if json.Unmarshal(object, &va) != nil {
+		return ""
+	}
+	return va.Spec.Attacher + " " + va.Spec.NodeName
+}
+
+func nameIn(object []byte) string {
+	var meta metav1.PartialObjectMetadata
+	_ = json.Unmarshal(object, &meta) // what is no object has no name
+	return meta.Name
+}
+
+func compacted(text []byte) string {
+	var b bytes.Buffer
+	if json.Compact(&b, text) != nil {
+		return ""
+	}
+	return b.String()
 }
 
 // wanted is about the deletion of a VolumeAttachment, and about taking the

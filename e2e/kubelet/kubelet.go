@@ -7,7 +7,8 @@
 // no mounts behind it.
 //
 // It knows volumes of CSI claims; every other volume is ready at once, like a
-// config map. A stand-in that is started again does not reconstruct mounts, as
+// config map. It fails to mount and to unmount on demand, and reports a failed
+// mount as a kubelet does; a volume that it cannot take up at all it does not report. A stand-in that is started again does not reconstruct mounts, as
 // a kubelet does from its disk: it mounts what its pods need once more.
 package kubelet
 
@@ -25,8 +26,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 )
@@ -55,6 +59,11 @@ type Options struct {
 	// Backend, if set, is where the driver looks for a volume's device: on a
 	// machine on which it is not published there is none, and nothing to mount.
 	Backend *csidriver.Driver
+	// Unmanaged says that the kubelet was told not to leave attaching to the
+	// controller (enableControllerAttachDetach: false).
+	Unmanaged bool
+	// NotReady is why the kubelet reports that its node is not Ready. Empty: it is.
+	NotReady string
 	// StatusPeriod is how often status.volumesInUse is compared with what it
 	// should be, and written if it differs. Zero: 200 ms.
 	StatusPeriod time.Duration
@@ -67,6 +76,7 @@ type Options struct {
 type Kubelet struct {
 	client  kubernetes.Interface
 	options Options
+	faults  *faults
 	stop    func() // nil: not running
 }
 
@@ -86,7 +96,7 @@ func Start(ctx context.Context, client kubernetes.Interface, options Options) (*
 	if options.Machine == "" {
 		options.Machine = options.Node
 	}
-	k := &Kubelet{client: client, options: options}
+	k := &Kubelet{client: client, options: options, faults: &faults{mount: map[string]MountFault{}, unmount: map[string]bool{}, unstage: map[string]bool{}}}
 	return k, k.Start(ctx)
 }
 
@@ -102,9 +112,10 @@ func (k *Kubelet) Start(ctx context.Context) error {
 		return fmt.Errorf("start kubelet of %s: %w", k.options.Node, err)
 	}
 	running, cancel := context.WithCancel(context.Background())
-	w := newWorker(k.client, k.options)
+	w := newWorker(k.client, k.options, k.faults)
 	if err := w.startWatching(ctx, running); err != nil {
 		cancel()
+		w.sink.Shutdown()
 		return fmt.Errorf("start kubelet of %s: %w", k.options.Node, err)
 	}
 	var loops sync.WaitGroup
@@ -138,6 +149,9 @@ func (k *Kubelet) StopHeartbeat(ctx context.Context) error {
 type worker struct {
 	client  kubernetes.Interface
 	options Options
+	faults  *faults
+	events  record.EventRecorder
+	sink    record.EventBroadcaster
 
 	factories []informers.SharedInformerFactory
 	nodes     corelisters.NodeLister
@@ -151,23 +165,32 @@ type worker struct {
 	desired map[types.UID]map[string]volume
 	// mounted is what is mounted for each pod.
 	mounted map[types.UID]map[corev1.UniqueVolumeName]bool
-	// attached is what was found attached and has been wanted ever since.
-	attached map[corev1.UniqueVolumeName]bool
+	// attached is what was found attached and has been wanted ever since, with the
+	// name that it has in events.
+	attached map[corev1.UniqueVolumeName]string
 	// reported is the volumesInUse that the API server has last accepted.
 	reported map[corev1.UniqueVolumeName]bool
 	// reportedAt is when that was.
 	reportedAt time.Time
+	// attempts are the mounts that have failed.
+	attempts map[podVolume]attempt
 	// problem is what was logged last; a round of 100 ms repeats much.
 	problem string
 }
 
-func newWorker(client kubernetes.Interface, options Options) *worker {
+func newWorker(client kubernetes.Interface, options Options, faults *faults) *worker {
+	sink := record.NewBroadcaster()
+	sink.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	return &worker{
 		client:   client,
 		options:  options,
+		faults:   faults,
+		sink:     sink,
+		events:   sink.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: options.Node}),
+		attempts: map[podVolume]attempt{},
 		desired:  map[types.UID]map[string]volume{},
 		mounted:  map[types.UID]map[corev1.UniqueVolumeName]bool{},
-		attached: map[corev1.UniqueVolumeName]bool{},
+		attached: map[corev1.UniqueVolumeName]string{},
 		reported: map[corev1.UniqueVolumeName]bool{},
 	}
 }
@@ -199,6 +222,7 @@ func (w *worker) startWatching(ctx, running context.Context) error {
 
 // shutdown waits for the watches, whose context has ended, to be over.
 func (w *worker) shutdown() {
+	w.sink.Shutdown()
 	for _, f := range w.factories {
 		f.Shutdown()
 	}

@@ -19,6 +19,10 @@ import (
 
 var cluster *controlplane.Cluster
 
+// stays is how long the controller must leave something alone; it decides ten
+// times a second.
+const stays = 2 * time.Second
+
 func TestMain(m *testing.M) {
 	os.Exit(controlplane.Main(m, controlplane.Options{}, func(c *controlplane.Cluster) { cluster = c }))
 }
@@ -122,9 +126,8 @@ func TestCrashLeavesEverything(t *testing.T) {
 	if err := fixture.DeletePod(t.Context(), client, w.Namespace, w.Subject.Pod); err != nil {
 		t.Fatal(err)
 	}
-	// The controller must not detach what the dead kubelet has not released;
-	// it decides ten times a second.
-	if err := fixture.Stays(t.Context(), 2*time.Second, fixture.Attached(client, w.Node, w.Subject.Volume)); err != nil {
+	// The controller must not detach what the dead kubelet has not released.
+	if err := fixture.Stays(t.Context(), stays, fixture.Attached(client, w.Node, w.Subject.Volume)); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Kubelet.Start(t.Context()); err != nil {

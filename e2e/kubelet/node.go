@@ -41,7 +41,9 @@ func (k *Kubelet) register(ctx context.Context) error {
 		setKey(&node.Labels, corev1.LabelHostname, node.Name)
 		setKey(&node.Labels, corev1.LabelOSStable, "linux")
 		setKey(&node.Labels, corev1.LabelArchStable, "amd64")
-		setKey(&node.Annotations, managedAnnotation, "true")
+		if !k.options.Unmanaged {
+			setKey(&node.Annotations, managedAnnotation, "true")
+		}
 		setKey(&node.Annotations, nodeIDAnnotation, fmt.Sprintf("{%q:%q}", k.options.Driver, k.options.Machine))
 		// The node lifecycle controller would take them off a ready node.
 		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, isHealthTaint)
@@ -65,7 +67,7 @@ func (k *Kubelet) initialStatus(node *corev1.Node) map[string]any {
 		corev1.ResourceMemory: resource.MustParse("16Gi"),
 		corev1.ResourcePods:   resource.MustParse("110"),
 	}
-	conditions := []corev1.NodeCondition{readyCondition(node)}
+	conditions := []corev1.NodeCondition{k.options.readyCondition(node)}
 	for _, pressure := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
 		conditions = append(conditions, nodeCondition(node, pressure, corev1.ConditionFalse, "KubeletHasSufficientResources", ""))
 	}
@@ -211,7 +213,7 @@ func (w *worker) syncNodeStatus(ctx context.Context) error {
 	}
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{
 		"volumesInUse": slices.Sorted(maps.Keys(want)), // null, which is none, if empty
-		"conditions":   []corev1.NodeCondition{readyCondition(node)},
+		"conditions":   []corev1.NodeCondition{w.options.readyCondition(node)},
 	}})
 	if err != nil {
 		return err
@@ -224,7 +226,10 @@ func (w *worker) syncNodeStatus(ctx context.Context) error {
 	return nil
 }
 
-func readyCondition(node *corev1.Node) corev1.NodeCondition {
+func (o Options) readyCondition(node *corev1.Node) corev1.NodeCondition {
+	if o.NotReady != "" {
+		return nodeCondition(node, corev1.NodeReady, corev1.ConditionFalse, "KubeletNotReady", "["+o.NotReady+"]")
+	}
 	return nodeCondition(node, corev1.NodeReady, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
 }
 

@@ -63,7 +63,9 @@ func (w *worker) terminate(ctx context.Context, pod *corev1.Pod) error {
 	if pod.Status.Phase == corev1.PodRunning {
 		return w.writeStatus(ctx, pod, endedStatus)
 	}
-	w.unmount(pod)
+	if !w.unmount(pod) {
+		return nil // the object goes once all is unmounted
+	}
 	if w.reportedAt.IsZero() || !maps.Equal(w.inUse(), w.reported) {
 		return nil // until the node status says so
 	}

@@ -21,6 +21,7 @@ type volume struct {
 	attachment string // name of its VolumeAttachment
 	attachable bool   // false: ready without the attach/detach controller
 	handle     string // the driver's name for it
+	spec       string // its name in the kubelet's events
 }
 
 // desire adds to the desired state what can be resolved of a pod's volumes,
@@ -78,6 +79,9 @@ func (w *worker) resolve(pod *corev1.Pod, v *corev1.Volume) (volume, error) {
 	if pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != claim.UID {
 		return volume{}, fmt.Errorf("error processing PVC %s/%s: PV %s is not bound to it", pod.Namespace, claimName, pv.Name)
 	}
+	if err := rightMode(pod, v, pv); err != nil {
+		return volume{}, err
+	}
 	if pv.Spec.CSI == nil {
 		return readyAtOnce(pod, v), nil
 	}
@@ -92,11 +96,26 @@ func (w *worker) resolve(pod *corev1.Pod, v *corev1.Volume) (volume, error) {
 		attachment: csidriver.AttachmentName(pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle, w.options.Node),
 		attachable: !skipsAttach,
 		handle:     pv.Spec.CSI.VolumeHandle,
+		spec:       pv.Name,
 	}, nil
 }
 
+// rightMode refuses a raw device that a container mounts, and a file system that one
+// uses as a device.
+func rightMode(pod *corev1.Pod, v *corev1.Volume, pv *corev1.PersistentVolume) error {
+	block := pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == corev1.PersistentVolumeBlock
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		mounted := slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name })
+		device := slices.ContainsFunc(c.VolumeDevices, func(d corev1.VolumeDevice) bool { return d.Name == v.Name })
+		if block && mounted || !block && device {
+			return fmt.Errorf("volume %s of container %s has the other volumeMode", v.Name, c.Name)
+		}
+	}
+	return nil
+}
+
 func readyAtOnce(pod *corev1.Pod, v *corev1.Volume) volume {
-	return volume{name: corev1.UniqueVolumeName(fmt.Sprintf("kubernetes.io/other/%s-%s", pod.UID, v.Name))}
+	return volume{name: corev1.UniqueVolumeName(fmt.Sprintf("kubernetes.io/other/%s-%s", pod.UID, v.Name)), spec: v.Name}
 }
 
 // referencedVolumes names the volumes that a container mounts. A kubelet does
@@ -128,7 +147,11 @@ func (w *worker) mount(ctx context.Context, pod *corev1.Pod) error {
 		if w.mounted[pod.UID][v.name] {
 			continue
 		}
-		if err := w.mayMount(ctx, v); err != nil {
+		err := w.mayMount(ctx, v)
+		if err == nil {
+			err = w.tryMount(pod, v)
+		}
+		if err != nil {
 			if problem == nil {
 				problem = err
 			}
@@ -148,7 +171,7 @@ func (w *worker) mount(ctx context.Context, pod *corev1.Pod) error {
 // and in the API, and its VolumeAttachment agrees. Once it did so the volume
 // counts as attached until nobody wants it.
 func (w *worker) mayMount(ctx context.Context, v volume) error {
-	if !v.attachable || w.attached[v.name] {
+	if _, attached := w.attached[v.name]; attached || !v.attachable {
 		return nil
 	}
 	if !w.reported[v.name] {
@@ -179,7 +202,7 @@ func (w *worker) mayMount(ctx context.Context, v volume) error {
 	case w.options.Backend != nil && !slices.Contains(w.options.Backend.PublishedOn(v.handle), w.options.Machine):
 		return fmt.Errorf("volume %s: device not found", v.name)
 	}
-	w.attached[v.name] = true
+	w.attached[v.name] = v.spec
 	return nil
 }
 
@@ -189,20 +212,29 @@ func listsAttached(node *corev1.Node, name corev1.UniqueVolumeName) bool {
 
 // unmount unmounts what is mounted of a pod that has ended. What was never
 // mounted stays desired for as long as the pod object exists, as it does in a
-// kubelet.
-func (w *worker) unmount(pod *corev1.Pod) {
+// kubelet. all is false where an unmount fails.
+func (w *worker) unmount(pod *corev1.Pod) (all bool) {
+	all = true
 	for outer, v := range w.desired[pod.UID] {
-		if w.mounted[pod.UID][v.name] {
+		switch {
+		case !w.mounted[pod.UID][v.name]:
+		case w.faults.failsUnmount(v.spec):
+			all = false
+		default:
 			delete(w.desired[pod.UID], outer)
+			delete(w.mounted[pod.UID], v.name)
 			w.logf("unmounted %s of pod %s/%s", v.name, pod.Namespace, pod.Name)
 		}
 	}
-	delete(w.mounted, pod.UID)
+	return all
 }
 
 // inUse is what status.volumesInUse should say.
 func (w *worker) inUse() map[corev1.UniqueVolumeName]bool {
-	names := maps.Clone(w.attached)
+	names := map[corev1.UniqueVolumeName]bool{}
+	for name := range w.attached {
+		names[name] = true
+	}
 	for _, volumes := range w.desired {
 		for _, v := range volumes {
 			if v.attachable {
@@ -218,11 +250,14 @@ func (w *worker) inUse() map[corev1.UniqueVolumeName]bool {
 func (w *worker) forget(present map[types.UID]bool) {
 	maps.DeleteFunc(w.desired, func(uid types.UID, _ map[string]volume) bool { return !present[uid] })
 	maps.DeleteFunc(w.mounted, func(uid types.UID, _ map[corev1.UniqueVolumeName]bool) bool { return !present[uid] })
+	maps.DeleteFunc(w.attempts, func(key podVolume, _ attempt) bool { return !present[key.pod] })
 	wanted := map[corev1.UniqueVolumeName]bool{}
 	for _, volumes := range w.desired {
 		for _, v := range volumes {
 			wanted[v.name] = true
 		}
 	}
-	maps.DeleteFunc(w.attached, func(name corev1.UniqueVolumeName, _ bool) bool { return !wanted[name] })
+	maps.DeleteFunc(w.attached, func(name corev1.UniqueVolumeName, spec string) bool {
+		return !wanted[name] && !w.faults.failsUnstage(spec)
+	})
 }

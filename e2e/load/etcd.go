@@ -7,6 +7,7 @@ import (
 	"iter"
 	"path"
 	"sync"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -108,5 +109,43 @@ func folder(o Object) string {
 		return "leases"
 	default:
 		panic(fmt.Sprintf("nobody knows where an API server keeps a %T", o))
+	}
+}
+
+// Backdate makes a VolumeAttachment older than it is: what an API server writes as
+// the time of creation, nobody can ask it to write otherwise.
+func Backdate(ctx context.Context, etcd, attachment string, by time.Duration) error {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd}})
+	if err != nil {
+		return fmt.Errorf("write to etcd: %w", err)
+	}
+	defer func() { _ = client.Close() }() // nothing is under way any more
+	codec := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
+	for {
+		key := path.Join("/registry", "volumeattachments", attachment)
+		got, err := client.Get(ctx, key)
+		if err != nil {
+			return fmt.Errorf("read from etcd: %w", err)
+		}
+		if len(got.Kvs) == 0 {
+			return fmt.Errorf("there is no VolumeAttachment %s", attachment)
+		}
+		va := &storagev1.VolumeAttachment{}
+		if _, _, err := codec.Decode(got.Kvs[0].Value, nil, va); err != nil {
+			return fmt.Errorf("decode VolumeAttachment %s: %w", attachment, err)
+		}
+		va.CreationTimestamp.Time = va.CreationTimestamp.Add(-by)
+		op, err := stored(va)
+		if err != nil {
+			return err
+		}
+		// The attacher may have written it meanwhile.
+		put, err := client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", got.Kvs[0].ModRevision)).Then(op).Commit()
+		if err != nil {
+			return fmt.Errorf("write to etcd: %w", err)
+		}
+		if put.Succeeded {
+			return nil
+		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -118,7 +118,7 @@ func add(o *snapshot.Objects, object Object) {
 }
 
 // Compare says what of the drifts was not found, and what was found beside them.
-func Compare(drifts []Drift, findings []diagnose.Finding) []string {
+func Compare(drifts []Drift, findings []finding.Finding) []string {
 	var wrong []string
 	left := slices.Clone(drifts)
 	for _, f := range findings {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
 )
 
@@ -28,17 +29,17 @@ func TestDrifts(t *testing.T) {
 // TestCompare: it notices what is missing and what is too much.
 func TestCompare(t *testing.T) {
 	drifts := []load.Drift{{Check: "a", Subject: "Pod x"}, {Check: "b", Subject: "Pod y"}}
-	finding := func(check, name string) diagnose.Finding {
-		return diagnose.Finding{Check: check, Subject: diagnose.Object{Kind: "Pod", Name: name}}
+	f := func(check, name string) finding.Finding {
+		return finding.Finding{Check: check, Subject: finding.Object{Kind: "Pod", Name: name}}
 	}
 	for _, test := range []struct {
-		findings []diagnose.Finding
+		findings []finding.Finding
 		wrong    int
 	}{
-		{[]diagnose.Finding{finding("b", "y"), finding("a", "x")}, 0},
-		{[]diagnose.Finding{finding("a", "x")}, 1},
-		{[]diagnose.Finding{finding("a", "x"), finding("b", "y"), finding("b", "y")}, 1},
-		{[]diagnose.Finding{finding("a", "y"), finding("b", "y")}, 2},
+		{[]finding.Finding{f("b", "y"), f("a", "x")}, 0},
+		{[]finding.Finding{f("a", "x")}, 1},
+		{[]finding.Finding{f("a", "x"), f("b", "y"), f("b", "y")}, 1},
+		{[]finding.Finding{f("a", "y"), f("b", "y")}, 2},
 	} {
 		if wrong := load.Compare(drifts, test.findings); len(wrong) != test.wrong {
 			t.Errorf("%v", wrong)

@@ -106,9 +106,9 @@ func (c Cluster) singles() iter.Seq[Object] {
 	}
 }
 
-// Beats are the objects that somebody writes all the time. They age: write them
+// Heartbeats are the objects that somebody writes all the time. They age: write them
 // again before each look.
-func (c Cluster) Beats() iter.Seq[Object] {
+func (c Cluster) Heartbeats() iter.Seq[Object] {
 	return func(yield func(Object) bool) {
 		for o := range c.renewed() {
 			if !yield(o) {
@@ -128,7 +128,7 @@ func (c Cluster) Beats() iter.Seq[Object] {
 	}
 }
 
-// renewed are those of the Beats whose age shows.
+// renewed are those of the Heartbeats whose age shows.
 func (c Cluster) renewed() iter.Seq[Object] {
 	return func(yield func(Object) bool) {
 		lease := func(namespace, name, holder string, i int) *coordinationv1.Lease {

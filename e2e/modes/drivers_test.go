@@ -66,7 +66,7 @@ var driverModes = []mode{
 		},
 	},
 	{
-		name: "slow-attach", check: "backend-side-stuck", later: true,
+		name: "slow-attach", check: "backend-side-stuck", also: []string{"attach-refused"}, later: true,
 		story: "ControllerPublishVolume does not answer in time.",
 		provoke: func(ctx context.Context, s *stage) {
 			s.nodes(ctx, "a")
@@ -77,7 +77,7 @@ var driverModes = []mode{
 		},
 	},
 	{
-		name: "disk-lost", check: "backend-side-stuck", later: true,
+		name: "disk-lost", check: "attach-refused",
 		story:   "ControllerPublishVolume fails: the disk was deleted at the storage system.",
 		provoke: refused(codes.NotFound, "the volume was not found"),
 	},
@@ -111,7 +111,7 @@ var driverModes = []mode{
 		},
 	},
 	{
-		name: "plugin-missing", check: "csinode-driver-missing",
+		name: "plugin-missing", check: "csinode-driver-missing", also: []string{"attach-refused"},
 		story: "The driver's node plugin does not run on the node of a pod.",
 		provoke: func(ctx context.Context, s *stage) {
 			s.node(ctx, "a", kubelet.Options{Unregistered: true})

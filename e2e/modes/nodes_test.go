@@ -30,7 +30,7 @@ func (s *stage) running(ctx context.Context, pod string) fixture.Volume {
 
 var nodeModes = []mode{
 	{
-		name: "node-lost", check: "node-lost-6min",
+		name: "node-lost", check: "node-lost-6min", idles: true,
 		story: "A kubelet falls silent; the taint evicts its pod, which stays Terminating, and a replacement waits on another node.",
 		provoke: func(ctx context.Context, s *stage) {
 			s.nodes(ctx, "a", "b")
@@ -42,7 +42,7 @@ var nodeModes = []mode{
 		},
 	},
 	{
-		name: "forced-away", check: "node-lost-6min",
+		name: "forced-away", check: "node-lost-6min", idles: true, heals: true,
 		story: "A kubelet falls silent, its pod is force-deleted, and a replacement waits on another node.",
 		provoke: func(ctx context.Context, s *stage) {
 			s.nodes(ctx, "a", "b")
@@ -54,7 +54,7 @@ var nodeModes = []mode{
 		},
 	},
 	{
-		name: "graceful-shutdown", check: "graceful-shutdown-leaves-inuse",
+		name: "graceful-shutdown", check: "graceful-shutdown-leaves-inuse", idles: true, heals: true,
 		story: "A node shuts down in order and ends its pod, but is off before the volume is unmounted; a replacement waits on another node.",
 		provoke: func(ctx context.Context, s *stage) {
 			s.nodes(ctx, "a", "b")
@@ -69,7 +69,7 @@ var nodeModes = []mode{
 		},
 	},
 	{
-		name: "statefulset-pod", check: "sts-terminating-on-dead-node",
+		name: "statefulset-pod", check: "sts-terminating-on-dead-node", idles: true,
 		story: "A kubelet falls silent; the pod of a StatefulSet is evicted and stays Terminating.",
 		provoke: func(ctx context.Context, s *stage) {
 			s.nodes(ctx, "a")
@@ -81,7 +81,7 @@ var nodeModes = []mode{
 		},
 	},
 	{
-		name: "impatient-delete", check: "va-recreated-on-dead-node",
+		name: "impatient-delete", check: "va-recreated-on-dead-node", idles: true,
 		story: "A kubelet falls silent, and somebody deletes the VolumeAttachment of the pod that is still bound there.",
 		provoke: func(ctx context.Context, s *stage) {
 			s.nodes(ctx, "a")
@@ -103,7 +103,7 @@ var nodeModes = []mode{
 		},
 	},
 	{
-		name: "other-machine", check: "same-name-new-instance",
+		name: "other-machine", check: "same-name-new-instance", idles: true,
 		story: "A node is replaced by another machine of its name while the pod of a Deployment is made anew there.",
 		provoke: func(ctx context.Context, s *stage) {
 			s.node(ctx, "a", kubelet.Options{Machine: "machine-1", Backend: cluster.Driver})
@@ -125,7 +125,7 @@ var nodeModes = []mode{
 		},
 	},
 	{
-		name: "machine-gone", check: "attach-to-deleted-node-detach-fails", later: true,
+		name: "machine-gone", check: "attach-to-deleted-node-detach-fails", later: true, idles: true,
 		story: "A machine is deleted with its Node; the driver does not find it when it is to detach the volume.",
 		provoke: func(ctx context.Context, s *stage) {
 			s.nodes(ctx, "a")
@@ -139,7 +139,24 @@ var nodeModes = []mode{
 		},
 	},
 	{
-		name: "taint-left", check: "oos-taint-misuse",
+		name: "termination-blocked", check: "node-termination-blocked-by-va", also: []string{"va-stuck-deleting"}, later: true,
+		story: "A drained node is deleted, its finalizer waits for the VolumeAttachments to go, and ControllerUnpublishVolume fails.",
+		provoke: func(ctx context.Context, s *stage) {
+			s.nodes(ctx, "a")
+			v := s.running(ctx, "web-0")
+			cluster.Driver.FailUnpublish(status.Error(codes.Internal, "device is busy"), v.Handle)
+			s.deletePod(ctx, "web-0")
+			s.detaching(ctx, "a", v)
+			s.do(func() error {
+				patch := `{"metadata":{"finalizers":["karpenter.sh/termination"]}}`
+				_, err := s.client.CoreV1().Nodes().Patch(ctx, s.nodeName("a"), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+				return err
+			})
+			s.do(func() error { return s.client.CoreV1().Nodes().Delete(ctx, s.nodeName("a"), metav1.DeleteOptions{}) })
+		},
+	},
+	{
+		name: "taint-left", check: "oos-taint-misuse", idles: true,
 		story: "A node that was down is tainted out of service, comes back, and keeps the taint.",
 		provoke: func(ctx context.Context, s *stage) {
 			s.nodes(ctx, "a")

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
@@ -33,7 +34,12 @@ type stage struct {
 	client   kubernetes.Interface
 	kubelets map[string]*kubelet.Kubelet
 	driver   string // of the volumes and nodes that are made next
-	err      error
+	// claimLike changes the claims that are made next.
+	claimLike func(*corev1.PersistentVolumeClaim)
+	// aged says that the stage's first pod comes only to nodes that are oldEnough.
+	aged      bool
+	oldEnough time.Time
+	err       error
 }
 
 func newStage(ctx context.Context, name string) *stage {
@@ -77,7 +83,9 @@ func (s *stage) node(ctx context.Context, node string, options kubelet.Options) 
 			return err
 		}
 		options.Node, options.Driver = s.nodeName(node), s.driver
-		s.kubelets[node], err = kubelet.Start(ctx, client, options)
+		if s.kubelets[node], err = kubelet.Start(ctx, client, options); err == nil && s.aged {
+			s.oldEnough = time.Now().Add(facts.RegistrationGrace + settled)
+		}
 		return err
 	})
 }
@@ -129,7 +137,10 @@ func (s *stage) deleteNode(ctx context.Context, node string) {
 func (s *stage) volume(ctx context.Context, claim string, change func(*corev1.PersistentVolume)) fixture.Volume {
 	var v fixture.Volume
 	s.do(func() (err error) {
-		v, err = fixture.ClaimVolume(ctx, s.client, s.name, claim, s.driver, change)
+		if s.claimLike == nil {
+			s.claimLike = func(*corev1.PersistentVolumeClaim) {}
+		}
+		v, err = fixture.ClaimVolume(ctx, s.client, s.name, claim, s.driver, change, s.claimLike)
 		return err
 	})
 	return v
@@ -143,6 +154,7 @@ func (s *stage) pod(ctx context.Context, name, node string) {
 
 func (s *stage) podWith(ctx context.Context, name, node, claim string, change func(*corev1.Pod)) {
 	s.do(func() error {
+		time.Sleep(time.Until(s.oldEnough))
 		pod := fixture.Pod(s.name, name, s.nodeName(node), claim)
 		evictable(&pod.Spec)
 		if change != nil {
@@ -272,12 +284,16 @@ func (s *stage) unattended() { s.driver = s.name + ".test" }
 // installed makes the CSIDriver object of the stage's own driver.
 func (s *stage) installed(ctx context.Context) {
 	s.unattended()
+	s.do(func() error { return installDriver(ctx, s.driver, true) })
+}
+
+// evict ends a pod that has not begun to run as a kubelet does whose node runs out
+// of something.
+func (s *stage) evict(ctx context.Context, pod string) {
 	s.do(func() error {
-		yes := true
-		_, err := s.client.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{
-			ObjectMeta: metav1.ObjectMeta{Name: s.driver},
-			Spec:       storagev1.CSIDriverSpec{AttachRequired: &yes},
-		}, metav1.CreateOptions{})
+		patch := fmt.Sprintf(`{"status":{"phase":"Failed","reason":"Evicted","message":"The node was low on resource: memory.",`+
+			`"conditions":[{"type":"DisruptionTarget","status":"True","reason":"TerminationByKubelet","lastTransitionTime":%q}]}}`, time.Now().UTC().Format(time.RFC3339))
+		_, err := s.client.CoreV1().Pods(s.name).Patch(ctx, pod, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 		return err
 	})
 }

@@ -16,6 +16,23 @@ import (
 
 var volumeModes = []mode{
 	{
+		name: "both-write", check: "silent-double-use", alone: true,
+		story: "A node's kubelet no longer leaves attaching to the controller; its VolumeAttachment is taken away while kube-controller-manager is down, and the next " +
+			"one attaches the volume to another node, while the first still writes to it.",
+		provoke: func(ctx context.Context, s *stage) {
+			s.nodes(ctx, "a", "b")
+			v := s.running(ctx, "web-0")
+			s.await(ctx, fixture.Attached(s.client, s.nodeName("a"), v))
+			s.unmanage(ctx, "a")
+			s.do(func() error { cluster.StopController(); return nil })
+			s.stripAttachment(ctx, "a", v)
+			s.patchNodeStatus(ctx, "a", `{"status":{"volumesAttached":null}}`)
+			s.do(func() error { return cluster.StartController(ctx) })
+			s.pod(ctx, "web-1", "b")
+			s.runs(ctx, "web-1")
+		},
+	},
+	{
 		name: "behind-its-back", check: "attached-phantom", alone: true,
 		story: "A pod is force-deleted while its kubelet is down, the finalizer is taken off its VolumeAttachment and that deleted while kube-controller-manager is down, and the pod is made anew.",
 		provoke: func(ctx context.Context, s *stage) {
@@ -97,7 +114,7 @@ var volumeModes = []mode{
 		},
 	},
 	{
-		name: "volume-deleted", check: "pv-terminating-va-exists",
+		name: "volume-deleted", check: "pv-terminating-va-exists", also: []string{"attach-refused"},
 		story: "The PersistentVolume of a pod is deleted, which its protection delays; the pod moves to another node.",
 		provoke: func(ctx context.Context, s *stage) {
 			s.nodes(ctx, "a", "b")

@@ -37,6 +37,7 @@ func Mutants() []Mutant {
 		{"spec.go", specMutants}, {"intree.go", inTreeMutants}, {"release.go", releaseMutants}, {"lookup.go", lookupMutants},
 		{"resolved.go", resolvedMutants},
 		{"until.go", untilMutants},
+		{"rivals.go", rivalMutants},
 	} {
 		for _, m := range list.mutants {
 			m.File = list.file

@@ -33,17 +33,21 @@ var resolvedMutants = []Mutant{
 
 // untilMutants are about how decisions end.
 var untilMutants = []Mutant{
-	{Name: "operation-takes-1m", Branch: "csiTimeout", Unseen: afterwards, Old: `operationTakes = 2 * time.Minute`, New: `operationTakes = time.Minute`},
+	{Name: "operation-takes-1m", Branch: "csiTimeout", Unseen: afterwards, Old: `CSITimeout = 2 * time.Minute`, New: `CSITimeout = time.Minute`},
 	{Name: "verify-after-2m", Branch: "--attach-detach-reconcile-sync-period", Unseen: afterwards,
-		Old: `verifySyncAfter = time.Minute`, New: `verifySyncAfter = 2 * time.Minute`},
+		Old: `VerifySyncPeriod = time.Minute`, New: `VerifySyncPeriod = 2 * time.Minute`},
 	{Name: "verify-missing-only", Branch: "csiAttacher.VolumesAreAttached: status.attached", Unseen: afterwards,
 		Old: `return !va.Status.Attached`, New: `return false`},
-	{Name: "failed-detach-leaves", Branch: "DetachVolume: a detach that fails", Releases: of1_26_9,
-		Old: `(took == 0 || !p.Behaviours.Has(FailedDetachIsUncertain))`, New: `(took == 0)`},
 	{Name: "update-unmounts", Branch: "nodeUpdate: an assumed mount ends with any update",
 		Old: `case d.Reason != AssumedMounted:`, New: `case d.Reason != "":`},
 	{Name: "waited-not-at-all", Branch: "detachRequestedTime: counted before the snapshot", Unseen: afterwards,
 		Old: `return min(p.options.MaxWaitForUnmount, max(0, p.snapshot.TakenAt.Sub(since)))`, New: `return 0 * since.Sub(since)`},
 	{Name: "backoff-for-ever", Branch: "exponentialbackoff: maxDurationBeforeRetry", Unseen: afterwards,
-		Old: `backoffLast  = 2*time.Minute + 2*time.Second`, New: `backoffLast  = 4 * time.Minute`},
+		Old: `BackoffLast = 2*time.Minute + 2*time.Second`, New: `BackoffLast = 4 * time.Minute`},
+}
+
+// rivalMutants are about the nodes that have to wait for one another.
+var rivalMutants = []Mutant{
+	{Name: "failed-detach-leaves", Branch: "DetachVolume: a detach that fails", Releases: of1_26_9,
+		Old: `len(nodes) > 0 && !p.Behaviours.Has(FailedDetachIsUncertain)`, New: `false`},
 }

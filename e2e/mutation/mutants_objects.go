@@ -3,7 +3,7 @@ package main
 // objectMutants are about pods and nodes.
 var objectMutants = []Mutant{
 	{Name: "keep-by-key", Branch: "nodeAdd: keep-terminated-pod-volumes has to be true", Releases: of1_30,
-		Old: `n.Annotations[keepTerminatedAnnotation] == "true"`, New: `n.Annotations[keepTerminatedAnnotation] != ""`},
+		Old: `n.Annotations[KeepTerminatedAnnotation] == "true"`, New: `n.Annotations[KeepTerminatedAnnotation] != ""`},
 	{Name: "empty-dir-listed", Branch: "ProcessPodVolumes: sources that nothing attaches",
 		Old: `v.EmptyDir == nil && `, New: ``},
 	{Name: "git-repo-listed", Branch: "ProcessPodVolumes: sources that nothing attaches",

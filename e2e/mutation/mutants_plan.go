@@ -86,11 +86,11 @@ var attachMutants = []Mutant{
 // statusMutants are about the nodes' status.volumesAttached.
 var statusMutants = []Mutant{
 	{Name: "status-keeps-detached", Branch: "RemoveVolumeFromReportAsAttached: before a detach",
-		Old: "if d := plan.Decision(pair); d.Verb == Detach || d.Verb == ForceDetach {", New: "if d := plan.Decision(pair); d.Verb == ForceDetach {"},
+		Old: "case d.Verb != Detach && d.Verb != ForceDetach:", New: "case d.Verb != ForceDetach:"},
 	{Name: "status-keeps-forced", Branch: "RemoveVolumeFromReportAsAttached: before a forced detach",
-		Old: "if d := plan.Decision(pair); d.Verb == Detach || d.Verb == ForceDetach {", New: "if d := plan.Decision(pair); d.Verb == Detach {"},
+		Old: "case d.Verb != Detach && d.Verb != ForceDetach:", New: "case d.Verb != Detach:"},
 	{Name: "status-drops-waiting", Branch: "RemoveVolumeFromReportAsAttached: not while it waits",
-		Old: "if d := plan.Decision(pair); d.Verb == Detach || d.Verb == ForceDetach {", New: "if d := plan.Decision(pair); d.Verb == Detach || d.Verb == ForceDetach || d.Verb == Wait {"},
+		Old: "case d.Verb != Detach && d.Verb != ForceDetach:", New: "case d.Verb != Detach && d.Verb != ForceDetach && d.Verb != Wait:"},
 	{Name: "status-repeats", Branch: "GetVolumesToReportAttached: each volume once",
 		Old: `if v.Name == "" || seen.Has(v.Name) {`, New: `if v.Name == "" {`},
 	{Name: "status-own-path", Branch: "getAttachedVolumeFromUpdateObject: the shared device path",

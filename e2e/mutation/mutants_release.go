@@ -17,14 +17,14 @@ var (
 // inTreeMutants are about the in-tree plugins of the releases that had them.
 var inTreeMutants = []Mutant{
 	{Name: "aws-name", Branch: "awsElasticBlockStorePlugin.GetVolumeName", Releases: of1_26,
-		Old: `return awsEBSPlugin, source.AWSElasticBlockStore.VolumeID`, New: `return awsEBSPlugin, source.AWSElasticBlockStore.VolumeID + "x"`},
+		Old: `return AWSEBSPlugin, source.AWSElasticBlockStore.VolumeID`, New: `return AWSEBSPlugin, source.AWSElasticBlockStore.VolumeID + "x"`},
 	{Name: "azure-name", Branch: "azureDataDiskPlugin.GetVolumeName: the URI", Releases: of1_26,
 		Old: `source.AzureDisk.DataDiskURI`, New: `source.AzureDisk.DiskName`},
 	{Name: "gce-name", Branch: "gcePersistentDiskPlugin.GetVolumeName", Releases: of1_26,
 		Old: `source.GCEPersistentDisk.PDName`, New: `source.GCEPersistentDisk.PDName + "x"`},
 	{Name: "vsphere-name", Branch: "vsphereVolumePlugin.GetVolumeName", Releases: of1_28,
 		Old: `source.VsphereVolume.VolumePath`, New: `source.VsphereVolume.VolumePath + "x"`},
-	{Name: "rbd-name", Branch: "rbdPlugin.GetVolumeName: pool:image", Releases: of1_30,
+	{Name: "rbd-name", Branch: "RBDPlugin.GetVolumeName: pool:image", Releases: of1_30,
 		Old: `fmt.Sprintf("%s:%s"`, New: `fmt.Sprintf("%s/%s"`},
 	{Name: "inline-aws", Branch: "awsElasticBlockStorePlugin.CanSupport: inline", Releases: of1_26,
 		Old: `= v.AWSElasticBlockStore, v.AzureDisk`, New: `= nil, v.AzureDisk`},
@@ -34,9 +34,9 @@ var inTreeMutants = []Mutant{
 		Old: `= v.GCEPersistentDisk, v.VsphereVolume`, New: `= nil, v.VsphereVolume`},
 	{Name: "inline-vsphere", Branch: "vsphereVolumePlugin.CanSupport: inline", Releases: of1_28,
 		Old: `= v.GCEPersistentDisk, v.VsphereVolume`, New: `= v.GCEPersistentDisk, nil`},
-	{Name: "inline-rbd", Branch: "rbdPlugin.CanSupport: inline", Releases: of1_30,
+	{Name: "inline-rbd", Branch: "RBDPlugin.CanSupport: inline", Releases: of1_30,
 		Old: `if v.RBD != nil {`, New: `if false {`},
-	{Name: "inline-rbd-name", Branch: "rbdPlugin.GetVolumeName: inline", Releases: of1_30,
+	{Name: "inline-rbd-name", Branch: "RBDPlugin.GetVolumeName: inline", Releases: of1_30,
 		Old: `RBDImage: v.RBD.RBDImage}`, New: `RBDImage: v.RBD.RBDPool}`},
 }
 
@@ -109,9 +109,9 @@ var releaseMutants = []Mutant{
 	{Name: "waiting-words-never", Branch: "1.37: the multi-attach event",
 		Old: `return "Waiting for detach"`, New: `return "Multi-Attach error"`},
 	{Name: "portworx-always", Branch: "1.31: CSIMigrationPortworx", Releases: of1_30,
-		Old: `return plugin != portworxPlugin || b.Has(PortworxMigrates)`, New: `return true`},
+		Old: `return plugin != PortworxPlugin || b.Has(PortworxMigrates)`, New: `return true`},
 	{Name: "asks-node-for-all", Branch: "1.31 to 1.35: Portworx alone asks the node", Releases: of1_33,
-		Old: `plugin == portworxPlugin && b.Has(PortworxAsksNode)`, New: `b.Has(PortworxAsksNode)`},
+		Old: `plugin == PortworxPlugin && b.Has(PortworxAsksNode)`, New: `b.Has(PortworxAsksNode)`},
 	{Name: "annotation-separator", Branch: "isCSIMigrationSupportedOnNode: separated by commas", Releases: of1_30,
 		Old: `strings.Split(annotation, ",")`, New: `strings.Split(annotation, ";")`},
 }

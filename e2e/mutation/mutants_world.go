@@ -3,8 +3,8 @@ package main
 // worldMutants are about what is taken into the two worlds.
 var worldMutants = []Mutant{
 	{Name: "managed-by-value", Branch: "addNodeToDswp: the annotation's key counts, not its value",
-		Old: `if _, managed := node.Annotations[managedAnnotation]; managed {`,
-		New: `if node.Annotations[managedAnnotation] == "true" {`},
+		Old: `if _, managed := node.Annotations[ManagedAnnotation]; managed {`,
+		New: `if node.Annotations[ManagedAnnotation] == "true" {`},
 	{Name: "nameless-added", Branch: "AddVolumeNode: refuses a nameless volume",
 		Old: `if v.Name == "" {`, New: `if false {`},
 	{Name: "status-uncertain", Branch: "populateActualStateOfWorld: a node status is confirmed",

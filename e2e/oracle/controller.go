@@ -21,7 +21,7 @@ func (o *oracle) newController(ctx context.Context, timers attachdetach.TimerCon
 		core.Pods(), o.nodes, core.PersistentVolumeClaims(), core.PersistentVolumes(),
 		storage.CSINodes(), storage.CSIDrivers(), storage.VolumeAttachments(),
 		o.gate.plugins(), &flexProber{gate: o.gate},
-		true, time.Minute, o.request.DisableForceDetachOnTimeout, timers)
+		len(o.request.History) == 0, time.Minute, o.request.DisableForceDetachOnTimeout, timers)
 }
 
 func run(ctx context.Context, adc attachdetach.AttachDetachController) { adc.Run(ctx) }

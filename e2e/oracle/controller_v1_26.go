@@ -20,7 +20,7 @@ func (o *oracle) newController(_ context.Context, timers attachdetach.TimerConfi
 		core.Pods(), o.nodes, core.PersistentVolumeClaims(), core.PersistentVolumes(),
 		storage.CSINodes(), storage.CSIDrivers(), storage.VolumeAttachments(), nil,
 		o.gate.plugins(), &flexProber{gate: o.gate},
-		true, time.Minute, timers, nil)
+		len(o.request.History) == 0, time.Minute, timers, nil)
 }
 
 func run(ctx context.Context, adc attachdetach.AttachDetachController) { adc.Run(ctx.Done()) }

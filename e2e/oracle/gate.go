@@ -17,8 +17,8 @@ import (
 // operation that needs no API call, as on FC and iSCSI, may end within the pass.
 type gate struct {
 	open chan struct{}
-	// noOps says that plugins that call nobody are held too.
-	noOps bool
+	// noOps says that plugins that call nobody are held too, and off that none is.
+	noOps, off bool
 
 	mu      sync.Mutex
 	touched map[wire.Pair]string
@@ -58,7 +58,7 @@ func (g *gate) plugins() []volume.VolumePlugin {
 	return all
 }
 
-func (g *gate) holds(plugin string) bool { return g.noOps || plugin == csi.CSIPluginName }
+func (g *gate) holds(plugin string) bool { return !g.off && (g.noOps || plugin == csi.CSIPluginName) }
 
 type gatedPlugin struct {
 	volume.AttachableVolumePlugin

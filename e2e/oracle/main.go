@@ -13,20 +13,23 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"testing"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/oracle/wire"
 )
 
-func main() {
-	if err := serve(); err != nil {
-		fmt.Fprintln(os.Stderr, "oracle:", err)
-		os.Exit(1)
+func main() { inTest(serve) }
+
+func answerTo(t *testing.T, request *wire.Request) (*wire.Answer, error) {
+	if len(request.History) > 0 {
+		return live(t, request)
 	}
+	return ask(request)
 }
 
 // serve answers one request after the other. Never two at a time: older
 // releases log, and the CSI plugin keeps its state, in package variables.
-func serve() error {
+func serve(t *testing.T) error {
 	recordGlobalLog()
 	in, out := json.NewDecoder(bufio.NewReader(os.Stdin)), json.NewEncoder(os.Stdout)
 	for in.More() {
@@ -34,7 +37,7 @@ func serve() error {
 		if err := in.Decode(request); err != nil {
 			return fmt.Errorf("read a request: %w", err)
 		}
-		answer, err := ask(request)
+		answer, err := answerTo(t, request)
 		if err != nil {
 			answer = &wire.Answer{Error: err.Error()}
 		}

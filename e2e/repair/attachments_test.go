@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
@@ -248,12 +248,12 @@ func later(t *testing.T, ahead time.Duration) string {
 }
 
 // findAs is find with another kubeconfig.
-func (s *stage) findAs(kubeconfig, check string, within time.Duration) diagnose.Finding {
+func (s *stage) findAs(kubeconfig, check string, within time.Duration) finding.Finding {
 	s.Helper()
 	for end := time.Now().Add(within); ; time.Sleep(10 * time.Second) {
 		r, err := command.Run(s.Context(), command.Binary, kubeconfig, "diagnose", "-o", "json", "--check", check)
 		s.must(err)
-		report := parse[diagnose.Report](s.T, r.Stdout)
+		report := parse[finding.Report](s.T, r.Stdout)
 		if i := slices.IndexFunc(report.Findings, s.mine); i >= 0 {
 			return report.Findings[i]
 		}

@@ -66,14 +66,14 @@ func TestReviewedPlan(t *testing.T) {
 
 	before := s.written()
 	file := filepath.Join(t.TempDir(), "plan.json")
-	if r := s.doctorAs(cluster.Kubeconfig, f, "--save-plan", file); r.Code != 1 || !strings.Contains(r.Stderr, "1 repairs saved") {
-		t.Errorf("--save-plan: exit code %d, want 1: the finding is still there", r.Code)
+	if r := s.doctorAs(cluster.Kubeconfig, f, "--save-repairs", file); r.Code != 1 || !strings.Contains(r.Stderr, "1 repairs saved") {
+		t.Errorf("--save-repairs: exit code %d, want 1: the finding is still there", r.Code)
 	}
 	s.wroteNothing(before)
 	saved, err := os.Open(file)
 	s.must(err)
 	defer saved.Close()
-	plan, err := repair.ReadPlan(saved)
+	plan, err := repair.ReadApproved(saved)
 	s.must(err)
 	if len(plan.Repairs) != 1 || plan.Repairs[0].Kind != repair.PatchNodeStatus || plan.Repairs[0].Finding.Fingerprint != f.Fingerprint {
 		t.Fatalf("the plan holds %+v", plan.Repairs)
@@ -81,12 +81,12 @@ func TestReviewedPlan(t *testing.T) {
 
 	s.pod("web-1", "b")
 	s.await(fixture.Attachment(s.client, s.nodeName("b"), v, "announced", func(a fixture.AttachmentState) bool { return a.InUse }))
-	s.refuses(f, "not-elsewhere: volumesInUse of node "+s.nodeName("b"), "--plan", file)
+	s.refuses(f, "not-elsewhere: volumesInUse of node "+s.nodeName("b"), "--approved", file)
 	s.must(fixture.ForceDeletePod(t.Context(), s.client, s.name, "web-1"))
 	s.await(fixture.Attachment(s.client, s.nodeName("b"), v, "forgotten", func(a fixture.AttachmentState) bool { return !a.InUse }))
 
 	before = s.written()
-	s.mends(f, "patch-node-status", "--plan", file)
+	s.mends(f, "patch-node-status", "--approved", file)
 	patch := "patch nodes " + s.nodeName("a")
 	if made := s.written()[len(before):]; !slices.Equal(made, []string{"try " + patch, patch}) {
 		t.Errorf("the plan is one patch, and there were %v", made)
@@ -98,7 +98,7 @@ func TestReviewedPlan(t *testing.T) {
 	s.published(v, "a")
 
 	before = s.written()
-	if r := s.doctorAs(cluster.Kubeconfig, f, "--plan", file, "--yes"); r.Code != 0 {
+	if r := s.doctorAs(cluster.Kubeconfig, f, "--approved", file, "--yes"); r.Code != 0 {
 		t.Errorf("a plan that has been made: exit code %d", r.Code)
 	}
 	s.wroteNothing(before)

@@ -36,8 +36,8 @@ const syncPeriod = 5 * time.Second
 // What the checks wait for, with a minute for the looks.
 const (
 	soon    = 3 * time.Minute
-	tenMin  = 12 * time.Minute // danglingSettles, stuckDeleting
-	quarter = 17 * time.Minute // finalizerSettles
+	tenMin  = 12 * time.Minute // DanglingGrace, StuckDeleting
+	quarter = 17 * time.Minute // finalizerGrace
 )
 
 var cluster *controlplane.Cluster
@@ -302,7 +302,7 @@ func TestTouch(t *testing.T) {
 	s.await(gone("the volume", func(ctx context.Context) (runtime.Object, error) {
 		return s.client.CoreV1().PersistentVolumes().Get(ctx, v.PersistentVolume, metav1.GetOptions{})
 	}))
-	if r := s.doctor("undo", s.journal()); r.Code != 0 {
+	if r := s.doctor("undo", s.journal(), "--yes", "--server-moved"); r.Code != 0 {
 		t.Errorf("undo of what is gone: exit code %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
@@ -77,12 +77,12 @@ func (s *stage) stays(condition fixture.Condition) {
 }
 
 // about names what a finding is about as an argument of the command.
-func (s *stage) about(f diagnose.Finding) []string {
+func (s *stage) about(f finding.Finding) []string {
 	return []string{strings.ToLower(f.Subject.Kind) + "/" + f.Subject.Name, "-n", s.name}
 }
 
 // doctorAs runs the command with a kubeconfig on what the finding is about.
-func (s *stage) doctorAs(kubeconfig string, f diagnose.Finding, args ...string) command.Result {
+func (s *stage) doctorAs(kubeconfig string, f finding.Finding, args ...string) command.Result {
 	s.Helper()
 	args = append(append([]string{"diagnose"}, s.about(f)...), append([]string{
 		"--check", f.Check, "--fail-on", "info", "--for", "1s", "--settle", settle.String(), "--journal", s.journal(), "--apply",
@@ -95,12 +95,12 @@ func (s *stage) doctorAs(kubeconfig string, f diagnose.Finding, args ...string) 
 
 // mends expects that the repair of the kind is made, that what the cluster's
 // own controllers do then follows, and that an event tells of it.
-func (s *stage) mends(f diagnose.Finding, kind string, args ...string) {
+func (s *stage) mends(f finding.Finding, kind string, args ...string) {
 	s.Helper()
 	s.mendsAs(cluster.Kubeconfig, f, kind, args...)
 }
 
-func (s *stage) mendsAs(kubeconfig string, f diagnose.Finding, kind string, args ...string) {
+func (s *stage) mendsAs(kubeconfig string, f finding.Finding, kind string, args ...string) {
 	s.Helper()
 	if f.Repair == nil || f.Repair.Kind != kind {
 		s.Fatalf("the repair of %s is %+v, not %s", f.Check, f.Repair, kind)
@@ -113,12 +113,12 @@ func (s *stage) mendsAs(kubeconfig string, f diagnose.Finding, kind string, args
 }
 
 // refuses expects exit code 3 with the reason, and not even a dry run of a write.
-func (s *stage) refuses(f diagnose.Finding, because string, args ...string) {
+func (s *stage) refuses(f finding.Finding, because string, args ...string) {
 	s.Helper()
 	s.refusesAs(cluster.Kubeconfig, f, because, args...)
 }
 
-func (s *stage) refusesAs(kubeconfig string, f diagnose.Finding, because string, args ...string) {
+func (s *stage) refusesAs(kubeconfig string, f finding.Finding, because string, args ...string) {
 	s.Helper()
 	before := s.written()
 	r := s.doctorAs(kubeconfig, f, append(args, "--yes")...)
@@ -183,7 +183,7 @@ func (s *stage) undo(code int, words string) {
 
 func (s *stage) undoAs(kubeconfig string, code int, words string) {
 	s.Helper()
-	r, err := command.Run(s.Context(), command.Binary, kubeconfig, "undo", s.journal())
+	r, err := command.Run(s.Context(), command.Binary, kubeconfig, "undo", s.journal(), "--yes")
 	s.must(err)
 	s.Logf("undo\nexit code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	if r.Code != code || !strings.Contains(r.Stdout+r.Stderr, words) {
@@ -255,7 +255,7 @@ var viewer = sync.OnceValues(func() (kubeconfig string, err error) {
 
 // cannotWrite has somebody who may only read make the repair: it fails with the
 // names of the rights, before any write or dry run.
-func (s *stage) cannotWrite(f diagnose.Finding, right string, args ...string) {
+func (s *stage) cannotWrite(f finding.Finding, right string, args ...string) {
 	s.Helper()
 	kubeconfig, err := viewer()
 	s.must(err)

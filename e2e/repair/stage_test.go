@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
@@ -203,11 +203,11 @@ func (s *stage) hurry() time.Duration {
 }
 
 // find diagnoses until the check has a finding about this stage.
-func (s *stage) find(check string, within time.Duration) diagnose.Finding {
+func (s *stage) find(check string, within time.Duration) finding.Finding {
 	s.Helper()
 	for end := time.Now().Add(within); ; time.Sleep(10 * time.Second) {
 		r := s.doctor("diagnose", "-o", "json", "--check", check)
-		report := parse[diagnose.Report](s.T, r.Stdout)
+		report := parse[finding.Report](s.T, r.Stdout)
 		if !report.Complete {
 			s.Fatalf("the admin cannot read everything: %v", report.Gaps)
 		}
@@ -220,7 +220,12 @@ func (s *stage) find(check string, within time.Duration) diagnose.Finding {
 	}
 }
 
-func (s *stage) mine(f diagnose.Finding) bool {
+// mine says that the finding is about this stage, and certain: nothing is repaired
+// before.
+func (s *stage) mine(f finding.Finding) bool {
+	if f.Confidence == finding.Suspected {
+		return false
+	}
 	return strings.Contains(f.PersistentVolume, "-"+s.name+"-") || strings.Contains(f.Subject.Name, s.name)
 }
 
@@ -230,7 +235,7 @@ const settle = 2*syncPeriod + 5*time.Second
 
 // apply has the command repair what the check finds on this stage and nothing
 // else, and returns what it says.
-func (s *stage) apply(f diagnose.Finding, args ...string) command.Result {
+func (s *stage) apply(f finding.Finding, args ...string) command.Result {
 	s.Helper()
 	target := "volumeattachment/" + f.VolumeAttachment
 	if f.VolumeAttachment == "" {
@@ -249,7 +254,7 @@ func (s *stage) journal() string {
 }
 
 // refused expects that nothing is written, and the reason.
-func (s *stage) refused(f diagnose.Finding, because string, args ...string) {
+func (s *stage) refused(f finding.Finding, because string, args ...string) {
 	s.Helper()
 	before := s.writes()
 	r := s.apply(f, args...)
@@ -284,8 +289,8 @@ func (s *stage) objects() []string {
 	}
 }
 
-// nudged has the lower rung tried first, in vain, and finds the failure again.
-func (s *stage) nudged(f diagnose.Finding) diagnose.Finding {
+// nudged has the repair of lower risk tried first, in vain, and finds the failure again.
+func (s *stage) nudged(f finding.Finding) finding.Finding {
 	s.Helper()
 	if f.Repair == nil || f.Repair.Kind != "nudge" {
 		s.Fatalf("the first repair of %s is %+v", f.Check, f.Repair)
@@ -305,7 +310,7 @@ func (s *stage) nudged(f diagnose.Finding) diagnose.Finding {
 
 // repaired expects that the repair is made, and that nothing was ever published
 // to two nodes that only one may have.
-func (s *stage) repaired(f diagnose.Finding, kind string, args ...string) {
+func (s *stage) repaired(f finding.Finding, kind string, args ...string) {
 	s.Helper()
 	if f.Repair == nil || f.Repair.Kind != kind {
 		s.Fatalf("the repair of %s is %+v, not %s", f.Check, f.Repair, kind)
@@ -328,7 +333,7 @@ func (s *stage) noViolation() {
 // cannotUndo expects that the command says that nothing takes the write back.
 func (s *stage) cannotUndo() {
 	s.Helper()
-	if r := s.doctor("undo", s.journal()); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, " cannot be taken back") {
+	if r := s.doctor("undo", s.journal(), "--yes", "--server-moved"); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, " cannot be taken back") {
 		s.Errorf("undo: exit code %d, %s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }

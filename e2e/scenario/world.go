@@ -99,12 +99,16 @@ func (w *World) build(ctx context.Context) error {
 
 // AddNode starts the kubelet stand-in of a further node.
 func (w *World) AddNode(ctx context.Context, node string) (*kubelet.Kubelet, error) {
+	return w.addNode(ctx, kubelet.Options{Node: node})
+}
+
+func (w *World) addNode(ctx context.Context, options kubelet.Options) (*kubelet.Kubelet, error) {
 	client, err := w.cluster.ClientFor(controlplane.UserKubelet)
 	if err != nil {
 		return nil, err
 	}
-	w.logf("starting the kubelet stand-in of node %s", node)
-	k, err := kubelet.Start(ctx, client, kubelet.Options{Node: node})
+	w.logf("starting the kubelet stand-in of node %s", options.Node)
+	k, err := kubelet.Start(ctx, client, options)
 	if err != nil {
 		return nil, err
 	}

@@ -176,15 +176,17 @@ func TestBackoff(t *testing.T) {
 		pair    Pair
 		verb    reconcile.Verb
 		objects []runtime.Object
+		rows    []string // after the Backoff
 	}{
 		"attach of what is being deleted": {on("n1", "a"), reconcile.Attach, append(disk("a"), node("n1"), pod("p", "n1", "a"),
-			attachment("a", "n1", func(va *storagev1.VolumeAttachment) { va.DeletionTimestamp = &now }))},
-		"detach of a name that cannot be read": {on("n1", "a^b"), reconcile.Detach, []runtime.Object{node("n1", lists(on("n1", "a^b").Volume))}},
+			attachment("a", "n1", func(va *storagev1.VolumeAttachment) { va.DeletionTimestamp = &now })), nil},
+		"detach of a name that cannot be read": {on("n1", "a^b"), reconcile.Detach, []runtime.Object{node("n1", lists(on("n1", "a^b").Volume))},
+			[]string{"MaxWaitForUnmount: ForceDetach"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := play(t, Settings{}, test.objects...)
-			row := s.predicted(test.pair, test.verb, "Backoff: "+string(test.verb))[0]
+			row := s.predicted(test.pair, test.verb, append([]string{"Backoff: " + string(test.verb)}, test.rows...)...)[0]
 			if first, last := pauses(t); row.After != first || row.Bound != last {
 				t.Errorf("the model says from %s to %s, upstream from %s to %s", row.After, row.Bound, first, last)
 			}

@@ -21,7 +21,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/util/retry"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/scenario"
@@ -49,18 +49,18 @@ func TestWatch(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	appeared := w.await(t, 4*time.Minute, func(e diagnose.Entry) bool { return e.Change == diagnose.Appeared && e.Finding.Check == check })
+	appeared := w.await(t, 4*time.Minute, func(e finding.Entry) bool { return e.Change == finding.Appeared && e.Finding.Check == check })
 
 	// While the API server is away nothing heals and nothing is found anew.
 	at := len(w.entries)
 	cluster.StopAPIServer()
-	w.await(t, time.Minute, func(e diagnose.Entry) bool {
-		return e.Change == diagnose.GapOpened && slices.ContainsFunc(e.Gaps, func(g snapshot.Gap) bool { return g.Kind == snapshot.Pods })
+	w.await(t, time.Minute, func(e finding.Entry) bool {
+		return e.Change == finding.GapOpened && slices.ContainsFunc(e.Gaps, func(g snapshot.Gap) bool { return g.Kind == snapshot.Pods })
 	})
 	if err := cluster.ResumeAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.await(t, 3*time.Minute, func(diagnose.Entry) bool { return w.open() == 0 })
+	w.await(t, 3*time.Minute, func(finding.Entry) bool { return w.open() == 0 })
 	for _, e := range w.entries[at:] {
 		if e.Finding != nil && e.Finding.Check == check {
 			t.Errorf("the restart of the API server made it %s", e.Change)
@@ -82,7 +82,7 @@ func TestWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	healed := w.await(t, 3*time.Minute, func(e diagnose.Entry) bool { return e.Change == diagnose.Healed && e.Finding.Check == check })
+	healed := w.await(t, 3*time.Minute, func(e finding.Entry) bool { return e.Change == finding.Healed && e.Finding.Check == check })
 	if healed.Finding.Fingerprint != appeared.Finding.Fingerprint || healed.After == "" {
 		t.Errorf("another one healed: %+v", healed)
 	}
@@ -152,7 +152,7 @@ type process struct {
 	cmd     *exec.Cmd
 	lines   chan string
 	stderr  *strings.Builder
-	entries []diagnose.Entry
+	entries []finding.Entry
 }
 
 func start(t *testing.T, args ...string) *process {
@@ -188,7 +188,7 @@ func (p *process) read(stdout io.Reader) {
 }
 
 // await reads entries up to one that is asked for.
-func (p *process) await(t *testing.T, patience time.Duration, asked func(diagnose.Entry) bool) diagnose.Entry {
+func (p *process) await(t *testing.T, patience time.Duration, asked func(finding.Entry) bool) finding.Entry {
 	t.Helper()
 	late := time.After(patience)
 	for {
@@ -198,7 +198,7 @@ func (p *process) await(t *testing.T, patience time.Duration, asked func(diagnos
 				t.Fatalf("the command ended\n%s", p.stderr)
 			}
 			t.Log(line)
-			var e diagnose.Entry
+			var e finding.Entry
 			if err := json.Unmarshal([]byte(line), &e); err != nil {
 				t.Fatalf("%v in %s", err, line)
 			}
@@ -216,9 +216,9 @@ func (p *process) open() int {
 	n := 0
 	for _, e := range p.entries {
 		switch e.Change {
-		case diagnose.GapOpened:
+		case finding.GapOpened:
 			n += len(e.Gaps)
-		case diagnose.GapClosed:
+		case finding.GapClosed:
 			n -= len(e.Gaps)
 		}
 	}

@@ -35,6 +35,16 @@ var worlds = map[string]world{
 volume is attached, but the node's status.volumesAttached does not list it.`},
 	"reuse-while-detaching": {scenario.ReuseWhileDetaching, `Pod %[1]s has come back to node %[2]s while the driver fails to detach its volume:
 the VolumeAttachment is being deleted, and nothing can be attached until it is gone.`},
+	"busy-disk": {scenario.BusyDisk, `Pod %[1]s has moved to node %[2]s and waits there: the driver fails to detach its
+volume from the node where the pod was. It may still succeed: diagnose counts the pod
+as waiting, and names the cause after 11 minutes.`},
+	"two-nodes": {scenario.TwoNodes, `Pod %[1]s waits on node %[2]s for a ReadWriteOnce volume with which another pod runs
+on another node.`},
+	"disk-lost":      {scenario.DiskLost, `Pod %[1]s waits on node %[2]s for a volume that the storage system does not have.`},
+	"node-full":      {scenario.NodeFull, `Pod %[1]s waits on node %[2]s, to which the driver attaches no further volume.`},
+	"plugin-missing": {scenario.PluginMissing, `Pod %[1]s waits on node %[2]s, where the driver's node plugin does not run.`},
+	"taken-elsewhere": {scenario.TakenElsewhere, `Pod %[1]s waits on node %[2]s for a volume that the storage system has attached to
+another machine.`},
 }
 
 func main() {
@@ -69,7 +79,7 @@ func run(ctx context.Context, chosen world) error {
 		return err
 	}
 	defer w.Stop()
-	fmt.Printf(instructions, fmt.Sprintf(chosen.story, w.Subject.Pod, w.Node), cluster.Kubeconfig)
+	fmt.Printf(instructions, fmt.Sprintf(chosen.story, w.Subject.Pod, w.Node), cluster.Kubeconfig, strings.Join(slices.Sorted(maps.Keys(worlds)), ", "))
 	<-ctx.Done()
 	return nil
 }
@@ -87,5 +97,6 @@ In another terminal, from the root of the repository:
 
 or, once installed, kubectl volume-doctor diagnose. What is broken is named once
 it is a minute old: before, it could still be on its way. Ctrl-C here removes
-everything.
+everything. Other worlds: make sandbox SCENARIO=NAME, where NAME is one of
+%s.
 `

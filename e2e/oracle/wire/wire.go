@@ -23,6 +23,10 @@ type Request struct {
 
 	DisableForceDetachOnTimeout bool
 	Mode
+	// History has the controller live through it, from the cluster on, instead of
+	// one pass; Seed is what chance decides in it.
+	History []Step `json:",omitempty"`
+	Seed    uint64 `json:",omitempty"`
 }
 
 // Mode says how the oracle's pass is run.
@@ -51,6 +55,8 @@ type Answer struct {
 	Skipped map[string]string
 	// Ended are the pods that the controller takes for terminated.
 	Ended []string
+	// Story answers a History, and nothing else does.
+	Story *Story `json:",omitempty"`
 }
 
 // Pair is what the controller decides about.

@@ -1,0 +1,73 @@
+package cluster
+
+import (
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+const (
+	usedMeta        = "metadata: name namespace uid resourceVersion creationTimestamp deletionTimestamp deletionGracePeriodSeconds ownerReferences finalizers "
+	usedOfContainer = ": name image volumeMounts.name volumeDevices.name securityContext.seLinuxOptions"
+	usedOfStatus    = ": name state lastState ready restartCount"
+)
+
+// usedFields lists, for the kinds of which a large cluster has most, the fields that
+// any code in this module uses: less than half of each object. All other fields are
+// dropped before decoding. TestUsedFields finds fields that the code uses and the list
+// lacks. A pod that a command names is decoded as trimmed says.
+var usedFields = map[snapshot.Kind]*part{
+	snapshot.Pods: usedFieldsOfPods(),
+	snapshot.Nodes: annotated(only[corev1.Node](usedMeta+"labels managedFields",
+		"spec: providerID unschedulable taints", "status: conditions volumesInUse volumesAttached nodeInfo.kubeletVersion")),
+	snapshot.Claims: annotated(only[corev1.PersistentVolumeClaim](usedMeta,
+		"spec: accessModes resources storageClassName volumeName", "status: phase capacity conditions allocatedResourceStatuses")),
+	// What the translation of in-tree volumes reads is up to it.
+	snapshot.Volumes: annotated(allBut[corev1.PersistentVolume](": metadata.managedFields", "spec: capacity mountOptions",
+		"spec.persistentVolumeSource.csi: fsType volumeAttributes nodeStageSecretRef nodePublishSecretRef controllerExpandSecretRef nodeExpandSecretRef")),
+}
+
+func usedFieldsOfPods() *part {
+	p := annotated(only[corev1.Pod](usedMeta+"labels",
+		"spec: volumes nodeName hostNetwork terminationGracePeriodSeconds tolerations securityContext.seLinuxOptions securityContext.fsGroup securityContext.fsGroupChangePolicy",
+		"spec.containers"+usedOfContainer, "spec.initContainers"+usedOfContainer, "spec.ephemeralContainers.ephemeralContainerCommon"+usedOfContainer,
+		"status: phase message reason podIP startTime conditions.type conditions.status conditions.lastTransitionTime conditions.message",
+		"status.containerStatuses"+usedOfStatus, "status.initContainerStatuses"+usedOfStatus, "status.ephemeralContainerStatuses"+usedOfStatus,
+	))
+	at[corev1.Pod](p, "metadata.labels").wants = labelIsRead
+	at[corev1.Pod](p, "spec.volumes").wants = volumeIsRead
+	at[corev1.Pod](p, "status.conditions").wants = conditionIsRead
+	for _, containers := range []string{"spec.containers", "spec.initContainers", "spec.ephemeralContainers.ephemeralContainerCommon"} {
+		at[corev1.Pod](p, containers+".volumeMounts").wants = volumeIsRead
+		at[corev1.Pod](p, containers+".volumeDevices").wants = volumeIsRead
+	}
+	return p
+}
+
+// labelIsRead says whether the key is that of a Deployment's revision. Values of other
+// labels contain the pod's own name.
+func labelIsRead(_ *corev1.Pod, key []byte) bool {
+	return string(key) == appsv1.DefaultDeploymentUniqueLabelKey
+}
+
+// volumeIsRead says whether anything looks at the pod's volume of the name: it can be
+// attached, it shows a driver's node plugin, or the pod may wait for it. The others
+// cost memory, because the token of a service account has another name in each pod.
+func volumeIsRead(pod *corev1.Pod, name []byte) bool {
+	return pod.Status.Phase == corev1.PodPending || slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.Name == string(name) && (v.HostPath != nil || reconcile.CanBeAttached(&v))
+	})
+}
+
+// conditionIsRead says whether anything looks at the pod's condition of the type. Any
+// condition may show when a pod that has ended was last seen, and the sandbox of one
+// that starts shows that its volumes are mounted (facts.MayUseVolumes).
+func conditionIsRead(pod *corev1.Pod, name []byte) bool {
+	lives := pod.DeletionTimestamp == nil && (pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodPending)
+	return !lives || string(name) == string(corev1.PodScheduled) || string(name) == string(corev1.PodReady) ||
+		pod.Status.Phase == corev1.PodPending && string(name) == string(corev1.PodReadyToStartContainers)
+}

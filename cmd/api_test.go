@@ -1,0 +1,184 @@
+package cmd_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
+)
+
+// api is an API server as far as the command can see: it lists the objects of a
+// case of the corpus and patches nodes.
+type api struct {
+	*httptest.Server
+	t testing.TB
+
+	mu      sync.Mutex
+	objects map[string][]*unstructured.Unstructured // by the path of their list
+	version int
+	stored  int
+	// looking is called with each list that is asked for, and writing with each
+	// patch that is to be stored, before it is.
+	looking, writing func()
+}
+
+// listPaths are those of all kinds that are read.
+var listPaths = map[string]string{
+	"Node": "/api/v1/nodes", "Pod": "/api/v1/pods", "Event": "/api/v1/events",
+	"PersistentVolume": "/api/v1/persistentvolumes", "PersistentVolumeClaim": "/api/v1/persistentvolumeclaims",
+	"VolumeAttachment": "/apis/storage.k8s.io/v1/volumeattachments", "CSINode": "/apis/storage.k8s.io/v1/csinodes",
+	"CSIDriver": "/apis/storage.k8s.io/v1/csidrivers", "StorageClass": "/apis/storage.k8s.io/v1/storageclasses",
+	"Lease": "/apis/coordination.k8s.io/v1/leases", "Deployment": "/apis/apps/v1/deployments",
+}
+
+// newAPI serves a case of the corpus. Its path is that of a kubeconfig.
+func newAPI(t testing.TB, name string) (a *api, kubeconfig string) {
+	t.Helper()
+	c, err := testcases.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a = &api{t: t, objects: map[string][]*unstructured.Unstructured{}, version: 100, writing: func() {}, looking: func() {}}
+	for _, document := range strings.Split(string(c.Cluster), "\n---\n")[1:] {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		object.SetResourceVersion("100")
+		path := listPaths[object.GetKind()]
+		a.objects[path] = append(a.objects[path], object)
+	}
+	a.Server = httptest.NewServer(a)
+	t.Cleanup(a.Close)
+	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: %q}}]}`, a.URL)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return a, kubeconfig
+}
+
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Date", "Fri, 20 Nov 2026 10:00:00 GMT")
+	node, isNode := strings.CutPrefix(strings.TrimSuffix(r.URL.Path, "/status"), listPaths["Node"]+"/")
+	switch {
+	case r.URL.Path == "/version":
+		fmt.Fprint(w, `{"major":"1","minor":"36","gitVersion":"v1.36.3"}`)
+	case r.Method == http.MethodPatch && isNode:
+		a.patch(w, r, node)
+	case strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews"):
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprint(w, `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}`)
+	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/events"):
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprint(w, `{"kind":"Event","apiVersion":"v1","metadata":{"name":"e","namespace":"default"}}`)
+	case r.Method == http.MethodGet:
+		a.mu.Lock()
+		looking := a.looking
+		a.mu.Unlock()
+		looking()
+		a.list(w, r.URL.Path)
+	default:
+		a.t.Errorf("nobody serves %s %s", r.Method, r.URL.Path)
+	}
+}
+
+func (a *api) list(w http.ResponseWriter, path string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for kind, of := range listPaths {
+		if of != path {
+			continue
+		}
+		group := strings.TrimPrefix(strings.TrimPrefix(path[:strings.LastIndex(path, "/")], "/apis/"), "/api/")
+		list := map[string]any{"kind": kind + "List", "apiVersion": group, "metadata": map[string]any{"resourceVersion": "1"}, "items": a.objects[path]}
+		if err := json.NewEncoder(w).Encode(list); err != nil {
+			a.t.Error(err)
+		}
+		return
+	}
+	a.t.Errorf("nobody lists %s", path)
+}
+
+func (a *api) patch(w http.ResponseWriter, r *http.Request, name string) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		a.t.Error(err)
+	}
+	dryRun := r.URL.Query().Get("dryRun") != ""
+	if !dryRun {
+		a.mu.Lock()
+		writing := a.writing
+		a.mu.Unlock()
+		writing()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, node := range a.objects[listPaths["Node"]] {
+		if node.GetName() != name {
+			continue
+		}
+		before, err := node.MarshalJSON()
+		if err != nil {
+			a.t.Error(err)
+		}
+		patch, err := jsonpatch.DecodePatch(body)
+		if err != nil {
+			a.t.Error(err)
+		}
+		after, err := patch.Apply(before)
+		if err != nil {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"a test failed"}`)
+			return
+		}
+		patched := &unstructured.Unstructured{}
+		if err := patched.UnmarshalJSON(after); err != nil {
+			a.t.Error(err)
+		}
+		if !dryRun {
+			a.version++
+			a.stored++
+			patched.SetResourceVersion(fmt.Sprint(a.version))
+			a.objects[listPaths["Node"]][i] = patched
+		}
+		if err := json.NewEncoder(w).Encode(patched); err != nil {
+			a.t.Error(err)
+		}
+		return
+	}
+	w.WriteHeader(http.StatusNotFound)
+}
+
+// onLook may be called while requests are served.
+func (a *api) onLook(looking func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.looking = looking
+}
+
+// onWrite may be called while requests are served.
+func (a *api) onWrite(writing func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.writing = writing
+}
+
+func (a *api) writes() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.stored
+}

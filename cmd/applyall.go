@@ -1,0 +1,39 @@
+package cmd
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+)
+
+// sayApplyAll gives each cause the command line that makes its repair and the same
+// repairs of what follows from it, where they all are about one node: one line for
+// the whole node, in place of one for each of its pods. The flags are those that say which cluster.
+func sayApplyAll(r *finding.Report, flags []string) {
+	roots := map[string]*finding.Repair{}
+	for i := range r.Findings {
+		roots[r.Findings[i].Fingerprint] = r.Findings[i].Repair
+	}
+	for _, tree := range r.Roots() {
+		first := tree[0]
+		alike := slices.DeleteFunc(slices.Clone(tree), func(f finding.Finding) bool { return !sameRepair(first, f) })
+		if len(alike) < 2 {
+			continue
+		}
+		line := []string{"volume-doctor", "diagnose", "node/" + string(first.Node), "--check=" + first.Check}
+		if r.Source.Context != "" {
+			line = append(line, "--context="+r.Source.Context)
+		}
+		line = append(append(line, flags...), "--apply", "--max-repairs="+strconv.Itoa(len(alike)))
+		roots[first.Fingerprint].ApplyAll = safetext.Kubectl(append(line, first.Repair.Needs...)...)
+	}
+}
+
+// sameRepair says that one command line for their node makes the repairs of both.
+func sameRepair(a, b finding.Finding) bool {
+	return a.Node != "" && a.Node == b.Node && a.Code == b.Code && a.Context == b.Context &&
+		a.Repair != nil && b.Repair != nil && a.Repair.Apply != "" && b.Repair.Apply != "" &&
+		a.Repair.Kind == b.Repair.Kind && slices.Equal(a.Repair.Needs, b.Repair.Needs)
+}

@@ -1,0 +1,85 @@
+package cmd
+
+import (
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+)
+
+// carried are the flags that a command line for another run takes over: those that
+// say which cluster, as whom, and how its controller is set. A token or a password
+// is never written down.
+var carried = []string{
+	"kubeconfig", "cluster", "user", "as", "as-uid", "as-group", "as-user-extra", "server", "tls-server-name", "insecure-skip-tls-verify",
+	"certificate-authority", "client-certificate", "client-key", "request-timeout",
+	"kubernetes-version", "disable-force-detach-on-timeout", "max-wait-for-unmount", "flex-attachable",
+}
+
+// takenOver are those of the carried flags that are set, for a command line of the
+// same cluster.
+func takenOver(flags *pflag.FlagSet) []string {
+	var taken []string
+	flags.Visit(func(f *pflag.Flag) {
+		if !slices.Contains(carried, f.Name) {
+			return
+		}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			for _, value := range list.GetSlice() {
+				taken = append(taken, "--"+f.Name+"="+value)
+			}
+			return
+		}
+		taken = append(taken, "--"+f.Name+"="+f.Value.String())
+	})
+	slices.Sort(taken)
+	return taken
+}
+
+// sayApply gives every repair of the report that can be made the command line that
+// makes it.
+func sayApply(r *finding.Report, flags *pflag.FlagSet) {
+	taken := takenOver(flags)
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		if f.Repair == nil || len(f.Repair.Commands) == 0 {
+			continue
+		}
+		words := append([]string{"diagnose"}, pointedAt(*f)...)
+		f.Repair.Apply = commandLine(r.Source.Context, taken, words, append([]string{"--apply"}, f.Repair.Needs...)...)
+	}
+	sayApplyAll(r, taken)
+}
+
+// commandLine calls the tool for the same cluster; last are the words behind the flags
+// that name it.
+func commandLine(context string, taken, words []string, last ...string) string {
+	words = append([]string{"volume-doctor"}, words...)
+	if context != "" {
+		words = append(words, "--context="+context)
+	}
+	return safetext.Kubectl(append(append(words, taken...), last...)...)
+}
+
+// pointedAt is the narrowest target that has the finding, as diagnose takes it. A
+// finding about none of them is found by its check.
+func pointedAt(f finding.Finding) []string {
+	switch {
+	case f.Subject.Kind == "Pod":
+		return []string{"pod/" + f.Subject.Name, "-n", f.Subject.Namespace}
+	case f.Subject.Kind == "PersistentVolumeClaim":
+		return []string{"pvc/" + f.Subject.Name, "-n", f.Subject.Namespace}
+	case f.Subject.Kind == "VolumeAttachment":
+		return []string{"volumeattachment/" + f.Subject.Name}
+	case f.Subject.Kind == "PersistentVolume":
+		return []string{"pv/" + f.Subject.Name}
+	case f.Subject.Kind == "Node":
+		return []string{"node/" + f.Subject.Name}
+	case f.VolumeAttachment != "":
+		return []string{"volumeattachment/" + f.VolumeAttachment}
+	default:
+		return []string{"--check=" + f.Check}
+	}
+}

@@ -1,0 +1,142 @@
+package cmd
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+)
+
+// TestApplyLines: over the corpus a repair has a command line exactly where nothing
+// but the user's word keeps it from being made, and then the line leads to it.
+func TestApplyLines(t *testing.T) {
+	made, needy, refused, all := 0, 0, 0, 0
+	for _, c := range corpus(t) {
+		s := read(t, c)
+		s.Source.Context = "prod"
+		opts := diagnose.Options{Reconcile: reconcile.Options{}}
+		view := repair.Look(s, opts, repair.Consent{})
+		repair.Propose(view)
+		sayApply(view.Report, pflag.NewFlagSet("none", pflag.ContinueOnError))
+		for _, f := range view.Report.Findings {
+			switch {
+			case f.Repair == nil:
+				continue
+			case f.Repair.Apply == "":
+				refused++
+				if f.Repair.BlockedBy == "" || len(f.Repair.Commands) > 0 || len(f.Repair.Needs) > 0 {
+					t.Errorf("%s: %s has no line: %+v", c.Name, f.Code, f.Repair)
+				}
+				continue
+			}
+			made++
+			if len(f.Repair.Needs) > 0 {
+				needy++
+			}
+			again := repair.Look(s, opts, consentOf(t, f.Repair.Needs))
+			fields := strings.Fields(f.Repair.Apply)
+			if !slices.Contains(fields, "--context=prod") || !slices.Contains(fields, "--apply") {
+				t.Errorf("%s: %s: %s", c.Name, f.Code, f.Repair.Apply)
+			}
+			if f.Repair.ApplyAll != "" {
+				all++
+				makesAll(t, c.Name, view.Report, f, repair.Look(s, opts, consentOf(t, f.Repair.Needs)))
+			}
+			followLine(t, again, fields[3], fields)
+			if !slices.ContainsFunc(repair.Propose(again), func(r repair.Repair) bool { return r.Finding.Fingerprint == f.Fingerprint }) {
+				t.Errorf("%s: %s: the line does not lead to the repair: %s", c.Name, f.Code, f.Repair.Apply)
+			}
+		}
+	}
+	if made < 100 || needy < 10 || refused < 30 || all < 3 {
+		t.Errorf("%d lines, %d with the user's word, %d refused, %d for all of a node: this shows little", made, needy, refused, all)
+	}
+}
+
+// makesAll: the line for a whole node leads to the repairs of the cause and of what
+// follows from it, to as many as it allows, and to no other.
+func makesAll(t *testing.T, name string, r *finding.Report, f finding.Finding, again *repair.View) {
+	t.Helper()
+	want := []string{}
+	for _, tree := range r.Roots() {
+		for _, other := range tree {
+			if tree[0].Fingerprint == f.Fingerprint && sameRepair(f, other) {
+				want = append(want, other.Fingerprint)
+			}
+		}
+	}
+	fields := strings.Fields(f.Repair.ApplyAll)
+	followLine(t, again, fields[3], fields)
+	check := strings.TrimPrefix(fields[4], "--check=")
+	again.Report.Keep(func(f finding.Finding) bool { return f.Check == check })
+	got := []string{}
+	for _, made := range repair.Propose(again) {
+		got = append(got, made.Finding.Fingerprint)
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) || !slices.Contains(fields, "--max-repairs="+strconv.Itoa(len(want))) || !slices.Contains(fields, "--context=prod") {
+		t.Errorf("%s: %s leads to %v, want %v", name, f.Repair.ApplyAll, got, want)
+	}
+}
+
+// followLine narrows the report as the target of the line does.
+func followLine(t *testing.T, view *repair.View, arg string, fields []string) {
+	t.Helper()
+	if name, ok := strings.CutPrefix(arg, "--check="); ok {
+		if !slices.ContainsFunc(diagnose.Checks(), func(c check.Check) bool { return c.Name == name }) {
+			t.Errorf("there is no check %s", name)
+		}
+		view.Report.Keep(func(f finding.Finding) bool { return f.Check == name })
+		return
+	}
+	namespace := ""
+	if i := slices.Index(fields, "-n"); i > 0 {
+		namespace = fields[i+1]
+	}
+	to, err := parseTarget(arg, namespace)
+	if err != nil {
+		t.Error(err)
+	}
+	narrow(view.Report, view.Snapshot, []target{to}, "", true)
+}
+
+func consentOf(t *testing.T, words []string) repair.Consent {
+	t.Helper()
+	var a applyFlags
+	flags := pflag.NewFlagSet("words", pflag.ContinueOnError)
+	a.add(flags)
+	if err := flags.Parse(words); err != nil {
+		t.Error(err)
+	}
+	return a.consent()
+}
+
+// TestApplyLineTakesOver what the run was told of the cluster, and no secret.
+func TestApplyLineTakesOver(t *testing.T) {
+	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
+	flags.String("kubeconfig", "", "")
+	flags.String("token", "", "")
+	flags.StringArray("flex-attachable", nil, "")
+	flags.StringArray("as-group", nil, "")
+	if err := flags.Parse([]string{"--kubeconfig=my config", "--token=secret", "--flex-attachable=a/b", "--flex-attachable=c/d"}); err != nil {
+		t.Fatal(err)
+	}
+	r := &finding.Report{Findings: []finding.Finding{{
+		Subject: finding.Object{Kind: "Pod", Namespace: "shop", Name: "web-0"},
+		Repair:  &finding.Repair{Commands: []string{"kubectl patch"}, Needs: []string{"--allow=strip-finalizer"}},
+	}}}
+	sayApply(r, flags)
+	want := "kubectl volume-doctor diagnose pod/web-0 -n shop --flex-attachable=a/b --flex-attachable=c/d '--kubeconfig=my config' --apply --allow=strip-finalizer"
+	if got := r.Findings[0].Repair.Apply; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

@@ -1,0 +1,60 @@
+package cmd
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+)
+
+var placeholder = regexp.MustCompile(`\{(?:\.\.\.)?\}`)
+
+// TestExplainKnowsAllWords: an event line with the words of any entry is
+// explained as Find explains it for the entry's driver.
+func TestExplainKnowsAllWords(t *testing.T) {
+	for _, e := range driverwords.Entries() {
+		line := `Warning  FailedMount  kubelet  MountVolume.SetUp failed for volume "pv-1" : ` + placeholder.ReplaceAllString(e.Words, "x1")
+		want, _ := driverwords.Find(strings.TrimSuffix(e.Driver(), "*"), line)
+		about, _ := want.Meaning.About()
+		var out bytes.Buffer
+		if !explainWords(&out, line) {
+			t.Errorf("%q is not explained", line)
+		}
+		for _, part := range []string{about.Says, string(want.Actor), want.Helps, "explain VD411"} {
+			if !strings.Contains(out.String(), part) {
+				t.Errorf("%q of %s: no %q in\n%s", e.Words, e.Driver(), part, out.String())
+			}
+		}
+	}
+}
+
+func TestExplainWordsNamesPages(t *testing.T) {
+	for line, want := range map[string]string{
+		`AttachVolume.Attach failed for volume "pv-1" : rpc error: code = Internal desc = UnauthorizedOperation: You are not authorized to perform this operation`: "VD410",
+		`FailedAttachVolume AttachVolume.Attach failed for volume "pv-1" : CSINode n1 does not contain driver ebs.csi.aws.com`:                                     "VD602",
+		`detachError: rpc error: code = NotFound desc = node n1 was not found`:                                                                                     "VD103",
+		`MountVolume.SetUp failed for volume "settings" : configmap "app" not found`:                                                                               "VD411",
+		`rpc error: code = Internal desc = rbd image pool/csi-vol-1 is still being used`:                                                                           "VD404",
+		`csi.trident.netapp.io says AttachVolume.Attach failed for volume "pv-1" : rpc error: code = NotFound desc = node worker-1 was not found`:                  "VD620",
+	} {
+		var out bytes.Buffer
+		explainWords(&out, line)
+		if !strings.Contains(out.String(), "explain "+want+"\n") {
+			t.Errorf("%q: no page %s in\n%s", line, want, out.String())
+		}
+	}
+	if explainWords(&bytes.Buffer{}, "all is well") {
+		t.Error("words without an error are explained")
+	}
+	for meaning, code := range pagesOfMeanings {
+		if !slices.ContainsFunc(diagnose.Checks(), func(c check.Check) bool { return c.Code == finding.Code(code) }) {
+			t.Errorf("%s: there is no page %s", meaning, code)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package cmd
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
+	"github.com/volume-doctor/kubectl-volume-doctor/output"
+)
+
+// FuzzTarget holds KIND/NAME arguments against their parts: what is accepted names
+// one kind and exactly the name that stands behind the slash.
+func FuzzTarget(f *testing.F) {
+	for _, arg := range []string{"pod/web-0", "PVC/data", "va/csi-1", "no/n1", "pv/", "/a", "pod", "pods/a/b", "svc/a", "pod/ a", "node/\u202en1", ""} {
+		f.Add(arg, "shop")
+	}
+	f.Fuzz(func(t *testing.T, arg, namespace string) {
+		got, err := parseTarget(arg, namespace)
+		if err != nil {
+			return
+		}
+		kind, name, found := strings.Cut(arg, "/")
+		if !found || name == "" || strings.Contains(name, "/") || got.name.Name != name || kindNames[strings.ToLower(kind)] != got.kind {
+			t.Fatalf("%q is read as %+v", arg, got)
+		}
+		if got.name.Namespace != "" && got.name.Namespace != namespace {
+			t.Fatalf("%q in %q is read as %+v", arg, namespace, got)
+		}
+		if owner := ownerNames[strings.ToLower(kind)]; (got.group != nil) != (owner != "") {
+			t.Fatalf("%q is read as %+v", arg, got)
+		} else if owner != "" {
+			return
+		}
+		again, err := parseTarget(string(got.kind)+"/"+got.name.Name, namespace)
+		if err != nil || again.String() != got.String() {
+			t.Fatalf("%+v is written and read again as %+v, %v", got, again, err)
+		}
+	})
+}
+
+// FuzzExplain holds what explain finds against the pages themselves: a page that
+// is shown has the name, and each of a list has a word of the text.
+func FuzzExplain(f *testing.F) {
+	for _, words := range []string{"VD301", "strip-finalizer", "already attached", "İ", "multi-attach ERROR", "nothing has this", " ", "\x1b[31m", "ſ", "K"} {
+		f.Add(words)
+	}
+	f.Fuzz(func(t *testing.T, words string) {
+		var out bytes.Buffer
+		c := newExplain(&globalFlags{color: "never"}, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: io.Discard})
+		c.SetArgs([]string{"--", words})
+		c.SetOut(io.Discard)
+		c.SetErr(io.Discard)
+		c.SilenceErrors, c.SilenceUsage = true, true
+		err := c.Execute()
+		shown := out.String()
+		if err != nil {
+			if shown != "" {
+				t.Fatalf("an error, and %q", shown)
+			}
+			return
+		}
+		for _, p := range pages() {
+			if shown == p.text {
+				if !strings.EqualFold(p.name, words) && !strings.EqualFold(p.code, words) {
+					t.Fatalf("the page %s for %q", p.name, words)
+				}
+				return
+			}
+		}
+		hints, wanted, listed := hintsOf(words), termsOf(words), 0
+		for i, p := range library().pages {
+			var entry bytes.Buffer
+			if err := p.list(&entry); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains("\n"+shown, "\n"+entry.String()) {
+				continue
+			}
+			listed++
+			if hints[p.code] == 0 && !slices.ContainsFunc(wanted, func(term string) bool { return library().terms[i][term] > 0 }) {
+				t.Fatalf("%q: page %s is listed and has none of the words", words, p.name)
+			}
+		}
+		if most := mostPages; strings.TrimSpace(words) != "" && listed > most {
+			t.Fatalf("%q: %d pages are listed", words, listed)
+		}
+	})
+}
+
+// FuzzReadReport holds a saved report with one place changed against its own
+// JSON: what is accepted is the same when it is printed and read again, prints in
+// every format, and steers no terminal.
+func FuzzReadReport(f *testing.F) {
+	reports := savedReports(f)
+	for i := range reports {
+		f.Add(uint8(i), uint16(0), uint8(0), "")
+		for j, insert := range []string{`\u001b[31m`, `\u202e`, `"`, "null", "[]", "{}", "-1", "1e999", `\ud800`, "\xff", `"x":1,`, `</script>`} {
+			f.Add(uint8(i), uint16(181*j), uint8(j), insert)
+		}
+	}
+	f.Fuzz(func(t *testing.T, which uint8, at uint16, cut uint8, insert string) {
+		text := reports[int(which)%len(reports)]
+		from := int(at) % (len(text) + 1)
+		text = text[:from] + insert + text[min(from+int(cut), len(text)):]
+		r, err := readReport("-", strings.NewReader(text))
+		if err != nil {
+			if strings.Contains(err.Error(), "\n") {
+				t.Fatalf("not one line: %q", err)
+			}
+			return
+		}
+		var once, twice bytes.Buffer
+		for _, format := range output.ReportFormats() {
+			var b bytes.Buffer
+			if err := output.PrintReport(&b, format, r, output.Options{}); err != nil {
+				t.Fatalf("%s: %v", format, err)
+			}
+			if i := bytes.IndexFunc(b.Bytes(), func(r rune) bool { return r != '\n' && r != '\t' && unicode.Is(unicode.Cc, r) }); i >= 0 {
+				t.Fatalf("%s lets a control character through: %q", format, b.Bytes()[i:min(i+20, b.Len())])
+			}
+		}
+		if err := output.PrintReport(&once, "json", r, output.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		again, err := readReport("-", bytes.NewReader(once.Bytes()))
+		if err != nil {
+			t.Fatalf("what is printed is refused: %v", err)
+		}
+		if err := output.PrintReport(&twice, "json", again, output.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(once.Bytes(), twice.Bytes()) || !json.Valid(once.Bytes()) {
+			t.Fatalf("another report comes back:\n%s\n%s", once.String(), twice.String())
+		}
+	})
+}
+
+// savedReports are reports as -o json writes them.
+func savedReports(f *testing.F) (texts []string) {
+	for _, name := range []string{"vd103-driver-refuses", "vd101-many-nodes"} {
+		c, err := testcases.Load(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		var out, errOut bytes.Buffer
+		Main([]string{"diagnose", "--filename", "-", "-o", "json"}, bytes.NewReader(c.Cluster), &out, &errOut)
+		if r := (finding.Report{}); json.Unmarshal(out.Bytes(), &r) != nil || len(r.Findings) == 0 {
+			f.Fatalf("%s: %s", out.String(), errOut.String())
+		}
+		texts = append(texts, out.String())
+	}
+	return texts
+}

@@ -1,0 +1,80 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+// setHelp makes the help of each command short: the flags of every command, and those
+// that go with --apply, are listed by the options command.
+func setHelp(root *cobra.Command) {
+	root.SetUsageFunc(func(cmd *cobra.Command) error {
+		_, err := io.WriteString(cmd.OutOrStdout(), usageOf(cmd))
+		return err
+	})
+	root.SetVersionTemplate("kubectl volume-doctor {{.Version}}\n")
+}
+
+func usageOf(cmd *cobra.Command) string {
+	var b strings.Builder
+	b.WriteString("Usage:\n")
+	if cmd.Runnable() && cmd.HasParent() {
+		fmt.Fprintf(&b, "  %s\n", cmd.UseLine())
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "  %s COMMAND [flags]\n\nCommands:\n", cmd.CommandPath())
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() {
+				fmt.Fprintf(&b, "  %-10s  %s\n", c.Name(), c.Short)
+			}
+		}
+	}
+	if cmd.HasExample() {
+		fmt.Fprintf(&b, "\nExamples:\n%s\n", cmd.Example)
+	}
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	repairs := cmd.Flags().Lookup("apply") != nil
+	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		elsewhere := repairs && slices.Contains(applyOnly, f.Name)
+		if f.Name != "help" && f.Name != "version" && !elsewhere {
+			own.AddFlag(f)
+		}
+	})
+	if own.HasFlags() {
+		fmt.Fprintf(&b, "\nFlags:\n%s", own.FlagUsages())
+	}
+	more := "the flags of every command"
+	if repairs {
+		more = "those that go with --apply, and " + more
+	}
+	fmt.Fprintf(&b, "\n\"%s options\" lists %s.\n", cmd.Root().CommandPath(), more)
+	return b.String()
+}
+
+// newOptions lists the flags that the help of the commands leaves out.
+func newOptions(streams genericiooptions.IOStreams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "options",
+		Short: "List the flags of every command, and those that go with --apply",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			repairs, apply := pflag.NewFlagSet("", pflag.ContinueOnError), applyFlags{}
+			apply.add(repairs)
+			withApply := pflag.NewFlagSet("", pflag.ContinueOnError)
+			repairs.VisitAll(func(f *pflag.Flag) {
+				if slices.Contains(applyOnly, f.Name) {
+					withApply.AddFlag(f)
+				}
+			})
+			_, err := fmt.Fprintf(streams.Out, "Flags of every command that reads a cluster or a file:\n%s\nFlags that go with diagnose --apply:\n%s",
+				cmd.Root().PersistentFlags().FlagUsages(), withApply.FlagUsages())
+			return err
+		},
+	}
+}

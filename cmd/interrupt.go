@@ -1,0 +1,136 @@
+package cmd
+
+import (
+	"context"
+	"os"
+	"sync"
+	"time"
+)
+
+// windDown is how long a command that heeds an interrupt has to end by itself,
+// so that it can clear its progress bar, before the process ends without it.
+const windDown = 250 * time.Millisecond
+
+// interrupts decides how the process ends at Ctrl-C. The command runs in a
+// goroutine of its own, and Main does not wait for it: it may be blocked in a
+// read from the terminal or in the open of a FIFO, or it may be computing. Only
+// what calls hold is waited for.
+type interrupts struct {
+	mu sync.Mutex
+	// held counts the calls of hold without their release.
+	held     int
+	released sync.Cond
+	// ending says that the process ends, so that nothing may begin.
+	ending bool
+	// code is the exit code of an interrupted process.
+	code int
+	// temporary are the files to be removed when the process ends.
+	temporary map[string]bool
+}
+
+func newInterrupts() *interrupts {
+	i := &interrupts{code: exitNoAnswer, temporary: map[string]bool{}}
+	i.released.L = &i.mu
+	return i
+}
+
+type interruptsKey struct{}
+
+func withInterrupts(ctx context.Context, i *interrupts) context.Context {
+	return context.WithValue(ctx, interruptsKey{}, i)
+}
+
+// interruptsOf returns those of the process; a context without any is one that
+// nobody interrupts.
+func interruptsOf(ctx context.Context) *interrupts {
+	if i, ok := ctx.Value(interruptsKey{}).(*interrupts); ok {
+		return i
+	}
+	return newInterrupts()
+}
+
+// hold keeps an interrupted process from ending until release is called. Where
+// the process is ending already it never returns.
+func (i *interrupts) hold() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for i.ending {
+		i.released.Wait()
+	}
+	i.held++
+}
+
+func (i *interrupts) release() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.held--
+	i.released.Broadcast()
+}
+
+// end waits until nothing holds the process. Then it removes what is temporary,
+// and keeps everything else from beginning.
+func (i *interrupts) end() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for i.held > 0 {
+		i.released.Wait()
+	}
+	i.ending = true
+	for name := range i.temporary {
+		_ = os.Remove(name) // a leftover does no harm
+	}
+}
+
+// exitsWith sets the exit code of a process that is interrupted from now on.
+func (i *interrupts) exitsWith(code int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.code = code
+}
+
+func (i *interrupts) exitCode() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.code
+}
+
+// setTemporary says whether the file must be removed when the process is
+// interrupted.
+func (i *interrupts) setTemporary(name string, temporary bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if temporary {
+		i.temporary[name] = true
+	} else {
+		delete(i.temporary, name)
+	}
+}
+
+// run runs the command. It returns when the command does, or some time after ctx
+// has ended, when nothing holds the process any more; then the error is that of
+// the context, and the command is left behind.
+func (i *interrupts) run(ctx context.Context, command func(context.Context) error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- command(withInterrupts(ctx, i)) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(windDown):
+	}
+	idle := make(chan struct{})
+	go func() {
+		i.end()
+		close(idle)
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-idle:
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,112 @@
+package cmd
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// concerns says whether the finding is about the target.
+func (t target) concerns(f finding.Finding, s *snapshot.Snapshot) bool {
+	switch t.kind {
+	case snapshot.Pods:
+		return slices.Contains(f.Pods, t.name.String()) || isSubject(f, "Pod", t.name)
+	case snapshot.Nodes:
+		return string(f.Node) == t.name.Name || isSubject(f, "Node", t.name)
+	case snapshot.Volumes:
+		return f.PersistentVolume == t.name.Name || isSubject(f, "PersistentVolume", t.name)
+	case snapshot.VolumeAttachments:
+		return f.VolumeAttachment == t.name.Name || isSubject(f, "VolumeAttachment", t.name)
+	case snapshot.Claims:
+		if isSubject(f, "PersistentVolumeClaim", t.name) {
+			return true
+		}
+		claim := s.Claim(t.name)
+		return claim != nil && claim.Spec.VolumeName != "" && f.PersistentVolume == claim.Spec.VolumeName
+	default:
+		return false
+	}
+}
+
+func isSubject(f finding.Finding, kind string, name types.NamespacedName) bool {
+	return f.Subject.Kind == kind && f.Subject.Name == name.Name && f.Subject.Namespace == name.Namespace
+}
+
+// inNamespace says whether the finding touches the namespace: by its subject,
+// by a pod, or by the claim that its volume is bound to.
+func inNamespace(f finding.Finding, namespace string, s *snapshot.Snapshot) bool {
+	if f.Subject.Namespace == namespace {
+		return true
+	}
+	for _, pod := range f.Pods {
+		if strings.HasPrefix(pod, namespace+"/") {
+			return true
+		}
+	}
+	pv := s.Volume(f.PersistentVolume)
+	return pv != nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Namespace == namespace
+}
+
+// narrow keeps the findings that were asked for, and those that say why a pod in
+// question is stuck: they may be about its driver or another node. What is to be
+// repaired is only the former. What was read as evidence stays the whole cluster.
+func narrow(r *finding.Report, s *snapshot.Snapshot, targets []target, namespace string, repairs bool) {
+	r.KeepWaiting(func(w finding.Waiting) bool {
+		in, name, _ := strings.Cut(w.Pod, "/")
+		pod := s.Pod(types.NamespacedName{Namespace: in, Name: name})
+		if len(targets) == 0 {
+			return namespace == "" || namespace == in
+		}
+		return pod != nil && slices.ContainsFunc(targets, func(t target) bool { return t.usedBy(pod, s) })
+	})
+	stuck := sets.New[string]()
+	for _, w := range r.Waiting {
+		if w.Verdict == finding.Stuck && !repairs {
+			stuck.Insert(w.Pod)
+		}
+	}
+	r.Keep(func(f finding.Finding) bool {
+		if slices.ContainsFunc(f.About(), stuck.Has) {
+			return true
+		}
+		if namespace != "" && len(targets) == 0 && !inNamespace(f, namespace, s) {
+			return false
+		}
+		return len(targets) == 0 || slices.ContainsFunc(targets, func(t target) bool { return t.concerns(f, s) })
+	})
+}
+
+// usedBy says whether the target is the pod, its node, or one of its volumes.
+func (t target) usedBy(pod *corev1.Pod, s *snapshot.Snapshot) bool {
+	volume := func(name string) bool {
+		return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+			claim := reconcile.ClaimName(pod, &v)
+			c := s.Claim(types.NamespacedName{Namespace: pod.Namespace, Name: claim})
+			return claim != "" && c != nil && c.Spec.VolumeName == name
+		})
+	}
+	switch t.kind {
+	case snapshot.Pods:
+		return t.name == types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	case snapshot.Nodes:
+		return t.name.Name == pod.Spec.NodeName
+	case snapshot.Claims:
+		return t.name.Namespace == pod.Namespace && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+			return reconcile.ClaimName(pod, &v) == t.name.Name
+		})
+	case snapshot.Volumes:
+		return volume(t.name.Name)
+	case snapshot.VolumeAttachments:
+		va := s.VolumeAttachment(t.name.Name)
+		return va != nil && va.Spec.NodeName == pod.Spec.NodeName && va.Spec.Source.PersistentVolumeName != nil && volume(*va.Spec.Source.PersistentVolumeName)
+	default:
+		return false
+	}
+}

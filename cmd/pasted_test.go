@@ -1,0 +1,374 @@
+package cmd
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"html"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
+	"github.com/volume-doctor/kubectl-volume-doctor/output"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// hostileNames mean something to a shell.
+var hostileNames = []string{
+	"$(touch x)", "`touch x`", "';touch x;'", `";touch x;"`, ";touch x", "\ntouch x\n", "a b  c", `\`, "-", "it's", "$HOME", "*", "&& touch x", "| touch x", "> x", "!!", "\x1b[31m", "\u202e", "\xff",
+}
+
+// hostileSnapshot has every name and UID end, or begin, with the text. Names of
+// VolumeAttachments that the controller computes are computed again.
+func hostileSnapshot(s *snapshot.Snapshot, text string) *snapshot.Snapshot {
+	known := map[string]bool{}
+	objects := reflect.ValueOf(&s.Objects)
+	eachString(objects, "", func(path, name string) string {
+		field := path[strings.LastIndexByte(path, '.')+1:]
+		if (strings.HasSuffix(path, ".ObjectMeta.Name") || field == "Namespace" || field == "UID") && !strings.Contains(path, "CSIDrivers") && !strings.HasSuffix(path, ".Leases.ObjectMeta.Name") {
+			known[name] = name != ""
+		}
+		return name
+	})
+	type attached struct{ pv, node string }
+	computed := map[string]attached{}
+	handles := map[string][2]string{}
+	for _, pv := range s.Volumes {
+		if pv.Spec.CSI != nil {
+			handles[pv.Name] = [2]string{pv.Spec.CSI.VolumeHandle, pv.Spec.CSI.Driver}
+		}
+	}
+	nameOf := func(pv, node string) string {
+		return fmt.Sprintf("csi-%x", sha256.Sum256([]byte(handles[pv][0]+handles[pv][1]+node)))
+	}
+	for _, va := range s.VolumeAttachments {
+		if pv := va.Spec.Source.PersistentVolumeName; pv != nil && va.Name == nameOf(*pv, va.Spec.NodeName) {
+			computed[va.Name] = attached{*pv, va.Spec.NodeName}
+		}
+	}
+	bad := func(name string) string {
+		if text == "-" {
+			return text + name
+		}
+		return name + text
+	}
+	eachString(objects, "", func(path, name string) string {
+		if !known[name] {
+			return name
+		}
+		if strings.HasSuffix(path, ".HolderIdentity") { // as the external-attacher writes it
+			if name = notInLease.ReplaceAllString(bad(name), "-"); strings.HasSuffix(name, "-") {
+				name += "X"
+			}
+			return name
+		}
+		if a, ok := computed[name]; ok {
+			return nameOf(a.pv, bad(a.node))
+		}
+		return bad(name)
+	})
+	return snapshot.New(s.TakenAt, s.Source, s.Objects, s.Gaps)
+}
+
+var notInLease = regexp.MustCompile(`[^a-zA-Z0-9]`)
+
+var preformatted = regexp.MustCompile(`(?s)<pre><code>(.*?)</code></pre>`)
+
+// commandsShown are the command lines of the report in the format.
+func commandsShown(t *testing.T, format, text string) []string {
+	t.Helper()
+	var commands []string
+	begins := func(line string) bool {
+		return strings.HasPrefix(line, "kubectl ") || strings.HasPrefix(line, "printf ")
+	}
+	switch format {
+	case "json", "yaml":
+		var r finding.Report
+		if err := yaml.Unmarshal([]byte(text), &r); err != nil {
+			t.Fatalf("%s: %v", format, err)
+		}
+		for _, f := range r.Findings {
+			commands = append(commands, f.AdviceCommands...)
+			if f.Repair != nil {
+				commands = append(commands, f.Repair.Commands...)
+				for _, line := range []string{f.Repair.Apply, f.Repair.ApplyAll} {
+					if line != "" {
+						commands = append(commands, line)
+					}
+				}
+			}
+		}
+	case "html":
+		for _, m := range preformatted.FindAllStringSubmatch(text, -1) {
+			commands = append(commands, html.UnescapeString(m[1]))
+		}
+	case "markdown":
+		fence := ""
+		for line := range strings.Lines(text) {
+			line = strings.TrimSuffix(line, "\n")
+			switch {
+			case fence == "" && strings.HasPrefix(line, "```") && strings.HasSuffix(line, "`sh"):
+				fence = strings.TrimSuffix(line, "sh")
+			case line == fence:
+				fence = ""
+			case fence != "":
+				commands = append(commands, line)
+			}
+		}
+	case "junit", "sarif":
+		if format == "junit" {
+			var b strings.Builder
+			decoder := xml.NewDecoder(strings.NewReader(text))
+			for {
+				token, err := decoder.Token()
+				if err != nil {
+					break
+				}
+				if data, ok := token.(xml.CharData); ok {
+					b.Write(data)
+				}
+			}
+			text = b.String()
+		} else {
+			var document any
+			if err := json.Unmarshal([]byte(text), &document); err != nil {
+				t.Fatal(err)
+			}
+			text = texts(document)
+		}
+		for line := range strings.Lines(text) {
+			_, command, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+			if begins(command) {
+				commands = append(commands, command)
+			}
+		}
+	default:
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSpace(strings.TrimPrefix(line, "  do ")); begins(line) {
+				commands = append(commands, line)
+			}
+		}
+	}
+	return commands
+}
+
+// texts are all strings of a JSON document, one after the other.
+func texts(document any) string {
+	switch d := document.(type) {
+	case string:
+		return d + "\n"
+	case []any:
+		var b strings.Builder
+		for _, item := range d {
+			b.WriteString(texts(item))
+		}
+		return b.String()
+	case map[string]any:
+		var b strings.Builder
+		for _, item := range d {
+			b.WriteString(texts(item))
+		}
+		return b.String()
+	}
+	return ""
+}
+
+// TestPastedCommands: every command that any format shows, with hostile names in
+// all places, runs kubectl and nothing else, and kubectl gets each name as it is.
+func TestPastedCommands(t *testing.T) {
+	cases, plain := casesWithCommands(t)
+	for i, text := range hostileNames {
+		t.Run(fmt.Sprintf("%q", text), func(t *testing.T) {
+			t.Parallel()
+			shown := map[string]bool{}
+			codes := map[finding.Code]bool{}
+			for _, c := range cases {
+				view := repair.Look(hostileSnapshot(read(t, c), text), diagnose.Options{Reconcile: c.Settings}, repair.Consent{})
+				if i%2 == 0 {
+					view.Flags = []string{safetext.ContextFlag(text)}
+				}
+				repairs := repair.Propose(view)
+				sayApply(view.Report, pflag.NewFlagSet("none", pflag.ContinueOnError))
+				for j, f := range view.Report.Findings {
+					codes[f.Code] = codes[f.Code] || len(f.AdviceCommands) > 0
+					if i%2 == 0 {
+						for k, command := range f.AdviceCommands {
+							view.Report.Findings[j].AdviceCommands[k] = safetext.InContext(command, text)
+						}
+					}
+				}
+				if len(repairs) == 0 && !slices.ContainsFunc(view.Report.Findings, func(f finding.Finding) bool { return len(f.AdviceCommands) > 0 }) {
+					continue
+				}
+				for _, format := range output.ReportFormats() {
+					var b bytes.Buffer
+					if err := output.PrintReport(&b, format, view.Report, output.Options{}); err != nil {
+						t.Fatal(err)
+					}
+					for _, command := range commandsShown(t, format, b.String()) {
+						shown[command] = true
+					}
+				}
+				for _, p := range repairs {
+					var b bytes.Buffer
+					describe(&b, p)
+					for _, command := range commandsShown(t, "by hand", b.String()) {
+						shown[command] = true
+					}
+				}
+			}
+			for code := range plain {
+				if !codes[code] {
+					t.Errorf("no command of %s is shown", code)
+				}
+			}
+			if len(shown) < 20 {
+				t.Fatalf("%d commands are shown", len(shown))
+			}
+			for command, argv := range pasted(t, shown) {
+				byName := argv[0] != "create" && !slices.Contains(argv, "--raw") && !slices.ContainsFunc(argv, computedName.MatchString)
+				if byName && !slices.ContainsFunc(argv, func(word string) bool { return strings.Contains(word, text) }) {
+					t.Errorf("%s\nruns kubectl with %q", command, argv)
+				}
+			}
+		})
+	}
+}
+
+// casesWithCommands are a few cases for each code whose advice has commands and
+// for each kind of repair, and those codes.
+func casesWithCommands(t *testing.T) ([]*testcases.Case, map[finding.Code]bool) {
+	t.Helper()
+	const few = 2
+	var cases []*testcases.Case
+	codes, seen := map[finding.Code]bool{}, map[string]int{}
+	for _, c := range corpus(t) {
+		view := repair.Look(read(t, c), diagnose.Options{Reconcile: c.Settings}, repair.Consent{})
+		repair.Propose(view)
+		wanted := false
+		note := func(key string) {
+			seen[key]++
+			wanted = wanted || seen[key] <= few
+		}
+		for _, f := range view.Report.Findings {
+			if len(f.AdviceCommands) > 0 {
+				codes[f.Code] = true
+				note(string(f.Code))
+			}
+			if f.Repair != nil && len(f.Repair.Commands) > 0 {
+				note(f.Repair.Kind)
+			}
+		}
+		if wanted {
+			cases = append(cases, c)
+		}
+	}
+	return cases, codes
+}
+
+var computedName = regexp.MustCompile(`^(volumeattachment/)?csi-[0-9a-f]{64}$`)
+
+// pasted runs the commands in bash, where only a stub of kubectl is on the path,
+// and returns what that got.
+func pasted(t *testing.T, commands map[string]bool) map[string][]string {
+	t.Helper()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin, home, log := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "log")
+	stub := "#!" + bash + "\nprintf '%s\\0' \"$@\" >> \"$LOG\"\nprintf '\\1\\0' >> \"$LOG\"\nwhile read -r _ <&0; do :; done\n"
+	if err := os.WriteFile(filepath.Join(bin, "kubectl"), []byte(stub), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lines := make([]string, 0, len(commands))
+	for command := range commands {
+		if strings.Contains(command, "\n") || strings.ContainsFunc(command, safetext.Hidden) {
+			t.Errorf("%q has characters that nobody sees", command)
+		}
+		lines = append(lines, command)
+	}
+	slices.Sort(lines)
+	shell := exec.Command(bash, "--noprofile", "--norc", "-c", strings.Join(lines, "\n")+"\n")
+	shell.Dir, shell.Env = home, []string{"PATH=" + bin, "LOG=" + log, "HOME=" + home}
+	if out, err := shell.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("bash: %v\n%s", err, out)
+	}
+	if files, err := os.ReadDir(home); err != nil || len(files) > 0 {
+		t.Errorf("the commands wrote %v, %v", files, err)
+	}
+	logged, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := strings.Split(strings.TrimSuffix(string(logged), "\x01\x00"), "\x01\x00")
+	if len(runs) != len(lines) {
+		t.Fatalf("%d commands ran kubectl %d times", len(lines), len(runs))
+	}
+	got := map[string][]string{}
+	for i, line := range lines {
+		got[line] = strings.Split(strings.TrimSuffix(runs[i], "\x00"), "\x00")
+	}
+	return got
+}
+
+// TestClaimRefUID: an API server takes any text for the UID in a claimRef, and
+// whoever may create volumes writes it. It reaches the command of VD501 from a
+// file as it does from a cluster.
+func TestClaimRefUID(t *testing.T) {
+	for _, c := range corpus(t) {
+		if c.Name != "vd501-restored-claim" {
+			continue
+		}
+		for _, text := range hostileNames {
+			s := read(t, c)
+			for _, pv := range s.Volumes {
+				if pv.Spec.ClaimRef != nil {
+					pv.Spec.ClaimRef.UID = types.UID(text)
+				}
+			}
+			var file bytes.Buffer
+			if err := snapshot.Write(&file, s); err != nil {
+				t.Fatal(err)
+			}
+			read, _, err := snapshot.Read("f", &file, snapshot.ReadOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			commands := map[string]bool{}
+			for _, f := range diagnose.Diagnose(read, diagnose.Options{Reconcile: c.Settings}).Findings {
+				for _, command := range f.AdviceCommands {
+					commands[command] = true
+				}
+			}
+			for command, argv := range pasted(t, commands) {
+				var patch []struct{ Value string }
+				want := strings.ToValidUTF8(text, "\uFFFD")
+				if err := json.Unmarshal([]byte(argv[len(argv)-1]), &patch); err != nil || patch[0].Value != want {
+					t.Errorf("%s: %q %v", command, patch, err)
+				}
+			}
+			if len(commands) == 0 {
+				t.Errorf("%q: VD501 is not found", text)
+			}
+		}
+		return
+	}
+	t.Error("the case is gone")
+}

@@ -1,0 +1,78 @@
+package cmd
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
+	"github.com/volume-doctor/kubectl-volume-doctor/output"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+func newPreflightUpgrade(g *globalFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	var outputs outputFlags
+	var to string
+	cmd := &cobra.Command{
+		Use:   "upgrade --to RELEASE",
+		Short: "Show what the controller of another release would decide otherwise",
+		Long: `preflight upgrade holds the attach/detach controller of another release against the
+one at work, on the same objects: which decisions differ, which pods would hang or
+wait longer, what the newer controller does otherwise, and which known bugs come or
+go. It writes nothing.
+
+Exit code: 0 no pod would wait longer, 1 a pod would, 2 no answer.`,
+		Example: `  kubectl volume-doctor preflight upgrade --to 1.37
+  kubectl volume-doctor preflight upgrade --to 1.31 -f snapshot.yaml -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := g.validate(); err != nil {
+				return err
+			}
+			if err := outputs.validate(); err != nil {
+				return err
+			}
+			if err := mayUpgradeTo(to); err != nil {
+				return err
+			}
+			s, err := g.read(cmd.Context(), streams)
+			if err != nil {
+				return err
+			}
+			if _, err := version.ParseGeneric(s.Source.ServerVersion); err != nil {
+				return fmt.Errorf("the release at work is not known: give it with --kubernetes-version")
+			}
+			doc := preflight.OfUpgrade(s, to, g.options())
+			if err := printTo(g, &outputs, streams.Out, doc, output.PrintUpgrade); err != nil {
+				return err
+			}
+			switch {
+			case len(doc.Missing) > 0:
+				return exitCode(exitNoAnswer)
+			case doc.Hangs():
+				return exitCode(exitFindings)
+			default:
+				return nil
+			}
+		},
+	}
+	outputs.add(cmd, output.UpgradeFormats())
+	cmd.Flags().StringVar(&to, "to", "", "The release to upgrade to, as in 1.37")
+	return cmd
+}
+
+// mayUpgradeTo refuses a release that the model does not know.
+func mayUpgradeTo(release string) error {
+	switch _, err := version.ParseGeneric(release); {
+	case release == "":
+		return fmt.Errorf("--to names the release to upgrade to, as in --to %s", reconcile.NewestModelled)
+	case err != nil:
+		return fmt.Errorf("--to %q is not a release: write it as 1.37 or v1.36.3", release)
+	case reconcile.TooOld(release), reconcile.TooNew(release):
+		return fmt.Errorf("--to %s: the model knows %s to %s", release, reconcile.OldestModelled, reconcile.NewestModelled)
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,39 @@
+package cmd
+
+import (
+	"io"
+	"os"
+	"strconv"
+
+	"golang.org/x/term"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/output"
+)
+
+// No text is laid out for a narrower terminal than narrowest, and none gets wider
+// than widest: longer lines are hard to read.
+const (
+	narrowest = 80
+	widest    = 140
+)
+
+// shown is how text is shown that goes to out.
+func (g *globalFlags) shown(out io.Writer) output.Options {
+	return output.Options{Color: g.paints(out), Width: columns(out)}
+}
+
+// columns is the width that COLUMNS asks for, or else that of the terminal; 0 where
+// out is none.
+func columns(out io.Writer) int {
+	asked, err := strconv.Atoi(os.Getenv("COLUMNS"))
+	if err != nil || asked <= 0 {
+		file, ok := out.(*os.File)
+		if !ok {
+			return 0
+		}
+		if asked, _, err = term.GetSize(int(file.Fd())); err != nil || asked <= 0 {
+			return 0
+		}
+	}
+	return min(max(asked, narrowest), widest)
+}

@@ -1,0 +1,58 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// workloads are what made the pods, as namespace/Kind/name; sorted. A ReplicaSet
+// that a Deployment made counts as that.
+func workloads(p *facts.View, pods []string) []string {
+	var names []string
+	for _, pod := range named(p, pods) {
+		owner := metav1.GetControllerOf(pod)
+		switch {
+		case owner == nil || owner.Kind == "Node": // nobody's, or a static pod
+		case facts.DeploymentOf(pod) != "":
+			names = append(names, pod.Namespace+"/Deployment/"+facts.DeploymentOf(pod))
+		default:
+			names = append(names, pod.Namespace+"/"+owner.Kind+"/"+owner.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// claims are those through which the pods use the volume, as namespace/name;
+// sorted.
+func claims(p *facts.View, pods []string, pv string) []string {
+	var names []string
+	for _, pod := range named(p, pods) {
+		for i := range pod.Spec.Volumes {
+			claim := p.Snapshot.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, &pod.Spec.Volumes[i])))
+			if claim != nil && pv != "" && claim.Spec.VolumeName == pv {
+				names = append(names, claim.Namespace+"/"+claim.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func named(p *facts.View, pods []string) []*corev1.Pod {
+	var list []*corev1.Pod
+	for _, name := range pods {
+		namespace, name, _ := strings.Cut(name, "/")
+		if pod := p.Snapshot.Pod(types.NamespacedName{Namespace: namespace, Name: name}); pod != nil {
+			list = append(list, pod)
+		}
+	}
+	return list
+}

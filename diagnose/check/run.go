@@ -1,0 +1,27 @@
+package check
+
+import (
+	"cmp"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+)
+
+// Run is one run of one check.
+type Run struct {
+	*facts.View
+	Check    Check
+	Findings []finding.Finding
+}
+
+// Report records a finding of the check that runs.
+func (r *Run) Report(f finding.Finding) {
+	f.Code, f.Check = r.Check.Code, r.Check.Name
+	if f.Severity == "" {
+		f.Severity = r.Check.Severity
+	}
+	f.Never = cmp.Or(f.Never, r.Check.Never)
+	f.Fingerprint = finding.Fingerprint(f)
+	nameUpstreamBug(r.View, &f)
+	r.Findings = append(r.Findings, f)
+}

@@ -1,0 +1,36 @@
+// Package attached has the checks about volumes that are attached without being wanted.
+package attached
+
+import (
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var DanglingAfterKCMRestart = check.Check{
+	Code:     "VD101",
+	Name:     "dangling-after-kcm-restart",
+	Title:    "A volume stays attached to a node where nothing uses it, and the controller has forgotten it",
+	Severity: finding.Warning,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
+	},
+	Yields: []check.Yield{
+		{To: "VD125", Key: check.OfAttachment},
+		{To: "VD509", Key: check.OfAttachment},
+	},
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD201"}, Share: check.OfVolume, Match: check.Always},
+	},
+	Group: check.Unused,
+	Never: "take its finalizer off: the volume then stays attached in the storage system",
+	Run:   runDanglingAfterKCMRestart,
+}
+
+func runDanglingAfterKCMRestart(p *check.Run) {
+	waiting := p.Waiting()
+	for _, va := range p.Danglings() {
+		p.Report(p.Dangling(va, p.Snapshot.Node(va.Node), facts.Elsewhere(waiting[va.Volume], va.Node)))
+	}
+}

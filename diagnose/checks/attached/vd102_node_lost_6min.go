@@ -1,0 +1,127 @@
+package attached
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var NodeLost6Min = check.Check{
+	Code:     "VD102",
+	Name:     "node-lost-6min",
+	Title:    "A pod waits for a volume that is still attached to a node that is lost",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
+	},
+	Yields: []check.Yield{
+		{To: "VD111", Key: check.OfAttachment},
+		{To: "VD114", Key: check.OfAttachment},
+		{To: "VD117", Key: check.OfAttachment},
+		{To: "VD118", Key: check.OfDriverOnGoneNode},
+	},
+	Group: check.LostNode,
+	Never: "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
+	Run:   runNodeLost6Min,
+}
+
+func runNodeLost6Min(p *check.Run) {
+	for _, w := range p.LostWaits() {
+		p.Report(lostNode(p.View, w))
+	}
+}
+
+func lostNode(p *facts.View, w facts.LostWait) finding.Finding {
+	if len(w.Holders) > 0 {
+		return heldByLostPod(p, w.Attachment, w.Waiters, w.Holders)
+	}
+	return heldByLostNode(p, w.Attachment, w.Waiters, w.Wait)
+}
+
+// heldByLostNode is the count-down: nothing wants the volume there any more,
+// and the controller waits for an unmount that will not come. When it began to
+// wait it keeps to itself; the objects prove no earlier moment than these.
+func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, wait time.Duration) finding.Finding {
+	notBefore, _ := p.DetachWanted(va.VolumeNode)
+	began := facts.Latest(facts.BoundAt(waiters[0]), notBefore)
+	f := lostNodeFinding(p, va, waiters, began)
+	due := facts.Latest(metav1.NewTime(began.Add(wait)), facts.NotReadySince(p.Snapshot.Node(va.Node)))
+	left := -p.Age(due)
+	switch {
+	case wait == 0:
+		f.SelfHeals.Because = "the controller is told not to detach by force after a time-out (--disable-force-detach-on-timeout)"
+		f.Message += "; the controller never detaches it by force"
+	case left > 0:
+		f.Severity = finding.Info
+		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(left), Because: fmt.Sprintf(
+			"the controller detaches by force %s after the last pod on the node is gone, unless the node returns", facts.Rounded(wait))}
+		f.Message += "; the controller detaches it by force in about " + facts.Rounded(left)
+	case -left < facts.DetachTakes:
+		f.Severity = finding.Info
+		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(facts.DetachTakes + left), Because: "the forced detach is due and may take up to 2 min"}
+		f.Message += "; the controller detaches it by force about now"
+	default:
+		f.SelfHeals.Because = "the forced detach is overdue: the controller does not run or has --disable-force-detach-on-timeout set, " +
+			"or the old pod left the node much later than the new one came"
+		f.Message += "; the forced detach is overdue by " + facts.Rounded(-left)
+	}
+	return f
+}
+
+// heldByLostPod is the case without a count-down: the kubelet that would say
+// that the containers have ended is gone, so the pod goes on wanting the volume.
+func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev1.Pod) finding.Finding {
+	deleted := lastDeletion(p, va.VolumeNode)
+	f := lostNodeFinding(p, va, waiters, facts.Latest(facts.BoundAt(waiters[0]), deleted))
+	holder := holders[0]
+	f.Message += fmt.Sprintf("; pod %s is Terminating there and keeps it", facts.PodName(holder))
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(holder), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*holder.DeletionTimestamp)})
+	f.SelfHeals.Because = "the Terminating pod counts as a user of the volume until its kubelet reports that it has ended, or the pod object is removed"
+	if !p.Lasted(*f.Since, facts.EvictionGrace) {
+		f.Severity = finding.Info
+	}
+	return f
+}
+
+func lostNodeFinding(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, since metav1.Time) finding.Finding {
+	pod, pv := waiters[0], p.ShortVolume(va.Volume)
+	lost, evidence := "gone", finding.Evidence{Object: "node/" + string(va.Node), Field: "metadata.name", Value: "there is no such node"}
+	if node := p.Snapshot.Node(va.Node); node != nil {
+		lost, evidence = "not Ready", finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)}
+	}
+	return finding.Finding{
+		Subject:          facts.PodObject(pod),
+		Volume:           va.Volume,
+		Node:             va.Node,
+		PersistentVolume: pv,
+		VolumeAttachment: va.Name,
+		Pods:             facts.PodNames(waiters),
+		Since:            &since,
+		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, still attached to node %s, which is %s",
+			facts.PodName(pod), pod.Spec.NodeName, pv, va.Node, lost),
+		Cause:          "the node was lost before its kubelet could unmount the volume",
+		Evidence:       []finding.Evidence{evidence, {Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"}},
+		ByHand:         fmt.Sprintf("wait; or, once the machine behind %s is known to be off, taint the node out-of-service", va.Node),
+		AdviceCommands: []string{facts.TaintOutOfService(string(va.Node))},
+	}
+}
+
+// lastDeletion is when the last of the pods that use the volume there, or that
+// have ended there, was told to go; zero where none is left to say so.
+func lastDeletion(p *facts.View, pair reconcile.VolumeNode) metav1.Time {
+	var last metav1.Time
+	for _, pod := range p.Snapshot.PodsOnNode(pair.Node) {
+		if pod.DeletionTimestamp != nil && p.Mounts(pod, pair.Volume) {
+			last = facts.Latest(last, *pod.DeletionTimestamp)
+		}
+	}
+	return last
+}

@@ -1,0 +1,138 @@
+package attached
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var VaStuckDeleting = check.Check{
+	Code:     "VD103",
+	Name:     "va-stuck-deleting",
+	Title:    "A VolumeAttachment cannot be deleted because the driver keeps failing to detach",
+	Severity: finding.Warning,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
+	},
+	Yields: []check.Yield{
+		{To: "VD115", Key: check.OfAttachment},
+		{To: "VD401", Key: check.OfAttachment},
+	},
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD106"}, Match: (*facts.View).DetachedByNewLeader},
+		{From: []finding.Code{"VD604", "VD605"}, Match: check.SameDriver},
+		{From: []finding.Code{"VD609"}, Match: check.ThrottledDetach},
+	},
+	Group: check.SilentBackend,
+	Never: "take the finalizer off: the volume stays attached in the storage system, where the next attach fails or makes a second writer",
+	Run:   runVAStuckDeleting,
+}
+
+func runVAStuckDeleting(p *check.Run) {
+	waiting := p.Waiting()
+	for _, va := range p.Attachments() {
+		// publish-secret-missing has one finding for all detaches that lack a secret.
+		if detachStuck(p.View, va) && !p.DetachLacksSecret(va.VolumeAttachment) {
+			stuckDeleting(p, va, facts.Elsewhere(waiting[va.Volume], va.Node))
+		}
+	}
+}
+
+// detachStuck says that the driver has failed to detach the volume for longer
+// than any trouble of its own may last.
+func detachStuck(p *facts.View, va facts.Attachment) bool {
+	failure := va.Status.DetachError
+	if va.DeletionTimestamp == nil || failure == nil || !va.Ours() ||
+		!facts.AttacherHolds(va.VolumeAttachment) || p.Age(failure.Time) > facts.AttacherRetries {
+		return false
+	}
+	grace := facts.StuckDeleting
+	if facts.Unanswered(va.Spec.Attacher, failure.Message) {
+		grace = facts.OutageGrace
+	}
+	return p.Lasted(*va.DeletionTimestamp, grace)
+}
+
+func stuckDeleting(p *check.Run, va facts.Attachment, waiters []*corev1.Pod) {
+	pv, failure := p.ShortVolume(va.Volume), va.Status.DetachError
+	f := finding.Finding{
+		Subject:          finding.Object{Kind: "VolumeAttachment", Name: va.Name, UID: va.UID},
+		Volume:           va.Volume,
+		Node:             va.Node,
+		PersistentVolume: pv,
+		VolumeAttachment: va.Name,
+		Since:            va.DeletionTimestamp,
+		Message: fmt.Sprintf("Volume %s has been detaching from node %s for %s, and the driver keeps failing to detach it: %q",
+			pv, va.Node, facts.Rounded(p.Age(*va.DeletionTimestamp)), failure.Message),
+		Cause: detachCause(va.Spec.Attacher, failure.Message, p.Age(*va.DeletionTimestamp)),
+		Evidence: []finding.Evidence{
+			{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)},
+			{Object: va.Object(), Field: "metadata.finalizers", Value: fmt.Sprint(va.Finalizers)},
+			{Object: va.Object(), Field: "status.detachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},
+		},
+		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and the object goes once the driver succeeds; " +
+			"it has not in " + facts.Rounded(failure.Time.Sub(va.DeletionTimestamp.Time))},
+		Advice: "fix what the driver reports; the VolumeAttachment is then removed by itself",
+	}
+	if entry, known := facts.DriverSays(va.Spec.Attacher, failure.Message); known {
+		f.Advice = facts.Clause(entry.Helps) + "; the VolumeAttachment is then removed by itself"
+	}
+	if was, is, ok := asksNewMachine(p.View, va); ok {
+		f.Cause = fmt.Sprintf("the volume was attached to machine %s, and the driver is asked about %s, which has the node's name now: detach-asks-new-machine", was, is)
+	}
+	if lease := attacherGone(p.View, va); lease != nil {
+		f.Message = fmt.Sprintf("Volume %s has been detaching from node %s for %s, and the driver failed to detach it as long as its attacher ran: %q",
+			pv, va.Node, facts.Rounded(p.Age(*va.DeletionTimestamp)), failure.Message)
+		f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))
+		f.SelfHeals.Because = "nobody asks the driver at present: attacher-down; once its attacher is back it does, and the driver may well fail as before"
+	}
+	live := p.World.LivePods(va.VolumeNode)
+	if i := slices.IndexFunc(live, facts.MayUseVolumes); i >= 0 {
+		f.Severity, f.Pods = finding.Error, facts.PodNames(live)
+		f.Message += fmt.Sprintf("; pod %s still uses the volume there and loses it once the driver succeeds", facts.PodName(live[i]))
+	} else if len(live) > 0 {
+		f.Severity, f.Pods = finding.Error, facts.PodNames(live)
+		f.Message += fmt.Sprintf("; pod %s waits there until the detach has ended and the volume is attached again", facts.PodName(live[0]))
+	} else if len(waiters) > 0 && p.OneNode(va.Volume) {
+		f.Severity, f.Pods = finding.Error, facts.PodNames(waiters)
+		f.Message += fmt.Sprintf("; pod %s waits for it on node %s", facts.PodName(waiters[0]), waiters[0].Spec.NodeName)
+	}
+	p.Report(f)
+}
+
+// attacherGone is the lease that says that nobody detaches the volume now, where
+// attacher-down tells of it. It changes only what is said about the detach: a
+// driver that failed before is a failure of its own.
+func attacherGone(p *facts.View, va facts.Attachment) *coordinationv1.Lease {
+	if !p.Snapshot.Complete(snapshot.Leases) {
+		return nil
+	}
+	lease, tasks := p.Abandoned(va.Spec.Attacher)
+	if !slices.ContainsFunc(tasks, func(t facts.Task) bool { return t.VolumeAttachment == va.VolumeAttachment }) {
+		return nil
+	}
+	return lease
+}
+
+// detachCause says what the driver's words mean for the detach.
+func detachCause(driver, message string, lasts time.Duration) string {
+	entry, known := facts.DriverSays(driver, message)
+	if !known {
+		return "the driver rejects the detach, in words whose meaning is not known"
+	}
+	switch entry.Meaning {
+	case driverwords.VolumeNotFound, driverwords.ObjectNotFound, driverwords.NotAttached, driverwords.NodeUnknown, driverwords.MachineGone:
+		return "the driver does not find the volume or the node: the volume may well be detached already, and the driver treats that as a failure"
+	default:
+		return "the driver's words mean: " + facts.WhatItMeans(entry, lasts)
+	}
+}

@@ -1,0 +1,112 @@
+package attached
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var InuseStuckUnmountFailed = check.Check{
+	Code:     "VD104",
+	Name:     "inuse-stuck-unmount-failed",
+	Title:    "A kubelet does not unmount a volume that no pod uses any more, which blocks its detach without limit",
+	Severity: finding.Warning,
+	Breaks:   check.Uses,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
+	},
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD602"}, Share: check.OnNode, Match: nobodyUnmounts},
+		{From: []finding.Code{"VD601", "VD607", "VD612"}, Match: nobodyUnmounts},
+	},
+	Group: check.NoPlugin,
+	Never: "delete the VolumeAttachment: it takes the disk from under a mounted file system",
+	Run:   runInuseStuckUnmountFailed,
+}
+
+func runInuseStuckUnmountFailed(p *check.Run) {
+	waiting := p.Waiting()
+	for _, va := range p.Attachments() {
+		if !keptAfterUse(p.View, va) {
+			continue
+		}
+		if pods, _ := heldByEnded(p.View, va.VolumeNode); len(pods) > 0 {
+			continue // terminated-pod-holds-volume: nothing has failed
+		}
+		if since, long := p.Unused(va); long {
+			f := keptFinding(p.View, va, facts.Elsewhere(waiting[va.Volume], va.Node))
+			f.Since = &since
+			unmountFailed(p, f, va)
+		}
+	}
+}
+
+// keptFinding is what the findings about a volume in use by nobody have in
+// common. Its message is only the end of theirs.
+func keptFinding(p *facts.View, va facts.Attachment, waiters []*corev1.Pod) finding.Finding {
+	f := finding.Finding{
+		Subject:          finding.Object{Kind: "VolumeAttachment", Name: va.Name, UID: va.UID},
+		Volume:           va.Volume,
+		Node:             va.Node,
+		PersistentVolume: p.ShortVolume(va.Volume),
+		VolumeAttachment: va.Name,
+		Evidence: []finding.Evidence{
+			{Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"},
+			{Object: "node/" + string(va.Node), Field: "status.volumesInUse", Value: string(va.Volume)},
+			{Object: "node/" + string(va.Node), Field: "status.conditions[Ready]", Value: facts.ReadyText(p.Snapshot.Node(va.Node))},
+		},
+	}
+	if len(waiters) > 0 && p.OneNode(va.Volume) {
+		f.Severity, f.Pods = finding.Error, facts.PodNames(waiters)
+		f.Message = fmt.Sprintf("; pod %s waits for it on node %s", facts.PodName(waiters[0]), waiters[0].Spec.NodeName)
+	}
+	return f
+}
+
+func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment) {
+	driver, _, _ := reconcile.ParseCSI(va.Volume)
+	f.Message = fmt.Sprintf("Volume %s is still in use on node %s, though no pod there has used it for at least %s: the kubelet does not get it "+
+		"unmounted, and the controller waits for that", f.PersistentVolume, f.Node, facts.Rounded(p.Age(*f.Since))) + f.Message
+	f.Cause = "the kubelet fails to unmount the volume, and tells so only in its log: something else on the node holds it, or the driver's node plugin fails"
+	ended := p.EndedPods(va.VolumeNode)
+	for _, pod := range ended {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status", Value: endedText(pod)})
+		if pod.DeletionTimestamp != nil {
+			f.Cause = fmt.Sprintf("the containers of pod %s have ended, but the kubelet fails to unmount the volume for it, and tells so only in its log; "+
+				"until then the pod object stays as well", facts.PodName(pod))
+			if len(f.Pods) == 0 {
+				f.Pods = []string{facts.PodName(pod)}
+				f.Message += fmt.Sprintf("; pod %s stays Terminating until then", facts.PodName(pod))
+			}
+		}
+	}
+	if p.Snapshot.Complete(snapshot.CSINodes) && !facts.Registers(p.Snapshot.CSINode(va.Node), driver) {
+		f.Cause = fmt.Sprintf("driver %s is not registered on the node: the kubelet has nobody to ask for the unmount", driver)
+		f.Evidence = append(f.Evidence, p.RegisteredDrivers(p.Snapshot.Node(va.Node)))
+	}
+	f.SelfHeals = finding.SelfHeals{Because: "the kubelet tries again, at most 2 min 2 s apart; while it fails and the node is Ready, the controller waits without " +
+		"limit (up to 1.24.8 it detached after 6 min, mounted or not)"}
+	f.Advice = fmt.Sprintf("on node %s read the kubelet's log for UnmountDevice or TearDown; restart the driver's node plugin there, find what holds the mount "+
+		"(findmnt, multipath), or drain and reboot the node", va.Node)
+	p.Report(f)
+}
+
+func endedText(pod *corev1.Pod) string {
+	text := string(pod.Status.Phase) + ", no container runs"
+	if pod.DeletionTimestamp != nil {
+		text += ", Terminating since " + facts.Stamp(*pod.DeletionTimestamp)
+	}
+	return text
+}
+
+// nobodyUnmounts says that the kubelet has no node plugin to ask, for want of
+// the driver.
+func nobodyUnmounts(p *facts.View, cause, effect finding.Finding) bool {
+	return check.SameDriver(p, cause, effect) && (cause.Node == "" || cause.Node == effect.Node) && check.UnpluggedDriver(p, effect) != ""
+}

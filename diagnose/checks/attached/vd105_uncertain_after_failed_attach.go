@@ -1,0 +1,95 @@
+package attached
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var UncertainAfterFailedAttach = check.Check{
+	Code:     "VD105",
+	Name:     "uncertain-after-failed-attach",
+	Title:    "An attach that failed is kept though no pod wants the volume there any more",
+	Severity: finding.Warning,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
+	},
+	Group: check.Unused,
+	Never: "take its finalizer off: the driver is then never asked to undo the attach",
+	Run:   runUncertainAfterFailedAttach,
+}
+
+func runUncertainAfterFailedAttach(p *check.Run) {
+	if p.ControllerYounger(facts.DanglingGrace) {
+		return // a controller that starts takes the VolumeAttachment up again
+	}
+	for _, va := range p.Attachments() {
+		node, failure := p.Snapshot.Node(va.Node), va.Status.AttachError
+		// A call without an answer may still succeed, and its volume be attached.
+		if va.Status.Attached || va.DeletionTimestamp != nil || failure == nil || facts.Unanswered(va.Spec.Attacher, failure.Message) || !va.Ours() ||
+			!reconcile.NodeReady(node) || !p.World.Managed.Has(va.Node) || !p.Forgotten(va.VolumeNode) || goes(p.View, va) {
+			continue
+		}
+		// The controller takes it for mounted until the node's next update.
+		since, long := p.Unused(va)
+		if !long {
+			since = nobodyWaitedSince(p.View, va)
+		}
+		if !since.IsZero() && p.Age(since) >= facts.DanglingGrace {
+			keptAfterFailure(p, finding.Finding{Since: &since}, va)
+		}
+	}
+}
+
+// nobodyWaitedSince is from when on the events prove that no pod has waited for
+// the attach; zero where they do not. The controller repeats an attach for as long
+// as a pod wants it, and writes an event about each failure: where all events were
+// read and none names the volume, nobody has waited for as long as events are kept.
+func nobodyWaitedSince(p *facts.View, va facts.Attachment) metav1.Time {
+	oldest := p.OldestEvent()
+	if oldest.IsZero() || p.Age(va.Status.AttachError.Time) < facts.ListsGrace || p.AttachEvents(p.ShortVolume(va.Volume)) {
+		return metav1.Time{}
+	}
+	// A pod that came and went between two events left none.
+	since := metav1.NewTime(facts.Latest(oldest, va.CreationTimestamp).Add(facts.AttachEventPause))
+	if since.After(p.Snapshot.TakenAt) {
+		return metav1.Time{}
+	}
+	return since
+}
+
+// goes says that the attachment's volume is being deleted: pv-terminating-va-exists.
+func goes(p *facts.View, va facts.Attachment) bool {
+	pv := p.Snapshot.Volume(*va.Spec.Source.PersistentVolumeName)
+	return pv != nil && pv.DeletionTimestamp != nil
+}
+
+func keptAfterFailure(p *check.Run, f finding.Finding, va facts.Attachment) {
+	failure := va.Status.AttachError
+	f.Subject = finding.Object{Kind: "VolumeAttachment", Name: va.Name, UID: va.UID}
+	f.Volume, f.Node, f.PersistentVolume, f.VolumeAttachment = va.Volume, va.Node, p.ShortVolume(va.Volume), va.Name
+	f.Message = fmt.Sprintf("The attach of volume %s to node %s, which failed, is still asked for, though no pod there has wanted it for at least %s",
+		f.PersistentVolume, f.Node, facts.Rounded(p.Age(*f.Since)))
+	f.Cause = "the pod went away after its attach had failed; the controller, which cannot be sure that nothing is attached, took the volume for mounted and " +
+		"has not come back to it"
+	f.Evidence = []finding.Evidence{
+		{Object: va.Object(), Field: "status.attachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},
+		{Object: va.Object(), Field: "status.attached", Value: "false, not being deleted"},
+		{Object: "node/" + string(va.Node), Field: "status.volumesInUse", Value: "lacks it; lists " + facts.List(p.Snapshot.Node(va.Node).Status.VolumesInUse)},
+	}
+	f.SelfHeals = finding.SelfHeals{Because: "the controller should have taken it back after the node's next update, within about 5 min; one that restarts does"}
+	f.ByHand = "delete the VolumeAttachment: the attacher then asks the driver to undo the attach, as the controller would"
+	f.AdviceCommands = []string{safetext.Kubectl("delete", "volumeattachment/"+va.Name)}
+	if pv := p.World.Volume(va.Volume); pv != nil && pv.Status.Phase == corev1.VolumeReleased {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "status.phase", Value: "Released"})
+	}
+	p.Report(f)
+}

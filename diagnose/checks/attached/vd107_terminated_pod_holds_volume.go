@@ -1,0 +1,121 @@
+package attached
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var TerminatedPodHoldsVolume = check.Check{
+	Code:     "VD107",
+	Name:     "terminated-pod-holds-volume",
+	Title:    "A pod that has ended keeps its volume on the node until the pod is deleted",
+	Severity: finding.Warning,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
+	},
+	Never: "delete the VolumeAttachment: the kubelet still counts the volume as in use",
+	Run:   runTerminatedPodHoldsVolume,
+}
+
+// keepTerminatedAnnotation is what a kubelet with --keep-terminated-pod-volumes
+// put on its node.
+const keepTerminatedAnnotation = reconcile.KeepTerminatedAnnotation
+
+func runTerminatedPodHoldsVolume(p *check.Run) {
+	waiting := p.Waiting()
+	for _, va := range p.Attachments() {
+		if !keptAfterUse(p.View, va) {
+			continue
+		}
+		pods, why := heldByEnded(p.View, va.VolumeNode)
+		var ended metav1.Time
+		grace := facts.UnusedGrace
+		for _, pod := range pods {
+			ended = facts.Latest(ended, facts.LastSign(pod))
+			if !facts.TellsEnd(pod) {
+				grace = facts.UnusedGraceUnseen
+			}
+		}
+		if len(pods) > 0 && p.Lasted(ended, grace) {
+			f := keptFinding(p.View, va, facts.Elsewhere(waiting[va.Volume], va.Node))
+			f.Since, f.Cause = &ended, why
+			heldByPod(p, f, pods)
+		}
+	}
+}
+
+// keptAfterUse says that the volume is attached to a node that lives and says
+// that it is in use, where no pod uses it any more.
+func keptAfterUse(p *facts.View, va facts.Attachment) bool {
+	if va.Ran {
+		return false
+	}
+	node := p.Snapshot.Node(va.Node)
+	return va.Holds() && va.Ours() && reconcile.NodeReady(node) && p.World.Managed.Has(va.Node) && !facts.Virtual(node) &&
+		!reconcile.OutOfService(node) && p.InUse(node, va.Volume) &&
+		!p.World.HasRunningPod(va.VolumeNode)
+}
+
+// heldByEnded are the pods for which the kubelet keeps a volume though they have
+// ended, and why it does. Deleting them frees it.
+func heldByEnded(p *facts.View, pair reconcile.VolumeNode) (pods []*corev1.Pod, why string) {
+	pods = p.EndedPods(pair)
+	if slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }) {
+		return nil, "" // on its way
+	}
+	node := p.Snapshot.Node(pair.Node)
+	switch {
+	case len(pods) == 0 || node == nil:
+		return nil, ""
+	case !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !facts.NeverRan(pod) }):
+		return pods, "the pod failed before any of its containers ran; the kubelet keeps a volume that it has not mounted for a pod until the pod " +
+			"object is gone, and reports it in use all the while"
+	case node.Annotations[keepTerminatedAnnotation] == "true" && (keepsTerminated(node.Status.NodeInfo.KubeletVersion) || p.World.Desired[pair] != nil):
+		return pods, "the kubelet of the node runs with --keep-terminated-pod-volumes: it and the controller keep the volumes of a pod that has ended " +
+			"until the pod is deleted"
+	default:
+		return nil, ""
+	}
+}
+
+// keepsTerminated says that the kubelet is of a release that has the flag; it
+// went in 1.31.
+func keepsTerminated(release string) bool {
+	v, err := version.ParseGeneric(release)
+	return err == nil && v.Major() == 1 && v.Minor() < 31
+}
+
+func heldByPod(p *check.Run, f finding.Finding, pods []*corev1.Pod) {
+	names, first := facts.PodNames(pods), pods[0]
+	holder := "pod " + names[0]
+	if len(names) > 1 {
+		holder = fmt.Sprintf("pod %s and %d like it", names[0], len(names)-1)
+	}
+	ended := "has failed"
+	if !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !facts.TellsEnd(pod) }) {
+		ended = fmt.Sprintf("ended %s ago", facts.Rounded(p.Age(*f.Since)))
+	}
+	f.Message = fmt.Sprintf("Volume %s stays attached to node %s for %s, which %s and has not been deleted", f.PersistentVolume, f.Node, holder, ended) + f.Message
+	for _, pod := range pods {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status.phase", Value: string(pod.Status.Phase)})
+	}
+	if len(f.Pods) == 0 {
+		f.Pods = names
+	}
+	f.SelfHeals = finding.SelfHeals{Because: "the kubelet waits for the pod object to go, and the controller for the kubelet; a pod that has ended is deleted by " +
+		"its owner, by a person, or not at all"}
+	f.Advice = "save the pod's log if you need it"
+	f.ByHand = "delete the pod: it does not run, and the controller detaches the volume within about a minute"
+	f.AdviceCommands = []string{facts.DeletePod(first)}
+	p.Report(f)
+}

@@ -1,0 +1,106 @@
+package attached
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var OosTaintMisuse = check.Check{
+	Code:     "VD110",
+	Name:     "oos-taint-misuse",
+	Title:    "A node that is Ready carries the out-of-service taint",
+	Severity: finding.Warning,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
+	},
+	Run: runOOSTaintMisuse,
+}
+
+const (
+	// tookOver is how long a node may be Ready under the taint. A judgement: whoever
+	// set it sees the node come back and takes it off.
+	tookOver = 2 * time.Minute
+	// heartbeatGrace is how old the kubelet's lease may be while its node still
+	// counts as alive. Ready lags behind a machine that was switched off and tainted
+	// immediately.
+	heartbeatGrace = facts.NodeLeaseRenew + 20*time.Second
+)
+
+func runOOSTaintMisuse(p *check.Run) {
+	for _, node := range p.Snapshot.Nodes {
+		if taintMisused(p.View, node) {
+			oosTaintMisuse(p, node)
+		}
+	}
+}
+
+func taintMisused(p *facts.View, node *corev1.Node) bool {
+	if !reconcile.OutOfService(node) || !reconcile.NodeReady(node) || p.Age(facts.ReadyCondition(node).LastTransitionTime) < tookOver {
+		return false
+	}
+	for _, t := range node.Spec.Taints {
+		if t.Key == corev1.TaintNodeOutOfService && t.TimeAdded != nil && p.Age(*t.TimeAdded) < tookOver {
+			return false
+		}
+	}
+	lease := p.Snapshot.Lease(corev1.NamespaceNodeLease, node.Name)
+	return lease == nil || lease.Spec.RenewTime == nil || p.Snapshot.TakenAt.Sub(lease.Spec.RenewTime.Time) < heartbeatGrace
+}
+
+func oosTaintMisuse(p *check.Run, node *corev1.Node) {
+	f := finding.Finding{
+		Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
+		Node:    facts.NodeName(node),
+		Since:   &facts.ReadyCondition(node).LastTransitionTime,
+		Message: fmt.Sprintf("Node %s is Ready and carries the out-of-service taint, under which the controller detaches volumes without waiting for "+
+			"their unmount", node.Name),
+		Cause: "the taint was set on a node that lives, or was left behind when the node came back",
+		Evidence: append([]finding.Evidence{
+			{Object: "node/" + node.Name, Field: "spec.taints", Value: corev1.TaintNodeOutOfService},
+			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},
+			{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: facts.List(node.Status.VolumesInUse)},
+		}, p.RenewedLease(facts.NodeName(node))...),
+		SelfHeals:      finding.SelfHeals{Because: "whoever set the taint must take it off; no part of Kubernetes does"},
+		ByHand:         "take the taint off, so that the drivers' node plugins return and can unmount",
+		AdviceCommands: []string{safetext.Kubectl("taint", "nodes", "node/"+node.Name, corev1.TaintNodeOutOfService+"-")},
+	}
+	if volumes := node.Status.VolumesInUse; len(volumes) > 0 {
+		f.Severity = finding.Error
+		f.Message += fmt.Sprintf("; it still has %d in use, among them %s", len(volumes), p.ShortVolume(volumes[0]))
+	}
+	var pods []*corev1.Pod
+	for _, pod := range p.Snapshot.PodsOnNode(facts.NodeName(node)) {
+		if slices.ContainsFunc(node.Status.VolumesInUse, func(v corev1.UniqueVolumeName) bool { return p.Mounts(pod, v) }) && !reconcile.PodTerminated(pod) {
+			pods = append(pods, pod)
+		}
+	}
+	if len(pods) > 0 {
+		f.Pods = facts.PodNames(pods)
+		f.Message += fmt.Sprintf(", for pod %s", f.Pods[0])
+	}
+	var torn []corev1.UniqueVolumeName
+	for _, volume := range node.Status.VolumesInUse {
+		if statusUnchanged(p.View, node) && detachedUnder(p.View, node, volume) {
+			torn = append(torn, volume)
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: "volumeattachment/" + facts.AttachmentName(reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}),
+				Field: "metadata.name", Value: "there is no such object, though the node still has the volume in use"})
+		}
+	}
+	if len(torn) > 0 {
+		f.Message += fmt.Sprintf("; volume %s has already been detached under its mount", p.ShortVolume(torn[0]))
+		f.ByHand = fmt.Sprintf("cordon %s, reboot it, and take the taint off once its volumesInUse is empty", node.Name)
+		f.Never = "take the taint off before that: the stale mounts would be used again"
+		f.AdviceCommands = nil
+	}
+	p.Report(f)
+}

@@ -1,0 +1,168 @@
+package attached
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var NodeTerminationBlockedByVA = check.Check{
+	Code:     "VD113",
+	Name:     "node-termination-blocked-by-va",
+	Title:    "A drained node cannot go because VolumeAttachments are left on it",
+	Severity: finding.Warning,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
+	},
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD101", "VD103", "VD104", "VD119"}, Share: check.OnNode, Match: keepsNode},
+		{From: []finding.Code{"VD601", "VD604"}, Match: driverKeepsNode},
+	},
+	Never: "take finalizers off the node or the VolumeAttachment: the machine goes with the volume attached, or the volume is left behind",
+	Run:   runNodeTerminationBlockedByVA,
+}
+
+const (
+	// terminationTakes is how long the deletion of a node may take. A judgement:
+	// whatever deletes it drains it, and waits for the volumes that the pods leave.
+	terminationTakes = 10 * time.Minute
+	// detachGrace is how long one detach may take: an operation of the
+	// controller, and its back-off, which is as long.
+	detachGrace = 2 * reconcile.CSITimeout
+)
+
+func runNodeTerminationBlockedByVA(p *check.Run) {
+	if p.ControllerJustStarted() {
+		return
+	}
+	for _, node := range p.Snapshot.Nodes {
+		if node.DeletionTimestamp == nil || p.Age(*node.DeletionTimestamp) < terminationTakes || !reconcile.NodeReady(node) ||
+			!statusUnchanged(p.View, node) || slices.ContainsFunc(p.Snapshot.PodsOnNode(facts.NodeName(node)), drainable) {
+			continue // of a node that is not Ready node-lost-6min and its like speak
+		}
+		if left := leftOn(p.View, node); len(left) > 0 {
+			terminationBlocked(p, node, left)
+		}
+	}
+}
+
+// drainable says that a drain still has to end the pod: as long as there is
+// one, it is the drain that takes its time.
+func drainable(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return !reconcile.PodTerminated(pod) && pod.Annotations[corev1.MirrorPodAnnotationKey] == "" && (owner == nil || owner.Kind != "DaemonSet" && owner.Kind != "Node") &&
+		!slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == "" && t.Operator == corev1.TolerationOpExists })
+}
+
+// leftover is a VolumeAttachment that stays on a drained node, and why.
+type leftover struct {
+	va     *storagev1.VolumeAttachment
+	volume string
+	why    string
+	// stays says that a drain leaves the pod that uses it.
+	stays bool
+}
+
+// leftOn are the node's VolumeAttachments that keep it. Those of volumes for
+// many nodes nobody waits for; those of pods that a drain leaves count only
+// where there is no other.
+func leftOn(p *facts.View, node *corev1.Node) []leftover {
+	var left, stays []leftover
+	for _, va := range p.AttachmentsOn(facts.NodeName(node)) {
+		if p.Age(va.CreationTimestamp) < detachGrace ||
+			facts.Deleting(va) && p.Age(*va.DeletionTimestamp) < detachGrace {
+			continue
+		}
+		volume, err := p.World.AttachmentVolume(va)
+		if err != nil {
+			name := va.Name
+			if pv := va.Spec.Source.PersistentVolumeName; pv != nil {
+				name = *pv
+			}
+			left = append(left, leftover{va: va, volume: name, why: "the controller passes it over: " + err.Error()})
+			continue
+		}
+		pair := reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}
+		l := leftover{va: va, volume: p.ShortVolume(volume)}
+		pods := p.World.LivePods(pair)
+		switch {
+		case !p.OneNode(volume):
+			continue
+		case len(pods) > 0:
+			l.why, l.stays = "pod "+facts.PodName(pods[0])+", which a drain leaves alone, uses it", true
+			stays = append(stays, l)
+			continue
+		case facts.Deleting(va) && va.Status.DetachError != nil:
+			l.why = fmt.Sprintf("the driver fails to detach it: %q", va.Status.DetachError.Message)
+		case facts.Deleting(va):
+			l.why = "its detach has been asked for at " + facts.Stamp(*va.DeletionTimestamp) + " and has not ended"
+		case facts.InUse(node, volume):
+			l.why = "the kubelet has not unmounted it"
+		case !(facts.Attachment{VolumeAttachment: va, VolumeNode: pair}).Ours():
+			l.why = "it is not the controller's: another program made it"
+		default:
+			l.why = "nothing uses it, and the controller has not detached it"
+		}
+		left = append(left, l)
+	}
+	if len(left) == 0 {
+		return stays
+	}
+	return left
+}
+
+func terminationBlocked(p *check.Run, node *corev1.Node, left []leftover) {
+	first := left[0]
+	f := finding.Finding{
+		Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
+		Node:    facts.NodeName(node),
+		Since:   node.DeletionTimestamp,
+		Message: fmt.Sprintf("Node %s was told to go %s ago and is drained, but volume %s is still attached to it: %s",
+			node.Name, facts.Rounded(p.Age(*node.DeletionTimestamp)), first.volume, first.why),
+		Cause: "whatever deletes the node (an autoscaler, Cluster API) waits until its volumes are detached",
+		Evidence: []finding.Evidence{
+			{Object: "node/" + node.Name, Field: "metadata.deletionTimestamp", Value: facts.Stamp(*node.DeletionTimestamp)},
+			{Object: "node/" + node.Name, Field: "metadata.finalizers", Value: fmt.Sprint(node.Finalizers)},
+		},
+		SelfHeals: finding.SelfHeals{Because: "the node goes once its VolumeAttachments are gone, and each of them waits for its own reason"},
+		Advice:    "fix what keeps each VolumeAttachment: each has a finding of its own where the reason is known",
+	}
+	if first.stays {
+		f.Severity = finding.Info
+		f.Cause = "some of the programs that delete nodes wait for the volumes of such pods too (Cluster API), others do not (Karpenter)"
+	}
+	if others := len(left) - 1; others > 0 {
+		f.Message += fmt.Sprintf("; others that are left: %d", others)
+	}
+	for _, l := range left {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "volumeattachment/" + l.va.Name, Field: "status", Value: l.volume + ": " + l.why})
+	}
+	p.Report(f)
+}
+
+// keepsNode says that the cause's VolumeAttachment is the only one that the node
+// waits for. Where there are several each of them keeps it.
+func keepsNode(p *facts.View, cause, effect finding.Finding) bool {
+	return cause.Node == effect.Node && waitsOnlyFor(p, effect, func(va *storagev1.VolumeAttachment) bool { return va.Name == cause.VolumeAttachment })
+}
+
+func driverKeepsNode(p *facts.View, cause, effect finding.Finding) bool {
+	return waitsOnlyFor(p, effect, func(va *storagev1.VolumeAttachment) bool {
+		return facts.Deleting(va) && va.Spec.Attacher == p.DriverOf(cause)
+	})
+}
+
+func waitsOnlyFor(p *facts.View, f finding.Finding, is func(*storagev1.VolumeAttachment) bool) bool {
+	node := p.Snapshot.Node(f.Node)
+	return node != nil && !slices.ContainsFunc(leftOn(p, node), func(l leftover) bool { return !is(l.va) })
+}

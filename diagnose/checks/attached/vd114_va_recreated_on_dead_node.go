@@ -1,0 +1,66 @@
+package attached
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var VaRecreatedOnDeadNode = check.Check{
+	Code:     "VD114",
+	Name:     "va-recreated-on-dead-node",
+	Title:    "A VolumeAttachment of a node that is not Ready was deleted, and the controller has recreated it",
+	Severity: finding.Warning,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
+	},
+	Group: check.LostNode,
+	Never: "delete the VolumeAttachment again: the controller recreates it while the pod counts as a user",
+	Run:   runVARecreatedOnDeadNode,
+}
+
+func runVARecreatedOnDeadNode(p *check.Run) {
+	waiting := p.Waiting()
+	for _, va := range p.Attachments() {
+		if p.Recreated(va) && p.Age(va.CreationTimestamp) >= facts.ListsGrace {
+			recreatedOnDeadNode(p, va, facts.Elsewhere(waiting[va.Volume], va.Node))
+		}
+	}
+}
+
+func recreatedOnDeadNode(p *check.Run, va facts.Attachment, waiters []*corev1.Pod) {
+	node, pv := p.Snapshot.Node(va.Node), p.ShortVolume(va.Volume)
+	pod := p.RanBefore(va.VolumeNode, facts.NotReadySince(node))[0]
+	f := finding.Finding{
+		Subject:          finding.Object{Kind: "VolumeAttachment", Name: va.Name, UID: va.UID},
+		Volume:           va.Volume,
+		Node:             va.Node,
+		PersistentVolume: pv,
+		VolumeAttachment: va.Name,
+		Pods:             facts.PodNames([]*corev1.Pod{pod}),
+		Since:            &va.CreationTimestamp,
+		Message: fmt.Sprintf("The VolumeAttachment of volume %s on node %s was made at %s, when the node was no longer Ready, for pod %s, which ran there before: "+
+			"an earlier one was deleted, and the controller has recreated it", pv, va.Node, facts.Stamp(va.CreationTimestamp), facts.PodName(pod)),
+		Cause: "somebody deleted the VolumeAttachment while a pod on the node still counted as a user of the volume; the controller restores it within about a minute",
+		Evidence: []finding.Evidence{
+			{Object: va.Object(), Field: "metadata.creationTimestamp", Value: facts.Stamp(va.CreationTimestamp)},
+			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},
+			{Object: "pod/" + facts.PodName(pod), Field: "spec.nodeName", Value: fmt.Sprintf("%s since %s", pod.Spec.NodeName, facts.Stamp(facts.BoundAt(pod)))},
+			{Object: va.Object(), Field: "status.attached", Value: fmt.Sprint(va.Status.Attached)},
+		},
+		SelfHeals:      finding.SelfHeals{Because: "as long as the pod counts as a user the controller wants the volume on this node; deleting the VolumeAttachment again changes nothing"},
+		Advice:         "check the file system before it is used elsewhere: the driver was told to detach the volume while the node may have written",
+		ByHand:         fmt.Sprintf("power the machine behind %s off, and then taint the node out-of-service", node.Name),
+		AdviceCommands: []string{facts.TaintOutOfService(node.Name)},
+	}
+	if len(waiters) > 0 && p.OneNode(va.Volume) {
+		f.Severity, f.Pods = finding.Error, facts.PodNames(append([]*corev1.Pod{pod}, waiters...))
+		f.Message += fmt.Sprintf("; pod %s waits for the volume on node %s", facts.PodName(waiters[0]), waiters[0].Spec.NodeName)
+	}
+	p.Report(f)
+}

@@ -1,0 +1,91 @@
+package attached
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var AttachToDeletedNodeDetachFails = check.Check{
+	Code:     "VD115",
+	Name:     "attach-to-deleted-node-detach-fails",
+	Title:    "A VolumeAttachment of a node that is gone cannot be deleted: the driver does not find the machine",
+	Severity: finding.Warning,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
+	},
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD118"}, Match: goneWithTheOthers},
+	},
+	Group: check.LostNode,
+	Never: "take the finalizer off because the Node is missing: its machine may still run and write",
+	Run:   runAttachToDeletedNodeDetachFails,
+}
+
+func runAttachToDeletedNodeDetachFails(p *check.Run) {
+	waiting := p.Waiting()
+	for _, va := range p.Attachments() {
+		if detachStuck(p.View, va) && detachFromDeletedNode(p.View, va) {
+			detachFromNowhere(p, va, facts.Elsewhere(waiting[va.Volume], va.Node))
+		}
+	}
+}
+
+// detachFromDeletedNode says that the driver cannot detach the volume because
+// the machine is gone with its node. Other words of the driver, and a node of
+// which pods are left, are va-stuck-deleting.
+func detachFromDeletedNode(p *facts.View, va facts.Attachment) bool {
+	return p.Snapshot.Node(va.Node) == nil && va.Status.DetachError != nil && facts.MachineNotFound(va.Spec.Attacher, va.Status.DetachError.Message) &&
+		len(p.World.LivePods(va.VolumeNode)) == 0
+}
+
+func detachFromNowhere(p *check.Run, va facts.Attachment, waiters []*corev1.Pod) {
+	pv, failure := p.ShortVolume(va.Volume), va.Status.DetachError
+	f := finding.Finding{
+		Subject:          finding.Object{Kind: "VolumeAttachment", Name: va.Name, UID: va.UID},
+		Volume:           va.Volume,
+		Node:             va.Node,
+		PersistentVolume: pv,
+		VolumeAttachment: va.Name,
+		Since:            va.DeletionTimestamp,
+		Message: fmt.Sprintf("Volume %s has been detaching from node %s for %s; the node is gone, and the driver does not find its machine: %q",
+			pv, va.Node, facts.Rounded(p.Age(*va.DeletionTimestamp)), failure.Message),
+		Cause: "the machine was deleted before the volume was detached, and the driver takes a machine that it does not find for a failure, " +
+			"not for a volume that is detached",
+		Evidence: []finding.Evidence{
+			{Object: "node/" + string(va.Node), Field: "metadata.name", Value: "there is no such node"},
+			{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)},
+			{Object: va.Object(), Field: "metadata.finalizers", Value: fmt.Sprint(va.Finalizers)},
+			{Object: va.Object(), Field: "status.detachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},
+		},
+		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and the machine will not come back"},
+		Advice:    "upgrade the driver to a release that takes a missing machine for detached",
+		ByHand: "check at the provider that the machine is deleted and that the volume is attached nowhere; then take the attacher's finalizer off, as the page of this " +
+			"code shows",
+	}
+	if id := va.Annotations[reconcile.NodeIDAnnotation]; id != "" {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.annotations[" + reconcile.NodeIDAnnotation + "]", Value: id})
+	}
+	if len(waiters) > 0 && p.OneNode(va.Volume) {
+		f.Severity, f.Pods = finding.Error, facts.PodNames(waiters)
+		f.Message += fmt.Sprintf("; pod %s waits for the volume on node %s", facts.PodName(waiters[0]), waiters[0].Spec.NodeName)
+	}
+	p.Report(f)
+}
+
+// goneWithTheOthers says that the node is among those from which the driver's
+// volumes were not detached when they all went.
+func goneWithTheOthers(p *facts.View, cause, effect finding.Finding) bool {
+	return check.SameDriver(p, cause, effect) && p.Snapshot.Node(effect.Node) == nil &&
+		slices.ContainsFunc(p.AttachmentsOn(effect.Node), func(va *storagev1.VolumeAttachment) bool {
+			return va.Spec.Attacher == p.DriverOf(cause) && facts.Holds(va)
+		})
+}

@@ -1,0 +1,135 @@
+package attached
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var ForceDetachedWhileMounted = check.Check{
+	Code:     "VD116",
+	Name:     "force-detached-while-mounted",
+	Title:    "A node still has a volume in use that counts as detached from it",
+	Severity: finding.Warning,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
+	},
+	Yields: []check.Yield{
+		{To: "VD110", Key: nodeUnlessUsedElsewhere},
+	},
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD110"}, Share: check.OnNode, Match: check.Always},
+	},
+	Group: check.ForceDetached,
+	Never: "start a pod with the volume on that node before the restart: it would use the stale mount",
+	Run:   runForceDetachedWhileMounted,
+}
+
+// nodeUnlessUsedElsewhere is the node, except where pods on another one already
+// use the volume: the taint then is not all that is wrong.
+func nodeUnlessUsedElsewhere(p *facts.View, f finding.Finding) string {
+	if f.VolumeAttachment != "" && len(f.Pods) > 0 {
+		return ""
+	}
+	return check.OfNode(p, f)
+}
+
+// cleanUpTakes is how long a node that is back may take to unmount what its
+// pods, which were removed meanwhile, have left: one failed unmount, and the next.
+const cleanUpTakes = facts.KubeletRetries
+
+func runForceDetachedWhileMounted(p *check.Run) {
+	for _, node := range p.Snapshot.Nodes {
+		if !reconcile.NodeReady(node) || !p.World.Managed.Has(facts.NodeName(node)) {
+			continue
+		}
+		if p.Age(facts.ReadyCondition(node).LastTransitionTime) < cleanUpTakes || !statusUnchanged(p.View, node) {
+			continue
+		}
+		unlisted := p.UnlistedInUse(node)
+		slices.Sort(unlisted)
+		for _, volume := range unlisted {
+			if detachedUnder(p.View, node, volume) {
+				detachedWhileMounted(p, node, volume)
+			}
+		}
+	}
+}
+
+// statusUnchanged says that the kubelet has not written its node's status for a
+// minute. It does so within 10 s of a change of volumesInUse, so that the list
+// then still holds what the kubelet means.
+func statusUnchanged(p *facts.View, node *corev1.Node) bool {
+	c := facts.ReadyCondition(node)
+	if c == nil || c.LastHeartbeatTime.IsZero() || p.Age(c.LastHeartbeatTime) < facts.ListsGrace {
+		return false
+	}
+	_, written := facts.VolumesAttachedWriter(node)
+	return written.IsZero() || p.Age(written) >= facts.ListsGrace
+}
+
+// detachedUnder says that the kubelet has the volume in use without a user,
+// while neither the controller nor any VolumeAttachment knows it there. A
+// detach takes it off volumesInUse first, an attach has a pod that wants it.
+func detachedUnder(p *facts.View, node *corev1.Node, volume corev1.UniqueVolumeName) bool {
+	pair := reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}
+	driver, _, ok := reconcile.ParseCSI(volume)
+	if !ok || !p.AttachRequired(driver) || p.Lists(node, volume) || p.Snapshot.VolumeAttachment(facts.AttachmentName(pair)) != nil ||
+		len(p.World.Attachments(pair)) > 0 || p.World.Desired[pair] != nil || len(p.World.LivePods(pair)) > 0 {
+		return false
+	}
+	// An attachment whose volume cannot be told may be this one.
+	if slices.ContainsFunc(p.AttachmentsOn(pair.Node), func(va *storagev1.VolumeAttachment) bool {
+		if va.Spec.Attacher != driver {
+			return false
+		}
+		_, err := p.World.AttachmentVolume(va)
+		return err != nil
+	}) {
+		return false
+	}
+	// A pod that ended before its volume was mounted keeps it in the list until
+	// the pod is deleted: nothing is mounted for it.
+	return !slices.ContainsFunc(p.Snapshot.PodsOnNode(pair.Node), func(pod *corev1.Pod) bool {
+		return p.Mounts(pod, volume) && (!facts.Started(pod) || facts.NeverRan(pod))
+	})
+}
+
+func detachedWhileMounted(p *check.Run, node *corev1.Node, volume corev1.UniqueVolumeName) {
+	pv := p.ShortVolume(volume)
+	f := finding.Finding{
+		Subject:          finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
+		Volume:           volume,
+		Node:             facts.NodeName(node),
+		PersistentVolume: pv,
+		Message:          fmt.Sprintf("Node %s still reports volume %s in use, which no pod uses there and which counts as detached from it", node.Name, pv),
+		Cause: "the volume was detached by force while the node was not Ready, under the out-of-service taint, or by the deletion of its " +
+			"VolumeAttachment; the node lived and kept its mount",
+		Evidence: []finding.Evidence{
+			{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: string(volume)},
+			{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: "lacks it; lists " + facts.AttachedList(node.Status.VolumesAttached)},
+			{Object: "volumeattachment/" + facts.AttachmentName(reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}), Field: "metadata.name", Value: "there is no such object"},
+			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},
+		},
+		SelfHeals: finding.SelfHeals{Because: "the kubelet cannot unmount a device that was taken away; a restart of the machine clears it"},
+		Advice: "cordon the node to keep pods away from it, and restart the machine; then check the file system: what the old pod had not written is lost, or was " +
+			"written too late",
+		AdviceCommands: []string{safetext.Kubectl("cordon", "node/"+node.Name)},
+	}
+	if va := p.AttachedElsewhere(f.Pair()); va != nil && p.OneNode(volume) {
+		f.Severity, f.VolumeAttachment = finding.Error, va.Name
+		f.Message += fmt.Sprintf("; it is now attached to node %s", va.Node)
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attached", Value: "true on node " + string(va.Node)})
+		f.Pods = facts.PodNames(p.World.LivePods(va.VolumeNode))
+	}
+	p.Report(f)
+}

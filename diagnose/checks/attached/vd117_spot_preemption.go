@@ -1,0 +1,45 @@
+package attached
+
+import (
+	"fmt"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var SpotPreemption = check.Check{
+	Code:     "VD117",
+	Name:     "spot-preemption",
+	Title:    "A pod waits for a volume of a spot machine that its provider has taken away",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
+	},
+	Yields: []check.Yield{
+		{To: "VD111", Key: check.OfAttachment},
+		{To: "VD114", Key: check.OfAttachment},
+	},
+	Group: check.LostNode,
+	Never: "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
+	Run:   runSpotPreemption,
+}
+
+// runSpotPreemption is node-lost-6min where a taint on a spot node tells why.
+// Once the Node is gone nothing tells it from any other loss.
+func runSpotPreemption(p *check.Run) {
+	for _, w := range p.LostWaits() {
+		sign := facts.Preemption(p.Snapshot.Node(w.Node))
+		if sign == "" {
+			continue
+		}
+		f := lostNode(p.View, w)
+		f.Cause = "the node is of a spot pool, and its taint " + sign + " says that the provider takes or has taken the machine away"
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + string(w.Node), Field: "spec.taints", Value: sign})
+		f.ByHand = fmt.Sprintf("check at the provider that the machine behind %s is gone, then delete its Node: the volume follows within 8 min", w.Node)
+		f.Advice = "run a termination handler that drains the node within the notice that the provider gives"
+		f.AdviceCommands = nil
+		p.Report(f)
+	}
+}

@@ -1,0 +1,79 @@
+package attached
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var HibernationOrphansVAs = check.Check{
+	Code:     "VD118",
+	Name:     "hibernation-orphans-vas",
+	Title:    "Most volumes of a driver are attached to nodes that are gone; all its nodes are new",
+	Severity: finding.Warning,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
+	},
+	Never: "take their finalizers off: the driver is then never asked to detach the volumes",
+	Run:   runHibernationOrphansVAs,
+}
+
+// shownOrphans bounds the evidence: there may be hundreds.
+const shownOrphans = 10
+
+func runHibernationOrphansVAs(p *check.Run) {
+	waiting := p.Waiting()
+	for driver, o := range p.Orphaned() {
+		hibernation(p, driver, o, waiting)
+	}
+}
+
+func hibernation(p *check.Run, driver string, o *facts.Orphans, waiting map[corev1.UniqueVolumeName][]*corev1.Pod) {
+	var names []string
+	var waiters []*corev1.Pod
+	since := o.Oldest()
+	first := o.Vas[0]
+	f := finding.Finding{
+		Subject: finding.Object{Kind: "CSIDriver", Name: driver},
+		// A repair takes them one by one.
+		Volume:           first.Volume,
+		Node:             first.Node,
+		PersistentVolume: p.ShortVolume(first.Volume),
+		VolumeAttachment: first.Name,
+		Since:            &since,
+	}
+	if d := p.Snapshot.CSIDriver(driver); d != nil {
+		f.Subject.UID = d.UID
+	}
+	for i, va := range o.Vas {
+		names = append(names, string(va.Node))
+		if p.OneNode(va.Volume) {
+			waiters = append(waiters, facts.Elsewhere(waiting[va.Volume], va.Node)...)
+		}
+		if i < shownOrphans {
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "spec.nodeName", Value: fmt.Sprintf("%s, which is gone; attached volume %s", va.Node, p.ShortVolume(va.Volume))})
+		}
+	}
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: "csidriver/" + driver, Field: "nodes", Value: "the oldest that has or wants one of its volumes was made at " + facts.Stamp(since)})
+	slices.Sort(names)
+	names, waiters = slices.Compact(names), facts.EachOnce(waiters)
+	f.Message = fmt.Sprintf("%d of the %d attached volumes of driver %s count as attached to nodes that are gone (%s), and every node it now serves is younger",
+		len(o.Vas), o.All, driver, strings.Join(names, ", "))
+	f.Cause = "the cluster's machines were all removed at the same time, as by hibernation, without a detach of their volumes"
+	f.SelfHeals = finding.SelfHeals{Because: "the controller detaches them by force within about 8 min of its own start; that has passed, so that it has forgotten them, " +
+		"runs with --disable-force-detach-on-timeout, or does not run"}
+	f.ByHand = "check at the provider that all the machines named are gone; then delete these VolumeAttachments, a few at a time"
+	if len(waiters) > 0 {
+		facts.LongestFirst(waiters)
+		f.Severity, f.Pods = finding.Error, facts.PodNames(waiters)
+		f.Message += fmt.Sprintf("; pod %s waits on node %s for one of them%s", facts.PodName(waiters[0]), waiters[0].Spec.NodeName, facts.Alike(waiters))
+	}
+	p.Report(f)
+}

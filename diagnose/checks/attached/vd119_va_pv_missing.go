@@ -1,0 +1,139 @@
+package attached
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var VaPVMissing = check.Check{
+	Code:     "VD119",
+	Name:     "va-pv-missing",
+	Title:    "A VolumeAttachment names a persistent volume that does not exist",
+	Severity: finding.Warning,
+	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments},
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD504"}, Share: check.OfVolume, Match: sameMissingVolume},
+	},
+	Never: "take the finalizer off before the storage system shows the disk detached: no driver is asked",
+	Run:   runVAPVMissing,
+}
+
+func runVAPVMissing(p *check.Run) {
+	for _, va := range p.Snapshot.VolumeAttachments {
+		pv := facts.VolumeName(va)
+		if pv == "" || p.Snapshot.Volume(pv) != nil || p.Age(va.CreationTimestamp) < facts.ListsGrace {
+			continue
+		}
+		if leftWithoutVolume(p.View, va) {
+			vaPVMissing(p, va, pv)
+		}
+	}
+}
+
+// leftWithoutVolume says that the attachment outlives its volume. In the
+// ordinary course it goes first: the attacher's finalizer keeps the volume. But
+// the volumes are read after the attachments, and a detach may end in between.
+func leftWithoutVolume(p *facts.View, va *storagev1.VolumeAttachment) bool {
+	switch {
+	case notFound(va.Status.AttachError, facts.VolumeName(va)) || notFound(va.Status.DetachError, facts.VolumeName(va)):
+		return true // the attacher has looked for it, too
+	case va.DeletionTimestamp != nil && !facts.AttacherHolds(va):
+		return false // detached; what else holds the object is its owner's
+	case len(p.ClaimsNaming(facts.VolumeName(va))) > 0:
+		return true // a volume that is deleted as it should be goes after its claim
+	case va.DeletionTimestamp != nil:
+		return p.Lasted(*va.DeletionTimestamp, facts.StuckDeleting)
+	}
+	// Nobody detaches it. A detach that began as the lists were read has just
+	// taken the volume off the node's list.
+	_, reported := p.NodeHandle(va)
+	if reported || p.Age(va.CreationTimestamp) < facts.DanglingGrace {
+		return false
+	}
+	node := p.Snapshot.Node(types.NodeName(va.Spec.NodeName))
+	if node == nil {
+		return true
+	}
+	_, written := facts.VolumesAttachedWriter(node)
+	return written.IsZero() || p.Age(written) >= facts.ListsGrace
+}
+
+// notFound says that the attacher did not find the PV of that name.
+func notFound(failure *storagev1.VolumeError, pv string) bool {
+	return failure != nil && facts.ContainsAny(failure.Message, "persistentvolume") && strings.Contains(failure.Message, fmt.Sprintf("%q not found", pv))
+}
+
+func vaPVMissing(p *check.Run, va *storagev1.VolumeAttachment, pv string) {
+	object := "volumeattachment/" + va.Name
+	f := finding.Finding{
+		Subject:          facts.VaObject(va),
+		Node:             types.NodeName(va.Spec.NodeName),
+		PersistentVolume: pv,
+		VolumeAttachment: va.Name,
+		Since:            &va.CreationTimestamp,
+		Message: fmt.Sprintf("The VolumeAttachment of volume %s on node %s is left over: there is no such volume any more",
+			pv, va.Spec.NodeName),
+		Cause: "the volume's finalizers were taken off, or its object was deleted from a backup or by a program, while it was still attached",
+		Evidence: []finding.Evidence{
+			{Object: "persistentvolume/" + pv, Field: "metadata.name", Value: "there is no such object"},
+			{Object: object, Field: "status.attached", Value: fmt.Sprint(va.Status.Attached)},
+			{Object: object, Field: "metadata.finalizers", Value: fmt.Sprint(va.Finalizers)},
+		},
+		SelfHeals: finding.SelfHeals{Because: "the attacher looks the volume up before it asks the driver, and the controller passes over an attachment " +
+			"whose volume is missing"},
+		Advice: "check at the storage system whether the disk is still attached to the node, and detach it there if nothing on the node has it mounted",
+		ByHand: "then take the attacher's finalizer off and delete the object",
+	}
+	if va.DeletionTimestamp != nil {
+		f.Since = va.DeletionTimestamp
+		f.Message += ", and without it the attacher cannot detach what is attached"
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: object, Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)})
+	}
+	if !facts.AttacherHolds(va) {
+		f.Advice = "make sure that no pod on the node uses the disk and that the storage system shows it detached"
+		f.ByHand = "then delete the object, which nothing holds"
+	}
+	if failure := va.Status.DetachError; failure != nil {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: object, Field: "status.detachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))})
+	}
+	if name, ok := p.NodeHandle(va); ok {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + va.Spec.NodeName, Field: "status", Value: "the disk is " + string(name) + ", which gives the VolumeAttachment its name"})
+	}
+	if users := usersByName(p.View, pv, va.Spec.NodeName); len(users) > 0 {
+		f.Severity, f.Pods = finding.Error, facts.PodNames(users)
+		f.Message += fmt.Sprintf("; pod %s on that node uses its claim", facts.PodName(users[0]))
+		f.Advice = "save the pod's data, then end the pod; " + f.Advice
+		f.Never = "touch the VolumeAttachment while the pod has the disk mounted"
+	}
+	p.Report(f)
+}
+
+// usersByName are the pods on the node whose claims name the volume, the
+// longest first, whether or not there is such a volume.
+func usersByName(p *facts.View, pv, node string) []*corev1.Pod {
+	var users []*corev1.Pod
+	for _, claim := range p.ClaimsNaming(pv) {
+		for _, pod := range p.ClaimUsers(claim) {
+			if pod.Spec.NodeName == node && !slices.Contains(users, pod) && !reconcile.PodTerminated(pod) {
+				users = append(users, pod)
+			}
+		}
+	}
+	facts.LongestFirst(users)
+	return users
+}
+
+func sameMissingVolume(p *facts.View, cause, effect finding.Finding) bool {
+	return cause.PersistentVolume == effect.PersistentVolume && p.Snapshot.Volume(cause.PersistentVolume) == nil
+}

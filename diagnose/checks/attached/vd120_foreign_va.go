@@ -1,0 +1,151 @@
+package attached
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var ForeignVA = check.Check{
+	Code:     "VD120",
+	Name:     "foreign-va",
+	Title:    "A VolumeAttachment does not have the name under which the controller would find it",
+	Severity: finding.Info,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
+	},
+	Never: "take its finalizer off: the volume then stays attached in the storage system",
+	Run:   runForeignVA,
+}
+
+func runForeignVA(p *check.Run) {
+	waiting := p.Waiting()
+	for _, va := range p.Attachments() {
+		if va.DeletionTimestamp != nil || p.Age(va.CreationTimestamp) < facts.ListsGrace {
+			continue
+		}
+		switch {
+		case va.Ours():
+			if restoredForNoNode(p.View, va) {
+				restored(p, va)
+			}
+		case facts.AttachmentName(va.VolumeNode) == "" || volumeRecreated(p.View, va) || p.KeepsDeletedVolume(va):
+			// A handle that the controller cannot name, and two other failures.
+		default:
+			foreign(p, va, waiting[va.Volume])
+		}
+	}
+}
+
+// veleroRestore is the label that Velero puts on what it has restored.
+const veleroRestore = "velero.io/restore-name"
+
+// restoredForNoNode says that a backup brought the attachment back for a node
+// that this cluster does not have; a restored one begins unattached.
+func restoredForNoNode(p *facts.View, va facts.Attachment) bool {
+	return va.Labels[veleroRestore] != "" && !va.Status.Attached && p.Snapshot.Node(va.Node) == nil
+}
+
+func restored(p *check.Run, va facts.Attachment) {
+	f := foreignFinding(va)
+	f.Severity = finding.Warning
+	f.Message = fmt.Sprintf("The VolumeAttachment of volume %s was restored from a backup for node %s, which does not exist: the attacher tries it for ever",
+		f.PersistentVolume, va.Node)
+	f.Cause = fmt.Sprintf("the restore %q brought it back, though only the controller should make VolumeAttachments", va.Labels[veleroRestore])
+	f.SelfHeals.Because = "the controller does not know of it before it restarts"
+	f.ByHand, f.Advice = "delete the VolumeAttachment", "leave VolumeAttachments out of restores"
+	p.Report(f)
+}
+
+func foreign(p *check.Run, va facts.Attachment, waiting []*corev1.Pod) {
+	f := foreignFinding(va)
+	owner := ownerOf(va)
+	f.Message = fmt.Sprintf("The VolumeAttachment %s of volume %s on node %s is not the controller's, which will never delete it",
+		va.Name, f.PersistentVolume, va.Node)
+	f.Cause = "another program, or a person, made it"
+	if owner != "" {
+		f.Message += ": it belongs to " + owner
+		f.Cause = owner + " made it, and should delete it"
+	}
+	f.SelfHeals.Because = "it stays until whoever made it deletes it"
+	f.Advice, f.ByHand = "find out who made it", "delete it if nobody needs it"
+	users := p.World.LivePods(va.VolumeNode)
+	proper := p.Snapshot.VolumeAttachment(facts.AttachmentName(va.VolumeNode))
+	switch {
+	case proper != nil:
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "volumeattachment/" + proper.Name, Field: "metadata.name", Value: "is the controller's for the same volume and node"})
+		f.Advice, f.ByHand = "wait until the controller's own VolumeAttachment for this node is gone", ""
+		f.Never = "delete it now: the driver would detach the volume under the controller's own VolumeAttachment"
+	case len(users) > 0:
+		f.Pods = facts.PodNames(users)
+		f.Message += fmt.Sprintf("; pod %s on that node uses the volume", facts.PodName(users[0]))
+		f.Advice, f.ByHand = "wait until no pod on the node uses the volume", ""
+		f.Never = "delete it while a pod on the node uses the volume: the driver would detach it"
+	}
+	if blocked := blockedBy(p.View, va, waiting); len(blocked) > 0 {
+		f.Severity, f.Pods = finding.Error, facts.PodNames(blocked)
+		pod := blocked[0]
+		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which the VolumeAttachment %s keeps on node %s: it is not the controller's, "+
+			"which will never delete it", facts.PodName(pod), pod.Spec.NodeName, f.PersistentVolume, va.Name, va.Node)
+		if owner != "" {
+			f.Message += ", but belongs to " + owner
+		}
+	}
+	p.Report(f)
+}
+
+// blockedBy are the pods on other nodes whose own attach fails while this one
+// holds the volume. Whoever made it may be at work with it for a while.
+func blockedBy(p *facts.View, va facts.Attachment, waiting []*corev1.Pod) []*corev1.Pod {
+	if !va.Holds() || !p.OneNode(va.Volume) || !p.Forgotten(va.VolumeNode) {
+		return nil
+	}
+	var blocked []*corev1.Pod
+	for _, pod := range facts.Elsewhere(waiting, va.Node) {
+		own := p.Snapshot.VolumeAttachment(facts.AttachmentName(facts.PairOf(va, pod)))
+		if own != nil && own.Status.AttachError != nil && p.Age(facts.BoundAt(pod)) >= facts.ConflictGrace {
+			blocked = append(blocked, pod)
+		}
+	}
+	return blocked
+}
+
+func foreignFinding(va facts.Attachment) finding.Finding {
+	f := finding.Finding{
+		Subject:          facts.VaObject(va.VolumeAttachment),
+		Volume:           va.Volume,
+		Node:             va.Node,
+		PersistentVolume: facts.VolumeName(va.VolumeAttachment),
+		VolumeAttachment: va.Name,
+		Since:            &va.CreationTimestamp,
+		Evidence: []finding.Evidence{
+			{Object: va.Object(), Field: "metadata.name", Value: "the controller's would be " + facts.AttachmentName(va.VolumeNode)},
+			{Object: va.Object(), Field: "status.attached", Value: fmt.Sprint(va.Status.Attached)},
+		},
+	}
+	if va.Ours() {
+		f.Evidence[0] = finding.Evidence{Object: va.Object(), Field: "metadata.labels", Value: veleroRestore + ": " + va.Labels[veleroRestore]}
+	}
+	return f
+}
+
+// ownerOf says who made the object, as far as it tells.
+func ownerOf(va facts.Attachment) string {
+	if owner := metav1.GetControllerOf(va); owner != nil {
+		return owner.Kind + " " + owner.Name
+	}
+	if len(va.OwnerReferences) > 0 {
+		return va.OwnerReferences[0].Kind + " " + va.OwnerReferences[0].Name
+	}
+	if restore := va.Labels[veleroRestore]; restore != "" {
+		return "the Velero restore " + restore
+	}
+	return va.Labels[reconcile.ManagedByLabel]
+}

@@ -1,0 +1,73 @@
+package attached
+
+import (
+	"fmt"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var PvRecreatedUnderVA = check.Check{
+	Code:     "VD121",
+	Name:     "pv-recreated-under-va",
+	Title:    "A persistent volume was recreated with another disk while the old disk was attached",
+	Severity: finding.Warning,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
+	},
+	Never: "delete the VolumeAttachment: the attacher would detach the new disk, not the old one",
+	Run:   runPVRecreatedUnderVA,
+}
+
+func runPVRecreatedUnderVA(p *check.Run) {
+	for _, va := range p.Attachments() {
+		if volumeRecreated(p.View, va) {
+			pvRecreated(p, va)
+		}
+	}
+}
+
+// volumeRecreated says that the controller made the attachment for another
+// volume of the same name: it is older than the volume, and its name is the
+// hash of another handle. Made anew with the same handle a volume does no harm.
+func volumeRecreated(p *facts.View, va facts.Attachment) bool {
+	pv := p.Snapshot.Volume(facts.VolumeName(va.VolumeAttachment))
+	return pv != nil && !va.Ours() && facts.AttachmentName(va.VolumeNode) != "" && facts.ComputedName.MatchString(va.Name) &&
+		va.CreationTimestamp.Before(&pv.CreationTimestamp)
+}
+
+func pvRecreated(p *check.Run, va facts.Attachment) {
+	pv := p.Snapshot.Volume(facts.VolumeName(va.VolumeAttachment))
+	f := finding.Finding{
+		Subject:          facts.VaObject(va.VolumeAttachment),
+		Volume:           va.Volume,
+		Node:             va.Node,
+		PersistentVolume: pv.Name,
+		VolumeAttachment: va.Name,
+		Since:            &pv.CreationTimestamp,
+		Message: fmt.Sprintf("The VolumeAttachment of volume %s on node %s was made for another disk than the volume now names: the volume was recreated "+
+			"under it", pv.Name, va.Node),
+		Cause: "the volume was deleted past its finalizers and recreated, or restored, with the same name and another handle",
+		Evidence: []finding.Evidence{
+			{Object: va.Object(), Field: "metadata.creationTimestamp", Value: facts.Stamp(va.CreationTimestamp)},
+			{Object: "persistentvolume/" + pv.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(pv.CreationTimestamp)},
+			{Object: "persistentvolume/" + pv.Name, Field: "volume handle", Value: fmt.Sprintf("%s, for which the name would be %s", va.Volume, facts.AttachmentName(va.VolumeNode))},
+		},
+		SelfHeals: finding.SelfHeals{Because: "the controller looks for the name that the new handle gives, and never for this one"},
+		Advice:    "detach the old disk at the storage system, then take the attacher's finalizer off this object, and delete it",
+	}
+	if old, ok := p.NodeHandle(va.VolumeAttachment); ok {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + string(va.Node), Field: "status", Value: "the old disk is " + string(old)})
+	}
+	if va.DeletionTimestamp != nil {
+		f.Message += ", and its deletion detaches the new disk"
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)})
+	}
+	if users := p.World.LivePods(va.VolumeNode); len(users) > 0 {
+		f.Severity, f.Pods = finding.Error, facts.PodNames(users)
+		f.Message += fmt.Sprintf("; pod %s on that node uses the new one", facts.PodName(users[0]))
+	}
+	p.Report(f)
+}

@@ -1,0 +1,15 @@
+package attached
+
+import (
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+)
+
+// LateDetachKillsNewAttach is known to the storage system alone: the objects
+// look right afterwards.
+var LateDetachKillsNewAttach = check.Check{
+	Code:     "VD123",
+	Name:     "late-detach-kills-new-attach",
+	Title:    "An old detach ends after the new attach and takes the volume away again",
+	Severity: finding.Error,
+}

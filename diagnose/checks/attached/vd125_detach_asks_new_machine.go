@@ -1,0 +1,79 @@
+package attached
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var DetachAsksNewMachine = check.Check{
+	Code:     "VD125",
+	Name:     "detach-asks-new-machine",
+	Title:    "A volume is to be detached from a machine that only has the name of the one it was attached to",
+	Severity: finding.Warning,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
+	},
+	Run: runDetachAsksNewMachine,
+}
+
+func runDetachAsksNewMachine(p *check.Run) {
+	waiting := p.Waiting()
+	for _, va := range p.Attachments() {
+		if was, is, ok := asksNewMachine(p.View, va); ok {
+			detachAsksNewMachine(p, va, was, is, facts.Elsewhere(waiting[va.Volume], va.Node))
+		}
+	}
+}
+
+// asksNewMachine gives the machine that the volume was attached to and the one
+// that its detach asks about, where they differ, the Node was made anew in
+// between and no pod there uses the volume.
+func asksNewMachine(p *facts.View, va facts.Attachment) (was, is string, ok bool) {
+	node := p.Snapshot.Node(va.Node)
+	if node == nil || !va.Status.Attached || !va.Ours() || !va.CreationTimestamp.Before(&node.CreationTimestamp) || !p.RegisteredLongEnough(node) ||
+		len(p.World.LivePods(va.VolumeNode)) > 0 {
+		return "", "", false // same-name-new-instance tells of the pods there
+	}
+	return p.OtherMachine(va.VolumeAttachment)
+}
+
+func detachAsksNewMachine(p *check.Run, va facts.Attachment, was, is string, waiters []*corev1.Pod) {
+	node, pv := p.Snapshot.Node(va.Node), p.ShortVolume(va.Volume)
+	since := node.CreationTimestamp
+	f := finding.Finding{
+		Subject:          facts.VaObject(va.VolumeAttachment),
+		Volume:           va.Volume,
+		Node:             va.Node,
+		PersistentVolume: pv,
+		VolumeAttachment: va.Name,
+		Since:            &since,
+		Message: fmt.Sprintf("Volume %s was attached to machine %s, and node %s is machine %s now: its detach asks the driver about that one, which never had it",
+			pv, was, va.Node, is),
+		Cause: "the machine was replaced, and its successor took the name before the volume was detached; the attacher takes the id from the CSINode",
+		Evidence: []finding.Evidence{
+			{Object: va.Object(), Field: "metadata.annotations[" + reconcile.NodeIDAnnotation + "]", Value: was},
+			{Object: "csinode/" + node.Name, Field: "spec.drivers[" + va.Spec.Attacher + "].nodeID", Value: is},
+			{Object: va.Object(), Field: "metadata.creationTimestamp", Value: facts.Stamp(va.CreationTimestamp)},
+			{Object: "node/" + node.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(node.CreationTimestamp)},
+		},
+		SelfHeals: finding.SelfHeals{Because: "a driver that finds nothing on the new machine says that it is done; the old machine, if it lives, still has the volume"},
+		Advice: fmt.Sprintf("check at the provider where the volume is: if machine %s is gone the detach does no harm; if it lives, end what runs there and detach the "+
+			"volume from it at the provider", was),
+		Never: "wait without looking: two machines may come to write to the volume",
+	}
+	if va.DeletionTimestamp != nil {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)})
+	}
+	if len(waiters) > 0 && p.OneNode(va.Volume) {
+		f.Severity, f.Pods = finding.Error, facts.PodNames(waiters)
+		f.Message += fmt.Sprintf("; pod %s waits for the volume on node %s", facts.PodName(waiters[0]), waiters[0].Spec.NodeName)
+	}
+	p.Report(f)
+}

@@ -1,0 +1,106 @@
+package blocked
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+)
+
+// refusal is one error that a driver, or the kubelet, gives for one volume.
+type refusal struct {
+	driver, volume string // the volume as people know it
+	node           types.NodeName
+	entry          driverwords.Entry
+	pods           []*corev1.Pod
+	since          metav1.Time
+	evidence       finding.Evidence
+	// says is what the words mean, and who has to act.
+	says string
+	// one is the finding about this refusal alone, without what all have.
+	one finding.Finding
+}
+
+// cause is the same for refusals that have one cause.
+type cause struct {
+	driver, about string
+	meaning       driverwords.Meaning
+}
+
+func (r refusal) cause() cause {
+	c := cause{driver: r.driver, meaning: r.entry.Meaning}
+	about, _ := r.entry.Meaning.About()
+	switch {
+	case r.driver == "":
+		// Volumes without a driver have no name of their own across pods.
+		c.about = r.pods[0].Namespace + " " + r.volume
+		if r.one.Subject.Kind != "Pod" {
+			c.about = r.one.Subject.String()
+		}
+	case about.Concerns == driverwords.OneNode:
+		c.about = string(r.node)
+	case about.Concerns == driverwords.OneVolume:
+		c.about = r.volume
+	}
+	return c
+}
+
+// reportRefusals makes one finding for each cause. verb is what is refused.
+func reportRefusals(p *check.Run, refusals []refusal, verb, retries string) {
+	byCause := map[cause][]refusal{}
+	var causes []cause
+	for _, r := range refusals {
+		c := r.cause()
+		if byCause[c] == nil {
+			causes = append(causes, c)
+		}
+		byCause[c] = append(byCause[c], r)
+	}
+	for _, c := range causes {
+		list := byCause[c]
+		slices.SortStableFunc(list, func(a, b refusal) int { return a.since.Compare(b.since.Time) })
+		p.Report(refused(p, list, verb, retries))
+	}
+}
+
+// enough is how many refusals of one cause are shown as evidence.
+const enough = 5
+
+func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding {
+	lead := list[0]
+	var pods []*corev1.Pod
+	f := lead.one
+	for i, r := range list {
+		pods = append(pods, r.pods...)
+		if i < enough {
+			f.Evidence = append(f.Evidence, r.evidence)
+		}
+	}
+	pods = facts.EachOnce(pods)
+	f.Node, f.Pods, f.Since = lead.node, facts.PodNames(pods), &lead.since
+	if p.Snapshot.Volume(lead.volume) != nil {
+		f.PersistentVolume = lead.volume
+	}
+	by := "the kubelet"
+	if lead.driver != "" {
+		by = "driver " + lead.driver
+	}
+	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which %s fails to %s: it says that %s%s",
+		facts.PodName(lead.pods[0]), lead.node, lead.volume, by, verb, lead.says, facts.Alike(pods))
+	f.Cause = fmt.Sprintf("the words %q say so; no object shows it", lead.entry.Words)
+	f.Severity = finding.Error
+	f.SelfHeals = finding.SelfHeals{Because: retries + ", and has failed each time since"}
+	if facts.Heals(lead.entry, p.Age(lead.since)) {
+		f.Severity = finding.Warning
+		f.SelfHeals = finding.SelfHeals{Will: true, Because: retries + ", and usually succeeds in the end; it takes longer than usual"}
+	}
+	f.Advice = facts.Clause(lead.entry.Helps)
+	return f
+}

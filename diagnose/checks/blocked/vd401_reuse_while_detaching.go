@@ -1,0 +1,75 @@
+// Package blocked has the checks about volumes that are wanted and cannot be attached.
+package blocked
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var ReuseWhileDetaching = check.Check{
+	Code:     "VD401",
+	Name:     "reuse-while-detaching",
+	Title:    "A pod came back to a node while its volume was being detached there, and the detach fails",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
+	},
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD604", "VD605"}, Match: check.SameDriver},
+		{From: []finding.Code{"VD601", "VD607", "VD612"}, Match: check.SameDriver},
+		{From: []finding.Code{"VD609"}, Match: check.ThrottledDetach},
+	},
+	Group: check.SilentBackend,
+	Never: "take the finalizer off: it hides from the driver that the volume is still attached here",
+	Run:   runReuseWhileDetaching,
+}
+
+func runReuseWhileDetaching(p *check.Run) {
+	for _, va := range p.Attachments() {
+		if pods, ok := p.ReusedWhileDetaching(va); ok && !p.DetachLacksSecret(va.VolumeAttachment) {
+			reuse(p, va, pods)
+		}
+	}
+}
+
+func reuse(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
+	pod, pv, deleted := pods[0], p.ShortVolume(va.Volume), *va.DeletionTimestamp
+	f := finding.Finding{
+		Subject:          facts.PodObject(pod),
+		Volume:           va.Volume,
+		Node:             va.Node,
+		PersistentVolume: pv,
+		VolumeAttachment: va.Name,
+		Pods:             facts.PodNames(pods),
+		Since:            &deleted,
+		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which has been detaching from that node since %s (%s)",
+			facts.PodName(pod), va.Node, pv, facts.Stamp(deleted), facts.Rounded(p.Age(deleted))),
+		Cause: "the pod came back to the node before the detach for its predecessor had ended; the controller does not attach the volume " +
+			"again while the old VolumeAttachment is there",
+		Evidence: []finding.Evidence{{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(deleted)}},
+		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and once it succeeds the volume is attached again " +
+			"within about 2 min; while the driver fails nothing changes"},
+		Advice: "fix what the driver reports, or let the pod start on another node",
+	}
+	if failure := va.Status.DetachError; failure != nil {
+		f.Message += fmt.Sprintf(", and the driver fails to detach it: %q", failure.Message)
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.detachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))})
+	}
+	if lease := p.StaleAttacherLease(va.Spec.Attacher); lease != nil {
+		renewed := lease.Spec.RenewTime.UTC().Format(time.RFC3339)
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "lease/" + lease.Namespace + "/" + lease.Name, Field: "spec.renewTime", Value: renewed})
+		if va.Status.DetachError == nil {
+			f.Message += ", and the attacher of " + va.Spec.Attacher + ", which would detach it, has not renewed its lease since " + renewed
+			f.SelfHeals.Because = "nobody asks the driver: its external-attacher does not run"
+			f.Advice = "bring the driver's controller pods back; the detach and the new attach then follow by themselves"
+		}
+	}
+	p.Report(f)
+}

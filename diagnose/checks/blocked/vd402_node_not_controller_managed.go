@@ -1,0 +1,92 @@
+package blocked
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var NodeNotControllerManaged = check.Check{
+	Code:     "VD402",
+	Name:     "node-not-controller-managed",
+	Title:    "The controller ignores a node, and a pod there waits for an attach",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
+	},
+	Never: "put the annotation on by hand while the setting is false: two programs would attach",
+	Run:   runNodeNotControllerManaged,
+}
+
+func runNodeNotControllerManaged(p *check.Run) {
+	for _, node := range p.Snapshot.Nodes {
+		// A kubelet annotates its node as it registers it.
+		if p.World.Managed.Has(facts.NodeName(node)) || p.Age(node.CreationTimestamp) < facts.ListsGrace || facts.Virtual(node) {
+			continue
+		}
+		if ignored := ignoredVolumes(p.View, node); len(ignored) > 0 {
+			notManaged(p, node, ignored)
+		}
+	}
+}
+
+// ignoredVolumes are the CSI volumes that pods on the node wait for and that
+// nobody has begun to attach. The kubelet attaches other kinds itself.
+func ignoredVolumes(p *facts.View, node *corev1.Node) []facts.PodVolume {
+	pods := p.PendingOn(facts.NodeName(node))
+	facts.LongestFirst(pods)
+	var ignored []facts.PodVolume
+	for _, pod := range pods {
+		if reconcile.PodTerminated(pod) || !p.Lasted(facts.BoundAt(pod), facts.ListsGrace) {
+			continue
+		}
+		for i := range pod.Spec.Volumes {
+			name, _, err := p.World.PodVolume(pod, &pod.Spec.Volumes[i])
+			if err != nil {
+				continue
+			}
+			pair := reconcile.VolumeNode{Volume: name, Node: facts.NodeName(node)}
+			if _, _, csi := reconcile.ParseCSI(name); csi && len(p.World.Attachments(pair)) == 0 {
+				ignored = append(ignored, facts.PodVolume{Pod: pod, Volume: name, Name: p.ShortVolume(name)})
+			}
+		}
+	}
+	return ignored
+}
+
+// notManaged makes one finding of the node, whose kubelet's setting is the one
+// thing wrong.
+func notManaged(p *check.Run, node *corev1.Node, ignored []facts.PodVolume) {
+	first := ignored[0]
+	since := facts.BoundAt(first.Pod)
+	f := finding.Finding{
+		Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
+		Node:    facts.NodeName(node),
+		Since:   &since,
+		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which nobody attaches: the node lacks the annotation with which its kubelet "+
+			"leaves that to the controller", facts.PodName(first.Pod), node.Name, first.Name),
+		Cause: "the kubelet of the node runs with enableControllerAttachDetach: false, or somebody took the annotation off; a kubelet cannot " +
+			"attach CSI volumes itself",
+		Evidence: []finding.Evidence{{Object: "node/" + node.Name, Field: "metadata.annotations", Value: "lacks " + reconcile.ManagedAnnotation}},
+		SelfHeals: finding.SelfHeals{Because: "the controller drops the pods of a node without the annotation without a word; the kubelet puts it on only " +
+			"when it starts with enableControllerAttachDetach: true"},
+		Advice: "set enableControllerAttachDetach: true in the node's kubelet configuration and restart that kubelet",
+	}
+	var pods []*corev1.Pod
+	for _, i := range ignored {
+		if !slices.Contains(pods, i.Pod) {
+			pods = append(pods, i.Pod)
+		}
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(i.Pod), Field: "spec.volumes", Value: string(i.Volume) + " has no VolumeAttachment"})
+	}
+	f.Pods = facts.PodNames(pods)
+	f.Message += facts.Alike(pods)
+	p.Report(f)
+}

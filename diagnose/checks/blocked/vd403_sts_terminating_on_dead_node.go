@@ -1,0 +1,125 @@
+package blocked
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var StsTerminatingOnDeadNode = check.Check{
+	Code:     "VD403",
+	Name:     "sts-terminating-on-dead-node",
+	Title:    "A StatefulSet's pod is Terminating on a node that is silent, and gets no replacement",
+	Severity: finding.Error,
+	Breaks:   check.Wants,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
+	},
+	Group: check.LostNode,
+	Never: "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
+	Run:   runSTSTerminatingOnDeadNode,
+}
+
+// rebootTakes is how long after the end of its grace a pod may stay on a silent
+// node. A judgement: a machine that restarts is back by then, and its kubelet ends
+// the pod.
+const rebootTakes = 5 * time.Minute
+
+func runSTSTerminatingOnDeadNode(p *check.Run) {
+	waiting := p.Waiting()
+	for _, pod := range p.Snapshot.Pods {
+		if pod.DeletionTimestamp == nil || reconcile.PodTerminated(pod) {
+			continue
+		}
+		owner := metav1.GetControllerOf(pod)
+		if owner == nil || owner.Kind != "StatefulSet" {
+			continue
+		}
+		// The timestamp is the end of the grace period.
+		if !p.Lasted(*pod.DeletionTimestamp, rebootTakes) || !silent(p.View, pod.Spec.NodeName) {
+			continue
+		}
+		held := heldFor(p.View, pod)
+		for _, va := range held {
+			if p.Recreated(va) || p.OneNode(va.Volume) && len(facts.Elsewhere(waiting[va.Volume], va.Node)) > 0 {
+				held = nil // va-recreated-on-dead-node, or node-lost-6min, says more
+				break
+			}
+		}
+		if len(held) > 0 {
+			terminatingOnDeadNode(p, pod, owner.Name, held)
+		}
+	}
+}
+
+// silent says that nothing has been heard of the node's kubelet. One that says
+// itself that it is not Ready lives. With the out-of-service taint the pod goes
+// by itself, and from a node without a Node object too.
+func silent(p *facts.View, name string) bool {
+	node := p.Snapshot.Node(types.NodeName(name))
+	if node == nil || reconcile.OutOfService(node) {
+		return false
+	}
+	c := facts.ReadyCondition(node)
+	return c != nil && c.Status == corev1.ConditionUnknown && p.Lasted(c.LastTransitionTime, rebootTakes)
+}
+
+// heldFor are the attachments on the pod's node of the volumes that it uses.
+func heldFor(p *facts.View, pod *corev1.Pod) []facts.Attachment {
+	var held []facts.Attachment
+	for i := range pod.Spec.Volumes {
+		volume, _, err := p.World.PodVolume(pod, &pod.Spec.Volumes[i])
+		if err != nil {
+			continue
+		}
+		pair := reconcile.VolumeNode{Volume: volume, Node: facts.NodeOf(pod)}
+		for _, va := range p.World.Attachments(pair) {
+			if facts.Holds(va) {
+				held = append(held, facts.Attachment{VolumeAttachment: va, VolumeNode: pair})
+			}
+		}
+	}
+	return held
+}
+
+func terminatingOnDeadNode(p *check.Run, pod *corev1.Pod, statefulSet string, held []facts.Attachment) {
+	va := held[0]
+	node := p.Snapshot.Node(va.Node)
+	f := finding.Finding{
+		Subject:          facts.PodObject(pod),
+		Volume:           va.Volume,
+		Node:             va.Node,
+		PersistentVolume: p.ShortVolume(va.Volume),
+		VolumeAttachment: va.Name,
+		Pods:             facts.PodNames([]*corev1.Pod{pod}),
+		Since:            pod.DeletionTimestamp,
+		Message: fmt.Sprintf("Pod %s of StatefulSet %s has been Terminating for %s on node %s, which is silent: it keeps volume %s, and the StatefulSet "+
+			"makes no other pod of its name", facts.PodName(pod), statefulSet, facts.Rounded(p.Age(*pod.DeletionTimestamp)), node.Name, p.ShortVolume(va.Volume)),
+		Cause: "the node was lost, and its kubelet is the only one that may say that the containers have ended",
+		Evidence: append([]finding.Evidence{
+			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp)},
+			{Object: "pod/" + facts.PodName(pod), Field: "status.containerStatuses", Value: "a container counts as running"},
+			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},
+		}, p.RenewedLease(va.Node)...),
+		SelfHeals: finding.SelfHeals{Because: "the pod stays until the kubelet returns, the Node is deleted or the pod object is removed, and only then does the controller " +
+			"begin to count its 6 min"},
+		ByHand:         fmt.Sprintf("power the machine behind %s off, or see it off at the provider; then taint the node out-of-service", node.Name),
+		AdviceCommands: []string{facts.TaintOutOfService(node.Name)},
+	}
+	for _, va := range held {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attached", Value: fmt.Sprintf("true for volume %s, not being deleted", p.ShortVolume(va.Volume))})
+	}
+	if len(pod.Finalizers) > 0 {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "metadata.finalizers", Value: fmt.Sprint(pod.Finalizers)})
+	}
+	p.Report(f)
+}

@@ -1,0 +1,139 @@
+package blocked
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var OrphanBackendAttachment = check.Check{
+	Code:     "VD404",
+	Name:     "orphan-backend-attachment",
+	Title:    "The storage system has a volume attached to a node for which there is no VolumeAttachment",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
+	},
+	Never: "strip more finalizers, or detach by force while the other machine may write",
+	Run:   runOrphanBackendAttachment,
+}
+
+const (
+	// orphanGrace is how long an attach must have been failing: by then the
+	// attacher has tried several times at its longest back-off.
+	orphanGrace = 3 * facts.AttacherMaxBackoff
+	// detachMayTake is how long after the other node's list was last written a
+	// refusal may still be due to a detach that was under way. One that takes
+	// longer is a failure of its own.
+	detachMayTake = facts.StuckDeleting
+)
+
+func runOrphanBackendAttachment(p *check.Run) {
+	for _, va := range p.Attachments() {
+		failure := va.Status.AttachError
+		if va.Status.Attached || va.DeletionTimestamp != nil || failure == nil || !va.Ours() || !facts.HeldElsewhere(va.Spec.Attacher, failure.Message) ||
+			!p.Lasted(va.CreationTimestamp, orphanGrace) || p.Age(failure.Time) > facts.AttacherRetries {
+			continue
+		}
+		pods := p.WaitingHere(va.VolumeNode)
+		holder := p.NamedNode(va, failure.Message)
+		switch {
+		case len(pods) == 0:
+		case holder == nil:
+			if heldOutside(p.View, va) {
+				orphanElsewhere(p, va, pods)
+			}
+		case unrecorded(p.View, va, holder) && !mayBeDetaching(p.View, va, holder):
+			orphan(p, va, holder, pods)
+		}
+	}
+}
+
+// mayBeDetaching says that the refusal may be older than the end of an ordinary
+// detach. A volume for one node at a time has a VolumeAttachment only because the
+// controller has let go of the other node.
+func mayBeDetaching(p *facts.View, va facts.Attachment, holder *corev1.Node) bool {
+	_, written := facts.VolumesAttachedWriter(holder)
+	return !p.OneNode(va.Volume) && !written.IsZero() && va.Status.AttachError.Time.Sub(written.Time) < detachMayTake
+}
+
+// heldOutside says that the words can only be about a machine of which the
+// cluster knows nothing: no other node has an attachment of the volume, wants it
+// or reports it, and the words do not merely repeat the pod's own node.
+func heldOutside(p *facts.View, va facts.Attachment) bool {
+	message, named := va.Status.AttachError.Message, va.Spec.Source.PersistentVolumeName
+	if !p.OneNode(va.Volume) || len(p.AttachmentsOf(va.Volume)) > 1 || named != nil && len(p.AttachmentsNaming(*named)) > 1 ||
+		p.UsedElsewhere(va.VolumeNode) {
+		return false
+	}
+	return p.ForeignHolder(message) != "" ||
+		facts.HeldElsewhere(va.Spec.Attacher, message) && !p.Names(va, message)
+}
+
+// orphanElsewhere reports a volume that a machine has which is no node, or of
+// which the driver does not say which it is.
+func orphanElsewhere(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
+	f := orphanFinding(p, va, pods)
+	f.Severity = finding.Warning
+	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which the driver says is attached to another machine without saying to which; no node of the cluster has it: %q%s",
+		facts.PodName(pods[0]), va.Node, f.PersistentVolume, va.Status.AttachError.Message, facts.Alike(pods))
+	f.Cause = "an earlier VolumeAttachment went without a detach, perhaps with its node; or another cluster or a person uses the volume"
+	f.Advice = "find out at the storage system which machine has the volume, and whether anything there uses it; only then detach it there: the attach follows within about 7 min"
+	if machine := p.ForeignHolder(va.Status.AttachError.Message); machine != "" {
+		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which the driver says is attached to %s, which is no node of this cluster: %q%s",
+			facts.PodName(pods[0]), va.Node, f.PersistentVolume, machine, va.Status.AttachError.Message, facts.Alike(pods))
+		f.Cause = "another cluster or a person uses the volume; or the machine was a node, and its VolumeAttachment went without a detach"
+		f.Advice = fmt.Sprintf("find out what %s is, and whether anything there uses the volume; only then detach it at the storage system: the attach follows within about 7 min", machine)
+	}
+	p.Report(f)
+}
+
+// orphanFinding is what the findings of a volume that is attached elsewhere have
+// in common.
+func orphanFinding(p *check.Run, va facts.Attachment, pods []*corev1.Pod) finding.Finding {
+	since, failure := va.CreationTimestamp, va.Status.AttachError
+	return finding.Finding{
+		Subject:          facts.PodObject(pods[0]),
+		Volume:           va.Volume,
+		Node:             va.Node,
+		PersistentVolume: p.ShortVolume(va.Volume),
+		VolumeAttachment: va.Name,
+		Pods:             facts.PodNames(pods),
+		Since:            &since,
+		Evidence: []finding.Evidence{
+			{Object: va.Object(), Field: "status.attachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},
+		},
+		SelfHeals: finding.SelfHeals{Because: "no object asks the driver to detach the volume there; the attacher repeats the attach, at most 5 min apart, and is refused"},
+	}
+}
+
+// unrecorded says that nothing in the cluster tells of the volume on the node.
+// A volume that the node still uses was detached under a mount, which is worse.
+func unrecorded(p *facts.View, va facts.Attachment, node *corev1.Node) bool {
+	pair := reconcile.VolumeNode{Volume: va.Volume, Node: facts.NodeName(node)}
+	return len(p.World.Attachments(pair)) == 0 && p.Snapshot.VolumeAttachment(facts.AttachmentName(pair)) == nil &&
+		!p.InUse(node, va.Volume) && !p.Lists(node, va.Volume) && len(p.World.LivePods(pair)) == 0
+}
+
+func orphan(p *check.Run, va facts.Attachment, holder *corev1.Node, pods []*corev1.Pod) {
+	f := orphanFinding(p, va, pods)
+	f.Holder = facts.NodeName(holder)
+	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which the driver says is attached to node %s, where the cluster has no record of it: %q%s",
+		facts.PodName(pods[0]), va.Node, f.PersistentVolume, holder.Name, va.Status.AttachError.Message, facts.Alike(pods))
+	f.Cause = "the VolumeAttachment of that node went without a detach: its finalizer was taken off, or it was deleted before the attacher had put one on; " +
+		"or the volume was attached past the cluster"
+	f.Evidence = append(f.Evidence,
+		finding.Evidence{Object: "node/" + holder.Name, Field: "volumeattachments", Value: "none for the volume"},
+		finding.Evidence{Object: "node/" + holder.Name, Field: "status.volumesInUse", Value: "lacks it; lists " + facts.List(holder.Status.VolumesInUse)},
+		finding.Evidence{Object: "node/" + holder.Name, Field: "status.volumesAttached", Value: "lacks it; lists " + facts.AttachedList(holder.Status.VolumesAttached)},
+	)
+	f.Advice = fmt.Sprintf("check at the storage system that the volume is attached to node %s, and on that node that nothing has it mounted", holder.Name)
+	f.ByHand = "then detach it at the storage system: the attach follows within about 7 min"
+	p.Report(f)
+}

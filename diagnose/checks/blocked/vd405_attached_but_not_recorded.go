@@ -1,0 +1,96 @@
+package blocked
+
+import (
+	"fmt"
+	"slices"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var AttachedButNotRecorded = check.Check{
+	Code:     "VD405",
+	Name:     "attached-but-not-recorded",
+	Title:    "An attacher has begun to attach a volume and records neither success nor failure",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
+	},
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD605"}, Match: check.SameDriver},
+	},
+	Group: check.Unrecorded,
+	Never: "set status.attached by hand: what the driver said of the device would be missing",
+	Run:   runAttachedButNotRecorded,
+}
+
+// unrecordedGrace is how long an attacher may take to write down how an attach
+// went: two calls, so that there is room for a queue.
+const unrecordedGrace = 2 * facts.LongSidecarCall
+
+func runAttachedButNotRecorded(p *check.Run) {
+	for _, va := range p.Attachments() {
+		if va.Status.Attached || va.Status.AttachError != nil || va.DeletionTimestamp != nil || !va.Ours() ||
+			!facts.AttacherHolds(va.VolumeAttachment) || va.Annotations[reconcile.NodeIDAnnotation] == "" ||
+			p.Age(va.CreationTimestamp) < reconcile.CSITimeout || !p.Lasted(va.CreationTimestamp, unrecordedGrace) {
+			continue
+		}
+		lease := longLeader(p.View, va.Spec.Attacher)
+		if lease == nil || mayWaitForDetach(p.View, va) {
+			continue // whether it lives is another question
+		}
+		if pods := p.WaitingHere(va.VolumeNode); len(pods) > 0 {
+			notRecorded(p, va, lease, pods)
+		}
+	}
+}
+
+// longLeader is the lease of the driver's attacher if it is renewed by one that
+// has held it long enough to have come to everything.
+func longLeader(p *facts.View, driver string) *coordinationv1.Lease {
+	lease := p.AttacherLease(driver)
+	if lease == nil || lease.Spec.AcquireTime == nil || p.Age(facts.Renewed(lease)) > facts.AttacherLeaseGrace ||
+		!p.Lasted(metav1.NewTime(lease.Spec.AcquireTime.Time), unrecordedGrace) {
+		return nil
+	}
+	return lease
+}
+
+// mayWaitForDetach says that another node has the volume, which is for one node
+// at a time, or has it still: some drivers hold the call up for that.
+func mayWaitForDetach(p *facts.View, va facts.Attachment) bool {
+	return p.OneNode(va.Volume) && slices.ContainsFunc(p.AttachmentsOf(va.Volume), func(other facts.Attachment) bool {
+		return other.Node != va.Node && (other.Status.Attached || other.DeletionTimestamp != nil)
+	})
+}
+
+func notRecorded(p *check.Run, va facts.Attachment, lease *coordinationv1.Lease, pods []*corev1.Pod) {
+	pv := p.ShortVolume(va.Volume)
+	p.Report(finding.Finding{
+		Subject:          facts.PodObject(pods[0]),
+		Volume:           va.Volume,
+		Node:             va.Node,
+		PersistentVolume: pv,
+		VolumeAttachment: va.Name,
+		Pods:             facts.PodNames(pods),
+		Since:            &va.CreationTimestamp,
+		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s: the attacher has begun to attach it and for %s has recorded neither success nor failure%s",
+			facts.PodName(pods[0]), va.Node, pv, facts.Rounded(p.Age(va.CreationTimestamp)), facts.Alike(pods)),
+		Cause: "most likely the attacher may not write the object's status, as after an update with an old ClusterRole; or its call to the driver does not end",
+		Evidence: []finding.Evidence{
+			{Object: va.Object(), Field: "metadata.finalizers", Value: fmt.Sprint(va.Finalizers)},
+			{Object: va.Object(), Field: "metadata.annotations", Value: reconcile.NodeIDAnnotation + ": " + va.Annotations[reconcile.NodeIDAnnotation]},
+			{Object: va.Object(), Field: "status", Value: "attached: false, no attachError"},
+			facts.LeaseEvidence(lease),
+		},
+		SelfHeals: finding.SelfHeals{Because: "the attacher repeats the attach and fails at the same point; once it may write the status the next attempt succeeds"},
+		Advice:    "look for \"cannot patch resource volumeattachments/status\" in the attacher's log, and give its ClusterRole the verb patch on that subresource",
+	})
+}

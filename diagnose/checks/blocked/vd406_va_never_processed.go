@@ -1,0 +1,136 @@
+package blocked
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var VaNeverProcessed = check.Check{
+	Code:     "VD406",
+	Name:     "va-never-processed",
+	Title:    "No attacher has touched a VolumeAttachment that a pod waits for",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
+	},
+	Group: check.NobodyAttaches,
+	Never: "delete the VolumeAttachment: the controller recreates it, and nothing has changed",
+	Run:   runVANeverProcessed,
+}
+
+// untouchedGrace is how long an attacher may leave a new VolumeAttachment
+// alone: it acts on one within seconds, and after a roll-out of the driver, whose
+// images are pulled first, within minutes.
+const untouchedGrace = facts.AttacherAway + 2*time.Minute
+
+// untouchedFor is untouchedGrace; where no attacher runs at all, none of another
+// version is about to come either.
+func untouchedFor(p *facts.View, driver string) time.Duration {
+	if p.NoAttacherRuns(driver) {
+		return facts.AttacherAway
+	}
+	return untouchedGrace
+}
+
+// leaderGrace is how long an attacher that has taken the lease over may take
+// to come to everything. A judgement: it makes some five requests a second,
+// several for each VolumeAttachment, and a large cluster has some thousands.
+const leaderGrace = 15 * time.Minute
+
+func runVANeverProcessed(p *check.Run) {
+	for _, va := range p.Attachments() {
+		if !untouched(va) || !va.Ours() || !p.Lasted(va.CreationTimestamp, untouchedFor(p.View, va.Spec.Attacher)) || busyElsewhere(p.View, va) || attacherExplained(p.View, va.Spec.Attacher) {
+			continue
+		}
+		if pods := p.WaitingHere(va.VolumeNode); len(pods) > 0 {
+			neverProcessed(p, va, pods)
+		}
+	}
+}
+
+// untouched says that nothing on the object was written after it was made.
+func untouched(va facts.Attachment) bool {
+	return !va.Status.Attached && va.Status.AttachError == nil && va.Status.DetachError == nil && va.DeletionTimestamp == nil &&
+		len(va.Finalizers) == 0 && va.Annotations[reconcile.NodeIDAnnotation] == ""
+}
+
+// busyElsewhere says that the driver's attacher has come to others since: it
+// lives, and is only slow.
+func busyElsewhere(p *facts.View, va facts.Attachment) bool {
+	return p.LastAnswer(va.Spec.Attacher).After(va.CreationTimestamp.Time) || slices.ContainsFunc(p.Tasks(va.Spec.Attacher), func(t facts.Task) bool {
+		return !t.Untouched() && (t.Failure == nil || va.CreationTimestamp.Before(&t.CreationTimestamp))
+	})
+}
+
+// attacherExplained says that another check tells why nobody comes: the driver
+// is not installed or has another name, its attacher does not run or does
+// nothing, or there is neither a CSIDriver nor an attacher and the driver
+// attaches nothing.
+func attacherExplained(p *facts.View, driver string) bool {
+	lease := p.AttacherLease(driver)
+	switch {
+	case !p.AttacherAtWork(driver):
+		return true
+	case lease == nil:
+		return p.AttachesByMistake(driver)
+	default:
+		// One that has only lately begun to lead works its way through the list.
+		return p.Age(facts.Renewed(lease)) < facts.AttacherLeaseGrace && lease.Spec.AcquireTime != nil &&
+			!p.Lasted(metav1.NewTime(lease.Spec.AcquireTime.Time), leaderGrace)
+	}
+}
+
+func neverProcessed(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
+	pv := p.ShortVolume(va.Volume)
+	f := finding.Finding{
+		Subject:          facts.PodObject(pods[0]),
+		Volume:           va.Volume,
+		Node:             va.Node,
+		PersistentVolume: pv,
+		VolumeAttachment: va.Name,
+		Pods:             facts.PodNames(pods),
+		Since:            &va.CreationTimestamp,
+		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, whose VolumeAttachment no attacher of %s has touched for %s%s",
+			facts.PodName(pods[0]), va.Node, pv, va.Spec.Attacher, facts.Rounded(p.Age(va.CreationTimestamp)), facts.Alike(pods)),
+		Cause: "no external-attacher of the driver watches this cluster, or the one that does no longer works",
+		Evidence: []finding.Evidence{
+			{Object: va.Object(), Field: "metadata", Value: "no finalizers, no " + reconcile.NodeIDAnnotation},
+			{Object: va.Object(), Field: "status", Value: "attached: false, no error"},
+		},
+		SelfHeals: finding.SelfHeals{Because: "the attach follows by itself within about 2 min once an attacher for the driver runs; nothing else can make it"},
+		Advice:    fmt.Sprintf("look at the controller pods of %s: is a csi-attacher there, and Ready, and what does its log say?", va.Spec.Attacher),
+	}
+	if lease := p.AttacherLease(va.Spec.Attacher); lease != nil {
+		f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))
+	}
+	if p.NoAttacherRuns(va.Spec.Attacher) {
+		f.Cause = "the driver was installed without its external-attacher, or that is not there now: no pod runs one that could be its own, and no lease is the driver's"
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pods", Field: "spec.containers", Value: "none is a csi-attacher, by its name or its image, but those that serve another driver"},
+			finding.Evidence{Object: "leases", Field: "metadata.name", Value: "none is called " + reconcile.AttacherLeaseName(va.Spec.Attacher)})
+	}
+	const enough = 5
+	unclaimed := p.UnclaimedAttachers()
+	for _, pod := range unclaimed[:min(len(unclaimed), enough)] {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "spec.containers", Value: attacherImage(pod) + "; no lease says which driver it serves"})
+	}
+	if len(unclaimed) > 0 {
+		f.Cause += "; one that is too old for the API server's VolumeAttachments sees none"
+	}
+	p.Report(f)
+}
+
+// attacherImage is the image of the pod's external-attacher.
+func attacherImage(pod *corev1.Pod) string {
+	i := slices.IndexFunc(pod.Spec.Containers, facts.IsAttacher)
+	return "runs " + pod.Spec.Containers[i].Image
+}

@@ -1,0 +1,137 @@
+package blocked
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var SeLinuxLabelConflict = check.Check{
+	Code:     "VD407",
+	Name:     "selinux-label-conflict",
+	Title:    "A pod waits because its volume is mounted, or would have to be, with another SELinux label",
+	Severity: finding.Error,
+	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.CSIDrivers, snapshot.Events},
+	PodAlone: true,
+	Never:    "make the pods privileged or SELinux permissive: that drops the isolation of the whole node",
+	Run:      runSELinuxLabelConflict,
+}
+
+// seLinuxWords are the kubelet's for the three ways in which labels collide: with
+// those of another pod that has the volume mounted, of another pod that is about
+// to, and of the pod's own containers.
+var seLinuxWords = []string{"with a different SELinux label", "conflicting SELinux labels of volume", "multiple SELinux labels found"}
+
+// labelGrace is how long a pod with the old label may take to give the volume
+// up, as in an update that changes the label: its grace, and an unmount. The
+// kubelet repeats its event each time that it syncs the pod.
+const labelGrace = facts.DefaultTerminationGrace + reconcile.CSITimeout + facts.PodResync + time.Minute
+
+func runSELinuxLabelConflict(p *check.Run) {
+	pods := p.PendingPods()
+	facts.LongestFirst(pods)
+	for _, pod := range pods {
+		if p.Snapshot.Node(facts.NodeOf(pod)) == nil || reconcile.PodTerminated(pod) || !p.Lasted(facts.BoundAt(pod), labelGrace) {
+			continue
+		}
+		if said := seLinuxWord(p.View, pod); said != nil {
+			labelConflict(p, pod, said)
+		}
+	}
+}
+
+// seLinuxWord is the kubelet's last word about labels, where it is recent.
+func seLinuxWord(p *facts.View, pod *corev1.Pod) *corev1.Event {
+	var last *corev1.Event
+	for _, e := range p.Snapshot.EventsOf(pod.UID) {
+		if facts.ContainsAny(e.Message, seLinuxWords...) && e.Reason == "FailedMount" && p.Age(facts.EventTime(e)) < labelGrace &&
+			(last == nil || facts.EventTime(e).After(facts.EventTime(last).Time)) {
+			last = e
+		}
+	}
+	return last
+}
+
+func labelConflict(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
+	since := facts.BoundAt(pod)
+	f := finding.Finding{
+		Subject: facts.PodObject(pod),
+		Node:    facts.NodeOf(pod),
+		Pods:    facts.PodNames([]*corev1.Pod{pod}),
+		Since:   &since,
+		Evidence: []finding.Evidence{
+			{Object: "pod/" + facts.PodName(pod), Field: "event " + said.Reason, Value: said.Message},
+			{Object: "pod/" + facts.PodName(pod), Field: "SELinux label", Value: seLinuxLabels(pod)},
+		},
+	}
+	rivals := sharers(p.View, pod)
+	for _, rival := range rivals {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(rival), Field: "SELinux label", Value: seLinuxLabels(rival)})
+	}
+	if facts.ContainsAny(said.Message, "multiple SELinux labels found") {
+		f.Message = fmt.Sprintf("Pod %s waits on node %s: its own containers have different SELinux labels and share a volume that is mounted with one",
+			facts.PodName(pod), pod.Spec.NodeName)
+		f.Cause = "the driver's volumes are mounted with the pod's label (seLinuxMount), and a mount has one label only"
+		f.SelfHeals.Because = "the labels are the pod's own, and nothing changes them"
+		f.Advice = "give all containers of the pod one seLinuxOptions.level, or set seLinuxChangePolicy: Recursive in the pod, so that files are relabelled instead"
+	} else {
+		f.Message = fmt.Sprintf("Pod %s waits on node %s: another pod there has its volume mounted with another SELinux label", facts.PodName(pod), pod.Spec.NodeName)
+		if len(rivals) > 0 {
+			f.Message = fmt.Sprintf("Pod %s waits on node %s: pod %s there has their volume mounted with another SELinux label",
+				facts.PodName(pod), pod.Spec.NodeName, facts.PodName(rivals[0]))
+		}
+		f.Cause = "the driver's volumes are mounted with the pod's label (seLinuxMount), and pods with different labels cannot share such a mount on one node"
+		f.SelfHeals.Because = "the kubelet mounts the volume as soon as the last pod with the other label has left the node, and not before"
+		f.Advice = "give both pods the same seLinuxOptions.level, or set seLinuxChangePolicy: Recursive in both; or let one of them run on another node, where the " +
+			"volume's access mode allows that"
+	}
+	p.Report(f)
+}
+
+// sharers are the other pods on the node that have a claim in common with the
+// pod and may have it mounted.
+func sharers(p *facts.View, pod *corev1.Pod) []*corev1.Pod {
+	claims := func(q *corev1.Pod) []string {
+		var names []string
+		for i := range q.Spec.Volumes {
+			if name := reconcile.ClaimName(q, &q.Spec.Volumes[i]); name != "" {
+				names = append(names, q.Namespace+"/"+name)
+			}
+		}
+		return names
+	}
+	own := claims(pod)
+	return slices.DeleteFunc(slices.Clone(p.Snapshot.PodsOnNode(facts.NodeOf(pod))), func(q *corev1.Pod) bool {
+		return q == pod || !facts.Mounted(q) || !slices.ContainsFunc(claims(q), func(name string) bool { return slices.Contains(own, name) })
+	})
+}
+
+// seLinuxLabels are the pod's label and those of its containers that differ from
+// it, as far as its spec gives any.
+func seLinuxLabels(pod *corev1.Pod) string {
+	var labels []string
+	if s := pod.Spec.SecurityContext; s != nil && s.SELinuxOptions != nil {
+		labels = append(labels, "pod "+seLinuxLabel(s.SELinuxOptions))
+	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if s := c.SecurityContext; s != nil && s.SELinuxOptions != nil {
+			labels = append(labels, "container "+c.Name+" "+seLinuxLabel(s.SELinuxOptions))
+		}
+	}
+	if len(labels) == 0 {
+		return "none in its spec: the container runtime gives it one of its own"
+	}
+	return fmt.Sprint(labels)
+}
+
+func seLinuxLabel(o *corev1.SELinuxOptions) string {
+	return fmt.Sprintf("%s:%s:%s:%s", o.User, o.Role, o.Type, o.Level)
+}

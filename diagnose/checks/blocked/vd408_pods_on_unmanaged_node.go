@@ -1,0 +1,88 @@
+package blocked
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var PodsOnUnmanagedNode = check.Check{
+	Code:     "VD408",
+	Name:     "pods-on-unmanaged-node",
+	Title:    "Pods run with attached volumes on a node that a controller which restarts would ignore",
+	Severity: finding.Warning,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
+	},
+	Yields: []check.Yield{
+		{To: "VD402", Key: check.OfNode},
+	},
+	Never: "put the annotation on by hand or restart kube-controller-manager: the volumes may then be detached",
+	Run:   runPodsOnUnmanagedNode,
+}
+
+// runPodsOnUnmanagedNode looks for the danger that node-not-controller-managed
+// does not tell of: a controller at work keeps a node that it once managed, and
+// one that starts anew passes over its pods (addNodeToDswp, and nodeAdd).
+func runPodsOnUnmanagedNode(p *check.Run) {
+	for _, node := range p.Snapshot.Nodes {
+		if p.World.Managed.Has(facts.NodeName(node)) || facts.Virtual(node) || p.Age(node.CreationTimestamp) < facts.RegistrationGrace {
+			continue
+		}
+		var exposed []facts.PodVolume
+		for _, pod := range p.Snapshot.PodsOnNode(facts.NodeName(node)) {
+			if pod.DeletionTimestamp == nil && facts.Mounted(pod) && p.Age(facts.BoundAt(pod)) >= facts.ListsGrace {
+				exposed = append(exposed, attachedVolumesOf(p.View, pod)...)
+			}
+		}
+		if len(exposed) > 0 {
+			podsOnUnmanagedNode(p, node, exposed)
+		}
+	}
+}
+
+// attachedVolumesOf are the pod's volumes that are attached to its node.
+func attachedVolumesOf(p *facts.View, pod *corev1.Pod) []facts.PodVolume {
+	var list []facts.PodVolume
+	for i := range pod.Spec.Volumes {
+		name, _, err := p.World.PodVolume(pod, &pod.Spec.Volumes[i])
+		if err == nil && slices.ContainsFunc(p.World.Attachments(reconcile.VolumeNode{Volume: name, Node: facts.NodeOf(pod)}), facts.Holds) {
+			list = append(list, facts.PodVolume{Pod: pod, Volume: name, Name: p.ShortVolume(name)})
+		}
+	}
+	return list
+}
+
+func podsOnUnmanagedNode(p *check.Run, node *corev1.Node, exposed []facts.PodVolume) {
+	first, pods := exposed[0], facts.PodsOf(exposed)
+	f := finding.Finding{
+		Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
+		Node:    facts.NodeName(node),
+		Pods:    facts.PodNames(pods),
+		Message: fmt.Sprintf("Pod %s runs on node %s with volume %s attached, and the node lacks the annotation by which the controller takes it into account: one that "+
+			"restarts detaches the volume as soon as the kubelet's list lacks it", facts.PodName(first.Pod), node.Name, first.Name),
+		Cause: "somebody took the annotation off, or the kubelet was restarted with enableControllerAttachDetach: false",
+		Evidence: []finding.Evidence{
+			{Object: "node/" + node.Name, Field: "metadata.annotations", Value: "lacks " + reconcile.ManagedAnnotation},
+		},
+		SelfHeals: finding.SelfHeals{Because: "the controller at work goes on with a node that it has known; the kubelet puts the annotation on only when it starts with " +
+			"enableControllerAttachDetach: true"},
+		Advice: "set enableControllerAttachDetach: true in the node's kubelet configuration and restart that kubelet, before kube-controller-manager restarts or the " +
+			"node is no longer Ready: 6 min after that the volumes are detached by force",
+	}
+	for _, v := range exposed {
+		guard := "lacks it: nothing guards the mount"
+		if facts.InUse(node, v.Volume) {
+			guard = "lists it: that alone guards the mount"
+		}
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: guard + " (" + string(v.Volume) + ")"})
+	}
+	p.Report(f)
+}

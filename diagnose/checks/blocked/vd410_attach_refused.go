@@ -1,0 +1,92 @@
+package blocked
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var AttachRefused = check.Check{
+	Code:     "VD410",
+	Name:     "attach-refused",
+	Title:    "A driver refuses to attach a volume, in words whose meaning is known",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
+	},
+	Yields: []check.Yield{
+		{To: "VD404", Key: check.OfAttachment},
+		{To: "VD502", Key: check.OfAttachment},
+		{To: "VD506", Key: check.OfPersistentVolume},
+		{To: "VD602", Key: check.Said(check.OfDriverOnNode, driverwords.NotRegistered, driverwords.NodeUnknown, driverwords.MachineGone)},
+		{To: "VD608", Key: check.Said(check.OfPodsOnNode, driverwords.TimedOut, driverwords.DriverUnavailable, driverwords.Unreachable, driverwords.OperationPending)},
+		{To: "VD609", Key: check.Said((*facts.View).DriverOf, driverwords.Throttled)},
+		{To: "VD610", Key: check.OfAttachment},
+		{To: "VD620", Key: check.Said(check.OfDriverOnNode, driverwords.NodeUnknown, driverwords.MachineGone)},
+	},
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD604", "VD605"}, Match: check.SameDriver},
+	},
+	Never: "delete the VolumeAttachment: the controller recreates it, and the driver gives the same answer",
+	Run:   runAttachRefused,
+}
+
+func runAttachRefused(p *check.Run) {
+	var refusals []refusal
+	for _, driver := range p.Attachers() {
+		for _, t := range p.RefusedAttaches(driver) {
+			if entry, known := facts.AttachRefusal(driver, t.Failure); known && !explained(p.View, t, entry.Meaning) {
+				refusals = append(refusals, attachRefusal(p.View, t, entry))
+			}
+		}
+	}
+	reportRefusals(p, refusals, "attach", "the attacher asks the driver again, at most 5 min apart")
+}
+
+// explained says that objects say more than the driver's words, and other checks
+// tell of them, or know that it is too early to. publish-secret-missing and
+// attach-limit have one finding for many attachments.
+func explained(p *facts.View, t facts.RefusedAttach, meaning driverwords.Meaning) bool {
+	switch meaning {
+	case driverwords.SecretMissing:
+		_, missing := p.MissingSecret(t.Task)
+		return missing
+	case driverwords.AttachLimit:
+		return true
+	case driverwords.AttachedElsewhere, driverwords.MultiAttach:
+		return slices.ContainsFunc(p.AttachmentsOf(t.Pair.Volume), func(va facts.Attachment) bool { return va.Node != t.Pair.Node })
+	case driverwords.NotRegistered:
+		node := p.Snapshot.Node(t.Pair.Node)
+		return node != nil && p.PluginYoung(node, t.Spec.Attacher)
+	default:
+		return false
+	}
+}
+
+func attachRefusal(p *facts.View, t facts.RefusedAttach, entry driverwords.Entry) refusal {
+	if facts.HeldElsewhere(t.Spec.Attacher, t.Failure.Message) && p.Age(t.Waits) < facts.StuckDeleting {
+		entry.Actor = driverwords.Nobody // a detach of it may still be under way there
+		entry.Helps = "Wait until it is 10 minutes: a detach may still be under way there. " + entry.Helps
+	}
+	return refusal{
+		driver: t.Spec.Attacher,
+		volume: p.TaskVolume(t.Task),
+		node:   t.Pair.Node,
+		entry:  entry,
+		says:   facts.WhatItMeans(entry, p.Age(t.Waits)),
+		pods:   t.Pods,
+		since:  t.Waits,
+		evidence: finding.Evidence{Object: "volumeattachment/" + t.Name, Field: "status.attachError",
+			Value: fmt.Sprintf("%s at %s", t.Failure.Message, facts.Stamp(t.Failure.Time))},
+		one: finding.Finding{
+			Subject:          finding.Object{Kind: "VolumeAttachment", Name: t.Name, UID: t.UID},
+			Volume:           t.Pair.Volume,
+			VolumeAttachment: t.Name,
+		},
+	}
+}

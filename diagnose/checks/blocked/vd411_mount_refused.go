@@ -1,0 +1,114 @@
+package blocked
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var MountRefused = check.Check{
+	Code:     "VD411",
+	Name:     "mount-refused",
+	Title:    "A volume cannot be mounted on a node, for a reason whose words are known",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Events,
+	},
+	Yields: []check.Yield{
+		{To: "VD308", Key: check.OfAttachment},
+		{To: "VD412", Key: check.OfPersistentVolume},
+		{To: "VD511", Key: check.OfPersistentVolume},
+		{To: "VD602", Key: check.OfPodsOnNode},
+		{To: "VD615", Key: check.OfPodsOnNode},
+		{To: "VD616", Key: check.OfPodsOnNode},
+		{To: "VD621", Key: check.OfPodsOnNode},
+	},
+	Never: "format a volume because its file system is not recognised",
+	Run:   runMountRefused,
+}
+
+func runMountRefused(p *check.Run) {
+	pods := p.PendingPods()
+	facts.LongestFirst(pods)
+	var refusals []refusal
+	for _, pod := range pods {
+		if p.Snapshot.Node(facts.NodeOf(pod)) == nil || reconcile.PodTerminated(pod) || mounted(pod) {
+			continue
+		}
+		events := p.EventsInOrder(pod)
+		for i := range pod.Spec.Volumes {
+			if failures := facts.MountFailures(events, p.KubeletName(pod, &pod.Spec.Volumes[i]), pod.Spec.Volumes[i].Name); len(failures) > 0 {
+				if r, ok := mountRefusal(p.View, pod, &pod.Spec.Volumes[i], failures); ok {
+					refusals = append(refusals, r)
+				}
+			}
+		}
+	}
+	reportRefusals(p, refusals, "mount", "the kubelet tries again, at most 2 min 2 s apart")
+}
+
+// mounted says that the kubelet has come past the mounts: it starts the sandbox.
+func mounted(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReadyToStartContainers {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// mountRefusal is what the failures of one volume mean. There is none for one
+// that is not attached: what it waits for comes before the mount.
+func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []facts.MountFailure) (refusal, bool) {
+	last, since := failures[len(failures)-1], facts.FailingSince(failures)
+	driver, volume := p.CsiVolume(pod, v)
+	entry, known := facts.DriverSays(driver, last.Reason)
+	grace := facts.MountFails
+	if entry.Meaning == driverwords.NotRegistered {
+		grace = facts.RegistrationGrace
+	}
+	if !known || p.Age(since) <= grace || p.Age(facts.EventTime(last.Event)) > facts.MountRetries {
+		return refusal{}, false
+	}
+	r := refusal{
+		driver:   driver,
+		volume:   p.KubeletName(pod, v),
+		node:     facts.NodeOf(pod),
+		entry:    entry,
+		says:     facts.WhatItMeans(entry, p.Age(since)),
+		pods:     []*corev1.Pod{pod},
+		since:    since,
+		evidence: finding.Evidence{Object: "event/" + last.Event.Namespace + "/" + last.Event.Name, Field: "message", Value: last.Event.Message},
+		one:      finding.Finding{Subject: mountSubject(p, pod, driver, entry.Meaning, last), Volume: volume.Volume},
+	}
+	if o := r.one.Subject; o.Kind == "Secret" || o.Kind == "ConfigMap" {
+		r.says = fmt.Sprintf("%s %s does not exist; the %s has to act", o.Kind, o.Name, entry.Actor)
+	}
+	pair := reconcile.VolumeNode{Volume: volume.Volume, Node: facts.NodeOf(pod)}
+	if name := facts.AttachmentName(pair); name != "" {
+		va := p.Snapshot.VolumeAttachment(name)
+		if va == nil || !facts.Holds(va) {
+			return refusal{}, false
+		}
+		r.one.VolumeAttachment = va.Name
+	}
+	return r, true
+}
+
+// mountSubject is the driver or the object that is missing, and else the pod.
+func mountSubject(p *facts.View, pod *corev1.Pod, driver string, meaning driverwords.Meaning, failure facts.MountFailure) finding.Object {
+	if meaning == driverwords.NotRegistered && driver != "" {
+		return p.DriverObject(driver)
+	}
+	if kind, name := facts.MissingObject(failure.Reason); kind != "" && !failure.Stages() {
+		return finding.Object{Kind: kind, Namespace: pod.Namespace, Name: name}
+	}
+	return facts.PodObject(pod)
+}

@@ -1,0 +1,133 @@
+package blocked
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var PermanentlyUnmountable = check.Check{
+	Code:     "VD412",
+	Name:     "permanently-unmountable",
+	Title:    "A pod waits for a mount that no retry can bring about",
+	Severity: finding.Error,
+	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.CSINodes, snapshot.Events},
+	Never:    "make a file system on a Block volume to mount it: it may hold data without one",
+	Run:      runPermanentlyUnmountable,
+}
+
+// neverWords are those with which the kubelet repeats that the driver, or the
+// mount program of the node, does not know what the pod or the volume asks for.
+var neverWords = []string{
+	"incorrect mount option was specified", "unknown mount option", "unrecognized mount option", "invalid mount option", "fuse: unknown option",
+	"unsupported access mode", "access mode is not supported", "does not support access mode", "volume capability not supported",
+	"not supported by driver", // volume mode "Ephemeral" not supported by driver D (csiPlugin.NewMounter)
+}
+
+// unmountable is one pod's volume, and why it cannot be mounted.
+type unmountable struct {
+	pod   *corev1.Pod
+	pv    *corev1.PersistentVolume // nil for an inline volume
+	name  string
+	why   string
+	since metav1.Time
+	said  *corev1.Event // nil where the objects tell by themselves
+}
+
+func runPermanentlyUnmountable(p *check.Run) {
+	pods := p.PendingPods()
+	facts.LongestFirst(pods)
+	found := map[string][]unmountable{}
+	var order []string
+	for _, pod := range pods {
+		if p.Snapshot.Node(facts.NodeOf(pod)) == nil || reconcile.PodTerminated(pod) || facts.MayUseVolumes(pod) {
+			continue
+		}
+		for i := range pod.Spec.Volumes {
+			u, ok := cannotMount(p.View, pod, &pod.Spec.Volumes[i])
+			if !ok {
+				continue
+			}
+			key := facts.PodName(pod) + " " + u.name
+			if u.pv != nil {
+				key = u.pv.Name
+			}
+			if len(found[key]) == 0 {
+				order = append(order, key)
+			}
+			found[key] = append(found[key], u)
+		}
+	}
+	for _, key := range order {
+		reportUnmountable(p, found[key])
+	}
+}
+
+func cannotMount(p *facts.View, pod *corev1.Pod, v *corev1.Volume) (unmountable, bool) {
+	if !facts.Referenced(pod, v.Name) || v.CSI != nil && !facts.Registers(p.Snapshot.CSINode(facts.NodeOf(pod)), v.CSI.Driver) {
+		return unmountable{}, false
+	}
+	u := unmountable{pod: pod, pv: p.BoundVolume(pod, v), name: v.Name, since: facts.BoundAt(pod)}
+	if u.pv != nil {
+		u.name = u.pv.Name
+	}
+	if u.why = facts.WrongMode(pod, v.Name, u.pv); u.why != "" {
+		return u, true
+	}
+	failures := p.MountFailures(pod, u.name, v.Name)
+	if len(failures) == 0 {
+		return unmountable{}, false
+	}
+	last, first := failures[len(failures)-1], facts.FirstTime(failures[0].Event)
+	if !facts.ContainsAny(last.Reason, neverWords...) || p.Age(facts.EventTime(last.Event)) > facts.EventRepeats || p.Age(first) < facts.MountFails {
+		return unmountable{}, false
+	}
+	u.why, u.since, u.said = "the kubelet says: "+last.Reason, first, last.Event
+	return u, true
+}
+
+func reportUnmountable(p *check.Run, list []unmountable) {
+	first := list[0]
+	pods := make([]*corev1.Pod, 0, len(list))
+	for _, u := range list {
+		pods = append(pods, u.pod)
+	}
+	pods = facts.EachOnce(pods)
+	f := finding.Finding{
+		Subject: facts.PodObject(first.pod),
+		Node:    facts.NodeOf(first.pod),
+		Pods:    facts.PodNames(pods),
+		Since:   &first.since,
+		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which no retry can mount: %s",
+			facts.PodName(first.pod), first.pod.Spec.NodeName, first.name, first.why) + facts.Alike(pods),
+		Cause:     "the pod uses the volume in a way that the volume does not have",
+		SelfHeals: finding.SelfHeals{Because: "the kubelet repeats the same attempt; neither the mode of a volume nor the volumes of a pod can change"},
+		Advice: "correct the pod's template: volumeDevices for a volume of mode Block, volumeMounts for one of mode Filesystem; or make a new claim with the other " +
+			"volumeMode. Then delete the pod: it has not started",
+	}
+	if first.pv != nil {
+		f.Subject, f.PersistentVolume, f.Node = facts.PvObject(first.pv), first.pv.Name, facts.NodeOf(first.pod)
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + first.pv.Name, Field: "spec.volumeMode", Value: string(facts.VolumeMode(first.pv))})
+	}
+	if first.said == nil {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(first.pod), Field: "spec.containers", Value: first.why})
+	} else {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(first.pod), Field: "event " + first.said.Reason, Value: first.said.Message})
+		f.Cause = "the driver or the node's mount program does not know a mount option, an access mode or a kind of volume that is asked for"
+		f.SelfHeals.Because = "the kubelet repeats the same attempt with the same options"
+		f.Advice = "correct what the message names: mountOptions and accessModes in the PersistentVolume, and in its StorageClass for the volumes to come; a " +
+			"volume that stands in the pod itself, in the pod's template. Then delete the pod: it has not started"
+	}
+	if slices.ContainsFunc(list, func(u unmountable) bool { return u.pod.Spec.NodeName != first.pod.Spec.NodeName }) {
+		f.Node = ""
+	}
+	p.Report(f)
+}

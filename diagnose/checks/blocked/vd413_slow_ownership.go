@@ -1,0 +1,181 @@
+package blocked
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var SlowOwnership = check.Check{
+	Code:     "VD413",
+	Name:     "slow-ownership",
+	Title:    "A pod waits while the kubelet changes the owner of each file of its volume",
+	Severity: finding.Warning,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Events,
+	},
+	Never: "delete the pod: its successor begins from the start",
+	Run:   runSlowOwnership,
+}
+
+// longOwnership is how long a change of ownership that the kubelet reports may
+// take before it is worth a finding. A judgement: nothing has gone wrong, and
+// what the change takes depends on the number of files alone.
+const longOwnership = 10 * time.Minute
+
+// ownership is one pod's volume whose files get another owner.
+type ownership struct {
+	pod   *corev1.Pod
+	pv    *corev1.PersistentVolume
+	since metav1.Time
+	// said is the kubelet's last report, nil where its release makes none.
+	said *corev1.Event
+}
+
+func runSlowOwnership(p *check.Run) {
+	pods := p.PendingPods()
+	facts.LongestFirst(pods)
+	found := map[string][]ownership{}
+	var order []string
+	for _, pod := range pods {
+		node := p.Snapshot.Node(facts.NodeOf(pod))
+		if !waitsInMount(p.View, pod, node) {
+			continue
+		}
+		for i := range pod.Spec.Volumes {
+			o, ok := changesOwner(p.View, pod, node, &pod.Spec.Volumes[i])
+			if !ok {
+				continue
+			}
+			if len(found[o.pv.Name]) == 0 {
+				order = append(order, o.pv.Name)
+			}
+			found[o.pv.Name] = append(found[o.pv.Name], o)
+		}
+	}
+	for _, name := range order {
+		slowOwnership(p, found[name])
+	}
+}
+
+// waitsInMount says that the kubelet is at work on the pod's volumes: it has
+// begun with the pod, all that is to be attached is, and no event tells of
+// anything else that the pod waits for.
+func waitsInMount(p *facts.View, pod *corev1.Pod, node *corev1.Node) bool {
+	context := pod.Spec.SecurityContext
+	if context == nil || context.FSGroup == nil || node == nil || !reconcile.NodeReady(node) || p.HeartbeatStale(node) || reconcile.PodTerminated(pod) ||
+		facts.MayUseVolumes(pod) || pod.Status.StartTime == nil && len(pod.Status.ContainerStatuses) == 0 {
+		return false
+	}
+	for _, e := range p.Snapshot.EventsOf(pod.UID) {
+		if slices.Contains([]string{"FailedCreatePodSandBox", "NetworkNotReady", "FailedPrepareDynamicResources", "FailedCreatePodContainer"}, e.Reason) ||
+			facts.MountFailed.MatchString(e.Message) && (e.Reason == "FailedMount" || e.Reason == "FailedMapVolume") {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		name, _, err := p.World.PodVolume(pod, &v)
+		pair := reconcile.VolumeNode{Volume: name, Node: facts.NodeName(node)}
+		return err == nil && facts.Referenced(pod, v.Name) &&
+			(!slices.ContainsFunc(p.World.Attachments(pair), facts.Holds) || !p.Lists(node, name) || !p.InUse(node, name))
+	})
+}
+
+func changesOwner(p *facts.View, pod *corev1.Pod, node *corev1.Node, v *corev1.Volume) (ownership, bool) {
+	pv := p.BoundVolume(pod, v)
+	if pv == nil || pv.Spec.CSI == nil || facts.BlockMode(pv) || !facts.Referenced(pod, v.Name) ||
+		!facts.Registers(p.Snapshot.CSINode(facts.NodeName(node)), pv.Spec.CSI.Driver) {
+		return ownership{}, false
+	}
+	o := ownership{pod: pod, pv: pv, said: p.LastOwnershipReport(pod, pv.Name)}
+	if o.said != nil {
+		o.since = facts.FirstTime(o.said)
+		return o, p.Age(o.since) >= longOwnership || p.Age(facts.EventTime(o.said)) > facts.OwnershipSilent
+	}
+	kubelet := facts.ParseKubelet(node.Status.NodeInfo.KubeletVersion)
+	policy := pod.Spec.SecurityContext.FSGroupChangePolicy
+	if !kubelet.Before(facts.PermissionEvents) || !p.TakesFSGroup(pv) || policy != nil && *policy == corev1.FSGroupChangeOnRootMismatch ||
+		gaveUp(p, pod, v.Name, kubelet) {
+		return ownership{}, false
+	}
+	o.since = facts.BoundAt(pod)
+	if name, err := p.World.VolumeName(pv); err == nil {
+		for _, va := range p.World.Attachments(reconcile.VolumeNode{Volume: name, Node: facts.NodeName(node)}) {
+			o.since = facts.Latest(o.since, va.CreationTimestamp)
+		}
+	}
+	if e := p.AttachSucceeded(pod, pv.Name); e != nil {
+		o.since = facts.Latest(o.since, facts.EventTime(e))
+	}
+	return o, p.Age(o.since) >= facts.MountTakes
+}
+
+// gaveUp says that the kubelet's failed waits for the pod's volumes have another
+// cause: they are for another volume, or the release writes one only for an error.
+func gaveUp(p *facts.View, pod *corev1.Pod, volume string, kubelet facts.KubeletRelease) bool {
+	return slices.ContainsFunc(p.Snapshot.EventsOf(pod.UID), func(e *corev1.Event) bool {
+		m := facts.WaitFailed.FindStringSubmatch(e.Message)
+		return m != nil && e.Reason == "FailedMount" && (kubelet >= facts.SilentTimeout || !slices.Contains(strings.Fields(m[1]), volume))
+	})
+}
+
+func slowOwnership(p *check.Run, list []ownership) {
+	first := list[0]
+	pods := make([]*corev1.Pod, 0, len(list))
+	for _, o := range list {
+		pods = append(pods, o.pod)
+	}
+	group := *first.pod.Spec.SecurityContext.FSGroup
+	f := finding.Finding{
+		Subject:          facts.PvObject(first.pv),
+		PersistentVolume: first.pv.Name,
+		Node:             facts.NodeOf(first.pod),
+		Pods:             facts.PodNames(pods),
+		Since:            &first.since,
+		Cause:            fmt.Sprintf("the pod has an fsGroup (%d), and the kubelet gives it each file of the volume before it starts a container", group),
+		Evidence: []finding.Evidence{
+			{Object: "pod/" + facts.PodName(first.pod), Field: "spec.securityContext", Value: fmt.Sprintf("fsGroup %d, fsGroupChangePolicy %s", group, changePolicy(first.pod))},
+		},
+		SelfHeals: finding.SelfHeals{Will: true, Because: "the pod starts once the owner of all files is changed; each start on another node, or after a restart, takes as long"},
+		Advice:    "let it end; then set fsGroupChangePolicy: OnRootMismatch in the pod's template, so that the kubelet looks at the root directory alone",
+	}
+	where := fmt.Sprintf("Pod %s on node %s has waited %s for volume %s, which is attached and has no error: the kubelet ",
+		facts.PodName(first.pod), first.pod.Spec.NodeName, facts.Rounded(p.Age(first.since)), first.pv.Name)
+	switch {
+	case first.said == nil:
+		f.Message = where + "is most likely changing the owner of its files, which its release does without a word"
+		f.SelfHeals.Will = false
+		f.SelfHeals.Because = "if it is that, the pod starts once the owner of all files is changed; a mount that hangs looks the same"
+		f.Advice = "look at the node's kubelet log for the volume. If it is that, " + f.Advice
+	case p.Age(facts.EventTime(first.said)) > facts.OwnershipSilent:
+		f.Message = where + fmt.Sprintf("has changed the owner of its files, and has reported nothing for %s", facts.Rounded(p.Age(facts.EventTime(first.said))))
+		f.SelfHeals.Will = false
+		f.SelfHeals.Because = "the kubelet reports once a minute while it changes files: it was restarted, or a file operation on the volume hangs"
+		f.Advice = "look at the node's kubelet log and at the storage, where a file operation may hang; for the next start, set fsGroupChangePolicy: " +
+			"OnRootMismatch in the pod's template"
+	default:
+		f.Message = where + "is changing the owner of its files"
+	}
+	if first.said != nil {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(first.pod), Field: "event " + first.said.Reason, Value: first.said.Message})
+	}
+	f.Message += facts.Alike(pods)
+	p.Report(f)
+}
+
+func changePolicy(pod *corev1.Pod) string {
+	if policy := pod.Spec.SecurityContext.FSGroupChangePolicy; policy != nil {
+		return string(*policy)
+	}
+	return "not set (Always)"
+}

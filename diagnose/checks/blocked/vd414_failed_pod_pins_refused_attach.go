@@ -1,0 +1,104 @@
+package blocked
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var FailedPodPinsRefusedAttach = check.Check{
+	Code:     "VD414",
+	Name:     "failed-pod-pins-refused-attach",
+	Title:    "A failed pod that never ran keeps an attach alive that the driver refuses",
+	Severity: finding.Warning,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
+	},
+	Yields: []check.Yield{
+		{To: "VD608", Key: refusedByLimit},
+	},
+	Never: "delete the VolumeAttachment in the pod's place: the failed pod keeps the volume in use",
+	Run:   runFailedPodPinsRefusedAttach,
+}
+
+// refusedByLimit is the driver and the node, except for a pod that failed for
+// another reason than the node's attach limit.
+func refusedByLimit(p *facts.View, f finding.Finding) string {
+	if f.Subject.Kind == "Pod" {
+		pod := p.Snapshot.Pod(types.NamespacedName{Namespace: f.Subject.Namespace, Name: f.Subject.Name})
+		if pod == nil || !slices.Contains(p.PodsByRole().Refused[f.Node], pod) {
+			return ""
+		}
+	}
+	return check.OfDriverOnNode(p, f)
+}
+
+func runFailedPodPinsRefusedAttach(p *check.Run) {
+	waiting := p.Waiting()
+	for _, va := range p.Attachments() {
+		if va.Status.Attached || va.Status.AttachError == nil || va.DeletionTimestamp != nil || !va.Ours() || !pinned(p.View, va) {
+			continue
+		}
+		pods := p.EndedPods(va.VolumeNode)
+		ended, grace := metav1.Time{}, facts.UnusedGrace
+		for _, pod := range pods {
+			ended = facts.Latest(ended, facts.LastSign(pod))
+			if !facts.TellsEnd(pod) {
+				grace = facts.UnusedGraceUnseen
+			}
+		}
+		if p.Age(ended) >= grace {
+			failedPodPins(p, va, pods, ended, facts.Elsewhere(waiting[va.Volume], va.Node))
+		}
+	}
+}
+
+// pinned says that the controller would detach the volume if the kubelet did not
+// list it as in use, and that the kubelet does so for pods alone that failed
+// before it mounted the volume.
+func pinned(p *facts.View, va facts.Attachment) bool {
+	node, d := p.Snapshot.Node(va.Node), p.Plan.Decision(va.VolumeNode)
+	if d == nil || d.Verb != reconcile.Wait || d.Reason != reconcile.StillMounted || !reconcile.NodeReady(node) || facts.Virtual(node) {
+		return false
+	}
+	pods := p.EndedPods(va.VolumeNode)
+	return len(pods) > 0 && !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !facts.NeverRan(pod) || pod.DeletionTimestamp != nil })
+}
+
+func failedPodPins(p *check.Run, va facts.Attachment, pods []*corev1.Pod, ended metav1.Time, waiting []*corev1.Pod) {
+	first, failure := pods[0], va.Status.AttachError
+	f := finding.Finding{
+		Subject:          facts.PodObject(first),
+		Volume:           va.Volume,
+		Node:             va.Node,
+		PersistentVolume: p.ShortVolume(va.Volume),
+		VolumeAttachment: va.Name,
+		Pods:             facts.PodNames(pods),
+		Since:            &ended,
+		Message: fmt.Sprintf("Pod %s failed on node %s before it ran and has not been deleted: for its volume %s the driver is asked again and again to attach, and refuses: %q",
+			facts.PodName(first), va.Node, p.ShortVolume(va.Volume), failure.Message),
+		Cause: "the kubelet keeps a volume that it has not mounted for a pod until the pod object is gone, and reports it in use; the controller therefore never takes the attach back",
+		Evidence: []finding.Evidence{
+			{Object: "pod/" + facts.PodName(first), Field: "status", Value: string(first.Status.Phase) + " " + first.Status.Reason},
+			{Object: va.Object(), Field: "status.attachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},
+			{Object: "node/" + string(va.Node), Field: "status.volumesInUse", Value: "lists " + string(va.Volume)},
+		},
+		SelfHeals: finding.SelfHeals{Because: "a pod that has failed is deleted by its owner, by a person, or not at all; until then the attach is tried again"},
+		Advice: "delete the failed pod: it never ran, and holds no data; the volume is then released within about a minute. The next pod may meet what the driver " +
+			"rejects again",
+		AdviceCommands: []string{facts.DeletePod(first)},
+	}
+	if len(waiting) > 0 {
+		f.Pods = facts.PodNames(slices.Concat(pods, waiting))
+	}
+	p.Report(f)
+}

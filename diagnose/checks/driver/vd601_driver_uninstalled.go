@@ -1,0 +1,101 @@
+// Package driver has the checks about CSI drivers, their attachers and node plugins.
+package driver
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var DriverUninstalled = check.Check{
+	Code:     "VD601",
+	Name:     "driver-uninstalled",
+	Title:    "A driver is no longer installed, and attachments of its volumes wait for it",
+	Severity: finding.Error,
+	Needs:    goneNeeds,
+	Yields: []check.Yield{
+		{To: "VD607", Key: (*facts.View).DriverOf},
+		{To: "VD612", Key: (*facts.View).DriverOf},
+	},
+	Never: "take finalizers off: the volumes stay attached in the storage system, and nothing says so",
+	Run:   runDriverUninstalled,
+}
+
+// goneNeeds are the kinds that show whether a driver is there, and what waits
+// for it.
+var goneNeeds = []snapshot.Kind{
+	snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
+}
+
+// goneGrace is how long a driver must have been without a trace. A judgement:
+// an upgrade that removes it and installs it again, all its images pulled, ends
+// within it.
+const goneGrace = 15 * time.Minute
+
+func runDriverUninstalled(p *check.Run) {
+	for _, driver := range p.Attachers() {
+		tasks := goneTasks(p.View, driver)
+		if len(tasks) == 0 {
+			continue
+		}
+		f := goneFinding(p.View, driver, tasks)
+		f.Cause = "the driver was uninstalled while volumes of it were attached or wanted; nothing else can attach or detach them"
+		f.Advice = "install the driver again, so that it can detach what it attached; then remove its volumes, and the driver last"
+		p.Report(f)
+	}
+}
+
+// goneTasks are the tasks of a driver of which there is no trace: no CSIDriver,
+// no node that has it, no lease that is renewed, no answer, and the tasks
+// themselves have waited as long. A driver that merely restarts keeps one of
+// these, and one whose attacher is out of sight gives answers.
+func goneTasks(p *facts.View, driver string) []facts.Task {
+	if p.Installed(driver) || p.Age(p.LastAnswer(driver)) < goneGrace {
+		return nil
+	}
+	if lease := p.AttacherLease(driver); lease != nil && p.Age(facts.Renewed(lease)) < goneGrace {
+		return nil
+	}
+	return p.Older(p.Tasks(driver), goneGrace)
+}
+
+// goneFinding is what the failures of a driver that is not there have in common.
+func goneFinding(p *facts.View, driver string, tasks []facts.Task) finding.Finding {
+	pods := p.TaskPods(tasks)
+	f := finding.Finding{
+		Subject: p.DriverObject(driver),
+		Pods:    facts.PodNames(pods),
+		Since:   &tasks[0].Since,
+		Message: fmt.Sprintf("The driver %s is not installed: %s", driver, p.Queue(tasks)),
+		Evidence: []finding.Evidence{
+			{Object: "csidriver/" + driver, Field: "metadata.name", Value: "there is no such object"},
+			{Object: "csinodes", Field: "spec.drivers", Value: fmt.Sprintf("none of %d lists it", len(p.Snapshot.CSINodes))},
+		},
+		SelfHeals: finding.SelfHeals{Because: "only the driver's own attacher handles these VolumeAttachments, and there is none"},
+	}
+	if lease := p.AttacherLease(driver); lease != nil {
+		f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))
+	}
+	f.Evidence = append(f.Evidence, facts.TaskEvidence(tasks)...)
+	if n := attachedVolumes(p, driver); n > 0 {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "volumeattachments", Field: "status.attached", Value: fmt.Sprintf("true of %d more of the driver's", n)})
+	}
+	if len(pods) == 0 {
+		f.Severity = finding.Warning
+	}
+	return f
+}
+
+func attachedVolumes(p *facts.View, driver string) int {
+	n := 0
+	for _, va := range p.Snapshot.VolumeAttachments {
+		if va.Spec.Attacher == driver && facts.Holds(va) {
+			n++
+		}
+	}
+	return n
+}

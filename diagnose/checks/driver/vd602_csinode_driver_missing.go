@@ -1,0 +1,95 @@
+package driver
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var CsiNodeDriverMissing = check.Check{
+	Code:     "VD602",
+	Name:     "csinode-driver-missing",
+	Title:    "A pod needs a CSI driver that is not registered on its node",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
+	},
+	Yields: []check.Yield{
+		{To: "VD613", Key: check.OfDriverOnNode},
+	},
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD110"}, Share: check.OnNode, Match: evictsPlugin},
+	},
+	Never: "add the driver to the CSINode by hand: the kubelet still has no plugin to call",
+	Run:   runCSINodeDriverMissing,
+}
+
+func runCSINodeDriverMissing(p *check.Run) {
+	for _, node := range p.Snapshot.Nodes {
+		if !reconcile.NodeReady(node) || p.Age(node.CreationTimestamp) < facts.RegistrationGrace || facts.Virtual(node) {
+			continue
+		}
+		if c := facts.ReadyCondition(node); p.Age(c.LastTransitionTime) < facts.RegistrationGrace {
+			continue
+		}
+		needs := p.Unregistered(node)
+		for _, driver := range slices.Sorted(maps.Keys(needs)) {
+			if p.Installed(driver) && !p.PluginYoung(node, driver) {
+				driverMissing(p, node, driver, needs[driver])
+			}
+		}
+	}
+}
+
+func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []facts.PodVolume) {
+	first := waiting[0]
+	since := facts.BoundAt(first.Pod)
+	subject := finding.Object{Kind: "CSIDriver", Name: driver}
+	if d := p.Snapshot.CSIDriver(driver); d != nil {
+		subject.UID = d.UID
+	}
+	f := finding.Finding{
+		Subject: subject,
+		Node:    facts.NodeName(node),
+		Since:   &since,
+		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, whose driver %s is not registered on that node",
+			facts.PodName(first.Pod), node.Name, first.Name, driver),
+		Cause:    "the driver's node plugin does not run on the node, or has not been able to register with the kubelet",
+		Evidence: []finding.Evidence{p.RegisteredDrivers(node)},
+		SelfHeals: finding.SelfHeals{Because: "the attach follows within about 5 min once the node plugin has registered; " +
+			"until then the attacher has no name for the node, and the kubelet nobody to mount"},
+		Advice: fmt.Sprintf("look at the driver's node plugin on %s: is its pod there (taints, node selector), Ready, and does its registrar use the "+
+			"kubelet's own directory? Deleting that pod is harmless and makes it register again", node.Name),
+	}
+	plugins := p.NodePlugins(node, "/plugins/"+driver)
+	for _, plugin := range plugins {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(plugin), Field: "status", Value: facts.PluginState(plugin)})
+	}
+	if len(plugins) == 0 {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "pods", Value: "none mounts the directory plugins/" + driver})
+	}
+	var pods []*corev1.Pod
+	for _, w := range waiting {
+		if !slices.Contains(pods, w.Pod) {
+			pods = append(pods, w.Pod)
+		}
+	}
+	f.Pods = facts.PodNames(pods)
+	f.Message += facts.Alike(pods)
+	p.Report(f)
+}
+
+// evictsPlugin says that the driver is missing because the taint has no node
+// plugin run on the node: one that is there fails for a reason of its own.
+func evictsPlugin(p *facts.View, taint, driver finding.Finding) bool {
+	node := p.Snapshot.Node(taint.Node)
+	return node != nil && taint.Node == driver.Node && len(p.NodePlugins(node, "/plugins/"+driver.Subject.Name)) == 0
+}

@@ -1,0 +1,82 @@
+package driver
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var CsiDriverMissing = check.Check{
+	Code:     "VD603",
+	Name:     "csidriver-missing",
+	Title:    "A driver without a CSIDriver object is asked to attach, and has nobody who could",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
+	},
+	Never: "make up a CSIDriver: attachRequired: false on a driver that does attach lets two nodes write to one volume",
+	Run:   runCSIDriverMissing,
+}
+
+// csiDriverGrace is how long the installation of a driver may take from its
+// node plugins to its CSIDriver object and its attacher.
+const csiDriverGrace = facts.RolloutGrace
+
+func runCSIDriverMissing(p *check.Run) {
+	seen := map[string]bool{}
+	for _, va := range p.Snapshot.VolumeAttachments {
+		driver := va.Spec.Attacher
+		if seen[driver] {
+			continue
+		}
+		seen[driver] = true
+		if p.AttachesByMistake(driver) {
+			askedInVain(p, driver)
+		}
+	}
+}
+
+// askedInVain makes one finding of the driver, if pods wait for it.
+func askedInVain(p *check.Run, driver string) {
+	var list []facts.PodVolume
+	var vas []facts.Attachment
+	for _, va := range p.Attachments() {
+		row := p.World.Desired[va.VolumeNode]
+		if va.Spec.Attacher != driver || !va.Ours() || row == nil || row.Spec.Migrated || !p.Lasted(va.CreationTimestamp, csiDriverGrace) ||
+			!facts.Registers(p.Snapshot.CSINode(va.Node), driver) {
+			continue // the drivers of volumes that were in-tree attach; csinode-driver-missing comes first
+		}
+		for _, pod := range p.WaitingPods(va.VolumeNode) {
+			list, vas = append(list, facts.PodVolume{Pod: pod, Volume: va.Volume, Name: p.ShortVolume(va.Volume)}), append(vas, va)
+		}
+	}
+	pods := facts.PodsOf(list)
+	if len(pods) == 0 {
+		return
+	}
+	facts.LongestFirst(pods)
+	i := slices.IndexFunc(list, func(v facts.PodVolume) bool { return v.Pod == pods[0] })
+	first, va := list[i], vas[i]
+	f := finding.Finding{
+		Subject: finding.Object{Kind: "CSIDriver", Name: driver},
+		Pods:    facts.PodNames(pods),
+		Since:   &va.CreationTimestamp,
+		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s to be attached, but its driver %s has no CSIDriver object and, as far as the objects show, "+
+			"nothing that attaches%s", facts.PodName(first.Pod), va.Node, first.Name, driver, facts.Alike(pods)),
+		Cause: "without a CSIDriver object the controller has every volume of the driver attached; a driver that needs no attach brings no attacher, and " +
+			"says so in that object with attachRequired: false",
+		Evidence: []finding.Evidence{
+			{Object: "csidriver/" + driver, Field: "metadata.name", Value: "there is no such object"},
+			{Object: va.Object(), Field: "metadata", Value: fmt.Sprintf("made %s; no attacher has put its finalizer on it, and there is no error", facts.Stamp(va.CreationTimestamp))},
+			{Object: "leases", Field: "metadata.name", Value: "none is called " + reconcile.AttacherLeaseName(driver)},
+		},
+		SelfHeals: finding.SelfHeals{Because: "the controller asks again for ever, 2 min at a time, and nobody answers"},
+		Advice:    fmt.Sprintf("install the CSIDriver object as the release of %s ships it; then delete the VolumeAttachment, which nothing holds, and the pod", driver),
+	}
+	p.Report(f)
+}

@@ -1,0 +1,83 @@
+package driver
+
+import (
+	"fmt"
+	"slices"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var AttacherDown = check.Check{
+	Code:     "VD604",
+	Name:     "attacher-down",
+	Title:    "A driver's external-attacher does not run, and attachments wait for it",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
+	},
+	Yields: []check.Yield{
+		{To: "VD605", Key: (*facts.View).DriverOf},
+	},
+	Never: "delete VolumeAttachments or take their finalizers off: they are the attacher's list of work",
+	Run:   runAttacherDown,
+}
+
+func runAttacherDown(p *check.Run) {
+	for _, driver := range p.Attachers() {
+		lease, tasks := p.Abandoned(driver)
+		if len(tasks) == 0 {
+			continue
+		}
+		pods, since := p.TaskPods(tasks), facts.Renewed(lease)
+		f := finding.Finding{
+			Subject: p.DriverObject(driver),
+			Pods:    facts.PodNames(pods),
+			Since:   &since,
+			Message: fmt.Sprintf("The attacher of %s has not renewed its lease since %s (%s): %s",
+				driver, facts.Stamp(since), facts.Rounded(p.Age(since)), p.Queue(tasks)),
+			Cause:    "the external-attacher, which asks the driver to attach and detach, does not run: its pods crash, are not scheduled or were scaled down",
+			Evidence: append([]finding.Evidence{facts.LeaseEvidence(lease)}, facts.TaskEvidence(tasks)...),
+			SelfHeals: finding.SelfHeals{Because: "nobody asks the driver; once its controller pods are back all follow by themselves, those that had failed " +
+				"before within about 5 min"},
+			Advice: fmt.Sprintf("bring the driver's controller pods in namespace %s back", lease.Namespace),
+		}
+		for _, pod := range attacherPods(p.View, lease.Namespace) {
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status", Value: facts.PluginState(pod)})
+		}
+		if len(pods) == 0 {
+			f.Severity = finding.Warning
+		}
+		p.Report(f)
+	}
+}
+
+// leaseHolder is the pod that holds the lease, where it still runs and is Ready:
+// an attacher's identity is its host's name, which is the pod's unless it uses
+// the node's network.
+func leaseHolder(p *facts.View, lease *coordinationv1.Lease) *corev1.Pod {
+	if lease.Spec.HolderIdentity == nil {
+		return nil
+	}
+	for _, pod := range p.Snapshot.Pods {
+		if pod.Namespace == lease.Namespace && reconcile.AttacherName(pod.Name) == *lease.Spec.HolderIdentity && pod.DeletionTimestamp == nil &&
+			facts.Ready(pod) && reconcile.NodeReady(p.Snapshot.Node(facts.NodeOf(pod))) {
+			return pod
+		}
+	}
+	return nil
+}
+
+// attacherPods are the namespace's pods with an external-attacher among their
+// containers; whose it is their images do not tell.
+func attacherPods(p *facts.View, namespace string) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(p.Snapshot.Pods), func(pod *corev1.Pod) bool {
+		return pod.Namespace != namespace || !slices.ContainsFunc(pod.Spec.Containers, facts.IsAttacher)
+	})
+}

@@ -1,0 +1,75 @@
+package driver
+
+import (
+	"fmt"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var AttacherZombieLeader = check.Check{
+	Code:     "VD605",
+	Name:     "attacher-zombie-leader",
+	Title:    "A driver's external-attacher seems to run and does nothing",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
+	},
+	Never: "delete VolumeAttachments or take their finalizers off: they are the attacher's list of work",
+	Run:   runAttacherZombieLeader,
+}
+
+func runAttacherZombieLeader(p *check.Run) {
+	for _, driver := range p.Attachers() {
+		if lease, tasks := p.Abandoned(driver); len(tasks) > 0 {
+			if pod := leaseHolder(p.View, lease); pod != nil {
+				lostLease(p, driver, lease, pod, tasks)
+			}
+		} else if lease, tasks := p.Idle(driver); len(tasks) > 0 {
+			idleLeader(p, driver, lease, tasks)
+		}
+	}
+}
+
+func lostLease(p *check.Run, driver string, lease *coordinationv1.Lease, pod *corev1.Pod, tasks []facts.Task) {
+	f := zombieFinding(p.View, driver, lease, tasks)
+	since := facts.Renewed(lease)
+	f.Since = &since
+	f.Message = fmt.Sprintf("Pod %s is Ready and has not renewed the lease of the attacher of %s since %s (%s): %s",
+		facts.PodName(pod), driver, facts.Stamp(since), facts.Rounded(p.Age(since)), p.Queue(tasks))
+	f.Cause = "the external-attacher in the pod hangs or cannot reach the API server, and no other one takes the lease over"
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status", Value: facts.PluginState(pod)})
+	f.Advice = "delete the attacher's pod, so that another takes over"
+	f.AdviceCommands = []string{facts.DeletePod(pod)}
+	p.Report(f)
+}
+
+func idleLeader(p *check.Run, driver string, lease *coordinationv1.Lease, tasks []facts.Task) {
+	f := zombieFinding(p.View, driver, lease, tasks)
+	f.Since = &tasks[0].Since
+	f.Message = fmt.Sprintf("The attacher of %s renews its lease and does nothing: %s", driver, p.Queue(tasks))
+	f.Cause = "the external-attacher hangs, sees nothing of the VolumeAttachments, or may not write them; its log tells which"
+	f.Advice = fmt.Sprintf("read the log of the csi-attacher container that holds the lease in namespace %s: where it reports \"forbidden\", give its "+
+		"ClusterRole get, list, watch and patch of volumeattachments, and patch of volumeattachments/status; where it reports nothing, delete the pod, "+
+		"so that another takes over", lease.Namespace)
+	p.Report(f)
+}
+
+func zombieFinding(p *facts.View, driver string, lease *coordinationv1.Lease, tasks []facts.Task) finding.Finding {
+	pods := p.TaskPods(tasks)
+	f := finding.Finding{
+		Subject:   p.DriverObject(driver),
+		Pods:      facts.PodNames(pods),
+		Evidence:  append([]finding.Evidence{facts.LeaseEvidence(lease)}, facts.TaskEvidence(tasks)...),
+		SelfHeals: finding.SelfHeals{Because: "a process that hangs goes on hanging until somebody, or a liveness probe, restarts it"},
+	}
+	if len(pods) == 0 {
+		f.Severity = finding.Warning
+	}
+	return f
+}

@@ -1,0 +1,63 @@
+package driver
+
+import (
+	"fmt"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+var DriverRenamed = check.Check{
+	Code:     "VD607",
+	Name:     "driver-renamed",
+	Title:    "Volumes name a driver that is now installed under another name",
+	Severity: finding.Error,
+	Needs:    goneNeeds,
+	Yields: []check.Yield{
+		{To: "VD612", Key: (*facts.View).DriverOf},
+	},
+	Never: "delete the volume to recreate it while its policy is Delete: the data goes with it",
+	Run:   runDriverRenamed,
+}
+
+func runDriverRenamed(p *check.Run) {
+	for _, driver := range p.Attachers() {
+		if meant := p.Meant(driver); meant != "" {
+			driverMisspelt(p, driver, meant)
+			continue
+		}
+		tasks, now := goneTasks(p.View, driver), p.Successor(driver)
+		if len(tasks) == 0 || now == "" {
+			continue
+		}
+		f := goneFinding(p.View, driver, tasks)
+		f.Message = fmt.Sprintf("The driver %s is not installed, but %s is: %s", driver, now, p.Queue(tasks))
+		f.Cause = fmt.Sprintf("the driver was deployed again under the name %s, as the names suggest; a volume keeps the name under which it was made", now)
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "csidriver/" + now, Field: "metadata.name", Value: "is installed"})
+		f.Advice = fmt.Sprintf("deploy the driver under its old name %s again, beside the new one if need be: nothing else can detach what is attached. "+
+			"To move for good, detach first, then recreate each volume with the new name and policy Retain", driver)
+		p.Report(f)
+	}
+}
+
+// driverMisspelt reports a driver that nobody has ever seen here, and whose name
+// is nearly that of one which is installed. No driver that restarts or is being
+// upgraded looks like that, so that there is nothing to wait for.
+func driverMisspelt(p *check.Run, driver, meant string) {
+	tasks, answer := p.Older(p.Tasks(driver), facts.ListsGrace), p.LastAnswer(driver)
+	// The name of a lease has a hyphen for each separator of the driver's name.
+	lease := reconcile.AttacherLeaseName(driver) != reconcile.AttacherLeaseName(meant) && p.AttacherLease(driver) != nil
+	if len(tasks) == 0 || lease || !answer.IsZero() || attachedVolumes(p.View, driver) > 0 {
+		return
+	}
+	f := goneFinding(p.View, driver, tasks)
+	f.Message = fmt.Sprintf("The driver %s is not installed, but %s is, whose name is nearly the same: %s", driver, meant, p.Queue(tasks))
+	f.Cause = fmt.Sprintf("the PersistentVolume was written with a misspelt driver name, as the names suggest; or the driver calls itself %s and its CSIDriver "+
+		"or its StorageClass does not", meant)
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: "csidriver/" + meant, Field: "metadata.name", Value: "is installed"})
+	f.Advice = fmt.Sprintf("compare the names letter by letter. If %s is meant, set the PersistentVolume's policy to Retain, delete it and its claim, and "+
+		"recreate both with that name: a volume's driver cannot be changed", meant)
+	p.Report(f)
+}

@@ -1,0 +1,175 @@
+package driver
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var AttachLimitReached = check.Check{
+	Code:     "VD608",
+	Name:     "attach-limit",
+	Title:    "A node has, or is to have, as many volumes attached as the driver's limit allows",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
+	},
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD101"}, Share: check.OnNode, Match: takesLastPlace},
+	},
+	Never: "delete VolumeAttachments of pods that run: that takes the disk from under them",
+	Run:   runAttachLimit,
+}
+
+func runAttachLimit(p *check.Run) {
+	loads := p.Loads()
+	drivers := p.Attachers()
+	for _, node := range p.Snapshot.Nodes {
+		for _, driver := range drivers {
+			if l := loads[facts.NodeDriver{Node: node.Name, Driver: driver}]; l != nil {
+				examineLoad(p, l)
+			}
+		}
+	}
+	limitForecast(p, loads)
+}
+
+func examineLoad(p *check.Run, l *facts.Load) {
+	full := l.Limited && l.Held.Len() >= l.Limit
+	stuck := l.Refused
+	if len(stuck) == 0 && full && p.AttacherAtWork(l.Driver) {
+		stuck = l.Waits
+	}
+	pods := p.TaskPods(stuck)
+	switch {
+	case len(pods) > 0 && !l.Freeing:
+		limitReached(p, l, stuck, pods)
+	case len(rejected(p.View, l)) > 0:
+		limitAftermath(p, l, rejected(p.View, l))
+	case l.Limited && l.All() > l.Limit && reconcile.NodeReady(l.Node):
+		if waiting := p.WaitingForRoom(l); len(waiting) > 0 {
+			limitExceeded(p, l, waiting)
+		}
+	}
+}
+
+func limitReached(p *check.Run, l *facts.Load, stuck []facts.Task, pods []*corev1.Pod) {
+	f := limitFinding(p.View, l)
+	since := stuck[0].Since
+	f.Since, f.Pods = &since, facts.PodNames(pods)
+	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which does not fit: %s",
+		facts.PodName(pods[0]), l.Node.Name, p.TaskVolume(p.Lead(stuck)), l.Text())
+	f.Cause = "the driver attaches no more volumes to the node; the scheduler did not know, because the driver gives no limit, or one that is too high, " +
+		"or other devices take up room, or the pod names its node itself"
+	f.Evidence = append(f.Evidence, facts.TaskEvidence(stuck)...)
+	f.SelfHeals.Because = "it fits once another volume is detached from the node; nobody moves the pod"
+	f.Advice = fmt.Sprintf("let the pod start elsewhere: cordon %s, delete the pod, uncordon; and give the driver the right limit (its volume-attach-limit "+
+		"or reserved-volume-attachments setting)", l.Node.Name)
+	if leftWaiting(p.View, l, stuck) {
+		f.SelfHeals.Because += "; the kubelet would reject the pod, and its workload make another, if the CSIDriver had nodeAllocatableUpdatePeriodSeconds"
+		f.Advice += "; and set nodeAllocatableUpdatePeriodSeconds in the CSIDriver, so that the limit follows what the driver finds and such pods are rejected"
+	}
+	p.Report(f)
+}
+
+// leftWaiting says that the kubelet would reject the pod but for a setting of the
+// driver: it does from 1.35 on where the attacher records the code, and the
+// CSIDriver says how often the limit is to be asked for (VerifyExhaustedResource).
+func leftWaiting(p *facts.View, l *facts.Load, stuck []facts.Task) bool {
+	d := p.Snapshot.CSIDriver(l.Driver)
+	kubelet := facts.ParseKubelet(l.Node.Status.NodeInfo.KubeletVersion)
+	return d != nil && d.Spec.NodeAllocatableUpdatePeriodSeconds == nil && kubelet >= facts.LimitRejection &&
+		slices.ContainsFunc(stuck, func(t facts.Task) bool {
+			return t.Failure != nil && t.Failure.ErrorCode != nil && *t.Failure.ErrorCode == facts.ResourceExhausted
+		})
+}
+
+// rejected are the pods that the kubelet refused because of the limit, that have
+// failed, and whose attachment stays as long as they are there.
+func rejected(p *facts.View, l *facts.Load) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, pod := range p.PodsByRole().Refused[facts.NodeName(l.Node)] {
+		if pod.DeletionTimestamp != nil || p.Age(facts.BoundAt(pod)) < facts.AttachGrace {
+			continue
+		}
+		stays := func(va *storagev1.VolumeAttachment) bool { return !va.Status.Attached && va.DeletionTimestamp == nil }
+		for i := range pod.Spec.Volumes {
+			name, spec, err := p.World.PodVolume(pod, &pod.Spec.Volumes[i])
+			if err != nil || !facts.InUse(l.Node, name) {
+				continue
+			}
+			pair := reconcile.VolumeNode{Volume: name, Node: facts.NodeName(l.Node)}
+			if d, _, _ := spec.CSI(); d == l.Driver && slices.ContainsFunc(p.World.Attachments(pair), stays) && p.World.Desired[pair] == nil {
+				pods = append(pods, pod)
+				break
+			}
+		}
+	}
+	return pods
+}
+
+func limitAftermath(p *check.Run, l *facts.Load, pods []*corev1.Pod) {
+	f := limitFinding(p.View, l)
+	since := facts.BoundAt(pods[0])
+	f.Severity, f.Since, f.Pods = finding.Warning, &since, facts.PodNames(pods)
+	f.Message = fmt.Sprintf("Pod %s, which node %s refused because its volume does not fit, has failed and still keeps the attachment there waiting: %s",
+		facts.PodName(pods[0]), l.Node.Name, l.Text())
+	f.Cause = "a pod whose volume was never mounted keeps it in volumesInUse for as long as the pod exists, and so the attachment, which the attacher " +
+		"tries again and the scheduler counts"
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pods[0]), Field: "status.reason", Value: pods[0].Status.Reason})
+	f.SelfHeals.Because = "only the deletion of the failed pod lets the attachment go; a StatefulSet deletes it, a ReplicaSet does not"
+	f.ByHand = "delete the failed pod"
+	f.AdviceCommands = []string{facts.DeletePod(pods[0])}
+	p.Report(f)
+}
+
+// limitExceeded tells of a node on which pods wait for more volumes than fit,
+// though none has been refused yet. A full node on which nobody waits is no fault.
+func limitExceeded(p *check.Run, l *facts.Load, waiting []*corev1.Pod) {
+	f := limitFinding(p.View, l)
+	f.Severity, f.Pods = finding.Info, facts.PodNames(waiting)
+	f.Message = fmt.Sprintf("Pods on node %s want more volumes of %s than fit: %s", l.Node.Name, l.Driver, l.Text())
+	f.Cause = "the pods name the node themselves, or were scheduled while the driver gave no limit"
+	f.SelfHeals.Because = "what does not fit waits until another volume leaves the node; nobody moves the pods"
+	f.Advice = fmt.Sprintf("a pod there that does not come to its volume within minutes has to start elsewhere: %d of the volumes cannot be attached", l.All()-l.Limit)
+	p.Report(f)
+}
+
+func limitFinding(p *facts.View, l *facts.Load) finding.Finding {
+	limit := "none given"
+	if l.Limited {
+		limit = fmt.Sprint(l.Limit)
+	}
+	f := finding.Finding{
+		Subject:  p.DriverObject(l.Driver),
+		Node:     facts.NodeName(l.Node),
+		Evidence: []finding.Evidence{{Object: "csinode/" + l.Node.Name, Field: "spec.drivers[" + l.Driver + "].allocatable.count", Value: limit}},
+	}
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: "volumeattachments", Field: "status.attached", Value: fmt.Sprintf("true of %d on the node", l.Held.Len())})
+	for _, name := range sets.List(l.Held) {
+		if pair := (reconcile.VolumeNode{Volume: name, Node: facts.NodeName(l.Node)}); p.Forgotten(pair) {
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + l.Node.Name, Field: "status.volumesInUse", Value: "lacks " + string(name) + ", which is attached and which no pod there uses"})
+		}
+	}
+	return f
+}
+
+// takesLastPlace says that all that pods want there fits once the volume that
+// nothing uses is off the node.
+func takesLastPlace(p *facts.View, unused, full finding.Finding) bool {
+	if unused.Node != full.Node || !check.SameDriver(p, unused, full) {
+		return false
+	}
+	driver := p.DriverOf(full)
+	l := p.Loads()[facts.NodeDriver{Node: string(full.Node), Driver: driver}]
+	return l != nil && l.Held.Has(unused.Volume) && l.Limited && l.All()-1 <= l.Limit
+}

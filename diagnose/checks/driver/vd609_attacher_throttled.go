@@ -1,0 +1,75 @@
+package driver
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var AttacherThrottled = check.Check{
+	Code:     "VD609",
+	Name:     "attacher-throttled",
+	Title:    "A driver's attachments are worked off slowly",
+	Severity: finding.Info,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
+	},
+	Never: "touch all the VolumeAttachments or restart the driver: both make more calls",
+	Run:   runAttacherThrottled,
+}
+
+const (
+	// manyTasks is how many attachments must wait for their driver before that
+	// counts as a queue: more than a sidecar's ten workers have in hand at once.
+	manyTasks = 15
+	// queueMoves is how long ago the last answer may be in a queue that moves:
+	// the attacher's longest back-off.
+	queueMoves = facts.AttacherMaxBackoff
+)
+
+func runAttacherThrottled(p *check.Run) {
+	for _, driver := range p.Attachers() {
+		tasks := p.Older(p.Tasks(driver), facts.AttachGrace)
+		limited := slices.DeleteFunc(slices.Clone(tasks), func(t facts.Task) bool {
+			return t.Failure == nil || !facts.Throttled(driver, t.Failure.Message) || p.Age(t.Failure.Time) >= facts.AttacherRetries
+		})
+		waiting := slices.DeleteFunc(slices.Clone(tasks), func(t facts.Task) bool { return t.Failure != nil })
+		switch {
+		case len(limited) > 0:
+			slow(p, driver, limitedSeverity(p.View, limited), limited, fmt.Sprintf("The storage system lets %s make fewer calls than it would", driver),
+				"the provider limits how many calls may be made in a time, for this cluster or for the whole account; the driver says so",
+				"look for what else makes calls on the account, and ask the provider for a higher quota")
+		case len(waiting) >= manyTasks && p.Age(p.LastAnswer(driver)) < queueMoves && p.AttacherAtWork(driver):
+			slow(p, driver, finding.Info, waiting, fmt.Sprintf("Many attachments wait for %s, which is at work", driver),
+				"more is to be attached and detached than the attacher's workers, its calls to the API server or the storage system let through",
+				"wait; where this happens each time, give the attacher a higher --kube-api-qps, --kube-api-burst, --worker-threads and --timeout")
+		}
+	}
+}
+
+// limitedSeverity is higher where pods wait: the calls do not only come late, they
+// are refused.
+func limitedSeverity(p *facts.View, tasks []facts.Task) finding.Severity {
+	if len(p.TaskPods(tasks)) > 0 {
+		return finding.Warning
+	}
+	return finding.Info
+}
+
+func slow(p *check.Run, driver string, severity finding.Severity, tasks []facts.Task, what, cause, advice string) {
+	p.Report(finding.Finding{
+		Severity:  severity,
+		Subject:   p.DriverObject(driver),
+		Pods:      facts.PodNames(p.TaskPods(tasks)),
+		Since:     &tasks[0].Since,
+		Message:   fmt.Sprintf("%s: %s", what, p.Queue(tasks)),
+		Cause:     cause + "; one snapshot cannot tell how fast it goes",
+		Evidence:  facts.TaskEvidence(tasks),
+		SelfHeals: finding.SelfHeals{Will: true, Because: "the attacher tries again, at most 5 min apart, and works its list off; whether it does shows when this is run again"},
+		Advice:    advice,
+	})
+}

@@ -1,0 +1,85 @@
+package driver
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var BackendSideStuck = check.Check{
+	Code:     "VD610",
+	Name:     "backend-side-stuck",
+	Title:    "A driver's words hint that the storage system itself is stuck",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
+	},
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD604", "VD605"}, Match: check.SameDriver},
+	},
+	Group: check.SilentBackend,
+	Never: "delete VolumeAttachments: that changes nothing in the storage system",
+	Run:   runBackendSideStuck,
+}
+
+func runBackendSideStuck(p *check.Run) {
+	for _, driver := range p.Attachers() {
+		for _, t := range p.Tasks(driver) {
+			// A detach that fails is va-stuck-deleting, whatever the words.
+			if t.DeletionTimestamp != nil || t.Failure == nil || p.Age(t.Failure.Time) >= facts.AttacherSilent {
+				continue
+			}
+			if hint, grace := backendHint(t); hint != "" && p.Lasted(t.Since, grace) {
+				backendStuck(p, t, hint)
+			}
+		}
+	}
+}
+
+// backendHint says what the driver's words hint at, and how long that may pass
+// as a delay; "" where they speak of something else. Only what the driver itself
+// said counts.
+func backendHint(t facts.Task) (string, time.Duration) {
+	entry, known := facts.AttachRefusal(t.Spec.Attacher, t.Failure)
+	if !known || !facts.FromDriver(t.Failure.Message) {
+		return "", 0
+	}
+	about, _ := entry.Meaning.About()
+	switch entry.Meaning {
+	case driverwords.BackendBusy, driverwords.BackendStuck, driverwords.MachineBusy, driverwords.OperationPending:
+		return facts.Clause(about.Says), facts.StuckDeleting
+	case driverwords.TimedOut, driverwords.DriverUnavailable, driverwords.Unreachable:
+		return facts.Clause(about.Says), facts.OutageGrace
+	default:
+		return "", 0
+	}
+}
+
+func backendStuck(p *check.Run, t facts.Task, hint string) {
+	pair, ok := p.TaskPair(t)
+	pods := p.TaskPods([]facts.Task{t})
+	if !ok || len(pods) == 0 {
+		return // nobody waits: an attempt that is left over
+	}
+	f := finding.Finding{
+		Subject:          finding.Object{Kind: "VolumeAttachment", Name: t.Name, UID: t.UID},
+		Volume:           pair.Volume,
+		Node:             pair.Node,
+		PersistentVolume: p.ShortVolume(pair.Volume),
+		VolumeAttachment: t.Name,
+		Pods:             facts.PodNames(pods),
+		Since:            &t.Since,
+		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, and the driver's words hint at the storage system: %q",
+			facts.PodName(pods[0]), t.Spec.NodeName, p.TaskVolume(t), t.Failure.Message),
+		Cause:     hint + "; that is a hint from the words alone, no object shows it",
+		Evidence:  facts.TaskEvidence([]facts.Task{t}),
+		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and the attach goes on once the storage system lets it"},
+		Advice:    "look at the volume and the machine in the storage system's own console or tools, and act there: the objects in the cluster are as they should be",
+	}
+	p.Report(f)
+}

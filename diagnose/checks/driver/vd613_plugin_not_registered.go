@@ -1,0 +1,95 @@
+package driver
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var PluginNotRegistered = check.Check{
+	Code:     "VD613",
+	Name:     "plugin-not-registered",
+	Title:    "A driver's node plugin runs on a node and is not registered with its kubelet",
+	Severity: finding.Warning,
+	Needs:    registrationNeeds,
+	Never:    "add the driver to the CSINode by hand: the kubelet still has no plugin to call",
+	Run:      runPluginNotRegistered,
+}
+
+// registrationNeeds are the kinds that show whether a driver is registered on a
+// node, what serves it there and what needs it.
+var registrationNeeds = []snapshot.Kind{
+	snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
+}
+
+func runPluginNotRegistered(p *check.Run) {
+	all := p.Plugins()
+	for _, node := range p.Snapshot.Nodes {
+		if !p.RegisteredLongEnough(node) {
+			continue
+		}
+		for _, driver := range slices.Sorted(maps.Keys(all)) {
+			here := slices.DeleteFunc(slices.Clone(all[driver][facts.NodeName(node)]), func(pod *corev1.Pod) bool { return !facts.Registrar(pod) })
+			if len(here) == 0 || !p.Installed(driver) || facts.Registers(p.Snapshot.CSINode(facts.NodeName(node)), driver) {
+				continue
+			}
+			if !slices.ContainsFunc(here, func(pod *corev1.Pod) bool { return !p.PluginHadTime(pod) }) {
+				users := p.VolumesByDriver(p.Snapshot.PodsOnNode(facts.NodeName(node)), holdsMounts(p.View), func(d string) bool { return d == driver })
+				waiting := p.Unregistered(node)[driver]
+				if len(waiting) > 0 && !slices.ContainsFunc(here, facts.Ready) {
+					continue // the plugin fails: csinode-driver-missing says how
+				}
+				notRegistered(p, node, driver, here, facts.PodsOf(users[driver]), waiting)
+			}
+		}
+	}
+}
+
+func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users []*corev1.Pod, waiting []facts.PodVolume) {
+	plugin := here[0]
+	since := facts.ReadyChanged(plugin)
+	kubelet := facts.ParseKubelet(node.Status.NodeInfo.KubeletVersion)
+	f := finding.Finding{
+		Subject: p.DriverObject(driver),
+		Node:    facts.NodeName(node),
+		Pods:    facts.PodNames(users),
+		Since:   &since,
+		Message: fmt.Sprintf("The node plugin of %s, pod %s, runs on node %s and is not registered with the kubelet, which can neither mount nor unmount "+
+			"volumes of it there%s", driver, facts.PodName(plugin), node.Name, facts.OthersUse(users)),
+		Cause: "the kubelet has not found the plugin's socket, or has refused it: the plugin gives no id for the node or another zone than the node's " +
+			"label says, a second plugin has the driver's name, or the registrar uses another directory than the kubelet",
+		Evidence: append([]finding.Evidence{
+			p.RegisteredDrivers(node),
+			{Object: "pod/" + facts.PodName(plugin), Field: "spec.volumes", Value: "registers in " + facts.RegistrationDirectory(plugin)},
+			{Object: "node/" + node.Name, Field: "status.nodeInfo.kubeletVersion", Value: kubeletText(node)},
+		}, facts.PluginEvidence(here)...),
+		SelfHeals: finding.SelfHeals{Because: kubelet.RegistersAgain()},
+		Advice: "read the log of the plugin's registrar, which has the kubelet's message; then delete that pod: its successor registers again, and what " +
+			"is mounted stays mounted",
+		AdviceCommands: []string{
+			safetext.Kubectl("logs", "pod/"+plugin.Name, "--namespace="+plugin.Namespace, "--all-containers", "--tail=50"), facts.DeletePod(plugin),
+		},
+	}
+	if len(waiting) > 0 {
+		pods := facts.PodsOf(waiting)
+		f.Severity, f.Pods = finding.Error, facts.PodNames(pods)
+		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s; the node plugin of its driver %s, pod %s, runs there and is not registered with the kubelet%s",
+			facts.PodName(waiting[0].Pod), node.Name, waiting[0].Name, driver, facts.PodName(plugin), facts.Alike(pods))
+	}
+	p.Report(f)
+}
+
+func kubeletText(node *corev1.Node) string {
+	if v := node.Status.NodeInfo.KubeletVersion; v != "" {
+		return v
+	}
+	return "not known"
+}

@@ -1,0 +1,101 @@
+package driver
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+var DriverGoneUnderPods = check.Check{
+	Code:     "VD614",
+	Name:     "driver-gone-under-pods",
+	Title:    "Pods have volumes of a driver mounted that is no longer registered on their node",
+	Severity: finding.Warning,
+	Needs:    registrationNeeds,
+	Yields: []check.Yield{
+		{To: "VD602", Key: check.OfDriverOnNode},
+	},
+	Never: "force-delete the pods: that hides the mounts and does not end them",
+	Run:   runDriverGoneUnderPods,
+}
+
+// unmountGrace is how long a pod whose containers have ended may take to have
+// its volumes unmounted.
+const unmountGrace = facts.KubeletRetries
+
+func runDriverGoneUnderPods(p *check.Run) {
+	all := p.Plugins()
+	for _, node := range p.Snapshot.Nodes {
+		csiNode := p.Snapshot.CSINode(facts.NodeName(node))
+		if csiNode == nil || !p.RegisteredLongEnough(node) {
+			continue
+		}
+		users := p.VolumesByDriver(p.Snapshot.PodsOnNode(facts.NodeName(node)), holdsMounts(p.View), func(driver string) bool { return !facts.Registers(csiNode, driver) })
+		if len(users) == 0 {
+			continue
+		}
+		for _, driver := range slices.Sorted(maps.Keys(users)) {
+			// With a plugin there it is plugin-not-registered; while plugins are
+			// replaced, or where one has just come, the entry is on its way.
+			if len(all[driver][facts.NodeName(node)]) == 0 && !p.Rolling(all[driver]) && !p.PluginYoung(node, driver) {
+				goneUnderPods(p, node, driver, users[driver], len(all[driver]) > 0)
+			}
+		}
+	}
+}
+
+func goneUnderPods(p *check.Run, node *corev1.Node, driver string, volumes []facts.PodVolume, elsewhere bool) {
+	pods := facts.PodsOf(volumes)
+	first := volumes[0]
+	f := finding.Finding{
+		Subject: p.DriverObject(driver),
+		Node:    facts.NodeName(node),
+		Message: fmt.Sprintf("Pod %s on node %s has volume %s mounted, and its driver %s is no longer registered there: the kubelet cannot unmount it%s",
+			facts.PodName(first.Pod), node.Name, first.Name, driver, facts.Alike(pods)),
+		Cause:    "the driver's node plugin was taken off the node, by a taint, a node selector or an uninstall, while volumes of it were in use",
+		Evidence: []finding.Evidence{p.RegisteredDrivers(node), {Object: "node/" + node.Name, Field: "pods", Value: "none mounts the directory plugins/" + driver}},
+		SelfHeals: finding.SelfHeals{Because: "the pods run on, and stay Terminating once they are deleted; the kubelet unmounts within about 5 min after the " +
+			"plugin has come back and registered"},
+		Advice: fmt.Sprintf("let the driver's node plugin run on %s again until the last pod with one of its volumes has left", node.Name),
+	}
+	for i, v := range volumes {
+		if stuckUnmounting(p.View, v.Pod) {
+			first = volumes[i]
+			since := *first.Pod.DeletionTimestamp
+			f.Severity, f.Since = finding.Error, &since
+			f.Message = fmt.Sprintf("Pod %s on node %s cannot go: its containers have ended, and its volume %s cannot be unmounted, because the driver %s is no "+
+				"longer registered there%s", facts.PodName(first.Pod), node.Name, first.Name, driver, facts.Alike(pods))
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(first.Pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(since)})
+			break
+		}
+	}
+	// That plugins run elsewhere proves that this node is the exception. Where
+	// none is known the driver may be on its way from one version to the next.
+	if f.Severity == "" && !elsewhere {
+		f.Severity = finding.Info
+	}
+	f.Pods = facts.PodNames(pods)
+	p.Report(f)
+}
+
+// stuckUnmounting says that the pod's containers have ended and the object stays
+// for longer than an unmount takes.
+func stuckUnmounting(p *facts.View, pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil && p.Lasted(*pod.DeletionTimestamp, unmountGrace) && reconcile.PodTerminated(pod) && len(pod.Finalizers) == 0
+}
+
+// holdsMounts says of a pod that it has volumes mounted, or that it has ended and
+// cannot have them unmounted. A kubelet from 1.27 on gives a pod that was deleted
+// its last phase before it unmounts.
+func holdsMounts(p *facts.View) func(*corev1.Pod) bool {
+	return func(pod *corev1.Pod) bool {
+		return facts.Mounted(pod) || facts.Started(pod) && stuckUnmounting(p, pod)
+	}
+}

@@ -1,0 +1,115 @@
+package driver
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+var RegisteredButNotServed = check.Check{
+	Code:     "VD615",
+	Name:     "registered-but-not-served",
+	Title:    "A node lists a CSI driver as registered whose node plugin does not work there",
+	Severity: finding.Warning,
+	Needs:    registrationNeeds,
+	Never:    "edit the CSINode by hand: the kubelet writes it",
+	Run:      runRegisteredButNotServed,
+}
+
+// runRegisteredButNotServed reports a plugin that fails as such. That there is
+// none proves little, as a driver may run beside the cluster: what proves it is
+// the kubelet's word that nobody answers, or a pod that cannot go.
+func runRegisteredButNotServed(p *check.Run) {
+	all := p.Plugins()
+	for _, node := range p.Snapshot.Nodes {
+		csiNode := p.Snapshot.CSINode(facts.NodeName(node))
+		if csiNode == nil || !p.RegisteredLongEnough(node) {
+			continue
+		}
+		for _, d := range csiNode.Spec.Drivers {
+			here := all[d.Name][facts.NodeName(node)]
+			if slices.ContainsFunc(here, func(pod *corev1.Pod) bool { return facts.Ready(pod) || !p.PluginHadTime(pod) }) {
+				continue
+			}
+			its := func(driver string) bool { return driver == d.Name }
+			users := p.VolumesByDriver(p.Snapshot.PodsOnNode(facts.NodeName(node)), holdsMounts(p.View), its)
+			waiting := p.VolumesByDriver(p.PendingOn(facts.NodeName(node)), func(a0 *corev1.Pod) bool { return waitsForMount(p.View, a0) }, its)
+			waits, uses := attachedOf(p.View, waiting[d.Name], node), facts.PodsOf(users[d.Name])
+			if len(here) == 0 {
+				waits = facts.PodsOf(slices.DeleteFunc(slices.Clone(waiting[d.Name]), func(v facts.PodVolume) bool { return nobodyAnswers(p.View, v) == nil }))
+				facts.LongestFirst(waits)
+				stuck := slices.ContainsFunc(uses, func(a0 *corev1.Pod) bool { return stuckUnmounting(p.View, a0) }) && p.ServedByDaemonSet(d.Name) && !p.Rolling(all[d.Name])
+				if len(waits) == 0 && !stuck {
+					continue
+				}
+			}
+			notServed(p, node, d.Name, here, waits, uses)
+		}
+	}
+}
+
+// nobodyAnswers is the kubelet's word, recent and not the first, that it cannot
+// reach the driver's socket for the volume; nil where there is none.
+func nobodyAnswers(p *facts.View, v facts.PodVolume) *corev1.Event {
+	for _, e := range p.Snapshot.EventsOf(v.Pod.UID) {
+		m := facts.MountFailed.FindStringSubmatch(e.Message)
+		if m != nil && m[2] == v.Name && facts.ContainsAny(m[3], "connect: connection refused", "connect: no such file or directory") &&
+			p.Lasted(facts.FirstTime(e), facts.RegistrationGrace) && p.Age(facts.EventTime(e)) < lostGrace {
+			return e
+		}
+	}
+	return nil
+}
+
+// waitsForMount says that the pod, which is pending, has waited on its node for longer than a mount
+// takes.
+func waitsForMount(p *facts.View, pod *corev1.Pod) bool {
+	return !reconcile.PodTerminated(pod) && p.Lasted(facts.BoundAt(pod), facts.PluginDown)
+}
+
+// attachedOf are those of the volumes that wait for nothing but the mount.
+func attachedOf(p *facts.View, volumes []facts.PodVolume, node *corev1.Node) []*corev1.Pod {
+	pods := facts.PodsOf(slices.DeleteFunc(slices.Clone(volumes), func(v facts.PodVolume) bool {
+		return v.Volume != "" && !slices.ContainsFunc(p.World.Attachments(reconcile.VolumeNode{Volume: v.Volume, Node: facts.NodeName(node)}),
+			func(va *storagev1.VolumeAttachment) bool { return facts.Holds(va) })
+	}))
+	facts.LongestFirst(pods)
+	return pods
+}
+
+func notServed(p *check.Run, node *corev1.Node, driver string, here, waiting, users []*corev1.Pod) {
+	f := finding.Finding{
+		Subject:  p.DriverObject(driver),
+		Node:     facts.NodeName(node),
+		Evidence: append([]finding.Evidence{{Object: "csinode/" + node.Name, Field: "spec.drivers", Value: "lists " + driver}}, facts.PluginEvidence(here)...),
+		SelfHeals: finding.SelfHeals{Because: "nothing takes the entry off while the kubelet lives, and the scheduler and the attacher go by it; mounts and unmounts go " +
+			"on within about 5 min after the plugin has come back"},
+		Advice: fmt.Sprintf("bring the driver's node plugin on %s back: see why its pod is not there or not Ready", node.Name),
+	}
+	f.Cause = "the plugin's pod went without a word to the kubelet: it was killed, its node crashed, or its DaemonSet no longer wants it there"
+	what := "no pod serves there"
+	if len(here) > 0 {
+		since := facts.ReadyChanged(here[0])
+		f.Since = &since
+		f.Cause = "the plugin's containers fail; its socket is still registered, and calls to it end in refused connections"
+		what = fmt.Sprintf("its pod %s has not been Ready there for %s", facts.PodName(here[0]), facts.Rounded(p.Age(since)))
+	} else {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "pods", Value: "none mounts the directory plugins/" + driver})
+	}
+	if len(waiting) > 0 {
+		f.Severity, f.Pods = finding.Error, facts.PodNames(waiting)
+		f.Message = fmt.Sprintf("Pod %s waits on node %s for a volume of %s, which the node lists as registered, and %s%s",
+			facts.PodName(waiting[0]), node.Name, driver, what, facts.Alike(waiting))
+	} else {
+		f.Pods = facts.PodNames(users)
+		f.Message = fmt.Sprintf("Node %s lists %s as registered, and %s: volumes of it can be neither mounted nor unmounted%s", node.Name, driver, what, facts.OthersUse(users))
+	}
+	p.Report(f)
+}

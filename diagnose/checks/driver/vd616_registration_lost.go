@@ -1,0 +1,93 @@
+package driver
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var RegistrationLost = check.Check{
+	Code:     "VD616",
+	Name:     "registration-lost",
+	Title:    "A kubelet does not know a driver that its node lists as registered, and a pod waits",
+	Severity: finding.Error,
+	Needs:    append(slices.Clone(registrationNeeds), snapshot.Events),
+	Never:    "restart the kubelet in a loop: each start forgets all drivers",
+	Run:      runRegistrationLost,
+}
+
+// lostGrace is how recent the kubelet's last event must be.
+const lostGrace = facts.KubeletRetries
+
+var unknownDriver = regexp.MustCompile(`driver name (\S+) not found in the list of registered CSI drivers`)
+
+func runRegistrationLost(p *check.Run) {
+	all := p.Plugins()
+	for _, node := range p.Snapshot.Nodes {
+		csiNode := p.Snapshot.CSINode(facts.NodeName(node))
+		if csiNode == nil || !p.RegisteredLongEnough(node) {
+			continue
+		}
+		waiting := map[string][]*corev1.Pod{}
+		pods := p.PendingOn(facts.NodeName(node))
+		facts.LongestFirst(pods)
+		for _, pod := range pods {
+			if driver, _ := unknownTo(p.View, pod); driver != "" && !reconcile.PodTerminated(pod) {
+				waiting[driver] = append(waiting[driver], pod)
+			}
+		}
+		for _, d := range csiNode.Spec.Drivers {
+			here := all[d.Name][facts.NodeName(node)]
+			// A plugin that is not Ready is registered-but-not-served.
+			if len(waiting[d.Name]) > 0 && !slices.ContainsFunc(here, func(pod *corev1.Pod) bool { return !facts.Ready(pod) || !p.PluginHadTime(pod) }) {
+				registrationLost(p, node, d.Name, here, waiting[d.Name])
+			}
+		}
+	}
+}
+
+// unknownTo is the driver that the kubelet says it does not know, and has said
+// for longer than a registration takes; "" where it does not.
+func unknownTo(p *facts.View, pod *corev1.Pod) (driver string, said *corev1.Event) {
+	for _, e := range p.Snapshot.EventsOf(pod.UID) {
+		m := unknownDriver.FindStringSubmatch(e.Message)
+		if m != nil && p.Lasted(facts.FirstTime(e), facts.RegistrationGrace) && p.Age(facts.EventTime(e)) < lostGrace {
+			return m[1], e
+		}
+	}
+	return "", nil
+}
+
+func registrationLost(p *check.Run, node *corev1.Node, driver string, here, waiting []*corev1.Pod) {
+	_, said := unknownTo(p.View, waiting[0])
+	since := facts.FirstTime(said)
+	f := finding.Finding{
+		Subject: p.DriverObject(driver),
+		Node:    facts.NodeName(node),
+		Pods:    facts.PodNames(waiting),
+		Since:   &since,
+		Message: fmt.Sprintf("Pod %s waits on node %s for a volume of %s, which the node lists as registered and its kubelet does not know%s",
+			facts.PodName(waiting[0]), node.Name, driver, facts.Alike(waiting)),
+		Cause: "the kubelet keeps its drivers in memory: it has restarted, or another plugin of that name went, and the socket that is there was not " +
+			"registered again; the entry in the CSINode is the one of before",
+		Evidence: append([]finding.Evidence{
+			{Object: "csinode/" + node.Name, Field: "spec.drivers", Value: "lists " + driver},
+			{Object: "pod/" + facts.PodName(waiting[0]), Field: "event " + said.Reason, Value: said.Message},
+			{Object: "node/" + node.Name, Field: "status.nodeInfo.kubeletVersion", Value: kubeletText(node)},
+		}, facts.PluginEvidence(here)...),
+		SelfHeals: finding.SelfHeals{Because: facts.ParseKubelet(node.Status.NodeInfo.KubeletVersion).RegistersAgain()},
+		Advice:    fmt.Sprintf("delete the driver's node plugin pod on %s: its successor makes a new socket, and the kubelet registers that; what is mounted stays mounted", node.Name),
+	}
+	if len(here) > 0 {
+		f.AdviceCommands = []string{facts.DeletePod(here[0])}
+	}
+	p.Report(f)
+}

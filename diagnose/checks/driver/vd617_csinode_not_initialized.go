@@ -1,0 +1,48 @@
+package driver
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var CsiNodeNotInitialized = check.Check{
+	Code:     "VD617",
+	Name:     "csinode-not-initialized",
+	Title:    "A node does not become Ready because its kubelet cannot make its CSINode",
+	Severity: finding.Warning,
+	Needs:    []snapshot.Kind{snapshot.Nodes, snapshot.CSINodes},
+	Never:    "create the CSINode by hand with drivers in it: the kubelet creates an empty one itself",
+	Run:      runCSINodeNotInitialized,
+}
+
+// runCSINodeNotInitialized goes by what the kubelet writes in the condition
+// while it tries. It ends after about 140 s of failures and starts anew, so that
+// RegistrationGrace covers the first life of a kubelet.
+func runCSINodeNotInitialized(p *check.Run) {
+	for _, node := range p.Snapshot.Nodes {
+		c := facts.ReadyCondition(node)
+		if c == nil || c.Status != corev1.ConditionFalse || !facts.ContainsAny(c.Message, "CSINode is not yet initialized", "failed to initialize CSINode") ||
+			p.Age(facts.Latest(c.LastTransitionTime, node.CreationTimestamp)) < facts.RegistrationGrace {
+			continue
+		}
+		since := c.LastTransitionTime
+		p.Report(finding.Finding{
+			Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
+			Node:    facts.NodeName(node),
+			Since:   &since,
+			Message: fmt.Sprintf("Node %s has not been Ready for %s because its kubelet cannot make or update its CSINode", node.Name, facts.Rounded(p.Age(since))),
+			Cause: "the kubelet may not read or write CSINodes (the node authorizer, an admission webhook), cannot reach the API server as it should, or " +
+				"finds a CSINode of another Node object",
+			Evidence: []finding.Evidence{{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: fmt.Sprintf("%s: %s", c.Reason, c.Message)}, p.RegisteredDrivers(node)},
+			SelfHeals: finding.SelfHeals{Because: "the kubelet ends after about 140 s of failures and is restarted by its supervisor; that heals what was passing, and " +
+				"has not in this time"},
+			Advice: fmt.Sprintf("read the kubelet's log on %s for \"CSINode\": it has the API server's message", node.Name),
+		})
+	}
+}

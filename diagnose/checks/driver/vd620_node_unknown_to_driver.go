@@ -1,0 +1,89 @@
+package driver
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var NodeUnknownToDriver = check.Check{
+	Code:     "VD620",
+	Name:     "node-unknown-to-driver",
+	Title:    "A driver does not know a node that is Ready, and attaches nothing to it",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
+	},
+	Never: "delete the Node of a machine that runs: its volumes are detached while they are mounted",
+	Run:   runNodeUnknownToDriver,
+}
+
+func runNodeUnknownToDriver(p *check.Run) {
+	for _, driver := range p.Attachers() {
+		byNode := map[string][]facts.RefusedAttach{}
+		for _, t := range p.RefusedAttaches(driver) {
+			if lives(p.View, t, driver) && facts.Means(driver, t.Failure.Message, driverwords.NodeUnknown, driverwords.MachineGone) {
+				byNode[t.Spec.NodeName] = append(byNode[t.Spec.NodeName], t)
+			}
+		}
+		for _, node := range p.Snapshot.Nodes {
+			if tasks := byNode[node.Name]; len(tasks) > 0 {
+				nodeUnknown(p, node, driver, tasks)
+			}
+		}
+	}
+}
+
+// lives says that the node, by its own word, is there and has the driver: its
+// kubelet renews the lease, where there is one, and the node is Ready.
+func lives(p *facts.View, t facts.RefusedAttach, driver string) bool {
+	node := p.Snapshot.Node(t.Pair.Node)
+	lease := p.Snapshot.Lease(corev1.NamespaceNodeLease, t.Spec.NodeName)
+	return reconcile.NodeReady(node) && facts.Registers(p.Snapshot.CSINode(t.Pair.Node), driver) &&
+		(lease == nil || lease.Spec.RenewTime == nil || p.Age(facts.Renewed(lease)) < facts.NodeMonitorGraceBefore132)
+}
+
+func nodeUnknown(p *check.Run, node *corev1.Node, driver string, tasks []facts.RefusedAttach) {
+	var pods []*corev1.Pod
+	var list []facts.Task
+	for _, t := range tasks {
+		pods, list = append(pods, t.Pods...), append(list, t.Task)
+	}
+	pods = facts.EachOnce(pods)
+	facts.LongestFirst(pods)
+	lead := tasks[slices.IndexFunc(tasks, func(t facts.RefusedAttach) bool { return slices.Contains(t.Pods, pods[0]) })]
+	entry, _ := facts.DriverSays(driver, lead.Failure.Message)
+	nodeID, _ := p.NodeID(facts.NodeName(node), driver)
+	f := finding.Finding{
+		Subject:          p.DriverObject(driver),
+		Node:             facts.NodeName(node),
+		VolumeAttachment: lead.Name,
+		Pods:             facts.PodNames(pods),
+		Since:            &lead.Waits,
+		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, and driver %s does not know this node, which is Ready; the %s has to act%s",
+			facts.PodName(pods[0]), node.Name, p.TaskVolume(lead.Task), driver, entry.Actor, facts.Alike(pods)),
+		Cause: "the driver's controller, or its storage system, has lost the node's entry or never got it; or the node's id in the CSINode is not the one " +
+			"that the storage system has",
+		Evidence: append([]finding.Evidence{
+			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},
+			{Object: "csinode/" + node.Name, Field: "spec.drivers[" + driver + "].nodeID", Value: nodeID},
+		}, facts.TaskEvidence(list)...),
+		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and gets the same answer until the driver knows the node"},
+		Advice:    facts.Clause(entry.Helps),
+	}
+	if id := node.Spec.ProviderID; id != "" {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "spec.providerID", Value: id})
+	}
+	for _, plugin := range p.NodePlugins(node, "/plugins/"+driver) {
+		f.AdviceCommands = append(f.AdviceCommands, facts.DeletePod(plugin))
+	}
+	p.Report(f)
+}

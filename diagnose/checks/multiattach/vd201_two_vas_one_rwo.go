@@ -1,0 +1,98 @@
+// Package multiattach has the checks about volumes that two nodes want or have.
+package multiattach
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var TwoVAsOneRWO = check.Check{
+	Code:     "VD201",
+	Name:     "two-vas-one-rwo",
+	Title:    "A volume that one node at a time may use is attached to several",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
+	},
+	Never: "delete a VolumeAttachment while its node has the volume mounted: it takes the disk from under the mount",
+	Run:   runTwoVAsOneRWO,
+}
+
+// handOver is how long a volume may be on its way from one node to another: the
+// controller's time-out for an unmount, after which it detaches the old node by
+// force. One that has just started counts from its own start.
+const handOver = reconcile.DefaultMaxWaitForUnmount
+
+func runTwoVAsOneRWO(p *check.Run) {
+	if p.ControllerYounger(handOver) {
+		return
+	}
+	for _, va := range p.Attachments() {
+		all := p.AttachmentsOf(va.Volume)
+		if len(all) < 2 || all[0].Name != va.Name {
+			continue
+		}
+		// The attachments of nodes that are gone, and those that nothing uses,
+		// endanger nobody's data; they are failures of their own.
+		vas := slices.DeleteFunc(slices.Clone(all), func(va facts.Attachment) bool {
+			return !va.Holds() || p.Age(va.CreationTimestamp) < handOver || p.Snapshot.Node(va.Node) == nil || p.Forgotten(va.VolumeNode)
+		})
+		slices.SortStableFunc(vas, func(a, b facts.Attachment) int { return strings.Compare(string(a.Node), string(b.Node)) })
+		if len(vas) > 0 && vas[0].Node != vas[len(vas)-1].Node && p.OneNode(va.Volume) {
+			twoAttachments(p, va.Volume, vas)
+		}
+	}
+}
+
+func twoAttachments(p *check.Run, volume corev1.UniqueVolumeName, vas []facts.Attachment) {
+	pv := p.World.Volume(volume)
+	f := finding.Finding{
+		Subject:          finding.Object{Kind: "PersistentVolume", Name: pv.Name, UID: pv.UID},
+		Volume:           volume,
+		PersistentVolume: pv.Name,
+		Evidence:         []finding.Evidence{{Object: "persistentvolume/" + pv.Name, Field: "spec.accessModes", Value: fmt.Sprint(pv.Spec.AccessModes)}},
+		SelfHeals:        finding.SelfHeals{Because: "the controller compares attachments only before it makes one; to it both are wanted or mounted"},
+		Advice: "stop all writers but one by deleting their pods (not by force): once the node has unmounted, the controller detaches; check the file system before " +
+			"the volume is used again",
+		Cause: "an attach went ahead while another node still had the volume: after a failed detach, after a forced one from a node that lived, " +
+			"or by another program's VolumeAttachment",
+	}
+	var nodes []types.NodeName
+	var users []*corev1.Pod
+	for _, va := range vas {
+		if !slices.Contains(nodes, va.Node) {
+			nodes = append(nodes, va.Node)
+			users = append(users, p.World.LivePods(va.VolumeNode)...)
+		}
+		if f.Since == nil || f.Since.Before(&va.CreationTimestamp) {
+			f.Since = &va.CreationTimestamp
+		}
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attached", Value: fmt.Sprintf("true on node %s, not being deleted", va.Node)})
+	}
+	f.Pods = facts.PodNames(users)
+	f.Message = fmt.Sprintf("Volume %s may be used by one node at a time and is attached to %s at the same time", pv.Name, nodeList(nodes))
+	if len(users) > 0 {
+		f.Message += ": " + facts.PodPlaces(users)
+	} else {
+		f.Message += ", though no pod uses it"
+	}
+	p.Report(f)
+}
+
+func nodeList(nodes []types.NodeName) string {
+	names := make([]string, 0, len(nodes))
+	for _, node := range nodes {
+		names = append(names, string(node))
+	}
+	return "nodes " + strings.Join(names, " and ")
+}

@@ -1,0 +1,93 @@
+package multiattach
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var RwoManyConsumers = check.Check{
+	Code:     "VD203",
+	Name:     "rwo-many-consumers",
+	Title:    "Pods on several nodes want a volume that one node at a time may use",
+	Severity: finding.Error,
+	Breaks:   check.Wants,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
+	},
+	Yields: []check.Yield{
+		{To: "VD202", Key: check.OfAttachment},
+	},
+	Group: check.Consumers,
+	Never: "delete the VolumeAttachment or relabel a block volume ReadWriteMany: both lead to two writers on one file system",
+	Run:   runRWOManyConsumers,
+}
+
+func runRWOManyConsumers(p *check.Run) {
+	for _, c := range p.Conflicts() {
+		claim := claimOf(p.View, c.Waiters[0], c.Volume)
+		// One pod at a time is another rule, which the scheduler keeps.
+		if claim == nil || slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
+			continue
+		}
+		if p.DifferentVolumes(c.Volume, claim, claimOf(p.View, c.Holders[0], c.Volume)) {
+			continue // duplicate-volume-handle says more
+		}
+		manyConsumers(p, c, claim)
+	}
+}
+
+func manyConsumers(p *check.Run, c facts.Conflict, claim *corev1.PersistentVolumeClaim) {
+	waiter, holder, pv := c.Waiters[0], c.Holders[0], p.ShortVolume(c.Volume)
+	since := facts.BoundAt(waiter)
+	p.Report(finding.Finding{
+		Subject:          finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		Volume:           c.Volume,
+		Node:             c.Node,
+		PersistentVolume: pv,
+		VolumeAttachment: c.Name,
+		Pods:             facts.PodNames(c.Waiters),
+		Since:            &since,
+		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which pod %s uses on node %s: the claim %s/%s is ReadWriteOnce%s",
+			facts.PodName(waiter), waiter.Spec.NodeName, pv, facts.PodName(holder), c.Node, claim.Namespace, claim.Name, facts.Alike(c.Waiters)),
+		Cause: "pods on several nodes share the claim: " + sharers(waiter, holder),
+		Evidence: []finding.Evidence{
+			{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "spec.accessModes", Value: fmt.Sprint(claim.Spec.AccessModes)},
+			{Object: "pod/" + facts.PodName(holder), Field: "spec.nodeName", Value: holder.Spec.NodeName},
+			{Object: "pod/" + facts.PodName(waiter), Field: "spec.nodeName", Value: waiter.Spec.NodeName},
+			{Object: c.Object(), Field: "status.attached", Value: "true on node " + string(c.Node) + ", and rightly so"},
+		},
+		SelfHeals: finding.SelfHeals{Because: "the volume stays with the pod that has it until that pod ends"},
+		Advice:    "run the pods on one node (pod affinity), give each its own claim (a StatefulSet), or use storage that many nodes may mount",
+	})
+}
+
+// sharers says what makes several pods of one claim.
+func sharers(a, b *corev1.Pod) string {
+	switch {
+	case ownerName(a) == "" || ownerName(b) == "":
+		return "they are not of one workload"
+	case ownerName(a) == ownerName(b):
+		return ownerName(a) + " has more than one replica"
+	default:
+		return fmt.Sprintf("they belong to %s and %s", ownerName(a), ownerName(b))
+	}
+}
+
+// claimOf is the claim through which the pod reaches the volume.
+func claimOf(p *facts.View, pod *corev1.Pod, volume corev1.UniqueVolumeName) *corev1.PersistentVolumeClaim {
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if name, _, err := p.World.PodVolume(pod, v); err == nil && name == volume {
+			return p.Snapshot.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, v)))
+		}
+	}
+	return nil
+}

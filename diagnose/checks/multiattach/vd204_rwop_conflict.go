@@ -1,0 +1,95 @@
+package multiattach
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var RwopConflict = check.Check{
+	Code:     "VD204",
+	Name:     "rwop-conflict",
+	Title:    "A pod waits for a ReadWriteOncePod claim that another pod uses",
+	Severity: finding.Error,
+	Breaks:   check.Wants,
+	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Claims},
+	Never:    "delete the VolumeAttachment: it is right, and the pod that has the claim writes through it",
+	Run:      runRWOPConflict,
+}
+
+func runRWOPConflict(p *check.Run) {
+	for _, claim := range p.Snapshot.Claims {
+		// Beside another mode it binds nobody.
+		if claim.Status.Phase != corev1.ClaimBound || !slices.Equal(claim.Spec.AccessModes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}) {
+			continue
+		}
+		var holders, waiters []*corev1.Pod
+		for _, pod := range p.ClaimUsers(claim) {
+			switch {
+			case pod.DeletionTimestamp != nil:
+			case facts.Started(pod):
+				holders = append(holders, pod)
+			case p.Lasted(facts.BoundAt(pod), facts.ConflictGrace) && heldBackByRWOP(pod):
+				waiters = append(waiters, pod)
+			}
+		}
+		if len(holders) == 0 {
+			continue // the one that had it goes: the next one follows
+		}
+		waiters = slices.DeleteFunc(waiters, func(pod *corev1.Pod) bool { return rolloutElsewhere(pod, holders[0]) })
+		if len(waiters) > 0 {
+			rwopConflict(p, claim, holders[0], waiters)
+		}
+	}
+}
+
+// heldBackByRWOP says that it is this rule that the pod waits for: the
+// scheduler has said so, or has been passed by.
+func heldBackByRWOP(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" || slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && facts.ContainsAny(c.Message, "ReadWriteOncePod")
+	})
+}
+
+// rolloutElsewhere says that rwo-rollout-deadlock tells it.
+func rolloutElsewhere(waiter, holder *corev1.Pod) bool {
+	return waiter.Spec.NodeName != "" && waiter.Spec.NodeName != holder.Spec.NodeName && facts.DeploymentOf(waiter) != "" && facts.DeploymentOf(waiter) == facts.DeploymentOf(holder)
+}
+
+func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *corev1.Pod, waiters []*corev1.Pod) {
+	waiter := waiters[0]
+	since := facts.BoundAt(waiter)
+	place, who := "has no node", "the scheduler gives no node to a second pod"
+	if waiter.Spec.NodeName != "" {
+		place, who = "waits on node "+waiter.Spec.NodeName, "the kubelet mounts the volume for no second pod"
+	}
+	f := finding.Finding{
+		Subject:          finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		PersistentVolume: claim.Spec.VolumeName,
+		Node:             facts.NodeOf(holder),
+		Pods:             facts.PodNames(waiters),
+		Since:            &since,
+		Message: fmt.Sprintf("Pod %s %s: claim %s/%s (volume %s) is for one pod at a time, and pod %s uses it on node %s%s",
+			facts.PodName(waiter), place, claim.Namespace, claim.Name, claim.Spec.VolumeName, facts.PodName(holder), holder.Spec.NodeName, facts.Alike(waiters)),
+		Cause: "two pods share a ReadWriteOncePod claim: " + sharers(waiter, holder),
+		Evidence: []finding.Evidence{
+			{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "spec.accessModes", Value: fmt.Sprint(claim.Spec.AccessModes)},
+			{Object: "pod/" + facts.PodName(holder), Field: "status", Value: fmt.Sprintf("%s on node %s, not being deleted", holder.Status.Phase, holder.Spec.NodeName)},
+			{Object: "pod/" + facts.PodName(waiter), Field: "status", Value: fmt.Sprintf("%s, %s", waiter.Status.Phase, place)},
+		},
+		SelfHeals: finding.SelfHeals{Because: who + " until the first one has ended"},
+		Advice:    "decide which pod is to have the claim, and delete the other (not by force); give each its own claim where both must run",
+	}
+	if d := facts.DeploymentOf(waiter); d != "" && d == facts.DeploymentOf(holder) {
+		f.Cause = fmt.Sprintf("a rolling update of Deployment %s starts the new pod before it ends the old one, which is the claim's only allowed user", d)
+		f.SelfHeals.Because = "each pod waits for the other: the new one for the claim, the old one for the new one to be Ready"
+		f.Advice = fmt.Sprintf("set the Deployment's strategy to Recreate, or delete pod %s, which then frees the claim", facts.PodName(holder))
+	}
+	p.Report(f)
+}

@@ -1,0 +1,78 @@
+package multiattach
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// runOnePodTwice reports two pods on two nodes that use a ReadWriteOncePod volume
+// which is never attached, such as an NFS share. Nothing but the scheduler keeps
+// them apart: it is passed by where spec.nodeName is set, and it forgets a pod that
+// was deleted by force.
+func runOnePodTwice(p *check.Run) {
+	for _, claim := range p.Snapshot.Claims {
+		if claim.Status.Phase != corev1.ClaimBound || !slices.Equal(claim.Spec.AccessModes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}) {
+			continue
+		}
+		pv := p.Snapshot.Volume(claim.Spec.VolumeName)
+		if pv == nil || pv.Spec.CSI == nil {
+			continue
+		}
+		if _, err := p.World.VolumeName(pv); err == nil || !neverAttached(p.View, pv.Spec.CSI.Driver) {
+			continue // an attached volume has a place in volumesInUse: runSilentDoubleUse
+		}
+		users := slices.DeleteFunc(p.ClaimUsers(claim), func(pod *corev1.Pod) bool {
+			return !facts.MayUseVolumes(pod) || reconcile.PodTerminated(pod) || !reconcile.NodeReady(p.Snapshot.Node(facts.NodeOf(pod)))
+		})
+		for _, other := range users {
+			if facts.NodeOf(other) != facts.NodeOf(users[0]) {
+				onePodTwice(p, claim, pv, users[0], other)
+				break
+			}
+		}
+	}
+}
+
+func neverAttached(p *facts.View, driver string) bool {
+	d := p.Snapshot.CSIDriver(driver)
+	return d != nil && d.Spec.AttachRequired != nil && !*d.Spec.AttachRequired
+}
+
+func onePodTwice(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, first, second *corev1.Pod) {
+	since := facts.BoundAt(second)
+	f := finding.Finding{
+		Subject:          finding.Object{Kind: "PersistentVolume", Name: pv.Name, UID: pv.UID},
+		Node:             facts.NodeOf(second),
+		PersistentVolume: pv.Name,
+		Pods:             facts.PodNames([]*corev1.Pod{first, second}),
+		Since:            &since,
+		Message: fmt.Sprintf("Volume %s is ReadWriteOncePod: pod %s uses it on node %s, and pod %s on node %s: both may write to it",
+			pv.Name, facts.PodName(first), first.Spec.NodeName, facts.PodName(second), second.Spec.NodeName),
+		Evidence: []finding.Evidence{
+			{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "spec.accessModes", Value: fmt.Sprint(claim.Spec.AccessModes)},
+			{Object: "csidriver/" + pv.Spec.CSI.Driver, Field: "spec.attachRequired", Value: "false"},
+		},
+		Cause: "only the scheduler enforces ReadWriteOncePod between nodes, because the driver's volumes are not attached; the second pod has a node " +
+			"without it, or came while the first was being deleted",
+		SelfHeals: finding.SelfHeals{Because: "neither kubelet knows of the other pod"},
+		Advice:    "stop one writer now: scale down or delete one of the pods the ordinary way, and check the data. Do not delete a pod with --force: it may go on writing",
+	}
+	for _, pod := range []*corev1.Pod{first, second} {
+		state := fmt.Sprintf("%s on node %s", pod.Status.Phase, pod.Spec.NodeName)
+		if pod.DeletionTimestamp != nil {
+			state += ", Terminating"
+		}
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status.phase", Value: state})
+	}
+	if first.DeletionTimestamp != nil {
+		f.SelfHeals.Because = "pod " + facts.PodName(first) + " is Terminating, but both write until its containers have ended"
+	}
+	p.Report(f)
+}

@@ -1,0 +1,156 @@
+package multiattach
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var SilentDoubleUse = check.Check{
+	Code:     "VD205",
+	Name:     "silent-double-use",
+	Title:    "A ReadWriteOnce volume is used on one node and attached to another",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
+	},
+	Never: "delete a VolumeAttachment or force-delete a pod: both take the disk from under a mount",
+	Run:   runSilentDoubleUse,
+}
+
+// place is a node that has a volume, and what shows it.
+type place struct {
+	node *corev1.Node
+	// users are the pods there that may write to the volume.
+	users    []*corev1.Pod
+	since    metav1.Time
+	evidence []finding.Evidence
+}
+
+// runSilentDoubleUse needs no grace: a kubelet takes a volume off volumesInUse
+// before the controller detaches it, and only then is it attached elsewhere. The
+// attachments are read before the nodes, and the nodes before the pods.
+func runSilentDoubleUse(p *check.Run) {
+	users := map[corev1.UniqueVolumeName][]place{}
+	for _, node := range p.Snapshot.Nodes {
+		if !reconcile.NodeReady(node) {
+			continue // lost: its lists are old, and other checks tell what it holds
+		}
+		for _, volume := range node.Status.VolumesInUse {
+			if used, ok := usedOn(p.View, node, volume); ok {
+				users[volume] = append(users[volume], used)
+			}
+		}
+	}
+	reported := map[corev1.UniqueVolumeName]bool{}
+	for _, node := range p.Snapshot.Nodes {
+		for _, volume := range node.Status.VolumesInUse {
+			if reported[volume] || len(users[volume]) == 0 || !p.OneNode(volume) {
+				continue
+			}
+			reported[volume] = true
+			if two, ok := twoPlaces(p.View, volume, users[volume]); ok && !ofOthers(p.View, volume, two) {
+				doubleUse(p, volume, two)
+			}
+		}
+	}
+	runOnePodTwice(p)
+}
+
+// usedOn shows that a pod on the node may write to the volume.
+func usedOn(p *facts.View, node *corev1.Node, volume corev1.UniqueVolumeName) (place, bool) {
+	pair := reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}
+	pods := slices.DeleteFunc(p.World.LivePods(pair), func(pod *corev1.Pod) bool {
+		return !facts.MayUseVolumes(pod) || reconcile.PodTerminated(pod)
+	})
+	if len(pods) == 0 {
+		return place{}, false
+	}
+	facts.LongestFirst(pods)
+	return place{node, pods, facts.BoundAt(pods[0]), []finding.Evidence{
+		{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: "lists " + string(volume)},
+		{Object: "pod/" + facts.PodName(pods[0]), Field: "status.phase", Value: fmt.Sprintf("%s on node %s", pods[0].Status.Phase, node.Name)},
+	}}, true
+}
+
+// attachedTo shows that the volume is attached to a node that lives.
+func attachedTo(p *facts.View, volume corev1.UniqueVolumeName) []place {
+	var places []place
+	for _, va := range p.AttachmentsOf(volume) {
+		if node := p.Snapshot.Node(va.Node); va.Holds() && reconcile.NodeReady(node) {
+			places = append(places, place{node, nil, va.CreationTimestamp, []finding.Evidence{
+				{Object: va.Object(), Field: "status.attached", Value: "true on node " + string(va.Node)},
+			}})
+		}
+	}
+	return places
+}
+
+// twoPlaces are a node that uses the volume, the one that has done so longest,
+// and another that uses it or has it attached.
+func twoPlaces(p *facts.View, volume corev1.UniqueVolumeName, users []place) (two [2]place, ok bool) {
+	slices.SortStableFunc(users, func(a, b place) int { return a.since.Compare(b.since.Time) })
+	two[0] = users[0]
+	for _, other := range slices.Concat(users[1:], attachedTo(p, volume)) {
+		if other.node != two[0].node {
+			two[1] = other
+			return two, true
+		}
+	}
+	return two, false
+}
+
+// ofOthers leaves the finding to two-vas-one-rwo, which has waited until it is sure
+// of the attachments, or to dangling-after-kcm-restart, where nothing uses one of
+// them any more.
+func ofOthers(p *facts.View, volume corev1.UniqueVolumeName, two [2]place) bool {
+	settled := func(va facts.Attachment) bool {
+		if p.Forgotten(va.VolumeNode) {
+			return slices.ContainsFunc(p.Danglings(), func(d facts.Attachment) bool { return d.Name == va.Name })
+		}
+		return p.Age(va.CreationTimestamp) >= handOver
+	}
+	has := func(node *corev1.Node) bool {
+		return slices.ContainsFunc(p.AttachmentsOf(volume), func(va facts.Attachment) bool {
+			return va.Holds() && va.Node == types.NodeName(node.Name) && settled(va)
+		})
+	}
+	return !p.ControllerYounger(handOver) && has(two[0].node) && has(two[1].node)
+}
+
+func doubleUse(p *check.Run, volume corev1.UniqueVolumeName, two [2]place) {
+	pv := p.World.Volume(volume)
+	first, second := two[0], two[1]
+	since := second.since
+	f := finding.Finding{
+		Subject:          finding.Object{Kind: "PersistentVolume", Name: pv.Name, UID: pv.UID},
+		Volume:           volume,
+		Node:             facts.NodeName(second.node),
+		PersistentVolume: pv.Name,
+		Pods:             facts.PodNames(slices.Concat(first.users, second.users)),
+		Since:            &since,
+		Evidence: slices.Concat([]finding.Evidence{{Object: "persistentvolume/" + pv.Name, Field: "spec.accessModes", Value: fmt.Sprint(pv.Spec.AccessModes)}},
+			first.evidence, second.evidence),
+		Cause: "the controller attached the volume to a second node while the first still used it: it had forgotten the first one, for example because " +
+			"the VolumeAttachment there was deleted by hand",
+		SelfHeals: finding.SelfHeals{Because: "the controller does not know that the volume is on both nodes"},
+		Advice: "stop one writer now: scale down or delete one of the pods (not by force), and wait until its node no longer lists the volume in volumesInUse; " +
+			"then check the file system",
+	}
+	f.Message = fmt.Sprintf("Volume %s may be used by one node at a time: pod %s uses it on node %s, and ", pv.Name, facts.PodName(first.users[0]), first.node.Name)
+	if len(second.users) > 0 {
+		f.Message += fmt.Sprintf("pod %s on node %s: both may write to it", facts.PodName(second.users[0]), second.node.Name)
+	} else {
+		f.Message += fmt.Sprintf("it is attached to node %s as well, where the next pod would write to it, too", second.node.Name)
+	}
+	p.Report(f)
+}

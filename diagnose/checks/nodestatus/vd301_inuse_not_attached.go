@@ -1,0 +1,137 @@
+// Package nodestatus has the checks about nodes whose volumesAttached or volumesInUse is wrong.
+package nodestatus
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var InuseNotAttached = check.Check{
+	Code:     "VD301",
+	Name:     "inuse-not-attached",
+	Title:    "The kubelet waits for an entry in volumesAttached that the controller will not write",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
+	},
+	PodAlone: true,
+	Never:    "delete the VolumeAttachment: the driver would detach a volume that the pod is about to mount",
+	Run:      runInuseNotAttached,
+}
+
+func runInuseNotAttached(p *check.Run) {
+	if p.ControllerJustStarted() {
+		return // a controller that starts takes the VolumeAttachment up again
+	}
+	for _, node := range p.Snapshot.Nodes {
+		if !reconcile.NodeReady(node) {
+			continue
+		}
+		for _, volume := range p.UnlistedInUse(node) {
+			if !p.UnderOldName(node, volume) {
+				inuseNotAttached(p, node, volume)
+			}
+		}
+	}
+}
+
+func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolumeName) {
+	pair := reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}
+	wanted, actual := p.World.Desired[pair], p.World.Actual[pair]
+	if wanted == nil || actual == nil || actual.Attachment == nil {
+		return
+	}
+	va := actual.Attachment
+	driver, handle, ok := wanted.Spec.CSI()
+	if !ok || va.Name != reconcile.VolumeAttachmentName(handle, driver, pair.Node) ||
+		!va.Status.Attached || va.DeletionTimestamp != nil {
+		return // an attach or a detach is under way, or another check's case
+	}
+	if va.CreationTimestamp.Before(&node.CreationTimestamp) && emptied(node, p.AttachmentsByNode()[node.Name]) {
+		return // volumesattached-wiped; another machine may have the name, and what is attached may not be attached here
+	}
+	pods := slices.DeleteFunc(p.WantingPods(wanted), func(pod *corev1.Pod) bool {
+		return pod.DeletionTimestamp != nil || !facts.Started(pod) && !p.ContainersUse(pod, volume)
+	})
+	if len(pods) == 0 {
+		return
+	}
+	// A pod that waits comes before one that runs. Which one it is about must not
+	// hang on what could be read, so that its age is asked only now.
+	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
+		return facts.BoolToInt(facts.Started(a)) - facts.BoolToInt(facts.Started(b))
+	})
+	pod := pods[0]
+	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return mayStillBeReported(p.View, pod, va.CreationTimestamp) })
+	if !slices.Contains(pods, pod) {
+		return
+	}
+	f := finding.Finding{
+		Subject:          facts.PodObject(pod),
+		Volume:           volume,
+		Node:             pair.Node,
+		PersistentVolume: p.ShortVolume(volume),
+		VolumeAttachment: va.Name,
+		Pods:             facts.PodNames(pods),
+		Cause:            lostEntryCause(node),
+		Evidence: []finding.Evidence{
+			{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: string(volume)},
+			{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: "lacks it; lists " + facts.AttachedList(node.Status.VolumesAttached)},
+			{Object: "volumeattachment/" + va.Name, Field: "status.attached", Value: "true, not being deleted"},
+		},
+		SelfHeals: finding.SelfHeals{Because: "the controller holds the volume for attached and does not compare the list; it rewrites the list " +
+			"only when another volume is attached to or detached from this node, or when kube-controller-manager restarts"},
+		ByHand: "move the pod: delete it, wait until its VolumeAttachment is gone, then let it return",
+	}
+	if facts.Started(pod) {
+		f.Severity = finding.Warning
+		f.Message = fmt.Sprintf("Pod %s/%s runs on node %s with volume %s, but the node's volumesAttached has lost it: a kubelet that restarts "+
+			"now would no longer protect the mount", pod.Namespace, pod.Name, node.Name, f.PersistentVolume)
+		if _, at := facts.VolumesAttachedWriter(node); !at.IsZero() {
+			f.Since = &at
+		}
+	} else {
+		since := facts.BoundAt(pod)
+		f.Since = &since
+		f.Message = fmt.Sprintf("Pod %s/%s waits on node %s for volume %s: it is attached, but the entry is missing from the node's "+
+			"volumesAttached, and the kubelet mounts only what that lists", pod.Namespace, pod.Name, node.Name, f.PersistentVolume)
+	}
+	p.Report(f)
+}
+
+// mayStillBeReported says that the controller may just not have come to report
+// the volume for the pod.
+func mayStillBeReported(p *facts.View, pod *corev1.Pod, attachmentMade metav1.Time) bool {
+	bound := facts.BoundAt(pod)
+	if failed := p.LastAttachFailure(pod); !failed.IsZero() && !p.Lasted(failed, facts.AttachGrace) {
+		return true
+	}
+	if !p.Snapshot.Complete(snapshot.Events) {
+		return !p.Lasted(facts.Latest(bound, attachmentMade), facts.AttachGraceUnseen)
+	}
+	if attachmentMade.Before(&bound) {
+		return !p.Lasted(bound, facts.ReuseGrace)
+	}
+	return !p.Lasted(attachmentMade, facts.AttachGrace)
+}
+
+// lostEntryCause says how the entry can have been lost, as far as the node
+// tells; see upstreamBugs for the releases that lose it.
+func lostEntryCause(node *corev1.Node) string {
+	if writer, at := facts.VolumesAttachedWriter(node); !facts.MayBeController(writer) {
+		return fmt.Sprintf("status.volumesAttached was last written by %q at %s, not by the controller, which does not notice such a change",
+			writer, at.UTC().Format(time.RFC3339))
+	}
+	return "the volume was taken off the list and put back faster than the controller's cache followed, so that its second patch was empty " +
+		"(kubernetes issue 122413), or something else rewrote the node's status"
+}

@@ -1,0 +1,138 @@
+package nodestatus
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var AttachedPhantom = check.Check{
+	Code:     "VD302",
+	Name:     "attached-phantom",
+	Title:    "A node's volumesAttached lists a volume that has no VolumeAttachment",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
+	},
+	Never: "look for a missing permission: \"no relationship found\" means that the VolumeAttachment is missing",
+	Run:   runAttachedPhantom,
+}
+
+const (
+	// phantomGrace is how long the controller may take to notice that a
+	// VolumeAttachment is gone, and to take the entry off the list; the margin is one
+	// attach.
+	phantomGrace = reconcile.VerifySyncPeriod + reconcile.CSITimeout
+	// phantomGraceUnseen is the same where nobody recorded when the list was
+	// written: then only the pod's age bounds that of the entry, and the attach may
+	// have taken all of it.
+	phantomGraceUnseen = facts.AttachGraceUnseen
+)
+
+func runAttachedPhantom(p *check.Run) {
+	if p.ControllerJustStarted() {
+		return // it compares a minute after its start
+	}
+	for _, node := range p.Snapshot.Nodes {
+		// Where no controller attaches, node-not-controller-managed says why.
+		if !reconcile.NodeReady(node) || !p.World.Managed.Has(facts.NodeName(node)) {
+			continue
+		}
+		seen := map[corev1.UniqueVolumeName]bool{}
+		for _, v := range node.Status.VolumesAttached {
+			if !seen[v.Name] {
+				attachedPhantom(p, node, reconcile.VolumeNode{Volume: v.Name, Node: facts.NodeName(node)})
+			}
+			seen[v.Name] = true
+		}
+	}
+}
+
+func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode) {
+	driver, handle, ok := reconcile.ParseCSI(pair.Volume)
+	if row := p.World.Actual[pair]; ok && row != nil && row.Attachment != nil && reconcile.IsVolumeAttachmentName(row.Attachment.Name, handle, driver, pair.Node) {
+		return // as nearly all are, and the name need not be made
+	}
+	name := facts.AttachmentName(pair)
+	if !ok || !p.AttachRequired(driver) || p.Snapshot.VolumeAttachment(name) != nil {
+		return // in-tree names and drivers that attach nothing have no VolumeAttachment
+	}
+	pods := p.World.LivePods(pair)
+	facts.LongestFirst(pods)
+	_, written := facts.VolumesAttachedWriter(node)
+	switch {
+	case !written.IsZero() && !p.Lasted(written, phantomGrace):
+		return
+	case written.IsZero() && len(pods) > 0 && !p.Lasted(facts.BoundAt(pods[0]), phantomGraceUnseen):
+		return
+	}
+	pv := p.ShortVolume(pair.Volume)
+	f := finding.Finding{
+		Subject:          finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
+		Volume:           pair.Volume,
+		Node:             pair.Node,
+		PersistentVolume: pv,
+		VolumeAttachment: name,
+		Pods:             facts.PodNames(pods),
+		Cause: "the VolumeAttachment was deleted past the controller, or the entry was written by somebody else; the controller holds it for " +
+			"attached without knowing the volume, so that its comparison passes it over",
+		Evidence: []finding.Evidence{
+			{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: string(pair.Volume)},
+			{Object: "volumeattachment/" + name, Field: "metadata.name", Value: "there is no such object"},
+		},
+		SelfHeals: finding.SelfHeals{Because: "the controller compares once a minute and has not fixed it; it does within about 2 min of a restart of kube-controller-manager"},
+		ByHand:    "delete the pod, wait until the entry has left volumesAttached, then let the pod return",
+	}
+	if !written.IsZero() {
+		f.Since = &written
+	}
+	for _, va := range p.World.Attachments(pair) {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "volumeattachment/" + va.Name, Field: "metadata.name",
+			Value: "is for the same volume and node, but neither the kubelet nor the controller looks for this name"})
+	}
+	reportPhantom(p, f, pods)
+}
+
+func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod) {
+	waiting := slices.DeleteFunc(facts.Pending(pods), func(pod *corev1.Pod) bool { return !p.ContainersUse(pod, f.Volume) })
+	switch {
+	case len(waiting) > 0:
+		pod := waiting[0]
+		f.Subject = facts.PodObject(pod)
+		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s: volumesAttached lists it, but its VolumeAttachment does not exist, "+
+			"and the kubelet cannot go on without", facts.PodName(pod), f.Node, f.PersistentVolume)
+		if e := missingRelationship(p.View, pod); e != nil {
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: "event/" + e.Namespace + "/" + e.Name, Field: "message", Value: e.Message})
+		}
+	case len(pods) > 0:
+		f.Subject = facts.PodObject(pods[0])
+		f.Message = fmt.Sprintf("Pod %s runs on node %s with volume %s, whose VolumeAttachment does not exist: nothing keeps the volume from being "+
+			"attached elsewhere, and the storage system may have detached it", facts.PodName(pods[0]), f.Node, f.PersistentVolume)
+		f.Advice, f.ByHand = "find out at the storage system whether the volume is still attached to the node; then end the pod and let it start again", ""
+	default:
+		f.Severity = finding.Warning
+		f.Message = fmt.Sprintf("Node %s lists volume %s in volumesAttached, but its VolumeAttachment does not exist: the next pod there that wants "+
+			"the volume will wait", f.Node, f.PersistentVolume)
+		f.ByHand = "have the kube-controller-manager leader restarted before a pod needs the volume there"
+	}
+	p.Report(f)
+}
+
+// missingRelationship is the event in which the kubelet says that it may not
+// read the VolumeAttachment, which is how the API server puts that there is none.
+func missingRelationship(p *facts.View, pod *corev1.Pod) *corev1.Event {
+	for _, e := range p.Snapshot.EventsOf(pod.UID) {
+		if e.Reason == "FailedMount" && strings.Contains(e.Message, "no relationship found") {
+			return e
+		}
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package nodestatus
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var VolumesAttachedWiped = check.Check{
+	Code:     "VD303",
+	Name:     "volumesattached-wiped",
+	Title:    "A node was registered again, and its volumesAttached has lost everything that was attached before",
+	Severity: finding.Warning,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
+	},
+	Never: "write the entries back by hand before you know that the machine is the same, or delete the Node",
+	Run:   runVolumesAttachedWiped,
+}
+
+// wipedGrace is how long the controller may take to write the list of a node
+// that has come back, or that a pod has come to: it does immediately, and again
+// after operations that time out.
+const wipedGrace = facts.AttachGraceUnseen
+
+func runVolumesAttachedWiped(p *check.Run) {
+	byNode := p.AttachmentsByNode()
+	for _, node := range p.Snapshot.Nodes {
+		lost, pods := wiped(p.View, node, byNode[node.Name])
+		if len(lost) > 0 && p.Snapshot.CSINode(facts.NodeName(node)) != nil && !anotherMachine(p.View, lost) {
+			wipedList(p, node, lost, pods)
+		}
+	}
+}
+
+// wiped are the attachments that are older than the node's object and that pods
+// use, where the node's volumesAttached lists none that is older. The pods that
+// wait come first.
+func wiped(p *facts.View, node *corev1.Node, vas []facts.Attachment) (lost []facts.Attachment, pods []*corev1.Pod) {
+	if !reconcile.NodeReady(node) || !p.World.Managed.Has(facts.NodeName(node)) || facts.Virtual(node) ||
+		!p.Lasted(node.CreationTimestamp, wipedGrace) || p.ControllerYounger(wipedGrace) {
+		return nil, nil
+	}
+	if !emptied(node, vas) {
+		return nil, nil
+	}
+	for _, va := range vas {
+		if !older(va, node) {
+			continue
+		}
+		users := slices.DeleteFunc(p.World.LivePods(va.VolumeNode), func(pod *corev1.Pod) bool {
+			return pod.DeletionTimestamp != nil || !p.Lasted(facts.BoundAt(pod), wipedGrace)
+		})
+		if p.World.Desired[va.VolumeNode] != nil && len(users) > 0 {
+			lost, pods = append(lost, va), append(pods, users...)
+		}
+	}
+	facts.LongestFirst(pods)
+	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
+		return facts.BoolToInt(facts.Started(a)) - facts.BoolToInt(facts.Started(b))
+	})
+	return lost, slices.Compact(pods)
+}
+
+// emptied says that the node's volumesAttached lists nothing that was attached
+// before the node was registered, though something was: it was lost with the
+// old Node object, and not by the way that inuse-not-attached is about.
+func emptied(node *corev1.Node, vas []facts.Attachment) bool {
+	before := func(va facts.Attachment) bool { return older(va, node) }
+	return slices.ContainsFunc(vas, before) &&
+		!slices.ContainsFunc(vas, func(va facts.Attachment) bool { return before(va) && facts.Lists(node, va.Volume) })
+}
+
+func older(va facts.Attachment, node *corev1.Node) bool {
+	return va.Holds() && va.Ours() && va.CreationTimestamp.Before(&node.CreationTimestamp)
+}
+
+// anotherMachine says that a driver knows the node by another id than it had
+// when the volumes were attached: that is same-name-new-instance.
+func anotherMachine(p *facts.View, vas []facts.Attachment) bool {
+	return slices.ContainsFunc(vas, func(va facts.Attachment) bool {
+		_, _, differ := p.OtherMachine(va.VolumeAttachment)
+		return differ
+	})
+}
+
+func wipedList(p *check.Run, node *corev1.Node, lost []facts.Attachment, pods []*corev1.Pod) {
+	pod, pv := pods[0], p.ShortVolume(lost[0].Volume)
+	for _, va := range lost {
+		if p.Mounts(pod, va.Volume) {
+			pv = p.ShortVolume(va.Volume)
+			break
+		}
+	}
+	f := finding.Finding{
+		Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
+		Node:    facts.NodeName(node),
+		Pods:    facts.PodNames(pods),
+		Since:   &node.CreationTimestamp,
+		Message: fmt.Sprintf("Node %s was registered again %s ago, and its volumesAttached has lost the volumes attached before: pod %s runs with volume %s, "+
+			"and a kubelet that restarts now would no longer protect the mount", node.Name, facts.Rounded(p.Age(node.CreationTimestamp)), facts.PodName(pod), pv),
+		Cause: "the Node object was deleted and made again under the machine, which emptied its status; the controller holds the volumes for attached and " +
+			"does not compare",
+		Evidence: []finding.Evidence{
+			{Object: "node/" + node.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(node.CreationTimestamp)},
+			{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: "lists " + facts.AttachedList(node.Status.VolumesAttached)},
+		},
+		SelfHeals: finding.SelfHeals{Because: "the controller rewrites the list only when another volume is attached to or detached from this node, or when " +
+			"kube-controller-manager restarts"},
+		Advice: fmt.Sprintf("make sure that %s is still the same machine", node.Name),
+		ByHand: "then have the kube-controller-manager leader restarted, or end the pods one by one, each until its VolumeAttachment is gone",
+	}
+	for _, va := range lost {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.creationTimestamp",
+			Value: fmt.Sprintf("%s, attached, for %s", facts.Stamp(va.CreationTimestamp), p.ShortVolume(va.Volume))})
+		if id := va.Annotations[reconcile.NodeIDAnnotation]; id == "" || id == node.Name {
+			f.Cause = "the Node object was deleted and made again, which emptied its status; or another machine has taken the node's name, which the objects " +
+				"do not tell where the driver knows the node by its name"
+		}
+	}
+	if !facts.Started(pod) {
+		f.Severity = finding.Error
+		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s: it is attached, but the node was registered again %s ago, and its volumesAttached "+
+			"has lost the volumes attached before", facts.PodName(pod), node.Name, pv, facts.Rounded(p.Age(node.CreationTimestamp)))
+		if others := facts.Pending(pods); len(others) > 1 {
+			f.Message += facts.Alike(others)
+		}
+	}
+	p.Report(f)
+}

@@ -1,0 +1,81 @@
+package nodestatus
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var InuseLost = check.Check{
+	Code:     "VD304",
+	Name:     "inuse-lost",
+	Title:    "A kubelet no longer reports a volume in use with which a pod runs",
+	Severity: finding.Warning,
+	Breaks:   check.Uses,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
+	},
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD306"}, Share: check.OnNode, Match: inUseListRewritten},
+	},
+	Run: runInuseLost,
+}
+
+func runInuseLost(p *check.Run) {
+	byNode := p.AttachmentsByNode()
+	for _, node := range p.ReportingNodes() {
+		runs := func(pod *corev1.Pod, va facts.Attachment) bool {
+			since := facts.RunningSince(pod)
+			// A volume that was attached under a running pod was none that is attached
+			// when the kubelet took it up, and it does not ask again.
+			return pod.DeletionTimestamp == nil && !since.IsZero() && p.Age(since) >= facts.KubeletReports && !since.Before(&va.CreationTimestamp)
+		}
+		if list := p.Unlisted(node, byNode[node.Name], runs); len(list) > 0 {
+			inuseLost(p, node, list)
+		}
+	}
+}
+
+// inuseLost makes one finding of the node: a kubelet that has lost one volume
+// has mostly lost several.
+func inuseLost(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
+	first, pods := list[0], facts.PodsOf(list)
+	f := finding.Finding{
+		Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
+		Node:    facts.NodeName(node),
+		Pods:    facts.PodNames(pods),
+		Message: fmt.Sprintf("Pod %s runs on node %s with volume %s, which the node's volumesInUse does not list: once the pod ends, the controller detaches "+
+			"the volume without waiting for the unmount", facts.PodName(first.Pod), node.Name, first.Name),
+		Cause: "the kubelet was restarted and no longer gets to the pod's volumes, or no longer gets its node's status written; or somebody else writes " +
+			"the list",
+		Evidence: []finding.Evidence{{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: fmt.Sprintf("lists %v", node.Status.VolumesInUse)}},
+		SelfHeals: finding.SelfHeals{Because: "a kubelet lists its pods' volumes within 10 s, or at its next report of the status; this one has not for longer " +
+			"than any of them"},
+		Advice: fmt.Sprintf("restart the kubelet on node %s and see the volume return to volumesInUse; otherwise stop the program's writes before its pod ends", node.Name),
+		Never:  "drain the node or delete the pod before that: the disk would be detached under the mount",
+	}
+	if p.HeartbeatStale(node) {
+		f.Cause = "the kubelet renews its lease, which keeps the node Ready, but its writes of the node's status fail"
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready].lastHeartbeatTime", Value: facts.Stamp(facts.ReadyCondition(node).LastHeartbeatTime)})
+	}
+	listed := true
+	for _, v := range list {
+		listed = listed && p.Lists(node, v.Volume)
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(v.Pod), Field: "status.containerStatuses",
+			Value: fmt.Sprintf("runs since %s with %s", facts.Stamp(facts.RunningSince(v.Pod)), v.Volume)})
+	}
+	if !listed {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: "lists " + facts.AttachedList(node.Status.VolumesAttached)})
+		f.Advice = fmt.Sprintf("have the kube-controller-manager leader restarted, see the volume return to volumesAttached, and only then restart the kubelet on node %s", node.Name)
+		f.Never = "drain the node, delete the pod or restart the kubelet before that: volumesAttached lacks the volume as well"
+	}
+	if len(pods) > 1 {
+		f.Message += fmt.Sprintf("; so for %d pods there", len(pods))
+	}
+	p.Report(f)
+}

@@ -1,0 +1,84 @@
+package nodestatus
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var InuseNotReported = check.Check{
+	Code:     "VD305",
+	Name:     "inuse-not-reported",
+	Title:    "A kubelet does not announce a volume in volumesInUse, and therefore never mounts it",
+	Severity: finding.Error,
+	Breaks:   check.Uses,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases, snapshot.Events,
+	},
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD306"}, Share: check.OnNode, Match: inUseListRewritten},
+	},
+	Never: "write volumesInUse by hand: the kubelet overwrites it",
+	Run:   runInuseNotReported,
+}
+
+func runInuseNotReported(p *check.Run) {
+	byNode := p.AttachmentsByNode()
+	for _, node := range p.ReportingNodes() {
+		waits := func(pod *corev1.Pod, va facts.Attachment) bool {
+			return p.Lists(node, va.Volume) && len(facts.Pending([]*corev1.Pod{pod})) > 0 && p.Lasted(facts.BoundAt(pod), facts.KubeletReports) && !kubeletObjects(p.View, pod)
+		}
+		if list := p.Unlisted(node, byNode[node.Name], waits); len(list) > 0 {
+			notReported(p, node, list)
+		}
+	}
+}
+
+// kubeletObjects says that the kubelet does not mean to mount one of the pod's
+// volumes as they are, and has told the pod why.
+func kubeletObjects(p *facts.View, pod *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Snapshot.EventsOf(pod.UID), func(e *corev1.Event) bool {
+		return e.Reason == "FailedMount" && facts.ContainsAny(e.Message, "error processing PVC", "failed to process volumes=[", "volumeMode", "SELinux",
+			"was not created for pod", "no volume plugin matched") && !facts.ContainsAny(e.Message, "failed to process volumes=[]")
+	})
+}
+
+// notReported makes one finding of the node, whose kubelet is the one thing
+// wrong.
+func notReported(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
+	first, pods := list[0], facts.PodsOf(list)
+	since := facts.BoundAt(first.Pod)
+	f := finding.Finding{
+		Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
+		Node:    facts.NodeName(node),
+		Pods:    facts.PodNames(pods),
+		Since:   &since,
+		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s: it is attached, but the kubelet has not announced it in the node's volumesInUse for %s, "+
+			"and it mounts only what it has announced%s", facts.PodName(first.Pod), node.Name, first.Name, facts.Rounded(p.Age(since)), facts.Alike(pods)),
+		Cause: "the kubelet writes its node's status, but does not get to the pod's volumes, or writes the status too seldom (nodeStatusUpdateFrequency)",
+		Evidence: []finding.Evidence{
+			{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: fmt.Sprintf("lists %v", node.Status.VolumesInUse)},
+			{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: "lists " + facts.AttachedList(node.Status.VolumesAttached)},
+		},
+		SelfHeals: finding.SelfHeals{Because: "the kubelet announces a volume within 10 s, or at its next report of the status; it has had longer than any of them"},
+		Advice: fmt.Sprintf("on node %s read the kubelet's log for \"Error updating node status\" and for the pod's name; fix what it reports, or set "+
+			"nodeStatusUpdateFrequency back to 10s and restart the kubelet", node.Name),
+	}
+	switch c := facts.ReadyCondition(node); {
+	case p.HeartbeatStale(node):
+		f.Cause = "the kubelet renews its lease, which keeps the node Ready, but its writes of the node's status fail"
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready].lastHeartbeatTime", Value: facts.Stamp(c.LastHeartbeatTime)})
+	case first.Pod.Status.StartTime == nil && len(first.Pod.Status.ContainerStatuses) == 0:
+		f.Cause = "the kubelet has not taken the pod up at all: it has written no status for it"
+	}
+	for _, v := range list {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(v.Pod), Field: "spec.volumes", Value: string(v.Volume)})
+	}
+	p.Report(f)
+}

@@ -1,0 +1,81 @@
+package nodestatus
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var InuseClobbered = check.Check{
+	Code:     "VD306",
+	Name:     "inuse-clobbered",
+	Title:    "A program that is neither the kubelet nor the controller has written a node's lists of volumes",
+	Severity: finding.Info,
+	Breaks:   check.Uses,
+	Needs:    []snapshot.Kind{snapshot.Nodes},
+	Never:    "put the lists right by hand while the program runs: it overwrites them again",
+	Run:      runInuseClobbered,
+}
+
+// listWriters are who writes the lists by rights, as distributions call them:
+// the kubelet and the controller, or one program with both in it.
+var listWriters = []string{"kubelet", reconcile.ControllerManager, "k3s", "kubelite", "microshift", "hyperkube", "kwok", "vcluster"}
+
+// nodeLists are the two lists, with whose each is.
+var nodeLists = []struct{ field, owner string }{{"volumesInUse", "the kubelet"}, {"volumesAttached", "the controller"}}
+
+func runInuseClobbered(p *check.Run) {
+	for _, node := range p.Snapshot.Nodes {
+		if facts.Virtual(node) {
+			continue
+		}
+		f := finding.Finding{Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID}, Node: facts.NodeName(node)}
+		for _, list := range nodeLists {
+			writer, at := facts.ListWriter(node, list.field)
+			if writer == "" || byRights(writer) || p.Customary(list.field, writer) {
+				continue
+			}
+			if f.Since == nil || f.Since.Before(&at) {
+				f.Since = &at
+			}
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "metadata.managedFields",
+				Value: fmt.Sprintf("%q wrote status.%s at %s", writer, list.field, facts.Stamp(at))})
+			if f.Message == "" {
+				f.Message = fmt.Sprintf("Node %s had its %s last written by %q, and not by %s", node.Name, list.field, writer, list.owner)
+			}
+		}
+		if f.Message == "" {
+			continue
+		}
+		f.Cause = "a program that writes the whole of a node's status puts the lists back to what they were when it read them, or empties them"
+		f.SelfHeals = finding.SelfHeals{Because: "the kubelet puts volumesInUse right within 10 s and the controller does not look at volumesAttached again; the program " +
+			"may write again at any time"}
+		f.Advice = "this is a hint: find out what the program is. If it is not part of the cluster's own control plane, have it patch only the fields that are " +
+			"its own; see the other findings for volumes that its writing has lost"
+		p.Report(f)
+	}
+}
+
+// byRights says that the writer owns one of the lists, or is a person's hand.
+func byRights(writer string) bool {
+	name := strings.TrimSuffix(writer, ".exe")
+	return slices.Contains(listWriters, name) || strings.HasPrefix(name, "kubectl")
+}
+
+// inUseListRewritten says that somebody who should not has written to
+// volumesInUse; left alone the kubelet puts it right. An entry of volumesAttached
+// stays lost when the writing ends: that is a failure of its own.
+func inUseListRewritten(p *facts.View, cause, effect finding.Finding) bool {
+	node := p.Snapshot.Node(cause.Node)
+	if node == nil || cause.Node != effect.Node {
+		return false
+	}
+	writer, _ := facts.ListWriter(node, "volumesInUse")
+	return writer != "" && !byRights(writer) && !p.Customary("volumesInUse", writer)
+}

@@ -1,0 +1,90 @@
+package nodestatus
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var SameNameNewInstance = check.Check{
+	Code:     "VD307",
+	Name:     "same-name-new-instance",
+	Title:    "A node was recreated under its name on another machine, and its volumes are attached to the old one",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
+	},
+	Group: check.OtherMachine,
+	Never: "take its finalizer off: the old machine may still have the volume",
+	Run:   runSameNameNewInstance,
+}
+
+func runSameNameNewInstance(p *check.Run) {
+	byNode := p.AttachmentsByNode()
+	for _, va := range p.Attachments() {
+		was, is, ok := otherMachine(p.View, va)
+		node := p.Snapshot.Node(va.Node)
+		if !ok || !reconcile.NodeReady(node) {
+			continue
+		}
+		if !p.Lists(node, va.Volume) && !emptied(node, byNode[node.Name]) {
+			continue // inuse-not-attached: the kubelet waits for the entry first
+		}
+		users := slices.DeleteFunc(slices.Clone(p.World.LivePods(va.VolumeNode)), func(pod *corev1.Pod) bool {
+			return !facts.Started(pod) && !p.ContainersUse(pod, va.Volume)
+		})
+		pods := facts.Pending(users)
+		facts.LongestFirst(pods)
+		// A pod that has started there proves that the volume is on the machine.
+		if len(pods) > 0 && len(pods) == len(users) && p.Lasted(facts.BoundAt(pods[0]), facts.DeviceGrace) {
+			otherInstance(p, va, was, is, pods)
+		}
+	}
+}
+
+// otherMachine gives the driver's names for the machine that the volume was
+// attached to and for the one that has the node's name now, where they differ
+// and the node was made anew in between. A driver that names nodes otherwise
+// since an upgrade changes the name too, but the Node stays.
+func otherMachine(p *facts.View, va facts.Attachment) (was, is string, ok bool) {
+	node := p.Snapshot.Node(va.Node)
+	if node == nil || !older(va, node) {
+		return "", "", false
+	}
+	return p.OtherMachine(va.VolumeAttachment)
+}
+
+func otherInstance(p *check.Run, va facts.Attachment, was, is string, pods []*corev1.Pod) {
+	node, pod, pv := p.Snapshot.Node(va.Node), pods[0], p.ShortVolume(va.Volume)
+	since := facts.Latest(facts.BoundAt(pod), metav1.NewTime(node.CreationTimestamp.Time))
+	p.Report(finding.Finding{
+		Subject:          facts.PodObject(pod),
+		Volume:           va.Volume,
+		Node:             va.Node,
+		PersistentVolume: pv,
+		VolumeAttachment: va.Name,
+		Pods:             facts.PodNames(pods),
+		Since:            &since,
+		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which counts as attached there but was attached to machine %s; the node is now machine %s",
+			facts.PodName(pod), node.Name, pv, was, is),
+		Cause: "the machine was replaced, and its successor took the name before the volume was detached; to the controller the node is the same",
+		Evidence: []finding.Evidence{
+			{Object: va.Object(), Field: "metadata.annotations[" + reconcile.NodeIDAnnotation + "]", Value: was},
+			{Object: "csinode/" + node.Name, Field: "spec.drivers[" + va.Spec.Attacher + "].nodeID", Value: is},
+			{Object: va.Object(), Field: "metadata.creationTimestamp", Value: facts.Stamp(va.CreationTimestamp)},
+			{Object: "node/" + node.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(node.CreationTimestamp)},
+		},
+		SelfHeals: finding.SelfHeals{Because: "the VolumeAttachment says attached, and nobody compares the machine; only some drivers ask their storage system once a minute " +
+			"and would have attached it again by now"},
+		Advice: fmt.Sprintf("check at the provider that machine %s is gone, as it still has the volume if it lives; then delete the VolumeAttachment: the controller "+
+			"attaches the volume to the new machine within about 2 min", was),
+	})
+}

@@ -1,0 +1,99 @@
+package nodestatus
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var AttachedTrueButNot = check.Check{
+	Code:     "VD308",
+	Name:     "attached-true-but-not",
+	Title:    "A node does not find the device of a volume that counts as attached",
+	Severity: finding.Error,
+	Breaks:   check.Holds,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Events,
+	},
+	Never: "delete the VolumeAttachment of a volume that a pod runs with, or patch status.attached",
+	Run:   runAttachedTrueButNot,
+}
+
+func runAttachedTrueButNot(p *check.Run) {
+	for _, va := range p.Attachments() {
+		if len(p.PendingByNode()[va.Node]) == 0 {
+			continue
+		}
+		node := p.Snapshot.Node(va.Node)
+		if !va.Holds() || !va.Ours() || !reconcile.NodeReady(node) || !p.InUse(node, va.Volume) || !p.Lists(node, va.Volume) ||
+			va.CreationTimestamp.Before(&node.CreationTimestamp) || attachedToFormerNode(p.View, va) {
+			continue
+		}
+		for _, pod := range waitingUnstarted(p.View, va) {
+			if event := deviceMissing(p.View, pod, p.ShortVolume(va.Volume), va.Spec.Attacher); event != nil {
+				notAttached(p, va, pod, event)
+				break
+			}
+		}
+	}
+}
+
+// waitingUnstarted are the pods on the node that have not come to use the volume.
+func waitingUnstarted(p *facts.View, va facts.Attachment) []*corev1.Pod {
+	pods := slices.DeleteFunc(facts.Pending(p.World.LivePods(va.VolumeNode)), func(pod *corev1.Pod) bool { return !p.ContainersUse(pod, va.Volume) })
+	facts.LongestFirst(pods)
+	return pods
+}
+
+// attachedToFormerNode says that the volume was attached to another machine of
+// the same name, which is another failure.
+func attachedToFormerNode(p *facts.View, va facts.Attachment) bool {
+	_, _, differ := p.OtherMachine(va.VolumeAttachment)
+	return differ
+}
+
+// deviceMissing is the event in which the kubelet has for some time reported
+// that the driver does not find the volume's device.
+func deviceMissing(p *facts.View, pod *corev1.Pod, pv, driver string) *corev1.Event {
+	for _, e := range p.Snapshot.EventsOf(pod.UID) {
+		first, last := facts.FirstTime(e), facts.EventTime(e)
+		if (e.Reason == "FailedMount" || e.Reason == "FailedMapVolume") && facts.Token(e.Message, pv) &&
+			facts.Means(driver, e.Message, driverwords.DeviceMissing, driverwords.NotAttached) &&
+			last.Sub(first.Time) >= facts.DeviceGrace && p.Age(last) <= facts.MountRetries {
+			return e
+		}
+	}
+	return nil
+}
+
+func notAttached(p *check.Run, va facts.Attachment, pod *corev1.Pod, event *corev1.Event) {
+	pv, since := p.ShortVolume(va.Volume), facts.FirstTime(event)
+	p.Report(finding.Finding{
+		Subject:          facts.PodObject(pod),
+		Volume:           va.Volume,
+		Node:             va.Node,
+		PersistentVolume: pv,
+		VolumeAttachment: va.Name,
+		Pods:             facts.PodNames([]*corev1.Pod{pod}),
+		Since:            &since,
+		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which counts as attached but whose device the driver does not find there: a hint "+
+			"that the storage system has it detached", facts.PodName(pod), va.Node, pv),
+		Cause: "the volume was detached past the cluster, or a late detach took it away again; or the node does not see the device for a reason of its own",
+		Evidence: []finding.Evidence{
+			{Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"},
+			{Object: "node/" + string(va.Node), Field: "status.volumesAttached", Value: string(va.Volume)},
+			{Object: "event/" + event.Namespace + "/" + event.Name, Field: "message", Value: event.Message},
+		},
+		SelfHeals: finding.SelfHeals{Because: "only a driver that lists which volumes are attached where would notice, within about a minute; this one has not"},
+		Advice:    "check at the storage system whether the volume is attached to this node",
+		ByHand:    "if it is not, delete the pod, wait until the VolumeAttachment is gone, and let the pod return: the volume is then attached again",
+	})
+}

@@ -1,0 +1,83 @@
+package nodestatus
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var NodeIDDiffers = check.Check{
+	Code:     "VD309",
+	Name:     "node-id-differs",
+	Title:    "A node's annotation and its CSINode disagree on a driver's id for it",
+	Severity: finding.Info,
+	Breaks:   check.Holds,
+	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.CSIDrivers, snapshot.CSINodes},
+	Never:    "edit the annotation or the CSINode by hand: the kubelet writes both",
+	Run:      runNodeIDDiffers,
+}
+
+func runNodeIDDiffers(p *check.Run) {
+	for _, node := range p.Snapshot.Nodes {
+		csiNode := p.Snapshot.CSINode(facts.NodeName(node))
+		ids, ok := facts.NodeIDs(node)
+		if csiNode == nil || !ok && !p.MadeAnew(node, csiNode) || !p.RegisteredLongEnough(node) {
+			continue
+		}
+		nodeIDDiffers(p, node, csiNode, ids)
+	}
+}
+
+func nodeIDDiffers(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, ids map[string]string) {
+	annotation := finding.Evidence{Object: "node/" + node.Name, Field: "metadata.annotations[" + reconcile.NodeIDsAnnotation + "]", Value: fmt.Sprintf("%q", node.Annotations[reconcile.NodeIDsAnnotation])}
+	f := finding.Finding{
+		Subject:  finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
+		Node:     facts.NodeName(node),
+		Evidence: []finding.Evidence{annotation},
+		SelfHeals: finding.SelfHeals{Because: "the kubelet writes both when the driver registers: at the plugin's next start, or the kubelet's; nobody compares them in " +
+			"between"},
+		Advice: fmt.Sprintf("delete the driver's node plugin pod on %s, so that it registers again", node.Name),
+	}
+	listed := map[string]string{}
+	for _, d := range csiNode.Spec.Drivers {
+		listed[d.Name] = d.NodeID
+		id, there := ids[d.Name]
+		switch {
+		case id == d.NodeID || p.PluginYoung(node, d.Name):
+			continue
+		case there:
+			if f.Severity != finding.Warning { // the first driver that has two ids is the one to name
+				f.Severity = finding.Warning
+				f.Message = fmt.Sprintf("Driver %s calls node %s %q in the CSINode and %q in the node's annotation: the attacher goes by the former, and one of "+
+					"them is another machine's or stale", d.Name, node.Name, d.NodeID, id)
+				f.Cause = "a registration got only half-way, the machine behind the node was replaced, or somebody edited one of the two"
+			}
+		case f.Message == "":
+			f.Message = fmt.Sprintf("Node %s lacks the annotation with the id that driver %s gave it, which its CSINode has", node.Name, d.Name)
+			f.Cause = "the Node object was recreated while its kubelet ran on; attaching works, and programs that read the annotation do not find the node"
+		}
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "csinode/" + node.Name, Field: "spec.drivers[" + d.Name + "].nodeID", Value: fmt.Sprintf("%q", d.NodeID)})
+	}
+	for _, driver := range slices.Sorted(maps.Keys(ids)) {
+		if _, ok := listed[driver]; ok || p.PluginYoung(node, driver) {
+			continue
+		}
+		if f.Message == "" {
+			f.Message = fmt.Sprintf("Node %s has the annotation with the id that driver %s gave it, and its CSINode does not list the driver", node.Name, driver)
+			f.Cause = "a registration got only half-way: the kubelet wrote the node and could not write the CSINode, or took off only the one of the two"
+		}
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "csinode/" + node.Name, Field: "spec.drivers", Value: "lacks " + driver})
+	}
+	if f.Message != "" {
+		p.Report(f)
+	}
+}

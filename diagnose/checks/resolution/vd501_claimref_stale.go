@@ -1,0 +1,109 @@
+// Package resolution has the checks about pods whose claims and volumes do not lead to a disk.
+package resolution
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var ClaimRefStale = check.Check{
+	Code:     "VD501",
+	Name:     "claimref-stale",
+	Title:    "A claim names a volume that is bound to another claim, or to an earlier one of the same name",
+	Severity: finding.Error,
+	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments},
+	Never:    "change the claimRef before you know whose data it is: the data goes to another owner",
+	Run:      runClaimRefStale,
+}
+
+func runClaimRefStale(p *check.Run) {
+	for _, claim := range p.Snapshot.Claims {
+		// Only a claim that names the volume back lays claim to it. A volume that
+		// was kept by Retain, and whose claim was made anew, is nobody's fault.
+		if claim.Spec.VolumeName == "" || claim.DeletionTimestamp != nil || !p.Lasted(claim.CreationTimestamp, facts.ListsGrace) {
+			continue
+		}
+		pv := p.Snapshot.Volume(claim.Spec.VolumeName)
+		if pv == nil || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == "" || pv.Spec.ClaimRef.UID == claim.UID {
+			continue // bound as it should be, or about to be: the binder fills in the UID
+		}
+		ref := pv.Spec.ClaimRef
+		sameName := ref.Namespace == claim.Namespace && ref.Name == claim.Name
+		// A claim that asks for a volume which is taken waits, as it should. One
+		// that is bound to it is wrong.
+		if sameName || claim.Status.Phase == corev1.ClaimBound {
+			claimRefStale(p, claim, pv, sameName)
+		}
+	}
+}
+
+func claimRefStale(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, sameName bool) {
+	ref := pv.Spec.ClaimRef
+	owner := fmt.Sprintf("claim %s/%s", ref.Namespace, ref.Name)
+	if sameName {
+		owner = "an earlier claim of that name"
+	}
+	f := finding.Finding{
+		Severity:         finding.Warning,
+		Subject:          finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		PersistentVolume: pv.Name,
+		Since:            &claim.CreationTimestamp,
+		Message:          fmt.Sprintf("Claim %s/%s names volume %s, but the volume is bound to %s", claim.Namespace, claim.Name, pv.Name, owner),
+		Cause:            "the claim was recreated, or restored from a backup, under a volume that still points to its predecessor",
+		Evidence: []finding.Evidence{
+			{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "metadata.uid", Value: string(claim.UID)},
+			{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "status.phase", Value: string(claim.Status.Phase)},
+			{Object: "persistentvolume/" + pv.Name, Field: "spec.claimRef", Value: fmt.Sprintf("%s/%s, uid %s", ref.Namespace, ref.Name, ref.UID)},
+			{Object: "persistentvolume/" + pv.Name, Field: "status.phase", Value: string(pv.Status.Phase)},
+		},
+		SelfHeals: finding.SelfHeals{Because: "no controller changes the claimRef of a bound or released volume, and both the attach/detach controller and the " +
+			"kubelet pass over a volume that does not point back to its claim"},
+	}
+	if !sameName {
+		f.Cause = "the claim's volumeName was set, or restored, to a volume that belongs to another claim"
+	}
+	f.Advice, f.AdviceCommands = claimRefAdvice(p.View, claim, pv, sameName)
+	if users := p.ClaimUsers(claim); len(users) > 0 {
+		f.Severity, f.Pods = finding.Error, facts.PodNames(users)
+		pod := users[0]
+		switch {
+		case facts.Started(pod):
+			f.Message += fmt.Sprintf("; pod %s runs with it on node %s, and the controller no longer counts it as a user", facts.PodName(pod), pod.Spec.NodeName)
+		case pod.Spec.NodeName != "":
+			f.Message += fmt.Sprintf("; pod %s waits on node %s, and nothing is attached for it", facts.PodName(pod), pod.Spec.NodeName)
+		default:
+			f.Message += fmt.Sprintf("; pod %s waits for it and has no node yet", facts.PodName(pod))
+		}
+	}
+	p.Report(f)
+}
+
+// claimRefAdvice offers the one correction there is only where the objects do
+// not speak against it. It gives the volume's data to whoever made the claim,
+// so that even then a person must say whose data it is.
+func claimRefAdvice(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, sameName bool) (advice string, commands []string) {
+	const whose = "find out whose data the volume holds"
+	if !sameName {
+		return whose + ", and point the other claim elsewhere: delete it and recreate it with the right volumeName", nil
+	}
+	attached := len(p.AttachmentsNaming(pv.Name)) > 0
+	if attached || slices.ContainsFunc(p.ClaimUsers(claim), facts.Started) || (pv.Status.Phase != corev1.VolumeReleased && pv.Status.Phase != corev1.VolumeAvailable) {
+		return whose + "; end the pods that use it and wait until its VolumeAttachment is gone and the volume is Released before anything is changed", nil
+	}
+	uid, err := json.Marshal(pv.Spec.ClaimRef.UID)
+	if err != nil {
+		return whose, nil
+	}
+	patch := fmt.Sprintf(`[{"op":"test","path":"/spec/claimRef/uid","value":%s},{"op":"remove","path":"/spec/claimRef/uid"}]`, uid)
+	return fmt.Sprintf("%s; only if the new claim %s/%s is meant to have it, take the UID out of the claimRef to let it bind", whose, claim.Namespace, claim.Name),
+		[]string{safetext.Kubectl("patch", "pv/"+pv.Name, "--type=json", "-p", patch)}
+}

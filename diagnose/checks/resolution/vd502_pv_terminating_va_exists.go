@@ -1,0 +1,103 @@
+package resolution
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var PvTerminatingVAExists = check.Check{
+	Code:     "VD502",
+	Name:     "pv-terminating-va-exists",
+	Title:    "A persistent volume is being deleted and cannot go, or cannot be attached, because of a VolumeAttachment",
+	Severity: finding.Warning,
+	Breaks:   check.Holds,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
+	},
+	Group: check.Unused,
+	Never: "take finalizers off: the volume may still be attached in the storage system",
+	Run:   runPVTerminatingVAExists,
+}
+
+func runPVTerminatingVAExists(p *check.Run) {
+	vas := slices.Clone(p.Attachments())
+	slices.SortStableFunc(vas, func(a, b facts.Attachment) int { return facts.BoolToInt(b.Ours()) - facts.BoolToInt(a.Ours()) })
+	told := map[reconcile.VolumeNode]bool{} // two may name one volume on one node
+	for _, va := range vas {
+		pv := p.Snapshot.Volume(facts.VolumeName(va.VolumeAttachment))
+		if pv.DeletionTimestamp == nil || p.Age(*pv.DeletionTimestamp) < facts.PVDeletionGrace || va.DeletionTimestamp != nil || told[va.VolumeNode] {
+			continue
+		}
+		pods := p.WaitingHere(va.VolumeNode)
+		switch {
+		case len(pods) > 0 && refusedForDeletion(va):
+			reportRefused(p, va, pv, pods)
+		case len(pods) == 0 && p.KeepsDeletedVolume(va):
+			pvTerminating(p, va, pv)
+		default:
+			continue
+		}
+		told[va.VolumeNode] = true
+	}
+}
+
+// refusedForDeletion says that the attacher will not attach a volume that is
+// being deleted.
+func refusedForDeletion(va facts.Attachment) bool {
+	return va.Status.AttachError != nil && !va.Status.Attached && facts.ContainsAny(va.Status.AttachError.Message, "is marked for deletion")
+}
+
+func pvTerminating(p *check.Run, va facts.Attachment, pv *corev1.PersistentVolume) {
+	f := pvDeletionFinding(va, pv)
+	f.Message = fmt.Sprintf("Volume %s has been stuck in Terminating for %s: a VolumeAttachment on node %s, where no pod uses it, still names it",
+		pv.Name, facts.Rounded(p.Age(*pv.DeletionTimestamp)), va.Node)
+	f.Cause = "the volume was deleted while an attach for it was failing, and the controller has lost sight of the VolumeAttachment"
+	f.SelfHeals.Because = "the attacher's finalizer keeps the volume until no VolumeAttachment names it, and nobody deletes this one"
+	f.Advice = "delete the VolumeAttachment: the driver detaches what may be attached, and the volume is then removed by itself"
+	if !va.Ours() {
+		// Another program may be at work with it; that is its own affair.
+		f.Severity = finding.Info
+		f.Cause = "the VolumeAttachment is not the controller's: another program, such as a backup, made it"
+		f.SelfHeals.Because = "the volume goes once the program that made the VolumeAttachment deletes it; the controller never does"
+		f.Advice = "find out who made the VolumeAttachment, and have them delete it"
+	}
+	p.Report(f)
+}
+
+func reportRefused(p *check.Run, va facts.Attachment, pv *corev1.PersistentVolume, pods []*corev1.Pod) {
+	f := pvDeletionFinding(va, pv)
+	f.Severity, f.Pods = finding.Error, facts.PodNames(pods)
+	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which is being deleted: the attacher does not attach such a volume%s",
+		facts.PodName(pods[0]), va.Node, pv.Name, facts.Alike(pods))
+	f.Cause = "the volume was deleted while its claim was in use; a deletion cannot be taken back"
+	f.SelfHeals.Because = "the volume stays marked for deletion until its claim is gone, and then it goes"
+	f.Advice = "save the data first: the reclaim policy Retain keeps the disk; then end the pod, let claim and volume go, and recreate both with the same volume handle"
+	f.AdviceCommands = []string{safetext.Kubectl("patch", "pv/"+pv.Name, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)}
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attachError", Value: va.Status.AttachError.Message})
+	p.Report(f)
+}
+
+func pvDeletionFinding(va facts.Attachment, pv *corev1.PersistentVolume) finding.Finding {
+	return finding.Finding{
+		Subject:          facts.PvObject(pv),
+		Volume:           va.Volume,
+		Node:             va.Node,
+		PersistentVolume: pv.Name,
+		VolumeAttachment: va.Name,
+		Since:            pv.DeletionTimestamp,
+		Evidence: []finding.Evidence{
+			{Object: "persistentvolume/" + pv.Name, Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pv.DeletionTimestamp)},
+			{Object: "persistentvolume/" + pv.Name, Field: "metadata.finalizers", Value: fmt.Sprint(pv.Finalizers)},
+			{Object: va.Object(), Field: "status.attached", Value: fmt.Sprintf("%t, not being deleted", va.Status.Attached)},
+		},
+	}
+}

@@ -1,0 +1,83 @@
+package resolution
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var PvFinalizerWithoutVA = check.Check{
+	Code:     "VD503",
+	Name:     "pv-finalizer-without-va",
+	Title:    "A persistent volume cannot go because of an attacher's finalizer, though nothing is attached",
+	Severity: finding.Warning,
+	Needs:    []snapshot.Kind{snapshot.Volumes, snapshot.VolumeAttachments},
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD601", "VD604", "VD605", "VD607", "VD612"}, Match: sameFinalizer},
+	},
+	Never: "take the finalizer off while the attacher lives: it is the only one to know that the volume is detached",
+	Run:   runPVFinalizerWithoutVA,
+}
+
+// finalizerGrace is how long an attacher may take to remove its finalizer: it
+// looks at every volume again.
+const finalizerGrace = facts.AttacherResync + 5*time.Minute
+
+func runPVFinalizerWithoutVA(p *check.Run) {
+	for _, pv := range p.Snapshot.Volumes {
+		if pv.DeletionTimestamp == nil || p.Age(*pv.DeletionTimestamp) < finalizerGrace {
+			continue // the finalizer is right on any volume that stays
+		}
+		attached := len(p.AttachmentsNaming(pv.Name)) > 0
+		if i := slices.IndexFunc(pv.Finalizers, func(f string) bool { return strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }); i >= 0 && !attached {
+			pvFinalizer(p, pv, pv.Finalizers[i])
+		}
+	}
+}
+
+func pvFinalizer(p *check.Run, pv *corev1.PersistentVolume, finalizer string) {
+	f := finding.Finding{
+		Subject:          facts.PvObject(pv),
+		PersistentVolume: pv.Name,
+		Since:            pv.DeletionTimestamp,
+		Message: fmt.Sprintf("Volume %s has been stuck in Terminating for %s: no VolumeAttachment names it, but the finalizer %s is still there",
+			pv.Name, facts.Rounded(p.Age(*pv.DeletionTimestamp)), finalizer),
+		Cause: "the driver's attacher does not run, or it missed that the last VolumeAttachment went",
+		Evidence: []finding.Evidence{
+			{Object: "persistentvolume/" + pv.Name, Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pv.DeletionTimestamp)},
+			{Object: "persistentvolume/" + pv.Name, Field: "metadata.finalizers", Value: fmt.Sprint(pv.Finalizers)},
+			{Object: "persistentvolume/" + pv.Name, Field: "status.phase", Value: string(pv.Status.Phase)},
+		},
+		SelfHeals:      finding.SelfHeals{Because: "only the attacher takes the finalizer off, and it has had time to look at the volume again"},
+		Advice:         "make sure that the driver's attacher runs",
+		ByHand:         "then annotate the volume, so that the attacher looks at it again",
+		AdviceCommands: []string{safetext.Kubectl("annotate", "pv/"+pv.Name, "--overwrite", "nudged="+strconv.FormatInt(p.Snapshot.TakenAt.Unix(), 10))},
+	}
+	if pv.Spec.CSI != nil {
+		if lease := p.AttacherLease(pv.Spec.CSI.Driver); lease != nil && p.Age(facts.Renewed(lease)) >= facts.AttacherAway {
+			f.Cause = "the driver's attacher does not run"
+			f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))
+		}
+	}
+	if others := slices.DeleteFunc(slices.Clone(pv.Finalizers), func(other string) bool { return other == finalizer }); len(others) > 0 {
+		f.Advice += fmt.Sprintf("; the finalizers %v have owners of their own, which have to remove them", others)
+	}
+	p.Report(f)
+}
+
+// sameFinalizer says that the volume waits for the driver's own attacher.
+func sameFinalizer(p *facts.View, cause, effect finding.Finding) bool {
+	pv := p.Snapshot.Volume(effect.PersistentVolume)
+	return pv != nil && slices.Contains(pv.Finalizers, reconcile.AttacherFinalizer(p.DriverOf(cause)))
+}

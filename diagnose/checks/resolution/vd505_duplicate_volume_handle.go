@@ -1,0 +1,151 @@
+package resolution
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var DuplicateVolumeHandle = check.Check{
+	Code:     "VD505",
+	Name:     "duplicate-volume-handle",
+	Title:    "Two persistent volumes stand for one disk",
+	Severity: finding.Warning,
+	Breaks:   check.Holds,
+	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.CSIDrivers},
+	Never:    "delete either of them before both have the policy Retain: the disk goes with the first",
+	Run:      runDuplicateVolumeHandle,
+}
+
+func runDuplicateVolumeHandle(p *check.Run) {
+	for _, d := range p.SameDisks().All {
+		if pod, pvs := twiceInOnePod(p.View, d); pod != nil {
+			twiceInPod(p, d, pod, pvs)
+			continue
+		}
+		// File shares are made to be used through several volumes.
+		if !d.Attachable || !slices.ContainsFunc(d.Volumes, func(pv *corev1.PersistentVolume) bool { return !(&reconcile.VolumeSpec{PV: pv}).MultiAttach() }) {
+			continue
+		}
+		twoVolumes(p, d)
+	}
+}
+
+// twiceInOnePod finds a pod that uses the disk through two volumes and does not
+// start: the kubelet tells volumes apart by driver and handle, and up to 1.34
+// waited for a second volume of one name for ever. From 1.35 on it knows one
+// volume by several of the pod's names, of one claim or of two.
+func twiceInOnePod(p *facts.View, d facts.SameDisk) (*corev1.Pod, []*corev1.PersistentVolume) {
+	used := map[*corev1.Pod][]*corev1.PersistentVolume{}
+	var pods []*corev1.Pod
+	for _, use := range d.Uses {
+		node := p.Snapshot.Node(types.NodeName(use.Pod.Spec.NodeName))
+		if len(use.Volumes) < 2 || !facts.IsPending(use.Pod) || node == nil || !facts.ParseKubelet(node.Status.NodeInfo.KubeletVersion).Before(facts.OneClaimTwice) ||
+			reconcile.PodTerminated(use.Pod) || !p.Lasted(facts.BoundAt(use.Pod), facts.ConflictGrace) {
+			continue
+		}
+		pods, used[use.Pod] = append(pods, use.Pod), use.Volumes
+	}
+	if len(pods) == 0 {
+		return nil, nil
+	}
+	facts.LongestFirst(pods)
+	return pods[0], used[pods[0]]
+}
+
+func twiceInPod(p *check.Run, d facts.SameDisk, pod *corev1.Pod, pvs []*corev1.PersistentVolume) {
+	f := sameDiskFinding(d)
+	since := facts.BoundAt(pod)
+	f.Severity, f.Pods, f.Since, f.Node = finding.Error, facts.PodNames([]*corev1.Pod{pod}), &since, types.NodeName(pod.Spec.NodeName)
+	f.Message = fmt.Sprintf("Pod %s on node %s uses volumes %s and %s, which are one disk, and does not start: the kubelet takes them for one volume",
+		facts.PodName(pod), pod.Spec.NodeName, pvs[0].Name, pvs[1].Name)
+	f.SelfHeals.Because = "the kubelet mounts the disk for one of the two and waits for the other for ever and without a word; one of 1.35 or later does not"
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + pod.Spec.NodeName, Field: "status.nodeInfo.kubeletVersion",
+		Value: p.Snapshot.Node(f.Node).Status.NodeInfo.KubeletVersion})
+	f.Advice = "let the pod use one of the two, or give each its own volumeHandle; set the policy of both to Retain before any of them is deleted"
+	p.Report(f)
+}
+
+func twoVolumes(p *check.Run, d facts.SameDisk) {
+	f := sameDiskFinding(d)
+	var users []*corev1.Pod
+	used := map[string]*corev1.Pod{}
+	for _, use := range d.Uses {
+		if reconcile.PodTerminated(use.Pod) || use.Pod.DeletionTimestamp != nil || use.Pod.Spec.NodeName == "" {
+			continue
+		}
+		users = append(users, use.Pod)
+		for _, pv := range use.Volumes {
+			if used[pv.Name] == nil {
+				used[pv.Name] = use.Pod
+			}
+		}
+	}
+	deletes := slices.ContainsFunc(d.Volumes, func(pv *corev1.PersistentVolume) bool {
+		return pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+	})
+	first, second := d.Volumes[0], d.Volumes[1]
+	f.Message = fmt.Sprintf("Volumes %s and %s are one disk, and both are bound", first.Name, second.Name)
+	f.Advice = "set the policy of both to Retain, find out which one the data belongs to, and take the other out of use before it is deleted"
+	switch {
+	case len(used) > 1 && len(users) > 1:
+		var places []*corev1.Pod
+		for _, pv := range d.Volumes {
+			if pod := used[pv.Name]; pod != nil {
+				places = append(places, pod)
+			}
+		}
+		f.Pods = facts.PodNames(users)
+		if slices.ContainsFunc(users, func(pod *corev1.Pod) bool { return pod.Spec.NodeName != users[0].Spec.NodeName }) {
+			f.Severity = finding.Error // they cannot have it both, or both write
+		}
+		f.Message += " and used: " + facts.PodPlaces(places)
+		f.Advice = "end the pods of one of the two in the ordinary way before both write. Then " + f.Advice
+	case deletes:
+		f.Severity = finding.Info
+		f.Message += ": the deletion of one takes the other's data with it"
+	default:
+		return // kept by policy, and used through one at most
+	}
+	p.Report(f)
+}
+
+func sameDiskFinding(d facts.SameDisk) finding.Finding {
+	f := finding.Finding{
+		Subject:          facts.PvObject(d.Volumes[0]),
+		Volume:           d.Name,
+		PersistentVolume: d.Volumes[0].Name,
+		Cause:            "the volumes were made by hand, or restored from a backup beside their originals, with one driver and handle",
+		SelfHeals:        finding.SelfHeals{Because: "nothing in the cluster compares the handles of volumes"},
+	}
+	for _, pv := range d.Volumes {
+		if f.Since == nil || f.Since.Before(&pv.CreationTimestamp) {
+			f.Since = &pv.CreationTimestamp
+		}
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "volume handle", Value: fmt.Sprintf("%s; modes %v, policy %s, claim %s/%s",
+			d.Name, pv.Spec.AccessModes, pv.Spec.PersistentVolumeReclaimPolicy, claimNamespace(pv), claimName(pv))})
+	}
+	return f
+}
+
+func claimNamespace(pv *corev1.PersistentVolume) string {
+	if pv.Spec.ClaimRef == nil {
+		return ""
+	}
+	return pv.Spec.ClaimRef.Namespace
+}
+
+func claimName(pv *corev1.PersistentVolume) string {
+	if pv.Spec.ClaimRef == nil {
+		return ""
+	}
+	return pv.Spec.ClaimRef.Name
+}

@@ -1,0 +1,161 @@
+package resolution
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var TopologyMismatch = check.Check{
+	Code:     "VD506",
+	Name:     "topology-mismatch",
+	Title:    "A pod waits on a node where its volume cannot be",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
+	},
+	PodAlone: true,
+	Never:    "relabel the node to a zone in which it is not: more pods would get stuck there",
+	Run:      runTopologyMismatch,
+}
+
+func runTopologyMismatch(p *check.Run) {
+	for _, node := range p.Snapshot.Nodes {
+		// The labels of a new node come with its drivers.
+		if p.Age(node.CreationTimestamp) < facts.RegistrationGrace || facts.Virtual(node) {
+			continue
+		}
+		pods := p.PendingOn(facts.NodeName(node))
+		facts.LongestFirst(pods)
+		for _, pod := range pods {
+			if reconcile.PodTerminated(pod) || !p.Lasted(facts.BoundAt(pod), facts.MountFails) {
+				continue
+			}
+			for i := range pod.Spec.Volumes {
+				misplaced(p, node, pod, &pod.Spec.Volumes[i])
+			}
+		}
+	}
+}
+
+func misplaced(p *check.Run, node *corev1.Node, pod *corev1.Pod, v *corev1.Volume) {
+	pv := p.BoundVolume(pod, v)
+	if pv == nil || !facts.Referenced(pod, v.Name) {
+		return
+	}
+	name, err := p.World.VolumeName(pv)
+	if err != nil {
+		name = ""
+	}
+	since := facts.BoundAt(pod)
+	f := finding.Finding{
+		Subject:          facts.PodObject(pod),
+		Volume:           name,
+		Node:             facts.NodeName(node),
+		PersistentVolume: pv.Name,
+		Pods:             facts.PodNames([]*corev1.Pod{pod}),
+		Since:            &since,
+		Cause:            "the pod was bound past the scheduler (a nodeName in its template), or the node's labels have changed since",
+		SelfHeals:        finding.SelfHeals{Because: "a pod that has a node keeps it, and the volume does not move"},
+		Advice: "take the nodeName out of the pod's template, or give the node its labels back, then delete the pod: it has not started, and its " +
+			"successor is scheduled where the volume is",
+	}
+	if terms := unmet(pv, node); terms != "" {
+		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which can be used only on nodes with %s", facts.PodName(pod), node.Name, pv.Name, terms)
+		f.Evidence = []finding.Evidence{
+			{Object: "persistentvolume/" + pv.Name, Field: "spec.nodeAffinity.required", Value: terms},
+			{Object: "node/" + node.Name, Field: "metadata.labels", Value: ownLabels(pv, node)},
+		}
+		p.Report(f)
+		return
+	}
+	va := p.Snapshot.VolumeAttachment(facts.AttachmentName(reconcile.VolumeNode{Volume: name, Node: facts.NodeName(node)}))
+	if pv.Spec.NodeAffinity != nil || va == nil || va.Status.Attached || va.Status.AttachError == nil || va.DeletionTimestamp != nil ||
+		p.Age(va.Status.AttachError.Time) > facts.AttacherRetries || !otherZone(va.Status.AttachError.Message) {
+		return
+	}
+	failure := va.Status.AttachError
+	f.VolumeAttachment = va.Name
+	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which the driver says is in another zone: %q", facts.PodName(pod), node.Name, pv.Name, failure.Message)
+	f.Cause = "the volume does not say where it is (it has no nodeAffinity), so that the scheduler could not know"
+	f.Evidence = []finding.Evidence{
+		{Object: "volumeattachment/" + va.Name, Field: "status.attachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},
+		{Object: "persistentvolume/" + pv.Name, Field: "spec.nodeAffinity", Value: "none"},
+	}
+	f.Advice = "keep the pod to nodes of the volume's zone (node affinity in its template), then delete it: it has not started; give the volume a " +
+		"nodeAffinity when you recreate it"
+	p.Report(f)
+}
+
+// unmet is what the volume asks of a node, if this one does not have it.
+func unmet(pv *corev1.PersistentVolume, node *corev1.Node) string {
+	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
+		return ""
+	}
+	selector, err := nodeaffinity.NewNodeSelector(pv.Spec.NodeAffinity.Required)
+	if err != nil || selector.Match(node) {
+		return "" // one that cannot be read proves nothing
+	}
+	text := ""
+	for _, term := range pv.Spec.NodeAffinity.Required.NodeSelectorTerms {
+		if text != "" {
+			text += " or "
+		}
+		text += termText(term)
+	}
+	return text
+}
+
+func termText(term corev1.NodeSelectorTerm) string {
+	text := ""
+	for i, r := range append(append([]corev1.NodeSelectorRequirement{}, term.MatchExpressions...), term.MatchFields...) {
+		if i > 0 {
+			text += ", "
+		}
+		text += r.Key + " " + string(r.Operator)
+		if len(r.Values) > 0 {
+			text += fmt.Sprintf(" %v", r.Values)
+		}
+	}
+	return text
+}
+
+// ownLabels are the node's labels of the keys that the volume asks for.
+func ownLabels(pv *corev1.PersistentVolume, node *corev1.Node) string {
+	text := ""
+	seen := map[string]bool{}
+	for _, term := range pv.Spec.NodeAffinity.Required.NodeSelectorTerms {
+		for _, r := range term.MatchExpressions {
+			if seen[r.Key] {
+				continue
+			}
+			seen[r.Key] = true
+			if text != "" {
+				text += ", "
+			}
+			if value, ok := node.Labels[r.Key]; ok {
+				text += r.Key + "=" + value
+			} else {
+				text += r.Key + " is missing"
+			}
+		}
+	}
+	if text == "" {
+		return "none that the volume asks for"
+	}
+	return text
+}
+
+// otherZone knows how drivers say that volume and node are not in one zone. A
+// zone is part of many a resource's name: the word alone says nothing.
+func otherZone(message string) bool {
+	return facts.ContainsAny(message, "ZoneMismatch", "not in the same availability zone", "not in the same zone", "different availability zone",
+		"different zone", "zone mismatch", "zones do not match")
+}

@@ -1,0 +1,176 @@
+package resolution
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var MigrationConfigMismatch = check.Check{
+	Code:     "VD510",
+	Name:     "migration-config-mismatch",
+	Title:    "The controller has no plugin, or no usable name, for a volume that it is to attach or detach",
+	Severity: finding.Warning,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
+	},
+	Run: runMigrationConfigMismatch,
+}
+
+func runMigrationConfigMismatch(p *check.Run) {
+	known := p.ReleaseKnown()
+	for _, node := range p.Snapshot.Nodes {
+		if known {
+			notMigratedNode(p, node)
+			leftovers(p, node)
+		}
+	}
+	undetachable(p)
+}
+
+// leftovers are entries that an in-tree plugin made which the controller no
+// longer has. Of other plugins, as flexvolumes are, no object tells whether the
+// controller has them.
+func leftovers(p *check.Run, node *corev1.Node) {
+	var seen []corev1.UniqueVolumeName
+	for _, v := range node.Status.VolumesAttached {
+		plugin, _, ok := facts.InTreeName(v.Name)
+		pair := reconcile.VolumeNode{Volume: v.Name, Node: facts.NodeName(node)}
+		if !ok || !p.NoPlugin(pair) || p.InUse(node, v.Name) || slices.Contains(seen, v.Name) {
+			continue
+		}
+		seen = append(seen, v.Name)
+		p.Report(finding.Finding{
+			Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
+			Volume:  v.Name,
+			Node:    pair.Node,
+			Message: fmt.Sprintf("Node %s lists volume %s as attached, by the name of an in-tree plugin that this release no longer has: the controller can "+
+				"never detach it by that name", node.Name, v.Name),
+			Cause: "the cluster was upgraded past the removal of " + plugin + " while the volume was attached; the entry was left behind",
+			Evidence: []finding.Evidence{
+				{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: string(v.Name)},
+				{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: "lacks it; lists " + facts.List(node.Status.VolumesInUse)},
+				{Object: "cluster", Field: "serverVersion", Value: p.Snapshot.Source.ServerVersion},
+			},
+			SelfHeals: finding.SelfHeals{Because: "the controller takes the entry off, finds no plugin and puts it back, over and over and without a pause; that uses up " +
+				"its calls to the API server, from which all attaching suffers"},
+			Advice: fmt.Sprintf("drain node %s and replace it; or check at the provider that the disk is not attached there, then delete the Node object of a node "+
+				"that is off", node.Name),
+			Never: "edit the list alone: the controller writes the entry back until it restarts",
+		})
+	}
+}
+
+// notMigratedNode tells of a node on which the move to CSI is not in force,
+// while it is on others, and of pods there whose volumes nobody attaches for
+// that. Up to 1.30 the controller asked each node.
+func notMigratedNode(p *check.Run, node *corev1.Node) {
+	csiNode := p.Snapshot.CSINode(facts.NodeName(node))
+	if !p.World.Behaviours.Has(reconcile.MigrationAsksNode) || csiNode == nil || !p.World.Managed.Has(facts.NodeName(node)) || facts.Virtual(node) ||
+		!reconcile.NodeReady(node) || p.Age(facts.ReadyCondition(node).LastTransitionTime) < facts.RegistrationGrace {
+		return
+	}
+	var waiting []facts.PodVolume
+	plugin := ""
+	pods := p.PendingOn(facts.NodeName(node))
+	facts.LongestFirst(pods)
+	for _, pod := range pods {
+		if reconcile.PodTerminated(pod) || !p.Lasted(facts.BoundAt(pod), facts.RegistrationGrace) {
+			continue
+		}
+		for i := range pod.Spec.Volumes {
+			v := &pod.Spec.Volumes[i]
+			claim := p.Snapshot.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, v)))
+			if _, _, err := p.World.PodVolume(pod, v); err == nil || claim == nil || claim.Status.Phase != corev1.ClaimBound {
+				continue
+			}
+			pv := p.Snapshot.Volume(claim.Spec.VolumeName)
+			if pv == nil || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != claim.UID {
+				continue
+			}
+			if in := facts.InTreePlugin(pv); facts.MigratedTo[in] != "" && !facts.HasMigrated(csiNode, in) && p.MigratedElsewhere(in) && (plugin == "" || plugin == in) {
+				plugin = in
+				waiting = append(waiting, facts.PodVolume{Pod: pod, Volume: "", Name: pv.Name})
+			}
+		}
+	}
+	if len(waiting) > 0 {
+		notMigrated(p, node, csiNode, plugin, waiting)
+	}
+}
+
+func notMigrated(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, plugin string, waiting []facts.PodVolume) {
+	first := waiting[0]
+	since := facts.BoundAt(first.Pod)
+	var pods []*corev1.Pod
+	for _, w := range waiting {
+		if !slices.Contains(pods, w.Pod) {
+			pods = append(pods, w.Pod)
+		}
+	}
+	p.Report(finding.Finding{
+		Severity: finding.Error,
+		Subject:  finding.Object{Kind: "CSINode", Name: csiNode.Name, UID: csiNode.UID},
+		Node:     facts.NodeName(node),
+		Since:    &since,
+		Pods:     facts.PodNames(pods),
+		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which nobody attaches: the node does not say that %s has moved to CSI there, as others do, "+
+			"and the controller no longer has the in-tree plugin%s", facts.PodName(first.Pod), node.Name, first.Name, plugin, facts.Alike(pods)),
+		Cause: "the kubelet of the node has the migration turned off, by a feature gate or its age, and the controller has not",
+		Evidence: []finding.Evidence{{Object: "csinode/" + csiNode.Name, Field: "metadata.annotations[" + corev1.MigratedPluginsAnnotationKey + "]",
+			Value: fmt.Sprintf("lacks %s; lists %q", plugin, csiNode.Annotations[corev1.MigratedPluginsAnnotationKey])}},
+		SelfHeals: finding.SelfHeals{Because: "the kubelet writes the annotation when it starts, by its feature gates"},
+		Advice:    fmt.Sprintf("drain node %s, bring its kubelet's release and feature gates in line with the controller's, and restart it", node.Name),
+		Never:     "write the annotation by hand: the kubelet would mount in one way what is attached in another",
+	})
+}
+
+// madeFromHandle says that the attachment has the name that the controller gives
+// when it attaches, which it can do whatever the handle.
+func madeFromHandle(p *facts.View, va facts.Attachment) bool {
+	pv := p.World.Volume(va.Volume)
+	return pv != nil && pv.Spec.CSI != nil && va.Name == reconcile.VolumeAttachmentName(pv.Spec.CSI.VolumeHandle, pv.Spec.CSI.Driver, va.Node)
+}
+
+// undetachable tells of attachments that the controller made from the handle and
+// cannot find again by its name for the volume, in which "^" parts the two.
+func undetachable(p *check.Run) {
+	waiting := p.Waiting()
+	for _, va := range p.Attachments() {
+		if _, _, ok := reconcile.ParseCSI(va.Volume); ok || !va.Holds() || !madeFromHandle(p.View, va) || p.Age(va.CreationTimestamp) < facts.DanglingGrace {
+			continue
+		}
+		pv := p.ShortVolume(va.Volume)
+		f := finding.Finding{
+			Subject:          finding.Object{Kind: "VolumeAttachment", Name: va.Name, UID: va.UID},
+			Volume:           va.Volume,
+			Node:             va.Node,
+			PersistentVolume: pv,
+			VolumeAttachment: va.Name,
+			Since:            &va.CreationTimestamp,
+			Message:          fmt.Sprintf("Volume %s is attached to node %s and can never be detached by the controller: its handle contains a ^", pv, va.Node),
+			Cause:            "the controller puts driver and handle together with a ^ and takes them apart there; with another one in the handle that fails",
+			Evidence: []finding.Evidence{
+				{Object: "volumeattachment/" + va.Name, Field: "status.attached", Value: "true, not being deleted"},
+				{Object: "persistentvolume/" + pv, Field: "spec.csi.volumeHandle", Value: string(va.Volume)},
+			},
+			SelfHeals: finding.SelfHeals{Because: "each attempt to detach fails on the name alone, in every release"},
+			Advice: fmt.Sprintf("once no pod on node %s uses the volume and it has left the node's volumesInUse, delete the VolumeAttachment: the attacher detaches by "+
+				"the volume's own handle. For good, recreate the volume with a handle without ^", va.Node),
+			Never: "take its finalizer off: the volume then stays attached in the storage system",
+		}
+		if waiters := facts.Elsewhere(waiting[va.Volume], va.Node); len(waiters) > 0 && p.OneNode(va.Volume) && len(p.World.LivePods(va.VolumeNode)) == 0 {
+			f.Severity, f.Pods = finding.Error, facts.PodNames(waiters)
+			f.Message += fmt.Sprintf("; pod %s waits for it on node %s", facts.PodName(waiters[0]), waiters[0].Spec.NodeName)
+		}
+		p.Report(f)
+	}
+}

@@ -1,0 +1,157 @@
+package resolution
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var VolumeExpansionStuck = check.Check{
+	Code:     "VD511",
+	Name:     "volume-expansion-stuck",
+	Title:    "A claim has asked for more room and does not get it, or keeps a pod from starting for it",
+	Severity: finding.Warning,
+	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Claims},
+	PodAlone: true,
+	Run:      runVolumeExpansionStuck,
+}
+
+const (
+	// expansionGrace is how long an expansion may be under way: the resizer's
+	// pauses are longer than the kubelet's.
+	expansionGrace = 2 * facts.ResizerMaxBackoff
+	// expansionSaid is how recent the kubelet's event must be that a mount failed
+	// over it.
+	expansionSaid = facts.KubeletRetries
+)
+
+func runVolumeExpansionStuck(p *check.Run) {
+	all := p.PendingPods()
+	if slices.ContainsFunc(p.Snapshot.Claims, func(claim *corev1.PersistentVolumeClaim) bool { return len(claim.Status.Conditions) > 0 }) {
+		all = p.Snapshot.Pods // else nothing is asked of those that run
+	}
+	users := map[types.NamespacedName][]*corev1.Pod{}
+	for _, pod := range all {
+		for i := range pod.Spec.Volumes {
+			if name := reconcile.ClaimName(pod, &pod.Spec.Volumes[i]); name != "" && p.Snapshot.Node(facts.NodeOf(pod)) != nil {
+				users[facts.ClaimKey(pod, name)] = append(users[facts.ClaimKey(pod, name)], pod)
+			}
+		}
+	}
+	for _, claim := range p.Snapshot.Claims {
+		pods := users[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}]
+		facts.LongestFirst(pods)
+		if pod, said := blockedByExpansion(p.View, claim, pods); pod != nil {
+			expansionBlocks(p, claim, pod, said)
+			continue
+		}
+		if state, since := expansionState(claim, pods); state != "" && p.Lasted(since, expansionGrace) {
+			expansionStuck(p, claim, state, since, slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !facts.Mounted(pod) }))
+		}
+	}
+}
+
+// blockedByExpansion is a pod that does not start because its volume cannot be
+// made larger while it is mounted, and the kubelet's word for it. The kubelet
+// mounts such a volume first and expands it then; until that ends well the pod
+// does not come to its containers (expandVolumeDuringMount).
+func blockedByExpansion(p *facts.View, claim *corev1.PersistentVolumeClaim, pods []*corev1.Pod) (*corev1.Pod, *corev1.Event) {
+	for _, pod := range facts.Pending(pods) {
+		if reconcile.PodTerminated(pod) || !p.Lasted(facts.BoundAt(pod), expansionSaid) {
+			continue
+		}
+		for _, e := range p.Snapshot.EventsOf(pod.UID) {
+			m := facts.MountFailed.FindStringSubmatch(e.Message)
+			if m != nil && facts.ContainsAny(m[1], "while expanding volume") && m[2] == claim.Spec.VolumeName && p.Age(facts.EventTime(e)) < expansionSaid {
+				return pod, e
+			}
+		}
+	}
+	return nil, nil
+}
+
+// expansionState says in which state the claim's expansion has come to a stop,
+// and since when; "" where it has not. One that waits for a node waits for a pod
+// there, and is stuck only where one runs.
+func expansionState(claim *corev1.PersistentVolumeClaim, pods []*corev1.Pod) (state string, since metav1.Time) {
+	for _, c := range claim.Status.Conditions {
+		if c.Status != corev1.ConditionTrue {
+			continue
+		}
+		if c.Type == corev1.PersistentVolumeClaimControllerResizeError || c.Type == corev1.PersistentVolumeClaimNodeResizeError {
+			return string(c.Type), c.LastTransitionTime
+		}
+		if c.Type == corev1.PersistentVolumeClaimFileSystemResizePending {
+			if i := slices.IndexFunc(pods, func(pod *corev1.Pod) bool { return facts.Mounted(pod) && pod.DeletionTimestamp == nil }); i >= 0 {
+				state, since = string(c.Type), facts.Latest(c.LastTransitionTime, facts.BoundAt(pods[i]))
+			}
+		}
+	}
+	return state, since
+}
+
+func expansionFinding(claim *corev1.PersistentVolumeClaim) finding.Finding {
+	asked, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
+	f := finding.Finding{
+		Subject:          finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		PersistentVolume: claim.Spec.VolumeName,
+		Evidence: []finding.Evidence{{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "spec.resources.requests.storage",
+			Value: fmt.Sprintf("%s; status.capacity.storage: %s", asked.String(), has.String())}},
+	}
+	for _, c := range claim.Status.Conditions {
+		if c.Status == corev1.ConditionTrue && facts.ContainsAny(string(c.Type), "resiz") {
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "status.conditions[" + string(c.Type) + "]",
+				Value: fmt.Sprintf("since %s: %q", facts.Stamp(c.LastTransitionTime), c.Message)})
+		}
+	}
+	if status := claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage]; status != "" {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "status.allocatedResourceStatuses.storage", Value: string(status)})
+	}
+	return f
+}
+
+func expansionBlocks(p *check.Run, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod, said *corev1.Event) {
+	since := facts.BoundAt(pod)
+	f := expansionFinding(claim)
+	f.Severity, f.Since, f.Pods = finding.Error, &since, facts.PodNames([]*corev1.Pod{pod})
+	f.Message = fmt.Sprintf("Pod %s waits on node %s: its claim %s is mounted, and its volume cannot be made larger there, without which the pod does not start",
+		facts.PodName(pod), pod.Spec.NodeName, claim.Name)
+	f.Cause = "the file system is read-only or damaged, or the driver on the node refuses; the kubelet's words tell"
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "event " + said.Reason, Value: said.Message})
+	f.SelfHeals.Because = "the kubelet tries again at most 2m2s apart, and fails as long as the driver or the file system does"
+	f.Advice = "fix what the driver or the file system's tool reports, on the node"
+	f.Never = "ask for the old size again: that does not undo what the storage system has done"
+	p.Report(f)
+}
+
+func expansionStuck(p *check.Run, claim *corev1.PersistentVolumeClaim, state string, since metav1.Time, users []*corev1.Pod) {
+	f := expansionFinding(claim)
+	f.Since, f.Pods = &since, facts.PodNames(users)
+	who := "and the attempts fail"
+	f.SelfHeals.Because = "it is tried again at most some minutes apart, and fails as long as the cause is there; pods that run are not affected"
+	switch corev1.PersistentVolumeClaimConditionType(state) {
+	case corev1.PersistentVolumeClaimControllerResizeError:
+		f.Cause = "the storage system refuses: no quota, no room, or a limit on how often a volume may grow"
+		f.Advice = "read the resizer's message in the condition and in the claim's events. From 1.34 on a size that cannot be had may be lowered, to no less than the volume has"
+	case corev1.PersistentVolumeClaimNodeResizeError:
+		f.Cause = "the disk has grown, and its file system cannot be: the driver on the node refuses, or the file system is damaged or read-only"
+		f.Advice = "read the kubelet's message in the condition and in the events of the pod; where the file system is the trouble, end the pod and let it be checked"
+	default:
+		f.Severity = finding.Info
+		who = "and waits for the file system to grow on the node"
+		f.Cause = "the driver expands a file system only while it mounts it, or the kubelet has not come to it"
+		f.SelfHeals.Because = "the disk has grown already; the file system follows at the next mount at the latest, that is, when the pod is recreated"
+		f.Advice = "recreate the pods that use the claim when it suits"
+	}
+	f.Message = fmt.Sprintf("Claim %s/%s has asked for more room since %s %s", claim.Namespace, claim.Name, facts.Stamp(since), who)
+	p.Report(f)
+}

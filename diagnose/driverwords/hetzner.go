@@ -1,0 +1,38 @@
+package driverwords
+
+// hetzner holds the words of the Hetzner Cloud driver.
+var hetzner = family{
+	drivers: []string{"csi.hetzner.cloud"},
+	entries: []Entry{
+		{Words: "server is locked", Meaning: MachineBusy,
+			Helps:  "Wait: another action on the server runs; if it lasts longer than 15 minutes, look at the server's actions in the Hetzner console.",
+			Source: "hetznercloud/csi-driver internal/volumes/service.go@v2.22.1"},
+		{Words: "failed to publish volume: volume is attached", Meaning: AttachedElsewhere,
+			Helps:  "Look in the Hetzner console to which server the volume is attached; detach it there only after nothing uses it.",
+			Source: "hetznercloud/csi-driver internal/driver/controller.go@v2.22.1, hetznercloud/csi-driver internal/volumes/service.go@v2.22.1"},
+		{Words: "volume is already attached to a server, please detach it first", Meaning: AttachedElsewhere,
+			Helps:  "Look in the Hetzner console to which server the volume is attached; detach it there only after nothing uses it.",
+			Source: "https://github.com/hetznercloud/csi-driver/issues/41"},
+		{Words: "max number of attachments per server reached", Meaning: AttachLimit,
+			Helps:  "Move a pod to another node: a server takes 16 volumes.",
+			Source: "hetznercloud/csi-driver internal/volumes/service.go@v2.22.1"},
+		{Words: "server not found", Meaning: MachineGone,
+			Source: "hetznercloud/csi-driver internal/volumes/service.go@v2.22.1"},
+		{Words: "node not found", Meaning: MachineGone,
+			Source: "hetznercloud/csi-driver internal/driver/controller.go@v2.22.1"},
+		{Words: "volume not found", Meaning: VolumeNotFound,
+			Source: "hetznercloud/csi-driver internal/volumes/service.go@v2.22.1"},
+		{Words: "device {} not ready:", Meaning: DeviceMissing,
+			Helps:  "Check in the Hetzner console that the volume is attached to this server; if it is not, delete the pod so that it is attached again.",
+			Source: "hetznercloud/csi-driver internal/volumes/mount.go@v2.22.1"},
+		{Words: "requested encrypted volume, but disk {} already is formatted with", Meaning: WrongFilesystem,
+			Source: "hetznercloud/csi-driver internal/volumes/mount.go@v2.22.1"},
+		{Words: "unable to open LUKS device", Meaning: EncryptionKey,
+			Source: "hetznercloud/csi-driver internal/volumes/cryptsetup.go@v2.22.1"},
+		{Words: "Power off and back on the server", Meaning: BackendStuck, Actor: ClusterAdmin,
+			Helps:  "Drain the node, then power the server off and on as the message says.",
+			Source: "https://github.com/hetznercloud/csi-driver/issues/118"},
+		{Words: "Volume assigning step has failed due to an unknown error", Meaning: BackendStuck,
+			Source: "https://github.com/hetznercloud/csi-driver/issues/281"},
+	},
+}

@@ -1,0 +1,37 @@
+package driverwords
+
+// linstor holds the words of the LINSTOR driver.
+var linstor = family{
+	drivers: []string{"linstor.csi.linbit.com"},
+	entries: []Entry{
+		{Words: "two other resources already InUse", Meaning: AttachedElsewhere,
+			Helps:  "Wait for a running live migration to end; otherwise run \"linstor resource list\" and stop the user on the other nodes.",
+			Source: "piraeusdatastore/linstor-csi pkg/client/linstor.go@v1.12.0"},
+		{Words: "failed to attach resource with no deployed replica", Meaning: VolumeFailed,
+			Helps:  "Run \"linstor resource list\": no node has a replica of the volume.",
+			Source: "piraeusdatastore/linstor-csi pkg/client/linstor.go@v1.12.0"},
+		{Words: "NodePublishVolume failed for {}: assignment not found", Meaning: NotAttached,
+			Source: "piraeusdatastore/linstor-csi pkg/driver/driver.go@v1.12.0"},
+		{Words: "could not determine device path", Meaning: DeviceMissing,
+			Source: "piraeusdatastore/linstor-csi pkg/driver/driver.go@v1.12.0"},
+		{Words: "ReadWriteMany volumes require a DRBD layer", Meaning: AccessType,
+			Source: "piraeusdatastore/linstor-csi pkg/driver/driver.go@v1.12.0"},
+		{Words: "None of the requisite topologies could be fulfilled", Meaning: ZoneMismatch, Actor: StorageAdmin,
+			Helps:  "Check that a node in the requested topology has the storage pool and enough free space.",
+			Source: "piraeusdatastore/linstor-csi pkg/topology/scheduler/followtopology/follow_topology.go@v1.12.0"},
+		{Words: "failed to enough replicas on requisite nodes", Meaning: OutOfSpace,
+			Helps:  "Add nodes or storage pools, or lower autoPlace in the StorageClass.",
+			Source: "piraeusdatastore/linstor-csi pkg/topology/scheduler/autoplacetopology/autoplacetopology.go@v1.12.0"},
+		{Words: "Not enough free space available for volume {} of resource", Meaning: OutOfSpace,
+			Source: "LINBIT/linstor-server controller/src/main/java/com/linbit/linstor/core/apicallhandler/controller/CtrlVlmCrtApiHelper.java@v1.33.3"},
+		{Words: "busy while setting up superblock", Meaning: DeviceBusy,
+			Helps:  "Find on the node what holds the DRBD device; LVM or multipathd often scans it: exclude /dev/drbd* there.",
+			Source: "https://github.com/piraeusdatastore/piraeus-operator/issues/182"},
+		{Words: "failed to stat source device", Meaning: VolumeNotReady, Actor: NodeAdmin,
+			Helps:  "Look at the resource on the node (drbdadm status, and the log of the LINSTOR satellite): its device did not come up there.",
+			Source: "https://github.com/piraeusdatastore/piraeus-operator/issues/473"},
+		{Words: "failed to set source device readwrite", Meaning: AttachedElsewhere,
+			Helps:  "Run \"drbdadm status\": the device cannot become Primary here while another node is; find out what opened it there, stop that, and let the node become Secondary.",
+			Source: "https://github.com/piraeusdatastore/piraeus-operator/issues/1031"},
+	},
+}

@@ -1,0 +1,46 @@
+package driverwords
+
+// nfs holds the words of the NFS driver.
+var nfs = family{
+	drivers: []string{"nfs.csi.k8s.io"},
+	entries: []Entry{
+		{Words: "An operation with the given Volume ID {} already exists", Meaning: OperationPending,
+			Helps:  "Wait; if it lasts, the running mount hangs because the NFS server does not answer.",
+			Source: "kubernetes-csi/csi-driver-nfs pkg/nfs/utils.go@v4.13.4"},
+		{Words: "block volume capability not supported", Meaning: AccessType,
+			Helps:  "Use volumeMode Filesystem: NFS has no block volumes.",
+			Source: "kubernetes-csi/csi-driver-nfs pkg/nfs/controllerserver.go@v4.13.4"},
+		{Words: "server is a required parameter", Meaning: BadParameters,
+			Helps:  "Set server and share in the PersistentVolume's volumeAttributes.",
+			Source: "kubernetes-csi/csi-driver-nfs pkg/nfs/nodeserver.go@v4.13.4"},
+		{Words: "failed to make subdirectory", Meaning: PermissionDenied, Wrapper: true,
+			Helps:  "Check that the export is writable for root (no_root_squash) or that the directory belongs to the squashed user.",
+			Source: "kubernetes-csi/csi-driver-nfs pkg/nfs/controllerserver.go@v4.13.4"},
+		{Words: "could not split {} into server, baseDir and subDir", Meaning: BadParameters,
+			Source: "kubernetes-csi/csi-driver-nfs pkg/nfs/controllerserver.go@v4.13.4"},
+	},
+}
+
+// smb holds the words of the SMB driver.
+var smb = family{
+	drivers: []string{"smb.csi.k8s.io"},
+	entries: []Entry{
+		{Words: "An operation with the given Volume ID {} already exists", Meaning: OperationPending,
+			Source: "kubernetes-csi/csi-driver-smb pkg/smb/volume_lock.go@v1.20.3"},
+		{Words: "Error getting username and password from secret {} in namespace", Meaning: SecretMissing,
+			Source: "kubernetes-csi/csi-driver-smb pkg/smb/nodeserver.go@v1.20.3"},
+		{Words: "mount volume {} to {} timeout after", Meaning: TimedOut, Actor: ClusterAdmin,
+			Helps:  "Check that the node reaches the SMB server on TCP 445.",
+			Source: "kubernetes-csi/csi-driver-smb pkg/smb/nodeserver.go@v1.20.3"},
+		{Words: "Error writing kerberos cache", Meaning: StorageError, Actor: NodeAdmin, Wrapper: true,
+			Source: "kubernetes-csi/csi-driver-smb pkg/smb/nodeserver.go@v1.20.3"},
+		{Words: "Directory for kerberos caches must exist", Meaning: ToolMissing,
+			Source: "kubernetes-csi/csi-driver-smb pkg/smb/nodeserver.go@v1.20.3"},
+		{Words: "source field is missing, current context", Meaning: BadParameters,
+			Helps:  "Set source (//server/share) in the PersistentVolume's volumeAttributes.",
+			Source: "kubernetes-csi/csi-driver-smb pkg/smb/nodeserver.go@v1.20.3"},
+		{Words: "could not get secret(): resource name may not be empty", Meaning: SecretMissing,
+			Helps:  "Name the Secret where the driver looks for it: in nodeStageSecretRef of the PersistentVolume, or as secretName in the volumeAttributes of an inline volume.",
+			Source: "https://github.com/kubernetes-csi/csi-driver-smb/issues/950"},
+	},
+}

@@ -1,0 +1,47 @@
+package facts
+
+import (
+	"regexp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// attachWords name the volume in an event about its attach.
+var attachWords = regexp.MustCompile(`for volume "([^"]+)"`)
+
+// AttachEvents says that an event about an attach names the volume, by its PV's
+// name or its unique name.
+func (p *View) AttachEvents(volume string) bool {
+	return p.remember().attachEvents.get(func() sets.Set[string] {
+		names := sets.New[string]()
+		for _, e := range p.Snapshot.Events {
+			if e.Reason == "FailedAttachVolume" || e.Reason == "SuccessfulAttachVolume" {
+				for _, m := range attachWords.FindAllStringSubmatch(e.Message, -1) {
+					names.Insert(m[1])
+				}
+			}
+		}
+		return names
+	}).Has(volume)
+}
+
+// OldestEvent is when the oldest of the events was last written: none that was
+// written later has been dropped since. It is zero where there is none, or where
+// not all could be read.
+func (p *View) OldestEvent() metav1.Time {
+	return p.remember().oldestEvent.get(func() metav1.Time {
+		if !p.Snapshot.Complete(snapshot.Events) || len(p.Snapshot.Events) == 0 {
+			return metav1.Time{}
+		}
+		oldest := EventTime(p.Snapshot.Events[0])
+		for _, e := range p.Snapshot.Events {
+			if at := EventTime(e); at.Before(&oldest) {
+				oldest = at
+			}
+		}
+		return oldest
+	})
+}

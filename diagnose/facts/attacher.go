@@ -1,0 +1,156 @@
+package facts
+
+import (
+	"slices"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
+)
+
+// Abandoned are a driver's tasks that nobody does any more, and the lease that
+// says so. A lease that is not renewed proves it alone: attachers may run
+// without leader election or out of sight. And it proves nothing where the
+// attachments show that somebody was at work later.
+func (p *View) Abandoned(driver string) (*coordinationv1.Lease, []Task) {
+	lease := p.AttacherLease(driver)
+	if lease == nil || p.Age(Renewed(lease)) < AttacherLeaseGrace || !p.Lasted(Renewed(lease), AttacherAway) || !p.Installed(driver) ||
+		p.LastAnswer(driver).After(Renewed(lease).Add(AttacherLeaseGrace)) {
+		return nil, nil
+	}
+	// The pod that came back to its node is reuse-while-detaching, which says more.
+	return lease, slices.DeleteFunc(p.Older(p.Tasks(driver), AttacherAway), p.isReuse)
+}
+
+// UnclaimedAttachers are the pods that run an external-attacher, as far as the names
+// of their containers and images tell, that hold no attacher's lease, and whose
+// workload has no pod that does: they may serve any driver.
+func (p *View) UnclaimedAttachers() []*corev1.Pod {
+	return p.remember().unclaimed.get(p.findUnclaimedAttachers)
+}
+
+func (p *View) findUnclaimedAttachers() []*corev1.Pod {
+	claimed, workloads := map[*corev1.Pod]bool{}, map[types.UID]bool{}
+	var attachers []*corev1.Pod
+	for _, pod := range p.Snapshot.Pods {
+		if !reconcile.PodTerminated(pod) && slices.ContainsFunc(pod.Spec.Containers, IsAttacher) {
+			attachers = append(attachers, pod)
+		}
+	}
+	for _, lease := range p.Snapshot.Leases {
+		holder := attacherHolder(lease)
+		for _, pod := range attachers {
+			if holder != "" && pod.Namespace == lease.Namespace && reconcile.AttacherName(pod.Name) == holder {
+				claimed[pod] = true
+				if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+					workloads[owner.UID] = true
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(attachers, func(pod *corev1.Pod) bool {
+		owner := metav1.GetControllerOfNoCopy(pod)
+		return claimed[pod] || owner != nil && workloads[owner.UID]
+	})
+}
+
+// NoAttacherRuns says that nothing in the cluster can attach for the driver: it
+// has no lease, no pod runs an external-attacher that may be its own, and none has
+// left a trace on any of its attachments, as one that runs outside the cluster would
+// have.
+func (p *View) NoAttacherRuns(driver string) bool {
+	return p.remember().noAttacher.get(driver, p.findNoAttacherRuns)
+}
+
+func (p *View) findNoAttacherRuns(driver string) bool {
+	return p.AttacherLease(driver) == nil && len(p.UnclaimedAttachers()) == 0 &&
+		!slices.ContainsFunc(p.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
+			return va.Spec.Attacher == driver && (va.Status.Attached || !Task{VolumeAttachment: va}.Untouched() || va.Status.AttachError != nil)
+		})
+}
+
+func (p *View) isReuse(t Task) bool {
+	pair, ok := p.TaskPair(t)
+	if !ok {
+		return false
+	}
+	_, reused := p.ReusedWhileDetaching(Attachment{VolumeAttachment: t.VolumeAttachment, VolumeNode: pair})
+	return reused
+}
+
+// Idle are a driver's tasks that its attacher leaves alone although it renews
+// its lease. An answer on any other attachment shows that it is merely busy.
+func (p *View) Idle(driver string) (*coordinationv1.Lease, []Task) {
+	lease := p.AttacherLease(driver)
+	if lease == nil || p.Age(Renewed(lease)) >= AttacherLeaseGrace || lease.Spec.AcquireTime == nil ||
+		!p.Installed(driver) || p.Age(p.LastAnswer(driver)) < AttacherIdle {
+		return nil, nil
+	}
+	began := p.Snapshot.TakenAt.Sub(lease.Spec.AcquireTime.Time)
+	return lease, slices.DeleteFunc(p.Tasks(driver), func(t Task) bool {
+		grace := AttacherSilent
+		switch {
+		case t.Untouched():
+			grace = AttacherIdle
+		case t.DeletionTimestamp == nil && t.Failure == nil:
+			return true // it was looked at, and no answer is on record: that may be missing permissions
+		}
+		return p.Age(Latest(t.Since, t.tried())) < grace || began < grace
+	})
+}
+
+// AttacherAtWork says that nothing speaks against the driver's attacher.
+func (p *View) AttacherAtWork(driver string) bool {
+	return p.remember().atWork.get(driver, func(driver string) bool {
+		_, abandoned := p.Abandoned(driver)
+		_, idle := p.Idle(driver)
+		return p.Installed(driver) && len(abandoned) == 0 && len(idle) == 0
+	})
+}
+
+// secretNotFound reports whether the attacher says that a secret does not exist.
+// The drivers see nothing of it: an error that comes from one is about another.
+func secretNotFound(message string) bool {
+	return !FromDriver(message) && ContainsAny(message, "not found") && Means("", message, driverwords.SecretMissing)
+}
+
+// FromDriver reports whether an attacher's error is the driver's: it comes as an
+// RPC error, unlike the attacher's own.
+func FromDriver(message string) bool { return strings.HasPrefix(message, "rpc error: ") }
+
+// MissingSecret is the secret that the attacher lately could not find for the
+// task. No snapshot holds secrets: what the attacher says must do.
+func (p *View) MissingSecret(t Task) (*corev1.SecretReference, bool) {
+	if t.Failure == nil || !secretNotFound(t.Failure.Message) || p.Age(t.Failure.Time) > AttacherRetries || !p.Lasted(t.Since, RefusalGrace) {
+		return nil, false
+	}
+	var source *corev1.CSIPersistentVolumeSource
+	if name := t.Spec.Source.PersistentVolumeName; name != nil {
+		if pv := p.Snapshot.Volume(*name); pv != nil {
+			source = pv.Spec.CSI
+		}
+	} else if inline := t.Spec.Source.InlineVolumeSpec; inline != nil {
+		source = inline.CSI
+	}
+	if source == nil || source.ControllerPublishSecretRef == nil {
+		return nil, false
+	}
+	return source.ControllerPublishSecretRef, true
+}
+
+// DetachLacksSecret says that a detach fails for want of a secret, about which
+// publish-secret-missing says more than the checks on detaches that fail.
+func (p *View) DetachLacksSecret(va *storagev1.VolumeAttachment) bool {
+	if va.DeletionTimestamp == nil || !p.AttachRequired(va.Spec.Attacher) {
+		return false
+	}
+	_, missing := p.MissingSecret(Task{va, *va.DeletionTimestamp, va.Status.DetachError})
+	return missing
+}

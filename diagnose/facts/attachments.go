@@ -1,0 +1,196 @@
+package facts
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// Attachment is a VolumeAttachment and the pair that it is for.
+type Attachment struct {
+	*storagev1.VolumeAttachment
+	reconcile.VolumeNode
+	// computed is the name that the controller gives it; "" where that is not
+	// known yet. It is a hash, and every check would compute it again.
+	computed string
+	// Ran caches World.HasRunningPod; false may also mean that nobody has asked yet.
+	Ran bool
+}
+
+// Attachments are those whose volume can be told. One without a PV, or of a
+// driver that attaches nothing, is another failure mode.
+func (p *View) Attachments() []Attachment {
+	return p.remember().attachments.get(p.findAttachments)
+}
+
+func (p *View) findAttachments() []Attachment {
+	orphans := sets.New(p.World.OrphanedAttachments()...)
+	list := make([]Attachment, 0, len(p.Snapshot.VolumeAttachments))
+	for _, va := range p.Snapshot.VolumeAttachments {
+		if volume, err := p.World.AttachmentVolume(va); err == nil {
+			pair := reconcile.VolumeNode{Volume: volume, Node: types.NodeName(va.Spec.NodeName)}
+			computed := va.Name
+			if orphans.Has(va) {
+				computed = AttachmentName(pair)
+			}
+			list = append(list, Attachment{va, pair, computed, p.World.HasRunningPod(pair)})
+		}
+	}
+	return list
+}
+
+// AttachmentsOf are those of the volume, on whatever nodes, in the order of
+// their names.
+func (p *View) AttachmentsOf(volume corev1.UniqueVolumeName) []Attachment {
+	return p.remember().byVolume.get(func() map[corev1.UniqueVolumeName][]Attachment {
+		all := p.Attachments()
+		byVolume := make(map[corev1.UniqueVolumeName][]Attachment, len(all))
+		for i, va := range all {
+			if vas, ok := byVolume[va.Volume]; ok {
+				byVolume[va.Volume] = append(vas, va)
+			} else {
+				byVolume[va.Volume] = all[i : i+1 : i+1] // nearly all volumes have one
+			}
+		}
+		return byVolume
+	})[volume]
+}
+
+// Holds says that the volume is attached and nothing is under way to change it.
+func (a Attachment) Holds() bool { return Holds(a.VolumeAttachment) }
+
+// Holds says that the volume is attached and nothing is under way to change it.
+func Holds(va *storagev1.VolumeAttachment) bool {
+	return va.Status.Attached && va.DeletionTimestamp == nil
+}
+
+// Ours says that the name is the one under which the controller makes and
+// deletes the object. With any other name it belongs to somebody else.
+func (a Attachment) Ours() bool { return a.Name == a.properName() }
+
+// properName is the name under which the controller makes the object.
+func (a Attachment) properName() string {
+	if a.computed != "" {
+		return a.computed
+	}
+	return AttachmentName(a.VolumeNode)
+}
+
+// AttachmentName is the name of the controller's VolumeAttachment for the pair;
+// "" where there can be none.
+func AttachmentName(pair reconcile.VolumeNode) string {
+	driver, handle, ok := reconcile.ParseCSI(pair.Volume)
+	if !ok {
+		return ""
+	}
+	return reconcile.VolumeAttachmentName(handle, driver, pair.Node)
+}
+
+// Object names the VolumeAttachment as evidence does.
+func (a Attachment) Object() string { return "volumeattachment/" + a.Name }
+
+// OneNode says whether the volume may be attached to one node at a time only.
+func (p *View) OneNode(volume corev1.UniqueVolumeName) bool {
+	pvs := p.World.Volumes(volume)
+	return len(pvs) > 0 && !slices.ContainsFunc(pvs, func(pv *corev1.PersistentVolume) bool {
+		return (&reconcile.VolumeSpec{PV: pv}).MultiAttach()
+	})
+}
+
+// Waiting are the pods that cannot start before a volume is attached to their
+// node, by volume; the one that waits longest comes first.
+func (p *View) Waiting() map[corev1.UniqueVolumeName][]*corev1.Pod {
+	return p.remember().waiting.get(p.findWaiting)
+}
+
+func (p *View) findWaiting() map[corev1.UniqueVolumeName][]*corev1.Pod {
+	waiting := map[corev1.UniqueVolumeName][]*corev1.Pod{}
+	for pair := range p.World.Desired {
+		if slices.ContainsFunc(p.World.Attachments(pair), Holds) {
+			continue // it is attached: what the pod waits for comes later
+		}
+		waiting[pair.Volume] = append(waiting[pair.Volume], p.WaitingPods(pair)...)
+	}
+	for _, pods := range waiting {
+		LongestFirst(pods)
+	}
+	return waiting
+}
+
+// WaitingPods are the pods on the node that do not start before they have the
+// volume. One none of whose containers uses it never waits for it: the kubelet
+// ignores such a volume, though the controller attaches it.
+func (p *View) WaitingPods(pair reconcile.VolumeNode) []*corev1.Pod {
+	row := p.World.Desired[pair]
+	if row == nil {
+		return nil
+	}
+	return slices.DeleteFunc(Pending(p.WantingPods(row)), func(pod *corev1.Pod) bool { return !p.ContainersUse(pod, pair.Volume) })
+}
+
+// Pending are the pods that have not come to use their volumes and still mean to.
+func Pending(pods []*corev1.Pod) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !IsPending(pod) })
+}
+
+// IsPending says that the pod is to start and has not.
+func IsPending(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !Started(pod) }
+
+// PendingOn are the pending pods of the node. There are few of them, and many
+// checks ask about every node.
+func (p *View) PendingOn(node types.NodeName) []*corev1.Pod {
+	return slices.Clone(p.PendingByNode()[node])
+}
+
+// PendingPods are the pending pods of all nodes and of none.
+func (p *View) PendingPods() []*corev1.Pod {
+	return slices.Concat(slices.Collect(maps.Values(p.PendingByNode()))...)
+}
+
+// PendingByNode are the pods of each node that have not started.
+func (p *View) PendingByNode() map[types.NodeName][]*corev1.Pod {
+	return p.PodsByRole().pending
+}
+
+// LongestFirst sorts pods by when they were bound, the oldest first.
+func LongestFirst(pods []*corev1.Pod) {
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(BoundAt(a).Compare(BoundAt(b).Time), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+}
+
+// Elsewhere are those of the pods that are not on the node.
+func Elsewhere(pods []*corev1.Pod, node types.NodeName) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.Spec.NodeName == string(node) })
+}
+
+// Deleting says that the VolumeAttachment was deleted and still exists.
+func Deleting(va *storagev1.VolumeAttachment) bool { return va.DeletionTimestamp != nil }
+
+// AttachRequired says whether the driver's volumes are attached at all; they
+// are where the driver does not say otherwise.
+func (p *View) AttachRequired(driver string) bool {
+	d := p.Snapshot.CSIDriver(driver)
+	return d == nil || d.Spec.AttachRequired == nil || *d.Spec.AttachRequired
+}
+
+// PodVolume is a pod and one volume that it waits for, by its unique name where
+// it is attached, and by the name people know.
+type PodVolume struct {
+	Pod    *corev1.Pod
+	Volume corev1.UniqueVolumeName
+	Name   string
+}
+
+// ContainsAny says whether the text contains one of the words, in whatever case.
+func ContainsAny(s string, words ...string) bool {
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(word)) })
+}

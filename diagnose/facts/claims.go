@@ -1,0 +1,43 @@
+package facts
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// ClaimUsers are the pods that use the claim, the longest first.
+func (p *View) ClaimUsers(claim *corev1.PersistentVolumeClaim) []*corev1.Pod {
+	users := slices.Clone(p.remember().claimUsers.get(p.findClaimUsers)[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}])
+	LongestFirst(users)
+	return users
+}
+
+func (p *View) findClaimUsers() map[types.NamespacedName][]*corev1.Pod {
+	users := map[types.NamespacedName][]*corev1.Pod{}
+	for _, pod := range p.Snapshot.Pods {
+		for i := range pod.Spec.Volumes {
+			name := reconcile.ClaimName(pod, &pod.Spec.Volumes[i])
+			if name == "" || reconcile.PodTerminated(pod) {
+				continue
+			}
+			if pods := users[ClaimKey(pod, name)]; len(pods) == 0 || pods[len(pods)-1] != pod {
+				users[ClaimKey(pod, name)] = append(pods, pod)
+			}
+		}
+	}
+	return users
+}
+
+// KeepsDeletedVolume says that nobody uses the attachment or will delete it,
+// though its volume is to go. One of the controller's own that is attached is
+// dangling-after-kcm-restart.
+func (p *View) KeepsDeletedVolume(va Attachment) bool {
+	pv := p.Snapshot.Volume(VolumeName(va.VolumeAttachment))
+	return pv != nil && pv.DeletionTimestamp != nil && p.Age(*pv.DeletionTimestamp) >= PVDeletionGrace &&
+		!p.ControllerYounger(DanglingGrace) && p.Age(va.CreationTimestamp) >= DanglingGrace && va.DeletionTimestamp == nil &&
+		(!va.Ours() || !va.Holds()) && p.World.Managed.Has(va.Node) && reconcile.NodeReady(p.Snapshot.Node(va.Node)) && p.Forgotten(va.VolumeNode)
+}

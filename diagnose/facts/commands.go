@@ -1,0 +1,17 @@
+package facts
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+)
+
+// DeletePod is the command that deletes the pod.
+func DeletePod(pod *corev1.Pod) string {
+	return safetext.Kubectl("delete", "pod/"+pod.Name, "--namespace="+pod.Namespace)
+}
+
+// TaintOutOfService is the command that says that the node's machine is off.
+func TaintOutOfService(node string) string {
+	return safetext.Kubectl("taint", "nodes", "node/"+node, corev1.TaintNodeOutOfService+"=nodeshutdown:NoExecute")
+}

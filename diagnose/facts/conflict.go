@@ -1,0 +1,80 @@
+package facts
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// Conflict is a volume for one node at a time that pods on several nodes want.
+// The attachment is right; the workloads are at odds.
+type Conflict struct {
+	Attachment
+	// Holders run on the attachment's node and nobody has asked them to go.
+	Holders []*corev1.Pod
+	// Waiters are on other nodes; the one that waits longest comes first.
+	Waiters []*corev1.Pod
+}
+
+// Conflicts are the pods that wait for a single-node volume which another node holds.
+func (p *View) Conflicts() []Conflict {
+	waiting := p.Waiting()
+	attached := map[corev1.UniqueVolumeName][]types.NodeName{}
+	var list []Conflict
+	for _, va := range p.Attachments() {
+		if len(waiting[va.Volume]) == 0 || !va.Holds() {
+			continue
+		}
+		attached[va.Volume] = append(attached[va.Volume], va.Node)
+		if !va.Ours() || !reconcile.NodeReady(p.Snapshot.Node(va.Node)) || !p.OneNode(va.Volume) {
+			continue // a node that is lost is node-lost-6min
+		}
+		c := Conflict{Attachment: va}
+		for _, pod := range p.World.LivePods(va.VolumeNode) {
+			// One that has ended is terminated-pod-holds-volume.
+			if pod.DeletionTimestamp == nil && Started(pod) && !reconcile.PodTerminated(pod) {
+				c.Holders = append(c.Holders, pod)
+			}
+		}
+		for _, pod := range Elsewhere(waiting[va.Volume], va.Node) {
+			if p.Lasted(BoundAt(pod), ConflictGrace) {
+				c.Waiters = append(c.Waiters, pod)
+			}
+		}
+		if len(c.Holders) > 0 && len(c.Waiters) > 0 {
+			list = append(list, c)
+		}
+	}
+	// Attached to several nodes it is two-vas-one-rwo, and the worse for it.
+	return slices.DeleteFunc(list, func(c Conflict) bool {
+		return slices.ContainsFunc(attached[c.Volume], func(node types.NodeName) bool { return node != c.Node })
+	})
+}
+
+// Rollout is a pair of pods of one Deployment: the old one holds the volume,
+// the new one waits for it.
+type Rollout struct {
+	Namespace, Deployment string
+	From, To              *corev1.Pod
+}
+
+// Rollout finds the pair by the names of the ReplicaSets, which are the
+// Deployment's and the template's hash. So old a pod that nobody has asked to
+// go, beside a new one that waits, is proof enough that the roll-out does not
+// go on, whatever the Deployment says. The API server keeps whole seconds, in
+// which both may have been made.
+func (c Conflict) Rollout() (Rollout, bool) {
+	for _, to := range c.Waiters {
+		for _, from := range c.Holders {
+			name := DeploymentOf(to)
+			if name != "" && from.Namespace == to.Namespace && DeploymentOf(from) == name && Ready(from) &&
+				templateHash(from) != templateHash(to) && !to.CreationTimestamp.Before(&from.CreationTimestamp) {
+				return Rollout{to.Namespace, name, from, to}, true
+			}
+		}
+	}
+	return Rollout{}, false
+}

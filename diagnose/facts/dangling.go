@@ -1,0 +1,103 @@
+package facts
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// Danglings are the attachments that the controller has forgotten.
+func (p *View) Danglings() []Attachment {
+	if p.ControllerYounger(DanglingGrace) {
+		return nil // a controller that starts takes the VolumeAttachment up again
+	}
+	var list []Attachment
+	for _, va := range p.Attachments() {
+		if va.Ran {
+			continue
+		}
+		node := p.Snapshot.Node(va.Node)
+		if !va.Holds() || !va.Ours() || p.Age(va.CreationTimestamp) < DanglingGrace ||
+			!reconcile.NodeReady(node) || !p.World.Managed.Has(va.Node) || !p.Forgotten(va.VolumeNode) {
+			continue
+		}
+		if !p.OneNode(va.Volume) && p.UsedElsewhere(va.VolumeNode) {
+			continue // attached to many nodes on purpose; a virtual machine may be moving
+		}
+		list = append(list, va)
+	}
+	return list
+}
+
+// Forgotten says that nothing uses the pair: no pod in the controller's eyes or
+// in fact, not the kubelet, and the controller does not report it either.
+func (p *View) Forgotten(pair reconcile.VolumeNode) bool {
+	node := p.Snapshot.Node(pair.Node)
+	return p.World.Desired[pair] == nil && len(p.World.LivePods(pair)) == 0 &&
+		node != nil && !p.InUse(node, pair.Volume) && !p.Lists(node, pair.Volume)
+}
+
+// UsedElsewhere says that the controller wants the volume on another node, or
+// that another kubelet has it in use.
+func (p *View) UsedElsewhere(pair reconcile.VolumeNode) bool {
+	using := p.remember().nodesUsing.get(p.findNodesUsing)[pair.Volume]
+	return using.Len() > 1 || using.Len() == 1 && !using.Has(pair.Node)
+}
+
+// findNodesUsing finds, for each volume, the nodes on which the controller wants
+// it or the kubelet has it in use.
+func (p *View) findNodesUsing() map[corev1.UniqueVolumeName]sets.Set[types.NodeName] {
+	using := map[corev1.UniqueVolumeName]sets.Set[types.NodeName]{}
+	add := func(volume corev1.UniqueVolumeName, node types.NodeName) {
+		if using[volume] == nil {
+			using[volume] = sets.New[types.NodeName]()
+		}
+		using[volume].Insert(node)
+	}
+	for pair := range p.World.Desired { // it has no pair of a node that is gone
+		add(pair.Volume, pair.Node)
+	}
+	for _, node := range p.Snapshot.Nodes {
+		for _, volume := range node.Status.VolumesInUse {
+			add(volume, NodeName(node))
+		}
+	}
+	return using
+}
+
+// Dangling is the finding about a forgotten attachment.
+func (p *View) Dangling(va Attachment, node *corev1.Node, waiters []*corev1.Pod) finding.Finding {
+	pv := p.ShortVolume(va.Volume)
+	f := finding.Finding{
+		Subject:          finding.Object{Kind: "VolumeAttachment", Name: va.Name, UID: va.UID},
+		Volume:           va.Volume,
+		Node:             va.Node,
+		PersistentVolume: pv,
+		VolumeAttachment: va.Name,
+		Since:            &va.CreationTimestamp,
+		Message: fmt.Sprintf("Volume %s is still attached to node %s, where no pod uses it, and the controller, which has forgotten it, "+
+			"will not detach it", pv, va.Node),
+		Cause: "the pod went away while kube-controller-manager was down, changed its leader or had lost sight of the volume",
+		Evidence: []finding.Evidence{
+			{Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"},
+			{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: "lacks it; lists " + List(node.Status.VolumesInUse)},
+			{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: "lacks it; lists " + AttachedList(node.Status.VolumesAttached)},
+		},
+		SelfHeals: finding.SelfHeals{Because: "the controller keeps no record of it; one that restarts (1.21, 1.20.3, 1.19.8, 1.18.16 and later) finds the " +
+			"VolumeAttachment and detaches the volume after the node's next update"},
+		ByHand: fmt.Sprintf("make sure on node %s that nothing has the volume mounted, then delete the VolumeAttachment", va.Node),
+	}
+	if d := p.Plan.Decision(va.VolumeNode); d != nil {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "a controller that starts now", Value: fmt.Sprintf("%s (%s)", d.Verb, d.Reason)})
+	}
+	if len(waiters) > 0 && p.OneNode(va.Volume) {
+		f.Severity, f.Pods = finding.Error, PodNames(waiters)
+		f.Message += fmt.Sprintf(", while pod %s waits for it on node %s", PodName(waiters[0]), waiters[0].Spec.NodeName)
+	}
+	return f
+}

@@ -1,0 +1,105 @@
+package facts
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// SameDisk are several volumes with one driver and handle.
+type SameDisk struct {
+	Name       corev1.UniqueVolumeName
+	Volumes    []*corev1.PersistentVolume
+	Attachable bool
+	// Uses are those of all pods, in the order of the snapshot.
+	Uses []diskUse
+}
+
+// diskUse is a pod and those of the disk's volumes that it uses, each once.
+type diskUse struct {
+	Pod     *corev1.Pod
+	Volumes []*corev1.PersistentVolume
+}
+
+// sameDisks are all, and their places by name.
+type sameDisks struct {
+	All    []SameDisk
+	places map[corev1.UniqueVolumeName]int
+}
+
+// SameDisks are the volumes that lead to one disk under several names.
+func (p *View) SameDisks() sameDisks {
+	return p.remember().sameDisks.get(func() sameDisks {
+		disks := sameDisks{p.findSameDisks(), map[corev1.UniqueVolumeName]int{}}
+		for i, d := range disks.All {
+			disks.places[d.Name] = i
+		}
+		p.findDiskUses(disks)
+		return disks
+	})
+}
+
+func (p *View) findSameDisks() []SameDisk {
+	places := make(map[corev1.UniqueVolumeName]int, len(p.Snapshot.Volumes))
+	all := make([]SameDisk, 0, len(p.Snapshot.Volumes))
+	for i, pv := range p.Snapshot.Volumes {
+		// One that is not Bound is a reserve, or what a Retain policy kept.
+		if pv.DeletionTimestamp != nil || pv.Status.Phase != corev1.VolumeBound {
+			continue
+		}
+		name, err := p.World.VolumeName(pv)
+		if err != nil && pv.Spec.CSI != nil {
+			name = reconcile.CSIVolumeName(pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle)
+		}
+		if name == "" {
+			continue
+		}
+		if place, ok := places[name]; ok {
+			all[place].Volumes = append(all[place].Volumes, pv)
+			continue
+		}
+		places[name] = len(all)
+		all = append(all, SameDisk{name, p.Snapshot.Volumes[i : i+1 : i+1], err == nil, nil})
+	}
+	return slices.Clone(slices.DeleteFunc(all, func(d SameDisk) bool { return len(d.Volumes) < 2 }))
+}
+
+// findDiskUses finds the pods that use the disks, in one walk.
+func (p *View) findDiskUses(disks sameDisks) {
+	if len(disks.All) == 0 {
+		return
+	}
+	of := map[*corev1.PersistentVolume]*SameDisk{}
+	for i := range disks.All {
+		for _, pv := range disks.All[i].Volumes {
+			of[pv] = &disks.All[i]
+		}
+	}
+	for _, pod := range p.Snapshot.Pods {
+		for i := range pod.Spec.Volumes {
+			pv := p.BoundVolume(pod, &pod.Spec.Volumes[i])
+			d := of[pv]
+			if d == nil {
+				continue
+			}
+			if last := len(d.Uses) - 1; last < 0 || d.Uses[last].Pod != pod {
+				d.Uses = append(d.Uses, diskUse{Pod: pod})
+			}
+			if use := &d.Uses[len(d.Uses)-1]; !slices.Contains(use.Volumes, pv) {
+				use.Volumes = append(use.Volumes, pv)
+			}
+		}
+	}
+}
+
+// DifferentVolumes says that the two claims are bound to different volumes which
+// are one disk.
+func (p *View) DifferentVolumes(disk corev1.UniqueVolumeName, a, b *corev1.PersistentVolumeClaim) bool {
+	if a == nil || b == nil || a.Spec.VolumeName == b.Spec.VolumeName {
+		return false
+	}
+	_, same := p.SameDisks().places[disk]
+	return same
+}

@@ -1,0 +1,282 @@
+package facts
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// Task is a VolumeAttachment that its driver's external-attacher has still to
+// attach or to detach.
+type Task struct {
+	*storagev1.VolumeAttachment
+	// Since is when the attacher was first asked.
+	Since metav1.Time
+	// Failure is what the last attempt ended in; nil where none is on record.
+	Failure *storagev1.VolumeError
+}
+
+// Tasks are those of one driver, the oldest first. A driver that attaches
+// nothing has no attacher and no Tasks.
+func (p *View) Tasks(driver string) []Task {
+	return slices.Clone(p.remember().tasks.get(driver, p.findTasks))
+}
+
+func (p *View) findTasks(driver string) []Task {
+	if !p.AttachRequired(driver) {
+		return nil
+	}
+	var tasks []Task
+	for _, va := range p.Snapshot.VolumeAttachments {
+		switch {
+		case va.Spec.Attacher != driver:
+		case va.DeletionTimestamp != nil && slices.Contains(va.Finalizers, reconcile.AttacherFinalizer(driver)):
+			tasks = append(tasks, Task{va, *va.DeletionTimestamp, va.Status.DetachError})
+		case va.DeletionTimestamp == nil && !va.Status.Attached:
+			tasks = append(tasks, Task{va, va.CreationTimestamp, va.Status.AttachError})
+		}
+	}
+	slices.SortStableFunc(tasks, func(a, b Task) int { return a.Since.Compare(b.Since.Time) })
+	return tasks
+}
+
+// Attachers are the drivers that any VolumeAttachment names, sorted.
+func (p *View) Attachers() []string {
+	return p.remember().attachers.get(func() []string {
+		drivers := sets.New[string]()
+		for _, va := range p.Snapshot.VolumeAttachments {
+			drivers.Insert(va.Spec.Attacher)
+		}
+		return sets.List(drivers)
+	})
+}
+
+// tried is when the attacher last had an answer for the task; zero where
+// nothing says that it ever did.
+func (t Task) tried() metav1.Time {
+	if t.Failure == nil {
+		return metav1.Time{}
+	}
+	return t.Failure.Time
+}
+
+// Untouched says that no attacher has ever looked at the attachment: it begins
+// by putting its finalizer and the node's id on it.
+func (t Task) Untouched() bool {
+	return t.DeletionTimestamp == nil && t.Failure == nil && len(t.Finalizers) == 0 && t.Annotations[reconcile.NodeIDAnnotation] == ""
+}
+
+// verb says what the attacher has to do.
+func (t Task) verb() string {
+	if t.DeletionTimestamp != nil {
+		return "detached from"
+	}
+	return "attached to"
+}
+
+func (t Task) evidence() finding.Evidence {
+	object := "volumeattachment/" + t.Name
+	switch {
+	case t.Failure != nil:
+		return finding.Evidence{Object: object, Field: "status", Value: fmt.Sprintf("to be %s node %s since %s; last answer at %s: %s",
+			t.verb(), t.Spec.NodeName, Stamp(t.Since), Stamp(t.Failure.Time), t.Failure.Message)}
+	case t.Untouched():
+		return finding.Evidence{Object: object, Field: "status", Value: fmt.Sprintf("to be %s node %s since %s; nobody has looked at it", t.verb(), t.Spec.NodeName, Stamp(t.Since))}
+	default:
+		return finding.Evidence{Object: object, Field: "status", Value: fmt.Sprintf("to be %s node %s since %s; no answer", t.verb(), t.Spec.NodeName, Stamp(t.Since))}
+	}
+}
+
+// TaskEvidence is a finding's evidence of its tasks: the first few say enough.
+func TaskEvidence(tasks []Task) []finding.Evidence {
+	const enough = 5
+	var list []finding.Evidence
+	for _, t := range tasks[:min(len(tasks), enough)] {
+		list = append(list, t.evidence())
+	}
+	return list
+}
+
+// AttacherLease is the lease of the driver's attacher that was renewed last: a
+// driver that has moved to another namespace leaves its old one behind. Without
+// any nothing is known: attachers may run without leader election, or outside
+// the cluster.
+func (p *View) AttacherLease(driver string) *coordinationv1.Lease {
+	return p.remember().leases.get(driver, p.findAttacherLease)
+}
+
+func (p *View) findAttacherLease(driver string) *coordinationv1.Lease {
+	var last *coordinationv1.Lease
+	name := reconcile.AttacherLeaseName(driver)
+	for _, lease := range p.Snapshot.Leases {
+		if lease.Name == name && lease.Spec.RenewTime != nil &&
+			(last == nil || lease.Spec.RenewTime.After(last.Spec.RenewTime.Time)) {
+			last = lease
+		}
+	}
+	return last
+}
+
+// Renewed is when the lease was last renewed; zero where it never was.
+func Renewed(lease *coordinationv1.Lease) metav1.Time {
+	return metav1.NewTime(lease.Spec.RenewTime.Time)
+}
+
+// LeaseEvidence is what the lease shows of its holder.
+func LeaseEvidence(lease *coordinationv1.Lease) finding.Evidence {
+	holder := ""
+	if lease.Spec.HolderIdentity != nil {
+		holder = *lease.Spec.HolderIdentity
+	}
+	return finding.Evidence{Object: "lease/" + lease.Namespace + "/" + lease.Name, Field: "spec.renewTime", Value: fmt.Sprintf("%s, held by %q", Stamp(Renewed(lease)), holder)}
+}
+
+// LastAnswer is the latest moment at which the driver's attachments prove that
+// an attacher was at work: an error that it wrote, or the making of one that is
+// attached. Detaches that succeed leave no trace.
+func (p *View) LastAnswer(driver string) metav1.Time {
+	return p.remember().answers.get(driver, p.findLastAnswer)
+}
+
+func (p *View) findLastAnswer(driver string) metav1.Time {
+	var last metav1.Time
+	for _, va := range p.Snapshot.VolumeAttachments {
+		if va.Spec.Attacher != driver {
+			continue
+		}
+		if va.Status.Attached {
+			last = Latest(last, va.CreationTimestamp)
+		}
+		for _, e := range []*storagev1.VolumeError{va.Status.AttachError, va.Status.DetachError} {
+			if e != nil {
+				last = Latest(last, e.Time)
+			}
+		}
+	}
+	return last
+}
+
+// Older are the tasks that have waited for at least the time.
+func (p *View) Older(tasks []Task, than time.Duration) []Task {
+	return slices.DeleteFunc(slices.Clone(tasks), func(t Task) bool { return !p.Lasted(t.Since, than) })
+}
+
+// TaskPods are the pods that wait for any of the tasks: for an attach those on
+// its node, for a detach those elsewhere that must have the volume alone.
+func (p *View) TaskPods(tasks []Task) []*corev1.Pod {
+	var waiting map[corev1.UniqueVolumeName][]*corev1.Pod
+	if slices.ContainsFunc(tasks, func(t Task) bool { return t.DeletionTimestamp != nil }) {
+		waiting = p.Waiting()
+	}
+	var pods []*corev1.Pod
+	for _, t := range tasks {
+		pods = append(pods, p.podsOf(t, waiting)...)
+	}
+	pods = EachOnce(pods)
+	LongestFirst(pods)
+	return pods
+}
+
+func (p *View) podsOf(t Task, waiting map[corev1.UniqueVolumeName][]*corev1.Pod) []*corev1.Pod {
+	pair, ok := p.TaskPair(t)
+	if !ok {
+		return nil
+	}
+	pods := p.WaitingPods(pair)
+	if t.DeletionTimestamp != nil && p.OneNode(pair.Volume) {
+		pods = append(pods, Elsewhere(waiting[pair.Volume], pair.Node)...)
+	}
+	return pods
+}
+
+// TaskPair is the volume and node of the task: what the controller takes it for, or
+// else what its attacher does.
+func (p *View) TaskPair(t Task) (reconcile.VolumeNode, bool) {
+	node := types.NodeName(t.Spec.NodeName)
+	if volume, err := p.World.AttachmentVolume(t.VolumeAttachment); err == nil {
+		return reconcile.VolumeNode{Volume: volume, Node: node}, true
+	}
+	if driver, handle, ok := p.AskedDisk(t.VolumeAttachment); ok {
+		return reconcile.VolumeNode{Volume: reconcile.CSIVolumeName(driver, handle), Node: node}, true
+	}
+	return reconcile.VolumeNode{}, false
+}
+
+// TaskVolume is the task's volume as people know it.
+func (p *View) TaskVolume(t Task) string {
+	if pv := t.Spec.Source.PersistentVolumeName; pv != nil {
+		return *pv
+	}
+	if pair, ok := p.TaskPair(t); ok {
+		return string(pair.Volume)
+	}
+	return t.Name
+}
+
+// Lead is the task to name: the oldest for which a pod waits, else the oldest.
+func (p *View) Lead(tasks []Task) Task {
+	waiting := p.Waiting()
+	i := slices.IndexFunc(tasks, func(t Task) bool { return len(p.podsOf(t, waiting)) > 0 })
+	return tasks[max(i, 0)]
+}
+
+// Queue says what has waited, for whom, and how much more there is.
+func (p *View) Queue(tasks []Task) string {
+	lead, whom := p.Lead(tasks), ""
+	if pods := p.TaskPods([]Task{lead}); len(pods) > 0 {
+		whom = " for pod " + PodName(pods[0])
+		if pods[0].Spec.NodeName != lead.Spec.NodeName {
+			whom += " on node " + pods[0].Spec.NodeName
+		}
+	}
+	text := fmt.Sprintf("volume %s has waited %s to be %s node %s%s",
+		p.TaskVolume(lead), Rounded(p.Age(lead.Since)), lead.verb(), lead.Spec.NodeName, whom)
+	switch n := len(tasks) - 1; n {
+	case 0:
+		return text
+	case 1:
+		return text + "; another attachment waits like it"
+	default:
+		return fmt.Sprintf("%s; %d other attachments wait like it", text, n)
+	}
+}
+
+// DriverObject is the driver as a finding's subject, whether or not it has a
+// CSIDriver.
+func (p *View) DriverObject(driver string) finding.Object {
+	subject := finding.Object{Kind: "CSIDriver", Name: driver}
+	if d := p.Snapshot.CSIDriver(driver); d != nil {
+		subject.UID = d.UID
+	}
+	return subject
+}
+
+// NodeOf is the node that the pod is bound to.
+func NodeOf(pod *corev1.Pod) types.NodeName { return types.NodeName(pod.Spec.NodeName) }
+
+// DriverOf is the driver that the finding is about; "" where it is about none.
+func (p *View) DriverOf(f finding.Finding) string {
+	if f.Subject.Kind == "CSIDriver" {
+		return f.Subject.Name
+	}
+	if va := p.Snapshot.VolumeAttachment(f.VolumeAttachment); va != nil {
+		return va.Spec.Attacher
+	}
+	if driver, _, ok := reconcile.ParseCSI(f.Volume); ok {
+		return driver
+	}
+	if pv := p.Snapshot.Volume(f.PersistentVolume); pv != nil && pv.Spec.CSI != nil {
+		return pv.Spec.CSI.Driver // of a volume that is not attached
+	}
+	return ""
+}

@@ -1,0 +1,146 @@
+package facts
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// InstalledDrivers are the names of all drivers that have a CSIDriver or are
+// registered on a node, sorted.
+func (p *View) InstalledDrivers() []string {
+	return p.remember().driverNames.get(func() []string {
+		names := sets.New[string]()
+		for _, d := range p.Snapshot.CSIDrivers {
+			names.Insert(d.Name)
+		}
+		for _, n := range p.Snapshot.CSINodes {
+			for _, d := range n.Spec.Drivers {
+				names.Insert(d.Name)
+			}
+		}
+		return sets.List(names)
+	})
+}
+
+// Successor is the installed driver that took the place of one that is not
+// installed, as far as names tell; "" where there is none.
+func (p *View) Successor(driver string) string {
+	return p.similar(driver, RenamedTo)
+}
+
+// Meant is the installed driver whose name somebody seems to have mistyped; ""
+// where the driver is installed itself, or no name is that near.
+func (p *View) Meant(driver string) string {
+	return p.similar(driver, Misspelt)
+}
+
+func (p *View) similar(driver string, test func(driver, name string) bool) string {
+	if p.Installed(driver) {
+		return ""
+	}
+	names := p.InstalledDrivers()
+	if i := slices.IndexFunc(names, func(name string) bool { return test(driver, name) }); i >= 0 {
+		return names[i]
+	}
+	return ""
+}
+
+// renames are those of drivers whose names have nothing in common.
+var renames = map[string]string{
+	"com.amazon.aws.csi.ebs": "ebs.csi.aws.com",
+	"com.google.csi.gcepd":   "pd.csi.storage.gke.io",
+	"csi-cephfsplugin":       "cephfs.csi.ceph.com",
+	"csi-cinderplugin":       "cinder.csi.openstack.org",
+	"csi-hostpath":           "hostpath.csi.k8s.io",
+	"csi-rbdplugin":          "rbd.csi.ceph.com",
+	"io.rancher.longhorn":    "driver.longhorn.io",
+}
+
+// commonLabels is how much of two names must be equal, behind a first part of
+// each one's own, for them to be one driver of two deployments. Fewer would take
+// rbd.csi.ceph.com and cephfs.csi.ceph.com for one.
+const commonLabels = 4
+
+// RenamedTo says whether the two names are one driver's: one has the other's and
+// a prefix before it, as an operator's namespace; both have the same parts in
+// another order; or they differ in such a prefix.
+func RenamedTo(before, now string) bool {
+	if known, ok := renames[before]; ok && (now == known || strings.HasSuffix(now, "."+known)) {
+		return true
+	}
+	a, b := strings.Split(before, "."), strings.Split(now, ".")
+	if len(a) < 3 || len(b) < 3 {
+		return false
+	}
+	if prefixed(before, now) || prefixed(now, before) {
+		return true
+	}
+	if len(a) == len(b) && len(a) > commonLabels && slices.Equal(a[1:], b[1:]) {
+		return true
+	}
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(a, b)
+}
+
+func prefixed(short, long string) bool {
+	return strings.HasSuffix(long, "."+short) || strings.HasSuffix(long, "-"+short)
+}
+
+// Misspelt says that one name is the other with other separators, with one
+// letter more or less, or with two neighbouring letters exchanged. A letter in
+// the place of another is no proof: ebs.csi.aws.com and efs.csi.aws.com are two
+// drivers. Neither is a letter of the first part (nfs.csi.k8s.io and
+// fs.csi.k8s.io), nor a digit, by which operators number their drivers.
+func Misspelt(name, meant string) bool {
+	a, b := letters(name), letters(meant)
+	switch {
+	case name == meant:
+		return false
+	case a == b:
+		return true
+	case len(a) == len(b):
+		return exchanged(a, b)
+	case len(a) == len(b)+1:
+		return oneMore(a, b, firstPart(name))
+	case len(b) == len(a)+1:
+		return oneMore(b, a, firstPart(meant))
+	default:
+		return false
+	}
+}
+
+// letters is the name in lower case without its separators.
+func letters(name string) string {
+	return strings.ToLower(strings.NewReplacer(".", "", "-", "", "_", "").Replace(name))
+}
+
+// firstPart is the length of the name's part before its first separator.
+func firstPart(name string) int {
+	if i := strings.IndexAny(name, ".-_"); i >= 0 {
+		return i
+	}
+	return len(name)
+}
+
+// exchanged says that two neighbouring letters of a stand in the other order in b.
+func exchanged(a, b string) bool {
+	for i := 0; i+1 < len(a); i++ {
+		if a[i] != b[i] {
+			return a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
+		}
+	}
+	return false
+}
+
+// oneMore says that long is short with one letter more, which is not in the
+// first part.
+func oneMore(long, short string, first int) bool {
+	i := 0
+	for i < len(short) && long[i] == short[i] {
+		i++
+	}
+	return i >= first && long[i] >= 'a' && long[i] <= 'z' && long[i+1:] == short[i:]
+}

@@ -1,0 +1,279 @@
+package facts
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// ControllerYounger says that the controller at work took its lease less than d
+// ago: what looks like drift may be a controller that has not come to it yet.
+// Hosted control planes show no lease; there the question has no answer, and
+// the other gates must do.
+func (p *View) ControllerYounger(d time.Duration) bool {
+	start := p.ControllerStart()
+	return !start.IsZero() && p.Age(start) < d
+}
+
+// ControllerJustStarted says that the controller may still be rebuilding its worlds.
+func (p *View) ControllerJustStarted() bool { return p.ControllerYounger(ControllerGrace) }
+
+// ControllerStart is when the controller at work took its lease; zero where no
+// lease says so.
+func (p *View) ControllerStart() metav1.Time {
+	lease := p.Snapshot.Lease(metav1.NamespaceSystem, reconcile.ControllerManager)
+	if lease == nil || lease.Spec.AcquireTime == nil {
+		return metav1.Time{}
+	}
+	return metav1.NewTime(lease.Spec.AcquireTime.Time)
+}
+
+// BoundAt is when the pod was bound to its node: from then on both the kubelet
+// and the controller work for it.
+func BoundAt(pod *corev1.Pod) metav1.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
+			return c.LastTransitionTime
+		}
+	}
+	return pod.CreationTimestamp
+}
+
+// MayUseVolumes says whether the kubelet may have mounted the pod's volumes, as
+// far as the pod's status shows. It mounts them before it creates the sandbox,
+// pulls an image or starts a container (Kubelet.SyncPod, WaitForAttachAndMount),
+// so each of these is a sign. A pod without a sign is Pending, or the kubelet
+// rejected it or ended it before its containers ran.
+func MayUseVolumes(pod *corev1.Pod) bool {
+	switch {
+	case pod.Status.Phase != corev1.PodPending && pod.Status.Phase != corev1.PodFailed:
+		return true
+	case pod.Status.PodIP != "" && !pod.Spec.HostNetwork:
+		return true // from its sandbox
+	}
+	if slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionTrue
+	}) {
+		return true
+	}
+	return slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses), pastMounts)
+}
+
+// pastMounts says that the kubelet has come with the container to what follows
+// the mounts. A container of which the kubelet writes that it does not know how
+// it ended, and that has no start, has not run.
+func pastMounts(c corev1.ContainerStatus) bool {
+	ended, waiting := c.State.Terminated, c.State.Waiting
+	return c.State.Running != nil || c.LastTerminationState.Terminated != nil || c.RestartCount > 0 ||
+		ended != nil && (ended.Reason != "ContainerStatusUnknown" || !ended.StartedAt.IsZero()) ||
+		waiting != nil && !slices.Contains(beforeMounts, waiting.Reason)
+}
+
+// Started says that the pod's volumes are, or were, mounted: a container runs or
+// has run, or the kubelet has come to what it does only after the mounts.
+func Started(pod *corev1.Pod) bool {
+	past := func(c corev1.ContainerStatus) bool {
+		return c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil ||
+			c.State.Waiting != nil && !slices.Contains(beforeMounts, c.State.Waiting.Reason)
+	}
+	return slices.ContainsFunc(pod.Status.InitContainerStatuses, past) || slices.ContainsFunc(pod.Status.ContainerStatuses, past)
+}
+
+// beforeMounts are the reasons of a waiting container that say nothing about
+// the volumes. Every other one, such as ImagePullBackOff, comes after them.
+var beforeMounts = []string{"", "ContainerCreating", "PodInitializing"}
+
+// Ready says that the pod's Ready condition is true.
+func Ready(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// LastAttachFailure is when the controller last told the pod that an attach had
+// failed; zero where no event says so.
+func (p *View) LastAttachFailure(pod *corev1.Pod) metav1.Time {
+	var last metav1.Time
+	for _, e := range p.Snapshot.EventsOf(pod.UID) {
+		at := EventTime(e)
+		if e.Reason == "FailedAttachVolume" && at.After(last.Time) {
+			last = at
+		}
+	}
+	return last
+}
+
+// EventTime is when the event was last seen.
+func EventTime(e *corev1.Event) metav1.Time {
+	switch {
+	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
+		return metav1.NewTime(e.Series.LastObservedTime.Time)
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp
+	case !e.EventTime.IsZero():
+		return metav1.NewTime(e.EventTime.Time)
+	default:
+		return e.CreationTimestamp
+	}
+}
+
+// Lists says whether the node's status.volumesAttached names the volume.
+func Lists(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
+	return slices.ContainsFunc(node.Status.VolumesAttached, func(v corev1.AttachedVolume) bool { return v.Name == volume })
+}
+
+// VolumesAttachedWriter is who last wrote the node's status.volumesAttached,
+// as its managed fields have it; "" where they do not say.
+func VolumesAttachedWriter(node *corev1.Node) (manager string, at metav1.Time) {
+	return ListWriter(node, "volumesAttached")
+}
+
+// Registers says whether the driver is registered on the CSINode's node.
+func Registers(csiNode *storagev1.CSINode, driver string) bool {
+	return csiNode != nil && slices.ContainsFunc(csiNode.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
+}
+
+// PodObject is the pod as a finding's subject.
+func PodObject(pod *corev1.Pod) finding.Object {
+	return finding.Object{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+}
+
+// PodNames are the pods as namespace/name, sorted.
+func PodNames(pods []*corev1.Pod) []string {
+	names := make([]string, 0, len(pods))
+	for _, pod := range pods {
+		names = append(names, pod.Namespace+"/"+pod.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// WantingPods are the pods behind a row of the desired state of the world.
+func (p *View) WantingPods(row *reconcile.VolumeToAttach) []*corev1.Pod {
+	pods := make([]*corev1.Pod, 0, len(row.Pods))
+	for _, name := range row.Pods {
+		pods = append(pods, p.Snapshot.Pod(name))
+	}
+	return pods
+}
+
+// ShortVolume is the volume by the name people know: its PV's, else its unique
+// name.
+func (p *View) ShortVolume(name corev1.UniqueVolumeName) string {
+	if pv := p.World.Volume(name); pv != nil {
+		return pv.Name
+	}
+	return string(name)
+}
+
+// List joins names for a sentence.
+func List(names []corev1.UniqueVolumeName) string { return fmt.Sprintf("%v", names) }
+
+// AttachedList shows the node's status.volumesAttached.
+func AttachedList(volumes []corev1.AttachedVolume) string {
+	names := make([]corev1.UniqueVolumeName, 0, len(volumes))
+	for _, v := range volumes {
+		names = append(names, v.Name)
+	}
+	return List(names)
+}
+
+// Rounded is a duration as a person would say it.
+func Rounded(d time.Duration) string {
+	unit := time.Second
+	if d >= time.Hour {
+		unit = time.Minute
+	}
+	text := d.Round(unit).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	return text
+}
+
+// Alike says how many pods there are beside the one that a message names.
+func Alike(pods []*corev1.Pod) string {
+	switch len(pods) {
+	case 1:
+		return ""
+	case 2:
+		return "; another pod waits like it"
+	default:
+		return fmt.Sprintf("; %d other pods wait like it", len(pods)-1)
+	}
+}
+
+// NodeName is the node's name.
+func NodeName(node *corev1.Node) types.NodeName { return types.NodeName(node.Name) }
+
+// BoolToInt is 1 for true, for sorting.
+func BoolToInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// PodName is namespace/name.
+func PodName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
+
+// InUse says whether the node's status.volumesInUse names the volume.
+func InUse(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
+	return slices.Contains(node.Status.VolumesInUse, volume)
+}
+
+// Latest is the last of the times.
+func Latest(times ...metav1.Time) metav1.Time {
+	var last metav1.Time
+	for _, t := range times {
+		if t.After(last.Time) {
+			last = t
+		}
+	}
+	return last
+}
+
+// Stamp is a moment as the API writes it.
+func Stamp(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// ReadyCondition is the node's Ready condition, nil where it has none.
+func ReadyCondition(node *corev1.Node) *corev1.NodeCondition {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == corev1.NodeReady {
+			return &node.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// ReadyText says what the node's Ready condition is.
+func ReadyText(node *corev1.Node) string {
+	c := ReadyCondition(node)
+	if c == nil {
+		return "missing"
+	}
+	return fmt.Sprintf("%s since %s (%s)", c.Status, Stamp(c.LastTransitionTime), c.Reason)
+}
+
+// NotReadySince is when the node ceased to be Ready; zero where it is Ready or
+// nothing says since when.
+func NotReadySince(node *corev1.Node) metav1.Time {
+	if node == nil || reconcile.NodeReady(node) || ReadyCondition(node) == nil {
+		return metav1.Time{}
+	}
+	return ReadyCondition(node).LastTransitionTime
+}
+
+// ClaimKey is the key of a claim of the pod.
+func ClaimKey(pod *corev1.Pod, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: name}
+}

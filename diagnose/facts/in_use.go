@@ -1,0 +1,62 @@
+package facts
+
+import (
+	"bytes"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Customary says that the writer wrote the list of most of the nodes that tell:
+// it is the distribution's own name for a kubelet or a controller.
+func (p *View) Customary(field, writer string) bool {
+	writers := p.remember().writersOfList.get(field, p.findWritersOfList)
+	told := 0
+	for _, nodes := range writers {
+		told += nodes
+	}
+	return writers[writer] > 1 && 2*writers[writer] > told
+}
+
+// findWritersOfList counts the nodes whose list each wrote last.
+func (p *View) findWritersOfList(field string) map[string]int {
+	writers := map[string]int{}
+	for _, node := range p.Snapshot.Nodes {
+		if w, _ := ListWriter(node, field); w != "" {
+			writers[w]++
+		}
+	}
+	return writers
+}
+
+// ListWriter is who last wrote the list in the node's status, as its managed
+// fields have it; "" where they do not say. Of two that own the list since the same
+// second nobody can tell which was the last: their order is that of the names.
+func ListWriter(node *corev1.Node, field string) (manager string, at metav1.Time) {
+	name := []byte(`"f:` + field + `"`)
+	for _, m := range node.ManagedFields {
+		if m.FieldsV1 == nil || m.Time == nil || !bytes.Contains(m.FieldsV1.GetRawBytes(), name) {
+			continue
+		}
+		switch {
+		case m.Time.After(at.Time):
+			manager, at = m.Manager, *m.Time
+		case m.Time.Equal(&at) && m.Manager != manager:
+			manager = ""
+		}
+	}
+	return manager, at
+}
+
+// RunningSince is the earliest start of a container that runs; zero where none
+// does.
+func RunningSince(pod *corev1.Pod) metav1.Time {
+	var first metav1.Time
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if r := c.State.Running; r != nil && !r.StartedAt.IsZero() && (first.IsZero() || r.StartedAt.Before(&first)) {
+			first = r.StartedAt
+		}
+	}
+	return first
+}

@@ -1,0 +1,161 @@
+package facts
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// ReportingNodes are the nodes whose kubelets have been there long enough for
+// their volumesInUse to mean something, as far as the objects show.
+func (p *View) ReportingNodes() []*corev1.Node {
+	return p.remember().reporting.get(func() []*corev1.Node {
+		return slices.DeleteFunc(slices.Clone(p.Snapshot.Nodes), func(node *corev1.Node) bool {
+			return !reconcile.NodeReady(node) || !p.World.Managed.Has(NodeName(node)) || Virtual(node) || p.leaseStale(NodeName(node)) ||
+				!p.Lasted(Latest(node.CreationTimestamp, ReadyCondition(node).LastTransitionTime), KubeletReports)
+		})
+	})
+}
+
+// leaseStale says that the kubelet has ceased to renew its lease: it is about to
+// be taken for lost. Without a lease nothing is known.
+func (p *View) leaseStale(node types.NodeName) bool {
+	lease := p.Snapshot.Lease(corev1.NamespaceNodeLease, string(node))
+	return lease != nil && lease.Spec.RenewTime != nil && p.Snapshot.TakenAt.Sub(lease.Spec.RenewTime.Time) > AttacherLeaseGrace
+}
+
+// HeartbeatStale says that the kubelet's writes of the node's status fail, while
+// its lease keeps the node Ready.
+func (p *View) HeartbeatStale(node *corev1.Node) bool {
+	c := ReadyCondition(node)
+	return c != nil && !c.LastHeartbeatTime.IsZero() && p.Age(c.LastHeartbeatTime) > KubeletReports
+}
+
+// ContainersUse says that a container of the pod uses the volume as its mode
+// allows. The kubelet ignores any other, though the controller attaches it.
+func (p *View) ContainersUse(pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if name, _, err := p.World.PodVolume(pod, v); err == nil && name == volume && Referenced(pod, v.Name) && WrongMode(pod, v.Name, p.BoundVolume(pod, v)) == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// Unlisted are the volumes that are attached to the node for pods there and that
+// its volumesInUse does not list, with those of the pods that pass the test and
+// whose containers mount them; the pods that have been there longest come first.
+func (p *View) Unlisted(node *corev1.Node, vas []Attachment, test func(*corev1.Pod, Attachment) bool) []PodVolume {
+	var list []PodVolume
+	for _, va := range vas {
+		if p.InUse(node, va.Volume) || !va.Holds() || !va.Ours() {
+			continue // as nearly all are
+		}
+		row := p.World.Desired[va.VolumeNode]
+		if row == nil {
+			continue
+		}
+		for _, pod := range p.WantingPods(row) {
+			if test(pod, va) && p.ContainersUse(pod, va.Volume) {
+				list = append(list, PodVolume{pod, va.Volume, p.ShortVolume(va.Volume)})
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b PodVolume) int { return BoundAt(a.Pod).Compare(BoundAt(b.Pod).Time) })
+	return list
+}
+
+// PodsOf are the pods of the list, each once.
+func PodsOf(list []PodVolume) []*corev1.Pod {
+	pods := make([]*corev1.Pod, 0, len(list))
+	for _, v := range list {
+		pods = append(pods, v.Pod)
+	}
+	return EachOnce(pods)
+}
+
+// The minor releases from which on the kubelet speaks otherwise.
+const (
+	// SilentTimeout: a wait that merely times out leaves no event (117412, and
+	// the open issue 127004).
+	SilentTimeout KubeletRelease = 28
+	// PermissionEvents: a slow change of ownership leaves events (130398).
+	PermissionEvents KubeletRelease = 33
+	// LimitRejection: a pod for which the node has no room is rejected (132933).
+	// So is fixed then what one claim under two names of a pod did (122140).
+	LimitRejection KubeletRelease = 35
+	OneClaimTwice  KubeletRelease = 35
+)
+
+// ParseKubelet reads a kubelet's version; the result is not Known where it cannot.
+func ParseKubelet(text string) KubeletRelease {
+	v, err := version.ParseGeneric(text)
+	if err != nil || v.Major() != 1 {
+		return 0
+	}
+	return KubeletRelease(v.Minor())
+}
+
+// Before says that the kubelet is known to be older than the release.
+func (k KubeletRelease) Before(r KubeletRelease) bool { return k != 0 && k < r }
+
+// WaitFailed are the words with which the kubelet gives up a wait for all
+// volumes of a pod; it lists them by the pod's own names: unmounted, unattached,
+// not processed, and then why.
+var WaitFailed = regexp.MustCompile(`(?s)unmounted volumes=\[([^\]]*)\](?:, unattached volumes=\[([^\]]*)\])?` +
+	`(?:, failed to process volumes=\[([^\]]*)\])?: ?(.*)$`)
+
+// FirstTime is when what the event tells of was first seen.
+func FirstTime(e *corev1.Event) metav1.Time {
+	if !e.FirstTimestamp.IsZero() {
+		return e.FirstTimestamp
+	}
+	if !e.EventTime.IsZero() {
+		return metav1.NewTime(e.EventTime.Time)
+	}
+	return EventTime(e)
+}
+
+// KubeletRelease is the minor release of the kubelet of a node; zero where it is
+// not known. What the kubelet writes, and what it leaves out, changes with it.
+type KubeletRelease uint
+
+// Known says that the version could be read.
+func (k KubeletRelease) Known() bool { return k != 0 }
+
+// Silence says what it means that there are no words about a mount.
+func (k KubeletRelease) Silence() string {
+	switch {
+	case !k.Known():
+		return "the kubelet's release is not known: from 1.28 on it writes no event for a wait that merely times out"
+	case k >= SilentTimeout:
+		return fmt.Sprintf("no event tells why; a kubelet of 1.%d writes none for a wait that merely times out, so that silence is no progress", k)
+	default:
+		return fmt.Sprintf("no event tells why, though a kubelet of 1.%d writes one for each wait of 2m3s: they are kept for an hour only", k)
+	}
+}
+
+// Referenced mirrors GetPodVolumeNames: a container of any kind mounts the
+// volume or uses its device.
+func Referenced(pod *corev1.Pod, name string) bool {
+	uses := func(mounts []corev1.VolumeMount, devices []corev1.VolumeDevice) bool {
+		return slices.ContainsFunc(mounts, func(m corev1.VolumeMount) bool { return m.Name == name }) ||
+			slices.ContainsFunc(devices, func(d corev1.VolumeDevice) bool { return d.Name == name })
+	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if uses(c.VolumeMounts, c.VolumeDevices) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(pod.Spec.EphemeralContainers, func(c corev1.EphemeralContainer) bool {
+		return uses(c.VolumeMounts, c.VolumeDevices)
+	})
+}

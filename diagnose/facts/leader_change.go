@@ -1,0 +1,84 @@
+package facts
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// LeaderChangeActs is how long after its start a controller's writes count as those
+// of its start: it works through what it believes to be unwanted within a few
+// operations.
+const LeaderChangeActs = 5 * reconcile.CSITimeout
+
+// LiveDetach is an attachment that was deleted or recreated soon after the
+// controller's leader changed, under a pod that ran before and still runs.
+type LiveDetach struct {
+	Attachment
+	Pod *corev1.Pod
+}
+
+// LiveDetaches are those of all pods, in the order of the attachments.
+func (p *View) LiveDetaches() []LiveDetach {
+	return p.remember().liveDetaches.get(p.findLiveDetaches)
+}
+
+func (p *View) findLiveDetaches() []LiveDetach {
+	lease, start := p.Snapshot.Lease(metav1.NamespaceSystem, reconcile.ControllerManager), p.ControllerStart()
+	if start.IsZero() || lease.Spec.LeaseTransitions == nil || *lease.Spec.LeaseTransitions == 0 {
+		return nil
+	}
+	var list []LiveDetach
+	for _, va := range p.Attachments() {
+		row := p.World.Desired[va.VolumeNode]
+		node := p.Snapshot.Node(va.Node)
+		if row == nil || row.Spec.Migrated || !va.Ours() || !reconcile.NodeReady(node) || reconcile.OutOfService(node) {
+			continue
+		}
+		for _, pod := range p.WantingPods(row) {
+			if p.detachedLive(va, pod, start) {
+				list = append(list, LiveDetach{va, pod})
+			}
+		}
+	}
+	return list
+}
+
+// detachedLive says that the attachment is one of LiveDetaches for the pod.
+func (p *View) detachedLive(va Attachment, pod *corev1.Pod, start metav1.Time) bool {
+	running := RunningSince(pod)
+	if pod.DeletionTimestamp != nil || running.IsZero() || !running.Before(&start) {
+		return false
+	}
+	soon := func(t metav1.Time) bool { return !t.Before(&start) && t.Sub(start.Time) <= LeaderChangeActs }
+	if at := va.DeletionTimestamp; at != nil {
+		return soon(*at)
+	}
+	// A driver that has come to need an attach has its volumes attached under its
+	// pods, and rightly so.
+	driver := p.Snapshot.CSIDriver(va.Spec.Attacher)
+	return soon(va.CreationTimestamp) && driver != nil && driver.CreationTimestamp.Before(&running)
+}
+
+// DetachedByNewLeader says that the detach which fails is one of those that the
+// new leader asked for.
+func (p *View) DetachedByNewLeader(_, effect finding.Finding) bool {
+	return p.remember().liveDetached.get(func() sets.Set[string] {
+		names := sets.New[string]()
+		for _, d := range p.LiveDetaches() {
+			names.Insert(d.Name)
+		}
+		return names
+	}).Has(effect.VolumeAttachment)
+}
+
+// MayBeController says of who wrote a status that it may be the controller: one
+// of the programs that it is part of, or nobody known.
+func MayBeController(writer string) bool {
+	return slices.Contains([]string{"", reconcile.ControllerManager, "k3s", "kubelite"}, writer)
+}

@@ -1,0 +1,140 @@
+package facts
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// AttachLimit returns how many volumes of the driver may be attached to the
+// CSINode's node, and false where the driver gives no limit. A count of 0 is a
+// limit: the scheduler then places no volume of the driver there (kube-scheduler,
+// plugin NodeVolumeLimits, csi.go). The kubelet itself never writes a 0.
+func AttachLimit(csiNode *storagev1.CSINode, driver string) (int, bool) {
+	if csiNode == nil {
+		return 0, false
+	}
+	for _, d := range csiNode.Spec.Drivers {
+		if d.Name == driver && d.Allocatable != nil && d.Allocatable.Count != nil {
+			return int(*d.Allocatable.Count), true
+		}
+	}
+	return 0, false
+}
+
+// NodeDriver is a driver on a node.
+type NodeDriver struct{ Node, Driver string }
+
+// Load is what one driver has to attach to one node.
+type Load struct {
+	Node   *corev1.Node
+	Driver string
+	// Limit is how many volumes the driver says fit, where it is limited at all.
+	Limit   int
+	Limited bool
+	// Held are attached, those on their way off the node among them, which take up
+	// room until they have left; wanted are to be attached by what pods want. Both
+	// are by name, so that each counts once.
+	Held, wanted sets.Set[corev1.UniqueVolumeName]
+	// Refused are the tasks that the driver has Refused for want of room.
+	Refused []Task
+	// Waits are the attaches without such a word that have had their time.
+	Waits []Task
+	// Freeing says that a detach is under way, which makes room.
+	Freeing bool
+}
+
+// Loads are those of all nodes and drivers that have any attachment.
+func (p *View) Loads() map[NodeDriver]*Load { return p.remember().loads.get(p.findLoads) }
+
+func (p *View) findLoads() map[NodeDriver]*Load {
+	loads := make(map[NodeDriver]*Load, len(p.Snapshot.Nodes))
+	for _, va := range p.Snapshot.VolumeAttachments {
+		key := NodeDriver{va.Spec.NodeName, va.Spec.Attacher}
+		l := loads[key]
+		if l == nil {
+			l = &Load{Node: p.Snapshot.Node(types.NodeName(key.Node)), Driver: key.Driver,
+				Held: sets.New[corev1.UniqueVolumeName](), wanted: sets.New[corev1.UniqueVolumeName]()}
+			l.Limit, l.Limited = AttachLimit(p.Snapshot.CSINode(types.NodeName(key.Node)), key.Driver)
+			loads[key] = l
+		}
+		pair, ok := p.TaskPair(Task{VolumeAttachment: va})
+		if !ok {
+			pair.Volume = corev1.UniqueVolumeName(va.Name) // its volume is gone, and it takes up room all the same
+		}
+		if va.Status.Attached {
+			l.Held.Insert(pair.Volume)
+		}
+		if va.DeletionTimestamp != nil && p.Age(*va.DeletionTimestamp) < SlowDetachGrace {
+			l.Freeing = true
+		}
+	}
+	for pair, row := range p.World.Desired {
+		driver, _, _ := row.Spec.CSI()
+		if l := loads[NodeDriver{string(pair.Node), driver}]; l != nil {
+			l.wanted.Insert(pair.Volume)
+		}
+	}
+	for _, driver := range p.Attachers() {
+		for _, t := range p.Tasks(driver) {
+			if t.DeletionTimestamp == nil {
+				p.loadTask(loads[NodeDriver{t.Spec.NodeName, driver}], t)
+			}
+		}
+	}
+	return loads
+}
+
+func (p *View) loadTask(l *Load, t Task) {
+	refusal, known := AttachRefusal(l.Driver, t.Failure)
+	switch {
+	case known && refusal.Meaning == driverwords.AttachLimit:
+		if p.Lasted(t.Since, RefusalGrace) && p.Age(t.Failure.Time) < AttacherSilent {
+			l.Refused = append(l.Refused, t)
+		}
+	case p.Lasted(t.Since, AttachGrace) && (t.Failure == nil || Unanswered(l.Driver, t.Failure.Message)):
+		l.Waits = append(l.Waits, t)
+	}
+}
+
+// WaitingForRoom are the pods on the node that wait for a volume of the driver
+// which is not attached there, the longest first.
+func (p *View) WaitingForRoom(l *Load) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for volume := range l.wanted {
+		if !l.Held.Has(volume) {
+			pods = append(pods, p.WaitingHere(reconcile.VolumeNode{Volume: volume, Node: NodeName(l.Node)})...)
+		}
+	}
+	pods = EachOnce(pods)
+	LongestFirst(pods)
+	return pods
+}
+
+// All counts what is attached and what is to be.
+func (l *Load) All() int {
+	n := l.Held.Len()
+	for volume := range l.wanted {
+		n += BoolToInt(!l.Held.Has(volume))
+	}
+	return n
+}
+
+// Text says how full the node is.
+func (l *Load) Text() string {
+	all := l.All()
+	if l.Limited {
+		return fmt.Sprintf("%d of at most %d volumes are attached, %d with those that pods want there", l.Held.Len(), l.Limit, all)
+	}
+	return fmt.Sprintf("%d volumes are attached, %d with those that pods want there, and the driver gives no limit", l.Held.Len(), all)
+}
+
+// ResourceExhausted is the gRPC code with which a driver says that the node can
+// take no more volumes.
+const ResourceExhausted = 8

@@ -1,0 +1,200 @@
+package facts
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// IsNode says that a machine of the cluster goes by the name.
+func (p *View) IsNode(machine string) bool {
+	return p.remember().machines.get(p.findMachines).Has(machine)
+}
+
+// findMachines finds what the cluster's machines are called: by the node's name
+// or the first part of it, by the provider's id and by the drivers' ids, or the
+// last part of those.
+func (p *View) findMachines() sets.Set[string] {
+	machines := sets.New[string]()
+	for _, node := range p.Snapshot.Nodes {
+		short, _, _ := strings.Cut(node.Name, ".")
+		machines.Insert(node.Name, short, node.Spec.ProviderID, lastPart(node.Spec.ProviderID))
+	}
+	for _, csiNode := range p.Snapshot.CSINodes {
+		for _, d := range csiNode.Spec.Drivers {
+			machines.Insert(d.NodeID, lastPart(d.NodeID))
+		}
+	}
+	return machines
+}
+
+// NamedNode is the one other node that the message names, by its name or by
+// what its driver or its cloud calls it; nil where there is none or several.
+func (p *View) NamedNode(va Attachment, message string) *corev1.Node {
+	ids := p.remember().machineIDs.get(p.findMachineIDs)
+	var named *corev1.Node
+	for word := range tokens(message, ids.longest) {
+		for _, id := range ids.nodes[word] {
+			if id.driver != "" && id.driver != va.Spec.Attacher || NodeName(id.node) == va.Node || id.node == named {
+				continue
+			}
+			if named != nil {
+				return nil
+			}
+			named = id.node
+		}
+	}
+	return named
+}
+
+// Names says that the message names the attachment's own node, by its name or by what its driver
+// or its cloud calls it.
+func (p *View) Names(va Attachment, message string) bool {
+	ids := p.remember().machineIDs.get(p.findMachineIDs)
+	for word := range tokens(message, ids.longest) {
+		if slices.ContainsFunc(ids.nodes[word], func(id calledNode) bool {
+			return (id.driver == "" || id.driver == va.Spec.Attacher) && NodeName(id.node) == va.Node
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	holderWords = regexp.MustCompile(`(?i)already attached|already being used|currently attached|in use by`)
+	// holderNames are how some providers write a machine: EC2's id, and the end of
+	// Google's and Azure's paths.
+	holderNames = regexp.MustCompile(`\b(i-[0-9a-f]{8,17})\b|(?:instances|virtualMachines)/([A-Za-z0-9-]+)`)
+)
+
+// ForeignHolder is the machine that the message says has the volume, if it is
+// named and no node of this cluster is that; "" otherwise.
+func (p *View) ForeignHolder(message string) string {
+	if !holderWords.MatchString(message) {
+		return ""
+	}
+	found := ""
+	for _, match := range holderNames.FindAllStringSubmatch(message, -1) {
+		name := match[1] + match[2]
+		if p.IsNode(name) {
+			continue // the node that the attach is for is mostly named as well
+		}
+		if found != "" {
+			return "" // which of them is meant is not clear
+		}
+		found = name
+	}
+	return found
+}
+
+// machineIDs are what the nodes are called.
+type machineIDs struct {
+	nodes   map[string][]calledNode
+	longest int
+}
+
+// calledNode is a node that is called so by one driver, or whatever the driver
+// where that is empty.
+type calledNode struct {
+	driver string
+	node   *corev1.Node
+}
+
+func (p *View) findMachineIDs() machineIDs {
+	ids := machineIDs{nodes: make(map[string][]calledNode, 2*len(p.Snapshot.Nodes))}
+	for _, node := range p.Snapshot.Nodes {
+		add := func(id, driver string) {
+			ids.nodes[id] = append(ids.nodes[id], calledNode{driver, node})
+			ids.longest = max(ids.longest, len(id))
+		}
+		add(node.Name, "")
+		add(lastPart(node.Spec.ProviderID), "")
+		if csiNode := p.Snapshot.CSINode(NodeName(node)); csiNode != nil {
+			for _, d := range csiNode.Spec.Drivers {
+				add(d.NodeID, d.Name)
+				add(lastPart(d.NodeID), d.Name)
+			}
+		}
+	}
+	return ids
+}
+
+// AttachmentsByNode are the attachments of each node.
+func (p *View) AttachmentsByNode() map[string][]Attachment {
+	return p.remember().byNode.get(func() map[string][]Attachment {
+		count := make(map[string]int, len(p.Snapshot.Nodes))
+		for _, va := range p.Attachments() {
+			count[string(va.Node)]++
+		}
+		byNode := make(map[string][]Attachment, len(count))
+		for node, n := range count {
+			byNode[node] = make([]Attachment, 0, n)
+		}
+		for _, va := range p.Attachments() {
+			byNode[string(va.Node)] = append(byNode[string(va.Node)], va)
+		}
+		return byNode
+	})
+}
+
+// NodeID is the driver's name for the node; not registered where the node's
+// CSINode does not list the driver.
+func (p *View) NodeID(node types.NodeName, driver string) (id string, registered bool) {
+	if csiNode := p.Snapshot.CSINode(node); csiNode != nil {
+		for _, d := range csiNode.Spec.Drivers {
+			if d.Name == driver {
+				return d.NodeID, true
+			}
+		}
+	}
+	return "", false
+}
+
+// OtherMachine gives the driver's names for the machine that the volume was
+// published to and for the one that its detach asks about, where they differ. The
+// attacher takes the node's id from the CSINode, and the one that it published with
+// only where there is none (external-attacher v4, csiHandler.getNodeID).
+func (p *View) OtherMachine(va *storagev1.VolumeAttachment) (was, is string, differ bool) {
+	was, noted := va.Annotations[reconcile.NodeIDAnnotation]
+	is, registered := p.NodeID(types.NodeName(va.Spec.NodeName), va.Spec.Attacher)
+	return was, is, noted && registered && was != is
+}
+
+// NodeIDs are the node's names by driver, from its annotation.
+func NodeIDs(node *corev1.Node) (map[string]string, bool) {
+	var ids map[string]string
+	err := json.Unmarshal([]byte(node.Annotations[reconcile.NodeIDsAnnotation]), &ids)
+	return ids, err == nil
+}
+
+// MadeAnew says that the Node was recreated under its CSINode, which is younger
+// otherwise, and that its annotation was not merely left out of the file: another
+// node that lists one of the same drivers has it.
+func (p *View) MadeAnew(node *corev1.Node, csiNode *storagev1.CSINode) bool {
+	return csiNode.CreationTimestamp.Before(&node.CreationTimestamp) && slices.ContainsFunc(csiNode.Spec.Drivers, func(d storagev1.CSINodeDriver) bool {
+		return p.remember().annotated.get(p.findAnnotated).Has(d.Name)
+	})
+}
+
+// findAnnotated finds the drivers that have an id in some node's annotation.
+func (p *View) findAnnotated() sets.Set[string] {
+	drivers := sets.New[string]()
+	for _, node := range p.Snapshot.Nodes {
+		ids, _ := NodeIDs(node)
+		for driver, id := range ids {
+			if id != "" {
+				drivers.Insert(driver)
+			}
+		}
+	}
+	return drivers
+}

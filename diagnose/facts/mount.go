@@ -1,0 +1,119 @@
+package facts
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// WrongMode says how a container of the pod uses a volume of one mode as one of
+// the other; "" where none does. The kubelet refuses such a volume before it
+// asks for the attach (createVolumeSpec, desired_state_of_world_populator.go).
+// volume is the pod's name for it, and pv may be nil.
+func WrongMode(pod *corev1.Pod, volume string, pv *corev1.PersistentVolume) string {
+	if pv == nil {
+		return ""
+	}
+	block := BlockMode(pv)
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		switch {
+		case block && slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume }):
+			return fmt.Sprintf("the volume has volumeMode Block, and container %s mounts it (volumeMounts)", c.Name)
+		case !block && slices.ContainsFunc(c.VolumeDevices, func(d corev1.VolumeDevice) bool { return d.Name == volume }):
+			return fmt.Sprintf("the volume has volumeMode Filesystem, and container %s uses it as a device (volumeDevices)", c.Name)
+		}
+	}
+	return ""
+}
+
+// VolumeMode is the volume's mode, as the API server fills it in.
+func VolumeMode(pv *corev1.PersistentVolume) corev1.PersistentVolumeMode {
+	if pv.Spec.VolumeMode == nil {
+		return corev1.PersistentVolumeFilesystem
+	}
+	return *pv.Spec.VolumeMode
+}
+
+// BlockMode says that the volume is a raw device.
+func BlockMode(pv *corev1.PersistentVolume) bool {
+	return VolumeMode(pv) == corev1.PersistentVolumeBlock
+}
+
+// MountFailures are the failed mounts of the pod's volume, oldest first. names
+// are those that the kubelet may call it by: the PV's and the pod's.
+func (p *View) MountFailures(pod *corev1.Pod, names ...string) []MountFailure {
+	return MountFailures(p.EventsInOrder(pod), names...)
+}
+
+// AttachSucceeded is the controller's last event for the pod that the volume was
+// attached; nil where there is none.
+func (p *View) AttachSucceeded(pod *corev1.Pod, volume string) *corev1.Event {
+	var last *corev1.Event
+	for _, e := range p.Snapshot.EventsOf(pod.UID) {
+		if e.Reason == "SuccessfulAttachVolume" && strings.Contains(e.Message, `"`+volume+`"`) && (last == nil || EventTime(e).After(EventTime(last).Time)) {
+			last = e
+		}
+	}
+	return last
+}
+
+// OwnershipReason is the reason of the kubelet's events about a slow change of
+// ownership.
+const OwnershipReason = "VolumePermissionChangeInProgress"
+
+// ChangesOwner says that the event about slow ownership is about the volume: its
+// path ends in the volume's name, which is the PV's. An event that names no
+// volume of the pod is about any.
+func (p *View) ChangesOwner(e *corev1.Event, pod *corev1.Pod, volume string) bool {
+	if strings.Contains(e.Message, "/"+volume+"/") || strings.HasSuffix(e.Message, "/"+volume) {
+		return true
+	}
+	for i := range pod.Spec.Volumes {
+		other := &pod.Spec.Volumes[i]
+		claim := p.Snapshot.Claim(ClaimKey(pod, reconcile.ClaimName(pod, other)))
+		if strings.Contains(e.Message, "/"+other.Name) || claim != nil && claim.Spec.VolumeName != "" && strings.Contains(e.Message, "/"+claim.Spec.VolumeName) {
+			return false
+		}
+	}
+	return true
+}
+
+// LastOwnershipReport is the kubelet's last event about a change of ownership of
+// the pod's volume; nil where there is none.
+func (p *View) LastOwnershipReport(pod *corev1.Pod, volume string) *corev1.Event {
+	var last *corev1.Event
+	for _, e := range p.Snapshot.EventsOf(pod.UID) {
+		if e.Reason == OwnershipReason && p.ChangesOwner(e, pod, volume) && (last == nil || EventTime(e).After(EventTime(last).Time)) {
+			last = e
+		}
+	}
+	return last
+}
+
+// TakesFSGroup says that the kubelet gives the files of the volume to a pod's
+// fsGroup (csiMountMgr.supportsFSGroup). The file system's type, which a driver
+// without a policy needs besides, nearly all volumes of one node have.
+func (p *View) TakesFSGroup(pv *corev1.PersistentVolume) bool {
+	if pv.Spec.CSI == nil || BlockMode(pv) {
+		return false
+	}
+	policy := storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy
+	if d := p.Snapshot.CSIDriver(pv.Spec.CSI.Driver); d != nil && d.Spec.FSGroupPolicy != nil {
+		policy = *d.Spec.FSGroupPolicy
+	}
+	switch policy {
+	case storagev1.FileFSGroupPolicy:
+		return true
+	case storagev1.NoneFSGroupPolicy:
+		return false
+	default:
+		return slices.ContainsFunc(pv.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
+			return m == corev1.ReadWriteOnce || m == corev1.ReadWriteOncePod
+		})
+	}
+}

@@ -1,0 +1,100 @@
+package facts
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// MountFailed are the words about one volume: what failed, the volume by its
+// PV's name or the pod's, and why. Old kubelets give the volume's unique name
+// first, and the pod behind it.
+var MountFailed = regexp.MustCompile(`(?s)^(?:\(combined from similar events\): )?` +
+	`((?:AttachVolume|MountVolume|MapVolume|NodeExpand[Vv]olume)[A-Za-z. ]*) ` +
+	`for volume "(?:[^"]+" \(spec\.Name: ")?([^"]+)"(?:\) pod "[^"]*" \(UID: "[^"]*"\) with)? ?: ?(.*)$`)
+
+// MountFailure is an event in which the kubelet reports that one volume cannot
+// be mounted.
+type MountFailure struct {
+	Event *corev1.Event
+	// Step is what the kubelet did, such as "MountVolume.SetUp failed".
+	Step string
+	// Reason is the error of that step.
+	Reason string
+}
+
+// EventsInOrder returns the events of the pod, oldest first.
+func (p *View) EventsInOrder(pod *corev1.Pod) []*corev1.Event {
+	return slices.SortedStableFunc(slices.Values(p.Snapshot.EventsOf(pod.UID)), func(a, b *corev1.Event) int {
+		at, bt := EventTime(a), EventTime(b)
+		return cmp.Or(at.Compare(bt.Time), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// MountFailures returns the failed mounts of one volume in the order of the
+// events. The kubelet calls the volume by one of the names.
+func MountFailures(events []*corev1.Event, names ...string) []MountFailure {
+	var list []MountFailure
+	for _, e := range events {
+		if e.Reason != "FailedMount" && e.Reason != "FailedMapVolume" {
+			continue
+		}
+		if m := MountFailed.FindStringSubmatch(e.Message); m != nil && slices.Contains(names, m[2]) {
+			list = append(list, MountFailure{e, m[1], m[3]})
+		}
+	}
+	return list
+}
+
+// FailingSince is when the step that failed last failed for the first time.
+func FailingSince(failures []MountFailure) metav1.Time {
+	last := failures[len(failures)-1]
+	since := FirstTime(last.Event)
+	for _, f := range failures {
+		if first := FirstTime(f.Event); f.Step == last.Step && first.Before(&since) {
+			since = first
+		}
+	}
+	return since
+}
+
+// staging are the steps of a mount that come before the driver publishes the
+// volume to the pod. Seeing a later one fail proves that these went well.
+var staging = []string{"WaitForAttach", "MountDevice", "SetUpDevice", "NodeAffinity", "NewMounter", "NewBlockVolumeMapper", "GetDeviceMountPath", "GetGlobalMapPath"}
+
+// Stages reports whether the step comes before the volume is published to the pod.
+func (f MountFailure) Stages() bool {
+	return slices.ContainsFunc(staging, func(step string) bool { return strings.Contains(f.Step, step) })
+}
+
+// KubeletName is the name by which the kubelet calls the pod's volume: that of
+// its PersistentVolume where it has one.
+func (p *View) KubeletName(pod *corev1.Pod, v *corev1.Volume) string {
+	claim := p.Snapshot.Claim(ClaimKey(pod, reconcile.ClaimName(pod, v)))
+	if claim != nil && claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName != "" {
+		return claim.Spec.VolumeName
+	}
+	return v.Name
+}
+
+var missingObject = regexp.MustCompile(`(?i)\b(secret|configmap)s? "([^"]+)" not found`)
+
+// MissingObject is the kind and the name of the Secret or ConfigMap that a mount
+// needs and that does not exist; empty where the reason names none.
+func MissingObject(reason string) (kind, name string) {
+	m := missingObject.FindStringSubmatch(reason)
+	switch {
+	case m == nil:
+		return "", ""
+	case strings.EqualFold(m[1], "secret"):
+		return "Secret", m[2]
+	default:
+		return "ConfigMap", m[2]
+	}
+}

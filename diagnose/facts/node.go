@@ -1,0 +1,179 @@
+package facts
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// LostWait is a volume for one node at a time that pods wait for and that a
+// lost node still has.
+type LostWait struct {
+	Attachment
+	// Waiters are on other nodes; the one that waits longest comes first.
+	Waiters []*corev1.Pod
+	// Holders are Terminating on the lost node and still count as users; where
+	// there is none the controller counts down, for wait, which is zero where
+	// it never detaches by force.
+	Holders []*corev1.Pod
+	Wait    time.Duration
+}
+
+// LostWaits are in the order of the attachments. One that was just recreated is
+// none: what happened to its predecessor is not known yet.
+func (p *View) LostWaits() []LostWait {
+	waiting := p.Waiting()
+	var list []LostWait
+	for _, va := range p.Attachments() {
+		w := LostWait{Attachment: va, Waiters: Elsewhere(waiting[va.Volume], va.Node)}
+		if len(w.Waiters) == 0 {
+			continue
+		}
+		node := p.Snapshot.Node(va.Node)
+		if !va.Holds() || !va.Ours() || !p.OneNode(va.Volume) || reconcile.NodeReady(node) {
+			continue
+		}
+		if p.Age(va.CreationTimestamp) < ListsGrace && p.Recreated(va) {
+			continue
+		}
+		w.Holders = p.World.LivePods(va.VolumeNode)
+		if len(w.Holders) > 0 {
+			if AllDeleting(w.Holders) {
+				list = append(list, w)
+			}
+			continue // a pod that nobody has asked to go has the older right
+		}
+		row, decision := p.World.Actual[va.VolumeNode], p.Plan.Decision(va.VolumeNode)
+		if row == nil || decision == nil || decision.Verb != reconcile.Wait || (node != nil && row.AssumedMounted) {
+			continue // not known to be mounted there: nothing to wait for
+		}
+		w.Wait = decision.After
+		list = append(list, w)
+	}
+	return list
+}
+
+// shutDownBefore is how long before the node ceased to be Ready a pod may have
+// been ended by its shutdown. The kubelet says that it shuts down as it begins,
+// the API server notes the silence later; the margin is for the grace periods of
+// nodes. A pod that an earlier shutdown ended stays listed.
+const shutDownBefore = NodeMonitorGrace + 550*time.Second
+
+// ShutDown is a pod that the kubelet ended because it shut its node down, just
+// before the node was lost; nil where there is none.
+func (p *View) ShutDown(node *corev1.Node) *corev1.Pod {
+	lost := NotReadySince(node)
+	if lost.IsZero() {
+		return nil
+	}
+	for _, pod := range p.Snapshot.PodsOnNode(NodeName(node)) {
+		ended := endedAt(pod)
+		if pod.Status.Phase == corev1.PodFailed && slices.Contains(shutDownReasons, pod.Status.Reason) && ContainsAny(pod.Status.Message, "shut") &&
+			!ended.IsZero() && lost.Sub(ended.Time).Abs() <= shutDownBefore {
+			return pod
+		}
+	}
+	return nil
+}
+
+// shutDownReasons are the kubelet's, of 1.22 and later and of 1.20 and 1.21.
+var shutDownReasons = []string{"Terminated", "Shutdown"}
+
+// Preemption is the sign on a node of a spot pool that its provider takes the
+// machine away; "" where there is none. The pool alone is no sign: spot nodes
+// fail as others do.
+func Preemption(node *corev1.Node) string {
+	if node == nil || reconcile.NodeReady(node) || !slices.ContainsFunc(spotLabels, func(l [2]string) bool { return strings.EqualFold(node.Labels[l[0]], l[1]) }) {
+		return ""
+	}
+	for _, taint := range node.Spec.Taints {
+		if slices.Contains(preemptionTaints, taint.Key) {
+			return taint.Key
+		}
+	}
+	return ""
+}
+
+var spotLabels = [][2]string{
+	{"karpenter.sh/capacity-type", "spot"},
+	{"eks.amazonaws.com/capacityType", "spot"},
+	{"cloud.google.com/gke-spot", "true"},
+	{"cloud.google.com/gke-preemptible", "true"},
+	{"kubernetes.azure.com/scalesetpriority", "spot"},
+	{"node.kubernetes.io/lifecycle", "spot"},
+}
+
+// preemptionTaints are set by termination handlers, and by the cloud's node
+// controller once the provider says that the machine is off.
+var preemptionTaints = []string{
+	"aws-node-termination-handler/spot-itn",
+	"cloud.google.com/impending-node-termination",
+	reconcile.ShutdownTaint,
+}
+
+// ShutDownByCloud says that a cloud's controller has seen the machine stopped
+// (cloud-provider, node lifecycle controller). It takes the taint off once the node
+// is Ready again. Before that no kubelet that boots can mount anything: it has not
+// spoken to the API server yet.
+func ShutDownByCloud(node *corev1.Node) bool {
+	return node != nil && !reconcile.NodeReady(node) &&
+		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == reconcile.ShutdownTaint })
+}
+
+// Recreated says that the VolumeAttachment was made while its node was already
+// lost, for a pod that had run there before: somebody deleted the first one,
+// and the controller, to which the pod still wants the volume, made it again.
+func (p *View) Recreated(va Attachment) bool {
+	lost := NotReadySince(p.Snapshot.Node(va.Node))
+	return !lost.IsZero() && va.CreationTimestamp.After(lost.Time) && !Deleting(va.VolumeAttachment) && va.Ours() &&
+		p.World.Desired[va.VolumeNode] != nil && len(p.RanBefore(va.VolumeNode, lost)) > 0
+}
+
+// RanBefore are the pods that still want the volume on the node and had it
+// mounted there before the moment.
+func (p *View) RanBefore(pair reconcile.VolumeNode, moment metav1.Time) []*corev1.Pod {
+	return slices.DeleteFunc(p.WantingPods(p.World.Desired[pair]), func(pod *corev1.Pod) bool {
+		bound := BoundAt(pod)
+		return !Started(pod) || !bound.Before(&moment)
+	})
+}
+
+// RenewedLease says when the node's kubelet last renewed its lease; nothing
+// where there is no lease.
+func (p *View) RenewedLease(node types.NodeName) []finding.Evidence {
+	lease := p.Snapshot.Lease(corev1.NamespaceNodeLease, string(node))
+	if lease == nil || lease.Spec.RenewTime == nil {
+		return nil
+	}
+	renewed := metav1.NewTime(lease.Spec.RenewTime.Time)
+	return []finding.Evidence{{Object: "lease/kube-node-lease/" + string(node), Field: "spec.renewTime", Value: fmt.Sprintf("%s, %s ago", Stamp(renewed), Rounded(p.Age(renewed)))}}
+}
+
+// AttachedElsewhere is an attachment of the volume to a node that exists, other
+// than the given one: of several the first by the node's name; nil where there is
+// none.
+func (p *View) AttachedElsewhere(pair reconcile.VolumeNode) *Attachment {
+	var first *Attachment
+	for _, va := range p.AttachmentsOf(pair.Volume) {
+		if va.Node != pair.Node && p.Snapshot.Node(va.Node) != nil && va.Holds() && va.Ours() && (first == nil || va.Node < first.Node) {
+			first = &va
+		}
+	}
+	return first
+}
+
+// Virtual says that there is no kubelet behind the node: whatever runs the pods
+// brings their volumes itself.
+func Virtual(node *corev1.Node) bool {
+	return node.Labels["type"] == "virtual-kubelet" || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == "virtual-kubelet.io/provider"
+	})
+}

@@ -1,0 +1,68 @@
+package facts
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// nodeVolumes are the lists of a node's status, for checks that look for each of many
+// volumes in them: one by one the time would grow with the square.
+type nodeVolumes struct {
+	attached, inUse sets.Set[corev1.UniqueVolumeName]
+	// inTree are the attached volumes that have the name of an in-tree plugin, by
+	// diskKey.
+	inTree map[string][]corev1.UniqueVolumeName
+}
+
+func (p *View) nodeVolumes(node *corev1.Node) *nodeVolumes {
+	return p.remember().nodeVolumes.get(node.Name, func(string) *nodeVolumes {
+		n := &nodeVolumes{attached: sets.Set[corev1.UniqueVolumeName]{}, inUse: sets.New(node.Status.VolumesInUse...), inTree: map[string][]corev1.UniqueVolumeName{}}
+		for _, v := range node.Status.VolumesAttached {
+			if n.attached.Has(v.Name) {
+				continue
+			}
+			n.attached.Insert(v.Name)
+			if _, disk, ok := InTreeName(v.Name); ok {
+				n.inTree[DiskKey(disk)] = append(n.inTree[DiskKey(disk)], v.Name)
+			}
+		}
+		return n
+	})
+}
+
+// fewVolumes is how many entries of a list are compared one by one: it takes less than to
+// build a set, and nearly all nodes have fewer.
+const fewVolumes = 64
+
+// Lists says whether the node's status.volumesAttached names the volume.
+func (p *View) Lists(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
+	if len(node.Status.VolumesAttached) <= fewVolumes {
+		return Lists(node, volume)
+	}
+	return p.nodeVolumes(node).attached.Has(volume)
+}
+
+// InUse says whether the node's status.volumesInUse names the volume.
+func (p *View) InUse(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
+	if len(node.Status.VolumesInUse) <= fewVolumes {
+		return InUse(node, volume)
+	}
+	return p.nodeVolumes(node).inUse.Has(volume)
+}
+
+// DiskKey is the same for two disks that oneDisk may hold for one.
+func DiskKey(disk string) string { return strings.ToLower(strings.ToUpper(lastPart(disk))) }
+
+// UnlistedInUse returns the volumes in use that the node does not list as attached, each
+// once, in the order of the list.
+func (p *View) UnlistedInUse(node *corev1.Node) []corev1.UniqueVolumeName {
+	seen := map[corev1.UniqueVolumeName]bool{}
+	return slices.DeleteFunc(slices.Clone(node.Status.VolumesInUse), func(volume corev1.UniqueVolumeName) bool {
+		known := seen[volume] || p.Lists(node, volume)
+		seen[volume] = true
+		return known
+	})
+}

@@ -1,0 +1,198 @@
+package facts
+
+import (
+	"iter"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// VolumeName is the name of the PV that the VolumeAttachment is for; "" where
+// it carries its volume with it.
+func VolumeName(va *storagev1.VolumeAttachment) string {
+	if va.Spec.Source.PersistentVolumeName == nil {
+		return ""
+	}
+	return *va.Spec.Source.PersistentVolumeName
+}
+
+// AttacherHolds says that the driver's attacher has put its finalizer on the
+// object and must take it off before the object goes.
+func AttacherHolds(va *storagev1.VolumeAttachment) bool {
+	return slices.Contains(va.Finalizers, reconcile.AttacherFinalizer(va.Spec.Attacher))
+}
+
+// AskedDisk is the disk that the attacher asks the driver to detach: that of the
+// volume which the VolumeAttachment names, whether or not its driver still attaches,
+// or of the one which it carries with it (external-attacher v4, csiHandler.csiDetach).
+// It is not ok where neither tells, and the attacher asks nothing.
+func (p *View) AskedDisk(va *storagev1.VolumeAttachment) (driver, handle string, ok bool) {
+	if name, err := p.World.AttachmentVolume(va); err == nil {
+		return reconcile.ParseCSI(name)
+	}
+	if pv := p.Snapshot.Volume(VolumeName(va)); pv != nil && pv.Spec.CSI != nil {
+		return pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle, true
+	}
+	if inline := va.Spec.Source.InlineVolumeSpec; inline != nil && inline.CSI != nil {
+		return inline.CSI.Driver, inline.CSI.VolumeHandle, true
+	}
+	return "", "", false
+}
+
+// ComputedName is the form of the names under which the controller makes VolumeAttachments.
+var ComputedName = regexp.MustCompile(`^csi-[0-9a-f]{64}$`)
+
+// NodeHandles are the volumes of a VolumeAttachment by what its node reports: its
+// name is a hash of handle, driver and node. That is the only place left to look once
+// the PV is gone or is another one. They are sorted, and hardly ever more than one:
+// the hash is of the three without anything between them.
+func (p *View) NodeHandles(va *storagev1.VolumeAttachment) []corev1.UniqueVolumeName {
+	node := p.Snapshot.Node(types.NodeName(va.Spec.NodeName))
+	if node == nil {
+		return nil
+	}
+	var names []corev1.UniqueVolumeName
+	add := func(name corev1.UniqueVolumeName) {
+		if driver, handle, ok := reconcile.ParseCSI(name); ok && reconcile.IsVolumeAttachmentName(va.Name, handle, driver, NodeName(node)) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range node.Status.VolumesInUse {
+		add(name)
+	}
+	for _, v := range node.Status.VolumesAttached {
+		add(v.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// NodeHandle is the first of NodeHandles.
+func (p *View) NodeHandle(va *storagev1.VolumeAttachment) (corev1.UniqueVolumeName, bool) {
+	names := p.NodeHandles(va)
+	if len(names) == 0 {
+		return "", false
+	}
+	return names[0], true
+}
+
+// ClaimsNaming are the claims whose volume is the one with the name.
+func (p *View) ClaimsNaming(pv string) []*corev1.PersistentVolumeClaim {
+	return p.remember().claimsNaming.get(func() map[string][]*corev1.PersistentVolumeClaim {
+		return grouped(p.Snapshot.Claims, func(claim *corev1.PersistentVolumeClaim) string { return claim.Spec.VolumeName })
+	})[pv]
+}
+
+// AttachmentsNaming are the VolumeAttachments for the PV with the name, whether
+// or not there is such a one.
+func (p *View) AttachmentsNaming(pv string) []*storagev1.VolumeAttachment {
+	return p.remember().ofPV.get(func() map[string][]*storagev1.VolumeAttachment {
+		return grouped(p.Snapshot.VolumeAttachments, VolumeName)
+	})[pv]
+}
+
+// AttachmentsOn are all VolumeAttachments to the node, those too of which nobody
+// can tell the volume.
+func (p *View) AttachmentsOn(node types.NodeName) []*storagev1.VolumeAttachment {
+	return p.remember().onNode.get(func() map[types.NodeName][]*storagev1.VolumeAttachment {
+		return grouped(p.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) types.NodeName { return types.NodeName(va.Spec.NodeName) })
+	})[node]
+}
+
+// grouped are the objects by the key, in their order.
+func grouped[K comparable, O any](objects []O, key func(O) K) map[K][]O {
+	groups := make(map[K][]O, len(objects))
+	for i, o := range objects {
+		k := key(o)
+		if group, ok := groups[k]; ok {
+			groups[k] = append(group, o)
+		} else {
+			groups[k] = objects[i : i+1 : i+1] // the first costs no list of its own
+		}
+	}
+	return groups
+}
+
+// BoundVolume is the volume that the pod's claim is bound to, attachable or
+// not; nil where there is none or the two do not name each other.
+func (p *View) BoundVolume(pod *corev1.Pod, v *corev1.Volume) *corev1.PersistentVolume {
+	claim := p.Snapshot.Claim(ClaimKey(pod, reconcile.ClaimName(pod, v)))
+	if claim == nil || claim.Status.Phase != corev1.ClaimBound {
+		return nil
+	}
+	pv := p.Snapshot.Volume(claim.Spec.VolumeName)
+	if pv == nil || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != claim.UID {
+		return nil
+	}
+	return pv
+}
+
+// WaitingHere are the pods on the attachment's own node that wait for it, the
+// one that waits longest first.
+func (p *View) WaitingHere(pair reconcile.VolumeNode) []*corev1.Pod {
+	pods := p.WaitingPods(pair)
+	LongestFirst(pods)
+	return pods
+}
+
+// PvObject is the persistent volume as a finding's subject.
+func PvObject(pv *corev1.PersistentVolume) finding.Object {
+	return finding.Object{Kind: "PersistentVolume", Name: pv.Name, UID: pv.UID}
+}
+
+// VaObject is the VolumeAttachment as a finding's subject.
+func VaObject(va *storagev1.VolumeAttachment) finding.Object {
+	return finding.Object{Kind: "VolumeAttachment", Name: va.Name, UID: va.UID}
+}
+
+// Token says whether the text has the word by itself, not as a part of a longer
+// name: i-1 is not in i-12.
+func Token(text, word string) bool {
+	if word == "" {
+		return false
+	}
+	for from := 0; ; {
+		i := strings.Index(text[from:], word)
+		if i < 0 {
+			return false
+		}
+		i += from
+		if !partOfName(text, i-1) && !partOfName(text, i+len(word)) {
+			return true
+		}
+		from = i + 1
+	}
+}
+
+// partOfName says that the character at the place goes on with a name.
+func partOfName(s string, i int) bool {
+	return i >= 0 && i < len(s) && (s[i] == '-' || s[i] == '_' || s[i] >= '0' && s[i] <= '9' || s[i] >= 'a' && s[i] <= 'z' || s[i] >= 'A' && s[i] <= 'Z')
+}
+
+// tokens are all that token finds in the text, up to the length.
+func tokens(text string, longest int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for from := range len(text) {
+			if partOfName(text, from-1) {
+				continue
+			}
+			for to := from + 1; to <= min(len(text), from+longest); to++ {
+				if !partOfName(text, to) && !yield(text[from:to]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// PairOf is the attachment's volume on the pod's node.
+func PairOf(va Attachment, pod *corev1.Pod) reconcile.VolumeNode {
+	return reconcile.VolumeNode{Volume: va.Volume, Node: types.NodeName(pod.Spec.NodeName)}
+}

@@ -1,0 +1,153 @@
+package facts
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// Unregistered are the drivers that the node lacks, with what waits for them.
+func (p *View) Unregistered(node *corev1.Node) map[string][]PodVolume {
+	needs := map[string][]PodVolume{}
+	pods := p.PendingOn(NodeName(node))
+	LongestFirst(pods)
+	for _, pod := range pods {
+		if reconcile.PodTerminated(pod) || p.Age(BoundAt(pod)) < ListsGrace {
+			continue
+		}
+		for i := range pod.Spec.Volumes {
+			driver, volume := p.CsiVolume(pod, &pod.Spec.Volumes[i])
+			if driver == "" || !Referenced(pod, pod.Spec.Volumes[i].Name) || Registers(p.Snapshot.CSINode(NodeName(node)), driver) {
+				continue
+			}
+			// A detach needs no registration; until it ends there is no attach.
+			if slices.ContainsFunc(p.World.Attachments(reconcile.VolumeNode{Volume: volume.Volume, Node: NodeName(node)}), Deleting) {
+				continue
+			}
+			needs[driver] = append(needs[driver], volume)
+		}
+	}
+	return needs
+}
+
+// CsiVolume is the driver that the kubelet must ask to mount the pod's volume,
+// whether or not it attaches it too; "" where there is none.
+func (p *View) CsiVolume(pod *corev1.Pod, v *corev1.Volume) (driver string, volume PodVolume) {
+	if v.CSI != nil {
+		return v.CSI.Driver, PodVolume{pod, "", v.Name}
+	}
+	if name, spec, err := p.World.PodVolume(pod, v); err == nil {
+		driver, _, _ = spec.CSI()
+		return driver, PodVolume{pod, name, p.ShortVolume(name)}
+	}
+	claim := p.Snapshot.Claim(ClaimKey(pod, reconcile.ClaimName(pod, v)))
+	if claim == nil || claim.Status.Phase != corev1.ClaimBound {
+		return "", PodVolume{}
+	}
+	pv := p.Snapshot.Volume(claim.Spec.VolumeName)
+	if pv == nil || pv.Spec.CSI == nil {
+		return "", PodVolume{}
+	}
+	return pv.Spec.CSI.Driver, PodVolume{pod, "", pv.Name}
+}
+
+// Installed says that the cluster has the driver: what is missing is this node.
+// A driver that nobody knows was uninstalled, renamed or never there.
+func (p *View) Installed(driver string) bool {
+	return p.remember().installed.get(driver, func(driver string) bool {
+		return p.Snapshot.CSIDriver(driver) != nil || slices.ContainsFunc(p.Snapshot.CSINodes, func(n *storagev1.CSINode) bool {
+			return Registers(n, driver)
+		})
+	})
+}
+
+// RegisteredDrivers shows the drivers that are registered on the node.
+func (p *View) RegisteredDrivers(node *corev1.Node) finding.Evidence {
+	csiNode := p.Snapshot.CSINode(NodeName(node))
+	if csiNode == nil {
+		return finding.Evidence{Object: "csinode/" + node.Name, Field: "metadata.name", Value: "there is no such object"}
+	}
+	names := []string{}
+	for _, d := range csiNode.Spec.Drivers {
+		names = append(names, d.Name)
+	}
+	return finding.Evidence{Object: "csinode/" + node.Name, Field: "spec.drivers", Value: fmt.Sprintf("lists %v", names)}
+}
+
+// PluginYoung says that a node plugin on the node may be about to register. The
+// directory of plugins' sockets is common to all drivers.
+func (p *View) PluginYoung(node *corev1.Node, driver string) bool {
+	return slices.ContainsFunc(p.NodePlugins(node, "/plugins/"+driver, "/plugins_registry"), func(pod *corev1.Pod) bool {
+		return p.Age(pod.CreationTimestamp) < RegistrationGrace
+	})
+}
+
+// NodePlugins are the pods on the node that mount one of the kubelet's
+// directories; that is all by which a node plugin can be told.
+func (p *View) NodePlugins(node *corev1.Node, directories ...string) []*corev1.Pod {
+	mounts := func(v corev1.Volume) bool {
+		return slices.ContainsFunc(directories, func(d string) bool { return strings.HasSuffix(hostPath(v), d) })
+	}
+	var plugins []*corev1.Pod
+	for _, pod := range p.Snapshot.PodsOnNode(NodeName(node)) {
+		if slices.ContainsFunc(pod.Spec.Volumes, mounts) {
+			plugins = append(plugins, pod)
+		}
+	}
+	return plugins
+}
+
+// PluginState says how the pod of a node plugin is.
+func PluginState(pod *corev1.Pod) string {
+	state := string(pod.Status.Phase)
+	if !Ready(pod) {
+		state += ", not Ready"
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.State.Waiting != nil {
+			state += fmt.Sprintf(", container %s: %s", c.Name, c.State.Waiting.Reason)
+		}
+	}
+	return state
+}
+
+// ServedByDaemonSet says that most nodes that list the driver have a pod of a
+// DaemonSet for it. Some drivers run beside the cluster on some of the nodes.
+func (p *View) ServedByDaemonSet(driver string) bool {
+	return p.remember().served.get(driver, func(driver string) bool {
+		listed, served := 0, 0
+		for _, csiNode := range p.Snapshot.CSINodes {
+			if Registers(csiNode, driver) && p.Snapshot.Node(types.NodeName(csiNode.Name)) != nil {
+				listed++
+				if slices.ContainsFunc(p.Plugins()[driver][types.NodeName(csiNode.Name)], Registrar) {
+					served++
+				}
+			}
+		}
+		return 2*served > listed
+	})
+}
+
+// retriesRegistration: a kubelet forgets a registration that failed, and so
+// tries again (kubernetes pull request 133335). An older one takes it for done.
+const retriesRegistration KubeletRelease = 36
+
+// RegistersAgain says when a kubelet comes back to a registration that failed.
+func (k KubeletRelease) RegistersAgain() string {
+	const restart = "a registrar that is refused ends, and its next start is a new attempt"
+	switch {
+	case !k.Known():
+		return restart + "; whether the kubelet asks by itself too depends on its release, which is not known"
+	case k.Before(retriesRegistration):
+		return fmt.Sprintf("%s; a kubelet of 1.%d makes none besides: a registration that failed counts as done until the socket is recreated", restart, k)
+	default:
+		return fmt.Sprintf("%s; a kubelet of 1.%d also asks by itself, at most 2m2s apart, and fails as long as the cause is there", restart, k)
+	}
+}

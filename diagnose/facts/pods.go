@@ -1,0 +1,122 @@
+package facts
+
+import (
+	"slices"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// PodsOfUse says of a pod whether anything here looks at it, once the nodes and
+// the leases are read: in most clusters that is one in five. It asks of the pod
+// its name, its node, its volumes' kinds and host paths, its containers' names
+// and images, its phase and its reason, and nothing else. A command that names
+// a pod, or a node whose pods it lists, must keep those too.
+func PodsOfUse(o *snapshot.Objects) func(*corev1.Pod) bool {
+	// What a drain has still to end, whatever volumes it has (drainable).
+	drained := sets.New[string]()
+	for _, node := range o.Nodes {
+		if node.DeletionTimestamp != nil {
+			drained.Insert(node.Name)
+		}
+	}
+	// An attacher that has another name than its container has (leaseHolder).
+	holders, attacherSpaces := sets.New[types.NamespacedName](), sets.New[string]()
+	for _, lease := range o.Leases {
+		if holder := attacherHolder(lease); holder != "" {
+			holders.Insert(types.NamespacedName{Namespace: lease.Namespace, Name: holder})
+			attacherSpaces.Insert(lease.Namespace)
+		}
+	}
+	return func(pod *corev1.Pod) bool {
+		return slices.ContainsFunc(pod.Spec.Volumes, volumeOfUse) ||
+			slices.ContainsFunc(pod.Spec.Containers, IsAttacher) ||
+			pod.Status.Phase == corev1.PodFailed && slices.Contains(shutDownReasons, pod.Status.Reason) ||
+			pod.Status.Phase == corev1.PodPending && pod.Spec.NodeName != "" || // any of its volumes may be refused
+			drained.Has(pod.Spec.NodeName) ||
+			attacherSpaces.Has(pod.Namespace) && holders.Has(types.NamespacedName{Namespace: pod.Namespace, Name: reconcile.AttacherName(pod.Name)})
+	}
+}
+
+// volumeOfUse says that the volume may be attached, or is one by which a
+// driver's node plugin is told (nodePlugins).
+func volumeOfUse(v corev1.Volume) bool {
+	return reconcile.CanBeAttached(&v) || strings.Contains(hostPath(v), "/plugins")
+}
+
+// IsAttacher says that the container is an external-attacher, by its image or its name.
+func IsAttacher(c corev1.Container) bool {
+	return strings.Contains(c.Image, "csi-attacher") || strings.Contains(c.Name, "csi-attacher")
+}
+
+func attacherHolder(lease *coordinationv1.Lease) string {
+	if lease.Spec.HolderIdentity == nil || !strings.HasPrefix(lease.Name, reconcile.AttacherLeasePrefix) {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+// AsksForStorageClasses says whether anything here looks at a storage class: it
+// is the claims without a volume that their class says something of.
+func AsksForStorageClasses(o *snapshot.Objects) bool {
+	return slices.ContainsFunc(o.Claims, func(claim *corev1.PersistentVolumeClaim) bool {
+		return claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == ""
+	})
+}
+
+// AsksForDeployments says whether anything here looks at a Deployment: one is
+// asked about a new pod of it that waits for the old one (rollout).
+func AsksForDeployments(o *snapshot.Objects) bool {
+	return slices.ContainsFunc(Pending(o.Pods), func(pod *corev1.Pod) bool {
+		owner := metav1.GetControllerOfNoCopy(pod)
+		return owner != nil && owner.Kind == "ReplicaSet"
+	})
+}
+
+// podsByRole are the pods of which many checks ask, on each node. All are told in
+// one walk: in a large cluster most of the time goes into reaching each pod.
+type podsByRole struct {
+	pending map[types.NodeName][]*corev1.Pod
+	plugins plugins
+	// Refused are those that the kubelet Refused because of an attach limit.
+	Refused map[types.NodeName][]*corev1.Pod
+}
+
+// PodsByRole are the pods that the checks about drivers and limits look for.
+func (p *View) PodsByRole() podsByRole {
+	return p.remember().pods.get(func() podsByRole {
+		roles := podsByRole{map[types.NodeName][]*corev1.Pod{}, plugins{}, map[types.NodeName][]*corev1.Pod{}}
+		for _, pod := range p.Snapshot.Pods {
+			node := NodeOf(pod)
+			if IsPending(pod) {
+				roles.pending[node] = append(roles.pending[node], pod)
+			}
+			if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+				roles.plugins.add(pod)
+			}
+			if pod.Status.Phase == corev1.PodFailed && pod.Status.Reason == "VolumeAttachmentLimitExceeded" {
+				roles.Refused[node] = append(roles.Refused[node], pod)
+			}
+		}
+		return roles
+	})
+}
+
+// EachOnce keeps of the pods each one's first place.
+func EachOnce(pods []*corev1.Pod) []*corev1.Pod {
+	seen := make(map[*corev1.Pod]bool, len(pods))
+	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool {
+		if seen[pod] {
+			return true
+		}
+		seen[pod] = true
+		return false
+	})
+}

@@ -1,0 +1,196 @@
+package facts
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+const (
+	// fewRestarts is how often a container may have started again and still count
+	// as one that has just come; after more of them it is in a crash loop.
+	fewRestarts = 3
+)
+
+// plugins are the pods that serve CSI drivers on nodes, by driver and node. What
+// tells them is the directory of the driver's socket, which most name like the
+// driver; of a driver that does not, nothing is known.
+type plugins map[string]map[types.NodeName][]*corev1.Pod
+
+// Plugins are the node plugins' pods on the node, by driver.
+func (p *View) Plugins() plugins {
+	return p.PodsByRole().plugins
+}
+
+func (all plugins) add(pod *corev1.Pod) {
+	for _, driver := range SocketDirectories(pod) {
+		if all[driver] == nil {
+			all[driver] = map[types.NodeName][]*corev1.Pod{}
+		}
+		all[driver][NodeOf(pod)] = append(all[driver][NodeOf(pod)], pod)
+	}
+}
+
+// SocketDirectories are the names below the kubelet's plugins directory that the
+// pod mounts.
+func SocketDirectories(pod *corev1.Pod) []string {
+	var names []string
+	for i := range pod.Spec.Volumes {
+		if pod.Spec.Volumes[i].HostPath == nil {
+			continue // as most are
+		}
+		dir, name := path.Split(hostPath(pod.Spec.Volumes[i]))
+		if path.Base(dir) == "plugins" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// hostPath is the directory of the node that the volume is, as Linux writes it;
+// "" where it is another kind of volume.
+func hostPath(v corev1.Volume) string {
+	if v.HostPath == nil {
+		return ""
+	}
+	return strings.TrimRight(strings.ReplaceAll(v.HostPath.Path, `\`, "/"), "/")
+}
+
+// Registrar says that the pod is made to register a driver: a DaemonSet's, with
+// the directory in which the kubelet looks for sockets.
+func Registrar(pod *corev1.Pod) bool {
+	return DaemonSet(pod) != "" && RegistrationDirectory(pod) != ""
+}
+
+// RegistrationDirectory is where the pod puts its registration socket.
+func RegistrationDirectory(pod *corev1.Pod) string {
+	for _, v := range pod.Spec.Volumes {
+		if dir := hostPath(v); path.Base(dir) == "plugins_registry" {
+			return dir
+		}
+	}
+	return ""
+}
+
+// DaemonSet is the UID of the DaemonSet that the pod belongs to; "" where it
+// belongs to none.
+func DaemonSet(pod *corev1.Pod) types.UID {
+	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" {
+		return owner.UID
+	}
+	return ""
+}
+
+// Rolling says that the driver's node plugins are being replaced somewhere: one
+// goes, or is younger than its node by more than a start takes.
+func (p *View) Rolling(pods map[types.NodeName][]*corev1.Pod) bool {
+	for name, list := range pods {
+		node := p.Snapshot.Node(name)
+		for _, pod := range list {
+			if node != nil && (pod.DeletionTimestamp != nil ||
+				p.Age(pod.CreationTimestamp) < RolloutGrace && pod.CreationTimestamp.Sub(node.CreationTimestamp.Time) > RolloutGrace) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// RegisteredLongEnough says that the node has been Ready long enough for its drivers to have
+// registered.
+func (p *View) RegisteredLongEnough(node *corev1.Node) bool {
+	return reconcile.NodeReady(node) && !Virtual(node) && p.Age(node.CreationTimestamp) >= RegistrationGrace &&
+		p.Age(ReadyCondition(node).LastTransitionTime) >= RegistrationGrace
+}
+
+// PluginHadTime says that the plugin has had its time to register: it has been
+// Ready, or has failed to be, for long enough, and is not starting just now.
+func (p *View) PluginHadTime(pod *corev1.Pod) bool {
+	grace := PluginDown
+	if Ready(pod) {
+		grace = RegistrationGrace
+	}
+	if pod.DeletionTimestamp != nil || p.Age(pod.CreationTimestamp) < grace || p.Age(ReadyChanged(pod)) < grace {
+		return false
+	}
+	return !slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.State.Running != nil && c.RestartCount < fewRestarts && p.Age(c.State.Running.StartedAt) < RegistrationGrace
+	})
+}
+
+// ReadyChanged is when the pod became Ready or ceased to be.
+func ReadyChanged(pod *corev1.Pod) metav1.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.LastTransitionTime
+		}
+	}
+	return pod.CreationTimestamp
+}
+
+// VolumesByDriver are the volumes that the pods have from each driver that is
+// wanted, for those pods that pass the test.
+func (p *View) VolumesByDriver(pods []*corev1.Pod, test func(*corev1.Pod) bool, wanted func(driver string) bool) map[string][]PodVolume {
+	byDriver := map[string][]PodVolume{}
+	for _, pod := range pods {
+		for i := range pod.Spec.Volumes {
+			v := &pod.Spec.Volumes[i]
+			if !reconcile.CanBeAttached(v) && reconcile.ClaimName(pod, v) == "" {
+				continue // as most are
+			}
+			if _, spec, err := p.World.PodVolume(pod, v); err == nil {
+				if driver, _, _ := spec.CSI(); !wanted(driver) {
+					continue // as nearly all are
+				}
+			}
+			driver, volume := p.CsiVolume(pod, v)
+			if driver != "" && wanted(driver) && test(pod) && Referenced(pod, v.Name) {
+				byDriver[driver] = append(byDriver[driver], volume)
+			}
+		}
+	}
+	return byDriver
+}
+
+// Mounted says that the kubelet has Mounted the pod's volumes and will have to
+// unmount them.
+func Mounted(pod *corev1.Pod) bool {
+	return Started(pod) && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// PluginEvidence is the state of the node's plugins for the driver, with how
+// often each container has started again: that is all the API shows of a
+// registration that the kubelet refuses.
+func PluginEvidence(pods []*corev1.Pod) []finding.Evidence {
+	var list []finding.Evidence
+	for _, pod := range pods {
+		state := PluginState(pod)
+		for _, c := range pod.Status.ContainerStatuses {
+			if c.RestartCount > 0 {
+				state += fmt.Sprintf(", container %s: %d restarts", c.Name, c.RestartCount)
+			}
+		}
+		list = append(list, finding.Evidence{Object: "pod/" + PodName(pod), Field: "status", Value: state})
+	}
+	return list
+}
+
+// OthersUse says which pods are at stake, in a clause for a message.
+func OthersUse(pods []*corev1.Pod) string {
+	switch len(pods) {
+	case 0:
+		return ""
+	case 1:
+		return "; pod " + PodName(pods[0]) + " there has a volume of it mounted"
+	default:
+		return fmt.Sprintf("; pod %s and %d more there have volumes of it mounted", PodName(pods[0]), len(pods)-1)
+	}
+}

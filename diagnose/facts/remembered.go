@@ -1,0 +1,93 @@
+package facts
+
+import (
+	"sync"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// remembered are facts that many checks ask for, some of them for every object,
+// and that are the same for all checks of a report. Each is found out when it is
+// first asked for. Who gets one must not write to it.
+type remembered struct {
+	attachments  fact[[]Attachment]
+	waiting      fact[map[corev1.UniqueVolumeName][]*corev1.Pod]
+	attachers    fact[[]string]
+	driverNames  fact[[]string]
+	attachEvents fact[sets.Set[string]]
+	unclaimed    fact[[]*corev1.Pod]
+	oldestEvent  fact[metav1.Time]
+	pods         fact[podsByRole]
+	orphaned     fact[map[string]*Orphans]
+	reporting    fact[[]*corev1.Node]
+	machines     fact[sets.Set[string]]
+	loads        fact[map[NodeDriver]*Load]
+	sameDisks    fact[sameDisks]
+	annotated    fact[sets.Set[string]]
+
+	liveDetaches fact[[]LiveDetach]
+	liveDetached fact[sets.Set[string]]
+
+	// What would be searched for once for each of many objects is kept by what it
+	// is asked for: of a large cluster in which much is broken the time would
+	// otherwise grow with the square.
+	byNode        fact[map[string][]Attachment]
+	byVolume      fact[map[corev1.UniqueVolumeName][]Attachment]
+	onNode        fact[map[types.NodeName][]*storagev1.VolumeAttachment]
+	ofPV          fact[map[string][]*storagev1.VolumeAttachment]
+	claimsNaming  fact[map[string][]*corev1.PersistentVolumeClaim]
+	claimUsers    fact[map[types.NamespacedName][]*corev1.Pod]
+	mounters      fact[map[corev1.UniqueVolumeName][]*corev1.Pod]
+	nodesUsing    fact[map[corev1.UniqueVolumeName]sets.Set[types.NodeName]]
+	machineIDs    fact[machineIDs]
+	removed       fact[map[types.NodeName]*corev1.Event]
+	tasks         facts[string, []Task]
+	leases        facts[string, *coordinationv1.Lease]
+	answers       facts[string, metav1.Time]
+	atWork        facts[string, bool]
+	installed     facts[string, bool]
+	migrated      facts[string, bool]
+	served        facts[string, bool]
+	noAttacher    facts[string, bool]
+	writersOfList facts[string, map[string]int]
+	nodeVolumes   facts[string, *nodeVolumes]
+}
+
+func (v *View) remember() *remembered { return &v.memory }
+
+// fact is found out once. Checks that run side by side wait for the one that was
+// the first to ask.
+type fact[V any] struct {
+	once  sync.Once
+	value V
+}
+
+func (f *fact[V]) get(find func() V) V {
+	f.once.Do(func() { f.value = find() })
+	return f.value
+}
+
+// facts are one for each key.
+type facts[K comparable, V any] struct {
+	mutex sync.Mutex
+	known map[K]*fact[V]
+}
+
+func (f *facts[K, V]) get(key K, find func(K) V) V {
+	f.mutex.Lock()
+	one := f.known[key]
+	if one == nil {
+		if f.known == nil {
+			f.known = map[K]*fact[V]{}
+		}
+		one = &fact[V]{}
+		f.known[key] = one
+	}
+	f.mutex.Unlock()
+	return one.get(func() V { return find(key) })
+}

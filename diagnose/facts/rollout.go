@@ -1,0 +1,39 @@
+package facts
+
+import (
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// DeploymentOf is the Deployment that made the pod, told from its ReplicaSet's
+// name; "" where none did.
+func DeploymentOf(pod *corev1.Pod) string {
+	owner, hash := metav1.GetControllerOf(pod), templateHash(pod)
+	if owner == nil || owner.Kind != "ReplicaSet" || hash == "" {
+		return ""
+	}
+	name, ok := strings.CutSuffix(owner.Name, "-"+hash)
+	if !ok {
+		return ""
+	}
+	return name
+}
+
+func templateHash(pod *corev1.Pod) string { return pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] }
+
+// PodPlaces says which pod is where, and whether it has come to use its volumes.
+func PodPlaces(pods []*corev1.Pod) string {
+	places := make([]string, 0, len(pods))
+	for _, pod := range pods {
+		verb := "waits"
+		if Started(pod) {
+			verb = "runs"
+		}
+		places = append(places, fmt.Sprintf("pod %s %s on %s", PodName(pod), verb, pod.Spec.NodeName))
+	}
+	return strings.Join(places, ", ")
+}

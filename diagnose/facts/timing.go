@@ -1,0 +1,202 @@
+package facts
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// The timers of the kubelet, the control plane and the CSI sidecars. Those of the
+// attach/detach controller are in package reconcile. Every threshold is derived
+// from one of them, with its margin in the same line; where nothing upstream bounds
+// it, its comment says that it is a judgement.
+const (
+	// MountWait is the kubelet's wait for a pod's mounts, and for its unmounts
+	// (podAttachAndMountTimeout, pkg/kubelet/volumemanager/volume_manager.go).
+	MountWait = 2*time.Minute + 3*time.Second
+	// PodResync is the longest pause between two syncs of a pod: --sync-frequency
+	// and half of it as jitter (workerResyncIntervalJitterFactor,
+	// pkg/kubelet/pod_workers.go).
+	PodResync = 90 * time.Second
+	// PodStatusSync is the tick on which the kubelet writes the status of pods
+	// (syncPeriod, pkg/kubelet/status/status_manager.go).
+	PodStatusSync = 10 * time.Second
+	// MaxCrashLoopBackOff is the longest pause before a container that crashes is
+	// started again (pkg/kubelet/kubelet.go).
+	MaxCrashLoopBackOff = 5 * time.Minute
+	// OwnershipReport is the pause between two events of a long change of ownership
+	// (progressReportDuration, pkg/volume/volume_linux.go).
+	OwnershipReport = time.Minute
+	// NodeLeaseRenew is the pause between two renewals of a node's lease: a quarter
+	// (nodeLeaseRenewIntervalFraction, pkg/kubelet/kubelet.go) of
+	// nodeLeaseDurationSeconds.
+	NodeLeaseRenew = 10 * time.Second
+
+	// NodeMonitorGrace is --node-monitor-grace-period: a node that is silent for so
+	// long is no longer Ready (pkg/controller/nodelifecycle/config/v1alpha1/defaults.go).
+	NodeMonitorGrace = 50 * time.Second
+	// NodeMonitorGraceBefore132 is NodeMonitorGrace up to 1.31.
+	NodeMonitorGraceBefore132 = 40 * time.Second
+	// DefaultToleration is how long a pod that says nothing else stays on a node
+	// that is not Ready (plugin/pkg/admission/defaulttolerationseconds/admission.go).
+	DefaultToleration = 5 * time.Minute
+	// DefaultTerminationGrace is a pod's time to end where it names none.
+	DefaultTerminationGrace = corev1.DefaultTerminationGracePeriodSeconds * time.Second
+	// SchedulerMaxBackoff is the longest pause between two tries to place a pod
+	// (DefaultPodMaxBackoffDuration, pkg/scheduler/backend/queue/scheduling_queue.go).
+	SchedulerMaxBackoff = 10 * time.Second
+	// ClaimBinderSync is --pvclaimbinder-sync-period
+	// (pkg/controller/volume/persistentvolume/config/v1alpha1/defaults.go).
+	ClaimBinderSync = 15 * time.Second
+	// EventRefill is the pause after which a recorder that has sent a burst about an
+	// object sends one more event (defaultSpamQPS, client-go tools/record/events_cache.go).
+	EventRefill = 5 * time.Minute
+	// RequestTimeout is --request-timeout of the API server (apiserver pkg/server/config.go).
+	RequestTimeout = time.Minute
+
+	// SidecarCall is --timeout of the CSI sidecars: one call to the driver.
+	SidecarCall = 15 * time.Second
+	// LongSidecarCall and LongestSidecarCall are what the manifests of drivers set
+	// --timeout to: of several, and of the slowest.
+	LongSidecarCall    = 5 * time.Minute
+	LongestSidecarCall = 20 * time.Minute
+	// AttacherFirstBackoff and AttacherMaxBackoff bound the pause between two tries,
+	// which doubles each time (--retry-interval-start, --retry-interval-max of the
+	// external-attacher, cmd/csi-attacher/main.go).
+	AttacherFirstBackoff = time.Second
+	AttacherMaxBackoff   = 5 * time.Minute
+	// AttacherLease is --leader-election-lease-duration of the external-attacher.
+	AttacherLease = 15 * time.Second
+	// AttacherResync is --resync of the external-attacher: each object is looked at
+	// again.
+	AttacherResync = 10 * time.Minute
+	// AttacherReconcileSync is --reconcile-sync of the external-attacher: it compares
+	// its objects with what the driver says is attached.
+	AttacherReconcileSync = time.Minute
+	// ResizerMaxBackoff is --retry-interval-max of the external-resizer.
+	ResizerMaxBackoff = 5 * time.Minute
+)
+
+// The thresholds that several checks, the trace or a repair share.
+const (
+	// ListsGrace is how old a fact must be before another list may contradict it:
+	// lists are read one after the other, and what began in between can be in one
+	// and not yet in the other. A judgement: it depends on the size of the cluster.
+	ListsGrace = time.Minute
+
+	// KubeletReports is how long a kubelet that works may pause between two writes
+	// of its node's status; the margin is for a write that is slow or repeated.
+	KubeletReports = reconcile.NodeReportTakes + 140*time.Second
+	// DanglingGrace is how long the controller may take by itself to come to an
+	// attachment that is in neither list. It takes one that it knows only from the
+	// VolumeAttachment for mounted until the node's next update.
+	DanglingGrace = KubeletReports
+	// KubeletRetries is the longest pause between two outcomes of an operation that
+	// the kubelet repeats: one call to the driver, and the back-off after it.
+	KubeletRetries = reconcile.CSITimeout + reconcile.BackoffLast + 58*time.Second
+	// MountTakes is how long a mount may take without an event: one call to the
+	// driver, and one wait of the kubelet.
+	MountTakes = MountWait + 27*time.Second
+	// MountFails is how long a mount may fail before that counts as stuck: some
+	// errors are those of the first seconds alone, as caches fill and a driver
+	// registers. By then the kubelet has tried seven times.
+	MountFails = (1<<6-1)*reconcile.BackoffFirst + 28500*time.Millisecond
+	// EventRepeats is the longest pause between two events about an operation that
+	// goes on failing.
+	EventRepeats = EventRefill + time.Minute
+	// AttachEventPause is the longest pause between two events of the controller
+	// about an attach that goes on failing: its wait for the attacher, and its
+	// back-off.
+	AttachEventPause = reconcile.CSITimeout + reconcile.BackoffLast
+	// OwnershipSilent is how old the last report of a change of ownership may be
+	// while the change goes on.
+	OwnershipSilent = 2 * OwnershipReport
+	// UnusedGrace is how long a volume must have been without a user before it
+	// counts as kept: the kubelet unmounts immediately, tries again after a failure,
+	// and writes its list.
+	UnusedGrace = 2*(reconcile.BackoffLast+reconcile.NodeStatusUpdate) + 36*time.Second
+	// UnusedGraceUnseen is UnusedGrace where nothing says when the last user left. A
+	// pod that waits elsewhere may have come as the old one was deleted: the margin
+	// covers the graces that are given, and the hand-over after them.
+	UnusedGraceUnseen = UnusedGrace + 25*time.Minute
+
+	// ControllerGrace is how long after a change of its leader the controller may
+	// still be rebuilding its worlds from the objects: it reads them, and finishes
+	// one operation for each volume.
+	ControllerGrace = reconcile.CSITimeout + time.Minute
+	// DetachTakes is one detach, granted on top of the controller's own time-out.
+	DetachTakes = reconcile.CSITimeout
+	// EvictionGrace is how long a pod on a lost node may stay Terminating before it
+	// counts as stuck: as long as a forced detach takes altogether.
+	EvictionGrace = reconcile.DefaultMaxWaitForUnmount + DetachTakes
+	// ReuseGrace is how long the controller may take to report a volume whose
+	// VolumeAttachment was there before the pod came: it looks, writes the status
+	// within the pass, and the kubelet reports.
+	ReuseGrace = reconcile.AttachPoll + reconcile.NodeStatusUpdate + 43*time.Second
+	// AttachGrace is the same for a volume that was attached for the pod: after an
+	// operation that timed out the controller backs off before it looks again.
+	AttachGrace = reconcile.BackoffLast + 58*time.Second
+	// AttachGraceUnseen is AttachGrace where nothing shows that operations keep
+	// timing out.
+	AttachGraceUnseen = 2*(reconcile.CSITimeout+reconcile.BackoffLast) + 116*time.Second
+	// ConflictGrace is how long a pod must have waited for a volume that another
+	// pod holds before the two count as rivals. A hand-over between pods of one
+	// workload ends within it: the old pod is told to go before or as the new one
+	// comes, and then is no rival however long it takes to end.
+	ConflictGrace = DefaultTerminationGrace + reconcile.CSITimeout + 30*time.Second
+	// PVDeletionGrace is how long a persistent volume may be Terminating: its disk
+	// is detached, and the driver deletes it.
+	PVDeletionGrace = reconcile.CSITimeout + 3*time.Minute
+
+	// RefusalGrace is how long a driver that answers with a refusal is granted. A
+	// detachError is written only when a detach has failed, and goes only with the
+	// object: it proves that the last attempt failed. By the sixth attempt a slow
+	// start is no longer an explanation.
+	RefusalGrace = (1<<5-1)*AttacherFirstBackoff + 29*time.Second
+	// SlowDetachGrace is the same where nothing was refused: calls end without an
+	// answer, though the storage system may well be at work, or nobody calls.
+	SlowDetachGrace = reconcile.CSITimeout + time.Minute
+	// AttacherLeaseGrace is how old the renewal of an attacher's lease may be before
+	// its holder counts as gone.
+	AttacherLeaseGrace = AttacherLease + 45*time.Second
+	// AttacherAway is how long an attacher may be gone, and an attachment wait for
+	// it: a Deployment of one replica is rolled over, its image pulled, and the
+	// lease of the one that was killed runs out.
+	AttacherAway = AttacherLease + 165*time.Second
+	// AttacherIdle is how long an attacher that holds its lease may leave an
+	// attachment without a first look: such calls and back-offs could keep all its
+	// workers busy.
+	AttacherIdle = LongestSidecarCall + AttacherMaxBackoff + 5*time.Minute
+	// AttacherSilent is the same for one that it has looked at: two such calls.
+	AttacherSilent = 2 * AttacherIdle
+	// AttacherRetries is the longest time between two attempts of an
+	// external-attacher that lives: the calls themselves take time too. A
+	// detachError that is older is from an attacher that no longer tries, which is
+	// another failure.
+	AttacherRetries = 2 * AttacherMaxBackoff
+	// StuckDeleting is how long a detach may fail before it counts as stuck: by
+	// then the attacher has tried twice at its longest back-off.
+	StuckDeleting = 2 * AttacherMaxBackoff
+	// OutageGrace is StuckDeleting for a driver that does not answer. Its pods may
+	// be restarting, or its storage system may have a long queue.
+	OutageGrace = StuckDeleting + 20*time.Minute
+	// DeviceGrace is how long a pod may wait for a volume that is attached before
+	// the device counts as missing: a driver that compares attaches it again.
+	DeviceGrace = AttacherReconcileSync + reconcile.CSITimeout + 2*time.Minute
+
+	// MountRetries is the longest time between two events of a mount that keeps
+	// failing.
+	MountRetries = EventRefill + KubeletRetries
+
+	// RegistrationGrace is how long a node plugin may take to register its driver
+	// after the node or the plugin has started: the kubelet's retries back off.
+	RegistrationGrace = reconcile.BackoffLast + 58*time.Second
+	// RolloutGrace is how long a DaemonSet's pod may be between two versions: the
+	// old one is deleted, the new one pulls its images and registers. In between the
+	// driver is missing from its node. A judgement: nothing bounds a pull.
+	RolloutGrace = 10 * time.Minute
+	// PluginDown is how long a node plugin may be without being Ready.
+	PluginDown = MaxCrashLoopBackOff
+)

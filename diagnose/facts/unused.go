@@ -1,0 +1,144 @@
+package facts
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// Unused says that a volume which no pod on the node uses has been without a
+// user long enough to be called kept, and since when as the objects prove it. A
+// pod that is gone leaves no trace, so that without one of these signs nothing
+// is known: pods that have ended but are still there, the volume's claim gone
+// or marked Unused, or a pod elsewhere that wants a volume for one node at a
+// time. Whatever has happened since to the node, or brought another pod for the
+// volume, starts the count again.
+func (p *View) Unused(va Attachment) (since metav1.Time, long bool) {
+	pair, node := va.VolumeNode, p.Snapshot.Node(va.Node)
+	if node == nil || ReadyCondition(node) == nil {
+		return metav1.Time{}, false
+	}
+	since = Latest(node.CreationTimestamp, ReadyCondition(node).LastTransitionTime)
+	proven := false
+	for _, pv := range p.World.Volumes(pair.Volume) {
+		if at := p.unclaimedSince(pv); !at.IsZero() {
+			since, proven = Latest(since, at), true
+		}
+	}
+	heard, exclusive := proven, p.OneNode(pair.Volume)
+	for _, pod := range p.mounters(pair.Volume) {
+		if reconcile.PodTerminated(pod) {
+			if pod.Spec.NodeName == string(pair.Node) {
+				// Where the volume was attached before the pod came, another may have
+				// used it beside this one, and may just have gone.
+				first, bound := va.CreationTimestamp, BoundAt(pod)
+				since = Latest(since, LastSign(pod))
+				if pod.DeletionTimestamp != nil || !first.Before(&bound) {
+					heard, proven = true, proven || TellsEnd(pod)
+				}
+			}
+			continue
+		}
+		since = Latest(since, pod.CreationTimestamp)
+		if exclusive {
+			// A StatefulSet makes a pod only once its predecessor is gone.
+			owner := metav1.GetControllerOf(pod)
+			heard, proven = true, proven || owner != nil && owner.Kind == "StatefulSet"
+		}
+	}
+	switch {
+	case proven:
+		return since, p.Lasted(since, UnusedGrace)
+	case heard:
+		return since, p.Lasted(since, UnusedGraceUnseen)
+	default:
+		return metav1.Time{}, false
+	}
+}
+
+// mounters are the pods on any node, or none, that mount the volume.
+func (p *View) mounters(volume corev1.UniqueVolumeName) []*corev1.Pod {
+	return p.remember().mounters.get(func() map[corev1.UniqueVolumeName][]*corev1.Pod {
+		byVolume := map[corev1.UniqueVolumeName][]*corev1.Pod{}
+		for _, pod := range p.Snapshot.Pods {
+			for i := range pod.Spec.Volumes {
+				name, _, err := p.World.PodVolume(pod, &pod.Spec.Volumes[i])
+				if pods := byVolume[name]; err == nil && (len(pods) == 0 || pods[len(pods)-1] != pod) {
+					byVolume[name] = append(pods, pod)
+				}
+			}
+		}
+		return byVolume
+	})[volume]
+}
+
+// unclaimedSince is when the volume's claim went away, or ceased to have users;
+// zero where neither is recorded. A claim outlives the pods that name it.
+func (p *View) unclaimedSince(pv *corev1.PersistentVolume) metav1.Time {
+	if pv.Status.Phase == corev1.VolumeReleased && pv.Status.LastPhaseTransitionTime != nil {
+		return *pv.Status.LastPhaseTransitionTime
+	}
+	if pv.Spec.ClaimRef == nil {
+		return metav1.Time{}
+	}
+	claim := p.Snapshot.Claim(types.NamespacedName{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name})
+	if claim == nil || claim.Spec.VolumeName != pv.Name {
+		return metav1.Time{}
+	}
+	for _, c := range claim.Status.Conditions {
+		if c.Type == corev1.PersistentVolumeClaimUnused && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime
+		}
+	}
+	return metav1.Time{}
+}
+
+// LastSign is the last thing that a pod's status tells of it.
+func LastSign(pod *corev1.Pod) metav1.Time {
+	last := BoundAt(pod)
+	for _, c := range pod.Status.Conditions {
+		last = Latest(last, c.LastTransitionTime)
+	}
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if c.State.Terminated != nil {
+			last = Latest(last, c.State.Terminated.FinishedAt)
+		}
+	}
+	if pod.DeletionTimestamp != nil {
+		last = Latest(last, *pod.DeletionTimestamp)
+	}
+	return last
+}
+
+// TellsEnd says that the status of a pod that has ended tells when. That of one
+// that never came to run mostly does not: it was not Ready before either.
+func TellsEnd(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil ||
+		slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool {
+			return c.State.Terminated != nil && !c.State.Terminated.FinishedAt.IsZero()
+		}) ||
+		slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue
+		})
+}
+
+// EndedPods are the pods on the node that have ended and name the volume still,
+// in the order of their names.
+func (p *View) EndedPods(pair reconcile.VolumeNode) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, pod := range p.Snapshot.PodsOnNode(pair.Node) {
+		if reconcile.PodTerminated(pod) && p.Mounts(pod, pair.Volume) {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// NeverRan says that the pod has failed before the kubelet mounted its volumes.
+func NeverRan(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed && !MayUseVolumes(pod)
+}

@@ -1,0 +1,153 @@
+package facts
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// DriverSays returns what a message of the driver means, and false where nothing
+// is known about its words. The package driverwords is the only list of words;
+// what it does not have word for word is a machine that is not found, which every
+// driver reports in its own way.
+func DriverSays(driver, message string) (driverwords.Entry, bool) {
+	entry, known := driverwords.Find(driver, message)
+	if found := machineMissing.FindString(message); (!known || entry.Wrapper) && found != "" && !ContainsAny(found, "volume", "disk", "secret", "resource") {
+		about, _ := driverwords.NodeUnknown.About()
+		return driverwords.Entry{Words: found, Meaning: driverwords.NodeUnknown, Actor: about.Actor, Helps: about.Helps}, true
+	}
+	return entry, known
+}
+
+var machineMissing = regexp.MustCompile(`(?i)(node|instance|machine|vm|server|droplet)(.*?)` +
+	`(not found|notfound|wasn't found|not exist|doesn't exist)|` +
+	`(not|cannot|couldn't|failed to|unable to) find (the )?(node|instance|(virtual ?)?machine|vm|server|droplet)\b|` +
+	`no such (node|instance|(virtual ?)?machine|vm|server|droplet)`)
+
+// Means reports whether the driver's message has one of the meanings.
+func Means(driver, message string, meanings ...driverwords.Meaning) bool {
+	entry, known := DriverSays(driver, message)
+	return known && slices.Contains(meanings, entry.Meaning)
+}
+
+// AttachRefusal returns what the error of an attach means, and false where nothing
+// is known about its words. The CSI specification keeps the code
+// ResourceExhausted of ControllerPublishVolume for a node that can take no more
+// volumes; the words beside it may say otherwise.
+func AttachRefusal(driver string, e *storagev1.VolumeError) (driverwords.Entry, bool) {
+	if e == nil {
+		return driverwords.Entry{}, false
+	}
+	entry, known := DriverSays(driver, e.Message)
+	exhausted := e.ErrorCode != nil && *e.ErrorCode == ResourceExhausted || strings.Contains(e.Message, "code = ResourceExhausted")
+	if exhausted && (!known || entry.Wrapper) {
+		about, _ := driverwords.AttachLimit.About()
+		return driverwords.Entry{Words: "ResourceExhausted", Meaning: driverwords.AttachLimit, Actor: about.Actor, Helps: about.Helps}, true
+	}
+	return entry, known
+}
+
+// Throttled reports whether a driver says that a provider, or the API server's
+// client, lets it make fewer calls than it would.
+func Throttled(driver, message string) bool {
+	return Means(driver, message, driverwords.Throttled)
+}
+
+// Unanswered reports whether a driver says that a call has no answer, or is still
+// under way. A storage system that is only slow says the same.
+func Unanswered(driver, message string) bool {
+	return Means(driver, message, driverwords.TimedOut, driverwords.DriverUnavailable, driverwords.Unreachable, driverwords.OperationPending)
+}
+
+// MachineNotFound reports whether a driver, or its attacher, says that it does not
+// find the node or its machine. A volume or a secret that is missing is another
+// matter.
+func MachineNotFound(driver, message string) bool {
+	return Means(driver, message, driverwords.NodeUnknown, driverwords.MachineGone, driverwords.NotRegistered)
+}
+
+// HeldElsewhere reports whether a driver refuses an attach because another machine
+// has the volume. For that the CSI specification has the code FailedPrecondition of
+// ControllerPublishVolume, which counts where nothing is known about the words, as do
+// the plainest of them.
+func HeldElsewhere(driver, message string) bool {
+	entry, known := DriverSays(driver, message)
+	if !known || entry.Wrapper {
+		return ContainsAny(message, "code = FailedPrecondition", "already attached to", "currently attached to", "attached to another", "attached to a different")
+	}
+	return entry.Meaning == driverwords.AttachedElsewhere || entry.Meaning == driverwords.MultiAttach
+}
+
+// Clause makes a sentence part of another one: without its full stop, and in lower
+// case unless it begins with an abbreviation.
+func Clause(sentence string) string {
+	sentence = strings.TrimSuffix(sentence, ".")
+	if len(sentence) > 1 && (sentence[1] < 'A' || sentence[1] > 'Z') {
+		return strings.ToLower(sentence[:1]) + sentence[1:]
+	}
+	return sentence
+}
+
+// Heals reports whether an error that has lasted for the time usually ends without
+// anybody's help. One that lasts longer than a storage system may take does not,
+// whatever it is.
+func Heals(entry driverwords.Entry, lasts time.Duration) bool {
+	return entry.Actor.Heals() && lasts < StuckDeleting
+}
+
+// WhatItMeans is the entry's meaning and who has to act, as a part of a sentence
+// about an error that has lasted for the time.
+func WhatItMeans(entry driverwords.Entry, lasts time.Duration) string {
+	about, _ := entry.Meaning.About()
+	says := Clause(about.Says)
+	if entry.Wrapper && entry.Meaning == driverwords.StorageError {
+		says = fmt.Sprintf("it failed (%q), and not why", entry.Words)
+	}
+	switch {
+	case Heals(entry, lasts):
+		return says + "; that usually ends by itself"
+	case entry.Actor.Heals():
+		return fmt.Sprintf("%s; that usually ends by itself, and has not for %s", says, Rounded(lasts))
+	default:
+		return fmt.Sprintf("%s; the %s has to act", says, entry.Actor)
+	}
+}
+
+// RefusedAttach is an attach that a driver has refused for longer than a slow
+// start explains, and the pods that have waited for it as long.
+type RefusedAttach struct {
+	Task
+	Pair reconcile.VolumeNode
+	Pods []*corev1.Pod
+	// Waits is when the first of the pods began to wait for it.
+	Waits metav1.Time
+}
+
+// RefusedAttaches are those of the driver, the oldest first. An error that is
+// older than the longest pause between two attempts is not among them: nobody
+// asks any more, which is another failure.
+func (p *View) RefusedAttaches(driver string) []RefusedAttach {
+	var list []RefusedAttach
+	for _, t := range p.Tasks(driver) {
+		pair, ok := p.TaskPair(t)
+		if t.DeletionTimestamp != nil || t.Failure == nil || !ok || p.Age(t.Failure.Time) > AttacherRetries {
+			continue
+		}
+		pods := slices.DeleteFunc(p.WaitingHere(pair), func(pod *corev1.Pod) bool {
+			return p.Age(Latest(BoundAt(pod), t.CreationTimestamp)) <= RefusalGrace
+		})
+		if len(pods) > 0 {
+			list = append(list, RefusedAttach{t, pair, pods, Latest(BoundAt(pods[0]), t.CreationTimestamp)})
+		}
+	}
+	return list
+}

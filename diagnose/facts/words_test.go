@@ -1,0 +1,75 @@
+package facts
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestMachineNotFound(t *testing.T) {
+	for message, want := range map[string]bool{
+		"rpc error: code = NotFound desc = instance i-n1 not found":                               true,
+		`node "n1" has no NodeID annotation`:                                                      true,
+		"CSINode n1 does not contain driver ebs.csi.aws.com":                                      true,
+		"rpc error: code = Internal desc = failed to find VirtualMachine for node:\"n1\"":         true,
+		"InvalidInstanceID.NotFound: the instance ID 'i-1' does not exist":                        true,
+		"rpc error: code = NotFound desc = server not found":                                      true,
+		"could not find node n1":                                                                  true,
+		"no such host: storage.example.com":                                                       false,
+		"rpc error: code = NotFound desc = volume vol-1 not found":                                false,
+		"node n1: volume vol-1 not found":                                                         false,
+		"the server could not find the requested resource":                                        false,
+		"node secret \"publish\" not found":                                                       false,
+		"rpc error: code = Internal desc = volume is still in use":                                false,
+		"rpc error: code = DeadlineExceeded desc = context deadline exceeded":                     false,
+		"rpc error: code = Internal desc = DetachVolume failed on node n1: UnauthorizedOperation": false,
+		"rpc error: code = Unavailable desc = connection to the server could not be established":  false,
+		"persistentvolume \"pv-1\" not found":                                                     false,
+	} {
+		if got := MachineNotFound("driver.example.com", message); got != want {
+			t.Errorf("%q: %v", message, got)
+		}
+	}
+}
+
+// What the table knows of a driver's words counts for more than what they look
+// like.
+func TestWordsOfADriver(t *testing.T) {
+	for _, c := range []struct {
+		driver, message string
+		machine, held   bool
+	}{
+		{"cinder.csi.openstack.org", "Resource not found: [GET https://nova/v2.1/servers/5887bc6d/os-volume_attachments]", true, false},
+		{"driver.example.com", "Resource not found: [GET https://nova/v2.1/servers/5887bc6d/os-volume_attachments]", false, false},
+		{"csi-powerstore.dellemc.com", "rpc error: code = NotFound desc = host with k8s node ID 'csi-node-1' not found", true, false},
+		{"csi.hetzner.cloud", "rpc error: code = Internal desc = volume is already attached to a server, please detach it first (service_error)", false, true},
+		{"driver.example.com", "rpc error: code = FailedPrecondition desc = n1 has it", false, true},
+		{"driver.example.com", "rpc error: code = Internal desc = n1 has it", false, false},
+		{"csi.hetzner.cloud", "rpc error: code = FailedPrecondition desc = failed to publish volume: server is locked", false, false},
+	} {
+		if got := MachineNotFound(c.driver, c.message); got != c.machine {
+			t.Errorf("%s: %q: the machine is not found: %v", c.driver, c.message, got)
+		}
+		if got := HeldElsewhere(c.driver, c.message); got != c.held {
+			t.Errorf("%s: %q: another machine has it: %v", c.driver, c.message, got)
+		}
+	}
+}
+
+// Kubelets have named the volume in two ways.
+func TestMountFailures(t *testing.T) {
+	for _, message := range []string{
+		`MountVolume.SetUp failed for volume "pv-1" : no route to host`,
+		`(combined from similar events): MountVolume.SetUp failed for volume "pv-1" : no route to host`,
+		`MountVolume.SetUp failed for volume "kubernetes.io/iscsi/49440e67-pv-1" (spec.Name: "pv-1") pod "49440e67" (UID: "49440e67") with: no route to host`,
+	} {
+		events := []*corev1.Event{{Reason: "FailedMount", Message: message}, {Reason: "Pulled", Message: message}}
+		got := MountFailures(events, "data", "pv-1")
+		if len(got) != 1 || got[0].Step != "MountVolume.SetUp failed" || got[0].Reason != "no route to host" {
+			t.Errorf("%q: %+v", message, got)
+		}
+		if got := MountFailures(events, "pv-2"); len(got) > 0 {
+			t.Errorf("%q is about pv-2: %+v", message, got)
+		}
+	}
+}

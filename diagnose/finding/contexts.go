@@ -1,0 +1,94 @@
+package finding
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// Merge makes one report of those on several clusters, each under its source's
+// context, and takes them over. It is as old as the oldest of them.
+func Merge(reports []*Report) *Report {
+	all := &Report{
+		APIVersion: APIVersion, Kind: "Report", Complete: true,
+		Sources: []snapshot.Source{}, Gaps: []snapshot.Gap{}, SkippedChecks: []SkippedCheck{}, Checks: []Code{},
+		Findings: []Finding{}, Waiting: []Waiting{}, Volumes: []VolumeRecord{}, Scope: Scope{Objects: map[snapshot.Kind]int{}},
+	}
+	for _, r := range reports {
+		r.in(r.Source.Context)
+		switch {
+		case r.TakenAt.IsZero(): // nobody could be reached there
+		case all.TakenAt.IsZero():
+			all.TakenAt, all.KubernetesVersion = r.TakenAt, r.KubernetesVersion
+		default:
+			if r.TakenAt.Before(&all.TakenAt) {
+				all.TakenAt = r.TakenAt
+			}
+			if r.KubernetesVersion != all.KubernetesVersion {
+				all.KubernetesVersion = "" // each source has its own
+			}
+		}
+		all.Complete = all.Complete && r.Complete
+		all.Sources = append(all.Sources, r.Source)
+		all.Gaps = append(all.Gaps, r.Gaps...)
+		all.SkippedChecks = append(all.SkippedChecks, r.SkippedChecks...)
+		all.Checks = append(all.Checks, r.Checks...)
+		all.Findings = append(all.Findings, r.Findings...)
+		all.Waiting = append(all.Waiting, r.Waiting...)
+		all.OmittedCauses = append(all.OmittedCauses, r.OmittedCauses...)
+		all.Volumes = append(all.Volumes, r.Volumes...)
+		for kind, n := range r.Scope.Objects {
+			all.Scope.Objects[kind] += n
+		}
+		all.Suppressed += r.Suppressed
+		all.Known += r.Known
+	}
+	slices.Sort(all.Checks)
+	all.Checks = slices.Compact(all.Checks)
+	all.Scope.Checks = len(all.Checks)
+	slices.SortStableFunc(all.Volumes, func(a, b VolumeRecord) int { return cmp.Compare(a.Volume, b.Volume) })
+	all.Recount()
+	return all
+}
+
+// in says of everything in the report which cluster it is about, in words too:
+// a person reads those.
+func (r *Report) in(context string) {
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		f.Context = context
+		f.Message = fmt.Sprintf("in %s: %s", context, f.Message)
+		f.Fingerprint, f.CausedBy = fingerprintIn(context, f.Fingerprint), fingerprintIn(context, f.CausedBy)
+	}
+	for i := range r.OmittedCauses {
+		c := &r.OmittedCauses[i]
+		c.Message = fmt.Sprintf("in %s: %s", context, c.Message)
+		c.Fingerprint = fingerprintIn(context, c.Fingerprint)
+	}
+	for i := range r.Waiting {
+		r.Waiting[i].Context = context
+	}
+	for i := range r.Gaps {
+		r.Gaps[i].Context = context
+	}
+	for i := range r.SkippedChecks {
+		r.SkippedChecks[i].Context = context
+	}
+	for i := range r.Volumes {
+		r.Volumes[i].Context = context
+	}
+}
+
+// fingerprintIn tells findings apart that are alike in two clusters: what has no
+// UID, such as a node that is gone, may have the same name in both.
+func fingerprintIn(context, fingerprint string) string {
+	if fingerprint == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(context + "\x00" + fingerprint))
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,42 @@
+package finding
+
+import (
+	"slices"
+)
+
+// Groups of codes whose findings may share a cause that has no finding of its
+// own. The worst finding of a group then stands for the cause, and among equals
+// the one whose code comes first here.
+var (
+	// GroupLostNode is a node that is lost. The codes that tell why come first.
+	GroupLostNode = []Code{"VD117", "VD111", "VD102", "VD403", "VD114", "VD112", "VD115"}
+	// GroupNobodyAttaches is a driver for which nobody attaches, while no lease
+	// tells since when.
+	GroupNobodyAttaches = []Code{"VD406"}
+	// GroupUnrecorded is an attacher that may not write what it has done.
+	GroupUnrecorded = []Code{"VD405"}
+	// GroupSilentBackend is a storage system that does not answer.
+	GroupSilentBackend = []Code{"VD401", "VD103", "VD610"}
+	// GroupOtherMachine is a machine that has taken another's name.
+	GroupOtherMachine = []Code{"VD307"}
+	// GroupForceDetached is a node that lived on while its volumes were detached:
+	// one restart clears it.
+	GroupForceDetached = []Code{"VD116"}
+	// GroupNoPlugin is a driver without a node plugin.
+	GroupNoPlugin = []Code{"VD104"}
+	// GroupUnused is one volume with several attachments that nothing uses.
+	GroupUnused = []Code{"VD502", "VD101", "VD105"}
+	// GroupRollout and GroupConsumers are pods that share several claims.
+	GroupRollout   = []Code{"VD202"}
+	GroupConsumers = []Code{"VD203"}
+)
+
+var groups = [][]Code{
+	GroupLostNode, GroupNobodyAttaches, GroupUnrecorded, GroupSilentBackend, GroupOtherMachine, GroupForceDetached, GroupNoPlugin, GroupUnused, GroupRollout, GroupConsumers,
+}
+
+// SameGroup says that one finding of the second code may follow from one of the
+// first for no other reason than that they share their cause.
+func SameGroup(a, b Code) bool {
+	return slices.ContainsFunc(groups, func(codes []Code) bool { return slices.Contains(codes, a) && slices.Contains(codes, b) })
+}

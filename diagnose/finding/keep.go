@@ -1,0 +1,124 @@
+package finding
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// Recount orders the findings and counts them, and what follows from each.
+func (r *Report) Recount() {
+	r.Findings = Arrange(r.Findings)
+	follow := consequences(r.Findings)
+	r.Summary = Summary{}
+	for i, f := range r.Findings {
+		r.Findings[i].Consequences = follow[i]
+		switch f.Severity {
+		case Error:
+			r.Summary.Error++
+		case Warning:
+			r.Summary.Warning++
+		case Info, Never:
+			r.Summary.Info++
+		}
+	}
+	r.nameFindings()
+}
+
+// Keep drops the findings for which keep is false. What the others follow from
+// is still named.
+func (r *Report) Keep(keep func(Finding) bool) {
+	causes := r.OmittedCauses
+	for _, f := range r.Findings {
+		causes = append(causes, OmittedCause{f.Code, f.Check, f.Severity, f.Message, f.Subject, f.Fingerprint})
+	}
+	r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return !keep(f) })
+	r.OmittedCauses = nil
+	kept, effects, noted := fingerprints(r.Findings), map[string][]int{}, sets.New[OmittedCause]()
+	for i, f := range r.Findings {
+		effects[f.CausedBy] = append(effects[f.CausedBy], i)
+	}
+	for _, cause := range causes {
+		if !kept.Has(cause.Fingerprint) && r.omit(cause, effects[cause.Fingerprint]) && !noted.Has(cause) {
+			noted.Insert(cause)
+			r.OmittedCauses = append(r.OmittedCauses, cause)
+		}
+	}
+	r.keepRecords()
+	r.Recount()
+}
+
+// omit says whether any of the effects names a cause that is not in the report. One
+// that only stood for others which share its cause is replaced by the next of them.
+func (r *Report) omit(cause OmittedCause, effects []int) (named bool) {
+	var next string
+	for _, i := range effects {
+		switch f := &r.Findings[i]; {
+		case f.CausedBy != cause.Fingerprint: // replaced before
+		case !SameGroup(cause.Code, f.Code):
+			named = true
+		case next == "":
+			next = f.Fingerprint
+			f.CausedBy = ""
+		default:
+			f.CausedBy = next
+		}
+	}
+	return named
+}
+
+// Roots are the findings that follow from no other one in the report, each with
+// all that follows from it behind it, directly or not.
+func (r *Report) Roots() [][]Finding { return trees(r.Findings) }
+
+// KeepPersisting drops what an earlier report of the same cluster did not
+// already find. What alone answers for a pod that is stuck stays, suspected.
+func (r *Report) KeepPersisting(earlier *Report) {
+	found := fingerprints(earlier.Findings)
+	unanswered := r.stuck()
+	for _, f := range r.Findings {
+		if found.Has(f.Fingerprint) && f.Severity.AtLeast(Warning) {
+			unanswered = slices.DeleteFunc(unanswered, f.Names)
+		}
+	}
+	for i, f := range r.Findings {
+		if !found.Has(f.Fingerprint) && f.Severity.AtLeast(Warning) && slices.ContainsFunc(unanswered, f.Names) {
+			found.Insert(f.Fingerprint)
+			if f.Settles == nil {
+				r.Findings[i].Confidence, r.Findings[i].Settles = Suspected, &Settles{At: r.TakenAt, If: "another look finds it again"}
+				r.Findings[i].Cause = "suspected, and certain if another look finds it again: " + f.Cause
+			}
+		}
+	}
+	r.Keep(func(f Finding) bool { return found.Has(f.Fingerprint) })
+}
+
+// stuck are the pods that are.
+func (r *Report) stuck() []string {
+	var pods []string
+	for _, w := range r.Waiting {
+		if w.Verdict == Stuck {
+			pods = append(pods, w.Pod)
+		}
+	}
+	return pods
+}
+
+func fingerprints(findings []Finding) sets.Set[string] {
+	set := sets.New[string]()
+	for _, f := range findings {
+		set.Insert(f.Fingerprint)
+	}
+	return set
+}
+
+// Rank orders the severities, the least first.
+func (s Severity) Rank() int { return slices.Index([]Severity{Info, Warning, Error, Never}, s) }
+
+// AtLeast says whether the severity reaches the threshold.
+func (s Severity) AtLeast(threshold Severity) bool { return s.Rank() >= threshold.Rank() }
+
+// Reaches says whether any finding reaches the threshold.
+func (r *Report) Reaches(threshold Severity) bool {
+	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Severity.AtLeast(threshold) })
+}

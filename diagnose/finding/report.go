@@ -1,0 +1,285 @@
+// Package finding holds findings and the reports that they stand in: their order,
+// merging, suppression, comparison and history.
+package finding
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// APIVersion is that of every document that volume-doctor writes.
+const APIVersion = "volume-doctor/v1"
+
+// Report is what every output format prints. Its JSON is a contract: fields
+// are added, never changed.
+type Report struct {
+	APIVersion        string          `json:"apiVersion"`
+	Kind              string          `json:"kind"`
+	TakenAt           metav1.Time     `json:"takenAt"`
+	KubernetesVersion string          `json:"kubernetesVersion,omitempty"`
+	Source            snapshot.Source `json:"source"`
+	// Sources are the clusters of a report on several, in place of Source.
+	Sources []snapshot.Source `json:"sources,omitempty"`
+	// Complete says that everything was read: there are no gaps.
+	Complete      bool           `json:"complete"`
+	Gaps          []snapshot.Gap `json:"gaps"`
+	SkippedChecks []SkippedCheck `json:"skippedChecks"`
+	// Checks are the codes of the checks that ran, in their order.
+	Checks  []Code  `json:"checks"`
+	Summary Summary `json:"summary"`
+	// Suppressed counts the findings that somebody has decided to live with, and
+	// Known those that the baseline has already. Neither are among Findings.
+	Suppressed int `json:"suppressed,omitempty"`
+	Known      int `json:"known,omitempty"`
+	// Findings are sorted: errors first, then what most follows from, then by code
+	// and subject. What follows from another stands behind it, and lends it its
+	// severity.
+	Findings []Finding `json:"findings"`
+	// Waiting has each pod that waits for a volume, or whose end waits for one;
+	// the stuck ones first, then by name.
+	Waiting []Waiting `json:"waiting"`
+	// OmittedCauses are what the CausedBy of a narrowed report names beyond it.
+	OmittedCauses []OmittedCause `json:"omittedCauses,omitempty"`
+	// Volumes are what the objects say of the volumes that findings are about;
+	// sorted.
+	Volumes []VolumeRecord `json:"volumes"`
+	// Cluster is what was examined; nil in a report on several.
+	Cluster *Cluster `json:"cluster,omitempty"`
+	// Scope is how much of it was.
+	Scope Scope `json:"scope"`
+	// Answers are about the pods that were asked about by name.
+	Answers []Answer `json:"answers,omitempty"`
+}
+
+// Answer says whether a pod waits for a volume, and else what it does.
+type Answer struct {
+	Pod     string    `json:"pod"`
+	Verdict WaitState `json:"verdict"`
+	// Message is a sentence.
+	Message string `json:"message"`
+}
+
+// Cluster names a cluster, as far as it is known.
+type Cluster struct {
+	Context string `json:"context,omitempty"`
+	Server  string `json:"server,omitempty"`
+	Release string `json:"release,omitempty"`
+}
+
+// Scope counts what was examined.
+type Scope struct {
+	// Objects are how many of each kind were kept: of pods those that have to do with
+	// a volume or a driver.
+	Objects map[snapshot.Kind]int `json:"objects,omitempty"`
+	// Checks are how many ran.
+	Checks int `json:"checks"`
+}
+
+// OmittedCause is a finding that another one follows from and that nobody asked
+// for.
+type OmittedCause struct {
+	Code        Code     `json:"code"`
+	Check       string   `json:"check"`
+	Severity    Severity `json:"severity"`
+	Message     string   `json:"message"`
+	Subject     Object   `json:"subject"`
+	Fingerprint string   `json:"fingerprint"`
+}
+
+// SkippedCheck is a check that a gap kept from running.
+type SkippedCheck struct {
+	Code  Code   `json:"code"`
+	Check string `json:"check"`
+	// Because is the first kind that it needs and that was not read.
+	Because snapshot.Kind `json:"because"`
+	// Context is the cluster, in a report on several.
+	Context string `json:"context,omitempty"`
+}
+
+// Summary counts the findings by severity.
+type Summary struct {
+	Error   int `json:"error"`
+	Warning int `json:"warning"`
+	Info    int `json:"info"`
+}
+
+// Object names an API object.
+type Object struct {
+	Kind      string    `json:"kind"`
+	Namespace string    `json:"namespace,omitempty"`
+	Name      string    `json:"name"`
+	UID       types.UID `json:"uid,omitempty"`
+}
+
+// String is the object as kubectl takes it, with its namespace before it.
+func (o Object) String() string {
+	name := strings.ToLower(o.Kind) + "/" + o.Name
+	if o.Namespace != "" {
+		return o.Namespace + " " + name
+	}
+	return name
+}
+
+// Finding is one failure, with all that a person needs to act on it. Fields
+// that do not apply are empty.
+type Finding struct {
+	Code     Code     `json:"code"`
+	Check    string   `json:"check"`
+	Severity Severity `json:"severity"`
+	// Confidence is Suspected where a pod is stuck and the evidence for this cause
+	// is still young; "" is certain.
+	Confidence Confidence `json:"confidence,omitempty"`
+	// Settles says what makes a suspected finding certain; nil for a certain one.
+	Settles *Settles `json:"settles,omitempty"`
+	// Context is the cluster, in a report on several.
+	Context string `json:"context,omitempty"`
+	// Message is one sentence that says what is wrong and where.
+	Message string `json:"message"`
+	// Headline says what is wrong with what the finding shares with others of the
+	// same cause, such as their node. It stands in place of Message where a report
+	// folds several of them into one entry; "" where the finding shares its cause
+	// with no other.
+	Headline string `json:"headline,omitempty"`
+	// Cause says how it came about, as far as the objects show.
+	Cause string `json:"cause,omitempty"`
+	// UpstreamBug is the bug of Kubernetes behind it where the release has one.
+	UpstreamBug *UpstreamBug `json:"upstreamBug,omitempty"`
+	Subject     Object       `json:"subject"`
+
+	Volume corev1.UniqueVolumeName `json:"volume,omitempty"`
+	Node   types.NodeName          `json:"node,omitempty"`
+	// Holder is another node that has the volume and keeps it from Node.
+	Holder           types.NodeName `json:"holder,omitempty"`
+	PersistentVolume string         `json:"persistentVolume,omitempty"`
+	VolumeAttachment string         `json:"volumeAttachment,omitempty"`
+	// Pods are the pods that wait or would suffer, as namespace/name; sorted.
+	Pods []string `json:"pods,omitempty"`
+	// Workloads made the pods, as namespace/Kind/name; sorted.
+	Workloads []string `json:"workloads,omitempty"`
+	// Claims lead the pods to the volume, as namespace/name; sorted.
+	Claims []string `json:"claims,omitempty"`
+
+	// Since is when it began, or the earliest moment that the objects prove.
+	Since     *metav1.Time `json:"since,omitempty"`
+	Evidence  []Evidence   `json:"evidence"`
+	SelfHeals SelfHeals    `json:"selfHeals"`
+	// Advice is what a person does about it, and no Repair does.
+	Advice string `json:"advice,omitempty"`
+	// ByHand is what a person does where no repair is proposed: the same as a repair
+	// would. Package repair adds it to Advice, or drops it where a guard refuses.
+	ByHand string `json:"-"`
+	// Never is what makes it worse, although it is often tried or advised.
+	Never string `json:"never,omitempty"`
+	// AdviceCommands are command lines that the advice speaks of, of
+	// safetext.Kubectl; the advice itself has none. Each stands on its own line.
+	AdviceCommands []string `json:"adviceCommands,omitempty"`
+	// Repair is null where nothing that this tool writes can help.
+	Repair *Repair `json:"repair"`
+	// Fingerprint names the finding across runs: it is made of the code, the
+	// subject with its UID, the volume and the node.
+	Fingerprint string `json:"fingerprint"`
+	// CausedBy is the fingerprint of the nearest finding that this one follows
+	// from; where one cause shows in many findings and has none of its own, that
+	// is the one which stands for it.
+	CausedBy string `json:"causedBy,omitempty"`
+	// Consequences counts the findings of the report that follow from this one,
+	// directly or not.
+	Consequences int `json:"consequences,omitempty"`
+}
+
+// Confidence is how sure a finding is of its cause.
+type Confidence string
+
+// Suspected is a cause that fits all that is known, before the time has passed in
+// which the same objects are also seen where nothing is wrong.
+const Suspected Confidence = "suspected"
+
+// Settles is what makes a suspected finding certain.
+type Settles struct {
+	// At is when.
+	At metav1.Time `json:"at"`
+	// If is what has to be true until then.
+	If string `json:"if"`
+}
+
+// Pair is the volume and node that the finding is about.
+func (f Finding) Pair() reconcile.VolumeNode {
+	return reconcile.VolumeNode{Volume: f.Volume, Node: f.Node}
+}
+
+// Evidence is one fact that the finding rests on.
+type Evidence struct {
+	// Object is "kind/name", with the namespace between them where it has one.
+	Object string `json:"object"`
+	Field  string `json:"field"`
+	Value  string `json:"value"`
+}
+
+// SelfHeals says whether the finding goes away by itself.
+type SelfHeals struct {
+	Will bool `json:"will"`
+	// After is the time from the snapshot, as Go writes durations; "" where no
+	// bound is known.
+	After   string `json:"after"`
+	Because string `json:"because"`
+}
+
+// Repair is the correction that --apply would make.
+type Repair struct {
+	Kind       string `json:"kind"`
+	Risk       string `json:"risk"`
+	Reversible bool   `json:"reversible"`
+	// BlockedBy is the guard that refuses the repair now, and why.
+	BlockedBy string `json:"blockedBy"`
+	// SafeOnce is what would make it safe, where a guard refuses it and no flag lifts
+	// that.
+	SafeOnce string `json:"safeOnce,omitempty"`
+	// Commands do the same by hand; there are none where a guard refuses what no
+	// flag lifts.
+	Commands []string `json:"commands"`
+	// Needs are the flags in which the user gives the word that the repair asks for.
+	Needs []string `json:"needs,omitempty"`
+	// Apply is the complete command line that makes this repair; "" where there are
+	// no Commands either.
+	Apply string `json:"apply,omitempty"`
+	// ApplyAll is the command line that makes this repair and the same repairs of the
+	// findings that follow from this one; "" where there are none.
+	ApplyAll string `json:"applyAll,omitempty"`
+	// Lower are the less risky kinds of repair that were passed over, and why.
+	Lower []LowerRepair `json:"lower,omitempty"`
+}
+
+// LowerRepair is a kind of repair that will not do for a finding.
+type LowerRepair struct {
+	Kind    string `json:"kind"`
+	Because string `json:"because"`
+}
+
+// Fingerprint identifies the finding in every report on the same objects.
+func Fingerprint(f Finding) string {
+	parts := []string{string(f.Code), f.Subject.String(), string(f.Subject.UID), string(f.Volume), string(f.Node)}
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Brief is what other reports repeat of a finding.
+type Brief struct {
+	Code     Code     `json:"code"`
+	Check    string   `json:"check"`
+	Severity Severity `json:"severity"`
+	Message  string   `json:"message"`
+	Explain  string   `json:"explain"`
+}
+
+// Brief is the finding in short.
+func (f Finding) Brief() Brief {
+	return Brief{f.Code, f.Check, f.Severity, f.Message, "kubectl volume-doctor explain " + string(f.Code)}
+}

@@ -1,0 +1,70 @@
+package finding
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Suppression hides the findings of one check that somebody has decided to live
+// with. Of its other fields each that is set must fit as well.
+type Suppression struct {
+	// Check is the check's name.
+	Check string
+	// Namespace is the only one that the finding touches.
+	Namespace string
+	// Name is a pattern for the name of the finding's subject, as in web-*.
+	Name string
+	Node string
+	// Volume is the controller's unique name of the volume, or the
+	// PersistentVolume's.
+	Volume      string
+	Fingerprint string
+	// Reason says why; there is always one.
+	Reason string
+	// Until is the last day on which it holds, in UTC; zero is for good.
+	Until time.Time
+	// Line is where it stands in its file.
+	Line int
+}
+
+// Expired says whether the last day of the suppression is over.
+func (s Suppression) Expired(now time.Time) bool {
+	return !s.Until.IsZero() && !now.Before(s.Until.AddDate(0, 0, 1))
+}
+
+// Hides says whether the suppression is about the finding.
+func (s Suppression) Hides(f Finding) bool {
+	name, _ := path.Match(s.Name, f.Subject.Name) // the pattern was tried when it was read
+	return s.Check == f.Check &&
+		(s.Name == "" || name) &&
+		(s.Namespace == "" || touchesOnly(f, s.Namespace)) &&
+		(s.Node == "" || s.Node == string(f.Node) || s.Node == f.Subject.Name && f.Subject.Kind == "Node") &&
+		(s.Volume == "" || s.Volume == string(f.Volume) || s.Volume == f.PersistentVolume) &&
+		(s.Fingerprint == "" || s.Fingerprint == f.Fingerprint)
+}
+
+// touchesOnly says whether the finding is a matter of the namespace and of no
+// other: by its subject, its pods and its claims.
+func touchesOnly(f Finding, namespace string) bool {
+	touched := []string{}
+	if f.Subject.Namespace != "" {
+		touched = append(touched, f.Subject.Namespace)
+	}
+	for _, name := range slices.Concat(f.Pods, f.Claims) {
+		in, _, _ := strings.Cut(name, "/")
+		touched = append(touched, in)
+	}
+	return len(touched) > 0 && !slices.ContainsFunc(touched, func(in string) bool { return in != namespace })
+}
+
+// Suppress drops the findings that a suppression hides at the time of the
+// report, and counts them.
+func (r *Report) Suppress(suppressions []Suppression) {
+	before := len(r.Findings)
+	r.Keep(func(f Finding) bool {
+		return !slices.ContainsFunc(suppressions, func(s Suppression) bool { return !s.Expired(r.TakenAt.Time) && s.Hides(f) })
+	})
+	r.Suppressed += before - len(r.Findings)
+}

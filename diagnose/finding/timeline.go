@@ -1,0 +1,144 @@
+package finding
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// Entry is one line of a timeline: what became of a finding, or of what can be
+// read. Its JSON is a contract: fields are added, never changed.
+type Entry struct {
+	APIVersion string      `json:"apiVersion"`
+	Kind       string      `json:"kind"`
+	Time       metav1.Time `json:"time"`
+	Change     Change      `json:"change"`
+	// Finding is the one that appeared or changed, as it is now, or that healed,
+	// as it was last.
+	Finding *Finding `json:"finding,omitempty"`
+	// Was is what changed, as it was before.
+	Was *Was `json:"was,omitempty"`
+	// After is how long a healed finding stood, as Go writes durations.
+	After string `json:"after,omitempty"`
+	// Gaps are those that opened or closed.
+	Gaps []snapshot.Gap `json:"gaps,omitempty"`
+}
+
+// Change is what an Entry tells.
+type Change string
+
+// The changes.
+const (
+	Appeared Change = "appeared"
+	Changed  Change = "changed"
+	Healed   Change = "healed"
+	// GapOpened: from now on nothing is told that would need what is missing.
+	GapOpened Change = "gap"
+	GapClosed Change = "resumed"
+)
+
+// Was holds what of a finding can change; fields that did not are empty.
+type Was struct {
+	Severity Severity     `json:"severity,omitempty"`
+	Cause    string       `json:"cause,omitempty"`
+	Since    *metav1.Time `json:"since,omitempty"`
+}
+
+// Timeline makes entries of one report after the other on the same cluster.
+type Timeline struct {
+	standing []standing
+	gaps     []snapshot.Gap
+}
+
+// standing is a finding that has appeared and not healed yet.
+type standing struct {
+	Finding
+	seen metav1.Time
+	// without is what could not be read when it was seen last.
+	without []snapshot.Gap
+}
+
+// Next gives what the report changes, in the order in which it tells it. What a
+// gap hides has not healed: it stands until a report that knows at least as much
+// as the one that found it does not find it any more.
+func (t *Timeline) Next(r *Report) []Entry {
+	entry := func(change Change) Entry {
+		return Entry{APIVersion: APIVersion, Kind: "TimelineEntry", Time: r.TakenAt, Change: change}
+	}
+	var entries []Entry
+	if opened := without(r.Gaps, t.gaps); len(opened) > 0 {
+		e := entry(GapOpened)
+		e.Gaps = opened
+		entries = append(entries, e)
+	}
+	if closed := without(t.gaps, r.Gaps); len(closed) > 0 {
+		e := entry(GapClosed)
+		e.Gaps = closed
+		entries = append(entries, e)
+	}
+	t.gaps = slices.Clone(r.Gaps)
+
+	t.standing = slices.DeleteFunc(t.standing, func(s standing) bool {
+		if find(r.Findings, s.Fingerprint) >= 0 || !slices.Contains(r.Checks, s.Code) || len(without(r.Gaps, s.without)) > 0 {
+			return false
+		}
+		e := entry(Healed)
+		e.Finding = &s.Finding
+		began := s.seen
+		if s.Since != nil {
+			began = *s.Since
+		}
+		e.After = r.TakenAt.Sub(began.Time).Round(time.Second).String()
+		entries = append(entries, e)
+		return true
+	})
+	for _, f := range r.Findings {
+		i := slices.IndexFunc(t.standing, func(s standing) bool { return s.Fingerprint == f.Fingerprint })
+		if i < 0 {
+			e := entry(Appeared)
+			e.Finding = &f
+			entries = append(entries, e)
+			t.standing = append(t.standing, standing{f, r.TakenAt, t.gaps})
+			continue
+		}
+		if was := whatWas(t.standing[i].Finding, f); was != (Was{}) {
+			e := entry(Changed)
+			e.Finding, e.Was = &f, &was
+			entries = append(entries, e)
+		}
+		t.standing[i].Finding, t.standing[i].without = f, t.gaps
+	}
+	return entries
+}
+
+func find(findings []Finding, fingerprint string) int {
+	return slices.IndexFunc(findings, func(f Finding) bool { return f.Fingerprint == fingerprint })
+}
+
+// whatWas is what of the finding was otherwise before.
+func whatWas(before, now Finding) Was {
+	var was Was
+	if before.Severity != now.Severity {
+		was.Severity = before.Severity
+	}
+	if before.Cause != now.Cause {
+		was.Cause = before.Cause
+	}
+	if before.Since != nil && !before.Since.Equal(now.Since) {
+		was.Since = before.Since
+	}
+	return was
+}
+
+// without are the gaps that the others have not, whatever the API server says
+// of them each time.
+func without(gaps, others []snapshot.Gap) []snapshot.Gap {
+	return slices.DeleteFunc(slices.Clone(gaps), func(g snapshot.Gap) bool {
+		return slices.ContainsFunc(others, func(o snapshot.Gap) bool {
+			return o.Kind == g.Kind && o.Namespace == g.Namespace && o.Context == g.Context
+		})
+	})
+}

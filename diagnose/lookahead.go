@@ -1,0 +1,48 @@
+package diagnose
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// TracePod follows the volumes of the pod, which must be one of the snapshot's,
+// and names the findings that concern them.
+func TracePod(s *snapshot.Snapshot, pod *corev1.Pod, opts Options) *trace.Trace {
+	view := viewOf(s, opts)
+	checks := opts.Checks
+	if checks == nil { // the remainder would only repeat the trace
+		checks = slices.DeleteFunc(Checks(), func(c check.Check) bool { return c.Remainder })
+	}
+	t := trace.OfPod(view, pod)
+	t.AddFindings(examine(view, checks))
+	return t
+}
+
+// AnswerFor says in short what TracePod would of the pod. The report is the whole one
+// on the snapshot and its worlds: what is left out of it later changes no verdict.
+func AnswerFor(s *snapshot.Snapshot, world *reconcile.World, plan *reconcile.Plan, report *finding.Report, pod *corev1.Pod) finding.Answer {
+	t := trace.OfPod(facts.NewView(s, world, plan), pod)
+	t.AddFindings(report)
+	return finding.Answer{Pod: podOf(t), Verdict: t.Verdict.State, Message: t.Verdict.Message}
+}
+
+// PreflightNode looks ahead for the node, and names the findings about it.
+func PreflightNode(s *snapshot.Snapshot, name types.NodeName, opts Options) *preflight.Preflight {
+	view := viewOf(s, opts)
+	return preflight.OfNode(view, name, opts.Reconcile, examine(view, opts.Checks))
+}
+
+func viewOf(s *snapshot.Snapshot, opts Options) *facts.View {
+	world := reconcile.NewWorld(s, opts.Reconcile)
+	return facts.NewView(s, world, world.Reconcile())
+}

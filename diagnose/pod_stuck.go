@@ -1,0 +1,128 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+)
+
+// PodStuck is the remainder: pods that are stuck and that no other check names. Its
+// findings depend on those of all others, so that it has no run of its own.
+var PodStuck = check.Check{
+	Code:      "VD409",
+	Name:      "pod-stuck",
+	Title:     "Pod waits for a volume for longer than is usual, and no check knows why",
+	Severity:  finding.Warning,
+	Remainder: true,
+	Never:     neverWhenStuck,
+	Run:       func(*check.Run) {},
+}
+
+// neverWhenStuck is said of every pod whose cause is not known.
+const neverWhenStuck = "delete VolumeAttachments, strip finalizers or force-delete pods before the cause is known"
+
+// remainder has one finding for the pods that wait for the same actor in the same
+// stage with the same words or on the same node.
+func remainder(found []finding.Finding, traces []*trace.Trace) []finding.Finding {
+	groups := map[string][]*trace.Trace{}
+	var keys []string
+	for _, t := range unanswered(traces, found) {
+		key := sharedWait(t)
+		if groups[key] == nil {
+			keys = append(keys, key)
+		}
+		groups[key] = append(groups[key], t)
+	}
+	run := check.Run{Check: PodStuck}
+	for _, key := range keys {
+		run.Report(stuck(groups[key]))
+	}
+	return run.Findings
+}
+
+// sharedWait is the same for pods whose waits look alike: their words are compared
+// without the names of what is each pod's own.
+func sharedWait(t *trace.Trace) string {
+	v := t.Waits()
+	own := []string{string(t.Pod.UID), t.Pod.Name, v.PersistentVolume, v.Claim, v.Name, v.VolumeAttachment}
+	if i := strings.LastIndex(string(v.Volume), "^"); i >= 0 {
+		own = append(own, string(v.Volume[i+1:]))
+	}
+	slices.SortFunc(own, func(a, b string) int { return len(b) - len(a) }) // a name may be part of another
+	words := t.Verdict.Said
+	for _, name := range own {
+		if name != "" {
+			words = strings.ReplaceAll(words, name, "~")
+		}
+	}
+	if words == "" {
+		words = string(t.Node)
+	}
+	return strings.Join([]string{v.Driver, string(t.Verdict.Stage), words}, "\x00")
+}
+
+// stuck is the finding about a group. The pod that has waited longest stands for
+// it: its name changes least as others come and go.
+func stuck(group []*trace.Trace) finding.Finding {
+	began := func(t *trace.Trace) metav1.Time {
+		if t.Verdict.Since == nil {
+			return t.TakenAt
+		}
+		return *t.Verdict.Since
+	}
+	slices.SortFunc(group, func(a, b *trace.Trace) int {
+		return cmp.Or(began(a).Compare(began(b).Time), cmp.Compare(podOf(a), podOf(b)))
+	})
+	first := group[0]
+	v := first.Waits()
+	f := finding.Finding{
+		Message: first.Verdict.Message,
+		Subject: first.Pod, Volume: v.Volume, Node: first.Node, PersistentVolume: v.PersistentVolume, VolumeAttachment: v.VolumeAttachment,
+		Since: first.Verdict.Since, Advice: stageAdvice[first.Verdict.Stage],
+		AdviceCommands: []string{safetext.Kubectl("volume-doctor", "trace", "pod/"+first.Pod.Name, "-n", first.Pod.Namespace)},
+		SelfHeals:      finding.SelfHeals{Because: "it has lasted longer than is usual"},
+		Never:          neverWhenStuck,
+	}
+	if first.Verdict.Stage == trace.StageUnmounted {
+		f.Never = "force-delete the pod: its volume may still be mounted"
+	}
+	if first.Verdict.Said != "" {
+		f.Message += fmt.Sprintf("; it was said: %q", first.Verdict.Said)
+	}
+	for _, t := range group {
+		f.Pods = append(f.Pods, podOf(t))
+	}
+	slices.Sort(f.Pods)
+	stage := first.Stage()
+	f.Cause = "not known; what the objects show: " + stage.Detail
+	if stage.Ends != "" {
+		f.SelfHeals.Because += "; it would end as follows: " + stage.Ends
+	}
+	name := "pod/" + podOf(first)
+	f.Evidence = []finding.Evidence{{Object: name, Field: "stage " + string(stage.Stage), Value: stage.Detail}}
+	for _, said := range stage.Said {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: name, Field: said.By, Value: said.Text})
+	}
+	return f
+}
+
+// stageAdvice is where to look next in each stage.
+var stageAdvice = map[trace.StageName]string{
+	trace.StageScheduled:  "read what the scheduler says about the volumes: free a node that suits them, or add one",
+	trace.StageClaimBound: "look at the claim, its class and the events of its provisioner",
+	trace.StageAskedFor:   "look at the log of the node's kubelet: it has to ask for the volume first",
+	trace.StageAttached:   "look at the log of the driver's controller and of its attacher",
+	trace.StageListed:     "look at the log of kube-controller-manager for this node's status",
+	trace.StageRegistered: "look at the driver's node plugin on that node, and at its registrar",
+	trace.StageStaged:     "look at the log of the driver's node plugin on that node",
+	trace.StageMounted:    "look at the pod's events, and at the log of the driver's node plugin on that node",
+	trace.StageUnmounted:  "look at the logs of the node's kubelet and of the driver's node plugin there",
+}

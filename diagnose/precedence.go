@@ -1,0 +1,126 @@
+package diagnose
+
+import (
+	"slices"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// superiors are the checks to which the others yield and which the user has not
+// asked for. Their findings only keep others from being reported.
+func superiors(checks []check.Check) []check.Check {
+	asked, all := map[finding.Code]bool{}, map[finding.Code]check.Check{}
+	for _, c := range checks {
+		asked[c.Code] = true
+	}
+	for _, c := range Checks() {
+		all[c.Code] = c
+	}
+	var list []check.Check
+	if slices.ContainsFunc(checks, func(c check.Check) bool { return c.Remainder }) {
+		return slices.DeleteFunc(Checks(), func(c check.Check) bool { return asked[c.Code] || c.Run == nil })
+	}
+	for _, c := range checks {
+		for _, y := range c.Yields {
+			if !asked[y.To] {
+				asked[y.To] = true
+				list = append(list, all[y.To])
+			}
+		}
+	}
+	return list
+}
+
+// unyielding are the findings of the run that yield to none of what was found.
+func unyielding(p *facts.View, run *check.Run, found map[finding.Code][]finding.Finding) []finding.Finding {
+	findings := run.Findings
+	for _, y := range run.Check.Yields {
+		taken := sets.New[string]()
+		for _, f := range found[y.To] {
+			taken.Insert(y.Key(p, f))
+		}
+		taken.Delete("")
+		findings = slices.DeleteFunc(slices.Clone(findings), func(f finding.Finding) bool { return taken.Has(y.Key(p, f)) })
+	}
+	return findings
+}
+
+// link names each finding's cause, as the checks declare it. The findings are in
+// their basic order, in which the first of several equals is the cause.
+func link(p *facts.View, checks []check.Check, findings []finding.Finding) {
+	byCode := map[finding.Code][]int{}
+	for i, f := range findings {
+		byCode[f.Code] = append(byCode[f.Code], i)
+		findings[i].CausedBy = ""
+	}
+	for _, c := range checks {
+		for _, relation := range c.Follows {
+			linkEffects(p, relation, findings, byCode[c.Code], byCode)
+		}
+	}
+	for _, group := range groupsOf(checks) {
+		linkGroup(p, group, findings, byCode)
+	}
+}
+
+func groupsOf(checks []check.Check) []*check.Group {
+	var groups []*check.Group
+	for _, c := range checks {
+		if c.Group != nil && !slices.Contains(groups, c.Group) {
+			groups = append(groups, c.Group)
+		}
+	}
+	return groups
+}
+
+// linkEffects names the first cause that matches, for each effect that has no
+// nearer cause.
+func linkEffects(p *facts.View, r check.Relation, findings []finding.Finding, effects []int, byCode map[finding.Code][]int) {
+	shared := func(i int) string {
+		if r.Share == nil {
+			return ""
+		}
+		return r.Share(findings[i])
+	}
+	causes := map[string][]int{}
+	for _, code := range r.From {
+		for _, i := range byCode[code] {
+			causes[shared(i)] = append(causes[shared(i)], i)
+		}
+	}
+	for _, i := range effects {
+		if findings[i].CausedBy != "" {
+			continue
+		}
+		at := slices.IndexFunc(causes[shared(i)], func(cause int) bool { return r.Match(p, findings[cause], findings[i]) })
+		if at >= 0 {
+			findings[i].CausedBy = findings[causes[shared(i)][at]].Fingerprint
+		}
+	}
+}
+
+func linkGroup(p *facts.View, g *check.Group, findings []finding.Finding, byCode map[finding.Code][]int) {
+	first := map[string]int{}
+	var members []int
+	for _, code := range g.Codes {
+		for _, i := range byCode[code] {
+			key := g.Key(p, findings[i])
+			if key == "" || findings[i].CausedBy != "" {
+				continue
+			}
+			members = append(members, i)
+			if j, ok := first[key]; !ok || findings[i].Severity.Rank() > findings[j].Severity.Rank() {
+				first[key] = i
+			}
+		}
+	}
+	for _, i := range members {
+		if j := first[g.Key(p, findings[i])]; j != i {
+			findings[i].CausedBy = findings[j].Fingerprint
+			findings[i].Headline, findings[j].Headline = g.Headline(p, findings[i]), g.Headline(p, findings[j])
+		}
+	}
+}

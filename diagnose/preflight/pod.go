@@ -1,0 +1,162 @@
+package preflight
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// pod adds what becomes of one pod and of its volumes in both cases.
+func (f *flight) pod(p *Preflight, pod *corev1.Pod) {
+	if metav1.GetControllerOf(pod) == nil {
+		p.Stranded = append(p.Stranded, facts.PodName(pod))
+	}
+	for _, v := range f.volumesOf(pod) {
+		w := Wait{Pod: facts.PodName(pod), Controller: controllerText(pod), PersistentVolume: v.title(), Volume: v.name}
+		p.Drain.Waits = append(p.Drain.Waits, f.drained(w, pod, v))
+		p.Loss.Waits = append(p.Loss.Waits, f.lostWith(w, pod, v))
+		if !f.reachable(v) {
+			hang := Hang{Volume: v.name, PersistentVolume: v.title(), Pods: []string{facts.PodName(pod)},
+				Because: nowhere(v.pv)}
+			p.Drain.Hangs = append(p.Drain.Hangs, hang)
+			p.Loss.Hangs = append(p.Loss.Hangs, hang)
+		}
+	}
+}
+
+func nowhere(pv *corev1.PersistentVolume) string {
+	if pv.Spec.NodeAffinity == nil {
+		return "no other node is Ready and takes pods"
+	}
+	return "its node affinity suits no other node that is Ready and takes pods: the pod has nowhere to go"
+}
+
+// drained is the wait for one volume after an eviction.
+func (f *flight) drained(w Wait, pod *corev1.Pod, v flightVolume) Wait {
+	switch {
+	case metav1.GetControllerOf(pod) == nil:
+		w.For, w.Never, w.Because = WaitsForPod, true, "nobody recreates the pod"
+	case !f.reachable(v):
+		w.For, w.Never, w.Because = WaitsForNode, true, "no other node may have it"
+	case !v.one:
+		w.For, w.Because = WaitsForNothing, "it may be used on both nodes at the same time"
+		if metav1.GetControllerOf(pod).Kind == "StatefulSet" {
+			w.For, w.AtMost, w.Because = WaitsForPod, fmt.Sprint(grace(pod)+trace.UnmountTakes), "a StatefulSet recreates the pod once the old one has gone"
+		}
+	default:
+		w.For, w.AtMost = WaitsForUnmount, f.detachTime(pod)
+		w.Because = fmt.Sprintf("usually seconds: the containers end (up to %s), the volume is unmounted, reported and detached", facts.Rounded(grace(pod)))
+	}
+	return w
+}
+
+// lostWith is the wait for one volume after the node has gone silent. The
+// kubelet cannot say that the containers have ended, so the pod's object stays,
+// and while it does the controller takes the volume for wanted.
+func (f *flight) lostWith(w Wait, pod *corev1.Pod, v flightVolume) Wait {
+	evicted, goes := tolerates(pod)
+	owner := metav1.GetControllerOf(pod)
+	moved := f.lost + evicted
+	const byHand = "the Node or the pod is deleted, or the out-of-service taint is set once the machine is known to be off"
+	switch {
+	case owner == nil:
+		w.For, w.Never, w.Because = WaitsForPod, true, "nobody recreates the pod"
+	case !f.reachable(v):
+		w.For, w.Never, w.Because = WaitsForNode, true, "no other node may have it"
+	case !goes:
+		w.For, w.Never, w.Because = WaitsForPod, true, "the pod tolerates a lost node for ever: it stays until "+byHand
+	case owner.Kind == "StatefulSet":
+		w.For, w.Never = WaitsForPod, true
+		w.Because = "a StatefulSet recreates the pod only once the old one has gone, which on a lost node it does not until " + byHand
+	case !v.one:
+		w.For, w.AtMost, w.Because = WaitsForNothing, fmt.Sprint(moved), "it may be used on both nodes at the same time: the successor starts once the old pod is evicted"
+	case f.opts.DisableForceDetachOnTimeout:
+		w.For, w.Never = WaitsForForceDetach, true
+		w.Because = "the controller is told not to detach by force (--disable-force-detach-on-timeout); only the out-of-service taint helps"
+	case runs(pod):
+		w.For, w.Never = WaitsForPod, true
+		w.Because = fmt.Sprintf("the successor comes after %s, but the old pod stays Terminating with its containers as last reported, and holds the volume "+
+			"until %s; the forced detach comes %s after that, so that all is over after %s at the soonest",
+			facts.Rounded(moved), byHand, facts.Rounded(f.opts.MaxWaitForUnmount), facts.Rounded(moved+f.opts.MaxWaitForUnmount))
+	default:
+		w.For, w.AtMost = WaitsForForceDetach, fmt.Sprint(moved+f.opts.MaxWaitForUnmount+facts.DetachTakes)
+		w.Because = fmt.Sprintf("not Ready after %s, evicted %s later, detached by force %s after that", facts.Rounded(f.lost), facts.Rounded(evicted), facts.Rounded(f.opts.MaxWaitForUnmount))
+	}
+	return w
+}
+
+// runs says that a container of the pod runs, as its kubelet last reported.
+func runs(pod *corev1.Pod) bool {
+	s := pod.Status
+	return slices.ContainsFunc(slices.Concat(s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses),
+		func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
+}
+
+// takes says that another node may take pods.
+func (f *flight) takes(node *corev1.Node) bool {
+	return facts.NodeName(node) != f.name && reconcile.NodeReady(node) && !node.Spec.Unschedulable && !reconcile.OutOfService(node)
+}
+
+// reaches says that the volume may be used on the node.
+func reaches(pv *corev1.PersistentVolume, node *corev1.Node) bool {
+	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
+		return true
+	}
+	selector, err := nodeaffinity.NewNodeSelector(pv.Spec.NodeAffinity.Required)
+	return err == nil && selector.Match(node)
+}
+
+func (f *flight) reachable(v flightVolume) bool {
+	return slices.ContainsFunc(f.Snapshot.Nodes, func(node *corev1.Node) bool { return f.takes(node) && reaches(v.pv, node) })
+}
+
+// hangs adds the volumes that would not leave the node in their time.
+func (f *flight) hangs(p *Preflight) {
+	for _, pair := range f.pairs() {
+		h := Hang{Volume: pair.Volume, PersistentVolume: f.pvName(pair), Pods: facts.PodNames(f.World.LivePods(pair))}
+		if va := f.Snapshot.VolumeAttachment(facts.AttachmentName(pair)); va != nil {
+			h.VolumeAttachment = va.Name
+		}
+		both, drain := f.detachHangs(pair), f.unmountHangs(pair)
+		if why := strings.Join(append(drain, both...), "; "); why != "" {
+			h.Because = why
+			p.Drain.Hangs = append(p.Drain.Hangs, h)
+		}
+		if why := strings.Join(both, "; "); why != "" {
+			h.Because = why
+			p.Loss.Hangs = append(p.Loss.Hangs, h)
+		}
+	}
+}
+
+// pairs are all volumes that are attached to the node or in use there, sorted.
+func (f *flight) pairs() []reconcile.VolumeNode {
+	var list []reconcile.VolumeNode
+	for pair := range f.World.Actual {
+		if pair.Node == f.name {
+			list = append(list, pair)
+		}
+	}
+	if f.node != nil {
+		for _, volume := range f.node.Status.VolumesInUse {
+			list = append(list, reconcile.VolumeNode{Volume: volume, Node: f.name})
+		}
+	}
+	slices.SortFunc(list, func(a, b reconcile.VolumeNode) int { return strings.Compare(string(a.Volume), string(b.Volume)) })
+	return slices.Compact(list)
+}
+
+func (f *flight) pvName(pair reconcile.VolumeNode) string {
+	if pv := f.World.Volume(pair.Volume); pv != nil {
+		return pv.Name
+	}
+	return ""
+}

@@ -1,0 +1,260 @@
+// Package preflight looks ahead: what would hang, and how long pods would wait, if
+// a node were drained or lost now.
+package preflight
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// Preflight says what would become of a node's volumes, and of the pods that
+// use them, if the node were drained or lost now. Its JSON is a contract, as
+// Report's is.
+type Preflight struct {
+	APIVersion        string          `json:"apiVersion"`
+	Kind              string          `json:"kind"`
+	TakenAt           metav1.Time     `json:"takenAt"`
+	KubernetesVersion string          `json:"kubernetesVersion,omitempty"`
+	Source            snapshot.Source `json:"source"`
+	Complete          bool            `json:"complete"`
+	Gaps              []snapshot.Gap  `json:"gaps"`
+
+	Node  types.NodeName `json:"node"`
+	Ready bool           `json:"ready"`
+	// Missing are the kinds without which there is no answer.
+	Missing []snapshot.Kind `json:"missing,omitempty"`
+	Drain   Scenario        `json:"drain"`
+	Loss    Scenario        `json:"loss"`
+	// Stranded are pods that nobody makes again.
+	Stranded []string        `json:"stranded"`
+	Room     []Room          `json:"room"`
+	Timers   []Timer         `json:"timers"`
+	Findings []finding.Brief `json:"findings"`
+	// NotExamined may hold up a drain, or keep a pod from a node with room, and
+	// has no part in the answer, which is about volumes.
+	NotExamined []string `json:"notExamined"`
+}
+
+// Scenario is what would happen in one of the two cases.
+type Scenario struct {
+	// Waits has a row for each volume of each pod that would move.
+	Waits []Wait `json:"waits"`
+	// Hangs are what would take longer than the timers explain.
+	Hangs []Hang `json:"hangs"`
+}
+
+// Wait is one pod and one volume that its successor needs.
+type Wait struct {
+	Pod              string                  `json:"pod"`
+	Controller       string                  `json:"controller,omitempty"`
+	PersistentVolume string                  `json:"persistentVolume"`
+	Volume           corev1.UniqueVolumeName `json:"volume,omitempty"`
+	// For is what the successor waits for.
+	For Cause `json:"for"`
+	// AtMost is the longest time until the volume is free, counted from the
+	// drain or the loss; "" with Never.
+	AtMost string `json:"atMost,omitempty"`
+	// Never says that it takes a person, or the Node to be deleted.
+	Never   bool   `json:"never,omitempty"`
+	Because string `json:"because"`
+}
+
+// Cause is what a successor waits for.
+type Cause string
+
+// The causes.
+const (
+	WaitsForNothing     Cause = "Nothing"     // the volume can be used on both nodes
+	WaitsForUnmount     Cause = "Unmount"     // and the detach after it
+	WaitsForForceDetach Cause = "ForceDetach" // after the controller's time-out
+	WaitsForPod         Cause = "Pod"         // the old pod's object must go first
+	WaitsForNode        Cause = "Node"        // no other node may have the volume
+)
+
+// Hang is what would not end in its time.
+type Hang struct {
+	Volume           corev1.UniqueVolumeName `json:"volume,omitempty"`
+	PersistentVolume string                  `json:"persistentVolume,omitempty"`
+	VolumeAttachment string                  `json:"volumeAttachment,omitempty"`
+	Pods             []string                `json:"pods"`
+	Because          string                  `json:"because"`
+}
+
+// Timer is one of the times that the answer is made of.
+type Timer struct {
+	Name    string `json:"name"`
+	Value   string `json:"value"`
+	Because string `json:"because"`
+}
+
+// preflightNeeds are the kinds without which an answer would be a guess.
+var preflightNeeds = []snapshot.Kind{
+	snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
+}
+
+var notExamined = []string{"PodDisruptionBudgets", "pod affinity and node selectors", "taints", "CPU and memory"}
+
+// flight is one preflight under way.
+type flight struct {
+	*facts.View
+	name types.NodeName
+	node *corev1.Node // nil where only a CSINode is left
+	opts reconcile.Options
+	lost time.Duration
+	// onNode are the attachments whose volume can be told.
+	onNode map[types.NodeName][]facts.Attachment
+}
+
+// OfNode looks ahead for the node. The preflight names those of the report's
+// findings that are about it.
+func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, report *finding.Report) *Preflight {
+	s := view.Snapshot
+	if settings.MaxWaitForUnmount == 0 {
+		settings.MaxWaitForUnmount = reconcile.DefaultMaxWaitForUnmount
+	}
+	f := &flight{View: view, name: name, node: s.Node(name), opts: settings, lost: facts.NodeMonitorGrace}
+	f.onNode = map[types.NodeName][]facts.Attachment{}
+	for _, a := range f.Attachments() {
+		f.onNode[a.Node] = append(f.onNode[a.Node], a)
+	}
+	if v := facts.ParseKubelet(s.Source.ServerVersion); v.Before(32) {
+		f.lost = facts.NodeMonitorGraceBefore132
+	}
+	p := &Preflight{
+		APIVersion: finding.APIVersion, Kind: "Preflight",
+		TakenAt: metav1.NewTime(s.TakenAt.UTC()), KubernetesVersion: s.Source.ServerVersion,
+		Source: s.Source, Complete: len(s.Gaps) == 0, Gaps: append([]snapshot.Gap{}, s.Gaps...),
+		Node: name, Ready: reconcile.NodeReady(f.node),
+		Drain:    Scenario{Waits: []Wait{}, Hangs: []Hang{}},
+		Loss:     Scenario{Waits: []Wait{}, Hangs: []Hang{}},
+		Stranded: []string{}, Findings: []finding.Brief{}, Timers: f.timers(),
+		NotExamined: slices.Clone(notExamined),
+	}
+	for _, kind := range preflightNeeds {
+		if !s.Complete(kind) {
+			p.Missing = append(p.Missing, kind)
+		}
+	}
+	moving := f.moving()
+	for _, pod := range moving {
+		f.pod(p, pod)
+	}
+	f.hangs(p)
+	p.Room = f.room(moving)
+	for _, finding_ := range report.Findings {
+		if finding_.Node == name {
+			p.Findings = append(p.Findings, finding_.Brief())
+		}
+	}
+	return p
+}
+
+// Hangs says whether anything would take longer than the timers explain.
+func (p *Preflight) Hangs() bool {
+	return len(p.Drain.Hangs)+len(p.Loss.Hangs) > 0 || slices.ContainsFunc(p.Room, func(r Room) bool { return r.Lacking > 0 })
+}
+
+// moving are the pods that a drain would evict: neither ended nor bound to the
+// node by their controller.
+func (f *flight) moving() []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(f.Snapshot.PodsOnNode(f.name)), func(pod *corev1.Pod) bool {
+		owner := metav1.GetControllerOf(pod)
+		return reconcile.PodTerminated(pod) || pod.Annotations[corev1.MirrorPodAnnotationKey] != "" ||
+			owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
+	})
+}
+
+// flightVolume is a volume that a pod takes along.
+type flightVolume struct {
+	pv   *corev1.PersistentVolume
+	name corev1.UniqueVolumeName // "" where it is not attached
+	// one says that one node at a time may have it.
+	one bool
+}
+
+func (v flightVolume) title() string { return v.pv.Name }
+
+// volumesOf are the PVs that the pod uses through its claims.
+func (f *flight) volumesOf(pod *corev1.Pod) []flightVolume {
+	var list []flightVolume
+	for i := range pod.Spec.Volumes {
+		claim := f.Snapshot.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, &pod.Spec.Volumes[i])))
+		if claim == nil || claim.Spec.VolumeName == "" {
+			continue
+		}
+		pv := f.Snapshot.Volume(claim.Spec.VolumeName)
+		if pv == nil || slices.ContainsFunc(list, func(v flightVolume) bool { return v.pv == pv }) {
+			continue
+		}
+		v := flightVolume{pv: pv}
+		if name, err := f.World.VolumeName(pv); err == nil {
+			v.name, v.one = name, f.OneNode(name)
+		}
+		list = append(list, v)
+	}
+	slices.SortFunc(list, func(a, b flightVolume) int { return cmp.Compare(a.pv.Name, b.pv.Name) })
+	return list
+}
+
+// controllerText is the pod's controller as kubectl takes it.
+func controllerText(pod *corev1.Pod) string {
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		return strings.ToLower(owner.Kind) + "/" + owner.Name
+	}
+	return ""
+}
+
+func (f *flight) timers() []Timer {
+	force := Timer{"force detach", facts.Rounded(f.opts.MaxWaitForUnmount), "from when no pod object on the node wants the volume any more, while the node is not Ready"}
+	if f.opts.DisableForceDetachOnTimeout {
+		force = Timer{"force detach", "never", "--disable-force-detach-on-timeout"}
+	}
+	return []Timer{
+		{"grace period", facts.Rounded(facts.DefaultTerminationGrace), "a pod's own where it names one"},
+		{"volumesInUse", facts.Rounded(reconcile.NodeStatusUpdate), "the kubelet writes its status that often"},
+		{"detach", facts.Rounded(facts.DetachTakes), "how long the controller waits for one detach"},
+		{"node not Ready", facts.Rounded(f.lost), "--node-monitor-grace-period"},
+		{"eviction", facts.Rounded(facts.DefaultToleration), "what a pod tolerates of a lost node, where it says nothing else"},
+		force,
+	}
+}
+
+// tolerates is how long the pod stays on a node that is lost; ok is false where
+// it does so for ever.
+func tolerates(pod *corev1.Pod) (after time.Duration, ok bool) {
+	after, ok = facts.DefaultToleration, true
+	for _, t := range pod.Spec.Tolerations {
+		every := t.Key == "" && t.Operator == corev1.TolerationOpExists
+		if t.Key != corev1.TaintNodeUnreachable && !every || t.Effect != corev1.TaintEffectNoExecute && t.Effect != "" {
+			continue
+		}
+		if t.TolerationSeconds == nil {
+			return 0, false
+		}
+		after = time.Duration(max(0, *t.TolerationSeconds)) * time.Second
+	}
+	return after, ok
+}
+
+func grace(pod *corev1.Pod) time.Duration {
+	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
+		return time.Duration(*s) * time.Second
+	}
+	return facts.DefaultTerminationGrace
+}
+
+func (f *flight) detachTime(pod *corev1.Pod) string {
+	return fmt.Sprint(grace(pod) + reconcile.NodeStatusUpdate + facts.DetachTakes)
+}

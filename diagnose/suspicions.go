@@ -1,0 +1,93 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+)
+
+// patience is how far ahead suspicions look. A judgement: no check grants a wait
+// more, and nobody waits longer to be told.
+const patience = time.Hour
+
+// suspicions are what the checks would find if nothing changed, as far as it is
+// about pods that are stuck now and that nothing found names.
+func suspicions(view *facts.View, asked, superior []check.Check, found []finding.Finding, traces []*trace.Trace) []finding.Finding {
+	left, certain, inTime := sets.New[string](), sets.New[string](), sets.New[string]()
+	for _, t := range traces {
+		if t.Verdict.State == finding.InFlight {
+			inTime.Insert(podOf(t))
+		}
+	}
+	for _, t := range unanswered(traces, found) {
+		left.Insert(podOf(t))
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	for _, f := range found {
+		certain.Insert(f.Fingerprint)
+	}
+	later := view.Later(patience)
+	suspected := slices.DeleteFunc(search(later, asked, superior), func(f finding.Finding) bool {
+		return certain.Has(f.Fingerprint) || !f.Severity.AtLeast(finding.Warning) || !slices.ContainsFunc(f.About(), left.Has)
+	})
+	for i, f := range suspected { // a pod that has time is no part of it
+		suspected[i].Pods = slices.DeleteFunc(slices.Clone(f.Pods), inTime.Has)
+	}
+	suspected = slices.DeleteFunc(suspected, func(f finding.Finding) bool { return slices.ContainsFunc(f.About(), inTime.Has) })
+	forecast := forecast{view: view, probes: map[probe]sets.Set[string]{}}
+	for i := range suspected {
+		f := &suspected[i]
+		at := metav1.NewTime(view.Snapshot.TakenAt.UTC().Add(forecast.certain(*f, later.Left())))
+		f.Confidence, f.Settles = finding.Suspected, &finding.Settles{At: at, If: "nothing about it changes until then"}
+		f.Cause = fmt.Sprintf("suspected, and certain at %s if %s: %s", facts.Stamp(at), f.Settles.If, f.Cause)
+	}
+	return suspected
+}
+
+// forecast finds out when a check will be certain of what it suspects.
+type forecast struct {
+	view   *facts.View
+	probes map[probe]sets.Set[string]
+}
+
+type probe struct {
+	code  finding.Code
+	after time.Duration
+}
+
+// certain is the shortest of the times, which are sorted, after which the check
+// finds f.
+func (c forecast) certain(f finding.Finding, times []time.Duration) time.Duration {
+	i, _ := slices.BinarySearchFunc(times, true, func(after time.Duration, _ bool) int {
+		return facts.BoolToInt(c.finds(f.Code, after).Has(f.Fingerprint)) - 1
+	})
+	if i == len(times) {
+		return patience
+	}
+	return times[i]
+}
+
+// finds are the fingerprints of what the check finds that much later.
+func (c forecast) finds(code finding.Code, after time.Duration) sets.Set[string] {
+	at := probe{code, after}
+	if c.probes[at] == nil {
+		c.probes[at] = sets.New[string]()
+		all := Checks()
+		run := &check.Run{View: c.view.Later(after), Check: all[slices.IndexFunc(all, func(c check.Check) bool { return c.Code == code })]}
+		run.Check.Run(run)
+		for _, f := range run.Findings {
+			c.probes[at].Insert(f.Fingerprint)
+		}
+	}
+	return c.probes[at]
+}

@@ -1,0 +1,86 @@
+package trace
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// announceTakes is how long a volume may take into the node's volumesInUse.
+const announceTakes = reconcile.NodeStatusUpdate + 20*time.Second
+
+func kubeletOf(node string) string { return "the kubelet of " + node }
+
+// askedFor is whether the kubelet has announced the volume.
+func (t *tracer) askedFor(v *tracedVolume) Stage {
+	s := Stage{Stage: StageAskedFor, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName), Ends: "the kubelet lists the volume in its node's volumesInUse"}
+	if t.pod.Spec.NodeName == "" {
+		return after(StageAskedFor)
+	}
+	if stage, known := t.readNode(StageAskedFor); !known {
+		return stage
+	}
+	if e, w, ok := t.notTakenUp(v); ok {
+		s.State, s.Detail, s.Said = StageBlocked, "the kubelet could not take the volume up", []Said{quote(e, w.means(v.Name, t.kubelet))}
+		return t.due(s, facts.FirstTime(e), announceTakes)
+	}
+	if facts.InUse(t.node, v.Volume) {
+		return done(StageAskedFor, metav1.Time{}, "in volumesInUse of "+t.node.Name)
+	}
+	s.Detail = "volumesInUse of " + t.node.Name + " lacks it"
+	if v.unsure {
+		return Stage{Stage: StageAskedFor, State: StageUnknown, Detail: "not all csidrivers could be read: whether it is attached at all is not known"}
+	}
+	if wrong := facts.WrongMode(t.pod, v.Name, v.pv); wrong != "" {
+		s.State, s.Detail = StageBlocked, wrong
+		return t.due(s, facts.BoundAt(t.pod), 0)
+	}
+	t.kubeletDown(&s)
+	return t.due(s, facts.BoundAt(t.pod), announceTakes)
+}
+
+// notTakenUp is what the kubelet last said of a volume that it could not take
+// up. Where the node lists the volume as in use meanwhile, words that are not
+// repeated are out of date; another pod's use of it proves nothing by itself.
+func (t *tracer) notTakenUp(v *tracedVolume) (*corev1.Event, waitWords, bool) {
+	e, w, ok := t.waitFailure(v.Name)
+	ours := slices.Contains(w.unprocessed, v.Name) || v.Claim != "" && strings.Contains(w.cause, "/"+v.Claim+": ")
+	if !ok || !ours || t.node != nil && facts.InUse(t.node, v.Volume) && t.Age(facts.EventTime(e)) > facts.EventRepeats {
+		return nil, w, false
+	}
+	return e, w, true
+}
+
+// kubeletDown adds what keeps the kubelet from acting or from saying so.
+func (t *tracer) kubeletDown(s *Stage) {
+	switch {
+	case !reconcile.NodeReady(t.node):
+		s.State = StageBlocked
+		s.Detail += fmt.Sprintf("; the node's Ready condition is %s", facts.ReadyText(t.node))
+		s.reason = "NodeNotReady"
+	case t.HeartbeatStale(t.node):
+		s.State = StageBlocked
+		s.Detail += fmt.Sprintf("; the kubelet has written no status since %s, though the node counts as Ready", facts.Stamp(facts.ReadyCondition(t.node).LastHeartbeatTime))
+	}
+}
+
+// readNode says what to answer where there is no node to look at.
+func (t *tracer) readNode(name StageName) (Stage, bool) {
+	switch {
+	case t.node != nil:
+		return Stage{}, true
+	case !t.knows(snapshot.Nodes, ""):
+		return unread(name, snapshot.Nodes), false
+	default:
+		s := Stage{Stage: name, State: StageBlocked, On: "nobody", Detail: "node " + t.pod.Spec.NodeName + " does not exist"}
+		return t.due(s, facts.BoundAt(t.pod), facts.ListsGrace), false
+	}
+}

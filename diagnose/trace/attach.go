@@ -1,0 +1,246 @@
+package trace
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+const (
+	// controllerActs is how long the controller may take to begin an attach or a
+	// detach that nothing holds back. A judgement: its loop is quick, and its caches
+	// follow in seconds.
+	controllerActs = 30 * time.Second
+	// attacherActs is how long an attacher may take to begin with a new
+	// VolumeAttachment: it adds its finalizer before it calls the driver. A
+	// judgement: it acts on the event.
+	attacherActs = 30 * time.Second
+	// attachTakes is one operation of the controller.
+	attachTakes = reconcile.CSITimeout
+)
+
+const theController = "the attach/detach controller"
+
+func attacherOf(driver string) string { return "the external-attacher of " + driver }
+
+// attachmentOf is the VolumeAttachment of the volume on the pod's node.
+func (t *tracer) attachmentOf(v *tracedVolume) *storagev1.VolumeAttachment {
+	if name := facts.AttachmentName(v.pair); name != "" {
+		return t.Snapshot.VolumeAttachment(name)
+	}
+	return nil
+}
+
+// attached is whether the driver has the volume attached to the node.
+func (t *tracer) attached(v *tracedVolume) Stage {
+	if t.pod.Spec.NodeName == "" {
+		return after(StageAttached)
+	}
+	listed := t.node != nil && facts.Lists(t.node, v.Volume)
+	va := t.attachmentOf(v)
+	s := Stage{Stage: StageAttached, State: StageWaiting, On: theController}
+	switch {
+	case va == nil && v.unsure:
+		return Stage{Stage: StageAttached, State: StageUnknown, Detail: "not all csidrivers could be read: whether it is attached at all is not known"}
+	case va == nil && v.Driver == "":
+		if listed {
+			return done(StageAttached, metav1.Time{}, "no object shows it but the list of the node: its plugin has no VolumeAttachment")
+		}
+		s.Detail, s.Ends = "its plugin has no VolumeAttachment; the node's volumesAttached lacks it", "the controller attaches it"
+	case va == nil && !t.knows(snapshot.VolumeAttachments, ""):
+		if listed {
+			return done(StageAttached, metav1.Time{}, "as the node's volumesAttached says; not all volumeattachments could be read")
+		}
+		return unread(StageAttached, snapshot.VolumeAttachments)
+	case va == nil && listed:
+		s.Detail = "volumesAttached lists it, but its VolumeAttachment does not exist: the kubelet will not mount it"
+		s.Ends = "the controller looks each minute whether what it holds for attached is, and attaches it again"
+		return t.due(t.withControllerGrace(s, facts.BoundAt(t.pod), attachTakes))
+	case va != nil:
+		return t.attaching(v, va)
+	default:
+		s.Detail, s.Ends = "there is no VolumeAttachment "+facts.AttachmentName(v.pair), "the controller creates it"
+	}
+	if s, held := t.held(v, s); held {
+		return s
+	}
+	if t.node != nil && !t.World.Managed.Has(facts.NodeName(t.node)) {
+		s.State, s.On, s.Ends = StageBlocked, "nobody", ""
+		s.Detail = "the node lacks the annotation with which the controller cares for it: nobody attaches volumes to it"
+		return t.due(s, facts.BoundAt(t.pod), 0)
+	}
+	since, bound := facts.BoundAt(t.pod), controllerActs
+	t.attachWords(v, &s)
+	return t.due(t.withControllerGrace(s, since, bound))
+}
+
+// attaching looks at a VolumeAttachment that is there.
+func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stage {
+	s := Stage{Stage: StageAttached, State: StageWaiting, On: attacherOf(va.Spec.Attacher)}
+	lease := t.StaleAttacherLease(va.Spec.Attacher)
+	since := facts.Latest(facts.BoundAt(t.pod), va.CreationTimestamp)
+	failure := va.Status.AttachError
+	switch {
+	case va.DeletionTimestamp != nil:
+		s.State, s.Detail = StageBlocked, "its VolumeAttachment is being deleted: a detach that began before must end first"
+		s.Ends = "the detach ends; then the controller attaches it again within about 2 min"
+		if e := va.Status.DetachError; e != nil {
+			s.Said = append(s.Said, driverSaid(va, "detachError", e))
+		}
+		since = facts.Latest(facts.BoundAt(t.pod), *va.DeletionTimestamp)
+	case va.Status.Attached:
+		var at metav1.Time
+		if e := t.AttachSucceeded(t.pod, v.specName()); e != nil {
+			at = facts.EventTime(e)
+		}
+		return done(StageAttached, at, "")
+	case failure != nil:
+		s.State, s.On, s.Detail = StageBlocked, "CSI driver "+va.Spec.Attacher, "the driver fails to attach it"
+		s.Ends = "the attacher asks again, at most 5 min apart; once it succeeds the controller follows within about 2 min"
+		said := driverSaid(va, "attachError", failure)
+		said.Means = t.attachErrorMeans(failure, va.Spec.Attacher)
+		s.Said = append(s.Said, said)
+		if csiNode := t.Snapshot.CSINode(types.NodeName(t.pod.Spec.NodeName)); !facts.Registers(csiNode, va.Spec.Attacher) && t.knows(snapshot.CSINodes, "") {
+			s.On = fmt.Sprintf("the node plugin of %s on %s", va.Spec.Attacher, t.pod.Spec.NodeName)
+		}
+	case !slices.ContainsFunc(va.Finalizers, func(f string) bool { return strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }):
+		s.Detail, s.Ends = "its VolumeAttachment has not been touched", "the attacher takes the VolumeAttachment up"
+		if t.Age(va.CreationTimestamp) > attacherActs {
+			s.State = StageBlocked
+			s.Detail += ": no attacher of this driver seems to run"
+		}
+	default:
+		s.Detail, s.Ends = "the attacher works on its VolumeAttachment", "the driver answers that the volume is attached"
+	}
+	if lease != nil {
+		s.State = StageBlocked
+		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
+	}
+	t.attachWords(v, &s)
+	if s.State != StageBlocked || va.DeletionTimestamp != nil {
+		return t.due(s, since, attachTakes)
+	}
+	return t.due(s, since, facts.RefusalGrace)
+}
+
+func driverSaid(va *storagev1.VolumeAttachment, field string, e *storagev1.VolumeError) Said {
+	said := Said{By: va.Spec.Attacher + ", " + field + " of volumeattachment/" + va.Name, Text: e.Message}
+	if !e.Time.IsZero() {
+		said.At = &e.Time
+	}
+	return said
+}
+
+// attachErrorMeans says what a driver's refusal leads to in this release.
+func (t *tracer) attachErrorMeans(e *storagev1.VolumeError, driver string) string {
+	if e.ErrorCode == nil || *e.ErrorCode != facts.ResourceExhausted {
+		return ""
+	}
+	d := t.Snapshot.CSIDriver(driver)
+	switch {
+	case t.kubelet.Before(facts.LimitRejection):
+		return fmt.Sprintf("the node has no room for another volume; a kubelet of 1.%d goes on waiting", t.kubelet)
+	case d != nil && d.Spec.NodeAllocatableUpdatePeriodSeconds != nil:
+		return "the node has no room for another volume; the kubelet gives up after 2m3s and rejects the pod (VolumeAttachmentLimitExceeded)"
+	case d != nil:
+		return "the node has no room for another volume; the pod goes on waiting, because the CSIDriver has no nodeAllocatableUpdatePeriodSeconds"
+	default:
+		return "the node has no room for another volume"
+	}
+}
+
+// attachWords adds what the controller last told the pod about the volume.
+func (t *tracer) attachWords(v *tracedVolume, s *Stage) {
+	for _, e := range slices.Backward(t.events) {
+		if e.Reason == "FailedAttachVolume" && strings.Contains(e.Message, `"`+v.specName()+`"`) {
+			if len(s.Said) == 0 || !strings.Contains(e.Message, s.Said[0].Text) {
+				s.Said = append(s.Said, quote(e, attachMeans(e.Message)))
+			}
+			return
+		}
+	}
+}
+
+func attachMeans(message string) string {
+	switch {
+	case facts.ContainsAny(message, "timed out waiting for external-attacher", "attachdetachment timeout", "Attach timeout for volume"):
+		return "the controller waited 2 min for the attacher; it tries again after a pause of at most 2m2s"
+	case facts.ContainsAny(message, "Multi-Attach error", "Waiting for detach"):
+		return "written once when the wait began, not each time the controller looks"
+	case facts.ContainsAny(message, "volume attachment is being deleted"):
+		return "an earlier detach of the volume from this node has not ended"
+	case facts.ContainsAny(message, "attaching volumes from the kubelet is not supported"):
+		return "the node lacks the annotation with which the controller cares for it, so that its kubelet tries by itself, which it cannot do with CSI"
+	case facts.ContainsAny(message, "does not contain driver"):
+		return "the driver's node plugin has not registered on the node"
+	default:
+		return ""
+	}
+}
+
+// specName is what the controllers and the kubelet call the volume in events.
+func (v *tracedVolume) specName() string {
+	if v.pv != nil {
+		return v.pv.Name
+	}
+	return v.Name
+}
+
+// listed is whether the controller has told the kubelet that it is attached.
+func (t *tracer) listed(v *tracedVolume) Stage {
+	if t.pod.Spec.NodeName == "" {
+		return after(StageListed)
+	}
+	if stage, known := t.readNode(StageListed); !known {
+		return stage
+	}
+	if facts.Lists(t.node, v.Volume) {
+		return done(StageListed, metav1.Time{}, "in volumesAttached of "+t.node.Name)
+	}
+	if v.unsure {
+		return Stage{Stage: StageListed, State: StageUnknown, Detail: "not all csidrivers could be read: whether it is attached at all is not known"}
+	}
+	s := Stage{Stage: StageListed, State: StageWaiting, On: theController,
+		Detail: "volumesAttached of " + t.node.Name + " lacks it, and the kubelet mounts only what that lists; it writes no event about it",
+		Ends:   "the controller lists it once its attach has ended"}
+	since, bound := facts.BoundAt(t.pod), facts.AttachGrace
+	va := t.attachmentOf(v)
+	if e := t.AttachSucceeded(t.pod, v.specName()); e != nil {
+		since, bound = facts.Latest(since, facts.EventTime(e)), facts.ReuseGrace
+	} else if va != nil && va.CreationTimestamp.Before(&since) {
+		bound = facts.ReuseGrace
+	} else if va != nil {
+		since = facts.Latest(since, va.CreationTimestamp)
+	}
+	if !t.knows(snapshot.Events, t.pod.Namespace) {
+		bound = facts.AttachGraceUnseen
+	}
+	s = t.due(t.withControllerGrace(s, since, bound))
+	if s.Overdue {
+		s.Ends = "the controller writes the list again at the next attach to or detach from this node, or when it restarts; not for this volume alone"
+	}
+	return s
+}
+
+// withControllerGrace grants a controller that has just started, or of which nobody knows
+// when it did, the time to take up what it finds.
+func (t *tracer) withControllerGrace(s Stage, since metav1.Time, bound time.Duration) (Stage, metav1.Time, time.Duration) {
+	switch {
+	case t.ControllerJustStarted():
+		s.Detail += "; the controller has just started"
+		return s, facts.Latest(since, t.ControllerStart()), max(bound, facts.ControllerGrace)
+	case !t.knows(snapshot.Leases, metav1.NamespaceSystem):
+		return s, since, max(bound, facts.ControllerGrace)
+	default:
+		return s, since, bound
+	}
+}

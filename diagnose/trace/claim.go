@@ -1,0 +1,207 @@
+package trace
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+const (
+	// schedulerTakes is how long a pod with a place to go may wait for it.
+	schedulerTakes = facts.SchedulerMaxBackoff + 20*time.Second
+	// provisionTakes is how long making a volume may take: the provisioner repeats
+	// calls that time out, and clouds are slow.
+	provisionTakes = facts.SidecarCall + 105*time.Second
+	// binderTakes is how long the PV controller may take to bind a claim to a
+	// volume that is there.
+	binderTakes = facts.ClaimBinderSync + 15*time.Second
+)
+
+// claimProtection keeps a claim while pods use it; one that is deleted and has
+// lost it is as good as gone to the kubelet.
+const claimProtection = "kubernetes.io/pvc-protection"
+
+// scheduled is the pod's own first stage.
+func (t *tracer) scheduled() Stage {
+	if t.pod.Spec.NodeName != "" {
+		return done(StageScheduled, facts.BoundAt(t.pod), "on node "+t.pod.Spec.NodeName)
+	}
+	s := Stage{Stage: StageScheduled, State: StageWaiting, On: "the scheduler", Detail: "the scheduler has not spoken",
+		Ends: "the scheduler binds the pod to a node"}
+	since := t.pod.CreationTimestamp
+	if c := t.unschedulable(); c != nil {
+		s.State, s.Detail = StageBlocked, "no node suits the pod"
+		s.Said = []Said{{By: "the scheduler, condition PodScheduled", At: &c.LastTransitionTime, Text: c.Message, Means: schedulerMeans(c.Message)}}
+		since = facts.Latest(since, c.LastTransitionTime)
+	}
+	return t.due(s, since, schedulerTakes)
+}
+
+// unschedulable is the condition in which the scheduler says why; nil where it
+// has not spoken.
+func (t *tracer) unschedulable() *corev1.PodCondition {
+	for i := range t.pod.Status.Conditions {
+		c := &t.pod.Status.Conditions[i]
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Message != "" {
+			return c
+		}
+	}
+	return nil
+}
+
+// volumeRefusals are parts of what the scheduler says where a volume keeps a
+// pod off a node, and what they mean.
+var volumeRefusals = []struct{ text, means string }{
+	{"unbound immediate persistentvolumeclaims", "a claim is not bound yet, and its class does not wait for the pod"},
+	{"volume node affinity conflict", "the volume is in another zone or on another machine"},
+	{"persistentvolume's node affinity", "the volume is in another zone or on another machine"},
+	{"max volume count", "the nodes have as many volumes as they can attach"},
+	{"available persistent volumes to bind", "no free PV suits the claim on those nodes, and none is made there"},
+	{"enough free storage", "the driver reports too little capacity there"},
+	{"non-existent pv", "the claim is bound to a PV that does not exist"},
+	{"no available volume zone", "the volume is in another zone"},
+	{"no available disk", "the disk is in use there"},
+	{"readwriteoncepod access mode already in-use", "another pod uses the claim, which only one pod may"},
+	{"csi driver is not installed", "the driver is not registered there"},
+	{"persistentvolumeclaim \"", "a claim is missing or being deleted"},
+}
+
+func schedulerMeans(message string) string {
+	var means []string
+	for _, r := range volumeRefusals {
+		if strings.Contains(strings.ToLower(message), r.text) && !slices.Contains(means, r.means) {
+			means = append(means, r.means)
+		}
+	}
+	return strings.Join(means, "; ")
+}
+
+// bound is whether the claim is tied to a volume that points back to it; it
+// fills in both.
+func (t *tracer) bound(v *tracedVolume) Stage {
+	s := Stage{Stage: StageClaimBound, State: StageBlocked}
+	name := "claim " + t.pod.Namespace + "/" + v.Claim
+	claim := t.Snapshot.Claim(facts.ClaimKey(t.pod, v.Claim))
+	if claim == nil {
+		if !t.knows(snapshot.Claims, t.pod.Namespace) {
+			return unread(StageClaimBound, snapshot.Claims)
+		}
+		s.On, s.Detail, s.Ends = "whoever is to create the claim", name+" does not exist", "the claim is created"
+		if v.source.Ephemeral != nil {
+			s.On, s.Ends = "the ephemeral volume controller", "the controller makes the claim for the pod"
+			return t.due(s, t.pod.CreationTimestamp, binderTakes)
+		}
+		return t.due(s, t.pod.CreationTimestamp, facts.ListsGrace) // it may have been made after the claims were read
+	}
+	v.claim = claim
+	switch {
+	case v.source.Ephemeral != nil && !metav1.IsControlledBy(claim, t.pod):
+		s.On, s.Detail, s.Ends = "nobody", name+" has the name of the pod's own claim but belongs to another", "the other claim or this pod is deleted"
+		return t.due(s, t.pod.CreationTimestamp, facts.ListsGrace)
+	case claim.Status.Phase == corev1.ClaimLost:
+		s.On, s.Detail = "nobody", fmt.Sprintf("%s is Lost: its PV %q is gone", name, claim.Spec.VolumeName)
+		return t.due(s, metav1.Time{}, 0)
+	case claim.DeletionTimestamp != nil && !slices.Contains(claim.Finalizers, claimProtection):
+		s.On, s.Detail = "nobody", name+" is being deleted and has lost its protection: the kubelet refuses it"
+		return t.due(s, *claim.DeletionTimestamp, 0)
+	case claim.Spec.VolumeName == "" || claim.Status.Phase != corev1.ClaimBound && t.Snapshot.Volume(claim.Spec.VolumeName) == nil:
+		return t.unbound(v, name)
+	}
+	return t.boundTo(v, name, s)
+}
+
+// boundTo looks at the other end of a claim that names its volume.
+func (t *tracer) boundTo(v *tracedVolume, name string, s Stage) Stage {
+	claim := v.claim
+	pv := t.Snapshot.Volume(claim.Spec.VolumeName)
+	s.On, s.Ends = "the persistent volume controller", "claim and volume name each other, and both are Bound"
+	switch {
+	case pv == nil && !t.knows(snapshot.Volumes, ""):
+		return unread(StageClaimBound, snapshot.Volumes)
+	case pv == nil:
+		s.On, s.Ends = "nobody", ""
+		s.Detail = fmt.Sprintf("%s is bound to %s, which does not exist", name, claim.Spec.VolumeName)
+		return t.due(s, facts.Latest(t.pod.CreationTimestamp, claim.CreationTimestamp), facts.ListsGrace)
+	case pv.Spec.ClaimRef == nil:
+		s.Detail = fmt.Sprintf("%s has no claimRef: the kubelet takes it for not bound", pv.Name)
+		return t.due(s, claim.CreationTimestamp, binderTakes)
+	case pv.Spec.ClaimRef.UID != claim.UID:
+		s.Detail = fmt.Sprintf("%s is bound to a claim with uid %s, and %s has %s", pv.Name, pv.Spec.ClaimRef.UID, name, claim.UID)
+		return t.due(s, claim.CreationTimestamp, facts.ListsGrace)
+	}
+	v.pv = pv
+	if claim.Status.Phase != corev1.ClaimBound {
+		s.State, s.Detail = StageWaiting, fmt.Sprintf("%s is %s, though it names %s", name, claim.Status.Phase, pv.Name)
+		return t.due(s, claim.CreationTimestamp, binderTakes)
+	}
+	return done(StageClaimBound, metav1.Time{}, "to "+pv.Name)
+}
+
+// unbound is a claim that has no volume yet.
+func (t *tracer) unbound(v *tracedVolume, name string) Stage {
+	claim := v.claim
+	s := Stage{Stage: StageClaimBound, State: StageWaiting, On: "the persistent volume controller", Ends: "a volume is found or made for the claim"}
+	class := t.storageClass(claim)
+	since, bound := claim.CreationTimestamp, provisionTakes
+	provisioner := claim.Annotations[reconcile.ProvisionerAnnotation]
+	if provisioner == "" {
+		provisioner = claim.Annotations[reconcile.ProvisionerAnnotationBeta]
+	}
+	if provisioner == "" && class != nil {
+		provisioner = class.Provisioner
+	}
+	waits := class != nil && class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+	switch {
+	case class == nil && storageClassName(claim) != "" && provisioner == "" && !t.knows(snapshot.StorageClasses, ""):
+		return unread(StageClaimBound, snapshot.StorageClasses)
+	case waits && claim.Annotations[reconcile.SelectedNodeAnnotation] == "" && t.pod.Spec.NodeName == "":
+		s.On, s.Detail = "the scheduler", name+" is bound once the scheduler has chosen a node for the pod"
+		bound = schedulerTakes
+	case waits && claim.Annotations[reconcile.SelectedNodeAnnotation] == "":
+		s.State, s.On = StageBlocked, "nobody"
+		s.Detail = name + " waits for the scheduler to choose a node, but the pod was put on its node without it (spec.nodeName)"
+		bound = 0
+	case class == nil && storageClassName(claim) != "" && t.knows(snapshot.StorageClasses, "") && provisioner == "":
+		s.State, s.On = StageBlocked, "whoever is to create the storage class"
+		s.Detail = fmt.Sprintf("%s names the storage class %s, which does not exist", name, storageClassName(claim))
+	case provisioner != "" && provisioner != "kubernetes.io/no-provisioner":
+		s.On, s.Detail = "the provisioner of "+provisioner, name+" is not bound yet"
+		if node := claim.Annotations[reconcile.SelectedNodeAnnotation]; node != "" {
+			s.Detail += "; the volume is to be made for node " + node
+		}
+	default:
+		s.Detail = name + " is not bound: no PV suits it, and nobody makes one"
+	}
+	for _, e := range t.Snapshot.EventsOf(claim.UID) {
+		if e.Reason == "ProvisioningFailed" || e.Reason == "FailedBinding" || e.Reason == "VolumeMismatch" || e.Reason == "ClaimMisbound" {
+			s.State = StageBlocked
+			s.Said = append(s.Said, quote(e, ""))
+		}
+	}
+	return t.due(s, since, bound)
+}
+
+func storageClassName(claim *corev1.PersistentVolumeClaim) string {
+	if claim.Spec.StorageClassName != nil {
+		return *claim.Spec.StorageClassName
+	}
+	return claim.Annotations[corev1.BetaStorageClassAnnotation]
+}
+
+func (t *tracer) storageClass(claim *corev1.PersistentVolumeClaim) *storagev1.StorageClass {
+	for _, c := range t.Snapshot.StorageClasses {
+		if c.Name == storageClassName(claim) {
+			return c
+		}
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package trace
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+const (
+	// stopGrace is granted on top of a pod's grace period: containers are
+	// killed then, and the status is written.
+	stopGrace = facts.PodStatusSync + 10*time.Second
+	// UnmountTakes is one wait of the kubelet for its unmounts.
+	UnmountTakes = facts.MountWait
+	// UnstageTakes is one call to the driver, and the kubelet's next status.
+	UnstageTakes = reconcile.CSITimeout + reconcile.NodeStatusUpdate
+)
+
+// chainDown is the way of a volume back from the containers.
+func (t *tracer) chainDown(v *tracedVolume) []Stage {
+	stages := []Stage{t.stopped()}
+	if v.pv == nil && v.Claim != "" {
+		return append(stages, Stage{Stage: StageUnmounted, State: StageUnknown, Detail: "its claim is not bound to a volume that could be read"})
+	}
+	stopped := stages[0].State == StageDone
+	if v.Referenced {
+		stages = append(stages, t.unmounted(v, stopped))
+	}
+	if v.attachable || v.unsure {
+		if v.Referenced {
+			stages = append(stages, t.unstaged(v, stopped))
+		}
+		stages = append(stages, t.detached(v))
+	}
+	return stages
+}
+
+// stopped is the pod's own first stage down.
+func (t *tracer) stopped() Stage {
+	s := Stage{Stage: StageStopped, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName), Ends: "the containers end, or the grace period does"}
+	var running []string
+	var last metav1.Time
+	status := t.pod.Status
+	for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses) {
+		switch {
+		case c.State.Running != nil:
+			running = append(running, c.Name)
+		case c.State.Terminated != nil:
+			last = facts.Latest(last, c.State.Terminated.FinishedAt)
+		}
+	}
+	if len(running) == 0 || status.Phase == corev1.PodFailed || status.Phase == corev1.PodSucceeded {
+		return done(StageStopped, last, "")
+	}
+	s.Detail = fmt.Sprintf("running: %v", running)
+	var grace time.Duration
+	if seconds := t.pod.DeletionGracePeriodSeconds; seconds != nil {
+		grace = time.Duration(*seconds) * time.Second
+	}
+	since := metav1.NewTime(t.pod.DeletionTimestamp.Add(-grace)) // the stamp is the end of the grace period
+	if t.node != nil && !reconcile.NodeReady(t.node) {
+		s.State, s.reason = StageBlocked, "NodeNotReady"
+		s.Detail += "; the node's Ready condition is " + facts.ReadyText(t.node)
+		s.Ends = "the node returns, or the pod object is removed (the out-of-service taint does that)"
+	}
+	if e := t.lastEvent("FailedKillPod"); e != nil {
+		s.State = StageBlocked
+		s.Said = []Said{quote(e, "")}
+	}
+	return t.due(s, since, grace+stopGrace)
+}
+
+// everMounted says whether the pod's volumes were mounted at some time.
+func (t *tracer) everMounted() bool {
+	return !facts.NeverRan(t.pod) && (t.mountsProven().yes || facts.Started(t.pod))
+}
+
+// unmounted is whether the driver has taken the volume from the pod. The
+// kubelet keeps the pod object until all are, and says nothing about it.
+func (t *tracer) unmounted(v *tracedVolume, stopped bool) Stage {
+	s := Stage{Stage: StageUnmounted, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName),
+		Ends: "the kubelet unmounts it; then the pod object goes"}
+	switch {
+	case !stopped:
+		return after(StageUnmounted)
+	case !t.everMounted():
+		return notNeeded(StageUnmounted, "nothing shows that it was ever mounted")
+	case v.attachable && t.node == nil && !t.knows(snapshot.Nodes, ""):
+		return unread(StageUnmounted, snapshot.Nodes)
+	case v.unsure:
+		return unread(StageUnmounted, snapshot.CSIDrivers)
+	case v.attachable && t.node != nil && !facts.InUse(t.node, v.Volume):
+		return done(StageUnmounted, metav1.Time{}, "volumesInUse of "+t.node.Name+" has let go of it")
+	case t.pod.DeletionTimestamp == nil:
+		return Stage{Stage: StageUnmounted, State: StageUnknown, Detail: "no object shows it for a pod that has ended and is not deleted", follows: true}
+	case len(t.pod.Finalizers) > 0 && t.pod.DeletionGracePeriodSeconds != nil && *t.pod.DeletionGracePeriodSeconds == 0:
+		return done(StageUnmounted, metav1.Time{}, "the kubelet has given the pod object up")
+	}
+	s.Detail = "the containers have ended and the pod is still there: the kubelet has not unmounted all of its volumes, and it writes no event about that"
+	if v.Driver != "" {
+		s.On = "CSI driver " + v.Driver + " on " + t.pod.Spec.NodeName
+	}
+	t.withoutDriver(v, &s)
+	since := facts.Latest(*t.pod.DeletionTimestamp, *t.stoppedSince())
+	return t.due(s, since, UnmountTakes)
+}
+
+func (t *tracer) stoppedSince() *metav1.Time {
+	if since := t.stopped().Since; since != nil {
+		return since
+	}
+	return &metav1.Time{}
+}
+
+// withoutDriver adds what keeps the node from unmounting.
+func (t *tracer) withoutDriver(v *tracedVolume, s *Stage) {
+	if t.node != nil && !reconcile.NodeReady(t.node) {
+		s.State, s.On, s.reason = StageBlocked, kubeletOf(t.pod.Spec.NodeName), "NodeNotReady"
+		s.Detail += "; the node's Ready condition is " + facts.ReadyText(t.node)
+		return
+	}
+	if v.Driver != "" && t.knows(snapshot.CSINodes, "") && !facts.Registers(t.Snapshot.CSINode(v.pair.Node), v.Driver) {
+		s.State, s.On = StageBlocked, fmt.Sprintf("the node plugin of %s on %s", v.Driver, t.pod.Spec.NodeName)
+		s.Detail += fmt.Sprintf("; CSINode %s lacks %s: the kubelet has nobody to ask", t.pod.Spec.NodeName, v.Driver)
+		s.Ends = "the driver's node plugin returns and registers; then the unmount follows by itself"
+	}
+}
+
+// others are the pods on the node, beside this one, that use the volume.
+func (t *tracer) others(v *tracedVolume) []*corev1.Pod {
+	return slices.DeleteFunc(t.World.LivePods(v.pair), func(p *corev1.Pod) bool { return p.UID == t.pod.UID })
+}
+
+// unstaged is whether the volume has left the node.
+func (t *tracer) unstaged(v *tracedVolume, stopped bool) Stage {
+	if stage, known := t.readNode(StageUnstaged); !known {
+		return stage
+	}
+	if !facts.InUse(t.node, v.Volume) {
+		return done(StageUnstaged, metav1.Time{}, "volumesInUse of "+t.node.Name+" lacks it")
+	}
+	if others := t.others(v); len(others) > 0 {
+		return notNeeded(StageUnstaged, "pod "+facts.PodName(others[0])+" uses it on the node")
+	}
+	s := Stage{Stage: StageUnstaged, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName), Detail: "volumesInUse of " + t.node.Name + " lists it",
+		Ends: "the kubelet unstages it and takes it off volumesInUse within 10 s"}
+	switch {
+	case !stopped:
+		return after(StageUnstaged)
+	case t.pod.DeletionTimestamp == nil && !t.everMounted():
+		s.State, s.reason = StageBlocked, "NeverMounted"
+		s.Detail += ": the pod ended before it was mounted, and the kubelet keeps such a volume in use as long as the pod object is there"
+		s.Ends = "the pod object is deleted"
+		return t.due(s, metav1.Time{}, 0)
+	}
+	if v.Driver != "" {
+		s.On = "CSI driver " + v.Driver + " on " + t.pod.Spec.NodeName
+	}
+	t.withoutDriver(v, &s)
+	return t.due(s, facts.Latest(*t.stoppedSince(), facts.BoundAt(t.pod)), UnstageTakes)
+}
+
+// detached is whether the controller has taken the volume off the node.
+func (t *tracer) detached(v *tracedVolume) Stage {
+	s := Stage{Stage: StageDetached, State: StageWaiting, On: theController}
+	va := t.attachmentOf(v)
+	listed := t.node != nil && facts.Lists(t.node, v.Volume)
+	switch {
+	case t.pod.Spec.NodeName == "":
+		return notNeeded(StageDetached, "the pod was never bound to a node")
+	case va != nil && facts.Deleting(va):
+		return t.detaching(va)
+	case len(t.others(v)) > 0:
+		return notNeeded(StageDetached, "pod "+facts.PodName(t.others(v)[0])+" uses it on the node")
+	case va == nil && !t.knows(snapshot.VolumeAttachments, ""):
+		return unread(StageDetached, snapshot.VolumeAttachments)
+	case va == nil && !listed:
+		if t.node == nil && !t.knows(snapshot.Nodes, "") {
+			return unread(StageDetached, snapshot.Nodes)
+		}
+		return done(StageDetached, metav1.Time{}, "")
+	case t.node != nil && facts.InUse(t.node, v.Volume) && !reconcile.OutOfService(t.node):
+		if !reconcile.NodeReady(t.node) {
+			s.Detail = "the node is not Ready: its kubelet will not unmount it"
+			s.Ends = "the controller detaches it by force 6 min after the last pod there is gone, unless it is told not to or the node returns"
+			s.follows = true
+			return s
+		}
+		return after(StageDetached)
+	}
+	s.Detail, s.Ends = "nothing holds it on the node", "the controller begins the detach"
+	return t.due(s, *t.stoppedSince(), controllerActs)
+}

@@ -1,0 +1,137 @@
+package trace
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// holders are the other nodes that have a volume for one node at a time, or of
+// which its detach has not ended.
+func (t *tracer) holders(v *tracedVolume) []types.NodeName {
+	if !t.OneNode(v.Volume) {
+		return nil
+	}
+	var nodes []types.NodeName
+	for _, a := range t.Attachments() {
+		if a.Volume == v.Volume && (a.Status.Attached || facts.Deleting(a.VolumeAttachment)) {
+			nodes = append(nodes, a.Node)
+		}
+	}
+	for _, node := range t.Snapshot.Nodes {
+		if facts.Lists(node, v.Volume) {
+			nodes = append(nodes, facts.NodeName(node))
+		}
+	}
+	nodes = slices.DeleteFunc(nodes, func(n types.NodeName) bool { return n == v.pair.Node })
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}
+
+// lostNodeTakes is how long a volume may stay on a node that is lost: the node is
+// given up, its pods are evicted, and the volume is detached by force.
+const lostNodeTakes = facts.NodeMonitorGrace + facts.DefaultToleration + facts.EvictionGrace
+
+// held turns the stage into the wait for another node to let go of the volume.
+func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
+	nodes := t.holders(v)
+	if len(nodes) == 0 {
+		return s, false
+	}
+	pair := reconcile.VolumeNode{Volume: v.Volume, Node: nodes[0]}
+	s.State, s.reason = StageBlocked, "MultiAttach"
+	s.Detail = fmt.Sprintf("one node at a time may have it, and node %s has it still", nodes[0])
+	if len(nodes) > 1 {
+		s.Detail += fmt.Sprintf("; so have %d others", len(nodes)-1)
+	}
+	since, bound := facts.BoundAt(t.pod), facts.ConflictGrace
+	node := t.Snapshot.Node(pair.Node)
+	live := t.World.LivePods(pair)
+	decision := t.Plan.Decision(pair)
+	switch {
+	case len(live) > 0 && facts.AllDeleting(live):
+		s.On, s.Ends = kubeletOf(string(pair.Node)), "its containers end, it is unmounted and unstaged there; then the controller detaches it"
+		s.Detail += fmt.Sprintf(": pod %s is Terminating there", facts.PodName(live[0]))
+	case len(live) > 0:
+		s.On, s.Ends = "pod "+facts.PodName(live[0]), "that pod ends; it may stay, and then this one waits for ever"
+		s.Detail += fmt.Sprintf(": pod %s uses it there%s", facts.PodName(live[0]), alikeThere(len(live)))
+	case !t.knows(snapshot.Pods, ""):
+		s.On, s.Ends = "node "+string(pair.Node), "the volume is detached there"
+		s.Detail += "; which pod uses it there is not known: the pods could not be read"
+	case node != nil && facts.InUse(node, v.Volume) && reconcile.NodeReady(node):
+		s.On = kubeletOf(string(pair.Node))
+		s.Detail += ": no pod there uses it any more, but the kubelet has not unmounted and unstaged it (volumesInUse)"
+		s.Ends = "the kubelet unstages it: on a Ready node the controller waits for that without a limit"
+	case decision != nil && decision.Verb == reconcile.Wait && decision.After > 0:
+		s.On, bound = theController, decision.After+facts.DetachTakes
+		s.Detail += ", which is not Ready: its kubelet will not unmount it"
+		s.Ends = fmt.Sprintf("the controller detaches it by force %s after the last pod there is gone, unless the node returns", facts.Rounded(decision.After))
+	default:
+		s.On, s.Ends = t.detachOn(pair), "the detach from there ends"
+	}
+	if len(live) > 0 && !reconcile.NodeReady(node) && t.knows(snapshot.Nodes, "") {
+		bound = max(bound, lostNodeTakes)
+	}
+	t.heldWords(pair, &s)
+	t.attachWords(v, &s)
+	return t.due(s, since, bound), true
+}
+
+func alikeThere(n int) string {
+	if n < 2 {
+		return ""
+	}
+	return fmt.Sprintf(", and %d more", n-1)
+}
+
+// detachOn is who has to act so that the volume leaves the node.
+func (t *tracer) detachOn(pair reconcile.VolumeNode) string {
+	if va := t.Snapshot.VolumeAttachment(facts.AttachmentName(pair)); va != nil && facts.Deleting(va) {
+		return attacherOf(va.Spec.Attacher)
+	}
+	return theController
+}
+
+func (t *tracer) heldWords(pair reconcile.VolumeNode, s *Stage) {
+	va := t.Snapshot.VolumeAttachment(facts.AttachmentName(pair))
+	if va == nil {
+		return
+	}
+	if e := va.Status.DetachError; e != nil {
+		s.Said = append(s.Said, driverSaid(va, "detachError", e))
+	}
+	if lease := t.StaleAttacherLease(va.Spec.Attacher); lease != nil {
+		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
+	}
+}
+
+// detaching says how far a detach is that the VolumeAttachment shows.
+func (t *tracer) detaching(va *storagev1.VolumeAttachment) Stage {
+	s := Stage{Stage: StageDetached, State: StageWaiting, On: attacherOf(va.Spec.Attacher),
+		Detail: "the attacher works on its VolumeAttachment", Ends: "the driver answers that it is detached, and the attacher takes its finalizer off"}
+	bound := facts.SlowDetachGrace
+	if e := va.Status.DetachError; e != nil {
+		s.State, s.On, s.Detail = StageBlocked, "CSI driver "+va.Spec.Attacher, "the driver fails to detach it"
+		s.Said = append(s.Said, driverSaid(va, "detachError", e))
+		s.Ends = "the attacher asks again, at most 5 min apart, until the driver succeeds"
+		if !facts.Unanswered(va.Spec.Attacher, e.Message) {
+			bound = facts.RefusalGrace
+		}
+	}
+	if lease := t.StaleAttacherLease(va.Spec.Attacher); lease != nil {
+		s.State = StageBlocked
+		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
+	}
+	if i := slices.IndexFunc(va.Finalizers, func(f string) bool { return !strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }); i >= 0 {
+		s.Detail += "; the finalizer " + va.Finalizers[i] + " is not the attacher's"
+	}
+	return t.due(s, *va.DeletionTimestamp, bound)
+}

@@ -1,0 +1,103 @@
+package trace
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+)
+
+// The minor releases from which on the kubelet speaks otherwise.
+const (
+	// sortedLists: the lists of a wait that fails are sorted, "unattached" means
+	// what it says, and "failed to process" is there (kubernetes pull request 112719).
+	sortedLists facts.KubeletRelease = 26
+	// attachCheckedOnce: the kubelet looks at a VolumeAttachment once and says what
+	// it found; before, it waited for it up to 10 min (126961).
+	attachCheckedOnce facts.KubeletRelease = 32
+)
+
+// waitWords is a failed wait, taken apart.
+type waitWords struct {
+	unmounted, unattached, unprocessed []string
+	cause                              string
+}
+
+func parseWait(message string) (waitWords, bool) {
+	m := facts.WaitFailed.FindStringSubmatch(message)
+	if m == nil {
+		return waitWords{}, false
+	}
+	return waitWords{strings.Fields(m[1]), strings.Fields(m[2]), strings.Fields(m[3]), m[4]}, true
+}
+
+// means reads the lists of a failed wait for one volume, as the release meant
+// them.
+func (w waitWords) means(volume string, k facts.KubeletRelease) string {
+	lists := w.listsMean(volume, k)
+	if why := meaningOf(w.cause, podErrorsMean); why != "" && slices.Contains(w.unmounted, volume) {
+		return why + "; " + lists
+	}
+	return lists
+}
+
+func (w waitWords) listsMean(volume string, k facts.KubeletRelease) string {
+	switch {
+	case !k.Known():
+		return "how to read the lists depends on the kubelet's release, which is not known; \"unmounted\" names what is waited for in all of them"
+	case !slices.Contains(w.unmounted, volume):
+		return "this volume was mounted; the wait was for " + strings.Join(w.unmounted, ", ")
+	case k < sortedLists:
+		return fmt.Sprintf("a kubelet of 1.%d lists every volume of the pod as unattached, in any order: only \"unmounted\" tells", k)
+	case slices.Contains(w.unprocessed, volume):
+		return "the kubelet could not take the volume up at all: its claim, its PV or its plugin is wrong, and no mount was tried"
+	case slices.Contains(w.unattached, volume):
+		return "the volume was not attached as the kubelet sees it: in volumesInUse and volumesAttached of the node"
+	case k >= facts.SilentTimeout:
+		return fmt.Sprintf("attached but not mounted; a kubelet of 1.%d writes this only where a volume has an error of its own, never for a mere time-out", k)
+	default:
+		return "attached, but not mounted within 2m3s"
+	}
+}
+
+// mountFailures are the failed mounts of the volume, oldest first. The kubelet
+// calls it by one of the names.
+func (t *tracer) mountFailures(names ...string) []facts.MountFailure {
+	return facts.MountFailures(t.events, names...)
+}
+
+// waitFailure is the last failed wait that names the volume.
+func (t *tracer) waitFailure(volume string) (*corev1.Event, waitWords, bool) {
+	for _, e := range slices.Backward(t.events) {
+		if w, ok := parseWait(e.Message); ok && e.Reason == "FailedMount" && slices.Contains(w.unmounted, volume) {
+			return e, w, true
+		}
+	}
+	return nil, waitWords{}, false
+}
+
+// lastEvent is the last event of the pod with one of the reasons; nil where
+// there is none.
+func (t *tracer) lastEvent(reasons ...string) *corev1.Event {
+	for _, e := range slices.Backward(t.events) {
+		if slices.Contains(reasons, e.Reason) {
+			return e
+		}
+	}
+	return nil
+}
+
+func quote(e *corev1.Event, means string) Said {
+	by := e.Source.Component
+	if by == "" {
+		by = e.ReportingController
+	}
+	if e.Source.Host != "" {
+		by += " on " + e.Source.Host
+	}
+	at := facts.EventTime(e)
+	return Said{By: strings.TrimSpace(by + ", event " + e.Reason), At: &at, Text: e.Message, Means: means}
+}

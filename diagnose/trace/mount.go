@@ -1,0 +1,223 @@
+package trace
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// proof is whether the kubelet has come past the wait for the pod's volumes.
+type proof struct {
+	yes   bool
+	since metav1.Time
+	how   string
+}
+
+// provenByWaiting are reasons of a waiting container that come after the wait
+// for the volumes in the same life of the pod.
+var provenByWaiting = []string{
+	"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable",
+	"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError", "PreStartHookError", "PostStartHookError",
+}
+
+// mountsProven looks for anything that the kubelet does only once all volumes
+// of the pod are mounted. A container that has ended proves nothing where the
+// condition denies it: the machine may have started again since.
+func (t *tracer) mountsProven() proof {
+	status := t.pod.Status
+	statuses := slices.Concat(status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses)
+	for _, c := range statuses {
+		if c.State.Running != nil {
+			return proof{true, c.State.Running.StartedAt, "container " + c.Name + " runs"}
+		}
+	}
+	for _, c := range statuses {
+		if c.State.Waiting != nil && slices.Contains(provenByWaiting, c.State.Waiting.Reason) {
+			return proof{true, metav1.Time{}, fmt.Sprintf("container %s waits for something that comes later (%s)", c.Name, c.State.Waiting.Reason)}
+		}
+	}
+	if c := t.startCondition(); c != nil {
+		if c.Status == corev1.ConditionTrue {
+			return proof{true, c.LastTransitionTime, "condition PodReadyToStartContainers"}
+		}
+	} else {
+		switch {
+		case facts.Started(t.pod):
+			return proof{true, metav1.Time{}, "a container has run"}
+		case status.PodIP != "" && !t.pod.Spec.HostNetwork:
+			return proof{true, metav1.Time{}, "the pod has an address"}
+		}
+	}
+	if e := t.lastEvent("FailedCreatePodSandBox"); e != nil {
+		if mount := t.lastEvent("FailedMount", "FailedMapVolume"); mount == nil || facts.EventTime(mount).Time.Before(facts.EventTime(e).Time) {
+			return proof{true, metav1.Time{}, "the kubelet has come to the pod's sandbox"}
+		}
+	}
+	return proof{}
+}
+
+func (t *tracer) startCondition() *corev1.PodCondition {
+	for i := range t.pod.Status.Conditions {
+		if t.pod.Status.Conditions[i].Type == corev1.PodReadyToStartContainers {
+			return &t.pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// registered is whether the kubelet knows the driver.
+func (t *tracer) registered(v *tracedVolume) Stage {
+	node := t.pod.Spec.NodeName
+	if node == "" {
+		return after(StageRegistered)
+	}
+	s := Stage{Stage: StageRegistered, State: StageWaiting, On: fmt.Sprintf("the node plugin of %s on %s", v.Driver, node),
+		Ends: "the node plugin registers with the kubelet, which writes the driver into the CSINode"}
+	if failures := t.mountFailures(v.specName(), v.Name); len(failures) > 0 {
+		last := failures[len(failures)-1]
+		if facts.ContainsAny(last.Reason, "not found in the list of registered CSI drivers") {
+			s.State, s.Detail = StageBlocked, "the kubelet does not know the driver, whatever the CSINode says"
+			s.Said = []Said{quote(last.Event, "the kubelet's own register lacks the driver; it loses it when it restarts, and the CSINode stays behind")}
+			return t.due(s, facts.FirstTime(last.Event), facts.RegistrationGrace)
+		}
+	}
+	csiNode := t.Snapshot.CSINode(types.NodeName(node))
+	switch {
+	case facts.Registers(csiNode, v.Driver):
+		return done(StageRegistered, metav1.Time{}, "in CSINode "+node)
+	case !t.knows(snapshot.CSINodes, ""):
+		return unread(StageRegistered, snapshot.CSINodes)
+	case csiNode == nil:
+		s.Detail = "there is no CSINode " + node
+	default:
+		s.Detail = fmt.Sprintf("CSINode %s lacks %s", node, v.Driver)
+	}
+	if stage, known := t.readNode(StageRegistered); !known {
+		return stage
+	}
+	since := facts.Latest(facts.BoundAt(t.pod), t.node.CreationTimestamp)
+	plugins := t.NodePlugins(t.node, "/plugins/"+v.Driver)
+	for _, plugin := range plugins {
+		s.Detail += fmt.Sprintf("; pod %s: %s", facts.PodName(plugin), facts.PluginState(plugin))
+		since = facts.Latest(since, plugin.CreationTimestamp)
+	}
+	if len(plugins) == 0 && t.knows(snapshot.Pods, "") {
+		s.Detail += "; no pod on the node mounts the directory plugins/" + v.Driver
+	}
+	if t.Age(since) > facts.RegistrationGrace {
+		s.State = StageBlocked
+	}
+	if !reconcile.NodeReady(t.node) {
+		s.reason = "NodeNotReady"
+	}
+	return t.due(s, since, facts.RegistrationGrace)
+}
+
+// staged is whether the driver has prepared the volume on the node.
+func (t *tracer) staged(v *tracedVolume) Stage {
+	failures := t.mountFailures(v.specName(), v.Name)
+	s := Stage{Stage: StageStaged, State: StageWaiting, On: "CSI driver " + v.Driver + " on " + t.pod.Spec.NodeName,
+		Ends: "the kubelet tries again after at most 2m2s"}
+	if len(failures) > 0 {
+		last := failures[len(failures)-1]
+		if !last.Stages() {
+			return done(StageStaged, metav1.Time{}, "the kubelet has come to the step after it")
+		}
+		if facts.ContainsAny(last.Reason, "not found in the list of registered CSI drivers") {
+			return after(StageStaged)
+		}
+		return t.failedMount(s, failures, v)
+	}
+	if e := t.lastEvent(facts.OwnershipReason); e != nil && t.ChangesOwner(e, t.pod, v.specName()) {
+		return done(StageStaged, metav1.Time{}, "the kubelet has come to the step after it")
+	}
+	return t.silent(s, v)
+}
+
+// mounted is whether the pod's containers can use the volume.
+func (t *tracer) mounted(v *tracedVolume) Stage {
+	s := Stage{Stage: StageMounted, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName), Ends: "the kubelet tries again after at most 2m2s"}
+	if v.Driver != "" {
+		s.On = "CSI driver " + v.Driver + " on " + t.pod.Spec.NodeName
+	}
+	if t.pod.Spec.NodeName == "" {
+		return after(StageMounted)
+	}
+	failures := t.mountFailures(v.specName(), v.Name)
+	if n := len(failures); n > 0 && (!failures[n-1].Stages() || v.Driver == "" || v.source.CSI != nil) {
+		if facts.ContainsAny(failures[n-1].Reason, "not found in the list of registered CSI drivers") {
+			return after(StageMounted)
+		}
+		return t.failedMount(s, failures, v)
+	}
+	if e := t.lastEvent(facts.OwnershipReason); e != nil && (v.claim != nil || v.source.EmptyDir == nil) && t.ChangesOwner(e, t.pod, v.specName()) {
+		s.On, s.reason = kubeletOf(t.pod.Spec.NodeName), "OwnershipChange"
+		s.Detail = "it is mounted, and the kubelet gives each file in it to the pod's fsGroup"
+		s.Ends = "all files are done; the next start is quick with fsGroupChangePolicy: OnRootMismatch"
+		s.Said = []Said{quote(e, "written after 30 s and then each minute while files are changed: it goes on")}
+		first, last := facts.FirstTime(e), facts.EventTime(e)
+		s = t.due(s, last, facts.OwnershipSilent)
+		s.Since, s.UsualBound = &first, "" // it takes as long as there are files
+		return s
+	}
+	return t.silent(s, v)
+}
+
+// failedMount is a mount of which the kubelet says that it fails.
+func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVolume) Stage {
+	last := failures[len(failures)-1]
+	since := facts.FailingSince(failures)
+	s.State = StageBlocked
+	s.Detail = last.Step
+	s.Said = []Said{quote(last.Event, mountMeans(last, t.kubelet))}
+	if kind, name := facts.MissingObject(last.Reason); kind != "" {
+		what := strings.ToLower(kind) + "/" + name
+		s.reason, s.On, s.Ends = "Missing"+kind, "whoever is to create "+what, what+" is created; the kubelet looks again after at most 2m2s"
+	}
+	if e, w, ok := t.waitFailure(v.Name); ok {
+		s.Said = append(s.Said, quote(e, w.means(v.Name, t.kubelet)))
+	}
+	return t.due(s, since, facts.MountFails)
+}
+
+// silent is a mount about which nobody says anything.
+func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
+	since := facts.BoundAt(t.pod)
+	if va := t.attachmentOf(v); va != nil {
+		since = facts.Latest(since, va.CreationTimestamp)
+	}
+	if e := t.AttachSucceeded(t.pod, v.specName()); e != nil {
+		since = facts.Latest(since, facts.EventTime(e))
+	}
+	if !t.knows(snapshot.Events, t.pod.Namespace) {
+		s.State, s.Detail = StageUnknown, "not all events could be read, which would tell a mount that fails from a sandbox that does"
+		return t.due(s, since, facts.MountTakes)
+	}
+	s.Detail = t.kubelet.Silence()
+	s.Ends = "the driver answers, or its call ends after 2 min and is repeated"
+	if v.Driver == "" {
+		s.Ends = "the kubelet mounts it within seconds where nothing is missing"
+	}
+	if t.pod.Spec.SecurityContext != nil && t.pod.Spec.SecurityContext.FSGroup != nil && v.pv != nil && t.kubelet.Before(facts.PermissionEvents) {
+		s.Detail += fmt.Sprintf("; the pod has an fsGroup, and a kubelet of 1.%d changes the owner of many files without a word", t.kubelet)
+	}
+	if _, _, ok := t.notTakenUp(v); ok && (v.attachable || v.unsure) {
+		return after(s.Stage) // it has not come that far; see askedFor
+	}
+	if e, w, ok := t.waitFailure(v.Name); ok {
+		s.Said = append(s.Said, quote(e, w.means(v.Name, t.kubelet)))
+		takenUpSince := (v.attachable || v.unsure) && slices.Contains(w.unprocessed, v.Name)
+		if t.kubelet >= facts.SilentTimeout && !takenUpSince {
+			s.State, s.Detail = StageBlocked, "the kubelet cannot mount it"
+		}
+	}
+	return t.due(s, since, facts.MountTakes)
+}

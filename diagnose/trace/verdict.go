@@ -1,0 +1,256 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// toBe says what a volume waits for in each stage.
+var toBe = map[StageName]string{
+	StageScheduled:  "a node",
+	StageClaimBound: "its claim to be bound",
+	StageAskedFor:   "the kubelet to ask for it",
+	StageAttached:   "it to be attached",
+	StageListed:     "it to be listed in volumesAttached",
+	StageRegistered: "its driver to register there",
+	StageStaged:     "it to be staged",
+	StageMounted:    "it to be mounted",
+	StageUnmounted:  "it to be unmounted",
+}
+
+func (v VolumeTrace) stage(name StageName) *Stage {
+	for i := range v.Stages {
+		if v.Stages[i].Stage == name {
+			return &v.Stages[i]
+		}
+	}
+	return &Stage{}
+}
+
+// waits is what the verdict is chosen from: the volumes that wait, the one that
+// explains most first, and whether there are volumes of which nothing is known.
+func waits(volumes []VolumeTrace) (list []VolumeTrace, unknown []VolumeTrace) {
+	for _, v := range volumes {
+		switch v.stage(v.Broken).State {
+		case StageWaiting, StageBlocked:
+			list = append(list, v)
+		case StageUnknown:
+			unknown = append(unknown, v)
+		default: // done, or not needed
+		}
+	}
+	slices.SortStableFunc(list, func(a, b VolumeTrace) int {
+		x, y := a.stage(a.Broken), b.stage(b.Broken)
+		return cmp.Or(facts.BoolToInt(y.Overdue)-facts.BoolToInt(x.Overdue), facts.BoolToInt(y.State == StageBlocked)-facts.BoolToInt(x.State == StageBlocked),
+			slices.Index(brokenOrder, a.Broken)-slices.Index(brokenOrder, b.Broken))
+	})
+	return list, unknown
+}
+
+// verdictUp tells a wait for a volume from the others that look like it.
+func (t *tracer) verdictUp(volumes []VolumeTrace) Verdict {
+	list, unknown := waits(volumes)
+	if t.pod.Spec.NodeName == "" {
+		return t.verdictUnscheduled(volumes, list)
+	}
+	if p := t.mountsProven(); p.yes {
+		return t.verdictMounted(p)
+	}
+	blocked := slices.ContainsFunc(list, func(v VolumeTrace) bool {
+		return slices.ContainsFunc(v.Stages, func(s Stage) bool { return s.State == StageBlocked && s.reason != "NodeNotReady" && !s.follows })
+	})
+	if other := t.beforeVolumes(list); other.Reason != "" && !blocked {
+		if t.partial() {
+			other.State = finding.Unsure
+			other.Message += "; whether a volume keeps it as well is not known: not everything could be read"
+		}
+		return other
+	}
+	switch {
+	case !blocked && t.node == nil && !t.knows(snapshot.Nodes, "") && len(list)+len(unknown) > 0:
+		return Verdict{State: finding.Unsure, Reason: "NodeNotRead", Message: fmt.Sprintf(
+			"Whether pod %s waits for a volume or for node %s is not known: not all nodes could be read", facts.PodName(t.pod), t.pod.Spec.NodeName)}
+	case len(list) > 0:
+		return t.waitFor(list)
+	case len(unknown) > 0:
+		return t.unsure(unknown[0], unknown[0].Broken)
+	default:
+		return Verdict{State: finding.NoWait, Reason: "NoVolumes", Message: fmt.Sprintf("Pod %s waits for no volume: its containers mount none", facts.PodName(t.pod))}
+	}
+}
+
+func (t *tracer) unsure(v VolumeTrace, stage StageName) Verdict {
+	return Verdict{State: finding.Unsure, Reason: string(stage), Stage: stage, Volume: v.Name, Message: fmt.Sprintf(
+		"Whether pod %s waits for volume %s is not known: %s", facts.PodName(t.pod), v.Name, v.stage(stage).Detail)}
+}
+
+// waitIn is the verdict on a wait in the stage.
+func waitIn(s Stage) Verdict {
+	v := Verdict{State: finding.InFlight, Reason: cmp.Or(s.reason, string(s.Stage)), Stage: s.Stage, Actor: s.On, Since: s.Since, UsualBound: s.UsualBound, DueAt: s.dueAt}
+	if len(s.Said) > 0 {
+		v.Said = s.Said[0].Text
+	}
+	if s.Overdue {
+		v.State, v.DueAt = finding.Stuck, nil
+	}
+	return v
+}
+
+// waitFor is the verdict on pods that wait for a volume.
+func (t *tracer) waitFor(list []VolumeTrace) Verdict {
+	v := list[0]
+	s := v.stage(v.Broken)
+	verdict := waitIn(*s)
+	verdict.Volume = v.Name
+	for _, other := range list[1:] {
+		if at := other.stage(other.Broken).dueAt; verdict.DueAt != nil && at != nil && at.Before(verdict.DueAt) {
+			verdict.DueAt = at
+		}
+	}
+	name := v.Name
+	if v.PersistentVolume != "" {
+		name += " (" + v.PersistentVolume + ")"
+	}
+	where := ""
+	if t.pod.Spec.NodeName != "" {
+		where = " on node " + t.pod.Spec.NodeName
+	}
+	verdict.Message = fmt.Sprintf("Pod %s waits%s for volume %s: for %s", facts.PodName(t.pod), where, name, toBe[v.Broken])
+	if s.On != "" {
+		verdict.Message += "; next to act: " + s.On
+	}
+	if n := len(list) - 1; n > 0 {
+		verdict.Message += fmt.Sprintf("; it waits for %d more", n)
+	}
+	return verdict
+}
+
+// verdictUnscheduled is for a pod without a node. Volumes may be the reason.
+func (t *tracer) verdictUnscheduled(volumes, list []VolumeTrace) Verdict {
+	scheduled := t.scheduled()
+	claims := slices.DeleteFunc(slices.Clone(list), func(v VolumeTrace) bool {
+		return v.stage(StageClaimBound).Stage == "" || v.stage(StageClaimBound).State == StageDone || v.stage(StageClaimBound).On == "the scheduler" ||
+			v.stage(StageClaimBound).State == StageUnknown
+	})
+	if len(claims) > 0 {
+		for i := range claims {
+			claims[i].Broken = StageClaimBound
+		}
+		return t.waitFor(claims)
+	}
+	message := fmt.Sprintf("Pod %s has no node yet", facts.PodName(t.pod))
+	if len(scheduled.Said) > 0 && scheduled.Said[0].Means != "" {
+		verdict := waitIn(scheduled)
+		verdict.Message = message + ", and volumes are among the reasons: " + scheduled.Said[0].Means
+		return verdict
+	}
+	if i := slices.IndexFunc(volumes, func(v VolumeTrace) bool { return v.stage(StageClaimBound).State == StageUnknown }); i >= 0 {
+		return t.unsure(volumes[i], StageClaimBound)
+	}
+	return Verdict{State: finding.NoWait, Reason: "Unscheduled", Since: scheduled.Since,
+		Message: message + ": it waits for the scheduler, which names no volume as a reason"}
+}
+
+// verdictMounted is for a pod whose volumes are mounted, whatever else it waits
+// for.
+func (t *tracer) verdictMounted(p proof) Verdict {
+	v := Verdict{State: finding.NoWait, Reason: "Mounted", Message: fmt.Sprintf("Pod %s waits for no volume: all are mounted (%s)", facts.PodName(t.pod), p.how)}
+	if !p.since.IsZero() {
+		v.Since = &p.since
+	}
+	for _, c := range t.pod.Status.ContainerStatuses {
+		if w := c.State.Waiting; w != nil {
+			switch {
+			case strings.Contains(w.Reason, "Image"):
+				v.Reason = "ImagePull"
+			case w.Reason == "CreateContainerConfigError":
+				v.Reason = "ContainerConfig"
+			case w.Reason == "CrashLoopBackOff":
+				v.Reason = "ContainerFails"
+			case w.Reason == "CreateContainerError" || w.Reason == "RunContainerError":
+				v.Reason = "ContainerStart"
+			default:
+				continue
+			}
+			v.Message += fmt.Sprintf("; container %s waits: %s", c.Name, w.Reason)
+			if w.Message != "" {
+				v.Message += ": " + w.Message
+			}
+			return v
+		}
+	}
+	for _, c := range t.pod.Status.InitContainerStatuses {
+		if !c.Ready && (c.State.Running != nil || c.State.Waiting != nil && c.State.Waiting.Reason != "PodInitializing") && !t.anyRuns() {
+			v.Reason = "InitContainers"
+			v.Message += "; it waits for init container " + c.Name
+			return v
+		}
+	}
+	if e := t.lastEvent("FailedCreatePodSandBox"); e != nil && !t.anyRuns() && (t.startCondition() == nil || t.startCondition().Status != corev1.ConditionTrue) {
+		v.Reason = "Sandbox"
+		v.Message += "; it waits for its sandbox and network: " + e.Message
+	} else if !t.anyRuns() && slices.ContainsFunc(t.pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.State.Waiting != nil && c.State.Waiting.Reason == "ContainerCreating"
+	}) {
+		v.Reason = "ContainerCreating"
+		v.Message += "; its images are being pulled, or the runtime gives many files an SELinux label"
+	}
+	return v
+}
+
+func (t *tracer) anyRuns() bool {
+	return slices.ContainsFunc(t.pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
+}
+
+// partial says that something could not be read which might show that a volume
+// cannot come to its node.
+func (t *tracer) partial() bool {
+	for _, kind := range []snapshot.Kind{snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSINodes, snapshot.CSIDrivers, snapshot.StorageClasses} {
+		if !t.knows(kind, "") {
+			return true
+		}
+	}
+	return !t.knows(snapshot.Claims, t.pod.Namespace) || !t.knows(snapshot.Events, t.pod.Namespace)
+}
+
+// otherWaits are events of what the kubelet does before it waits for volumes,
+// or what keeps it from getting there.
+var otherWaits = []struct{ event, reason, message string }{
+	{"NetworkNotReady", "NetworkNotReady", "the network of the node is not ready, and the kubelet does not go on before it is"},
+	{"FailedPrepareDynamicResources", "DynamicResources", "its dynamic resources cannot be prepared"},
+	{"FailedCreatePodContainer", "Cgroups", "the kubelet cannot make its cgroups or directories"},
+}
+
+// beforeVolumes is what the pod waits for before its volumes count; its reason
+// is empty where there is nothing of the kind.
+func (t *tracer) beforeVolumes(list []VolumeTrace) Verdict {
+	name := facts.PodName(t.pod)
+	silent := len(list) > 0 && !slices.ContainsFunc(list, func(v VolumeTrace) bool {
+		return v.Broken != StageMounted && v.Broken != StageStaged || len(v.stage(v.Broken).Said) > 0
+	})
+	switch {
+	case t.node != nil && !reconcile.NodeReady(t.node):
+		return Verdict{State: finding.NoWait, Reason: "NodeNotReady", Message: fmt.Sprintf(
+			"Pod %s waits for node %s, not for a volume: its Ready condition is %s", name, t.pod.Spec.NodeName, facts.ReadyText(t.node))}
+	case t.pod.Status.StartTime == nil && len(t.pod.Status.ContainerStatuses) == 0 && silent && t.Age(facts.BoundAt(t.pod)) > announceTakes:
+		since := facts.BoundAt(t.pod)
+		return Verdict{State: finding.NoWait, Reason: "KubeletSilent", Since: &since, Message: fmt.Sprintf(
+			"Pod %s waits for the kubelet of %s, which has not begun with it", name, t.pod.Spec.NodeName)}
+	}
+	for _, w := range otherWaits {
+		if e := t.lastEvent(w.event); e != nil && silent {
+			since := facts.FirstTime(e)
+			return Verdict{State: finding.NoWait, Reason: w.reason, Since: &since, Message: fmt.Sprintf("Pod %s waits for no volume: %s", name, w.message)}
+		}
+	}
+	return Verdict{}
+}

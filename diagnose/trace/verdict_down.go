@@ -1,0 +1,78 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+)
+
+// verdictDown is for a pod that ends. It waits for a volume where its object is
+// kept only because a volume is not unmounted; what comes after that keeps
+// other pods waiting, and is said.
+func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
+	name := facts.PodName(t.pod)
+	if s := t.stopped(); s.State != StageDone {
+		return Verdict{State: finding.NoWait, Reason: cmp.Or(s.reason, "ContainersRunning"), Since: s.Since, UsualBound: s.UsualBound,
+			Message: fmt.Sprintf("Pod %s is Terminating and waits for its containers to end, not for a volume; %s", name, s.Detail)}
+	}
+	var held []VolumeTrace
+	for _, v := range volumes {
+		if v.Claim == "" && v.Driver == "" && v.Volume == "" {
+			continue // the kubelet made it by itself, and takes it away as easily
+		}
+		if s := v.stage(StageUnmounted); s.State == StageWaiting || s.State == StageBlocked {
+			v.Broken = StageUnmounted
+			held = append(held, v)
+		}
+	}
+	if t.pod.DeletionTimestamp != nil && len(held) > 0 {
+		list, _ := waits(held)
+		verdict := t.waitFor(list)
+		verdict.Message = strings.Replace(verdict.Message, " waits ", " has ended but cannot go; it waits ", 1)
+		if len(held) > 1 {
+			verdict.Message += "; for which of them the objects do not tell"
+		}
+		return verdict
+	}
+	if i := slices.IndexFunc(volumes, func(v VolumeTrace) bool {
+		s := v.stage(StageUnmounted)
+		return s.State == StageUnknown && !s.follows
+	}); i >= 0 && t.pod.DeletionTimestamp != nil {
+		return t.unsure(volumes[i], StageUnmounted)
+	}
+	return t.ended(volumes)
+}
+
+// ended is for a pod that nothing of its own keeps.
+func (t *tracer) ended(volumes []VolumeTrace) Verdict {
+	v := Verdict{State: finding.NoWait, Reason: "Ended", Message: fmt.Sprintf("Pod %s has ended and waits for no volume", facts.PodName(t.pod))}
+	switch {
+	case t.pod.Status.Reason != "" && t.pod.Status.Phase == corev1.PodFailed:
+		v.Reason = t.pod.Status.Reason
+		v.Message += fmt.Sprintf(" (%s: %s)", t.pod.Status.Reason, t.pod.Status.Message)
+	case t.pod.DeletionTimestamp != nil && len(t.pod.Finalizers) > 0:
+		v.Reason = "Finalizers"
+		v.Message += "; its object is kept by " + strings.Join(t.pod.Finalizers, ", ")
+	}
+	for _, volume := range volumes {
+		s := volume.stage(volume.Broken)
+		switch {
+		case s.reason == "NeverMounted":
+			v.Message += fmt.Sprintf("; but it keeps volume %s in use on node %s until the pod object is deleted", volume.Name, t.pod.Spec.NodeName)
+			return v
+		case volume.Broken == StageUnstaged || volume.Broken == StageDetached:
+			v.Message += fmt.Sprintf("; volume %s is being detached from node %s", volume.Name, t.pod.Spec.NodeName)
+			if s.Overdue {
+				v.Message += ", for longer than is usual"
+			}
+			return v
+		}
+	}
+	return v
+}

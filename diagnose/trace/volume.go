@@ -1,0 +1,231 @@
+package trace
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// tracedVolume is a pod's volume and what it resolves to.
+type tracedVolume struct {
+	*VolumeTrace
+	source *corev1.Volume
+	claim  *corev1.PersistentVolumeClaim
+	pv     *corev1.PersistentVolume
+	spec   *reconcile.VolumeSpec
+	// attachable is whether the controller attaches it; unsure where that
+	// depends on a CSIDriver that could not be read.
+	attachable, unsure bool
+	pair               reconcile.VolumeNode
+}
+
+// follow makes the chain of one volume.
+func (t *tracer) follow(source *corev1.Volume, direction Direction) VolumeTrace {
+	v := &tracedVolume{source: source, VolumeTrace: &VolumeTrace{
+		Name: source.Name, Type: volumeType(source), Referenced: facts.Referenced(t.pod, source.Name),
+	}}
+	var bound *Stage
+	if name := reconcile.ClaimName(t.pod, source); name != "" {
+		v.Claim = name
+		stage := t.bound(v)
+		bound = &stage
+	}
+	t.resolve(v)
+	if direction == Down {
+		v.Stages = t.chainDown(v)
+	} else {
+		v.Stages = t.chainUp(v, bound)
+		t.note(v)
+	}
+	v.Broken = broken(v.Stages)
+	return *v.VolumeTrace
+}
+
+// resolve finds the volume's unique name and its driver, as far as they can be
+// known.
+func (t *tracer) resolve(v *tracedVolume) {
+	var err error
+	switch {
+	case v.pv != nil:
+		v.PersistentVolume = v.pv.Name
+		v.Volume, err = t.World.VolumeName(v.pv)
+		if v.pv.Spec.CSI != nil {
+			v.Driver = v.pv.Spec.CSI.Driver
+		}
+	case v.Claim == "":
+		v.Volume, v.spec, err = t.World.PodVolume(t.pod, v.source)
+		if v.source.CSI != nil {
+			v.Driver = v.source.CSI.Driver
+		}
+	default:
+		return
+	}
+	v.attachable = err == nil
+	v.pair = reconcile.VolumeNode{Volume: v.Volume, Node: types.NodeName(t.pod.Spec.NodeName)}
+	if driver, _, ok := reconcile.ParseCSI(v.Volume); ok && v.Driver == "" {
+		v.Driver = driver // an in-tree volume that has moved to CSI
+	}
+	if name := facts.AttachmentName(v.pair); name != "" && t.attachmentOf(v) != nil {
+		v.VolumeAttachment = name
+	}
+	if v.Driver != "" && v.source.CSI == nil && t.Snapshot.CSIDriver(v.Driver) == nil && !t.knows(snapshot.CSIDrivers, "") {
+		// A driver may say that its volumes are not attached; any trace of an
+		// attachment says that they are.
+		v.unsure = v.VolumeAttachment == "" && (t.node == nil || !facts.Lists(t.node, v.Volume) && !facts.InUse(t.node, v.Volume))
+	}
+}
+
+// chainUp is the way of a volume to where a container can use it.
+func (t *tracer) chainUp(v *tracedVolume, bound *Stage) []Stage {
+	stages := []Stage{t.scheduled()}
+	if bound != nil {
+		stages = append(stages, *bound)
+	}
+	if bound != nil && (v.pv == nil || bound.State != StageDone) {
+		// Which volume it will be, and so how it gets to the node, is open.
+		return t.fit(append(stages, after(StageMounted)))
+	}
+	if !v.Referenced {
+		return append(stages, notNeeded(StageMounted, "no container of the pod mounts it, so that the kubelet never asks for it nor waits for it"))
+	}
+	if v.attachable || v.unsure {
+		stages = append(stages, t.askedFor(v), t.attached(v), t.listed(v))
+	}
+	if v.Driver != "" {
+		stages = append(stages, t.registered(v))
+	}
+	if v.Driver != "" && v.source.CSI == nil {
+		stages = append(stages, t.staged(v))
+	}
+	return t.fit(append(stages, t.mounted(v)))
+}
+
+// fit makes the stages fit together: what comes after a broken stage has not
+// begun, unless something shows how it stands, and what is past does not matter.
+func (t *tracer) fit(stages []Stage) []Stage {
+	if proof := t.mountsProven(); proof.yes {
+		for i := range stages {
+			s := &stages[i]
+			if s.State != StageDone && s.Stage != StageScheduled {
+				if s.Stage == StageMounted || s.Stage == StageStaged {
+					*s = done(s.Stage, proof.since, proof.how)
+				} else {
+					*s = notNeeded(s.Stage, "it is mounted; "+s.Detail)
+				}
+			}
+		}
+		return stages
+	}
+	waits, unknown := false, false
+	for i := range stages {
+		s := &stages[i]
+		late := s.Stage == StageListed || s.Stage == StageStaged || s.Stage == StageMounted
+		if late && s.State == StageWaiting && len(s.Said) == 0 {
+			switch {
+			case waits:
+				*s = after(s.Stage)
+			case unknown:
+				*s = Stage{Stage: s.Stage, State: StageUnknown, Detail: "what comes before it is not known", follows: true}
+			}
+		}
+		waits = waits || s.State == StageWaiting || s.State == StageBlocked
+		unknown = unknown || s.State == StageUnknown
+	}
+	return stages
+}
+
+// brokenOrder is where to look first: a volume that the kubelet cannot take up
+// explains all that follows, and an attach that fails more than a silent wait.
+var brokenOrder = []StageName{
+	StageScheduled, StageClaimBound, StageRegistered, StageAttached, StageListed, StageAskedFor, StageStaged, StageMounted,
+	StageStopped, StageUnmounted, StageUnstaged, StageDetached,
+}
+
+// broken is the stage in which the volume waits: one that is blocked before one
+// that merely waits, of these one that is overdue first, and all before one of
+// which nothing is known.
+func broken(stages []Stage) StageName {
+	for _, fits := range []func(Stage) bool{
+		func(s Stage) bool { return s.State == StageBlocked },
+		func(s Stage) bool { return s.State == StageWaiting && s.Overdue },
+		func(s Stage) bool { return s.State == StageWaiting },
+		func(s Stage) bool { return s.State == StageUnknown },
+	} {
+		for _, name := range brokenOrder {
+			if slices.ContainsFunc(stages, func(s Stage) bool { return s.Stage == name && !s.follows && fits(s) }) {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// volumeType is the name of the source, as the API writes it.
+func volumeType(v *corev1.Volume) string {
+	for _, source := range []struct {
+		name string
+		set  bool
+	}{
+		{"persistentVolumeClaim", v.PersistentVolumeClaim != nil}, {"ephemeral", v.Ephemeral != nil}, {"csi", v.CSI != nil},
+		{"secret", v.Secret != nil}, {"configMap", v.ConfigMap != nil}, {"projected", v.Projected != nil},
+		{"downwardAPI", v.DownwardAPI != nil}, {"emptyDir", v.EmptyDir != nil}, {"hostPath", v.HostPath != nil},
+		{"nfs", v.NFS != nil}, {"image", v.Image != nil}, {"iscsi", v.ISCSI != nil}, {"fc", v.FC != nil},
+		{"flexVolume", v.FlexVolume != nil}, {"awsElasticBlockStore", v.AWSElasticBlockStore != nil},
+		{"gcePersistentDisk", v.GCEPersistentDisk != nil}, {"azureDisk", v.AzureDisk != nil}, {"azureFile", v.AzureFile != nil},
+		{"cinder", v.Cinder != nil}, {"vsphereVolume", v.VsphereVolume != nil}, {"portworxVolume", v.PortworxVolume != nil},
+		{"cephfs", v.CephFS != nil}, {"rbd", v.RBD != nil}, {"gitRepo", v.GitRepo != nil},
+	} {
+		if source.set {
+			return source.name
+		}
+	}
+	return "other"
+}
+
+// explained marks node-local volumes, such as an emptyDir, as not blocking where another
+// volume explains why the pod waits: the kubelet mounts all of them side by side, and
+// no object shows which are mounted.
+func explained(volumes []VolumeTrace) {
+	local := func(v VolumeTrace) bool {
+		return v.Claim == "" && v.Driver == "" && v.Broken == StageMounted && v.stage(StageMounted).State == StageWaiting && len(v.stage(StageMounted).Said) == 0
+	}
+	i := slices.IndexFunc(volumes, func(v VolumeTrace) bool {
+		state := v.stage(v.Broken).State
+		return !local(v) && (state == StageBlocked || state == StageWaiting)
+	})
+	if i < 0 {
+		return
+	}
+	for j := range volumes {
+		if local(volumes[j]) {
+			*volumes[j].stage(StageMounted) = Stage{Stage: StageMounted, State: StageUnknown, follows: true,
+				Detail: "no object tells; volume " + volumes[i].Name + " explains the wait"}
+			volumes[j].Broken = ""
+		}
+	}
+}
+
+// note adds what the stages do not show.
+func (t *tracer) note(v *tracedVolume) {
+	if !v.Referenced && v.attachable {
+		v.Notes = append(v.Notes, "the controller attaches it all the same: a volume that is attached and never in volumesInUse is normal here")
+	}
+	if v.Volume == "" || !v.Referenced || t.mountsProven().yes {
+		return
+	}
+	for i := range t.pod.Spec.Volumes {
+		other := &t.pod.Spec.Volumes[i]
+		if other.Name == v.Name || !facts.Referenced(t.pod, other.Name) {
+			continue
+		}
+		name, _, err := t.World.PodVolume(t.pod, other)
+		if err == nil && name == v.Volume && (!t.kubelet.Known() || t.kubelet < facts.OneClaimTwice) {
+			v.Notes = append(v.Notes, "the pod's volume "+other.Name+" is the same one: a kubelet before 1.35 waits for such a pair for ever and says nothing")
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package diagnose_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+var modelled = []string{"1.26.15", "1.27.16", "1.28.15", "1.29.15", "1.30.14", "1.31.14", "1.32.9", "1.33.5", "1.34.4", "1.35.1", "1.36.3", "1.37.0"}
+
+// TestUpgradesOfTheCorpus holds what an upgrade says against the plans of the two
+// releases, for each pair of them: a decision is named where they differ and nowhere
+// else, and a pod where it is worse off.
+func TestUpgradesOfTheCorpus(t *testing.T) {
+	cases, err := testcases.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	differing, worse := 0, 0
+	for n, c := range cases {
+		from := modelled[n%len(modelled)]
+		s, err := c.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := *s // the case's own is shared
+		now.Source.ServerVersion = from
+		before := reconcile.NewWorld(&now, c.Settings)
+		planBefore := before.Reconcile()
+		for _, to := range modelled {
+			u := preflight.OfUpgrade(&now, to, c.Settings)
+			other := now
+			other.Source.ServerVersion = to
+			after := reconcile.NewWorld(&other, c.Settings)
+			planAfter := after.Reconcile()
+			if to == from && (len(u.Pods)+len(u.Decisions)+len(u.Changes)+len(u.Bugs) > 0) {
+				t.Errorf("%s: %s differs from itself: %+v", c.Name, to, u)
+			}
+			for _, d := range planAfter.Decisions {
+				was := planBefore.Decision(d.VolumeNode)
+				differs := was == nil || was.Verb != d.Verb || was.Reason != d.Reason || was.After != d.After
+				named := slices.ContainsFunc(u.Decisions, func(o preflight.UpgradeDecision) bool { return o.Volume == d.Volume && o.Node == d.Node })
+				if differs != named {
+					t.Errorf("%s, %s to %s: %s on %s differs %t, named %t", c.Name, from, to, d.Volume, d.Node, differs, named)
+				}
+			}
+			waited := waiting(before, planBefore)
+			for pod := range waiting(after, planAfter) {
+				named := slices.ContainsFunc(u.Pods, func(o preflight.UpgradePod) bool { return o.Pod == pod })
+				if !waited[pod] && !named {
+					t.Errorf("%s, %s to %s: pod %s waits only then, and is not named", c.Name, from, to, pod)
+				}
+			}
+			differing += len(u.Decisions)
+			for _, pod := range u.Pods {
+				worse++
+				skipped := slices.ContainsFunc(after.Skipped, func(row reconcile.Skipped) bool { return row.Pod.String() == pod.Pod && row.PodVolume == pod.PodVolume })
+				d := planAfter.Decision(reconcile.VolumeNode{Volume: pod.Volume, Node: pod.Node})
+				waits := d != nil && d.Verb != reconcile.Keep && d.Verb != reconcile.Attach
+				if !skipped && !waits {
+					t.Errorf("%s, %s to %s: %+v neither waits nor is skipped", c.Name, from, to, pod)
+				}
+			}
+		}
+	}
+	if differing == 0 || worse == 0 {
+		t.Errorf("%d decisions differ and %d pods are worse off: nothing was tried", differing, worse)
+	}
+}
+
+// waiting are the pods of which a volume is not simply attached.
+func waiting(w *reconcile.World, plan *reconcile.Plan) map[string]bool {
+	pods := map[string]bool{}
+	for _, d := range plan.Decisions {
+		if wanted := w.Desired[d.VolumeNode]; wanted != nil && d.Verb != reconcile.Keep && d.Verb != reconcile.Attach {
+			for _, pod := range wanted.Pods {
+				pods[pod.String()] = true
+			}
+		}
+	}
+	for _, row := range w.Skipped {
+		if row.Pod.Name != "" {
+			pods[row.Pod.String()] = true
+		}
+	}
+	return pods
+}
+
+// TestUpgradeNames: the behaviours and bugs that come or go between two releases.
+func TestUpgradeNames(t *testing.T) {
+	var names []reconcile.Behaviour
+	for _, c := range reconcile.Changes("v1.30.2", "1.31") {
+		names = append(names, c.Behaviour)
+		if c.About == "" || c.Source == "" {
+			t.Errorf("%s is not explained", c.Behaviour)
+		}
+	}
+	want := []reconcile.Behaviour{reconcile.KeepsTerminatedPodVolumes, reconcile.MigrationAsksNode, reconcile.PortworxMigrates, reconcile.PortworxAsksNode, reconcile.InTreeRBD}
+	if !slices.Equal(names, want) {
+		t.Errorf("changes %v, want %v", names, want)
+	}
+}

@@ -1,0 +1,78 @@
+package diagnose
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+)
+
+// waiting follows the volumes of every pod that may wait for one, and returns the
+// traces of those that do or of which it is not known.
+func waiting(view *facts.View) []*trace.Trace {
+	var traces []*trace.Trace
+	for _, pod := range view.Snapshot.Pods {
+		if !trace.MayWait(pod) {
+			continue
+		}
+		if t := trace.OfPod(view, pod); t.Verdict.State != finding.NoWait {
+			traces = append(traces, t)
+		}
+	}
+	return traces
+}
+
+// judge has the findings decide about the waits of the pods that they name.
+func judge(traces []*trace.Trace, found []finding.Finding) {
+	about := map[string][]finding.Finding{}
+	for _, f := range found {
+		for _, pod := range f.About() {
+			about[pod] = append(about[pod], f)
+		}
+	}
+	for _, t := range traces {
+		t.Judge(about[podOf(t)])
+	}
+}
+
+// entries are what a report says of the pods that wait.
+func entries(traces []*trace.Trace) []finding.Waiting {
+	list := make([]finding.Waiting, 0, len(traces))
+	for _, t := range traces {
+		v := t.Verdict
+		list = append(list, finding.Waiting{
+			Pod: podOf(t), Node: string(t.Node), Verdict: v.State, Volume: v.Volume, Stage: string(v.Stage), Actor: v.Actor,
+			Said: v.Said, Since: v.Since, DueAt: v.DueAt, Findings: []string{},
+		})
+	}
+	order := []finding.WaitState{finding.Stuck, finding.Unsure, finding.InFlight}
+	slices.SortFunc(list, func(a, b finding.Waiting) int {
+		return cmp.Or(slices.Index(order, a.Verdict)-slices.Index(order, b.Verdict), cmp.Compare(a.Pod, b.Pod))
+	})
+	return list
+}
+
+func podOf(t *trace.Trace) string { return t.Pod.Namespace + "/" + t.Pod.Name }
+
+// unanswered are the traces of pods that are stuck and that no finding names which
+// would make the command fail.
+func unanswered(traces []*trace.Trace, found []finding.Finding) []*trace.Trace {
+	named := map[string]bool{}
+	for _, f := range found {
+		if !f.Severity.AtLeast(finding.Warning) {
+			continue
+		}
+		for _, pod := range f.About() {
+			named[pod] = true
+		}
+	}
+	var list []*trace.Trace
+	for _, t := range traces {
+		if t.Verdict.State == finding.Stuck && !named[podOf(t)] {
+			list = append(list, t)
+		}
+	}
+	return list
+}

@@ -1,0 +1,115 @@
+package chaos_test
+
+import (
+	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+)
+
+// story is what is broken in a world.
+type story string
+
+const (
+	// lostEntry is for patch-node-status: a volume is in use and attached, and
+	// volumesAttached does not list it.
+	lostEntry story = "lost entry"
+	// usedElsewhere is the same, but another node has the volume mounted, past the
+	// cluster. Its kubelet says so.
+	usedElsewhere story = "used elsewhere"
+	// otherMachine is the same, but the node is another machine by now than the
+	// one that the volume is attached to.
+	otherMachine story = "another machine"
+	// refusedDetach is for nudge: the driver refuses to detach a volume, and a pod
+	// waits for it on the same node.
+	refusedDetach story = "refused detach"
+	// forgotten is for delete-attachment: a volume is attached where nobody wants
+	// it, and the controller does not know.
+	forgotten story = "forgotten attachment"
+	// nodeOff is for delete-fenced-attachment: a node has failed, a pod on another
+	// waits for its volume, and the user says that the machine is off.
+	nodeOff story = "node that is off"
+	// nodeLost is the same, but nobody says so, and the machine is on.
+	nodeLost story = "lost node"
+	// orphan is for unpublish-orphan: the storage system has the volume on a node of
+	// which the cluster has no record, and a pod on another waits for it.
+	orphan story = "orphaned volume"
+	// phantom is for prune-node-status: volumesAttached lists a volume that has no
+	// VolumeAttachment, and that nobody wants.
+	phantom story = "phantom entry"
+	// stuckPod is for out-of-service-taint: the pod of a StatefulSet is Terminating on
+	// a node that is off.
+	stuckPod story = "stuck pod"
+)
+
+// check is the one that finds it.
+func (s story) check() string {
+	switch s {
+	case refusedDetach:
+		return "reuse-while-detaching"
+	case forgotten:
+		return "dangling-after-kcm-restart"
+	case nodeOff, nodeLost:
+		return "node-lost-6min"
+	case orphan:
+		return "orphan-backend-attachment"
+	case phantom:
+		return "attached-phantom"
+	case stuckPod:
+		return "sts-terminating-on-dead-node"
+	}
+	return "inuse-not-attached"
+}
+
+// detaches says that the repair has the driver detach a volume.
+func (s story) detaches() bool {
+	return s == forgotten || s == nodeOff || s == nodeLost || s == orphan
+}
+
+// allow is the kind of repair that the user has to ask for.
+func (s story) allow() repair.Kind {
+	switch s {
+	case orphan:
+		return repair.UnpublishOrphan
+	case stuckPod:
+		return repair.OutOfServiceTaint
+	}
+	return ""
+}
+
+// fences says that the user tells the doctor that the node is off.
+func (s story) fences() bool { return s == nodeOff || s == stuckPod }
+
+// settle is how long a repair must hold. Where another attach has to follow, the
+// attacher may take 5 s to try it again.
+func (s story) settle() time.Duration {
+	if s == orphan {
+		return 8 * time.Second
+	}
+	return 2 * time.Second
+}
+
+// ahead is how far the doctor's clock is ahead: some checks wait for so long
+// before they believe what they see. A refusal of the driver must not look older
+// than 10 min.
+func (s story) ahead() time.Duration {
+	switch {
+	case s == orphan:
+		return 9 * time.Minute
+	case s.detaches() || s == phantom || s == stuckPod:
+		return 10 * time.Minute
+	}
+	return 0
+}
+
+// refuses are the words with which the doctor leaves a world of the story as it is.
+func (s story) refuses() string {
+	switch s {
+	case usedElsewhere:
+		return "not-elsewhere: "
+	case otherMachine:
+		return "node-id: "
+	case nodeLost:
+		return "fenced: "
+	}
+	return ""
+}

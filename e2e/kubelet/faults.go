@@ -1,0 +1,128 @@
+package kubelet
+
+import (
+	"cmp"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// firstRetry and lastRetry bound the pause between two attempts to mount a
+	// volume, which doubles (pkg/util/goroutinemap/exponentialbackoff).
+	firstRetry = 500 * time.Millisecond
+	lastRetry  = 2*time.Minute + 2*time.Second
+)
+
+// MountFault is a mount that does not succeed.
+type MountFault struct {
+	// Message is what the kubelet says of each attempt, in an event of the pod.
+	// Empty: the attempt neither ends nor fails.
+	Message string
+	// Reason is that of the event. Empty: FailedMount.
+	Reason string
+	// Takes is how long an attempt takes.
+	Takes time.Duration
+	// Once says that the kubelet does not repeat it.
+	Once bool
+}
+
+// MountFailed is the fault of a step that fails for the volume, in the words in
+// which the kubelet reports it.
+func MountFailed(step, volume, reason string) MountFault {
+	return MountFault{Message: fmt.Sprintf("%s for volume %q : %s", step, volume, reason)}
+}
+
+// WaitFailed is the fault of a volume that the kubelet does not even try to mount,
+// named as in the pod.
+func WaitFailed(volume, reason string) MountFault {
+	return MountFault{Message: fmt.Sprintf("Unable to attach or mount volumes: unmounted volumes=[%s], unattached volumes=[], failed to process volumes=[]: %s", volume, reason)}
+}
+
+// faults are what the stand-in is told to fail at. They outlive a restart.
+// Volumes have the name that the kubelet uses in events: the PersistentVolume's,
+// or the pod's own for one without.
+type faults struct {
+	mu      sync.Mutex
+	mount   map[string]MountFault
+	unmount map[string]bool
+	unstage map[string]bool
+}
+
+// FailMount makes each further mount of the volume fail.
+func (k *Kubelet) FailMount(volume string, fault MountFault) {
+	k.faults.mu.Lock()
+	defer k.faults.mu.Unlock()
+	k.faults.mount[volume] = fault
+}
+
+// FailUnmount makes each further unmount of the volume from a pod fail, which a
+// kubelet writes into its log alone.
+func (k *Kubelet) FailUnmount(volume string) {
+	k.faults.mu.Lock()
+	defer k.faults.mu.Unlock()
+	k.faults.unmount[volume] = true
+}
+
+// FailUnstage lets the volume be unmounted from its pods, and not from the node.
+func (k *Kubelet) FailUnstage(volume string) {
+	k.faults.mu.Lock()
+	defer k.faults.mu.Unlock()
+	k.faults.unstage[volume] = true
+}
+
+func (f *faults) ofMount(volume string) (MountFault, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fault, ok := f.mount[volume]
+	return fault, ok
+}
+
+func (f *faults) failsUnmount(volume string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.unmount[volume]
+}
+
+func (f *faults) failsUnstage(volume string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.unstage[volume]
+}
+
+// attempt is one to mount a volume, and the pause that came before it.
+type attempt struct {
+	ends  time.Time
+	pause time.Duration
+}
+
+// tryMount makes the mount fail that is to, and says so in an event.
+func (w *worker) tryMount(pod *corev1.Pod, v volume) error {
+	fault, faulty := w.faults.ofMount(v.spec)
+	if !faulty {
+		return nil
+	}
+	key := podVolume{pod.UID, v.name}
+	a, tried := w.attempts[key]
+	now := time.Now()
+	if !tried {
+		a.ends = now.Add(fault.Takes)
+	}
+	silent := fault.Message == "" || fault.Once && a.pause > 0 // it has been said
+	if !silent && !now.Before(a.ends) {
+		w.events.Event(pod, corev1.EventTypeWarning, cmp.Or(fault.Reason, "FailedMount"), fault.Message)
+		a.pause = min(max(2*a.pause, firstRetry), lastRetry)
+		a.ends = now.Add(a.pause + fault.Takes)
+	}
+	w.attempts[key] = a
+	return fmt.Errorf("volume %s is not mounted: %s", v.spec, fault.Message)
+}
+
+// podVolume is a volume of one pod.
+type podVolume struct {
+	pod    types.UID
+	volume corev1.UniqueVolumeName
+}

@@ -1,0 +1,256 @@
+package output
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/clipperhouse/displaywidth"
+	"github.com/fatih/color"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// heading says of which cluster, release and time the report is, and as much of
+// what was examined as the terminal has room for.
+func heading(b *strings.Builder, r *finding.Report, opts Options) {
+	line := Safe(strings.Join(about(r), "  "))
+	if scope := scopeBeside(r, line, opts); scope != "" {
+		line += "   " + scope
+	}
+	fmt.Fprintln(b, line)
+}
+
+// scopeBeside is the longest scope that fits behind the line; "" where none does.
+func scopeBeside(r *finding.Report, line string, opts Options) string {
+	for _, kinds := range [][]snapshot.Kind{{snapshot.Nodes, snapshot.Pods, snapshot.Volumes}, {snapshot.Pods}, {}} {
+		if scope := scopeLine(r, kinds...); fitsBehind(line, scope, opts) {
+			return scope
+		}
+	}
+	if state := examinedState(r); scopeLine(r) != "" && fitsBehind(line, state, opts) {
+		return state
+	}
+	return ""
+}
+
+func fitsBehind(line, text string, opts Options) bool {
+	return opts.Width == 0 || displaywidth.String(line)+3+displaywidth.String(text) <= opts.Width
+}
+
+// about is the cluster, its release and the time of the report.
+func about(r *finding.Report) []string {
+	var facts []string
+	for _, s := range []string{place(r), r.KubernetesVersion, r.TakenAt.UTC().Format("2006-01-02T15:04:05Z")} {
+		if s != "" {
+			facts = append(facts, visible(s))
+		}
+	}
+	return facts
+}
+
+// place is the cluster by the shortest name that is known, or the file.
+func place(r *finding.Report) string {
+	if len(r.Sources) > 0 {
+		var names []string
+		for _, source := range r.Sources {
+			names = append(names, source.Context)
+		}
+		return strings.Join(names, ", ")
+	}
+	for _, name := range []string{r.Source.Context, r.Source.Path, r.Source.Server} {
+		if name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// countOf counts objects of the kind, which the report has examined.
+func countOf(n int, kind snapshot.Kind) string {
+	return count(n, strings.TrimPrefix(strings.TrimSuffix(string(kind), "s"), "persistent"))
+}
+
+// scopeLine counts what was examined: the checks, and the objects of the kinds. It is
+// "" in a report that does not say it.
+func scopeLine(r *finding.Report, kinds ...snapshot.Kind) string {
+	if r.Scope.Checks == 0 && len(r.Scope.Objects) == 0 {
+		return ""
+	}
+	parts := append([]string{count(r.Scope.Checks, "check")}, counts(r, kinds...)...)
+	return strings.Join(parts, ", ") + ": " + examinedState(r)
+}
+
+func examinedState(r *finding.Report) string {
+	if examinedAll(r) {
+		return "complete"
+	}
+	return "not complete, see below"
+}
+
+func counts(r *finding.Report, kinds ...snapshot.Kind) []string {
+	var parts []string
+	for _, kind := range kinds {
+		if n, known := r.Scope.Objects[kind]; known {
+			parts = append(parts, countOf(n, kind))
+		}
+	}
+	return parts
+}
+
+// wholeScope is the scope of a format that has room for it.
+func wholeScope(r *finding.Report) string {
+	return visible(scopeLine(r, snapshot.Nodes, snapshot.Pods, snapshot.Volumes))
+}
+
+func examinedAll(r *finding.Report) bool { return r.Complete && len(r.SkippedChecks) == 0 }
+
+// end writes what the report ends with, a blank line before it.
+func end(b *strings.Builder, r *finding.Report, opts Options) {
+	var text strings.Builder
+	closing(&text, r, opts)
+	if text.Len() > 0 && len(r.Findings) > 0 {
+		b.WriteString("\n")
+	}
+	b.WriteString(text.String())
+}
+
+// closing sums up, and says what was not examined.
+func closing(b *strings.Builder, r *finding.Report, opts Options) {
+	lines := func(text string) {
+		for _, line := range wrap(text, opts.Width) {
+			fmt.Fprintln(b, line)
+		}
+	}
+	if len(r.Findings) != 1 { // one alone is its own sum
+		for _, line := range wrap(found(r), opts.Width) {
+			fmt.Fprintln(b, paint(opts.Color && good(r), line, color.FgGreen))
+		}
+	}
+	if len(r.Findings) > 0 && scopeBeside(r, Safe(strings.Join(about(r), "  ")), opts) == "" {
+		lines(scopeLine(r))
+	}
+	lines(waitsUntold(r))
+	for _, a := range r.Answers {
+		lines(a.Message)
+	}
+	if left := leftOut(r); left != "" && len(r.Findings) > 0 {
+		lines("not shown: " + left)
+	}
+	for _, g := range r.Gaps {
+		lines("gap: " + gapText(g))
+	}
+	for _, text := range skippedTexts(r) {
+		lines(text)
+	}
+	lines(rightsToAsk(r))
+}
+
+// good says that everything was examined and nothing was found.
+func good(r *finding.Report) bool { return len(r.Findings) == 0 && examinedAll(r) }
+
+// found is the report in a line.
+func found(r *finding.Report) string {
+	if len(r.Findings) > 0 {
+		return tally(r)
+	}
+	over := overWhat(r)
+	switch {
+	case good(r) && leftOut(r) != "":
+		return fmt.Sprintf("Nothing else is wrong%s, complete; not shown: %s.", over, leftOut(r))
+	case good(r):
+		return fmt.Sprintf("Nothing wrong%s, complete.", over)
+	case len(r.Checks) == 0:
+		return fmt.Sprintf("Not examined%s: no check could run.", over)
+	default:
+		return fmt.Sprintf("Nothing found in what could be read%s, not complete.", over)
+	}
+}
+
+// tally counts the causes, the pods that wait and the findings.
+func tally(r *finding.Report) string {
+	text := count(len(r.Roots()), "cause")
+	stuck := 0
+	for _, w := range r.Waiting {
+		if w.Verdict == finding.Stuck {
+			stuck++
+		}
+	}
+	switch {
+	case stuck == 1:
+		text += ", 1 pod is stuck"
+	case stuck > 1:
+		text += fmt.Sprintf(", %d pods are stuck", stuck)
+	}
+	text += fmt.Sprintf(": %s, %s", count(r.Summary.Error, "error"), count(r.Summary.Warning, "warning"))
+	if r.Summary.Info > 0 {
+		text += fmt.Sprintf(", %d info", r.Summary.Info)
+	}
+	return text
+}
+
+// overWhat is the scope of a report that found nothing: good news holds for what
+// was looked at, and for no more.
+func overWhat(r *finding.Report) string {
+	text := ""
+	if r.Scope.Checks > 0 || len(r.Scope.Objects) > 0 {
+		parts := counts(r, snapshot.Pods, snapshot.Volumes, snapshot.Nodes)
+		text = ": " + count(r.Scope.Checks, "check")
+		if len(parts) > 0 {
+			text += " over " + strings.Join(parts, ", ")
+		}
+	}
+	if name := place(r); name != "" {
+		text += " in " + name
+	}
+	return visible(text + " at " + r.TakenAt.UTC().Format("2006-01-02T15:04:05Z"))
+}
+
+// leftOut counts what was found and is not in the report.
+func leftOut(r *finding.Report) string {
+	var parts []string
+	if r.Suppressed > 0 {
+		parts = append(parts, fmt.Sprintf("%d suppressed", r.Suppressed))
+	}
+	if r.Known > 0 {
+		parts = append(parts, fmt.Sprintf("%d already in the baseline", r.Known))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// skippedTexts has a line for each kind whose absence kept checks from running.
+func skippedTexts(r *finding.Report) []string {
+	codes := map[string][]string{}
+	for _, c := range r.SkippedChecks {
+		needs := string(c.Because)
+		if c.Context != "" {
+			needs += " in " + c.Context
+		}
+		codes[needs] = append(codes[needs], string(c.Code))
+	}
+	var texts []string
+	for _, needs := range slices.Sorted(maps.Keys(codes)) {
+		texts = append(texts, fmt.Sprintf("%s skipped, missing %s: %s", count(len(codes[needs]), "check"), needs, strings.Join(codes[needs], " ")))
+	}
+	return texts
+}
+
+// readerRole is the ClusterRole with all rights to read.
+const readerRole = rolePrefix + "reader"
+
+// rightsToAsk says which role would close the gaps that are missing rights.
+func rightsToAsk(r *finding.Report) string {
+	if !slices.ContainsFunc(r.Gaps, func(g snapshot.Gap) bool { return g.Reason == snapshot.ReasonForbidden }) {
+		return ""
+	}
+	return fmt.Sprintf("to read everything, ask for ClusterRole %s: kubectl volume-doctor auth -o yaml", readerRole)
+}
+
+func detail(s string) string {
+	if s == "" {
+		return ""
+	}
+	return ": " + s
+}

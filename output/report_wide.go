@@ -1,0 +1,100 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+)
+
+// printReportWide tells each finding with its proof: nothing is folded or cut. The
+// commands that do by hand what a repair does stand here alone.
+func printReportWide(w io.Writer, r *finding.Report, opts Options) error {
+	var b strings.Builder
+	if len(r.Findings) > 0 {
+		heading(&b, r, opts)
+	}
+	causes := causeNames(r)
+	for _, f := range r.Findings {
+		b.WriteString("\n")
+		proof(&b, r, f, causes[f.CausedBy], opts)
+	}
+	if rows := waitingRows(r); len(rows) > 0 {
+		text, err := table([]string{"POD", "NODE", "WAITS", "VOLUME", "STAGE", "NEXT TO ACT", "SINCE", "DUE"}, rows)
+		if err != nil {
+			return err
+		}
+		b.WriteString("\n" + text)
+	}
+	end(&b, r, opts)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// causeNames are code and subject of what findings follow from, by fingerprint.
+func causeNames(r *finding.Report) map[string]string {
+	names := map[string]string{}
+	for _, c := range r.OmittedCauses {
+		names[c.Fingerprint] = fmt.Sprintf("%s %s on %s", c.Code, c.Check, c.Subject)
+	}
+	for _, f := range r.Findings {
+		names[f.Fingerprint] = fmt.Sprintf("%s %s on %s", f.Code, f.Check, f.Subject)
+	}
+	delete(names, "")
+	return names
+}
+
+func proof(b *strings.Builder, r *finding.Report, f finding.Finding, follows string, opts Options) {
+	t := tell(r, []finding.Finding{f})
+	title(b, t, 1<<10, opts)
+	field(b, "who", t.who, opts)
+	field(b, "why", f.Cause, opts)
+	field(b, "wait?", t.wait, opts)
+	do(b, t.do, opts)
+	field(b, "don't", t.dont, opts)
+	field(b, "since", since(r, f), opts)
+	field(b, "object", objects(f), opts)
+	field(b, "follows", follows, opts)
+	label := "proof"
+	for _, e := range f.Evidence {
+		field(b, label, fmt.Sprintf("%s %s: %s", e.Object, e.Field, e.Value), opts)
+		label = ""
+	}
+	field(b, "repair", riskOf(f.Repair), opts)
+	if f.Repair != nil {
+		label = "not"
+		for _, lower := range f.Repair.Lower {
+			field(b, label, fmt.Sprintf("%s: %s", lower.Kind, lower.Because), opts)
+			label = ""
+		}
+	}
+	if commands := byHand(f); len(commands) > 0 {
+		field(b, "raw", "by hand, without the guards:", opts)
+		for _, c := range commands {
+			fmt.Fprintf(b, "%*s%s\n", labelled, "", Safe(c))
+		}
+	}
+	field(b, "more", f.Check+": "+explain(f.Code), opts)
+}
+
+// since is when the finding began; "" where the objects do not tell.
+func since(r *finding.Report, f finding.Finding) string {
+	if f.Since == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s ago)", f.Since.UTC().Format("2006-01-02T15:04:05Z"), ago(r.TakenAt.Sub(f.Since.Time)))
+}
+
+// objects names all that the finding is about.
+func objects(f finding.Finding) string {
+	names := []string{f.Subject.String()}
+	for _, o := range []struct{ kind, name string }{
+		{"node", string(f.Node)}, {"persistentvolume", f.PersistentVolume}, {"volumeattachment", f.VolumeAttachment},
+	} {
+		if name := o.kind + "/" + o.name; o.name != "" && name != names[0] {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}

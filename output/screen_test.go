@@ -1,0 +1,216 @@
+package output
+
+import (
+	"bytes"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/clipperhouse/displaywidth"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// nameFrom is the length from which a word counts as a name, which is never broken.
+const nameFrom = 24
+
+// tooWide says that a line is wider than the terminal, and not because of a command
+// or of a name.
+func tooWide(line string) bool {
+	if displaywidth.String(line) <= terminal.Width {
+		return false
+	}
+	if text := strings.TrimPrefix(strings.TrimSpace(line), "do "); strings.HasPrefix(strings.TrimSpace(text), "kubectl ") || strings.HasPrefix(text, "printf ") {
+		return false
+	}
+	columns, names := 0, 0
+	for _, word := range strings.Fields(line) {
+		if w := displaywidth.String(word); w < nameFrom {
+			columns += w + 1
+		} else {
+			names++
+		}
+	}
+	return names == 0 || columns > terminal.Width
+}
+
+// eachReport gives the reports of the corpus and of the threads that have findings.
+func eachReport(t *testing.T, check func(t *testing.T, name string, r *finding.Report)) {
+	t.Helper()
+	eachCase(t, func(t *testing.T, c corpusCase) {
+		if len(c.report.Findings) > 0 {
+			check(t, c.name, c.report)
+		}
+	})
+	all, err := threads()
+	if err != nil || len(all) < 60 {
+		t.Fatalf("%d threads: %v", len(all), err)
+	}
+	for _, c := range all {
+		if len(c.report.Findings) > 0 {
+			t.Run(c.name, func(t *testing.T) { check(t, c.name, c.report) })
+		}
+	}
+}
+
+// threads are the clusters of testdata/threads, read once.
+var threads = sync.OnceValues(func() ([]corpusCase, error) {
+	paths, err := filepath.Glob("../testdata/threads/*.txtar")
+	if err != nil {
+		return nil, err
+	}
+	var all []corpusCase
+	for _, path := range paths {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			return nil, err
+		}
+		s, _, err := snapshot.Read(filepath.Base(path), bytes.NewReader(archive.Files[0].Data), snapshot.ReadOptions{})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, examined(filepath.Base(path), s, reconcile.Options{}))
+	}
+	return all, nil
+})
+
+// alone is the report as if it had this finding and no other.
+func alone(r *finding.Report, f finding.Finding) *finding.Report {
+	only := *r
+	only.Findings = slices.Clone(r.Findings)
+	only.Waiting = slices.Clone(r.Waiting)
+	only.Keep(func(other finding.Finding) bool { return other.Fingerprint == f.Fingerprint })
+	return &only
+}
+
+// TestActionComesFirst: on a terminal that nobody has resized the first thing to do
+// stands in the first eight lines of the report, for every finding that has one; a
+// report takes twelve lines or fewer in the middle, and no line is wider than the
+// terminal but for names and commands, none of which is cut or broken.
+func TestActionComesFirst(t *testing.T) {
+	lengths := map[int][]int{}
+	actions, without := 0, 0
+	eachReport(t, func(t *testing.T, name string, r *finding.Report) {
+		text := string(printed(t, "table", r))
+		for _, columns := range []int{80, 100, 120} {
+			var b bytes.Buffer
+			if err := PrintReport(&b, "table", r, Options{Width: columns}); err != nil {
+				t.Fatal(err)
+			}
+			lengths[columns] = append(lengths[columns], bytes.Count(b.Bytes(), []byte("\n")))
+		}
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSuffix(line, "\n"); tooWide(line) {
+				t.Errorf("%d columns: %s", displaywidth.String(line), line)
+			}
+		}
+		if m := cutWord.FindString(text); m != "" {
+			t.Errorf("a word is cut: %q\n%s", m, text)
+		}
+		for _, f := range r.Findings {
+			only := alone(r, f)
+			if len(tell(only, only.Findings).do) == 0 {
+				without++
+				continue
+			}
+			actions++
+			text := string(printed(t, "table", only))
+			lines := strings.Split(text, "\n")
+			if at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "  do ") }); at < 0 || at >= firstStep {
+				t.Errorf("%s: the first thing to do stands in line %d:\n%s", f.Code, at+1, text)
+			}
+		}
+	})
+	for columns, most := range map[int]int{80: 12, 100: 12, 120: 12} {
+		counts := slices.Sorted(slices.Values(lengths[columns]))
+		median := counts[len(counts)/2]
+		t.Logf("%d columns, %d reports: median %d lines, nine tenths in %d", columns, len(counts), median, counts[len(counts)*9/10])
+		if median > most {
+			t.Errorf("at %d columns half of the reports have %d lines or more", columns, median)
+		}
+	}
+	if actions < 500 || without > 0 {
+		t.Errorf("%d findings have something to do, and %d have not", actions, without)
+	}
+}
+
+// cutWord is the mark of what was cut, in the middle of a word.
+var cutWord = regexp.MustCompile(`\S…|…\S`)
+
+// TestNothingIsCutInAPipe: where the output is no terminal, each sentence stands on
+// one line, whole.
+func TestNothingIsCutInAPipe(t *testing.T) {
+	eachReport(t, func(t *testing.T, _ string, r *finding.Report) {
+		for _, tree := range r.Roots() {
+			text := pipe(t, "table", r)
+			told := tell(r, tree)
+			for _, s := range []string{told.what + told.sums, told.who, told.why, told.wait, told.dont} {
+				if !strings.Contains(text, strings.Join(strings.Fields(Safe(s)), " ")) {
+					t.Errorf("lacks %q:\n%s", s, text)
+				}
+			}
+			if strings.Contains(text, more) {
+				t.Errorf("something is cut:\n%s", text)
+			}
+		}
+	})
+}
+
+func pipe(t *testing.T, format string, r *finding.Report) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := PrintReport(&b, format, r, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestNothingForWhatIsRefused: no format has a command, a button or the words of a
+// repair that a guard refuses; it has the reason.
+func TestNothingForWhatIsRefused(t *testing.T) {
+	refusals := 0
+	eachReport(t, func(t *testing.T, _ string, r *finding.Report) {
+		for _, f := range r.Findings {
+			reason := refused(f.Repair)
+			if reason == "" {
+				continue
+			}
+			refusals++
+			only := alone(r, f)
+			for _, format := range ReportFormats() {
+				text := pipe(t, format, only)
+				if format == "sarif" { // its rules are the pages of the checks
+					_, text, _ = strings.Cut(text, `"results": [`)
+				}
+				if m := offers.FindString(text); m != "" {
+					t.Errorf("%s: %s offers %q although %s", f.Code, format, m, reason)
+				}
+			}
+			for _, format := range []string{"table", "wide", "html", "markdown", "junit", "sarif"} {
+				if text := shownText(pipe(t, format, only)); !strings.Contains(text, shownText(reason)) {
+					t.Errorf("%s: %s lacks the reason %q", f.Code, format, reason)
+				}
+			}
+		}
+	})
+	if refusals < 50 {
+		t.Errorf("only %d repairs are refused", refusals)
+	}
+}
+
+// offers are a command that writes, and what a page makes a button of.
+var offers = regexp.MustCompile(`kubectl [^\n]*(--apply\b|\b(delete|patch|taint|annotate|replace|create|edit)\b)[^\n]*|class="command"|apply the repair`)
+
+// shownText is text without what a format adds to it.
+func shownText(s string) string {
+	s = strings.NewReplacer("&#34;", "", "&#39;", "", "&quot;", "", "&#xA;", "", `\n`, "", "<!-- -->", "", "&lt;", "", "&gt;", "", "&amp;", "", "] (", "](").Replace(s)
+	return notWord.ReplaceAllString(s, "")
+}
+
+var notWord = regexp.MustCompile(`[^\pL\pN]+`)

@@ -1,0 +1,353 @@
+package output
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+)
+
+// telling is what every format says of one cause, and in this order: what is
+// wrong, who suffers, why, whether to wait, what to do and what not to do.
+type telling struct {
+	finding.Finding
+	what string // the headline
+	sums string // its end, which counts volumes and pods; "" where there is nothing to count
+	// first is the cause's own message where the headline is about all that share it.
+	first string
+	who   string // "" where what names the only pod
+	why   string
+	wait  string
+	do    []step
+	dont  string
+	also  string // "" where no other code follows from it
+	// refused is why no repair may be made now; "" where none is refused.
+	refused string
+}
+
+// step is one thing to do: a sentence, or a command line that stands on a line of
+// its own.
+type step struct{ text, command string }
+
+// tell makes the telling of a cause and of what follows from it, the cause first.
+func tell(r *finding.Report, tree []finding.Finding) telling {
+	f := tree[0]
+	pods := waitingPods(r, tree)
+	t := telling{Finding: f, who: who(tree, pods), why: f.Cause, wait: wait(r, f), dont: f.Never, also: also(tree)}
+	t.what, t.sums = headline(r, tree, pods)
+	if t.what != f.Message {
+		t.first = f.Message
+	}
+	if cause := omittedCause(r, f); cause != "" {
+		t.why = cause + "; " + f.Cause
+	}
+	t.refused = refused(f.Repair)
+	t.do = steps(f, t.refused)
+	return t
+}
+
+// headline names what the findings of the tree share, if they share one cause, and
+// counts the pods that wait.
+func headline(r *finding.Report, tree []finding.Finding, pods []finding.Waiting) (text, sums string) {
+	f := tree[0]
+	text = f.Message
+	var shared []finding.Finding
+	for _, other := range tree {
+		if f.Headline != "" && other.Headline == f.Headline {
+			shared = append(shared, other)
+		}
+	}
+	var counts []string
+	if len(shared) > 1 {
+		text = f.Headline
+		var volumes []string
+		for _, other := range shared {
+			volumes = append(volumes, string(other.Volume))
+		}
+		if volumes = distinct(volumes); len(volumes) > 1 {
+			counts = append(counts, count(len(volumes), "volume"))
+		}
+	}
+	if n := len(pods); n > 1 || n == 1 && len(shared) > 1 {
+		waits := fmt.Sprintf("%d pods wait", n)
+		if n == 1 {
+			waits = "1 pod waits"
+		}
+		if first := longestWait(pods); first.Since != nil {
+			waits += ", the first for " + ago(r.TakenAt.Sub(first.Since.Time))
+		}
+		counts = append(counts, waits)
+	}
+	if len(counts) > 0 {
+		return text, "; " + strings.Join(counts, ", ")
+	}
+	return text, ""
+}
+
+// waitingPods are the entries of the report that a finding of the tree names.
+func waitingPods(r *finding.Report, tree []finding.Finding) []finding.Waiting {
+	var pods []finding.Waiting
+	for _, w := range r.Waiting {
+		if slices.ContainsFunc(tree, func(f finding.Finding) bool { return slices.Contains(w.Findings, f.Fingerprint) }) {
+			pods = append(pods, w)
+		}
+	}
+	return pods
+}
+
+func longestWait(pods []finding.Waiting) finding.Waiting {
+	var first finding.Waiting
+	for i, w := range pods {
+		if i == 0 || w.Since != nil && (first.Since == nil || w.Since.Before(first.Since)) {
+			first = w
+		}
+	}
+	return first
+}
+
+// who names what made the pods of the tree, with how many each made, and the pod
+// that has waited longest. One pod alone stands in the headline.
+func who(tree []finding.Finding, waiting []finding.Waiting) string {
+	var pods []string
+	made, counted := map[string][]string{}, true
+	for _, f := range tree {
+		pods = append(pods, f.Pods...)
+		counted = counted && len(f.Workloads) <= 1
+		for _, workload := range f.Workloads {
+			made[workload] = append(made[workload], f.Pods...)
+		}
+	}
+	if pods = distinct(pods); len(pods) < 2 {
+		return ""
+	}
+	first := pods[0]
+	if w := longestWait(waiting); w.Pod != "" {
+		first = w.Pod
+		if w.Node != "" {
+			first += " on " + w.Node
+		}
+	}
+	if len(made) == 0 {
+		return fmt.Sprintf("%d pods: %s", len(pods), some(pods))
+	}
+	return some(makers(made, counted)) + "; first " + first
+}
+
+// makers are the workloads, as namespace/Kind/name, by kind and with how many pods
+// each made, where that is known. A kind stands before the first of its workloads.
+func makers(made map[string][]string, counted bool) []string {
+	var lines []string
+	last := ""
+	for _, workload := range slices.SortedFunc(maps.Keys(made), func(a, b string) int {
+		return cmp.Or(cmp.Compare(kindOf(a), kindOf(b)), cmp.Compare(a, b))
+	}) {
+		name := workload
+		if parts := strings.SplitN(workload, "/", 3); len(parts) == 3 {
+			name = parts[0] + "/" + parts[2]
+		}
+		if kind := kindOf(workload); kind != last {
+			name, last = kind+" "+name, kind
+		}
+		if n := len(distinct(made[workload])); counted && len(lines) == 0 {
+			name += fmt.Sprintf(" (%s)", count(n, "pod"))
+		} else if counted {
+			name += fmt.Sprintf(" (%d)", n)
+		}
+		lines = append(lines, name)
+	}
+	return lines
+}
+
+func kindOf(workload string) string {
+	parts := strings.SplitN(workload, "/", 3)
+	if len(parts) < 3 {
+		return ""
+	}
+	return parts[1]
+}
+
+// wait says whether waiting helps.
+func wait(r *finding.Report, f finding.Finding) string {
+	text := "no"
+	switch h := f.SelfHeals; {
+	case h.Will && h.After != "":
+		text = "yes, it ends by itself in " + h.After
+	case h.Will:
+		text = "yes, it ends by itself"
+	}
+	if f.Since != nil {
+		text += "; it began " + ago(r.TakenAt.Sub(f.Since.Time)) + " ago"
+	}
+	if f.SelfHeals.Because != "" {
+		text += ": " + f.SelfHeals.Because
+	}
+	return text
+}
+
+// refused is the reason why a guard refuses the repair and no flag lifts that,
+// without the guard's name.
+func refused(r *finding.Repair) string {
+	if r == nil || r.BlockedBy == "" || r.Apply != "" {
+		return ""
+	}
+	_, reason, named := strings.Cut(r.BlockedBy, ": ")
+	if !named {
+		return r.BlockedBy
+	}
+	return reason
+}
+
+// steps are what a person does, in their order.
+func steps(f finding.Finding, refused string) []step {
+	var list []step
+	say := func(text string) {
+		if text != "" {
+			list = append(list, step{text: text})
+		}
+	}
+	if refused != "" {
+		say("nothing with --apply now: " + refused)
+		if f.Repair.SafeOnce != "" {
+			say("to make it safe: " + f.Repair.SafeOnce)
+		}
+	}
+	say(f.Advice)
+	if f.Repair == nil {
+		for _, c := range f.AdviceCommands {
+			list = append(list, step{command: c})
+		}
+		if len(list) == 0 && f.SelfHeals.Will {
+			say("wait")
+		}
+		return list
+	}
+	if f.SelfHeals.Will && refused == "" {
+		say("wait; or, to have it sooner:")
+	}
+	for _, word := range f.Repair.Needs {
+		if node, ok := strings.CutPrefix(word, "--fenced="); ok {
+			say(fmt.Sprintf("make sure that the machine behind %s is powered off and stays off", node))
+		} else if kind, ok := strings.CutPrefix(word, "--allow="); ok {
+			say(fmt.Sprintf("decide to allow %s: it is never made unasked", kind))
+		}
+	}
+	if line := applyLine(f.Repair); line != "" {
+		list = append(list, step{command: line})
+	}
+	return list
+}
+
+// applyLine is the command line that makes the repair, and that of all findings
+// that share its cause where there is one; "" where the repair is refused.
+func applyLine(r *finding.Repair) string {
+	if r == nil || r.ApplyAll == "" {
+		return apply(r)
+	}
+	return r.ApplyAll
+}
+
+func apply(r *finding.Repair) string {
+	if r == nil {
+		return ""
+	}
+	return r.Apply
+}
+
+// byHand are commands that do what the repair does, without its guards.
+func byHand(f finding.Finding) []string {
+	if f.Repair == nil || refused(f.Repair) != "" {
+		return nil
+	}
+	return append(slices.Clone(f.Repair.Commands), f.AdviceCommands...)
+}
+
+// riskOf says what may go wrong with a repair that can be made; "" where none can.
+func riskOf(r *finding.Repair) string {
+	if r == nil || refused(r) != "" {
+		return ""
+	}
+	return fmt.Sprintf("%s (risk %s, %s)", r.Kind, r.Risk, undoable(r))
+}
+
+func undoable(r *finding.Repair) string {
+	if r.Reversible {
+		return "can be undone"
+	}
+	return "cannot be undone"
+}
+
+// omittedCause names what the finding follows from, if it was not asked for.
+func omittedCause(r *finding.Report, f finding.Finding) string {
+	for _, c := range r.OmittedCauses {
+		if c.Fingerprint == f.CausedBy {
+			return fmt.Sprintf("it follows from %s %s on %s: %s", c.Code, c.Check, c.Subject, c.Message)
+		}
+	}
+	return ""
+}
+
+// also counts what follows from the cause, by check.
+func also(tree []finding.Finding) string {
+	counts := map[string]int{}
+	var names []string
+	for _, f := range tree[1:] {
+		name := fmt.Sprintf("%s %s", f.Code, f.Check)
+		if counts[name]++; counts[name] == 1 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%d more %s", counts[name], name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// plainLine is a labelled line of a format without markup.
+type plainLine struct{ label, text string }
+
+// plainLines tell a finding to formats that show plain text: those lines that have
+// something to say.
+func plainLines(r *finding.Report, f finding.Finding) []plainLine {
+	t := tell(r, []finding.Finding{f})
+	lines := []plainLine{{"Affects", strings.Join(f.Pods, ", ")}}
+	for _, s := range t.do {
+		lines = append(lines, plainLine{"Do", s.text}, plainLine{"Command", s.command})
+	}
+	lines = append(lines, plainLine{"Do not", t.dont}, plainLine{"Wait?", t.wait}, plainLine{"Why", t.why}, plainLine{"Repair", riskOf(f.Repair)})
+	for _, e := range f.Evidence {
+		lines = append(lines, plainLine{"Proof", fmt.Sprintf("%s %s: %s", e.Object, e.Field, e.Value)})
+	}
+	return slices.DeleteFunc(lines, func(l plainLine) bool { return l.text == "" })
+}
+
+func suspected(f finding.Finding) string {
+	if f.Confidence == finding.Suspected {
+		return " (suspected)"
+	}
+	return ""
+}
+
+func distinct(list []string) []string {
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// some names the first few of the list and says how many more there are.
+func some(list []string) string {
+	const few = 3
+	if len(list) <= few+1 { // "and 1 more" would take the room of its name
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:few], ", "), len(list)-few)
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

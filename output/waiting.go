@@ -1,0 +1,68 @@
+package output
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+)
+
+// waitsUntold counts the pods that wait for a volume and that no finding has to
+// name: those that still have time, and those of which it is not known. It is ""
+// where there are none.
+func waitsUntold(r *finding.Report) string {
+	var parts []string
+	inFlight, unknown, unnamed := 0, 0, 0
+	var first finding.Waiting
+	for _, w := range r.Waiting {
+		switch w.Verdict {
+		case finding.InFlight:
+			inFlight++
+			if w.DueAt != nil && (first.DueAt == nil || w.DueAt.Before(first.DueAt)) {
+				first = w
+			}
+		case finding.Unsure:
+			unknown++
+		case finding.Stuck:
+			unnamed += 1 - min(1, len(w.Findings))
+		case finding.NoWait: // is no entry
+		}
+	}
+	if inFlight > 0 {
+		text := waitFor(inFlight) + ", no longer than is usual"
+		if first.DueAt != nil {
+			text += fmt.Sprintf("; %s counts as stuck from %s on", first.Pod, first.DueAt.UTC().Format("2006-01-02T15:04:05Z"))
+		}
+		parts = append(parts, text)
+	}
+	if unnamed > 0 && r.Known+r.Suppressed == 0 {
+		parts = append(parts, waitFor(unnamed)+" for longer than is usual, and none of these checks says why")
+	}
+	if unknown > 0 {
+		parts = append(parts, fmt.Sprintf("whether %s is not known", waitFor(unknown)))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func waitFor(pods int) string {
+	if pods == 1 {
+		return "1 pod waits for a volume"
+	}
+	return fmt.Sprintf("%d pods wait for a volume", pods)
+}
+
+// waitingRows has a row for each pod that waits.
+func waitingRows(r *finding.Report) [][]string {
+	var rows [][]string
+	for _, w := range r.Waiting {
+		since, due := "-", "-"
+		if w.Since != nil {
+			since = ago(r.TakenAt.Sub(w.Since.Time))
+		}
+		if w.DueAt != nil {
+			due = w.DueAt.UTC().Format("2006-01-02T15:04:05Z")
+		}
+		rows = append(rows, []string{Safe(w.Pod), or(w.Node), Safe(string(w.Verdict)), or(w.Volume), or(w.Stage), or(w.Actor), since, due})
+	}
+	return rows
+}

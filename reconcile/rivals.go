@@ -1,0 +1,163 @@
+package reconcile
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// A volume for one node at a time has one operation at a time, whatever the node
+// (nestedPendingOperations). The functions here are about what that does to the
+// nodes that are not served.
+
+// lookedAt is when at the latest the controller looks at a pair that nobody wants
+// and for which the time is over; zero where it may never. While an operation on
+// the volume runs, for whatever node, it passes the pair over, and its clock does
+// not even start (IsOperationSafeToRetry, before SetDetachRequestTime). An attach
+// that fails leaves it a pass to look. A detach that fails need not: after each
+// pause map order decides which of the two comes first.
+func (p *pass) lookedAt(n *onNode, wait time.Duration) time.Duration {
+	attaches := false
+	for i := range p.nodes {
+		other := &p.nodes[i]
+		switch {
+		case other == n || n.spec().MultiAttach() && other.spec().MultiAttach():
+		case other.desired == nil && p.mayDetach(other) && p.mayFail(other):
+			return 0
+		case other.desired != nil && p.mayAttach(other, n):
+			attaches = true
+		}
+	}
+	if !attaches {
+		return wait
+	}
+	if takes := p.operations(n.Volume, []types.NodeName{n.Node}); takes > 0 {
+		return wait + takes
+	}
+	return 0
+}
+
+// mayDetach says whether the controller may detach a pair that nobody wants,
+// although its node goes on listing it as mounted.
+func (p *pass) mayDetach(n *onNode) bool {
+	switch d := n.decision; {
+	case d.Verb == Detach || d.Verb == ForceDetach:
+		return true
+	case d.Verb != Wait:
+		return false
+	default:
+		return d.Reason == AssumedMounted && p.snapshot.Node(d.Node) != nil || d.After > 0
+	}
+}
+
+// mayAttach says whether an attach for the pair may run while the other one
+// waits: not while it is the other one that holds it back.
+func (p *pass) mayAttach(n, other *onNode) bool {
+	switch d := n.decision; d.Verb {
+	case Attach:
+		return true
+	case MultiAttach, Blocked:
+		return !slices.Contains(d.Holders, other.Node)
+	case Keep:
+		holds := other.actual.State == Attached && p.verified(other) == 0
+		return p.verified(n) > 0 && !holds
+	default:
+		return false
+	}
+}
+
+// mayFail says whether a detach of the pair may fail or take its time. Without a
+// VolumeAttachment there is nothing to delete, and on FC and iSCSI nothing to do.
+func (p *pass) mayFail(n *onNode) bool {
+	switch plugin, _, _ := splitUniqueName(n.Volume); plugin {
+	case FCPlugin, ISCSIPlugin:
+		return false
+	case CSIPlugin:
+		name := attachmentName(n.VolumeNode)
+		return name == "" || p.snapshot.VolumeAttachment(name) != nil || !p.snapshot.Complete(snapshot.VolumeAttachments)
+	default:
+		return true
+	}
+}
+
+// waiting are the nodes, n among them, whose pods wait for the volume and of
+// which one gets it as soon as it is free; nil where there is no other.
+func (p *pass) waiting(n *onNode) []types.NodeName {
+	if n.desired == nil || !n.exclusive() {
+		return nil
+	}
+	var nodes []types.NodeName
+	for i := range p.nodes {
+		other := &p.nodes[i]
+		switch {
+		case other == n:
+		case other.desired == nil || !other.exclusive():
+			continue
+		case other.decision.Verb == MultiAttach:
+		case other.decision.Verb == Blocked && other.decision.Reason == OperationPending:
+		case other.decision.Verb == Keep && p.verified(other) > 0:
+		default:
+			continue
+		}
+		nodes = append(nodes, other.Node)
+	}
+	if len(nodes) < 2 {
+		return nil
+	}
+	return nodes
+}
+
+// timingOut are the nodes, n among them, for which the time to wait for an
+// unmount is over at the same moment, and of which one is served; nil where there
+// is no other.
+func (p *pass) timingOut(n *onNode) []types.NodeName {
+	if n.actual.Spec.MultiAttach() {
+		return nil
+	}
+	var nodes []types.NodeName
+	for i := range p.nodes {
+		if d := p.nodes[i].decision; d.Verb == Wait && d.After > 0 && p.verified(&p.nodes[i]) == 0 {
+			nodes = append(nodes, d.Node)
+		}
+	}
+	if len(nodes) < 2 {
+		return nil
+	}
+	return nodes
+}
+
+// operations is how long those on the nodes take together; zero where nothing
+// bounds them, as nothing bounds a flexvolume driver. Of a volume for one node
+// at a time they run one after the other.
+func (p *pass) operations(volume corev1.UniqueVolumeName, nodes []types.NodeName) time.Duration {
+	n := len(nodes)
+	if n > 0 && p.on(nodes[0]).spec().MultiAttach() {
+		n = 1
+	}
+	switch plugin, _, _ := splitUniqueName(volume); plugin {
+	case CSIPlugin, FCPlugin, ISCSIPlugin:
+		return time.Duration(n) * CSITimeout
+	default:
+		return 0
+	}
+}
+
+// detaches is operations for detaches after which none of the nodes may hold the
+// volume any more. One that fails, if only because the API server does not answer,
+// leaves it Attached in older releases, and where several take turns may be tried
+// again before the others.
+func (p *pass) detaches(volume corev1.UniqueVolumeName, nodes []types.NodeName) time.Duration {
+	fail := func(node types.NodeName) bool { return p.mayFail(p.on(node)) }
+	switch {
+	case len(nodes) > 0 && !p.Behaviours.Has(FailedDetachIsUncertain):
+		return 0
+	case len(nodes) > 1 && slices.ContainsFunc(nodes, fail) && !p.on(nodes[0]).spec().MultiAttach():
+		return 0
+	default:
+		return p.operations(volume, nodes)
+	}
+}

@@ -1,0 +1,163 @@
+package repair
+
+import (
+	"slices"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+)
+
+// Kind names a way to repair. It is part of the output's contract.
+type Kind string
+
+// The kinds of repair, in the order of their risk, the lowest first.
+const (
+	// Wait writes nothing: the finding heals by itself.
+	Wait Kind = "wait"
+	// Nudge has the attacher try again immediately what it was asked for already.
+	Nudge Kind = "nudge"
+	// TouchVolume has the attacher look at a persistent volume again.
+	TouchVolume Kind = "touch-volume"
+	// CyclePod deletes a pod that has never started, for its controller to
+	// recreate it.
+	CyclePod Kind = "cycle-pod"
+	// PatchNodeStatus adds the entry that a node's volumesAttached has lost.
+	PatchNodeStatus Kind = "patch-node-status"
+	// PruneNodeStatus takes an entry off a node's volumesAttached that stands for
+	// nothing.
+	PruneNodeStatus Kind = "prune-node-status"
+	// CreateAttachment makes the VolumeAttachment that a node waits for.
+	CreateAttachment Kind = "create-attachment"
+	// RemoveOutOfServiceTaint takes the taint off a node that lives.
+	RemoveOutOfServiceTaint Kind = "remove-out-of-service-taint"
+	// Republish has the attacher publish an attached volume once more.
+	Republish Kind = "re-publish"
+	// DeleteAttachment has the driver detach a volume that nobody wants there.
+	DeleteAttachment Kind = "delete-attachment"
+	// UnpublishOrphan has the driver detach a volume of which the cluster has no
+	// record.
+	UnpublishOrphan Kind = "unpublish-orphan"
+	// DeleteFencedAttachment is DeleteAttachment for a node that is off.
+	DeleteFencedAttachment Kind = "delete-fenced-attachment"
+	// OutOfServiceTaint tells the cluster that a node is out of service.
+	OutOfServiceTaint Kind = "out-of-service-taint"
+	// StripFinalizer lets a VolumeAttachment go that no attacher ever will.
+	StripFinalizer Kind = "strip-finalizer"
+)
+
+// action describes one kind of repair.
+type action struct {
+	kind Kind
+	// codes are the findings that it can fix.
+	codes []finding.Code
+	// detaches says that it takes a volume from a node: it is carried out before
+	// what lets a pod start elsewhere.
+	detaches bool
+	// needs are the rights that it takes, without names. Undo takes undoNeeds
+	// where it differs.
+	needs, undoNeeds []Permission
+	// propose works the repair out. An error says why this kind is not for the
+	// finding, whatever the guards would say.
+	propose func(*View, finding.Finding) (Repair, error)
+	// undo works out how to take such a write back; nil where nothing can.
+	undo func(written) (*reversal, error)
+}
+
+// actions are every kind of repair that writes, lowest risk first.
+func actions() []action {
+	return []action{
+		nudge,
+		touchVolume,
+		cyclePod,
+		patchNodeStatus,
+		pruneNodeStatus,
+		createAttachment,
+		removeTaint,
+		republish,
+		deleteAttachment,
+		unpublishOrphan,
+		deleteFencedAttachment,
+		outOfServiceTaint,
+		stripFinalizer,
+	}
+}
+
+// Kinds are the kinds of repair that write, lowest risk first.
+func Kinds() []Kind {
+	var kinds []Kind
+	for _, r := range actions() {
+		kinds = append(kinds, r.kind)
+	}
+	return kinds
+}
+
+// KindsFor are the kinds of repair that are tried for a finding of the check, lowest
+// risk first.
+func KindsFor(code finding.Code) []Kind {
+	var kinds []Kind
+	for _, r := range actions() {
+		if slices.Contains(r.codes, code) {
+			kinds = append(kinds, r.kind)
+		}
+	}
+	return kinds
+}
+
+func actionOf(kind Kind) (action, bool) {
+	all := actions()
+	i := slices.IndexFunc(all, func(r action) bool { return r.kind == kind })
+	if i < 0 {
+		return action{}, false
+	}
+	return all[i], true
+}
+
+// choose returns the repair of the lowest risk that fixes the finding and that no
+// guard refuses. Where guards refuse them all, it is the first of those that lack only
+// the user's consent, or else the first of all; nil where no action is for the finding.
+func choose(v *View, f finding.Finding) *Repair {
+	var best *Repair
+	var lower []finding.LowerRepair
+	pass := func(kind Kind, because string) {
+		lower = append(lower, finding.LowerRepair{Kind: string(kind), Because: because})
+	}
+	if !f.SelfHeals.Will {
+		pass(Wait, f.SelfHeals.Because)
+	}
+	for order, action := range actions() {
+		if !slices.Contains(action.codes, f.Code) {
+			continue
+		}
+		r, err := action.propose(v, f)
+		if err != nil {
+			pass(action.kind, err.Error())
+			continue
+		}
+		r.Finding, r.Kind = f, action.kind
+		if f.SelfHeals.Will && !r.asksConsent() {
+			continue // to wait is safer still
+		}
+		r.order = order
+		if !action.detaches {
+			r.order += len(actions())
+		}
+		r.Lower = slices.Clone(lower)
+		r.BlockedBy = refusal(v, &r)
+		if r.BlockedBy == nil {
+			return &r
+		}
+		pass(action.kind, r.BlockedBy.Error())
+		if best == nil || !best.lacksConsent() && r.lacksConsent() {
+			best = &r
+		}
+	}
+	return best
+}
+
+// lacksConsent says that only the user's word stands between the repair and
+// its being made.
+func (r *Repair) lacksConsent() bool { return r.BlockedBy != nil && r.BlockedBy.consent() }
+
+// asksConsent says that the repair is never made without the user's word.
+func (r *Repair) asksConsent() bool {
+	return slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Name == guardAllowed || g.Name == guardFenced })
+}

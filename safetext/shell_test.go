@@ -1,0 +1,75 @@
+package safetext
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestInContext(t *testing.T) {
+	for command, want := range map[string]string{
+		"kubectl patch node n1 -p '[]'":                     "kubectl --context=a patch node n1 -p '[]'",
+		"kubectl patch node n1 -p '{\"a\":\"| kubectl \"}'": "kubectl --context=a patch node n1 -p '{\"a\":\"| kubectl \"}'",
+		"something else":                                    "something else",
+	} {
+		if got := InContext(command, "a"); got != want {
+			t.Errorf("%s: %s", command, got)
+		}
+	}
+	if got := InContext("kubectl get pods", "it's $HOME"); got != `kubectl '--context=it'\''s $HOME' get pods` {
+		t.Error(got)
+	}
+}
+
+// TestQuote: bash takes each word for the text that it was made of, and nothing
+// in it runs. An older shell may read another text, but it too reads one word.
+func TestQuote(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	pieces := []string{
+		"$(touch x)", "`touch x`", "'", "\"", "\n", ";", "-", "--", " ", "touch x", "\\", "$", "${x}", "!", "!!", "*", "?", "[a]", "{a,b}", "~", "=", "#", "&", "|", ">x", "<x", "(", ")",
+		"\x1b[31m", "\u202e", "\u200b", "\U000e0041", "\ufe0f", "\x9b", "\xff", "\r", "\t", "\x7f", "ä", "日本", "a",
+	}
+	word := rapid.Map(rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(pieces), rapid.StringMatching(`[ -~]{0,5}`)), 0, 6),
+		func(parts []string) string { return strings.Join(parts, "") })
+	rapid.Check(t, func(t *rapid.T) {
+		words := rapid.SliceOfN(word, 1, 8).Draw(t, "words")
+		line := `printf '%s\0'`
+		for _, w := range words {
+			quoted := Quote(w)
+			if strings.ContainsFunc(quoted, Hidden) {
+				t.Fatalf("%q has hidden characters", quoted)
+			}
+			line += " " + quoted
+		}
+		run := func(shell string) []string {
+			c := exec.Command(shell, "-c", line)
+			c.Dir, c.Env = dir, []string{"PATH=" + os.Getenv("PATH")}
+			out, err := c.Output()
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+		}
+		if got := run(bash); strings.Join(got, "\x00") != strings.Join(words, "\x00") {
+			t.Fatalf("%s\n%q\n%q", line, got, words)
+		}
+		if got := run(shell); len(got) != len(words) {
+			t.Fatalf("sh: %s\n%q\n%q", line, got, words)
+		}
+		if files, _ := filepath.Glob(dir + "/*"); len(files) > 0 {
+			t.Fatalf("%s wrote %s", line, files)
+		}
+	})
+}

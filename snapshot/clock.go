@@ -1,0 +1,176 @@
+package snapshot
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ClockTolerance is how far the objects may be ahead of "now": the clocks of a
+// cluster's machines differ by seconds, and lists are read one after the other.
+const ClockTolerance = 2 * time.Minute
+
+// ClockContradicted returns an error if an object shows a time that is more than
+// ClockTolerance after s.TakenAt: nobody can have read the object before that
+// time, so TakenAt is wrong, and with it every age. Returns nil where nothing
+// contradicts TakenAt.
+func ClockContradicted(s *Snapshot) error {
+	what, at := NewestEvidence(s)
+	return contradicted(s.TakenAt, what, at)
+}
+
+func contradicted(now time.Time, what string, at time.Time) error {
+	if !at.After(now.Add(ClockTolerance)) {
+		return nil
+	}
+	return fmt.Errorf("the time %s is contradicted: %s is %s, which is %s later",
+		now.UTC().Format(time.RFC3339), what, at.UTC().Format(time.RFC3339), at.Sub(now).Round(time.Second))
+}
+
+// NewestEvidence returns the latest time that any object shows, and the field
+// that shows it, such as "spec.renewTime of Lease kube-node-lease/n1". The
+// snapshot cannot be older than that. The zero time means that no object shows
+// one. See newestTime for the fields that count.
+func NewestEvidence(s *Snapshot) (what string, at time.Time) {
+	var newest evidence
+	for _, r := range resources {
+		for object := range r.all(&s.Objects) {
+			if e := newestTime(object); e.at.After(newest.at) {
+				newest = e
+				newest.object, newest.resource = object, r
+			}
+		}
+	}
+	return newest.String(), newest.at
+}
+
+// evidence is the latest time that a field of an object shows, and the second
+// latest of the same object.
+type evidence struct {
+	at       time.Time
+	field    string
+	second   time.Time
+	object   apiObject
+	resource *row
+}
+
+func (e evidence) String() string {
+	if e.resource == nil {
+		return ""
+	}
+	key := identity{e.resource.Kind, e.object.GetNamespace(), e.object.GetName()}
+	return e.field + " of " + e.resource.Object + " " + key.String()
+}
+
+func (e *evidence) note(field string, t metav1.Time) {
+	switch {
+	case t.After(e.at):
+		e.second, e.at, e.field = e.at, t.Time, field
+	case t.After(e.second):
+		e.second = t.Time
+	}
+}
+
+func (e *evidence) notePointer(field string, t *metav1.Time) {
+	if t != nil {
+		e.note(field, *t)
+	}
+}
+
+func (e *evidence) noteMicro(field string, t metav1.MicroTime) {
+	e.note(field, metav1.Time(t))
+}
+
+// newestTime returns the latest time at which a component of the cluster wrote
+// to the object, by the object's own fields. Two kinds of times do not count:
+//   - those that may lie in the future: a deletionTimestamp is the end of a grace
+//     period, not its beginning;
+//   - those that any user of a namespace may set: the spec of an object, and with
+//     it the leases outside the system's own namespaces.
+func newestTime(object apiObject) evidence {
+	var e evidence
+	e.note("metadata.creationTimestamp", object.GetCreationTimestamp())
+	managed := object.GetManagedFields()
+	for i := range managed {
+		e.notePointer("metadata.managedFields.time", managed[i].Time)
+	}
+	switch o := object.(type) {
+	case *coordinationv1.Lease:
+		if !strings.HasPrefix(o.Namespace, "kube-") {
+			break
+		}
+		if o.Spec.AcquireTime != nil {
+			e.noteMicro("spec.acquireTime", *o.Spec.AcquireTime)
+		}
+		if o.Spec.RenewTime != nil {
+			e.noteMicro("spec.renewTime", *o.Spec.RenewTime)
+		}
+	case *corev1.Event:
+		e.note("firstTimestamp", o.FirstTimestamp)
+		e.note("lastTimestamp", o.LastTimestamp)
+		e.noteMicro("eventTime", o.EventTime)
+		if o.Series != nil {
+			e.noteMicro("series.lastObservedTime", o.Series.LastObservedTime)
+		}
+	case *corev1.Node:
+		for i := range o.Status.Conditions {
+			e.note("status.conditions.lastTransitionTime", o.Status.Conditions[i].LastTransitionTime)
+			e.note("status.conditions.lastHeartbeatTime", o.Status.Conditions[i].LastHeartbeatTime)
+		}
+		for i := range o.Spec.Taints {
+			e.notePointer("spec.taints.timeAdded", o.Spec.Taints[i].TimeAdded)
+		}
+	case *corev1.Pod:
+		e.notePod(&o.Status)
+	case *corev1.PersistentVolume:
+		e.notePointer("status.lastPhaseTransitionTime", o.Status.LastPhaseTransitionTime)
+	case *corev1.PersistentVolumeClaim:
+		for i := range o.Status.Conditions {
+			e.note("status.conditions.lastTransitionTime", o.Status.Conditions[i].LastTransitionTime)
+			e.note("status.conditions.lastProbeTime", o.Status.Conditions[i].LastProbeTime)
+		}
+	case *storagev1.VolumeAttachment:
+		if err := o.Status.AttachError; err != nil {
+			e.note("status.attachError.time", err.Time)
+		}
+		if err := o.Status.DetachError; err != nil {
+			e.note("status.detachError.time", err.Time)
+		}
+	case *appsv1.Deployment:
+		for i := range o.Status.Conditions {
+			e.note("status.conditions.lastTransitionTime", o.Status.Conditions[i].LastTransitionTime)
+			e.note("status.conditions.lastUpdateTime", o.Status.Conditions[i].LastUpdateTime)
+		}
+	}
+	return e
+}
+
+func (e *evidence) notePod(status *corev1.PodStatus) {
+	e.notePointer("status.startTime", status.StartTime)
+	for i := range status.Conditions {
+		e.note("status.conditions.lastTransitionTime", status.Conditions[i].LastTransitionTime)
+		e.note("status.conditions.lastProbeTime", status.Conditions[i].LastProbeTime)
+	}
+	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
+		for i := range list {
+			e.noteState("state", &list[i].State)
+			e.noteState("lastState", &list[i].LastTerminationState)
+		}
+	}
+}
+
+func (e *evidence) noteState(name string, state *corev1.ContainerState) {
+	if state.Running != nil {
+		e.note("status.containerStatuses."+name+".running.startedAt", state.Running.StartedAt)
+	}
+	if t := state.Terminated; t != nil {
+		e.note("status.containerStatuses."+name+".terminated.startedAt", t.StartedAt)
+		e.note("status.containerStatuses."+name+".terminated.finishedAt", t.FinishedAt)
+	}
+}

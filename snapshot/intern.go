@@ -1,0 +1,307 @@
+package snapshot
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Interner deduplicates equal strings, maps and lists across objects, such as the
+// labels of a ReplicaSet's pods, or a capacity that thousands of volumes have. A map
+// of one entry takes half a kilobyte, and nothing ever writes to a snapshot.
+type Interner struct {
+	texts       map[string]string
+	maps        map[string]map[string]string
+	resources   map[string]corev1.ResourceList
+	containers  map[string][]corev1.Container
+	affinities  map[string]*corev1.VolumeNodeAffinity
+	tolerated   map[string][]corev1.Toleration
+	owners      map[string][]metav1.OwnerReference
+	lists       map[string][]string
+	projected   map[string]*corev1.ProjectedVolumeSource
+	conditions  map[string][]corev1.PodCondition
+	security    map[string]*corev1.PodSecurityContext
+	modes       map[string][]corev1.PersistentVolumeAccessMode
+	classes     map[string]*string
+	volumeModes map[string]*corev1.PersistentVolumeMode
+	key         []byte
+	words       []string
+}
+
+// mostShared bounds each table: for unique values the keys would cost more than
+// interning saves. Objects with equal values are read close together.
+const mostShared = 1 << 14
+
+// NewInterner returns an empty Interner.
+func NewInterner() *Interner {
+	return &Interner{
+		texts: map[string]string{}, maps: map[string]map[string]string{}, resources: map[string]corev1.ResourceList{},
+		containers: map[string][]corev1.Container{}, affinities: map[string]*corev1.VolumeNodeAffinity{},
+		tolerated: map[string][]corev1.Toleration{}, owners: map[string][]metav1.OwnerReference{}, lists: map[string][]string{},
+		projected: map[string]*corev1.ProjectedVolumeSource{}, conditions: map[string][]corev1.PodCondition{},
+		security: map[string]*corev1.PodSecurityContext{}, modes: map[string][]corev1.PersistentVolumeAccessMode{},
+		classes: map[string]*string{}, volumeModes: map[string]*corev1.PersistentVolumeMode{},
+	}
+}
+
+// shared is the first value that was seen with the key.
+func shared[T any](seen map[string]T, key []byte, value T) T {
+	if first, ok := seen[string(key)]; ok {
+		return first
+	}
+	if len(seen) >= mostShared {
+		clear(seen)
+	}
+	seen[string(key)] = value
+	return value
+}
+
+// encoded is anything with generated code for protobuf.
+type encoded interface {
+	Size() int
+	MarshalToSizedBuffer([]byte) (int, error)
+}
+
+// sharedList shares a list of messages by what it says.
+func sharedList[T any, P interface {
+	*T
+	encoded
+}](s *Interner, seen map[string][]T, list []T) []T {
+	if len(list) == 0 {
+		return nil
+	}
+	s.key = s.key[:0]
+	for i := range list {
+		s.key = appendMessage(s.key, P(&list[i]))
+	}
+	return shared(seen, s.key, exact(list))
+}
+
+// appendMessage ends each message with its length, so that no two lists of them
+// read alike.
+func appendMessage(key []byte, m encoded) []byte {
+	size := m.Size()
+	key = slices.Grow(key, size+4)
+	at := len(key)
+	key = key[:at+size]
+	if n, err := m.MarshalToSizedBuffer(key[at:]); err != nil || n != size {
+		panic("a message that was just decoded cannot be encoded")
+	}
+	return append(key, byte(size), byte(size>>8), byte(size>>16), byte(size>>24))
+}
+
+func (s *Interner) text(t *string) {
+	first, ok := s.texts[*t]
+	if !ok {
+		if len(s.texts) >= mostShared {
+			clear(s.texts)
+		}
+		first = *t
+		s.texts[first] = first
+	}
+	*t = first
+}
+
+// words shares texts of any type, most of which are one of a few.
+func words[T ~string](s *Interner, words ...*T) {
+	for _, word := range words {
+		text := string(*word)
+		s.text(&text)
+		*word = T(text)
+	}
+}
+
+func (s *Interner) stringMap(m *map[string]string) {
+	if len(*m) == 0 {
+		*m = nil
+		return
+	}
+	s.words = slices.AppendSeq(s.words[:0], maps.Keys(*m))
+	slices.Sort(s.words)
+	s.key = s.key[:0]
+	for _, k := range s.words {
+		s.key = append(append(append(append(s.key, k...), 0), (*m)[k]...), 0)
+	}
+	if _, ok := s.maps[string(s.key)]; !ok { // what others have of it is no reason to have it once more
+		own := make(map[string]string, len(s.words))
+		for _, k := range s.words {
+			v := (*m)[k]
+			s.text(&k)
+			s.text(&v)
+			own[k] = v
+		}
+		*m = own
+	}
+	*m = shared(s.maps, s.key, *m)
+}
+
+func (s *Interner) resourceList(m *corev1.ResourceList) {
+	if len(*m) == 0 {
+		*m = nil
+		return
+	}
+	s.key = s.key[:0]
+	for _, k := range slices.Sorted(maps.Keys(*m)) {
+		q := (*m)[k]
+		s.key = append(append(append(append(s.key, k...), 0), q.String()...), 0)
+	}
+	*m = shared(s.resources, s.key, *m)
+}
+
+func (s *Interner) stringList(l *[]string) {
+	if len(*l) > 0 {
+		s.key = append(s.key[:0], strings.Join(*l, "\x00")...)
+		*l = shared(s.lists, s.key, exact(*l))
+	}
+}
+
+// word shares a pointer to one of a few texts.
+func word[T ~string](s *Interner, seen map[string]*T, pointer **T) {
+	if *pointer != nil {
+		s.key = append(s.key[:0], **pointer...)
+		*pointer = shared(seen, s.key, *pointer)
+	}
+}
+
+func (s *Interner) accessModes(modes *[]corev1.PersistentVolumeAccessMode) {
+	if len(*modes) == 0 {
+		return
+	}
+	s.key = s.key[:0]
+	for _, mode := range *modes {
+		s.key = append(append(s.key, mode...), 0)
+	}
+	*modes = shared(s.modes, s.key, *modes)
+}
+
+func (s *Interner) meta(m *metav1.ObjectMeta) {
+	s.text(&m.Namespace)
+	s.text(&m.GenerateName)
+	s.stringMap(&m.Labels)
+	s.stringMap(&m.Annotations)
+	s.stringList(&m.Finalizers)
+	m.OwnerReferences = sharedList(s, s.owners, m.OwnerReferences)
+}
+
+// Share replaces the object's strings, maps and lists by equal ones of objects before
+// it.
+func (s *Interner) Share(object any) {
+	switch o := object.(type) {
+	case *corev1.Pod:
+		s.pod(o)
+	case *corev1.PersistentVolume:
+		s.meta(&o.ObjectMeta)
+		s.resourceList(&o.Spec.Capacity)
+		s.text(&o.Spec.StorageClassName)
+		words(s, &o.Spec.PersistentVolumeReclaimPolicy)
+		words(s, &o.Status.Phase)
+		s.accessModes(&o.Spec.AccessModes)
+		word(s, s.volumeModes, &o.Spec.VolumeMode)
+		if ref := o.Spec.ClaimRef; ref != nil {
+			words(s, &ref.Kind, &ref.APIVersion, &ref.Namespace)
+		}
+		if csi := o.Spec.CSI; csi != nil {
+			s.text(&csi.Driver)
+			s.text(&csi.FSType)
+		}
+		if a := o.Spec.NodeAffinity; a != nil {
+			s.key = appendMessage(s.key[:0], a)
+			o.Spec.NodeAffinity = shared(s.affinities, s.key, a)
+		}
+	case *corev1.PersistentVolumeClaim:
+		s.meta(&o.ObjectMeta)
+		s.resourceList(&o.Spec.Resources.Requests)
+		s.resourceList(&o.Status.Capacity)
+		words(s, &o.Status.Phase)
+		word(s, s.classes, &o.Spec.StorageClassName)
+		word(s, s.volumeModes, &o.Spec.VolumeMode)
+		s.accessModes(&o.Spec.AccessModes)
+		s.accessModes(&o.Status.AccessModes)
+	case *storagev1.VolumeAttachment:
+		s.meta(&o.ObjectMeta)
+		s.text(&o.Spec.Attacher)
+		s.text(&o.Spec.NodeName)
+		s.stringMap(&o.Status.AttachmentMetadata)
+	case *storagev1.CSINode:
+		s.meta(&o.ObjectMeta)
+		for i := range o.Spec.Drivers {
+			s.text(&o.Spec.Drivers[i].Name)
+			s.stringList(&o.Spec.Drivers[i].TopologyKeys)
+		}
+	case *coordinationv1.Lease:
+		s.meta(&o.ObjectMeta)
+		if holder := o.Spec.HolderIdentity; holder != nil && *holder == o.Name { // as that of a node's lease is
+			o.Spec.HolderIdentity = &o.Name
+		}
+	case *corev1.Node:
+		s.meta(&o.ObjectMeta)
+		s.resourceList(&o.Status.Capacity)
+		s.resourceList(&o.Status.Allocatable)
+		for i := range o.Status.Conditions {
+			c := &o.Status.Conditions[i]
+			words(s, &c.Reason, &c.Message)
+			words(s, &c.Type)
+			words(s, &c.Status)
+		}
+		// Nearly each volume that is attached is in use.
+		for i, v := range o.Status.VolumesAttached {
+			if at := slices.Index(o.Status.VolumesInUse, v.Name); at >= 0 {
+				o.Status.VolumesAttached[i].Name = o.Status.VolumesInUse[at]
+			}
+		}
+		info := &o.Status.NodeInfo
+		words(s, &info.KernelVersion, &info.OSImage, &info.ContainerRuntimeVersion, &info.KubeletVersion, &info.OperatingSystem, &info.Architecture)
+	}
+}
+
+func (s *Interner) pod(pod *corev1.Pod) {
+	s.meta(&pod.ObjectMeta)
+	s.text(&pod.Spec.NodeName)
+	s.text(&pod.Spec.ServiceAccountName)
+	s.text(&pod.Spec.DeprecatedServiceAccount)
+	s.text(&pod.Status.HostIP)
+	words(s, &pod.Spec.SchedulerName)
+	words(s, &pod.Spec.RestartPolicy)
+	words(s, &pod.Spec.DNSPolicy)
+	words(s, &pod.Status.Phase)
+	words(s, &pod.Status.QOSClass)
+	if c := &pod.Spec.SecurityContext; *c != nil {
+		s.key = appendMessage(s.key[:0], *c)
+		*c = shared(s.security, s.key, *c)
+	}
+	pod.Spec.Volumes = exact(pod.Spec.Volumes)
+	for i := range pod.Spec.Volumes {
+		if p := &pod.Spec.Volumes[i].Projected; *p != nil { // nearly every pod has the token of its service account
+			s.key = appendMessage(s.key[:0], *p)
+			*p = shared(s.projected, s.key, *p)
+		}
+	}
+	pod.Spec.Containers = sharedList(s, s.containers, pod.Spec.Containers)
+	pod.Spec.InitContainers = sharedList(s, s.containers, pod.Spec.InitContainers)
+	pod.Spec.Tolerations = sharedList(s, s.tolerated, pod.Spec.Tolerations)
+	for i := range pod.Status.Conditions {
+		c := &pod.Status.Conditions[i]
+		words(s, &c.Reason, &c.Message)
+		words(s, &c.Type)
+		words(s, &c.Status)
+	}
+	pod.Status.Conditions = sharedList(s, s.conditions, pod.Status.Conditions)
+	pod.Status.ContainerStatuses = exact(pod.Status.ContainerStatuses)
+	pod.Status.InitContainerStatuses = exact(pod.Status.InitContainerStatuses)
+	for i := range pod.Status.ContainerStatuses {
+		s.text(&pod.Status.ContainerStatuses[i].Image)
+	}
+}
+
+// exact gives back the room that a growing list has taken.
+func exact[T any](list []T) []T {
+	if len(list) == cap(list) {
+		return list
+	}
+	return append(make([]T, 0, len(list)), list...)
+}

@@ -1,0 +1,122 @@
+package snapshot
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	// nearby is how close a second time must be to the latest one of a file
+	// without a header. Kubelets write their node's status every five minutes or
+	// so, leases every ten seconds.
+	nearby = time.Hour
+	// mostEvidence is how many times a file's clock keeps.
+	mostEvidence = 16
+)
+
+// fileClock keeps the latest times that the objects of a file show, each of
+// another object, the latest first.
+type fileClock struct {
+	latest []evidence
+	shown  int // the number of objects that show a time
+	nodes  int // the same, of nodes alone
+}
+
+func (c *fileClock) note(s *row, object apiObject) {
+	e := newestTime(object)
+	if e.at.IsZero() {
+		return
+	}
+	c.shown++
+	if s.Kind == Nodes {
+		c.nodes++
+	}
+	e.resource, e.object = s, object
+	c.add(e)
+}
+
+func (c *fileClock) add(e evidence) {
+	if len(c.latest) == mostEvidence && !e.at.After(c.latest[mostEvidence-1].at) {
+		return
+	}
+	i := slices.IndexFunc(c.latest, func(other evidence) bool { return e.at.After(other.at) })
+	if i < 0 {
+		i = len(c.latest)
+	}
+	c.latest = slices.Insert(c.latest, i, e)
+	c.latest = c.latest[:min(len(c.latest), mostEvidence)]
+}
+
+func (c *fileClock) merge(o *fileClock) {
+	for _, e := range o.latest {
+		c.add(e)
+	}
+	c.shown += o.shown
+	c.nodes += o.nodes
+}
+
+// confirmed says whether a second time is near the one at i: that of another
+// object, or, where there is no other object or no other node, a second one of
+// the same object.
+func (c *fileClock) confirmed(i int) bool {
+	e := c.latest[i]
+	near := func(t time.Time) bool { return !t.Before(e.at.Add(-nearby)) }
+	switch {
+	case i+1 < len(c.latest) && near(c.latest[i+1].at):
+		return true
+	case c.shown == 1:
+		return e.second.IsZero() || near(e.second)
+	case e.resource.Kind == Nodes && c.nodes == 1:
+		return near(e.second) // its heartbeats
+	}
+	return false
+}
+
+// now is the time of the snapshot: the one that is asked for, or the header's, or
+// the latest that the objects show. The error begins with the name of the input.
+func (c *collector) now(name string, asked time.Time) (time.Time, error) {
+	clock := &c.clock
+	switch {
+	case !asked.IsZero():
+		if e := c.provenTime(); e != nil {
+			if err := contradicted(asked, e.String(), e.at); err != nil {
+				return time.Time{}, fmt.Errorf("%s: --now: %w", plain(name), err)
+			}
+		}
+		return asked, nil
+	case c.header != nil && !c.header.takenAt.IsZero():
+		if len(clock.latest) > 0 {
+			if err := contradicted(c.header.takenAt, clock.latest[0].String(), clock.latest[0].at); err != nil {
+				return time.Time{}, c.headerAt.errorf("Snapshot header: takenAt: %w; give the right time with --now", err)
+			}
+		}
+		return c.header.takenAt, nil
+	case len(clock.latest) == 0:
+		return time.Time{}, fmt.Errorf("%s: nothing in it says when it was taken; say so with --now", plain(name))
+	case !c.began.IsZero():
+		// The clock of whoever gathered may be wrong either way: the earlier of
+		// two times makes things younger than they are, never older.
+		if c.began.Before(clock.latest[0].at) {
+			return c.began, nil
+		}
+		return clock.latest[0].at, nil
+	case !clock.confirmed(0):
+		return time.Time{}, fmt.Errorf("%s: %s is %s, and no other object shows a time in the hour before that, so it may be wrong; say with --now when the file was written",
+			plain(name), clock.latest[0], clock.latest[0].at.UTC().Format(time.RFC3339))
+	}
+	return clock.latest[0].at, nil
+}
+
+// provenTime is the latest time that --now must not contradict. One wrong time
+// among others must not make every --now wrong, so that one does not count. Nil
+// means that there is none.
+func (c *collector) provenTime() *evidence {
+	for i, e := range c.clock.latest {
+		nearHeader := c.header != nil && c.header.takenAt.Sub(e.at).Abs() <= nearby
+		if nearHeader || c.clock.shown == 1 || c.clock.confirmed(i) {
+			return &e
+		}
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+package snapshot
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// redacted stands where a secret stood.
+const redacted = "***"
+
+// Redact takes secrets out of a message that a program wrote for people:
+// passwords and tokens after their names, in URLs, in the options of mount, and
+// those that have a known shape. Words about secrets stay, and so do the names
+// of Secret objects. To redact twice changes nothing more.
+func Redact(message string) string {
+	if !mayHoldSecret(message) {
+		return message
+	}
+	message = privateKey.ReplaceAllString(message, redacted)
+	message = withScheme.ReplaceAllStringFunc(message, redactAddress)
+	message = loginAtHost.ReplaceAllStringFunc(message, redactLogin)
+	message = queryValue.ReplaceAllString(message, "${1}"+redacted)
+	message = mountOptions.ReplaceAllStringFunc(message, redactOptions)
+	message = curlUser.ReplaceAllString(message, "${1}"+redacted)
+	message = redactValues(message, flagBefore)
+	message = redactValues(message, nameBefore)
+	message = scheme.ReplaceAllStringFunc(message, redactScheme)
+	return shapes.ReplaceAllString(message, redacted)
+}
+
+// signs are in every message that Redact changes; most messages have none.
+var signs = []string{
+	"pass", "pw", "token", "secret", "key", "sig", "cred", "auth", "@", "?", "-o", "-u", "bearer", "basic", "eyj", "akia", "asia", "ghp_", "gho_", "ghu_",
+	"ghs_", "ghr_", "xox", "ya29", "aiza", "glpat",
+}
+
+func mayHoldSecret(message string) bool {
+	lower := strings.ToLower(message)
+	return slices.ContainsFunc(signs, func(sign string) bool { return strings.Contains(lower, sign) })
+}
+
+// secretName is the name of something secret: a field, a flag, an option. "key"
+// alone and "account_key" are, "topologyKey" is not.
+const secretName = `(?:[a-z0-9_.\-]*(?:password|passwd|passphrase|pwd|token|secret|credentials?|signature|authorization)[0-9]*` +
+	`|[a-z0-9_.\-]*(?:access|account|secret|api|private|encryption|shared|storage|auth|client|master|session|admin|user|root|db)[_\-]?(?:key|pass|pw)[0-9]*` +
+	`|(?:[a-z0-9_.\-]*[_.\-])?(?:pass|key|sig|auth|creds?|pw)[0-9]*)`
+
+var (
+	privateKey  = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`)
+	withScheme  = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.\-]*://[^\s"'<>]*@`)
+	loginAtHost = regexp.MustCompile(`[A-Za-z0-9._%+\\\-]+:[^\s/@"'<>]+@[A-Za-z0-9\[]+`)
+	queryValue  = regexp.MustCompile(`([?&][A-Za-z0-9_.\-]+=)[^&\s"'<>#]+`)
+	// mountOptions are those of mount(8), also as one of a list of arguments.
+	mountOptions = regexp.MustCompile(`(?:^|[\s"'\[])-o["']?,?\s*["']?[^\s"']*=[^\s"']*`)
+	curlUser     = regexp.MustCompile(`((?:^|[\s"'\[])(?:-u|--user|--proxy-user)["']?[,=]?\s*["']?)[^\s:"']+:[^\s"']+`)
+	// flagBefore is a flag whose value is the next argument.
+	flagBefore = regexp.MustCompile(`(?i)(?:^|[\s"'\[(=,])--?` + secretName + `["'\\]{0,2}(?:\s*,\s*|\s+)`)
+	// nameBefore is a name and what parts it from its value.
+	nameBefore = regexp.MustCompile(`(?i)\b(` + secretName + `)["'\\]{0,4}\s*(=>|:=|=|:)\s*`)
+	scheme     = regexp.MustCompile(`(?i)\b(?:bearer|basic|negotiate)\s+[A-Za-z0-9._~+/=\-]{6,}`)
+	shapes     = regexp.MustCompile(`\beyJ[A-Za-z0-9_\-]{6,}\.[A-Za-z0-9_\-]+(?:\.[A-Za-z0-9_\-]*)*|\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b|\bgh[pousr]_[A-Za-z0-9]{16,}|` +
+		`\bxox[abeoprs]-[A-Za-z0-9\-]+|\bya29\.[A-Za-z0-9_.\-]+|\bAIza[A-Za-z0-9_\-]{30,}|\bglpat-[A-Za-z0-9_\-]{10,}`)
+	hostAndPort = regexp.MustCompile(`^[A-Za-z0-9.\-\[\]:]*?(?::[0-9]+)?$`)
+)
+
+// redactAddress takes user and password out of "scheme://user:password@". A
+// password may have an "@" or a "/" that should have been escaped; a path may
+// have an "@", too.
+func redactAddress(address string) string {
+	at := strings.Index(address, "://") + len("://")
+	if host, _, hasPath := strings.Cut(address[at:], "/"); hasPath && isHost(host) {
+		return address
+	}
+	return address[:at] + redacted + "@"
+}
+
+// isHost: "user:12" could be a host with its port; a name with another thing
+// after the colon cannot.
+func isHost(s string) bool {
+	host, port, ok := strings.Cut(s, ":")
+	return hostAndPort.MatchString(s) && (!ok || strings.HasPrefix(host, "[") || strings.Trim(port, "0123456789") == "")
+}
+
+// redactLogin takes the password out of "user:password@host", and leaves the
+// digest of an image.
+func redactLogin(login string) string {
+	user, rest, _ := strings.Cut(login, ":")
+	i := strings.LastIndexByte(rest, '@')
+	if host := rest[i+1:]; host == "sha256" || host == "sha512" {
+		return login
+	}
+	return user + ":" + redacted + rest[i:]
+}
+
+// plainOptions of mount say how to mount and nothing about who does.
+var plainOptions = []string{
+	"vers", "nfsvers", "minorversion", "proto", "port", "mountport", "timeo", "retrans", "rsize", "wsize", "sec", "mode", "uid", "gid", "file_mode", "dir_mode",
+	"size", "context", "fscontext", "defcontext", "rootcontext", "x-mount.mkdir", "lookupcache", "acregmin", "acregmax", "acdirmin", "acdirmax", "actimeo",
+}
+
+func redactOptions(text string) string {
+	start := strings.Index(text, "-o") + len("-o")
+	options := strings.Split(text[start:], ",")
+	for i, option := range options {
+		name, _, ok := strings.Cut(option, "=")
+		if ok && !slices.Contains(plainOptions, strings.TrimLeft(name, ` "'`)) {
+			options[i] = name + "=" + redacted
+		}
+	}
+	return text[:start] + strings.Join(options, ",")
+}
+
+// redactValues redacts the value after each match.
+func redactValues(message string, before *regexp.Regexp) string {
+	var b strings.Builder
+	done := 0
+	for _, match := range before.FindAllStringSubmatchIndex(message, -1) {
+		at := match[1]
+		if at <= done && done > 0 {
+			continue
+		}
+		start, end := value(message, at)
+		spaced := before == nameBefore && message[match[4]:match[5]] == ":" && at > match[5]
+		if start == end || spaced && start == at && isProse(message[match[2]:match[3]], message[start:end], message[end:]) {
+			continue
+		}
+		if before == flagBefore && message[start] == '-' {
+			continue
+		}
+		b.WriteString(message[done:start])
+		b.WriteString(redacted)
+		done = end
+	}
+	b.WriteString(message[done:])
+	return b.String()
+}
+
+// value is where the value lies that begins at the place: up to its closing
+// quote, or as far as a word goes.
+func value(message string, at int) (start, end int) {
+	start = at
+	for start < len(message) && message[start] == '\\' {
+		start++
+	}
+	if start < len(message) && strings.IndexByte("\"'`", message[start]) >= 0 {
+		quote := message[start]
+		start++
+		length := strings.IndexByte(message[start:], quote)
+		if length < 0 {
+			length = len(message) - start
+		}
+		return start, start + len(strings.TrimRight(message[start:start+length], `\`))
+	}
+	end = at + wordLength(message[at:])
+	switch strings.ToLower(message[at:end]) {
+	case "bearer", "basic", "negotiate", "token", "digest":
+		if next := strings.TrimLeft(message[end:], " "); next != "" {
+			skipped := len(message) - len(next)
+			end = skipped + wordLength(next)
+		}
+	}
+	return at, end
+}
+
+// wordLength is the length of the word that the text begins with, without what closes
+// the bracket that it stands in.
+func wordLength(text string) int {
+	n := strings.IndexAny(text, " \t\r\n,;&\"'`")
+	if n < 0 {
+		n = len(text)
+	}
+	return len(strings.TrimRight(text[:n], ")]}:."))
+}
+
+// proseWords follow "token: " and the like in sentences.
+var proseWords = []string{
+	"rpc", "error", "errors", "failed", "failure", "cannot", "could", "unable", "the", "a", "an", "no", "not", "is", "was", "must", "missing", "invalid", "unexpected",
+	"unknown", "expired", "wrong", "permission", "access", "context", "dial", "timeout", "timed", "request", "response", "server", "connection", "open", "stat",
+	"read", "write", "lookup", "exit", "code", "status", "internal", "unauthorized", "forbidden", "denied", "operation", "volume", "node", "x509", "tls", "json", "yaml", "eof",
+}
+
+// isProse says that what follows "name: " is no value but the next word of a
+// sentence: "failed to get token: rpc error". A password is more often a plain
+// word than a token or a key is.
+func isProse(name, value, rest string) bool {
+	if slices.Contains(proseWords, strings.ToLower(value)) {
+		return true
+	}
+	if name = strings.ToLower(name); strings.Contains(name, "pass") || strings.Contains(name, "pwd") || strings.HasSuffix(name, "pw") {
+		return false
+	}
+	return strings.HasPrefix(rest, " ") && strings.Trim(value[1:], "abcdefghijklmnopqrstuvwxyz") == "" && letter(value[0])
+}
+
+func letter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
+
+// redactScheme redacts what follows "Bearer", unless it is a word of a sentence.
+func redactScheme(text string) string {
+	name, credentials := text[:strings.IndexAny(text, " \t\r\n")], strings.TrimLeft(text[strings.IndexAny(text, " \t\r\n"):], " \t\r\n")
+	if strings.Trim(credentials[1:], "abcdefghijklmnopqrstuvwxyz.-") == "" {
+		return text
+	}
+	return name + " " + redacted
+}
+
+// login is the user in what an API server says of a missing right.
+var login = regexp.MustCompile(`\b(User|user) "[^"]*"`)
+
+// RedactGap leaves out who asked: a gap is about rights, and the file that tells
+// of it goes to others.
+func RedactGap(g Gap) Gap {
+	g.Detail = Redact(login.ReplaceAllString(g.Detail, `$1 "`+redacted+`"`))
+	return g
+}

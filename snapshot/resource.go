@@ -1,0 +1,163 @@
+package snapshot
+
+import (
+	"cmp"
+	"iter"
+	"reflect"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
+)
+
+// Resource describes a kind of objects. Whatever has to know which kinds there are
+// asks Resources.
+type Resource struct {
+	Kind Kind
+	// Version and Object are what one object says of itself: "storage.k8s.io/v1" and
+	// "VolumeAttachment".
+	Version, Object string
+	Namespaced      bool
+	// Optional resources only add evidence: one that cannot be read leaves no Gap.
+	Optional bool
+	// Names are what people call an object that a command may be about, the usual one
+	// first. The plural is accepted besides.
+	Names []string
+}
+
+// GroupVersion is that of Version.
+func (r Resource) GroupVersion() schema.GroupVersion {
+	return schema.FromAPIVersionAndKind(r.Version, r.Object).GroupVersion()
+}
+
+// Group is the API group; "" is the core group.
+func (r Resource) Group() string {
+	return r.GroupVersion().Group
+}
+
+// row is a Resource and how its objects are held.
+type row struct {
+	Resource
+	// decode gives the object, and the fields that were given twice.
+	decode func(raw []byte) (object apiObject, strict []error, err error)
+	add    func(*Objects, apiObject)
+	all    func(*Objects) iter.Seq[apiObject]
+	count  func(*Objects) int
+	sort   func(*Objects)
+}
+
+// resources are the kinds that a snapshot holds, in the order in which they are
+// read and written. Pods come after what they use: lists are not one transaction,
+// and a pod that appears between two of them can then hide a dangling attachment but
+// not invent one.
+//
+// The version counts: longhorn.io has VolumeAttachments too, and what changed
+// between storage.k8s.io/v1beta1 and v1 nobody wants to find out in an outage.
+var resources = []*row{
+	newResource[storagev1.VolumeAttachment](Resource{Kind: VolumeAttachments, Version: "storage.k8s.io/v1", Names: []string{"volumeattachment", "va"}}),
+	newResource[corev1.Node](Resource{Kind: Nodes, Version: "v1", Names: []string{"node", "no"}}),
+	newResource[storagev1.CSINode](Resource{Kind: CSINodes, Version: "storage.k8s.io/v1"}),
+	newResource[storagev1.CSIDriver](Resource{Kind: CSIDrivers, Version: "storage.k8s.io/v1"}),
+	newResource[storagev1.StorageClass](Resource{Kind: StorageClasses, Version: "storage.k8s.io/v1"}),
+	newResource[corev1.PersistentVolume](Resource{Kind: Volumes, Version: "v1", Names: []string{"pv", "persistentvolume"}}),
+	newResource[corev1.PersistentVolumeClaim](Resource{Kind: Claims, Version: "v1", Namespaced: true, Names: []string{"pvc", "persistentvolumeclaim"}}),
+	newResource[coordinationv1.Lease](Resource{Kind: Leases, Version: "coordination.k8s.io/v1", Namespaced: true}),
+	newResource[corev1.Event](Resource{Kind: Events, Version: "v1", Namespaced: true}),
+	newResource[corev1.Pod](Resource{Kind: Pods, Version: "v1", Namespaced: true, Names: []string{"pod", "po"}}),
+	newResource[appsv1.Deployment](Resource{Kind: Deployments, Version: "apps/v1", Namespaced: true, Optional: true}),
+}
+
+// Resources are all kinds that a snapshot holds.
+func Resources() []Resource {
+	list := make([]Resource, 0, len(resources))
+	for _, r := range resources {
+		list = append(list, r.Resource)
+	}
+	return list
+}
+
+// Kinds are those whose absence is a Gap, in the order of Resources.
+func Kinds() []Kind {
+	var kinds []Kind
+	for _, r := range resources {
+		if !r.Optional {
+			kinds = append(kinds, r.Kind)
+		}
+	}
+	return kinds
+}
+
+// ResourceOf describes the kind, which must be one of Resources.
+func ResourceOf(kind Kind) Resource { return resourceOf(kind).Resource }
+
+// TargetNames are the ways, in lower case, to name a kind that a command may be about.
+func TargetNames() map[string]Kind {
+	names := map[string]Kind{}
+	for _, r := range resources {
+		for _, name := range r.Names {
+			names[name], names[string(r.Kind)] = r.Kind, r.Kind
+		}
+	}
+	return names
+}
+
+func resourceOf(kind Kind) *row {
+	return resources[slices.IndexFunc(resources, func(r *row) bool { return r.Kind == kind })]
+}
+
+// ListOf is the list of the type, which is a pointer as in Objects.
+func ListOf[P any](o *Objects) *[]P {
+	lists := reflect.ValueOf(o).Elem()
+	for i := range lists.NumField() {
+		if list, ok := lists.Field(i).Addr().Interface().(*[]P); ok {
+			return list
+		}
+	}
+	panic("a snapshot holds no " + reflect.TypeFor[P]().String())
+}
+
+// apiObject is any object that a snapshot holds.
+type apiObject interface {
+	runtime.Object
+	metav1.Object
+}
+
+func newResource[T any, P interface {
+	*T
+	apiObject
+}](r Resource) *row {
+	r.Object = reflect.TypeFor[T]().Name()
+	return &row{
+		Resource: r,
+		decode: func(raw []byte) (apiObject, []error, error) {
+			object := P(new(T))
+			strict, err := kjson.UnmarshalStrict(raw, object, kjson.DisallowDuplicateFields)
+			return object, strict, err
+		},
+		add: func(o *Objects, object apiObject) {
+			list := ListOf[P](o)
+			*list = append(*list, object.(P))
+		},
+		all: func(o *Objects) iter.Seq[apiObject] {
+			return func(yield func(apiObject) bool) {
+				for _, object := range *ListOf[P](o) {
+					if !yield(object) {
+						return
+					}
+				}
+			}
+		},
+		count: func(o *Objects) int { return len(*ListOf[P](o)) },
+		sort: func(o *Objects) {
+			slices.SortStableFunc(*ListOf[P](o), func(a, b P) int {
+				return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+			})
+		},
+	}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestRecord: a record that was cut off says so, and a failure is named.
+func TestRecord(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "fuzzing.md")
+	good := &target{pkg: "snapshot", name: "FuzzRead", about: "holds a|b"}
+	bad := &target{pkg: "cluster", name: "FuzzPage"}
+	seed := &target{pkg: "repair", name: "FuzzCommand"}
+	began := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+	r := &record{targets: []*target{good, bad, seed, {pkg: "cmd", name: "FuzzTarget"}}, asked: time.Hour, jobs: 9, page: page, began: began, now: func() time.Time { return began }}
+	for line := range strings.Lines(`fuzz: elapsed: 0s, gathering baseline coverage: 7/7 completed, now fuzzing with 1 workers
+fuzz: elapsed: 3s, execs: 5897 (1965/sec), new interesting: 54 (total: 56)
+fuzz: elapsed: 1h0m0s, execs: 1234567 (0/sec), new interesting: 1083 (total: 1085)
+`) {
+		r.note(func() { good.read(strings.TrimSpace(line)) })
+	}
+	good.state = running
+	good.cpu = 41 * time.Minute
+	bad.read("fuzz: elapsed: 18s, execs: 12683 (1342/sec), new interesting: 148 (total: 541)")
+	bad.read("    Failing input written to testdata/fuzz/FuzzPage/fe3d563cb191039e")
+	bad.state = failed
+	seed.read("failure while testing seed corpus entry: FuzzCommand/seed#28")
+	seed.state = failed
+	if err := r.write(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"2026-11-22, go1.", "run for 1h, 4 at once", "4 targets, 1,247,250\nexecutions",
+		"| `snapshot.FuzzRead` | holds a\\|b | 1,234,567 | 1h | 41m | 1,083 | 0, cut off |\n",
+		"| `cluster.FuzzPage` |  | 12,683 | 18s |  | 148 | 1: testdata/fuzz/FuzzPage/fe3d563cb191039e |\n",
+		"| `repair.FuzzCommand` |  | 0 | 0s |  | 0 | 1: FuzzCommand/seed#28 |\n",
+		"| `cmd.FuzzTarget` |  | 0 | 0s |  | 0 | not run |\n",
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("lacks %q:\n%s", want, text)
+		}
+	}
+	good.state = finished
+	if r.text(); good.failures() != "0" {
+		t.Error(good.failures())
+	}
+}
+
+func TestLinesAreWhole(t *testing.T) {
+	var got []string
+	l := &lines{each: func(line string) { got = append(got, line) }}
+	for _, part := range []string{"a\nb", "c\n", "\n", "d"} {
+		if _, err := l.Write([]byte(part)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if strings.Join(got, "|") != "a|bc|" || len(l.last) != 3 {
+		t.Errorf("%q, %q", got, l.last)
+	}
+}
+
+// TestComments: a target says in its comment what is held against what.
+func TestComments(t *testing.T) {
+	for _, pkg := range []string{"snapshot", "cluster", "repair", "diagnose", "cmd", "output"} {
+		about, err := comments(filepath.Join("..", "..", pkg))
+		if err != nil || len(about) == 0 {
+			t.Fatalf("%s: %v, %v", pkg, about, err)
+		}
+		for name, text := range about {
+			if text == "" {
+				t.Errorf("%s.%s has no comment", pkg, name)
+			}
+		}
+	}
+}

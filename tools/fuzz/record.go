@@ -1,0 +1,161 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// record is what the targets have done so far. It is written again and again, so
+// that a run that is killed leaves what is true of it.
+type record struct {
+	targets []*target
+	asked   time.Duration
+	jobs    int
+	page    string
+	now     func() time.Time
+	began   time.Time
+
+	mu      sync.Mutex
+	written time.Time
+}
+
+// every is how old the page may be while targets run.
+const every = 30 * time.Second
+
+// note makes a change to a target, and writes the page if it is old.
+func (r *record) note(change func()) {
+	r.mu.Lock()
+	change()
+	old := r.now().Sub(r.written) > every
+	r.mu.Unlock()
+	if old {
+		if err := r.write(); err != nil {
+			fmt.Fprintln(os.Stderr, "fuzz:", err)
+		}
+	}
+}
+
+// progress is the line that a target prints every three seconds.
+var progress = regexp.MustCompile(`^fuzz: elapsed: (\S+), execs: (\d+) \(\d+/sec\), new interesting: (\d+) `)
+
+// failing is the line that names the input of a failure.
+var failing = regexp.MustCompile(`^\s*Failing input written to (\S+)`)
+
+// failingSeed is the line that names a failure of an input that was there before.
+var failingSeed = regexp.MustCompile(`^failure while testing seed corpus entry: (\S+)`)
+
+// failures is what the record says of the target's end. A target that runs is said
+// to be cut off: if the record ends here, it was.
+func (t *target) failures() string {
+	switch t.state {
+	case finished:
+		return "0"
+	case failed:
+		return "1: " + t.failure
+	case running:
+		return "0, cut off"
+	default:
+		return "not run"
+	}
+}
+
+// cpuTime is known once the target has ended.
+func (t *target) cpuTime() string {
+	if t.cpu == 0 {
+		return ""
+	}
+	return short(t.cpu)
+}
+
+// read takes what a line says of the target.
+func (t *target) read(line string) {
+	if m := failing.FindStringSubmatch(line); m != nil {
+		t.failure = m[1]
+	}
+	if m := failingSeed.FindStringSubmatch(line); m != nil {
+		t.failure = m[1]
+	}
+	m := progress.FindStringSubmatch(line)
+	if m == nil {
+		return
+	}
+	if elapsed, err := time.ParseDuration(m[1]); err == nil {
+		t.elapsed = elapsed
+	}
+	// The expression takes digits alone.
+	t.executions, _ = strconv.Atoi(m[2])
+	t.inputs, _ = strconv.Atoi(m[3])
+}
+
+const head = `# Fuzzing
+
+Every decoder of this project has a fuzz target with an oracle: mostly another
+decoder, or the same input before a change.
+
+    make fuzz FUZZTIME=1h JOBS=40 WRITE=1
+
+runs every target that ` + "`go test -list Fuzz`" + ` finds and writes this page while it
+runs. New inputs are not minimised (` + "`-fuzzminimizetime=1x`" + `): that takes a minute
+for each, and nearly all of the time. ` + "`make fuzz-corpus`" + ` then keeps up to 50 inputs of
+each target that reach code that no other input reaches, in
+` + "`PACKAGE/testdata/fuzz/TARGET`" + `; ` + "`go test`" + ` replays them.
+
+`
+
+// write replaces the page in one step.
+func (r *record) write() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.written = r.now()
+	if r.page == "" {
+		return nil
+	}
+	next := r.page + ".next"
+	if err := os.WriteFile(next, []byte(r.text()), 0o644); err != nil {
+		return fmt.Errorf("write the record: %w", err)
+	}
+	return os.Rename(next, r.page)
+}
+
+func (r *record) text() string {
+	var b strings.Builder
+	b.WriteString(head)
+	total := 0
+	for _, t := range r.targets {
+		total += t.executions
+	}
+	fmt.Fprintf(&b, "## The last long run\n\n%s, %s. Each target was to run for %s, %d at once with one worker\neach on %d cores that had other work too: the CPU time says what a target got. %d targets, %s\nexecutions. A target that fails stops there.\n\n",
+		r.began.UTC().Format(time.DateOnly), version(), short(r.asked), min(r.jobs, len(r.targets)), runtime.NumCPU(), len(r.targets), thousands(total))
+	b.WriteString("| target | what is held against what | executions | time | CPU time | new inputs | failures |\n| --- | --- | ---: | ---: | ---: | ---: | --- |\n")
+	for _, t := range r.targets {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s |\n", t, strings.ReplaceAll(t.about, "|", `\|`), thousands(t.executions), short(t.elapsed), t.cpuTime(), thousands(t.inputs), t.failures())
+	}
+	return b.String()
+}
+
+// short is 1h for 1h0m0s.
+func short(d time.Duration) string {
+	text := d.Round(time.Second).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// thousands is 1,234 for 1234.
+func thousands(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}

@@ -192,12 +192,11 @@ func TestDamagedPodIsNotDropped(t *testing.T) {
 // TestUnsortedPages: a list need not be sorted, and a page may be read twice.
 func TestUnsortedPages(t *testing.T) {
 	a := newAPI(t)
-	cut := false
+	var cut atomic.Bool
 	a.raw = func(w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != podsPath || r.URL.Query().Get("continue") == "" || cut {
+		if r.URL.Path != podsPath || r.URL.Query().Get("continue") == "" || !cut.CompareAndSwap(false, true) {
 			return false
 		}
-		cut = true
 		panic(http.ErrAbortHandler)
 	}
 	a.handlers[podsPath] = func(r *http.Request) (int, runtime.Object) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -53,22 +52,10 @@ func (c *Cluster) PodsWith(ctx context.Context, namespace, selector string) ([]t
 	return names, nil
 }
 
-// UsesNamespace says whether the namespace has a pod or a claim. It takes no right that
-// reading the cluster does not take; known is false where neither kind may be listed.
-func (c *Cluster) UsesNamespace(ctx context.Context, name string) (uses, known bool, err error) {
-	for _, kind := range []snapshot.Kind{snapshot.Pods, snapshot.Claims} {
-		list, err := c.metadata(ctx, c.client[corev1.GroupName].Get().Namespace(name).Resource(string(kind)).Param("limit", "1"))
-		switch {
-		case apierrors.IsForbidden(err):
-		case err != nil:
-			return false, false, err
-		case len(list) > 0:
-			return true, true, nil
-		default:
-			known = true
-		}
-	}
-	return false, known, nil
+// HasPod says whether the namespace has a pod, also one that a snapshot leaves out.
+func (c *Cluster) HasPod(ctx context.Context, namespace string) (bool, error) {
+	list, err := c.metadata(ctx, c.client[corev1.GroupName].Get().Namespace(namespace).Resource(string(snapshot.Pods)).Param("limit", "1"))
+	return len(list) > 0, err
 }
 
 // metadata lists objects without what they are.

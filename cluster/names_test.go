@@ -49,47 +49,33 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestUsesNamespace: a pod or a claim shows that it does.
-func TestUsesNamespace(t *testing.T) {
-	const one = `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[{"metadata":{"name":"a"}}]}`
-	const none = `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[]}`
-	const pods, claims = "/api/v1/namespaces/shop/pods", "/api/v1/namespaces/shop/persistentvolumeclaims"
-	for name, test := range map[string]struct {
-		answers     map[string]string // by path; what is not there is forbidden
-		uses, known bool
-		fails       bool
+// TestHasPod: one name is enough, and what is refused is an error.
+func TestHasPod(t *testing.T) {
+	for answer, want := range map[string]struct {
+		has, fails bool
 	}{
-		"has a pod":                    {answers: map[string]string{pods: one}, uses: true, known: true},
-		"has a claim":                  {answers: map[string]string{pods: none, claims: one}, uses: true, known: true},
-		"has a claim, pods forbidden":  {answers: map[string]string{claims: one}, uses: true, known: true},
-		"has nothing":                  {answers: map[string]string{pods: none, claims: none}, known: true},
-		"all is forbidden":             {},
-		"the API server does not know": {answers: map[string]string{pods: "500"}, fails: true},
+		`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[{"metadata":{"name":"a"}}]}`: {has: true},
+		`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[]}`:                          {},
+		`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`:                 {fails: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Content-Type", "application/json")
-				answer, found := test.answers[r.URL.Path]
-				switch {
-				case !found:
-					w.WriteHeader(http.StatusForbidden)
-					answer = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`
-				case answer == "500":
-					w.WriteHeader(http.StatusInternalServerError)
-					answer = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500}`
-				}
-				_, _ = io.WriteString(w, answer)
-			}))
-			defer server.Close()
-			c, err := New(&rest.Config{Host: server.URL}, Options{})
-			if err != nil {
-				t.Fatal(err)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/api/v1/namespaces/shop/pods" || r.URL.Query().Get("limit") != "1" {
+				t.Errorf("asked for %s", r.URL)
 			}
-			uses, known, err := c.UsesNamespace(t.Context(), "shop")
-			if uses != test.uses || known != test.known || (err != nil) != test.fails {
-				t.Errorf("uses %t, known %t, %v", uses, known, err)
+			w.Header().Set("Content-Type", "application/json")
+			if want.fails {
+				w.WriteHeader(http.StatusForbidden)
 			}
-		})
+			_, _ = io.WriteString(w, answer)
+		}))
+		defer server.Close()
+		c, err := New(&rest.Config{Host: server.URL}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if has, err := c.HasPod(t.Context(), "shop"); has != want.has || (err != nil) != want.fails {
+			t.Errorf("%s: %t, %v", answer, has, err)
+		}
 	}
 }
 

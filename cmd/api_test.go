@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -99,12 +100,21 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (a *api) list(w http.ResponseWriter, path string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	namespace := ""
+	if group, in, found := strings.Cut(path, "/namespaces/"); found {
+		var resource string
+		namespace, resource, _ = strings.Cut(in, "/")
+		path = group + "/" + resource
+	}
 	for kind, of := range listPaths {
 		if of != path {
 			continue
 		}
+		objects := slices.DeleteFunc(slices.Clone(a.objects[path]), func(o *unstructured.Unstructured) bool {
+			return namespace != "" && o.GetNamespace() != namespace
+		})
 		group := strings.TrimPrefix(strings.TrimPrefix(path[:strings.LastIndex(path, "/")], "/apis/"), "/api/")
-		list := map[string]any{"kind": kind + "List", "apiVersion": group, "metadata": map[string]any{"resourceVersion": "1"}, "items": a.objects[path]}
+		list := map[string]any{"kind": kind + "List", "apiVersion": group, "metadata": map[string]any{"resourceVersion": "1"}, "items": objects}
 		if err := json.NewEncoder(w).Encode(list); err != nil {
 			a.t.Error(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -65,6 +66,7 @@ func (d *diagnoseFlags) acrossContexts(ctx context.Context, streams genericioopt
 		}
 	}
 	reports, errs := make([]*finding.Report, len(d.contexts)), make([]error, len(d.contexts))
+	used := make([]bool, len(d.contexts))
 	var warnings sync.Mutex
 	var running sync.WaitGroup
 	slots := make(chan struct{}, contextsAtOnce)
@@ -74,7 +76,7 @@ func (d *diagnoseFlags) acrossContexts(ctx context.Context, streams genericioopt
 			defer func() { <-slots }()
 			there := streams
 			there.ErrOut = &prefixed{prefix: name + ": ", w: streams.ErrOut, mu: &warnings}
-			reports[i], errs[i] = d.inContext(ctx, name, there)
+			reports[i], used[i], errs[i] = d.inContext(ctx, name, there)
 		})
 	}
 	running.Wait()
@@ -87,7 +89,7 @@ func (d *diagnoseFlags) acrossContexts(ctx context.Context, streams genericioopt
 		if errs[i] == nil {
 			continue
 		}
-		atLeast = exitNoAnswer
+		atLeast, used[i] = exitNoAnswer, true
 		text := oneLine(errs[i].Error())
 		unread = append(unread, name+": "+text)
 		reports[i] = &finding.Report{
@@ -97,6 +99,9 @@ func (d *diagnoseFlags) acrossContexts(ctx context.Context, streams genericioopt
 	}
 	if len(unread) == len(d.contexts) {
 		return fmt.Errorf("no cluster could be read: %s", strings.Join(unread, "; "))
+	}
+	if !slices.Contains(used, true) {
+		return d.unused()
 	}
 	for _, text := range unread {
 		fmt.Fprintf(streams.ErrOut, "error: %s\n", output.Safe(text))
@@ -109,24 +114,28 @@ func (d *diagnoseFlags) acrossContexts(ctx context.Context, streams genericioopt
 	return d.finish(streams, all, atLeast)
 }
 
-// inContext is the report on one of the clusters.
-func (d *diagnoseFlags) inContext(ctx context.Context, name string, streams genericiooptions.IOStreams) (*finding.Report, error) {
+// inContext is the report on one of the clusters, and says whether it uses the
+// namespace of -n: any of several may lack it, but not all.
+func (d *diagnoseFlags) inContext(ctx context.Context, name string, streams genericiooptions.IOStreams) (r *finding.Report, used bool, err error) {
 	global, there := *d.globalFlags, *d
 	global.kube = ofContext(d.kube, name)
 	there.globalFlags = &global
 	c, err := there.connectTo(ctx, streams)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	s, first, err := there.readTwice(ctx, c, streams.ErrOut)
 	if err != nil {
-		return nil, err
+		return nil, false, err
+	}
+	if used, err = there.usesNamespace(ctx, c.Cluster, s); err != nil {
+		return nil, false, err
 	}
 	view, _, err := there.look(s, first)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return view.Report, nil
+	return view.Report, used, nil
 }
 
 // ofContext is a copy of the flags for another context: what they have made of

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -191,8 +192,8 @@ func (d *diagnoseFlags) run(ctx context.Context, streams genericiooptions.IOStre
 		}
 		d.assumeVersion(s, streams.ErrOut)
 		d.leaveOut.sayExpired(streams.ErrOut, s.TakenAt)
-		if err := d.namespaceInFile(s); err != nil {
-			return err
+		if used, err := d.usesNamespace(ctx, nil, s); err != nil || !used {
+			return cmp.Or(err, d.unused())
 		}
 		return d.report(streams, s, nil)
 	}
@@ -203,6 +204,9 @@ func (d *diagnoseFlags) run(ctx context.Context, streams genericiooptions.IOStre
 	s, first, err := d.readTwice(ctx, c, streams.ErrOut)
 	if err != nil {
 		return err
+	}
+	if used, err := d.usesNamespace(ctx, c.Cluster, s); err != nil || !used {
+		return cmp.Or(err, d.unused())
 	}
 	d.leaveOut.sayExpired(streams.ErrOut, s.TakenAt)
 	switch {

@@ -80,7 +80,7 @@ func podsNamed(selector string, names []types.NamespacedName) target {
 }
 
 // fewPods is up to how many pods of a group each get an answer of their own. Of more,
-// those that wait are listed, and the others counted.
+// only those that wait are listed.
 const fewPods = 10
 
 // single replaces each group by its pods. A group without any stays: a report that

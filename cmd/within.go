@@ -3,15 +3,17 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// connectTo is connect, once it is certain that the namespace of -n is used, and known
-// which pods have the labels of -l.
+// connectTo is connect, once it is known which pods have the labels of -l.
 func (d *diagnoseFlags) connectTo(ctx context.Context, streams genericiooptions.IOStreams) (watched, error) {
 	c, err := d.connect(streams)
 	if err != nil {
@@ -29,7 +31,7 @@ func (d *diagnoseFlags) connectTo(ctx context.Context, streams genericiooptions.
 		d.asks = asks(d.targets)
 		return d.connect(streams) // which keeps these pods
 	}
-	return c, d.namespaceInCluster(ctx, c)
+	return c, nil
 }
 
 // selectPods makes the pods with the labels of -l the target. Those of a live cluster
@@ -43,41 +45,27 @@ func (d *diagnoseFlags) selectPods() error {
 	return nil
 }
 
-// namespaceInCluster refuses a namespace in which there is nothing: mostly its name is
-// mistyped, and to find nothing wrong in it would be a lie. Of several clusters any may
-// lack it, and what is watched may still come.
-func (d *diagnoseFlags) namespaceInCluster(ctx context.Context, c watched) error {
+// usesNamespace says whether anything is in the namespace of -n: mostly the name of one
+// without is mistyped, and to find nothing wrong in it would be a lie. Where not all
+// could be read it counts as used. The cluster, nil for a file, is asked for pods that
+// the snapshot leaves out, because they use no volume.
+func (d *diagnoseFlags) usesNamespace(ctx context.Context, c *cluster.Cluster, s *snapshot.Snapshot) (bool, error) {
 	name := *d.kube.Namespace
-	if name == "" || len(d.targets) > 0 || len(d.contexts) > 0 || d.watch {
-		return nil
+	if name == "" || len(d.targets) > 0 || !s.Complete(snapshot.Pods) || !s.Complete(snapshot.Claims) || !s.Complete(snapshot.Volumes) ||
+		slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool { return pod.Namespace == name }) ||
+		slices.ContainsFunc(s.Claims, func(claim *corev1.PersistentVolumeClaim) bool { return claim.Namespace == name }) ||
+		slices.ContainsFunc(s.Volumes, func(pv *corev1.PersistentVolume) bool {
+			return pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Namespace == name
+		}) {
+		return true, nil
 	}
-	uses, known, err := c.UsesNamespace(ctx, name)
-	if err != nil || uses || !known { // what may not be listed is a gap
-		return err
+	if c == nil {
+		return false, nil
 	}
-	return fmt.Errorf("namespace %s has no pod and no claim: does it exist?", name)
+	return c.HasPod(ctx, name)
 }
 
-// namespaceInFile refuses a namespace of which the file has nothing.
-func (d *diagnoseFlags) namespaceInFile(s *snapshot.Snapshot) error {
-	name := *d.kube.Namespace
-	if name == "" || len(d.targets) > 0 {
-		return nil
-	}
-	for _, pod := range s.Pods {
-		if pod.Namespace == name {
-			return nil
-		}
-	}
-	for _, claim := range s.Claims {
-		if claim.Namespace == name {
-			return nil
-		}
-	}
-	for _, pv := range s.Volumes {
-		if pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Namespace == name {
-			return nil
-		}
-	}
-	return fmt.Errorf("the file has no pod, claim or volume of namespace %s", name)
+// unused is the error about a namespace in which nothing is.
+func (d *diagnoseFlags) unused() error {
+	return fmt.Errorf("namespace %s has no pod, claim or volume: does it exist?", *d.kube.Namespace)
 }

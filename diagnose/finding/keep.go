@@ -26,13 +26,13 @@ func (r *Report) Recount() {
 }
 
 // Keep drops the findings for which keep is false. What the others follow from
-// is still named.
+// is still named. A copy of the report keeps them.
 func (r *Report) Keep(keep func(Finding) bool) {
-	causes := r.OmittedCauses
+	causes := slices.Clone(r.OmittedCauses)
 	for _, f := range r.Findings {
 		causes = append(causes, OmittedCause{f.Code, f.Check, f.Severity, f.Message, f.Subject, f.Fingerprint})
 	}
-	r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return !keep(f) })
+	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return !keep(f) })
 	r.OmittedCauses = nil
 	kept, effects, noted := fingerprints(r.Findings), map[string][]int{}, sets.New[OmittedCause]()
 	for i, f := range r.Findings {

@@ -67,7 +67,8 @@ func (r *Report) nameFindings() {
 	}
 }
 
-// KeepWaiting drops the entries for which keep is false.
+// KeepWaiting drops the entries for which keep is false. A copy of the report keeps
+// them.
 func (r *Report) KeepWaiting(keep func(Waiting) bool) {
-	r.Waiting = slices.DeleteFunc(r.Waiting, func(w Waiting) bool { return !keep(w) })
+	r.Waiting = slices.DeleteFunc(slices.Clone(r.Waiting), func(w Waiting) bool { return !keep(w) })
 }

@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strings"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // besideName is a file of kubectl output that is put beside a bundle for what
@@ -214,16 +211,6 @@ func (t *tree) part(r *root, f bundleFile, name string, in io.Reader) error {
 	return nil
 }
 
-// allIn says whether all objects are of the namespace.
-func (c *collector) allIn(namespace string) bool {
-	for id := range c.seen {
-		if id.namespace != namespace {
-			return false
-		}
-	}
-	return true
-}
-
 // snapshot makes the snapshot once all files are read.
 func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, error) {
 	if !t.isBundle() {
@@ -318,181 +305,4 @@ func (t *tree) bundles() []*root {
 		return cmp.Or(cmp.Compare(kinds[b], kinds[a]), cmp.Compare(a.path, b.path))
 	})
 	return roots
-}
-
-// heldList is a part that was chosen.
-type heldList struct {
-	*part
-	partKey
-	root *root
-}
-
-// chooseLists takes each list of the kind from the first folder that has it, and
-// there in its best form.
-func chooseLists(roots []*root, kind Kind) []heldList {
-	chosen := map[string]heldList{}
-	for _, r := range roots {
-		for _, key := range slices.SortedFunc(maps.Keys(r.parts), comparePartKeys) {
-			if _, ok := chosen[key.namespace]; !ok && key.kind == kind {
-				chosen[key.namespace] = heldList{r.parts[key], key, r}
-			}
-		}
-	}
-	var lists []heldList
-	for _, namespace := range slices.Sorted(maps.Keys(chosen)) {
-		lists = append(lists, chosen[namespace])
-	}
-	return lists
-}
-
-func comparePartKeys(a, b partKey) int {
-	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.form, b.form))
-}
-
-// wholeness is the gap that the lists leave; nil where they are all that there
-// is of the kind.
-func wholeness(kind Kind, roots []*root, held []heldList) *Gap {
-	gap := func(reason, format string, args ...any) *Gap {
-		return &Gap{Kind: kind, Reason: reason, Detail: fmt.Sprintf(format, args...)}
-	}
-	for _, r := range roots {
-		if said := r.said[kind]; len(said) > 0 {
-			namespace := slices.Sorted(maps.Keys(said))[0]
-			return gap(reasonOf(said[namespace]), "%s", said[namespace])
-		}
-	}
-	if len(held) == 0 {
-		return gap(ReasonNotInBundle, "a %s without them", roots[0].name)
-	}
-	for _, l := range held {
-		switch {
-		case l.err != nil:
-			return gap(ReasonUndecodable, "%s", l.err)
-		case l.form == oneFile && l.flaw(kind) != nil:
-			return l.flaw(kind)
-		case !l.root.ended:
-			return gap(ReasonTruncated, "nothing in the %s says that its gathering came to an end", l.root.name)
-		case l.form == besidePod:
-			return gap(ReasonTruncated, "the pods of namespace %s are there, but not their list", plain(l.namespace))
-		}
-	}
-	if s := resourceOf(kind); !s.Namespaced {
-		return nil
-	}
-	return partial(kind, roots, held)
-}
-
-// partial is the gap of a kind that was read namespace by namespace.
-func partial(kind Kind, roots []*root, held []heldList) *Gap {
-	if kind == Leases && ofAllNamespaces(held) {
-		return nil
-	}
-	have := make([]string, 0, len(held))
-	lacks := map[string]bool{}
-	known := false
-	for _, r := range roots {
-		known = known || r.namespaces != nil
-		for _, namespace := range r.namespaces {
-			lacks[namespace] = true
-		}
-	}
-	for _, l := range held {
-		have = append(have, l.namespace)
-		delete(lacks, l.namespace)
-	}
-	switch {
-	case known && len(lacks) == 0:
-		return nil
-	case known:
-		return &Gap{Kind: kind, Reason: ReasonNotInBundle, Detail: "without those of " + namespaces(slices.Sorted(maps.Keys(lacks)))}
-	case len(have) == 1:
-		return &Gap{Kind: kind, Namespace: plain(have[0]), Reason: ReasonNotInBundle, Detail: "nothing says that there are no other namespaces"}
-	default:
-		return &Gap{Kind: kind, Reason: ReasonNotInBundle, Detail: "only those of " + namespaces(have) + ", and nothing says that there are no others"}
-	}
-}
-
-// ofAllNamespaces says of the leases of an inspection that it asked for all:
-// nothing inspects the namespace of the nodes' leases for another reason.
-func ofAllNamespaces(held []heldList) bool {
-	nodes := false
-	for _, l := range held {
-		if !l.root.singles || l.root != held[0].root || l.form != oneEach {
-			return false
-		}
-		nodes = nodes || l.namespace == corev1.NamespaceNodeLease
-	}
-	return nodes && len(held) > 1
-}
-
-func namespaces(names []string) string {
-	shown := make([]string, 0, len(names))
-	for _, n := range names {
-		shown = append(shown, plain(n))
-	}
-	if len(names) == 1 {
-		return "namespace " + shown[0]
-	}
-	return "namespaces " + some(shown)
-}
-
-// some names the first few.
-func some(names []string) string {
-	const most = 5
-	if len(names) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return strings.Join(names, ", ")
-}
-
-// reasonOf tells, from what an API server said, whether it refused.
-func reasonOf(said string) string {
-	if strings.Contains(said, "forbidden") {
-		return ReasonForbidden
-	}
-	return ReasonUnavailable
-}
-
-// merge takes over all that another collector has read.
-func (c *collector) merge(o *collector) error {
-	for _, s := range resources {
-		if err := c.mergeKind(o, s.Kind); err != nil {
-			return err
-		}
-	}
-	for kind := range o.truncated {
-		c.truncated[kind] = true
-	}
-	maps.Copy(c.unread, o.unread)
-	for t, n := range o.ignored {
-		c.ignore(t, n)
-	}
-	c.ignoredMore += o.ignoredMore
-	c.notes = append(c.notes, o.notes...)
-	c.clock.merge(&o.clock)
-	if o.header != nil {
-		if c.header != nil {
-			return o.headerAt.errorf("a second Snapshot header; the first is at %s", c.headerAt)
-		}
-		c.header, c.headerAt = o.header, o.headerAt
-	}
-	return nil
-}
-
-// mergeKind takes over the objects of one kind.
-func (c *collector) mergeKind(o *collector, kind Kind) error {
-	s := resourceOf(kind)
-	for object := range s.all(&o.objects) {
-		key := identity{kind, object.GetNamespace(), object.GetName()}
-		c.total++
-		known, err := c.isKnown(o.seen[key].at, s, object)
-		if err != nil {
-			return err
-		}
-		if !known {
-			s.add(&c.objects, object)
-			c.counts[kind]++
-		}
-	}
-	return nil
 }

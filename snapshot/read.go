@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // A file comes from a stranger's ticket as often as from the own cluster, so
@@ -283,133 +280,4 @@ func plain(s string) string {
 		}
 	}
 	return b.String()
-}
-
-// identity is what only one object can have.
-type identity struct {
-	kind            Kind
-	namespace, name string
-}
-
-// version is one state of one object.
-type version struct {
-	uid             types.UID
-	resourceVersion string
-	at              place
-}
-
-type typeName struct{ apiVersion, kind string }
-
-// collector gathers the objects of all documents of all files of one snapshot.
-type collector struct {
-	limits  limits
-	tally   *tally
-	objects Objects
-	seen    map[identity]version
-	counts  map[Kind]int
-	// total counts the known objects, also those given twice.
-	total   int
-	ignored map[typeName]int
-	// ignoredMore counts the ignored objects beyond MaxIgnoredKinds.
-	ignoredMore int
-	truncated   map[Kind]bool
-	// unread are the kinds that the file holds in a version that is not read: what
-	// is wrong.
-	unread map[Kind]string
-	// oneOfMany says that the text is one of the files of a directory or an archive.
-	oneOfMany bool
-	// lists counts the documents that are lists of a kind; "" is a list of any.
-	lists map[Kind]int
-	notes []Warning
-	// told is what a bundle's layout says of the kinds that it has: the gap, or
-	// nil for one that is whole.
-	told map[Kind]*Gap
-	// version is the API server's, where a bundle tells it.
-	version string
-
-	header   *header
-	headerAt place
-	clock    fileClock
-	// began is when the gathering of a bundle began; zero where it does not say.
-	began  time.Time
-	sharer *Interner
-}
-
-func newCollector(limits limits) *collector {
-	return &collector{
-		limits:    limits,
-		tally:     &tally{ofKind: map[Kind]int{}},
-		seen:      map[identity]version{},
-		counts:    map[Kind]int{},
-		ignored:   map[typeName]int{},
-		truncated: map[Kind]bool{},
-		unread:    map[Kind]string{},
-		lists:     map[Kind]int{},
-		told:      map[Kind]*Gap{},
-		sharer:    NewInterner(),
-	}
-}
-
-// warnings are sorted, so that they are the same for the same input.
-func (c *collector) warnings() []Warning {
-	names := slices.SortedFunc(maps.Keys(c.ignored), func(a, b typeName) int {
-		return cmp.Or(strings.Compare(a.kind, b.kind), strings.Compare(a.apiVersion, b.apiVersion))
-	})
-	warnings := slices.Clone(c.notes)
-	others := 0
-	for i, name := range names {
-		n := c.ignored[name]
-		if i >= maxIgnoredKinds {
-			others += n
-			continue
-		}
-		warnings = append(warnings, Warning(fmt.Sprintf("%s of kind %s (%s) %s ignored",
-			count(n, "object"), plain(name.kind), plain(name.apiVersion), were(n))))
-	}
-	if c.ignoredMore > 0 {
-		warnings = append(warnings, Warning(fmt.Sprintf("%s of more than %d other kinds %s ignored",
-			count(others+c.ignoredMore, "object"), len(names)-maxIgnoredKinds, were(others+c.ignoredMore))))
-	} else if others > 0 {
-		warnings = append(warnings, Warning(fmt.Sprintf("%s of %s %s ignored",
-			count(others, "object"), count(len(names)-maxIgnoredKinds, "other kind"), were(others))))
-	}
-	return warnings
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-func were(n int) string {
-	if n == 1 {
-		return "was"
-	}
-	return "were"
-}
-
-// snapshot makes the snapshot once everything is read.
-func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, error) {
-	fail := func(format string, args ...any) (*Snapshot, []Warning, error) {
-		return nil, c.warnings(), fmt.Errorf("%s: "+format, append([]any{plain(name)}, args...)...)
-	}
-	if c.header == nil && c.total == 0 {
-		if len(c.ignored) == 0 {
-			return fail("no object in it")
-		}
-		return fail("no object in it is of a kind that volume-doctor reads")
-	}
-	source := Source{Path: name, ServerVersion: c.version}
-	if c.header != nil {
-		source.ServerVersion = c.header.ServerVersion
-	}
-	takenAt, err := c.now(name, opts.Now)
-	if err != nil {
-		return nil, c.warnings(), err
-	}
-	gaps := c.gaps()
-	c.objects.ShareNames()
-	return New(takenAt.UTC(), source, c.objects, gaps), c.warnings(), nil
 }

@@ -71,6 +71,13 @@ func newAPI(t testing.TB, name string) (a *api, kubeconfig string) {
 	return a, kubeconfig
 }
 
+func (a *api) add(o *unstructured.Unstructured) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	path := listPaths[o.GetKind()]
+	a.objects[path] = append(a.objects[path], o)
+}
+
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Date", "Fri, 20 Nov 2026 10:00:00 GMT")

@@ -356,7 +356,7 @@ func (d *diagnoseFlags) carryOut(ctx context.Context, streams genericiooptions.I
 		fmt.Fprintf(streams.ErrOut, "journal: %s\n", name)
 		results, err := applier.Apply(ctx, repairs)
 		if slices.ContainsFunc(results, func(r repair.Result) bool { return r.Outcome == repair.Repaired || r.Outcome == repair.Unverified }) {
-			fmt.Fprintf(streams.ErrOut, "to take it back: %s\n", commandLine(c.Context(), takenOver(d.flags), []string{"undo", name}))
+			fmt.Fprintf(streams.ErrOut, "to take it back: %s\n", commandLine(c.Context(), d.taken, []string{"undo", name}))
 		}
 		return results, err
 	}

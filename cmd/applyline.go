@@ -19,7 +19,7 @@ var carried = []string{
 }
 
 // takenOver are those of the carried flags that are set, for a command line of the
-// same cluster.
+// same cluster. It changes the set: only one goroutine may ask.
 func takenOver(flags *pflag.FlagSet) []string {
 	var taken []string
 	flags.Visit(func(f *pflag.Flag) {
@@ -39,9 +39,8 @@ func takenOver(flags *pflag.FlagSet) []string {
 }
 
 // sayApply gives every repair of the report that can be made the command line that
-// makes it.
-func sayApply(r *finding.Report, flags *pflag.FlagSet) {
-	taken := takenOver(flags)
+// makes it, with the flags taken over.
+func sayApply(r *finding.Report, taken []string) {
 	for i := range r.Findings {
 		f := &r.Findings[i]
 		if f.Repair == nil || len(f.Repair.Commands) == 0 {

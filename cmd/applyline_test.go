@@ -25,7 +25,7 @@ func TestApplyLines(t *testing.T) {
 		opts := diagnose.Options{Reconcile: reconcile.Options{}}
 		view := repair.Look(s, opts, repair.Consent{})
 		repair.Propose(view)
-		sayApply(view.Report, pflag.NewFlagSet("none", pflag.ContinueOnError))
+		sayApply(view.Report, nil)
 		for _, f := range view.Report.Findings {
 			switch {
 			case f.Repair == nil:
@@ -134,7 +134,7 @@ func TestApplyLineTakesOver(t *testing.T) {
 		Subject: finding.Object{Kind: "Pod", Namespace: "shop", Name: "web-0"},
 		Repair:  &finding.Repair{Commands: []string{"kubectl patch"}, Needs: []string{"--allow=strip-finalizer"}},
 	}}}
-	sayApply(r, flags)
+	sayApply(r, takenOver(flags))
 	want := "kubectl volume-doctor diagnose pod/web-0 -n shop --flex-attachable=a/b --flex-attachable=c/d '--kubeconfig=my config' --apply --allow=strip-finalizer"
 	if got := r.Findings[0].Repair.Apply; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
@@ -39,7 +38,7 @@ type diagnoseFlags struct {
 	leaveOut    leaveOut
 	apply       applyFlags
 
-	flags   *pflag.FlagSet
+	taken   []string // by the command lines that the report prints
 	checks  []check.Check
 	targets []target
 }
@@ -69,7 +68,7 @@ undone.`,
 			if d.saved != "" {
 				return d.reprint(cmd.Flags(), args, streams)
 			}
-			d.flags = cmd.Flags()
+			d.taken = takenOver(cmd.Flags())
 			if err := d.complete(cmd, args); err != nil {
 				return err
 			}

@@ -120,7 +120,7 @@ func (d *diagnoseFlags) narrowed(s *snapshot.Snapshot, earlier *finding.Report, 
 		}
 	}
 	repairs := repair.Propose(view)
-	sayApply(view.Report, d.flags)
+	sayApply(view.Report, d.taken)
 	return view, repairs, nil
 }
 

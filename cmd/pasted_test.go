@@ -16,7 +16,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
@@ -204,7 +203,7 @@ func TestPastedCommands(t *testing.T) {
 					view.Flags = []string{safetext.ContextFlag(text)}
 				}
 				repairs := repair.Propose(view)
-				sayApply(view.Report, pflag.NewFlagSet("none", pflag.ContinueOnError))
+				sayApply(view.Report, nil)
 				for j, f := range view.Report.Findings {
 					codes[f.Code] = codes[f.Code] || len(f.AdviceCommands) > 0
 					if i%2 == 0 {

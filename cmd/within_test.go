@@ -35,8 +35,7 @@ func TestNamespaceOfACluster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server, kubeconfig := newAPI(t, lostEntry)
 			if test.has != nil {
-				path := listPaths[test.has.GetKind()]
-				server.objects[path] = append(server.objects[path], test.has)
+				server.add(test.has)
 			}
 			p := start(t, t.TempDir(), nil, "diagnose", "--kubeconfig", kubeconfig, "-n", "web", "--fail-on", "never")
 			p.exits(test.code)

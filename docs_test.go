@@ -120,6 +120,9 @@ func redraw(t *testing.T, name, page string) string {
 		if code := cmd.Main(strings.Fields(line), nil, &out, &errOut); code > 1 {
 			t.Fatalf("%s: %s: exit code %d: %s", name, line, code, errOut.String())
 		}
+		if name == "README.md" && errOut.Len() > 0 {
+			t.Errorf("%s: %s warns: %s", name, line, errOut.String())
+		}
 		b.WriteString(prompt + line + "\n" + out.String() + "```\n")
 		page = after
 	}

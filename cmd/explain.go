@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -52,6 +53,9 @@ they mean, who has to act and what helps, and shows the pages that are nearest.`
 					return fmt.Errorf("read standard input: %w", err)
 				}
 				words = strings.TrimSpace(string(text))
+			}
+			if strings.TrimSpace(words) == "" {
+				return errors.New("nothing was given to look for: a code, a name, or the words of an error")
 			}
 			for _, p := range pages() {
 				if strings.EqualFold(p.name, words) || strings.EqualFold(p.code, words) {

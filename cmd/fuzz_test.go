@@ -49,7 +49,7 @@ func FuzzTarget(f *testing.F) {
 // FuzzExplain holds what explain finds against the pages themselves: a page that
 // is shown has the name, and each of a list has a word of the text.
 func FuzzExplain(f *testing.F) {
-	for _, words := range []string{"VD301", "strip-finalizer", "already attached", "İ", "multi-attach ERROR", "nothing has this", " ", "\x1b[31m", "ſ", "K"} {
+	for _, words := range []string{"VD301", "strip-finalizer", "already attached", "İ", "multi-attach ERROR", "nothing has this", " ", "-", "", "\x1b[31m", "ſ", "K"} {
 		f.Add(words)
 	}
 	f.Fuzz(func(t *testing.T, words string) {

@@ -103,6 +103,12 @@ func blind(random *rand.Rand) []planned {
 	for _, s := range []story{phantom, stuckPod} {
 		add(s, elsewhere())
 	}
+	for _, s := range []story{lostEntry, forgotten, phantom} {
+		add(s, approving(asSaved, strike{class: faultproxy.Write, nth: 1, fault: faultproxy.TimeoutAfter}))
+		add(s, approving(edited))
+	}
+	add(lostEntry, approving(asSaved, attach.strike(faultproxy.DryRun, "")))
+	add(forgotten, approving(asSaved, podComes.strike(faultproxy.Review, "")))
 	add(stuckPod, taken())
 	return list
 }

@@ -38,7 +38,7 @@ func (r *round) session(what, journals string, t *tally) *faultproxy.Session {
 			entries, found := r.announcements(journals)
 			r.mu.Lock()
 			if found { // otherwise the write has no entry
-				r.sent[q.AuditID] = invariant.Sent{Looked: r.looked[name], Journal: entries}
+				r.sent[q.AuditID] = invariant.Sent{Looked: r.looked[name], Journal: entries, Reviewed: r.approved[name]}
 			}
 			r.mu.Unlock()
 		}

@@ -84,6 +84,10 @@ var mutants = []mutant{
 		},
 		stuckPod, elsewhere(), invariant.OwnOnly,
 	},
+	{
+		"that does not compare what was reviewed", alone("repair/saved.go", `if other := fresh.differs(reviewed); other != "" {`, `if other := fresh.differs(reviewed); false {`),
+		lostEntry, approving(edited), invariant.Approved,
+	},
 	{"that takes back what has no mark", alone("repair/undo.go", `if p.ours != nil {`, `if false {`), stuckPod, taken(), invariant.OwnOnly},
 	{
 		"that shares its journal", []edit{

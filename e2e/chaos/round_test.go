@@ -30,6 +30,9 @@ type attack struct {
 	renamed bool
 	// takenOver has an admin make what was written their own before that.
 	takenOver bool
+	// reviewed has the first run make what a run before it saved, which was then
+	// reviewed, and edited where that says so.
+	reviewed review
 	// twins has two doctors begin at the same moment, in one folder and without a
 	// journal's name.
 	twins bool
@@ -62,6 +65,9 @@ func (a attack) String() string {
 	if a.takenOver {
 		parts = append(parts, "undo of what an admin has taken over")
 	}
+	if a.reviewed != "" {
+		parts = append(parts, string(a.reviewed))
+	}
 	if a.twins {
 		parts = append(parts, "two at once")
 	}
@@ -78,26 +84,27 @@ type round struct {
 	// binary is the command where it is not the real one.
 	binary string
 
-	mu      sync.Mutex
-	random  *rand.Rand
-	sent    map[string]invariant.Sent
-	looked  map[string]time.Time       // by session
-	missing map[string]map[string]bool // what the last look could not read, by session
-	faults  map[faultproxy.Fault]int
-	failed  map[string]int           // lists that failed after a write, by kind
-	undoing map[faultproxy.Fault]int // faults while undo ran
-	races   map[race]int
-	quiet   map[faultproxy.Class]int // requests of the first run
-	raced   []string                 // what went wrong with a race
-	racing  sync.WaitGroup           // a doctor may end while its request is held back
-	reruns  []invariant.Rerun
-	runs    []invariant.Run
+	mu       sync.Mutex
+	random   *rand.Rand
+	sent     map[string]invariant.Sent
+	looked   map[string]time.Time          // by session
+	approved map[string][]repair.Operation // by session
+	missing  map[string]map[string]bool    // what the last look could not read, by session
+	faults   map[faultproxy.Fault]int
+	failed   map[string]int           // lists that failed after a write, by kind
+	undoing  map[faultproxy.Fault]int // faults while undo ran
+	races    map[race]int
+	quiet    map[faultproxy.Class]int // requests of the first run
+	raced    []string                 // what went wrong with a race
+	racing   sync.WaitGroup           // a doctor may end while its request is held back
+	reruns   []invariant.Rerun
+	runs     []invariant.Run
 }
 
 func newRound(w *world, a attack, proxy *faultproxy.Proxy, dir string, seed uint64) *round {
 	return &round{
 		world: w, attack: a, proxy: proxy, dir: dir, random: rand.New(rand.NewPCG(seed, 0)),
-		sent: map[string]invariant.Sent{}, looked: map[string]time.Time{}, missing: map[string]map[string]bool{},
+		sent: map[string]invariant.Sent{}, approved: map[string][]repair.Operation{}, looked: map[string]time.Time{}, missing: map[string]map[string]bool{},
 		faults: map[faultproxy.Fault]int{}, failed: map[string]int{}, undoing: map[faultproxy.Fault]int{}, races: map[race]int{},
 	}
 }
@@ -140,7 +147,14 @@ func (r *round) attempts(ctx context.Context) error {
 		if i == 0 {
 			r.quiet = t.counts
 		}
-		run, err := r.doctor(ctx, r.session(name, journal, t), r.repairs("--journal", journal)...)
+		args := r.repairs("--journal", journal)
+		if i == 0 && r.attack.reviewed != "" {
+			if err := r.review(ctx, r.name+"-"+name); err != nil {
+				return err
+			}
+			args = append(args, "--approved", reviewedFile)
+		}
+		run, err := r.doctor(ctx, r.session(name, journal, t), args...)
 		if err != nil {
 			return err
 		}

@@ -50,6 +50,9 @@ type Sent struct {
 	Looked time.Time
 	// Journal is what its journal had on disk, or all those in its folder.
 	Journal []repair.Entry
+	// Reviewed is what the file of repairs has that its run was given. It is nil where
+	// it was given none.
+	Reviewed []repair.Operation
 }
 
 // Mount is a volume that was mounted on a node.
@@ -90,6 +93,8 @@ const (
 	Conditional Invariant = "no write without preconditions"
 	// Journaled: no write is sent that is not in the journal by then.
 	Journaled Invariant = "no write without its journal entry"
+	// Approved: a run that is given a file of reviewed repairs makes no others.
+	Approved Invariant = "no write that was not reviewed"
 	// Converges: a run without faults leaves no finding, or says why.
 	Converges Invariant = "the second run converges"
 	// Honest: no journal says NotWritten of a write that was stored, nor that one
@@ -108,7 +113,7 @@ const (
 
 // Invariants are all of them.
 func Invariants() []Invariant {
-	return []Invariant{InUse, Wanted, OneNode, TrueEntry, Conditional, Journaled, Converges, Honest, Kept, Complete, NothingLeft, OwnOnly}
+	return []Invariant{InUse, Wanted, OneNode, TrueEntry, Conditional, Journaled, Approved, Converges, Honest, Kept, Complete, NothingLeft, OwnOnly}
 }
 
 // Violation is one time that one did not hold.

@@ -192,6 +192,24 @@ func TestEachFires(t *testing.T) {
 		{"another patch than announced", Journaled, func(h *History) {
 			h.of("admin.30").RequestObject.Raw = []byte(strings.Replace(patch, "devicePath", "DevicePath", 1))
 		}, ""},
+		{"nothing was reviewed", Approved, func(h *History) {
+			s := h.Sent["admin.5"]
+			s.Reviewed = []repair.Operation{}
+			h.Sent["admin.5"] = s
+		}, ""},
+		{"another object was reviewed", Approved, func(h *History) {
+			h.review("admin.5", func(op *repair.Operation) { op.Target.Name = attachmentName("c") })
+		}, ""},
+		{"an object recreated since was reviewed", Approved, func(h *History) { h.review("admin.5", func(op *repair.Operation) { op.Target.UID = "u-former" }) }, ""},
+		{"another patch was reviewed", Approved, func(h *History) {
+			h.review("admin.30", func(op *repair.Operation) { op.Patch = []byte(strings.Replace(patch, "devicePath", "DevicePath", 1)) })
+		}, ""},
+		{"a shorter patch was reviewed", Approved, func(h *History) {
+			h.review("admin.30", func(op *repair.Operation) {
+				op.Patch = []byte(strings.Replace(patch, `{"op":"replace","path":"/metadata/resourceVersion","value":"7"},`, ``, 1))
+			})
+		}, ""},
+		{"another verb was reviewed", Approved, func(h *History) { h.review("admin.30", func(op *repair.Operation) { op.Verb = "delete" }) }, ""},
 		{"the second run leaves something", Converges, func(h *History) { h.Reruns[0] = Rerun{Code: 3, Findings: 1, Said: "not today"} }, ""},
 		{"the second run gives another reason", Converges, func(h *History) {
 			h.Reruns[0] = Rerun{Code: 3, Findings: 1, Said: "not today", Unless: []string{"not-elsewhere"}}
@@ -234,7 +252,16 @@ func change(h *History, id, old, replacement string) {
 	op := *last.Operation
 	op.Patch = raw
 	last.Operation = &op
-	h.Sent[id] = Sent{h.Sent[id].Looked, journal}
+	h.Sent[id] = Sent{Looked: h.Sent[id].Looked, Journal: journal}
+}
+
+// review has a run be given a file with its write, as change has it.
+func (h *History) review(id string, change func(*repair.Operation)) {
+	sent := h.Sent[id]
+	op := *sent.Journal[len(sent.Journal)-1].Operation
+	change(&op)
+	sent.Reviewed = []repair.Operation{op}
+	h.Sent[id] = sent
 }
 
 // TestNearMisses are one fact short of a violation.
@@ -253,6 +280,10 @@ func TestNearMisses(t *testing.T) {
 			h.Sent["admin.11"] = Sent{Looked: at(9), Journal: []repair.Entry{{Type: repair.Intent, Write: 1, Operation: &repair.Operation{
 				Verb: "delete", Target: corev1.ObjectReference{Kind: "VolumeAttachment", Name: attachmentName("a"), UID: "u-va", ResourceVersion: "9"},
 			}}}}
+		},
+		"an earlier state of the object was reviewed": func(h *History) {
+			h.review("admin.5", func(op *repair.Operation) { op.Target.ResourceVersion = "8" })
+			h.review("admin.30", func(op *repair.Operation) { op.Patch = []byte(strings.Replace(patch, `"value":"7"`, `"value":"6"`, 1)) })
 		},
 		"the detach failed": func(h *History) { h.Mounts[1].Until, h.Calls[3].Err = time.Time{}, fmt.Errorf("busy") },
 		"a dry run": func(h *History) {

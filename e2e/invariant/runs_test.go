@@ -147,7 +147,7 @@ func TestRunsNearMisses(t *testing.T) {
 			op := *h.Journals[0].Entries[2].Operation
 			op.Patch = later.RequestObject.Raw
 			third := []repair.Entry{{Type: repair.Intent, Write: 1, Operation: &op}, {Type: repair.Ended, Write: 1, Outcome: repair.Repaired, Time: metav1.NewTime(at(40))}}
-			h.Sent["third.31"] = Sent{at(28), third[:1]}
+			h.Sent["third.31"] = Sent{Looked: at(28), Journal: third[:1]}
 			h.Journals = append(h.Journals, Journal{Name: "third.journal", Entries: third})
 		},
 	} {

@@ -52,8 +52,12 @@ func (c *checker) write(e *auditv1.Event) {
 	if !conditional(e) {
 		c.violated(Conditional, "the %s was sent as %s", name(e), body(e))
 	}
-	if sent := c.Sent[string(e.AuditID)]; !announced(sent.Journal, e) {
+	sent := c.Sent[string(e.AuditID)]
+	if !announced(sent.Journal, e) {
 		c.violated(Journaled, "the %s was sent, and of %d entries of the journal none announced it", name(e), len(sent.Journal))
+	}
+	if sent.Reviewed != nil && !slices.ContainsFunc(sent.Reviewed, func(op repair.Operation) bool { return asReviewed(&op, e) }) {
+		c.violated(Approved, "the %s was sent as %s, which is none of the %d reviewed", name(e), body(e), len(sent.Reviewed))
 	}
 	if stored(e) {
 		c.wanted(e)
@@ -114,6 +118,41 @@ func announced(journal []repair.Entry, e *auditv1.Event) bool {
 	return slices.ContainsFunc(journal, func(entry repair.Entry) bool {
 		return entry.Type == repair.Intent && !ended[entry.Write] && entry.Operation != nil && opKey(entry.Operation) == key
 	})
+}
+
+// asReviewed says that the write is the one that was reviewed. The object may have
+// been written since, and have another resourceVersion, but may be no other.
+func asReviewed(op *repair.Operation, e *auditv1.Event) bool {
+	later := *op
+	switch e.Verb {
+	case repair.VerbDelete:
+		var options metav1.DeleteOptions
+		if json.Unmarshal(body(e), &options) != nil || options.Preconditions == nil || options.Preconditions.ResourceVersion == nil {
+			return false
+		}
+		later.Target.ResourceVersion = *options.Preconditions.ResourceVersion
+	case repair.VerbPatch:
+		now := steps(e)
+		var reviewed []step
+		if json.Unmarshal(op.Patch, &reviewed) != nil || len(reviewed) != len(now) {
+			return false
+		}
+		for i := range reviewed {
+			if reviewed[i].Path == "/metadata/resourceVersion" && now[i].Path == reviewed[i].Path {
+				reviewed[i].Value = now[i].Value
+			}
+		}
+		sent, err := json.Marshal(now)
+		if err != nil {
+			return false
+		}
+		patch, err := json.Marshal(reviewed)
+		if err != nil || string(sent) != string(patch) {
+			return false
+		}
+		later.Patch = body(e)
+	}
+	return opKey(&later) == eventKey(e)
 }
 
 // opKey is the same for an operation and for the request that it was sent as

@@ -1,0 +1,68 @@
+package chaos_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+)
+
+// reviewedFile has the repairs that were saved, in a round's folder.
+const reviewedFile = "repairs.json"
+
+// review is what becomes of the file between the run that saves it and the run that
+// makes its repairs.
+type review string
+
+const (
+	asSaved review = "reviewed repairs"
+	// edited names another object of the same kind than the repair is for.
+	edited review = "reviewed repairs that were edited"
+)
+
+// approving is a run with a file of reviewed repairs.
+func approving(what review, strikes ...strike) attack {
+	a := struck(strikes...)
+	a.reviewed = what
+	return a
+}
+
+// review saves the repairs in peace and edits the file. The session is that of the run
+// which makes them.
+func (r *round) review(ctx context.Context, session string) error {
+	saving, err := r.doctor(ctx, r.session("saving", journal, nil), r.repairs("--save-repairs", reviewedFile)...)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(r.folder(), reviewedFile)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("%w: exit code %d: %s", err, saving.Code, saving.Said)
+	}
+	file, err := repair.ReadApproved(bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	if len(file.Repairs) != 1 {
+		return fmt.Errorf("%d repairs were saved, not one: %s", len(file.Repairs), saving.Said)
+	}
+	if r.attack.reviewed == edited {
+		target := &file.Repairs[0].Do.Target
+		target.Name = strings.ToLower("another-" + target.Kind)
+		if text, err = json.Marshal(file); err != nil {
+			return err
+		}
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.approved[session] = []repair.Operation{file.Repairs[0].Do}
+	return nil
+}

@@ -15,7 +15,8 @@ func TestRecord(t *testing.T) {
 	bad := &target{pkg: "cluster", name: "FuzzPage"}
 	seed := &target{pkg: "repair", name: "FuzzCommand"}
 	began := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
-	r := &record{targets: []*target{good, bad, seed, {pkg: "cmd", name: "FuzzTarget"}}, asked: time.Hour, jobs: 9, page: page, began: began, now: func() time.Time { return began }}
+	r := &record{targets: []*target{good, bad, seed, {pkg: "cmd", name: "FuzzTarget"}, {pkg: "repair", name: "FuzzOther"}}, asked: time.Hour, jobs: 9, page: page, began: began, now: func() time.Time { return began }}
+	r.before = map[string]string{"cmd.FuzzTarget": "| `cmd.FuzzTarget` | of another day |\n", "cmd.FuzzPage": "| `cmd.FuzzPage` | of another day |\n", "repair.FuzzCommand": "| gone |\n"}
 	for line := range strings.Lines(`fuzz: elapsed: 0s, gathering baseline coverage: 7/7 completed, now fuzzing with 1 workers
 fuzz: elapsed: 3s, execs: 5897 (1965/sec), new interesting: 54 (total: 56)
 fuzz: elapsed: 1h0m0s, execs: 1234567 (0/sec), new interesting: 1083 (total: 1085)
@@ -37,15 +38,17 @@ fuzz: elapsed: 1h0m0s, execs: 1234567 (0/sec), new interesting: 1083 (total: 108
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"2026-11-22, go1.", "run for 1h, 4 at once", "4 targets, 1,247,250\nexecutions",
-		"| `snapshot.FuzzRead` | holds a\\|b | 1,234,567 | 1h | 41m | 1,083 | 0, cut off |\n",
-		"| `cluster.FuzzPage` |  | 12,683 | 18s |  | 148 | 1: testdata/fuzz/FuzzPage/fe3d563cb191039e |\n",
-		"| `repair.FuzzCommand` |  | 0 | 0s |  | 0 | 1: FuzzCommand/seed#28 |\n",
-		"| `cmd.FuzzTarget` |  | 0 | 0s |  | 0 | not run |\n",
+		"| `snapshot.FuzzRead` | holds a\\|b | 2026-11-22 | 1,234,567 | 1h | 41m | 1,083 | 0, cut off |\n",
+		"| `cluster.FuzzPage` |  | 2026-11-22 | 12,683 | 18s |  | 148 | 1: testdata/fuzz/FuzzPage/fe3d563cb191039e |\n",
+		"| `repair.FuzzCommand` |  | 2026-11-22 | 0 | 0s |  | 0 | 1: FuzzCommand/seed#28 |\n",
+		"| `cmd.FuzzPage` | of another day |\n| `cmd.FuzzTarget` | of another day |\n", "| `repair.FuzzOther` |  | 2026-11-22 | 0 | 0s |  | 0 | not run |\n",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}
+	}
+	if kept, err := rows(page); err != nil || len(kept) != 6 || kept["cmd.FuzzTarget"] != "| `cmd.FuzzTarget` | of another day |\n" {
+		t.Errorf("%v, %v", kept, err)
 	}
 	good.state = finished
 	if r.text(); good.failures() != "0" {

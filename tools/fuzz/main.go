@@ -36,7 +36,10 @@ func main() {
 		if targets, err = find(ctx, *dir, wanted); err == nil && *corpus > 0 {
 			err = keep(ctx, *dir, targets, *corpus)
 		} else if err == nil {
-			err = run(ctx, &record{targets: targets, asked: *duration, jobs: *jobs, page: *page, now: time.Now}, *dir, *memory)
+			r := &record{targets: targets, asked: *duration, jobs: *jobs, page: *page, now: time.Now}
+			if r.before, err = rows(*page); err == nil {
+				err = run(ctx, r, *dir, *memory)
+			}
 		}
 	}
 	if err != nil {

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,11 +19,14 @@ import (
 // that a run that is killed leaves what is true of it.
 type record struct {
 	targets []*target
-	asked   time.Duration
-	jobs    int
-	page    string
-	now     func() time.Time
-	began   time.Time
+	// before are the page's rows of an earlier run, by target. One that does not run
+	// now keeps its row.
+	before map[string]string
+	asked  time.Duration
+	jobs   int
+	page   string
+	now    func() time.Time
+	began  time.Time
 
 	mu      sync.Mutex
 	written time.Time
@@ -100,8 +107,8 @@ decoder, or the same input before a change.
 
     make fuzz FUZZTIME=1h JOBS=40 WRITE=1
 
-runs every target that ` + "`go test -list Fuzz`" + ` finds and writes this page while it
-runs. New inputs are not minimised (` + "`-fuzzminimizetime=1x`" + `): that takes a minute
+runs every target that ` + "`go test -list Fuzz`" + ` finds, or those that FUZZ=regexp names, and
+writes this page while it runs. New inputs are not minimised (` + "`-fuzzminimizetime=1x`" + `): that takes a minute
 for each, and nearly all of the time. ` + "`make fuzz-corpus`" + ` then keeps up to 50 inputs of
 each target that reach code that no other input reaches, in
 ` + "`PACKAGE/testdata/fuzz/TARGET`" + `; ` + "`go test`" + ` replays them.
@@ -126,17 +133,37 @@ func (r *record) write() error {
 func (r *record) text() string {
 	var b strings.Builder
 	b.WriteString(head)
-	total := 0
-	for _, t := range r.targets {
-		total += t.executions
+	fmt.Fprintf(&b, "## The last long run of each target\n\n%s on %d cores that had other work too, one worker for each target: the CPU time says what\nit got. A target that fails stops there, and runs again once that is mended.\n\n", version(), runtime.NumCPU())
+	b.WriteString("| target | what is held against what | day | executions | time | CPU time | new inputs | failures |\n| --- | --- | --- | ---: | ---: | ---: | ---: | --- |\n")
+	list := maps.Clone(r.before)
+	if list == nil {
+		list = map[string]string{}
 	}
-	fmt.Fprintf(&b, "## The last long run\n\n%s, %s. Each target was to run for %s, %d at once with one worker\neach on %d cores that had other work too: the CPU time says what a target got. %d targets, %s\nexecutions. A target that fails stops there.\n\n",
-		r.began.UTC().Format(time.DateOnly), version(), short(r.asked), min(r.jobs, len(r.targets)), runtime.NumCPU(), len(r.targets), thousands(total))
-	b.WriteString("| target | what is held against what | executions | time | CPU time | new inputs | failures |\n| --- | --- | ---: | ---: | ---: | ---: | --- |\n")
 	for _, t := range r.targets {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s |\n", t, strings.ReplaceAll(t.about, "|", `\|`), thousands(t.executions), short(t.elapsed), t.cpuTime(), thousands(t.inputs), t.failures())
+		if t.state != waiting || list[t.String()] == "" {
+			list[t.String()] = fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s | %s | %s |\n", t, strings.ReplaceAll(t.about, "|", `\|`),
+				r.began.UTC().Format(time.DateOnly), thousands(t.executions), short(t.elapsed), t.cpuTime(), thousands(t.inputs), t.failures())
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		b.WriteString(list[name])
 	}
 	return b.String()
+}
+
+// rows are those of the page, by target; none where there is no page.
+func rows(page string) (map[string]string, error) {
+	text, err := os.ReadFile(page)
+	if page == "" || errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	list := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if name, _, found := strings.Cut(strings.TrimPrefix(line, "| `"), "` |"); found && strings.HasPrefix(line, "| `") {
+			list[name] = line
+		}
+	}
+	return list, err
 }
 
 // short is 1h for 1h0m0s.

@@ -68,6 +68,9 @@ var cstor = family{
 			Source: "openebs/cstor-csi pkg/iscsi/iscsi_extra_utils.go@v3.6.0"},
 		{Words: "Busy, status:", Meaning: OperationPending,
 			Source: "openebs/cstor-csi pkg/driver/utils.go@v3.6.0"},
+		{Words: "is not ready: Replicas yet to connect to controller", Meaning: VolumeNotReady,
+			Helps:  "Wait; if it lasts, look at the volume's target pod and at the CStorPoolInstances of its replicas.",
+			Source: "https://github.com/openebs-archive/cstor-operators/issues/467"},
 	},
 }
 

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -42,7 +42,7 @@ type Options struct {
 // as many round trips as can be waited for. See docs/performance.md.
 const PageSize = 5000
 
-// Cluster is one API server. It implements repair.Cluster.
+// Cluster is one API server. It implements apply.Cluster.
 type Cluster struct {
 	client groups
 	// lists uses HTTP/1.1: large lists cost the API server half the CPU of HTTP/2, and
@@ -60,7 +60,7 @@ type Cluster struct {
 	mu sync.Mutex // keeps calls of Progress apart
 }
 
-var _ repair.Cluster = (*Cluster)(nil)
+var _ apply.Cluster = (*Cluster)(nil)
 
 // New makes a Cluster of a client configuration, which it does not change.
 func New(config *rest.Config, options Options) (*Cluster, error) {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
 // busyTries is how often a write is sent to an API server that is too busy to
@@ -140,7 +141,7 @@ func (c *Cluster) refused(err error, mayBeMade bool) error {
 }
 
 // Announce writes an event about an object, for those who look at it later.
-func (c *Cluster) Announce(ctx context.Context, about corev1.ObjectReference, note repair.Note) error {
+func (c *Cluster) Announce(ctx context.Context, about corev1.ObjectReference, note apply.Note) error {
 	namespace := about.Namespace
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault // where the events of what has no namespace are

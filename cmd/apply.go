@@ -23,6 +23,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -130,16 +131,16 @@ func (a *applyFlags) consent() repair.Consent {
 }
 
 // writes says whether the run is meant to change the cluster.
-func (a *applyFlags) writes() bool { return a.mode() == repair.DryRunNone && a.save == "" }
+func (a *applyFlags) writes() bool { return a.mode() == apply.DryRunNone && a.save == "" }
 
-func (a *applyFlags) mode() repair.DryRunMode {
+func (a *applyFlags) mode() apply.DryRunMode {
 	switch a.dryRun {
 	case "client":
-		return repair.DryRunClient
+		return apply.DryRunClient
 	case "server":
-		return repair.DryRunServer
+		return apply.DryRunServer
 	default:
-		return repair.DryRunNone
+		return apply.DryRunNone
 	}
 }
 
@@ -189,7 +190,7 @@ func (d *diagnoseFlags) repair(ctx context.Context, streams genericiooptions.IOS
 		describe(streams.ErrOut, p)
 	}
 	if d.apply.save != "" {
-		if err := writeFile(ctx, d.apply.save, repair.Save(view, repairs).Write); err != nil {
+		if err := writeFile(ctx, d.apply.save, apply.Save(view, repairs).Write); err != nil {
 			return err
 		}
 		fmt.Fprintf(streams.ErrOut, "%d repairs saved in %s; nothing was written to the cluster\n", len(repairs), d.apply.save)
@@ -211,7 +212,7 @@ func (d *diagnoseFlags) repair(ctx context.Context, streams genericiooptions.IOS
 			fmt.Fprintf(streams.ErrOut, "error: %s\n", oneLine(err.Error()))
 			return exitCode(exitUndone)
 		}
-		if d.apply.mode() == repair.DryRunNone {
+		if d.apply.mode() == apply.DryRunNone {
 			if s, err = c.Snapshot(ctx); err != nil {
 				return err
 			}
@@ -279,7 +280,7 @@ func (a *applyFlags) reviewed(v *repair.View, proposed []repair.Repair) ([]repai
 		return nil, err
 	}
 	defer file.Close()
-	plan, err := repair.ReadApproved(file)
+	plan, err := apply.ReadApproved(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", a.approved, err)
 	}
@@ -330,8 +331,8 @@ func answer(in *bufio.Reader) string {
 	return strings.TrimSpace(line)
 }
 
-func (d *diagnoseFlags) carryOut(ctx context.Context, streams genericiooptions.IOStreams, c watched, repairs []repair.Repair) ([]repair.Result, error) {
-	applier := &repair.Applier{
+func (d *diagnoseFlags) carryOut(ctx context.Context, streams genericiooptions.IOStreams, c watched, repairs []repair.Repair) ([]apply.Result, error) {
+	applier := &apply.Applier{
 		Cluster:    c,
 		Options:    diagnose.Options{Reconcile: d.options(), Checks: d.checks},
 		Consent:    d.apply.consent(),
@@ -341,7 +342,7 @@ func (d *diagnoseFlags) carryOut(ctx context.Context, streams genericiooptions.I
 		MaxRepairs: d.apply.maxRepairs,
 		DryRun:     d.apply.mode(),
 	}
-	if applier.DryRun == repair.DryRunNone {
+	if applier.DryRun == apply.DryRunNone {
 		name, flags := d.apply.journal, os.O_CREATE
 		if name == "" {
 			name, flags = journalName(time.Now()), os.O_CREATE|os.O_EXCL
@@ -352,10 +353,10 @@ func (d *diagnoseFlags) carryOut(ctx context.Context, streams genericiooptions.I
 		}
 		defer file.Close()
 		interruptsOf(ctx).exitsWith(exitUndone)
-		applier.Journal = repair.NewJournal(file, time.Now, earlier)
+		applier.Journal = apply.NewJournal(file, time.Now, earlier)
 		fmt.Fprintf(streams.ErrOut, "journal: %s\n", name)
 		results, err := applier.Apply(ctx, repairs)
-		if slices.ContainsFunc(results, func(r repair.Result) bool { return r.Outcome == repair.Repaired || r.Outcome == repair.Unverified }) {
+		if slices.ContainsFunc(results, func(r apply.Result) bool { return r.Outcome == apply.Repaired || r.Outcome == apply.Unverified }) {
 			fmt.Fprintf(streams.ErrOut, "to take it back: %s\n", commandLine(c.Context(), d.taken, []string{"undo", name}))
 		}
 		return results, err
@@ -364,12 +365,12 @@ func (d *diagnoseFlags) carryOut(ctx context.Context, streams genericiooptions.I
 }
 
 // narrate says on w how each repair goes.
-func narrate(w io.Writer) func(repair.Event) {
-	return func(e repair.Event) {
+func narrate(w io.Writer) func(apply.Event) {
+	return func(e apply.Event) {
 		switch {
-		case e.Stage == repair.Announcing:
+		case e.Stage == apply.Announcing:
 			fmt.Fprintf(w, "no event was written about it: %s\n", oneLine(e.Err.Error()))
-		case e.Result == nil && e.Stage == repair.Settling:
+		case e.Result == nil && e.Stage == apply.Settling:
 			fmt.Fprintf(w, "written; watching that it stays: %s\n", output.Safe(e.Summary))
 		case e.Result == nil:
 			fmt.Fprintf(w, "%s: %s\n", e.Stage, output.Safe(e.Summary))

@@ -10,7 +10,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
 // errLocked says that another process holds the lock of a file.
@@ -38,7 +38,7 @@ type journalFile struct {
 // openJournal opens a journal to be continued, locks it and cuts off what a
 // process that was killed left unfinished. flags say whether it may be made
 // (os.O_CREATE), and whether it must be new (os.O_EXCL).
-func openJournal(ctx context.Context, name string, flags int) (*journalFile, []repair.Entry, error) {
+func openJournal(ctx context.Context, name string, flags int) (*journalFile, []apply.Entry, error) {
 	j, err := openJournalFile(name, flags)
 	if err != nil {
 		return nil, nil, fmt.Errorf("journal %s: %w", name, withoutPath(err))
@@ -85,7 +85,7 @@ func openJournalFile(name string, flags int) (*journalFile, error) {
 var errReplaced = errors.New("it was replaced or removed in this moment; try again")
 
 // prepare locks the file, reads it and leaves it at the end of its last entry.
-func (j *journalFile) prepare() ([]repair.Entry, error) {
+func (j *journalFile) prepare() ([]apply.Entry, error) {
 	if err := lock(j.File); err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (j *journalFile) prepare() ([]repair.Entry, error) {
 	if named, err := os.Lstat(j.Name()); err != nil || !os.SameFile(named, info) {
 		return nil, errReplaced
 	}
-	entries, intact, err := repair.ReadJournal(j)
+	entries, intact, err := apply.ReadJournal(j)
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +119,8 @@ func (j *journalFile) prepare() ([]repair.Entry, error) {
 // Write appends one line. It refuses what would make the journal too large to be
 // read again.
 func (j *journalFile) Write(line []byte) (int, error) {
-	if j.size+int64(len(line)) > repair.MaxJournal {
-		return 0, fmt.Errorf("%s would have more than %d MiB", j.Name(), repair.MaxJournal>>20)
+	if j.size+int64(len(line)) > apply.MaxJournal {
+		return 0, fmt.Errorf("%s would have more than %d MiB", j.Name(), apply.MaxJournal>>20)
 	}
 	if !j.holding {
 		j.interrupts.hold()

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
 // TestJournalNames: two runs of the same moment in the same folder have a
@@ -126,7 +126,7 @@ func TestJournalIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	j.size = repair.MaxJournal - 1
+	j.size = apply.MaxJournal - 1
 	if _, err := j.Write([]byte("{}\n")); err == nil || !strings.Contains(err.Error(), "64 MiB") {
 		t.Error(err)
 	}

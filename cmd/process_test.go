@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
 // tooLong is when a process counts as one that does not end.
@@ -158,14 +158,14 @@ func applyArgs(kubeconfig, settle string, more ...string) []string {
 	return append([]string{"--kubeconfig", kubeconfig, "diagnose", "--check", "VD301", "--for", "1s", "--apply", "--settle", settle}, more...)
 }
 
-func readJournal(t testing.TB, name string) []repair.Entry {
+func readJournal(t testing.TB, name string) []apply.Entry {
 	t.Helper()
 	file, err := os.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	entries, _, err := repair.ReadJournal(file)
+	entries, _, err := apply.ReadJournal(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestInterruptAfterAWrite(t *testing.T) {
 			case <-time.After(tooLong):
 				t.Fatalf("nothing is written:\n%s", p.stderr())
 			}
-			want := repair.Unverified
+			want := apply.Unverified
 			switch at {
 			case "while the request is under way":
 				p.interrupt()
@@ -211,7 +211,7 @@ func TestInterruptAfterAWrite(t *testing.T) {
 					}
 				})
 				close(goOn)
-				want = repair.Repaired
+				want = apply.Repaired
 			}
 			p.exits(3)
 			entries := readJournal(t, journal)
@@ -247,7 +247,7 @@ func TestTwoRunsAtTheSameTime(t *testing.T) {
 		t.Fatalf("journals %v, %v", names, err)
 	}
 	for _, name := range names {
-		if entries := readJournal(t, name); len(entries) != 2 || entries[1].Outcome != repair.Repaired {
+		if entries := readJournal(t, name); len(entries) != 2 || entries[1].Outcome != apply.Repaired {
 			t.Errorf("%s: %+v", name, entries)
 		}
 	}

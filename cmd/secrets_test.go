@@ -13,6 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -90,7 +91,7 @@ func TestNoSecretIsShown(t *testing.T) {
 			clean(format, b.String())
 		}
 		var plan bytes.Buffer
-		if err := repair.Save(view, repairs).Write(&plan); err != nil {
+		if err := apply.Save(view, repairs).Write(&plan); err != nil {
 			t.Fatal(err)
 		}
 		clean("the saved plan", plan.String())

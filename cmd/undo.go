@@ -12,7 +12,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
-	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
 // undoFlags are the flags of undo.
@@ -64,7 +64,7 @@ func (u *undoFlags) run(cmd *cobra.Command, streams genericiooptions.IOStreams, 
 		return err
 	}
 	defer journal.Close()
-	writes, err := repair.Reversible(entries)
+	writes, err := apply.Reversible(entries)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -79,7 +79,7 @@ func (u *undoFlags) run(cmd *cobra.Command, streams genericiooptions.IOStreams, 
 	if err != nil {
 		return err
 	}
-	if servers := repair.ServersOf(entries); !u.serverMoved && !slices.Equal(servers, []string{c.Server()}) {
+	if servers := apply.ServersOf(entries); !u.serverMoved && !slices.Equal(servers, []string{c.Server()}) {
 		fmt.Fprintf(streams.ErrOut, "error: nothing was written: the journal is of %s, and this is %s; if that is the same cluster under a new address, give --server-moved\n",
 			output.Safe(fmt.Sprintf("%q", servers)), output.Safe(c.Server()))
 		return exitCode(exitUndone)
@@ -91,10 +91,10 @@ func (u *undoFlags) run(cmd *cobra.Command, streams genericiooptions.IOStreams, 
 		fmt.Fprintln(streams.ErrOut, "nothing was written")
 		return exitCode(exitUndone)
 	}
-	applier := &repair.Applier{
+	applier := &apply.Applier{
 		Cluster:     c,
 		Options:     diagnose.Options{Reconcile: u.options()},
-		Journal:     repair.NewJournal(journal, time.Now, entries),
+		Journal:     apply.NewJournal(journal, time.Now, entries),
 		Observe:     narrate(streams.ErrOut),
 		Wait:        sleep,
 		DryRun:      u.ask.mode(),
@@ -109,7 +109,7 @@ func (u *undoFlags) run(cmd *cobra.Command, streams genericiooptions.IOStreams, 
 		fmt.Fprintf(streams.ErrOut, "error: %s\n", oneLine(err.Error()))
 		return exitCode(exitUndone)
 	}
-	if slices.ContainsFunc(results, repair.Result.LeftUndone) {
+	if slices.ContainsFunc(results, apply.Result.LeftUndone) {
 		return exitCode(exitUndone)
 	}
 	return nil

@@ -59,7 +59,7 @@ type action struct {
 	// finding, whatever the guards would say.
 	propose func(*View, finding.Finding) (Repair, error)
 	// undo works out how to take such a write back; nil where nothing can.
-	undo func(written) (*reversal, error)
+	undo func(Written) (*Reversal, error)
 }
 
 // actions are every kind of repair that writes, lowest risk first.
@@ -159,5 +159,5 @@ func (r *Repair) lacksConsent() bool { return r.BlockedBy != nil && r.BlockedBy.
 
 // asksConsent says that the repair is never made without the user's word.
 func (r *Repair) asksConsent() bool {
-	return slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Name == guardAllowed || g.Name == guardFenced })
+	return slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Name == GuardAllowed || g.Name == GuardFenced })
 }

@@ -31,7 +31,7 @@ func checkSameAttachment(v *View, r *Repair) error { return checkSame(v, r, "Vol
 func checkSameVolume(v *View, r *Repair) error { return checkSame(v, r, "volume") }
 
 func checkSame(v *View, r *Repair, kind string) error {
-	now := v.stored(r.Do.Target)
+	now := v.Stored(r.Do.Target)
 	switch {
 	case now == nil:
 		return fmt.Errorf("%s %s does not exist", kind, r.Do.Target.Name)
@@ -63,10 +63,10 @@ type markImage struct {
 func annotationImage(object metav1.Object) json.RawMessage {
 	var image markImage
 	image.Metadata.Annotations = map[string]string{}
-	if before, marked := object.GetAnnotations()[markAnnotation]; marked {
-		image.Metadata.Annotations[markAnnotation] = before
+	if before, marked := object.GetAnnotations()[MarkAnnotation]; marked {
+		image.Metadata.Annotations[MarkAnnotation] = before
 	}
-	return compact(image)
+	return Compact(image)
 }
 
 func checkMark(object json.RawMessage, want string) error {
@@ -74,15 +74,15 @@ func checkMark(object json.RawMessage, want string) error {
 	if err := json.Unmarshal(object, &after); err != nil {
 		return fmt.Errorf("read the API server's answer: %w", err)
 	}
-	if got := after.Metadata.Annotations[markAnnotation]; got != want {
+	if got := after.Metadata.Annotations[MarkAnnotation]; got != want {
 		return fmt.Errorf("the API server would store the annotation %q, not %q", got, want)
 	}
 	return nil
 }
 
 // undoNudge gives the annotation its old value back.
-func undoNudge(w written) (*reversal, error) {
-	f := w.intent.Finding
+func undoNudge(w Written) (*Reversal, error) {
+	f := w.Finding
 	return undoMark(w, func(value string) bool {
 		mark, _, nudged := splitNudge(value)
 		return nudged && mark == markOf(Nudge, f.Code, f.Check)

@@ -71,7 +71,7 @@ func proposeCreate(v *View, f finding.Finding) (Repair, error) {
 func creation(va *storagev1.VolumeAttachment) Operation {
 	target := attachmentTarget(va)
 	target.UID, target.ResourceVersion = "", ""
-	return Operation{Verb: VerbCreate, Target: target, Object: compact(newObject(va))}
+	return Operation{Verb: VerbCreate, Target: target, Object: Compact(newObject(va))}
 }
 
 // newObject is what a person would write: the type also prints fields that only
@@ -88,7 +88,7 @@ func newObject(va *storagev1.VolumeAttachment) any {
 // controller's own has no mark.
 func created(v *View, va *storagev1.VolumeAttachment) *storagev1.VolumeAttachment {
 	now := v.Snapshot.VolumeAttachment(va.Name)
-	if now == nil || now.DeletionTimestamp != nil || now.Annotations[markAnnotation] != va.Annotations[markAnnotation] {
+	if now == nil || now.DeletionTimestamp != nil || now.Annotations[MarkAnnotation] != va.Annotations[MarkAnnotation] {
 		return nil
 	}
 	return now
@@ -112,7 +112,7 @@ func checkCreated(object json.RawMessage, want *storagev1.VolumeAttachment) erro
 	}
 	source := after.Spec.Source.PersistentVolumeName
 	if after.Spec.Attacher != want.Spec.Attacher || after.Spec.NodeName != want.Spec.NodeName || source == nil || *source != *want.Spec.Source.PersistentVolumeName {
-		return fmt.Errorf("the API server would store %s, not %s", compact(after.Spec), compact(want.Spec))
+		return fmt.Errorf("the API server would store %s, not %s", Compact(after.Spec), Compact(want.Spec))
 	}
 	return nil
 }
@@ -144,27 +144,27 @@ func checkNotWantedElsewhere(v *View, r *Repair) error {
 
 // undoCreate deletes the VolumeAttachment again, unless that would take a
 // volume from somebody.
-func undoCreate(w written) (*reversal, error) {
-	target, f := w.intent.Operation.Target, w.intent.Finding
+func undoCreate(w Written) (*Reversal, error) {
+	target, f := w.Operation.Target, w.Finding
 	var made storagev1.VolumeAttachment
-	if err := json.Unmarshal(w.intent.Operation.Object, &made); err != nil {
+	if err := json.Unmarshal(w.Operation.Object, &made); err != nil {
 		return nil, fmt.Errorf("read what was created: %w", err)
 	}
 	made.APIVersion, made.Kind = storagev1.SchemeGroupVersion.String(), "VolumeAttachment"
-	mark := markOf(w.intent.Repair, f.Code, f.Check)
+	mark := markOf(w.Repair, f.Code, f.Check)
 	attacher, handle, ok := reconcile.ParseCSI(corev1.UniqueVolumeName(f.Volume))
 	switch {
 	case !ok || target.Name == "" || made.Spec.Source.PersistentVolumeName == nil:
 		return nil, errors.New("it does not say which VolumeAttachment was created for which volume")
-	case made.Name != target.Name || made.Spec.Attacher != attacher || made.Annotations[markAnnotation] != mark ||
-		made.Spec.NodeName != f.Node && w.intent.Repair == CreateAttachment ||
+	case made.Name != target.Name || made.Spec.Attacher != attacher || made.Annotations[MarkAnnotation] != mark ||
+		made.Spec.NodeName != f.Node && w.Repair == CreateAttachment ||
 		!reconcile.IsVolumeAttachmentName(made.Name, handle, attacher, types.NodeName(made.Spec.NodeName)):
 		return nil, errors.New("the VolumeAttachment is not one that the repair creates for its volume: the journal was changed")
 	}
 	do := creation(&made)
-	r := &reversal{
-		summary: "delete VolumeAttachment " + target.Name,
-		needs:   []Permission{RightTo(VerbDelete, snapshot.VolumeAttachments, target.Name)},
+	r := &Reversal{
+		Summary: "delete VolumeAttachment " + target.Name,
+		Needs:   []Permission{RightTo(VerbDelete, snapshot.VolumeAttachments, target.Name)},
 		reads:   detachReads,
 		do:      do,
 		gone: func(v *View) string {
@@ -175,14 +175,14 @@ func undoCreate(w written) (*reversal, error) {
 		},
 		ours: func(v *View) error {
 			va := v.Snapshot.VolumeAttachment(target.Name)
-			if va.Annotations[markAnnotation] != mark || !sameJSON(compact(va.Spec), compact(made.Spec)) {
-				return fmt.Errorf("VolumeAttachment %s is not the one that was created: it does not have the annotation %s: %s, or is for something else", va.Name, markAnnotation, mark)
+			if va.Annotations[MarkAnnotation] != mark || !sameJSON(Compact(va.Spec), Compact(made.Spec)) {
+				return fmt.Errorf("VolumeAttachment %s is not the one that was created: it does not have the annotation %s: %s, or is for something else", va.Name, MarkAnnotation, mark)
 			}
 			return nil
 		},
-		prepare: func(v *View) (*write, error) { return withdraw(v, v.Snapshot.VolumeAttachment(target.Name)) },
+		prepare: func(v *View) (*Write, error) { return withdraw(v, v.Snapshot.VolumeAttachment(target.Name)) },
 	}
-	if w.intent.Repair == CreateAttachment {
+	if w.Repair == CreateAttachment {
 		r.inverse = &Operation{Verb: VerbDelete, Target: do.Target}
 	}
 	return r, nil

@@ -48,7 +48,7 @@ func proposeCycle(v *View, f finding.Finding) (Repair, error) {
 		Risk:     RiskLow,
 		Do:       Operation{Verb: VerbDelete, Target: target},
 		WhyNot:   "a pod that is deleted does not come back; its controller makes another",
-		PreImage: compact(map[string]any{"metadata": map[string]any{"namespace": pod.Namespace, "name": pod.Name, "uid": pod.UID}}),
+		PreImage: Compact(map[string]any{"metadata": map[string]any{"namespace": pod.Namespace, "name": pod.Name, "uid": pod.UID}}),
 		Guards: []Guard{
 			completeGuard(cycleReads),
 			findingGuard,

@@ -147,7 +147,7 @@ func wholeAttachment(va *storagev1.VolumeAttachment) json.RawMessage {
 	kept := va.DeepCopy()
 	kept.APIVersion, kept.Kind = storagev1.SchemeGroupVersion.String(), "VolumeAttachment"
 	kept.ManagedFields = nil
-	return compact(kept)
+	return Compact(kept)
 }
 
 // deletionStands says that the object is gone or on its way. One that the

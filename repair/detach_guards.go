@@ -313,7 +313,7 @@ func checkNotListed(v *View, r *Repair) error {
 func checkNotOlderThanNode(v *View, r *Repair) error { return notOlderThanNode(v, target(v, r)) }
 
 // offGuard holds on the user's word, or on the cloud's.
-var offGuard = Guard{guardFenced, func(v *View, r *Repair) error {
+var offGuard = Guard{GuardFenced, func(v *View, r *Repair) error {
 	if facts.ShutDownByCloud(v.Snapshot.Node(r.Finding.Node)) {
 		return nil
 	}

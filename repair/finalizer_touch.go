@@ -60,7 +60,7 @@ func proposeTouch(v *View, f finding.Finding) (Repair, error) {
 		again:    func(v *View) (Repair, error) { return proposeTouch(v, f) },
 		stands: func(v *View) bool {
 			now := v.Snapshot.Volume(pv.Name)
-			return now == nil || now.UID != pv.UID || now.Annotations[markAnnotation] == value
+			return now == nil || now.UID != pv.UID || now.Annotations[MarkAnnotation] == value
 		},
 		check: func(after json.RawMessage) error { return checkMark(after, value) },
 	}, nil
@@ -135,15 +135,15 @@ func checkAttacherOfVolume(v *View, r *Repair) error {
 // has already changes nothing.
 func checkNotTouchedYet(v *View, r *Repair) error {
 	pv := volumeOf(v, r)
-	if pv.Annotations[markAnnotation] == markOf(TouchVolume, r.Finding.Code, r.Finding.Check) {
+	if pv.Annotations[MarkAnnotation] == markOf(TouchVolume, r.Finding.Code, r.Finding.Check) {
 		return fmt.Errorf("volume %s was touched before, and its attacher has left the finalizer on it", pv.Name)
 	}
 	return nil
 }
 
 // undoTouch gives the annotation its old value back.
-func undoTouch(w written) (*reversal, error) {
-	f := w.intent.Finding
+func undoTouch(w Written) (*Reversal, error) {
+	f := w.Finding
 	return undoMark(w, func(value string) bool { return value == markOf(TouchVolume, f.Code, f.Check) }, marked{
 		kind:  "volume",
 		reads: []snapshot.Kind{snapshot.Volumes},

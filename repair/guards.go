@@ -32,17 +32,17 @@ func (r *Refusal) Error() string { return r.Guard + ": " + r.Reason }
 
 // The guards that hold for every repair.
 const (
-	guardComplete   = "complete"
-	guardController = "controller-settled"
-	guardFinding    = "finding"
+	GuardComplete   = "complete"
+	GuardController = "controller-settled"
+	GuardFinding    = "finding"
 	guardCertain    = "certain"
-	guardReviewed   = "as-reviewed"
-	guardAllowed    = "allowed"
-	guardFenced     = "fenced"
+	GuardReviewed   = "as-reviewed"
+	GuardAllowed    = "allowed"
+	GuardFenced     = "fenced"
 )
 
 // consent says that the user's word alone would lift the refusal.
-func (r *Refusal) consent() bool { return r.Guard == guardAllowed || r.Guard == guardFenced }
+func (r *Refusal) consent() bool { return r.Guard == GuardAllowed || r.Guard == GuardFenced }
 
 // refusal is that of the first guard that does not hold. Where the finding is
 // gone, the next guard that does not hold either says what has become of it.
@@ -58,7 +58,7 @@ func refusal(v *View, proposed *Repair) *Refusal {
 		case gone != nil:
 			gone.Reason += ": " + err.Error()
 			return gone
-		case guard.Name == guardFinding:
+		case guard.Name == GuardFinding:
 			gone = &Refusal{guard.Name, err.Error()}
 		default:
 			return &Refusal{guard.Name, err.Error()}
@@ -70,10 +70,11 @@ func refusal(v *View, proposed *Repair) *Refusal {
 // completeGuard holds where the kinds were read in full: what is absent from a
 // partial list may be there all the same.
 func completeGuard(kinds []snapshot.Kind) Guard {
-	return Guard{guardComplete, func(v *View, _ *Repair) error { return complete(v.Snapshot, kinds) }}
+	return Guard{GuardComplete, func(v *View, _ *Repair) error { return Complete(v.Snapshot, kinds) }}
 }
 
-func complete(s *snapshot.Snapshot, kinds []snapshot.Kind) error {
+// Complete says of which of the kinds not all objects were read; nil where all were.
+func Complete(s *snapshot.Snapshot, kinds []snapshot.Kind) error {
 	for _, kind := range kinds {
 		for _, gap := range s.Gaps {
 			if gap.Kind != kind {
@@ -90,7 +91,7 @@ func complete(s *snapshot.Snapshot, kinds []snapshot.Kind) error {
 
 // controllerGuard holds where kube-controller-manager's leader is not new. Hosted
 // control planes show no lease; there the other guards must do.
-var controllerGuard = Guard{guardController, func(v *View, _ *Repair) error {
+var controllerGuard = Guard{GuardController, func(v *View, _ *Repair) error {
 	if v.facts().ControllerJustStarted() {
 		return fmt.Errorf("kube-controller-manager has a new leader since %v ago and may still be at work; wait until it has led for %v",
 			v.facts().Age(v.facts().ControllerStart()).Round(time.Second), facts.ControllerGrace)
@@ -99,22 +100,22 @@ var controllerGuard = Guard{guardController, func(v *View, _ *Repair) error {
 }}
 
 // findingGuard holds while the same finding is found, and is certain.
-var findingGuard = Guard{guardFinding, func(v *View, proposed *Repair) error {
+var findingGuard = Guard{GuardFinding, func(v *View, proposed *Repair) error {
 	if f := v.lookUp(proposed.Finding.Fingerprint); f != nil {
 		if s := f.Settles; s != nil {
 			return &Refusal{guardCertain, fmt.Sprintf("the cause is only suspected; it is certain at %s if %s", facts.Stamp(s.At), s.If)}
 		}
 		return nil
 	}
-	if err := v.untold(proposed.Finding.Code); err != nil {
-		return &Refusal{guardComplete, err.Error()}
+	if err := v.CannotTell(proposed.Finding.Code); err != nil {
+		return &Refusal{GuardComplete, err.Error()}
 	}
 	return errors.New("it is no longer found")
 }}
 
-// untold says why the report cannot tell whether there is a finding of the code;
+// CannotTell says why the report cannot tell whether there is a finding of the code;
 // nil where it can.
-func (v *View) untold(code finding.Code) error {
+func (v *View) CannotTell(code finding.Code) error {
 	if skipped := v.skipped(code); skipped != nil {
 		return fmt.Errorf("check %s could not run without the %s", skipped.Check, skipped.Because)
 	}
@@ -134,7 +135,7 @@ func (v *View) skipped(code finding.Code) *finding.SkippedCheck {
 // allowedGuard holds where the user has named the kind of repair. It stands
 // last: what else refuses must be known before anybody is asked for consent.
 func allowedGuard(kind Kind) Guard {
-	return Guard{guardAllowed, func(v *View, _ *Repair) error {
+	return Guard{GuardAllowed, func(v *View, _ *Repair) error {
 		if slices.Contains(v.Consent.Allow, kind) {
 			return nil
 		}
@@ -146,7 +147,7 @@ func allowedGuard(kind Kind) Guard {
 // write any more, and nothing that is seen contradicts it: a Ready node is
 // alive. That it is not Ready proves nothing: a node that is cut off from the
 // API server goes on writing.
-var fencedGuard = Guard{guardFenced, func(v *View, r *Repair) error {
+var fencedGuard = Guard{GuardFenced, func(v *View, r *Repair) error {
 	node := r.Finding.Node
 	if !slices.Contains(v.Consent.Fenced, node) {
 		return fmt.Errorf("only you can know that node %s is powered off, or cut off from the storage, and stays so: if you have made sure, give --fenced %s", node, safetext.Quote(string(node)))

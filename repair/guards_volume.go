@@ -109,7 +109,7 @@ func newAttachment(v *View, r *Repair, node types.NodeName) (*storagev1.VolumeAt
 	va := &storagev1.VolumeAttachment{}
 	va.APIVersion, va.Kind = storagev1.SchemeGroupVersion.String(), "VolumeAttachment"
 	va.Name = reconcile.VolumeAttachmentName(handle, driver, node)
-	va.Annotations = map[string]string{markAnnotation: markOf(r.Kind, r.Finding.Code, r.Finding.Check)}
+	va.Annotations = map[string]string{MarkAnnotation: markOf(r.Kind, r.Finding.Code, r.Finding.Check)}
 	va.Spec = storagev1.VolumeAttachmentSpec{
 		Attacher: driver, NodeName: string(node),
 		Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pvs[0].Name},

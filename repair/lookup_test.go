@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -83,6 +84,8 @@ var (
 
 // drawLookup draws attachments that name volumes which are there, gone or
 // another's, or carry one with them, under names of their own and of others.
+var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+
 func drawLookup(t *rapid.T) *snapshot.Snapshot {
 	pick := func(what string, from []string) string { return rapid.SampledFrom(from).Draw(t, what) }
 	no := false

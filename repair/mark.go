@@ -9,12 +9,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// markAnnotation tells whoever looks at an object that it was repaired, and
+// MarkAnnotation tells whoever looks at an object that it was repaired, and
 // what for. Who and when stand in the managed fields and in the event.
-const markAnnotation = "volume-doctor/last-repair"
+const MarkAnnotation = "volume-doctor/last-repair"
 
 // markPath is the annotation as a JSON patch names it.
-var markPath = "/metadata/annotations/" + strings.ReplaceAll(markAnnotation, "/", "~1")
+var markPath = "/metadata/annotations/" + strings.ReplaceAll(MarkAnnotation, "/", "~1")
 
 func markOf(kind Kind, code finding.Code, check string) string {
 	return string(kind) + " for " + string(code) + " " + check
@@ -27,19 +27,19 @@ func mark(meta metav1.ObjectMeta, value string) []patchOp {
 	if len(meta.Annotations) == 0 {
 		return nil
 	}
-	return []patchOp{{"add", markPath, compact(value)}}
+	return []patchOp{{"add", markPath, Compact(value)}}
 }
 
 // unmark gives the annotation the value that it had before, unless somebody
 // else has written it since.
 func unmark(meta metav1.ObjectMeta, written, before string) []patchOp {
 	switch {
-	case meta.Annotations[markAnnotation] != written:
+	case meta.Annotations[MarkAnnotation] != written:
 		return nil
 	case before == "":
 		return []patchOp{{Op: "remove", Path: markPath}}
 	}
-	return []patchOp{{"replace", markPath, compact(before)}}
+	return []patchOp{{"replace", markPath, Compact(before)}}
 }
 
 // restorable is the mark that undo may put back: what was there before, unless
@@ -59,9 +59,9 @@ func restorable(before string) string {
 // annotate is a patch that does nothing but to set the annotation, or with nil
 // to remove it: whoever watches the object looks at it again.
 func annotate(meta metav1.ObjectMeta, value *string) json.RawMessage {
-	return compact(map[string]any{"metadata": map[string]any{
+	return Compact(map[string]any{"metadata": map[string]any{
 		"uid":             meta.UID,
 		"resourceVersion": meta.ResourceVersion,
-		"annotations":     map[string]*string{markAnnotation: value},
+		"annotations":     map[string]*string{MarkAnnotation: value},
 	}})
 }

@@ -72,13 +72,13 @@ func addEntry(node *corev1.Node, volume corev1.UniqueVolumeName) []patchOp {
 	entry := corev1.AttachedVolume{Name: volume} // a CSI volume has no device path
 	if len(node.Status.VolumesAttached) == 0 {
 		return []patchOp{
-			{"test", volumesAttachedPath, compact(nil)},
-			{"add", volumesAttachedPath, compact([]corev1.AttachedVolume{entry})},
+			{"test", volumesAttachedPath, Compact(nil)},
+			{"add", volumesAttachedPath, Compact([]corev1.AttachedVolume{entry})},
 		}
 	}
 	return []patchOp{
-		{"test", volumesAttachedPath, compact(node.Status.VolumesAttached)},
-		{"add", volumesAttachedPath + "/-", compact(entry)},
+		{"test", volumesAttachedPath, Compact(node.Status.VolumesAttached)},
+		{"add", volumesAttachedPath + "/-", Compact(entry)},
 	}
 }
 
@@ -87,7 +87,7 @@ func addEntry(node *corev1.Node, volume corev1.UniqueVolumeName) []patchOp {
 // node with many such entries grow with the square.
 func removeEntry(list []corev1.AttachedVolume, index int) []patchOp {
 	path := entryPath(index)
-	return []patchOp{{"test", path, compact(list[index])}, {Op: "remove", Path: path}}
+	return []patchOp{{"test", path, Compact(list[index])}, {Op: "remove", Path: path}}
 }
 
 func entryPath(index int) string { return fmt.Sprintf("%s/%d", volumesAttachedPath, index) }
@@ -129,11 +129,11 @@ func (v *View) statusImage(node *corev1.Node) json.RawMessage {
 
 func nodeStatusImage(node *corev1.Node) json.RawMessage {
 	var image nodeStatusFields
-	if before, marked := node.Annotations[markAnnotation]; marked {
-		image.Metadata.Annotations = map[string]string{markAnnotation: before}
+	if before, marked := node.Annotations[MarkAnnotation]; marked {
+		image.Metadata.Annotations = map[string]string{MarkAnnotation: before}
 	}
 	image.Status.VolumesAttached = append([]corev1.AttachedVolume{}, node.Status.VolumesAttached...)
-	return compact(image)
+	return Compact(image)
 }
 
 // checkVolumesAttached holds the API server's answer against the list that was

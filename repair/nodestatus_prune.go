@@ -99,11 +99,11 @@ func restoreEntry(list []corev1.AttachedVolume, index int) []patchOp {
 	path := entryPath(index)
 	switch {
 	case len(list) == 1:
-		return []patchOp{{"test", volumesAttachedPath, compact(nil)}, {"add", volumesAttachedPath, compact(list)}}
+		return []patchOp{{"test", volumesAttachedPath, Compact(nil)}, {"add", volumesAttachedPath, Compact(list)}}
 	case index+1 < len(list): // the next one has moved up
-		return []patchOp{{"test", path, compact(list[index+1])}, {"add", path, compact(list[index])}}
+		return []patchOp{{"test", path, Compact(list[index+1])}, {"add", path, Compact(list[index])}}
 	}
-	return []patchOp{{"test", entryPath(index - 1), compact(list[index-1])}, {"add", path, compact(list[index])}}
+	return []patchOp{{"test", entryPath(index - 1), Compact(list[index-1])}, {"add", path, Compact(list[index])}}
 }
 
 // checkListedOnce: of two entries for one volume nobody can say which is meant.
@@ -117,7 +117,7 @@ func checkListedOnce(v *View, r *Repair) error {
 // undoPrune puts the entry back. An entry that is wrong lets a kubelet use a
 // device that is not there, so beside the proof that this very entry was taken
 // off, what let it be taken off must still be so: nothing uses the volume.
-func undoPrune(w written) (*reversal, error) {
+func undoPrune(w Written) (*Reversal, error) {
 	u, err := newListUndo(w)
 	if err != nil {
 		return nil, err
@@ -127,15 +127,15 @@ func undoPrune(w written) (*reversal, error) {
 	if index < 0 {
 		return nil, errors.New("it does not say which volume was taken off which node")
 	}
-	u.mark = pruneMark(w.intent.Finding.Code, w.intent.Finding.Check, before[index])
+	u.mark = pruneMark(w.Finding.Code, w.Finding.Check, before[index])
 	do, inverse := takingEntry(u.written(before), index, u.mark)
 	u.after = withoutEntry(before, index)
 	probe := &Repair{}
 	probe.Finding.Volume, probe.Finding.Node = u.volume, u.node
 	probe.Guards = []Guard{controllerGuard, {"not-used", checkNotUsedThere}, {"none-of-pair", checkNoneOfPair}, {"not-elsewhere", checkNotElsewhere}}
-	return &reversal{
-		summary: fmt.Sprintf("put volume %s back on volumesAttached of node %s", u.volume, u.node),
-		needs:   []Permission{patchNodeStatusOf(string(u.node))},
+	return &Reversal{
+		Summary: fmt.Sprintf("put volume %s back on volumesAttached of node %s", u.volume, u.node),
+		Needs:   []Permission{patchNodeStatusOf(string(u.node))},
 		reads:   nodeStatusReads,
 		do:      do, inverse: &inverse,
 		gone: func(v *View) string {
@@ -148,7 +148,7 @@ func undoPrune(w written) (*reversal, error) {
 			}
 			return ""
 		},
-		prepare: func(v *View) (*write, error) {
+		prepare: func(v *View) (*Write, error) {
 			if no := u.refusal(v); no != nil {
 				return nil, no
 			}

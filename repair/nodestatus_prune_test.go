@@ -2,41 +2,12 @@ package repair
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"testing"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 )
-
-// phantoms: volumesAttached of n1 lists so many volumes of which there is nothing
-// else.
-func phantoms(t testing.TB, volumes int) *memory {
-	m := idle(t)
-	node := m.node("n1")
-	for i := range volumes {
-		node.Status.VolumesAttached = append(node.Status.VolumesAttached, corev1.AttachedVolume{Name: uniqueName(fmt.Sprintf("phantom-%d", i))})
-	}
-	return m
-}
-
-// BenchmarkProposePrunes proposes a repair for each of many entries of one node.
-func BenchmarkProposePrunes(b *testing.B) {
-	for _, volumes := range []int{250, 1000, 4000} {
-		b.Run(fmt.Sprint(volumes), func(b *testing.B) {
-			m := phantoms(b, volumes)
-			v, _ := m.view()
-			b.ReportAllocs()
-			for b.Loop() {
-				if got := len(Propose(v)); got != volumes+1 {
-					b.Fatal(got)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*volumes), "ns/volume")
-		})
-	}
-}
 
 // TestPruneNamesItsEntry: the removal takes exactly the entry off, its inverse puts
 // it back where it was, and neither does anything to a list in which another entry
@@ -49,7 +20,7 @@ func TestPruneNamesItsEntry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		after, err := patch.Apply(compact(node))
+		after, err := patch.Apply(Compact(node))
 		if err != nil {
 			return nil, err
 		}

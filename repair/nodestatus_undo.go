@@ -27,10 +27,10 @@ type listUndo struct {
 	after []corev1.AttachedVolume
 }
 
-func newListUndo(w written) (*listUndo, error) {
-	target, f := w.intent.Operation.Target, w.intent.Finding
+func newListUndo(w Written) (*listUndo, error) {
+	target, f := w.Operation.Target, w.Finding
 	u := &listUndo{node: types.NodeName(f.Node), uid: target.UID, rv: target.ResourceVersion, volume: corev1.UniqueVolumeName(f.Volume)}
-	if err := json.Unmarshal(w.intent.PreImage, &u.before); err != nil {
+	if err := json.Unmarshal(w.PreImage, &u.before); err != nil {
 		return nil, fmt.Errorf("read what was there before: %w", err)
 	}
 	if u.volume == "" || u.node == "" || u.uid == "" {
@@ -43,7 +43,7 @@ func newListUndo(w written) (*listUndo, error) {
 func (u *listUndo) written(list []corev1.AttachedVolume) *corev1.Node {
 	node := &corev1.Node{}
 	node.Name, node.UID, node.ResourceVersion = string(u.node), u.uid, u.rv
-	node.Annotations = map[string]string{markAnnotation: ""} // so that the patch has the mark
+	node.Annotations = map[string]string{MarkAnnotation: ""} // so that the patch has the mark
 	node.Status.VolumesAttached = list
 	return node
 }
@@ -60,36 +60,36 @@ func (u *listUndo) refusal(v *View) *Refusal {
 	case manager != FieldManager:
 		return &Refusal{"own-list", fmt.Sprintf("%s has written volumesAttached since: the list is its own now", manager)}
 	}
-	if got := node.Annotations[markAnnotation]; got != u.mark {
-		return &Refusal{guardOurs, fmt.Sprintf("node %s does not have the annotation %s: %s, by which the write is known, but %q", u.node, markAnnotation, u.mark, got)}
+	if got := node.Annotations[MarkAnnotation]; got != u.mark {
+		return &Refusal{GuardOurs, fmt.Sprintf("node %s does not have the annotation %s: %s, by which the write is known, but %q", u.node, MarkAnnotation, u.mark, got)}
 	}
 	return nil
 }
 
 // write restores the list by these steps.
-func (u *listUndo) write(v *View, want []corev1.AttachedVolume, steps []patchOp) *write {
+func (u *listUndo) write(v *View, want []corev1.AttachedVolume, steps []patchOp) *Write {
 	node := v.Snapshot.Node(u.node)
-	ops := append(steps, unmark(node.ObjectMeta, u.mark, restorable(u.before.Metadata.Annotations[markAnnotation]))...)
-	return &write{
-		op:     nodeStatusPatch(node, ops...),
-		intent: Entry{PreImage: nodeStatusImage(node)},
-		check:  func(after json.RawMessage) error { return checkVolumesAttached(after, want) },
+	ops := append(steps, unmark(node.ObjectMeta, u.mark, restorable(u.before.Metadata.Annotations[MarkAnnotation]))...)
+	return &Write{
+		Do:       nodeStatusPatch(node, ops...),
+		PreImage: nodeStatusImage(node),
+		Check:    func(after json.RawMessage) error { return checkVolumesAttached(after, want) },
 	}
 }
 
 // undoNodeStatus takes one entry off a node's volumesAttached again.
-func undoNodeStatus(w written) (*reversal, error) {
+func undoNodeStatus(w Written) (*Reversal, error) {
 	u, err := newListUndo(w)
 	if err != nil {
 		return nil, err
 	}
 	before := u.before.Status.VolumesAttached
-	u.mark = markOf(w.intent.Repair, w.intent.Finding.Code, w.intent.Finding.Check)
+	u.mark = markOf(w.Repair, w.Finding.Code, w.Finding.Check)
 	do, inverse, after := addingEntry(u.written(before), u.volume, u.mark)
 	u.after = after
-	return &reversal{
-		summary: fmt.Sprintf("take volume %s off volumesAttached of node %s", u.volume, u.node),
-		needs:   []Permission{patchNodeStatusOf(string(u.node))},
+	return &Reversal{
+		Summary: fmt.Sprintf("take volume %s off volumesAttached of node %s", u.volume, u.node),
+		Needs:   []Permission{patchNodeStatusOf(string(u.node))},
 		reads:   undoReads,
 		do:      do, inverse: &inverse,
 		gone: func(v *View) string {
@@ -99,12 +99,12 @@ func undoNodeStatus(w written) (*reversal, error) {
 				return fmt.Sprintf("node %s, as it was written to, is gone, and the entry with it", u.node)
 			case v.facts().Lists(node, u.volume):
 				return ""
-			case w.ended == nil:
+			case !w.Ended:
 				return "the entry is not there: the write was announced but cut short, or the controller has taken it off since"
 			}
 			return "the entry is gone already"
 		},
-		prepare: func(v *View) (*write, error) {
+		prepare: func(v *View) (*Write, error) {
 			if no := u.refusal(v); no != nil {
 				return nil, no
 			}

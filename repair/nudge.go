@@ -92,7 +92,7 @@ func checkNotInVain(v *View, r *Repair) error {
 	if va == nil || va.Status.DetachError == nil {
 		return nil
 	}
-	mark, at, nudged := splitNudge(va.Annotations[markAnnotation])
+	mark, at, nudged := splitNudge(va.Annotations[MarkAnnotation])
 	if nudged && mark == markOf(Nudge, r.Finding.Code, r.Finding.Check) && !va.Status.DetachError.Time.Time.Before(at) {
 		return fmt.Errorf("it was tried again at %s, and the driver still refuses: %s", at.UTC().Format(time.RFC3339), va.Status.DetachError.Message)
 	}
@@ -103,7 +103,7 @@ func checkNotInVain(v *View, r *Repair) error {
 // is what it was for.
 func nudged(v *View, va *storagev1.VolumeAttachment, value string) bool {
 	now := v.Snapshot.VolumeAttachment(va.Name)
-	return now == nil || now.UID != va.UID || now.Annotations[markAnnotation] == value
+	return now == nil || now.UID != va.UID || now.Annotations[MarkAnnotation] == value
 }
 
 // answerSince is what the driver has said to the attempt.

@@ -101,16 +101,16 @@ type patchOp struct {
 // as an update would carry it: the API server then answers 409 if it is not the
 // current one, while a tested one would be a 422 that says nothing.
 func patchOf(meta metav1.ObjectMeta, ops ...patchOp) json.RawMessage {
-	first := []patchOp{{"test", "/metadata/uid", compact(meta.UID)}}
+	first := []patchOp{{"test", "/metadata/uid", Compact(meta.UID)}}
 	if meta.ResourceVersion != "" { // an empty one would ask for no check at all
-		first = append(first, patchOp{"replace", resourceVersionPath, compact(meta.ResourceVersion)})
+		first = append(first, patchOp{"replace", resourceVersionPath, Compact(meta.ResourceVersion)})
 	}
-	return compact(append(first, ops...))
+	return Compact(append(first, ops...))
 }
 
-// compact is json.Marshal without the escapes that only HTML needs: people read
+// Compact is json.Marshal without the escapes that only HTML needs: people read
 // and paste these patches. What it is given can always be marshalled.
-func compact(value any) json.RawMessage {
+func Compact(value any) json.RawMessage {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
@@ -130,7 +130,7 @@ func (op Operation) Kubectl(flags ...string) string {
 		return safetext.KubectlWithInput(string(op.Object), slices.Concat(flags, []string{"create", "-f", "-"})...)
 	case VerbDelete:
 		// The plain command has no way to say which object of that name is meant.
-		return safetext.KubectlWithInput(string(compact(metav1.DeleteOptions{
+		return safetext.KubectlWithInput(string(Compact(metav1.DeleteOptions{
 			TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
 			Preconditions: &metav1.Preconditions{UID: &op.Target.UID},
 		})), slices.Concat(flags, []string{"delete", "--raw", op.path(), "-f", "-"})...)
@@ -178,7 +178,7 @@ func Resource(kind string) string {
 }
 
 // stored returns the object of a kind that is ever written, nil where it is gone.
-func (v *View) stored(target corev1.ObjectReference) metav1.Object {
+func (v *View) Stored(target corev1.ObjectReference) metav1.Object {
 	switch target.Kind {
 	case "Node":
 		return orNil(v.Snapshot.Node(types.NodeName(target.Name)))
@@ -211,7 +211,7 @@ func (op Operation) byHand() json.RawMessage {
 			return op.Patch // not this package's; shown as it is
 		}
 		delete(patch["metadata"], "resourceVersion")
-		return compact(patch)
+		return Compact(patch)
 	}
 	return without(op.Patch, resourceVersionPath, markPath)
 }
@@ -227,5 +227,5 @@ func without(patch json.RawMessage, paths ...string) json.RawMessage {
 			kept = append(kept, o)
 		}
 	}
-	return compact(kept)
+	return Compact(kept)
 }

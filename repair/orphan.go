@@ -69,28 +69,28 @@ func proposeUnpublish(v *View, f finding.Finding) (Repair, error) {
 		return ""
 	}
 	r.check = func(after json.RawMessage) error { return checkCreated(after, va) }
-	r.next = &step{
-		reads: detachReads,
+	r.Next = &Step{
+		Reads: detachReads,
 		// With the attacher's finalizer on it the object does not go without the
 		// driver being asked to detach.
-		ready: func(v *View) bool { now := created(v, va); return now == nil || facts.AttacherHolds(now) },
-		write: func(v *View) (*write, error) { return r.deletion(v, va) },
+		Ready: func(v *View) bool { now := created(v, va); return now == nil || facts.AttacherHolds(now) },
+		Write: func(v *View) (*Write, error) { return r.deletion(v, va) },
 	}
 	return r, nil
 }
 
 // deletion is the second write. A pod that has come to the node meanwhile may
 // have made the attachment its own; then it stays.
-func (r *Repair) deletion(v *View, va *storagev1.VolumeAttachment) (*write, error) {
+func (r *Repair) deletion(v *View, va *storagev1.VolumeAttachment) (*Write, error) {
 	now := created(v, va)
 	if now == nil {
-		return nil, &Refusal{guardGone, "the VolumeAttachment is gone already, or is being deleted"}
+		return nil, &Refusal{GuardGone, "the VolumeAttachment is gone already, or is being deleted"}
 	}
 	w, err := withdraw(v, now)
 	if err != nil {
 		return nil, err
 	}
-	w.intent.Server, w.intent.Finding, w.intent.Repair, w.intent.Operation = v.Snapshot.Source.Server, refTo(r.Finding), r.Kind, &w.op
+	w.Finding, w.Repair = RefTo(r.Finding), r.Kind
 	return w, nil
 }
 
@@ -101,7 +101,7 @@ func holderGuard(v *View, holder types.NodeName) Guard {
 	if checkLives(v, holder) == nil {
 		return Guard{"node-lives", func(v *View, r *Repair) error { return checkLives(v, r.Finding.Holder) }}
 	}
-	return Guard{guardFenced, func(v *View, r *Repair) error { return checkLivesOrOff(v, r.Finding.Holder) }}
+	return Guard{GuardFenced, func(v *View, r *Repair) error { return checkLivesOrOff(v, r.Finding.Holder) }}
 }
 
 func checkHolderKnown(v *View, r *Repair) error {
@@ -134,8 +134,8 @@ func checkNowhereAttached(v *View, r *Repair) error {
 }
 
 // undoUnpublish takes back a creation whose deletion was never made.
-func undoUnpublish(w written) (*reversal, error) {
-	if w.intent.Operation.Verb == VerbCreate {
+func undoUnpublish(w Written) (*Reversal, error) {
+	if w.Operation.Verb == VerbCreate {
 		return undoCreate(w)
 	}
 	return irreversible(w, "it was deleted so that the driver would detach the volume"), nil

@@ -1,19 +1,13 @@
-// Package repair proposes what would mend a finding, and does it: one write at
-// a time, each on objects just read, guarded, journaled and then looked at
-// again.
-//
-// The order of safety stands in one place, [Applier]. Everything before it is
-// data: an [Operation] can be printed, kept and reversed, and a [Guard] is a
-// named question about a [View].
+// Package repair proposes what would fix a finding: one write, as data, with the
+// guards that must hold before it is made, and with the way to take it back. It
+// writes nothing; package apply does.
 package repair
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
@@ -25,27 +19,6 @@ import (
 
 // FieldManager is who the API server writes down for what this package writes.
 const FieldManager = "kubectl-volume_doctor"
-
-// Cluster is all that repairing needs of an API server.
-type Cluster interface {
-	// Snapshot reads the objects as they are now: no answer may be older than
-	// the call.
-	Snapshot(ctx context.Context) (*snapshot.Snapshot, error)
-	// Do makes one write and returns the object as JSON, as it then is. A dry
-	// run goes through everything but the storing. Its errors wrap those of
-	// this package.
-	Do(ctx context.Context, op Operation, dryRun bool) (after json.RawMessage, err error)
-	// Can returns those of the permissions that the user lacks.
-	Can(ctx context.Context, wanted []Permission) (missing []Permission, err error)
-	// Announce writes an event about an object.
-	Announce(ctx context.Context, about corev1.ObjectReference, note Note) error
-}
-
-// Note is what an event says.
-type Note struct {
-	Reason  string // CamelCase
-	Message string
-}
 
 // Permission is one right, as an access review asks for it.
 type Permission struct {
@@ -127,8 +100,8 @@ func (v *View) facts() *facts.View {
 	return v.known
 }
 
-// finds says whether the view has the finding.
-func (v *View) finds(fingerprint string) bool { return v.lookUp(fingerprint) != nil }
+// Finds says whether the view has the finding.
+func (v *View) Finds(fingerprint string) bool { return v.lookUp(fingerprint) != nil }
 
 // lookUp is the view's finding; nil where it has none of the kind.
 func (v *View) lookUp(fingerprint string) *finding.Finding {
@@ -193,21 +166,10 @@ type Repair struct {
 	// moot says that the effect may be missing because nobody needs it any more;
 	// nil where it never is.
 	moot func(*View) bool
-	// next is a second write that completes the repair; nil mostly.
-	next *step
+	// Next is a second write that completes the repair; nil mostly.
+	Next *Step `json:"-"`
 	// check holds the written object against what was meant.
 	check func(after json.RawMessage) error
-}
-
-// step is a write that follows another once that has taken effect.
-type step struct {
-	// reads are the kinds that ready and write rest on. Both are asked only of a
-	// look that has all of them in full.
-	reads []snapshot.Kind
-	// ready says whether the first write has done its work.
-	ready func(*View) bool
-	// write works the second one out on fresh objects, or refuses.
-	write func(*View) (*write, error)
 }
 
 // FencedNode is the node of which the user's word that it is fenced makes the
@@ -225,7 +187,7 @@ func (r *Repair) FencedNode() types.NodeName {
 // RestsOnFencing says that the repair is safe only because the user says that
 // the node is fenced.
 func (r *Repair) RestsOnFencing() bool {
-	return slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Name == guardFenced })
+	return slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Name == GuardFenced })
 }
 
 // Propose fills in the Repair of every finding that has one, and returns those
@@ -249,8 +211,13 @@ func Propose(v *View) []Repair {
 			repairs = append(repairs, *r)
 		}
 	}
-	slices.SortStableFunc(repairs, func(a, b Repair) int { return a.order - b.order })
+	InOrder(repairs)
 	return repairs
+}
+
+// InOrder sorts the repairs into the order in which to carry them out.
+func InOrder(repairs []Repair) {
+	slices.SortStableFunc(repairs, func(a, b Repair) int { return a.order - b.order })
 }
 
 // advise makes the finding's advice agree with its repair. What a person can do by
@@ -288,16 +255,16 @@ func (r *Repair) summary(v *View) *finding.Repair {
 // needs are the flags in which the user gives the word that the repair asks for,
 // and whether nothing else refuses it.
 func (r *Repair) needs(v *View) (flags []string, enough bool) {
-	v.finds("")
+	v.Finds("")
 	v.facts()
 	v.lookup() // what is looked up once serves the copies as well
 	silent, given := *v, *v
 	silent.Consent = Consent{}
 	for _, guard := range r.Guards {
-		if guard.Name != guardAllowed && guard.Name != guardFenced || guard.Check(&silent, r) == nil {
+		if guard.Name != GuardAllowed && guard.Name != GuardFenced || guard.Check(&silent, r) == nil {
 			continue
 		}
-		if guard.Name == guardAllowed {
+		if guard.Name == GuardAllowed {
 			flags = append(flags, "--allow="+string(r.Kind))
 			given.Consent.Allow = append(slices.Clone(given.Consent.Allow), r.Kind)
 			continue

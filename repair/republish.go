@@ -35,10 +35,10 @@ func proposeRepublish(v *View, f finding.Finding) (Repair, error) {
 		Risk:    RiskMedium,
 		Do: Operation{
 			Verb: VerbPatch, Target: attachmentTarget(va), Subresource: "status",
-			Patch: patchOf(va.ObjectMeta, patchOp{"test", attachedPath, compact(true)}, patchOp{"replace", attachedPath, compact(false)}),
+			Patch: patchOf(va.ObjectMeta, patchOp{"test", attachedPath, Compact(true)}, patchOp{"replace", attachedPath, Compact(false)}),
 		},
 		WhyNot:   "the attacher sets status.attached again itself once the driver has published the volume",
-		PreImage: compact(map[string]any{"status": map[string]any{"attached": va.Status.Attached}}),
+		PreImage: Compact(map[string]any{"status": map[string]any{"attached": va.Status.Attached}}),
 		Guards: []Guard{
 			completeGuard(reads),
 			controllerGuard,

@@ -4,8 +4,8 @@ package repair
 // does, or waits for. A guard that is not here says it in its reason, or nothing
 // would.
 var safeOnce = map[string]string{
-	guardComplete:   "give the rights to read everything (kubectl volume-doctor auth), and look again",
-	guardController: "look again in a few minutes",
+	GuardComplete:   "give the rights to read everything (kubectl volume-doctor auth), and look again",
+	GuardController: "look again in a few minutes",
 	guardCertain:    "look again then",
 
 	"attacher-at-work":       "bring the driver's controller pods back",

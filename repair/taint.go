@@ -112,9 +112,9 @@ func nodePatch(node *corev1.Node, ops ...patchOp) Operation {
 
 func addTaint(node *corev1.Node, taint corev1.Taint) []patchOp {
 	if len(node.Spec.Taints) == 0 {
-		return []patchOp{{"test", taintsPath, compact(nil)}, {"add", taintsPath, compact([]corev1.Taint{taint})}}
+		return []patchOp{{"test", taintsPath, Compact(nil)}, {"add", taintsPath, Compact([]corev1.Taint{taint})}}
 	}
-	return []patchOp{{"test", taintsPath, compact(node.Spec.Taints)}, {"add", taintsPath + "/-", compact(taint)}}
+	return []patchOp{{"test", taintsPath, Compact(node.Spec.Taints)}, {"add", taintsPath + "/-", Compact(taint)}}
 }
 
 // ownTaint is the one that this package sets.
@@ -139,7 +139,7 @@ func settingTaint(node *corev1.Node, value string) (do, undo Operation, want []c
 // dropTaint takes such taints off, the last first, so that the indexes of the
 // others hold.
 func dropTaint(node *corev1.Node, such func(corev1.Taint) bool) []patchOp {
-	ops := []patchOp{{"test", taintsPath, compact(node.Spec.Taints)}}
+	ops := []patchOp{{"test", taintsPath, Compact(node.Spec.Taints)}}
 	for i, taint := range slices.Backward(node.Spec.Taints) {
 		if such(taint) {
 			ops = append(ops, patchOp{Op: "remove", Path: fmt.Sprintf("%s/%d", taintsPath, i)})
@@ -160,11 +160,11 @@ type taintFields struct {
 
 func taintImage(node *corev1.Node) json.RawMessage {
 	var image taintFields
-	if before, marked := node.Annotations[markAnnotation]; marked {
-		image.Metadata.Annotations = map[string]string{markAnnotation: before}
+	if before, marked := node.Annotations[MarkAnnotation]; marked {
+		image.Metadata.Annotations = map[string]string{MarkAnnotation: before}
 	}
 	image.Spec.Taints = append([]corev1.Taint{}, node.Spec.Taints...)
-	return compact(image)
+	return Compact(image)
 }
 
 func checkTaints(object json.RawMessage, want []corev1.Taint) error {
@@ -206,27 +206,27 @@ func checkNoStaleMount(v *View, r *Repair) error {
 }
 
 // undoTaint takes off the one taint that was set, and no other with its key.
-func undoTaint(w written) (*reversal, error) {
+func undoTaint(w Written) (*Reversal, error) {
 	var image taintFields
-	if err := json.Unmarshal(w.intent.PreImage, &image); err != nil {
+	if err := json.Unmarshal(w.PreImage, &image); err != nil {
 		return nil, fmt.Errorf("read what was there before: %w", err)
 	}
-	target := w.intent.Operation.Target
+	target := w.Operation.Target
 	name := types.NodeName(target.Name)
-	if name == "" || target.UID == "" || w.intent.Finding.Node != target.Name {
+	if name == "" || target.UID == "" || w.Finding.Node != target.Name {
 		return nil, errors.New("it does not say which node was written to")
 	}
 	written := &corev1.Node{}
 	written.Name, written.UID, written.ResourceVersion = target.Name, target.UID, target.ResourceVersion
-	written.Annotations = map[string]string{markAnnotation: ""} // so that the patch has the mark
+	written.Annotations = map[string]string{MarkAnnotation: ""} // so that the patch has the mark
 	written.Spec.Taints = image.Spec.Taints
-	mark := markOf(w.intent.Repair, w.intent.Finding.Code, w.intent.Finding.Check)
+	mark := markOf(w.Repair, w.Finding.Code, w.Finding.Check)
 	do, inverse, _ := settingTaint(written, mark)
 	r := &Repair{}
 	r.Finding.Node = name
-	return &reversal{
-		summary: fmt.Sprintf("take taint %s off node %s", corev1.TaintNodeOutOfService, name),
-		needs:   []Permission{patchNode(target.Name)},
+	return &Reversal{
+		Summary: fmt.Sprintf("take taint %s off node %s", corev1.TaintNodeOutOfService, name),
+		Needs:   []Permission{patchNode(target.Name)},
 		reads:   taintReads,
 		do:      do, inverse: &inverse,
 		gone: func(v *View) string {
@@ -236,22 +236,22 @@ func undoTaint(w written) (*reversal, error) {
 			return ""
 		},
 		ours: func(v *View) error {
-			if got := v.Snapshot.Node(name).Annotations[markAnnotation]; got != mark {
-				return fmt.Errorf("node %s does not have the annotation %s: %s, by which the taint is known, but %q", name, markAnnotation, mark, got)
+			if got := v.Snapshot.Node(name).Annotations[MarkAnnotation]; got != mark {
+				return fmt.Errorf("node %s does not have the annotation %s: %s, by which the taint is known, but %q", name, MarkAnnotation, mark, got)
 			}
 			return nil
 		},
-		prepare: func(v *View) (*write, error) {
+		prepare: func(v *View) (*Write, error) {
 			node := v.Snapshot.Node(name)
 			if err := checkNoStaleMount(v, r); err != nil {
 				return nil, &Refusal{"no-stale-mount", err.Error()}
 			}
-			ops := append(dropTaint(node, isOwnTaint), unmark(node.ObjectMeta, mark, restorable(image.Metadata.Annotations[markAnnotation]))...)
+			ops := append(dropTaint(node, isOwnTaint), unmark(node.ObjectMeta, mark, restorable(image.Metadata.Annotations[MarkAnnotation]))...)
 			want := slices.DeleteFunc(slices.Clone(node.Spec.Taints), isOwnTaint)
-			return &write{
-				op:     nodePatch(node, ops...),
-				intent: Entry{PreImage: taintImage(node)},
-				check:  func(after json.RawMessage) error { return checkTaints(after, want) },
+			return &Write{
+				Do:       nodePatch(node, ops...),
+				PreImage: taintImage(node),
+				Check:    func(after json.RawMessage) error { return checkTaints(after, want) },
 			}, nil
 		},
 	}, nil

@@ -2,7 +2,6 @@ package repair
 
 import (
 	"os"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -31,36 +30,6 @@ func TestTopicsAndPagesMatch(t *testing.T) {
 			if !strings.Contains(page, "\n"+heading+"\n") {
 				t.Errorf("%s: no %q", topic.Name, heading)
 			}
-		}
-	}
-}
-
-// TestPagesNameTheGuards: whoever is refused by a guard finds it on the page of
-// the repair.
-func TestPagesNameTheGuards(t *testing.T) {
-	for _, world := range worlds {
-		r := world(t).only()
-		page := Topic{Name: string(r.Kind)}.Doc()
-		for _, guard := range r.Guards {
-			if !strings.Contains(page, "`"+guard.Name+"`") {
-				t.Errorf("the page of %s does not name guard %s", r.Kind, guard.Name)
-			}
-		}
-		if r.asksConsent() && !strings.Contains(page, "--allow") && !strings.Contains(page, "--fenced") {
-			t.Errorf("the page of %s does not say whose word it takes", r.Kind)
-		}
-	}
-}
-
-// TestEveryKindHasAWorld: what has no world is not tested.
-func TestEveryKindHasAWorld(t *testing.T) {
-	var kinds []Kind
-	for _, world := range worlds {
-		kinds = append(kinds, world(t).only().Kind)
-	}
-	for _, kind := range Kinds() {
-		if !slices.Contains(kinds, kind) {
-			t.Errorf("kind %s has no world", kind)
 		}
 	}
 }

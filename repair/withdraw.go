@@ -20,7 +20,7 @@ var withdrawGuards = slices.Concat(
 		{"not-reported", checkNotListed},
 	},
 	slices.DeleteFunc(slices.Clone(detachGuards), func(g Guard) bool {
-		return g.Name == guardComplete || g.Name == guardFinding || g.Name == "attacher-at-work"
+		return g.Name == GuardComplete || g.Name == GuardFinding || g.Name == "attacher-at-work"
 	}),
 	[]Guard{
 		{"node-lives", func(v *View, r *Repair) error { return checkLivesOrOff(v, r.Finding.Node) }},
@@ -31,7 +31,7 @@ var withdrawGuards = slices.Concat(
 // withdraw works out the deletion of a VolumeAttachment that this package
 // created, or refuses. What volume and node it is for is read from the object
 // itself.
-func withdraw(v *View, va *storagev1.VolumeAttachment) (*write, error) {
+func withdraw(v *View, va *storagev1.VolumeAttachment) (*Write, error) {
 	r := &Repair{Do: Operation{Verb: VerbDelete, Target: attachmentTarget(va)}, Guards: withdrawGuards}
 	r.Finding.Node = types.NodeName(va.Spec.NodeName)
 	if name, err := v.World.AttachmentVolume(va); err == nil {
@@ -40,12 +40,12 @@ func withdraw(v *View, va *storagev1.VolumeAttachment) (*write, error) {
 	if no := refusal(v, r); no != nil {
 		return nil, no
 	}
-	return &write{
-		op:     r.Do,
-		intent: Entry{PreImage: compact(newObject(va))},
-		check:  func(after json.RawMessage) error { return checkSameObject(after, va.UID) },
+	return &Write{
+		Do:       r.Do,
+		PreImage: Compact(newObject(va)),
+		Check:    func(after json.RawMessage) error { return checkSameObject(after, va.UID) },
 		// Another one of that name is somebody else's.
-		stands: func(v *View) bool {
+		Stands: func(v *View) bool {
 			now := v.Snapshot.VolumeAttachment(va.Name)
 			return now == nil || now.UID != va.UID || now.DeletionTimestamp != nil
 		},

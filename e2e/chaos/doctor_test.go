@@ -15,7 +15,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/faultproxy"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/invariant"
-	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
 // journal is the name of a round's journal, in its folder.
@@ -103,7 +103,7 @@ func (r *round) strike(q faultproxy.Request, t *tally, undoes bool) faultproxy.F
 }
 
 // announcements are the entries of the journals, each with numbers of its own.
-func (r *round) announcements(pattern string) (all []repair.Entry, found bool) {
+func (r *round) announcements(pattern string) (all []apply.Entry, found bool) {
 	for i, j := range r.journals(pattern) {
 		for _, e := range j.Entries {
 			e.Write += i << 20
@@ -128,13 +128,13 @@ func (r *round) journals(pattern string) []invariant.Journal {
 	return journals
 }
 
-func readJournal(name string) ([]repair.Entry, error) {
+func readJournal(name string) ([]apply.Entry, error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	entries, _, err := repair.ReadJournal(file)
+	entries, _, err := apply.ReadJournal(file)
 	return entries, err
 }
 

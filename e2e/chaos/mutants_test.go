@@ -35,15 +35,15 @@ func alone(file, old, replacement string) []edit { return []edit{{file, old, rep
 var mutants = []mutant{
 	{"without the guard not-elsewhere", alone("repair/nodestatus_guards.go", `{"not-elsewhere", checkNotElsewhere},`, ``), usedElsewhere, struck(), invariant.OneNode},
 	{"without the guard node-id", alone("repair/nodestatus_guards.go", `{"node-id", checkNodeID},`, ``), otherMachine, struck(), invariant.TrueEntry},
-	{"without the intent in the journal", alone("repair/write.go", `a.Journal.intent(w.intent)`, `1, error(nil)`), lostEntry, struck(), invariant.Journaled},
+	{"without the intent in the journal", alone("repair/apply/send.go", `a.Journal.intent(intent)`, `1, error(nil)`), lostEntry, struck(), invariant.Journaled},
 	{
 		"without the resourceVersion in the patch",
-		alone("repair/operation.go", `patchOp{"replace", resourceVersionPath, compact(meta.ResourceVersion)}`, `[]patchOp(nil)...`), lostEntry, struck(), invariant.Conditional,
+		alone("repair/operation.go", `patchOp{"replace", resourceVersionPath, Compact(meta.ResourceVersion)}`, `[]patchOp(nil)...`), lostEntry, struck(), invariant.Conditional,
 	},
 	{"without the guard fenced", alone("repair/detach.go", "notAliveGuard,\n\toffGuard,", `notAliveGuard,`), nodeLost, struck(), invariant.InUse},
 	{
 		"without the guards on what is read anew",
-		alone("repair/apply.go", `if no := refusal(v, r); no != nil {`, `if no := refusal(v, r); false {`), forgotten, struck(podComes.strike(faultproxy.Review, "")), invariant.Wanted,
+		alone("repair/effect.go", `if no := refusal(v, r); no != nil {`, `if no := refusal(v, r); false {`), forgotten, struck(podComes.strike(faultproxy.Review, "")), invariant.Wanted,
 	},
 	{
 		"without the preconditions of a deletion",
@@ -52,7 +52,7 @@ var mutants = []mutant{
 	},
 	{
 		"that follows up on an incomplete look", []edit{
-			{"repair/next.go", `a.seeOnce(ctx, r.next.reads)`, `a.look(ctx)`},
+			{"repair/apply/next.go", `a.seeOnce(ctx, r.Next.Reads)`, `a.look(ctx)`},
 			{"repair/withdraw.go", `if no := refusal(v, r); no != nil {
 		return nil, no
 	}`, `if err := notUsedOn(v, r, r.Finding.Node); err != nil {
@@ -62,33 +62,33 @@ var mutants = []mutant{
 		orphan, between(faultproxy.Internal, "pods", "nodes"), invariant.InUse,
 	},
 	{
-		"that takes what it could not read for a write that was not made", alone("repair/write.go", `a.seeOnce(ctx, w.reads)`, `a.look(ctx)`),
+		"that takes what it could not read for a write that was not made", alone("repair/apply/send.go", `a.seeOnce(ctx, w.Reads)`, `a.look(ctx)`),
 		lostEntry, lostAnd(faultproxy.TimeoutAfter, "nodes"), invariant.Honest,
 	},
 	{
-		"that takes what it could not read for a deletion that was made", alone("repair/write.go", `a.seeOnce(ctx, w.reads)`, `a.look(ctx)`),
+		"that takes what it could not read for a deletion that was made", alone("repair/apply/send.go", `a.seeOnce(ctx, w.Reads)`, `a.look(ctx)`),
 		forgotten, lostAnd(faultproxy.CutBefore, "volumeattachments"), invariant.Honest,
 	},
 	{
-		"that takes what it could not read for gone already", alone("repair/next.go", `a.seeOnce(ctx, r.next.reads)`, `a.look(ctx)`),
+		"that takes what it could not read for gone already", alone("repair/apply/next.go", `a.seeOnce(ctx, r.Next.Reads)`, `a.look(ctx)`),
 		orphan, struck(failing("volumeattachments", 1, faultproxy.Internal, 1)), invariant.NothingLeft,
 	},
 	{
-		"that takes what it could not read for undone", alone("repair/undo.go", `if err := complete(v.Snapshot, p.reads); err != nil {`, `if err := complete(v.Snapshot, p.reads); err != nil && false {`),
+		"that takes what it could not read for undone", alone("repair/reversal.go", `if err := Complete(v.Snapshot, r.reads); err != nil {`, `if err := Complete(v.Snapshot, r.reads); err != nil && false {`),
 		stuckPod, undone(failing("nodes", 0, faultproxy.Internal, always)), invariant.NothingLeft,
 	},
 	{
 		"that takes back on any server", []edit{
 			{"cmd/undo.go", `!u.serverMoved && !slices.Equal(`, `false && !slices.Equal(`},
-			{"repair/undo.go", `p.intent.Server != here && !a.ServerMoved`, `false && here == ""`},
+			{"repair/apply/undo.go", `p.Server != here && !a.ServerMoved`, `false && here == ""`},
 		},
 		stuckPod, elsewhere(), invariant.OwnOnly,
 	},
 	{
-		"that does not compare what was reviewed", alone("repair/saved.go", `if other := fresh.differs(reviewed); other != "" {`, `if other := fresh.differs(reviewed); false {`),
+		"that does not compare what was reviewed", alone("repair/apply/approved.go", `if other := fresh.Differs(reviewed); other != "" {`, `if other := fresh.Differs(reviewed); false {`),
 		lostEntry, approving(edited), invariant.Approved,
 	},
-	{"that takes back what has no mark", alone("repair/undo.go", `if p.ours != nil {`, `if false {`), stuckPod, taken(), invariant.OwnOnly},
+	{"that takes back what has no mark", alone("repair/reversal.go", `if r.ours != nil {`, `if false {`), stuckPod, taken(), invariant.OwnOnly},
 	{
 		"that shares its journal", []edit{
 			{"cmd/journal.go", `fmt.Sprintf("volume-doctor-%s-%x.journal", now.UTC().Format("20060102T150405.000Z"), random)`, `fmt.Sprintf("volume-doctor-%s.journal", now.UTC().Format("20060102"))`},

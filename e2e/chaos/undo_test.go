@@ -15,7 +15,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/invariant"
-	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
 // undoing begins the names of the sessions in which undo runs under attack.
@@ -164,9 +164,9 @@ func (r *round) standing() []int {
 	for _, j := range r.journals(journal) {
 		for _, e := range j.Entries {
 			switch {
-			case e.Type == repair.Intent && e.Undoes == 0:
+			case e.Type == apply.Intent && e.Undoes == 0:
 				writes = append(writes, e.Write)
-			case e.Outcome == repair.NotWritten:
+			case e.Outcome == apply.NotWritten:
 				writes = slices.DeleteFunc(writes, func(w int) bool { return w == e.Write })
 			}
 		}

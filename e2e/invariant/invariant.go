@@ -13,7 +13,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
-	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
 // History is what has happened. The clocks of its parts are one.
@@ -49,7 +49,7 @@ type Sent struct {
 	// Looked is when its last look at the cluster had begun.
 	Looked time.Time
 	// Journal is what its journal had on disk, or all those in its folder.
-	Journal []repair.Entry
+	Journal []apply.Entry
 	// Reviewed is what the file of repairs has that its run was given. It is nil where
 	// it was given none.
 	Reviewed []repair.Operation

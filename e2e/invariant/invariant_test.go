@@ -17,6 +17,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
 const (
@@ -75,9 +76,9 @@ func healthy(t *testing.T) *History {
 	}}}}
 	add := &repair.Operation{Verb: "patch", Target: corev1.ObjectReference{Kind: "Node", Name: "a", UID: "u-a", ResourceVersion: "7"}, Subresource: "status", Patch: []byte(patch)}
 	remove := &repair.Operation{Verb: "delete", Target: corev1.ObjectReference{Kind: "VolumeAttachment", Name: attachmentName("b"), UID: "u-va", ResourceVersion: "9"}}
-	earlier := []repair.Entry{
-		{Type: repair.Intent, Write: 1, Operation: remove, Time: metav1.NewTime(at(4))},
-		{Type: repair.Ended, Write: 1, Outcome: repair.Repaired, Time: metav1.NewTime(at(9))},
+	earlier := []apply.Entry{
+		{Type: apply.Intent, Write: 1, Written: repair.Written{Operation: remove}, Time: metav1.NewTime(at(4))},
+		{Type: apply.Ended, Write: 1, Outcome: apply.Repaired, Time: metav1.NewTime(at(9))},
 	}
 	return &History{
 		Doctor: "admin",
@@ -92,7 +93,7 @@ func healthy(t *testing.T) *History {
 		},
 		Sent: map[string]Sent{
 			"admin.5":  {Looked: at(4), Journal: earlier[:1]},
-			"admin.30": {Looked: at(28), Journal: append(slices.Clone(earlier), repair.Entry{Type: repair.Intent, Write: 2, Operation: add})},
+			"admin.30": {Looked: at(28), Journal: append(slices.Clone(earlier), apply.Entry{Type: apply.Intent, Write: 2, Written: repair.Written{Operation: add}})},
 		},
 		Calls: []csidriver.Call{
 			{At: at(0), Publish: true, Volume: handle, Node: "b"}, {At: at(6), Volume: handle, Node: "b"},
@@ -102,8 +103,8 @@ func healthy(t *testing.T) *History {
 		Reruns: []Rerun{{Name: "the second run"}},
 		Runs:   []Run{{Name: "admin"}},
 		Journals: []Journal{{Name: "admin.journal", Entries: append(slices.Clone(earlier),
-			repair.Entry{Type: repair.Intent, Write: 2, Operation: add, Time: metav1.NewTime(at(29))},
-			repair.Entry{Type: repair.Ended, Write: 2, Outcome: repair.Repaired, Time: metav1.NewTime(at(40))},
+			apply.Entry{Type: apply.Intent, Write: 2, Written: repair.Written{Operation: add}, Time: metav1.NewTime(at(29))},
+			apply.Entry{Type: apply.Ended, Write: 2, Outcome: apply.Repaired, Time: metav1.NewTime(at(40))},
 		)}},
 		Peers: map[string]bool{"controller": true},
 	}
@@ -142,16 +143,16 @@ func TestEachFires(t *testing.T) {
 		}, ""},
 		{"the pod was there when the doctor looked", Wanted, func(h *History) {
 			*h.of("admin.5") = event(40, "admin", "delete", "volumeattachments", attachmentName("a"), deletion)
-			h.Sent["admin.40"] = Sent{Looked: at(39), Journal: []repair.Entry{{Type: repair.Intent, Write: 1, Operation: &repair.Operation{
+			h.Sent["admin.40"] = Sent{Looked: at(39), Journal: []apply.Entry{{Type: apply.Intent, Write: 1, Written: repair.Written{Operation: &repair.Operation{
 				Verb: "delete", Target: corev1.ObjectReference{Kind: "VolumeAttachment", Name: attachmentName("a"), UID: "u-va", ResourceVersion: "9"},
-			}}}}
+			}}}}}
 		}, ""},
 		{"the finalizer is taken off instead", Wanted, func(h *History) {
 			strip := `[{"op":"test","path":"/metadata/uid","value":"u-va"},{"op":"replace","path":"/metadata/resourceVersion","value":"9"},{"op":"remove","path":"/metadata/finalizers"}]`
 			*h.of("admin.5") = event(40, "admin", "patch", "volumeattachments", attachmentName("a"), strip)
-			h.Sent["admin.40"] = Sent{Looked: at(39), Journal: []repair.Entry{{Type: repair.Intent, Write: 1, Operation: &repair.Operation{
+			h.Sent["admin.40"] = Sent{Looked: at(39), Journal: []apply.Entry{{Type: apply.Intent, Write: 1, Written: repair.Written{Operation: &repair.Operation{
 				Verb: "patch", Target: corev1.ObjectReference{Kind: "VolumeAttachment", Name: attachmentName("a")}, Patch: []byte(strip),
-			}}}}
+			}}}}}
 		}, ""},
 		{"published on a second node", OneNode, func(h *History) { h.Calls[1].At = at(13) }, ""},
 		{"mounted on a second node", OneNode, func(h *History) { h.Mounts[0].Until = time.Time{} }, InUse},
@@ -182,7 +183,7 @@ func TestEachFires(t *testing.T) {
 		{"the journal is written afterwards", Journaled, func(h *History) { h.Sent["admin.30"] = Sent{Looked: at(28), Journal: h.Sent["admin.30"].Journal[:2]} }, ""},
 		{"the intent has an outcome already", Journaled, func(h *History) {
 			s := h.Sent["admin.5"]
-			s.Journal = append(slices.Clone(s.Journal), repair.Entry{Type: repair.Ended, Write: 1})
+			s.Journal = append(slices.Clone(s.Journal), apply.Entry{Type: apply.Ended, Write: 1})
 			h.Sent["admin.5"] = s
 		}, ""},
 		{"another object than announced", Journaled, func(h *History) { h.of("admin.5").ObjectRef.Name = attachmentName("c") }, ""},
@@ -277,9 +278,9 @@ func TestNearMisses(t *testing.T) {
 		},
 		"the pod came after the look": func(h *History) {
 			*h.of("admin.5") = event(11, "admin", "delete", "volumeattachments", attachmentName("a"), deletion)
-			h.Sent["admin.11"] = Sent{Looked: at(9), Journal: []repair.Entry{{Type: repair.Intent, Write: 1, Operation: &repair.Operation{
+			h.Sent["admin.11"] = Sent{Looked: at(9), Journal: []apply.Entry{{Type: apply.Intent, Write: 1, Written: repair.Written{Operation: &repair.Operation{
 				Verb: "delete", Target: corev1.ObjectReference{Kind: "VolumeAttachment", Name: attachmentName("a"), UID: "u-va", ResourceVersion: "9"},
-			}}}}
+			}}}}}
 		},
 		"an earlier state of the object was reviewed": func(h *History) {
 			h.review("admin.5", func(op *repair.Operation) { op.Target.ResourceVersion = "8" })

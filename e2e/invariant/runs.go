@@ -8,7 +8,7 @@ import (
 
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
 // Run is one process of a doctor, whatever happened to it.
@@ -30,7 +30,7 @@ type Run struct {
 // Journal is what one file has when all runs are over.
 type Journal struct {
 	Name    string
-	Entries []repair.Entry
+	Entries []apply.Entry
 	// Err says why the file cannot be read as a journal.
 	Err error
 }
@@ -92,22 +92,22 @@ func (c *checker) journals() {
 		if j.Err != nil {
 			c.violated(Kept, "journal %s cannot be read: %v", j.Name, j.Err)
 		}
-		outcomes := map[int]repair.Entry{}
+		outcomes := map[int]apply.Entry{}
 		for _, e := range j.Entries {
-			if e.Type == repair.Ended {
+			if e.Type == apply.Ended {
 				outcomes[e.Write] = e
 			}
 		}
 		for _, e := range j.Entries {
-			if e.Type != repair.Intent || e.Operation == nil {
+			if e.Type != apply.Intent || e.Operation == nil {
 				continue
 			}
 			a := of(opKey(e.Operation))
 			a.intents++
 			switch end := outcomes[e.Write]; {
-			case end.Outcome == repair.NotWritten:
+			case end.Outcome == apply.NotWritten:
 				a.notWritten++
-			case end.Outcome == repair.Repaired, end.Outcome == repair.Undone, strings.Contains(end.Detail, landed):
+			case end.Outcome == apply.Repaired, end.Outcome == apply.Undone, strings.Contains(end.Detail, landed):
 				a.claims = append(a.claims, span{e.Time.Time, end.Time.Add(time.Second)}) // they are whole seconds
 			}
 		}
@@ -125,7 +125,7 @@ func (c *checker) account(a *account) {
 	case len(a.runs) > a.intents:
 		c.violated(Kept, "%d runs sent the %s, and the journals have %d entries of it", len(a.runs), a.key, a.intents)
 	case a.notWritten > 0 && len(a.stored) > a.intents-a.notWritten:
-		c.violated(Honest, "the %s was stored, and its journal says %s", a.key, repair.NotWritten)
+		c.violated(Honest, "the %s was stored, and its journal says %s", a.key, apply.NotWritten)
 	}
 	for _, claim := range a.claims {
 		if !c.wroteDuring(a.key, claim) {

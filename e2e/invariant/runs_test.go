@@ -10,6 +10,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
 // ofRuns are the invariants of runs.go. What other tests spoil of a write they do
@@ -21,9 +22,9 @@ func withoutRuns(violations []Violation) []Violation {
 }
 
 // outcome changes the outcome of a write in the healthy history's journal.
-func (h *History) outcome(write int, outcome repair.Outcome) {
+func (h *History) outcome(write int, outcome apply.Outcome) {
 	for i, e := range h.Journals[0].Entries {
-		if e.Type == repair.Ended && e.Write == write {
+		if e.Type == apply.Ended && e.Write == write {
 			h.Journals[0].Entries[i].Outcome = outcome
 		}
 	}
@@ -38,7 +39,7 @@ func (h *History) another() {
 	h.Audit = append(h.Audit, e)
 	h.Sent["other.30"] = h.Sent["admin.30"]
 	intent := h.Journals[0].Entries[2]
-	h.Journals = append(h.Journals, Journal{Name: "other.journal", Entries: []repair.Entry{intent, {Type: repair.Ended, Write: 2, Outcome: repair.NotWritten, Time: metav1.NewTime(at(40))}}})
+	h.Journals = append(h.Journals, Journal{Name: "other.journal", Entries: []apply.Entry{intent, {Type: apply.Ended, Write: 2, Outcome: apply.NotWritten, Time: metav1.NewTime(at(40))}}})
 }
 
 // TestRunsFire spoils the healthy history in one place at a time.
@@ -48,14 +49,14 @@ func TestRunsFire(t *testing.T) {
 		want  Invariant
 		spoil func(*History)
 	}{
-		"NotWritten of a patch that was stored":    {Honest, func(h *History) { h.outcome(2, repair.NotWritten) }},
-		"NotWritten of a deletion that was stored": {Honest, func(h *History) { h.outcome(1, repair.NotWritten) }},
+		"NotWritten of a patch that was stored":    {Honest, func(h *History) { h.outcome(2, apply.NotWritten) }},
+		"NotWritten of a deletion that was stored": {Honest, func(h *History) { h.outcome(1, apply.NotWritten) }},
 		"Repaired by a patch that never arrived": {Honest, func(h *History) {
 			h.Audit = slices.DeleteFunc(h.Audit, func(e auditv1.Event) bool { return e.AuditID == "admin.30" })
 		}},
 		"Repaired by a patch that was refused": {Honest, func(h *History) { h.of("admin.30").ResponseStatus.Code = 422 }},
 		"Undone by a deletion that never arrived, and the controller had written before": {Honest, func(h *History) {
-			h.outcome(1, repair.Undone)
+			h.outcome(1, apply.Undone)
 			e := h.of("admin.5")
 			e.User.Username = "controller"
 			e.StageTimestamp = metav1.NewMicroTime(at(3))
@@ -76,7 +77,7 @@ func TestRunsFire(t *testing.T) {
 		}},
 		"two runs say Repaired of one patch that never arrived": {Honest, func(h *History) {
 			h.another()
-			h.Journals[1].Entries[1].Outcome = repair.Repaired
+			h.Journals[1].Entries[1].Outcome = apply.Repaired
 			h.Audit = slices.DeleteFunc(h.Audit, func(e auditv1.Event) bool { return strings.HasSuffix(string(e.AuditID), ".30") })
 		}},
 		"a journal without the entry": {Kept, func(h *History) { h.Journals[0].Entries = h.Journals[0].Entries[:2] }},
@@ -90,7 +91,7 @@ func TestRunsFire(t *testing.T) {
 		}},
 		"code 0 after an incomplete look": {Complete, func(h *History) { h.Runs[0].Missing = []string{"pods"} }},
 		"a deletion said to show that never arrived": {Honest, func(h *History) {
-			h.outcome(1, repair.Unverified)
+			h.outcome(1, apply.Unverified)
 			h.Journals[0].Entries[1].Detail = "the answer was lost, but the object shows the write; something has overwritten it since"
 			h.Audit = slices.DeleteFunc(h.Audit, func(e auditv1.Event) bool { return e.AuditID == "admin.5" })
 		}},
@@ -117,7 +118,7 @@ func TestRunsFire(t *testing.T) {
 // TestRunsNearMisses are one fact short of a violation.
 func TestRunsNearMisses(t *testing.T) {
 	for what, spare := range map[string]func(*History){
-		"it does not claim to know":    func(h *History) { h.outcome(2, repair.Unverified) },
+		"it does not claim to know":    func(h *History) { h.outcome(2, apply.Unverified) },
 		"it was killed":                func(h *History) { h.Journals[0].Entries = h.Journals[0].Entries[:3] },
 		"each of two runs has its own": func(h *History) { h.another() },
 		"code 3 after an incomplete look": func(h *History) {
@@ -125,11 +126,11 @@ func TestRunsNearMisses(t *testing.T) {
 		},
 		"the patch was refused, and that is what the journal says": func(h *History) {
 			h.of("admin.30").ResponseStatus.Code = 409
-			h.outcome(2, repair.NotWritten)
+			h.outcome(2, apply.NotWritten)
 		},
 		"another doctor's patch was the same": func(h *History) {
 			h.another()
-			h.Journals[1].Entries[1].Outcome = repair.Repaired
+			h.Journals[1].Entries[1].Outcome = apply.Repaired
 		},
 		"the controller has done the same since": func(h *History) {
 			e := h.of("admin.5")
@@ -138,7 +139,7 @@ func TestRunsNearMisses(t *testing.T) {
 		},
 		"another doctor has done the same since": func(h *History) {
 			h.another()
-			h.Journals[1].Entries[1].Outcome = repair.Repaired
+			h.Journals[1].Entries[1].Outcome = apply.Repaired
 			later := *h.of("admin.30")
 			later.AuditID, later.RequestObject = "third.31", later.RequestObject.DeepCopy()
 			later.RequestObject.Raw = []byte(strings.Replace(patch, `"7"`, `"8"`, 1))
@@ -146,7 +147,7 @@ func TestRunsNearMisses(t *testing.T) {
 			h.Audit = append(h.Audit, later)
 			op := *h.Journals[0].Entries[2].Operation
 			op.Patch = later.RequestObject.Raw
-			third := []repair.Entry{{Type: repair.Intent, Write: 1, Operation: &op}, {Type: repair.Ended, Write: 1, Outcome: repair.Repaired, Time: metav1.NewTime(at(40))}}
+			third := []apply.Entry{{Type: apply.Intent, Write: 1, Written: repair.Written{Operation: &op}}, {Type: apply.Ended, Write: 1, Outcome: apply.Repaired, Time: metav1.NewTime(at(40))}}
 			h.Sent["third.31"] = Sent{Looked: at(28), Journal: third[:1]}
 			h.Journals = append(h.Journals, Journal{Name: "third.journal", Entries: third})
 		},

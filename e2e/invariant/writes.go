@@ -14,6 +14,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
 // exempt says that an event is no write to anything that is repaired: a read, an
@@ -109,14 +110,14 @@ func conditional(e *auditv1.Event) bool {
 
 // announced says that the journal has the intent for exactly this write, and no
 // outcome of it yet.
-func announced(journal []repair.Entry, e *auditv1.Event) bool {
+func announced(journal []apply.Entry, e *auditv1.Event) bool {
 	ended := map[int]bool{}
 	for _, entry := range journal {
-		ended[entry.Write] = ended[entry.Write] || entry.Type == repair.Ended
+		ended[entry.Write] = ended[entry.Write] || entry.Type == apply.Ended
 	}
 	key := eventKey(e)
-	return slices.ContainsFunc(journal, func(entry repair.Entry) bool {
-		return entry.Type == repair.Intent && !ended[entry.Write] && entry.Operation != nil && opKey(entry.Operation) == key
+	return slices.ContainsFunc(journal, func(entry apply.Entry) bool {
+		return entry.Type == apply.Intent && !ended[entry.Write] && entry.Operation != nil && opKey(entry.Operation) == key
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
 // TestPruneEntry: something writes an entry into a node's list past the
@@ -73,7 +74,7 @@ func TestReviewedPlan(t *testing.T) {
 	saved, err := os.Open(file)
 	s.must(err)
 	defer saved.Close()
-	plan, err := repair.ReadApproved(saved)
+	plan, err := apply.ReadApproved(saved)
 	s.must(err)
 	if len(plan.Repairs) != 1 || plan.Repairs[0].Kind != repair.PatchNodeStatus || plan.Repairs[0].Finding.Fingerprint != f.Fingerprint {
 		t.Fatalf("the plan holds %+v", plan.Repairs)

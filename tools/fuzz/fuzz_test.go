@@ -71,7 +71,7 @@ func TestLinesAreWhole(t *testing.T) {
 
 // TestComments: a target says in its comment what is held against what.
 func TestComments(t *testing.T) {
-	for _, pkg := range []string{"snapshot", "cluster", "repair", "diagnose", "cmd", "output"} {
+	for _, pkg := range []string{"snapshot", "cluster", "repair", "repair/apply", "diagnose", "cmd", "output"} {
 		about, err := comments(filepath.Join("..", "..", pkg))
 		if err != nil || len(about) == 0 {
 			t.Fatalf("%s: %v, %v", pkg, about, err)

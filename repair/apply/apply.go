@@ -1,0 +1,154 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+)
+
+// DryRunMode says how far a repair goes, as kubectl's --dry-run does.
+type DryRunMode string
+
+// The modes.
+const (
+	DryRunNone   DryRunMode = ""
+	DryRunClient DryRunMode = "client" // nothing is sent but reads
+	DryRunServer DryRunMode = "server" // the write is sent, and not stored
+)
+
+// firstPause is that between the first two looks at a cluster after a write;
+// each further one is twice as long, because each look reads every object. A
+// judgement: the controller acts within seconds.
+const firstPause = 5 * time.Second
+
+// Applier carries repairs out, one after the other:
+//
+//  1. read the objects again; the same finding must be there
+//  2. every guard must hold on them
+//  3. send the write, worked out again, as a dry run
+//  4. write the intent to the journal, on disk
+//  5. send the write with its preconditions; on a conflict begin again, once
+//  6. look until the finding has been gone, and the write's effect there, for
+//     as long as Settle
+//  7. write the outcome to the journal
+type Applier struct {
+	Cluster Cluster
+	// Options are those with which the findings were made.
+	Options diagnose.Options
+	// Consent is what the user has said that no API shows.
+	Consent repair.Consent
+	Journal *Journal
+	// Observe, where it is not nil, is told of every step.
+	Observe func(Event)
+	// Wait pauses; it returns early with an error if the context ends.
+	Wait func(ctx context.Context, d time.Duration) error
+	// Settle is how long a repair must hold to count.
+	Settle time.Duration
+	// MaxRepairs bounds how many writes are begun.
+	MaxRepairs int
+	DryRun     DryRunMode
+	// ServerMoved has Undo take back what was written to a server of another
+	// address, which is this one by the user's word.
+	ServerMoved bool
+	// KeepGoing goes on after a failure.
+	KeepGoing bool
+}
+
+// Apply carries the repairs out and says of each what became of it. The error
+// is about the run as a whole: rights are missing, so that nothing was done, or
+// the journal cannot be kept, or ctx has ended.
+func (a *Applier) Apply(ctx context.Context, repairs []repair.Repair) ([]Result, error) {
+	repairs = slices.Clone(repairs)
+	repair.InOrder(repairs)
+	var needs []repair.Permission
+	for _, r := range repairs {
+		needs = append(needs, r.Needs...)
+	}
+	if err := a.permitted(ctx, needs); err != nil {
+		return nil, err
+	}
+	tasks := make([]task, 0, len(repairs))
+	for i := range repairs {
+		proposed := &repairs[i]
+		made := proposed
+		tasks = append(tasks, task{
+			result: Result{Summary: proposed.Summary, Finding: *repair.RefTo(proposed.Finding)},
+			prepare: func(v *repair.View) (*repair.Write, error) {
+				fresh, err := proposed.Renew(v)
+				if err != nil {
+					return nil, err
+				}
+				made = fresh
+				return fresh.Write(), nil
+			},
+			confirm: func(ctx context.Context) (Outcome, string) { return a.confirm(ctx, made) },
+		})
+	}
+	return a.run(ctx, tasks, a.MaxRepairs)
+}
+
+// permitted fails if a right is missing: half a run would leave a person with
+// half a repair.
+func (a *Applier) permitted(ctx context.Context, needs []repair.Permission) error {
+	if a.DryRun == DryRunClient || len(needs) == 0 {
+		return nil
+	}
+	var distinct []repair.Permission
+	for _, p := range needs {
+		if !slices.Contains(distinct, p) {
+			distinct = append(distinct, p)
+		}
+	}
+	missing, err := a.Cluster.Can(ctx, distinct)
+	if err != nil {
+		return fmt.Errorf("ask for the rights that the repairs take: %w", err)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	texts := make([]string, 0, len(missing))
+	for _, p := range missing {
+		texts = append(texts, p.String())
+	}
+	return fmt.Errorf("nothing was written: %w: you may not %s", repair.ErrForbidden, strings.Join(texts, "; "))
+}
+
+// verify watches the cluster until the repair has held for as long as Settle.
+// The controller may still overwrite it: it writes when it next has something
+// to write, so this shows that nothing undid it soon, not that nothing ever
+// will.
+func (a *Applier) verify(ctx context.Context, r *repair.Repair) (Outcome, string) {
+	var waited time.Duration
+	for pause := firstPause; ; pause *= 2 {
+		v, err := a.see(ctx, r.Reads())
+		var doubt string
+		if err != nil {
+			doubt = err.Error()
+		} else {
+			effect := r.Effect(v)
+			switch {
+			case effect.NotNeeded:
+				return Repaired, "and no longer needed: no pod wants it any more"
+			case effect.Overwritten:
+				return Unverified, "something has overwritten it since"
+			}
+			doubt = effect.Doubt
+		}
+		if waited >= a.Settle {
+			if doubt != "" {
+				return Unverified, doubt
+			}
+			return Repaired, ""
+		}
+		pause = min(pause, a.Settle-waited)
+		if err := a.Wait(ctx, pause); err != nil {
+			return Unverified, "written, but interrupted before it had held for " + a.Settle.String()
+		}
+		waited += pause
+	}
+}

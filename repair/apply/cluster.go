@@ -1,0 +1,36 @@
+// Package apply carries repairs out and takes them back: one write at a time, each
+// on objects just read, guarded, journaled and then looked at again.
+//
+// The order of safety stands in one place, [Applier].
+package apply
+
+import (
+	"context"
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// Cluster is all that repairing needs of an API server.
+type Cluster interface {
+	// Snapshot reads the objects as they are now: no answer may be older than
+	// the call.
+	Snapshot(ctx context.Context) (*snapshot.Snapshot, error)
+	// Do makes one write and returns the object as JSON, as it then is. A dry
+	// run goes through everything but the storing. Its errors wrap those of
+	// package repair.
+	Do(ctx context.Context, op repair.Operation, dryRun bool) (after json.RawMessage, err error)
+	// Can returns those of the permissions that the user lacks.
+	Can(ctx context.Context, wanted []repair.Permission) (missing []repair.Permission, err error)
+	// Announce writes an event about an object.
+	Announce(ctx context.Context, about corev1.ObjectReference, note Note) error
+}
+
+// Note is what an event says.
+type Note struct {
+	Reason  string // CamelCase
+	Message string
+}

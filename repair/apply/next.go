@@ -1,0 +1,89 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+)
+
+// stepPatience is how long the first of two writes may take to have its effect:
+// an attacher that is at work takes an object up within seconds, or after its
+// longest pause where it has failed with another.
+const stepPatience = facts.AttacherMaxBackoff + time.Minute
+
+// confirm watches a repair until it has held, and makes the second write of one
+// that has two.
+func (a *Applier) confirm(ctx context.Context, r *repair.Repair) (Outcome, string) {
+	if r.Next == nil {
+		return a.verify(ctx, r)
+	}
+	// An interruption waits here: it would leave behind what the first write made.
+	number, detail := a.follow(context.WithoutCancel(ctx), r)
+	if detail != "" {
+		return Unverified, detail
+	}
+	outcome, detail := a.verify(ctx, r)
+	if number != 0 {
+		if err := a.Journal.ended(number, outcome, detail); err != nil {
+			detail = join(detail, err.Error())
+		}
+	}
+	return outcome, detail
+}
+
+// follow makes the second write once the first has had its effect, or has had
+// all the time for it. It returns the write's number in the journal, 0 where
+// there was nothing left to write, or why it was not made.
+func (a *Applier) follow(ctx context.Context, r *repair.Repair) (number int, detail string) {
+	a.observe(Event{Summary: r.Summary, Stage: Settling})
+	var waited time.Duration
+	for pause := unknownFirstWait; ; pause = min(2*pause, firstPause) {
+		v, err := a.seeOnce(ctx, r.Next.Reads)
+		if err == nil && (r.Next.Ready(v) || waited >= stepPatience) {
+			var l landing
+			l, err = a.sendNext(ctx, r, v)
+			switch {
+			case err == nil && l.unknown:
+				return 0, join("nobody knows whether the second of two writes was made: "+l.detail, a.noteUnknown(l))
+			case err == nil:
+				return l.number, ""
+			}
+		}
+		var no *repair.Refusal
+		var unwritable *journalError
+		if err != nil && (waited >= stepPatience || errors.As(err, &no) || errors.As(err, &unwritable)) {
+			return 0, "the second of two writes was not made, so that undo has to take the first one back: " + err.Error()
+		}
+		if err := a.Wait(ctx, pause); err != nil {
+			return 0, err.Error()
+		}
+		waited += pause
+	}
+}
+
+// sendNext makes the second write. Without an error it was made or may have been
+// made, or there was nothing left to write: then it has no number.
+func (a *Applier) sendNext(ctx context.Context, r *repair.Repair, v *repair.View) (landing, error) {
+	w, err := r.Next.Write(v)
+	var no *repair.Refusal
+	if errors.As(err, &no) && no.Moot() {
+		return landing{}, nil
+	}
+	if err != nil {
+		return landing{}, err
+	}
+	w.Reads = r.Next.Reads
+	return a.send(ctx, r.Summary, intentOf(v, w), w)
+}
+
+// noteUnknown closes the intent of a write whose end nobody knows. A second
+// request must not follow it: both might be carried out.
+func (a *Applier) noteUnknown(l landing) string {
+	if err := a.Journal.ended(l.number, Unverified, l.detail); err != nil {
+		return err.Error()
+	}
+	return ""
+}

@@ -1,0 +1,155 @@
+package apply
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+)
+
+const (
+	// requestTime bounds one request that must not be cut short.
+	requestTime = facts.RequestTimeout
+	// unknownPatience is how long a write whose answer was lost may still come
+	// to be: as long as the API server may work on it.
+	unknownPatience = facts.RequestTimeout
+	// unknownFirstWait is the pause between the first two looks for such a write;
+	// each further one is twice as long. A judgement.
+	unknownFirstWait = time.Second
+)
+
+// landing is what is known of a write once it has been sent.
+type landing struct {
+	number int // of its intent in the journal
+	landed bool
+	// unknown says that it may or may not have been made.
+	unknown bool
+	detail  string
+	// uid is that of the object that was written, "" where no answer told it.
+	uid types.UID
+}
+
+// intentOf is the journal's entry of a write, without what the journal adds.
+func intentOf(v *repair.View, w *repair.Write) Entry {
+	return Entry{Written: repair.Written{
+		Server: v.Snapshot.Source.Server, Finding: w.Finding, Repair: w.Repair,
+		Operation: &w.Do, PreImage: w.PreImage, Inverse: w.Inverse,
+	}}
+}
+
+// send takes a write through the part that must be in this order: a dry run,
+// the intent on disk, the request, and, where no answer comes, a look. An error
+// that wraps ErrConflict or ErrNotFound asks for another look; a *journalError
+// is the end of everything.
+func (a *Applier) send(ctx context.Context, summary string, intent Entry, w *repair.Write) (landing, error) {
+	if !w.Do.Conditional() {
+		return landing{}, errors.New("the operation has no preconditions")
+	}
+	a.observe(Event{Summary: summary, Stage: Trying})
+	after, err := a.Cluster.Do(ctx, w.Do, true)
+	if err != nil {
+		return landing{}, fmt.Errorf("dry run: %w", err)
+	}
+	if err := w.Check(after); err != nil {
+		return landing{}, fmt.Errorf("dry run: %w", err)
+	}
+	if a.DryRun == DryRunServer {
+		return landing{}, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return landing{}, err
+	}
+	number, err := a.Journal.intent(intent)
+	if err != nil {
+		return landing{}, &journalError{err}
+	}
+	a.observe(Event{Summary: summary, Stage: Writing})
+	// From here on an interruption waits: a request that is cut short is one
+	// whose outcome nobody knows.
+	request, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTime)
+	defer cancel()
+	after, err = a.Cluster.Do(request, w.Do, false)
+	switch {
+	case err == nil:
+		return landing{number: number, landed: true, uid: uidOf(after)}, nil
+	case errors.Is(err, repair.ErrUnknownOutcome):
+		a.observe(Event{Summary: summary, Stage: Resolving})
+		l := a.resolve(ctx, w)
+		l.number = number
+		if l.landed || l.unknown {
+			return l, nil
+		}
+		err = fmt.Errorf("%w: %w", repair.ErrConflict, err)
+	}
+	if noted := a.Journal.ended(number, NotWritten, err.Error()); noted != nil {
+		return landing{}, &journalError{noted}
+	}
+	return landing{}, err
+}
+
+// uidOf is "" where the answer is about no object.
+func uidOf(object json.RawMessage) types.UID {
+	var after metav1.PartialObjectMetadata
+	if err := json.Unmarshal(object, &after); err != nil {
+		return ""
+	}
+	return after.UID
+}
+
+// resolve finds out whether a write whose answer was lost was made. The object
+// shows either its effect, or another resourceVersion than the one that the
+// write insists on: then it never will be made. Until one of them is seen the
+// request may still be under way.
+func (a *Applier) resolve(ctx context.Context, w *repair.Write) landing {
+	var waited time.Duration
+	reason := "the object has not changed since, but the request may still be under way"
+	for pause := unknownFirstWait; ; pause *= 2 {
+		v, err := a.seeOnce(ctx, w.Reads)
+		switch {
+		case err != nil:
+			reason = err.Error()
+		case w.Stands(v):
+			return landing{landed: true, detail: "the answer was lost, but the object shows the write"}
+		case versionOf(v, w.Do.Target) != w.Do.Target.ResourceVersion:
+			return landing{}
+		}
+		if waited >= unknownPatience {
+			break
+		}
+		pause = min(pause, unknownPatience-waited)
+		if err := a.Wait(ctx, pause); err != nil {
+			reason = err.Error()
+			break
+		}
+		waited += pause
+	}
+	return landing{unknown: true, detail: repair.ErrUnknownOutcome.Error() + ": " + reason}
+}
+
+// versionOf is the resourceVersion of the object, "" where it is gone.
+func versionOf(v *repair.View, target corev1.ObjectReference) string {
+	if o := v.Stored(target); o != nil {
+		return o.GetResourceVersion()
+	}
+	return ""
+}
+
+// journalError says that the journal cannot be kept, so that nothing more may
+// be written.
+type journalError struct{ err error }
+
+func (e *journalError) Error() string { return e.err.Error() }
+func (e *journalError) Unwrap() error { return e.err }
+
+// lookAgain says whether an error is one that fresh objects may fix.
+func lookAgain(err error) bool {
+	return errors.Is(err, repair.ErrConflict) || errors.Is(err, repair.ErrNotFound)
+}

@@ -1,0 +1,160 @@
+package repair
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// Written is one write as a journal keeps it.
+type Written struct {
+	// Server is the API server that the write goes to.
+	Server string `json:"server,omitempty"`
+	// Finding is what the write fixes.
+	Finding *FindingRef `json:"finding,omitempty"`
+	Repair  Kind        `json:"repair,omitempty"`
+	// Operation is the write.
+	Operation *Operation `json:"operation,omitempty"`
+	// PreImage are the fields that are written as they were, in the form of the
+	// object.
+	PreImage json.RawMessage `json:"preImage,omitempty"`
+	// Inverse takes the write back where nothing has changed since. Undo works
+	// it out again from the object as it then is.
+	Inverse *Operation `json:"inverse,omitempty"`
+
+	// Ended says that the journal has an outcome of the write. Without one the
+	// process ended before that was known.
+	Ended bool `json:"-"`
+}
+
+// FindingRef is what a journal keeps of a finding.
+type FindingRef struct {
+	Code             finding.Code   `json:"code"`
+	Check            string         `json:"check"`
+	Fingerprint      string         `json:"fingerprint"`
+	Subject          finding.Object `json:"subject"`
+	Volume           string         `json:"volume,omitempty"`
+	Node             string         `json:"node,omitempty"`
+	PersistentVolume string         `json:"persistentVolume,omitempty"`
+}
+
+// RefTo is the finding as a journal keeps it.
+func RefTo(f finding.Finding) *FindingRef {
+	return &FindingRef{
+		Code: f.Code, Check: f.Check, Fingerprint: f.Fingerprint, Subject: f.Subject,
+		Volume: string(f.Volume), Node: string(f.Node), PersistentVolume: f.PersistentVolume,
+	}
+}
+
+// Reversal is how one write of a journal is taken back. Everything that it asks
+// it asks of a look that has all kinds in reads in full.
+type Reversal struct {
+	// Summary says in a few words what is written.
+	Summary string
+	// Never says why nothing takes the write back; then all else is empty.
+	Never *Refusal
+	// Needs are the rights that it takes.
+	Needs []Permission
+
+	written Written
+	reads   []snapshot.Kind
+	// do and inverse are what this package would have written down, worked out from
+	// what the entry says was there before. An entry that differs is forged.
+	do      Operation
+	inverse *Operation
+	// gone says why there is nothing left to take back; "" where there is.
+	gone func(*View) string
+	// ours says why what is there is not what was written. It may be nil where gone
+	// goes by the mark itself.
+	ours func(*View) error
+	// prepare works the write out, or refuses with a Refusal. Only the operation,
+	// the pre-image and Check are its to fill in, and Stands where that is not what
+	// gone says.
+	prepare func(*View) (*Write, error)
+}
+
+// Reverse is how to take the write back. The journal is not believed: an error says
+// that the entry is not one that this package could have written.
+func Reverse(w Written) (*Reversal, error) {
+	action, known := actionOf(w.Repair)
+	switch {
+	case !known:
+		return nil, fmt.Errorf("it is a %q, which this release cannot take back", w.Repair)
+	case action.undo == nil:
+		return irreversible(w, "see kubectl volume-doctor explain "+string(w.Repair)), nil
+	case !slices.Contains(action.codes, w.Finding.Code):
+		return nil, fmt.Errorf("no %s is made for a %q", w.Repair, w.Finding.Code)
+	}
+	r, err := action.undo(w)
+	if err != nil {
+		return nil, err
+	}
+	r.written = w
+	switch {
+	case r.Never != nil:
+		return r, nil
+	case len(r.reads) == 0:
+		return nil, ErrNoReads
+	case !w.Operation.asMade(r.do):
+		return nil, fmt.Errorf("the operation is not the one that a %s makes of what was there before: the journal was changed", w.Repair)
+	case (r.inverse == nil) != (w.Inverse == nil) || r.inverse != nil && !w.Inverse.asMade(*r.inverse):
+		return nil, errors.New("the inverse is not that of the operation: the journal was changed")
+	}
+	return r, nil
+}
+
+// Write works the reversal out on fresh objects, or refuses with a Refusal: where a
+// list is missing, where there is nothing left to take back, or where the object
+// does not bear the mark of the write.
+func (r *Reversal) Write(v *View) (*Write, error) {
+	if r.Never != nil {
+		return nil, r.Never
+	}
+	if err := Complete(v.Snapshot, r.reads); err != nil {
+		return nil, &Refusal{GuardComplete, err.Error()}
+	}
+	if because := r.gone(v); because != "" {
+		return nil, &Refusal{GuardGone, because}
+	}
+	if r.ours != nil {
+		if err := r.ours(v); err != nil {
+			return nil, &Refusal{GuardOurs, err.Error()}
+		}
+	}
+	w, err := r.prepare(v)
+	if err != nil {
+		return nil, err
+	}
+	w.Finding, w.Repair, w.Reads = r.written.Finding, r.written.Repair, r.reads
+	if w.Stands == nil {
+		w.Stands = func(v *View) bool { return r.gone(v) != "" }
+	}
+	return w, nil
+}
+
+// irreversible refuses to take a write back, and leaves the others of the
+// journal to be.
+func irreversible(w Written, because string) *Reversal {
+	return &Reversal{
+		Summary: fmt.Sprintf("take back the %s of %s %s", w.Operation.Verb, w.Operation.Target.Kind, w.Operation.Target.Name),
+		Never:   &Refusal{"reversible", fmt.Sprintf("%s cannot be taken back: %s", w.Repair, because)},
+	}
+}
+
+// ErrNoReads is a fault of a kind of repair: its conclusion rests on no list.
+var ErrNoReads = errors.New("nothing says which lists the conclusion rests on")
+
+const (
+	// guardGone is refused where there is nothing to take back.
+	GuardGone = "entry"
+	// guardOurs is refused where the object does not show that this package wrote
+	// what is there.
+	GuardOurs = "own-mark"
+)
+
+// Moot says that a refusal leaves nothing undone.
+func (r *Refusal) Moot() bool { return r.Guard == GuardFinding || r.Guard == GuardGone }

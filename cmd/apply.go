@@ -183,7 +183,10 @@ func (d *diagnoseFlags) repair(ctx context.Context, streams genericiooptions.IOS
 	for _, f := range r.Findings {
 		if f.Repair != nil && f.Repair.BlockedBy != "" {
 			undone = true
-			fmt.Fprintf(streams.ErrOut, "%s for %s is refused now: %s\n", f.Repair.Kind, output.Safe(f.Subject.String()), output.Safe(f.Repair.BlockedBy))
+			fmt.Fprintf(streams.ErrOut, "not repaired: %s\n", brief(f))
+			for _, line := range output.NotRepaired(f) {
+				fmt.Fprintf(streams.ErrOut, "  %s\n", line)
+			}
 		}
 	}
 	for _, p := range repairs {
@@ -362,27 +365,4 @@ func (d *diagnoseFlags) carryOut(ctx context.Context, streams genericiooptions.I
 		return results, err
 	}
 	return applier.Apply(ctx, repairs)
-}
-
-// narrate says on w how each repair goes.
-func narrate(w io.Writer) func(apply.Event) {
-	return func(e apply.Event) {
-		switch {
-		case e.Stage == apply.Announcing:
-			fmt.Fprintf(w, "no event was written about it: %s\n", oneLine(e.Err.Error()))
-		case e.Result == nil && e.Stage == apply.Settling:
-			fmt.Fprintf(w, "written; watching that it stays: %s\n", output.Safe(e.Summary))
-		case e.Result == nil:
-			fmt.Fprintf(w, "%s: %s\n", e.Stage, output.Safe(e.Summary))
-		default:
-			text := string(e.Result.Outcome)
-			if e.Result.Guard != "" {
-				text += " by guard " + e.Result.Guard
-			}
-			if e.Result.Detail != "" {
-				text += ": " + e.Result.Detail
-			}
-			fmt.Fprintf(w, "%s: %s\n", output.Safe(e.Summary), output.Safe(text))
-		}
-	}
 }

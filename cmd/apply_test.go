@@ -12,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
 // TestAsking: only a plain yes is a yes.
@@ -130,5 +131,22 @@ func TestJournalFile(t *testing.T) {
 	}
 	if _, _, err := openJournal(t.Context(), filepath.Join(t.TempDir(), "none"), 0); err == nil {
 		t.Error("undo makes a journal")
+	}
+}
+
+// TestEnding: what becomes of a repair is said in the words of the report, without
+// the name of a guard.
+func TestEnding(t *testing.T) {
+	for want, r := range map[string]apply.Result{
+		"Repaired": {Outcome: apply.Repaired},
+		"not done: the volume is in use there; to make it safe: wait until the kubelet has unmounted the volume": {
+			Outcome: apply.Skipped, Guard: "not-in-use", Detail: "the volume is in use there"},
+		"nothing left to do: it is no longer found": {Outcome: apply.Skipped, Guard: "finding", Detail: "it is no longer found", Moot: true},
+		"not done: interrupted":                     {Outcome: apply.Skipped, Detail: "interrupted"},
+		"Unverified: the finding is still there":    {Outcome: apply.Unverified, Detail: "the finding is still there"},
+	} {
+		if got := ending(&r); got != want {
+			t.Errorf("%q, not %q", got, want)
+		}
 	}
 }

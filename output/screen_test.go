@@ -171,8 +171,9 @@ func pipe(t *testing.T, format string, r *finding.Report) string {
 	return b.String()
 }
 
-// TestNothingForWhatIsRefused: no format has a command, a button or the words of a
-// repair that a guard refuses; it has the reason.
+// TestNothingForWhatIsRefused: no format, and not --apply either, has a command, a
+// button or the words of a repair that a guard refuses; it has the reason, and what
+// would make it safe.
 func TestNothingForWhatIsRefused(t *testing.T) {
 	refusals := 0
 	eachReport(t, func(t *testing.T, _ string, r *finding.Report) {
@@ -182,6 +183,16 @@ func TestNothingForWhatIsRefused(t *testing.T) {
 				continue
 			}
 			refusals++
+			guard, _, _ := strings.Cut(f.Repair.BlockedBy, ":")
+			said := strings.Join(NotRepaired(f), "\n")
+			if !strings.Contains(said, Safe(reason)) || !strings.Contains(said, Safe(f.Repair.SafeOnce)) || strings.Contains(said, guard+": ") || offers.MatchString(said) {
+				t.Errorf("%s: --apply says %q of %q", f.Code, said, f.Repair.BlockedBy)
+			}
+			for _, lower := range f.Repair.Lower {
+				if strings.HasPrefix(lower.Because, guard+": ") {
+					t.Errorf("%s: the name of a guard stands before its meaning: %s", f.Code, lower.Because)
+				}
+			}
 			only := alone(r, f)
 			for _, format := range ReportFormats() {
 				text := pipe(t, format, only)

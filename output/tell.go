@@ -187,17 +187,22 @@ func wait(r *finding.Report, f finding.Finding) string {
 	return text
 }
 
-// refused is the reason why a guard refuses the repair and no flag lifts that,
-// without the guard's name.
+// refused is the reason why a guard refuses the repair and no flag lifts that.
 func refused(r *finding.Repair) string {
-	if r == nil || r.BlockedBy == "" || r.Apply != "" {
+	if r == nil || r.Apply != "" {
 		return ""
 	}
-	_, reason, named := strings.Cut(r.BlockedBy, ": ")
-	if !named {
-		return r.BlockedBy
+	return r.Against()
+}
+
+// NotRepaired says, a line each, why --apply leaves the finding alone and what would
+// let it be repaired: what every format says is to be done about it.
+func NotRepaired(f finding.Finding) []string {
+	var lines []string
+	for _, s := range steps(f, refused(f.Repair)) {
+		lines = append(lines, Safe(s.text+s.command))
 	}
-	return reason
+	return lines
 }
 
 // steps are what a person does, in their order.

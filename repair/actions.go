@@ -145,7 +145,7 @@ func choose(v *View, f finding.Finding) *Repair {
 		if r.BlockedBy == nil {
 			return &r
 		}
-		pass(action.kind, r.BlockedBy.Error())
+		pass(action.kind, r.BlockedBy.Reason)
 		if best == nil || !best.lacksConsent() && r.lacksConsent() {
 			best = &r
 		}

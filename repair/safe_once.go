@@ -1,8 +1,10 @@
 package repair
 
-// safeOnce says what would make a repair safe that the guard refuses: what a person
-// does, or waits for. A guard that is not here says it in its reason, or nothing
+// SafeOnce says what would make a repair safe that the guard refuses: what a person
+// does, or waits for. It is "" where the guard says that in its reason, or nothing
 // would.
+func SafeOnce(guard string) string { return safeOnce[guard] }
+
 var safeOnce = map[string]string{
 	GuardComplete:   "give the rights to read everything (kubectl volume-doctor auth), and look again",
 	GuardController: "look again in a few minutes",

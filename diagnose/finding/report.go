@@ -257,6 +257,15 @@ type Repair struct {
 	Lower []LowerRepair `json:"lower,omitempty"`
 }
 
+// Against says what stands against making the repair now, without the name of the
+// guard that says it; "" where nothing does.
+func (r *Repair) Against() string {
+	if _, reason, named := strings.Cut(r.BlockedBy, ": "); named {
+		return reason
+	}
+	return r.BlockedBy
+}
+
 // LowerRepair is a kind of repair that will not do for a finding.
 type LowerRepair struct {
 	Kind    string `json:"kind"`

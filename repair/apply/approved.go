@@ -137,7 +137,7 @@ func find(proposed []repair.Repair, reviewed *repair.Repair) *repair.Repair {
 func whatMoved(v *repair.View, r *repair.Repair) string {
 	for _, f := range v.Report.Findings {
 		if f.Fingerprint == r.Finding.Fingerprint && f.Repair != nil && f.Repair.BlockedBy != "" {
-			return fmt.Sprintf("%s: refused now by %s", r.Summary, f.Repair.BlockedBy)
+			return fmt.Sprintf("%s: it may not be made now: %s", r.Summary, f.Repair.Against())
 		}
 	}
 	return r.Summary + ": no longer proposed"

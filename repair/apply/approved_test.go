@@ -90,7 +90,7 @@ func TestPlanRefusesAWorldThatMoved(t *testing.T) {
 			n.Status.VolumesAttached = append(n.Status.VolumesAttached, corev1.AttachedVolume{Name: uniqueName("vol-2")})
 		}, "with another patch than was reviewed"},
 		"another word of the user": {func(_ *memory, p *Approved) { p.Consent.Fenced = []types.NodeName{"n2"} }, "it was reviewed with --fenced n2, and this run has no --allow"},
-		"a guard refuses":          {func(m *memory, _ *Approved) { m.addAttachment("n2", "pv1", "csi-any-name") }, "refused now by not-elsewhere"},
+		"a guard refuses":          {func(m *memory, _ *Approved) { m.addAttachment("n2", "pv1", "csi-any-name") }, "it may not be made now: VolumeAttachment csi-any-name for the same volume is on node n2"},
 		"check cannot run":         {func(m *memory, _ *Approved) { m.gaps = gap(snapshot.Pods, "") }, "could not run without the pods"},
 		"other writing":            {func(_ *memory, p *Approved) { p.Repairs[0].Summary = "add volume pv7 to volumesAttached of node n1" }, "pv7"},
 	} {

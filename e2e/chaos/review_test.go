@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
 // reviewedFile has the repairs that were saved, in a round's folder.
@@ -44,7 +45,7 @@ func (r *round) review(ctx context.Context, session string) error {
 	if err != nil {
 		return fmt.Errorf("%w: exit code %d: %s", err, saving.Code, saving.Said)
 	}
-	file, err := repair.ReadApproved(bytes.NewReader(text))
+	file, err := apply.ReadApproved(bytes.NewReader(text))
 	if err != nil {
 		return err
 	}

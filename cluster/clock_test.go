@@ -90,7 +90,7 @@ func TestWatchedClock(t *testing.T) {
 	a.mu.Lock()
 	a.date = serverTime.Add(30 * time.Minute)
 	a.mu.Unlock()
-	if err := w.Beat(t.Context()); err != nil {
+	if err := w.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	until(t, w, "no gap", func(s *snapshot.Snapshot) bool { return len(s.Gaps) == 0 })

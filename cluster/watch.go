@@ -70,9 +70,9 @@ func (w *Watch) Began() bool {
 	return !slices.ContainsFunc(w.kinds, func(f *following) bool { return !f.began() })
 }
 
-// Beat asks the API server whether it is there, which also tells its time and
+// Ping asks the API server whether it is there, which also tells its time and
 // its release. It reads no object.
-func (w *Watch) Beat(ctx context.Context) error {
+func (w *Watch) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, clockKey{}, &w.now), heartbeat)
 	defer cancel()
 	v, err := w.Cluster.version(ctx)

@@ -173,7 +173,7 @@ func TestWatch(t *testing.T) {
 	if len(lists) != 1 {
 		t.Errorf("pods were listed %d times", len(lists))
 	}
-	if err := w.Beat(t.Context()); err != nil {
+	if err := w.Ping(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

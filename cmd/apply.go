@@ -283,11 +283,11 @@ func (a *applyFlags) reviewed(v *repair.View, proposed []repair.Repair) ([]repai
 		return nil, err
 	}
 	defer file.Close()
-	plan, err := apply.ReadApproved(file)
+	approved, err := apply.ReadApproved(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", a.approved, err)
 	}
-	return plan.Choose(v, proposed)
+	return approved.Choose(v, proposed)
 }
 
 // confirmed asks, and where a node was said to be fenced it asks for its name:
@@ -341,7 +341,7 @@ func (d *diagnoseFlags) carryOut(ctx context.Context, streams genericiooptions.I
 		Consent:    d.apply.consent(),
 		Observe:    narrate(streams.ErrOut),
 		Wait:       sleep,
-		Settle:     d.apply.holdFor(),
+		HoldFor:    d.apply.holdFor(),
 		MaxRepairs: d.apply.maxRepairs,
 		DryRun:     d.apply.mode(),
 	}

@@ -15,7 +15,7 @@ func narrate(w io.Writer) func(apply.Event) {
 		switch {
 		case e.Stage == apply.Announcing:
 			fmt.Fprintf(w, "no event was written about it: %s\n", oneLine(e.Err.Error()))
-		case e.Result == nil && e.Stage == apply.Settling:
+		case e.Result == nil && e.Stage == apply.Verifying:
 			fmt.Fprintf(w, "written; watching that it stays: %s\n", output.Safe(e.Summary))
 		case e.Result == nil:
 			fmt.Fprintf(w, "%s: %s\n", e.Stage, output.Safe(e.Summary))

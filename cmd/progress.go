@@ -31,7 +31,7 @@ func (w watched) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 	return w.Cluster.Snapshot(ctx)
 }
 
-// SnapshotOf reads the reach of a pod or the cluster, and shows how far it is.
+// SnapshotOf reads the scope of a pod or the cluster, and shows how far it is.
 func (w watched) SnapshotOf(ctx context.Context, wanted *scope.Scope, suffices func(*snapshot.Snapshot) bool) (*snapshot.Snapshot, error) {
 	w.progress.begin()
 	defer w.progress.end()

@@ -71,7 +71,7 @@ func (g *globalFlags) readTargets(outputs *outputFlags, args []string, kind snap
 	return targets, s, mustExist(targets, s)
 }
 
-// takePod reads what there is to tell of the pod: its reach where that suffices,
+// takePod reads what it takes to diagnose the pod: its scope where that suffices,
 // else the whole cluster. To trace it takes everyClaim.
 func (g *globalFlags) takePod(ctx context.Context, c watched, pod types.NamespacedName, everyClaim bool) (*snapshot.Snapshot, error) {
 	wanted := scope.OfPod(pod)

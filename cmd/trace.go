@@ -22,10 +22,11 @@ func newTrace(g *globalFlags, streams genericiooptions.IOStreams) *cobra.Command
 		Use:   "trace NAME | pod/NAME",
 		Short: "Follow a pod's volumes stage by stage, and say where they wait and on whom",
 		Long: `trace follows each volume of a pod from scheduling to mounted: scheduled, claim
-bound, asked for by the kubelet, attached, listed, driver registered, staged,
-mounted; and back again for a pod that ends. It says which stage a volume waits
-in, on whom, since when and what ends the wait, and tells a pod that waits for a
-volume from one that waits for its image, its network or its init containers.
+bound, in the node's volumesInUse, attached, in its volumesAttached, driver
+registered, staged, mounted; and back again for a pod that ends. It says which
+stage a volume waits in, on whom, since when and what ends the wait, and tells a
+pod that waits for a volume from one that waits for its image, its network or its
+init containers.
 
 --kubelet also asks the kubelet of the pod's node for its pods and its metrics,
 and says where they agree with the objects. That takes the right to get

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// settling is how long a change waits for those that belong to it: one
+	// debounce is how long a change waits for those that belong to it: one
 	// attach writes three objects.
-	settling = time.Second
+	debounce = time.Second
 	// passing is how long a report may be old although nothing changes: every
 	// threshold is a matter of time, and no check counts in less than this.
 	passing = 10 * time.Second
@@ -72,9 +72,9 @@ func (d *diagnoseFlags) follow(ctx context.Context, streams genericiooptions.IOS
 		case <-ctx.Done():
 			return d.verdict(f.last)
 		case <-clock.C:
-			f.beat(ctx)
+			f.ping(ctx)
 		case <-w.Changed():
-			if sleep(ctx, settling) != nil {
+			if sleep(ctx, debounce) != nil {
 				return d.verdict(f.last)
 			}
 		}
@@ -91,7 +91,7 @@ func awaitBegin(ctx context.Context, w *cluster.Watch) error {
 		case <-enough:
 			return nil
 		case <-w.Changed():
-		case <-time.After(settling):
+		case <-time.After(debounce):
 		}
 	}
 	return nil
@@ -108,17 +108,17 @@ type follower struct {
 	unanswered error
 }
 
-// beat asks for a sign of life; a connection that hangs would look like a
+// ping asks for a sign of life; a connection that hangs would look like a
 // cluster in which nothing happens.
-func (f *follower) beat(ctx context.Context) {
-	if err := f.watch.Beat(ctx); ctx.Err() == nil {
+func (f *follower) ping(ctx context.Context) {
+	if err := f.watch.Ping(ctx); ctx.Err() == nil {
 		f.unanswered = err
 	}
 }
 
 func (f *follower) look(ctx context.Context) error {
 	if f.unanswered != nil {
-		f.beat(ctx) // a change is a sign of life
+		f.ping(ctx) // a change is a sign of life
 	}
 	s, err := f.watch.Snapshot(f.unanswered)
 	if err != nil {

@@ -119,10 +119,10 @@ func TestTraceStages(t *testing.T) {
 // without a word, so that no object tells it from the staging that follows.
 var brokenIn = map[string][]trace.StageName{
 	"f0":  {trace.StageScheduled},
-	"f1":  {trace.StageClaimBound, trace.StageAskedFor},
-	"f2":  {trace.StageAskedFor},
+	"f1":  {trace.StageClaimBound, trace.StageInVolumesInUse},
+	"f2":  {trace.StageInVolumesInUse},
 	"f3":  {trace.StageAttached},
-	"f4":  {trace.StageListed},
+	"f4":  {trace.StageInVolumesAttached},
 	"f5":  {trace.StageStaged},
 	"f6":  {trace.StageStaged},
 	"f7":  {trace.StageRegistered, trace.StageStaged},

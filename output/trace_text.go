@@ -9,7 +9,8 @@ import (
 
 // stageTexts are the stages as a person says them.
 var stageTexts = map[trace.StageName]string{
-	trace.StageClaimBound: "claim bound", trace.StageAskedFor: "asked for",
+	trace.StageClaimBound: "claim bound", trace.StageInVolumesInUse: "in volumesInUse",
+	trace.StageInVolumesAttached: "in volumesAttached",
 	trace.StageRegistered: "driver registered", trace.StageStopped: "containers stopped",
 }
 

@@ -21,11 +21,11 @@ func kubeletOf(node string) string { return "the kubelet of " + node }
 
 // askedFor is whether the kubelet has announced the volume.
 func (t *tracer) askedFor(v *tracedVolume) Stage {
-	s := Stage{Stage: StageAskedFor, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName), Ends: "the kubelet lists the volume in its node's volumesInUse"}
+	s := Stage{Stage: StageInVolumesInUse, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName), Ends: "the kubelet lists the volume in its node's volumesInUse"}
 	if t.pod.Spec.NodeName == "" {
-		return after(StageAskedFor)
+		return after(StageInVolumesInUse)
 	}
-	if stage, known := t.readNode(StageAskedFor); !known {
+	if stage, known := t.readNode(StageInVolumesInUse); !known {
 		return stage
 	}
 	if e, w, ok := t.notTakenUp(v); ok {
@@ -33,11 +33,11 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 		return t.due(s, facts.FirstTime(e), announceTakes)
 	}
 	if facts.InUse(t.node, v.Volume) {
-		return done(StageAskedFor, metav1.Time{}, "in volumesInUse of "+t.node.Name)
+		return done(StageInVolumesInUse, metav1.Time{}, "in volumesInUse of "+t.node.Name)
 	}
 	s.Detail = "volumesInUse of " + t.node.Name + " lacks it"
 	if v.unsure {
-		return Stage{Stage: StageAskedFor, State: StageUnknown, Detail: "not all csidrivers could be read: whether it is attached at all is not known"}
+		return Stage{Stage: StageInVolumesInUse, State: StageUnknown, Detail: "not all csidrivers could be read: whether it is attached at all is not known"}
 	}
 	if wrong := facts.WrongMode(t.pod, v.Name, v.pv); wrong != "" {
 		s.State, s.Detail = StageBlocked, wrong

@@ -198,18 +198,18 @@ func (v *tracedVolume) specName() string {
 // listed is whether the controller has told the kubelet that it is attached.
 func (t *tracer) listed(v *tracedVolume) Stage {
 	if t.pod.Spec.NodeName == "" {
-		return after(StageListed)
+		return after(StageInVolumesAttached)
 	}
-	if stage, known := t.readNode(StageListed); !known {
+	if stage, known := t.readNode(StageInVolumesAttached); !known {
 		return stage
 	}
 	if facts.Lists(t.node, v.Volume) {
-		return done(StageListed, metav1.Time{}, "in volumesAttached of "+t.node.Name)
+		return done(StageInVolumesAttached, metav1.Time{}, "in volumesAttached of "+t.node.Name)
 	}
 	if v.unsure {
-		return Stage{Stage: StageListed, State: StageUnknown, Detail: "not all csidrivers could be read: whether it is attached at all is not known"}
+		return Stage{Stage: StageInVolumesAttached, State: StageUnknown, Detail: "not all csidrivers could be read: whether it is attached at all is not known"}
 	}
-	s := Stage{Stage: StageListed, State: StageWaiting, On: theController,
+	s := Stage{Stage: StageInVolumesAttached, State: StageWaiting, On: theController,
 		Detail: "volumesAttached of " + t.node.Name + " lacks it, and the kubelet mounts only what that lists; it writes no event about it",
 		Ends:   "the controller lists it once its attach has ended"}
 	since, bound := facts.BoundAt(t.pod), facts.AttachGrace

@@ -80,9 +80,9 @@ const (
 	KubeletAdds    KubeletBearing = "adds" // the objects do not show it
 )
 
-// truthfulPlugins is the release from which the kubelet's metric counts only registered
+// countsOnlyRegistered is the release from which the kubelet's metric counts only registered
 // sockets (kubernetes#133335). Before, it counted those whose registration had failed.
-const truthfulPlugins facts.KubeletRelease = 36
+const countsOnlyRegistered facts.KubeletRelease = 36
 
 // Corroborate adds what the kubelet of the pod's node says. It leaves the
 // verdict as it is: the counters have no volume's name, and the kubelet was
@@ -253,7 +253,7 @@ func (w *witness) counts(plugin string) {
 	}
 	wanted, mounted := in("desired_state_of_world"), in("actual_state_of_world")
 	words := fmt.Sprintf("of %s it wants %.0f mounted and has %.0f, in all its pods", plugin, wanted, mounted)
-	up := w.waits(plugin, StageAskedFor, StageAttached, StageListed, StageRegistered, StageStaged, StageMounted)
+	up := w.waits(plugin, StageInVolumesInUse, StageAttached, StageInVolumesAttached, StageRegistered, StageStaged, StageMounted)
 	switch {
 	case wanted > mounted && up:
 		w.say(KubeletAgrees, "%s: at least one waits", words)
@@ -346,7 +346,7 @@ func (w *witness) registration(driver string) {
 		w.say(KubeletAgrees, "it sees a socket of %s that is not registered: the registration fails", driver)
 	case registered > 0 && claimed:
 		w.say(KubeletAgrees, "%s is registered with it", driver)
-	case registered > 0 && release.Before(truthfulPlugins):
+	case registered > 0 && release.Before(countsOnlyRegistered):
 		w.say(KubeletAdds, "it counts %s as registered; a kubelet of 1.%d does so even where the registration failed", driver, release)
 	case registered > 0:
 		w.say(KubeletDiffers, "%s is registered with it", driver)

@@ -89,23 +89,24 @@ type VolumeTrace struct {
 }
 
 // StageName names a step of the way. Those of one volume follow one another,
-// but the kubelet and the controller work on AskedFor and Attached side by side.
+// but the kubelet and the controller work on InVolumesInUse and Attached side by
+// side. In JSON two of them have names of their own, which stay as they were.
 type StageName string
 
 // The stages, up and down.
 const (
-	StageScheduled  StageName = "scheduled"
-	StageClaimBound StageName = "claimBound"
-	StageAskedFor   StageName = "askedFor" // in the node's volumesInUse
-	StageAttached   StageName = "attached"
-	StageListed     StageName = "listed" // in the node's volumesAttached
-	StageRegistered StageName = "driverRegistered"
-	StageStaged     StageName = "staged"
-	StageMounted    StageName = "mounted"
-	StageStopped    StageName = "containersStopped"
-	StageUnmounted  StageName = "unmounted"
-	StageUnstaged   StageName = "unstaged" // has left the node's volumesInUse
-	StageDetached   StageName = "detached"
+	StageScheduled         StageName = "scheduled"
+	StageClaimBound        StageName = "claimBound"
+	StageInVolumesInUse    StageName = "askedFor" // in the node's volumesInUse
+	StageAttached          StageName = "attached"
+	StageInVolumesAttached StageName = "listed" // in the node's volumesAttached
+	StageRegistered        StageName = "driverRegistered"
+	StageStaged            StageName = "staged"
+	StageMounted           StageName = "mounted"
+	StageStopped           StageName = "containersStopped"
+	StageUnmounted         StageName = "unmounted"
+	StageUnstaged          StageName = "unstaged" // has left the node's volumesInUse
+	StageDetached          StageName = "detached"
 )
 
 // StageState is how far a stage is.

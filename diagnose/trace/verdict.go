@@ -16,15 +16,15 @@ import (
 
 // toBe says what a volume waits for in each stage.
 var toBe = map[StageName]string{
-	StageScheduled:  "a node",
-	StageClaimBound: "its claim to be bound",
-	StageAskedFor:   "the kubelet to ask for it",
-	StageAttached:   "it to be attached",
-	StageListed:     "it to be listed in volumesAttached",
-	StageRegistered: "its driver to register there",
-	StageStaged:     "it to be staged",
-	StageMounted:    "it to be mounted",
-	StageUnmounted:  "it to be unmounted",
+	StageScheduled:         "a node",
+	StageClaimBound:        "its claim to be bound",
+	StageInVolumesInUse:    "the kubelet to ask for it",
+	StageAttached:          "it to be attached",
+	StageInVolumesAttached: "it to be listed in volumesAttached",
+	StageRegistered:        "its driver to register there",
+	StageStaged:            "it to be staged",
+	StageMounted:           "it to be mounted",
+	StageUnmounted:         "it to be unmounted",
 }
 
 func (v VolumeTrace) stage(name StageName) *Stage {

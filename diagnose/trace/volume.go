@@ -124,7 +124,7 @@ func (t *tracer) fit(stages []Stage) []Stage {
 	waits, unknown := false, false
 	for i := range stages {
 		s := &stages[i]
-		late := s.Stage == StageListed || s.Stage == StageStaged || s.Stage == StageMounted
+		late := s.Stage == StageInVolumesAttached || s.Stage == StageStaged || s.Stage == StageMounted
 		if late && s.State == StageWaiting && len(s.Said) == 0 {
 			switch {
 			case waits:
@@ -142,7 +142,7 @@ func (t *tracer) fit(stages []Stage) []Stage {
 // brokenOrder is where to look first: a volume that the kubelet cannot take up
 // explains all that follows, and an attach that fails more than a silent wait.
 var brokenOrder = []StageName{
-	StageScheduled, StageClaimBound, StageRegistered, StageAttached, StageListed, StageAskedFor, StageStaged, StageMounted,
+	StageScheduled, StageClaimBound, StageRegistered, StageAttached, StageInVolumesAttached, StageInVolumesInUse, StageStaged, StageMounted,
 	StageStopped, StageUnmounted, StageUnstaged, StageDetached,
 }
 

@@ -159,10 +159,10 @@ func replace(t *testing.T, role *rbacv1.ClusterRole) {
 	must(t, err)
 }
 
-// settled waits until "auth" says of the role what is so: the API server learns
+// awaitRights waits until "auth" says of the role what is so: the API server learns
 // of new rules a moment after they are written. lacks is the right that is
 // missing, "" for none.
-func settled(t *testing.T, kubeconfig, role, lacks string) {
+func awaitRights(t *testing.T, kubeconfig, role, lacks string) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for {
@@ -224,7 +224,7 @@ func TestReader(t *testing.T) {
 		t.Errorf("auth of somebody who may do nothing: exit code %d\n%s", r.Code, r.Stdout)
 	}
 	grant(t, subject, role)
-	settled(t, kubeconfig, role.Name, "")
+	awaitRights(t, kubeconfig, role.Name, "")
 	if r := run(t, kubeconfig, "auth"); r.Code != 0 {
 		t.Errorf("auth of a reader: exit code %d", r.Code)
 	}
@@ -248,7 +248,7 @@ func TestReader(t *testing.T) {
 
 	for _, lost := range rights(role) {
 		replace(t, without(role, lost))
-		settled(t, kubeconfig, role.Name, lost)
+		awaitRights(t, kubeconfig, role.Name, lost)
 		requests(t, controlplane.UserViewer, &mark)
 		r := run(t, kubeconfig, "diagnose", "-o", "json")
 		_, refused := requests(t, controlplane.UserViewer, &mark)
@@ -272,14 +272,14 @@ func TestKubelet(t *testing.T) {
 	all := roles(t)
 	kubeconfig, subject := viewer(t)
 	grant(t, subject, all["volume-doctor-reader"])
-	settled(t, kubeconfig, "volume-doctor-reader", "")
+	awaitRights(t, kubeconfig, "volume-doctor-reader", "")
 	trace := []string{"trace", "--kubelet", "-n", w.Namespace, "pod/" + w.Subject.Pod}
 	if r := run(t, kubeconfig, trace...); r.Code != 2 || !strings.Contains(r.Stdout, "(Forbidden)") {
 		t.Errorf("without the role: exit code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 	role := all["volume-doctor-kubelet"]
 	grant(t, subject, role)
-	settled(t, kubeconfig, role.Name, "")
+	awaitRights(t, kubeconfig, role.Name, "")
 	var mark int
 	requests(t, controlplane.UserViewer, &mark)
 	r := run(t, kubeconfig, trace...) // the stand-in has no port, which is no matter of rights
@@ -303,7 +303,7 @@ func TestRepair(t *testing.T) {
 	role := all["volume-doctor-repair-patch-node-status"]
 	reader := all["volume-doctor-reader"]
 	grant(t, subject, reader, role)
-	settled(t, kubeconfig, role.Name, "")
+	awaitRights(t, kubeconfig, role.Name, "")
 	found(t, kubeconfig, w)
 	apply := func() command.Result {
 		return run(t, kubeconfig, "diagnose", "-n", w.Namespace, "--for", "1s", "--settle", "1s", "--apply", "--yes",
@@ -311,7 +311,7 @@ func TestRepair(t *testing.T) {
 	}
 	const patch = "patch nodes/status"
 	replace(t, without(role, patch))
-	settled(t, kubeconfig, role.Name, patch)
+	awaitRights(t, kubeconfig, role.Name, patch)
 	if r := apply(); r.Code != 2 || !strings.Contains(r.Stderr, patch) {
 		t.Errorf("without %q: exit code %d: %s", patch, r.Code, r.Stderr)
 	}
@@ -319,7 +319,7 @@ func TestRepair(t *testing.T) {
 		t.Errorf("something was written: %v", err)
 	}
 	replace(t, role)
-	settled(t, kubeconfig, role.Name, "")
+	awaitRights(t, kubeconfig, role.Name, "")
 	var mark int
 	requests(t, controlplane.UserViewer, &mark)
 	if r := apply(); r.Code != 0 || strings.Contains(r.Stderr, "no event") {

@@ -52,7 +52,7 @@ func TestCronJob(t *testing.T) {
 
 	shipped := shippedRoles(t)
 	for name := range shipped {
-		settled(t, kubeconfig, name, "")
+		awaitRights(t, kubeconfig, name, "")
 	}
 	var mark int
 	requests(t, user, &mark)
@@ -82,7 +82,7 @@ func TestCronJob(t *testing.T) {
 	for _, role := range shipped {
 		for _, lost := range rights(role) {
 			replace(t, without(role, lost))
-			settled(t, kubeconfig, role.Name, lost)
+			awaitRights(t, kubeconfig, role.Name, lost)
 			forget(t, w.Namespace) // so that there is an event to write
 			requests(t, user, &mark)
 			r := run(t, kubeconfig, container.Args...)
@@ -94,7 +94,7 @@ func TestCronJob(t *testing.T) {
 			}
 		}
 		replace(t, role)
-		settled(t, kubeconfig, role.Name, "")
+		awaitRights(t, kubeconfig, role.Name, "")
 	}
 
 	forget(t, w.Namespace)

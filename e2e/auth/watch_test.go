@@ -19,8 +19,8 @@ func TestWatch(t *testing.T) {
 	reader, role := all["volume-doctor-reader"], all["volume-doctor-watcher"]
 	kubeconfig, subject := viewer(t)
 	grant(t, subject, reader, role)
-	settled(t, kubeconfig, reader.Name, "")
-	settled(t, kubeconfig, role.Name, "")
+	awaitRights(t, kubeconfig, reader.Name, "")
+	awaitRights(t, kubeconfig, role.Name, "")
 	var mark int
 	follow := func() (asked, refused []string, r command.Result) {
 		requests(t, controlplane.UserViewer, &mark)
@@ -40,7 +40,7 @@ func TestWatch(t *testing.T) {
 	}
 	for _, lost := range rights(role) {
 		replace(t, without(role, lost))
-		settled(t, kubeconfig, role.Name, lost)
+		awaitRights(t, kubeconfig, role.Name, lost)
 		_, refused, r := follow()
 		if !slices.Contains(refused, lost) {
 			t.Errorf("without %q: nothing was refused but %v", lost, refused)

@@ -34,11 +34,11 @@ func start(ctx context.Context, size load.Size) (*loaded, error) {
 		return nil, err
 	}
 	fmt.Fprintf(os.Stderr, "written in %s\n", time.Since(began).Round(time.Second/10))
-	return l, l.settle(ctx)
+	return l, l.awaitReads(ctx)
 }
 
-// settle waits until the API server has seen what was written behind its back.
-func (l *loaded) settle(ctx context.Context) error {
+// awaitReads waits until the API server has seen what was written behind its back.
+func (l *loaded) awaitReads(ctx context.Context) error {
 	for {
 		list, err := l.Client().CoreV1().Pods("").List(ctx, metav1.ListOptions{Limit: 1})
 		if err != nil {

@@ -79,9 +79,9 @@ func (s story) allow() repair.Kind {
 // fences says that the user tells the doctor that the node is off.
 func (s story) fences() bool { return s == nodeOff || s == stuckPod }
 
-// settle is how long a repair must hold. Where another attach has to follow, the
+// holdFor is how long a repair must hold. Where another attach has to follow, the
 // attacher may take 5 s to try it again.
-func (s story) settle() time.Duration {
+func (s story) holdFor() time.Duration {
 	if s == orphan {
 		return 8 * time.Second
 	}

@@ -299,8 +299,8 @@ func TestTraceStages(t *testing.T) {
 		{pod: "unregistered", broken: trace.StageRegistered, state: trace.StageWaiting, reason: "driverRegistered", waits: true, says: "lacks " + otherDriver},
 		{pod: "multi", broken: trace.StageAttached, state: trace.StageBlocked, reason: "MultiAttach", waits: true, says: "pod " + w.Namespace + "/web-0 uses it there"},
 		{pod: "refused", broken: trace.StageAttached, state: trace.StageBlocked, reason: "attached", waits: true, says: "no such disk"},
-		{pod: "late", broken: trace.StageAskedFor, state: trace.StageWaiting, reason: "askedFor", waits: true, says: "volumesInUse of " + w.late + " lacks it"},
-		{pod: "nottaken", broken: trace.StageAskedFor, state: trace.StageBlocked, reason: "askedFor", waits: true, says: "the claim is not bound"},
+		{pod: "late", broken: trace.StageInVolumesInUse, state: trace.StageWaiting, reason: "askedFor", waits: true, says: "volumesInUse of " + w.late + " lacks it"},
+		{pod: "nottaken", broken: trace.StageInVolumesInUse, state: trace.StageBlocked, reason: "askedFor", waits: true, says: "the claim is not bound"},
 		{pod: "forgotten", broken: trace.StageRegistered, state: trace.StageBlocked, reason: "driverRegistered", waits: true, says: "the kubelet's own register lacks the driver"},
 		{pod: "silent", broken: trace.StageStaged, state: trace.StageWaiting, reason: "staged", waits: true, says: "writes none for a wait that merely times out"},
 		{pod: "staging", broken: trace.StageStaged, state: trace.StageBlocked, reason: "staged", waits: true, says: "did not answer within 2 min"},
@@ -338,7 +338,7 @@ func TestTraceStages(t *testing.T) {
 		comesBack, err := w.AddNode(t.Context(), w.late)
 		w.check(err)
 		await(t, fixture.Attachment(w.client, w.late, late, "announced", func(s fixture.AttachmentState) bool { return s.InUse }))
-		w.trace(t, traced{pod: "late", broken: trace.StageListed, state: trace.StageWaiting, reason: "listed", waits: true, says: "it writes no event about it"})
+		w.trace(t, traced{pod: "late", broken: trace.StageInVolumesAttached, state: trace.StageWaiting, reason: "listed", waits: true, says: "it writes no event about it"})
 		comesBack.Stop()
 	})
 
@@ -367,7 +367,7 @@ func TestTraceStages(t *testing.T) {
 		w.trace(t, traced{pod: "unmanaged", broken: trace.StageAttached, state: trace.StageBlocked, reason: "attached", waits: true, says: "lacks the annotation"})
 	})
 	for _, stage := range []trace.StageName{
-		trace.StageScheduled, trace.StageClaimBound, trace.StageAskedFor, trace.StageAttached, trace.StageListed, trace.StageRegistered,
+		trace.StageScheduled, trace.StageClaimBound, trace.StageInVolumesInUse, trace.StageAttached, trace.StageInVolumesAttached, trace.StageRegistered,
 		trace.StageStaged, trace.StageMounted, trace.StageStopped, trace.StageUnmounted, trace.StageUnstaged, trace.StageDetached,
 	} {
 		if !w.seen[stage] {

@@ -308,9 +308,9 @@ func (s *stage) patchNodeStatus(ctx context.Context, node, patch string) {
 	})
 }
 
-// settle waits until the controller that has just started acts: it attaches a
+// awaitController waits until the controller that has just started acts: it attaches a
 // volume for a pod that comes now only after it has rebuilt its worlds.
-func (s *stage) settle(ctx context.Context) {
+func (s *stage) awaitController(ctx context.Context) {
 	s.nodes(ctx, "witness")
 	v := s.volume(ctx, "witness", nil)
 	s.podWith(ctx, "witness", "witness", "witness", nil)

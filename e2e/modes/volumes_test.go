@@ -44,7 +44,7 @@ var volumeModes = []mode{
 			s.do(func() error { cluster.StopController(); return nil })
 			s.stripAttachment(ctx, "a", v)
 			s.do(func() error { return cluster.StartController(ctx) })
-			s.settle(ctx)
+			s.awaitController(ctx)
 			s.pod(ctx, "web-0", "a")
 			s.startKubelet(ctx, "a")
 			s.waits(ctx, "web-0")

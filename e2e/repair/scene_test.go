@@ -85,7 +85,7 @@ func (s *stage) about(f finding.Finding) []string {
 func (s *stage) doctorAs(kubeconfig string, f finding.Finding, args ...string) command.Result {
 	s.Helper()
 	args = append(append([]string{"diagnose"}, s.about(f)...), append([]string{
-		"--check", f.Check, "--fail-on", "info", "--for", "1s", "--settle", settle.String(), "--journal", s.journal(), "--apply",
+		"--check", f.Check, "--fail-on", "info", "--for", "1s", "--settle", holdFor.String(), "--journal", s.journal(), "--apply",
 	}, args...)...)
 	r, err := command.Run(s.Context(), command.Binary, kubeconfig, args...)
 	s.must(err)

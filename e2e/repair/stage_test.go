@@ -229,9 +229,9 @@ func (s *stage) mine(f finding.Finding) bool {
 	return strings.Contains(f.PersistentVolume, "-"+s.name+"-") || strings.Contains(f.Subject.Name, s.name)
 }
 
-// settle is how long a repair must hold here: the controller compares what it
+// holdFor is how long a repair must hold here: the controller compares what it
 // believes attached with the VolumeAttachments every syncPeriod.
-const settle = 2*syncPeriod + 5*time.Second
+const holdFor = 2*syncPeriod + 5*time.Second
 
 // apply has the command repair what the check finds on this stage and nothing
 // else, and returns what it says.
@@ -242,7 +242,7 @@ func (s *stage) apply(f finding.Finding, args ...string) command.Result {
 		target = "pv/" + f.PersistentVolume
 	}
 	args = append([]string{
-		"diagnose", target, "--check", f.Check, "--fail-on", "info", "--for", "1s", "--apply", "--yes", "--settle", settle.String(), "--journal", s.journal(),
+		"diagnose", target, "--check", f.Check, "--fail-on", "info", "--for", "1s", "--apply", "--yes", "--settle", holdFor.String(), "--journal", s.journal(),
 	}, args...)
 	r := s.doctor(args...)
 	s.Logf("%s\nexit code %d\n%s%s", strings.Join(args, " "), r.Code, r.Stdout, r.Stderr)

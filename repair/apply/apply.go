@@ -34,7 +34,7 @@ const firstPause = 5 * time.Second
 //  4. write the intent to the journal, on disk
 //  5. send the write with its preconditions; on a conflict begin again, once
 //  6. look until the finding has been gone, and the write's effect there, for
-//     as long as Settle
+//     as long as HoldFor
 //  7. write the outcome to the journal
 type Applier struct {
 	Cluster Cluster
@@ -47,8 +47,8 @@ type Applier struct {
 	Observe func(Event)
 	// Wait pauses; it returns early with an error if the context ends.
 	Wait func(ctx context.Context, d time.Duration) error
-	// Settle is how long a repair must hold to count.
-	Settle time.Duration
+	// HoldFor is how long a repair must hold to count.
+	HoldFor time.Duration
 	// MaxRepairs bounds how many writes are begun.
 	MaxRepairs int
 	DryRun     DryRunMode
@@ -118,7 +118,7 @@ func (a *Applier) permitted(ctx context.Context, needs []repair.Permission) erro
 	return fmt.Errorf("nothing was written: %w: you may not %s", repair.ErrForbidden, strings.Join(texts, "; "))
 }
 
-// verify watches the cluster until the repair has held for as long as Settle.
+// verify watches the cluster until the repair has held for as long as HoldFor.
 // The controller may still overwrite it: it writes when it next has something
 // to write, so this shows that nothing undid it soon, not that nothing ever
 // will.
@@ -139,15 +139,15 @@ func (a *Applier) verify(ctx context.Context, r *repair.Repair) (Outcome, string
 			}
 			doubt = effect.Doubt
 		}
-		if waited >= a.Settle {
+		if waited >= a.HoldFor {
 			if doubt != "" {
 				return Unverified, doubt
 			}
 			return Repaired, ""
 		}
-		pause = min(pause, a.Settle-waited)
+		pause = min(pause, a.HoldFor-waited)
 		if err := a.Wait(ctx, pause); err != nil {
-			return Unverified, "written, but interrupted before it had held for " + a.Settle.String()
+			return Unverified, "written, but interrupted before it had held for " + a.HoldFor.String()
 		}
 		waited += pause
 	}

@@ -184,7 +184,7 @@ func TestEventsTellTheStages(t *testing.T) {
 		}
 	}
 	m.one(a)
-	if diff := cmp.Diff([]Stage{Looking, Trying, Writing, Settling, Done}, stages); diff != "" {
+	if diff := cmp.Diff([]Stage{Looking, Trying, Writing, Verifying, Done}, stages); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -234,7 +234,7 @@ func TestProposeFillsTheReport(t *testing.T) {
 func TestSettleZeroLooksOnce(t *testing.T) {
 	m := lostEntry(t)
 	a, _ := m.applier()
-	a.Settle = 0
+	a.HoldFor = 0
 	if r := m.one(a); r.Outcome != Repaired || m.looks != 2 {
 		t.Errorf("%d looks, %+v", m.looks, r)
 	}

@@ -26,7 +26,7 @@ func (m *memory) view() (*repair.View, []repair.Repair) {
 	return v, repair.Propose(v)
 }
 
-// reviewed is the plan for the world as it comes back from a file.
+// reviewed is the approved for the world as it comes back from a file.
 func (m *memory) reviewed() *Approved {
 	m.t.Helper()
 	v, repairs := m.view()
@@ -41,16 +41,16 @@ func (m *memory) reviewed() *Approved {
 	return p
 }
 
-func TestPlanIsMadeAsReviewed(t *testing.T) {
+func TestApprovedIsMadeAsReviewed(t *testing.T) {
 	m := two(t)
-	plan := m.reviewed()
+	approved := m.reviewed()
 	// A heartbeat is no change, and a repair that has become superfluous none to refuse.
 	m.rewrite("n1", "kubelet", func(n *corev1.Node) { n.Labels = map[string]string{"a": "b"} })
 	n := m.node("n1")
 	n.Status.VolumesInUse = slices.DeleteFunc(n.Status.VolumesInUse, func(v corev1.UniqueVolumeName) bool { return v == uniqueName("vol-2") })
 	m.objects.Pods = slices.DeleteFunc(m.objects.Pods, func(p *corev1.Pod) bool { return p.Name == "web-2" })
 	v, proposed := m.view()
-	chosen, err := plan.Choose(v, proposed)
+	chosen, err := approved.Choose(v, proposed)
 	if err != nil || len(chosen) != 1 || chosen[0].Finding.PersistentVolume != "pv1" {
 		t.Fatalf("%+v, %v", chosen, err)
 	}
@@ -60,20 +60,20 @@ func TestPlanIsMadeAsReviewed(t *testing.T) {
 	}
 }
 
-// TestPlanLeavesOutTheRest: what appeared after the review was not reviewed.
-func TestPlanLeavesOutTheRest(t *testing.T) {
+// TestApprovedLeavesOutTheRest: what appeared after the review was not reviewed.
+func TestApprovedLeavesOutTheRest(t *testing.T) {
 	m := lostEntry(t)
-	plan := m.reviewed()
+	approved := m.reviewed()
 	m.addVolume("n1", "pv2", "vol-2", "web-2")
 	n := m.node("n1")
 	n.Status.VolumesInUse = append(n.Status.VolumesInUse, uniqueName("vol-2"))
 	v, proposed := m.view()
-	if chosen, err := plan.Choose(v, proposed); err != nil || len(proposed) != 2 || len(chosen) != 1 {
+	if chosen, err := approved.Choose(v, proposed); err != nil || len(proposed) != 2 || len(chosen) != 1 {
 		t.Errorf("%d proposed, %d chosen, %v", len(proposed), len(chosen), err)
 	}
 }
 
-func TestPlanRefusesAWorldThatMoved(t *testing.T) {
+func TestApprovedRefusesAWorldThatMoved(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*memory, *Approved)
 		says   string
@@ -96,10 +96,10 @@ func TestPlanRefusesAWorldThatMoved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := two(t)
-			plan := m.reviewed()
-			test.change(m, plan)
+			approved := m.reviewed()
+			test.change(m, approved)
 			v, proposed := m.view()
-			chosen, err := plan.Choose(v, proposed)
+			chosen, err := approved.Choose(v, proposed)
 			if !errors.Is(err, ErrMoved) || !strings.Contains(err.Error(), test.says) || chosen != nil {
 				t.Errorf("%+v, %v", chosen, err)
 			}
@@ -107,7 +107,7 @@ func TestPlanRefusesAWorldThatMoved(t *testing.T) {
 	}
 }
 
-func TestReadPlanIsStrict(t *testing.T) {
+func TestReadApprovedIsStrict(t *testing.T) {
 	var file bytes.Buffer
 	v, repairs := lostEntry(t).view()
 	if err := Save(v, repairs).Write(&file); err != nil {
@@ -117,7 +117,7 @@ func TestReadPlanIsStrict(t *testing.T) {
 	for name, change := range map[string]string{
 		"not JSON":        "repairs: []",
 		"cut short":       text[:len(text)/2],
-		"two plans":       text + text,
+		"two files":       text + text,
 		"another kind":    strings.Replace(text, ApprovedKind, "Report", 1),
 		"another version": strings.Replace(text, "volume-doctor/v1", "volume-doctor/v2", 1),
 		"unknown field":   strings.Replace(text, `"server"`, `"force": true, "server"`, 1),

@@ -64,7 +64,7 @@ func TestFaults(t *testing.T) {
 				return nil
 			}
 		}, Unverified, "something has overwritten it since", 1, []Outcome{Unverified}},
-		"the pod goes while it settles": {func(m *memory) {
+		"the pod goes while it is verified": {func(m *memory) {
 			m.looking = func(n int) error {
 				if n == 5 {
 					m.objects.Pods = m.objects.Pods[:1]
@@ -73,7 +73,7 @@ func TestFaults(t *testing.T) {
 				return nil
 			}
 		}, Repaired, "no pod wants it any more", 1, []Outcome{Repaired}},
-		"a look fails while it settles": {func(m *memory) {
+		"a look fails while it is verified": {func(m *memory) {
 			m.looking = func(n int) error {
 				if n == 4 {
 					return errors.New("too many requests")

@@ -299,9 +299,9 @@ func TestUndoOnAnotherServer(t *testing.T) {
 	}
 }
 
-// TestForgedPlans changes each field of the saved repairs of each kind. What is made of it
+// TestForgedApproved changes each field of the saved repairs of each kind. What is made of it
 // is what was reviewed, or nothing.
-func TestForgedPlans(t *testing.T) {
+func TestForgedApproved(t *testing.T) {
 	tried, refused := 0, 0
 	for _, world := range worlds[:17] {
 		m := world(t)
@@ -312,19 +312,19 @@ func TestForgedPlans(t *testing.T) {
 		}
 		for _, forged := range forgeries(t, file.Bytes()) {
 			tried++
-			plan, err := ReadApproved(bytes.NewReader(forged.text))
+			approved, err := ReadApproved(bytes.NewReader(forged.text))
 			if err != nil {
 				refused++
 				continue
 			}
-			chosen, err := plan.Choose(v, proposed)
+			chosen, err := approved.Choose(v, proposed)
 			switch {
 			case err != nil && strings.TrimPrefix(err.Error(), ErrMoved.Error()) != "":
 				refused++
 			case err != nil:
 				t.Errorf("%s %s: refused without a reason", proposed[0].Kind, forged.name)
 			case explains(forged.name):
-			case len(chosen) > 0 || len(plan.Repairs) > 0:
+			case len(chosen) > 0 || len(approved.Repairs) > 0:
 				t.Errorf("%s %s: it was not noticed", proposed[0].Kind, forged.name)
 			}
 			for i := range chosen {

@@ -116,9 +116,9 @@ func FuzzReversal(f *testing.F) {
 	})
 }
 
-// FuzzReadPlan holds a saved plan with one place changed against what is proposed.
+// FuzzReadApproved holds a saved approved with one place changed against what is proposed.
 // What is accepted writes back to the same, and only what is proposed is chosen.
-func FuzzReadPlan(f *testing.F) {
+func FuzzReadApproved(f *testing.F) {
 	var texts []string
 	var views []*repair.View
 	var proposals [][]repair.Repair
@@ -139,24 +139,24 @@ func FuzzReadPlan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, which uint8, at uint16, cut uint8, insert string) {
 		i := int(which) % len(texts)
 		text := spliced(texts[i], at, cut, insert)
-		plan, err := ReadApproved(strings.NewReader(text))
+		approved, err := ReadApproved(strings.NewReader(text))
 		if err != nil {
 			return
 		}
 		var file bytes.Buffer
-		if err := plan.Write(&file); err != nil {
+		if err := approved.Write(&file); err != nil {
 			t.Fatal(err)
 		}
 		again, err := ReadApproved(&file)
-		if err != nil || !bytes.Equal(repair.Compact(again), repair.Compact(plan)) {
-			t.Fatalf("it is written again as another plan: %v\n%s", err, cmp.Diff(plan, again))
+		if err != nil || !bytes.Equal(repair.Compact(again), repair.Compact(approved)) {
+			t.Fatalf("it is written again as another approved: %v\n%s", err, cmp.Diff(approved, again))
 		}
-		chosen, err := plan.Choose(views[i], proposals[i])
+		chosen, err := approved.Choose(views[i], proposals[i])
 		if err != nil {
 			return
 		}
 		for _, r := range chosen {
-			fresh, reviewed := find(proposals[i], &r), find(plan.Repairs, &r)
+			fresh, reviewed := find(proposals[i], &r), find(approved.Repairs, &r)
 			if fresh == nil || reviewed == nil {
 				t.Fatalf("it was not proposed or not reviewed: %+v", r)
 			}

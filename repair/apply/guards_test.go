@@ -125,7 +125,7 @@ func guardsAlone(t *testing.T, world func(testing.TB) *memory, misses []nearMiss
 				r.Guards = slices.DeleteFunc(r.Guards, func(g repair.Guard) bool { return !keep(g) })
 				miss.change(m)
 				a, _ := m.applier()
-				a.Settle = 0
+				a.HoldFor = 0
 				results, err := a.Apply(t.Context(), []repair.Repair{r})
 				if err != nil || len(results) != 1 {
 					t.Fatalf("%v, %v", results, err)

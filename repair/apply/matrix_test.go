@@ -213,7 +213,7 @@ func failures(looks int, each func(failure)) {
 // short makes an Applier whose run has few looks.
 func (m *memory) short() (*Applier, *journalSink) {
 	a, sink := m.applier()
-	a.Settle = 10 * time.Second
+	a.HoldFor = 10 * time.Second
 	a.Wait = func(_ context.Context, d time.Duration) error { m.now = m.now.Add(d); return nil }
 	return a, sink
 }

@@ -369,7 +369,7 @@ func (m *memory) applier() (*Applier, *journalSink) {
 		Cluster:    m,
 		Consent:    m.consent,
 		Journal:    NewJournal(sink, func() time.Time { return m.now }, nil),
-		Settle:     2 * time.Minute,
+		HoldFor:    2 * time.Minute,
 		MaxRepairs: 10,
 		Wait: func(ctx context.Context, d time.Duration) error {
 			m.note("wait %v", d)

@@ -38,7 +38,7 @@ func (a *Applier) confirm(ctx context.Context, r *repair.Repair) (Outcome, strin
 // all the time for it. It returns the write's number in the journal, 0 where
 // there was nothing left to write, or why it was not made.
 func (a *Applier) follow(ctx context.Context, r *repair.Repair) (number int, detail string) {
-	a.observe(Event{Summary: r.Summary, Stage: Settling})
+	a.observe(Event{Summary: r.Summary, Stage: Verifying})
 	var waited time.Duration
 	for pause := unknownFirstWait; ; pause = min(2*pause, firstPause) {
 		v, err := a.seeOnce(ctx, r.Next.Reads)

@@ -33,7 +33,7 @@ func TestKubectl(t *testing.T) {
 	}
 }
 
-func TestPlanTellsRepairsApart(t *testing.T) {
+func TestDiffersTellsRepairsApart(t *testing.T) {
 	m := lostEntry(t)
 	var reviewed repair.Repair // as --approved reads it back
 	if err := json.Unmarshal(repair.Compact(m.propose()[0]), &reviewed); err != nil {

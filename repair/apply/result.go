@@ -62,7 +62,7 @@ const (
 	Trying    Stage = "dry run"   // the write is tried without being stored
 	Writing   Stage = "writing"   // the intent is on disk; the request is sent
 	Resolving Stage = "resolving" // no answer came; the object is asked
-	Settling  Stage = "settling"  // it is written; the cluster is watched
+	Verifying Stage = "verifying" // it is written; the cluster is watched
 	Done      Stage = "done"      // Event.Result says how it ended
 
 	// Announcing is told only where the event about it could not be written.

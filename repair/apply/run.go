@@ -93,7 +93,7 @@ func (a *Applier) carryOut(ctx context.Context, t *task) error {
 		if l.unknown {
 			res.Outcome = Unverified
 		} else {
-			a.observe(Event{Summary: res.Summary, Stage: Settling})
+			a.observe(Event{Summary: res.Summary, Stage: Verifying})
 			var detail string
 			res.Outcome, detail = t.confirm(ctx)
 			res.Detail = join(l.detail, detail)

@@ -18,7 +18,7 @@ import (
 // have written, on this server, and the object itself must bear the mark of the
 // write; see repair.Reversal.
 //
-// a.MaxRepairs does not bound it, and a.Settle does not matter: that an entry is
+// a.MaxRepairs does not bound it, and a.HoldFor does not matter: that an entry is
 // gone is seen immediately.
 func (a *Applier) Undo(ctx context.Context, entries []Entry) ([]Result, error) {
 	pending, err := reversals(entries)

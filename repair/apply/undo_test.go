@@ -265,7 +265,7 @@ func TestDoThenUndoRestores(t *testing.T) {
 		}
 		m.before, m.after = fault("conflict"), fault("lost")
 		a, sink := m.applier()
-		a.Settle = 0
+		a.HoldFor = 0
 		repairs := m.propose()
 		results, err := a.Apply(context.Background(), repairs)
 		if err != nil {

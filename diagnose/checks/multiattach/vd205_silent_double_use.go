@@ -113,7 +113,7 @@ func twoPlaces(p *facts.View, volume corev1.UniqueVolumeName, users []place) (tw
 // of the attachments, or to dangling-after-kcm-restart, where nothing uses one of
 // them any more.
 func ofOthers(p *facts.View, volume corev1.UniqueVolumeName, two [2]place) bool {
-	settled := func(va facts.Attachment) bool {
+	old := func(va facts.Attachment) bool {
 		if p.Forgotten(va.VolumeNode) {
 			return slices.ContainsFunc(p.Danglings(), func(d facts.Attachment) bool { return d.Name == va.Name })
 		}
@@ -121,7 +121,7 @@ func ofOthers(p *facts.View, volume corev1.UniqueVolumeName, two [2]place) bool 
 	}
 	has := func(node *corev1.Node) bool {
 		return slices.ContainsFunc(p.AttachmentsOf(volume), func(va facts.Attachment) bool {
-			return va.Holds() && va.Node == types.NodeName(node.Name) && settled(va)
+			return va.Holds() && va.Node == types.NodeName(node.Name) && old(va)
 		})
 	}
 	return !p.ControllerYounger(handOver) && has(two[0].node) && has(two[1].node)

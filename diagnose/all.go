@@ -78,6 +78,7 @@ func Checks() []check.Check {
 		resolution.MigratedVANotGC,
 		resolution.MigrationConfigMismatch,
 		resolution.VolumeExpansionStuck,
+		resolution.ClaimNotBound,
 		driver.DriverUninstalled,
 		driver.CsiNodeDriverMissing,
 		driver.CsiDriverMissing,

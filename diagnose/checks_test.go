@@ -82,6 +82,7 @@ var names = map[finding.Code]string{
 	"VD509": "migrated-va-not-gc",
 	"VD510": "migration-config-mismatch",
 	"VD511": "volume-expansion-stuck",
+	"VD512": "claim-not-bound",
 	"VD601": "driver-uninstalled",
 	"VD602": "csinode-driver-missing",
 	"VD603": "csidriver-missing",

@@ -86,6 +86,16 @@ const (
 	// and not yet in the other. A judgement: it depends on the size of the cluster.
 	ListsGrace = time.Minute
 
+	// ProvisionTakes is how long making a volume may take: the provisioner repeats
+	// calls that time out, and clouds are slow.
+	ProvisionTakes = SidecarCall + 105*time.Second
+	// ProvisionSilence is how long a provisioner may say nothing: a volume with data
+	// of a snapshot or of another volume takes its time.
+	ProvisionSilence = LongSidecarCall + AttacherMaxBackoff + 5*time.Minute
+	// ClaimBinds is how long the PV controller may take to bind a claim to a volume
+	// that is there.
+	ClaimBinds = ClaimBinderSync + 15*time.Second
+
 	// KubeletReports is how long a kubelet that works may pause between two writes
 	// of its node's status; the margin is for a write that is slow or repeated.
 	KubeletReports = reconcile.NodeReportTakes + 140*time.Second

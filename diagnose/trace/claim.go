@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -15,16 +14,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-const (
-	// schedulerTakes is how long a pod with a place to go may wait for it.
-	schedulerTakes = facts.SchedulerMaxBackoff + 20*time.Second
-	// provisionTakes is how long making a volume may take: the provisioner repeats
-	// calls that time out, and clouds are slow.
-	provisionTakes = facts.SidecarCall + 105*time.Second
-	// binderTakes is how long the PV controller may take to bind a claim to a
-	// volume that is there.
-	binderTakes = facts.ClaimBinderSync + 15*time.Second
-)
+// schedulerTakes is how long a pod with a place to go may wait for it.
+const schedulerTakes = facts.SchedulerMaxBackoff + 20*time.Second
 
 // claimProtection keeps a claim while pods use it; one that is deleted and has
 // lost it is as good as gone to the kubelet.
@@ -98,7 +89,7 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 		s.On, s.Detail, s.Ends = "whoever is to create the claim", name+" does not exist", "the claim is created"
 		if v.source.Ephemeral != nil {
 			s.On, s.Ends = "the ephemeral volume controller", "the controller makes the claim for the pod"
-			return t.due(s, t.pod.CreationTimestamp, binderTakes)
+			return t.due(s, t.pod.CreationTimestamp, facts.ClaimBinds)
 		}
 		return t.due(s, t.pod.CreationTimestamp, facts.ListsGrace) // it may have been made after the claims were read
 	}
@@ -133,7 +124,7 @@ func (t *tracer) boundTo(v *tracedVolume, name string, s Stage) Stage {
 		return t.due(s, facts.Latest(t.pod.CreationTimestamp, claim.CreationTimestamp), facts.ListsGrace)
 	case pv.Spec.ClaimRef == nil:
 		s.Detail = fmt.Sprintf("%s has no claimRef: the kubelet takes it for not bound", pv.Name)
-		return t.due(s, claim.CreationTimestamp, binderTakes)
+		return t.due(s, claim.CreationTimestamp, facts.ClaimBinds)
 	case pv.Spec.ClaimRef.UID != claim.UID:
 		s.Detail = fmt.Sprintf("%s is bound to a claim with uid %s, and %s has %s", pv.Name, pv.Spec.ClaimRef.UID, name, claim.UID)
 		return t.due(s, claim.CreationTimestamp, facts.ListsGrace)
@@ -141,7 +132,7 @@ func (t *tracer) boundTo(v *tracedVolume, name string, s Stage) Stage {
 	v.pv = pv
 	if claim.Status.Phase != corev1.ClaimBound {
 		s.State, s.Detail = StageWaiting, fmt.Sprintf("%s is %s, though it names %s", name, claim.Status.Phase, pv.Name)
-		return t.due(s, claim.CreationTimestamp, binderTakes)
+		return t.due(s, claim.CreationTimestamp, facts.ClaimBinds)
 	}
 	return done(StageClaimBound, metav1.Time{}, "to "+pv.Name)
 }
@@ -150,58 +141,38 @@ func (t *tracer) boundTo(v *tracedVolume, name string, s Stage) Stage {
 func (t *tracer) unbound(v *tracedVolume, name string) Stage {
 	claim := v.claim
 	s := Stage{Stage: StageClaimBound, State: StageWaiting, On: "the persistent volume controller", Ends: "a volume is found or made for the claim"}
-	class := t.storageClass(claim)
-	since, bound := claim.CreationTimestamp, provisionTakes
-	provisioner := claim.Annotations[reconcile.ProvisionerAnnotation]
-	if provisioner == "" {
-		provisioner = claim.Annotations[reconcile.ProvisionerAnnotationBeta]
-	}
-	if provisioner == "" && class != nil {
-		provisioner = class.Provisioner
-	}
-	waits := class != nil && class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+	about := t.Unbound(claim)
+	since, bound := claim.CreationTimestamp, facts.ProvisionTakes
 	switch {
-	case class == nil && storageClassName(claim) != "" && provisioner == "" && !t.knows(snapshot.StorageClasses, ""):
+	case claim.Spec.VolumeName != "" && !t.knows(snapshot.Volumes, ""):
+		return unread(StageClaimBound, snapshot.Volumes)
+	case claim.Spec.VolumeName != "":
+		s.State, s.On, s.Ends = StageBlocked, "whoever is to create the volume", "the volume is created"
+		s.Detail = fmt.Sprintf("%s asks for volume %s, which does not exist", name, claim.Spec.VolumeName)
+		bound = facts.ListsGrace
+	case !about.ClassFound && about.Class != "" && about.Provisioner == "" && !t.knows(snapshot.StorageClasses, ""):
 		return unread(StageClaimBound, snapshot.StorageClasses)
-	case waits && claim.Annotations[reconcile.SelectedNodeAnnotation] == "" && t.pod.Spec.NodeName == "":
+	case about.ForNode && t.pod.Spec.NodeName == "":
 		s.On, s.Detail = "the scheduler", name+" is bound once the scheduler has chosen a node for the pod"
 		bound = schedulerTakes
-	case waits && claim.Annotations[reconcile.SelectedNodeAnnotation] == "":
+	case about.ForNode:
 		s.State, s.On = StageBlocked, "nobody"
 		s.Detail = name + " waits for the scheduler to choose a node, but the pod was put on its node without it (spec.nodeName)"
 		bound = 0
-	case class == nil && storageClassName(claim) != "" && t.knows(snapshot.StorageClasses, "") && provisioner == "":
+	case !about.ClassFound && about.Class != "" && about.Provisioner == "":
 		s.State, s.On = StageBlocked, "whoever is to create the storage class"
-		s.Detail = fmt.Sprintf("%s names the storage class %s, which does not exist", name, storageClassName(claim))
-	case provisioner != "" && provisioner != "kubernetes.io/no-provisioner":
-		s.On, s.Detail = "the provisioner of "+provisioner, name+" is not bound yet"
+		s.Detail = fmt.Sprintf("%s names the storage class %s, which does not exist", name, about.Class)
+	case about.Provisioner != "":
+		s.On, s.Detail = "the provisioner of "+about.Provisioner, name+" is not bound yet"
 		if node := claim.Annotations[reconcile.SelectedNodeAnnotation]; node != "" {
 			s.Detail += "; the volume is to be made for node " + node
 		}
 	default:
 		s.Detail = name + " is not bound: no PV suits it, and nobody makes one"
 	}
-	for _, e := range t.Snapshot.EventsOf(claim.UID) {
-		if e.Reason == "ProvisioningFailed" || e.Reason == "FailedBinding" || e.Reason == "VolumeMismatch" || e.Reason == "ClaimMisbound" {
-			s.State = StageBlocked
-			s.Said = append(s.Said, quote(e, ""))
-		}
+	for _, e := range about.Failures {
+		s.State = StageBlocked
+		s.Said = append(s.Said, quote(e, ""))
 	}
 	return t.due(s, since, bound)
-}
-
-func storageClassName(claim *corev1.PersistentVolumeClaim) string {
-	if claim.Spec.StorageClassName != nil {
-		return *claim.Spec.StorageClassName
-	}
-	return claim.Annotations[corev1.BetaStorageClassAnnotation]
-}
-
-func (t *tracer) storageClass(claim *corev1.PersistentVolumeClaim) *storagev1.StorageClass {
-	for _, c := range t.Snapshot.StorageClasses {
-		if c.Name == storageClassName(claim) {
-			return c
-		}
-	}
-	return nil
 }

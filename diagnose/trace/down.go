@@ -26,6 +26,9 @@ const (
 // chainDown is the way of a volume back from the containers.
 func (t *tracer) chainDown(v *tracedVolume) []Stage {
 	stages := []Stage{t.stopped()}
+	if c := t.Snapshot.Claim(facts.ClaimKey(t.pod, v.Claim)); v.Claim != "" && c != nil && c.Spec.VolumeName == "" {
+		return append(stages, done(StageUnmounted, metav1.Time{}, "its claim never had a volume"))
+	}
 	if v.pv == nil && v.Claim != "" {
 		return append(stages, Stage{Stage: StageUnmounted, State: StageUnknown, Detail: "its claim is not bound to a volume that could be read"})
 	}

@@ -55,19 +55,19 @@ func (s *stage) storageClass(ctx context.Context, mode storagev1.VolumeBindingMo
 
 var claimModes = []mode{
 	{
-		name: "class-missing", check: "pod-stuck",
+		name: "class-missing", check: "claim-not-bound",
 		story:   "A claim names a storage class that does not exist.",
 		provoke: unbound(func(context.Context, *stage) string { return "fast" }),
 	},
 	{
-		name: "nobody-provisions", check: "pod-stuck", later: true,
+		name: "nobody-provisions", check: "claim-not-bound", later: true,
 		story: "A claim's class names a driver whose provisioner does not run.",
 		provoke: unbound(func(ctx context.Context, s *stage) string {
 			return s.storageClass(ctx, storagev1.VolumeBindingImmediate)
 		}),
 	},
 	{
-		name: "past-the-scheduler", check: "pod-stuck",
+		name: "past-the-scheduler", check: "claim-not-bound",
 		story: "A claim waits for the scheduler to choose a node, and its pod is put on one without it.",
 		provoke: unbound(func(ctx context.Context, s *stage) string {
 			return s.storageClass(ctx, storagev1.VolumeBindingWaitForFirstConsumer)

@@ -1,0 +1,146 @@
+package resolution
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var ClaimNotBound = check.Check{
+	Code:     "VD512",
+	Name:     "claim-not-bound",
+	Title:    "A pod waits for a claim that gets no volume",
+	Severity: finding.Error,
+	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes, snapshot.StorageClasses},
+	Never:    "delete the claim of a pod that has run before: find out first what became of its volume",
+	Run:      runClaimNotBound,
+}
+
+func runClaimNotBound(p *check.Run) {
+	for _, claim := range p.Snapshot.Claims {
+		if claim.DeletionTimestamp != nil || claim.Status.Phase == corev1.ClaimBound || claim.Status.Phase == corev1.ClaimLost ||
+			claim.Spec.VolumeName != "" && p.Snapshot.Volume(claim.Spec.VolumeName) != nil {
+			continue // claimref-stale and pvc-lost-or-double-claim know these
+		}
+		users := slices.DeleteFunc(slices.Clone(p.ClaimUsers(claim)), func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+		if len(users) == 0 {
+			continue
+		}
+		about := p.Unbound(claim)
+		if about.ForNode && slices.ContainsFunc(users, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" }) {
+			continue // the scheduler is still choosing, and says why it cannot
+		}
+		why := whyUnbound(p.View, claim, about, users[0])
+		since := facts.Latest(claim.CreationTimestamp, users[0].CreationTimestamp)
+		if !p.Lasted(since, why.granted) {
+			continue
+		}
+		f := why.Finding
+		f.Subject = finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+		f.Since, f.Pods = &since, facts.PodNames(users)
+		f.AdviceCommands = []string{safetext.Kubectl("describe", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace)}
+		f.Message = fmt.Sprintf("Pod %s waits for claim %s/%s, which gets no volume: %s", facts.PodName(users[0]), claim.Namespace, claim.Name, f.Message)
+		f.Evidence = append([]finding.Evidence{
+			{Object: claimObject(claim), Field: "status.phase", Value: string(cmp.Or(claim.Status.Phase, corev1.ClaimPending))},
+		}, f.Evidence...)
+		p.Report(f)
+	}
+}
+
+func claimObject(claim *corev1.PersistentVolumeClaim) string {
+	return "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name
+}
+
+// unboundReason is the part of the finding that tells the cause, and for how long that
+// may be the way things go.
+type unboundReason struct {
+	finding.Finding
+	granted time.Duration
+}
+
+func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound, pod *corev1.Pod) unboundReason {
+	switch {
+	case claim.Spec.VolumeName != "":
+		return unboundReason{finding.Finding{
+			Message:   fmt.Sprintf("it asks for volume %s, which does not exist", claim.Spec.VolumeName),
+			Cause:     "the claim was made, or restored, with a volumeName of its own, and the volume was not",
+			Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "spec.volumeName", Value: claim.Spec.VolumeName}},
+			SelfHeals: finding.SelfHeals{Because: "a claim that names its volume is bound to that one alone; it is bound once a volume of that name exists"},
+			Advice:    "recreate the volume from its disk, or recreate the claim without volumeName to get an empty one",
+		}, facts.ListsGrace}
+	case about.ForNode:
+		return unboundReason{finding.Finding{
+			Message:   fmt.Sprintf("it waits for the scheduler to choose a node, but the pod was put on node %s without it", pod.Spec.NodeName),
+			Cause:     fmt.Sprintf("the pod has spec.nodeName, so that the scheduler never sees it; storage class %s makes a volume only once the scheduler has chosen", about.Class),
+			Evidence:  []finding.Evidence{{Object: "storageclass/" + about.Class, Field: "volumeBindingMode", Value: "WaitForFirstConsumer"}},
+			SelfHeals: finding.SelfHeals{Because: "nobody but the scheduler says for which node the volume is to be made"},
+			Advice:    "take spec.nodeName out of the pod's template and choose the node by a nodeSelector, then recreate the pod",
+		}, facts.ListsGrace}
+	case !about.ClassFound && about.Class != "" && about.Provisioner == "":
+		return unboundReason{finding.Finding{
+			Message:   fmt.Sprintf("its storage class %s does not exist", about.Class),
+			Cause:     "the storage class was never created here, or was renamed or deleted",
+			Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "spec.storageClassName", Value: about.Class}},
+			SelfHeals: finding.SelfHeals{Because: "the claim is bound within a minute or so once a storage class of that name exists"},
+			Advice:    "create the storage class, or recreate the claim with one that exists: a claim's class cannot be changed",
+		}, facts.ListsGrace}
+	case about.Provisioner == "":
+		return nobodyMakesIt(claim, about)
+	default:
+		return notProvisioned(p, claim, about)
+	}
+}
+
+// nobodyMakesIt is about a claim that only a volume made by hand can serve.
+func nobodyMakesIt(claim *corev1.PersistentVolumeClaim, about facts.Unbound) unboundReason {
+	f := finding.Finding{
+		Message:   "no PersistentVolume suits it, and its storage class makes none",
+		Cause:     fmt.Sprintf("volumes of storage class %s are made by hand, and none is left that has the size, the access modes and the labels that the claim asks for", about.Class),
+		SelfHeals: finding.SelfHeals{Because: "the claim is bound within a minute once a PersistentVolume suits it"},
+		Advice:    "create a PersistentVolume of that class, or make a Released one Available again once its data may be given away",
+	}
+	if about.Class == "" {
+		f.Message = "no PersistentVolume suits it, and it names no storage class that would make one"
+		f.Cause = "the claim names no storage class, and the cluster had no default class when it was made, or the claim says that it wants none"
+		f.Advice = "name a storage class in the claim and recreate it, mark one as the default, or create a PersistentVolume for it"
+	}
+	f.Evidence = []finding.Evidence{{Object: claimObject(claim), Field: "spec.storageClassName", Value: cmp.Or(about.Class, "none")}}
+	return unboundReason{f, facts.ClaimBinds + facts.ListsGrace}
+}
+
+// notProvisioned is about a claim whose provisioner fails, or says nothing.
+func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound) unboundReason {
+	if len(about.Failures) == 0 {
+		return unboundReason{finding.Finding{
+			Message: fmt.Sprintf("the provisioner %s has made none, and has said nothing", about.Provisioner),
+			Cause:   fmt.Sprintf("the driver's controller, with its provisioner, does not run, is not installed under the name %s, or hangs", about.Provisioner),
+			Evidence: []finding.Evidence{
+				{Object: claimObject(claim), Field: "events", Value: "none about a try that failed"},
+			},
+			SelfHeals: finding.SelfHeals{Because: "the volume is made once the provisioner works; Kubernetes does nothing but wait for it"},
+			Advice:    fmt.Sprintf("check that the controller pods of %s run, and read the log of their provisioner", about.Provisioner),
+		}, facts.ProvisionSilence}
+	}
+	last := about.Failures[len(about.Failures)-1]
+	f := finding.Finding{
+		Message:   fmt.Sprintf("the provisioner %s fails to make one: %q", about.Provisioner, last.Message),
+		Cause:     fmt.Sprintf("the provisioner %s says why, in words of its own", about.Provisioner),
+		Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "events", Value: fmt.Sprintf("%s at %s: %s", last.Reason, facts.Stamp(facts.EventTime(last)), last.Message)}},
+		SelfHeals: finding.SelfHeals{Because: "the provisioner tries again and again, and succeeds once what it names is fixed"},
+		Advice:    fmt.Sprintf("fix what the message names; the log of %s's provisioner has the rest", about.Provisioner),
+	}
+	if entry, known := facts.DriverSays(about.Provisioner, last.Message); known && !entry.Wrapper {
+		f.Cause = facts.WhatItMeans(entry, p.Age(facts.EventTime(about.Failures[0])))
+		f.Advice = entry.Helps
+	}
+	return unboundReason{f, facts.ProvisionTakes}
+}

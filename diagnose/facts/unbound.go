@@ -1,0 +1,66 @@
+package facts
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// Unbound is what a claim without a volume waits for.
+type Unbound struct {
+	// Class is the storage class that the claim names; "" where it names none.
+	Class string
+	// ClassFound says that the class was read.
+	ClassFound bool
+	// Provisioner makes the volume; "" where somebody has to make it by hand.
+	Provisioner string
+	// ForNode says that the claim is bound only once the scheduler has chosen a node
+	// for a pod that uses it, and that it has not.
+	ForNode bool
+	// Failures are the events about tries to bind the claim, or to make its volume,
+	// the oldest first.
+	Failures []*corev1.Event
+}
+
+// noProvisioner is the provisioner of a class whose volumes are made by hand.
+const noProvisioner = "kubernetes.io/no-provisioner"
+
+// bindingFailures are the reasons of the events of the PV controller and of
+// provisioners about a claim that gets no volume.
+var bindingFailures = []string{"ProvisioningFailed", "FailedBinding", "VolumeMismatch", "ClaimMisbound"}
+
+// Unbound looks at a claim that has no volume.
+func (v *View) Unbound(claim *corev1.PersistentVolumeClaim) Unbound {
+	u := Unbound{Class: claim.Annotations[corev1.BetaStorageClassAnnotation]}
+	if claim.Spec.StorageClassName != nil {
+		u.Class = *claim.Spec.StorageClassName
+	}
+	u.Provisioner = claim.Annotations[reconcile.ProvisionerAnnotation]
+	if u.Provisioner == "" {
+		u.Provisioner = claim.Annotations[reconcile.ProvisionerAnnotationBeta]
+	}
+	for _, class := range v.Snapshot.StorageClasses {
+		if class.Name != u.Class {
+			continue
+		}
+		u.ClassFound = true
+		if u.Provisioner == "" {
+			u.Provisioner = class.Provisioner
+		}
+		u.ForNode = class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer &&
+			claim.Annotations[reconcile.SelectedNodeAnnotation] == ""
+	}
+	if u.Provisioner == noProvisioner {
+		u.Provisioner = ""
+	}
+	for _, e := range v.Snapshot.EventsOf(claim.UID) {
+		if slices.Contains(bindingFailures, e.Reason) {
+			u.Failures = append(u.Failures, e)
+		}
+	}
+	slices.SortStableFunc(u.Failures, func(a, b *corev1.Event) int { return EventTime(a).Compare(EventTime(b).Time) })
+	return u
+}

@@ -35,6 +35,7 @@ var line = [][]string{
 	{"diagnose/facts"},
 	{"diagnose/finding"},
 	{"diagnose/docs", "diagnose/driverwords"},
+	{"controllerlog"},
 	{"internal/testcases", "internal/golden"},
 	{"reconcile"},
 	{"snapshot"},

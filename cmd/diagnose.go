@@ -105,6 +105,7 @@ undone.`,
 	f.StringSliceVar(&d.contexts, "contexts", nil, "Examine the clusters of these kubeconfig contexts, in one report")
 	f.BoolVar(&d.events, "events", false, "Also write an event about each finding's subject, once an hour")
 	f.BoolVarP(&d.quiet, "quiet", "q", false, "Print nothing but the report, and that only where it has findings or gaps")
+	d.addController(cmd)
 	d.apply.add(f)
 	d.completeApply(cmd, streams)
 	for _, flag := range []string{"check", "skip"} {
@@ -132,6 +133,9 @@ func (d *diagnoseFlags) complete(cmd *cobra.Command, args []string) error {
 	}
 	if d.apply.enabled && d.persistsFor == 0 {
 		return fmt.Errorf("--apply looks twice before it writes: give --for a time, or leave it out for %s", lookTwice)
+	}
+	if d.controller != "" && d.apply.enabled {
+		return fmt.Errorf("--controller and --apply exclude each other: nothing is written on the word of a log")
 	}
 	if d.quiet && d.apply.enabled {
 		return fmt.Errorf("--quiet and --apply exclude each other: what is written is said")
@@ -190,6 +194,9 @@ func (d *diagnoseFlags) run(ctx context.Context, streams genericiooptions.IOStre
 			return err
 		}
 		d.assumeVersion(s, streams.ErrOut)
+		if err := d.remember(s, streams); err != nil {
+			return err
+		}
 		d.leaveOut.sayExpired(streams.ErrOut, s.TakenAt)
 		if used, err := d.usesNamespace(ctx, nil, s); err != nil || !used {
 			return cmp.Or(err, d.unused())
@@ -202,6 +209,9 @@ func (d *diagnoseFlags) run(ctx context.Context, streams genericiooptions.IOStre
 	}
 	s, first, err := d.readTwice(ctx, c, streams.ErrOut)
 	if err != nil {
+		return err
+	}
+	if err := d.remember(s, streams); err != nil {
 		return err
 	}
 	if used, err := d.usesNamespace(ctx, c.Cluster, s); err != nil || !used {

@@ -29,6 +29,8 @@ type globalFlags struct {
 	// looks at them. nil asks for none, and all is for every pod there is.
 	asks func(*corev1.Pod) bool
 	all  bool
+	// controller is the file of kube-controller-manager's log, "" for none.
+	controller string
 
 	disableForceDetach bool
 	maxWaitForUnmount  time.Duration
@@ -55,6 +57,9 @@ func newGlobalFlags(root *cobra.Command) *globalFlags {
 func (g *globalFlags) validate() error {
 	if g.file == "" && g.now != "" {
 		return fmt.Errorf("--now goes with -f: a cluster's own clock counts otherwise")
+	}
+	if g.controller == "-" && g.file == "-" {
+		return fmt.Errorf("-f and --controller cannot both read standard input")
 	}
 	if g.color != "auto" && g.color != "always" && g.color != "never" {
 		return fmt.Errorf("--color is auto, always or never, not %q", g.color)

@@ -28,6 +28,9 @@ nothing.`,
 			if err != nil {
 				return err
 			}
+			if err := g.remember(s, streams); err != nil {
+				return err
+			}
 			world := reconcile.NewWorld(s, g.options())
 			doc := output.NewPlan(s, world, world.Reconcile(), nodesOf(targets))
 			if err := printTo(g, &outputs, streams.Out, doc, output.PrintPlan); err != nil {
@@ -40,6 +43,7 @@ nothing.`,
 		},
 	}
 	outputs.add(cmd, output.PlanFormats())
+	g.addController(cmd)
 	cmd.Flags().BoolVar(&allowGaps, "allow-gaps", false, "Do not fail because something could not be read")
 	return cmd
 }

@@ -39,6 +39,9 @@ it as well, but nothing has been left out of it, not even environment variables:
 			if err != nil {
 				return err
 			}
+			if err := g.remember(s, streams); err != nil {
+				return err
+			}
 			if err := save(cmd.Context(), s, args, streams.Out); err != nil {
 				return err
 			}
@@ -51,6 +54,7 @@ it as well, but nothing has been left out of it, not even environment variables:
 			return nil
 		},
 	}
+	g.addController(cmd)
 	cmd.Flags().BoolVar(&allowGaps, "allow-gaps", false, "Do not fail because something could not be read")
 	return cmd
 }

@@ -80,6 +80,7 @@ func examine(view *facts.View, checks []check.Check) *finding.Report {
 			r.Findings = append(r.Findings, f)
 		}
 	}
+	remember(view, r.Findings)
 	r.Findings = finding.Arrange(r.Findings)
 	link(view, checks, r.Findings)
 	r.Volumes = records(s, view.World, r.Findings)

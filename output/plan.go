@@ -33,6 +33,35 @@ type Plan struct {
 	Skipped    []PlanSkipped    `json:"skipped"`
 	Decisions  []PlanDecision   `json:"decisions"`
 	NodeStatus []PlanNodeStatus `json:"nodeStatus"`
+	// Controller is the running controller as its log shows it, nil without a log.
+	Controller *PlanController `json:"controller,omitempty"`
+}
+
+// PlanController says which controller's log it is.
+type PlanController struct {
+	// Started is when it started, absent where the log does not show it.
+	Started *metav1.Time `json:"started,omitempty"`
+	// Last is the time of the log's last line: what it remembers is as of then.
+	Last metav1.Time `json:"last"`
+	// Leads says that the lease shows it to be the one that leads.
+	Leads bool `json:"leads"`
+}
+
+// PlanRemembered is what the running controller remembers of a pair, by its log.
+type PlanRemembered struct {
+	// States are those that the log leaves possible; absent where it says nothing.
+	States []snapshot.Remembered `json:"states,omitempty"`
+	// Since is when the States came to be so.
+	Since *metav1.Time `json:"since,omitempty"`
+	// Running is the operation that has begun and not ended.
+	Running      snapshot.Operation `json:"running,omitempty"`
+	RunningSince *metav1.Time       `json:"runningSince,omitempty"`
+	// LastError is that of the last operation, absent where it went well.
+	LastError   string       `json:"lastError,omitempty"`
+	LastErrorAt *metav1.Time `json:"lastErrorAt,omitempty"`
+	// NextAttach and NextDetach are before when the operation is not tried again.
+	NextAttach *metav1.Time `json:"nextAttach,omitempty"`
+	NextDetach *metav1.Time `json:"nextDetach,omitempty"`
 }
 
 // PlanActual is a row of the actual state of the world before the pass.
@@ -77,6 +106,8 @@ type PlanDecision struct {
 	Contenders       []types.NodeName        `json:"contenders,omitempty"`
 	// Until is what ends the decision after the pass.
 	Until []PlanUntil `json:"until,omitempty"`
+	// Remembered is absent where no log mentions the pair.
+	Remembered *PlanRemembered `json:"remembered,omitempty"`
 }
 
 // PlanNodeStatus is a node's volumesAttached once the pass is over.
@@ -101,6 +132,7 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 		Actual: []PlanActual{}, Desired: []PlanDesired{}, Skipped: []PlanSkipped{},
 		Decisions: []PlanDecision{}, NodeStatus: []PlanNodeStatus{},
 	}
+	p.Controller = planController(w.Memory)
 	volume := func(name corev1.UniqueVolumeName) string {
 		if pv := w.Volume(name); pv != nil {
 			return pv.Name
@@ -149,7 +181,8 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 			after = 0 // another event comes first
 		}
 		p.Decisions = append(p.Decisions, PlanDecision{Volume: d.Volume, Node: d.Node, Verb: d.Verb, Reason: d.Reason, After: after.String(),
-			PersistentVolume: volume(d.Volume), VolumeAttachment: d.VolumeAttachment, Holders: d.Holders, Contenders: d.Contenders, Until: planUntil(d)})
+			PersistentVolume: volume(d.Volume), VolumeAttachment: d.VolumeAttachment, Holders: d.Holders, Contenders: d.Contenders, Until: planUntil(d),
+			Remembered: planRemembered(w.Memory, d.VolumeNode)})
 	}
 	for _, n := range plan.NodeStatus {
 		if !shown(n.Node) {

@@ -60,9 +60,17 @@ func planUntil(d reconcile.Decision) []PlanUntil {
 	return list
 }
 
-// untilText says when what follows, in the words of somebody who waits for it;
-// "" where nothing does.
+// untilText says when what follows, in the words of somebody who waits for it, and
+// what the controller's log adds; "" where there is nothing to say.
 func untilText(d PlanDecision) string {
+	text, remembered := untilRows(d), d.Remembered.text()
+	if text != "" && remembered != "" {
+		text += "; "
+	}
+	return text + remembered
+}
+
+func untilRows(d PlanDecision) string {
 	if len(d.Until) == 0 {
 		switch d.Verb {
 		case reconcile.Wait, reconcile.Blocked, reconcile.MultiAttach:

@@ -83,6 +83,8 @@ type World struct {
 
 	// Behaviours are those of the snapshot's server version.
 	Behaviours Behaviours
+	// Memory is what the controller's log proves, nil without one.
+	Memory *Memory
 
 	snapshot *snapshot.Snapshot
 	options  Options
@@ -111,6 +113,7 @@ func NewWorld(s *snapshot.Snapshot, options Options) *World {
 	}
 	w := &World{
 		Behaviours: behaviours,
+		Memory:     MemoryOf(s),
 		Desired:    make(map[VolumeNode]*VolumeToAttach, len(s.VolumeAttachments)),
 		Managed:    sets.New[types.NodeName](),
 		snapshot:   s,

@@ -86,6 +86,8 @@ type Snapshot struct {
 	Source  Source
 	Gaps    []Gap
 	Objects
+	// Controller is nil where no log of the controller was given.
+	Controller *Controller
 
 	index index
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -12,17 +14,35 @@ import (
 )
 
 // Danglings are the attachments that the controller has forgotten.
-func (p *View) Danglings() []Attachment {
-	if p.ControllerYounger(DanglingGrace) {
-		return nil // a controller that starts takes the VolumeAttachment up again
+func (p *View) Danglings() []Attachment { return p.danglings(p.DanglingSettled) }
+
+// Unheard are the attachments that are no Danglings yet, and of which the
+// controller's log proves that it has never heard.
+func (p *View) Unheard() []Attachment {
+	if p.World.Memory == nil {
+		return nil
 	}
+	return p.danglings(func(va *storagev1.VolumeAttachment) bool {
+		volume, err := p.World.AttachmentVolume(va)
+		pair := reconcile.VolumeNode{Volume: volume, Node: types.NodeName(va.Spec.NodeName)}
+		return err == nil && !p.DanglingSettled(va) && p.World.Memory.Unheard(pair, va)
+	})
+}
+
+// DanglingSettled says that the controller has had its time to come to the
+// attachment. One that starts takes each up that it finds.
+func (p *View) DanglingSettled(va *storagev1.VolumeAttachment) bool {
+	return !p.ControllerYounger(DanglingGrace) && p.Age(va.CreationTimestamp) >= DanglingGrace
+}
+
+func (p *View) danglings(settled func(*storagev1.VolumeAttachment) bool) []Attachment {
 	var list []Attachment
 	for _, va := range p.Attachments() {
 		if va.Ran {
 			continue
 		}
 		node := p.Snapshot.Node(va.Node)
-		if !va.Holds() || !va.Ours() || p.Age(va.CreationTimestamp) < DanglingGrace ||
+		if !va.Holds() || !va.Ours() || !settled(va.VolumeAttachment) ||
 			!reconcile.NodeReady(node) || !p.World.Managed.Has(va.Node) || !p.Forgotten(va.VolumeNode) {
 			continue
 		}
@@ -94,6 +114,12 @@ func (p *View) Dangling(va Attachment, node *corev1.Node, waiters []*corev1.Pod)
 	}
 	if d := p.Plan.Decision(va.VolumeNode); d != nil {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "a controller that starts now", Value: fmt.Sprintf("%s (%s)", d.Verb, d.Reason)})
+	}
+	if memory := p.World.Memory; !p.DanglingSettled(va.VolumeAttachment) && memory != nil {
+		f.LogAlone = true
+		f.Cause = "somebody other than the controller made the VolumeAttachment, as a restore from a backup does; the controller looks for such ones only when it starts"
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: ControllerLog, Field: "lines about it",
+			Value: fmt.Sprintf("none from the start at %s to %s", Stamp(metav1.NewTime(*memory.Started)), Stamp(metav1.NewTime(memory.Last)))})
 	}
 	if len(waiters) > 0 && p.OneNode(va.Volume) {
 		f.Severity, f.Pods = finding.Error, PodNames(waiters)

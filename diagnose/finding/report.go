@@ -181,6 +181,9 @@ type Finding struct {
 	// AdviceCommands are command lines that the advice speaks of, of
 	// safetext.Kubectl; the advice itself has none. Each stands on its own line.
 	AdviceCommands []string `json:"adviceCommands,omitempty"`
+	// LogAlone says that the objects do not show it yet, and only the controller's log
+	// does: nothing is repaired on that.
+	LogAlone bool `json:"-"`
 	// Repair is null where nothing that this tool writes can help.
 	Repair *Repair `json:"repair"`
 	// Fingerprint names the finding across runs: it is made of the code, the
@@ -194,6 +197,9 @@ type Finding struct {
 	// directly or not.
 	Consequences int `json:"consequences,omitempty"`
 }
+
+// ControllerLog is the Object of Evidence that the controller's log gives.
+const ControllerLog = "kube-controller-manager's log"
 
 // Confidence is how sure a finding is of its cause.
 type Confidence string

@@ -2,6 +2,8 @@
 package attached
 
 import (
+	"slices"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -30,7 +32,7 @@ var DanglingAfterKCMRestart = check.Check{
 
 func runDanglingAfterKCMRestart(p *check.Run) {
 	waiting := p.Waiting()
-	for _, va := range p.Danglings() {
+	for _, va := range slices.Concat(p.Danglings(), p.Unheard()) {
 		p.Report(p.Dangling(va, p.Snapshot.Node(va.Node), facts.Elsewhere(waiting[va.Volume], va.Node)))
 	}
 }

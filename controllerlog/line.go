@@ -1,0 +1,250 @@
+package controllerlog
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// entry is one line of the log, with the lines that belong to it.
+type entry struct {
+	at  time.Time
+	msg string
+	// rest is what follows the message of a structured line in text format, and
+	// values are those of one in JSON.
+	rest   string
+	values map[string]json.RawMessage
+	// structured says that the message is as it stands in the source, so that lines
+	// without a beginning do not go on with it.
+	structured bool
+	// detailed says that the log has the lines of --v=1, by this one.
+	detailed bool
+}
+
+// parser takes a log apart.
+type parser struct {
+	now time.Time
+	// zone is that of the times in klog's text format, which have none: UTC, unless a
+	// back-off, which has one, says otherwise.
+	zone    *time.Location
+	stamped bool // a line had a time of its own beside klog's
+	// lines are how many had a beginning that klog writes.
+	lines int
+	// over says that a line was later than now.
+	over bool
+	held *entry // the last line, with which others may go on
+}
+
+// next takes a line over, and returns the entry that has ended with it, if any.
+func (p *parser) next(text string) *entry {
+	e, ok := p.parse(strings.TrimRight(text, "\r\n"))
+	if !ok {
+		if p.held != nil && !p.held.structured && strings.TrimSpace(text) != "" && len(p.held.msg) < maxError {
+			p.held.msg += "\n" + text[:min(len(text), maxError)]
+		}
+		return nil
+	}
+	p.lines++
+	done := p.end()
+	p.held = e
+	return done
+}
+
+// end returns the last entry.
+func (p *parser) end() *entry {
+	e := p.held
+	p.held = nil
+	if e == nil || p.over {
+		return nil
+	}
+	if e.at.After(p.now) {
+		p.over = true // what comes later may rest on what is left out here
+		return nil
+	}
+	return e
+}
+
+// parse reads a line that klog begins; false is any other.
+func (p *parser) parse(text string) (*entry, bool) {
+	stamp, text := p.unwrap(text)
+	if strings.HasPrefix(text, "{") {
+		return parseJSON(text, stamp)
+	}
+	at, text, ok := p.header(text)
+	if !ok {
+		return nil, false
+	}
+	if !stamp.IsZero() {
+		at, p.stamped = stamp, true // it knows its year and zone
+	}
+	e := &entry{at: at, msg: text}
+	if quoted, err := strconv.QuotedPrefix(text); err == nil && strings.HasPrefix(text, `"`) {
+		e.msg, _ = strconv.Unquote(quoted)
+		e.rest, e.structured = text[len(quoted):], true
+	}
+	return e, true
+}
+
+// unwrap takes off what container runtimes, kubectl and Docker put before a line,
+// and returns the time of it, if there is one.
+func (p *parser) unwrap(text string) (time.Time, string) {
+	if docker := struct{ Log, Time string }{}; strings.HasPrefix(text, `{"log":`) && json.Unmarshal([]byte(text), &docker) == nil {
+		stamp, _ := time.Parse(time.RFC3339Nano, docker.Time)
+		return stamp, strings.TrimRight(docker.Log, "\n")
+	}
+	if strings.HasPrefix(text, "[") { // kubectl logs --prefix
+		if _, rest, ok := strings.Cut(text, "] "); ok {
+			text = rest
+		}
+	}
+	first, rest, ok := strings.Cut(text, " ")
+	if !ok || len(first) < len("2006-01-02T15:04:05Z") || first[4] != '-' {
+		return time.Time{}, text
+	}
+	stamp, err := time.Parse(time.RFC3339Nano, first)
+	if err != nil {
+		return time.Time{}, text
+	}
+	for _, stream := range []string{"stderr ", "stdout "} {
+		if after, ok := strings.CutPrefix(rest, stream); ok {
+			if len(after) > 1 && after[1] == ' ' { // F or P
+				after = after[2:]
+			}
+			return stamp, after
+		}
+	}
+	return stamp, rest
+}
+
+// header reads what klog begins a line of text with: "I1122 10:42:07.000000  1 file.go:1] ".
+func (p *parser) header(text string) (at time.Time, rest string, ok bool) {
+	const stamp = "0102 15:04:05.000000"
+	if len(text) < 1+len(stamp) || strings.IndexByte("IWEF", text[0]) < 0 {
+		return at, "", false
+	}
+	head, rest, ok := strings.Cut(text, "] ")
+	if !ok || len(head) < 1+len(stamp) {
+		return at, "", false
+	}
+	// A year that has every day; the year of now, or the one before, takes its place.
+	month, err := time.ParseInLocation("2006 "+stamp, "2000 "+text[1:1+len(stamp)], p.zone)
+	if err != nil {
+		return at, "", false
+	}
+	at = month.AddDate(p.now.In(p.zone).Year()-2000, 0, 0)
+	if at.Sub(p.now) > 24*time.Hour {
+		at = month.AddDate(p.now.In(p.zone).Year()-2001, 0, 0)
+	}
+	return at, rest, true
+}
+
+// learnZone takes the zone of klog's times from a line that tells it, and returns by
+// how much the times were wrong that were read without it.
+func (p *parser) learnZone(e *entry) time.Duration {
+	if p.stamped || e.values != nil || !strings.HasPrefix(e.msg, operationFailed) {
+		return 0
+	}
+	f, ok := e.failure()
+	if !ok {
+		return 0
+	}
+	_, is := f.until.Zone()
+	_, was := e.at.In(p.zone).Zone()
+	if is == was || is < -14*60*60 || is > 14*60*60 {
+		return 0
+	}
+	p.zone = time.FixedZone("", is)
+	return time.Duration(was-is) * time.Second
+}
+
+// parseJSON reads a line of klog's JSON format.
+func parseJSON(text string, stamp time.Time) (*entry, bool) {
+	var values map[string]json.RawMessage
+	if json.Unmarshal([]byte(text), &values) != nil {
+		return nil, false
+	}
+	var milliseconds float64
+	e := &entry{at: stamp, values: values, structured: true}
+	if json.Unmarshal(values["ts"], &milliseconds) != nil || json.Unmarshal(values["msg"], &e.msg) != nil {
+		return nil, false
+	}
+	if milliseconds > 0 && milliseconds < 1e14 { // the year 5138
+		e.at = time.UnixMicro(int64(milliseconds * 1000))
+	}
+	var v int
+	e.detailed = json.Unmarshal(values["v"], &v) == nil && v >= 1
+	e.msg = strings.TrimRight(e.msg, "\n")
+	return e, true
+}
+
+// value is that of a key, "" where there is none. An object's is its name.
+func (e *entry) value(key string) string {
+	if e.values != nil {
+		var text string
+		var object struct{ Name string }
+		if json.Unmarshal(e.values[key], &text) == nil {
+			return text
+		}
+		_ = json.Unmarshal(e.values[key], &object)
+		return object.Name
+	}
+	text := e.raw(key)
+	if strings.HasPrefix(text, `"`) {
+		quoted, _ := strconv.QuotedPrefix(text)
+		text, _ = strconv.Unquote(quoted)
+		return text
+	}
+	if after, ok := strings.CutPrefix(text, "<\n"); ok {
+		return strings.TrimSpace(after)
+	}
+	word, _, _ := strings.Cut(text, " ")
+	return word
+}
+
+// raw is what follows the key of a structured line in text format. It walks over
+// the values before it, so that a key within one of them is none.
+func (e *entry) raw(key string) string {
+	rest := strings.TrimLeft(e.rest, " ")
+	for rest != "" {
+		name, value, ok := strings.Cut(rest, "=")
+		if !ok || strings.ContainsAny(name, " \"[{") {
+			return ""
+		}
+		if name == key {
+			return value
+		}
+		length := valueLength(value)
+		if length < 0 {
+			return ""
+		}
+		rest = strings.TrimLeft(value[length:], " ")
+	}
+	return ""
+}
+
+// valueLength is how long the value is with which the text begins; -1 where that
+// cannot be told.
+func valueLength(text string) int {
+	switch {
+	case text == "":
+		return 0
+	case text[0] == '"':
+		quoted, err := strconv.QuotedPrefix(text)
+		if err != nil {
+			return -1
+		}
+		return len(quoted)
+	case text[0] == '[' || text[0] == '{':
+		d := json.NewDecoder(strings.NewReader(text))
+		var skipped json.RawMessage
+		if d.Decode(&skipped) != nil {
+			return -1
+		}
+		return int(d.InputOffset())
+	}
+	if end := strings.IndexByte(text, ' '); end >= 0 {
+		return end
+	}
+	return len(text)
+}

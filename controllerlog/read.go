@@ -1,0 +1,98 @@
+// Package controllerlog replays the log of kube-controller-manager to what its
+// attach/detach controller remembers.
+//
+// The log comes from a stranger's ticket as often as from the own cluster. What a
+// line can make the reader hold or do is bounded, and text that a driver or a pod
+// put there can look like a line of the controller's: nobody may rest a write on it.
+package controllerlog
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// The bounds of what is read and held of a log.
+const (
+	// MaxLog bounds the bytes of a log. At --v=4 a busy controller writes some 100 MB
+	// an hour.
+	MaxLog = 2 << 30
+	// maxLine is how much of a line is looked at. A structured line puts the names
+	// first; up to 1.26 a dump of the pods follows them.
+	maxLine = 64 << 10
+	// maxError is how much is kept of an error.
+	maxError = 1 << 10
+	// MaxPairs bounds the volumes on nodes of which something is held. The largest
+	// clusters that Kubernetes supports attach fewer.
+	MaxPairs = 200_000
+)
+
+// Options are what a log does not say itself.
+type Options struct {
+	// Now is when the objects were read beside which the log stands. What was logged
+	// later is left out.
+	Now time.Time
+	// Release is the API server's. The log's own goes before it.
+	Release string
+}
+
+// Read reads a log in klog's text or JSON format, as a container's file, `kubectl
+// logs` or a log service has it. Every error is one line.
+func Read(r io.Reader, opts Options) (*snapshot.Controller, error) {
+	in := bufio.NewReaderSize(io.LimitReader(r, MaxLog+1), maxLine)
+	p := &parser{now: opts.Now, zone: time.UTC}
+	m := newMemory(opts.Release)
+	var read int64
+	for {
+		text, n, err := readLine(in)
+		read += n
+		if read > MaxLog {
+			return nil, fmt.Errorf("more than %d GiB: give the part since the controller started", MaxLog>>30)
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		take(p, m, p.next(text))
+		if err != nil || p.over {
+			break
+		}
+	}
+	take(p, m, p.end())
+	switch {
+	case p.lines == 0:
+		return nil, errors.New("not a log of kube-controller-manager: no line begins as klog's do, in text or JSON")
+	case len(m.pairs) > MaxPairs:
+		return nil, fmt.Errorf("names more than %d volumes on nodes", MaxPairs)
+	case m.last.IsZero():
+		return nil, fmt.Errorf("all of it was logged after %s, when the objects were read", opts.Now.UTC().Format(time.RFC3339))
+	}
+	return m.proves(), nil
+}
+
+func take(p *parser, m *memory, e *entry) {
+	if e == nil {
+		return
+	}
+	if by := p.learnZone(e); by != 0 {
+		m.shift(by)
+		e.at = e.at.Add(by)
+	}
+	m.take(e)
+}
+
+// readLine reads to the end of a line, of which it returns no more than maxLine, and
+// how long it was.
+func readLine(in *bufio.Reader) (text string, read int64, err error) {
+	first, err := in.ReadSlice('\n')
+	text, read = string(first), int64(len(first))
+	for errors.Is(err, bufio.ErrBufferFull) {
+		var more []byte
+		more, err = in.ReadSlice('\n')
+		read += int64(len(more))
+	}
+	return text, read, err
+}

@@ -1,0 +1,107 @@
+package reconcile
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// Memory is what the log of the controller at work proves of what it remembers. It
+// is evidence beside the model, which stays that of a controller that has just
+// started. No repair may rest on it: whatever a driver says is in the log, too.
+type Memory struct {
+	*snapshot.Controller
+	// Leads says that the log shows how the controller started that holds the lease:
+	// only then does what is not in the log prove anything.
+	Leads bool
+
+	takenAt time.Time
+}
+
+const (
+	// ClocksDiffer is how far the clocks of the controller and of the API server may
+	// be apart. A judgement: both are hosts of one control plane.
+	ClocksDiffer = 15 * time.Second
+	// startTakes is the longest time between the lease and the controller's start. A
+	// judgement: it asks the API server what it serves in between. A log whose times
+	// lack their zone is further off.
+	startTakes = 10 * time.Minute
+)
+
+// MemoryOf is what the log proves that stands in the snapshot; nil without a log,
+// and where it is not of the controller that holds the lease now.
+func MemoryOf(s *snapshot.Snapshot) *Memory {
+	if s.Controller == nil {
+		return nil
+	}
+	m := &Memory{Controller: s.Controller, takenAt: s.TakenAt}
+	lease := s.Lease(metav1.NamespaceSystem, ControllerManager)
+	if lease == nil {
+		return m
+	}
+	if holder := lease.Spec.HolderIdentity; m.Identity != "" && holder != nil && *holder != "" && *holder != m.Identity {
+		return nil
+	}
+	acquired := lease.Spec.AcquireTime
+	if acquired == nil {
+		return m
+	}
+	if m.Last.Before(acquired.Add(-ClocksDiffer)) || m.Started != nil && m.Started.Before(acquired.Add(-ClocksDiffer)) {
+		return nil
+	}
+	m.Leads = m.Started != nil && m.Started.Sub(acquired.Time) <= startTakes
+	return m
+}
+
+// Pair is what is remembered of the pair, nil where the log does not mention it.
+func (m *Memory) Pair(pair VolumeNode) *snapshot.RememberedPair {
+	if m == nil {
+		return nil
+	}
+	at, found := slices.BinarySearchFunc(m.Pairs, pair, func(p snapshot.RememberedPair, pair VolumeNode) int {
+		return cmp.Or(cmp.Compare(p.Volume, pair.Volume), cmp.Compare(p.Node, pair.Node))
+	})
+	if !found {
+		return nil
+	}
+	return &m.Pairs[at]
+}
+
+// NextAttempt is before when the controller does not try the operation on the pair
+// again; zero where nothing keeps it from trying.
+func (m *Memory) NextAttempt(pair VolumeNode, operation snapshot.Operation) time.Time {
+	var next time.Time
+	if m == nil {
+		return next
+	}
+	at, _ := slices.BinarySearchFunc(m.BackOffs, pair.Volume, func(b snapshot.BackOff, volume corev1.UniqueVolumeName) int { return cmp.Compare(b.Volume, volume) })
+	for _, b := range m.BackOffs[at:] {
+		if b.Volume != pair.Volume {
+			break
+		}
+		if (b.Node == "" || b.Node == pair.Node) && b.Operation == operation && !b.Doubtful && b.Until.After(m.takenAt) && b.Until.After(next) {
+			next = b.Until
+		}
+	}
+	return next
+}
+
+// Unheard says that the controller did not make the VolumeAttachment of the pair, and
+// has not heard of it: one is made with a line, and one that was there when the
+// controller started is found with a line, or stands in its node's volumesAttached.
+// The caller makes sure that it does not stand there.
+func (m *Memory) Unheard(pair VolumeNode, va *storagev1.VolumeAttachment) bool {
+	if m == nil || !m.Leads || !m.Verbose {
+		return false
+	}
+	made := va.CreationTimestamp.Time
+	_, unclear := slices.BinarySearch(m.Unclear, pair.Volume)
+	return made.After(m.Started.Add(ClocksDiffer)) && made.Before(m.Last.Add(-ClocksDiffer)) &&
+		m.Pair(pair) == nil && !unclear
+}

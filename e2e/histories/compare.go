@@ -75,6 +75,13 @@ type Asks func(conformance.Release, *wire.Request, time.Time, wire.Moment) (*rec
 
 // AskModel asks package reconcile.
 func AskModel(release conformance.Release, request *wire.Request, began time.Time, m wire.Moment) (*reconcile.World, *reconcile.Plan) {
+	s := asked(release, request, began, m, nil)
+	w := reconcile.NewWorld(s, reconcile.Options{DisableForceDetachOnTimeout: request.DisableForceDetachOnTimeout})
+	return w, w.Reconcile()
+}
+
+// asked is the snapshot of a moment.
+func asked(release conformance.Release, request *wire.Request, began time.Time, m wire.Moment, log *snapshot.Controller) *snapshot.Snapshot {
 	acquired := metav1.NewMicroTime(began.Add(m.Started))
 	s := snapshot.New(began.Add(m.At), snapshot.Source{ServerVersion: string(release)}, snapshot.Objects{
 		VolumeAttachments: copies(m.VolumeAttachments), Nodes: copies(m.Nodes), Pods: copies(m.Pods),
@@ -84,8 +91,8 @@ func AskModel(release conformance.Release, request *wire.Request, began time.Tim
 			Spec:       coordinationv1.LeaseSpec{AcquireTime: &acquired},
 		}},
 	}, nil)
-	w := reconcile.NewWorld(s, reconcile.Options{DisableForceDetachOnTimeout: request.DisableForceDetachOnTimeout})
-	return w, w.Reconcile()
+	s.Controller = log
+	return s
 }
 
 // copies keeps the originals from snapshot.New, which takes its lists over.

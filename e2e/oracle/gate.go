@@ -23,6 +23,9 @@ type gate struct {
 	mu      sync.Mutex
 	touched map[wire.Pair]string
 	last    string
+	// dead is nil as long as the controller's process lives that the plugins are of.
+	// It is closed once nobody reads its log any more.
+	dead <-chan struct{}
 }
 
 func newGate(noOps bool) *gate {
@@ -47,6 +50,24 @@ func (g *gate) touch(volumeAttachment string) { g.last = volumeAttachment }
 // release opens the gate for good.
 func (g *gate) release() { close(g.open) }
 
+// kill ends the process that the plugins are of, as far as its log shows: what its
+// operations have asked for stays asked, and they come to nothing more until over.
+func (g *gate) kill(over <-chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.dead = over
+}
+
+// outlive keeps an operation of a process that has ended from going on.
+func (g *gate) outlive() {
+	g.mu.Lock()
+	dead := g.dead
+	g.mu.Unlock()
+	if dead != nil {
+		<-dead
+	}
+}
+
 // plugins are those of kube-controller-manager, behind the gate.
 func (g *gate) plugins() []volume.VolumePlugin {
 	var all []volume.VolumePlugin
@@ -67,7 +88,7 @@ type gatedPlugin struct {
 
 func (p gatedPlugin) NewAttacher() (volume.Attacher, error) {
 	a, err := p.AttachableVolumePlugin.NewAttacher()
-	if err != nil || !p.gate.holds(p.GetPluginName()) {
+	if err != nil || !p.gate.off && !p.gate.holds(p.GetPluginName()) {
 		return a, err
 	}
 	return gatedAttacher{a, p}, nil
@@ -75,7 +96,7 @@ func (p gatedPlugin) NewAttacher() (volume.Attacher, error) {
 
 func (p gatedPlugin) NewDetacher() (volume.Detacher, error) {
 	d, err := p.AttachableVolumePlugin.NewDetacher()
-	if err != nil || !p.gate.holds(p.GetPluginName()) {
+	if err != nil || !p.gate.off && !p.gate.holds(p.GetPluginName()) {
 		return d, err
 	}
 	return gatedDetacher{d, p}, nil
@@ -91,6 +112,10 @@ type gatedAttacher struct {
 }
 
 func (a gatedAttacher) Attach(spec *volume.Spec, node types.NodeName) (path string, err error) {
+	if a.plugin.gate.off {
+		defer a.plugin.gate.outlive()
+		return a.Attacher.Attach(spec, node)
+	}
 	name, err := a.plugin.GetVolumeName(spec)
 	if err != nil {
 		return "", err
@@ -108,6 +133,10 @@ type gatedDetacher struct {
 }
 
 func (d gatedDetacher) Detach(volumeName string, node types.NodeName) error {
+	if d.plugin.gate.off {
+		defer d.plugin.gate.outlive()
+		return d.Detacher.Detach(volumeName, node)
+	}
 	return d.plugin.gate.run(d.plugin.pair(volumeName, node), func() error {
 		return d.Detacher.Detach(volumeName, node)
 	})

@@ -30,6 +30,8 @@ type life struct {
 	started time.Duration
 	stop    func()
 	done    int // steps
+	text    *text
+	over    chan struct{} // closed once the log is complete
 
 	// blind says that the controller hears of nothing.
 	blind atomic.Bool
@@ -52,7 +54,7 @@ func live(t *testing.T, request *wire.Request) (*wire.Answer, error) {
 	}
 	var story *wire.Story
 	err := inBubble(t, func() error {
-		l := &life{random: rand.New(rand.NewPCG(request.Seed, 0)), story: &wire.Story{Began: time.Now()}, began: time.Now()}
+		l := &life{random: rand.New(rand.NewPCG(request.Seed, 0)), story: &wire.Story{Began: time.Now()}, began: time.Now(), text: newText(), over: make(chan struct{})}
 		story = l.story
 		return l.through(request)
 	})
@@ -86,7 +88,9 @@ func (l *life) through(request *wire.Request) error {
 	}
 	l.pass()
 	l.story.Ended = l.now()
+	l.story.Log = l.text.String()
 	l.end()
+	close(l.over)
 	time.Sleep(3 * time.Minute) // for the operations, which nobody can stop
 	return nil
 }
@@ -108,13 +112,14 @@ func (l *life) pass() {
 func (l *life) start(request *wire.Request) error {
 	o := &oracle{request: request, client: l.cluster.client, gate: newGate(false), log: newRecorder()}
 	o.gate.off = true
+	o.log.text = l.text
 	l.oracle, l.touched = o, false
 	l.blind.Store(false)
 	current.Store(o.log)
 	// Without a period, older reflectors wait on a channel that is no bubble's.
 	o.factory = informers.NewSharedInformerFactory(o.client, 24*time.Hour)
 	o.nodes = &watchedNodes{NodeInformer: o.factory.Core().V1().Nodes()}
-	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.New(sink{func() *recorder { return o.log }})))
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.New(sink{func() *recorder { return o.log }, true})))
 	ended := make(chan struct{})
 	l.stop = func() {
 		cancel()
@@ -158,8 +163,9 @@ func (l *life) start(request *wire.Request) error {
 	return nil
 }
 
-// end stops the controller and waits for its operations.
+// end stops the controller as the end of its process does.
 func (l *life) end() {
+	l.gate.kill(l.over)
 	l.stop()
 	l.cluster.closeWatches()
 }

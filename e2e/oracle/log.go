@@ -29,6 +29,8 @@ type recorder struct {
 	lines []line
 	// over is sent to at the end of each pass; two are all that there are.
 	over chan struct{}
+	// text is nil but in a life.
+	text *text
 }
 
 func newRecorder() *recorder { return &recorder{over: make(chan struct{}, 2)} }
@@ -65,14 +67,26 @@ func (r *recorder) take() []line {
 }
 
 // sink is a log at the highest verbosity that goes to a recorder.
-type sink struct{ to func() *recorder }
+type sink struct {
+	to func() *recorder
+	// named says that it is the controller's own, which nothing else logs to.
+	named bool
+}
 
 var _ logr.LogSink = sink{}
 
-func (sink) Init(logr.RuntimeInfo)               {}
-func (sink) Enabled(int) bool                    { return true }
-func (s sink) Info(_ int, msg string, kv ...any) { s.add(nil, msg, kv) }
+func (sink) Init(logr.RuntimeInfo) {}
+func (sink) Enabled(int) bool      { return true }
+func (s sink) Info(level int, msg string, kv ...any) {
+	if r := s.to(); r != nil && r.text != nil && level <= textVerbosity {
+		r.text.add(nil, false, s.named, msg, kv)
+	}
+	s.add(nil, msg, kv)
+}
 func (s sink) Error(err error, msg string, kv ...any) {
+	if r := s.to(); r != nil && r.text != nil {
+		r.text.add(err, true, s.named, msg, kv)
+	}
 	s.add(err, msg, kv)
 }
 func (s sink) WithValues(...any) logr.LogSink { return s }
@@ -93,5 +107,5 @@ func recordGlobalLog() {
 	flags := flag.NewFlagSet("klog", flag.PanicOnError)
 	klog.InitFlags(flags)
 	_ = flags.Set("v", "10")
-	klog.SetLogger(logr.New(sink{current.Load}))
+	klog.SetLogger(logr.New(sink{to: current.Load}))
 }

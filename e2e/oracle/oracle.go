@@ -62,7 +62,7 @@ func ask(request *wire.Request) (*wire.Answer, error) {
 	o.standIn()
 	current.Store(o.log)
 
-	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.New(sink{func() *recorder { return o.log }})))
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logr.New(sink{func() *recorder { return o.log }, true})))
 	answer, err := o.run(ctx)
 	cancel()
 	o.factory.Shutdown()

@@ -118,4 +118,7 @@ type Story struct {
 	Deeds   []Deed
 	// Ended is when it was over.
 	Ended time.Duration
+	// Log is what the controllers logged until then, one after the other, as
+	// kube-controller-manager writes it at --v=2.
+	Log string
 }

@@ -55,8 +55,7 @@ makes pods, such as deployment. KIND/NAME, -l and -n narrow the report, never th
 evidence that it rests on.
 
 Exit code: 0 nothing found at or above --fail-on, 1 something found, 2 no answer
-(usage, connection, or something could not be read), 3 --apply left something
-undone.`,
+(usage, connection, a gap in what was read), 3 --apply left something undone.`,
 		Example: `  kubectl volume-doctor diagnose
   kubectl volume-doctor diagnose pod/web-0 -n shop -o wide
   kubectl volume-doctor diagnose sts/db -n shop

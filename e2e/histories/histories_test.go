@@ -20,6 +20,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/conformance"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/oracle/wire"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var (
@@ -86,12 +87,22 @@ func live(t *testing.T, oracle *conformance.Oracle, request *wire.Request) *wire
 	return answer.Story
 }
 
+// compareAll holds a story against the model, and what is replayed from its log
+// against the controller's memory.
+func compareAll(release conformance.Release, request *wire.Request, story *wire.Story) *Result {
+	result, log := Compare(release, request, story, AskModel), CompareLog(release, request, story, Replay)
+	result.Differences = append(result.Differences, log.Differences...)
+	maps.Copy(result.Counts, log.Counts)
+	return result
+}
+
 // seen is what a run of some hundred histories has to come across, or the
 // generator has lost its grip.
 var seen = []string{
 	"deed Attach", "deed Detach", "deed ForceDetach", "deed Forgotten", "bound Wait MaxWaitForUnmount", "bound Keep VerifySync",
 	"bound Wait NodeUpdate", "bound MultiAttach HolderLeaves", "row Wait NodeUpdate Detach", "row Wait MaxWaitForUnmount ForceDetach",
-	"row Keep VerifySync Forgotten", "contenders served",
+	"row Keep VerifySync Forgotten", "contenders served", "memory: the log tells", "memory: next attempts", "memory: operations that run",
+	"memory: attachments that it has not heard of",
 }
 
 // TestHistories has the controller of each release live through random histories.
@@ -107,11 +118,11 @@ func TestHistories(t *testing.T) {
 				total := row{Release: release, Counts: map[string]int{}}
 				for s := *seed; s < *seed+howMany(t, release); s++ {
 					request := Generate(s)
-					result := Compare(release, request, live(t, oracle, request), AskModel)
+					result := compareAll(release, request, live(t, oracle, request))
 					total.add(result)
 					if len(result.Differences) > 0 {
 						shrunk := Shrink(request, func(r *wire.Request) bool {
-							return len(Compare(release, r, live(t, oracle, r), AskModel).Differences) > 0
+							return len(compareAll(release, r, live(t, oracle, r)).Differences) > 0
 						})
 						t.Errorf("seed %d: %s\nthe shortest history that still differs: %s", s, result.Differences[0], save(t, release, s, shrunk))
 					}
@@ -180,7 +191,7 @@ func TestKept(t *testing.T) {
 			t.Parallel()
 			oracle := start(t, release)
 			for file, request := range kept(t) {
-				result := Compare(release, request, live(t, oracle, request), AskModel)
+				result := compareAll(release, request, live(t, oracle, request))
 				if len(result.Differences) > 0 {
 					t.Errorf("%s: %s", file, strings.Join(result.Differences, "\n"))
 				}
@@ -263,6 +274,78 @@ func TestComparisonCanFail(t *testing.T) {
 			}) {
 				t.Error("not noticed")
 			}
+		})
+	}
+}
+
+// TestLogComparisonCanFail spoils what is replayed from the log in one way after the
+// other, and wants each to be noticed within a few histories.
+func TestLogComparisonCanFail(t *testing.T) {
+	t.Parallel()
+	release := conformance.Release("v1.36.3")
+	oracle := start(t, release)
+	requests := slices.Collect(maps.Values(kept(t)))
+	for s := range uint64(40) {
+		requests = append(requests, Generate(s))
+	}
+	stories := map[*wire.Request]*wire.Story{}
+	for _, request := range requests {
+		stories[request] = live(t, oracle, request)
+	}
+	pairs := func(f func(*snapshot.RememberedPair)) func(*snapshot.Controller) {
+		return func(log *snapshot.Controller) {
+			for i := range log.Pairs {
+				f(&log.Pairs[i])
+			}
+		}
+	}
+	state := func(from, to snapshot.Remembered) func(*snapshot.Controller) {
+		return pairs(func(p *snapshot.RememberedPair) {
+			if len(p.States) == 1 && p.States[0] == from {
+				p.States[0] = to
+			}
+		})
+	}
+	spoilers := map[string]func(*snapshot.Controller){
+		"attached is uncertain": state(snapshot.RememberedAttached, snapshot.RememberedUncertain),
+		"uncertain is attached": state(snapshot.RememberedUncertain, snapshot.RememberedAttached),
+		"absent is attached":    state(snapshot.RememberedAbsent, snapshot.RememberedAttached),
+		"attached is absent":    state(snapshot.RememberedAttached, snapshot.RememberedAbsent),
+		"nothing is mentioned":  func(log *snapshot.Controller) { log.Pairs = nil },
+		"nothing runs":          pairs(func(p *snapshot.RememberedPair) { p.Running = "" }),
+		"all runs":              pairs(func(p *snapshot.RememberedPair) { p.Running = snapshot.DetachOperation }),
+		"no pause":              func(log *snapshot.Controller) { log.BackOffs = nil },
+		"each pause is too long": func(log *snapshot.Controller) {
+			for i := range log.BackOffs {
+				log.BackOffs[i].Until = log.BackOffs[i].Until.Add(1500 * time.Millisecond)
+			}
+		},
+		"each pause is of another operation": func(log *snapshot.Controller) {
+			for i := range log.BackOffs {
+				log.BackOffs[i].Operation = snapshot.AttachOperation
+			}
+		},
+		"each pause is for all nodes": func(log *snapshot.Controller) {
+			for i := range log.BackOffs {
+				log.BackOffs[i].Node = ""
+			}
+		},
+	}
+	for name, spoil := range spoilers {
+		t.Run(name, func(t *testing.T) {
+			spoiled := func(release conformance.Release, story *wire.Story, at time.Duration) (*snapshot.Controller, error) {
+				log, err := Replay(release, story, at)
+				if err == nil {
+					spoil(log)
+				}
+				return log, err
+			}
+			for request, story := range stories {
+				if len(CompareLog(release, request, story, spoiled).Differences) > 0 {
+					return
+				}
+			}
+			t.Error("not noticed")
 		})
 	}
 }

@@ -57,6 +57,7 @@ func pageText(rows []row, seed uint64, now time.Time) string {
 	fmt.Fprintf(&b, "\nMap order chose %d times among contenders of the pass and %d times among those of a row; %d detaches were done by force, the time-out being over.\n",
 		total["contenders served"], total["contenders of a row served"], total["detaches done by force, the time-out being over"])
 	section("The deeds that were not compared, by what the controller remembers and no object shows:", otherMemory)
+	section("What the logs tell of the controllers' memory, of all pairs at all moments:", "memory: ")
 	fmt.Fprintf(&b, "\nBeside these, %d deeds of a controller whose watches were broken.\n", total["deeds of a controller that hears of nothing"])
 	return b.String()
 }

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -99,7 +100,7 @@ func readByLibrary(text string) (s *Snapshot, err error) {
 		}
 	}()
 	var documents bytes.Buffer
-	decoder := yaml.NewDecoder(strings.NewReader(withoutDirectives(text)))
+	decoder := yaml.NewDecoder(strings.NewReader(escapedBreaks(withoutDirectives(text))))
 	decoder.SetStrict(true)
 	for {
 		var value any
@@ -142,6 +143,32 @@ func withoutDirectives(text string) string {
 		before = before && (content == "" || content[0] == '#')
 		b.WriteString(line)
 	}
+	return b.String()
+}
+
+// escapedBreaks escapes, in documents that are JSON, the characters that end a line in
+// YAML 1.1, which is all that the library knows, and in JSON do not.
+func escapedBreaks(text string) string {
+	var b, document strings.Builder
+	flush := func() {
+		text := document.String()
+		if json.Valid([]byte(text)) {
+			text = strings.NewReplacer("\u0085", `\u0085`, "\u2028", `\u2028`, "\u2029", `\u2029`).Replace(text)
+		}
+		b.WriteString(text)
+		document.Reset()
+	}
+	for line := range strings.Lines(text) {
+		for _, word := range []string{"---", "..."} {
+			if rest, found := marker([]byte(line), word); found {
+				flush()
+				b.WriteString(line[:len(line)-len(rest)])
+				line = string(rest)
+			}
+		}
+		document.WriteString(line)
+	}
+	flush()
 	return b.String()
 }
 

@@ -14,7 +14,7 @@ RELEASE_FLAGS := -trimpath -buildvcs=true -ldflags='-s -w'
 VULNDB := https://vuln.go.dev
 
 .PHONY: dist notices reproducible release-check licences vuln new-user
-.PHONY: all build test unit conformance conformance-long histories mutation e2e e2e-long soak chaos add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench
+.PHONY: all build test unit conformance conformance-long histories kubelet-oracle mutation e2e e2e-long soak chaos add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench
 
 all: build lint test
 
@@ -39,6 +39,10 @@ conformance-long: ## the same over N clusters for each release; ends with the ta
 DEEP ?=
 histories: ## N random histories of a controller at work for each release, DEEP=v1.36.3:1000 for one of them; writes docs/histories.md
 	cd e2e && go test -timeout 0 -count 1 -run 'TestHistories$$' -v ./histories -histories $(N) -deep '$(DEEP)' -seed $(SEED) -page ../../docs/histories.md
+
+STATES ?= 2000
+kubelet-oracle: ## STATES pods in random states against the volume half of a real kubelet, as root; writes docs/kubelet.md
+	cd e2e && go test -timeout 0 -count 1 -run 'TestRandom$$' -v ./kubelettrace -states $(STATES) -seed $(SEED) -page ../../docs/kubelet.md
 
 mutation: ## one wrong edit to the model at a time, and which controller contradicts it; writes docs/mutation.md
 	cd e2e && go run ./mutation

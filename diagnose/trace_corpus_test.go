@@ -116,14 +116,14 @@ func TestTraceStages(t *testing.T) {
 
 // brokenIn is the stage that a wait in each of the kubelet's and the
 // controller's own stages is named by. The kubelet verifies an attachment (f5)
-// without a word, so that no object tells it from the staging that follows.
+// without a word, so that no object tells it from the mount that follows.
 var brokenIn = map[string][]trace.StageName{
 	"f0":  {trace.StageScheduled},
 	"f1":  {trace.StageClaimBound, trace.StageInVolumesInUse},
 	"f2":  {trace.StageInVolumesInUse},
 	"f3":  {trace.StageAttached},
 	"f4":  {trace.StageInVolumesAttached},
-	"f5":  {trace.StageStaged},
+	"f5":  {trace.StageMounted},
 	"f6":  {trace.StageStaged},
 	"f7":  {trace.StageRegistered, trace.StageStaged},
 	"f8":  {trace.StageMounted},

@@ -121,9 +121,9 @@ func TestTraceKubeletWords(t *testing.T) {
 	} {
 		w := newWorld().pending(9).event("FailedMount", message, 3)
 		w.node.Status.NodeInfo.KubeletVersion = version
-		traceCase{world: w, verdict: "stuck staged", says: []string{want}}.run(t)
+		traceCase{world: w, verdict: "stuck mounted", says: []string{want}}.run(t)
 	}
 	w := newWorld().pending(9).event("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[token], unattached volumes=[]: x", 3)
 	w.node.Status.NodeInfo.KubeletVersion = "v1.27.1"
-	traceCase{world: w, verdict: "stuck staged", says: []string{"they are kept for an hour only"}}.run(t)
+	traceCase{world: w, verdict: "stuck mounted", says: []string{"they are kept for an hour only"}}.run(t)
 }

@@ -1,6 +1,7 @@
 package diagnose_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -136,7 +137,7 @@ func TestCorroborate(t *testing.T) {
 					t.Errorf("has %q:\n%s", not, text)
 				}
 			}
-			if doc.Verdict != before || !doc.KubeletAnswered() || !doc.Complete {
+			if !reflect.DeepEqual(doc.Verdict, before) || !doc.KubeletAnswered() || !doc.Complete {
 				t.Errorf("the verdict changed, or it did not answer: %+v", doc)
 			}
 		})

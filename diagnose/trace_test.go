@@ -166,9 +166,9 @@ func TestTraceUp(t *testing.T) {
 			verdict: "stuck mounted", chain: attached + "+staged !mounted^late"},
 		{name: "mapping fails", world: newWorld().pending(9).event("FailedMapVolume", `MapVolume.MapPodDevice failed for volume "pv-data" : rpc error`, 5),
 			verdict: "stuck mounted", chain: attached + "+staged !mounted^late"},
-		{name: "silent", world: newWorld().pending(9), verdict: "stuck staged", chain: attached + "~staged^late ~mounted",
+		{name: "silent", world: newWorld().pending(9), verdict: "stuck mounted", chain: attached + "?staged ~mounted^late",
 			says: []string{"a kubelet of 1.36 writes none for a wait that merely times out"}},
-		{name: "silent for a while", world: newWorld().pending(1), verdict: "in-flight staged"},
+		{name: "silent for a while", world: newWorld().pending(1), verdict: "in-flight mounted"},
 		{name: "ownership", world: newWorld().pending(9).event("VolumePermissionChangeInProgress",
 			"Setting volume ownership for /var/lib/kubelet/pods/uid-app/volumes/kubernetes.io~csi/pv-data/mount, processed 100 files.", 0.5),
 			verdict: "in-flight OwnershipChange", says: []string{"OnRootMismatch"}},
@@ -228,7 +228,7 @@ func TestTraceVerdicts(t *testing.T) {
 			verdict: "none NoVolumes", chain: "+scheduled +claimBound -mounted", says: []string{"the controller attaches it all the same"}},
 		{name: "after a reboot", world: with(newWorld().pending(9), func(w *world) {
 			w.pod.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{}
-		}), verdict: "stuck staged"},
+		}), verdict: "stuck mounted"},
 		{name: "before the condition", world: with(newWorld().pending(9), func(w *world) {
 			w.pod.Status.Conditions, w.pod.Status.PodIP = w.pod.Status.Conditions[:1], "10.0.0.1"
 		}), verdict: "none ContainerCreating"},
@@ -241,7 +241,7 @@ func TestTraceVerdicts(t *testing.T) {
 			second.Name = "again"
 			w.pod.Spec.Volumes = append(w.pod.Spec.Volumes, second)
 			w.pod.Spec.Containers[0].VolumeMounts = append(w.pod.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "again"})
-		}), verdict: "stuck staged", says: []string{"the pod's volume again is the same one"}},
+		}), verdict: "stuck mounted", says: []string{"the pod's volume again is the same one"}},
 	} {
 		t.Run(c.name, c.run)
 	}

@@ -50,8 +50,8 @@ func TestTraceClaims(t *testing.T) {
 			"unattached volumes=[], failed to process volumes=[data]: error processing PVC default/data: PVC is not bound", 5), verdict: "stuck askedFor",
 			says: []string{"the kubelet could not take the volume up at all"}},
 		{name: "taken up since", world: newWorld().pending(19).event("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data], "+
-			"unattached volumes=[], failed to process volumes=[data]: error processing PVC default/data: PVC is not bound", 9), verdict: "stuck staged",
-			chain: attached + "~staged^late ~mounted"},
+			"unattached volumes=[], failed to process volumes=[data]: error processing PVC default/data: PVC is not bound", 9), verdict: "stuck mounted",
+			chain: attached + "?staged ~mounted^late"},
 		{name: "wrong mode", world: with(newWorld().pending(9), func(w *world) {
 			block := corev1.PersistentVolumeBlock
 			w.Volumes[0].Spec.VolumeMode, w.node.Status.VolumesInUse = &block, nil
@@ -73,7 +73,7 @@ func TestTraceKinds(t *testing.T) {
 		{name: "inline csi", world: source(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: theDriver}}), verdict: "in-flight mounted",
 			chain: "+scheduled +driverRegistered ~mounted^"},
 		{name: "not attached", world: with(newWorld().pending(0.2).unattached(), func(w *world) { w.CSIDrivers[0].Spec.AttachRequired = &no }),
-			verdict: "in-flight staged", chain: "+scheduled +claimBound +driverRegistered ~staged^ ~mounted"},
+			verdict: "in-flight mounted", chain: "+scheduled +claimBound +driverRegistered ?staged ~mounted^"},
 		{name: "iscsi", world: source(corev1.VolumeSource{ISCSI: &corev1.ISCSIVolumeSource{TargetPortal: "1.2.3.4", IQN: "iqn", Lun: 1}}),
 			verdict: "in-flight attached", chain: "+scheduled ~askedFor ~attached^ ~listed ~mounted", says: []string{"has no VolumeAttachment"}},
 	} {

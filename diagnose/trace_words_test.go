@@ -56,8 +56,8 @@ func TestKubeletTexts(t *testing.T) {
 
 		// A failed wait: what its lists mean, and the error of the volume's own.
 		{"v1.25.4", "FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[token data]: timed out waiting for the condition",
-			"stuck staged", "lists every volume of the pod as unattached"},
-		{"v1.27.1", "FailedMount", wait + "timed out waiting for the condition", "stuck staged", "not mounted within 2m3s"},
+			"stuck mounted", "lists every volume of the pod as unattached"},
+		{"v1.27.1", "FailedMount", wait + "timed out waiting for the condition", "stuck mounted", "not mounted within 2m3s"},
 		{"v1.36.3", "FailedMount", process + "error processing PVC default/data: PVC is not bound", "stuck askedFor", "the claim is not bound; the kubelet could not take the volume up"},
 		{"v1.36.3", "FailedMount", process + "error processing PVC default/data: PVC is being deleted", "stuck askedFor", "nothing protects it any more"},
 		{"v1.36.3", "FailedMount", process + "error processing PVC default/data: failed to fetch PVC from API server: no", "stuck askedFor", "cannot read the claim"},
@@ -68,9 +68,9 @@ func TestKubeletTexts(t *testing.T) {
 		{"v1.36.3", "FailedMount", process + "PVC default/data was not created for pod default/app (pod is not owner)", "stuck askedFor", "belongs to another"},
 		{"v1.36.3", "FailedMount", process + "volume data has volumeMode Block, but is specified in volumeMounts", "stuck askedFor", "a block device"},
 		{"v1.36.3", "FailedMount", process + `failed to get Plugin from volumeSpec for volume "data" err=no volume plugin matched`, "stuck askedFor", "no plugin for this type"},
-		{"v1.36.3", "FailedMount", wait + `waiting for unmount of volume "x", because it is already mounted to a different pod with a different SELinux label`, "stuck staged", "must go first"},
-		{"v1.36.3", "FailedMount", wait + `conflicting SELinux labels of volume data: "a" and "b"`, "stuck staged", "two SELinux labels"},
-		{"v1.36.3", "FailedMount", wait + "multiple SELinux labels found: a,b", "stuck staged", "different SELinux labels and use the same volume"},
+		{"v1.36.3", "FailedMount", wait + `waiting for unmount of volume "x", because it is already mounted to a different pod with a different SELinux label`, "stuck mounted", "must go first"},
+		{"v1.36.3", "FailedMount", wait + `conflicting SELinux labels of volume data: "a" and "b"`, "stuck mounted", "two SELinux labels"},
+		{"v1.36.3", "FailedMount", wait + "multiple SELinux labels found: a,b", "stuck mounted", "different SELinux labels and use the same volume"},
 		{"v1.36.3", "VolumePermissionChangeInProgress", "Setting volume ownership for uid-app/volumes/kubernetes.io~csi/pv-data/mount is taking longer than expected, consider using OnRootMismatch - https://example.com",
 			"stuck OwnershipChange", "written after 30 s and then each minute"},
 	} {
@@ -92,7 +92,7 @@ func TestKubeletSilence(t *testing.T) {
 	} {
 		w := newWorld().pending(9)
 		w.node.Status.NodeInfo.KubeletVersion = version
-		traceCase{world: w, verdict: "stuck staged", says: []string{want}}.run(t)
+		traceCase{world: w, verdict: "stuck mounted", says: []string{want}}.run(t)
 	}
 	for version, want := range map[string]bool{"v1.32.4": true, "v1.33.0": false} {
 		w := newWorld().pending(9)

@@ -43,7 +43,7 @@ func entries(traces []*trace.Trace) []finding.Waiting {
 	for _, t := range traces {
 		v := t.Verdict
 		list = append(list, finding.Waiting{
-			Pod: podOf(t), Node: string(t.Node), Verdict: v.State, Volume: v.Volume, Stage: string(v.Stage), Actor: v.Actor,
+			Pod: podOf(t), Node: string(t.Node), Verdict: v.State, Volume: v.Volume, Volumes: v.Volumes, Stage: string(v.Stage), Stages: names(v.Stages), Actor: v.Actor,
 			Said: v.Said, Since: v.Since, DueAt: v.DueAt, Findings: []string{},
 		})
 	}
@@ -51,6 +51,14 @@ func entries(traces []*trace.Trace) []finding.Waiting {
 	slices.SortFunc(list, func(a, b finding.Waiting) int {
 		return cmp.Or(slices.Index(order, a.Verdict)-slices.Index(order, b.Verdict), cmp.Compare(a.Pod, b.Pod))
 	})
+	return list
+}
+
+func names(stages []trace.StageName) []string {
+	var list []string
+	for _, s := range stages {
+		list = append(list, string(s))
+	}
 	return list
 }
 

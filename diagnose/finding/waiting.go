@@ -27,7 +27,11 @@ type Waiting struct {
 	Verdict WaitState `json:"verdict"`
 	// Volume is the pod's own name of the volume that it waits for.
 	Volume string `json:"volume,omitempty"`
-	Stage  string `json:"stage,omitempty"`
+	// Volumes are all that it may wait for, where no object tells for which.
+	Volumes []string `json:"volumes,omitempty"`
+	Stage   string   `json:"stage,omitempty"`
+	// Stages are all that it may be in, where no object tells in which.
+	Stages []string `json:"stages,omitempty"`
 	// Actor is who has to act, and Said the words of those who work on it.
 	Actor string       `json:"actor,omitempty"`
 	Said  string       `json:"said,omitempty"`

@@ -28,6 +28,9 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 	if stage, known := t.readNode(StageInVolumesInUse); !known {
 		return stage
 	}
+	if refused, ok := t.refused(v); ok {
+		return refused
+	}
 	if e, w, ok := t.notTakenUp(v); ok {
 		s.State, s.Detail, s.Said = StageBlocked, "the kubelet could not take the volume up", []Said{quote(e, w.means(v.Name, t.kubelet))}
 		return t.due(s, facts.FirstTime(e), announceTakes)
@@ -39,10 +42,6 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 	if v.unsure {
 		return Stage{Stage: StageInVolumesInUse, State: StageUnknown, Detail: "not all csidrivers could be read: whether it is attached at all is not known"}
 	}
-	if wrong := facts.WrongMode(t.pod, v.Name, v.pv); wrong != "" {
-		s.State, s.Detail = StageBlocked, wrong
-		return t.due(s, facts.BoundAt(t.pod), 0)
-	}
 	t.kubeletDown(&s)
 	return t.due(s, facts.BoundAt(t.pod), announceTakes)
 }
@@ -52,11 +51,24 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 // repeated are out of date; another pod's use of it proves nothing by itself.
 func (t *tracer) notTakenUp(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	e, w, ok := t.waitFailure(v.Name)
-	ours := slices.Contains(w.unprocessed, v.Name) || v.Claim != "" && strings.Contains(w.cause, "/"+v.Claim+": ")
-	if !ok || !ours || t.node != nil && facts.InUse(t.node, v.Volume) && t.Age(facts.EventTime(e)) > facts.EventRepeats {
+	if !ok || !t.about(w, v) || t.node != nil && facts.InUse(t.node, v.Volume) && t.Age(facts.EventTime(e)) > facts.EventRepeats {
 		return nil, w, false
 	}
 	return e, w, true
+}
+
+// about says that the kubelet gave up its wait because it could not take this volume up.
+// It lists every volume that it has not taken up by then; one of which the cause does
+// not speak, where it does of another, it may have come to since.
+func (t *tracer) about(w waitWords, v *tracedVolume) bool {
+	names := func(other *corev1.Volume) bool {
+		claim := reconcile.ClaimName(t.pod, other)
+		return claim != "" && strings.Contains(w.cause, "/"+claim+": ") || strings.Contains(w.cause, "volume "+other.Name+" ") || strings.Contains(w.cause, `"`+other.Name+`"`)
+	}
+	if names(v.source) || strings.Contains(w.cause, `"`+v.specName()+`"`) {
+		return true
+	}
+	return slices.Contains(w.unprocessed, v.Name) && !slices.ContainsFunc(t.pod.Spec.Volumes, func(o corev1.Volume) bool { return names(&o) })
 }
 
 // kubeletDown adds what keeps the kubelet from acting or from saying so.

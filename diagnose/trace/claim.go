@@ -126,6 +126,7 @@ func (t *tracer) boundTo(v *tracedVolume, name string, s Stage) Stage {
 		s.Detail = fmt.Sprintf("%s has no claimRef: the kubelet takes it for not bound", pv.Name)
 		return t.due(s, claim.CreationTimestamp, facts.ClaimBinds)
 	case pv.Spec.ClaimRef.UID != claim.UID:
+		s.On, s.Ends = "nobody", ""
 		s.Detail = fmt.Sprintf("%s is bound to a claim with uid %s, and %s has %s", pv.Name, pv.Spec.ClaimRef.UID, name, claim.UID)
 		return t.due(s, claim.CreationTimestamp, facts.ListsGrace)
 	}

@@ -85,6 +85,15 @@ func (t *tracer) everMounted() bool {
 	return !facts.NeverRan(t.pod) && (t.mountsProven().yes || facts.Started(t.pod))
 }
 
+// mayBeMounted says of a pod that is deleted before a container has run that the kubelet
+// may all the same have mounted the volume: it mounts each as soon as it can, and keeps
+// the pod object until it has unmounted it.
+func (t *tracer) mayBeMounted(v *tracedVolume) bool {
+	return t.pod.DeletionTimestamp != nil && t.node != nil && reconcile.NodeReady(t.node) && v.Driver != "" &&
+		(!v.attachable || facts.Lists(t.node, v.Volume) && facts.InUse(t.node, v.Volume)) &&
+		(v.pv == nil || facts.UnmetAffinity(v.pv, t.node) == "" && facts.WrongMode(t.pod, v.Name, v.pv) == "")
+}
+
 // unmounted is whether the driver has taken the volume from the pod. The
 // kubelet keeps the pod object until all are, and says nothing about it.
 func (t *tracer) unmounted(v *tracedVolume, stopped bool) Stage {
@@ -93,7 +102,7 @@ func (t *tracer) unmounted(v *tracedVolume, stopped bool) Stage {
 	switch {
 	case !stopped:
 		return after(StageUnmounted)
-	case !t.everMounted():
+	case !t.everMounted() && !t.mayBeMounted(v):
 		return notNeeded(StageUnmounted, "nothing shows that it was ever mounted")
 	case v.attachable && t.node == nil && !t.knows(snapshot.Nodes, ""):
 		return unread(StageUnmounted, snapshot.Nodes)

@@ -3,7 +3,6 @@ package trace
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -123,6 +122,9 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 
 // staged is whether the driver has prepared the volume on the node.
 func (t *tracer) staged(v *tracedVolume) Stage {
+	if s, ok := t.elsewhere(StageStaged, v); ok {
+		return s
+	}
 	failures := t.mountFailures(v.specName(), v.Name)
 	s := Stage{Stage: StageStaged, State: StageWaiting, On: "CSI driver " + v.Driver + " on " + t.pod.Spec.NodeName,
 		Ends: "the kubelet tries again after at most 2m2s"}
@@ -139,7 +141,17 @@ func (t *tracer) staged(v *tracedVolume) Stage {
 	if e := t.lastEvent(facts.OwnershipReason); e != nil && t.ChangesOwner(e, t.pod, v.specName()) {
 		return done(StageStaged, metav1.Time{}, "the kubelet has come to the step after it")
 	}
-	return t.silent(s, v)
+	return t.maybeStaged(t.silent(s, v))
+}
+
+// maybeStaged is a stage that no object tells from the next: a call to the driver that
+// is under way or repeated leaves no trace.
+func (t *tracer) maybeStaged(s Stage) Stage {
+	if s.State != StageUnknown && !s.follows {
+		return Stage{Stage: StageStaged, State: StageUnknown, open: true, On: s.On,
+			Detail: "staged or not: no object shows which of its two calls the driver has not answered"}
+	}
+	return s
 }
 
 // mounted is whether the pod's containers can use the volume.
@@ -178,12 +190,12 @@ func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVo
 	s.State = StageBlocked
 	s.Detail = last.Step
 	s.Said = []Said{quote(last.Event, mountMeans(last, t.kubelet))}
-	if kind, name := facts.MissingObject(last.Reason); kind != "" {
-		what := strings.ToLower(kind) + "/" + name
-		s.reason, s.On, s.Ends = "Missing"+kind, "whoever is to create "+what, what+" is created; the kubelet looks again after at most 2m2s"
-	}
+	never := t.blame(&s, last, v)
 	if e, w, ok := t.waitFailure(v.Name); ok {
 		s.Said = append(s.Said, quote(e, w.means(v.Name, t.kubelet)))
+	}
+	if never {
+		return t.due(s, since, 0)
 	}
 	return t.due(s, since, facts.MountFails)
 }
@@ -212,7 +224,7 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 	if _, _, ok := t.notTakenUp(v); ok && (v.attachable || v.unsure) {
 		return after(s.Stage) // it has not come that far; see askedFor
 	}
-	if e, w, ok := t.waitFailure(v.Name); ok {
+	if e, w, ok := t.waitFailure(v.Name); ok && (len(w.unprocessed) == 0 || t.about(w, v)) {
 		s.Said = append(s.Said, quote(e, w.means(v.Name, t.kubelet)))
 		takenUpSince := (v.attachable || v.unsure) && slices.Contains(w.unprocessed, v.Name)
 		if t.kubelet >= facts.SilentTimeout && !takenUpSince {

@@ -57,8 +57,14 @@ type Verdict struct {
 	Message string `json:"message"`
 	// Volume is the pod's own name of the volume that it waits for.
 	Volume string `json:"volume,omitempty"`
+	// Volumes are all that it may wait for, where no object tells for which; Volume is
+	// the first of them.
+	Volumes []string `json:"volumes,omitempty"`
 	// Stage is the one that it waits in; "" where it waits for no volume.
 	Stage StageName `json:"stage,omitempty"`
+	// Stages are all that it may be in, where no object tells in which; Stage is the
+	// last of them.
+	Stages []StageName `json:"stages,omitempty"`
 	// Actor is who has to act next, and Said the words of those who work on it.
 	Actor      string       `json:"actor,omitempty"`
 	Said       string       `json:"said,omitempty"`
@@ -147,6 +153,8 @@ type Stage struct {
 	dueAt *metav1.Time
 	// follows says that the stage has not begun: it comes after a broken one.
 	follows bool
+	// open says that no object tells whether the stage is done, though all before it are.
+	open bool
 }
 
 // Said is a message, and what it means in the release of who wrote it.
@@ -187,8 +195,7 @@ func OfPod(view *facts.View, pod *corev1.Pod) *Trace {
 		trace_.Volumes = append(trace_.Volumes, t.follow(&pod.Spec.Volumes[i], trace_.Direction))
 	}
 	if trace_.Direction == Up {
-		explained(trace_.Volumes)
-		trace_.Verdict = t.verdictUp(trace_.Volumes)
+		trace_.Verdict = t.verdictUp(trace_.Volumes, untold(trace_.Volumes))
 	} else {
 		trace_.Verdict = t.verdictDown(trace_.Volumes)
 	}

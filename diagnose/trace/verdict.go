@@ -56,14 +56,18 @@ func waits(volumes []VolumeTrace) (list []VolumeTrace, unknown []VolumeTrace) {
 	return list, unknown
 }
 
-// verdictUp tells a wait for a volume from the others that look like it.
-func (t *tracer) verdictUp(volumes []VolumeTrace) Verdict {
+// verdictUp tells a wait for a volume from the others that look like it. open are those
+// of which the pod waits for one.
+func (t *tracer) verdictUp(volumes, open []VolumeTrace) Verdict {
 	list, unknown := waits(volumes)
+	if len(list) == 0 {
+		list, _ = waits(open)
+	}
 	if t.pod.Spec.NodeName == "" {
 		return t.verdictUnscheduled(volumes, list)
 	}
 	if p := t.mountsProven(); p.yes {
-		return t.verdictMounted(p)
+		return t.verdictMounted(volumes, p)
 	}
 	blocked := slices.ContainsFunc(list, func(v VolumeTrace) bool {
 		return slices.ContainsFunc(v.Stages, func(s Stage) bool { return s.State == StageBlocked && s.reason != "NodeNotReady" && !s.follows })
@@ -79,6 +83,8 @@ func (t *tracer) verdictUp(volumes []VolumeTrace) Verdict {
 	case !blocked && t.node == nil && !t.knows(snapshot.Nodes, "") && len(list)+len(unknown) > 0:
 		return Verdict{State: finding.Unsure, Reason: "NodeNotRead", Message: fmt.Sprintf(
 			"Whether pod %s waits for a volume or for node %s is not known: not all nodes could be read", facts.PodName(t.pod), t.pod.Spec.NodeName)}
+	case len(list) > 0 && len(open) > 1:
+		return t.waitForOne(list)
 	case len(list) > 0:
 		return t.waitFor(list)
 	case len(unknown) > 0:
@@ -110,7 +116,7 @@ func (t *tracer) waitFor(list []VolumeTrace) Verdict {
 	v := list[0]
 	s := v.stage(v.Broken)
 	verdict := waitIn(*s)
-	verdict.Volume = v.Name
+	verdict.Volume, verdict.Stages = v.Name, v.stages()
 	for _, other := range list[1:] {
 		if at := other.stage(other.Broken).dueAt; verdict.DueAt != nil && at != nil && at.Before(verdict.DueAt) {
 			verdict.DueAt = at
@@ -125,12 +131,25 @@ func (t *tracer) waitFor(list []VolumeTrace) Verdict {
 		where = " on node " + t.pod.Spec.NodeName
 	}
 	verdict.Message = fmt.Sprintf("Pod %s waits%s for volume %s: for %s", facts.PodName(t.pod), where, name, toBe[v.Broken])
+	if len(verdict.Stages) > 0 {
+		verdict.Message = fmt.Sprintf("Pod %s waits%s for volume %s: for it to be staged or mounted (no object tells which)", facts.PodName(t.pod), where, name)
+	}
 	if s.On != "" {
 		verdict.Message += "; next to act: " + s.On
 	}
 	if n := len(list) - 1; n > 0 {
 		verdict.Message += fmt.Sprintf("; it waits for %d more", n)
 	}
+	return verdict
+}
+
+// waitForOne is the verdict on pods that wait for at least one of the volumes.
+func (t *tracer) waitForOne(list []VolumeTrace) Verdict {
+	verdict := t.waitFor(list[:1])
+	for _, v := range list {
+		verdict.Volumes = append(verdict.Volumes, v.Name)
+	}
+	verdict.Message += fmt.Sprintf("; or for %s: no object tells for which of them", strings.Join(verdict.Volumes[1:], ", "))
 	return verdict
 }
 
@@ -162,8 +181,11 @@ func (t *tracer) verdictUnscheduled(volumes, list []VolumeTrace) Verdict {
 
 // verdictMounted is for a pod whose volumes are mounted, whatever else it waits
 // for.
-func (t *tracer) verdictMounted(p proof) Verdict {
+func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
 	v := Verdict{State: finding.NoWait, Reason: "Mounted", Message: fmt.Sprintf("Pod %s waits for no volume: all are mounted (%s)", facts.PodName(t.pod), p.how)}
+	if slices.ContainsFunc(volumes, func(v VolumeTrace) bool { return !v.Referenced }) {
+		v.Message = fmt.Sprintf("Pod %s waits for no volume: all that its containers mount are mounted (%s)", facts.PodName(t.pod), p.how)
+	}
 	if !p.since.IsZero() {
 		v.Since = &p.since
 	}

@@ -34,10 +34,11 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 	if t.pod.DeletionTimestamp != nil && len(held) > 0 {
 		list, _ := waits(held)
 		verdict := t.waitFor(list)
-		verdict.Message = strings.Replace(verdict.Message, " waits ", " has ended but cannot go; it waits ", 1)
-		if len(held) > 1 {
-			verdict.Message += "; for which of them the objects do not tell"
+		if len(list) > 1 {
+			verdict = t.waitForOne(list)
+			openToBe(volumes, list)
 		}
+		verdict.Message = strings.Replace(verdict.Message, " waits ", " has ended but cannot go; it waits ", 1)
 		return verdict
 	}
 	if i := slices.IndexFunc(volumes, func(v VolumeTrace) bool {
@@ -47,6 +48,17 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 		return t.unsure(volumes[i], StageUnmounted)
 	}
 	return t.ended(volumes)
+}
+
+// openToBe says of volumes one of which is still mounted that no object tells which.
+func openToBe(volumes, held []VolumeTrace) {
+	for i := range volumes {
+		v := &volumes[i]
+		if s := v.stage(StageUnmounted); s.State == StageWaiting && slices.ContainsFunc(held, func(h VolumeTrace) bool { return h.Name == v.Name }) {
+			s.State, s.Overdue = StageUnknown, false
+			s.Detail = "no object tells whether it is unmounted: the pod waits for one of its volumes"
+		}
+	}
 }
 
 // ended is for a pod that nothing of its own keeps.

@@ -93,8 +93,12 @@ func (t *tracer) chainUp(v *tracedVolume, bound *Stage) []Stage {
 	if !v.Referenced {
 		return append(stages, notNeeded(StageMounted, "no container of the pod mounts it, so that the kubelet never asks for it nor waits for it"))
 	}
-	if v.attachable || v.unsure {
+	refused, isRefused := t.refused(v)
+	switch {
+	case v.attachable || v.unsure:
 		stages = append(stages, t.askedFor(v), t.attached(v), t.listed(v))
+	case isRefused:
+		stages = append(stages, refused)
 	}
 	if v.Driver != "" {
 		stages = append(stages, t.registered(v))
@@ -121,11 +125,15 @@ func (t *tracer) fit(stages []Stage) []Stage {
 		}
 		return stages
 	}
-	waits, unknown := false, false
+	waits, unknown, gone := false, false, false
 	for i := range stages {
 		s := &stages[i]
+		if gone && (s.Stage == StageStaged || s.Stage == StageMounted) && s.On != "nobody" {
+			*s = after(s.Stage) // whatever was said before the driver went
+		}
+		gone = gone || s.Stage == StageRegistered && (s.State == StageWaiting || s.State == StageBlocked)
 		late := s.Stage == StageInVolumesAttached || s.Stage == StageStaged || s.Stage == StageMounted
-		if late && s.State == StageWaiting && len(s.Said) == 0 {
+		if late && (s.State == StageWaiting || s.open) && len(s.Said) == 0 {
 			switch {
 			case waits:
 				*s = after(s.Stage)
@@ -134,7 +142,7 @@ func (t *tracer) fit(stages []Stage) []Stage {
 			}
 		}
 		waits = waits || s.State == StageWaiting || s.State == StageBlocked
-		unknown = unknown || s.State == StageUnknown
+		unknown = unknown || s.State == StageUnknown && !s.open
 	}
 	return stages
 }
@@ -185,29 +193,6 @@ func volumeType(v *corev1.Volume) string {
 		}
 	}
 	return "other"
-}
-
-// explained marks node-local volumes, such as an emptyDir, as not blocking where another
-// volume explains why the pod waits: the kubelet mounts all of them side by side, and
-// no object shows which are mounted.
-func explained(volumes []VolumeTrace) {
-	local := func(v VolumeTrace) bool {
-		return v.Claim == "" && v.Driver == "" && v.Broken == StageMounted && v.stage(StageMounted).State == StageWaiting && len(v.stage(StageMounted).Said) == 0
-	}
-	i := slices.IndexFunc(volumes, func(v VolumeTrace) bool {
-		state := v.stage(v.Broken).State
-		return !local(v) && (state == StageBlocked || state == StageWaiting)
-	})
-	if i < 0 {
-		return
-	}
-	for j := range volumes {
-		if local(volumes[j]) {
-			*volumes[j].stage(StageMounted) = Stage{Stage: StageMounted, State: StageUnknown, follows: true,
-				Detail: "no object tells; volume " + volumes[i].Name + " explains the wait"}
-			volumes[j].Broken = ""
-		}
-	}
 }
 
 // note adds what the stages do not show.

@@ -302,7 +302,7 @@ func TestTraceStages(t *testing.T) {
 		{pod: "late", broken: trace.StageInVolumesInUse, state: trace.StageWaiting, reason: "askedFor", waits: true, says: "volumesInUse of " + w.late + " lacks it"},
 		{pod: "nottaken", broken: trace.StageInVolumesInUse, state: trace.StageBlocked, reason: "askedFor", waits: true, says: "the claim is not bound"},
 		{pod: "forgotten", broken: trace.StageRegistered, state: trace.StageBlocked, reason: "driverRegistered", waits: true, says: "the kubelet's own register lacks the driver"},
-		{pod: "silent", broken: trace.StageStaged, state: trace.StageWaiting, reason: "staged", waits: true, says: "writes none for a wait that merely times out"},
+		{pod: "silent", broken: trace.StageMounted, state: trace.StageWaiting, reason: "mounted", waits: true, says: "writes none for a wait that merely times out"},
 		{pod: "staging", broken: trace.StageStaged, state: trace.StageBlocked, reason: "staged", waits: true, says: "did not answer within 2 min"},
 		{pod: "mounting", broken: trace.StageMounted, state: trace.StageBlocked, reason: "mounted", waits: true, says: "the mount command of the node failed"},
 		{pod: "ownership", broken: trace.StageMounted, state: trace.StageWaiting, reason: "OwnershipChange", waits: true, says: "OnRootMismatch"},

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -67,7 +66,7 @@ func misplaced(p *check.Run, node *corev1.Node, pod *corev1.Pod, v *corev1.Volum
 		Advice: "take the nodeName out of the pod's template, or give the node its labels back, then delete the pod: it has not started, and its " +
 			"successor is scheduled where the volume is",
 	}
-	if terms := unmet(pv, node); terms != "" {
+	if terms := facts.UnmetAffinity(pv, node); terms != "" {
 		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which can be used only on nodes with %s", facts.PodName(pod), node.Name, pv.Name, terms)
 		f.Evidence = []finding.Evidence{
 			{Object: "persistentvolume/" + pv.Name, Field: "spec.nodeAffinity.required", Value: terms},
@@ -92,39 +91,6 @@ func misplaced(p *check.Run, node *corev1.Node, pod *corev1.Pod, v *corev1.Volum
 	f.Advice = "keep the pod to nodes of the volume's zone (node affinity in its template), then delete it: it has not started; give the volume a " +
 		"nodeAffinity when you recreate it"
 	p.Report(f)
-}
-
-// unmet is what the volume asks of a node, if this one does not have it.
-func unmet(pv *corev1.PersistentVolume, node *corev1.Node) string {
-	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
-		return ""
-	}
-	selector, err := nodeaffinity.NewNodeSelector(pv.Spec.NodeAffinity.Required)
-	if err != nil || selector.Match(node) {
-		return "" // one that cannot be read proves nothing
-	}
-	text := ""
-	for _, term := range pv.Spec.NodeAffinity.Required.NodeSelectorTerms {
-		if text != "" {
-			text += " or "
-		}
-		text += termText(term)
-	}
-	return text
-}
-
-func termText(term corev1.NodeSelectorTerm) string {
-	text := ""
-	for i, r := range append(append([]corev1.NodeSelectorRequirement{}, term.MatchExpressions...), term.MatchFields...) {
-		if i > 0 {
-			text += ", "
-		}
-		text += r.Key + " " + string(r.Operator)
-		if len(r.Values) > 0 {
-			text += fmt.Sprintf(" %v", r.Values)
-		}
-	}
-	return text
 }
 
 // ownLabels are the node's labels of the keys that the volume asks for.

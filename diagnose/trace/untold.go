@@ -1,0 +1,136 @@
+package trace
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+)
+
+// untold finds the volumes that may be mounted or not: the kubelet mounts all of a
+// pod's volumes side by side, and writes nothing about one that it has mounted. What
+// can be said of them depends on the others. Where another volume is known to wait,
+// the wait is explained. Where none is, the pod waits for one of them: of a single one
+// that is certain, of several it returns those that come into question, each as if the
+// pod waited for it.
+func untold(volumes []VolumeTrace) []VolumeTrace {
+	var silent, remote []int
+	told := ""
+	for i, v := range volumes {
+		state := v.stage(v.Broken).State
+		switch {
+		case state != StageWaiting && state != StageBlocked:
+		case !v.silent():
+			told = cmp.Or(told, v.Name)
+		default:
+			silent = append(silent, i)
+			if !slices.Contains(nodeLocal, v.Type) {
+				remote = append(remote, i)
+			}
+		}
+	}
+	candidates := silent
+	if len(remote) > 0 {
+		candidates = remote
+	}
+	var open []VolumeTrace
+	switch {
+	case told == "" && len(candidates) == 1:
+		told = volumes[candidates[0]].Name
+	case told == "":
+		for _, i := range candidates {
+			v := volumes[i]
+			v.Stages = slices.Clone(v.Stages)
+			open = append(open, v)
+		}
+	}
+	for _, i := range silent {
+		if v := &volumes[i]; v.Name != told {
+			if staged := v.stage(StageStaged); staged.State == StageWaiting {
+				staged.State, staged.Detail = StageUnknown, "no object tells"
+			}
+			s := v.stage(StageMounted)
+			s.State, s.Overdue, s.follows = StageUnknown, false, true
+			s.Detail = "no object tells whether it is mounted; "
+			if told != "" {
+				s.Detail += "volume " + told + " explains the wait"
+			} else {
+				s.Detail += "the pod waits for one of its volumes"
+			}
+			v.Broken = ""
+		}
+	}
+	return open
+}
+
+// nodeLocal are the types that the kubelet makes by itself: within seconds it has, or
+// says why it cannot.
+var nodeLocal = []string{"emptyDir", "hostPath", "configMap", "secret", "projected", "downwardAPI"}
+
+// silent says that nothing shows whether the volume is mounted: the kubelet has not
+// spoken of it, and a driver that has gone from the CSINode leaves what it has mounted.
+func (v VolumeTrace) silent() bool {
+	s := v.stage(v.Broken)
+	return v.Broken == StageMounted && s.State == StageWaiting && len(s.Said) == 0 || v.Broken == StageRegistered && len(s.Said) == 0
+}
+
+// stages are those that the volume may be in, where that is more than one.
+func (v VolumeTrace) stages() []StageName {
+	if v.Broken == StageMounted && v.stage(StageMounted).State == StageWaiting && v.stage(StageStaged).open {
+		return []StageName{StageStaged, StageMounted}
+	}
+	return nil
+}
+
+// refused is the stage of a volume that the kubelet cannot take up as it is: neither the
+// pod nor the volume can be changed so that it could (createVolumeSpec and
+// FindPluginBySpec, desired_state_of_world_populator.go).
+func (t *tracer) refused(v *tracedVolume) (Stage, bool) {
+	s := Stage{Stage: StageInVolumesInUse, State: StageBlocked, On: "nobody", Ends: "the pod is made again with a volume that its node can use"}
+	e, w, said := t.notTakenUp(v)
+	if said {
+		s.Said = []Said{quote(e, w.means(v.Name, t.kubelet))}
+	}
+	switch wrong := facts.WrongMode(t.pod, v.Name, v.pv); {
+	case wrong != "":
+		s.Detail = wrong
+	case said && facts.ContainsAny(w.cause, "no volume plugin matched"):
+		s.Detail = "the kubelet has no plugin for a volume of type " + v.Type
+	default:
+		return Stage{}, false
+	}
+	return t.due(s, facts.BoundAt(t.pod), 0), true
+}
+
+// elsewhere is the stage of a volume that may not be used on the pod's node, which the
+// kubelet finds out before it calls the driver (CheckNodeAffinity in
+// GenerateMountVolumeFunc). It says so only once the volume is attached.
+func (t *tracer) elsewhere(name StageName, v *tracedVolume) (Stage, bool) {
+	if v.pv == nil || t.node == nil || v.attachable && !facts.Lists(t.node, v.Volume) {
+		return Stage{}, false
+	}
+	terms := facts.UnmetAffinity(v.pv, t.node)
+	if terms == "" {
+		return Stage{}, false
+	}
+	s := Stage{Stage: name, State: StageBlocked, On: "nobody", Detail: "the volume can be used only on nodes with " + terms,
+		Ends: "the pod is made again on a node that suits the volume"}
+	if failures := t.mountFailures(v.specName(), v.Name); len(failures) > 0 {
+		last := failures[len(failures)-1]
+		s.Said = []Said{quote(last.Event, mountMeans(last, t.kubelet))}
+	}
+	return t.due(s, facts.BoundAt(t.pod), 0), true
+}
+
+// userOnNode is the pod on the same node, beside this one, that uses the volume; nil
+// where none is known.
+func (t *tracer) userOnNode(v *tracedVolume) *corev1.Pod {
+	for _, other := range t.others(v) {
+		if facts.Mounted(other) {
+			return other
+		}
+	}
+	return nil
+}

@@ -1,0 +1,273 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
+	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
+)
+
+// calls are those that the drivers of a machine received.
+type calls struct {
+	mu   sync.Mutex
+	list []wire.Call
+}
+
+func (c *calls) began(call wire.Call) (end func(error)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	call.Began = time.Now()
+	i := len(c.list)
+	c.list = append(c.list, call)
+	return func(err error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.list[i].Ended, c.list[i].Code = time.Now(), uint32(status.Code(err))
+	}
+}
+
+func (c *calls) all() []wire.Call {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.list)
+}
+
+// nodePlugin is the node service of a CSI driver, and its registrar. A volume is a
+// tmpfs; a block volume is a file, which the kubelet makes a loop device of.
+type nodePlugin struct {
+	csi.UnimplementedIdentityServer
+	csi.UnimplementedNodeServer
+	registration.UnimplementedRegistrationServer
+
+	machine  wire.Machine
+	driver   wire.Driver
+	calls    *calls
+	endpoint string
+
+	mu        sync.Mutex
+	faults    map[faultKey]wire.Fault
+	registrar *grpc.Server // nil: not registered
+}
+
+type faultKey struct {
+	rpc    wire.RPC
+	handle string
+}
+
+func startNodePlugin(machine wire.Machine, driver wire.Driver, calls *calls) (*nodePlugin, error) {
+	dir := filepath.Join(machine.Root, "plugins", driver.Name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	p := &nodePlugin{machine: machine, driver: driver, calls: calls, endpoint: filepath.Join(dir, "csi.sock"), faults: map[faultKey]wire.Fault{}}
+	listener, err := net.Listen("unix", p.endpoint)
+	if err != nil {
+		return nil, err
+	}
+	server := grpc.NewServer()
+	csi.RegisterIdentityServer(server, p)
+	csi.RegisterNodeServer(server, p)
+	go func() { _ = server.Serve(listener) }() // it ends with the process
+	return p, nil
+}
+
+func (p *nodePlugin) set(f wire.Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults[faultKey{f.RPC, f.Handle}] = f
+}
+
+func (p *nodePlugin) socket() string {
+	return filepath.Join(p.machine.Root, "plugins_registry", p.driver.Name+"-reg.sock")
+}
+
+// register does what node-driver-registrar does when it starts.
+func (p *nodePlugin) register() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.registrar != nil {
+		return errors.New("the driver has its socket")
+	}
+	if err := os.MkdirAll(filepath.Dir(p.socket()), 0o755); err != nil {
+		return err
+	}
+	listener, err := net.Listen("unix", p.socket())
+	if err != nil {
+		return err
+	}
+	p.registrar = grpc.NewServer()
+	registration.RegisterRegistrationServer(p.registrar, p)
+	go func() { _ = p.registrar.Serve(listener) }() // it ends with unregister
+	return nil
+}
+
+// unregister does what it does when it is asked to end.
+func (p *nodePlugin) unregister() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.registrar == nil {
+		return errors.New("the driver has no socket")
+	}
+	p.registrar.Stop() // which removes the socket
+	p.registrar = nil
+	return nil
+}
+
+// GetInfo is the registrar's answer to the kubelet.
+func (p *nodePlugin) GetInfo(context.Context, *registration.InfoRequest) (*registration.PluginInfo, error) {
+	return &registration.PluginInfo{Type: registration.CSIPlugin, Name: p.driver.Name, Endpoint: p.endpoint, SupportedVersions: []string{"1.0.0"}}, nil
+}
+
+// NotifyRegistrationStatus takes note of nothing: a registrar would exit, and its
+// container be started again.
+func (p *nodePlugin) NotifyRegistrationStatus(context.Context, *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
+	return &registration.RegistrationStatusResponse{}, nil
+}
+
+// do makes one call: it fails or hangs where it is to, and acts otherwise.
+func (p *nodePlugin) do(ctx context.Context, rpc wire.RPC, handle, target string, act func() error) error {
+	call := wire.Call{Driver: p.driver.Name, RPC: rpc, Handle: handle}
+	if m := podOfTarget.FindStringSubmatch(target); m != nil {
+		call.Pod = types.UID(m[1])
+	}
+	end := p.calls.began(call)
+	err := p.refuse(ctx, rpc, handle)
+	if err == nil && act != nil {
+		err = act()
+	}
+	end(err)
+	return err
+}
+
+// podOfTarget finds the pod in the path that the kubelet names.
+var podOfTarget = regexp.MustCompile(`/([0-9a-f]{8}-[0-9a-f-]{27})(?:/|$)`)
+
+func (p *nodePlugin) refuse(ctx context.Context, rpc wire.RPC, handle string) error {
+	p.mu.Lock()
+	f, ok := p.faults[faultKey{rpc, handle}]
+	if !ok {
+		f = p.faults[faultKey{rpc, ""}]
+	}
+	p.mu.Unlock()
+	if f.Hang {
+		<-ctx.Done()
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	if f.Code != 0 {
+		return status.Error(codes.Code(f.Code), f.Message)
+	}
+	return nil
+}
+
+// GetPluginInfo is part of CSI's identity service.
+func (p *nodePlugin) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+	return &csi.GetPluginInfoResponse{Name: p.driver.Name, VendorVersion: "1"}, nil
+}
+
+// NodeGetInfo is asked when the driver registers.
+func (p *nodePlugin) NodeGetInfo(ctx context.Context, _ *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
+	if err := p.do(ctx, wire.GetInfo, "", "", nil); err != nil {
+		return nil, err
+	}
+	return &csi.NodeGetInfoResponse{NodeId: p.machine.Node}, nil
+}
+
+// NodeGetCapabilities says whether volumes are staged.
+func (p *nodePlugin) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+	if !p.driver.Stages {
+		return &csi.NodeGetCapabilitiesResponse{}, nil
+	}
+	return &csi.NodeGetCapabilitiesResponse{Capabilities: []*csi.NodeServiceCapability{{Type: &csi.NodeServiceCapability_Rpc{
+		Rpc: &csi.NodeServiceCapability_RPC{Type: csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME},
+	}}}}, nil
+}
+
+// NodeStageVolume mounts the volume for the machine.
+func (p *nodePlugin) NodeStageVolume(ctx context.Context, r *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+	return &csi.NodeStageVolumeResponse{}, p.do(ctx, wire.Stage, r.GetVolumeId(), "", func() error {
+		if r.GetVolumeCapability().GetBlock() != nil {
+			return nil
+		}
+		return mountTmpfs(r.GetStagingTargetPath())
+	})
+}
+
+// NodeUnstageVolume takes it from the machine.
+func (p *nodePlugin) NodeUnstageVolume(ctx context.Context, r *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+	return &csi.NodeUnstageVolumeResponse{}, p.do(ctx, wire.Unstage, r.GetVolumeId(), "", func() error { return unmount(r.GetStagingTargetPath()) })
+}
+
+// NodePublishVolume mounts the volume for one pod.
+func (p *nodePlugin) NodePublishVolume(ctx context.Context, r *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+	target := r.GetTargetPath()
+	return &csi.NodePublishVolumeResponse{}, p.do(ctx, wire.Publish, r.GetVolumeId(), target, func() error {
+		switch {
+		case r.GetVolumeCapability().GetBlock() != nil:
+			return os.WriteFile(target, make([]byte, 1<<20), 0o600)
+		case r.GetStagingTargetPath() == "":
+			return mountTmpfs(target)
+		default:
+			if err := os.MkdirAll(target, 0o750); err != nil || mounted(target) {
+				return err
+			}
+			return unix.Mount(r.GetStagingTargetPath(), target, "", unix.MS_BIND, "")
+		}
+	})
+}
+
+// NodeUnpublishVolume takes it from the pod.
+func (p *nodePlugin) NodeUnpublishVolume(ctx context.Context, r *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+	target := r.GetTargetPath()
+	return &csi.NodeUnpublishVolumeResponse{}, p.do(ctx, wire.Unpublish, r.GetVolumeId(), target, func() error {
+		if err := unmount(target); err != nil {
+			return err
+		}
+		if err := os.Remove(target); err != nil && !os.IsNotExist(err) {
+			return err
+		}
+		return nil
+	})
+}
+
+func mountTmpfs(path string) error {
+	if err := os.MkdirAll(path, 0o750); err != nil || mounted(path) {
+		return err
+	}
+	if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size=1m"); err != nil {
+		return fmt.Errorf("mount %s: %w", path, err)
+	}
+	return nil
+}
+
+// mounted says that something is mounted there: its device is not its parent's, as
+// all that a driver mounts here is a tmpfs.
+func mounted(path string) bool {
+	var here, above unix.Stat_t
+	return unix.Stat(path, &here) == nil && unix.Stat(filepath.Dir(path), &above) == nil && here.Dev != above.Dev
+}
+
+// unmount takes away what is mounted there; nothing is fine, as CSI wants it.
+func unmount(path string) error {
+	if err := unix.Unmount(path, 0); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("unmount %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+// Package wire is what a test and a machine of package kubeletoracle say to each
+// other: one JSON value a line, a request and its answer in turns.
+package wire
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Machine describes a machine; it is the first line that one reads.
+type Machine struct {
+	// Node is the name of its node.
+	Node string `json:"node"`
+	// Labels are the node's.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Root is the kubelet's root directory. Sockets are made in it: it must be short.
+	Root string `json:"root"`
+	// Kubeconfig is the path of the kubelet's.
+	Kubeconfig string `json:"kubeconfig"`
+	// Drivers are the CSI drivers whose node plugin runs there.
+	Drivers []Driver `json:"drivers"`
+}
+
+// Driver is the node plugin of a CSI driver.
+type Driver struct {
+	Name string `json:"name"`
+	// Stages says that it takes NodeStageVolume.
+	Stages bool `json:"stages"`
+}
+
+// Request asks a machine for one thing.
+type Request struct {
+	Do Action `json:"do"`
+	// Driver is the driver of Register, Unregister and Fault.
+	Driver string `json:"driver,omitempty"`
+	// Fault replaces that of the same call and volume.
+	Fault Fault `json:"fault"`
+	// Volumes are those of which Look is to say whether they are attached.
+	Volumes []corev1.UniqueVolumeName `json:"volumes,omitempty"`
+}
+
+// Action is what a request asks for.
+type Action string
+
+// The actions.
+const (
+	Look       Action = "look"
+	SetFault   Action = "fault"
+	Register   Action = "register"   // the driver's registrar makes its socket
+	Unregister Action = "unregister" // and takes it away
+	Kill       Action = "kill"       // the kubelet
+	Start      Action = "start"      // the kubelet, after Kill
+)
+
+// RPC is a call of the CSI node service, by the name of its method.
+type RPC string
+
+// The calls that fail on demand.
+const (
+	Stage     RPC = "NodeStageVolume"
+	Publish   RPC = "NodePublishVolume"
+	Unpublish RPC = "NodeUnpublishVolume"
+	Unstage   RPC = "NodeUnstageVolume"
+	GetInfo   RPC = "NodeGetInfo"
+)
+
+// Fault is how a driver answers one call for one volume. Without a code and without
+// Hang it does what it is asked for.
+type Fault struct {
+	RPC RPC `json:"rpc,omitempty"`
+	// Handle is the driver's name for the volume; "" stands for all.
+	Handle string `json:"handle,omitempty"`
+	// Code is that of gRPC, and Message what goes with it.
+	Code    uint32 `json:"code,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Hang keeps the call until its caller gives up.
+	Hang bool `json:"hang,omitempty"`
+}
+
+// Answer is what a machine says to a request.
+type Answer struct {
+	Error string `json:"error,omitempty"`
+	// Calls are all that the drivers received, oldest first.
+	Calls []Call `json:"calls,omitempty"`
+	// Kubelet is nil where none runs.
+	Kubelet *Kubelet `json:"kubelet,omitempty"`
+}
+
+// Call is one call of the CSI node service.
+type Call struct {
+	Driver string    `json:"driver"`
+	RPC    RPC       `json:"rpc"`
+	Handle string    `json:"handle"`
+	Pod    types.UID `json:"pod,omitempty"` // of a publish or an unpublish
+	Began  time.Time `json:"began"`
+	// Ended is zero while it runs.
+	Ended time.Time `json:"ended,omitzero"`
+	Code  uint32    `json:"code"`
+}
+
+// Kubelet is what the volume manager of a node knows at one moment.
+type Kubelet struct {
+	// InUse is GetVolumesInUse, and Reported what the API server last accepted of it.
+	InUse    []corev1.UniqueVolumeName `json:"inUse"`
+	Reported []corev1.UniqueVolumeName `json:"reported"`
+	// Attached are those of the request's volumes that its asw has.
+	Attached []corev1.UniqueVolumeName `json:"attached"`
+	Pods     map[types.UID]Pod         `json:"pods"`
+}
+
+// Pod is what the kubelet knows of one pod.
+type Pod struct {
+	// Mounted are the volumes of GetMountedVolumesForPod, by the pod's own names.
+	Mounted []string `json:"mounted"`
+	// Possibly is HasPossiblyMountedVolumesForPod.
+	Possibly bool `json:"possibly"`
+	// Wait is how WaitForAttachAndMount last ended where it failed.
+	Wait string `json:"wait,omitempty"`
+	// Ready says that it has ended well.
+	Ready bool `json:"ready"`
+	// Terminating says that the pod is being stopped, or has been.
+	Terminating bool `json:"terminating"`
+}

@@ -1,0 +1,118 @@
+package kubelettrace
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+)
+
+// actors tell an actor by how the trace's words begin.
+var actors = []struct {
+	begins string
+	actor  Actor
+}{
+	{"the kubelet of ", TheKubelet}, {"CSI driver ", TheDriver}, {"the node plugin of ", ThePlugin}, {"whoever ", Creator},
+	{"the attach/detach controller", Controller}, {"the external-attacher of ", Controller}, {"nobody", Nobody},
+	{"the persistent volume controller", Binder}, {"the provisioner of ", Binder}, {"the ephemeral volume controller", Creator}, {"pod ", Other},
+}
+
+func actorOf(words string) Actor {
+	for _, a := range actors {
+		if strings.HasPrefix(words, a.begins) {
+			return a.actor
+		}
+	}
+	return Actor("unknown: " + words)
+}
+
+// Compare holds the trace against the truth and says where it is wrong.
+func (l Look) Compare(volumes []Volume) []string {
+	var wrong []string
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	waits := false
+	for _, v := range volumes {
+		truth, told := l.Truth[v.Name], l.volume(v.Name)
+		if told == nil {
+			say("volume %s is not in the trace", v.Name)
+			continue
+		}
+		waits = waits || truth.Stage != ""
+		for _, s := range told.Stages {
+			done, exists := truth.Done[s.Stage]
+			switch {
+			case !exists:
+			case s.State == trace.StageDone && !done:
+				say("volume %s: %s is not done, as the trace says (%s)", v.Name, s.Stage, s.Detail)
+			case (s.State == trace.StageWaiting || s.State == trace.StageBlocked) && done:
+				say("volume %s: %s is done, and the trace says %s (%s)", v.Name, s.Stage, s.State, s.Detail)
+			}
+			if s.Stage == trace.StageStaged && untold(told, s) && l.Trace.Verdict.State != finding.NoWait {
+				say("volume %s: no object tells whether it is staged, and the trace says %s (%s)", v.Name, s.State, s.Detail)
+			}
+		}
+	}
+	return append(wrong, l.compareVerdict(volumes, waits)...)
+}
+
+// untold says that the trace claims a stage that no object shows: nothing was said, all
+// before it is done, and the objects do not exclude it.
+func untold(v *trace.VolumeTrace, s trace.Stage) bool {
+	if s.State == trace.StageUnknown || s.State == trace.StageNotNeeded || actorOf(s.On) == Nobody {
+		return false
+	}
+	for _, other := range v.Stages {
+		if len(other.Said) > 0 || other.Stage != s.Stage && other.Stage != trace.StageMounted && other.State != trace.StageDone {
+			return false
+		}
+	}
+	return true
+}
+
+func (l Look) volume(name string) *trace.VolumeTrace {
+	i := slices.IndexFunc(l.Trace.Volumes, func(v trace.VolumeTrace) bool { return v.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &l.Trace.Volumes[i]
+}
+
+// compareVerdict holds the verdict against the truth; waits says that a volume does.
+func (l Look) compareVerdict(volumes []Volume, waits bool) (wrong []string) {
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	v := l.Trace.Verdict
+	blamed := v.State == finding.InFlight || v.State == finding.Stuck
+	switch {
+	case !waits && blamed:
+		say("no volume waits, and the verdict is %s: %s", v.State, v.Message)
+	case waits && !blamed:
+		say("a volume waits, and the verdict is %s: %s", v.State, v.Message)
+	}
+	if !waits || !blamed {
+		return wrong
+	}
+	named := v.Volume
+	for _, other := range v.Volumes { // where no object tells which
+		if l.Truth[named].Stage == "" {
+			named = other
+		}
+	}
+	truth := l.Truth[named]
+	switch {
+	case truth.Stage == "":
+		say("volume %s does not wait, and the verdict names it: %s", v.Volume, v.Message)
+		return wrong
+	case v.Stage != truth.Stage && !slices.Contains(v.Stages, truth.Stage):
+		say("volume %s waits in %s, and the verdict says %s %v", named, truth.Stage, v.Stage, v.Stages)
+	}
+	if got := actorOf(v.Actor); got != truth.Actor {
+		say("volume %s waits for %s, and the verdict says %q", named, truth.Actor, v.Actor)
+	}
+	permanent := slices.ContainsFunc(volumes, func(v Volume) bool { return v.Never && l.Truth[v.Name].Actor == Nobody })
+	if permanent && v.State != finding.Stuck {
+		say("a volume can never come, and the verdict is %s: %s", v.State, v.Message)
+	}
+	return wrong
+}

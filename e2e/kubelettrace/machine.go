@@ -1,0 +1,143 @@
+// Package kubelettrace holds the product's trace against the volume half of a real
+// kubelet (package kubeletoracle): the stage that each volume of a pod waits in, who
+// has to act, and whether the wait can end by itself.
+package kubelettrace
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/rogpeppe/go-internal/lockedfile"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
+)
+
+// Build compiles the oracle into the module's bin folder and returns its path. It
+// must be called from inside the e2e module, as go test does.
+func Build(ctx context.Context) (string, error) {
+	mod, err := goCommand(ctx, "", "env", "GOMOD")
+	if err != nil {
+		return "", err
+	}
+	root := filepath.Dir(mod)
+	bin := filepath.Join(root, "bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := lockedfile.MutexAt(filepath.Join(bin, "kubeletoracle.lock")).Lock()
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	binary := filepath.Join(bin, "kubeletoracle")
+	if _, err := goCommand(ctx, root, "build", "-o", binary, "./kubeletoracle"); err != nil {
+		return "", fmt.Errorf("build the kubelet: %w", err)
+	}
+	return binary, nil
+}
+
+// goCommand runs the go tool and returns its trimmed standard output.
+func goCommand(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return "", fmt.Errorf("go %s: %w\n%s", args[0], err, exit.Stderr)
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+// Machine is a running machine with its kubelet. All methods may be called from any
+// goroutine.
+type Machine struct {
+	Node string
+
+	root string
+	cmd  *exec.Cmd
+	mu   sync.Mutex
+	to   *json.Encoder
+	of   *json.Decoder
+	in   io.Closer
+}
+
+// StartMachine starts a machine in a mount namespace of its own and returns once its
+// kubelet runs.
+func StartMachine(binary, kubeconfig, node string, labels map[string]string, drivers ...wire.Driver) (*Machine, error) {
+	root, err := os.MkdirTemp("", "kl-") // short: it holds sockets
+	if err != nil {
+		return nil, err
+	}
+	m := &Machine{Node: node, root: root, cmd: exec.Command(binary)}
+	m.cmd.Stderr = os.Stderr
+	m.cmd.SysProcAttr = ownMounts()
+	in, err := m.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	of, err := m.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	m.in, m.to, m.of = in, json.NewEncoder(in), json.NewDecoder(of)
+	if err := m.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start machine %s: %w", node, err)
+	}
+	if err := m.to.Encode(wire.Machine{Node: node, Labels: labels, Root: root, Kubeconfig: kubeconfig, Drivers: drivers}); err != nil {
+		m.Stop()
+		return nil, fmt.Errorf("start machine %s: %w", node, err)
+	}
+	var ready wire.Answer
+	if err := m.of.Decode(&ready); err != nil {
+		m.KeepLog()
+		m.Stop()
+		return nil, fmt.Errorf("start machine %s: %w", node, err)
+	}
+	return m, nil
+}
+
+// Ask makes one request.
+func (m *Machine) Ask(r wire.Request) (wire.Answer, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var a wire.Answer
+	if err := m.to.Encode(r); err != nil {
+		return a, fmt.Errorf("ask machine %s: %w", m.Node, err)
+	}
+	if err := m.of.Decode(&a); err != nil {
+		return a, fmt.Errorf("ask machine %s: %w", m.Node, err)
+	}
+	if a.Error != "" {
+		return a, fmt.Errorf("machine %s: %s: %s", m.Node, r.Do, a.Error)
+	}
+	return a, nil
+}
+
+// Stop ends the machine with all that is mounted on it.
+func (m *Machine) Stop() {
+	_ = m.in.Close()
+	_ = m.cmd.Process.Kill() // it may have ended by itself
+	_ = m.cmd.Wait()
+	_ = os.RemoveAll(m.root)
+}
+
+// KeepLog copies the kubelet's log to where it outlives the machine, and says where.
+func (m *Machine) KeepLog() string {
+	log, err := os.ReadFile(filepath.Join(m.root, "kubelet.log"))
+	if err != nil {
+		return err.Error()
+	}
+	kept := filepath.Join(os.TempDir(), "kubelet-"+m.Node+".log")
+	if err := os.WriteFile(kept, log, 0o600); err != nil {
+		return err.Error()
+	}
+	return kept
+}

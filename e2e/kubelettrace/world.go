@@ -1,0 +1,311 @@
+package kubelettrace
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
+)
+
+// The drivers of the tests.
+const (
+	Disk  = csidriver.Name             // attached and staged
+	Files = "files.volume-doctor.test" // neither
+	Away  = "away.volume-doctor.test"  // neither, and its node plugin does not run
+)
+
+// World is one API server with its controller, its attacher and machines.
+type World struct {
+	Cluster *controlplane.Cluster
+	Client  kubernetes.Interface
+	binary  string
+	reader  *cluster.Cluster
+	plane   context.Context
+}
+
+// NewWorld makes what all states share.
+func NewWorld(ctx context.Context, plane *controlplane.Cluster, binary string) (*World, error) {
+	w := &World{Cluster: plane, Client: plane.Client(), binary: binary, plane: ctx}
+	var err error
+	if w.reader, err = cluster.New(plane.RESTConfig(), cluster.Options{All: true}); err != nil {
+		return nil, err
+	}
+	if err := fixture.Storage(ctx, w.Client); err != nil {
+		return nil, err
+	}
+	no := false
+	for _, name := range []string{Files, Away} {
+		_, err := w.Client.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: storagev1.CSIDriverSpec{AttachRequired: &no, VolumeLifecycleModes: []storagev1.VolumeLifecycleMode{
+				storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral,
+			}},
+		}, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// Machine starts a machine whose drivers have registered, but for Away.
+func (w *World) Machine(t *testing.T, node string) *Machine {
+	t.Helper()
+	kubeconfig, err := w.Cluster.KubeconfigFor(controlplane.UserKubelet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := StartMachine(w.binary, kubeconfig, node, map[string]string{corev1.LabelTopologyZone: "east"},
+		wire.Driver{Name: Disk, Stages: true}, wire.Driver{Name: Files}, wire.Driver{Name: Away})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the log of the kubelet of %s: %s", node, m.KeepLog())
+		}
+		m.Stop()
+	})
+	for _, driver := range []string{Disk, Files} {
+		w.register(t, m, driver)
+	}
+	return m
+}
+
+func (w *World) register(t *testing.T, m *Machine, driver string) {
+	t.Helper()
+	if _, err := m.Ask(wire.Request{Do: wire.Register, Driver: driver}); err != nil {
+		t.Fatal(err)
+	}
+	w.await(t, "driver "+driver+" to register on "+m.Node, func() (bool, error) { return w.registers(m.Node, driver) })
+}
+
+// registers says whether the node's CSINode lists the driver.
+func (w *World) registers(node, driver string) (bool, error) {
+	n, err := w.Client.StorageV1().CSINodes().Get(w.plane, node, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(n.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver }), nil
+}
+
+// patience is how long a state may take to come about: machines are slow.
+const patience = time.Minute
+
+// await waits for what is to come about; the pause between two looks is short.
+func (w *World) await(t *testing.T, what string, holds func() (bool, error)) {
+	t.Helper()
+	end := time.Now().Add(patience)
+	for {
+		ok, err := holds()
+		if ok {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("waited %s for %s: %v", patience, what, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// Look is the product's trace of a pod, and the truth at the same moment.
+type Look struct {
+	Trace *trace.Trace
+	Truth map[string]Truth // by the pod's own name of the volume
+}
+
+// look reads the cluster as the product does, between two looks at the truth that
+// must be the same; ok is false where something moved meanwhile.
+func (w *World) look(m *Machine, pod *corev1.Pod, volumes []Volume) (l Look, ok bool, err error) {
+	before, err := w.see(m, volumes)
+	if err != nil {
+		return l, false, err
+	}
+	s, err := w.reader.Snapshot(w.plane)
+	if err != nil {
+		return l, false, err
+	}
+	after, err := w.see(m, volumes)
+	if err != nil {
+		return l, false, err
+	}
+	there := s.Pod(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+	if there == nil {
+		return l, false, fmt.Errorf("pod %s/%s is gone", pod.Namespace, pod.Name)
+	}
+	l = Look{Trace: diagnose.TracePod(s, there, diagnose.Options{}), Truth: after.truth(pod.UID, volumes)}
+	return l, same(before.truth(pod.UID, volumes), l.Truth), nil
+}
+
+func same(a, b map[string]Truth) bool {
+	for name, t := range a {
+		if !t.equal(b[name]) {
+			return false
+		}
+	}
+	return true
+}
+
+// see asks the kubelet, the drivers and the API server about the volumes.
+func (w *World) see(m *Machine, volumes []Volume) (seen, error) {
+	request := wire.Request{Do: wire.Look}
+	for _, v := range volumes {
+		if v.Unique != "" {
+			request.Volumes = append(request.Volumes, v.Unique)
+		}
+	}
+	s := seen{}
+	var err error
+	if s.answer, err = m.Ask(request); err != nil {
+		return s, err
+	}
+	if s.answer.Kubelet == nil {
+		return s, fmt.Errorf("no kubelet runs on %s", m.Node)
+	}
+	node, err := w.Client.CoreV1().Nodes().Get(w.plane, m.Node, metav1.GetOptions{})
+	if err != nil {
+		return s, err
+	}
+	s.listed = func(name corev1.UniqueVolumeName) bool {
+		return slices.ContainsFunc(node.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == name })
+	}
+	published, refused := map[string]bool{}, map[string]bool{}
+	for _, v := range volumes {
+		published[v.Handle] = slices.Contains(w.Cluster.Driver.PublishedOn(v.Handle), m.Node)
+		history := w.Cluster.Driver.History(v.Handle)
+		refused[v.Handle] = len(history) > 0 && history[len(history)-1].Err != nil
+	}
+	s.published = func(handle string) bool { return published[handle] }
+	s.refused = func(handle string) bool { return refused[handle] }
+	registered := map[string]bool{}
+	for _, driver := range []string{Disk, Files, Away} {
+		if registered[driver], err = w.registers(m.Node, driver); err != nil {
+			return s, err
+		}
+	}
+	s.registered = func(driver string) bool { return registered[driver] }
+	return s, nil
+}
+
+// truth is that about the volumes of one pod.
+func (s seen) truth(pod types.UID, volumes []Volume) map[string]Truth {
+	truth := map[string]Truth{}
+	for _, v := range volumes {
+		if v.Handle == "" && v.Driver != "" {
+			v.Handle = s.inline(pod, v)
+		}
+		if s.answer.Kubelet.Pods[pod].Terminating {
+			truth[v.Name] = s.down(pod, v)
+		} else {
+			truth[v.Name] = s.up(pod, v)
+		}
+	}
+	return truth
+}
+
+// inline finds the handle that the kubelet made for an inline volume of the pod.
+func (s seen) inline(pod types.UID, v Volume) string {
+	for _, c := range s.answer.Calls {
+		if c.RPC == wire.Publish && c.Pod == pod && c.Driver == v.Driver {
+			return c.Handle
+		}
+	}
+	return ""
+}
+
+// claim makes a claim bound to a volume of the driver, and says what is known of it.
+// The pod's name for it is the claim's.
+func (w *World) claim(t *testing.T, namespace, name, driver string, change func(*corev1.PersistentVolume), modes ...corev1.PersistentVolumeAccessMode) Volume {
+	t.Helper()
+	if len(modes) == 0 {
+		modes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	}
+	handle := "vol-" + namespace + "-" + name
+	class, size := fixture.StorageClass, corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	pv := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pv-" + namespace + "-" + name},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity: size, AccessModes: modes, StorageClassName: class, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}},
+		},
+	}
+	if change != nil {
+		change(pv)
+	}
+	claims, volumes := w.Client.CoreV1().PersistentVolumeClaims(namespace), w.Client.CoreV1().PersistentVolumes()
+	claim, err := claims.Create(w.plane, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes"}},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: modes, Resources: corev1.VolumeResourceRequirements{Requests: size}, StorageClassName: &class,
+			VolumeName: pv.Name, VolumeMode: pv.Spec.VolumeMode,
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pv.Spec.ClaimRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: namespace, Name: name, UID: claim.UID}
+	if pv, err = volumes.Create(w.plane, pv, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	pv.Status.Phase = corev1.VolumeBound
+	if _, err := volumes.UpdateStatus(w.plane, pv, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, AccessModes: modes, Capacity: size}
+	if _, err := claims.UpdateStatus(w.plane, claim, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return Volume{Name: name, Driver: driver, Handle: handle, Unique: csidriver.UniqueName(driver, handle), Attachable: driver == Disk, Stages: driver == Disk}
+}
+
+// unboundClaim makes a claim that names a volume, or none, and is bound to no other.
+func (w *World) unboundClaim(t *testing.T, namespace, name, volume string) {
+	t.Helper()
+	class, size := fixture.StorageClass, corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	claim, err := w.Client.CoreV1().PersistentVolumeClaims(namespace).Create(w.plane, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Resources: corev1.VolumeResourceRequirements{Requests: size},
+			StorageClassName: &class, VolumeName: volume,
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim.Status.Phase = corev1.ClaimPending
+	if volume != "" {
+		claim.Status.Phase = corev1.ClaimBound
+	}
+	if _, err := w.Client.CoreV1().PersistentVolumeClaims(namespace).UpdateStatus(w.plane, claim, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runs says whether the pod's containers run.
+func (w *World) runs(namespace, name string) (bool, error) {
+	pod, err := w.Client.CoreV1().Pods(namespace).Get(w.plane, name, metav1.GetOptions{})
+	if err != nil {
+		return false, err
+	}
+	return pod.Status.Phase == corev1.PodRunning, nil
+}

@@ -85,6 +85,10 @@ func runOddNode(p *check.Run) {
 `,
 	"diagnose/docs/VD699.md": `# VD699 odd-node
 
+Do this now: take the taint off:
+
+    kubectl taint nodes NODE odd-
+
 A node has an odd taint.
 
 ## Symptom

@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -265,11 +264,7 @@ func brief(f finding.Finding) string {
 // name must be in the cluster or in what is left of it.
 func (a *applyFlags) nodesExist(v *repair.View) error {
 	for _, name := range a.fenced {
-		node := types.NodeName(name)
-		known := v.Snapshot.Node(node) != nil || slices.ContainsFunc(v.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
-			return va.Spec.NodeName == name
-		})
-		if !known {
+		if !nodeKnown(v.Snapshot, name) {
 			return fmt.Errorf("--fenced %s: there is no such node, and no VolumeAttachment names it", name)
 		}
 	}

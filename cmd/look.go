@@ -90,7 +90,7 @@ func (d *diagnoseFlags) examine(s *snapshot.Snapshot) *finding.Report {
 // look makes the report that was asked for, with its repairs; what an earlier
 // look did not find is left out.
 func (d *diagnoseFlags) look(s *snapshot.Snapshot, earlier *finding.Report) (*repair.View, []repair.Repair, error) {
-	if err := mustExist(d.targets, s); err != nil {
+	if err := mustBeKnown(d.targets, s); err != nil {
 		return nil, nil, err
 	}
 	return d.narrowed(s, earlier)

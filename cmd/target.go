@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spf13/cobra"
@@ -117,6 +118,14 @@ func mustExist(targets []target, s *snapshot.Snapshot) error {
 	return nil
 }
 
+// mustBeKnown is mustExist, but for a node that is gone and has left VolumeAttachments
+// behind: there are findings about it, with commands that name it.
+func mustBeKnown(targets []target, s *snapshot.Snapshot) error {
+	return mustExist(slices.DeleteFunc(slices.Clone(targets), func(t target) bool {
+		return t.kind == snapshot.Nodes && nodeKnown(s, t.name.Name)
+	}), s)
+}
+
 // mustExist refuses a name that is not there: to find nothing wrong with it
 // would be a lie.
 func (t target) mustExist(s *snapshot.Snapshot) error {
@@ -147,6 +156,13 @@ func (t target) mustExist(s *snapshot.Snapshot) error {
 	default:
 		return fmt.Errorf("%s does not exist", t)
 	}
+}
+
+// nodeKnown says whether the cluster has the node, or a VolumeAttachment that was left
+// of it.
+func nodeKnown(s *snapshot.Snapshot, name string) bool {
+	return s.Node(types.NodeName(name)) != nil ||
+		slices.ContainsFunc(s.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool { return va.Spec.NodeName == name })
 }
 
 // asks says whether one of the targets is about the pod, or about its node.

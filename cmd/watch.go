@@ -128,7 +128,7 @@ func (f *follower) look(ctx context.Context) error {
 		f.leaveOut.sayExpired(f.streams.ErrOut, s.TakenAt)
 		f.assumeVersion(s, f.streams.ErrOut)
 		// Later they may go and come back.
-		if err := mustExist(f.targets, s); err != nil {
+		if err := mustBeKnown(f.targets, s); err != nil {
 			return err
 		}
 	} else if f.kubernetesVersion != "" {

@@ -149,12 +149,10 @@ func ruleOf(f finding.Finding) sarifRule {
 	if !known {
 		return sarifRule{ID: visible(string(f.Code)), Name: visible(f.Check)}
 	}
-	_, body, _ := strings.Cut(c.Doc(), "\n\n")
-	first, _, _ := strings.Cut(body, "\n\n")
 	return sarifRule{
 		ID: string(c.Code), Name: c.Name,
 		ShortDescription: &sarifText{Text: c.Title},
-		FullDescription:  &sarifText{Text: strings.Join(strings.Fields(first), " ")},
+		FullDescription:  &sarifText{Text: strings.Join(strings.Fields(c.About()), " ")},
 		Help:             &sarifText{Text: c.Doc(), Markdown: c.Doc()},
 		HelpURI:          pageOf(c.Code),
 		Default:          &sarifConfig{sarifLevel(c.Severity)},

@@ -47,3 +47,6 @@ type Check struct {
 
 // Doc is the page on the check's failure mode, in Markdown.
 func (c Check) Doc() string { return docs.Page(string(c.Code)) }
+
+// About is the page's sentence about the failure itself.
+func (c Check) About() string { return docs.About(string(c.Code)) }

@@ -4,6 +4,7 @@ package docs
 import (
 	"embed"
 	"fmt"
+	"strings"
 )
 
 //go:embed *.md
@@ -16,4 +17,14 @@ func Page(code string) string {
 		panic(fmt.Sprintf("check %s has no page: %v", code, err))
 	}
 	return string(page)
+}
+
+// About is the paragraph that says what is wrong. It stands in the page after what to
+// do now and the commands for that.
+func About(code string) string {
+	parts := strings.SplitN(Page(code), "\n\n", 5)
+	if len(parts) < 5 {
+		panic(fmt.Sprintf("the page of check %s does not begin with what to do now", code))
+	}
+	return parts[3]
 }

@@ -100,7 +100,7 @@ func readByLibrary(text string) (s *Snapshot, err error) {
 		}
 	}()
 	var documents bytes.Buffer
-	decoder := yaml.NewDecoder(strings.NewReader(escapedBreaks(withoutDirectives(text))))
+	decoder := yaml.NewDecoder(strings.NewReader(forYAML(withoutDirectives(text))))
 	decoder.SetStrict(true)
 	for {
 		var value any
@@ -146,17 +146,24 @@ func withoutDirectives(text string) string {
 	return b.String()
 }
 
-// escapedBreaks escapes, in documents that are JSON, the characters that end a line in
-// YAML 1.1, which is all that the library knows, and in JSON do not.
-func escapedBreaks(text string) string {
+// forYAML escapes, in documents that are JSON, the characters that JSON takes for text
+// and YAML 1.1, which is all that the library knows, for the end of a line or refuses.
+func forYAML(text string) string {
 	var b, document strings.Builder
 	flush := func() {
 		text := document.String()
-		if json.Valid([]byte(text)) {
-			text = strings.NewReplacer("\u0085", `\u0085`, "\u2028", `\u2028`, "\u2029", `\u2029`).Replace(text)
-		}
-		b.WriteString(text)
 		document.Reset()
+		if !json.Valid([]byte(text)) {
+			b.WriteString(text)
+			return
+		}
+		for _, r := range text {
+			if r >= 0x7f && r <= 0x9f || strings.ContainsRune("\u2028\u2029\ufeff\ufffe\uffff", r) {
+				fmt.Fprintf(&b, `\u%04x`, r)
+			} else {
+				b.WriteRune(r)
+			}
+		}
 	}
 	for line := range strings.Lines(text) {
 		for _, word := range []string{"---", "..."} {

@@ -39,7 +39,7 @@ func (g *globalFlags) remember(s *snapshot.Snapshot, streams genericiooptions.IO
 	memory := reconcile.MemoryOf(s)
 	switch {
 	case memory == nil:
-		warn("is not of the kube-controller-manager that leads now, by its lease: it is left out")
+		warn("is not of the kube-controller-manager that leads now, by its lease, or is of a later time: it is left out")
 	case s.Controller.Started == nil:
 		warn("does not show how the controller starts: what it does not mention, the controller may know all the same")
 	case !memory.Leads:

@@ -62,5 +62,5 @@ func (r *PlanRemembered) text() string {
 	if text != "" {
 		text += "; "
 	}
-	return text + fmt.Sprintf("its last error, at %s: %s", clock(r.LastErrorAt), r.LastError)
+	return text + fmt.Sprintf("its last error, at %s: %s", clock(r.LastErrorAt), Safe(r.LastError))
 }

@@ -35,10 +35,14 @@ const (
 )
 
 // MemoryOf is what the log proves that stands in the snapshot; nil without a log,
-// and where it is not of the controller that holds the lease now.
+// where it is of a later time, and where it is not of the controller that holds the
+// lease now.
 func MemoryOf(s *snapshot.Snapshot) *Memory {
 	if s.Controller == nil {
 		return nil
+	}
+	if s.Controller.Last.After(s.TakenAt.Add(ClocksDiffer)) {
+		return nil // what it remembers now is not what it remembered then
 	}
 	m := &Memory{Controller: s.Controller, takenAt: s.TakenAt}
 	lease := s.Lease(metav1.NamespaceSystem, ControllerManager)

@@ -59,6 +59,8 @@ type collector struct {
 	// began is when the gathering of a bundle began; zero where it does not say.
 	began  time.Time
 	sharer *Interner
+	// controller is what the file has of the controller's log, nil for nothing.
+	controller *Controller
 }
 
 func newCollector(limits limits) *collector {
@@ -137,7 +139,11 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	}
 	gaps := c.gaps()
 	c.objects.ShareNames()
-	return New(takenAt.UTC(), source, c.objects, gaps), c.warnings(), nil
+	s := New(takenAt.UTC(), source, c.objects, gaps)
+	if s.Controller = c.controller; s.Controller != nil {
+		s.Controller.Sort()
+	}
+	return s, c.warnings(), nil
 }
 
 // allIn says whether all objects are of the namespace.
@@ -167,6 +173,11 @@ func (c *collector) merge(o *collector) error {
 	c.ignoredMore += o.ignoredMore
 	c.notes = append(c.notes, o.notes...)
 	c.clock.merge(&o.clock)
+	if o.controller != nil {
+		if err := c.addController(o.headerAt, o.controller); err != nil {
+			return err
+		}
+	}
 	if o.header != nil {
 		if c.header != nil {
 			return o.headerAt.errorf("a second Snapshot header; the first is at %s", c.headerAt)

@@ -22,6 +22,8 @@ func (c *collector) object(at place, t typeName, raw []byte) error {
 		return at.errorf("%s without apiVersion", plain(t.kind))
 	case isHeader(t):
 		return c.readHeader(at, t, raw)
+	case isController(t):
+		return c.readController(at, t, raw)
 	}
 	s := byType[t]
 	if s == nil {

@@ -23,6 +23,9 @@ func Write(w io.Writer, s *Snapshot) error {
 	if err := writeHeader(out, s); err != nil {
 		return err
 	}
+	if err := writeController(out, s.Controller); err != nil {
+		return err
+	}
 	var line strings.Builder
 	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false)

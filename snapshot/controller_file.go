@@ -1,0 +1,115 @@
+package snapshot
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+)
+
+// controllerKind is the kind of the documents that hold a Controller in a file.
+const controllerKind = "Controller"
+
+// controllerPart is how many pairs, and pauses, one document of a file holds: far
+// fewer than MaxValues allows.
+const controllerPart = 1000
+
+// controllerDocument is a Controller, or a part of its lists. The first of a file has
+// the rest, too.
+type controllerDocument struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Controller
+}
+
+// writeController writes what the log of --controller proved, after the header. A
+// reader that does not know the kind passes over it.
+func writeController(out *bufio.Writer, c *Controller) error {
+	if c == nil {
+		return nil
+	}
+	rest := *c
+	for first := true; first || len(rest.Pairs)+len(rest.BackOffs)+len(rest.Unclear) > 0; first = false {
+		part := Controller{First: c.First, Last: c.Last}
+		if first {
+			part = *c
+		}
+		part.Pairs, rest.Pairs = split(rest.Pairs)
+		part.BackOffs, rest.BackOffs = split(rest.BackOffs)
+		part.Unclear, rest.Unclear = split(rest.Unclear)
+		part.Pairs = slices.Clone(part.Pairs)
+		for i := range part.Pairs {
+			part.Pairs[i].LastError = Redact(part.Pairs[i].LastError)
+		}
+		text, err := json.Marshal(controllerDocument{APIVersion: headerVersion, Kind: controllerKind, Controller: part})
+		if err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(out, "---\n%s\n", safetext.JSON(string(text))) // a bufio.Writer keeps its first error for Flush
+	}
+	return nil
+}
+
+func split[T any](list []T) (part, rest []T) {
+	n := min(len(list), controllerPart)
+	return list[:n], list[n:]
+}
+
+func isController(t typeName) bool {
+	return strings.HasPrefix(t.apiVersion, headerGroup) && t.kind == controllerKind
+}
+
+func (c *collector) readController(at place, t typeName, raw []byte) error {
+	if t.apiVersion != headerVersion {
+		return at.errorf("a Controller of version %s; this volume-doctor reads %s", plain(t.apiVersion), headerVersion)
+	}
+	if values, depth := shape(raw); values > c.limits.values || depth > c.limits.depth {
+		return at.errorf("Controller: more than %d fields and items, or nested more than %d deep", c.limits.values, c.limits.depth)
+	}
+	var d controllerDocument
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return at.errorf("Controller: %s", decodeMessage(err))
+	}
+	if d.Last.IsZero() || d.Last.Before(d.First) {
+		return at.errorf("Controller: it does not say from when to when its log goes")
+	}
+	for i := range d.Pairs {
+		if err := d.Pairs[i].check(); err != nil {
+			return at.errorf("Controller: %w", err)
+		}
+	}
+	return c.addController(at, &d.Controller)
+}
+
+// addController takes over a Controller, or a further part of one.
+func (c *collector) addController(at place, part *Controller) error {
+	all := c.controller
+	if all == nil {
+		c.controller = part
+		return nil
+	}
+	if !part.Last.Equal(all.Last) || !part.First.Equal(all.First) || part.Started != nil {
+		return at.errorf("a second Controller")
+	}
+	all.Pairs, all.BackOffs, all.Unclear = append(all.Pairs, part.Pairs...), append(all.BackOffs, part.BackOffs...), append(all.Unclear, part.Unclear...)
+	if most := c.limits.ofKind; len(all.Pairs) > most || len(all.BackOffs) > most || len(all.Unclear) > most {
+		return at.errorf("Controller: more than %d entries in one list", most)
+	}
+	return nil
+}
+
+// check refuses what no log gives.
+func (p *RememberedPair) check() error {
+	for _, state := range p.States {
+		if state != RememberedAbsent && state != RememberedUncertain && state != RememberedAttached {
+			return fmt.Errorf("no such state: %s", plain(string(state)))
+		}
+	}
+	if (p.Running == "") != (p.RunningSince == nil) || (p.LastError == "") != (p.LastErrorAt == nil) || (len(p.States) == 0) != (p.Since == nil) {
+		return fmt.Errorf("%s on %s: a time without what it is of, or the other way round", plain(string(p.Volume)), plain(string(p.Node)))
+	}
+	return nil
+}

@@ -27,8 +27,8 @@ func TestRememberedText(t *testing.T) {
 	failed := snapshot.RememberedPair{LastError: "busy", LastErrorAt: &ago}
 	for want, got := range map[string]string{
 		"": log(snapshot.RememberedPair{States: []snapshot.Remembered{snapshot.RememberedAttached}, Since: &ago}),
-		"the controller at work tries to attach since 09:59:51": log(snapshot.RememberedPair{Running: snapshot.AttachOperation, RunningSince: &ago}),
-		"its last error, at 09:59:51: busy":                     log(failed, pause(snapshot.AttachOperation, -time.Second)),
+		"the controller at work tries to attach since 09:59:51":                                   log(snapshot.RememberedPair{Running: snapshot.AttachOperation, RunningSince: &ago}),
+		"its last error, at 09:59:51: busy":                                                       log(failed, pause(snapshot.AttachOperation, -time.Second)),
 		"the controller at work retries to attach at 10:00:07; its last error, at 09:59:51: busy": log(failed, pause(snapshot.AttachOperation, 7*time.Second)),
 		"the controller at work retries to detach at 10:00:07; its last error, at 09:59:51: busy": log(failed, pause(snapshot.DetachOperation, 7*time.Second)),
 	} {

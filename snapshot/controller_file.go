@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
@@ -59,13 +58,10 @@ func split[T any](list []T) (part, rest []T) {
 }
 
 func isController(t typeName) bool {
-	return strings.HasPrefix(t.apiVersion, headerGroup) && t.kind == controllerKind
+	return t == typeName{headerVersion, controllerKind}
 }
 
-func (c *collector) readController(at place, t typeName, raw []byte) error {
-	if t.apiVersion != headerVersion {
-		return at.errorf("a Controller of version %s; this volume-doctor reads %s", plain(t.apiVersion), headerVersion)
-	}
+func (c *collector) readController(at place, raw []byte) error {
 	if values, depth := shape(raw); values > c.limits.values || depth > c.limits.depth {
 		return at.errorf("Controller: more than %d fields and items, or nested more than %d deep", c.limits.values, c.limits.depth)
 	}
@@ -73,13 +69,8 @@ func (c *collector) readController(at place, t typeName, raw []byte) error {
 	if err := json.Unmarshal(raw, &d); err != nil {
 		return at.errorf("Controller: %s", decodeMessage(err))
 	}
-	if d.Last.IsZero() || d.Last.Before(d.First) {
-		return at.errorf("Controller: it does not say from when to when its log goes")
-	}
-	for i := range d.Pairs {
-		if err := d.Pairs[i].check(); err != nil {
-			return at.errorf("Controller: %w", err)
-		}
+	if d.Last.IsZero() || d.Last.Before(d.First) || slices.ContainsFunc(d.Pairs, RememberedPair.isBroken) {
+		return at.errorf("Controller: a time is missing, or no log gives it")
 	}
 	return c.addController(at, &d.Controller)
 }
@@ -91,25 +82,14 @@ func (c *collector) addController(at place, part *Controller) error {
 		c.controller = part
 		return nil
 	}
-	if !part.Last.Equal(all.Last) || !part.First.Equal(all.First) || part.Started != nil {
-		return at.errorf("a second Controller")
-	}
 	all.Pairs, all.BackOffs, all.Unclear = append(all.Pairs, part.Pairs...), append(all.BackOffs, part.BackOffs...), append(all.Unclear, part.Unclear...)
-	if most := c.limits.ofKind; len(all.Pairs) > most || len(all.BackOffs) > most || len(all.Unclear) > most {
-		return at.errorf("Controller: more than %d entries in one list", most)
+	if most := c.limits.ofKind; part.Started != nil || !part.Last.Equal(all.Last) || len(all.Pairs) > most || len(all.BackOffs) > most || len(all.Unclear) > most {
+		return at.errorf("a second Controller, or more than %d entries in one list of it", most)
 	}
 	return nil
 }
 
-// check refuses what no log gives.
-func (p *RememberedPair) check() error {
-	for _, state := range p.States {
-		if state != RememberedAbsent && state != RememberedUncertain && state != RememberedAttached {
-			return fmt.Errorf("no such state: %s", plain(string(state)))
-		}
-	}
-	if (p.Running == "") != (p.RunningSince == nil) || (p.LastError == "") != (p.LastErrorAt == nil) || (len(p.States) == 0) != (p.Since == nil) {
-		return fmt.Errorf("%s on %s: a time without what it is of, or the other way round", plain(string(p.Volume)), plain(string(p.Node)))
-	}
-	return nil
+// isBroken says that a time stands without what it is of, or the other way round.
+func (p RememberedPair) isBroken() bool {
+	return (p.Running == "") != (p.RunningSince == nil) || (p.LastError == "") != (p.LastErrorAt == nil) || (len(p.States) == 0) != (p.Since == nil)
 }

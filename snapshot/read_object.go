@@ -23,7 +23,7 @@ func (c *collector) object(at place, t typeName, raw []byte) error {
 	case isHeader(t):
 		return c.readHeader(at, t, raw)
 	case isController(t):
-		return c.readController(at, t, raw)
+		return c.readController(at, raw)
 	}
 	s := byType[t]
 	if s == nil {

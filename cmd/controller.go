@@ -18,14 +18,20 @@ import (
 
 // addController adds the flag to a command that reads the controller's log.
 func (g *globalFlags) addController(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&g.controller, "controller", "", "The log of kube-controller-manager, at --v=2 or more, or - for standard input")
+	cmd.Flags().StringVar(&g.controller, "controller", "", "The log of kube-controller-manager, at --v=2 or more, or - for standard input; off leaves out what a snapshot kept of one")
 	_ = cmd.MarkFlagFilename("controller")
 }
 
 // remember adds to the snapshot what the log of --controller proves, and says where
 // that is less than it could be.
 func (g *globalFlags) remember(s *snapshot.Snapshot, streams genericiooptions.IOStreams) error {
-	if g.controller != "" {
+	switch g.controller {
+	case "":
+	case "off":
+		s.Controller = nil
+	case "auto":
+		fmt.Fprintln(streams.ErrOut, "warning: the running controller is not asked yet: give the file of its log to --controller")
+	default:
 		log, err := g.readController(s, streams.In)
 		if err != nil {
 			return fmt.Errorf("--controller %s: %w", safetext.Quote(g.controller), err)
@@ -35,7 +41,9 @@ func (g *globalFlags) remember(s *snapshot.Snapshot, streams genericiooptions.IO
 	if s.Controller == nil {
 		return nil
 	}
-	warn := func(format string, args ...any) { fmt.Fprintf(streams.ErrOut, "warning: the controller's log "+format+"\n", args...) }
+	warn := func(format string, args ...any) {
+		fmt.Fprintf(streams.ErrOut, "warning: the controller's log "+format+"\n", args...)
+	}
 	memory := reconcile.MemoryOf(s)
 	switch {
 	case memory == nil:

@@ -116,13 +116,13 @@ func stuck(group []*trace.Trace) finding.Finding {
 
 // stageAdvice is where to look next in each stage.
 var stageAdvice = map[trace.StageName]string{
-	trace.StageScheduled:  "read what the scheduler says about the volumes: free a node that suits them, or add one",
-	trace.StageClaimBound: "look at the claim, its class and the events of its provisioner",
-	trace.StageInVolumesInUse:   "look at the log of the node's kubelet: it has to ask for the volume first",
-	trace.StageAttached:   "look at the log of the driver's controller and of its attacher",
-	trace.StageInVolumesAttached:     "look at the log of kube-controller-manager for this node's status",
-	trace.StageRegistered: "look at the driver's node plugin on that node, and at its registrar",
-	trace.StageStaged:     "look at the log of the driver's node plugin on that node",
-	trace.StageMounted:    "look at the pod's events, and at the log of the driver's node plugin on that node",
-	trace.StageUnmounted:  "look at the logs of the node's kubelet and of the driver's node plugin there",
+	trace.StageScheduled:         "read what the scheduler says about the volumes: free a node that suits them, or add one",
+	trace.StageClaimBound:        "look at the claim, its class and the events of its provisioner",
+	trace.StageInVolumesInUse:    "look at the log of the node's kubelet: it has to ask for the volume first",
+	trace.StageAttached:          "look at the log of the driver's controller and of its attacher",
+	trace.StageInVolumesAttached: "look at the log of kube-controller-manager for this node's status",
+	trace.StageRegistered:        "look at the driver's node plugin on that node, and at its registrar",
+	trace.StageStaged:            "look at the log of the driver's node plugin on that node",
+	trace.StageMounted:           "look at the pod's events, and at the log of the driver's node plugin on that node",
+	trace.StageUnmounted:         "look at the logs of the node's kubelet and of the driver's node plugin there",
 }

@@ -11,7 +11,7 @@ import (
 var stageTexts = map[trace.StageName]string{
 	trace.StageClaimBound: "claim bound", trace.StageInVolumesInUse: "in volumesInUse",
 	trace.StageInVolumesAttached: "in volumesAttached",
-	trace.StageRegistered: "driver registered", trace.StageStopped: "containers stopped",
+	trace.StageRegistered:        "driver registered", trace.StageStopped: "containers stopped",
 }
 
 func stageText(name trace.StageName) string {

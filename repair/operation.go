@@ -177,7 +177,7 @@ func Resource(kind string) string {
 	return ""
 }
 
-// stored returns the object of a kind that is ever written, nil where it is gone.
+// Stored returns the object of a kind that is ever written, nil where it is gone.
 func (v *View) Stored(target corev1.ObjectReference) metav1.Object {
 	switch target.Kind {
 	case "Node":

@@ -149,9 +149,9 @@ func irreversible(w Written, because string) *Reversal {
 var ErrNoReads = errors.New("nothing says which lists the conclusion rests on")
 
 const (
-	// guardGone is refused where there is nothing to take back.
+	// GuardGone is refused where there is nothing to take back.
 	GuardGone = "entry"
-	// guardOurs is refused where the object does not show that this package wrote
+	// GuardOurs is refused where the object does not show that this package wrote
 	// what is there.
 	GuardOurs = "own-mark"
 )

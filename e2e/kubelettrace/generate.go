@@ -63,14 +63,13 @@ func refusal(r *rand.Rand, rpc wire.RPC, handle string) wire.Fault {
 	return wire.Fault{RPC: rpc, Handle: handle, Code: uint32(refusals[r.IntN(len(refusals))]), Message: "the device is not there"}
 }
 
-func (d *drawnPod) source(v Volume, source corev1.VolumeSource) *Volume {
+func (d *drawnPod) source(v Volume, source corev1.VolumeSource) {
 	d.pod.Spec.Volumes = append(d.pod.Spec.Volumes, corev1.Volume{Name: v.Name, VolumeSource: source})
 	if !v.Unused {
 		c := &d.pod.Spec.Containers[0]
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: v.Name, MountPath: "/" + v.Name})
 	}
 	d.volumes = append(d.volumes, v)
-	return &d.volumes[len(d.volumes)-1]
 }
 
 // claim adds a volume with a claim; bound says how the claim is.

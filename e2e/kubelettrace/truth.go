@@ -180,7 +180,7 @@ func (s seen) down(pod types.UID, v Volume) Truth {
 	}
 	published, well := s.last(wire.Publish, v.Handle, pod)
 	freed, gone := s.last(wire.Unpublish, v.Handle, pod)
-	held := !published.Began.IsZero() && (well || published.Ended.IsZero() || slices.Contains(uncertain, codes.Code(published.Code))) && !(gone && freed.Began.After(published.Began))
+	held := !published.Began.IsZero() && (well || published.Ended.IsZero() || slices.Contains(uncertain, codes.Code(published.Code))) && (!gone || !freed.Began.After(published.Began))
 	t.Done[trace.StageUnmounted] = !held
 	if held {
 		t.Stage, t.Actor = trace.StageUnmounted, TheDriver

@@ -126,7 +126,7 @@ func (a *Applier) reverse(v *repair.View, p standing) (*repair.Write, error) {
 	if here := v.Snapshot.Source.Server; p.Never == nil && (p.Server == "" || p.Server != here && !a.ServerMoved) {
 		return nil, &repair.Refusal{Guard: "same-server", Reason: fmt.Sprintf("it was written to %q, and this is %q", p.Server, here)}
 	}
-	return p.Reversal.Write(v)
+	return p.Write(v)
 }
 
 // confirmUndone looks until a look is complete: nobody but the controller writes

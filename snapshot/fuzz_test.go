@@ -43,6 +43,9 @@ func FuzzRead(f *testing.F) {
 		}
 		text := written(t, s)
 		back, _, err := Read("g", strings.NewReader(text), ReadOptions{})
+		if err != nil && strings.Contains(err.Error(), "is contradicted") { // the time that was given is believed, and has to be given again
+			back, _, err = Read("g", strings.NewReader(text), ReadOptions{Now: noon})
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,7 +49,8 @@ func (c *collector) jsonDocuments(r *bufio.Reader, at place) (ended bool, err er
 		more := j.dec.More()
 		ahead, _ := io.ReadAll(j.dec.Buffered())
 		ahead = bytes.TrimLeft(ahead, " \t\r\n")
-		if bytes.HasPrefix(ahead, []byte("--")) || bytes.HasPrefix(ahead, []byte("..")) {
+		// No object begins so, and of "---" the decoder may have read one byte.
+		if len(ahead) > 0 && (ahead[0] == '-' || ahead[0] == '.') {
 			next := j.at.atLine(j.in.lines + 1 - bytes.Count(ahead, []byte("\n")))
 			return c.yamlDocuments(bufio.NewReader(io.MultiReader(bytes.NewReader(ahead), r)), next)
 		}

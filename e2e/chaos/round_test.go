@@ -212,7 +212,7 @@ func (r *round) rerun(ctx context.Context) error {
 	case r.races[podReturns] > 0:
 		time.Sleep(worldAge) // a pod that has just come is not found to wait
 	case r.races[nodeReborn] > 0:
-		unless = append(unless, "same-machine: ") // the volume may be on another machine
+		unless = append(unless, "it may be about another machine of that name") // the volume may be on another machine
 	case r.races[podBound] > 0:
 		if err := r.kubelet.Start(ctx); err != nil {
 			return err
@@ -226,7 +226,7 @@ func (r *round) rerun(ctx context.Context) error {
 		}
 	case r.story == refusedDetach && r.races[podGoes] == 0:
 		// The attacher writes the object whenever it has failed again, here every 5 s.
-		unless = append(unless, "the driver was asked again and still refuses", "the attacher has not tried again", "not-in-vain: ", repair.ErrConflict.Error())
+		unless = append(unless, "the driver was asked again and still refuses", "the attacher has not tried again", "and the driver still refuses", repair.ErrConflict.Error())
 	}
 	if r.story.detaches() {
 		// The attacher, or the controller, has not come to it within --settle.

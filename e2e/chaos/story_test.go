@@ -105,11 +105,11 @@ func (s story) ahead() time.Duration {
 func (s story) refuses() string {
 	switch s {
 	case usedElsewhere:
-		return "not-elsewhere: "
+		return "-other lists the volume"
 	case otherMachine:
-		return "node-id: "
+		return "to the driver"
 	case nodeLost:
-		return "fenced: "
+		return "make sure that the machine behind"
 	}
 	return ""
 }

@@ -82,7 +82,7 @@ func TestReviewedPlan(t *testing.T) {
 
 	s.pod("web-1", "b")
 	s.await(fixture.Attachment(s.client, s.nodeName("b"), v, "announced", func(a fixture.AttachmentState) bool { return a.InUse }))
-	s.refuses(f, "not-elsewhere: volumesInUse of node "+s.nodeName("b"), "--approved", file)
+	s.refuses(f, "volumesInUse of node "+s.nodeName("b"), "--approved", file)
 	s.must(fixture.ForceDeletePod(t.Context(), s.client, s.name, "web-1"))
 	s.await(fixture.Attachment(s.client, s.nodeName("b"), v, "forgotten", func(a fixture.AttachmentState) bool { return !a.InUse }))
 

@@ -52,7 +52,7 @@ func TestNudge(t *testing.T) {
 	va := s.attachment("a", v)
 	s.marked(va, "nudge for VD401")
 	s.announced(va, "Unverified", "VD401 reuse-while-detaching")
-	s.refuses(f, "not-in-vain: ")
+	s.refuses(f, "and the driver still refuses")
 	asked := len(a.Driver.History(v.Handle))
 	s.undo(0, "take the annotation off")
 	s.marked(s.attachment("a", v), "")

@@ -41,9 +41,7 @@ func (g *globalFlags) remember(s *snapshot.Snapshot, streams genericiooptions.IO
 	if s.Controller == nil {
 		return nil
 	}
-	warn := func(format string, args ...any) {
-		fmt.Fprintf(streams.ErrOut, "warning: the controller's log "+format+"\n", args...)
-	}
+	warn := func(what string) { fmt.Fprintf(streams.ErrOut, "warning: the controller's log %s\n", what) }
 	memory := reconcile.MemoryOf(s)
 	switch {
 	case memory == nil:

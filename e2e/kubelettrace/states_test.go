@@ -130,8 +130,14 @@ func (s *scene) settle(row state) (l Look) {
 			}
 		}
 		var ok bool
-		l, ok, err = s.w.look(s.m, s.pod, s.volumes)
-		return ok, err
+		if l, ok, err = s.w.look(s.m, s.pod, s.volumes); err != nil || !ok {
+			return false, err
+		}
+		// The pod's status, and the node's, come some time after what they tell of.
+		if wrong := l.Compare(s.volumes); len(wrong) > 0 {
+			return false, fmt.Errorf("%v", wrong)
+		}
+		return true, nil
 	})
 	return l
 }

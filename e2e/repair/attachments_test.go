@@ -102,7 +102,7 @@ func TestRepublish(t *testing.T) {
 	s.mountFails("web-0", v)
 
 	f := s.find("attached-true-but-not", fewMin)
-	s.refuses(f, "--allow re-publish")
+	s.refuses(f, "--allow=re-publish")
 	s.published(v)
 	s.mends(f, "re-publish", "--allow", "re-publish")
 	s.await(fixture.PodRunning(s.client, s.name, "web-0"))
@@ -285,7 +285,7 @@ func TestReplacedAttachment(t *testing.T) {
 	create()
 
 	f := s.find("foreign-va", soon)
-	s.refuses(f, "--allow delete-attachment")
+	s.refuses(f, "--allow=delete-attachment")
 	s.cannotWrite(f, "delete volumeattachments.storage.k8s.io "+name, "--allow", "delete-attachment")
 	before := s.written()
 	file := filepath.Join(t.TempDir(), "plan.json")

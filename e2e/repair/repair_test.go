@@ -125,7 +125,7 @@ func TestDeleteFenced(t *testing.T) {
 	if f.Repair == nil || f.Repair.Kind != "delete-fenced-attachment" || !strings.HasPrefix(f.Repair.BlockedBy, "fenced: ") {
 		t.Fatalf("repair: %+v", f.Repair)
 	}
-	s.refused(f, "--fenced "+s.nodeName("a"))
+	s.refused(f, "--fenced="+s.nodeName("a"))
 	s.refused(f, "fenced", "--fenced", s.nodeName("b"))
 	s.published(v, "a")
 	s.repaired(f, "delete-fenced-attachment", "--fenced", s.nodeName("a"))
@@ -182,7 +182,7 @@ func TestStripDetached(t *testing.T) {
 	s.detachFails("a", v)
 
 	f := s.nudged(s.find("va-stuck-deleting", tenMin-sooner))
-	s.refused(f, "--allow strip-finalizer")
+	s.refused(f, "--allow=strip-finalizer")
 	s.repaired(f, "strip-finalizer", "--allow", "strip-finalizer")
 	s.noAttachment("a", v)
 	s.published(v)
@@ -234,9 +234,9 @@ func TestStripMachineGone(t *testing.T) {
 	}})
 
 	f := s.nudged(s.find("attach-to-deleted-node-detach-fails", tenMin-sooner))
-	s.refused(f, "--fenced "+s.nodeName("a"))
-	s.refused(f, "--fenced "+s.nodeName("a"), "--allow", "strip-finalizer")
-	s.refused(f, "--allow strip-finalizer", "--fenced", s.nodeName("a"))
+	s.refused(f, "--fenced="+s.nodeName("a"))
+	s.refused(f, "--fenced="+s.nodeName("a"), "--allow", "strip-finalizer")
+	s.refused(f, "--allow=strip-finalizer", "--fenced", s.nodeName("a"))
 	s.repaired(f, "strip-finalizer", "--allow", "strip-finalizer", "--fenced", s.nodeName("a"))
 	s.noAttachment("a", v)
 	s.pod("web-1", "b")
@@ -258,7 +258,7 @@ func TestStripVolumeGone(t *testing.T) {
 	s.detachFails("a", v)
 
 	f := s.find("va-pv-missing", soon)
-	s.refused(f, "--allow strip-finalizer")
+	s.refused(f, "--allow=strip-finalizer")
 	s.repaired(f, "strip-finalizer", "--allow", "strip-finalizer")
 	s.noAttachment("a", v)
 	s.published(v, "a")

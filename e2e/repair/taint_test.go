@@ -39,10 +39,10 @@ func TestOutOfServiceTaint(t *testing.T) {
 
 	f := s.find("sts-terminating-on-dead-node", fewMin)
 	before := s.nodeNow("a").Spec.Taints
-	s.refuses(f, "--allow out-of-service-taint")
-	s.refuses(f, "--allow out-of-service-taint", "--fenced", s.nodeName("a"))
-	s.refuses(f, "--fenced "+s.nodeName("a"), "--allow", "out-of-service-taint")
-	s.refuses(f, "--fenced "+s.nodeName("a"), "--allow", "out-of-service-taint", "--fenced", s.nodeName("b"))
+	s.refuses(f, "--allow=out-of-service-taint")
+	s.refuses(f, "--allow=out-of-service-taint", "--fenced", s.nodeName("a"))
+	s.refuses(f, "--fenced="+s.nodeName("a"), "--allow", "out-of-service-taint")
+	s.refuses(f, "--fenced="+s.nodeName("a"), "--allow", "out-of-service-taint", "--fenced", s.nodeName("b"))
 	s.published(v, "a")
 	s.mends(f, "out-of-service-taint", "--allow", "out-of-service-taint", "--fenced", s.nodeName("a"))
 	node := s.nodeNow("a")

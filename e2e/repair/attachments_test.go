@@ -188,7 +188,7 @@ func (s *stage) unpublishOrphan(kubeconfig string, ahead time.Duration) {
 	if string(f.Holder) != s.nodeName("b") || string(f.Node) != s.nodeName("a") {
 		s.Fatalf("the finding is about nodes %q and %q", f.Holder, f.Node)
 	}
-	s.refusesAs(kubeconfig, f, "--allow unpublish-orphan")
+	s.refusesAs(kubeconfig, f, "--allow=unpublish-orphan")
 	s.await(fixture.PodWaiting(s.client, s.name, "web-0"))
 	s.published(v, "b")
 	before := s.written()

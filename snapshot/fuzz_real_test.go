@@ -92,7 +92,7 @@ func FuzzYAML(f *testing.F) {
 	})
 }
 
-// readByLibrary has the library make JSON of the stream's documents.
+// readByLibrary has the library make JSON of the stream's documents that are none.
 func readByLibrary(text string) (s *Snapshot, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -100,23 +100,29 @@ func readByLibrary(text string) (s *Snapshot, err error) {
 		}
 	}()
 	var documents bytes.Buffer
-	decoder := yaml.NewDecoder(strings.NewReader(forYAML(withoutDirectives(text))))
-	decoder.SetStrict(true)
-	for {
-		var value any
-		if err := decoder.Decode(&value); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return nil, err
-		}
-		if value == nil {
+	for _, document := range documentsOf(withoutDirectives(text)) {
+		if json.Valid([]byte(document.content)) {
+			fmt.Fprintf(&documents, "---\n%s\n", document.content)
 			continue
 		}
-		raw, err := jsonOf(value, MaxDocument)
-		if err != nil {
-			return nil, err
+		decoder := yaml.NewDecoder(strings.NewReader(document.begin + document.content + document.end))
+		decoder.SetStrict(true)
+		for {
+			var value any
+			if err := decoder.Decode(&value); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return nil, err
+			}
+			if value == nil {
+				continue
+			}
+			raw, err := jsonOf(value, MaxDocument)
+			if err != nil {
+				return nil, err
+			}
+			fmt.Fprintf(&documents, "---\n%s\n", raw)
 		}
-		fmt.Fprintf(&documents, "---\n%s\n", raw)
 	}
 	documents.WriteString("...\n") // it is whole
 	s, _, err = Read("f", &documents, ReadOptions{Now: noon})
@@ -146,37 +152,30 @@ func withoutDirectives(text string) string {
 	return b.String()
 }
 
-// forYAML escapes, in documents that are JSON, the characters that JSON takes for text
-// and YAML 1.1, which is all that the library knows, for the end of a line or refuses.
-func forYAML(text string) string {
-	var b, document strings.Builder
-	flush := func() {
-		text := document.String()
-		document.Reset()
-		if !json.Valid([]byte(text)) {
-			b.WriteString(text)
-			return
-		}
-		for _, r := range text {
-			if r >= 0x7f && r <= 0x9f || strings.ContainsRune("\u2028\u2029\ufeff\ufffe\uffff", r) {
-				fmt.Fprintf(&b, `\u%04x`, r)
-			} else {
-				b.WriteRune(r)
-			}
-		}
-	}
+// document is one of a stream, between the marker that begins it and the one that
+// ends it.
+type document struct{ begin, content, end string }
+
+// documentsOf cuts a stream at its markers. Documents that are JSON are nothing for the
+// library: YAML 1.1, which is all that it knows, ends lines at other characters, wants lines
+// to be indented, and keys to be shorter.
+func documentsOf(text string) []document {
+	var all []document
+	var one document
 	for line := range strings.Lines(text) {
-		for _, word := range []string{"---", "..."} {
-			if rest, found := marker([]byte(line), word); found {
-				flush()
-				b.WriteString(line[:len(line)-len(rest)])
-				line = string(rest)
-			}
+		if rest, found := marker([]byte(line), "---"); found {
+			all = append(all, one)
+			one = document{begin: line[:len(line)-len(rest)]}
+			line = string(rest)
+		} else if rest, found := marker([]byte(line), "..."); found {
+			one.end = "...\n"
+			all = append(all, one)
+			one = document{}
+			line = string(rest)
 		}
-		document.WriteString(line)
+		one.content += line
 	}
-	flush()
-	return b.String()
+	return append(all, one)
 }
 
 // writtenObjects leaves out what a file says of itself.

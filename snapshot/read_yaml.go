@@ -128,13 +128,15 @@ func (y *yamlReader) take(line []byte) error {
 	}
 	content := bytes.TrimLeft(line, " ")
 	indent := len(line) - len(content)
-	blank := len(trimBlanks(content)) == 0 || content[0] == '#'
+	oneLine := !bytes.ContainsAny(bytes.TrimRight(line, "\r\n"), otherLineEnds)
+	blank := oneLine && (len(trimBlanks(content)) == 0 || content[0] == '#')
+	directive := oneLine && bytes.HasPrefix(line, []byte("%")) // such as %YAML 1.2
 	dash := !blank && content[0] == '-' && (len(content) == 1 || strings.IndexByte(" \t\r\n", content[1]) >= 0)
 
-	if y.marked && !blank && line[0] != '%' {
+	if y.marked && !blank && !directive {
 		return y.here().errorf("after the line %q a document must begin with ---", endMarker)
 	}
-	y.marked = y.marked && (blank || line[0] == '%')
+	y.marked = y.marked && (blank || directive)
 	switch {
 	case blank: // part of whatever it stands in
 	case y.state == noItems && indent == 0 && isItemsLine(line):
@@ -160,11 +162,14 @@ func (y *yamlReader) take(line []byte) error {
 		return y.add(&y.item, line)
 	}
 	if len(y.text) == 0 {
-		if blank || line[0] == '%' { // a directive, such as %YAML 1.2
+		if blank || directive {
 			if bytes.ContainsFunc(line, isNoYAML) {
 				return y.here().errorf("not YAML: control characters are not allowed")
 			}
 			return nil
+		}
+		if bytes.HasPrefix(line, []byte("\ufeff")) { // that of the file is gone already
+			return y.here().errorf("not YAML: a byte order mark within the file")
 		}
 		y.begin = y.line
 	}
@@ -201,6 +206,9 @@ func isItemsLine(line []byte) bool {
 func isNoYAML(r rune) bool {
 	return unicode.IsControl(r) && !strings.ContainsRune("\t\r\n\u0085", r) || r == '\ufeff' || r == '\ufffe' || r == '\uffff'
 }
+
+// otherLineEnds end a line for the parser, and with it a comment.
+const otherLineEnds = "\r\u0085\u2028\u2029"
 
 // trimBlanks leaves what YAML takes for content: a form feed, or a space that does
 // not break, is no blank there.

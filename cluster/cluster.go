@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -85,7 +86,7 @@ func New(config *rest.Config, options Options) (*Cluster, error) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &dated{next} })
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("the address of the API server: %s", snapshot.Redact(err.Error()))
+		return nil, fmt.Errorf("the address of the API server: %s", safetext.Redact(err.Error()))
 	}
 	// The address goes into reports and journals; requests have what it lacks.
 	server.User, server.RawQuery, server.Fragment = nil, "", ""

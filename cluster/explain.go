@@ -11,9 +11,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // explained is an error in plain words, one line of them. The error itself
@@ -96,4 +95,4 @@ func innermost(err error) string {
 
 // oneLine is what others say, without its line ends and without secrets: it goes
 // into reports and journals.
-func oneLine(text string) string { return snapshot.Redact(strings.Join(strings.Fields(text), " ")) }
+func oneLine(text string) string { return safetext.Redact(strings.Join(strings.Fields(text), " ")) }

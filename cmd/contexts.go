@@ -16,6 +16,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -94,7 +95,7 @@ func (d *diagnoseFlags) acrossContexts(ctx context.Context, streams genericioopt
 		unread = append(unread, name+": "+text)
 		reports[i] = &finding.Report{
 			Source: snapshot.Source{Context: name},
-			Gaps:   []snapshot.Gap{{Kind: everything, Reason: snapshot.ReasonUnavailable, Detail: snapshot.Redact(text)}},
+			Gaps:   []snapshot.Gap{{Kind: everything, Reason: snapshot.ReasonUnavailable, Detail: safetext.Redact(text)}},
 		}
 	}
 	if len(unread) == len(d.contexts) {

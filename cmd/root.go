@@ -19,7 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
 // The exit codes; scripts depend on them.
@@ -64,7 +64,7 @@ func exitOf(ctx context.Context, command func(context.Context) error, errOut io.
 		}
 	}
 	if exit != exitHealthy && exit != exitFindings { // else the report is out, and this is how it was meant to end
-		fmt.Fprintf(errOut, "error: %s\n", snapshot.Redact(oneLine(err.Error())))
+		fmt.Fprintf(errOut, "error: %s\n", safetext.Redact(oneLine(err.Error())))
 	}
 	return exit
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -41,7 +42,7 @@ func TestControllerSurvivesFile(t *testing.T) {
 	if err != nil || len(warnings) > 0 {
 		t.Fatal(err, warnings)
 	}
-	c.Pairs[3].LastError = snapshot.Redact(c.Pairs[3].LastError)
+	c.Pairs[3].LastError = safetext.Redact(c.Pairs[3].LastError)
 	if diff := cmp.Diff(c, again.Controller); diff != "" {
 		t.Error(diff)
 	}

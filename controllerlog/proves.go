@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -77,7 +78,7 @@ func instant(t time.Time) *time.Time {
 
 // cutError is an error as it is kept: without secrets, and no longer than is read.
 func cutError(text string) string {
-	return snapshot.Redact(cut(strings.TrimSpace(text), maxError))
+	return safetext.Redact(cut(strings.TrimSpace(text), maxError))
 }
 
 func cut(text string, most int) string {

@@ -1,5 +1,5 @@
 // Package safetext has the rules for text that others chose: which characters a
-// reader cannot see, and how a word is quoted for a shell.
+// reader cannot see, how a word is quoted for a shell, and what is taken for a secret.
 package safetext
 
 import "unicode"

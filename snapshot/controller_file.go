@@ -41,7 +41,7 @@ func writeController(out *bufio.Writer, c *Controller) error {
 		part.Unclear, rest.Unclear = split(rest.Unclear)
 		part.Pairs = slices.Clone(part.Pairs)
 		for i := range part.Pairs {
-			part.Pairs[i].LastError = Redact(part.Pairs[i].LastError)
+			part.Pairs[i].LastError = safetext.Redact(part.Pairs[i].LastError)
 		}
 		text, err := json.Marshal(controllerDocument{APIVersion: headerVersion, Kind: controllerKind, Controller: part})
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -113,8 +114,8 @@ func New(takenAt time.Time, source Source, objects Objects, gaps []Gap) *Snapsho
 	for _, r := range resources {
 		r.sort(&s.Objects)
 	}
-	for i, gap := range s.Gaps {
-		s.Gaps[i] = RedactGap(gap)
+	for i := range s.Gaps { // the file that has them goes to others
+		s.Gaps[i].Detail = safetext.RedactUser(s.Gaps[i].Detail)
 	}
 	slices.SortFunc(s.Gaps, func(a, b Gap) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -263,7 +264,7 @@ func trimState(state *corev1.ContainerState) {
 func redactMessages(object metav1.Object) {
 	redact := func(messages ...*string) {
 		for _, m := range messages {
-			*m = Redact(*m)
+			*m = safetext.Redact(*m)
 		}
 	}
 	switch o := object.(type) {

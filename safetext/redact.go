@@ -1,4 +1,4 @@
-package snapshot
+package safetext
 
 import (
 	"regexp"
@@ -207,9 +207,7 @@ func redactScheme(text string) string {
 // login is the user in what an API server says of a missing right.
 var login = regexp.MustCompile(`\b(User|user) "[^"]*"`)
 
-// RedactGap leaves out who asked: a gap is about rights, and the file that tells
-// of it goes to others.
-func RedactGap(g Gap) Gap {
-	g.Detail = Redact(login.ReplaceAllString(g.Detail, `$1 "`+redacted+`"`))
-	return g
+// RedactUser is Redact, and takes out who asked.
+func RedactUser(message string) string {
+	return Redact(login.ReplaceAllString(message, `$1 "`+redacted+`"`))
 }

@@ -1,4 +1,4 @@
-package snapshot
+package safetext
 
 import (
 	"strings"

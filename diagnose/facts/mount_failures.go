@@ -64,6 +64,16 @@ func FailingSince(failures []MountFailure) metav1.Time {
 	return since
 }
 
+// Passing says that the mount failed because the kubelet did not yet know what the pod
+// needs (Get in pkg/kubelet/util/manager/watch_based_manager.go). It tells nobody when
+// that is over. An object is "not registered" until the kubelet has begun with the pod:
+// the volumes come first where it waits for the network of the node (SyncPod). The other
+// words count as such for CachesFill.
+func (f MountFailure) Passing() bool {
+	return ContainsAny(f.Reason, `" not registered`) ||
+		ContainsAny(f.Reason, "failed to sync", "no relationship found between node") && EventTime(f.Event).Sub(FirstTime(f.Event).Time) < CachesFill
+}
+
 // staging are the steps of a mount that come before the driver publishes the
 // volume to the pod. Seeing a later one fail proves that these went well.
 var staging = []string{"WaitForAttach", "MountDevice", "SetUpDevice", "NodeAffinity", "NewMounter", "NewBlockVolumeMapper", "GetDeviceMountPath", "GetGlobalMapPath"}

@@ -113,6 +113,10 @@ const (
 	// errors are those of the first seconds alone, as caches fill and a driver
 	// registers. By then the kubelet has tried seven times.
 	MountFails = (1<<6-1)*reconcile.BackoffFirst + 28500*time.Millisecond
+	// CachesFill is how long the kubelet may say that it does not know yet what a new
+	// pod needs. A judgement: it has tried five times by then, and a watch begins
+	// within a second.
+	CachesFill = (1<<4-1)*reconcile.BackoffFirst + 2500*time.Millisecond
 	// EventRepeats is the longest pause between two events about an operation that
 	// goes on failing.
 	EventRepeats = EventRefill + time.Minute

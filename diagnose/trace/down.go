@@ -120,6 +120,7 @@ func (t *tracer) unmounted(v *tracedVolume, stopped bool) Stage {
 		s.On = "CSI driver " + v.Driver + " on " + t.pod.Spec.NodeName
 	}
 	t.withoutDriver(v, &s)
+	s.doubtful = s.State == StageBlocked && !t.everMounted()
 	since := facts.Latest(*t.pod.DeletionTimestamp, *t.stoppedSince())
 	return t.due(s, since, UnmountTakes)
 }

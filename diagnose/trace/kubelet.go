@@ -63,10 +63,20 @@ func (w waitWords) listsMean(volume string, k facts.KubeletRelease) string {
 	}
 }
 
-// mountFailures are the failed mounts of the volume, oldest first. The kubelet
-// calls it by one of the names.
+// mountFailures are the failed mounts of the volume, oldest first, without those that
+// pass by themselves. The kubelet calls it by one of the names.
 func (t *tracer) mountFailures(names ...string) []facts.MountFailure {
-	return facts.MountFailures(t.events, names...)
+	return slices.DeleteFunc(facts.MountFailures(t.events, names...), facts.MountFailure.Passing)
+}
+
+// passing is the last failed mount of the volume that passes by itself.
+func (t *tracer) passing(names ...string) (facts.MountFailure, bool) {
+	for _, f := range slices.Backward(facts.MountFailures(t.events, names...)) {
+		if f.Passing() {
+			return f, true
+		}
+	}
+	return facts.MountFailure{}, false
 }
 
 // waitFailure is the last failed wait that names the volume.

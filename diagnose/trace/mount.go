@@ -230,6 +230,8 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 		if t.kubelet >= facts.SilentTimeout && !takenUpSince {
 			s.State, s.Detail = StageBlocked, "the kubelet cannot mount it"
 		}
+	} else if f, ok := t.passing(v.specName(), v.Name); ok {
+		s.Said, s.passed = []Said{quote(f.Event, mountMeans(f, t.kubelet))}, true
 	}
 	return t.due(s, since, facts.MountTakes)
 }

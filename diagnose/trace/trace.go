@@ -155,7 +155,15 @@ type Stage struct {
 	follows bool
 	// open says that no object tells whether the stage is done, though all before it are.
 	open bool
+	// doubtful says that the volume was perhaps never mounted: no container ran, and the
+	// driver is not registered.
+	doubtful bool
+	// passed says that what was said is over, or will be said again.
+	passed bool
 }
+
+// unsaid says that nobody has spoken of the stage as it is now.
+func (s Stage) unsaid() bool { return len(s.Said) == 0 || s.passed }
 
 // Said is a message, and what it means in the release of who wrote it.
 type Said struct {

@@ -73,7 +73,7 @@ var nodeLocal = []string{"emptyDir", "hostPath", "configMap", "secret", "project
 // spoken of it, and a driver that has gone from the CSINode leaves what it has mounted.
 func (v VolumeTrace) silent() bool {
 	s := v.stage(v.Broken)
-	return v.Broken == StageMounted && s.State == StageWaiting && len(s.Said) == 0 || v.Broken == StageRegistered && len(s.Said) == 0
+	return v.Broken == StageMounted && s.State == StageWaiting && s.unsaid() || v.Broken == StageRegistered && s.unsaid()
 }
 
 // stages are those that the volume may be in, where that is more than one.

@@ -257,7 +257,7 @@ var otherWaits = []struct{ event, reason, message string }{
 func (t *tracer) beforeVolumes(list []VolumeTrace) Verdict {
 	name := facts.PodName(t.pod)
 	silent := len(list) > 0 && !slices.ContainsFunc(list, func(v VolumeTrace) bool {
-		return v.Broken != StageMounted && v.Broken != StageStaged || len(v.stage(v.Broken).Said) > 0
+		return v.Broken != StageMounted && v.Broken != StageStaged || !v.stage(v.Broken).unsaid()
 	})
 	switch {
 	case t.node != nil && !reconcile.NodeReady(t.node):

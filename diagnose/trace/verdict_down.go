@@ -31,6 +31,7 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 			held = append(held, v)
 		}
 	}
+	held = likely(volumes, held)
 	if t.pod.DeletionTimestamp != nil && len(held) > 0 {
 		list, _ := waits(held)
 		verdict := t.waitFor(list)
@@ -48,6 +49,25 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 		return t.unsure(volumes[i], StageUnmounted)
 	}
 	return t.ended(volumes)
+}
+
+// likely leaves out of the volumes that may still be mounted those that perhaps never
+// were, where another one is enough to keep the pod.
+func likely(volumes, held []VolumeTrace) []VolumeTrace {
+	doubtful := func(v VolumeTrace) bool { return v.stage(StageUnmounted).doubtful }
+	sure := slices.DeleteFunc(slices.Clone(held), doubtful)
+	if len(sure) == 0 {
+		return held
+	}
+	for i := range volumes {
+		if v := &volumes[i]; doubtful(*v) {
+			s := v.stage(StageUnmounted)
+			s.State, s.Overdue, s.follows = StageUnknown, false, true
+			s.Detail = "no object tells whether it was mounted before its driver went, or ever; volume " + sure[0].Name + " explains the wait"
+			v.Broken = broken(v.Stages)
+		}
+	}
+	return sure
 }
 
 // openToBe says of volumes one of which is still mounted that no object tells which.

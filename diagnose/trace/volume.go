@@ -133,7 +133,7 @@ func (t *tracer) fit(stages []Stage) []Stage {
 		}
 		gone = gone || s.Stage == StageRegistered && (s.State == StageWaiting || s.State == StageBlocked)
 		late := s.Stage == StageInVolumesAttached || s.Stage == StageStaged || s.Stage == StageMounted
-		if late && (s.State == StageWaiting || s.open) && len(s.Said) == 0 {
+		if late && (s.State == StageWaiting || s.open) && s.unsaid() {
 			switch {
 			case waits:
 				*s = after(s.Stage)

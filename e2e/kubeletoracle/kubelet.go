@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,6 +63,8 @@ type kubelet struct {
 	volumes  volumemanager.VolumeManager
 	pods     *pods
 	status   *nodeStatus
+	// noNetwork keeps it from what comes after the check of the node's network.
+	noNetwork atomic.Bool
 }
 
 // serveKubelet is the process of a kubelet: it says once that it runs.
@@ -81,7 +84,15 @@ func serveKubelet(in *json.Decoder, out *json.Encoder) error {
 	if err := out.Encode(wire.Answer{}); err != nil {
 		return err
 	}
-	return converse(in, out, func(r wire.Request) (wire.Answer, error) { return wire.Answer{Kubelet: k.look(r.Volumes)}, nil })
+	return converse(in, out, func(r wire.Request) (wire.Answer, error) {
+		switch r.Do {
+		case wire.NoNetwork, wire.Network:
+			k.noNetwork.Store(r.Do == wire.NoNetwork)
+			return wire.Answer{}, nil
+		default:
+			return wire.Answer{Kubelet: k.look(r.Volumes)}, nil
+		}
+	})
 }
 
 // run starts all parts in the order of a kubelet (Kubelet.Run and what it calls).

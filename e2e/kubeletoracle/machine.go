@@ -64,6 +64,11 @@ func (m *machine) answer(r wire.Request) (wire.Answer, error) {
 	case wire.SetFault:
 		driver.set(r.Fault)
 		return wire.Answer{}, nil
+	case wire.NoNetwork, wire.Network:
+		if m.kubelet == nil {
+			return wire.Answer{}, errors.New("no kubelet runs")
+		}
+		return m.kubelet.ask(r)
 	case wire.Register:
 		return wire.Answer{}, driver.register()
 	case wire.Unregister:

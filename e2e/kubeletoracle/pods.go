@@ -227,6 +227,10 @@ func (w *worker) sync(ctx context.Context) time.Duration {
 			return syncBackOff
 		}
 	}
+	if k.noNetwork.Load() {
+		k.recorder.Eventf(w.pod, corev1.EventTypeWarning, "NetworkNotReady", "network is not ready: container runtime network not ready: cni plugin not initialized")
+		return syncBackOff
+	}
 	k.host.secrets.RegisterPod(w.pod)
 	k.host.configMaps.RegisterPod(w.pod)
 	err := k.volumes.WaitForAttachAndMount(ctx, w.pod)

@@ -284,9 +284,6 @@ func dated(l Look, s seen, d *drawnPod) bool {
 		}
 		for _, stage := range told.Stages {
 			for _, said := range stage.Said {
-				if strings.Contains(said.Text, "not registered") || strings.Contains(said.Text, "failed to sync") {
-					return true // the kubelet's caches were not filled, and no event tells when they are
-				}
 				if strings.Contains(said.Text, "not found in the list of registered CSI drivers") && s.registered(v.Driver) {
 					return true // it has registered since
 				}

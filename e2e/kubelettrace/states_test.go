@@ -49,11 +49,16 @@ type state struct {
 	called bool
 }
 
-func (s *scene) fault(driver string, f wire.Fault) {
+func (s *scene) ask(r wire.Request) {
 	s.Helper()
-	if _, err := s.m.Ask(wire.Request{Do: wire.SetFault, Driver: driver, Fault: f}); err != nil {
+	if _, err := s.m.Ask(r); err != nil {
 		s.Fatal(err)
 	}
+}
+
+func (s *scene) fault(driver string, f wire.Fault) {
+	s.Helper()
+	s.ask(wire.Request{Do: wire.SetFault, Driver: driver, Fault: f})
 }
 
 // disk adds a volume of Disk, with its claim.
@@ -294,8 +299,24 @@ var states = []state{
 	}, event: "volume uses the ReadWriteOncePod access mode and is already in use by another pod", volume: data, stage: trace.StageMounted, actor: Other, verdict: finding.InFlight},
 	{name: "unpublish-refused", arrange: func(s *scene) { s.disk(data, nil); s.disk("other", nil); s.refuse(wire.Unpublish, data) }, after: ends,
 		volume: data, stage: trace.StageUnmounted, actor: TheDriver, called: true, verdict: finding.InFlight},
+	{name: "unpublish-refused-other-driver-away", arrange: func(s *scene) {
+		s.of(Away, "away", nil)
+		s.disk(data, nil)
+		s.refuse(wire.Unpublish, data)
+	}, after: endsUnstarted, volume: data, stage: trace.StageUnmounted, actor: TheDriver, called: true, verdict: finding.InFlight},
 	{name: "unpublish-hangs", arrange: func(s *scene) { s.disk(data, nil); s.hang(wire.Unpublish, data) }, after: ends,
 		volume: data, stage: trace.StageUnmounted, actor: TheDriver, called: true, verdict: finding.InFlight},
+}
+
+// endsUnstarted deletes the pod once the volume is mounted, and before it runs.
+func endsUnstarted(s *scene) {
+	s.w.await(s.T, "the volume to be mounted", func() (bool, error) {
+		seen, err := s.w.see(s.m, s.volumes)
+		return err == nil && seen.truth(s.pod.UID, s.volumes)[data].Mounted, err
+	})
+	if err := fixture.DeletePod(s.w.plane, s.w.Client, s.name, s.pod.Name); err != nil {
+		s.Fatal(err)
+	}
 }
 
 // ends has the pod run and then deletes it.

@@ -52,6 +52,8 @@ const (
 	Unregister Action = "unregister" // and takes it away
 	Kill       Action = "kill"       // the kubelet
 	Start      Action = "start"      // the kubelet, after Kill
+	NoNetwork  Action = "noNetwork"  // the kubelet begins with no pod
+	Network    Action = "network"    // and does again
 )
 
 // RPC is a call of the CSI node service, by the name of its method.

@@ -240,6 +240,9 @@ func (j *jsonReader) failed(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return j.at.atLine(j.in.lines + 1).errorf("the JSON ends in the middle: the file was cut off")
 	}
+	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // it has the whole value in it
+		return j.at.atLine(j.line()).errorf("%s", plain(err.Error()))
+	}
 	if _, ok := errors.AsType[*json.SyntaxError](err); !ok {
 		return j.at.atLine(j.line()).errorf("%w", err)
 	}

@@ -71,13 +71,15 @@ type Options struct {
 	Log io.Writer
 }
 
-// Kubelet is a running or crashed stand-in. Start, Stop and StopHeartbeat are
-// to be called from one goroutine.
+// Kubelet is a running or crashed stand-in. Its methods but those of faults are to
+// be called from one goroutine.
 type Kubelet struct {
 	client  kubernetes.Interface
 	options Options
 	faults  *faults
-	stop    func() // nil: not running
+	worker  *worker // nil: not running
+	forget  func()  // ends its watches
+	cut     func()  // ends its loops; nil: they do not run
 }
 
 // Start registers the node, as a kubelet does that comes up, and starts to
@@ -105,7 +107,7 @@ func (k *Kubelet) Node() string { return k.options.Node }
 
 // Start starts a stopped stand-in again, with an empty memory.
 func (k *Kubelet) Start(ctx context.Context) error {
-	if k.stop != nil {
+	if k.worker != nil {
 		return fmt.Errorf("start kubelet of %s: it is running", k.options.Node)
 	}
 	if err := k.register(ctx); err != nil {
@@ -118,24 +120,49 @@ func (k *Kubelet) Start(ctx context.Context) error {
 		w.sink.Shutdown()
 		return fmt.Errorf("start kubelet of %s: %w", k.options.Node, err)
 	}
+	k.worker, k.forget = w, cancel
+	k.run()
+	return nil
+}
+
+// run has the worker care for its node until it is cut off.
+func (k *Kubelet) run() {
+	running, cancel := context.WithCancel(context.Background())
 	var loops sync.WaitGroup
-	loops.Go(func() { w.run(running) })
+	loops.Go(func() { k.worker.run(running) })
 	loops.Go(func() { k.renewLease(running) })
-	k.stop = func() {
+	k.cut = func() {
 		cancel()
 		loops.Wait()
-		w.shutdown()
 	}
-	return nil
+}
+
+// CutOff does what a broken network does: the stand-in writes nothing any more, and
+// remembers what it has mounted.
+func (k *Kubelet) CutOff() {
+	if k.cut != nil {
+		k.cut()
+		k.cut = nil
+	}
+}
+
+// Reconnect ends CutOff: the stand-in reports its node at once, and goes on with its
+// pods as they are now.
+func (k *Kubelet) Reconnect() {
+	k.worker.reportedAt = time.Time{}
+	k.run()
 }
 
 // Stop ends the stand-in as a crash of the kubelet does: what the API says of
 // the node and its pods stays as it is.
 func (k *Kubelet) Stop() {
-	if k.stop != nil {
-		k.stop()
-		k.stop = nil
+	if k.worker == nil {
+		return
 	}
+	k.CutOff()
+	k.forget()
+	k.worker.shutdown()
+	k.worker = nil
 }
 
 // StopHeartbeat ends the stand-in and gives the node the conditions and taints

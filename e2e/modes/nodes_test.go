@@ -3,6 +3,7 @@ package modes_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
@@ -162,16 +164,55 @@ var nodeModes = []mode{
 			s.nodes(ctx, "a")
 			v := s.running(ctx, "web-0")
 			s.lose(ctx, "a")
-			s.do(func() error {
-				patch := `[{"op":"add","path":"/spec/taints/-","value":{"key":"node.kubernetes.io/out-of-service","value":"nodeshutdown","effect":"NoExecute"}}]`
-				_, err := s.client.CoreV1().Nodes().Patch(ctx, s.nodeName("a"), types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
-				return err
-			})
+			s.outOfService(ctx, "a")
 			s.gone(ctx, "web-0")
 			s.attachment(ctx, "a", v, "detached by force", func(a fixture.AttachmentState) bool { return a.Attachment == nil })
 			s.startKubelet(ctx, "a")
 		},
 	},
+	{
+		name: "came-back", check: "force-detached-while-mounted", idles: true, later: true,
+		story: "A node that was cut off is tainted out of service, comes back, cannot unmount what was detached from it, and loses the taint.",
+		provoke: func(ctx context.Context, s *stage) {
+			s.nodes(ctx, "a")
+			v := s.running(ctx, "web-0")
+			s.do(func() error {
+				s.kubelets["a"].FailUnstage(v.PersistentVolume)
+				s.kubelets["a"].CutOff()
+				return nil
+			})
+			s.unreachable(ctx, "a")
+			s.outOfService(ctx, "a")
+			s.gone(ctx, "web-0")
+			s.attachment(ctx, "a", v, "detached by force", func(a fixture.AttachmentState) bool { return a.Attachment == nil })
+			s.do(func() error { s.kubelets["a"].Reconnect(); return nil })
+			s.backInService(ctx, "a")
+		},
+	},
+}
+
+// outOfService taints the node, as somebody does who says that its machine is off.
+func (s *stage) outOfService(ctx context.Context, node string) {
+	s.do(func() error {
+		patch := `[{"op":"add","path":"/spec/taints/-","value":{"key":"node.kubernetes.io/out-of-service","value":"nodeshutdown","effect":"NoExecute"}}]`
+		_, err := s.client.CoreV1().Nodes().Patch(ctx, s.nodeName(node), types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
+		return err
+	})
+}
+
+// backInService takes that taint off.
+func (s *stage) backInService(ctx context.Context, node string) {
+	s.do(func() error {
+		return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			n, err := s.client.CoreV1().Nodes().Get(ctx, s.nodeName(node), metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService })
+			_, err = s.client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
+			return err
+		})
+	})
 }
 
 // statefulSet makes one of one pod on the node.

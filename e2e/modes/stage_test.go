@@ -103,6 +103,11 @@ func (s *stage) startKubelet(ctx context.Context, node string) {
 // noticed.
 func (s *stage) lose(ctx context.Context, node string) {
 	s.stopKubelet(node)
+	s.unreachable(ctx, node)
+}
+
+// unreachable waits until the node lifecycle controller says so.
+func (s *stage) unreachable(ctx context.Context, node string) {
 	s.await(ctx, s.nodeIs(node, "unreachable", func(n *corev1.Node) bool {
 		return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
 			return t.Key == corev1.TaintNodeUnreachable && t.Effect == corev1.TaintEffectNoExecute

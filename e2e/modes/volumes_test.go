@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -175,6 +178,46 @@ var volumeModes = []mode{
 			v := s.volume(ctx, "data", nil)
 			s.createAttachment(ctx, v.AttachmentName(s.nodeName("a")), "a", v)
 			s.attachment(ctx, "a", v, "attached", fixture.AttachmentState.Attached)
+		},
+	},
+	{
+		name: "restored-refused", check: "uncertain-after-failed-attach", later: true,
+		story: "A restore brings back a VolumeAttachment behind the back of the controller that runs, and the disk cannot be attached any more.",
+		provoke: func(ctx context.Context, s *stage) {
+			s.nodes(ctx, "a")
+			v := s.volume(ctx, "data", nil)
+			cluster.Driver.FailPublish(status.Error(codes.FailedPrecondition, "the disk is being migrated"), v.Handle)
+			s.createAttachment(ctx, v.AttachmentName(s.nodeName("a")), "a", v)
+			s.attachment(ctx, "a", v, "refused", func(a fixture.AttachmentState) bool {
+				return a.Attachment != nil && a.Attachment.Status.AttachError != nil
+			})
+		},
+	},
+	{
+		name: "removed-too-soon", check: "autoscaler-deletes-before-detach", later: true,
+		story: "A VolumeAttachment is restored behind the controller's back; its node is removed with its machine, and the volume moves on to another node.",
+		provoke: func(ctx context.Context, s *stage) {
+			s.nodes(ctx, "a", "b")
+			v := s.volume(ctx, "data", nil)
+			s.createAttachment(ctx, v.AttachmentName(s.nodeName("a")), "a", v)
+			s.attachment(ctx, "a", v, "attached", fixture.AttachmentState.Attached)
+			s.stopKubelet("a")
+			s.deleteNode(ctx, "a")
+			s.do(func() error { time.Sleep(settled); return nil })
+			s.pod(ctx, "web-0", "b")
+			s.runs(ctx, "web-0")
+		},
+	},
+	{
+		name: "twice-attached", check: "two-vas-one-rwo", also: []string{"silent-double-use"}, later: true,
+		story: "A restore brings back the VolumeAttachment of a volume that runs on another node meanwhile, the attacher obeys, and a pod comes there.",
+		provoke: func(ctx context.Context, s *stage) {
+			s.nodes(ctx, "a", "b")
+			v := s.running(ctx, "web-0")
+			s.createAttachment(ctx, v.AttachmentName(s.nodeName("b")), "b", v)
+			s.attachment(ctx, "b", v, "attached", fixture.AttachmentState.Attached)
+			s.pod(ctx, "web-1", "b")
+			s.waits(ctx, "web-1")
 		},
 	},
 }

@@ -60,6 +60,11 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 	if va.CreationTimestamp.Before(&node.CreationTimestamp) && emptied(node, p.AttachmentsByNode()[node.Name]) {
 		return // volumesattached-wiped; another machine may have the name, and what is attached may not be attached here
 	}
+	if p.OneNode(volume) && slices.ContainsFunc(p.AttachmentsOf(volume), func(other facts.Attachment) bool {
+		return other.Node != pair.Node && other.Holds() && reconcile.NodeReady(p.Snapshot.Node(other.Node)) && !p.Forgotten(other.VolumeNode)
+	}) {
+		return // silent-double-use, later two-vas-one-rwo: the entry would make a second writer
+	}
 	pods := slices.DeleteFunc(p.WantingPods(wanted), func(pod *corev1.Pod) bool {
 		return pod.DeletionTimestamp != nil || !facts.Started(pod) && !p.ContainersUse(pod, volume)
 	})

@@ -39,6 +39,7 @@ var line = [][]string{
 	{"internal/testcases", "internal/golden"},
 	{"reconcile"},
 	{"snapshot"},
+	{"snapshot/archive"},
 	{"safetext"},
 }
 

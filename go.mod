@@ -16,6 +16,7 @@ require (
 	github.com/schollz/progressbar/v3 v3.19.1
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
+	github.com/ulikunitz/xz v0.5.17
 	github.com/xlab/treeprint v1.2.0
 	github.com/yuin/goldmark v1.8.2
 	go.yaml.in/yaml/v2 v2.4.3

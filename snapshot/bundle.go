@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 )
 
 // besideName is a file of kubectl output that is put beside a bundle for what
@@ -60,6 +62,7 @@ type root struct {
 	// namespace.
 	said    map[Kind]map[string]string
 	version string
+	began   time.Time
 	// ended says that the gathering came to its end.
 	ended bool
 }
@@ -70,6 +73,8 @@ type format struct {
 	// singles says that lists come as one file for each object, too: they are
 	// whole only if the gathering has ended.
 	singles bool
+	// padded says that a zero byte may follow a text.
+	padded bool
 }
 
 // partKey names one list: of a kind, in a namespace or of the whole cluster.
@@ -109,10 +114,12 @@ func bundleFileOf(p string) (bundleFile, bool) {
 		return bundleFile{}, false
 	}
 	segments := strings.Split(p, "/")
-	if f, ok := mustGatherFile(segments); ok {
-		return f, true
+	for _, of := range []func([]string) (bundleFile, bool){mustGatherFile, supportBundleFile, crustGatherFile} {
+		if f, ok := of(segments); ok {
+			return f, true
+		}
 	}
-	return supportBundleFile(segments)
+	return bundleFile{}, false
 }
 
 func isBundleFile(p string) bool {
@@ -122,13 +129,13 @@ func isBundleFile(p string) bool {
 
 // wanted says whether the file is read at all.
 func (t *tree) wanted(p string) bool {
-	if path.Base(p) == stampName {
+	if path.Base(p) == stampName || path.Base(p) == crustGatherStamp {
 		return true
 	}
 	if !readable(p) {
 		return false
 	}
-	if isBundleFile(p) || isBeside(p) {
+	if isBundleFile(p) || isBeside(p) || path.Base(p) == crustGatherVersion {
 		return true
 	}
 	return t.failed == nil && !t.isBundle()
@@ -159,11 +166,30 @@ func (t *tree) file(name, p string, in io.Reader) error {
 		return nil // what says nothing leaves a gap
 	case isBeside(p):
 		return t.beside.text(name, in)
+	case path.Base(p) == crustGatherVersion:
+		return t.versionFile(name, p, in)
 	default:
 		t.dump.note(p)
 		t.failed = t.plain.text(name, in)
 		return nil
 	}
+}
+
+// versionFile reads a file that is of a bundle only where there is one: elsewhere it may
+// hold objects.
+func (t *tree) versionFile(name, p string, in io.Reader) error {
+	r, err := t.root(bundleFile{format: crustGather, root: strings.TrimSuffix(strings.TrimSuffix(p, crustGatherVersion), "/")}, name)
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxTold))
+	if err == nil {
+		tellVersionFile(r, text)
+	}
+	if t.failed == nil && !t.isBundle() {
+		t.failed = t.plain.text(name, io.MultiReader(bytes.NewReader(text), in))
+	}
+	return nil
 }
 
 func (t *tree) root(f bundleFile, name string) (*root, error) {
@@ -174,6 +200,9 @@ func (t *tree) root(f bundleFile, name string) (*root, error) {
 		}
 		r = &root{format: f.format, path: f.root, parts: map[partKey]*part{}, said: map[Kind]map[string]string{}}
 		t.roots[f.root] = r
+	}
+	if len(r.parts) == 0 {
+		r.format = f.format // a list tells the format better than what may stand anywhere
 	}
 	return r, nil
 }
@@ -193,7 +222,13 @@ func (t *tree) part(r *root, f bundleFile, name string, in io.Reader) error {
 		r.parts[f.part] = p
 	}
 	before := p.total
-	err := p.text(name, in)
+	var err error
+	if r.padded {
+		in, err = withoutPadding(in, t.limits.document)
+	}
+	if err == nil {
+		err = p.text(name, in)
+	}
 	switch {
 	case err != nil:
 	case f.part.form != oneFile && p.total == before:
@@ -245,6 +280,11 @@ func (t *tree) assemble(c *collector) error {
 		kind := r.Kind
 		held := chooseLists(roots, kind)
 		gap := wholeness(kind, roots, held)
+		for _, l := range held {
+			if l.err == nil {
+				c.clock.merge(&l.clock)
+			}
+		}
 		if gap != nil && t.beside.counts[kind] > 0 {
 			c.told[kind] = t.beside.flaw(kind)
 			// kubectl's word, which holds for what the bundle does not know. It
@@ -260,13 +300,16 @@ func (t *tree) assemble(c *collector) error {
 				if err := c.mergeKind(l.collector, kind); err != nil {
 					return err
 				}
-				c.clock.merge(&l.clock)
 			}
 		}
 	}
 	for _, r := range roots {
 		c.version = cmp.Or(c.version, r.version)
-		if began := t.stamps[r.path].began; !began.IsZero() && (c.began.IsZero() || began.Before(c.began)) {
+		began := t.stamps[r.path].began
+		if began.IsZero() {
+			began = r.began
+		}
+		if !began.IsZero() && (c.began.IsZero() || began.Before(c.began)) {
 			c.began = began
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"maps"
 	"os"
 	"path"
-	"runtime"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -67,7 +68,7 @@ func packed(t testing.TB, files fstest.MapFS) string {
 	for _, p := range names {
 		texts = append(texts, "./top/"+p, string(files[p].Data))
 	}
-	return zipped(archive(t, texts...))
+	return zipped(tarOf(t, texts...))
 }
 
 // TestReadBundle: what a bundle holds is read, and what it does not prove is a
@@ -215,6 +216,119 @@ func gapLines(s *Snapshot) []string {
 	return lines
 }
 
+// crustGathered is the cluster of the file as crust-gather writes it, with the padding
+// of its tar.gz.
+func crustGathered(t testing.TB, file string) fstest.MapFS {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _, err := Read(file, bytes.NewReader(text), ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := fstest.MapFS{}
+	put := func(p, text string) { files["crust-gather/"+p] = &fstest.MapFile{Data: []byte(text + "\x00")} }
+	put("version.yaml", "major: '1'\nminor: '36'\ngitVersion: v1.36.3\ngoVersion: go1.26.0\n")
+	put("collected.timestamp", "\"2026-11-20 09:59:57.25 UTC\"")
+	put("app-versions.yaml", "- name: web-0\n  namespace: default\n  container: web\n  version: nginx\n")
+	put("apis.json", `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[{"metadata":{"name":"apps"}}]}`)
+	put("namespaces/default/v1/pod/web-0/web/current.log", "hello")
+	put("cluster/v1/namespace/default.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: default}\n")
+	for _, r := range resources {
+		for object := range r.all(&s.Objects) {
+			fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fields["apiVersion"], fields["kind"] = r.Version, r.Object
+			text, err := YAML(fields)
+			if err != nil {
+				t.Fatal(err)
+			}
+			folder := "cluster"
+			if r.Namespaced {
+				folder = "namespaces/" + object.GetNamespace()
+			}
+			put(fmt.Sprintf("%s/%s/%s/%s.yaml", folder, strings.ReplaceAll(r.Version, "/", "-"), strings.ToLower(r.Object), object.GetName()), string(text))
+		}
+	}
+	return files
+}
+
+// TestCrustGather: all objects of an archive of crust-gather are there, and none of its
+// lists counts as whole but what is put beside it.
+func TestCrustGather(t *testing.T) {
+	const base = "../testdata/bases/running.yaml"
+	text, err := os.ReadFile(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _, err := Read("base", bytes.NewReader(text), ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := crustGathered(t, base)
+	var texts []string
+	for _, p := range slices.Sorted(maps.Keys(files)) {
+		texts = append(texts, p, string(files[p].Data))
+	}
+	read := func(form string, files fstest.MapFS) *Snapshot {
+		var s *Snapshot
+		var err error
+		switch form {
+		case "directory":
+			s, _, err = ReadFS("dir", files, ReadOptions{})
+		case "folder in it":
+			below, subErr := fs.Sub(files, "crust-gather")
+			if subErr != nil {
+				t.Fatal(subErr)
+			}
+			s, _, err = ReadFS("dir/crust-gather", below, ReadOptions{})
+		case "tar.gz":
+			s, _, err = Read("f", strings.NewReader(zipped(tarOf(t, texts...))), ReadOptions{})
+		case "zip":
+			s, _, err = Read("f", strings.NewReader(zipOf(t, texts...)), ReadOptions{})
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", form, err)
+		}
+		return s
+	}
+	for _, form := range []string{"directory", "folder in it", "tar.gz", "zip"} {
+		s := read(form, files)
+		if diff := cmp.Diff(writtenObjects(t, New(s.TakenAt, Source{}, want.Objects, nil)), writtenObjects(t, s)); diff != "" {
+			t.Errorf("%s: %s", form, diff)
+		}
+		if s.Source.ServerVersion != "v1.36.3" || !s.TakenAt.Equal(time.Date(2026, 11, 20, 9, 59, 57, 25e7, time.UTC)) {
+			t.Errorf("%s: release %q, taken at %s", form, s.Source.ServerVersion, s.TakenAt)
+		}
+		for _, kind := range Kinds() {
+			if s.Complete(kind) {
+				t.Errorf("%s: %s count as complete", form, kind)
+			}
+		}
+	}
+	var kubectl bytes.Buffer
+	if err := Write(&kubectl, want); err != nil {
+		t.Fatal(err)
+	}
+	_, objects, _ := strings.Cut(kubectl.String(), "\n---\n")
+	files["crust-gather/volume-doctor.yaml"] = &fstest.MapFile{Data: []byte(objects)}
+	if s := read("directory", files); !s.Complete(Pods) || !s.Complete(VolumeAttachments) {
+		t.Errorf("with what kubectl printed beside it: %v", gapLines(s))
+	}
+}
+
+// TestVersionFile: what crust-gather calls version.yaml may hold objects elsewhere.
+func TestVersionFile(t *testing.T) {
+	s, _, err := ReadFS("dir", fstest.MapFS{"a/version.yaml": {Data: []byte(podA)}, "b.yaml": {Data: []byte(podB)}}, ReadOptions{Now: noon})
+	if err != nil || len(s.Pods) != 2 {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
 // TestBundleFolders: of two folders that hold the same list, one is read.
 func TestBundleFolders(t *testing.T) {
 	s, warnings, err := ReadFS("dir", bundle(t, "must-gather"), ReadOptions{})
@@ -280,7 +394,7 @@ func TestHostileBundle(t *testing.T) {
 	nodes := `{"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "n1"}}]}`
 	now := ReadOptions{Now: noon}
 	for _, name := range []string{"../cluster-resources/nodes.json", "a/../../cluster-resources/nodes.json", "/cluster-resources/nodes.json"} {
-		s, _, err := Read("f", strings.NewReader(archive(t, name, nodes)), now)
+		s, _, err := Read("f", strings.NewReader(tarOf(t, name, nodes)), now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -317,7 +431,7 @@ func TestHostileBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	switch err := os.Symlink(secret, path.Join(dir, "cluster-resources/nodes.json")); {
-	case err != nil && runtime.GOOS == "windows":
+	case err != nil && goruntime.GOOS == "windows":
 		t.Logf("NOT TRIED: Windows lets none but administrators make links: %v", err)
 	case err != nil:
 		t.Fatal(err)
@@ -333,16 +447,16 @@ func TestHostileBundle(t *testing.T) {
 		for i := range n {
 			files = append(files, fmt.Sprintf(name, i), text)
 		}
-		return archive(t, files...)
+		return tarOf(t, files...)
 	}
 	pods := `{"kind": "PodList", "apiVersion": "v1", "items": []}`
 	for _, tt := range []struct{ name, in, want string }{
 		{"files", many(41, "%d.txt", ""), "f: more than 40 files in it"},
 		{"lists", many(21, "cluster-resources/pods/%d.json", pods), "f/cluster-resources/pods/20.json: more than 20 lists in one bundle"},
 		{"folders", many(21, "%d/cluster-resources/namespaces.json", ""), "f/20/cluster-resources/namespaces.json: more than 20 folders in one bundle"},
-		{"bytes", zipped(archive(t, "cluster-resources/nodes.json", strings.Repeat(" ", 80<<10))), "f: unpacks to more than 65536 bytes"},
-		{"damaged", zipped(archive(t, "cluster-resources/nodes.json", nodes))[:100], "f:1: the gzip data is cut off"},
-		{"own snapshot beside", archive(t, "cluster-resources/nodes.json", nodes, "volume-doctor.yaml", headerOnly), "f/volume-doctor.yaml: a snapshot of its own, and no part of a bundle: read it alone"},
+		{"bytes", zipped(tarOf(t, "cluster-resources/nodes.json", strings.Repeat(" ", 80<<10))), "f: unpacks to more than 65536 bytes"},
+		{"damaged", zipped(tarOf(t, "cluster-resources/nodes.json", nodes))[:100], "f:1: the gzip data is cut off"},
+		{"own snapshot beside", tarOf(t, "cluster-resources/nodes.json", nodes, "volume-doctor.yaml", headerOnly), "f/volume-doctor.yaml: a snapshot of its own, and no part of a bundle: read it alone"},
 	} {
 		_, _, err := read("f", strings.NewReader(tt.in), now, small)
 		if err == nil || err.Error() != tt.want {

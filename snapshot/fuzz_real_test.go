@@ -207,8 +207,9 @@ func FuzzCut(f *testing.F) {
 		// piece be missed.
 		counted bool
 	}{
-		{own, true}, {zipped(own), true}, {archive(f, "s/snapshot.yaml", own), true}, {zipped(archive(f, "snapshot.yaml", own)), true},
-		{yamls[0], false}, {archive(f, gathered...), false}, {archive(f, "a.yaml", header, "b.yaml", first, "c.yaml", rest), false},
+		{own, true}, {zipped(own), true}, {tarOf(f, "s/snapshot.yaml", own), true}, {zipped(tarOf(f, "snapshot.yaml", own)), true},
+		{yamls[0], false}, {tarOf(f, gathered...), false}, {tarOf(f, "a.yaml", header, "b.yaml", first, "c.yaml", rest), false},
+		{xzOf(f, own), true}, {zipOf(f, "snapshot.yaml", own), true}, {zipOf(f, gathered...), false},
 	}
 	wholes := make([]*Snapshot, len(forms))
 	for i, form := range forms {
@@ -250,8 +251,8 @@ func FuzzCut(f *testing.F) {
 	})
 }
 
-// FuzzForms holds the same two files against each other as a directory, as a tar
-// archive and as a gzip'd one: all are an error, or all give the same snapshot.
+// FuzzForms holds the same two files against each other as a directory and in every form
+// of archive: all are an error, or all give the same snapshot.
 func FuzzForms(f *testing.F) {
 	whole := realYAML(f)[3]
 	header, rest, _ := strings.Cut(whole, "---\n")
@@ -264,8 +265,8 @@ func FuzzForms(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, nameA, textA, nameB, textB string) {
 		for _, name := range []string{nameA, nameB} {
-			if !fs.ValidPath(name) || name == "." || len(name) > 90 || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
-				return // no such file on any disk, or in any plain tar
+			if !fs.ValidPath(name) || name == "." || len(name) > 90 || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' || r == '\\' }) {
+				return // no such file on any disk, or in any plain tar or zip
 			}
 		}
 		if nameA >= nameB || strings.HasPrefix(nameB, nameA+"/") {
@@ -283,8 +284,8 @@ func FuzzForms(f *testing.F) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		tarred := archive(t, entries...)
-		for form, text := range map[string]string{"tar": tarred, "tar.gz": zipped(tarred)} {
+		tarred := tarOf(t, entries...)
+		for form, text := range map[string]string{"tar": tarred, "tar.gz": zipped(tarred), "tar.xz": xzOf(t, tarred), "zip": zipOf(t, entries...)} {
 			s, _, err := Read("f", strings.NewReader(text), ReadOptions{Now: noon})
 			if (err == nil) != (dirErr == nil) {
 				t.Fatalf("as a directory: %v; as a %s: %v", dirErr, form, err)

@@ -24,7 +24,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(text[:len(text)/2])
 	}
 	for _, text := range []string{
-		loaded, podA + "---\n" + podB, zipped(podA), archive(f, "a.yaml", podA), zipped(archive(f, "a.json", "{}")),
+		loaded, podA + "---\n" + podB, zipped(podA), tarOf(f, "a.yaml", podA), zipped(tarOf(f, "a.json", "{}")), zipOf(f, "a.yaml", podA), xzOf(f, podA),
 		`{"items":[{"metadata":{"name":"a"}}],"kind":"PodList","apiVersion":"v1"}`, "items:\n  -\n    a: &a [*a]\n", "? a\n: b", "{}{}---", "\xff\xfe", "--- !!binary |\n  a\n...\n%TAG ! b\n",
 		`{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"a"},"spec":{"capacity":{"storage":"1e-999"}}}`,
 	} {

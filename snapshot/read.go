@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/archive"
 )
 
 // A file comes from a stranger's ticket as often as from the own cluster, so
@@ -81,28 +83,29 @@ type ReadOptions struct {
 type Warning string
 
 // Read reads a snapshot from one stream: YAML, JSON, or a tar archive of such
-// files or of a bundle that ReadFS knows, each of them also gzip'd. The name is
-// for messages. Every error is one
-// line that says where; the warnings are of use even with an error.
+// files or of a bundle that ReadFS knows, each of them also packed with gzip or xz;
+// or a zip archive, which is held in memory where the stream is no file. The name is
+// for messages. Every error is one line that says where; the warnings are of use even
+// with an error.
 func Read(name string, r io.Reader, opts ReadOptions) (*Snapshot, []Warning, error) {
 	return read(name, r, opts, defaultLimits)
 }
 
 func read(name string, r io.Reader, opts ReadOptions, limits limits) (*Snapshot, []Warning, error) {
 	limits = limits.withDefaults()
-	in, packed, err := unpack(name, r, limits)
+	text, files, err := archive.Open(r, archive.Limits{Unpacked: limits.unpacked, Files: limits.files})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("%s: %w", plain(name), err)
 	}
-	if packed {
+	if files != nil {
 		t := newTree(limits)
-		if err := t.archive(name, in); err != nil {
+		if err := t.archive(name, files); err != nil {
 			return nil, t.plain.warnings(), err
 		}
 		return t.snapshot(name, opts)
 	}
 	c := newCollector(limits)
-	if err := c.text(name, in); err != nil {
+	if err := c.text(name, text); err != nil {
 		return nil, c.warnings(), err
 	}
 	return c.snapshot(name, opts)
@@ -174,7 +177,7 @@ func ReadFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, er
 			return fmt.Errorf("%s: %w", plain(path.Join(name, p)), pathError(err))
 		}
 		defer func() { _ = f.Close() }()
-		return t.file(path.Join(name, p), at, &boundedReader{r: f, left: &left, limit: t.limits.unpacked})
+		return t.file(path.Join(name, p), at, archive.Bounded(f, &left, t.limits.unpacked))
 	})
 	if err == nil && t.failed != nil && !t.isBundle() {
 		err = t.failed

@@ -35,7 +35,7 @@ func TestReadBounds(t *testing.T) {
 		"objects of one kind":     {pods(7, "Pod"), "f:25: document 7: more than 6 pods in one input"},
 		"objects":                 {pods(6, "Pod") + pods(5, "Node"), "f:41: document 11: more than 10 objects in one input"},
 		"objects, packed":         {zipped(pods(7, "Pod")), "f:25: document 7: more than 6 pods in one input"},
-		"objects of two files":    {archive(t, "a.yaml", pods(6, "Pod"), "b.yaml", pods(5, "Node")), "f/b.yaml:17: document 5: more than 10 objects in one input"},
+		"objects of two files":    {tarOf(t, "a.yaml", pods(6, "Pod"), "b.yaml", pods(5, "Node")), "f/b.yaml:17: document 5: more than 10 objects in one input"},
 		"items that say no kind":  {"apiVersion: v1\nitems:\n" + strings.Repeat("- a\n", 1000) + "kind: PodList\n", "f:503: document 1, item 501: a list of more than 65536 bytes whose items do not say their kind; write it as JSON"},
 		"bytes":                   {strings.Repeat("apiVersion: v1\nkind: Service\n---\n", 1<<16), "f:95326: document 31776: holds more than 1 MiB"},
 		"bytes, packed":           {zipped(strings.Repeat("apiVersion: v1\nkind: Service\n---\n", 1<<16)), "f:95326: document 31776: unpacks to more than 1 MiB"},
@@ -48,7 +48,9 @@ func TestReadBounds(t *testing.T) {
 		"depth of a foreign kind": {"a: " + strings.Repeat("[", 20000), "f:1: document 1: not YAML: exceeded max depth of 10000"},
 		"aliases":                 {"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nx: &x [" + strings.Repeat("a, ", 100) + "]\ny: &y [" + strings.Repeat("*x, ", 100) + "]\nz: [" + strings.Repeat("*y, ", 100) + "]\n", "f:1: document 1: not YAML: document contains excessive aliasing"},
 		"kinds of a header":       {headerOnly + "complete: [" + strings.Repeat("pods, ", 101) + "]\n", "f:1: document 1: Snapshot header: more than 100 kinds in one list"},
-		"files":                   {archive(t, slicesOf(11, "f%d.txt")...), "f: more than 10 files in it"},
+		"files of a zip":          {zipOf(t, slicesOf(11, "f%d.txt")...), "f: more than 10 files in it"},
+		"bytes of a zip":          {zipOf(t, "a.yaml", pods(1, "Service")+strings.Repeat("# comment\n", 70000), "b.yaml", strings.Repeat("# comment\n", 70000)), "f/b.yaml:34853: document 1: unpacks to more than 1 MiB"},
+		"files":                   {tarOf(t, slicesOf(11, "f%d.txt")...), "f: more than 10 files in it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := read("f", strings.NewReader(tt.in), ReadOptions{Now: noon}, small)

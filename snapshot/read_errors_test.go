@@ -2,11 +2,14 @@ package snapshot
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/ulikunitz/xz"
 )
 
 const (
@@ -110,10 +113,17 @@ func TestReadErrors(t *testing.T) {
 		{"gzip cut", zipped(podA)[:40], "f:1: the gzip data is cut off"},
 		{"gzip header cut", "\x1f\x8b\x08", "f: the gzip data is cut off"},
 		{"gzip damaged", zipped(podA)[:60] + "\xff\xff\xff\xff\xff\xff\xff\xff", "f:1: the gzip data is damaged (flate: corrupt input before offset "},
-		{"tar cut", archive(t, "a.yaml", podA)[:600], "f/a.yaml:1: the tar archive is cut off"},
-		{"tar damaged", archive(t, "logs.txt", "")[:512] + strings.Repeat("x", 1024), "f: the tar archive is damaged"},
-		{"tar of nothing", archive(t, "logs.txt", podA), "f: no .yaml, .yml or .json file in it"},
-		{"tar twice", archive(t, "a.yaml", podA, "../../b/./a.yaml", podA), "f/../../b/a.yaml:1: document 1: Pod default/a is given a second time; the first is at f/a.yaml:1"},
+		{"tar cut", tarOf(t, "a.yaml", podA)[:600], "f/a.yaml:1: the tar archive is cut off"},
+		{"tar damaged", tarOf(t, "logs.txt", "")[:512] + strings.Repeat("x", 1024), "f: the tar archive is damaged"},
+		{"zip cut", zipOf(t, "a.yaml", podA)[:60], "f: the zip archive is cut off or damaged: its table of contents cannot be read"},
+		{"zip of nothing", zipOf(t, "logs.txt", podA), "f: no .yaml, .yml or .json file in it"},
+		{"zip twice", zipOf(t, "a.yaml", podA) + zipOf(t, "b.yaml", podB), "f: the zip archive is damaged, or stands beside another in one file; give one archive at a time"},
+		{"zip bomb", zipOf(t, "a.yaml", strings.Repeat("---\n", 1<<18)), "f/a.yaml:131073: document 1: unpacks to more than 524288 bytes"},
+		{"xz cut", xzOf(t, podA)[:40], "f:1: the xz data is cut off"},
+		{"xz bomb", xzOf(t, strings.Repeat("---\n", 1<<18)), "f:131073: document 1: unpacks to more than 524288 bytes"},
+		{"7-Zip", "7z\xbc\xaf\x27\x1c\x00", "f: packed with 7-Zip, which is not read: unpack it, or pack it with gzip, xz or zip"},
+		{"tar of nothing", tarOf(t, "logs.txt", podA), "f: no .yaml, .yml or .json file in it"},
+		{"tar twice", tarOf(t, "a.yaml", podA, "../../b/./a.yaml", podA), "f/../../b/a.yaml:1: document 1: Pod default/a is given a second time; the first is at f/a.yaml:1"},
 	}
 	small := limits{document: 64 << 10, untyped: 64 << 10, unpacked: 512 << 10, files: MaxFiles, lists: MaxLists}
 	for _, tt := range tests {
@@ -190,8 +200,8 @@ func zipped(text string) string {
 	return b.String()
 }
 
-// archive makes a tar of names and texts in turn.
-func archive(t testing.TB, files ...string) string {
+// tarOf makes a tar of names and texts in turn.
+func tarOf(t testing.TB, files ...string) string {
 	t.Helper()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -202,6 +212,42 @@ func archive(t testing.TB, files ...string) string {
 		if _, err := w.Write([]byte(files[i+1])); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// zipOf makes a zip archive of names and texts in turn.
+func zipOf(t testing.TB, files ...string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for i := 0; i < len(files); i += 2 {
+		entry, err := w.Create(files[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := entry.Write([]byte(files[i+1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func xzOf(t testing.TB, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := xz.WriterConfig{DictCap: 1 << 16}.NewWriter(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

@@ -33,8 +33,8 @@ func TestReadLost(t *testing.T) {
 		"an item of two kinds":   {`{"kind": "List", "apiVersion": "v1", "items": [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "kind": "Service"}]}`, `f:1: document 1, item 1: duplicate field "kind"`},
 		"a header cut short":     {headerOnly + "complete: [pods]\n", `f: the header calls lists complete, but neither an object nor their number follows: the file was cut off (if there are none, add "objects: 0")`},
 		"no last line":           {headerOnly + "objects: 1\nend: \"...\"\n---\n" + podA, `f: the header promises "..." as the last line: the file was cut off`},
-		"two archives":           {archive(t, "nodes.json", nodes) + archive(t, "pods.json", item), "f: more data follows the end of the tar archive; give one archive at a time"},
-		"no end of the archive":  {strings.TrimRight(archive(t, "nodes.yaml", nodes), "\x00") + strings.Repeat("\x00", 512-len(nodes)), "f: the tar archive is cut off: it has no end marker"},
+		"two archives":           {tarOf(t, "nodes.json", nodes) + tarOf(t, "pods.json", item), "f: more data follows the end of the tar archive; give one archive at a time"},
+		"no end of the archive":  {strings.TrimRight(tarOf(t, "nodes.yaml", nodes), "\x00") + strings.Repeat("\x00", 512-len(nodes)), "f: the tar archive is cut off: it has no end marker"},
 		"a link in the archive":  {linkArchive(t), "f/pods.json: a link or a special file in the archive: pack what it leads to, as with tar -h"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -57,8 +57,11 @@ func TestReadShapes(t *testing.T) {
 		"YAML after JSON":            jsonA + "\n---\n" + podB,
 		"gzip":                       zipped(podA + "---\n" + podB),
 		"two gzip members":           zipped(podA+"---\n") + zipped(podB),
-		"tar":                        archive(t, "a.yaml", podA, "b.json", jsonB),
-		"tar.gz":                     zipped(archive(t, "dump/x/a.yml", podA, "dump/x/logs.txt", "\x00", "dump/x/._a.yml", "\x00", "dump/B.JSON", jsonB)),
+		"tar":                        tarOf(t, "a.yaml", podA, "b.json", jsonB),
+		"tar.gz":                     zipped(tarOf(t, "dump/x/a.yml", podA, "dump/x/logs.txt", "\x00", "dump/x/._a.yml", "\x00", "dump/B.JSON", jsonB)),
+		"tar.xz":                     xzOf(t, tarOf(t, "a.yaml", podA, "b.json", jsonB)),
+		"xz":                         xzOf(t, podA+"---\n"+podB),
+		"zip":                        zipOf(t, "dump/", "", "dump/x/a.yml", podA, "dump/x/logs.txt", "\x00", "__MACOSX/._a.yml", "\x00", "dump/B.JSON", jsonB),
 		"the same object twice":      pod("a", "u1", "1") + "---\n" + pod("a", "u1", "1") + "---\n" + podB,
 		"other kinds in between":     podA + "---\napiVersion: v1\nkind: Secret\nmetadata: 3\n---\n" + podB,
 		"a kind with items as field": podA + "---\n" + podB + "---\napiVersion: example.com/v1\nitems:\n- a\n- b: c\nkind: Basket\n",
@@ -152,7 +155,7 @@ func TestReadDump(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, warnings, err := Read("dump.tar.gz", strings.NewReader(zipped(archive(t, files...))), ReadOptions{})
+		s, warnings, err := Read("dump.tar.gz", strings.NewReader(zipped(tarOf(t, files...))), ReadOptions{})
 		check(t, s, warnings, err)
 	})
 }

@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/json"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/archive"
 )
 
 // text reads one file that is not packed.
@@ -80,7 +82,7 @@ func (l *list) item(line int, raw []byte) error {
 		const overhead = 128 // of each item in memory
 		l.untypedSize += int64(len(raw)) + overhead
 		if l.untypedSize > l.c.limits.untyped {
-			return at.errorf("a list of more than %s whose items do not say their kind; write it as JSON", size(l.c.limits.untyped))
+			return at.errorf("a list of more than %s whose items do not say their kind; write it as JSON", archive.Size(l.c.limits.untyped))
 		}
 		l.untyped = append(l.untyped, untypedItem{at, raw})
 		return nil
@@ -204,5 +206,5 @@ func readTypeName(at place, raw []byte) (typeName, error) {
 var errTooLarge = errors.New("too large")
 
 func (c *collector) tooLarge(at place) error {
-	return at.errorf("more than %s in one piece, which no API object has", size(c.limits.document))
+	return at.errorf("more than %s in one piece, which no API object has", archive.Size(c.limits.document))
 }

@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	kjson "sigs.k8s.io/json"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/archive"
 )
 
 // yamlReader cuts YAML into documents, and lists into their items, by the
@@ -344,7 +346,7 @@ func (y *yamlReader) parse(text []byte, at place, lineOf func(int) int) (any, er
 
 func (y *yamlReader) conversionFailed(at place, err error) error {
 	if errors.Is(err, errTooLarge) {
-		return at.errorf("expands to more than %s", size(y.c.limits.document))
+		return at.errorf("expands to more than %s", archive.Size(y.c.limits.document))
 	}
 	return at.errorf("%s", plain(fmt.Sprint(err)))
 }

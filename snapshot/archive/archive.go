@@ -1,0 +1,152 @@
+// Package archive tells an archive of files from a plain text, and reads either
+// within bounds. Nothing is written to disk, no link is followed, and an archive that
+// is not whole is an error.
+package archive
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+)
+
+// Kind says what an entry of an archive is.
+type Kind int
+
+// What entries are.
+const (
+	Regular Kind = iota
+	Directory
+	Special // a link, a device or the like: it has no text
+)
+
+// File is an entry of an archive.
+type File struct {
+	// Name is the path that the archive gives. It may be absolute, or lead out of
+	// any folder.
+	Name string
+	Kind Kind
+	// Text is that of a Regular file, valid until the next file is asked for. Its
+	// errors are fit for a message.
+	Text io.Reader
+}
+
+// Files are the entries in the archive's order. An error is the last that is
+// yielded: what follows it cannot be read.
+type Files iter.Seq2[File, error]
+
+// MaxHeld is the most that is held of a zip archive that comes from a pipe. Its table
+// of contents stands at its end, so that all of it has to be there first.
+const MaxHeld = 256 << 20
+
+// MaxDictionary bounds the memory that unpacking xz takes. It is what xz -9 asks for.
+const MaxDictionary = 64 << 20
+
+// Limits are what tests lower.
+type Limits struct {
+	// Unpacked bounds the bytes that are read, after unpacking.
+	Unpacked int64
+	// Files is the largest number of files that the caller accepts; only the table
+	// of contents of a zip archive is bounded by it here.
+	Files int
+}
+
+// foreign are the first bytes of what is not read, and what they belong to.
+var foreign = []struct{ magic, name string }{
+	{"BZh", "bzip2"}, {"\x28\xb5\x2f\xfd", "zstd"}, {"7z\xbc\xaf\x27\x1c", "7-Zip"}, {"Rar!\x1a\x07", "RAR"}, {"\x04\x22\x4d\x18", "lz4"},
+}
+
+// Open tells by the first bytes what the stream is, not by its name: standard input
+// has none. It returns the files of a tar or zip archive, or else the text; a tar
+// archive and a text may be packed with gzip or xz.
+func Open(r io.Reader, limits Limits) (text io.Reader, files Files, err error) {
+	whole := seekable(r)
+	in := bufio.NewReader(r)
+	left := limits.Unpacked
+	head, _ := in.Peek(8)
+	for _, f := range foreign {
+		if bytes.HasPrefix(head, []byte(f.magic)) {
+			return nil, nil, fmt.Errorf("packed with %s, which is not read: unpack it, or pack it with gzip, xz or zip", f.name)
+		}
+	}
+	var unpacked io.Reader
+	switch {
+	case bytes.HasPrefix(head, []byte(zipMagic)), bytes.HasPrefix(head, []byte(emptyZip)):
+		if whole == nil {
+			if whole, err = held(in); err != nil {
+				return nil, nil, err
+			}
+		}
+		files, err = zipFiles(whole, limits)
+		return nil, files, err
+	case bytes.HasPrefix(head, []byte(xzMagic)):
+		unpacked = &bounded{r: newXZReader(in), left: &left, limit: limits.Unpacked, packed: true}
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		unzipped, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, nil, gzipError(err)
+		}
+		unpacked = &bounded{r: unzipped, left: &left, limit: limits.Unpacked, packed: true, explain: gzipError}
+	default:
+		unpacked = &bounded{r: in, left: &left, limit: limits.Unpacked}
+	}
+	in = bufio.NewReader(unpacked)
+	if isTar(in) {
+		return nil, tarFiles(in), nil
+	}
+	return in, nil, nil
+}
+
+// Bounded ends a reader after what is left of limit. Several readers may share what
+// is left.
+func Bounded(r io.Reader, left *int64, limit int64) io.Reader {
+	return &bounded{r: r, left: left, limit: limit}
+}
+
+// bounded ends a file without an end, and a decompression bomb.
+type bounded struct {
+	r       io.Reader
+	left    *int64
+	limit   int64
+	packed  bool
+	explain func(error) error // nil where the errors need no other words
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if *b.left <= 0 {
+		if b.packed {
+			return 0, fmt.Errorf("unpacks to more than %s", Size(b.limit))
+		}
+		return 0, fmt.Errorf("holds more than %s", Size(b.limit))
+	}
+	if int64(len(p)) > *b.left {
+		p = p[:*b.left]
+	}
+	n, err := b.r.Read(p)
+	*b.left -= int64(n)
+	if b.explain != nil && err != nil && !errors.Is(err, io.EOF) {
+		err = b.explain(err)
+	}
+	return n, err
+}
+
+func gzipError(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return errors.New("the gzip data is cut off")
+	}
+	return fmt.Errorf("the gzip data is damaged (%w)", err)
+}
+
+// Size writes a limit as people do.
+func Size(n int64) string {
+	switch {
+	case n >= 1<<30 && n%(1<<30) == 0:
+		return fmt.Sprintf("%d GiB", n>>30)
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

@@ -67,6 +67,7 @@ func Checks() []check.Check {
 		blocked.PermanentlyUnmountable,
 		blocked.SlowOwnership,
 		blocked.FailedPodPinsRefusedAttach,
+		blocked.AttachmentDenied,
 		resolution.ClaimRefStale,
 		resolution.PvTerminatingVAExists,
 		resolution.PvFinalizerWithoutVA,

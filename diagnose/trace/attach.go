@@ -80,6 +80,10 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 	}
 	since, bound := facts.BoundAt(t.pod), controllerActs
 	t.attachWords(v, &s)
+	if d, denied := t.AttachDenied(t.pod, v.specName()); denied {
+		s.State, s.Detail = StageBlocked, s.Detail+": "+d.Text()
+		s.On, s.Ends = d.Actor(), "the API server lets the controller create it, which it tries at most "+facts.Rounded(reconcile.BackoffLast)+" apart"
+	}
 	return t.due(t.withControllerGrace(s, since, bound))
 }
 

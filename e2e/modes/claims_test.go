@@ -74,7 +74,7 @@ var claimModes = []mode{
 		}),
 	},
 	{
-		name: "policy-denies", check: "pod-stuck",
+		name: "policy-denies", check: "attachment-denied",
 		story: "An admission policy denies the controller's VolumeAttachments.",
 		provoke: func(ctx context.Context, s *stage) {
 			s.denyAttachments(ctx)

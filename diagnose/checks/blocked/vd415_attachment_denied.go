@@ -1,0 +1,101 @@
+package blocked
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var AttachmentDenied = check.Check{
+	Code:     "VD415",
+	Name:     "attachment-denied",
+	Title:    "The API server does not let the controller create a VolumeAttachment",
+	Severity: finding.Error,
+	Needs: []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Events,
+	},
+	Never: "create the VolumeAttachment by hand: what denies it is there for a reason, and denies the next one too",
+	Run:   runAttachmentDenied,
+}
+
+// denied is one pod that waits for a VolumeAttachment.
+type denied struct {
+	pod    *corev1.Pod
+	pair   reconcile.VolumeNode
+	denial facts.Denial
+}
+
+// runAttachmentDenied makes one finding for each that denies.
+func runAttachmentDenied(p *check.Run) {
+	byWhom := map[string][]denied{}
+	for volume, pods := range p.Waiting() {
+		for _, pod := range pods {
+			pair := reconcile.VolumeNode{Volume: volume, Node: types.NodeName(pod.Spec.NodeName)}
+			if len(p.World.Attachments(pair)) > 0 {
+				continue // it has come into being since
+			}
+			if d, found := p.AttachDenied(pod, p.ShortVolume(volume)); found && p.Lasted(facts.BoundAt(pod), facts.RefusalGrace) {
+				byWhom[d.Actor()] = append(byWhom[d.Actor()], denied{pod, pair, d})
+			}
+		}
+	}
+	for _, list := range byWhom {
+		slices.SortFunc(list, func(a, b denied) int {
+			since, other := facts.BoundAt(a.pod), facts.BoundAt(b.pod)
+			if c := since.Compare(other.Time); c != 0 {
+				return c
+			}
+			return strings.Compare(facts.PodName(a.pod)+string(a.pair.Volume), facts.PodName(b.pod)+string(b.pair.Volume))
+		})
+		attachmentDenied(p, list)
+	}
+}
+
+func attachmentDenied(p *check.Run, list []denied) {
+	lead := list[0]
+	var pods []*corev1.Pod
+	f := finding.Finding{
+		Subject:          facts.PodObject(lead.pod),
+		Volume:           lead.pair.Volume,
+		Node:             lead.pair.Node,
+		PersistentVolume: p.ShortVolume(lead.pair.Volume),
+		Cause:            "the API server asks it about each VolumeAttachment before it is created",
+		SelfHeals: finding.SelfHeals{Because: "the controller tries again, at most " + facts.Rounded(reconcile.BackoffLast) +
+			" apart, and is denied for as long as nobody changes that"},
+	}
+	for i, d := range list {
+		pods = append(pods, d.pod)
+		if i < enough {
+			e := d.denial.Event
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(d.pod), Field: "events",
+				Value: fmt.Sprintf("%s at %s: %s", e.Reason, facts.Stamp(facts.EventTime(e)), e.Message)})
+		}
+	}
+	pods = facts.EachOnce(pods)
+	since := facts.BoundAt(lead.pod)
+	f.Since, f.Pods = &since, facts.PodNames(pods)
+	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, for which the controller cannot create a VolumeAttachment: %s%s",
+		facts.PodName(lead.pod), lead.pair.Node, f.PersistentVolume, lead.denial.Text(), facts.Alike(pods))
+	switch lead.denial.Kind {
+	case facts.DeniedByPolicy:
+		f.Advice = "have whoever maintains the policy exempt storage.k8s.io/volumeattachments, or the controller that creates them"
+	case facts.DeniedByRole:
+		f.Cause = "the role of the attach/detach controller has lost rights that Kubernetes gives it"
+		f.Advice = "let the API server restore the role: it does so when it starts, unless the annotation rbac.authorization.kubernetes.io/autoupdate says false"
+	case facts.WebhookSilent:
+		f.Cause = "the webhook's pods or its service are down, or its certificate is not accepted, and its failurePolicy is Fail"
+		f.Advice = "bring the webhook back; where it needs a volume itself, exempt storage.k8s.io/volumeattachments in its rules"
+	case facts.DeniedByWebhook:
+		f.Advice = "exempt storage.k8s.io/volumeattachments in the webhook's rules, or have the webhook accept them"
+	}
+	p.Report(f)
+}

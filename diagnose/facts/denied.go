@@ -1,0 +1,101 @@
+package facts
+
+import (
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Denial is how the API server kept the controller from creating a VolumeAttachment.
+type Denial struct {
+	Kind DenialKind
+	// Name is that of the policy or of the webhook; empty for DeniedByRole.
+	Name string
+	// Says is the reason in the API server's words. Empty: it gave none.
+	Says  string
+	Event *corev1.Event
+}
+
+// DenialKind is what in the API server denies a request.
+type DenialKind string
+
+// The kinds of denials.
+const (
+	DeniedByPolicy  DenialKind = "admission policy"
+	DeniedByWebhook DenialKind = "admission webhook"
+	// WebhookSilent is a webhook that could not be asked, and must be.
+	WebhookSilent DenialKind = "silent admission webhook"
+	DeniedByRole  DenialKind = "role"
+)
+
+// notCreated is what the controller writes where it could not create a
+// VolumeAttachment, before the API server's words (csi_attacher.go, Attach). What a
+// driver has answered comes without it.
+const notCreated = "attacher.Attach failed: "
+
+// denials are the API server's words, with the name and the reason as groups
+// (apiserver: policy/validating/dispatcher.go, webhook/errors/statuserror.go,
+// util/webhook/error.go, endpoints/handlers/responsewriters/errors.go).
+var denials = []struct {
+	kind  DenialKind
+	words *regexp.Regexp
+}{
+	{DeniedByPolicy, regexp.MustCompile(`(?s)ValidatingAdmissionPolicy '([^']+)'(?: with binding '[^']+')? denied request: (.*)`)},
+	{DeniedByWebhook, regexp.MustCompile(`(?s)admission webhook "([^"]+)" denied the request(?:: (.*)| without explanation)`)},
+	{WebhookSilent, regexp.MustCompile(`(?s)failed calling webhook "([^"]+)"(?:: (.*))?`)},
+	{DeniedByRole, regexp.MustCompile(`is forbidden: ()(User "[^"]+" cannot [a-z]+ resource "volumeattachments")`)},
+}
+
+// AttachDenied says why the pod's volume has no VolumeAttachment, where the last event
+// about its attach says that the API server did not let the controller create one.
+// volume is the name of the PersistentVolume.
+func (p *View) AttachDenied(pod *corev1.Pod, volume string) (Denial, bool) {
+	var last *corev1.Event
+	for _, e := range p.Snapshot.EventsOf(pod.UID) {
+		if (e.Reason == "FailedAttachVolume" || e.Reason == "SuccessfulAttachVolume") && strings.Contains(e.Message, `"`+volume+`"`) &&
+			(last == nil || EventTime(e).After(EventTime(last).Time)) {
+			last = e
+		}
+	}
+	if last == nil {
+		return Denial{}, false
+	}
+	_, words, found := strings.Cut(last.Message, notCreated)
+	if !found {
+		return Denial{}, false
+	}
+	for _, d := range denials {
+		if m := d.words.FindStringSubmatch(words); m != nil {
+			return Denial{Kind: d.kind, Name: m[1], Says: m[2], Event: last}, true
+		}
+	}
+	return Denial{}, false
+}
+
+// Text says in a clause who denies it, and why.
+func (d Denial) Text() string {
+	text := d.Actor() + " denies it"
+	switch d.Kind {
+	case WebhookSilent:
+		text = d.Actor() + " cannot be asked"
+	case DeniedByRole:
+		text = "it lacks the right"
+	}
+	if d.Says != "" {
+		text += ": " + strings.TrimSuffix(d.Says, ".")
+	}
+	return text
+}
+
+// Actor is who can end it.
+func (d Denial) Actor() string {
+	switch d.Kind {
+	case DeniedByRole:
+		return "the cluster admin"
+	case WebhookSilent:
+		return string(DeniedByWebhook) + " " + d.Name
+	default:
+		return string(d.Kind) + " " + d.Name
+	}
+}

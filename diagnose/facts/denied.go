@@ -75,8 +75,10 @@ func (p *View) AttachDenied(pod *corev1.Pod, volume string) (Denial, bool) {
 
 // Text says in a clause who denies it, and why.
 func (d Denial) Text() string {
-	text := d.Actor() + " denies it"
+	var text string
 	switch d.Kind {
+	case DeniedByPolicy, DeniedByWebhook:
+		text = d.Actor() + " denies it"
 	case WebhookSilent:
 		text = d.Actor() + " cannot be asked"
 	case DeniedByRole:

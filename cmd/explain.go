@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,8 +12,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
 func newExplain(g *globalFlags, streams genericiooptions.IOStreams) *cobra.Command {
@@ -87,7 +86,7 @@ type page struct {
 func pages() []page {
 	var list []page
 	for _, c := range diagnose.Checks() {
-		list = append(list, page{string(c.Code), c.Name, string(c.Severity), c.Title, c.Doc() + offered(c) + related(c), "Failure modes"})
+		list = append(list, page{string(c.Code), c.Name, string(c.Severity), c.Title, output.Page(c), "Failure modes"})
 	}
 	for _, t := range repair.Topics() {
 		section := "Repairs, the lowest risk first"
@@ -97,52 +96,6 @@ func pages() []page {
 		list = append(list, page{"", t.Name, "", t.Title(), t.Doc(), section})
 	}
 	return list
-}
-
-// offered is the part of a check's page that names the repairs for its findings.
-func offered(c check.Check) string {
-	kinds := repair.KindsFor(c.Code)
-	if len(kinds) == 0 {
-		return ""
-	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "\n## Repairs that --apply offers\n\n    %s\n\n", safetext.Kubectl("volume-doctor", "diagnose", "--check", string(c.Code), "--apply"))
-	text.WriteString("makes the first of these that no guard refuses. The report has the command line for\neach finding, with all that it needs.\n\n")
-	for _, topic := range repair.Topics() {
-		if slices.Contains(kinds, repair.Kind(topic.Name)) {
-			fmt.Fprintf(&text, "- `%s`: %s\n", topic.Name, topic.Title())
-		}
-	}
-	return text.String()
-}
-
-// related is the end of a check's page: how its findings relate to those of other
-// checks.
-func related(c check.Check) string {
-	r := diagnose.Related(c)
-	var text strings.Builder
-	for _, list := range []struct {
-		words  string
-		checks []check.Check
-	}{
-		{"Yields to", r.YieldsTo},
-		{"Takes the place of", r.TakesPlaceOf},
-		{"Follows from", r.FollowsFrom},
-		{"Brings about", r.BringsAbout},
-		{"May share its cause with", r.SharesCause},
-	} {
-		if len(list.checks) == 0 {
-			continue
-		}
-		fmt.Fprintf(&text, "\n%s:\n\n", list.words)
-		for _, other := range list.checks {
-			fmt.Fprintf(&text, "- %s %s\n", other.Code, other.Name)
-		}
-	}
-	if text.Len() == 0 {
-		return ""
-	}
-	return "\n## Related findings\n" + text.String()
 }
 
 func listPages(w io.Writer) error {

@@ -485,6 +485,17 @@ func textOf(n *html.Node) string {
 
 func checkHTML(t failer, text []byte, r *finding.Report) {
 	t.Helper()
+	shown := checkHTMLStructure(t, text, r)
+	for _, s := range sentences(r) {
+		if !strings.Contains(shown, plain(s)) {
+			t.Errorf("does not show %q", plain(s))
+		}
+	}
+}
+
+// checkHTMLStructure returns the text of the page.
+func checkHTMLStructure(t failer, text []byte, r *finding.Report) string {
+	t.Helper()
 	if !utf8.Valid(text) {
 		t.Errorf("is not UTF-8")
 	}
@@ -512,7 +523,7 @@ func checkHTML(t failer, text []byte, r *finding.Report) {
 			case a.Key == "href" && n.Data == "a":
 				if fragment, ok := strings.CutPrefix(a.Val, "#"); ok {
 					referred = append(referred, fragment)
-				} else if !strings.HasPrefix(a.Val, project+"/blob/main/diagnose/docs/") {
+				} else if !strings.HasPrefix(a.Val, project+"/blob/main/diagnose/docs/") && !within(n, "page") {
 					t.Errorf("links to %s", a.Val)
 				}
 			case a.Key == "href" && n.Data == "link" && a.Val == "data:,": // no icon is asked for
@@ -535,15 +546,10 @@ func checkHTML(t failer, text []byte, r *finding.Report) {
 			t.Errorf("nothing is #%s", id)
 		}
 	}
-	drawn := 0
-	for _, f := range r.Findings {
-		if f.Volume != "" || f.PersistentVolume != "" {
-			drawn++
-		}
-	}
+	whole := wholeFindings(r)
 	for element, want := range map[string]int{
 		"script": 1, "style": 1, "h1": 1, "main": 1, "header": 1, "footer": 1, "iframe": 0, "object": 0, "img": 0, "form": 0, "base": 0,
-		"article": len(r.Findings), "svg": drawn,
+		"article": len(r.Findings), "svg": len(whole),
 	} {
 		if count[element] != want {
 			t.Errorf("%d <%s>, want %d", count[element], element, want)
@@ -555,7 +561,7 @@ func checkHTML(t failer, text []byte, r *finding.Report) {
 			folded++
 		}
 	}
-	for _, f := range r.Findings {
+	for _, f := range whole {
 		if len(byHand(f)) > 0 {
 			folded++
 		}
@@ -563,15 +569,45 @@ func checkHTML(t failer, text []byte, r *finding.Report) {
 			folded++
 		}
 	}
-	if count["details"] != folded {
-		t.Errorf("%d folds, want %d: one for each cause with consequences, for proofs, and for what can be done by hand", count["details"], folded)
-	}
-	shown := plain(textOf(root))
-	for _, s := range sentences(r) {
-		if !strings.Contains(shown, plain(s)) {
-			t.Errorf("does not show %q", plain(s))
+	pages := map[finding.Code]bool{}
+	for _, f := range r.Findings {
+		if _, known := checkOf(f.Code); known {
+			pages[f.Code] = true
 		}
 	}
+	folded += len(pages)
+	if len(r.Roots()) > 1 && len(r.Findings) <= htmlWhole {
+		folded++
+	}
+	if count["details"] != folded {
+		t.Errorf("%d folds, want %d: one for the list of causes, for each cause with consequences, for proofs, for what can be done by hand, and for the page of each code", count["details"], folded)
+	}
+	return plain(textOf(root))
+}
+
+// wholeFindings are those that are told in HTML with picture, proof and commands by hand.
+func wholeFindings(r *finding.Report) []finding.Finding {
+	var whole []finding.Finding
+	told := map[finding.Code]bool{}
+	for _, group := range r.Roots() {
+		for _, f := range group {
+			if len(r.Findings) <= htmlWhole || !told[f.Code] {
+				whole = append(whole, f)
+			}
+			told[f.Code] = true
+		}
+	}
+	return whole
+}
+
+// within says that the element is in one of the class.
+func within(n *html.Node, class string) bool {
+	for ; n != nil; n = n.Parent {
+		if slices.Contains(strings.Fields(attribute(n, "class")), class) {
+			return true
+		}
+	}
+	return false
 }
 
 // TestPictures: whatever a finding with a volume is about stands out in the

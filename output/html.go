@@ -2,7 +2,7 @@ package output
 
 import (
 	"crypto/sha256"
-	_ "embed" // the page's parts
+	"embed"
 	"encoding/base64"
 	"fmt"
 	"html/template"
@@ -14,26 +14,49 @@ import (
 )
 
 var (
-	//go:embed html/report.tmpl
-	pageTemplate string
+	//go:embed html/*.tmpl
+	pageTemplates embed.FS
 	//go:embed html/report.css
 	pageStyle string
 	//go:embed html/report.js
 	pageScript string
 
-	page = template.Must(template.New("report").Parse(pageTemplate))
+	page = template.Must(template.ParseFS(pageTemplates, "html/*.tmpl"))
 )
 
-type htmlPage struct {
+// htmlWhole is the largest number of findings that are each told with their picture, proof
+// and commands by hand. Of more, the first of each code is, so that a report of a
+// thousand is still a file that can be sent and searched.
+const htmlWhole = 100
+
+// htmlFrame is what every page has.
+type htmlFrame struct {
 	Policy  string
 	CSS     template.CSS
 	JS      template.JS
+	Title   string
 	Verdict string
 	Good    bool
 	About   []string
+}
+
+func newHTMLFrame(title, verdict string, good bool, about ...string) htmlFrame {
+	return htmlFrame{
+		Policy: fmt.Sprintf("default-src 'none'; img-src data:; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'",
+			hashSource(pageStyle), hashSource(pageScript)),
+		CSS: template.CSS(pageStyle), JS: template.JS(pageScript), // both are files of this package
+		Title: title, Verdict: verdict, Good: good,
+		About: slices.DeleteFunc(about, func(s string) bool { return s == "" }),
+	}
+}
+
+type htmlReport struct {
+	htmlFrame
 	Groups  []htmlGroup
-	Gaps    []string
-	Skipped []string
+	Count   int
+	Briefly string   // why not all is told of each finding; "" where it is
+	Unread  []string // the gaps, and the checks that were skipped
+	Docs    []htmlDoc
 }
 
 // htmlGroup is a cause with what follows from it.
@@ -46,40 +69,40 @@ type htmlGroup struct {
 type htmlFinding struct {
 	ID, Class                            string
 	Severity, Code, Check, Subject, Page string
+	Doc                                  string // the fragment of its page; "" where it is not known
 	What, First, Who, Why, Wait, Dont    string
 	Since, Repair                        string
 	Steps                                []htmlStep
 	Evidence                             []finding.Evidence
 	Lower                                []string
-	ByHand                               []htmlCommand
+	ByHand                               []string
 	Picture                              *svg
 }
 
-// htmlStep is a sentence, or a command with its number.
-type htmlStep struct {
-	Text    string
-	Command *htmlCommand
-}
-
-type htmlCommand struct {
-	Number string
-	Text   string
-}
+// htmlStep is a sentence, or a command.
+type htmlStep struct{ Text, Command string }
 
 // printHTML is one file that asks for nothing else: no script, font, style or
 // picture from elsewhere, and a policy that would not let it.
 func printHTML(w io.Writer, r *finding.Report, _ Options) error {
-	p := htmlPage{
-		Policy: fmt.Sprintf("default-src 'none'; img-src data:; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'",
-			hashSource(pageStyle), hashSource(pageScript)),
-		CSS: template.CSS(pageStyle), JS: template.JS(pageScript), // both are files of this package
-		Verdict: verdict(r), Good: good(r),
-		About: slices.DeleteFunc(append(about(r), wholeScope(r)), func(s string) bool { return s == "" }),
+	docs, err := htmlDocs(r.Findings)
+	if err != nil {
+		return err
 	}
-	n := 0
+	p := htmlReport{htmlFrame: newHTMLFrame("Volume report", verdict(r), good(r), append(about(r), wholeScope(r))...), Count: len(r.Findings), Docs: docs}
+	brief := len(r.Findings) > htmlWhole
+	if brief {
+		p.Briefly = fmt.Sprintf("These are %d findings. The picture, the proof, the commands by hand and the time of the beginning stand with the first of each code; -o json has them all.", len(r.Findings))
+	}
+	n, told := 0, map[finding.Code]bool{}
 	numbered := func(tree []finding.Finding) htmlFinding {
 		n++
-		return newHTMLFinding(r, tree, n)
+		f := newHTMLFinding(r, tree, n)
+		if brief && told[tree[0].Code] {
+			f.Picture, f.Evidence, f.Lower, f.ByHand, f.Since = nil, nil, nil, nil, ""
+		}
+		told[tree[0].Code] = true
+		return f
 	}
 	for _, tree := range r.Roots() {
 		g := htmlGroup{Cause: numbered(tree)}
@@ -90,12 +113,12 @@ func printHTML(w io.Writer, r *finding.Report, _ Options) error {
 		p.Groups = append(p.Groups, g)
 	}
 	for _, gap := range r.Gaps {
-		p.Gaps = append(p.Gaps, visible(gapText(gap)))
+		p.Unread = append(p.Unread, visible(gapText(gap)))
 	}
 	for _, text := range skippedTexts(r) {
-		p.Skipped = append(p.Skipped, visible(text))
+		p.Unread = append(p.Unread, visible(text))
 	}
-	return page.Execute(w, p)
+	return page.ExecuteTemplate(w, "report.tmpl", p)
 }
 
 func newHTMLFinding(r *finding.Report, tree []finding.Finding, n int) htmlFinding {
@@ -107,24 +130,19 @@ func newHTMLFinding(r *finding.Report, tree []finding.Finding, n int) htmlFindin
 		What: visible(t.what + t.sums), First: visible(t.first), Who: visible(t.who), Why: visible(t.why), Wait: visible(t.wait), Dont: visible(t.dont),
 		Since: since(r, f), Repair: visible(riskOf(f.Repair)),
 	}
-	if drawn, ok := draw(r, f); ok {
-		h.Picture = drawn.svg(h.ID)
+	drawn, ok := draw(r, f)
+	if !ok {
+		drawn = drawSubject(f)
 	}
-	commands := 0
-	numbered := func(c string) htmlCommand {
-		commands++
-		return htmlCommand{fmt.Sprintf("%d.%d", n, commands), visible(c)}
+	h.Picture = drawn.svg(h.ID)
+	if _, known := checkOf(f.Code); known {
+		h.Doc = string(f.Code)
 	}
 	for _, s := range t.do {
-		next := htmlStep{Text: visible(s.text)}
-		if s.command != "" {
-			c := numbered(s.command)
-			next.Command = &c
-		}
-		h.Steps = append(h.Steps, next)
+		h.Steps = append(h.Steps, htmlStep{visible(s.text), visible(s.command)})
 	}
 	for _, c := range byHand(f) {
-		h.ByHand = append(h.ByHand, numbered(c))
+		h.ByHand = append(h.ByHand, visible(c))
 	}
 	for _, e := range f.Evidence {
 		h.Evidence = append(h.Evidence, finding.Evidence{Object: visible(e.Object), Field: visible(e.Field), Value: visible(e.Value)})

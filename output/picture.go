@@ -15,6 +15,8 @@ const (
 	holds   = check.Holds
 	reports = check.Reports
 	uses    = check.Uses
+	// affects is what a finding about no volume has to do with a pod.
+	affects check.Link = "affects"
 )
 
 // edge is one relation of one pod or node to the volume, as the objects have it.
@@ -47,6 +49,20 @@ type picture struct {
 	// of the nodes: their node is not chosen, or the volume does not resolve.
 	waiting []edge
 	nodes   []pictureNode
+	// subject says that name is no volume but the object that is wrong.
+	subject bool
+}
+
+// drawSubject makes the picture of a finding about no volume: its object, and the pods
+// that it affects.
+func drawSubject(f finding.Finding) picture {
+	p := picture{name: f.Subject.String(), unique: f.Check, subject: true}
+	for _, pod := range f.Pods {
+		if pod != f.Subject.Namespace+"/"+f.Subject.Name {
+			p.waiting = append(p.waiting, edge{relation: affects, object: pod, fact: "pod " + pod, there: true})
+		}
+	}
+	return p
 }
 
 type pictureNode struct {
@@ -187,6 +203,8 @@ func (e edge) sentence(node string) string {
 	}
 	text := ""
 	switch {
+	case e.relation == affects:
+		text = "it affects pod " + e.object
 	case e.relation == wants && e.there:
 		text = fmt.Sprintf("pod %s wants it%s", e.object, where)
 	case e.relation == holds && e.there:

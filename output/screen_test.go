@@ -199,6 +199,13 @@ func TestNothingForWhatIsRefused(t *testing.T) {
 				if format == "sarif" { // its rules are the pages of the checks
 					_, text, _ = strings.Cut(text, `"results": [`)
 				}
+				if format == "html" { // and so is the end of the page, after it has said that these are no commands for its findings
+					before, pages, found := strings.Cut(text, `<section aria-labelledby="pages">`)
+					if !found || !strings.Contains(pages, "Whether a command is safe here, the finding says") || strings.Contains(pages, `class="command"`) {
+						t.Errorf("%s: the pages of the checks are not set apart", f.Code)
+					}
+					text = before
+				}
 				if m := offers.FindString(text); m != "" {
 					t.Errorf("%s: %s offers %q although %s", f.Code, format, m, reason)
 				}

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/clipperhouse/displaywidth"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 )
 
@@ -56,7 +57,7 @@ const (
 	svgMost = 5
 )
 
-var relationLabels = map[check.Link]string{wants: "wants", holds: "holds", reports: "reports", uses: "in use"}
+var relationLabels = map[check.Link]string{wants: "wants", holds: "holds", reports: "reports", uses: "in use", affects: "affects"}
 
 func (p picture) svg(id string) *svg {
 	s := &svg{
@@ -65,15 +66,26 @@ func (p picture) svg(id string) *svg {
 		Description: p.description(),
 		Caption:     "A red cross marks what is wrong; a dashed line, what is missing.",
 	}
+	title := "volume " + visible(p.name)
+	if p.subject {
+		title = visible(p.name)
+		s.Title = "What is wrong, and which pods it affects: " + title
+		s.Caption = "A red cross marks what is wrong."
+	}
 	y := s.pods(p, 2)
 	volume := y
 	s.Boxes = append(s.Boxes, svgBox{X: 1, Y: volume, W: svgWidth - 2, H: 46, Volume: true})
 	whole := (svgWidth - 20) * 4 / 29
-	s.text(10, volume+18, middle("volume "+visible(p.name), whole), false)
+	s.text(10, volume+18, middle(title, whole-3), p.subject)
+	if p.subject {
+		s.cross(svgWidth-16, volume+14)
+	}
 	s.Texts = append(s.Texts, svgText{X: 10, Y: volume + 36, Text: middle(visible(p.unique), whole), Label: true})
 	if volume > 2 {
 		s.line(svgTrunk, s.first, svgTrunk, volume, edge{there: true})
-		s.tip(svgTrunk, volume, "down", false)
+		if !p.subject {
+			s.tip(svgTrunk, volume, "down", false)
+		}
 	}
 	s.nodes(p, volume+46)
 	return s
@@ -164,16 +176,19 @@ func (s *svg) branch(y int, e edge) {
 	s.line(svgTrunk, y, svgColumn, y, e)
 	s.Texts = append(s.Texts, svgText{X: svgTrunk + 10, Y: y - 5, Text: relationLabels[e.relation], Label: true, Wrong: e.broken})
 	if e.there {
-		if e.relation == holds {
+		if e.relation == holds || e.relation == affects {
 			s.tip(svgColumn, y, "right", e.broken)
 		} else {
 			s.tip(svgTrunk, y, "left", e.broken)
 		}
 	}
 	if e.broken {
-		x := svgColumn - 20
-		s.Crosses = append(s.Crosses, svgCross{x, y, fmt.Sprintf("M%d %dl8 8m0-8l-8 8", x-4, y-4)})
+		s.cross(svgColumn-20, y)
 	}
+}
+
+func (s *svg) cross(x, y int) {
+	s.Crosses = append(s.Crosses, svgCross{x, y, fmt.Sprintf("M%d %dl8 8m0-8l-8 8", x-4, y-4)})
 }
 
 func (s *svg) line(x1, y1, x2, y2 int, e edge) {
@@ -192,6 +207,9 @@ func (s *svg) text(x, y int, text string, wrong bool) {
 // description says in words all that is drawn, and what is left out of it.
 func (p picture) description() string {
 	var facts []string
+	if p.subject {
+		facts = append(facts, "wrong: "+visible(p.name))
+	}
 	for _, e := range p.waiting {
 		facts = append(facts, visible(e.sentence("")))
 	}

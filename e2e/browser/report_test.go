@@ -3,7 +3,9 @@ package browser
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
@@ -18,6 +20,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -191,6 +194,114 @@ func TestReportWithoutScripts(t *testing.T) {
 	must(t, err)
 	if !strings.Contains(html, "kubectl patch node") || !strings.Contains(html, "<svg") || strings.Contains(html, "<button") {
 		t.Errorf("without scripts the page is\n%s", html)
+	}
+}
+
+// thousand is the report on a lost node with 1,000 pods, made of the one with 40.
+func thousand(t *testing.T) string {
+	t.Helper()
+	c, err := testcases.Load("vd102-forty-pods")
+	must(t, err)
+	dir := t.TempDir()
+	cluster, small, large, report := filepath.Join(dir, "cluster.yaml"), filepath.Join(dir, "40.json"), filepath.Join(dir, "1000.json"), filepath.Join(dir, "report.html")
+	must(t, os.WriteFile(cluster, c.Cluster, 0o600))
+	var errOut strings.Builder
+	cmd.Main([]string{"diagnose", "-f", cluster, "-o", "json=" + small}, nil, &errOut, &errOut)
+	text, err := os.ReadFile(small)
+	must(t, err)
+	var document map[string]any
+	must(t, json.Unmarshal(text, &document))
+	findings := document["findings"].([]any)
+	for i := len(findings); i < 1000; i++ {
+		finding := maps.Clone(findings[i%40].(map[string]any))
+		finding["fingerprint"] = fmt.Sprintf("%v-%d", finding["fingerprint"], i)
+		finding["causedBy"] = findings[0].(map[string]any)["fingerprint"]
+		finding["message"] = fmt.Sprintf("Pod number %d waits", i)
+		findings = append(findings, finding)
+	}
+	document["findings"], document["summary"] = findings, map[string]any{"error": 1000, "warning": 0, "info": 0}
+	text, err = json.Marshal(document)
+	must(t, err)
+	must(t, os.WriteFile(large, text, 0o600))
+	if code := cmd.Main([]string{"diagnose", "--report", large, "-o", "html=" + report}, nil, &errOut, &errOut); code != 1 {
+		t.Fatalf("exit code %d: %s", code, errOut.String())
+	}
+	return (&url.URL{Scheme: "file", Path: report}).String()
+}
+
+// TestSearch: the search finds one of a thousand findings in a moment, and shows where it
+// is; an empty one shows all.
+func TestSearch(t *testing.T) {
+	ctx := start(t)
+	var w watch
+	must(t, chromedp.Listen(ctx, w.hear))
+	must(t, chromedp.Do(ctx, chromedp.Navigate(thousand(t))))
+	const search = `(words => {
+		const field = document.getElementById("words");
+		const began = performance.now();
+		field.value = words;
+		field.dispatchEvent(new Event("input"));
+		return {
+			Took: performance.now() - began, Said: document.getElementById("shown").textContent,
+			Seen: [...document.querySelectorAll("article")].filter(a => a.checkVisibility()).map(a => a.querySelector(".what").textContent),
+		};
+	})`
+	type result struct {
+		Took float64
+		Said string
+		Seen []string
+	}
+	one := evaluate[result](t, ctx, search+`("NUMBER 777")`)
+	if one.Said != "1 of 1000 findings" || len(one.Seen) != 2 || one.Seen[1] != "Pod number 777 waits" {
+		t.Errorf("%q: %q", one.Said, one.Seen)
+	}
+	if one.Took > 500 {
+		t.Errorf("a search took %.0f ms", one.Took)
+	}
+	t.Logf("a search took %.0f ms", one.Took)
+	if none := evaluate[result](t, ctx, search+`("no such words")`); none.Said != "0 of 1000 findings" || len(none.Seen) != 0 {
+		t.Errorf("%q: %q", none.Said, none.Seen)
+	}
+	if all := evaluate[result](t, ctx, search+`("")`); all.Said != "" || len(all.Seen) == 0 {
+		t.Errorf("%q: %q", all.Said, all.Seen)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.complaints) > 0 || len(w.requests) > 1 {
+		t.Errorf("complains %v, asks for %v", w.complaints, w.requests)
+	}
+}
+
+// TestPageOfACode: the link at a finding opens the page that is folded at the end.
+func TestPageOfACode(t *testing.T) {
+	ctx := start(t)
+	must(t, chromedp.Do(ctx, chromedp.Navigate(page(t, "vd301-backoff-drop"))))
+	open := evaluate[bool](t, ctx, `(() => { document.querySelector("h2 a").click(); return true; })()`)
+	shown, err := chromedp.Run(ctx, chromedp.Poll[bool](`document.getElementById("VD301").open && document.querySelector("#VD301 pre").checkVisibility()`))
+	must(t, err)
+	if !open || !shown {
+		t.Error("the page stays folded")
+	}
+}
+
+// TestPrint: on paper everything is unfolded, with scripts and without, and what a search
+// hides is there.
+func TestPrint(t *testing.T) {
+	pages := map[bool]int{}
+	for _, scripts := range []bool{true, false} {
+		ctx := start(t)
+		call(t, ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !scripts})
+		must(t, chromedp.Do(ctx, chromedp.Navigate(page(t, "vd102-forty-pods"))))
+		if scripts {
+			evaluate[bool](t, ctx, `(() => { const w = document.getElementById("words"); if (w) { w.value = "no such words"; w.dispatchEvent(new Event("input")); } return true; })()`)
+		}
+		result, err := chromedp.Call(ctx, cdppage.PrintToPDF, cdppage.PrintToPDFParams{})
+		must(t, err)
+		pages[scripts] = strings.Count(string(result.Data), "/Type /Page\n")
+	}
+	t.Logf("%d pages", pages[true])
+	if pages[true] < 20 || pages[false] != pages[true] {
+		t.Errorf("40 findings print as %d pages, and without scripts as %d", pages[true], pages[false])
 	}
 }
 

@@ -87,7 +87,9 @@ func hostileSnapshot(s *snapshot.Snapshot, text string) *snapshot.Snapshot {
 
 var notInLease = regexp.MustCompile(`[^a-zA-Z0-9]`)
 
-var preformatted = regexp.MustCompile(`(?s)<pre><code>(.*?)</code></pre>`)
+// preformatted are the commands of the findings. What stands in the pages of the checks, at
+// the end of the report, is explain's.
+var preformatted = regexp.MustCompile(`(?s)class="command"><pre><code>(.*?)</code></pre>`)
 
 // commandsShown are the command lines of the report in the format.
 func commandsShown(t *testing.T, format, text string) []string {

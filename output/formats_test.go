@@ -496,6 +496,15 @@ func checkHTML(t failer, text []byte, r *finding.Report) {
 // checkHTMLStructure returns the text of the page.
 func checkHTMLStructure(t failer, text []byte, r *finding.Report) string {
 	t.Helper()
+	root, count := checkPage(t, text)
+	checkHTMLCounts(t, count, r)
+	return plain(textOf(root))
+}
+
+// checkPage holds any page to the rules of all: it asks for nothing, its fragments are
+// there, and its headings have an order. It counts the elements.
+func checkPage(t failer, text []byte) (*html.Node, map[string]int) {
+	t.Helper()
 	if !utf8.Valid(text) {
 		t.Errorf("is not UTF-8")
 	}
@@ -546,14 +555,19 @@ func checkHTMLStructure(t failer, text []byte, r *finding.Report) string {
 			t.Errorf("nothing is #%s", id)
 		}
 	}
-	whole := wholeFindings(r)
-	for element, want := range map[string]int{
-		"script": 1, "style": 1, "h1": 1, "main": 1, "header": 1, "footer": 1, "iframe": 0, "object": 0, "img": 0, "form": 0, "base": 0,
-		"article": len(r.Findings), "svg": len(whole),
-	} {
+	for element, want := range map[string]int{"script": 1, "style": 1, "h1": 1, "main": 1, "header": 1, "footer": 1, "iframe": 0, "object": 0, "img": 0, "form": 0, "base": 0} {
 		if count[element] != want {
 			t.Errorf("%d <%s>, want %d", count[element], element, want)
 		}
+	}
+	return root, count
+}
+
+func checkHTMLCounts(t failer, count map[string]int, r *finding.Report) {
+	t.Helper()
+	whole := wholeFindings(r)
+	if count["article"] != len(r.Findings) || count["svg"] != len(whole) {
+		t.Errorf("%d articles and %d pictures for %d findings, of which %d are told whole", count["article"], count["svg"], len(r.Findings), len(whole))
 	}
 	folded := 0
 	for _, group := range r.Roots() {
@@ -582,7 +596,6 @@ func checkHTMLStructure(t failer, text []byte, r *finding.Report) string {
 	if count["details"] != folded {
 		t.Errorf("%d folds, want %d: one for the list of causes, for each cause with consequences, for proofs, for what can be done by hand, and for the page of each code", count["details"], folded)
 	}
-	return plain(textOf(root))
 }
 
 // wholeFindings are those that are told in HTML with picture, proof and commands by hand.

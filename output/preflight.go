@@ -18,6 +18,7 @@ var preflightFormats = formats[*preflight.Preflight]{
 	{"json", printJSON[*preflight.Preflight]},
 	{"yaml", printYAML[*preflight.Preflight]},
 	{"name", printPreflightNames},
+	{"html", printPreflightHTML},
 }
 
 // PreflightFormats are the names that PrintPreflight takes.

@@ -20,6 +20,7 @@ var traceFormats = formats[*trace.Trace]{
 	{"json", printJSON[*trace.Trace]},
 	{"yaml", printYAML[*trace.Trace]},
 	{"name", printTraceNames},
+	{"html", printTraceHTML},
 }
 
 // TraceFormats are the names that PrintTrace takes.
@@ -127,12 +128,7 @@ func usual(bound string) string {
 }
 
 func traceVolume(b *strings.Builder, t *trace.Trace, v trace.VolumeTrace, opts Options) {
-	title := v.Name + ": " + v.Type
-	for _, part := range []struct{ label, text string }{{"", v.Claim}, {", PV", v.PersistentVolume}, {", driver", v.Driver}} {
-		if part.text != "" {
-			title += part.label + " " + part.text
-		}
-	}
+	title := traceTitle(v)
 	// What is mounted and was never on its way to anywhere takes one line.
 	last := v.Stages[len(v.Stages)-1]
 	if v.Claim == "" && v.Driver == "" && v.Broken == "" && len(v.Notes) == 0 {
@@ -206,21 +202,8 @@ func hanging(b *strings.Builder, text, indent string, opts Options) {
 }
 
 func brokenStage(b *strings.Builder, t *trace.Trace, s trace.Stage, opts Options) {
-	stageField(b, "shows", s.Detail, opts)
-	stageField(b, "waits on", s.On, opts)
-	since := sinceText(t, s.Since)
-	if since != "" && s.Overdue && s.UsualBound != "" {
-		since += ", usually over within " + s.UsualBound
-	}
-	stageField(b, "since", since, opts)
-	stageField(b, "ends", s.Ends, opts)
-	for _, said := range s.Said {
-		text := fmt.Sprintf("%s: %q", said.By, said.Text)
-		if said.At != nil {
-			text = fmt.Sprintf("%s (%s ago): %q", said.By, ago(t.TakenAt.Sub(said.At.Time)), said.Text)
-		}
-		stageField(b, "said", text, opts)
-		stageField(b, "means", said.Means, opts)
+	for _, fact := range stageFacts(t, s) {
+		stageField(b, fact.Label, fact.Text, opts)
 	}
 }
 

@@ -1,0 +1,154 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+type htmlTrace struct {
+	htmlFrame
+	Volumes  []htmlVolume
+	Findings []htmlBrief
+	Unread   []string
+}
+
+type htmlVolume struct {
+	ID, Class, Title string
+	Stages           []htmlStage
+	Waits            []htmlWait
+	Notes            []string
+}
+
+type htmlStage struct {
+	Mark, Text string
+	Broken     bool
+}
+
+// htmlWait is a stage that is not over.
+type htmlWait struct {
+	Title string
+	Facts []htmlFact
+}
+
+type htmlFact struct{ Label, Text string }
+
+// htmlBrief is a finding that a trace or a preflight names.
+type htmlBrief struct {
+	Class, Severity, Code, Check, Page, Message, Explain string
+}
+
+func newHTMLBriefs(findings []finding.Brief) []htmlBrief {
+	var briefs []htmlBrief
+	for _, f := range findings {
+		briefs = append(briefs, htmlBrief{
+			Class: severityClass(f.Severity), Severity: visible(string(f.Severity)), Code: visible(string(f.Code)), Check: visible(f.Check),
+			Page: pageOf(f.Code), Message: visible(f.Message), Explain: visible(f.Explain),
+		})
+	}
+	return briefs
+}
+
+// sourceFacts are where and when the objects were read.
+func sourceFacts(s snapshot.Source, version, at string) []string {
+	place := s.Context
+	if s.Path != "" {
+		place = s.Path
+	}
+	return []string{visible(place), visible(version), at}
+}
+
+func printTraceHTML(w io.Writer, t *trace.Trace, _ Options) error {
+	verdict := fmt.Sprintf("Pod %s/%s: %s. %s", t.Pod.Namespace, t.Pod.Name, traceWaits[t.Verdict.State], t.Verdict.Message)
+	facts := sourceFacts(t.Source, t.KubernetesVersion, t.TakenAt.UTC().Format("2006-01-02T15:04:05Z"))
+	if t.Node != "" {
+		facts = append(facts, visible("node "+string(t.Node)))
+	}
+	p := htmlTrace{
+		htmlFrame: newHTMLFrame("Volume trace", visible(verdict), t.Verdict.State == finding.NoWait, facts...),
+		Findings:  newHTMLBriefs(t.Findings), Unread: unreadOf(t.Gaps, len(t.SkippedChecks)),
+	}
+	for i, v := range t.Volumes {
+		p.Volumes = append(p.Volumes, newHTMLVolume(t, v, fmt.Sprintf("v%d", i+1)))
+	}
+	if t.Kubelet != nil {
+		for _, s := range t.Kubelet.Statements {
+			p.About = append(p.About, visible(fmt.Sprintf("the kubelet %s: %s", s.Bearing, s.Text)))
+		}
+	}
+	return page.ExecuteTemplate(w, "trace.tmpl", p)
+}
+
+func newHTMLVolume(t *trace.Trace, v trace.VolumeTrace, id string) htmlVolume {
+	h := htmlVolume{ID: id, Class: "info", Title: visible(traceTitle(v))}
+	for _, note := range v.Notes {
+		h.Notes = append(h.Notes, visible(note))
+	}
+	for _, s := range v.Stages {
+		broken := s.Stage == v.Broken || s.State == trace.StageBlocked
+		h.Stages = append(h.Stages, htmlStage{stageMark(s, v), stageText(s.Stage), broken})
+		if !broken {
+			continue
+		}
+		h.Class = "warning"
+		if s.Overdue || s.State == trace.StageBlocked {
+			h.Class = "error"
+		}
+		wait := htmlWait{Title: stageText(s.Stage) + ": " + stateText(s)}
+		for _, fact := range stageFacts(t, s) {
+			wait.Facts = append(wait.Facts, htmlFact{fact.Label, visible(fact.Text)})
+		}
+		h.Waits = append(h.Waits, wait)
+	}
+	return h
+}
+
+// unreadOf are the gaps, and how many checks they cost.
+func unreadOf(gaps []snapshot.Gap, skipped int) []string {
+	var lines []string
+	for _, g := range gaps {
+		lines = append(lines, visible(gapText(g)))
+	}
+	if skipped > 0 {
+		lines = append(lines, count(skipped, "check")+" skipped, because something could not be read")
+	}
+	return lines
+}
+
+// traceTitle names a volume of a pod and what is behind it.
+func traceTitle(v trace.VolumeTrace) string {
+	title := v.Name + ": " + v.Type
+	for _, part := range []struct{ label, text string }{{"", v.Claim}, {", PV", v.PersistentVolume}, {", driver", v.Driver}} {
+		if part.text != "" {
+			title += part.label + " " + part.text
+		}
+	}
+	return title
+}
+
+// stageFacts say what a stage that is not over shows, and waits for.
+func stageFacts(t *trace.Trace, s trace.Stage) []htmlFact {
+	since := sinceText(t, s.Since)
+	if since != "" && s.Overdue && s.UsualBound != "" {
+		since += ", usually over within " + s.UsualBound
+	}
+	facts := []htmlFact{{"shows", s.Detail}, {"waits on", s.On}, {"since", since}, {"ends", s.Ends}}
+	for _, said := range s.Said {
+		text := fmt.Sprintf("%s: %q", said.By, said.Text)
+		if said.At != nil {
+			text = fmt.Sprintf("%s (%s ago): %q", said.By, ago(t.TakenAt.Sub(said.At.Time)), said.Text)
+		}
+		facts = append(facts, htmlFact{"said", text}, htmlFact{"means", said.Means})
+	}
+	var told []htmlFact
+	for _, fact := range facts {
+		if strings.TrimSpace(fact.Text) != "" {
+			told = append(told, fact)
+		}
+	}
+	return told
+}

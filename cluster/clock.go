@@ -38,6 +38,16 @@ func (c *clock) see(t time.Time) {
 	c.ahead, c.behind = max(c.ahead, off), min(c.behind, off)
 }
 
+// read is the time of the API server now; zero before its first answer.
+func (c *clock) read() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.first.IsZero() {
+		return time.Time{}
+	}
+	return c.first.Add(time.Since(c.at)).UTC()
+}
+
 // span returns the earliest and the latest time at which reading may have begun. They
 // are the same, that of the first answer, unless the answers disagree. Whatever was
 // read later than it began then counts as younger than it is, never as older, and

@@ -37,6 +37,8 @@ type Options struct {
 	// All disables every choice: all pods are kept, and all kinds are read. It is for
 	// files, which may be asked anything later.
 	All bool
+	// Manager also asks the kube-controller-manager that leads (snapshot.Manager).
+	Manager bool
 }
 
 // PageSize keeps an answer at some megabytes and the reading of 150,000 pods at
@@ -51,6 +53,8 @@ type Cluster struct {
 	lists   groups
 	server  string
 	options Options
+	// config is as it was given, for connections that are no requests.
+	config *rest.Config
 	// wait bounds each request with its answer.
 	wait time.Duration
 	// whole reads each list in one page, unless jsonOnly says that the API server
@@ -65,6 +69,7 @@ var _ apply.Cluster = (*Cluster)(nil)
 
 // New makes a Cluster of a client configuration, which it does not change.
 func New(config *rest.Config, options Options) (*Cluster, error) {
+	given := rest.CopyConfig(config)
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
@@ -94,7 +99,7 @@ func New(config *rest.Config, options Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up the client for %s: %w", server, err)
 	}
-	return &Cluster{client: client, lists: lists, server: server.String(), options: options, wait: wait, jsonOnly: new(atomic.Bool)}, nil
+	return &Cluster{client: client, lists: lists, server: server.String(), options: options, config: given, wait: wait, jsonOnly: new(atomic.Bool)}, nil
 }
 
 // Context is the kubeconfig context that the cluster was found under.

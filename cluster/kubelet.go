@@ -47,7 +47,10 @@ func (c *Cluster) Kubelet(ctx context.Context, node types.NodeName) (trace.Kubel
 		take func(io.Reader) error
 	}{
 		{trace.KubeletPods, "pods", func(in io.Reader) (err error) { view.Pods, err = decodePods(in); return err }},
-		{trace.KubeletMetrics, "metrics", func(in io.Reader) (err error) { view.Samples, err = decodeMetrics(in); return err }},
+		{trace.KubeletMetrics, "metrics", func(in io.Reader) (err error) {
+			view.Samples, err = decodeMetrics(in, trace.KubeletFamilies())
+			return err
+		}},
 	} {
 		err := c.askKubelet(ctx, node, question.path, question.take)
 		if ctx.Err() != nil {
@@ -86,10 +89,10 @@ func (c *Cluster) kubeletGap(kind snapshot.Kind, node types.NodeName, err error)
 	return gap
 }
 
-// undecodable is an answer that no kubelet gives.
+// undecodable is an answer that neither a kubelet nor kube-controller-manager gives.
 type undecodable struct{ err error }
 
-func (u *undecodable) Error() string { return "not what a kubelet answers: " + u.err.Error() }
+func (u *undecodable) Error() string { return "not what such a server answers: " + u.err.Error() }
 func (u *undecodable) Unwrap() error { return u.err }
 
 // decodePods reads the kubelet's list of its pods, which is JSON in all releases.
@@ -115,11 +118,11 @@ func decodePods(in io.Reader) ([]*corev1.Pod, error) {
 	return pods, nil
 }
 
-// decodeMetrics reads the families that a KubeletView has. Lines of others are
-// dropped before they are parsed: a kubelet has tens of thousands.
-func decodeMetrics(in io.Reader) ([]trace.KubeletSample, error) {
+// decodeMetrics reads the families. Lines of others are dropped before they are
+// parsed: a kubelet has tens of thousands.
+func decodeMetrics(in io.Reader, names []string) ([]trace.KubeletSample, error) {
 	wanted := map[string]bool{}
-	for _, family := range trace.KubeletFamilies() {
+	for _, family := range names {
 		wanted[family] = true
 	}
 	var kept bytes.Buffer
@@ -144,7 +147,7 @@ func decodeMetrics(in io.Reader) ([]trace.KubeletSample, error) {
 		return nil, &undecodable{err}
 	}
 	var samples []trace.KubeletSample
-	for _, name := range trace.KubeletFamilies() {
+	for _, name := range names {
 		for _, m := range families[name].GetMetric() {
 			value := number(m)
 			if math.IsNaN(value) || math.IsInf(value, 0) || value < 0 {

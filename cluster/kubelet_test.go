@@ -95,10 +95,10 @@ func TestKubeletGaps(t *testing.T) {
 		"not allowed": {refuses(400, "BadRequest", "address not allowed"), snapshot.ReasonUnavailable, "address not allowed"},
 		"no kubelet": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "404 page not found", 404) },
 			snapshot.ReasonUnavailable, "the kubelet of n1"},
-		"not JSON": {says("<html>"), snapshot.ReasonUndecodable, "not what a kubelet answers"},
+		"not JSON": {says("<html>"), snapshot.ReasonUndecodable, "not what such a server answers"},
 		"not pods": {says(`{"kind":"Status"}`), snapshot.ReasonUndecodable, `kind "Status"`},
 		"cut off":  {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, snapshot.ReasonUnavailable, "the kubelet of n1"},
-		"cut half": {says(kubeletPods[:100]), snapshot.ReasonUndecodable, "not what a kubelet answers"},
+		"cut half": {says(kubeletPods[:100]), snapshot.ReasonUndecodable, "not what such a server answers"},
 		"far too long": {func(w http.ResponseWriter, _ *http.Request) {
 			block := []byte(strings.Repeat(" ", 1<<20))
 			for range kubeletSays/len(block) + 1 {
@@ -153,7 +153,7 @@ func FuzzKubeletMetrics(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		samples, err := decodeMetrics(strings.NewReader(text))
+		samples, err := decodeMetrics(strings.NewReader(text), trace.KubeletFamilies())
 		if err != nil && samples != nil {
 			t.Error("samples beside an error")
 		}

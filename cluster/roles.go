@@ -3,6 +3,8 @@ package cluster
 import (
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -26,6 +28,9 @@ func Roles() []repair.Role {
 		{Name: "reader", For: "diagnose, plan, trace, preflight, snapshot", Needs: reads},
 		{Name: "watcher", For: "diagnose --watch", Needs: watches},
 		{Name: "kubelet", For: "trace --kubelet", Needs: []repair.Permission{{Verb: "get", Resource: string(snapshot.Nodes), Subresource: "proxy"}}},
+		{Name: "controller", For: "--controller=auto; a binding in kube-system does", Needs: []repair.Permission{
+			{Verb: repair.VerbCreate, Resource: string(snapshot.Pods), Subresource: "portforward", Namespace: metav1.NamespaceSystem}}},
+		{Name: "controller-metrics", For: "--controller=auto; kube-controller-manager asks for it", Needs: []repair.Permission{{Verb: "get", Path: metricsPath}}},
 		{Name: "events", For: "diagnose --events", Needs: []repair.Permission{repair.RightTo(repair.VerbCreate, snapshot.Events, "")}},
 	}, repair.Roles()...)
 }

@@ -61,6 +61,10 @@ func (c *Cluster) take(ctx context.Context, read func(context.Context, *reading)
 		return nil, c.explain(err)
 	}
 	r := &reading{Cluster: c}
+	var asked *manager
+	if c.options.Manager {
+		asked = c.askManager(ctx, &now)
+	}
 	if err := read(ctx, r); err != nil {
 		return nil, c.explain(err)
 	}
@@ -78,6 +82,11 @@ func (c *Cluster) take(ctx context.Context, read func(context.Context, *reading)
 	s := snapshot.New(time.Time{}, from, r.objects, r.gaps)
 	if err := c.setTakenAt(s, &now); err != nil {
 		return nil, err
+	}
+	if asked != nil {
+		if err := asked.finish(ctx, s, &now); err != nil {
+			return nil, c.explain(err)
+		}
 	}
 	return s, nil
 }

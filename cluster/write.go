@@ -182,6 +182,9 @@ func (c *Cluster) Can(ctx context.Context, wanted []repair.Permission) ([]repair
 				Verb: p.Verb, Group: p.Group, Resource: p.Resource, Subresource: p.Subresource, Namespace: p.Namespace, Name: p.Name,
 			},
 		}}
+		if p.Path != "" {
+			review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes = nil, &authorizationv1.NonResourceAttributes{Verb: p.Verb, Path: p.Path}
+		}
 		answer := &authorizationv1.SelfSubjectAccessReview{}
 		if err := c.client[authorizationv1.GroupName].Post().Resource("selfsubjectaccessreviews").Body(review).Do(ctx).Into(answer); err != nil {
 			return nil, c.explain(err)

@@ -218,7 +218,7 @@ func (d *diagnoseFlags) repair(ctx context.Context, streams genericiooptions.IOS
 			if s, err = c.Snapshot(ctx); err != nil {
 				return err
 			}
-			d.assumeVersion(s, io.Discard)
+			d.assume(s, io.Discard)
 			if view, _, err = d.narrowed(s, earlier, waited(repairs)...); err != nil {
 				return err
 			}

@@ -6,19 +6,29 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/controllerlog"
+	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
+// What --controller takes beside the name of a file.
+const (
+	controllerAuto = "auto"
+	controllerOff  = "off"
+)
+
 // addController adds the flag to a command that reads the controller's log.
 func (g *globalFlags) addController(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&g.controller, "controller", "", "The log of kube-controller-manager, at --v=2 or more, or - for standard input; off leaves out what a snapshot kept of one")
+	cmd.Flags().StringVar(&g.controller, "controller", "", "auto asks the kube-controller-manager at work; else its log, at --v=2 or more, or - for standard input; off leaves out what a snapshot kept of either")
 	_ = cmd.MarkFlagFilename("controller")
 }
 
@@ -26,11 +36,11 @@ func (g *globalFlags) addController(cmd *cobra.Command) {
 // that is less than it could be.
 func (g *globalFlags) remember(s *snapshot.Snapshot, streams genericiooptions.IOStreams) error {
 	switch g.controller {
-	case "":
-	case "off":
-		s.Controller = nil
-	case "auto":
-		fmt.Fprintln(streams.ErrOut, "warning: the running controller is not asked yet: give the file of its log to --controller")
+	case "", controllerOff:
+	case controllerAuto:
+		if s.Manager == nil {
+			fmt.Fprintln(streams.ErrOut, "warning: a file cannot be asked, and it has kept nothing that kube-controller-manager was asked")
+		}
 	default:
 		log, err := g.readController(s, streams.In)
 		if err != nil {
@@ -55,6 +65,35 @@ func (g *globalFlags) remember(s *snapshot.Snapshot, streams genericiooptions.IO
 		warn("shows --disable-force-detach-on-timeout: give that flag here, too")
 	}
 	return nil
+}
+
+// assumeManager takes over the release and the settings of the kube-controller-manager
+// that was asked. What a flag says counts more.
+func (g *globalFlags) assumeManager(s *snapshot.Snapshot, warn io.Writer) {
+	m := s.Manager
+	say := func(format string, args ...any) { fmt.Fprintf(warn, format+"\n", args...) }
+	if m.Gap != "" {
+		say("note: kube-controller-manager itself adds less than it could: %s", output.Safe(m.Gap))
+	}
+	plain := func(release string) string { return release[:strings.IndexAny(release+"+", "+-")] }
+	if server := s.Source.ServerVersion; reconcile.IsRelease(m.Release) && plain(m.Release) != plain(server) && g.kubernetesVersion == "" {
+		say("note: kube-controller-manager is %s and the API server %s: the model follows the former", output.Safe(m.Release), output.Safe(server))
+		s.Source.ServerVersion = m.Release
+	}
+	const forceDetach, syncPeriod, noSync = "disable-force-detach-on-timeout", "attach-detach-reconcile-sync-period", "disable-attach-detach-reconcile-sync"
+	if off, err := strconv.ParseBool(m.Flags[forceDetach]); err == nil && off != g.disableForceDetach {
+		if g.given(forceDetach) {
+			say("warning: kube-controller-manager runs with --%s=%t, which contradicts the flag given here: that counts", forceDetach, off)
+		} else {
+			g.disableForceDetach = off
+		}
+	}
+	if period, err := time.ParseDuration(m.Flags[syncPeriod]); err == nil && period != reconcile.VerifySyncPeriod {
+		say("warning: kube-controller-manager runs with --%s=%s: where it forgets an attachment, that takes so long and not %s", syncPeriod, period, reconcile.VerifySyncPeriod)
+	}
+	if off, err := strconv.ParseBool(m.Flags[noSync]); err == nil && off {
+		say("warning: kube-controller-manager runs with --%s: it never forgets an attachment by itself", noSync)
+	}
 }
 
 func (g *globalFlags) readController(s *snapshot.Snapshot, stdin io.Reader) (*snapshot.Controller, error) {

@@ -192,7 +192,7 @@ func (d *diagnoseFlags) run(ctx context.Context, streams genericiooptions.IOStre
 		if err != nil {
 			return err
 		}
-		d.assumeVersion(s, streams.ErrOut)
+		d.assume(s, streams.ErrOut)
 		if err := d.remember(s, streams); err != nil {
 			return err
 		}

@@ -29,8 +29,11 @@ type globalFlags struct {
 	// looks at them. nil asks for none, and all is for every pod there is.
 	asks func(*corev1.Pod) bool
 	all  bool
-	// controller is the file of kube-controller-manager's log, "" for none.
+	// controller is the file of kube-controller-manager's log, or what else --controller
+	// takes; "" for nothing.
 	controller string
+	// given says that a flag of all commands was given.
+	given func(name string) bool
 
 	disableForceDetach bool
 	maxWaitForUnmount  time.Duration
@@ -40,6 +43,7 @@ type globalFlags struct {
 func newGlobalFlags(root *cobra.Command) *globalFlags {
 	g := &globalFlags{kube: genericclioptions.NewConfigFlags(true)}
 	f := root.PersistentFlags()
+	g.given = f.Changed
 	g.kube.AddFlags(f)
 	f.BoolVarP(&g.allNamespaces, "all-namespaces", "A", false, "Report on all namespaces (the default without -n)")
 	f.StringVarP(&g.file, "filename", "f", "", "Read a snapshot file, a directory or kubectl output (- for standard input) instead of a cluster")
@@ -94,9 +98,16 @@ func (g *globalFlags) paints(out io.Writer) bool {
 	return g.color == "always" || g.color == "auto" && printers.AllowsColorOutput(out)
 }
 
-// assumeVersion applies --kubernetes-version, which the model follows, and warns
-// of a release that the model does not go back to: a report must not hide that.
-func (g *globalFlags) assumeVersion(s *snapshot.Snapshot, warn io.Writer) {
+// assume applies --kubernetes-version, which the model follows, and what
+// kube-controller-manager tells of itself. It warns of a release that the model does
+// not go back to: a report must not hide that.
+func (g *globalFlags) assume(s *snapshot.Snapshot, warn io.Writer) {
+	if g.controller == controllerOff {
+		s.Controller, s.Manager = nil, nil
+	}
+	if s.Manager != nil {
+		g.assumeManager(s, warn)
+	}
 	if g.kubernetesVersion != "" {
 		s.Source.ServerVersion = g.kubernetesVersion
 	}

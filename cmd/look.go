@@ -21,7 +21,7 @@ func (d *diagnoseFlags) readTwice(ctx context.Context, c watched, errOut io.Writ
 	if s, err = d.take(ctx, c); err != nil {
 		return nil, nil, err
 	}
-	d.assumeVersion(s, errOut)
+	d.assume(s, errOut)
 	if d.persistsFor == 0 {
 		return s, nil, nil
 	}
@@ -38,7 +38,7 @@ func (d *diagnoseFlags) readTwice(ctx context.Context, c watched, errOut io.Writ
 		if s, err = d.take(ctx, c); err != nil {
 			return nil, nil, err
 		}
-		d.assumeVersion(s, io.Discard)
+		d.assume(s, io.Discard)
 	}
 	return s, first, nil
 }
@@ -75,9 +75,10 @@ func countDown(ctx context.Context, w io.Writer, wait time.Duration) error {
 	return err
 }
 
-// take reads what the report rests on. A repair's guards look at the whole cluster.
+// take reads what the report rests on. A repair's guards look at the whole cluster, and
+// kube-controller-manager's numbers are about all of it.
 func (d *diagnoseFlags) take(ctx context.Context, c watched) (*snapshot.Snapshot, error) {
-	if d.apply.enabled || len(d.targets) != 1 || d.targets[0].kind != snapshot.Pods {
+	if d.apply.enabled || d.controller == controllerAuto || len(d.targets) != 1 || d.targets[0].kind != snapshot.Pods {
 		return c.Snapshot(ctx)
 	}
 	return d.takePod(ctx, c, d.targets[0].name, false)

@@ -42,7 +42,7 @@ func (g *globalFlags) readAs(streams genericiooptions.IOStreams, live func(watch
 	if err != nil {
 		return nil, err
 	}
-	g.assumeVersion(s, streams.ErrOut)
+	g.assume(s, streams.ErrOut)
 	return s, nil
 }
 
@@ -77,7 +77,7 @@ func (g *globalFlags) takePod(ctx context.Context, c watched, pod types.Namespac
 	wanted := scope.OfPod(pod)
 	wanted.EveryClaim = everyClaim
 	return c.SnapshotOf(ctx, wanted, func(s *snapshot.Snapshot) bool {
-		g.assumeVersion(s, io.Discard)
+		g.assume(s, io.Discard)
 		return diagnose.Suffices(s, pod, g.options())
 	})
 }
@@ -143,7 +143,7 @@ func (g *globalFlags) connect(streams genericiooptions.IOStreams) (watched, erro
 	}
 	p := &progress{w: streams.ErrOut}
 	c, err := cluster.New(config, cluster.Options{
-		Context: name, Namespace: *g.kube.Namespace, Progress: p.read, PageSize: g.chunkSize, Asked: g.asks, All: g.all,
+		Context: name, Namespace: *g.kube.Namespace, Progress: p.read, PageSize: g.chunkSize, Asked: g.asks, All: g.all, Manager: g.controller == controllerAuto,
 	})
 	return watched{c, p}, err
 }

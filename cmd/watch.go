@@ -126,7 +126,7 @@ func (f *follower) look(ctx context.Context) error {
 	}
 	if f.last == nil {
 		f.leaveOut.sayExpired(f.streams.ErrOut, s.TakenAt)
-		f.assumeVersion(s, f.streams.ErrOut)
+		f.assume(s, f.streams.ErrOut)
 		// Later they may go and come back.
 		if err := mustBeKnown(f.targets, s); err != nil {
 			return err

@@ -43,7 +43,7 @@ const (
 )
 
 // flags are the settings of kube-controller-manager that are kept.
-var flags = []string{"v", "disable-force-detach-on-timeout", "attach-detach-reconcile-sync-period", "disable-attach-detach-reconcile-sync", "flex-volume-plugin-dir"}
+var flags = append([]string{"v"}, snapshot.Settings...)
 
 // take replays a line.
 func (m *memory) take(e *entry) {

@@ -35,6 +35,9 @@ type Plan struct {
 	NodeStatus []PlanNodeStatus `json:"nodeStatus"`
 	// Controller is the running controller as its log shows it, nil without a log.
 	Controller *PlanController `json:"controller,omitempty"`
+	// Manager is the running kube-controller-manager as it shows itself, nil where it
+	// was not asked.
+	Manager *PlanManager `json:"controllerManager,omitempty"`
 }
 
 // PlanController says which controller's log it is.
@@ -133,6 +136,7 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 		Decisions: []PlanDecision{}, NodeStatus: []PlanNodeStatus{},
 	}
 	p.Controller = planController(w.Memory)
+	p.Manager = planManager(s, w, plan)
 	volume := func(name corev1.UniqueVolumeName) string {
 		if pv := w.Volume(name); pv != nil {
 			return pv.Name
@@ -267,6 +271,7 @@ func printPlanTable(w io.Writer, p *Plan, opts Options, wide bool) error {
 		}
 		b.WriteString(text)
 	}
+	b.WriteString(p.Manager.text())
 	if len(p.Skipped) > 0 {
 		fmt.Fprintf(&b, "\nSkipped by the controller with no more than a log line:\n")
 		for _, s := range p.Skipped {

@@ -65,11 +65,15 @@ func clusterRole(role repair.Role) rbacv1.ClusterRole {
 		ObjectMeta: metav1.ObjectMeta{Name: rolePrefix + role.Name, Labels: map[string]string{"app.kubernetes.io/name": "volume-doctor"}},
 	}
 	for _, p := range role.Needs {
+		if p.Path != "" {
+			manifest.Rules = append(manifest.Rules, rbacv1.PolicyRule{NonResourceURLs: []string{p.Path}, Verbs: []string{p.Verb}})
+			continue
+		}
 		resource := p.Resource
 		if p.Subresource != "" {
 			resource += "/" + p.Subresource
 		}
-		i := slices.IndexFunc(manifest.Rules, func(r rbacv1.PolicyRule) bool { return r.APIGroups[0] == p.Group && r.Verbs[0] == p.Verb })
+		i := slices.IndexFunc(manifest.Rules, func(r rbacv1.PolicyRule) bool { return len(r.APIGroups) > 0 && r.APIGroups[0] == p.Group && r.Verbs[0] == p.Verb })
 		if i < 0 {
 			i = len(manifest.Rules)
 			manifest.Rules = append(manifest.Rules, rbacv1.PolicyRule{APIGroups: []string{p.Group}, Verbs: []string{p.Verb}})

@@ -180,6 +180,12 @@ func ParseCSI(name corev1.UniqueVolumeName) (driver, handle string, ok bool) {
 	return driver, handle, true
 }
 
+// DriverOfPlugin is the CSI driver of a plugin as the metrics name it, which is
+// GetFullQualifiedPluginNameForVolume (pkg/volume/util/metrics.go).
+func DriverOfPlugin(plugin string) (driver string, ok bool) {
+	return strings.CutPrefix(plugin, CSIPlugin+":")
+}
+
 // VolumeAttachmentName is the only name under which the controller makes and
 // deletes the VolumeAttachment of a volume on a node (getAttachmentName).
 func VolumeAttachmentName(handle, driver string, node types.NodeName) string {

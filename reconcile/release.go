@@ -144,6 +144,12 @@ func Changes(from, to string) []Change {
 	return changes
 }
 
+// IsRelease says that the text is a release, as v1.28.15-eks-1 is.
+func IsRelease(text string) bool {
+	_, err := version.ParseGeneric(text)
+	return err == nil
+}
+
 // TooOld says whether a release is older than those that the table knows.
 func TooOld(release string) bool {
 	v, err := version.ParseGeneric(release)

@@ -92,15 +92,15 @@ func Complete(s *snapshot.Snapshot, kinds []snapshot.Kind) error {
 // controllerGuard holds where kube-controller-manager's leader is not new. Hosted
 // control planes show no lease; there the other guards must do.
 //
-// What only its log shows yet, which holds whatever a driver says, is nothing to
-// write on.
+// What only its log or its metrics show yet is nothing to write on: its log holds
+// whatever a driver says.
 var controllerGuard = Guard{GuardController, func(v *View, proposed *Repair) error {
 	if v.facts().ControllerJustStarted() {
 		return fmt.Errorf("kube-controller-manager has a new leader since %v ago and may still be at work; wait until it has led for %v",
 			v.facts().Age(v.facts().ControllerStart()).Round(time.Second), facts.ControllerGrace)
 	}
 	if proposed.Finding.LogAlone {
-		return fmt.Errorf("so far only kube-controller-manager's log shows it; wait until the objects do, %v after the VolumeAttachment was made", facts.DanglingGrace)
+		return fmt.Errorf("so far only kube-controller-manager itself shows it; wait until the objects do, %v after the VolumeAttachment was made", facts.DanglingGrace)
 	}
 	return nil
 }}

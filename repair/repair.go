@@ -28,6 +28,9 @@ type Permission struct {
 	Subresource string `json:"subresource,omitempty"`
 	Namespace   string `json:"namespace,omitempty"`
 	Name        string `json:"name,omitempty"`
+	// Path is that of a request which is about no resource, such as /metrics. Then
+	// there is nothing else but the verb.
+	Path string `json:"path,omitempty"`
 }
 
 // RightTo is the right to objects of the kind, or to the one of the name.
@@ -43,7 +46,7 @@ func (p Permission) of(subresource string) Permission {
 
 // String is the right in the words of an RBAC rule.
 func (p Permission) String() string {
-	text := p.Verb + " " + p.Resource
+	text := p.Verb + " " + p.Resource + p.Path
 	if p.Group != "" {
 		text += "." + p.Group
 	}

@@ -61,6 +61,7 @@ type collector struct {
 	sharer *Interner
 	// controller is what the file has of the controller's log, nil for nothing.
 	controller *Controller
+	manager    *ControllerManager
 }
 
 func newCollector(limits limits) *collector {
@@ -143,6 +144,7 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	if s.Controller = c.controller; s.Controller != nil {
 		s.Controller.Sort()
 	}
+	s.Manager = c.manager
 	return s, c.warnings(), nil
 }
 
@@ -175,6 +177,11 @@ func (c *collector) merge(o *collector) error {
 	c.clock.merge(&o.clock)
 	if o.controller != nil {
 		if err := c.addController(o.headerAt, o.controller); err != nil {
+			return err
+		}
+	}
+	if o.manager != nil {
+		if err := c.addManager(o.headerAt, o.manager); err != nil {
 			return err
 		}
 	}

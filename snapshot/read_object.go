@@ -24,6 +24,8 @@ func (c *collector) object(at place, t typeName, raw []byte) error {
 		return c.readHeader(at, t, raw)
 	case isController(t):
 		return c.readController(at, raw)
+	case isManager(t):
+		return c.readManager(at, raw)
 	}
 	s := byType[t]
 	if s == nil {

@@ -89,6 +89,8 @@ type Snapshot struct {
 	Objects
 	// Controller is nil where no log of the controller was given.
 	Controller *Controller
+	// Manager is nil where kube-controller-manager was not asked.
+	Manager *ControllerManager
 
 	index index
 }

@@ -26,6 +26,9 @@ func Write(w io.Writer, s *Snapshot) error {
 	if err := writeController(out, s.Controller); err != nil {
 		return err
 	}
+	if err := writeManager(out, s.Manager); err != nil {
+		return err
+	}
 	var line strings.Builder
 	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false)

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -17,15 +18,15 @@ import (
 func (p *View) Danglings() []Attachment { return p.danglings(p.DanglingSettled) }
 
 // Unheard are the attachments that are no Danglings yet, and of which the
-// controller's log proves that it has never heard.
+// controller's log or its own numbers prove that it does not know them.
 func (p *View) Unheard() []Attachment {
-	if p.World.Memory == nil {
+	if p.World.Memory == nil && p.Snapshot.Manager == nil {
 		return nil
 	}
 	return p.danglings(func(va *storagev1.VolumeAttachment) bool {
 		volume, err := p.World.AttachmentVolume(va)
 		pair := reconcile.VolumeNode{Volume: volume, Node: types.NodeName(va.Spec.NodeName)}
-		return err == nil && !p.DanglingSettled(va) && p.World.Memory.Unheard(pair, va)
+		return err == nil && !p.DanglingSettled(va) && (p.World.Memory.Unheard(pair, va) || p.Uncounted(pair, va))
 	})
 }
 
@@ -115,15 +116,28 @@ func (p *View) Dangling(va Attachment, node *corev1.Node, waiters []*corev1.Pod)
 	if d := p.Plan.Decision(va.VolumeNode); d != nil {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "a controller that starts now", Value: fmt.Sprintf("%s (%s)", d.Verb, d.Reason)})
 	}
-	if memory := p.World.Memory; !p.DanglingSettled(va.VolumeAttachment) && memory != nil {
+	if proof := p.unheardEvidence(va); len(proof) > 0 && !p.DanglingSettled(va.VolumeAttachment) {
 		f.LogAlone = true
 		f.Cause = "somebody other than the controller made the VolumeAttachment, as a restore from a backup does; the controller looks for such ones only when it starts"
-		f.Evidence = append(f.Evidence, finding.Evidence{Object: ControllerLog, Field: "lines about it",
-			Value: fmt.Sprintf("none from the start at %s to %s", Stamp(metav1.NewTime(*memory.Started)), Stamp(metav1.NewTime(memory.Last)))})
+		f.Evidence = append(f.Evidence, proof...)
 	}
 	if len(waiters) > 0 && p.OneNode(va.Volume) {
 		f.Severity, f.Pods = finding.Error, PodNames(waiters)
 		f.Message += fmt.Sprintf(", while pod %s waits for it on node %s", PodName(waiters[0]), waiters[0].Spec.NodeName)
 	}
 	return f
+}
+
+// unheardEvidence is what the controller itself shows of an attachment that is one of
+// Unheard.
+func (p *View) unheardEvidence(va Attachment) (list []finding.Evidence) {
+	at := func(t *time.Time) string { return Stamp(metav1.NewTime(*t)) }
+	if memory := p.World.Memory; memory.Unheard(va.VolumeNode, va.VolumeAttachment) {
+		list = append(list, finding.Evidence{Object: ControllerLog, Field: "lines about it", Value: fmt.Sprintf("none from the start at %s to %s", at(memory.Started), at(&memory.Last))})
+	}
+	if m := p.Snapshot.Manager; p.Uncounted(va.VolumeNode, va.VolumeAttachment) {
+		list = append(list, finding.Evidence{Object: "pod/" + m.Pod, Field: "attached volumes of the driver in its metrics",
+			Value: fmt.Sprintf("at %s and %s as many as are in use, without this one", at(m.First), at(m.Last))})
+	}
+	return list
 }

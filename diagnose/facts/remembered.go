@@ -55,6 +55,7 @@ type remembered struct {
 	served        facts[string, bool]
 	noAttacher    facts[string, bool]
 	writersOfList facts[string, map[string]int]
+	countedWhole  fact[sets.Set[string]]
 	nodeVolumes   facts[string, *nodeVolumes]
 }
 

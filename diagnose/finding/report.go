@@ -181,7 +181,7 @@ type Finding struct {
 	// AdviceCommands are command lines that the advice speaks of, of
 	// safetext.Kubectl; the advice itself has none. Each stands on its own line.
 	AdviceCommands []string `json:"adviceCommands,omitempty"`
-	// LogAlone says that the objects do not show it yet, and only the controller's log
+	// LogAlone says that the objects do not show it yet, and only the controller's log or metrics
 	// does: nothing is repaired on that.
 	LogAlone bool `json:"-"`
 	// Repair is null where nothing that this tool writes can help.

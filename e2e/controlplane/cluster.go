@@ -65,6 +65,7 @@ type Cluster struct {
 	client    kubernetes.Interface
 	config    *rest.Config
 	mu        sync.Mutex
+	clients   *authority
 	processes map[string]*process
 	attachers []*Attacher
 }

@@ -88,6 +88,7 @@ func (c *Cluster) apiServerFlags() []string {
 		"--service-account-signing-key-file=" + filepath.Join(c.dir, "sa.key"),
 		"--service-cluster-ip-range=10.0.0.0/24",
 		"--token-auth-file=" + filepath.Join(c.dir, "tokens.csv"),
+		"--client-ca-file=" + filepath.Join(c.dir, clientAuthority),
 		"--authorization-mode=RBAC",
 		"--disable-admission-plugins=" + strings.Join(c.disabledPlugins(), ","),
 		"--endpoint-reconciler-type=none", // loopback is no legal endpoint
@@ -147,6 +148,9 @@ func (c *Cluster) writeInputs() error {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(c.dir, "audit-policy.yaml"), []byte(c.auditPolicy()), 0o600); err != nil {
+		return err
+	}
+	if c.clients, err = newAuthority(filepath.Join(c.dir, clientAuthority)); err != nil {
 		return err
 	}
 	return writeTokens(filepath.Join(c.dir, "tokens.csv"))

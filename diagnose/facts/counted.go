@@ -1,0 +1,110 @@
+package facts
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// CountsApart is how long after the objects the numbers of kube-controller-manager are
+// read once more, where that decides something. An attach that has begun looks at its
+// VolumeAttachment again within AttachPoll, so that one that the objects show as
+// attached is among the second numbers if the controller attached it; the margin is
+// for the jitter of that pause, and for the controller's watch.
+const CountsApart = reconcile.AttachPoll + 2*time.Second
+
+// AsksForCounts says that there is an attachment about which the numbers of
+// kube-controller-manager may decide (Uncounted).
+func AsksForCounts(s *snapshot.Snapshot) bool {
+	return slices.ContainsFunc(s.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
+		node := s.Node(types.NodeName(va.Spec.NodeName))
+		if !Holds(va) || node == nil || s.TakenAt.Sub(va.CreationTimestamp.Time) >= DanglingGrace {
+			return false
+		}
+		return !slices.ContainsFunc(node.Status.VolumesAttached, func(v corev1.AttachedVolume) bool {
+			driver, handle, ok := reconcile.ParseCSI(v.Name)
+			return ok && reconcile.VolumeAttachmentName(handle, driver, types.NodeName(node.Name)) == va.Name
+		})
+	})
+}
+
+// Uncounted says that the controller does not have the pair in its actual state of
+// the world: it has as many volumes of the driver as there are others that it must
+// have. The VolumeAttachment is one that the controller would take for unwanted, and
+// detach immediately, if it had it.
+//
+// The numbers are those that the controller gave twice, before and after the objects
+// were read. Of what was on its way in between they are not the same, or not those of
+// the objects.
+func (p *View) Uncounted(pair reconcile.VolumeNode, va *storagev1.VolumeAttachment) bool {
+	start := p.ControllerStart()
+	if driver, _, ok := reconcile.ParseCSI(pair.Volume); !ok || start.IsZero() || va.CreationTimestamp.Sub(start.Time) <= reconcile.ClocksDiffer || !p.CountedWhole(driver) {
+		return false
+	}
+	return !va.CreationTimestamp.After(p.Snapshot.TakenAt.Add(-time.Second)) // dates have no fractions
+}
+
+// CountedWhole says that the controller has no other volumes of the driver than those
+// that it must have for the objects.
+func (p *View) CountedWhole(driver string) bool {
+	return p.remember().countedWhole.get(p.findCountedWhole).Has(driver)
+}
+
+func (p *View) findCountedWhole() sets.Set[string] {
+	whole := sets.New[string]()
+	m := p.Snapshot.Manager
+	if m == nil || m.Last == nil || m.First.Before(p.Snapshot.TakenAt.Add(-reconcile.ClocksDiffer)) || m.Last.Sub(p.Snapshot.TakenAt) < CountsApart || len(p.Snapshot.Gaps) > 0 {
+		return whole
+	}
+	lease := p.Snapshot.Lease(metav1.NamespaceSystem, reconcile.ControllerManager)
+	if lease == nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != m.Identity {
+		return whole
+	}
+	certain, desired := map[string]int{}, map[string]int{}
+	for pair, row := range p.World.Desired {
+		driver, _, ok := reconcile.ParseCSI(pair.Volume)
+		if !ok {
+			continue
+		}
+		desired[driver]++
+		if p.certainlyHeld(pair, row) {
+			certain[driver]++
+		}
+	}
+	for _, h := range m.Held {
+		driver, ok := reconcile.DriverOfPlugin(h.Plugin)
+		if ok && h.Actual != nil && h.Desired != nil && *h.Actual == certain[driver] && *h.Desired == desired[driver] {
+			whole.Insert(driver)
+		}
+	}
+	return whole
+}
+
+// certainlyHeld says that the controller had the pair, with the spec without which it
+// is not counted, before the objects were read, and goes on having it: a pod runs with
+// the volume, the controller reports it, and its VolumeAttachment is older. A row that
+// the controller took over from volumesAttached has a spec if a pod wanted the volume then.
+func (p *View) certainlyHeld(pair reconcile.VolumeNode, row *reconcile.VolumeToAttach) bool {
+	node, va := p.Snapshot.Node(pair.Node), p.Snapshot.VolumeAttachment(AttachmentName(pair))
+	if va == nil || !Holds(va) || !reconcile.NodeReady(node) || reconcile.OutOfService(node) || !p.Lists(node, pair.Volume) || !p.InUse(node, pair.Volume) {
+		return false
+	}
+	if writer, _ := VolumesAttachedWriter(node); !MayBeController(writer) {
+		return false
+	}
+	start, before := p.ControllerStart(), p.Snapshot.TakenAt.Add(-reconcile.ClocksDiffer)
+	own := va.CreationTimestamp.Sub(start.Time) > reconcile.ClocksDiffer
+	return va.CreationTimestamp.Time.Before(before) && slices.ContainsFunc(p.WantingPods(row), func(pod *corev1.Pod) bool {
+		since := RunningSince(pod)
+		return pod.DeletionTimestamp == nil && !since.IsZero() && since.Time.Before(before) &&
+			(own || start.Sub(BoundAt(pod).Time) > reconcile.ClocksDiffer)
+	})
+}

@@ -73,7 +73,9 @@ func clusterRole(role repair.Role) rbacv1.ClusterRole {
 		if p.Subresource != "" {
 			resource += "/" + p.Subresource
 		}
-		i := slices.IndexFunc(manifest.Rules, func(r rbacv1.PolicyRule) bool { return len(r.APIGroups) > 0 && r.APIGroups[0] == p.Group && r.Verbs[0] == p.Verb })
+		i := slices.IndexFunc(manifest.Rules, func(r rbacv1.PolicyRule) bool {
+			return len(r.APIGroups) > 0 && r.APIGroups[0] == p.Group && r.Verbs[0] == p.Verb
+		})
 		if i < 0 {
 			i = len(manifest.Rules)
 			manifest.Rules = append(manifest.Rules, rbacv1.PolicyRule{APIGroups: []string{p.Group}, Verbs: []string{p.Verb}})

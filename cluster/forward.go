@@ -17,9 +17,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/spdy"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -103,7 +103,19 @@ func (c *Cluster) forward(ctx context.Context, pod string, port int, path string
 
 // upgrade asks the API server for a connection to the pod's ports.
 func (c *Cluster) upgrade(ctx context.Context, pod string) (httpstream.Connection, error) {
-	transport, upgrader, err := spdy.RoundTripperFor(c.config)
+	trusted, err := rest.TLSConfigFor(c.config)
+	if err != nil {
+		return nil, err
+	}
+	proxy := c.config.Proxy
+	if proxy == nil {
+		proxy = http.ProxyFromEnvironment
+	}
+	upgrader, err := spdy.NewRoundTripperWithConfig(spdy.RoundTripperConfig{TLS: trusted, Proxier: proxy})
+	if err != nil {
+		return nil, err
+	}
+	transport, err := rest.HTTPWrappersForConfig(c.config, upgrader)
 	if err != nil {
 		return nil, err
 	}

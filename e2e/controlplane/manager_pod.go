@@ -16,8 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
-	"k8s.io/apimachinery/pkg/util/httpstream/spdy"
+	"k8s.io/apimachinery/pkg/util/httpstream"      //nolint:staticcheck // forwards to k8s.io/streaming, which is no requirement of this module
+	"k8s.io/apimachinery/pkg/util/httpstream/spdy" //nolint:staticcheck // the same
 )
 
 // ManagerPod shows kube-controller-manager in the API as kubeadm does: the mirror pod

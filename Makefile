@@ -42,7 +42,7 @@ histories: ## N random histories of a controller at work for each release, DEEP=
 
 STATES ?= 2000
 kubelet-oracle: ## STATES pods in random states against the volume half of a real kubelet, as root; writes docs/kubelet.md
-	cd e2e && go test -timeout 0 -count 1 -run 'TestRandom$$' -v ./kubelettrace -states $(STATES) -seed $(SEED) -page ../../docs/kubelet.md
+	cd e2e && go test -timeout 0 -count 1 -parallel 6 -run 'TestRandom$$' -v ./kubelettrace -states $(STATES) -seed $(SEED) -page ../../docs/kubelet.md
 
 mutation: ## one wrong edit to the model at a time, and which controller contradicts it; writes docs/mutation.md
 	cd e2e && go run ./mutation

@@ -1,10 +1,14 @@
 package diagnose_test
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 )
 
 // withSecret gives the pod a second volume, which the kubelet mounts by itself.
@@ -21,6 +25,7 @@ func TestWordsThatPass(t *testing.T) {
 	const (
 		notRegistered = `MountVolume.SetUp failed for volume "keys" : object "default"/"keys" not registered`
 		notSynced     = `MountVolume.SetUp failed for volume "keys" : failed to sync secret cache: timed out waiting for the condition`
+		missing       = `MountVolume.SetUp failed for volume "keys" : secret "keys" not found`
 		refused       = `MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = Internal desc = mkfs failed`
 	)
 	lasting := func(w *world, minutes float64) *world {
@@ -38,10 +43,16 @@ func TestWordsThatPass(t *testing.T) {
 		{name: "it is the only volume", world: with(withSecret(newWorld().pending(9)).event("FailedMount", notRegistered, 9), func(w *world) {
 			w.pod.Spec.Volumes = w.pod.Spec.Volumes[1:]
 		}), verdict: "stuck mounted", says: []string{"next to act: the kubelet of n1"}},
-		{name: "the network is not ready", world: lasting(withSecret(newWorld().pending(9)).event("NetworkNotReady", "network is not ready", 1).event("FailedMount", notRegistered, 8), 7.5),
+		{name: "the network is not ready", world: lasting(withSecret(newWorld().pending(9)).event("NetworkNotReady", "network is not ready", 0.1).event("FailedMount", notRegistered, 8), 7.5),
 			verdict: "none NetworkNotReady"},
 		{name: "the caches do not fill", world: lasting(withSecret(newWorld().pending(9)).event("FailedMount", notSynced, 8), 7.5),
 			verdict: "stuck mounted", says: []string{"for volume keys", "unless the kubelet cannot reach the API server"}},
+		{name: "the object is there by now", world: withSecret(newWorld().pending(2)).event("FailedMount", missing, 1).event("FailedMount", refused, 0.05),
+			verdict: "in-flight staged", says: []string{"volume data explains the wait", missing}},
+		{name: "the object is still missing", world: lasting(withSecret(newWorld().pending(2)).event("FailedMount", refused, 0.05).event("FailedMount", missing, 1.5), 1.45),
+			verdict: "stuck MissingSecret", says: []string{"it waits for 1 more"}},
+		{name: "neither is said again", world: withSecret(newWorld().pending(2)).event("FailedMount", refused, 1).event("FailedMount", missing, 1),
+			verdict: "in-flight staged", says: []string{"it waits for 1 more"}},
 	} {
 		t.Run(c.name, c.run)
 	}
@@ -80,4 +91,82 @@ func TestDriverThatNeverRegistered(t *testing.T) {
 	} {
 		t.Run(c.name, c.run)
 	}
+}
+
+// A volume is staged once for two pods on the node, and the kubelet tells one of them
+// why that fails: the other one waits for the same.
+func TestWordsToAnotherPod(t *testing.T) {
+	const missing = `MountVolume.MountDevice failed for volume "pv-data" : fetching NodeStageSecretRef default/keys failed: kubernetes.io/csi: failed to find the secret keys in the namespace default with error: secrets "keys" not found`
+	told := func() *world {
+		w := newWorld().pending(1)
+		other := newPod("other", "n1")
+		other.Status = w.pod.Status
+		w.Pods = append(w.Pods, other)
+		w.event("FailedMount", missing, 0.5)
+		w.Events[0].InvolvedObject.Name, w.Events[0].InvolvedObject.UID = other.Name, other.UID
+		return w
+	}
+	for _, c := range []traceCase{
+		{name: "both wait", world: told(), verdict: "in-flight MissingSecret", says: []string{"next to act: whoever is to create secret/keys"}},
+		{name: "the other has it", world: with(told(), func(w *world) { w.Pods[len(w.Pods)-1].Status = newPod("x", "n1").Status }),
+			verdict: "in-flight mounted", says: []string{"CSI driver ebs.csi.aws.com on n1"}},
+		{name: "it was told of a later step", world: with(told(), func(w *world) {
+			w.Events[0].Message = `MountVolume.SetUp failed for volume "pv-data" : rpc error: code = Internal desc = no`
+		}), verdict: "in-flight mounted", says: []string{"no object tells which"}},
+	} {
+		t.Run(c.name, c.run)
+	}
+}
+
+// Of several volumes that the kubelet cannot take up it names one each time it gives up.
+// That it has no plugin for one stays true when it speaks of another.
+func TestNoPluginIsSaidOnce(t *testing.T) {
+	wait := "Unable to attach or mount volumes: unmounted volumes=[data old], unattached volumes=[data old], failed to process volumes=[data old]: "
+	w := newWorld().pending(1).event("FailedMount", wait+`failed to get Plugin from volumeSpec for volume "old" err=no volume plugin matched`, 0.8).
+		event("FailedMount", wait+"error processing PVC default/data: PVC is not bound", 0.1)
+	w.pod.Spec.Volumes = append(w.pod.Spec.Volumes, corev1.Volume{Name: "old", VolumeSource: corev1.VolumeSource{Glusterfs: &corev1.GlusterfsVolumeSource{EndpointsName: "e", Path: "/"}}})
+	c := &w.pod.Spec.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "old", MountPath: "/old"})
+	traceCase{world: w, verdict: "stuck askedFor", says: []string{"for volume old", "the kubelet has no plugin"}}.run(t)
+}
+
+// The claim of a volume came after the pod: what the kubelet said until then is over
+// once the volume is in use and the kubelet does not say it again.
+func TestClaimThatCameLater(t *testing.T) {
+	const missing = "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[data], failed to process volumes=[data]: " +
+		`error processing PVC default/data: failed to fetch PVC from API server: persistentvolumeclaims "data" not found`
+	for _, c := range []traceCase{
+		{name: "said a moment ago", world: newWorld().pending(1).event("FailedMount", missing, 0.2), verdict: "in-flight askedFor"},
+		{name: "not said again", world: newWorld().pending(2).event("FailedMount", missing, 1), verdict: "in-flight mounted", says: []string{missing, "no object tells which"}},
+		{name: "said as long as the recorder lets it", world: with(newWorld().pending(2).event("FailedMount", missing, 1), func(w *world) { w.Events[0].Count = 25 }),
+			verdict: "stuck askedFor"},
+		{name: "another pod uses the volume", world: with(newWorld().pending(2).event("FailedMount", missing, 1), func(w *world) { w.Pods = append(w.Pods, newPod("other", "n1")) }),
+			verdict: "stuck askedFor"},
+	} {
+		t.Run(c.name, c.run)
+	}
+}
+
+// Where no object tells which of two volumes the pod waits for, the stages and the
+// actors are those of both.
+func TestOneOfTwoVolumes(t *testing.T) {
+	inline := func(w *world, driver string, modes ...storagev1.VolumeLifecycleMode) *world {
+		w.CSIDrivers = append(w.CSIDrivers, &storagev1.CSIDriver{ObjectMeta: meta("", driver), Spec: storagev1.CSIDriverSpec{VolumeLifecycleModes: modes}})
+		w.pod.Spec.Volumes = append(w.pod.Spec.Volumes, corev1.Volume{Name: "inline", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: driver}}})
+		c := &w.pod.Spec.Containers[0]
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "inline", MountPath: "/inline"})
+		return w
+	}
+	const files = "files.example.com"
+	w := inline(newWorld().pending(1), files, storagev1.VolumeLifecycleEphemeral)
+	v := w.trace(t).Verdict
+	if want := []trace.StageName{trace.StageStaged, trace.StageMounted, trace.StageRegistered}; !slices.Equal(v.Stages, want) {
+		t.Errorf("the stages are %v, want %v: %s", v.Stages, want, v.Message)
+	}
+	if want := "the node plugin of files.example.com on n1 or CSI driver ebs.csi.aws.com on n1"; v.Actor != want {
+		t.Errorf("the actor is %q, want %q: %s", v.Actor, want, v.Message)
+	}
+	// A driver that takes no such volumes never will, whether it is on the node or not.
+	traceCase{world: inline(newWorld().pending(1), files, storagev1.VolumeLifecyclePersistent), verdict: "stuck mounted",
+		says: []string{"for volume inline", "next to act: nobody", "does not list the mode Ephemeral"}}.run(t)
 }

@@ -154,11 +154,11 @@ func TestTraceUp(t *testing.T) {
 			w := newWorld().pending(9)
 			w.CSINodes[0].Spec.Drivers = nil
 			return w
-		}(), verdict: "stuck driverRegistered", chain: "+scheduled +claimBound +askedFor +attached +listed !driverRegistered^late ~staged ~mounted",
+		}(), verdict: "stuck driverRegistered", chain: "+scheduled +claimBound +askedFor +attached +listed !driverRegistered^late ?staged ~mounted",
 			says: []string{"CSINode n1 lacks ebs.csi.aws.com", "no pod on the node mounts the directory"}},
 		{name: "driver forgotten", world: newWorld().pending(9).event("FailedMount", `MountVolume.MountDevice failed for volume "pv-data" : kubernetes.io/csi: `+
 			`attacher.MountDevice failed to create newCsiDriverClient: driver name ebs.csi.aws.com not found in the list of registered CSI drivers`, 5),
-			verdict: "stuck driverRegistered", chain: "+scheduled +claimBound +askedFor +attached +listed !driverRegistered^late ~staged ~mounted"},
+			verdict: "stuck driverRegistered", chain: "+scheduled +claimBound +askedFor +attached +listed !driverRegistered^late ?staged ~mounted"},
 		{name: "staging fails", world: newWorld().pending(9).event("FailedMount", `MountVolume.MountDevice failed for volume "pv-data" : rpc error: `+
 			`code = DeadlineExceeded desc = context deadline exceeded`, 5),
 			verdict: "stuck staged", chain: attached + "!staged^late ~mounted", says: []string{"did not answer within 2 min"}},
@@ -212,8 +212,9 @@ func TestTraceVerdicts(t *testing.T) {
 			w.pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "setup", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 		}), verdict: "none InitContainers", chain: way},
 		{name: "sandbox", world: newWorld().pending(9).event("FailedCreatePodSandBox", "failed to setup network for sandbox", 1), verdict: "none Sandbox", chain: way},
-		{name: "network", world: newWorld().pending(9).event("NetworkNotReady", "network is not ready", 1), verdict: "none NetworkNotReady"},
-		{name: "network and volume", world: newWorld().pending(9).unattached().event("NetworkNotReady", "network is not ready", 1), verdict: "stuck attached"},
+		{name: "network", world: newWorld().pending(9).event("NetworkNotReady", "network is not ready", 0.1), verdict: "none NetworkNotReady"},
+		{name: "network has come", world: newWorld().pending(9).event("NetworkNotReady", "network is not ready", 1), verdict: "stuck mounted"},
+		{name: "network and volume", world: newWorld().pending(9).unattached().event("NetworkNotReady", "network is not ready", 0.1), verdict: "stuck attached"},
 		{name: "missing configMap as volume", world: with(newWorld().pending(9).event("FailedMount", missing, 5), configMapOnly),
 			verdict: "stuck MissingConfigMap", chain: "+scheduled !mounted^late", says: []string{"configmap/settings"}},
 		{name: "node not ready", world: with(newWorld().pending(9), func(w *world) {

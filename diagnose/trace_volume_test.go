@@ -47,10 +47,10 @@ func TestTraceClaims(t *testing.T) {
 			w.Claims[0].Name = "app-data"
 		}), verdict: "stuck claimBound", says: []string{"belongs to another"}},
 		{name: "not taken up", world: newWorld().pending(9).event("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data], "+
-			"unattached volumes=[], failed to process volumes=[data]: error processing PVC default/data: PVC is not bound", 5), verdict: "stuck askedFor",
-			says: []string{"the kubelet could not take the volume up at all"}},
+			"unattached volumes=[], failed to process volumes=[data]: error processing PVC default/data: PVC is not bound", 5).saidAgain(),
+			verdict: "stuck askedFor", says: []string{"the kubelet could not take the volume up at all"}},
 		{name: "taken up since", world: newWorld().pending(19).event("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data], "+
-			"unattached volumes=[], failed to process volumes=[data]: error processing PVC default/data: PVC is not bound", 9), verdict: "stuck mounted",
+			"unattached volumes=[], failed to process volumes=[data]: error processing PVC default/data: PVC is not bound", 5), verdict: "stuck mounted",
 			chain: attached + "?staged ~mounted^late"},
 		{name: "wrong mode", world: with(newWorld().pending(9), func(w *world) {
 			block := corev1.PersistentVolumeBlock

@@ -76,6 +76,9 @@ func TestKubeletTexts(t *testing.T) {
 	} {
 		t.Run(c.kubelet+" "+c.message[min(len(c.message), 20):], func(t *testing.T) {
 			w := newWorld().pending(9).event(c.reason, c.message, 5)
+			if c.reason != "VolumePermissionChangeInProgress" {
+				w.saidAgain()
+			}
 			w.node.Status.NodeInfo.KubeletVersion = c.kubelet
 			traceCase{world: w, verdict: c.verdict, says: []string{c.means}}.run(t)
 		})

@@ -155,6 +155,13 @@ func (w *world) event(reason, message string, minutes float64) *world {
 	return w
 }
 
+// saidAgain has the last event repeated until now.
+func (w *world) saidAgain() *world {
+	e := w.Events[len(w.Events)-1]
+	e.LastTimestamp, e.Count = minutesAgo(0.1), 9
+	return w
+}
+
 func (w *world) without(kinds ...snapshot.Kind) *world {
 	for _, kind := range kinds {
 		w.gaps = append(w.gaps, snapshot.Gap{Kind: kind, Reason: snapshot.ReasonForbidden})

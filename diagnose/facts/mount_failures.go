@@ -74,6 +74,39 @@ func (f MountFailure) Passing() bool {
 		ContainsAny(f.Reason, "failed to sync", "no relationship found between node") && EventTime(f.Event).Sub(FirstTime(f.Event).Time) < CachesFill
 }
 
+// spamBurst is how many events about an object a recorder sends before it pauses
+// (defaultSpamBurst, client-go tools/record/events_cache.go).
+const spamBurst = 25
+
+// RecorderPauses says that so many events about the pod were sent that the recorder of
+// the kubelet may drop others.
+func (p *View) RecorderPauses(pod *corev1.Pod) bool {
+	sent := int32(0)
+	for _, e := range p.Snapshot.EventsOf(pod.UID) {
+		sent += max(1, e.Count)
+	}
+	return sent >= spamBurst
+}
+
+// NotRepeated says that the kubelet has tried the mount again since it last failed, and
+// has not said that it failed again: it is mounted, or the call hangs. failures are all
+// of one volume of the pod.
+func (p *View) NotRepeated(pod *corev1.Pod, failures []MountFailure) bool {
+	last := EventTime(failures[len(failures)-1].Event)
+	if p.RecorderPauses(pod) {
+		return p.Age(last) > EventRepeats
+	}
+	first := last
+	for _, f := range failures {
+		if at := FirstTime(f.Event); at.Before(&first) {
+			first = at
+		}
+	}
+	// Each pause is as long as all that came before it and the first one.
+	pause := min(last.Sub(first.Time)+reconcile.BackoffFirst, reconcile.BackoffLast)
+	return p.Age(last) > pause+RetrySaid
+}
+
 // staging are the steps of a mount that come before the driver publishes the
 // volume to the pod. Seeing a later one fail proves that these went well.
 var staging = []string{"WaitForAttach", "MountDevice", "SetUpDevice", "NodeAffinity", "NewMounter", "NewBlockVolumeMapper", "GetDeviceMountPath", "GetGlobalMapPath"}
@@ -81,6 +114,12 @@ var staging = []string{"WaitForAttach", "MountDevice", "SetUpDevice", "NodeAffin
 // Stages reports whether the step comes before the volume is published to the pod.
 func (f MountFailure) Stages() bool {
 	return slices.ContainsFunc(staging, func(step string) bool { return strings.Contains(f.Step, step) })
+}
+
+// StagesVolume reports whether the step is done once on a node for all pods that use
+// the volume (GenerateMountVolumeFunc and GenerateMapVolumeFunc).
+func (f MountFailure) StagesVolume() bool {
+	return strings.Contains(f.Step, "MountDevice") || strings.Contains(f.Step, "SetUpDevice")
 }
 
 // KubeletName is the name by which the kubelet calls the pod's volume: that of

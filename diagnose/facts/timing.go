@@ -20,6 +20,9 @@ const (
 	// and half of it as jitter (workerResyncIntervalJitterFactor,
 	// pkg/kubelet/pod_workers.go).
 	PodResync = 90 * time.Second
+	// PodRetry is the longest pause after a sync of a pod that failed: backOffPeriod and
+	// half of it as jitter (pkg/kubelet/kubelet.go, pkg/kubelet/pod_workers.go).
+	PodRetry = 15 * time.Second
 	// PodStatusSync is the tick on which the kubelet writes the status of pods
 	// (syncPeriod, pkg/kubelet/status/status_manager.go).
 	PodStatusSync = 10 * time.Second
@@ -117,6 +120,9 @@ const (
 	// pod needs. A judgement: it has tried five times by then, and a watch begins
 	// within a second.
 	CachesFill = (1<<4-1)*reconcile.BackoffFirst + 2500*time.Millisecond
+	// RetrySaid is how long a mount may take that fails without a call that hangs, and
+	// the event about it. A judgement: the kubelet looks ten times a second.
+	RetrySaid = 5 * time.Second
 	// EventRepeats is the longest pause between two events about an operation that
 	// goes on failing.
 	EventRepeats = EventRefill + time.Minute

@@ -51,10 +51,20 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 // repeated are out of date; another pod's use of it proves nothing by itself.
 func (t *tracer) notTakenUp(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	e, w, ok := t.waitFailure(v.Name)
-	if !ok || !t.about(w, v) || t.node != nil && facts.InUse(t.node, v.Volume) && t.Age(facts.EventTime(e)) > facts.EventRepeats {
+	if !ok || !t.about(w, v) || t.node != nil && facts.InUse(t.node, v.Volume) && t.Age(facts.EventTime(e)) > t.waitRepeats(v) {
 		return nil, w, false
 	}
 	return e, w, true
+}
+
+// waitRepeats is how long the kubelet may be silent about a volume in use that it still
+// cannot take up. It says so each time it tries the pod again, until its recorder pauses;
+// of a claim that is bound by now it may have been true a moment ago.
+func (t *tracer) waitRepeats(v *tracedVolume) time.Duration {
+	if v.pv != nil && t.kubelet >= facts.SilentTimeout && !t.RecorderPauses(t.pod) && len(t.others(v)) == 0 {
+		return facts.PodRetry + facts.RetrySaid
+	}
+	return facts.EventRepeats
 }
 
 // about says that the kubelet gave up its wait because it could not take this volume up.

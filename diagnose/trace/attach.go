@@ -114,7 +114,7 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		said.Means = t.attachErrorMeans(failure, va.Spec.Attacher)
 		s.Said = append(s.Said, said)
 		if csiNode := t.Snapshot.CSINode(types.NodeName(t.pod.Spec.NodeName)); !facts.Registers(csiNode, va.Spec.Attacher) && t.knows(snapshot.CSINodes, "") {
-			s.On = fmt.Sprintf("the node plugin of %s on %s", va.Spec.Attacher, t.pod.Spec.NodeName)
+			s.State, s.On = StageWaiting, fmt.Sprintf("the node plugin of %s on %s", va.Spec.Attacher, t.pod.Spec.NodeName)
 		}
 	case !slices.ContainsFunc(va.Finalizers, func(f string) bool { return strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }):
 		s.Detail, s.Ends = "its VolumeAttachment has not been touched", "the attacher takes the VolumeAttachment up"

@@ -64,14 +64,32 @@ func (w waitWords) listsMean(volume string, k facts.KubeletRelease) string {
 }
 
 // mountFailures are the failed mounts of the volume, oldest first, without those that
-// pass by themselves. The kubelet calls it by one of the names.
-func (t *tracer) mountFailures(names ...string) []facts.MountFailure {
-	return slices.DeleteFunc(facts.MountFailures(t.events, names...), facts.MountFailure.Passing)
+// pass by themselves. Where the kubelet has told this pod nothing, they are those of a
+// pod that waits with it: the volume is staged once for all pods on the node, in the
+// name of one of them.
+func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
+	own := slices.DeleteFunc(facts.MountFailures(t.events, v.specName(), v.Name), facts.MountFailure.Passing)
+	if len(own) > 0 || v.pv == nil || v.Driver == "" {
+		return own
+	}
+	for _, other := range t.others(v) {
+		if facts.Mounted(other) {
+			return nil // it is staged by now
+		}
+	}
+	var shared []facts.MountFailure
+	for _, other := range t.others(v) {
+		shared = append(shared, slices.DeleteFunc(t.MountFailures(other, v.specName()), func(f facts.MountFailure) bool { return !f.StagesVolume() })...)
+	}
+	slices.SortStableFunc(shared, func(a, b facts.MountFailure) int {
+		return facts.EventTime(a.Event).Compare(facts.EventTime(b.Event).Time)
+	})
+	return shared
 }
 
 // passing is the last failed mount of the volume that passes by itself.
-func (t *tracer) passing(names ...string) (facts.MountFailure, bool) {
-	for _, f := range slices.Backward(facts.MountFailures(t.events, names...)) {
+func (t *tracer) passing(v *tracedVolume) (facts.MountFailure, bool) {
+	for _, f := range slices.Backward(facts.MountFailures(t.events, v.specName(), v.Name)) {
 		if f.Passing() {
 			return f, true
 		}

@@ -80,7 +80,7 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 	}
 	s := Stage{Stage: StageRegistered, State: StageWaiting, On: fmt.Sprintf("the node plugin of %s on %s", v.Driver, node),
 		Ends: "the node plugin registers with the kubelet, which writes the driver into the CSINode"}
-	if failures := t.mountFailures(v.specName(), v.Name); len(failures) > 0 {
+	if failures := t.mountFailures(v); len(failures) > 0 {
 		last := failures[len(failures)-1]
 		if facts.ContainsAny(last.Reason, "not found in the list of registered CSI drivers") {
 			s.State, s.Detail = StageBlocked, "the kubelet does not know the driver, whatever the CSINode says"
@@ -125,7 +125,7 @@ func (t *tracer) staged(v *tracedVolume) Stage {
 	if s, ok := t.elsewhere(StageStaged, v); ok {
 		return s
 	}
-	failures := t.mountFailures(v.specName(), v.Name)
+	failures := t.mountFailures(v)
 	s := Stage{Stage: StageStaged, State: StageWaiting, On: "CSI driver " + v.Driver + " on " + t.pod.Spec.NodeName,
 		Ends: "the kubelet tries again after at most 2m2s"}
 	if len(failures) > 0 {
@@ -163,7 +163,10 @@ func (t *tracer) mounted(v *tracedVolume) Stage {
 	if t.pod.Spec.NodeName == "" {
 		return after(StageMounted)
 	}
-	failures := t.mountFailures(v.specName(), v.Name)
+	failures := t.mountFailures(v)
+	if s, ok := t.notInline(v, failures); ok {
+		return s
+	}
 	if n := len(failures); n > 0 && (!failures[n-1].Stages() || v.Driver == "" || v.source.CSI != nil) {
 		if facts.ContainsAny(failures[n-1].Reason, "not found in the list of registered CSI drivers") {
 			return after(StageMounted)
@@ -187,7 +190,7 @@ func (t *tracer) mounted(v *tracedVolume) Stage {
 func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVolume) Stage {
 	last := failures[len(failures)-1]
 	since := facts.FailingSince(failures)
-	s.State = StageBlocked
+	s.State, s.old = StageBlocked, t.NotRepeated(t.pod, failures)
 	s.Detail = last.Step
 	s.Said = []Said{quote(last.Event, mountMeans(last, t.kubelet))}
 	never := t.blame(&s, last, v)
@@ -227,11 +230,12 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 	if e, w, ok := t.waitFailure(v.Name); ok && (len(w.unprocessed) == 0 || t.about(w, v)) {
 		s.Said = append(s.Said, quote(e, w.means(v.Name, t.kubelet)))
 		takenUpSince := (v.attachable || v.unsure) && slices.Contains(w.unprocessed, v.Name)
+		s.passed = takenUpSince
 		if t.kubelet >= facts.SilentTimeout && !takenUpSince {
 			s.State, s.Detail = StageBlocked, "the kubelet cannot mount it"
 		}
-	} else if f, ok := t.passing(v.specName(), v.Name); ok {
-		s.Said, s.passed = []Said{quote(f.Event, mountMeans(f, t.kubelet))}, true
+	} else if f, ok := t.passing(v); ok {
+		s.Said, s.passed, s.old = []Said{quote(f.Event, mountMeans(f, t.kubelet))}, true, t.NotRepeated(t.pod, []facts.MountFailure{f})
 	}
 	return t.due(s, since, facts.MountTakes)
 }

@@ -158,6 +158,8 @@ type Stage struct {
 	// doubtful says that the volume was perhaps never mounted: no container ran, and the
 	// driver is not registered.
 	doubtful bool
+	// old says that the kubelet has tried again since, and has not said that it failed.
+	old bool
 	// passed says that what was said is over, or will be said again.
 	passed bool
 }

@@ -5,31 +5,39 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 )
 
 // untold finds the volumes that may be mounted or not: the kubelet mounts all of a
 // pod's volumes side by side, and writes nothing about one that it has mounted. What
-// can be said of them depends on the others. Where another volume is known to wait,
-// the wait is explained. Where none is, the pod waits for one of them: of a single one
-// that is certain, of several it returns those that come into question, each as if the
-// pod waited for it.
+// can be said of them depends on the others; so with words that should have been
+// repeated by now. Where another volume is known to wait, the wait is explained. Where
+// none is, the pod waits for one of them: of a single one that is certain, of several it
+// returns those that come into question, each as if the pod waited for it.
 func untold(volumes []VolumeTrace) []VolumeTrace {
-	var silent, remote []int
+	var silent, remote, old []int
 	told := ""
 	for i, v := range volumes {
 		state := v.stage(v.Broken).State
 		switch {
 		case state != StageWaiting && state != StageBlocked:
+		case state == StageBlocked && v.stage(v.Broken).old:
+			old = append(old, i)
 		case !v.silent():
 			told = cmp.Or(told, v.Name)
 		default:
 			silent = append(silent, i)
-			if !slices.Contains(nodeLocal, v.Type) {
+			if s := v.stage(v.Broken); !slices.Contains(nodeLocal, v.Type) || s.passed && !s.old {
 				remote = append(remote, i)
 			}
 		}
+	}
+	if told != "" {
+		silent = append(silent, old...)
+	} else if len(old) > 0 {
+		told = volumes[old[0]].Name
 	}
 	candidates := silent
 	if len(remote) > 0 {
@@ -48,7 +56,7 @@ func untold(volumes []VolumeTrace) []VolumeTrace {
 	}
 	for _, i := range silent {
 		if v := &volumes[i]; v.Name != told {
-			if staged := v.stage(StageStaged); staged.State == StageWaiting {
+			if staged := v.stage(StageStaged); staged.State == StageWaiting || staged.State == StageBlocked {
 				staged.State, staged.Detail = StageUnknown, "no object tells"
 			}
 			s := v.stage(StageMounted)
@@ -89,19 +97,29 @@ func (v VolumeTrace) stages() []StageName {
 // FindPluginBySpec, desired_state_of_world_populator.go).
 func (t *tracer) refused(v *tracedVolume) (Stage, bool) {
 	s := Stage{Stage: StageInVolumesInUse, State: StageBlocked, On: "nobody", Ends: "the pod is made again with a volume that its node can use"}
-	e, w, said := t.notTakenUp(v)
-	if said {
+	if e, w, ok := t.notTakenUp(v); ok {
 		s.Said = []Said{quote(e, w.means(v.Name, t.kubelet))}
 	}
-	switch wrong := facts.WrongMode(t.pod, v.Name, v.pv); {
-	case wrong != "":
-		s.Detail = wrong
-	case said && facts.ContainsAny(w.cause, "no volume plugin matched"):
+	if s.Detail = facts.WrongMode(t.pod, v.Name, v.pv); s.Detail == "" {
+		e, w, ok := t.lacksPlugin(v)
+		if !ok {
+			return Stage{}, false
+		}
+		s.Said = []Said{quote(e, w.means(v.Name, t.kubelet))}
 		s.Detail = "the kubelet has no plugin for a volume of type " + v.Type
-	default:
-		return Stage{}, false
 	}
 	return t.due(s, facts.BoundAt(t.pod), 0), true
+}
+
+// lacksPlugin is what the kubelet said, at any time, of a volume for which it has no
+// plugin. Of several volumes that it cannot take up it names one each time.
+func (t *tracer) lacksPlugin(v *tracedVolume) (*corev1.Event, waitWords, bool) {
+	for _, e := range slices.Backward(t.events) {
+		if w, ok := parseWait(e.Message); ok && e.Reason == "FailedMount" && facts.ContainsAny(w.cause, "no volume plugin matched") && t.about(w, v) {
+			return e, w, true
+		}
+	}
+	return nil, waitWords{}, false
 }
 
 // elsewhere is the stage of a volume that may not be used on the pod's node, which the
@@ -117,9 +135,30 @@ func (t *tracer) elsewhere(name StageName, v *tracedVolume) (Stage, bool) {
 	}
 	s := Stage{Stage: name, State: StageBlocked, On: "nobody", Detail: "the volume can be used only on nodes with " + terms,
 		Ends: "the pod is made again on a node that suits the volume"}
-	if failures := t.mountFailures(v.specName(), v.Name); len(failures) > 0 {
+	if failures := t.mountFailures(v); len(failures) > 0 {
 		last := failures[len(failures)-1]
 		s.Said = []Said{quote(last.Event, mountMeans(last, t.kubelet))}
+	}
+	return t.due(s, facts.BoundAt(t.pod), 0), true
+}
+
+// notInline is the stage of a volume that stands in the pod and whose driver takes none
+// of the kind (supportsVolumeLifecycleMode, pkg/volume/csi/csi_plugin.go).
+func (t *tracer) notInline(v *tracedVolume, failures []facts.MountFailure) (Stage, bool) {
+	if v.source.CSI == nil {
+		return Stage{}, false
+	}
+	d := t.Snapshot.CSIDriver(v.Driver)
+	if d == nil || len(d.Spec.VolumeLifecycleModes) == 0 || slices.Contains(d.Spec.VolumeLifecycleModes, storagev1.VolumeLifecycleEphemeral) {
+		return Stage{}, false
+	}
+	s := Stage{Stage: StageMounted, State: StageBlocked, On: "nobody", Detail: "csidriver/" + d.Name + " does not list the mode Ephemeral, which a volume that stands in a pod needs",
+		Ends: "the pod is made again without the volume: the modes that a CSIDriver lists cannot be changed"}
+	for _, f := range slices.Backward(failures) {
+		if facts.ContainsAny(f.Reason, "not supported by driver") {
+			s.Said = []Said{quote(f.Event, mountMeans(f, t.kubelet))}
+			break
+		}
 	}
 	return t.due(s, facts.BoundAt(t.pod), 0), true
 }

@@ -146,9 +146,32 @@ func (t *tracer) waitFor(list []VolumeTrace) Verdict {
 // waitForOne is the verdict on pods that wait for at least one of the volumes.
 func (t *tracer) waitForOne(list []VolumeTrace) Verdict {
 	verdict := t.waitFor(list[:1])
+	own := verdict.Stages
+	if own == nil {
+		own = []StageName{verdict.Stage}
+	}
+	actors := []string{verdict.Actor}
+	verdict.Stages = nil
 	for _, v := range list {
 		verdict.Volumes = append(verdict.Volumes, v.Name)
+		stages := v.stages()
+		if stages == nil {
+			stages = []StageName{v.Broken}
+		}
+		for _, stage := range stages {
+			if !slices.Contains(own, stage) && !slices.Contains(verdict.Stages, stage) {
+				verdict.Stages = append(verdict.Stages, stage)
+			}
+		}
+		if on := v.stage(v.Broken).On; !slices.Contains(actors, on) {
+			actors = append(actors, on)
+		}
 	}
+	if verdict.Stages = append(verdict.Stages, own...); len(verdict.Stages) == 1 {
+		verdict.Stages = nil
+	}
+	verdict.Actor = strings.Join(actors, " or ")
+	verdict.Message = strings.Replace(verdict.Message, "next to act: "+actors[0], "next to act: "+verdict.Actor, 1)
 	verdict.Message += fmt.Sprintf("; or for %s: no object tells for which of them", strings.Join(verdict.Volumes[1:], ", "))
 	return verdict
 }
@@ -252,6 +275,16 @@ var otherWaits = []struct{ event, reason, message string }{
 	{"FailedCreatePodContainer", "Cgroups", "the kubelet cannot make its cgroups or directories"},
 }
 
+// past says that what the event tells of is over. The kubelet writes that the network is
+// not ready every second, until its recorder pauses; by then its node is not Ready.
+func (t *tracer) past(e *corev1.Event) bool {
+	age := t.Age(facts.EventTime(e))
+	if e.Reason == "NetworkNotReady" {
+		return age > reconcile.NodeStatusUpdate+facts.RetrySaid && t.node != nil && reconcile.NodeReady(t.node)
+	}
+	return age > facts.EventRepeats
+}
+
 // beforeVolumes is what the pod waits for before its volumes count; its reason
 // is empty where there is nothing of the kind.
 func (t *tracer) beforeVolumes(list []VolumeTrace) Verdict {
@@ -269,7 +302,7 @@ func (t *tracer) beforeVolumes(list []VolumeTrace) Verdict {
 			"Pod %s waits for the kubelet of %s, which has not begun with it", name, t.pod.Spec.NodeName)}
 	}
 	for _, w := range otherWaits {
-		if e := t.lastEvent(w.event); e != nil && silent {
+		if e := t.lastEvent(w.event); e != nil && silent && !t.past(e) {
 			since := facts.FirstTime(e)
 			return Verdict{State: finding.NoWait, Reason: w.reason, Since: &since, Message: fmt.Sprintf("Pod %s waits for no volume: %s", name, w.message)}
 		}

@@ -125,12 +125,17 @@ func (t *tracer) fit(stages []Stage) []Stage {
 		}
 		return stages
 	}
-	waits, unknown, gone := false, false, false
+	waits, unknown := false, false
+	earlier, gone := false, false // whether a stage before the driver's waits, and the driver's does
 	for i := range stages {
 		s := &stages[i]
 		if gone && (s.Stage == StageStaged || s.Stage == StageMounted) && s.On != "nobody" {
 			*s = after(s.Stage) // whatever was said before the driver went
+			if s.Stage == StageStaged && !earlier {
+				*s = Stage{Stage: s.Stage, State: StageUnknown, Detail: "no object tells whether it was staged before its driver went", follows: true}
+			}
 		}
+		earlier = earlier || !gone && s.Stage != StageRegistered && (s.State == StageWaiting || s.State == StageBlocked)
 		gone = gone || s.Stage == StageRegistered && (s.State == StageWaiting || s.State == StageBlocked)
 		late := s.Stage == StageInVolumesAttached || s.Stage == StageStaged || s.Stage == StageMounted
 		if late && (s.State == StageWaiting || s.open) && s.unsaid() {
@@ -154,11 +159,12 @@ var brokenOrder = []StageName{
 	StageStopped, StageUnmounted, StageUnstaged, StageDetached,
 }
 
-// broken is the stage in which the volume waits: one that is blocked before one
-// that merely waits, of these one that is overdue first, and all before one of
-// which nothing is known.
+// broken is the stage in which the volume waits: one that nobody can end before one that
+// is blocked, and that before one that merely waits, of these one that is overdue first,
+// and all before one of which nothing is known.
 func broken(stages []Stage) StageName {
 	for _, fits := range []func(Stage) bool{
+		func(s Stage) bool { return s.State == StageBlocked && s.On == "nobody" },
 		func(s Stage) bool { return s.State == StageBlocked },
 		func(s Stage) bool { return s.State == StageWaiting && s.Overdue },
 		func(s Stage) bool { return s.State == StageWaiting },

@@ -64,6 +64,9 @@ func (m *machine) answer(r wire.Request) (wire.Answer, error) {
 	case wire.SetFault:
 		driver.set(r.Fault)
 		return wire.Answer{}, nil
+	case wire.Forget:
+		m.calls.forget()
+		return wire.Answer{}, nil
 	case wire.NoNetwork, wire.Network:
 		if m.kubelet == nil {
 			return wire.Answer{}, errors.New("no kubelet runs")

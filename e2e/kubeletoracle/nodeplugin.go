@@ -28,26 +28,35 @@ import (
 // calls are those that the drivers of a machine received.
 type calls struct {
 	mu   sync.Mutex
-	list []wire.Call
+	list []*wire.Call
 }
 
 func (c *calls) began(call wire.Call) (end func(error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	call.Began = time.Now()
-	i := len(c.list)
-	c.list = append(c.list, call)
+	c.list = append(c.list, &call)
 	return func(err error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.list[i].Ended, c.list[i].Code = time.Now(), uint32(status.Code(err))
+		call.Ended, call.Code = time.Now(), uint32(status.Code(err))
 	}
 }
 
 func (c *calls) all() []wire.Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.list)
+	list := make([]wire.Call, 0, len(c.list))
+	for _, call := range c.list {
+		list = append(list, *call)
+	}
+	return list
+}
+
+func (c *calls) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list = slices.DeleteFunc(c.list, func(call *wire.Call) bool { return !call.Ended.IsZero() })
 }
 
 // nodePlugin is the node service of a CSI driver, and its registrar. A volume is a
@@ -64,7 +73,8 @@ type nodePlugin struct {
 
 	mu        sync.Mutex
 	faults    map[faultKey]wire.Fault
-	registrar *grpc.Server // nil: not registered
+	changed   chan struct{} // closed once another fault is set
+	registrar *grpc.Server  // nil: not registered
 }
 
 type faultKey struct {
@@ -77,7 +87,7 @@ func startNodePlugin(machine wire.Machine, driver wire.Driver, calls *calls) (*n
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	p := &nodePlugin{machine: machine, driver: driver, calls: calls, endpoint: filepath.Join(dir, "csi.sock"), faults: map[faultKey]wire.Fault{}}
+	p := &nodePlugin{machine: machine, driver: driver, calls: calls, endpoint: filepath.Join(dir, "csi.sock"), faults: map[faultKey]wire.Fault{}, changed: make(chan struct{})}
 	listener, err := net.Listen("unix", p.endpoint)
 	if err != nil {
 		return nil, err
@@ -93,6 +103,8 @@ func (p *nodePlugin) set(f wire.Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults[faultKey{f.RPC, f.Handle}] = f
+	close(p.changed)
+	p.changed = make(chan struct{})
 }
 
 func (p *nodePlugin) socket() string {
@@ -160,21 +172,32 @@ func (p *nodePlugin) do(ctx context.Context, rpc wire.RPC, handle, target string
 // podOfTarget finds the pod in the path that the kubelet names.
 var podOfTarget = regexp.MustCompile(`/([0-9a-f]{8}-[0-9a-f-]{27})(?:/|$)`)
 
+// refuse is the answer that the fault of the call makes; nil where it has none.
 func (p *nodePlugin) refuse(ctx context.Context, rpc wire.RPC, handle string) error {
+	for {
+		f, changed := p.fault(rpc, handle)
+		switch {
+		case !f.Hang && f.Code == 0:
+			return nil
+		case !f.Hang:
+			return status.Error(codes.Code(f.Code), f.Message)
+		}
+		select {
+		case <-ctx.Done():
+			return status.FromContextError(ctx.Err()).Err()
+		case <-changed:
+		}
+	}
+}
+
+func (p *nodePlugin) fault(rpc wire.RPC, handle string) (f wire.Fault, changed <-chan struct{}) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	f, ok := p.faults[faultKey{rpc, handle}]
 	if !ok {
 		f = p.faults[faultKey{rpc, ""}]
 	}
-	p.mu.Unlock()
-	if f.Hang {
-		<-ctx.Done()
-		return status.FromContextError(ctx.Err()).Err()
-	}
-	if f.Code != 0 {
-		return status.Error(codes.Code(f.Code), f.Message)
-	}
-	return nil
+	return f, p.changed
 }
 
 // GetPluginInfo is part of CSI's identity service.
@@ -221,7 +244,7 @@ func (p *nodePlugin) NodePublishVolume(ctx context.Context, r *csi.NodePublishVo
 	return &csi.NodePublishVolumeResponse{}, p.do(ctx, wire.Publish, r.GetVolumeId(), target, func() error {
 		switch {
 		case r.GetVolumeCapability().GetBlock() != nil:
-			return os.WriteFile(target, make([]byte, 1<<20), 0o600)
+			return p.publishDevice(r.GetVolumeId(), target)
 		case r.GetStagingTargetPath() == "":
 			return mountTmpfs(target)
 		default:
@@ -231,6 +254,25 @@ func (p *nodePlugin) NodePublishVolume(ctx context.Context, r *csi.NodePublishVo
 			return unix.Mount(r.GetStagingTargetPath(), target, "", unix.MS_BIND, "")
 		}
 	})
+}
+
+// publishDevice binds a file of another file system to the path: a kubelet knows what
+// is mounted on a file by its device.
+func (p *nodePlugin) publishDevice(handle, target string) error {
+	if mounted(target) {
+		return nil
+	}
+	dir := filepath.Join(filepath.Dir(p.endpoint), "devices")
+	if err := mountTmpfs(dir); err != nil {
+		return err
+	}
+	device := filepath.Join(dir, handle)
+	for _, path := range []string{device, target} {
+		if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil {
+			return err
+		}
+	}
+	return unix.Mount(device, target, "", unix.MS_BIND, "")
 }
 
 // NodeUnpublishVolume takes it from the pod.
@@ -251,7 +293,7 @@ func mountTmpfs(path string) error {
 	if err := os.MkdirAll(path, 0o750); err != nil || mounted(path) {
 		return err
 	}
-	if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size=1m"); err != nil {
+	if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size=4m"); err != nil {
 		return fmt.Errorf("mount %s: %w", path, err)
 	}
 	return nil

@@ -26,6 +26,9 @@ import (
 const (
 	// syncBackOff is the pause after a sync of a pod that failed: 10 s in a kubelet.
 	syncBackOff = 2 * time.Second
+	// networkPause is the pause while the network is not ready
+	// (backOffOnTransientErrorPeriod, pkg/kubelet/pod_workers.go).
+	networkPause = time.Second
 	// unmountPoll is how often a pod that ends is looked at.
 	unmountPoll = 100 * time.Millisecond
 )
@@ -229,7 +232,7 @@ func (w *worker) sync(ctx context.Context) time.Duration {
 	}
 	if k.noNetwork.Load() {
 		k.recorder.Eventf(w.pod, corev1.EventTypeWarning, "NetworkNotReady", "network is not ready: container runtime network not ready: cni plugin not initialized")
-		return syncBackOff
+		return networkPause
 	}
 	k.host.secrets.RegisterPod(w.pod)
 	k.host.configMaps.RegisterPod(w.pod)

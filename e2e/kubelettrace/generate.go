@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"google.golang.org/grpc/codes"
@@ -28,12 +29,19 @@ type drawnPod struct {
 	// kinds are what was drawn, for the page.
 	kinds []string
 	ran   bool // its containers have run
+	// remade says that it has the name of a pod that was force-deleted.
+	remade bool
+	// retried are the volumes whose fault is gone, and which the kubelet has not tried
+	// again.
+	retried []string
 }
 
 type drawnClaim struct {
 	name, driver string
 	state        claimState
 	change       func(*corev1.PersistentVolume)
+	// own says that it is the pod's own, of a generic ephemeral volume.
+	own bool
 }
 
 type claimState int
@@ -65,8 +73,12 @@ func refusal(r *rand.Rand, rpc wire.RPC, handle string) wire.Fault {
 
 func (d *drawnPod) source(v Volume, source corev1.VolumeSource) {
 	d.pod.Spec.Volumes = append(d.pod.Spec.Volumes, corev1.Volume{Name: v.Name, VolumeSource: source})
-	if !v.Unused {
-		c := &d.pod.Spec.Containers[0]
+	c := &d.pod.Spec.Containers[0]
+	switch {
+	case v.Unused:
+	case v.Device:
+		c.VolumeDevices = append(c.VolumeDevices, corev1.VolumeDevice{Name: v.Name, DevicePath: "/dev/" + v.Name})
+	default:
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: v.Name, MountPath: "/" + v.Name})
 	}
 	d.volumes = append(d.volumes, v)
@@ -74,7 +86,7 @@ func (d *drawnPod) source(v Volume, source corev1.VolumeSource) {
 
 // claim adds a volume with a claim; bound says how the claim is.
 func (d *drawnPod) claim(v Volume, state claimState, change func(*corev1.PersistentVolume)) {
-	d.claims = append(d.claims, drawnClaim{v.Name, v.Driver, state, change})
+	d.claims = append(d.claims, drawnClaim{name: v.Name, driver: v.Driver, state: state, change: change})
 	d.source(v, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: v.Name}})
 }
 
@@ -96,6 +108,12 @@ func westOnly(pv *corev1.PersistentVolume) {
 func blockMode(pv *corev1.PersistentVolume) {
 	block := corev1.PersistentVolumeBlock
 	pv.Spec.VolumeMode = &block
+}
+
+// device makes the volume a block device that the container uses as one.
+func device(_ *drawnPod, v *Volume, _ *rand.Rand) func(*corev1.PersistentVolume) {
+	v.Device = true
+	return blockMode
 }
 
 // disk is a kind of a volume of Disk with a claim that is bound.
@@ -124,6 +142,17 @@ func plain(name string, weight int, v Volume, source corev1.VolumeSource) kind {
 	}}
 }
 
+// ephemeral is a volume whose claim is the pod's own.
+func ephemeral() corev1.VolumeSource {
+	class := fixture.StorageClass
+	return corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class,
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+	}}}
+}
+
 func secretOf(name string) corev1.VolumeSource {
 	return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name}}
 }
@@ -132,7 +161,11 @@ func configMapOf(name string) corev1.VolumeSource {
 	return corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}}
 }
 
-var socketType = corev1.HostPathSocket
+var (
+	socketType = corev1.HostPathSocket
+	yes        = true
+	podName    = []corev1.DownwardAPIVolumeFile{{Path: "name", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}
+)
 
 // kinds are all that is drawn from.
 var kinds = []kind{
@@ -158,13 +191,13 @@ var kinds = []kind{
 		return nil
 	}),
 	disk("stage secret missing", 1, func(d *drawnPod, v *Volume, _ *rand.Rand) func(*corev1.PersistentVolume) {
-		v.Local = Creator
+		v.Local, v.Heals = Creator, true
 		return func(pv *corev1.PersistentVolume) {
 			pv.Spec.CSI.NodeStageSecretRef = &corev1.SecretReference{Namespace: d.pod.Namespace, Name: "gone"}
 		}
 	}),
 	disk("publish secret missing", 1, func(d *drawnPod, v *Volume, _ *rand.Rand) func(*corev1.PersistentVolume) {
-		v.Local = Creator
+		v.Local, v.Heals = Creator, true
 		return func(pv *corev1.PersistentVolume) {
 			pv.Spec.CSI.NodePublishSecretRef = &corev1.SecretReference{Namespace: d.pod.Namespace, Name: "gone"}
 		}
@@ -176,6 +209,19 @@ var kinds = []kind{
 	disk("block, mounted", 1, func(_ *drawnPod, v *Volume, _ *rand.Rand) func(*corev1.PersistentVolume) {
 		v.Local, v.Never = Nobody, true
 		return blockMode
+	}),
+	disk("block", 2, device),
+	disk("block, stage refused", 1, func(d *drawnPod, v *Volume, r *rand.Rand) func(*corev1.PersistentVolume) {
+		d.fails(Disk, refusal(r, wire.Stage, v.Handle))
+		return device(d, v, r)
+	}),
+	disk("block, publish refused", 1, func(d *drawnPod, v *Volume, r *rand.Rand) func(*corev1.PersistentVolume) {
+		d.fails(Disk, refusal(r, wire.Publish, v.Handle))
+		return device(d, v, r)
+	}),
+	disk("files, used as a device", 1, func(_ *drawnPod, v *Volume, _ *rand.Rand) func(*corev1.PersistentVolume) {
+		v.Device, v.Local, v.Never = true, Nobody, true
+		return nil
 	}),
 	disk("nobody mounts it", 1, func(_ *drawnPod, v *Volume, _ *rand.Rand) func(*corev1.PersistentVolume) {
 		v.Unused = true
@@ -209,18 +255,34 @@ var kinds = []kind{
 		v.Unclaimed, v.Local = true, Nobody
 		d.claim(v, claimOfAnother, nil)
 	}},
+	{"ephemeral", 2, func(d *drawnPod, name string, _ *rand.Rand) {
+		claim := d.pod.Name + "-" + name
+		v := d.csi(Disk, claim)
+		v.Name = name
+		d.claims = append(d.claims, drawnClaim{name: claim, driver: Disk, own: true})
+		d.source(v, ephemeral())
+	}},
+	{"ephemeral, claim missing", 1, func(d *drawnPod, name string, _ *rand.Rand) {
+		d.source(Volume{Name: name, Unclaimed: true, Local: Creator}, ephemeral())
+	}},
 	plain("inline", 2, Volume{Driver: Files}, corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: Files}}),
 	plain("inline, not supported", 1, Volume{Driver: Disk, Local: Nobody, Never: true}, corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: Disk}}),
 	plain("emptyDir", 2, Volume{}, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}),
 	plain("hostPath", 1, Volume{}, corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}),
 	plain("hostPath missing", 1, Volume{Local: Creator}, corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/no/socket", Type: &socketType}}),
 	plain("secret", 1, Volume{}, secretOf("there")),
-	plain("secret missing", 1, Volume{Local: Creator}, secretOf("gone")),
+	plain("secret missing", 1, Volume{Local: Creator, Heals: true}, secretOf("gone")),
 	plain("config map", 1, Volume{}, configMapOf("there")),
-	plain("config map missing", 1, Volume{Local: Creator}, configMapOf("gone")),
-	plain("projected, missing", 1, Volume{Local: Creator}, corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+	plain("config map missing", 1, Volume{Local: Creator, Heals: true}, configMapOf("gone")),
+	plain("projected, missing", 1, Volume{Local: Creator, Heals: true}, corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
 		{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "gone"}}},
 	}}}),
+	plain("secret missing, optional", 1, Volume{}, corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "never", Optional: &yes}}),
+	plain("projected", 1, Volume{}, corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+		{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "there"}}},
+		{DownwardAPI: &corev1.DownwardAPIProjection{Items: podName}},
+	}}}),
+	plain("downwardAPI", 1, Volume{}, corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: podName}}),
 	plain("plugin removed", 1, Volume{Local: Nobody, Never: true}, corev1.VolumeSource{Glusterfs: &corev1.GlusterfsVolumeSource{EndpointsName: "e", Path: "/"}}),
 }
 
@@ -238,13 +300,44 @@ func drawKind(r *rand.Rand) kind {
 	return kinds[0]
 }
 
+// draws is the pod whose volumes the next one shares; nil where it has its own.
+func draws(r *rand.Rand, list []*drawnPod) *drawnPod {
+	if len(list) == 0 || r.IntN(8) > 0 {
+		return nil
+	}
+	first := list[r.IntN(len(list))]
+	if first.ownsClaim() {
+		return nil
+	}
+	return first
+}
+
+// ownsClaim says that a volume of the pod has a claim of its own.
+func (d *drawnPod) ownsClaim() bool {
+	return slices.ContainsFunc(d.pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Ephemeral != nil })
+}
+
+// vary changes how the pod uses its volumes.
+func (d *drawnPod) vary(r *rand.Rand) {
+	if r.IntN(6) == 0 {
+		group := int64(1000)
+		d.pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &group}
+		d.kinds = append(d.kinds, "fsGroup")
+	}
+	for i := range d.pod.Spec.Containers[0].VolumeMounts {
+		if r.IntN(8) == 0 {
+			d.pod.Spec.Containers[0].VolumeMounts[i].SubPath = "some/where"
+			d.kinds = append(d.kinds, "subPath")
+		}
+	}
+}
+
 // draw makes the pods of one batch, one to a namespace but for those that share the
 // volumes of another.
 func draw(r *rand.Rand, batch string, node string, pods int) []*drawnPod {
 	var list []*drawnPod
 	for i := range pods {
-		if i > 0 && r.IntN(8) == 0 {
-			first := list[r.IntN(len(list))]
+		if first := draws(r, list); first != nil {
 			other := *first
 			other.pod = first.pod.DeepCopy()
 			other.pod.Name = fmt.Sprintf("web-%d", i)
@@ -261,6 +354,7 @@ func draw(r *rand.Rand, batch string, node string, pods int) []*drawnPod {
 			k.add(d, fmt.Sprintf("v%d", j), r)
 			d.kinds = append(d.kinds, k.name)
 		}
+		d.vary(r)
 		list = append(list, d)
 	}
 	return list

@@ -19,18 +19,23 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var (
-	statesFlag = flag.Int("states", 60, "how many pods to draw")
+	statesFlag = flag.Int("states", 100, "how many pods to draw")
 	seedFlag   = flag.Uint64("seed", 1, "the seed of what is drawn")
 	pagePath   = flag.String("page", "", "the page to write")
 )
 
 const (
+	// machines is how many work at the same time.
+	machines = 6
 	// batchSize is how many pods a machine has at the same time.
 	batchSize = 20
 	// settled is how long nothing may have moved before a look counts: what the kubelet
@@ -44,26 +49,44 @@ const (
 
 // TestRandom draws pods with volumes of all kinds and faults, and holds the trace of
 // each against the kubelet: as they start, after the kubelet was killed or a driver
-// went, once the faults are gone, and as they end.
+// went, and as they end. The machines work side by side, each with a share of the pods.
 func TestRandom(t *testing.T) {
 	needsKubelet(t)
-	r := rand.New(rand.NewPCG(*seedFlag, 0))
 	tally := newTally(*seedFlag)
-	m := world.Machine(t, "random")
-	for batch := 0; tally.Pods < *statesFlag; batch++ {
-		n := min(batchSize, *statesFlag-tally.Pods)
-		pods := draw(r, fmt.Sprintf("s%d-%d", *seedFlag, batch), m.Node, n)
-		b := &batchRun{T: t, m: m, pods: pods, tally: tally, r: r}
-		b.run()
-		if t.Failed() {
-			return
+	t.Run("machines", func(t *testing.T) {
+		lanes := min(machines, (*statesFlag+batchSize-1)/batchSize)
+		for lane := range lanes {
+			t.Run(fmt.Sprint(lane), func(t *testing.T) {
+				t.Parallel()
+				share := *statesFlag / lanes
+				if lane < *statesFlag%lanes {
+					share++
+				}
+				randomLane(t, lane, share, tally)
+			})
 		}
-	}
+	})
 	t.Log(tally)
 	if *pagePath != "" {
-		if err := os.WriteFile(*pagePath, []byte(tally.page()), 0o600); err != nil {
+		page, err := tally.page()
+		if err != nil {
 			t.Fatal(err)
 		}
+		if err := os.WriteFile(*pagePath, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// randomLane is one machine with its share of the pods, one batch after the other.
+func randomLane(t *testing.T, lane, share int, tally *tally) {
+	r := rand.New(rand.NewPCG(*seedFlag, uint64(lane)))
+	m := world.Machine(t, fmt.Sprintf("random-%d", lane))
+	for batch := 0; share > 0; batch++ {
+		n := min(batchSize, share)
+		share -= n
+		b := &batchRun{T: t, m: m, pods: draw(r, fmt.Sprintf("s%d-%d-%d", *seedFlag, lane, batch), m.Node, n), tally: tally, r: r}
+		b.run()
 	}
 }
 
@@ -74,28 +97,157 @@ type batchRun struct {
 	pods  []*drawnPod
 	tally *tally
 	r     *rand.Rand
+	// quiet is until when events may tell of what is over.
+	quiet time.Time
 }
 
+// run is the history of the batch: it begins, some of what may happen to a node does,
+// and it ends.
 func (b *batchRun) run() {
+	late := b.r.IntN(3) == 0
+	if late {
+		b.ask(wire.Request{Do: wire.NoNetwork})
+	}
 	for _, d := range b.pods {
 		b.create(d)
 	}
-	b.look("as they start")
-	switch b.r.IntN(3) {
-	case 0:
-		b.ask(wire.Request{Do: wire.Kill})
-		b.ask(wire.Request{Do: wire.Start})
-		b.look("after the kubelet was killed and started")
-	case 1:
-		b.ask(wire.Request{Do: wire.Unregister, Driver: Files})
-		world.await(b.T, "the driver to go", func() (bool, error) {
-			there, err := world.registers(b.m.Node, Files)
-			return !there && err == nil, err
-		})
-		b.look("after a driver has gone")
-		world.register(b.T, b.m, Files)
-		b.look("after it has returned")
+	if late {
+		b.awaitNotRegistered()
+		b.ask(wire.Request{Do: wire.Network})
+		b.quiet = time.Now().Add(networkSaid)
 	}
+	if b.r.IntN(4) == 0 {
+		b.restart()
+		b.look("as they start, the kubelet having been killed and started")
+	} else {
+		b.look("as they start")
+	}
+	happens := []func(){b.killed, b.driverGone, b.healed, b.forced}
+	b.r.Shuffle(len(happens), func(i, j int) { happens[i], happens[j] = happens[j], happens[i] })
+	for _, happen := range happens[:b.r.IntN(3)] {
+		happen()
+	}
+	b.end()
+	b.clear()
+}
+
+func (b *batchRun) restart() {
+	b.ask(wire.Request{Do: wire.Kill})
+	b.ask(wire.Request{Do: wire.Start})
+}
+
+func (b *batchRun) killed() {
+	b.restart()
+	b.look("after the kubelet was killed and started")
+}
+
+// driverGone has a driver go from the node and return; the kubelet may be started
+// again meanwhile, so that it does not know the driver at all.
+func (b *batchRun) driverGone() {
+	driver := []string{Files, Disk}[b.r.IntN(2)]
+	b.ask(wire.Request{Do: wire.Unregister, Driver: driver})
+	world.await(b.T, "the driver to go", func() (bool, error) {
+		there, err := world.registers(b.m.Node, driver)
+		return !there && err == nil, err
+	})
+	if b.r.IntN(3) == 0 {
+		b.restart()
+		b.look("after a driver has gone, and the kubelet was started again")
+	} else {
+		b.look("after a driver has gone")
+	}
+	world.register(b.T, b.m, driver)
+	b.look("after it has returned")
+}
+
+// healed ends the faults of some pods, and makes what they miss.
+func (b *batchRun) healed() {
+	var healed []*drawnPod
+	namespaces := map[string]bool{}
+	for _, d := range b.pods {
+		if namespaces[d.pod.Namespace] || b.r.IntN(2) == 0 {
+			continue
+		}
+		namespaces[d.pod.Namespace] = true
+		if err := world.create(d.pod.Namespace, "gone"); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, d := range b.pods {
+		if !namespaces[d.pod.Namespace] {
+			continue
+		}
+		b.heal(d)
+		d.faults, d.attachFails = nil, nil
+		for i := range d.volumes {
+			if v := &d.volumes[i]; v.Heals {
+				v.Local = ""
+			}
+		}
+		healed = append(healed, d)
+	}
+	b.awaitRetried(healed)
+	b.look("after the faults of some have ended")
+	for _, d := range healed {
+		d.retried = nil
+	}
+}
+
+// networkSaid is how long the trace takes the words for true that the network of the
+// node is not ready, and the event's second.
+const networkSaid = 16 * time.Second
+
+// retries bounds the wait for the kubelet to try a mount again whose fault is gone. Its
+// pauses are that long once it has failed for half a minute.
+const retries = 40 * time.Second
+
+// awaitRetried waits until the volumes whose faults are gone are mounted; those that
+// are not keep their pods from being looked at.
+func (b *batchRun) awaitRetried(healed []*drawnPod) {
+	end := time.Now().Add(retries)
+	for {
+		open := 0
+		truth, _ := b.truth()
+		for _, d := range healed {
+			d.retried = nil
+			for _, v := range d.volumes {
+				if t := truth[d.pod.UID][v.Name]; t.Stage != "" && v.Local == "" && v.Driver != Away {
+					d.retried = append(d.retried, v.Name)
+				}
+			}
+			open += len(d.retried)
+		}
+		if open == 0 || time.Now().After(end) {
+			// What was said of the faults is not said again, and counts until that shows.
+			b.quiet = time.Now().Add(facts.RetrySaid + time.Second)
+			return
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// forced force-deletes some pods, and makes them again under their names: the kubelet
+// has the volumes of both for a while.
+func (b *batchRun) forced() {
+	for _, d := range b.pods {
+		if d.ownsClaim() || b.r.IntN(3) > 0 {
+			continue
+		}
+		if err := fixture.ForceDeletePod(world.plane, world.Client, d.pod.Namespace, d.pod.Name); err != nil {
+			b.Fatal(err)
+		}
+		again := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: d.pod.Namespace, Name: d.pod.Name}, Spec: *d.pod.Spec.DeepCopy()}
+		pod, err := fixture.CreatePod(world.plane, world.Client, again)
+		if err != nil {
+			b.Fatal(err)
+		}
+		d.pod, d.ran, d.remade = pod, false, true
+	}
+	b.look("after some were force-deleted and made again")
+}
+
+// end deletes all pods, some of them while their driver does not free the volumes.
+func (b *batchRun) end() {
 	for _, d := range b.pods {
 		for _, f := range d.endFaults {
 			b.ask(wire.Request{Do: wire.SetFault, Driver: f.driver, Fault: f.fault})
@@ -108,7 +260,33 @@ func (b *batchRun) run() {
 		}
 	}
 	b.look("as they end")
-	b.clear()
+	if b.r.IntN(3) == 0 {
+		b.restart()
+		b.look("as they end, after the kubelet was killed and started")
+	}
+}
+
+// awaitNotRegistered waits until the kubelet has said of something that it does not
+// know it yet, where the batch has something of the kind.
+func (b *batchRun) awaitNotRegistered() {
+	var namespaces []string
+	for _, d := range b.pods {
+		for _, v := range d.pod.Spec.Volumes {
+			if v.Secret != nil && v.Secret.SecretName == "there" {
+				namespaces = append(namespaces, d.pod.Namespace)
+			}
+		}
+	}
+	if len(namespaces) == 0 {
+		return
+	}
+	world.await(b.T, "the kubelet to say that a secret is not registered", func() (bool, error) {
+		events, err := world.Client.CoreV1().Events(namespaces[0]).List(world.plane, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool { return strings.Contains(e.Message, `" not registered`) }), nil
+	})
 }
 
 func (b *batchRun) ask(r wire.Request) wire.Answer {
@@ -128,22 +306,19 @@ func (b *batchRun) create(d *drawnPod) {
 		if err := fixture.Namespace(world.plane, world.Client, namespace); err != nil {
 			b.Fatal(err)
 		}
-		there := metav1.ObjectMeta{Name: "there", Namespace: namespace}
-		if _, err := world.Client.CoreV1().Secrets(namespace).Create(world.plane, &corev1.Secret{ObjectMeta: there}, metav1.CreateOptions{}); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := world.Client.CoreV1().ConfigMaps(namespace).Create(world.plane, &corev1.ConfigMap{ObjectMeta: there}, metav1.CreateOptions{}); err != nil {
+		if err := world.create(namespace, "there"); err != nil {
 			b.Fatal(err)
 		}
 	}
 	for _, c := range d.claims {
-		switch c.state {
-		case claimBound:
-			world.claim(b.T, namespace, c.name, c.driver, c.change)
-		case claimPending:
+		switch {
+		case c.own:
+		case c.state == claimBound:
+			world.claim(b.T, namespace, c.name, c.driver, c.change, nil)
+		case c.state == claimPending:
 			world.unboundClaim(b.T, namespace, c.name, "")
-		case claimOfAnother:
-			world.claim(b.T, namespace, c.name, c.driver, c.change)
+		case c.state == claimOfAnother:
+			world.claim(b.T, namespace, c.name, c.driver, c.change, nil)
 			if err := world.Client.CoreV1().PersistentVolumeClaims(namespace).Delete(world.plane, c.name, metav1.DeleteOptions{}); err != nil {
 				b.Fatal(err)
 			}
@@ -161,19 +336,41 @@ func (b *batchRun) create(d *drawnPod) {
 		b.Fatal(err)
 	}
 	d.pod = pod
+	for _, c := range d.claims {
+		if c.own {
+			world.claim(b.T, namespace, c.name, c.driver, c.change, pod)
+		}
+	}
 	b.tally.drew(d)
 }
 
-// clear ends the faults and the pods of the batch.
+// clear ends the faults and the pods of the batch, and takes away all that would make
+// the next look longer.
 func (b *batchRun) clear() {
 	for _, d := range b.pods {
-		for _, f := range slices.Concat(d.faults, d.endFaults) {
-			b.ask(wire.Request{Do: wire.SetFault, Driver: f.driver, Fault: wire.Fault{RPC: f.fault.RPC, Handle: f.fault.Handle}})
-		}
-		for _, handle := range d.attachFails {
-			world.Cluster.Driver.FailPublish(nil, handle)
-		}
+		b.heal(d)
 		_ = fixture.ForceDeletePod(world.plane, world.Client, d.pod.Namespace, d.pod.Name) // it may be gone
+	}
+	b.restart() // its pauses have grown
+	world.await(b.T, "the pods to go from the machine", func() (bool, error) {
+		a := b.ask(wire.Request{Do: wire.Look})
+		return len(a.Kubelet.Pods) == 0 && len(a.Kubelet.InUse) == 0, fmt.Errorf("%d pods, in use: %v", len(a.Kubelet.Pods), a.Kubelet.InUse)
+	})
+	b.ask(wire.Request{Do: wire.Forget})
+	for _, d := range b.pods {
+		if err := world.empty(d.pod.Namespace); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// heal ends the faults of the pod's volumes.
+func (b *batchRun) heal(d *drawnPod) {
+	for _, f := range slices.Concat(d.faults, d.endFaults) {
+		b.ask(wire.Request{Do: wire.SetFault, Driver: f.driver, Fault: wire.Fault{RPC: f.fault.RPC, Handle: f.fault.Handle}})
+	}
+	for _, handle := range d.attachFails {
+		world.Cluster.Driver.FailPublish(nil, handle)
 	}
 }
 
@@ -227,7 +424,7 @@ func (b *batchRun) look(when string) {
 		}
 		return n
 	}
-	for still() < len(b.pods) && time.Since(began) < settleFor {
+	for still() < len(b.pods) && time.Since(began) < settleFor || time.Now().Before(b.quiet) {
 		time.Sleep(200 * time.Millisecond)
 		now, _ := b.truth()
 		for _, d := range b.pods {
@@ -246,15 +443,19 @@ func (b *batchRun) look(when string) {
 		there := s.Pod(types.NamespacedName{Namespace: d.pod.Namespace, Name: d.pod.Name})
 		switch {
 		case there == nil || len(after[d.pod.UID]) == 0:
-			b.tally.Gone++
+			b.tally.left(&b.tally.Gone)
 			continue
 		case time.Since(moved[d.pod.UID]) < settled || !same(last[d.pod.UID], after[d.pod.UID]):
-			b.tally.Moved++
+			b.tally.left(&b.tally.Moved)
+			continue
+		}
+		if len(d.retried) > 0 {
+			b.tally.left(&b.tally.Pending)
 			continue
 		}
 		l := Look{Trace: diagnose.TracePod(s, there, diagnose.Options{}), Truth: after[d.pod.UID]}
-		if dated(l, seen, d) {
-			b.tally.Dated++
+		if dated(l, seen, d, paused(s, d.pod.UID)) {
+			b.tally.left(&b.tally.Dated)
 			continue
 		}
 		wrong := l.Compare(d.volumes)
@@ -274,16 +475,41 @@ func mayBeStuck(d *drawnPod) bool {
 	return slices.ContainsFunc(d.volumes, func(v Volume) bool { return v.Never || v.Unclaimed })
 }
 
-// dated says that the driver was called for a volume after the last that was said of
-// it: no object shows how that call stands.
-func dated(l Look, s seen, d *drawnPod) bool {
+// paused says that the kubelet has sent so many events about the pod that its recorder
+// drops what comes next, for minutes.
+func paused(s *snapshot.Snapshot, pod types.UID) bool {
+	sent := int32(0)
+	for _, e := range s.EventsOf(pod) {
+		sent += max(1, e.Count)
+	}
+	return sent >= 25
+}
+
+// dated says that no object can show the truth yet: the driver was called for a volume
+// after the last that was said of it, the kubelet has mounted it since and could still
+// be about to say the same again, or has not tried for a pod that was made again.
+func dated(l Look, s seen, d *drawnPod, paused bool) bool {
 	for _, v := range d.volumes {
 		told := l.volume(v.Name)
 		if told == nil {
 			continue
 		}
+		if d.remade && v.Local != "" && !slices.ContainsFunc(told.Stages, func(s trace.Stage) bool { return len(s.Said) > 0 }) {
+			return true
+		}
 		for _, stage := range told.Stages {
+			if l.Truth[v.Name].Mounted && stage.State == trace.StageBlocked && slices.ContainsFunc(stage.Said, func(said trace.Said) bool {
+				return said.At != nil && (paused || time.Since(said.At.Time) < retries)
+			}) {
+				return true
+			}
 			for _, said := range stage.Said {
+				if l.Truth[v.Name].Done[stage.Stage] && strings.Contains(said.Text, "failed to process volumes") && time.Since(said.At.Time) < facts.PodRetry+facts.RetrySaid+time.Second {
+					return true // of a claim that has come since
+				}
+				if strings.Contains(said.Text, `" not registered`) && v.Local != "" {
+					return true // it has not come to what is missing
+				}
 				if strings.Contains(said.Text, "not found in the list of registered CSI drivers") && s.registered(v.Driver) {
 					return true // it has registered since
 				}

@@ -69,7 +69,7 @@ func (s *scene) disk(name string, change func(*corev1.PersistentVolume)) *Volume
 
 func (s *scene) of(driver, name string, change func(*corev1.PersistentVolume)) *Volume {
 	s.Helper()
-	v := s.w.claim(s.T, s.name, name, driver, change)
+	v := s.w.claim(s.T, s.name, name, driver, change, nil)
 	return s.add(v, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}})
 }
 
@@ -287,7 +287,7 @@ var states = []state{
 		s.w.Cluster.Driver.FailPublish(status.Error(codes.FailedPrecondition, "the volume is locked"), "vol-"+s.name+"-"+data)
 	}, event: "the volume is locked", volume: data, stage: trace.StageAttached, actor: TheDriver, verdict: finding.InFlight},
 	{name: "once-only-pod", arrange: func(s *scene) {
-		v := s.w.claim(s.T, s.name, data, Disk, nil, corev1.ReadWriteOncePod)
+		v := s.w.claim(s.T, s.name, data, Disk, nil, nil, corev1.ReadWriteOncePod)
 		v.Local = Other
 		s.add(v, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: data}})
 		other := s.pod.DeepCopy()

@@ -40,13 +40,15 @@ type Volume struct {
 	// Attachable says that the controller attaches it, and Stages that its driver
 	// stages it.
 	Attachable, Stages bool
-	// Unused says that no container mounts it.
-	Unused bool
+	// Unused says that no container mounts it, and Device that one uses it as a device.
+	Unused, Device bool
 	// Unclaimed says that its claim leads to no volume.
 	Unclaimed bool
 	// Local is who has to act where the kubelet makes no call; "": nothing keeps it
 	// from the call.
 	Local Actor
+	// Heals says that what Local waits for is made once the faults end.
+	Heals bool
 	// Never says that it can never come, as can be seen at first sight.
 	Never bool
 }
@@ -61,6 +63,9 @@ type Truth struct {
 	// Stage is the one that it waits in; "" where it waits in none.
 	Stage trace.StageName
 	Actor Actor
+	// Forgotten says that the driver has it mounted for the pod, and the kubelet does not
+	// know that.
+	Forgotten bool
 }
 
 func (t Truth) equal(o Truth) bool {
@@ -87,7 +92,9 @@ func (s seen) up(pod types.UID, v Volume) Truth {
 	taken := !notTaken(told.Wait, v.Name)
 	t.Done[trace.StageClaimBound] = !v.Unclaimed
 	if v.Attachable {
-		t.Done[trace.StageInVolumesInUse] = taken && slices.Contains(k.Reported, v.Unique)
+		if reported := slices.Contains(k.Reported, v.Unique); taken || !reported {
+			t.Done[trace.StageInVolumesInUse] = reported
+		} // else it is there for another pod, or was not taken up when the kubelet last gave up its wait
 		t.Done[trace.StageAttached] = s.published(v.Handle)
 		t.Done[trace.StageInVolumesAttached] = s.listed(v.Unique)
 	}
@@ -111,6 +118,8 @@ func (s seen) up(pod types.UID, v Volume) Truth {
 		t.Stage, t.Actor = s.attaching(v, t)
 	case v.Driver != "" && v.Never && v.Local == Nobody && v.Unique != "": // refused before the driver is asked
 		t.Stage, t.Actor = trace.StageStaged, Nobody
+	case v.Driver != "" && v.Never && v.Local == Nobody: // whether the driver is there or not
+		t.Stage, t.Actor = trace.StageMounted, Nobody
 	case v.Driver != "" && !s.registered(v.Driver):
 		t.Stage, t.Actor = trace.StageRegistered, ThePlugin
 	case v.Stages && !staged:
@@ -181,6 +190,10 @@ func (s seen) down(pod types.UID, v Volume) Truth {
 	published, well := s.last(wire.Publish, v.Handle, pod)
 	freed, gone := s.last(wire.Unpublish, v.Handle, pod)
 	held := !published.Began.IsZero() && (well || published.Ended.IsZero() || slices.Contains(uncertain, codes.Code(published.Code))) && (!gone || !freed.Began.After(published.Began))
+	if held && v.Attachable && !slices.Contains(s.answer.Kubelet.InUse, v.Unique) {
+		t.Forgotten = true // a kubelet that was started again does not find it, and nobody will unmount it
+		return t
+	}
 	t.Done[trace.StageUnmounted] = !held
 	if held {
 		t.Stage, t.Actor = trace.StageUnmounted, TheDriver

@@ -2,6 +2,7 @@ package kubelettrace
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -234,8 +235,8 @@ func (s seen) inline(pod types.UID, v Volume) string {
 }
 
 // claim makes a claim bound to a volume of the driver, and says what is known of it.
-// The pod's name for it is the claim's.
-func (w *World) claim(t *testing.T, namespace, name, driver string, change func(*corev1.PersistentVolume), modes ...corev1.PersistentVolumeAccessMode) Volume {
+// The pod's name for it is the claim's. owner, where it is not nil, is the pod whose own the claim is.
+func (w *World) claim(t *testing.T, namespace, name, driver string, change func(*corev1.PersistentVolume), owner *corev1.Pod, modes ...corev1.PersistentVolumeAccessMode) Volume {
 	t.Helper()
 	if len(modes) == 0 {
 		modes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
@@ -246,15 +247,19 @@ func (w *World) claim(t *testing.T, namespace, name, driver string, change func(
 		ObjectMeta: metav1.ObjectMeta{Name: "pv-" + namespace + "-" + name},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity: size, AccessModes: modes, StorageClassName: class, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle, FSType: "ext4"}},
 		},
 	}
 	if change != nil {
 		change(pv)
 	}
 	claims, volumes := w.Client.CoreV1().PersistentVolumeClaims(namespace), w.Client.CoreV1().PersistentVolumes()
+	var owners []metav1.OwnerReference
+	if owner != nil {
+		owners = []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("Pod"))}
+	}
 	claim, err := claims.Create(w.plane, &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes"}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owners, Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes"}},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes: modes, Resources: corev1.VolumeResourceRequirements{Requests: size}, StorageClassName: &class,
 			VolumeName: pv.Name, VolumeMode: pv.Spec.VolumeMode,
@@ -299,6 +304,36 @@ func (w *World) unboundClaim(t *testing.T, namespace, name, volume string) {
 	if _, err := w.Client.CoreV1().PersistentVolumeClaims(namespace).UpdateStatus(w.plane, claim, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// create makes a Secret and a ConfigMap of the name.
+func (w *World) create(namespace, name string) error {
+	of := metav1.ObjectMeta{Name: name, Namespace: namespace}
+	_, err := w.Client.CoreV1().Secrets(namespace).Create(w.plane, &corev1.Secret{ObjectMeta: of}, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	_, err = w.Client.CoreV1().ConfigMaps(namespace).Create(w.plane, &corev1.ConfigMap{ObjectMeta: of}, metav1.CreateOptions{})
+	return err
+}
+
+// empty takes away what a batch left in the namespace, and its volumes.
+func (w *World) empty(namespace string) error {
+	core, now, all := w.Client.CoreV1(), *metav1.NewDeleteOptions(0), metav1.ListOptions{}
+	claims, err := core.PersistentVolumeClaims(namespace).List(w.plane, all)
+	if err != nil {
+		return err
+	}
+	for i := range claims.Items {
+		if name := claims.Items[i].Spec.VolumeName; name != "" {
+			if err := core.PersistentVolumes().Delete(w.plane, name, now); err != nil && !apierrors.IsNotFound(err) {
+				return err
+			}
+		}
+	}
+	return errors.Join(core.PersistentVolumeClaims(namespace).DeleteCollection(w.plane, now, all),
+		core.Secrets(namespace).DeleteCollection(w.plane, now, all), core.ConfigMaps(namespace).DeleteCollection(w.plane, now, all),
+		core.Events(namespace).DeleteCollection(w.plane, now, all))
 }
 
 // runs says whether the pod's containers run.

@@ -52,6 +52,7 @@ const (
 	Unregister Action = "unregister" // and takes it away
 	Kill       Action = "kill"       // the kubelet
 	Start      Action = "start"      // the kubelet, after Kill
+	Forget     Action = "forget"     // the calls that have ended
 	NoNetwork  Action = "noNetwork"  // the kubelet begins with no pod
 	Network    Action = "network"    // and does again
 )
@@ -77,7 +78,7 @@ type Fault struct {
 	// Code is that of gRPC, and Message what goes with it.
 	Code    uint32 `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Hang keeps the call until its caller gives up.
+	// Hang keeps the call until its caller gives up, or another fault takes its place.
 	Hang bool `json:"hang,omitempty"`
 }
 

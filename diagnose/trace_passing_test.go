@@ -93,8 +93,8 @@ func TestDriverThatNeverRegistered(t *testing.T) {
 	}
 }
 
-// A volume is staged once for two pods on the node, and the kubelet tells one of them
-// why that fails: the other one waits for the same.
+// The kubelet does one thing at a time with a volume of two pods on the node, and tells
+// one of them why that fails: the other one waits for the same.
 func TestWordsToAnotherPod(t *testing.T) {
 	const missing = `MountVolume.MountDevice failed for volume "pv-data" : fetching NodeStageSecretRef default/keys failed: kubernetes.io/csi: failed to find the secret keys in the namespace default with error: secrets "keys" not found`
 	told := func() *world {
@@ -112,6 +112,9 @@ func TestWordsToAnotherPod(t *testing.T) {
 			verdict: "in-flight mounted", says: []string{"CSI driver ebs.csi.aws.com on n1"}},
 		{name: "it was told of a later step", world: with(told(), func(w *world) {
 			w.Events[0].Message = `MountVolume.SetUp failed for volume "pv-data" : rpc error: code = Internal desc = no`
+		}), verdict: "in-flight mounted", says: []string{"MountVolume.SetUp failed", "CSI driver ebs.csi.aws.com on n1"}},
+		{name: "what it was told is about that pod", world: with(told(), func(w *world) {
+			w.Events[0].Message = `MountVolume.SetUp failed for volume "pv-data" : volume uses the ReadWriteOncePod access mode and is already in use by another pod`
 		}), verdict: "in-flight mounted", says: []string{"no object tells which"}},
 	} {
 		t.Run(c.name, c.run)

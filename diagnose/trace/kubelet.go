@@ -65,8 +65,9 @@ func (w waitWords) listsMean(volume string, k facts.KubeletRelease) string {
 
 // mountFailures are the failed mounts of the volume, oldest first, without those that
 // pass by themselves. Where the kubelet has told this pod nothing, they are those of a
-// pod that waits with it: the volume is staged once for all pods on the node, in the
-// name of one of them.
+// pod that waits with it: the kubelet does one thing at a time with a volume, in the name
+// of one of its pods, and pauses for all of them once that fails (MountVolume,
+// pkg/volume/util/operationexecutor/operation_executor.go).
 func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
 	own := slices.DeleteFunc(facts.MountFailures(t.events, v.specName(), v.Name), facts.MountFailure.Passing)
 	if len(own) > 0 || v.pv == nil || v.Driver == "" {
@@ -79,12 +80,18 @@ func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
 	}
 	var shared []facts.MountFailure
 	for _, other := range t.others(v) {
-		shared = append(shared, slices.DeleteFunc(t.MountFailures(other, v.specName()), func(f facts.MountFailure) bool { return !f.StagesVolume() })...)
+		shared = append(shared, slices.DeleteFunc(t.MountFailures(other, v.specName()), func(f facts.MountFailure) bool { return !ofVolume(f) })...)
 	}
 	slices.SortStableFunc(shared, func(a, b facts.MountFailure) int {
 		return facts.EventTime(a.Event).Compare(facts.EventTime(b.Event).Time)
 	})
 	return shared
+}
+
+// ofVolume says that the failure would meet any pod that uses the volume.
+func ofVolume(f facts.MountFailure) bool {
+	kind, _ := facts.MissingObject(f.Reason)
+	return f.StagesVolume() || kind != "" || facts.ContainsAny(f.Reason, driverAnswered...)
 }
 
 // passing is the last failed mount of the volume that passes by itself.

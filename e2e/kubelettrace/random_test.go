@@ -34,10 +34,6 @@ var (
 )
 
 const (
-	// machines is how many work at the same time.
-	machines = 6
-	// batchSize is how many pods a machine has at the same time.
-	batchSize = 20
 	// settled is how long nothing may have moved before a look counts: what the kubelet
 	// has done must have reached the API server.
 	settled = 1500 * time.Millisecond
@@ -68,7 +64,11 @@ func TestRandom(t *testing.T) {
 	})
 	t.Log(tally)
 	if *pagePath != "" {
-		page, err := tally.page()
+		var rows []pageState
+		for _, s := range states {
+			rows = append(rows, pageState{s.name, string(s.stage), string(s.actor), string(s.verdict)})
+		}
+		page, err := tally.page(rows)
 		if err != nil {
 			t.Fatal(err)
 		}

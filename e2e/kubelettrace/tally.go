@@ -8,6 +8,13 @@ import (
 	"text/template"
 )
 
+const (
+	// machines is how many work at the same time.
+	machines = 6
+	// batchSize is how many pods a machine has at the same time.
+	batchSize = 20
+)
+
 // tally counts what was drawn and what came of it, on all machines.
 type tally struct {
 	mu     sync.Mutex
@@ -80,8 +87,8 @@ func sum(counts map[string]int) (n int) {
 //go:embed page.tmpl
 var pageText string
 
-// page is docs/kubelet.md.
-func (t *tally) page() (string, error) {
+// page is docs/kubelet.md; states are the rows of its last table.
+func (t *tally) page(states []pageState) (string, error) {
 	template, err := template.New("page").Parse(pageText)
 	if err != nil {
 		return "", err
@@ -93,6 +100,9 @@ func (t *tally) page() (string, error) {
 	})
 	return b.String(), err
 }
+
+// pageState is a row of the table of states.
+type pageState struct{ Name, Stage, Actor, Verdict string }
 
 // counted is a table of the page.
 type counted struct {

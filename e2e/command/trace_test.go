@@ -112,6 +112,9 @@ func (w *stageWorld) status(name string, change func(*corev1.PodStatus)) {
 }
 
 // event is what the kubelet of byhand says of a pod.
+// repeated is how often the kubelet has said what it says: its recorder sends no more.
+const repeated = 25
+
 func (w *stageWorld) event(name, reason, message string) {
 	w.t.Helper()
 	pod, err := w.client.CoreV1().Pods(w.Namespace).Get(w.t.Context(), name, metav1.GetOptions{})
@@ -121,7 +124,7 @@ func (w *stageWorld) event(name, reason, message string) {
 		ObjectMeta:     metav1.ObjectMeta{GenerateName: name + "."},
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
 		Reason:         reason, Message: message, Type: corev1.EventTypeWarning,
-		Source: corev1.EventSource{Component: "kubelet", Host: w.byhand}, FirstTimestamp: now, LastTimestamp: now, Count: 1,
+		Source: corev1.EventSource{Component: "kubelet", Host: w.byhand}, FirstTimestamp: now, LastTimestamp: now, Count: repeated,
 	}, metav1.CreateOptions{})
 	w.check(err)
 }
@@ -250,9 +253,7 @@ func TestTraceStages(t *testing.T) {
 	after := []string{"staging", "silent", "mounting", "ownership", "forgotten", "nottaken", "image", "init", "sandbox", "stopping", "unmounting", "unstaging", "detaching"}
 	var volumes []corev1.UniqueVolumeName
 	for _, name := range after {
-		if volume := w.volume(name); name != "nottaken" {
-			volumes = append(volumes, volume.UniqueName())
-		}
+		volumes = append(volumes, w.volume(name).UniqueName())
 	}
 	w.inUse(func([]corev1.UniqueVolumeName) []corev1.UniqueVolumeName { return volumes })
 	for _, name := range after {

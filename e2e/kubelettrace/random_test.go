@@ -487,14 +487,14 @@ func paused(s *snapshot.Snapshot, pod types.UID) bool {
 
 // dated says that no object can show the truth yet: the driver was called for a volume
 // after the last that was said of it, the kubelet has mounted it since and could still
-// be about to say the same again, or has not tried for a pod that was made again.
+// be about to say the same again, or has not come to what is missing.
 func dated(l Look, s seen, d *drawnPod, paused bool) bool {
 	for _, v := range d.volumes {
 		told := l.volume(v.Name)
 		if told == nil {
 			continue
 		}
-		if d.remade && v.Local != "" && !slices.ContainsFunc(told.Stages, func(s trace.Stage) bool { return len(s.Said) > 0 }) {
+		if (d.remade || v.Driver == "" && !v.Unclaimed) && v.Local != "" && !slices.ContainsFunc(told.Stages, func(s trace.Stage) bool { return len(s.Said) > 0 }) {
 			return true
 		}
 		for _, stage := range told.Stages {

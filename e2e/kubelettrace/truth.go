@@ -89,7 +89,7 @@ func (s seen) up(pod types.UID, v Volume) Truth {
 	if v.Unused {
 		return t
 	}
-	taken := !notTaken(told.Wait, v.Name) || s.received(wire.Stage, v.Handle, time.Time{})
+	taken := !notTaken(told.Wait, v.Name) || s.received(wire.Stage, v.Handle, time.Time{}) || s.received(wire.Publish, v.Handle, time.Time{})
 	t.Done[trace.StageClaimBound] = !v.Unclaimed
 	if v.Attachable {
 		if reported := slices.Contains(k.Reported, v.Unique); taken || !reported {

@@ -126,7 +126,20 @@ func (m *Machine) Stop() {
 	_ = m.in.Close()
 	_ = m.cmd.Process.Kill() // it may have ended by itself
 	_ = m.cmd.Wait()
+	m.detachLoops()
 	_ = os.RemoveAll(m.root)
+}
+
+// detachLoops gives the loop devices back with which the kubelet holds Block volumes:
+// they outlive its process and its mounts.
+func (m *Machine) detachLoops() {
+	files, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	for _, file := range files {
+		if backing, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(backing), m.root+"/") {
+			device := "/dev/" + filepath.Base(filepath.Dir(filepath.Dir(file)))
+			_ = exec.Command("losetup", "--detach", device).Run() // whoever else took it away was quicker
+		}
+	}
 }
 
 // KeepLog copies the kubelet's log to where it outlives the machine, and says where.

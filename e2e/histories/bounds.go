@@ -75,6 +75,9 @@ func (c *comparison) compareBounds(i int) {
 			if u.Bound == 0 || u.Event == reconcile.Backoff || d.Verb == reconcile.Detach || d.Verb == reconcile.Attach {
 				continue
 			}
+			if u.Event == reconcile.OperationEnds && u.Then == reconcile.MultiAttach && !m.pending(d.Volume) {
+				continue // it has ended, and failed: nothing is done that could be seen
+			}
 			key := debt{d.VolumeNode, u.Event, u.Then}
 			by, ok := m.by(&d, u)
 			was := c.owed[key]

@@ -11,8 +11,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
 // explained is an error in plain words, one line of them. The error itself

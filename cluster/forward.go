@@ -30,6 +30,10 @@ const portForwardV1 = "portforward.k8s.io"
 // maxForwardError bounds what a kubelet says about a port that it cannot reach.
 const maxForwardError = 4 << 10
 
+// reasonTakes is how long the reason of a failure may stay behind the failure itself: it
+// comes over a stream of its own.
+const reasonTakes = time.Second
+
 var errNoCertificate = errors.New("kube-controller-manager can be asked with a client certificate, and your kubeconfig has none: a token is not sent to a port whose own certificate nobody vouches for")
 
 // forwarded asks a port of a pod in kube-system, by port-forward, as kubectl does: the
@@ -74,27 +78,16 @@ func (c *Cluster) forward(ctx context.Context, pod string, port int, path string
 	if err != nil {
 		return nil, err
 	}
-	stream, said, err := dialStream(connection, port)
+	response, said, err := askStream(ctx, connection, pod, port, path, identity)
 	if err != nil {
-		_ = connection.Close()
-		return nil, err
-	}
-	once := &http.Transport{
-		DialContext:       func(context.Context, string, string) (net.Conn, error) { return &streamConn{stream}, nil },
-		TLSClientConfig:   identity,
-		DisableKeepAlives: true,
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+pod+path, nil)
-	if err != nil {
-		_ = connection.Close()
-		return nil, err
-	}
-	response, err := once.RoundTrip(request)
-	if err != nil {
-		_ = connection.Close()
-		if text := <-said; text != "" {
-			err = errors.New(text)
+		select {
+		case text := <-said:
+			if text != "" {
+				err = errors.New(text)
+			}
+		case <-time.After(reasonTakes):
 		}
+		_ = connection.Close()
 		return nil, fmt.Errorf("port %d of %s: %s", port, pod, oneLine(err.Error()))
 	}
 	response.Body = &endedBody{response.Body, response.Body, func() { _ = connection.Close() }}
@@ -152,26 +145,40 @@ func refusal(response *http.Response) error {
 	return fmt.Errorf("the API server answers %s when asked for port-forward", cmp.Or(http.StatusText(response.StatusCode), strconv.Itoa(response.StatusCode)))
 }
 
-// dialStream opens a connection to the port. What goes wrong at the other end comes
-// over said, "" for nothing, once the connection has ended.
-func dialStream(connection httpstream.Connection, port int) (stream httpstream.Stream, said <-chan string, err error) {
+// askStream asks through a connection to the pod's ports. What goes wrong at the other
+// end comes over said: one text, "" for nothing, once that end has closed it.
+func askStream(ctx context.Context, connection httpstream.Connection, pod string, port int, path string, identity *tls.Config) (_ *http.Response, said <-chan string, _ error) {
+	texts := make(chan string, 1)
 	headers := http.Header{}
 	headers.Set(corev1.PortHeader, strconv.Itoa(port))
 	headers.Set(corev1.PortForwardRequestIDHeader, "0")
 	headers.Set(corev1.StreamType, corev1.StreamTypeError)
 	failures, err := connection.CreateStream(headers)
 	if err != nil {
-		return nil, nil, err
+		texts <- ""
+		return nil, texts, err
 	}
 	_ = failures.Close() // nothing is written to it
-	texts := make(chan string, 1)
 	go func() {
 		text, _ := io.ReadAll(io.LimitReader(failures, maxForwardError))
 		texts <- string(bytes.TrimSpace(text))
 	}()
 	headers.Set(corev1.StreamType, corev1.StreamTypeData)
-	stream, err = connection.CreateStream(headers)
-	return stream, texts, err
+	stream, err := connection.CreateStream(headers)
+	if err != nil {
+		return nil, texts, err
+	}
+	once := &http.Transport{
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return &streamConn{stream}, nil },
+		TLSClientConfig:   identity,
+		DisableKeepAlives: true,
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+pod+path, nil)
+	if err != nil {
+		return nil, texts, err
+	}
+	response, err := once.RoundTrip(request)
+	return response, texts, err
 }
 
 // streamConn is a stream for those who want a connection. It has no deadlines:

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/clipperhouse/displaywidth"
 	"github.com/fatih/color"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -42,13 +44,13 @@ func fitsBehind(line, text string, opts Options) bool {
 
 // about is the cluster, its release and the time of the report.
 func about(r *finding.Report) []string {
-	var facts []string
-	for _, s := range []string{place(r), r.KubernetesVersion, r.TakenAt.UTC().Format("2006-01-02T15:04:05Z")} {
+	var told []string
+	for _, s := range []string{place(r), r.KubernetesVersion, facts.Stamp(r.TakenAt)} {
 		if s != "" {
-			facts = append(facts, visible(s))
+			told = append(told, visible(s))
 		}
 	}
-	return facts
+	return told
 }
 
 // place is the cluster by the shortest name that is known, or the file.
@@ -60,13 +62,10 @@ func place(r *finding.Report) string {
 		}
 		return strings.Join(names, ", ")
 	}
-	for _, name := range []string{r.Source.Context, r.Source.Path, r.Source.Server} {
-		if name != "" {
-			return name
-		}
-	}
-	return ""
+	return placeOf(r.Source)
 }
+
+func placeOf(s snapshot.Source) string { return cmp.Or(s.Context, s.Path, s.Server) }
 
 // countOf counts objects of the kind, which the report has examined.
 func countOf(n int, kind snapshot.Kind) string {
@@ -205,7 +204,7 @@ func overWhat(r *finding.Report) string {
 	if name := place(r); name != "" {
 		text += " in " + name
 	}
-	return visible(text + " at " + r.TakenAt.UTC().Format("2006-01-02T15:04:05Z"))
+	return visible(text + " at " + facts.Stamp(r.TakenAt))
 }
 
 // leftOut counts what was found and is not in the report.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
 )
 
@@ -33,8 +34,11 @@ type htmlList struct {
 }
 
 func printPreflightHTML(w io.Writer, p *preflight.Preflight, _ Options) error {
-	verdict := preflightAnswer(p)
-	about := sourceFacts(p.Source, p.KubernetesVersion, p.TakenAt.UTC().Format("2006-01-02T15:04:05Z"))
+	verdict, why := preflightAnswer(p)
+	if why != "" {
+		verdict += ": " + why
+	}
+	about := sourceFacts(p.Source, p.KubernetesVersion, facts.Stamp(p.TakenAt))
 	if !p.Ready {
 		about = append(about, "the node is not Ready")
 	}
@@ -92,16 +96,4 @@ func newHTMLScenario(id, title string, s preflight.Scenario) htmlScenario {
 		})
 	}
 	return h
-}
-
-// preflightAnswer is the verdict in a line.
-func preflightAnswer(p *preflight.Preflight) string {
-	switch {
-	case len(p.Missing) > 0:
-		return "unknown, because not all that it takes could be read"
-	case p.Hangs():
-		return fmt.Sprintf("something would hang: %d on a drain, %d on a loss", len(p.Drain.Hangs), len(p.Loss.Hangs))
-	default:
-		return "nothing would hang beyond what the timers say"
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -55,21 +56,17 @@ func newHTMLBriefs(findings []finding.Brief) []htmlBrief {
 
 // sourceFacts are where and when the objects were read.
 func sourceFacts(s snapshot.Source, version, at string) []string {
-	place := s.Context
-	if s.Path != "" {
-		place = s.Path
-	}
-	return []string{visible(place), visible(version), at}
+	return []string{visible(placeOf(s)), visible(version), at}
 }
 
 func printTraceHTML(w io.Writer, t *trace.Trace, _ Options) error {
 	verdict := fmt.Sprintf("Pod %s/%s: %s. %s", t.Pod.Namespace, t.Pod.Name, traceWaits[t.Verdict.State], t.Verdict.Message)
-	facts := sourceFacts(t.Source, t.KubernetesVersion, t.TakenAt.UTC().Format("2006-01-02T15:04:05Z"))
+	about := sourceFacts(t.Source, t.KubernetesVersion, facts.Stamp(t.TakenAt))
 	if t.Node != "" {
-		facts = append(facts, visible("node "+string(t.Node)))
+		about = append(about, visible("node "+string(t.Node)))
 	}
 	p := htmlTrace{
-		htmlFrame: newHTMLFrame("Volume trace", visible(verdict), t.Verdict.State == finding.NoWait, facts...),
+		htmlFrame: newHTMLFrame("Volume trace", visible(verdict), t.Verdict.State == finding.NoWait, about...),
 		Findings:  newHTMLBriefs(t.Findings), Unread: unreadOf(t.Gaps, len(t.SkippedChecks)),
 	}
 	for i, v := range t.Volumes {
@@ -136,16 +133,16 @@ func stageFacts(t *trace.Trace, s trace.Stage) []htmlFact {
 	if since != "" && s.Overdue && s.UsualBound != "" {
 		since += ", usually over within " + s.UsualBound
 	}
-	facts := []htmlFact{{"shows", s.Detail}, {"waits on", s.On}, {"since", since}, {"ends", s.Ends}}
+	all := []htmlFact{{"shows", s.Detail}, {"waits on", s.On}, {"since", since}, {"ends", s.Ends}}
 	for _, said := range s.Said {
 		text := fmt.Sprintf("%s: %q", said.By, said.Text)
 		if said.At != nil {
 			text = fmt.Sprintf("%s (%s ago): %q", said.By, ago(t.TakenAt.Sub(said.At.Time)), said.Text)
 		}
-		facts = append(facts, htmlFact{"said", text}, htmlFact{"means", said.Means})
+		all = append(all, htmlFact{"said", text}, htmlFact{"means", said.Means})
 	}
 	var told []htmlFact
-	for _, fact := range facts {
+	for _, fact := range all {
 		if strings.TrimSpace(fact.Text) != "" {
 			told = append(told, fact)
 		}

@@ -82,27 +82,41 @@ func preflightVerdict(b *strings.Builder, p *preflight.Preflight, opts Options) 
 	for _, line := range wrap(fmt.Sprintf("Node %s (%s)", p.Node, ready), opts.Width) {
 		fmt.Fprintln(b, line)
 	}
-	lacking := 0
-	for _, r := range p.Room {
-		lacking += r.Lacking
+	verdict, why := preflightAnswer(p)
+	colors := []color.Attribute{color.FgRed, color.Bold}
+	switch {
+	case len(p.Missing) > 0:
+		colors = []color.Attribute{color.FgYellow, color.Bold}
+	case !p.Hangs():
+		colors = []color.Attribute{color.FgGreen}
 	}
+	fmt.Fprintf(b, "verdict: %s\n", paint(opts.Color, verdict, colors...))
+	if why != "" {
+		hanging(b, why, "  ", opts)
+	}
+}
+
+// preflightAnswer is the verdict, and why; "" where the verdict says all.
+func preflightAnswer(p *preflight.Preflight) (verdict, why string) {
 	switch {
 	case len(p.Missing) > 0:
 		names := make([]string, 0, len(p.Missing))
 		for _, kind := range p.Missing {
 			names = append(names, string(kind))
 		}
-		fmt.Fprintf(b, "verdict: %s\n", paint(opts.Color, "unknown", color.FgYellow, color.Bold))
-		hanging(b, "not all of these could be read: "+strings.Join(names, ", "), "  ", opts)
+		return "unknown", "not all of these could be read: " + strings.Join(names, ", ")
 	case p.Hangs():
-		fmt.Fprintf(b, "verdict: %s\n", paint(opts.Color, "something would hang", color.FgRed, color.Bold))
-		text := fmt.Sprintf("%d on a drain, %d on a loss", len(p.Drain.Hangs), len(p.Loss.Hangs))
-		if lacking > 0 {
-			text += fmt.Sprintf("; %s would find no room", count(lacking, "volume"))
+		why := fmt.Sprintf("%d on a drain, %d on a loss", len(p.Drain.Hangs), len(p.Loss.Hangs))
+		lacking := 0
+		for _, r := range p.Room {
+			lacking += r.Lacking
 		}
-		hanging(b, text, "  ", opts)
+		if lacking > 0 {
+			why += fmt.Sprintf("; %s would find no room", count(lacking, "volume"))
+		}
+		return "something would hang", why
 	default:
-		fmt.Fprintf(b, "verdict: %s\n", paint(opts.Color, "nothing would hang beyond what the timers say", color.FgGreen))
+		return "nothing would hang beyond what the timers say", ""
 	}
 }
 

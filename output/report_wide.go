@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
@@ -83,7 +84,7 @@ func since(r *finding.Report, f finding.Finding) string {
 	if f.Since == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s (%s ago)", f.Since.UTC().Format("2006-01-02T15:04:05Z"), ago(r.TakenAt.Sub(f.Since.Time)))
+	return fmt.Sprintf("%s (%s ago)", facts.Stamp(*f.Since), ago(r.TakenAt.Sub(f.Since.Time)))
 }
 
 // objects names all that the finding is about.

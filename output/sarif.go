@@ -9,6 +9,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -115,7 +116,7 @@ func printSARIF(w io.Writer, r *finding.Report, _ Options) error {
 	}
 	run.Invocations = []sarifInvocation{{
 		ExecutionSuccessful: r.Complete,
-		EndTimeUTC:          r.TakenAt.UTC().Format("2006-01-02T15:04:05Z"),
+		EndTimeUTC:          facts.Stamp(r.TakenAt),
 		Notifications:       sarifNotifications(r),
 	}}
 	rules := map[finding.Code]int{}

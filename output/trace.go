@@ -9,6 +9,7 @@ import (
 	"github.com/clipperhouse/displaywidth"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -117,7 +118,7 @@ func sinceText(t *trace.Trace, since *metav1.Time) string {
 	if since == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s (%s ago)", since.UTC().Format("2006-01-02T15:04:05Z"), ago(t.TakenAt.Sub(since.Time)))
+	return fmt.Sprintf("%s (%s ago)", facts.Stamp(*since), ago(t.TakenAt.Sub(since.Time)))
 }
 
 func usual(bound string) string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
@@ -31,7 +32,7 @@ func waitsUntold(r *finding.Report) string {
 	if inFlight > 0 {
 		text := waitFor(inFlight) + ", no longer than is usual"
 		if first.DueAt != nil {
-			text += fmt.Sprintf("; %s counts as stuck from %s on", first.Pod, first.DueAt.UTC().Format("2006-01-02T15:04:05Z"))
+			text += fmt.Sprintf("; %s counts as stuck from %s on", first.Pod, facts.Stamp(*first.DueAt))
 		}
 		parts = append(parts, text)
 	}
@@ -60,7 +61,7 @@ func waitingRows(r *finding.Report) [][]string {
 			since = ago(r.TakenAt.Sub(w.Since.Time))
 		}
 		if w.DueAt != nil {
-			due = w.DueAt.UTC().Format("2006-01-02T15:04:05Z")
+			due = facts.Stamp(*w.DueAt)
 		}
 		rows = append(rows, []string{Safe(w.Pod), or(w.Node), Safe(string(w.Verdict)), or(w.Volume), or(w.Stage), or(w.Actor), since, due})
 	}

@@ -65,7 +65,7 @@ func TestCountsOnlyAdd(t *testing.T) {
 				}
 			}
 			for _, g := range after.Report.Findings {
-				if !known[g.Fingerprint] && (!g.LogAlone || g.Code != "VD101" || g.Repair == nil || g.Repair.BlockedBy == "" || len(g.Repair.Commands) > 0) {
+				if !known[g.Fingerprint] && (!g.ControllerAlone || g.Code != "VD101" || g.Repair == nil || g.Repair.BlockedBy == "" || len(g.Repair.Commands) > 0) {
 					t.Errorf("%s: the numbers make %+v", c.Name, g)
 				}
 			}

@@ -99,7 +99,7 @@ var controllerGuard = Guard{GuardController, func(v *View, proposed *Repair) err
 		return fmt.Errorf("kube-controller-manager has a new leader since %v ago and may still be at work; wait until it has led for %v",
 			v.facts().Age(v.facts().ControllerStart()).Round(time.Second), facts.ControllerGrace)
 	}
-	if proposed.Finding.LogAlone {
+	if proposed.Finding.ControllerAlone {
 		return fmt.Errorf("so far only kube-controller-manager itself shows it; wait until the objects do, %v after the VolumeAttachment was made", facts.DanglingGrace)
 	}
 	return nil

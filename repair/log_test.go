@@ -94,7 +94,7 @@ func TestLogOnlyAdds(t *testing.T) {
 					continue
 				}
 				alone++
-				if !g.LogAlone || g.Code != "VD101" || g.Repair == nil || g.Repair.BlockedBy == "" || len(g.Repair.Commands) > 0 {
+				if !g.ControllerAlone || g.Code != "VD101" || g.Repair == nil || g.Repair.BlockedBy == "" || len(g.Repair.Commands) > 0 {
 					t.Errorf("%s: the log makes %+v", c.Name, g)
 				}
 			}

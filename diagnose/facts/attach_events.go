@@ -2,12 +2,41 @@ package facts
 
 import (
 	"regexp"
+	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
+
+// The reasons of the controller's events about attaches (pkg/kubelet/events/event.go and
+// operation_generator.go).
+const (
+	AttachFailedReason    = "FailedAttachVolume"
+	AttachSucceededReason = "SuccessfulAttachVolume"
+)
+
+// LastAttachEvent is the controller's last event for the pod about an attach of the
+// volume, which has one of the reasons; nil where there is none. volume is what the
+// controller calls it: the PersistentVolume's name.
+func (p *View) LastAttachEvent(pod *corev1.Pod, volume string, reasons ...string) *corev1.Event {
+	var last *corev1.Event
+	for _, e := range p.Snapshot.EventsOf(pod.UID) {
+		if slices.Contains(reasons, e.Reason) && strings.Contains(e.Message, `"`+volume+`"`) && (last == nil || EventTime(e).After(EventTime(last).Time)) {
+			last = e
+		}
+	}
+	return last
+}
+
+// AttachSucceeded is the controller's last event for the pod that the volume was
+// attached; nil where there is none.
+func (p *View) AttachSucceeded(pod *corev1.Pod, volume string) *corev1.Event {
+	return p.LastAttachEvent(pod, volume, AttachSucceededReason)
+}
 
 // attachWords name the volume in an event about its attach.
 var attachWords = regexp.MustCompile(`for volume "([^"]+)"`)
@@ -18,7 +47,7 @@ func (p *View) AttachEvents(volume string) bool {
 	return p.remember().attachEvents.get(func() sets.Set[string] {
 		names := sets.New[string]()
 		for _, e := range p.Snapshot.Events {
-			if e.Reason == "FailedAttachVolume" || e.Reason == "SuccessfulAttachVolume" {
+			if e.Reason == AttachFailedReason || e.Reason == AttachSucceededReason {
 				for _, m := range attachWords.FindAllStringSubmatch(e.Message, -1) {
 					names.Insert(m[1])
 				}

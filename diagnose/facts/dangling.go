@@ -117,7 +117,7 @@ func (p *View) Dangling(va Attachment, node *corev1.Node, waiters []*corev1.Pod)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "a controller that starts now", Value: fmt.Sprintf("%s (%s)", d.Verb, d.Reason)})
 	}
 	if proof := p.unheardEvidence(va); len(proof) > 0 && !p.DanglingSettled(va.VolumeAttachment) {
-		f.LogAlone = true
+		f.ControllerAlone = true
 		f.Cause = "somebody other than the controller made the VolumeAttachment, as a restore from a backup does; the controller looks for such ones only when it starts"
 		f.Evidence = append(f.Evidence, proof...)
 	}

@@ -51,13 +51,7 @@ var denials = []struct {
 // about its attach says that the API server did not let the controller create one.
 // volume is the name of the PersistentVolume.
 func (p *View) AttachDenied(pod *corev1.Pod, volume string) (Denial, bool) {
-	var last *corev1.Event
-	for _, e := range p.Snapshot.EventsOf(pod.UID) {
-		if (e.Reason == "FailedAttachVolume" || e.Reason == "SuccessfulAttachVolume") && strings.Contains(e.Message, `"`+volume+`"`) &&
-			(last == nil || EventTime(e).After(EventTime(last).Time)) {
-			last = e
-		}
-	}
+	last := p.LastAttachEvent(pod, volume, AttachFailedReason, AttachSucceededReason)
 	if last == nil {
 		return Denial{}, false
 	}

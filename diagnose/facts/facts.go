@@ -105,7 +105,7 @@ func (p *View) LastAttachFailure(pod *corev1.Pod) metav1.Time {
 	var last metav1.Time
 	for _, e := range p.Snapshot.EventsOf(pod.UID) {
 		at := EventTime(e)
-		if e.Reason == "FailedAttachVolume" && at.After(last.Time) {
+		if e.Reason == AttachFailedReason && at.After(last.Time) {
 			last = at
 		}
 	}

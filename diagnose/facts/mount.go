@@ -50,18 +50,6 @@ func (p *View) MountFailures(pod *corev1.Pod, names ...string) []MountFailure {
 	return MountFailures(p.EventsInOrder(pod), names...)
 }
 
-// AttachSucceeded is the controller's last event for the pod that the volume was
-// attached; nil where there is none.
-func (p *View) AttachSucceeded(pod *corev1.Pod, volume string) *corev1.Event {
-	var last *corev1.Event
-	for _, e := range p.Snapshot.EventsOf(pod.UID) {
-		if e.Reason == "SuccessfulAttachVolume" && strings.Contains(e.Message, `"`+volume+`"`) && (last == nil || EventTime(e).After(EventTime(last).Time)) {
-			last = e
-		}
-	}
-	return last
-}
-
 // OwnershipReason is the reason of the kubelet's events about a slow change of
 // ownership.
 const OwnershipReason = "VolumePermissionChangeInProgress"

@@ -181,9 +181,9 @@ type Finding struct {
 	// AdviceCommands are command lines that the advice speaks of, of
 	// safetext.Kubectl; the advice itself has none. Each stands on its own line.
 	AdviceCommands []string `json:"adviceCommands,omitempty"`
-	// LogAlone says that the objects do not show it yet, and only the controller's log or metrics
-	// does: nothing is repaired on that.
-	LogAlone bool `json:"-"`
+	// ControllerAlone says that the objects do not show it yet, and only what the
+	// controller tells does, in its log or its metrics: nothing is repaired on that.
+	ControllerAlone bool `json:"-"`
 	// Repair is null where nothing that this tool writes can help.
 	Repair *Repair `json:"repair"`
 	// Fingerprint names the finding across runs: it is made of the code, the

@@ -165,7 +165,7 @@ func (t *tracer) attachErrorMeans(e *storagev1.VolumeError, driver string) strin
 // attachWords adds what the controller last told the pod about the volume.
 func (t *tracer) attachWords(v *tracedVolume, s *Stage) {
 	for _, e := range slices.Backward(t.events) {
-		if e.Reason == "FailedAttachVolume" && strings.Contains(e.Message, `"`+v.specName()+`"`) {
+		if e.Reason == facts.AttachFailedReason && strings.Contains(e.Message, `"`+v.specName()+`"`) {
 			if len(s.Said) == 0 || !strings.Contains(e.Message, s.Said[0].Text) {
 				s.Said = append(s.Said, quote(e, attachMeans(e.Message)))
 			}

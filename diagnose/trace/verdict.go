@@ -69,7 +69,9 @@ func (t *tracer) verdictUp(volumes, open []VolumeTrace) Verdict {
 	if p := t.mountsProven(); p.yes {
 		return t.verdictMounted(volumes, p)
 	}
-	blocked := slices.ContainsFunc(list, func(v VolumeTrace) bool {
+	// What fails on a node that is not ready may fail because the driver has gone with it.
+	toldApart := t.node == nil || reconcile.NodeReady(t.node) || t.knows(snapshot.CSINodes, "")
+	blocked := toldApart && slices.ContainsFunc(list, func(v VolumeTrace) bool {
 		return slices.ContainsFunc(v.Stages, func(s Stage) bool { return s.State == StageBlocked && s.reason != "NodeNotReady" && !s.follows })
 	})
 	if other := t.beforeVolumes(list); other.Reason != "" && !blocked {

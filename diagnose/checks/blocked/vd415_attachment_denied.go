@@ -34,9 +34,9 @@ type denied struct {
 	denial facts.Denial
 }
 
-// runAttachmentDenied makes one finding for each that denies.
+// runAttachmentDenied makes one finding for each policy or webhook, and one for the role.
 func runAttachmentDenied(p *check.Run) {
-	byWhom := map[string][]denied{}
+	byWhom := map[[2]string][]denied{}
 	for volume, pods := range p.Waiting() {
 		for _, pod := range pods {
 			pair := reconcile.VolumeNode{Volume: volume, Node: types.NodeName(pod.Spec.NodeName)}
@@ -44,7 +44,8 @@ func runAttachmentDenied(p *check.Run) {
 				continue // it has come into being since
 			}
 			if d, found := p.AttachDenied(pod, p.ShortVolume(volume)); found && p.Lasted(facts.BoundAt(pod), facts.RefusalGrace) {
-				byWhom[d.Actor()] = append(byWhom[d.Actor()], denied{pod, pair, d})
+				whom := [2]string{string(d.Kind), d.Name}
+				byWhom[whom] = append(byWhom[whom], denied{pod, pair, d})
 			}
 		}
 	}
@@ -68,7 +69,7 @@ func attachmentDenied(p *check.Run, list []denied) {
 		Volume:           lead.pair.Volume,
 		Node:             lead.pair.Node,
 		PersistentVolume: p.ShortVolume(lead.pair.Volume),
-		Cause:            "the API server asks it about each VolumeAttachment before it is created",
+		Cause:            "the API server asks " + lead.denial.Actor() + " before it creates a VolumeAttachment",
 		SelfHeals: finding.SelfHeals{Because: "the controller tries again, at most " + facts.Rounded(reconcile.BackoffLast) +
 			" apart, and is denied for as long as nobody changes that"},
 	}

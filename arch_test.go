@@ -24,7 +24,7 @@ var line = [][]string{
 	{"repair/apply"},
 	{"repair"},
 	{"diagnose"},
-	{"diagnose/preflight"},
+	{"diagnose/preflight", "diagnose/kubelet"},
 	{"diagnose/trace"},
 	{
 		"diagnose/checks/attached", "diagnose/checks/multiattach", "diagnose/checks/nodestatus",

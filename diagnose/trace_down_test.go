@@ -84,7 +84,7 @@ func TestTraceDown(t *testing.T) {
 			says: []string{"it writes no event about that"}},
 		{name: "does not unmount", world: newWorld().stopped(9), verdict: "stuck unmounted", chain: "+containersStopped ~unmounted^late ~unstaged ~detached"},
 		{name: "driver gone", world: with(newWorld().stopped(9), func(w *world) { w.CSINodes[0].Spec.Drivers = nil }), verdict: "stuck unmounted",
-			chain: "+containersStopped !unmounted^late !unstaged ~detached", says: []string{"the kubelet has nobody to ask"}},
+			chain: "+containersStopped !unmounted^late ~unstaged ~detached", says: []string{"the kubelet has nobody to ask"}},
 		{name: "released", world: with(released(9), func(w *world) { w.VolumeAttachments = nil }), verdict: "none Ended",
 			chain: "+containersStopped +unmounted +unstaged +detached"},
 		{name: "kept by a finalizer", world: with(newWorld().stopped(9), func(w *world) {

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubelet"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -38,6 +40,8 @@ type Plan struct {
 	// Manager is the running kube-controller-manager as it shows itself, nil where it
 	// was not asked.
 	Manager *PlanManager `json:"controllerManager,omitempty"`
+	// Kubelets are the other half of the nodes that were asked for with --kubelet.
+	Kubelets []*kubelet.Node `json:"kubelets,omitempty"`
 }
 
 // PlanController says which controller's log it is.
@@ -289,8 +293,17 @@ func printPlanTable(w io.Writer, p *Plan, opts Options, wide bool) error {
 		}
 	}
 	writeNodeStatus(&b, p.NodeStatus, opts.room(2))
+	for _, n := range p.Kubelets {
+		if err := writeKubelet(&b, n, opts, wide); err != nil {
+			return err
+		}
+	}
 	for _, g := range p.Gaps {
-		for _, line := range wrap(fmt.Sprintf("gap: %s could not be read (%s): what the plan says about them is a guess", g.Kind, g.Reason), opts.Width) {
+		text := fmt.Sprintf("gap: %s could not be read (%s): what the plan says about them is a guess", g.Kind, g.Reason)
+		if g.Kind == trace.KubeletPods || g.Kind == trace.KubeletMetrics {
+			text = "gap: " + gapText(g) + ": its half rests on the objects alone"
+		}
+		for _, line := range wrap(text, opts.Width) {
 			fmt.Fprintln(&b, line)
 		}
 	}

@@ -17,9 +17,12 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubelet"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
 // TestDocumentsFitTheirSchemas holds every document of the corpus to the schemas
@@ -60,7 +63,7 @@ func TestDocumentsFitTheirSchemas(t *testing.T) {
 	fits(t, "report", withRepair)
 	eachCase(t, func(t *testing.T, c corpusCase) {
 		fits(t, "report", c.report)
-		fits(t, "plan", c.plan)
+		fits(t, "plan", withKubelets(c))
 		for _, pod := range c.read.Pods[:min(1, len(c.read.Pods))] {
 			fits(t, "trace", diagnose.TracePod(c.read, pod, diagnose.Options{Reconcile: c.settings, Checks: []check.Check{}}))
 		}
@@ -75,6 +78,18 @@ func TestDocumentsFitTheirSchemas(t *testing.T) {
 			}
 		}
 	})
+}
+
+// withKubelets is the plan of the case with the other half of its first node.
+func withKubelets(c corpusCase) *Plan {
+	p := *c.plan
+	world := reconcile.NewWorld(c.read, c.settings)
+	for _, node := range c.read.Nodes[:min(1, len(c.read.Nodes))] {
+		n := kubelet.OfNode(facts.NewView(c.read, world, world.Reconcile()), types.NodeName(node.Name))
+		n.Corroborate(c.read, trace.KubeletView{})
+		p.Kubelets = append(p.Kubelets, n)
+	}
+	return &p
 }
 
 // worse is a report whose findings have all changed.

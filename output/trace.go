@@ -103,7 +103,13 @@ func kubeletSays(b *strings.Builder, t *trace.Trace, opts Options) {
 	}
 	b.WriteString("\n")
 	hanging(b, fmt.Sprintf("The kubelet of %s itself:", t.Node), "", opts)
-	for _, s := range t.Kubelet.Statements {
+	writeStatements(b, t.Kubelet.Statements, opts)
+}
+
+// writeStatements writes what a kubelet says itself, each after how it stands to what the
+// objects show.
+func writeStatements(b *strings.Builder, statements []trace.KubeletStatement, opts Options) {
+	for _, s := range statements {
 		for i, line := range wrap(s.Text, opts.room(11)) {
 			label := string(s.Bearing)
 			if i > 0 {

@@ -108,7 +108,7 @@ func branches(t treeprint.Tree) string {
 // printPlanTree draws each volume with its nodes, and for each node what the
 // pass does and who wants the volume there.
 func printPlanTree(w io.Writer, p *Plan, opts Options) error {
-	if len(p.Decisions) == 0 {
+	if len(p.Decisions) == 0 && len(p.Kubelets) == 0 {
 		_, err := io.WriteString(w, "Nothing is attached and nothing is wanted.\n")
 		return err
 	}
@@ -148,6 +148,11 @@ func printPlanTree(w io.Writer, p *Plan, opts Options) error {
 	}
 	var b strings.Builder
 	b.WriteString(branches(tree))
+	for _, n := range p.Kubelets {
+		if err := writeKubelet(&b, n, opts, false); err != nil {
+			return err
+		}
+	}
 	for _, g := range p.Gaps {
 		for _, line := range wrap(fmt.Sprintf("gap: %s: what the plan says about them is a guess", visible(gapText(g))), opts.Width) {
 			fmt.Fprintln(&b, line)

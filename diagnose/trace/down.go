@@ -13,6 +13,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
+// reasonNeverMounted is that of a volume that was not mounted before its pod ended.
+const reasonNeverMounted = "NeverMounted"
+
 const (
 	// stopGrace is granted on top of a pod's grace period: containers are
 	// killed then, and the status is written.
@@ -33,12 +36,15 @@ func (t *tracer) chainDown(v *tracedVolume) []Stage {
 		return append(stages, Stage{Stage: StageUnmounted, State: StageUnknown, Detail: "its claim is not bound to a volume that could be read"})
 	}
 	stopped := stages[0].State == StageDone
+	free := stopped // of the pod, so that the kubelet can unstage it
 	if v.Referenced {
-		stages = append(stages, t.unmounted(v, stopped))
+		s := t.unmounted(v, stopped)
+		stages = append(stages, s)
+		free = free && s.State != StageWaiting && s.State != StageBlocked
 	}
 	if v.attachable || v.unsure {
 		if v.Referenced {
-			stages = append(stages, t.unstaged(v, stopped))
+			stages = append(stages, t.unstaged(v, free))
 		}
 		stages = append(stages, t.detached(v))
 	}
@@ -102,6 +108,8 @@ func (t *tracer) unmounted(v *tracedVolume, stopped bool) Stage {
 	switch {
 	case !stopped:
 		return after(StageUnmounted)
+	case slices.Contains(nodeLocal, v.Type):
+		return Stage{Stage: StageUnmounted, State: StageUnknown, Detail: "no object shows it: the kubelet made it by itself, and takes it away as easily", follows: true}
 	case !t.everMounted() && !t.mayBeMounted(v):
 		return notNeeded(StageUnmounted, "nothing shows that it was ever mounted")
 	case v.attachable && t.node == nil && !t.knows(snapshot.Nodes, ""):
@@ -152,7 +160,7 @@ func (t *tracer) others(v *tracedVolume) []*corev1.Pod {
 }
 
 // unstaged is whether the volume has left the node.
-func (t *tracer) unstaged(v *tracedVolume, stopped bool) Stage {
+func (t *tracer) unstaged(v *tracedVolume, free bool) Stage {
 	if stage, known := t.readNode(StageUnstaged); !known {
 		return stage
 	}
@@ -162,23 +170,31 @@ func (t *tracer) unstaged(v *tracedVolume, stopped bool) Stage {
 	if others := t.others(v); len(others) > 0 {
 		return notNeeded(StageUnstaged, "pod "+facts.PodName(others[0])+" uses it on the node")
 	}
-	s := Stage{Stage: StageUnstaged, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName), Detail: "volumesInUse of " + t.node.Name + " lists it",
-		Ends: "the kubelet unstages it and takes it off volumesInUse within 10 s"}
 	switch {
-	case !stopped:
+	case !free:
 		return after(StageUnstaged)
 	case t.pod.DeletionTimestamp == nil && !t.everMounted():
-		s.State, s.reason = StageBlocked, "NeverMounted"
+		s := Stage{Stage: StageUnstaged, State: StageBlocked, On: kubeletOf(t.pod.Spec.NodeName), Detail: inUseOf(t.node), reason: reasonNeverMounted}
 		s.Detail += ": the pod ended before it was mounted, and the kubelet keeps such a volume in use as long as the pod object is there"
 		s.Ends = "the pod object is deleted"
 		return t.due(s, metav1.Time{}, 0)
 	}
+	return t.due(t.unstaging(v, inUseOf(t.node)), facts.Latest(*t.stoppedSince(), facts.BoundAt(t.pod)), UnstageTakes)
+}
+
+// unstaging is a volume that the kubelet has to give back, and what keeps the kubelet
+// from that. shows is what the objects show.
+func (t *tracer) unstaging(v *tracedVolume, shows string) Stage {
+	s := Stage{Stage: StageUnstaged, State: StageWaiting, On: kubeletOf(t.node.Name), Detail: shows,
+		Ends: "the kubelet unstages it and takes it off volumesInUse within 10 s"}
 	if v.Driver != "" {
-		s.On = "CSI driver " + v.Driver + " on " + t.pod.Spec.NodeName
+		s.On = "CSI driver " + v.Driver + " on " + t.node.Name
 	}
 	t.withoutDriver(v, &s)
-	return t.due(s, facts.Latest(*t.stoppedSince(), facts.BoundAt(t.pod)), UnstageTakes)
+	return s
 }
+
+func inUseOf(node *corev1.Node) string { return "volumesInUse of " + node.Name + " lists it" }
 
 // detached is whether the controller has taken the volume off the node.
 func (t *tracer) detached(v *tracedVolume) Stage {

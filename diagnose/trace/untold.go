@@ -89,6 +89,9 @@ func (v VolumeTrace) stages() []StageName {
 	if v.Broken == StageMounted && v.stage(StageMounted).State == StageWaiting && v.stage(StageStaged).open {
 		return []StageName{StageStaged, StageMounted}
 	}
+	if v.Broken == StageUnstaged && v.stage(StageUnmounted).State == StageUnknown {
+		return []StageName{StageUnmounted, StageUnstaged}
+	}
 	return nil
 }
 

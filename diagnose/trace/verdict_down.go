@@ -95,7 +95,7 @@ func (t *tracer) ended(volumes []VolumeTrace) Verdict {
 	for _, volume := range volumes {
 		s := volume.stage(volume.Broken)
 		switch {
-		case s.reason == "NeverMounted":
+		case s.reason == reasonNeverMounted:
 			v.Message += fmt.Sprintf("; but it keeps volume %s in use on node %s until the pod object is deleted", volume.Name, t.pod.Spec.NodeName)
 			return v
 		case volume.Broken == StageUnstaged || volume.Broken == StageDetached:

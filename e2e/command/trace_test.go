@@ -27,6 +27,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/scenario"
+	"github.com/volume-doctor/kubectl-volume-doctor/output"
 )
 
 // otherDriver has neither an attacher nor, unless a test says so, a node plugin.
@@ -487,6 +488,28 @@ func TestTraceKubelet(t *testing.T) {
 		}) {
 			t.Errorf("the kubelet does not agree that %s: %+v", want, doc.Kubelet.Statements)
 		}
+	}
+
+	// The plan of its node has the same row, and hears it about all pods there.
+	r = doctor(t, "plan", "node/"+name, "--kubelet", "-o", "json")
+	plan := parse[output.Plan](t, r.Stdout)
+	if r.Code != 0 || len(plan.Kubelets) != 1 || len(plan.Kubelets[0].Volumes) != 1 {
+		t.Fatalf("exit code %d, gaps %v, kubelets %+v", r.Code, plan.Gaps, plan.Kubelets)
+	}
+	if v := plan.Kubelets[0].Volumes[0]; v.Stage != doc.Verdict.Stage || v.Actor != doc.Verdict.Actor || v.Pods[0].Pod != w.Namespace+"/asked" || v.Next == "" {
+		t.Errorf("the trace waits in %s for %s, and the plan says %+v", doc.Verdict.Stage, doc.Verdict.Actor, v)
+	}
+	for _, want := range []string{"it knows 1 of the 1 pods as the objects show them", "it wants 1 mounted and has 0, in all its pods: at least one waits"} {
+		if !slices.ContainsFunc(plan.Kubelets[0].Statements, func(s trace.KubeletStatement) bool {
+			return s.Bearing == trace.KubeletAgrees && strings.HasSuffix(s.Text, want)
+		}) {
+			t.Errorf("the kubelet does not agree that %s: %+v", want, plan.Kubelets[0].Statements)
+		}
+	}
+	r = doctor(t, "plan", "node/"+w.Node, "--kubelet", "-o", "json")
+	plan = parse[output.Plan](t, r.Stdout)
+	if r.Code != 2 || plan.Complete || len(plan.Gaps) != 2 || len(plan.Kubelets[0].Volumes) == 0 || len(plan.Kubelets[0].Statements) > 0 {
+		t.Errorf("exit code %d of a kubelet that does not answer, gaps %+v, %+v", r.Code, plan.Gaps, plan.Kubelets)
 	}
 
 	// Nobody answers for a stand-in: the trace is there all the same, and is none.

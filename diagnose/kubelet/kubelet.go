@@ -1,0 +1,202 @@
+// Package kubelet turns the traces of the pods of one node to that node: what its
+// kubelet would do next with each volume that it wants or still has.
+package kubelet
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// Node is the kubelet's half of one node. Its JSON is part of Plan's, a contract.
+type Node struct {
+	Node           types.NodeName `json:"node"`
+	KubeletVersion string         `json:"kubeletVersion,omitempty"`
+	// Volumes has a row for each volume that the kubelet wants or still has, and more than
+	// one where the pods that share the volume wait in different stages.
+	Volumes []Volume `json:"volumes"`
+	// Statements are what the kubelet says itself, where it was asked.
+	Statements []trace.KubeletStatement `json:"statements,omitempty"`
+
+	traces []*trace.Trace
+}
+
+// Volume is a row.
+type Volume struct {
+	// Volume is the unique name, absent where the claim leads to no volume or the kubelet
+	// makes the volume by itself.
+	Volume corev1.UniqueVolumeName `json:"volume,omitempty"`
+	// Pods are those for which the kubelet has or wants the volume, none where nobody wants
+	// it any more.
+	Pods []PodVolume `json:"pods"`
+	// Type is the field of the pods' volume that is set.
+	Type             string `json:"type,omitempty"`
+	PersistentVolume string `json:"persistentVolume,omitempty"`
+	Driver           string `json:"driver,omitempty"`
+	// State is done where the volume is mounted as its pods want it, and unknown where no
+	// object tells whether they wait for it.
+	State trace.StageState `json:"state"`
+	// Stage is the one that it waits in, absent where State is done. Stages are all that it
+	// may wait in, where no object tells in which.
+	Stage  trace.StageName   `json:"stage,omitempty"`
+	Stages []trace.StageName `json:"stages,omitempty"`
+	// Actor is who has to act.
+	Actor string `json:"actor,omitempty"`
+	// Next is what the kubelet does next with the volume, and does again until that
+	// succeeds. Calls are what it may ask of the driver meanwhile.
+	Next  Operation `json:"next,omitempty"`
+	Calls []Call    `json:"calls,omitempty"`
+	// Pause is the longest time between two tries of Next, as Go writes durations.
+	Pause string `json:"pause,omitempty"`
+	// Ends is what normally ends the wait.
+	Ends    string       `json:"ends,omitempty"`
+	Since   *metav1.Time `json:"since,omitempty"`
+	DueAt   *metav1.Time `json:"dueAt,omitempty"` // when the wait takes longer than is usual
+	Overdue bool         `json:"overdue,omitempty"`
+	// Detail is what the objects show, and Said the words of those who work on it.
+	Detail string `json:"detail,omitempty"`
+	Said   string `json:"said,omitempty"`
+}
+
+// PodVolume is a pod and its own name of the volume.
+type PodVolume struct {
+	Pod  string `json:"pod"`
+	Name string `json:"name"`
+}
+
+// OfNode is the kubelet's half of the node.
+func OfNode(view *facts.View, name types.NodeName) *Node {
+	n := &Node{Node: name, Volumes: []Volume{}}
+	node := view.Snapshot.Node(name)
+	if node != nil {
+		n.KubeletVersion = node.Status.NodeInfo.KubeletVersion
+	}
+	named := map[corev1.UniqueVolumeName]bool{}
+	unresolved := ""
+	for _, pod := range view.Snapshot.PodsOnNode(name) {
+		t := trace.OfPod(view, pod)
+		n.traces = append(n.traces, t)
+		for _, v := range t.Volumes {
+			s, ok := t.Standing(v)
+			if !ok {
+				continue
+			}
+			n.add(row(view, pod, v, s))
+			named[v.Volume] = true
+			if v.Volume == "" && v.Claim != "" {
+				unresolved = "claim " + pod.Namespace + "/" + v.Claim + " of pod " + facts.PodName(pod) + " leads to no volume"
+			}
+		}
+	}
+	if node != nil {
+		n.addLeftovers(view, node, named, unresolved)
+	}
+	for _, v := range n.Volumes {
+		slices.SortFunc(v.Pods, comparePods)
+	}
+	slices.SortStableFunc(n.Volumes, func(a, b Volume) int {
+		return cmp.Or(facts.BoolToInt(a.State == trace.StageDone)-facts.BoolToInt(b.State == trace.StageDone), cmp.Compare(a.Volume, b.Volume), slices.CompareFunc(a.Pods, b.Pods, comparePods))
+	})
+	return n
+}
+
+func comparePods(a, b PodVolume) int {
+	return cmp.Or(cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Name, b.Name))
+}
+
+// add adds the row, or its pod to one that is the same.
+func (n *Node) add(v Volume) {
+	for i := range n.Volumes {
+		same := n.Volumes[i]
+		if pods := same.Pods; v.Volume != "" && len(pods) > 0 {
+			if same.Pods = v.Pods; equal(same, v) {
+				n.Volumes[i].Pods = append(pods, v.Pods...)
+				return
+			}
+		}
+	}
+	n.Volumes = append(n.Volumes, v)
+}
+
+// addLeftovers adds what volumesInUse lists and none of the rows has.
+func (n *Node) addLeftovers(view *facts.View, node *corev1.Node, named map[corev1.UniqueVolumeName]bool, unresolved string) {
+	for _, volume := range node.Status.VolumesInUse {
+		if named[volume] {
+			continue
+		}
+		named[volume] = true
+		v := Volume{Volume: volume, Pods: []PodVolume{}}
+		block := false
+		if pv := view.World.Volume(volume); pv != nil {
+			v.PersistentVolume, block = pv.Name, isBlock(pv)
+		}
+		v.Driver, _, _ = reconcile.ParseCSI(volume)
+		s := trace.Leftover(view, node, volume)
+		doubt := unresolved
+		for _, pod := range view.World.LivePods(reconcile.VolumeNode{Volume: volume, Node: n.Node}) {
+			if n.has(pod) {
+				doubt = "pod " + facts.PodName(pod) + " reaches it by another name"
+			}
+		}
+		if doubt != "" && s.Stage.State != trace.StageUnknown {
+			s.Stage.State = trace.StageUnknown
+			s.Stage.Detail = "volumesInUse of " + node.Name + " lists it; whether a pod uses it is not known: " + doubt
+		}
+		v.take(s, block, true)
+		n.Volumes = append(n.Volumes, v)
+	}
+}
+
+// has says that a row is about the pod.
+func (n *Node) has(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(n.Volumes, func(v Volume) bool {
+		return slices.ContainsFunc(v.Pods, func(p PodVolume) bool { return p.Pod == facts.PodName(pod) })
+	})
+}
+
+// row is that of one volume of one pod.
+func row(view *facts.View, pod *corev1.Pod, v trace.VolumeTrace, s trace.Standing) Volume {
+	r := Volume{Volume: v.Volume, Pods: []PodVolume{{facts.PodName(pod), v.Name}}, Type: v.Type, PersistentVolume: v.PersistentVolume, Driver: v.Driver}
+	pv := view.Snapshot.Volume(v.PersistentVolume)
+	attached := !slices.ContainsFunc(v.Stages, func(s trace.Stage) bool {
+		return s.Stage == trace.StageInVolumesAttached && s.State != trace.StageDone && s.State != trace.StageNotNeeded
+	})
+	r.take(s, pv != nil && isBlock(pv), attached)
+	return r
+}
+
+func isBlock(pv *corev1.PersistentVolume) bool {
+	return pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == corev1.PersistentVolumeBlock
+}
+
+// take fills in where the volume stands.
+func (v *Volume) take(s trace.Standing, block, attached bool) {
+	v.State = s.Stage.State
+	if v.State == trace.StageDone {
+		return
+	}
+	v.Stage, v.Stages, v.Actor = s.Stage.Stage, s.Possible, s.Stage.On
+	v.Ends, v.Detail, v.Since, v.DueAt, v.Overdue = s.Stage.Ends, s.Stage.Detail, s.Stage.Since, s.DueAt, s.Stage.Overdue
+	if len(s.Stage.Said) > 0 {
+		v.Said = s.Stage.Said[0].Text
+	}
+	v.Next = next(s, block, attached)
+	v.Calls = v.calls()
+	if pause := v.Next.pause(); pause > 0 {
+		v.Pause = pause.String()
+	}
+}
+
+// Corroborate adds what the node's kubelet says itself. The rows stay as they are: the
+// counters have no volume's name.
+func (n *Node) Corroborate(s *snapshot.Snapshot, view trace.KubeletView) {
+	n.Statements = trace.CorroborateNode(s, n.traces, view)
+}

@@ -1,0 +1,173 @@
+package diagnose_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubelet"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// kubeletRows are the rows of the volume of the pod.
+func kubeletRows(n *kubelet.Node, pod, name string) (rows []kubelet.Volume) {
+	for _, v := range n.Volumes {
+		if slices.Contains(v.Pods, kubelet.PodVolume{Pod: pod, Name: name}) {
+			rows = append(rows, v)
+		}
+	}
+	return rows
+}
+
+// disagreements are where the plan's rows of the node differ from what trace prints of the
+// pods there, and volumes in use without a row.
+func disagreements(s *snapshot.Snapshot, settings reconcile.Options, name types.NodeName) (wrong []string) {
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	world := reconcile.NewWorld(s, settings)
+	n := kubelet.OfNode(facts.NewView(s, world, world.Reconcile()), name)
+	seen := 0
+	for _, pod := range s.PodsOnNode(name) {
+		doc := diagnose.TracePod(s, pod, diagnose.Options{Reconcile: settings, Checks: []check.Check{}})
+		for _, v := range doc.Volumes {
+			rows := kubeletRows(n, facts.PodName(pod), v.Name)
+			seen += len(rows)
+			for _, text := range disagree(doc, v, rows) {
+				say("pod %s, volume %s: %s", facts.PodName(pod), v.Name, text)
+			}
+		}
+	}
+	inUse := map[corev1.UniqueVolumeName]bool{}
+	for _, v := range n.Volumes {
+		inUse[v.Volume] = true
+		seen -= len(v.Pods)
+		if node := s.Node(name); len(v.Pods) == 0 && !facts.InUse(node, v.Volume) {
+			say("volume %s is nobody's and not in use", v.Volume)
+		}
+	}
+	if seen != 0 {
+		say("%d rows are of no volume of a pod", -seen)
+	}
+	if node := s.Node(name); node != nil {
+		for _, v := range node.Status.VolumesInUse {
+			if !inUse[v] {
+				say("volume %s is in use and has no row", v)
+			}
+		}
+	}
+	return wrong
+}
+
+// disagree says where the rows of a volume differ from its trace.
+func disagree(doc *trace.Trace, v trace.VolumeTrace, rows []kubelet.Volume) (wrong []string) {
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	if len(rows) > 1 {
+		say("%d rows", len(rows))
+	}
+	stage := func(name trace.StageName) trace.Stage {
+		i := slices.IndexFunc(v.Stages, func(s trace.Stage) bool { return s.Stage == name })
+		if i < 0 {
+			return trace.Stage{}
+		}
+		return v.Stages[i]
+	}
+	blamed := doc.Verdict.State == finding.InFlight || doc.Verdict.State == finding.Stuck
+	if len(rows) == 0 {
+		switch {
+		case blamed && v.Name == doc.Verdict.Volume, blamed && slices.Contains(doc.Verdict.Volumes, v.Name):
+			say("the verdict names it, and it has no row")
+		case v.Broken != "" && v.Broken != trace.StageDetached && v.Referenced:
+			say("it waits in %s, and has no row", v.Broken)
+		case stage(trace.StageMounted).State == trace.StageDone:
+			say("it is mounted, and has no row")
+		}
+		return wrong
+	}
+	row := rows[0]
+	stages := row.Stages
+	if len(stages) == 0 && row.Stage != "" {
+		stages = []trace.StageName{row.Stage}
+	}
+	switch {
+	case blamed && len(doc.Verdict.Volumes) == 0 && v.Name == doc.Verdict.Volume:
+		if row.Stage != doc.Verdict.Stage || !slices.Equal(row.Stages, doc.Verdict.Stages) || row.Actor != doc.Verdict.Actor {
+			say("verdict %s %v on %s, row %s %v on %s", doc.Verdict.Stage, doc.Verdict.Stages, doc.Verdict.Actor, row.Stage, row.Stages, row.Actor)
+		}
+	case blamed && slices.Contains(doc.Verdict.Volumes, v.Name):
+		for _, s := range stages {
+			if s != doc.Verdict.Stage && !slices.Contains(doc.Verdict.Stages, s) {
+				say("verdict %s %v, row %v", doc.Verdict.Stage, doc.Verdict.Stages, stages)
+			}
+		}
+		if !slices.Contains(strings.Split(doc.Verdict.Actor, " or "), row.Actor) {
+			say("verdict on %s, row on %s", doc.Verdict.Actor, row.Actor)
+		}
+	case v.Broken != "":
+		if s := stage(v.Broken); row.Stage != v.Broken || row.Actor != s.On || row.State != s.State {
+			say("trace %s %s on %s, row %s %s on %s", v.Broken, s.State, s.On, row.Stage, row.State, row.Actor)
+		}
+	case stage(trace.StageMounted).State == trace.StageDone:
+		if row.State != trace.StageDone || row.Stage != "" {
+			say("mounted, and the row says %s %s", row.State, row.Stage)
+		}
+	case row.State != trace.StageUnknown:
+		say("no object tells, and the row says %s %s", row.State, row.Stage)
+	}
+	return wrong
+}
+
+// The plan of a node and the traces of its pods say the same of each volume.
+func TestKubeletPlanCorpus(t *testing.T) {
+	rows, waits, leftovers := 0, 0, 0
+	for _, c := range corpus(t) {
+		s := mounting(c.snapshot(t))
+		for _, node := range s.Nodes {
+			for _, text := range disagreements(s, c.settings, facts.NodeName(node)) {
+				t.Errorf("%s, node %s: %s", c.name, node.Name, text)
+			}
+			world := reconcile.NewWorld(s, c.settings)
+			for _, v := range kubelet.OfNode(facts.NewView(s, world, world.Reconcile()), facts.NodeName(node)).Volumes {
+				rows++
+				waits += facts.BoolToInt(v.State != trace.StageDone)
+				leftovers += facts.BoolToInt(len(v.Pods) == 0)
+				if v.State != trace.StageDone && (v.Next == "" || v.Stage == "") {
+					t.Errorf("%s, node %s: volume %s waits for nothing: %+v", c.name, node.Name, v.Volume, v)
+				}
+			}
+		}
+	}
+	if t.Logf("%d rows, %d of volumes that wait, %d of volumes that nobody wants", rows, waits, leftovers); rows < 500 || waits < 100 || leftovers < 20 {
+		t.Error("the corpus has too few rows to show anything")
+	}
+}
+
+// So they do on clusters that are broken in ways that nobody has thought of.
+func TestKubeletPlanProperty(t *testing.T) {
+	cases := corpus(t)
+	snapshots := make([]*snapshot.Snapshot, len(cases))
+	for i, c := range cases {
+		snapshots[i] = mounting(c.snapshot(t))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawCluster(t, snapshots)
+		for _, kind := range rapid.SliceOfDistinct(rapid.SampledFrom(snapshot.Kinds()), rapid.ID).Draw(t, "kinds") {
+			s = fewer(s, kind, none)
+		}
+		for _, node := range s.Nodes {
+			for _, text := range disagreements(s, reconcile.Options{}, facts.NodeName(node)) {
+				t.Errorf("node %s: %s", node.Name, text)
+			}
+		}
+	})
+}

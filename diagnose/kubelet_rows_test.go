@@ -1,0 +1,133 @@
+package diagnose_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubelet"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+func (w *world) kubelet() *kubelet.Node {
+	s := w.snapshot()
+	world := reconcile.NewWorld(s, reconcile.Options{})
+	return kubelet.OfNode(facts.NewView(s, world, world.Reconcile()), "n1")
+}
+
+// rowText is a row in one line: its pods, state, stages, actor, operation, calls and pause.
+func rowText(v kubelet.Volume) string {
+	var pods []string
+	for _, p := range v.Pods {
+		pods = append(pods, p.Pod+":"+p.Name)
+	}
+	stages := v.Stages
+	if len(stages) == 0 {
+		stages = []trace.StageName{v.Stage}
+	}
+	return fmt.Sprintf("%s %s %v; %s; %s %v %s", pods, v.State, stages, v.Actor, v.Next, v.Calls, v.Pause)
+}
+
+const driverOnNode = "CSI driver " + theDriver + " on n1"
+
+// Each row says what the kubelet does next, whom it asks, and how long it may pause.
+func TestKubeletRows(t *testing.T) {
+	block := corev1.PersistentVolumeBlock
+	asBlock := func(w *world) {
+		w.Volumes[0].Spec.VolumeMode = &block
+		w.pod.Spec.Containers[0].VolumeMounts = nil
+		w.pod.Spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "data", DevicePath: "/dev/x"}}
+	}
+	gone := func(w *world) { w.Pods = nil }
+	for _, c := range []struct {
+		name  string
+		world *world
+		want  []string
+	}{
+		{"mounted", newWorld(), []string{"[default/app:data] done []; ;  [] "}},
+		{"staged or mounted", newWorld().pending(1),
+			[]string{"[default/app:data] waiting [staged mounted]; " + driverOnNode + "; MountVolume [NodeStageVolume NodePublishVolume] 2m2s"}},
+		{"a block device", with(newWorld().pending(1), asBlock),
+			[]string{"[default/app:data] waiting [staged mounted]; " + driverOnNode + "; MapVolume [NodeStageVolume NodePublishVolume] 2m2s"}},
+		{"staging fails", newWorld().pending(1).event("FailedMount", `MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = Internal desc = no`, 0.1),
+			[]string{"[default/app:data] blocked [staged]; " + driverOnNode + "; MountVolume [NodeStageVolume] 2m2s"}},
+		{"a secret is missing", newWorld().pending(1).event("FailedMount", `MountVolume.MountDevice failed for volume "pv-data" : fetching NodeStageSecretRef a/b failed: secrets "b" not found`, 0.1),
+			[]string{"[default/app:data] blocked [staged]; whoever is to create secret/b; MountVolume [] 2m2s"}},
+		{"not listed as attached", with(newWorld().pending(1), func(w *world) { w.node.Status.VolumesAttached = nil }),
+			[]string{"[default/app:data] waiting [listed]; the attach/detach controller; VerifyControllerAttachedVolume [] "}},
+		{"not announced", with(newWorld().pending(0.1), func(w *world) { w.node.Status.VolumesInUse = nil }),
+			[]string{"[default/app:data] waiting [askedFor]; the kubelet of n1; GetVolumesInUse [] 10s"}},
+		{"claim not bound", with(newWorld().pending(0.1).unattached(), func(w *world) {
+			w.node.Status.VolumesInUse, w.Claims[0].Spec.VolumeName, w.Claims[0].Status.Phase = nil, "", corev1.ClaimPending
+		}), []string{"[default/app:data] waiting [claimBound]; the persistent volume controller; AddPodToVolume [] 15s"}},
+		{"the driver is not there", with(newWorld().pending(1), func(w *world) { w.CSINodes[0].Spec.Drivers = nil }),
+			[]string{"[default/app:data] waiting [driverRegistered]; the node plugin of " + theDriver + " on n1; MountVolume [] 2m2s"}},
+		{"unmounting", newWorld().stopped(1),
+			[]string{"[default/app:data] waiting [unmounted]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume] 2m2s"}},
+		{"nobody wants it", with(newWorld(), gone),
+			[]string{"[] waiting [unmounted unstaged]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s"}},
+		{"nobody wants the block device", with(newWorld(), func(w *world) { asBlock(w); gone(w) }),
+			[]string{"[] waiting [unmounted unstaged]; " + driverOnNode + "; UnmapVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s"}},
+		{"nobody wants it and its driver is gone", with(newWorld(), func(w *world) { gone(w); w.CSINodes[0].Spec.Drivers = nil }),
+			[]string{"[] blocked [unmounted unstaged]; the node plugin of " + theDriver + " on n1; UnmountVolume [] 2m2s"}},
+		{"the pods could not be read", with(newWorld(), gone).without(snapshot.Pods),
+			[]string{"[] unknown [unmounted unstaged]; ; UnmountVolume [] 2m2s"}},
+		{"it ended before it was mounted", with(newWorld().pending(9), func(w *world) {
+			w.pod.Status.Phase, w.pod.Status.ContainerStatuses = corev1.PodFailed, nil
+		}), []string{"[default/app:data] blocked [unstaged]; the kubelet of n1; MountVolume [] 2m2s"}},
+		{"two pods share it", with(newWorld(), func(w *world) { w.Pods = append(w.Pods, newPod("also", "n1")) }),
+			[]string{"[default/app:data default/also:data] done []; ;  [] "}},
+		{"another claim leads nowhere", with(newWorld(), func(w *world) {
+			w.Claims[0].Spec.VolumeName, w.Claims[0].Status.Phase = "", corev1.ClaimPending
+		}), []string{
+			"[] unknown [unmounted unstaged]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
+			"[default/app:data] done []; ;  [] ",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
+			for _, v := range c.world.kubelet().Volumes {
+				got = append(got, rowText(v))
+			}
+			if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
+				t.Errorf("rows:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+			}
+		})
+	}
+}
+
+// A kubelet that was asked agrees or differs about each pod, and counts for all of them.
+func TestKubeletNodeCorroborated(t *testing.T) {
+	w := newWorld().pending(9)
+	ending := newPod("ending", "n1")
+	at := minutesAgo(1)
+	ending.DeletionTimestamp = &at
+	w.Pods = append(w.Pods, ending)
+	n := w.kubelet()
+	behind := ending.DeepCopy()
+	behind.DeletionTimestamp = nil
+	n.Corroborate(w.snapshot(), trace.KubeletView{Pods: []*corev1.Pod{w.pod, behind}, Samples: append(counts(3, 2),
+		operation("volume_mount", "fail-unknown", thePlugin, 3), operation("volume_unmount", "fail-unknown", thePlugin, 5))})
+	var lines []string
+	for _, said := range n.Statements {
+		lines = append(lines, string(said.Bearing)+" "+said.Text)
+	}
+	text := strings.Join(lines, "\n")
+	for _, want := range []string{
+		"differs pod default/ending: it does not know yet that the pod is to be deleted", "agrees it knows 1 of the 2 pods as the objects show them",
+		"agrees of " + thePlugin + " it wants 3 mounted and has 2, in all its pods: at least one waits", "adds 3 of 3 operations volume_mount", "adds 5 of 5 operations volume_unmount",
+	} {
+		if strings.Count(text, want) != 1 {
+			t.Errorf("has %q not once:\n%s", want, text)
+		}
+	}
+	n.Corroborate(w.snapshot(), trace.KubeletView{Gaps: []snapshot.Gap{{Kind: trace.KubeletPods}, {Kind: trace.KubeletMetrics}}})
+	if len(n.Statements) > 0 {
+		t.Errorf("a kubelet that did not answer says %v", n.Statements)
+	}
+}

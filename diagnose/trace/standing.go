@@ -1,0 +1,82 @@
+package trace
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// Standing is where one volume of a pod stands with the kubelet.
+type Standing struct {
+	// Stage is the one that the volume waits in. Its state is StageDone where the volume
+	// is mounted as the pod wants it, and StageUnknown where no object tells whether the
+	// volume waits at all.
+	Stage Stage
+	// Possible are all stages that the volume may wait in, where no object tells in which;
+	// Stage is the last of them.
+	Possible []StageName
+	// DueAt is when the wait takes longer than is usual; nil where nothing tells, or it
+	// does already.
+	DueAt *metav1.Time
+	// NeverMounted says that the pod ended before the volume was mounted, which the kubelet
+	// wants to mount as long as the pod object is there.
+	NeverMounted bool
+}
+
+// Standing is where one of the trace's volumes stands; ok is false where the kubelet has
+// no part in it: no container mounts it, or the kubelet has given it back.
+func (t *Trace) Standing(v VolumeTrace) (s Standing, ok bool) {
+	if !v.Referenced || t.Node == "" || v.Broken == StageDetached {
+		return s, false
+	}
+	if v.Broken != "" {
+		return v.standingIn(v.Broken), true
+	}
+	if t.Direction == Down {
+		if unmounted := v.stage(StageUnmounted); unmounted.State == StageUnknown {
+			return Standing{Stage: *unmounted}, true
+		}
+		return s, false
+	}
+	mounted := v.stage(StageMounted)
+	if mounted.State == StageDone {
+		return Standing{Stage: *mounted}, true
+	}
+	// It may be mounted, and if it is not, the first of these is what it waits in.
+	s.Stage = *mounted
+	s.Stage.State = StageUnknown
+	switch registered, staged := v.stage(StageRegistered), v.stage(StageStaged); {
+	case registered.State == StageWaiting || registered.State == StageBlocked:
+		s.Stage.Stage, s.Stage.On = StageRegistered, registered.On
+	case staged.State == StageUnknown:
+		s.Possible = []StageName{StageStaged, StageMounted}
+	}
+	return s, true
+}
+
+func (v VolumeTrace) standingIn(name StageName) Standing {
+	s := Standing{Stage: *v.stage(name), Possible: v.stages()}
+	if s.NeverMounted = s.Stage.reason == reasonNeverMounted; s.NeverMounted {
+		s.Possible = nil
+	}
+	if !s.Stage.Overdue {
+		s.DueAt = s.Stage.dueAt
+	}
+	return s
+}
+
+// Leftover is where a volume stands that the node's volumesInUse lists and that no pod on
+// the node uses. One of a pod that was deleted by force may still be mounted.
+func Leftover(view *facts.View, node *corev1.Node, volume corev1.UniqueVolumeName) Standing {
+	t := newTracer(view, &corev1.Pod{Spec: corev1.PodSpec{NodeName: node.Name}})
+	v := &tracedVolume{VolumeTrace: &VolumeTrace{Volume: volume}, pair: reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}}
+	v.Driver, _, _ = reconcile.ParseCSI(volume)
+	s := t.unstaging(v, inUseOf(node)+", and no pod there uses it any more")
+	if !t.knows(snapshot.Pods, "") {
+		s = unread(StageUnstaged, snapshot.Pods)
+	}
+	return Standing{Stage: t.due(s, metav1.Time{}, UnstageTakes), Possible: []StageName{StageUnmounted, StageUnstaged}}
+}

@@ -73,7 +73,7 @@ func (t *Trace) Corroborate(s *snapshot.Snapshot, view KubeletView) {
 	t.Gaps = append(t.Gaps, view.Gaps...)
 	t.Complete = t.Complete && len(view.Gaps) == 0
 	w := &witness{traces: []*Trace{t}, view: view, said: []KubeletStatement{}}
-	if pod := s.Pod(types.NamespacedName{Namespace: t.Pod.Namespace, Name: t.Pod.Name}); pod != nil && w.read(KubeletPods) {
+	if pod := s.Pod(types.NamespacedName{Namespace: t.Pod.Namespace, Name: t.Pod.Name}); pod != nil && w.readPods() {
 		if bearing, text := w.knows(pod); bearing == KubeletAgrees {
 			w.say(bearing, "it knows the pod, %s", text)
 		} else {
@@ -91,7 +91,7 @@ func CorroborateNode(s *snapshot.Snapshot, traces []*Trace, view KubeletView) []
 	known := 0
 	for _, t := range traces {
 		pod := s.Pod(types.NamespacedName{Namespace: t.Pod.Namespace, Name: t.Pod.Name})
-		if pod == nil || !w.read(KubeletPods) {
+		if pod == nil || !w.readPods() {
 			continue
 		}
 		if bearing, text := w.knows(pod); bearing == KubeletAgrees {
@@ -100,7 +100,7 @@ func CorroborateNode(s *snapshot.Snapshot, traces []*Trace, view KubeletView) []
 			w.say(bearing, "pod %s: %s", facts.PodName(pod), text)
 		}
 	}
-	if w.read(KubeletPods) {
+	if w.readPods() {
 		w.say(KubeletAgrees, "it knows %d of the %d pods as the objects show them", known, len(traces))
 	}
 	w.hear(s)
@@ -109,7 +109,7 @@ func CorroborateNode(s *snapshot.Snapshot, traces []*Trace, view KubeletView) []
 
 // hear adds what does not depend on a single pod.
 func (w *witness) hear(s *snapshot.Snapshot) {
-	if w.read(KubeletPods) {
+	if w.readPods() {
 		w.leftovers(s)
 	}
 	for _, plugin := range w.plugins() {
@@ -154,8 +154,9 @@ func (w *witness) goes(d Direction) bool {
 	return slices.ContainsFunc(w.traces, func(t *Trace) bool { return t.Direction == d })
 }
 
-func (w *witness) read(kind snapshot.Kind) bool {
-	return !slices.ContainsFunc(w.view.Gaps, func(g snapshot.Gap) bool { return g.Kind == kind })
+// readPods says that the kubelet told which pods it has.
+func (w *witness) readPods() bool {
+	return !slices.ContainsFunc(w.view.Gaps, func(g snapshot.Gap) bool { return g.Kind == KubeletPods })
 }
 
 func (w *witness) say(bearing KubeletBearing, format string, args ...any) {

@@ -81,7 +81,7 @@ func TestKubeletRows(t *testing.T) {
 			w.pod.Status.Phase, w.pod.Status.ContainerStatuses = corev1.PodFailed, nil
 		}), []string{"[default/app:data] blocked [unstaged]; the kubelet of n1; MountVolume [] 2m2s"}},
 		{"two pods share it", with(newWorld(), func(w *world) { w.Pods = append(w.Pods, newPod("also", "n1")) }),
-			[]string{"[default/app:data default/also:data] done []; ;  [] "}},
+			[]string{"[default/also:data default/app:data] done []; ;  [] "}},
 		{"another claim leads nowhere", with(newWorld(), func(w *world) {
 			w.Claims[0].Spec.VolumeName, w.Claims[0].Status.Phase = "", corev1.ClaimPending
 		}), []string{

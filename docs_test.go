@@ -2,17 +2,24 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cmd"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/golden"
+	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 func TestMain(m *testing.M) { os.Exit(golden.Main(m)) }
@@ -125,5 +132,93 @@ func redraw(t *testing.T, name, page string) string {
 		}
 		b.WriteString(prompt + line + "\n" + out.String() + "```\n")
 		page = after
+	}
+}
+
+// TestWatchScreens draws the two screens of docs/watch.md: a pod gets stuck, two lists
+// cannot be followed for a moment, and the pod runs.
+func TestWatchScreens(t *testing.T) {
+	const page = "docs/watch.md"
+	file, err := os.Open("testdata/snapshots/backoff-drop.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	s, _, err := snapshot.Read(file.Name(), file, snapshot.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stuck := diagnose.Diagnose(s, diagnose.Options{})
+	at := func(after time.Duration) *finding.Report {
+		r := *stuck
+		r.TakenAt = metav1.NewTime(stuck.TakenAt.Add(after))
+		return &r
+	}
+	blind, healed := at(131*time.Second), at(280*time.Second)
+	const refused = "cannot reach the API server at https://10.0.0.1:6443: connection refused"
+	for _, kind := range []snapshot.Kind{snapshot.Nodes, snapshot.Pods} {
+		blind.Gaps = append(blind.Gaps, snapshot.Gap{Kind: kind, Reason: snapshot.ReasonUnavailable, Detail: refused})
+	}
+	healed.Findings = nil
+	var timeline finding.Timeline
+	var people, programs strings.Builder
+	for _, r := range []*finding.Report{at(5 * time.Second), blind, at(139 * time.Second), healed} {
+		for _, e := range timeline.Next(r) {
+			if err := errors.Join(output.PrintEntry(&people, "table", e, output.Options{}), output.PrintEntry(&programs, "json", e, output.Options{})); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	old, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := strings.Split(programs.String(), "\n")[2] // the shortest: what can be read again
+	fresh := block(t, string(old), "```console\n$ kubectl volume-doctor diagnose --watch\nwatching; Ctrl-C ends\n", people.String())
+	fresh = block(t, fresh, "```json\n", line+"\n")
+	golden.Want(t, page, []byte(fresh))
+}
+
+// block is the page with text as the rest of the code block that begins like this.
+func block(t *testing.T, page, begin, text string) string {
+	t.Helper()
+	before, rest, found := strings.Cut(page, begin)
+	_, after, closed := strings.Cut(rest, "```\n")
+	if !found || !closed {
+		t.Fatalf("no block begins with %q", begin)
+	}
+	return before + begin + text + "```\n" + after
+}
+
+// TestEveryScreenIsDrawn: a code block that shows what a command prints is drawn by a test
+// of this file; any other has commands, or configuration, alone.
+func TestEveryScreenIsDrawn(t *testing.T) {
+	written, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := 0
+	for _, name := range append(written, "README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md") {
+		page, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, text := range strings.Split(string(page), "\n```") {
+			if i%2 == 0 {
+				continue // outside
+			}
+			blocks++
+			language, body, _ := strings.Cut(text, "\n")
+			drawn := strings.HasPrefix(body, "$ go run . ") || name == "docs/watch.md" // see TestScreens, TestWatchScreens
+			for _, line := range strings.Split(body, "\n") {
+				command := strings.HasPrefix(line, "$ ") || language == "sh" || language == "yaml"
+				if !drawn && !command {
+					t.Errorf("%s: in a %q block: %q: no test draws it", name, language, line)
+				}
+			}
+		}
+	}
+	if blocks < 20 {
+		t.Errorf("only %d blocks were read", blocks)
 	}
 }

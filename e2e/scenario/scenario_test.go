@@ -2,6 +2,7 @@ package scenario_test
 
 import (
 	"context"
+	"flag"
 	"os"
 	"slices"
 	"strings"
@@ -27,6 +28,10 @@ const quiet = 2*syncPeriod + time.Second
 var cluster *controlplane.Cluster
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "16"); err != nil { // they wait, whatever the number of processors
+		panic(err)
+	}
 	options := controlplane.Options{ReconcileSyncPeriod: syncPeriod}
 	os.Exit(controlplane.Main(m, options, func(c *controlplane.Cluster) { cluster = c }))
 }

@@ -13,7 +13,7 @@ RELEASE_ENV := CGO_ENABLED=0 GOAMD64=v1 GOARM64=v8.0
 RELEASE_FLAGS := -trimpath -buildvcs=true -ldflags='-s -w'
 VULNDB := https://vuln.go.dev
 
-.PHONY: dist notices reproducible release-check licences vuln new-user
+.PHONY: dist notices reproducible release-check licences vuln new-user screenshots
 .PHONY: all build test unit conformance conformance-long histories kubelet-oracle mutation e2e e2e-long soak chaos add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench
 
 all: build lint test
@@ -52,6 +52,10 @@ e2e: build ## the command against a real control plane
 
 e2e-long: build ## what e2e has the clock moved on for, or leaves out, because a check waits for a quarter of an hour
 	cd e2e && go test -timeout 60m -count 1 -v -run 'Touch|WaitedOut|Dangling|Strip' ./repair -long
+
+screenshots: ## the HTML pages in a real browser, at three widths, light and dark; pictures in build/screenshots
+	rm -rf build/screenshots
+	cd e2e && go test -timeout 10m -count 1 -run InABrowser ./browser -screenshots $(CURDIR)/build/screenshots
 
 SOAK ?= 10m
 soak: ## pods come, move and go for SOAK while the command finds nothing; writes the end of docs/modes.md
@@ -129,4 +133,4 @@ new-user: ## a fresh clone, installed, and a pod repaired with it in a sandbox, 
 	scripts/new-user.sh
 
 clean:
-	rm -rf $(BIN) dist e2e/bin cover.out
+	rm -rf $(BIN) build dist e2e/bin cover.out

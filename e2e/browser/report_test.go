@@ -62,9 +62,9 @@ func start(t *testing.T) context.Context {
 	return nil
 }
 
-// page makes the report on a case, as somebody on the command line would, and
-// returns its address.
-func page(t *testing.T, name string) string {
+// page makes the report on a case, or what another command says of it, as somebody on
+// the command line would, and returns its address.
+func page(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	c, err := testcases.Load(name)
 	if err != nil {
@@ -76,7 +76,10 @@ func page(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	var errOut strings.Builder
-	if code := cmd.Main([]string{"diagnose", "-f", cluster, "-o", "html=" + report}, nil, &errOut, &errOut); code > 2 {
+	if len(args) == 0 {
+		args = []string{"diagnose"}
+	}
+	if code := cmd.Main(slices.Concat(args, []string{"-f", cluster, "-o", "html=" + report}), nil, &errOut, &errOut); code > 2 {
 		t.Fatalf("exit code %d: %s", code, errOut.String())
 	}
 	if _, err := os.Stat(report); err != nil {
@@ -112,53 +115,57 @@ func (w *watch) hear(event any) {
 func TestReportInABrowser(t *testing.T) {
 	ctx := start(t)
 	for _, name := range cases {
-		address := page(t, name)
-		for _, width := range []int64{320, 360, 1280} {
-			for _, scheme := range []string{"light", "dark"} {
-				t.Run(fmt.Sprintf("%s/%d/%s", name, width, scheme), func(t *testing.T) {
-					tab, cancel := chromedp.NewContext(ctx)
-					defer cancel()
-					var w watch
-					must(t, chromedp.Listen(tab, w.hear))
-					call(t, tab, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
-						Width: width, Height: 800, DeviceScaleFactor: 1, Mobile: width < 600,
-					})
-					call(t, tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-						Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-					})
-					must(t, chromedp.Do(tab, chromedp.Navigate(address)))
-					evaluate[int](t, tab, `[...document.querySelectorAll("details")].filter(d => d.open = true).length`)
-					overflow := evaluate[[]string](t, tab, overflowing)
-					contrast := evaluate[[]string](t, tab, lowContrast)
-					outside := evaluate[[]string](t, tab, outsidePicture)
-					background := evaluate[string](t, tab, `getComputedStyle(document.body).backgroundColor`)
-					if len(overflow) > 0 {
-						t.Errorf("wider than the screen: %v", overflow)
-					}
-					if len(contrast) > 0 {
-						t.Errorf("too little contrast: %v", contrast)
-					}
-					if len(outside) > 0 {
-						t.Errorf("text leaves its picture: %v", outside)
-					}
-					if dark := background == "rgb(20, 23, 26)"; dark != (scheme == "dark") {
-						t.Errorf("the %s page has the background %s", scheme, background)
-					}
-					w.mu.Lock()
-					defer w.mu.Unlock()
-					if len(w.complaints) > 0 {
-						t.Errorf("the browser complains: %v", w.complaints)
-					}
-					if len(w.requests) == 0 || w.requests[0] != address {
-						t.Errorf("the page itself was not seen to be asked for: %v", w.requests)
-					}
-					for _, request := range w.requests {
-						if request != address && request != "data:," {
-							t.Errorf("asks for %s", request)
-						}
-					}
+		inABrowser(t, ctx, name, page(t, name))
+	}
+}
+
+func inABrowser(t *testing.T, ctx context.Context, name, address string) {
+	for _, width := range []int64{320, 360, 1280} {
+		for _, scheme := range []string{"light", "dark"} {
+			t.Run(fmt.Sprintf("%s/%d/%s", name, width, scheme), func(t *testing.T) {
+				tab, cancel := chromedp.NewContext(ctx)
+				defer cancel()
+				var w watch
+				must(t, chromedp.Listen(tab, w.hear))
+				call(t, tab, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+					Width: width, Height: 800, DeviceScaleFactor: 1, Mobile: width < 600,
 				})
-			}
+				call(t, tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+					Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+				})
+				must(t, chromedp.Do(tab, chromedp.Navigate(address)))
+				shoot(t, tab, fmt.Sprintf("%s-%d-%s", name, width, scheme))
+				evaluate[int](t, tab, `[...document.querySelectorAll("details")].filter(d => d.open = true).length`)
+				overflow := evaluate[[]string](t, tab, overflowing)
+				contrast := evaluate[[]string](t, tab, lowContrast)
+				outside := evaluate[[]string](t, tab, outsidePicture)
+				background := evaluate[string](t, tab, `getComputedStyle(document.body).backgroundColor`)
+				if len(overflow) > 0 {
+					t.Errorf("wider than the screen: %v", overflow)
+				}
+				if len(contrast) > 0 {
+					t.Errorf("too little contrast: %v", contrast)
+				}
+				if len(outside) > 0 {
+					t.Errorf("text leaves its picture: %v", outside)
+				}
+				if dark := background == "rgb(20, 23, 26)"; dark != (scheme == "dark") {
+					t.Errorf("the %s page has the background %s", scheme, background)
+				}
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if len(w.complaints) > 0 {
+					t.Errorf("the browser complains: %v", w.complaints)
+				}
+				if len(w.requests) == 0 || w.requests[0] != address {
+					t.Errorf("the page itself was not seen to be asked for: %v", w.requests)
+				}
+				for _, request := range w.requests {
+					if request != address && request != "data:," {
+						t.Errorf("asks for %s", request)
+					}
+				}
+			})
 		}
 	}
 }

@@ -102,8 +102,16 @@ func (k *Kubelet) registerDriver(ctx context.Context, node *corev1.Node) error {
 	if !apierrors.IsAlreadyExists(err) || k.options.Unregistered {
 		return ignoreExists(err)
 	}
+	return k.StartPlugin(ctx)
+}
+
+// StartPlugin has the driver's node plugin run from now on where it did not, and
+// register with the kubelet.
+func (k *Kubelet) StartPlugin(ctx context.Context) error {
+	csiNodes := k.client.StorageV1().CSINodes()
+	driver := storagev1.CSINodeDriver{Name: k.options.Driver, NodeID: k.options.Machine}
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		csiNode, err := csiNodes.Get(ctx, node.Name, metav1.GetOptions{})
+		csiNode, err := csiNodes.Get(ctx, k.options.Node, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

@@ -29,6 +29,16 @@ func (w *World) Close(ctx context.Context) error {
 	return nil
 }
 
+// Heal does what a storage or cluster admin would do about what is broken: from now on
+// the driver serves the world's volumes, and its node plugin runs on every node.
+func (w *World) Heal(ctx context.Context) error {
+	err := w.heal(ctx)
+	for _, k := range w.kubelets {
+		err = errors.Join(err, k.StartPlugin(ctx))
+	}
+	return err
+}
+
 // heal ends what the driver was made to do with the namespace's volumes. Those
 // of other worlds go on failing: their tests may be under way.
 func (w *World) heal(ctx context.Context) error {

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -36,10 +37,10 @@ volume is attached, but the node's status.volumesAttached does not list it.`},
 	"reuse-while-detaching": {scenario.ReuseWhileDetaching, `Pod %[1]s has come back to node %[2]s while the driver fails to detach its volume:
 the VolumeAttachment is being deleted, and nothing can be attached until it is gone.`},
 	"busy-disk": {scenario.BusyDisk, `Pod %[1]s has moved to node %[2]s and waits there: the driver fails to detach its
-volume from the node where the pod was. It may still succeed: diagnose counts the pod
-as waiting, and names the cause after 11 minutes.`},
+volume from the node where the pod was. diagnose suspects that after a minute, and is
+certain, and offers a repair, after 10.`},
 	"two-nodes": {scenario.TwoNodes, `Pod %[1]s waits on node %[2]s for a ReadWriteOnce volume with which another pod runs
-on another node.`},
+on another node. It may still end: diagnose names the cause after 3 minutes.`},
 	"disk-lost":      {scenario.DiskLost, `Pod %[1]s waits on node %[2]s for a volume that the storage system does not have.`},
 	"node-full":      {scenario.NodeFull, `Pod %[1]s waits on node %[2]s, to which the driver attaches no further volume.`},
 	"plugin-missing": {scenario.PluginMissing, `Pod %[1]s waits on node %[2]s, where the driver's node plugin does not run.`},
@@ -80,8 +81,29 @@ func run(ctx context.Context, chosen world) error {
 	}
 	defer w.Stop()
 	fmt.Printf(instructions, fmt.Sprintf(chosen.story, w.Subject.Pod, w.Node), cluster.Kubeconfig, strings.Join(slices.Sorted(maps.Keys(worlds)), ", "))
-	<-ctx.Done()
-	return nil
+	return serve(ctx, w)
+}
+
+// serve plays the admin each time somebody presses Enter, until ctx ends.
+func serve(ctx context.Context, w *scenario.World) error {
+	signal.Ignore(syscall.SIGTTIN) // in the background of a shell nobody presses anything, and that is no reason to stop
+	pressed := make(chan struct{})
+	go func() {
+		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+			pressed <- struct{}{}
+		}
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-pressed:
+			if err := w.Heal(ctx); err != nil {
+				return err
+			}
+			fmt.Println("The driver and its node plugin work from now on; it takes up to 2 minutes until the pod follows.")
+		}
+	}
 }
 
 const instructions = `
@@ -96,7 +118,8 @@ In another terminal, from the root of the repository:
     go run . diagnose --apply
 
 or, once installed, kubectl volume-doctor diagnose. What is broken is named once
-it is a minute old: before, it could still be on its way. Ctrl-C here removes
-everything. Other worlds: make sandbox SCENARIO=NAME, where NAME is one of
+it is a minute old: before, it could still be under way. Where the report asks an
+admin to fix the driver or the storage, press Enter here: then it is fixed. Ctrl-C
+here removes everything. Other worlds: make sandbox SCENARIO=NAME, where NAME is one of
 %s.
 `

@@ -29,7 +29,7 @@ func TestTraceHeld(t *testing.T) {
 		}), verdict: "in-flight MultiAttach", says: []string{"pod default/old is Terminating there", "the kubelet of n2"}},
 		{name: "rival", world: elsewhere(9, func(*world, *corev1.Pod) {}), verdict: "stuck MultiAttach",
 			chain: "+scheduled +claimBound +askedFor !attached^late ~listed +driverRegistered ~staged ~mounted",
-			says:  []string{"pod default/old uses it there", "it may stay"}},
+			says:  []string{"pod default/old uses it there", "may be never"}},
 		{name: "not unstaged", world: elsewhere(9, gone), verdict: "stuck MultiAttach", says: []string{"waits for that without a limit"}},
 		{name: "lost node, counting down", world: elsewhere(5, func(w *world, p *corev1.Pod) {
 			gone(w, p)

@@ -108,6 +108,12 @@ func TestTraceUp(t *testing.T) {
 		}(), verdict: "stuck attached", says: []string{"no attacher of this driver seems to run", "was last renewed at 2026-11-20T09:30:00Z"}},
 		{name: "no attachment yet", world: newWorld().pending(0.2).unattached(), verdict: "in-flight attached",
 			says: []string{"there is no VolumeAttachment csi-", "the attach/detach controller"}},
+		{name: "the detach has just ended", world: newWorld().pending(5).unattached().
+			event("FailedAttachVolume", `AttachVolume.Attach failed for volume "pv-data" : volume attachment is being deleted`, 2), verdict: "in-flight attached"},
+		{name: "the detach ended long ago", world: newWorld().pending(5).unattached().
+			event("FailedAttachVolume", `AttachVolume.Attach failed for volume "pv-data" : volume attachment is being deleted`, 3), verdict: "stuck attached"},
+		{name: "another volume's detach has just ended", world: newWorld().pending(5).unattached().
+			event("FailedAttachVolume", `AttachVolume.Attach failed for volume "pv-logs" : volume attachment is being deleted`, 2), verdict: "stuck attached"},
 		{name: "no attachment at all", world: newWorld().pending(5).unattached(), verdict: "stuck attached",
 			chain: "+scheduled +claimBound +askedFor ~attached^late ~listed +driverRegistered ~staged ~mounted"},
 		{name: "the controller has just started", world: func() *world {

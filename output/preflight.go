@@ -106,7 +106,7 @@ func preflightAnswer(p *preflight.Preflight) (verdict, why string) {
 		}
 		return "unknown", "not all of these could be read: " + strings.Join(names, ", ")
 	case p.Hangs():
-		why := fmt.Sprintf("%d on a drain, %d on a loss", len(p.Drain.Hangs), len(p.Loss.Hangs))
+		why := fmt.Sprintf("%s on a drain, %d on a loss", count(hangingVolumes(p.Drain), "volume"), hangingVolumes(p.Loss))
 		lacking := 0
 		for _, r := range p.Room {
 			lacking += r.Lacking
@@ -115,9 +115,30 @@ func preflightAnswer(p *preflight.Preflight) (verdict, why string) {
 			why += fmt.Sprintf("; %s would find no room", count(lacking, "volume"))
 		}
 		return "something would hang", why
+	case stays(p.Drain)+stays(p.Loss) > 0:
+		return "no volume would hang, but not every pod would come back by itself", fmt.Sprintf("%s on a drain, %d on a loss", count(stays(p.Drain), "pod"), stays(p.Loss))
 	default:
 		return "nothing would hang beyond what the timers say", ""
 	}
+}
+
+func hangingVolumes(s preflight.Scenario) int {
+	var volumes []string
+	for _, h := range s.Hangs {
+		volumes = append(volumes, string(h.Volume))
+	}
+	return len(distinct(volumes))
+}
+
+// stays counts the pods that no timer brings back.
+func stays(s preflight.Scenario) int {
+	var pods []string
+	for _, w := range s.Waits {
+		if w.Never {
+			pods = append(pods, w.Pod)
+		}
+	}
+	return len(distinct(pods))
 }
 
 // scenario is a row for all pods that wait for the same reason; with wide, a row for

@@ -213,13 +213,22 @@ func steps(f finding.Finding, refused string) []step {
 			list = append(list, step{text: text})
 		}
 	}
-	if refused != "" {
+	refusal := func() {
+		if refused == "" {
+			return
+		}
 		say("nothing with --apply now: " + refused)
 		if f.Repair.SafeOnce != "" {
 			say("to make it safe: " + f.Repair.SafeOnce)
 		}
 	}
-	say(f.Advice)
+	if f.Confidence == finding.Suspected { // why says already that it is too early
+		say(f.Advice)
+		refusal()
+	} else {
+		refusal()
+		say(f.Advice)
+	}
 	if f.Repair == nil {
 		for _, c := range f.AdviceCommands {
 			list = append(list, step{command: c})

@@ -12,6 +12,7 @@ import (
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 )
 
 // room is what is left of a line of the terminal behind the indentation; 0 where
@@ -174,13 +175,13 @@ func paint(on bool, s string, attributes ...color.Attribute) string {
 	return c.Sprint(s)
 }
 
-// ago is a duration as kubectl shows ages: its two largest units at most.
+// ago is a duration as kubectl shows ages, in one unit; that of messages below two minutes.
 func ago(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "0s"
 	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
+		return facts.Rounded(d.Truncate(time.Second)) // as in messages
 	case d < 2*time.Hour:
 		return fmt.Sprintf("%dm", int(d.Minutes()))
 	case d < 48*time.Hour:

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/clipperhouse/displaywidth"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,7 +52,7 @@ func printTraceTable(w io.Writer, t *trace.Trace, opts Options) error {
 		fmt.Fprintf(&b, "  %s\n", line)
 	}
 	field(&b, "since", sinceText(t, t.Verdict.Since), opts)
-	if t.Verdict.State == finding.InFlight || t.Verdict.State == finding.Stuck {
+	if t.Verdict.State == finding.InFlight || t.Verdict.State == finding.Stuck && !soonerStuck(t) {
 		field(&b, "usually", usual(t.Verdict.UsualBound), opts)
 	}
 	for _, v := range t.Volumes {
@@ -125,6 +126,13 @@ func sinceText(t *trace.Trace, since *metav1.Time) string {
 		return ""
 	}
 	return fmt.Sprintf("%s (%s ago)", facts.Stamp(*since), ago(t.TakenAt.Sub(since.Time)))
+}
+
+// soonerStuck says that a finding makes the pod stuck before its usual time is over, of
+// which there is then nothing to say.
+func soonerStuck(t *trace.Trace) bool {
+	bound, err := time.ParseDuration(t.Verdict.UsualBound)
+	return err == nil && t.Verdict.Since != nil && t.TakenAt.Sub(t.Verdict.Since.Time) < bound
 }
 
 func usual(bound string) string {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,6 +28,10 @@ const (
 	// attachTakes is one operation of the controller.
 	attachTakes = reconcile.CSITimeout
 )
+
+// beingDeleted is what the CSI plugin says of an attach while the VolumeAttachment of an
+// earlier one is being deleted.
+const beingDeleted = "volume attachment is being deleted"
 
 const theController = "the attach/detach controller"
 
@@ -79,6 +84,10 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 		return t.due(s, facts.BoundAt(t.pod), 0)
 	}
 	since, bound := facts.BoundAt(t.pod), controllerActs
+	if e := t.attachFailure(v); e != nil && strings.Contains(e.Message, beingDeleted) {
+		// When the controller last tried, the old VolumeAttachment was still there; it pauses before it tries again.
+		since, bound = facts.Latest(since, facts.EventTime(e)), reconcile.BackoffLast+controllerActs
+	}
 	t.attachWords(v, &s)
 	if d, denied := t.AttachDenied(t.pod, v.specName()); denied {
 		s.State, s.Detail = StageBlocked, s.Detail+": "+d.Text()
@@ -162,15 +171,21 @@ func (t *tracer) attachErrorMeans(e *storagev1.VolumeError, driver string) strin
 	}
 }
 
-// attachWords adds what the controller last told the pod about the volume.
-func (t *tracer) attachWords(v *tracedVolume, s *Stage) {
+// attachFailure is what the controller last told the pod about the volume; nil where it
+// told nothing.
+func (t *tracer) attachFailure(v *tracedVolume) *corev1.Event {
 	for _, e := range slices.Backward(t.events) {
 		if e.Reason == facts.AttachFailedReason && strings.Contains(e.Message, `"`+v.specName()+`"`) {
-			if len(s.Said) == 0 || !strings.Contains(e.Message, s.Said[0].Text) {
-				s.Said = append(s.Said, quote(e, attachMeans(e.Message)))
-			}
-			return
+			return e
 		}
+	}
+	return nil
+}
+
+func (t *tracer) attachWords(v *tracedVolume, s *Stage) {
+	e := t.attachFailure(v)
+	if e != nil && (len(s.Said) == 0 || !strings.Contains(e.Message, s.Said[0].Text)) {
+		s.Said = append(s.Said, quote(e, attachMeans(e.Message)))
 	}
 }
 
@@ -180,7 +195,7 @@ func attachMeans(message string) string {
 		return "the controller waited 2 min for the attacher; it tries again after a pause of at most 2m2s"
 	case facts.ContainsAny(message, "Multi-Attach error", "Waiting for detach"):
 		return "written once when the wait began, not each time the controller looks"
-	case facts.ContainsAny(message, "volume attachment is being deleted"):
+	case strings.Contains(message, beingDeleted):
 		return "an earlier detach of the volume from this node has not ended"
 	case facts.ContainsAny(message, "attaching volumes from the kubelet is not supported"):
 		return "the node lacks the annotation with which the controller cares for it, so that its kubelet tries by itself, which it cannot do with CSI"

@@ -61,7 +61,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 		s.On, s.Ends = kubeletOf(string(pair.Node)), "its containers end, it is unmounted and unstaged there; then the controller detaches it"
 		s.Detail += fmt.Sprintf(": pod %s is Terminating there", facts.PodName(live[0]))
 	case len(live) > 0:
-		s.On, s.Ends = "pod "+facts.PodName(live[0]), "that pod ends; it may stay, and then this one waits for ever"
+		s.On, s.Ends = "pod "+facts.PodName(live[0]), "once that pod ends, which may be never"
 		s.Detail += fmt.Sprintf(": pod %s uses it there%s", facts.PodName(live[0]), alikeThere(len(live)))
 	case !t.knows(snapshot.Pods, ""):
 		s.On, s.Ends = "node "+string(pair.Node), "the volume is detached there"

@@ -22,6 +22,8 @@ type refusal struct {
 	pods           []*corev1.Pod
 	since          metav1.Time
 	evidence       finding.Evidence
+	// said is the message with the words.
+	said string
 	// says is what the words mean, and who has to act.
 	says string
 	// one is the finding about this refusal alone, without what all have.
@@ -92,8 +94,8 @@ func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding
 	if lead.driver != "" {
 		by = "driver " + lead.driver
 	}
-	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which %s fails to %s: it says that %s%s",
-		facts.PodName(lead.pods[0]), lead.node, lead.volume, by, verb, lead.says, facts.Alike(pods))
+	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which %s fails to %s: it says that %s: %q%s",
+		facts.PodName(lead.pods[0]), lead.node, lead.volume, by, verb, lead.says, lead.said, facts.Alike(pods))
 	f.Cause = fmt.Sprintf("the words %q say so; no object shows it", lead.entry.Words)
 	f.Severity = finding.Error
 	f.SelfHeals = finding.SelfHeals{Because: retries + ", and has failed each time since"}

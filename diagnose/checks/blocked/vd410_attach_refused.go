@@ -81,6 +81,7 @@ func attachRefusal(p *facts.View, t facts.RefusedAttach, entry driverwords.Entry
 		says:   facts.WhatItMeans(entry, p.Age(t.Waits)),
 		pods:   t.Pods,
 		since:  t.Waits,
+		said:   t.Failure.Message,
 		evidence: finding.Evidence{Object: "volumeattachment/" + t.Name, Field: "status.attachError",
 			Value: fmt.Sprintf("%s at %s", t.Failure.Message, facts.Stamp(t.Failure.Time))},
 		one: finding.Finding{

@@ -85,6 +85,7 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 		says:     facts.WhatItMeans(entry, p.Age(since)),
 		pods:     []*corev1.Pod{pod},
 		since:    since,
+		said:     last.Reason,
 		evidence: finding.Evidence{Object: "event/" + last.Event.Namespace + "/" + last.Event.Name, Field: "message", Value: last.Event.Message},
 		one:      finding.Finding{Subject: mountSubject(p, pod, driver, entry.Meaning, last), Volume: volume.Volume},
 	}

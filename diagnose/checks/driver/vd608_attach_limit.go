@@ -68,15 +68,16 @@ func limitReached(p *check.Run, l *facts.Load, stuck []facts.Task, pods []*corev
 	f.Since, f.Pods = &since, facts.PodNames(pods)
 	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which does not fit: %s",
 		facts.PodName(pods[0]), l.Node.Name, p.TaskVolume(p.Lead(stuck)), l.Text())
-	f.Cause = "the driver attaches no more volumes to the node; the scheduler did not know, because the driver gives no limit, or one that is too high, " +
-		"or other devices take up room, or the pod names its node itself"
+	f.Cause = "the driver attaches no more volumes to the node, and gives the scheduler no limit to count with"
+	if l.Limited {
+		f.Cause = "the driver attaches no more volumes to the node: its limit is too high, other devices take up room, or the pod names its node itself"
+	}
 	f.Evidence = append(f.Evidence, facts.TaskEvidence(stuck)...)
 	f.SelfHeals.Because = "it fits once another volume is detached from the node; nobody moves the pod"
-	f.Advice = fmt.Sprintf("let the pod start elsewhere: cordon %s, delete the pod, uncordon; and give the driver the right limit (its volume-attach-limit "+
-		"or reserved-volume-attachments setting)", l.Node.Name)
+	f.Advice = fmt.Sprintf("let the pod start elsewhere: cordon %s, delete the pod, uncordon; then give the driver the right limit (volume-attach-limit "+
+		"or reserved-volume-attachments)", l.Node.Name)
 	if leftWaiting(p.View, l, stuck) {
-		f.SelfHeals.Because += "; the kubelet would reject the pod, and its workload make another, if the CSIDriver had nodeAllocatableUpdatePeriodSeconds"
-		f.Advice += "; and set nodeAllocatableUpdatePeriodSeconds in the CSIDriver, so that the limit follows what the driver finds and such pods are rejected"
+		f.Advice += "; set nodeAllocatableUpdatePeriodSeconds in the CSIDriver, too: the kubelet then rejects such a pod, and its workload makes another"
 	}
 	p.Report(f)
 }

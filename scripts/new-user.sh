@@ -74,7 +74,6 @@ follow() {
   expect 0 "Do this now" doctor explain "$code"
   pod=$(kubectl get pods --no-headers -o custom-columns=N:.metadata.name,S:.status.phase | awk '$2 == "Pending" {print $1}')
   expect 1 "verdict: stuck" doctor trace "pod/$pod"
-  expect 1 "pod $pod" doctor diagnose "pod/$pod" -o junit
   expect 1 "$code" doctor diagnose "pod/$pod"
   line=$(printed)
   case $name in

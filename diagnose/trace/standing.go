@@ -1,6 +1,8 @@
 package trace
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -53,6 +55,7 @@ func (t *Trace) Standing(v VolumeTrace) (s Standing, ok bool) {
 		s.Stage.Stage, s.Stage.On = StageRegistered, registered.On
 	case staged.State == StageUnknown:
 		s.Possible = []StageName{StageStaged, StageMounted}
+		s.Stage.On = cmp.Or(s.Stage.On, staged.On) // the stage that failed last knows better than one that has not begun
 	}
 	return s, true
 }

@@ -3,11 +3,15 @@ package kubelettrace
 import (
 	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubelet"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
 )
 
 // rightLook is a trace that is right about three volumes: one whose driver refuses to
@@ -42,6 +46,61 @@ func rightLook() (Look, []Volume) {
 		},
 	}
 	return l, []Volume{{Name: "data", Driver: Disk}, {Name: "other", Driver: Disk}, {Name: "spare", Unused: true}}
+}
+
+// rightPlan is the plan's rows of the volumes of rightLook.
+func rightPlan() *kubelet.Node {
+	pods := func(name string) []kubelet.PodVolume { return []kubelet.PodVolume{{Pod: "/", Name: name}} }
+	return &kubelet.Node{Node: "n1", Volumes: []kubelet.Volume{
+		{Volume: "kubernetes.io/csi/d^1", Pods: pods("data"), State: trace.StageBlocked, Stage: trace.StageStaged, Actor: "CSI driver " + Disk + " on n1",
+			Next: kubelet.MountVolume, Calls: []kubelet.Call{kubelet.NodeStage}},
+		{Volume: "kubernetes.io/csi/d^2", Pods: pods("other"), State: trace.StageUnknown, Stage: trace.StageMounted, Stages: []trace.StageName{trace.StageStaged, trace.StageMounted}},
+		{Volume: "kubernetes.io/csi/d^3", Driver: "d", Pods: []kubelet.PodVolume{}, State: trace.StageWaiting, Stage: trace.StageUnstaged,
+			Stages: []trace.StageName{trace.StageUnmounted, trace.StageUnstaged}, Actor: "CSI driver d on n1"},
+	}}
+}
+
+// TestTheRowsCanFail spoils each kind of row of a plan that is right.
+func TestTheRowsCanFail(t *testing.T) {
+	compare := func(spoil func(*Look, []Volume, *seen)) string {
+		l, volumes := rightLook()
+		l.Plan = rightPlan()
+		s := seen{answer: wire.Answer{Kubelet: &wire.Kubelet{InUse: []corev1.UniqueVolumeName{"kubernetes.io/csi/d^1", "kubernetes.io/csi/d^2", "kubernetes.io/csi/d^3"}}},
+			registered: func(string) bool { return true }}
+		spoil(&l, volumes, &s)
+		_, leftovers := CompareLeftovers(l.Plan, s)
+		return strings.Join(append(l.CompareRows(volumes), leftovers...), "\n")
+	}
+	if wrong := compare(func(*Look, []Volume, *seen) {}); wrong != "" {
+		t.Fatalf("a plan that is right is taken for wrong: %s", wrong)
+	}
+	for name, c := range map[string]struct {
+		spoil func(*Look, []Volume, *seen)
+		says  string
+	}{
+		"a row left out":          {func(l *Look, _ []Volume, _ *seen) { l.Plan.Volumes = l.Plan.Volumes[1:] }, "has no row"},
+		"a row for no use":        {func(_ *Look, volumes []Volume, _ *seen) { volumes[1].Unused = true }, "nobody mounts"},
+		"mounted that is not":     {func(l *Look, _ []Volume, _ *seen) { l.Plan.Volumes[0].State = trace.StageDone }, "is not mounted"},
+		"a wait that is none":     {func(l *Look, _ []Volume, _ *seen) { l.Plan.Volumes[1].State = trace.StageWaiting }, "does not wait"},
+		"another stage":           {func(l *Look, _ []Volume, _ *seen) { l.Plan.Volumes[0].Stage = trace.StageMounted }, "waits in staged"},
+		"another actor":           {func(l *Look, _ []Volume, _ *seen) { l.Plan.Volumes[0].Actor = "nobody" }, "waits for the CSI driver"},
+		"another operation":       {func(l *Look, _ []Volume, _ *seen) { l.Plan.Volumes[0].Next = kubelet.MapVolume }, "the kubelet is at MountVolume"},
+		"a call left out":         {func(l *Look, _ []Volume, _ *seen) { l.Plan.Volumes[0].Calls = nil }, "is called for []"},
+		"a leftover left out":     {func(l *Look, _ []Volume, _ *seen) { l.Plan.Volumes = l.Plan.Volumes[:2] }, "which has no row"},
+		"a leftover that is gone": {func(_ *Look, _ []Volume, s *seen) { s.answer.Kubelet.InUse = s.answer.Kubelet.InUse[:2] }, "given volume"},
+		"a leftover on another":   {func(_ *Look, _ []Volume, s *seen) { s.registered = func(string) bool { return false } }, "nobody wants"},
+		"a leftover still mounted": {func(l *Look, _ []Volume, s *seen) {
+			now := time.Now()
+			s.answer.Calls = []wire.Call{{RPC: wire.Publish, Handle: "3", Pod: "p", Began: now, Ended: now}}
+			l.Plan.Volumes[2].Stages = nil
+		}, "waits in unmounted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if wrong := compare(c.spoil); !strings.Contains(wrong, c.says) {
+				t.Errorf("not noticed: want %q in %q", c.says, wrong)
+			}
+		})
+	}
 }
 
 // TestTheComparisonCanFail spoils each kind of row of a trace that is right.

@@ -21,6 +21,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubelet"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
@@ -439,6 +440,8 @@ func (b *batchRun) look(when string) {
 		b.Fatal(err)
 	}
 	after, seen := b.truth()
+	plan := planOf(s, b.m.Node)
+	b.leftovers(when, s, plan, seen)
 	for _, d := range b.pods {
 		there := s.Pod(types.NamespacedName{Namespace: d.pod.Namespace, Name: d.pod.Name})
 		switch {
@@ -453,12 +456,12 @@ func (b *batchRun) look(when string) {
 			b.tally.left(&b.tally.Pending)
 			continue
 		}
-		l := Look{Trace: diagnose.TracePod(s, there, diagnose.Options{}), Truth: after[d.pod.UID]}
+		l := Look{Trace: diagnose.TracePod(s, there, diagnose.Options{}), Plan: plan, Truth: after[d.pod.UID]}
 		if dated(l, seen, d, paused(s, d.pod.UID)) {
 			b.tally.left(&b.tally.Dated)
 			continue
 		}
-		wrong := l.Compare(d.volumes)
+		wrong := slices.Concat(l.Compare(d.volumes), l.CompareRows(d.volumes))
 		if l.Trace.Verdict.State == finding.Stuck && time.Since(d.pod.CreationTimestamp.Time) < young && !mayBeStuck(d) {
 			wrong = append(wrong, "it may still come, and the verdict is stuck: "+l.Trace.Verdict.Message)
 		}
@@ -466,6 +469,22 @@ func (b *batchRun) look(when string) {
 		for _, text := range wrong {
 			b.Errorf("%s/%s %s, drawn as %v: %s", d.pod.Namespace, d.pod.Name, when, d.kinds, text)
 		}
+	}
+}
+
+// leftovers compares the plan's rows of the volumes in use, where the kubelet's list is
+// what the API server has.
+func (b *batchRun) leftovers(when string, s *snapshot.Snapshot, plan *kubelet.Node, now seen) {
+	b.Helper()
+	node, inUse := s.Node(plan.Node), slices.Sorted(slices.Values(now.answer.Kubelet.InUse))
+	if !slices.Equal(inUse, slices.Sorted(slices.Values(node.Status.VolumesInUse))) {
+		b.tally.left(&b.tally.MovedNodes)
+		return
+	}
+	rows, wrong := CompareLeftovers(plan, now)
+	b.tally.rows(len(plan.Volumes), rows, len(wrong))
+	for _, text := range wrong {
+		b.Errorf("%s %s: %s", b.m.Node, when, text)
 	}
 }
 

@@ -139,7 +139,7 @@ func (s *scene) settle(row state) (l Look) {
 			return false, err
 		}
 		// The pod's status, and the node's, come some time after what they tell of.
-		if wrong := l.Compare(s.volumes); len(wrong) > 0 {
+		if wrong := slices.Concat(l.Compare(s.volumes), l.CompareRows(s.volumes)); len(wrong) > 0 {
 			return false, fmt.Errorf("%v", wrong)
 		}
 		return true, nil
@@ -345,7 +345,7 @@ func TestStates(t *testing.T) {
 				row.after(s)
 			}
 			l := s.settle(row)
-			for _, wrong := range l.Compare(s.volumes) {
+			for _, wrong := range slices.Concat(l.Compare(s.volumes), l.CompareRows(s.volumes)) {
 				t.Error(wrong)
 			}
 			if got := l.Trace.Verdict.State; got != row.verdict {

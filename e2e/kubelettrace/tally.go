@@ -30,6 +30,9 @@ type tally struct {
 	Forgotten int
 	// Wrong are the rows that differed.
 	Wrong int
+	// Nodes are the plans of nodes that were compared, Rows those of all their volumes,
+	// and Leftovers those of volumes that no pod wanted. MovedNodes were not compared.
+	Nodes, Rows, Leftovers, MovedNodes int
 	// Moved, Gone and Dated are the looks that were not compared.
 	Moved, Gone, Dated, Pending int
 }
@@ -65,6 +68,16 @@ func (t *tally) looked(when string, l Look, wrong []string) {
 	}
 }
 
+// rows counts a plan of a node.
+func (t *tally) rows(rows, leftovers, wrong int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Nodes++
+	t.Rows += rows
+	t.Leftovers += leftovers
+	t.Wrong += wrong
+}
+
 // left counts a look that was not compared.
 func (t *tally) left(count *int) {
 	t.mu.Lock()
@@ -73,8 +86,8 @@ func (t *tally) left(count *int) {
 }
 
 func (t *tally) String() string {
-	return fmt.Sprintf("%d pods drawn with seed %d; %d looks at %d volumes, %d of which waited; %d rows wrong; not compared: %d moved, %d gone, %d with words older than the last call",
-		t.Pods, t.Seed, sum(t.Looks), t.Volumes, t.Waited, t.Wrong, t.Moved, t.Gone, t.Dated)
+	return fmt.Sprintf("%d pods drawn with seed %d; %d looks at %d volumes, %d of which waited; %d rows wrong; %d plans of nodes with %d rows, %d of volumes that nobody wanted; not compared: %d moved, %d nodes moved, %d gone, %d with words older than the last call",
+		t.Pods, t.Seed, sum(t.Looks), t.Volumes, t.Waited, t.Wrong, t.Nodes, t.Rows, t.Leftovers, t.Moved, t.MovedNodes, t.Gone, t.Dated)
 }
 
 func sum(counts map[string]int) (n int) {

@@ -57,6 +57,9 @@ type Volume struct {
 type Truth struct {
 	// Mounted says that the pod's containers can use it.
 	Mounted bool
+	// Published says that the driver has it published for the pod. A kubelet that was
+	// started again does not take it for mounted before it has published it once more.
+	Published bool
 	// Done says of each stage whether it is behind the volume; one of which nothing is
 	// said does not exist for it.
 	Done map[trace.StageName]bool
@@ -89,6 +92,7 @@ func (s seen) up(pod types.UID, v Volume) Truth {
 	if v.Unused {
 		return t
 	}
+	_, t.Published = s.last(wire.Publish, v.Handle, pod)
 	taken := !notTaken(told.Wait, v.Name) || s.received(wire.Stage, v.Handle, time.Time{}) || s.received(wire.Publish, v.Handle, time.Time{})
 	t.Done[trace.StageClaimBound] = !v.Unclaimed
 	if v.Attachable {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubelet"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
@@ -129,9 +130,11 @@ func (w *World) await(t *testing.T, what string, holds func() (bool, error)) {
 	}
 }
 
-// Look is the product's trace of a pod, and the truth at the same moment.
+// Look is the product's trace of a pod and its plan of the node, and the truth at the
+// same moment.
 type Look struct {
 	Trace *trace.Trace
+	Plan  *kubelet.Node
 	Truth map[string]Truth // by the pod's own name of the volume
 }
 
@@ -154,7 +157,7 @@ func (w *World) look(m *Machine, pod *corev1.Pod, volumes []Volume) (l Look, ok 
 	if there == nil {
 		return l, false, fmt.Errorf("pod %s/%s is gone", pod.Namespace, pod.Name)
 	}
-	l = Look{Trace: diagnose.TracePod(s, there, diagnose.Options{}), Truth: after.truth(pod.UID, volumes)}
+	l = Look{Trace: diagnose.TracePod(s, there, diagnose.Options{}), Plan: planOf(s, m.Node), Truth: after.truth(pod.UID, volumes)}
 	return l, same(before.truth(pod.UID, volumes), l.Truth), nil
 }
 

@@ -226,6 +226,10 @@ func (c *comparison) follows(i int, d *reconcile.Decision, deed wire.Deed) strin
 			return ""
 		}
 	}
+	if c.verifiedBeside(i, d, deed) {
+		c.Counts["forgotten in the pass of its detach"]++
+		return ""
+	}
 	why := "nothing leads to it"
 	for _, u := range d.Until {
 		if !leadsTo(u, deed.Verb) {
@@ -242,6 +246,19 @@ func (c *comparison) follows(i int, d *reconcile.Decision, deed wire.Deed) strin
 		return ""
 	}
 	return why
+}
+
+// verifiedBeside says whether the pair is forgotten in the very pass that detaches it:
+// that pass has begun the detach, as the model says, when it looks at what is attached
+// (reconciler.go reconcile, then sync), and until a moment ago the model said that this
+// would forget it.
+func (c *comparison) verifiedBeside(i int, d *reconcile.Decision, deed wire.Deed) bool {
+	detached := wire.Deed{Pair: deed.Pair, At: deed.At, Verb: string(d.Verb)}
+	if deed.Verb != wire.Forgotten || d.Verb != reconcile.Detach || i == 0 || !slices.Contains(c.story.Deeds, detached) {
+		return false
+	}
+	was := c.moments[i-1].plan.Decision(d.VolumeNode)
+	return was != nil && slices.ContainsFunc(was.Until, func(u reconcile.Until) bool { return u.Event == reconcile.VerifySync })
 }
 
 // timedOut says whether the deed may be a detach for which the time-out was over:

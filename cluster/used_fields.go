@@ -33,7 +33,7 @@ var usedFields = map[snapshot.Kind]*part{
 
 func usedFieldsOfPods() *part {
 	p := annotated(only[corev1.Pod](usedMeta+"labels",
-		"spec: volumes nodeName hostNetwork terminationGracePeriodSeconds tolerations securityContext.seLinuxOptions securityContext.fsGroup securityContext.fsGroupChangePolicy",
+		"spec: volumes nodeName hostNetwork terminationGracePeriodSeconds tolerations securityContext.seLinuxOptions securityContext.seLinuxChangePolicy securityContext.fsGroup securityContext.fsGroupChangePolicy",
 		"spec.containers"+usedOfContainer, "spec.initContainers"+usedOfContainer, "spec.ephemeralContainers.ephemeralContainerCommon"+usedOfContainer,
 		"status: phase message reason podIP startTime conditions.type conditions.status conditions.lastTransitionTime conditions.message",
 		"status.containerStatuses"+usedOfStatus, "status.initContainerStatuses"+usedOfStatus, "status.ephemeralContainerStatuses"+usedOfStatus,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/fatih/color"
@@ -37,9 +38,11 @@ func printUpgrade(w io.Writer, u *preflight.Upgrade, opts Options) error {
 		fmt.Fprintf(&b, "verdict: %s\n", paint(opts.Color, "unknown", color.FgYellow, color.Bold))
 		hanging(&b, "not all of these could be read: "+strings.Join(names, ", "), "  ", opts)
 	case u.Hangs():
-		fmt.Fprintf(&b, "verdict: %s\n", paint(opts.Color, count(len(u.Pods), "pod")+" would hang or wait longer", color.FgRed, color.Bold))
+		fmt.Fprintf(&b, "verdict: %s\n", paint(opts.Color, count(hangingPods(u), "pod")+" would hang or wait longer", color.FgRed, color.Bold))
 	case len(u.Decisions) > 0:
 		fmt.Fprintf(&b, "verdict: %s\n", paint(opts.Color, fmt.Sprintf("no pod would wait longer; %s would differ", count(len(u.Decisions), "decision")), color.FgGreen))
+	case len(u.SELinux) > 0:
+		fmt.Fprintf(&b, "verdict: %s\n", paint(opts.Color, "no pod would wait longer where it is now", color.FgGreen))
 	default:
 		fmt.Fprintf(&b, "verdict: %s\n", paint(opts.Color, "the controller would decide the same", color.FgGreen))
 	}
@@ -54,6 +57,13 @@ func printUpgrade(w io.Writer, u *preflight.Upgrade, opts Options) error {
 			b.WriteString("\nDecisions that differ:\n")
 		}
 		hanging(&b, fmt.Sprintf("%s on %s: now %s, then %s", d.Volume, d.Node, upgradeVerb(d.From), upgradeVerb(d.To)), "  ", opts)
+	}
+	apart := slices.DeleteFunc(slices.Clone(u.SELinux), func(c preflight.SELinuxConflict) bool { return c.OnOneNode() })
+	for i, c := range apart {
+		if i == 0 {
+			b.WriteString("\nPods that could not share a volume on a node that enforces SELinux:\n")
+		}
+		hanging(&b, seLinuxText(c), "  ", opts)
 	}
 	for i, c := range u.Changes {
 		if i == 0 {
@@ -72,6 +82,30 @@ func printUpgrade(w io.Writer, u *preflight.Upgrade, opts Options) error {
 	closeTrace(&b, opts, u.Gaps, nil)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// hangingPods counts the pods of which there may be a row for each of several volumes.
+func hangingPods(u *preflight.Upgrade) int {
+	pods := map[string]bool{}
+	for _, p := range u.Pods {
+		pods[p.Pod] = true
+	}
+	return len(pods)
+}
+
+func seLinuxText(c preflight.SELinuxConflict) string {
+	sides := make([]string, 0, len(c.Sides))
+	for _, side := range c.Sides {
+		text := side.Pods[0].Pod
+		if n := len(side.Pods) - 1; n > 0 {
+			text += fmt.Sprintf(" and %d more", n)
+		}
+		sides = append(sides, fmt.Sprintf("%s (%q)", text, side.Value))
+	}
+	if len(sides) == 1 {
+		return fmt.Sprintf("%s: its containers mount it with several labels: %s", c.Volume, sides[0])
+	}
+	return fmt.Sprintf("%s: %s differ in %s", c.Volume, strings.Join(sides, " and "), c.Property)
 }
 
 func upgradeVerb(v *preflight.UpgradeVerb) string {

@@ -79,6 +79,8 @@ const (
 	AmbiguousPlugin       SkipReason = "AmbiguousPlugin"
 	NoVolumeName          SkipReason = "NoVolumeName"
 	InlineVolumeSpecified SkipReason = "InlineVolumeSpecified"
+	// NotPersistent is MountedVolume's alone.
+	NotPersistent SkipReason = "NotPersistent"
 	// CSINodeNotFound: up to 1.30, a volume whose plugin has moved to CSI needs it.
 	CSINodeNotFound SkipReason = "CSINodeNotFound"
 )

@@ -283,6 +283,39 @@ func (w *World) PodVolume(pod *corev1.Pod, volume *corev1.Volume) (corev1.Unique
 	return v.name, v.spec, v.err
 }
 
+// MountedVolume says which persistent volume a kubelet mounts for a pod's volume,
+// whether or not it has to be attached first. The error says why it is none, or one
+// that this package knows nothing of.
+func (w *World) MountedVolume(pod *corev1.Pod, volume *corev1.Volume) (corev1.UniqueVolumeName, *VolumeSpec, error) {
+	if v := w.resolved[volume]; v != nil && v.err == nil {
+		return v.name, v.spec, inlineError(v.spec)
+	}
+	pv, err := w.resolver.boundVolume(pod, volume)
+	if err != nil {
+		return "", nil, err
+	}
+	spec, err := w.resolver.podVolume(pod, volume, pv)
+	if err == nil {
+		err = inlineError(spec)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	plugin, err := w.plugins.bySpec(spec)
+	if err != nil {
+		return "", nil, err
+	}
+	name, err := uniqueName(plugin, spec)
+	return name, spec, err
+}
+
+func inlineError(spec *VolumeSpec) error {
+	if spec.PV == nil {
+		return skipf(NotPersistent, "the volume is the pod's own")
+	}
+	return nil
+}
+
 func (w *World) podVolume(pod *corev1.Pod, volume *corev1.Volume) *resolvedVolume {
 	if hasNoPlugin(volume) {
 		return &resolvedVolume{err: errNoPlugin}

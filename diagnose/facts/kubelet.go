@@ -93,6 +93,11 @@ const (
 	// So is fixed then what one claim under two names of a pod did (122140).
 	LimitRejection KubeletRelease = 35
 	OneClaimTwice  KubeletRelease = 35
+	// SELinuxMountOncePod: a ReadWriteOncePod volume is mounted with one SELinux label,
+	// and from SELinuxMount on any volume: of the pods with different labels on a node
+	// one gets it (the feature gates SELinuxMountReadWriteOncePod and SELinuxMount).
+	SELinuxMountOncePod KubeletRelease = 28
+	SELinuxMount        KubeletRelease = 37
 )
 
 // ParseKubelet reads a kubelet's version; the result is not Known where it cannot.

@@ -17,7 +17,7 @@ import (
 )
 
 // Upgrade says what the attach/detach controller of another release would decide
-// otherwise about the same objects. Its JSON is a contract, as Report's is.
+// otherwise about the same objects, and which volumes its kubelets refuse to share. Its JSON is a contract, as Report's is.
 type Upgrade struct {
 	APIVersion string          `json:"apiVersion"`
 	Kind       string          `json:"kind"`
@@ -35,6 +35,8 @@ type Upgrade struct {
 	Pods []UpgradePod `json:"pods"`
 	// Decisions are those that differ.
 	Decisions []UpgradeDecision `json:"decisions"`
+	// SELinux are the conflicts that come with kubelets of To, on one node or not.
+	SELinux []SELinuxConflict `json:"selinux"`
 	// Changes are how the two controllers differ, and Bugs which bugs they differ by,
 	// whether or not an object here shows it.
 	Changes []reconcile.Change `json:"changes"`
@@ -72,7 +74,7 @@ type UpgradePod struct {
 }
 
 // upgradeNotExamined are what an upgrade changes beside the controller.
-var upgradeNotExamined = []string{"the kubelets' own releases", "SELinux labels of volumes (SELinuxMount is on from 1.37)", "drivers and their sidecars"}
+var upgradeNotExamined = []string{"the kubelets' own releases", "which nodes enforce SELinux", "drivers and their sidecars"}
 
 // OfUpgrade holds the controller of the release to against the one at work.
 func OfUpgrade(s *snapshot.Snapshot, to string, settings reconcile.Options) *Upgrade {
@@ -94,6 +96,10 @@ func OfUpgrade(s *snapshot.Snapshot, to string, settings reconcile.Options) *Upg
 	before, after := side(s, settings), side(&upgraded, settings)
 	u.decisions(before, after)
 	u.pods(before, after)
+	u.seLinux(s, after)
+	slices.SortFunc(u.Pods, func(a, b UpgradePod) int {
+		return cmp.Or(cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.PodVolume, b.PodVolume), cmp.Compare(a.Volume, b.Volume), cmp.Compare(a.Because, b.Because))
+	})
 	return u
 }
 
@@ -199,9 +205,6 @@ func (u *Upgrade) pods(before, after worlds) {
 		}
 		u.Pods = append(u.Pods, UpgradePod{Pod: key.pod.String(), Node: to.Node, Volume: to.Volume, Because: because})
 	}
-	slices.SortFunc(u.Pods, func(a, b UpgradePod) int {
-		return cmp.Or(cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.PodVolume, b.PodVolume), cmp.Compare(a.Volume, b.Volume))
-	})
 }
 
 // laterThan says that a pod gets its volume later, or never, by the first decision.

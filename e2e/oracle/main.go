@@ -21,10 +21,14 @@ import (
 func main() { inTest(serve) }
 
 func answerTo(t *testing.T, request *wire.Request) (*wire.Answer, error) {
-	if len(request.History) > 0 {
+	switch {
+	case request.SELinux:
+		return seLinux(t, request)
+	case len(request.History) > 0:
 		return live(t, request)
+	default:
+		return ask(request)
 	}
-	return ask(request)
 }
 
 // serve answers one request after the other. Never two at a time: older

@@ -261,11 +261,10 @@ func (o *oracle) actual() adcache.ActualStateOfWorld {
 	return field[adcache.ActualStateOfWorld](o.adc, "actualStateOfWorld")
 }
 
-// field reads an unexported field of the controller. The controller shows no
-// more than its desired state of the world, and the actual one is half of what
-// has to be compared.
-func field[T any](adc attachdetach.AttachDetachController, name string) T {
-	f := reflect.ValueOf(adc).Elem().FieldByName(name)
+// field reads an unexported field of a controller. This one shows no more than its
+// desired state of the world, and the actual one is half of what has to be compared.
+func field[T any](controller any, name string) T {
+	f := reflect.ValueOf(controller).Elem().FieldByName(name)
 	return *(*T)(unsafe.Pointer(f.UnsafeAddr()))
 }
 

@@ -27,6 +27,8 @@ type Request struct {
 	// one pass; Seed is what chance decides in it.
 	History []Step `json:",omitempty"`
 	Seed    uint64 `json:",omitempty"`
+	// SELinux asks the controller that warns of SELinux conflicts instead.
+	SELinux bool `json:",omitempty"`
 }
 
 // Mode says how the oracle's pass is run.
@@ -57,6 +59,9 @@ type Answer struct {
 	Ended []string
 	// Story answers a History, and nothing else does.
 	Story *Story `json:",omitempty"`
+	// SELinux and SELinuxMultiple answer a request for SELinux: the conflicts of pods
+	// with one another, each from both sides, and those of one pod with itself.
+	SELinux, SELinuxMultiple []string `json:",omitempty"`
 }
 
 // Pair is what the controller decides about.

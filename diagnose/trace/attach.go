@@ -233,6 +233,11 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 		Ends:   "the controller lists it once its attach has ended"}
 	since, bound := facts.BoundAt(t.pod), facts.AttachGrace
 	va := t.attachmentOf(v)
+	if va != nil && va.Status.Attached { // behind the controller's back, where another node has it
+		if s, held := t.held(v, s); held {
+			return s
+		}
+	}
 	if e := t.AttachSucceeded(t.pod, v.specName()); e != nil {
 		since, bound = facts.Latest(since, facts.EventTime(e)), facts.ReuseGrace
 	} else if va != nil && va.CreationTimestamp.Before(&since) {

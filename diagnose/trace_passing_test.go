@@ -133,6 +133,22 @@ func TestNoPluginIsSaidOnce(t *testing.T) {
 	traceCase{world: w, verdict: "stuck askedFor", says: []string{"for volume old", "the kubelet has no plugin"}}.run(t)
 }
 
+// What the kubelet has against each volume it joins in one event: only the part that names
+// a volume is about it.
+func TestNoPluginForOneOfTwo(t *testing.T) {
+	w := newWorld().pending(1).event("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data old], unattached volumes=[data old], failed to process volumes=[data old]: "+
+		`error processing PVC default/data: failed to fetch PVC from API server: persistentvolumeclaims "data" not found; failed to get Plugin from volumeSpec for volume "old" err=no volume plugin matched`, 0.9)
+	w.pod.Spec.Volumes = append(w.pod.Spec.Volumes, corev1.Volume{Name: "old", VolumeSource: corev1.VolumeSource{Glusterfs: &corev1.GlusterfsVolumeSource{EndpointsName: "e", Path: "/"}}})
+	c := &w.pod.Spec.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "old", MountPath: "/old"})
+	traceCase{world: w, verdict: "stuck askedFor", says: []string{"for volume old", "the kubelet has no plugin"}}.run(t)
+	for _, v := range w.trace(t).Volumes {
+		if v.Name == "data" && v.Broken == trace.StageInVolumesInUse {
+			t.Errorf("the kubelet has no plugin for volume old, and the trace says it of data: %s", chain(v))
+		}
+	}
+}
+
 // The claim of a volume came after the pod: what the kubelet said until then is over
 // once the volume is in use and the kubelet does not say it again.
 func TestClaimThatCameLater(t *testing.T) {

@@ -3,6 +3,7 @@ package trace
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -115,11 +116,19 @@ func (t *tracer) refused(v *tracedVolume) (Stage, bool) {
 }
 
 // lacksPlugin is what the kubelet said, at any time, of a volume for which it has no
-// plugin. Of several volumes that it cannot take up it names one each time.
+// plugin. Of several volumes that it cannot take up it names one each time, or all: it
+// joins what it has against each (WaitForAttachAndMount, volume_manager.go).
 func (t *tracer) lacksPlugin(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	for _, e := range slices.Backward(t.events) {
-		if w, ok := parseWait(e.Message); ok && e.Reason == "FailedMount" && facts.ContainsAny(w.cause, "no volume plugin matched") && t.about(w, v) {
-			return e, w, true
+		w, ok := parseWait(e.Message)
+		if !ok || e.Reason != "FailedMount" {
+			continue
+		}
+		for cause := range strings.SplitSeq(w.cause, "; ") {
+			of := w
+			if of.cause = cause; facts.ContainsAny(cause, "no volume plugin matched") && t.about(of, v) {
+				return e, w, true
+			}
 		}
 	}
 	return nil, waitWords{}, false

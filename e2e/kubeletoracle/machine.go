@@ -34,7 +34,7 @@ func serveMachine(in *json.Decoder, out *json.Encoder) error {
 		if err != nil {
 			return fmt.Errorf("start the node plugin of %s: %w", d.Name, err)
 		}
-		m.drivers[d.Name] = plugin
+		m.drivers[driverKey(d)] = plugin
 	}
 	if err := m.start(); err != nil {
 		return err
@@ -47,7 +47,7 @@ func serveMachine(in *json.Decoder, out *json.Encoder) error {
 
 func (m *machine) answer(r wire.Request) (wire.Answer, error) {
 	driver := m.drivers[r.Driver]
-	if driver == nil && (r.Do == wire.SetFault || r.Do == wire.Register || r.Do == wire.Unregister) {
+	if driver == nil && (r.Do == wire.SetFault || r.Do == wire.SetInfo || r.Do == wire.Register || r.Do == wire.Unregister) {
 		return wire.Answer{}, fmt.Errorf("%s: no driver %q", r.Do, r.Driver)
 	}
 	switch r.Do {
@@ -59,10 +59,14 @@ func (m *machine) answer(r wire.Request) (wire.Answer, error) {
 				return wire.Answer{}, err
 			}
 		}
+		a.Registrations = m.calls.allRegistrations()
 		a.Calls = m.calls.all() // after the kubelet: a call that it knows to have ended is there
 		return a, nil
 	case wire.SetFault:
 		driver.set(r.Fault)
+		return wire.Answer{}, nil
+	case wire.SetInfo:
+		driver.setInfo(r.Info)
 		return wire.Answer{}, nil
 	case wire.Forget:
 		m.calls.forget()

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,8 +28,21 @@ import (
 
 // calls are those that the drivers of a machine received.
 type calls struct {
-	mu   sync.Mutex
-	list []*wire.Call
+	mu            sync.Mutex
+	list          []*wire.Call
+	registrations []wire.Registration
+}
+
+func (c *calls) registered(r wire.Registration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.registrations = append(c.registrations, r)
+}
+
+func (c *calls) allRegistrations() []wire.Registration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.registrations)
 }
 
 func (c *calls) began(call wire.Call) (end func(error)) {
@@ -74,7 +88,8 @@ type nodePlugin struct {
 	mu        sync.Mutex
 	faults    map[faultKey]wire.Fault
 	changed   chan struct{} // closed once another fault is set
-	registrar *grpc.Server  // nil: not registered
+	info      wire.Info
+	registrar *grpc.Server // nil: not registered
 }
 
 type faultKey struct {
@@ -83,7 +98,7 @@ type faultKey struct {
 }
 
 func startNodePlugin(machine wire.Machine, driver wire.Driver, calls *calls) (*nodePlugin, error) {
-	dir := filepath.Join(machine.Root, "plugins", driver.Name)
+	dir := filepath.Join(machine.Root, "plugins", driverKey(driver))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -99,6 +114,15 @@ func startNodePlugin(machine wire.Machine, driver wire.Driver, calls *calls) (*n
 	return p, nil
 }
 
+// driverKey names the node plugin.
+func driverKey(d wire.Driver) string { return cmp.Or(d.Plugin, d.Name) }
+
+func (p *nodePlugin) setInfo(info wire.Info) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.info = info
+}
+
 func (p *nodePlugin) set(f wire.Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +132,7 @@ func (p *nodePlugin) set(f wire.Fault) {
 }
 
 func (p *nodePlugin) socket() string {
-	return filepath.Join(p.machine.Root, "plugins_registry", p.driver.Name+"-reg.sock")
+	return filepath.Join(p.machine.Root, "plugins_registry", driverKey(p.driver)+"-reg.sock")
 }
 
 // register does what node-driver-registrar does when it starts.
@@ -148,9 +172,10 @@ func (p *nodePlugin) GetInfo(context.Context, *registration.InfoRequest) (*regis
 	return &registration.PluginInfo{Type: registration.CSIPlugin, Name: p.driver.Name, Endpoint: p.endpoint, SupportedVersions: []string{"1.0.0"}}, nil
 }
 
-// NotifyRegistrationStatus takes note of nothing: a registrar would exit, and its
-// container be started again.
-func (p *nodePlugin) NotifyRegistrationStatus(context.Context, *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
+// NotifyRegistrationStatus takes note of the answer alone: a registrar that is refused
+// would exit, and its container be started again.
+func (p *nodePlugin) NotifyRegistrationStatus(_ context.Context, s *registration.RegistrationStatus) (*registration.RegistrationStatusResponse, error) {
+	p.calls.registered(wire.Registration{Plugin: driverKey(p.driver), Done: s.GetPluginRegistered(), Error: s.GetError()})
 	return &registration.RegistrationStatusResponse{}, nil
 }
 
@@ -210,7 +235,13 @@ func (p *nodePlugin) NodeGetInfo(ctx context.Context, _ *csi.NodeGetInfoRequest)
 	if err := p.do(ctx, wire.GetInfo, "", "", nil); err != nil {
 		return nil, err
 	}
-	return &csi.NodeGetInfoResponse{NodeId: p.machine.Node}, nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := &csi.NodeGetInfoResponse{NodeId: cmp.Or(p.info.NodeID, p.machine.Node), MaxVolumesPerNode: p.info.Room}
+	if p.info.Topology != nil {
+		r.AccessibleTopology = &csi.Topology{Segments: p.info.Topology}
+	}
+	return r, nil
 }
 
 // NodeGetCapabilities says whether volumes are staged.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -36,8 +37,9 @@ var (
 
 const (
 	// settled is how long nothing may have moved before a look counts: what the kubelet
-	// has done must have reached the API server.
-	settled = 1500 * time.Millisecond
+	// has done must have reached the API server, and a pod that it could not take up be
+	// tried again, which is after 2 s.
+	settled = 2500 * time.Millisecond
 	// settleFor bounds the wait for that; what moves on is not looked at.
 	settleFor = 20 * time.Second
 	// young is how old a pod may be for a wait that can end not to be stuck yet.
@@ -457,11 +459,21 @@ func (b *batchRun) look(when string) {
 			continue
 		}
 		l := Look{Trace: diagnose.TracePod(s, there, diagnose.Options{}), Plan: plan, Truth: after[d.pod.UID]}
-		if dated(l, seen, d, paused(s, d.pod.UID)) {
-			b.tally.left(&b.tally.Dated)
-			continue
-		}
 		wrong := slices.Concat(l.Compare(d.volumes), l.CompareRows(d.volumes))
+		if len(wrong) > 0 {
+			old := dated(l, seen, d, paused(s, d.pod.UID))
+			others := slices.DeleteFunc(slices.Clone(wrong), func(text string) bool {
+				m := volumeNamed.FindStringSubmatch(text)
+				return m != nil && old[m[1]] != ""
+			})
+			if len(others) == 0 {
+				for _, why := range old {
+					b.tally.dated(why)
+				}
+				b.Logf("true a moment ago: %v: %s/%s %s, %s old, drawn as %v: %v", old, d.pod.Namespace, d.pod.Name, when, time.Since(d.pod.CreationTimestamp.Time), d.kinds, wrong)
+				continue
+			}
+		}
 		if l.Trace.Verdict.State == finding.Stuck && time.Since(d.pod.CreationTimestamp.Time) < young && !mayBeStuck(d) {
 			wrong = append(wrong, "it may still come, and the verdict is stuck: "+l.Trace.Verdict.Message)
 		}
@@ -504,41 +516,51 @@ func paused(s *snapshot.Snapshot, pod types.UID) bool {
 	return sent >= 25
 }
 
-// dated says that no object can show the truth yet: the driver was called for a volume
-// after the last that was said of it, the kubelet has mounted it since and could still
-// be about to say the same again, or has not come to what is missing.
-func dated(l Look, s seen, d *drawnPod, paused bool) bool {
+// volumeNamed finds the volume that a difference is about.
+var volumeNamed = regexp.MustCompile(`volume (v\d+)\b`)
+
+// dated names the volumes of which no object can show the truth yet, each with why: the
+// driver was called for it after the last that was said of it, the kubelet has mounted it
+// since and could still be about to say the same again, or has not come to what is missing.
+func dated(l Look, s seen, d *drawnPod, paused bool) map[string]string {
+	old := map[string]string{}
+	fresh := time.Since(d.pod.CreationTimestamp.Time) < young
 	for _, v := range d.volumes {
 		told := l.volume(v.Name)
 		if told == nil {
 			continue
 		}
-		if (d.remade || v.Driver == "" && !v.Unclaimed) && v.Local != "" && !slices.ContainsFunc(told.Stages, func(s trace.Stage) bool { return len(s.Said) > 0 }) {
-			return true
+		if fresh && (d.remade || v.Driver == "" && !v.Unclaimed) && v.Local != "" && !slices.ContainsFunc(told.Stages, func(s trace.Stage) bool { return len(s.Said) > 0 }) {
+			old[v.Name] = "nothing was said yet of what is missing"
 		}
 		for _, stage := range told.Stages {
-			if l.Truth[v.Name].Mounted && stage.State == trace.StageBlocked && slices.ContainsFunc(stage.Said, func(said trace.Said) bool {
-				return said.At != nil && (paused || time.Since(said.At.Time) < retries)
-			}) {
-				return true
-			}
-			for _, said := range stage.Said {
-				if l.Truth[v.Name].Done[stage.Stage] && strings.Contains(said.Text, "failed to process volumes") && time.Since(said.At.Time) < facts.PodRetry+facts.RetrySaid+time.Second {
-					return true // of a claim that has come since
-				}
-				if strings.Contains(said.Text, `" not registered`) && v.Local != "" {
-					return true // it has not come to what is missing
-				}
-				if strings.Contains(said.Text, "not found in the list of registered CSI drivers") && s.registered(v.Driver) {
-					return true // it has registered since
-				}
-				if said.At != nil && strings.Contains(said.By, "event FailedM") &&
-					(s.received(wire.Stage, v.Handle, said.At.Add(time.Second)) || s.received(wire.Publish, v.Handle, said.At.Add(time.Second))) &&
-					s.pending(v.Handle) {
-					return true
-				}
+			if why := datedStage(l, s, v, stage, paused); why != "" {
+				old[v.Name] = why
 			}
 		}
 	}
-	return false
+	return old
+}
+
+// datedStage is dated for what was said of one stage of a volume.
+func datedStage(l Look, s seen, v Volume, stage trace.Stage, paused bool) string {
+	truth := l.Truth[v.Name]
+	for _, said := range stage.Said {
+		switch {
+		case truth.Mounted && stage.State == trace.StageBlocked && said.At != nil && actorOf(stage.On) != Nobody && paused:
+			return "mounted since, and the recorder drops what comes next"
+		case truth.Mounted && stage.State == trace.StageBlocked && said.At != nil && actorOf(stage.On) != Nobody && time.Since(said.At.Time) < retries:
+			return "mounted since, less than 40 s ago"
+		case truth.Done[stage.Stage] && strings.Contains(said.Text, "failed to process volumes") && time.Since(said.At.Time) < facts.PodRetry+facts.RetrySaid+time.Second:
+			return "the claim has come since"
+		case strings.Contains(said.Text, `" not registered`) && v.Local != "":
+			return "the kubelet has not come to what is missing"
+		case strings.Contains(said.Text, "not found in the list of registered CSI drivers") && s.registered(v.Driver):
+			return "the driver has registered since"
+		case said.At != nil && strings.Contains(said.By, "event FailedM") && s.pending(v.Handle) &&
+			(s.received(wire.Stage, v.Handle, said.At.Add(time.Second)) || s.received(wire.Publish, v.Handle, said.At.Add(time.Second))):
+			return "the driver was called again since, and has not answered"
+		}
+	}
+	return ""
 }

@@ -33,12 +33,14 @@ type tally struct {
 	// Nodes are the plans of nodes that were compared, Rows those of all their volumes,
 	// and Leftovers those of volumes that no pod wanted. MovedNodes were not compared.
 	Nodes, Rows, Leftovers, MovedNodes int
-	// Moved, Gone and Dated are the looks that were not compared.
-	Moved, Gone, Dated, Pending int
+	// Dated are the looks that differed because no object could show the truth yet, by why.
+	Dated map[string]int
+	// Moved, Gone and Pending are the looks that were not compared.
+	Moved, Gone, Pending int
 }
 
 func newTally(seed uint64) *tally {
-	return &tally{Seed: seed, Kinds: map[string]int{}, Looks: map[string]int{}, Stages: map[string]int{}, Actors: map[string]int{}}
+	return &tally{Seed: seed, Kinds: map[string]int{}, Looks: map[string]int{}, Stages: map[string]int{}, Actors: map[string]int{}, Dated: map[string]int{}}
 }
 
 func (t *tally) drew(d *drawnPod) {
@@ -68,6 +70,13 @@ func (t *tally) looked(when string, l Look, wrong []string) {
 	}
 }
 
+// dated counts a look that differed for the reason.
+func (t *tally) dated(why string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Dated[why]++
+}
+
 // rows counts a plan of a node.
 func (t *tally) rows(rows, leftovers, wrong int) {
 	t.mu.Lock()
@@ -86,7 +95,7 @@ func (t *tally) left(count *int) {
 }
 
 func (t *tally) String() string {
-	return fmt.Sprintf("%d pods drawn with seed %d; %d looks at %d volumes, %d of which waited; %d rows wrong; %d plans of nodes with %d rows, %d of volumes that nobody wanted; not compared: %d moved, %d nodes moved, %d gone, %d with words older than the last call",
+	return fmt.Sprintf("%d pods drawn with seed %d; %d looks at %d volumes, %d of which waited; %d rows wrong; %d plans of nodes with %d rows, %d of volumes that nobody wanted; not compared: %d moved, %d nodes moved, %d gone; true a moment ago: %v",
 		t.Pods, t.Seed, sum(t.Looks), t.Volumes, t.Waited, t.Wrong, t.Nodes, t.Rows, t.Leftovers, t.Moved, t.MovedNodes, t.Gone, t.Dated)
 }
 

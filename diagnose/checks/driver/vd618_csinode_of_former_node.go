@@ -24,10 +24,10 @@ var CsiNodeOfFormerNode = check.Check{
 	Run:      runCSINodeOfFormerNode,
 }
 
-// ownsCSINode: a kubelet makes the CSINode anew where another Node object owns
-// it (kubernetes pull request 131098). An older one leaves that to the garbage
-// collector, which may come after the drivers have registered.
-const ownsCSINode facts.KubeletRelease = 34
+// ownsCSINode: a kubelet recreates the CSINode where it is not owned by the Node object
+// that was there when the kubelet started (kubernetes pull request 131098). An older one
+// asks for the Node each time, and leaves the rest to the garbage collector.
+const ownsCSINode facts.KubeletRelease = 35
 
 // runCSINodeOfFormerNode waits for RolloutGrace: the garbage collector comes
 // within minutes of the old Node's end, and the kubelet once it has started.
@@ -56,8 +56,11 @@ func formerNode(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, own
 	since := node.CreationTimestamp
 	kubelet := facts.ParseKubelet(node.Status.NodeInfo.KubeletVersion)
 	heals := "the garbage collector deletes the CSINode, whose owner is gone, and the drivers' entries with it; they come back only as each driver registers again"
+	advice := fmt.Sprintf("restart the kubelet on %s, or delete the drivers' node plugin pods there one after the other: each registers again", node.Name)
 	if kubelet >= ownsCSINode {
-		heals = fmt.Sprintf("a kubelet of 1.%d recreates the CSINode the next time that it registers a driver; until then the garbage collector may take it", kubelet)
+		heals = fmt.Sprintf("a kubelet of 1.%d goes by the Node object that was there when it started: until it is restarted, it recreates the CSINode for the former Node, "+
+			"and the garbage collector deletes that again", kubelet)
+		advice = fmt.Sprintf("restart the kubelet on %s: it recreates the CSINode, and each driver registers again", node.Name)
 	}
 	p.Report(finding.Finding{
 		Subject: finding.Object{Kind: "CSINode", Name: csiNode.Name, UID: csiNode.UID},
@@ -72,7 +75,6 @@ func formerNode(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, own
 			p.RegisteredDrivers(node),
 		},
 		SelfHeals: finding.SelfHeals{Because: heals},
-		Advice: fmt.Sprintf("restart the kubelet on %s, or delete the drivers' node plugin pods there one after the other: each registers again. Check that the "+
-			"ids in the CSINode are those of the machine", node.Name),
+		Advice:    advice + ". Check that the ids in the CSINode are those of the machine",
 	})
 }

@@ -77,13 +77,13 @@ func twoPlugins(p *check.Run, driver string, rivals []*corev1.Pod, nodes int) {
 	p.Report(finding.Finding{
 		Subject: p.DriverObject(driver),
 		Node:    node,
-		Message: fmt.Sprintf("Pods %s and %s both register driver %s on node %s%s: when one of them goes, the kubelet forgets the driver, also the other's",
+		Message: fmt.Sprintf("Pods %s and %s both register driver %s on node %s%s: the kubelet takes one of them, and forgets the driver when that one goes",
 			facts.PodName(rivals[0]), facts.PodName(rivals[1]), driver, node, others),
 		Cause: "the driver is installed twice, by two releases or two ways of installing it; the kubelet takes one of them and refuses the other, or takes each " +
 			"in turn",
 		Evidence: facts.PluginEvidence(rivals),
-		SelfHeals: finding.SelfHeals{Because: "the kubelet deregisters by the driver's name alone, and does not come back to the socket that stays until that is made " +
-			"again"},
+		SelfHeals: finding.SelfHeals{Because: "the kubelet deregisters by the driver's name alone. Up to 1.35 it does not come back to the socket that stays until that is " +
+			"made again; from 1.36 on it does, at most 2m2s later"},
 		Advice: "find out which of the two DaemonSets belongs to the driver's controller, and remove the other one; then delete the pods of the one that stays, " +
 			"node by node, so that they register again",
 	})

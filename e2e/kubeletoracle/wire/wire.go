@@ -28,6 +28,25 @@ type Driver struct {
 	Name string `json:"name"`
 	// Stages says that it takes NodeStageVolume.
 	Stages bool `json:"stages"`
+	// Plugin tells two node plugins of one driver apart; "" is the driver's name. Requests
+	// name it.
+	Plugin string `json:"plugin,omitempty"`
+}
+
+// Info is what a driver says of the machine when it is asked.
+type Info struct {
+	// NodeID is its name for the machine; "" is that of the node.
+	NodeID string `json:"nodeID,omitempty"`
+	// Topology is where the machine is, and Room how many volumes it takes; 0: no limit.
+	Topology map[string]string `json:"topology,omitempty"`
+	Room     int64             `json:"room,omitempty"`
+}
+
+// Registration is an answer of the kubelet to a registrar.
+type Registration struct {
+	Plugin string `json:"plugin"`
+	Done   bool   `json:"done"`
+	Error  string `json:"error,omitempty"`
 }
 
 // Request asks a machine for one thing.
@@ -37,6 +56,8 @@ type Request struct {
 	Driver string `json:"driver,omitempty"`
 	// Fault replaces that of the same call and volume.
 	Fault Fault `json:"fault"`
+	// Info is what the driver says from SetInfo on.
+	Info Info `json:"info"`
 	// Volumes are those of which Look is to say whether they are attached.
 	Volumes []corev1.UniqueVolumeName `json:"volumes,omitempty"`
 }
@@ -48,6 +69,7 @@ type Action string
 const (
 	Look       Action = "look"
 	SetFault   Action = "fault"
+	SetInfo    Action = "info"
 	Register   Action = "register"   // the driver's registrar makes its socket
 	Unregister Action = "unregister" // and takes it away
 	Kill       Action = "kill"       // the kubelet
@@ -87,6 +109,8 @@ type Answer struct {
 	Error string `json:"error,omitempty"`
 	// Calls are all that the drivers received, oldest first.
 	Calls []Call `json:"calls,omitempty"`
+	// Registrations are the kubelet's answers to the registrars, oldest first.
+	Registrations []Registration `json:"registrations,omitempty"`
 	// Kubelet is nil where none runs.
 	Kubelet *Kubelet `json:"kubelet,omitempty"`
 }

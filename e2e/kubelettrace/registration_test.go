@@ -1,0 +1,435 @@
+package kubelettrace
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+const (
+	// registering is the driver of which a machine has two node plugins.
+	registering = "registering.volume-doctor.test"
+	second      = "second"
+	zone        = "topology.volume-doctor.test/zone"
+)
+
+// registrar is a machine whose plugin manager and CSI plugin are the real ones, and what
+// its CSINode was over time.
+type registrar struct {
+	*testing.T
+	m *Machine
+
+	mu      sync.Mutex
+	history []string
+}
+
+func newRegistrar(t *testing.T, node string) *registrar {
+	t.Helper()
+	no := false
+	_, err := world.Client.StorageV1().CSIDrivers().Create(world.plane, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: registering},
+		Spec: storagev1.CSIDriverSpec{AttachRequired: &no}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	kubeconfig, err := world.Cluster.KubeconfigFor(controlplane.UserKubelet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := StartMachine(world.binary, kubeconfig, node, nil, wire.Driver{Name: registering}, wire.Driver{Name: registering, Plugin: second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &registrar{T: t, m: m}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the log of the kubelet: %s; the CSINode was\n%s", m.KeepLog(), strings.Join(r.was(), "\n"))
+		}
+		m.Stop()
+	})
+	w, err := world.Client.StorageV1().CSINodes().Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + node})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for e := range w.ResultChan() {
+			if n, ok := e.Object.(*storagev1.CSINode); ok {
+				r.mu.Lock()
+				r.history = append(r.history, string(e.Type)+" "+entriesOf(n))
+				r.mu.Unlock()
+			}
+		}
+	}()
+	return r
+}
+
+// entriesOf are the drivers of a CSINode: id, keys of topology, room.
+func entriesOf(n *storagev1.CSINode) string {
+	var list []string
+	for _, d := range n.Spec.Drivers {
+		room := int32(0)
+		if d.Allocatable != nil && d.Allocatable.Count != nil {
+			room = *d.Allocatable.Count
+		}
+		list = append(list, fmt.Sprintf("%s %v %d", d.NodeID, d.TopologyKeys, room))
+	}
+	return cmp.Or(strings.Join(list, ", "), "none")
+}
+
+func (r *registrar) was() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.history)
+}
+
+// forget begins the history again.
+func (r *registrar) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history = nil
+}
+
+func (r *registrar) ask(request wire.Request) wire.Answer {
+	r.Helper()
+	a, err := r.m.Ask(request)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return a
+}
+
+func (r *registrar) do(actions ...wire.Action) {
+	r.Helper()
+	for _, a := range actions {
+		r.ask(wire.Request{Do: a, Driver: registering})
+	}
+}
+
+func (r *registrar) csiNode() *storagev1.CSINode {
+	r.Helper()
+	n, err := world.Client.StorageV1().CSINodes().Get(world.plane, r.m.Node, metav1.GetOptions{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return n
+}
+
+// awaitEntries waits until the CSINode has the entries.
+func (r *registrar) awaitEntries(want string) {
+	r.Helper()
+	world.await(r.T, "CSINode "+r.m.Node+" to have "+want, func() (bool, error) {
+		got := entriesOf(r.csiNode())
+		return got == want, fmt.Errorf("it has %s; %+v", got, r.last())
+	})
+}
+
+// last is the kubelet's last answer to a registrar.
+func (r *registrar) last() wire.Registration {
+	r.Helper()
+	list := r.ask(wire.Request{Do: wire.Look}).Registrations
+	if len(list) == 0 {
+		return wire.Registration{}
+	}
+	return list[len(list)-1]
+}
+
+// awaitRefused waits until the kubelet has refused a plugin with the words.
+func (r *registrar) awaitRefused(plugin, words string) {
+	r.Helper()
+	world.await(r.T, "the kubelet to refuse "+plugin, func() (bool, error) {
+		got := r.last()
+		return got.Plugin == plugin && !got.Done && strings.Contains(got.Error, words), fmt.Errorf("%+v", got)
+	})
+}
+
+// sawInTurn fails where the CSINode was not this, one after the other.
+func (r *registrar) sawInTurn(want ...string) {
+	r.Helper()
+	left := want
+	for _, was := range r.was() {
+		if len(left) > 0 && strings.HasSuffix(was, " "+left[0]) {
+			left = left[1:]
+		}
+	}
+	if len(left) > 0 {
+		r.Errorf("the CSINode was\n%s\nand never, in turn, %v", strings.Join(r.was(), "\n"), left)
+	}
+}
+
+// findings are the codes that the checks report about the node if all stays as it is for
+// 20 min, with the pods beside those that are there.
+func (r *registrar) findings(pods ...*corev1.Pod) []string {
+	r.Helper()
+	s, err := world.reader.Snapshot(world.plane)
+	if err != nil {
+		r.Fatal(err)
+	}
+	const ahead = 20 * time.Minute
+	o := s.Objects
+	o.Pods = append(slices.Clone(o.Pods), pods...)
+	for _, n := range o.Nodes {
+		for i := range n.Status.Conditions {
+			n.Status.Conditions[i].LastHeartbeatTime = metav1.NewTime(n.Status.Conditions[i].LastHeartbeatTime.Add(ahead))
+		}
+	}
+	for _, l := range o.Leases {
+		if l.Spec.RenewTime != nil {
+			renewed := metav1.NewMicroTime(l.Spec.RenewTime.Add(ahead))
+			l.Spec.RenewTime = &renewed
+		}
+	}
+	for _, e := range o.Events { // what fails goes on failing
+		e.LastTimestamp = metav1.NewTime(e.LastTimestamp.Add(ahead))
+	}
+	var codes []string
+	for _, f := range diagnose.Diagnose(snapshot.New(s.TakenAt.Add(ahead), s.Source, o, s.Gaps), diagnose.Options{}).Findings {
+		if string(f.Node) == r.m.Node && f.Confidence == "" && !slices.Contains(codes, string(f.Code)) {
+			codes = append(codes, string(f.Code))
+		}
+	}
+	slices.Sort(codes)
+	return codes
+}
+
+// finds fails where the code is not among the findings, or is one although it should not.
+func (r *registrar) finds(code string, want bool, pods ...*corev1.Pod) {
+	r.Helper()
+	if codes := r.findings(pods...); slices.Contains(codes, code) != want {
+		r.Errorf("the findings are %v: %s should be one of them: %v; the CSINode has %s", codes, code, want, entriesOf(r.csiNode()))
+	}
+}
+
+// plugin is the pod of a node plugin with its registrar, of a DaemonSet of the name.
+func (r *registrar) plugin(daemonSet string, ready bool) *corev1.Pod {
+	created, yes := metav1.NewTime(time.Now().Add(-time.Minute)), true
+	status := corev1.ConditionTrue
+	if !ready {
+		status = corev1.ConditionFalse
+	}
+	host := func(name, path string) corev1.Volume {
+		return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}}
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: daemonSet + "-x", UID: types.UID(daemonSet), CreationTimestamp: created,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: daemonSet, UID: types.UID("uid-" + daemonSet), Controller: &yes}}},
+		Spec: corev1.PodSpec{NodeName: r.m.Node, Containers: []corev1.Container{{Name: "node-driver-registrar"}},
+			Volumes: []corev1.Volume{host("socket", "/var/lib/kubelet/plugins/"+registering), host("registry", "/var/lib/kubelet/plugins_registry")}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
+			{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: created},
+			{Type: corev1.PodReady, Status: status, LastTransitionTime: created},
+		}},
+	}
+}
+
+// pod makes a pod with a volume of the driver on the machine.
+func (r *registrar) pod(namespace, claim string) *corev1.Pod {
+	r.Helper()
+	world.claim(r.T, namespace, claim, registering, nil, nil)
+	pod, err := fixture.CreatePod(world.plane, world.Client, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: claim},
+		Spec: corev1.PodSpec{NodeName: r.m.Node,
+			Containers: []corev1.Container{{Name: "app", Image: "app", VolumeMounts: []corev1.VolumeMount{{Name: claim, MountPath: "/data"}}}},
+			Volumes:    []corev1.Volume{{Name: claim, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}},
+	})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return pod
+}
+
+func (r *registrar) awaitRuns(pod *corev1.Pod) {
+	r.Helper()
+	world.await(r.T, "pod "+pod.Name+" to run", func() (bool, error) { return world.runs(pod.Namespace, pod.Name) })
+}
+
+// awaitUnknown waits until the kubelet says that it does not know the pod's driver.
+func (r *registrar) awaitUnknown(pod *corev1.Pod) {
+	r.Helper()
+	world.await(r.T, "the kubelet to miss the driver", func() (bool, error) {
+		events, err := fixture.Events(world.plane, world.Client, pod)
+		return slices.ContainsFunc(events, func(e corev1.Event) bool {
+			return strings.Contains(e.Message, "driver name "+registering+" not found in the list of registered CSI drivers")
+		}), err
+	})
+}
+
+// TestRegistrations follows a CSINode through what the real plugin manager makes of the
+// sockets of registrars, and holds the checks about registrations against it.
+func TestRegistrations(t *testing.T) {
+	needsKubelet(t)
+	const node, namespace = "registers", "registrations"
+	if err := fixture.Namespace(world.plane, world.Client, namespace); err != nil {
+		t.Fatal(err)
+	}
+	r := newRegistrar(t, node)
+	at := func(id string) string { return fmt.Sprintf("%s [%s] 5", id, zone) }
+	info := func(plugin, id, where string) {
+		t.Helper()
+		r.ask(wire.Request{Do: wire.SetInfo, Driver: plugin, Info: wire.Info{NodeID: id, Topology: map[string]string{zone: where}, Room: 5}})
+	}
+
+	// It registers: id, topology and room; the label and the annotation of the node.
+	info(registering, "id-1", "east")
+	r.do(wire.Register)
+	r.awaitEntries(at("id-1"))
+	there, err := world.Client.CoreV1().Nodes().Get(world.plane, node, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if there.Labels[zone] != "east" || there.Annotations["csi.volume.kubernetes.io/nodeid"] != fmt.Sprintf("{%q:%q}", registering, "id-1") {
+		t.Errorf("the node has label %q and annotation %q", there.Labels[zone], there.Annotations["csi.volume.kubernetes.io/nodeid"])
+	}
+	runs := r.pod(namespace, "runs")
+	r.awaitRuns(runs)
+
+	// A registrar that is started again: the entry goes before it comes, also where its
+	// socket was away for less than the plugin manager takes to look.
+	r.forget()
+	r.do(wire.Unregister, wire.Register)
+	world.await(t, "the entry to go and come", func() (bool, error) { return len(r.was()) >= 2, fmt.Errorf("it was %v", r.was()) })
+	r.awaitEntries(at("id-1"))
+	r.sawInTurn("none", at("id-1"))
+
+	// The same with another id: the entry cannot be changed, and is made again.
+	r.forget()
+	info(registering, "id-2", "east")
+	r.do(wire.Unregister, wire.Register)
+	r.awaitEntries(at("id-2"))
+	r.sawInTurn("none", at("id-2"))
+
+	// A kubelet that is started again finds an entry with an id of before.
+	r.forget()
+	info(registering, "id-3", "east")
+	r.do(wire.Kill, wire.Start)
+	r.awaitEntries(at("id-3"))
+	r.sawInTurn("none", at("id-3"))
+
+	// Another zone than the node's label is refused, and the entry goes. The kubelet of
+	// 1.36 tries again by itself.
+	r.forget()
+	info(registering, "id-3", "west")
+	r.do(wire.Unregister, wire.Register)
+	r.awaitRefused(registering, "detected topology value collision")
+	r.awaitEntries("none")
+	r.finds("VD613", true, r.plugin("plugin", true))
+	info(registering, "id-3", "east")
+	r.awaitEntries(at("id-3"))
+	r.finds("VD613", false, r.plugin("plugin", true))
+
+	// A second plugin of the driver is refused, and takes nothing with it when it goes.
+	info(second, "id-of-second", "east")
+	r.ask(wire.Request{Do: wire.Register, Driver: second})
+	r.awaitRefused(second, "Another driver with the same name is already registered")
+	r.finds("VD619", true, r.plugin("plugin", true), r.plugin("other", true))
+	r.finds("VD619", false, r.plugin("plugin", true))
+	r.forget()
+	answers := len(r.ask(wire.Request{Do: wire.Look}).Registrations)
+	r.ask(wire.Request{Do: wire.Unregister, Driver: second})
+	r.ask(wire.Request{Do: wire.Register, Driver: second})
+	world.await(t, "the second to be refused again", func() (bool, error) { return len(r.ask(wire.Request{Do: wire.Look}).Registrations) > answers, nil })
+	r.awaitRefused(second, "Another driver with the same name is already registered")
+	if was := r.was(); len(was) > 0 {
+		t.Errorf("a plugin that was refused went, and the CSINode was %v", was)
+	}
+	// When the first goes, the kubelet forgets the driver, and takes the second with its
+	// next try.
+	r.forget()
+	r.do(wire.Unregister)
+	r.awaitEntries(at("id-of-second"))
+	r.sawInTurn("none", at("id-of-second"))
+	r.ask(wire.Request{Do: wire.Unregister, Driver: second})
+	r.awaitEntries("none")
+
+	// Nobody is registered: a pod waits, and one that runs could not be unmounted.
+	waits := r.pod(namespace, "waits")
+	r.awaitUnknown(waits)
+	r.finds("VD602", true)
+	r.finds("VD613", true, r.plugin("plugin", true))
+	r.do(wire.Register)
+	r.awaitEntries(at("id-3"))
+	r.awaitRuns(waits)
+	r.finds("VD602", false, r.plugin("plugin", true))
+	r.do(wire.Unregister)
+	r.awaitEntries("none")
+	r.finds("VD614", true)
+
+	// The socket goes while no kubelet looks: the entry stays, and the next kubelet does
+	// not know the driver.
+	r.do(wire.Register)
+	r.awaitEntries(at("id-3"))
+	r.finds("VD614", false, r.plugin("plugin", true))
+	r.do(wire.Kill, wire.Unregister, wire.Start)
+	lost := r.pod(namespace, "lost")
+	r.awaitUnknown(lost)
+	r.awaitEntries(at("id-3"))
+	r.finds("VD616", true, r.plugin("plugin", true))
+	r.finds("VD615", true, r.plugin("plugin", false))
+	r.do(wire.Register)
+	r.awaitRuns(lost)
+	r.finds("VD616", false, r.plugin("plugin", true))
+	r.finds("VD615", false, r.plugin("plugin", true))
+
+	// The Node is deleted and made again while the kubelet runs on. No garbage collector
+	// runs here, which would take the CSINode within seconds.
+	former := there.UID
+	if err := world.Client.CoreV1().Nodes().Delete(world.plane, node, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	again := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: there.Labels, Annotations: there.Annotations}}
+	if again, err = world.Client.CoreV1().Nodes().Create(world.plane, again, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	again.Status = there.Status
+	now := metav1.Now()
+	for i := range again.Status.Conditions {
+		again.Status.Conditions[i].LastTransitionTime = now
+	}
+	if _, err := world.Client.CoreV1().Nodes().UpdateStatus(world.plane, again, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	owner := func() types.UID { return r.csiNode().OwnerReferences[0].UID }
+	if owner() != former {
+		t.Errorf("the CSINode is owned by %s, and the former node was %s", owner(), former)
+	}
+	r.finds("VD618", true)
+	// The kubelet goes by the Node that was there when it started: it registers with the
+	// former one's CSINode, and makes it for that again where the collector has been.
+	r.do(wire.Unregister, wire.Register)
+	world.await(t, "the driver to register again", func() (bool, error) { return entriesOf(r.csiNode()) == at("id-3"), nil })
+	if err := world.Client.StorageV1().CSINodes().Delete(world.plane, node, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.do(wire.Unregister, wire.Register)
+	made := func() (*storagev1.CSINode, error) {
+		return world.Client.StorageV1().CSINodes().Get(world.plane, node, metav1.GetOptions{})
+	}
+	world.await(t, "the CSINode to be made again", func() (bool, error) {
+		got, err := made()
+		return err == nil && entriesOf(got) == at("id-3"), err
+	})
+	if owner() != former {
+		t.Errorf("the CSINode is owned by %s; a kubelet that runs on is expected to know %s", owner(), former)
+	}
+	r.finds("VD618", true)
+	r.do(wire.Kill, wire.Start)
+	world.await(t, "the CSINode to be the new node's", func() (bool, error) {
+		got, err := made()
+		return err == nil && got.OwnerReferences[0].UID == again.UID && entriesOf(got) == at("id-3"), err
+	})
+	r.finds("VD618", false)
+}

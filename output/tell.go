@@ -213,20 +213,17 @@ func steps(f finding.Finding, refused string) []step {
 			list = append(list, step{text: text})
 		}
 	}
-	refusal := func() {
-		if refused == "" {
-			return
-		}
+	switch {
+	case refused == "":
+		say(f.Advice)
+	case f.Confidence == finding.Suspected: // it is too early for the repair, and not for the rest
+		say(f.Advice)
+		say(strings.TrimSuffix("nothing with --apply now: "+refused+"; "+f.Repair.SafeOnce, "; "))
+	default:
 		say("nothing with --apply now: " + refused)
 		if f.Repair.SafeOnce != "" {
 			say("to make it safe: " + f.Repair.SafeOnce)
 		}
-	}
-	if f.Confidence == finding.Suspected { // why says already that it is too early
-		say(f.Advice)
-		refusal()
-	} else {
-		refusal()
 		say(f.Advice)
 	}
 	if f.Repair == nil {

@@ -133,9 +133,12 @@ func printPlanTree(w io.Writer, p *Plan, opts Options) error {
 		node.AddNode(paintVerb(d.Verb, visible(decision), opts))
 		pair := reconcile.VolumeNode{Volume: d.Volume, Node: d.Node}
 		if a, ok := actual[pair]; ok {
-			state := strings.ToLower(string(a.State))
+			state := "attached"
+			if a.State == reconcile.Uncertain {
+				state = "uncertain whether attached"
+			}
 			if a.MountedByNode {
-				state += ", taken for mounted"
+				state += "; assumed to be mounted"
 			}
 			node.AddNode(visible(state))
 			if a.VolumeAttachment != "" {

@@ -15,7 +15,7 @@ var alibabaDisk = family{
 		{Words: "AttachDisk: Disk {} is detaching from", Meaning: BackendBusy,
 			Source: "kubernetes-sigs/alibaba-cloud-csi-driver pkg/disk/cloud.go@v1.37.1"},
 		{Words: "AttachDisk: Can't Detach disk {} from instance", Meaning: AttachedElsewhere,
-			Helps:  "Read the rest of the message for why ECS does not detach the disk; detach it in the ECS console only after nothing on that instance uses it.",
+			Helps:  "Read in the whole message (-o wide) why ECS does not detach the disk; detach it in the ECS console only after nothing on that instance uses it.",
 			Source: "kubernetes-sigs/alibaba-cloud-csi-driver pkg/disk/cloud.go@v1.37.1"},
 		{Words: "AttachDisk: csi can't find disk", Meaning: VolumeNotFound,
 			Helps:  "Check in the ECS console, in the region that the message names, that the disk exists, and that the driver's RAM role may describe it.",

@@ -47,7 +47,7 @@ var rbd = family{
 		{Words: "rbd {} is still being used", Meaning: AttachedElsewhere,
 			Source: "ceph/ceph-csi internal/rbd/controllerserver.go@v3.12.2"},
 		{Words: "rbd: map failed with error", Meaning: StorageError, Wrapper: true,
-			Helps:  "Read the rest of the message and the kernel log of the node, and check \"ceph status\".",
+			Helps:  "Read the whole message (-o wide) and the kernel log of the node, and check \"ceph status\".",
 			Source: "ceph/ceph-csi internal/rbd/rbd_attach.go@v3.12.2"},
 	},
 }

@@ -78,7 +78,7 @@ var codes = family{
 		{Words: "rpc error: code = Canceled", Meaning: TimedOut, Wrapper: true,
 			Source: "grpc/grpc-go internal/status/status.go@v1.83.1, grpc/grpc-go codes/code_string.go@v1.83.1"},
 		{Words: "rpc error: code = ResourceExhausted", Meaning: QuotaReached, Wrapper: true,
-			Helps:  "Read the rest of the message: for an attach the machine usually takes no more volumes, otherwise a quota is used up.",
+			Helps:  "Read the whole message (-o wide): for an attach the machine usually takes no more volumes, otherwise a quota is used up.",
 			Source: "grpc/grpc-go internal/status/status.go@v1.83.1, grpc/grpc-go codes/code_string.go@v1.83.1"},
 		{Words: "rpc error: code = PermissionDenied", Meaning: PermissionDenied, Wrapper: true,
 			Source: "grpc/grpc-go internal/status/status.go@v1.83.1, grpc/grpc-go codes/code_string.go@v1.83.1"},

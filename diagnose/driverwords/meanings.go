@@ -111,7 +111,7 @@ var meanings = map[Meaning]About{
 	VolumeNotFound: {"The storage system does not have the volume.", StorageAdmin,
 		"Check in the storage system, in the account, project and region of the driver, whether the volume was deleted; restore it from a backup if it was.", OneVolume},
 	ObjectNotFound: {"The storage system does not have the volume or the node.", StorageAdmin,
-		"Read the rest of the message to see whether the volume or the node is missing, and look for it in the storage system.", OneVolume},
+		"Read the whole message (-o wide) to see whether the volume or the node is missing, and look for it in the storage system.", OneVolume},
 	VolumeFailed: {"The volume is in a failed state in the storage system.", StorageAdmin,
 		"Look at the volume's state in the storage system and repair it there.", OneVolume},
 	VolumeNotReady: {"The volume is not ready yet.", Nobody,

@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-var screenshots = flag.String("screenshots", "", "a folder for a picture of each page at each width and in each scheme")
+var screenshots = flag.String("screenshots", os.Getenv("SCREENSHOTS"), "a folder for a picture of each page at each width and in each scheme")
 
 // further are pages of other commands: of a pod that waits, of one among several that
 // follow a lost node, of one that runs; of a node that something would hang on, of a lost

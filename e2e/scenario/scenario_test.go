@@ -143,6 +143,22 @@ func TestBackoffDropStaysPending(t *testing.T) {
 	noViolations(t)
 }
 
+// TestHeal: where the driver, or its node plugin, is what fails, the pod runs once an admin
+// has seen to it.
+func TestHeal(t *testing.T) {
+	for name, build := range map[string]build{"plugin-missing": scenario.PluginMissing, "disk-lost": scenario.DiskLost, "busy-disk": scenario.BusyDisk} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := brokenWorld(t, build, "heal-"+name)
+			await(t, fixture.PodWaiting(cluster.Client(), w.Namespace, w.Subject.Pod))
+			if err := w.Heal(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			await(t, fixture.PodRunning(cluster.Client(), w.Namespace, w.Subject.Pod))
+		})
+	}
+}
+
 func TestReuseWhileDetaching(t *testing.T) {
 	w := newWorld(t, scenario.ReuseWhileDetaching)
 	client := cluster.Client()

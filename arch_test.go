@@ -31,6 +31,7 @@ var line = [][]string{
 		"diagnose/checks/blocked", "diagnose/checks/resolution", "diagnose/checks/driver",
 	},
 	{"diagnose/check"},
+	{"diagnose/storage"},
 	{"diagnose/scope"},
 	{"diagnose/facts"},
 	{"diagnose/finding"},
@@ -39,6 +40,7 @@ var line = [][]string{
 	{"internal/testcases", "internal/golden"},
 	{"reconcile"},
 	{"snapshot"},
+	{"snapshot/backend"},
 	{"snapshot/archive"},
 	{"safetext"},
 }

@@ -29,7 +29,7 @@ const everything snapshot.Kind = "*"
 // oneCluster are the flags that name one cluster, or one way to it.
 var oneCluster = []string{
 	"context", "cluster", "server", "tls-server-name", "certificate-authority", "user", "token", "client-certificate", "client-key",
-	"filename", "controller", "apply", "events", "selector",
+	"filename", "controller", "backend", "apply", "events", "selector",
 }
 
 func validateContexts(names []string, flags *pflag.FlagSet, args []string) error {

@@ -60,6 +60,7 @@ Exit code: 0 nothing found at or above --fail-on, 1 something found, 2 no answer
   kubectl volume-doctor diagnose pod/web-0 -n shop -o wide
   kubectl volume-doctor diagnose sts/db -n shop
   kubectl volume-doctor diagnose -f must-gather/ -o json
+  aws ec2 describe-volumes | kubectl volume-doctor diagnose --backend -
   kubectl volume-doctor diagnose pod/web-0 --apply
   kubectl volume-doctor diagnose --watch -n shop`,
 		ValidArgsFunction: d.completeTargets(streams, 0),
@@ -75,6 +76,9 @@ Exit code: 0 nothing found at or above --fail-on, 1 something found, 2 no answer
 				return err
 			}
 			if err := d.leaveOut.read(streams.In); err != nil {
+				return err
+			}
+			if err := d.readBackends(streams.In); err != nil {
 				return err
 			}
 			if d.quiet {
@@ -105,6 +109,7 @@ Exit code: 0 nothing found at or above --fail-on, 1 something found, 2 no answer
 	f.BoolVar(&d.events, "events", false, "Also write an event about each finding's subject, once an hour")
 	f.BoolVarP(&d.quiet, "quiet", "q", false, "Print nothing but the report, and that only where it has findings or gaps")
 	d.addController(cmd)
+	d.addBackend(cmd)
 	d.apply.add(f)
 	d.completeApply(cmd, streams)
 	for _, flag := range []string{"check", "skip"} {
@@ -196,6 +201,7 @@ func (d *diagnoseFlags) run(ctx context.Context, streams genericiooptions.IOStre
 		if err := d.remember(s, streams); err != nil {
 			return err
 		}
+		d.sayBackends(s, streams)
 		d.leaveOut.sayExpired(streams.ErrOut, s.TakenAt)
 		if used, err := d.usesNamespace(ctx, nil, s); err != nil || !used {
 			return cmp.Or(err, d.unused())
@@ -213,6 +219,7 @@ func (d *diagnoseFlags) run(ctx context.Context, streams genericiooptions.IOStre
 	if err := d.remember(s, streams); err != nil {
 		return err
 	}
+	d.sayBackends(s, streams)
 	if used, err := d.usesNamespace(ctx, c.Cluster, s); err != nil || !used {
 		return cmp.Or(err, d.unused())
 	}

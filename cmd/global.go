@@ -14,6 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
 
 // globalFlags are the flags of every command that reads a cluster or a file.
@@ -32,6 +33,9 @@ type globalFlags struct {
 	// controller is the file of kube-controller-manager's log, or what else --controller
 	// takes; "" for nothing.
 	controller string
+	// backends are the files of --backend, and lists what they say.
+	backends []string
+	lists    []*backend.List
 	// given says that a flag of all commands was given.
 	given func(name string) bool
 
@@ -62,8 +66,8 @@ func (g *globalFlags) validate() error {
 	if g.file == "" && g.now != "" {
 		return fmt.Errorf("--now goes with -f: a cluster's own clock counts otherwise")
 	}
-	if g.controller == "-" && g.file == "-" {
-		return fmt.Errorf("-f and --controller cannot both read standard input")
+	if err := g.standardInput(); err != nil {
+		return err
 	}
 	if g.color != "auto" && g.color != "always" && g.color != "never" {
 		return fmt.Errorf("--color is auto, always or never, not %q", g.color)

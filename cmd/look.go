@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"k8s.io/cli-runtime/pkg/printers"
@@ -76,9 +77,9 @@ func countDown(ctx context.Context, w io.Writer, wait time.Duration) error {
 }
 
 // take reads what the report rests on. A repair's guards look at the whole cluster, and
-// kube-controller-manager's numbers are about all of it.
+// kube-controller-manager's numbers and a storage system's list are about all of it.
 func (d *diagnoseFlags) take(ctx context.Context, c watched) (*snapshot.Snapshot, error) {
-	if d.apply.enabled || d.controller == controllerAuto || len(d.targets) != 1 || d.targets[0].kind != snapshot.Pods {
+	if d.apply.enabled || d.controller == controllerAuto || len(d.lists) > 0 || len(d.targets) != 1 || d.targets[0].kind != snapshot.Pods {
 		return c.Snapshot(ctx)
 	}
 	return d.takePod(ctx, c, d.targets[0].name, false)
@@ -121,7 +122,7 @@ func (d *diagnoseFlags) narrowed(s *snapshot.Snapshot, earlier *finding.Report, 
 		}
 	}
 	repairs := repair.Propose(view)
-	sayApply(view.Report, d.taken)
+	sayApply(view.Report, slices.Concat(d.taken, d.backendFlags()))
 	return view, repairs, nil
 }
 

@@ -22,13 +22,19 @@ const patience = time.Second
 type watched struct {
 	*cluster.Cluster
 	progress *progress
+	// add gives a snapshot of the whole cluster what was read beside it.
+	add func(*snapshot.Snapshot)
 }
 
 // Snapshot reads the cluster and shows how far it is.
 func (w watched) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 	w.progress.begin()
 	defer w.progress.end()
-	return w.Cluster.Snapshot(ctx)
+	s, err := w.Cluster.Snapshot(ctx)
+	if err == nil {
+		w.add(s)
+	}
+	return s, err
 }
 
 // SnapshotOf reads the scope of a pod or the cluster, and shows how far it is.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -38,6 +39,15 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			// exits N COMMAND ARGS... runs the command and asks for its exit code.
 			"exits": exits,
+			// dated FILE TIME says that the file was written at the time.
+			"dated": func(ts *testscript.TestScript, neg bool, args []string) {
+				if neg || len(args) != 2 {
+					ts.Fatalf("usage: dated FILE TIME")
+				}
+				at, err := time.Parse(time.RFC3339, args[1])
+				ts.Check(err)
+				ts.Check(os.Chtimes(ts.MkAbs(args[0]), at, at))
+			},
 		},
 	})
 }

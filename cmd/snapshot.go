@@ -34,6 +34,9 @@ it as well, but nothing has been left out of it, not even environment variables:
 			if err := g.validate(); err != nil {
 				return err
 			}
+			if err := g.readBackends(streams.In); err != nil {
+				return err
+			}
 			g.all = true
 			s, err := g.read(cmd.Context(), streams)
 			if err != nil {
@@ -42,6 +45,7 @@ it as well, but nothing has been left out of it, not even environment variables:
 			if err := g.remember(s, streams); err != nil {
 				return err
 			}
+			g.sayBackends(s, streams)
 			if err := save(cmd.Context(), s, args, streams.Out); err != nil {
 				return err
 			}
@@ -55,6 +59,7 @@ it as well, but nothing has been left out of it, not even environment variables:
 		},
 	}
 	g.addController(cmd)
+	g.addBackend(cmd)
 	cmd.Flags().BoolVar(&allowGaps, "allow-gaps", false, "Do not fail because something could not be read")
 	return cmd
 }

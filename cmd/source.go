@@ -95,6 +95,9 @@ func (g *globalFlags) readFile(streams genericiooptions.IOStreams) (*snapshot.Sn
 	for _, w := range warnings {
 		fmt.Fprintf(streams.ErrOut, "warning: %s\n", w)
 	}
+	if err == nil {
+		g.addLists(s)
+	}
 	return s, err
 }
 
@@ -145,7 +148,7 @@ func (g *globalFlags) connect(streams genericiooptions.IOStreams) (watched, erro
 	c, err := cluster.New(config, cluster.Options{
 		Context: name, Namespace: *g.kube.Namespace, Progress: p.read, PageSize: g.chunkSize, Asked: g.asks, All: g.all, Manager: g.controller == controllerAuto,
 	})
-	return watched{c, p}, err
+	return watched{c, p, g.addLists}, err
 }
 
 // kubeconfig reads it, and says where it was looked for if there is none.

@@ -27,7 +27,7 @@ const (
 )
 
 // notWithWatch are the flags that ask for one report, or for another source.
-var notWithWatch = []string{"controller", "filename", "apply", "for", "contexts", "report", "events", "quiet", "selector"}
+var notWithWatch = []string{"controller", "backend", "filename", "apply", "for", "contexts", "report", "events", "quiet", "selector"}
 
 func (d *diagnoseFlags) validateWatch(cmd *cobra.Command) error {
 	if !d.watch {

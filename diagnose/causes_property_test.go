@@ -11,7 +11,6 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // causesHold fails where a finding's cause is not in the report, stands behind
@@ -80,7 +79,7 @@ func TestCausesOfRandomClusters(t *testing.T) {
 		for i := range lists.NumField() {
 			random.Shuffle(lists.Field(i).Len(), reflect.Swapper(lists.Field(i).Interface()))
 		}
-		other := diagnose.Diagnose(snapshot.New(s.TakenAt, s.Source, o, s.Gaps), settings)
+		other := diagnose.Diagnose(remade(s, o, s.Gaps), settings)
 		if diff := gocmp.Diff(causes(r), causes(other)); diff != "" {
 			t.Errorf("the order of the objects changes what follows from what:\n%s", diff)
 		}

@@ -160,7 +160,7 @@ func setInto(s, other *snapshot.Snapshot) *snapshot.Snapshot {
 		Pods:              join(s.Pods, other.Pods),
 		Deployments:       join(s.Deployments, other.Deployments),
 	}
-	return snapshot.New(s.TakenAt, s.Source, objects, slices.Clone(s.Gaps))
+	return remade(s, objects, slices.Clone(s.Gaps))
 }
 
 func join[T interface {
@@ -239,4 +239,11 @@ func findingsText(r *finding.Report) string {
 		fmt.Fprintf(&b, "skipped %s %s: %s\n", s.Code, s.Check, s.Because)
 	}
 	return b.String()
+}
+
+// remade is the snapshot with other objects and gaps, and the rest as it was.
+func remade(s *snapshot.Snapshot, o snapshot.Objects, gaps []snapshot.Gap) *snapshot.Snapshot {
+	made := snapshot.New(s.TakenAt, s.Source, o, gaps)
+	made.Backends = s.Backends
+	return made
 }

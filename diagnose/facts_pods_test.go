@@ -31,7 +31,7 @@ func ofUse(s *snapshot.Snapshot, asked func(*corev1.Pod) bool) *snapshot.Snapsho
 		o.Deployments = nil
 	}
 	o.Pods = slices.DeleteFunc(slices.Clone(o.Pods), func(pod *corev1.Pod) bool { return !of(pod) && !asked(pod) })
-	return snapshot.New(s.TakenAt, s.Source, o, slices.Clone(s.Gaps))
+	return remade(s, o, slices.Clone(s.Gaps))
 }
 
 // TestPodsOfUse: nobody misses the other pods, neither a report nor a plan, the
@@ -81,7 +81,7 @@ func TestPodsOfUse(t *testing.T) {
 				pod.Name, pod.Spec.Volumes = pod.Name+"-other", nil
 			}
 		}
-		same(t, snapshot.New(s.TakenAt, s.Source, o, slices.Clone(s.Gaps)), diagnose.Options{})
+		same(t, remade(s, o, slices.Clone(s.Gaps)), diagnose.Options{})
 	}
 	rapid.Check(t, func(t *rapid.T) { same(t, drawCluster(t, cases), drawSettings(t)) })
 	if dropped == 0 {

@@ -48,7 +48,7 @@ func fewer(s *snapshot.Snapshot, kind snapshot.Kind, keep func(int) bool) *snaps
 	if kind != snapshot.Deployments { // their absence is no gap
 		gaps = append(gaps, snapshot.Gap{Kind: kind, Reason: snapshot.ReasonForbidden})
 	}
-	return snapshot.New(s.TakenAt, s.Source, o, gaps)
+	return remade(s, o, gaps)
 }
 
 func some[T any](list []T, keep func(int) bool) []T {
@@ -168,7 +168,7 @@ func TestOrder(t *testing.T) {
 		shuffle(random, o.Volumes)
 		shuffle(random, o.VolumeAttachments)
 		shuffle(random, o.Events)
-		got := c.diagnose(snapshot.New(s.TakenAt, s.Source, o, s.Gaps))
+		got := c.diagnose(remade(s, o, s.Gaps))
 		if diff := gocmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: the order of the objects changes the report:\n%s", c.name, diff)
 		}

@@ -36,7 +36,9 @@ func drawCluster(t *rapid.T, cases []*snapshot.Snapshot) *snapshot.Snapshot {
 		change(t, &o, s.TakenAt)
 	}
 	later := time.Duration(rapid.IntRange(0, 3).Draw(t, "later")) * 5 * time.Minute
-	return snapshot.New(s.TakenAt.Add(later), s.Source, o, slices.Clone(s.Gaps))
+	made := snapshot.New(s.TakenAt.Add(later), s.Source, o, slices.Clone(s.Gaps))
+	made.Backends = s.Backends
+	return made
 }
 
 // cloned is deep: the cases are shared.
@@ -195,7 +197,7 @@ func withoutSilencingEvents(s *snapshot.Snapshot) *snapshot.Snapshot {
 	o.Events = slices.DeleteFunc(slices.Clone(o.Events), func(e *corev1.Event) bool {
 		return e.Reason == "FailedAttachVolume" || e.Reason == "FailedCreatePodSandBox"
 	})
-	return snapshot.New(s.TakenAt, s.Source, o, s.Gaps)
+	return remade(s, o, s.Gaps)
 }
 
 // TestFingerprintsOfRandomClusters: each finding of a report has its own, and
@@ -214,7 +216,7 @@ func TestFingerprintsOfRandomClusters(t *testing.T) {
 				object.SetGeneration(object.GetGeneration() + 1)
 			}
 		}
-		after := fingerprintSet(t, diagnose.Diagnose(snapshot.New(s.TakenAt, s.Source, o, s.Gaps), settings))
+		after := fingerprintSet(t, diagnose.Diagnose(remade(s, o, s.Gaps), settings))
 		if !reflect.DeepEqual(before, after) {
 			t.Errorf("%v became %v", before, after)
 		}

@@ -101,7 +101,7 @@ func twice(s *snapshot.Snapshot) *snapshot.Snapshot {
 			o.Leases = append(o.Leases, l)
 		}
 	}
-	return snapshot.New(s.TakenAt, s.Source, o, slices.Clone(s.Gaps))
+	return remade(s, o, slices.Clone(s.Gaps))
 }
 
 // fataler is a test, or a rapid one.
@@ -165,7 +165,7 @@ func near(t fataler, s *snapshot.Snapshot, pod types.NamespacedName, everyClaim 
 			part(t, s, p, &got)
 		}
 	}
-	return snapshot.New(s.TakenAt, s.Source, r.Objects(), nil)
+	return remade(s, r.Objects(), nil)
 }
 
 // aboutPod is what a report says where the pod was asked for, with the repairs.
@@ -198,7 +198,7 @@ func newDriver(t testing.TB, c *corpusCase) *snapshot.Snapshot {
 			}
 		}
 	}
-	return snapshot.New(s.TakenAt, s.Source, o, s.Gaps)
+	return remade(s, o, s.Gaps)
 }
 
 // tally counts what TestScope and its like have shown.
@@ -406,7 +406,7 @@ func TestSuffices(t *testing.T) {
 			o.Pods[0].Status.Conditions[i].LastTransitionTime = metav1.NewTime(s.TakenAt.Add(-10 * time.Second))
 		}
 		tt.change(&o)
-		s = snapshot.New(s.TakenAt, s.Source, o, nil)
+		s = remade(s, o, nil)
 		if got := diagnose.Suffices(near(t, s, web, false), web, c.settings); got != tt.suffices {
 			t.Errorf("%s: suffices %v, want %v", name, got, tt.suffices)
 		}
@@ -419,7 +419,7 @@ func TestSuffices(t *testing.T) {
 	if !diagnose.Suffices(unlisted, web, c.settings) {
 		t.Error("what is found about a disk that only a claim can name is not the pod's own")
 	}
-	if diagnose.Suffices(snapshot.New(s.TakenAt, s.Source, unlisted.Objects, []snapshot.Gap{{Kind: snapshot.Events}}), web, c.settings) {
+	if diagnose.Suffices(remade(s, unlisted.Objects, []snapshot.Gap{{Kind: snapshot.Events}}), web, c.settings) {
 		t.Error("a gap suffices")
 	}
 }
@@ -456,7 +456,7 @@ func TestScopeInTree(t *testing.T) {
 			others.Pods = slices.DeleteFunc(slices.Clone(o.Pods), func(other *corev1.Pod) bool {
 				return other.Namespace == "elsewhere" && other.Spec.NodeName == pod.Spec.NodeName
 			})
-			s := snapshot.New(s.TakenAt, s.Source, others, nil)
+			s := remade(s, others, nil)
 			settings := diagnose.Options{Reconcile: c.settings}
 			shown.same(t, s, name, settings)
 		}

@@ -14,10 +14,11 @@ import (
 
 // Suffices says whether a snapshot of the pod's scope shows of the pod what the
 // whole cluster would. It does not where others affect the pod, as for one that waits
-// for an attach: its driver works for all of them.
+// for an attach: its driver works for all of them. A storage system's list is held
+// against all nodes.
 func Suffices(s *snapshot.Snapshot, name types.NamespacedName, settings reconcile.Options) bool {
 	pod := s.Pod(name)
-	if pod == nil || len(s.Gaps) > 0 {
+	if pod == nil || len(s.Gaps) > 0 || len(s.Backends) > 0 {
 		return false
 	}
 	world := reconcile.NewWorld(s, settings)

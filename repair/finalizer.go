@@ -69,7 +69,7 @@ func proposeStrip(v *View, f finding.Finding) (Repair, error) {
 
 // stripGuards are those of the finding's code and of the node as it was found:
 // of a node that lives the objects tell whether it uses the volume, of any other
-// only the user can.
+// only the user can, or the storage system.
 func stripGuards(v *View, f finding.Finding, va *storagev1.VolumeAttachment) []Guard {
 	guards := []Guard{
 		completeGuard(detachReads),
@@ -80,12 +80,13 @@ func stripGuards(v *View, f finding.Finding, va *storagev1.VolumeAttachment) []G
 		{"only-finalizer", checkOnlyFinalizer},
 		{"not-wanted", checkNotWanted},
 		{"no-live-pod", checkNoLivePod},
+		{"storage-let-go", checkStorageLetGo},
 	}
 	guards = append(guards, detachedProofs[f.Code]...)
 	if node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName)); node != nil && reconcile.NodeReady(node) {
 		guards = append(guards, Guard{"node-lives", checkNodeLives}, Guard{"not-in-use", checkNotInUse})
 	} else {
-		guards = append(guards, notAliveGuard, offGuard)
+		guards = append(guards, notAliveGuard, strippedOffGuard)
 	}
 	return append(guards, allowedGuard(StripFinalizer))
 }

@@ -50,6 +50,7 @@ func proposeUnpublish(v *View, f finding.Finding) (Repair, error) {
 		{"not-reported", checkHolderUnreported},
 		{"none-of-pair", func(v *View, r *Repair) error { return noneOn(v, r, r.Finding.Holder) }},
 		{"nowhere-attached", checkNowhereAttached},
+		{"storage-has-it", checkStorageHas},
 		{"attacher-at-work", checkAttacherAtWork},
 		holderGuard(v, f.Holder),
 		allowedGuard(UnpublishOrphan),

@@ -54,6 +54,7 @@ func proposeRepublish(v *View, f finding.Finding) (Repair, error) {
 			{"same-machine", checkSameMachine},
 			{"node-id", checkNodeID},
 			{"not-elsewhere", checkNotElsewhere},
+			{"storage-lacks-it", checkStorageLacks},
 			{"attacher-at-work", checkAttacherAtWork},
 			allowedGuard(Republish),
 		},

@@ -35,5 +35,8 @@ var safeOnce = map[string]string{
 	"own-name":               "check at the storage system which disk is attached to the node",
 	"same-machine":           "check at the provider which machine has the volume",
 	"same-node-id":           "check at the provider which machine has the volume",
+	"storage-has-it":         "get the storage system's list again",
+	"storage-lacks-it":       "get the storage system's list again",
+	"storage-let-go":         "detach the volume at the storage system, and get its list again",
 	"volume-gone":            "wait until the volume is gone",
 }

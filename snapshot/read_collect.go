@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
 
 // identity is what only one object can have.
@@ -62,6 +64,7 @@ type collector struct {
 	// controller is what the file has of the controller's log, nil for nothing.
 	controller *Controller
 	manager    *ControllerManager
+	backends   []*backend.List
 }
 
 func newCollector(limits limits) *collector {
@@ -145,6 +148,10 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 		s.Controller.Sort()
 	}
 	s.Manager = c.manager
+	for _, l := range c.backends {
+		l.Sort()
+	}
+	s.Backends = c.backends
 	return s, c.warnings(), nil
 }
 
@@ -182,6 +189,11 @@ func (c *collector) merge(o *collector) error {
 	}
 	if o.manager != nil {
 		if err := c.addManager(o.headerAt, o.manager); err != nil {
+			return err
+		}
+	}
+	for _, l := range o.backends {
+		if err := c.addBackend(o.headerAt, l); err != nil {
 			return err
 		}
 	}

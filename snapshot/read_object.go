@@ -26,6 +26,8 @@ func (c *collector) object(at place, t typeName, raw []byte) error {
 		return c.readController(at, raw)
 	case isManager(t):
 		return c.readManager(at, raw)
+	case isBackend(t):
+		return c.readBackend(at, raw)
 	}
 	s := byType[t]
 	if s == nil {

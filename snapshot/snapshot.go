@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -91,6 +92,8 @@ type Snapshot struct {
 	Controller *Controller
 	// Manager is nil where kube-controller-manager was not asked.
 	Manager *ControllerManager
+	// Backends are the storage systems' own lists of volumes, as they were given.
+	Backends []*backend.List
 
 	index index
 }

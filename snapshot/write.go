@@ -29,6 +29,9 @@ func Write(w io.Writer, s *Snapshot) error {
 	if err := writeManager(out, s.Manager); err != nil {
 		return err
 	}
+	if err := writeBackends(out, s.Backends); err != nil {
+		return err
+	}
 	var line strings.Builder
 	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false)

@@ -3,6 +3,7 @@
 package facts
 
 import (
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ type View struct {
 	Plan     *reconcile.Plan
 
 	memory remembered
+	others sync.Map // see Once
 
 	// later is how much longer everything has lasted: see Later.
 	later   time.Duration
@@ -62,4 +64,11 @@ func (v *View) Left() []time.Duration {
 	defer v.granted.Unlock()
 	slices.Sort(v.left)
 	return slices.Compact(v.left)
+}
+
+// Once is what find finds out about the view. It is asked once for each type: what
+// another package finds out about a view has a type of its own.
+func Once[V any](v *View, find func(*View) V) V {
+	one, _ := v.others.LoadOrStore(reflect.TypeFor[V](), &fact[V]{})
+	return one.(*fact[V]).get(func() V { return find(v) })
 }

@@ -1,7 +1,7 @@
 // Package testcases reads testdata/cases for the tests of every package: clusters,
 // and what the plan and the findings of each must be. No other code uses it.
 //
-// A case is a txtar archive. Its cluster stands in cluster.yaml, as the command
+// A case is a txtar archive, which may have the lists of storage systems as well. Its cluster stands in cluster.yaml, as the command
 // snapshot writes one, or in overlay.yaml, as the difference from a cluster of
 // testdata/bases.
 package testcases
@@ -15,11 +15,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
 
 // Case is one file of testdata/cases.
@@ -93,6 +95,9 @@ func load(dir, path string) (*Case, error) {
 			return nil, fmt.Errorf("%s: overlay.yaml: %w", path, err)
 		}
 	}
+	if err := c.addStorage(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
 	if settings := c.File("settings.json"); settings != nil {
 		if err := json.Unmarshal(settings, &c.Settings); err != nil {
 			return nil, fmt.Errorf("%s: settings.json: %w", path, err)
@@ -124,7 +129,38 @@ func (c *Case) Snapshot() (*snapshot.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return snapshot.New(s.TakenAt, s.Source, Copy(s.Objects), slices.Clone(s.Gaps)), nil
+	made := snapshot.New(s.TakenAt, s.Source, Copy(s.Objects), slices.Clone(s.Gaps))
+	made.Backends = slices.Clone(s.Backends)
+	return made, nil
+}
+
+// addStorage adds the storage systems' lists to the cluster. Each is a file "storage
+// TIME", and its text is what a tool printed at that time.
+func (c *Case) addStorage() error {
+	for _, f := range c.Archive.Files {
+		at, is := strings.CutPrefix(f.Name, "storage ")
+		if !is {
+			continue
+		}
+		taken, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			return err
+		}
+		l, err := backend.Read("list.json", bytes.NewReader(f.Data), taken)
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.Name, err)
+		}
+		text, err := json.Marshal(struct {
+			APIVersion string `json:"apiVersion"`
+			Kind       string `json:"kind"`
+			*backend.List
+		}{"volume-doctor/v1", "Backend", l})
+		if err != nil {
+			return err
+		}
+		c.Cluster = slices.Concat(c.Cluster, []byte("---\n"), text, []byte("\n"))
+	}
+	return nil
 }
 
 // Copy returns objects that share nothing with these.

@@ -8,6 +8,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -35,7 +36,12 @@ const (
 )
 
 func runOrphanBackendAttachment(p *check.Run) {
+	truth := storage.Of(p.View)
+	known := heldAtStorage(p, truth)
 	for _, va := range p.Attachments() {
+		if known.Has(va.Name) {
+			continue
+		}
 		failure := va.Status.AttachError
 		if va.Status.Attached || va.DeletionTimestamp != nil || failure == nil || !va.Ours() || !facts.HeldElsewhere(va.Spec.Attacher, failure.Message) ||
 			!p.Lasted(va.CreationTimestamp, orphanGrace) || p.Age(failure.Time) > facts.AttacherRetries {
@@ -47,10 +53,10 @@ func runOrphanBackendAttachment(p *check.Run) {
 		case len(pods) == 0:
 		case holder == nil:
 			if heldOutside(p.View, va) {
-				orphanElsewhere(p, va, pods)
+				orphanElsewhere(p, va, pods, truth.Volume(va.Volume))
 			}
-		case unrecorded(p.View, va, holder) && !mayBeDetaching(p.View, va, holder):
-			orphan(p, va, holder, pods)
+		case unrecorded(p.View, va.Volume, holder) && !mayBeDetaching(p.View, va, holder):
+			orphan(p, va, holder, pods, truth.Volume(va.Volume))
 		}
 	}
 }
@@ -78,8 +84,8 @@ func heldOutside(p *facts.View, va facts.Attachment) bool {
 
 // orphanElsewhere reports a volume that a machine has which is no node, or of
 // which the driver does not say which it is.
-func orphanElsewhere(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
-	f := orphanFinding(p, va, pods)
+func orphanElsewhere(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry *storage.Entry) {
+	f := orphanFinding(p, va, pods, entry)
 	f.Severity = finding.Warning
 	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which the driver says is attached to another machine without saying to which; no node of the cluster has it: %q%s",
 		facts.PodName(pods[0]), va.Node, f.PersistentVolume, va.Status.AttachError.Message, facts.Alike(pods))
@@ -96,9 +102,9 @@ func orphanElsewhere(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 
 // orphanFinding is what the findings of a volume that is attached elsewhere have
 // in common.
-func orphanFinding(p *check.Run, va facts.Attachment, pods []*corev1.Pod) finding.Finding {
-	since, failure := va.CreationTimestamp, va.Status.AttachError
-	return finding.Finding{
+func orphanFinding(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry *storage.Entry) finding.Finding {
+	since := va.CreationTimestamp
+	f := finding.Finding{
 		Subject:          facts.PodObject(pods[0]),
 		Volume:           va.Volume,
 		Node:             va.Node,
@@ -106,34 +112,44 @@ func orphanFinding(p *check.Run, va facts.Attachment, pods []*corev1.Pod) findin
 		VolumeAttachment: va.Name,
 		Pods:             facts.PodNames(pods),
 		Since:            &since,
-		Evidence: []finding.Evidence{
-			{Object: va.Object(), Field: "status.attachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},
-		},
-		SelfHeals: finding.SelfHeals{Because: "no object asks the driver to detach the volume there; the attacher repeats the attach, at most 5 min apart, and is refused"},
+		SelfHeals:        finding.SelfHeals{Because: "no object asks the driver to detach the volume there; the attacher repeats the attach, at most 5 min apart, and is refused"},
 	}
+	if failure := va.Status.AttachError; failure != nil {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attachError",
+			Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))})
+	}
+	if entry != nil {
+		f.Evidence = append(f.Evidence, entry.Evidence())
+	}
+	return f
 }
 
 // unrecorded says that nothing in the cluster tells of the volume on the node.
 // A volume that the node still uses was detached under a mount, which is worse.
-func unrecorded(p *facts.View, va facts.Attachment, node *corev1.Node) bool {
-	pair := reconcile.VolumeNode{Volume: va.Volume, Node: facts.NodeName(node)}
+func unrecorded(p *facts.View, volume corev1.UniqueVolumeName, node *corev1.Node) bool {
+	pair := reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}
 	return len(p.World.Attachments(pair)) == 0 && p.Snapshot.VolumeAttachment(facts.AttachmentName(pair)) == nil &&
-		!p.InUse(node, va.Volume) && !p.Lists(node, va.Volume) && len(p.World.LivePods(pair)) == 0
+		!p.InUse(node, volume) && !p.Lists(node, volume) && len(p.World.LivePods(pair)) == 0
 }
 
-func orphan(p *check.Run, va facts.Attachment, holder *corev1.Node, pods []*corev1.Pod) {
-	f := orphanFinding(p, va, pods)
+func orphan(p *check.Run, va facts.Attachment, holder *corev1.Node, pods []*corev1.Pod, entry *storage.Entry) {
+	f := orphanFinding(p, va, pods, entry)
 	f.Holder = facts.NodeName(holder)
 	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which the driver says is attached to node %s, where the cluster has no record of it: %q%s",
 		facts.PodName(pods[0]), va.Node, f.PersistentVolume, holder.Name, va.Status.AttachError.Message, facts.Alike(pods))
 	f.Cause = "the VolumeAttachment of that node went without a detach: its finalizer was taken off, or it was deleted before the attacher had put one on; " +
 		"or the volume was attached past the cluster"
-	f.Evidence = append(f.Evidence,
-		finding.Evidence{Object: "node/" + holder.Name, Field: "volumeattachments", Value: "none for the volume"},
-		finding.Evidence{Object: "node/" + holder.Name, Field: "status.volumesInUse", Value: "lacks it; lists " + facts.List(holder.Status.VolumesInUse)},
-		finding.Evidence{Object: "node/" + holder.Name, Field: "status.volumesAttached", Value: "lacks it; lists " + facts.AttachedList(holder.Status.VolumesAttached)},
-	)
+	f.Evidence = append(f.Evidence, noRecord(holder)...)
 	f.Advice = fmt.Sprintf("check at the storage system that the volume is attached to node %s, and on that node that nothing has it mounted", holder.Name)
 	f.ByHand = "then detach it at the storage system: the attach follows within about 7 min"
 	p.Report(f)
+}
+
+// noRecord is the evidence that the cluster knows nothing of the volume on the node.
+func noRecord(holder *corev1.Node) []finding.Evidence {
+	return []finding.Evidence{
+		{Object: "node/" + holder.Name, Field: "volumeattachments", Value: "none for the volume"},
+		{Object: "node/" + holder.Name, Field: "status.volumesInUse", Value: "lacks it; lists " + facts.List(holder.Status.VolumesInUse)},
+		{Object: "node/" + holder.Name, Field: "status.volumesAttached", Value: "lacks it; lists " + facts.AttachedList(holder.Status.VolumesAttached)},
+	}
 }

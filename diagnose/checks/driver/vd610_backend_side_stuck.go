@@ -8,6 +8,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -19,6 +20,7 @@ var BackendSideStuck = check.Check{
 	Needs: []snapshot.Kind{
 		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
 	},
+	Yields: []check.Yield{{To: "VD404", Key: check.OfAttachment}},
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD604", "VD605"}, Match: check.SameDriver},
 	},
@@ -28,8 +30,12 @@ var BackendSideStuck = check.Check{
 }
 
 func runBackendSideStuck(p *check.Run) {
+	truth := storage.Of(p.View)
 	for _, driver := range p.Attachers() {
 		for _, t := range p.Tasks(driver) {
+			if stuckAtStorage(p, truth, t) {
+				continue
+			}
 			// A detach that fails is va-stuck-deleting, whatever the words.
 			if t.DeletionTimestamp != nil || t.Failure == nil || p.Age(t.Failure.Time) >= facts.AttacherSilent {
 				continue

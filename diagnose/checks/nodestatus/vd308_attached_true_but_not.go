@@ -10,6 +10,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -28,18 +29,23 @@ var AttachedTrueButNot = check.Check{
 }
 
 func runAttachedTrueButNot(p *check.Run) {
+	truth := storage.Of(p.View)
 	for _, va := range p.Attachments() {
-		if len(p.PendingByNode()[va.Node]) == 0 {
+		if len(p.PendingByNode()[va.Node]) == 0 && truth == nil {
 			continue
 		}
 		node := p.Snapshot.Node(va.Node)
-		if !va.Holds() || !va.Ours() || !reconcile.NodeReady(node) || !p.InUse(node, va.Volume) || !p.Lists(node, va.Volume) ||
+		if !va.Holds() || !va.Ours() || !reconcile.NodeReady(node) || !p.Lists(node, va.Volume) ||
 			va.CreationTimestamp.Before(&node.CreationTimestamp) || attachedToFormerNode(p.View, va) {
+			continue
+		}
+		entry := truth.Volume(va.Volume)
+		if detachedAtStorage(p, va, node, entry) || !p.InUse(node, va.Volume) {
 			continue
 		}
 		for _, pod := range waitingUnstarted(p.View, va) {
 			if event := deviceMissing(p.View, pod, p.ShortVolume(va.Volume), va.Spec.Attacher); event != nil {
-				notAttached(p, va, pod, event)
+				notAttached(p, va, pod, event, entry)
 				break
 			}
 		}
@@ -74,9 +80,9 @@ func deviceMissing(p *facts.View, pod *corev1.Pod, pv, driver string) *corev1.Ev
 	return nil
 }
 
-func notAttached(p *check.Run, va facts.Attachment, pod *corev1.Pod, event *corev1.Event) {
+func notAttached(p *check.Run, va facts.Attachment, pod *corev1.Pod, event *corev1.Event, entry *storage.Entry) {
 	pv, since := p.ShortVolume(va.Volume), facts.FirstTime(event)
-	p.Report(finding.Finding{
+	f := finding.Finding{
 		Subject:          facts.PodObject(pod),
 		Volume:           va.Volume,
 		Node:             va.Node,
@@ -95,5 +101,16 @@ func notAttached(p *check.Run, va facts.Attachment, pod *corev1.Pod, event *core
 		SelfHeals: finding.SelfHeals{Because: "only a driver that lists which volumes are attached where would notice, within about a minute; this one has not"},
 		Advice:    "check at the storage system whether the volume is attached to this node",
 		ByHand:    "if it is not, delete the pod, wait until the VolumeAttachment is gone, and let the pod return: the volume is then attached again",
-	})
+	}
+	if attached, _ := entry.On(va.Node); attached {
+		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, whose device the driver does not find there although the storage system has it attached to that node",
+			facts.PodName(pod), va.Node, pv)
+		f.Cause = "the node does not see the device: udev, multipath, a full bus, or a node plugin without the host's /dev"
+		f.SelfHeals.Because = "the volume is attached already; the driver on the node has to find it"
+		f.Advice, f.ByHand = "see lsblk on the node and the log of the driver's node plugin: the failure is there", ""
+	}
+	if entry != nil {
+		f.Evidence = append(f.Evidence, entry.Evidence())
+	}
+	p.Report(f)
 }

@@ -1,0 +1,155 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
+	"github.com/volume-doctor/kubectl-volume-doctor/output"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
+)
+
+// addBackend adds the flag to a command that holds the storage system's own list
+// against the objects.
+func (g *globalFlags) addBackend(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&g.backends, "backend", nil, "The storage system's own list of volumes, as aws ec2 describe-volumes, az disk list, gcloud compute disks list, "+
+		"openstack volume list --long or hcloud volume list print it in JSON, CSI's ListVolumes answers, or two columns have it (volume handle, machine or node); "+
+		"- for standard input; repeatable")
+	_ = cmd.MarkFlagFilename("backend")
+}
+
+// readBackends reads the lists. That comes before the objects: a list that is younger
+// than they are says nothing of them.
+func (g *globalFlags) readBackends(stdin io.Reader) error {
+	for _, name := range g.backends {
+		l, err := readBackend(name, stdin)
+		if err != nil {
+			return fmt.Errorf("--backend %s: %w", safetext.Quote(name), err)
+		}
+		g.lists = append(g.lists, l)
+	}
+	return nil
+}
+
+func readBackend(name string, stdin io.Reader) (*backend.List, error) {
+	if name == "-" {
+		l, err := backend.Read(name, stdin, time.Now())
+		if err == nil {
+			l.Taken = time.Now().UTC() // the tool may have written for long
+		}
+		return l, err
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		if path, ok := errors.AsType[*fs.PathError](err); ok {
+			err = path.Err
+		}
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return nil, errors.New("it is a directory")
+	}
+	return backend.Read(filepath.Base(name), f, info.ModTime())
+}
+
+// addLists gives the snapshot the lists. The time of a file is by this machine's clock,
+// and that of a cluster's objects by the API server's: there only the file's age counts.
+func (g *globalFlags) addLists(s *snapshot.Snapshot) {
+	for _, l := range g.lists {
+		dated := *l
+		if g.file == "" {
+			dated.Taken = s.TakenAt.Add(-time.Since(l.Taken)).UTC()
+		}
+		s.Backends = append(s.Backends, &dated)
+	}
+}
+
+// sayBackends says of each list of what time and what part of the storage system it is,
+// and how much of the cluster it knows. It leaves in the lists what the cluster has.
+func (g *globalFlags) sayBackends(s *snapshot.Snapshot, streams genericiooptions.IOStreams) {
+	if len(s.Backends) == 0 {
+		return
+	}
+	world := reconcile.NewWorld(s, g.options())
+	for i, l := range s.Backends {
+		var kept []backend.Volume
+		all := 0
+		for _, pv := range s.Volumes {
+			name, err := world.VolumeName(pv)
+			driver, handle, ok := reconcile.ParseCSI(name)
+			if err != nil || !ok || !l.Format.Of(driver) {
+				continue
+			}
+			all++
+			if v, found := l.Find(driver, handle); found {
+				kept = append(kept, v)
+			}
+		}
+		of := ""
+		if len(l.Scope) > 0 {
+			of = " of " + strings.Join(l.Scope[:min(len(l.Scope), 5)], ", ")
+			if len(l.Scope) > 5 {
+				of += fmt.Sprintf(" and %d more", len(l.Scope)-5)
+			}
+		}
+		says := fmt.Sprintf("%s old, has %d of %d volumes; what it lacks proves nothing", facts.Rounded(s.TakenAt.Sub(l.Taken)), len(kept), all)
+		if err := storage.Usable(s, l); err != nil {
+			says = "is left out: " + err.Error()
+		} else if l.Partial {
+			says += "; it has further pages, which are missing"
+		}
+		fmt.Fprintf(streams.ErrOut, "note: the storage system's list %s%s: %s\n", output.Safe(l.File), output.Safe(of), says)
+		trimmed := *l
+		trimmed.Volumes = kept
+		trimmed.Sort()
+		s.Backends[i] = &trimmed
+	}
+}
+
+// backendFlags are the flags for a command line that looks at the same lists.
+func (g *globalFlags) backendFlags() []string {
+	var words []string
+	for _, name := range g.backends {
+		if name != "-" {
+			words = append(words, "--backend="+name)
+		}
+	}
+	return words
+}
+
+// standardInput says that two flags would read standard input.
+func (g *globalFlags) standardInput() error {
+	from := slices.DeleteFunc([]string{g.file, g.controller}, func(name string) bool { return name != "-" })
+	for _, name := range g.backends {
+		if name == "-" {
+			from = append(from, name)
+		}
+	}
+	switch {
+	case len(from) < 2:
+		return nil
+	case g.controller == "-" && g.file == "-":
+		return errors.New("-f and --controller cannot both read standard input")
+	default:
+		return errors.New("--backend cannot read standard input that another flag reads")
+	}
+}

@@ -1,0 +1,79 @@
+package nodestatus
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
+)
+
+// detachedAtStorage reports a volume that a pod has or waits for, and that the storage
+// system's list shows as not attached to the pod's node although it was for the
+// cluster when the list was taken.
+func detachedAtStorage(p *check.Run, va facts.Attachment, node *corev1.Node, entry *storage.Entry) bool {
+	if _, detached := entry.On(va.Node); !detached {
+		return false
+	}
+	users := slices.DeleteFunc(slices.Clone(p.World.LivePods(va.VolumeNode)), func(pod *corev1.Pod) bool { return !p.ContainersUse(pod, va.Volume) })
+	if len(users) == 0 || !attachedBefore(p, va, node, users, entry) {
+		return false
+	}
+	since := metav1.NewTime(entry.List.Taken) // the earliest that is proven
+	pv, pods := p.ShortVolume(va.Volume), waitingUnstarted(p.View, va)
+	f := finding.Finding{
+		Volume:           va.Volume,
+		Node:             va.Node,
+		PersistentVolume: pv,
+		VolumeAttachment: va.Name,
+		Since:            &since,
+		Cause:            "the volume was detached past the cluster, or a late detach took it away again",
+		Evidence: []finding.Evidence{
+			{Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"},
+			{Object: "node/" + string(va.Node), Field: "status.volumesAttached", Value: string(va.Volume)},
+			entry.Evidence(),
+		},
+		SelfHeals: finding.SelfHeals{Because: "only a driver that lists which volumes are attached where would notice, within about a minute"},
+	}
+	if len(pods) > 0 {
+		f.Subject, f.Pods = facts.PodObject(pods[0]), facts.PodNames(pods)
+		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which counts as attached there, and which %s does not show as attached to that node",
+			facts.PodName(pods[0]), va.Node, pv, entry.Words())
+		f.ByHand = "delete the pod, wait until the VolumeAttachment is gone, and let the pod return: the volume is then attached again"
+		p.Report(f)
+		return true
+	}
+	// A pod that runs has used the volume: the list is held against what it says.
+	f.Severity, f.Subject, f.Pods = finding.Warning, facts.PodObject(users[0]), facts.PodNames(users)
+	f.Message = fmt.Sprintf("Pod %s runs on node %s with volume %s, which counts as attached there, and which %s does not show as attached to that node",
+		facts.PodName(users[0]), va.Node, pv, entry.Words())
+	f.Advice = "check on the node whether the pod still reaches its volume, and at the storage system who detached it; where it is detached, end the pod " +
+		"and let it return once the VolumeAttachment is gone"
+	p.Report(f)
+	return true
+}
+
+// attachedBefore says that the volume counted as attached to the node before the list
+// was taken. No object has the time at which status.attached was set; later signs
+// bound it: the controller's entry in the node's list, a pod that ran with the volume,
+// and a kubelet that has begun to stage it.
+func attachedBefore(p *check.Run, va facts.Attachment, node *corev1.Node, users []*corev1.Pod, entry *storage.Entry) bool {
+	if !entry.Saw(va.CreationTimestamp, 0) {
+		return false
+	}
+	if writer, at := facts.VolumesAttachedWriter(node); facts.MayBeController(writer) && !at.Before(&va.CreationTimestamp) && entry.Saw(at, 0) {
+		return true
+	}
+	return slices.ContainsFunc(users, func(pod *corev1.Pod) bool {
+		if since := facts.RunningSince(pod); !since.Before(&va.CreationTimestamp) && entry.Saw(since, 0) {
+			return true
+		}
+		event := deviceMissing(p.View, pod, p.ShortVolume(va.Volume), va.Spec.Attacher)
+		return event != nil && !facts.FirstTime(event).Time.Before(va.CreationTimestamp.Time) && entry.Saw(facts.FirstTime(event), 0)
+	})
+}

@@ -1,0 +1,76 @@
+package repair
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
+)
+
+// atStorage is what the storage system's list says of the repair's volume; nil where no
+// list tells.
+func atStorage(v *View, r *Repair) *storage.Entry {
+	volume := r.Finding.Volume
+	if va := target(v, r); volume == "" && va.Name != "" {
+		volume, _ = v.World.AttachmentVolume(va)
+	}
+	return storage.Of(v.facts()).Volume(volume)
+}
+
+// checkStorageHas: there is nothing to detach where the storage system has the volume
+// not attached.
+func checkStorageHas(v *View, r *Repair) error {
+	e := atStorage(v, r)
+	if _, detached := e.On(r.Finding.Holder); detached {
+		return fmt.Errorf("%s does not show the volume as attached to node %s", e.Words(), r.Finding.Holder)
+	}
+	return nil
+}
+
+// checkStorageLacks: to publish a volume again changes nothing where it is attached,
+// and may take it from another machine where that has it.
+func checkStorageLacks(v *View, r *Repair) error {
+	e := atStorage(v, r)
+	if e == nil {
+		return nil
+	}
+	if attached, _ := e.On(r.Finding.Node); attached {
+		return fmt.Errorf("%s shows the volume as attached to node %s already", e.Words(), r.Finding.Node)
+	}
+	if len(e.Holders) > 0 && !mayBeShared(v, r) {
+		return fmt.Errorf("%s shows the volume as attached to %s", e.Words(), e.Holders[0].Machine)
+	}
+	return nil
+}
+
+// checkStorageLetGo: without the finalizer nobody asks the driver to detach what the
+// storage system still has attached there, or on a machine that may be the node's.
+func checkStorageLetGo(v *View, r *Repair) error {
+	e, va := atStorage(v, r), target(v, r)
+	if e == nil || va.Name == "" {
+		return nil
+	}
+	node := types.NodeName(va.Spec.NodeName)
+	for _, h := range e.Holders {
+		if h.Node == nil || facts.NodeName(h.Node) == node || h.Machine == va.Annotations[reconcile.NodeIDAnnotation] {
+			return fmt.Errorf("%s shows the volume as attached to %s: without the finalizer nobody would detach it", e.Words(), h.Machine)
+		}
+	}
+	return nil
+}
+
+// strippedOffGuard is offGuard, or the storage system's own word that the node does not
+// have the volume. No attach is begun for an object that is being deleted, and the last
+// one had ended before the list was taken. What a person has typed is no such word.
+var strippedOffGuard = Guard{GuardFenced, func(v *View, r *Repair) error {
+	e, va := atStorage(v, r), target(v, r)
+	if e != nil && va.DeletionTimestamp != nil && e.Settled && len(e.Holders) == 0 && e.List.Format != backend.Text &&
+		e.Saw(*va.DeletionTimestamp, facts.LongestSidecarCall) {
+		return nil
+	}
+	return offGuard.Check(v, r)
+}}

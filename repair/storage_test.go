@@ -1,0 +1,258 @@
+package repair
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
+)
+
+// drawList says whatever it likes of every volume of the snapshot, right or wrong.
+func drawList(r *rand.Rand, s *snapshot.Snapshot, age time.Duration) *backend.List {
+	l := &backend.List{File: "drawn", Format: backend.CSI, Taken: s.TakenAt.Add(-age)}
+	machines := []string{"foreign"}
+	for _, n := range s.CSINodes {
+		for _, d := range n.Spec.Drivers {
+			machines = append(machines, d.NodeID)
+		}
+	}
+	for _, pv := range s.Volumes {
+		if pv.Spec.CSI == nil {
+			continue
+		}
+		v := backend.Volume{ID: pv.Spec.CSI.VolumeHandle, Shared: r.IntN(8) == 0}
+		for range r.IntN(3) {
+			a := backend.Attachment{Machine: machines[r.IntN(len(machines))]}
+			if r.IntN(4) == 0 {
+				a.State = []string{"attaching", "detaching", "busy"}[r.IntN(3)]
+			}
+			if r.IntN(2) == 0 {
+				since := l.Taken.Add(-time.Hour)
+				a.Since = &since
+			}
+			v.Attachments = append(v.Attachments, a)
+		}
+		l.Volumes = append(l.Volumes, v)
+	}
+	l.Sort()
+	return l
+}
+
+func withLists(s *snapshot.Snapshot, lists ...*backend.List) *snapshot.Snapshot {
+	with := snapshot.New(s.TakenAt, s.Source, s.Objects, slices.Clone(s.Gaps))
+	with.Backends = lists
+	return with
+}
+
+// TestListsOnlyAdd: whatever a storage system's list says, even one that lies, a finding
+// of the corpus goes only where one of the three about the storage system explains the
+// same pods or the same attachment; nothing is written that was not proposed before, but
+// for the repairs that the user has to name; and a list that is old or younger than the
+// objects changes nothing at all.
+func TestListsOnlyAdd(t *testing.T) {
+	cases, err := testcases.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(5, 6))
+	ofStorage := []finding.Code{"VD308", "VD404", "VD610"}
+	mayExplain := func(f finding.Finding) func(finding.Finding) bool {
+		return func(g finding.Finding) bool {
+			return slices.Contains(ofStorage, g.Code) && (g.VolumeAttachment != "" && g.VolumeAttachment == f.VolumeAttachment ||
+				slices.ContainsFunc(g.About(), func(pod string) bool { return slices.Contains(f.About(), pod) }))
+		}
+	}
+	added, replaced := map[finding.Code]int{}, 0
+	for _, c := range cases {
+		s, err := c.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		options := diagnose.Options{Reconcile: c.Settings}
+		everything := Consent{Allow: Kinds()}
+		before := Look(withLists(s), options, everything)
+		proposed := Propose(before)
+		for i, age := range []time.Duration{time.Minute, 10 * time.Minute, storage.Fresh + time.Second, -time.Second} {
+			after := Look(withLists(s, drawList(r, s, age)), options, everything)
+			again := Propose(after)
+			if i > 1 {
+				if !cmp.Equal(before.Report, after.Report) {
+					t.Errorf("%s: a list of %s ago changes the report", c.Name, age)
+				}
+				continue
+			}
+			for _, f := range before.Report.Findings {
+				if slices.ContainsFunc(after.Report.Findings, func(g finding.Finding) bool { return g.Fingerprint == f.Fingerprint }) {
+					continue
+				}
+				replaced++
+				if !slices.ContainsFunc(after.Report.Findings, mayExplain(f)) {
+					t.Errorf("%s: a list takes %s away, and nothing stands for it: %s", c.Name, f.Code, f.Message)
+				}
+			}
+			for _, g := range after.Report.Findings {
+				if before.Finds(g.Fingerprint) {
+					continue
+				}
+				added[g.Code]++
+				if !slices.Contains(ofStorage, g.Code) || g.Confidence != "" {
+					t.Errorf("%s: a list makes %s %s: %s", c.Name, g.Confidence, g.Code, g.Message)
+				}
+			}
+			for _, p := range again {
+				known := slices.ContainsFunc(proposed, func(q Repair) bool { return q.Kind == p.Kind && q.Finding.Fingerprint == p.Finding.Fingerprint })
+				if !known && p.Kind != Republish && p.Kind != UnpublishOrphan && p.Kind != StripFinalizer {
+					t.Errorf("%s: a list makes %s for %s", c.Name, p.Kind, p.Finding.Message)
+				}
+			}
+		}
+	}
+	t.Logf("added %v, replaced %d", added, replaced)
+	for _, code := range ofStorage {
+		if added[code] < 20 {
+			t.Errorf("%s was added %d times: this shows little", code, added[code])
+		}
+	}
+}
+
+// TestStorageGuards: with a list and without, what it contradicts is refused.
+func TestStorageGuards(t *testing.T) {
+	list := func(s *snapshot.Snapshot, machines ...string) *backend.List {
+		l := &backend.List{File: "list", Format: backend.AWS, Taken: s.TakenAt.Add(-time.Minute)}
+		v := backend.Volume{ID: "vol-1"}
+		for _, m := range machines {
+			v.Attachments = append(v.Attachments, backend.Attachment{Machine: m})
+		}
+		l.Volumes = []backend.Volume{v}
+		return l
+	}
+	none := []string{}
+	for _, row := range []struct {
+		name, from string
+		machines   []string // nil for no list
+		code       finding.Code
+		kind       Kind
+		blocked    string // what refuses it with every word given; "" for nothing
+	}{
+		{"words alone", "vd404-storage-and-words", nil, "VD404", UnpublishOrphan, ""},
+		{"the storage system agrees", "vd404-storage-and-words", []string{"i-n2"}, "VD404", UnpublishOrphan, ""},
+		{"the storage system has it attached nowhere", "vd404-storage-and-words", none, "VD404", UnpublishOrphan, "storage-has-it"},
+		{"the storage system has it where it is wanted", "vd404-storage-and-words", []string{"i-n1"}, "VD404", UnpublishOrphan, "storage-has-it"},
+		{"the list alone", "vd404-storage-node", []string{"i-n2"}, "VD404", "", ""},
+		{"an event alone", "vd308-storage-attached", nil, "VD308", Republish, ""},
+		{"the storage system has it not attached", "vd308-storage-attached", none, "VD308", Republish, ""},
+		{"the storage system has it attached", "vd308-storage-attached", []string{"i-n1"}, "VD308", Republish, "storage-lacks-it"},
+		{"the storage system has it elsewhere", "vd308-storage-attached", []string{"i-0ccccccccc"}, "VD308", Republish, "storage-lacks-it"},
+		{"a pod runs", "vd308-storage-runs", none, "VD308", Republish, "only-waiting"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			c, err := testcases.Load(row.from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := c.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var lists []*backend.List
+			if row.machines != nil {
+				lists = append(lists, list(s, row.machines...))
+			}
+			view := Look(withLists(s, lists...), diagnose.Options{Reconcile: c.Settings}, Consent{Allow: Kinds()})
+			Propose(view)
+			i := slices.IndexFunc(view.Report.Findings, func(f finding.Finding) bool { return f.Code == row.code })
+			if i < 0 {
+				t.Fatalf("no %s", row.code)
+			}
+			got := view.Report.Findings[i].Repair
+			switch {
+			case got == nil:
+				if row.kind != "" {
+					t.Fatal("no repair")
+				}
+			case got.Kind != string(row.kind) || row.blocked == "" && got.BlockedBy != "" || !strings.HasPrefix(got.BlockedBy, row.blocked):
+				t.Errorf("%s, refused by %q", got.Kind, got.BlockedBy)
+			}
+		})
+	}
+}
+
+// TestStorageSpeaksForTheUser: where the storage system itself shows that a volume is
+// attached to nothing since the detach was asked for, nobody has to swear that the
+// machine is off; and where it shows it as attached, no word helps.
+func TestStorageSpeaksForTheUser(t *testing.T) {
+	cases, err := testcases.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for _, c := range cases {
+		s, err := c.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		options := diagnose.Options{Reconcile: c.Settings}
+		look := func(kind string, lists ...*backend.List) []finding.Finding {
+			view := Look(withLists(s, lists...), options, Consent{})
+			Propose(view)
+			return slices.DeleteFunc(view.Report.Findings, func(f finding.Finding) bool { return f.Repair == nil || kind != "" && f.Repair.Kind != kind })
+		}
+		for _, f := range look(string(StripFinalizer)) {
+			va, driver, handle := s.VolumeAttachment(f.VolumeAttachment), "", ""
+			if driver, handle, _ = reconcile.ParseCSI(f.Volume); driver == "" || len(f.Repair.Needs) != 2 {
+				continue
+			}
+			shown++
+			needs := func(format backend.Format, taken time.Time, machines ...string) string {
+				l := &backend.List{File: "list", Format: format, Taken: taken}
+				v := backend.Volume{ID: handle}
+				for _, m := range machines {
+					v.Attachments = append(v.Attachments, backend.Attachment{Machine: m})
+				}
+				l.Volumes = []backend.Volume{v}
+				for _, g := range look("", l) {
+					if g.Fingerprint == f.Fingerprint {
+						guard, _, _ := strings.Cut(g.Repair.BlockedBy, ":")
+						return fmt.Sprint(g.Repair.Kind, " ", len(g.Repair.Needs), " ", guard)
+					}
+				}
+				return "gone"
+			}
+			now := s.TakenAt.Add(-time.Second)
+			if got := needs(backend.CSI, now); got != "strip-finalizer 1 allowed" {
+				t.Errorf("%s: attached to nothing: %s", c.Name, got)
+			}
+			if got := needs(backend.Text, now); got != "strip-finalizer 2 fenced" {
+				t.Errorf("%s: somebody typed it: %s", c.Name, got)
+			}
+			if got := needs(backend.CSI, now, "somewhere"); got != "delete-attachment 0 not-deleting" { // no word helps
+				t.Errorf("%s: attached to a machine: %s", c.Name, got)
+			}
+			if got := needs(backend.CSI, s.TakenAt.Add(-storage.Fresh-time.Second)); got != "strip-finalizer 2 fenced" {
+				t.Errorf("%s: an old list: %s", c.Name, got)
+			}
+			// An attach may have been under way as the detach was asked for.
+			va.DeletionTimestamp.Time = s.TakenAt.Add(-facts.LongestSidecarCall)
+			if got := needs(backend.CSI, now); got != "strip-finalizer 2 fenced" {
+				t.Errorf("%s: deleted just now: %s", c.Name, got)
+			}
+		}
+	}
+	if shown == 0 {
+		t.Error("no case needs a word")
+	}
+	t.Logf("%d findings", shown)
+}

@@ -1,0 +1,290 @@
+package backend
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// readAWS reads a volume of aws ec2 describe-volumes.
+func readAWS(raw []byte) (Volume, string, error) {
+	var d struct {
+		VolumeID    string `json:"VolumeId"`
+		State       string `json:"State"`
+		Zone        string `json:"AvailabilityZone"`
+		Shared      bool   `json:"MultiAttachEnabled"`
+		Attachments *[]struct {
+			Instance string `json:"InstanceId"`
+			State    string `json:"State"`
+			Time     string `json:"AttachTime"`
+		} `json:"Attachments"`
+	}
+	if err := decode(raw, &d); err != nil {
+		return Volume{}, "", err
+	}
+	v := Volume{ID: d.VolumeID, State: d.State, Shared: d.Shared, Silent: d.Attachments == nil}
+	if d.Attachments != nil {
+		for _, a := range *d.Attachments {
+			if a.State == "detached" {
+				continue
+			}
+			if a.Instance == "" { // what AWS itself attaches has no machine of the user's
+				v.Silent = true
+				continue
+			}
+			v.Attachments = append(v.Attachments, Attachment{Machine: a.Instance, State: other(a.State, "attached"), Since: moment(a.Time)})
+		}
+	}
+	return v, d.Zone, nil
+}
+
+// readAzure reads a disk of az disk list.
+func readAzure(raw []byte) (Volume, string, error) {
+	var d struct {
+		ID        string   `json:"id"`
+		State     string   `json:"diskState"`
+		By        *string  `json:"managedBy"`
+		Extended  []string `json:"managedByExtended"`
+		MaxShares int      `json:"maxShares"`
+		Location  string   `json:"location"`
+		Since     string   `json:"lastOwnershipUpdateTime"`
+	}
+	if err := decode(raw, &d); err != nil {
+		return Volume{}, "", err
+	}
+	v := Volume{ID: Azure.Handle(d.ID), State: d.State, Shared: d.MaxShares > 1}
+	machines := d.Extended
+	if d.By != nil && *d.By != "" {
+		machines = append([]string{*d.By}, machines...)
+	}
+	seen := map[string]bool{}
+	for _, m := range machines {
+		if m = strings.ToLower(m); !seen[m] {
+			seen[m] = true
+			v.Attachments = append(v.Attachments, Attachment{Machine: m, Since: moment(d.Since)})
+		}
+	}
+	// A disk that is Reserved is attached to a machine that is deallocated. A state that
+	// contradicts the machines says that one of them is about to change.
+	switch strings.ToLower(d.State) {
+	case "attached", "reserved":
+		v.Silent = len(v.Attachments) == 0
+	case "unattached":
+		v.Silent = len(v.Attachments) > 0
+	}
+	return v, d.Location, nil
+}
+
+// readGoogle reads a disk of gcloud compute disks list.
+func readGoogle(raw []byte) (Volume, string, error) {
+	var d struct {
+		Link   string   `json:"selfLink"`
+		State  string   `json:"status"`
+		Users  []string `json:"users"`
+		Access string   `json:"accessMode"`
+		Since  string   `json:"lastAttachTimestamp"`
+	}
+	if err := decode(raw, &d); err != nil {
+		return Volume{}, "", err
+	}
+	id, ok := googlePath(d.Link)
+	if !ok {
+		return Volume{}, "", fmt.Errorf("selfLink %q names no disk", short(d.Link))
+	}
+	v := Volume{ID: id, State: d.State, Shared: strings.HasSuffix(d.Access, "_MANY")}
+	for _, user := range d.Users {
+		machine, ok := googlePath(user)
+		if !ok {
+			return Volume{}, "", fmt.Errorf("user %q names no instance", short(user))
+		}
+		a := Attachment{Machine: machine}
+		if len(d.Users) == 1 {
+			a.Since = moment(d.Since)
+		}
+		v.Attachments = append(v.Attachments, a)
+	}
+	scope, _, _ := strings.Cut(id, "/disks/")
+	return v, scope, nil
+}
+
+// googlePath is what follows the version in the address of a resource.
+func googlePath(link string) (string, bool) {
+	at := strings.Index(link, "projects/")
+	if at < 0 || at > 0 && link[at-1] != '/' {
+		return "", false
+	}
+	return link[at:], strings.Count(link[at:], "/") == 5
+}
+
+// readOpenStack reads a volume of openstack volume list --long -f json.
+func readOpenStack(raw []byte) (Volume, string, error) {
+	var d struct {
+		ID       string          `json:"ID"`
+		State    string          `json:"Status"`
+		Attached json.RawMessage `json:"Attached to"`
+	}
+	if err := decode(raw, &d); err != nil {
+		return Volume{}, "", err
+	}
+	v := Volume{ID: d.ID, State: d.State}
+	var machines []struct {
+		Server *string `json:"server_id"`
+		Since  string  `json:"attached_at"`
+	}
+	if bytes.HasPrefix(d.Attached, []byte(`"`)) {
+		// Releases of 2018 and earlier print the column as for people, with the
+		// server's name, of which the id cannot be told.
+		var text string
+		if err := decode(d.Attached, &text); err != nil {
+			return Volume{}, "", err
+		}
+		v.Silent = text != ""
+		return v, "", nil
+	}
+	if err := decode(d.Attached, &machines); err != nil {
+		return Volume{}, "", err
+	}
+	for _, m := range machines {
+		if m.Server == nil || *m.Server == "" { // attached to a host, not to a server
+			v.Silent = true
+			continue
+		}
+		v.Attachments = append(v.Attachments, Attachment{Machine: *m.Server, Since: moment(m.Since)})
+	}
+	switch v.State {
+	case "attaching", "detaching", "reserved":
+		if len(v.Attachments) == 0 {
+			v.Silent = true
+		}
+		for i := range v.Attachments {
+			v.Attachments[i].State = v.State
+		}
+	case "available", "in-use":
+		v.Silent = v.Silent || (v.State == "in-use") != (len(v.Attachments) > 0)
+	}
+	return v, "", nil
+}
+
+// readHetzner reads a volume of hcloud volume list -o json.
+func readHetzner(raw []byte) (Volume, string, error) {
+	var d struct {
+		ID       json.Number `json:"id"`
+		State    string      `json:"status"`
+		Location struct {
+			Name string `json:"name"`
+		} `json:"location"`
+		Server json.RawMessage `json:"server"`
+	}
+	if err := decode(raw, &d); err != nil {
+		return Volume{}, "", err
+	}
+	v := Volume{ID: d.ID.String(), State: d.State}
+	switch server := strings.TrimSpace(string(d.Server)); {
+	case server == "":
+		v.Silent = true
+	case server == "null":
+	case server[0] == '{': // some releases print the server itself
+		var s struct {
+			ID json.Number `json:"id"`
+		}
+		if err := decode(d.Server, &s); err != nil {
+			return Volume{}, "", err
+		}
+		v.Attachments = []Attachment{{Machine: s.ID.String()}}
+	case strings.Trim(server, "0123456789") == "":
+		v.Attachments = []Attachment{{Machine: server}}
+	default:
+		return Volume{}, "", fmt.Errorf("server %q is no number", short(server))
+	}
+	return v, d.Location.Name, nil
+}
+
+// readCSI reads an entry of a ListVolumesResponse, with the names of protobuf's JSON
+// or with those of the specification.
+func readCSI(raw []byte) (Volume, string, error) {
+	var d struct {
+		Volume struct {
+			ID     string `json:"volumeId"`
+			SpecID string `json:"volume_id"`
+		} `json:"volume"`
+		Status *struct {
+			Nodes     []string `json:"publishedNodeIds"`
+			SpecNodes []string `json:"published_node_ids"`
+		} `json:"status"`
+	}
+	if err := decode(raw, &d); err != nil {
+		return Volume{}, "", err
+	}
+	if d.Volume.ID != "" && d.Volume.SpecID != "" {
+		return Volume{}, "", errors.New("both volumeId and volume_id")
+	}
+	v := Volume{ID: d.Volume.ID + d.Volume.SpecID, Silent: d.Status == nil}
+	if d.Status != nil {
+		for _, node := range append(d.Status.Nodes, d.Status.SpecNodes...) {
+			v.Attachments = append(v.Attachments, Attachment{Machine: node})
+		}
+	}
+	return v, "", nil
+}
+
+// readText reads two columns: the handle of a volume, and the machine or node that has
+// it, or "-" where none has.
+func (l *List) readText(text []byte) error {
+	l.Format = Text
+	places := map[string]int{}
+	for n, line := range strings.Split(string(text), "\n") {
+		fields := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' || r == '\r' || r == ',' })
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		if len(fields) != 2 {
+			return fmt.Errorf("line %d: %d columns, and not 2: the handle of a volume, and the machine or node that has it, or - for none", n+1, len(fields))
+		}
+		if len(l.Volumes) >= MaxVolumes {
+			return fmt.Errorf("line %d: more than %d volumes", n+1, MaxVolumes)
+		}
+		v := Volume{ID: fields[0]}
+		if fields[1] != "-" {
+			v.Attachments = []Attachment{{Machine: fields[1]}}
+		}
+		if err := v.check(); err != nil {
+			return fmt.Errorf("line %d: %w", n+1, err)
+		}
+		// A volume that several machines have stands on several lines.
+		if at, ok := places[v.ID]; ok && len(v.Attachments) > 0 && len(l.Volumes[at].Attachments) > 0 {
+			if len(l.Volumes[at].Attachments) == maxAttachments {
+				return fmt.Errorf("line %d: attached to more than %d machines", n+1, maxAttachments)
+			}
+			l.Volumes[at].Attachments = append(l.Volumes[at].Attachments, v.Attachments...)
+			continue
+		}
+		places[v.ID] = len(l.Volumes)
+		l.Volumes = append(l.Volumes, v)
+	}
+	return nil
+}
+
+// other is the state, "" where it is the usual one.
+func other(state, usual string) string {
+	if state == usual {
+		return ""
+	}
+	if state == "" {
+		return "unknown"
+	}
+	return state
+}
+
+// moment is the time that a list gives; nil where it gives none that can be read.
+func moment(text string) *time.Time {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05.999999"} { // OpenStack's are in UTC without saying so
+		if t, err := time.Parse(layout, text); err == nil {
+			t = t.UTC()
+			return &t
+		}
+	}
+	return nil
+}

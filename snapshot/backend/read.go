@@ -1,0 +1,300 @@
+package backend
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	kjson "sigs.k8s.io/json"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/archive"
+)
+
+// A list comes from a stranger's ticket as often as from the own storage system, so
+// what it can make a reader hold is bounded.
+const (
+	// MaxSize bounds the text of one list, after unpacking: some 50,000 volumes as
+	// the most talkative tool writes them.
+	MaxSize = 64 << 20
+	// MaxVolumes bounds the volumes of one list.
+	MaxVolumes = 200_000
+	// maxVolume bounds the text of one volume, and maxAttachments its machines: no
+	// storage system attaches one to so many.
+	maxVolume, maxAttachments = 256 << 10, 1000
+	// maxName bounds a handle: CSI allows 128 bytes, and some drivers take more.
+	maxName = 2048
+)
+
+// Read reads a list, also one that is packed with gzip or xz, and finds out by its
+// text whose it is. The name is for messages. Every error is one line that says where.
+func Read(name string, r io.Reader, taken time.Time) (*List, error) {
+	l := &List{File: name, Taken: taken.UTC()}
+	text, files, err := archive.Open(r, archive.Limits{Unpacked: MaxSize, Files: 1})
+	if err != nil {
+		return nil, err
+	}
+	if files != nil {
+		return nil, errors.New("an archive of files: give the list itself")
+	}
+	all, err := io.ReadAll(text)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.HasPrefix(all, []byte("\xff\xfe")) || bytes.HasPrefix(all, []byte("\xfe\xff")) {
+		return nil, errors.New("UTF-16 text (older PowerShell writes it); convert it to UTF-8")
+	}
+	all = bytes.TrimPrefix(all, []byte("\xef\xbb\xbf"))
+	switch first := bytes.TrimLeft(all, " \t\r\n"); {
+	case len(first) == 0:
+		return nil, errors.New("it is empty")
+	case first[0] == '{' || first[0] == '[':
+		err = l.readJSON(all)
+	default:
+		err = l.readText(all)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(l.Volumes) == 0 {
+		return nil, errors.New("no volume in it")
+	}
+	l.Sort()
+	return l, nil
+}
+
+// reader is how the lists of one format are read.
+type reader struct {
+	format Format
+	// list is the field that has the volumes; "" where the list is the whole text.
+	list string
+	// more is the field that says where the next page begins.
+	more string
+	// marks are fields of a volume that together no other format has.
+	marks []string
+	// volume reads one; scope is where it is, "" where that is not said.
+	volume func(raw []byte) (v Volume, scope string, err error)
+}
+
+var readers = []reader{
+	{AWS, "Volumes", "NextToken", []string{"VolumeId"}, readAWS},
+	{CSI, "entries", "nextToken", []string{"volume"}, readCSI},
+	{CSI, "entries", "next_token", []string{"volume"}, readCSI},
+	{Azure, "", "", []string{"id", "diskState"}, readAzure},
+	{Google, "", "", []string{"selfLink", "sizeGb"}, readGoogle},
+	{OpenStack, "", "", []string{"ID", "Attached to"}, readOpenStack},
+	{Hetzner, "", "", []string{"id", "linux_device"}, readHetzner},
+}
+
+// unknown is the error about JSON that is no list that is read.
+var unknown = errors.New("not a list of volumes that is read: those are the JSON of aws ec2 describe-volumes, az disk list, gcloud compute disks list, " +
+	"openstack volume list --long, hcloud volume list and CSI's ListVolumes, and two columns of text")
+
+// stream reads the items of a JSON text one after the other, and says where it is.
+type stream struct {
+	*json.Decoder
+	text []byte
+}
+
+func (s stream) errorf(format string, args ...any) error {
+	return fmt.Errorf("line %d: %w", 1+bytes.Count(s.text[:s.InputOffset()], []byte("\n")), fmt.Errorf(format, args...))
+}
+
+// next is the next token.
+func (s stream) next() (json.Token, error) {
+	token, err := s.Token()
+	if err != nil {
+		return nil, s.errorf("%w", syntax(err))
+	}
+	return token, nil
+}
+
+// syntax says that the text ends too early in words for people.
+func syntax(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the text ends in the middle of the list")
+	}
+	return err
+}
+
+func (l *List) readJSON(text []byte) error {
+	s := stream{json.NewDecoder(bytes.NewReader(text)), text}
+	begin, err := s.next()
+	if err != nil {
+		return err
+	}
+	if begin == json.Delim('[') {
+		err = l.readItems(s, "")
+	} else {
+		err = l.readFields(s)
+	}
+	if err != nil {
+		return err
+	}
+	if l.Format == "" && len(l.Volumes) == 0 {
+		return unknown
+	}
+	if _, err := s.Token(); !errors.Is(err, io.EOF) {
+		return s.errorf("more text behind the list")
+	}
+	l.unsaid()
+	return nil
+}
+
+// readFields reads an object, of which one field is the list.
+func (l *List) readFields(s stream) error {
+	seen := map[string]bool{}
+	for s.More() {
+		key, err := s.next()
+		if err != nil {
+			return err
+		}
+		name, _ := key.(string)
+		if seen[name] {
+			return s.errorf("a second field %q", short(name))
+		}
+		seen[name] = true
+		if !slices.ContainsFunc(readers, func(r reader) bool { return r.list != "" && r.list == name }) {
+			var value json.RawMessage
+			if err := s.Decode(&value); err != nil {
+				return s.errorf("%w", syntax(err))
+			}
+			if slices.ContainsFunc(readers, func(r reader) bool { return r.more != "" && r.more == name }) && string(value) != `""` && string(value) != "null" {
+				l.Partial = true
+			}
+			if len(seen) > maxAttachments {
+				return unknown
+			}
+			continue
+		}
+		begin, err := s.next()
+		if err != nil {
+			return err
+		}
+		if begin != json.Delim('[') {
+			return s.errorf("%s is no list", name)
+		}
+		if err := l.readItems(s, name); err != nil {
+			return err
+		}
+	}
+	_, err := s.next()
+	return err
+}
+
+// readItems reads the volumes of the field, of which the "[" is read.
+func (l *List) readItems(s stream, field string) error {
+	var read *reader
+	for n := 1; s.More(); n++ {
+		var raw json.RawMessage
+		if err := s.Decode(&raw); err != nil {
+			return s.errorf("volume %d: %w", n, syntax(err))
+		}
+		if n > MaxVolumes {
+			return s.errorf("more than %d volumes", MaxVolumes)
+		}
+		if len(raw) > maxVolume {
+			return s.errorf("volume %d: more than %d KiB", n, maxVolume>>10)
+		}
+		if read == nil {
+			if read = readerOf(field, raw); read == nil || l.Format != "" {
+				return unknown
+			}
+			l.Format = read.format
+		}
+		v, scope, err := read.volume(raw)
+		if err == nil {
+			err = v.check()
+		}
+		if err != nil {
+			return s.errorf("volume %d: %w", n, err)
+		}
+		if scope != "" && !slices.Contains(l.Scope, scope) && isName(scope) {
+			l.Scope = append(l.Scope, scope)
+		}
+		l.Volumes = append(l.Volumes, v)
+	}
+	_, err := s.next()
+	return err
+}
+
+// readerOf is the reader of a list whose first volume is raw; nil where there is none.
+func readerOf(field string, raw []byte) *reader {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(raw, &fields) != nil {
+		return nil
+	}
+	for i, r := range readers {
+		named := field == r.list || field == "" && r.format == AWS // as with --query Volumes
+		if named && !slices.ContainsFunc(r.marks, func(mark string) bool { _, has := fields[mark]; return !has }) {
+			return &readers[i]
+		}
+	}
+	return nil
+}
+
+// unsaid makes volumes silent where no attachment at all is told: a driver that cannot
+// list them leaves the field out, and so does one of which nothing is attached.
+func (l *List) unsaid() {
+	if l.Format != CSI || slices.ContainsFunc(l.Volumes, func(v Volume) bool { return len(v.Attachments) > 0 }) {
+		return
+	}
+	for i := range l.Volumes {
+		l.Volumes[i].Silent = true
+	}
+}
+
+// decode reads one volume. A field that stands twice is an error: nobody can tell
+// which counts.
+func decode(raw []byte, into any) error {
+	strict, err := kjson.UnmarshalStrict(raw, into, kjson.DisallowDuplicateFields)
+	if err != nil {
+		return errors.New(short(err.Error()))
+	}
+	if len(strict) > 0 {
+		return errors.New(short(strict[0].Error()))
+	}
+	return nil
+}
+
+func (v Volume) check() error {
+	if !isName(v.ID) {
+		return fmt.Errorf("%q is no id of a volume", short(v.ID))
+	}
+	if len(v.Attachments) > maxAttachments {
+		return fmt.Errorf("attached to more than %d machines", maxAttachments)
+	}
+	for _, a := range v.Attachments {
+		if !isName(a.Machine) {
+			return fmt.Errorf("volume %s is attached to %q, which is no machine", v.ID, short(a.Machine))
+		}
+	}
+	return nil
+}
+
+// isName says that the text can be what a storage system calls something.
+func isName(s string) bool {
+	return s != "" && len(s) <= maxName && utf8.ValidString(s) &&
+		!strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
+}
+
+// short is text of a file in a message.
+func short(s string) string {
+	const most = 100
+	s = strings.ToValidUTF8(s, "?")
+	if r := []rune(s); len(r) > most {
+		s = string(r[:most]) + "..."
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, s)
+}

@@ -1,0 +1,411 @@
+package backend
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// The outputs of the tools as they print them, shortened by fields that nothing reads.
+const (
+	awsText = `{
+    "Volumes": [
+        {
+            "AvailabilityZone": "us-east-1a",
+            "Attachments": [
+                {
+                    "AttachTime": "2026-11-18T21:03:57+00:00",
+                    "InstanceId": "i-1234567890abcdef0",
+                    "VolumeId": "vol-049df61146c4d7901",
+                    "State": "attached",
+                    "DeleteOnTermination": false,
+                    "Device": "/dev/xvdba"
+                }
+            ],
+            "Encrypted": true,
+            "VolumeType": "gp3",
+            "VolumeId": "vol-049df61146c4d7901",
+            "State": "in-use",
+            "MultiAttachEnabled": false,
+            "CreateTime": "2026-11-18T21:03:57.000Z",
+            "Tags": [{"Key": "CSIVolumeName", "Value": "pvc-1"}],
+            "Size": 8
+        },
+        {
+            "AvailabilityZone": "us-east-1b",
+            "Attachments": [],
+            "VolumeId": "vol-1234567890abcdef0",
+            "State": "available",
+            "Size": 8
+        }
+    ]
+}`
+	azureText = `[
+  {
+    "diskSizeGB": 127,
+    "diskState": "Attached",
+    "id": "/subscriptions/DB4E2FDB-6d80-4e6e-b7cd-736098270664/resourceGroups/MC_rg/providers/Microsoft.Compute/disks/pvc-1",
+    "lastOwnershipUpdateTime": "2026-11-19T10:00:00+00:00",
+    "location": "eastus",
+    "managedBy": "/subscriptions/db4e2fdb-6d80-4e6e-b7cd-736098270664/resourceGroups/MC_rg/providers/Microsoft.Compute/virtualMachineScaleSets/aks-pool/virtualMachines/0",
+    "managedByExtended": null,
+    "maxShares": null,
+    "name": "pvc-1",
+    "type": "Microsoft.Compute/disks",
+    "zones": ["1"]
+  },
+  {
+    "diskState": "Unattached",
+    "id": "/subscriptions/db4e2fdb-6d80-4e6e-b7cd-736098270664/resourceGroups/newrgmd1/providers/Microsoft.Compute/disks/NewManagedDisk1",
+    "location": "eastus",
+    "managedBy": null,
+    "managedByExtended": null,
+    "maxShares": 2,
+    "name": "NewManagedDisk1"
+  }
+]`
+	googleText = `[
+  {
+    "creationTimestamp": "2026-01-30T02:46:06.251-08:00",
+    "id": "7117026553513426",
+    "kind": "compute#disk",
+    "lastAttachTimestamp": "2026-11-19T02:46:06.251-08:00",
+    "name": "pvc-1",
+    "selfLink": "https://www.googleapis.com/compute/v1/projects/my-project/zones/us-central1-a/disks/pvc-1",
+    "sizeGb": "10",
+    "status": "READY",
+    "users": ["https://www.googleapis.com/compute/v1/projects/my-project/zones/us-central1-a/instances/gke-1"],
+    "zone": "https://www.googleapis.com/compute/v1/projects/my-project/zones/us-central1-a"
+  },
+  {
+    "kind": "compute#disk",
+    "name": "pvc-2",
+    "selfLink": "https://www.googleapis.com/compute/v1/projects/my-project/regions/us-central1/disks/pvc-2",
+    "sizeGb": "10",
+    "status": "READY"
+  }
+]`
+	openStackText = `[
+  {
+    "ID": "d8b7c9a2-4b0c-4b0e-9b1e-0c2f1f0b0001",
+    "Name": "pvc-1",
+    "Status": "in-use",
+    "Size": 10,
+    "Type": "ceph",
+    "Bootable": "false",
+    "Attached to": [
+      {
+        "id": "d8b7c9a2-4b0c-4b0e-9b1e-0c2f1f0b0001",
+        "attachment_id": "fd3ec1a5-2b7d-4b4c-9a0e-3f1d2c3b4a5f",
+        "volume_id": "d8b7c9a2-4b0c-4b0e-9b1e-0c2f1f0b0001",
+        "server_id": "0785ee80-1eca-426b-b8c4-5b499fc7f614",
+        "host_name": null,
+        "device": "/dev/vdb",
+        "attached_at": "2026-11-19T10:00:00.000000"
+      }
+    ],
+    "Properties": {"attached_mode": "rw"}
+  },
+  {"ID": "d8b7c9a2-4b0c-4b0e-9b1e-0c2f1f0b0002", "Name": "pvc-2", "Status": "available", "Attached to": [], "Properties": {}},
+  {"ID": "d8b7c9a2-4b0c-4b0e-9b1e-0c2f1f0b0003", "Name": "pvc-3", "Status": "reserved", "Attached to": [], "Properties": {}},
+  {"ID": "d8b7c9a2-4b0c-4b0e-9b1e-0c2f1f0b0004", "Name": "pvc-4", "Status": "in-use", "Attached to": "Attached to worker-1 on /dev/vdb ", "Properties": {}}
+]`
+	hetznerText = `[
+  {
+    "id": 4711,
+    "name": "pvc-1",
+    "server": 38976603,
+    "status": "available",
+    "location": {"id": 1, "name": "fsn1", "network_zone": "eu-central"},
+    "size": 42,
+    "format": "ext4",
+    "linux_device": "/dev/disk/by-id/scsi-0HC_Volume_4711",
+    "labels": {},
+    "protection": {"delete": false},
+    "created": "2026-01-30T23:50:11Z"
+  },
+  {"id": 4712, "server": null, "status": "available", "location": {"name": "nbg1"}, "linux_device": "/dev/disk/by-id/scsi-0HC_Volume_4712"}
+]`
+	csiText = `{
+  "entries": [
+    {"volume": {"capacityBytes": "1073741824", "volumeId": "vol-a"}, "status": {"publishedNodeIds": ["node-2", "node-1"]}},
+    {"volume": {"volumeId": "vol-b"}, "status": {}},
+    {"volume": {"volumeId": "vol-c"}}
+  ],
+  "nextToken": "3"
+}`
+	twoColumns = `# volume  machine
+vol-1	i-1
+vol-2, i-2
+vol-2  i-3
+vol-3  -
+`
+)
+
+func read(t testing.TB, text string) *List {
+	t.Helper()
+	l, err := Read("list", strings.NewReader(text), noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func at(text string) *time.Time {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		panic(err)
+	}
+	t = t.UTC()
+	return &t
+}
+
+// TestFormats: each tool's own output says what is attached to what.
+func TestFormats(t *testing.T) {
+	const azure, path = "/subscriptions/db4e2fdb-6d80-4e6e-b7cd-736098270664/resourcegroups/", "/providers/microsoft.compute/"
+	for _, row := range []struct {
+		text string
+		want List
+	}{
+		{awsText, List{Format: AWS, Scope: []string{"us-east-1a", "us-east-1b"}, Volumes: []Volume{
+			{ID: "vol-049df61146c4d7901", State: "in-use", Attachments: []Attachment{{Machine: "i-1234567890abcdef0", Since: at("2026-11-18T21:03:57Z")}}},
+			{ID: "vol-1234567890abcdef0", State: "available"},
+		}}},
+		{azureText, List{Format: Azure, Scope: []string{"eastus"}, Volumes: []Volume{
+			{ID: azure + "mc_rg" + path + "disks/pvc-1", State: "Attached", Attachments: []Attachment{
+				{Machine: azure + "mc_rg" + path + "virtualmachinescalesets/aks-pool/virtualmachines/0", Since: at("2026-11-19T10:00:00Z")},
+			}},
+			{ID: azure + "newrgmd1" + path + "disks/newmanageddisk1", State: "Unattached", Shared: true},
+		}}},
+		{googleText, List{Format: Google, Scope: []string{"projects/my-project/regions/us-central1", "projects/my-project/zones/us-central1-a"}, Volumes: []Volume{
+			{ID: "projects/my-project/regions/us-central1/disks/pvc-2", State: "READY"},
+			{ID: "projects/my-project/zones/us-central1-a/disks/pvc-1", State: "READY", Attachments: []Attachment{
+				{Machine: "projects/my-project/zones/us-central1-a/instances/gke-1", Since: at("2026-11-19T10:46:06.251Z")},
+			}},
+		}}},
+		{openStackText, List{Format: OpenStack, Volumes: []Volume{
+			{ID: "d8b7c9a2-4b0c-4b0e-9b1e-0c2f1f0b0001", State: "in-use", Attachments: []Attachment{
+				{Machine: "0785ee80-1eca-426b-b8c4-5b499fc7f614", Since: at("2026-11-19T10:00:00Z")},
+			}},
+			{ID: "d8b7c9a2-4b0c-4b0e-9b1e-0c2f1f0b0002", State: "available"},
+			{ID: "d8b7c9a2-4b0c-4b0e-9b1e-0c2f1f0b0003", State: "reserved", Silent: true},
+			{ID: "d8b7c9a2-4b0c-4b0e-9b1e-0c2f1f0b0004", State: "in-use", Silent: true},
+		}}},
+		{hetznerText, List{Format: Hetzner, Scope: []string{"fsn1", "nbg1"}, Volumes: []Volume{
+			{ID: "4711", State: "available", Attachments: []Attachment{{Machine: "38976603"}}},
+			{ID: "4712", State: "available"},
+		}}},
+		{csiText, List{Format: CSI, Partial: true, Volumes: []Volume{
+			{ID: "vol-a", Attachments: []Attachment{{Machine: "node-1"}, {Machine: "node-2"}}}, {ID: "vol-b"}, {ID: "vol-c", Silent: true},
+		}}},
+		{twoColumns, List{Format: Text, Volumes: []Volume{
+			{ID: "vol-1", Attachments: []Attachment{{Machine: "i-1"}}},
+			{ID: "vol-2", Attachments: []Attachment{{Machine: "i-2"}, {Machine: "i-3"}}},
+			{ID: "vol-3"},
+		}}},
+	} {
+		row.want.File, row.want.Taken = "list", noon
+		if diff := cmp.Diff(&row.want, read(t, row.text)); diff != "" {
+			t.Errorf("%s:\n%s", row.want.Format, diff)
+		}
+		crlf := strings.ReplaceAll(row.text, "\n", "\r\n")
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		_, _ = w.Write([]byte("\xef\xbb\xbf" + crlf))
+		_ = w.Close()
+		if diff := cmp.Diff(&row.want, read(t, packed.String())); diff != "" {
+			t.Errorf("%s, packed, from Windows:\n%s", row.want.Format, diff)
+		}
+	}
+}
+
+// TestUnsettled: what is about to change, or is not told, is not held for attached or
+// detached.
+func TestUnsettled(t *testing.T) {
+	aws := func(fields string) string { return `{"Volumes": [{"VolumeId": "vol-1", ` + fields + `}]}` }
+	azure := func(fields string) string { return `[{"id": "/subscriptions/s/disks/d", ` + fields + `}]` }
+	openStack := func(fields string) string { return `[{"ID": "u", ` + fields + `}]` }
+	for name, text := range map[string]string{
+		"aws detaching":                     aws(`"Attachments": [{"InstanceId": "i-1", "State": "detaching"}]`),
+		"aws busy":                          aws(`"Attachments": [{"InstanceId": "i-1", "State": "busy"}]`),
+		"aws without the attachment's word": aws(`"Attachments": [{"InstanceId": "i-1"}]`),
+		"aws, a query without attachments":  aws(`"State": "in-use"`),
+		"aws, attached by AWS itself":       aws(`"Attachments": [{"State": "attached", "AssociatedResource": "arn:x"}]`),
+		"azure, attached to nothing":        azure(`"diskState": "Attached", "managedBy": null`),
+		"azure, unattached from a machine":  azure(`"diskState": "Unattached", "managedBy": "/subscriptions/s/vm"`),
+		"openstack detaching":               openStack(`"Status": "detaching", "Attached to": [{"server_id": "s"}]`),
+		"openstack, in use by nobody":       openStack(`"Status": "in-use", "Attached to": []`),
+		"openstack, attached to a host":     openStack(`"Status": "in-use", "Attached to": [{"server_id": null, "host_name": "h"}]`),
+		"hetzner without server":            `[{"id": 1, "linux_device": "/dev/x"}]`,
+		"csi of a driver that lists none":   `{"entries": [{"volume": {"volume_id": "v"}, "status": {}}]}`,
+		"the same volume twice":             aws(`"Attachments": []}, {"VolumeId": "vol-1", "Attachments": [{"InstanceId": "i-1", "State": "attached"}]`),
+		"text that contradicts itself":      "v -\nv i-1\n",
+	} {
+		if l := read(t, text); len(l.Volumes) != 1 || l.Volumes[0].Settled() {
+			t.Errorf("%s: %+v", name, l.Volumes)
+		}
+	}
+	for name, text := range map[string]string{
+		"aws":       aws(`"Attachments": [{"InstanceId": "i-1", "State": "attached"}, {"InstanceId": "i-2", "State": "detached"}]`),
+		"azure":     azure(`"diskState": "ActiveSAS", "managedBy": null`),
+		"openstack": openStack(`"Status": "error", "Attached to": []`),
+	} {
+		if l := read(t, text); !l.Volumes[0].Settled() {
+			t.Errorf("%s is not settled: %+v", name, l.Volumes)
+		}
+	}
+}
+
+// TestErrors: an error says what is wrong and where.
+func TestErrors(t *testing.T) {
+	deep := `{"Volumes": [{"VolumeId": "v", "Tags": ` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}]}`
+	for _, row := range []struct{ name, text, want string }{
+		{"empty", " \n", "it is empty"},
+		{"no volumes", `{"Volumes": []}`, "not a list of volumes that is read"},
+		{"objects of Kubernetes", `{"apiVersion": "v1", "kind": "List", "items": []}`, "not a list of volumes that is read"},
+		{"another list", `[{"name": "x"}]`, "not a list of volumes that is read"},
+		{"cut off", awsText[:len(awsText)-40], "line 23: volume 2: the text ends in the middle of the list"},
+		{"no JSON", "{\n\"Volumes\": [{,}]}", "line 2: volume 1: invalid character"},
+		{"more", awsText + "{}", "line 32: more text behind the list"},
+		{"twice", `{"Volumes": [{"VolumeId": "v"}], "Volumes": [{"VolumeId": "w"}]}`, `a second field "Volumes"`},
+		{"a field twice", `{"Volumes": [{"VolumeId": "v", "VolumeId": "w"}]}`, `volume 1: duplicate field "VolumeId"`},
+		{"an empty id", `{"Volumes": [{"VolumeId": ""}]}`, `volume 1: "" is no id of a volume`},
+		{"a hostile id", `{"Volumes": [{"VolumeId": "a\u001b[2Jb"}]}`, `volume 1: "a?[2Jb" is no id of a volume`},
+		{"a hostile machine", `[{"id": 1, "linux_device": "x", "server": "1"}]`, `server "\"1\"" is no number`},
+		{"too deep", deep, "exceeded max depth"},
+		{"a long volume", `{"Volumes": [{"VolumeId": "v", "Tags": "` + strings.Repeat("x", maxVolume) + `"}]}`, "volume 1: more than 256 KiB"},
+		{"too many machines", `{"entries": [{"volume": {"volumeId": "v"}, "status": {"publishedNodeIds": [` + strings.TrimSuffix(strings.Repeat(`"n",`, maxAttachments+1), ",") + `]}}]}`, "attached to more than 1000 machines"},
+		{"a table", "+----+\n| ID |", "line 1: 1 columns, and not 2"},
+		{"a table with lines", "vol-1 i-1\nvol-2 i-1 attached\n", "line 2: 3 columns, and not 2"},
+		{"not a disk", `[{"selfLink": "https://x/zones/z/disks/d", "sizeGb": "1"}]`, "names no disk"},
+		{"UTF-16", "\xff\xfe[\x00", "UTF-16 text (older PowerShell writes it); convert it to UTF-8"},
+		{"bzip2", "BZh9", "packed with bzip2"},
+		{"one format, then another", `{"Volumes": [{"VolumeId": "v"}], "entries": [{"volume": {"volumeId": "v"}}]}`, "not a list of volumes that is read"},
+	} {
+		_, err := Read("list", strings.NewReader(row.text), noon)
+		if err == nil || !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want %s", row.name, err, row.want)
+		}
+	}
+	many := strings.Repeat(`{"VolumeId":"v"},`, MaxVolumes)
+	if _, err := Read("list", strings.NewReader(`{"Volumes": [`+many+`{"VolumeId":"v"}]}`), noon); err == nil || !strings.Contains(err.Error(), "more than 200000 volumes") {
+		t.Error(err)
+	}
+}
+
+// TestFind: a list answers for the drivers whose volumes it can have, in their spelling.
+func TestFind(t *testing.T) {
+	azure := "/Subscriptions/db4e2fdb-6d80-4e6e-b7cd-736098270664/resourceGroups/newrgMD1/providers/microsoft.Compute/disks/NewManagedDisk1"
+	for _, row := range []struct {
+		text, driver, handle string
+		found                bool
+	}{
+		{awsText, "ebs.csi.aws.com", "vol-1234567890abcdef0", true},
+		{awsText, "ebs.csi.eks.amazonaws.com", "vol-1234567890abcdef0", true},
+		{awsText, "ebs.csi.aws.com", "vol-1234567890abcdef", false},
+		{awsText, "ebs.csi.aws.com", "VOL-1234567890abcdef0", false},
+		{awsText, "csi.example.com", "vol-1234567890abcdef0", false},
+		{azureText, "disk.csi.azure.com", azure, true},
+		{googleText, "pd.csi.storage.gke.io", "projects/my-project/zones/us-central1-a/disks/pvc-1", true},
+		{googleText, "pd.csi.storage.gke.io", "projects/UNSPECIFIED/zones/us-central1-a/disks/pvc-1", false},
+		{hetznerText, "csi.hetzner.cloud", "4711", true},
+		{csiText, "csi.example.com", "vol-b", true},
+		{twoColumns, "csi.example.com", "vol-3", true},
+	} {
+		if _, found := read(t, row.text).Find(row.driver, row.handle); found != row.found {
+			t.Errorf("%s of %s: %t", row.handle, row.driver, found)
+		}
+	}
+}
+
+// TestMachines: what a storage system calls a node's machine comes from the ids of its
+// driver and its provider; a node's own name counts in two columns of text alone.
+func TestMachines(t *testing.T) {
+	for _, row := range []struct {
+		format                  Format
+		node, driverID, provide string
+		want                    []string
+	}{
+		{AWS, "n", "i-1", "aws:///us-east-1a/i-1", []string{"i-1"}},
+		{AWS, "n", "n", "", nil},
+		{Azure, "n", "n", "azure:///subscriptions/S/resourceGroups/R/providers/Microsoft.Compute/virtualMachines/V", []string{"/subscriptions/s/resourcegroups/r/providers/microsoft.compute/virtualmachines/v"}},
+		{Azure, "n", "n", "", nil},
+		{Google, "n", "projects/p/zones/z/instances/i", "gce://p/z/i", []string{"projects/p/zones/z/instances/i"}},
+		{Google, "n", "", "gce://p/z/i", []string{"projects/p/zones/z/instances/i"}},
+		{OpenStack, "n", "u", "openstack:///u", []string{"u"}},
+		{OpenStack, "n", "", "openstack://region/u", []string{"u"}},
+		{Hetzner, "n", "12", "hcloud://12", []string{"12"}},
+		{CSI, "n", "id", "x://y", []string{"id"}},
+		{CSI, "n", "", "x://y", nil},
+		{Text, "n", "id", "aws:///z/i-1", []string{"id", "aws:///z/i-1", "i-1", "n"}},
+	} {
+		if got := row.format.Machines(row.node, row.driverID, row.provide); !cmp.Equal(got, row.want) {
+			t.Errorf("%s %s: %q", row.format, row.provide, got)
+		}
+	}
+}
+
+// FuzzRead: whatever the text, a reader ends with a list in order and within bounds, or
+// with an error of one line, and reads the same twice.
+func FuzzRead(f *testing.F) {
+	for _, text := range []string{awsText, azureText, googleText, openStackText, hetznerText, csiText, twoColumns} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) { fuzzed(t, text) })
+}
+
+// fuzzVolume fuzzes the reader of one format, with what it reads in its place.
+func fuzzVolume(f *testing.F, seed, before, after string) {
+	f.Helper()
+	volume := strings.TrimSuffix(strings.TrimPrefix(seed, before), after)
+	f.Add(volume)
+	f.Fuzz(func(t *testing.T, volume string) {
+		fuzzed(t, before+volume+after)
+	})
+}
+
+func FuzzAWS(f *testing.F) {
+	fuzzVolume(f, `{"Volumes": [{"VolumeId": "v", "Attachments": [{"InstanceId": "i", "State": "busy", "AttachTime": "2026-11-18T21:03:57+00:00"}]}]}`, `{"Volumes": [`, `]}`)
+}
+
+func FuzzAzure(f *testing.F)     { fuzzVolume(f, azureText, "[", "]") }
+func FuzzGoogle(f *testing.F)    { fuzzVolume(f, googleText, "[", "]") }
+func FuzzOpenStack(f *testing.F) { fuzzVolume(f, openStackText, "[", "]") }
+func FuzzHetzner(f *testing.F)   { fuzzVolume(f, hetznerText, "[", "]") }
+func FuzzText(f *testing.F)      { fuzzVolume(f, twoColumns, "", "") }
+
+func FuzzCSI(f *testing.F) {
+	fuzzVolume(f, `{"entries": [{"volume": {"volume_id": "v"}, "status": {"published_node_ids": ["n"]}}]}`, `{"entries": [`, `]}`)
+}
+
+func fuzzed(t *testing.T, text string) {
+	t.Helper()
+	l, err := Read("list", strings.NewReader(text), noon)
+	if err != nil {
+		if strings.ContainsAny(err.Error(), "\n\x1b") {
+			t.Fatalf("%q", err)
+		}
+		return
+	}
+	again, err := Read("list", strings.NewReader(text), noon)
+	if err != nil || !cmp.Equal(l, again) {
+		t.Fatalf("read twice: %v", err)
+	}
+	for i, v := range l.Volumes {
+		if !isName(v.ID) || i > 0 && l.Volumes[i-1].ID >= v.ID {
+			t.Fatalf("volume %d: %q", i, v.ID)
+		}
+		for _, driver := range []string{"ebs.csi.aws.com", "disk.csi.azure.com", "pd.csi.storage.gke.io", "cinder.csi.openstack.org", "csi.hetzner.cloud", "other"} {
+			if found, ok := l.Find(driver, v.ID); ok != l.Format.Of(driver) || ok && fmt.Sprint(found) != fmt.Sprint(v) {
+				t.Fatalf("%s of %s: %t", v.ID, driver, ok)
+			}
+		}
+	}
+}

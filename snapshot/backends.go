@@ -1,0 +1,74 @@
+package snapshot
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
+)
+
+// backendKind is the kind of the documents that hold a storage system's list in a file.
+const backendKind = "Backend"
+
+// maxBackends bounds the lists of one snapshot.
+const maxBackends = 100
+
+// backendDocument is a list, or a part of its volumes.
+type backendDocument struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	backend.List
+}
+
+// writeBackends writes the lists after the header, in documents that a reader takes
+// within its limits.
+func writeBackends(out *bufio.Writer, lists []*backend.List) error {
+	for _, l := range lists {
+		rest := l.Volumes
+		for first := true; first || len(rest) > 0; first = false {
+			part := *l
+			part.Volumes, rest = split(rest)
+			text, err := json.Marshal(backendDocument{headerVersion, backendKind, part})
+			if err != nil {
+				return err
+			}
+			_, _ = fmt.Fprintf(out, "---\n%s\n", safetext.JSON(string(text))) // a bufio.Writer keeps its first error for Flush
+		}
+	}
+	return nil
+}
+
+func isBackend(t typeName) bool { return t == typeName{headerVersion, backendKind} }
+
+func (c *collector) readBackend(at place, raw []byte) error {
+	if values, depth := shape(raw); values > c.limits.values || depth > c.limits.depth {
+		return at.errorf("%s: more than %d fields and items, or nested more than %d deep", backendKind, c.limits.values, c.limits.depth)
+	}
+	var d backendDocument
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return at.errorf("%s: %s", backendKind, decodeMessage(err))
+	}
+	if err := d.Check(); err != nil {
+		return at.errorf("%s: %w", backendKind, err)
+	}
+	return c.addBackend(at, &d.List)
+}
+
+// addBackend takes over a list, or a further part of one.
+func (c *collector) addBackend(at place, l *backend.List) error {
+	volumes := len(l.Volumes)
+	for _, known := range c.backends {
+		volumes += len(known.Volumes)
+	}
+	if volumes > backend.MaxVolumes || len(c.backends) > maxBackends {
+		return at.errorf("%s: more than %d lists, or %d volumes in all of them", backendKind, maxBackends, backend.MaxVolumes)
+	}
+	if last := len(c.backends) - 1; last >= 0 && c.backends[last].SameList(l) {
+		c.backends[last].Volumes = append(c.backends[last].Volumes, l.Volumes...)
+		return nil
+	}
+	c.backends = append(c.backends, l)
+	return nil
+}

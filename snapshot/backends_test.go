@@ -1,0 +1,67 @@
+package snapshot
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
+)
+
+// TestBackendsKept: a file has the lists as they were given, also one that is larger
+// than a document.
+func TestBackendsKept(t *testing.T) {
+	taken := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	since := taken.Add(-time.Hour)
+	large := &backend.List{File: "a b.json", Format: backend.AWS, Taken: taken, Scope: []string{"us-east-1a"}, Partial: true}
+	for i := range 2*controllerPart + 1 {
+		large.Volumes = append(large.Volumes, backend.Volume{ID: fmt.Sprintf("vol-%06d", i), State: "in-use",
+			Attachments: []backend.Attachment{{Machine: "i-1", State: "busy", Since: &since}}})
+	}
+	s := New(taken, Source{}, Objects{Nodes: []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}}}, nil)
+	s.Backends = []*backend.List{large, {File: "-", Format: backend.Text, Taken: taken.Add(time.Second), Volumes: []backend.Volume{{ID: "v", Silent: true, Shared: true}}},
+		{File: "empty", Format: backend.CSI, Taken: taken}}
+	var file bytes.Buffer
+	if err := Write(&file, s); err != nil {
+		t.Fatal(err)
+	}
+	again, warnings, err := Read("file", &file, ReadOptions{})
+	if err != nil {
+		t.Fatal(err, warnings)
+	}
+	if diff := cmp.Diff(s.Backends, again.Backends); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestBackendErrors: a list in a file that no reader can have written is refused.
+func TestBackendErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		`format: other; taken: "2026-11-20T10:00:00Z"; file: f`: `format "other" is not known`,
+		`format: aws; file: f`:                                                     "its time or its file is missing",
+		`format: aws; taken: "2026-11-20T10:00:00Z"`:                               "its time or its file is missing",
+		`format: aws; taken: "2026-11-20T10:00:00Z"; file: f; volumes: [{id: ""}]`: `"" is no id of a volume`,
+		`format: aws; taken: "2026-11-20T10:00:00Z"; file: f; volumes: [{id: v, attachments: [{machine: "a b"}]}]`:            "is no machine",
+		`format: aws; taken: "2026-11-20T10:00:00Z"; file: f; volumes: [` + strings.Repeat("{id: v}, ", 100_001) + `{id: v}]`: "more than 100000 fields and items",
+		`format: aws; taken: yesterday; file: f`: "Backend: ",
+	} {
+		_, _, err := Read("file", strings.NewReader("apiVersion: volume-doctor/v1\nkind: Backend\n"+strings.ReplaceAll(text, "; ", "\n")), ReadOptions{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.90s: %v", text, err)
+		}
+	}
+	one := `{"apiVersion": "volume-doctor/v1", "kind": "Backend", "format": "aws", "taken": "2026-11-20T10:00:%02dZ", "file": "f"}` + "\n---\n"
+	var many strings.Builder
+	for i := range 102 {
+		fmt.Fprintf(&many, strings.Replace(one, `"f"`, `"f%d"`, 1), i%60, i)
+	}
+	if _, _, err := Read("file", strings.NewReader(many.String()), ReadOptions{}); err == nil || !strings.Contains(err.Error(), "more than 100 lists") {
+		t.Error(err)
+	}
+}

@@ -89,7 +89,9 @@ func TestReduced(t *testing.T) {
 		for _, pv := range s.Volumes {
 			o.Volumes = append(o.Volumes, reduced(t, snapshot.Volumes, pv))
 		}
-		if diff := cmp.Diff(told(t, s, c.Settings), told(t, snapshot.New(s.TakenAt, s.Source, o, s.Gaps), c.Settings)); diff != "" {
+		fewer := snapshot.New(s.TakenAt, s.Source, o, s.Gaps)
+		fewer.Backends = s.Backends
+		if diff := cmp.Diff(told(t, s, c.Settings), told(t, fewer, c.Settings)); diff != "" {
 			t.Errorf("%s:\n%s", c.Name, diff)
 		}
 	}

@@ -115,7 +115,9 @@ func (c corpusCase) shuffled() corpusCase {
 	for i := range lists.NumField() {
 		random.Shuffle(lists.Field(i).Len(), reflect.Swapper(lists.Field(i).Interface()))
 	}
-	return examined(c.name, snapshot.New(c.read.TakenAt, c.read.Source, o, slices.Clone(c.read.Gaps)), c.settings)
+	s := snapshot.New(c.read.TakenAt, c.read.Source, o, slices.Clone(c.read.Gaps))
+	s.Backends = c.read.Backends
+	return examined(c.name, s, c.settings)
 }
 
 func printedPlan(t testing.TB, format string, p *Plan) []byte {

@@ -92,8 +92,8 @@ var readers = []reader{
 	{Hetzner, "", "", []string{"id", "linux_device"}, readHetzner},
 }
 
-// unknown is the error about JSON that is no list that is read.
-var unknown = errors.New("not a list of volumes that is read: those are the JSON of aws ec2 describe-volumes, az disk list, gcloud compute disks list, " +
+// errUnknown is the error about JSON that is no list that is read.
+var errUnknown = errors.New("not a list of volumes that is read: those are the JSON of aws ec2 describe-volumes, az disk list, gcloud compute disks list, " +
 	"openstack volume list --long, hcloud volume list and CSI's ListVolumes, and two columns of text")
 
 // stream reads the items of a JSON text one after the other, and says where it is.
@@ -138,7 +138,7 @@ func (l *List) readJSON(text []byte) error {
 		return err
 	}
 	if l.Format == "" && len(l.Volumes) == 0 {
-		return unknown
+		return errUnknown
 	}
 	if _, err := s.Token(); !errors.Is(err, io.EOF) {
 		return s.errorf("more text behind the list")
@@ -169,7 +169,7 @@ func (l *List) readFields(s stream) error {
 				l.Partial = true
 			}
 			if len(seen) > maxAttachments {
-				return unknown
+				return errUnknown
 			}
 			continue
 		}
@@ -204,7 +204,7 @@ func (l *List) readItems(s stream, field string) error {
 		}
 		if read == nil {
 			if read = readerOf(field, raw); read == nil || l.Format != "" {
-				return unknown
+				return errUnknown
 			}
 			l.Format = read.format
 		}

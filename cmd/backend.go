@@ -84,13 +84,15 @@ func (g *globalFlags) addLists(s *snapshot.Snapshot) {
 }
 
 // sayBackends says of each list of what time and what part of the storage system it is,
-// and how much of the cluster it knows. It leaves in the lists what the cluster has.
-func (g *globalFlags) sayBackends(s *snapshot.Snapshot, streams genericiooptions.IOStreams) {
+// and how much of the cluster it knows. It returns the lists with no other volumes than
+// the cluster's.
+func (g *globalFlags) sayBackends(s *snapshot.Snapshot, streams genericiooptions.IOStreams) []*backend.List {
 	if len(s.Backends) == 0 {
-		return
+		return nil
 	}
+	var own []*backend.List
 	world := reconcile.NewWorld(s, g.options())
-	for i, l := range s.Backends {
+	for _, l := range s.Backends {
 		var kept []backend.Volume
 		all := 0
 		for _, pv := range s.Volumes {
@@ -121,8 +123,9 @@ func (g *globalFlags) sayBackends(s *snapshot.Snapshot, streams genericiooptions
 		trimmed := *l
 		trimmed.Volumes = kept
 		trimmed.Sort()
-		s.Backends[i] = &trimmed
+		own = append(own, &trimmed)
 	}
+	return own
 }
 
 // backendFlags are the flags for a command line that looks at the same lists.

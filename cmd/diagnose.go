@@ -60,7 +60,6 @@ Exit code: 0 nothing found at or above --fail-on, 1 something found, 2 no answer
   kubectl volume-doctor diagnose pod/web-0 -n shop -o wide
   kubectl volume-doctor diagnose sts/db -n shop
   kubectl volume-doctor diagnose -f must-gather/ -o json
-  aws ec2 describe-volumes | kubectl volume-doctor diagnose --backend -
   kubectl volume-doctor diagnose pod/web-0 --apply
   kubectl volume-doctor diagnose --watch -n shop`,
 		ValidArgsFunction: d.completeTargets(streams, 0),

@@ -81,7 +81,9 @@ func TestNoSecretIsShown(t *testing.T) {
 		for _, object := range s.Volumes {
 			snapshot.Trim(object)
 		}
-		view := repair.Look(snapshot.New(s.TakenAt, s.Source, s.Objects, before.Gaps), diagnose.Options{Reconcile: c.Settings}, repair.Consent{})
+		trimmed := snapshot.New(s.TakenAt, s.Source, s.Objects, before.Gaps)
+		trimmed.Backends = s.Backends
+		view := repair.Look(trimmed, diagnose.Options{Reconcile: c.Settings}, repair.Consent{})
 		repairs := repair.Propose(view)
 		for _, format := range output.ReportFormats() {
 			var b bytes.Buffer

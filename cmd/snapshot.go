@@ -45,7 +45,7 @@ it as well, but nothing has been left out of it, not even environment variables:
 			if err := g.remember(s, streams); err != nil {
 				return err
 			}
-			g.sayBackends(s, streams)
+			s.Backends = g.sayBackends(s, streams)
 			if err := save(cmd.Context(), s, args, streams.Out); err != nil {
 				return err
 			}

@@ -53,6 +53,7 @@ func TestCountsOnlyAdd(t *testing.T) {
 		proposed := Propose(before)
 		for range 3 {
 			with := snapshot.New(without.TakenAt, without.Source, without.Objects, slices.Clone(without.Gaps))
+			with.Backends = without.Backends
 			with.Manager = asked(with, r.IntN(4), r.IntN(4))
 			after := Look(with, options, Consent{})
 			again := Propose(after)

@@ -74,6 +74,7 @@ func TestLogOnlyAdds(t *testing.T) {
 		proposed := Propose(before)
 		for range 3 {
 			with := snapshot.New(without.TakenAt, without.Source, without.Objects, slices.Clone(without.Gaps))
+			with.Backends = without.Backends
 			with.Controller = drawLog(r, with)
 			after := Look(with, options, consent)
 			again := Propose(after)

@@ -14,11 +14,11 @@ import (
 // atStorage is what the storage system's list says of the repair's volume; nil where no
 // list tells.
 func atStorage(v *View, r *Repair) *storage.Entry {
-	volume := r.Finding.Volume
-	if va := target(v, r); volume == "" && va.Name != "" {
-		volume, _ = v.World.AttachmentVolume(va)
+	truth := storage.Of(v.facts())
+	if va := target(v, r); r.Finding.Volume == "" && va.Name != "" {
+		return truth.Attachment(va)
 	}
-	return storage.Of(v.facts()).Volume(volume)
+	return truth.Volume(r.Finding.Volume)
 }
 
 // checkStorageHas: there is nothing to detach where the storage system has the volume

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -144,6 +145,22 @@ func (t *Truth) Volume(name corev1.UniqueVolumeName) *Entry {
 		}
 	}
 	return e
+}
+
+// Attachment is what the lists say of the volume that a VolumeAttachment is for whose
+// PersistentVolume is gone: the name that the controller gives it is made of the handle.
+func (t *Truth) Attachment(va *storagev1.VolumeAttachment) *Entry {
+	if t == nil {
+		return nil
+	}
+	for _, l := range t.lists {
+		for _, v := range l.Volumes {
+			if l.Format.Of(va.Spec.Attacher) && reconcile.IsVolumeAttachmentName(va.Name, v.ID, va.Spec.Attacher, types.NodeName(va.Spec.NodeName)) {
+				return t.Volume(reconcile.CSIVolumeName(va.Spec.Attacher, v.ID))
+			}
+		}
+	}
+	return nil
 }
 
 func (t *Truth) entry(l *backend.List, v backend.Volume, driver string) *Entry {

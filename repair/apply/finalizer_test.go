@@ -83,6 +83,8 @@ func says(message string) func(*memory) {
 
 // stripMisses are those of the guards that are the same for every code.
 var stripMisses = []nearMiss{
+	{"attached at the storage system", "storage-let-go", listed("i-n1")},
+	{"attached to a machine that is no node", "storage-let-go", listed("i-none")},
 	{"pods not read", repair.GuardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
 	{"volumes not read", repair.GuardComplete, func(m *memory) { m.gaps = gap(snapshot.Volumes, "") }},
 	{"leases not read", repair.GuardComplete, func(m *memory) { m.gaps = gap(snapshot.Leases, "") }},

@@ -338,6 +338,7 @@ var harmCases = map[repair.Kind][]harmCase{
 		{"no-attacher", flipped, has("i-n1", func(m *memory) { m.objects.Leases = append(m.objects.Leases, healthy(m.t).objects.Leases[1]) }), nil},
 		{"volume-gone", volumeGone, has("i-n1", func(m *memory) { m.addVolume("n2", "imported", "vol-1", "other") }), nil},
 		{"node-lives", volumeGone, changed(func(m *memory) { m.node("n1").Status.Conditions[0].Status = corev1.ConditionUnknown }), nil},
+		{"storage-let-go", stuck, has("i-n1", listed("i-n1")), nil},
 		{"not-in-use", stuck, missOf(livesMisses, "not-in-use", "in use"), nil},
 		{"driver-says-no-machine", machineGone, has("i-n1", says("device is busy")), nil},
 		{"not-alive", volumeGoneOnLostNode, has("i-n1", func(m *memory) { m.node("n1").Status.Conditions[0].Status = corev1.ConditionTrue }), nil},
@@ -476,6 +477,7 @@ var harmless = map[repair.Kind]map[string]string{
 	repair.Republish: {
 		repair.GuardController: inMemory, repair.GuardFinding: unneeded, "same-attachment": reviewed,
 		"node-ready":       "no kubelet waits for the device",
+		"storage-lacks-it": "a driver changes nothing where the volume is attached, there or elsewhere (CSI, ControllerPublishVolume)",
 		"node-managed":     "the kubelet attaches by itself there, and reads no VolumeAttachment",
 		"node-in-service":  "the controller detaches it all the same",
 		"wanted":           "nobody has it mounted, and the controller detaches it",
@@ -490,6 +492,7 @@ var harmless = map[repair.Kind]map[string]string{
 	repair.UnpublishOrphan: {
 		repair.GuardController: inMemory, repair.GuardFinding: unneeded,
 		"attacher-at-work": "the object waits for its attacher; no data is at stake",
+		"storage-has-it":   "the driver attaches the volume, which nobody has, and detaches it again",
 	},
 	repair.OutOfServiceTaint: {
 		repair.GuardComplete: "the node was read, and the taint asks nobody else", repair.GuardFinding: unneeded, "same-node": reviewed,
@@ -550,7 +553,7 @@ func TestHarm(t *testing.T) {
 					t.Errorf("the repair is harmful as it is: %s", text)
 				}
 				c.turn(&w)
-				seen := &memory{t: t, objects: w.objects, now: w.now, consent: w.consent}
+				seen := &memory{t: t, objects: w.objects, now: w.now, consent: w.consent, backends: w.backends}
 				if c.hide != nil {
 					c.hide(seen)
 				}

@@ -297,6 +297,8 @@ func deviceMissing(t testing.TB) *memory {
 }
 
 var republishMisses = []nearMiss{
+	{"attached at the storage system", "storage-lacks-it", listed("i-n1")},
+	{"attached elsewhere at the storage system", "storage-lacks-it", listed("i-none")},
 	{"pods not read", repair.GuardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
 	{"new leader", repair.GuardController, func(m *memory) {
 		at := metav1.NewMicroTime(epoch.Add(-time.Second))
@@ -453,6 +455,7 @@ func orphan(t testing.TB) *memory {
 }
 
 var orphanMisses = []nearMiss{
+	{"attached to nothing at the storage system", "storage-has-it", listed()},
 	{"pods not read", repair.GuardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
 	{"new leader", repair.GuardController, func(m *memory) {
 		at := metav1.NewMicroTime(epoch.Add(-time.Second))

@@ -22,6 +22,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
 
 // memory is a Cluster that keeps its objects in memory and writes to them as an
@@ -37,6 +38,8 @@ type memory struct {
 	consent repair.Consent
 	release string // v1.36.3 where it is ""
 	server  string // https://memory where it is ""
+	// backends are the storage systems' own lists.
+	backends []*backend.List
 
 	// before a write, and after it was stored; an error is the answer.
 	before, after func(op repair.Operation, dryRun bool) error
@@ -81,7 +84,21 @@ func (m *memory) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 		}
 	}
 	source := snapshot.Source{Server: cmp.Or(m.server, "https://memory"), ServerVersion: cmp.Or(m.release, "v1.36.3")}
-	return snapshot.New(m.now, source, objects, gaps), nil
+	s := snapshot.New(m.now, source, objects, gaps)
+	s.Backends = m.backends
+	return s, nil
+}
+
+// listed is a change: the storage system's own list shows vol-1 attached to the machines
+// and to no others.
+func listed(machines ...string) func(*memory) {
+	return func(m *memory) {
+		v := backend.Volume{ID: "vol-1"}
+		for _, machine := range machines {
+			v.Attachments = append(v.Attachments, backend.Attachment{Machine: machine})
+		}
+		m.backends = []*backend.List{{File: "list", Format: backend.CSI, Taken: m.now.Add(-time.Minute), Volumes: []backend.Volume{v}}}
+	}
 }
 
 // drop leaves nothing of a kind, as a list that fails at its first page does.

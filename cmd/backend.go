@@ -26,9 +26,7 @@ import (
 // addBackend adds the flag to a command that holds the storage system's own list
 // against the objects.
 func (g *globalFlags) addBackend(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&g.backends, "backend", nil, "The storage system's own list of volumes, as aws ec2 describe-volumes, az disk list, gcloud compute disks list, "+
-		"openstack volume list --long or hcloud volume list print it in JSON, CSI's ListVolumes answers, or two columns have it (volume handle, machine or node); "+
-		"- for standard input; repeatable")
+	cmd.Flags().StringArrayVar(&g.backends, "backend", nil, "The storage system's own list of volumes, in the JSON of its tool (aws, az, gcloud, openstack, hcloud, CSI) or two columns; - for standard input; repeatable")
 	_ = cmd.MarkFlagFilename("backend")
 }
 

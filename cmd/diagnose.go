@@ -57,8 +57,7 @@ evidence that it rests on.
 Exit code: 0 nothing found at or above --fail-on, 1 something found, 2 no answer
 (usage, connection, a gap in what was read), 3 --apply left something undone.`,
 		Example: `  kubectl volume-doctor diagnose
-  kubectl volume-doctor diagnose pod/web-0 -n shop -o wide
-  kubectl volume-doctor diagnose sts/db -n shop
+  kubectl volume-doctor diagnose pod/web-0 sts/db -n shop -o wide
   kubectl volume-doctor diagnose -f must-gather/ -o json
   kubectl volume-doctor diagnose pod/web-0 --apply
   kubectl volume-doctor diagnose --watch -n shop`,

@@ -8,7 +8,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // atStorage is what the storage system's list says of the repair's volume; nil where no
@@ -63,13 +63,14 @@ func checkStorageLetGo(v *View, r *Repair) error {
 	return nil
 }
 
-// strippedOffGuard is offGuard, or the storage system's own word that the node does not
-// have the volume. No attach is begun for an object that is being deleted, and the last
-// one had ended before the list was taken. What a person has typed is no such word.
+// strippedOffGuard is offGuard, or the storage system's own word that it detached the
+// volume after the detach was asked for. Only a list with that time in it proves that: a
+// copied file is older than its date. No attach is begun for an object that is being
+// deleted, and the last one had ended before the list was taken.
 var strippedOffGuard = Guard{GuardFenced, func(v *View, r *Repair) error {
 	e, va := atStorage(v, r), target(v, r)
-	if e != nil && va.DeletionTimestamp != nil && e.Settled && len(e.Holders) == 0 && e.List.Format != backend.Text &&
-		e.Saw(*va.DeletionTimestamp, facts.LongestSidecarCall) {
+	if e != nil && va.DeletionTimestamp != nil && e.Settled && len(e.Holders) == 0 && e.Saw(*va.DeletionTimestamp, facts.LongestSidecarCall) &&
+		e.Volume.Detached != nil && e.Volume.Detached.Sub(va.DeletionTimestamp.Time) >= snapshot.ClockTolerance {
 		return nil
 	}
 	return offGuard.Check(v, r)

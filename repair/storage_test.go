@@ -190,8 +190,8 @@ func TestStorageGuards(t *testing.T) {
 	}
 }
 
-// TestStorageSpeaksForTheUser: where the storage system itself shows that a volume is
-// attached to nothing since the detach was asked for, nobody has to swear that the
+// TestStorageSpeaksForTheUser: where the storage system itself shows that a volume was
+// detached since the detach was asked for, nobody has to swear that the
 // machine is off; and where it shows it as attached, no word helps.
 func TestStorageSpeaksForTheUser(t *testing.T) {
 	cases, err := testcases.All()
@@ -216,9 +216,10 @@ func TestStorageSpeaksForTheUser(t *testing.T) {
 				continue
 			}
 			shown++
-			needs := func(format backend.Format, taken time.Time, machines ...string) string {
-				l := &backend.List{File: "list", Format: format, Taken: taken}
-				v := backend.Volume{ID: handle}
+			detached := va.DeletionTimestamp.Add(snapshot.ClockTolerance)
+			needs := func(detached *time.Time, taken time.Time, machines ...string) string {
+				l := &backend.List{File: "list", Format: backend.CSI, Taken: taken}
+				v := backend.Volume{ID: handle, Detached: detached}
 				for _, m := range machines {
 					v.Attachments = append(v.Attachments, backend.Attachment{Machine: m})
 				}
@@ -232,21 +233,26 @@ func TestStorageSpeaksForTheUser(t *testing.T) {
 				return "gone"
 			}
 			now := s.TakenAt.Add(-time.Second)
-			if got := needs(backend.CSI, now); got != "strip-finalizer 1 allowed" {
+			if got := needs(&detached, now); got != "strip-finalizer 1 allowed" {
 				t.Errorf("%s: attached to nothing: %s", c.Name, got)
 			}
-			if got := needs(backend.Text, now); got != "strip-finalizer 2 fenced" {
-				t.Errorf("%s: somebody typed it: %s", c.Name, got)
+			if got := needs(nil, now); got != "strip-finalizer 2 fenced" {
+				t.Errorf("%s: nobody says since when, and the file may be a copy: %s", c.Name, got)
 			}
-			if got := needs(backend.CSI, now, "somewhere"); got != "delete-attachment 0 not-deleting" { // no word helps
+			before := detached.Add(-time.Second)
+			if got := needs(&before, now); got != "strip-finalizer 2 fenced" {
+				t.Errorf("%s: detached, it may be, before that was asked for: %s", c.Name, got)
+			}
+			if got := needs(&detached, now, "somewhere"); got != "delete-attachment 0 not-deleting" { // no word helps
 				t.Errorf("%s: attached to a machine: %s", c.Name, got)
 			}
-			if got := needs(backend.CSI, s.TakenAt.Add(-storage.Fresh-time.Second)); got != "strip-finalizer 2 fenced" {
+			if got := needs(&detached, s.TakenAt.Add(-storage.Fresh-time.Second)); got != "strip-finalizer 2 fenced" {
 				t.Errorf("%s: an old list: %s", c.Name, got)
 			}
 			// An attach may have been under way as the detach was asked for.
 			va.DeletionTimestamp.Time = s.TakenAt.Add(-facts.LongestSidecarCall)
-			if got := needs(backend.CSI, now); got != "strip-finalizer 2 fenced" {
+			detached = s.TakenAt
+			if got := needs(&detached, now); got != "strip-finalizer 2 fenced" {
 				t.Errorf("%s: deleted just now: %s", c.Name, got)
 			}
 		}

@@ -72,6 +72,9 @@ type Volume struct {
 	Silent bool `json:"silent,omitempty"`
 	// Attachments are sorted by machine.
 	Attachments []Attachment `json:"attachments,omitempty"`
+	// Detached is when a volume that is attached to nothing was detached, nil where the
+	// list does not say. What was copied is no younger for it.
+	Detached *time.Time `json:"detached,omitempty"`
 }
 
 // Attachment is a machine that has the volume, or is about to have or lose it.

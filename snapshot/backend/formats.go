@@ -67,6 +67,9 @@ func readAzure(raw []byte) (Volume, string, error) {
 			v.Attachments = append(v.Attachments, Attachment{Machine: m, Since: moment(d.Since)})
 		}
 	}
+	if len(v.Attachments) == 0 {
+		v.Detached = moment(d.Since)
+	}
 	// A disk that is Reserved is attached to a machine that is deallocated. A state that
 	// contradicts the machines says that one of them is about to change.
 	switch strings.ToLower(d.State) {
@@ -86,6 +89,7 @@ func readGoogle(raw []byte) (Volume, string, error) {
 		Users  []string `json:"users"`
 		Access string   `json:"accessMode"`
 		Since  string   `json:"lastAttachTimestamp"`
+		Until  string   `json:"lastDetachTimestamp"`
 	}
 	if err := decode(raw, &d); err != nil {
 		return Volume{}, "", err
@@ -105,6 +109,9 @@ func readGoogle(raw []byte) (Volume, string, error) {
 			a.Since = moment(d.Since)
 		}
 		v.Attachments = append(v.Attachments, a)
+	}
+	if len(d.Users) == 0 {
+		v.Detached = moment(d.Until)
 	}
 	scope, _, _ := strings.Cut(id, "/disks/")
 	return v, scope, nil

@@ -64,6 +64,7 @@ const (
   {
     "diskState": "Unattached",
     "id": "/subscriptions/db4e2fdb-6d80-4e6e-b7cd-736098270664/resourceGroups/newrgmd1/providers/Microsoft.Compute/disks/NewManagedDisk1",
+    "lastOwnershipUpdateTime": "2026-11-19T11:00:00+00:00",
     "location": "eastus",
     "managedBy": null,
     "managedByExtended": null,
@@ -77,6 +78,7 @@ const (
     "id": "7117026553513426",
     "kind": "compute#disk",
     "lastAttachTimestamp": "2026-11-19T02:46:06.251-08:00",
+    "lastDetachTimestamp": "2026-11-18T02:46:06.251-08:00",
     "name": "pvc-1",
     "selfLink": "https://www.googleapis.com/compute/v1/projects/my-project/zones/us-central1-a/disks/pvc-1",
     "sizeGb": "10",
@@ -86,6 +88,8 @@ const (
   },
   {
     "kind": "compute#disk",
+    "lastAttachTimestamp": "2026-11-19T02:46:06.251-08:00",
+    "lastDetachTimestamp": "2026-11-19T03:46:06.251-08:00",
     "name": "pvc-2",
     "selfLink": "https://www.googleapis.com/compute/v1/projects/my-project/regions/us-central1/disks/pvc-2",
     "sizeGb": "10",
@@ -182,10 +186,10 @@ func TestFormats(t *testing.T) {
 			{ID: azure + "mc_rg" + path + "disks/pvc-1", State: "Attached", Attachments: []Attachment{
 				{Machine: azure + "mc_rg" + path + "virtualmachinescalesets/aks-pool/virtualmachines/0", Since: at("2026-11-19T10:00:00Z")},
 			}},
-			{ID: azure + "newrgmd1" + path + "disks/newmanageddisk1", State: "Unattached", Shared: true},
+			{ID: azure + "newrgmd1" + path + "disks/newmanageddisk1", State: "Unattached", Shared: true, Detached: at("2026-11-19T11:00:00Z")},
 		}}},
 		{googleText, List{Format: Google, Scope: []string{"projects/my-project/regions/us-central1", "projects/my-project/zones/us-central1-a"}, Volumes: []Volume{
-			{ID: "projects/my-project/regions/us-central1/disks/pvc-2", State: "READY"},
+			{ID: "projects/my-project/regions/us-central1/disks/pvc-2", State: "READY", Detached: at("2026-11-19T11:46:06.251Z")},
 			{ID: "projects/my-project/zones/us-central1-a/disks/pvc-1", State: "READY", Attachments: []Attachment{
 				{Machine: "projects/my-project/zones/us-central1-a/instances/gke-1", Since: at("2026-11-19T10:46:06.251Z")},
 			}},

@@ -7,6 +7,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -226,8 +227,8 @@ func (c *comparison) follows(i int, d *reconcile.Decision, deed wire.Deed) strin
 			return ""
 		}
 	}
-	if c.verifiedBeside(i, d, deed) {
-		c.Counts["forgotten in the pass of its detach"]++
+	if c.verifiedFirst(i, d, deed) {
+		c.Counts["forgotten before its detach was done"]++
 		return ""
 	}
 	why := "nothing leads to it"
@@ -248,17 +249,19 @@ func (c *comparison) follows(i int, d *reconcile.Decision, deed wire.Deed) strin
 	return why
 }
 
-// verifiedBeside says whether the pair is forgotten in the very pass that detaches it:
-// that pass has begun the detach, as the model says, when it looks at what is attached
-// (reconciler.go reconcile, then sync), and until a moment ago the model said that this
-// would forget it.
-func (c *comparison) verifiedBeside(i int, d *reconcile.Decision, deed wire.Deed) bool {
-	detached := wire.Deed{Pair: deed.Pair, At: deed.At, Verb: string(d.Verb)}
-	if deed.Verb != wire.Forgotten || d.Verb != reconcile.Detach || i == 0 || !slices.Contains(c.story.Deeds, detached) {
+// verifiedFirst says whether a pair that is to be detached is forgotten before that is
+// done, since it has no VolumeAttachment: its detach has begun in the very pass that then
+// looks at what is attached (reconciler.go reconcile, then sync), or cannot begin because
+// another operation on the volume runs or waits.
+func (c *comparison) verifiedFirst(i int, d *reconcile.Decision, deed wire.Deed) bool {
+	m := &c.moments[i]
+	if deed.Verb != wire.Forgotten || d.Verb != reconcile.Detach || deed.At-m.Started < reconcile.VerifySyncPeriod-wire.Loop {
 		return false
 	}
-	was := c.moments[i-1].plan.Decision(d.VolumeNode)
-	return was != nil && slices.ContainsFunc(was.Until, func(u reconcile.Until) bool { return u.Event == reconcile.VerifySync })
+	attachment := slices.ContainsFunc(m.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
+		return va.Spec.NodeName == string(d.Node) && wire.UniqueName(*va.Spec.Source.PersistentVolumeName) == d.Volume
+	})
+	return !attachment && (m.busy(d.Volume) || slices.Contains(c.story.Deeds, wire.Deed{Pair: deed.Pair, At: deed.At, Verb: string(d.Verb)}))
 }
 
 // timedOut says whether the deed may be a detach for which the time-out was over:

@@ -115,6 +115,10 @@ A detach for which the time-out is over is logged, counted and done as a forced 
 the last look at the node. For how long a running controller has counted no object
 shows, so that either is taken once it has been at work for six minutes.
 
+A pair without a VolumeAttachment that is to be detached may be forgotten first, and that
+is counted: the minute's verification falls into the pass of its detach, or the detach
+waits for another one of the volume that fails and is tried again.
+
 FC, iSCSI and flexvolumes are in no history: they have no VolumeAttachment that could
 fail, and the first pass over them is compared on [conformance.md](conformance.md).
 `

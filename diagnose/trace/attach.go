@@ -233,11 +233,6 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 		Ends:   "the controller lists it once its attach has ended"}
 	since, bound := facts.BoundAt(t.pod), facts.AttachGrace
 	va := t.attachmentOf(v)
-	if va != nil && va.Status.Attached { // behind the controller's back, where another node has it
-		if s, held := t.held(v, s); held {
-			return s
-		}
-	}
 	if e := t.AttachSucceeded(t.pod, v.specName()); e != nil {
 		since, bound = facts.Latest(since, facts.EventTime(e)), facts.ReuseGrace
 	} else if va != nil && va.CreationTimestamp.Before(&since) {
@@ -249,6 +244,11 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 		bound = facts.AttachGraceUnseen
 	}
 	s = t.due(t.withControllerGrace(s, since, bound))
+	if s.Overdue && va != nil && va.Status.Attached { // behind the controller's back, where another node has it
+		if h, held := t.held(v, s); held {
+			return h
+		}
+	}
 	if s.Overdue {
 		s.Ends = "the controller writes the list again at the next attach to or detach from this node, or when it restarts; not for this volume alone"
 	}

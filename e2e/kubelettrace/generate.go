@@ -344,6 +344,9 @@ func draw(r *rand.Rand, batch string, node string, pods int) []*drawnPod {
 			other.volumes = slices.Clone(first.volumes)
 			other.claims, other.faults, other.attachFails, other.endFaults = nil, nil, nil, nil
 			other.kinds = []string{"shares the volumes of another pod"}
+			for j := range other.volumes {
+				first.volumes[j].Alone, other.volumes[j].Alone = false, false
+			}
 			list = append(list, &other)
 			continue
 		}
@@ -353,6 +356,9 @@ func draw(r *rand.Rand, batch string, node string, pods int) []*drawnPod {
 			k := drawKind(r)
 			k.add(d, fmt.Sprintf("v%d", j), r)
 			d.kinds = append(d.kinds, k.name)
+		}
+		for j := range d.volumes {
+			d.volumes[j].Alone = true
 		}
 		d.vary(r)
 		list = append(list, d)

@@ -40,6 +40,8 @@ type Volume struct {
 	// Attachable says that the controller attaches it, and Stages that its driver
 	// stages it.
 	Attachable, Stages bool
+	// Alone says that no other pod mounts it.
+	Alone bool
 	// Unused says that no container mounts it, and Device that one uses it as a device.
 	Unused, Device bool
 	// Unclaimed says that its claim leads to no volume.
@@ -93,7 +95,8 @@ func (s seen) up(pod types.UID, v Volume) Truth {
 		return t
 	}
 	_, t.Published = s.last(wire.Publish, v.Handle, pod)
-	taken := !notTaken(told.Wait, v.Name) || s.received(wire.Stage, v.Handle, time.Time{}) || s.received(wire.Publish, v.Handle, time.Time{})
+	taken := !notTaken(told.Wait, v.Name) || s.received(wire.Stage, v.Handle, time.Time{}) || s.received(wire.Publish, v.Handle, time.Time{}) ||
+		v.Alone && slices.Contains(k.Attached, v.Unique) // it has been since that wait was given up
 	t.Done[trace.StageClaimBound] = !v.Unclaimed
 	if v.Attachable {
 		if reported := slices.Contains(k.Reported, v.Unique); taken || !reported {

@@ -23,6 +23,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/faultproxy"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/scenario"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
@@ -121,7 +122,10 @@ func TestPrintedCommands(t *testing.T) {
 
 				s.printed(t, before.Repair.Apply)
 				paste(t, dir, kubeconfig(t, own), before.Repair.Apply)
-				await(t, fixture.PodRunning(cluster.Client(), first.Namespace, first.Subject.Pod))
+				// The controller may have paused for its longest before the repair.
+				if err := fixture.AwaitFor(t.Context(), reconcile.BackoffLast+fixture.Timeout, fixture.PodRunning(cluster.Client(), first.Namespace, first.Subject.Pod)); err != nil {
+					t.Fatal(err)
+				}
 				await(t, fixture.Attached(cluster.Client(), first.Node, first.Subject.Volume))
 				report, err := s.fresh(t.Context())
 				if err != nil {

@@ -3,6 +3,7 @@ package modes_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -179,6 +180,14 @@ func (s *stage) recreateVolume(ctx context.Context, v fixture.Volume, change fun
 			return err
 		}
 		if _, err := volumes.Patch(ctx, pv.Name, types.MergePatchType, noFinalizers, metav1.PatchOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		// What objects say of their creation has whole seconds: the new one is to be younger
+		// than any attachment of the old one.
+		second := time.Now().Unix()
+		if err := fixture.Await(ctx, fixture.Condition{What: "the next second", Check: func(context.Context) (bool, []runtime.Object, error) {
+			return time.Now().Unix() > second, nil, nil
+		}}); err != nil {
 			return err
 		}
 		again := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: pv.Name, Annotations: pv.Annotations}, Spec: pv.Spec}

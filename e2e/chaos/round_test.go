@@ -232,6 +232,12 @@ func (r *round) rerun(ctx context.Context) error {
 		// The attacher, or the controller, has not come to it within --settle.
 		unless = append(unless, "the attacher has not detached the volume yet", "still lists the volume", "the driver has not detached the volume")
 	}
+	if r.story == orphan {
+		// What the first run did may bear fruit between the two writes of this one: the
+		// pod's node gets the volume, the guard holds the second write back, and undo
+		// takes the first one away.
+		unless = append(unless, "has the volume attached to node "+r.name+" as well")
+	}
 	run, err := r.doctor(ctx, r.session("second", journal, nil), r.repairs("--journal", journal)...)
 	if err != nil {
 		return err

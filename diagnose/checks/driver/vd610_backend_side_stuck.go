@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -72,7 +75,17 @@ func backendStuck(p *check.Run, t facts.Task, hint string) {
 	if !ok || len(pods) == 0 {
 		return // nobody waits: an attempt that is left over
 	}
-	f := finding.Finding{
+	f := waitsForStorage(p, t, pair, pods)
+	f.Message += fmt.Sprintf(", and the driver's words hint at the storage system: %q", t.Failure.Message)
+	f.Cause = hint + "; that is a hint from the words alone, no object shows it"
+	f.Advice += ": the objects in the cluster are as they should be"
+	p.Report(f)
+}
+
+// waitsForStorage is what both findings have: pods wait for an attach that the storage
+// system keeps from ending.
+func waitsForStorage(p *check.Run, t facts.Task, pair reconcile.VolumeNode, pods []*corev1.Pod) finding.Finding {
+	return finding.Finding{
 		Subject:          finding.Object{Kind: "VolumeAttachment", Name: t.Name, UID: t.UID},
 		Volume:           pair.Volume,
 		Node:             pair.Node,
@@ -80,12 +93,9 @@ func backendStuck(p *check.Run, t facts.Task, hint string) {
 		VolumeAttachment: t.Name,
 		Pods:             facts.PodNames(pods),
 		Since:            &t.Since,
-		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, and the driver's words hint at the storage system: %q",
-			facts.PodName(pods[0]), t.Spec.NodeName, p.TaskVolume(t), t.Failure.Message),
-		Cause:     hint + "; that is a hint from the words alone, no object shows it",
-		Evidence:  facts.TaskEvidence([]facts.Task{t}),
-		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and the attach goes on once the storage system lets it"},
-		Advice:    "look at the volume and the machine in the storage system's own console or tools, and act there: the objects in the cluster are as they should be",
+		Message:          fmt.Sprintf("Pod %s waits on node %s for volume %s", facts.PodName(pods[0]), t.Spec.NodeName, p.TaskVolume(t)),
+		Evidence:         facts.TaskEvidence([]facts.Task{t}),
+		SelfHeals:        finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and the attach goes on once the storage system lets it"},
+		Advice:           "look at the volume and the machine in the storage system's own console or tools, and act there",
 	}
-	p.Report(f)
 }

@@ -2,10 +2,7 @@ package snapshot
 
 import (
 	"bufio"
-	"encoding/json"
-	"fmt"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
 
@@ -30,11 +27,9 @@ func writeBackends(out *bufio.Writer, lists []*backend.List) error {
 		for first := true; first || len(rest) > 0; first = false {
 			part := *l
 			part.Volumes, rest = split(rest)
-			text, err := json.Marshal(backendDocument{headerVersion, backendKind, part})
-			if err != nil {
+			if err := writeOwn(out, backendDocument{headerVersion, backendKind, part}); err != nil {
 				return err
 			}
-			_, _ = fmt.Fprintf(out, "---\n%s\n", safetext.JSON(string(text))) // a bufio.Writer keeps its first error for Flush
 		}
 	}
 	return nil
@@ -43,12 +38,9 @@ func writeBackends(out *bufio.Writer, lists []*backend.List) error {
 func isBackend(t typeName) bool { return t == typeName{headerVersion, backendKind} }
 
 func (c *collector) readBackend(at place, raw []byte) error {
-	if values, depth := shape(raw); values > c.limits.values || depth > c.limits.depth {
-		return at.errorf("%s: more than %d fields and items, or nested more than %d deep", backendKind, c.limits.values, c.limits.depth)
-	}
 	var d backendDocument
-	if err := json.Unmarshal(raw, &d); err != nil {
-		return at.errorf("%s: %s", backendKind, decodeMessage(err))
+	if err := c.readOwn(at, backendKind, raw, &d); err != nil {
+		return err
 	}
 	if err := d.Check(); err != nil {
 		return at.errorf("%s: %w", backendKind, err)

@@ -2,8 +2,6 @@ package snapshot
 
 import (
 	"bufio"
-	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
@@ -43,11 +41,9 @@ func writeController(out *bufio.Writer, c *Controller) error {
 		for i := range part.Pairs {
 			part.Pairs[i].LastError = safetext.Redact(part.Pairs[i].LastError)
 		}
-		text, err := json.Marshal(controllerDocument{APIVersion: headerVersion, Kind: controllerKind, Controller: part})
-		if err != nil {
+		if err := writeOwn(out, controllerDocument{APIVersion: headerVersion, Kind: controllerKind, Controller: part}); err != nil {
 			return err
 		}
-		_, _ = fmt.Fprintf(out, "---\n%s\n", safetext.JSON(string(text))) // a bufio.Writer keeps its first error for Flush
 	}
 	return nil
 }
@@ -62,12 +58,9 @@ func isController(t typeName) bool {
 }
 
 func (c *collector) readController(at place, raw []byte) error {
-	if values, depth := shape(raw); values > c.limits.values || depth > c.limits.depth {
-		return at.errorf("Controller: more than %d fields and items, or nested more than %d deep", c.limits.values, c.limits.depth)
-	}
 	var d controllerDocument
-	if err := json.Unmarshal(raw, &d); err != nil {
-		return at.errorf("Controller: %s", decodeMessage(err))
+	if err := c.readOwn(at, controllerKind, raw, &d); err != nil {
+		return err
 	}
 	if d.Last.IsZero() || d.Last.Before(d.First) || slices.ContainsFunc(d.Pairs, RememberedPair.isBroken) {
 		return at.errorf("Controller: a time is missing, or no log gives it")

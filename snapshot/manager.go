@@ -3,12 +3,8 @@ package snapshot
 import (
 	"bufio"
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
 // ControllerManager is what the kube-controller-manager that leads tells of itself
@@ -58,23 +54,15 @@ func writeManager(out *bufio.Writer, m *ControllerManager) error {
 	if m == nil {
 		return nil
 	}
-	text, err := json.Marshal(managerDocument{headerVersion, managerKind, *m})
-	if err != nil {
-		return err
-	}
-	_, _ = fmt.Fprintf(out, "---\n%s\n", safetext.JSON(string(text))) // a bufio.Writer keeps its first error for Flush
-	return nil
+	return writeOwn(out, managerDocument{headerVersion, managerKind, *m})
 }
 
 func isManager(t typeName) bool { return t == typeName{headerVersion, managerKind} }
 
 func (c *collector) readManager(at place, raw []byte) error {
-	if values, depth := shape(raw); values > c.limits.values || depth > c.limits.depth {
-		return at.errorf("%s: more than %d fields and items, or nested more than %d deep", managerKind, c.limits.values, c.limits.depth)
-	}
 	var d managerDocument
-	if err := json.Unmarshal(raw, &d); err != nil {
-		return at.errorf("%s: %s", managerKind, decodeMessage(err))
+	if err := c.readOwn(at, managerKind, raw, &d); err != nil {
+		return err
 	}
 	return c.addManager(at, &d.ControllerManager)
 }

@@ -20,6 +20,7 @@ const module = "github.com/volume-doctor/kubectl-volume-doctor"
 var line = [][]string{
 	{""},
 	{"cmd"},
+	{"explain"},
 	{"output", "cluster"},
 	{"repair/apply"},
 	{"repair"},

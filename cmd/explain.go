@@ -12,8 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/output"
-	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/explain"
 )
 
 func newExplain(g *globalFlags, streams genericiooptions.IOStreams) *cobra.Command {
@@ -36,14 +35,14 @@ they mean, who has to act and what helps, and shows the pages that are nearest.`
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
 			var names []string
-			for _, p := range pages() {
-				names = append(names, p.name+"\t"+p.title)
+			for _, p := range explain.Pages() {
+				names = append(names, p.Name+"\t"+p.Title)
 			}
 			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return listPages(streams.Out)
+				return explain.Contents(streams.Out)
 			}
 			words := strings.Join(args, " ")
 			if words == "-" {
@@ -56,73 +55,16 @@ they mean, who has to act and what helps, and shows the pages that are nearest.`
 			if strings.TrimSpace(words) == "" {
 				return errors.New("nothing was given to look for: a code, a name, or the words of an error")
 			}
-			for _, p := range pages() {
-				if strings.EqualFold(p.name, words) || strings.EqualFold(p.code, words) {
-					return g.showPage(cmd.Context(), streams.Out, p.text)
-				}
+			if p, ok := explain.Named(words); ok {
+				return g.showPage(cmd.Context(), streams.Out, p.Text)
 			}
-			known := explainWords(streams.Out, words)
-			if err := search(streams.Out, words, hintsOf(words)); err != nil && !known {
-				return err
-			}
-			return nil
+			return explain.Words(streams.Out, words)
 		},
 	}
 }
 
 // mostPasted bounds what is read from standard input, in bytes.
 const mostPasted = 1 << 20
-
-// page is one of explain's.
-type page struct {
-	code     string // "" where it is not a check
-	name     string
-	severity string
-	title    string
-	text     string
-	section  string
-}
-
-func pages() []page {
-	var list []page
-	for _, c := range diagnose.Checks() {
-		list = append(list, page{string(c.Code), c.Name, string(c.Severity), c.Title, output.Page(c), "Failure modes"})
-	}
-	for _, t := range repair.Topics() {
-		section := "Repairs, the lowest risk first"
-		if t.Never {
-			section = "Advice that does harm"
-		}
-		list = append(list, page{"", t.Name, "", t.Title(), t.Doc(), section})
-	}
-	return list
-}
-
-func listPages(w io.Writer) error {
-	section := ""
-	for _, p := range pages() {
-		if p.section != section {
-			if section != "" {
-				fmt.Fprintln(w)
-			}
-			section = p.section
-			fmt.Fprintf(w, "%s\n\n", section)
-		}
-		if err := p.list(w); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p page) list(w io.Writer) error {
-	line := p.name
-	if p.code != "" {
-		line = fmt.Sprintf("%s  %-7s  %s", p.code, p.severity, p.name)
-	}
-	_, err := fmt.Fprintf(w, "%s\n       %s\n", line, p.title)
-	return err
-}
 
 // findCheck takes a code or a name, in any case.
 func findCheck(name string) (check.Check, error) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/explain"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -54,7 +55,9 @@ func parsed(words []string, s *snapshot.Snapshot) error {
 			}
 		}
 	case "explain":
-		if !slices.ContainsFunc(pages(), func(p page) bool { return p.code == strings.Join(args, " ") || p.name == strings.Join(args, " ") }) {
+		if !slices.ContainsFunc(explain.Pages(), func(p explain.Page) bool {
+			return p.Code == strings.Join(args, " ") || p.Name == strings.Join(args, " ")
+		}) {
 			return fmt.Errorf("explain has no page %q", args)
 		}
 	}
@@ -140,29 +143,29 @@ func TestPrintedCommandsAreParsed(t *testing.T) {
 // of this tool is one that it takes, and --apply stands only where it has a repair.
 func TestPagesBeginWithWhatToDo(t *testing.T) {
 	commands, codes := map[string]bool{}, map[string]finding.Code{}
-	for _, p := range pages() {
-		if p.code == "" {
+	for _, p := range explain.Pages() {
+		if p.Code == "" {
 			continue
 		}
-		parts := strings.SplitN(p.text, "\n\n", 5)
-		if len(parts) < 5 || !strings.HasPrefix(parts[0], "# "+p.code+" ") || !strings.HasPrefix(parts[1], "Do this now: ") || strings.HasPrefix(parts[3], " ") {
-			t.Errorf("the page of %s begins with %q", p.code, parts[:min(4, len(parts))])
+		parts := strings.SplitN(p.Text, "\n\n", 5)
+		if len(parts) < 5 || !strings.HasPrefix(parts[0], "# "+p.Code+" ") || !strings.HasPrefix(parts[1], "Do this now: ") || strings.HasPrefix(parts[3], " ") {
+			t.Errorf("the page of %s begins with %q", p.Code, parts[:min(4, len(parts))])
 			continue
 		}
 		var command string
 		for line := range strings.Lines(parts[2] + "\n") {
 			body, indented := strings.CutPrefix(line, "    ")
 			if !indented {
-				t.Errorf("%s: %q is no command", p.code, line)
+				t.Errorf("%s: %q is no command", p.Code, line)
 			}
 			if command += body; strings.HasSuffix(body, "\\\n") {
 				continue
 			}
 			command = strings.TrimSpace(strings.ReplaceAll(command, "\\\n", ""))
 			if strings.HasPrefix(command, "kubectl volume-doctor ") {
-				commands[command], codes[command+p.code] = true, finding.Code(p.code)
+				commands[command], codes[command+p.Code] = true, finding.Code(p.Code)
 			} else if !strings.HasPrefix(command, "kubectl ") && !strings.HasPrefix(command, "journalctl ") && !strings.HasPrefix(command, "systemctl ") {
-				t.Errorf("%s: %q is no command", p.code, command)
+				t.Errorf("%s: %q is no command", p.Code, command)
 			}
 			command = ""
 		}

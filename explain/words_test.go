@@ -1,4 +1,4 @@
-package cmd
+package explain
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ func TestExplainKnowsAllWords(t *testing.T) {
 		want, _ := driverwords.Find(strings.TrimSuffix(e.Driver(), "*"), line)
 		about, _ := want.Meaning.About()
 		var out bytes.Buffer
-		if !explainWords(&out, line) {
+		if !sayMeaning(&out, line) {
 			t.Errorf("%q is not explained", line)
 		}
 		for _, part := range []string{about.Says, string(want.Actor), want.Helps, "explain VD411"} {
@@ -44,12 +44,12 @@ func TestExplainWordsNamesPages(t *testing.T) {
 		`csi.trident.netapp.io says AttachVolume.Attach failed for volume "pv-1" : rpc error: code = NotFound desc = node worker-1 was not found`:                  "VD620",
 	} {
 		var out bytes.Buffer
-		explainWords(&out, line)
+		sayMeaning(&out, line)
 		if !strings.Contains(out.String(), "explain "+want+"\n") {
 			t.Errorf("%q: no page %s in\n%s", line, want, out.String())
 		}
 	}
-	if explainWords(&bytes.Buffer{}, "all is well") {
+	if sayMeaning(&bytes.Buffer{}, "all is well") {
 		t.Error("words without an error are explained")
 	}
 	for meaning, code := range pagesOfMeanings {

@@ -1,4 +1,4 @@
-package cmd
+package explain
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ const mostPages = 5
 
 // hit is a page that has words of a text, and how much they say for it.
 type hit struct {
-	page
+	Page
 	score float64
 }
 
@@ -32,7 +32,7 @@ func search(w io.Writer, text string, hints map[string]float64) error {
 		if err := h.list(w); err != nil {
 			return err
 		}
-		if line := bestLine(h.text, text); line != "" {
+		if line := bestLine(h.Text, text); line != "" {
 			fmt.Fprintf(w, "       > %s\n", line)
 		}
 	}
@@ -42,7 +42,7 @@ func search(w io.Writer, text string, hints map[string]float64) error {
 // index ranks pages by BM25 (Robertson and Zaragoza, 2009): a word says the more for a
 // page, the fewer pages have it. Two words that stand side by side count as one more.
 type index struct {
-	pages []page
+	pages []Page
 	// terms are how often each term stands in each page, weighted by where it stands;
 	// length is how many there are.
 	terms  []map[string]float64
@@ -52,7 +52,7 @@ type index struct {
 	having map[string]int
 }
 
-var library = sync.OnceValue(func() *index { return newIndex(pages()) })
+var library = sync.OnceValue(func() *index { return newIndex(Pages()) })
 
 // What a term counts for by where it stands; in other places it counts for one.
 const (
@@ -60,11 +60,11 @@ const (
 	inSymptom = 3
 )
 
-func newIndex(pages []page) *index {
+func newIndex(pages []Page) *index {
 	x := &index{pages: pages, having: map[string]int{}}
 	for _, p := range pages {
 		terms, length := map[string]float64{}, 0.0
-		for _, part := range strings.Split(p.text, "\n## ") {
+		for _, part := range strings.Split(p.Text, "\n## ") {
 			weight := 1.0
 			if strings.HasPrefix(part, "Symptom") {
 				weight = inSymptom
@@ -74,7 +74,7 @@ func newIndex(pages []page) *index {
 				length++
 			}
 		}
-		for _, term := range termsOf(p.name + " " + p.title) {
+		for _, term := range termsOf(p.Name + " " + p.Title) {
 			terms[term] += inTitle
 		}
 		for term := range terms {
@@ -103,7 +103,7 @@ func (x *index) find(text string, hints map[string]float64) []hit {
 			rare := math.Log(1 + (float64(len(x.pages))-having+0.5)/(having+0.5))
 			score += rare * n * (saturation + 1) / (n + saturation*(1-lengthWeight+lengthWeight*x.length[i]/x.mean))
 		}
-		if score += hints[p.code]; score > 0 {
+		if score += hints[p.Code]; score > 0 {
 			hits = append(hits, hit{p, score})
 		}
 	}

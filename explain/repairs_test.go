@@ -1,4 +1,4 @@
-package cmd
+package explain
 
 import (
 	"strings"
@@ -12,8 +12,8 @@ import (
 // check, and none says that --apply has no repair where there is one.
 func TestPagesNameTheirRepairs(t *testing.T) {
 	texts := map[string]string{}
-	for _, p := range pages() {
-		texts[p.code] = p.text
+	for _, p := range Pages() {
+		texts[p.Code] = p.Text
 	}
 	for _, c := range diagnose.Checks() {
 		kinds := repair.KindsFor(c.Code)

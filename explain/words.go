@@ -1,4 +1,4 @@
-package cmd
+package explain
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// explainWords says what a message of a driver, of the kubelet or of one of their
+// sayMeaning says what a message of a driver, of the kubelet or of one of their
 // tools means. It reports whether anything is known about its words.
-func explainWords(w io.Writer, message string) bool {
+func sayMeaning(w io.Writer, message string) bool {
 	entries := driverwords.FindAll(message)
 	for _, e := range entries {
 		about, _ := e.Meaning.About()

@@ -1,4 +1,4 @@
-package cmd
+package explain
 
 import (
 	"fmt"
@@ -24,9 +24,9 @@ func TestPastedLinesFindTheirPages(t *testing.T) {
 		hits := library().find(text, hintsOf(text))
 		var names []string
 		for _, h := range hits[:min(len(hits), mostPages)] {
-			names = append(names, fmt.Sprintf("%s %.1f", h.code+h.name, h.score))
+			names = append(names, fmt.Sprintf("%s %.1f", h.Code+h.Name, h.score))
 		}
-		if !slices.ContainsFunc(hits[:min(len(hits), 2)], func(h hit) bool { return slices.Contains(strings.Fields(codes), h.code) }) {
+		if !slices.ContainsFunc(hits[:min(len(hits), 2)], func(h hit) bool { return slices.Contains(strings.Fields(codes), h.Code) }) {
 			t.Errorf("%s\n\tfinds %v, want one of %s among the first two", text, names, codes)
 		}
 	}

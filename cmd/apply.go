@@ -3,7 +3,6 @@ package cmd
 import (
 	"bufio"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,13 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // applyFlags are the flags that go with --apply.
@@ -162,104 +158,6 @@ func (a *applyFlags) mayAsk(in io.Reader) error {
 	return fmt.Errorf("%s asks before it writes, and there is no terminal to answer on: give --yes, or --dry-run=server to see", cmp.Or(a.asker, "--apply"))
 }
 
-// repair makes the proposed repairs and reports what is left.
-func (d *diagnoseFlags) repair(ctx context.Context, streams genericiooptions.IOStreams, c watched, s *snapshot.Snapshot, earlier *finding.Report) error {
-	view, repairs, err := d.look(s, earlier)
-	if err != nil {
-		return err
-	}
-	r := view.Report
-	if err := d.apply.nodesExist(view); err != nil {
-		return err
-	}
-	if d.apply.approved != "" {
-		if repairs, err = d.apply.reviewed(view, repairs); err != nil {
-			fmt.Fprintf(streams.ErrOut, "error: nothing was written: %s\n", output.Safe(oneLine(err.Error())))
-			return exitCode(exitUndone)
-		}
-	}
-	undone := false
-	for _, f := range r.Findings {
-		if f.Repair != nil && f.Repair.BlockedBy != "" {
-			undone = true
-			fmt.Fprintf(streams.ErrOut, "not repaired: %s\n", brief(f))
-			for _, line := range output.NotRepaired(f) {
-				fmt.Fprintf(streams.ErrOut, "  %s\n", line)
-			}
-		}
-	}
-	for _, p := range repairs {
-		describe(streams.ErrOut, p)
-	}
-	if d.apply.save != "" {
-		if err := writeFile(ctx, d.apply.save, apply.Save(view, repairs).Write); err != nil {
-			return err
-		}
-		fmt.Fprintf(streams.ErrOut, "%d repairs saved in %s; nothing was written to the cluster\n", len(repairs), d.apply.save)
-		return d.finish(streams, r, exitHealthy)
-	}
-	if len(repairs) > 0 {
-		if !d.apply.confirmed(streams, repairs) {
-			fmt.Fprintln(streams.ErrOut, "nothing was written")
-			return exitCode(exitUndone)
-		}
-		results, err := d.carryOut(ctx, streams, c, repairs)
-		for _, result := range results {
-			undone = undone || result.LeftUndone()
-		}
-		if err != nil {
-			if len(results) == 0 {
-				return err
-			}
-			fmt.Fprintf(streams.ErrOut, "error: %s\n", oneLine(err.Error()))
-			return exitCode(exitUndone)
-		}
-		if d.apply.mode() == apply.DryRunNone {
-			if s, err = c.Snapshot(ctx); err != nil {
-				return err
-			}
-			d.assume(s, io.Discard)
-			if view, _, err = d.narrowed(s, earlier, waited(repairs)...); err != nil {
-				return err
-			}
-			r = view.Report
-		}
-	} else if !undone {
-		fmt.Fprintln(streams.ErrOut, "there is nothing to repair")
-	}
-	code := exitHealthy
-	if undone {
-		code = exitUndone
-	}
-	return d.finish(streams, r, code)
-}
-
-// waited are the pods that the repairs were made for.
-func waited(repairs []repair.Repair) []string {
-	var pods []string
-	for _, r := range repairs {
-		pods = append(pods, r.Finding.About()...)
-	}
-	slices.Sort(pods)
-	return slices.Compact(pods)
-}
-
-// describe shows what would be written, and how to do it by hand.
-func describe(w io.Writer, p repair.Repair) {
-	undo := "can be undone"
-	if p.Undo == nil {
-		undo = "cannot be undone: " + p.WhyNot
-	}
-	fmt.Fprintf(w, "%s\n", brief(p.Finding))
-	fmt.Fprintf(w, "%s for %s: %s (risk %s, %s)\n", p.Kind, output.Safe(p.Finding.Subject.String()), output.Safe(p.Summary), p.Risk, undo)
-	fmt.Fprintf(w, "  the same by hand:\n  %s\n", output.Safe(p.Do.Kubectl()))
-}
-
-// brief is a finding in a line.
-func brief(f finding.Finding) string {
-	return output.Safe(fmt.Sprintf("%s %s  %s", f.Severity, f.Code, f.Message))
-}
-
 // nodesExist catches a --fenced with a slip of the pen in it: a node of that
 // name must be in the cluster or in what is left of it.
 func (a *applyFlags) nodesExist(v *repair.View) error {
@@ -327,37 +225,4 @@ func agreed(streams genericiooptions.IOStreams, in *bufio.Reader, question strin
 func answer(in *bufio.Reader) string {
 	line, _ := in.ReadString('\n')
 	return strings.TrimSpace(line)
-}
-
-func (d *diagnoseFlags) carryOut(ctx context.Context, streams genericiooptions.IOStreams, c watched, repairs []repair.Repair) ([]apply.Result, error) {
-	applier := &apply.Applier{
-		Cluster:    c,
-		Options:    diagnose.Options{Reconcile: d.options(), Checks: d.checks},
-		Consent:    d.apply.consent(),
-		Observe:    narrate(streams.ErrOut),
-		Wait:       sleep,
-		HoldFor:    d.apply.holdFor(),
-		MaxRepairs: d.apply.maxRepairs,
-		DryRun:     d.apply.mode(),
-	}
-	if applier.DryRun == apply.DryRunNone {
-		name, flags := d.apply.journal, os.O_CREATE
-		if name == "" {
-			name, flags = journalName(time.Now()), os.O_CREATE|os.O_EXCL
-		}
-		file, earlier, err := openJournal(ctx, name, flags)
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		interruptsOf(ctx).exitsWith(exitUndone)
-		applier.Journal = apply.NewJournal(file, time.Now, earlier)
-		fmt.Fprintf(streams.ErrOut, "journal: %s\n", name)
-		results, err := applier.Apply(ctx, repairs)
-		if slices.ContainsFunc(results, func(r apply.Result) bool { return r.Outcome == apply.Repaired || r.Outcome == apply.Unverified }) {
-			fmt.Fprintf(streams.ErrOut, "to take it back: %s\n", commandLine(c.Context(), d.taken, []string{"undo", name}))
-		}
-		return results, err
-	}
-	return applier.Apply(ctx, repairs)
 }

@@ -56,28 +56,33 @@ func validateContexts(names []string, flags *pflag.FlagSet, args []string) error
 
 // acrossContexts examines several clusters and makes one report of it. One that
 // cannot be read is a gap in it, and takes nothing from the others.
-func (d *diagnoseFlags) acrossContexts(ctx context.Context, streams genericiooptions.IOStreams) error {
-	config, err := d.kube.ToRawKubeConfigLoader().RawConfig()
+type acrossContexts struct {
+	*examination
+	contexts []string
+}
+
+func (m *acrossContexts) run(ctx context.Context, streams genericiooptions.IOStreams) error {
+	config, err := m.kube.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
 		return err
 	}
-	for _, name := range d.contexts {
+	for _, name := range m.contexts {
 		if config.Contexts[name] == nil {
 			return fmt.Errorf("--contexts: the kubeconfig has no context %q", name)
 		}
 	}
-	reports, errs := make([]*finding.Report, len(d.contexts)), make([]error, len(d.contexts))
-	used := make([]bool, len(d.contexts))
+	reports, errs := make([]*finding.Report, len(m.contexts)), make([]error, len(m.contexts))
+	used := make([]bool, len(m.contexts))
 	var warnings sync.Mutex
 	var running sync.WaitGroup
 	slots := make(chan struct{}, contextsAtOnce)
-	for i, name := range d.contexts {
+	for i, name := range m.contexts {
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
 			there := streams
 			there.ErrOut = &prefixed{prefix: name + ": ", w: streams.ErrOut, mu: &warnings}
-			reports[i], used[i], errs[i] = d.inContext(ctx, name, there)
+			reports[i], used[i], errs[i] = m.inContext(ctx, name, there)
 		})
 	}
 	running.Wait()
@@ -86,7 +91,7 @@ func (d *diagnoseFlags) acrossContexts(ctx context.Context, streams genericioopt
 	}
 	atLeast := exitHealthy
 	var unread []string
-	for i, name := range d.contexts {
+	for i, name := range m.contexts {
 		if errs[i] == nil {
 			continue
 		}
@@ -98,28 +103,28 @@ func (d *diagnoseFlags) acrossContexts(ctx context.Context, streams genericioopt
 			Gaps:   []snapshot.Gap{{Kind: everything, Reason: snapshot.ReasonUnavailable, Detail: safetext.Redact(text)}},
 		}
 	}
-	if len(unread) == len(d.contexts) {
+	if len(unread) == len(m.contexts) {
 		return fmt.Errorf("no cluster could be read: %s", strings.Join(unread, "; "))
 	}
 	if !slices.Contains(used, true) {
-		return d.unused()
+		return m.unused()
 	}
 	for _, text := range unread {
 		fmt.Fprintf(streams.ErrOut, "error: %s\n", output.Safe(text))
 	}
 	all := finding.Merge(reports)
-	d.leaveOut.sayExpired(streams.ErrOut, all.TakenAt.Time)
-	if err := d.leaveOut.from(all); err != nil {
+	m.leaveOut.sayExpired(streams.ErrOut, all.TakenAt.Time)
+	if err := m.leaveOut.from(all); err != nil {
 		return err
 	}
-	return d.finish(streams, all, atLeast)
+	return m.finish(streams, all, atLeast)
 }
 
 // inContext is the report on one of the clusters, and says whether it uses the
 // namespace of -n: any of several may lack it, but not all.
-func (d *diagnoseFlags) inContext(ctx context.Context, name string, streams genericiooptions.IOStreams) (r *finding.Report, used bool, err error) {
-	global, there := *d.globalFlags, *d
-	global.kube = ofContext(d.kube, name)
+func (m *acrossContexts) inContext(ctx context.Context, name string, streams genericiooptions.IOStreams) (r *finding.Report, used bool, err error) {
+	global, there := *m.globalFlags, *m.examination
+	global.kube = ofContext(m.kube, name)
 	there.globalFlags = &global
 	c, err := there.connectTo(ctx, streams)
 	if err != nil {

@@ -1,8 +1,8 @@
 package cmd
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -10,11 +10,9 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // lookTwice is the time between the two looks that a run with --apply takes at
@@ -22,29 +20,20 @@ import (
 // looks is not in flight.
 const lookTwice = reconcile.NodeStatusUpdate + 20*time.Second
 
+// diagnoseFlags are the flags of diagnose: those of every mode, and those that choose
+// one.
 type diagnoseFlags struct {
-	*globalFlags
-	outputs     outputFlags
-	only, skip  []string
-	failOn      string
-	allowGaps   bool
-	persistsFor time.Duration
-	saved       string
-	quiet       bool
-	events      bool
-	contexts    []string
-	watch       bool
-	selector    string
-	leaveOut    leaveOut
-	apply       applyFlags
-
-	taken   []string // by the command lines that the report prints
-	checks  []check.Check
-	targets []target
+	examination
+	only, skip []string
+	saved      string
+	events     bool
+	contexts   []string
+	watch      bool
+	apply      applyFlags
 }
 
 func newDiagnose(g *globalFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	d := &diagnoseFlags{globalFlags: g}
+	d := &diagnoseFlags{examination: examination{reportPrinter: reportPrinter{globalFlags: g}}}
 	cmd := &cobra.Command{
 		Use:   "diagnose [KIND/NAME ...]",
 		Short: "Find drift and say what causes it, what heals and what to do",
@@ -63,32 +52,14 @@ Exit code: 0 nothing found at or above --fail-on, 1 something found, 2 no answer
   kubectl volume-doctor diagnose --watch -n shop`,
 		ValidArgsFunction: d.completeTargets(streams, 0),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if d.saved != "" {
-				return d.reprint(cmd.Flags(), args, streams)
-			}
-			d.taken = takenOver(cmd.Flags())
-			if err := d.complete(cmd, args); err != nil {
-				return err
-			}
-			if err := d.apply.mayAsk(streams.In); err != nil {
-				return err
-			}
-			if err := d.leaveOut.read(streams.In); err != nil {
-				return err
-			}
-			if err := d.readBackends(streams.In); err != nil {
+			m, err := d.mode(cmd, args, streams.In)
+			if err != nil {
 				return err
 			}
 			if d.quiet {
 				streams.ErrOut = io.Discard
 			}
-			if d.watch {
-				return d.follow(cmd.Context(), streams)
-			}
-			if len(d.contexts) > 0 {
-				return d.acrossContexts(cmd.Context(), streams)
-			}
-			return d.run(cmd.Context(), streams)
+			return m.run(cmd.Context(), streams)
 		},
 	}
 	f := cmd.Flags()
@@ -117,8 +88,45 @@ Exit code: 0 nothing found at or above --fail-on, 1 something found, 2 no answer
 	return cmd
 }
 
+// mode is one way in which diagnose goes about its work.
+type mode interface {
+	run(context.Context, genericiooptions.IOStreams) error
+}
+
+// mode is the one that the flags ask for. What they and the files that they name hold
+// has been read and validated then; no cluster has.
+func (d *diagnoseFlags) mode(cmd *cobra.Command, args []string, stdin io.Reader) (mode, error) {
+	if d.saved != "" {
+		return &reprint{reportPrinter: d.reportPrinter, saved: d.saved}, mayReprint(cmd.Flags(), args)
+	}
+	d.taken = takenOver(cmd.Flags())
+	if err := d.complete(cmd, args); err != nil {
+		return nil, err
+	}
+	if err := d.apply.mayAsk(stdin); err != nil {
+		return nil, err
+	}
+	if err := d.leaveOut.read(stdin); err != nil {
+		return nil, err
+	}
+	if err := d.readBackends(stdin); err != nil {
+		return nil, err
+	}
+	switch {
+	case d.watch:
+		return &watch{examination: &d.examination}, nil
+	case len(d.contexts) > 0:
+		return &acrossContexts{examination: &d.examination, contexts: d.contexts}, nil
+	case d.apply.enabled:
+		return &applying{examination: &d.examination, flags: &d.apply}, nil
+	default:
+		return &reporting{examination: &d.examination, events: d.events}, nil
+	}
+}
+
+// complete validates the flags and arguments, and works out what they say to examine.
 func (d *diagnoseFlags) complete(cmd *cobra.Command, args []string) error {
-	if err := d.validatePrinting(); err != nil {
+	if err := d.reportPrinter.validate(); err != nil {
 		return err
 	}
 	if d.file != "" && d.persistsFor > 0 {
@@ -145,14 +153,17 @@ func (d *diagnoseFlags) complete(cmd *cobra.Command, args []string) error {
 	if err := d.validateEvents(); err != nil {
 		return err
 	}
-	if err := d.validateWatch(cmd); err != nil {
-		return err
+	if d.watch {
+		if err := mayWatch(cmd.Flags(), d.outputs); err != nil {
+			return err
+		}
 	}
+	d.repairs, d.consent = d.apply.enabled, d.apply.consent()
 	var err error
 	if d.checks, err = selectChecks(d.only, d.skip); err != nil {
 		return err
 	}
-	if cmd.Flags().Changed("contexts") {
+	if d.several = cmd.Flags().Changed("contexts"); d.several {
 		return validateContexts(d.contexts, cmd.Flags(), args)
 	}
 	if d.selector != "" && len(args) > 0 {
@@ -174,99 +185,14 @@ func (d *diagnoseFlags) complete(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func (d *diagnoseFlags) validatePrinting() error {
-	if err := d.validate(); err != nil {
-		return err
-	}
-	if err := d.outputs.validate(); err != nil {
-		return err
-	}
-	switch finding.Severity(d.failOn) {
-	case finding.Error, finding.Warning, finding.Info, finding.Never:
+func (d *diagnoseFlags) validateEvents() error {
+	switch {
+	case !d.events:
 		return nil
-	default:
-		return fmt.Errorf("--fail-on is error, warning, info or never, not %q", d.failOn)
-	}
-}
-
-func (d *diagnoseFlags) run(ctx context.Context, streams genericiooptions.IOStreams) error {
-	if d.file != "" {
-		s, err := d.readFile(streams)
-		if err != nil {
-			return err
-		}
-		d.assume(s, streams.ErrOut)
-		if err := d.remember(s, streams); err != nil {
-			return err
-		}
-		d.sayBackends(s, streams)
-		d.leaveOut.sayExpired(streams.ErrOut, s.TakenAt)
-		if used, err := d.usesNamespace(ctx, nil, s); err != nil || !used {
-			return cmp.Or(err, d.unused())
-		}
-		return d.report(streams, s, nil)
-	}
-	c, err := d.connectTo(ctx, streams)
-	if err != nil {
-		return err
-	}
-	s, first, err := d.readTwice(ctx, c, streams.ErrOut)
-	if err != nil {
-		return err
-	}
-	if err := d.remember(s, streams); err != nil {
-		return err
-	}
-	d.sayBackends(s, streams)
-	if used, err := d.usesNamespace(ctx, c.Cluster, s); err != nil || !used {
-		return cmp.Or(err, d.unused())
-	}
-	d.leaveOut.sayExpired(streams.ErrOut, s.TakenAt)
-	switch {
+	case d.file != "":
+		return errors.New("--events writes to a cluster: it does not go with -f")
 	case d.apply.enabled:
-		return d.repair(ctx, streams, c, s, first)
-	case d.events:
-		return d.reportAndRecord(ctx, streams, c, s, first)
-	default:
-		return d.report(streams, s, first)
-	}
-}
-
-func (d *diagnoseFlags) report(streams genericiooptions.IOStreams, s *snapshot.Snapshot, earlier *finding.Report) error {
-	view, _, err := d.look(s, earlier)
-	if err != nil {
-		return err
-	}
-	return d.finish(streams, view.Report, exitHealthy)
-}
-
-// finish prints the report and turns it into the exit code, of which atLeast is
-// already certain.
-func (d *diagnoseFlags) finish(streams genericiooptions.IOStreams, r *finding.Report, atLeast int) error {
-	stdout := streams.Out
-	if d.quiet && len(r.Findings) == 0 && r.Complete {
-		stdout = io.Discard
-	}
-	err := d.outputs.print(stdout, func(w io.Writer, format string) error {
-		return output.PrintReport(w, format, r, d.shown(w))
-	})
-	switch {
-	case err != nil:
-		return err
-	case atLeast != exitHealthy:
-		return exitCode(atLeast)
-	default:
-		return d.verdict(r)
-	}
-}
-
-// verdict is the exit code that the report alone has.
-func (d *diagnoseFlags) verdict(r *finding.Report) error {
-	switch {
-	case !r.Complete && !d.allowGaps:
-		return exitCode(exitNoAnswer)
-	case r.Reaches(finding.Severity(d.failOn)):
-		return exitCode(exitFindings)
+		return errors.New("--events and --apply exclude each other: a repair writes its own event")
 	default:
 		return nil
 	}

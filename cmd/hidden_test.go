@@ -117,7 +117,7 @@ func TestHiddenSurvives(t *testing.T) {
 		text := strings.ToValidUTF8(rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
 			steering, `\x01`, `\u202e`, "- a: b", "# no", "'", "\"" + steering, "true", "1e3", "a\n  b\n", " ", "\n" + steering, `C:\` + steering,
 		})).Draw(rt, "text"), "")
-		r := (&diagnoseFlags{globalFlags: &globalFlags{}}).examine(read(t, c))
+		r := (&examination{reportPrinter: reportPrinter{globalFlags: &globalFlags{}}}).examine(read(t, c))
 		r.Findings[0].Message, r.Findings[0].Evidence[0].Value = text, text+steering
 		want, err := json.Marshal(r)
 		if err != nil {

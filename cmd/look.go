@@ -7,46 +7,103 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
+// examination is what every mode of diagnose does with a snapshot: which checks it runs,
+// about what, what it leaves out of the report, and how that is printed.
+type examination struct {
+	reportPrinter
+	checks   []check.Check
+	targets  []target
+	selector string
+	leaveOut leaveOut
+	// persistsFor is the time between two looks, of which the report keeps what is there
+	// both times; 0 for one look.
+	persistsFor time.Duration
+	// repairs says that repairs are to be made, with this consent.
+	repairs bool
+	consent repair.Consent
+	// several says that this is one of several clusters, for one report on all.
+	several bool
+	// taken are the flags for the command lines that the report prints.
+	taken []string
+}
+
+// looked is what was read to begin with: what the first of two looks found, and the
+// cluster unless it was a file.
+type looked struct {
+	cluster watched
+	now     *snapshot.Snapshot
+	first   *finding.Report
+}
+
+// begin reads the file or the cluster.
+func (e *examination) begin(ctx context.Context, streams genericiooptions.IOStreams) (l looked, err error) {
+	if e.file != "" {
+		if l.now, err = e.readFile(streams); err != nil {
+			return l, err
+		}
+		e.assume(l.now, streams.ErrOut)
+	} else {
+		if l.cluster, err = e.connectTo(ctx, streams); err != nil {
+			return l, err
+		}
+		if l.now, l.first, err = e.readTwice(ctx, l.cluster, streams.ErrOut); err != nil {
+			return l, err
+		}
+	}
+	if err := e.remember(l.now, streams); err != nil {
+		return l, err
+	}
+	e.sayBackends(l.now, streams)
+	e.leaveOut.sayExpired(streams.ErrOut, l.now.TakenAt)
+	used, err := e.usesNamespace(ctx, l.cluster.Cluster, l.now)
+	if err == nil && !used {
+		err = e.unused()
+	}
+	return l, err
+}
+
 // readTwice looks, and with --for looks again: first is what the first look
 // found.
-func (d *diagnoseFlags) readTwice(ctx context.Context, c watched, errOut io.Writer) (s *snapshot.Snapshot, first *finding.Report, err error) {
-	if s, err = d.take(ctx, c); err != nil {
+func (e *examination) readTwice(ctx context.Context, c watched, errOut io.Writer) (s *snapshot.Snapshot, first *finding.Report, err error) {
+	if s, err = e.take(ctx, c); err != nil {
 		return nil, nil, err
 	}
-	d.assume(s, errOut)
-	if d.persistsFor == 0 {
+	e.assume(s, errOut)
+	if e.persistsFor == 0 {
 		return s, nil, nil
 	}
-	first = d.examine(s)
+	first = e.examine(s)
 	if len(first.Findings) > 0 {
-		if d.apply.enabled {
-			if err := d.preview(errOut, s); err != nil {
+		if e.repairs {
+			if err := e.preview(errOut, s); err != nil {
 				return nil, nil, err
 			}
 		}
-		if err := countDown(ctx, errOut, d.persistsFor); err != nil {
+		if err := countDown(ctx, errOut, e.persistsFor); err != nil {
 			return nil, nil, err
 		}
-		if s, err = d.take(ctx, c); err != nil {
+		if s, err = e.take(ctx, c); err != nil {
 			return nil, nil, err
 		}
-		d.assume(s, io.Discard)
+		e.assume(s, io.Discard)
 	}
 	return s, first, nil
 }
 
 // preview says what would be repaired, to be read while the second look is waited for.
-func (d *diagnoseFlags) preview(w io.Writer, s *snapshot.Snapshot) error {
-	view, _, err := d.look(s, nil)
+func (e *examination) preview(w io.Writer, s *snapshot.Snapshot) error {
+	view, _, err := e.look(s, nil)
 	if err != nil {
 		return err
 	}
@@ -78,51 +135,51 @@ func countDown(ctx context.Context, w io.Writer, wait time.Duration) error {
 
 // take reads what the report rests on. A repair's guards look at the whole cluster, and
 // kube-controller-manager's numbers and a storage system's list are about all of it.
-func (d *diagnoseFlags) take(ctx context.Context, c watched) (*snapshot.Snapshot, error) {
-	if d.apply.enabled || d.controller == controllerAuto || len(d.lists) > 0 || len(d.targets) != 1 || d.targets[0].kind != snapshot.Pods {
+func (e *examination) take(ctx context.Context, c watched) (*snapshot.Snapshot, error) {
+	if e.repairs || e.controller == controllerAuto || len(e.lists) > 0 || len(e.targets) != 1 || e.targets[0].kind != snapshot.Pods {
 		return c.Snapshot(ctx)
 	}
-	return d.takePod(ctx, c, d.targets[0].name, false)
+	return e.takePod(ctx, c, e.targets[0].name, false)
 }
 
-func (d *diagnoseFlags) examine(s *snapshot.Snapshot) *finding.Report {
-	return diagnose.Diagnose(s, diagnose.Options{Reconcile: d.options(), Checks: d.checks})
+func (e *examination) examine(s *snapshot.Snapshot) *finding.Report {
+	return diagnose.Diagnose(s, diagnose.Options{Reconcile: e.options(), Checks: e.checks})
 }
 
 // look makes the report that was asked for, with its repairs; what an earlier
 // look did not find is left out.
-func (d *diagnoseFlags) look(s *snapshot.Snapshot, earlier *finding.Report) (*repair.View, []repair.Repair, error) {
-	if err := mustBeKnown(d.targets, s); err != nil {
+func (e *examination) look(s *snapshot.Snapshot, earlier *finding.Report) (*repair.View, []repair.Repair, error) {
+	if err := mustBeKnown(e.targets, s); err != nil {
 		return nil, nil, err
 	}
-	return d.narrowed(s, earlier)
+	return e.narrowed(s, earlier)
 }
 
 // narrowed is look without its demand that the targets exist. It also answers for the
 // pods.
-func (d *diagnoseFlags) narrowed(s *snapshot.Snapshot, earlier *finding.Report, pods ...string) (*repair.View, []repair.Repair, error) {
-	view := repair.Look(s, diagnose.Options{Reconcile: d.options(), Checks: d.checks}, d.apply.consent())
-	for _, pod := range toAnswer(d.targets, s, pods) {
+func (e *examination) narrowed(s *snapshot.Snapshot, earlier *finding.Report, pods ...string) (*repair.View, []repair.Repair, error) {
+	view := repair.Look(s, diagnose.Options{Reconcile: e.options(), Checks: e.checks}, e.consent)
+	for _, pod := range toAnswer(e.targets, s, pods) {
 		view.Report.Answers = append(view.Report.Answers, diagnose.AnswerFor(s, view.World, view.Plan, view.Report, pod))
 	}
 	if earlier != nil {
 		view.Report.KeepPersisting(earlier)
 	}
-	narrow(view.Report, s, single(d.targets, s), *d.kube.Namespace, d.apply.enabled)
-	if len(d.contexts) > 0 {
-		view.Flags = []string{safetext.ContextFlag(*d.kube.Context)}
+	narrow(view.Report, s, single(e.targets, s), *e.kube.Namespace, e.repairs)
+	if e.several {
+		view.Flags = []string{safetext.ContextFlag(*e.kube.Context)}
 		for _, f := range view.Report.Findings {
 			for i, command := range f.AdviceCommands {
-				f.AdviceCommands[i] = safetext.InContext(command, *d.kube.Context)
+				f.AdviceCommands[i] = safetext.InContext(command, *e.kube.Context)
 			}
 		}
 	} else { // with several clusters it is left out of the one report on all
-		if err := d.leaveOut.from(view.Report); err != nil {
+		if err := e.leaveOut.from(view.Report); err != nil {
 			return nil, nil, err
 		}
 	}
 	repairs := repair.Propose(view)
-	sayApply(view.Report, slices.Concat(d.taken, d.backendFlags()))
+	sayApply(view.Report, slices.Concat(e.taken, e.backendFlags()))
 	return view, repairs, nil
 }
 

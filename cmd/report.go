@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,9 +19,14 @@ import (
 // exit code. The others say what to read or to do, and a saved report is done.
 var withReport = []string{"report", "output", "color", "fail-on", "allow-gaps"}
 
-// reprint prints a saved report, and ends with the exit code that it would have
-// had.
-func (d *diagnoseFlags) reprint(flags *pflag.FlagSet, args []string, streams genericiooptions.IOStreams) error {
+// reprint prints a saved report, and ends with the exit code that it would have had.
+type reprint struct {
+	reportPrinter
+	saved string
+}
+
+// mayReprint refuses arguments and flags that say what to read or to do.
+func mayReprint(flags *pflag.FlagSet, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("--report prints a saved report as it is: %q cannot narrow it", args[0])
 	}
@@ -33,14 +39,18 @@ func (d *diagnoseFlags) reprint(flags *pflag.FlagSet, args []string, streams gen
 	if other != "" {
 		return fmt.Errorf("--report and --%s exclude each other: a saved report is printed as it is", other)
 	}
-	if err := d.validatePrinting(); err != nil {
+	return nil
+}
+
+func (m *reprint) run(_ context.Context, streams genericiooptions.IOStreams) error {
+	if err := m.validate(); err != nil {
 		return err
 	}
-	r, err := readReport(d.saved, streams.In)
+	r, err := readReport(m.saved, streams.In)
 	if err != nil {
 		return err
 	}
-	return d.finish(streams, r, exitHealthy)
+	return m.finish(streams, r, exitHealthy)
 }
 
 func readReport(name string, stdin io.Reader) (*finding.Report, error) {

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/spf13/pflag"
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
@@ -29,25 +29,32 @@ const (
 // notWithWatch are the flags that ask for one report, or for another source.
 var notWithWatch = []string{"controller", "backend", "filename", "apply", "for", "contexts", "report", "events", "quiet", "selector"}
 
-func (d *diagnoseFlags) validateWatch(cmd *cobra.Command) error {
-	if !d.watch {
-		return nil
-	}
+func mayWatch(flags *pflag.FlagSet, outputs outputFlags) error {
 	for _, name := range notWithWatch {
-		if cmd.Flags().Changed(name) {
+		if flags.Changed(name) {
 			return fmt.Errorf("--watch and --%s exclude each other: --watch follows a cluster and prints a timeline", name)
 		}
 	}
-	if len(d.outputs.values) > 1 || !slices.Contains(output.TimelineFormats(), d.outputs.values[0]) {
+	if len(outputs.values) > 1 || !slices.Contains(output.TimelineFormats(), outputs.values[0]) {
 		return fmt.Errorf("--watch prints a timeline, as -o table or -o json, to standard output")
 	}
 	return nil
 }
 
-// follow prints what appears, changes and heals until the context ends, and
-// ends with the exit code of the last report.
-func (d *diagnoseFlags) follow(ctx context.Context, streams genericiooptions.IOStreams) error {
-	c, err := d.connectTo(ctx, streams)
+// watch makes one report after the other, and prints what appears, changes and heals.
+type watch struct {
+	*examination
+	watch    *cluster.Watch
+	streams  genericiooptions.IOStreams
+	timeline finding.Timeline
+	last     *finding.Report
+	// unanswered is why the API server did not answer last.
+	unanswered error
+}
+
+// run goes on until the context ends, and ends with the exit code of the last report.
+func (m *watch) run(ctx context.Context, streams genericiooptions.IOStreams) error {
+	c, err := m.connectTo(ctx, streams)
 	if err != nil {
 		return err
 	}
@@ -60,22 +67,22 @@ func (d *diagnoseFlags) follow(ctx context.Context, streams genericiooptions.IOS
 		return err
 	}
 	fmt.Fprintln(streams.ErrOut, "watching; Ctrl-C ends")
-	f := &follower{diagnoseFlags: d, watch: w, streams: streams}
+	m.watch, m.streams = w, streams
 	clock := time.NewTicker(passing)
 	defer clock.Stop()
 	for {
-		if err := f.look(ctx); err != nil {
+		if err := m.look(ctx); err != nil {
 			return err
 		}
-		interruptsOf(ctx).exitsWith(codeOf(d.verdict(f.last)))
+		interruptsOf(ctx).exitsWith(codeOf(m.verdict(m.last)))
 		select {
 		case <-ctx.Done():
-			return d.verdict(f.last)
+			return m.verdict(m.last)
 		case <-clock.C:
-			f.ping(ctx)
+			m.ping(ctx)
 		case <-w.Changed():
 			if sleep(ctx, debounce) != nil {
-				return d.verdict(f.last)
+				return m.verdict(m.last)
 			}
 		}
 	}
@@ -97,51 +104,40 @@ func awaitBegin(ctx context.Context, w *cluster.Watch) error {
 	return nil
 }
 
-// follower makes one report after the other.
-type follower struct {
-	*diagnoseFlags
-	watch    *cluster.Watch
-	streams  genericiooptions.IOStreams
-	timeline finding.Timeline
-	last     *finding.Report
-	// unanswered is why the API server did not answer last.
-	unanswered error
-}
-
 // ping asks for a sign of life; a connection that hangs would look like a
 // cluster in which nothing happens.
-func (f *follower) ping(ctx context.Context) {
-	if err := f.watch.Ping(ctx); ctx.Err() == nil {
-		f.unanswered = err
+func (m *watch) ping(ctx context.Context) {
+	if err := m.watch.Ping(ctx); ctx.Err() == nil {
+		m.unanswered = err
 	}
 }
 
-func (f *follower) look(ctx context.Context) error {
-	if f.unanswered != nil {
-		f.ping(ctx) // a change is a sign of life
+func (m *watch) look(ctx context.Context) error {
+	if m.unanswered != nil {
+		m.ping(ctx) // a change is a sign of life
 	}
-	s, err := f.watch.Snapshot(f.unanswered)
+	s, err := m.watch.Snapshot(m.unanswered)
 	if err != nil {
 		return err
 	}
-	if f.last == nil {
-		f.leaveOut.sayExpired(f.streams.ErrOut, s.TakenAt)
-		f.assume(s, f.streams.ErrOut)
+	if m.last == nil {
+		m.leaveOut.sayExpired(m.streams.ErrOut, s.TakenAt)
+		m.assume(s, m.streams.ErrOut)
 		// Later they may go and come back.
-		if err := mustBeKnown(f.targets, s); err != nil {
+		if err := mustBeKnown(m.targets, s); err != nil {
 			return err
 		}
-	} else if f.kubernetesVersion != "" {
-		s.Source.ServerVersion = f.kubernetesVersion
+	} else if m.kubernetesVersion != "" {
+		s.Source.ServerVersion = m.kubernetesVersion
 	}
-	view, _, err := f.narrowed(s, nil)
+	view, _, err := m.narrowed(s, nil)
 	if err != nil {
 		return err
 	}
-	f.last = view.Report
-	for _, e := range f.timeline.Next(view.Report) {
-		opts := f.shown(f.streams.Out)
-		if err := output.PrintEntry(f.streams.Out, f.outputs.values[0], e, opts); err != nil {
+	m.last = view.Report
+	for _, e := range m.timeline.Next(view.Report) {
+		opts := m.shown(m.streams.Out)
+		if err := output.PrintEntry(m.streams.Out, m.outputs.values[0], e, opts); err != nil {
 			return err
 		}
 	}

@@ -14,34 +14,34 @@ import (
 )
 
 // connectTo is connect, once it is known which pods have the labels of -l.
-func (d *diagnoseFlags) connectTo(ctx context.Context, streams genericiooptions.IOStreams) (watched, error) {
-	c, err := d.connect(streams)
+func (e *examination) connectTo(ctx context.Context, streams genericiooptions.IOStreams) (watched, error) {
+	c, err := e.connect(streams)
 	if err != nil {
 		return c, err
 	}
-	if d.selector != "" {
-		names, err := c.PodsWith(ctx, *d.kube.Namespace, d.selector)
+	if e.selector != "" {
+		names, err := c.PodsWith(ctx, *e.kube.Namespace, e.selector)
 		if err != nil {
 			return c, err
 		}
 		if len(names) == 0 {
-			return c, fmt.Errorf("there is no pod of %s", d.targets[0])
+			return c, fmt.Errorf("there is no pod of %s", e.targets[0])
 		}
-		d.targets = []target{podsNamed(d.selector, names)}
-		d.asks = asks(d.targets)
-		return d.connect(streams) // which keeps these pods
+		e.targets = []target{podsNamed(e.selector, names)}
+		e.asks = asks(e.targets)
+		return e.connect(streams) // which keeps these pods
 	}
 	return c, nil
 }
 
 // selectPods makes the pods with the labels of -l the target. Those of a live cluster
 // are asked for by connectTo.
-func (d *diagnoseFlags) selectPods() error {
-	selector, err := labels.Parse(d.selector)
+func (e *examination) selectPods() error {
+	selector, err := labels.Parse(e.selector)
 	if err != nil {
-		return fmt.Errorf("-l %q is not a label selector, such as app=web: %w", d.selector, err)
+		return fmt.Errorf("-l %q is not a label selector, such as app=web: %w", e.selector, err)
 	}
-	d.targets = []target{podsWith(selector, *d.kube.Namespace)}
+	e.targets = []target{podsWith(selector, *e.kube.Namespace)}
 	return nil
 }
 
@@ -49,9 +49,9 @@ func (d *diagnoseFlags) selectPods() error {
 // without is mistyped, and to find nothing wrong in it would be a lie. Where not all
 // could be read it counts as used. The cluster, nil for a file, is asked for pods that
 // the snapshot leaves out, because they use no volume.
-func (d *diagnoseFlags) usesNamespace(ctx context.Context, c *cluster.Cluster, s *snapshot.Snapshot) (bool, error) {
-	name := *d.kube.Namespace
-	if name == "" || len(d.targets) > 0 || !s.Complete(snapshot.Pods) || !s.Complete(snapshot.Claims) || !s.Complete(snapshot.Volumes) ||
+func (e *examination) usesNamespace(ctx context.Context, c *cluster.Cluster, s *snapshot.Snapshot) (bool, error) {
+	name := *e.kube.Namespace
+	if name == "" || len(e.targets) > 0 || !s.Complete(snapshot.Pods) || !s.Complete(snapshot.Claims) || !s.Complete(snapshot.Volumes) ||
 		slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool { return pod.Namespace == name }) ||
 		slices.ContainsFunc(s.Claims, func(claim *corev1.PersistentVolumeClaim) bool { return claim.Namespace == name }) ||
 		slices.ContainsFunc(s.Volumes, func(pv *corev1.PersistentVolume) bool {
@@ -66,6 +66,6 @@ func (d *diagnoseFlags) usesNamespace(ctx context.Context, c *cluster.Cluster, s
 }
 
 // unused is the error about a namespace in which nothing is.
-func (d *diagnoseFlags) unused() error {
-	return fmt.Errorf("namespace %s has no pod, claim or volume: does it exist?", *d.kube.Namespace)
+func (e *examination) unused() error {
+	return fmt.Errorf("namespace %s has no pod, claim or volume: does it exist?", *e.kube.Namespace)
 }

@@ -1,0 +1,159 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/output"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
+)
+
+// applying is diagnose --apply: it makes the proposed repairs and reports what is left.
+type applying struct {
+	*examination
+	flags *applyFlags
+}
+
+func (m *applying) run(ctx context.Context, streams genericiooptions.IOStreams) error {
+	l, err := m.begin(ctx, streams)
+	if err != nil {
+		return err
+	}
+	view, repairs, err := m.look(l.now, l.first)
+	if err != nil {
+		return err
+	}
+	r := view.Report
+	if err := m.flags.nodesExist(view); err != nil {
+		return err
+	}
+	if m.flags.approved != "" {
+		if repairs, err = m.flags.reviewed(view, repairs); err != nil {
+			fmt.Fprintf(streams.ErrOut, "error: nothing was written: %s\n", output.Safe(oneLine(err.Error())))
+			return exitCode(exitUndone)
+		}
+	}
+	undone := false
+	for _, f := range r.Findings {
+		if f.Repair != nil && f.Repair.BlockedBy != "" {
+			undone = true
+			fmt.Fprintf(streams.ErrOut, "not repaired: %s\n", brief(f))
+			for _, line := range output.NotRepaired(f) {
+				fmt.Fprintf(streams.ErrOut, "  %s\n", line)
+			}
+		}
+	}
+	for _, p := range repairs {
+		describe(streams.ErrOut, p)
+	}
+	if m.flags.save != "" {
+		if err := writeFile(ctx, m.flags.save, apply.Save(view, repairs).Write); err != nil {
+			return err
+		}
+		fmt.Fprintf(streams.ErrOut, "%d repairs saved in %s; nothing was written to the cluster\n", len(repairs), m.flags.save)
+		return m.finish(streams, r, exitHealthy)
+	}
+	if len(repairs) > 0 {
+		if !m.flags.confirmed(streams, repairs) {
+			fmt.Fprintln(streams.ErrOut, "nothing was written")
+			return exitCode(exitUndone)
+		}
+		results, err := m.carryOut(ctx, streams, l.cluster, repairs)
+		for _, result := range results {
+			undone = undone || result.LeftUndone()
+		}
+		if err != nil {
+			if len(results) == 0 {
+				return err
+			}
+			fmt.Fprintf(streams.ErrOut, "error: %s\n", oneLine(err.Error()))
+			return exitCode(exitUndone)
+		}
+		if m.flags.mode() == apply.DryRunNone {
+			s, err := l.cluster.Snapshot(ctx)
+			if err != nil {
+				return err
+			}
+			m.assume(s, io.Discard)
+			if view, _, err = m.narrowed(s, l.first, waited(repairs)...); err != nil {
+				return err
+			}
+			r = view.Report
+		}
+	} else if !undone {
+		fmt.Fprintln(streams.ErrOut, "there is nothing to repair")
+	}
+	code := exitHealthy
+	if undone {
+		code = exitUndone
+	}
+	return m.finish(streams, r, code)
+}
+
+// waited are the pods that the repairs were made for.
+func waited(repairs []repair.Repair) []string {
+	var pods []string
+	for _, r := range repairs {
+		pods = append(pods, r.Finding.About()...)
+	}
+	slices.Sort(pods)
+	return slices.Compact(pods)
+}
+
+// describe shows what would be written, and how to do it by hand.
+func describe(w io.Writer, p repair.Repair) {
+	undo := "can be undone"
+	if p.Undo == nil {
+		undo = "cannot be undone: " + p.WhyNot
+	}
+	fmt.Fprintf(w, "%s\n", brief(p.Finding))
+	fmt.Fprintf(w, "%s for %s: %s (risk %s, %s)\n", p.Kind, output.Safe(p.Finding.Subject.String()), output.Safe(p.Summary), p.Risk, undo)
+	fmt.Fprintf(w, "  the same by hand:\n  %s\n", output.Safe(p.Do.Kubectl()))
+}
+
+// brief is a finding in a line.
+func brief(f finding.Finding) string {
+	return output.Safe(fmt.Sprintf("%s %s  %s", f.Severity, f.Code, f.Message))
+}
+
+func (m *applying) carryOut(ctx context.Context, streams genericiooptions.IOStreams, c watched, repairs []repair.Repair) ([]apply.Result, error) {
+	applier := &apply.Applier{
+		Cluster:    c,
+		Options:    diagnose.Options{Reconcile: m.options(), Checks: m.checks},
+		Consent:    m.consent,
+		Observe:    narrate(streams.ErrOut),
+		Wait:       sleep,
+		HoldFor:    m.flags.holdFor(),
+		MaxRepairs: m.flags.maxRepairs,
+		DryRun:     m.flags.mode(),
+	}
+	if applier.DryRun == apply.DryRunNone {
+		name, flags := m.flags.journal, os.O_CREATE
+		if name == "" {
+			name, flags = journalName(time.Now()), os.O_CREATE|os.O_EXCL
+		}
+		file, earlier, err := openJournal(ctx, name, flags)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		interruptsOf(ctx).exitsWith(exitUndone)
+		applier.Journal = apply.NewJournal(file, time.Now, earlier)
+		fmt.Fprintf(streams.ErrOut, "journal: %s\n", name)
+		results, err := applier.Apply(ctx, repairs)
+		if slices.ContainsFunc(results, func(r apply.Result) bool { return r.Outcome == apply.Repaired || r.Outcome == apply.Unverified }) {
+			fmt.Fprintf(streams.ErrOut, "to take it back: %s\n", commandLine(c.Context(), m.taken, []string{"undo", name}))
+		}
+		return results, err
+	}
+	return applier.Apply(ctx, repairs)
+}

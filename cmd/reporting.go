@@ -1,0 +1,37 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/output"
+)
+
+// reporting is diagnose without a mode of its own: one report on a file or a cluster,
+// and with --events an event about each finding of it.
+type reporting struct {
+	*examination
+	events bool
+}
+
+func (m *reporting) run(ctx context.Context, streams genericiooptions.IOStreams) error {
+	l, err := m.begin(ctx, streams)
+	if err != nil {
+		return err
+	}
+	view, _, err := m.look(l.now, l.first)
+	if err != nil {
+		return err
+	}
+	atLeast := exitHealthy
+	if m.events {
+		// An event that could not be written is an answer that did not arrive.
+		for _, err := range l.cluster.Record(ctx, view.Report) {
+			atLeast = exitNoAnswer
+			fmt.Fprintf(streams.ErrOut, "error: %s\n", output.Safe(oneLine(err.Error())))
+		}
+	}
+	return m.finish(streams, view.Report, atLeast)
+}

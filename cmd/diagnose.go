@@ -126,7 +126,7 @@ func (d *diagnoseFlags) mode(cmd *cobra.Command, args []string, stdin io.Reader)
 
 // complete validates the flags and arguments, and works out what they say to examine.
 func (d *diagnoseFlags) complete(cmd *cobra.Command, args []string) error {
-	if err := d.reportPrinter.validate(); err != nil {
+	if err := d.validate(); err != nil {
 		return err
 	}
 	if d.file != "" && d.persistsFor > 0 {

@@ -34,7 +34,7 @@ type AttachedVolume struct {
 	MountedByNode bool
 	// AssumedMounted says that the controller takes an attachment that it knows
 	// only from a VolumeAttachment for mounted until the node is next updated
-	// (AddVolumeNode, up to 1.37).
+	// (AddVolumeNode, without MountsNotAssumed).
 	AssumedMounted bool
 	// computedName says that Attachment has the computed name, which need not be
 	// computed again to find it.
@@ -56,6 +56,8 @@ type actualState struct {
 	attached map[VolumeNode]*AttachedVolume
 	// orphans are those of World.OrphanedAttachments, in no order.
 	orphans []*storagev1.VolumeAttachment
+	// assumesMounted says what AssumedMounted is about.
+	assumesMounted bool
 }
 
 type volumeRecord struct {
@@ -63,10 +65,11 @@ type volumeRecord struct {
 	devicePath string
 }
 
-func newActualState(s *snapshot.Snapshot) *actualState {
+func newActualState(s *snapshot.Snapshot, assumesMounted bool) *actualState {
 	return &actualState{
-		volumes:  make(map[corev1.UniqueVolumeName]volumeRecord, len(s.VolumeAttachments)),
-		attached: make(map[VolumeNode]*AttachedVolume, len(s.VolumeAttachments)),
+		assumesMounted: assumesMounted,
+		volumes:        make(map[corev1.UniqueVolumeName]volumeRecord, len(s.VolumeAttachments)),
+		attached:       make(map[VolumeNode]*AttachedVolume, len(s.VolumeAttachments)),
 	}
 }
 
@@ -103,7 +106,7 @@ func (a *actualState) rows(s *snapshot.Snapshot) map[VolumeNode]*AttachedVolume 
 	for pair, row := range a.attached {
 		record := a.volumes[pair.Volume]
 		row.Spec, row.DevicePath = record.spec, record.devicePath
-		if row.State == Uncertain && !row.MountedByNode {
+		if row.State == Uncertain && !row.MountedByNode && a.assumesMounted {
 			row.MountedByNode, row.AssumedMounted = true, true
 		}
 		row.findAttachment(s)

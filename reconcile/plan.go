@@ -232,7 +232,7 @@ func (p *pass) detach(row *AttachedVolume, d *Decision) {
 		if row.AssumedMounted {
 			d.Reason = AssumedMounted
 		}
-		if detachable && !NodeReady(node) && !p.options.DisableForceDetachOnTimeout {
+		if detachable && p.timesOut(row.Node) {
 			d.After = p.options.MaxWaitForUnmount
 		}
 		return
@@ -242,7 +242,7 @@ func (p *pass) detach(row *AttachedVolume, d *Decision) {
 		return
 	}
 	d.Verb, d.Reason = Detach, NotWanted
-	if outOfService {
+	if outOfService && p.taintCounts(row.Node) {
 		d.Verb, d.Reason = ForceDetach, OutOfServiceTaint
 	}
 	d.VolumeAttachment = attachmentName(row.VolumeNode)

@@ -45,10 +45,25 @@ const (
 	WaitingForDetach Behaviour = "WaitingForDetach"
 )
 
+// The behaviours that no release has yet.
+const (
+	// MountsNotAssumed: an attachment that the controller knows only from its
+	// VolumeAttachment counts as mounted only where volumesInUse lists it
+	// (AddVolumeNode).
+	MountsNotAssumed Behaviour = "MountsNotAssumed"
+	// TimeoutReadsNode: before the time-out takes a mounted volume off a node that is
+	// not Ready, the API server is asked for the Node, and one that is Ready is left alone.
+	TimeoutReadsNode Behaviour = "TimeoutReadsNode"
+	// TaintReadsNode: before the out-of-service taint spares a detach its last look at the
+	// node, the API server is asked whether the Node still has the taint.
+	TaintReadsNode Behaviour = "TaintReadsNode"
+)
+
 // behaviours says in which releases each holds: from since on, up to but not
 // including until; "" is no bound. picked are the patch releases of older
 // minors that have it too. source is where upstream decided it: a pull request,
-// or the folder that went. about says in words what holds.
+// or the folder that went. about says in words what holds. ahead marks what no
+// release has yet.
 //
 // What changed before OldestModelled is not here. Nor is what a first pass does
 // not show: up to 1.29 populateActualStateOfWorld leaves out the nodes with
@@ -60,6 +75,7 @@ var behaviours = []struct {
 	picked       []string
 	source       string
 	about        string
+	ahead        bool
 }{
 	{name: ForceDetachSwitch, since: "1.30.0", source: "#120344",
 		about: "--disable-force-detach-on-timeout exists, and with it nothing is detached by force"},
@@ -85,6 +101,12 @@ var behaviours = []struct {
 		about: "a volume whose detach has failed is not listed in volumesAttached again"},
 	{name: WaitingForDetach, since: "1.37.0", source: "#138837",
 		about: "the event of a volume that another node holds begins with \"Waiting for detach\", no longer with \"Multi-Attach error\""},
+	{name: MountsNotAssumed, ahead: true, source: "#141385",
+		about: "an attachment that only its VolumeAttachment shows is detached immediately, unless its node lists it in volumesInUse"},
+	{name: TimeoutReadsNode, ahead: true, source: "#139426",
+		about: "no volume is detached by the time-out from a node that is Ready by now, although the controller has not heard of that"},
+	{name: TaintReadsNode, ahead: true, source: "#141888",
+		about: "no volume is detached unseen from a node that has lost its out-of-service taint, although the controller has not heard of that"},
 }
 
 // OldestModelled is the first minor release whose behaviours the table knows.
@@ -116,11 +138,22 @@ func BehavioursOf(release string) Behaviours {
 				holds = holds || v.Major() == p.Major() && v.Minor() == p.Minor() && v.AtLeast(p)
 			}
 		}
-		if holds {
+		if holds && !row.ahead {
 			b[row.name] = sets.Empty{}
 		}
 	}
 	return b
+}
+
+// Ahead are the behaviours that no release has yet, in the order of the table.
+func Ahead() []Change {
+	var changes []Change
+	for _, row := range behaviours {
+		if row.ahead {
+			changes = append(changes, Change{row.name, true, row.about, row.source})
+		}
+	}
+	return changes
 }
 
 // Change is a behaviour that one of two releases has and the other has not.

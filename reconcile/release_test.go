@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -31,6 +32,9 @@ func TestBehavioursOf(t *testing.T) {
 		InTreeRBD:                 {"1.30.14", "1.31.0"},
 		FailedDetachIsUncertain:   {"1.29.0 1.28.3 1.28.15 1.27.7 1.26.10 1.30.0", "1.28.2 1.27.6 1.26.9"},
 		WaitingForDetach:          {"1.37.0 1.38.0", "1.36.9"},
+		MountsNotAssumed:          {"", "1.26.0 1.37.0 1.38.0"},
+		TimeoutReadsNode:          {"", "1.26.0 1.37.0 1.38.0"},
+		TaintReadsNode:            {"", "1.26.0 1.37.0 1.38.0"},
 	}
 	for _, row := range behaviours {
 		test, ok := tests[row.name]
@@ -66,6 +70,94 @@ func TestReleaseNames(t *testing.T) {
 	}
 	if !TooOld("v1.25.16") || TooOld("v1.26.0") {
 		t.Error("the oldest release modelled is 1.26.0")
+	}
+}
+
+// TestAhead: what no release has is turned on by nothing but its name, a text that is no
+// version included, and belongs to no release's changes.
+func TestAhead(t *testing.T) {
+	for _, change := range Ahead() {
+		if BehavioursOf("").Has(change.Behaviour) || slices.Contains(Changes("1.26.0", "1.99.0"), change) {
+			t.Errorf("a release has %s", change.Behaviour)
+		}
+		w := NewWorld(inRelease("1.36.3", snapshot.Objects{}), Options{Ahead: []Behaviour{change.Behaviour}})
+		if !w.Behaviours.Has(change.Behaviour) || !w.Behaviours.Has(ForceDetachSwitch) || BehavioursOf("1.36.3").Has(change.Behaviour) {
+			t.Errorf("%s: %v", change.Behaviour, w.Behaviours)
+		}
+	}
+}
+
+// TestMountsNotAssumed has an attachment that only its VolumeAttachment shows, on a node
+// that is there, on one that is gone, and on one that lists it as in use.
+func TestMountsNotAssumed(t *testing.T) {
+	o := snapshot.Objects{
+		Nodes:             []*corev1.Node{newNode("n1"), newNode("n2", uses(unique("v2")))},
+		Volumes:           []*corev1.PersistentVolume{newPV("v"), newPV("v2")},
+		VolumeAttachments: []*storagev1.VolumeAttachment{newAttachment("v", "n1"), newAttachment("v", "gone"), newAttachment("v2", "n2")},
+	}
+	for _, test := range []struct {
+		ahead []Behaviour
+		want  string
+	}{
+		{nil, "Wait AssumedMounted, Wait AssumedMounted, Wait StillMounted"},
+		{[]Behaviour{MountsNotAssumed}, "Detach NotWanted, Detach NotWanted, Wait StillMounted"},
+	} {
+		plan := NewWorld(inRelease("1.37.0", cloneObjects(o)), Options{Ahead: test.ahead}).Reconcile()
+		var got []string
+		for _, pair := range []VolumeNode{{unique("v"), "n1"}, {unique("v"), "gone"}, {unique("v2"), "n2"}} {
+			d := plan.Decision(pair)
+			got = append(got, fmt.Sprintf("%s %s", d.Verb, d.Reason))
+		}
+		if strings.Join(got, ", ") != test.want {
+			t.Errorf("%v: %v", test.ahead, got)
+		}
+	}
+}
+
+// TestUnheardOperation: a controller at work may not begin the detach that one which
+// starts now begins, and what waits for the end of it has no bound then.
+func TestUnheardOperation(t *testing.T) {
+	o := snapshot.Objects{
+		Nodes:   []*corev1.Node{newNode("n1")},
+		Volumes: []*corev1.PersistentVolume{newPV("v")}, Claims: []*corev1.PersistentVolumeClaim{newClaim("v")},
+		Pods:              []*corev1.Pod{newPod("p", "n1", []string{"v"})},
+		VolumeAttachments: []*storagev1.VolumeAttachment{newAttachment("v", "gone")},
+	}
+	d := NewWorld(inRelease("1.37.0", o), Options{Ahead: []Behaviour{MountsNotAssumed}}).Reconcile().Decision(VolumeNode{unique("v"), "n1"})
+	if d.Verb != Blocked || len(d.Until) != 1 || d.Until[0].Bound != CSITimeout {
+		t.Fatalf("%+v", d)
+	}
+	if _, bound := d.Until[0].Running(*d); bound != 0 {
+		t.Errorf("a bound of %s", bound)
+	}
+}
+
+// TestLateNews has two nodes of which the controller has not heard that they are well.
+func TestLateNews(t *testing.T) {
+	tainted := func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}} }
+	o := snapshot.Objects{Nodes: []*corev1.Node{
+		newNode("n1", notReady, lists(unique("v")), uses(unique("v"))), newNode("n2", tainted, lists(unique("v")), uses(unique("v"))),
+	}}
+	live := map[types.NodeName]*corev1.Node{"n1": newNode("n1"), "n2": newNode("n2")}
+	both := []Behaviour{TimeoutReadsNode, TaintReadsNode}
+	for _, test := range []struct {
+		ahead []Behaviour
+		live  map[types.NodeName]*corev1.Node
+		want  string
+	}{
+		{nil, nil, "Wait 6m0s 2, ForceDetach"},
+		{nil, live, "Wait 6m0s 2, ForceDetach"},
+		{both, nil, "Wait 6m0s 2, ForceDetach"},
+		{both, live, "Wait 0s 1, Detach"},
+		{both[:1], live, "Wait 0s 1, ForceDetach"},
+		{both[1:], live, "Wait 6m0s 2, Detach"},
+		{both, map[types.NodeName]*corev1.Node{}, "Wait 6m0s 2, Detach"},
+	} {
+		plan := NewWorld(inRelease("1.37.0", cloneObjects(o)), Options{Ahead: test.ahead, LiveNodes: test.live}).Reconcile()
+		waits, forced := plan.Decision(VolumeNode{unique("v"), "n1"}), plan.Decision(VolumeNode{unique("v"), "n2"})
+		if got := fmt.Sprintf("%s %s %d, %s", waits.Verb, waits.After, len(waits.Until), forced.Verb); got != test.want {
+			t.Errorf("%v, %v: %s", test.ahead, test.live, got)
+		}
 	}
 }
 

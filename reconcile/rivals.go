@@ -84,6 +84,11 @@ func (p *pass) mayFail(n *onNode) bool {
 	}
 }
 
+// unheard says whether a controller at work may not have heard of the volume's
+// attachment to the node, or go on wanting it there for the pods of a Node that is gone:
+// nothing but its VolumeAttachment shows it.
+func (p *pass) unheard(node types.NodeName) bool { return p.on(node).actual.State == Uncertain }
+
 // waiting are the nodes, n among them, whose pods wait for the volume and of
 // which one gets it as soon as it is free; nil where there is no other.
 func (p *pass) waiting(n *onNode) []types.NodeName {

@@ -158,7 +158,7 @@ func (p *pass) until(n *onNode) []Until {
 		if d.Reason != OperationPending {
 			return nil
 		}
-		row := Until{Event: OperationEnds, Bound: p.detaches(d.Volume, d.Holders), Then: Attach}
+		row := Until{Event: OperationEnds, Bound: p.detaches(d.Volume, d.Holders), Then: Attach, Fresh: slices.ContainsFunc(d.Holders, p.unheard)}
 		if n.exclusive() && len(p.confirmed(d.Node)) > 0 {
 			row.Then = MultiAttach
 		} else {
@@ -188,7 +188,7 @@ func (p *pass) untilUnmounted(n *onNode) []Until {
 	case node != nil: // somebody may write to it, but no kubelet will
 		rows = append(rows, Until{Event: NodeUpdate, Then: next, Fresh: true})
 	}
-	if !NodeReady(node) && !p.options.DisableForceDetachOnTimeout {
+	if p.timesOut(d.Node) {
 		wait := p.options.MaxWaitForUnmount
 		row := Until{Event: MaxWaitForUnmount, After: wait, Bound: p.lookedAt(n, wait), Then: forced, Fresh: d.Reason == AssumedMounted}
 		if forced == ForceDetach {

@@ -33,6 +33,11 @@ type Options struct {
 	// FlexAttachable are the attachable flexvolume drivers on the controller's
 	// host, as "vendor/driver".
 	FlexAttachable []string
+	// Ahead are behaviours that no release has yet, and this controller has all the same.
+	Ahead []Behaviour
+	// LiveNodes are the nodes that the API server has where the controller's caches,
+	// which are the snapshot, are behind; nil where they are not.
+	LiveNodes map[types.NodeName]*corev1.Node
 }
 
 // VolumeNode is the pair that the controller decides about.
@@ -108,6 +113,9 @@ func NewWorld(s *snapshot.Snapshot, options Options) *World {
 		options.MaxWaitForUnmount = DefaultMaxWaitForUnmount
 	}
 	behaviours := BehavioursOf(s.Source.ServerVersion)
+	for _, name := range options.Ahead {
+		behaviours[name] = sets.Empty{}
+	}
 	if !behaviours.Has(ForceDetachSwitch) {
 		options.DisableForceDetachOnTimeout = false
 	}
@@ -128,7 +136,7 @@ func NewWorld(s *snapshot.Snapshot, options Options) *World {
 	var podVolumes []podVolume
 	w.indexVolumes()
 	pods.Go(func() { podVolumes = w.resolvePodVolumes() })
-	actual := newActualState(s)
+	actual := newActualState(s, !behaviours.Has(MountsNotAssumed))
 	w.populateActual(actual)
 	pods.Wait()
 	wanted.Go(func() {

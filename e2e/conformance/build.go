@@ -50,14 +50,19 @@ func (r Release) tags() string {
 // returns its path. It does nothing where what the oracle is built from is as it
 // was. It must be called from inside the e2e module, as go test does.
 func (r Release) Build(ctx context.Context, log io.Writer) (string, error) {
-	binary, err := r.build(ctx, log)
+	return r.BuildPatched(ctx, log, "")
+}
+
+// BuildPatched is Build with a change applied to the release: one of Patches, or "".
+func (r Release) BuildPatched(ctx context.Context, log io.Writer, patch string) (string, error) {
+	binary, err := r.build(ctx, log, patch)
 	if err != nil {
-		return "", fmt.Errorf("build the oracle of %s: %w", r, err)
+		return "", fmt.Errorf("build the oracle of %s: %w", r.with(patch), err)
 	}
 	return binary, nil
 }
 
-func (r Release) build(ctx context.Context, log io.Writer) (string, error) {
+func (r Release) build(ctx context.Context, log io.Writer, patch string) (string, error) {
 	mod, err := goCommand(ctx, "", "env", "GOMOD")
 	if err != nil {
 		return "", err
@@ -73,11 +78,13 @@ func (r Release) build(ctx context.Context, log io.Writer) (string, error) {
 	}
 	defer unlock()
 
-	binary, stamp := filepath.Join(bin, string(r)), filepath.Join(bin, string(r)+".stamp")
+	name := r.with(patch)
+	binary, stamp := filepath.Join(bin, name), filepath.Join(bin, name+".stamp")
 	want, err := r.stamp(filepath.Join(root, "oracle"))
 	if err != nil {
 		return "", err
 	}
+	want += Patches[patch]
 	if _, err := os.Stat(binary); err == nil {
 		if got, err := os.ReadFile(stamp); err == nil && string(got) == want {
 			return binary, nil
@@ -85,10 +92,16 @@ func (r Release) build(ctx context.Context, log io.Writer) (string, error) {
 	}
 	start := time.Now()
 	modfile := filepath.Join("oracle", string(r)+".mod")
-	if _, err := goCommand(ctx, root, "build", "-modfile="+modfile, "-tags="+r.tags(), "-o", binary, "./oracle"); err != nil {
+	args := []string{"build", "-modfile=" + modfile, "-tags=" + r.tags(), "-o", binary}
+	if patch != "" {
+		if args, err = r.patched(ctx, root, patch, args); err != nil {
+			return "", err
+		}
+	}
+	if _, err := goCommand(ctx, root, append(args, "./oracle")...); err != nil {
 		return "", err
 	}
-	_, _ = fmt.Fprintf(log, "built the oracle of %s in %s\n", r, time.Since(start).Round(time.Second))
+	_, _ = fmt.Fprintf(log, "built the oracle of %s in %s\n", name, time.Since(start).Round(time.Second))
 	return binary, os.WriteFile(stamp, []byte(want), 0o644)
 }
 

@@ -41,14 +41,27 @@ var now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 type Cluster struct {
 	snapshot.Objects
 	DisableForceDetachOnTimeout bool
+	// Live are the nodes that the API server has where the controller's cache, which
+	// is Objects, is behind; nil where it is not.
+	Live []*corev1.Node
+	// Ahead are what the controller does and its release does not.
+	Ahead []reconcile.Behaviour
 }
 
 // Options are the model's, set as the oracle is.
 func (c *Cluster) Options() reconcile.Options {
-	return reconcile.Options{
+	options := reconcile.Options{
 		DisableForceDetachOnTimeout: c.DisableForceDetachOnTimeout,
 		FlexAttachable:              flexAttachable(),
+		Ahead:                       c.Ahead,
 	}
+	for _, node := range c.Live {
+		if options.LiveNodes == nil {
+			options.LiveNodes = map[types.NodeName]*corev1.Node{}
+		}
+		options.LiveNodes[types.NodeName(node.Name)] = node
+	}
+	return options
 }
 
 // flexAttachable are the flexvolume drivers that attach, by name.

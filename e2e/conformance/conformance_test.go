@@ -178,7 +178,12 @@ func selected(t *testing.T) []Release {
 // each calls f with as many seeds, from several oracles of the release at once.
 // An oracle waits now and then, so there are more of them than processors.
 func each(t *testing.T, release Release, first uint64, count int, f func(t *testing.T, o *Oracle, s uint64)) {
-	binary, err := release.Build(t.Context(), os.Stderr)
+	eachPatched(t, release, "", first, count, f)
+}
+
+// eachPatched is each for the release with one of Patches.
+func eachPatched(t *testing.T, release Release, patch string, first uint64, count int, f func(t *testing.T, o *Oracle, s uint64)) {
+	binary, err := release.BuildPatched(t.Context(), os.Stderr, patch)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func (o *Oracle) Ask(c *Cluster, mode Mode) (*Answer, error) {
 	c = c.In(o.Release)
 	answer, err := o.Send(&wire.Request{
 		VolumeAttachments: c.VolumeAttachments, Nodes: c.Nodes, CSINodes: c.CSINodes, CSIDrivers: c.CSIDrivers,
-		Volumes: c.Volumes, Claims: c.Claims, Pods: c.Pods,
+		Volumes: c.Volumes, Claims: c.Claims, Pods: c.Pods, Live: c.Live,
 		DisableForceDetachOnTimeout: c.DisableForceDetachOnTimeout, Mode: mode,
 	})
 	if err != nil {

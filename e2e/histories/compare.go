@@ -76,9 +76,18 @@ type Asks func(conformance.Release, *wire.Request, time.Time, wire.Moment) (*rec
 
 // AskModel asks package reconcile.
 func AskModel(release conformance.Release, request *wire.Request, began time.Time, m wire.Moment) (*reconcile.World, *reconcile.Plan) {
-	s := asked(release, request, began, m, nil)
-	w := reconcile.NewWorld(s, reconcile.Options{DisableForceDetachOnTimeout: request.DisableForceDetachOnTimeout})
-	return w, w.Reconcile()
+	return AskAhead()(release, request, began, m)
+}
+
+// AskAhead asks package reconcile about a controller with behaviours that no release
+// has yet.
+func AskAhead(ahead ...reconcile.Behaviour) Asks {
+	return func(release conformance.Release, request *wire.Request, began time.Time, m wire.Moment) (*reconcile.World, *reconcile.Plan) {
+		w := reconcile.NewWorld(asked(release, request, began, m, nil), reconcile.Options{
+			DisableForceDetachOnTimeout: request.DisableForceDetachOnTimeout, Ahead: ahead,
+		})
+		return w, w.Reconcile()
+	}
 }
 
 // asked is the snapshot of a moment.

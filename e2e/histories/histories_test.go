@@ -61,7 +61,13 @@ func howMany(t *testing.T, release conformance.Release) uint64 {
 // start runs the oracle of a release for the length of the test.
 func start(t *testing.T, release conformance.Release) *conformance.Oracle {
 	t.Helper()
-	binary, err := release.Build(t.Context(), t.Output())
+	return startPatched(t, release, "")
+}
+
+// startPatched is start for the release with one of conformance.Patches.
+func startPatched(t *testing.T, release conformance.Release, patch string) *conformance.Oracle {
+	t.Helper()
+	binary, err := release.BuildPatched(t.Context(), t.Output(), patch)
 	if err != nil {
 		t.Fatal(err)
 	}

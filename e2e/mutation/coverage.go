@@ -38,6 +38,9 @@ var missedReasons = []struct{ function, text, reason string }{
 	{"TooOld", "", "Says that a release is older than the table; no such controller is built."},
 	{"Error", "", "The text of a skip: the comparison reads its reason."},
 	{"translateInline", "errors.New", "The controller itself panics on such a pod: see storage-policy-panics."},
+	{"Ahead", "", "Names what no release has; the comparison is of releases."},
+	{"NewWorld", "behaviours[name]", "Turns on what no release has: TestAhead in e2e/conformance holds that against a patched controller."},
+	{"liveNode", "LiveNodes[name]", "It is about a controller that has not heard of everything: TestAhead in e2e/conformance compares one."},
 	{"inline", "TranslationFailed", "An inline volume whose translation fails."},
 }
 

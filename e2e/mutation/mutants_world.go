@@ -79,7 +79,7 @@ var actualMutants = []Mutant{
 	{Name: "optimistic-for-good", Branch: "nodeUpdate: volumesInUse is read again",
 		Old: `row.MountedByNode, row.AssumedMounted = true, true`, New: `row.MountedByNode, row.AssumedMounted = true, false`},
 	{Name: "in-use-forgotten-later", Branch: "nodeUpdate: what is in use stays mounted",
-		Old: `if row.State == Uncertain && !row.MountedByNode {`, New: `if row.State == Uncertain {`},
+		Old: `if row.State == Uncertain && !row.MountedByNode && a.assumesMounted {`, New: `if row.State == Uncertain {`},
 	{Name: "spec-not-shared", Branch: "attachedVolume.spec: one for all nodes",
 		Old: "a.volumes[pair.Volume] = volumeRecord{spec, devicePath}",
 		New: "if record, known := a.volumes[pair.Volume]; known {\n\t\ta.volumes[pair.Volume] = volumeRecord{record.spec, devicePath}\n\t} else {\n\t\ta.volumes[pair.Volume] = volumeRecord{spec, devicePath}\n\t}"},

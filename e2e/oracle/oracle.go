@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	goruntime "runtime"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -214,6 +215,16 @@ func (o *oracle) standIn() {
 			err = o.nodes.Informer().GetIndexer().Update(object)
 		}
 		return handled, object, err
+	})
+	o.client.PrependReactor("get", "nodes", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if len(o.request.Live) == 0 {
+			return false, nil, nil
+		}
+		name := action.(clienttesting.GetAction).GetName()
+		if i := slices.IndexFunc(o.request.Live, func(n *corev1.Node) bool { return n.Name == name }); i >= 0 {
+			return true, o.request.Live[i].DeepCopy(), nil
+		}
+		return true, nil, apierrors.NewNotFound(corev1.Resource("nodes"), name)
 	})
 	// VolumeAttachments are not changed: the operation ends at once, and its
 	// name is known.

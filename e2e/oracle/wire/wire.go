@@ -20,6 +20,9 @@ type Request struct {
 	Volumes           []*corev1.PersistentVolume
 	Claims            []*corev1.PersistentVolumeClaim
 	Pods              []*corev1.Pod
+	// Live are the nodes that a GET finds where the controller's cache, which is Nodes,
+	// is behind; without any, Nodes are.
+	Live []*corev1.Node `json:",omitempty"`
 
 	DisableForceDetachOnTimeout bool
 	Mode

@@ -21,9 +21,14 @@ var carried = []string{
 // takenOver are those of the carried flags that are set, for a command line of the
 // same cluster. It changes the set: only one goroutine may ask.
 func takenOver(flags *pflag.FlagSet) []string {
+	return setFlags(flags, func(name string) bool { return slices.Contains(carried, name) })
+}
+
+// setFlags are the flags that are set and wanted, each as --NAME=VALUE.
+func setFlags(flags *pflag.FlagSet, wanted func(name string) bool) []string {
 	var taken []string
-	flags.Visit(func(f *pflag.Flag) {
-		if !slices.Contains(carried, f.Name) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Changed || !wanted(f.Name) {
 			return
 		}
 		if list, ok := f.Value.(pflag.SliceValue); ok {

@@ -64,9 +64,16 @@ func exitOf(ctx context.Context, command func(context.Context) error, errOut io.
 		}
 	}
 	if exit != exitHealthy && exit != exitFindings { // else the report is out, and this is how it was meant to end
-		fmt.Fprintf(errOut, "error: %s\n", safetext.Redact(oneLine(err.Error())))
+		sayError(errOut, err)
 	}
 	return exit
+}
+
+// sayError writes why a command ended, unless it is an exit code alone.
+func sayError(w io.Writer, err error) {
+	if err != nil && !errors.As(err, new(exitCode)) {
+		fmt.Fprintf(w, "error: %s\n", safetext.Redact(oneLine(err.Error())))
+	}
 }
 
 // codeOf is the exit code of a command that ended with the error.
@@ -137,6 +144,7 @@ and when, and makes the one safe correction where you ask for it.`,
 		newExplain(global, streams),
 		newUndo(global, streams),
 		newAuth(global, streams),
+		newMCP(global, streams),
 		newVersion(streams),
 		newOptions(streams),
 	)

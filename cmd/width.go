@@ -22,9 +22,15 @@ func (g *globalFlags) shown(out io.Writer) output.Options {
 	return output.Options{Color: g.paints(out), Width: columns(out)}
 }
 
+// captured is output that goes to a program, whatever the terminal's width.
+type captured struct{ io.Writer }
+
 // columns is the width that COLUMNS asks for, or else that of the terminal; 0 where
 // out is none.
 func columns(out io.Writer) int {
+	if _, ok := out.(captured); ok {
+		return 0
+	}
 	asked, err := strconv.Atoi(os.Getenv("COLUMNS"))
 	if err != nil || asked <= 0 {
 		file, ok := out.(*os.File)

@@ -13,19 +13,43 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// printReportTable tells each cause in about ten lines: what to do comes before
-// the proof, which is left to -o wide.
-func printReportTable(w io.Writer, r *finding.Report, opts Options) error {
+// Parts are the pieces of the report that people read: each ends a line, and a blank
+// line stands between them.
+type Parts struct {
+	// Heading is "" where nothing was found.
+	Heading string
+	// Causes are those of Roots, in their order, in about ten lines each.
+	Causes []string
+	// Closing sums up and says what was not examined.
+	Closing string
+}
+
+// PartsOf tells each cause in about ten lines: what to do comes before the proof,
+// which is left to -o wide.
+func PartsOf(r *finding.Report, opts Options) Parts {
+	var p Parts
 	var b strings.Builder
+	taken := func() string {
+		defer b.Reset()
+		return b.String()
+	}
 	if len(r.Findings) > 0 {
 		heading(&b, r, opts)
+		p.Heading = taken()
 	}
 	for _, tree := range r.Roots() {
-		b.WriteString("\n")
 		cause(&b, tell(r, tree), opts)
+		p.Causes = append(p.Causes, taken())
 	}
-	end(&b, r, opts)
-	_, err := io.WriteString(w, b.String())
+	closing(&b, r, opts)
+	p.Closing = taken()
+	return p
+}
+
+func printReportTable(w io.Writer, r *finding.Report, opts Options) error {
+	p := PartsOf(r, opts)
+	parts := slices.DeleteFunc(slices.Concat([]string{p.Heading}, p.Causes, []string{p.Closing}), func(s string) bool { return s == "" })
+	_, err := io.WriteString(w, strings.Join(parts, "\n"))
 	return err
 }
 

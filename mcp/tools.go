@@ -1,0 +1,169 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// mostTargets is how many objects a call may name.
+const mostTargets = 20
+
+// Inputs of the tools. No field becomes an argument before it was found to be a name,
+// and none can be a flag.
+type (
+	where struct {
+		Namespace string `json:"namespace,omitempty" jsonschema:"the namespace of pods and claims; the kubeconfig's own without it"`
+		Context   string `json:"context,omitempty" jsonschema:"the kubeconfig context of the cluster; the current one without it"`
+	}
+	diagnoseInput struct {
+		Targets []string `json:"targets,omitempty" jsonschema:"what to report on, as pod/web-0, pvc/data, pv/pv-1, node/n1, volumeattachment/csi-1 or deployment/web; everything without it"`
+		where
+	}
+	traceInput struct {
+		Pod string `json:"pod" jsonschema:"the name of the pod"`
+		where
+	}
+	planInput struct {
+		Nodes   []string `json:"nodes,omitempty" jsonschema:"the names of the nodes; all without it"`
+		Context string   `json:"context,omitempty" jsonschema:"the kubeconfig context of the cluster; the current one without it"`
+	}
+	explainInput struct {
+		Code string `json:"code" jsonschema:"the code of a finding as VD301, its check as inuse-not-attached, or a kind of repair"`
+	}
+	preflightInput struct {
+		Node    string `json:"node" jsonschema:"the name of the node"`
+		Context string `json:"context,omitempty" jsonschema:"the kubeconfig context of the cluster; the current one without it"`
+	}
+)
+
+// tool is a command, and what a model is told about it.
+type tool struct {
+	name, title, description string
+	// says is what exit codes 0 and 1 mean.
+	says [2]string
+	// ours says that the answer has this program's own words alone, so that nothing in it
+	// stands between marks.
+	ours bool
+}
+
+var (
+	diagnoseTool = tool{name: "diagnose", title: "Find why volumes are stuck", says: [2]string{"nothing that needs anybody was found", "something was found"},
+		description: "Find what keeps Kubernetes volumes from attaching, detaching or mounting: for each cause what is wrong, who waits, whether it heals by itself and what to do. Reads the cluster; changes nothing."}
+	traceTool = tool{name: "trace", title: "Follow one pod's volumes", says: [2]string{"the pod waits for no volume", "the pod waits for a volume"},
+		description: "Follow one pod's volumes stage by stage, from scheduled to mounted: which stage waits, since when, and on whom. The first thing to ask about a pod in ContainerCreating or Terminating. Changes nothing."}
+	planTool = tool{name: "plan", title: "What the attach/detach controller would do", says: [2]string{"this is the plan", "this is the plan"},
+		description: "Show what a freshly started attach/detach controller would do with each volume and node: attach, detach, wait, and what ends each wait. Writes nothing."}
+	explainTool = tool{name: "explain", title: "Explain a finding's code", ours: true, says: [2]string{"this is the page", "this is the page"},
+		description: "Explain a finding's code: symptom, evidence, look-alikes, repair and its risk. Needs no cluster."}
+	preflightTool = tool{name: "preflight", title: "What would hang if a node went", says: [2]string{"nothing would hang beyond what the timers say", "something would hang"},
+		description: "Show which pods would wait for a volume, and how long, if the node were drained or lost now. Changes nothing."}
+)
+
+func (s *server) addTools(to *sdk.Server) {
+	add(s, to, diagnoseTool, func(in diagnoseInput) ([]string, error) {
+		return s.asked(in.where, in.Targets, func(t string) error { return mayBeTarget("targets", t) }, "diagnose", "--output=json")
+	})
+	add(s, to, traceTool, func(in traceInput) ([]string, error) {
+		return s.asked(in.where, []string{"pod/" + in.Pod}, func(string) error { return mayBeName("pod", in.Pod) }, "trace")
+	})
+	add(s, to, planTool, func(in planInput) ([]string, error) {
+		return s.asked(where{Context: in.Context}, prefixed("node/", in.Nodes), func(t string) error { return mayBeTarget("nodes", t) }, "plan")
+	})
+	add(s, to, explainTool, func(in explainInput) ([]string, error) {
+		if !code.MatchString(in.Code) {
+			return nil, fmt.Errorf("code is not the code of a finding, the name of a check or a kind of repair, as VD301")
+		}
+		return []string{"explain", "--", in.Code}, nil
+	})
+	add(s, to, preflightTool, func(in preflightInput) ([]string, error) {
+		return s.asked(where{Context: in.Context}, []string{"node/" + in.Node}, func(string) error { return mayBeName("node", in.Node) }, "preflight")
+	})
+}
+
+// add gives the server a tool: args are the arguments of its command.
+func add[In any](s *server, to *sdk.Server, t tool, args func(In) ([]string, error)) {
+	no := false
+	sdk.AddTool(to, &sdk.Tool{Name: t.name, Title: t.title, Description: t.description,
+		Annotations: &sdk.ToolAnnotations{Title: t.title, ReadOnlyHint: true, DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &no},
+	}, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
+		line, err := args(in)
+		if err != nil {
+			return nil, nil, err
+		}
+		r, err := s.run(ctx, line)
+		if err != nil {
+			return nil, nil, err
+		}
+		text, failed := t.answer(r)
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}, IsError: failed}, nil, nil
+	})
+}
+
+// asked are the arguments of a command on a cluster: the server's own flags, those of
+// the call, and behind "--" the names.
+func (s *server) asked(w where, names []string, check func(string) error, command ...string) ([]string, error) {
+	args := slices.Concat(command, s.Base)
+	switch {
+	case w.Context == "":
+	case s.OneCluster:
+		return nil, fmt.Errorf("context: this server was started for one cluster or file and asks no other")
+	case !contextName.MatchString(w.Context):
+		return nil, fmt.Errorf("context is not the name of a kubeconfig context")
+	default:
+		args = append(args, "--context="+w.Context)
+	}
+	if w.Namespace != "" {
+		if len(validation.IsDNS1123Label(w.Namespace)) > 0 {
+			return nil, fmt.Errorf("namespace is not a name that Kubernetes gives to a namespace")
+		}
+		args = append(args, "--namespace="+w.Namespace)
+	}
+	if len(names) > mostTargets {
+		return nil, fmt.Errorf("a call may name %d objects at most", mostTargets)
+	}
+	for _, name := range names {
+		if err := check(name); err != nil {
+			return nil, err
+		}
+	}
+	return append(append(args, "--"), names...), nil
+}
+
+var (
+	code        = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
+	kind        = regexp.MustCompile(`^[A-Za-z]{1,40}$`)
+	contextName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,252}$`)
+)
+
+// mayBeTarget refuses what is not KIND/NAME. Whether there is such a kind the command
+// decides.
+func mayBeTarget(field, target string) error {
+	k, name, found := strings.Cut(target, "/")
+	if !found || !kind.MatchString(k) {
+		return fmt.Errorf("%s: each is KIND/NAME, as pod/web-0", field)
+	}
+	return mayBeName(field, name)
+}
+
+// mayBeName refuses what no object of the API is called. The text itself is not
+// repeated: an answer has no words of others outside its marks.
+func mayBeName(field, name string) error {
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return fmt.Errorf("%s has a name that Kubernetes gives to no object", field)
+	}
+	return nil
+}
+
+func prefixed(prefix string, names []string) []string {
+	list := make([]string, 0, len(names))
+	for _, name := range names {
+		list = append(list, prefix+name)
+	}
+	return list
+}

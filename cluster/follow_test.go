@@ -1,0 +1,51 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// TestFollowEndsWithItsConsumer: nothing is followed any more once the consumer has
+// failed, although the command's context goes on.
+func TestFollowEndsWithItsConsumer(t *testing.T) {
+	a := newAPI(t)
+	a.streams()
+	enough := errors.New("enough")
+	ended := make(chan error, 1)
+	go func() {
+		ended <- a.cluster(Options{}).Follow(t.Context(), func(s *snapshot.Snapshot) error {
+			if len(s.Gaps) > 0 {
+				t.Errorf("the first snapshot has gaps: %v", s.Gaps)
+			}
+			return enough
+		})
+	}()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, enough) {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it does not end")
+	}
+}
+
+// TestFollowEndsWithItsContext: the end that was asked for is no error.
+func TestFollowEndsWithItsContext(t *testing.T) {
+	a := newAPI(t)
+	a.streams()
+	ctx, cancel := context.WithCancel(t.Context())
+	looks := 0
+	err := a.cluster(Options{}).Follow(ctx, func(*snapshot.Snapshot) error {
+		looks++
+		cancel()
+		return nil
+	})
+	if err != nil || looks != 1 {
+		t.Errorf("%d looks, %v", looks, err)
+	}
+}

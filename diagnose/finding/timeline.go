@@ -49,16 +49,33 @@ type Was struct {
 
 // Timeline makes entries of one report after the other on the same cluster.
 type Timeline struct {
-	standing []standing
+	standing []Standing
 	gaps     []snapshot.Gap
 }
 
-// standing is a finding that has appeared and not healed yet.
-type standing struct {
+// Standing is a finding that has appeared and not healed yet, as it was found last.
+type Standing struct {
 	Finding
-	seen metav1.Time
-	// without is what could not be read when it was seen last.
+	// First and Last are the times of the reports that found it first and last.
+	First, Last metav1.Time
+	// without is what could not be read when it was found last.
 	without []snapshot.Gap
+}
+
+// Began is when the finding began, or when it was found first where that is not known.
+func (s Standing) Began() metav1.Time {
+	if s.Since != nil {
+		return *s.Since
+	}
+	return s.First
+}
+
+// Standing are the findings that stand after the last report, the worst first. What a
+// gap hides is among them.
+func (t *Timeline) Standing() []Standing {
+	return slices.SortedStableFunc(slices.Values(t.standing), func(a, b Standing) int {
+		return b.Severity.Rank() - a.Severity.Rank()
+	})
 }
 
 // Next gives what the report changes, in the order in which it tells it. What a
@@ -81,27 +98,27 @@ func (t *Timeline) Next(r *Report) []Entry {
 	}
 	t.gaps = slices.Clone(r.Gaps)
 
-	t.standing = slices.DeleteFunc(t.standing, func(s standing) bool {
+	t.standing = slices.DeleteFunc(t.standing, func(s Standing) bool {
 		if find(r.Findings, s.Fingerprint) >= 0 || !slices.Contains(r.Checks, s.Code) || len(without(r.Gaps, s.without)) > 0 {
 			return false
 		}
 		e := entry(Healed)
 		e.Finding = &s.Finding
-		began := s.seen
-		if s.Since != nil {
-			began = *s.Since
-		}
-		e.After = r.TakenAt.Sub(began.Time).Round(time.Second).String()
+		e.After = r.TakenAt.Sub(s.Began().Time).Round(time.Second).String()
 		entries = append(entries, e)
 		return true
 	})
+	hidden := slices.DeleteFunc(slices.Clone(t.standing), func(s Standing) bool { return find(r.Findings, s.Fingerprint) >= 0 })
 	for _, f := range r.Findings {
-		i := slices.IndexFunc(t.standing, func(s standing) bool { return s.Fingerprint == f.Fingerprint })
+		i := slices.IndexFunc(t.standing, func(s Standing) bool { return s.Fingerprint == f.Fingerprint })
 		if i < 0 {
+			if covered(f, hidden) {
+				continue
+			}
 			e := entry(Appeared)
 			e.Finding = &f
 			entries = append(entries, e)
-			t.standing = append(t.standing, standing{f, r.TakenAt, t.gaps})
+			t.standing = append(t.standing, Standing{f, r.TakenAt, r.TakenAt, t.gaps})
 			continue
 		}
 		if was := whatWas(t.standing[i].Finding, f); was != (Was{}) {
@@ -109,9 +126,24 @@ func (t *Timeline) Next(r *Report) []Entry {
 			e.Finding, e.Was = &f, &was
 			entries = append(entries, e)
 		}
-		t.standing[i].Finding, t.standing[i].without = f, t.gaps
+		t.standing[i].Finding, t.standing[i].Last, t.standing[i].without = f, r.TakenAt, t.gaps
 	}
 	return entries
+}
+
+// covered says that the finding may be another view of those that a gap hides: where the
+// check that knows best cannot run, one that yields to it reports the same failure. It is
+// not worse than they are, and they are about the same: its pods, or without pods its
+// volume or its subject.
+func covered(f Finding, hidden []Standing) bool {
+	by := func(same func(Finding) bool) bool {
+		return slices.ContainsFunc(hidden, func(h Standing) bool { return h.Severity.AtLeast(f.Severity) && same(h.Finding) })
+	}
+	pods := f.About()
+	if len(pods) == 0 {
+		return by(func(h Finding) bool { return f.Subject.Name != "" && h.Subject == f.Subject || f.Volume != "" && h.Volume == f.Volume && h.Node == f.Node })
+	}
+	return !slices.ContainsFunc(pods, func(pod string) bool { return !by(func(h Finding) bool { return h.Names(pod) }) })
 }
 
 func find(findings []Finding, fingerprint string) int {

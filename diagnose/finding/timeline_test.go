@@ -53,6 +53,64 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
+// TestTimelineUnderAGap: while the check that knows best cannot run, the same failure in
+// another's words does not appear beside it; what is worse, or about more, does.
+func TestTimelineUnderAGap(t *testing.T) {
+	all, some := []Code{"VD101", "VD301", "VD409"}, []Code{"VD101", "VD409"}
+	gap := []snapshot.Gap{{Kind: snapshot.Claims, Reason: snapshot.ReasonUnavailable}}
+	known := Finding{Code: "VD301", Severity: Warning, Fingerprint: "known", Pods: []string{"shop/web-0", "shop/web-1"}, Volume: "v", Node: "n1"}
+	remainder := func(severity Severity, pods ...string) Finding {
+		return Finding{Code: "VD409", Severity: severity, Fingerprint: "rest", Pods: pods}
+	}
+	for what, test := range map[string]struct {
+		found Finding
+		want  []string
+	}{
+		"the same pods":          {remainder(Warning, "shop/web-1", "shop/web-0"), []string{"gap"}},
+		"one of them":            {remainder(Info, "shop/web-1"), []string{"gap"}},
+		"one more":               {remainder(Warning, "shop/web-0", "shop/web-2"), []string{"gap", "appeared rest"}},
+		"worse":                  {remainder(Error, "shop/web-0"), []string{"gap", "appeared rest"}},
+		"the volume on its node": {Finding{Code: "VD101", Severity: Info, Fingerprint: "va", Volume: "v", Node: "n1"}, []string{"gap"}},
+		"the volume elsewhere":   {Finding{Code: "VD101", Severity: Info, Fingerprint: "va", Volume: "v", Node: "n2"}, []string{"gap", "appeared va"}},
+		"something else":         {Finding{Code: "VD101", Severity: Info, Fingerprint: "va", Subject: Object{Kind: "Node", Name: "n1"}}, []string{"gap", "appeared va"}},
+	} {
+		var timeline Timeline
+		timeline.Next(&Report{Findings: []Finding{known}, Checks: all})
+		if diff := cmp.Diff(test.want, lines(timeline.Next(&Report{Findings: []Finding{test.found}, Checks: some, Gaps: gap}))); diff != "" {
+			t.Errorf("%s: %s", what, diff)
+		}
+		// Once all can be seen, nothing is held back.
+		timeline.Next(&Report{Findings: []Finding{known, test.found}, Checks: all})
+		if n := len(timeline.Standing()); n != 2 {
+			t.Errorf("%s: %d findings stand after the gap", what, n)
+		}
+	}
+}
+
+// TestStanding: what a gap hides stands on, and the worst come first.
+func TestStanding(t *testing.T) {
+	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	at := func(seconds int) metav1.Time { return metav1.NewTime(start.Add(time.Duration(seconds) * time.Second)) }
+	since := at(-60)
+	old := Finding{Code: "VD301", Severity: Error, Fingerprint: "old", Since: &since}
+	young := Finding{Code: "VD101", Severity: Warning, Fingerprint: "young"}
+	var timeline Timeline
+	timeline.Next(&Report{TakenAt: at(0), Findings: []Finding{young}, Checks: []Code{"VD101", "VD301"}})
+	timeline.Next(&Report{TakenAt: at(10), Findings: []Finding{old, young}, Checks: []Code{"VD101", "VD301"}})
+	timeline.Next(&Report{TakenAt: at(20), Checks: []Code{}, Gaps: []snapshot.Gap{{Kind: snapshot.Pods}}})
+	got := timeline.Standing()
+	if len(got) != 2 || got[0].Fingerprint != "old" || got[1].Fingerprint != "young" {
+		t.Fatalf("%+v", got)
+	}
+	if got[0].Began() != since || got[1].Began() != at(0) || got[1].Last != at(10) {
+		t.Errorf("began %v and %v, last %v", got[0].Began(), got[1].Began(), got[1].Last)
+	}
+	timeline.Next(&Report{TakenAt: at(30), Checks: []Code{"VD101", "VD301"}})
+	if n := len(timeline.Standing()); n != 0 {
+		t.Errorf("%d findings stand though all checks ran and found none", n)
+	}
+}
+
 func lines(entries []Entry) []string {
 	var all []string
 	for _, e := range entries {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -24,17 +25,33 @@ const (
 	eventMessage = 1024
 )
 
+// Recorder writes events about findings. Its zero value with a Cluster is ready.
+type Recorder struct {
+	Cluster *Cluster
+	// written are the names of the events that are there, with their times.
+	written map[string]time.Time
+}
+
 // Record writes an event about each finding's subject, one for a fingerprint in
 // each hour: the name is made of both, so that the API server itself refuses a
-// second one, whoever writes it. The errors are of the events that were not
-// written.
-func (c *Cluster) Record(ctx context.Context, r *finding.Report) []error {
+// second one, whoever writes it. It is not asked twice. The errors are of the events
+// that were not written.
+func (w *Recorder) Record(ctx context.Context, r *finding.Report) []error {
+	if w.written == nil {
+		w.written = map[string]time.Time{}
+	}
+	maps.DeleteFunc(w.written, func(_ string, at time.Time) bool { return r.TakenAt.Sub(at) > eventWindow })
+	c := w.Cluster
 	var errs []error
 	for _, f := range r.Findings {
 		event := eventOf(f, r.TakenAt.Time)
+		if _, there := w.written[event.Name]; there {
+			continue
+		}
 		err := c.createEvent(ctx, event)
 		switch {
 		case err == nil, apierrors.IsAlreadyExists(err):
+			w.written[event.Name] = r.TakenAt.Time
 		case ctx.Err() != nil:
 			return append(errs, c.explain(context.Cause(ctx)))
 		case isStatus(err):

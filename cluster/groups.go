@@ -3,6 +3,7 @@ package cluster
 import (
 	"net/http"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,7 +20,7 @@ type groups map[string]rest.Interface
 
 func newGroups(config *rest.Config, transport http.RoundTripper) (groups, error) {
 	client := &http.Client{Transport: transport, Timeout: config.Timeout, CheckRedirect: sameHost}
-	versions := []schema.GroupVersion{authorizationv1.SchemeGroupVersion}
+	versions := []schema.GroupVersion{authenticationv1.SchemeGroupVersion, authorizationv1.SchemeGroupVersion}
 	for _, r := range snapshot.Resources() {
 		versions = append(versions, r.GroupVersion())
 	}

@@ -3,11 +3,28 @@ package cluster
 import (
 	"slices"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
+
+// PagePath is the path that somebody must have the right to get, as the API server
+// says, to be shown the report of serve. It is one of a nonResourceURLs rule.
+const PagePath = "/volume-doctor"
+
+// DeployNamespace is the namespace that the documents put serve into.
+const DeployNamespace = "volume-doctor"
+
+// lease is a right to the Lease of serve, which is in the namespace that it is
+// deployed in.
+func lease(verb string) repair.Permission {
+	p := repair.RightTo(verb, snapshot.Leases, "")
+	p.Namespace = DeployNamespace
+	return p
+}
 
 // Roles are the rights that the commands take: those to read first, then those
 // of what is done on request alone.
@@ -26,11 +43,17 @@ func Roles() []repair.Role {
 	}
 	return append([]repair.Role{
 		{Name: "reader", For: "diagnose, plan, trace, preflight, snapshot", Needs: reads},
-		{Name: "watcher", For: "diagnose --watch", Needs: watches},
+		{Name: "watcher", For: "diagnose --watch, serve", Needs: watches},
 		{Name: "kubelet", For: "trace --kubelet", Needs: []repair.Permission{{Verb: "get", Resource: string(snapshot.Nodes), Subresource: "proxy"}}},
 		{Name: "controller", For: "--controller=auto; a binding in kube-system does", Needs: []repair.Permission{
 			{Verb: repair.VerbCreate, Resource: string(snapshot.Pods), Subresource: "portforward", Namespace: metav1.NamespaceSystem}}},
 		{Name: "controller-metrics", For: "--controller=auto; kube-controller-manager asks for it", Needs: []repair.Permission{{Verb: "get", Path: metricsPath}}},
-		{Name: "events", For: "diagnose --events", Needs: []repair.Permission{repair.RightTo(repair.VerbCreate, snapshot.Events, "")}},
+		{Name: "leader", For: "serve; a binding in its own namespace does", Needs: []repair.Permission{
+			lease("get"), lease(repair.VerbCreate), lease("update")}},
+		{Name: "report-page", For: "serve --report-page, to ask who may see the report", Needs: []repair.Permission{
+			{Verb: repair.VerbCreate, Group: authenticationv1.GroupName, Resource: "tokenreviews"},
+			{Verb: repair.VerbCreate, Group: authorizationv1.GroupName, Resource: "subjectaccessreviews"}}},
+		{Name: "report-viewer", For: "whoever is to see the report of serve --report-page", Needs: []repair.Permission{{Verb: "get", Path: PagePath}}},
+		{Name: "events", For: "diagnose --events, serve --events", Needs: []repair.Permission{repair.RightTo(repair.VerbCreate, snapshot.Events, "")}},
 	}, repair.Roles()...)
 }

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 )
 
@@ -28,7 +29,8 @@ func (m *reporting) run(ctx context.Context, streams genericiooptions.IOStreams)
 	atLeast := exitHealthy
 	if m.events {
 		// An event that could not be written is an answer that did not arrive.
-		for _, err := range l.cluster.Record(ctx, view.Report) {
+		recorder := cluster.Recorder{Cluster: l.cluster.Cluster}
+		for _, err := range recorder.Record(ctx, view.Report) {
 			atLeast = exitNoAnswer
 			fmt.Fprintf(streams.ErrOut, "error: %s\n", output.Safe(oneLine(err.Error())))
 		}

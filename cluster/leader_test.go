@@ -1,0 +1,137 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+const leasePath = "/apis/coordination.k8s.io/v1/namespaces/here/leases"
+
+// leaseAPI holds the one Lease, as an API server does.
+type leaseAPI struct {
+	mu    sync.Mutex
+	lease *coordinationv1.Lease
+}
+
+func (l *leaseAPI) handle(a *api) {
+	answer := func(r *http.Request) (int, runtime.Object) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		switch {
+		case r.Method != http.MethodGet:
+			var body bytes.Buffer
+			if _, err := body.ReadFrom(r.Body); err != nil {
+				a.t.Error(err)
+			}
+			object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body.Bytes(), nil, nil)
+			if err != nil {
+				a.t.Error(err)
+			}
+			l.lease = object.(*coordinationv1.Lease)
+		case l.lease == nil:
+			status := apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, LeaseName)
+			return http.StatusNotFound, &status.ErrStatus
+		}
+		return http.StatusOK, l.lease
+	}
+	a.handle(leasePath, answer)
+	a.handle(leasePath+"/"+LeaseName, answer)
+}
+
+func (l *leaseAPI) holder() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lease == nil || l.lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *l.lease.Spec.HolderIdentity
+}
+
+func quiet(identity string) Election {
+	return Election{Namespace: "here", Identity: identity, Leads: func(string) {}, Failed: func(error) {}}
+}
+
+// TestLead: work begins with the Lease, and the Lease is released when it ends, by an
+// end that was asked for or by a failure of its own.
+func TestLead(t *testing.T) {
+	a, l := newAPI(t), &leaseAPI{}
+	l.handle(a)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := a.cluster(Options{}).Lead(ctx, quiet("me"), func(ctx context.Context) error {
+		if h := l.holder(); h != "me" {
+			t.Errorf("%q holds the Lease while I work", h)
+		}
+		cancel()
+		<-ctx.Done()
+		return nil
+	})
+	if err != nil || l.holder() != "" {
+		t.Errorf("%v; %q holds the Lease afterwards", err, l.holder())
+	}
+	broken := errors.New("broken")
+	if err := a.cluster(Options{}).Lead(t.Context(), quiet("me"), func(context.Context) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("the work's own failure: %v", err)
+	}
+	if h := l.holder(); h != "" {
+		t.Errorf("%q holds the Lease afterwards", h)
+	}
+}
+
+// TestLeadStandsBy: who does not hold the Lease does not work, and knows who leads.
+func TestLeadStandsBy(t *testing.T) {
+	a, l := newAPI(t), &leaseAPI{}
+	l.handle(a)
+	other, seconds, now := "other", int32(3600), metav1.NowMicro()
+	l.lease = &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: LeaseName},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &other, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	e := quiet("me")
+	var leader string
+	e.Leads = func(identity string) {
+		leader = identity
+		cancel()
+	}
+	err := a.cluster(Options{}).Lead(ctx, e, func(context.Context) error {
+		t.Error("it works without the Lease")
+		return nil
+	})
+	if err != nil || leader != "other" || l.holder() != "other" {
+		t.Errorf("%v; %q leads, and %q holds the Lease", err, leader, l.holder())
+	}
+}
+
+// TestLeadSaysWhatIsRefused: the elector tries for ever, and says nothing itself.
+func TestLeadSaysWhatIsRefused(t *testing.T) {
+	a := newAPI(t)
+	a.fail(leasePath+"/"+LeaseName, apierrors.NewForbidden(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, LeaseName, errors.New("no RBAC policy matched")))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	e := quiet("me")
+	var why error
+	e.Failed = func(err error) {
+		why = err
+		cancel()
+	}
+	if err := a.cluster(Options{}).Lead(ctx, e, func(context.Context) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	if why == nil || !strings.Contains(why.Error(), "no RBAC policy matched") {
+		t.Errorf("why: %v", why)
+	}
+}

@@ -20,7 +20,7 @@ const module = "github.com/volume-doctor/kubectl-volume-doctor"
 var line = [][]string{
 	{""},
 	{"cmd"},
-	{"mcp"},
+	{"mcp", "serve"},
 	{"explain"},
 	{"output", "cluster"},
 	{"repair/apply"},
@@ -57,7 +57,7 @@ var forTests = []string{"internal/testcases", "internal/golden"}
 
 // talkers are the packages that may reach a cluster, a terminal or the process.
 // The others are pure.
-var talkers = []string{"", "cmd", "mcp", "cluster"}
+var talkers = []string{"", "cmd", "mcp", "serve", "cluster"}
 
 // plain are the packages that need nothing but the standard library.
 var plain = []string{"diagnose/driverwords", "diagnose/docs", "safetext"}

@@ -64,8 +64,7 @@ Exit code: 0 nothing found at or above --fail-on, 1 something found, 2 no answer
 	}
 	f := cmd.Flags()
 	d.outputs.add(cmd, output.ReportFormats())
-	f.StringSliceVar(&d.only, "check", nil, "Run only these checks (names or codes)")
-	f.StringSliceVar(&d.skip, "skip", nil, "Do not run these checks (names or codes)")
+	addNarrowing(cmd, &d.only, &d.skip, &d.leaveOut)
 	f.StringVar(&d.failOn, "fail-on", string(finding.Warning), "Exit with 1 from this severity on: error, warning, info or never")
 	f.BoolVar(&d.allowGaps, "allow-gaps", false, "Do not fail because something could not be read")
 	f.DurationVar(&d.persistsFor, "for", 0, "Look twice, this long apart, and report what is there both times")
@@ -73,7 +72,6 @@ Exit code: 0 nothing found at or above --fail-on, 1 something found, 2 no answer
 	f.BoolVarP(&d.watch, "watch", "w", false, "Follow the cluster and print what appears, changes and heals, until Ctrl-C")
 	f.StringVar(&d.saved, "report", "", "Print this report, saved with -o json, in another format; - reads standard input")
 	f.StringVar(&d.leaveOut.baseline, "baseline", "", "Report only what this report, saved with -o json, does not have yet; - reads standard input")
-	f.StringVar(&d.leaveOut.ignore, "ignore", "", "The file of findings to live with (default "+defaultIgnore+" where it exists)")
 	f.StringSliceVar(&d.contexts, "contexts", nil, "Examine the clusters of these kubeconfig contexts, in one report")
 	f.BoolVar(&d.events, "events", false, "Also write an event about each finding's subject, once an hour")
 	f.BoolVarP(&d.quiet, "quiet", "q", false, "Print nothing but the report, and that only where it has findings or gaps")
@@ -81,11 +79,19 @@ Exit code: 0 nothing found at or above --fail-on, 1 something found, 2 no answer
 	d.addBackend(cmd)
 	d.apply.add(f)
 	d.completeApply(cmd, streams)
+	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"error", "warning", "info", "never"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// addNarrowing adds the flags that leave out checks and findings.
+func addNarrowing(cmd *cobra.Command, only, skip *[]string, leaveOut *leaveOut) {
+	f := cmd.Flags()
+	f.StringSliceVar(only, "check", nil, "Run only these checks (names or codes)")
+	f.StringSliceVar(skip, "skip", nil, "Do not run these checks (names or codes)")
+	f.StringVar(&leaveOut.ignore, "ignore", "", "The file of findings to live with (default "+defaultIgnore+" where it exists)")
 	for _, flag := range []string{"check", "skip"} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(checkNames(), cobra.ShellCompDirectiveNoFileComp))
 	}
-	_ = cmd.RegisterFlagCompletionFunc("fail-on", cobra.FixedCompletions([]string{"error", "warning", "info", "never"}, cobra.ShellCompDirectiveNoFileComp))
-	return cmd
 }
 
 // mode is one way in which diagnose goes about its work.

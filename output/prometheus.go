@@ -51,7 +51,7 @@ func findingCounts(r *finding.Report) []*dto.Metric {
 		}
 	}
 	for _, f := range r.Findings {
-		count(key{label(string(f.Code)), label(f.Check), label(string(f.Severity))}, 1)
+		count(key{Label(string(f.Code)), Label(f.Check), Label(string(f.Severity))}, 1)
 	}
 	metrics := make([]*dto.Metric, 0, len(order))
 	for _, k := range order {
@@ -80,11 +80,11 @@ func findingInfos(r *finding.Report) []*dto.Metric {
 	metrics := make([]*dto.Metric, 0, len(r.Findings))
 	seen := map[string]bool{}
 	for _, f := range r.Findings {
-		labels := []string{"code", label(string(f.Code)), "check", label(f.Check), "severity", label(string(f.Severity)),
-			"kind", label(f.Subject.Kind), "namespace", label(f.Subject.Namespace), "name", label(f.Subject.Name),
-			"node", label(string(f.Node)), "persistentvolume", label(f.PersistentVolume), "fingerprint", label(f.Fingerprint)}
+		labels := []string{"code", Label(string(f.Code)), "check", Label(f.Check), "severity", Label(string(f.Severity)),
+			"kind", Label(f.Subject.Kind), "namespace", Label(f.Subject.Namespace), "name", Label(f.Subject.Name),
+			"node", Label(string(f.Node)), "persistentvolume", Label(f.PersistentVolume), "fingerprint", Label(f.Fingerprint)}
 		if f.Context != "" {
-			labels = append(labels, "context", label(f.Context))
+			labels = append(labels, "context", Label(f.Context))
 		}
 		if series := strings.Join(labels, "\x00"); !seen[series] {
 			seen[series] = true
@@ -110,7 +110,9 @@ func gauge(value float64, labels ...string) *dto.Metric {
 // longestName is that of an API object: no label is longer.
 const longestName = 253
 
-func label(s string) string { return clip(visible(s), longestName) }
+// Label is text as a label of a metric: without control characters, and not longer than
+// the name of an object may be.
+func Label(s string) string { return clip(visible(s), longestName) }
 
 func truth(b bool) float64 {
 	if b {

@@ -1,0 +1,354 @@
+// Package serve_test runs the standing mode against a real API server: two processes of
+// which one leads, through a failure, a restart of the API server, the leader's death
+// and a repair by hand.
+package serve_test
+
+import (
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/scenario"
+)
+
+var cluster *controlplane.Cluster
+
+func TestMain(m *testing.M) {
+	os.Exit(controlplane.Main(m, controlplane.Options{}, func(c *controlplane.Cluster) { cluster = c }))
+}
+
+const (
+	namespace = "volume-doctor"
+	lease     = "volume-doctor"
+	since     = "volume_doctor_finding_since_timestamp_seconds"
+)
+
+// TestServe is the life of two replicas with exactly the rights that "auth" prints.
+func TestServe(t *testing.T) {
+	grant(t, controlplane.UserViewer, "reader", "watcher", "leader", "events", "report-page")
+	makeNamespace(t, namespace)
+	// A node with volumes, in a namespace that -n leaves out.
+	world, err := scenario.Healthy(t.Context(), cluster, scenario.Options{Namespace: "served", Node: "served-n1"})
+	must(t, err)
+	t.Cleanup(func() { must(t, world.Close(context.WithoutCancel(t.Context()))) })
+
+	first := start(t, controlplane.UserViewer, "--events", "--report-page", "-n", namespace)
+	first.until(t, time.Minute, "it leads and has looked", func(m scrape) bool {
+		return m.has("volume_doctor_leader", 1) && m.count("volume_doctor_last_look_timestamp_seconds") == 1
+	})
+	if code, text := first.get(t, "/readyz", ""); code != http.StatusOK || text != "ok\n" {
+		t.Errorf("/readyz of the leader: %d %s", code, text)
+	}
+	second := start(t, controlplane.UserViewer, "--events", "--report-page", "-n", namespace)
+	second.says(t, "standing by")
+	for _, path := range []string{"/readyz", "/healthz"} {
+		if code, text := second.get(t, path, ""); code != http.StatusOK || text != "standing by\n" {
+			t.Errorf("%s of the one that stands by: %d %s", path, code, text)
+		}
+	}
+	if m := second.scrape(t); !m.has("volume_doctor_leader", 0) || m.count("volume_doctor_findings") != 0 || m.count("volume_doctor_build_info") != 1 || m.count("process_") == 0 {
+		t.Errorf("the one that stands by has %v", m)
+	}
+
+	if m := first.scrape(t); !m.has(`volume_doctor_attached_volumes{driver="`+csidriver.Name+`",node="served-n1"}`, 2) || m.count(since) != 0 {
+		t.Errorf("of the healthy world it has %v and %v", m.series("volume_doctor_attached"), m.series(since))
+	}
+	claim, pod := loseClaim(t, namespace)
+	found := first.until(t, time.Minute, "the finding", func(m scrape) bool { return m.count(since, `code="VD504"`, `name="data"`) == 1 }).series(since)
+	if n := first.scrape(t).count("volume_doctor_waiting_seconds", `pod="`+pod.Name+`"`); n != 1 {
+		t.Errorf("%d waits of the pod", n)
+	}
+	awaitEvent(t, namespace, "VolumeDoctorVD504")
+
+	// While the API server is away, there are gaps; nothing is lost and nothing invented.
+	cluster.StopAPIServer()
+	first.until(t, time.Minute, "the gaps", func(m scrape) bool { return m.count("volume_doctor_gaps", `kind="pods"`, `reason="Unavailable"`) == 1 })
+	same(t, "while the API server is away", found, first.scrape(t).series(since))
+	if code, _ := first.get(t, "/readyz", ""); code != http.StatusOK {
+		t.Errorf("/readyz while the API server is away: %d", code)
+	}
+	must(t, cluster.ResumeAPIServer(t.Context()))
+	back := first.until(t, 2*time.Minute, "no gap is left", func(m scrape) bool { return m.count("volume_doctor_gaps") == 0 })
+	same(t, "after the API server's restart", found, back.series(since))
+
+	// The leader dies, and the other one has the same findings.
+	must(t, first.cmd.Process.Kill())
+	taken := second.until(t, 2*time.Minute, "the second one leads and has looked", func(m scrape) bool {
+		return m.has("volume_doctor_leader", 1) && m.count("volume_doctor_last_look_timestamp_seconds") == 1 && m.count("volume_doctor_gaps") == 0
+	})
+	// When a finding was found first, only the process knows that found it.
+	if want, got := slices.Sorted(maps.Keys(found)), slices.Sorted(maps.Keys(taken.series(since))); !slices.Equal(want, got) {
+		t.Errorf("after the leader's death the findings are\n%v\nand were\n%v", got, want)
+	}
+	page(t, second)
+
+	// The repair, by hand.
+	restore(t, claim)
+	second.until(t, time.Minute, "the finding has healed", func(m scrape) bool { return m.count(since, `code="VD504"`) == 0 })
+	if m := second.scrape(t); !m.has(`volume_doctor_findings{check="pvc-lost-or-double-claim",code="VD504",severity="warning"}`, 0) {
+		t.Error("the check that ran and found nothing has no 0")
+	}
+	if code := second.end(t); code != 0 {
+		t.Errorf("exit code %d after SIGTERM", code)
+	}
+	held, err := cluster.Client().CoordinationV1().Leases(namespace).Get(t.Context(), lease, metav1.GetOptions{})
+	must(t, err)
+	if held.Spec.HolderIdentity != nil && *held.Spec.HolderIdentity != "" {
+		t.Errorf("%s still holds the Lease", *held.Spec.HolderIdentity)
+	}
+}
+
+// page is the report, for those alone whom the API server allows it.
+func page(t *testing.T, p *process) {
+	t.Helper()
+	if code, _ := p.get(t, "/", ""); code != http.StatusUnauthorized {
+		t.Errorf("without a token: %d", code)
+	}
+	if code, _ := p.get(t, "/", "nobody's"); code != http.StatusUnauthorized {
+		t.Errorf("with nobody's token: %d", code)
+	}
+	token := tokenOf(t, controlplane.UserLimited)
+	if code, text := p.get(t, "/", token); code != http.StatusForbidden || !strings.Contains(text, "/volume-doctor") {
+		t.Errorf("with a token without the right: %d %s", code, text)
+	}
+	grant(t, controlplane.UserLimited, "report-viewer")
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		code, text := p.get(t, "/", token)
+		if code == http.StatusOK && strings.Contains(text, "VD504") && strings.HasPrefix(text, "<!") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("with the right: %d %.300s", code, text)
+		}
+		time.Sleep(200 * time.Millisecond) // the API server learns of a new binding a moment later
+	}
+}
+
+// TestWithoutPods: what may not be read is a gap, and no reason to be restarted.
+func TestWithoutPods(t *testing.T) {
+	user := controlplane.UserViewer
+	grant(t, user, "reader", "watcher")
+	rbac := cluster.Client().RbacV1().ClusterRoles()
+	for _, name := range []string{"volume-doctor-reader", "volume-doctor-watcher"} {
+		role, err := rbac.Get(t.Context(), name, metav1.GetOptions{})
+		must(t, err)
+		for i := range role.Rules {
+			role.Rules[i].Resources = slices.DeleteFunc(role.Rules[i].Resources, func(r string) bool { return r == "pods" })
+		}
+		_, err = rbac.Update(t.Context(), role, metav1.UpdateOptions{})
+		must(t, err)
+	}
+	awaitRefusal(t, user)
+	p := start(t, user, "--leader-elect=false")
+	m := p.until(t, time.Minute, "the gap", func(m scrape) bool { return m.count("volume_doctor_gaps", `kind="pods"`, `reason="Forbidden"`) == 1 })
+	if m.count("volume_doctor_findings", `code="VD504"`) != 0 {
+		t.Error("a check that cannot run has a 0")
+	}
+	if code, text := p.get(t, "/readyz", ""); code != http.StatusOK {
+		t.Errorf("/readyz: %d %s", code, text)
+	}
+	if code := p.end(t); code != 0 {
+		t.Errorf("exit code %d after SIGTERM", code)
+	}
+}
+
+// TestLostLease: whoever no longer holds the Lease ends, and says so.
+func TestLostLease(t *testing.T) {
+	const other = "lost-lease"
+	makeNamespace(t, other)
+	p := start(t, controlplane.UserAdmin, "-n", other)
+	p.says(t, "leading as")
+	leases := cluster.Client().CoordinationV1().Leases(other)
+	thief, seconds := "somebody-else", int32(3600)
+	fixtureErr := fixture.Await(t.Context(), fixture.Condition{What: "the Lease is somebody else's", Check: func(ctx context.Context) (bool, []runtime.Object, error) {
+		held, err := leases.Get(ctx, lease, metav1.GetOptions{})
+		if err != nil {
+			return false, nil, err
+		}
+		now := metav1.NewMicroTime(time.Now())
+		held.Spec = coordinationv1.LeaseSpec{HolderIdentity: &thief, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now}
+		_, err = leases.Update(ctx, held, metav1.UpdateOptions{})
+		return err == nil, nil, nil // a conflict with a renewal is tried again
+	}})
+	must(t, fixtureErr)
+	if code := p.wait(t, 90*time.Second); code != 2 {
+		t.Errorf("exit code %d", code)
+	}
+	p.says(t, "the Lease lost-lease/volume-doctor is lost")
+}
+
+// loseClaim makes a claim whose volume does not exist any more, and a pod that waits
+// for it.
+func loseClaim(t *testing.T, namespace string) (*corev1.PersistentVolumeClaim, *corev1.Pod) {
+	t.Helper()
+	class := fixture.StorageClass
+	claims := cluster.Client().CoreV1().PersistentVolumeClaims(namespace)
+	claim, err := claims.Create(t.Context(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "data", Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes"}},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, VolumeName: "pv-restored",
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+	}, metav1.CreateOptions{})
+	must(t, err)
+	claim.Status.Phase = corev1.ClaimLost
+	claim, err = claims.UpdateStatus(t.Context(), claim, metav1.UpdateOptions{})
+	must(t, err)
+	pod, err := fixture.CreatePod(t.Context(), cluster.Client(), fixture.Pod(namespace, "db-0", "", "data"))
+	must(t, err)
+	return claim, pod
+}
+
+// restore brings the claim's volume back.
+func restore(t *testing.T, claim *corev1.PersistentVolumeClaim) {
+	t.Helper()
+	client := cluster.Client().CoreV1()
+	pv := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity: claim.Spec.Resources.Requests, AccessModes: claim.Spec.AccessModes, StorageClassName: *claim.Spec.StorageClassName,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			ClaimRef:                      &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+			PersistentVolumeSource:        corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "csi.test", VolumeHandle: "h"}},
+		},
+	}
+	pv, err := client.PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{})
+	must(t, err)
+	pv.Status.Phase = corev1.VolumeBound
+	_, err = client.PersistentVolumes().UpdateStatus(t.Context(), pv, metav1.UpdateOptions{})
+	must(t, err)
+	claim.Status.Phase = corev1.ClaimBound
+	_, err = client.PersistentVolumeClaims(claim.Namespace).UpdateStatus(t.Context(), claim, metav1.UpdateOptions{})
+	must(t, err)
+}
+
+func awaitEvent(t *testing.T, namespace, reason string) {
+	t.Helper()
+	must(t, fixture.Await(t.Context(), fixture.Condition{What: "one event " + reason, Check: func(ctx context.Context) (bool, []runtime.Object, error) {
+		list, err := cluster.Client().CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=" + reason})
+		if err != nil {
+			return false, nil, err
+		}
+		return len(list.Items) == 1, nil, nil
+	}}))
+}
+
+// awaitRefusal waits until the API server has learnt that the user may not list pods.
+func awaitRefusal(t *testing.T, user string) {
+	t.Helper()
+	client, err := cluster.ClientFor(user)
+	must(t, err)
+	must(t, fixture.Await(t.Context(), fixture.Condition{What: "pods are refused, and nodes are not", Check: func(ctx context.Context) (bool, []runtime.Object, error) {
+		_, pods := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{Limit: 1})
+		_, nodes := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: 1})
+		return pods != nil && nodes == nil, nil, nil
+	}}))
+}
+
+func makeNamespace(t *testing.T, name string) {
+	t.Helper()
+	_, err := cluster.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	must(t, err)
+	_, err = cluster.Client().CoreV1().ServiceAccounts(name).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
+	must(t, err)
+}
+
+// grant binds roles that "auth" prints to the user, until the test ends.
+func grant(t *testing.T, user string, names ...string) {
+	t.Helper()
+	r, err := command.Run(t.Context(), command.Binary, "/dev/null", "auth", "-o", "yaml")
+	must(t, err)
+	rbac := cluster.Client().RbacV1()
+	granted := 0
+	for _, document := range strings.Split(r.Stdout, "---\n") {
+		role := &rbacv1.ClusterRole{}
+		must(t, yaml.UnmarshalStrict([]byte(document), role))
+		if !slices.Contains(names, strings.TrimPrefix(role.Name, "volume-doctor-")) {
+			continue
+		}
+		granted++
+		_, err := rbac.ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})
+		must(t, err)
+		_, err = rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		}, metav1.CreateOptions{})
+		must(t, err)
+		t.Cleanup(func() {
+			ctx := context.WithoutCancel(t.Context())
+			must(t, rbac.ClusterRoleBindings().Delete(ctx, role.Name, metav1.DeleteOptions{}))
+			must(t, rbac.ClusterRoles().Delete(ctx, role.Name, metav1.DeleteOptions{}))
+		})
+	}
+	if granted != len(names) {
+		t.Fatalf("auth prints %d of the roles %v", granted, names)
+	}
+}
+
+func tokenOf(t *testing.T, user string) string {
+	t.Helper()
+	path, err := cluster.KubeconfigFor(user)
+	must(t, err)
+	config, err := clientcmd.LoadFromFile(path)
+	must(t, err)
+	return config.AuthInfos[user].Token
+}
+
+func same(t *testing.T, when string, want, got scrape) {
+	t.Helper()
+	if !maps.Equal(want, got) {
+		t.Errorf("%s the findings are\n%v\nand were\n%v", when, got, want)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// end asks the process to end, and gives its exit code.
+func (p *process) end(t *testing.T) int {
+	t.Helper()
+	must(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	return p.wait(t, 20*time.Second)
+}
+
+// get asks the process, with a bearer token if it is not "".
+func (p *process) get(t *testing.T, path, token string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.address+path, nil)
+	must(t, err)
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := http.DefaultClient.Do(request)
+	must(t, err)
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	must(t, err)
+	return response.StatusCode, string(body)
+}

@@ -1,0 +1,143 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
+	"github.com/volume-doctor/kubectl-volume-doctor/output"
+)
+
+const (
+	// maxReviews bounds how many questions about tokens the API server is asked at the
+	// same time, and maxPages how many pages are made.
+	maxReviews, maxPages = 4, 2
+	// maxToken bounds a bearer token. Those of service accounts take about 1 KiB, those
+	// of identity providers with many groups several.
+	maxToken = 12 << 10
+	// reviewTime bounds how long a request waits for the API server's word on it.
+	reviewTime = 10 * time.Second
+)
+
+func (s *server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.Handle("GET /metrics", s.metrics.handler())
+	if s.ReportPage {
+		mux.HandleFunc("GET /{$}", s.page)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		mux.ServeHTTP(w, r)
+	})
+}
+
+const standingBy = "standing by"
+
+// healthz says whether the process works: one that leads has to look.
+func (s *server) healthz(w http.ResponseWriter, _ *http.Request) {
+	leading, beat, _ := s.state.now()
+	switch {
+	case !leading:
+		say(w, http.StatusOK, standingBy)
+	case s.Now().Sub(beat) > roundBound:
+		say(w, http.StatusServiceUnavailable, "the last look ended more than "+roundBound.String()+" ago")
+	default:
+		say(w, http.StatusOK, "ok")
+	}
+}
+
+// readyz says whether there is something to scrape.
+func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
+	leading, _, l := s.state.now()
+	switch {
+	case !leading:
+		say(w, http.StatusOK, standingBy)
+	case l == nil:
+		say(w, http.StatusServiceUnavailable, "the first look is not made yet")
+	default:
+		say(w, http.StatusOK, "ok")
+	}
+}
+
+// page is the report of the last look, for those whom the API server allows it.
+func (s *server) page(w http.ResponseWriter, r *http.Request) {
+	access, why := s.access(r)
+	switch {
+	case access == cluster.Allowed:
+	case access == cluster.Unauthenticated:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="volume-doctor"`)
+		say(w, http.StatusUnauthorized, why)
+		return
+	default:
+		say(w, http.StatusForbidden, why)
+		return
+	}
+	_, _, l := s.state.now()
+	if l == nil {
+		say(w, http.StatusServiceUnavailable, "there is no report yet, or another process makes it")
+		return
+	}
+	if !take(r.Context(), s.pages) {
+		return
+	}
+	defer func() { <-s.pages }()
+	var b bytes.Buffer
+	if err := output.PrintReport(&b, "html", l.report, output.Options{}); err != nil {
+		say(w, http.StatusInternalServerError, "the report cannot be shown")
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "frame-ancestors 'none'") // the page has a stricter one of its own beside it
+	_, _ = w.Write(b.Bytes())                                           // whoever has gone away needs no answer
+}
+
+// access asks the API server about the request's bearer token. Whatever is not its clear
+// consent is a refusal.
+func (s *server) access(r *http.Request) (access cluster.Access, why string) {
+	scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " ")
+	token = strings.TrimSpace(token)
+	if len(r.Header.Values("Authorization")) != 1 || !found || !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxToken {
+		return cluster.Unauthenticated, "give a bearer token of the cluster: Authorization: Bearer TOKEN"
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), reviewTime)
+	defer cancel()
+	if !take(ctx, s.reviews) {
+		return cluster.Forbidden, "too many requests wait for the API server's answer"
+	}
+	defer func() { <-s.reviews }()
+	access, err := s.review(ctx, token, cluster.PagePath)
+	switch {
+	case err != nil:
+		s.logf("cannot ask the API server whether the report may be shown: %v", err)
+		return cluster.Forbidden, "the API server could not be asked"
+	case access == cluster.Forbidden:
+		return access, "this token's user may not get the nonResourceURL " + cluster.PagePath
+	case access != cluster.Allowed:
+		return cluster.Unauthenticated, "the API server does not know this token"
+	default:
+		return access, ""
+	}
+}
+
+// take waits for a place, and says whether there was one before the context ended.
+func take(ctx context.Context, places chan struct{}) bool {
+	select {
+	case places <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func say(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, text+"\n") // whoever has gone away needs no answer
+}

@@ -1,0 +1,183 @@
+// Package serve is the standing mode: it follows a cluster, and answers at any time over
+// HTTP what the last look found. It writes nothing but its Lease and, where asked to,
+// events.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
+	"github.com/volume-doctor/kubectl-volume-doctor/output"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// Options say what to serve, and how.
+type Options struct {
+	// Listen is the address of the HTTP server, such as ":8080".
+	Listen string
+	// LeaderElect lets one process of several look, the one that holds the Lease in
+	// Namespace. Identity is unique among them.
+	LeaderElect         bool
+	Namespace, Identity string
+	// ReportPage serves the HTML report to those who may get cluster.PagePath.
+	ReportPage bool
+	// Events writes an event about each finding's subject, once an hour.
+	Events bool
+	// Version is that of the binary.
+	Version string
+	// Look makes a report of a snapshot; first says that there was none before.
+	Look func(s *snapshot.Snapshot, first bool) (*repair.View, error)
+	// Log gets a line for each thing that an operator should know.
+	Log io.Writer
+	// Now is the clock of the process. Ages in reports come from the API server's.
+	Now func() time.Time
+}
+
+const (
+	// shutdownTime bounds how long requests under way are waited for at the end.
+	shutdownTime = 5 * time.Second
+	// eventPause is how long no event is written after one could not be.
+	eventPause = time.Minute
+)
+
+// Run serves until the context ends, and then returns nil; an error says why it had to
+// end before.
+func Run(ctx context.Context, c *cluster.Cluster, o Options) error {
+	s := newServer(o, c.Review)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	s.logf("listening on http://%s", listener.Addr())
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	web, ended := s.web(), make(chan error, 1)
+	go func() {
+		ended <- web.Serve(listener)
+		cancel()
+	}()
+	err = s.lead(ctx, c)
+	select {
+	case failed := <-ended:
+		return errors.Join(err, fmt.Errorf("the HTTP server ended: %w", failed))
+	default:
+	}
+	late, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	defer stop()
+	if web.Shutdown(late) != nil {
+		_ = web.Close() // whoever still reads has had the time
+	}
+	return err
+}
+
+// lead looks as long as this process leads.
+func (s *server) lead(ctx context.Context, c *cluster.Cluster) error {
+	if !s.LeaderElect {
+		return s.follow(ctx, c)
+	}
+	var last string
+	return c.Lead(ctx, cluster.Election{
+		Namespace: s.Namespace, Identity: s.Identity,
+		Leads: func(identity string) {
+			switch identity {
+			case s.Identity:
+				s.logf("leading as %s", identity)
+			case "":
+				s.logf("nobody leads")
+			default:
+				s.logf("standing by: %s leads", identity)
+			}
+		},
+		Failed: func(err error) {
+			if text := err.Error(); text != last {
+				last = text
+				s.logf("cannot use the Lease %s/%s: %s", s.Namespace, cluster.LeaseName, text)
+			}
+		},
+	}, func(ctx context.Context) error { return s.follow(ctx, c) })
+}
+
+// follow looks again and again.
+func (s *server) follow(ctx context.Context, c *cluster.Cluster) error {
+	s.state.begin(s.Now())
+	defer s.state.end()
+	events := eventWriter{Recorder: cluster.Recorder{Cluster: c}}
+	first := true
+	err := c.Follow(ctx, func(taken *snapshot.Snapshot) error {
+		start := s.Now()
+		view, err := s.Look(taken, first)
+		if err != nil {
+			return err
+		}
+		first = false
+		end := s.Now()
+		s.metrics.took(end.Sub(start))
+		s.state.saw(view, end)
+		if s.Events {
+			events.write(ctx, s)
+		}
+		return nil
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// eventWriter writes events, and stops for a while after one could not be written.
+type eventWriter struct {
+	cluster.Recorder
+	pause time.Time
+}
+
+func (w *eventWriter) write(ctx context.Context, s *server) {
+	_, _, l := s.state.now()
+	if s.Now().Before(w.pause) {
+		return
+	}
+	errs := w.Record(ctx, l.found())
+	if len(errs) == 0 || ctx.Err() != nil {
+		return
+	}
+	w.pause = s.Now().Add(eventPause)
+	s.logf("%d events were not written, the first because: %v", len(errs), errs[0])
+}
+
+func (s *server) logf(format string, args ...any) {
+	fmt.Fprintln(s.Log, output.Safe(fmt.Sprintf(format, args...)))
+}
+
+// server is what answers requests while the cluster is followed.
+type server struct {
+	Options
+	state   *state
+	metrics *metrics
+	review  func(ctx context.Context, token, path string) (cluster.Access, error)
+	// reviews and pages are under way: each takes a place.
+	reviews, pages chan struct{}
+}
+
+func newServer(o Options, review func(context.Context, string, string) (cluster.Access, error)) *server {
+	s := &server{Options: o, state: &state{}, review: review, reviews: make(chan struct{}, maxReviews), pages: make(chan struct{}, maxPages)}
+	s.metrics = newMetrics(s.state, o.Version)
+	return s
+}
+
+// web is the HTTP server, with a bound on everything that a client can make it wait for.
+func (s *server) web() *http.Server {
+	return &http.Server{
+		Handler:           s.handler(),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      time.Minute,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+	}
+}

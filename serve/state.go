@@ -1,0 +1,183 @@
+package serve
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// roundBound is how long a leader may take from one look to the next, and to the first
+// one: the lists of a large cluster are waited for up to two minutes.
+const roundBound = 4 * time.Minute
+
+// state is what is known, for requests to read.
+type state struct {
+	mu       sync.Mutex
+	timeline finding.Timeline
+	// waitsSince is when each pod was first seen to wait of which the objects do not say
+	// since when it does.
+	waitsSince map[string]time.Time
+	// leading says that this process looks, and beat when it last began or ended a look.
+	leading bool
+	beat    time.Time
+	// last is nil until there is a report.
+	last *look
+}
+
+// look is what one report shows. Nothing changes it.
+type look struct {
+	report   *finding.Report
+	standing []finding.Standing
+	waits    []wait
+	loads    []load
+}
+
+// found is the report with those of its findings that stand: not with what may be a
+// hidden one as another check sees it.
+func (l *look) found() *finding.Report {
+	r := *l.report
+	r.Findings = nil
+	for _, s := range l.standing {
+		if s.Last == r.TakenAt {
+			r.Findings = append(r.Findings, s.Finding)
+		}
+	}
+	return &r
+}
+
+// wait is a pod that waits for a volume.
+type wait struct {
+	namespace, pod, node, claim, volume, stage, actor string
+	state                                             finding.WaitState
+	lasts                                             time.Duration
+}
+
+// load is how many volumes of a driver are attached to a node, and may be. It is
+// negative where that is not known, or not limited.
+type load struct {
+	node, driver    string
+	attached, limit int
+}
+
+func (s *state) begin(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leading, s.beat = true, now
+}
+
+func (s *state) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leading, s.last = false, nil
+}
+
+// saw takes a new report. A finding that it cannot see stands on.
+func (s *state) saw(view *repair.View, now time.Time) {
+	loads := loadsOf(view)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timeline.Next(view.Report)
+	s.last = &look{report: view.Report, standing: s.timeline.Standing(), waits: s.waitsOf(view), loads: loads}
+	s.beat = now
+}
+
+// now is what requests are answered from; l is nil while there is no report.
+func (s *state) now() (leading bool, beat time.Time, l *look) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leading, s.beat, s.last
+}
+
+func (s *state) waitsOf(view *repair.View) []wait {
+	since := map[string]time.Time{}
+	waits := make([]wait, 0, len(view.Report.Waiting))
+	for _, entry := range view.Report.Waiting {
+		began := view.Report.TakenAt.Time
+		if entry.Since != nil {
+			began = entry.Since.Time
+		} else {
+			if seen, known := s.waitsSince[entry.Pod]; known {
+				began = seen
+			}
+			since[entry.Pod] = began
+		}
+		waits = append(waits, newWait(view.Snapshot, entry, max(0, view.Report.TakenAt.Sub(began))))
+	}
+	s.waitsSince = since
+	return waits
+}
+
+func newWait(s *snapshot.Snapshot, entry finding.Waiting, lasts time.Duration) wait {
+	namespace, name, _ := strings.Cut(entry.Pod, "/")
+	w := wait{namespace: namespace, pod: name, node: entry.Node, volume: entry.Volume, stage: entry.Stage, actor: entry.Actor, state: entry.Verdict, lasts: lasts}
+	pod := s.Pod(types.NamespacedName{Namespace: namespace, Name: name})
+	if pod == nil {
+		return w
+	}
+	for i := range pod.Spec.Volumes {
+		if v := &pod.Spec.Volumes[i]; v.Name == entry.Volume {
+			w.claim = reconcile.ClaimName(pod, v)
+		}
+	}
+	if claim := s.Claim(types.NamespacedName{Namespace: namespace, Name: w.claim}); w.claim != "" && claim != nil && claim.Spec.VolumeName != "" {
+		w.volume = claim.Spec.VolumeName
+	}
+	return w
+}
+
+// loadsOf has an entry for each driver of each CSINode, and each that has anything
+// attached.
+func loadsOf(view *repair.View) []load {
+	s := view.Snapshot
+	known := s.Complete(snapshot.VolumeAttachments)
+	held := map[facts.NodeDriver]*facts.Load{}
+	if known {
+		held = facts.NewView(s, view.World, view.Plan).Loads()
+	}
+	var loads []load
+	seen := map[facts.NodeDriver]bool{}
+	add := func(key facts.NodeDriver) {
+		if seen[key] {
+			return
+		}
+		seen[key] = true
+		l := load{node: key.Node, driver: key.Driver, attached: -1, limit: -1}
+		if known {
+			l.attached = 0
+		}
+		if h := held[key]; h != nil {
+			l.attached = h.Held.Len()
+		}
+		if limit, limited := facts.AttachLimit(s.CSINode(types.NodeName(key.Node)), key.Driver); limited && s.Complete(snapshot.CSINodes) {
+			l.limit = limit
+		}
+		loads = append(loads, l)
+	}
+	for _, node := range s.CSINodes {
+		for _, driver := range node.Spec.Drivers {
+			add(facts.NodeDriver{Node: node.Name, Driver: driver.Name})
+		}
+	}
+	for key := range held {
+		add(key)
+	}
+	return loads
+}
+
+// volumeOf is the PersistentVolume of the finding, or else the controller's name for its
+// volume.
+func volumeOf(f finding.Finding) corev1.UniqueVolumeName {
+	if f.PersistentVolume != "" {
+		return corev1.UniqueVolumeName(f.PersistentVolume)
+	}
+	return f.Volume
+}

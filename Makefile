@@ -26,7 +26,7 @@ test: unit conformance e2e ## everything
 unit: ## unit, corpus and command tests
 	go vet ./...
 	go test -shuffle=on ./internal/... ./safetext ./snapshot/... ./reconcile ./controllerlog ./diagnose/... ./output ./explain
-	go test $(RACE) -timeout 20m -shuffle=on . ./cluster ./repair/... ./mcp ./cmd # the only ones that start goroutines
+	go test $(RACE) -timeout 20m -shuffle=on . ./cluster ./repair/... ./mcp ./serve ./cmd # the only ones that start goroutines
 
 conformance: ## the model against the real controllers of ten releases, over random clusters
 	cd e2e && go test -timeout 45m ./conformance/...

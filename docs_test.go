@@ -19,6 +19,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/golden"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/serve"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -37,6 +38,27 @@ func TestCodesPage(t *testing.T) {
 		fmt.Fprintf(&b, "| %s | [%s](../diagnose/docs/%s.md) | %s | %s |\n", c.Code, c.Name, c.Code, c.Severity, strings.Join(needs, ", "))
 	}
 	golden.Want(t, "docs/codes.md", []byte(b.String()))
+}
+
+// TestMetricsTable: docs/in-cluster.md has every metric of the standing mode.
+func TestMetricsTable(t *testing.T) {
+	const page, head = "docs/in-cluster.md", "| metric | labels | means |\n| --- | --- | --- |\n"
+	old, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(old), head)
+	if !found {
+		t.Fatalf("%s has no table of metrics", page)
+	}
+	for strings.HasPrefix(rest, "| ") {
+		_, rest, _ = strings.Cut(rest, "\n")
+	}
+	var table strings.Builder
+	for _, m := range serve.Metrics() {
+		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", m.Name, strings.Join(m.Labels, ", "), m.Help)
+	}
+	golden.Want(t, page, []byte(before+head+table.String()+rest))
 }
 
 // TestLadderPage keeps the table of repairs to the repairs that there are.

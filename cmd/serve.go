@@ -61,7 +61,9 @@ or there was nobody to follow. Let whatever started it start it again.`,
 			if err != nil {
 				return err
 			}
-			o.Look = func(s *snapshot.Snapshot, first bool) (*repair.View, error) { return e.lookAgain(s, first, streams.ErrOut) }
+			o.Look = func(s *snapshot.Snapshot, first bool) (*repair.View, error) {
+				return e.lookAgain(s, first, streams.ErrOut)
+			}
 			// It ends in order: requests under way are answered, and the Lease is released.
 			process := interruptsOf(cmd.Context())
 			process.exitsWith(exitHealthy)

@@ -69,9 +69,9 @@ func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
 // page is the report of the last look, for those whom the API server allows it.
 func (s *server) page(w http.ResponseWriter, r *http.Request) {
 	access, why := s.access(r)
-	switch {
-	case access == cluster.Allowed:
-	case access == cluster.Unauthenticated:
+	switch access {
+	case cluster.Allowed:
+	case cluster.Unauthenticated:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="volume-doctor"`)
 		say(w, http.StatusUnauthorized, why)
 		return

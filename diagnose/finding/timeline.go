@@ -141,7 +141,9 @@ func covered(f Finding, hidden []Standing) bool {
 	}
 	pods := f.About()
 	if len(pods) == 0 {
-		return by(func(h Finding) bool { return f.Subject.Name != "" && h.Subject == f.Subject || f.Volume != "" && h.Volume == f.Volume && h.Node == f.Node })
+		return by(func(h Finding) bool {
+			return f.Subject.Name != "" && h.Subject == f.Subject || f.Volume != "" && h.Volume == f.Volume && h.Node == f.Node
+		})
 	}
 	return !slices.ContainsFunc(pods, func(pod string) bool { return !by(func(h Finding) bool { return h.Names(pod) }) })
 }

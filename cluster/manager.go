@@ -172,17 +172,23 @@ func (m *manager) takePod(pod *corev1.Pod) error {
 	return nil
 }
 
-// setting is the value of a flag in a command line; the last one counts, and one
-// without a value is a switch.
+// setting is the value of a flag in a command line; the last one counts, but for feature
+// gates, of which each adds to those before. One without a value is a switch.
 func setting(line []string, name string) (value string, ok bool) {
-	const longest = 100
+	const longest, mostGates = 100, 10_000
 	for _, word := range line {
 		flag, text, has := strings.Cut(strings.TrimLeft(word, "-"), "=")
 		if !strings.HasPrefix(word, "--") || strings.ReplaceAll(flag, "_", "-") != name {
 			continue
 		}
+		before := value
 		if value, ok = strings.Trim(text, `"'`), true; !has {
 			value = "true"
+		}
+		if name == reconcile.FeatureGatesFlag {
+			value = strings.TrimPrefix(before+","+value, ",")
+			value = value[:min(len(value), mostGates)]
+			continue
 		}
 		value = value[:min(len(value), longest)]
 	}

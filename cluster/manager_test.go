@@ -178,6 +178,20 @@ func TestAskManager(t *testing.T) {
 	}
 }
 
+// TestSettings: the last value of a flag counts, feature gates add up, and nothing is kept
+// without bound.
+func TestSettings(t *testing.T) {
+	line := []string{"kube-controller-manager", "--feature-gates=A=true", "--v=2", "--v=3", `--feature_gates="B=false,C=true"`, "--w", "--long=" + strings.Repeat("x", 200)}
+	for name, want := range map[string]string{"feature-gates": "A=true,B=false,C=true", "v": "3", "w": "true", "x": "", "long": strings.Repeat("x", 100)} {
+		if got, ok := setting(line, name); got != want || ok != (want != "") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if got, _ := setting([]string{"--feature-gates=" + strings.Repeat("A=true,", 3000)}, "feature-gates"); len(got) != 10_000 {
+		t.Errorf("%d characters of gates", len(got))
+	}
+}
+
 // TestAskManagerGaps: whatever is missing or wrong is said in a line, and nothing is
 // made of it.
 func TestAskManagerGaps(t *testing.T) {

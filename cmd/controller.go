@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -88,11 +89,22 @@ func (g *globalFlags) assumeManager(s *snapshot.Snapshot, warn io.Writer) {
 			g.disableForceDetach = off
 		}
 	}
-	if period, err := time.ParseDuration(m.Flags[syncPeriod]); err == nil && period != reconcile.VerifySyncPeriod {
-		say("warning: kube-controller-manager runs with --%s=%s: where it forgets an attachment, that takes so long and not %s", syncPeriod, period, reconcile.VerifySyncPeriod)
+	const follows = "the model follows that (its pod in kube-system says so)"
+	if period, err := time.ParseDuration(m.Flags[syncPeriod]); err == nil && period >= time.Second && period != reconcile.VerifySyncPeriod {
+		say("note: kube-controller-manager runs with --%s=%s: %s", syncPeriod, period, follows)
+		g.verifySync = period
 	}
 	if off, err := strconv.ParseBool(m.Flags[noSync]); err == nil && off {
-		say("warning: kube-controller-manager runs with --%s: it never forgets an attachment by itself", noSync)
+		say("note: kube-controller-manager runs with --%s, so that it never forgets an attachment by itself: %s", noSync, follows)
+		g.verifySync = -1
+	}
+	g.featureGates = reconcile.ParseGates(m.Flags[reconcile.FeatureGatesFlag])
+	release := cmp.Or(g.kubernetesVersion, s.Source.ServerVersion)
+	for _, gate := range reconcile.Deciding(release, g.featureGates) {
+		say("note: kube-controller-manager runs with --%s=%s=%t: %s", reconcile.FeatureGatesFlag, gate.Name, g.featureGates[gate.Name], follows)
+	}
+	for _, name := range reconcile.UnknownGates(release, g.featureGates) {
+		say("warning: kube-controller-manager runs with --%s=%s=true, which the model does not know: it may be wrong about Ceph RBD volumes", reconcile.FeatureGatesFlag, name)
 	}
 }
 

@@ -40,8 +40,11 @@ type globalFlags struct {
 	given func(name string) bool
 
 	disableForceDetach bool
-	maxWaitForUnmount  time.Duration
-	flexAttachable     []string
+	// verifySync and featureGates are what kube-controller-manager tells of itself.
+	verifySync        time.Duration
+	featureGates      map[string]bool
+	maxWaitForUnmount time.Duration
+	flexAttachable    []string
 }
 
 func newGlobalFlags(root *cobra.Command) *globalFlags {
@@ -94,6 +97,8 @@ func (g *globalFlags) options() reconcile.Options {
 		MaxWaitForUnmount:           g.maxWaitForUnmount,
 		DisableForceDetachOnTimeout: g.disableForceDetach,
 		FlexAttachable:              g.flexAttachable,
+		VerifySync:                  g.verifySync,
+		FeatureGates:                g.featureGates,
 	}
 }
 

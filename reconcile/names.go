@@ -62,8 +62,10 @@ const (
 	GCEPDPlugin     = "kubernetes.io/gce-pd"
 	VSpherePlugin   = "kubernetes.io/vsphere-volume"
 	RBDPlugin       = "kubernetes.io/rbd"
-	// PortworxPlugin cannot attach: it matters for its migration only.
-	PortworxPlugin = "kubernetes.io/portworx-volume"
+	// These cannot attach, or are gone: they matter for their migration only.
+	PortworxPlugin  = "kubernetes.io/portworx-volume"
+	AzureFilePlugin = "kubernetes.io/azure-file"
+	CinderPlugin    = "kubernetes.io/cinder"
 )
 
 // CSIVolumeName is the unique name of the driver's volume where it is attached;

@@ -225,7 +225,7 @@ func namesOf(nodes []*onNode) []types.NodeName {
 // first, so the time-out for unmounting has not run out.
 func (p *pass) detach(row *AttachedVolume, d *Decision) {
 	node := p.snapshot.Node(row.Node)
-	outOfService := OutOfService(node)
+	outOfService := OutOfService(node) && p.Behaviours.Has(OutOfServiceDetaches)
 	why, detachable := p.plugins.detachable(row.Volume, row.Spec)
 	if row.MountedByNode && !outOfService {
 		d.Verb, d.Reason = Wait, StillMounted

@@ -40,6 +40,12 @@ const (
 	// Uncertain; before, it stayed Attached and was reported again. A controller
 	// that has just started has no failed detach behind it.
 	FailedDetachIsUncertain Behaviour = "FailedDetachIsUncertain"
+	// OutOfServiceDetaches: the out-of-service taint makes the controller detach without
+	// waiting for an unmount.
+	OutOfServiceDetaches Behaviour = "OutOfServiceDetaches"
+	// AzureFileMigrates and VSphereMigrates: these volumes are translated to CSI.
+	AzureFileMigrates Behaviour = "AzureFileMigrates"
+	VSphereMigrates   Behaviour = "VSphereMigrates"
 	// WaitingForDetach: the multi-attach event begins with these words, before
 	// that with "Multi-Attach error".
 	WaitingForDetach Behaviour = "WaitingForDetach"
@@ -63,7 +69,8 @@ const (
 // including until; "" is no bound. picked are the patch releases of older
 // minors that have it too. source is where upstream decided it: a pull request,
 // or the folder that went. about says in words what holds. ahead marks what no
-// release has yet.
+// release has yet. Where the controller has another value of gate than its release,
+// that decides, before gateUntil, the release that locked or dropped the gate.
 //
 // What changed before OldestModelled is not here. Nor is what a first pass does
 // not show: up to 1.29 populateActualStateOfWorld leaves out the nodes with
@@ -76,6 +83,8 @@ var behaviours = []struct {
 	source       string
 	about        string
 	ahead        bool
+
+	gate, gateUntil string
 }{
 	{name: ForceDetachSwitch, since: "1.30.0", source: "#120344",
 		about: "--disable-force-detach-on-timeout exists, and with it nothing is detached by force"},
@@ -84,7 +93,7 @@ var behaviours = []struct {
 	{name: MigrationAsksNode, until: "1.31.0", source: "IsMigrationCompleteForPlugin",
 		about: "an in-tree volume of a pod is attached by its CSI driver only where the node's CSINode says that the plugin has moved"},
 	{name: PortworxMigrates, since: "1.31.0", source: "feature gate CSIMigrationPortworx",
-		about: "Portworx volumes are attached by their CSI driver"},
+		about: "Portworx volumes are attached by their CSI driver", gate: "CSIMigrationPortworx", gateUntil: "1.33.0"},
 	{name: PortworxAsksNode, since: "1.31.0", until: "1.36.0", source: "feature gate InTreePluginPortworxUnregister",
 		about: "a Portworx volume is attached by its CSI driver only where the node's CSINode says so"},
 	{name: InTreeAWSEBS, until: "1.27.0", source: "pkg/volume/awsebs",
@@ -101,6 +110,12 @@ var behaviours = []struct {
 		about: "a volume whose detach has failed is not listed in volumesAttached again"},
 	{name: WaitingForDetach, since: "1.37.0", source: "#138837",
 		about: "the event of a volume that another node holds begins with \"Waiting for detach\", no longer with \"Multi-Attach error\""},
+	{name: OutOfServiceDetaches, source: "#108486", gate: "NodeOutOfServiceVolumeDetach", gateUntil: "1.28.0",
+		about: "the out-of-service taint makes the controller detach immediately"},
+	{name: AzureFileMigrates, source: "feature gate CSIMigrationAzureFile", gate: "CSIMigrationAzureFile", gateUntil: "1.28.0",
+		about: "Azure file volumes are attached by their CSI driver"},
+	{name: VSphereMigrates, source: "feature gate CSIMigrationvSphere", gate: "CSIMigrationvSphere", gateUntil: "1.28.0",
+		about: "vSphere volumes are attached by their CSI driver"},
 	{name: MountsNotAssumed, ahead: true, source: "#141385",
 		about: "an attachment that only its VolumeAttachment shows is detached immediately, unless its node lists it in volumesInUse"},
 	{name: TimeoutReadsNode, ahead: true, source: "#139426",
@@ -208,18 +223,27 @@ func (b Behaviours) MultiAttachMessage() string {
 // migrates says whether volumes of an in-tree plugin that moved to CSI are
 // translated, and asksNode whether the pod's node has a say in that.
 func (b Behaviours) migrates(plugin string) bool {
-	return plugin != PortworxPlugin || b.Has(PortworxMigrates)
+	switch plugin {
+	case PortworxPlugin:
+		return b.Has(PortworxMigrates)
+	case AzureFilePlugin:
+		return b.Has(AzureFileMigrates)
+	case VSpherePlugin:
+		return b.Has(VSphereMigrates)
+	default:
+		return true
+	}
 }
 
 func (b Behaviours) asksNode(plugin string) bool {
-	return b.Has(MigrationAsksNode) || plugin == PortworxPlugin && b.Has(PortworxAsksNode)
+	return (b.Has(MigrationAsksNode) || plugin == PortworxPlugin && b.Has(PortworxAsksNode)) && !b.Has(unregistered(plugin))
 }
 
 // registers says whether the controller has an in-tree plugin, by its name.
 func (b Behaviours) registers(plugin string) bool {
 	for _, p := range inTreePlugins {
 		if p.name == plugin {
-			return b.Has(p.behaviour)
+			return b.Has(p.behaviour) && !b.Has(unregistered(plugin))
 		}
 	}
 	return false

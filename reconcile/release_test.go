@@ -32,6 +32,9 @@ func TestBehavioursOf(t *testing.T) {
 		InTreeRBD:                 {"1.30.14", "1.31.0"},
 		FailedDetachIsUncertain:   {"1.29.0 1.28.3 1.28.15 1.27.7 1.26.10 1.30.0", "1.28.2 1.27.6 1.26.9"},
 		WaitingForDetach:          {"1.37.0 1.38.0", "1.36.9"},
+		OutOfServiceDetaches:      {"1.26.0 1.37.0", ""},
+		AzureFileMigrates:         {"1.26.0 1.37.0", ""},
+		VSphereMigrates:           {"1.26.0 1.37.0", ""},
 		MountsNotAssumed:          {"", "1.26.0 1.37.0 1.38.0"},
 		TimeoutReadsNode:          {"", "1.26.0 1.37.0 1.38.0"},
 		TaintReadsNode:            {"", "1.26.0 1.37.0 1.38.0"},
@@ -70,6 +73,48 @@ func TestReleaseNames(t *testing.T) {
 	}
 	if !TooOld("v1.25.16") || TooOld("v1.26.0") {
 		t.Error("the oldest release modelled is 1.26.0")
+	}
+}
+
+// TestParseGates: what is no gate and a value says nothing, and the last value counts.
+func TestParseGates(t *testing.T) {
+	got := ParseGates(`A=true, B=false,kube:C=TRUE,D,E=,F=maybe,=true,A=false`)
+	if want := map[string]bool{"A": false, "B": false, "C": true, "": true}; !maps.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestDeciding: a gate decides before the release that locked it, and only against that
+// release's own value.
+func TestDeciding(t *testing.T) {
+	for _, test := range []struct{ release, gate, want string }{
+		{"v1.26.15", "NodeOutOfServiceVolumeDetach=false", "NodeOutOfServiceVolumeDetach"},
+		{"v1.26.15", "NodeOutOfServiceVolumeDetach=true", ""},
+		{"v1.28.0", "NodeOutOfServiceVolumeDetach=false", ""},
+		{"v1.30.14", "CSIMigrationPortworx=true", "CSIMigrationPortworx"},
+		{"v1.30.14", "CSIMigrationPortworx=false", ""},
+		{"v1.31.0", "CSIMigrationPortworx=false", "CSIMigrationPortworx"},
+		{"v1.33.0", "CSIMigrationPortworx=false", ""},
+		{"v1.30.14", "InTreePluginGCEUnregister=true", "InTreePluginGCEUnregister"},
+		{"v1.31.0", "InTreePluginGCEUnregister=true", ""},
+		{"v1.35.4", "InTreePluginPortworxUnregister=true", "InTreePluginPortworxUnregister"},
+		{"v1.36.0", "InTreePluginPortworxUnregister=true", ""},
+		{"v1.26.15", "Other=true", ""},
+		{"", "NodeOutOfServiceVolumeDetach=false", ""},
+	} {
+		got := ""
+		for _, gate := range Deciding(test.release, ParseGates(test.gate)) {
+			got += gate.Name
+		}
+		if got != test.want {
+			t.Errorf("%s, %s: %q", test.release, test.gate, got)
+		}
+	}
+	if got := UnknownGates("1.30.14", ParseGates("CSIMigrationRBD=true,InTreePluginRBDUnregister=false")); len(got) != 1 || got[0] != "CSIMigrationRBD" {
+		t.Error(got)
+	}
+	if got := UnknownGates("1.31.0", ParseGates("CSIMigrationRBD=true")); len(got) != 0 {
+		t.Error(got)
 	}
 }
 
@@ -164,7 +209,7 @@ func TestLateNews(t *testing.T) {
 // TestBoundsAreReleases keeps typing errors out of the table.
 func TestBoundsAreReleases(t *testing.T) {
 	for _, row := range behaviours {
-		for _, bound := range append(slices.Clone(row.picked), row.since, row.until) {
+		for _, bound := range append(slices.Clone(row.picked), row.since, row.until, row.gateUntil) {
 			if v, err := version.ParseGeneric(bound); bound != "" && (err != nil || len(v.Components()) != 3) {
 				t.Errorf("%s: %q is no release", row.name, bound)
 			}
@@ -232,9 +277,17 @@ func TestReleases(t *testing.T) {
 		{"Portworx", portworx, nil, "1.31.0 1.35.9", "CSINodeNotFound"},
 		{"Portworx", portworx, moved("kubernetes.io/portworx-volume"), "1.31.0 1.35.9", "kubernetes.io/csi/pxd.portworx.com^px"},
 		{"Portworx", portworx, nil, "1.36.0", "kubernetes.io/csi/pxd.portworx.com^px"},
+
+		{"plugin left out", ebs, moved(""), "1.26.15+InTreePluginAWSUnregister=true 1.30.14+InTreePluginAWSUnregister=true", "kubernetes.io/csi/ebs.csi.aws.com^vol-1"},
+		{"another plugin left out", ebs, moved(""), "1.26.15+InTreePluginGCEUnregister=true", "kubernetes.io/aws-ebs/vol-1"},
+		{"Portworx", portworx, nil, "1.30.14+CSIMigrationPortworx=true", "CSINodeNotFound"},
+		{"Portworx", portworx, nil, "1.30.14+CSIMigrationPortworx=true,InTreePluginPortworxUnregister=true 1.35.9+InTreePluginPortworxUnregister=true", "kubernetes.io/csi/pxd.portworx.com^px"},
+		{"Portworx", portworx, nil, "1.31.0+CSIMigrationPortworx=false", "NotAttachable"},
+		{"vSphere", vsphere, nil, "1.26.15+CSIMigrationvSphere=false", "kubernetes.io/vsphere-volume/[ds] d"},
 	}
 	for _, test := range tests {
 		for _, release := range strings.Fields(test.releases) {
+			release, gates, _ := strings.Cut(release, "+")
 			o := snapshot.Objects{
 				Nodes: []*corev1.Node{newNode("n1")}, Volumes: []*corev1.PersistentVolume{newPV("v")},
 				Claims: []*corev1.PersistentVolumeClaim{newClaim("v")}, Pods: []*corev1.Pod{newPod("p", "n1", []string{"v"})},
@@ -245,7 +298,7 @@ func TestReleases(t *testing.T) {
 			if test.edit != nil {
 				test.edit(&o)
 			}
-			w := NewWorld(inRelease(release, o), Options{})
+			w := NewWorld(inRelease(release, o), Options{FeatureGates: ParseGates(gates)})
 			got := ""
 			for pair := range w.Desired {
 				got = string(pair.Volume)
@@ -295,6 +348,32 @@ func TestReleaseOfSwitch(t *testing.T) {
 		plan := NewWorld(inRelease(release, o), Options{DisableForceDetachOnTimeout: true}).Reconcile()
 		if got := plan.Decision(VolumeNode{unique("v"), "n1"}).After; got != want {
 			t.Errorf("%s: after %s", release, got)
+		}
+	}
+}
+
+// TestGateOfTaint: a controller to which the taint means nothing waits.
+func TestGateOfTaint(t *testing.T) {
+	for flag, want := range map[string]Verb{"": ForceDetach, "NodeOutOfServiceVolumeDetach=false": Wait} {
+		tainted := func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}} }
+		o := snapshot.Objects{Nodes: []*corev1.Node{newNode("n1", notReady, tainted, lists(unique("v")), uses(unique("v")))}}
+		plan := NewWorld(inRelease("1.26.15", o), Options{FeatureGates: ParseGates(flag)}).Reconcile()
+		if got := plan.Decision(VolumeNode{unique("v"), "n1"}).Verb; got != want {
+			t.Errorf("%q: %s", flag, got)
+		}
+	}
+}
+
+// TestVerifySyncSetting: the sync comes after the time that is set, and never where it is off.
+func TestVerifySyncSetting(t *testing.T) {
+	for period, want := range map[time.Duration]string{0: "1m0s 1m0s", 5 * time.Minute: "5m0s 5m0s", -1: ""} {
+		plan := volumeOn{listed: []*corev1.Node{newNode("n1")}, wanted: []string{"n1"}, options: Options{VerifySync: period}}.plan()
+		got := ""
+		for _, u := range plan.Decision(VolumeNode{unique("v"), "n1"}).Until {
+			got += fmt.Sprintf("%s %s", u.After, u.Bound)
+		}
+		if got != want {
+			t.Errorf("%s: %q", period, got)
 		}
 	}
 }

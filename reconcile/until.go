@@ -206,7 +206,7 @@ func (p *pass) untilVerified(n *onNode) []Until {
 	if bound == 0 {
 		return nil
 	}
-	row := Until{Event: VerifySync, After: VerifySyncPeriod, Bound: bound, Fresh: true}
+	row := Until{Event: VerifySync, After: p.options.VerifySync, Bound: bound, Fresh: true}
 	if n.desired != nil {
 		row.Then = Attach
 		stays := func(node types.NodeName) bool { return p.verified(p.on(node)) == 0 } // else forgotten at the same time
@@ -224,12 +224,13 @@ func (p *pass) untilVerified(n *onNode) []Until {
 // attach to another node writes the spec that all nodes of the volume share, and
 // whether it works or not does not matter (AddVolumeNode).
 func (p *pass) verified(n *onNode) time.Duration {
-	if n.actual == nil || n.actual.State != Attached {
+	period := p.options.VerifySync
+	if n.actual == nil || n.actual.State != Attached || period < 0 {
 		return 0
 	}
 	if n.actual.Spec != nil {
 		if p.unverifiable(n, n.actual.Spec) {
-			return VerifySyncPeriod
+			return period
 		}
 		return 0
 	}
@@ -237,7 +238,7 @@ func (p *pass) verified(n *onNode) time.Duration {
 		other := &p.nodes[i]
 		if other.decision.Verb == Attach && p.unverifiable(n, other.desired.Spec) {
 			// The first sync after the attach has ended.
-			return (CSITimeout/VerifySyncPeriod + 1) * VerifySyncPeriod
+			return (CSITimeout/period + 1) * period
 		}
 	}
 	return 0

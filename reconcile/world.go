@@ -33,6 +33,11 @@ type Options struct {
 	// FlexAttachable are the attachable flexvolume drivers on the controller's
 	// host, as "vendor/driver".
 	FlexAttachable []string
+	// VerifySync is --attach-detach-reconcile-sync-period; VerifySyncPeriod where it is
+	// zero. Below zero the sync is off (--disable-attach-detach-reconcile-sync).
+	VerifySync time.Duration
+	// FeatureGates are those that are set, as ParseGates has them.
+	FeatureGates map[string]bool
 	// Ahead are behaviours that no release has yet, and this controller has all the same.
 	Ahead []Behaviour
 	// LiveNodes are the nodes that the API server has where the controller's caches,
@@ -112,7 +117,11 @@ func NewWorld(s *snapshot.Snapshot, options Options) *World {
 	if options.MaxWaitForUnmount == 0 {
 		options.MaxWaitForUnmount = DefaultMaxWaitForUnmount
 	}
+	if options.VerifySync == 0 {
+		options.VerifySync = VerifySyncPeriod
+	}
 	behaviours := BehavioursOf(s.Source.ServerVersion)
+	behaviours.gated(s.Source.ServerVersion, options.FeatureGates)
 	for _, name := range options.Ahead {
 		behaviours[name] = sets.Empty{}
 	}
@@ -154,6 +163,10 @@ func NewWorld(s *snapshot.Snapshot, options Options) *World {
 	})
 	return w
 }
+
+// VerifySync is the pause between two looks of the controller at what is attached, below
+// zero where it never looks.
+func (w *World) VerifySync() time.Duration { return w.options.VerifySync }
 
 // populateActual mirrors populateActualStateOfWorld and
 // processVolumeAttachments, in their order: what a node status says first, and

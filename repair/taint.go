@@ -47,6 +47,9 @@ func proposeTaint(v *View, f finding.Finding) (Repair, error) {
 	if reconcile.OutOfService(node) {
 		return Repair{}, fmt.Errorf("node %s carries the taint already", node.Name)
 	}
+	if !v.World.Behaviours.Has(reconcile.OutOfServiceDetaches) {
+		return Repair{}, errors.New("kube-controller-manager runs with --feature-gates=NodeOutOfServiceVolumeDetach=false: the taint makes it detach nothing")
+	}
 	do, undo, want := settingTaint(node, markOf(OutOfServiceTaint, f.Code, f.Check))
 	return Repair{
 		Summary:  fmt.Sprintf("set taint %s=nodeshutdown:NoExecute on node %s", corev1.TaintNodeOutOfService, node.Name),

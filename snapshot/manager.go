@@ -39,7 +39,7 @@ type Held struct {
 
 // Settings are the flags of kube-controller-manager that are kept: those that change
 // a decision, or when it is made.
-var Settings = []string{"disable-force-detach-on-timeout", "attach-detach-reconcile-sync-period", "disable-attach-detach-reconcile-sync", "flex-volume-plugin-dir"}
+var Settings = []string{"disable-force-detach-on-timeout", "attach-detach-reconcile-sync-period", "disable-attach-detach-reconcile-sync", "flex-volume-plugin-dir", "feature-gates"}
 
 // managerKind is the kind of the document that holds a ControllerManager in a file.
 const managerKind = "ControllerManager"

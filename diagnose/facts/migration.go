@@ -17,7 +17,7 @@ import (
 var MigratedTo = map[string]string{
 	reconcile.AWSEBSPlugin:    "ebs.csi.aws.com",
 	reconcile.AzureDiskPlugin: "disk.csi.azure.com",
-	"kubernetes.io/cinder":    "cinder.csi.openstack.org",
+	reconcile.CinderPlugin:    "cinder.csi.openstack.org",
 	reconcile.GCEPDPlugin:     "pd.csi.storage.gke.io",
 	reconcile.VSpherePlugin:   "csi.vsphere.vmware.com",
 }
@@ -86,9 +86,9 @@ func InTreePlugin(pv *corev1.PersistentVolume) string {
 	case src.AzureDisk != nil:
 		return reconcile.AzureDiskPlugin
 	case src.AzureFile != nil:
-		return "kubernetes.io/azure-file"
+		return reconcile.AzureFilePlugin
 	case src.Cinder != nil:
-		return "kubernetes.io/cinder"
+		return reconcile.CinderPlugin
 	case src.VsphereVolume != nil:
 		return reconcile.VSpherePlugin
 	case src.PortworxVolume != nil:

@@ -41,6 +41,8 @@ var now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 type Cluster struct {
 	snapshot.Objects
 	DisableForceDetachOnTimeout bool
+	// FeatureGates are those of kube-controller-manager that are set.
+	FeatureGates map[string]bool
 	// Live are the nodes that the API server has where the controller's cache, which
 	// is Objects, is behind; nil where it is not.
 	Live []*corev1.Node
@@ -53,6 +55,7 @@ func (c *Cluster) Options() reconcile.Options {
 	options := reconcile.Options{
 		DisableForceDetachOnTimeout: c.DisableForceDetachOnTimeout,
 		FlexAttachable:              flexAttachable(),
+		FeatureGates:                c.FeatureGates,
 		Ahead:                       c.Ahead,
 	}
 	for _, node := range c.Live {

@@ -65,7 +65,7 @@ func (o *Oracle) Ask(c *Cluster, mode Mode) (*Answer, error) {
 	answer, err := o.Send(&wire.Request{
 		VolumeAttachments: c.VolumeAttachments, Nodes: c.Nodes, CSINodes: c.CSINodes, CSIDrivers: c.CSIDrivers,
 		Volumes: c.Volumes, Claims: c.Claims, Pods: c.Pods, Live: c.Live,
-		DisableForceDetachOnTimeout: c.DisableForceDetachOnTimeout, Mode: mode,
+		DisableForceDetachOnTimeout: c.DisableForceDetachOnTimeout, FeatureGates: c.FeatureGates, Mode: mode,
 	})
 	if err != nil {
 		return nil, err

@@ -84,7 +84,7 @@ func AskModel(release conformance.Release, request *wire.Request, began time.Tim
 func AskAhead(ahead ...reconcile.Behaviour) Asks {
 	return func(release conformance.Release, request *wire.Request, began time.Time, m wire.Moment) (*reconcile.World, *reconcile.Plan) {
 		w := reconcile.NewWorld(asked(release, request, began, m, nil), reconcile.Options{
-			DisableForceDetachOnTimeout: request.DisableForceDetachOnTimeout, Ahead: ahead,
+			DisableForceDetachOnTimeout: request.DisableForceDetachOnTimeout, VerifySync: request.SyncPeriod, Ahead: ahead,
 		})
 		return w, w.Reconcile()
 	}
@@ -264,7 +264,7 @@ func (c *comparison) follows(i int, d *reconcile.Decision, deed wire.Deed) strin
 // another operation on the volume runs or waits.
 func (c *comparison) verifiedFirst(i int, d *reconcile.Decision, deed wire.Deed) bool {
 	m := &c.moments[i]
-	if deed.Verb != wire.Forgotten || d.Verb != reconcile.Detach || deed.At-m.Started < reconcile.VerifySyncPeriod-wire.Loop {
+	if deed.Verb != wire.Forgotten || d.Verb != reconcile.Detach || deed.At-m.Started < m.world.VerifySync()-wire.Loop {
 		return false
 	}
 	attachment := slices.ContainsFunc(m.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {

@@ -38,6 +38,7 @@ var missedReasons = []struct{ function, text, reason string }{
 	{"TooOld", "", "Says that a release is older than the table; no such controller is built."},
 	{"Error", "", "The text of a skip: the comparison reads its reason."},
 	{"translateInline", "errors.New", "The controller itself panics on such a pod: see storage-policy-panics."},
+	{"VerifySync", "", "It is about minutes of a running controller; TestSyncPeriod in e2e/histories compares them."},
 	{"Ahead", "", "Names what no release has; the comparison is of releases."},
 	{"NewWorld", "behaviours[name]", "Turns on what no release has: TestAhead in e2e/conformance holds that against a patched controller."},
 	{"liveNode", "LiveNodes[name]", "It is about a controller that has not heard of everything: TestAhead in e2e/conformance compares one."},
@@ -50,8 +51,11 @@ func (m Missed) reason() string {
 			return r.reason
 		}
 	}
-	if m.File == "until.go" {
+	switch m.File {
+	case "until.go":
 		return afterwards
+	case "gates.go":
+		return "It is about feature gates that the release does not have by itself: TestGates in e2e/conformance compares controllers with them."
 	}
 	return ""
 }

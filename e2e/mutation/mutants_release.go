@@ -109,7 +109,7 @@ var releaseMutants = []Mutant{
 	{Name: "waiting-words-never", Branch: "1.37: the multi-attach event",
 		Old: `return "Waiting for detach"`, New: `return "Multi-Attach error"`},
 	{Name: "portworx-always", Branch: "1.31: CSIMigrationPortworx", Releases: of1_30,
-		Old: `return plugin != PortworxPlugin || b.Has(PortworxMigrates)`, New: `return true`},
+		Old: `return b.Has(PortworxMigrates)`, New: `return true`},
 	{Name: "asks-node-for-all", Branch: "1.31 to 1.35: Portworx alone asks the node", Releases: of1_33,
 		Old: `plugin == PortworxPlugin && b.Has(PortworxAsksNode)`, New: `b.Has(PortworxAsksNode)`},
 	{Name: "annotation-separator", Branch: "isCSIMigrationSupportedOnNode: separated by commas", Releases: of1_30,

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/controller/volume/attachdetach"
@@ -21,7 +20,7 @@ func (o *oracle) newController(ctx context.Context, timers attachdetach.TimerCon
 		core.Pods(), o.nodes, core.PersistentVolumeClaims(), core.PersistentVolumes(),
 		storage.CSINodes(), storage.CSIDrivers(), storage.VolumeAttachments(),
 		o.gate.plugins(), &flexProber{gate: o.gate},
-		len(o.request.History) == 0, time.Minute, o.request.DisableForceDetachOnTimeout, timers)
+		o.noSync(), o.syncPeriod(), o.request.DisableForceDetachOnTimeout, timers)
 }
 
 func run(ctx context.Context, adc attachdetach.AttachDetachController) { adc.Run(ctx) }

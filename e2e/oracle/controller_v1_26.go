@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"k8s.io/kubernetes/pkg/controller/volume/attachdetach"
 	"k8s.io/kubernetes/pkg/controller/volume/attachdetach/reconciler"
@@ -20,7 +19,7 @@ func (o *oracle) newController(_ context.Context, timers attachdetach.TimerConfi
 		core.Pods(), o.nodes, core.PersistentVolumeClaims(), core.PersistentVolumes(),
 		storage.CSINodes(), storage.CSIDrivers(), storage.VolumeAttachments(), nil,
 		o.gate.plugins(), &flexProber{gate: o.gate},
-		len(o.request.History) == 0, time.Minute, timers, nil)
+		o.noSync(), o.syncPeriod(), timers, nil)
 }
 
 func run(ctx context.Context, adc attachdetach.AttachDetachController) { adc.Run(ctx.Done()) }

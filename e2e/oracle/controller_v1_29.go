@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/controller/volume/attachdetach"
@@ -21,7 +20,7 @@ func (o *oracle) newController(ctx context.Context, timers attachdetach.TimerCon
 		core.Pods(), o.nodes, core.PersistentVolumeClaims(), core.PersistentVolumes(),
 		storage.CSINodes(), storage.CSIDrivers(), storage.VolumeAttachments(), nil,
 		o.gate.plugins(), &flexProber{gate: o.gate},
-		len(o.request.History) == 0, time.Minute, timers)
+		o.noSync(), o.syncPeriod(), timers)
 }
 
 func run(ctx context.Context, adc attachdetach.AttachDetachController) { adc.Run(ctx) }

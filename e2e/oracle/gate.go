@@ -73,6 +73,9 @@ func (g *gate) plugins() []volume.VolumePlugin {
 	var all []volume.VolumePlugin
 	for _, probe := range []func() []volume.VolumePlugin{legacyPlugins, csi.ProbeVolumePlugins, fc.ProbeVolumePlugins, iscsi.ProbeVolumePlugins} {
 		for _, plugin := range probe() {
+			if legacy, ok := plugin.(interface{ unregistered() bool }); ok && legacy.unregistered() {
+				continue
+			}
 			all = append(all, gatedPlugin{plugin.(volume.AttachableVolumePlugin), g})
 		}
 	}

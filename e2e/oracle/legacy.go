@@ -5,6 +5,8 @@ package main
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/kubernetes/pkg/volume"
 )
 
@@ -15,6 +17,8 @@ import (
 type legacyPlugin struct {
 	volume.AttachableVolumePlugin
 	name string
+	// gate leaves it out (appendPluginBasedOnFeatureFlags); "" where it is never set.
+	gate featuregate.Feature
 	// device is what the source calls its device, false where it is another's.
 	device func(*corev1.PersistentVolumeSource) (string, bool)
 }
@@ -33,6 +37,10 @@ func (p *legacyPlugin) source(spec *volume.Spec) (string, bool) {
 	default:
 		return "", false
 	}
+}
+
+func (p *legacyPlugin) unregistered() bool {
+	return p.gate != "" && utilfeature.DefaultFeatureGate.Enabled(p.gate)
 }
 
 func (p *legacyPlugin) Init(volume.VolumeHost) error { return nil }

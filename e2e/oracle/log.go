@@ -46,18 +46,22 @@ func (r *recorder) add(err error, msg string, keysAndValues []any) {
 	r.mu.Lock()
 	r.lines = append(r.lines, l)
 	r.mu.Unlock()
-	if l.isPassOver() {
+	if r.isPassOver(l) {
 		r.over <- struct{}{}
 	}
 }
 
-func (l line) isPassOver() bool { return strings.HasPrefix(l.msg, passOver) }
+// isPassOver says whether the line ends a pass that somebody waits for. In a life nobody
+// does, and the line is there where the sync is off.
+func (r *recorder) isPassOver(l line) bool {
+	return r.text == nil && strings.HasPrefix(l.msg, passOver)
+}
 
 // take returns what was logged up to the end of a pass, and forgets it.
 func (r *recorder) take() []line {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	end := slices.IndexFunc(r.lines, line.isPassOver)
+	end := slices.IndexFunc(r.lines, r.isPassOver)
 	if end < 0 {
 		end = len(r.lines)
 	}

@@ -21,6 +21,11 @@ import (
 func main() { inTest(serve) }
 
 func answerTo(t *testing.T, request *wire.Request) (*wire.Answer, error) {
+	reset, err := setGates(request)
+	if err != nil {
+		return nil, err
+	}
+	defer reset()
 	switch {
 	case request.SELinux:
 		return seLinux(t, request)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -27,10 +28,9 @@ var AttachedPhantom = check.Check{
 }
 
 const (
-	// phantomGrace is how long the controller may take to notice that a
-	// VolumeAttachment is gone, and to take the entry off the list; the margin is one
-	// attach.
-	phantomGrace = reconcile.VerifySyncPeriod + reconcile.CSITimeout
+	// phantomMargin is how much longer than its verify sync the controller may take to
+	// notice that a VolumeAttachment is gone and to take the entry off the list: one attach.
+	phantomMargin = reconcile.CSITimeout
 	// phantomGraceUnseen is the same where nobody recorded when the list was
 	// written: then only the pod's age bounds that of the entry, and the attach may
 	// have taken all of it.
@@ -69,9 +69,9 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 	facts.LongestFirst(pods)
 	_, written := facts.VolumesAttachedWriter(node)
 	switch {
-	case !written.IsZero() && !p.Lasted(written, phantomGrace):
+	case !written.IsZero() && !p.Lasted(written, max(reconcile.VerifySyncPeriod, p.World.VerifySync())+phantomMargin):
 		return
-	case written.IsZero() && len(pods) > 0 && !p.Lasted(facts.BoundAt(pods[0]), phantomGraceUnseen):
+	case written.IsZero() && len(pods) > 0 && !p.Lasted(facts.BoundAt(pods[0]), max(phantomGraceUnseen, p.World.VerifySync()+phantomMargin)):
 		return
 	}
 	pv := p.ShortVolume(pair.Volume)
@@ -88,7 +88,7 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 			{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: string(pair.Volume)},
 			{Object: "volumeattachment/" + name, Field: "metadata.name", Value: "there is no such object"},
 		},
-		SelfHeals: finding.SelfHeals{Because: "the controller compares once a minute and has not fixed it; it does within about 2 min of a restart of kube-controller-manager"},
+		SelfHeals: finding.SelfHeals{Because: phantomStays(p.World.VerifySync())},
 		ByHand:    "delete the pod, wait until the entry has left volumesAttached, then let the pod return",
 	}
 	if !written.IsZero() {
@@ -99,6 +99,18 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 			Value: "is for the same volume and node, but neither the kubelet nor the controller looks for this name"})
 	}
 	reportPhantom(p, f, pods)
+}
+
+// phantomStays says why the controller does not fix it.
+func phantomStays(sync time.Duration) string {
+	switch {
+	case sync < 0:
+		return "the controller is told not to compare what is attached (--disable-attach-detach-reconcile-sync)"
+	case sync == reconcile.VerifySyncPeriod:
+		return "the controller compares once a minute and has not fixed it; it does within about 2 min of a restart of kube-controller-manager"
+	default:
+		return fmt.Sprintf("the controller compares every %s and has not fixed it; it does within about %s of a restart of kube-controller-manager", sync, sync+reconcile.VerifySyncPeriod)
+	}
 }
 
 func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod) {

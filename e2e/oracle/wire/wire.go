@@ -7,6 +7,8 @@
 package wire
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 )
@@ -25,6 +27,11 @@ type Request struct {
 	Live []*corev1.Node `json:",omitempty"`
 
 	DisableForceDetachOnTimeout bool
+	// FeatureGates are those of kube-controller-manager that are not as its release has them.
+	FeatureGates map[string]bool `json:",omitempty"`
+	// SyncPeriod is --attach-detach-reconcile-sync-period, a minute where it is zero;
+	// below zero the sync is off.
+	SyncPeriod time.Duration `json:",omitempty"`
 	Mode
 	// History has the controller live through it, from the cluster on, instead of
 	// one pass; Seed is what chance decides in it.

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 )
 
 // endless writes until nobody reads any more.
@@ -126,7 +127,7 @@ func TestLargestObject(t *testing.T) {
 }
 
 func TestMostObjects(t *testing.T) {
-	p := &pages[corev1.Pod, *corev1.Pod]{Cluster: &Cluster{}, kind: snapshot.Pods, sharer: snapshot.NewInterner(), items: newItems(snapshot.Pods, "")}
+	p := &pages[corev1.Pod, *corev1.Pod]{Cluster: &Cluster{}, kind: snapshot.Pods, sharer: intern.New(), items: newItems(snapshot.Pods, "")}
 	p.keep = func(*corev1.Pod) bool { return false }
 	raw, err := (&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "pod-0000000"}}).Marshal()
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 )
 
 // damaged calls check with the page in which one byte is another: each byte, with
@@ -57,7 +58,7 @@ func TestDamagedPage(t *testing.T) {
 	accepted, refused := 0, 0
 	damaged(whole, func(page []byte) {
 		peek := peekAt[corev1.Pod](podPeek)
-		p := &pages[corev1.Pod, *corev1.Pod]{Cluster: &Cluster{}, kind: snapshot.Pods, sharer: snapshot.NewInterner(), choice: choice[*corev1.Pod]{
+		p := &pages[corev1.Pod, *corev1.Pod]{Cluster: &Cluster{}, kind: snapshot.Pods, sharer: intern.New(), choice: choice[*corev1.Pod]{
 			peek: peek, keep: ofUse, part: func(*corev1.Pod) *part { return usedFields[snapshot.Pods] },
 		}}
 		if _, err := listPage(bytes.NewReader(page), corev1.SchemeGroupVersion.WithKind("PodList"), p.take, nil); err != nil {
@@ -106,7 +107,7 @@ func TestDamagedAttachments(t *testing.T) {
 		Status:     storagev1.VolumeAttachmentStatus{Attached: true, DetachError: &storagev1.VolumeError{Message: "no", Time: errorTime}},
 	}, {ObjectMeta: metav1.ObjectMeta{Name: "csi-2"}}}}
 	damaged(encodedList(t, list), func(page []byte) {
-		p := &pages[storagev1.VolumeAttachment, *storagev1.VolumeAttachment]{Cluster: &Cluster{}, kind: snapshot.VolumeAttachments, sharer: snapshot.NewInterner()}
+		p := &pages[storagev1.VolumeAttachment, *storagev1.VolumeAttachment]{Cluster: &Cluster{}, kind: snapshot.VolumeAttachments, sharer: intern.New()}
 		if _, err := listPage(bytes.NewReader(page), storagev1.SchemeGroupVersion.WithKind("VolumeAttachmentList"), p.take, nil); err != nil {
 			return
 		}

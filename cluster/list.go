@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 )
 
 // source is one kind and how to read it.
@@ -60,7 +61,7 @@ func from[T any, P interface {
 }](c *Cluster, kind snapshot.Kind, into *[]P, choose choice[P]) source {
 	client := c.lists[snapshot.ResourceOf(kind).Group()]
 	read := func(ctx context.Context, namespace string) (int, error) {
-		p := &pages[T, P]{Cluster: c, kind: kind, client: client, namespace: namespace, choice: choose, sharer: snapshot.NewInterner(),
+		p := &pages[T, P]{Cluster: c, kind: kind, client: client, namespace: namespace, choice: choose, sharer: intern.New(),
 			items: newItems(kind, namespace)}
 		err := p.read(ctx)
 		*into = p.kept
@@ -86,7 +87,7 @@ type pages[T any, P interface {
 	kept []P
 	// seen counts those that are not kept, too.
 	seen    int
-	sharer  *snapshot.Interner
+	sharer  *intern.Interner
 	reduced []byte
 	// items tells objects that do not belong in the list; nil takes all.
 	items *items

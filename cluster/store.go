@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 )
 
 // store keeps the objects of a kind for the reflector.
@@ -17,7 +18,7 @@ type store[P object] struct {
 	same     func(before, now P) bool // as in kindOf
 	note     func()
 	replaced func()
-	sharer   *snapshot.Interner // of the reflector, which calls from one goroutine
+	sharer   *intern.Interner // of the reflector, which calls from one goroutine
 
 	mu      sync.Mutex
 	objects map[string]P

@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -46,6 +47,36 @@ func usedFieldsOfPods() *part {
 		at[corev1.Pod](p, containers+".volumeDevices").wants = volumeIsRead
 	}
 	return p
+}
+
+// Reduce drops the fields that usedFields lacks from an object that was read otherwise
+// than from a cluster.
+func Reduce(object metav1.Object) {
+	switch o := object.(type) {
+	case *corev1.Pod:
+		reduce(snapshot.Pods, o, o)
+	case *corev1.Node:
+		reduce(snapshot.Nodes, o, nil)
+	case *corev1.PersistentVolumeClaim:
+		reduce(snapshot.Claims, o, nil)
+	case *corev1.PersistentVolume:
+		reduce(snapshot.Volumes, o, nil)
+	}
+}
+
+func reduce[T any, P interface {
+	*T
+	object
+	Marshal() ([]byte, error)
+}](kind snapshot.Kind, o P, pod *corev1.Pod) {
+	raw, err := o.Marshal()
+	if err != nil {
+		return
+	}
+	var reduced T
+	if used, ok := usedFields[kind].of(nil, raw, pod); ok && P(&reduced).Unmarshal(used) == nil {
+		*o = reduced
+	}
 }
 
 // labelIsRead says whether the key is that of a Deployment's revision. Values of other

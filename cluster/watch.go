@@ -16,6 +16,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 )
 
 // heartbeat bounds how long an API server may take to say that it is there.
@@ -248,7 +249,7 @@ func (f *following) fill(o *snapshot.Objects) *snapshot.Gap {
 // all of them are kept, and Snapshot chooses from them.
 func (k *kindOf[T, P]) follow(w *Watch) *following {
 	f := &following{kind: k.kind, fallback: k.fallback(w.Cluster), optional: snapshot.ResourceOf(k.kind).Optional, explain: w.explain, note: w.note}
-	store := &store[P]{choice: k.choice, same: k.same, note: w.note, sharer: snapshot.NewInterner(), objects: map[string]P{}, replaced: func() { f.set(func() { f.read, f.allowed, f.failed = true, true, nil }) }}
+	store := &store[P]{choice: k.choice, same: k.same, note: w.note, sharer: intern.New(), objects: map[string]P{}, replaced: func() { f.set(func() { f.read, f.allowed, f.failed = true, true, nil }) }}
 	f.store = store
 	client := w.client[snapshot.ResourceOf(k.kind).Group()]
 	f.reflector = func(namespace string) *cache.Reflector {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 )
 
 // streams answers watches as an API server does that cannot stream lists: it
@@ -259,7 +260,7 @@ func TestWatchLeases(t *testing.T) {
 	woken := 0
 	s := &store[*coordinationv1.Lease]{
 		choice: choice[*coordinationv1.Lease]{keep: keepLease}, same: sameHolder,
-		note: func() { woken++ }, replaced: func() {}, sharer: snapshot.NewInterner(), objects: map[string]*coordinationv1.Lease{},
+		note: func() { woken++ }, replaced: func() {}, sharer: intern.New(), objects: map[string]*coordinationv1.Lease{},
 	}
 	other := lease("x", &at)
 	other.Namespace = "shop"

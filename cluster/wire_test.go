@@ -27,6 +27,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 )
 
 // filler fills objects at random, as the API machinery's own round trips do.
@@ -50,7 +51,7 @@ func bothWays[T any, P interface {
 		return nil, nil, err
 	}
 	snapshot.Trim(typed)
-	pages := &pages[T, P]{Cluster: &Cluster{}, kind: kind, sharer: snapshot.NewInterner()}
+	pages := &pages[T, P]{Cluster: &Cluster{}, kind: kind, sharer: intern.New()}
 	// What was read before must not shine through: the second of two is looked at.
 	for range 2 {
 		if err := pages.take(slices.Clone(raw)); err != nil {

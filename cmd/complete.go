@@ -141,6 +141,7 @@ func (g *globalFlags) names(ctx context.Context, streams genericiooptions.IOStre
 		}
 		return c.Names(ctx, kind, namespace)
 	}
+	g.all = true
 	s, err := g.readFile(streams)
 	if err != nil {
 		return nil, err

@@ -11,12 +11,15 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -91,6 +94,9 @@ func (g *globalFlags) readFile(streams genericiooptions.IOStreams) (*snapshot.Sn
 		}
 		opts.Now = now
 	}
+	if !g.all {
+		opts.PodsOfUse, opts.Reduce = g.podsOfUse, g.reduce
+	}
 	s, warnings, err := g.decode(streams, opts)
 	for _, w := range warnings {
 		fmt.Fprintf(streams.ErrOut, "warning: %s\n", w)
@@ -99,6 +105,22 @@ func (g *globalFlags) readFile(streams genericiooptions.IOStreams) (*snapshot.Sn
 		g.addLists(s)
 	}
 	return s, err
+}
+
+// podsOfUse are those that are read of a cluster, and those of the namespace of -n, which
+// show that it is used.
+func (g *globalFlags) podsOfUse(o *snapshot.Objects) func(*corev1.Pod) bool {
+	ofUse := facts.PodsOfUse(o)
+	return func(pod *corev1.Pod) bool {
+		return ofUse(pod) || g.asks != nil && g.asks(pod) || pod.Namespace == *g.kube.Namespace
+	}
+}
+
+// reduce takes from an object of a file what is not read of a cluster's either.
+func (g *globalFlags) reduce(object metav1.Object) {
+	if pod, ok := object.(*corev1.Pod); !ok || g.asks == nil || !g.asks(pod) {
+		cluster.Reduce(object)
+	}
 }
 
 func (g *globalFlags) decode(streams genericiooptions.IOStreams, opts snapshot.ReadOptions) (*snapshot.Snapshot, []snapshot.Warning, error) {

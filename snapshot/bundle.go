@@ -26,6 +26,7 @@ const maxTold = 4 << 20
 // bundle holds much that is no object, and what it does not hold says nothing.
 type tree struct {
 	limits limits
+	opts   ReadOptions
 	tally  *tally
 	roots  map[string]*root
 	stamps map[string]stamp
@@ -39,9 +40,9 @@ type tree struct {
 	dump   dump
 }
 
-func newTree(limits limits) *tree {
+func newTree(limits limits, opts ReadOptions) *tree {
 	t := &tree{
-		limits: limits, plain: newCollector(limits), beside: newCollector(limits),
+		limits: limits, opts: opts, plain: newCollector(limits, opts), beside: newCollector(limits, opts),
 		roots: map[string]*root{}, stamps: map[string]stamp{},
 	}
 	t.tally = t.plain.tally
@@ -217,7 +218,7 @@ func (t *tree) part(r *root, f bundleFile, name string, in io.Reader) error {
 		if t.lists++; t.lists > t.limits.lists {
 			return fmt.Errorf("%s: more than %d lists in one bundle", plain(name), t.limits.lists)
 		}
-		p = &part{collector: newCollector(t.limits)}
+		p = &part{collector: newCollector(t.limits, t.opts)}
 		p.tally = t.tally
 		r.parts[f.part] = p
 	}
@@ -233,11 +234,11 @@ func (t *tree) part(r *root, f bundleFile, name string, in io.Reader) error {
 	case err != nil:
 	case f.part.form != oneFile && p.total == before:
 		err = fmt.Errorf("%s: no object in it", plain(name))
-	case p.counts[f.part.kind] != len(p.seen), len(p.ignored) > 0:
+	case p.counts[f.part.kind] != len(p.seen.states), len(p.ignored) > 0:
 		err = fmt.Errorf("%s: other objects than %s in it", plain(name), f.part.kind)
 	case f.part.form == oneFile && p.lists[""]+p.lists[f.part.kind] == 0:
 		err = fmt.Errorf("%s: no list in it", plain(name))
-	case !p.allIn(f.part.namespace):
+	case p.onlyIn.others(f.part.namespace):
 		err = fmt.Errorf("%s: not all objects in it are of namespace %s", plain(name), plain(f.part.namespace))
 	}
 	if p.err == nil {
@@ -265,7 +266,7 @@ func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, er
 	if t.beside.header != nil {
 		return nil, nil, fmt.Errorf("%s: a snapshot of its own, and no part of a bundle: read it alone", plain(t.beside.headerAt.file))
 	}
-	c := newCollector(t.limits)
+	c := newCollector(t.limits, t.opts)
 	if err := t.assemble(c); err != nil {
 		return nil, c.warnings(), fmt.Errorf("%s: %w", plain(name), err)
 	}

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // FuzzRead holds any bytes against what is written of them and read again: an
@@ -37,9 +39,21 @@ func FuzzRead(f *testing.F) {
 		for _, w := range warnings {
 			checkLine(t, string(w))
 		}
+		kept, keptWarnings, keptErr := read("f", bytes.NewReader(in), ReadOptions{Now: noon, PodsOfUse: onDrained}, small)
+		if fmt.Sprint(warnings, err) != fmt.Sprint(keptWarnings, keptErr) {
+			t.Fatalf("where not all pods are kept: %v, %v; else %v, %v", keptWarnings, keptErr, warnings, err)
+		}
 		if err != nil {
 			checkLine(t, err.Error())
 			return
+		}
+		if len(kept.Pods) != len(s.Pods) {
+			wants := onDrained(&s.Objects)
+			s := New(s.TakenAt, s.Source, s.Objects, s.Gaps)
+			s.Pods = slices.DeleteFunc(slices.Clone(s.Pods), func(pod *corev1.Pod) bool { return !wants(pod) })
+			if diff := cmp.Diff(written(t, s), written(t, kept)); diff != "" {
+				t.Fatalf("-what is of use +what is kept: %s", diff)
+			}
 		}
 		text := written(t, s)
 		back, _, err := Read("g", strings.NewReader(text), ReadOptions{})
@@ -53,6 +67,15 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("another snapshot comes back: %s", diff)
 		}
 	})
+}
+
+// onDrained are the pods with a volume, and those of nodes that are deleted.
+func onDrained(o *Objects) func(*corev1.Pod) bool {
+	deleted := map[string]bool{}
+	for _, node := range o.Nodes {
+		deleted[node.Name] = node.DeletionTimestamp != nil
+	}
+	return func(pod *corev1.Pod) bool { return len(pod.Spec.Volumes) > 0 || deleted[pod.Spec.NodeName] }
 }
 
 func checkLine(t *testing.T, line string) {

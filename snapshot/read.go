@@ -14,6 +14,8 @@ import (
 	"unicode"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/archive"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A file comes from a stranger's ticket as often as from the own cluster, so
@@ -77,6 +79,12 @@ type tally struct {
 type ReadOptions struct {
 	// Now is the time of the snapshot; the zero time leaves it to the file.
 	Now time.Time
+	// PodsOfUse says, by the objects of the other kinds, which pods to keep; nil keeps
+	// all. What it asks of those objects may rest on a pod's namespace, name and node
+	// alone. Input that cannot be read twice, such as a pipe, is kept whole.
+	PodsOfUse func(*Objects) func(*corev1.Pod) bool
+	// Reduce, where it is not nil, takes from each object what nobody will look at.
+	Reduce func(metav1.Object)
 }
 
 // Warning is a line for people about something in a file that was not used.
@@ -92,19 +100,36 @@ func Read(name string, r io.Reader, opts ReadOptions) (*Snapshot, []Warning, err
 }
 
 func read(name string, r io.Reader, opts ReadOptions, limits limits) (*Snapshot, []Warning, error) {
+	again, start := rereadable(r)
+	if again == nil {
+		opts.PodsOfUse = nil
+	}
+	s, warnings, err := readOnce(name, r, opts, limits)
+	if !errors.Is(err, errLeftOne) {
+		return s, warnings, err
+	}
+	if _, err := again.Seek(start, io.SeekStart); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", plain(name), err)
+	}
+	opts.PodsOfUse = nil
+	return readOnce(name, r, opts, limits)
+}
+
+func readOnce(name string, r io.Reader, opts ReadOptions, limits limits) (*Snapshot, []Warning, error) {
 	limits = limits.withDefaults()
 	text, files, err := archive.Open(r, archive.Limits{Unpacked: limits.unpacked, Files: limits.files})
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", plain(name), err)
 	}
 	if files != nil {
-		t := newTree(limits)
+		t := newTree(limits, opts)
 		if err := t.archive(name, files); err != nil {
 			return nil, t.plain.warnings(), err
 		}
 		return t.snapshot(name, opts)
 	}
-	c := newCollector(limits)
+	c := newCollector(limits, opts)
+	c.order.may = opts.PodsOfUse != nil
 	if err := c.text(name, text); err != nil {
 		return nil, c.warnings(), err
 	}
@@ -127,7 +152,16 @@ func (l limits) withDefaults() limits {
 // `kubectl cluster-info dump` it reads the lists. Other files and hidden ones
 // are passed over.
 func ReadFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, error) {
-	t := newTree(defaultLimits)
+	s, warnings, err := readFS(name, fsys, opts)
+	if errors.Is(err, errLeftOne) {
+		opts.PodsOfUse = nil
+		return readFS(name, fsys, opts)
+	}
+	return s, warnings, err
+}
+
+func readFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, error) {
+	t := newTree(defaultLimits, opts)
 	files, entries := 0, 0
 	left := t.limits.unpacked
 	// Somebody may name a folder within a bundle, which its own name tells.

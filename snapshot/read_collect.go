@@ -8,23 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// identity is what only one object can have.
-type identity struct {
-	kind            Kind
-	namespace, name string
-}
-
-// version is one state of one object.
-type version struct {
-	uid             types.UID
-	resourceVersion string
-	at              place
-}
 
 type typeName struct{ apiVersion, kind string }
 
@@ -33,7 +20,8 @@ type collector struct {
 	limits  limits
 	tally   *tally
 	objects Objects
-	seen    map[identity]version
+	seen    seen
+	onlyIn  onlyIn
 	counts  map[Kind]int
 	// total counts the known objects, also those given twice.
 	total   int
@@ -60,25 +48,31 @@ type collector struct {
 	clock    fileClock
 	// began is when the gathering of a bundle began; zero where it does not say.
 	began  time.Time
-	sharer *Interner
+	sharer *intern.Interner
 	// controller is what the file has of the controller's log, nil for nothing.
 	controller *Controller
 	manager    *ControllerManager
 	backends   []*backend.List
+	left       left
+	// order holds only in a file of our own that can be read twice.
+	order  order
+	reduce func(metav1.Object)
 }
 
-func newCollector(limits limits) *collector {
+func newCollector(limits limits, opts ReadOptions) *collector {
 	return &collector{
 		limits:    limits,
 		tally:     &tally{ofKind: map[Kind]int{}},
-		seen:      map[identity]version{},
+		seen:      seen{states: map[mark]state{}},
 		counts:    map[Kind]int{},
 		ignored:   map[typeName]int{},
 		truncated: map[Kind]bool{},
 		unread:    map[Kind]string{},
 		lists:     map[Kind]int{},
 		told:      map[Kind]*Gap{},
-		sharer:    NewInterner(),
+		sharer:    intern.New(),
+		left:      left{ofUse: opts.PodsOfUse},
+		reduce:    opts.Reduce,
 	}
 }
 
@@ -141,6 +135,9 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	if err != nil {
 		return nil, c.warnings(), err
 	}
+	if c.left.anyOfUse(&c.objects) {
+		return nil, c.warnings(), errLeftOne
+	}
 	gaps := c.gaps()
 	c.objects.ShareNames()
 	s := New(takenAt.UTC(), source, c.objects, gaps)
@@ -153,16 +150,6 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	}
 	s.Backends = c.backends
 	return s, c.warnings(), nil
-}
-
-// allIn says whether all objects are of the namespace.
-func (c *collector) allIn(namespace string) bool {
-	for id := range c.seen {
-		if id.namespace != namespace {
-			return false
-		}
-	}
-	return true
 }
 
 // merge takes over all that another collector has read.
@@ -211,13 +198,27 @@ func (c *collector) mergeKind(o *collector, kind Kind) error {
 	s := resourceOf(kind)
 	for object := range s.all(&o.objects) {
 		key := identity{kind, object.GetNamespace(), object.GetName()}
-		c.total++
-		known, err := c.isKnown(o.seen[key].at, s, object)
+		known, err := c.seen.merge(key, &o.seen)
 		if err != nil {
 			return err
 		}
+		c.total++
 		if !known {
 			s.add(&c.objects, object)
+			c.counts[kind]++
+		}
+	}
+	if kind != Pods {
+		return nil
+	}
+	for _, pod := range o.left.pods {
+		known, err := c.seen.merge(pod.identity(), &o.seen)
+		if err != nil {
+			return err
+		}
+		c.total++
+		if !known {
+			c.left.pods = append(c.left.pods, pod)
 			c.counts[kind]++
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -61,19 +62,32 @@ func (c *collector) object(at place, t typeName, raw []byte) error {
 		return at.errorf("%s: %w", title(s, raw), err)
 	}
 	c.total++
-	if known, err := c.isKnown(at, s, object); known || err != nil {
-		return err
+	key := identity{s.Kind, object.GetNamespace(), object.GetName()}
+	if c.order.holds && !c.order.next(key) {
+		return errLeftOne
+	}
+	if !c.order.holds {
+		if known, err := c.seen.add(key, object, at); known || err != nil {
+			return err
+		}
 	}
 	if err := c.countObject(at, s.Kind); err != nil {
 		return err
 	}
 	c.clock.note(s, object)
+	c.counts[s.Kind]++
+	c.onlyIn.note(key.namespace)
+	if pod, ok := object.(*corev1.Pod); ok && c.left.leaves(pod, &c.objects, c.order.holds, c.sharer) {
+		return nil
+	}
 	// A list from an API server does not say the kind of its items either.
 	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	Trim(object)
+	if c.reduce != nil {
+		c.reduce(object)
+	}
 	c.sharer.Share(object)
 	s.add(&c.objects, object)
-	c.counts[s.Kind]++
 	return nil
 }
 
@@ -152,30 +166,6 @@ func shape(raw []byte) (values, deepest int) {
 // otherVersion notes that objects of the kind are there and are not read.
 func (c *collector) otherVersion(s *row, t typeName) {
 	c.unread[s.Kind] = fmt.Sprintf("%s of %s is not read, only %s of %s", plain(t.kind), plain(t.apiVersion), s.Object, s.Version)
-}
-
-// isKnown remembers the object. The same state of the same object may be given
-// twice, as pods.yaml and all.yaml do; with two different ones nobody can tell
-// which is true.
-func (c *collector) isKnown(at place, s *row, object apiObject) (bool, error) {
-	key := identity{s.Kind, object.GetNamespace(), object.GetName()}
-	now := version{object.GetUID(), object.GetResourceVersion(), at}
-	before, ok := c.seen[key]
-	if !ok {
-		c.seen[key] = now
-		return false, nil
-	}
-	if now.uid != "" && now.uid == before.uid && now.resourceVersion != "" && now.resourceVersion == before.resourceVersion {
-		return true, nil
-	}
-	return false, at.errorf("%s %s is given a second time; the first is at %s", s.Object, key, before.at)
-}
-
-func (i identity) String() string {
-	if i.namespace == "" {
-		return plain(i.name)
-	}
-	return plain(i.namespace + "/" + i.name)
 }
 
 // title names an object that could not be decoded as well as it can be.

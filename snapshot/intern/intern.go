@@ -1,4 +1,6 @@
-package snapshot
+// Package intern lets objects share what they say alike, as in a large cluster most of
+// what they say is.
+package intern
 
 import (
 	"maps"
@@ -37,8 +39,8 @@ type Interner struct {
 // interning saves. Objects with equal values are read close together.
 const mostShared = 1 << 14
 
-// NewInterner returns an empty Interner.
-func NewInterner() *Interner {
+// New returns an empty Interner.
+func New() *Interner {
 	return &Interner{
 		texts: map[string]string{}, maps: map[string]map[string]string{}, resources: map[string]corev1.ResourceList{},
 		containers: map[string][]corev1.Container{}, affinities: map[string]*corev1.VolumeNodeAffinity{},
@@ -95,7 +97,8 @@ func appendMessage(key []byte, m encoded) []byte {
 	return append(key, byte(size), byte(size>>8), byte(size>>16), byte(size>>24))
 }
 
-func (s *Interner) text(t *string) {
+// Text shares one text.
+func (s *Interner) Text(t *string) {
 	first, ok := s.texts[*t]
 	if !ok {
 		if len(s.texts) >= mostShared {
@@ -111,7 +114,7 @@ func (s *Interner) text(t *string) {
 func words[T ~string](s *Interner, words ...*T) {
 	for _, word := range words {
 		text := string(*word)
-		s.text(&text)
+		s.Text(&text)
 		*word = T(text)
 	}
 }
@@ -131,8 +134,8 @@ func (s *Interner) stringMap(m *map[string]string) {
 		own := make(map[string]string, len(s.words))
 		for _, k := range s.words {
 			v := (*m)[k]
-			s.text(&k)
-			s.text(&v)
+			s.Text(&k)
+			s.Text(&v)
 			own[k] = v
 		}
 		*m = own
@@ -180,8 +183,8 @@ func (s *Interner) accessModes(modes *[]corev1.PersistentVolumeAccessMode) {
 }
 
 func (s *Interner) meta(m *metav1.ObjectMeta) {
-	s.text(&m.Namespace)
-	s.text(&m.GenerateName)
+	s.Text(&m.Namespace)
+	s.Text(&m.GenerateName)
 	s.stringMap(&m.Labels)
 	s.stringMap(&m.Annotations)
 	s.stringList(&m.Finalizers)
@@ -197,7 +200,7 @@ func (s *Interner) Share(object any) {
 	case *corev1.PersistentVolume:
 		s.meta(&o.ObjectMeta)
 		s.resourceList(&o.Spec.Capacity)
-		s.text(&o.Spec.StorageClassName)
+		s.Text(&o.Spec.StorageClassName)
 		words(s, &o.Spec.PersistentVolumeReclaimPolicy)
 		words(s, &o.Status.Phase)
 		s.accessModes(&o.Spec.AccessModes)
@@ -206,8 +209,8 @@ func (s *Interner) Share(object any) {
 			words(s, &ref.Kind, &ref.APIVersion, &ref.Namespace)
 		}
 		if csi := o.Spec.CSI; csi != nil {
-			s.text(&csi.Driver)
-			s.text(&csi.FSType)
+			s.Text(&csi.Driver)
+			s.Text(&csi.FSType)
 		}
 		if a := o.Spec.NodeAffinity; a != nil {
 			s.key = appendMessage(s.key[:0], a)
@@ -224,13 +227,13 @@ func (s *Interner) Share(object any) {
 		s.accessModes(&o.Status.AccessModes)
 	case *storagev1.VolumeAttachment:
 		s.meta(&o.ObjectMeta)
-		s.text(&o.Spec.Attacher)
-		s.text(&o.Spec.NodeName)
+		s.Text(&o.Spec.Attacher)
+		s.Text(&o.Spec.NodeName)
 		s.stringMap(&o.Status.AttachmentMetadata)
 	case *storagev1.CSINode:
 		s.meta(&o.ObjectMeta)
 		for i := range o.Spec.Drivers {
-			s.text(&o.Spec.Drivers[i].Name)
+			s.Text(&o.Spec.Drivers[i].Name)
 			s.stringList(&o.Spec.Drivers[i].TopologyKeys)
 		}
 	case *coordinationv1.Lease:
@@ -261,10 +264,10 @@ func (s *Interner) Share(object any) {
 
 func (s *Interner) pod(pod *corev1.Pod) {
 	s.meta(&pod.ObjectMeta)
-	s.text(&pod.Spec.NodeName)
-	s.text(&pod.Spec.ServiceAccountName)
-	s.text(&pod.Spec.DeprecatedServiceAccount)
-	s.text(&pod.Status.HostIP)
+	s.Text(&pod.Spec.NodeName)
+	s.Text(&pod.Spec.ServiceAccountName)
+	s.Text(&pod.Spec.DeprecatedServiceAccount)
+	s.Text(&pod.Status.HostIP)
 	words(s, &pod.Spec.SchedulerName)
 	words(s, &pod.Spec.RestartPolicy)
 	words(s, &pod.Spec.DNSPolicy)
@@ -294,7 +297,7 @@ func (s *Interner) pod(pod *corev1.Pod) {
 	pod.Status.ContainerStatuses = exact(pod.Status.ContainerStatuses)
 	pod.Status.InitContainerStatuses = exact(pod.Status.InitContainerStatuses)
 	for i := range pod.Status.ContainerStatuses {
-		s.text(&pod.Status.ContainerStatuses[i].Image)
+		s.Text(&pod.Status.ContainerStatuses[i].Image)
 	}
 }
 

@@ -1,0 +1,95 @@
+package snapshot
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// left are the pods that were read and not kept: of a large cluster most are of no use
+// for any question about volumes, and they take most of the memory.
+type left struct {
+	// ofUse is nil where every pod is kept.
+	ofUse func(*Objects) func(*corev1.Pod) bool
+	// wants is by the objects that came before the first pod.
+	wants func(*corev1.Pod) bool
+	pods  []leftPod
+}
+
+// leftPod is by what an object of another kind may ask for the pod.
+type leftPod struct{ namespace, name, node string }
+
+func (p leftPod) identity() identity { return identity{Pods, p.namespace, p.name} }
+
+// errLeftOne says that an object that came after a pod may ask for it.
+var errLeftOne = errors.New("a pod was left that may be of use")
+
+// order is that of a file that snapshot wrote: by kind, namespace and name. As long as
+// it holds, no object is there twice, none of those that ask for pods comes after them,
+// and nothing has to be remembered of the objects that are left.
+type order struct {
+	// may says that the file can be read once more where the order ends.
+	may, holds bool
+	last       identity
+}
+
+// next says whether the order holds with one object more.
+func (o *order) next(key identity) bool {
+	last := o.last
+	o.last = key
+	if last.kind == key.kind {
+		return cmp.Or(cmp.Compare(last.namespace, key.namespace), cmp.Compare(last.name, key.name)) < 0
+	}
+	rank := func(kind Kind) int { return slices.IndexFunc(resources, func(r *row) bool { return r.Kind == kind }) }
+	return rank(last.kind) < rank(key.kind)
+}
+
+// leaves says that the pod is not kept.
+func (l *left) leaves(pod *corev1.Pod, others *Objects, ordered bool, sharer *intern.Interner) bool {
+	if l.ofUse == nil {
+		return false
+	}
+	if l.wants == nil {
+		l.wants = l.ofUse(others)
+	}
+	if l.wants(pod) {
+		return false
+	}
+	if ordered {
+		return true
+	}
+	p := leftPod{pod.Namespace, pod.Name, pod.Spec.NodeName}
+	sharer.Text(&p.namespace)
+	sharer.Text(&p.node)
+	l.pods = append(l.pods, p)
+	return true
+}
+
+func (l *left) anyOfUse(others *Objects) bool {
+	if len(l.pods) == 0 {
+		return false
+	}
+	wants := l.ofUse(others)
+	return slices.ContainsFunc(l.pods, func(p leftPod) bool {
+		return wants(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: p.name}, Spec: corev1.PodSpec{NodeName: p.node}})
+	})
+}
+
+// rereadable is the reader where it can be read once more from where it stands, which
+// is start.
+func rereadable(r io.Reader) (again io.Seeker, start int64) {
+	seeker, ok := r.(io.Seeker)
+	if !ok {
+		return nil, 0
+	}
+	start, err := seeker.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return nil, 0
+	}
+	return seeker, start
+}

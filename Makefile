@@ -14,7 +14,7 @@ RELEASE_FLAGS := -trimpath -buildvcs=true -ldflags='-s -w'
 VULNDB := https://vuln.go.dev
 
 .PHONY: dist notices reproducible release-check licences vuln new-user screenshots
-.PHONY: all build test unit conformance conformance-long histories kubelet-oracle mutation e2e e2e-long soak chaos add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench
+.PHONY: all build test unit kit conformance conformance-long histories kubelet-oracle mutation e2e e2e-long soak chaos add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench
 
 all: build lint test
 
@@ -25,7 +25,7 @@ test: unit conformance e2e ## everything
 
 unit: ## unit, corpus and command tests
 	go vet ./...
-	go test -shuffle=on ./internal/... ./safetext ./snapshot/... ./reconcile ./controllerlog ./diagnose/... ./output ./explain
+	go test -shuffle=on ./internal/... ./safetext ./snapshot/... ./reconcile ./controllerlog ./diagnose/... ./output ./explain ./kit
 	go test $(RACE) -timeout 20m -shuffle=on . ./cluster ./repair/... ./mcp ./serve ./cmd # the only ones that start goroutines
 
 conformance: ## the model against the real controllers of ten releases, over random clusters
@@ -100,6 +100,9 @@ bench: ## speed and memory beside raw transfer and kubectl, up to 5,000 nodes; w
 
 cover:
 	go test -coverprofile=cover.out ./... && go tool cover -func=cover.out | tail -1
+
+kit: ## the corpus and the threads as plain files, with a scorer, for other tools: build/kit-v1.tar.gz
+	go test -count 1 -run 'TestKit$$' ./kit -kit $(CURDIR)/build
 
 SCENARIO ?= backoff-drop
 sandbox: ## a real control plane on loopback with a broken pod; SCENARIO=help lists what can be broken

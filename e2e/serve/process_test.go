@@ -40,12 +40,10 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
-// start runs the command as the user, on a port of its own.
-func start(t *testing.T, user string, args ...string) *process {
+// start runs the command on a port of its own.
+func start(t *testing.T, kubeconfig string, args ...string) *process {
 	t.Helper()
 	dir, err := command.Build()
-	must(t, err)
-	kubeconfig, err := cluster.KubeconfigFor(user)
 	must(t, err)
 	p := &process{cmd: exec.Command(filepath.Join(dir, command.Binary), append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), stderr: &buffer{}, done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)

@@ -21,10 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/yaml"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
@@ -43,23 +40,24 @@ const (
 	since     = "volume_doctor_finding_since_timestamp_seconds"
 )
 
-// TestServe is the life of two replicas with exactly the rights that "auth" prints.
+// TestServe is the life of two replicas, with the rights of docs/in-cluster.md.
 func TestServe(t *testing.T) {
-	grant(t, controlplane.UserViewer, "reader", "watcher", "leader", "events", "report-page")
-	makeNamespace(t, namespace)
+	kubeconfig := install(t)
+	var mark int
+	requests(t, &mark)
 	// A node with volumes, in a namespace that -n leaves out.
 	world, err := scenario.Healthy(t.Context(), cluster, scenario.Options{Namespace: "served", Node: "served-n1"})
 	must(t, err)
 	t.Cleanup(func() { must(t, world.Close(context.WithoutCancel(t.Context()))) })
 
-	first := start(t, controlplane.UserViewer, "--events", "--report-page", "-n", namespace)
+	first := start(t, kubeconfig, "--events", "--report-page")
 	first.until(t, time.Minute, "it leads and has looked", func(m scrape) bool {
 		return m.has("volume_doctor_leader", 1) && m.count("volume_doctor_last_look_timestamp_seconds") == 1
 	})
 	if code, text := first.get(t, "/readyz", ""); code != http.StatusOK || text != "ok\n" {
 		t.Errorf("/readyz of the leader: %d %s", code, text)
 	}
-	second := start(t, controlplane.UserViewer, "--events", "--report-page", "-n", namespace)
+	second := start(t, kubeconfig, "--events", "--report-page")
 	second.says(t, "standing by")
 	for _, path := range []string{"/readyz", "/healthz"} {
 		if code, text := second.get(t, path, ""); code != http.StatusOK || text != "standing by\n" {
@@ -73,12 +71,12 @@ func TestServe(t *testing.T) {
 	if m := first.scrape(t); !m.has(`volume_doctor_attached_volumes{driver="`+csidriver.Name+`",node="served-n1"}`, 2) || m.count(since) != 0 {
 		t.Errorf("of the healthy world it has %v and %v", m.series("volume_doctor_attached"), m.series(since))
 	}
-	claim, pod := loseClaim(t, namespace)
+	claim, pod := loseClaim(t, "shop")
 	found := first.until(t, time.Minute, "the finding", func(m scrape) bool { return m.count(since, `code="VD504"`, `name="data"`) == 1 }).series(since)
 	if n := first.scrape(t).count("volume_doctor_waiting_seconds", `pod="`+pod.Name+`"`); n != 1 {
 		t.Errorf("%d waits of the pod", n)
 	}
-	awaitEvent(t, namespace, "VolumeDoctorVD504")
+	awaitEvent(t, "shop", "VolumeDoctorVD504")
 
 	// While the API server is away, there are gaps; nothing is lost and nothing invented.
 	cluster.StopAPIServer()
@@ -111,6 +109,7 @@ func TestServe(t *testing.T) {
 	if code := second.end(t); code != 0 {
 		t.Errorf("exit code %d after SIGTERM", code)
 	}
+	asksForItsRights(t, &mark)
 	held, err := cluster.Client().CoordinationV1().Leases(namespace).Get(t.Context(), lease, metav1.GetOptions{})
 	must(t, err)
 	if held.Spec.HolderIdentity != nil && *held.Spec.HolderIdentity != "" {
@@ -127,11 +126,16 @@ func page(t *testing.T, p *process) {
 	if code, _ := p.get(t, "/", "nobody's"); code != http.StatusUnauthorized {
 		t.Errorf("with nobody's token: %d", code)
 	}
-	token := tokenOf(t, controlplane.UserLimited)
+	token := tokenOf(t)
 	if code, text := p.get(t, "/", token); code != http.StatusForbidden || !strings.Contains(text, "/volume-doctor") {
 		t.Errorf("with a token without the right: %d %s", code, text)
 	}
-	grant(t, controlplane.UserLimited, "report-viewer")
+	_, err := cluster.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "limited", Labels: ours},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "volume-doctor-report-viewer"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: controlplane.UserLimited}},
+	}, metav1.CreateOptions{})
+	must(t, err)
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		code, text := p.get(t, "/", token)
@@ -145,31 +149,61 @@ func page(t *testing.T, p *process) {
 	}
 }
 
-// TestWithoutPods: what may not be read is a gap, and no reason to be restarted.
-func TestWithoutPods(t *testing.T) {
-	user := controlplane.UserViewer
-	grant(t, user, "reader", "watcher")
-	rbac := cluster.Client().RbacV1().ClusterRoles()
-	for _, name := range []string{"volume-doctor-reader", "volume-doctor-watcher"} {
-		role, err := rbac.Get(t.Context(), name, metav1.GetOptions{})
-		must(t, err)
-		for i := range role.Rules {
-			role.Rules[i].Resources = slices.DeleteFunc(role.Rules[i].Resources, func(r string) bool { return r == "pods" })
-		}
-		_, err = rbac.Update(t.Context(), role, metav1.UpdateOptions{})
-		must(t, err)
-	}
-	awaitRefusal(t, user)
-	p := start(t, user, "--leader-elect=false")
-	m := p.until(t, time.Minute, "the gap", func(m scrape) bool { return m.count("volume_doctor_gaps", `kind="pods"`, `reason="Forbidden"`) == 1 })
-	if m.count("volume_doctor_findings", `code="VD504"`) != 0 {
-		t.Error("a check that cannot run has a 0")
-	}
-	if code, text := p.get(t, "/readyz", ""); code != http.StatusOK {
-		t.Errorf("/readyz: %d %s", code, text)
-	}
-	if code := p.end(t); code != 0 {
-		t.Errorf("exit code %d after SIGTERM", code)
+// TestLessRights: whatever right is missing, it is said which, and what does not need it
+// goes on.
+func TestLessRights(t *testing.T) {
+	kubeconfig := install(t)
+	leases := cluster.Client().CoordinationV1().Leases(namespace)
+	for _, test := range []struct {
+		role, lost string
+		released   bool // there is a Lease that nobody holds
+		args       []string
+		says       string
+	}{
+		{"leader", "get leases", false, nil, "cannot use the Lease volume-doctor/volume-doctor: "},
+		{"leader", "create leases", false, nil, "cannot use the Lease volume-doctor/volume-doctor: "},
+		{"leader", "update leases", true, nil, "cannot use the Lease volume-doctor/volume-doctor: "},
+		{"report-page", "create tokenreviews", false, []string{"--report-page", "--leader-elect=false"}, "cannot ask the API server whether the report may be shown: "},
+		{"report-page", "create subjectaccessreviews", false, []string{"--report-page", "--leader-elect=false"}, "cannot ask the API server whether the report may be shown: "},
+		{"reader", "list pods", false, []string{"--leader-elect=false"}, ""},
+	} {
+		t.Run(test.lost, func(t *testing.T) {
+			_ = leases.Delete(t.Context(), lease, metav1.DeleteOptions{}) // there may be none
+			if test.released {
+				_, err := leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lease}}, metav1.CreateOptions{})
+				must(t, err)
+			}
+			lose(t, test.role, test.lost)
+			if test.lost == "list pods" {
+				lose(t, "watcher", "watch pods")
+			}
+			p := start(t, kubeconfig, test.args...)
+			if test.role == "report-page" {
+				if code, _ := p.get(t, "/", tokenOf(t)); code != http.StatusForbidden {
+					t.Errorf("the page: %d", code)
+				}
+			}
+			if test.says != "" {
+				if line := p.says(t, test.says); !strings.Contains(line, strings.Fields(test.lost)[1]) {
+					t.Errorf("%q", line)
+				}
+			}
+			if test.role == "reader" {
+				m := p.until(t, time.Minute, "the gap", func(m scrape) bool { return m.count("volume_doctor_gaps", `kind="pods"`, `reason="Forbidden"`) == 1 })
+				if m.count("volume_doctor_findings", `code="VD504"`) != 0 {
+					t.Error("a check that cannot run has a 0")
+				}
+				if code, text := p.get(t, "/readyz", ""); code != http.StatusOK {
+					t.Errorf("/readyz: %d %s", code, text)
+				}
+			}
+			if code, _ := p.get(t, "/healthz", ""); code != http.StatusOK {
+				t.Errorf("/healthz: %d", code)
+			}
+			if code := p.end(t); code != 0 {
+				t.Errorf("exit code %d after SIGTERM", code)
+			}
+		})
 	}
 }
 
@@ -177,7 +211,7 @@ func TestWithoutPods(t *testing.T) {
 func TestLostLease(t *testing.T) {
 	const other = "lost-lease"
 	makeNamespace(t, other)
-	p := start(t, controlplane.UserAdmin, "-n", other)
+	p := start(t, cluster.Kubeconfig, "-n", other)
 	p.says(t, "leading as")
 	leases := cluster.Client().CoordinationV1().Leases(other)
 	thief, seconds := "somebody-else", int32(3600)
@@ -202,6 +236,7 @@ func TestLostLease(t *testing.T) {
 // for it.
 func loseClaim(t *testing.T, namespace string) (*corev1.PersistentVolumeClaim, *corev1.Pod) {
 	t.Helper()
+	makeNamespace(t, namespace)
 	class := fixture.StorageClass
 	claims := cluster.Client().CoreV1().PersistentVolumeClaims(namespace)
 	claim, err := claims.Create(t.Context(), &corev1.PersistentVolumeClaim{
@@ -254,66 +289,12 @@ func awaitEvent(t *testing.T, namespace, reason string) {
 	}}))
 }
 
-// awaitRefusal waits until the API server has learnt that the user may not list pods.
-func awaitRefusal(t *testing.T, user string) {
-	t.Helper()
-	client, err := cluster.ClientFor(user)
-	must(t, err)
-	must(t, fixture.Await(t.Context(), fixture.Condition{What: "pods are refused, and nodes are not", Check: func(ctx context.Context) (bool, []runtime.Object, error) {
-		_, pods := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{Limit: 1})
-		_, nodes := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: 1})
-		return pods != nil && nodes == nil, nil, nil
-	}}))
-}
-
 func makeNamespace(t *testing.T, name string) {
 	t.Helper()
 	_, err := cluster.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	must(t, err)
 	_, err = cluster.Client().CoreV1().ServiceAccounts(name).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{})
 	must(t, err)
-}
-
-// grant binds roles that "auth" prints to the user, until the test ends.
-func grant(t *testing.T, user string, names ...string) {
-	t.Helper()
-	r, err := command.Run(t.Context(), command.Binary, "/dev/null", "auth", "-o", "yaml")
-	must(t, err)
-	rbac := cluster.Client().RbacV1()
-	granted := 0
-	for _, document := range strings.Split(r.Stdout, "---\n") {
-		role := &rbacv1.ClusterRole{}
-		must(t, yaml.UnmarshalStrict([]byte(document), role))
-		if !slices.Contains(names, strings.TrimPrefix(role.Name, "volume-doctor-")) {
-			continue
-		}
-		granted++
-		_, err := rbac.ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})
-		must(t, err)
-		_, err = rbac.ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-		}, metav1.CreateOptions{})
-		must(t, err)
-		t.Cleanup(func() {
-			ctx := context.WithoutCancel(t.Context())
-			must(t, rbac.ClusterRoleBindings().Delete(ctx, role.Name, metav1.DeleteOptions{}))
-			must(t, rbac.ClusterRoles().Delete(ctx, role.Name, metav1.DeleteOptions{}))
-		})
-	}
-	if granted != len(names) {
-		t.Fatalf("auth prints %d of the roles %v", granted, names)
-	}
-}
-
-func tokenOf(t *testing.T, user string) string {
-	t.Helper()
-	path, err := cluster.KubeconfigFor(user)
-	must(t, err)
-	config, err := clientcmd.LoadFromFile(path)
-	must(t, err)
-	return config.AuthInfos[user].Token
 }
 
 func same(t *testing.T, when string, want, got scrape) {

@@ -14,7 +14,7 @@ RELEASE_FLAGS := -trimpath -buildvcs=true -ldflags='-s -w'
 VULNDB := https://vuln.go.dev
 
 .PHONY: dist notices reproducible release-check licences vuln new-user screenshots
-.PHONY: all build test unit kit conformance conformance-long histories kubelet-oracle mutation e2e e2e-long soak chaos add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench
+.PHONY: all build test unit kit conformance conformance-long histories kubelet-oracle mutation e2e e2e-long soak soak-serve chaos add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench
 
 all: build lint test
 
@@ -60,6 +60,10 @@ screenshots: ## the HTML pages in a real browser, at three widths, light and dar
 SOAK ?= 10m
 soak: ## pods come, move and go for SOAK while the command finds nothing; writes the end of docs/modes.md
 	cd e2e && go test -timeout 0 -count 1 -run 'TestMovingPodsAreNotReported$$' -v ./command -soak $(SOAK) -write-soak
+
+SERVE ?= 20m
+soak-serve: build ## serve for SERVE while pods come and go and the API server restarts twice: it finds nothing and does not grow
+	cd e2e && go test -timeout 0 -count 1 -run 'TestSoak$$' -v ./serve -soak $(SERVE)
 
 FAULTS ?= 20000
 chaos: build ## repairs while everything goes wrong, until FAULTS faults have happened; writes the end of docs/chaos.md

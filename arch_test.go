@@ -42,7 +42,7 @@ var line = [][]string{
 	{"internal/testcases", "internal/golden"},
 	{"reconcile"},
 	{"snapshot"},
-	{"snapshot/backend", "snapshot/intern"},
+	{"snapshot/backend", "snapshot/intern", "snapshot/rawjson"},
 	{"snapshot/archive"},
 	{"safetext"},
 }

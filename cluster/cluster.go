@@ -37,6 +37,8 @@ type Options struct {
 	// All disables every choice: all pods are kept, and all kinds are read. It is for
 	// files, which may be asked anything later.
 	All bool
+	// Spool, with All, takes the pods, and the snapshot's list of them is empty.
+	Spool *snapshot.Spool
 	// Manager also asks the kube-controller-manager that leads (snapshot.Manager).
 	Manager bool
 }

@@ -137,7 +137,7 @@ func (k *kindOf[T, P]) fallback(c *Cluster) string {
 // those that the command is about.
 func podsOfUse(r *reading) choice[*corev1.Pod] {
 	if r.options.All {
-		return choice[*corev1.Pod]{}
+		return choice[*corev1.Pod]{spool: r.options.Spool}
 	}
 	ofUse := facts.PodsOfUse(&r.objects)
 	asked := func(pod *corev1.Pod) bool { return r.options.Asked != nil && r.options.Asked(pod) }

@@ -49,6 +49,8 @@ type choice[P any] struct {
 	// argument is nil for an object that could not be peeked at. Without it, what
 	// snapshot.Trim leaves is decoded.
 	part func(peeked P) *part
+	// spool, where it is not nil, takes the objects in place of the list.
+	spool *snapshot.Spool
 }
 
 func (c choice[P]) wants(o P) bool { return c.keep == nil || c.keep(o) }
@@ -106,6 +108,7 @@ func (p *pages[T, P]) read(ctx context.Context) error {
 	// that lags, and pods that are older than the attachments read before them
 	// make an attachment look unwanted.
 	options := metav1.ListOptions{Limit: p.limit(), FieldSelector: p.fields}
+	p.spool.Reset()
 	restarted, again := false, false
 	var follows chain
 	for {
@@ -118,6 +121,9 @@ func (p *pages[T, P]) read(ctx context.Context) error {
 		switch {
 		case err == nil:
 			p.progress(p.kind, p.seen)
+			if err := p.spool.EndPage(); err != nil {
+				return err
+			}
 			if options.Continue = list.Continue; options.Continue == "" {
 				return nil
 			}
@@ -130,14 +136,17 @@ func (p *pages[T, P]) read(ctx context.Context) error {
 			restarted, options.Continue = true, ""
 			p.kept, p.seen, follows = nil, 0, chain{}
 			p.items.rewind(0)
+			p.spool.Reset()
 		case errors.As(err, &cut) && !again && ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded):
 			// A connection that breaks in the middle of megabytes is no news; one
 			// that does so twice is.
 			again = true
 			p.kept, p.seen = kept, seen
 			p.items.rewind(seen)
+			p.spool.DropPage()
 		default:
 			p.kept, p.seen = kept, seen
+			p.spool.DropPage()
 			return err
 		}
 	}
@@ -239,6 +248,10 @@ func (p *pages[T, P]) add(o P) (kept bool, err error) {
 		return false, err
 	}
 	snapshot.Trim(o)
+	if p.spool != nil {
+		pod, _ := any(o).(*corev1.Pod)
+		return false, p.spool.Add(pod)
+	}
 	p.sharer.Share(o)
 	p.kept = append(p.kept, o)
 	return true, nil

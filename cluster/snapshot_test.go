@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -109,24 +110,48 @@ func TestPages(t *testing.T) {
 		"expired for ever": {func(n int) bool { return n >= 3 }, 2, 3 + 2, snapshot.ReasonTruncated},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := newAPI(t)
-			a.handlers["/api/v1/pods"] = paged(7, test.gone)
-			s, err := a.cluster(Options{PageSize: 2}).Snapshot(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			names := map[string]bool{}
-			for _, p := range s.Pods {
-				names[p.Name] = true
-			}
-			if len(s.Pods) != test.pods || len(names) != test.pods || len(a.to("/api/v1/pods")) != test.requests {
-				t.Errorf("%d pods (%d different) in %d requests", len(s.Pods), len(names), len(a.to("/api/v1/pods")))
-			}
-			if test.gap == "" && len(s.Gaps) != 0 || test.gap != "" && (len(s.Gaps) != 1 || s.Gaps[0].Reason != test.gap) {
-				t.Errorf("%+v", s.Gaps)
+			for _, spool := range []*snapshot.Spool{nil, {}} {
+				a := newAPI(t)
+				a.handlers["/api/v1/pods"] = paged(7, test.gone)
+				s := throughFile(t, a.cluster(Options{PageSize: 2, All: spool != nil, Spool: spool}), spool)
+				names := map[string]bool{}
+				for _, p := range s.Pods {
+					names[p.Name] = true
+				}
+				if len(s.Pods) != test.pods || len(names) != test.pods || len(a.to("/api/v1/pods")) != test.requests {
+					t.Errorf("%d pods (%d different) in %d requests", len(s.Pods), len(names), len(a.to("/api/v1/pods")))
+				}
+				if test.gap == "" && len(s.Gaps) != 0 || test.gap != "" && (len(s.Gaps) != 1 || s.Gaps[0].Reason != test.gap) {
+					t.Errorf("%+v", s.Gaps)
+				}
 			}
 		})
 	}
+}
+
+// throughFile is the cluster's snapshot, where its pods are spooled as they come back
+// from the file.
+func throughFile(t *testing.T, c *Cluster, spool *snapshot.Spool) *snapshot.Snapshot {
+	t.Helper()
+	s, err := c.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spool == nil {
+		return s
+	}
+	if len(s.Pods) > 0 {
+		t.Errorf("%d pods are in the list, too", len(s.Pods))
+	}
+	var file bytes.Buffer
+	if err := snapshot.WriteSpooled(&file, s, spool, true); err != nil {
+		t.Fatal(err)
+	}
+	back, warnings, err := snapshot.Read("spooled", &file, snapshot.ReadOptions{})
+	if err != nil || len(warnings) > 0 {
+		t.Fatal(err, warnings)
+	}
+	return back
 }
 
 func TestGaps(t *testing.T) {

@@ -245,7 +245,12 @@ func TestListCutOff(t *testing.T) {
 
 // TestCutConnection: once it is read again, twice it is a gap.
 func TestCutConnection(t *testing.T) {
-	for cuts, gaps := range map[int]int{1: 0, 2: 1} {
+	for i, cuts := range []int{1, 1, 2, 2} {
+		gaps := cuts - 1
+		var spool *snapshot.Spool
+		if i%2 > 0 {
+			spool = &snapshot.Spool{}
+		}
 		a := newAPI(t)
 		left := cuts
 		a.raw = func(w http.ResponseWriter, r *http.Request) bool {
@@ -262,10 +267,7 @@ func TestCutConnection(t *testing.T) {
 			_, _ = w.Write(whole)
 			return true
 		}
-		s, err := a.cluster(Options{}).Snapshot(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := throughFile(t, a.cluster(Options{All: spool != nil, Spool: spool}), spool)
 		if len(s.Gaps) != gaps || gaps == 0 && len(s.Pods) != 2 || gaps > 0 && s.Gaps[0].Kind != snapshot.Pods {
 			t.Errorf("%d cuts: %d pods, gaps %+v", cuts, len(s.Pods), s.Gaps)
 		}

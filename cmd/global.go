@@ -30,6 +30,8 @@ type globalFlags struct {
 	// looks at them. nil asks for none, and all is for every pod there is.
 	asks func(*corev1.Pod) bool
 	all  bool
+	// spool takes the pods of a cluster where a file is all that is made of them.
+	spool *snapshot.Spool
 	// controller is the file of kube-controller-manager's log, or what else --controller
 	// takes; "" for nothing.
 	controller string

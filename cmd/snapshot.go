@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -38,6 +37,11 @@ it as well, but nothing has been left out of it, not even environment variables:
 				return err
 			}
 			g.all = true
+			var pods *snapshot.Spool
+			if g.file == "" && g.controller != controllerAuto { // whose counts are held against the pods
+				pods = &snapshot.Spool{}
+			}
+			g.spool = pods
 			s, err := g.read(cmd.Context(), streams)
 			if err != nil {
 				return err
@@ -46,7 +50,7 @@ it as well, but nothing has been left out of it, not even environment variables:
 				return err
 			}
 			s.Backends = g.sayBackends(s, streams)
-			if err := save(cmd.Context(), s, args, streams.Out); err != nil {
+			if err := save(cmd.Context(), s, pods, args, streams.Out); err != nil {
 				return err
 			}
 			for _, gap := range s.Gaps {
@@ -73,18 +77,11 @@ func withoutPlugin() string {
 	return safetext.Kubectl("get", strings.Join(kinds, ","), "-A", "-o", "yaml")
 }
 
-func save(ctx context.Context, s *snapshot.Snapshot, args []string, stdout io.Writer) error {
+func save(ctx context.Context, s *snapshot.Snapshot, pods *snapshot.Spool, args []string, stdout io.Writer) error {
 	if len(args) == 0 || args[0] == "-" {
-		return snapshot.Write(stdout, s)
+		return snapshot.WriteSpooled(stdout, s, pods, false)
 	}
 	return writeFile(ctx, args[0], func(w io.Writer) error {
-		if !strings.HasSuffix(args[0], ".gz") {
-			return snapshot.Write(w, s)
-		}
-		z := gzip.NewWriter(w)
-		if err := snapshot.Write(z, s); err != nil {
-			return err
-		}
-		return z.Close()
+		return snapshot.WriteSpooled(w, s, pods, strings.HasSuffix(args[0], ".gz"))
 	})
 }

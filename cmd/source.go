@@ -168,7 +168,7 @@ func (g *globalFlags) connect(streams genericiooptions.IOStreams) (watched, erro
 	}
 	p := &progress{w: streams.ErrOut}
 	c, err := cluster.New(config, cluster.Options{
-		Context: name, Namespace: *g.kube.Namespace, Progress: p.read, PageSize: g.chunkSize, Asked: g.asks, All: g.all, Manager: g.controller == controllerAuto,
+		Context: name, Namespace: *g.kube.Namespace, Progress: p.read, PageSize: g.chunkSize, Asked: g.asks, All: g.all, Spool: g.spool, Manager: g.controller == controllerAuto,
 	})
 	return watched{c, p, g.addLists}, err
 }

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/rawjson"
 )
 
 // object takes one object of whatever kind.
@@ -34,12 +36,12 @@ func (c *collector) object(at place, t typeName, raw []byte) error {
 	if s == nil {
 		return c.foreign(at, t, raw)
 	}
-	if values, depth := shape(raw); values > c.limits.values {
+	if values, depth := rawjson.Shape(raw); values > c.limits.values {
 		return at.errorf("%s: more than %d fields and items in one object", title(s, raw), c.limits.values)
 	} else if depth > c.limits.depth {
 		return at.errorf("%s: nested more than %d deep", title(s, raw), c.limits.depth)
 	}
-	if absurdNumber(raw) {
+	if rawjson.HasAbsurdNumber(raw) {
 		return at.errorf("%s: a number that no API server accepts", title(s, raw))
 	}
 	object, strict, err := s.decode(raw)
@@ -136,31 +138,6 @@ func (c *collector) countObject(at place, kind Kind) error {
 		return at.errorf("more than %d %s in one input", c.limits.ofKind, kind)
 	}
 	return nil
-}
-
-// shape counts the fields and items of a JSON value at all depths, and says how
-// deep they are nested.
-func shape(raw []byte) (values, deepest int) {
-	depth := 0
-	for i := 0; i < len(raw); i++ {
-		switch raw[i] {
-		case '"':
-			for i++; i < len(raw) && raw[i] != '"'; i++ {
-				if raw[i] == '\\' {
-					i++
-				}
-			}
-		case '{', '[':
-			values++
-			depth++
-			deepest = max(deepest, depth)
-		case '}', ']':
-			depth--
-		case ',':
-			values++
-		}
-	}
-	return values, deepest
 }
 
 // otherVersion notes that objects of the kind are there and are not read.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/rawjson"
 )
 
 func TestReadHeader(t *testing.T) {
@@ -229,11 +231,11 @@ func TestAbsurdNumber(t *testing.T) {
 		strings.Repeat("-", 100): false, "node-1e-99999": false, "123456e789012345678901234567890123456789": false,
 		"2026-11-20T10:00:00.000000Z": false, strings.Repeat("f", 10) + digits: false,
 	} {
-		if got := absurdNumber([]byte(`{"a":"` + value + `"}`)); got != want {
+		if got := rawjson.HasAbsurdNumber([]byte(`{"a":"` + value + `"}`)); got != want {
 			t.Errorf("%s: %t, want %t", value, got, want)
 		}
 	}
-	if !absurdNumber([]byte(`{"a":1e-99999}`)) {
+	if !rawjson.HasAbsurdNumber([]byte(`{"a":1e-99999}`)) {
 		t.Error("not found without quotes")
 	}
 }

@@ -2,15 +2,13 @@ package snapshot
 
 import (
 	"bufio"
-	"encoding/json"
+	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
 // Write writes the snapshot as volume-doctor's own file: the header in YAML, then a
@@ -18,9 +16,57 @@ import (
 // time to write than a field on each line; see docs/adr/0011-own-code.md. The same
 // snapshot gives the same bytes. The objects are trimmed once more, so that a file is
 // safe to share whoever made the snapshot.
-func Write(w io.Writer, s *Snapshot) error {
-	out := bufio.NewWriter(w)
-	if err := writeHeader(out, s); err != nil {
+func Write(w io.Writer, s *Snapshot) error { return WriteSpooled(w, s, nil, false) }
+
+// WriteSpooled is Write of a snapshot whose pods are in the spool; nil where they are in
+// the snapshot. Compressed is with gzip.
+func WriteSpooled(w io.Writer, s *Snapshot, pods *Spool, compressed bool) error {
+	before, after := resources, []*row(nil)
+	if pods != nil {
+		at := slices.Index(resources, resourceOf(Pods))
+		before, after = resources[:at], resources[at+1:]
+	}
+	part := func(write func(out *bufio.Writer) error) error {
+		to := w
+		var zip *gzip.Writer
+		if compressed {
+			zip = gzip.NewWriter(w)
+			to = zip
+		}
+		out := bufio.NewWriter(to)
+		if err := errors.Join(write(out), out.Flush()); err != nil || zip == nil {
+			return err
+		}
+		return zip.Close()
+	}
+	end := func(out *bufio.Writer) error {
+		if err := writeObjects(out, s, after); err != nil {
+			return err
+		}
+		_, err := out.WriteString(endMarker + "\n")
+		return err
+	}
+	err := part(func(out *bufio.Writer) error {
+		if err := writeBeginning(out, s, pods); err != nil {
+			return err
+		}
+		if err := writeObjects(out, s, before); err != nil || pods != nil {
+			return err
+		}
+		return end(out)
+	})
+	if err != nil || pods == nil {
+		return err
+	}
+	if err := pods.copyTo(w, compressed); err != nil {
+		return err
+	}
+	return part(end)
+}
+
+// writeBeginning writes the header, and what is no object.
+func writeBeginning(out *bufio.Writer, s *Snapshot, pods *Spool) error {
+	if err := writeHeader(out, s, pods); err != nil {
 		return err
 	}
 	if err := writeController(out, s.Controller); err != nil {
@@ -29,30 +75,26 @@ func Write(w io.Writer, s *Snapshot) error {
 	if err := writeManager(out, s.Manager); err != nil {
 		return err
 	}
-	if err := writeBackends(out, s.Backends); err != nil {
-		return err
-	}
-	var line strings.Builder
-	encoder := json.NewEncoder(&line)
-	encoder.SetEscapeHTML(false)
-	for _, r := range resources {
+	return writeBackends(out, s.Backends)
+}
+
+func writeObjects(out *bufio.Writer, s *Snapshot, of []*row) error {
+	var lines lineEncoder
+	for _, r := range of {
 		for object := range r.all(&s.Objects) {
-			line.Reset()
-			if err := encoder.Encode(r.forFile(object)); err != nil {
-				return fmt.Errorf("%s %s: %w", r.Object, identity{r.Kind, object.GetNamespace(), object.GetName()}, err)
+			line, err := lines.encode(r, r.forFile(object))
+			if err != nil {
+				return err
 			}
-			// A bufio.Writer keeps its first error for Flush.
-			_, _ = out.WriteString("---\n")
-			_, _ = out.WriteString(safetext.JSON(line.String()))
+			_, _ = out.WriteString(line) // a bufio.Writer keeps its first error for Flush
 		}
 	}
-	_, _ = out.WriteString(endMarker + "\n")
-	return out.Flush()
+	return nil
 }
 
 // writeHeader writes the fields in the order in which people read them, which is
 // not that of their names.
-func writeHeader(out *bufio.Writer, s *Snapshot) error {
+func writeHeader(out *bufio.Writer, s *Snapshot, pods *Spool) error {
 	var complete []string
 	for _, kind := range Kinds() {
 		if s.Complete(kind) {
@@ -60,6 +102,9 @@ func writeHeader(out *bufio.Writer, s *Snapshot) error {
 		}
 	}
 	objects := 0
+	if pods != nil {
+		objects = pods.count
+	}
 	for _, r := range resources {
 		for range r.all(&s.Objects) {
 			objects++
@@ -97,6 +142,5 @@ func writeField(out *bufio.Writer, name string, value any) error {
 func (s *row) forFile(object apiObject) apiObject {
 	trimmed := object.DeepCopyObject().(apiObject)
 	Trim(trimmed)
-	trimmed.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(s.Version, s.Object))
 	return trimmed
 }

@@ -1,12 +1,12 @@
-package snapshot
+package rawjson
 
 import "strconv"
 
-// absurdNumber finds what would keep the decoder of resource quantities busy
+// HasAbsurdNumber finds what would keep the decoder of resource quantities busy
 // for hours: it writes out 1e-999999999 digit by digit. The text is JSON. It
 // passes over a few digits with a large positive exponent: they do no harm, and
 // labels hold commits such as 12e4567.
-func absurdNumber(raw []byte) bool {
+func HasAbsurdNumber(raw []byte) bool {
 	const (
 		mostDigits         = 64
 		mostExponentDigits = 3

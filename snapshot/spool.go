@@ -1,0 +1,115 @@
+package snapshot
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+)
+
+// Spool holds pods as a file has them, compressed, in the place of the list: 150,000 in
+// 35 MB instead of 400. They come in pages, as from an API server. The zero Spool is
+// empty, and nil takes none.
+type Spool struct {
+	pages [][]byte // each a whole member of a gzip file
+	count int
+
+	page   bytes.Buffer
+	zip    *gzip.Writer
+	inPage int
+	lines  lineEncoder
+}
+
+// Add writes a trimmed pod into the page that has begun.
+func (s *Spool) Add(pod *corev1.Pod) error {
+	if s.zip == nil {
+		s.zip = gzip.NewWriter(&s.page)
+	}
+	line, err := s.lines.encode(resourceOf(Pods), pod)
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(s.zip, line); err != nil {
+		return err
+	}
+	s.inPage++
+	return nil
+}
+
+// EndPage keeps the page.
+func (s *Spool) EndPage() error {
+	if s == nil || s.inPage == 0 {
+		return nil
+	}
+	if err := s.zip.Close(); err != nil {
+		return err
+	}
+	s.pages, s.count = append(s.pages, bytes.Clone(s.page.Bytes())), s.count+s.inPage
+	s.DropPage()
+	return nil
+}
+
+// DropPage forgets the page that has begun.
+func (s *Spool) DropPage() {
+	if s == nil || s.zip == nil {
+		return
+	}
+	s.page.Reset()
+	s.zip.Reset(&s.page)
+	s.inPage = 0
+}
+
+// Reset forgets all pages.
+func (s *Spool) Reset() {
+	if s == nil {
+		return
+	}
+	s.DropPage()
+	s.pages, s.count = nil, 0
+}
+
+// copyTo writes the pages, compressed as they are or plain.
+func (s *Spool) copyTo(w io.Writer, compressed bool) error {
+	for _, page := range s.pages {
+		var text io.Reader = bytes.NewReader(page)
+		if !compressed {
+			lines, err := gzip.NewReader(text)
+			if err != nil {
+				return err
+			}
+			text = lines
+		}
+		if _, err := io.Copy(w, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lineEncoder writes an object as the document that a file has of it.
+type lineEncoder struct {
+	line    strings.Builder
+	encoder *json.Encoder
+}
+
+// encode sets the object's kind.
+func (e *lineEncoder) encode(r *row, object apiObject) (string, error) {
+	if e.encoder == nil {
+		e.encoder = json.NewEncoder(&e.line)
+		e.encoder.SetEscapeHTML(false)
+	}
+	object.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(r.Version, r.Object))
+	e.line.Reset()
+	e.line.WriteString("---\n")
+	if err := e.encoder.Encode(object); err != nil {
+		return "", fmt.Errorf("%s %s: %w", r.Object, identity{r.Kind, object.GetNamespace(), object.GetName()}, err)
+	}
+	return safetext.JSON(e.line.String()), nil
+}

@@ -72,12 +72,13 @@ func (t tool) report(stdout string, limit int) string {
 	return summary(r, limit)
 }
 
-// messages are the warnings and the error among what a command says on standard error;
-// the rest is progress.
+// messages are the warnings, the notes and the error among what a command says on
+// standard error; the rest is progress.
 func messages(stderr string) string {
 	var b strings.Builder
 	for line := range strings.Lines(stderr) {
-		if strings.HasPrefix(line, "warning: ") || strings.HasPrefix(line, "error: ") {
+		switch word, _, _ := strings.Cut(line, ": "); word {
+		case "warning", "note", "error":
 			b.WriteString(line)
 		}
 	}

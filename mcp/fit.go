@@ -66,7 +66,8 @@ func summary(r *finding.Report, limit int) string {
 // withSubject is the cause with the object that it is about, where the text names only
 // what that stands for: whoever asks again has to know.
 func withSubject(cause string, f finding.Finding) string {
-	if strings.Contains(cause, f.Subject.Name) {
+	whole := regexp.MustCompile(`(^|[^\w.-])` + regexp.QuoteMeta(f.Subject.Name) + `($|[^\w.-]|\.($|\W))`) // n1 does not stand in n10
+	if whole.MatchString(cause) {
 		return cause
 	}
 	return fmt.Sprintf("%s  %-8s%s\n", cause, "object", output.Safe(target(f)))

@@ -235,6 +235,7 @@ func TestExitCodes(t *testing.T) {
 		{0, "fine\n", "", false, "exit code 0: the pod waits for no volume"},
 		{1, "stuck\n", "", false, "exit code 1: the pod waits for a volume"},
 		{2, "partly\n", "warning: half\n", false, "exit code 2: incomplete"},
+		{1, "stuck\n", "reading nodes\nnote: the list is old\n", false, "stuck\n\nnote: the list is old\n<<<end"},
 		{2, "", "error: pod web-0 does not exist\n", true, "error: pod web-0 does not exist"},
 		{3, "", "error: what\n", true, "exit code 3: no answer"},
 	} {
@@ -293,6 +294,32 @@ func TestLongWords(t *testing.T) {
 		if n > 1 && !strings.Contains(got, "more without room here: error VD410 (") {
 			t.Errorf("%d findings, and what is left out is not counted:\n%s", n, got)
 		}
+	}
+}
+
+// TestSevereFirst: the causes with the most severe findings come first, also where the
+// severe one only follows from them, and an object that no word names stands at the end.
+func TestSevereFirst(t *testing.T) {
+	of := func(code finding.Code, severity finding.Severity, name, causedBy string) finding.Finding {
+		return finding.Finding{Code: code, Check: "some", Severity: severity, Message: "it hangs, and not csi-10, csi-20 or x-csi-3.example", Fingerprint: name, CausedBy: causedBy, Advice: "look",
+			Subject: finding.Object{Kind: "VolumeAttachment", Name: name}}
+	}
+	text, err := json.Marshal(&finding.Report{APIVersion: finding.APIVersion, Kind: "Report", Complete: true, Findings: []finding.Finding{
+		of("VD306", finding.Info, "csi-1", ""), of("VD304", finding.Warning, "csi-2", ""), of("VD120", finding.Info, "csi-3", ""), of("VD102", finding.Error, "csi-4", "csi-3"),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := call(t.Context(), connect(t, mcp.Options{Run: says(string(text), "", 1)}), "diagnose", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var places []int
+	for _, words := range []string{"info VD120  it hangs", "  object  volumeattachment/csi-3\n", "warning VD304  it hangs", "  object  volumeattachment/csi-2\n", "info VD306  it hangs", "  object  volumeattachment/csi-1\n"} {
+		places = append(places, strings.Index(got, words))
+	}
+	if strings.Count(got, "  object  ") != 3 || !slices.IsSorted(places) || places[0] < 0 {
+		t.Errorf("%v:\n%s", places, got)
 	}
 }
 

@@ -78,11 +78,11 @@ func TestModelContext(t *testing.T) {
 	}
 }
 
-// warnings are those of standard error, behind a blank line.
+// warnings are those of standard error, and the notes, behind a blank line.
 func warnings(stderr string) string {
 	var list string
 	for line := range strings.Lines(stderr) {
-		if strings.HasPrefix(line, "warning: ") {
+		if strings.HasPrefix(line, "warning: ") || strings.HasPrefix(line, "note: ") {
 			list += line
 		}
 	}

@@ -19,8 +19,13 @@ const (
 	firstReading = 2 * time.Minute
 )
 
+// pauseAfter is how long nothing is done after a snapshot and what was made of it took
+// this long, beside the debounce of the next change: in a large cluster in which
+// something always changes, that is then done for a third of the time at most.
+func pauseAfter(took time.Duration) time.Duration { return max(0, 2*took-debounce) }
+
 // Follow watches the cluster and calls each with a snapshot: as soon as every kind has
-// been read or refused, a second after something has changed, and every ten seconds in
+// been read or refused, a pause after something has changed, and every ten seconds in
 // any case. It returns the first error of each; nil where the context ends after the
 // first snapshot, and the context's error where it ends before.
 func (c *Cluster) Follow(ctx context.Context, each func(*snapshot.Snapshot) error) error {
@@ -48,6 +53,7 @@ func (c *Cluster) Follow(ctx context.Context, each func(*snapshot.Snapshot) erro
 		if unanswered != nil {
 			ping() // a change is a sign of life
 		}
+		start := time.Now()
 		s, err := w.Snapshot(unanswered)
 		if err != nil {
 			return err
@@ -55,16 +61,17 @@ func (c *Cluster) Follow(ctx context.Context, each func(*snapshot.Snapshot) erro
 		if err := each(s); err != nil {
 			return err
 		}
+		if sleep(ctx, pauseAfter(time.Since(start))) != nil {
+			return nil
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-clock.C:
 			ping() // a connection that hangs looks like a cluster in which nothing happens
 		case <-w.Changed():
-			select {
-			case <-ctx.Done():
+			if sleep(ctx, debounce) != nil {
 				return nil
-			case <-time.After(debounce):
 			}
 		}
 	}

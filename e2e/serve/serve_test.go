@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
@@ -110,6 +111,13 @@ func TestServe(t *testing.T) {
 		t.Errorf("exit code %d after SIGTERM", code)
 	}
 	asksForItsRights(t, &mark)
+	written, err := cluster.Client().CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+	must(t, err)
+	for _, e := range written.Items {
+		if e.Source.Component == command.Binary && e.Reason != "VolumeDoctorVD504" {
+			t.Errorf("an event about something else: %s: %s", e.Reason, e.Message)
+		}
+	}
 	held, err := cluster.Client().CoordinationV1().Leases(namespace).Get(t.Context(), lease, metav1.GetOptions{})
 	must(t, err)
 	if held.Spec.HolderIdentity != nil && *held.Spec.HolderIdentity != "" {

@@ -14,7 +14,7 @@ RELEASE_FLAGS := -trimpath -buildvcs=true -ldflags='-s -w'
 VULNDB := https://vuln.go.dev
 
 .PHONY: dist notices reproducible release-check licences vuln new-user screenshots
-.PHONY: all build test unit kit conformance conformance-long histories kubelet-oracle mutation e2e e2e-long soak soak-serve chaos add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench
+.PHONY: all build test unit kit conformance conformance-long histories kubelet-oracle mutation mutation-histories e2e e2e-long soak soak-serve chaos add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench
 
 all: build lint test
 
@@ -46,6 +46,9 @@ kubelet-oracle: ## STATES pods in random states against the volume half of a rea
 
 mutation: ## one wrong edit to the model at a time, and which controller contradicts it; writes docs/mutation.md
 	cd e2e && go run ./mutation
+
+mutation-histories: ## the same for how decisions end, with histories of running controllers as the judge
+	cd e2e && go run ./mutation -histories
 
 e2e: build ## the command against a real control plane
 	cd e2e && go vet ./... && go test -p 4 -timeout 30m $$(go list ./... | grep -v /conformance) # they mostly wait

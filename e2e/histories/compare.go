@@ -211,7 +211,7 @@ func (c *comparison) compareContenders(i int, d *reconcile.Decision, deed wire.D
 		return
 	}
 	for _, other := range m.plan.OfVolume(d.Volume) {
-		waits := other.Verb == reconcile.MultiAttach || other.Verb == reconcile.Keep &&
+		waits := other.Verb == reconcile.MultiAttach || other.Reason == reconcile.OperationPending || other.Verb == reconcile.Keep &&
 			slices.ContainsFunc(deeds, func(o wire.Deed) bool { return about(o, other.Node) && o.Verb == wire.Forgotten })
 		if other.Node == d.Node || !waits {
 			continue

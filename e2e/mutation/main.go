@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -21,13 +22,14 @@ func main() {
 	seed := flag.Uint64("seed", 1, "seed of the first cluster")
 	only := flag.String("run", "", "run only the mutants whose name matches, and write nothing")
 	parallel := flag.Int("p", 2, "how many mutants to run at once")
+	stories := flag.Bool("histories", false, "run the mutants that histories judge, and write their part of the page")
 	flag.Parse()
-	if err := run(*clusters, *seed, *only, *parallel); err != nil {
+	if err := run(*clusters, *seed, *only, *parallel, *stories); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(clusters int, seed uint64, only string, parallel int) error {
+func run(clusters int, seed uint64, only string, parallel int, stories bool) error {
 	ctx := context.Background()
 	root, err := findRoot()
 	if err != nil {
@@ -43,12 +45,33 @@ func run(clusters int, seed uint64, only string, parallel int) error {
 	}
 	defer os.RemoveAll(temp) //nolint:errcheck // a temporary folder
 	r := &runner{root: root, temp: temp, clusters: clusters, seed: seed}
+	page := filepath.Join(root, "docs", "mutation.md")
+	written, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	byClusters, byStories, _ := strings.Cut(string(written), storyMark)
 
+	all := Mutants()
+	if stories {
+		all = StoryMutants()
+	}
 	var mutants []Mutant
-	for _, m := range Mutants() {
+	for _, m := range all {
 		if matches.MatchString(m.Name) {
 			mutants = append(mutants, m)
 		}
+	}
+	if stories {
+		file, err := r.tell(ctx)
+		if err != nil {
+			return err
+		}
+		outcomes := r.all(ctx, mutants, parallel, func(ctx context.Context, m Mutant) (Outcome, error) { return r.judge(ctx, m, file) })
+		if only == "" {
+			err = os.WriteFile(page, []byte(strings.TrimRight(byClusters, "\n")+"\n\n"+storyPage(r, outcomes)), 0o644)
+		}
+		return errors.Join(err, complaints(outcomes))
 	}
 	var (
 		coverage    *Coverage
@@ -58,22 +81,25 @@ func run(clusters int, seed uint64, only string, parallel int) error {
 	if only == "" {
 		covering.Go(func() { coverage, errCoverage = r.coverage(ctx) })
 	}
-	outcomes := r.all(ctx, mutants, parallel)
+	outcomes := r.all(ctx, mutants, parallel, r.hunt)
 	covering.Wait()
 	if errCoverage != nil {
 		return errCoverage
 	}
-	var wrong []string
+	if only != "" {
+		return complaints(outcomes)
+	}
+	if err := os.WriteFile(page, []byte(Page(r, outcomes, coverage)+"\n"+storyMark+byStories), 0o644); err != nil {
+		return err
+	}
+	return complaints(outcomes, coverage.complaints()...)
+}
+
+// complaints are those of the outcomes and the others.
+func complaints(outcomes []Outcome, wrong ...string) error {
 	for _, o := range outcomes {
 		if complaint := o.complaint(); complaint != "" {
 			wrong = append(wrong, complaint)
-		}
-	}
-	if only == "" {
-		wrong = append(wrong, coverage.complaints()...)
-		page := filepath.Join(root, "docs", "mutation.md")
-		if err := os.WriteFile(page, []byte(Page(r, outcomes, coverage)), 0o644); err != nil {
-			return err
 		}
 	}
 	if len(wrong) > 0 {
@@ -83,14 +109,14 @@ func run(clusters int, seed uint64, only string, parallel int) error {
 }
 
 // all keeps the order of the mutants.
-func (r *runner) all(ctx context.Context, mutants []Mutant, parallel int) []Outcome {
+func (r *runner) all(ctx context.Context, mutants []Mutant, parallel int, try func(context.Context, Mutant) (Outcome, error)) []Outcome {
 	outcomes := make([]Outcome, len(mutants))
 	slots := make(chan struct{}, parallel)
 	var workers sync.WaitGroup
 	for i, m := range mutants {
 		slots <- struct{}{}
 		workers.Go(func() {
-			outcome, err := r.hunt(ctx, m)
+			outcome, err := try(ctx, m)
 			outcome.Err = err
 			outcomes[i] = outcome
 			log.Printf("%d/%d %s: %s, %.0f s", i+1, len(mutants), m.Name, outcome.caught(), outcome.Seconds)

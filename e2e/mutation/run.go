@@ -38,6 +38,8 @@ type runner struct {
 	temp     string
 	clusters int
 	seed     uint64
+	// fixedStories is how many histories each judge of until.go lives through beside random ones.
+	fixedStories int
 }
 
 // unseenClusters are enough for a mutant of which the list says that no
@@ -95,15 +97,24 @@ func (r *runner) ask(ctx context.Context, binary string, clusters int, releases 
 	var result found.Result
 	cmd := exec.CommandContext(ctx, binary, "-releases", strings.Join(names, ","),
 		"-clusters", fmt.Sprint(clusters), "-seed", fmt.Sprint(r.seed))
-	cmd.Dir = filepath.Join(r.root, "e2e")
 	cmd.Env = append(os.Environ(), env...)
+	out, err := r.output(cmd)
+	if err != nil {
+		return result, err
+	}
+	return result, json.Unmarshal(out, &result)
+}
+
+// output runs a program in the folder e2e.
+func (r *runner) output(cmd *exec.Cmd) ([]byte, error) {
+	cmd.Dir = filepath.Join(r.root, "e2e")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return result, fmt.Errorf("%w: %s", err, stderr.Bytes())
+		return nil, fmt.Errorf("%w: %s", err, stderr.Bytes())
 	}
-	return result, json.Unmarshal(out, &result)
+	return out, nil
 }
 
 // overlay writes the mutated file and the map that puts it over the real one.

@@ -1,0 +1,53 @@
+// Command judge holds the model that it was built with against stories of running
+// controllers until one contradicts it, and prints the first difference as JSON.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/histories"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/mutation/found"
+)
+
+func main() {
+	file := flag.String("stories", "", "file of found.Stories")
+	flag.Parse()
+	text, err := os.ReadFile(*file)
+	var stories []found.Story
+	if err == nil {
+		err = json.Unmarshal(text, &stories)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	var result found.Result
+	for i := range stories {
+		if result.Difference = compare(&stories[i], &result.Rows); result.Difference != nil {
+			break
+		}
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(result); err != nil {
+		os.Exit(1)
+	}
+}
+
+// compare returns nil where the story agrees with the model. A model that panics differs.
+func compare(s *found.Story, rows *int) (d *found.Difference) {
+	d = &found.Difference{Release: string(s.Release), Seed: s.Request.Seed, Row: s.Name}
+	defer func() {
+		if p := recover(); p != nil {
+			d.Model = fmt.Sprint("it panics: ", p)
+		}
+	}()
+	result := histories.Compare(s.Release, s.Request, s.Story, histories.AskAhead(s.Ahead...))
+	*rows += result.Counts["deeds compared"] + result.Counts["bounds"]
+	if len(result.Differences) == 0 {
+		return nil
+	}
+	d.Model = result.Differences[0]
+	return d
+}

@@ -143,9 +143,12 @@ func checkNotAttachedElsewhere(v *View, r *Repair) error {
 		return nil
 	}
 	attachedElsewhere := func(other *storagev1.VolumeAttachment) bool {
-		return other.Spec.NodeName != va.Spec.NodeName && other.Status.Attached && !unusedThere(v, other)
+		return other.Spec.NodeName != va.Spec.NodeName && other.Status.Attached
 	}
-	if other := attachmentLike(v, va, attachedElsewhere); other != nil {
+	holds := func(other *storagev1.VolumeAttachment) bool {
+		return sameVolume(v, va, other) && !unusedThere(v, other)
+	}
+	if other := v.attachment(aboutOf(v, va), attachedElsewhere, holds); other != nil {
 		return fmt.Errorf("VolumeAttachment %s has the volume attached to node %s as well, and some drivers would detach it there", other.Name, other.Spec.NodeName)
 	}
 	return nil

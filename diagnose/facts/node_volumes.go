@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
@@ -43,6 +44,20 @@ func (p *View) Lists(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
 		return Lists(node, volume)
 	}
 	return p.nodeVolumes(node).attached.Has(volume)
+}
+
+// ListedOn are the nodes whose status.volumesAttached names the volume.
+func (p *View) ListedOn(volume corev1.UniqueVolumeName) []types.NodeName {
+	return p.remember().listedOn.get(func() map[corev1.UniqueVolumeName][]types.NodeName {
+		listedOn := map[corev1.UniqueVolumeName][]types.NodeName{}
+		for _, node := range p.Snapshot.Nodes {
+			for i := range node.Status.VolumesAttached {
+				name := node.Status.VolumesAttached[i].Name
+				listedOn[name] = append(listedOn[name], NodeName(node))
+			}
+		}
+		return listedOn
+	})[volume]
 }
 
 // InUse says whether the node's status.volumesInUse names the volume.

@@ -21,16 +21,12 @@ func (t *tracer) holders(v *tracedVolume) []types.NodeName {
 		return nil
 	}
 	var nodes []types.NodeName
-	for _, a := range t.Attachments() {
-		if a.Volume == v.Volume && (a.Status.Attached || facts.Deleting(a.VolumeAttachment)) {
+	for _, a := range t.AttachmentsOf(v.Volume) {
+		if a.Status.Attached || facts.Deleting(a.VolumeAttachment) {
 			nodes = append(nodes, a.Node)
 		}
 	}
-	for _, node := range t.Snapshot.Nodes {
-		if facts.Lists(node, v.Volume) {
-			nodes = append(nodes, facts.NodeName(node))
-		}
-	}
+	nodes = append(nodes, t.ListedOn(v.Volume)...)
 	nodes = slices.DeleteFunc(nodes, func(n types.NodeName) bool { return n == v.pair.Node })
 	slices.Sort(nodes)
 	return slices.Compact(nodes)

@@ -147,7 +147,11 @@ func aims(results []result, m model) []aim {
 				aim{size + "`diagnose`", 300, float64(r.ours.memory) / 1e6, "MB"},
 				aim{size + "`diagnose pod/NAME`", 15, float64(r.pod.requests), "requests"},
 				aim{size + "`diagnose pod/NAME`", 0.05, r.pod.wall.Seconds() / r.ours.wall.Seconds(), "times `diagnose`"},
-				aim{size + "`snapshot FILE.gz`", 60, float64(r.file) / 1e6, "MB in the file"})
+				aim{size + "`snapshot FILE.gz`", 60, float64(r.file) / 1e6, "MB in the file"},
+				aim{size + "`snapshot FILE.gz`", 300, float64(r.snapshot.memory) / 1e6, "MB"},
+				aim{size + "`snapshot FILE.gz`", 1.5, r.snapshot.wall.Seconds() / r.ours.wall.Seconds(), "times `diagnose`"},
+				aim{size + "`diagnose -f FILE.gz`", 300, float64(r.reread.memory) / 1e6, "MB"},
+				aim{size + "`diagnose -f FILE.gz`", 1.5, r.reread.wall.Seconds() / r.ours.wall.Seconds(), "times `diagnose`"})
 		}
 	}
 	if at, ok := m[150_000]; ok {

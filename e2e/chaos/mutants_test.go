@@ -93,7 +93,7 @@ var mutants = []mutant{
 		"that shares its journal", []edit{
 			{"cmd/journal.go", `fmt.Sprintf("volume-doctor-%s-%x.journal", now.UTC().Format("20060102T150405.000Z"), random)`, `fmt.Sprintf("volume-doctor-%s.journal", now.UTC().Format("20060102"))`},
 			{"cmd/journal.go", `if err := lock(j.File); err != nil {`, `if err := lock(j.File); false {`},
-			{"cmd/apply.go", `os.O_CREATE|os.O_EXCL`, `os.O_CREATE`},
+			{"cmd/applying.go", `os.O_CREATE|os.O_EXCL`, `os.O_CREATE`},
 		},
 		lostEntry, attack{twins: true}, invariant.Kept,
 	},

@@ -110,6 +110,8 @@ func (t *tracer) unmounted(v *tracedVolume, stopped bool) Stage {
 		return after(StageUnmounted)
 	case slices.Contains(nodeLocal, v.Type):
 		return Stage{Stage: StageUnmounted, State: StageUnknown, Detail: "no object shows it: the kubelet made it by itself, and takes it away as easily", follows: true}
+	case !t.everMounted() && t.pod.DeletionTimestamp != nil && v.Driver != "" && t.node == nil && !t.knows(snapshot.Nodes, ""):
+		return unread(StageUnmounted, snapshot.Nodes)
 	case !t.everMounted() && !t.mayBeMounted(v):
 		return notNeeded(StageUnmounted, "nothing shows that it was ever mounted")
 	case v.attachable && t.node == nil && !t.knows(snapshot.Nodes, ""):

@@ -3,6 +3,7 @@ package diagnose_test
 import (
 	"testing"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,6 +86,13 @@ func TestTraceDown(t *testing.T) {
 		{name: "does not unmount", world: newWorld().stopped(9), verdict: "stuck unmounted", chain: "+containersStopped ~unmounted^late ~unstaged ~detached"},
 		{name: "driver gone", world: with(newWorld().stopped(9), func(w *world) { w.CSINodes[0].Spec.Drivers = nil }), verdict: "stuck unmounted",
 			chain: "+containersStopped !unmounted^late ~unstaged ~detached", says: []string{"the kubelet has nobody to ask"}},
+		{name: "never ran, and its node is unread", world: with(newWorld().pending(9), func(w *world) {
+			deleted := minutesAgo(2)
+			w.pod.DeletionTimestamp = &deleted
+			w.pod.Status.Phase, w.pod.Status.ContainerStatuses = corev1.PodFailed, nil
+			w.Nodes = nil
+			w.without(snapshot.Nodes)
+		}), verdict: "unknown unmounted"},
 		{name: "released", world: with(released(9), func(w *world) { w.VolumeAttachments = nil }), verdict: "none Ended",
 			chain: "+containersStopped +unmounted +unstaged +detached"},
 		{name: "kept by a finalizer", world: with(newWorld().stopped(9), func(w *world) {

@@ -64,7 +64,7 @@ type metrics struct {
 	*prometheus.Registry
 	state *state
 	descs map[string]*prometheus.Desc
-	took_ prometheus.Histogram
+	looks prometheus.Histogram
 }
 
 func newMetrics(s *state, version string) *metrics {
@@ -72,14 +72,14 @@ func newMetrics(s *state, version string) *metrics {
 	for _, metric := range Metrics() {
 		m.descs[metric.Name] = prometheus.NewDesc(metric.Name, metric.Help, metric.Labels, nil)
 	}
-	m.took_ = prometheus.NewHistogram(prometheus.HistogramOpts{Name: lookTook.Name, Help: lookTook.Help, Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)})
+	m.looks = prometheus.NewHistogram(prometheus.HistogramOpts{Name: lookTook.Name, Help: lookTook.Help, Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)})
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: buildInfo.Name, Help: buildInfo.Help}, buildInfo.Labels)
 	info.WithLabelValues(version).Set(1)
 	m.MustRegister(collector{m}, info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
-func (m *metrics) took(d time.Duration) { m.took_.Observe(d.Seconds()) }
+func (m *metrics) took(d time.Duration) { m.looks.Observe(d.Seconds()) }
 
 func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
@@ -105,7 +105,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	if !leading {
 		return
 	}
-	ch <- c.took_
+	ch <- c.looks
 	if l == nil {
 		return
 	}

@@ -46,17 +46,25 @@ type runner struct {
 // controller contradicts it.
 const unseenClusters = 60
 
+// build builds the program of e2e with the mutant in it.
+func (r *runner) build(ctx context.Context, m Mutant, program string) (binary, overlay string, err error) {
+	if overlay, err = r.overlay(m); err != nil {
+		return "", "", err
+	}
+	binary = filepath.Join(r.temp, m.Name)
+	if out, err := r.command(ctx, "e2e", "build", "-ldflags=-s -w", "-overlay", overlay, "-o", binary, program); err != nil {
+		return "", "", fmt.Errorf("%s: %w\n%s", m.Name, err, out)
+	}
+	return binary, overlay, nil
+}
+
 // hunt builds the comparison with the mutant in it and lets it run.
 func (r *runner) hunt(ctx context.Context, m Mutant) (Outcome, error) {
 	start := time.Now()
 	outcome := Outcome{Mutant: m}
-	overlay, err := r.overlay(m)
+	binary, overlay, err := r.build(ctx, m, "./mutation/hunt")
 	if err != nil {
 		return outcome, err
-	}
-	binary := filepath.Join(r.temp, m.Name)
-	if out, err := r.command(ctx, "e2e", "build", "-ldflags=-s -w", "-overlay", overlay, "-o", binary, "./mutation/hunt"); err != nil {
-		return outcome, fmt.Errorf("%s: %w\n%s", m.Name, err, out)
 	}
 	defer os.Remove(binary) //nolint:errcheck // the folder goes anyway
 	clusters := r.clusters

@@ -119,13 +119,9 @@ func random(first, count uint64) []history {
 func (r *runner) judge(ctx context.Context, m Mutant, stories string) (Outcome, error) {
 	start := time.Now()
 	outcome := Outcome{Mutant: m}
-	overlay, err := r.overlay(m)
+	binary, overlay, err := r.build(ctx, m, "./mutation/judge")
 	if err != nil {
 		return outcome, err
-	}
-	binary := filepath.Join(r.temp, m.Name)
-	if out, err := r.command(ctx, "e2e", "build", "-ldflags=-s -w", "-overlay", overlay, "-o", binary, "./mutation/judge"); err != nil {
-		return outcome, fmt.Errorf("%s: %w\n%s", m.Name, err, out)
 	}
 	defer os.Remove(binary) //nolint:errcheck // the folder goes anyway
 	out, err := r.output(exec.CommandContext(ctx, binary, "-stories", stories))

@@ -185,7 +185,7 @@ func TestWatchScreens(t *testing.T) {
 	var timeline finding.Timeline
 	var people, programs strings.Builder
 	for _, r := range []*finding.Report{at(5 * time.Second), blind, at(139 * time.Second), healed} {
-		for _, e := range timeline.Next(r) {
+		for _, e := range timeline.Next(r, nil) {
 			if err := errors.Join(output.PrintEntry(&people, "table", e, output.Options{}), output.PrintEntry(&programs, "json", e, output.Options{})); err != nil {
 				t.Fatal(err)
 			}

@@ -53,7 +53,7 @@ func (m *watch) run(ctx context.Context, streams genericiooptions.IOStreams) err
 			return err
 		}
 		last = view.Report
-		for _, e := range timeline.Next(last) {
+		for _, e := range timeline.Next(last, view.Undecided) {
 			if err := output.PrintEntry(streams.Out, m.outputs.values[0], e, m.shown(streams.Out)); err != nil {
 				return err
 			}

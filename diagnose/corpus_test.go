@@ -45,6 +45,13 @@ func corpus(t testing.TB) []*corpusCase {
 }
 
 // snapshot is the case's cluster, as a copy that the test may change.
+// caseNamed is that one of the corpus.
+func caseNamed(t *testing.T, name string) *corpusCase {
+	t.Helper()
+	cases := corpus(t)
+	return cases[slices.IndexFunc(cases, func(c *corpusCase) bool { return c.name == name })]
+}
+
 func (c *corpusCase) snapshot(t testing.TB) *snapshot.Snapshot {
 	t.Helper()
 	s, err := c.Snapshot()

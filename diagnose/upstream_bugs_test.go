@@ -48,8 +48,7 @@ func TestUpstreamBugs(t *testing.T) {
 // kubelets being of the release.
 func findingOn(t *testing.T, name string, code finding.Code, release string) finding.Finding {
 	t.Helper()
-	cases := corpus(t)
-	c := cases[slices.IndexFunc(cases, func(c *corpusCase) bool { return c.name == name })]
+	c := caseNamed(t, name)
 	s := c.snapshot(t)
 	s.Source.ServerVersion = release
 	for _, node := range s.Nodes {

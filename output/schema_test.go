@@ -73,7 +73,7 @@ func TestDocumentsFitTheirSchemas(t *testing.T) {
 		fits(t, "upgrade", preflight.OfUpgrade(c.read, "v1.31.0", c.settings))
 		var timeline finding.Timeline
 		for _, r := range []*finding.Report{c.report, worse(c.report), {TakenAt: c.report.TakenAt, Checks: c.report.Checks}} {
-			for _, e := range timeline.Next(r) {
+			for _, e := range timeline.Next(r, nil) {
 				fits(t, "timeline", e)
 			}
 		}

@@ -103,6 +103,10 @@ func (v *View) facts() *facts.View {
 	return v.known
 }
 
+// Undecided says of a finding of before, which the report has no more, that it may
+// still be true: see diagnose.Undecided.
+func (v *View) Undecided(f finding.Finding) bool { return diagnose.Undecided(v.facts(), f) }
+
 // Finds says whether the view has the finding.
 func (v *View) Finds(fingerprint string) bool { return v.lookUp(fingerprint) != nil }
 

@@ -85,7 +85,7 @@ func (s *state) saw(view *repair.View, now time.Time) {
 	loads := loadsOf(view)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.timeline.Next(view.Report)
+	s.timeline.Next(view.Report, view.Undecided)
 	s.last = &look{report: view.Report, standing: s.timeline.Standing(), waits: s.waitsOf(view), loads: loads}
 	s.beat = now
 }

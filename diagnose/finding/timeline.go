@@ -80,8 +80,9 @@ func (t *Timeline) Standing() []Standing {
 
 // Next gives what the report changes, in the order in which it tells it. What a
 // gap hides has not healed: it stands until a report that knows at least as much
-// as the one that found it does not find it any more.
-func (t *Timeline) Next(r *Report) []Entry {
+// as the one that found it does not find it any more. Nor has what undecided is
+// true of, which is asked about findings that are no longer found; nil: of none.
+func (t *Timeline) Next(r *Report, undecided func(Finding) bool) []Entry {
 	entry := func(change Change) Entry {
 		return Entry{APIVersion: APIVersion, Kind: "TimelineEntry", Time: r.TakenAt, Change: change}
 	}
@@ -100,6 +101,9 @@ func (t *Timeline) Next(r *Report) []Entry {
 
 	t.standing = slices.DeleteFunc(t.standing, func(s Standing) bool {
 		if find(r.Findings, s.Fingerprint) >= 0 || !slices.Contains(r.Checks, s.Code) || len(without(r.Gaps, s.without)) > 0 {
+			return false
+		}
+		if undecided != nil && undecided(s.Finding) {
 			return false
 		}
 		e := entry(Healed)

@@ -47,7 +47,7 @@ func TestTimeline(t *testing.T) {
 	} {
 		at := metav1.NewTime(start.Add(time.Duration(i) * 10 * time.Second))
 		r := &Report{TakenAt: at, Findings: step.findings, Checks: step.checks, Gaps: step.gaps}
-		if diff := cmp.Diff(step.want, lines(timeline.Next(r))); diff != "" {
+		if diff := cmp.Diff(step.want, lines(timeline.Next(r, nil))); diff != "" {
 			t.Errorf("%s: %s", step.what, diff)
 		}
 	}
@@ -75,14 +75,39 @@ func TestTimelineUnderAGap(t *testing.T) {
 		"something else":         {Finding{Code: "VD101", Severity: Info, Fingerprint: "va", Subject: Object{Kind: "Node", Name: "n1"}}, []string{"gap", "appeared va"}},
 	} {
 		var timeline Timeline
-		timeline.Next(&Report{Findings: []Finding{known}, Checks: all})
-		if diff := cmp.Diff(test.want, lines(timeline.Next(&Report{Findings: []Finding{test.found}, Checks: some, Gaps: gap}))); diff != "" {
+		timeline.Next(&Report{Findings: []Finding{known}, Checks: all}, nil)
+		if diff := cmp.Diff(test.want, lines(timeline.Next(&Report{Findings: []Finding{test.found}, Checks: some, Gaps: gap}, nil))); diff != "" {
 			t.Errorf("%s: %s", what, diff)
 		}
 		// Once all can be seen, nothing is held back.
-		timeline.Next(&Report{Findings: []Finding{known, test.found}, Checks: all})
+		timeline.Next(&Report{Findings: []Finding{known, test.found}, Checks: all}, nil)
 		if n := len(timeline.Standing()); n != 2 {
 			t.Errorf("%s: %d findings stand after the gap", what, n)
+		}
+	}
+}
+
+// TestTimelineUndecided: a finding whose check has begun anew has neither healed nor,
+// when it is found again, appeared.
+func TestTimelineUndecided(t *testing.T) {
+	f := Finding{Code: "VD116", Severity: Warning, Fingerprint: "a"}
+	found, lost := &Report{Findings: []Finding{f}, Checks: []Code{"VD116"}}, &Report{Checks: []Code{"VD116"}}
+	begunAnew := func(g Finding) bool { return g.Fingerprint == "a" }
+	healed := func(Finding) bool { return false }
+	var timeline Timeline
+	for i, step := range []struct {
+		report    *Report
+		undecided func(Finding) bool
+		want      []string
+	}{
+		{found, healed, []string{"appeared a"}},
+		{lost, begunAnew, nil},
+		{found, healed, nil},
+		{lost, begunAnew, nil},
+		{lost, healed, []string{"healed a 0s"}},
+	} {
+		if diff := cmp.Diff(step.want, lines(timeline.Next(step.report, step.undecided))); diff != "" {
+			t.Errorf("report %d: %s", i+1, diff)
 		}
 	}
 }
@@ -95,9 +120,9 @@ func TestStanding(t *testing.T) {
 	old := Finding{Code: "VD301", Severity: Error, Fingerprint: "old", Since: &since}
 	young := Finding{Code: "VD101", Severity: Warning, Fingerprint: "young"}
 	var timeline Timeline
-	timeline.Next(&Report{TakenAt: at(0), Findings: []Finding{young}, Checks: []Code{"VD101", "VD301"}})
-	timeline.Next(&Report{TakenAt: at(10), Findings: []Finding{old, young}, Checks: []Code{"VD101", "VD301"}})
-	timeline.Next(&Report{TakenAt: at(20), Checks: []Code{}, Gaps: []snapshot.Gap{{Kind: snapshot.Pods}}})
+	timeline.Next(&Report{TakenAt: at(0), Findings: []Finding{young}, Checks: []Code{"VD101", "VD301"}}, nil)
+	timeline.Next(&Report{TakenAt: at(10), Findings: []Finding{old, young}, Checks: []Code{"VD101", "VD301"}}, nil)
+	timeline.Next(&Report{TakenAt: at(20), Checks: []Code{}, Gaps: []snapshot.Gap{{Kind: snapshot.Pods}}}, nil)
 	got := timeline.Standing()
 	if len(got) != 2 || got[0].Fingerprint != "old" || got[1].Fingerprint != "young" {
 		t.Fatalf("%+v", got)
@@ -105,7 +130,7 @@ func TestStanding(t *testing.T) {
 	if got[0].Began() != since || got[1].Began() != at(0) || got[1].Last != at(10) {
 		t.Errorf("began %v and %v, last %v", got[0].Began(), got[1].Began(), got[1].Last)
 	}
-	timeline.Next(&Report{TakenAt: at(30), Checks: []Code{"VD101", "VD301"}})
+	timeline.Next(&Report{TakenAt: at(30), Checks: []Code{"VD101", "VD301"}}, nil)
 	if n := len(timeline.Standing()); n != 0 {
 		t.Errorf("%d findings stand though all checks ran and found none", n)
 	}
@@ -148,7 +173,7 @@ func TestTimelineAddsUp(t *testing.T) {
 					r.Findings = append(r.Findings, Finding{Code: Code(name), Fingerprint: name})
 				}
 			}
-			for _, e := range timeline.Next(r) {
+			for _, e := range timeline.Next(r, nil) {
 				switch e.Change {
 				case Appeared:
 					if told[e.Finding.Fingerprint] {

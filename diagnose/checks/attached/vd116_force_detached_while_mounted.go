@@ -70,11 +70,11 @@ func runForceDetachedWhileMounted(p *check.Run) {
 // then still holds what the kubelet means.
 func statusUnchanged(p *facts.View, node *corev1.Node) bool {
 	c := facts.ReadyCondition(node)
-	if c == nil || c.LastHeartbeatTime.IsZero() || p.Age(c.LastHeartbeatTime) < facts.ListsGrace {
+	if c == nil || c.LastHeartbeatTime.IsZero() || !p.Lasted(c.LastHeartbeatTime, facts.ListsGrace) {
 		return false
 	}
 	_, written := facts.VolumesAttachedWriter(node)
-	return written.IsZero() || p.Age(written) >= facts.ListsGrace
+	return written.IsZero() || p.Lasted(written, facts.ListsGrace)
 }
 
 // detachedUnder says that the kubelet has the volume in use without a user,

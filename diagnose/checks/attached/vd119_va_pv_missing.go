@@ -66,7 +66,7 @@ func leftWithoutVolume(p *facts.View, va *storagev1.VolumeAttachment) bool {
 		return true
 	}
 	_, written := facts.VolumesAttachedWriter(node)
-	return written.IsZero() || p.Age(written) >= facts.ListsGrace
+	return written.IsZero() || p.Lasted(written, facts.ListsGrace)
 }
 
 // notFound says that the attacher did not find the PV of that name.

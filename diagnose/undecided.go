@@ -1,0 +1,30 @@
+package diagnose
+
+import (
+	"slices"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+)
+
+// Undecided says of a finding of before, which is found no more, that its check
+// finds it again in a minute if nothing changes. Some checks believe a list only
+// once it has stood that long, and begin anew each time it is written, although it
+// is written as it was: nothing has healed then.
+func Undecided(view *facts.View, f finding.Finding) bool {
+	all := Checks()
+	i := slices.IndexFunc(all, func(c check.Check) bool { return c.Code == f.Code && c.Run != nil })
+	if i < 0 {
+		return false
+	}
+	asked := all[i : i+1]
+	if _, lacks := lacking(view.Snapshot, asked[0]); lacks {
+		return false
+	}
+	superior := slices.DeleteFunc(superiors(asked), func(c check.Check) bool {
+		_, lacks := lacking(view.Snapshot, c)
+		return lacks
+	})
+	return slices.ContainsFunc(search(view.Later(facts.ListsGrace), asked, superior), func(g finding.Finding) bool { return g.Fingerprint == f.Fingerprint })
+}

@@ -13,7 +13,10 @@ RELEASE_ENV := CGO_ENABLED=0 GOAMD64=v1 GOARM64=v8.0
 RELEASE_FLAGS := -trimpath -buildvcs=true -ldflags='-s -w'
 VULNDB := https://vuln.go.dev
 
-.PHONY: dist notices reproducible release-check licences vuln new-user screenshots
+IMAGE_PLATFORMS := linux/amd64 linux/arm64
+DIST := dist
+
+.PHONY: image dist notices reproducible release-check licences vuln new-user screenshots
 .PHONY: all build test unit kit conformance conformance-long histories kubelet-oracle mutation mutation-histories e2e e2e-long soak soak-serve chaos add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench
 
 all: build lint test
@@ -116,15 +119,20 @@ sandbox: ## a real control plane on loopback with a broken pod; SCENARIO=help li
 	cd e2e && go build -o bin/sandbox ./cmd/sandbox && exec bin/sandbox --scenario $(SCENARIO)
 
 dist: ## the binary of each of PLATFORMS, and their checksums, with nothing but Go
-	rm -rf dist
+	rm -rf $(DIST)
 	set -e; for p in $(PLATFORMS); do \
 		exe=; case $$p in windows/*) exe=.exe;; esac; \
 		GOFLAGS= GOOS=$${p%/*} GOARCH=$${p#*/} $(RELEASE_ENV) go build $(RELEASE_FLAGS) \
-			-o dist/kubectl-volume_doctor_$${p%/*}_$${p#*/}$$exe .; \
+			-o $(DIST)/kubectl-volume_doctor_$${p%/*}_$${p#*/}$$exe .; \
 	done
-	cd dist && sha256sum kubectl-* >SHA256SUMS && cat SHA256SUMS
+	cd $(DIST) && sha256sum kubectl-* >SHA256SUMS && cat SHA256SUMS
 
-reproducible: ## the last commit built twice, in two folders, is the same
+image: notices ## the container image of IMAGE_PLATFORMS, without a container engine: build/image/layout, and image.tar beside it
+	$(MAKE) --no-print-directory dist DIST=build/image PLATFORMS='$(IMAGE_PLATFORMS)'
+	cd tools && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) go run ./image -out ../build/image \
+		-version "$$(git describe --tags --always --dirty)" -revision "$$(git rev-parse HEAD)" ../build/image/kubectl-*
+
+reproducible: ## the last commit built twice, in two folders, is the same, and so is its image
 	scripts/reproducible.sh
 
 release-check: ## what goreleaser, krew and the workflows read is what they take

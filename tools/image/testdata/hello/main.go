@@ -1,0 +1,4 @@
+// Command hello stands for the plug-in in a test.
+package main
+
+func main() {}

@@ -219,7 +219,7 @@ func (f *following) refused() bool {
 func (f *following) began() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	nextIsNamespace := f.fallback != "" && f.within == "" && apierrors.IsForbidden(f.failed)
+	nextIsNamespace := f.fallback != "" && f.within == "" && !f.allowed && apierrors.IsForbidden(f.failed)
 	return f.read || f.tried && !nextIsNamespace
 }
 

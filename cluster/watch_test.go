@@ -247,6 +247,29 @@ func TestWatchRefused(t *testing.T) {
 	}
 }
 
+// TestBegan: the first report waits for a kind until it has been read once, or until there
+// is nothing left to try. Who may list a kind but not watch it is not followed in the
+// fallback either.
+func TestBegan(t *testing.T) {
+	no := forbidden("leases")
+	for _, test := range []struct {
+		what string
+		f    *following
+		want bool
+	}{
+		{"nothing has been tried", &following{fallback: "kube-system"}, false},
+		{"it is read", &following{fallback: "kube-system", read: true, allowed: true}, true},
+		{"refused; the namespace is next", &following{fallback: "kube-system", tried: true, failed: no}, false},
+		{"refused, and there is no namespace to try", &following{tried: true, failed: no}, true},
+		{"refused in the namespace, too", &following{fallback: "kube-system", within: "kube-system", tried: true, failed: no}, true},
+		{"listed, and the watch refused", &following{fallback: "kube-system", tried: true, allowed: true, failed: no}, true},
+	} {
+		if got := test.f.began(); got != test.want {
+			t.Errorf("%s: %v", test.what, got)
+		}
+	}
+}
+
 // TestWatchLeases: a renewal alone wakes nobody, and is in the next snapshot.
 func TestWatchLeases(t *testing.T) {
 	at := metav1.NewMicroTime(serverTime)

@@ -16,8 +16,8 @@ VULNDB := https://vuln.go.dev
 IMAGE_PLATFORMS := linux/amd64 linux/arm64
 DIST := dist
 
-.PHONY: image dist notices reproducible release-check licences vuln new-user screenshots
-.PHONY: all build test unit kit conformance conformance-long histories kubelet-oracle mutation mutation-histories e2e e2e-long soak soak-serve chaos add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench
+.PHONY: image dist notices reproducible release-check publish-check licences vuln new-user screenshots
+.PHONY: all build test unit kit base chart conformance conformance-long histories kubelet-oracle mutation mutation-histories e2e e2e-long soak soak-serve chaos add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench
 
 all: build lint test
 
@@ -114,6 +114,17 @@ cover:
 kit: ## the corpus and the threads as plain files, with a scorer, for other tools: build/kit-v1.tar.gz
 	go test -count 1 -run 'TestKit$$' ./kit -kit $(CURDIR)/build
 
+build/helm: e2e/helm/go.mod
+	cd e2e/helm && CGO_ENABLED=0 go build -ldflags='-s -w' -o ../../build/helm helm.sh/helm/v4/cmd/helm
+
+base: build/helm ## deploy/kustomize/volume-doctor.yaml, from the chart
+	{ echo '# Written by "make base" from deploy/chart.' && build/helm template volume-doctor deploy/chart -n volume-doctor; } \
+		>deploy/kustomize/volume-doctor.yaml
+
+chart: build/helm ## the chart as one file: build/chart/volume-doctor-VERSION.tgz
+	build/helm lint --strict deploy/chart
+	build/helm package deploy/chart -d build/chart
+
 SCENARIO ?= backoff-drop
 sandbox: ## a real control plane on loopback with a broken pod; SCENARIO=help lists what can be broken
 	cd e2e && go build -o bin/sandbox ./cmd/sandbox && exec bin/sandbox --scenario $(SCENARIO)
@@ -137,6 +148,9 @@ reproducible: ## the last commit built twice, in two folders, is the same, and s
 
 release-check: ## what goreleaser, krew and the workflows read is what they take
 	cd tools && go vet ./... && go test -count 1 ./... # Go's cache does not see files outside the module
+
+publish-check: ## what a release still needs from a person, each with how it was checked; fails while something is missing
+	cd tools && go run ./publish ..
 
 licences: ## fails where something is linked whose licence is not allowed or not known
 	cd tools && go run ./licences .. >/dev/null

@@ -30,6 +30,7 @@ const (
 	Deployments      = "deployment-controller"
 	ReplicaSets      = "replicaset-controller"
 	StatefulSets     = "statefulset-controller"
+	Namespaces       = "namespace-controller"
 )
 
 // startAPIServer starts kube-apiserver and makes the clients, once it is ready

@@ -45,15 +45,22 @@ func start(t *testing.T, kubeconfig string, args ...string) *process {
 	t.Helper()
 	dir, err := command.Build()
 	must(t, err)
-	p := &process{cmd: exec.Command(filepath.Join(dir, command.Binary), append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), stderr: &buffer{}, done: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	cmd := exec.Command(filepath.Join(dir, command.Binary), append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	return run(t, cmd)
+}
+
+// run starts serve, and ends it with the test.
+func run(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{cmd: cmd, stderr: &buffer{}, done: make(chan struct{})}
 	p.cmd.Stderr = p.stderr
 	must(t, p.cmd.Start())
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill() // fails where it has ended
 		<-p.done
 		if t.Failed() {
-			t.Logf("%v said:\n%s", args, p.stderr)
+			t.Logf("%v said:\n%s", cmd.Args, p.stderr)
 		}
 	})
 	go func() {

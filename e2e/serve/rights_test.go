@@ -3,8 +3,8 @@ package serve_test
 import (
 	"context"
 	"maps"
+	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,7 +18,6 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 )
@@ -28,10 +27,7 @@ const (
 	user      = "system:serviceaccount:volume-doctor:volume-doctor"
 )
 
-// ours are the labels of the ClusterRoles.
-var ours = map[string]string{"app.kubernetes.io/name": "volume-doctor"}
-
-// blocks are the code blocks of the page in a language, from the heading on.
+// blocks are the code blocks of one section of the page in a language.
 func blocks(t *testing.T, heading, language string) []string {
 	t.Helper()
 	text, err := os.ReadFile(inCluster)
@@ -40,6 +36,7 @@ func blocks(t *testing.T, heading, language string) []string {
 	if !found {
 		t.Fatalf("%s has no heading %q", inCluster, heading)
 	}
+	after, _, _ = strings.Cut(after, "\n## ")
 	var list []string
 	for {
 		_, rest, found := strings.Cut(after, "```"+language+"\n")
@@ -51,79 +48,54 @@ func blocks(t *testing.T, heading, language string) []string {
 	}
 }
 
-// install runs the page's commands, has the API server look at its Deployment, and gives
-// a kubeconfig with a token of its service account, as its pod gets one.
+// install runs the page's commands for the chart, with all that it can be asked for, and
+// gives a kubeconfig with a token of its service account, as its pod gets one. They are
+// undone by the page's commands when the test ends.
 func install(t *testing.T) (kubeconfig string) {
 	t.Helper()
-	rbac := cluster.Client().RbacV1()
+	shell(t, "", strings.TrimSpace(blocks(t, "## Install it", "sh")[0])+" --set events=true,reportPage=true")
+	shell(t, "", blocks(t, "## The report page", "sh")[0])
 	t.Cleanup(func() {
-		ctx := context.WithoutCancel(t.Context())
-		must(t, rbac.ClusterRoles().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=volume-doctor"}))
-		bindings, err := rbac.ClusterRoleBindings().List(ctx, metav1.ListOptions{})
-		must(t, err)
-		for _, b := range bindings.Items {
-			if strings.HasPrefix(b.RoleRef.Name, "volume-doctor-") {
-				must(t, rbac.ClusterRoleBindings().Delete(ctx, b.Name, metav1.DeleteOptions{}))
-			}
-		}
-		must(t, rbac.RoleBindings(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+		shell(t, "", "kubectl delete clusterrolebinding volume-doctor-viewers limited --ignore-not-found\n"+blocks(t, "## Remove it", "sh")[0])
 	})
-	commands := blocks(t, "## Install it", "sh")
-	if len(commands) != 2 {
-		t.Fatalf("%d blocks of commands", len(commands))
-	}
-	if _, err := cluster.Client().CoreV1().ServiceAccounts(namespace).Get(t.Context(), namespace, metav1.GetOptions{}); err == nil {
-		_, commands[0], _ = strings.Cut(commands[0], "-n volume-doctor\n") // the namespace is there
-	}
-	shell(t, "", strings.Join(commands, ""))
-	deployments := blocks(t, "## Install it", "yaml")
-	shell(t, deployments[0], "kubectl apply --dry-run=server -f -")
-
-	token, err := cluster.Client().CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "volume-doctor", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	must(t, err)
-	config, err := clientcmd.LoadFromFile(cluster.Kubeconfig)
-	must(t, err)
-	for _, auth := range config.AuthInfos {
-		auth.Token = token.Status.Token
-	}
-	for _, c := range config.Contexts {
-		c.Namespace = namespace
-	}
-	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	must(t, clientcmd.WriteToFile(*config, kubeconfig))
-	for role, rules := range roles(t) {
-		for _, right := range rights(rules) {
-			if role != "report-viewer" {
-				awaitRight(t, right, true)
-			}
-		}
+	kubeconfig = asServiceAccount(t)
+	for _, right := range slices.Concat(roles(t)...) {
+		awaitRight(t, right, true)
 	}
 	return kubeconfig
 }
 
-// shell runs commands as the admin; one that warns has failed.
-func shell(t *testing.T, stdin, commands string) {
+// asServiceAccount is a kubeconfig with a token of the service account.
+func asServiceAccount(t *testing.T) string {
 	t.Helper()
-	dir, err := command.Build()
+	config, err := clientcmd.LoadFromFile(cluster.Kubeconfig)
 	must(t, err)
-	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", commands)
-	cmd.Stdin = strings.NewReader(stdin)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig, "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"))
-	if text, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(text), "Warning") {
-		t.Fatalf("%v: %s", err, text)
+	for _, auth := range config.AuthInfos {
+		auth.Token = serviceAccountToken(t)
 	}
+	for _, c := range config.Contexts {
+		c.Namespace = namespace
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	must(t, clientcmd.WriteToFile(*config, kubeconfig))
+	return kubeconfig
 }
 
-// roles are the rules of those that the page binds, or has somebody bind.
-func roles(t *testing.T) map[string][]rbacv1.PolicyRule {
+func serviceAccountToken(t *testing.T) string {
 	t.Helper()
-	found := map[string][]rbacv1.PolicyRule{}
-	for _, name := range []string{"reader", "watcher", "events", "leader", "report-page", "report-viewer"} {
-		role, err := cluster.Client().RbacV1().ClusterRoles().Get(t.Context(), "volume-doctor-"+name, metav1.GetOptions{})
-		must(t, err)
-		found[name] = role.Rules
-	}
-	return found
+	token, err := cluster.Client().CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "volume-doctor", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	must(t, err)
+	return token.Status.Token
+}
+
+// roles are the rights of the ClusterRole, and of the Role, that are installed.
+func roles(t *testing.T) [][]string {
+	t.Helper()
+	everywhere, err := cluster.Client().RbacV1().ClusterRoles().Get(t.Context(), "volume-doctor", metav1.GetOptions{})
+	must(t, err)
+	inNamespace, err := cluster.Client().RbacV1().Roles(namespace).Get(t.Context(), "volume-doctor", metav1.GetOptions{})
+	must(t, err)
+	return [][]string{rights(everywhere.Rules), rights(inNamespace.Rules)}
 }
 
 // rights are "verb resource", one for each right of the rules.
@@ -131,48 +103,70 @@ func rights(rules []rbacv1.PolicyRule) []string {
 	var list []string
 	for _, rule := range rules {
 		for _, resource := range rule.Resources {
-			list = append(list, rule.Verbs[0]+" "+resource)
+			for _, verb := range rule.Verbs {
+				list = append(list, verb+" "+resource)
+			}
 		}
 	}
 	return list
 }
 
-// lose takes a right out of a role until the test ends.
-func lose(t *testing.T, name, lost string) {
+// lose takes a right out of the role that has it until the test ends.
+func lose(t *testing.T, lost string) {
 	t.Helper()
-	client := cluster.Client().RbacV1().ClusterRoles()
-	role, err := client.Get(t.Context(), "volume-doctor-"+name, metav1.GetOptions{})
-	must(t, err)
-	all := role.DeepCopy().Rules
-	verb, resource, _ := strings.Cut(lost, " ")
-	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool {
-		return slices.Equal(r.Resources, []string{resource}) && r.Verbs[0] == verb
-	})
-	for i, r := range role.Rules {
-		if r.Verbs[0] == verb {
-			role.Rules[i].Resources = slices.DeleteFunc(r.Resources, func(r string) bool { return r == resource })
+	change := func(ctx context.Context, edit func([]rbacv1.PolicyRule) []rbacv1.PolicyRule) {
+		if inNamespace(lost) != "" {
+			client := cluster.Client().RbacV1().Roles(namespace)
+			role, err := client.Get(ctx, "volume-doctor", metav1.GetOptions{})
+			must(t, err)
+			role.Rules = edit(role.Rules)
+			_, err = client.Update(ctx, role, metav1.UpdateOptions{})
+			must(t, err)
+			return
 		}
+		client := cluster.Client().RbacV1().ClusterRoles()
+		role, err := client.Get(ctx, "volume-doctor", metav1.GetOptions{})
+		must(t, err)
+		role.Rules = edit(role.Rules)
+		_, err = client.Update(ctx, role, metav1.UpdateOptions{})
+		must(t, err)
 	}
-	_, err = client.Update(t.Context(), role, metav1.UpdateOptions{})
-	must(t, err)
+	var all []rbacv1.PolicyRule
+	verb, resource, _ := strings.Cut(lost, " ")
+	change(t.Context(), func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+		all = rules
+		var left []rbacv1.PolicyRule
+		for _, r := range rules {
+			r = *r.DeepCopy()
+			if slices.Equal(r.Verbs, []string{verb}) {
+				r.Resources = slices.DeleteFunc(r.Resources, func(r string) bool { return r == resource })
+			}
+			if len(r.Resources)+len(r.NonResourceURLs) > 0 {
+				left = append(left, r)
+			}
+		}
+		return left
+	})
 	awaitRight(t, lost, false)
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
-		role, err := client.Get(ctx, "volume-doctor-"+name, metav1.GetOptions{})
-		must(t, err)
-		role.Rules = all
-		_, err = client.Update(ctx, role, metav1.UpdateOptions{})
-		must(t, err)
+		change(ctx, func([]rbacv1.PolicyRule) []rbacv1.PolicyRule { return all })
+		await(ctx, t, lost, true)
 	})
 }
 
 // awaitRight waits until the API server has learnt of what the roles say.
 func awaitRight(t *testing.T, right string, has bool) {
 	t.Helper()
+	await(t.Context(), t, right, has)
+}
+
+func await(ctx context.Context, t *testing.T, right string, has bool) {
+	t.Helper()
 	verb, resource, _ := strings.Cut(right, " ")
 	groups := map[string]string{"tokenreviews": "authentication.k8s.io", "subjectaccessreviews": "authorization.k8s.io", "leases": "coordination.k8s.io", "deployments": "apps",
 		"volumeattachments": "storage.k8s.io", "csinodes": "storage.k8s.io", "csidrivers": "storage.k8s.io", "storageclasses": "storage.k8s.io"}
-	must(t, fixture.Await(t.Context(), fixture.Condition{What: right, Check: func(ctx context.Context) (bool, []runtime.Object, error) {
+	must(t, fixture.Await(ctx, fixture.Condition{What: right, Check: func(ctx context.Context) (bool, []runtime.Object, error) {
 		review, err := cluster.Client().AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: groups[resource], Resource: resource, Namespace: inNamespace(right)},
 		}}, metav1.CreateOptions{})
@@ -205,18 +199,32 @@ func requests(t *testing.T, mark *int) []string {
 	return slices.Sorted(maps.Keys(asked))
 }
 
+// refused are the requests of the service account that the API server has refused since
+// mark was set.
+func refused(t *testing.T, mark *int) []string {
+	t.Helper()
+	events, err := cluster.Audited(func(e *auditv1.Event) bool {
+		return e.User.Username == user && e.ObjectRef != nil && e.ResponseStatus != nil && e.ResponseStatus.Code == http.StatusForbidden
+	})
+	must(t, err)
+	var list []string
+	for _, e := range events[*mark:] {
+		list = append(list, e.Verb+" "+e.ObjectRef.Resource)
+	}
+	*mark = len(events)
+	return list
+}
+
 // asksForItsRights: it has asked for every right of its roles, and for nothing else.
 func asksForItsRights(t *testing.T, mark *int) {
 	t.Helper()
 	asked := requests(t, mark)
 	has := map[string]bool{}
-	for role, rules := range roles(t) {
-		for _, right := range rights(rules) {
-			has[right] = true
-			// An API server that streams lists is not asked to list.
-			if !slices.Contains(asked, right) && role != "report-viewer" && !strings.HasPrefix(right, "list ") {
-				t.Errorf("the role %s has %q, which is never asked for", role, right)
-			}
+	for _, right := range slices.Concat(roles(t)...) {
+		has[right] = true
+		// An API server that streams lists is not asked to list.
+		if !slices.Contains(asked, right) && !strings.HasPrefix(right, "list ") {
+			t.Errorf("a role has %q, which is never asked for", right)
 		}
 	}
 	for _, right := range asked {

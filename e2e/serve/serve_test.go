@@ -32,13 +32,15 @@ import (
 var cluster *controlplane.Cluster
 
 func TestMain(m *testing.M) {
-	os.Exit(controlplane.Main(m, controlplane.Options{}, func(c *controlplane.Cluster) { cluster = c }))
+	os.Exit(controlplane.Main(m, controlplane.Options{Controllers: []string{controlplane.Namespaces}}, func(c *controlplane.Cluster) { cluster = c }))
 }
 
 const (
 	namespace = "volume-doctor"
 	lease     = "volume-doctor"
-	since     = "volume_doctor_finding_since_timestamp_seconds"
+	// optional is the one kind without which nothing is a gap.
+	optional = "deployments"
+	since    = "volume_doctor_finding_since_timestamp_seconds"
 )
 
 // TestServe is the life of two replicas, with the rights of docs/in-cluster.md.
@@ -139,8 +141,8 @@ func page(t *testing.T, p *process) {
 		t.Errorf("with a token without the right: %d %s", code, text)
 	}
 	_, err := cluster.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "limited", Labels: ours},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "volume-doctor-report-viewer"},
+		ObjectMeta: metav1.ObjectMeta{Name: "limited"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "volume-doctor-viewer"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: controlplane.UserLimited}},
 	}, metav1.CreateOptions{})
 	must(t, err)
@@ -157,48 +159,62 @@ func page(t *testing.T, p *process) {
 	}
 }
 
-// TestLessRights: whatever right is missing, it is said which, and what does not need it
-// goes on.
+// TestLessRights: whichever right of the chart is missing, it is said which, and what does
+// not need it goes on.
 func TestLessRights(t *testing.T) {
 	kubeconfig := install(t)
+	loseClaim(t, "less") // so that there is an event to write
+	t.Cleanup(func() { shell(t, "", "kubectl delete pods,persistentvolumeclaims --all -n less") })
+	// As with an API server that does not stream lists: each kind is listed and watched.
+	t.Setenv("KUBE_FEATURE_WatchListClient", "false")
 	leases := cluster.Client().CoordinationV1().Leases(namespace)
-	for _, test := range []struct {
-		role, lost string
-		released   bool // there is a Lease that nobody holds
-		args       []string
-		says       string
-	}{
-		{"leader", "get leases", false, nil, "cannot use the Lease volume-doctor/volume-doctor: "},
-		{"leader", "create leases", false, nil, "cannot use the Lease volume-doctor/volume-doctor: "},
-		{"leader", "update leases", true, nil, "cannot use the Lease volume-doctor/volume-doctor: "},
-		{"report-page", "create tokenreviews", false, []string{"--report-page", "--leader-elect=false"}, "cannot ask the API server whether the report may be shown: "},
-		{"report-page", "create subjectaccessreviews", false, []string{"--report-page", "--leader-elect=false"}, "cannot ask the API server whether the report may be shown: "},
-		{"reader", "list pods", false, []string{"--leader-elect=false"}, ""},
-	} {
-		t.Run(test.lost, func(t *testing.T) {
+	var mark int
+	for _, lost := range slices.Concat(roles(t)...) {
+		t.Run(lost, func(t *testing.T) {
 			_ = leases.Delete(t.Context(), lease, metav1.DeleteOptions{}) // there may be none
-			if test.released {
-				_, err := leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lease}}, metav1.CreateOptions{})
-				must(t, err)
+			verb, resource, _ := strings.Cut(lost, " ")
+			var args []string
+			var says string
+			switch {
+			case inNamespace(lost) != "":
+				says = "cannot use the Lease volume-doctor/volume-doctor: "
+				if verb == "update" { // of a Lease that nobody holds
+					_, err := leases.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: lease}}, metav1.CreateOptions{})
+					must(t, err)
+				}
+			case lost == "create events":
+				args, says = []string{"--leader-elect=false", "--events"}, "events were not written, the first because: "
+			case verb == "create":
+				args, says = []string{"--leader-elect=false", "--report-page"}, "cannot ask the API server whether the report may be shown: "
+			default:
+				args = []string{"--leader-elect=false"}
 			}
-			lose(t, test.role, test.lost)
-			if test.lost == "list pods" {
-				lose(t, "watcher", "watch pods")
-			}
-			p := start(t, kubeconfig, test.args...)
-			if test.role == "report-page" {
+			lose(t, lost)
+			refused(t, &mark)
+			p := start(t, kubeconfig, args...)
+			if strings.HasSuffix(resource, "reviews") {
 				if code, _ := p.get(t, "/", tokenOf(t)); code != http.StatusForbidden {
 					t.Errorf("the page: %d", code)
 				}
 			}
-			if test.says != "" {
-				if line := p.says(t, test.says); !strings.Contains(line, strings.Fields(test.lost)[1]) {
+			switch {
+			case says != "":
+				if line := p.says(t, says); !strings.Contains(line, resource) {
 					t.Errorf("%q", line)
 				}
-			}
-			if test.role == "reader" {
-				m := p.until(t, time.Minute, "the gap", func(m scrape) bool { return m.count("volume_doctor_gaps", `kind="pods"`, `reason="Forbidden"`) == 1 })
-				if m.count("volume_doctor_findings", `code="VD504"`) != 0 {
+			case resource == optional:
+				p.until(t, time.Minute, "it has looked", func(m scrape) bool { return m.count("volume_doctor_last_look_timestamp_seconds") == 1 })
+				if got := refused(t, &mark); !slices.Contains(got, lost) {
+					t.Errorf("nothing was refused but %v", got)
+				}
+			default:
+				m := p.until(t, time.Minute, "the gap", func(m scrape) bool {
+					return m.count("volume_doctor_gaps", `kind="`+resource+`"`, `reason="Forbidden"`) == 1 && m.count("volume_doctor_last_look_timestamp_seconds") == 1
+				})
+				if len(m.series("volume_doctor_gaps")) != 1 {
+					t.Errorf("more than one gap: %v", m.series("volume_doctor_gaps"))
+				}
+				if resource == "pods" && m.count("volume_doctor_findings", `code="VD504"`) != 0 {
 					t.Error("a check that cannot run has a 0")
 				}
 				if code, text := p.get(t, "/readyz", ""); code != http.StatusOK {
@@ -250,7 +266,7 @@ func loseClaim(t *testing.T, namespace string) (*corev1.PersistentVolumeClaim, *
 	claim, err := claims.Create(t.Context(), &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: "data", Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes"}},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, VolumeName: "pv-restored",
+			StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, VolumeName: "pv-" + namespace,
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 		},
 	}, metav1.CreateOptions{})

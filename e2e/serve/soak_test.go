@@ -48,7 +48,7 @@ func TestSoak(t *testing.T) {
 		time.Sleep(soakRests)
 	}
 	client := cluster.Client()
-	for ; time.Since(began) < *soak; pods++ {
+	for ; time.Since(began) < *soak || restarts < 2; pods++ {
 		if time.Since(began) > time.Duration(restarts+1)*(*soak)/3 {
 			restarts++
 			cluster.StopAPIServer()

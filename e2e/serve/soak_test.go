@@ -56,8 +56,11 @@ func TestSoak(t *testing.T) {
 			must(t, cluster.ResumeAPIServer(t.Context()))
 			// One that was there before may see the next pod before its volume, because it
 			// lists each kind again at a time of its own, and then not look for 3 minutes
-			// (DesiredStateOfWorldPopulatorListPodsRetryDuration, 1.36).
+			// (DesiredStateOfWorldPopulatorListPodsRetryDuration, 1.36). The attacher's lists
+			// are as late.
 			must(t, cluster.RestartController(t.Context()))
+			cluster.KillAttacher()
+			must(t, cluster.StartAttacher(t.Context()))
 			p.until(t, 2*time.Minute, "no gap is left", func(m scrape) bool { return m.count("volume_doctor_gaps") == 0 })
 		}
 		v, err := fixture.BoundVolume(t.Context(), client, world.Namespace, fmt.Sprintf("come-%d", pods), corev1.ReadWriteOnce)

@@ -17,14 +17,14 @@ IMAGE_PLATFORMS := linux/amd64 linux/arm64
 DIST := dist
 
 .PHONY: image dist notices reproducible release-check publish-check licences vuln new-user screenshots
-.PHONY: all build test unit kit base chart conformance conformance-long histories kubelet-oracle mutation mutation-histories e2e e2e-long soak soak-serve chaos add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench
+.PHONY: all build test alerts unit kit base chart conformance conformance-long histories kubelet-oracle mutation mutation-histories e2e e2e-long soak soak-serve chaos add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench
 
 all: build lint test
 
 build: ## the plug-in, as kubectl finds it on PATH
 	CGO_ENABLED=0 go build -trimpath -o $(BIN)/kubectl-volume_doctor .
 
-test: unit conformance e2e ## everything
+test: unit conformance e2e alerts ## everything
 
 unit: ## unit, corpus and command tests
 	go vet ./...
@@ -56,6 +56,9 @@ mutation-histories: ## the same for how decisions end, with histories of running
 e2e: build ## the command against a real control plane
 	cd e2e && go vet ./... && go test -p 4 -timeout 30m $$(go list ./... | grep -v /conformance) # they mostly wait
 
+alerts: ## the alert rules and the dashboard, with promtool and Prometheus' own rule engine
+	cd e2e/alerts && go vet . && go test .
+
 e2e-long: build ## what e2e has the clock moved on for, or leaves out, because a check waits for a quarter of an hour
 	cd e2e && go test -timeout 60m -count 1 -v -run 'Touch|WaitedOut|Dangling|Strip' ./repair -long
 
@@ -81,13 +84,14 @@ add-check: ## the steps of CONTRIBUTING.md, with a check of no use in a copy of 
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 	$< run ./...
 	cd e2e && $< run -c ../.golangci.yml ./...
+	cd e2e/alerts && $< run -c ../../.golangci.yml ./...
 	cd tools && $< run -c ../.golangci.yml ./...
 
 $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 	mv $(BIN)/golangci-lint $@
 
-generate: ## docs/codes.md, docs/driver-words.md, and the expectations of the corpus; nothing where a test fails
+generate: ## docs/codes.md, docs/driver-words.md, deploy/alerts, and the expectations of the corpus; nothing where a test fails
 	rm -rf $(BIN)/generated
 	go test . ./diagnose ./diagnose/driverwords ./output -update=$(BIN)/generated
 	cp -R $(BIN)/generated/. .

@@ -20,6 +20,7 @@ const module = "github.com/volume-doctor/kubectl-volume-doctor"
 var line = [][]string{
 	{""},
 	{"cmd"},
+	{"internal/alerts"},
 	{"mcp", "serve"},
 	{"explain"},
 	{"output", "cluster"},
@@ -53,7 +54,7 @@ func room(pkg string) int {
 }
 
 // forTests are the packages that only tests import.
-var forTests = []string{"internal/testcases", "internal/golden"}
+var forTests = []string{"internal/testcases", "internal/golden", "internal/alerts"}
 
 // talkers are the packages that may reach a cluster, a terminal or the process.
 // The others are pure.

@@ -32,6 +32,8 @@ var (
 		"Findings that stand; 0 for each check that the last look could run and that found nothing."}
 	waiting = Metric{"volume_doctor_waiting_seconds", []string{"namespace", "pod", "claim", "volume", "node", "stage", "actor", "state"},
 		"How long a pod, or its end, has waited for a volume, in which stage and for whom; state is in-flight, stuck or unknown."}
+	detaching = Metric{"volume_doctor_detaching_seconds", []string{"namespace", "claim", "volume", "node", "driver"},
+		"How long ago the detach of a volume from a node was asked for that is not done: its VolumeAttachment is being deleted."}
 	attached = Metric{"volume_doctor_attached_volumes", []string{"node", "driver"},
 		"Volumes of the driver that are attached to the node."}
 	attachable = Metric{"volume_doctor_attachable_volumes_limit", attached.Labels,
@@ -51,12 +53,12 @@ var (
 // Metrics are all that the standing mode has about the cluster and itself, beside
 // client_golang's own about the process.
 func Metrics() []Metric {
-	return []Metric{findingSince, findingDue, findings, waiting, attached, attachable, gaps, lastLook, lookTook, leads, buildInfo}
+	return []Metric{findingSince, findingDue, findings, waiting, detaching, attached, attachable, gaps, lastLook, lookTook, leads, buildInfo}
 }
 
-// maxSeries bounds how many findings, and how many waits, have a series: a cluster in
-// which everything fails must not fill a Prometheus. The worst come first, and
-// volume_doctor_findings counts all.
+// maxSeries bounds how many findings, how many waits and how many detaches have a series:
+// a cluster in which everything fails must not fill a Prometheus. The worst come first,
+// and volume_doctor_findings counts all.
 const maxSeries = 5000
 
 // metrics collects what the state is at the moment of a scrape.
@@ -110,11 +112,11 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	s.addFindings(l)
-	for i, w := range l.waits {
-		if i == maxSeries {
-			break
-		}
+	for _, w := range l.waits[:min(len(l.waits), maxSeries)] {
 		s.add(waiting, w.lasts.Seconds(), w.namespace, w.pod, w.claim, w.volume, w.node, w.stage, w.actor, string(w.state))
+	}
+	for _, d := range l.detaches[:min(len(l.detaches), maxSeries)] {
+		s.add(detaching, d.lasts.Seconds(), d.namespace, d.claim, d.volume, d.node, d.driver)
 	}
 	for _, load := range l.loads {
 		if load.attached >= 0 {

@@ -63,6 +63,7 @@ var every = sync.OnceValues(func() (*look, error) {
 		s.saw(repair.Look(read, diagnose.Options{Reconcile: c.Settings}, repair.Consent{}), noon)
 		whole.standing = append(whole.standing, s.last.standing...)
 		whole.waits = append(whole.waits, s.last.waits...)
+		whole.detaches = append(whole.detaches, s.last.detaches...)
 		whole.loads = append(whole.loads, s.last.loads...)
 	}
 	return whole, nil
@@ -223,10 +224,13 @@ func TestSeriesAreBounded(t *testing.T) {
 		f := finding.Finding{Code: "VD301", Severity: finding.Error, Subject: finding.Object{Kind: "Pod", Name: fmt.Sprint(i)}}
 		l.standing = append(l.standing, finding.Standing{Finding: f})
 		l.waits = append(l.waits, wait{pod: fmt.Sprint(i)})
+		l.detaches = append(l.detaches, detach{volume: fmt.Sprint(i)})
 	}
 	families := gather(t, leading(l))
-	if n, m := len(families[findingSince.Name].Metric), len(families[waiting.Name].Metric); n != maxSeries || m != maxSeries {
-		t.Errorf("%d and %d series", n, m)
+	for _, m := range []Metric{findingSince, waiting, detaching} {
+		if n := len(families[m.Name].Metric); n != maxSeries {
+			t.Errorf("%s has %d series", m.Name, n)
+		}
 	}
 	if n := families[findings.Name].Metric[0].GetGauge().GetValue(); n != all {
 		t.Errorf("%v findings are counted", n)
@@ -244,8 +248,9 @@ func TestValues(t *testing.T) {
 				Volume: "kubernetes.io/csi/d^v", PersistentVolume: "pv1", Node: "n1", Since: &ten, SelfHeals: finding.SelfHeals{Will: true, After: "6m0s"}}},
 			{First: metav1.NewTime(noon), Finding: finding.Finding{Code: "VD504", Check: "c", Severity: finding.Warning, Volume: "kubernetes.io/csi/d^w", SelfHeals: finding.SelfHeals{After: "6m0s"}}},
 		},
-		waits: []wait{{namespace: "shop", pod: "web-0", node: "n1", claim: "data", volume: "pv1", stage: "attached", actor: "CSI driver d", state: finding.Stuck, lasts: 90 * time.Second}},
-		loads: []load{{"n1", "d", 3, 25}, {"n1", "unlimited", 0, -1}, {"n1", "full", -1, 0}},
+		waits:    []wait{{namespace: "shop", pod: "web-0", node: "n1", claim: "data", volume: "pv1", stage: "attached", actor: "CSI driver d", state: finding.Stuck, lasts: 90 * time.Second}},
+		detaches: []detach{{"shop", "data", "pv1", "n2", "d", 4 * time.Minute}, {node: "n3", driver: "d", volume: "gone"}},
+		loads:    []load{{"n1", "d", 3, 25}, {"n1", "unlimited", 0, -1}, {"n1", "full", -1, 0}},
 	}
 	expected := `
 # HELP volume_doctor_attachable_volumes_limit Volumes of the driver that may be attached to the node, as its CSINode says; absent where that gives no limit.
@@ -256,6 +261,10 @@ volume_doctor_attachable_volumes_limit{driver="full",node="n1"} 0
 # TYPE volume_doctor_attached_volumes gauge
 volume_doctor_attached_volumes{driver="d",node="n1"} 3
 volume_doctor_attached_volumes{driver="unlimited",node="n1"} 0
+# HELP volume_doctor_detaching_seconds How long ago the detach of a volume from a node was asked for that is not done: its VolumeAttachment is being deleted.
+# TYPE volume_doctor_detaching_seconds gauge
+volume_doctor_detaching_seconds{claim="",driver="d",namespace="",node="n3",volume="gone"} 0
+volume_doctor_detaching_seconds{claim="data",driver="d",namespace="shop",node="n2",volume="pv1"} 240
 # HELP volume_doctor_finding_due_timestamp_seconds When the finding heals by itself at the latest; absent where it does not, or nothing bounds it.
 # TYPE volume_doctor_finding_due_timestamp_seconds gauge
 volume_doctor_finding_due_timestamp_seconds{check="inuse-not-attached",code="VD301",kind="Pod",name="web-0",namespace="shop",node="n1",severity="error",volume="pv1"} 1.7951763e+09
@@ -343,6 +352,31 @@ func TestWaitLabels(t *testing.T) {
 	for _, w := range s.last.waits {
 		if claim := read.Claim(types.NamespacedName{Namespace: w.namespace, Name: w.claim}); claim == nil || claim.Spec.VolumeName != w.volume || w.actor == "" || w.lasts <= 0 {
 			t.Errorf("%+v", w)
+		}
+	}
+}
+
+// TestDetachLabels: a detach has the claim of its volume, and counts from the moment at
+// which it was asked for. What nobody has asked to detach has no series.
+func TestDetachLabels(t *testing.T) {
+	for name, want := range map[string]bool{"vd103-driver-refuses": true, "vd301-backoff-drop": false} {
+		c, err := testcases.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := c.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := detachesOf(repair.Look(read, diagnose.Options{Reconcile: c.Settings}, repair.Consent{}))
+		if (len(list) > 0) != want {
+			t.Errorf("%s: %+v", name, list)
+		}
+		for _, d := range list {
+			pv := read.Volume(d.volume)
+			if pv == nil || pv.Spec.ClaimRef == nil || d.claim != pv.Spec.ClaimRef.Name || d.namespace != pv.Spec.ClaimRef.Namespace || d.node == "" || d.driver == "" || d.lasts < 10*time.Minute {
+				t.Errorf("%s: %+v", name, d)
+			}
 		}
 	}
 }

@@ -38,6 +38,7 @@ type look struct {
 	report   *finding.Report
 	standing []finding.Standing
 	waits    []wait
+	detaches []detach
 	loads    []load
 }
 
@@ -82,11 +83,11 @@ func (s *state) end() {
 
 // saw takes a new report. A finding that it cannot see stands on.
 func (s *state) saw(view *repair.View, now time.Time) {
-	loads := loadsOf(view)
+	detaches, loads := detachesOf(view), loadsOf(view)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timeline.Next(view.Report, view.Undecided)
-	s.last = &look{report: view.Report, standing: s.timeline.Standing(), waits: s.waitsOf(view), loads: loads}
+	s.last = &look{report: view.Report, standing: s.timeline.Standing(), waits: s.waitsOf(view), detaches: detaches, loads: loads}
 	s.beat = now
 }
 

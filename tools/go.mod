@@ -1,6 +1,6 @@
 module github.com/volume-doctor/kubectl-volume-doctor/tools
 
-go 1.26.4
+go 1.26.7
 
 require (
 	github.com/google/licensecheck v0.3.1

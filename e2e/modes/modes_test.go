@@ -16,6 +16,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/recording"
 )
 
 var (
@@ -102,6 +103,7 @@ func TestModes(t *testing.T) {
 	if _, err := command.Build(); err != nil {
 		t.Fatal(err)
 	}
+	recorded := recording.Serve(t, cluster.Kubeconfig)
 	outcomes := map[string]*outcome{}
 	for _, m := range modes {
 		outcomes[m.name] = newOutcome(m)
@@ -113,6 +115,7 @@ func TestModes(t *testing.T) {
 	for _, m := range modes {
 		outcomes[m.name].complain(t, m)
 	}
+	alerted(t, modes, outcomes, recorded)
 	if *some != "" {
 		return
 	}

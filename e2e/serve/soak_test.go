@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/recording"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/scenario"
 )
 
@@ -34,6 +35,7 @@ func TestSoak(t *testing.T) {
 	p := start(t, cluster.Kubeconfig, "--leader-elect=false", "--events")
 	p.until(t, time.Minute, "it has looked", func(m scrape) bool { return m.count("volume_doctor_last_look_timestamp_seconds") == 1 })
 
+	recorded := recording.Of(t, p.address, soakRests)
 	began := time.Now()
 	var most [4]float64
 	restarts, pods, scrapes := 0, 0, 0
@@ -84,7 +86,20 @@ func TestSoak(t *testing.T) {
 	if most[3] > soakGrowth*most[1] {
 		t.Errorf("it grew from %.1f to %.1f MB", most[1]/1e6, most[3]/1e6)
 	}
+	silent(t, recorded)
 	if code := p.end(t); code != 0 {
 		t.Errorf("exit code %d after SIGTERM", code)
+	}
+}
+
+// silent: no alert fires, and none about a finding begins to. While the API server is away
+// the one about gaps does.
+func silent(t *testing.T, recorded *recording.Recording) {
+	t.Helper()
+	alerts, _ := recorded.Alerts(t)
+	for _, a := range alerts {
+		if a.Firing != nil || a.Name != "VolumeDoctorGaps" {
+			t.Errorf("an alert: %+v", a)
+		}
 	}
 }

@@ -1,0 +1,222 @@
+// Package alerts makes the alert rules and the dashboard of deploy/alerts out of the
+// tables of checks and of metrics. Only tests import it.
+package alerts
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/serve"
+)
+
+// Group is a group of rules as a rules file and a PrometheusRule have it.
+type Group struct {
+	Name  string `yaml:"name"`
+	Rules []Rule `yaml:"rules"`
+}
+
+// Rule is an alert rule. Durations are as Prometheus writes them.
+type Rule struct {
+	Alert         string      `yaml:"alert"`
+	Expr          string      `yaml:"expr"`
+	For           string      `yaml:"for"`
+	KeepFiringFor string      `yaml:"keep_firing_for,omitempty"`
+	Labels        Labels      `yaml:"labels"`
+	Annotations   Annotations `yaml:"annotations"`
+}
+
+// Labels are those that a rule sets. Severity is one of critical, warning and info, the
+// three of kubernetes-mixin, which receivers are routed by. It takes the place of the
+// finding's own, which is error, warning or info.
+type Labels struct {
+	Severity string `yaml:"severity"`
+}
+
+// Annotations are those of kubernetes-mixin.
+type Annotations struct {
+	Summary     string `yaml:"summary"`
+	Description string `yaml:"description"`
+	RunbookURL  string `yaml:"runbook_url"`
+}
+
+const (
+	// settles is the "for" of findings, waits and detaches: two evaluations at the usual
+	// interval of 30 s see it. The checks have their grace inside, so that more would
+	// only be late.
+	settles = "1m"
+	// lingers is longer than a missed scrape, and than the 45 s after which another
+	// replica leads, with the time for its first look. A series that is away for so long
+	// has not healed.
+	lingers = "3m"
+	// podWaits is how long a pod may wait for a volume. It is a judgement, and that of
+	// KubePodNotReady in kubernetes-mixin.
+	podWaits = 15 * time.Minute
+	// detachTakes is how long a detach may take: from then on the checks call it stuck.
+	detachTakes = facts.StuckDeleting
+	// lookAge is more than serve may take from one look to the next before its
+	// /healthz has it restarted, and is compared with another machine's clock.
+	lookAge = 5 * time.Minute
+
+	source = "https://github.com/volume-doctor/kubectl-volume-doctor/blob/main/"
+)
+
+// installation are the target labels that tell one installation from another; those that
+// tell its replicas apart are left out.
+var installation = []string{"cluster", "namespace", "job"}
+
+// severities are the labels of alerts for the severities of findings, the worst first.
+var severities = []struct {
+	of     finding.Severity
+	label  string
+	means  string
+	advice string
+}{
+	{finding.Error, "critical", "An error stands",
+		"A pod cannot start or end, or data is in danger."},
+	{finding.Warning, "warning", "A warning stands",
+		"It holds nobody up yet, or only somebody's next move."},
+	{finding.Info, "info", "Something is worth knowing",
+		"Nothing has to be done: it may end by itself."},
+}
+
+// Groups are all rules. Those about findings are one for each severity that a check has:
+// see docs/adr/0018-alert-rules.md.
+func Groups() []Group {
+	return []Group{
+		{Name: "volume-doctor.findings", Rules: findingRules()},
+		{Name: "volume-doctor.waits", Rules: waitRules()},
+		{Name: "volume-doctor.self", Rules: selfRules()},
+	}
+}
+
+func findingRules() []Rule {
+	var rules []Rule
+	for _, s := range severities {
+		if !slices.ContainsFunc(diagnose.Checks(), func(c check.Check) bool { return c.Severity == s.of }) {
+			continue
+		}
+		since := metric("volume_doctor_finding_since_timestamp_seconds")
+		rules = append(rules, Rule{
+			Alert: "VolumeDoctor" + strings.ToUpper(string(s.of[:1])) + string(s.of[1:]),
+			Expr:  fmt.Sprintf("%s (%s{severity=%q})", maxBy(since.Labels...), since.Name, s.of),
+			For:   settles, KeepFiringFor: lingers,
+			Labels: Labels{s.label},
+			Annotations: Annotations{
+				Summary: "{{ $labels.code }} {{ $labels.check }}: {{ $labels.kind }} {{ if $labels.namespace }}{{ $labels.namespace }}/{{ end }}{{ $labels.name }}",
+				Description: s.means + " since {{ $value | humanizeTimestamp }}{{ if $labels.volume }}, about volume {{ $labels.volume }}{{ end }}{{ if $labels.node }} on node {{ $labels.node }}{{ end }}. " + s.advice +
+					" To see the evidence and what to do: kubectl volume-doctor diagnose{{ if $labels.namespace }} -n {{ $labels.namespace }}{{ end }} --check {{ $labels.code }}",
+				RunbookURL: source + "diagnose/docs/{{ $labels.code }}.md",
+			},
+		})
+	}
+	return rules
+}
+
+func waitRules() []Rule {
+	waiting, detaching := metric("volume_doctor_waiting_seconds"), metric("volume_doctor_detaching_seconds")
+	// The state changes as the wait goes on, and the alert is to stay the same.
+	labels := slices.DeleteFunc(slices.Clone(waiting.Labels), func(l string) bool { return l == "state" })
+	return []Rule{
+		{
+			Alert: "VolumeDoctorPodWaits",
+			Expr:  fmt.Sprintf("%s (%s) > %d", maxBy(labels...), waiting.Name, int(podWaits.Seconds())),
+			For:   settles, KeepFiringFor: lingers,
+			Labels: Labels{"warning"},
+			Annotations: Annotations{
+				Summary: "Pod {{ $labels.namespace }}/{{ $labels.pod }} waits for volume {{ $labels.volume }}",
+				Description: "It has waited for {{ $value | humanizeDuration }}{{ if $labels.node }} on node {{ $labels.node }}{{ end }}{{ if $labels.claim }}, with claim {{ $labels.claim }}{{ end }}, in the stage {{ $labels.stage }}{{ if $labels.actor }}; {{ $labels.actor }} has to act{{ end }}. " +
+					"To follow it stage by stage: kubectl volume-doctor trace {{ $labels.pod }} -n {{ $labels.namespace }}",
+				RunbookURL: runbook("VolumeDoctorPodWaits"),
+			},
+		},
+		{
+			Alert: "VolumeDoctorDetachWaits",
+			Expr:  fmt.Sprintf("%s (%s) > %d", maxBy(detaching.Labels...), detaching.Name, int(detachTakes.Seconds())),
+			For:   settles, KeepFiringFor: lingers,
+			Labels: Labels{"warning"},
+			Annotations: Annotations{
+				Summary: "Volume {{ $labels.volume }} waits to be detached from node {{ $labels.node }}",
+				Description: "The detach was asked for {{ $value | humanizeDuration }} ago, and driver {{ $labels.driver }} has not done it{{ if $labels.claim }}. The volume belongs to claim {{ $labels.namespace }}/{{ $labels.claim }}{{ end }}. " +
+					"To see who has to act: kubectl volume-doctor diagnose node/{{ $labels.node }}",
+				RunbookURL: runbook("VolumeDoctorDetachWaits"),
+			},
+		},
+	}
+}
+
+func selfRules() []Rule {
+	leader, gaps, lastLook := metric("volume_doctor_leader"), metric("volume_doctor_gaps"), metric("volume_doctor_last_look_timestamp_seconds")
+	one := func(m serve.Metric) string { return fmt.Sprintf("%s (%s)", maxBy(), m.Name) }
+	return []Rule{
+		{
+			Alert: "VolumeDoctorNoLeader",
+			Expr:  one(leader) + " == 0", For: "5m",
+			Labels: Labels{"warning"},
+			Annotations: Annotations{
+				Summary:     "No replica of volume-doctor follows the cluster",
+				Description: "Every replica stands by, so that nobody looks and no finding can fire. Read the log of the pods: it says why the Lease cannot be taken.",
+				RunbookURL:  runbook("VolumeDoctorNoLeader"),
+			},
+		},
+		{
+			Alert: "VolumeDoctorLookOld",
+			Expr:  fmt.Sprintf("time() - %s > %d\nor\n(%s == 1) unless %s", one(lastLook), int(lookAge.Seconds()), one(leader), one(lastLook)), For: "5m",
+			Labels: Labels{"warning"},
+			Annotations: Annotations{
+				Summary:     "volume-doctor has not looked at the cluster for more than 5 minutes",
+				Description: "A replica leads, but its last look is too old or it has made none, so that findings and waits are not up to date. Read the log of the pod that leads.",
+				RunbookURL:  runbook("VolumeDoctorLookOld"),
+			},
+		},
+		{
+			Alert: "VolumeDoctorGaps",
+			Expr:  fmt.Sprintf("%s (%s) > 0", maxBy("namespace", "job", "kind", "reason"), gaps.Name), For: "10m",
+			Labels: Labels{"warning"},
+			Annotations: Annotations{
+				Summary:     "volume-doctor cannot follow {{ $labels.kind }}: {{ $labels.reason }}",
+				Description: "The checks that need {{ $labels.kind }} do not run, so that no alert about them does not mean that all is well. If the reason is Forbidden, bind the roles of docs/in-cluster.md.",
+				RunbookURL:  runbook("VolumeDoctorGaps"),
+			},
+		},
+		{
+			Alert: "VolumeDoctorAbsent",
+			Expr:  fmt.Sprintf("absent(%s)", leader.Name), For: "10m",
+			Labels: Labels{"warning"},
+			Annotations: Annotations{
+				Summary:     "Prometheus scrapes no volume-doctor",
+				Description: "No replica of kubectl volume-doctor serve is scraped, so that no alert about volumes can fire. Check that its pods run and that Prometheus has them as a target.",
+				RunbookURL:  runbook("VolumeDoctorAbsent"),
+			},
+		},
+	}
+}
+
+// maxBy takes one series of several replicas: that of the labels, or of the installation
+// where there are none.
+func maxBy(labels ...string) string {
+	if len(labels) == 0 {
+		labels = installation
+	}
+	if !slices.Contains(labels, "cluster") {
+		labels = append([]string{"cluster"}, labels...) // a rule may be evaluated for several clusters
+	}
+	return "max by (" + strings.Join(labels, ", ") + ")"
+}
+
+// metric is the metric of serve with the name.
+func metric(name string) serve.Metric {
+	all := serve.Metrics()
+	i := slices.IndexFunc(all, func(m serve.Metric) bool { return m.Name == name })
+	if i < 0 {
+		panic("serve has no metric " + name)
+	}
+	return all[i]
+}
+
+func runbook(alert string) string { return source + "docs/alerts.md#" + strings.ToLower(alert) }

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"strings"
 	"testing"
+	"text/template"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/cmd"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/alerts"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/golden"
 )
@@ -18,5 +22,39 @@ func TestAlertFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		golden.Want(t, path, text)
+	}
+}
+
+// TestAlertCommands: what an alert tells its reader to run does run, and answers, whether
+// the object has a namespace or not.
+func TestAlertCommands(t *testing.T) {
+	const file = "testdata/snapshots/backoff-drop.yaml"
+	commands := 0
+	for _, group := range alerts.Groups() {
+		for _, rule := range group.Rules {
+			for _, namespace := range []string{"default", ""} {
+				same := func(v float64) float64 { return v }
+				text, err := template.New(rule.Alert).Funcs(template.FuncMap{"humanizeTimestamp": same, "humanizeDuration": same}).Parse("{{ $labels := . }}{{ $value := 1.0 }}" + rule.Annotations.Description)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var b strings.Builder
+				if err := text.Execute(&b, map[string]string{"namespace": namespace, "code": "VD301", "pod": "web-0", "node": "n1", "claim": "data", "volume": "pv", "driver": "d"}); err != nil {
+					t.Fatal(err)
+				}
+				_, command, found := strings.Cut(b.String(), ": kubectl volume-doctor ")
+				if !found || namespace == "" && strings.HasPrefix(command, "trace ") { // each pod has a namespace
+					continue
+				}
+				commands++
+				var out, errOut bytes.Buffer
+				if code := cmd.Main(append(strings.Fields(command), "-f", file), nil, &out, &errOut); code > 1 || out.Len() == 0 {
+					t.Errorf("%s: %s: exit code %d: %s", rule.Alert, command, code, errOut.String())
+				}
+			}
+		}
+	}
+	if commands != 9 {
+		t.Errorf("%d commands", commands)
 	}
 }

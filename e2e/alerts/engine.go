@@ -44,6 +44,15 @@ type Alert struct {
 // every is the pause between two evaluations, that of kube-prometheus.
 const every = 30 * time.Second
 
+var (
+	silent = slog.New(slog.DiscardHandler)
+	syntax = parser.NewParser(parser.Options{})
+)
+
+func newEngine() *promql.Engine {
+	return promql.NewEngine(promql.EngineOpts{Logger: silent, MaxSamples: 50e6, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true, Parser: syntax})
+}
+
 // evaluate runs the rules of the file over the scrapes as Prometheus does: samples come
 // in at their times, what a scrape no longer has is stale, and every group is evaluated
 // every 30 s from the first scrape to the last.
@@ -53,8 +62,7 @@ func evaluate(ctx context.Context, file string, scrapes []Scrape) ([]Alert, erro
 		return nil, err
 	}
 	defer func() { _ = db.Close() }() // it is in a temporary directory
-	silent, syntax := slog.New(slog.DiscardHandler), parser.NewParser(parser.Options{})
-	engine := promql.NewEngine(promql.EngineOpts{Logger: silent, MaxSamples: 50e6, Timeout: time.Minute, EnableAtModifier: true, EnableNegativeOffset: true, Parser: syntax})
+	engine := newEngine()
 	manager := rules.NewManager(&rules.ManagerOptions{
 		NameValidationScheme: model.UTF8Validation,
 		QueryFunc:            rules.EngineQueryFunc(engine, db), AppendableV2: db, Queryable: db, Context: ctx, Logger: silent, Parser: syntax,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/util/teststorage"
 )
 
 // TestEvaluate: a recording of two replicas, with a scrape that failed and a finding about
@@ -71,5 +72,73 @@ func TestHonorLabels(t *testing.T) {
 	got := withTarget(labels.FromMap(map[string]string{"namespace": "", "pod": "web-0"}), "a")
 	if got.Get("namespace") != "" || got.Get("pod") != "web-0" || got.Get("instance") != "a:8080" {
 		t.Error(got)
+	}
+}
+
+// TestPanels: where one replica leads and one stands by, every panel has something to
+// show, and what nobody knows is not shown as 0.
+func TestPanels(t *testing.T) {
+	const standby = `volume_doctor_leader 0
+volume_doctor_build_info{version="v1"} 1
+process_cpu_seconds_total 1
+process_resident_memory_bytes 2e+07
+`
+	leading := func(at time.Time) string {
+		return fmt.Sprintf(`volume_doctor_leader 1
+volume_doctor_build_info{version="v1"} 1
+process_cpu_seconds_total %[1]d
+process_resident_memory_bytes 5e+07
+volume_doctor_last_look_timestamp_seconds %[1]d
+volume_doctor_look_duration_seconds_sum %[1]d
+volume_doctor_look_duration_seconds_count %[1]d
+volume_doctor_findings{code="VD301",check="c",severity="error"} 1
+volume_doctor_findings{code="VD103",check="d",severity="warning"} 0
+volume_doctor_findings{code="VD120",check="e",severity="info"} 0
+volume_doctor_finding_since_timestamp_seconds{code="VD301",check="c",severity="error",kind="Pod",namespace="shop",name="web-0",volume="pv1",node="n1"} 1
+volume_doctor_waiting_seconds{namespace="shop",pod="web-0",claim="data",volume="pv1",node="n1",stage="attached",actor="a",state="stuck"} 90
+volume_doctor_detaching_seconds{namespace="shop",claim="data",volume="pv1",node="n2",driver="d"} 90
+volume_doctor_attached_volumes{node="n1",driver="d"} 3
+volume_doctor_attached_volumes{node="n2",driver="d"} 5
+volume_doctor_attached_volumes{node="n2",driver="unlimited"} 5
+volume_doctor_attachable_volumes_limit{node="n1",driver="d"} 25
+volume_doctor_attachable_volumes_limit{node="n2",driver="d"} 0
+volume_doctor_gaps{kind="events",reason="Forbidden"} 1
+`, at.Unix())
+	}
+	begin := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		name string
+		of   func(time.Time) string
+	}{{"one leads", leading}, {"nobody leads", func(time.Time) string { return standby }}} {
+		db := teststorage.New(t)
+		end := begin
+		for i := range 20 {
+			end = begin.Add(time.Duration(i) * 30 * time.Second)
+			for target, text := range map[string]string{"a": test.of(end), "b": standby} {
+				if _, err := ingest(t.Context(), db, Scrape{Time: end, Target: target, Metrics: text}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, p := range thePanels(t) {
+			for _, target := range p.Targets {
+				query, err := newEngine().NewInstantQuery(t.Context(), db, nil, target.Expr, end)
+				if err != nil {
+					t.Fatal(err)
+				}
+				result := query.Exec(t.Context())
+				series, err := result.Vector()
+				own := p.Title == "CPU" || p.Title == "Memory" || p.Title == "Leaders"
+				switch {
+				case err != nil:
+					t.Errorf("%s: panel %q: %v", test.name, p.Title, err)
+				case (len(series) > 0) != (own || test.name == "one leads"):
+					t.Errorf("%s: panel %q shows %v", test.name, p.Title, series)
+				case p.Title == "Attached volumes and limits" && len(series) > 0 && (len(series) != 2 || series[0].F+series[1].F != 8+25):
+					t.Errorf("%s: panel %q shows %v", test.name, p.Title, series)
+				}
+				query.Close()
+			}
+		}
 	}
 }

@@ -113,6 +113,7 @@ func charts() []chart {
 	waiting, detaching := metric("volume_doctor_waiting_seconds"), metric("volume_doctor_detaching_seconds")
 	attached, limit := metric("volume_doctor_attached_volumes"), metric("volume_doctor_attachable_volumes_limit").Name
 	gaps, look := metric("volume_doctor_gaps"), metric("volume_doctor_look_duration_seconds").Name
+	lastLook := metric("volume_doctor_last_look_timestamp_seconds").Name
 	bySeverity := func(s string) string {
 		return fmt.Sprintf("sum(%s (%s{severity=%q}))", maxBy("code", "check", "severity"), findings, s)
 	}
@@ -123,16 +124,16 @@ func charts() []chart {
 		all = append(all, chart{number, "Findings: " + string(s.of), s.advice, "", 4, 4, bySeverity(string(s.of)), ""})
 	}
 	return append(all,
-		chart{number, "Gaps", "Kinds that cannot be followed. Checks that need them do not run, and 0 findings does not mean that all is well.", "", 4, 4, "sum(" + maxBy(gaps.Labels...) + " (" + gaps.Name + ")) or vector(0)", ""},
+		chart{number, "Gaps", "Kinds that cannot be followed. Checks that need them do not run, and 0 findings does not mean that all is well.", "", 4, 4, fmt.Sprintf("sum(%s (%s)) or 0 * max(%s)", maxBy(gaps.Labels...), gaps.Name, lastLook), ""},
 		chart{number, "Leaders", "0: nobody looks. 1 for each installation.", "", 4, 4, fmt.Sprintf("sum(%s (%s))", maxBy(), metric("volume_doctor_leader").Name), ""},
-		chart{number, "Last look", "How long ago the last look at the cluster was.", "s", 4, 4, fmt.Sprintf("time() - max(%s)", metric("volume_doctor_last_look_timestamp_seconds").Name), ""},
+		chart{number, "Last look", "How long ago the last look at the cluster was.", "s", 4, 4, fmt.Sprintf("time() - max(%s)", lastLook), ""},
 		chart{table, "Findings that stand", "For how long, and about what.", "s", 24, 9, fmt.Sprintf("sort_desc(time() - %s (%s))", maxBy(since.Labels...), since.Name), ""},
 		chart{graph, "Findings by check", "Checks that found nothing are left out.", "", 12, 8, fmt.Sprintf("%s (%s) > 0", maxBy("code", "check", "severity"), findings), "{{severity}} {{code}} {{check}}"},
 		chart{graph, "Pods that wait, by stage and actor", "How many pods wait for a volume, in which stage and for whom.", "", 12, 8, fmt.Sprintf("count by (stage, actor) (%s (%s))", maxBy(waiting.Labels...), waiting.Name), "{{stage}}: {{actor}}"},
 		chart{table, "Longest waits", "The 50 pods that have waited for a volume for longest.", "s", 12, 9, fmt.Sprintf("topk(50, %s (%s))", maxBy(waiting.Labels...), waiting.Name), ""},
 		chart{table, "Longest detaches", "The 50 volumes whose detach was asked for first and is not done.", "s", 12, 9, fmt.Sprintf("topk(50, %s (%s))", maxBy(detaching.Labels...), detaching.Name), ""},
 		chart{graph, "Room on the fullest nodes", "Attached volumes as a part of the limit, for the 20 fullest nodes and drivers. At 1 the scheduler places no more there.", "percentunit", 12, 8, fmt.Sprintf("topk(20, %s / (%s > 0))", load, room), "{{node}} {{driver}}"},
-		chart{graph, "Attached volumes and limits", "The sums over all nodes of each driver that has a limit.", "", 12, 8, fmt.Sprintf("sum by (driver) (%s and (%s))\nor\nlabel_join(sum by (driver) (%s), \"of\", \"\", \"limit\")", load, room, room), "{{driver}} {{of}}"},
+		chart{graph, "Attached volumes and limits", "The sums over all nodes of each driver that has a limit.", "", 12, 8, fmt.Sprintf("sum by (driver) (%s and (%s))\nor\nlabel_replace(sum by (driver) (%s), \"of\", \"limit\", \"\", \"\")", load, room, room), "{{driver}} {{of}}"},
 		chart{graph, "Gaps by kind", "", "", 8, 7, fmt.Sprintf("%s (%s)", maxBy(gaps.Labels...), gaps.Name), "{{kind}}: {{reason}}"},
 		chart{graph, "Time of a look", "The mean time that it takes to make a report.", "s", 8, 7, fmt.Sprintf("sum by (job) (rate(%s_sum[5m])) / sum by (job) (rate(%s_count[5m]))", look, look), "{{job}}"},
 		chart{graph, "CPU", "What each replica uses, in cores.", "", 4, 7, own("rate(process_cpu_seconds_total[5m])"), "{{instance}}"},

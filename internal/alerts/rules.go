@@ -86,7 +86,7 @@ var severities = []struct {
 }
 
 // Groups are all rules. Those about findings are one for each severity that a check has:
-// see docs/adr/0018-alert-rules.md.
+// see docs/adr/0019-alert-rules.md.
 func Groups() []Group {
 	return []Group{
 		{Name: "volume-doctor.findings", Rules: findingRules()},

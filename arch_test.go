@@ -21,7 +21,7 @@ var line = [][]string{
 	{""},
 	{"cmd"},
 	{"internal/alerts"},
-	{"mcp", "serve"},
+	{"mcp", "serve", "fleet"},
 	{"explain"},
 	{"output", "cluster"},
 	{"repair/apply"},
@@ -58,7 +58,7 @@ var forTests = []string{"internal/testcases", "internal/golden", "internal/alert
 
 // talkers are the packages that may reach a cluster, a terminal or the process.
 // The others are pure.
-var talkers = []string{"", "cmd", "mcp", "cluster"}
+var talkers = []string{"", "cmd", "mcp", "cluster", "fleet"}
 
 // answers are what the package that answers requests may import all the same.
 var answers = map[string][]string{"serve": {"net", "net/http"}}

@@ -4,7 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
 )
 
 // What an API server, or whoever answers in its place, can make us hold, read or
@@ -74,4 +79,81 @@ func (b *bounded) Read(p []byte) (int, error) {
 		return n - 1, b.err
 	}
 	return n, err
+}
+
+// Budget bounds what one reading of a cluster costs, beside the bounds on each answer.
+type Budget struct {
+	// Sent is for the bytes of all answers together.
+	Sent int64
+	// Kept is for the objects that are kept of them, in bytes, without what they point
+	// to.
+	Kept int64
+}
+
+// spending is what a reading has taken of its Budget. A nil one has no end.
+type spending struct {
+	Budget
+	sent, kept atomic.Int64
+	// over says that some reading took more.
+	over atomic.Bool
+}
+
+func (s *spending) send(n int64) error {
+	if s == nil || s.sent.Add(n) <= s.Sent {
+		return nil
+	}
+	s.over.Store(true)
+	return tooMuch("the sum of its answers", s.Sent)
+}
+
+func (s *spending) keep(n int64) error {
+	if s == nil || s.kept.Add(n) <= s.Kept {
+		return nil
+	}
+	s.over.Store(true)
+	return tooMuch("what has to be kept of its answers", s.Kept)
+}
+
+// reset begins another reading.
+func (s *spending) reset() {
+	if s != nil {
+		s.sent.Store(0)
+		s.kept.Store(0)
+	}
+}
+
+// metered takes what is read from a budget.
+type metered struct {
+	in io.Reader
+	*spending
+}
+
+func (m metered) Read(p []byte) (int, error) {
+	n, err := m.in.Read(p)
+	if over := m.send(int64(n)); over != nil {
+		return n, over
+	}
+	return n, err
+}
+
+// OverBudget says that a reading would have cost more than Options.Budget: its
+// snapshot has gaps for that.
+func (c *Cluster) OverBudget() bool { return c.spent != nil && c.spent.over.Load() }
+
+// Sent is how many bytes the last reading was sent; 0 without a Budget.
+func (c *Cluster) Sent() int64 {
+	if c.spent == nil {
+		return 0
+	}
+	return c.spent.sent.Load()
+}
+
+// Close ends the connections that nobody uses any more. They would otherwise be kept
+// for a minute and a half, with their buffers.
+func (c *Cluster) Close() {
+	for _, client := range []groups{c.client, c.lists} {
+		if any, ok := client[corev1.GroupName].(*rest.RESTClient); ok { // they share their connections
+			utilnet.CloseIdleConnectionsFor(any.Client.Transport)
+		}
+	}
 }

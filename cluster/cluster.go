@@ -41,6 +41,9 @@ type Options struct {
 	Spool *snapshot.Spool
 	// Manager also asks the kube-controller-manager that leads (snapshot.Manager).
 	Manager bool
+	// Budget is for each reading; nil is none. A list for which it does not suffice is a
+	// gap.
+	Budget *Budget
 }
 
 // PageSize keeps an answer at some megabytes and the reading of 150,000 pods at
@@ -63,6 +66,8 @@ type Cluster struct {
 	// answers in JSON.
 	whole    bool
 	jsonOnly *atomic.Bool
+	// spent is what the reading under way has taken of the Budget; nil without one.
+	spent *spending
 
 	mu sync.Mutex // keeps calls of Progress apart
 }
@@ -89,7 +94,11 @@ func New(config *rest.Config, options Options) (*Cluster, error) {
 	if wait <= 0 {
 		wait = maxWait
 	}
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &boundedAnswers{next, wait} })
+	var spent *spending
+	if options.Budget != nil {
+		spent = &spending{Budget: *options.Budget}
+	}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &boundedAnswers{next, wait, spent} })
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &dated{next} })
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -101,7 +110,7 @@ func New(config *rest.Config, options Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up the client for %s: %w", server, err)
 	}
-	return &Cluster{client: client, lists: lists, server: server.String(), options: options, config: given, wait: wait, jsonOnly: new(atomic.Bool)}, nil
+	return &Cluster{client: client, lists: lists, server: server.String(), options: options, config: given, wait: wait, jsonOnly: new(atomic.Bool), spent: spent}, nil
 }
 
 // Context is the kubeconfig context that the cluster was found under.

@@ -252,6 +252,9 @@ func (p *pages[T, P]) add(o P) (kept bool, err error) {
 		pod, _ := any(o).(*corev1.Pod)
 		return false, p.spool.Add(pod)
 	}
+	if err := p.spent.keep(int64(reflect.TypeFor[T]().Size())); err != nil {
+		return false, err
+	}
 	p.sharer.Share(o)
 	p.kept = append(p.kept, o)
 	return true, nil

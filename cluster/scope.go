@@ -25,7 +25,7 @@ func (c *Cluster) SnapshotOf(ctx context.Context, wanted *scope.Scope, suffices 
 // JSON is held as a whole, and read in chunks.
 func (c *Cluster) inOnePage() *Cluster {
 	return &Cluster{client: c.client, lists: c.lists, server: c.server, options: c.options, wait: c.wait,
-		whole: c.options.PageSize == PageSize, jsonOnly: c.jsonOnly}
+		whole: c.options.PageSize == PageSize, jsonOnly: c.jsonOnly, spent: c.spent}
 }
 
 // limit is how many objects one request asks for; 0 asks for all of them.

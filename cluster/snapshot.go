@@ -55,6 +55,7 @@ func (r *reading) lists(wanted func(kind) bool) (sources []source) {
 func (c *Cluster) take(ctx context.Context, read func(context.Context, *reading) error) (*snapshot.Snapshot, error) {
 	var now clock
 	ctx = context.WithValue(ctx, clockKey{}, &now)
+	c.spent.reset()
 	// The first request also tells whether anybody is there at all.
 	serverVersion, err := c.version(ctx)
 	if err != nil {

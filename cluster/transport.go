@@ -29,6 +29,8 @@ func sameHost(request *http.Request, via []*http.Request) error {
 type boundedAnswers struct {
 	next http.RoundTripper
 	wait time.Duration
+	// spent is for all answers; nil without a Budget.
+	spent *spending
 }
 
 func (b *boundedAnswers) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -54,6 +56,9 @@ func (b *boundedAnswers) RoundTrip(request *http.Request) (*http.Response, error
 		body = &bounded{body, maxVersion, &limitError{fmt.Sprintf("the answer of /version is larger than %d KiB", maxVersion>>10)}}
 	case !watching:
 		body = &bounded{body, maxAnswer, tooMuch("an answer of the API server", maxAnswer)}
+	}
+	if b.spent != nil {
+		body = metered{body, b.spent}
 	}
 	response.Body = &endedBody{body, response.Body, cancel}
 	return response, nil

@@ -1,30 +1,25 @@
 package cmd
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
-	"sync"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/fleet"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
-
-// contextsAtOnce bounds the clusters that are held in memory side by side.
-const contextsAtOnce = 4
-
-// everything is what is missing of a cluster that cannot be reached.
-const everything snapshot.Kind = "*"
 
 // oneCluster are the flags that name one cluster, or one way to it.
 var oneCluster = []string{
@@ -32,87 +27,162 @@ var oneCluster = []string{
 	"filename", "controller", "backend", "apply", "events", "selector",
 }
 
-func validateContexts(names []string, flags *pflag.FlagSet, args []string) error {
-	if len(names) == 0 {
+// fleetFlags choose the clusters of a report on several.
+type fleetFlags struct {
+	contexts []string
+	all      bool
+	folder   string
+}
+
+func (f *fleetFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.contexts, "contexts", nil, "Examine the clusters of these kubeconfig contexts, in one report; * stands for any text, as in 'prod-*'")
+	flags.BoolVar(&f.all, "all-contexts", false, "Examine the clusters of all contexts, in one report")
+	flags.StringVar(&f.folder, "kubeconfig-dir", "", "Examine the clusters of every kubeconfig in this folder, or those of them that --contexts names")
+	_ = cmd.MarkFlagDirname("kubeconfig-dir")
+}
+
+// chosen is the name of the flag that asks for several clusters; "" where none does.
+func (f *fleetFlags) chosen(flags *pflag.FlagSet) string {
+	switch {
+	case flags.Changed("contexts"):
+		return "contexts"
+	case f.all:
+		return "all-contexts"
+	case flags.Changed("kubeconfig-dir"):
+		return "kubeconfig-dir"
+	default:
+		return ""
+	}
+}
+
+func (f *fleetFlags) validate(flags *pflag.FlagSet, args []string) error {
+	chosen := f.chosen(flags)
+	if chosen == "contexts" && len(f.contexts) == 0 {
 		return errors.New("--contexts names no context")
 	}
+	if f.all && len(f.contexts) > 0 {
+		return errors.New("--all-contexts and --contexts exclude each other")
+	}
+	if f.folder != "" && flags.Changed("kubeconfig") {
+		return errors.New("--kubeconfig-dir and --kubeconfig exclude each other")
+	}
 	seen := map[string]bool{}
-	for _, name := range names {
+	for _, name := range f.contexts {
 		if name == "" || seen[name] {
-			return fmt.Errorf("--contexts %s: each context is named once", strings.Join(names, ","))
+			return fmt.Errorf("--contexts %s: each context is named once", strings.Join(f.contexts, ","))
 		}
 		seen[name] = true
 	}
 	for _, flag := range oneCluster {
 		if flags.Changed(flag) {
-			return fmt.Errorf("--contexts and --%s exclude each other", flag)
+			return fmt.Errorf("--%s and --%s exclude each other", chosen, flag)
 		}
 	}
 	if len(args) > 0 {
-		return fmt.Errorf("--contexts examines whole clusters: %q is in one of them; -n narrows the report", args[0])
+		return fmt.Errorf("--%s examines whole clusters: %q is in one of them; -n narrows the report", chosen, args[0])
 	}
 	return nil
+}
+
+// members are the clusters that the flags choose.
+func (f *fleetFlags) members(g *globalFlags) ([]fleet.Member, error) {
+	var all []fleet.Member
+	if f.folder != "" {
+		in, err := fleet.OfFolder(f.folder)
+		if err != nil {
+			return nil, fmt.Errorf("--kubeconfig-dir: %w", err)
+		}
+		all = in
+	} else {
+		config, err := g.kubeconfig()
+		if err != nil {
+			return nil, err
+		}
+		all = fleet.OfKubeconfig(&config)
+	}
+	chosen, err := fleet.Select(all, f.contexts)
+	if err != nil {
+		return nil, fmt.Errorf("--contexts: %w", err)
+	}
+	if len(chosen) == 0 {
+		return nil, errors.New("the kubeconfig has no context")
+	}
+	return chosen, nil
 }
 
 // acrossContexts examines several clusters and makes one report of it. One that
 // cannot be read is a gap in it, and takes nothing from the others.
 type acrossContexts struct {
 	*examination
-	contexts []string
+	fleet fleetFlags
+	// passes are how the clusters are gone through.
+	passes []fleet.Limits
+}
+
+// there is what came of one cluster.
+type there struct {
+	report *finding.Report
+	// used says that the cluster has something in the namespace of -n: any of several
+	// may lack it, but not all.
+	used bool
 }
 
 func (m *acrossContexts) run(ctx context.Context, streams genericiooptions.IOStreams) error {
-	config, err := m.kube.ToRawKubeConfigLoader().RawConfig()
+	members, err := m.fleet.members(m.globalFlags)
 	if err != nil {
 		return err
 	}
-	for _, name := range m.contexts {
-		if config.Contexts[name] == nil {
-			return fmt.Errorf("--contexts: the kubeconfig has no context %q", name)
+	defer fleet.LimitMemory()()
+	same := map[string]string{}
+	for _, member := range members {
+		for _, other := range member.Same {
+			same[other] = member.Name
 		}
 	}
-	reports, errs := make([]*finding.Report, len(m.contexts)), make([]error, len(m.contexts))
-	used := make([]bool, len(m.contexts))
-	var warnings sync.Mutex
-	var running sync.WaitGroup
-	slots := make(chan struct{}, contextsAtOnce)
-	for i, name := range m.contexts {
-		slots <- struct{}{}
-		running.Go(func() {
-			defer func() { <-slots }()
-			there := streams
-			there.ErrOut = &prefixed{prefix: name + ": ", w: streams.ErrOut, mu: &warnings}
-			reports[i], used[i], errs[i] = m.inContext(ctx, name, there)
-		})
+	for _, other := range slices.Sorted(maps.Keys(same)) {
+		fmt.Fprintf(streams.ErrOut, "note: %s has the server and the user of %s, and is not read again\n", output.Safe(other), output.Safe(same[other]))
 	}
-	running.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	atLeast := exitHealthy
+	reports, atLeast := make([]*finding.Report, len(members)), exitHealthy
 	var unread []string
-	for i, name := range m.contexts {
-		if errs[i] == nil {
-			continue
+	used := false
+	var terminal io.Writer
+	if t := underneath(streams.ErrOut); printers.IsTerminal(t) {
+		terminal = t
+	}
+	p := fleet.NewProgress(streams.ErrOut, terminal, len(members))
+	look := func(ctx context.Context, i int, l fleet.Limits) (there, error) {
+		return m.lookAt(ctx, members[i], l, p.Of(members[i].Name))
+	}
+	err = fleet.Each(ctx, len(members), m.passes, look, func(i int, t there, err error) {
+		name := members[i].Name
+		if err == nil {
+			reports[i], used = t.report, used || t.used
+			p.Read(t.report)
+			return
 		}
-		atLeast, used[i] = exitNoAnswer, true
-		text := oneLine(errs[i].Error())
+		atLeast, used = exitNoAnswer, true
+		text := safetext.Redact(oneLine(err.Error()))
 		unread = append(unread, name+": "+text)
+		p.Unread(name, text)
 		reports[i] = &finding.Report{
 			Source: snapshot.Source{Context: name},
-			Gaps:   []snapshot.Gap{{Kind: everything, Reason: snapshot.ReasonUnavailable, Detail: safetext.Redact(text)}},
+			Gaps:   []snapshot.Gap{{Kind: finding.Everything, Reason: snapshot.ReasonUnavailable, Detail: text}},
 		}
-	}
-	if len(unread) == len(m.contexts) {
-		return fmt.Errorf("no cluster could be read: %s", strings.Join(unread, "; "))
-	}
-	if !slices.Contains(used, true) {
+	})
+	p.End()
+	switch {
+	case err != nil:
+		return err
+	case len(unread) == len(members) && len(members) == 1:
+		return fmt.Errorf("no cluster could be read: %s", unread[0])
+	case len(unread) == len(members):
+		return fmt.Errorf("no cluster could be read, of %d", len(members))
+	case !used:
 		return m.unused()
 	}
-	for _, text := range unread {
-		fmt.Fprintf(streams.ErrOut, "error: %s\n", output.Safe(text))
-	}
 	all := finding.Merge(reports)
+	all.SameContexts = same
 	m.leaveOut.sayExpired(streams.ErrOut, all.TakenAt.Time)
 	if err := m.leaveOut.from(all); err != nil {
 		return err
@@ -120,56 +190,32 @@ func (m *acrossContexts) run(ctx context.Context, streams genericiooptions.IOStr
 	return m.finish(streams, all, atLeast)
 }
 
-// inContext is the report on one of the clusters, and says whether it uses the
-// namespace of -n: any of several may lack it, but not all.
-func (m *acrossContexts) inContext(ctx context.Context, name string, streams genericiooptions.IOStreams) (r *finding.Report, used bool, err error) {
-	global, there := *m.globalFlags, *m.examination
-	global.kube = ofContext(m.kube, name)
-	there.globalFlags = &global
-	c, err := there.connectTo(ctx, streams)
+// lookAt is the report on one of the clusters.
+func (m *acrossContexts) lookAt(ctx context.Context, member fleet.Member, l fleet.Limits, errOut io.Writer) (t there, err error) {
+	if member.Err != nil {
+		return t, member.Err
+	}
+	global, one := *m.globalFlags, *m.examination
+	global.member, global.budget = &member, &l.Budget
+	one.globalFlags = &global
+	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: errOut}
+	c, err := one.connectTo(ctx, streams)
 	if err != nil {
-		return nil, false, err
+		return t, err
 	}
-	s, first, err := there.readTwice(ctx, c, streams.ErrOut)
+	defer c.Close()
+	s, first, err := one.readTwice(ctx, c, errOut)
+	if err := l.Judge(ctx, c, err); err != nil {
+		return t, err
+	}
+	if t.used, err = one.usesNamespace(ctx, c.Cluster, s); err != nil {
+		return t, err
+	}
+	view, _, err := one.look(s, first)
 	if err != nil {
-		return nil, false, err
+		return t, err
 	}
-	if used, err = there.usesNamespace(ctx, c.Cluster, s); err != nil {
-		return nil, false, err
-	}
-	view, _, err := there.look(s, first)
-	if err != nil {
-		return nil, false, err
-	}
-	return view.Report, used, nil
-}
-
-// ofContext is a copy of the flags for another context: what they have made of
-// the kubeconfig they keep, and so cannot be shared.
-func ofContext(flags *genericclioptions.ConfigFlags, name string) *genericclioptions.ConfigFlags {
-	c := genericclioptions.NewConfigFlags(true)
-	c.KubeConfig, c.CacheDir, c.Namespace, c.Timeout = flags.KubeConfig, flags.CacheDir, flags.Namespace, flags.Timeout
-	c.Impersonate, c.ImpersonateUID, c.ImpersonateGroup = flags.Impersonate, flags.ImpersonateUID, flags.ImpersonateGroup
-	c.ImpersonateUserExtra, c.Insecure, c.DisableCompression = flags.ImpersonateUserExtra, flags.Insecure, flags.DisableCompression
-	c.Context = &name
-	return c
-}
-
-// prefixed puts a name before each line, and keeps the lines of several writers
-// whole: each Write is one or more of them.
-type prefixed struct {
-	prefix string
-	w      io.Writer
-	mu     *sync.Mutex
-}
-
-func (p *prefixed) Write(text []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var errs []error
-	for line := range bytes.Lines(text) {
-		_, err := fmt.Fprintf(p.w, "%s%s", p.prefix, line)
-		errs = append(errs, err)
-	}
-	return len(text), errors.Join(errs...)
+	t.report = view.Report
+	t.report.Source.Context = member.Name
+	return t, nil
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/fleet"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -27,7 +28,7 @@ type diagnoseFlags struct {
 	only, skip []string
 	saved      string
 	events     bool
-	contexts   []string
+	fleet      fleetFlags
 	watch      bool
 	apply      applyFlags
 }
@@ -72,7 +73,7 @@ Exit code: 0 nothing found at or above --fail-on, 1 something found, 2 no answer
 	f.BoolVarP(&d.watch, "watch", "w", false, "Follow the cluster and print what appears, changes and heals, until Ctrl-C")
 	f.StringVar(&d.saved, "report", "", "Print this report, saved with -o json, in another format; - reads standard input")
 	f.StringVar(&d.leaveOut.baseline, "baseline", "", "Report only what this report, saved with -o json, does not have yet; - reads standard input")
-	f.StringSliceVar(&d.contexts, "contexts", nil, "Examine the clusters of these kubeconfig contexts, in one report")
+	d.fleet.add(cmd)
 	f.BoolVar(&d.events, "events", false, "Also write an event about each finding's subject, once an hour")
 	f.BoolVarP(&d.quiet, "quiet", "q", false, "Print nothing but the report, and that only where it has findings or gaps")
 	d.addController(cmd)
@@ -121,8 +122,9 @@ func (d *diagnoseFlags) mode(cmd *cobra.Command, args []string, stdin io.Reader)
 	switch {
 	case d.watch:
 		return &watch{examination: &d.examination}, nil
-	case len(d.contexts) > 0:
-		return &acrossContexts{examination: &d.examination, contexts: d.contexts}, nil
+	case d.several:
+		passes, err := fleet.Passes(*d.kube.Timeout, d.persistsFor)
+		return &acrossContexts{&d.examination, d.fleet, passes}, err
 	case d.apply.enabled:
 		return &applying{examination: &d.examination, flags: &d.apply}, nil
 	default:
@@ -169,8 +171,8 @@ func (d *diagnoseFlags) complete(cmd *cobra.Command, args []string) error {
 	if d.checks, err = selectChecks(d.only, d.skip); err != nil {
 		return err
 	}
-	if d.several = cmd.Flags().Changed("contexts"); d.several {
-		return validateContexts(d.contexts, cmd.Flags(), args)
+	if d.several = d.fleet.chosen(cmd.Flags()) != ""; d.several {
+		return d.fleet.validate(cmd.Flags(), args)
 	}
 	if d.selector != "" && len(args) > 0 {
 		return fmt.Errorf("-l and %q exclude each other: give labels or names", args[0])

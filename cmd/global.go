@@ -12,6 +12,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
+	"github.com/volume-doctor/kubectl-volume-doctor/fleet"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
@@ -38,6 +39,10 @@ type globalFlags struct {
 	// backends are the files of --backend, and lists what they say.
 	backends []string
 	lists    []*backend.List
+	// member is the cluster of a fleet that is looked at, within the budget; nil for the
+	// cluster of the other flags.
+	member *fleet.Member
+	budget *cluster.Budget
 	// given says that a flag of all commands was given.
 	given func(name string) bool
 

@@ -166,11 +166,13 @@ func (e *examination) narrowed(s *snapshot.Snapshot, earlier *finding.Report, po
 		view.Report.KeepPersisting(earlier)
 	}
 	narrow(view.Report, s, single(e.targets, s), *e.kube.Namespace, e.repairs)
-	if e.several {
-		view.Flags = []string{safetext.ContextFlag(*e.kube.Context)}
+	taken := slices.Concat(e.taken, e.backendFlags())
+	if e.member != nil {
+		view.Flags = e.member.Flags()
+		taken = append(view.Flags[1:], taken...)
 		for _, f := range view.Report.Findings {
 			for i, command := range f.AdviceCommands {
-				f.AdviceCommands[i] = safetext.InContext(command, *e.kube.Context)
+				f.AdviceCommands[i] = safetext.WithFlags(command, view.Flags...)
 			}
 		}
 	} else { // with several clusters it is left out of the one report on all
@@ -179,7 +181,7 @@ func (e *examination) narrowed(s *snapshot.Snapshot, earlier *finding.Report, po
 		}
 	}
 	repairs := repair.Propose(view)
-	sayApply(view.Report, slices.Concat(e.taken, e.backendFlags()))
+	sayApply(view.Report, taken)
 	return view, repairs, nil
 }
 

@@ -210,7 +210,7 @@ func TestPastedCommands(t *testing.T) {
 					codes[f.Code] = codes[f.Code] || len(f.AdviceCommands) > 0
 					if i%2 == 0 {
 						for k, command := range f.AdviceCommands {
-							view.Report.Findings[j].AdviceCommands[k] = safetext.InContext(command, text)
+							view.Report.Findings[j].AdviceCommands[k] = safetext.WithFlags(command, view.Flags...)
 						}
 					}
 				}

@@ -51,12 +51,14 @@ type progress struct {
 	start time.Time
 	bar   *progressbar.ProgressBar
 	last  snapshot.Kind
+	// silent is for one of several clusters.
+	silent bool
 }
 
 func (p *progress) begin() { p.start, p.last = time.Now(), "" }
 
 func (p *progress) read(kind snapshot.Kind, objects int) {
-	if time.Since(p.start) < patience {
+	if p.silent || time.Since(p.start) < patience {
 		return
 	}
 	terminal := underneath(p.w)

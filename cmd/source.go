@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,12 +16,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
+	"github.com/volume-doctor/kubectl-volume-doctor/fleet"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -154,23 +157,30 @@ func (g *globalFlags) decode(streams genericiooptions.IOStreams, opts snapshot.R
 
 // connect makes ready to talk to the cluster of the kubeconfig.
 func (g *globalFlags) connect(streams genericiooptions.IOStreams) (watched, error) {
-	raw, err := g.kubeconfig()
+	config, name, err := g.wayThere()
 	if err != nil {
 		return watched{}, err
 	}
-	config, err := g.kube.ToRESTConfig()
-	if err != nil {
-		return watched{}, err
-	}
-	name := raw.CurrentContext
-	if *g.kube.Context != "" {
-		name = *g.kube.Context
-	}
-	p := &progress{w: streams.ErrOut}
+	p := &progress{w: streams.ErrOut, silent: g.member != nil}
 	c, err := cluster.New(config, cluster.Options{
 		Context: name, Namespace: *g.kube.Namespace, Progress: p.read, PageSize: g.chunkSize, Asked: g.asks, All: g.all, Spool: g.spool, Manager: g.controller == controllerAuto,
+		Budget: g.budget,
 	})
 	return watched{c, p, g.addLists}, err
+}
+
+// wayThere is how to reach the cluster, and the kubeconfig's name for it.
+func (g *globalFlags) wayThere() (*rest.Config, string, error) {
+	if g.member != nil {
+		config, err := g.member.REST(fleet.Overrides(g.kube))
+		return config, g.member.Context, err
+	}
+	raw, err := g.kubeconfig()
+	if err != nil {
+		return nil, "", err
+	}
+	config, err := g.kube.ToRESTConfig()
+	return config, cmp.Or(*g.kube.Context, raw.CurrentContext), err
 }
 
 // kubeconfig reads it, and says where it was looked for if there is none.

@@ -3,7 +3,6 @@ package output
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -53,12 +53,18 @@ func about(r *finding.Report) []string {
 	return told
 }
 
+// fewClusters are so many that all their names fit into a line.
+const fewClusters = 4
+
 // place is the cluster by the shortest name that is known, or the file.
 func place(r *finding.Report) string {
 	if len(r.Sources) > 0 {
 		var names []string
 		for _, source := range r.Sources {
 			names = append(names, source.Context)
+		}
+		if len(names) > fewClusters {
+			return fmt.Sprintf("%d clusters", len(names))
 		}
 		return strings.Join(names, ", ")
 	}
@@ -138,8 +144,8 @@ func closing(b *strings.Builder, r *finding.Report, opts Options) {
 	if left := leftOut(r); left != "" && len(r.Findings) > 0 {
 		lines("not shown: " + left)
 	}
-	for _, g := range r.Gaps {
-		lines("gap: " + gapText(g))
+	for _, text := range gapTexts(r) {
+		lines("gap: " + text)
 	}
 	for _, text := range skippedTexts(r) {
 		lines(text)
@@ -170,7 +176,7 @@ func found(r *finding.Report) string {
 
 // tally counts the causes, the pods that wait and the findings.
 func tally(r *finding.Report) string {
-	text := count(len(r.Roots()), "cause")
+	text := count(len(r.Causes()), "cause") + inClusters(r)
 	stuck := 0
 	for _, w := range r.Waiting {
 		if w.Verdict == finding.Stuck {
@@ -219,25 +225,26 @@ func leftOut(r *finding.Report) string {
 	return strings.Join(parts, ", ")
 }
 
-// skippedTexts has a line for each kind whose absence kept checks from running.
+// skippedTexts has a line for each kind whose absence kept checks from running, in one
+// cluster or in several.
 func skippedTexts(r *finding.Report) []string {
-	codes := map[string][]string{}
-	for _, c := range r.SkippedChecks {
-		needs := string(c.Because)
-		if c.Context != "" {
-			needs += " in " + c.Context
-		}
-		codes[needs] = append(codes[needs], string(c.Code))
-	}
 	var texts []string
-	for _, needs := range slices.Sorted(maps.Keys(codes)) {
-		texts = append(texts, fmt.Sprintf("%s skipped, missing %s: %s", count(len(codes[needs]), "check"), needs, strings.Join(codes[needs], " ")))
+	for _, s := range r.SharedSkips() {
+		needs := string(s.Because)
+		if len(s.Contexts) > 0 {
+			needs += " in " + some(s.Contexts)
+		}
+		text := fmt.Sprintf("%s skipped, missing %s:", count(len(s.Codes), "check"), needs)
+		for _, code := range s.Codes {
+			text += " " + string(code)
+		}
+		texts = append(texts, text)
 	}
 	return texts
 }
 
 // readerRole is the ClusterRole with all rights to read.
-const readerRole = rolePrefix + "reader"
+const readerRole = repair.RolePrefix + "reader"
 
 // rightsToAsk says which role would close the gaps that are missing rights.
 func rightsToAsk(r *finding.Report) string {

@@ -112,8 +112,8 @@ func printHTML(w io.Writer, r *finding.Report, _ Options) error {
 		g.Follows = followCount(len(g.Consequences))
 		p.Groups = append(p.Groups, g)
 	}
-	for _, gap := range r.Gaps {
-		p.Unread = append(p.Unread, visible(gapText(gap)))
+	for _, text := range gapTexts(r) {
+		p.Unread = append(p.Unread, visible(text))
 	}
 	for _, text := range skippedTexts(r) {
 		p.Unread = append(p.Unread, visible(text))

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
 )
 
@@ -77,7 +78,7 @@ func printPreflightHTML(w io.Writer, p *preflight.Preflight, _ Options) error {
 
 func newHTMLScenario(id, title string, s preflight.Scenario) htmlScenario {
 	h := htmlScenario{ID: id, Title: title}
-	for _, hangs := range alike(s.Hangs, func(h preflight.Hang) string { return h.Because }) {
+	for _, hangs := range finding.Alike(s.Hangs, func(h preflight.Hang) string { return h.Because }) {
 		h.Hangs = append(h.Hangs, visible(hangText(hangs, true)+": "+hangs[0].Because))
 	}
 	for _, waits := range grouped(s.Waits) {

@@ -30,8 +30,8 @@ func printMarkdown(w io.Writer, r *finding.Report, _ Options) error {
 	fmt.Fprintf(&head, "%s\n", strings.Join(slices.DeleteFunc(facts, func(s string) bool { return s == "" }), ", "))
 	if len(r.Gaps)+len(r.SkippedChecks) > 0 {
 		end.WriteString("\n### Not examined\n\n")
-		for _, g := range r.Gaps {
-			fmt.Fprintf(&end, "- %s\n", prose(clip(visible("gap: "+gapText(g)), 1000)))
+		for _, text := range gapTexts(r) {
+			fmt.Fprintf(&end, "- %s\n", prose(clip(visible("gap: "+text), 1000)))
 		}
 		for _, text := range skippedTexts(r) {
 			fmt.Fprintf(&end, "- %s\n", prose(text))

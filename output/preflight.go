@@ -9,6 +9,7 @@ import (
 
 	"github.com/fatih/color"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
 )
 
@@ -106,7 +107,7 @@ func preflightAnswer(p *preflight.Preflight) (verdict, why string) {
 		}
 		return "unknown", "not all of these could be read: " + strings.Join(names, ", ")
 	case p.Hangs():
-		why := fmt.Sprintf("%s on a drain, %d on a loss", count(hangingVolumes(p.Drain), "volume"), hangingVolumes(p.Loss))
+		why := fmt.Sprintf("%s on a drain, %d on a loss", count(p.Drain.HangingVolumes(), "volume"), p.Loss.HangingVolumes())
 		lacking := 0
 		for _, r := range p.Room {
 			lacking += r.Lacking
@@ -115,30 +116,11 @@ func preflightAnswer(p *preflight.Preflight) (verdict, why string) {
 			why += fmt.Sprintf("; %s would find no room", count(lacking, "volume"))
 		}
 		return "something would hang", why
-	case stays(p.Drain)+stays(p.Loss) > 0:
-		return "no volume would hang, but not every pod would come back by itself", fmt.Sprintf("%s on a drain, %d on a loss", count(stays(p.Drain), "pod"), stays(p.Loss))
+	case p.Drain.Staying()+p.Loss.Staying() > 0:
+		return "no volume would hang, but not every pod would come back by itself", fmt.Sprintf("%s on a drain, %d on a loss", count(p.Drain.Staying(), "pod"), p.Loss.Staying())
 	default:
 		return "nothing would hang beyond what the timers say", ""
 	}
-}
-
-func hangingVolumes(s preflight.Scenario) int {
-	var volumes []string
-	for _, h := range s.Hangs {
-		volumes = append(volumes, string(h.Volume))
-	}
-	return len(distinct(volumes))
-}
-
-// stays counts the pods that no timer brings back.
-func stays(s preflight.Scenario) int {
-	var pods []string
-	for _, w := range s.Waits {
-		if w.Never {
-			pods = append(pods, w.Pod)
-		}
-	}
-	return len(distinct(pods))
 }
 
 // scenario is a row for all pods that wait for the same reason; with wide, a row for
@@ -185,7 +167,7 @@ func scenario(b *strings.Builder, s preflight.Scenario, opts Options, wide bool)
 		}
 		b.WriteString(underRows(text, reasons, opts))
 	}
-	for _, hangs := range alike(s.Hangs, func(h preflight.Hang) string { return h.Because }) {
+	for _, hangs := range finding.Alike(s.Hangs, func(h preflight.Hang) string { return h.Because }) {
 		hanging(b, paint(opts.Color, "hangs:", color.FgRed, color.Bold)+" "+hangText(hangs, wide)+": "+hangs[0].Because, "", opts)
 	}
 	return nil
@@ -194,25 +176,9 @@ func scenario(b *strings.Builder, s preflight.Scenario, opts Options, wide bool)
 // grouped are the waits that differ in nothing but the pod and the volume, in the
 // order of the first of each.
 func grouped(waits []preflight.Wait) [][]preflight.Wait {
-	return alike(waits, func(w preflight.Wait) string {
+	return finding.Alike(waits, func(w preflight.Wait) string {
 		return strings.Join([]string{string(w.For), longest(w), w.Because}, "\x00")
 	})
-}
-
-// alike puts items with the same key together, in the order of the first of each.
-func alike[T any](items []T, key func(T) string) [][]T {
-	places := map[string]int{}
-	var groups [][]T
-	for _, item := range items {
-		i, known := places[key(item)]
-		if !known {
-			i = len(groups)
-			places[key(item)] = i
-			groups = append(groups, nil)
-		}
-		groups[i] = append(groups[i], item)
-	}
-	return groups
 }
 
 // hangText names the volumes that hang, and the pods that use them.

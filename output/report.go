@@ -18,7 +18,8 @@ import (
 type Parts struct {
 	// Heading is "" where nothing was found.
 	Heading string
-	// Causes are those of Roots, in their order, in about ten lines each.
+	// Causes are the findings that follow from no other one, in about ten lines each, the
+	// worst first. One that several clusters share is told there once.
 	Causes []string
 	// Closing sums up and says what was not examined.
 	Closing string
@@ -37,8 +38,8 @@ func PartsOf(r *finding.Report, opts Options) Parts {
 		heading(&b, r, opts)
 		p.Heading = taken()
 	}
-	for _, tree := range r.Roots() {
-		cause(&b, tell(r, tree), opts)
+	for _, c := range r.Causes() {
+		cause(&b, tellShared(r, c), opts)
 		p.Causes = append(p.Causes, taken())
 	}
 	closing(&b, r, opts)
@@ -59,14 +60,21 @@ const firstStep = 8
 
 func cause(b *strings.Builder, t telling, opts Options) {
 	lines := firstStep - 5 // less the report's first line and its blank, "why", "wait?", and the step itself
-	if t.who != "" {
+	who := struct{ label, text string }{"who", t.who}
+	if len(t.where) > 0 { // in place of the workloads of one of them
+		who.label, who.text = "where", someClusters(t.where, opts.room(labelled))
+	}
+	if who.text != "" {
 		lines--
 	}
 	title(b, t, lines, opts)
-	for _, part := range []struct{ label, text string }{{"who", t.who}, {"why", t.why}, {"wait?", t.wait}} {
+	for _, part := range []struct{ label, text string }{who, {"why", t.why}, {"wait?", t.wait}} {
 		field(b, part.label, brief(part.text, opts.room(labelled), 1), opts)
 	}
 	do(b, t.do, opts)
+	if len(t.where) > 0 {
+		field(b, "", "in the other clusters: -o wide has the commands", opts)
+	}
 	field(b, "don't", brief(t.dont, opts.room(labelled), 1), opts)
 	if t.also != "" {
 		field(b, "also", t.also+" (-o wide lists them)", opts)

@@ -237,6 +237,9 @@ func gapText(g snapshot.Gap) string {
 	if g.Namespace != "" {
 		where = " outside namespace " + g.Namespace
 	}
+	if g.Kind == finding.Everything {
+		return fmt.Sprintf("cluster %s could not be read (%s)%s", g.Context, g.Reason, detail(g.Detail))
+	}
 	if g.Context != "" {
 		where += " in " + g.Context
 	}

@@ -18,7 +18,8 @@ type telling struct {
 	sums string // its end, which counts volumes and pods; "" where there is nothing to count
 	// first is the cause's own message where the headline is about all that share it.
 	first string
-	who   string // "" where what names the only pod
+	who   string   // "" where what names the only pod
+	where []string // the clusters, where they are several
 	why   string
 	wait  string
 	do    []step
@@ -35,7 +36,7 @@ type step struct{ text, command string }
 // tell makes the telling of a cause and of what follows from it, the cause first.
 func tell(r *finding.Report, tree []finding.Finding) telling {
 	f := tree[0]
-	pods := waitingPods(r, tree)
+	pods := r.WaitingFor(tree)
 	t := telling{Finding: f, who: who(tree, pods), why: f.Cause, wait: wait(r, f), dont: f.Never, also: also(tree)}
 	t.what, t.sums = headline(r, tree, pods)
 	if t.what != f.Message {
@@ -71,14 +72,7 @@ func headline(r *finding.Report, tree []finding.Finding, pods []finding.Waiting)
 			counts = append(counts, count(len(volumes), "volume"))
 		}
 	}
-	if n := len(pods); n > 1 || n == 1 && len(shared) > 1 {
-		waits := fmt.Sprintf("%d pods wait", n)
-		if n == 1 {
-			waits = "1 pod waits"
-		}
-		if first := longestWait(pods); first.Since != nil {
-			waits += ", the first for " + ago(r.TakenAt.Sub(first.Since.Time))
-		}
+	if waits := waitCount(r, pods); len(pods) > 1 || len(pods) == 1 && len(shared) > 1 {
 		counts = append(counts, waits)
 	}
 	if len(counts) > 0 {
@@ -87,25 +81,19 @@ func headline(r *finding.Report, tree []finding.Finding, pods []finding.Waiting)
 	return text, ""
 }
 
-// waitingPods are the entries of the report that a finding of the tree names.
-func waitingPods(r *finding.Report, tree []finding.Finding) []finding.Waiting {
-	var pods []finding.Waiting
-	for _, w := range r.Waiting {
-		if slices.ContainsFunc(tree, func(f finding.Finding) bool { return slices.Contains(w.Findings, f.Fingerprint) }) {
-			pods = append(pods, w)
-		}
+// waitCount says how many pods wait, and for how long; "" where none does.
+func waitCount(r *finding.Report, pods []finding.Waiting) string {
+	if len(pods) == 0 {
+		return ""
 	}
-	return pods
-}
-
-func longestWait(pods []finding.Waiting) finding.Waiting {
-	var first finding.Waiting
-	for i, w := range pods {
-		if i == 0 || w.Since != nil && (first.Since == nil || w.Since.Before(first.Since)) {
-			first = w
-		}
+	text := fmt.Sprintf("%d pods wait", len(pods))
+	if len(pods) == 1 {
+		text = "1 pod waits"
 	}
-	return first
+	if first := finding.LongestWait(pods); first.Since != nil {
+		text += ", the first for " + ago(r.TakenAt.Sub(first.Since.Time))
+	}
+	return text
 }
 
 // who names what made the pods of the tree, with how many each made, and the pod
@@ -124,7 +112,7 @@ func who(tree []finding.Finding, waiting []finding.Waiting) string {
 		return ""
 	}
 	first := pods[0]
-	if w := longestWait(waiting); w.Pod != "" {
+	if w := finding.LongestWait(waiting); w.Pod != "" {
 		first = w.Pod
 		if w.Node != "" {
 			first += " on " + w.Node

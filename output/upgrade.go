@@ -38,7 +38,7 @@ func printUpgrade(w io.Writer, u *preflight.Upgrade, opts Options) error {
 		fmt.Fprintf(&b, "verdict: %s\n", paint(opts.Color, "unknown", color.FgYellow, color.Bold))
 		hanging(&b, "not all of these could be read: "+strings.Join(names, ", "), "  ", opts)
 	case u.Hangs():
-		fmt.Fprintf(&b, "verdict: %s\n", paint(opts.Color, count(hangingPods(u), "pod")+" would hang or wait longer", color.FgRed, color.Bold))
+		fmt.Fprintf(&b, "verdict: %s\n", paint(opts.Color, count(u.HangingPods(), "pod")+" would hang or wait longer", color.FgRed, color.Bold))
 	case len(u.Decisions) > 0:
 		fmt.Fprintf(&b, "verdict: %s\n", paint(opts.Color, fmt.Sprintf("no pod would wait longer; %s would differ", count(len(u.Decisions), "decision")), color.FgGreen))
 	case len(u.SELinux) > 0:
@@ -82,15 +82,6 @@ func printUpgrade(w io.Writer, u *preflight.Upgrade, opts Options) error {
 	closeTrace(&b, opts, u.Gaps, nil)
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// hangingPods counts the pods of which there may be a row for each of several volumes.
-func hangingPods(u *preflight.Upgrade) int {
-	pods := map[string]bool{}
-	for _, p := range u.Pods {
-		pods[p.Pod] = true
-	}
-	return len(pods)
 }
 
 func seLinuxText(c preflight.SELinuxConflict) string {

@@ -26,13 +26,13 @@ func KubectlWithInput(input string, words ...string) string {
 // name of its context in the kubeconfig.
 func ContextFlag(context string) string { return "--context=" + context }
 
-// InContext is a command line of Kubectl with that flag.
-func InContext(command, context string) string {
+// WithFlags is a command line of Kubectl with these flags, such as ContextFlag.
+func WithFlags(command string, flags ...string) string {
 	words, ok := strings.CutPrefix(command, "kubectl ")
-	if !ok {
+	if !ok || len(flags) == 0 {
 		return command
 	}
-	return Kubectl(ContextFlag(context)) + " " + words
+	return Kubectl(flags...) + " " + words
 }
 
 // Quote makes one word of the text for a POSIX shell, also if it is empty. Text

@@ -10,17 +10,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestInContext(t *testing.T) {
+func TestWithFlags(t *testing.T) {
 	for command, want := range map[string]string{
 		"kubectl patch node n1 -p '[]'":                     "kubectl --context=a patch node n1 -p '[]'",
 		"kubectl patch node n1 -p '{\"a\":\"| kubectl \"}'": "kubectl --context=a patch node n1 -p '{\"a\":\"| kubectl \"}'",
 		"something else":                                    "something else",
 	} {
-		if got := InContext(command, "a"); got != want {
+		if got := WithFlags(command, ContextFlag("a")); got != want {
 			t.Errorf("%s: %s", command, got)
 		}
 	}
-	if got := InContext("kubectl get pods", "it's $HOME"); got != `kubectl '--context=it'\''s $HOME' get pods` {
+	if got := WithFlags("kubectl get pods", ContextFlag("it's $HOME")); got != `kubectl '--context=it'\''s $HOME' get pods` {
 		t.Error(got)
 	}
 }

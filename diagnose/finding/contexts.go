@@ -10,6 +10,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
+// Everything is the kind of a gap for a whole cluster that nobody could read.
+const Everything snapshot.Kind = "*"
+
 // Merge makes one report of those on several clusters, each under its source's
 // context, and takes them over. It is as old as the oldest of them.
 func Merge(reports []*Report) *Report {
@@ -61,12 +64,12 @@ func (r *Report) in(context string) {
 	for i := range r.Findings {
 		f := &r.Findings[i]
 		f.Context = context
-		f.Message = fmt.Sprintf("in %s: %s", context, f.Message)
+		f.Message = InContext(context, f.Message)
 		f.Fingerprint, f.CausedBy = fingerprintIn(context, f.Fingerprint), fingerprintIn(context, f.CausedBy)
 	}
 	for i := range r.OmittedCauses {
 		c := &r.OmittedCauses[i]
-		c.Message = fmt.Sprintf("in %s: %s", context, c.Message)
+		c.Message = InContext(context, c.Message)
 		c.Fingerprint = fingerprintIn(context, c.Fingerprint)
 	}
 	for i := range r.Waiting {
@@ -82,6 +85,9 @@ func (r *Report) in(context string) {
 		r.Volumes[i].Context = context
 	}
 }
+
+// InContext is a message with the cluster that it is about.
+func InContext(context, message string) string { return fmt.Sprintf("in %s: %s", context, message) }
 
 // fingerprintIn tells findings apart that are alike in two clusters: what has no
 // UID, such as a node that is gone, may have the same name in both.

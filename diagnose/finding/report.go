@@ -28,6 +28,9 @@ type Report struct {
 	Source            snapshot.Source `json:"source"`
 	// Sources are the clusters of a report on several, in place of Source.
 	Sources []snapshot.Source `json:"sources,omitempty"`
+	// SameContexts are the contexts that were not examined because another one, which
+	// was, has the same server and user: they are its values.
+	SameContexts map[string]string `json:"sameContexts,omitempty"`
 	// Complete says that everything was read: there are no gaps.
 	Complete      bool           `json:"complete"`
 	Gaps          []snapshot.Gap `json:"gaps"`

@@ -76,3 +76,27 @@ func (r *Report) nameFindings() {
 func (r *Report) KeepWaiting(keep func(Waiting) bool) {
 	r.Waiting = slices.DeleteFunc(slices.Clone(r.Waiting), func(w Waiting) bool { return !keep(w) })
 }
+
+// WaitingFor are the entries that any of the findings names.
+func (r *Report) WaitingFor(findings []Finding) []Waiting {
+	in := fingerprints(findings)
+	var pods []Waiting
+	for _, w := range r.Waiting {
+		if in.HasAny(w.Findings...) {
+			pods = append(pods, w)
+		}
+	}
+	return pods
+}
+
+// LongestWait is the entry that began first, as far as that is known; a zero entry of
+// none.
+func LongestWait(pods []Waiting) Waiting {
+	var first Waiting
+	for i, w := range pods {
+		if i == 0 || w.Since != nil && (first.Since == nil || w.Since.Before(first.Since)) {
+			first = w
+		}
+	}
+	return first
+}

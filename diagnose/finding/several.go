@@ -1,0 +1,187 @@
+package finding
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// SharedCause is a cause with what follows from it or, in a report on several clusters,
+// the same cause in several of them.
+type SharedCause struct {
+	// Trees are as Roots has them, the worst first.
+	Trees [][]Finding
+	// Contexts are the clusters, where there are several; sorted.
+	Contexts []string
+}
+
+// Findings are those of all trees.
+func (s SharedCause) Findings() []Finding { return slices.Concat(s.Trees...) }
+
+// Causes are those of the report, worst first. In several clusters two are the same
+// where they have the same check and severity, the same kind of repair, and came about
+// in the same words but for names and numbers.
+func (r *Report) Causes() []SharedCause {
+	var causes []SharedCause
+	alone := func(trees [][]Finding) {
+		for _, tree := range trees {
+			causes = append(causes, SharedCause{Trees: [][]Finding{tree}})
+		}
+	}
+	if len(r.Sources) == 0 {
+		alone(r.Roots())
+		return causes
+	}
+	for _, trees := range Alike(r.Roots(), func(tree []Finding) string { return sameCause(tree[0]) }) {
+		contexts := sets.New[string]()
+		for _, tree := range trees {
+			contexts.Insert(tree[0].Context)
+		}
+		if len(contexts) > 1 {
+			causes = append(causes, SharedCause{trees, sets.List(contexts)})
+		} else {
+			alone(trees)
+		}
+	}
+	slices.SortStableFunc(causes, func(a, b SharedCause) int {
+		return cmp.Or(worst(b.Findings())-worst(a.Findings()), len(b.Contexts)-len(a.Contexts))
+	})
+	return causes
+}
+
+// Affected counts the clusters of a report on several that a finding is about.
+func (r *Report) Affected() int {
+	contexts := sets.New[string]()
+	for _, f := range r.Findings {
+		contexts.Insert(f.Context)
+	}
+	return len(contexts)
+}
+
+// Alike puts items with the same key together, in the order of the first of each.
+func Alike[T any](items []T, key func(T) string) [][]T {
+	places := map[string]int{}
+	var groups [][]T
+	for _, item := range items {
+		k := key(item)
+		i, known := places[k]
+		if !known {
+			i = len(groups)
+			places[k] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], item)
+	}
+	return groups
+}
+
+func sameCause(f Finding) string {
+	repair := ""
+	if f.Repair != nil {
+		repair = fmt.Sprintf("%s %t", f.Repair.Kind, f.Repair.Apply != "")
+	}
+	return strings.Join([]string{string(f.Code), string(f.Severity), string(f.Confidence), repair, causeWords(f)}, "\x00")
+}
+
+var (
+	digits    = regexp.MustCompile(`[0-9]+`)
+	addresses = regexp.MustCompile(`[a-z]+://[^\s:"]+`)
+)
+
+// causeWords are the words of the cause, without the names and numbers in it.
+func causeWords(f Finding) string {
+	_, handle, _ := strings.Cut(string(f.Volume), "^")
+	names := sets.New(f.Context, string(f.Node), string(f.Holder), f.PersistentVolume, f.VolumeAttachment, f.Subject.Name, f.Subject.Namespace, string(f.Volume), handle)
+	for _, list := range [][]string{f.Pods, f.Workloads, f.Claims} {
+		for _, name := range list {
+			names.Insert(name).Insert(strings.Split(name, "/")...)
+		}
+	}
+	names.Delete("")
+	longestFirst := sets.List(names)
+	slices.SortStableFunc(longestFirst, func(a, b string) int { return len(b) - len(a) })
+	text := cmp.Or(f.Cause, f.Message)
+	for _, name := range longestFirst {
+		text = withoutName(text, name)
+	}
+	return digits.ReplaceAllString(text, "#")
+}
+
+// withoutName puts "#" for the name where it stands as a whole word: a namespace may
+// be called "a".
+func withoutName(text, name string) string {
+	part := func(c byte) bool {
+		return c == '-' || c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+	}
+	var b strings.Builder
+	for {
+		at := strings.Index(text, name)
+		if at < 0 {
+			b.WriteString(text)
+			return b.String()
+		}
+		end := at + len(name)
+		b.WriteString(text[:at])
+		if at > 0 && part(text[at-1]) || end < len(text) && part(text[end]) {
+			b.WriteString(name)
+		} else {
+			b.WriteByte('#')
+		}
+		text = text[end:]
+	}
+}
+
+// SharedGaps are the gaps of the report, those together that several clusters share:
+// of the same kind, for the same reason, in the same words but for names, numbers and
+// addresses.
+func (r *Report) SharedGaps() [][]snapshot.Gap {
+	return Alike(r.Gaps, func(g snapshot.Gap) string {
+		if g.Context == "" {
+			return fmt.Sprintf("%q", []string{string(g.Kind), g.Namespace, g.Reason, g.Detail})
+		}
+		words := withoutName(addresses.ReplaceAllString(g.Detail, "#"), g.Context)
+		return fmt.Sprintf("%q", []string{string(g.Kind), g.Namespace, g.Reason, digits.ReplaceAllString(words, "#")})
+	})
+}
+
+// SharedSkips are the checks that were skipped, those together that were for the same
+// kind in the same clusters, by kind and the first of the clusters.
+func (r *Report) SharedSkips() []SharedSkip {
+	byCluster := Alike(r.SkippedChecks, func(c SkippedCheck) string { return string(c.Because) + "\x00" + c.Context })
+	var shared []SharedSkip
+	for _, skips := range Alike(byCluster, func(skips []SkippedCheck) string {
+		var codes []string
+		for _, c := range skips {
+			codes = append(codes, string(c.Code))
+		}
+		return string(skips[0].Because) + "\x00" + strings.Join(codes, " ")
+	}) {
+		s := SharedSkip{Because: skips[0][0].Because}
+		for _, c := range skips[0] {
+			s.Codes = append(s.Codes, c.Code)
+		}
+		for _, of := range skips {
+			if of[0].Context != "" {
+				s.Contexts = append(s.Contexts, of[0].Context)
+			}
+		}
+		shared = append(shared, s)
+	}
+	slices.SortStableFunc(shared, func(a, b SharedSkip) int {
+		return cmp.Or(cmp.Compare(a.Because, b.Because), slices.Compare(a.Contexts, b.Contexts))
+	})
+	return shared
+}
+
+// SharedSkip is what a missing kind kept from running, in some clusters.
+type SharedSkip struct {
+	Because  snapshot.Kind
+	Codes    []Code
+	Contexts []string // empty in a report on one cluster
+}

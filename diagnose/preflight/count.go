@@ -1,0 +1,35 @@
+package preflight
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// HangingVolumes counts the volumes that hang.
+func (s Scenario) HangingVolumes() int {
+	volumes := sets.New[corev1.UniqueVolumeName]()
+	for _, h := range s.Hangs {
+		volumes.Insert(h.Volume)
+	}
+	return len(volumes)
+}
+
+// Staying counts the pods that no timer brings back.
+func (s Scenario) Staying() int {
+	pods := sets.New[string]()
+	for _, w := range s.Waits {
+		if w.Never {
+			pods.Insert(w.Pod)
+		}
+	}
+	return len(pods)
+}
+
+// HangingPods counts the pods of which there may be a row for each of several volumes.
+func (u *Upgrade) HangingPods() int {
+	pods := sets.New[string]()
+	for _, p := range u.Pods {
+		pods.Insert(p.Pod)
+	}
+	return len(pods)
+}

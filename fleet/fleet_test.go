@@ -1,0 +1,167 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// spent is a cluster that has sent so much.
+type spent struct {
+	bytes int64
+	over  bool
+}
+
+func (s spent) OverBudget() bool { return s.over }
+func (s spent) Sent() int64      { return s.bytes }
+
+// TestOneCostsNothingElse: of 100 clusters, thirty hang in every way there is. Each of
+// them is named, the others are all read, and all of it takes no longer than the time
+// of one that hangs, and of one that is slow.
+func TestOneCostsNothingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		passes := []Limits{{AtOnce: 40, Time: 20 * time.Second}, {AtOnce: 10, Time: time.Minute, Last: true}}
+		release := make(chan struct{})
+		defer close(release)
+		began := time.Now()
+		var mu sync.Mutex
+		looks, results, errs := make([]int, 100), map[int]string{}, map[int]error{}
+		look := func(ctx context.Context, i int, l Limits) (string, error) {
+			mu.Lock()
+			looks[i]++
+			mu.Unlock()
+			switch {
+			case i >= 30:
+				time.Sleep(time.Millisecond)
+				return fmt.Sprint(i), l.Judge(ctx, spent{}, nil)
+			case i < 10: // a program that nobody can stop
+				<-release
+				return "", nil
+			case i < 20: // an API server that does not answer
+				<-ctx.Done()
+				return "", l.Judge(ctx, spent{}, ctx.Err())
+			case i < 25: // too large for the first pass
+				return fmt.Sprint(i), l.Judge(ctx, spent{over: !l.Last}, nil)
+			case !l.Last: // slow, but it sends
+				<-ctx.Done()
+				return "", l.Judge(ctx, spent{bytes: steady}, ctx.Err())
+			default:
+				return fmt.Sprint(i), nil
+			}
+		}
+		err := Each(t.Context(), 100, passes, look, func(i int, result string, err error) {
+			if _, twice := results[i]; twice || errs[i] != nil {
+				t.Errorf("%d ended twice", i)
+			}
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			results[i] = result
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 20*time.Second+2*stopping {
+			t.Errorf("it took %s", took)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for i := range 100 {
+			if hangs := i < 20; hangs != (errs[i] != nil) || !hangs && results[i] != fmt.Sprint(i) {
+				t.Errorf("%d: %q, %v", i, results[i], errs[i])
+			}
+			if again := i >= 20 && i < 30; again != (looks[i] == 2) {
+				t.Errorf("%d was looked at %d times", i, looks[i])
+			}
+		}
+		if !strings.Contains(errs[0].Error(), "waits for a login") {
+			t.Error(errs[0])
+		}
+	})
+}
+
+// TestBoundsOfAPass: no more than AtOnce are looked at side by side, which is what
+// bounds the memory.
+func TestBoundsOfAPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		running, most := 0, 0
+		count := func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			running += n
+			most = max(most, running)
+		}
+		look := func(context.Context, int, Limits) (int, error) {
+			count(1)
+			time.Sleep(time.Second)
+			count(-1)
+			return 0, nil
+		}
+		if err := Each(t.Context(), 20, []Limits{{AtOnce: 3, Time: time.Hour}}, look, func(int, int, error) {}); err != nil || most != 3 {
+			t.Errorf("%d side by side: %v", most, err)
+		}
+	})
+}
+
+// TestInterrupted: Ctrl-C ends it, and what has not ended by then has no result.
+func TestInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		why := errors.New("Ctrl-C")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		look := func(ctx context.Context, i int, _ Limits) (int, error) {
+			if i == 0 {
+				return 0, nil
+			}
+			cancel(why)
+			<-ctx.Done()
+			return 0, ctx.Err()
+		}
+		var ended []int
+		err := Each(ctx, 5, []Limits{{AtOnce: 1, Time: time.Hour}}, look, func(i, _ int, _ error) { ended = append(ended, i) })
+		if !errors.Is(err, why) || !slices.Equal(ended, []int{0}) {
+			t.Errorf("%v, ended %v", err, ended)
+		}
+	})
+}
+
+// TestJudge: in the last pass nothing is put off, and what is merely wrong never is.
+func TestJudge(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	wrong := errors.New("refused")
+	for name, tc := range map[string]struct {
+		ctx  context.Context
+		c    spent
+		last bool
+		err  error
+		want error
+	}{
+		"read":                      {ctx: t.Context()},
+		"refused":                   {ctx: t.Context(), err: wrong, want: wrong},
+		"too large":                 {ctx: t.Context(), c: spent{over: true}, want: errLater},
+		"too large in the end":      {ctx: t.Context(), c: spent{over: true}, last: true},
+		"hangs":                     {ctx: over, c: spent{bytes: steady - 1}, err: wrong, want: wrong},
+		"slow":                      {ctx: over, c: spent{bytes: steady}, err: wrong, want: errLater},
+		"slow in the end":           {ctx: over, c: spent{bytes: steady}, last: true, err: wrong, want: wrong},
+		"large, and then it failed": {ctx: t.Context(), c: spent{bytes: steady}, err: wrong, want: wrong},
+	} {
+		got := (Limits{Last: tc.last}).Judge(tc.ctx, tc.c, tc.err)
+		if tc.c.over && tc.last {
+			if got == nil || !strings.Contains(got.Error(), "examine it alone") {
+				t.Errorf("%s: %v", name, got)
+			}
+			continue
+		}
+		if !errors.Is(got, tc.want) {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}

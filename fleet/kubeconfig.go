@@ -1,0 +1,302 @@
+package fleet
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Member is one cluster of a fleet.
+type Member struct {
+	// Name is what reports call it. No two members have the same.
+	Name string
+	// Context is the kubeconfig's name for it.
+	Context string
+	// File is the kubeconfig that has the context, where --kubeconfig does not.
+	File string
+	// Same are other contexts for the same server and the same user, which are not
+	// looked at.
+	Same []string
+	// Err is why nobody can look at it.
+	Err error
+
+	config *clientcmdapi.Config
+}
+
+// REST is the way to the cluster. A program that gives credentials is told that nobody
+// can be asked: several of them would share one keyboard.
+func (m Member) REST(overrides clientcmd.ConfigOverrides) (*rest.Config, error) {
+	overrides.CurrentContext = m.Context
+	config, err := clientcmd.NewNonInteractiveClientConfig(*m.config, m.Context, &overrides, nil).ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	if config.ExecProvider != nil {
+		exec := *config.ExecProvider
+		exec.StdinUnavailable, exec.StdinUnavailableMessage = true, "nobody can be asked for the password of one cluster of many"
+		config.ExecProvider = &exec
+	}
+	return config, nil
+}
+
+// Overrides are the flags of a command that hold for every member: for whom it acts, and
+// how it connects.
+func Overrides(flags *genericclioptions.ConfigFlags) clientcmd.ConfigOverrides {
+	o := clientcmd.ConfigOverrides{Timeout: *flags.Timeout}
+	o.AuthInfo.Impersonate, o.AuthInfo.ImpersonateUID, o.AuthInfo.ImpersonateGroups = *flags.Impersonate, *flags.ImpersonateUID, *flags.ImpersonateGroup
+	for _, extra := range *flags.ImpersonateUserExtra {
+		if key, value, ok := strings.Cut(extra, "="); ok {
+			if o.AuthInfo.ImpersonateUserExtra == nil {
+				o.AuthInfo.ImpersonateUserExtra = map[string][]string{}
+			}
+			o.AuthInfo.ImpersonateUserExtra[key] = append(o.AuthInfo.ImpersonateUserExtra[key], value)
+		}
+	}
+	o.ClusterInfo.InsecureSkipTLSVerify, o.ClusterInfo.DisableCompression = *flags.Insecure, *flags.DisableCompression
+	return o
+}
+
+// Flags name the cluster to kubectl.
+func (m Member) Flags() []string {
+	flags := []string{"--context=" + m.Context}
+	if m.File != "" {
+		flags = append(flags, "--kubeconfig="+m.File)
+	}
+	return flags
+}
+
+// Select chooses the members whose names or contexts fit the patterns, all of them
+// where there are no patterns, in the order of the patterns and then of the names. A
+// pattern that fits none is an error. A member with an Err is always chosen: nobody
+// knows which contexts its file has.
+//
+// Of the members that only a pattern chose, those with the same server and the same
+// user as another one are left out, and stand in its Same: they see the same objects,
+// and each finding would be there twice. With another user on the same server a member
+// stays, because it may see what the other may not. A context that is named in full
+// stays, too: somebody has asked for it.
+func Select(members []Member, patterns []string) ([]Member, error) {
+	if len(patterns) == 0 {
+		patterns = []string{"*"}
+	}
+	var chosen []Member
+	named, taken := map[string]bool{}, map[string]bool{}
+	for _, pattern := range patterns {
+		found := false
+		for _, m := range members {
+			exact := pattern == m.Name || pattern == m.Context
+			if m.Err != nil {
+				continue
+			}
+			fits, err := matches(pattern, m)
+			if err != nil && !exact {
+				return nil, err
+			}
+			if !exact && !fits {
+				continue
+			}
+			found = true
+			named[m.Name] = named[m.Name] || exact
+			if !taken[m.Name] {
+				taken[m.Name] = true
+				chosen = append(chosen, m)
+			}
+		}
+		if !found && pattern != "*" {
+			return nil, noSuch(pattern)
+		}
+	}
+	for _, m := range members {
+		if m.Err != nil {
+			chosen = append(chosen, m)
+		}
+	}
+	return once(chosen, named), nil
+}
+
+func noSuch(pattern string) error {
+	if strings.ContainsAny(pattern, `*?[`) {
+		return fmt.Errorf("no context fits %q", pattern)
+	}
+	return fmt.Errorf("the kubeconfig has no context %q", pattern)
+}
+
+// matches says whether the pattern is one for the member. A "*" also stands for "/",
+// which is in the names that clouds give to contexts.
+func matches(pattern string, m Member) (bool, error) {
+	noSlash := strings.NewReplacer("/", "\x00")
+	for _, name := range []string{m.Name, m.Context} {
+		if name == "" {
+			continue
+		}
+		fits, err := path.Match(noSlash.Replace(pattern), noSlash.Replace(name))
+		if err != nil {
+			return false, fmt.Errorf("%q is no pattern: %w", pattern, err)
+		}
+		if fits {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// once leaves out the members that are the same as another.
+func once(chosen []Member, named map[string]bool) []Member {
+	first := map[[sha256.Size]byte]string{}
+	note := func(m Member) {
+		if _, known := first[m.identity()]; !known && m.Err == nil {
+			first[m.identity()] = m.Name
+		}
+	}
+	for _, m := range chosen {
+		if named[m.Name] {
+			note(m)
+		}
+	}
+	for _, m := range chosen {
+		note(m)
+	}
+	same := map[string][]string{}
+	kept := slices.DeleteFunc(slices.Clone(chosen), func(m Member) bool {
+		of := first[m.identity()]
+		if m.Err != nil || named[m.Name] || of == m.Name {
+			return false
+		}
+		same[of] = append(same[of], m.Name)
+		return true
+	})
+	for i := range kept {
+		kept[i].Same = same[kept[i].Name]
+	}
+	return kept
+}
+
+// identity is equal for members with the same server and the same user, whatever their
+// kubeconfig calls them.
+func (m Member) identity() [sha256.Size]byte {
+	byName := sha256.Sum256([]byte(m.Name))
+	if m.config == nil || m.config.Contexts[m.Context] == nil {
+		return byName
+	}
+	in := m.config.Contexts[m.Context]
+	server, user := m.config.Clusters[in.Cluster], m.config.AuthInfos[in.AuthInfo]
+	if server == nil || user == nil && in.AuthInfo != "" {
+		return byName
+	}
+	var what struct {
+		Cluster clientcmdapi.Cluster
+		User    clientcmdapi.AuthInfo
+	}
+	what.Cluster = *server
+	if user != nil {
+		what.User = *user
+	}
+	what.Cluster.Extensions, what.User.Extensions = nil, nil
+	text, err := json.Marshal(what)
+	if err != nil {
+		return byName
+	}
+	return sha256.Sum256(text)
+}
+
+// OfKubeconfig are the contexts of a kubeconfig, by name.
+func OfKubeconfig(config *clientcmdapi.Config) []Member {
+	var members []Member
+	for _, name := range slices.Sorted(maps.Keys(config.Contexts)) {
+		members = append(members, Member{Name: name, Context: name, config: config})
+	}
+	return members
+}
+
+// passedOver are the names of files in a folder of kubeconfigs that are none:
+// certificates and keys that kubeconfigs name, and what kubectl leaves while it writes.
+var passedOver = []string{"*.crt", "*.key", "*.pem", "*.lock", ".*"}
+
+// OfFolder are the contexts of every file in the folder, by file and name; folders in
+// it, and files that cannot be kubeconfigs by their names, are passed over. A file that
+// cannot be read is a member with an error. Contexts of several files with the same
+// name are called NAME@FILE.
+func OfFolder(folder string) ([]Member, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		var of *os.PathError
+		if errors.As(err, &of) {
+			err = of.Err
+		}
+		return nil, fmt.Errorf("cannot read the folder %s: %w", folder, err)
+	}
+	var members []Member
+	named := map[string]int{}
+	for _, entry := range entries {
+		file := filepath.Join(folder, entry.Name())
+		fits := func(pattern string) bool { ok, _ := path.Match(pattern, entry.Name()); return ok }
+		if slices.ContainsFunc(passedOver, fits) {
+			continue
+		}
+		info, err := os.Stat(file)
+		if err == nil && info.IsDir() {
+			continue
+		}
+		in, err := ofFile(file, info, err)
+		if err != nil {
+			in = []Member{{Name: entry.Name(), File: file, Err: fmt.Errorf("%s is no kubeconfig: %w", file, err)}}
+		}
+		for _, m := range in {
+			named[m.Name]++
+		}
+		members = append(members, in...)
+	}
+	if len(members) == 0 {
+		return nil, fmt.Errorf("the folder %s has no kubeconfig", folder)
+	}
+	taken := map[string]bool{}
+	for i := range members {
+		m := &members[i]
+		if named[m.Name] > 1 {
+			m.Name += "@" + filepath.Base(m.File)
+		}
+		for taken[m.Name] { // somebody has called a context like that
+			m.Name += "@" + filepath.Base(m.File)
+		}
+		taken[m.Name] = true
+	}
+	return members, nil
+}
+
+// maxFile bounds the size of a kubeconfig in a folder.
+const maxFile = 64 << 20
+
+func ofFile(file string, info os.FileInfo, err error) ([]Member, error) {
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("not a regular file")
+	case info.Size() > maxFile:
+		return nil, fmt.Errorf("it is larger than %d MiB", maxFile>>20)
+	}
+	config, err := (&clientcmd.ClientConfigLoadingRules{ExplicitPath: file}).Load()
+	if err != nil {
+		return nil, err
+	}
+	members := OfKubeconfig(config)
+	if len(members) == 0 {
+		return nil, errors.New("it has no context")
+	}
+	for i := range members {
+		members[i].File = file
+	}
+	return members, nil
+}

@@ -1,0 +1,96 @@
+package fleet
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/output"
+)
+
+// Progress says what came of each cluster as soon as it is known: of those where
+// something is wrong, or that could not be read, a line. On a terminal the others are
+// counted.
+type Progress struct {
+	w   io.Writer
+	mu  sync.Mutex // keeps lines whole
+	all int
+	bar *progressbar.ProgressBar
+}
+
+// NewProgress is for that many clusters. Lines go to w, and the count to the terminal
+// behind it; nil where there is none.
+func NewProgress(w, terminal io.Writer, clusters int) *Progress {
+	p := &Progress{w: w, all: clusters}
+	if terminal != nil && clusters > 1 {
+		p.bar = progressbar.NewOptions(clusters, progressbar.OptionSetWriter(terminal), progressbar.OptionClearOnFinish(),
+			progressbar.OptionShowCount(), progressbar.OptionSetDescription("clusters"))
+	}
+	return p
+}
+
+// Of is for what is said about one cluster: its name stands before each line.
+func (p *Progress) Of(name string) io.Writer { return &prefixed{prefix: name + ": ", to: p} }
+
+// Read notes the report on a cluster.
+func (p *Progress) Read(r *finding.Report) {
+	text := ""
+	if s := r.Summary; s.Error+s.Warning > 0 {
+		text = fmt.Sprintf("%s: errors: %d, warnings: %d", output.Safe(r.Source.Context), s.Error, s.Warning)
+	}
+	p.ended(text)
+}
+
+// Unread notes that a cluster could not be read.
+func (p *Progress) Unread(name, why string) {
+	p.ended(fmt.Sprintf("error: %s: %s", output.Safe(name), output.Safe(why)))
+}
+
+func (p *Progress) ended(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if text != "" && p.all > 1 { // of one alone, the report or the error says it
+		p.say(text + "\n")
+	}
+	if p.bar != nil {
+		_ = p.bar.Add(1)
+	}
+}
+
+// say writes whole lines, not into the count.
+func (p *Progress) say(lines string) {
+	if p.bar != nil {
+		_ = p.bar.Clear()
+	}
+	_, _ = io.WriteString(p.w, lines)
+}
+
+// End takes the count off the terminal.
+func (p *Progress) End() {
+	if p.bar != nil {
+		_ = p.bar.Finish()
+	}
+}
+
+// prefixed puts a name before each line, and keeps the lines of several writers
+// whole: each Write is one or more of them.
+type prefixed struct {
+	prefix string
+	to     *Progress
+}
+
+func (p *prefixed) Write(text []byte) (int, error) {
+	var lines bytes.Buffer
+	for line := range bytes.Lines(text) {
+		lines.WriteString(p.prefix)
+		lines.Write(line)
+	}
+	p.to.mu.Lock()
+	defer p.to.mu.Unlock()
+	p.to.say(lines.String())
+	return len(text), nil
+}

@@ -1,0 +1,81 @@
+package output
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+)
+
+// tellShared tells the worst of the cause's trees, and how many clusters and pods there
+// are in all.
+func tellShared(r *finding.Report, c finding.SharedCause) telling {
+	t := tell(r, c.Trees[0])
+	if len(c.Contexts) == 0 {
+		return t
+	}
+	in := c.Trees[0][0].Context
+	t.what = strings.TrimPrefix(t.what, finding.InContext(in, ""))
+	t.where = append([]string{in}, slices.DeleteFunc(slices.Clone(c.Contexts), func(s string) bool { return s == in })...)
+	follow := c.Trees[0][:1:1]
+	for _, tree := range c.Trees {
+		follow = append(follow, tree[1:]...)
+	}
+	t.also = also(follow)
+	t.sums = "; in " + count(len(c.Contexts), "cluster")
+	if waits := waitCount(r, r.WaitingFor(c.Findings())); waits != "" {
+		t.sums += ", " + waits
+	}
+	return t
+}
+
+// someClusters names the first of the clusters, which is the one that is told, and as
+// many of the others as the columns have room for; 0 is no limit.
+func someClusters(contexts []string, limit int) string {
+	others := contexts[1:]
+	text := fmt.Sprintf("%s, and %s", contexts[0], count(len(others), "other cluster"))
+	for n := len(others); n > 0; n-- {
+		more := text + ": " + strings.Join(others[:n], ", ")
+		if left := len(others) - n; left > 0 {
+			more += fmt.Sprintf(" and %d more", left)
+		}
+		if more = Safe(more); limit == 0 || len(wrap(more, limit)) <= 1 {
+			return more
+		}
+	}
+	return Safe(text)
+}
+
+// inClusters says in how many clusters of a report on several something is wrong; ""
+// in any other report.
+func inClusters(r *finding.Report) string {
+	if len(r.Sources) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" in %d of %s", r.Affected(), count(len(r.Sources), "cluster"))
+}
+
+// gapTexts has a sentence for each gap. One for several clusters names all that could
+// not be read, and some where only a part could not.
+func gapTexts(r *finding.Report) []string {
+	var texts []string
+	for _, gaps := range r.SharedGaps() {
+		g := gaps[0]
+		if len(gaps) > 1 && g.Context != "" {
+			var contexts []string
+			for _, other := range gaps {
+				contexts = append(contexts, other.Context)
+			}
+			g.Context = some(distinct(contexts))
+			if g.Kind == finding.Everything {
+				g.Context = strings.Join(contexts, ", ")
+			}
+			if g.Detail != "" {
+				g.Detail = "in " + gaps[0].Context + ": " + g.Detail
+			}
+		}
+		texts = append(texts, gapText(g))
+	}
+	return texts
+}

@@ -17,7 +17,7 @@ IMAGE_PLATFORMS := linux/amd64 linux/arm64
 DIST := dist
 
 .PHONY: image dist notices reproducible release-check publish-check licences vuln new-user screenshots
-.PHONY: all build test alerts unit kit base chart conformance conformance-long histories kubelet-oracle mutation mutation-histories e2e e2e-long soak soak-serve chaos add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench
+.PHONY: all build test alerts unit kit base chart conformance conformance-long histories kubelet-oracle mutation mutation-histories e2e e2e-long soak soak-serve chaos add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench fleet
 
 all: build lint test
 
@@ -29,7 +29,7 @@ test: unit conformance e2e alerts ## everything
 unit: ## unit, corpus and command tests
 	go vet ./...
 	go test -shuffle=on ./internal/... ./safetext ./snapshot/... ./reconcile ./controllerlog ./diagnose/... ./output ./explain ./kit
-	go test $(RACE) -timeout 20m -shuffle=on . ./cluster ./repair/... ./mcp ./serve ./cmd # the only ones that start goroutines
+	go test $(RACE) -timeout 20m -shuffle=on . ./cluster ./repair/... ./fleet ./mcp ./serve ./cmd # the only ones that start goroutines
 
 conformance: ## the model against the real controllers of ten releases, over random clusters
 	cd e2e && go test -timeout 45m ./conformance/...
@@ -111,6 +111,9 @@ fuzz-corpus: ## keeps, of the inputs found so far, up to 50 of each target that 
 
 bench: ## speed and memory beside raw transfer and kubectl, up to 5,000 nodes; writes docs/performance.md
 	cd e2e && go run ./bench -page ../docs/performance.md
+
+fleet: ## 500 API servers, ten of which hang, refuse or lie, in one report; writes docs/fleet.md
+	cd e2e && go test -timeout 10m -count 1 -run 'TestFleet$$' -v ./fleet -servers 500 -page ../../docs/fleet.md
 
 cover:
 	go test -coverprofile=cover.out ./... && go tool cover -func=cover.out | tail -1

@@ -234,7 +234,7 @@ func TestEveryScreenIsDrawn(t *testing.T) {
 			drawn := strings.HasPrefix(body, "$ go run . ") || name == "docs/watch.md" || // see TestScreens, TestWatchScreens
 				name == "docs/mcp.md" && language == "text" // see TestModelPage
 			for _, line := range strings.Split(body, "\n") {
-				command := strings.HasPrefix(line, "$ ") || language == "sh" || language == "yaml"
+				command := strings.HasPrefix(line, "$ ") || language == "sh" || language == "yaml" || language == "promql"
 				if !drawn && !command {
 					t.Errorf("%s: in a %q block: %q: no test draws it", name, language, line)
 				}

@@ -38,16 +38,14 @@ func newDiagnose(g *globalFlags, streams genericiooptions.IOStreams) *cobra.Comm
 	cmd := &cobra.Command{
 		Use:   "diagnose [KIND/NAME ...]",
 		Short: "Find drift and say what causes it, what heals and what to do",
-		Long: `diagnose finds where volumes, nodes and pods have drifted from what the
-attach/detach controller believes, and says what causes it, whether it heals by
-itself and what to do. KIND is pod, pvc, pv, node or volumeattachment, or what
-makes pods, such as deployment. KIND/NAME, -l and -n narrow the report, never the
-evidence that it rests on.
+		Long: `diagnose finds where volumes, nodes and pods have drifted from what the controller
+believes, and says why, whether it heals by itself and what to do. KIND is pod, pvc,
+pv, node or volumeattachment, or what makes pods, such as deployment. KIND/NAME, -l
+and -n narrow the report, never the evidence that it rests on.
 
 Exit code: 0 nothing found at or above --fail-on, 1 something found, 2 no answer
 (usage, connection, a gap in what was read), 3 --apply left something undone.`,
-		Example: `  kubectl volume-doctor diagnose
-  kubectl volume-doctor diagnose pod/web-0 sts/db -n shop -o wide
+		Example: `  kubectl volume-doctor diagnose pod/web-0 sts/db -n shop -o wide
   kubectl volume-doctor diagnose -f must-gather/ -o json
   kubectl volume-doctor diagnose pod/web-0 --apply
   kubectl volume-doctor diagnose --watch -n shop`,

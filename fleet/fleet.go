@@ -34,8 +34,7 @@ var Ordinary = Limits{AtOnce: 32, Time: 20 * time.Second, Budget: cluster.Budget
 
 // Large is the second pass, for the clusters that sent more in the first one, or that
 // still sent when its time was over. They are read one after the other: the largest
-// that Kubernetes supports sends 754 MB, and takes 300 MB of memory, for 90 MB of
-// objects.
+// that Kubernetes supports sends 754 MB, and takes 300 MB of memory (docs/performance.md).
 var Large = Limits{AtOnce: 1, Time: 2 * time.Minute, Budget: cluster.Budget{Sent: 1 << 30, Kept: 128 << 20}, Last: true}
 
 // Passes are Ordinary and Large, with as much time for each cluster as --request-timeout
@@ -105,23 +104,26 @@ const stopping = time.Second
 
 // Each looks at n clusters, first within the first of the passes and then at those
 // that Judge leaves over within the next, and calls done with the result on each, one
-// at a time and as they end. A look that does not end when its context does is left
-// behind: it waits for a program that cannot be told to stop. Each returns early, with
-// its cause, where ctx ends.
+// at a time and as they end. A pass begins when all clusters of the one before have been
+// begun: what is not read by then mostly hangs, and takes no memory. A look that does
+// not end when its context does is left behind: it waits for a program that cannot be
+// told to stop. Each returns early, with its cause, where ctx ends.
 func Each[R any](ctx context.Context, n int, passes []Limits, look func(ctx context.Context, i int, l Limits) (R, error), done func(i int, result R, err error)) error {
-	left := make([]int, n)
-	for i := range left {
-		left[i] = i
+	left := make(chan int, n)
+	for i := range n {
+		left <- i
 	}
+	close(left)
+	var mu sync.Mutex
 	for _, l := range passes {
-		var mu sync.Mutex
-		var later []int
+		later := make(chan int, n)
 		var running sync.WaitGroup
 		slots := make(chan struct{}, l.AtOnce)
-		for _, i := range left {
+		for i := range left {
 			slots <- struct{}{}
 			if ctx.Err() != nil {
-				break
+				<-slots
+				continue
 			}
 			running.Go(func() {
 				defer func() { <-slots }()
@@ -131,17 +133,22 @@ func Each[R any](ctx context.Context, n int, passes []Limits, look func(ctx cont
 				switch {
 				case ctx.Err() != nil:
 				case errors.Is(err, errLater):
-					later = append(later, i)
+					later <- i
 				default:
 					done(i, result, err)
 				}
 			})
 		}
-		running.Wait()
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
+		go func() {
+			running.Wait()
+			close(later)
+		}()
 		left = later
+	}
+	for range left { // nothing is put off for ever
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func sameCause(f Finding) string {
 
 var (
 	digits    = regexp.MustCompile(`[0-9]+`)
-	addresses = regexp.MustCompile(`[a-z]+://[^\s:"]+`)
+	addresses = regexp.MustCompile(`[a-z]+://[^\s:"]+(:[0-9]+)?`)
 )
 
 // causeWords are the words of the cause, without the names and numbers in it.

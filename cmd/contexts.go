@@ -128,6 +128,10 @@ type there struct {
 	used bool
 }
 
+// namedUnread is how many clusters the error names where none could be read: all have
+// been named on stderr before.
+const namedUnread = 4
+
 func (m *acrossContexts) run(ctx context.Context, streams genericiooptions.IOStreams) error {
 	members, err := m.fleet.members(m.globalFlags)
 	if err != nil {
@@ -144,7 +148,7 @@ func (m *acrossContexts) run(ctx context.Context, streams genericiooptions.IOStr
 		fmt.Fprintf(streams.ErrOut, "note: %s has the server and the user of %s, and is not read again\n", output.Safe(other), output.Safe(same[other]))
 	}
 	reports, atLeast := make([]*finding.Report, len(members)), exitHealthy
-	var unread []string
+	unread := make([]string, len(members))
 	used := false
 	var terminal io.Writer
 	if t := underneath(streams.ErrOut); printers.IsTerminal(t) {
@@ -163,7 +167,7 @@ func (m *acrossContexts) run(ctx context.Context, streams genericiooptions.IOStr
 		}
 		atLeast, used = exitNoAnswer, true
 		text := safetext.Redact(oneLine(err.Error()))
-		unread = append(unread, name+": "+text)
+		unread[i] = name + ": " + text
 		p.Unread(name, text)
 		reports[i] = &finding.Report{
 			Source: snapshot.Source{Context: name},
@@ -174,10 +178,12 @@ func (m *acrossContexts) run(ctx context.Context, streams genericiooptions.IOStr
 	switch {
 	case err != nil:
 		return err
-	case len(unread) == len(members) && len(members) == 1:
-		return fmt.Errorf("no cluster could be read: %s", unread[0])
-	case len(unread) == len(members):
-		return fmt.Errorf("no cluster could be read, of %d", len(members))
+	case !slices.Contains(unread, ""):
+		why := strings.Join(unread[:min(len(unread), namedUnread)], "; ")
+		if more := len(unread) - namedUnread; more > 0 {
+			why += fmt.Sprintf("; and %d more", more)
+		}
+		return fmt.Errorf("no cluster could be read: %s", why)
 	case !used:
 		return m.unused()
 	}

@@ -106,16 +106,6 @@ func inProtobuf(o runtime.Object, r snapshot.Resource) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// resourceOf is the kind whose list the path is; nil for none.
-func resourceOf(path string) *snapshot.Resource {
-	for _, r := range snapshot.Resources() {
-		if strings.HasSuffix(path, "/"+string(r.Kind)) {
-			return &r
-		}
-	}
-	return nil
-}
-
 // attachments is a page of an endless list: every one of them is kept.
 func attachments(page int) ([]byte, error) {
 	r := snapshot.ResourceOf(snapshot.VolumeAttachments)

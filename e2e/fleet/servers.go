@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -44,6 +45,7 @@ var Ills = []Ill{Closed, Silent, Hangs, HangsLater, Denies, EndlessTo, EndlessIn
 // fleet is the API servers of one process, each with its own port and certificate.
 type fleet struct {
 	now    time.Time
+	mu     sync.Mutex
 	closed []func()
 	config *clientcmdapi.Config
 	sent   atomic.Int64
@@ -57,9 +59,17 @@ func newFleet(now time.Time) *fleet {
 
 func (f *fleet) close() {
 	close(f.end)
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, c := range f.closed {
 		c()
 	}
+}
+
+func (f *fleet) onClose(end func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = append(f.closed, end)
 }
 
 // add starts one more, under that context.
@@ -72,7 +82,7 @@ func (f *fleet) add(name string, answers lists, ill Ill, login []string) error {
 	if err != nil {
 		return err
 	}
-	f.closed = append(f.closed, func() { _ = l.Close() })
+	f.onClose(func() { _ = l.Close() })
 	switch ill {
 	case Closed:
 		_ = l.Close()
@@ -88,7 +98,7 @@ func (f *fleet) add(name string, answers lists, ill Ill, login []string) error {
 			Handler: f.handler(answers, ill), TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}, ReadHeaderTimeout: time.Minute,
 			ErrorLog: log.New(io.Discard, "", 0),
 		}
-		f.closed = append(f.closed, func() { _ = server.Close() })
+		f.onClose(func() { _ = server.Close() })
 		go func() { _ = server.ServeTLS(l, "", "") }() // it ends with the listener
 	}
 	f.config.Clusters[name] = &clientcmdapi.Cluster{Server: "https://" + l.Addr().String(), CertificateAuthorityData: authority}
@@ -109,7 +119,7 @@ func (f *fleet) keepSilent(l net.Listener) {
 		if err != nil {
 			return
 		}
-		f.closed = append(f.closed, func() { _ = c.Close() })
+		f.onClose(func() { _ = c.Close() })
 	}
 }
 

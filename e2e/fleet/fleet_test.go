@@ -63,6 +63,11 @@ func TestFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	report := filepath.Join(t.TempDir(), "report.json")
+	load, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy, _, _ := strings.Cut(string(load), " ")
 	m := execute(t, kubeconfig, "diagnose", "--all-contexts", "-o", "table", "-o", "json="+report)
 	endLogins(login)
 	text, err := os.ReadFile(report)
@@ -103,7 +108,7 @@ func TestFleet(t *testing.T) {
 	}
 	t.Logf("%d API servers: %s, %s of CPU, %.0f MB; %.0f MB sent\n%s", *servers, m.wall, m.cpu, float64(m.memory)/1e6, float64(f.sent.Load())/1e6, whole)
 	if *page != "" {
-		write(t, *page, m, members, whole, largeOnes, float64(f.sent.Load())/1e6)
+		write(t, *page, m, members, whole, largeOnes, float64(f.sent.Load())/1e6, busy)
 	}
 }
 
@@ -211,11 +216,11 @@ const (
 )
 
 // write puts the result into the page.
-func write(t *testing.T, name string, m measured, members map[string]Ill, gaps map[string]string, largeOnes int, sent float64) {
+func write(t *testing.T, name string, m measured, members map[string]Ill, gaps map[string]string, largeOnes int, sent float64, busy string) {
 	t.Helper()
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nMeasured on %s with %d CPUs, which the API servers shared, %s: %d API servers in one process,\neach with its own port and certificate.\n\n",
-		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), len(members))
+	fmt.Fprintf(&b, "\nMeasured on %s with %d CPUs, which the API servers shared, %s, at\na load of %s before: %d API servers in one process, each with its own port and\ncertificate.\n\n",
+		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), busy, len(members))
 	met := func(ok bool) string {
 		if ok {
 			return "met"
@@ -225,7 +230,7 @@ func write(t *testing.T, name string, m measured, members map[string]Ill, gaps m
 	fmt.Fprintf(&b, "| what | measured | aimed at | |\n| --- | ---: | ---: | --- |\n| wall time | %.1f s | %.0f s | %s |\n| peak resident memory | %.0f MB | %.0f MB | %s |\n",
 		m.wall.Seconds(), mostTime.Seconds(), met(m.wall <= mostTime), float64(m.memory)/1e6, mostMemory/1e6, met(float64(m.memory) <= mostMemory))
 	fmt.Fprintf(&b, "| CPU time of the command | %.1f s | - | |\n| sent by the API servers | %.0f MB | - | |\n\n", m.cpu.Seconds(), sent)
-	fmt.Fprintf(&b, "Each cluster has %d nodes, %d pods and %d volumes, but for %d with %d nodes, %d pods and %d\nvolumes. These API servers hang, refuse or lie; the report names each, and no other:\n\n| the API server | the report says |\n| --- | --- |\n",
+	fmt.Fprintf(&b, "Each cluster has %d nodes, %d pods and %d volumes, but for %d with\n%d nodes, %d pods and %d volumes. These API servers hang, refuse or\nlie; the report names each, and no other:\n\n| the API server | the report says |\n| --- | --- |\n",
 		size.Nodes, size.Pods, size.Volumes, largeOnes, large.Nodes, large.Pods, large.Volumes)
 	address := regexp.MustCompile(`127\.0\.0\.1:\d+`)
 	for _, context := range slices.Sorted(maps.Keys(members)) {

@@ -101,7 +101,11 @@ func (f *fleet) add(name string, answers lists, ill Ill, login []string) error {
 		f.onClose(func() { _ = server.Close() })
 		go func() { _ = server.ServeTLS(l, "", "") }() // it ends with the listener
 	}
-	f.config.Clusters[name] = &clientcmdapi.Cluster{Server: "https://" + l.Addr().String(), CertificateAuthorityData: authority}
+	address := l.Addr().String()
+	if ill == Closed {
+		address = "127.0.0.1:1" // a port that was free may have an owner by then
+	}
+	f.config.Clusters[name] = &clientcmdapi.Cluster{Server: "https://" + address, CertificateAuthorityData: authority}
 	user := &clientcmdapi.AuthInfo{Token: "token-of-" + name}
 	if ill == AsksPerson {
 		user = &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{

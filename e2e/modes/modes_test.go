@@ -104,6 +104,7 @@ func TestModes(t *testing.T) {
 		t.Fatal(err)
 	}
 	recorded := recording.Serve(t, cluster.Kubeconfig)
+	bystander(t)
 	outcomes := map[string]*outcome{}
 	for _, m := range modes {
 		outcomes[m.name] = newOutcome(m)
@@ -122,6 +123,16 @@ func TestModes(t *testing.T) {
 	t.Run("Rights", func(t *testing.T) { rights(t) })
 	if !t.Failed() {
 		page(t, modes, outcomes)
+	}
+}
+
+// bystander is a node that stays Ready: where all nodes of a cluster fall silent, the
+// node lifecycle controller takes itself for cut off and taints none.
+func bystander(t *testing.T) {
+	s := newStage(t.Context(), "bystander")
+	t.Cleanup(s.close)
+	if s.nodes(t.Context(), "a"); s.err != nil {
+		t.Fatal(s.err)
 	}
 }
 

@@ -135,6 +135,15 @@ func newestTime(object apiObject) evidence {
 			e.note("status.conditions.lastTransitionTime", o.Status.Conditions[i].LastTransitionTime)
 			e.note("status.conditions.lastProbeTime", o.Status.Conditions[i].LastProbeTime)
 		}
+		if health := o.Status.HealthStatus; health != nil {
+			e.note("status.healthStatus.lastTransitionTime", health.LastTransitionTime)
+		}
+	case *storagev1.CSINode:
+		for _, health := range o.Status.StorageHealth {
+			for i := range health.HealthConditions {
+				e.note("status.storageHealth.healthConditions.lastTransitionTime", health.HealthConditions[i].LastTransitionTime)
+			}
+		}
 	case *storagev1.VolumeAttachment:
 		if err := o.Status.AttachError; err != nil {
 			e.note("status.attachError.time", err.Time)
@@ -156,6 +165,9 @@ func (e *evidence) notePod(status *corev1.PodStatus) {
 	for i := range status.Conditions {
 		e.note("status.conditions.lastTransitionTime", status.Conditions[i].LastTransitionTime)
 		e.note("status.conditions.lastProbeTime", status.Conditions[i].LastProbeTime)
+	}
+	for i := range status.VolumeHealth {
+		e.note("status.volumeHealth.lastTransitionTime", status.VolumeHealth[i].LastTransitionTime)
 	}
 	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
 		for i := range list {

@@ -65,6 +65,7 @@ func Trim(object metav1.Object) {
 		trimPodSpec(&o.Spec.Template.Spec)
 	case *corev1.Node:
 		o.Status.Images = nil
+		o.Spec.PodPreemptionPolicy = nil
 		o.Spec.ConfigSource, o.Status.Config = nil, nil //nolint:staticcheck // old kubelets write an error into it, and nothing reads it
 	case *corev1.PersistentVolume:
 		trimPersistentVolume(&o.Spec)
@@ -190,7 +191,7 @@ func trimPodSpec(spec *corev1.PodSpec) {
 		spec.SecurityContext.Sysctls = nil
 	}
 	spec.DNSConfig, spec.HostAliases = nil, nil
-	spec.Resources = nil
+	spec.Resources, spec.EvictionResponders = nil, nil
 }
 
 func trimPodVolume(source *corev1.VolumeSource) {
@@ -220,6 +221,9 @@ func trimContainer(c corev1.Container) corev1.Container {
 		VolumeMounts:  c.VolumeMounts,
 		VolumeDevices: c.VolumeDevices,
 	}
+	for i := range kept.VolumeMounts {
+		kept.VolumeMounts[i].BindMountOptions = nil
+	}
 	if s := c.SecurityContext; s != nil && (s.SELinuxOptions != nil || s.Privileged != nil) {
 		// They decide how a volume is labelled, and so who may share it.
 		kept.SecurityContext = &corev1.SecurityContext{SELinuxOptions: s.SELinuxOptions, Privileged: s.Privileged}
@@ -245,7 +249,7 @@ func trimPodStatus(status *corev1.PodStatus) {
 		}
 	}
 	status.AllocatedResources = nil
-	status.Resources = nil
+	status.Resources, status.NodeAllocatableResourceClaimStatuses = nil, nil
 }
 
 // trimState drops the texts that hold a command or its output. What a container
@@ -282,6 +286,11 @@ func redactMessages(object metav1.Object) {
 				}
 			}
 		}
+		for _, health := range o.Status.VolumeHealth {
+			for i := range health.HealthConditions {
+				redact(&health.HealthConditions[i].Message)
+			}
+		}
 	case *appsv1.Deployment:
 		for i := range o.Status.Conditions {
 			redact(&o.Status.Conditions[i].Message)
@@ -295,6 +304,17 @@ func redactMessages(object metav1.Object) {
 	case *corev1.PersistentVolumeClaim:
 		for i := range o.Status.Conditions {
 			redact(&o.Status.Conditions[i].Message)
+		}
+		if health := o.Status.HealthStatus; health != nil {
+			for i := range health.HealthConditions {
+				redact(&health.HealthConditions[i].Message)
+			}
+		}
+	case *storagev1.CSINode:
+		for _, health := range o.Status.StorageHealth {
+			for i := range health.HealthConditions {
+				redact(&health.HealthConditions[i].Message)
+			}
 		}
 	case *storagev1.VolumeAttachment:
 		for _, e := range []*storagev1.VolumeError{o.Status.AttachError, o.Status.DetachError} {

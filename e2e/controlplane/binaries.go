@@ -17,7 +17,7 @@ import (
 
 // KubernetesVersion is the release of the API server and the controller, which
 // is the version the API server reports.
-const KubernetesVersion = "v1.36.3"
+const KubernetesVersion = "v1.37.2"
 
 const module = "github.com/volume-doctor/kubectl-volume-doctor/e2e"
 

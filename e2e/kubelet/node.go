@@ -22,7 +22,7 @@ import (
 const (
 	managedAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
 	nodeIDAnnotation  = "csi.volume.kubernetes.io/nodeid"
-	kubeletVersion    = "v1.36.3"
+	kubeletVersion    = "v1.37.2"
 	fieldManager      = "kubelet"
 )
 

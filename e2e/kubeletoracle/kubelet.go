@@ -154,7 +154,8 @@ func (k *kubelet) run(ctx context.Context) error {
 // newVolumeManager is the call whose parameters differ between releases.
 func newVolumeManager(k *kubelet) volumemanager.VolumeManager {
 	return volumemanager.NewVolumeManager(true, k.host.node, k.pods, k.pods, k.client, k.host.plugins,
-		k.host.mounter, k.host.hostUtil, k.host.GetPodsDir(), k.recorder, volumepathhandler.NewBlockVolumePathHandler())
+		k.host.mounter, k.host.hostUtil, k.host.GetPodsDir(), k.recorder, volumepathhandler.NewBlockVolumePathHandler(),
+		nil, 0) // volume health is asked only where its feature gate is on
 }
 
 // volumePlugins are those of a kubelet that need no service of their own.

@@ -30,7 +30,7 @@ const (
 	// heartbeat is how often the Ready condition and the lease are renewed.
 	heartbeat = 10 * time.Second
 	// release is the kubelet's, as its node reports it.
-	release = "v1.36.3"
+	release = "v1.37.2"
 
 	leaseNamespace = "kube-node-lease"
 )

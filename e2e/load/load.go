@@ -91,7 +91,7 @@ func (c Cluster) Snapshot() *snapshot.Snapshot {
 		snapshot.Trim(object)
 		add(&o, object)
 	}
-	return snapshot.New(c.Now, snapshot.Source{ServerVersion: "v1.36.3"}, o, nil)
+	return snapshot.New(c.Now, snapshot.Source{ServerVersion: "v1.37.2"}, o, nil)
 }
 
 func add(o *snapshot.Objects, object Object) {

@@ -199,7 +199,7 @@ func (c Cluster) node(n int) *corev1.Node {
 		s.Conditions = append(s.Conditions, condition)
 	}
 	s.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255)}, {Type: corev1.NodeHostName, Address: nodeName(n)}}
-	s.NodeInfo = corev1.NodeSystemInfo{KubeletVersion: "v1.36.3", KernelVersion: "6.12.9", OSImage: "Bottlerocket", ContainerRuntimeVersion: "containerd://2.1.4",
+	s.NodeInfo = corev1.NodeSystemInfo{KubeletVersion: "v1.37.2", KernelVersion: "6.12.9", OSImage: "Bottlerocket", ContainerRuntimeVersion: "containerd://2.1.4",
 		OperatingSystem: "linux", Architecture: "amd64", MachineID: strings.Repeat("0", 32), SystemUUID: strings.Repeat("1", 36), BootID: strings.Repeat("2", 36)}
 	for i := range 50 {
 		repository := fmt.Sprintf("602401143452.dkr.ecr.eu-central-1.amazonaws.com/team/service-%02d", i)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
@@ -44,6 +45,28 @@ func claims(p *facts.View, pods []string, pv string) []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// health is what the driver says of the finding's volume, as far as its pods use it.
+func health(p *facts.View, f finding.Finding) []finding.Evidence {
+	driver, _, _ := reconcile.ParseCSI(f.Volume)
+	var said []finding.Evidence
+	for _, pod := range named(p, f.Pods) {
+		for i := range pod.Spec.Volumes {
+			volume := &pod.Spec.Volumes[i]
+			claim := p.Snapshot.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, volume)))
+			if claim == nil || f.PersistentVolume == "" || claim.Spec.VolumeName != f.PersistentVolume {
+				continue
+			}
+			for _, h := range p.HealthOf(pod, volume.Name, driver, claim) {
+				e := finding.Evidence{Object: h.Object, Field: h.Field, Value: h.Text()}
+				if !slices.Contains(said, e) {
+					said = append(said, e)
+				}
+			}
+		}
+	}
+	return said
 }
 
 func named(p *facts.View, pods []string) []*corev1.Pod {

@@ -77,6 +77,7 @@ func examine(view *facts.View, checks []check.Check) *finding.Report {
 	for _, f := range found {
 		if slices.Contains(r.Checks, f.Code) {
 			f.Workloads, f.Claims = workloads(view, f.Pods), claims(view, f.Pods, f.PersistentVolume)
+			f.Evidence = append(f.Evidence, health(view, f)...)
 			r.Findings = append(r.Findings, f)
 		}
 	}

@@ -74,7 +74,7 @@ type UpgradePod struct {
 }
 
 // upgradeNotExamined are what an upgrade changes beside the controller.
-var upgradeNotExamined = []string{"the kubelets' own releases", "which nodes enforce SELinux", "drivers and their sidecars"}
+var upgradeNotExamined = []string{"the kubelets' own releases", "which nodes enforce SELinux", "where the scheduler puts pods", "drivers and their sidecars"}
 
 // OfUpgrade holds the controller of the release to against the one at work.
 func OfUpgrade(s *snapshot.Snapshot, to string, settings reconcile.Options) *Upgrade {

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
@@ -37,6 +38,32 @@ func (t *tracer) scheduled() Stage {
 	return t.due(s, since, schedulerTakes)
 }
 
+// driverMissing is what the scheduler says of a node that lacks a driver whose CSIDriver
+// asks for it (checkCSIDriverOnNode, nodevolumelimits/csi.go; feature gate
+// VolumeLimitScaling, on by default from 1.37).
+const driverMissing = "csi driver is not installed"
+
+// addKeptOff says on how many nodes the volume's driver is, where the scheduler keeps the
+// pod off the others.
+func (t *tracer) addKeptOff(v *tracedVolume, s *Stage) {
+	driver := t.Snapshot.CSIDriver(v.Driver)
+	if s.State != StageBlocked || driver == nil || driver.Spec.PreventPodSchedulingIfMissing == nil || !*driver.Spec.PreventPodSchedulingIfMissing ||
+		!strings.Contains(strings.ToLower(s.Said[0].Text), strings.ToLower(v.Driver)+" "+driverMissing) {
+		return
+	}
+	said := Said{By: "csidriver/" + v.Driver, Text: "spec.preventPodSchedulingIfMissing: true", Means: "the scheduler takes no node on which the driver is not registered"}
+	if t.knows(snapshot.CSINodes, "") && t.knows(snapshot.Nodes, "") {
+		have := 0
+		for _, node := range t.Snapshot.Nodes {
+			if facts.Registers(t.Snapshot.CSINode(types.NodeName(node.Name)), v.Driver) {
+				have++
+			}
+		}
+		said.Means += fmt.Sprintf("; it is on %d of %d", have, len(t.Snapshot.Nodes))
+	}
+	s.Said = append(s.Said, said)
+}
+
 // unschedulable is the condition in which the scheduler says why; nil where it
 // has not spoken.
 func (t *tracer) unschedulable() *corev1.PodCondition {
@@ -62,7 +89,7 @@ var volumeRefusals = []struct{ text, means string }{
 	{"no available volume zone", "the volume is in another zone"},
 	{"no available disk", "the disk is in use there"},
 	{"readwriteoncepod access mode already in-use", "another pod uses the claim, which only one pod may"},
-	{"csi driver is not installed", "the driver is not registered there"},
+	{driverMissing, "the driver is not registered there"},
 	{"persistentvolumeclaim \"", "a claim is missing or being deleted"},
 }
 

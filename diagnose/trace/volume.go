@@ -43,7 +43,23 @@ func (t *tracer) follow(source *corev1.Volume, direction Direction) VolumeTrace 
 		t.note(v)
 	}
 	v.Broken = broken(v.Stages)
+	t.addHealth(v)
 	return *v.VolumeTrace
+}
+
+// addHealth quotes what the driver says of the volume where the volume waits.
+func (t *tracer) addHealth(v *tracedVolume) {
+	if v.Broken == "" {
+		return
+	}
+	s := v.stage(v.Broken)
+	for _, h := range t.HealthOf(t.pod, v.Name, v.Driver, t.Snapshot.Claim(facts.ClaimKey(t.pod, v.Claim))) {
+		said := Said{By: "the driver, " + h.Field + " of " + h.Object, Text: h.Text(), Means: h.Means()}
+		if !h.At.IsZero() {
+			said.At = &h.At
+		}
+		s.Said = append(s.Said, said)
+	}
 }
 
 // resolve finds the volume's unique name and its driver, as far as they can be
@@ -83,6 +99,7 @@ func (t *tracer) resolve(v *tracedVolume) {
 // chainUp is the way of a volume to where a container can use it.
 func (t *tracer) chainUp(v *tracedVolume, bound *Stage) []Stage {
 	stages := []Stage{t.scheduled()}
+	t.addKeptOff(v, &stages[0])
 	if bound != nil {
 		stages = append(stages, *bound)
 	}

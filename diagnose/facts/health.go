@@ -1,0 +1,89 @@
+package facts
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Health is something wrong that a driver says of a volume, or of its storage as
+// seen from a node. Clusters have it from 1.37 on, behind the feature gate
+// CSIVolumeHealth.
+type Health struct {
+	// Object is kind/name, with the namespace between them where it has one.
+	Object, Field string
+	At            metav1.Time
+	// Status is one of the API's categories, Reason the driver's own.
+	Status, Reason, Message string
+}
+
+var healthMeans = map[string]string{
+	string(corev1.VolumeHealthInaccessible): "the volume cannot be accessed",
+	string(corev1.VolumeHealthDataLoss):     "data on the volume is lost",
+	string(corev1.VolumeHealthDegraded):     "the volume works, but not as it should",
+	string(storagev1.StorageUnreachable):    "the node does not reach the storage",
+	string(storagev1.StorageDegraded):       "the storage works, but not as it should",
+}
+
+// Means says it in plain words; empty for a category that is not known.
+func (h Health) Means() string { return healthMeans[h.Status] }
+
+// Text is the driver's own words.
+func (h Health) Text() string {
+	return h.Status + ", " + h.Reason + ": " + cmp.Or(h.Message, "no message")
+}
+
+// HealthOf is what the driver says of the pod's volume: of the claim, of the volume
+// on the pod's node, and of the storage as seen from there. The claim is nil where
+// there is none.
+func (v *View) HealthOf(pod *corev1.Pod, volume, driver string, claim *corev1.PersistentVolumeClaim) []Health {
+	var all []Health
+	if claim != nil && claim.Status.HealthStatus != nil {
+		for _, c := range claim.Status.HealthStatus.HealthConditions {
+			all = append(all, Health{"persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, "status.healthStatus",
+				claim.Status.HealthStatus.LastTransitionTime, string(c.Status), c.Reason, c.Message})
+		}
+	}
+	for _, health := range pod.Status.VolumeHealth {
+		if health.Name != volume {
+			continue
+		}
+		for _, c := range health.HealthConditions {
+			all = append(all, Health{"pod/" + PodName(pod), "status.volumeHealth", health.LastTransitionTime, string(c.Status), c.Reason, c.Message})
+		}
+	}
+	node := v.Snapshot.CSINode(types.NodeName(pod.Spec.NodeName))
+	if node == nil {
+		return all
+	}
+	for _, health := range node.Status.StorageHealth {
+		if health.Name != driver || driver == "" {
+			continue
+		}
+		for _, c := range health.HealthConditions {
+			if concerns(c, claim) {
+				all = append(all, Health{"csinode/" + node.Name, "status.storageHealth", c.LastTransitionTime, string(c.Status), c.Reason, c.Message})
+			}
+		}
+	}
+	return all
+}
+
+// concerns says whether the condition is about volumes like the claim's.
+func concerns(c storagev1.StorageHealthCondition, claim *corev1.PersistentVolumeClaim) bool {
+	if claim == nil {
+		return true
+	}
+	if c.AccessMode != nil && !slices.Contains(claim.Spec.AccessModes, *c.AccessMode) {
+		return false
+	}
+	mode := corev1.PersistentVolumeFilesystem
+	if claim.Spec.VolumeMode != nil {
+		mode = *claim.Spec.VolumeMode
+	}
+	return c.VolumeMode == nil || *c.VolumeMode == mode
+}

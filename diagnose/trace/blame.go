@@ -13,7 +13,8 @@ var driverAnswered = []string{"rpc error:", "code = ", "deadline exceeded", "dea
 
 var (
 	missingKey  = regexp.MustCompile(`references non-existent (?:secret|config) key: (\S+)`)
-	missingPath = regexp.MustCompile(`hostPath type check failed: (\S+) is not`)
+	// From 1.37 on there is a comma where the path is missing, and a colon where it is of another type.
+	missingPath = regexp.MustCompile(`hostPath type check failed[:,] (\S+) is not`)
 )
 
 // blame says in the stage who has to act after the failed mount, and whether nobody can.

@@ -26,7 +26,7 @@ var usedFields = map[snapshot.Kind]*part{
 	snapshot.Nodes: annotated(only[corev1.Node](usedMeta+"labels managedFields",
 		"spec: providerID unschedulable taints", "status: conditions volumesInUse volumesAttached nodeInfo.kubeletVersion")),
 	snapshot.Claims: annotated(only[corev1.PersistentVolumeClaim](usedMeta,
-		"spec: accessModes resources storageClassName volumeName", "status: phase capacity conditions allocatedResourceStatuses")),
+		"spec: accessModes resources storageClassName volumeName volumeMode", "status: phase capacity conditions allocatedResourceStatuses healthStatus")),
 	// What the translation of in-tree volumes reads is up to it.
 	snapshot.Volumes: annotated(allBut[corev1.PersistentVolume](": metadata.managedFields", "spec: capacity mountOptions",
 		"spec.persistentVolumeSource.csi: fsType volumeAttributes nodeStageSecretRef nodePublishSecretRef controllerExpandSecretRef nodeExpandSecretRef")),
@@ -36,7 +36,7 @@ func usedFieldsOfPods() *part {
 	p := annotated(only[corev1.Pod](usedMeta+"labels",
 		"spec: volumes nodeName hostNetwork terminationGracePeriodSeconds tolerations securityContext.seLinuxOptions securityContext.seLinuxChangePolicy securityContext.fsGroup securityContext.fsGroupChangePolicy",
 		"spec.containers"+usedOfContainer, "spec.initContainers"+usedOfContainer, "spec.ephemeralContainers.ephemeralContainerCommon"+usedOfContainer,
-		"status: phase message reason podIP startTime conditions.type conditions.status conditions.lastTransitionTime conditions.message",
+		"status: phase message reason podIP startTime volumeHealth conditions.type conditions.status conditions.lastTransitionTime conditions.message",
 		"status.containerStatuses"+usedOfStatus, "status.initContainerStatuses"+usedOfStatus, "status.ephemeralContainerStatuses"+usedOfStatus,
 	))
 	at[corev1.Pod](p, "metadata.labels").wants = labelIsRead

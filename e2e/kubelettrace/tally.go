@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"text/template"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 )
 
 const (
@@ -117,7 +119,7 @@ func (t *tally) page(states []pageState) (string, error) {
 	}
 	var b strings.Builder
 	err = template.Execute(&b, map[string]any{
-		"T": t, "Machines": machines, "Batch": batchSize, "Looks": sum(t.Looks), "States": states,
+		"T": t, "Machines": machines, "Batch": batchSize, "Looks": sum(t.Looks), "States": states, "Release": strings.TrimPrefix(controlplane.KubernetesVersion, "v"),
 		"Counts": []counted{{"compared", t.Looks}, {"volume drawn", t.Kinds}, {"true stage", t.Stages}, {"who had to act", t.Actors}},
 	})
 	return b.String(), err

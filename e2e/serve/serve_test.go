@@ -214,8 +214,10 @@ func TestLessRights(t *testing.T) {
 				if len(m.series("volume_doctor_gaps")) != 1 {
 					t.Errorf("more than one gap: %v", m.series("volume_doctor_gaps"))
 				}
-				if resource == "pods" && m.count("volume_doctor_findings", `code="VD504"`) != 0 {
-					t.Error("a check that cannot run has a 0")
+				for series, value := range m.series("volume_doctor_findings") { // what a first list still found stands on
+					if resource == "pods" && value == 0 && strings.Contains(series, `code="VD504"`) {
+						t.Error("a check that cannot run has a 0")
+					}
 				}
 				if code, text := p.get(t, "/readyz", ""); code != http.StatusOK {
 					t.Errorf("/readyz: %d %s", code, text)

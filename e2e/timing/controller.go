@@ -163,8 +163,8 @@ type registeringInformer struct {
 	nodes *nodeInformer
 }
 
-func (i registeringInformer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
-	registration, err := i.SharedIndexInformer.AddEventHandler(h)
+func (i registeringInformer) AddEventHandlerWithOptions(h cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+	registration, err := i.SharedIndexInformer.AddEventHandlerWithOptions(h, options)
 	i.nodes.registration = registration
 	return registration, err
 }

@@ -52,7 +52,7 @@ var verbs = []struct {
 	{"Operation for volume is already running. Can't start attach", reconcile.Blocked},
 	{"Operation for volume is already running for node. Can't start attach", reconcile.Blocked},
 	{"Volume attached--touching", reconcile.Keep},
-	{"Multi-Attach error", reconcile.MultiAttach},
+	{"Waiting for detach", reconcile.MultiAttach}, // "Multi-Attach error" up to 1.36
 }
 
 // Of returns the steps about the pair with any of the verbs; all of them where

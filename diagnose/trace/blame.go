@@ -12,7 +12,7 @@ import (
 var driverAnswered = []string{"rpc error:", "code = ", "deadline exceeded", "deadlineexceeded"}
 
 var (
-	missingKey  = regexp.MustCompile(`references non-existent (?:secret|config) key: (\S+)`)
+	missingKey = regexp.MustCompile(`references non-existent (?:secret|config) key: (\S+)`)
 	// From 1.37 on there is a comma where the path is missing, and a colon where it is of another type.
 	missingPath = regexp.MustCompile(`hostPath type check failed[:,] (\S+) is not`)
 )

@@ -91,7 +91,7 @@ func (c *Cluster) apiServerFlags() []string {
 		"--client-ca-file=" + filepath.Join(c.dir, clientAuthority),
 		"--authorization-mode=RBAC",
 		"--disable-admission-plugins=" + strings.Join(c.disabledPlugins(), ","),
-		"--endpoint-reconciler-type=none", // loopback is no legal endpoint
+		"--endpoint-reconciler-type=none",      // loopback is no legal endpoint
 		"--feature-gates=CSIVolumeHealth=true", // else it drops the fields
 		"--audit-log-path=" + c.AuditLog,
 		"--audit-policy-file=" + filepath.Join(c.dir, "audit-policy.yaml"),

@@ -150,7 +150,9 @@ func (h *host) DeleteServiceAccountTokenFunc() func(types.UID) {
 	return h.tokens.DeleteServiceAccountToken
 }
 
-func (h *host) GetTrustAnchorsByName(context.Context, string, bool) ([]byte, error) { return nil, errNotHere }
+func (h *host) GetTrustAnchorsByName(context.Context, string, bool) ([]byte, error) {
+	return nil, errNotHere
+}
 
 func (h *host) GetTrustAnchorsBySigner(context.Context, string, *metav1.LabelSelector, bool) ([]byte, error) {
 	return nil, errNotHere

@@ -78,6 +78,7 @@ func (c *Cluster) take(ctx context.Context, read func(context.Context, *reading)
 			return nil, c.explain(err)
 		}
 	}
+	r.readAgain(ctx, now.read())
 	r.objects.ShareNames()
 	from := snapshot.Source{Context: c.options.Context, Server: c.server, ServerVersion: serverVersion}
 	s := snapshot.New(time.Time{}, from, r.objects, r.gaps)

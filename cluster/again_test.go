@@ -1,0 +1,97 @@
+package cluster
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// TestReadAgain: of a node whose volumesAttached the controller has only just written the
+// fullest of several readings counts, and no other node is read again.
+func TestReadAgain(t *testing.T) {
+	node := func(written time.Duration, manager string, volumes ...corev1.UniqueVolumeName) corev1.Node {
+		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid", ManagedFields: []metav1.ManagedFieldsEntry{{
+			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status", FieldsType: "FieldsV1",
+			Time: &metav1.Time{Time: serverTime.Add(-written)}, FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:volumesAttached":{}}}`)}}}}
+		for _, v := range volumes {
+			n.Status.VolumesAttached = append(n.Status.VolumesAttached, corev1.AttachedVolume{Name: v})
+		}
+		return n
+	}
+	const controller = reconcile.ControllerManager
+	other := node(time.Second, controller, "a", "b")
+	other.UID = "another"
+	for what, test := range map[string]struct {
+		nodes []corev1.Node // the first reading and those of the node alone; zero: refused
+		again int
+		want  int
+	}{
+		"it is missing at first":       {[]corev1.Node{node(time.Second, controller), node(0, controller, "a"), node(0, controller), node(0, controller)}, 3, 1},
+		"it is missing later":          {[]corev1.Node{node(time.Second, controller, "a"), node(0, controller), node(0, controller), node(0, controller)}, 3, 1},
+		"two take turns":               {[]corev1.Node{node(time.Second, controller, "a"), node(0, controller), node(0, controller, "a", "b"), node(0, controller)}, 3, 2},
+		"written a while ago":          {[]corev1.Node{node(10*time.Second, controller)}, 0, 0},
+		"written by somebody else":     {[]corev1.Node{node(time.Second, "kubelet")}, 0, 0},
+		"refused":                      {[]corev1.Node{node(time.Second, controller, "a"), {}}, 1, 1},
+		"another machine has its name": {[]corev1.Node{node(time.Second, controller, "a"), other, other, other}, 3, 1},
+	} {
+		t.Run(what, func(t *testing.T) {
+			a := newAPI(t)
+			var mu sync.Mutex
+			again := 0
+			a.handle("/api/v1/nodes", func(r *http.Request) (int, runtime.Object) {
+				mu.Lock()
+				defer mu.Unlock()
+				if selector := r.URL.Query().Get("fieldSelector"); selector == "metadata.name=n1" {
+					again++
+				} else if selector != "" {
+					t.Errorf("asked for %q", selector)
+				}
+				if test.nodes[again].Name == "" {
+					err := forbidden("nodes")
+					return int(err.ErrStatus.Code), &err.ErrStatus
+				}
+				return http.StatusOK, &corev1.NodeList{Items: []corev1.Node{test.nodes[again]}}
+			})
+			progress := map[snapshot.Kind]int{}
+			s, err := a.cluster(Options{PageSize: PageSize, Progress: func(kind snapshot.Kind, n int) { progress[kind] += n }}).Snapshot(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := len(s.Node(types.NodeName("n1")).Status.VolumesAttached); got != test.want || again != test.again {
+				t.Errorf("%d entries after %d more readings, want %d after %d", got, again, test.want, test.again)
+			}
+			if len(s.Gaps) > 0 || progress[snapshot.Nodes] != 1 {
+				t.Errorf("gaps %v, progress %v", s.Gaps, progress)
+			}
+		})
+	}
+}
+
+// TestReadAgainIsBounded: where a controller writes to many nodes, it is at its work.
+func TestReadAgainIsBounded(t *testing.T) {
+	a := newAPI(t)
+	list := &corev1.NodeList{}
+	for i := range nodesReadAgain + 1 {
+		list.Items = append(list.Items, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i), ManagedFields: []metav1.ManagedFieldsEntry{{
+			Manager: reconcile.ControllerManager, Time: &metav1.Time{Time: serverTime}, FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:volumesAttached":{}}}`)}}}})
+	}
+	a.serve("/api/v1/nodes", list)
+	if _, err := a.cluster(Options{PageSize: PageSize}).Snapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range a.to("/api/v1/nodes") {
+		if len(r.query["fieldSelector"]) > 0 {
+			t.Errorf("read again: %v", r.query)
+		}
+	}
+}

@@ -93,6 +93,11 @@ func TestTraceDown(t *testing.T) {
 			w.Nodes = nil
 			w.without(snapshot.Nodes)
 		}), verdict: "unknown unmounted"},
+		{name: "detached too early, and late", world: with(newWorld().stopped(1), func(w *world) {
+			deleted := minutesAgo(29)
+			w.VolumeAttachments[0].DeletionTimestamp = &deleted
+			w.Pods = append(w.Pods, newPod("next", "n1"))
+		}), verdict: "in-flight unmounted", chain: "+containersStopped ~unmounted^ -unstaged ~detached"},
 		{name: "released", world: with(released(9), func(w *world) { w.VolumeAttachments = nil }), verdict: "none Ended",
 			chain: "+containersStopped +unmounted +unstaged +detached"},
 		{name: "kept by a finalizer", world: with(newWorld().stopped(9), func(w *world) {

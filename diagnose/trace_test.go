@@ -8,7 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
 // traceCase is a cluster, and what the trace of its pod says: the verdict, the
@@ -29,6 +31,12 @@ func (c traceCase) run(t *testing.T) {
 	if c.chain != "" {
 		if got := chain(doc.Volumes[0]); got != c.chain {
 			t.Errorf("chain\n%s, want\n%s", got, c.chain)
+		}
+	}
+	s := c.world.snapshot()
+	for _, node := range s.Nodes {
+		for _, text := range disagreements(s, reconcile.Options{}, facts.NodeName(node)) {
+			t.Errorf("the plan of node %s says something else: %s", node.Name, text)
 		}
 	}
 	text := traceText(doc)

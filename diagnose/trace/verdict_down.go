@@ -22,13 +22,16 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 			Message: fmt.Sprintf("Pod %s is Terminating and waits for its containers to end, not for a volume; %s", name, s.Detail)}
 	}
 	var held []VolumeTrace
-	for _, v := range volumes {
+	for i := range volumes {
+		v := &volumes[i]
 		if v.Claim == "" && v.Driver == "" && v.Volume == "" {
 			continue // the kubelet made it by itself, and takes it away as easily
 		}
 		if s := v.stage(StageUnmounted); s.State == StageWaiting || s.State == StageBlocked {
-			v.Broken = StageUnmounted
-			held = append(held, v)
+			if t.pod.DeletionTimestamp != nil {
+				v.Broken = StageUnmounted // the object waits for this, however late the detach is
+			}
+			held = append(held, *v)
 		}
 	}
 	held = likely(volumes, held)

@@ -1,5 +1,13 @@
 package csidriver
 
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+)
+
 // DetachByHand is the opposite of [Driver.AttachByHand].
 func (d *Driver) DetachByHand(volume, node string) {
 	d.mu.Lock()
@@ -13,4 +21,20 @@ func (d *Driver) OneAtATime(volume string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.oneAtATime[volume] = true
+}
+
+// ListVolumes is the publish table: each volume that was ever published, with the
+// machines that have it. The driver does not announce that it can list, so that the
+// attacher never asks, as with most drivers.
+func (d *Driver) ListVolumes(context.Context, *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	list := &csi.ListVolumesResponse{}
+	for _, volume := range slices.Sorted(maps.Keys(d.published)) {
+		list.Entries = append(list.Entries, &csi.ListVolumesResponse_Entry{
+			Volume: &csi.Volume{VolumeId: volume},
+			Status: &csi.ListVolumesResponse_VolumeStatus{PublishedNodeIds: slices.Sorted(maps.Keys(d.published[volume]))},
+		})
+	}
+	return list, nil
 }

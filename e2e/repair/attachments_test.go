@@ -3,10 +3,6 @@ package repair_test
 import (
 	"context"
 	"flag"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,9 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
@@ -208,42 +201,14 @@ func (s *stage) unpublishOrphan(kubeconfig string, ahead time.Duration) {
 	s.published(v, "a")
 }
 
-// later is a kubeconfig of the admin for an API server whose clock is ahead: a
-// proxy changes the date of its answers and nothing else.
+// later is a kubeconfig of the admin for an API server whose clock is ahead.
 func later(t *testing.T, ahead time.Duration) string {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig)
+	path, stop, err := command.Later(cluster.Kubeconfig, t.TempDir(), ahead)
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport, err := rest.TransportFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := httptest.NewServer(&httputil.ReverseProxy{
-		Transport: transport,
-		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		ModifyResponse: func(r *http.Response) error {
-			date, err := http.ParseTime(r.Header.Get("Date"))
-			if err == nil {
-				r.Header.Set("Date", date.Add(ahead).UTC().Format(http.TimeFormat))
-			}
-			return err
-		},
-	})
-	t.Cleanup(proxy.Close)
-	c := clientcmdapi.NewConfig()
-	c.Clusters["later"] = &clientcmdapi.Cluster{Server: proxy.URL}
-	c.Contexts["later"] = &clientcmdapi.Context{Cluster: "later"}
-	c.CurrentContext = "later"
-	path := filepath.Join(t.TempDir(), "later.kubeconfig")
-	if err := clientcmd.WriteToFile(*c, path); err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(stop)
 	return path
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
-	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -21,19 +20,21 @@ const (
 	justWritten = 3 * time.Second
 	// Of more nodes the write is ordinary: a controller attaches to many at a time.
 	nodesReadAgain = 16
+	// The controller's passes are 100 ms apart: four readings 60 ms apart look at four
+	// parts of a pass.
 	timesReadAgain = 3
 	betweenReads   = 60 * time.Millisecond
 )
 
 // readAgain looks once more at the nodes whose volumesAttached the controller has only
 // just written. An entry that it cannot detach is taken off and put back in each pass, and
-// missing for a few milliseconds of every hundred: of several readings the one with the
-// most entries counts, and the first of those.
+// one reading in four misses it: of several readings the one with the most entries counts,
+// and the first of those.
 func (r *reading) readAgain(ctx context.Context, now time.Time) {
 	var written []int
 	for i, node := range r.objects.Nodes {
 		writer, at := facts.VolumesAttachedWriter(node)
-		if writer == reconcile.ControllerManager && !at.IsZero() && now.Sub(at.Time) <= justWritten {
+		if facts.MayBeController(writer) && !at.IsZero() && now.Sub(at.Time) <= justWritten {
 			written = append(written, i)
 		}
 	}

@@ -40,6 +40,7 @@ func TestReadAgain(t *testing.T) {
 		"it is missing later":          {[]corev1.Node{node(time.Second, controller, "a"), node(0, controller), node(0, controller), node(0, controller)}, 3, 1},
 		"two take turns":               {[]corev1.Node{node(time.Second, controller, "a"), node(0, controller), node(0, controller, "a", "b"), node(0, controller)}, 3, 2},
 		"written a while ago":          {[]corev1.Node{node(10*time.Second, controller)}, 0, 0},
+		"the controller is k3s's":      {[]corev1.Node{node(time.Second, "k3s"), node(0, "k3s", "a"), node(0, "k3s"), node(0, "k3s")}, 3, 1},
 		"written by somebody else":     {[]corev1.Node{node(time.Second, "kubelet")}, 0, 0},
 		"refused":                      {[]corev1.Node{node(time.Second, controller, "a"), {}}, 1, 1},
 		"another machine has its name": {[]corev1.Node{node(time.Second, controller, "a"), other, other, other}, 3, 1},

@@ -17,7 +17,7 @@ import (
 // holders are the other nodes that have a volume for one node at a time, or of
 // which its detach has not ended.
 func (t *tracer) holders(v *tracedVolume) []types.NodeName {
-	if !t.OneNode(v.Volume) {
+	if !t.OneNode(v.Volume) || !t.knows(snapshot.Volumes, "") { // another PersistentVolume may have the same disk
 		return nil
 	}
 	var nodes []types.NodeName

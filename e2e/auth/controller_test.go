@@ -14,6 +14,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/scenario"
@@ -118,7 +119,7 @@ func TestController(t *testing.T) {
 
 	plan := run(t, kubeconfig, "plan", "--controller", "auto", "-o", "json")
 	manager := parse[output.Plan](t, plan.Stdout).Manager
-	if manager == nil || manager.Pod != "kube-controller-manager-cp1" || manager.Release != "v1.37.2" || len(manager.Flags) != 1 || len(manager.Held) != 1 {
+	if manager == nil || manager.Pod != "kube-controller-manager-cp1" || manager.Release != controlplane.KubernetesVersion || len(manager.Flags) != 1 || len(manager.Held) != 1 {
 		t.Fatalf("%+v: %s", manager, plan.Stderr)
 	}
 	if h := manager.Held[0]; *h.Actual != 2 || h.RebuiltActual != 3 || *h.Desired != 2 || h.RebuiltDesired != 2 || len(h.Unknown) != 1 || h.Unknown[0] != va {

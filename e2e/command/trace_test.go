@@ -431,7 +431,7 @@ func (w *stageWorld) plainNode(t *testing.T, name string, change func(*corev1.No
 		}
 	})
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now()}}
-	node.Status.NodeInfo.KubeletVersion = "v1.37.2"
+	node.Status.NodeInfo.KubeletVersion = controlplane.KubernetesVersion
 	change(node)
 	_, err = nodes.UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
 	w.check(err)

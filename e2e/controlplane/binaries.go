@@ -16,7 +16,7 @@ import (
 )
 
 // KubernetesVersion is the release of the API server and the controller, which
-// is the version the API server reports.
+// the API server reports and the tests' nodes name as their kubelet's.
 const KubernetesVersion = "v1.37.2"
 
 const module = "github.com/volume-doctor/kubectl-volume-doctor/e2e"

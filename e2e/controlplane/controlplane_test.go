@@ -3,6 +3,8 @@ package controlplane_test
 import (
 	"context"
 	"os"
+	"os/exec"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +20,15 @@ func TestMain(m *testing.M) {
 	os.Exit(controlplane.Main(m, controlplane.Options{}, func(c *controlplane.Cluster) { cluster = c }))
 }
 
+// TestServerReportsItsVersion: what the API server says of itself is what it was built from.
 func TestServerReportsItsVersion(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if built := strings.TrimSpace(string(out)); built != controlplane.KubernetesVersion {
+		t.Errorf("the control plane is built from %s and says %s", built, controlplane.KubernetesVersion)
+	}
 	version, err := cluster.Client().Discovery().ServerVersion()
 	if err != nil {
 		t.Fatal(err)

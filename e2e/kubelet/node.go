@@ -17,12 +17,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 )
 
 const (
 	managedAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
 	nodeIDAnnotation  = "csi.volume.kubernetes.io/nodeid"
-	kubeletVersion    = "v1.37.2"
+	kubeletVersion    = controlplane.KubernetesVersion
 	fieldManager      = "kubelet"
 )
 

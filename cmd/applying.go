@@ -59,7 +59,7 @@ func (m *applying) run(ctx context.Context, streams genericiooptions.IOStreams) 
 		if err := writeFile(ctx, m.flags.save, apply.Save(view, repairs).Write); err != nil {
 			return err
 		}
-		fmt.Fprintf(streams.ErrOut, "%d repairs saved in %s; nothing was written to the cluster\n", len(repairs), m.flags.save)
+		fmt.Fprintf(streams.ErrOut, "repairs saved in %s: %d; nothing was written to the cluster\n", m.flags.save, len(repairs))
 		return m.finish(streams, r, exitHealthy)
 	}
 	if len(repairs) > 0 {

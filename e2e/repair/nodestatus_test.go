@@ -67,7 +67,7 @@ func TestReviewedPlan(t *testing.T) {
 
 	before := s.written()
 	file := filepath.Join(t.TempDir(), "plan.json")
-	if r := s.doctorAs(cluster.Kubeconfig, f, "--save-repairs", file); r.Code != 1 || !strings.Contains(r.Stderr, "1 repairs saved") {
+	if r := s.doctorAs(cluster.Kubeconfig, f, "--save-repairs", file); r.Code != 1 || !strings.Contains(r.Stderr, "repairs saved") {
 		t.Errorf("--save-repairs: exit code %d, want 1: the finding is still there", r.Code)
 	}
 	s.wroteNothing(before)

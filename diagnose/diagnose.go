@@ -63,10 +63,7 @@ func examine(view *facts.View, checks []check.Check) *finding.Report {
 		r.Checks = append(r.Checks, check_.Code)
 		asked = append(asked, check_)
 	}
-	superior := slices.DeleteFunc(superiors(checks), func(c check.Check) bool {
-		_, lacks := lacking(s, c)
-		return lacks
-	})
+	superior := superiors(s, checks)
 	found := search(view, asked, superior)
 	traces := waiting(view)
 	judge(traces, found)

@@ -3,15 +3,25 @@ package diagnose
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"k8s.io/apimachinery/pkg/util/sets"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// superiors are the checks to which the others yield and which the user has not
-// asked for. Their findings only keep others from being reported.
-func superiors(checks []check.Check) []check.Check {
+// superiors are the checks to which the others yield, which the user has not asked for
+// and for which nothing is missing. Their findings only keep others from being reported.
+func superiors(s *snapshot.Snapshot, checks []check.Check) []check.Check {
+	return slices.DeleteFunc(yieldedTo(checks), func(c check.Check) bool {
+		_, lacks := lacking(s, c)
+		return lacks
+	})
+}
+
+// yieldedTo are the checks to which the others yield, without these themselves.
+func yieldedTo(checks []check.Check) []check.Check {
 	asked, all := map[finding.Code]bool{}, map[finding.Code]check.Check{}
 	for _, c := range checks {
 		asked[c.Code] = true

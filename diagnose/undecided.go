@@ -22,9 +22,5 @@ func Undecided(view *facts.View, f finding.Finding) bool {
 	if _, lacks := lacking(view.Snapshot, asked[0]); lacks {
 		return false
 	}
-	superior := slices.DeleteFunc(superiors(asked), func(c check.Check) bool {
-		_, lacks := lacking(view.Snapshot, c)
-		return lacks
-	})
-	return slices.ContainsFunc(search(view.Later(facts.ListsGrace), asked, superior), func(g finding.Finding) bool { return g.Fingerprint == f.Fingerprint })
+	return slices.ContainsFunc(search(view.Later(facts.ListsGrace), asked, superiors(view.Snapshot, asked)), func(g finding.Finding) bool { return g.Fingerprint == f.Fingerprint })
 }

@@ -11,8 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 )
 
 // Limits are what the clusters of one pass may cost.

@@ -15,6 +15,7 @@ var stuck = map[backend.Format]map[string]string{
 	backend.Azure:     {"activesas": "the disk is being exported", "activeupload": "the disk is being uploaded", "readytoupload": "the disk is being uploaded"},
 	backend.Google:    {"failed": "the disk was not created", "deleting": "the disk is being deleted", "unavailable": "the disk is unavailable"},
 	backend.OpenStack: {"error": "the volume has failed", "maintenance": "the volume is locked or migrated", "deleting": "the volume is being deleted", "error_deleting": "the volume was not deleted", "error_extending": "the volume was not extended", "error_restoring": "a backup was not restored"},
+	backend.Longhorn:  {"faulted": "all replicas of the volume have failed", "deleting": "the volume is being deleted"},
 }
 
 // underWay are the words of an attachment that is about to change.

@@ -1,6 +1,6 @@
 // Package backend reads what a storage system itself says of its volumes, from the
-// list that its own command line tool prints: which volume is attached to which
-// machine. It is a source beyond the API: what it lacks proves nothing.
+// list that its own command line tool prints, or from its driver's own objects: which
+// volume is attached to which machine. It is a source beyond the API: what it lacks proves nothing.
 package backend
 
 import (
@@ -24,6 +24,8 @@ const (
 	OpenStack Format = "openstack" // openstack volume list --long -f json
 	Hetzner   Format = "hetzner"   // hcloud volume list -o json
 	CSI       Format = "csi"       // a ListVolumesResponse of CSI, in JSON
+	Longhorn  Format = "longhorn"  // Longhorn's volumes and volumeattachments, as objects
+	Trident   Format = "trident"   // Trident's volumes and volumepublications, as objects
 	Text      Format = "text"      // two columns: volume handle, and machine or node
 )
 
@@ -35,6 +37,8 @@ var drivers = map[Format][]string{
 	Google:    {"pd.csi.storage.gke.io"},
 	OpenStack: {"cinder.csi.openstack.org"},
 	Hetzner:   {"csi.hetzner.cloud"},
+	Longhorn:  {"driver.longhorn.io"},
+	Trident:   {"csi.trident.netapp.io"},
 }
 
 // AnyDriver says that the list does not tell which driver its volumes are of.
@@ -150,7 +154,7 @@ func (f Format) Machines(node, driverID, providerID string) []string {
 	case OpenStack, Hetzner:
 		add(driverID)
 		add(last)
-	case CSI:
+	case CSI, Longhorn, Trident:
 		add(driverID)
 	case Text:
 		add(driverID)

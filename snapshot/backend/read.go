@@ -56,6 +56,8 @@ func Read(name string, r io.Reader, taken time.Time) (*List, error) {
 		return nil, errors.New("it is empty")
 	case first[0] == '{' || first[0] == '[':
 		err = l.readJSON(all)
+	case bytes.HasPrefix(first, []byte("apiVersion:")):
+		err = errors.New("objects in YAML: print them with kubectl get -o json")
 	default:
 		err = l.readText(all)
 	}
@@ -94,7 +96,7 @@ var readers = []reader{
 
 // errUnknown is the error about JSON that is no list that is read.
 var errUnknown = errors.New("not a list of volumes that is read: those are the JSON of aws ec2 describe-volumes, az disk list, gcloud compute disks list, " +
-	"openstack volume list --long, hcloud volume list and CSI's ListVolumes, and two columns of text")
+	"openstack volume list --long, hcloud volume list and CSI's ListVolumes, of kubectl get with Longhorn's or Trident's objects, and two columns of text")
 
 // stream reads the items of a JSON text one after the other, and says where it is.
 type stream struct {
@@ -160,12 +162,14 @@ func (l *List) readFields(s stream) error {
 			return s.errorf("a second field %q", short(name))
 		}
 		seen[name] = true
-		if !slices.ContainsFunc(readers, func(r reader) bool { return r.list != "" && r.list == name }) {
+		ofObjects := name == "items"
+		if !ofObjects && !slices.ContainsFunc(readers, func(r reader) bool { return r.list != "" && r.list == name }) {
 			var value json.RawMessage
 			if err := s.Decode(&value); err != nil {
 				return s.errorf("%w", syntax(err))
 			}
-			if slices.ContainsFunc(readers, func(r reader) bool { return r.more != "" && r.more == name }) && string(value) != `""` && string(value) != "null" {
+			if slices.ContainsFunc(readers, func(r reader) bool { return r.more != "" && r.more == name }) && string(value) != `""` && string(value) != "null" ||
+				name == "metadata" && hasMore(value) {
 				l.Partial = true
 			}
 			if len(seen) > maxAttachments {
@@ -180,7 +184,11 @@ func (l *List) readFields(s stream) error {
 		if begin != json.Delim('[') {
 			return s.errorf("%s is no list", name)
 		}
-		if err := l.readItems(s, name); err != nil {
+		read := l.readItems
+		if ofObjects {
+			read = l.readObjects
+		}
+		if err := read(s, name); err != nil {
 			return err
 		}
 	}

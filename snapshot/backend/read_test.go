@@ -348,6 +348,8 @@ func TestMachines(t *testing.T) {
 		{Hetzner, "n", "12", "hcloud://12", []string{"12"}},
 		{CSI, "n", "id", "x://y", []string{"id"}},
 		{CSI, "n", "", "x://y", nil},
+		{Longhorn, "n", "id", "x://y", []string{"id"}},
+		{Trident, "n", "", "x://y", nil},
 		{Text, "n", "id", "aws:///z/i-1", []string{"id", "aws:///z/i-1", "i-1", "n"}},
 	} {
 		if got := row.format.Machines(row.node, row.driverID, row.provide); !cmp.Equal(got, row.want) {
@@ -359,7 +361,7 @@ func TestMachines(t *testing.T) {
 // FuzzRead: whatever the text, a reader ends with a list in order and within bounds, or
 // with an error of one line, and reads the same twice.
 func FuzzRead(f *testing.F) {
-	for _, text := range []string{awsText, azureText, googleText, openStackText, hetznerText, csiText, twoColumns} {
+	for _, text := range []string{awsText, azureText, googleText, openStackText, hetznerText, csiText, longhornText, tridentText, twoColumns} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) { fuzzed(t, text) })
@@ -406,7 +408,7 @@ func fuzzed(t *testing.T, text string) {
 		if !isName(v.ID) || i > 0 && l.Volumes[i-1].ID >= v.ID {
 			t.Fatalf("volume %d: %q", i, v.ID)
 		}
-		for _, driver := range []string{"ebs.csi.aws.com", "disk.csi.azure.com", "pd.csi.storage.gke.io", "cinder.csi.openstack.org", "csi.hetzner.cloud", "other"} {
+		for _, driver := range []string{"ebs.csi.aws.com", "disk.csi.azure.com", "pd.csi.storage.gke.io", "cinder.csi.openstack.org", "csi.hetzner.cloud", "driver.longhorn.io", "csi.trident.netapp.io", "other"} {
 			if found, ok := l.Find(driver, v.ID); ok != l.Format.Of(driver) || ok && fmt.Sprint(found) != fmt.Sprint(v) {
 				t.Fatalf("%s of %s: %t", v.ID, driver, ok)
 			}

@@ -1,0 +1,310 @@
+package backend
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// objects are a driver's own objects in a list of "kubectl get -o json". One volume can
+// stand in several of them, so the volumes are made when all have been read.
+type objects struct {
+	longhorn longhornObjects
+	trident  tridentObjects
+}
+
+// objectHead is what tells what an object is. Of a driver's objects nothing is kept but
+// what the readers name: some hold passwords.
+type objectHead struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name      string  `json:"name"`
+		Namespace string  `json:"namespace"`
+		Deleted   *string `json:"deletionTimestamp"`
+	} `json:"metadata"`
+}
+
+// key names the object among those of its kind.
+func (h objectHead) key() objectKey { return objectKey{h.Metadata.Namespace, h.Metadata.Name} }
+
+type objectKey struct{ namespace, name string }
+
+// readObjects reads the items of a list of objects, of which the "[" is read. Objects
+// that are no driver's are passed over.
+func (l *List) readObjects(s stream, _ string) error {
+	var all objects
+	for n := 1; s.More(); n++ {
+		var raw json.RawMessage
+		if err := s.Decode(&raw); err != nil {
+			return s.errorf("object %d: %w", n, syntax(err))
+		}
+		if n > MaxVolumes {
+			return s.errorf("more than %d objects", MaxVolumes)
+		}
+		if len(raw) > maxVolume {
+			return s.errorf("object %d: more than %d KiB", n, maxVolume>>10)
+		}
+		var head objectHead
+		err := decode(raw, &head)
+		if err == nil {
+			err = all.add(head, raw)
+		}
+		if err != nil {
+			return s.errorf("object %d: %w", n, err)
+		}
+	}
+	if _, err := s.next(); err != nil {
+		return err
+	}
+	for format, volumes := range map[Format][]Volume{Longhorn: all.longhorn.list(), Trident: all.trident.list()} {
+		if len(volumes) == 0 {
+			continue
+		}
+		if l.Format != "" {
+			return s.errorf("objects of two storage systems: give a list of each")
+		}
+		l.Format, l.Volumes = format, volumes
+	}
+	for _, v := range l.Volumes {
+		if err := v.check(); err != nil {
+			return s.errorf("%w", err)
+		}
+	}
+	return nil
+}
+
+// add takes over the object if it is one that is read.
+func (o *objects) add(head objectHead, raw []byte) error {
+	group, version, _ := strings.Cut(head.APIVersion, "/")
+	switch group + " " + head.Kind {
+	case "longhorn.io Volume":
+		return o.longhorn.addVolume(head, version == "v1beta2", raw)
+	case "longhorn.io VolumeAttachment":
+		return o.longhorn.addAttachment(head, version == "v1beta2", raw)
+	case "trident.netapp.io TridentVolume":
+		return o.trident.addVolume(head, version == "v1", raw)
+	case "trident.netapp.io TridentVolumePublication":
+		return o.trident.addPublication(head, version == "v1", raw)
+	}
+	return nil
+}
+
+// hasMore says that the metadata of a list of objects name a next page.
+func hasMore(raw []byte) bool {
+	var metadata struct {
+		Continue string `json:"continue"`
+	}
+	return decode(raw, &metadata) == nil && metadata.Continue != ""
+}
+
+// longhornObjects are Longhorn's objects. The attachments tell who asked for what the
+// volumes' states show: Longhorn attaches volumes for its own work, too.
+type longhornObjects struct {
+	volumes     []longhornVolume
+	attachments map[objectKey]longhornAttachment
+}
+
+type longhornVolume struct {
+	objectHead
+	known bool // its version is one whose fields are known
+	Spec  struct {
+		Node       string `json:"nodeID"`
+		Access     string `json:"accessMode"`
+		Migratable bool   `json:"migratable"`
+		Migration  string `json:"migrationNodeID"`
+	} `json:"spec"`
+	Status struct {
+		State      string `json:"state"`
+		Robustness string `json:"robustness"`
+		Node       string `json:"currentNodeID"`
+		Migration  string `json:"currentMigrationNodeID"`
+	} `json:"status"`
+}
+
+type longhornAttachment struct {
+	Spec struct {
+		Volume  string `json:"volume"`
+		Tickets map[string]struct {
+			Type       string `json:"type"`
+			Node       string `json:"nodeID"`
+			Generation int64  `json:"generation"`
+		} `json:"attachmentTickets"`
+	} `json:"spec"`
+	Status struct {
+		Tickets map[string]struct {
+			Satisfied  bool  `json:"satisfied"`
+			Generation int64 `json:"generation"`
+		} `json:"attachmentTicketStatuses"`
+	} `json:"status"`
+}
+
+func (o *longhornObjects) addVolume(head objectHead, known bool, raw []byte) error {
+	v := longhornVolume{objectHead: head, known: known}
+	if known {
+		if err := decode(raw, &v); err != nil {
+			return err
+		}
+	}
+	o.volumes = append(o.volumes, v)
+	return nil
+}
+
+func (o *longhornObjects) addAttachment(head objectHead, known bool, raw []byte) error {
+	var a longhornAttachment
+	if !known {
+		return nil
+	}
+	if err := decode(raw, &a); err != nil {
+		return err
+	}
+	if o.attachments == nil {
+		o.attachments = map[objectKey]longhornAttachment{}
+	}
+	key := objectKey{head.Metadata.Namespace, a.Spec.Volume}
+	if _, twice := o.attachments[key]; twice {
+		a = longhornAttachment{} // which of the two counts nobody can tell
+	}
+	o.attachments[key] = a
+	return nil
+}
+
+func (o *longhornObjects) list() []Volume {
+	var volumes []Volume
+	for _, v := range o.volumes {
+		volumes = append(volumes, v.volume(o.attachments[v.key()]))
+	}
+	return volumes
+}
+
+// volume says where the volume is attached. Longhorn's controller calls it attached or
+// detached when the state has followed the node that the specification asks for; all
+// else is on its way to there. Of a ReadWriteMany volume that is shared over NFS the
+// state tells where its server runs, and not which nodes have mounted it.
+func (v longhornVolume) volume(a longhornAttachment) Volume {
+	out := Volume{ID: v.Metadata.Name, State: v.Status.State, Shared: v.Spec.Access == "rwx"}
+	if !slices.Contains([]string{"rwo", "rwop", "rwx"}, v.Spec.Access) || out.Shared && !v.Spec.Migratable {
+		out.Silent = true // also where the version is not known: nothing of it is read
+		return out
+	}
+	// A volume that is faulted and detached attaches nowhere until it is salvaged.
+	if v.Status.State == "detached" && v.Status.Robustness == "faulted" {
+		out.State = "faulted"
+	}
+	machine := cmp.Or(v.Status.Node, v.Spec.Node)
+	moves := v.Spec.Migration != "" || v.Status.Migration != ""
+	switch state := v.Status.State; {
+	case v.Metadata.Deleted != nil || moves:
+		out.Silent = true
+	case state == "detached" && machine == "":
+	case state == "attached" && machine != "" && v.Spec.Node == v.Status.Node:
+		if v.Status.Robustness == "unknown" { // Longhorn has lost sight of the node
+			out.Attachments = []Attachment{{Machine: machine, State: "unknown"}}
+			break
+		}
+		out.Attachments = []Attachment{{Machine: machine, State: a.reason(machine)}}
+	case (state == "attaching" || state == "detaching") && machine != "":
+		out.Attachments = []Attachment{{Machine: machine, State: state}}
+	default:
+		out.Silent = true
+	}
+	return out
+}
+
+// reason is "" where the volume is attached because the CSI driver or a person asked for
+// it. Longhorn also attaches a volume for a backup or a clone, and lets go of it by itself
+// when a pod wants it: that is "temporary". It is "unknown" without the attachment's object.
+func (a longhornAttachment) reason(node string) string {
+	reason := "unknown"
+	for id, ticket := range a.Spec.Tickets {
+		status, ok := a.Status.Tickets[id]
+		if ticket.Node != node || !ok || !status.Satisfied || status.Generation != ticket.Generation {
+			continue
+		}
+		if ticket.Type == "csi-attacher" || ticket.Type == "longhorn-api" {
+			return ""
+		}
+		reason = "temporary"
+	}
+	return reason
+}
+
+// tridentObjects are Trident's objects: its volumes, and a publication for each node to
+// which it has published one. Trident writes a publication before it publishes the volume,
+// and removes it after it has taken it back.
+type tridentObjects struct {
+	volumes      []Volume
+	publications []tridentPublication
+	// gap says that a publication is of a version that is not known.
+	gap bool
+}
+
+type tridentPublication struct {
+	objectHead
+	Volume string `json:"volumeID"`
+	Node   string `json:"nodeID"`
+}
+
+func (o *tridentObjects) addVolume(head objectHead, known bool, raw []byte) error {
+	if !known {
+		return nil
+	}
+	var d struct {
+		Config struct {
+			Name   string `json:"name"`
+			Access string `json:"accessMode"`
+		} `json:"config"`
+		State string `json:"state"`
+	}
+	if err := decode(raw, &d); err != nil {
+		return err
+	}
+	if d.Config.Name == "" {
+		return fmt.Errorf("TridentVolume %q has no config.name, which is its handle", short(head.Metadata.Name))
+	}
+	o.volumes = append(o.volumes, Volume{ID: d.Config.Name, State: d.State, Shared: d.Config.Access == "ReadWriteMany"})
+	return nil
+}
+
+func (o *tridentObjects) addPublication(head objectHead, known bool, raw []byte) error {
+	p := tridentPublication{objectHead: head}
+	if !known {
+		o.gap = true
+		return nil
+	}
+	if err := decode(raw, &p); err != nil {
+		return err
+	}
+	o.publications = append(o.publications, p)
+	return nil
+}
+
+// list are the volumes with their publications. One without any is attached to nothing
+// only where the list has publications of others: they may not have been asked for.
+func (o *tridentObjects) list() []Volume {
+	published := map[string][]Attachment{}
+	for _, p := range o.publications {
+		a := Attachment{Machine: p.Node}
+		if p.Metadata.Deleted != nil {
+			a.State = "detaching"
+		}
+		if !slices.Contains(published[p.Volume], a) {
+			published[p.Volume] = append(published[p.Volume], a)
+		}
+	}
+	volumes := slices.Clone(o.volumes)
+	for i := range volumes {
+		v := &volumes[i]
+		v.Attachments = slices.Clone(published[v.ID])
+		v.Silent = o.gap || len(o.publications) == 0
+	}
+	for _, v := range o.volumes {
+		delete(published, v.ID)
+	}
+	for id, attachments := range published { // the volumes may not have been asked for
+		volumes = append(volumes, Volume{ID: id, Attachments: attachments, Silent: o.gap})
+	}
+	return volumes
+}

@@ -26,7 +26,7 @@ import (
 // addBackend adds the flag to a command that holds the storage system's own list
 // against the objects.
 func (g *globalFlags) addBackend(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&g.backends, "backend", nil, "The storage system's own list of volumes, in the JSON of its tool (aws, az, gcloud, openstack, hcloud, CSI), the objects of Longhorn or Trident as kubectl get -o json prints them, or two columns; - for standard input; repeatable")
+	cmd.Flags().StringArrayVar(&g.backends, "backend", nil, "The storage system's own list of volumes, in the JSON of its tool (aws, az, gcloud, openstack, hcloud, CSI) or two columns; - for standard input; repeatable")
 	_ = cmd.MarkFlagFilename("backend")
 }
 

@@ -35,8 +35,8 @@ func (e *Entry) Stuck() string {
 		return says
 	}
 	for _, h := range e.Holders {
-		if h.State == "attaching" && (h.Since == nil || e.List.Taken.Sub(*h.Since) < facts.StuckDeleting) {
-			continue // the attacher's next attempt
+		if h.Since == nil && h.State == "attaching" || h.Since != nil && e.List.Taken.Sub(*h.Since) < facts.StuckDeleting {
+			continue // the attacher's next attempt, or what has only begun
 		}
 		if says := underWay[h.State]; says != "" {
 			return says + " (" + h.State + ")"

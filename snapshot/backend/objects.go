@@ -288,9 +288,9 @@ func (o *tridentObjects) list() []Volume {
 	for _, p := range o.publications {
 		a := Attachment{Machine: p.Node}
 		if p.Metadata.Deleted != nil {
-			a.State = "detaching"
+			a.State, a.Since = "detaching", moment(*p.Metadata.Deleted)
 		}
-		if !slices.Contains(published[p.Volume], a) {
+		if !slices.ContainsFunc(published[p.Volume], func(b Attachment) bool { return b.Machine == a.Machine && b.State == a.State }) {
 			published[p.Volume] = append(published[p.Volume], a)
 		}
 	}

@@ -111,7 +111,7 @@ func TestTrident(t *testing.T) {
 	}{
 		"published":                  {[]string{tridentVolume("v"), publication("v", "n1")}, on("online", Attachment{Machine: "n1"})},
 		"published to two nodes":     {[]string{publication("v", "n2"), tridentVolume("v"), publication("v", "n1"), publication("v", "n1")}, on("online", Attachment{Machine: "n1"}, Attachment{Machine: "n2"})},
-		"being taken back":           {[]string{tridentVolume("v"), strings.Replace(publication("v", "n1"), `"name"`, `"deletionTimestamp": "2026-11-20T10:00:00Z", "name"`, 1)}, on("online", Attachment{Machine: "n1", State: "detaching"})},
+		"being taken back":           {[]string{tridentVolume("v"), strings.Replace(publication("v", "n1"), `"name"`, `"deletionTimestamp": "2026-11-20T12:00:00Z", "name"`, 1)}, on("online", Attachment{Machine: "n1", State: "detaching", Since: &noon})},
 		"published to nothing":       {[]string{tridentVolume("v"), publication("w", "n1")}, online},
 		"publications alone":         {[]string{publication("v", "n1")}, on("", Attachment{Machine: "n1"})},
 		"volumes alone":              {[]string{tridentVolume("v")}, silent},

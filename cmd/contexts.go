@@ -21,17 +21,20 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// oneCluster are the flags that name one cluster, or one way to it.
-var oneCluster = []string{
-	"context", "cluster", "server", "tls-server-name", "certificate-authority", "user", "token", "client-certificate", "client-key",
-	"filename", "controller", "backend", "apply", "events", "selector",
-}
+// oneWay are the flags that name one way to one cluster, and oneCluster the others that
+// are for one cluster only.
+var (
+	oneWay     = []string{"context", "cluster", "server", "tls-server-name", "certificate-authority", "user", "token", "client-certificate", "client-key"}
+	oneCluster = []string{"filename", "controller", "backend", "apply", "events", "selector"}
+)
 
 // fleetFlags choose the clusters of a report on several.
 type fleetFlags struct {
 	contexts []string
 	all      bool
 	folder   string
+	// programs is the file of those that give credentials for ClusterProfile objects.
+	programs string
 }
 
 func (f *fleetFlags) add(cmd *cobra.Command) {
@@ -39,8 +42,12 @@ func (f *fleetFlags) add(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.contexts, "contexts", nil, "Examine the clusters of these kubeconfig contexts, in one report; * stands for any text, as in 'prod-*'")
 	flags.BoolVar(&f.all, "all-contexts", false, "Examine the clusters of all contexts, in one report")
 	flags.StringVar(&f.folder, "kubeconfig-dir", "", "Examine the clusters of every kubeconfig in this folder, or those of them that --contexts names")
+	flags.StringVar(&f.programs, providerFile, "", "Examine the clusters of the ClusterProfile objects of this cluster, or those that --contexts names, with the programs for credentials in this file")
 	_ = cmd.MarkFlagDirname("kubeconfig-dir")
 }
+
+// providerFile is the name that controllers of cluster inventories give to this flag.
+const providerFile = "clusterprofile-provider-file"
 
 // chosen is the name of the flag that asks for several clusters; "" where none does.
 func (f *fleetFlags) chosen(flags *pflag.FlagSet) string {
@@ -51,6 +58,8 @@ func (f *fleetFlags) chosen(flags *pflag.FlagSet) string {
 		return "all-contexts"
 	case flags.Changed("kubeconfig-dir"):
 		return "kubeconfig-dir"
+	case flags.Changed(providerFile):
+		return providerFile
 	default:
 		return ""
 	}
@@ -67,6 +76,11 @@ func (f *fleetFlags) validate(flags *pflag.FlagSet, args []string) error {
 	if f.folder != "" && flags.Changed("kubeconfig") {
 		return errors.New("--kubeconfig-dir and --kubeconfig exclude each other")
 	}
+	exclude := slices.Concat(oneWay, oneCluster)
+	if f.programs != "" {
+		exclude = slices.Concat(oneCluster, []string{"all-contexts", "kubeconfig-dir"})
+		chosen = providerFile
+	}
 	seen := map[string]bool{}
 	for _, name := range f.contexts {
 		if name == "" || seen[name] {
@@ -74,7 +88,7 @@ func (f *fleetFlags) validate(flags *pflag.FlagSet, args []string) error {
 		}
 		seen[name] = true
 	}
-	for _, flag := range oneCluster {
+	for _, flag := range exclude {
 		if flags.Changed(flag) {
 			return fmt.Errorf("--%s and --%s exclude each other", chosen, flag)
 		}
@@ -86,15 +100,24 @@ func (f *fleetFlags) validate(flags *pflag.FlagSet, args []string) error {
 }
 
 // members are the clusters that the flags choose.
-func (f *fleetFlags) members(g *globalFlags) ([]fleet.Member, error) {
+func (f *fleetFlags) members(ctx context.Context, g *globalFlags) ([]fleet.Member, error) {
 	var all []fleet.Member
-	if f.folder != "" {
+	switch {
+	case f.programs != "":
+		config, name, err := g.wayThere()
+		if err != nil {
+			return nil, err
+		}
+		if all, err = fleet.OfInventory(ctx, config, name, f.programs); err != nil {
+			return nil, fmt.Errorf("--%s: %w", providerFile, err)
+		}
+	case f.folder != "":
 		in, err := fleet.OfFolder(f.folder)
 		if err != nil {
 			return nil, fmt.Errorf("--kubeconfig-dir: %w", err)
 		}
 		all = in
-	} else {
+	default:
 		config, err := g.kubeconfig()
 		if err != nil {
 			return nil, err
@@ -133,7 +156,7 @@ type there struct {
 const namedUnread = 4
 
 func (m *acrossContexts) run(ctx context.Context, streams genericiooptions.IOStreams) error {
-	members, err := m.fleet.members(m.globalFlags)
+	members, err := m.fleet.members(ctx, m.globalFlags)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -79,8 +80,8 @@ func (m Member) Flags() []string {
 
 // Select chooses the members whose names or contexts fit the patterns, all of them
 // where there are no patterns, in the order of the patterns and then of the names. A
-// pattern that fits none is an error. A member with an Err is always chosen: nobody
-// knows which contexts its file has.
+// pattern that fits none is an error. A file that cannot be read is always chosen: nobody
+// knows which contexts it has.
 //
 // Of the members that only a pattern chose, those with the same server and the same
 // user as another one are left out, and stand in its Same: they see the same objects,
@@ -97,7 +98,7 @@ func Select(members []Member, patterns []string) ([]Member, error) {
 		found := false
 		for _, m := range members {
 			exact := pattern == m.Name || pattern == m.Context
-			if m.Err != nil {
+			if m.unnamed() {
 				continue
 			}
 			fits, err := matches(pattern, m)
@@ -119,18 +120,21 @@ func Select(members []Member, patterns []string) ([]Member, error) {
 		}
 	}
 	for _, m := range members {
-		if m.Err != nil {
+		if m.unnamed() {
 			chosen = append(chosen, m)
 		}
 	}
 	return once(chosen, named), nil
 }
 
+// unnamed says that the member is a file whose contexts nobody knows.
+func (m Member) unnamed() bool { return m.Err != nil && m.Context == "" }
+
 func noSuch(pattern string) error {
 	if strings.ContainsAny(pattern, `*?[`) {
 		return fmt.Errorf("no context fits %q", pattern)
 	}
-	return fmt.Errorf("the kubeconfig has no context %q", pattern)
+	return fmt.Errorf("there is no context %q", pattern)
 }
 
 // matches says whether the pattern is one for the member. A "*" also stands for "/",
@@ -204,6 +208,9 @@ func (m Member) identity() [sha256.Size]byte {
 		what.User = *user
 	}
 	what.Cluster.Extensions, what.User.Extensions = nil, nil
+	if asked, ok := server.Extensions[forProgram]; ok { // by it a program may choose the user
+		what.Cluster.Extensions = map[string]runtime.Object{forProgram: asked}
+	}
 	text, err := json.Marshal(what)
 	if err != nil {
 		return byName

@@ -54,7 +54,7 @@ mutation-histories: ## the same for how decisions end, with histories of running
 	cd e2e && go run ./mutation -histories
 
 e2e: build ## the command against a real control plane
-	cd e2e && go vet ./... && go test -p 4 -timeout 30m $$(go list ./... | grep -v /conformance) # they mostly wait
+	cd e2e && go vet ./... && go test -p 4 -timeout 40m $$(go list ./... | grep -v /conformance) # they mostly wait
 
 alerts: ## the alert rules and the dashboard, with promtool and Prometheus' own rule engine
 	cd e2e/alerts && go vet . && go test .
@@ -76,7 +76,7 @@ soak-serve: build ## serve for SERVE while pods come and go and the API server r
 
 FAULTS ?= 20000
 chaos: build ## repairs while everything goes wrong, until FAULTS faults have happened; writes the end of docs/chaos.md
-	cd e2e && go test -timeout 0 -count 1 -run 'TestChaos$$' -v ./chaos -rounds 200 -in-flight 100 -faults $(FAULTS) -seed $(SEED) -write
+	cd e2e && go test -timeout 0 -count 1 -run 'TestChaos$$' -v ./chaos -rounds 200 -every 1 -in-flight 100 -faults $(FAULTS) -seed $(SEED) -write
 
 add-check: ## the steps of CONTRIBUTING.md, with a check of no use in a copy of the module
 	go test -timeout 30m -count 1 -run 'TestAddACheck$$' -v . -add-check

@@ -46,6 +46,9 @@ func (f *fleetFlags) add(cmd *cobra.Command) {
 	_ = cmd.MarkFlagDirname("kubeconfig-dir")
 }
 
+// fleetOnly are the flags that the help of diagnose leaves to the options command.
+var fleetOnly = []string{"all-contexts", "kubeconfig-dir", providerFile}
+
 // providerFile is the name that controllers of cluster inventories give to this flag.
 const providerFile = "clusterprofile-provider-file"
 

@@ -12,7 +12,7 @@ import (
 )
 
 // setHelp makes the help of each command short: the flags of every command, and those
-// that go with --apply, are listed by the options command.
+// that go with --apply or choose among many clusters, are listed by the options command.
 func setHelp(root *cobra.Command) {
 	root.SetUsageFunc(func(cmd *cobra.Command) error {
 		_, err := io.WriteString(cmd.OutOrStdout(), usageOf(cmd))
@@ -41,7 +41,7 @@ func usageOf(cmd *cobra.Command) string {
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	repairs := cmd.Flags().Lookup("apply") != nil
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-		elsewhere := repairs && slices.Contains(applyOnly, f.Name)
+		elsewhere := repairs && (slices.Contains(applyOnly, f.Name) || slices.Contains(fleetOnly, f.Name))
 		if f.Name != "help" && f.Name != "version" && !elsewhere {
 			own.AddFlag(f)
 		}
@@ -51,7 +51,7 @@ func usageOf(cmd *cobra.Command) string {
 	}
 	more := "the flags of every command"
 	if repairs {
-		more = "those that go with --apply, and " + more
+		more = "those that go with --apply or are for many clusters, and " + more
 	}
 	fmt.Fprintf(&b, "\n\"%s options\" lists %s.\n", cmd.Root().CommandPath(), more)
 	return b.String()
@@ -61,19 +61,21 @@ func usageOf(cmd *cobra.Command) string {
 func newOptions(streams genericiooptions.IOStreams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "options",
-		Short: "List the flags of every command, and those that go with --apply",
+		Short: "List the flags of every command, and those for --apply and many clusters",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			repairs, apply := pflag.NewFlagSet("", pflag.ContinueOnError), applyFlags{}
-			apply.add(repairs)
-			withApply := pflag.NewFlagSet("", pflag.ContinueOnError)
-			repairs.VisitAll(func(f *pflag.Flag) {
-				if slices.Contains(applyOnly, f.Name) {
-					withApply.AddFlag(f)
+			var diagnose cobra.Command
+			new(applyFlags).add(diagnose.Flags())
+			new(fleetFlags).add(&diagnose)
+			usages := func(names []string) string {
+				chosen := pflag.NewFlagSet("", pflag.ContinueOnError)
+				for _, name := range names {
+					chosen.AddFlag(diagnose.Flags().Lookup(name))
 				}
-			})
-			_, err := fmt.Fprintf(streams.Out, "Flags of every command that reads a cluster or a file:\n%s\nFlags that go with diagnose --apply:\n%s",
-				cmd.Root().PersistentFlags().FlagUsages(), withApply.FlagUsages())
+				return chosen.FlagUsages()
+			}
+			_, err := fmt.Fprintf(streams.Out, "Flags of every command that reads a cluster or a file:\n%s\nFlags that go with diagnose --apply:\n%s\nFlags of diagnose for many clusters, beside --contexts:\n%s",
+				cmd.Root().PersistentFlags().FlagUsages(), usages(applyOnly), usages(fleetOnly))
 			return err
 		},
 	}

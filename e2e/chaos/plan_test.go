@@ -163,6 +163,27 @@ func worst(random *rand.Rand, quiet map[faultproxy.Class]int) []planned {
 	return list
 }
 
+// TestShortPlan: the rounds of every run have every story, every fault and a death of the
+// doctor before and after a write.
+func TestShortPlan(t *testing.T) {
+	missing := map[any]bool{faultproxy.KillBefore: true, faultproxy.KillAfter: true}
+	for _, fault := range faultproxy.Faults() {
+		missing[fault] = true
+	}
+	for _, p := range fixed(quietGuess, 1) {
+		missing[p.story] = true
+	}
+	for _, p := range chosen(plan(0, *rounds, quietGuess, 1)) {
+		delete(missing, p.story)
+		for _, s := range p.attack.strikes() {
+			delete(missing, s.fault)
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("no round has %v", missing)
+	}
+}
+
 // TestPlan: the fixed rounds leave out no fault of any request but reads, those of
 // make chaos no place for the doctor to die, and the stories do not hang on how many
 // requests a run has.

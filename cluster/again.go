@@ -8,9 +8,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	fieldselector "k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -18,7 +20,7 @@ const (
 	// justWritten is how old the controller's last write of a volumesAttached may be for
 	// the node to be read again. Managed fields have whole seconds.
 	justWritten = 3 * time.Second
-	// Of more nodes the write is ordinary: a controller attaches to many at a time.
+	// Of more nodes it is ordinary: a controller attaches to many at a time.
 	nodesReadAgain = 16
 	// The controller's passes are 100 ms apart: four readings 60 ms apart look at four
 	// parts of a pass.
@@ -27,27 +29,61 @@ const (
 )
 
 // readAgain looks once more at the nodes whose volumesAttached the controller has only
-// just written. An entry that it cannot detach is taken off and put back in each pass, and
-// one reading in four misses it: of several readings the one with the most entries counts,
-// and the first of those.
+// just written, and at those that may have got an entry since they were read. An entry that
+// the controller cannot detach is taken off and put back in each pass, and one reading in
+// four misses it: of several readings the one with the most entries counts, and the first
+// of those.
 func (r *reading) readAgain(ctx context.Context, now time.Time) {
-	var written []int
-	for i, node := range r.objects.Nodes {
-		writer, at := facts.VolumesAttachedWriter(node)
-		if facts.MayBeController(writer) && !at.IsZero() && now.Sub(at.Time) <= justWritten {
-			written = append(written, i)
-		}
-	}
-	if len(written) > nodesReadAgain {
-		return
-	}
 	quiet := &reading{Cluster: r.inOnePage()}
 	quiet.options.Progress = nil // they were counted
 	var running sync.WaitGroup
-	for _, i := range written {
+	for i := range r.changing(now) {
 		running.Go(func() { r.objects.Nodes[i] = quiet.fullest(ctx, r.objects.Nodes[i]) })
 	}
 	running.Wait()
+}
+
+// changing are the places of the nodes that readAgain is for.
+func (r *reading) changing(now time.Time) map[int]bool {
+	attached := map[string]bool{}
+	for _, va := range r.objects.VolumeAttachments {
+		if va.Status.Attached && va.DeletionTimestamp == nil {
+			attached[va.Name] = true
+		}
+	}
+	var written, unlisted []int
+	for i, node := range r.objects.Nodes {
+		writer, at := facts.VolumesAttachedWriter(node)
+		switch {
+		case facts.MayBeController(writer) && !at.IsZero() && now.Sub(at.Time) <= justWritten:
+			written = append(written, i)
+		case len(attached) > 0 && lacks(node, attached):
+			unlisted = append(unlisted, i)
+		}
+	}
+	nodes := map[int]bool{}
+	for _, some := range [][]int{written, unlisted} {
+		if len(some) > nodesReadAgain {
+			continue
+		}
+		for _, i := range some {
+			nodes[i] = true
+		}
+	}
+	return nodes
+}
+
+// lacks says that the node uses a volume that one of the VolumeAttachments has attached,
+// and does not list it as attached. The VolumeAttachments may have been read after the node,
+// and the controller has to see theirs before it writes the node's status.
+func lacks(node *corev1.Node, attached map[string]bool) bool {
+	return slices.ContainsFunc(node.Status.VolumesInUse, func(volume corev1.UniqueVolumeName) bool {
+		if slices.ContainsFunc(node.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == volume }) {
+			return false
+		}
+		driver, handle, ok := reconcile.ParseCSI(volume)
+		return ok && attached[reconcile.VolumeAttachmentName(handle, driver, types.NodeName(node.Name))]
+	})
 }
 
 // fullest is the reading of the node with the most entries in its volumesAttached. One

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -73,6 +75,53 @@ func TestReadAgain(t *testing.T) {
 			}
 			if len(s.Gaps) > 0 || progress[snapshot.Nodes] != 1 {
 				t.Errorf("gaps %v, progress %v", s.Gaps, progress)
+			}
+		})
+	}
+}
+
+// TestReadAgainWhereAnEntryIsMissing: the lists are not of one moment. A volume that its
+// VolumeAttachment has attached, and that the node uses and does not list, may be listed
+// by now.
+func TestReadAgainWhereAnEntryIsMissing(t *testing.T) {
+	const volume = corev1.UniqueVolumeName("kubernetes.io/csi/disk^vol-1")
+	for what, test := range map[string]struct {
+		inUse, listed, attached, going bool
+		again                          int
+	}{
+		"it is missing":              {true, false, true, false, 3},
+		"it is there":                {true, true, true, false, 0},
+		"the attach is under way":    {true, false, false, false, 0},
+		"it is being detached":       {true, false, true, true, 0},
+		"the kubelet has not got it": {false, false, true, false, 0},
+	} {
+		t.Run(what, func(t *testing.T) {
+			a := newAPI(t)
+			va := storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: reconcile.VolumeAttachmentName("vol-1", "disk", "n1")}}
+			va.Status.Attached = test.attached
+			if test.going {
+				va.DeletionTimestamp = &metav1.Time{Time: serverTime}
+			}
+			a.serve("/apis/storage.k8s.io/v1/volumeattachments", &storagev1.VolumeAttachmentList{Items: []storagev1.VolumeAttachment{va}})
+			var again atomic.Int32
+			a.handle("/api/v1/nodes", func(r *http.Request) (int, runtime.Object) {
+				node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid"}}
+				if test.inUse {
+					node.Status.VolumesInUse = []corev1.UniqueVolumeName{volume}
+				}
+				later := r.URL.Query().Get("fieldSelector") != "" && again.Add(1) > 0
+				if test.listed || later {
+					node.Status.VolumesAttached = []corev1.AttachedVolume{{Name: volume}}
+				}
+				return http.StatusOK, &corev1.NodeList{Items: []corev1.Node{node}}
+			})
+			s, err := a.cluster(Options{PageSize: PageSize}).Snapshot(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			listed := len(s.Node("n1").Status.VolumesAttached) > 0
+			if int(again.Load()) != test.again || listed != (test.listed || test.again > 0) {
+				t.Errorf("read again %d times, want %d; listed: %v", again.Load(), test.again, listed)
 			}
 		})
 	}

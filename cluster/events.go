@@ -87,15 +87,18 @@ func eventOf(f finding.Finding, now time.Time) *corev1.Event {
 			Name:      fmt.Sprintf("volume-doctor-%s-%d", f.Fingerprint, now.Truncate(eventWindow).Unix()),
 			Namespace: namespace,
 		},
-		InvolvedObject: corev1.ObjectReference{
-			APIVersion: apiVersion(f.Subject.Kind), Kind: f.Subject.Kind, Namespace: f.Subject.Namespace, Name: f.Subject.Name, UID: f.Subject.UID,
-		},
+		InvolvedObject: ReferenceTo(f.Subject),
 		Reason:         "VolumeDoctor" + string(f.Code),
 		Message:        message,
 		Type:           kind,
 		Source:         corev1.EventSource{Component: repair.FieldManager},
 		FirstTimestamp: at, LastTimestamp: at, Count: 1,
 	}
+}
+
+// ReferenceTo is what events and reports call an object.
+func ReferenceTo(o finding.Object) corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: apiVersion(o.Kind), Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID}
 }
 
 // apiVersion of objects that no snapshot holds is that of the core group.

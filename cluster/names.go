@@ -60,7 +60,11 @@ func (c *Cluster) HasPod(ctx context.Context, namespace string) (bool, error) {
 
 // metadata lists objects without what they are.
 func (c *Cluster) metadata(ctx context.Context, request *rest.Request) ([]metav1.PartialObjectMetadata, error) {
-	answer, err := request.SetHeader("Accept", metadataOnly).DoRaw(ctx)
+	result := request.SetHeader("Accept", metadataOnly).Do(ctx)
+	if err := result.Error(); err != nil { // that of Raw lacks what the API server says
+		return nil, c.explain(err)
+	}
+	answer, err := result.Raw()
 	if err != nil {
 		return nil, c.explain(err)
 	}

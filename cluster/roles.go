@@ -55,5 +55,6 @@ func Roles() []repair.Role {
 			{Verb: repair.VerbCreate, Group: authorizationv1.GroupName, Resource: "subjectaccessreviews"}}},
 		{Name: "report-viewer", For: "whoever is to see the report of serve --report-page", Needs: []repair.Permission{{Verb: "get", Path: PagePath}}},
 		{Name: "events", For: "diagnose --events, serve --events", Needs: []repair.Permission{repair.RightTo(repair.VerbCreate, snapshot.Events, "")}},
+		{Name: "reports", For: "serve --reports", Needs: openReportRights()},
 	}, repair.Roles()...)
 }

@@ -77,6 +77,7 @@ or there was nobody to follow. Let whatever started it start it again.`,
 	f.BoolVar(&o.LeaderElect, "leader-elect", true, "Look only while this process holds the Lease")
 	f.BoolVar(&o.ReportPage, "report-page", false, "Serve the HTML report at / to those who may get the nonResourceURL "+cluster.PagePath)
 	f.BoolVar(&o.Events, "events", false, "Write an event about each finding's subject, once an hour")
+	f.BoolVar(&o.Reports, "reports", false, "Write what stands into objects of openreports.io, one in each namespace")
 	addNarrowing(cmd, &only, &skip, &e.leaveOut)
 	return cmd
 }

@@ -1,6 +1,6 @@
 // Package serve is the standing mode: it follows a cluster, and answers at any time over
 // HTTP what the last look found. It writes nothing but its Lease and, where asked to,
-// events.
+// events and OpenReports.
 package serve
 
 import (
@@ -30,6 +30,8 @@ type Options struct {
 	ReportPage bool
 	// Events writes an event about each finding's subject, once an hour.
 	Events bool
+	// Reports writes OpenReports of what stands.
+	Reports bool
 	// Version is that of the binary.
 	Version string
 	// Look makes a report of a snapshot; first says that there was none before.
@@ -109,6 +111,7 @@ func (s *server) follow(ctx context.Context, c *cluster.Cluster) error {
 	s.state.begin(s.Now())
 	defer s.state.end()
 	events := eventWriter{Recorder: cluster.Recorder{Cluster: c}}
+	reports := reportWriter{store: c, serve: s.Namespace, logf: s.logf}
 	first := true
 	err := c.Follow(ctx, func(taken *snapshot.Snapshot) error {
 		start := s.Now()
@@ -122,6 +125,9 @@ func (s *server) follow(ctx context.Context, c *cluster.Cluster) error {
 		s.state.saw(view, end)
 		if s.Events {
 			events.write(ctx, s)
+		}
+		if _, _, l := s.state.now(); s.Reports {
+			reports.write(ctx, l, end)
 		}
 		return nil
 	})

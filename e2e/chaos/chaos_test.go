@@ -27,11 +27,11 @@ import (
 )
 
 var (
-	rounds   = flag.Int("rounds", 200, "how many rounds a batch has, which is for one control plane: the more there are, the more each look reads")
+	rounds   = flag.Int("rounds", 310, "how many rounds a batch has, which is for one control plane: the more there are, the more each look reads")
 	faults   = flag.Int("faults", 1, "after the fixed rounds, go on until there were so many faults")
 	seed     = flag.Uint64("seed", 1, "seed of what is random")
 	inFlight = flag.Int("in-flight", 60, "how many rounds are played at once")
-	every    = flag.Int("every", 4, "of the rounds and of the doctors that do harm, play one in so many")
+	every    = flag.Int("every", 6, "of the rounds, and of the doctors that do harm, play one in so many")
 	only     = flag.String("world", "", "play only the rounds of this world")
 	begin    = flag.Int("batch", 0, "begin with this batch of rounds")
 	write    = flag.Bool("write", false, "write the summary into docs/chaos.md")
@@ -196,19 +196,23 @@ func (b *batch) play(sum *summary) {
 	sum.add(all, violations)
 }
 
-// chosen are the rounds that -every and -world ask for.
+// chosen are the rounds that -every and -world ask for. The first of each story, and the
+// first with each fault, are among them.
 func chosen(list []planned) []planned {
-	list = thin(list, *every)
-	return slices.DeleteFunc(list, func(p planned) bool { return *only != "" && string(p.story) != *only })
-}
-
-// thin is one in every so many of the list.
-func thin[T any](list []T, every int) []T {
-	var left []T
-	for i := 0; i < len(list); i += every {
-		left = append(left, list[i])
+	var some []planned
+	seen := map[any]bool{}
+	for i, p := range list {
+		fresh := !seen[p.story]
+		seen[p.story] = true
+		for _, s := range p.attack.strikes() {
+			fresh = fresh || !seen[s.fault]
+			seen[s.fault] = true
+		}
+		if fresh || i%*every == 0 {
+			some = append(some, p)
+		}
 	}
-	return left
+	return slices.DeleteFunc(some, func(p planned) bool { return *only != "" && string(p.story) != *only })
 }
 
 // quietGuess is a plan's idea of a run for which only the stories count.

@@ -427,7 +427,7 @@ func (b *batchRun) look(when string) {
 		}
 		return n
 	}
-	for still() < len(b.pods) && time.Since(began) < settleFor || time.Now().Before(b.quiet) {
+	for (still() < len(b.pods) || b.unsaid(last)) && time.Since(began) < settleFor || time.Now().Before(b.quiet) {
 		time.Sleep(200 * time.Millisecond)
 		now, _ := b.truth()
 		for _, d := range b.pods {
@@ -482,6 +482,29 @@ func (b *batchRun) look(when string) {
 			b.Errorf("%s/%s %s, drawn as %v: %s", d.pod.Namespace, d.pod.Name, when, d.kinds, text)
 		}
 	}
+}
+
+// unsaid says that the kubelet has not come to what a volume of a driver misses: on a busy
+// machine, that takes longer than all else takes to settle.
+func (b *batchRun) unsaid(truth map[types.UID]map[string]Truth) bool {
+	for _, d := range b.pods {
+		for _, v := range d.volumes {
+			t := truth[d.pod.UID][v.Name]
+			if v.Driver == "" || t.Actor != Creator || t.Stage != trace.StageStaged && t.Stage != trace.StageMounted {
+				continue
+			}
+			events, err := world.Client.CoreV1().Events(d.pod.Namespace).List(world.plane, metav1.ListOptions{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if !slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
+				return e.InvolvedObject.UID == d.pod.UID && e.Reason == "FailedMount" && strings.Contains(e.Message, v.Name+`"`)
+			}) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // leftovers compares the plan's rows of the volumes in use, where the kubelet's list is

@@ -102,27 +102,31 @@ func template(t *testing.T, flags string) map[string]unstructured.Unstructured {
 // TestChartLints: Helm has nothing to say about the chart, and the schema of its values
 // refuses what would be ignored or would not run.
 func TestChartLints(t *testing.T) {
-	const all = "--set events=true,reportPage=true,replicas=1,serviceMonitor.enabled=true"
+	const all = "--set events=true,reports=true,reportPage=true,replicas=1,serviceMonitor.enabled=true"
 	for _, flags := range []string{"", all} {
 		shell(t, "", "helm lint --strict deploy/chart "+flags)
 	}
-	for _, values := range []string{"replicas=0", "replicas=two", "event=true", "events=yes", "image.tag=a:b", "image.digest=sha256:0", "args=--events", "networkPolicy.apiServerPorts={70000}", "serviceMonitor.label.a=b"} {
+	for _, values := range []string{"replicas=0", "replicas=two", "event=true", "events=yes", "reports=yes", "image.tag=a:b", "image.digest=sha256:0", "args=--events", "networkPolicy.apiServerPorts={70000}", "serviceMonitor.label.a=b"} {
 		if text, err := try(t, "", "helm template deploy/chart --set '"+values+"'"); err == nil || !strings.Contains(text, "schema") {
 			t.Errorf("%s: %v, %.300s", values, err, text)
 		}
 	}
 }
 
-// TestSameObjects: the base has the objects of the chart, and its component for events
-// makes the same of them as the chart's switch.
+// TestSameObjects: the base has the objects of the chart, and its components make the same
+// of them as the chart's switches.
 func TestSameObjects(t *testing.T) {
-	events := filepath.Join(t.TempDir(), "kustomization.yaml")
-	from, err := filepath.Rel(filepath.Dir(events), abs(t, base))
-	must(t, err)
-	must(t, os.WriteFile(events, []byte("resources: ["+from+"]\ncomponents: ["+from+"/events]\n"), 0o600))
+	with := func(component string) string {
+		folder := t.TempDir()
+		from, err := filepath.Rel(folder, abs(t, base))
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte("resources: ["+from+"]\ncomponents: ["+from+"/"+component+"]\n"), 0o600))
+		return folder
+	}
 	for _, test := range []struct{ folder, flags string }{
 		{"deploy/kustomize", ""},
-		{filepath.Dir(events), "--set events=true"},
+		{with("events"), "--set events=true"},
+		{with("reports"), "--set reports=true"},
 	} {
 		want, got := template(t, test.flags), objects(t, shell(t, "", "kubectl kustomize "+test.folder))
 		if want, got := slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)); !slices.Equal(got, want) {

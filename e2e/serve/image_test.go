@@ -46,7 +46,7 @@ func TestImage(t *testing.T) {
 	gid, err := strconv.ParseUint(group, 10, 32)
 	must(t, err)
 
-	install(t)
+	install(t, "events=true,reportPage=true")
 	installed, err := cluster.Client().AppsV1().Deployments(namespace).Get(t.Context(), "volume-doctor", metav1.GetOptions{})
 	must(t, err)
 	spec := installed.Spec.Template.Spec

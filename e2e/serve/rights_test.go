@@ -48,12 +48,12 @@ func blocks(t *testing.T, heading, language string) []string {
 	}
 }
 
-// install runs the page's commands for the chart, with all that it can be asked for, and
-// gives a kubeconfig with a token of its service account, as its pod gets one. They are
-// undone by the page's commands when the test ends.
-func install(t *testing.T) (kubeconfig string) {
+// install runs the page's commands for the chart, with what it is asked for, and gives a
+// kubeconfig with a token of its service account, as its pod gets one. They are undone by
+// the page's commands when the test ends.
+func install(t *testing.T, values string) (kubeconfig string) {
 	t.Helper()
-	shell(t, "", strings.TrimSpace(blocks(t, "## Install it", "sh")[0])+" --set events=true,reportPage=true")
+	shell(t, "", strings.TrimSpace(blocks(t, "## Install it", "sh")[0])+" --set "+values)
 	shell(t, "", blocks(t, "## The report page", "sh")[0])
 	t.Cleanup(func() {
 		shell(t, "", "kubectl delete clusterrolebinding volume-doctor-viewers limited --ignore-not-found\n"+blocks(t, "## Remove it", "sh")[0])
@@ -165,7 +165,8 @@ func await(ctx context.Context, t *testing.T, right string, has bool) {
 	t.Helper()
 	verb, resource, _ := strings.Cut(right, " ")
 	groups := map[string]string{"tokenreviews": "authentication.k8s.io", "subjectaccessreviews": "authorization.k8s.io", "leases": "coordination.k8s.io", "deployments": "apps",
-		"volumeattachments": "storage.k8s.io", "csinodes": "storage.k8s.io", "csidrivers": "storage.k8s.io", "storageclasses": "storage.k8s.io"}
+		"volumeattachments": "storage.k8s.io", "csinodes": "storage.k8s.io", "csidrivers": "storage.k8s.io", "storageclasses": "storage.k8s.io",
+		"reports": "openreports.io", "clusterreports": "openreports.io"}
 	must(t, fixture.Await(ctx, fixture.Condition{What: right, Check: func(ctx context.Context) (bool, []runtime.Object, error) {
 		review, err := cluster.Client().AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: groups[resource], Resource: resource, Namespace: inNamespace(right)},

@@ -45,7 +45,7 @@ const (
 
 // TestServe is the life of two replicas, with the rights of docs/in-cluster.md.
 func TestServe(t *testing.T) {
-	kubeconfig := install(t)
+	kubeconfig := install(t, "events=true,reportPage=true")
 	var mark int
 	requests(t, &mark)
 	// A node with volumes, in a namespace that -n leaves out.
@@ -162,7 +162,7 @@ func page(t *testing.T, p *process) {
 // TestLessRights: whichever right of the chart is missing, it is said which, and what does
 // not need it goes on.
 func TestLessRights(t *testing.T) {
-	kubeconfig := install(t)
+	kubeconfig := install(t, "events=true,reportPage=true")
 	loseClaim(t, "less") // so that there is an event to write
 	t.Cleanup(func() { shell(t, "", "kubectl delete pods,persistentvolumeclaims --all -n less") })
 	// As with an API server that does not stream lists: each kind is listed and watched.
@@ -291,7 +291,7 @@ func restore(t *testing.T, claim *corev1.PersistentVolumeClaim) {
 			Capacity: claim.Spec.Resources.Requests, AccessModes: claim.Spec.AccessModes, StorageClassName: *claim.Spec.StorageClassName,
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			ClaimRef:                      &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
-			PersistentVolumeSource:        corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "csi.test", VolumeHandle: "h"}},
+			PersistentVolumeSource:        corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "csi.test", VolumeHandle: claim.Spec.VolumeName}},
 		},
 	}
 	pv, err := client.PersistentVolumes().Create(t.Context(), pv, metav1.CreateOptions{})

@@ -1,0 +1,161 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+)
+
+const (
+	openReportsGroup   = "openreports.io"
+	openReportsVersion = openReportsGroup + "/v1alpha1"
+	openReportsPath    = "/apis/" + openReportsVersion
+	// ReportName is the name of each OpenReport that is ours.
+	ReportName = LeaseName
+	// instanceLabel is one of those that Kubernetes recommends.
+	instanceLabel = "app.kubernetes.io/instance"
+)
+
+// OpenReport is an object of openreports.io/v1alpha1: a Report in a namespace, or a
+// ClusterReport where the namespace is "".
+type OpenReport struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Source  string             `json:"source"`
+	Summary OpenReportSummary  `json:"summary"`
+	Results []OpenReportResult `json:"results"`
+}
+
+// OpenReportSummary counts the results of each kind, also those that are left out.
+type OpenReportSummary struct {
+	Fail  int `json:"fail"`
+	Warn  int `json:"warn"`
+	Error int `json:"error"`
+	Skip  int `json:"skip"`
+	Pass  int `json:"pass"`
+}
+
+// OpenReportResult is what an OpenReport says of some objects.
+type OpenReportResult struct {
+	Source    string                   `json:"source"`
+	Policy    string                   `json:"policy"`
+	Rule      string                   `json:"rule,omitempty"`
+	Category  string                   `json:"category,omitempty"`
+	Severity  string                   `json:"severity,omitempty"`
+	Timestamp metav1.Timestamp         `json:"timestamp"`
+	Result    string                   `json:"result"`
+	Scored    bool                     `json:"scored"`
+	Resources []corev1.ObjectReference `json:"resources,omitempty"`
+	Message   string                   `json:"message"`
+	// Properties are for those who look closer.
+	Properties map[string]string `json:"properties,omitempty"`
+}
+
+// openReportRights are those to write OpenReports.
+func openReportRights() []repair.Permission {
+	var rights []repair.Permission
+	for _, resource := range []string{"reports", "clusterreports"} {
+		for _, verb := range []string{"list", repair.VerbCreate, "update", repair.VerbDelete} {
+			rights = append(rights, repair.Permission{Verb: verb, Group: openReportsGroup, Resource: resource})
+		}
+	}
+	return rights
+}
+
+// ReportLabels tell our objects from those that others gave the same name, and from those
+// of another serve, which may look at something else. One is named by the namespace of its
+// Lease.
+func ReportLabels(serve string) map[string]string {
+	return map[string]string{reconcile.ManagedByLabel: ReportName, instanceLabel: serve}
+}
+
+// OpenReports lists those with ReportLabels of the serve, by namespace, without what they
+// say.
+func (c *Cluster) OpenReports(ctx context.Context, serve string) (map[string]metav1.ObjectMeta, error) {
+	ours := map[string]metav1.ObjectMeta{}
+	for _, resource := range []string{"reports", "clusterreports"} {
+		list, err := c.metadata(ctx, c.client[corev1.GroupName].Get().AbsPath(openReportsPath, resource).Param("labelSelector", labels.FormatLabels(ReportLabels(serve))))
+		if err != nil {
+			return nil, fmt.Errorf("%s.%s: %w", resource, openReportsGroup, err)
+		}
+		for _, o := range list {
+			if o.Name == ReportName {
+				ours[o.Namespace] = o.ObjectMeta
+			}
+		}
+	}
+	return ours, nil
+}
+
+// WriteOpenReport creates the object in place of none, or replaces the one that is there:
+// only that one, and as it is there. It returns what the object is then.
+func (c *Cluster) WriteOpenReport(ctx context.Context, o *OpenReport, there *metav1.ObjectMeta) (metav1.ObjectMeta, error) {
+	written := *o
+	written.TypeMeta = metav1.TypeMeta{APIVersion: openReportsVersion, Kind: "Report"}
+	if o.Namespace == "" {
+		written.Kind = "ClusterReport"
+	}
+	written.Name = ReportName
+	request := c.client[corev1.GroupName].Post()
+	if there != nil {
+		written.UID, written.ResourceVersion = there.UID, there.ResourceVersion
+		request = c.client[corev1.GroupName].Put()
+	}
+	text, err := json.Marshal(written)
+	if err != nil {
+		return metav1.ObjectMeta{}, err
+	}
+	result := openReport(request, o.Namespace, there != nil).
+		VersionedParams(&metav1.UpdateOptions{FieldManager: repair.FieldManager}, scheme.ParameterCodec).
+		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").Body(text).Do(ctx)
+	if err := result.Error(); err != nil {
+		return metav1.ObjectMeta{}, c.explain(err)
+	}
+	answer, err := result.Raw()
+	if err != nil {
+		return metav1.ObjectMeta{}, c.explain(err)
+	}
+	var now metav1.PartialObjectMetadata
+	if err := json.Unmarshal(answer, &now); err != nil {
+		return metav1.ObjectMeta{}, fmt.Errorf("read the answer about an OpenReport: %w", err)
+	}
+	return now.ObjectMeta, nil
+}
+
+// DeleteOpenReport deletes the object that is there, and no other by its name.
+func (c *Cluster) DeleteOpenReport(ctx context.Context, there *metav1.ObjectMeta) error {
+	options, err := json.Marshal(metav1.DeleteOptions{
+		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		Preconditions: &metav1.Preconditions{UID: &there.UID, ResourceVersion: &there.ResourceVersion},
+	})
+	if err != nil {
+		return err
+	}
+	err = openReport(c.client[corev1.GroupName].Delete(), there.Namespace, true).SetHeader("Content-Type", "application/json").Body(options).Do(ctx).Error()
+	if err != nil {
+		return c.explain(err)
+	}
+	return nil
+}
+
+// openReport is a request for our object in the namespace, or for where it is to be.
+func openReport(request *rest.Request, namespace string, named bool) *rest.Request {
+	path := []string{openReportsPath, "clusterreports"}
+	if namespace != "" {
+		path = []string{openReportsPath, "namespaces", namespace, "reports"}
+	}
+	if named {
+		path = append(path, ReportName)
+	}
+	return request.AbsPath(path...)
+}

@@ -1,0 +1,266 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+)
+
+const (
+	// mostResults and longestMessage, in bytes, keep an object under the 1.5 MiB that
+	// etcd takes.
+	mostResults    = 500
+	longestMessage = 1024
+	// refresh is how often an object whose findings stay is written again, because
+	// their words tell ages, and how often it is looked for.
+	refresh = 10 * time.Minute
+	// reportPause is how long nothing is written after something could not be.
+	reportPause = time.Minute
+)
+
+// openReports tell of what stands and of what could not be read, by the namespace of the
+// findings' subjects. What has no namespace is in that of "". They are those of the serve
+// whose Lease is in the namespace serve.
+func openReports(l *look, serve string) map[string]*cluster.OpenReport {
+	reports := map[string]*cluster.OpenReport{}
+	add := func(namespace string, r cluster.OpenReportResult) {
+		o := reports[namespace]
+		if o == nil {
+			o = &cluster.OpenReport{Source: cluster.ReportName}
+			o.Namespace, o.Labels = namespace, cluster.ReportLabels(serve)
+			reports[namespace] = o
+		}
+		switch r.Result {
+		case "fail":
+			o.Summary.Fail++
+		case "warn":
+			o.Summary.Warn++
+		case "error":
+			o.Summary.Error++
+		}
+		o.Results = append(o.Results, r)
+	}
+	for _, s := range slices.SortedStableFunc(slices.Values(l.standing), worst) {
+		add(s.Subject.Namespace, resultOf(s))
+	}
+	for _, g := range l.report.Gaps {
+		add("", cluster.OpenReportResult{
+			Source: cluster.ReportName, Policy: "reading", Rule: string(g.Kind), Category: "volumes", Result: "error",
+			Message: bounded(fmt.Sprintf("%s could not be read (%s), so that something may be missing here: %s", g.Kind, g.Reason, g.Detail)),
+		})
+	}
+	for _, o := range reports {
+		if more := len(o.Results) - mostResults; more > 0 {
+			o.Results = append(o.Results[:mostResults:mostResults], cluster.OpenReportResult{
+				Source: cluster.ReportName, Policy: "more", Category: "volumes", Result: "skip", Message: fmt.Sprintf("%d more are counted and not listed", more),
+			})
+			o.Summary.Skip++
+		}
+	}
+	return reports
+}
+
+// worst is the order of results: errors first, and then one that stays the same.
+func worst(a, b finding.Standing) int {
+	return cmp.Or(
+		cmp.Compare(b.Severity.Rank(), a.Severity.Rank()), cmp.Compare(a.Code, b.Code),
+		cmp.Compare(a.Subject.Namespace, b.Subject.Namespace), cmp.Compare(a.Subject.Name, b.Subject.Name), cmp.Compare(a.Fingerprint, b.Fingerprint),
+	)
+}
+
+func resultOf(s finding.Standing) cluster.OpenReportResult {
+	r := cluster.OpenReportResult{
+		Source: cluster.ReportName, Policy: string(s.Code), Rule: s.Check, Category: "volumes", Scored: true,
+		Timestamp: metav1.Timestamp{Seconds: s.Began().Unix()},
+		Resources: []corev1.ObjectReference{cluster.ReferenceTo(s.Subject)},
+		Message:   bounded(s.Message),
+		Properties: map[string]string{
+			"fingerprint": s.Fingerprint,
+			"explain":     "kubectl volume-doctor explain " + string(s.Code),
+		},
+	}
+	r.Result, r.Severity = "fail", "high"
+	switch s.Severity {
+	case finding.Warning:
+		r.Result, r.Severity = "warn", "medium"
+	case finding.Info:
+		r.Result, r.Severity = "warn", "info"
+	}
+	if s.Confidence == finding.Suspected { // it may come to nothing
+		r.Scored = false
+		r.Result, r.Properties["confidence"] = "warn", string(s.Confidence)
+	}
+	for name, value := range map[string]string{"node": string(s.Node), "volume": string(volumeOf(s.Finding)), "causedBy": s.CausedBy} {
+		if value != "" {
+			r.Properties[name] = value
+		}
+	}
+	return r
+}
+
+func bounded(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), longestMessage)], "")
+}
+
+// store is where OpenReports are.
+type store interface {
+	OpenReports(ctx context.Context, serve string) (map[string]metav1.ObjectMeta, error)
+	WriteOpenReport(context.Context, *cluster.OpenReport, *metav1.ObjectMeta) (metav1.ObjectMeta, error)
+	DeleteOpenReport(context.Context, *metav1.ObjectMeta) error
+}
+
+// reportWriter keeps the OpenReports what the last look found.
+type reportWriter struct {
+	store
+	serve string
+	logf  func(format string, args ...any)
+	// listed is when those that are there were listed; zero before.
+	listed time.Time
+	there  map[string]*written
+	// foreign are the namespaces in which somebody else has given our name to another.
+	foreign map[string]bool
+	pause   time.Time
+	said    string
+}
+
+// written is an object that is there.
+type written struct {
+	metav1.ObjectMeta
+	// text and shape are what it says, and which findings that is about; "" for an
+	// object that another process has written.
+	text, shape string
+	at          time.Time
+}
+
+// write makes the objects what the look found. It writes one only where its findings are
+// other ones, or its words are old.
+func (w *reportWriter) write(ctx context.Context, l *look, now time.Time) {
+	if now.Before(w.pause) {
+		return
+	}
+	err := w.try(ctx, l, now)
+	if err == nil || ctx.Err() != nil {
+		w.said = ""
+		return
+	}
+	w.pause = now.Add(reportPause)
+	w.say(fmt.Sprintf("OpenReports were not written: %v", err))
+}
+
+// say says a thing once for as long as it is so.
+func (w *reportWriter) say(text string) {
+	if text != w.said {
+		w.said = text
+		w.logf("%s", text)
+	}
+}
+
+func (w *reportWriter) try(ctx context.Context, l *look, now time.Time) error {
+	if w.listed.IsZero() || now.Sub(w.listed) >= refresh {
+		if err := w.list(ctx); err != nil {
+			return err
+		}
+		w.listed = now
+	}
+	wanted := openReports(l, w.serve)
+	for _, namespace := range slices.Sorted(maps.Keys(wanted)) {
+		if err := w.put(ctx, wanted[namespace], l.report.Complete, now); err != nil {
+			return err
+		}
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(w.there)) {
+		// Of an object that another process has written nobody knows whether its findings
+		// have healed, or cannot be seen for now.
+		if wanted[namespace] != nil || w.there[namespace].text == "" && !l.report.Complete {
+			continue
+		}
+		err := w.DeleteOpenReport(ctx, &w.there[namespace].ObjectMeta)
+		if err := w.changed(err); err != nil {
+			return err
+		}
+		delete(w.there, namespace)
+	}
+	return nil
+}
+
+// list finds out what is there. What is not as it was written is written again.
+func (w *reportWriter) list(ctx context.Context) error {
+	list, err := w.OpenReports(ctx, w.serve)
+	if err != nil {
+		return err
+	}
+	before := w.there
+	w.there, w.foreign = map[string]*written{}, map[string]bool{}
+	for namespace, o := range list {
+		w.there[namespace] = &written{ObjectMeta: o}
+		if b := before[namespace]; b != nil && b.UID == o.UID && b.ResourceVersion == o.ResourceVersion {
+			w.there[namespace] = b
+		}
+	}
+	return nil
+}
+
+// put writes one object where it is due.
+func (w *reportWriter) put(ctx context.Context, o *cluster.OpenReport, complete bool, now time.Time) error {
+	if w.foreign[o.Namespace] {
+		return nil
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	next, there := written{text: string(text), shape: shapeOf(o), at: now}, w.there[o.Namespace]
+	var meta *metav1.ObjectMeta
+	if there != nil {
+		switch {
+		case there.text == next.text, there.shape == next.shape && now.Sub(there.at) < refresh, there.text == "" && !complete:
+			return nil
+		}
+		meta = &there.ObjectMeta
+	}
+	next.ObjectMeta, err = w.WriteOpenReport(ctx, o, meta)
+	switch {
+	case err == nil:
+		w.there[o.Namespace] = &next
+		return nil
+	case there == nil && apierrors.IsAlreadyExists(err):
+		w.foreign[o.Namespace] = true
+		w.logf("the OpenReport %s in namespace %q is somebody else's, and is left alone", cluster.ReportName, o.Namespace)
+		return nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), there == nil && o.Namespace != "" && apierrors.IsNotFound(err):
+		return nil // the namespace goes, and all in it
+	}
+	return w.changed(err)
+}
+
+// changed takes the error of a write for nothing where somebody has changed or deleted
+// the object meanwhile: the next look finds out what is there.
+func (w *reportWriter) changed(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		w.listed = time.Time{}
+		return nil
+	}
+	return err
+}
+
+// shapeOf is what an object says without the words.
+func shapeOf(o *cluster.OpenReport) string {
+	var b strings.Builder
+	fmt.Fprint(&b, o.Summary)
+	for _, r := range o.Results {
+		fmt.Fprint(&b, " ", r.Policy, r.Rule, r.Result, r.Properties["fingerprint"])
+	}
+	return b.String()
+}

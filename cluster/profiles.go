@@ -24,9 +24,9 @@ const (
 	maxProfiles = 10_000
 )
 
-// ClusterProfile is what an inventory of clusters says of one of them, as far as it
+// Profile is a ClusterProfile: what an inventory of clusters says of one of them, as far as it
 // tells how the cluster is reached (sigs.k8s.io/cluster-inventory-api, v1alpha1).
-type ClusterProfile struct {
+type Profile struct {
 	metav1.ObjectMeta `json:"metadata"`
 
 	Status struct {
@@ -44,8 +44,8 @@ type AccessProvider struct {
 }
 
 // ClusterProfiles lists the ClusterProfile objects of all namespaces.
-func (c *Cluster) ClusterProfiles(ctx context.Context) ([]ClusterProfile, error) {
-	var all []ClusterProfile
+func (c *Cluster) ClusterProfiles(ctx context.Context) ([]Profile, error) {
+	var all []Profile
 	for next := ""; ; {
 		page, more, err := c.clusterProfiles(ctx, next)
 		if apierrors.IsNotFound(err) {
@@ -68,7 +68,7 @@ func (c *Cluster) ClusterProfiles(ctx context.Context) ([]ClusterProfile, error)
 }
 
 // clusterProfiles is the page that the last one named, and the name of the next.
-func (c *Cluster) clusterProfiles(ctx context.Context, page string) ([]ClusterProfile, string, error) {
+func (c *Cluster) clusterProfiles(ctx context.Context, page string) ([]Profile, string, error) {
 	request := c.client[corev1.GroupName].Get().AbsPath(profilesPath).Param("limit", strconv.Itoa(profilesPage)).SetHeader("Accept", "application/json")
 	if page != "" {
 		request.Param("continue", page)
@@ -77,7 +77,7 @@ func (c *Cluster) clusterProfiles(ctx context.Context, page string) ([]ClusterPr
 	if err != nil {
 		return nil, "", err
 	}
-	defer body.Close()
+	defer func() { _ = body.Close() }()
 	text, err := io.ReadAll(&bounded{body, maxProfilesPage, tooMuch("a page of ClusterProfile objects", maxProfilesPage)})
 	if err != nil {
 		return nil, "", err
@@ -85,7 +85,7 @@ func (c *Cluster) clusterProfiles(ctx context.Context, page string) ([]ClusterPr
 	var list struct {
 		metav1.ListMeta `json:"metadata"`
 
-		Items []ClusterProfile `json:"items"`
+		Items []Profile `json:"items"`
 	}
 	if err := json.Unmarshal(text, &list); err != nil {
 		return nil, "", &pageError{err}

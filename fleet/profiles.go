@@ -106,7 +106,7 @@ func readPrograms(file string) ([]program, error) {
 	return in.Providers, nil
 }
 
-func ofProfiles(profiles []cluster.ClusterProfile, programs []program) []Member {
+func ofProfiles(profiles []cluster.Profile, programs []program) []Member {
 	members := make([]Member, 0, len(profiles))
 	for _, p := range profiles {
 		name := p.Namespace + "/" + p.Name
@@ -121,7 +121,7 @@ func ofProfiles(profiles []cluster.ClusterProfile, programs []program) []Member 
 // BuildConfigFromCP of the cluster inventory API does it: the first program decides
 // which of the access providers is taken. Of the provider's cluster no file of this
 // machine is read, and its certificate is always verified.
-func reach(name string, profile cluster.ClusterProfile, programs []program) (*clientcmdapi.Config, error) {
+func reach(name string, profile cluster.Profile, programs []program) (*clientcmdapi.Config, error) {
 	access := map[string]cluster.AccessProvider{}
 	for _, a := range slices.Concat(profile.Status.CredentialProviders, profile.Status.AccessProviders) {
 		access[a.Name] = a

@@ -14,11 +14,11 @@ import (
 )
 
 // profiles are ClusterProfile objects of namespace inventory, by name and status.
-func profiles(t *testing.T, statuses map[string]string) []cluster.ClusterProfile {
+func profiles(t *testing.T, statuses map[string]string) []cluster.Profile {
 	t.Helper()
-	var list []cluster.ClusterProfile
+	var list []cluster.Profile
 	for name, status := range statuses {
-		var p cluster.ClusterProfile
+		var p cluster.Profile
 		if err := json.Unmarshal([]byte(`{"metadata": {"namespace": "inventory", "name": "`+name+`"}, "status": `+status+`}`), &p); err != nil {
 			t.Fatal(err)
 		}

@@ -91,12 +91,9 @@ func resultOf(s finding.Standing) cluster.OpenReportResult {
 			"explain":     "kubectl volume-doctor explain " + string(s.Code),
 		},
 	}
-	r.Result, r.Severity = "fail", "high"
-	switch s.Severity {
-	case finding.Warning:
-		r.Result, r.Severity = "warn", "medium"
-	case finding.Info:
-		r.Result, r.Severity = "warn", "info"
+	r.Result, r.Severity = "warn", map[finding.Severity]string{finding.Error: "high", finding.Warning: "medium", finding.Info: "info"}[s.Severity]
+	if s.Severity == finding.Error {
+		r.Result = "fail"
 	}
 	if s.Confidence == finding.Suspected { // it may come to nothing
 		r.Scored = false

@@ -69,8 +69,8 @@ func TestOpenReports(t *testing.T) {
 	before.says(t, "OpenReports were not written: reports.openreports.io: the server could not find the requested resource")
 	before.end(t)
 
-	shell(t, "", "kubectl apply --server-side -f e2e/serve/testdata/openreports.yaml\nkubectl wait --for=condition=Established -f e2e/serve/testdata/openreports.yaml")
-	t.Cleanup(func() { shell(t, "", "kubectl delete --wait=false -f e2e/serve/testdata/openreports.yaml") })
+	shell(t, "", "kubectl apply --server-side -f e2e/serve/testdata/crds/openreports.yaml\nkubectl wait --for=condition=Established -f e2e/serve/testdata/crds/openreports.yaml")
+	t.Cleanup(func() { shell(t, "", "kubectl delete --wait=false -f e2e/serve/testdata/crds/openreports.yaml") })
 	loseClaim(t, "foreign")
 	shell(t, `{apiVersion: openreports.io/v1alpha1, kind: Report, metadata: {name: volume-doctor, namespace: foreign}, source: somebody}`, "kubectl create -f -")
 	foreign, err := reportOf(t.Context(), "foreign")

@@ -17,7 +17,7 @@ IMAGE_PLATFORMS := linux/amd64 linux/arm64
 DIST := dist
 
 .PHONY: image dist notices reproducible release-check publish-check licences vuln new-user screenshots
-.PHONY: all build test alerts unit kit base chart conformance conformance-long histories kubelet-oracle mutation mutation-histories e2e e2e-long soak soak-serve chaos add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench fleet
+.PHONY: all build test alerts unit kit base chart conformance conformance-long histories kubelet-oracle mutation mutation-histories e2e e2e-long soak soak-serve chaos add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench bench-serve fleet
 
 all: build lint test
 
@@ -111,6 +111,9 @@ fuzz-corpus: ## keeps, of the inputs found so far, up to 50 of each target that 
 
 bench: ## speed and memory beside raw transfer and kubectl, up to 5,000 nodes; writes docs/performance.md
 	cd e2e && go run ./bench -page ../docs/performance.md
+
+bench-serve: ## memory and CPU of serve with 150,000 pods, 50 of which change in each second; writes docs/in-cluster.md
+	cd e2e && go run ./bench -serve 5000/150000/30000 -page ../docs/in-cluster.md
 
 fleet: ## 500 API servers, ten of which hang, refuse or lie, in one report; writes docs/fleet.md
 	cd e2e && go test -timeout 10m -count 1 -run 'TestFleet$$' -v ./fleet -servers 500 -page ../../docs/fleet.md

@@ -15,19 +15,27 @@ import (
 // store keeps the objects of a kind for the reflector.
 type store[P object] struct {
 	choice[P]
-	same     func(before, now P) bool // as in kindOf
+	same func(before, now P) bool // as in kindOf
+	// whole says that all of the object is read, which a command names; nil is of none.
+	whole    func(P) bool
 	note     func()
 	replaced func()
 	sharer   *intern.Interner // of the reflector, which calls from one goroutine
+	// streamed says that the Transformer has had what the next Replace gets: to make it
+	// small twice would take seconds.
+	streamed bool
 
 	mu      sync.Mutex
 	objects map[string]P
 }
 
-// keepShared makes ready to be kept what has just come: afterwards it shares with others
-// what earlier snapshots have too, and nobody may write to it.
+// keepShared makes ready to be kept what has just come: afterwards it has no more than is
+// read, it shares with others what earlier snapshots have too, and nobody may write to it.
 func (s *store[P]) keepShared(o P) {
 	snapshot.Trim(o)
+	if s.whole == nil || !s.whole(o) {
+		Reduce(o)
+	}
 	s.sharer.Share(o)
 }
 
@@ -81,10 +89,13 @@ func (s *store[P]) Replace(list []any, _ string) error {
 			return fmt.Errorf("an unexpected %T", item)
 		}
 		if s.wants(o) {
-			s.keepShared(o)
+			if snapshot.Trim(o); !s.streamed {
+				s.keepShared(o)
+			}
 			objects[cache.MetaObjectToName(o).String()] = o
 		}
 	}
+	s.streamed = false
 	s.mu.Lock()
 	s.objects = objects
 	s.mu.Unlock()
@@ -96,12 +107,13 @@ func (s *store[P]) Replace(list []any, _ string) error {
 // Resync has nothing to do: nobody waits for an object that has not changed.
 func (s *store[P]) Resync() error { return nil }
 
-// Transformer trims what arrives before it is collected, so that a list is
-// never held in full.
+// Transformer makes small what arrives before it is collected, so that a list is never
+// held in full.
 func (s *store[P]) Transformer() cache.TransformFunc {
 	return func(object any) (any, error) {
 		if o, ok := object.(P); ok {
-			snapshot.Trim(o)
+			s.streamed = true
+			s.keepShared(o)
 		}
 		return object, nil
 	}

@@ -249,7 +249,11 @@ func (f *following) fill(o *snapshot.Objects) *snapshot.Gap {
 // all of them are kept, and Snapshot chooses from them.
 func (k *kindOf[T, P]) follow(w *Watch) *following {
 	f := &following{kind: k.kind, fallback: k.fallback(w.Cluster), optional: snapshot.ResourceOf(k.kind).Optional, explain: w.explain, note: w.note}
-	store := &store[P]{choice: k.choice, same: k.same, note: w.note, sharer: intern.New(), objects: map[string]P{}, replaced: func() { f.set(func() { f.read, f.allowed, f.failed = true, true, nil }) }}
+	whole := func(o P) bool {
+		pod, isPod := any(o).(*corev1.Pod)
+		return w.options.All || isPod && w.options.Asked != nil && w.options.Asked(pod)
+	}
+	store := &store[P]{whole: whole, choice: k.choice, same: k.same, note: w.note, sharer: intern.New(), objects: map[string]P{}, replaced: func() { f.set(func() { f.read, f.allowed, f.failed = true, true, nil }) }}
 	f.store = store
 	client := w.client[snapshot.ResourceOf(k.kind).Group()]
 	f.reflector = func(namespace string) *cache.Reflector {

@@ -134,7 +134,7 @@ func noSuch(pattern string) error {
 	if strings.ContainsAny(pattern, `*?[`) {
 		return fmt.Errorf("no context fits %q", pattern)
 	}
-	return fmt.Errorf("there is no context %q", pattern)
+	return fmt.Errorf("the kubeconfig has no context %q", pattern)
 }
 
 // matches says whether the pattern is one for the member. A "*" also stands for "/",

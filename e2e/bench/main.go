@@ -23,16 +23,25 @@ func main() {
 	defer cancel()
 	hold := flag.String("hold", "", "only start a cluster of this size and keep it until Ctrl-C")
 	sizes := flag.String("sizes", "50/1500/418,1000/30000/6000,5000/150000/30000", "the clusters to measure, as NODES/PODS/VOLUMES")
+	serve := flag.String("serve", "", "only measure serve, in a cluster of this size")
+	lasts := flag.Duration("for", 10*time.Minute, "with -serve: how long pods change")
 	rounds := flag.Int("rounds", 3, "how often each thing is measured; the median counts")
 	page := flag.String("page", "", "the page to write the tables into; standard output where it is empty")
 	flag.Parse()
-	if err := run(ctx, *hold, *sizes, *rounds, *page); err != nil && !errors.Is(err, context.Canceled) {
+	if err := run(ctx, *hold, *serve, *lasts, *sizes, *rounds, *page); err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, hold, sizes string, rounds int, page string) error {
+func run(ctx context.Context, hold, serve string, lasts time.Duration, sizes string, rounds int, page string) error {
+	if serve != "" {
+		size, err := parseSize(serve)
+		if err != nil {
+			return err
+		}
+		return standing(ctx, size, lasts, page)
+	}
 	if hold != "" {
 		return keep(ctx, hold)
 	}

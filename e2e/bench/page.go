@@ -57,7 +57,11 @@ const (
 )
 
 func write(page string, results []result, m, many, broken model, rounds int) error {
-	text := tables(results, m, many, broken, rounds)
+	return writeBetween(page, begin, end, tables(results, m, many, broken, rounds))
+}
+
+// writeBetween replaces what the page has between two lines.
+func writeBetween(page, begin, end, text string) error {
 	if page == "" {
 		fmt.Print(text)
 		return nil

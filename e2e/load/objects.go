@@ -128,6 +128,18 @@ func (c Cluster) Heartbeats() iter.Seq[Object] {
 	}
 }
 
+// Changes are n pods with volumes, from one on, as they are: to write one again is a change
+// to whoever watches.
+func (c Cluster) Changes(from, n int) iter.Seq[Object] {
+	return func(yield func(Object) bool) {
+		for i := range n {
+			if !yield(c.volumePod((from + i) % c.Size.Volumes)) {
+				return
+			}
+		}
+	}
+}
+
 // renewed are those of the Heartbeats whose age shows.
 func (c Cluster) renewed() iter.Seq[Object] {
 	return func(yield func(Object) bool) {

@@ -20,6 +20,9 @@ const (
 	// justWritten is how old the controller's last write of a volumesAttached may be for
 	// the node to be read again. Managed fields have whole seconds.
 	justWritten = 3 * time.Second
+	// justAttached is how old a VolumeAttachment may be that may have been attached since
+	// the nodes were read. Storage systems that attach at all do it within minutes.
+	justAttached = 30 * time.Minute
 	// Of more nodes it is ordinary: a controller attaches to many at a time.
 	nodesReadAgain = 16
 	// The controller's passes are 100 ms apart: four readings 60 ms apart look at four
@@ -47,7 +50,7 @@ func (r *reading) readAgain(ctx context.Context, now time.Time) {
 func (r *reading) changing(now time.Time) map[int]bool {
 	attached := map[string]bool{}
 	for _, va := range r.objects.VolumeAttachments {
-		if va.Status.Attached && va.DeletionTimestamp == nil {
+		if va.Status.Attached && va.DeletionTimestamp == nil && now.Sub(va.CreationTimestamp.Time) <= justAttached {
 			attached[va.Name] = true
 		}
 	}

@@ -87,17 +87,20 @@ func TestReadAgainWhereAnEntryIsMissing(t *testing.T) {
 	const volume = corev1.UniqueVolumeName("kubernetes.io/csi/disk^vol-1")
 	for what, test := range map[string]struct {
 		inUse, listed, attached, going bool
+		age                            time.Duration
 		again                          int
 	}{
-		"it is missing":              {true, false, true, false, 3},
-		"it is there":                {true, true, true, false, 0},
-		"the attach is under way":    {true, false, false, false, 0},
-		"it is being detached":       {true, false, true, true, 0},
-		"the kubelet has not got it": {false, false, true, false, 0},
+		"it is missing":              {true, false, true, false, 29 * time.Minute, 3},
+		"it has been for long":       {true, false, true, false, 31 * time.Minute, 0},
+		"it is there":                {true, true, true, false, time.Minute, 0},
+		"the attach is under way":    {true, false, false, false, time.Minute, 0},
+		"it is being detached":       {true, false, true, true, time.Minute, 0},
+		"the kubelet has not got it": {false, false, true, false, time.Minute, 0},
 	} {
 		t.Run(what, func(t *testing.T) {
 			a := newAPI(t)
 			va := storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: reconcile.VolumeAttachmentName("vol-1", "disk", "n1")}}
+			va.CreationTimestamp = metav1.NewTime(serverTime.Add(-test.age))
 			va.Status.Attached = test.attached
 			if test.going {
 				va.DeletionTimestamp = &metav1.Time{Time: serverTime}

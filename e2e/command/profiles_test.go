@@ -62,7 +62,7 @@ func TestClusterProfiles(t *testing.T) {
 	}}})
 	examine := func(args ...string) command.Result {
 		t.Helper()
-		return doctorAs(t, reader, append([]string{"diagnose", "--clusterprofile-provider-file", programs, "-n", "default", "-o", "json", "--fail-on", "never"}, args...)...)
+		return doctorAs(t, reader, append([]string{"diagnose", "--clusterprofile-provider-file", programs, "-o", "json", "--fail-on", "never"}, args...)...)
 	}
 	refused := func(says string) {
 		t.Helper()

@@ -74,10 +74,16 @@ func TestFlappingEntryIsAlwaysSeen(t *testing.T) {
 			t.Fatal("the controller does not write the node over and over")
 		}
 	}
-	for look := range 40 {
+	slow := 0
+	for look := 0; look < 40; look++ {
 		plan := parse[output.Plan](t, doctor(t, "plan", "node/"+w.Node, "-o", "json").Stdout)
 		i := slices.IndexFunc(plan.NodeStatus, func(n output.PlanNodeStatus) bool { return string(n.Node) == w.Node })
-		if i < 0 || !slices.Contains(plan.NodeStatus[i].Flapping, left) {
+		switch {
+		case i >= 0 && slices.Contains(plan.NodeStatus[i].Flapping, left):
+		case written() < 4 && slow < 4: // a busy machine: its passes take longer than our readings
+			slow++
+			look--
+		default:
 			t.Errorf("look %d does not have it: %+v", look, plan.NodeStatus)
 		}
 	}

@@ -77,8 +77,8 @@ func (r *reading) changing(now time.Time) map[int]bool {
 }
 
 // lacks says that the node uses a volume that one of the VolumeAttachments has attached,
-// and does not list it as attached. The VolumeAttachments may have been read after the node,
-// and the controller has to see theirs before it writes the node's status.
+// and does not list it as attached. The VolumeAttachment may have been read after the node,
+// and the controller writes the node's status only when it has seen that, too.
 func lacks(node *corev1.Node, attached map[string]bool) bool {
 	return slices.ContainsFunc(node.Status.VolumesInUse, func(volume corev1.UniqueVolumeName) bool {
 		if slices.ContainsFunc(node.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == volume }) {

@@ -16,6 +16,9 @@ import (
 // metadataOnly asks for the metadata of objects alone.
 const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
+// metadataOfOne is the same for the answer to a write.
+const metadataOfOne = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
 // namespaces are no objects of a snapshot.
 const namespaces snapshot.Kind = "namespaces"
 
@@ -60,17 +63,25 @@ func (c *Cluster) HasPod(ctx context.Context, namespace string) (bool, error) {
 
 // metadata lists objects without what they are.
 func (c *Cluster) metadata(ctx context.Context, request *rest.Request) ([]metav1.PartialObjectMetadata, error) {
-	result := request.SetHeader("Accept", metadataOnly).Do(ctx)
-	if err := result.Error(); err != nil { // that of Raw lacks what the API server says
-		return nil, c.explain(err)
-	}
-	answer, err := result.Raw()
+	answer, err := c.raw(request.SetHeader("Accept", metadataOnly).Do(ctx))
 	if err != nil {
-		return nil, c.explain(err)
+		return nil, err
 	}
 	var list metav1.PartialObjectMetadataList
 	if err := json.Unmarshal(answer, &list); err != nil {
 		return nil, fmt.Errorf("read the names: %w", err)
 	}
 	return list.Items, nil
+}
+
+// raw is the answer as it came. The error of rest.Result.Raw lacks what the API server says.
+func (c *Cluster) raw(result rest.Result) ([]byte, error) {
+	if err := result.Error(); err != nil {
+		return nil, c.explain(err)
+	}
+	answer, err := result.Raw()
+	if err != nil {
+		return nil, c.explain(err)
+	}
+	return answer, nil
 }

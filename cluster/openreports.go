@@ -115,15 +115,11 @@ func (c *Cluster) WriteOpenReport(ctx context.Context, o *OpenReport, there *met
 	if err != nil {
 		return metav1.ObjectMeta{}, err
 	}
-	result := openReport(request, o.Namespace, there != nil).
+	answer, err := c.raw(openReport(request, o.Namespace, there != nil).
 		VersionedParams(&metav1.UpdateOptions{FieldManager: repair.FieldManager}, scheme.ParameterCodec).
-		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").Body(text).Do(ctx)
-	if err := result.Error(); err != nil {
-		return metav1.ObjectMeta{}, c.explain(err)
-	}
-	answer, err := result.Raw()
+		SetHeader("Content-Type", "application/json").SetHeader("Accept", metadataOfOne).Body(text).Do(ctx))
 	if err != nil {
-		return metav1.ObjectMeta{}, c.explain(err)
+		return metav1.ObjectMeta{}, err
 	}
 	var now metav1.PartialObjectMetadata
 	if err := json.Unmarshal(answer, &now); err != nil {

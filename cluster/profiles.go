@@ -24,8 +24,8 @@ const (
 	maxProfiles = 10_000
 )
 
-// Profile is a ClusterProfile: what an inventory of clusters says of one of them, as far as it
-// tells how the cluster is reached (sigs.k8s.io/cluster-inventory-api, v1alpha1).
+// Profile is a ClusterProfile, which an inventory of clusters has for each of them, as far
+// as it tells how the cluster is reached (sigs.k8s.io/cluster-inventory-api, v1alpha1).
 type Profile struct {
 	metav1.ObjectMeta `json:"metadata"`
 

@@ -89,7 +89,8 @@ func (s *store[P]) Replace(list []any, _ string) error {
 			return fmt.Errorf("an unexpected %T", item)
 		}
 		if s.wants(o) {
-			if snapshot.Trim(o); !s.streamed {
+			snapshot.Trim(o) // a list may come after a stream that broke off
+			if !s.streamed {
 				s.keepShared(o)
 			}
 			objects[cache.MetaObjectToName(o).String()] = o

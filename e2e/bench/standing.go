@@ -22,7 +22,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
 )
 
-// changes is how many pods are written in each second, beside the lease of each node.
+// changes is how many pods are written in each second, beside the leases of the nodes.
 const changes = 50
 
 // stood is what serve took.

@@ -79,6 +79,9 @@ func (f *fleetFlags) validate(flags *pflag.FlagSet, args []string) error {
 	if f.folder != "" && flags.Changed("kubeconfig") {
 		return errors.New("--kubeconfig-dir and --kubeconfig exclude each other")
 	}
+	if flags.Changed(providerFile) && f.programs == "" {
+		return fmt.Errorf("--%s names no file", providerFile)
+	}
 	exclude := slices.Concat(oneWay, oneCluster)
 	if f.programs != "" {
 		exclude = slices.Concat(oneCluster, []string{"all-contexts", "kubeconfig-dir"})

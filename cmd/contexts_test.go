@@ -81,6 +81,7 @@ func TestContextsByPattern(t *testing.T) {
 		{"--clusterprofile-provider-file p.json --all-contexts", "exclude each other"},
 		{"--clusterprofile-provider-file p.json --apply", "exclude each other"},
 		{"--clusterprofile-provider-file p.json pod/web-0", "examines whole clusters"},
+		{"--clusterprofile-provider-file=", "names no file"},
 		{"--clusterprofile-provider-file p.json", "p.json: no such file"},
 		{"--all-contexts --request-timeout soon", "--request-timeout"},
 	} {

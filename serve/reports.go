@@ -52,14 +52,14 @@ func openReports(l *look, serve string) map[string]*cluster.OpenReport {
 		}
 		o.Results = append(o.Results, r)
 	}
-	for _, s := range slices.SortedStableFunc(slices.Values(l.standing), worst) {
-		add(s.Subject.Namespace, resultOf(s))
-	}
 	for _, g := range l.report.Gaps {
 		add("", cluster.OpenReportResult{
 			Source: cluster.ReportName, Policy: "reading", Rule: string(g.Kind), Category: "volumes", Result: "error",
 			Message: bounded(fmt.Sprintf("%s could not be read (%s), so that something may be missing here: %s", g.Kind, g.Reason, g.Detail)),
 		})
+	}
+	for _, s := range slices.SortedStableFunc(slices.Values(l.standing), worst) {
+		add(s.Subject.Namespace, resultOf(s))
 	}
 	for _, o := range reports {
 		if more := len(o.Results) - mostResults; more > 0 {
@@ -139,6 +139,8 @@ type written struct {
 	// object that another process has written.
 	text, shape string
 	at          time.Time
+	// doubtful says that it may have had findings which nobody can see for now.
+	doubtful bool
 }
 
 // write makes the objects what the look found. It writes one only where its findings are
@@ -178,9 +180,9 @@ func (w *reportWriter) try(ctx context.Context, l *look, now time.Time) error {
 		}
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(w.there)) {
-		// Of an object that another process has written nobody knows whether its findings
-		// have healed, or cannot be seen for now.
-		if wanted[namespace] != nil || w.there[namespace].text == "" && !l.report.Complete {
+		// Whether the findings of another process have healed, or cannot be seen for now,
+		// nobody knows.
+		if wanted[namespace] != nil || w.doubts(namespace) && !l.report.Complete {
 			continue
 		}
 		err := w.DeleteOpenReport(ctx, &w.there[namespace].ObjectMeta)
@@ -190,6 +192,12 @@ func (w *reportWriter) try(ctx context.Context, l *look, now time.Time) error {
 		delete(w.there, namespace)
 	}
 	return nil
+}
+
+// doubts says that the object of the namespace has, or had, what another process found.
+func (w *reportWriter) doubts(namespace string) bool {
+	there := w.there[namespace]
+	return there != nil && (there.text == "" || there.doubtful)
 }
 
 // list finds out what is there. What is not as it was written is written again.
@@ -214,15 +222,19 @@ func (w *reportWriter) put(ctx context.Context, o *cluster.OpenReport, complete 
 	if w.foreign[o.Namespace] {
 		return nil
 	}
+	doubtful := !complete && w.doubts(o.Namespace)
+	if doubtful {
+		addDoubt(o)
+	}
 	text, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
-	next, there := written{text: string(text), shape: shapeOf(o), at: now}, w.there[o.Namespace]
+	next, there := written{text: string(text), shape: shapeOf(o), at: now, doubtful: doubtful}, w.there[o.Namespace]
 	var meta *metav1.ObjectMeta
 	if there != nil {
 		switch {
-		case there.text == next.text, there.shape == next.shape && now.Sub(there.at) < refresh, there.text == "" && !complete:
+		case there.text == next.text, there.shape == next.shape && now.Sub(there.at) < refresh:
 			return nil
 		}
 		meta = &there.ObjectMeta
@@ -240,6 +252,16 @@ func (w *reportWriter) put(ctx context.Context, o *cluster.OpenReport, complete 
 		return nil // the namespace goes, and all in it
 	}
 	return w.changed(err)
+}
+
+// addDoubt says in an object that takes the place of another process's what may be
+// missing in it.
+func addDoubt(o *cluster.OpenReport) {
+	o.Summary.Error++
+	o.Results = append(o.Results, cluster.OpenReportResult{
+		Source: cluster.ReportName, Policy: "reading", Category: "volumes", Result: "error",
+		Message: "something cannot be read (see the ClusterReport): what stood here before may be missing",
+	})
 }
 
 // changed takes the error of a write for nothing where somebody has changed or deleted

@@ -195,8 +195,11 @@ func TestReportWriter(t *testing.T) {
 			{0, true, []string{"a/1"}, func(k *kept) { k.touch("a", "ours"); k.touch("b", "ours") }, []string{"list", "update a", "delete b"}, ""},
 		},
 		"nothing is healed that may only be hidden": {
-			{0, false, []string{"a/1"}, func(k *kept) { k.touch("a", "ours"); k.touch("b", "ours") }, []string{"list", "create "}, ""},
-			{time.Minute, true, []string{"a/1"}, none, []string{"update a", "delete ", "delete b"}, ""},
+			{0, false, nil, func(k *kept) { k.touch("a", "ours"); k.touch("b", "ours") }, []string{"list", "create "}, ""},
+			// What is found is told although something cannot be read, and that with it.
+			{time.Minute, false, []string{"a/1"}, none, []string{"update a"}, ""},
+			{2 * time.Minute, false, nil, none, nil, ""},
+			{3 * time.Minute, true, []string{"a/1"}, none, []string{"update a", "delete ", "delete b"}, ""},
 		},
 		"somebody else's": {
 			{0, true, []string{"a/1", "b/1"}, func(k *kept) { k.touch("a", "foreign") }, []string{"list", "create a", "create b"}, `in namespace "a" is somebody else's`},

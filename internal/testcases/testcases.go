@@ -19,6 +19,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/controllerlog"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
@@ -135,18 +136,23 @@ func (c *Case) Snapshot() (*snapshot.Snapshot, error) {
 }
 
 // addStorage adds the storage systems' lists to the cluster. Each is a file "storage
-// TIME", and its text is what a tool printed at that time.
+// TIME", and its text is what a tool printed at that time; or a file "attacher-log TIME",
+// the log of csi-attacher at that time.
 func (c *Case) addStorage() error {
 	for _, f := range c.Archive.Files {
-		at, is := strings.CutPrefix(f.Name, "storage ")
-		if !is {
+		kind, at, _ := strings.Cut(f.Name, " ")
+		if kind != "storage" && kind != "attacher-log" {
 			continue
 		}
 		taken, err := time.Parse(time.RFC3339, at)
 		if err != nil {
 			return err
 		}
-		l, err := backend.Read("list.json", bytes.NewReader(f.Data), taken)
+		read := backend.Read
+		if kind == "attacher-log" {
+			read = controllerlog.ReadAttacher
+		}
+		l, err := read("list.json", bytes.NewReader(f.Data), taken)
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.Name, err)
 		}

@@ -223,7 +223,7 @@ func (l *List) readItems(s stream, field string) error {
 		if err != nil {
 			return s.errorf("volume %d: %w", n, err)
 		}
-		if scope != "" && !slices.Contains(l.Scope, scope) && isName(scope) {
+		if scope != "" && !slices.Contains(l.Scope, scope) && IsName(scope) {
 			l.Scope = append(l.Scope, scope)
 		}
 		l.Volumes = append(l.Volumes, v)
@@ -272,22 +272,30 @@ func decode(raw []byte, into any) error {
 }
 
 func (v Volume) check() error {
-	if !isName(v.ID) {
+	if !IsName(v.ID) {
 		return fmt.Errorf("%q is no id of a volume", short(v.ID))
 	}
 	if len(v.Attachments) > maxAttachments {
 		return fmt.Errorf("attached to more than %d machines", maxAttachments)
 	}
 	for _, a := range v.Attachments {
-		if !isName(a.Machine) {
+		if !IsName(a.Machine) {
 			return fmt.Errorf("volume %s is attached to %q, which is no machine", v.ID, short(a.Machine))
+		}
+	}
+	if len(v.Said) > maxAttachments {
+		return fmt.Errorf("more than %d VolumeAttachments of volume %s", maxAttachments, v.ID)
+	}
+	for _, said := range v.Said {
+		if !IsName(said.VolumeAttachment) || said.At.IsZero() {
+			return fmt.Errorf("volume %s has %q at no time or under no name", v.ID, short(said.VolumeAttachment))
 		}
 	}
 	return nil
 }
 
-// isName says that the text can be what a storage system calls something.
-func isName(s string) bool {
+// IsName says that the text can be what a storage system calls something.
+func IsName(s string) bool {
 	return s != "" && len(s) <= maxName && utf8.ValidString(s) &&
 		!strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
 }

@@ -405,7 +405,7 @@ func fuzzed(t *testing.T, text string) {
 		t.Fatalf("read twice: %v", err)
 	}
 	for i, v := range l.Volumes {
-		if !isName(v.ID) || i > 0 && l.Volumes[i-1].ID >= v.ID {
+		if !IsName(v.ID) || i > 0 && l.Volumes[i-1].ID >= v.ID {
 			t.Fatalf("volume %d: %q", i, v.ID)
 		}
 		for _, driver := range []string{"ebs.csi.aws.com", "disk.csi.azure.com", "pd.csi.storage.gke.io", "cinder.csi.openstack.org", "csi.hetzner.cloud", "driver.longhorn.io", "csi.trident.netapp.io", "other"} {

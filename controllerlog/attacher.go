@@ -1,0 +1,133 @@
+package controllerlog
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
+)
+
+// mismatch is what csi-attacher logs from 4.6 on, as an error, where the driver's list of
+// volumes does not match a VolumeAttachment (csiHandler.ReconcileVA). It looks every
+// --reconcile-sync, by default each minute, if the driver has the capability
+// LIST_VOLUMES_PUBLISHED_NODES, and then asks the driver to attach or detach again. The
+// fields are the same in 4.6 to 4.12, in klog's text and JSON formats.
+const mismatch = "VolumeAttachment attached status and actual state do not match. Adding back to VolumeAttachment queue for forced reprocessing"
+
+// mismatchText is the same as a warning in 2.1 to 4.5.
+var mismatchText = regexp.MustCompile(`^VA (\S+) for volume (\S+) has attached status (true|false) but actual state (true|false)\. Adding back to VA queue for forced reprocessing\s*$`)
+
+// maxSaid bounds the VolumeAttachments of one volume: as many machines as a list may
+// have for it.
+const maxSaid = 1000
+
+// ReadAttacher reads the log of csi-attacher, in what Read takes, to what the storage
+// system said of single volumes on single nodes: of each VolumeAttachment the last. What
+// the log does not say proves nothing. What was logged after now is left out. The name is
+// for messages, and every error is one line.
+func ReadAttacher(name string, r io.Reader, now time.Time) (*backend.List, error) {
+	in := bufio.NewReaderSize(io.LimitReader(r, MaxLog+1), maxLine)
+	p := &parser{now: now, zone: time.UTC}
+	l := &backend.List{File: name, Format: backend.Attacher}
+	last := map[string]heard{}
+	hear := func(e *entry) {
+		if e == nil || e.at.IsZero() {
+			return
+		}
+		if e.at.After(l.Taken) {
+			l.Taken = e.at.UTC()
+		}
+		if va, h, ok := e.mismatch(); ok && !h.At.Before(last[va].At) {
+			last[va] = h
+		}
+	}
+	var read int64
+	for {
+		text, n, err := readLine(in)
+		read += n
+		if read > MaxLog {
+			return nil, fmt.Errorf("more than %d GiB: give the last hour of it", MaxLog>>30)
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		hear(p.next(text))
+		if len(last) > MaxPairs {
+			return nil, fmt.Errorf("names more than %d VolumeAttachments", MaxPairs)
+		}
+		if err != nil || p.over {
+			break
+		}
+	}
+	hear(p.end())
+	switch {
+	case p.lines == 0:
+		return nil, errors.New("not a log of csi-attacher: no line begins as klog's do, in text or JSON")
+	case l.Taken.IsZero():
+		return nil, fmt.Errorf("all of it was logged after %s, when the objects were read", now.UTC().Format(time.RFC3339))
+	}
+	volumes := map[string][]backend.Said{}
+	for _, va := range slices.Sorted(maps.Keys(last)) {
+		h := last[va]
+		volumes[h.handle] = append(volumes[h.handle], h.Said)
+		if len(volumes[h.handle]) > maxSaid {
+			return nil, fmt.Errorf("names more than %d VolumeAttachments of one volume", maxSaid)
+		}
+	}
+	for handle, said := range volumes {
+		l.Volumes = append(l.Volumes, backend.Volume{ID: handle, Silent: true, Said: said})
+	}
+	l.Sort()
+	return l, nil
+}
+
+// heard is what the log says of a VolumeAttachment.
+type heard struct {
+	backend.Said
+	handle string
+}
+
+// mismatch reads the line about a list that does not match a VolumeAttachment; false is
+// any other.
+func (e *entry) mismatch() (va string, h heard, ok bool) {
+	var attached, found string
+	if e.structured {
+		if e.msg != mismatch {
+			return "", h, false
+		}
+		va, h.handle, attached, found = e.value("VolumeAttachment"), e.value("volumeHandle"), e.truth("attachedStatus"), e.truth("found")
+	} else {
+		words := mismatchText.FindStringSubmatch(e.msg)
+		if words == nil {
+			return "", h, false
+		}
+		va, h.handle, attached, found = words[1], words[2], words[3], words[4]
+	}
+	h.Said = backend.Said{VolumeAttachment: va, At: e.at.UTC(), Found: found == "true"}
+	return va, h, attached != found && isTruth(attached) && isTruth(found) && attachmentName.MatchString(va) && backend.IsName(h.handle)
+}
+
+// attachmentName is the form of the names that the controller gives to VolumeAttachments
+// of CSI volumes.
+var attachmentName = regexp.MustCompile(`^csi-[0-9a-f]{64}$`)
+
+func isTruth(text string) bool { return text == "true" || text == "false" }
+
+// truth is the value of a key that is true or false, as text.
+func (e *entry) truth(key string) string {
+	if e.values == nil {
+		return e.value(key)
+	}
+	var is bool
+	if json.Unmarshal(e.values[key], &is) != nil || string(e.values[key]) == "null" {
+		return ""
+	}
+	return fmt.Sprint(is)
+}

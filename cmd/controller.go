@@ -2,11 +2,8 @@ package cmd
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -34,7 +31,7 @@ func (g *globalFlags) addController(cmd *cobra.Command) {
 }
 
 // remember adds to the snapshot what the log of --controller proves, and says where
-// that is less than it could be.
+// that is less than it could be. Beside a file it also adds those of --attacher-log.
 func (g *globalFlags) remember(s *snapshot.Snapshot, streams genericiooptions.IOStreams) error {
 	switch g.controller {
 	case "", controllerOff:
@@ -48,6 +45,13 @@ func (g *globalFlags) remember(s *snapshot.Snapshot, streams genericiooptions.IO
 			return fmt.Errorf("--controller %s: %w", safetext.Quote(g.controller), err)
 		}
 		s.Controller = log
+	}
+	if g.file != "" {
+		known := len(g.lists)
+		if err := g.readAttacherLogs(streams.In, s.TakenAt); err != nil {
+			return err
+		}
+		s.Backends = append(s.Backends, g.lists[known:]...)
 	}
 	if s.Controller == nil {
 		return nil
@@ -109,21 +113,11 @@ func (g *globalFlags) assumeManager(s *snapshot.Snapshot, warn io.Writer) {
 }
 
 func (g *globalFlags) readController(s *snapshot.Snapshot, stdin io.Reader) (*snapshot.Controller, error) {
-	in := stdin
-	if g.controller != "-" {
-		f, err := os.Open(g.controller)
-		if err != nil {
-			if path, ok := errors.AsType[*fs.PathError](err); ok {
-				err = path.Err
-			}
-			return nil, err
-		}
-		defer f.Close()
-		if info, err := f.Stat(); err == nil && info.IsDir() {
-			return nil, errors.New("it is a directory")
-		}
-		in = f
+	in, _, err := openInput(g.controller, stdin)
+	if err != nil {
+		return nil, err
 	}
+	defer func() { _ = in.Close() }()
 	now := s.TakenAt
 	if g.file == "" {
 		now = now.Add(reconcile.ClocksDiffer)

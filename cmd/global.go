@@ -36,9 +36,10 @@ type globalFlags struct {
 	// controller is the file of kube-controller-manager's log, or what else --controller
 	// takes; "" for nothing.
 	controller string
-	// backends are the files of --backend, and lists what they say.
-	backends []string
-	lists    []*backend.List
+	// backends are the files of --backend, attacherLogs those of --attacher-log, and
+	// lists what they say.
+	backends, attacherLogs []string
+	lists                  []*backend.List
 	// member is the cluster of a fleet that is looked at, within the budget; nil for the
 	// cluster of the other flags.
 	member *fleet.Member

@@ -132,11 +132,7 @@ func (g *globalFlags) decode(streams genericiooptions.IOStreams, opts snapshot.R
 	}
 	info, err := os.Stat(g.file)
 	if err != nil {
-		var path *os.PathError
-		if errors.As(err, &path) {
-			err = path.Err
-		}
-		return nil, nil, fmt.Errorf("cannot read %s: %w", g.file, err)
+		return nil, nil, fmt.Errorf("cannot read %s: %w", g.file, withoutPath(err))
 	}
 	if info.IsDir() {
 		// A stranger's folder may hold links; none leads out of a root.

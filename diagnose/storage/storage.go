@@ -41,6 +41,8 @@ type Truth struct {
 	machines map[listed]machines
 	// handles has the drivers by handle, which only a list that names none needs.
 	handles map[string][]string
+	// heard is what csi-attacher saw of each volume, the oldest first.
+	heard map[corev1.UniqueVolumeName][]heard
 }
 
 // listed is a driver in the lists of a format.
@@ -67,9 +69,9 @@ func Of(v *facts.View) *Truth {
 }
 
 func newTruth(v *facts.View) *Truth {
-	t := &Truth{machines: map[listed]machines{}, handles: map[string][]string{}}
+	t := &Truth{machines: map[listed]machines{}, handles: map[string][]string{}, heard: heardBy(v)}
 	for _, l := range v.Snapshot.Backends {
-		if Usable(v.Snapshot, l) == nil {
+		if l.Format != backend.Attacher && Usable(v.Snapshot, l) == nil {
 			t.lists = append(t.lists, l)
 		}
 	}
@@ -114,6 +116,9 @@ type Entry struct {
 	Settled bool
 	Holders []Holder
 	of      machines
+	// missed is what csi-attacher saw since the list was taken, of nodes on which it did
+	// not find the volume.
+	missed []heard
 }
 
 // Holder is a machine that has the volume, or is about to have or lose it.
@@ -122,6 +127,8 @@ type Holder struct {
 	// Node is the machine's, nil where it is none, or where that is not Known.
 	Node  *corev1.Node
 	Known bool
+	// Seen is when csi-attacher saw it there; nil where a list says it.
+	Seen *time.Time
 }
 
 // Volume is what the youngest list says of it; nil where no usable list has it.
@@ -144,7 +151,7 @@ func (t *Truth) Volume(name corev1.UniqueVolumeName) *Entry {
 			e.Settled = false // two lists of one moment that differ
 		}
 	}
-	return e
+	return t.hear(name, e)
 }
 
 // Attachment is what the lists say of the volume that a VolumeAttachment is for whose
@@ -152,6 +159,11 @@ func (t *Truth) Volume(name corev1.UniqueVolumeName) *Entry {
 func (t *Truth) Attachment(va *storagev1.VolumeAttachment) *Entry {
 	if t == nil {
 		return nil
+	}
+	for name := range t.heard {
+		if driver, handle, _ := reconcile.ParseCSI(name); driver == va.Spec.Attacher && reconcile.IsVolumeAttachmentName(va.Name, handle, driver, types.NodeName(va.Spec.NodeName)) {
+			return t.Volume(name)
+		}
 	}
 	for _, l := range t.lists {
 		for _, v := range l.Volumes {
@@ -189,7 +201,7 @@ func (e *Entry) On(node types.NodeName) (attached, detached bool) {
 		isNode := func(n *corev1.Node) bool { return facts.NodeName(n) == node }
 		switch {
 		case h.Node != nil && isNode(h.Node):
-			return e.Settled, false
+			return e.Settled || h.Seen != nil, false
 		case !h.Known && (e.List.Format == backend.Text || slices.ContainsFunc(e.of.nodes[h.Machine], isNode)):
 			detached = false // it may be the node's machine under another name
 		}
@@ -205,13 +217,19 @@ func (e *Entry) Saw(since metav1.Time, d time.Duration) bool {
 
 // Words name the list in a sentence.
 func (e *Entry) Words() string {
+	if e.List.Format == backend.Attacher {
+		return logOf(e.List.Taken)
+	}
 	return "the storage system's list of " + facts.Stamp(metav1.NewTime(e.List.Taken))
 }
 
 // Evidence is what the list says of the volume.
 func (e *Entry) Evidence() finding.Evidence {
 	value := "attached to nothing"
-	if len(e.Holders) > 0 {
+	switch {
+	case len(e.Holders) == 0 && len(e.missed) > 0 && e.List.Format == backend.Attacher:
+		value = "not found on node " + string(e.missed[0].name) + ": it is not attached there, or the list lacks it"
+	case len(e.Holders) > 0:
 		value = "attached to"
 		for i, h := range e.Holders {
 			if i > 0 {
@@ -226,6 +244,9 @@ func (e *Entry) Evidence() finding.Evidence {
 			}
 			if h.State != "" {
 				value += ", " + h.State
+			}
+			if h.Seen != nil && e.List.Format != backend.Attacher {
+				value += ", by " + logOf(*h.Seen)
 			}
 		}
 	}

@@ -44,7 +44,7 @@ func runBackendSideStuck(p *check.Run) {
 				continue
 			}
 			if hint, grace := backendHint(t); hint != "" && p.Lasted(t.Since, grace) {
-				backendStuck(p, t, hint)
+				backendStuck(p, truth, t, hint)
 			}
 		}
 	}
@@ -69,7 +69,7 @@ func backendHint(t facts.Task) (string, time.Duration) {
 	}
 }
 
-func backendStuck(p *check.Run, t facts.Task, hint string) {
+func backendStuck(p *check.Run, truth *storage.Truth, t facts.Task, hint string) {
 	pair, ok := p.TaskPair(t)
 	pods := p.TaskPods([]facts.Task{t})
 	if !ok || len(pods) == 0 {
@@ -79,6 +79,12 @@ func backendStuck(p *check.Run, t facts.Task, hint string) {
 	f.Message += fmt.Sprintf(", and the driver's words hint at the storage system: %q", t.Failure.Message)
 	f.Cause = hint + "; that is a hint from the words alone, no object shows it"
 	f.Advice += ": the objects in the cluster are as they should be"
+	if entry := truth.Volume(pair.Volume); entry != nil {
+		if attached, _ := entry.On(pair.Node); attached {
+			f.Cause = "the storage system has the volume attached to the node already, and the driver does not come to say so: " + hint
+		}
+		f.Evidence = append(f.Evidence, entry.Evidence())
+	}
 	p.Report(f)
 }
 

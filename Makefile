@@ -17,7 +17,7 @@ IMAGE_PLATFORMS := linux/amd64 linux/arm64
 DIST := dist
 
 .PHONY: image dist notices reproducible release-check publish-check licences vuln new-user screenshots
-.PHONY: all build test alerts unit kit base chart conformance conformance-long histories kubelet-oracle mutation mutation-histories e2e e2e-long soak soak-serve chaos add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench bench-serve fleet
+.PHONY: all build test alerts unit kit base chart conformance conformance-long histories kubelet-oracle mutation mutation-histories mutation-kubelet e2e e2e-long soak soak-serve chaos chaos-data add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench bench-serve fleet
 
 all: build lint test
 
@@ -44,14 +44,17 @@ histories: ## N random histories of a controller at work for each release, DEEP=
 	cd e2e && go test -timeout 0 -count 1 -run 'TestHistories$$' -v ./histories -histories $(N) -deep '$(DEEP)' -seed $(SEED) -page ../../docs/histories.md
 
 STATES ?= 2000
-kubelet-oracle: ## STATES pods in random states against the volume half of a real kubelet, as root; writes docs/kubelet.md
-	cd e2e && go test -timeout 0 -count 1 -parallel 6 -run 'TestRandom$$' -v ./kubelettrace -states $(STATES) -seed $(SEED) -page ../../docs/kubelet.md
+kubelet-oracle: ## STATES pods for each release in random states against the volume half of its kubelet, as root; writes docs/kubelet.md
+	cd e2e && go test -timeout 0 -count 1 -parallel 6 -run 'TestRandom$$' -v ./kubelettrace -releases all -states $(STATES) -seed $(SEED) -page ../../docs/kubelet.md
 
 mutation: ## one wrong edit to the model at a time, and which controller contradicts it; writes docs/mutation.md
 	cd e2e && go run ./mutation
 
 mutation-histories: ## the same for how decisions end, with histories of running controllers as the judge
-	cd e2e && go run ./mutation -histories
+	cd e2e && go run ./mutation -judge histories
+
+mutation-kubelet: ## the same for the kubelet's half, with a real kubelet as the judge, as root
+	cd e2e && go run ./mutation -judge kubelet
 
 e2e: build ## the command against a real control plane
 	cd e2e && go vet ./... && go test -p 4 -timeout 40m $$(go list ./... | grep -v /conformance) # they mostly wait
@@ -77,6 +80,9 @@ soak-serve: build ## serve for SERVE while pods come and go and the API server r
 FAULTS ?= 20000
 chaos: build ## repairs while everything goes wrong, until FAULTS faults have happened; writes the end of docs/chaos.md
 	cd e2e && go test -timeout 0 -count 1 -run 'TestChaos$$' -v ./chaos -rounds 200 -every 1 -in-flight 100 -faults $(FAULTS) -seed $(SEED) -write
+
+chaos-data: build ## rounds in which machines write to the volumes, until FAULTS faults have happened, as root; writes docs/chaos.md
+	cd e2e && go test -timeout 0 -count 1 -run 'TestData$$' -v ./chaos -data-faults $(FAULTS) -seed $(SEED) -write
 
 add-check: ## the steps of CONTRIBUTING.md, with a check of no use in a copy of the module
 	go test -timeout 30m -count 1 -run 'TestAddACheck$$' -v . -add-check

@@ -30,8 +30,8 @@ var Releases = []Release{
 // Newest is the last of Releases.
 var Newest = Releases[len(Releases)-1]
 
-// minor is 30 of v1.30.14.
-func (r Release) minor() (n int) {
+// Minor is 30 of v1.30.14.
+func (r Release) Minor() (n int) {
 	_, _ = fmt.Sscanf(string(r), "v1.%d.", &n)
 	return n
 }
@@ -40,7 +40,7 @@ func (r Release) minor() (n int) {
 // own minor and up to any later one.
 func (r Release) tags() string {
 	var tags []string
-	for minor := r.minor(); minor <= Newest.minor(); minor++ {
+	for minor := r.Minor(); minor <= Newest.Minor(); minor++ {
 		tags = append(tags, fmt.Sprintf("upto_v1_%d", minor))
 	}
 	return strings.Join(tags, ",")
@@ -55,32 +55,68 @@ func (r Release) Build(ctx context.Context, log io.Writer) (string, error) {
 
 // BuildPatched is Build with a change applied to the release: one of Patches, or "".
 func (r Release) BuildPatched(ctx context.Context, log io.Writer, patch string) (string, error) {
-	binary, err := r.build(ctx, log, patch)
+	binary, err := r.build(ctx, log, "oracle", patch)
 	if err != nil {
 		return "", fmt.Errorf("build the oracle of %s: %w", r.with(patch), err)
 	}
 	return binary, nil
 }
 
-func (r Release) build(ctx context.Context, log io.Writer, patch string) (string, error) {
-	mod, err := goCommand(ctx, "", "env", "GOMOD")
+// BuildKubelet compiles the machine with the volume half of the release's kubelet, as
+// Build does the oracle. They share the module file.
+func (r Release) BuildKubelet(ctx context.Context, log io.Writer) (string, error) {
+	binary, err := r.build(ctx, log, "kubeletoracle", "")
+	if err != nil {
+		return "", fmt.Errorf("build the kubelet of %s: %w", r, err)
+	}
+	return binary, nil
+}
+
+// BuildOwn compiles a program of this module, named by its folder, with the versions of
+// the module itself, and returns its path. It must be called from inside the module.
+func BuildOwn(ctx context.Context, program string) (string, error) {
+	root, bin, unlock, err := lockBin(ctx)
 	if err != nil {
 		return "", err
 	}
-	root := filepath.Dir(mod)
-	bin := filepath.Join(root, "bin", "oracle")
-	if err := os.MkdirAll(bin, 0o755); err != nil {
-		return "", err
+	defer unlock()
+	binary := filepath.Join(bin, program)
+	if _, err := goCommand(ctx, root, "build", "-o", binary, "./"+program); err != nil {
+		return "", fmt.Errorf("build %s: %w", program, err)
 	}
-	unlock, err := lockedfile.MutexAt(filepath.Join(bin, "lock")).Lock()
+	return binary, nil
+}
+
+// lockBin returns the module's root and the folder for what is built, in which nobody
+// else builds until unlock.
+func lockBin(ctx context.Context) (root, bin string, unlock func(), err error) {
+	mod, err := goCommand(ctx, "", "env", "GOMOD")
+	if err != nil {
+		return "", "", nil, err
+	}
+	root = filepath.Dir(mod)
+	bin = filepath.Join(root, "bin", "oracle")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		return "", "", nil, err
+	}
+	unlock, err = lockedfile.MutexAt(filepath.Join(bin, "lock")).Lock()
+	return root, bin, unlock, err
+}
+
+// build compiles the program in the folder of that name.
+func (r Release) build(ctx context.Context, log io.Writer, program, patch string) (string, error) {
+	root, bin, unlock, err := lockBin(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
 
 	name := r.with(patch)
+	if program != "oracle" {
+		name = program + "-" + name
+	}
 	binary, stamp := filepath.Join(bin, name), filepath.Join(bin, name+".stamp")
-	want, err := r.stamp(filepath.Join(root, "oracle"))
+	want, err := r.stamp(root, program)
 	if err != nil {
 		return "", err
 	}
@@ -98,18 +134,18 @@ func (r Release) build(ctx context.Context, log io.Writer, patch string) (string
 			return "", err
 		}
 	}
-	if _, err := goCommand(ctx, root, append(args, "./oracle")...); err != nil {
+	if _, err := goCommand(ctx, root, append(args, "./"+program)...); err != nil {
 		return "", err
 	}
-	_, _ = fmt.Fprintf(log, "built the oracle of %s in %s\n", name, time.Since(start).Round(time.Second))
+	_, _ = fmt.Fprintf(log, "built the %s of %s in %s\n", program, name, time.Since(start).Round(time.Second))
 	return binary, os.WriteFile(stamp, []byte(want), 0o644)
 }
 
-// stamp identifies what the oracle is built from.
-func (r Release) stamp(oracle string) (string, error) {
-	files := []string{filepath.Join(oracle, string(r)+".mod"), filepath.Join(oracle, string(r)+".sum")}
-	for _, dir := range []string{oracle, filepath.Join(oracle, "wire")} {
-		sources, err := filepath.Glob(filepath.Join(dir, "*.go"))
+// stamp identifies what the program is built from.
+func (r Release) stamp(root, program string) (string, error) {
+	files := []string{filepath.Join(root, "oracle", string(r)+".mod"), filepath.Join(root, "oracle", string(r)+".sum")}
+	for _, dir := range []string{program, filepath.Join(program, "wire"), "records"} {
+		sources, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 		if err != nil {
 			return "", err
 		}

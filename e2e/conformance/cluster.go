@@ -83,7 +83,7 @@ func flexAttachable() []string {
 // drops an image volume as unknown, and takes a volume without a source for an
 // emptyDir.
 func (c *Cluster) In(release Release) *Cluster {
-	if release.minor() > 30 {
+	if release.Minor() > 30 {
 		return c
 	}
 	in := *c

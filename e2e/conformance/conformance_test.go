@@ -106,7 +106,7 @@ func TestReleases(t *testing.T) {
 			t.Logf("tolerated: %v, reasons: %v\n%s", total.Tolerated, total.reasons, row)
 			summary.WriteString(row)
 			wanted := comparedReasons
-			if release.minor() <= 30 {
+			if release.Minor() <= 30 {
 				wanted = append(slices.Clone(wanted), reconcile.CSINodeNotFound)
 			}
 			for _, reason := range wanted {
@@ -288,7 +288,7 @@ func TestOldestModelled(t *testing.T) {
 			t.Errorf("%s is compared, and too old", release)
 		}
 	}
-	if older := fmt.Sprintf("v1.%d.17", Releases[0].minor()-1); !reconcile.TooOld(older) {
+	if older := fmt.Sprintf("v1.%d.17", Releases[0].Minor()-1); !reconcile.TooOld(older) {
 		t.Errorf("%s is modelled, and no controller of it compared", older)
 	}
 }

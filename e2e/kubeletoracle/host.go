@@ -10,7 +10,6 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
@@ -76,7 +75,6 @@ func (h *host) GetPodVolumeDeviceDir(pod types.UID, plugin string) string {
 }
 
 func (h *host) GetKubeClient() kubernetes.Interface    { return h.client }
-func (h *host) GetMounter() mount.Interface            { return h.mounter }
 func (h *host) GetHostUtil() hostutil.HostUtils        { return h.hostUtil }
 func (h *host) GetSubpather() subpath.Interface        { return h.subpather }
 func (h *host) GetNodeName() types.NodeName            { return h.node }
@@ -103,27 +101,25 @@ func (h *host) WaitForCacheSync() error {
 // CSINode before it says that it is.
 func (h *host) SetKubeletError(error) {}
 
-// NewWrapperMounter is for plugins that are made of others, as a secret of an emptyDir.
-func (h *host) NewWrapperMounter(name string, spec volume.Spec, pod *corev1.Pod) (volume.Mounter, error) {
-	if spec.Volume != nil {
-		spec.Volume.Name = "wrapped_" + name
-	}
-	plugin, err := h.plugins.FindPluginBySpec(&spec)
-	if err != nil {
-		return nil, fmt.Errorf("can't use volume plugins for %s: %w", spec.Name(), err)
-	}
-	return plugin.NewMounter(&spec, pod)
-}
-
+// NewWrapperUnmounter is the counterpart of NewWrapperMounter.
 func (h *host) NewWrapperUnmounter(name string, spec volume.Spec, pod types.UID) (volume.Unmounter, error) {
-	if spec.Volume != nil {
-		spec.Volume.Name = "wrapped_" + name
-	}
-	plugin, err := h.plugins.FindPluginBySpec(&spec)
+	plugin, err := h.wrapped(name, &spec)
 	if err != nil {
 		return nil, err
 	}
 	return plugin.NewUnmounter(spec.Name(), pod)
+}
+
+// wrapped is the plugin of a volume of which another is made, and gives it a name.
+func (h *host) wrapped(name string, spec *volume.Spec) (volume.VolumePlugin, error) {
+	if spec.Volume != nil {
+		spec.Volume.Name = "wrapped_" + name
+	}
+	plugin, err := h.plugins.FindPluginBySpec(spec)
+	if err != nil {
+		return nil, fmt.Errorf("can't use volume plugins for %s: %w", spec.Name(), err)
+	}
+	return plugin, nil
 }
 
 func (h *host) GetNodeAllocatable() (corev1.ResourceList, error) {
@@ -148,14 +144,6 @@ func (h *host) GetServiceAccountTokenFunc() func(namespace, name string, tr *aut
 
 func (h *host) DeleteServiceAccountTokenFunc() func(types.UID) {
 	return h.tokens.DeleteServiceAccountToken
-}
-
-func (h *host) GetTrustAnchorsByName(context.Context, string, bool) ([]byte, error) {
-	return nil, errNotHere
-}
-
-func (h *host) GetTrustAnchorsBySigner(context.Context, string, *metav1.LabelSelector, bool) ([]byte, error) {
-	return nil, errNotHere
 }
 
 func (h *host) GetPodCertificateCredentialBundle(context.Context, string, string, string, string, int) ([]byte, []byte, error) {

@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -27,7 +26,6 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
-	"k8s.io/kubernetes/pkg/kubelet/config"
 	"k8s.io/kubernetes/pkg/kubelet/configmap"
 	"k8s.io/kubernetes/pkg/kubelet/pluginmanager"
 	"k8s.io/kubernetes/pkg/kubelet/secret"
@@ -44,7 +42,6 @@ import (
 	volumesecret "k8s.io/kubernetes/pkg/volume/secret"
 	"k8s.io/kubernetes/pkg/volume/util/hostutil"
 	"k8s.io/kubernetes/pkg/volume/util/subpath"
-	"k8s.io/kubernetes/pkg/volume/util/volumepathhandler"
 	"k8s.io/mount-utils"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
@@ -138,24 +135,18 @@ func (k *kubelet) run(ctx context.Context) error {
 	sockets := pluginmanager.NewPluginManager(filepath.Join(k.options.Root, "plugins_registry"), k.recorder)
 	k.pods = newPods(k)
 	k.volumes = newVolumeManager(k)
-	k.status = &nodeStatus{node: k.options.Node, client: k.client, nodes: nodes.Lister(), volumes: k.volumes}
+	k.status = &nodeStatus{machine: k.options, client: k.client, nodes: nodes.Lister(), volumes: k.volumes}
 
-	ready := config.NewSourcesReady(func(sets.Set[string]) bool { return k.pods.synced() })
-	go k.volumes.Run(ctx, ready)
+	ready := newSourcesReady(k.pods.synced)
+	go runVolumes(ctx, k.volumes, ready)
 	if err := k.pods.watch(ctx); err != nil {
 		return err
 	}
+	k.stopOrphans()
 	sockets.AddHandler(registration.CSIPlugin, csi.PluginHandler)
-	go sockets.Run(ctx, ready, ctx.Done())
+	go runSockets(ctx, sockets, ready)
 	go k.status.run(ctx)
 	return nil
-}
-
-// newVolumeManager is the call whose parameters differ between releases.
-func newVolumeManager(k *kubelet) volumemanager.VolumeManager {
-	return volumemanager.NewVolumeManager(true, k.host.node, k.pods, k.pods, k.client, k.host.plugins,
-		k.host.mounter, k.host.hostUtil, k.host.GetPodsDir(), k.recorder, volumepathhandler.NewBlockVolumePathHandler(),
-		nil, 0) // volume health is asked only where its feature gate is on
 }
 
 // volumePlugins are those of a kubelet that need no service of their own.
@@ -177,7 +168,7 @@ func (k *kubelet) look(asked []corev1.UniqueVolumeName) *wire.Kubelet {
 		pod := w.state()
 		name := uniquePodName(uid)
 		pod.Mounted = slices.Sorted(maps.Keys(k.volumes.GetMountedVolumesForPod(name)))
-		pod.Possibly = k.volumes.HasPossiblyMountedVolumesForPod(name)
+		pod.Possibly = possiblyMounted(k.volumes, name)
 		l.Pods[uid] = pod
 	}
 	return l

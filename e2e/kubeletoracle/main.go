@@ -26,7 +26,11 @@ const asKubelet = "kubelet"
 
 func main() {
 	serve := serveMachine
-	if len(os.Args) > 1 && os.Args[1] == asKubelet {
+	switch {
+	case len(os.Args) == 5 && os.Args[1] == asWriter:
+		fmt.Fprintln(os.Stderr, write(os.Args[2], os.Args[3], os.Args[4]))
+		os.Exit(1)
+	case len(os.Args) > 1 && os.Args[1] == asKubelet:
 		serve = serveKubelet
 	}
 	if err := serve(json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)); err != nil && !errors.Is(err, io.EOF) {

@@ -28,10 +28,7 @@ const (
 	// statusPeriod is 10 s in a kubelet; tests need not wait that long.
 	statusPeriod = 200 * time.Millisecond
 	// heartbeat is how often the Ready condition and the lease are renewed.
-	heartbeat = 10 * time.Second
-	// release is the kubelet's, as its node reports it.
-	release = "v1.37.2"
-
+	heartbeat      = 10 * time.Second
 	leaseNamespace = "kube-node-lease"
 )
 
@@ -56,14 +53,14 @@ func registerNode(ctx context.Context, client kubernetes.Interface, m wire.Machi
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("make the node's lease: %w", err)
 	}
-	return beat(ctx, client, m.Node)
+	return beat(ctx, client, m)
 }
 
 // beat renews the node's Ready condition and its lease.
-func beat(ctx context.Context, client kubernetes.Interface, node string) error {
+func beat(ctx context.Context, client kubernetes.Interface, m wire.Machine) error {
 	now := metav1.Now()
 	status := map[string]any{"status": corev1.NodeStatus{
-		NodeInfo: corev1.NodeSystemInfo{KubeletVersion: release, OperatingSystem: "linux", Architecture: "amd64"},
+		NodeInfo: corev1.NodeSystemInfo{KubeletVersion: m.Release, OperatingSystem: "linux", Architecture: "amd64"},
 		Conditions: []corev1.NodeCondition{{
 			Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status",
 			LastHeartbeatTime: now, LastTransitionTime: now,
@@ -73,11 +70,11 @@ func beat(ctx context.Context, client kubernetes.Interface, node string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := client.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := client.CoreV1().Nodes().Patch(ctx, m.Node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 		return fmt.Errorf("write the node's conditions: %w", err)
 	}
 	patch = fmt.Appendf(nil, `{"spec":{"renewTime":%q}}`, metav1.NowMicro().UTC().Format(metav1.RFC3339Micro))
-	if _, err := client.CoordinationV1().Leases(leaseNamespace).Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := client.CoordinationV1().Leases(leaseNamespace).Patch(ctx, m.Node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("renew the node's lease: %w", err)
 	}
 	return nil
@@ -86,7 +83,7 @@ func beat(ctx context.Context, client kubernetes.Interface, node string) error {
 // nodeStatus is the loop that writes volumesInUse (syncNodeStatus and
 // nodestatus.VolumesInUse).
 type nodeStatus struct {
-	node    string
+	machine wire.Machine
 	client  kubernetes.Interface
 	nodes   corelisters.NodeLister
 	volumes volumemanager.VolumeManager
@@ -103,7 +100,7 @@ func (s *nodeStatus) run(ctx context.Context) {
 		}
 		if time.Now().After(next) {
 			next = time.Now().Add(heartbeat)
-			if err := beat(ctx, s.client, s.node); err != nil {
+			if err := beat(ctx, s.client, s.machine); err != nil {
 				klog.ErrorS(err, "Unable to renew the node")
 			}
 		}
@@ -116,7 +113,7 @@ func (s *nodeStatus) sync(ctx context.Context) error {
 	if !s.volumes.ReconcilerStatesHasBeenSynced() {
 		return nil
 	}
-	node, err := s.nodes.Get(s.node)
+	node, err := s.nodes.Get(s.machine.Node)
 	if err != nil {
 		return err
 	}
@@ -126,7 +123,7 @@ func (s *nodeStatus) sync(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.client.CoreV1().Nodes().Patch(ctx, s.node, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+		if _, err := s.client.CoreV1().Nodes().Patch(ctx, s.machine.Node, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 			return err
 		}
 	}

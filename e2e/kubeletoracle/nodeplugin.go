@@ -260,6 +260,9 @@ func (p *nodePlugin) NodeStageVolume(ctx context.Context, r *csi.NodeStageVolume
 		if r.GetVolumeCapability().GetBlock() != nil {
 			return nil
 		}
+		if p.driver.Disks != "" {
+			return p.mountDisk(r.GetVolumeId(), r.GetStagingTargetPath())
+		}
 		return mountTmpfs(r.GetStagingTargetPath())
 	})
 }
@@ -330,8 +333,8 @@ func mountTmpfs(path string) error {
 	return nil
 }
 
-// mounted says that something is mounted there: its device is not its parent's, as
-// all that a driver mounts here is a tmpfs.
+// mounted says that something is mounted there: its device is not its parent's, as all
+// that a driver mounts here is a file system of its own.
 func mounted(path string) bool {
 	var here, above unix.Stat_t
 	return unix.Stat(path, &here) == nil && unix.Stat(filepath.Dir(path), &above) == nil && here.Dev != above.Dev

@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/kubelet/volumemanager"
 	volumetypes "k8s.io/kubernetes/pkg/volume/util/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
@@ -240,11 +239,11 @@ func (w *worker) sync(ctx context.Context) time.Duration {
 	if ctx.Err() != nil {
 		return 0
 	}
-	var full *volumemanager.VolumeAttachLimitExceededError
+	reason, full := limitExceeded(err)
 	switch {
-	case errors.As(err, &full):
-		k.recorder.Eventf(w.pod, corev1.EventTypeWarning, volumemanager.VolumeAttachmentLimitExceededReason, "%s", full.Error())
-		err = w.writeRejected(ctx, volumemanager.VolumeAttachmentLimitExceededReason, "Pod was rejected: "+full.Error())
+	case full != nil:
+		k.recorder.Eventf(w.pod, corev1.EventTypeWarning, reason, "%s", full.Error())
+		err = w.writeRejected(ctx, reason, "Pod was rejected: "+full.Error())
 		if err == nil {
 			w.end()
 		}
@@ -257,6 +256,10 @@ func (w *worker) sync(ctx context.Context) time.Duration {
 		return syncBackOff
 	}
 	if !w.state().Ready {
+		if err := k.startContainers(w.pod.UID); err != nil {
+			klog.ErrorS(err, "Failed to start the containers", "pod", klog.KObj(w.pod))
+			return syncBackOff
+		}
 		if err := w.writeRunning(ctx); err != nil {
 			klog.ErrorS(err, "Failed to write the pod's status", "pod", klog.KObj(w.pod))
 			return syncBackOff
@@ -270,6 +273,7 @@ func (w *worker) sync(ctx context.Context) time.Duration {
 // then its object is let go.
 func (w *worker) terminate(ctx context.Context) {
 	k := w.pods.kubelet
+	k.stopContainers(w.pod.UID)
 	k.host.secrets.UnregisterPod(w.pod)
 	k.host.configMaps.UnregisterPod(w.pod)
 	if w.pods.exists(w.pod.UID) {
@@ -278,7 +282,7 @@ func (w *worker) terminate(ctx context.Context) {
 		}
 	}
 	for {
-		if err := k.volumes.WaitForUnmount(ctx, w.pod); err == nil && !k.volumes.HasPossiblyMountedVolumesForPod(uniquePodName(w.pod.UID)) {
+		if err := k.volumes.WaitForUnmount(ctx, w.pod); err == nil && !possiblyMounted(k.volumes, uniquePodName(w.pod.UID)) {
 			break
 		}
 		time.Sleep(unmountPoll)

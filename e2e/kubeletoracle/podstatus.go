@@ -35,9 +35,17 @@ func condition(kind corev1.PodConditionType, is bool) corev1.PodCondition {
 	return c
 }
 
-func conditions(scheduled, sandbox, ready bool) []corev1.PodCondition {
+// conditions are those of the pod's status. PodScheduled is the scheduler's: it stays as
+// it was, where there was one.
+func (w *worker) conditions(sandbox, ready bool) []corev1.PodCondition {
+	scheduled := condition(corev1.PodScheduled, true)
+	for _, c := range w.pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			scheduled = c
+		}
+	}
 	return []corev1.PodCondition{
-		condition(corev1.PodScheduled, scheduled), condition(corev1.PodReadyToStartContainers, sandbox),
+		scheduled, condition(corev1.PodReadyToStartContainers, sandbox),
 		condition(corev1.PodInitialized, true), condition(corev1.ContainersReady, ready), condition(corev1.PodReady, ready),
 	}
 }
@@ -51,7 +59,7 @@ func (w *worker) writeStarting(ctx context.Context) error {
 		}
 	}
 	now := metav1.Now()
-	status := corev1.PodStatus{Phase: corev1.PodPending, StartTime: &now, Conditions: conditions(true, false, false)}
+	status := corev1.PodStatus{Phase: corev1.PodPending, StartTime: &now, Conditions: w.conditions(false, false)}
 	for _, c := range w.pod.Spec.Containers {
 		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
 			Name: c.Name, Image: c.Image, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}},
@@ -62,7 +70,7 @@ func (w *worker) writeStarting(ctx context.Context) error {
 
 func (w *worker) writeRunning(ctx context.Context) error {
 	now, started := metav1.Now(), true
-	status := corev1.PodStatus{Phase: corev1.PodRunning, Conditions: conditions(true, true, true)}
+	status := corev1.PodStatus{Phase: corev1.PodRunning, Conditions: w.conditions(true, true)}
 	for _, c := range w.pod.Spec.Containers {
 		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
 			Name: c.Name, Image: c.Image, Ready: true, Started: &started, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
@@ -81,7 +89,7 @@ func (w *worker) writeStopped(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	status := corev1.PodStatus{Phase: pod.Status.Phase, Conditions: conditions(true, false, false)}
+	status := corev1.PodStatus{Phase: pod.Status.Phase, Conditions: w.conditions(false, false)}
 	if status.Phase != corev1.PodSucceeded {
 		status.Phase = corev1.PodFailed
 	}

@@ -4,57 +4,19 @@
 package kubelettrace
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
-
-	"github.com/rogpeppe/go-internal/lockedfile"
+	"syscall"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
 )
-
-// Build compiles the oracle into the module's bin folder and returns its path. It
-// must be called from inside the e2e module, as go test does.
-func Build(ctx context.Context) (string, error) {
-	mod, err := goCommand(ctx, "", "env", "GOMOD")
-	if err != nil {
-		return "", err
-	}
-	root := filepath.Dir(mod)
-	bin := filepath.Join(root, "bin")
-	if err := os.MkdirAll(bin, 0o755); err != nil {
-		return "", err
-	}
-	unlock, err := lockedfile.MutexAt(filepath.Join(bin, "kubeletoracle.lock")).Lock()
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	binary := filepath.Join(bin, "kubeletoracle")
-	if _, err := goCommand(ctx, root, "build", "-o", binary, "./kubeletoracle"); err != nil {
-		return "", fmt.Errorf("build the kubelet: %w", err)
-	}
-	return binary, nil
-}
-
-// goCommand runs the go tool and returns its trimmed standard output.
-func goCommand(ctx context.Context, dir string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := cmd.Output()
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		return "", fmt.Errorf("go %s: %w\n%s", args[0], err, exit.Stderr)
-	}
-	return strings.TrimSpace(string(out)), err
-}
 
 // Machine is a running machine with its kubelet. All methods may be called from any
 // goroutine.
@@ -70,13 +32,15 @@ type Machine struct {
 }
 
 // StartMachine starts a machine in a mount namespace of its own and returns once its
-// kubelet runs.
-func StartMachine(binary, kubeconfig, node string, labels map[string]string, drivers ...wire.Driver) (*Machine, error) {
+// kubelet runs. The machine's root and release are set here.
+func StartMachine(k Kubelet, machine wire.Machine) (*Machine, error) {
 	root, err := os.MkdirTemp("", "kl-") // short: it holds sockets
 	if err != nil {
 		return nil, err
 	}
-	m := &Machine{Node: node, root: root, cmd: exec.Command(binary)}
+	machine.Root, machine.Release = root, k.Release
+	node := machine.Node
+	m := &Machine{Node: node, root: root, cmd: exec.Command(k.binary)}
 	m.cmd.Stderr = os.Stderr
 	m.cmd.SysProcAttr = ownMounts()
 	in, err := m.cmd.StdinPipe()
@@ -91,7 +55,7 @@ func StartMachine(binary, kubeconfig, node string, labels map[string]string, dri
 	if err := m.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start machine %s: %w", node, err)
 	}
-	if err := m.to.Encode(wire.Machine{Node: node, Labels: labels, Root: root, Kubeconfig: kubeconfig, Drivers: drivers}); err != nil {
+	if err := m.to.Encode(machine); err != nil {
 		m.Stop()
 		return nil, fmt.Errorf("start machine %s: %w", node, err)
 	}
@@ -121,11 +85,19 @@ func (m *Machine) Ask(r wire.Request) (wire.Answer, error) {
 	return a, nil
 }
 
-// Stop ends the machine with all that is mounted on it.
+// Stop switches the machine off, with its containers and all that is mounted on it. A
+// second call does nothing.
 func (m *Machine) Stop() {
 	_ = m.in.Close()
 	_ = m.cmd.Process.Kill() // it may have ended by itself
 	_ = m.cmd.Wait()
+	files, _ := filepath.Glob(filepath.Join(m.root, wire.Containers, "*", "*"))
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		if pid, err := strconv.Atoi(string(text)); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended by itself
+		}
+	}
 	m.detachLoops()
 	_ = os.RemoveAll(m.root)
 }

@@ -2,6 +2,7 @@ package kubelettrace
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"runtime"
@@ -10,6 +11,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 )
 
+// recorder keeps what is compared and right; nil where nobody asked for it.
+var recorder *Recorder
+
 // world is what the tests of this package share; nil where they cannot run.
 var world *World
 
@@ -17,18 +21,29 @@ func TestMain(m *testing.M) {
 	if why() != "" {
 		os.Exit(m.Run())
 	}
+	flag.Parse()
 	ctx := context.Background()
-	binary, err := Build(ctx)
+	var err error
+	if recorder, err = NewRecorder(*recordPath); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	kubelet, err := Build(ctx, Newest, os.Stderr)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(controlplane.Main(m, controlplane.Options{}, func(c *controlplane.Cluster) {
-		if world, err = NewWorld(ctx, c, binary); err != nil {
+	code := controlplane.Main(m, controlplane.Options{}, func(c *controlplane.Cluster) {
+		if world, err = NewWorld(ctx, c, kubelet); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-	}))
+	})
+	if err := recorder.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // why says why no kubelet can run here; "" where one can.

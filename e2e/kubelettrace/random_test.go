@@ -3,6 +3,7 @@ package kubelettrace
 import (
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"regexp"
@@ -30,9 +31,11 @@ import (
 )
 
 var (
-	statesFlag = flag.Int("states", 100, "how many pods to draw")
-	seedFlag   = flag.Uint64("seed", 1, "the seed of what is drawn")
-	pagePath   = flag.String("page", "", "the page to write")
+	releasesFlag = flag.String("releases", "newest", "the kubelets to ask: newest, all, or versions with commas between them")
+	statesFlag   = flag.Int("states", 100, "how many pods to draw for each release")
+	seedFlag     = flag.Uint64("seed", 1, "the seed of what is drawn")
+	pagePath     = flag.String("page", "", "the page to write")
+	recordPath   = flag.String("record", "", "the file to write what was compared to, for the mutation run")
 )
 
 const (
@@ -48,30 +51,47 @@ const (
 
 // TestRandom draws pods with volumes of all kinds and faults, and holds the trace of
 // each against the kubelet: as they start, after the kubelet was killed or a driver
-// went, and as they end. The machines work side by side, each with a share of the pods.
+// went, and as they end. One release is asked after the other. The machines of one work
+// side by side, each with a share of the pods.
 func TestRandom(t *testing.T) {
 	needsKubelet(t)
-	tally := newTally(*seedFlag)
-	t.Run("machines", func(t *testing.T) {
-		lanes := min(machines, (*statesFlag+batchSize-1)/batchSize)
-		for lane := range lanes {
-			t.Run(fmt.Sprint(lane), func(t *testing.T) {
-				t.Parallel()
-				share := *statesFlag / lanes
-				if lane < *statesFlag%lanes {
-					share++
-				}
-				randomLane(t, lane, share, tally)
-			})
+	releases := []string{Newest}
+	switch *releasesFlag {
+	case "newest":
+	case "all":
+		releases = Releases()
+	default:
+		releases = strings.Split(*releasesFlag, ",")
+	}
+	var tallies []*tally
+	for _, release := range releases {
+		kubelet, err := Build(world.plane, release, os.Stderr)
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
-	t.Log(tally)
+		tally := newTally(*seedFlag, release)
+		tallies = append(tallies, tally)
+		t.Run(release, func(t *testing.T) {
+			lanes := min(machines, (*statesFlag+batchSize-1)/batchSize)
+			for lane := range lanes {
+				t.Run(fmt.Sprint(lane), func(t *testing.T) {
+					t.Parallel()
+					share := *statesFlag / lanes
+					if lane < *statesFlag%lanes {
+						share++
+					}
+					randomLane(t, kubelet, lane, share, tally)
+				})
+			}
+		})
+		t.Log(tally)
+	}
 	if *pagePath != "" {
 		var rows []pageState
 		for _, s := range states {
 			rows = append(rows, pageState{s.name, string(s.stage), string(s.actor), string(s.verdict)})
 		}
-		page, err := tally.page(rows)
+		page, err := page(tallies, rows)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,13 +102,16 @@ func TestRandom(t *testing.T) {
 }
 
 // randomLane is one machine with its share of the pods, one batch after the other.
-func randomLane(t *testing.T, lane, share int, tally *tally) {
-	r := rand.New(rand.NewPCG(*seedFlag, uint64(lane)))
-	m := world.Machine(t, fmt.Sprintf("random-%d", lane))
+func randomLane(t *testing.T, k Kubelet, lane, share int, tally *tally) {
+	name := strings.NewReplacer(".", "-").Replace(k.Release)
+	stream := fnv.New64()
+	_, _ = fmt.Fprintf(stream, "%s/%d", name, lane)
+	r := rand.New(rand.NewPCG(*seedFlag, stream.Sum64()))
+	m := world.machineOf(t, k, fmt.Sprintf("random-%s-%d", name, lane))
 	for batch := 0; share > 0; batch++ {
 		n := min(batchSize, share)
 		share -= n
-		b := &batchRun{T: t, m: m, pods: draw(r, fmt.Sprintf("s%d-%d-%d", *seedFlag, lane, batch), m.Node, n), tally: tally, r: r}
+		b := &batchRun{T: t, m: m, pods: draw(r, fmt.Sprintf("s%d-%s-%d-%d", *seedFlag, name, lane, batch), m.Node, n), tally: tally, r: r}
 		b.run()
 	}
 }
@@ -443,7 +466,8 @@ func (b *batchRun) look(when string) {
 	}
 	after, seen := b.truth()
 	plan := planOf(s, b.m.Node)
-	b.leftovers(when, s, plan, seen)
+	listed := b.leftovers(when, s, plan, seen)
+	var kept []RecordedPod
 	for _, d := range b.pods {
 		there := s.Pod(types.NamespacedName{Namespace: d.pod.Namespace, Name: d.pod.Name})
 		switch {
@@ -474,13 +498,35 @@ func (b *batchRun) look(when string) {
 				continue
 			}
 		}
-		if l.Trace.Verdict.State == finding.Stuck && time.Since(d.pod.CreationTimestamp.Time) < young && !mayBeStuck(d) {
-			wrong = append(wrong, "it may still come, and the verdict is stuck: "+l.Trace.Verdict.Message)
+		comes := time.Since(d.pod.CreationTimestamp.Time) < young && !mayBeStuck(d)
+		if l.Trace.Verdict.State == finding.Stuck && comes {
+			wrong = append(wrong, mayCome+l.Trace.Verdict.Message)
+		}
+		if len(wrong) == 0 {
+			kept = append(kept, RecordedPod{Pod: types.NamespacedName{Namespace: there.Namespace, Name: there.Name}, Volumes: d.volumes, Truth: l.Truth, MayCome: comes})
 		}
 		b.tally.looked(when, l, wrong)
 		for _, text := range wrong {
 			b.Errorf("%s/%s %s, drawn as %v: %s", d.pod.Namespace, d.pod.Name, when, d.kinds, text)
 		}
+	}
+	b.record(when, s, kept, seen, listed)
+}
+
+// record keeps what was compared and right.
+func (b *batchRun) record(when string, s *snapshot.Snapshot, kept []RecordedPod, now seen, listed bool) {
+	b.Helper()
+	if recorder == nil {
+		return
+	}
+	r, err := record(s, b.tally.Release, b.m.Node, when)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r.Pods, r.Listed = kept, listed
+	r.Answer, r.Registered = now.forRecord()
+	if err := recorder.Add(r); err != nil {
+		b.Fatal(err)
 	}
 }
 
@@ -508,19 +554,20 @@ func (b *batchRun) unsaid(truth map[types.UID]map[string]Truth) bool {
 }
 
 // leftovers compares the plan's rows of the volumes in use, where the kubelet's list is
-// what the API server has.
-func (b *batchRun) leftovers(when string, s *snapshot.Snapshot, plan *kubelet.Node, now seen) {
+// what the API server has, and says whether they were compared and right.
+func (b *batchRun) leftovers(when string, s *snapshot.Snapshot, plan *kubelet.Node, now seen) bool {
 	b.Helper()
 	node, inUse := s.Node(plan.Node), slices.Sorted(slices.Values(now.answer.Kubelet.InUse))
 	if !slices.Equal(inUse, slices.Sorted(slices.Values(node.Status.VolumesInUse))) {
 		b.tally.left(&b.tally.MovedNodes)
-		return
+		return false
 	}
 	rows, wrong := CompareLeftovers(plan, now)
 	b.tally.rows(len(plan.Volumes), rows, len(wrong))
 	for _, text := range wrong {
 		b.Errorf("%s %s: %s", b.m.Node, when, text)
 	}
+	return len(wrong) == 0
 }
 
 // mayBeStuck says that something of the pod can never come, or has been wrong for

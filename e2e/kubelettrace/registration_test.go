@@ -51,7 +51,7 @@ func newRegistrar(t *testing.T, node string) *registrar {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := StartMachine(world.binary, kubeconfig, node, nil, wire.Driver{Name: registering}, wire.Driver{Name: registering, Plugin: second})
+	m, err := StartMachine(world.kubelet, wire.Machine{Node: node, Kubeconfig: kubeconfig, Drivers: []wire.Driver{{Name: registering}, {Name: registering, Plugin: second}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -354,8 +354,26 @@ func TestStates(t *testing.T) {
 			if v := l.Trace.Verdict; v.Volume != row.volume && !slices.Contains(v.Volumes, row.volume) {
 				t.Errorf("the verdict names volume %q, want %s", v.Volume, row.volume)
 			}
+			if recorder != nil && !t.Failed() {
+				if err := s.record(l, row); err != nil {
+					t.Fatal(err)
+				}
+			}
 		})
 	}
+}
+
+// record keeps the look.
+func (s *scene) record(l Look, row state) error {
+	r, err := record(l.snapshot, world.kubelet.Release, s.m.Node, "state "+row.name)
+	if err != nil {
+		return err
+	}
+	r.Pods = []RecordedPod{{
+		Pod:     types.NamespacedName{Namespace: s.pod.Namespace, Name: s.pod.Name},
+		Volumes: s.volumes, Truth: l.Truth, MayCome: row.verdict == finding.InFlight,
+	}}
+	return recorder.Add(r)
 }
 
 // statusOf says what is true so far, for a wait that fails.

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync"
 	"text/template"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 )
 
 const (
@@ -19,13 +17,14 @@ const (
 
 // tally counts what was drawn and what came of it, on all machines.
 type tally struct {
-	mu     sync.Mutex
-	Seed   uint64
-	Pods   int
-	Kinds  map[string]int
-	Looks  map[string]int // by when
-	Stages map[string]int // true stages of volumes that waited
-	Actors map[string]int
+	mu      sync.Mutex
+	Seed    uint64
+	Release string
+	Pods    int
+	Kinds   map[string]int
+	Looks   map[string]int // by when
+	Stages  map[string]int // true stages of volumes that waited
+	Actors  map[string]int
 	// Volumes are those that were compared, and Waited those of them that waited.
 	Volumes, Waited int
 	// Forgotten are those that a kubelet has lost.
@@ -41,8 +40,8 @@ type tally struct {
 	Moved, Gone, Pending int
 }
 
-func newTally(seed uint64) *tally {
-	return &tally{Seed: seed, Kinds: map[string]int{}, Looks: map[string]int{}, Stages: map[string]int{}, Actors: map[string]int{}, Dated: map[string]int{}}
+func newTally(seed uint64, release string) *tally {
+	return &tally{Seed: seed, Release: release, Kinds: map[string]int{}, Looks: map[string]int{}, Stages: map[string]int{}, Actors: map[string]int{}, Dated: map[string]int{}}
 }
 
 func (t *tally) drew(d *drawnPod) {
@@ -97,8 +96,8 @@ func (t *tally) left(count *int) {
 }
 
 func (t *tally) String() string {
-	return fmt.Sprintf("%d pods drawn with seed %d; %d looks at %d volumes, %d of which waited; %d rows wrong; %d plans of nodes with %d rows, %d of volumes that nobody wanted; not compared: %d moved, %d nodes moved, %d gone; true a moment ago: %v",
-		t.Pods, t.Seed, sum(t.Looks), t.Volumes, t.Waited, t.Wrong, t.Nodes, t.Rows, t.Leftovers, t.Moved, t.MovedNodes, t.Gone, t.Dated)
+	return fmt.Sprintf("%s: %d pods drawn with seed %d; %d looks at %d volumes, %d of which waited; %d rows wrong; %d plans of nodes with %d rows, %d of volumes that nobody wanted; not compared: %d moved, %d nodes moved, %d gone; true a moment ago: %v",
+		t.Release, t.Pods, t.Seed, t.Compared(), t.Volumes, t.Waited, t.Wrong, t.Nodes, t.Rows, t.Leftovers, t.Moved, t.MovedNodes, t.Gone, t.Dated)
 }
 
 func sum(counts map[string]int) (n int) {
@@ -108,19 +107,43 @@ func sum(counts map[string]int) (n int) {
 	return n
 }
 
+// Compared is how many looks were.
+func (t *tally) Compared() int { return sum(t.Looks) }
+
+// add puts the counts of another release into the tally.
+func (t *tally) add(o *tally) {
+	for to, from := range map[*int]int{
+		&t.Pods: o.Pods, &t.Volumes: o.Volumes, &t.Waited: o.Waited, &t.Forgotten: o.Forgotten, &t.Wrong: o.Wrong,
+		&t.Nodes: o.Nodes, &t.Rows: o.Rows, &t.Leftovers: o.Leftovers, &t.MovedNodes: o.MovedNodes,
+		&t.Moved: o.Moved, &t.Gone: o.Gone, &t.Pending: o.Pending,
+	} {
+		*to += from
+	}
+	for _, maps := range [][2]map[string]int{{t.Kinds, o.Kinds}, {t.Looks, o.Looks}, {t.Stages, o.Stages}, {t.Actors, o.Actors}, {t.Dated, o.Dated}} {
+		for key, n := range maps[1] {
+			maps[0][key] += n
+		}
+	}
+}
+
 //go:embed page.tmpl
 var pageText string
 
-// page is docs/kubelet.md; states are the rows of its last table.
-func (t *tally) page(states []pageState) (string, error) {
+// page is docs/kubelet.md, of one tally for each release; states are the rows of its last
+// table.
+func page(tallies []*tally, states []pageState) (string, error) {
 	template, err := template.New("page").Parse(pageText)
 	if err != nil {
 		return "", err
 	}
+	all := newTally(tallies[0].Seed, "all")
+	for _, t := range tallies {
+		all.add(t)
+	}
 	var b strings.Builder
 	err = template.Execute(&b, map[string]any{
-		"T": t, "Machines": machines, "Batch": batchSize, "Looks": sum(t.Looks), "States": states, "Release": strings.TrimPrefix(controlplane.KubernetesVersion, "v"),
-		"Counts": []counted{{"compared", t.Looks}, {"volume drawn", t.Kinds}, {"true stage", t.Stages}, {"who had to act", t.Actors}},
+		"T": all, "Releases": tallies, "Machines": machines, "Batch": batchSize, "Looks": all.Compared(), "States": states, "Plane": Newest,
+		"Counts": []counted{{"compared", all.Looks}, {"volume drawn", all.Kinds}, {"true stage", all.Stages}, {"who had to act", all.Actors}},
 	})
 	return b.String(), err
 }

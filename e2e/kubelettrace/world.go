@@ -24,6 +24,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // The drivers of the tests.
@@ -37,14 +38,14 @@ const (
 type World struct {
 	Cluster *controlplane.Cluster
 	Client  kubernetes.Interface
-	binary  string
+	kubelet Kubelet
 	reader  *cluster.Cluster
 	plane   context.Context
 }
 
-// NewWorld makes what all states share.
-func NewWorld(ctx context.Context, plane *controlplane.Cluster, binary string) (*World, error) {
-	w := &World{Cluster: plane, Client: plane.Client(), binary: binary, plane: ctx}
+// NewWorld makes what all states share; the machines run the kubelet.
+func NewWorld(ctx context.Context, plane *controlplane.Cluster, kubelet Kubelet) (*World, error) {
+	w := &World{Cluster: plane, Client: plane.Client(), kubelet: kubelet, plane: ctx}
 	var err error
 	if w.reader, err = cluster.New(plane.RESTConfig(), cluster.Options{All: true}); err != nil {
 		return nil, err
@@ -70,12 +71,20 @@ func NewWorld(ctx context.Context, plane *controlplane.Cluster, binary string) (
 // Machine starts a machine whose drivers have registered, but for Away.
 func (w *World) Machine(t *testing.T, node string) *Machine {
 	t.Helper()
+	return w.machineOf(t, w.kubelet, node)
+}
+
+// machineOf is Machine with another kubelet.
+func (w *World) machineOf(t *testing.T, k Kubelet, node string) *Machine {
+	t.Helper()
 	kubeconfig, err := w.Cluster.KubeconfigFor(controlplane.UserKubelet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := StartMachine(w.binary, kubeconfig, node, map[string]string{corev1.LabelTopologyZone: "east"},
-		wire.Driver{Name: Disk, Stages: true}, wire.Driver{Name: Files}, wire.Driver{Name: Away})
+	m, err := StartMachine(k, wire.Machine{
+		Node: node, Kubeconfig: kubeconfig, Labels: map[string]string{corev1.LabelTopologyZone: "east"},
+		Drivers: []wire.Driver{{Name: Disk, Stages: true}, {Name: Files}, {Name: Away}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,6 +145,8 @@ type Look struct {
 	Trace *trace.Trace
 	Plan  *kubelet.Node
 	Truth map[string]Truth // by the pod's own name of the volume
+
+	snapshot *snapshot.Snapshot
 }
 
 // look reads the cluster as the product does, between two looks at the truth that
@@ -157,7 +168,7 @@ func (w *World) look(m *Machine, pod *corev1.Pod, volumes []Volume) (l Look, ok 
 	if there == nil {
 		return l, false, fmt.Errorf("pod %s/%s is gone", pod.Namespace, pod.Name)
 	}
-	l = Look{Trace: diagnose.TracePod(s, there, diagnose.Options{}), Plan: planOf(s, m.Node), Truth: after.truth(pod.UID, volumes)}
+	l = Look{Trace: diagnose.TracePod(s, there, diagnose.Options{}), Plan: planOf(s, m.Node), Truth: after.truth(pod.UID, volumes), snapshot: s}
 	return l, same(before.truth(pod.UID, volumes), l.Truth), nil
 }
 

@@ -22,18 +22,39 @@ func main() {
 	seed := flag.Uint64("seed", 1, "seed of the first cluster")
 	only := flag.String("run", "", "run only the mutants whose name matches, and write nothing")
 	parallel := flag.Int("p", 2, "how many mutants to run at once")
-	stories := flag.Bool("histories", false, "run the mutants that histories judge, and write their part of the page")
+	judge := flag.String("judge", "", "histories or kubelet: run the mutants that they judge, and write their part of the page")
 	flag.Parse()
-	if err := run(*clusters, *seed, *only, *parallel, *stories); err != nil {
+	if err := run(*clusters, *seed, *only, *parallel, *judge); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(clusters int, seed uint64, only string, parallel int, stories bool) error {
+// judgedRun is a run whose judge does what it does before any mutant is made: the mutants
+// are held against a file of that.
+type judgedRun struct {
+	mutants func() []Mutant
+	// record returns the file, and program compares with it. units are the packages whose
+	// tests are asked where that finds nothing.
+	record         func(*runner, context.Context) (string, error)
+	program, units string
+	// part is the one of the page that page writes.
+	part int
+	page func(*runner, []Outcome) string
+}
+
+var judgedRuns = map[string]*judgedRun{
+	"histories": {StoryMutants, (*runner).tell, "./mutation/judge", "./reconcile", 1, storyPage},
+	"kubelet":   {KubeletMutants, (*runner).record, "./mutation/looks", "./diagnose", 2, kubeletPage},
+}
+
+func run(clusters int, seed uint64, only string, parallel int, judge string) error {
 	ctx := context.Background()
 	root, err := findRoot()
 	if err != nil {
 		return err
+	}
+	if judge != "" && judgedRuns[judge] == nil {
+		return fmt.Errorf("there is no judge %q", judge)
 	}
 	matches, err := regexp.Compile(only)
 	if err != nil {
@@ -50,11 +71,11 @@ func run(clusters int, seed uint64, only string, parallel int, stories bool) err
 	if err != nil {
 		return err
 	}
-	byClusters, byStories, _ := strings.Cut(string(written), storyMark)
+	parts := cutPage(string(written))
 
-	all := Mutants()
-	if stories {
-		all = StoryMutants()
+	all, by := Mutants(), judgedRuns[judge]
+	if by != nil {
+		all = by.mutants()
 	}
 	var mutants []Mutant
 	for _, m := range all {
@@ -62,14 +83,17 @@ func run(clusters int, seed uint64, only string, parallel int, stories bool) err
 			mutants = append(mutants, m)
 		}
 	}
-	if stories {
-		file, err := r.tell(ctx)
+	if by != nil {
+		file, err := by.record(r, ctx)
 		if err != nil {
 			return err
 		}
-		outcomes := r.all(ctx, mutants, parallel, func(ctx context.Context, m Mutant) (Outcome, error) { return r.judge(ctx, m, file) })
+		outcomes := r.all(ctx, mutants, parallel, func(ctx context.Context, m Mutant) (Outcome, error) {
+			return r.judge(ctx, m, by.program, file, by.units)
+		})
 		if only == "" {
-			err = os.WriteFile(page, []byte(strings.TrimRight(byClusters, "\n")+"\n\n"+storyPage(r, outcomes)), 0o644)
+			parts[by.part] = by.page(r, outcomes)
+			err = os.WriteFile(page, []byte(joinPage(parts)), 0o644)
 		}
 		return errors.Join(err, complaints(outcomes))
 	}
@@ -89,10 +113,27 @@ func run(clusters int, seed uint64, only string, parallel int, stories bool) err
 	if only != "" {
 		return complaints(outcomes)
 	}
-	if err := os.WriteFile(page, []byte(Page(r, outcomes, coverage)+"\n"+storyMark+byStories), 0o644); err != nil {
+	parts[0] = Page(r, outcomes, coverage)
+	if err := os.WriteFile(page, []byte(joinPage(parts)), 0o644); err != nil {
 		return err
 	}
 	return complaints(outcomes, coverage.complaints()...)
+}
+
+// cutPage cuts the page into the parts of the clusters, the histories and the kubelet,
+// the last two with their marks.
+func cutPage(page string) (parts [3]string) {
+	byClusters, rest, _ := strings.Cut(page, storyMark)
+	byStories, byKubelet, _ := strings.Cut(rest, kubeletMark)
+	return [3]string{byClusters, storyMark + byStories, kubeletMark + byKubelet}
+}
+
+// joinPage is the page of the parts.
+func joinPage(parts [3]string) string {
+	for i := range parts {
+		parts[i] = strings.TrimRight(parts[i], "\n") + "\n"
+	}
+	return strings.Join(parts[:], "\n")
 }
 
 // complaints are those of the outcomes and the others.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,12 +10,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/conformance"
 )
 
-// Mutant is one edit to a production file of package reconcile that makes the
-// model decide otherwise in one branch.
+// Mutant is one edit to a production file of the model that makes it decide otherwise
+// in one branch.
 type Mutant struct {
 	Name string
-	// File is in the folder reconcile.
-	File string
+	// File is in Folder, which is reconcile where it is empty.
+	Folder, File string
 	// Old occurs once in File, and New stands in its place.
 	Old, New string
 	// Branch is the upstream function or release that is no longer mirrored.
@@ -62,9 +63,11 @@ func (m Mutant) Apply(root string) (string, error) {
 		return "", err
 	}
 	if n := strings.Count(string(source), m.Old); n != 1 {
-		return "", fmt.Errorf("%s: the old text occurs %d times in reconcile/%s, not once:\n%s", m.Name, n, m.File, m.Old)
+		return "", fmt.Errorf("%s: the old text occurs %d times in %s, not once:\n%s", m.Name, n, m.path(""), m.Old)
 	}
 	return strings.Replace(string(source), m.Old, m.New, 1), nil
 }
 
-func (m Mutant) path(root string) string { return filepath.Join(root, "reconcile", m.File) }
+func (m Mutant) path(root string) string {
+	return filepath.Join(root, cmp.Or(m.Folder, "reconcile"), m.File)
+}

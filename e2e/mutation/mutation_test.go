@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -18,7 +19,7 @@ func TestMutantsApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := map[string]bool{}
-	for _, m := range append(Mutants(), StoryMutants()...) {
+	for _, m := range slices.Concat(Mutants(), StoryMutants(), KubeletMutants()) {
 		if names[m.Name] {
 			t.Errorf("%s: twice in the list", m.Name)
 		}
@@ -50,8 +51,12 @@ func TestPageIsWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	byClusters, byStories, _ := strings.Cut(string(page), storyMark)
-	for part, mutants := range map[string][]Mutant{byClusters: Mutants(), byStories: StoryMutants()} {
+	parts := cutPage(string(page))
+	if joinPage(parts) != string(page) {
+		t.Error("the page does not consist of its parts")
+	}
+	for i, mutants := range [][]Mutant{Mutants(), StoryMutants(), KubeletMutants()} {
+		part := parts[i]
 		rows := 0
 		for _, line := range strings.Split(part, "\n") {
 			if strings.Contains(line, ".go | ") {

@@ -115,16 +115,17 @@ func random(first, count uint64) []history {
 	return all
 }
 
-// judge builds the comparison of histories with the mutant in it and lets it run.
-func (r *runner) judge(ctx context.Context, m Mutant, stories string) (Outcome, error) {
+// judge builds the program, which compares what is in the file, with the mutant in it, and
+// lets it run. Where it finds nothing, the unit tests of the packages are asked.
+func (r *runner) judge(ctx context.Context, m Mutant, program, file, units string) (Outcome, error) {
 	start := time.Now()
 	outcome := Outcome{Mutant: m}
-	binary, overlay, err := r.build(ctx, m, "./mutation/judge")
+	binary, overlay, err := r.build(ctx, m, program)
 	if err != nil {
 		return outcome, err
 	}
 	defer os.Remove(binary) //nolint:errcheck // the folder goes anyway
-	out, err := r.output(exec.CommandContext(ctx, binary, "-stories", stories))
+	out, err := r.output(exec.CommandContext(ctx, binary, file))
 	if err == nil {
 		err = json.Unmarshal(out, &outcome.Result)
 	}
@@ -132,7 +133,7 @@ func (r *runner) judge(ctx context.Context, m Mutant, stories string) (Outcome, 
 		return outcome, fmt.Errorf("%s: %w", m.Name, err)
 	}
 	if outcome.Difference == nil {
-		if outcome.UnitTest, err = r.test(ctx, overlay, "", "./reconcile"); err != nil {
+		if outcome.UnitTest, err = r.test(ctx, overlay, "", units); err != nil {
 			return outcome, err
 		}
 	}
@@ -160,17 +161,7 @@ const storyMark = "<!-- histories: begin -->\n"
 func storyPage(r *runner, outcomes []Outcome) string {
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
-	seen, unit, nobody := 0, 0, 0
-	for _, o := range outcomes {
-		switch {
-		case o.Difference != nil:
-			seen++
-		case o.UnitTest != "":
-			unit++
-		default:
-			nobody++
-		}
-	}
+	seen, unit, nobody := counts(outcomes)
 	p(storyMark+`
 ## How decisions end, judged by histories
 
@@ -183,15 +174,37 @@ against the model with one wrong edit at a time.
 **%d of %d mutants are contradicted by a controller.** Of the others a unit test of the
 model catches %d, and nothing %d.
 
-| mutant | file | branch | contradicted by | difference | seconds |
-|---|---|---|---|---|---|
 `, judgesText(r.fixedStories), seen, len(outcomes), unit, nobody)
+	tables(&b, outcomes, "What no history contradicts")
+	return b.String()
+}
+
+// counts are the mutants that a judge contradicts, those that a unit test catches, and
+// those that nothing does.
+func counts(outcomes []Outcome) (seen, unit, nobody int) {
+	for _, o := range outcomes {
+		switch {
+		case o.Difference != nil:
+			seen++
+		case o.UnitTest != "":
+			unit++
+		default:
+			nobody++
+		}
+	}
+	return seen, unit, nobody
+}
+
+// tables are the mutants that a judge contradicts, and under the title those that none does.
+func tables(b *strings.Builder, outcomes []Outcome, title string) {
+	p := func(format string, args ...any) { fmt.Fprintf(b, format, args...) }
+	p("| mutant | file | branch | contradicted by | difference | seconds |\n|---|---|---|---|---|---|\n")
 	for _, o := range outcomes {
 		if d := o.Difference; d != nil {
 			p("| %s | %s | %s | %s, %s | %s | %.0f |\n", o.Name, o.File, cell(o.Branch), d.Release, d.Row, code(short(d.Model)), o.Seconds)
 		}
 	}
-	p("\n## What no history contradicts\n\n| mutant | file | branch | caught by | why not | seconds |\n|---|---|---|---|---|---|\n")
+	p("\n## %s\n\n| mutant | file | branch | caught by | why not | seconds |\n|---|---|---|---|---|---|\n", title)
 	for _, o := range outcomes {
 		if o.Difference == nil {
 			by, why := "nothing", o.Unseen
@@ -204,7 +217,6 @@ model catches %d, and nothing %d.
 			p("| %s | %s | %s | %s | %s | %.0f |\n", o.Name, o.File, cell(o.Branch), by, cell(why), o.Seconds)
 		}
 	}
-	return b.String()
 }
 
 // short cuts what differs to a line of the table.

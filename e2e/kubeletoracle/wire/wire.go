@@ -13,6 +13,8 @@ import (
 type Machine struct {
 	// Node is the name of its node.
 	Node string `json:"node"`
+	// Release is the kubelet's, as its node reports it: "v1.37.2".
+	Release string `json:"release"`
 	// Labels are the node's.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Root is the kubelet's root directory. Sockets are made in it: it must be short.
@@ -21,13 +23,24 @@ type Machine struct {
 	Kubeconfig string `json:"kubeconfig"`
 	// Drivers are the CSI drivers whose node plugin runs there.
 	Drivers []Driver `json:"drivers"`
+	// Written is the folder in which the containers of the machine note each record that
+	// they have written to a volume (see package records); "": they write none.
+	Written string `json:"written,omitempty"`
 }
+
+// Containers is the folder in a machine's root with a folder for each pod, and in it a
+// file with the process ID of each container.
+const Containers = "containers"
 
 // Driver is the node plugin of a CSI driver.
 type Driver struct {
 	Name string `json:"name"`
 	// Stages says that it takes NodeStageVolume.
 	Stages bool `json:"stages"`
+	// Disks is the folder of the disks of its volumes, HANDLE.img, each attached to the
+	// machines of which there is a file HANDLE@NODE. Where it is empty a volume is a tmpfs
+	// of the machine's own.
+	Disks string `json:"disks,omitempty"`
 	// Plugin tells two node plugins of one driver apart; "" is the driver's name. Requests
 	// name it.
 	Plugin string `json:"plugin,omitempty"`

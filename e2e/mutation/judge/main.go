@@ -4,7 +4,6 @@ package main
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 
@@ -13,9 +12,11 @@ import (
 )
 
 func main() {
-	file := flag.String("stories", "", "file of found.Stories")
-	flag.Parse()
-	text, err := os.ReadFile(*file)
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: judge FILE, of found.Stories")
+		os.Exit(2)
+	}
+	text, err := os.ReadFile(os.Args[1])
 	var stories []found.Story
 	if err == nil {
 		err = json.Unmarshal(text, &stories)

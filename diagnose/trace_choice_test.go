@@ -1,0 +1,58 @@
+package diagnose_test
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+)
+
+// What is blocked explains a wait before what is merely on its way.
+func TestBlockedExplains(t *testing.T) {
+	w := withSecret(newWorld().pending(0.3).unattached()).event("FailedMount", `MountVolume.SetUp failed for volume "keys" : secret "keys" not found`, 0.2).saidAgain()
+	v := w.trace(t).Verdict
+	if v.Volume != "keys" || v.Reason != "MissingSecret" {
+		t.Errorf("the verdict is %s for volume %q, want MissingSecret for keys: %s", v.Reason, v.Volume, v.Message)
+	}
+	v = withSecret(newWorld().pending(0.3).unattached()).trace(t).Verdict
+	if v.Volume != "data" || v.Stage != trace.StageAttached {
+		t.Errorf("nothing is blocked, and the verdict is %s for volume %q: %s", v.Stage, v.Volume, v.Message)
+	}
+}
+
+// Of two volumes of which nothing is said, the one that the kubelet makes by itself would
+// be there within seconds.
+func TestWhatTheKubeletMakesIsNotBlamed(t *testing.T) {
+	v := withSecret(newWorld().pending(1)).trace(t).Verdict
+	if v.Volume != "data" || len(v.Volumes) > 0 {
+		t.Errorf("the verdict names %q %v, want data alone: %s", v.Volume, v.Volumes, v.Message)
+	}
+}
+
+// A mount that fails without an answer of the driver has failed in the kubelet.
+func TestWhoFailedTheMount(t *testing.T) {
+	for words, actor := range map[string]string{
+		"applyFSGroup failed for vol vol-1: lchown /data/x: read-only file system": "the kubelet of n1",
+		"rpc error: code = Internal desc = read-only file system":                  "CSI driver ebs.csi.aws.com on n1",
+	} {
+		w := newWorld().pending(1).event("FailedMount", `MountVolume.SetUp failed for volume "pv-data" : `+words, 0.1)
+		if v := w.trace(t).Verdict; v.Actor != actor {
+			t.Errorf("%s: the actor is %q, want %q", words, v.Actor, actor)
+		}
+	}
+}
+
+// The pod object of a job stays, and shows nothing of what is mounted for it.
+func TestStagesOfAJobThatHasEnded(t *testing.T) {
+	w := newWorld()
+	w.pod.Status.Phase = corev1.PodSucceeded
+	w.pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: minutesAgo(9), FinishedAt: minutesAgo(1)}}
+	w.pod.Status.Conditions[1].Status = corev1.ConditionFalse
+	traced := w.trace(t)
+	at, ok := traced.Standing(traced.Volumes[0])
+	if !ok || !slices.Equal(at.Possible, []trace.StageName{trace.StageUnmounted, trace.StageUnstaged}) {
+		t.Errorf("it may stand in %v, want unmounted and unstaged: %s", at.Possible, traced.Verdict.Message)
+	}
+}

@@ -1,0 +1,15 @@
+//go:build linux && upto_v1_36
+
+package main
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func (h *host) GetTrustAnchorsByName(string, bool) ([]byte, error) {
+	return nil, errNotHere
+}
+
+func (h *host) GetTrustAnchorsBySigner(string, *metav1.LabelSelector, bool) ([]byte, error) {
+	return nil, errNotHere
+}

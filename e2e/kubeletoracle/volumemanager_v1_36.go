@@ -1,0 +1,13 @@
+//go:build linux && upto_v1_36 && !upto_v1_33
+
+package main
+
+import (
+	"k8s.io/kubernetes/pkg/kubelet/volumemanager"
+	"k8s.io/kubernetes/pkg/volume/util/volumepathhandler"
+)
+
+func newVolumeManager(k *kubelet) volumemanager.VolumeManager {
+	return volumemanager.NewVolumeManager(true, k.host.node, k.pods, k.pods, k.client, k.host.plugins,
+		k.host.mounter, k.host.hostUtil, k.host.GetPodsDir(), k.recorder, volumepathhandler.NewBlockVolumePathHandler())
+}

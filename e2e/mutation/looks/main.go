@@ -1,0 +1,52 @@
+// Command looks holds the model that it was built with against recorded looks at real
+// kubelets until one contradicts it, and prints the first difference as JSON.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelettrace"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/mutation/found"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: looks FILE, of kubelettrace.Recorded")
+		os.Exit(2)
+	}
+	var result found.Result
+	var failed error
+	err := kubelettrace.ReadRecorded(os.Args[1], func(r kubelettrace.Recorded) bool {
+		result.Difference, failed = compare(r, &result.Rows)
+		return failed == nil && result.Difference == nil
+	})
+	if err == nil {
+		err = failed
+	}
+	if err == nil {
+		err = json.NewEncoder(os.Stdout).Encode(result)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// compare returns nil where the look agrees with the model. A model that panics differs.
+func compare(r kubelettrace.Recorded, rows *int) (d *found.Difference, err error) {
+	d = &found.Difference{Release: r.Release, Row: r.When}
+	defer func() {
+		if p := recover(); p != nil {
+			d.Model, err = fmt.Sprint("it panics: ", p), nil
+		}
+	}()
+	n, wrong, err := r.Compare()
+	*rows += n
+	if err != nil || len(wrong) == 0 {
+		return nil, err
+	}
+	d.Model = wrong[0]
+	return d, nil
+}

@@ -90,6 +90,8 @@ type setting struct {
 	cluster *controlplane.Cluster
 	proxy   *faultproxy.Proxy
 	dir     string
+	storage *storage // nil: no data
+	atATime int      // how many worlds are built, and rounds played, side by side
 }
 
 func set(t *testing.T, c *controlplane.Cluster) (*setting, error) {
@@ -105,7 +107,7 @@ func set(t *testing.T, c *controlplane.Cluster) (*setting, error) {
 		return nil, err
 	}
 	t.Cleanup(proxy.Stop)
-	return &setting{t, c, proxy, t.TempDir()}, fixture.Storage(t.Context(), c.Client())
+	return &setting{t, c, proxy, t.TempDir(), nil, *inFlight}, fixture.Storage(t.Context(), c.Client())
 }
 
 // build builds worlds side by side and returns when all are old enough.
@@ -113,7 +115,7 @@ func (s *setting) build(prefix string, stories []story) ([]*world, error) {
 	worlds := make([]*world, len(stories))
 	err := s.each(len(stories), func(i int) error {
 		var err error
-		worlds[i], err = build(s.Context(), s.cluster, stories[i], fmt.Sprintf("%s%04d", prefix, i))
+		worlds[i], err = build(s.Context(), s.cluster, stories[i], fmt.Sprintf("%s%04d", prefix, i), s.storage)
 		return err
 	})
 	if err != nil {
@@ -131,7 +133,7 @@ func (s *setting) build(prefix string, stories []story) ([]*world, error) {
 
 // each calls f for every number below n, some at once.
 func (s *setting) each(n int, f func(int) error) error {
-	slots := make(chan struct{}, *inFlight)
+	slots := make(chan struct{}, s.atATime)
 	errs := make([]error, n)
 	var all sync.WaitGroup
 	for i := range n {

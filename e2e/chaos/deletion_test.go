@@ -74,7 +74,7 @@ const forcedDetach = 4 * time.Minute
 // comesBack boots the machine of the node. What was mounted there no pod wants
 // any more: a kubelet's first work is to unmount it.
 func (w *world) comesBack(ctx context.Context) error {
-	w.mounts.end(w.volume.Handle, w.name)
+	w.powerOff()
 	return w.kubelet.Start(ctx)
 }
 
@@ -116,7 +116,7 @@ func (w *world) fail(ctx context.Context, runs *corev1.Pod) error {
 		return err
 	}
 	if w.story.fences() {
-		w.mounts.end(w.volume.Handle, w.name)
+		w.powerOff()
 	}
 	return nil
 }

@@ -83,6 +83,8 @@ type round struct {
 	dir    string
 	// binary is the command where it is not the real one.
 	binary string
+	// writesOn is how long containers write on after the last run, where there are any.
+	writesOn time.Duration
 
 	mu       sync.Mutex
 	random   *rand.Rand
@@ -130,7 +132,9 @@ func (r *round) play(ctx context.Context) error {
 	if err := r.undo(ctx); err != nil {
 		return err
 	}
-	return r.rerun(ctx)
+	err := r.rerun(ctx)
+	time.Sleep(r.writesOn)
+	return err
 }
 
 // attempts are the runs under attack.

@@ -42,19 +42,32 @@ type world struct {
 	// attached is what was attached past the cluster, as if the driver had been asked.
 	attached []csidriver.Call
 
+	// storage has the data of the volume; nil where there is none, and no machine behind
+	// a kubelet.
+	storage *storage
+
 	mu      sync.Mutex // keeps races apart
-	kubelet *kubelet.Kubelet
+	kubelet nodeKubelet
 	// second is that of the other node, where a pod waits on it.
-	second *kubelet.Kubelet
+	second nodeKubelet
 	// deadline is when the last attack must have begun; zero where it does not
 	// matter.
 	deadline time.Time
 }
 
+// nodeKubelet is the kubelet of a node: the stand-in, or that of a machine with data.
+type nodeKubelet interface {
+	Start(context.Context) error
+	// Stop ends it; what is mounted stays so.
+	Stop()
+	// StopHeartbeat is Stop, and the node counts as lost.
+	StopHeartbeat(context.Context) error
+}
+
 // build breaks a new world without its kubelet: what that would have written is
 // written for it, and it starts with the round.
-func build(ctx context.Context, cluster *controlplane.Cluster, s story, name string) (*world, error) {
-	w := &world{story: s, name: name, machine: name, cluster: cluster, client: cluster.Client(), mounts: &mounts{}}
+func build(ctx context.Context, cluster *controlplane.Cluster, s story, name string, data *storage) (*world, error) {
+	w := &world{story: s, name: name, machine: name, cluster: cluster, client: cluster.Client(), mounts: &mounts{}, storage: data}
 	err := w.build(ctx)
 	if err != nil {
 		err = fmt.Errorf("build world %s (%s): %w", name, s, err)
@@ -69,6 +82,11 @@ func (w *world) build(ctx context.Context) error {
 	var err error
 	if w.volume, err = fixture.BoundVolume(ctx, w.client, w.name, "data", corev1.ReadWriteOnce); err != nil {
 		return err
+	}
+	if w.storage != nil {
+		if err := w.storage.makeDisk(w.volume.Handle); err != nil {
+			return err
+		}
 	}
 	if further := w.story.builder(); further != nil {
 		err = further(w, ctx)
@@ -240,7 +258,10 @@ func (w *world) start(ctx context.Context) error {
 	))
 }
 
-func (w *world) startKubelet(ctx context.Context, node, machine string) (*kubelet.Kubelet, error) {
+func (w *world) startKubelet(ctx context.Context, node, machine string) (nodeKubelet, error) {
+	if w.storage != nil {
+		return w.bootMachine(ctx, node)
+	}
 	client, err := w.cluster.ClientFor(controlplane.UserKubelet)
 	if err != nil {
 		return nil, err
@@ -251,13 +272,25 @@ func (w *world) startKubelet(ctx context.Context, node, machine string) (*kubele
 func (w *world) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, k := range []*kubelet.Kubelet{w.kubelet, w.second} {
-		if k != nil {
+	for _, k := range []nodeKubelet{w.kubelet, w.second} {
+		switch k := k.(type) {
+		case nil:
+		case *machine:
+			k.off()
+		default:
 			k.Stop()
 		}
 	}
 	if w.story == nodeLost { // the machine is switched off, too
 		w.mounts.end(w.volume.Handle, w.name)
+	}
+}
+
+// powerOff switches the machine of the world's first node off.
+func (w *world) powerOff() {
+	w.mounts.end(w.volume.Handle, w.name)
+	if m, ok := w.kubelet.(*machine); ok {
+		m.off()
 	}
 }
 

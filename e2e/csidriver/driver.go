@@ -45,6 +45,7 @@ type Driver struct {
 	failPublish   faults
 	failUnpublish faults
 	delay         map[string]time.Duration // by volume; "" stands for every volume
+	cables        string                   // see Cables
 }
 
 // Start serves the driver on a unix socket at the given path.
@@ -133,6 +134,9 @@ func (d *Driver) AttachByHand(volume, node string) {
 		d.published[volume] = map[string]bool{}
 	}
 	d.published[volume][node] = true
+	if err := d.cable(volume, node); err != nil {
+		panic(err) // the folder of the test is gone
+	}
 }
 
 // GetPluginInfo tells the driver's name.

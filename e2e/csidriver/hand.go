@@ -13,6 +13,9 @@ func (d *Driver) DetachByHand(volume, node string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.published[volume], node)
+	if err := d.cable(volume, node); err != nil {
+		panic(err) // the folder of the test is gone
+	}
 }
 
 // OneAtATime has the driver refuse to publish the volume to a node while another

@@ -3,6 +3,8 @@ package csidriver
 import (
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -92,6 +94,9 @@ func (d *Driver) publish(volume, node string, singleNode bool) error {
 	}
 	added := !nodes[node]
 	nodes[node] = true
+	if err := d.cable(volume, node); err != nil {
+		return err
+	}
 	if added && len(nodes) > 1 && (singleNode || d.singleNode[volume]) {
 		d.violations = append(d.violations, Violation{At: time.Now(), Volume: volume, Nodes: slices.Sorted(maps.Keys(nodes))})
 	}
@@ -108,6 +113,29 @@ func (d *Driver) unpublish(volume, node string) error {
 		return err
 	}
 	delete(d.published[volume], node)
+	return d.cable(volume, node)
+}
+
+// Cables has a file VOLUME@NODE in the folder tell, from now on, that the volume is
+// attached to the node: a node plugin on the same computer finds its disk by that.
+func (d *Driver) Cables(folder string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cables = folder
+}
+
+// cable makes the file of the pair say what is so; d.mu is held.
+func (d *Driver) cable(volume, node string) error {
+	if d.cables == "" {
+		return nil
+	}
+	name := filepath.Join(d.cables, volume+"@"+node)
+	if d.published[volume][node] {
+		return os.WriteFile(name, nil, 0o600)
+	}
+	if err := os.Remove(name); err != nil && !os.IsNotExist(err) {
+		return err
+	}
 	return nil
 }
 

@@ -45,7 +45,7 @@ histories: ## N random histories of a controller at work for each release, DEEP=
 
 STATES ?= 2000
 kubelet-oracle: ## STATES pods for each release in random states against the volume half of its kubelet, as root; writes docs/kubelet.md
-	cd e2e && go test -timeout 0 -count 1 -parallel 6 -run 'TestRandom$$' -v ./kubelettrace -releases all -states $(STATES) -seed $(SEED) -page ../../docs/kubelet.md
+	cd e2e && go test -timeout 0 -count 1 -parallel 8 -run 'TestRandom$$' -v ./kubelettrace -releases all -states $(STATES) -seed $(SEED) -page ../../docs/kubelet.md
 
 mutation: ## one wrong edit to the model at a time, and which controller contradicts it; writes docs/mutation.md
 	cd e2e && go run ./mutation

@@ -31,7 +31,7 @@ func (g *globalFlags) addController(cmd *cobra.Command) {
 }
 
 // remember adds to the snapshot what the log of --controller proves, and says where
-// that is less than it could be. Beside a file it also adds those of --attacher-log.
+// that is less than it could be.
 func (g *globalFlags) remember(s *snapshot.Snapshot, streams genericiooptions.IOStreams) error {
 	switch g.controller {
 	case "", controllerOff:
@@ -45,13 +45,6 @@ func (g *globalFlags) remember(s *snapshot.Snapshot, streams genericiooptions.IO
 			return fmt.Errorf("--controller %s: %w", safetext.Quote(g.controller), err)
 		}
 		s.Controller = log
-	}
-	if g.file != "" {
-		known := len(g.lists)
-		if err := g.readAttacherLogs(streams.In, s.TakenAt); err != nil {
-			return err
-		}
-		s.Backends = append(s.Backends, g.lists[known:]...)
 	}
 	if s.Controller == nil {
 		return nil

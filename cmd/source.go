@@ -105,9 +105,13 @@ func (g *globalFlags) readFile(streams genericiooptions.IOStreams) (*snapshot.Sn
 		fmt.Fprintf(streams.ErrOut, "warning: %s\n", w)
 	}
 	if err == nil {
-		g.addLists(s)
+		err = g.readAttacherLogs(streams.In, s.TakenAt)
 	}
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	g.addLists(s)
+	return s, nil
 }
 
 // podsOfUse are those that are read of a cluster, and those of the namespace of -n, which

@@ -24,10 +24,6 @@ const mismatch = "VolumeAttachment attached status and actual state do not match
 // mismatchText is the same as a warning in 2.1 to 4.5.
 var mismatchText = regexp.MustCompile(`^VA (\S+) for volume (\S+) has attached status (true|false) but actual state (true|false)\. Adding back to VA queue for forced reprocessing\s*$`)
 
-// maxSaid bounds the VolumeAttachments of one volume: as many machines as a list may
-// have for it.
-const maxSaid = 1000
-
 // ReadAttacher reads the log of csi-attacher, in what Read takes, to what the storage
 // system said of single volumes on single nodes: of each VolumeAttachment the last. What
 // the log does not say proves nothing. What was logged after now is left out. The name is
@@ -77,8 +73,8 @@ func ReadAttacher(name string, r io.Reader, now time.Time) (*backend.List, error
 	for _, va := range slices.Sorted(maps.Keys(last)) {
 		h := last[va]
 		volumes[h.handle] = append(volumes[h.handle], h.Said)
-		if len(volumes[h.handle]) > maxSaid {
-			return nil, fmt.Errorf("names more than %d VolumeAttachments of one volume", maxSaid)
+		if len(volumes[h.handle]) > backend.MaxAttachments {
+			return nil, fmt.Errorf("names more than %d VolumeAttachments of one volume", backend.MaxAttachments)
 		}
 	}
 	for handle, said := range volumes {

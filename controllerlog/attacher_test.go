@@ -107,7 +107,7 @@ func TestAttacherNearMisses(t *testing.T) {
 // TestAttacherErrors: what is no such log, and one that is out of bounds, is one line.
 func TestAttacherErrors(t *testing.T) {
 	many := &strings.Builder{}
-	for i := range maxSaid + 1 {
+	for i := range backend.MaxAttachments + 1 {
 		fmt.Fprintln(many, mismatched("10:40:00", fmt.Sprintf("csi-%064x", i), "v", true, false))
 	}
 	for name, bad := range map[string]string{

@@ -3,6 +3,7 @@ package repair
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -267,4 +268,50 @@ func TestAttacherLogKeepsFinalizer(t *testing.T) {
 		t.Error("no case has such a finalizer")
 	}
 	t.Logf("%d looks", shown)
+}
+
+// TestAttacherLogIsQuoted: what csi-attacher found on a node is evidence of VD404 and VD610,
+// and VD610 no longer rests on the driver's words alone.
+func TestAttacherLogIsQuoted(t *testing.T) {
+	cases, err := testcases.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	quotes := func(f finding.Finding) bool {
+		return slices.ContainsFunc(f.Evidence, func(e finding.Evidence) bool {
+			return strings.HasPrefix(e.Object, "csi-attacher's log of ") && strings.HasPrefix(e.Value, "attached to ")
+		})
+	}
+	quoted := map[finding.Code]int{}
+	for _, c := range cases {
+		s, err := c.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Backends != nil {
+			continue
+		}
+		log := attacherLog(s, func(*storagev1.VolumeAttachment) backend.Said {
+			return backend.Said{At: s.TakenAt.Add(-time.Minute), Found: true}
+		})
+		for _, lists := range [][]*backend.List{nil, {log}} {
+			for _, f := range Look(withLists(s, lists...), diagnose.Options{Reconcile: c.Settings}, Consent{}).Report.Findings {
+				says := quotes(f)
+				if f.Code == "VD610" && says != strings.HasPrefix(f.Cause, "the storage system has the volume attached to the node already") {
+					t.Errorf("%s: the evidence has the log: %v, and the cause is %q", c.Name, says, f.Cause)
+				}
+				if says && lists == nil {
+					t.Errorf("%s: %s quotes a log that nobody gave", c.Name, f.Code)
+				}
+				if says {
+					quoted[f.Code]++
+				}
+			}
+		}
+	}
+	for _, code := range []finding.Code{"VD404", "VD610"} {
+		if quoted[code] == 0 {
+			t.Errorf("%s never quotes the log: %v", code, quoted)
+		}
+	}
 }

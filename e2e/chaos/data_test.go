@@ -1,6 +1,7 @@
 package chaos_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 )
 
 var (
@@ -29,17 +31,31 @@ const (
 // it from under a container.
 var dataStories = []story{lostEntry, refusedDetach, forgotten, nodeOff, nodeLost, orphan}
 
-// dataPlan is the rounds of a batch: the fixed ones of those stories in an order of the
-// seed's, and then what is drawn.
+// dataPlan is the rounds of a batch, counted from 0: the fixed ones of those stories first,
+// in an order of the seed's, and then what is drawn.
 func dataPlan(batch, n int, seed uint64) []planned {
-	list := fixed(quietGuess, seed)
-	rand.New(rand.NewPCG(seed, 3)).Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
-	list = append(list, plan(batch+len(list)/n+1, 4*n, quietGuess, seed)...)
-	list = slices.DeleteFunc(list, func(p planned) bool {
+	others := func(p planned) bool {
 		return !slices.Contains(dataStories, p.story) || *only != "" && string(p.story) != *only
-	})
-	begin := batch * n % len(list)
-	return list[begin:min(begin+n, len(list))]
+	}
+	all := fixed(quietGuess, seed)
+	list := slices.DeleteFunc(slices.Clone(all), others)
+	rand.New(rand.NewPCG(seed, 3)).Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	if begin := batch * n; begin < len(list) {
+		return list[begin:min(begin+n, len(list))]
+	}
+	// A batch that begins after the fixed ones of all stories has none of them.
+	drawn := slices.DeleteFunc(plan(batch+len(all), 3*n, quietGuess, seed), others)
+	return drawn[:min(n, len(drawn))]
+}
+
+// writeOn waits while the containers write.
+func writeOn(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(dataWritten):
+		return nil
+	}
 }
 
 // setData is a control plane of its own with disks.
@@ -68,7 +84,8 @@ func setData(t *testing.T) *setting {
 // records and file system afterwards.
 func TestData(t *testing.T) {
 	t.Parallel()
-	sum, written, volumes := newSummary(), 0, 0
+	var sum dataSummary
+	sum.summary = newSummary()
 	for number := 0; number == 0 || sum.allFaults() < *dataFaults && !t.Failed(); number++ {
 		s := setData(t)
 		planned := dataPlan(number, *dataRounds, *seed)
@@ -83,7 +100,7 @@ func TestData(t *testing.T) {
 		rounds := make([]*round, len(worlds))
 		for i, w := range worlds {
 			rounds[i] = newRound(w, planned[i].attack, s.proxy, s.dir, *seed+uint64(number**dataRounds+i))
-			rounds[i].writesOn = dataWritten
+			rounds[i].writeOn = writeOn
 		}
 		err = s.each(len(rounds), func(i int) error {
 			if err := rounds[i].play(t.Context()); err != nil {
@@ -102,9 +119,7 @@ func TestData(t *testing.T) {
 			for _, what := range wrong {
 				t.Errorf("round %s (%s; %s): %s", r.name, r.story, r.attack, what)
 			}
-			if written += n; n > 0 {
-				volumes++
-			}
+			sum.checked(n, wrong)
 		}
 		violations := s.judge(rounds)
 		for _, v := range violations {
@@ -112,14 +127,14 @@ func TestData(t *testing.T) {
 		}
 		sum.add(rounds, violations)
 		s.cluster.Stop()
-		t.Logf("%d rounds, %d faults so far; %d records on %d volumes", sum.rounds, sum.allFaults(), written, volumes)
+		t.Logf("%d faults so far", sum.allFaults())
 	}
-	if volumes*4 < sum.rounds {
-		t.Errorf("only %d of %d volumes were written to", volumes, sum.rounds)
+	if sum.volumes*4 < sum.rounds {
+		t.Errorf("only %d of %d volumes were written to", sum.volumes, sum.rounds)
 	}
 	t.Log("\n" + sum.String())
 	if *write && !t.Failed() {
-		sum.writeDataDown(t, written, volumes)
+		writeSection(t, "The last long run with data", "Written by `make chaos-data`.\n\n"+sum.String())
 	}
 }
 
@@ -129,6 +144,9 @@ func TestDataCanFail(t *testing.T) {
 	t.Parallel()
 	s := setData(t)
 	i := slices.IndexFunc(mutants, func(m mutant) bool { return m.name == "without the guard fenced" })
+	if i < 0 {
+		t.Fatal("the mutant has another name")
+	}
 	binary := filepath.Join(s.dir, "mutant")
 	if err := mutate(mutants[i].edits, binary); err != nil {
 		t.Fatal(err)
@@ -139,7 +157,13 @@ func TestDataCanFail(t *testing.T) {
 	}
 	r := newRound(worlds[0], struck(), s.proxy, s.dir, *seed)
 	r.binary = binary
-	r.writesOn = 10 * time.Second // the attacher, the controller and the kubelet have to act
+	r.writeOn = func(ctx context.Context) error {
+		// The attacher, the controller and the other kubelet have to act first.
+		if err := fixture.AwaitFor(ctx, patience, s.storage.writers(r.volume.PersistentVolume, 2)); err != nil {
+			return err
+		}
+		return writeOn(ctx)
+	}
 	if err := r.play(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -150,5 +174,5 @@ func TestDataCanFail(t *testing.T) {
 	if len(wrong) == 0 {
 		t.Errorf("a doctor %s lets two machines write, and none of %d records is wrong", mutants[i].name, n)
 	}
-	t.Logf("%d records: %s", n, strings.Join(wrong, "; ")[:min(400, len(strings.Join(wrong, "; ")))])
+	t.Logf("%d records, and %d that are lost or broken, or a file system that is: %s", n, len(wrong), strings.Join(wrong[:min(5, len(wrong))], "; "))
 }

@@ -83,8 +83,9 @@ type round struct {
 	dir    string
 	// binary is the command where it is not the real one.
 	binary string
-	// writesOn is how long containers write on after the last run, where there are any.
-	writesOn time.Duration
+	// writeOn returns once containers have written enough after the last run; nil where
+	// there are none.
+	writeOn func(context.Context) error
 
 	mu       sync.Mutex
 	random   *rand.Rand
@@ -132,9 +133,10 @@ func (r *round) play(ctx context.Context) error {
 	if err := r.undo(ctx); err != nil {
 		return err
 	}
-	err := r.rerun(ctx)
-	time.Sleep(r.writesOn)
-	return err
+	if err := r.rerun(ctx); err != nil || r.writeOn == nil {
+		return err
+	}
+	return r.writeOn(ctx)
 }
 
 // attempts are the runs under attack.

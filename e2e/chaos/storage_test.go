@@ -12,10 +12,12 @@ import (
 	"strings"
 	"time"
 
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelettrace"
@@ -31,6 +33,11 @@ type storage struct {
 
 // newStorage makes it in the folder, and has the driver attach its disks.
 func newStorage(ctx context.Context, dir string, driver *csidriver.Driver) (*storage, error) {
+	for _, program := range []string{"losetup", "mkfs.ext4", "e2fsck", "debugfs"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return nil, fmt.Errorf("install util-linux and e2fsprogs: %w", err)
+		}
+	}
 	k, err := kubelettrace.Build(ctx, kubelettrace.Newest, os.Stderr)
 	if err != nil {
 		return nil, err
@@ -47,20 +54,18 @@ func newStorage(ctx context.Context, dir string, driver *csidriver.Driver) (*sto
 func whyNoData() string {
 	switch {
 	case runtime.GOOS != "linux":
-		return "loop devices are Linux'"
+		return "a machine with loop devices and mounts of its own runs on Linux alone"
 	case os.Getuid() != 0:
-		return "mounts and loop devices need root"
+		return "loop devices, and mounts in a namespace of its own, need root"
+	default:
+		return ""
 	}
-	for _, program := range []string{"losetup", "mkfs.ext4", "e2fsck", "debugfs"} {
-		if _, err := exec.LookPath(program); err != nil {
-			return err.Error()
-		}
-	}
-	return ""
 }
 
+// image is the disk of a volume.
 func (s *storage) image(handle string) string { return filepath.Join(s.disks, handle+".img") }
 
+// diskSize is that of a volume, in bytes.
 const diskSize = 8 << 20
 
 func (s *storage) makeDisk(handle string) error {
@@ -69,6 +74,17 @@ func (s *storage) makeDisk(handle string) error {
 		return err
 	}
 	return errors.Join(file.Truncate(diskSize), file.Close())
+}
+
+// writers says that so many containers have written to the volume.
+func (s *storage) writers(persistentVolume string, n int) fixture.Condition {
+	return fixture.Condition{What: fmt.Sprintf("%d containers to have written", n), Check: func(context.Context) (bool, []k8sruntime.Object, error) {
+		written, err := os.ReadFile(filepath.Join(s.written, persistentVolume))
+		if err != nil && !os.IsNotExist(err) {
+			return false, nil, err
+		}
+		return len(records.Writers(bytes.NewReader(written))) >= n, nil, nil
+	}}
 }
 
 // verdict is what is wrong with the data of a volume, and how many records it has. All
@@ -170,7 +186,7 @@ func (m *machine) off() {
 	}
 }
 
-// machine makes the machine of a node, and boots it.
+// bootMachine makes the machine of a node, and boots it.
 func (w *world) bootMachine(ctx context.Context, node string) (*machine, error) {
 	kubeconfig, err := w.cluster.KubeconfigFor(controlplane.UserKubelet)
 	if err != nil {

@@ -115,11 +115,25 @@ func (s *summary) writeDown(t *testing.T) {
 	writeSection(t, "The last long run", "Written by `make chaos`.\n\n"+s.String())
 }
 
-// writeDataDown is writeDown for rounds with data.
-func (s *summary) writeDataDown(t *testing.T, records, volumes int) {
-	t.Helper()
-	writeSection(t, "The last long run with data", fmt.Sprintf("Written by `make chaos-data`. The %d rounds left %d records on %d volumes: **0 broken, 0 lost, 0 file systems with an error**.\n\n%s",
-		s.rounds, records, volumes, s.String()))
+// dataSummary is that of rounds with data.
+type dataSummary struct {
+	*summary
+	// records are on so many volumes, and wrong is what is wrong with them.
+	records, volumes, wrong int
+}
+
+// checked counts a volume that was checked.
+func (s *dataSummary) checked(records int, wrong []string) {
+	s.records += records
+	s.wrong += len(wrong)
+	if records > 0 {
+		s.volumes++
+	}
+}
+
+// String begins with what was found on the volumes.
+func (s *dataSummary) String() string {
+	return fmt.Sprintf("%d records on %d of %d volumes, **%d broken or lost, or on a file system with an error**.\n\n%s", s.records, s.volumes, s.rounds, s.wrong, s.summary)
 }
 
 // writeSection replaces the text under a heading of docs/chaos.md, or adds it.

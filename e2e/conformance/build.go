@@ -141,10 +141,11 @@ func (r Release) build(ctx context.Context, log io.Writer, program, patch string
 	return binary, os.WriteFile(stamp, []byte(want), 0o644)
 }
 
-// stamp identifies what the program is built from.
+// stamp identifies what the program is built from: its folder, those in it, and what
+// containers write.
 func (r Release) stamp(root, program string) (string, error) {
 	files := []string{filepath.Join(root, "oracle", string(r)+".mod"), filepath.Join(root, "oracle", string(r)+".sum")}
-	for _, dir := range []string{program, filepath.Join(program, "wire"), "records"} {
+	for _, dir := range []string{program, filepath.Join(program, "*"), "records"} {
 		sources, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 		if err != nil {
 			return "", err

@@ -142,7 +142,9 @@ func (k *kubelet) run(ctx context.Context) error {
 	if err := k.pods.watch(ctx); err != nil {
 		return err
 	}
-	k.stopOrphans()
+	if err := k.stopOrphans(); err != nil {
+		return err
+	}
 	sockets.AddHandler(registration.CSIPlugin, csi.PluginHandler)
 	go runSockets(ctx, sockets, ready)
 	go k.status.run(ctx)

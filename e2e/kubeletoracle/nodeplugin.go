@@ -74,7 +74,8 @@ func (c *calls) forget() {
 }
 
 // nodePlugin is the node service of a CSI driver, and its registrar. A volume is a
-// tmpfs; a block volume is a file, which the kubelet makes a loop device of.
+// tmpfs, or the file system of a disk where the driver has disks; a block volume is a
+// file, which the kubelet makes a loop device of.
 type nodePlugin struct {
 	csi.UnimplementedIdentityServer
 	csi.UnimplementedNodeServer

@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 	volumetypes "k8s.io/kubernetes/pkg/volume/util/types"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/containers"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
 )
 
@@ -273,7 +274,9 @@ func (w *worker) sync(ctx context.Context) time.Duration {
 // then its object is let go.
 func (w *worker) terminate(ctx context.Context) {
 	k := w.pods.kubelet
-	k.stopContainers(w.pod.UID)
+	if err := containers.Stop(k.options.Root, w.pod.UID); err != nil {
+		klog.ErrorS(err, "Failed to stop the containers", "pod", klog.KObj(w.pod))
+	}
 	k.host.secrets.UnregisterPod(w.pod)
 	k.host.configMaps.UnregisterPod(w.pod)
 	if w.pods.exists(w.pod.UID) {

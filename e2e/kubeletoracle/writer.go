@@ -8,14 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/containers"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/records"
 )
 
@@ -35,7 +33,7 @@ func write(volume, written, name string) error {
 }
 
 // startContainers starts one container for each volume that is mounted for the pod, unless
-// it runs. It is a process of its own, which outlives the kubelet.
+// an earlier kubelet has. It is a process of its own, which outlives the kubelet.
 func (k *kubelet) startContainers(pod types.UID) error {
 	if k.options.Written == "" {
 		return nil
@@ -46,8 +44,8 @@ func (k *kubelet) startContainers(pod types.UID) error {
 	}
 	for _, mount := range mounts {
 		volume := filepath.Base(filepath.Dir(mount))
-		pidFile := filepath.Join(k.containersDir(pod), volume)
-		if _, err := os.Stat(pidFile); err == nil {
+		file := containers.File(k.options.Root, pod, volume)
+		if _, err := os.Stat(file); err == nil {
 			continue
 		}
 		self, err := os.Executable()
@@ -61,55 +59,25 @@ func (k *kubelet) startContainers(pod types.UID) error {
 			return fmt.Errorf("start the container of %s: %w", volume, err)
 		}
 		go func() { _ = cmd.Wait() }() // it is killed
-		if err := os.MkdirAll(filepath.Dir(pidFile), 0o750); err != nil {
+		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 			return err
 		}
-		if err := os.WriteFile(pidFile, []byte(strconv.Itoa(cmd.Process.Pid)), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(strconv.Itoa(cmd.Process.Pid)), 0o600); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// containersDir has a file with the process ID of each container of the pod.
-func (k *kubelet) containersDir(pod types.UID) string {
-	return filepath.Join(k.options.Root, wire.Containers, string(pod))
-}
-
-// stopContainers kills those of the pod, and returns once they are gone.
-func (k *kubelet) stopContainers(pod types.UID) {
-	files, _ := filepath.Glob(filepath.Join(k.containersDir(pod), "*"))
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			klog.ErrorS(err, "Failed to stop a container")
-			continue
-		}
-		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-		for err == nil && syscall.Kill(pid, syscall.SIGKILL) == nil && !zombie(pid) {
-			time.Sleep(10 * time.Millisecond)
-		}
-		_ = os.Remove(file)
-	}
-}
-
-// zombie says that the process has ended and nobody has asked for its exit code.
-func zombie(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return true
-	}
-	_, after, _ := strings.Cut(string(stat), ") ")
-	return strings.HasPrefix(after, "Z")
-}
-
 // stopOrphans kills the containers of pods that the API server does not have
 // (HandlePodCleanups, pkg/kubelet/kubelet_pods.go).
-func (k *kubelet) stopOrphans() {
-	dirs, _ := filepath.Glob(filepath.Join(k.options.Root, wire.Containers, "*"))
-	for _, dir := range dirs {
-		if pod := types.UID(filepath.Base(dir)); !k.pods.exists(pod) {
-			k.stopContainers(pod)
+func (k *kubelet) stopOrphans() error {
+	for _, pod := range containers.Pods(k.options.Root) {
+		if !k.pods.exists(pod) {
+			if err := containers.Stop(k.options.Root, pod); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }

@@ -10,11 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/containers"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
 )
 
@@ -91,12 +90,8 @@ func (m *Machine) Stop() {
 	_ = m.in.Close()
 	_ = m.cmd.Process.Kill() // it may have ended by itself
 	_ = m.cmd.Wait()
-	files, _ := filepath.Glob(filepath.Join(m.root, wire.Containers, "*", "*"))
-	for _, file := range files {
-		text, _ := os.ReadFile(file)
-		if pid, err := strconv.Atoi(string(text)); err == nil {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended by itself
-		}
+	for _, pod := range containers.Pods(m.root) {
+		_ = containers.Stop(m.root, pod) // what is left holds the volume, which whoever checks that sees
 	}
 	m.detachLoops()
 	_ = os.RemoveAll(m.root)

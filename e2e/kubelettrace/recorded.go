@@ -43,7 +43,7 @@ type RecordedPod struct {
 	Pod     types.NamespacedName `json:"pod"`
 	Volumes []Volume             `json:"volumes"`
 	Truth   map[string]Truth     `json:"truth"`
-	// MayCome says that the pod is too young to be stuck.
+	// MayCome says that it would be wrong to call the pod stuck.
 	MayCome bool `json:"mayCome"`
 }
 

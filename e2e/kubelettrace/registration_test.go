@@ -157,18 +157,18 @@ func (r *registrar) awaitRefused(plugin, words string) {
 	})
 }
 
-// sawInTurn fails where the CSINode was not this, one after the other.
-func (r *registrar) sawInTurn(want ...string) {
+// awaitInTurn waits until the watch has shown the CSINode like this, one after the other.
+func (r *registrar) awaitInTurn(want ...string) {
 	r.Helper()
-	left := want
-	for _, was := range r.was() {
-		if len(left) > 0 && strings.HasSuffix(was, " "+left[0]) {
-			left = left[1:]
+	world.await(r.T, "the CSINode to have been, in turn, "+strings.Join(want, ", "), func() (bool, error) {
+		left, was := want, r.was()
+		for _, w := range was {
+			if len(left) > 0 && strings.HasSuffix(w, " "+left[0]) {
+				left = left[1:]
+			}
 		}
-	}
-	if len(left) > 0 {
-		r.Errorf("the CSINode was\n%s\nand never, in turn, %v", strings.Join(r.was(), "\n"), left)
-	}
+		return len(left) == 0, fmt.Errorf("it was %v", was)
+	})
 }
 
 // findings are the codes that the checks report about the node if all stays as it is for
@@ -301,23 +301,21 @@ func TestRegistrations(t *testing.T) {
 	// socket was away for less than the plugin manager takes to look.
 	r.forget()
 	r.do(wire.Unregister, wire.Register)
-	world.await(t, "the entry to go and come", func() (bool, error) { return len(r.was()) >= 2, fmt.Errorf("it was %v", r.was()) })
-	r.awaitEntries(at("id-1"))
-	r.sawInTurn("none", at("id-1"))
+	r.awaitInTurn("none", at("id-1"))
 
 	// The same with another id: the entry cannot be changed, and is made again.
 	r.forget()
 	info(registering, "id-2", "east")
 	r.do(wire.Unregister, wire.Register)
 	r.awaitEntries(at("id-2"))
-	r.sawInTurn("none", at("id-2"))
+	r.awaitInTurn("none", at("id-2"))
 
 	// A kubelet that is started again finds an entry with an id of before.
 	r.forget()
 	info(registering, "id-3", "east")
 	r.do(wire.Kill, wire.Start)
 	r.awaitEntries(at("id-3"))
-	r.sawInTurn("none", at("id-3"))
+	r.awaitInTurn("none", at("id-3"))
 
 	// Another zone than the node's label is refused, and the entry goes. The kubelet of
 	// 1.36 tries again by itself.
@@ -351,7 +349,7 @@ func TestRegistrations(t *testing.T) {
 	r.forget()
 	r.do(wire.Unregister)
 	r.awaitEntries(at("id-of-second"))
-	r.sawInTurn("none", at("id-of-second"))
+	r.awaitInTurn("none", at("id-of-second"))
 	r.ask(wire.Request{Do: wire.Unregister, Driver: second})
 	r.awaitEntries("none")
 

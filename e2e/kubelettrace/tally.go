@@ -10,7 +10,7 @@ import (
 
 const (
 	// machines is how many work at the same time.
-	machines = 6
+	machines = 8
 	// batchSize is how many pods a machine has at the same time.
 	batchSize = 20
 )
@@ -142,7 +142,7 @@ func page(tallies []*tally, states []pageState) (string, error) {
 	}
 	var b strings.Builder
 	err = template.Execute(&b, map[string]any{
-		"T": all, "Releases": tallies, "Machines": machines, "Batch": batchSize, "Looks": all.Compared(), "States": states, "Plane": Newest,
+		"T": all, "Releases": tallies, "Machines": machines, "Batch": batchSize, "States": states, "Plane": Newest,
 		"Counts": []counted{{"compared", all.Looks}, {"volume drawn", all.Kinds}, {"true stage", all.Stages}, {"who had to act", all.Actors}},
 	})
 	return b.String(), err

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelettrace"
 )
 
 // recordedStates is how many pods the kubelet gets at random, beside those of its table of
@@ -28,8 +31,27 @@ func (r *runner) record(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("no kubelet can run here: %w", err)
 	}
-	log.Printf("looks of %d MB, %s", info.Size()>>20, time.Since(start).Round(time.Second))
+	looks, rows, err := agree(file)
+	if err != nil {
+		return "", err
+	}
+	log.Printf("%d looks with %d volumes, %d MB, %s", looks, rows, info.Size()>>20, time.Since(start).Round(time.Second))
 	return file, nil
+}
+
+// agree holds the model without a mutant against the recorded looks: a mutant must be
+// contradicted for its edit alone.
+func agree(file string) (looks, rows int, err error) {
+	var failed error
+	err = kubelettrace.ReadRecorded(file, func(r kubelettrace.Recorded) bool {
+		n, wrong, err := r.Compare()
+		if err == nil && len(wrong) > 0 {
+			err = fmt.Errorf("%s, %s: the model without a mutant differs: %s", r.Release, r.When, wrong[0])
+		}
+		looks, rows, failed = looks+1, rows+n, err
+		return err == nil
+	})
+	return looks, rows, errors.Join(err, failed)
 }
 
 // kubeletMark begins the part of docs/mutation.md that the kubelet writes.

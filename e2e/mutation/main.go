@@ -190,9 +190,9 @@ func (o Outcome) complaint() string {
 	case o.Err != nil:
 		return o.Name + ": " + o.caught()
 	case o.Difference == nil && o.Unseen == "":
-		return o.Name + ": no controller contradicts it, and the list does not say why; caught by " + o.caught()
+		return o.Name + ": nothing real contradicts it, and the list does not say why; caught by " + o.caught()
 	case o.Difference != nil && o.Unseen != "":
-		return o.Name + ": the list says that no controller can contradict it, but " + o.caught()
+		return o.Name + ": the list says that nothing real can contradict it, but " + o.caught()
 	}
 	return ""
 }

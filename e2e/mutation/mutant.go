@@ -22,7 +22,7 @@ type Mutant struct {
 	Branch string
 	// Releases are asked in this order; the newest alone where there are none.
 	Releases []conformance.Release
-	// Unseen says why conformance cannot tell; empty where it must.
+	// Unseen says why its judge cannot tell; empty where it must.
 	Unseen string
 }
 

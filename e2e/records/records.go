@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -121,6 +122,17 @@ func Check(volume, written io.Reader) (wrong []string, count int) {
 		began[writer] = true
 	}
 	return wrong, len(there)
+}
+
+// Writers is who has written these records, in the order of their first one. A line that
+// is broken does not count.
+func Writers(written io.Reader) (names []string) {
+	for _, line := range lines(written) {
+		if r, err := parse(line); err == nil && !slices.Contains(names, r.Writer) {
+			names = append(names, r.Writer)
+		}
+	}
+	return names
 }
 
 func lines(r io.Reader) (all []string) {

@@ -3,6 +3,7 @@ package records
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -54,6 +55,14 @@ func TestOneAfterTheOther(t *testing.T) {
 	write(t, b)
 	if wrong, n := check(t, on, written); wrong != "" || n != 3 {
 		t.Errorf("%d records: %s", n, wrong)
+	}
+}
+
+func TestWriters(t *testing.T) {
+	r := func(name string) string { return Record{Number: 1, Writer: name}.String() }
+	got := Writers(strings.NewReader(strings.Join([]string{r("b"), r("a"), r("b"), r("c")[:9]}, "\n")))
+	if want := []string{"b", "a"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

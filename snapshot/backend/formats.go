@@ -262,8 +262,8 @@ func (l *List) readText(text []byte) error {
 		}
 		// A volume that several machines have stands on several lines.
 		if at, ok := places[v.ID]; ok && len(v.Attachments) > 0 && len(l.Volumes[at].Attachments) > 0 {
-			if len(l.Volumes[at].Attachments) == maxAttachments {
-				return fmt.Errorf("line %d: attached to more than %d machines", n+1, maxAttachments)
+			if len(l.Volumes[at].Attachments) == MaxAttachments {
+				return fmt.Errorf("line %d: attached to more than %d machines", n+1, MaxAttachments)
 			}
 			l.Volumes[at].Attachments = append(l.Volumes[at].Attachments, v.Attachments...)
 			continue

@@ -25,9 +25,11 @@ const (
 	MaxSize = 64 << 20
 	// MaxVolumes bounds the volumes of one list.
 	MaxVolumes = 200_000
-	// maxVolume bounds the text of one volume, and maxAttachments its machines: no
-	// storage system attaches one to so many.
-	maxVolume, maxAttachments = 256 << 10, 1000
+	// MaxAttachments bounds the machines of one volume: no storage system attaches one to
+	// so many.
+	MaxAttachments = 1000
+	// maxVolume bounds the text of one volume.
+	maxVolume = 256 << 10
 	// maxName bounds a handle: CSI allows 128 bytes, and some drivers take more.
 	maxName = 2048
 )
@@ -172,7 +174,7 @@ func (l *List) readFields(s stream) error {
 				name == "metadata" && hasMore(value) {
 				l.Partial = true
 			}
-			if len(seen) > maxAttachments {
+			if len(seen) > MaxAttachments {
 				return errUnknown
 			}
 			continue
@@ -275,16 +277,16 @@ func (v Volume) check() error {
 	if !IsName(v.ID) {
 		return fmt.Errorf("%q is no id of a volume", short(v.ID))
 	}
-	if len(v.Attachments) > maxAttachments {
-		return fmt.Errorf("attached to more than %d machines", maxAttachments)
+	if len(v.Attachments) > MaxAttachments {
+		return fmt.Errorf("attached to more than %d machines", MaxAttachments)
 	}
 	for _, a := range v.Attachments {
 		if !IsName(a.Machine) {
 			return fmt.Errorf("volume %s is attached to %q, which is no machine", v.ID, short(a.Machine))
 		}
 	}
-	if len(v.Said) > maxAttachments {
-		return fmt.Errorf("more than %d VolumeAttachments of volume %s", maxAttachments, v.ID)
+	if len(v.Said) > MaxAttachments {
+		return fmt.Errorf("more than %d VolumeAttachments of volume %s", MaxAttachments, v.ID)
 	}
 	for _, said := range v.Said {
 		if !IsName(said.VolumeAttachment) || said.At.IsZero() {

@@ -285,7 +285,7 @@ func TestErrors(t *testing.T) {
 		{"a hostile machine", `[{"id": 1, "linux_device": "x", "server": "1"}]`, `server "\"1\"" is no number`},
 		{"too deep", deep, "exceeded max depth"},
 		{"a long volume", `{"Volumes": [{"VolumeId": "v", "Tags": "` + strings.Repeat("x", maxVolume) + `"}]}`, "volume 1: more than 256 KiB"},
-		{"too many machines", `{"entries": [{"volume": {"volumeId": "v"}, "status": {"publishedNodeIds": [` + strings.TrimSuffix(strings.Repeat(`"n",`, maxAttachments+1), ",") + `]}}]}`, "attached to more than 1000 machines"},
+		{"too many machines", `{"entries": [{"volume": {"volumeId": "v"}, "status": {"publishedNodeIds": [` + strings.TrimSuffix(strings.Repeat(`"n",`, MaxAttachments+1), ",") + `]}}]}`, "attached to more than 1000 machines"},
 		{"a table", "+----+\n| ID |", "line 1: 1 columns, and not 2"},
 		{"a table with lines", "vol-1 i-1\nvol-2 i-1 attached\n", "line 2: 3 columns, and not 2"},
 		{"not a disk", `[{"selfLink": "https://x/zones/z/disks/d", "sizeGb": "1"}]`, "names no disk"},

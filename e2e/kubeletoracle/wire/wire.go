@@ -28,10 +28,6 @@ type Machine struct {
 	Written string `json:"written,omitempty"`
 }
 
-// Containers is the folder in a machine's root with a folder for each pod, and in it a
-// file with the process ID of each container.
-const Containers = "containers"
-
 // Driver is the node plugin of a CSI driver.
 type Driver struct {
 	Name string `json:"name"`

@@ -2,6 +2,10 @@
 package found
 
 import (
+	"encoding/json"
+	"fmt"
+	"os"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/conformance"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/oracle/wire"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
@@ -32,4 +36,21 @@ type Story struct {
 	Ahead   []reconcile.Behaviour
 	Request *wire.Request
 	Story   *wire.Story
+}
+
+// Main is a program that compares what is in the file of its only argument with the model
+// that it was built with, and prints the result as JSON.
+func Main(compare func(file string) (Result, error)) {
+	if len(os.Args) != 2 {
+		fmt.Fprintf(os.Stderr, "usage: %s FILE\n", os.Args[0])
+		os.Exit(2)
+	}
+	result, err := compare(os.Args[1])
+	if err == nil {
+		err = json.NewEncoder(os.Stdout).Encode(result)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }

@@ -11,29 +11,24 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/mutation/found"
 )
 
-func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: judge FILE, of found.Stories")
-		os.Exit(2)
-	}
-	text, err := os.ReadFile(os.Args[1])
-	var stories []found.Story
-	if err == nil {
-		err = json.Unmarshal(text, &stories)
-	}
+func main() { found.Main(judge) }
+
+// judge is for a file of found.Stories.
+func judge(file string) (result found.Result, err error) {
+	text, err := os.ReadFile(file)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return result, err
 	}
-	var result found.Result
+	var stories []found.Story
+	if err := json.Unmarshal(text, &stories); err != nil {
+		return result, err
+	}
 	for i := range stories {
 		if result.Difference = compare(&stories[i], &result.Rows); result.Difference != nil {
 			break
 		}
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(result); err != nil {
-		os.Exit(1)
-	}
+	return result, nil
 }
 
 // compare returns nil where the story agrees with the model. A model that panics differs.

@@ -3,35 +3,23 @@
 package main
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelettrace"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/mutation/found"
 )
 
-func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: looks FILE, of kubelettrace.Recorded")
-		os.Exit(2)
-	}
-	var result found.Result
+func main() { found.Main(judge) }
+
+// judge is for a file of kubelettrace.Recorded.
+func judge(file string) (result found.Result, err error) {
 	var failed error
-	err := kubelettrace.ReadRecorded(os.Args[1], func(r kubelettrace.Recorded) bool {
+	err = kubelettrace.ReadRecorded(file, func(r kubelettrace.Recorded) bool {
 		result.Difference, failed = compare(r, &result.Rows)
 		return failed == nil && result.Difference == nil
 	})
-	if err == nil {
-		err = failed
-	}
-	if err == nil {
-		err = json.NewEncoder(os.Stdout).Encode(result)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	return result, errors.Join(err, failed)
 }
 
 // compare returns nil where the look agrees with the model. A model that panics differs.

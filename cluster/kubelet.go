@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +20,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/controllerlog"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -36,11 +39,12 @@ const (
 
 var errTooMuch = errors.New("the kubelet's answer is longer than 32 MiB")
 
-// Kubelet asks the kubelet of the node, by way of the API server, for its pods
-// and for its metrics. What cannot be read is a gap of the view; the error is
+// Kubelet asks the kubelet of the node, by way of the API server, for its pods, its metrics
+// and, where the node allows that, for what its log says has failed. What cannot be read is
+// a gap of the view, but for the log, which few nodes let anybody ask for. The error is
 // that of a context that has ended.
-func (c *Cluster) Kubelet(ctx context.Context, node types.NodeName) (trace.KubeletView, error) {
-	var view trace.KubeletView
+func (c *Cluster) Kubelet(ctx context.Context, node types.NodeName) (*trace.KubeletView, error) {
+	view := &trace.KubeletView{}
 	for _, question := range []struct {
 		kind snapshot.Kind
 		path string
@@ -52,22 +56,42 @@ func (c *Cluster) Kubelet(ctx context.Context, node types.NodeName) (trace.Kubel
 			return err
 		}},
 	} {
-		err := c.askKubelet(ctx, node, question.path, question.take)
+		err := c.askKubelet(ctx, c.kubelet(node).Suffix(question.path), question.take)
 		if ctx.Err() != nil {
-			return view, c.explain(context.Cause(ctx))
+			return nil, c.explain(context.Cause(ctx))
 		}
 		if err != nil {
 			view.Gaps = append(view.Gaps, c.kubeletGap(question.kind, node, err))
 		}
 	}
+	_ = c.askKubelet(ctx, c.kubeletLog(node), func(in io.Reader) (err error) {
+		view.Failures, err = controllerlog.ReadKubelet(in, time.Now().Add(24*time.Hour)) // tells the year alone
+		return err
+	})
+	if ctx.Err() != nil {
+		return nil, c.explain(context.Cause(ctx))
+	}
 	return view, nil
 }
 
-func (c *Cluster) askKubelet(ctx context.Context, node types.NodeName, path string, take func(io.Reader) error) error {
+func (c *Cluster) kubelet(node types.NodeName) *rest.Request {
+	return c.client[corev1.GroupName].Get().Resource(string(snapshot.Nodes)).Name(string(node)).SubResource("proxy")
+}
+
+// kubeletLog asks for the lines about operations that have failed, the last ones of half a
+// day. The kubelet hands the time to journalctl, which takes it for that of its own zone:
+// the last minutes are among them in each zone. NodeLogQuery is on from 1.36 on where the
+// kubelet's enableSystemLogQuery is; before, its feature gate must be, too. Without the
+// slash at its end the kubelet sends the path elsewhere.
+func (c *Cluster) kubeletLog(node types.NodeName) *rest.Request {
+	return c.client[corev1.GroupName].Get().AbsPath("/api/v1/nodes/"+url.PathEscape(string(node))+"/proxy/logs/").Param("query", "kubelet").Param("pattern", "No retries permitted until").
+		Param("tailLines", "1000").Param("sinceTime", time.Now().UTC().Add(-12*time.Hour-10*time.Minute).Format(time.RFC3339))
+}
+
+func (c *Cluster) askKubelet(ctx context.Context, request *rest.Request, take func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(ctx, kubeletTakes)
 	defer cancel()
-	body, err := c.client[corev1.GroupName].Get().Resource(string(snapshot.Nodes)).Name(string(node)).SubResource("proxy").Suffix(path).
-		MaxRetries(0).SetHeader("Accept", "*/*").Stream(ctx)
+	body, err := request.MaxRetries(0).SetHeader("Accept", "*/*").Stream(ctx)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -39,6 +40,10 @@ func kubeletServer(t *testing.T, answer map[string]http.HandlerFunc) *Cluster {
 		path, ok := strings.CutPrefix(r.URL.Path, "/api/v1/nodes/n1/proxy/")
 		if handler := answer[path]; ok && handler != nil && r.Method == http.MethodGet {
 			handler(w, r)
+			return
+		}
+		if path == "logs/" { // as a node answers that lets nobody ask for it
+			http.Error(w, "logs endpoint is disabled.", http.StatusMethodNotAllowed)
 			return
 		}
 		t.Errorf("nobody serves %s %s", r.Method, r.URL.Path)
@@ -79,6 +84,43 @@ func TestKubelet(t *testing.T) {
 		"storage_operation_duration_seconds volume_mount 3"}
 	if !slices.Equal(got, want) {
 		t.Errorf("samples %q, want %q", got, want)
+	}
+}
+
+// The log tells what has failed, and a node without it leaves no gap.
+func TestKubeletLog(t *testing.T) {
+	at := time.Now().UTC()
+	line := at.Format("Jan _2 15:04:05.000000") + " n1 kubelet[77]: E" + at.Format("0102 15:04:05.000000") + `      77 nestedpendingoperations.go:348] Operation for "{volumeName:kubernetes.io/csi/d^v podName:u1 nodeName:}" failed. ` +
+		"No retries permitted until " + at.Add(time.Second).Format("2006-01-02 15:04:05.999999999 -0700 MST") + " m=+9.5 (durationBeforeRetry 1s). Error: " +
+		`UnmountVolume.TearDown failed for volume "kubernetes.io/csi/d^v" (UniqueName: "kubernetes.io/csi/d^v") pod "u1" (UID: "u1") : busy` + "\n"
+	for name, row := range map[string]struct {
+		log  http.HandlerFunc
+		want int
+	}{
+		"told": {func(w http.ResponseWriter, r *http.Request) {
+			if q := r.URL.Query(); q.Get("query") != "kubelet" || q.Get("pattern") == "" {
+				t.Errorf("asked for %v", q)
+			}
+			says(line)(w, r)
+		}, 1},
+		"not offered":   {nil, 0},
+		"forbidden":     {refuses(403, "Forbidden", `nodes "n1" is forbidden`), 0},
+		"a directory":   {says("<pre>\n<a href=\"kubelet.log\">kubelet.log</a>\n</pre>\n"), 0},
+		"no journal":    {says("\nerror: journal output not available\n"), 0},
+		"nothing there": {says("-- No entries --\n"), 0},
+		"cut off":       {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			view, err := kubeletServer(t, map[string]http.HandlerFunc{"pods": says(kubeletPods), "metrics": says(kubeletMetrics), "logs/": row.log}).Kubelet(t.Context(), "n1")
+			if err != nil || len(view.Gaps) > 0 || len(view.Failures) != row.want {
+				t.Fatalf("%v, gaps %v, failures %+v", err, view.Gaps, view.Failures)
+			}
+			for _, f := range view.Failures {
+				if f.Pod != "u1" || at.Sub(f.At).Abs() > time.Millisecond {
+					t.Errorf("%+v, want one at %s", f, at)
+				}
+			}
+		})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubelet"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -28,9 +29,10 @@ nothing.
 
 --kubelet adds the other half: what the kubelet of each node that is named would
 do next with the volumes that it wants or still has. It rests on the objects, as
-trace does, and works with -f. Live, each kubelet is also asked for its pods and
-its metrics. That takes the right to get nodes/proxy, with which commands can be
-run in every pod of the node: few should have it, and nothing else here needs it.`,
+trace does, and works with -f. Live, each kubelet is also asked for its pods, its
+metrics and, where the node allows that, its log. That takes the right to get
+nodes/proxy, with which commands can be run in every pod of the node: few should
+have it, and nothing else here needs it.`,
 		Example: `  kubectl volume-doctor plan
   kubectl volume-doctor plan node/n1 -o wide
   kubectl volume-doctor plan node/n1 --kubelet
@@ -77,22 +79,19 @@ run in every pod of the node: few should have it, and nothing else here needs it
 // asked as well.
 func addKubelets(ctx context.Context, g *globalFlags, streams genericiooptions.IOStreams, view *facts.View, nodes []types.NodeName, doc *output.Plan) error {
 	for _, name := range nodes {
-		n := kubelet.OfNode(view, name)
-		doc.Kubelets = append(doc.Kubelets, n)
-		if g.file != "" {
-			continue
+		var heard *trace.KubeletView
+		if g.file == "" {
+			c, err := g.connect(streams)
+			if err != nil {
+				return err
+			}
+			if heard, err = c.Kubelet(ctx, name); err != nil {
+				return err
+			}
+			doc.Gaps = append(doc.Gaps, heard.Gaps...)
+			doc.Complete = doc.Complete && len(heard.Gaps) == 0
 		}
-		c, err := g.connect(streams)
-		if err != nil {
-			return err
-		}
-		said, err := c.Kubelet(ctx, name)
-		if err != nil {
-			return err
-		}
-		n.Corroborate(view.Snapshot, said)
-		doc.Gaps = append(doc.Gaps, said.Gaps...)
-		doc.Complete = doc.Complete && len(said.Gaps) == 0
+		doc.Kubelets = append(doc.Kubelets, kubelet.OfNode(view, name, heard))
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
@@ -28,10 +30,12 @@ stage a volume waits in, on whom, since when and what ends the wait, and tells a
 pod that waits for a volume from one that waits for its image, its network or its
 init containers.
 
---kubelet also asks the kubelet of the pod's node for its pods and its metrics,
-and says where they agree with the objects. That takes the right to get
-nodes/proxy, with which commands can be run in every pod of the node: few should
-have it, and nothing else here needs it.
+--kubelet also asks the kubelet of the pod's node for its pods, its metrics and,
+where the node allows that, for what its log says has failed. It says where they
+agree with the objects, and uses them where no object tells in which of two
+stages a volume waits. That takes the right to get nodes/proxy, with which
+commands can be run in every pod of the node: few should have it, and nothing
+else here needs it.
 
 Exit code: 0 the pod waits for no volume, 1 it waits for one (the verdict says
 whether that is in flight or stuck), 2 no answer, or none from the kubelet with
@@ -51,12 +55,14 @@ whether that is in flight or stuck), 2 no answer, or none from the kubelet with
 			if err != nil {
 				return err
 			}
-			doc := diagnose.TracePod(s, s.Pod(targets[0].name), diagnose.Options{Reconcile: g.options()})
+			pod := s.Pod(targets[0].name)
+			opts := diagnose.Options{Reconcile: g.options()}
 			if askKubelet {
-				if err := corroborate(cmd.Context(), g, streams, s, doc); err != nil {
+				if opts.Kubelet, err = kubeletOf(cmd.Context(), g, streams, pod); err != nil {
 					return err
 				}
 			}
+			doc := diagnose.TracePod(s, pod, opts)
 			if err := printTo(g, &outputs, streams.Out, doc, output.PrintTrace); err != nil {
 				return err
 			}
@@ -75,20 +81,15 @@ whether that is in flight or stuck), 2 no answer, or none from the kubelet with
 	return cmd
 }
 
-// corroborate adds what the kubelet of the pod's node says.
-func corroborate(ctx context.Context, g *globalFlags, streams genericiooptions.IOStreams, s *snapshot.Snapshot, doc *trace.Trace) error {
-	if doc.Node == "" {
+// kubeletOf is what the kubelet of the pod's node says; nil where it has none.
+func kubeletOf(ctx context.Context, g *globalFlags, streams genericiooptions.IOStreams, pod *corev1.Pod) (*trace.KubeletView, error) {
+	if pod.Spec.NodeName == "" {
 		fmt.Fprintln(streams.ErrOut, "warning: the pod has no node, and so no kubelet that could be asked")
-		return nil
+		return nil, nil
 	}
 	c, err := g.connect(streams)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	view, err := c.Kubelet(ctx, doc.Node)
-	if err != nil {
-		return err
-	}
-	doc.Corroborate(s, view)
-	return nil
+	return c.Kubelet(ctx, types.NodeName(pod.Spec.NodeName))
 }

@@ -145,7 +145,7 @@ func (p *parser) learnZone(e *entry) time.Duration {
 	if p.stamped || e.values != nil || !strings.HasPrefix(e.msg, operationFailed) {
 		return 0
 	}
-	f, ok := e.failure()
+	f, ok := e.backedOff()
 	if !ok {
 		return 0
 	}
@@ -155,7 +155,11 @@ func (p *parser) learnZone(e *entry) time.Duration {
 		return 0
 	}
 	p.zone = time.FixedZone("", is)
-	return time.Duration(was-is) * time.Second
+	by := time.Duration(was-is) * time.Second
+	if p.held != nil && p.held.values == nil { // the line that ended this one was read before
+		p.held.at = p.held.at.Add(by)
+	}
+	return by
 }
 
 // parseJSON reads a line of klog's JSON format.

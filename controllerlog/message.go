@@ -174,21 +174,12 @@ type failure struct {
 // failure reads the line that is logged when an operation fails; false where it is
 // about none of this controller's.
 func (e *entry) failure() (f failure, ok bool) {
-	text := strings.TrimPrefix(e.msg, operationFailed[:len(operationFailed)-1])
-	quoted, err := strconv.QuotedPrefix(text)
-	if err != nil {
+	b, ok := e.backedOff()
+	of := operationKey.FindStringSubmatch(b.key)
+	if !ok || of == nil {
 		return f, false
 	}
-	key, _ := strconv.Unquote(quoted)
-	of := operationKey.FindStringSubmatch(key)
-	rest := text[len(quoted):]
-	span := notBefore.FindStringSubmatch(rest)
-	if of == nil || span == nil {
-		return f, false
-	}
-	until, err1 := time.Parse("2006-01-02 15:04:05 -0700", span[1])
-	pause, err2 := time.ParseDuration(span[2])
-	f = failure{volume: of[1], node: of[2], until: until, pause: pause, err: rest[len(span[0]):]}
+	f = failure{volume: of[1], node: of[2], until: b.until, pause: b.pause, err: b.err}
 	switch {
 	case strings.HasPrefix(f.err, "AttachVolume."):
 		f.operation, f.tried = snapshot.AttachOperation, strings.HasPrefix(f.err, attachFailed)
@@ -198,7 +189,7 @@ func (e *entry) failure() (f failure, ok bool) {
 		return f, false
 	}
 	found := inText[0].FindStringSubmatchIndex(f.err)
-	if found == nil || err1 != nil || err2 != nil {
+	if found == nil {
 		return f, false
 	}
 	volume, _ := strconv.Unquote(f.err[found[2]:found[3]])
@@ -207,6 +198,35 @@ func (e *entry) failure() (f failure, ok bool) {
 	f.withSpec = !strings.Contains(f.err[:found[0]], ` for volume "nil" `)
 	f.err = strings.TrimLeft(f.err[found[1]:], " :")
 	return f, volume == f.volume && named(volume, node) && (f.node == "" || f.node == node)
+}
+
+// backedOff is what ExponentialBackoff.GenerateNoRetriesPermittedMsg tells of.
+type backedOff struct {
+	// key is what the pause is kept for.
+	key string
+	// until is before when the operation is not tried again, after a pause.
+	until time.Time
+	pause time.Duration
+	err   string
+}
+
+// backedOff takes the line apart that is logged when an operation with a volume fails.
+func (e *entry) backedOff() (b backedOff, ok bool) {
+	text := strings.TrimPrefix(e.msg, operationFailed[:len(operationFailed)-1])
+	quoted, err := strconv.QuotedPrefix(text)
+	if err != nil {
+		return b, false
+	}
+	rest := text[len(quoted):]
+	span := notBefore.FindStringSubmatch(rest)
+	if span == nil {
+		return b, false
+	}
+	until, err1 := time.Parse("2006-01-02 15:04:05 -0700", span[1])
+	pause, err2 := time.ParseDuration(span[2])
+	b = backedOff{until: until, pause: pause, err: rest[len(span[0]):]}
+	b.key, _ = strconv.Unquote(quoted)
+	return b, err1 == nil && err2 == nil
 }
 
 // holders are the nodes that a line about a multi-attach says have the volume.

@@ -13,6 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -22,6 +23,9 @@ type Options struct {
 	Reconcile reconcile.Options
 	// Checks are the ones to run; nil runs all.
 	Checks []check.Check
+	// Kubelet is what the kubelet of the pod's node says itself, for TracePod alone; nil
+	// where it was not asked.
+	Kubelet *trace.KubeletView
 }
 
 // Diagnose rebuilds the worlds and runs the checks over them.

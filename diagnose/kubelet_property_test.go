@@ -36,7 +36,7 @@ func kubeletRows(n *kubelet.Node, pod, name string) (rows []kubelet.Volume) {
 func disagreements(s *snapshot.Snapshot, settings reconcile.Options, name types.NodeName) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	world := reconcile.NewWorld(s, settings)
-	n := kubelet.OfNode(facts.NewView(s, world, world.Reconcile()), name)
+	n := kubelet.OfNode(facts.NewView(s, world, world.Reconcile()), name, nil)
 	seen := 0
 	for _, pod := range s.PodsOnNode(name) {
 		doc := diagnose.TracePod(s, pod, diagnose.Options{Reconcile: settings, Checks: []check.Check{}})
@@ -137,7 +137,7 @@ func TestKubeletPlanCorpus(t *testing.T) {
 				t.Errorf("%s, node %s: %s", c.name, node.Name, text)
 			}
 			world := reconcile.NewWorld(s, c.settings)
-			for _, v := range kubelet.OfNode(facts.NewView(s, world, world.Reconcile()), facts.NodeName(node)).Volumes {
+			for _, v := range kubelet.OfNode(facts.NewView(s, world, world.Reconcile()), facts.NodeName(node), nil).Volumes {
 				rows++
 				waits += facts.BoolToInt(v.State != trace.StageDone)
 				leftovers += facts.BoolToInt(len(v.Pods) == 0)

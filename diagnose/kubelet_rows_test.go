@@ -14,10 +14,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-func (w *world) kubelet() *kubelet.Node {
+func (w *world) kubelet() *kubelet.Node { return w.heard(nil) }
+
+// heard is the same with what the kubelet says itself.
+func (w *world) heard(view *trace.KubeletView) *kubelet.Node {
 	s := w.snapshot()
 	world := reconcile.NewWorld(s, reconcile.Options{})
-	return kubelet.OfNode(facts.NewView(s, world, world.Reconcile()), "n1")
+	return kubelet.OfNode(facts.NewView(s, world, world.Reconcile()), "n1", view)
 }
 
 // rowText is a row in one line: its pods, state, stages, actor, operation, calls and pause.
@@ -108,10 +111,9 @@ func TestKubeletNodeCorroborated(t *testing.T) {
 	at := minutesAgo(1)
 	ending.DeletionTimestamp = &at
 	w.Pods = append(w.Pods, ending)
-	n := w.kubelet()
 	behind := ending.DeepCopy()
 	behind.DeletionTimestamp = nil
-	n.Corroborate(w.snapshot(), trace.KubeletView{Pods: []*corev1.Pod{w.pod, behind}, Samples: append(counts(3, 2),
+	n := w.heard(&trace.KubeletView{Pods: []*corev1.Pod{w.pod, behind}, Samples: append(counts(3, 2),
 		operation("volume_mount", "fail-unknown", thePlugin, 3), operation("volume_unmount", "fail-unknown", thePlugin, 5))})
 	var lines []string
 	for _, said := range n.Statements {
@@ -126,7 +128,7 @@ func TestKubeletNodeCorroborated(t *testing.T) {
 			t.Errorf("has %q not once:\n%s", want, text)
 		}
 	}
-	n.Corroborate(w.snapshot(), trace.KubeletView{Gaps: []snapshot.Gap{{Kind: trace.KubeletPods}, {Kind: trace.KubeletMetrics}}})
+	n = w.heard(&trace.KubeletView{Gaps: []snapshot.Gap{{Kind: trace.KubeletPods}, {Kind: trace.KubeletMetrics}}})
 	if len(n.Statements) > 0 {
 		t.Errorf("a kubelet that did not answer says %v", n.Statements)
 	}

@@ -23,7 +23,7 @@ func TracePod(s *snapshot.Snapshot, pod *corev1.Pod, opts Options) *trace.Trace 
 	if checks == nil { // the remainder would only repeat the trace
 		checks = slices.DeleteFunc(Checks(), func(c check.Check) bool { return c.Remainder })
 	}
-	t := trace.OfPod(view, pod)
+	t := trace.OfPod(view, pod, opts.Kubelet)
 	t.AddFindings(examine(view, checks))
 	return t
 }
@@ -31,7 +31,7 @@ func TracePod(s *snapshot.Snapshot, pod *corev1.Pod, opts Options) *trace.Trace 
 // AnswerFor says in short what TracePod would of the pod. The report is the whole one
 // on the snapshot and its worlds: what is left out of it later changes no verdict.
 func AnswerFor(s *snapshot.Snapshot, world *reconcile.World, plan *reconcile.Plan, report *finding.Report, pod *corev1.Pod) finding.Answer {
-	t := trace.OfPod(facts.NewView(s, world, plan), pod)
+	t := trace.OfPod(facts.NewView(s, world, plan), pod, nil)
 	t.AddFindings(report)
 	return finding.Answer{Pod: podOf(t), Verdict: t.Verdict.State, Message: t.Verdict.Message}
 }

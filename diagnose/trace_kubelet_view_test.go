@@ -113,15 +113,14 @@ func TestCorroborate(t *testing.T) {
 				c.world.node.Status.NodeInfo.KubeletVersion = "v1.36.3"
 			}
 			s := c.world.snapshot()
-			doc := diagnose.TracePod(s, c.world.pod, diagnose.Options{})
-			before := doc.Verdict
+			before := diagnose.TracePod(s, c.world.pod, diagnose.Options{}).Verdict
 			view := trace.KubeletView{Samples: c.samples, Pods: c.more}
 			if c.pod != nil {
 				own := c.world.pod.DeepCopy()
 				c.pod(own)
 				view.Pods = append(view.Pods, own)
 			}
-			doc.Corroborate(s, view)
+			doc := diagnose.TracePod(s, c.world.pod, diagnose.Options{Kubelet: &view})
 			var lines []string
 			for _, said := range doc.Kubelet.Statements {
 				lines = append(lines, string(said.Bearing)+" "+said.Text)
@@ -149,12 +148,11 @@ func TestCorroborateGaps(t *testing.T) {
 	w := newWorld().pending(9)
 	s := w.snapshot()
 	for _, gaps := range [][]snapshot.Kind{{trace.KubeletPods}, {trace.KubeletMetrics}, {trace.KubeletPods, trace.KubeletMetrics}} {
-		doc := diagnose.TracePod(s, w.pod, diagnose.Options{})
 		var view trace.KubeletView
 		for _, kind := range gaps {
 			view.Gaps = append(view.Gaps, snapshot.Gap{Kind: kind, Reason: snapshot.ReasonForbidden})
 		}
-		doc.Corroborate(s, view)
+		doc := diagnose.TracePod(s, w.pod, diagnose.Options{Kubelet: &view})
 		if doc.Complete || doc.KubeletAnswered() || len(doc.Gaps) != len(gaps) {
 			t.Errorf("%v: complete %v, gaps %v", gaps, doc.Complete, doc.Gaps)
 		}
@@ -166,15 +164,11 @@ func TestCorroborateGaps(t *testing.T) {
 	if len(s.Gaps) > 0 {
 		t.Errorf("the snapshot got gaps: %v", s.Gaps)
 	}
-	// A pod that is not in the snapshot any more, and one without a list of pods.
-	doc := diagnose.TracePod(s, w.pod, diagnose.Options{})
-	doc.Pod.Name = "other"
-	doc.Corroborate(s, trace.KubeletView{Pods: []*corev1.Pod{{}}})
+	// Without a list of pods.
 	less := newWorld().pending(9).without(snapshot.Pods)
-	doc = diagnose.TracePod(less.snapshot(), less.pod, diagnose.Options{})
 	gone := newPod("gone", "n1")
 	gone.UID = types.UID("gone")
-	doc.Corroborate(less.snapshot(), trace.KubeletView{Pods: []*corev1.Pod{gone}})
+	doc := diagnose.TracePod(less.snapshot(), less.pod, diagnose.Options{Kubelet: &trace.KubeletView{Pods: []*corev1.Pod{gone}}})
 	for _, said := range doc.Kubelet.Statements {
 		if strings.Contains(said.Text, "still has pod") {
 			t.Errorf("without all pods it cannot be said that %s", said.Text)

@@ -17,7 +17,7 @@ func waiting(view *facts.View) []*trace.Trace {
 		if !trace.MayWait(pod) {
 			continue
 		}
-		if t := trace.OfPod(view, pod); t.Verdict.State != finding.NoWait {
+		if t := trace.OfPod(view, pod, nil); t.Verdict.State != finding.NoWait {
 			traces = append(traces, t)
 		}
 	}

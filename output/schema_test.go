@@ -85,9 +85,7 @@ func withKubelets(c corpusCase) *Plan {
 	p := *c.plan
 	world := reconcile.NewWorld(c.read, c.settings)
 	for _, node := range c.read.Nodes[:min(1, len(c.read.Nodes))] {
-		n := kubelet.OfNode(facts.NewView(c.read, world, world.Reconcile()), types.NodeName(node.Name))
-		n.Corroborate(c.read, trace.KubeletView{})
-		p.Kubelets = append(p.Kubelets, n)
+		p.Kubelets = append(p.Kubelets, kubelet.OfNode(facts.NewView(c.read, world, world.Reconcile()), types.NodeName(node.Name), &trace.KubeletView{}))
 	}
 	return &p
 }

@@ -29,9 +29,9 @@ type MountFailure struct {
 	Reason string
 }
 
-// EventsInOrder returns the events of the pod, oldest first.
-func (p *View) EventsInOrder(pod *corev1.Pod) []*corev1.Event {
-	return slices.SortedStableFunc(slices.Values(p.Snapshot.EventsOf(pod.UID)), func(a, b *corev1.Event) int {
+// InOrder returns the events, oldest first.
+func InOrder(events []*corev1.Event) []*corev1.Event {
+	return slices.SortedStableFunc(slices.Values(events), func(a, b *corev1.Event) int {
 		at, bt := EventTime(a), EventTime(b)
 		return cmp.Or(at.Compare(bt.Time), cmp.Compare(a.Name, b.Name))
 	})

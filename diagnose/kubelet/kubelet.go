@@ -13,7 +13,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // Node is the kubelet's half of one node. Its JSON is part of Plan's, a contract.
@@ -72,8 +71,9 @@ type PodVolume struct {
 	Name string `json:"name"`
 }
 
-// OfNode is the kubelet's half of the node.
-func OfNode(view *facts.View, name types.NodeName) *Node {
+// OfNode is the kubelet's half of the node. What its kubelet says itself narrows what no
+// object shows; it is nil where the kubelet was not asked.
+func OfNode(view *facts.View, name types.NodeName, heard *trace.KubeletView) *Node {
 	n := &Node{Node: name, Volumes: []Volume{}}
 	node := view.Snapshot.Node(name)
 	if node != nil {
@@ -82,7 +82,7 @@ func OfNode(view *facts.View, name types.NodeName) *Node {
 	named := map[corev1.UniqueVolumeName]bool{}
 	unresolved := ""
 	for _, pod := range view.Snapshot.PodsOnNode(name) {
-		t := trace.OfPod(view, pod)
+		t := trace.OfPod(view, pod, heard)
 		n.traces = append(n.traces, t)
 		for _, v := range t.Volumes {
 			s, ok := t.Standing(v)
@@ -97,7 +97,10 @@ func OfNode(view *facts.View, name types.NodeName) *Node {
 		}
 	}
 	if node != nil {
-		n.addLeftovers(view, node, named, unresolved)
+		n.addLeftovers(view, node, named, unresolved, heard)
+	}
+	if heard != nil {
+		n.Statements = trace.CorroborateNode(view.Snapshot, n.traces, heard)
 	}
 	for _, v := range n.Volumes {
 		slices.SortFunc(v.Pods, comparePods)
@@ -127,7 +130,7 @@ func (n *Node) add(v Volume) {
 }
 
 // addLeftovers adds what volumesInUse lists and none of the rows has.
-func (n *Node) addLeftovers(view *facts.View, node *corev1.Node, named map[corev1.UniqueVolumeName]bool, unresolved string) {
+func (n *Node) addLeftovers(view *facts.View, node *corev1.Node, named map[corev1.UniqueVolumeName]bool, unresolved string, heard *trace.KubeletView) {
 	for _, volume := range node.Status.VolumesInUse {
 		if named[volume] {
 			continue
@@ -139,7 +142,7 @@ func (n *Node) addLeftovers(view *facts.View, node *corev1.Node, named map[corev
 			v.PersistentVolume, block = pv.Name, isBlock(pv)
 		}
 		v.Driver, _, _ = reconcile.ParseCSI(volume)
-		s := trace.Leftover(view, node, volume)
+		s := trace.Leftover(view, node, volume, heard)
 		doubt := unresolved
 		for _, pod := range view.World.LivePods(reconcile.VolumeNode{Volume: volume, Node: n.Node}) {
 			if n.has(pod) {
@@ -193,10 +196,4 @@ func (v *Volume) take(s trace.Standing, block, attached bool) {
 	if pause := v.Next.pause(); pause > 0 {
 		v.Pause = pause.String()
 	}
-}
-
-// Corroborate adds what the node's kubelet says itself. The rows stay as they are: the
-// counters have no volume's name.
-func (n *Node) Corroborate(s *snapshot.Snapshot, view trace.KubeletView) {
-	n.Statements = trace.CorroborateNode(s, n.traces, view)
 }

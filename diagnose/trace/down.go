@@ -39,6 +39,9 @@ func (t *tracer) chainDown(v *tracedVolume) []Stage {
 	free := stopped // of the pod, so that the kubelet can unstage it
 	if v.Referenced {
 		s := t.unmounted(v, stopped)
+		if stopped && s.State != StageDone {
+			t.hearDown(&s, v)
+		}
 		stages = append(stages, s)
 		free = free && s.State != StageWaiting && s.State != StageBlocked
 	}
@@ -181,7 +184,9 @@ func (t *tracer) unstaged(v *tracedVolume, free bool) Stage {
 		s.Ends = "the pod object is deleted"
 		return t.due(s, metav1.Time{}, 0)
 	}
-	return t.due(t.unstaging(v, inUseOf(t.node)), facts.Latest(*t.stoppedSince(), facts.BoundAt(t.pod)), UnstageTakes)
+	s := t.unstaging(v, inUseOf(t.node))
+	t.hearDown(&s, v)
+	return t.due(s, facts.Latest(*t.stoppedSince(), facts.BoundAt(t.pod)), UnstageTakes)
 }
 
 // unstaging is a volume that the kubelet has to give back, and what keeps the kubelet

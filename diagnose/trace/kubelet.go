@@ -133,6 +133,9 @@ func quote(e *corev1.Event, means string) Said {
 	if e.Source.Host != "" {
 		by += " on " + e.Source.Host
 	}
+	if e.Source.Component != kubeletLog {
+		by += ", event " + e.Reason
+	}
 	at := facts.EventTime(e)
-	return Said{By: strings.TrimSpace(by + ", event " + e.Reason), At: &at, Text: e.Message, Means: means}
+	return Said{By: strings.TrimSpace(by), At: &at, Text: e.Message, Means: means}
 }

@@ -21,6 +21,7 @@ const (
 	reconstructFail = "reconstruct_volume_operations_errors_total"
 	forceCleanFail  = "force_cleaned_failed_volume_operation_errors_total"
 	orphanFail      = "kubelet_orphan_pod_cleaned_volumes_errors"
+	processStart    = "process_start_time_seconds"
 )
 
 // countsOnlyRegistered is the release from which the kubelet's metric counts only registered

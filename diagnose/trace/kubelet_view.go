@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/controllerlog"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -28,6 +29,9 @@ type KubeletView struct {
 	Pods []*corev1.Pod
 	// Samples are those of its metrics that KubeletFamilies names.
 	Samples []KubeletSample
+	// Failures are what its log says has failed lately, oldest first; none where the node
+	// does not let its log be asked for.
+	Failures []controllerlog.KubeletFailure
 	// Gaps are what could not be read.
 	Gaps []snapshot.Gap
 }
@@ -42,7 +46,7 @@ type KubeletSample struct {
 
 // KubeletFamilies are the families that a KubeletView has samples of.
 func KubeletFamilies() []string {
-	return []string{totalVolumes, operations, driverCalls, totalPlugins, seLinuxPods, seLinuxVolumes, reconstructFail, forceCleanFail, orphanFail}
+	return []string{totalVolumes, operations, driverCalls, totalPlugins, seLinuxPods, seLinuxVolumes, reconstructFail, forceCleanFail, orphanFail, processStart}
 }
 
 // KubeletAccount is what the kubelet of the pod's node says of the trace.
@@ -66,10 +70,10 @@ const (
 	KubeletAdds    KubeletBearing = "adds" // the objects do not show it
 )
 
-// Corroborate adds what the kubelet of the pod's node says. It leaves the
-// verdict as it is: the counters have no volume's name, and the kubelet was
-// asked later than the API server.
-func (t *Trace) Corroborate(s *snapshot.Snapshot, view KubeletView) {
+// corroborate adds what the kubelet of the pod's node says of the whole trace. It leaves
+// the verdict as it is: most counters have no volume's name, and the kubelet was asked
+// later than the API server.
+func (t *Trace) corroborate(s *snapshot.Snapshot, view *KubeletView) {
 	t.Gaps = append(t.Gaps, view.Gaps...)
 	t.Complete = t.Complete && len(view.Gaps) == 0
 	w := &witness{traces: []*Trace{t}, view: view, said: []KubeletStatement{}}
@@ -86,7 +90,7 @@ func (t *Trace) Corroborate(s *snapshot.Snapshot, view KubeletView) {
 
 // CorroborateNode is what the kubelet of the node says of the traces, which are those of
 // all pods there.
-func CorroborateNode(s *snapshot.Snapshot, traces []*Trace, view KubeletView) []KubeletStatement {
+func CorroborateNode(s *snapshot.Snapshot, traces []*Trace, view *KubeletView) []KubeletStatement {
 	w := &witness{traces: traces, view: view}
 	known := 0
 	for _, t := range traces {
@@ -132,7 +136,7 @@ func (t *Trace) KubeletAnswered() bool {
 // witness is one kubelet that is being heard about pods of its node.
 type witness struct {
 	traces []*Trace
-	view   KubeletView
+	view   *KubeletView
 	said   []KubeletStatement
 }
 

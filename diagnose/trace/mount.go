@@ -141,13 +141,17 @@ func (t *tracer) staged(v *tracedVolume) Stage {
 	if e := t.lastEvent(facts.OwnershipReason); e != nil && t.ChangesOwner(e, t.pod, v.specName()) {
 		return done(StageStaged, metav1.Time{}, "the kubelet has come to the step after it")
 	}
-	return t.maybeStaged(t.silent(s, v))
+	return t.maybeStaged(t.silent(s, v), v)
 }
 
 // maybeStaged is a stage that no object tells from the next: a call to the driver that
 // is under way or repeated leaves no trace.
-func (t *tracer) maybeStaged(s Stage) Stage {
+func (t *tracer) maybeStaged(s Stage, v *tracedVolume) Stage {
 	if s.State != StageUnknown && !s.follows {
+		if how := t.neverStaged(v); how != "" {
+			s.Detail = how
+			return s
+		}
 		return Stage{Stage: StageStaged, State: StageUnknown, open: true, On: s.On,
 			Detail: "staged or not: no object shows which of its two calls the driver has not answered"}
 	}

@@ -183,13 +183,16 @@ type tracer struct {
 	// events are the pod's, oldest first.
 	events  []*corev1.Event
 	kubelet facts.KubeletRelease
+	// heard is what the node's kubelet says itself; nil where it was not asked.
+	heard *KubeletView
 }
 
 // OfPod follows the volumes of the pod, which must be one of the view's
-// snapshot. It names no findings: see AddFindings.
-func OfPod(view *facts.View, pod *corev1.Pod) *Trace {
+// snapshot. What the kubelet of its node says narrows what no object shows; it is nil
+// where the kubelet was not asked. The trace names no findings: see AddFindings.
+func OfPod(view *facts.View, pod *corev1.Pod, heard *KubeletView) *Trace {
 	s := view.Snapshot
-	t := newTracer(view, pod)
+	t := newTracer(view, pod, heard)
 	trace_ := &Trace{
 		APIVersion: finding.APIVersion, Kind: "Trace",
 		TakenAt: metav1.NewTime(s.TakenAt.UTC()), KubernetesVersion: s.Source.ServerVersion,
@@ -209,12 +212,15 @@ func OfPod(view *facts.View, pod *corev1.Pod) *Trace {
 	} else {
 		trace_.Verdict = t.verdictDown(trace_.Volumes)
 	}
+	if heard != nil {
+		trace_.corroborate(s, heard)
+	}
 	return trace_
 }
 
-func newTracer(view *facts.View, pod *corev1.Pod) *tracer {
-	t := &tracer{View: view, pod: pod, node: view.Snapshot.Node(types.NodeName(pod.Spec.NodeName))}
-	t.events = view.EventsInOrder(pod)
+func newTracer(view *facts.View, pod *corev1.Pod, heard *KubeletView) *tracer {
+	t := &tracer{View: view, pod: pod, node: view.Snapshot.Node(types.NodeName(pod.Spec.NodeName)), heard: heard}
+	t.events = facts.InOrder(slices.Concat(view.Snapshot.EventsOf(pod.UID), heard.logged(pod)))
 	t.kubelet = facts.ParseKubelet(kubeletVersion(t.node))
 	return t
 }

@@ -36,9 +36,15 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 	}
 	held = likely(volumes, held)
 	if t.pod.DeletionTimestamp != nil && len(held) > 0 {
+		certain := slices.DeleteFunc(slices.Clone(held), func(v VolumeTrace) bool { return len(v.stage(StageUnmounted).Said) == 0 })
 		list, _ := waits(held)
 		verdict := t.waitFor(list)
-		if len(list) > 1 {
+		switch {
+		case len(certain) > 0:
+			list, _ = waits(certain)
+			verdict = t.waitFor(list)
+			openToBe(volumes, held)
+		case len(list) > 1:
 			verdict = t.waitForOne(list)
 			openToBe(volumes, list)
 		}

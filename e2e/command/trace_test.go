@@ -446,7 +446,7 @@ func TestTraceKubelet(t *testing.T) {
 	name := w.Node + "-answers"
 	v := w.volume("asked")
 
-	var pods string
+	var pods, log string
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/pods":
@@ -454,6 +454,11 @@ func TestTraceKubelet(t *testing.T) {
 		case "/metrics":
 			const plugin = "kubernetes.io/csi:" + csidriver.Name
 			_, _ = fmt.Fprintf(out, "# TYPE volume_manager_total_volumes gauge\nvolume_manager_total_volumes{plugin_name=%q,state=\"desired_state_of_world\"} 1\n", plugin)
+		case "/logs/":
+			if r.URL.Query().Get("query") != "kubelet" {
+				t.Errorf("its log is asked for %v", r.URL.Query())
+			}
+			_, _ = fmt.Fprint(out, log)
 		default:
 			t.Errorf("the kubelet is asked for %s", r.URL.Path)
 		}
@@ -490,7 +495,28 @@ func TestTraceKubelet(t *testing.T) {
 		}
 	}
 
+	// Where the node lets its log be asked for, what failed is quoted, although no event
+	// tells of it.
+	const refused = "kubernetes.io/csi: attacher.MountDevice failed to create newCsiDriverClient: driver name " + csidriver.Name + " not found in the list of registered CSI drivers"
+	at := time.Now().UTC()
+	log = fmt.Sprintf("%s %s kubelet[812]: E%s     812 nestedpendingoperations.go:348] Operation for \"{volumeName:%s podName: nodeName:}\" failed. "+
+		"No retries permitted until %s m=+9.5 (durationBeforeRetry 2m2s). Error: MountVolume.MountDevice failed for volume %q (UniqueName: %q) pod \"asked\" (UID: %q) : %s\n",
+		at.Format("Jan _2 15:04:05.000000"), name, at.Format("0102 15:04:05.000000"), v.UniqueName(), at.Add(122*time.Second).Format("2006-01-02 15:04:05.999999999 -0700 MST"),
+		v.PersistentVolume, v.UniqueName(), pod.UID, refused)
+	r = doctor(t, "trace", "pod/asked", "-n", w.Namespace, "--kubelet", "-o", "json")
+	doc = parse[trace.Trace](t, r.Stdout)
+	quoted := func(s trace.Stage) bool {
+		return slices.ContainsFunc(s.Said, func(said trace.Said) bool {
+			return said.By == "kubelet's log on "+name && strings.HasSuffix(said.Text, refused)
+		})
+	}
+	if r.Code != 1 || !doc.Complete || !slices.ContainsFunc(doc.Volumes[0].Stages, quoted) {
+		t.Errorf("exit code %d, gaps %v: the log is not quoted: %+v", r.Code, doc.Gaps, doc.Volumes)
+	}
+	log = ""
+
 	// The plan of its node has the same row, and hears it about all pods there.
+	doc = parse[trace.Trace](t, doctor(t, "trace", "pod/asked", "-n", w.Namespace, "--kubelet", "-o", "json").Stdout)
 	r = doctor(t, "plan", "node/"+name, "--kubelet", "-o", "json")
 	plan := parse[output.Plan](t, r.Stdout)
 	if r.Code != 0 || len(plan.Kubelets) != 1 || len(plan.Kubelets[0].Volumes) != 1 {

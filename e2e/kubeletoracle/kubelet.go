@@ -87,7 +87,10 @@ func serveKubelet(in *json.Decoder, out *json.Encoder) error {
 			k.noNetwork.Store(r.Do == wire.NoNetwork)
 			return wire.Answer{}, nil
 		default:
-			return wire.Answer{Kubelet: k.look(r.Volumes)}, nil
+			l := k.look(r.Volumes)
+			var err error
+			l.Samples, err = samples(r.Families)
+			return wire.Answer{Kubelet: l}, err
 		}
 	})
 }

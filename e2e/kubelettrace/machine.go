@@ -12,9 +12,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/controllerlog"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/containers"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // Machine is a running machine with its kubelet. All methods may be called from any
@@ -108,6 +112,37 @@ func (m *Machine) detachLoops() {
 		}
 	}
 }
+
+// Heard is what trace --kubelet hears from the kubelet: its metrics and its log. Of its pods
+// nothing is said: the volume manager has no server.
+func (m *Machine) Heard() (*trace.KubeletView, error) {
+	a, err := m.Ask(wire.Request{Do: wire.Look, Families: trace.KubeletFamilies()})
+	if err != nil {
+		return nil, err
+	}
+	if a.Kubelet == nil {
+		return nil, fmt.Errorf("no kubelet runs on %s", m.Node)
+	}
+	heard := &trace.KubeletView{Gaps: []snapshot.Gap{{Kind: trace.KubeletPods, Reason: snapshot.ReasonUnavailable}}}
+	for _, s := range a.Kubelet.Samples {
+		heard.Samples = append(heard.Samples, trace.KubeletSample(s))
+	}
+	log, err := os.Open(filepath.Join(m.root, "kubelet.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	if end, err := log.Seek(0, io.SeekEnd); err != nil {
+		return nil, err
+	} else if _, err := log.Seek(max(0, end-heardOfLog), io.SeekStart); err != nil {
+		return nil, err
+	}
+	heard.Failures, err = controllerlog.ReadKubelet(log, time.Now().Add(time.Minute))
+	return heard, err
+}
+
+// heardOfLog is how much of its log is read, in bytes: at --v=4 the last minutes.
+const heardOfLog = 4 << 20
 
 // KeepLog copies the kubelet's log to where it outlives the machine, and says where.
 func (m *Machine) KeepLog() string {

@@ -20,7 +20,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubelet"
@@ -465,8 +464,12 @@ func (b *batchRun) look(when string) {
 		b.Fatal(err)
 	}
 	after, seen := b.truth()
-	plan := planOf(s, b.m.Node)
-	listed := b.leftovers(when, s, plan, seen)
+	heard, err := b.m.Heard()
+	if err != nil {
+		b.Fatal(err)
+	}
+	plan, asked := planOf(s, b.m.Node, nil), planOf(s, b.m.Node, heard)
+	listed := b.leftovers(when, s, plan, seen) && b.leftovers(when+", the kubelet being asked", s, asked, seen)
 	var kept []RecordedPod
 	for _, d := range b.pods {
 		there := s.Pod(types.NamespacedName{Namespace: d.pod.Namespace, Name: d.pod.Name})
@@ -482,7 +485,7 @@ func (b *batchRun) look(when string) {
 			b.tally.left(&b.tally.Pending)
 			continue
 		}
-		l := Look{Trace: diagnose.TracePod(s, there, diagnose.Options{}), Plan: plan, Truth: after[d.pod.UID]}
+		l := lookAt(s, there, plan, nil, after[d.pod.UID])
 		wrong := slices.Concat(l.Compare(d.volumes), l.CompareRows(d.volumes))
 		if len(wrong) > 0 {
 			old := dated(l, seen, d, paused(s, d.pod.UID))
@@ -501,6 +504,16 @@ func (b *batchRun) look(when string) {
 		comes := time.Since(d.pod.CreationTimestamp.Time) < young && !mayBeStuck(d)
 		if l.Trace.Verdict.State == finding.Stuck && comes {
 			wrong = append(wrong, mayCome+l.Trace.Verdict.Message)
+		}
+		if len(wrong) == 0 {
+			told := lookAt(s, there, asked, heard, l.Truth)
+			old := dated(told, seen, d, paused(s, d.pod.UID))
+			for _, text := range slices.Concat(told.Compare(d.volumes), told.CompareRows(d.volumes)) {
+				if m := volumeNamed.FindStringSubmatch(text); m == nil || old[m[1]] == "" {
+					wrong = append(wrong, "the kubelet being asked: "+text)
+				}
+			}
+			b.tally.heard(l, told)
 		}
 		if len(wrong) == 0 {
 			kept = append(kept, RecordedPod{Pod: types.NamespacedName{Namespace: there.Namespace, Name: there.Name}, Volumes: d.volumes, Truth: l.Truth, MayCome: comes})
@@ -627,7 +640,7 @@ func datedStage(l Look, s seen, v Volume, stage trace.Stage, paused bool) string
 			return "the kubelet has not come to what is missing"
 		case strings.Contains(said.Text, "not found in the list of registered CSI drivers") && s.registered(v.Driver):
 			return "the driver has registered since"
-		case said.At != nil && strings.Contains(said.By, "event FailedM") && s.pending(v.Handle) &&
+		case said.At != nil && (strings.Contains(said.By, "event FailedM") || strings.Contains(said.By, "log")) && s.pending(v.Handle) &&
 			(s.received(wire.Stage, v.Handle, said.At.Add(time.Second)) || s.received(wire.Publish, v.Handle, said.At.Add(time.Second))):
 			return "the driver was called again since, and has not answered"
 		}

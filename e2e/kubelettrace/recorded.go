@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -63,13 +62,13 @@ func (r Recorded) Compare() (volumes int, wrong []string, err error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	plan := planOf(s, r.Node)
+	plan := planOf(s, r.Node, nil)
 	for _, p := range r.Pods {
 		pod := s.Pod(p.Pod)
 		if pod == nil {
 			return volumes, nil, fmt.Errorf("pod %s is not in the snapshot", p.Pod)
 		}
-		l := Look{Trace: diagnose.TracePod(s, pod, diagnose.Options{}), Plan: plan, Truth: p.Truth}
+		l := lookAt(s, pod, plan, nil, p.Truth)
 		wrong = slices.Concat(wrong, l.Compare(p.Volumes), l.CompareRows(p.Volumes))
 		if p.MayCome && l.Trace.Verdict.State == finding.Stuck {
 			wrong = append(wrong, mayCome+l.Trace.Verdict.Message)

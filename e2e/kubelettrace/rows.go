@@ -16,10 +16,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// planOf is what plan --kubelet says of the node.
-func planOf(s *snapshot.Snapshot, node string) *kubelet.Node {
+// planOf is what plan --kubelet says of the node; heard is what its kubelet says itself.
+func planOf(s *snapshot.Snapshot, node string, heard *trace.KubeletView) *kubelet.Node {
 	world := reconcile.NewWorld(s, reconcile.Options{})
-	return kubelet.OfNode(facts.NewView(s, world, world.Reconcile()), types.NodeName(node))
+	return kubelet.OfNode(facts.NewView(s, world, world.Reconcile()), types.NodeName(node), heard)
 }
 
 // row is the plan's one for the volume of the pod; nil where it has none.
@@ -63,14 +63,14 @@ func (l Look) compareRow(v Volume, row kubelet.Volume, say func(string, ...any))
 	if row.Stage != truth.Stage && !slices.Contains(row.Stages, truth.Stage) {
 		say("volume %s waits in %s, and its row says %s %v", v.Name, truth.Stage, row.Stage, row.Stages)
 	}
-	if actorOf(row.Actor) != truth.Actor {
+	if !l.acts(row.Actor, truth) {
 		say("volume %s waits for %s, and its row says %q", v.Name, truth.Actor, row.Actor)
 	}
 	if want := nextOf(truth.Stage, v.Device, truth.Done[trace.StageInVolumesAttached] || !v.Attachable); row.Next != want && len(row.Stages) == 0 {
 		say("the kubelet is at %s of volume %s, and its row says %s", want, v.Name, row.Next)
 	}
 	call, calls := callOf[truth.Stage]
-	if calls && truth.Actor == TheDriver && !slices.Contains(row.Calls, call) || len(row.Calls) > 0 && truth.Actor != TheDriver {
+	if calls && actorOf(row.Actor) == TheDriver && truth.Actor == TheDriver && !slices.Contains(row.Calls, call) || len(row.Calls) > 0 && truth.Actor != TheDriver {
 		say("volume %s waits in %s for %s, and its row says that the driver is called for %v", v.Name, truth.Stage, truth.Actor, row.Calls)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,10 +14,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/controllerlog"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // scene is a state in the making: its namespace has its name.
@@ -331,6 +334,12 @@ func ends(s *scene) {
 func TestStates(t *testing.T) {
 	needsKubelet(t)
 	m := world.Machine(t, "states")
+	var logged atomic.Int32
+	t.Cleanup(func() {
+		if got := int(logged.Load()); got < len(states)/3 {
+			t.Errorf("in %d of %d states the kubelet's log told what fails", got, len(states))
+		}
+	})
 	for _, row := range states {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -354,6 +363,9 @@ func TestStates(t *testing.T) {
 			if v := l.Trace.Verdict; v.Volume != row.volume && !slices.Contains(v.Volumes, row.volume) {
 				t.Errorf("the verdict names volume %q, want %s", v.Volume, row.volume)
 			}
+			if s.hear(l) {
+				logged.Add(1)
+			}
 			if recorder != nil && !t.Failed() {
 				if err := s.record(l, row); err != nil {
 					t.Fatal(err)
@@ -361,6 +373,34 @@ func TestStates(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hear holds what trace and plan say of the look where the kubelet is asked, too, and then
+// without the events of failed mounts, which the API server keeps for an hour: the log has
+// them all. It returns whether the log tells of a volume that waits.
+func (s *scene) hear(l Look) bool {
+	s.Helper()
+	heard, err := s.m.Heard()
+	if err != nil {
+		s.Fatal(err)
+	}
+	compare := func(without string, seen *snapshot.Snapshot) {
+		pod := seen.Pod(types.NamespacedName{Namespace: s.pod.Namespace, Name: s.pod.Name})
+		asked := lookAt(seen, pod, planOf(seen, s.m.Node, heard), heard, l.Truth)
+		for _, wrong := range slices.Concat(asked.Compare(s.volumes), asked.CompareRows(s.volumes)) {
+			s.Errorf("the kubelet being asked%s: %s", without, wrong)
+		}
+	}
+	compare("", l.snapshot)
+	if !slices.ContainsFunc(heard.Failures, func(f controllerlog.KubeletFailure) bool {
+		return f.Pod == s.pod.UID && slices.ContainsFunc(s.volumes, func(v Volume) bool { return v.Unique == f.Volume && l.Truth[v.Name].Stage != "" })
+	}) {
+		return false
+	}
+	o := l.snapshot.Objects
+	o.Events = slices.DeleteFunc(slices.Clone(o.Events), func(e *corev1.Event) bool { return e.Reason == "FailedMount" || e.Reason == "FailedMapVolume" })
+	compare(", without events", snapshot.New(l.snapshot.TakenAt, l.snapshot.Source, o, l.snapshot.Gaps))
+	return true
 }
 
 // record keeps the look.

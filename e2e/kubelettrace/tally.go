@@ -29,6 +29,8 @@ type tally struct {
 	Volumes, Waited int
 	// Forgotten are those that a kubelet has lost.
 	Forgotten int
+	// Narrowed are those of which the kubelet itself told the stage, where no object did.
+	Narrowed int
 	// Wrong are the rows that differed.
 	Wrong int
 	// Nodes are the plans of nodes that were compared, Rows those of all their volumes,
@@ -67,6 +69,17 @@ func (t *tally) looked(when string, l Look, wrong []string) {
 			t.Waited++
 			t.Stages[string(truth.Stage)]++
 			t.Actors[string(truth.Actor)]++
+		}
+	}
+}
+
+// heard counts where the look that asked the kubelet, too, leaves one stage of several.
+func (t *tally) heard(l, asked Look) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name := range l.Truth {
+		if row, told := l.row(name), asked.row(name); row != nil && told != nil && len(row.Stages) > 0 && len(told.Stages) == 0 {
+			t.Narrowed++
 		}
 	}
 }
@@ -113,7 +126,7 @@ func (t *tally) Compared() int { return sum(t.Looks) }
 // add puts the counts of another release into the tally.
 func (t *tally) add(o *tally) {
 	for to, from := range map[*int]int{
-		&t.Pods: o.Pods, &t.Volumes: o.Volumes, &t.Waited: o.Waited, &t.Forgotten: o.Forgotten, &t.Wrong: o.Wrong,
+		&t.Pods: o.Pods, &t.Volumes: o.Volumes, &t.Waited: o.Waited, &t.Forgotten: o.Forgotten, &t.Narrowed: o.Narrowed, &t.Wrong: o.Wrong,
 		&t.Nodes: o.Nodes, &t.Rows: o.Rows, &t.Leftovers: o.Leftovers, &t.MovedNodes: o.MovedNodes,
 		&t.Moved: o.Moved, &t.Gone: o.Gone, &t.Pending: o.Pending,
 	} {

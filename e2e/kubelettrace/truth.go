@@ -71,6 +71,10 @@ type Truth struct {
 	// Forgotten says that the driver has it mounted for the pod, and the kubelet does not
 	// know that.
 	Forgotten bool
+	// Uncalled says that the driver has not been asked to take it from the pod that ends.
+	// No object tells that something else of the kubelet's fails before, as it does with a
+	// device whose bind mount is busy; its log does.
+	Uncalled bool
 }
 
 func (t Truth) equal(o Truth) bool {
@@ -203,7 +207,7 @@ func (s seen) down(pod types.UID, v Volume) Truth {
 	}
 	t.Done[trace.StageUnmounted] = !held
 	if held {
-		t.Stage, t.Actor = trace.StageUnmounted, TheDriver
+		t.Stage, t.Actor, t.Uncalled = trace.StageUnmounted, TheDriver, freed.Began.IsZero()
 		if !s.registered(v.Driver) {
 			t.Actor = ThePlugin
 		}

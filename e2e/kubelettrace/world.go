@@ -147,6 +147,13 @@ type Look struct {
 	Truth map[string]Truth // by the pod's own name of the volume
 
 	snapshot *snapshot.Snapshot
+	asked    bool // the kubelet itself, too
+}
+
+// lookAt is the product's half of a look; heard is what the kubelet says itself, nil where
+// it is not asked.
+func lookAt(s *snapshot.Snapshot, pod *corev1.Pod, plan *kubelet.Node, heard *trace.KubeletView, truth map[string]Truth) Look {
+	return Look{Trace: diagnose.TracePod(s, pod, diagnose.Options{Kubelet: heard}), Plan: plan, Truth: truth, snapshot: s, asked: heard != nil}
 }
 
 // look reads the cluster as the product does, between two looks at the truth that
@@ -168,7 +175,7 @@ func (w *World) look(m *Machine, pod *corev1.Pod, volumes []Volume) (l Look, ok 
 	if there == nil {
 		return l, false, fmt.Errorf("pod %s/%s is gone", pod.Namespace, pod.Name)
 	}
-	l = Look{Trace: diagnose.TracePod(s, there, diagnose.Options{}), Plan: planOf(s, m.Node), Truth: after.truth(pod.UID, volumes), snapshot: s}
+	l = lookAt(s, there, planOf(s, m.Node, nil), nil, after.truth(pod.UID, volumes))
 	return l, same(before.truth(pod.UID, volumes), l.Truth), nil
 }
 

@@ -42,7 +42,7 @@ func runMountRefused(p *check.Run) {
 		if p.Snapshot.Node(facts.NodeOf(pod)) == nil || reconcile.PodTerminated(pod) || mounted(pod) {
 			continue
 		}
-		events := p.EventsInOrder(pod)
+		events := facts.InOrder(p.Snapshot.EventsOf(pod.UID))
 		for i := range pod.Spec.Volumes {
 			if failures := facts.MountFailures(events, p.KubeletName(pod, &pod.Spec.Volumes[i]), pod.Spec.Volumes[i].Name); len(failures) > 0 {
 				if r, ok := mountRefusal(p.View, pod, &pod.Spec.Volumes[i], failures); ok {

@@ -69,6 +69,8 @@ type Request struct {
 	Info Info `json:"info"`
 	// Volumes are those of which Look is to say whether they are attached.
 	Volumes []corev1.UniqueVolumeName `json:"volumes,omitempty"`
+	// Families are those of the kubelet's metrics that Look is to have samples of.
+	Families []string `json:"families,omitempty"`
 }
 
 // Action is what a request asks for.
@@ -144,6 +146,16 @@ type Kubelet struct {
 	// Attached are those of the request's volumes that its asw has.
 	Attached []corev1.UniqueVolumeName `json:"attached"`
 	Pods     map[types.UID]Pod         `json:"pods"`
+	// Samples are of the request's families.
+	Samples []Sample `json:"samples,omitempty"`
+}
+
+// Sample is one value of the kubelet's metrics; that of a histogram is how often it was
+// observed.
+type Sample struct {
+	Family string            `json:"family"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Value  float64           `json:"value"`
 }
 
 // Pod is what the kubelet knows of one pod.

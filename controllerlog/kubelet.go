@@ -1,0 +1,129 @@
+package controllerlog
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// KubeletFailure is an operation of a kubelet with a volume that failed. The kubelet logs
+// each before it pauses, also those of the way down, about which it writes no event.
+type KubeletFailure struct {
+	At time.Time
+	// Pause is how long the kubelet waits before it tries again.
+	Pause  time.Duration
+	Volume corev1.UniqueVolumeName
+	// Pod is the UID of the pod that it was done for, "" for what is done with the device.
+	Pod types.UID
+	// Message is what failed and why, in the words of the kubelet's events:
+	// `MountVolume.SetUp failed for volume "pv-1" : rpc error: ...`.
+	Message string
+}
+
+// MaxKubeletFailures bounds the failures that are kept of a log, the last ones.
+const MaxKubeletFailures = 10_000
+
+var (
+	// journalPrefix is what journalctl puts before a line, as the kubelet's log query has
+	// it: the format short-precise, in UTC (getLoggingCmd, kubelet_server_journal_linux.go).
+	journalPrefix = regexp.MustCompile(`^([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d\.\d{6}) \S+ [\w.-]+\[\d+\]: `)
+	// kubeletKey is what the kubelet keeps a pause for.
+	kubeletKey = regexp.MustCompile(`^\{volumeName:(\S+) podName:(\S*) nodeName:\}$`)
+	// inKubelet is the volume and the pod in an error (GenerateMsg of VolumeToMount and
+	// MountedVolume, and of AttachedVolume for a device, operation_executor.go).
+	inKubelet = regexp.MustCompile(`^([A-Z]\w+\.[\w. ]{1,60} for volume "(?:[^"\\]|\\.)*") \(UniqueName: ("(?:[^"\\]|\\.)*")\) (?:pod "(?:[^"\\]|\\.)*" \(UID: ("(?:[^"\\]|\\.)*")\)|on node "(?:[^"\\]|\\.)*") `)
+)
+
+// ReadKubelet reads the log of a kubelet, in what Read takes or as its log query has it, to
+// the operations that failed, oldest first. What was logged after now is left out. Every
+// error is one line.
+func ReadKubelet(r io.Reader, now time.Time) ([]KubeletFailure, error) {
+	in := bufio.NewReaderSize(io.LimitReader(r, MaxLog+1), maxLine)
+	p := &parser{now: now, zone: time.UTC}
+	var failures []KubeletFailure
+	hear := func(e *entry) {
+		if e == nil {
+			return
+		}
+		by := p.learnZone(e)
+		for i := range failures {
+			failures[i].At = failures[i].At.Add(by)
+		}
+		e.at = e.at.Add(by)
+		if f, ok := e.kubeletFailure(); ok {
+			if failures = append(failures, f); len(failures) > 2*MaxKubeletFailures {
+				failures = slices.Clone(failures[MaxKubeletFailures:])
+			}
+		}
+	}
+	var read int64
+	for {
+		text, n, err := readLine(in)
+		read += n
+		if read > MaxLog {
+			return nil, fmt.Errorf("more than %d GiB", MaxLog>>30)
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		if !strings.HasPrefix(text, "-- ") { // journalctl's own words
+			hear(p.next(fromJournal(text, now)))
+		}
+		if err != nil || p.over {
+			break
+		}
+	}
+	hear(p.end())
+	if p.lines == 0 {
+		return nil, errors.New("not a log of the kubelet: no line begins as klog's do, in text or JSON")
+	}
+	slices.SortStableFunc(failures, func(a, b KubeletFailure) int { return a.At.Compare(b.At) })
+	return failures[max(0, len(failures)-MaxKubeletFailures):], nil
+}
+
+// fromJournal is a line of journalctl's as a container runtime has it.
+func fromJournal(text string, now time.Time) string {
+	prefix := journalPrefix.FindStringSubmatch(text)
+	if prefix == nil {
+		return text
+	}
+	at, err := time.Parse("2006 Jan _2 15:04:05.000000", strconv.Itoa(now.UTC().Year())+" "+prefix[1])
+	if err != nil {
+		return text
+	}
+	if at.Sub(now) > 24*time.Hour {
+		at = at.AddDate(-1, 0, 0)
+	}
+	return at.Format(time.RFC3339Nano) + " " + text[len(prefix[0]):]
+}
+
+// kubeletFailure is the failure that the line tells of.
+func (e *entry) kubeletFailure() (f KubeletFailure, ok bool) {
+	b, ok := e.backedOff()
+	if !ok {
+		return f, false
+	}
+	of, found := kubeletKey.FindStringSubmatch(b.key), inKubelet.FindStringSubmatchIndex(b.err)
+	if of == nil || found == nil {
+		return f, false
+	}
+	text := func(group int) string {
+		if found[2*group] < 0 {
+			return ""
+		}
+		unquoted, _ := strconv.Unquote(b.err[found[2*group]:found[2*group+1]])
+		return unquoted
+	}
+	f = KubeletFailure{At: e.at, Pause: b.pause, Volume: corev1.UniqueVolumeName(text(2)), Pod: types.UID(text(3)),
+		Message: b.err[:found[3]] + " " + cutError(b.err[found[1]:])}
+	return f, text(2) == of[1] && (of[2] == "" || of[2] == text(3))
+}

@@ -1,0 +1,114 @@
+package controllerlog
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const aVolume = "kubernetes.io/csi/d^v"
+
+// paused is the kubelet's line about an operation that failed at the time of 2026-11-20;
+// zone is where its clock is.
+func paused(clock, zone, pod, err string) string {
+	return fmt.Sprintf(`E1120 %s.000000    1234 nestedpendingoperations.go:348] Operation for "{volumeName:%s podName:%s nodeName:}" failed. `+
+		`No retries permitted until 2026-11-20 %s.500000001 %s m=+16.2 (durationBeforeRetry 1m4s). Error: %s`, clock, aVolume, pod, clock, zone, err)
+}
+
+func readKubelet(t *testing.T, lines ...string) []KubeletFailure {
+	t.Helper()
+	failures, err := ReadKubelet(strings.NewReader(strings.Join(lines, "\n")+"\n"), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return failures
+}
+
+// TestKubelet: each step, in all that logs go through.
+func TestKubelet(t *testing.T) {
+	const (
+		named    = `(UniqueName: "` + aVolume + `") pod "web-0" (UID: "uid-1") : rpc error: code = Internal desc = no device`
+		setUp    = `MountVolume.SetUp failed for volume "pv-1" ` + named
+		tearDown = `UnmountVolume.TearDown failed for volume "` + aVolume + `" (UniqueName: "` + aVolume + `") pod "uid-1" (UID: "uid-1") : rpc error: code = Internal desc = busy`
+		device   = `UnmountDevice failed for volume "pv-1" (UniqueName: "` + aVolume + `") on node "n1" : rpc error: code = Internal desc = busy`
+		deviceOf = `UnmountVolume.NewDeviceUnmounter failed for volume "pv-1" (UniqueName: "` + aVolume + `") on node "n1" : no plugin`
+	)
+	failure := func(hour int, pod, message string) KubeletFailure {
+		return KubeletFailure{At: *clock(hour, 40, 0), Pause: 64 * time.Second, Volume: aVolume, Pod: "", Message: message}.of(pod)
+	}
+	mount := failure(10, "uid-1", `MountVolume.SetUp failed for volume "pv-1" : rpc error: code = Internal desc = no device`)
+	line := paused("10:40:00", "+0000 UTC", "", setUp)
+	for name, row := range map[string]struct {
+		lines []string
+		want  []KubeletFailure
+	}{
+		"mount":                      {[]string{line}, []KubeletFailure{mount}},
+		"affinity":                   {[]string{paused("10:40:00", "+0000 UTC", "", `MountVolume.NodeAffinity check failed for volume "pv-1" `+named)}, []KubeletFailure{failure(10, "uid-1", `MountVolume.NodeAffinity check failed for volume "pv-1" : rpc error: code = Internal desc = no device`)}},
+		"unmount":                    {[]string{paused("10:40:00", "+0000 UTC", "uid-1", tearDown)}, []KubeletFailure{failure(10, "uid-1", `UnmountVolume.TearDown failed for volume "`+aVolume+`" : rpc error: code = Internal desc = busy`)}},
+		"device":                     {[]string{paused("10:40:00", "+0000 UTC", "", strings.Replace(device, "UnmountDevice", "UnmountDevice.Unmount", 1))}, []KubeletFailure{failure(10, "", `UnmountDevice.Unmount failed for volume "pv-1" : rpc error: code = Internal desc = busy`)}},
+		"no unmounter":               {[]string{paused("10:40:00", "+0000 UTC", "", deviceOf)}, []KubeletFailure{failure(10, "", `UnmountVolume.NewDeviceUnmounter failed for volume "pv-1" : no plugin`)}},
+		"journalctl":                 {[]string{"Nov 20 10:40:00.000000 n1 kubelet[1234]: " + line, "-- Boot 12 --"}, []KubeletFailure{mount}},
+		"the last first":             {[]string{"Nov 20 10:40:00.000000 n1 kubelet[1234]: " + line, "Nov 20 09:40:00.000000 n1 kubelet[1234]: " + line}, []KubeletFailure{failure(9, "uid-1", mount.Message), mount}},
+		"New Year":                   {[]string{"Dec 31 10:40:00.000000 n1 kubelet[1234]: " + line}, []KubeletFailure{{time.Date(2025, 12, 31, 10, 40, 0, 0, time.UTC), mount.Pause, aVolume, "uid-1", mount.Message}}},
+		"container":                  {[]string{"2026-11-20T10:40:00Z stderr F " + line}, []KubeletFailure{mount}},
+		"another zone":               {[]string{paused("05:40:00", "-0500 EST", "", setUp), paused("05:40:00", "-0500 EST", "", setUp)}, []KubeletFailure{mount, mount}},
+		"journalctl of another zone": {[]string{"Nov 20 10:40:00.000000 n1 kubelet[1234]: " + paused("12:40:00", "+0200 CEST", "", setUp)}, []KubeletFailure{mount}},
+		"among others":               {[]string{klog("10:00:00", "SyncLoop ADD"), "text", line, klog("10:41:00", setUp)}, []KubeletFailure{mount}},
+		"later":                      {[]string{klog("10:00:00", "x"), paused("10:43:00", "+0000 UTC", "", setUp)}, nil},
+
+		"another volume":   {[]string{strings.Replace(line, aVolume+" podName", "kubernetes.io/csi/d^other podName", 1)}, nil},
+		"another pod":      {[]string{paused("10:40:00", "+0000 UTC", "uid-2", tearDown)}, nil},
+		"the controller's": {[]string{strings.Replace(line, "nodeName:}", "nodeName:n1}", 1)}, nil},
+		"no error":         {[]string{strings.TrimSuffix(line, setUp)}, nil},
+		"in another error": {[]string{klog("10:40:00", `"Error" err="`+strings.ReplaceAll(line, `"`, `\"`)+`"`)}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(row.want, readKubelet(t, row.lines...)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func (f KubeletFailure) of(pod string) KubeletFailure {
+	f.Pod = types.UID(pod)
+	return f
+}
+
+func TestKubeletHidesSecrets(t *testing.T) {
+	failures := readKubelet(t, paused("10:40:00", "+0000 UTC", "", `MountVolume.SetUp failed for volume "pv-1" (UniqueName: "`+aVolume+`") pod "web-0" (UID: "uid-1") : mount -o password=hunter2 failed`))
+	if len(failures) != 1 || strings.Contains(failures[0].Message, "hunter2") {
+		t.Errorf("%+v", failures)
+	}
+}
+
+func TestNoKubeletLog(t *testing.T) {
+	for _, bad := range []string{"", "<pre>\n<a href=\"kubelet.log\">kubelet.log</a>\n</pre>\n", "-- No entries --\n", `{"kind":"Status"}`} {
+		if _, err := ReadKubelet(strings.NewReader(bad), now); err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// FuzzKubelet: whatever a node's log holds, what is kept of it is bounded, in order and text.
+func FuzzKubelet(f *testing.F) {
+	f.Add(paused("10:40:00", "+0000 UTC", "", `MountVolume.SetUp failed for volume "pv-1" (UniqueName: "`+aVolume+`") pod "web-0" (UID: "uid-1") : no device`))
+	f.Add("Nov 20 10:40:00.000300 n1 kubelet[1234]: " + paused("12:40:00", "+0200 CEST", "uid-1", `UnmountVolume.TearDown failed for volume "`+aVolume+`" (UniqueName: "`+aVolume+`") pod "uid-1" (UID: "uid-1") : busy`))
+	f.Add(paused("10:40:00", "-0330 NST", "", `UnmountDevice.Unmount failed for volume "pv-1" (UniqueName: "`+aVolume+`") on node "n1" : busy`))
+	f.Fuzz(func(t *testing.T, text string) {
+		failures, err := ReadKubelet(strings.NewReader(text), now)
+		if err != nil {
+			return
+		}
+		for i, f := range failures {
+			if f.Volume == "" || len(f.Message) > 3*maxError || !utf8.ValidString(f.Message) || i > 0 && f.At.Before(failures[i-1].At) {
+				t.Errorf("%+v", f)
+			}
+		}
+	})
+}

@@ -1,0 +1,125 @@
+package trace
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/controllerlog"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// kubeletLog is who speaks in an event that stands for a line of the kubelet's log.
+const kubeletLog = "kubelet's log"
+
+// logged are the failed mounts that the kubelet's log has of the pod, as the events that
+// the kubelet writes about them: the log has them also where the API server has dropped
+// the event after an hour, and where the recorder never sent it. Of each volume it is the
+// last one.
+func (k *KubeletView) logged(pod *corev1.Pod) []*corev1.Event {
+	if k == nil {
+		return nil
+	}
+	var events []*corev1.Event
+	told := map[corev1.UniqueVolumeName]bool{}
+	for _, f := range slices.Backward(k.Failures) {
+		reason := ""
+		switch {
+		case strings.HasPrefix(f.Message, "MountVolume."):
+			reason = "FailedMount"
+		case strings.HasPrefix(f.Message, "MapVolume."):
+			reason = "FailedMapVolume"
+		}
+		if f.Pod != uidThere(pod) || told[f.Volume] || reason == "" {
+			continue
+		}
+		told[f.Volume] = true
+		events = append(events, &corev1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name + ".log." + string(f.Volume)},
+			Reason:     reason, Message: f.Message, Source: corev1.EventSource{Component: kubeletLog, Host: pod.Spec.NodeName}, Count: 1,
+			// Each pause is as long as all that came before it.
+			FirstTimestamp: metav1.NewTime(f.At.Add(-f.Pause)), LastTimestamp: metav1.NewTime(f.At),
+		})
+	}
+	return events
+}
+
+// failedDown is the last operation of the way down that the kubelet's log says has failed
+// with the volume, if it was not tried again before the objects were read.
+func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok bool) {
+	if t.heard == nil {
+		return f, false
+	}
+	for _, f := range slices.Backward(t.heard.Failures) {
+		if f.Volume == v.Volume && (f.Pod == "" || f.Pod == uidThere(t.pod) || t.pod.UID == "") {
+			up := strings.HasPrefix(f.Message, "MountVolume.") || strings.HasPrefix(f.Message, "MapVolume.")
+			return f, !up && !f.At.Add(f.Pause).Before(t.Snapshot.TakenAt)
+		}
+	}
+	return f, false
+}
+
+// hearDown adds what the log says to a stage of the way down that is not done. What fails
+// with a device comes after it was unmounted.
+func (t *tracer) hearDown(s *Stage, v *tracedVolume) {
+	f, ok := t.failedDown(v)
+	switch {
+	case !ok, s.Stage == StageUnstaged && f.Pod != "":
+		return
+	case s.Stage == StageUnmounted && f.Pod == "":
+		*s = done(StageUnmounted, metav1.Time{}, "the kubelet has come to the step after it")
+		return
+	}
+	at := metav1.NewTime(f.At)
+	s.State, s.On, s.follows = StageBlocked, kubeletOf(t.pod.Spec.NodeName), false
+	if v.Driver != "" && facts.ContainsAny(f.Message, driverAnswered...) {
+		s.On = "CSI driver " + v.Driver + " on " + t.pod.Spec.NodeName
+	}
+	s.Detail, _, _ = strings.Cut(f.Message, " for volume ")
+	s.Ends = "the kubelet tries again after at most 2m2s"
+	s.Said = []Said{{By: kubeletLog + " on " + t.pod.Spec.NodeName, At: &at, Text: f.Message}}
+}
+
+// neverStaged says how the kubelet's counters show that the volume is not staged: it was
+// attached after the kubelet started, no call to stage a volume of its driver has succeeded
+// since, and some have ended, so that the driver takes such calls. It is "" where they do
+// not show it.
+func (t *tracer) neverStaged(v *tracedVolume) string {
+	va := t.attachmentOf(v)
+	if t.heard == nil || va == nil {
+		return ""
+	}
+	started := t.heard.started()
+	if started.IsZero() || va.CreationTimestamp.Sub(started) <= reconcile.ClocksDiffer {
+		return ""
+	}
+	var failed float64
+	for _, s := range t.heard.Samples {
+		if s.Family != driverCalls || s.Labels["driver_name"] != v.Driver || !strings.HasSuffix(s.Labels["method_name"], "/NodeStageVolume") || s.Value == 0 {
+			continue
+		}
+		if s.Labels["grpc_status_code"] == "OK" {
+			return ""
+		}
+		failed += s.Value
+	}
+	if failed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("none of the %.0f calls NodeStageVolume to %s has succeeded since the kubelet started, which was before the volume was attached", failed, v.Driver)
+}
+
+// started is when the kubelet's process was, by its own clock; zero where it does not say.
+func (k *KubeletView) started() time.Time {
+	for _, s := range k.Samples {
+		if s.Family == processStart && s.Value > 0 {
+			return time.UnixMilli(int64(s.Value * 1000))
+		}
+	}
+	return time.Time{}
+}

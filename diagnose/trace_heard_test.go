@@ -1,0 +1,194 @@
+package diagnose_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/controllerlog"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// logged is an operation that failed so many minutes ago, and is tried again a minute later.
+func logged(minutes float64, volume corev1.UniqueVolumeName, pod types.UID, message string) controllerlog.KubeletFailure {
+	return controllerlog.KubeletFailure{At: minutesAgo(minutes).Time, Pause: time.Minute, Volume: volume, Pod: pod, Message: message}
+}
+
+func started(minutes float64) trace.KubeletSample {
+	return sample("process_start_time_seconds", float64(minutesAgo(minutes).Unix()))
+}
+
+// Where the objects leave two stages open, the kubelet's counters exclude one.
+func TestNeverStaged(t *testing.T) {
+	const open, staged = "staged mounted", "staged"
+	for name, row := range map[string]struct {
+		samples []trace.KubeletSample
+		want    string
+	}{
+		"not asked":                      {nil, open},
+		"no call has succeeded":          {[]trace.KubeletSample{started(60), call("NodeStageVolume", "DeadlineExceeded", 2), call("NodeStageVolume", "Internal", 1)}, staged},
+		"one has":                        {[]trace.KubeletSample{started(60), call("NodeStageVolume", "DeadlineExceeded", 2), call("NodeStageVolume", "OK", 1)}, open},
+		"the series of what was never":   {[]trace.KubeletSample{started(60), call("NodeStageVolume", "DeadlineExceeded", 2), call("NodeStageVolume", "OK", 0)}, staged},
+		"none has ended":                 {[]trace.KubeletSample{started(60), call("NodePublishVolume", "DeadlineExceeded", 2)}, open},
+		"attached before it started":     {[]trace.KubeletSample{started(8), call("NodeStageVolume", "DeadlineExceeded", 2)}, open},
+		"attached as it started":         {[]trace.KubeletSample{started(9.1), call("NodeStageVolume", "DeadlineExceeded", 2)}, open},
+		"it does not say when":           {[]trace.KubeletSample{call("NodeStageVolume", "DeadlineExceeded", 2)}, open},
+		"calls to another driver":        {[]trace.KubeletSample{started(60), sample("csi_operations_seconds", 2, "driver_name", "other", "method_name", "/csi.v1.Node/NodeStageVolume", "grpc_status_code", "Internal")}, open},
+		"only calls of the other stages": {[]trace.KubeletSample{started(60), call("NodePublishVolume", "Internal", 2), call("NodePublishVolume", "OK", 2)}, open},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld().pending(9)
+			w.VolumeAttachments[0].CreationTimestamp = minutesAgo(9)
+			view := &trace.KubeletView{Samples: row.samples}
+			v := diagnose.TracePod(w.snapshot(), w.pod, diagnose.Options{Kubelet: view}).Verdict
+			got := stagesOf(v.Stage, v.Stages)
+			if got != row.want || strings.Contains(v.Message, "no object tells") != (row.want == open) {
+				t.Errorf("it waits in %s, want %s: %s", got, row.want, v.Message)
+			}
+			for _, r := range w.heard(view).Volumes {
+				if got := stagesOf(r.Stage, r.Stages); got != row.want {
+					t.Errorf("its row says %s, want %s: %s", got, row.want, r.Detail)
+				}
+			}
+		})
+	}
+}
+
+func stagesOf(stage trace.StageName, stages []trace.StageName) string {
+	if len(stages) == 0 {
+		stages = []trace.StageName{stage}
+	}
+	var names []string
+	for _, s := range stages {
+		names = append(names, string(s))
+	}
+	return strings.Join(names, " ")
+}
+
+// The kubelet's log has a failed mount whose event is gone.
+func TestLoggedMount(t *testing.T) {
+	const refused = `MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = Internal desc = no device`
+	for name, row := range map[string]struct {
+		failures []controllerlog.KubeletFailure
+		want     string
+		said     string
+	}{
+		"nothing":             {nil, "staged mounted", ""},
+		"staged":              {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-app", refused)}, "staged", refused},
+		"published":           {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-app", strings.Replace(refused, "MountDevice", "SetUp", 1))}, "mounted", strings.Replace(refused, "MountDevice", "SetUp", 1)},
+		"the last one counts": {[]controllerlog.KubeletFailure{logged(2, theVolume, "uid-app", refused), logged(0.5, theVolume, "uid-app", strings.Replace(refused, "MountDevice", "SetUp", 1))}, "mounted", strings.Replace(refused, "MountDevice", "SetUp", 1)},
+		"of another pod":      {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-other", refused)}, "staged mounted", ""},
+		"of another volume":   {[]controllerlog.KubeletFailure{logged(0.5, "kubernetes.io/csi/d^other", "uid-app", strings.Replace(refused, "pv-data", "pv-other", 1))}, "staged mounted", ""},
+		"of another step":     {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-app", `UnmountVolume.TearDown failed for volume "pv-data" : busy`)}, "staged mounted", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld().pending(90)
+			doc := diagnose.TracePod(w.snapshot(), w.pod, diagnose.Options{Kubelet: &trace.KubeletView{Failures: row.failures}})
+			if got := stagesOf(doc.Verdict.Stage, doc.Verdict.Stages); got != row.want || doc.Verdict.Said != row.said {
+				t.Errorf("it waits in %s, want %s: %s; said: %s", got, row.want, doc.Verdict.Message, doc.Verdict.Said)
+			}
+			for _, s := range doc.Volumes[0].Stages {
+				for _, said := range s.Said {
+					if said.By != "kubelet's log on n1" || !strings.HasPrefix(said.Text, "MountVolume.") {
+						t.Errorf("%s said %q", said.By, said.Text)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Of the way down the kubelet writes no event: its log alone tells what fails.
+func TestLoggedUnmount(t *testing.T) {
+	const (
+		open    = "unmounted unstaged"
+		tear    = `UnmountVolume.TearDown failed for volume "kubernetes.io/csi/ebs.csi.aws.com^vol-1" : kubernetes.io/csi: Unmounter.TearDownAt failed: rpc error: code = Internal desc = busy`
+		device  = `UnmountDevice failed for volume "pv-data" : rpc error: code = Internal desc = busy`
+		itself  = `UnmountVolume.TearDown failed for volume "kubernetes.io/csi/ebs.csi.aws.com^vol-1" : remove /var/lib/kubelet/pods: directory not empty`
+		another = "kubernetes.io/csi/ebs.csi.aws.com^vol-2"
+	)
+	ended := func() *world {
+		w := newWorld()
+		w.pod.Status.Phase = corev1.PodSucceeded
+		w.pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: minutesAgo(9), FinishedAt: minutesAgo(1)}}
+		w.pod.Status.Conditions[1].Status = corev1.ConditionFalse
+		return w
+	}
+	nobody := func() *world {
+		w := newWorld()
+		w.Pods = nil
+		return w
+	}
+	onNode := "CSI driver ebs.csi.aws.com on n1"
+	for name, row := range map[string]struct {
+		world   *world
+		failure controllerlog.KubeletFailure
+		want    string
+		actor   string
+	}{
+		"ended, nothing":           {ended(), logged(0.5, another, "uid-app", tear), open, onNode},
+		"ended, unmount":           {ended(), logged(0.5, theVolume, "uid-app", tear), "unmounted", onNode},
+		"ended, by the kubelet":    {ended(), logged(0.5, theVolume, "uid-app", itself), "unmounted", "the kubelet of n1"},
+		"ended, unstage":           {ended(), logged(0.5, theVolume, "", device), "unstaged", onNode},
+		"ended, tried again since": {ended(), logged(1.5, theVolume, "uid-app", tear), open, onNode},
+		"ended, another pod":       {ended(), logged(0.5, theVolume, "uid-other", tear), open, onNode},
+		"ended, a mount":           {ended(), logged(0.5, theVolume, "uid-app", `MountVolume.SetUp failed for volume "pv-data" : busy`), open, onNode},
+		"nobody's, nothing":        {nobody(), logged(0.5, another, "uid-app", tear), open, onNode},
+		"nobody's, unmount":        {nobody(), logged(0.5, theVolume, "uid-gone", tear), "unmounted", onNode},
+		"nobody's, unstage":        {nobody(), logged(0.5, theVolume, "", device), "unstaged", onNode},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rows := row.world.heard(&trace.KubeletView{Failures: []controllerlog.KubeletFailure{row.failure}}).Volumes
+			if len(rows) != 1 {
+				t.Fatalf("%d rows, want one", len(rows))
+			}
+			if got := stagesOf(rows[0].Stage, rows[0].Stages); got != row.want || rows[0].Actor != row.actor {
+				t.Errorf("it waits in %s for %s, want %s for %s: %s", got, rows[0].Actor, row.want, row.actor, rows[0].Detail)
+			}
+			if said := rows[0].Said; (said == row.failure.Message) != (row.want != open) {
+				t.Errorf("in %s was said %q", row.want, said)
+			}
+		})
+	}
+}
+
+// withSecond adds a volume "more" as the first one is.
+func withSecond(w *world) *world {
+	const volume = corev1.UniqueVolumeName("kubernetes.io/csi/ebs.csi.aws.com^vol-2")
+	pv, claim := w.Volumes[0].DeepCopy(), w.Claims[0].DeepCopy()
+	pv.Name, pv.UID, pv.Spec.CSI.VolumeHandle, pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID = "pv-more", "uid-pv-more", "vol-2", "more", "uid-more"
+	claim.Name, claim.UID, claim.Spec.VolumeName = "more", "uid-more", "pv-more"
+	w.Volumes, w.Claims = append(w.Volumes, pv), append(w.Claims, claim)
+	va := w.VolumeAttachments[0].DeepCopy()
+	va.Name, va.UID, va.Spec.Source.PersistentVolumeName = reconcile.VolumeAttachmentName("vol-2", theDriver, "n1"), "uid-va-more", &pv.Name
+	w.VolumeAttachments = append(w.VolumeAttachments, va)
+	w.node.Status.VolumesInUse = append(w.node.Status.VolumesInUse, volume)
+	w.node.Status.VolumesAttached = append(w.node.Status.VolumesAttached, corev1.AttachedVolume{Name: volume})
+	more := w.pod.Spec.Volumes[0].DeepCopy()
+	more.Name, more.PersistentVolumeClaim.ClaimName = "more", "more"
+	w.pod.Spec.Volumes = append(w.pod.Spec.Volumes, *more)
+	c := &w.pod.Spec.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "more", MountPath: "/more"})
+	return w
+}
+
+// Of a pod that cannot go for one of its volumes, the log tells for which.
+func TestLoggedUnmountOfOneOfTwo(t *testing.T) {
+	two := func() *world { return withSecond(newWorld().stopped(9)) }
+	doc := diagnose.TracePod(two().snapshot(), two().pod, diagnose.Options{})
+	if len(doc.Verdict.Volumes) != 2 {
+		t.Fatalf("without the log it waits for %v: %s", doc.Verdict.Volumes, doc.Verdict.Message)
+	}
+	w := two()
+	volume := w.node.Status.VolumesInUse[1]
+	doc = diagnose.TracePod(w.snapshot(), w.pod, diagnose.Options{Kubelet: &trace.KubeletView{Failures: []controllerlog.KubeletFailure{
+		logged(0.5, volume, w.pod.UID, `UnmountVolume.TearDown failed for volume "`+string(volume)+`" : rpc error: code = Internal desc = busy`)}}})
+	if v := doc.Verdict; v.Volume != "more" || len(v.Volumes) > 0 || v.Stage != trace.StageUnmounted || !strings.Contains(v.Message, "has ended but cannot go") {
+		t.Errorf("with the log it waits for %q %v in %s: %s", v.Volume, v.Volumes, v.Stage, v.Message)
+	}
+}

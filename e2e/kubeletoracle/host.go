@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,7 @@ type host struct {
 	configMaps configmap.Manager
 	tokens     *token.Manager
 	recorder   record.EventRecorder
+	notReady   atomic.Pointer[string]
 	// factory watches CSIDrivers for the CSI plugin.
 	factory informers.SharedInformerFactory
 }
@@ -97,9 +99,23 @@ func (h *host) WaitForCacheSync() error {
 	return nil
 }
 
-// SetKubeletError is where a kubelet makes its node not Ready; this one waits for its
-// CSINode before it says that it is.
-func (h *host) SetKubeletError(error) {}
+// SetKubeletError is where the CSI plugin keeps the node from being Ready until it has its
+// CSINode (runtimeState.setStorageState).
+func (h *host) SetKubeletError(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	h.notReady.Store(&text)
+}
+
+// whyNotReady is what keeps the node from being Ready; "" where nothing does.
+func (h *host) whyNotReady() string {
+	if text := h.notReady.Load(); text != nil {
+		return *text
+	}
+	return ""
+}
 
 // NewWrapperUnmounter is the counterpart of NewWrapperMounter.
 func (h *host) NewWrapperUnmounter(name string, spec volume.Spec, pod types.UID) (volume.Unmounter, error) {

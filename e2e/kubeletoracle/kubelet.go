@@ -138,7 +138,7 @@ func (k *kubelet) run(ctx context.Context) error {
 	sockets := pluginmanager.NewPluginManager(filepath.Join(k.options.Root, "plugins_registry"), k.recorder)
 	k.pods = newPods(k)
 	k.volumes = newVolumeManager(k)
-	k.status = &nodeStatus{machine: k.options, client: k.client, nodes: nodes.Lister(), volumes: k.volumes}
+	k.status = &nodeStatus{machine: k.options, client: k.client, nodes: nodes.Lister(), volumes: k.volumes, host: k.host}
 
 	ready := newSourcesReady(k.pods.synced)
 	go runVolumes(ctx, k.volumes, ready)

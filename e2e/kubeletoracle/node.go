@@ -53,18 +53,23 @@ func registerNode(ctx context.Context, client kubernetes.Interface, m wire.Machi
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("make the node's lease: %w", err)
 	}
-	return beat(ctx, client, m)
+	return beat(ctx, client, m, "")
 }
 
-// beat renews the node's Ready condition and its lease.
-func beat(ctx context.Context, client kubernetes.Interface, m wire.Machine) error {
+// beat renews the node's Ready condition and its lease. The condition is False where
+// something keeps the node from being Ready (ReadyCondition, pkg/kubelet/nodestatus).
+func beat(ctx context.Context, client kubernetes.Interface, m wire.Machine, whyNot string) error {
 	now := metav1.Now()
+	ready := corev1.NodeCondition{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status",
+		LastHeartbeatTime: now, LastTransitionTime: now,
+	}
+	if whyNot != "" {
+		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, "KubeletNotReady", whyNot
+	}
 	status := map[string]any{"status": corev1.NodeStatus{
-		NodeInfo: corev1.NodeSystemInfo{KubeletVersion: m.Release, OperatingSystem: "linux", Architecture: "amd64"},
-		Conditions: []corev1.NodeCondition{{
-			Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status",
-			LastHeartbeatTime: now, LastTransitionTime: now,
-		}},
+		NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: m.Release, OperatingSystem: "linux", Architecture: "amd64"},
+		Conditions: []corev1.NodeCondition{ready},
 	}}
 	patch, err := json.Marshal(status)
 	if err != nil {
@@ -87,20 +92,21 @@ type nodeStatus struct {
 	client  kubernetes.Interface
 	nodes   corelisters.NodeLister
 	volumes volumemanager.VolumeManager
+	host    *host
 
 	mu       sync.Mutex
 	reported []corev1.UniqueVolumeName
 }
 
 func (s *nodeStatus) run(ctx context.Context) {
-	next := time.Now().Add(heartbeat)
+	next, said := time.Now().Add(heartbeat), ""
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := s.sync(ctx); err != nil {
 			klog.ErrorS(err, "Unable to update the node's status")
 		}
-		if time.Now().After(next) {
-			next = time.Now().Add(heartbeat)
-			if err := beat(ctx, s.client, s.machine); err != nil {
+		if whyNot := s.host.whyNotReady(); time.Now().After(next) || whyNot != said {
+			next, said = time.Now().Add(heartbeat), whyNot
+			if err := beat(ctx, s.client, s.machine, whyNot); err != nil {
 				klog.ErrorS(err, "Unable to renew the node")
 			}
 		}

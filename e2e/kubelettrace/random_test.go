@@ -520,7 +520,7 @@ func (b *batchRun) look(when string) {
 		}
 		b.tally.looked(when, l, wrong)
 		for _, text := range wrong {
-			b.Errorf("%s/%s %s, drawn as %v: %s", d.pod.Namespace, d.pod.Name, when, d.kinds, text)
+			b.Errorf("%s/%s %s, drawn as %v: %s (said: %q)", d.pod.Namespace, d.pod.Name, when, d.kinds, text, l.Trace.Verdict.Said)
 		}
 	}
 	b.record(when, s, kept, seen, listed)

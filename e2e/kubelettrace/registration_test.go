@@ -2,6 +2,7 @@ package kubelettrace
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
@@ -430,4 +433,71 @@ func TestRegistrations(t *testing.T) {
 		return err == nil && got.OwnerReferences[0].UID == again.UID && entriesOf(got) == at("id-3"), err
 	})
 	r.finds("VD618", false)
+}
+
+// forbidCSINode keeps everybody from making or changing the CSINode, until that is lifted.
+func forbidCSINode(t *testing.T, name string) (lift func()) {
+	t.Helper()
+	policies, bindings := world.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), world.Client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	_, err := policies.Create(world.plane, &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+				Rule:       admissionv1.Rule{APIGroups: []string{storagev1.GroupName}, APIVersions: []string{"v1"}, Resources: []string{"csinodes"}},
+			}}}},
+			Validations: []admissionv1.Validation{{Expression: fmt.Sprintf("object.metadata.name != %q", name)}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = bindings.Create(world.plane, &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	await := func(forbidden bool) {
+		t.Helper()
+		world.await(t, "the policy to be at work, or gone", func() (bool, error) {
+			_, err := world.Client.StorageV1().CSINodes().Create(world.plane, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return apierrors.IsInvalid(err) == forbidden, err
+		})
+	}
+	await(true)
+	return func() {
+		t.Helper()
+		if err := errors.Join(bindings.Delete(world.plane, name, metav1.DeleteOptions{}), policies.Delete(world.plane, name, metav1.DeleteOptions{})); err != nil {
+			t.Fatal(err)
+		}
+		await(false)
+	}
+}
+
+// TestCSINodeForbidden: a kubelet that cannot make its CSINode keeps its node from being
+// Ready, in the CSI plugin's own words, until it can.
+func TestCSINodeForbidden(t *testing.T) {
+	needsKubelet(t)
+	const node = "uninitialized"
+	lift := forbidCSINode(t, node)
+	r := newRegistrar(t, node)
+	awaitReady := func(status corev1.ConditionStatus, words string) {
+		t.Helper()
+		world.await(t, "the node to say "+words, func() (bool, error) {
+			n, err := world.Client.CoreV1().Nodes().Get(world.plane, node, metav1.GetOptions{})
+			if err != nil {
+				return false, err
+			}
+			c := facts.ReadyCondition(n)
+			return c != nil && c.Status == status && strings.Contains(c.Message, words), fmt.Errorf("it says %+v", c)
+		})
+	}
+	awaitReady(corev1.ConditionFalse, "failed to initialize CSINode")
+	r.finds("VD617", true)
+	lift()
+	awaitReady(corev1.ConditionTrue, "posting ready status")
+	r.finds("VD617", false)
+	r.awaitEntries("none")
 }

@@ -10,6 +10,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -85,7 +86,7 @@ func TestContexts(t *testing.T) {
 	if len(lost.Gaps) != 1 || lost.Gaps[0].Context != "gone" || !strings.Contains(lost.Gaps[0].Detail, "connection refused") || lost.Summary.Error != 1 {
 		t.Errorf("gaps %v, %+v", lost.Gaps, lost.Summary)
 	}
-	if r := run(t, kubeconfig, "diagnose", "--contexts", "gone"); r.Code != 2 || r.Stdout != "" || strings.Count(r.Stderr, "\n") != 1 || !strings.HasPrefix(r.Stderr, "error: ") {
+	if r := run(t, kubeconfig, "diagnose", "--contexts", "gone"); r.Code != 2 || r.Stdout != "" || strings.Count(command.WithoutProgress(r.Stderr), "\n") != 1 || !strings.HasPrefix(command.WithoutProgress(r.Stderr), "error: ") {
 		t.Errorf("nobody anywhere: exit code %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -175,7 +174,7 @@ func (r *round) doctor(ctx context.Context, s *faultproxy.Session, args ...strin
 	_ = child.Wait() // its code says how it ended
 	close(ended)
 	result := run{
-		Run:    invariant.Run{Name: s.Name, Code: child.ProcessState.ExitCode(), Said: withoutProgress(out.String() + errOut.String())},
+		Run:    invariant.Run{Name: s.Name, Code: child.ProcessState.ExitCode(), Said: command.WithoutProgress(out.String() + errOut.String())},
 		output: out.String(), errors: errOut.String(),
 	}
 	var err error
@@ -221,7 +220,3 @@ const (
 	toUndo  = "undo has to take the first one back"
 	unknown = "nobody knows whether"
 )
-
-var progressLine = regexp.MustCompile(`(?m)^reading .*\n`)
-
-func withoutProgress(said string) string { return progressLine.ReplaceAllString(said, "") }

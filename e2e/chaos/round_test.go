@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/faultproxy"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/invariant"
@@ -248,7 +249,7 @@ func (r *round) rerun(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rerun := invariant.Rerun{Name: run.Name + " after " + r.attack.String(), Code: run.Code, Said: withoutProgress(run.errors), Unless: unless}
+	rerun := invariant.Rerun{Name: run.Name + " after " + r.attack.String(), Code: run.Code, Said: command.WithoutProgress(run.errors), Unless: unless}
 	var report finding.Report
 	if err := json.Unmarshal([]byte(run.output), &report); err != nil && run.Code != 2 {
 		return fmt.Errorf("%s: exit code %d: %w: %s", rerun.Name, run.Code, err, run.output+run.errors)

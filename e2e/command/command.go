@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 )
@@ -62,3 +63,9 @@ func Run(ctx context.Context, binary, kubeconfig string, args ...string) (Result
 	}
 	return Result{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}, nil
 }
+
+var progress = regexp.MustCompile(`(?m)^reading .*\n`)
+
+// WithoutProgress is what the command said on standard error, without the lines about what
+// takes longer than a second: on a busy machine everything may.
+func WithoutProgress(said string) string { return progress.ReplaceAllString(said, "") }

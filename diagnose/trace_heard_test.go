@@ -1,6 +1,7 @@
 package diagnose_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -130,20 +131,23 @@ func TestLoggedUnmount(t *testing.T) {
 		failure controllerlog.KubeletFailure
 		want    string
 		actor   string
+		runs    float64 // for how many minutes the kubelet has; 0: 60
 	}{
-		"ended, nothing":           {ended(), logged(0.5, another, "uid-app", tear), open, onNode},
-		"ended, unmount":           {ended(), logged(0.5, theVolume, "uid-app", tear), "unmounted", onNode},
-		"ended, by the kubelet":    {ended(), logged(0.5, theVolume, "uid-app", itself), "unmounted", "the kubelet of n1"},
-		"ended, unstage":           {ended(), logged(0.5, theVolume, "", device), "unstaged", onNode},
-		"ended, tried again since": {ended(), logged(1.5, theVolume, "uid-app", tear), open, onNode},
-		"ended, another pod":       {ended(), logged(0.5, theVolume, "uid-other", tear), open, onNode},
-		"ended, a mount":           {ended(), logged(0.5, theVolume, "uid-app", `MountVolume.SetUp failed for volume "pv-data" : busy`), open, onNode},
-		"nobody's, nothing":        {nobody(), logged(0.5, another, "uid-app", tear), open, onNode},
-		"nobody's, unmount":        {nobody(), logged(0.5, theVolume, "uid-gone", tear), "unmounted", onNode},
-		"nobody's, unstage":        {nobody(), logged(0.5, theVolume, "", device), "unstaged", onNode},
+		"ended, nothing":           {ended(), logged(0.5, another, "uid-app", tear), open, onNode, 0},
+		"ended, unmount":           {ended(), logged(0.5, theVolume, "uid-app", tear), "unmounted", onNode, 0},
+		"ended, by the kubelet":    {ended(), logged(0.5, theVolume, "uid-app", itself), "unmounted", "the kubelet of n1", 0},
+		"ended, unstage":           {ended(), logged(0.5, theVolume, "", device), "unstaged", onNode, 0},
+		"ended, tried again since": {ended(), logged(1.5, theVolume, "uid-app", tear), open, onNode, 0},
+		"ended, started since":     {ended(), logged(0.5, theVolume, "uid-app", tear), open, onNode, 0.4},
+		"nobody's, started since":  {nobody(), logged(0.5, theVolume, "uid-gone", tear), open, onNode, 0.4},
+		"ended, another pod":       {ended(), logged(0.5, theVolume, "uid-other", tear), open, onNode, 0},
+		"ended, a mount":           {ended(), logged(0.5, theVolume, "uid-app", `MountVolume.SetUp failed for volume "pv-data" : busy`), open, onNode, 0},
+		"nobody's, nothing":        {nobody(), logged(0.5, another, "uid-app", tear), open, onNode, 0},
+		"nobody's, unmount":        {nobody(), logged(0.5, theVolume, "uid-gone", tear), "unmounted", onNode, 0},
+		"nobody's, unstage":        {nobody(), logged(0.5, theVolume, "", device), "unstaged", onNode, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rows := row.world.heard(&trace.KubeletView{Failures: []controllerlog.KubeletFailure{row.failure}}).Volumes
+			rows := row.world.heard(&trace.KubeletView{Failures: []controllerlog.KubeletFailure{row.failure}, Samples: []trace.KubeletSample{started(cmp.Or(row.runs, 60))}}).Volumes
 			if len(rows) != 1 {
 				t.Fatalf("%d rows, want one", len(rows))
 			}
@@ -186,7 +190,7 @@ func TestLoggedUnmountOfOneOfTwo(t *testing.T) {
 	}
 	w := two()
 	volume := w.node.Status.VolumesInUse[1]
-	doc = diagnose.TracePod(w.snapshot(), w.pod, diagnose.Options{Kubelet: &trace.KubeletView{Failures: []controllerlog.KubeletFailure{
+	doc = diagnose.TracePod(w.snapshot(), w.pod, diagnose.Options{Kubelet: &trace.KubeletView{Samples: []trace.KubeletSample{started(60)}, Failures: []controllerlog.KubeletFailure{
 		logged(0.5, volume, w.pod.UID, `UnmountVolume.TearDown failed for volume "`+string(volume)+`" : rpc error: code = Internal desc = busy`)}}})
 	if v := doc.Verdict; v.Volume != "more" || len(v.Volumes) > 0 || v.Stage != trace.StageUnmounted || !strings.Contains(v.Message, "has ended but cannot go") {
 		t.Errorf("with the log it waits for %q %v in %s: %s", v.Volume, v.Volumes, v.Stage, v.Message)

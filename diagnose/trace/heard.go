@@ -50,7 +50,8 @@ func (k *KubeletView) logged(pod *corev1.Pod) []*corev1.Event {
 }
 
 // failedDown is the last operation of the way down that the kubelet's log says has failed
-// with the volume, if it was not tried again before the objects were read.
+// with the volume, if it was not tried again before the objects were read. A kubelet that
+// was started since has forgotten the pause.
 func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok bool) {
 	if t.heard == nil {
 		return f, false
@@ -58,7 +59,8 @@ func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok
 	for _, f := range slices.Backward(t.heard.Failures) {
 		if f.Volume == v.Volume && (f.Pod == "" || f.Pod == uidThere(t.pod) || t.pod.UID == "") {
 			up := strings.HasPrefix(f.Message, "MountVolume.") || strings.HasPrefix(f.Message, "MapVolume.")
-			return f, !up && !f.At.Add(f.Pause).Before(t.Snapshot.TakenAt)
+			started := t.heard.started()
+			return f, !up && !started.IsZero() && f.At.After(started) && !f.At.Add(f.Pause).Before(t.Snapshot.TakenAt)
 		}
 	}
 	return f, false

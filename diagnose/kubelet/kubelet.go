@@ -97,7 +97,7 @@ func OfNode(view *facts.View, name types.NodeName, heard *trace.KubeletView) *No
 		}
 	}
 	if node != nil {
-		n.addLeftovers(view, node, named, unresolved, heard)
+		n.addLeftovers(view, node, named, unresolved)
 	}
 	if heard != nil {
 		n.Statements = trace.CorroborateNode(view.Snapshot, n.traces, heard)
@@ -130,7 +130,7 @@ func (n *Node) add(v Volume) {
 }
 
 // addLeftovers adds what volumesInUse lists and none of the rows has.
-func (n *Node) addLeftovers(view *facts.View, node *corev1.Node, named map[corev1.UniqueVolumeName]bool, unresolved string, heard *trace.KubeletView) {
+func (n *Node) addLeftovers(view *facts.View, node *corev1.Node, named map[corev1.UniqueVolumeName]bool, unresolved string) {
 	for _, volume := range node.Status.VolumesInUse {
 		if named[volume] {
 			continue
@@ -142,7 +142,7 @@ func (n *Node) addLeftovers(view *facts.View, node *corev1.Node, named map[corev
 			v.PersistentVolume, block = pv.Name, isBlock(pv)
 		}
 		v.Driver, _, _ = reconcile.ParseCSI(volume)
-		s := trace.Leftover(view, node, volume, heard)
+		s := trace.Leftover(view, node, volume)
 		doubt := unresolved
 		for _, pod := range view.World.LivePods(reconcile.VolumeNode{Volume: volume, Node: n.Node}) {
 			if n.has(pod) {

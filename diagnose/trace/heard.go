@@ -57,7 +57,7 @@ func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok
 		return f, false
 	}
 	for _, f := range slices.Backward(t.heard.Failures) {
-		if f.Volume == v.Volume && (f.Pod == "" || f.Pod == uidThere(t.pod) || t.pod.UID == "") {
+		if f.Volume == v.Volume && (f.Pod == "" || f.Pod == uidThere(t.pod)) {
 			up := strings.HasPrefix(f.Message, "MountVolume.") || strings.HasPrefix(f.Message, "MapVolume.")
 			started := t.heard.started()
 			return f, !up && !started.IsZero() && f.At.After(started) && !f.At.Add(f.Pause).Before(t.Snapshot.TakenAt)

@@ -73,21 +73,13 @@ func (v VolumeTrace) standingIn(name StageName) Standing {
 
 // Leftover is where a volume stands that the node's volumesInUse lists and that no pod on
 // the node uses. One of a pod that was deleted by force may still be mounted.
-func Leftover(view *facts.View, node *corev1.Node, volume corev1.UniqueVolumeName, heard *KubeletView) Standing {
-	t := newTracer(view, &corev1.Pod{Spec: corev1.PodSpec{NodeName: node.Name}}, heard)
+func Leftover(view *facts.View, node *corev1.Node, volume corev1.UniqueVolumeName) Standing {
+	t := newTracer(view, &corev1.Pod{Spec: corev1.PodSpec{NodeName: node.Name}}, nil)
 	v := &tracedVolume{VolumeTrace: &VolumeTrace{Volume: volume}, pair: reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}}
 	v.Driver, _, _ = reconcile.ParseCSI(volume)
 	s := t.unstaging(v, inUseOf(node)+", and no pod there uses it any more")
 	if !t.knows(snapshot.Pods, "") {
 		s = unread(StageUnstaged, snapshot.Pods)
 	}
-	possible := []StageName{StageUnmounted, StageUnstaged}
-	if f, ok := t.failedDown(v); ok {
-		if f.Pod != "" {
-			s.Stage = StageUnmounted
-		}
-		t.hearDown(&s, v)
-		possible = nil
-	}
-	return Standing{Stage: t.due(s, metav1.Time{}, UnstageTakes), Possible: possible}
+	return Standing{Stage: t.due(s, metav1.Time{}, UnstageTakes), Possible: []StageName{StageUnmounted, StageUnstaged}}
 }

@@ -42,7 +42,7 @@ var kubeletMutants = []Mutant{
 	{Folder: "diagnose/kubelet", File: "next.go", Name: "no-pause", Branch: `exponentialbackoff: maxDurationBeforeRetry`, Unseen: noTime,
 		Old: `return reconcile.BackoffLast`, New: `return 0`},
 	{Folder: "diagnose/kubelet", File: "kubelet.go", Name: "no-leftovers", Branch: `GetVolumesInUse: what nobody wants any more`,
-		Old: `n.addLeftovers(view, node, named, unresolved, heard)`, New: `_ = unresolved`},
+		Old: `n.addLeftovers(view, node, named, unresolved)`, New: `_ = unresolved`},
 	{Folder: "diagnose/kubelet", File: "kubelet.go", Name: "unused-has-row", Branch: `processPodVolumes: what no container mounts`,
 		Old: "\t\t\tif !ok {\n", New: "\t\t\tif !ok && false {\n"},
 	{Folder: "diagnose/kubelet", File: "kubelet.go", Name: "waiting-is-attached", Branch: "waitForVolumeAttach: the node's volumesAttached",

@@ -144,6 +144,7 @@ func (c *Cluster) makeDir() (err error) {
 // called more than once.
 func (c *Cluster) Stop() {
 	c.stopProcesses()
+	_ = c.ports.lock.Close() // nil, or closed already, where Stop was called before
 	if c.ownDir && c.dir != "" {
 		_ = os.RemoveAll(c.dir) // a leftover in the temporary directory is no failure
 	}

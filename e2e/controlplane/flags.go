@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // auditPolicy records who wrote what, without the bodies. Leases and events are
@@ -62,6 +63,8 @@ func (c *Cluster) auditPolicy() string {
 // ports are the TCP ports of one control plane, all on loopback.
 type ports struct {
 	etcdClient, etcdPeer, apiServer, controllerManager, attacher int
+
+	lock *os.File // while it is open they are nobody else's
 }
 
 func (c *Cluster) etcdFlags() []string {
@@ -161,26 +164,35 @@ func (c *Cluster) apiURL() string { return "https://" + address(c.ports.apiServe
 
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// choosePorts finds free ports below the range from which systems take the
-// ports of outgoing connections, so that none of those gets in between.
+// choosePorts finds free ports below the range from which systems take the ports of
+// outgoing connections, so that none of those gets in between. Nor does another control
+// plane of this machine: each keeps a lock on its ports, which ends with its process.
 func choosePorts() (ports, error) {
+	const lowest, highest, tries = 20000, 32000, 100
 	var p ports
-	taken := map[int]bool{}
-	for _, port := range []*int{&p.etcdClient, &p.etcdPeer, &p.apiServer, &p.controllerManager, &p.attacher} {
-		const lowest, highest, tries = 20000, 32000, 100
-		for range tries {
-			candidate := lowest + mathrand.IntN(highest-lowest)
-			if !taken[candidate] && free(candidate) {
-				*port = candidate
-				taken[candidate] = true
-				break
-			}
-		}
-		if *port == 0 {
-			return ports{}, fmt.Errorf("choose ports: none free between %d and %d", lowest, highest)
-		}
+	all := []*int{&p.etcdClient, &p.etcdPeer, &p.apiServer, &p.controllerManager, &p.attacher}
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("volume-doctor-ports-%d", os.Getuid()))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return ports{}, fmt.Errorf("choose ports: %w", err)
 	}
-	return p, nil
+	for range tries {
+		first := lowest + mathrand.IntN((highest-lowest)/len(all))*len(all)
+		lock, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(first)), os.O_CREATE|os.O_RDONLY, 0o600)
+		if err != nil {
+			return ports{}, fmt.Errorf("choose ports: %w", err)
+		}
+		usable := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
+		for i, port := range all {
+			*port = first + i
+			usable = usable && free(*port)
+		}
+		if usable {
+			p.lock = lock
+			return p, nil
+		}
+		_ = lock.Close() // which is another's, or of no use
+	}
+	return ports{}, fmt.Errorf("choose ports: none free between %d and %d", lowest, highest)
 }
 
 func free(port int) bool {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -55,14 +54,7 @@ func (k *kubelet) startContainers(pod types.UID) error {
 		cmd := exec.Command(self, asWriter, filepath.Join(mount, records.File), filepath.Join(k.options.Written, volume), k.options.Node+"/"+string(pod))
 		cmd.Stderr = os.Stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-		if err := cmd.Start(); err != nil {
-			return fmt.Errorf("start the container of %s: %w", volume, err)
-		}
-		go func() { _ = cmd.Wait() }() // it is killed
-		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
-			return err
-		}
-		if err := os.WriteFile(file, []byte(strconv.Itoa(cmd.Process.Pid)), 0o600); err != nil {
+		if err := containers.Start(cmd, k.options.Root, pod, volume); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -26,6 +27,33 @@ func Pods(root string) (pods []types.UID) {
 		pods = append(pods, types.UID(filepath.Base(dir)))
 	}
 	return pods
+}
+
+// Start starts the process as the container that writes to the volume for the pod. It
+// returns once the kernel shows its command line, which is a moment after the start, for
+// Stop goes by that.
+func Start(container *exec.Cmd, root string, pod types.UID, volume string) error {
+	file := File(root, pod, volume)
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+		return err
+	}
+	if err := container.Start(); err != nil {
+		return fmt.Errorf("start the container of %s: %w", volume, err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = container.Wait() // it is killed, or cannot write
+		close(ended)
+	}()
+	number := container.Process.Pid
+	for over := false; !over && len(commandLine(number)) == 0; {
+		select {
+		case <-ended:
+			over = true
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return os.WriteFile(file, []byte(strconv.Itoa(number)), 0o600)
 }
 
 // Stop kills the containers of the pod, and returns once they are gone.
@@ -58,6 +86,11 @@ func Stop(root string, pod types.UID) error {
 // runs says that the process is a container of the machine: one that has ended has no
 // command line, and another one may have its number by now.
 func runs(root string, process int) bool {
-	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", process))
-	return err == nil && bytes.Contains(line, []byte(root+"/"))
+	return bytes.Contains(commandLine(process), []byte(root+"/"))
+}
+
+// commandLine is empty where there is no such process.
+func commandLine(process int) []byte {
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", process))
+	return line
 }

@@ -3,45 +3,50 @@
 package containers
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
+	"time"
 )
 
 // start starts a process with the word in its command line, as a container of the pod.
-func start(t *testing.T, root, word string) *exec.Cmd {
+// The channel is closed when it has ended.
+func start(t *testing.T, root, word string) (number int, ended <-chan struct{}) {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", "read line", word)
-	if _, err := cmd.StdinPipe(); err != nil { // which says nothing
+	says, err := cmd.StdinPipe() // which says nothing
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	out, err := cmd.StdoutPipe()
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it may have ended
-	file := File(root, "pod", "data")
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+	if err := Start(cmd, root, "pod", "data"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, []byte(strconv.Itoa(cmd.Process.Pid)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return cmd
+	t.Cleanup(func() { _ = says.Close() }) // with which it ends
+	end := make(chan struct{})
+	go func() {
+		_, _ = out.Read(make([]byte, 1)) // it writes nothing
+		close(end)
+	}()
+	return cmd.Process.Pid, end
 }
 
 func TestStop(t *testing.T) {
 	root := t.TempDir()
-	cmd := start(t, root, filepath.Join(root, "pods"))
+	_, ended := start(t, root, filepath.Join(root, "pods"))
 	if pods := Pods(root); len(pods) != 1 || pods[0] != "pod" {
 		t.Errorf("the pods are %v, want pod", pods)
 	}
 	if err := Stop(root, "pod"); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err == nil {
-		t.Error("the container ended by itself")
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Error("the container is not killed")
 	}
 	if err := Stop(root, "pod"); err != nil {
 		t.Errorf("it is stopped again: %v", err)
@@ -51,12 +56,11 @@ func TestStop(t *testing.T) {
 // TestStopSparesOthers: by now another process has the number of one that has ended.
 func TestStopSparesOthers(t *testing.T) {
 	root := t.TempDir()
-	cmd := start(t, root, "somebody else's")
+	number, _ := start(t, root, "somebody else's")
 	if err := Stop(root, "pod"); err != nil {
 		t.Fatal(err)
 	}
-	line, err := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/cmdline")
-	if err != nil || len(line) == 0 {
-		t.Errorf("it was killed: %v", err)
+	if len(commandLine(number)) == 0 {
+		t.Error("it was killed")
 	}
 }

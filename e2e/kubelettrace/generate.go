@@ -22,8 +22,8 @@ type drawnPod struct {
 	volumes []Volume
 	claims  []drawnClaim
 	faults  []drawnFault
-	// attachFails are the handles that the driver refuses to attach.
-	attachFails []string
+	// attachFails are those that their driver refuses to attach.
+	attachFails []Volume
 	// endFaults are those that are set before the pod is deleted.
 	endFaults []drawnFault
 	// kinds are what was drawn, for the page.
@@ -92,17 +92,20 @@ func (d *drawnPod) claim(v Volume, state claimState, change func(*corev1.Persist
 
 func (d *drawnPod) csi(driver, name string) Volume {
 	handle := "vol-" + d.pod.Namespace + "-" + name
-	return Volume{Name: name, Driver: driver, Handle: handle, Unique: csidriver.UniqueName(driver, handle), Attachable: driver == Disk, Stages: driver == Disk}
+	return Volume{Name: name, Driver: driver, Handle: handle, Unique: csidriver.UniqueName(driver, handle), Attachable: attached(driver), Stages: attached(driver)}
 }
 
 func (d *drawnPod) fails(driver string, f wire.Fault) {
 	d.faults = append(d.faults, drawnFault{driver, f})
 }
 
-func westOnly(pv *corev1.PersistentVolume) {
-	pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{"west"}}},
-	}}}}
+// inZone keeps the volume to the nodes of one zone; those of the tests are in the east.
+func inZone(zone string) func(*corev1.PersistentVolume) {
+	return func(pv *corev1.PersistentVolume) {
+		pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}},
+		}}}}
+	}
 }
 
 func blockMode(pv *corev1.PersistentVolume) {
@@ -116,22 +119,55 @@ func device(_ *drawnPod, v *Volume, _ *rand.Rand) func(*corev1.PersistentVolume)
 	return blockMode
 }
 
+// variant adds to a volume with a claim what is drawn of it.
+type variant func(d *drawnPod, v *Volume, r *rand.Rand) func(*corev1.PersistentVolume)
+
 // disk is a kind of a volume of Disk with a claim that is bound.
-func disk(name string, weight int, more func(d *drawnPod, v *Volume, r *rand.Rand) func(*corev1.PersistentVolume)) kind {
-	return kind{"disk: " + name, weight, func(d *drawnPod, volume string, r *rand.Rand) {
-		v := d.csi(Disk, volume)
-		var change func(*corev1.PersistentVolume)
-		if more != nil {
-			change = more(d, &v, r)
-		}
-		d.claim(v, claimBound, change)
-		switch r.IntN(4) {
-		case 0:
-			d.endFaults = append(d.endFaults, drawnFault{Disk, refusal(r, wire.Unpublish, v.Handle)})
-		case 1:
-			d.endFaults = append(d.endFaults, drawnFault{Disk, wire.Fault{RPC: wire.Unpublish, Handle: v.Handle, Hang: true}})
-		}
-	}}
+func disk(name string, weight int, more variant) kind {
+	return kind{"disk: " + name, weight, func(d *drawnPod, volume string, r *rand.Rand) { d.bound(Disk, volume, r, more) }}
+}
+
+// bound adds a volume of a driver that attaches, with a claim that is bound.
+func (d *drawnPod) bound(driver, volume string, r *rand.Rand, more variant) {
+	v := d.csi(driver, volume)
+	var change func(*corev1.PersistentVolume)
+	if more != nil {
+		change = more(d, &v, r)
+	}
+	d.claim(v, claimBound, change)
+	d.ends(v, r)
+}
+
+// ends draws how the volume is unmounted.
+func (d *drawnPod) ends(v Volume, r *rand.Rand) {
+	switch r.IntN(4) {
+	case 0:
+		d.endFaults = append(d.endFaults, drawnFault{v.Driver, refusal(r, wire.Unpublish, v.Handle)})
+	case 1:
+		d.endFaults = append(d.endFaults, drawnFault{v.Driver, wire.Fault{RPC: wire.Unpublish, Handle: v.Handle, Hang: true}})
+	}
+}
+
+// The variants that volumes of more than one driver have.
+
+func stageRefused(d *drawnPod, v *Volume, r *rand.Rand) func(*corev1.PersistentVolume) {
+	d.fails(v.Driver, refusal(r, wire.Stage, v.Handle))
+	return nil
+}
+
+func publishRefused(d *drawnPod, v *Volume, r *rand.Rand) func(*corev1.PersistentVolume) {
+	d.fails(v.Driver, refusal(r, wire.Publish, v.Handle))
+	return nil
+}
+
+func attachRefused(d *drawnPod, v *Volume, _ *rand.Rand) func(*corev1.PersistentVolume) {
+	d.attachFails = append(d.attachFails, *v)
+	return nil
+}
+
+func elsewhere(_ *drawnPod, v *Volume, _ *rand.Rand) func(*corev1.PersistentVolume) {
+	v.Local, v.Never = Nobody, true
+	return inZone("west")
 }
 
 // plain is a kind of a volume without a claim.
@@ -170,26 +206,17 @@ var (
 // kinds are all that is drawn from.
 var kinds = []kind{
 	disk("well", 6, nil),
-	disk("stage refused", 2, func(d *drawnPod, v *Volume, r *rand.Rand) func(*corev1.PersistentVolume) {
-		d.fails(Disk, refusal(r, wire.Stage, v.Handle))
-		return nil
-	}),
+	disk("stage refused", 2, stageRefused),
 	disk("stage hangs", 2, func(d *drawnPod, v *Volume, _ *rand.Rand) func(*corev1.PersistentVolume) {
 		d.fails(Disk, wire.Fault{RPC: wire.Stage, Handle: v.Handle, Hang: true})
 		return nil
 	}),
-	disk("publish refused", 2, func(d *drawnPod, v *Volume, r *rand.Rand) func(*corev1.PersistentVolume) {
-		d.fails(Disk, refusal(r, wire.Publish, v.Handle))
-		return nil
-	}),
+	disk("publish refused", 2, publishRefused),
 	disk("publish hangs", 2, func(d *drawnPod, v *Volume, _ *rand.Rand) func(*corev1.PersistentVolume) {
 		d.fails(Disk, wire.Fault{RPC: wire.Publish, Handle: v.Handle, Hang: true})
 		return nil
 	}),
-	disk("attach refused", 2, func(d *drawnPod, v *Volume, _ *rand.Rand) func(*corev1.PersistentVolume) {
-		d.attachFails = append(d.attachFails, v.Handle)
-		return nil
-	}),
+	disk("attach refused", 2, attachRefused),
 	disk("stage secret missing", 1, func(d *drawnPod, v *Volume, _ *rand.Rand) func(*corev1.PersistentVolume) {
 		v.Local, v.Heals = Creator, true
 		return func(pv *corev1.PersistentVolume) {
@@ -202,21 +229,18 @@ var kinds = []kind{
 			pv.Spec.CSI.NodePublishSecretRef = &corev1.SecretReference{Namespace: d.pod.Namespace, Name: "gone"}
 		}
 	}),
-	disk("elsewhere", 1, func(_ *drawnPod, v *Volume, _ *rand.Rand) func(*corev1.PersistentVolume) {
-		v.Local, v.Never = Nobody, true
-		return westOnly
-	}),
+	disk("elsewhere", 1, elsewhere),
 	disk("block, mounted", 1, func(_ *drawnPod, v *Volume, _ *rand.Rand) func(*corev1.PersistentVolume) {
 		v.Local, v.Never = Nobody, true
 		return blockMode
 	}),
 	disk("block", 2, device),
 	disk("block, stage refused", 1, func(d *drawnPod, v *Volume, r *rand.Rand) func(*corev1.PersistentVolume) {
-		d.fails(Disk, refusal(r, wire.Stage, v.Handle))
+		stageRefused(d, v, r)
 		return device(d, v, r)
 	}),
 	disk("block, publish refused", 1, func(d *drawnPod, v *Volume, r *rand.Rand) func(*corev1.PersistentVolume) {
-		d.fails(Disk, refusal(r, wire.Publish, v.Handle))
+		publishRefused(d, v, r)
 		return device(d, v, r)
 	}),
 	disk("files, used as a device", 1, func(_ *drawnPod, v *Volume, _ *rand.Rand) func(*corev1.PersistentVolume) {
@@ -236,12 +260,23 @@ var kinds = []kind{
 	{"files: elsewhere", 1, func(d *drawnPod, name string, _ *rand.Rand) {
 		v := d.csi(Files, name)
 		v.Local, v.Never = Nobody, true
-		d.claim(v, claimBound, westOnly)
+		d.claim(v, claimBound, inZone("west"))
 	}},
 	{"files: block, mounted", 1, func(d *drawnPod, name string, _ *rand.Rand) {
 		v := d.csi(Files, name)
 		v.Local, v.Never = Nobody, true
 		d.claim(v, claimBound, blockMode)
+	}},
+	migrated("well", 3, nil),
+	migrated("stage refused", 1, stageRefused),
+	migrated("publish refused", 1, publishRefused),
+	migrated("attach refused", 1, attachRefused),
+	migrated("in its zone", 1, func(*drawnPod, *Volume, *rand.Rand) func(*corev1.PersistentVolume) { return inZone("east") }),
+	migrated("elsewhere", 1, elsewhere),
+	{"migrated, without a claim", 2, func(d *drawnPod, name string, r *rand.Rand) {
+		v := d.csi(EBS, name)
+		d.source(v, corev1.VolumeSource{AWSElasticBlockStore: ebs(v.Handle)})
+		d.ends(v, r)
 	}},
 	{"driver not there", 1, func(d *drawnPod, name string, _ *rand.Rand) { d.claim(d.csi(Away, name), claimBound, nil) }},
 	{"claim missing", 1, func(d *drawnPod, name string, _ *rand.Rand) {

@@ -26,6 +26,8 @@ import (
 type Machine struct {
 	Node string
 
+	line *line // to the API server; nil where nobody cuts it
+
 	root string
 	cmd  *exec.Cmd
 	mu   sync.Mutex

@@ -129,31 +129,43 @@ type batchRun struct {
 // run is the history of the batch: it begins, some of what may happen to a node does,
 // and it ends.
 func (b *batchRun) run() {
-	late := b.r.IntN(3) == 0
-	if late {
-		b.ask(wire.Request{Do: wire.NoNetwork})
-	}
-	for _, d := range b.pods {
-		b.create(d)
-	}
-	if late {
-		b.awaitNotRegistered()
-		b.ask(wire.Request{Do: wire.Network})
-		b.quiet = time.Now().Add(networkSaid)
-	}
+	b.arrive()
 	if b.r.IntN(4) == 0 {
 		b.restart()
 		b.look("as they start, the kubelet having been killed and started")
 	} else {
 		b.look("as they start")
 	}
-	happens := []func(){b.killed, b.driverGone, b.healed, b.forced}
+	happens := []func(){b.killed, b.driverGone, b.healed, b.forced, b.serverAway}
 	b.r.Shuffle(len(happens), func(i, j int) { happens[i], happens[j] = happens[j], happens[i] })
 	for _, happen := range happens[:b.r.IntN(3)] {
 		happen()
 	}
 	b.end()
 	b.clear()
+}
+
+// arrive makes the pods, which the kubelet may not see at first, or not begin with.
+func (b *batchRun) arrive() {
+	create := func() {
+		for _, d := range b.pods {
+			b.create(d)
+		}
+	}
+	switch b.r.IntN(6) {
+	case 0, 1:
+		b.ask(wire.Request{Do: wire.NoNetwork})
+		create()
+		b.awaitNotRegistered()
+		b.ask(wire.Request{Do: wire.Network})
+		b.quiet = time.Now().Add(networkSaid)
+	case 2:
+		b.m.line.cut()
+		create()
+		b.m.line.mend()
+	default:
+		create()
+	}
 }
 
 func (b *batchRun) restart() {
@@ -169,7 +181,7 @@ func (b *batchRun) killed() {
 // driverGone has a driver go from the node and return; the kubelet may be started
 // again meanwhile, so that it does not know the driver at all.
 func (b *batchRun) driverGone() {
-	driver := []string{Files, Disk}[b.r.IntN(2)]
+	driver := []string{Files, Disk, EBS}[b.r.IntN(3)]
 	b.ask(wire.Request{Do: wire.Unregister, Driver: driver})
 	world.await(b.T, "the driver to go", func() (bool, error) {
 		there, err := world.registers(b.m.Node, driver)
@@ -183,6 +195,14 @@ func (b *batchRun) driverGone() {
 	}
 	world.register(b.T, b.m, driver)
 	b.look("after it has returned")
+}
+
+// serverAway cuts the machine from the API server for a while.
+func (b *batchRun) serverAway() {
+	b.m.line.cut()
+	b.look("while the API server is away from the node")
+	b.m.line.mend()
+	b.look("after the API server was away from the node")
 }
 
 // healed ends the faults of some pods, and makes what they miss.
@@ -353,8 +373,8 @@ func (b *batchRun) create(d *drawnPod) {
 	for _, f := range d.faults {
 		b.ask(wire.Request{Do: wire.SetFault, Driver: f.driver, Fault: f.fault})
 	}
-	for _, handle := range d.attachFails {
-		world.Cluster.Driver.FailPublish(status.Error(codes.FailedPrecondition, "the volume is locked"), handle)
+	for _, v := range d.attachFails {
+		world.attacher(v.Driver).FailPublish(status.Error(codes.FailedPrecondition, "the volume is locked"), v.Handle)
 	}
 	pod, err := fixture.CreatePod(world.plane, world.Client, d.pod)
 	if err != nil {
@@ -394,8 +414,8 @@ func (b *batchRun) heal(d *drawnPod) {
 	for _, f := range slices.Concat(d.faults, d.endFaults) {
 		b.ask(wire.Request{Do: wire.SetFault, Driver: f.driver, Fault: wire.Fault{RPC: f.fault.RPC, Handle: f.fault.Handle}})
 	}
-	for _, handle := range d.attachFails {
-		world.Cluster.Driver.FailPublish(nil, handle)
+	for _, v := range d.attachFails {
+		world.attacher(v.Driver).FailPublish(nil, v.Handle)
 	}
 }
 

@@ -150,7 +150,7 @@ func (s seen) forRecord() (answer wire.Answer, registered []string) {
 	if answer.Kubelet.InUse == nil {
 		answer.Kubelet.InUse = []corev1.UniqueVolumeName{}
 	}
-	for _, driver := range []string{Disk, Files, Away} {
+	for _, driver := range drivers {
 		if s.registered(driver) {
 			registered = append(registered, driver)
 		}

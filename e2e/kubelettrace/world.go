@@ -30,9 +30,15 @@ import (
 // The drivers of the tests.
 const (
 	Disk  = csidriver.Name             // attached and staged
+	EBS   = "ebs.csi.aws.com"          // attached and staged; its volumes are those of the in-tree plugin
 	Files = "files.volume-doctor.test" // neither
 	Away  = "away.volume-doctor.test"  // neither, and its node plugin does not run
 )
+
+var drivers = []string{Disk, EBS, Files, Away}
+
+// attached says that the driver's volumes are attached, and staged.
+func attached(driver string) bool { return driver == Disk || driver == EBS }
 
 // World is one API server with its controller, its attacher and machines.
 type World struct {
@@ -41,6 +47,15 @@ type World struct {
 	kubelet Kubelet
 	reader  *cluster.Cluster
 	plane   context.Context
+	ebs     *csidriver.Driver
+}
+
+// attacher is the controller's half of a driver.
+func (w *World) attacher(driver string) *csidriver.Driver {
+	if driver == EBS {
+		return w.ebs
+	}
+	return w.Cluster.Driver
 }
 
 // NewWorld makes what all states share; the machines run the kubelet.
@@ -51,6 +66,9 @@ func NewWorld(ctx context.Context, plane *controlplane.Cluster, kubelet Kubelet)
 		return nil, err
 	}
 	if err := fixture.Storage(ctx, w.Client); err != nil {
+		return nil, err
+	}
+	if w.ebs, err = startEBS(ctx, w); err != nil {
 		return nil, err
 	}
 	no := false
@@ -81,20 +99,29 @@ func (w *World) machineOf(t *testing.T, k Kubelet, node string) *Machine {
 	if err != nil {
 		t.Fatal(err)
 	}
+	line, kubeconfig, err := newLine(kubeconfig, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(line.end)
 	m, err := StartMachine(k, wire.Machine{
 		Node: node, Kubeconfig: kubeconfig, Labels: map[string]string{corev1.LabelTopologyZone: "east"},
-		Drivers: []wire.Driver{{Name: Disk, Stages: true}, {Name: Files}, {Name: Away}},
+		Drivers: []wire.Driver{{Name: Disk, Stages: true}, {Name: EBS, Stages: true}, {Name: Files}, {Name: Away}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.line = line
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the log of the kubelet of %s: %s", node, m.KeepLog())
 		}
 		m.Stop()
 	})
-	for _, driver := range []string{Disk, Files} {
+	if _, err := m.Ask(wire.Request{Do: wire.SetInfo, Driver: EBS, Info: wire.Info{Topology: map[string]string{ebsZone: "east"}}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, driver := range []string{Disk, EBS, Files} {
 		w.register(t, m, driver)
 	}
 	return m
@@ -213,14 +240,15 @@ func (w *World) see(m *Machine, volumes []Volume) (seen, error) {
 	}
 	published, refused := map[string]bool{}, map[string]bool{}
 	for _, v := range volumes {
-		published[v.Handle] = slices.Contains(w.Cluster.Driver.PublishedOn(v.Handle), m.Node)
-		history := w.Cluster.Driver.History(v.Handle)
+		attacher := w.attacher(v.Driver)
+		published[v.Handle] = slices.Contains(attacher.PublishedOn(v.Handle), m.Node)
+		history := attacher.History(v.Handle)
 		refused[v.Handle] = len(history) > 0 && history[len(history)-1].Err != nil
 	}
 	s.published = func(handle string) bool { return published[handle] }
 	s.refused = func(handle string) bool { return refused[handle] }
 	registered := map[string]bool{}
-	for _, driver := range []string{Disk, Files, Away} {
+	for _, driver := range drivers {
 		if registered[driver], err = w.registers(m.Node, driver); err != nil {
 			return s, err
 		}
@@ -268,7 +296,7 @@ func (w *World) claim(t *testing.T, namespace, name, driver string, change func(
 		ObjectMeta: metav1.ObjectMeta{Name: "pv-" + namespace + "-" + name},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity: size, AccessModes: modes, StorageClassName: class, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle, FSType: "ext4"}},
+			PersistentVolumeSource: source(driver, handle),
 		},
 	}
 	if change != nil {
@@ -301,7 +329,7 @@ func (w *World) claim(t *testing.T, namespace, name, driver string, change func(
 	if _, err := claims.UpdateStatus(w.plane, claim, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	return Volume{Name: name, Driver: driver, Handle: handle, Unique: csidriver.UniqueName(driver, handle), Attachable: driver == Disk, Stages: driver == Disk}
+	return Volume{Name: name, Driver: driver, Handle: handle, Unique: csidriver.UniqueName(driver, handle), Attachable: attached(driver), Stages: attached(driver)}
 }
 
 // unboundClaim makes a claim that names a volume, or none, and is bound to no other.

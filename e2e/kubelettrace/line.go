@@ -1,0 +1,117 @@
+package kubelettrace
+
+import (
+	"io"
+	"net"
+	"net/url"
+	"path/filepath"
+	"sync"
+
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// line is a machine's way to the API server, which can be cut. All methods may be called
+// from any goroutine.
+type line struct {
+	listener net.Listener
+	to       string
+
+	mu    sync.Mutex
+	isCut bool
+	open  map[net.Conn]bool
+}
+
+// newLine makes one, and the kubeconfig, in the folder, of whoever goes by it.
+func newLine(kubeconfig, folder string) (*line, string, error) {
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		return nil, "", err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, "", err
+	}
+	l := &line{listener: listener, open: map[net.Conn]bool{}}
+	for _, c := range config.Clusters {
+		server, err := url.Parse(c.Server)
+		if err != nil {
+			return nil, "", err
+		}
+		l.to, server.Host = server.Host, listener.Addr().String()
+		c.Server = server.String()
+	}
+	kubeconfig = filepath.Join(folder, "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
+		return nil, "", err
+	}
+	go l.serve()
+	return l, kubeconfig, nil
+}
+
+// cut ends all connections, and lets none begin.
+func (l *line) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.isCut = true
+	for c := range l.open {
+		_ = c.Close() // its other end sees to the rest
+	}
+}
+
+func (l *line) mend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.isCut = false
+}
+
+func (l *line) end() {
+	_ = l.listener.Close()
+	l.cut()
+}
+
+func (l *line) serve() {
+	for {
+		from, err := l.listener.Accept()
+		if err != nil {
+			return // it has ended
+		}
+		go l.carry(from)
+	}
+}
+
+// carry moves bytes in both directions until one end has none, or the line is cut.
+func (l *line) carry(from net.Conn) {
+	defer from.Close()
+	to, err := net.Dial("tcp", l.to)
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	if !l.hold(from, to) {
+		return
+	}
+	defer l.release(from, to)
+	go func() {
+		_, _ = io.Copy(to, from) // one that is cut is no failure
+		_ = to.Close()
+	}()
+	_, _ = io.Copy(from, to)
+}
+
+// hold has the connections end with a cut; false where the line is cut already.
+func (l *line) hold(both ...net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range both {
+		l.open[c] = true
+	}
+	return !l.isCut
+}
+
+func (l *line) release(both ...net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range both {
+		delete(l.open, c)
+	}
+}

@@ -81,12 +81,12 @@ func (l *line) serve() {
 
 // carry moves bytes in both directions until one end has none, or the line is cut.
 func (l *line) carry(from net.Conn) {
-	defer from.Close()
+	defer func() { _ = from.Close() }() // a cut may have closed it
 	to, err := net.Dial("tcp", l.to)
 	if err != nil {
 		return
 	}
-	defer to.Close()
+	defer func() { _ = to.Close() }()
 	if !l.hold(from, to) {
 		return
 	}

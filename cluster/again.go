@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -35,15 +36,34 @@ const (
 // just written, and at those that may have got an entry since they were read. An entry that
 // the controller cannot detach is taken off and put back in each pass, and one reading in
 // four misses it: of several readings the one with the most entries counts, and the first
-// of those.
+// of those. Where the node cannot be read again, nobody knows whether the first reading
+// missed one.
 func (r *reading) readAgain(ctx context.Context, now time.Time) {
 	quiet := &reading{Cluster: r.inOnePage()}
 	quiet.options.Progress = nil // they were counted
 	var running sync.WaitGroup
 	for i := range r.changing(now) {
-		running.Go(func() { r.objects.Nodes[i] = quiet.fullest(ctx, r.objects.Nodes[i]) })
+		running.Go(func() {
+			var err error
+			if r.objects.Nodes[i], err = quiet.fullest(ctx, r.objects.Nodes[i]); err != nil {
+				r.unclear(r.objects.Nodes[i].Name, err)
+			}
+		})
 	}
 	running.Wait()
+}
+
+// unclear leaves a gap for the first of the nodes that could not be read again.
+func (r *reading) unclear(node string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if slices.ContainsFunc(r.gaps, func(g snapshot.Gap) bool { return g.Kind == snapshot.Nodes }) {
+		return
+	}
+	r.gaps = append(r.gaps, snapshot.Gap{
+		Kind: snapshot.Nodes, Reason: snapshot.ReasonUnavailable,
+		Detail: fmt.Sprintf("node %s changed a moment ago and could not be read again: %v", node, r.explain(err)),
+	})
 }
 
 // changing are the places of the nodes that readAgain is for.
@@ -89,25 +109,27 @@ func lacks(node *corev1.Node, attached map[string]bool) bool {
 	})
 }
 
-// fullest is the reading of the node with the most entries in its volumesAttached. One
-// that fails, or is of another node by the same name, does not count.
-func (r *reading) fullest(ctx context.Context, node *corev1.Node) *corev1.Node {
+// fullest is the reading of the node with the most entries in its volumesAttached. One of
+// another node by the same name does not count. A reading that fails is made up for by a
+// later one; the error is that of the last, where even one more than usual fails.
+func (r *reading) fullest(ctx context.Context, node *corev1.Node) (*corev1.Node, error) {
 	kind := kindNamed(snapshot.Nodes)
 	part := scope.Part{Kind: snapshot.Nodes, Fields: fieldselector.Set{"metadata.name": node.Name}}
-	for range timesReadAgain {
+	var failed error
+	for n := 0; n < timesReadAgain || n == timesReadAgain && failed != nil; n++ {
 		select {
 		case <-ctx.Done():
-			return node
+			return node, context.Cause(ctx)
 		case <-time.After(betweenReads):
 		}
 		var got snapshot.Objects
-		if _, err := kind.part(r, part, &got).read(ctx, ""); err != nil {
-			return node
+		if _, failed = kind.part(r, part, &got).read(ctx, ""); failed != nil {
+			continue
 		}
 		if i := slices.IndexFunc(got.Nodes, func(n *corev1.Node) bool { return n.UID == node.UID }); i >= 0 &&
 			len(got.Nodes[i].Status.VolumesAttached) > len(node.Status.VolumesAttached) {
 			node = got.Nodes[i]
 		}
 	}
-	return node
+	return node, failed
 }

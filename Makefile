@@ -17,16 +17,20 @@ IMAGE_PLATFORMS := linux/amd64 linux/arm64
 DIST := dist
 
 .PHONY: image dist notices reproducible release-check publish-check licences vuln new-user screenshots
-.PHONY: all build test alerts unit kit base chart conformance conformance-long histories kubelet-oracle mutation mutation-histories mutation-kubelet e2e e2e-long soak soak-serve chaos chaos-data add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench bench-serve fleet
+.PHONY: all build test alerts unit whole kit base chart conformance conformance-long histories kubelet-oracle mutation mutation-histories mutation-kubelet e2e e2e-long soak soak-serve chaos chaos-data add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench bench-serve fleet
 
 all: build lint test
 
 build: ## the plug-in, as kubectl finds it on PATH
 	CGO_ENABLED=0 go build -trimpath -o $(BIN)/kubectl-volume_doctor .
 
-test: unit conformance e2e alerts ## everything
+test: whole conformance e2e alerts ## everything
 
-unit: ## unit, corpus and command tests
+unit: ## unit, corpus and command tests, but for those that take seconds: for every change of the code
+	go vet ./...
+	go test -short -shuffle=on ./...
+
+whole: ## all of them, with the race detector where goroutines are started
 	go vet ./...
 	go test -shuffle=on ./internal/... ./safetext ./snapshot/... ./reconcile ./controllerlog ./diagnose/... ./output ./explain ./kit
 	go test $(RACE) -timeout 20m -shuffle=on . ./cluster ./repair/... ./fleet ./mcp ./serve ./cmd # the only ones that start goroutines

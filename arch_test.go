@@ -46,6 +46,7 @@ var line = [][]string{
 	{"snapshot/backend", "snapshot/intern", "snapshot/rawjson"},
 	{"snapshot/archive"},
 	{"safetext"},
+	{"internal/long"},
 }
 
 // room is the place of the package in the line, -1 where it has none.
@@ -54,7 +55,7 @@ func room(pkg string) int {
 }
 
 // forTests are the packages that only tests import.
-var forTests = []string{"internal/testcases", "internal/golden", "internal/alerts"}
+var forTests = []string{"internal/testcases", "internal/golden", "internal/alerts", "internal/long"}
 
 // talkers are the packages that may reach a cluster, a terminal or the process.
 // The others are pure.

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 )
@@ -64,6 +65,7 @@ func TestEndlessError(t *testing.T) {
 }
 
 func TestEndlessJSON(t *testing.T) {
+	long.Test(t)
 	a := newAPI(t)
 	a.raw = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Path != podsPath {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 )
@@ -49,6 +50,7 @@ func generatedItems[T any, P interface {
 // what the generated decoder makes of the same bytes. No object is ever dropped: the
 // two count as many.
 func TestDamagedPage(t *testing.T) {
+	long.Test(t)
 	ofUse := facts.PodsOfUse(&snapshot.Objects{})
 	list := typicalPods(2) // one of use, one of none
 	for i := range list.Items {

@@ -24,6 +24,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
@@ -63,6 +64,7 @@ func reduced[T any, P interface {
 // TestReduced: of every cluster of the corpus, the findings, the repairs and the
 // plan are the same whether its objects were read in full or reduced.
 func TestReduced(t *testing.T) {
+	long.Test(t)
 	cases, err := testcases.All()
 	if err != nil {
 		t.Fatal(err)

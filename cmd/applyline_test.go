@@ -11,6 +11,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
@@ -18,6 +19,7 @@ import (
 // TestApplyLines: over the corpus a repair has a command line exactly where nothing
 // but the user's word keeps it from being made, and then the line leads to it.
 func TestApplyLines(t *testing.T) {
+	long.Test(t)
 	made, needy, refused, all := 0, 0, 0, 0
 	for _, c := range corpus(t) {
 		s := read(t, c)

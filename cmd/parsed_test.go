@@ -13,6 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/explain"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -95,6 +96,7 @@ func ownWords(argv []string) []string {
 // TestPrintedCommandsAreParsed: each command of this tool that any format shows, for
 // any case of the corpus, is one that it takes, with names that the case has.
 func TestPrintedCommandsAreParsed(t *testing.T) {
+	long.Test(t)
 	shown := map[string]map[string]*snapshot.Snapshot{} // by command and case
 	formats := map[string]int{}
 	for _, c := range corpus(t) {

@@ -9,6 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -41,6 +42,7 @@ func exercised(t *testing.T) map[[2]finding.Code]bool {
 // TestCausesAreExercised: every code of every relation and of every group is at
 // work in some case.
 func TestCausesAreExercised(t *testing.T) {
+	long.Test(t)
 	links := exercised(t)
 	seen := func(causes, effects []finding.Code) bool {
 		for _, cause := range causes {

@@ -15,6 +15,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -37,6 +38,7 @@ func ofUse(s *snapshot.Snapshot, asked func(*corev1.Pod) bool) *snapshot.Snapsho
 // TestPodsOfUse: nobody misses the other pods, neither a report nor a plan, the
 // trace of a pod that is kept nor the preflight of a node whose pods are.
 func TestPodsOfUse(t *testing.T) {
+	long.Test(t)
 	cases := corpusSnapshots(t)
 	nobody := func(*corev1.Pod) bool { return false }
 	dropped := 0

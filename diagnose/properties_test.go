@@ -13,6 +13,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -87,6 +88,7 @@ func subset(t interface{ Errorf(string, ...any) }, what string, more, less *find
 // Less data never yields more findings, and what a check needs it does not do
 // without.
 func TestGaps(t *testing.T) {
+	long.Test(t)
 	for _, c := range corpus(t) {
 		s := c.snapshot(t)
 		whole := c.diagnose(s)
@@ -157,6 +159,7 @@ func TestGapsProperty(t *testing.T) {
 }
 
 func TestOrder(t *testing.T) {
+	long.Test(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, c := range corpus(t) {
 		want := c.diagnose(c.snapshot(t))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -156,6 +157,7 @@ func drawSettings(t *rapid.T) diagnose.Options {
 // TestGapsOfRandomClusters: to read less of any kinds never shows more, for any
 // check and on any cluster.
 func TestGapsOfRandomClusters(t *testing.T) {
+	long.Test(t)
 	cases := corpusSnapshots(t)
 	found := map[finding.Code]int{}
 	property := func(t *rapid.T) {

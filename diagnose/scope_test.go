@@ -19,6 +19,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -263,6 +264,7 @@ func (n *tally) shown(t *testing.T, codes ...finding.Code) {
 // every case of the corpus, alone and with as much beside it, and with a driver
 // that has no in-tree plugin to its name.
 func TestScope(t *testing.T) {
+	long.Test(t)
 	shown := &tally{found: map[finding.Code]int{}}
 	t.Run("cases", func(t *testing.T) {
 		for _, c := range corpus(t) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -15,6 +16,7 @@ var modelled = []string{"1.26.15", "1.27.16", "1.28.15", "1.29.15", "1.30.14", "
 // releases, for each pair of them: a decision is named where they differ and nowhere
 // else, and a pod where it is worse off.
 func TestUpgradesOfTheCorpus(t *testing.T) {
+	long.Test(t)
 	cases, err := testcases.All()
 	if err != nil {
 		t.Fatal(err)

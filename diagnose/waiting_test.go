@@ -8,6 +8,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -52,6 +53,7 @@ func answered(t interface{ Errorf(string, ...any) }, what string, s *snapshot.Sn
 // TestWaitingPodsAreAnsweredFor holds the report to the trace over the corpus and
 // the public threads, also where kinds could not be read.
 func TestWaitingPodsAreAnsweredFor(t *testing.T) {
+	long.Test(t)
 	stuck := 0
 	for _, c := range corpus(t) {
 		settings := diagnose.Options{Reconcile: c.settings}

@@ -24,6 +24,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/cmd"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -317,6 +318,7 @@ func kitArchive(t *testing.T, files map[string][]byte) []byte {
 // TestKit: every case of the corpus and every thread is in the kit, says where it is
 // from, and needs nothing but its own file. With -kit it is written.
 func TestKit(t *testing.T) {
+	long.Test(t)
 	files, err := kitFiles()
 	if err != nil {
 		t.Fatal(err)
@@ -457,6 +459,7 @@ func scored(t *testing.T, dir string, answers any) (byKind map[string]kitScore, 
 // those of the threads that docs/real-threads.md gives them, and counts what is wrong in
 // spoilt answers.
 func TestKitScore(t *testing.T) {
+	long.Test(t)
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("the scorer is a Python program, and there is no python3 here")
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/golden"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
@@ -132,6 +133,7 @@ func printedPlan(t testing.TB, format string, p *Plan) []byte {
 // TestOrderOfObjects: no format of any case has other bytes where the same objects
 // were read in another order.
 func TestOrderOfObjects(t *testing.T) {
+	long.Test(t)
 	eachCase(t, func(t *testing.T, c corpusCase) {
 		other := c.shuffled()
 		for _, format := range ReportFormats() {

@@ -29,6 +29,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 )
 
 // failer is a *testing.T or a *rapid.T.
@@ -45,6 +46,7 @@ var checkers = map[string]func(t failer, text []byte, r *finding.Report){
 }
 
 func TestFormatsOverTheCorpus(t *testing.T) {
+	long.Test(t)
 	eachCase(t, func(t *testing.T, c corpusCase) {
 		for _, format := range ReportFormats() {
 			if check := checkers[format]; check != nil {

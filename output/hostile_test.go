@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -104,6 +105,7 @@ func (n named) Errorf(format string, args ...any) {
 
 // TestLongStrings: a message of a driver may be a whole log.
 func TestLongStrings(t *testing.T) {
+	long.Test(t)
 	for _, piece := range []string{"x", "`", "<b>", "日", "\x1b[31m", "]]>", "@"} {
 		r := report()
 		long := strings.Repeat(piece, 100_000/len(piece))

@@ -8,6 +8,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -18,6 +19,7 @@ const evil = "</main><script src=http://evil.test>\u202e"
 // what their tables show, and obey the rules of all pages, also where a driver chose the
 // words.
 func TestTraceAndPreflightPages(t *testing.T) {
+	long.Test(t)
 	traces, preflights := 0, 0
 	eachCase(t, func(t *testing.T, c corpusCase) {
 		options := diagnose.Options{Reconcile: c.settings}

@@ -22,12 +22,14 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubelet"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
 // TestDocumentsFitTheirSchemas holds every document of the corpus to the schemas
 // that are published, and lets it have no field that they do not name.
 func TestDocumentsFitTheirSchemas(t *testing.T) {
+	long.Test(t)
 	schemas := map[string]*jsonschema.Schema{}
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()

@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -175,6 +176,7 @@ func pipe(t *testing.T, format string, r *finding.Report) string {
 // button or the words of a repair that a guard refuses; it has the reason, and what
 // would make it safe.
 func TestNothingForWhatIsRefused(t *testing.T) {
+	long.Test(t)
 	refusals := 0
 	eachReport(t, func(t *testing.T, _ string, r *finding.Report) {
 		for _, f := range r.Findings {

@@ -16,6 +16,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -42,6 +43,7 @@ func attacherLog(s *snapshot.Snapshot, says func(*storagev1.VolumeAttachment) ba
 // lies, every finding of the corpus stands, there is none more, and no repair is made
 // that was refused without it. Beside a list it adds nothing that the list does not.
 func TestAttacherLogsDecideNothing(t *testing.T) {
+	long.Test(t)
 	cases, err := testcases.All()
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -38,6 +39,7 @@ func holderOf(s *snapshot.Snapshot) string {
 // TestCountsOnlyAdd: whatever kube-controller-manager tells of itself, every finding of
 // the corpus stays as it is, and so does its repair. What it alone shows is refused.
 func TestCountsOnlyAdd(t *testing.T) {
+	long.Test(t)
 	cases, err := testcases.All()
 	if err != nil {
 		t.Fatal(err)

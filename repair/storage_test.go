@@ -14,6 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -63,6 +64,7 @@ func withLists(s *snapshot.Snapshot, lists ...*backend.List) *snapshot.Snapshot 
 // for the repairs that the user has to name; and a list that is old or younger than the
 // objects changes nothing at all.
 func TestListsOnlyAdd(t *testing.T) {
+	long.Test(t)
 	cases, err := testcases.All()
 	if err != nil {
 		t.Fatal(err)

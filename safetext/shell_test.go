@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 )
 
 func TestWithFlags(t *testing.T) {
@@ -28,6 +30,7 @@ func TestWithFlags(t *testing.T) {
 // TestQuote: bash takes each word for the text that it was made of, and nothing
 // in it runs. An older shell may read another text, but it too reads one word.
 func TestQuote(t *testing.T) {
+	long.Test(t)
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Fatal(err)

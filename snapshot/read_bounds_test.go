@@ -6,10 +6,13 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 )
 
 // TestReadBounds reads files that go over one bound each: one line says which.
 func TestReadBounds(t *testing.T) {
+	long.Test(t)
 	pods := func(n int, kind string) string {
 		var b strings.Builder
 		for i := range n {

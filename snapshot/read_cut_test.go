@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 )
 
 // TestReadCut cuts files of every shape at every byte: each time there is an
@@ -17,6 +19,7 @@ import (
 // after the other without a header, and a YAML list without one whose kind comes
 // before its items (docs/offline.md).
 func TestReadCut(t *testing.T) {
+	long.Test(t)
 	var objects []string
 	for i := range 3 {
 		objects = append(objects,

@@ -7,11 +7,14 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 )
 
 // TestBasesAreReal: no base has a field that the API does not have or that
 // nothing reads, and each is the base of a case.
 func TestBasesAreReal(t *testing.T) {
+	long.Test(t)
 	dir, err := Directory()
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -589,6 +590,7 @@ func TestHarm(t *testing.T) {
 // TestNoHarmPassesTheGuards mixes near misses: whatever comes together, what all
 // guards let pass does no harm.
 func TestNoHarmPassesTheGuards(t *testing.T) {
+	long.Test(t)
 	type mix struct {
 		world  func(testing.TB) *memory
 		misses []nearMiss

@@ -3,7 +3,7 @@ package long
 
 import "testing"
 
-// Test leaves the test to "make whole" where -short is set, as "make unit" does.
+// Test skips the test where -short is set, as "make unit" does: "make whole" runs it.
 func Test(t testing.TB) {
 	t.Helper()
 	if testing.Short() {

@@ -34,6 +34,7 @@ var (
 	statesFlag   = flag.Int("states", 100, "how many pods to draw for each release")
 	seedFlag     = flag.Uint64("seed", 1, "the seed of what is drawn")
 	pagePath     = flag.String("page", "", "the page to write")
+	talliesPath  = flag.String("tallies", "", "a folder that keeps the tally of each release that is done: a run that was stopped goes on after it")
 	recordPath   = flag.String("record", "", "the file to write what was compared to, for the mutation run")
 )
 
@@ -64,12 +65,18 @@ func TestRandom(t *testing.T) {
 	}
 	var tallies []*tally
 	for _, release := range releases {
+		tally := newTally(*seedFlag, release)
+		tallies = append(tallies, tally)
+		if done, err := tally.load(*talliesPath, *statesFlag); err != nil {
+			t.Fatal(err)
+		} else if done {
+			t.Log("kept: ", tally)
+			continue
+		}
 		kubelet, err := Build(world.plane, release, os.Stderr)
 		if err != nil {
 			t.Fatal(err)
 		}
-		tally := newTally(*seedFlag, release)
-		tallies = append(tallies, tally)
 		t.Run(release, func(t *testing.T) {
 			lanes := min(machines, (*statesFlag+batchSize-1)/batchSize)
 			for lane := range lanes {
@@ -84,6 +91,9 @@ func TestRandom(t *testing.T) {
 			}
 		})
 		t.Log(tally)
+		if err := tally.save(*talliesPath); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if *pagePath != "" {
 		var rows []pageState

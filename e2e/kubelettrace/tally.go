@@ -2,7 +2,12 @@ package kubelettrace
 
 import (
 	_ "embed" // for the page's text
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"text/template"
@@ -137,6 +142,41 @@ func (t *tally) add(o *tally) {
 			maps[0][key] += n
 		}
 	}
+}
+
+func (t *tally) file(dir string) string {
+	return filepath.Join(dir, fmt.Sprintf("%s-%d.json", t.Release, t.Seed))
+}
+
+// save keeps a whole tally in the folder; without one it does nothing.
+func (t *tally) save(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	text, err := json.Marshal(t)
+	if err == nil {
+		err = os.WriteFile(t.file(dir), text, 0o644)
+	}
+	return err
+}
+
+// load takes the counts of the same release and seed from the folder, if there are any,
+// and says whether that was so. It is an error if another number of pods was drawn.
+func (t *tally) load(dir string, pods int) (bool, error) {
+	if dir == "" {
+		return false, nil
+	}
+	text, err := os.ReadFile(t.file(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, t)
+	}
+	if err == nil && t.Pods != pods {
+		err = fmt.Errorf("%s is of %d pods, not %d", t.file(dir), t.Pods, pods)
+	}
+	return true, err
 }
 
 //go:embed page.tmpl

@@ -18,6 +18,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -84,6 +85,7 @@ func withIdlePods(s *snapshot.Snapshot) *snapshot.Snapshot {
 // TestFilesKeepWhatIsOfUse: what is left of a file changes no report, in whatever order
 // the file has its objects.
 func TestFilesKeepWhatIsOfUse(t *testing.T) {
+	long.Test(t)
 	cases, _ := casesWithCommands(t)
 	g := &globalFlags{kube: genericclioptions.NewConfigFlags(true)}
 	e := &examination{reportPrinter: reportPrinter{globalFlags: g}}

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -46,6 +47,7 @@ func hidden(text string) string {
 // TestNothingHidden: no command puts a character on stdout or stderr that steers
 // the terminal or hides in it, whatever a file has in its free texts.
 func TestNothingHidden(t *testing.T) {
+	long.Test(t)
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	cases, _ := casesWithCommands(t)
 	for i, c := range cases {
@@ -111,6 +113,7 @@ func TestNothingHidden(t *testing.T) {
 
 // TestHiddenSurvives: what json and yaml escape is the same text once parsed.
 func TestHiddenSurvives(t *testing.T) {
+	long.Test(t)
 	cases, _ := casesWithCommands(t)
 	c := cases[0]
 	rapid.Check(t, func(rt *rapid.T) {

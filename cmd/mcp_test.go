@@ -82,6 +82,7 @@ func questions(s *snapshot.Snapshot) []question {
 // TestAnswersAreTheCommands: the data of an answer is what the command prints, paragraph
 // by paragraph, also where a terminal would be narrow.
 func TestAnswersAreTheCommands(t *testing.T) {
+	long.Test(t)
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	whole := 0
 	for i, c := range corpus(t) {

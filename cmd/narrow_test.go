@@ -8,6 +8,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -15,6 +16,7 @@ import (
 // stuck has a finding that makes the command fail; what is to be repaired stays what
 // is about the node.
 func TestNarrowAnswersForStuckPods(t *testing.T) {
+	long.Test(t)
 	stuck, beyond := 0, 0
 	for _, c := range corpus(t) {
 		s := read(t, c)

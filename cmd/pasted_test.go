@@ -21,6 +21,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
@@ -193,6 +194,7 @@ func texts(document any) string {
 // TestPastedCommands: every command that any format shows, with hostile names in
 // all places, runs kubectl and nothing else, and kubectl gets each name as it is.
 func TestPastedCommands(t *testing.T) {
+	long.Test(t)
 	cases, plain := casesWithCommands(t)
 	for i, text := range hostileNames {
 		t.Run(fmt.Sprintf("%q", text), func(t *testing.T) {

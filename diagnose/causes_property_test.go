@@ -11,6 +11,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 )
 
 // causesHold fails where a finding's cause is not in the report, stands behind
@@ -58,6 +59,7 @@ func causesHold(t interface{ Errorf(string, ...any) }, r *finding.Report) {
 }
 
 func TestCausesOfRandomClusters(t *testing.T) {
+	long.Test(t)
 	cases := corpusSnapshots(t)
 	linked := 0
 	for _, s := range cases {

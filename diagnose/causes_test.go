@@ -89,6 +89,7 @@ func sameMatch(r check.Relation) []finding.Code {
 // TestCausesShareWhatTheyAreFoundBy: no row passes over a cause for what it is
 // found by.
 func TestCausesShareWhatTheyAreFoundBy(t *testing.T) {
+	long.Test(t)
 	matches := map[finding.Code][]int{}
 	for _, c := range Checks() {
 		matches[c.Code] = make([]int, len(c.Follows))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -232,6 +233,7 @@ func TestBackoffDropSnapshot(t *testing.T) {
 // The one command that gives a volume's data away is offered only where the
 // volume is free and nothing has it attached.
 func TestClaimRefAdvice(t *testing.T) {
+	long.Test(t)
 	offered := map[string]bool{}
 	for _, c := range corpus(t) {
 		for _, f := range c.diagnose(c.snapshot(t)).Findings {

@@ -17,6 +17,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubelet"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -129,6 +130,7 @@ func disagree(doc *trace.Trace, v trace.VolumeTrace, rows []kubelet.Volume) (wro
 
 // The plan of a node and the traces of its pods say the same of each volume.
 func TestKubeletPlanCorpus(t *testing.T) {
+	long.Test(t)
 	rows, waits, leftovers := 0, 0, 0
 	for _, c := range corpus(t) {
 		s := mounting(c.snapshot(t))

@@ -7,6 +7,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -56,6 +57,7 @@ var withoutCase = [][2]finding.Code{{"VD111", "VD114"}, {"VD112", "VD118"}, {"VD
 // those of withoutCase. And a check
 // that runs alone reports what it reports among all.
 func TestYieldsAreExercised(t *testing.T) {
+	long.Test(t)
 	dropped := map[[2]finding.Code]bool{}
 	for path, s := range caseSnapshots(t) {
 		world := reconcile.NewWorld(s, reconcile.Options{})

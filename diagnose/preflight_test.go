@@ -12,6 +12,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -190,6 +191,7 @@ func TestPreflightGaps(t *testing.T) {
 // Every node of the corpus has an answer that says something, and a healthy
 // cluster's nodes would let go of what they have.
 func TestPreflightCorpus(t *testing.T) {
+	long.Test(t)
 	for _, c := range corpus(t) {
 		s := mounting(c.snapshot(t))
 		for _, node := range s.Nodes {

@@ -104,16 +104,19 @@ func (m *machine) start() error {
 	if m.kubelet != nil {
 		return errors.New("start the kubelet: it runs")
 	}
-	self, err := os.Executable()
+	program, err := os.Executable()
 	if err != nil {
 		return err
+	}
+	if m.options.Hollow != nil {
+		program = m.options.Hollow.Program
 	}
 	log, err := os.OpenFile(filepath.Join(m.options.Root, "kubelet.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = log.Close() }() // the process has its own
-	cmd := exec.Command(self, asKubelet)
+	cmd := exec.Command(program, asKubelet)
 	cmd.Stderr = log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	in, err := cmd.StdinPipe()

@@ -26,6 +26,20 @@ type Machine struct {
 	// Written is the folder in which the containers of the machine note each record that
 	// they have written to a volume (see package records); "": they write none.
 	Written string `json:"written,omitempty"`
+	// Hollow is the whole kubelet that the machine runs; nil: its volume half.
+	Hollow *Hollow `json:"hollow,omitempty"`
+}
+
+// Hollow is a whole kubelet without containers below it (package hollowkubelet).
+type Hollow struct {
+	// Program is the path of its program, and Runtime the endpoint of its CRI runtime.
+	Program string `json:"program"`
+	Runtime string `json:"runtime"`
+	// Address and Port are those of its server, which the API server has to reach, and
+	// ClientCA is the file of the authority whose clients it believes.
+	Address  string `json:"address"`
+	Port     int32  `json:"port"`
+	ClientCA string `json:"clientCA"`
 }
 
 // Driver is the node plugin of a CSI driver.

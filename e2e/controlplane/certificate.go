@@ -45,31 +45,61 @@ func newAuthority(path string) (*authority, error) {
 	return a, os.WriteFile(path, encode("CERTIFICATE", der), 0o600)
 }
 
+// certify signs a certificate for the subject, and returns it and its key in PEM.
+func (a *authority) certify(subject pkix.Name) (certificate, key []byte, err error) {
+	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: subject,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}, a.certificate, signer.Public(), a.key)
+	if err != nil {
+		return nil, nil, err
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(signer)
+	if err != nil {
+		return nil, nil, err
+	}
+	return encode("CERTIFICATE", der), encode("PRIVATE KEY", secret), nil
+}
+
+// kubeletClient are the files of the certificate and the key with which the API server
+// shows a kubelet who it is.
+const kubeletClient = "kubelet-client"
+
+// certifyServer writes them. The group is what kubeadm gives it the rights with.
+func (a *authority) certifyServer(dir string) error {
+	certificate, key, err := a.certify(pkix.Name{CommonName: "kube-apiserver-kubelet-client", Organization: []string{"system:masters"}})
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, kubeletClient)
+	if err := os.WriteFile(path+".crt", certificate, 0o600); err != nil {
+		return err
+	}
+	return os.WriteFile(path+".key", key, 0o600)
+}
+
+// ClientAuthority is the path of the certificate of the authority for clients, which a
+// kubelet needs to know the API server.
+func (c *Cluster) ClientAuthority() string { return filepath.Join(c.dir, clientAuthority) }
+
 // KubeconfigWithCertificate writes a kubeconfig for a person who proves with a client
 // certificate, as kubeadm's admin does, who they are. They have no rights but those
 // that a test binds to the name.
 func (c *Cluster) KubeconfigWithCertificate(user string) (string, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return "", err
-	}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: user},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}, c.clients.certificate, key.Public(), c.clients.key)
+	certificate, key, err := c.clients.certify(pkix.Name{CommonName: user})
 	if err != nil {
 		return "", fmt.Errorf("certify %s: %w", user, err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return "", err
 	}
 	config, err := clientcmd.LoadFromFile(c.Kubeconfig)
 	if err != nil {
 		return "", fmt.Errorf("certify %s: %w", user, err)
 	}
-	config.AuthInfos = map[string]*clientcmdapi.AuthInfo{user: {ClientCertificateData: encode("CERTIFICATE", der), ClientKeyData: encode("PRIVATE KEY", secret)}}
+	config.AuthInfos = map[string]*clientcmdapi.AuthInfo{user: {ClientCertificateData: certificate, ClientKeyData: key}}
 	config.Contexts[config.CurrentContext].AuthInfo = user
 	path := filepath.Join(c.dir, user+".certified.kubeconfig")
 	return path, clientcmd.WriteToFile(*config, path)

@@ -91,7 +91,10 @@ func (c *Cluster) apiServerFlags() []string {
 		"--service-account-signing-key-file=" + filepath.Join(c.dir, "sa.key"),
 		"--service-cluster-ip-range=10.0.0.0/24",
 		"--token-auth-file=" + filepath.Join(c.dir, "tokens.csv"),
-		"--client-ca-file=" + filepath.Join(c.dir, clientAuthority),
+		"--client-ca-file=" + c.ClientAuthority(),
+		"--kubelet-client-certificate=" + filepath.Join(c.dir, kubeletClient+".crt"),
+		"--kubelet-client-key=" + filepath.Join(c.dir, kubeletClient+".key"),
+		"--kubelet-preferred-address-types=InternalIP", // nobody resolves the nodes' names
 		"--authorization-mode=RBAC",
 		"--disable-admission-plugins=" + strings.Join(c.disabledPlugins(), ","),
 		"--endpoint-reconciler-type=none",      // loopback is no legal endpoint
@@ -154,7 +157,10 @@ func (c *Cluster) writeInputs() error {
 	if err := os.WriteFile(filepath.Join(c.dir, "audit-policy.yaml"), []byte(c.auditPolicy()), 0o600); err != nil {
 		return err
 	}
-	if c.clients, err = newAuthority(filepath.Join(c.dir, clientAuthority)); err != nil {
+	if c.clients, err = newAuthority(c.ClientAuthority()); err != nil {
+		return err
+	}
+	if err := c.clients.certifyServer(c.dir); err != nil {
 		return err
 	}
 	return writeTokens(filepath.Join(c.dir, "tokens.csv"))

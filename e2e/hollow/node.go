@@ -83,6 +83,7 @@ func (n *Node) start(plane *controlplane.Cluster, k Kubelet, name string, driver
 	if n.dir, err = os.MkdirTemp("", "cri-"); err != nil { // short: a socket is made in it
 		return err
 	}
+	n.runtime.ImageService.SetFakeImageSize(1) // an image without a size counts as broken
 	endpoint := "unix://" + filepath.Join(n.dir, "cri.sock")
 	if err := n.runtime.Start(endpoint); err != nil {
 		return err

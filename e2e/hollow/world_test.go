@@ -1,7 +1,6 @@
 package hollow_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -21,6 +20,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/hollow"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 const namespace = "hollow"
@@ -217,6 +217,18 @@ func (w *world) trace(want traced) {
 	}
 }
 
+// unheard holds trace to saying that the pod's kubelet does not answer.
+func (w *world) unheard(pod string) {
+	w.Helper()
+	r, err := command.Run(w.Context(), command.Binary, plane.Kubeconfig, "trace", "pod/"+pod, "-n", namespace, "--kubelet", "-o", "json")
+	w.check(err)
+	var doc trace.Trace
+	w.check(json.Unmarshal([]byte(r.Stdout), &doc))
+	if r.Code != 2 || doc.Complete || len(doc.Gaps) != 2 || doc.Gaps[0].Reason != snapshot.ReasonUnavailable {
+		w.Errorf("exit code %d of a kubelet that does not run, gaps %+v", r.Code, doc.Gaps)
+	}
+}
+
 func (want traced) met(r command.Result, doc trace.Trace, asked bool) bool {
 	code := 0
 	if want.volume != "" {
@@ -239,5 +251,3 @@ func (want traced) met(r command.Result, doc trace.Trace, asked bool) bool {
 	}
 	return !slices.ContainsFunc(doc.Kubelet.Statements, func(s trace.KubeletStatement) bool { return s.Bearing == trace.KubeletDiffers })
 }
-
-var _ = context.Background

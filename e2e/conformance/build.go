@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,15 +74,16 @@ func (r Release) BuildKubelet(ctx context.Context, log io.Writer) (string, error
 }
 
 // BuildOwn compiles a program of this module, named by its folder, with the versions of
-// the module itself, and returns its path. It must be called from inside the module.
-func BuildOwn(ctx context.Context, program string) (string, error) {
+// the module itself and further flags, and returns its path. It must be called from inside
+// the module.
+func BuildOwn(ctx context.Context, program string, flags ...string) (string, error) {
 	root, bin, unlock, err := lockBin(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
 	binary := filepath.Join(bin, program)
-	if _, err := goCommand(ctx, root, "build", "-o", binary, "./"+program); err != nil {
+	if _, err := goCommand(ctx, root, slices.Concat([]string{"build", "-o", binary}, flags, []string{"./" + program})...); err != nil {
 		return "", fmt.Errorf("build %s: %w", program, err)
 	}
 	return binary, nil

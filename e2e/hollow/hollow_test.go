@@ -42,7 +42,7 @@ func TestNodes(t *testing.T) {
 	w.last(a, "secretless", "NodePublishVolume OK")
 	w.trace(traced{pod: "secretless", volume: "settings", stage: trace.StageMounted, actor: "gone", said: `secret \"gone\" not found`, kubelet: []string{"in phase Pending"}})
 	w.last(b, "refused", "NodeStageVolume Internal")
-	w.trace(traced{pod: "refused", volume: "refused", stage: trace.StageStaged, actor: csidriver.Name, said: "mkfs failed", kubelet: []string{"in phase Pending", "at least one waits"}})
+	w.trace(traced{pod: "refused", volume: "refused", stage: trace.StageStaged, actor: csidriver.Name, said: "mkfs failed", kubelet: []string{"in phase Pending"}})
 	w.last(b, "leaving", "NodeUnpublishVolume pending")
 	w.trace(traced{pod: "leaving", volume: "leaving", stage: trace.StageUnmounted, actor: csidriver.Name})
 

@@ -54,7 +54,7 @@ func Build(ctx context.Context, log io.Writer) (Kubelet, error) {
 	if k.machine, err = kubelettrace.Build(ctx, kubelettrace.Newest, log); err != nil {
 		return k, err
 	}
-	k.program, err = conformance.BuildOwn(ctx, "hollowkubelet")
+	k.program, err = conformance.BuildOwn(ctx, "hollowkubelet", "-ldflags=-X k8s.io/component-base/version.gitVersion="+kubelettrace.Newest)
 	return k, err
 }
 

@@ -189,9 +189,10 @@ func (w *world) delete(pod string) {
 type traced struct {
 	pod    string
 	volume string // the one that it waits for; "": for none
-	stage  trace.StageName
-	actor  string // is in what it calls the actor
-	said   string // and this is somewhere in what it prints
+	// stage is the one that it waits in, or one of those where no object tells in which.
+	stage trace.StageName
+	actor string // is in what it calls the actor
+	said  string // and this is somewhere in what it prints
 	// kubelet ends statements of the kubelet that bear the trace out.
 	kubelet []string
 }
@@ -235,7 +236,7 @@ func (want traced) met(r command.Result, doc trace.Trace, asked bool) bool {
 		code = 1
 	}
 	v := doc.Verdict
-	ok := r.Code == code && doc.Complete && v.Volume == want.volume && v.Stage == want.stage && strings.Contains(v.Actor, want.actor) && strings.Contains(r.Stdout, want.said)
+	ok := r.Code == code && doc.Complete && v.Volume == want.volume && (v.Stage == want.stage || slices.Contains(v.Stages, want.stage)) && strings.Contains(v.Actor, want.actor) && strings.Contains(r.Stdout, want.said)
 	if !asked {
 		return ok && doc.Kubelet == nil
 	}

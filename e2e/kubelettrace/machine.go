@@ -18,6 +18,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/containers"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/link"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -26,7 +27,7 @@ import (
 type Machine struct {
 	Node string
 
-	line *line // to the API server; nil where nobody cuts it
+	line *link.Link // to the API server; nil where nobody cuts it
 
 	root string
 	cmd  *exec.Cmd

@@ -170,9 +170,9 @@ func (b *batchRun) arrive() {
 		b.ask(wire.Request{Do: wire.Network})
 		b.quiet = time.Now().Add(networkSaid)
 	case 2:
-		b.m.line.cut()
+		b.m.line.Cut()
 		create()
-		b.m.line.mend()
+		b.m.line.Mend()
 	default:
 		create()
 	}
@@ -209,9 +209,9 @@ func (b *batchRun) driverGone() {
 
 // serverAway cuts the machine from the API server for a while.
 func (b *batchRun) serverAway() {
-	b.m.line.cut()
+	b.m.line.Cut()
 	b.look("while the API server is away from the node")
-	b.m.line.mend()
+	b.m.line.Mend()
 	b.look("after the API server was away from the node")
 }
 

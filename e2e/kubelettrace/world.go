@@ -24,6 +24,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/link"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -99,11 +100,11 @@ func (w *World) machineOf(t *testing.T, k Kubelet, node string) *Machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line, kubeconfig, err := newLine(kubeconfig, t.TempDir())
+	line, kubeconfig, err := link.New(kubeconfig, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(line.end)
+	t.Cleanup(line.End)
 	m, err := StartMachine(k, wire.Machine{
 		Node: node, Kubeconfig: kubeconfig, Labels: map[string]string{corev1.LabelTopologyZone: "east"},
 		Drivers: []wire.Driver{{Name: Disk, Stages: true}, {Name: EBS, Stages: true}, {Name: Files}, {Name: Away}},

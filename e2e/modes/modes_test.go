@@ -92,17 +92,11 @@ func allModes() []mode {
 }
 
 func TestModes(t *testing.T) {
+	if *serveFor != 0 {
+		t.Skip("TestServing provokes the modes")
+	}
 	modes := allModes()
-	distinct(t, modes)
-	if err := fixture.Storage(t.Context(), cluster.Client()); err != nil {
-		t.Fatal(err)
-	}
-	if err := startDrivers(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := command.Build(); err != nil {
-		t.Fatal(err)
-	}
+	ready(t, modes)
 	recorded := recording.Serve(t, cluster.Kubeconfig)
 	bystander(t)
 	outcomes := map[string]*outcome{}
@@ -117,12 +111,31 @@ func TestModes(t *testing.T) {
 		outcomes[m.name].complain(t, m)
 	}
 	alerted(t, modes, outcomes, recorded)
-	if *some != "" {
-		return
+	if *some == "" {
+		t.Run("Rights", func(t *testing.T) { rights(t) })
+		if !t.Failed() {
+			page(t, modes, outcomes)
+		}
 	}
-	t.Run("Rights", func(t *testing.T) { rights(t) })
-	if !t.Failed() {
-		page(t, modes, outcomes)
+	t.Run("Serving", func(t *testing.T) { // the last, as it restarts the API server
+		s := serve(t, modes)
+		s.faults(t)
+		t.Log(s.end(t))
+	})
+}
+
+// ready prepares the control plane for the modes.
+func ready(t *testing.T, modes []mode) {
+	t.Helper()
+	distinct(t, modes)
+	if err := fixture.Storage(t.Context(), cluster.Client()); err != nil {
+		t.Fatal(err)
+	}
+	if err := startDrivers(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := command.Build(); err != nil {
+		t.Fatal(err)
 	}
 }
 

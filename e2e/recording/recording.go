@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -28,6 +27,8 @@ type scrape struct {
 	Time    time.Time `json:"time"`
 	Target  string    `json:"target"`
 	Metrics string    `json:"metrics"`
+	// dead says that no process was there to answer.
+	dead bool
 }
 
 // Alert is a stretch of time for which an alert was pending or firing.
@@ -41,25 +42,34 @@ type Alert struct {
 	Ended   *time.Time `json:"ended"`
 }
 
-// Recording is what one process of serve has answered.
+// Recording is what one process of serve has answered, or several in one place after each
+// other.
 type Recording struct {
-	url     string
+	target  string
 	stop    context.CancelFunc
 	done    chan struct{}
 	scrapes []scrape
+
+	mu sync.Mutex
+	// address is "" while there is no process.
+	address string
 }
 
 // Of scrapes the process at the address, such as http://127.0.0.1:8080, every so often
 // until Alerts is called or the test ends.
 func Of(t *testing.T, address string, every time.Duration) *Recording {
+	return of(t, "volume-doctor", address, every)
+}
+
+func of(t *testing.T, target, address string, every time.Duration) *Recording {
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	r := &Recording{url: address + "/metrics", stop: stop, done: make(chan struct{})}
+	r := &Recording{target: target, address: address, stop: stop, done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
-			r.scrapes = append(r.scrapes, scrape{time.Now(), "volume-doctor", r.get(ctx)})
+			r.scrapes = append(r.scrapes, r.scrape(ctx))
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
@@ -74,11 +84,32 @@ func Of(t *testing.T, address string, every time.Duration) *Recording {
 	return r
 }
 
-// get is the answer to a scrape, "" where there is none.
-func (r *Recording) get(ctx context.Context) string {
+// at says that the process is at the address from now on; "": it has ended.
+func (r *Recording) at(address string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.address = address
+}
+
+// Address is where the process listens; "" while there is none.
+func (r *Recording) Address() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.address
+}
+
+func (r *Recording) scrape(ctx context.Context) scrape {
+	s, address := scrape{Time: time.Now(), Target: r.target}, r.Address()
+	s.Metrics = Metrics(ctx, address)
+	s.dead = s.Metrics == "" && (address == "" || address != r.Address())
+	return s
+}
+
+// Metrics is what the process at the address answers to a scrape, "" where it does not.
+func Metrics(ctx context.Context, address string) string {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/metrics", nil)
 	if err != nil {
 		return ""
 	}
@@ -94,79 +125,38 @@ func (r *Recording) get(ctx context.Context) string {
 	return string(body)
 }
 
-// Serve runs the command beside the test and records it.
-func Serve(t *testing.T, kubeconfig string) *Recording {
-	t.Helper()
-	dir, err := command.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	said := &address{found: make(chan string, 1)}
-	cmd := exec.Command(filepath.Join(dir, command.Binary), "serve", "--leader-elect=false", "--listen", "127.0.0.1:0")
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
-	cmd.Stderr = said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // fails where it has ended
-		_ = cmd.Wait()
-	})
-	select {
-	case url := <-said.found:
-		return Of(t, url, Every)
-	case <-time.After(time.Minute):
-		t.Fatal("serve does not say where it listens")
-		return nil
-	}
-}
-
-// address finds what serve says that it listens on.
-type address struct {
-	mu    sync.Mutex
-	text  strings.Builder
-	found chan string
-}
-
-// Write implements io.Writer.
-func (a *address) Write(p []byte) (int, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.found == nil {
-		return len(p), nil
-	}
-	a.text.Write(p)
-	for line := range strings.Lines(a.text.String()) {
-		if _, url, ok := strings.Cut(line, "listening on "); ok && strings.HasSuffix(line, "\n") {
-			a.found <- strings.TrimSpace(url)
-			a.found = nil
-			break
-		}
-	}
-	return len(p), nil
-}
-
-// Alerts ends the recording, has promtool check the last answer, and gives what the rules
-// of deploy/alerts make of all of them, and when the last was.
+// Alerts ends the recording, and is [Alerts] of it alone.
 func (r *Recording) Alerts(t *testing.T) (alerts []Alert, end time.Time) {
 	t.Helper()
-	r.stop()
-	<-r.done
-	r.scrapes = r.scrapes[:len(r.scrapes)-1] // the last one may have been cut short
-	if len(r.scrapes) == 0 {
+	return Alerts(t, r)
+}
+
+// Alerts ends the recordings, has promtool check the last answer, and gives what the rules
+// of deploy/alerts make of all of them, and when the last was.
+func Alerts(t *testing.T, recordings ...*Recording) (alerts []Alert, end time.Time) {
+	t.Helper()
+	var recorded bytes.Buffer
+	var last scrape
+	encoder := json.NewEncoder(&recorded)
+	for _, r := range recordings {
+		r.stop()
+		<-r.done
+		r.scrapes = r.scrapes[:len(r.scrapes)-1] // the last one may have been cut short
+		for _, s := range r.scrapes {
+			if s.Metrics == "" && !s.dead {
+				t.Errorf("no answer of %s to the scrape at %s", r.target, s.Time)
+			}
+			if s.Metrics != "" && s.Time.After(last.Time) {
+				last = s
+			}
+			if err := encoder.Encode(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if last.Metrics == "" {
 		t.Fatal("nothing was scraped")
 	}
-	var recorded bytes.Buffer
-	encoder := json.NewEncoder(&recorded)
-	for _, s := range r.scrapes {
-		if s.Metrics == "" {
-			t.Errorf("no answer to the scrape at %s", s.Time)
-		}
-		if err := encoder.Encode(s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	last := r.scrapes[len(r.scrapes)-1]
 	engine(t, strings.NewReader(last.Metrics), "promtool", []string{"-tags", "remove_all_sd", "github.com/prometheus/prometheus/cmd/promtool"}, "check", "metrics")
 	if err := json.Unmarshal(engine(t, &recorded, "alerts", []string{"."}, "-rules", filepath.Join("..", "..", "deploy", "alerts", "rules.yaml")), &alerts); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,6 @@
-package kubelettrace
+// Package link is a client's way to an API server, which a test can cut: its watches then
+// end, and it reaches nobody until the link is mended.
+package link
 
 import (
 	"io"
@@ -10,9 +12,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// line is a machine's way to the API server, which can be cut. All methods may be called
-// from any goroutine.
-type line struct {
+// Link forwards connections. All methods may be called from any goroutine.
+type Link struct {
 	listener net.Listener
 	to       string
 
@@ -21,8 +22,8 @@ type line struct {
 	open  map[net.Conn]bool
 }
 
-// newLine makes one, and the kubeconfig, in the folder, of whoever goes by it.
-func newLine(kubeconfig, folder string) (*line, string, error) {
+// New makes one, and the kubeconfig, in the folder, of whoever goes by it.
+func New(kubeconfig, folder string) (*Link, string, error) {
 	config, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {
 		return nil, "", err
@@ -31,7 +32,7 @@ func newLine(kubeconfig, folder string) (*line, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	l := &line{listener: listener, open: map[net.Conn]bool{}}
+	l := &Link{listener: listener, open: map[net.Conn]bool{}}
 	for _, c := range config.Clusters {
 		server, err := url.Parse(c.Server)
 		if err != nil {
@@ -48,8 +49,8 @@ func newLine(kubeconfig, folder string) (*line, string, error) {
 	return l, kubeconfig, nil
 }
 
-// cut ends all connections, and lets none begin.
-func (l *line) cut() {
+// Cut ends all connections, and lets none begin.
+func (l *Link) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.isCut = true
@@ -58,18 +59,20 @@ func (l *line) cut() {
 	}
 }
 
-func (l *line) mend() {
+// Mend lets connections begin again.
+func (l *Link) Mend() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.isCut = false
 }
 
-func (l *line) end() {
+// End ends all connections for good.
+func (l *Link) End() {
 	_ = l.listener.Close()
-	l.cut()
+	l.Cut()
 }
 
-func (l *line) serve() {
+func (l *Link) serve() {
 	for {
 		from, err := l.listener.Accept()
 		if err != nil {
@@ -79,8 +82,8 @@ func (l *line) serve() {
 	}
 }
 
-// carry moves bytes in both directions until one end has none, or the line is cut.
-func (l *line) carry(from net.Conn) {
+// carry moves bytes in both directions until one end has none, or the link is cut.
+func (l *Link) carry(from net.Conn) {
 	defer func() { _ = from.Close() }() // a cut may have closed it
 	to, err := net.Dial("tcp", l.to)
 	if err != nil {
@@ -98,8 +101,8 @@ func (l *line) carry(from net.Conn) {
 	_, _ = io.Copy(from, to)
 }
 
-// hold has the connections end with a cut; false where the line is cut already.
-func (l *line) hold(both ...net.Conn) bool {
+// hold has the connections end with a cut; false where the link is cut already.
+func (l *Link) hold(both ...net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range both {
@@ -108,7 +111,7 @@ func (l *line) hold(both ...net.Conn) bool {
 	return !l.isCut
 }
 
-func (l *line) release(both ...net.Conn) {
+func (l *Link) release(both ...net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range both {

@@ -17,7 +17,7 @@ IMAGE_PLATFORMS := linux/amd64 linux/arm64
 DIST := dist
 
 .PHONY: image dist notices reproducible release-check publish-check licences vuln new-user screenshots
-.PHONY: all build test alerts unit whole kit base chart conformance conformance-long histories kubelet-oracle mutation mutation-histories mutation-kubelet e2e e2e-long soak soak-serve chaos chaos-data add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench bench-serve fleet
+.PHONY: all build test alerts unit whole kit base chart conformance conformance-long histories kubelet-oracle mutation mutation-histories mutation-kubelet e2e e2e-long soak soak-serve serve-modes chaos chaos-data add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench bench-serve fleet
 
 all: build lint test
 
@@ -81,6 +81,10 @@ soak: ## pods come, move and go for SOAK while the command finds nothing; writes
 SERVE ?= 20m
 soak-serve: build ## serve for SERVE while pods come and go and the API server restarts twice: it finds nothing and does not grow
 	cd e2e && go test -timeout 0 -count 1 -run 'TestSoak$$' -v ./serve -soak $(SERVE)
+
+SERVE_MODES ?= 20m
+serve-modes: build ## serve for SERVE_MODES while failures are provoked, the API server restarts twice, the leader dies and the watches are cut; writes docs/in-cluster.md
+	cd e2e && go test -timeout 0 -count 1 -run 'TestServing$$' -v ./modes -serve $(SERVE_MODES) -write-serving
 
 FAULTS ?= 20000
 chaos: build ## repairs while everything goes wrong, until FAULTS faults have happened; writes the end of docs/chaos.md

@@ -27,6 +27,9 @@ func (s *serving) end(t *testing.T) string {
 	t.Helper()
 	lasts := s.lasts()
 	s.holds(t, "at the end")
+	if invented := without(s.shown, s.ever); len(invented) > 0 {
+		t.Errorf("during the faults serve showed what diagnose never reported: %v", invented)
+	}
 	written := s.onceAnHour(t)
 	exits := s.exits(t)
 	fired := s.alerts(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,9 +46,11 @@ type serving struct {
 	// diagnose has. ever are all that one has reported.
 	stands map[series]time.Time
 	ever   map[series]bool
-	last   finding.Report
-	most   int // findings at a time
-	looks  int
+	// shown are the findings that serve showed during the faults.
+	shown map[series]bool
+	last  finding.Report
+	most  int // findings at a time
+	looks int
 	// compared counts how often what serve says was held to what diagnose says.
 	compared int
 	settled  time.Duration // the longest that this took
@@ -74,7 +77,7 @@ func serve(t *testing.T, modes []mode) *serving {
 			t.Fatalf("kubectl %v: %v %s", args, err, r.Stderr)
 		}
 	}
-	s := &serving{modes: modes, began: time.Now(), stands: map[series]time.Time{}, ever: map[series]bool{}}
+	s := &serving{modes: modes, began: time.Now(), stands: map[series]time.Time{}, ever: map[series]bool{}, shown: map[series]bool{}}
 	for _, name := range []string{"volume-doctor-0", "volume-doctor-1"} {
 		l, kubeconfig, err := link.New(cluster.Kubeconfig, t.TempDir())
 		if err != nil {
@@ -262,13 +265,14 @@ func (s *serving) cutWatches(t *testing.T) {
 }
 
 // nothingLost: what stood before and still does by diagnose, where that can ask, is there.
-// Nothing is there that diagnose has never reported.
+// What is there is kept in shown.
 func (s *serving) nothingLost(t *testing.T, when string, before map[series]bool) {
 	t.Helper()
 	now := s.series(t)
 	if now == nil {
 		return
 	}
+	maps.Copy(s.shown, now)
 	if missing := without(before, now); len(missing) > 0 {
 		// It may have ended in the cluster.
 		if r, err := command.Run(t.Context(), command.Binary, cluster.Kubeconfig, "diagnose", "-o", "json"); err == nil && r.Code <= 1 {

@@ -38,8 +38,9 @@ func TestCommandsOfThePage(t *testing.T) {
 	must(t, f.add("prod-east", broken, "", nil))
 	must(t, f.add("prod-west", broken, "", nil))
 	must(t, f.add("staging", healthy, "", nil))
-	must(t, f.add("member", broken, "", nil))
-	must(t, f.add("hub", withProfiles(t, f, "member", "fleet/prod-north", "fleet/test"), "", nil))
+	must(t, f.add("fleet/prod-north", broken, "", nil))
+	must(t, f.add("fleet/test", broken, "", nil))
+	must(t, f.add("hub", withProfiles(t, f, "fleet/prod-north", "fleet/test"), "", nil))
 
 	page, err := os.ReadFile(fleetPage)
 	must(t, err)
@@ -122,16 +123,16 @@ func (f *fleet) only(names ...string) *clientcmdapi.Config {
 	return config
 }
 
-// withProfiles are the lists of a healthy hub whose inventory has the server under each of
-// the names, NAMESPACE/NAME, with the access provider of the page.
-func withProfiles(t *testing.T, f *fleet, member string, names ...string) lists {
+// withProfiles are the lists of a healthy hub whose inventory has the servers with these
+// names, NAMESPACE/NAME, and the access provider of the page.
+func withProfiles(t *testing.T, f *fleet, names ...string) lists {
 	t.Helper()
 	answers, err := listsOf(size, f.now, true)
 	must(t, err)
-	reached := f.config.Clusters[member]
 	var items []any
 	for _, full := range names {
 		namespace, name, _ := strings.Cut(full, "/")
+		reached := f.config.Clusters[full]
 		items = append(items, map[string]any{
 			"metadata": map[string]any{"namespace": namespace, "name": name},
 			"status": map[string]any{"accessProviders": []any{map[string]any{

@@ -123,6 +123,7 @@ func TestServing(t *testing.T) {
 		}
 	}
 	t.Logf("after %s all stories are over", s.lasts())
+	s.found(t, outcomes)
 	s.faults(t)
 	for s.lasts() < *serveFor {
 		s.holds(t, "while nothing happens")
@@ -133,6 +134,30 @@ func TestServing(t *testing.T) {
 	t.Log(result)
 	if *writePage && !t.Failed() {
 		s.write(t, result)
+	}
+}
+
+// found looks until every mode is found that can be, so that the faults happen to what
+// stands.
+func (s *serving) found(t *testing.T, outcomes map[string]*outcome) {
+	t.Helper()
+	for end := time.Now().Add(foundWithin); ; time.Sleep(lookEvery) {
+		s.look(t)
+		var missing []string
+		for _, m := range s.modes {
+			o := outcomes[m.name]
+			if o.note(s.last, m); o.awaited() && !o.named.seen {
+				missing = append(missing, m.name)
+			}
+		}
+		if len(missing) == 0 {
+			t.Logf("after %s all are found that can be", s.lasts())
+			return
+		}
+		if time.Now().After(end) {
+			t.Errorf("not found within %s: %v", foundWithin, missing)
+			return
+		}
 	}
 }
 

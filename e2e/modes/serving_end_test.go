@@ -163,7 +163,6 @@ func (s *serving) flat(t *testing.T) string {
 	}
 	text := fmt.Sprintf("at most %.1f, %.1f, %.1f and %.1f MB in the quarters of the %s for which the last leader led", most[0]/1e6, most[1]/1e6, most[2]/1e6, most[3]/1e6, lasts.Round(time.Second))
 	switch {
-	case *serveFor == 0: // the short form
 	case lasts < flatWithin:
 		t.Errorf("the last leader led for %s only", lasts)
 	case most[3] > grows*most[1]:

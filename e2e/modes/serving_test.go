@@ -95,7 +95,7 @@ func serve(t *testing.T, modes []mode) *serving {
 // alerts say what diagnose says, and memory stays.
 func TestServing(t *testing.T) {
 	if *serveFor == 0 {
-		t.Skip("it takes -serve DURATION; TestModes has a short form of it")
+		t.Skip("it takes -serve DURATION, as make serve-modes gives it")
 	}
 	modes := allModes()
 	ready(t, modes)

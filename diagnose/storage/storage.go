@@ -6,6 +6,7 @@ package storage
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,6 +44,8 @@ type Truth struct {
 	handles map[string][]string
 	// heard is what csi-attacher saw of each volume, the oldest first.
 	heard map[corev1.UniqueVolumeName][]heard
+	// oneNode says that the volume may be attached to one node at a time.
+	oneNode func(corev1.UniqueVolumeName) bool
 }
 
 // listed is a driver in the lists of a format.
@@ -69,7 +72,7 @@ func Of(v *facts.View) *Truth {
 }
 
 func newTruth(v *facts.View) *Truth {
-	t := &Truth{machines: map[listed]machines{}, handles: map[string][]string{}, heard: heardBy(v)}
+	t := &Truth{machines: map[listed]machines{}, handles: map[string][]string{}, heard: heardBy(v), oneNode: v.OneNode}
 	for _, l := range v.Snapshot.Backends {
 		if l.Format != backend.Attacher && Usable(v.Snapshot, l) == nil {
 			t.lists = append(t.lists, l)
@@ -115,7 +118,10 @@ type Entry struct {
 	// Settled says that Holders are all, and that none is about to change.
 	Settled bool
 	Holders []Holder
-	of      machines
+	// Only are the machines that alone can have it, where the list tells no more than
+	// that; none where it says nothing of the kind.
+	Only []string
+	of   machines
 	// missed is what csi-attacher saw since the list was taken, of nodes on which it did
 	// not find the volume.
 	missed []heard
@@ -147,8 +153,12 @@ func (t *Truth) Volume(name corev1.UniqueVolumeName) *Entry {
 		case !found:
 		case e == nil:
 			e = t.entry(l, v, driver)
+			// LINSTOR gives several nodes a volume over NFS without placing it on them.
+			if t.oneNode(name) {
+				e.Only = v.Only
+			}
 		case l.Taken.Equal(e.List.Taken) && (l.Format != e.List.Format || !backend.Same(v, e.Volume)):
-			e.Settled = false // two lists of one moment that differ
+			e.Settled, e.Only = false, nil // two lists of one moment that differ
 		}
 	}
 	return t.hear(name, e)
@@ -196,7 +206,7 @@ func (e *Entry) On(node types.NodeName) (attached, detached bool) {
 	if e == nil {
 		return false, false
 	}
-	detached = e.Settled && e.of.named[node]
+	detached = (e.Settled || e.lacks(node)) && e.of.named[node]
 	for _, h := range e.Holders {
 		isNode := func(n *corev1.Node) bool { return facts.NodeName(n) == node }
 		switch {
@@ -207,6 +217,13 @@ func (e *Entry) On(node types.NodeName) (attached, detached bool) {
 		}
 	}
 	return false, detached
+}
+
+// lacks says that the node's machine is none of those that alone can have the volume.
+func (e *Entry) lacks(node types.NodeName) bool {
+	return len(e.Only) > 0 && !slices.ContainsFunc(e.Only, func(machine string) bool {
+		return slices.ContainsFunc(e.of.nodes[machine], func(n *corev1.Node) bool { return facts.NodeName(n) == node })
+	})
 }
 
 // Saw says that what began at the time had lasted for d when the list was taken,
@@ -249,6 +266,9 @@ func (e *Entry) Evidence() finding.Evidence {
 				value += ", by " + logOf(*h.Seen)
 			}
 		}
+	}
+	if len(e.Holders) == 0 && len(e.Only) > 0 {
+		value = "placed on no machine but " + strings.Join(e.Only, ", ")
 	}
 	if e.Volume.State != "" {
 		value = e.Volume.State + ", " + value

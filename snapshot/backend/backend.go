@@ -26,6 +26,9 @@ const (
 	CSI       Format = "csi"       // a ListVolumesResponse of CSI, in JSON
 	Longhorn  Format = "longhorn"  // Longhorn's volumes and volumeattachments, as objects
 	Trident   Format = "trident"   // Trident's volumes and volumepublications, as objects
+	LINSTOR   Format = "linstor"   // LINSTOR's own tables, as objects: where it has placed a volume
+	CStor     Format = "cstor"     // cStor's volumeattachments of OpenEBS, as objects: where a volume is staged
+	Jiva      Format = "jiva"      // Jiva's volumes of OpenEBS, as objects: where a volume is staged
 	Text      Format = "text"      // two columns: volume handle, and machine or node
 	Attacher  Format = "attacher"  // csi-attacher's log: what it saw of single volumes on single nodes
 )
@@ -40,6 +43,9 @@ var drivers = map[Format][]string{
 	Hetzner:   {"csi.hetzner.cloud"},
 	Longhorn:  {"driver.longhorn.io"},
 	Trident:   {"csi.trident.netapp.io"},
+	LINSTOR:   {"linstor.csi.linbit.com"},
+	CStor:     {"cstor.csi.openebs.io"},
+	Jiva:      {"jiva.csi.openebs.io"},
 }
 
 // AnyDriver says that the list does not tell which driver its volumes are of.
@@ -75,6 +81,10 @@ type Volume struct {
 	Shared bool `json:"shared,omitempty"`
 	// Silent says that the list does not tell to what it is attached.
 	Silent bool `json:"silent,omitempty"`
+	// Only are the machines that alone can have the volume attached, sorted; none where
+	// the list does not tell. To which of them it is attached such a list does not tell:
+	// the volume is Silent.
+	Only []string `json:"only,omitempty"`
 	// Attachments are sorted by machine.
 	Attachments []Attachment `json:"attachments,omitempty"`
 	// Detached is when a volume that is attached to nothing was detached, nil where the
@@ -127,9 +137,9 @@ func (l *List) Find(driver, handle string) (Volume, bool) {
 }
 
 // Handle is a volume handle in the spelling in which equal ones are the same: Azure's
-// are alike in whatever case.
+// and LINSTOR's are alike in whatever case.
 func (f Format) Handle(handle string) string {
-	if f == Azure {
+	if f == Azure || f == LINSTOR {
 		return strings.ToLower(handle)
 	}
 	return handle
@@ -170,8 +180,10 @@ func (f Format) Machines(node, driverID, providerID string) []string {
 	case OpenStack, Hetzner:
 		add(driverID)
 		add(last)
-	case CSI, Longhorn, Trident, Attacher:
+	case CSI, Longhorn, Trident, CStor, Jiva, Attacher:
 		add(driverID)
+	case LINSTOR:
+		add(strings.ToLower(driverID))
 	case Text:
 		add(driverID)
 		add(providerID)
@@ -188,6 +200,7 @@ func (l *List) Sort() {
 		slices.SortFunc(l.Volumes[i].Attachments, func(a, b Attachment) int {
 			return cmp.Or(cmp.Compare(a.Machine, b.Machine), cmp.Compare(a.State, b.State))
 		})
+		slices.Sort(l.Volumes[i].Only)
 	}
 	slices.SortStableFunc(l.Volumes, func(a, b Volume) int { return cmp.Compare(a.ID, b.ID) })
 	kept := l.Volumes[:0]
@@ -218,7 +231,7 @@ func (l *List) Check() error {
 		if err := v.check(); err != nil {
 			return err
 		}
-		if (l.Format == Attacher) != (len(v.Said) > 0) || l.Format == Attacher && len(v.Attachments) > 0 {
+		if (l.Format == Attacher) != (len(v.Said) > 0) || l.Format == Attacher && len(v.Attachments) > 0 || len(v.Only) > 0 && (l.Format != LINSTOR || !v.Silent || len(v.Attachments) > 0) {
 			return fmt.Errorf("volume %s does not say what a list of format %s says", v.ID, l.Format)
 		}
 	}

@@ -4,15 +4,19 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
 
-// objects are a driver's own objects in a list of "kubectl get -o json". One volume can
-// stand in several of them, so the volumes are made when all have been read.
-type objects struct {
+// Objects are drivers' own objects. One volume can stand in several of them, so the
+// volumes are made when all have been read.
+type Objects struct {
 	longhorn longhornObjects
 	trident  tridentObjects
+	linstor  linstorObjects
+	cstor    cstorObjects
+	jiva     jivaObjects
 }
 
 // objectHead is what tells what an object is. Of a driver's objects nothing is kept but
@@ -21,9 +25,10 @@ type objectHead struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Metadata   struct {
-		Name      string  `json:"name"`
-		Namespace string  `json:"namespace"`
-		Deleted   *string `json:"deletionTimestamp"`
+		Name      string            `json:"name"`
+		Namespace string            `json:"namespace"`
+		Deleted   *string           `json:"deletionTimestamp"`
+		Labels    map[string]string `json:"labels"`
 	} `json:"metadata"`
 }
 
@@ -35,7 +40,7 @@ type objectKey struct{ namespace, name string }
 // readObjects reads the items of a list of objects, of which the "[" is read. Objects
 // that are no driver's are passed over.
 func (l *List) readObjects(s stream, _ string) error {
-	var all objects
+	var all Objects
 	for n := 1; s.More(); n++ {
 		var raw json.RawMessage
 		if err := s.Decode(&raw); err != nil {
@@ -47,22 +52,14 @@ func (l *List) readObjects(s stream, _ string) error {
 		if len(raw) > maxVolume {
 			return s.errorf("object %d: more than %d KiB", n, maxVolume>>10)
 		}
-		var head objectHead
-		err := decode(raw, &head)
-		if err == nil {
-			err = all.add(head, raw)
-		}
-		if err != nil {
+		if err := all.Add(raw); err != nil {
 			return s.errorf("object %d: %w", n, err)
 		}
 	}
 	if _, err := s.next(); err != nil {
 		return err
 	}
-	for format, volumes := range map[Format][]Volume{Longhorn: all.longhorn.list(), Trident: all.trident.list()} {
-		if len(volumes) == 0 {
-			continue
-		}
+	for format, volumes := range all.volumes() {
 		if l.Format != "" {
 			return s.errorf("objects of two storage systems: give a list of each")
 		}
@@ -76,8 +73,21 @@ func (l *List) readObjects(s stream, _ string) error {
 	return nil
 }
 
-// add takes over the object if it is one that is read.
-func (o *objects) add(head objectHead, raw []byte) error {
+// volumes are what the objects tell, for each driver of which there are any.
+func (o *Objects) volumes() map[Format][]Volume {
+	all := map[Format][]Volume{
+		Longhorn: o.longhorn.list(), Trident: o.trident.list(), LINSTOR: o.linstor.list(), CStor: o.cstor.list(), Jiva: o.jiva.list(),
+	}
+	maps.DeleteFunc(all, func(_ Format, volumes []Volume) bool { return len(volumes) == 0 })
+	return all
+}
+
+// Add takes over the object if it is one that is read.
+func (o *Objects) Add(raw []byte) error {
+	var head objectHead
+	if err := decode(raw, &head); err != nil {
+		return err
+	}
 	group, version, _ := strings.Cut(head.APIVersion, "/")
 	switch group + " " + head.Kind {
 	case "longhorn.io Volume":
@@ -88,6 +98,12 @@ func (o *objects) add(head objectHead, raw []byte) error {
 		return o.trident.addVolume(head, version == "v1", raw)
 	case "trident.netapp.io TridentVolumePublication":
 		return o.trident.addPublication(head, version == "v1", raw)
+	case "internal.linstor.linbit.com Resources":
+		return o.linstor.add(version, raw)
+	case "cstor.openebs.io CStorVolumeAttachment":
+		return o.cstor.add(head, version == "v1", raw)
+	case "openebs.io JivaVolume":
+		return o.jiva.add(head, version == "v1")
 	}
 	return nil
 }

@@ -164,7 +164,7 @@ func TestObjectsOnlyAddCertainty(t *testing.T) {
 	certain, added := 0, 0
 	for range 3000 {
 		var volumes, attachments []string
-		longhorn := r.IntN(2) == 0
+		longhorn, jiva := r.IntN(3) == 0, r.IntN(3) == 0
 		for i := range 1 + r.IntN(4) {
 			name := fmt.Sprint("pvc-", i)
 			switch {
@@ -175,6 +175,8 @@ func TestObjectsOnlyAddCertainty(t *testing.T) {
 				if r.IntN(3) > 0 {
 					attachments = append(attachments, lhAttachment(name, pick("csi-attacher", "backup-controller"), pick("n1", "n2"), r.IntN(3) > 0, r.IntN(2)))
 				}
+			case jiva: // a volume's own record is all there is of it
+				volumes = append(volumes, jivaVolume(name, pick("", "n1", "n2")))
 			default:
 				volumes = append(volumes, tridentVolume(name))
 				if r.IntN(2) == 0 {

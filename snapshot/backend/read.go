@@ -98,7 +98,7 @@ var readers = []reader{
 
 // errUnknown is the error about JSON that is no list that is read.
 var errUnknown = errors.New("not a list of volumes that is read: those are the JSON of aws ec2 describe-volumes, az disk list, gcloud compute disks list, " +
-	"openstack volume list --long, hcloud volume list and CSI's ListVolumes, of kubectl get with Longhorn's or Trident's objects, and two columns of text")
+	"openstack volume list --long, hcloud volume list and CSI's ListVolumes, of kubectl get with the objects of Longhorn, Trident, LINSTOR, cStor or Jiva, and two columns of text")
 
 // stream reads the items of a JSON text one after the other, and says where it is.
 type stream struct {
@@ -283,6 +283,14 @@ func (v Volume) check() error {
 	for _, a := range v.Attachments {
 		if !IsName(a.Machine) {
 			return fmt.Errorf("volume %s is attached to %q, which is no machine", v.ID, short(a.Machine))
+		}
+	}
+	if len(v.Only) > MaxAttachments {
+		return fmt.Errorf("volume %s is placed on more than %d machines", v.ID, MaxAttachments)
+	}
+	for _, machine := range v.Only {
+		if !IsName(machine) {
+			return fmt.Errorf("volume %s is placed on %q, which is no machine", v.ID, short(machine))
 		}
 	}
 	if len(v.Said) > MaxAttachments {

@@ -361,7 +361,7 @@ func TestMachines(t *testing.T) {
 // FuzzRead: whatever the text, a reader ends with a list in order and within bounds, or
 // with an error of one line, and reads the same twice.
 func FuzzRead(f *testing.F) {
-	for _, text := range []string{awsText, azureText, googleText, openStackText, hetznerText, csiText, longhornText, tridentText, twoColumns} {
+	for _, text := range []string{awsText, azureText, googleText, openStackText, hetznerText, csiText, longhornText, tridentText, linstorText, cstorText, jivaText, twoColumns} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) { fuzzed(t, text) })
@@ -408,7 +408,7 @@ func fuzzed(t *testing.T, text string) {
 		if !IsName(v.ID) || i > 0 && l.Volumes[i-1].ID >= v.ID {
 			t.Fatalf("volume %d: %q", i, v.ID)
 		}
-		for _, driver := range []string{"ebs.csi.aws.com", "disk.csi.azure.com", "pd.csi.storage.gke.io", "cinder.csi.openstack.org", "csi.hetzner.cloud", "driver.longhorn.io", "csi.trident.netapp.io", "other"} {
+		for _, driver := range []string{"ebs.csi.aws.com", "disk.csi.azure.com", "pd.csi.storage.gke.io", "cinder.csi.openstack.org", "csi.hetzner.cloud", "driver.longhorn.io", "csi.trident.netapp.io", "linstor.csi.linbit.com", "cstor.csi.openebs.io", "jiva.csi.openebs.io", "other"} {
 			if found, ok := l.Find(driver, v.ID); ok != l.Format.Of(driver) || ok && fmt.Sprint(found) != fmt.Sprint(v) {
 				t.Fatalf("%s of %s: %t", v.ID, driver, ok)
 			}

@@ -1,0 +1,68 @@
+package backend
+
+import "slices"
+
+// OpenEBS's cStor and Jiva need no attach: what is attached to a node is what is staged
+// there. Both drivers refuse to stage a volume that their record has on another node that
+// is ready.
+
+// cstorObjects are cStor's own attachments. One is made before the volume is staged on a
+// node, and removed after it is unstaged.
+type cstorObjects struct {
+	staged map[string][]Attachment
+	// gap says that an attachment is of a version that is not known.
+	gap bool
+}
+
+func (o *cstorObjects) add(head objectHead, known bool, raw []byte) error {
+	if o.staged == nil {
+		o.staged = map[string][]Attachment{}
+	}
+	var d struct {
+		Spec struct {
+			Volume struct {
+				Name string `json:"name"`
+				Node string `json:"ownerNodeID"`
+			} `json:"volume"`
+		} `json:"spec"`
+	}
+	if !known {
+		o.gap = true
+		return nil
+	}
+	if err := decode(raw, &d); err != nil {
+		return err
+	}
+	a := Attachment{Machine: d.Spec.Volume.Node}
+	if head.Metadata.Deleted != nil {
+		a.State, a.Since = "detaching", moment(*head.Metadata.Deleted)
+	}
+	id := d.Spec.Volume.Name
+	if !slices.ContainsFunc(o.staged[id], func(b Attachment) bool { return b.Machine == a.Machine && b.State == a.State }) {
+		o.staged[id] = append(o.staged[id], a)
+	}
+	return nil
+}
+
+func (o *cstorObjects) list() []Volume {
+	var volumes []Volume
+	for id, attachments := range o.staged {
+		volumes = append(volumes, Volume{ID: id, Silent: o.gap, Attachments: attachments})
+	}
+	return volumes
+}
+
+// jivaObjects are Jiva's volumes: a label names the node on which one is staged, and is
+// empty where none has it.
+type jivaObjects struct{ volumes []Volume }
+
+func (o *jivaObjects) add(head objectHead, known bool) error {
+	v := Volume{ID: head.Metadata.Name, Silent: !known || head.Metadata.Deleted != nil}
+	if node := head.Metadata.Labels["nodeID"]; node != "" && !v.Silent {
+		v.Attachments = []Attachment{{Machine: node}}
+	}
+	o.volumes = append(o.volumes, v)
+	return nil
+}
+
+func (o *jivaObjects) list() []Volume { return o.volumes }

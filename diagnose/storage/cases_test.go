@@ -1,0 +1,45 @@
+package storage_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
+)
+
+// TestEachFormatHasItsCases: of each list that can prove a finding the corpus has cases in
+// which it does, and near misses in which it does not.
+func TestEachFormatHasItsCases(t *testing.T) {
+	cases, err := testcases.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	proves, near, all := map[backend.Format]int{}, map[backend.Format]int{}, 0
+	for _, c := range cases {
+		s, err := c.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Backends) > 0 {
+			all++
+		}
+		for _, l := range s.Backends {
+			if strings.Contains(c.Name, "-near-") {
+				near[l.Format]++
+			} else {
+				proves[l.Format]++
+			}
+		}
+	}
+	for _, format := range []backend.Format{
+		backend.AWS, backend.Azure, backend.Google, backend.OpenStack, backend.Hetzner, backend.CSI, backend.Longhorn, backend.Trident, backend.LINSTOR, backend.Text, backend.Attacher,
+	} {
+		if proves[format] == 0 || near[format] == 0 {
+			t.Errorf("%s: %d cases, %d near misses", format, proves[format], near[format])
+		}
+	}
+	if all < 60 {
+		t.Errorf("%d cases have a list, want at least 60", all)
+	}
+}

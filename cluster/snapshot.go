@@ -15,6 +15,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
 
 // parallel is how many kinds are read at the same time: enough to hide the
@@ -29,7 +30,14 @@ const parallel = 4
 // nothing would look at is left out: see Options.
 func (c *Cluster) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 	return c.take(ctx, func(ctx context.Context, r *reading) error {
-		if err := r.all(ctx, r.lists(func(k kind) bool { return k.isAlwaysNeeded() && k.name() != snapshot.Pods })); err != nil {
+		if c.options.Drivers != nil {
+			if err := r.all(ctx, r.lists(func(k kind) bool { return k.name() == snapshot.CSIDrivers })); err != nil {
+				return err
+			}
+			r.driverLists(ctx)
+		}
+		known := func(k kind) bool { return c.options.Drivers != nil && k.name() == snapshot.CSIDrivers }
+		if err := r.all(ctx, r.lists(func(k kind) bool { return k.isAlwaysNeeded() && k.name() != snapshot.Pods && !known(k) })); err != nil {
 			return err
 		}
 		if err := r.all(ctx, r.lists(func(k kind) bool { return k.name() == snapshot.Pods })); err != nil {
@@ -61,7 +69,7 @@ func (c *Cluster) take(ctx context.Context, read func(context.Context, *reading)
 	if err != nil {
 		return nil, c.explain(err)
 	}
-	r := &reading{Cluster: c}
+	r := &reading{Cluster: c, now: &now}
 	var asked *manager
 	if c.options.Manager {
 		asked = c.askManager(ctx, &now)
@@ -85,6 +93,7 @@ func (c *Cluster) take(ctx context.Context, read func(context.Context, *reading)
 	if err := c.setTakenAt(s, &now); err != nil {
 		return nil, err
 	}
+	r.dateDrivers(s)
 	if asked != nil {
 		if err := asked.finish(ctx, s, &now); err != nil {
 			return nil, c.explain(err)
@@ -117,7 +126,10 @@ func (c *Cluster) version(ctx context.Context) (string, error) {
 // reading is one Snapshot under way. Each source writes to its own list.
 type reading struct {
 	*Cluster
+	now     *clock
 	objects snapshot.Objects
+	// backends are what the drivers' own objects tell.
+	backends []*backend.List
 
 	mu   sync.Mutex
 	gaps []snapshot.Gap

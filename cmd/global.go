@@ -40,6 +40,8 @@ type globalFlags struct {
 	// lists what they say.
 	backends, attacherLogs []string
 	lists                  []*backend.List
+	// driverObjects also reads the own objects of the cluster's drivers.
+	driverObjects bool
 	// member is the cluster of a fleet that is looked at, within the budget; nil for the
 	// cluster of the other flags.
 	member *fleet.Member

@@ -164,7 +164,7 @@ func (g *globalFlags) connect(streams genericiooptions.IOStreams) (watched, erro
 	p := &progress{w: streams.ErrOut, silent: g.member != nil}
 	c, err := cluster.New(config, cluster.Options{
 		Context: name, Namespace: *g.kube.Namespace, Progress: p.read, PageSize: g.chunkSize, Asked: g.asks, All: g.all, Spool: g.spool, Manager: g.controller == controllerAuto,
-		Budget: g.budget,
+		Budget: g.budget, Drivers: g.sayDrivers(streams),
 	})
 	return watched{c, p, g.addLists}, err
 }

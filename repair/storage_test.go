@@ -46,7 +46,7 @@ func drawList(r *rand.Rand, s *snapshot.Snapshot, age time.Duration) *backend.Li
 			}
 			v.Attachments = append(v.Attachments, a)
 		}
-		if r.IntN(4) == 0 { // where alone it can be, as LINSTOR's table has it
+		if r.IntN(8) == 0 { // where alone it can be, as LINSTOR's table has it
 			v.Silent, v.Attachments = true, nil
 			for range 1 + r.IntN(2) {
 				v.Only = append(v.Only, machines[r.IntN(len(machines))])

@@ -2,6 +2,8 @@ package snapshot
 
 import (
 	"bufio"
+	"slices"
+	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
@@ -63,4 +65,41 @@ func (c *collector) addBackend(at place, l *backend.List) error {
 	}
 	c.backends = append(c.backends, l)
 	return nil
+}
+
+// lateDrivers is the note about drivers' objects that are left out.
+const lateDrivers Warning = "objects of a storage driver are left out: they count where they stand before all others in one text, because what is younger than the others " +
+	"proves nothing; give them with --backend"
+
+// driverObject takes an object of a driver's own. It counts only where it stands before
+// all that it is held against: a list is read in the order of its text, and of the files
+// of a directory or an archive nobody knows which was read first.
+func (c *collector) driverObject(t typeName, raw []byte) {
+	if c.oneOfMany || c.total > 0 {
+		c.ignore(t, 1)
+		if !slices.Contains(c.notes, lateDrivers) {
+			c.notes = append(c.notes, lateDrivers)
+		}
+		return
+	}
+	if c.driverObjects == nil {
+		c.driverObjects = map[typeName]int{}
+	}
+	c.driverObjects[t]++
+	if err := c.drivers.Add(raw); err != nil || c.driverObjects[t] > backend.MaxVolumes {
+		c.driversBad = true
+	}
+}
+
+// driverLists are what the drivers' objects tell, which are no younger than the rest.
+// They count as a whole or not at all: what is wrong with one is no error of the file.
+func (c *collector) driverLists(taken time.Time) []*backend.List {
+	lists, err := c.drivers.Lists(taken)
+	if err != nil || c.driversBad {
+		for t, n := range c.driverObjects {
+			c.ignore(t, n)
+		}
+		return nil
+	}
+	return lists
 }

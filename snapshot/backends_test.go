@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -63,5 +64,48 @@ func TestBackendErrors(t *testing.T) {
 	}
 	if _, _, err := Read("file", strings.NewReader(many.String()), ReadOptions{}); err == nil || !strings.Contains(err.Error(), "more than 100 lists") {
 		t.Error(err)
+	}
+}
+
+// TestDriverObjects: a driver's own objects are a list where they stand before all others
+// in one text. Elsewhere, and where one of them is damaged, they are left out, and the
+// rest is read.
+func TestDriverObjects(t *testing.T) {
+	const node = `{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "creationTimestamp": "2026-11-20T10:00:00Z"}}`
+	const placed = `{"apiVersion": "internal.linstor.linbit.com/v1-33-1", "kind": "Resources", "metadata": {"name": "r"}, "spec": {"node_name": "N1", "resource_name": "PVC-1", "snapshot_name": ""}}`
+	const damaged = `{"apiVersion": "internal.linstor.linbit.com/v1-33-1", "kind": "Resources", "metadata": {"name": "s"}, "spec": {"node_name": 1}}`
+	const hostile = `{"apiVersion": "cstor.openebs.io/v1", "kind": "CStorVolumeAttachment", "metadata": {"name": "s"}, "spec": {"volume": {"name": "v", "ownerNodeID": "a b"}}}`
+	list := []*backend.List{{File: "linstor (objects)", Format: backend.LINSTOR, Taken: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC),
+		Volumes: []backend.Volume{{ID: "pvc-1", Silent: true, Only: []string{"n1"}}}}}
+	for name, row := range map[string]struct {
+		items   []string
+		want    []*backend.List
+		warning string
+	}{
+		"first":                  {[]string{placed, node}, list, ""},
+		"behind another":         {[]string{node, placed}, nil, "give them with --backend"},
+		"with a damaged one":     {[]string{placed, damaged, node}, nil, "2 objects of kind Resources (internal.linstor.linbit.com/v1-33-1) were ignored"},
+		"with a hostile machine": {[]string{placed, hostile, node}, nil, "1 object of kind CStorVolumeAttachment (cstor.openebs.io/v1) was ignored"},
+	} {
+		for _, text := range []string{
+			`{"apiVersion": "v1", "kind": "List", "items": [` + strings.Join(row.items, ",") + `]}`,
+			strings.Join(row.items, "\n---\n"),
+		} {
+			s, warnings, err := Read("file", strings.NewReader(text), ReadOptions{})
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if diff := cmp.Diff(row.want, s.Backends); diff != "" || len(s.Nodes) != 1 {
+				t.Errorf("%s:\n%s", name, diff)
+			}
+			if said := fmt.Sprint(warnings); !strings.Contains(said, row.warning) || row.warning == "" && len(warnings) > 0 {
+				t.Errorf("%s: %s", name, said)
+			}
+		}
+	}
+	files := fstest.MapFS{"a.json": {Data: []byte(placed)}, "b.json": {Data: []byte(node)}}
+	s, warnings, err := ReadFS("dir", files, ReadOptions{})
+	if err != nil || s.Backends != nil || !strings.Contains(fmt.Sprint(warnings), "give them with --backend") {
+		t.Errorf("a directory: %v, %v, %v", s, warnings, err)
 	}
 }

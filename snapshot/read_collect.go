@@ -53,7 +53,12 @@ type collector struct {
 	controller *Controller
 	manager    *ControllerManager
 	backends   []*backend.List
-	left       left
+	// drivers are the drivers' own objects of a single text, driverObjects how many of
+	// each kind, and driversBad says that one of them cannot be read.
+	drivers       backend.Objects
+	driverObjects map[typeName]int
+	driversBad    bool
+	left          left
 	// order holds only in a file of our own that can be read twice.
 	order  order
 	reduce func(metav1.Object)
@@ -148,7 +153,7 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	for _, l := range c.backends {
 		l.Sort()
 	}
-	s.Backends = c.backends
+	s.Backends = slices.Concat(c.backends, c.driverLists(s.TakenAt))
 	return s, c.warnings(), nil
 }
 

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/rawjson"
 )
 
@@ -107,6 +108,10 @@ func (c *collector) foreign(at place, t typeName, raw []byte) error {
 	}
 	if s := lookalike(t); s != nil {
 		c.otherVersion(s, t)
+	}
+	if backend.IsDrivers(t.apiVersion, t.kind) {
+		c.driverObject(t, raw)
+		return nil
 	}
 	c.ignore(t, 1)
 	return nil

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Objects are drivers' own objects. One volume can stand in several of them, so the
@@ -49,9 +50,6 @@ func (l *List) readObjects(s stream, _ string) error {
 		if n > MaxVolumes {
 			return s.errorf("more than %d objects", MaxVolumes)
 		}
-		if len(raw) > maxVolume {
-			return s.errorf("object %d: more than %d KiB", n, maxVolume>>10)
-		}
 		if err := all.Add(raw); err != nil {
 			return s.errorf("object %d: %w", n, err)
 		}
@@ -84,6 +82,9 @@ func (o *Objects) volumes() map[Format][]Volume {
 
 // Add takes over the object if it is one that is read.
 func (o *Objects) Add(raw []byte) error {
+	if len(raw) > maxVolume {
+		return fmt.Errorf("more than %d KiB", maxVolume>>10)
+	}
 	var head objectHead
 	if err := decode(raw, &head); err != nil {
 		return err
@@ -106,6 +107,24 @@ func (o *Objects) Add(raw []byte) error {
 		return o.jiva.add(head, version == "v1")
 	}
 	return nil
+}
+
+// Lists are what the objects tell, as lists that were taken at that time, in the order of
+// their formats. Several drivers may have objects in one cluster.
+func (o *Objects) Lists(taken time.Time) ([]*List, error) {
+	var lists []*List
+	all := o.volumes()
+	for _, format := range slices.Sorted(maps.Keys(all)) {
+		l := &List{File: string(format) + " (objects)", Format: format, Taken: taken.UTC(), Volumes: all[format]}
+		for _, v := range l.Volumes {
+			if err := v.check(); err != nil {
+				return nil, fmt.Errorf("objects of %s: %w", format, err)
+			}
+		}
+		l.Sort()
+		lists = append(lists, l)
+	}
+	return lists, nil
 }
 
 // hasMore says that the metadata of a list of objects name a next page.

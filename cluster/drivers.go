@@ -1,0 +1,165 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
+)
+
+const (
+	// driverTakes bounds one request for a driver's own objects: a source that nobody has
+	// asked for must not be waited for long.
+	driverTakes = 15 * time.Second
+	// driverPage is how many of them one request asks for.
+	driverPage = 1000
+)
+
+// driverLists reads the own objects of the drivers that are installed, before anything
+// else that they are held against: what is younger than the objects says nothing of them.
+// A driver's objects count as a whole or not at all. What may not be read or is not there
+// is no gap.
+func (r *reading) driverLists(ctx context.Context) {
+	installed := func(k backend.Kind) bool {
+		return slices.ContainsFunc(r.objects.CSIDrivers, func(d *storagev1.CSIDriver) bool { return d.Name == k.Driver })
+	}
+	for kinds := range byDriver(backend.Kinds) {
+		if !installed(kinds[0]) {
+			continue
+		}
+		var all backend.Objects
+		err := r.driverObjects(ctx, kinds, &all)
+		var lists []*backend.List
+		if err == nil {
+			lists, err = all.Lists(r.now.read())
+		}
+		if err == nil {
+			r.backends = append(r.backends, lists...)
+		} else if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+			r.options.Drivers(fmt.Sprintf("the objects of driver %s are not used: %s", kinds[0].Driver, safetext.RedactUser(oneLine(r.explain(err).Error()))))
+		}
+	}
+}
+
+// byDriver are the kinds of one driver after the other.
+func byDriver(kinds []backend.Kind) func(func([]backend.Kind) bool) {
+	return func(yield func([]backend.Kind) bool) {
+		for len(kinds) > 0 {
+			n := slices.IndexFunc(kinds, func(k backend.Kind) bool { return k.Driver != kinds[0].Driver })
+			if n < 0 {
+				n = len(kinds)
+			}
+			if !yield(kinds[:n]) {
+				return
+			}
+			kinds = kinds[n:]
+		}
+	}
+}
+
+func (r *reading) driverObjects(ctx context.Context, kinds []backend.Kind, into *backend.Objects) error {
+	left, objects := int64(backend.MaxSize), 0
+	for _, k := range kinds {
+		if k.Version == "" {
+			var err error
+			if k.Version, err = r.preferred(ctx, k.Group); err != nil {
+				return err
+			}
+		}
+		for next, first := "", true; first || next != ""; first = false {
+			text, err := r.getJSON(ctx, "/apis/"+k.Group+"/"+k.Version+"/"+k.Resource, map[string]string{"limit": strconv.Itoa(driverPage), "continue": next}, left)
+			if err != nil {
+				return err
+			}
+			n := 0
+			if n, next, err = into.AddPage(k, text); err != nil {
+				return err
+			}
+			left -= int64(len(text))
+			if objects += n; objects > backend.MaxVolumes || n == 0 && next != "" {
+				return fmt.Errorf("more than %d objects, or a page without any", backend.MaxVolumes)
+			}
+		}
+	}
+	return nil
+}
+
+// preferred is the version of the group that the cluster prefers.
+func (r *reading) preferred(ctx context.Context, group string) (string, error) {
+	text, err := r.getJSON(ctx, "/apis/"+group, nil, maxVersion)
+	if err != nil {
+		return "", err
+	}
+	var answer struct {
+		Preferred struct {
+			Version string `json:"version"`
+		} `json:"preferredVersion"`
+	}
+	if err := json.Unmarshal(text, &answer); err != nil || !isVersion(answer.Preferred.Version) {
+		return "", fmt.Errorf("the answer about API group %s names no version", group)
+	}
+	return answer.Preferred.Version, nil
+}
+
+// isVersion says that the text can be a version in a path.
+func isVersion(text string) bool {
+	return text != "" && len(text) < 64 && !slices.ContainsFunc([]byte(text), func(b byte) bool {
+		return (b < 'a' || b > 'z') && (b < '0' || b > '9') && b != '-'
+	})
+}
+
+func (r *reading) getJSON(ctx context.Context, path string, params map[string]string, most int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, driverTakes)
+	defer cancel()
+	request := r.client[corev1.GroupName].Get().AbsPath(path).MaxRetries(0).SetHeader("Accept", "application/json")
+	for name, value := range params {
+		if value != "" {
+			request.Param(name, value)
+		}
+	}
+	body, err := request.Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = body.Close() }()
+	return io.ReadAll(&bounded{body, most, tooMuch("the list of a driver's objects", most)})
+}
+
+// dateDrivers gives the snapshot what the drivers' objects tell. Those were read before
+// the rest; Trident's then lack what is published to nothing.
+func (r *reading) dateDrivers(s *snapshot.Snapshot) {
+	for _, l := range r.backends {
+		if l.Taken.After(s.TakenAt) {
+			l.Taken = s.TakenAt
+		}
+		var handles []string
+		for _, pv := range s.Volumes {
+			if source := pv.Spec.CSI; source != nil && l.Format.Of(source.Driver) {
+				handles = append(handles, source.VolumeHandle)
+			}
+		}
+		l.Complete(handles)
+	}
+	s.Backends = append(s.Backends, r.backends...)
+}
+
+// driverRights are the rights to the drivers' own objects.
+func driverRights() []repair.Permission {
+	var rights []repair.Permission
+	for _, k := range backend.Kinds {
+		rights = append(rights, repair.Permission{Verb: "list", Group: k.Group, Resource: k.Resource})
+	}
+	return rights
+}

@@ -1,0 +1,84 @@
+package backend
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Kind is a kind of a driver's own objects that a cluster is asked for.
+type Kind struct {
+	// Driver is the CSI driver whose objects they are.
+	Driver string
+	Format Format
+	// Group and Version are their API's. Without a version it is the one that the
+	// cluster prefers.
+	Group, Version string
+	Resource, Kind string
+}
+
+// Kinds are those that a cluster is asked for, by driver. Trident's volumes, which may
+// hold passwords, are not among them: its publications tell enough where all are known.
+var Kinds = []Kind{
+	{"driver.longhorn.io", Longhorn, "longhorn.io", "v1beta2", "volumes", "Volume"},
+	{"driver.longhorn.io", Longhorn, "longhorn.io", "v1beta2", "volumeattachments", "VolumeAttachment"},
+	{"csi.trident.netapp.io", Trident, "trident.netapp.io", "v1", "tridentvolumepublications", "TridentVolumePublication"},
+	{"linstor.csi.linbit.com", LINSTOR, "internal.linstor.linbit.com", "", "resources", "Resources"},
+	{"cstor.csi.openebs.io", CStor, "cstor.openebs.io", "v1", "cstorvolumeattachments", "CStorVolumeAttachment"},
+	{"jiva.csi.openebs.io", Jiva, "openebs.io", "v1", "jivavolumes", "JivaVolume"},
+}
+
+// IsDrivers says that the type is one of a driver's own objects that tell where a volume
+// is attached.
+func IsDrivers(apiVersion, kind string) bool {
+	group, _, _ := strings.Cut(apiVersion, "/")
+	return group == "trident.netapp.io" && kind == "TridentVolume" ||
+		slices.ContainsFunc(Kinds, func(k Kind) bool { return k.Group == group && k.Kind == kind })
+}
+
+// AddPage takes over a page of an API server's list of the kind, and says where the next
+// page begins. An answer of anything else is an error: what it lacks would count.
+func (o *Objects) AddPage(k Kind, text []byte) (objects int, next string, err error) {
+	var page struct {
+		Metadata struct {
+			Continue string `json:"continue"`
+		} `json:"metadata"`
+		Items []json.RawMessage `json:"items"`
+	}
+	if err := decode(text, &page); err != nil {
+		return 0, "", err
+	}
+	if page.Items == nil {
+		return 0, "", fmt.Errorf("the answer is no list of %s", k.Resource)
+	}
+	for _, raw := range page.Items {
+		var head objectHead
+		if err := decode(raw, &head); err != nil {
+			return 0, "", err
+		}
+		if group, _, _ := strings.Cut(head.APIVersion, "/"); group != k.Group || head.Kind != k.Kind {
+			return 0, "", fmt.Errorf("the list of %s has an object of kind %q", k.Resource, short(head.Kind))
+		}
+		if err := o.Add(raw); err != nil {
+			return 0, "", err
+		}
+	}
+	return len(page.Items), page.Metadata.Continue, nil
+}
+
+// Complete adds the handles, of the list's driver, that a complete list of Trident's
+// publications lacks: those volumes are published to nothing.
+func (l *List) Complete(handles []string) {
+	if l.Format != Trident {
+		return
+	}
+	var added []Volume
+	for _, handle := range handles {
+		if _, found := l.Find(drivers[Trident][0], handle); !found && IsName(handle) {
+			added = append(added, Volume{ID: handle})
+		}
+	}
+	l.Volumes = append(l.Volumes, added...)
+	l.Sort()
+}

@@ -48,7 +48,7 @@ func (r *reading) driverLists(ctx context.Context) {
 		if err == nil {
 			r.backends = append(r.backends, lists...)
 		} else if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) && ctx.Err() == nil {
-			r.options.Drivers(fmt.Sprintf("the objects of driver %s are not used: %s", kinds[0].Driver, safetext.RedactUser(oneLine(r.explain(err).Error()))))
+			r.options.Drivers(fmt.Sprintf("the objects of driver %s are not used: %s", kinds[0].Driver, safetext.RedactUser(oneLine(err.Error()))))
 		}
 	}
 }
@@ -131,10 +131,14 @@ func (r *reading) getJSON(ctx context.Context, path string, params map[string]st
 	}
 	body, err := request.Stream(ctx)
 	if err != nil {
-		return nil, err
+		return nil, r.explain(err)
 	}
 	defer func() { _ = body.Close() }()
-	return io.ReadAll(&bounded{body, most, tooMuch("the list of a driver's objects", most)})
+	text, err := io.ReadAll(&bounded{body, most, tooMuch("the list of a driver's objects", most)})
+	if err != nil {
+		return nil, r.explain(err)
+	}
+	return text, nil
 }
 
 // dateDrivers gives the snapshot what the drivers' objects tell. Those were read before

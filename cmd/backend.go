@@ -32,8 +32,7 @@ func (g *globalFlags) addBackend(cmd *cobra.Command) {
 }
 
 // readBackends reads the lists and the logs. That comes before the objects: what is
-// younger than they are says nothing of them. A command that does so also uses the own
-// objects of the cluster's drivers.
+// younger than they are says nothing of them.
 func (g *globalFlags) readBackends(stdin io.Reader) error {
 	g.driverObjects = true
 	for _, name := range g.backends {
@@ -155,14 +154,6 @@ func (g *globalFlags) sayBackends(s *snapshot.Snapshot, streams genericiooptions
 		own = append(own, &trimmed)
 	}
 	return own
-}
-
-// sayDrivers is told what of the drivers' own objects cannot be used.
-func (g *globalFlags) sayDrivers(streams genericiooptions.IOStreams) func(string) {
-	if !g.driverObjects {
-		return nil
-	}
-	return func(note string) { fmt.Fprintf(streams.ErrOut, "note: %s\n", output.Safe(note)) }
 }
 
 // backendFlags are the flags for a command line that looks at the same lists.

@@ -40,8 +40,7 @@ type globalFlags struct {
 	// lists what they say.
 	backends, attacherLogs []string
 	lists                  []*backend.List
-	// driverObjects also reads the own objects of the cluster's drivers.
-	driverObjects bool
+	driverObjects          bool // of the cluster, which are read as the lists are
 	// member is the cluster of a fleet that is looked at, within the budget; nil for the
 	// cluster of the other flags.
 	member *fleet.Member

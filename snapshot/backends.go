@@ -3,7 +3,6 @@ package snapshot
 import (
 	"bufio"
 	"slices"
-	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
@@ -68,38 +67,14 @@ func (c *collector) addBackend(at place, l *backend.List) error {
 }
 
 // lateDrivers is the note about drivers' objects that are left out.
-const lateDrivers Warning = "objects of a storage driver are left out: they count where they stand before all others in one text, because what is younger than the others " +
-	"proves nothing; give them with --backend"
+const lateDrivers Warning = "objects of a storage driver count only where they stand before all others in one text: give them with --backend"
 
-// driverObject takes an object of a driver's own. It counts only where it stands before
-// all that it is held against: a list is read in the order of its text, and of the files
-// of a directory or an archive nobody knows which was read first.
-func (c *collector) driverObject(t typeName, raw []byte) {
-	if c.oneOfMany || c.total > 0 {
-		c.ignore(t, 1)
-		if !slices.Contains(c.notes, lateDrivers) {
-			c.notes = append(c.notes, lateDrivers)
-		}
-		return
+// driverObject takes an object of a driver's own where it stands before all that it is held
+// against. A list is read in the order of its text; in what order files were, nobody knows.
+func (c *collector) driverObject(raw []byte) bool {
+	early := !c.oneOfMany && c.total == 0
+	if !early && !slices.Contains(c.notes, lateDrivers) {
+		c.notes = append(c.notes, lateDrivers)
 	}
-	if c.driverObjects == nil {
-		c.driverObjects = map[typeName]int{}
-	}
-	c.driverObjects[t]++
-	if err := c.drivers.Add(raw); err != nil || c.driverObjects[t] > backend.MaxVolumes {
-		c.driversBad = true
-	}
-}
-
-// driverLists are what the drivers' objects tell, which are no younger than the rest.
-// They count as a whole or not at all: what is wrong with one is no error of the file.
-func (c *collector) driverLists(taken time.Time) []*backend.List {
-	lists, err := c.drivers.Lists(taken)
-	if err != nil || c.driversBad {
-		for t, n := range c.driverObjects {
-			c.ignore(t, n)
-		}
-		return nil
-	}
-	return lists
+	return early && c.drivers.Take(raw)
 }

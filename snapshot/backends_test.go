@@ -84,8 +84,8 @@ func TestDriverObjects(t *testing.T) {
 	}{
 		"first":                  {[]string{placed, node}, list, ""},
 		"behind another":         {[]string{node, placed}, nil, "give them with --backend"},
-		"with a damaged one":     {[]string{placed, damaged, node}, nil, "2 objects of kind Resources (internal.linstor.linbit.com/v1-33-1) were ignored"},
-		"with a hostile machine": {[]string{placed, hostile, node}, nil, "1 object of kind CStorVolumeAttachment (cstor.openebs.io/v1) was ignored"},
+		"with a damaged one":     {[]string{placed, damaged, node}, nil, "1 object of kind Resources (internal.linstor.linbit.com/v1-33-1) was ignored"},
+		"with a hostile machine": {[]string{placed, hostile, node}, nil, "left out: objects of cstor: volume v is attached to"},
 	} {
 		for _, text := range []string{
 			`{"apiVersion": "v1", "kind": "List", "items": [` + strings.Join(row.items, ",") + `]}`,

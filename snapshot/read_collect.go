@@ -53,12 +53,8 @@ type collector struct {
 	controller *Controller
 	manager    *ControllerManager
 	backends   []*backend.List
-	// drivers are the drivers' own objects of a single text, driverObjects how many of
-	// each kind, and driversBad says that one of them cannot be read.
-	drivers       backend.Objects
-	driverObjects map[typeName]int
-	driversBad    bool
-	left          left
+	drivers    backend.Objects // of the drivers' own, in a single text
+	left       left
 	// order holds only in a file of our own that can be read twice.
 	order  order
 	reduce func(metav1.Object)
@@ -153,7 +149,11 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	for _, l := range c.backends {
 		l.Sort()
 	}
-	s.Backends = slices.Concat(c.backends, c.driverLists(s.TakenAt))
+	objects, err := c.drivers.Lists(s.TakenAt)
+	if err != nil {
+		c.notes = append(c.notes, Warning("objects of a storage driver are left out: "+plain(err.Error())))
+	}
+	s.Backends = slices.Concat(c.backends, objects)
 	return s, c.warnings(), nil
 }
 

@@ -109,8 +109,7 @@ func (c *collector) foreign(at place, t typeName, raw []byte) error {
 	if s := lookalike(t); s != nil {
 		c.otherVersion(s, t)
 	}
-	if backend.IsDrivers(t.apiVersion, t.kind) {
-		c.driverObject(t, raw)
+	if backend.IsDrivers(t.apiVersion, t.kind) && c.driverObject(raw) {
 		return nil
 	}
 	c.ignore(t, 1)

@@ -1,9 +1,12 @@
 package storage_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
@@ -41,5 +44,32 @@ func TestEachFormatHasItsCases(t *testing.T) {
 	}
 	if all < 60 {
 		t.Errorf("%d cases have a list, want at least 60", all)
+	}
+}
+
+// TestStagedElsewhere: where a driver refuses a mount because another node has the volume,
+// what its own record says of that is among the evidence.
+func TestStagedElsewhere(t *testing.T) {
+	c, err := testcases.Load("vd411-cstor-elsewhere")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "attached to n2 (node n2)"
+	for _, listed := range []bool{true, false} {
+		s, err := c.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !listed {
+			s.Backends = nil
+		}
+		report := diagnose.Diagnose(s, diagnose.Options{})
+		i := slices.IndexFunc(report.Findings, func(f finding.Finding) bool { return f.Code == "VD411" })
+		if i < 0 {
+			t.Fatalf("with the record %t: %+v", listed, report.Findings)
+		}
+		if has := slices.ContainsFunc(report.Findings[i].Evidence, func(e finding.Evidence) bool { return e.Value == want }); has != listed {
+			t.Errorf("with the record %t: %+v", listed, report.Findings[i].Evidence)
+		}
 	}
 }

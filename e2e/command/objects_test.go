@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -72,11 +73,44 @@ volumeID: tr-published
 nodeID: n1
 readOnly: false
 `
+	linstorObjects = `
+apiVersion: internal.linstor.linbit.com/v1-33-1
+kind: Resources
+metadata: {name: f00d}
+spec: {uuid: u, node_name: N1, resource_name: LS-PLACED, snapshot_name: "", resource_flags: 0, create_timestamp: 1}
+---
+apiVersion: internal.linstor.linbit.com/v1-19-1
+kind: Resources
+metadata: {name: f00e}
+spec: {uuid: v, node_name: N2, resource_name: LS-PLACED, snapshot_name: "", resource_flags: 260, create_timestamp: 1}
+---
+apiVersion: internal.linstor.linbit.com/v1-33-1
+kind: Resources
+metadata: {name: f00f}
+spec: {uuid: w, node_name: N3, resource_name: LS-PLACED, snapshot_name: SNAP, resource_flags: 0, create_timestamp: 1}
+`
+	cstorObjects = `
+apiVersion: cstor.openebs.io/v1
+kind: CStorVolumeAttachment
+metadata: {name: cs-staged-n1, labels: {nodeID: n1, Volname: cs-staged}}
+spec: {iscsi: {iqn: "iqn.2016-09.com.openebs.cstor:cs-staged"}, volume: {name: cs-staged, ownerNodeID: n1, accessType: mount}}
+`
+	jivaObjects = `
+apiVersion: openebs.io/v1
+kind: JivaVolume
+metadata: {name: ji-staged, labels: {nodeID: n1}}
+spec: {pv: ji-staged, capacity: 1Gi, accessType: mount, mountInfo: {stagingPath: /staging}}
+---
+apiVersion: openebs.io/v1
+kind: JivaVolume
+metadata: {name: ji-free, labels: {nodeID: ""}}
+spec: {pv: ji-free, capacity: 1Gi, accessType: mount}
+`
 )
 
-// TestDriverObjects applies the published definitions of the objects of Longhorn and
-// Trident, and reads the objects as docs/backend.md says: with kubectl get, then with
-// --backend.
+// TestDriverObjects applies the published definitions of the drivers' objects, and reads
+// the objects as docs/backend.md says: with kubectl get, then with --backend; and, where the
+// driver is installed, without being asked for.
 func TestDriverObjects(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -98,7 +132,7 @@ func TestDriverObjects(t *testing.T) {
 		kubectl("patch", resource, name, "-n", "driver-objects", "--subresource=status", "--type=merge", "-p", `{"status": `+status+`}`)
 	}
 	kubectl("create", "namespace", "driver-objects")
-	for _, driver := range []struct{ name, objects string }{{"longhorn", longhornObjects}, {"trident", tridentObjects}} {
+	for _, driver := range []struct{ name, objects string }{{"longhorn", longhornObjects}, {"trident", tridentObjects}, {"linstor", linstorObjects}, {"cstor", cstorObjects}, {"jiva", jivaObjects}} {
 		definitions := filepath.Join("testdata", "crds", driver.name+".yaml")
 		kubectl("apply", "--server-side", "-f", definitions)
 		t.Cleanup(func() {
@@ -116,7 +150,8 @@ func TestDriverObjects(t *testing.T) {
 	status("volumeattachments.longhorn.io", "lh-attached", `{"attachmentTicketStatuses": {"csi-1": {"id": "csi-1", "satisfied": true, "generation": 1, "conditions": []}}}`)
 	status("volumeattachments.longhorn.io", "lh-backup", `{"attachmentTicketStatuses": {"backup-1": {"id": "backup-1", "satisfied": true, "generation": 1, "conditions": []}}}`)
 
-	for driver, names := range map[string][]string{"driver.longhorn.io": {"lh-attached", "lh-backup", "lh-detached"}, "csi.trident.netapp.io": {"tr-free", "tr-published"}} {
+	for driver, names := range map[string][]string{"driver.longhorn.io": {"lh-attached", "lh-backup", "lh-detached"}, "csi.trident.netapp.io": {"tr-free", "tr-published"},
+		"linstor.csi.linbit.com": {"ls-placed"}, "cstor.csi.openebs.io": {"cs-staged"}, "jiva.csi.openebs.io": {"ji-free", "ji-staged"}} {
 		for _, name := range names {
 			pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
 			pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
@@ -130,6 +165,7 @@ func TestDriverObjects(t *testing.T) {
 	}
 
 	on := func(state string) []backend.Attachment { return []backend.Attachment{{Machine: "n1", State: state}} }
+	placed := []backend.Volume{{ID: "ls-placed", Silent: true, Only: []string{"n1", "n2"}}}
 	const noObjects = "the driver's second kind of objects is missing"
 	for _, row := range []struct {
 		name, kinds string
@@ -154,6 +190,9 @@ func TestDriverObjects(t *testing.T) {
 			{ID: "tr-free", State: "online", Silent: true},
 			{ID: "tr-published", State: "online", Silent: true},
 		}},
+		{"linstor", "resources.internal.linstor.linbit.com", backend.LINSTOR, placed},
+		{"cstor", "cstorvolumeattachments.cstor.openebs.io", backend.CStor, []backend.Volume{{ID: "cs-staged", Attachments: on("")}}},
+		{"jiva", "jivavolumes.openebs.io", backend.Jiva, []backend.Volume{{ID: "ji-free"}, {ID: "ji-staged", Attachments: on("")}}},
 	} {
 		list := write("volumes.json", kubectl("get", row.kinds, "-A", "-o", "json"))
 		file := filepath.Join(dir, "case.yaml")
@@ -180,6 +219,45 @@ func TestDriverObjects(t *testing.T) {
 		if diff := cmp.Diff(row.want, s.Backends[0].Volumes); diff != "" {
 			t.Errorf("%s, %s:\n%s", row.name, row.kinds, diff)
 		}
+	}
+
+	for _, driver := range []string{"driver.longhorn.io", "csi.trident.netapp.io", "linstor.csi.linbit.com", "cstor.csi.openebs.io", "jiva.csi.openebs.io"} {
+		if _, err := cluster.Client().StorageV1().CSIDrivers().Create(t.Context(), &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: driver}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := cluster.Client().StorageV1().CSIDrivers().Delete(context.WithoutCancel(t.Context()), driver, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	file := filepath.Join(dir, "live.yaml")
+	if r := doctor(t, "snapshot", file); r.Code != 0 {
+		t.Fatalf("exit code %d", r.Code)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), "planted") {
+		t.Error("the file has a secret of the driver")
+	}
+	s, _, err := snapshot.Read(file, strings.NewReader(string(text)), snapshot.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[backend.Format][]backend.Volume{}
+	for _, l := range s.Backends {
+		got[l.Format] = l.Volumes
+	}
+	if diff := cmp.Diff(map[backend.Format][]backend.Volume{
+		backend.Longhorn: {{ID: "lh-attached", State: "attached", Attachments: on("")}, {ID: "lh-backup", State: "attached", Attachments: on("temporary")}, {ID: "lh-detached", State: "detached"}},
+		backend.Trident:  {{ID: "tr-free"}, {ID: "tr-published", Attachments: on("")}},
+		backend.LINSTOR:  placed,
+		backend.CStor:    {{ID: "cs-staged", Attachments: on("")}},
+		backend.Jiva:     {{ID: "ji-free"}, {ID: "ji-staged", Attachments: on("")}},
+	}, got); diff != "" {
+		t.Errorf("the objects of installed drivers:\n%s", diff)
 	}
 }
 

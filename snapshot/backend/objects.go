@@ -18,6 +18,9 @@ type Objects struct {
 	linstor  linstorObjects
 	cstor    cstorObjects
 	jiva     jivaObjects
+	count    int
+	// bad says that one of them could not be read: they count as a whole or not at all.
+	bad bool
 }
 
 // objectHead is what tells what an object is. Of a driver's objects nothing is kept but
@@ -46,9 +49,6 @@ func (l *List) readObjects(s stream, _ string) error {
 		var raw json.RawMessage
 		if err := s.Decode(&raw); err != nil {
 			return s.errorf("object %d: %w", n, syntax(err))
-		}
-		if n > MaxVolumes {
-			return s.errorf("more than %d objects", MaxVolumes)
 		}
 		if err := all.Add(raw); err != nil {
 			return s.errorf("object %d: %w", n, err)
@@ -80,8 +80,18 @@ func (o *Objects) volumes() map[Format][]Volume {
 	return all
 }
 
+// Take is Add of objects that nobody asked for: what is wrong with one of them makes all of
+// them say nothing. It says whether the object may yet count.
+func (o *Objects) Take(raw []byte) bool {
+	o.bad = o.bad || o.Add(raw) != nil
+	return !o.bad
+}
+
 // Add takes over the object if it is one that is read.
 func (o *Objects) Add(raw []byte) error {
+	if o.count++; o.count > MaxVolumes {
+		return fmt.Errorf("more than %d objects", MaxVolumes)
+	}
 	if len(raw) > maxVolume {
 		return fmt.Errorf("more than %d KiB", maxVolume>>10)
 	}
@@ -113,6 +123,9 @@ func (o *Objects) Add(raw []byte) error {
 // their formats. Several drivers may have objects in one cluster.
 func (o *Objects) Lists(taken time.Time) ([]*List, error) {
 	var lists []*List
+	if o.bad {
+		return nil, nil
+	}
 	all := o.volumes()
 	for _, format := range slices.Sorted(maps.Keys(all)) {
 		l := &List{File: string(format) + " (objects)", Format: format, Taken: taken.UTC(), Volumes: all[format]}

@@ -9,6 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -91,6 +92,9 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 	}
 	if o := r.one.Subject; o.Kind == "Secret" || o.Kind == "ConfigMap" {
 		r.says = fmt.Sprintf("%s %s does not exist; the %s has to act", o.Kind, o.Name, entry.Actor)
+	}
+	if held := storage.Of(p).Volume(volume.Volume); held != nil && entry.Meaning == driverwords.AttachedElsewhere && len(held.Holders) > 0 {
+		r.one.Evidence = append(r.one.Evidence, held.Evidence())
 	}
 	pair := reconcile.VolumeNode{Volume: volume.Volume, Node: facts.NodeOf(pod)}
 	if name := facts.AttachmentName(pair); name != "" {

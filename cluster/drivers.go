@@ -2,11 +2,11 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,7 +35,7 @@ func (r *reading) driverLists(ctx context.Context) {
 	installed := func(k backend.Kind) bool {
 		return slices.ContainsFunc(r.objects.CSIDrivers, func(d *storagev1.CSIDriver) bool { return d.Name == k.Driver })
 	}
-	for kinds := range byDriver(backend.Kinds) {
+	for kinds := range backend.ByDriver {
 		if !installed(kinds[0]) {
 			continue
 		}
@@ -49,22 +49,6 @@ func (r *reading) driverLists(ctx context.Context) {
 			r.backends = append(r.backends, lists...)
 		} else if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) && ctx.Err() == nil {
 			r.options.Drivers(fmt.Sprintf("the objects of driver %s are not used: %s", kinds[0].Driver, safetext.RedactUser(oneLine(err.Error()))))
-		}
-	}
-}
-
-// byDriver are the kinds of one driver after the other.
-func byDriver(kinds []backend.Kind) func(func([]backend.Kind) bool) {
-	return func(yield func([]backend.Kind) bool) {
-		for len(kinds) > 0 {
-			n := slices.IndexFunc(kinds, func(k backend.Kind) bool { return k.Driver != kinds[0].Driver })
-			if n < 0 {
-				n = len(kinds)
-			}
-			if !yield(kinds[:n]) {
-				return
-			}
-			kinds = kinds[n:]
 		}
 	}
 }
@@ -102,22 +86,7 @@ func (r *reading) preferred(ctx context.Context, group string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var answer struct {
-		Preferred struct {
-			Version string `json:"version"`
-		} `json:"preferredVersion"`
-	}
-	if err := json.Unmarshal(text, &answer); err != nil || !isVersion(answer.Preferred.Version) {
-		return "", fmt.Errorf("the answer about API group %s names no version", group)
-	}
-	return answer.Preferred.Version, nil
-}
-
-// isVersion says that the text can be a version in a path.
-func isVersion(text string) bool {
-	return text != "" && len(text) < 64 && !slices.ContainsFunc([]byte(text), func(b byte) bool {
-		return (b < 'a' || b > 'z') && (b < '0' || b > '9') && b != '-'
-	})
+	return backend.Preferred(text)
 }
 
 func (r *reading) getJSON(ctx context.Context, path string, params map[string]string, most int64) ([]byte, error) {
@@ -157,6 +126,21 @@ func (r *reading) dateDrivers(s *snapshot.Snapshot) {
 		l.Complete(handles)
 	}
 	s.Backends = append(s.Backends, r.backends...)
+}
+
+// Notes writes the notes about the drivers' objects, each in a line; nil where those are not
+// wanted.
+func Notes(w io.Writer, wanted bool) func(string) {
+	if !wanted {
+		return nil
+	}
+	visible := func(r rune) rune {
+		if safetext.Hidden(r) {
+			return '?'
+		}
+		return r
+	}
+	return func(note string) { fmt.Fprintf(w, "note: %s\n", strings.Map(visible, note)) }
 }
 
 // driverRights are the rights to the drivers' own objects.

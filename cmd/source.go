@@ -24,7 +24,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
 	"github.com/volume-doctor/kubectl-volume-doctor/fleet"
-	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -165,7 +164,7 @@ func (g *globalFlags) connect(streams genericiooptions.IOStreams) (watched, erro
 	p := &progress{w: streams.ErrOut, silent: g.member != nil}
 	c, err := cluster.New(config, cluster.Options{
 		Context: name, Namespace: *g.kube.Namespace, Progress: p.read, PageSize: g.chunkSize, Asked: g.asks, All: g.all, Spool: g.spool, Manager: g.controller == controllerAuto,
-		Budget: g.budget, Drivers: output.Notes(streams.ErrOut, g.driverObjects),
+		Budget: g.budget, Drivers: cluster.Notes(streams.ErrOut, g.driverObjects),
 	})
 	return watched{c, p, g.addLists}, err
 }

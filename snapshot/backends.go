@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"bufio"
-	"slices"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
@@ -64,17 +63,4 @@ func (c *collector) addBackend(at place, l *backend.List) error {
 	}
 	c.backends = append(c.backends, l)
 	return nil
-}
-
-// lateDrivers is the note about drivers' objects that are left out.
-const lateDrivers Warning = "objects of a storage driver count only where they stand before all others in one text: give them with --backend"
-
-// driverObject takes an object of a driver's own where it stands before all that it is held
-// against. A list is read in the order of its text; in what order files were, nobody knows.
-func (c *collector) driverObject(raw []byte) bool {
-	early := !c.oneOfMany && c.total == 0
-	if !early && !slices.Contains(c.notes, lateDrivers) {
-		c.notes = append(c.notes, lateDrivers)
-	}
-	return early && c.drivers.Take(raw)
 }

@@ -149,11 +149,7 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	for _, l := range c.backends {
 		l.Sort()
 	}
-	objects, err := c.drivers.Lists(s.TakenAt)
-	if err != nil {
-		c.notes = append(c.notes, Warning("objects of a storage driver are left out: "+plain(err.Error())))
-	}
-	s.Backends = slices.Concat(c.backends, objects)
+	s.Backends = append(c.backends, c.drivers.Taken(s.TakenAt, func(note string) { c.notes = append(c.notes, Warning(plain(note))) })...)
 	return s, c.warnings(), nil
 }
 
@@ -184,6 +180,7 @@ func (c *collector) merge(o *collector) error {
 			return err
 		}
 	}
+	c.drivers.Merge(&o.drivers)
 	for _, l := range o.backends {
 		if err := c.addBackend(o.headerAt, l); err != nil {
 			return err

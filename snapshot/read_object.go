@@ -109,7 +109,7 @@ func (c *collector) foreign(at place, t typeName, raw []byte) error {
 	if s := lookalike(t); s != nil {
 		c.otherVersion(s, t)
 	}
-	if backend.IsDrivers(t.apiVersion, t.kind) && c.driverObject(raw) {
+	if backend.IsDrivers(t.apiVersion, t.kind) && c.drivers.Take(raw, !c.oneOfMany && c.total == 0) {
 		return nil
 	}
 	c.ignore(t, 1)

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,6 +28,35 @@ var Kinds = []Kind{
 	{"linstor.csi.linbit.com", LINSTOR, "internal.linstor.linbit.com", "", "resources", "Resources"},
 	{"cstor.csi.openebs.io", CStor, "cstor.openebs.io", "v1", "cstorvolumeattachments", "CStorVolumeAttachment"},
 	{"jiva.csi.openebs.io", Jiva, "openebs.io", "v1", "jivavolumes", "JivaVolume"},
+}
+
+// ByDriver yields the kinds of one driver after the other.
+func ByDriver(yield func([]Kind) bool) {
+	for kinds := Kinds; len(kinds) > 0; {
+		n := slices.IndexFunc(kinds, func(k Kind) bool { return k.Driver != kinds[0].Driver })
+		if n < 0 {
+			n = len(kinds)
+		}
+		if !yield(kinds[:n]) {
+			return
+		}
+		kinds = kinds[n:]
+	}
+}
+
+// Preferred is the version that an API server's answer about a group prefers.
+func Preferred(text []byte) (string, error) {
+	var answer struct {
+		Preferred struct {
+			Version string `json:"version"`
+		} `json:"preferredVersion"`
+	}
+	strange := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' }
+	err := decode(text, &answer)
+	if v := answer.Preferred.Version; err != nil || v == "" || len(v) > 64 || strings.ContainsFunc(v, strange) {
+		return "", errors.New("the answer about an API group names no version")
+	}
+	return answer.Preferred.Version, nil
 }
 
 // IsDrivers says that the type is one of a driver's own objects that tell where a volume

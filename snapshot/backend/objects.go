@@ -19,8 +19,9 @@ type Objects struct {
 	cstor    cstorObjects
 	jiva     jivaObjects
 	count    int
-	// bad says that one of them could not be read: they count as a whole or not at all.
-	bad bool
+	// bad says that one that was taken could not be read: they count as a whole or not at
+	// all. late says that one came too late to count.
+	bad, late bool
 }
 
 // objectHead is what tells what an object is. Of a driver's objects nothing is kept but
@@ -80,11 +81,31 @@ func (o *Objects) volumes() map[Format][]Volume {
 	return all
 }
 
-// Take is Add of objects that nobody asked for: what is wrong with one of them makes all of
-// them say nothing. It says whether the object may yet count.
-func (o *Objects) Take(raw []byte) bool {
-	o.bad = o.bad || o.Add(raw) != nil
-	return !o.bad
+// Take is Add of an object that nobody asked for, in a text. It counts only where it is
+// early, before all that it is held against: a list is read in the order of its text. It
+// says whether the object may yet count.
+func (o *Objects) Take(raw []byte, early bool) bool {
+	o.late = o.late || !early
+	o.bad = o.bad || early && o.Add(raw) != nil
+	return early && !o.bad
+}
+
+// Merge takes over from another text that it had late objects.
+func (o *Objects) Merge(other *Objects) { o.late = o.late || other.late }
+
+// Taken are the lists of what was taken. What was left out is a note, unless Take said so.
+func (o *Objects) Taken(at time.Time, note func(string)) []*List {
+	lists, err := o.Lists(at)
+	if err != nil {
+		note("objects of a storage driver are left out: " + err.Error())
+	}
+	if o.late {
+		note("objects of a storage driver count only where they stand before all others in one text: give them with --backend")
+	}
+	if o.bad {
+		return nil
+	}
+	return lists
 }
 
 // Add takes over the object if it is one that is read.
@@ -123,9 +144,6 @@ func (o *Objects) Add(raw []byte) error {
 // their formats. Several drivers may have objects in one cluster.
 func (o *Objects) Lists(taken time.Time) ([]*List, error) {
 	var lists []*List
-	if o.bad {
-		return nil, nil
-	}
 	all := o.volumes()
 	for _, format := range slices.Sorted(maps.Keys(all)) {
 		l := &List{File: string(format) + " (objects)", Format: format, Taken: taken.UTC(), Volumes: all[format]}

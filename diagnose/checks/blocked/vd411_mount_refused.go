@@ -93,7 +93,7 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 	if o := r.one.Subject; o.Kind == "Secret" || o.Kind == "ConfigMap" {
 		r.says = fmt.Sprintf("%s %s does not exist; the %s has to act", o.Kind, o.Name, entry.Actor)
 	}
-	if held := storage.Of(p).Volume(volume.Volume); held != nil && entry.Meaning == driverwords.AttachedElsewhere && len(held.Holders) > 0 {
+	if held := heldBy(p, r.volume); held != nil && entry.Meaning == driverwords.AttachedElsewhere {
 		r.one.Evidence = append(r.one.Evidence, held.Evidence())
 	}
 	pair := reconcile.VolumeNode{Volume: volume.Volume, Node: facts.NodeOf(pod)}
@@ -105,6 +105,20 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 		r.one.VolumeAttachment = va.Name
 	}
 	return r, true
+}
+
+// heldBy is what the storage system's list says of the volume where some machine has it, nil
+// for nothing: also of one whose driver attaches nothing.
+func heldBy(p *facts.View, volume string) *storage.Entry {
+	pv := p.Snapshot.Volume(volume)
+	if pv == nil || pv.Spec.CSI == nil {
+		return nil
+	}
+	entry := storage.Of(p).Volume(reconcile.CSIVolumeName(pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle))
+	if entry == nil || len(entry.Holders) == 0 {
+		return nil
+	}
+	return entry
 }
 
 // mountSubject is the driver or the object that is missing, and else the pod.

@@ -46,7 +46,7 @@ func newTree(limits limits, opts ReadOptions) *tree {
 		roots: map[string]*root{}, stamps: map[string]stamp{},
 	}
 	t.tally = t.plain.tally
-	t.beside.tally = t.tally
+	t.beside.tally, t.beside.quick = t.tally, t.plain.quick
 	t.plain.oneOfMany = true
 	return t
 }
@@ -219,7 +219,7 @@ func (t *tree) part(r *root, f bundleFile, name string, in io.Reader) error {
 			return fmt.Errorf("%s: more than %d lists in one bundle", plain(name), t.limits.lists)
 		}
 		p = &part{collector: newCollector(t.limits, t.opts)}
-		p.tally = t.tally
+		p.tally, p.quick = t.tally, t.plain.quick
 		r.parts[f.part] = p
 	}
 	before := p.total

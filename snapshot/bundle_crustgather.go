@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/yamljson"
 )
 
 // crustGather is what `kubectl crust-gather collect` writes (1.0.0):
@@ -70,11 +72,11 @@ func tellStamp(r *root, text []byte) {
 
 // tellVersionFile takes the answer of /version.
 func tellVersionFile(r *root, text []byte) {
-	value, err := parseYAML(bytes.TrimSuffix(text, padding))
+	value, err := yamljson.Parse(bytes.TrimSuffix(text, padding))
 	if err != nil {
 		return
 	}
-	raw, err := jsonOf(value, maxTold)
+	raw, err := yamljson.JSON(value, maxTold)
 	if err != nil {
 		return
 	}

@@ -8,6 +8,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/yamljson"
 )
 
 // mustGather is what `oc adm inspect` writes, and with it `oc adm must-gather`,
@@ -89,11 +91,11 @@ func resourceAt(group, plural string) *row {
 const controllerManager = "kube-controller-manager"
 
 func tellVersion(r *root, text []byte) {
-	value, err := parseYAML(text)
+	value, err := yamljson.Parse(text)
 	if err != nil {
 		return
 	}
-	raw, err := jsonOf(value, maxTold)
+	raw, err := yamljson.JSON(value, maxTold)
 	if err != nil {
 		return
 	}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v2"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/yamljson"
 )
 
 // realYAML are files as kubectl, this tool and people write them. Bytes drawn at
@@ -117,7 +119,7 @@ func readByLibrary(text string) (s *Snapshot, err error) {
 			if value == nil {
 				continue
 			}
-			raw, err := jsonOf(value, MaxDocument)
+			raw, err := yamljson.JSON(value, MaxDocument)
 			if err != nil {
 				return nil, err
 			}

@@ -58,6 +58,7 @@ type collector struct {
 	// order holds only in a file of our own that can be read twice.
 	order  order
 	reduce func(metav1.Object)
+	quick  *quickDecoders
 }
 
 func newCollector(limits limits, opts ReadOptions) *collector {
@@ -74,6 +75,7 @@ func newCollector(limits limits, opts ReadOptions) *collector {
 		sharer:    intern.New(),
 		left:      left{ofUse: opts.PodsOfUse},
 		reduce:    opts.Reduce,
+		quick:     &quickDecoders{limits: limits},
 	}
 }
 

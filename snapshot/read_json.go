@@ -7,6 +7,8 @@ import (
 	"errors"
 	"io"
 	"unicode/utf8"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/yamljson"
 )
 
 // jsonReader takes JSON documents apart with the lines they stand on.
@@ -30,7 +32,7 @@ func (r *countingReader) Read(p []byte) (int, error) {
 	// must be little.
 	const most = 32 << 10
 	if r.piece > r.limit+most {
-		return 0, errTooLarge
+		return 0, yamljson.ErrTooLarge
 	}
 	n, err := r.r.Read(p[:min(len(p), most)])
 	r.lines += bytes.Count(p[:n], []byte("\n"))
@@ -234,7 +236,7 @@ func invalidLine(text []byte) int {
 
 // failed says what a decoder's error means and where.
 func (j *jsonReader) failed(err error) error {
-	if errors.Is(err, errTooLarge) {
+	if errors.Is(err, yamljson.ErrTooLarge) {
 		return j.c.tooLarge(j.at.atLine(j.line()))
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

@@ -37,6 +37,9 @@ func (c *collector) object(at place, t typeName, raw []byte) error {
 	if s == nil {
 		return c.foreign(at, t, raw)
 	}
+	if object := c.quick.decode(s, raw); object != nil {
+		return c.take(at, s, raw, object)
+	}
 	if values, depth := rawjson.Shape(raw); values > c.limits.values {
 		return at.errorf("%s: more than %d fields and items in one object", title(s, raw), c.limits.values)
 	} else if depth > c.limits.depth {
@@ -52,6 +55,11 @@ func (c *collector) object(at place, t typeName, raw []byte) error {
 	if len(strict) > 0 {
 		return at.errorf("%s: %s", title(s, raw), plain(strict[0].Error()))
 	}
+	return c.take(at, s, raw, object)
+}
+
+// take takes an object that was decoded.
+func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 	if object.GetName() == "" {
 		return at.errorf("%s without metadata.name", s.Object)
 	}

@@ -3,7 +3,6 @@ package snapshot
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -69,11 +68,16 @@ type untypedItem struct {
 	raw []byte
 }
 
-// item takes an item, which must be JSON and may have been read from line.
+// item takes an item, which must be JSON and may have been read from line. It does not
+// keep raw.
 func (l *list) item(line int, raw []byte) error {
 	l.items++
 	at := l.at.atLine(line)
 	at.item = l.items
+	if s, object := l.c.quick.typed(raw); object != nil {
+		l.noteKind(s)
+		return l.c.take(at, s, raw, object)
+	}
 	t, err := readTypeName(at, raw)
 	if err != nil && l.kind != "" {
 		return err
@@ -84,7 +88,7 @@ func (l *list) item(line int, raw []byte) error {
 		if l.untypedSize > l.c.limits.untyped {
 			return at.errorf("a list of more than %s whose items do not say their kind; write it as JSON", archive.Size(l.c.limits.untyped))
 		}
-		l.untyped = append(l.untyped, untypedItem{at, raw})
+		l.untyped = append(l.untyped, untypedItem{at, bytes.Clone(raw)})
 		return nil
 	}
 	return l.typedItem(at, t, raw)
@@ -201,9 +205,6 @@ func readTypeName(at place, raw []byte) (typeName, error) {
 	}
 	return typeName{head.APIVersion, head.Kind}, nil
 }
-
-// errTooLarge is told with the place and the limit by whoever knows them.
-var errTooLarge = errors.New("too large")
 
 func (c *collector) tooLarge(at place) error {
 	return at.errorf("more than %s in one piece, which no API object has", archive.Size(c.limits.document))

@@ -16,6 +16,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/archive"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/yamljson"
 )
 
 // yamlReader cuts YAML into documents, and lists into their items, by the
@@ -43,6 +44,7 @@ type yamlReader struct {
 	indent    int    // of the items' dashes
 	item      []byte // the text of one
 	itemBegin int
+	fast      yamljson.Converter
 }
 
 type itemState int
@@ -115,6 +117,11 @@ func (y *yamlReader) here() place {
 
 // take adds a line to the document or to the item, or ends them.
 func (y *yamlReader) take(line []byte) error {
+	if y.state == inItems && len(line) > y.indent && len(bytes.TrimLeft(line[:y.indent+1], " ")) == 0 {
+		// As nearly all of a long list do, the line belongs to the item whatever is on it.
+		y.cutSize++
+		return y.add(&y.item, line)
+	}
 	if rest, ok := marker(line, "---"); ok {
 		y.marked = false
 		if err := y.endDocument(); err != nil {
@@ -231,6 +238,10 @@ func (y *yamlReader) endItem() error {
 	}
 	at := y.list.at.atLine(y.itemBegin)
 	at.item = y.list.items + 1
+	if raw, ok := y.usual(y.item, y.fast.Item); ok {
+		y.item = y.item[:0]
+		return y.list.item(y.itemBegin, raw)
+	}
 	value, err := y.parse(y.item, at, func(line int) int { return y.itemBegin + line - 1 })
 	if err != nil {
 		return err
@@ -239,7 +250,7 @@ func (y *yamlReader) endItem() error {
 	if !ok || len(items) != 1 {
 		return at.errorf("not a list item")
 	}
-	raw, err := jsonOf(items[0], y.c.limits.document)
+	raw, err := yamljson.JSON(items[0], y.c.limits.document)
 	if err != nil {
 		return y.conversionFailed(at, err)
 	}
@@ -263,8 +274,16 @@ func (y *yamlReader) endDocument() error {
 	}
 	y.at.document++
 	at := y.at.atLine(y.begin)
+	if s, object := y.c.quick.typed(y.text); y.list == nil && object != nil {
+		return y.c.take(at, s, y.text, object)
+	}
 	if y.list == nil && json.Valid(y.text) {
 		return y.object(at, y.text)
+	}
+	if y.list == nil {
+		if raw, ok := y.usual(y.text, y.fast.Document); ok {
+			return y.object(at, raw)
+		}
 	}
 	value, err := y.parse(y.text, at, func(line int) int {
 		if y.list != nil && line > y.cut {
@@ -289,7 +308,7 @@ func (y *yamlReader) endDocument() error {
 		}
 		delete(fields, "items")
 	}
-	raw, err := jsonOf(fields, y.c.limits.document)
+	raw, err := yamljson.JSON(fields, y.c.limits.document)
 	if err != nil {
 		return y.conversionFailed(at, err)
 	}
@@ -302,6 +321,9 @@ func (y *yamlReader) endDocument() error {
 // object takes a document that is one JSON object. One that is no list need not be
 // taken apart item by item.
 func (y *yamlReader) object(at place, raw []byte) error {
+	if s, object := y.c.quick.typed(raw); object != nil {
+		return y.c.take(at, s, raw, object)
+	}
 	if t, ok := singleObject(raw); ok {
 		return y.c.object(at, t, raw)
 	}
@@ -323,11 +345,24 @@ func singleObject(raw []byte) (t typeName, ok bool) {
 // yamlLine is how the parser says where.
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
+// usual is the text in JSON, if it is such as programs write.
+func (y *yamlReader) usual(text []byte, convert func([]byte) ([]byte, bool)) ([]byte, bool) {
+	if y.tooLong(text) {
+		return nil, false
+	}
+	raw, ok := convert(text)
+	return raw, ok && int64(len(raw)) <= y.c.limits.document
+}
+
+func (y *yamlReader) tooLong(text []byte) bool {
+	return bytes.Count(text, []byte("\n"))+bytes.Count(text, []byte(",")) > y.c.limits.yamlValues
+}
+
 func (y *yamlReader) parse(text []byte, at place, lineOf func(int) int) (any, error) {
-	if bytes.Count(text, []byte("\n"))+bytes.Count(text, []byte(",")) > y.c.limits.yamlValues {
+	if y.tooLong(text) {
 		return nil, at.errorf("more than %d lines and commas in one piece", y.c.limits.yamlValues)
 	}
-	value, err := parseYAML(text)
+	value, err := yamljson.Parse(text)
 	if err == nil {
 		return value, nil
 	}
@@ -345,7 +380,7 @@ func (y *yamlReader) parse(text []byte, at place, lineOf func(int) int) (any, er
 }
 
 func (y *yamlReader) conversionFailed(at place, err error) error {
-	if errors.Is(err, errTooLarge) {
+	if errors.Is(err, yamljson.ErrTooLarge) {
 		return at.errorf("expands to more than %s", archive.Size(y.c.limits.document))
 	}
 	return at.errorf("%s", plain(fmt.Sprint(err)))

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/fastjson"
 )
 
 // Resource describes a kind of objects. Whatever has to know which kinds there are
@@ -46,10 +48,12 @@ type row struct {
 	Resource
 	// decode gives the object, and the fields that were given twice.
 	decode func(raw []byte) (object apiObject, strict []error, err error)
-	add    func(*Objects, apiObject)
-	all    func(*Objects) iter.Seq[apiObject]
-	count  func(*Objects) int
-	sort   func(*Objects)
+	// quick makes a decoder of usual objects, which gives nil for any other.
+	quick func() func(raw []byte) apiObject
+	add   func(*Objects, apiObject)
+	all   func(*Objects) iter.Seq[apiObject]
+	count func(*Objects) int
+	sort  func(*Objects)
 }
 
 // resources are the kinds that a snapshot holds, in the order in which they are
@@ -139,6 +143,17 @@ func newResource[T any, P interface {
 			object := P(new(T))
 			strict, err := kjson.UnmarshalStrict(raw, object, kjson.DisallowDuplicateFields)
 			return object, strict, err
+		},
+		quick: func() func(raw []byte) apiObject {
+			decoder := fastjson.New[T](fastjson.Limits{Values: MaxValues, Depth: MaxDepth}, trimmedFields[r.Kind]...)
+			decoder.Keep("metadata.annotations", KeepsAnnotation)
+			return func(raw []byte) apiObject {
+				object := P(new(T))
+				if !decoder.Decode(raw, object) {
+					return nil
+				}
+				return object
+			}
 		},
 		add: func(o *Objects, object apiObject) {
 			list := ListOf[P](o)

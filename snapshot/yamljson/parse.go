@@ -1,4 +1,4 @@
-package snapshot
+package yamljson
 
 import (
 	"bytes"
@@ -14,10 +14,10 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
-// parseYAML parses strictly: a key given twice is an error. It uses the parser
+// Parse parses strictly: a key given twice is an error. It uses the parser
 // below sigs.k8s.io/yaml, because that would write out what aliases repeat
 // before anybody could say how much that may be.
-func parseYAML(text []byte) (value any, err error) {
+func Parse(text []byte) (value any, err error) {
 	// No panic of it is known; but it is not ours, and the text is a stranger's.
 	defer func() {
 		if p := recover(); p != nil {
@@ -39,9 +39,12 @@ func parseYAML(text []byte) (value any, err error) {
 	return value, nil
 }
 
-// jsonOf writes what the parser made of a document as JSON of at most limit
+// ErrTooLarge is told with the place and the limit by whoever knows them.
+var ErrTooLarge = errors.New("too large")
+
+// JSON writes what the parser made of a document as JSON of at most limit
 // bytes: ten aliases of ten aliases are short in YAML alone.
-func jsonOf(value any, limit int64) ([]byte, error) {
+func JSON(value any, limit int64) ([]byte, error) {
 	w := &jsonWriter{limit: limit}
 	w.strings = json.NewEncoder(&w.out)
 	w.strings.SetEscapeHTML(false)
@@ -59,7 +62,7 @@ type jsonWriter struct {
 
 func (w *jsonWriter) value(value any) error {
 	if int64(w.out.Len()) > w.limit {
-		return errTooLarge
+		return ErrTooLarge
 	}
 	switch v := value.(type) {
 	case nil:

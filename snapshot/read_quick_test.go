@@ -1,0 +1,124 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/randfill"
+)
+
+// same says that the quick decoder has read nothing that the general one would not read,
+// or would read otherwise. It is false where the quick one has left the object.
+func same(t *testing.T, q *quickDecoders, s *row, raw []byte) bool {
+	t.Helper()
+	quick := q.decode(s, raw)
+	if quick == nil {
+		return false
+	}
+	general, strict, err := s.decode(raw)
+	if err != nil || len(strict) > 0 {
+		t.Fatalf("%s: %v %v: %s", s.Object, err, strict, raw)
+	}
+	if a, b := newestTime(quick), newestTime(general); a != b {
+		t.Fatalf("%s: %v, %v: %s", s.Object, a, b, raw)
+	}
+	Trim(quick)
+	Trim(general)
+	if diff := cmp.Diff(written(t, of(s, general)), written(t, of(s, quick))); diff != "" {
+		t.Fatalf("%s: -general +quick: %s", s.Object, diff)
+	}
+	if !reflect.DeepEqual(quick, general) {
+		t.Fatalf("%s: %s: %s", s.Object, cmp.Diff(general, quick), raw)
+	}
+	return true
+}
+
+func of(s *row, object apiObject) *Snapshot {
+	var o Objects
+	s.add(&o, object.DeepCopyObject().(apiObject))
+	return New(noon, Source{}, o, nil)
+}
+
+// TestQuickDecoder: of objects with anything in their fields the quick decoder reads what
+// the general one reads.
+func TestQuickDecoder(t *testing.T) {
+	filler := randfill.NewWithSeed(1).NilChance(0.4).NumElements(0, 3).MaxDepth(12).Funcs(
+		func(f *metav1.FieldsV1, c randfill.Continue) { *f = *metav1.NewFieldsV1(`{"f:a":{"k:{\"a\":1}":{}}}`) },
+		func(n *int64, c randfill.Continue) { *n = c.Int63n(2e9) - 1e9 },
+		func(at *metav1.Time, c randfill.Continue) { *at = metav1.Unix(c.Int63n(4e9), 0) },
+	)
+	q := &quickDecoders{limits: defaultLimits}
+	for _, s := range resources {
+		read := 0
+		for range 60 {
+			object := reflect.New(reflect.TypeOf(emptyOf(s)).Elem())
+			filler.Fill(object.Interface())
+			raw, err := json.Marshal(object.Interface())
+			if err != nil {
+				continue
+			}
+			if same(t, q, s, raw) {
+				read++
+			}
+			damaged := slices.Clone(raw)
+			for range 20 {
+				damaged[rand.IntN(len(damaged))] = `{}[]:,"\0e-x n`[rand.IntN(14)]
+				if utf8.Valid(damaged) { // as all is that comes so far
+					same(t, q, s, damaged)
+				}
+				if rand.IntN(3) == 0 {
+					copy(damaged, raw)
+				}
+			}
+		}
+		if read == 0 {
+			t.Errorf("%s: none was read", s.Object)
+		}
+	}
+}
+
+// emptyOf is an object of the kind.
+func emptyOf(s *row) apiObject {
+	object, _, _ := s.decode([]byte(`{}`))
+	return object
+}
+
+// TestQuickLeaves: what is odd is left to the general decoder.
+func TestQuickLeaves(t *testing.T) {
+	q := &quickDecoders{limits: defaultLimits}
+	for text, want := range map[string]bool{
+		`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","creationTimestamp":"2026-11-20T10:00:00Z"}}`: true,
+		` { "apiVersion" : "v1", "kind" : "Pod", "x": [1, {"a": null}] } `:                                    true,
+		`{"kind":"Pod","apiVersion":"v1","items":[]}`:                                                         false,
+		`{"kind":"Pod","apiVersion":"v1","kind":"Pod"}`:                                                       false,
+		`{"kind":"Pod","apiVersion":"v1","metadata":{"name":1}}`:                                              false,
+		`{"kind":"Pod","apiVersion":"v1","metadata":{"labels":{"a":"b","a":"b"}}}`:                            false,
+		`{"kind":"Pod","apiVersion":"v1","spec":{"containers":[{"env":[{"name":1}]}]}}`:                       false,
+		`{"kind":"Pod","apiVersion":"v1","spec":{"containers":[{"env":[],"env":[]}]}}`:                        false,
+		`{"kind":"Pod","apiVersion":"v1","spec":{"containers":[{"resources":{"limits":{"cpu":"x"}}}]}}`:       false,
+		`{"kind":"Pod","apiVersion":"v1","metadata":{"labels":{"a":"1e-99999"}}}`:                             false,
+		`{"kind":"Pod","apiVersion":"v1"}}`:                                                                   false,
+		`{"kind":"Pod","apiVersion":"v1"`:                                                                     false,
+		`{"kind":"Pod","metadata":{},"apiVersion":"v1"}`:                                                      false,
+	} {
+		if _, object := q.typed([]byte(text)); (object != nil) != want {
+			t.Errorf("%s: read: %t", text, object != nil)
+		}
+		same(t, q, resourceOf(Pods), []byte(text))
+	}
+	deep := `{"kind":"Pod","apiVersion":"v1","x":` + string(bytes.Repeat([]byte("["), MaxDepth)) + string(bytes.Repeat([]byte("]"), MaxDepth)) + `}`
+	if _, object := q.typed([]byte(deep)); object != nil {
+		t.Error("read however deep it is")
+	}
+	wide := `{"kind":"Pod","apiVersion":"v1","x":[1` + string(bytes.Repeat([]byte(",1"), MaxValues)) + `]}`
+	if _, object := q.typed([]byte(wide)); object != nil {
+		t.Error("read however much is in it")
+	}
+}

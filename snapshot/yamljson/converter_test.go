@@ -1,0 +1,68 @@
+package yamljson
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// usual are texts that are read here, and unusual those that are left to the parser.
+var (
+	usual = []string{
+		"a: b\n", "a: 1\nb: -7\nc: true\nd: null\ne: \"1\"\nf: ''\n", "a:\n  b: c\n  d:\n  - e\n  - f: g\n    h: i\nj: k\n", "a:\n- b\n- c: d\n  e:\n  - f\n",
+		"a: {}\nb: []\nc:\n", "k:{\"type\":\"Ready\"}:\n  .: {}\n  f:status: {}\n", "a: it is\n  so long\n  that it goes on\nb: c\n", "a: 'it''s \"so\" \\ long\n  that it goes on'\nb: c\n",
+		"a: |\n  {\"x\": 1}\n    more\n  end\nb: c\n", "a: |-\n  x\nb: c\n", "a: 10.64.0.1\nb: 7d4b9c6f5d\nc: 123e4567-e89b-12d3-a456-426614174000\nd: 100m\ne: 64Gi\n",
+		"a: --config=/etc/x\nb: --help\n", "a: https://h/x?y=z#w\nb: a#b\n", "'a b': c\n\"true\": d\n\"1\": e\n", "a: \"x\\ty\\\"z\"\n", "a:\n- b\n-  c\n",
+	}
+	unusual = []string{
+		"a: 1.5\n", "a: 0x10\n", "a: 010\n", "a: 1e3\n", "a: yes\n", "a: Off\n", "a: ~\n", "a: .inf\n", "a: &x b\n", "a: *x\n", "a: !!str b\n", "a: b # c\n", "# c\na: b\n",
+		"a: b\n\nc: d\n", "a: b\na: c\n", "a: b\n'a': c\n", "a: {b: c}\n", "a: >\n  b\n", "a: b: c\n", "? a\n: b\n", "a:\n   b: c\n  d: e\n", "a: b\n c: d\n", "\ta: b\n", "a: \u00fc\n",
+		"1: a\n", "true: a\n", "<<: {}\n", "a: \"b\n  c\"\n", "a: 'b\n\n  c'\n", "a: b\n", "a", "- - a\n", "a: 1_000\n", "a: \"\\x41\"\n", "a: 0\nb: -0\n", "a: @b\n", "a:\n- b\nc\n",
+	}
+)
+
+// FuzzSame: what is read here is what a parser of all YAML reads.
+func FuzzSame(f *testing.F) {
+	for _, text := range append(usual, unusual...) {
+		f.Add(text)
+		f.Add(strings.ReplaceAll(text, "\n", "\n  ") + "x: y\n")
+	}
+	var c Converter
+	f.Fuzz(func(t *testing.T, text string) {
+		got, ok := c.Document([]byte(text))
+		if ok {
+			same(t, text, got)
+		}
+		item := "- " + strings.TrimSuffix(strings.ReplaceAll(text, "\n", "\n  "), "  ")
+		if got, ok := c.Item([]byte(item)); ok {
+			same(t, item, append(append([]byte{'['}, got...), ']'))
+		}
+	})
+}
+
+func same(t *testing.T, text string, got []byte) {
+	t.Helper()
+	raw, err := yaml.YAMLToJSONStrict([]byte(text))
+	if err != nil {
+		t.Fatalf("%q: read as %s, and is none: %v", text, got, err)
+	}
+	var a, b any
+	if err := json.Unmarshal(got, &a); err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+	if err := json.Unmarshal(raw, &b); err != nil || !reflect.DeepEqual(a, b) {
+		t.Fatalf("%q: read as %s, and is %s", text, got, raw)
+	}
+}
+
+func TestUsual(t *testing.T) {
+	var c Converter
+	for _, text := range usual[:len(usual)-1] {
+		if _, ok := c.Document([]byte(text)); !ok {
+			t.Errorf("%q is not read", text)
+		}
+	}
+}

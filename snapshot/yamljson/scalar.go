@@ -1,0 +1,281 @@
+package yamljson
+
+import (
+	"bytes"
+	"strings"
+)
+
+// scalar reads a value that begins on this line, of what is indented by indent.
+func (c *Converter) scalar(indent int) bool {
+	line := c.line()
+	if len(line) == 0 {
+		return false
+	}
+	switch line[0] {
+	case '\'':
+		return c.singleQuoted(indent)
+	case '"':
+		return c.doubleQuoted(line)
+	case '|':
+		return c.literal(line, indent)
+	case '{', '[':
+		if string(line) != "{}" && string(line) != "[]" {
+			return false
+		}
+		c.out = append(c.out, line...)
+		return c.nextLine(len(line))
+	}
+	if !isPlain(line) {
+		return false
+	}
+	if !c.nextLine(len(line)) {
+		return false
+	}
+	if c.pos == len(c.in) || c.col <= indent {
+		return c.plain(line)
+	}
+	// A text that goes on, on lines that are indented further: each end of a line is a space.
+	c.out = append(c.out, '"')
+	c.escape(line)
+	for c.pos < len(c.in) && c.col > indent {
+		line = c.line()
+		if !goesOn(line) {
+			return false
+		}
+		c.out = append(c.out, ' ')
+		c.escape(line)
+		if !c.nextLine(len(line)) {
+			return false
+		}
+	}
+	c.out = append(c.out, '"')
+	return true
+}
+
+// plain writes a value without quotes as what it means.
+func (c *Converter) plain(line []byte) bool {
+	switch {
+	case isText(line):
+		c.text(line)
+	case isInteger(line), string(line) == "true", string(line) == "false", string(line) == "null":
+		c.out = append(c.out, line...)
+	default:
+		return false
+	}
+	return true
+}
+
+// text writes a text of JSON.
+func (c *Converter) text(t []byte) {
+	c.out = append(c.out, '"')
+	c.escape(t)
+	c.out = append(c.out, '"')
+}
+
+func (c *Converter) escape(t []byte) {
+	if bytes.IndexByte(t, '"') < 0 && bytes.IndexByte(t, '\\') < 0 {
+		c.out = append(c.out, t...)
+		return
+	}
+	for _, b := range t {
+		if b == '"' || b == '\\' {
+			c.out = append(c.out, '\\')
+		}
+		c.out = append(c.out, b)
+	}
+}
+
+// singleQuoted reads a text in which two quotes are one, and which may go on, on lines
+// that are indented further.
+func (c *Converter) singleQuoted(indent int) bool {
+	c.out = append(c.out, '"')
+	c.pos++
+	for {
+		line := c.line()
+		end := -1
+		for i := 0; i < len(line); i++ {
+			if line[i] != '\'' {
+				continue
+			}
+			if i+1 < len(line) && line[i+1] == '\'' {
+				i++
+				continue
+			}
+			end = i
+			break
+		}
+		part := line
+		if end >= 0 {
+			if part = line[:end]; end+1 != len(line) {
+				return false
+			}
+		} else if len(line) == 0 || line[len(line)-1] == ' ' {
+			return false
+		}
+		for i := 0; i < len(part); i++ {
+			switch part[i] {
+			case '\'':
+				i++
+			case '"', '\\':
+				c.out = append(c.out, '\\')
+			}
+			c.out = append(c.out, part[i])
+		}
+		if end >= 0 {
+			c.out = append(c.out, '"')
+			return c.nextLine(len(line))
+		}
+		// Within quotes a line may begin with anything.
+		c.pos += len(line) + 1
+		start := c.pos
+		for c.pos < len(c.in) && c.in[c.pos] == ' ' {
+			c.pos++
+		}
+		if c.pos == len(c.in) || c.in[c.pos] == '\n' || c.pos-start <= indent {
+			return false
+		}
+		c.out = append(c.out, ' ')
+	}
+}
+
+// doubleQuoted reads a text that ends on its line, with the escapes that mean the same in
+// JSON.
+func (c *Converter) doubleQuoted(line []byte) bool {
+	for i := 1; i < len(line); i++ {
+		switch line[i] {
+		case '"':
+			if i+1 != len(line) {
+				return false
+			}
+			c.out = append(c.out, line...)
+			return c.nextLine(len(line))
+		case '\\':
+			if i++; i == len(line) || strings.IndexByte(`"\nrtbf`, line[i]) < 0 {
+				return false
+			}
+		}
+	}
+	return false
+}
+
+// literal reads the lines below as they are.
+func (c *Converter) literal(line []byte, indent int) bool {
+	if string(line) != "|" && string(line) != "|-" {
+		return false
+	}
+	if !c.nextLine(len(line)) || c.pos == len(c.in) || c.col <= indent {
+		return false
+	}
+	within := c.col
+	c.out = append(c.out, '"')
+	for n := 0; ; n++ {
+		if n > 0 {
+			c.out = append(c.out, '\\', 'n')
+		}
+		for range c.col - within {
+			c.out = append(c.out, ' ')
+		}
+		text := c.line()
+		c.escape(text)
+		if !c.nextLine(len(text)) {
+			return false
+		}
+		if c.pos == len(c.in) || c.col < within {
+			break
+		}
+	}
+	if len(line) == 1 {
+		c.out = append(c.out, '\\', 'n')
+	}
+	c.out = append(c.out, '"')
+	return c.pos == len(c.in) || c.col <= indent
+}
+
+// isPlain says that the line is one value without quotes, and nothing else.
+func isPlain(line []byte) bool {
+	if strings.IndexByte("&*!|>%@`{}[],#?:\"'- ", line[0]) >= 0 {
+		// A dash may begin a text, where no space follows.
+		if len(line) < 2 || line[0] != '-' || line[1] == ' ' {
+			return false
+		}
+	}
+	return goesOn(line)
+}
+
+// goesOn says that the line may be part of a value without quotes.
+func goesOn(line []byte) bool {
+	for i, b := range line {
+		switch b {
+		case ':':
+			if i+1 == len(line) || line[i+1] == ' ' {
+				return false
+			}
+		case '#':
+			if i == 0 || line[i-1] == ' ' {
+				return false
+			}
+		}
+	}
+	return line[len(line)-1] != ' '
+}
+
+// isInteger is true of the usual way to write one.
+func isInteger(line []byte) bool {
+	digits := bytes.TrimPrefix(line, []byte("-"))
+	if len(digits) == 0 || len(digits) > 15 || digits[0] == '0' && len(line) > 1 {
+		return false
+	}
+	for _, b := range digits {
+		if b < '0' || b > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// words are those that are no texts, or not everywhere.
+var words = func() map[string]bool {
+	all := map[string]bool{}
+	for _, w := range strings.Fields("y n yes no on off true false null ~ << = . .nan .inf") {
+		all[w] = true
+	}
+	return all
+}()
+
+// isText says that the value without quotes is a text for every parser, for sure.
+func isText(line []byte) bool {
+	switch b := line[0]; {
+	case b >= '0' && b <= '9', b == '+', b == '-':
+		return isNoNumber(line)
+	case b == '.':
+		return len(line) == 1 || isNoNumber(line)
+	case strings.IndexByte("yYnNtTfFoO~<=", b) >= 0:
+		return len(line) > 5 || !words[strings.ToLower(string(line))]
+	}
+	return true
+}
+
+// isNoNumber is true where a byte is none that stands in any number.
+func isNoNumber(line []byte) bool {
+	dots := 0
+	for _, b := range line {
+		if strings.IndexByte("0123456789abcdefABCDEFxXoOpP_+-.iInNtTyY", b) < 0 {
+			return true
+		}
+		if b == '.' {
+			dots++
+		}
+	}
+	if dots > 1 {
+		return true
+	}
+	if line[0] < '1' || line[0] > '9' {
+		return false
+	}
+	for _, b := range line { // without a zero before it, no letter but an exponent's
+		if strings.IndexByte("0123456789_.eE+-", b) < 0 {
+			return true
+		}
+	}
+	return false
+}

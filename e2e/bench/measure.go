@@ -56,6 +56,15 @@ type result struct {
 	// busy is the machine's load average before the control plane was started.
 	busy string
 	file int64
+	// files are of other tools' files.
+	files []fileTook
+}
+
+// fileTook is what `diagnose -f` took of a file of another tool.
+type fileTook struct {
+	took
+	what string
+	size int64 // unpacked
 }
 
 func measure(ctx context.Context, size load.Size, rounds int) (result, error) {
@@ -137,8 +146,64 @@ func measure(ctx context.Context, size load.Size, rounds int) (result, error) {
 	}
 	r.raw, r.ours, r.podLists, r.pod, r.kubectl, r.snapshot, r.reread = median(raw), median(ours), median(podLists), median(one), median(get), median(snap), median(again)
 	r.drifts = len(l.load.Drifts())
+	if r.files, err = l.otherFiles(ctx, temp, doctor); err != nil {
+		return r, err
+	}
 	return r, l.count(ctx, temp, &r, []string{doctor, "diagnose"}, []string{doctor, "diagnose", pod, "-n", load.Namespace(0)}, all)
 }
+
+// otherFiles measures files of the same cluster as other tools write them: of the
+// largest a must-gather, of the one before what kubectl prints.
+func (l *loaded) otherFiles(ctx context.Context, dir, doctor string) ([]fileTook, error) {
+	c := l.load
+	c.Now = time.Now()
+	kubectl := func(format string) func(io.Writer) error {
+		return func(w io.Writer) error { return writeKubectl(w, c, format) }
+	}
+	var gathered int64
+	var list []fileTook
+	for _, f := range []struct {
+		pods       int
+		name, what string
+		write      func(io.Writer) error
+	}{
+		{150_000, "must-gather.tar.gz", mustGather, func(w io.Writer) (err error) {
+			gathered, err = writeMustGather(w, c)
+			return err
+		}},
+		{30_000, "kubectl.yaml", kubectlYAML, kubectl("yaml")},
+		{30_000, "kubectl.json", kubectlJSON, kubectl("json")},
+	} {
+		if f.pods != c.Size.Pods {
+			continue
+		}
+		name := filepath.Join(dir, f.name)
+		if err := create(name, f.write); err != nil {
+			return nil, err
+		}
+		size := gathered
+		if info, err := os.Stat(name); err == nil && size == 0 {
+			size = info.Size()
+		}
+		var report bytes.Buffer
+		t, err := execute(ctx, "", &report, doctor, "diagnose", "-f", name, "-o", "json")
+		if err != nil {
+			return nil, err
+		}
+		if err := l.check(report.Bytes()); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.name, err)
+		}
+		list = append(list, fileTook{t, f.what, size})
+	}
+	return list, nil
+}
+
+// The files of other tools.
+const (
+	mustGather  = "`diagnose -f` of a must-gather"
+	kubectlYAML = "`diagnose -f` of what `kubectl get -o yaml` prints"
+	kubectlJSON = "`diagnose -f` of what `kubectl get -o json` prints"
+)
 
 // count runs the commands once more with a Counter before the API server.
 func (l *loaded) count(ctx context.Context, dir string, r *result, ours, pod, get []string) error {

@@ -105,6 +105,9 @@ func tables(results []result, m, many, broken model, rounds int) string {
 		row("`kubectl get volumeattachments,pv,nodes,pods,pvc -A -o json`", r.kubectl)
 		row("`snapshot FILE.gz`, "+megabytes(r.file), r.snapshot)
 		row("`diagnose -f FILE.gz`", r.reread)
+		for _, f := range r.files {
+			row(f.what+", "+megabytes(f.size), f.took)
+		}
 	}
 	b.WriteString("\n### World, plan, checks and proposals in memory\n\n")
 	b.WriteString("| pods of a cluster | time | of as many such clusters as have 150,000 pods | where much is broken |\n| ---: | ---: | ---: | ---: |\n")
@@ -156,6 +159,18 @@ func aims(results []result, m model) []aim {
 				aim{size + "`snapshot FILE.gz`", 1.5, r.snapshot.wall.Seconds() / r.ours.wall.Seconds(), "times `diagnose`"},
 				aim{size + "`diagnose -f FILE.gz`", 300, float64(r.reread.memory) / 1e6, "MB"},
 				aim{size + "`diagnose -f FILE.gz`", 1.5, r.reread.wall.Seconds() / r.ours.wall.Seconds(), "times `diagnose`"})
+		}
+	}
+	for _, r := range results {
+		for _, f := range r.files {
+			what := fmt.Sprintf("%d pods, %s", r.size.Pods, f.what)
+			if f.what != mustGather {
+				list = append(list, aim{what, 400, float64(f.memory) / 1e6, "MB"})
+				continue
+			}
+			list = append(list,
+				aim{what, 300, float64(f.memory) / 1e6, "MB"},
+				aim{what, 1.5, f.wall.Seconds() / r.ours.wall.Seconds(), "times `diagnose`"})
 		}
 	}
 	if at, ok := m[150_000]; ok {

@@ -196,11 +196,16 @@ func VolumeAttachmentName(handle, driver string, node types.NodeName) string {
 // IsVolumeAttachmentName says whether the name is VolumeAttachmentName's. It
 // leaves no garbage: some ask it of one volume and many names.
 func IsVolumeAttachmentName(name, handle, driver string, node types.NodeName) bool {
-	if len(name) != attachmentNameLength {
+	if len(name) != attachmentNameLength || name[:len(attachmentPrefix)] != attachmentPrefix {
 		return false
 	}
-	computed := attachmentNameOf(handle, driver, node)
-	return name == string(computed[:])
+	const digits = "0123456789abcdef"
+	for i, b := range attachmentSum(handle, driver, node) {
+		if at := len(attachmentPrefix) + 2*i; name[at] != digits[b>>4] || name[at+1] != digits[b&15] {
+			return false
+		}
+	}
+	return true
 }
 
 const (
@@ -209,12 +214,15 @@ const (
 )
 
 func attachmentNameOf(handle, driver string, node types.NodeName) (name [attachmentNameLength]byte) {
-	text := make([]byte, 0, 256) // stays on the stack
-	text = append(append(append(text, handle...), driver...), node...)
-	sum := sha256.Sum256(text)
+	sum := attachmentSum(handle, driver, node)
 	copy(name[:], attachmentPrefix)
 	hex.Encode(name[len(attachmentPrefix):], sum[:])
 	return name
+}
+
+func attachmentSum(handle, driver string, node types.NodeName) [sha256.Size]byte {
+	text := make([]byte, 0, 256) // stays on the stack
+	return sha256.Sum256(append(append(append(text, handle...), driver...), node...))
 }
 
 // attachmentName is VolumeAttachmentName of the pair, or "" where the volume is

@@ -23,15 +23,15 @@ type podVolume struct {
 	*resolvedVolume
 }
 
-// resolvePodVolumes fills w.resolved, and returns the volumes that some plugin
-// may take, in the order of the snapshot.
-func (w *World) resolvePodVolumes() []podVolume {
+// resolvePodVolumes fills in w.podVolumes and w.resolved, with the volumes that some
+// plugin may take.
+func (w *World) resolvePodVolumes() {
 	all := slices.Concat(sideBySide(w.snapshot.Pods, w.podVolumesOf)...)
 	w.resolved = make(map[*corev1.Volume]*resolvedVolume, len(all))
 	for i := range all {
 		w.resolved[all[i].volume] = all[i].resolvedVolume
 	}
-	return all
+	w.podVolumes = all
 }
 
 func (w *World) podVolumesOf(pods []*corev1.Pod) []podVolume {
@@ -106,6 +106,9 @@ func (w *World) namesByPV() map[string][]corev1.UniqueVolumeName {
 
 // errNoPlugin is what plugins.attachable says of a volume without any plugin.
 var errNoPlugin = skipf(NotAttachable, "no attachable volume plugin takes this source")
+
+// ofNoPlugin is what such a volume is resolved to: most volumes of pods are.
+var ofNoPlugin = &resolvedVolume{err: errNoPlugin}
 
 // hasNoPlugin says of the volumes that most pods have, and no others, that no
 // plugin takes them: there is no other source beside the one that is never

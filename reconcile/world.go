@@ -3,6 +3,7 @@ package reconcile
 import (
 	"cmp"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -106,6 +107,8 @@ type World struct {
 	// resolved is what the volumes of pods turned out to be. Every check asks, most
 	// of them for every pod, and the answer is the same each time.
 	resolved map[*corev1.Volume]*resolvedVolume
+	// podVolumes are those in resolved, in the order of the snapshot.
+	podVolumes []podVolume
 	// others are the users of pairs that are not in Desired, whose rows have theirs.
 	others  map[VolumeNode][]*corev1.Pod
 	orphans []*storagev1.VolumeAttachment
@@ -142,17 +145,16 @@ func NewWorld(s *snapshot.Snapshot, options Options) *World {
 	}
 	// What runs side by side neither reads nor writes what the other one writes.
 	var pods, wanted sync.WaitGroup
-	var podVolumes []podVolume
 	w.indexVolumes()
-	pods.Go(func() { podVolumes = w.resolvePodVolumes() })
+	pods.Go(w.resolvePodVolumes)
 	actual := newActualState(s, !behaviours.Has(MountsNotAssumed))
 	w.populateActual(actual)
 	pods.Wait()
 	wanted.Go(func() {
-		w.populateDesired(podVolumes)
-		w.indexUsers(podVolumes)
+		w.populateDesired(w.podVolumes)
+		w.indexUsers(w.podVolumes)
 	})
-	w.refreshSpecs(actual, podVolumes)
+	w.refreshSpecs(actual, w.podVolumes)
 	w.Actual = actual.rows(s)
 	w.orphans = actual.orphans
 	slices.SortFunc(w.orphans, func(a, b *storagev1.VolumeAttachment) int { return strings.Compare(a.Name, b.Name) })
@@ -304,6 +306,18 @@ func (w *World) PodVolume(pod *corev1.Pod, volume *corev1.Volume) (corev1.Unique
 	return v.name, v.spec, v.err
 }
 
+// Mounts are the volumes that reach the controller with the pods that have them, on
+// whatever node or none, in the order of the snapshot.
+func (w *World) Mounts() iter.Seq2[corev1.UniqueVolumeName, *corev1.Pod] {
+	return func(yield func(corev1.UniqueVolumeName, *corev1.Pod) bool) {
+		for i := range w.podVolumes {
+			if v := &w.podVolumes[i]; v.err == nil && !yield(v.name, v.pod) {
+				return
+			}
+		}
+	}
+}
+
 // MountedVolume says which persistent volume a kubelet mounts for a pod's volume,
 // whether or not it has to be attached first. The error says why it is none, or one
 // that this package knows nothing of.
@@ -339,7 +353,7 @@ func inlineError(spec *VolumeSpec) error {
 
 func (w *World) podVolume(pod *corev1.Pod, volume *corev1.Volume) *resolvedVolume {
 	if hasNoPlugin(volume) {
-		return &resolvedVolume{err: errNoPlugin}
+		return ofNoPlugin
 	}
 	pv, err := w.resolver.boundVolume(pod, volume)
 	if err != nil {

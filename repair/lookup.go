@@ -41,6 +41,24 @@ type orphans struct {
 	// unexplained have a name that was computed for none of these disks: it may
 	// have been for any.
 	unexplained []*storagev1.VolumeAttachment
+	// named are those of unexplained with the name of the disk on their node, of the
+	// disks asked about: each guard of each finding asks, and to tell takes a hash for
+	// each of them.
+	named map[csiDisk][]*storagev1.VolumeAttachment
+}
+
+// namedFor are those of unexplained whose name is computed for the disk.
+func (o *orphans) namedFor(d csiDisk) []*storagev1.VolumeAttachment {
+	list, known := o.named[d]
+	if !known {
+		for _, va := range o.unexplained {
+			if reconcile.IsVolumeAttachmentName(va.Name, d.handle, d.driver, types.NodeName(va.Spec.NodeName)) {
+				list = append(list, va)
+			}
+		}
+		o.named[d] = list
+	}
+	return list
 }
 
 func (v *View) lookup() *lookup {
@@ -98,7 +116,11 @@ func (v *View) entries(node *corev1.Node) map[corev1.UniqueVolumeName][]int {
 }
 
 func orphansOf(v *View) orphans {
-	s := orphans{map[string][]*storagev1.VolumeAttachment{}, map[csiDisk][]*storagev1.VolumeAttachment{}, nil}
+	s := orphans{
+		byVolume: map[string][]*storagev1.VolumeAttachment{},
+		byDisk:   map[csiDisk][]*storagev1.VolumeAttachment{},
+		named:    map[csiDisk][]*storagev1.VolumeAttachment{},
+	}
 	for _, va := range v.World.OrphanedAttachments() {
 		if name, _ := sourceVolume(v, va); name != "" {
 			s.byVolume[name] = append(s.byVolume[name], va)
@@ -177,11 +199,7 @@ func (v *View) attachment(a about, among, is func(*storagev1.VolumeAttachment) b
 			known(name)
 		}
 		try(orphans.byDisk[a.disk])
-		for i, va := range orphans.unexplained {
-			if among(va) && reconcile.IsVolumeAttachmentName(va.Name, a.disk.handle, a.disk.driver, types.NodeName(va.Spec.NodeName)) {
-				try(orphans.unexplained[i : i+1])
-			}
-		}
+		try(orphans.namedFor(a.disk))
 	}
 	return first
 }

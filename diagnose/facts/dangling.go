@@ -8,7 +8,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
@@ -66,19 +65,26 @@ func (p *View) Forgotten(pair reconcile.VolumeNode) bool {
 // UsedElsewhere says that the controller wants the volume on another node, or
 // that another kubelet has it in use.
 func (p *View) UsedElsewhere(pair reconcile.VolumeNode) bool {
-	using := p.remember().nodesUsing.get(p.findNodesUsing)[pair.Volume]
-	return using.Len() > 1 || using.Len() == 1 && !using.Has(pair.Node)
+	using, used := p.remember().nodesUsing.get(p.findNodesUsing)[pair.Volume]
+	return used && (using.several || using.first != pair.Node)
+}
+
+// nodesUsing are the nodes that use a volume, as far as anybody asks.
+type nodesUsing struct {
+	first   types.NodeName
+	several bool
 }
 
 // findNodesUsing finds, for each volume, the nodes on which the controller wants
 // it or the kubelet has it in use.
-func (p *View) findNodesUsing() map[corev1.UniqueVolumeName]sets.Set[types.NodeName] {
-	using := map[corev1.UniqueVolumeName]sets.Set[types.NodeName]{}
+func (p *View) findNodesUsing() map[corev1.UniqueVolumeName]nodesUsing {
+	using := make(map[corev1.UniqueVolumeName]nodesUsing, len(p.World.Desired))
 	add := func(volume corev1.UniqueVolumeName, node types.NodeName) {
-		if using[volume] == nil {
-			using[volume] = sets.New[types.NodeName]()
+		if known, used := using[volume]; !used {
+			using[volume] = nodesUsing{first: node}
+		} else if known.first != node && !known.several {
+			using[volume] = nodesUsing{known.first, true}
 		}
-		using[volume].Insert(node)
 	}
 	for pair := range p.World.Desired { // it has no pair of a node that is gone
 		add(pair.Volume, pair.Node)

@@ -44,7 +44,7 @@ type remembered struct {
 	claimUsers    fact[map[types.NamespacedName][]*corev1.Pod]
 	mounters      fact[map[corev1.UniqueVolumeName][]*corev1.Pod]
 	listedOn      fact[map[corev1.UniqueVolumeName][]types.NodeName]
-	nodesUsing    fact[map[corev1.UniqueVolumeName]sets.Set[types.NodeName]]
+	nodesUsing    fact[map[corev1.UniqueVolumeName]nodesUsing]
 	machineIDs    fact[machineIDs]
 	removed       fact[map[types.NodeName]*corev1.Event]
 	tasks         facts[string, []Task]

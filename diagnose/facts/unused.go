@@ -63,13 +63,12 @@ func (p *View) Unused(va Attachment) (since metav1.Time, long bool) {
 // mounters are the pods on any node, or none, that mount the volume.
 func (p *View) mounters(volume corev1.UniqueVolumeName) []*corev1.Pod {
 	return p.remember().mounters.get(func() map[corev1.UniqueVolumeName][]*corev1.Pod {
-		byVolume := map[corev1.UniqueVolumeName][]*corev1.Pod{}
-		for _, pod := range p.Snapshot.Pods {
-			for i := range pod.Spec.Volumes {
-				name, _, err := p.World.PodVolume(pod, &pod.Spec.Volumes[i])
-				if pods := byVolume[name]; err == nil && (len(pods) == 0 || pods[len(pods)-1] != pod) {
-					byVolume[name] = append(pods, pod)
-				}
+		byVolume := make(map[corev1.UniqueVolumeName][]*corev1.Pod, len(p.Snapshot.Volumes))
+		for name, pod := range p.World.Mounts() {
+			if pods := byVolume[name]; len(pods) == 0 {
+				byVolume[name] = []*corev1.Pod{pod}
+			} else if pods[len(pods)-1] != pod {
+				byVolume[name] = append(pods, pod)
 			}
 		}
 		return byVolume

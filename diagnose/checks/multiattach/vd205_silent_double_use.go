@@ -46,6 +46,9 @@ func runSilentDoubleUse(p *check.Run) {
 			continue // lost: its lists are old, and other checks tell what it holds
 		}
 		for _, volume := range node.Status.VolumesInUse {
+			if !elsewhere(p.View, reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}) {
+				continue // as nearly all are in one place
+			}
 			if used, ok := usedOn(p.View, node, volume); ok {
 				users[volume] = append(users[volume], used)
 			}
@@ -64,6 +67,12 @@ func runSilentDoubleUse(p *check.Run) {
 		}
 	}
 	runOnePodTwice(p)
+}
+
+// elsewhere says that there may be another place beside the pair's node.
+func elsewhere(p *facts.View, pair reconcile.VolumeNode) bool {
+	return p.UsedElsewhere(pair) ||
+		slices.ContainsFunc(p.AttachmentsOf(pair.Volume), func(va facts.Attachment) bool { return va.Node != pair.Node })
 }
 
 // usedOn shows that a pod on the node may write to the volume.

@@ -54,6 +54,9 @@ func (c *Cluster) Follow(ctx context.Context, each func(*snapshot.Snapshot) erro
 			ping() // a change is a sign of life
 		}
 		start := time.Now()
+		if unanswered == nil {
+			w.complete(ctx)
+		}
 		s, err := w.Snapshot(unanswered)
 		if err != nil {
 			return err

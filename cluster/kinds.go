@@ -64,7 +64,7 @@ type kindOf[T any, P interface {
 	// choice is what is kept, in lists and watches alike.
 	choice choice[P]
 	// narrow is the choice for a whole list, where it depends on what was read before.
-	narrow func(*reading) choice[P]
+	narrow func(Options, facts.PodNeeds) choice[P]
 	// peeked is the part by which scope.Part.Keep chooses; nil decodes every object.
 	peeked *part
 	// unless marks the objects of which Keep looks at more than peeked.
@@ -84,15 +84,22 @@ func (k *kindOf[T, P]) isNeeded(o *snapshot.Objects) bool { return k.neededBy ==
 
 // list is the source of the whole list.
 func (k *kindOf[T, P]) list(r *reading) source {
-	chosen := k.choice
-	if k.narrow != nil {
-		chosen = k.narrow(r)
-	} else if used := usedFields[k.kind]; used != nil && !r.options.All {
-		chosen.part = func(P) *part { return used }
-	}
+	chosen := k.chosen(r.options, facts.NeedsOf(&r.objects))
 	s := from[T, P](r.Cluster, k.kind, snapshot.ListOf[P](&r.objects), chosen)
 	s.fallback, s.optional = k.fallback(r.Cluster), snapshot.ResourceOf(k.kind).Optional
 	return s
+}
+
+// chosen is what is kept of a whole list, and of each of its objects.
+func (k *kindOf[T, P]) chosen(o Options, needs facts.PodNeeds) choice[P] {
+	if k.narrow != nil {
+		return k.narrow(o, needs)
+	}
+	chosen := k.choice
+	if used := usedFields[k.kind]; used != nil && !o.All {
+		chosen.part = func(P) *part { return used }
+	}
+	return chosen
 }
 
 // part is the source of a part; its objects are added to those of the other parts.
@@ -133,17 +140,16 @@ func (k *kindOf[T, P]) fallback(c *Cluster) string {
 	return cmp.Or(k.within, c.options.Namespace)
 }
 
-// podsOfUse keeps the pods that matter to the objects that were read before, and
-// those that the command is about.
-func podsOfUse(r *reading) choice[*corev1.Pod] {
-	if r.options.All {
-		return choice[*corev1.Pod]{spool: r.options.Spool}
+// podsOfUse keeps the pods that matter by themselves or for the needs, and those that
+// the command is about.
+func podsOfUse(o Options, needs facts.PodNeeds) choice[*corev1.Pod] {
+	if o.All {
+		return choice[*corev1.Pod]{spool: o.Spool}
 	}
-	ofUse := facts.PodsOfUse(&r.objects)
-	asked := func(pod *corev1.Pod) bool { return r.options.Asked != nil && r.options.Asked(pod) }
+	asked := func(pod *corev1.Pod) bool { return o.Asked != nil && o.Asked(pod) }
 	return choice[*corev1.Pod]{
 		peek: peekAt[corev1.Pod](podPeek),
-		keep: func(pod *corev1.Pod) bool { return ofUse(pod) || asked(pod) },
+		keep: func(pod *corev1.Pod) bool { return needs.OfUse(pod) || asked(pod) },
 		part: func(pod *corev1.Pod) *part {
 			if pod == nil || asked(pod) {
 				return trimmed[snapshot.Pods]

@@ -61,10 +61,8 @@ func from[T any, P interface {
 	*T
 	object
 }](c *Cluster, kind snapshot.Kind, into *[]P, choose choice[P]) source {
-	client := c.lists[snapshot.ResourceOf(kind).Group()]
 	read := func(ctx context.Context, namespace string) (int, error) {
-		p := &pages[T, P]{Cluster: c, kind: kind, client: client, namespace: namespace, choice: choose, sharer: intern.New(),
-			items: newItems(kind, namespace)}
+		p := newPages[T, P](c, kind, namespace, choose)
 		err := p.read(ctx)
 		*into = p.kept
 		return p.seen, err
@@ -87,6 +85,10 @@ type pages[T any, P interface {
 	choice[P]
 
 	kept []P
+	// held, where it is not nil, returns the same object as it is held already, or nil.
+	held func(P) P
+	// version is that of the list.
+	version string
 	// seen counts those that are not kept, too.
 	seen    int
 	sharer  *intern.Interner
@@ -100,6 +102,14 @@ type pages[T any, P interface {
 	// room is memory for the next objects. Allocated one by one they would take up to
 	// a tenth more, because the allocator rounds up.
 	room []T
+}
+
+func newPages[T any, P interface {
+	*T
+	object
+}](c *Cluster, kind snapshot.Kind, namespace string, choose choice[P]) *pages[T, P] {
+	return &pages[T, P]{Cluster: c, kind: kind, client: c.lists[snapshot.ResourceOf(kind).Group()], namespace: namespace, choice: choose,
+		sharer: intern.New(), items: newItems(kind, namespace)}
 }
 
 func (p *pages[T, P]) read(ctx context.Context) error {
@@ -124,6 +134,7 @@ func (p *pages[T, P]) read(ctx context.Context) error {
 			if err := p.spool.EndPage(); err != nil {
 				return err
 			}
+			p.version = list.ResourceVersion
 			if options.Continue = list.Continue; options.Continue == "" {
 				return nil
 			}
@@ -254,6 +265,12 @@ func (p *pages[T, P]) add(o P) (kept bool, err error) {
 	}
 	if err := p.spent.keep(int64(reflect.TypeFor[T]().Size())); err != nil {
 		return false, err
+	}
+	if p.held != nil {
+		if held := p.held(o); held != nil {
+			p.kept = append(p.kept, held)
+			return false, nil
+		}
 	}
 	p.sharer.Share(o)
 	p.kept = append(p.kept, o)

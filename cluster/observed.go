@@ -3,11 +3,9 @@ package cluster
 import (
 	"context"
 	"errors"
-	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -22,44 +20,31 @@ type observed[P object] struct {
 	*cache.ListWatch
 	f    *following
 	kind string // of one object
-	// items and follows check the list that is being read; belongs checks the objects
-	// of a watch.
-	items   *items
-	follows chain
-	pace    pace
+	// read reads a list, which the store then has ready, and returns its version.
+	read func(ctx context.Context) (string, error)
+	// items checks the objects of a watch.
+	items *items
+	pace  pace
 }
 
-func (o *observed[P]) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+// ListWithContext reads the list as Snapshot does, one object at a time, and gives the
+// reflector its version alone. The options are the reflector's for a list that may be
+// old: this one is as new as the call.
+func (o *observed[P]) ListWithContext(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	if err := o.f.error(); apierrors.IsForbidden(err) {
 		return nil, err // what may not be watched need not be listed
 	}
-	list, err := o.ListWatch.ListWithContext(ctx, options)
-	if err == nil {
-		err = o.check(list, options)
+	version, err := o.read(ctx)
+	if err != nil {
+		return nil, o.noted(ctx, err)
 	}
-	return list, o.noted(ctx, err)
+	return &metav1.List{ListMeta: metav1.ListMeta{ResourceVersion: version}}, nil
 }
 
-// check looks at a page as pages does.
-func (o *observed[P]) check(list runtime.Object, options metav1.ListOptions) error {
-	if got, want := reflect.TypeOf(list).Elem().Name(), o.kind+"List"; got != want {
-		return malformed("a %s in place of a %s", got, want)
-	}
-	if options.Continue == "" {
-		o.follows = chain{}
-		o.items.rewind(0)
-	}
-	about, err := meta.ListAccessor(list)
-	if err != nil {
-		return &pageError{err}
-	}
-	before := len(o.items.hashes)
-	if err := meta.EachListItem(list, func(item runtime.Object) error { return o.belongs(item, o.items.take) }); err != nil {
-		return err
-	}
-	return o.follows.next(metav1.ListMeta{ResourceVersion: about.GetResourceVersion(), Continue: about.GetContinue(),
-		RemainingItemCount: about.GetRemainingItemCount()}, len(o.items.hashes)-before)
-}
+// IsWatchListSemanticsUnSupported has the reflector list: a list that is streamed as a
+// watch takes several times as long, because each object comes in a message of its own
+// and is decoded in full.
+func (o *observed[P]) IsWatchListSemanticsUnSupported() bool { return true }
 
 func (o *observed[P]) belongs(object runtime.Object, check func(metav1.Object) error) error {
 	typed, ok := object.(P)
@@ -97,9 +82,6 @@ func (o *observed[P]) WatchWithContext(ctx context.Context, options metav1.ListO
 	if err == nil {
 		o.f.set(func() { o.f.paused = false })
 		return watch.Filter(w, o.checked), nil
-	}
-	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-		return w, err // an API server that cannot stream a list: it is asked for one next
 	}
 	return w, o.noted(ctx, err)
 }

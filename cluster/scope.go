@@ -24,8 +24,16 @@ func (c *Cluster) SnapshotOf(ctx context.Context, wanted *scope.Scope, suffices 
 // size: nearly all is let go as it arrives, and each chunk is a request. A list in
 // JSON is held as a whole, and read in chunks.
 func (c *Cluster) inOnePage() *Cluster {
-	return &Cluster{client: c.client, lists: c.lists, server: c.server, options: c.options, wait: c.wait,
-		whole: c.options.PageSize == PageSize, jsonOnly: c.jsonOnly, spent: c.spent}
+	whole := c.quiet()
+	whole.options.Progress, whole.whole = c.options.Progress, c.options.PageSize == PageSize
+	return whole
+}
+
+// quiet is the cluster, read without a word about the progress.
+func (c *Cluster) quiet() *Cluster {
+	q := &Cluster{client: c.client, lists: c.lists, server: c.server, options: c.options, wait: c.wait, jsonOnly: c.jsonOnly, spent: c.spent}
+	q.options.Progress = nil
+	return q
 }
 
 // limit is how many objects one request asks for; 0 asks for all of them.

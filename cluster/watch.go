@@ -16,7 +16,6 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 )
 
 // heartbeat bounds how long an API server may take to say that it is there.
@@ -47,7 +46,12 @@ func (c *Cluster) Watch(ctx context.Context) (*Watch, error) {
 		w.kinds = append(w.kinds, k.follow(w))
 	}
 	for _, f := range w.kinds {
-		w.done.Go(func() { f.run(ctx) })
+		w.done.Go(func() {
+			if f.meet != nil {
+				w.awaitNeeds(ctx)
+			}
+			f.run(ctx)
+		})
 	}
 	return w, nil
 }
@@ -113,10 +117,6 @@ func (w *Watch) snapshot(now time.Time, unanswered error) *snapshot.Snapshot {
 			gaps = append(gaps, *gap)
 		}
 	}
-	ofUse := facts.PodsOfUse(&o)
-	o.Pods = slices.DeleteFunc(o.Pods, func(pod *corev1.Pod) bool {
-		return !ofUse(pod) && (w.options.Asked == nil || !w.options.Asked(pod))
-	})
 	from := snapshot.Source{Context: w.options.Context, Server: w.server, ServerVersion: w.version}
 	return snapshot.New(now, from, o, gaps)
 }
@@ -133,8 +133,12 @@ type following struct {
 		fill(*snapshot.Objects)
 	}
 	reflector func(namespace string) *cache.Reflector
-	explain   func(error) error
-	note      func()
+	// meet reads what other objects have come to need of the kind, and lacks is the gap
+	// while it is not read; nil for kinds of which nothing is chosen by other objects.
+	meet    func(context.Context, facts.PodNeeds)
+	lacks   func(facts.PodNeeds) *snapshot.Gap
+	explain func(error) error
+	note    func()
 
 	mu sync.Mutex
 	// read says that the store holds all that there was when the list was read,
@@ -239,26 +243,58 @@ func (f *following) fill(o *snapshot.Objects) *snapshot.Gap {
 		return &snapshot.Gap{Kind: f.kind, Reason: snapshot.ReasonUnavailable, Detail: "not read yet"}
 	case f.paused:
 		return &snapshot.Gap{Kind: f.kind, Reason: snapshot.ReasonUnavailable, Detail: "the API server ends each watch as soon as it begins"}
-	case f.within != "":
+	}
+	if f.lacks != nil { // what it hangs on is filled in before
+		if gap := f.lacks(facts.NeedsOf(o)); gap != nil {
+			return gap
+		}
+	}
+	if f.within != "" {
 		return &snapshot.Gap{Kind: f.kind, Namespace: f.within, Reason: snapshot.ReasonForbidden, Detail: "they may not be watched in all namespaces"}
 	}
 	return nil
 }
 
-// follow makes what follows the kind. Which pods are of use changes with the nodes, so
-// all of them are kept, and Snapshot chooses from them.
+// reads says whether the kind is followed, and in which namespace if not in all of them.
+func (f *following) reads() (read bool, within string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.read, f.within
+}
+
+// follow makes what follows the kind.
 func (k *kindOf[T, P]) follow(w *Watch) *following {
 	f := &following{kind: k.kind, fallback: k.fallback(w.Cluster), optional: snapshot.ResourceOf(k.kind).Optional, explain: w.explain, note: w.note}
-	whole := func(o P) bool {
+	quiet := w.quiet()
+	store := newStore(func(needs facts.PodNeeds) choice[P] { return k.chosen(quiet.options, needs) }, w.note,
+		func() { f.set(func() { f.read, f.allowed, f.failed = true, true, nil }) })
+	store.same = k.same
+	store.whole = func(o P) bool {
 		pod, isPod := any(o).(*corev1.Pod)
 		return w.options.All || isPod && w.options.Asked != nil && w.options.Asked(pod)
 	}
-	store := &store[P]{whole: whole, choice: k.choice, same: k.same, note: w.note, sharer: intern.New(), objects: map[string]P{}, replaced: func() { f.set(func() { f.read, f.allowed, f.failed = true, true, nil }) }}
+	if k.narrow != nil {
+		f.meet = func(ctx context.Context, needs facts.PodNeeds) { k.meet(ctx, quiet, f, store, needs) }
+		f.lacks = store.gap
+	}
 	f.store = store
 	client := w.client[snapshot.ResourceOf(k.kind).Group()]
 	f.reflector = func(namespace string) *cache.Reflector {
 		lists := cache.NewFilteredListWatchFromClient(client, string(k.kind), namespace, func(o *metav1.ListOptions) { o.FieldSelector = k.choice.fields })
 		source := &observed[P]{ListWatch: lists, f: f, kind: reflect.TypeFor[T]().Name(), items: newItems(k.kind, namespace)}
+		source.read = func(ctx context.Context) (string, error) {
+			if k.narrow != nil {
+				store.widen(w.needs())
+			}
+			chosen, needs := store.choice()
+			p := newPages[T, P](quiet, k.kind, namespace, chosen)
+			p.held = store.held
+			if err := p.read(ctx); err != nil {
+				return "", err
+			}
+			store.ready(p.kept, needs)
+			return p.version, nil
+		}
 		return cache.NewReflectorWithOptions(source, P(new(T)), store, cache.ReflectorOptions{Name: string(k.kind)})
 	}
 	return f

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 )
 
 // streams answers watches as an API server does that cannot stream lists: it
@@ -281,10 +281,11 @@ func TestWatchLeases(t *testing.T) {
 		}
 	}
 	woken := 0
-	s := &store[*coordinationv1.Lease]{
-		choice: choice[*coordinationv1.Lease]{keep: keepLease}, same: sameHolder,
-		note: func() { woken++ }, replaced: func() {}, sharer: intern.New(), objects: map[string]*coordinationv1.Lease{},
+	chosen := func(facts.PodNeeds) choice[*coordinationv1.Lease] {
+		return choice[*coordinationv1.Lease]{keep: keepLease}
 	}
+	s := newStore(chosen, func() { woken++ }, func() {})
+	s.same = sameHolder
 	other := lease("x", &at)
 	other.Namespace = "shop"
 	for _, step := range []struct {

@@ -14,36 +14,50 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
+// PodNeeds are what makes a pod matter although nothing in the pod itself does.
+type PodNeeds struct {
+	// Drained are nodes that are being deleted: what a drain has still to end matters,
+	// whatever volumes it has (drainable).
+	Drained sets.Set[string]
+	// Holders hold the lease of an attacher, maybe one that has another name than its
+	// container has (leaseHolder). A holder's name is reconcile.AttacherName of the pod's.
+	Holders sets.Set[types.NamespacedName]
+	spaces  sets.Set[string]
+}
+
+// NeedsOf is what the nodes and the leases ask of the pods.
+func NeedsOf(o *snapshot.Objects) PodNeeds {
+	needs := PodNeeds{sets.New[string](), sets.New[types.NamespacedName](), sets.New[string]()}
+	for _, node := range o.Nodes {
+		if node.DeletionTimestamp != nil {
+			needs.Drained.Insert(node.Name)
+		}
+	}
+	for _, lease := range o.Leases {
+		if holder := attacherHolder(lease); holder != "" {
+			needs.Holders.Insert(types.NamespacedName{Namespace: lease.Namespace, Name: holder})
+			needs.spaces.Insert(lease.Namespace)
+		}
+	}
+	return needs
+}
+
+// OfUse says of a pod whether anything here looks at it.
+func (n PodNeeds) OfUse(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, volumeOfUse) ||
+		slices.ContainsFunc(pod.Spec.Containers, IsAttacher) ||
+		pod.Status.Phase == corev1.PodFailed && slices.Contains(shutDownReasons, pod.Status.Reason) ||
+		pod.Status.Phase == corev1.PodPending && pod.Spec.NodeName != "" || // any of its volumes may be refused
+		n.Drained.Has(pod.Spec.NodeName) ||
+		n.spaces.Has(pod.Namespace) && n.Holders.Has(types.NamespacedName{Namespace: pod.Namespace, Name: reconcile.AttacherName(pod.Name)})
+}
+
 // PodsOfUse says of a pod whether anything here looks at it, once the nodes and
 // the leases are read: in most clusters that is one in five. It asks of the pod
 // its name, its node, its volumes' kinds and host paths, its containers' names
 // and images, its phase and its reason, and nothing else. A command that names
 // a pod, or a node whose pods it lists, must keep those too.
-func PodsOfUse(o *snapshot.Objects) func(*corev1.Pod) bool {
-	// What a drain has still to end, whatever volumes it has (drainable).
-	drained := sets.New[string]()
-	for _, node := range o.Nodes {
-		if node.DeletionTimestamp != nil {
-			drained.Insert(node.Name)
-		}
-	}
-	// An attacher that has another name than its container has (leaseHolder).
-	holders, attacherSpaces := sets.New[types.NamespacedName](), sets.New[string]()
-	for _, lease := range o.Leases {
-		if holder := attacherHolder(lease); holder != "" {
-			holders.Insert(types.NamespacedName{Namespace: lease.Namespace, Name: holder})
-			attacherSpaces.Insert(lease.Namespace)
-		}
-	}
-	return func(pod *corev1.Pod) bool {
-		return slices.ContainsFunc(pod.Spec.Volumes, volumeOfUse) ||
-			slices.ContainsFunc(pod.Spec.Containers, IsAttacher) ||
-			pod.Status.Phase == corev1.PodFailed && slices.Contains(shutDownReasons, pod.Status.Reason) ||
-			pod.Status.Phase == corev1.PodPending && pod.Spec.NodeName != "" || // any of its volumes may be refused
-			drained.Has(pod.Spec.NodeName) ||
-			attacherSpaces.Has(pod.Namespace) && holders.Has(types.NamespacedName{Namespace: pod.Namespace, Name: reconcile.AttacherName(pod.Name)})
-	}
-}
+func PodsOfUse(o *snapshot.Objects) func(*corev1.Pod) bool { return NeedsOf(o).OfUse }
 
 // volumeOfUse says that the volume may be attached, or is one by which a
 // driver's node plugin is told (nodePlugins).

@@ -31,9 +31,6 @@ type observed[P object] struct {
 // reflector its version alone. The options are the reflector's for a list that may be
 // old: this one is as new as the call.
 func (o *observed[P]) ListWithContext(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
-	if err := o.f.error(); apierrors.IsForbidden(err) {
-		return nil, err // what may not be watched need not be listed
-	}
 	version, err := o.read(ctx)
 	if err != nil {
 		return nil, o.noted(ctx, err)
@@ -80,7 +77,7 @@ func (o *observed[P]) WatchWithContext(ctx context.Context, options metav1.ListO
 	}
 	w, err := o.ListWatch.WatchWithContext(ctx, options)
 	if err == nil {
-		o.f.set(func() { o.f.paused = false })
+		o.f.set(func() { o.f.paused, o.f.allowed = false, true })
 		return watch.Filter(w, o.checked), nil
 	}
 	return w, o.noted(ctx, err)

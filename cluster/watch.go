@@ -144,7 +144,7 @@ type following struct {
 	// read says that the store holds all that there was when the list was read,
 	// and that what came since is in it.
 	read bool
-	// allowed says that it has been read once.
+	// allowed says that it has been watched once: who may list may still not watch.
 	allowed bool
 	// failed is why it is not followed, if it is not.
 	failed error
@@ -267,7 +267,7 @@ func (k *kindOf[T, P]) follow(w *Watch) *following {
 	f := &following{kind: k.kind, fallback: k.fallback(w.Cluster), optional: snapshot.ResourceOf(k.kind).Optional, explain: w.explain, note: w.note}
 	quiet := w.quiet()
 	store := newStore(func(needs facts.PodNeeds) choice[P] { return k.chosen(quiet.options, needs) }, w.note,
-		func() { f.set(func() { f.read, f.allowed, f.failed = true, true, nil }) })
+		func() { f.set(func() { f.read, f.failed = true, nil }) })
 	store.same = k.same
 	store.whole = func(o P) bool {
 		pod, isPod := any(o).(*corev1.Pod)

@@ -43,7 +43,7 @@ var line = [][]string{
 	{"controllerlog"},
 	{"reconcile"},
 	{"snapshot"},
-	{"snapshot/backend", "snapshot/intern", "snapshot/fastjson"},
+	{"snapshot/backend", "snapshot/intern", "snapshot/fastjson", "snapshot/layout"},
 	{"snapshot/rawjson", "snapshot/yamljson"},
 	{"snapshot/archive"},
 	{"safetext"},

@@ -18,6 +18,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/layout"
 )
 
 // damaged calls check with the page in which one byte is another: each byte, with
@@ -134,7 +135,7 @@ func checkLayout[T any, P interface {
 	marshaler
 }](t *testing.T) (accepted int) {
 	t.Helper()
-	layout := layoutOf(reflect.TypeFor[T]())
+	described := layout.Of(reflect.TypeFor[T]())
 	random := rand.New(rand.NewSource(1))
 	for seed := range int64(30) {
 		o := P(new(T))
@@ -148,7 +149,7 @@ func checkLayout[T any, P interface {
 			for range random.Intn(3) {
 				damage[random.Intn(len(damage))] ^= byte(1 + random.Intn(255))
 			}
-			if !layout.accepts(damage) {
+			if !described.Accepts(damage) {
 				continue
 			}
 			accepted++
@@ -180,7 +181,7 @@ func TestLayouts(t *testing.T) {
 	}
 	pods := typicalPods(6)
 	for i := range pods.Items {
-		if raw, err := pods.Items[i].Marshal(); err != nil || !layoutOf(reflect.TypeFor[corev1.Pod]()).accepts(raw) {
+		if raw, err := pods.Items[i].Marshal(); err != nil || !layout.Of(reflect.TypeFor[corev1.Pod]()).Accepts(raw) {
 			t.Errorf("a usual pod is left to the slow decoder: %v", err)
 		}
 	}

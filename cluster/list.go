@@ -15,6 +15,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/layout"
 )
 
 // source is one kind and how to read it.
@@ -97,7 +98,7 @@ type pages[T any, P interface {
 	items *items
 	// layout describes the kind, and trimmed is the part that snapshot.Trim leaves, once
 	// an object was decoded.
-	layout  *layout
+	layout  *layout.Layout
 	trimmed *part
 	// room is memory for the next objects. Allocated one by one they would take up to
 	// a tenth more, because the allocator rounds up.
@@ -199,12 +200,12 @@ func (p *pages[T, P]) page(ctx context.Context, options metav1.ListOptions) (met
 // take decodes one object if it is wanted.
 func (p *pages[T, P]) take(raw []byte) error {
 	if p.layout == nil {
-		p.layout, p.trimmed = layoutOf(reflect.TypeFor[T]()), trimmedOf[T](p.kind)
+		p.layout, p.trimmed = layout.Of(reflect.TypeFor[T]()), trimmedOf[T](p.kind)
 	}
 	// Only an object that the decoder would accept may be peeked at or reduced: the
 	// error of any other must not be lost.
 	var peeked P
-	if p.layout.accepts(raw) {
+	if p.layout.Accepts(raw) {
 		if p.peek != nil {
 			var ok bool
 			if peeked, ok = p.peek(raw); !ok {

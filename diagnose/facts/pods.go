@@ -14,53 +14,44 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// PodNeeds are what makes a pod matter although nothing in the pod itself does.
+// PodNeeds make a pod matter that does not by itself: Drained nodes are being deleted
+// (drainable), Holders hold an attacher's lease, by reconcile.AttacherName (leaseHolder).
 type PodNeeds struct {
-	// Drained are nodes that are being deleted: what a drain has still to end matters,
-	// whatever volumes it has (drainable).
-	Drained sets.Set[string]
-	// Holders hold the lease of an attacher, maybe one that has another name than its
-	// container has (leaseHolder). A holder's name is reconcile.AttacherName of the pod's.
-	Holders sets.Set[types.NamespacedName]
-	spaces  sets.Set[string]
+	Drained, spaces sets.Set[string] // the latter of the Holders
+	Holders         sets.Set[types.NamespacedName]
 }
 
 // NeedsOf is what the nodes and the leases ask of the pods.
 func NeedsOf(o *snapshot.Objects) PodNeeds {
-	needs := PodNeeds{sets.New[string](), sets.New[types.NamespacedName](), sets.New[string]()}
+	n := PodNeeds{sets.New[string](), sets.New[string](), sets.New[types.NamespacedName]()}
 	for _, node := range o.Nodes {
 		if node.DeletionTimestamp != nil {
-			needs.Drained.Insert(node.Name)
+			n.Drained.Insert(node.Name)
 		}
 	}
 	for _, lease := range o.Leases {
 		if holder := attacherHolder(lease); holder != "" {
-			needs.Holders.Insert(types.NamespacedName{Namespace: lease.Namespace, Name: holder})
-			needs.spaces.Insert(lease.Namespace)
+			n.Holders.Insert(types.NamespacedName{Namespace: lease.Namespace, Name: holder})
+			n.spaces.Insert(lease.Namespace)
 		}
 	}
-	return needs
+	return n
 }
 
 // OfUse says of a pod whether anything here looks at it.
 func (n PodNeeds) OfUse(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, volumeOfUse) ||
-		slices.ContainsFunc(pod.Spec.Containers, IsAttacher) ||
+	return slices.ContainsFunc(pod.Spec.Volumes, volumeOfUse) || slices.ContainsFunc(pod.Spec.Containers, IsAttacher) ||
 		pod.Status.Phase == corev1.PodFailed && slices.Contains(shutDownReasons, pod.Status.Reason) ||
-		pod.Status.Phase == corev1.PodPending && pod.Spec.NodeName != "" || // any of its volumes may be refused
-		n.Drained.Has(pod.Spec.NodeName) ||
+		pod.Status.Phase == corev1.PodPending && pod.Spec.NodeName != "" || n.Drained.Has(pod.Spec.NodeName) ||
 		n.spaces.Has(pod.Namespace) && n.Holders.Has(types.NamespacedName{Namespace: pod.Namespace, Name: reconcile.AttacherName(pod.Name)})
 }
 
-// PodsOfUse says of a pod whether anything here looks at it, once the nodes and
-// the leases are read: in most clusters that is one in five. It asks of the pod
-// its name, its node, its volumes' kinds and host paths, its containers' names
-// and images, its phase and its reason, and nothing else. A command that names
-// a pod, or a node whose pods it lists, must keep those too.
+// PodsOfUse says of a pod whether anything here looks at it: in most clusters, at one in
+// five. It asks its name, node, phase and reason, its volumes' kinds and host paths, and its
+// containers' names and images. A command that names a pod or its node must keep it, too.
 func PodsOfUse(o *snapshot.Objects) func(*corev1.Pod) bool { return NeedsOf(o).OfUse }
 
-// volumeOfUse says that the volume may be attached, or is one by which a
-// driver's node plugin is told (nodePlugins).
+// volumeOfUse says that the volume may be attached, or shows a driver's node plugin.
 func volumeOfUse(v corev1.Volume) bool {
 	return reconcile.CanBeAttached(&v) || strings.Contains(hostPath(v), "/plugins")
 }
@@ -77,8 +68,7 @@ func attacherHolder(lease *coordinationv1.Lease) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// AsksForStorageClasses says whether anything here looks at a storage class: it
-// is the claims without a volume that their class says something of.
+// AsksForStorageClasses says whether a claim has no volume: of those the class says something.
 func AsksForStorageClasses(o *snapshot.Objects) bool {
 	return slices.ContainsFunc(o.Claims, func(claim *corev1.PersistentVolumeClaim) bool {
 		return claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == ""
@@ -94,8 +84,7 @@ func AsksForDeployments(o *snapshot.Objects) bool {
 	})
 }
 
-// podsByRole are the pods of which many checks ask, on each node. All are told in
-// one walk: in a large cluster most of the time goes into reaching each pod.
+// podsByRole are the pods of which many checks ask, on each node, all found in one walk.
 type podsByRole struct {
 	pending map[types.NodeName][]*corev1.Pod
 	plugins plugins

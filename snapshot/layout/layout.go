@@ -1,4 +1,5 @@
-package cluster
+// Package layout describes how protobuf messages are decoded, without decoding any.
+package layout
 
 import (
 	"encoding/binary"
@@ -13,30 +14,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// layout describes a protobuf message as its generated decoder reads it: the wire
+// Layout describes a protobuf message as its generated decoder reads it: the wire
 // type of each field, by the field's number.
-type layout struct{ fields []layoutField }
+type Layout struct{ fields []field }
 
-type layoutField struct {
+type field struct {
 	known bool
 	wire  protowire.Type
 	// inner describes the field's value; nil if it has no structure.
-	inner *layout
+	inner *Layout
 	// quantity marks a text that the decoder parses.
 	quantity bool
 }
 
-// unknownField is one that a newer release has.
-var unknownField layoutField
+// unknown is one that a newer release has.
+var unknown field
 
-// layouts holds what layoutOf has built.
+// layouts holds what Of has built.
 var layouts = struct {
 	sync.Mutex
-	of map[reflect.Type]*layout
-}{of: map[reflect.Type]*layout{}}
+	of map[reflect.Type]*Layout
+}{of: map[reflect.Type]*Layout{}}
 
-// layoutOf reads the description of a type in k8s.io/api from its struct tags.
-func layoutOf(t reflect.Type) *layout {
+// Of reads the description of a type in k8s.io/api from its struct tags.
+func Of(t reflect.Type) *Layout {
 	layouts.Lock()
 	defer layouts.Unlock()
 	return describe(t)
@@ -48,7 +49,7 @@ type timestamp struct {
 	Nanos   int32 `protobuf:"varint,2,opt,name=nanos"`
 }
 
-func describe(t reflect.Type) *layout {
+func describe(t reflect.Type) *Layout {
 	switch t {
 	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]():
 		t = reflect.TypeFor[timestamp]()
@@ -56,10 +57,10 @@ func describe(t reflect.Type) *layout {
 	if m := layouts.of[t]; m != nil {
 		return m
 	}
-	m := &layout{}
+	m := &Layout{}
 	layouts.of[t] = m // before its fields: a type may contain itself
 	if t == reflect.TypeFor[resource.Quantity]() {
-		m.set(1, layoutField{wire: protowire.BytesType, quantity: true})
+		m.set(1, field{wire: protowire.BytesType, quantity: true})
 		return m
 	}
 	for f := range t.Fields() {
@@ -76,41 +77,41 @@ func describe(t reflect.Type) *layout {
 	return m
 }
 
-func (m *layout) set(number int, f layoutField) {
+func (m *Layout) set(number int, f field) {
 	for len(m.fields) <= number {
-		m.fields = append(m.fields, layoutField{})
+		m.fields = append(m.fields, field{})
 	}
 	f.known = true
 	m.fields[number] = f
 }
 
-func describeField(t reflect.Type, wire string) layoutField {
+func describeField(t reflect.Type, wire string) field {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
 	// Some tags say bytes of a number: the decoder goes by the Go type.
 	switch t.Kind() {
 	case reflect.Struct:
-		return layoutField{wire: protowire.BytesType, inner: describe(t)}
+		return field{wire: protowire.BytesType, inner: describe(t)}
 	case reflect.Map:
-		entry := &layout{}
+		entry := &Layout{}
 		entry.set(1, describeField(t.Key(), "bytes"))
 		entry.set(2, describeField(t.Elem(), "bytes"))
-		return layoutField{wire: protowire.BytesType, inner: entry}
+		return field{wire: protowire.BytesType, inner: entry}
 	case reflect.String, reflect.Uint8: // the latter is of a []byte
-		return layoutField{wire: protowire.BytesType}
+		return field{wire: protowire.BytesType}
 	case reflect.Bool, reflect.Int32, reflect.Int64:
-		return layoutField{wire: protowire.VarintType}
+		return field{wire: protowire.VarintType}
 	default:
 		panic(fmt.Sprintf("no protobuf field of %s (%s) is known", t, wire))
 	}
 }
 
-// accepts reports whether the generated decoder reads raw without an error. It
+// Accepts reports whether the generated decoder reads raw without an error. It
 // decodes nothing. It may be false for a message that the decoder does read, such as
 // one with a group in it: ask the decoder then. It is never true for a message that
 // the decoder refuses.
-func (m *layout) accepts(raw []byte) bool {
+func (m *Layout) Accepts(raw []byte) bool {
 	for i := 0; i < len(raw); {
 		tag := uint64(raw[i])
 		if i++; tag >= 0x80 {
@@ -121,7 +122,7 @@ func (m *layout) accepts(raw []byte) bool {
 			i += n - 1
 		}
 		number, wire := tag>>3, protowire.Type(tag&7)
-		f := &unknownField
+		f := &unknown
 		if number < uint64(len(m.fields)) {
 			f = &m.fields[number]
 		}
@@ -149,7 +150,7 @@ func (m *layout) accepts(raw []byte) bool {
 			}
 			value := raw[i : i+int(size)]
 			i += int(size)
-			if f.inner != nil && !f.inner.accepts(value) || f.quantity && !isQuantity(value) {
+			if f.inner != nil && !f.inner.Accepts(value) || f.quantity && !isQuantity(value) {
 				return false
 			}
 		case protowire.VarintType:

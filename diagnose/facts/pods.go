@@ -46,9 +46,8 @@ func (n PodNeeds) OfUse(pod *corev1.Pod) bool {
 		n.spaces.Has(pod.Namespace) && n.Holders.Has(types.NamespacedName{Namespace: pod.Namespace, Name: reconcile.AttacherName(pod.Name)})
 }
 
-// PodsOfUse says of a pod whether anything here looks at it: in most clusters, at one in
-// five. It asks its name, node, phase and reason, its volumes' kinds and host paths, and its
-// containers' names and images. A command that names a pod or its node must keep it, too.
+// PodsOfUse says of a pod whether anything here looks at it: at its name, node, phase, reason,
+// volumes' kinds and host paths, and containers. What a command names it must keep, too.
 func PodsOfUse(o *snapshot.Objects) func(*corev1.Pod) bool { return NeedsOf(o).OfUse }
 
 // volumeOfUse says that the volume may be attached, or shows a driver's node plugin.

@@ -28,14 +28,14 @@ var kinds = []kind{
 	&kindOf[corev1.Node, *corev1.Node]{kind: snapshot.Nodes, peeked: nodePeek},
 	&kindOf[storagev1.CSINode, *storagev1.CSINode]{kind: snapshot.CSINodes},
 	&kindOf[storagev1.CSIDriver, *storagev1.CSIDriver]{kind: snapshot.CSIDrivers},
-	&kindOf[storagev1.StorageClass, *storagev1.StorageClass]{kind: snapshot.StorageClasses, neededBy: facts.AsksForStorageClasses},
+	&kindOf[storagev1.StorageClass, *storagev1.StorageClass]{kind: snapshot.StorageClasses, neededBy: scope.AsksForStorageClasses},
 	&kindOf[corev1.PersistentVolume, *corev1.PersistentVolume]{kind: snapshot.Volumes, peeked: volumePeek},
 	&kindOf[corev1.PersistentVolumeClaim, *corev1.PersistentVolumeClaim]{kind: snapshot.Claims, peeked: claimPeek},
 	// The one lease that prevents false alarms is in kube-system.
 	&kindOf[coordinationv1.Lease, *coordinationv1.Lease]{kind: snapshot.Leases, within: metav1.NamespaceSystem,
 		choice: choice[*coordinationv1.Lease]{keep: keepLease}, same: sameHolder},
 	&kindOf[corev1.Event, *corev1.Event]{kind: snapshot.Events, choice: choice[*corev1.Event]{fields: notFrequent(), keep: snapshot.KeepsEvent}},
-	&kindOf[appsv1.Deployment, *appsv1.Deployment]{kind: snapshot.Deployments, neededBy: facts.AsksForDeployments},
+	&kindOf[appsv1.Deployment, *appsv1.Deployment]{kind: snapshot.Deployments, neededBy: scope.AsksForDeployments},
 	&kindOf[corev1.Pod, *corev1.Pod]{kind: snapshot.Pods, narrow: podsOfUse, peeked: podPeek, unless: mayBeAttached},
 }
 

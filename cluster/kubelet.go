@@ -1,27 +1,21 @@
 package cluster
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/cluster/metrics"
 	"github.com/volume-doctor/kubectl-volume-doctor/controllerlog"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -33,8 +27,6 @@ const (
 	kubeletTakes = 15 * time.Second
 	// kubeletSays bounds one answer: 500 pods of 50 KB, or the metrics of as many.
 	kubeletSays = 32 << 20
-	// metricsLine bounds a line of metrics.
-	metricsLine = 1 << 20
 )
 
 var errTooMuch = errors.New("the kubelet's answer is longer than 32 MiB")
@@ -52,7 +44,7 @@ func (c *Cluster) Kubelet(ctx context.Context, node types.NodeName) (*trace.Kube
 	}{
 		{trace.KubeletPods, "pods", func(in io.Reader) (err error) { view.Pods, err = decodePods(in); return err }},
 		{trace.KubeletMetrics, "metrics", func(in io.Reader) (err error) {
-			view.Samples, err = decodeMetrics(in, trace.KubeletFamilies())
+			view.Samples, err = metrics.Decode(in, trace.KubeletFamilies())
 			return err
 		}},
 	} {
@@ -101,7 +93,7 @@ func (c *Cluster) askKubelet(ctx context.Context, request *rest.Request, take fu
 
 func (c *Cluster) kubeletGap(kind snapshot.Kind, node types.NodeName, err error) snapshot.Gap {
 	gap := snapshot.Gap{Kind: kind, Reason: snapshot.ReasonUnavailable, Detail: fmt.Sprintf("the kubelet of %s: %s", node, c.explain(err))}
-	var undecodable *undecodable
+	var undecodable *metrics.Undecodable
 	switch {
 	case apierrors.IsForbidden(err):
 		gap.Reason, gap.Detail = snapshot.ReasonForbidden, "it takes the right to get nodes/proxy"
@@ -112,12 +104,6 @@ func (c *Cluster) kubeletGap(kind snapshot.Kind, node types.NodeName, err error)
 	}
 	return gap
 }
-
-// undecodable is an answer that neither a kubelet nor kube-controller-manager gives.
-type undecodable struct{ err error }
-
-func (u *undecodable) Error() string { return "not what such a server answers: " + u.err.Error() }
-func (u *undecodable) Unwrap() error { return u.err }
 
 // decodePods reads the kubelet's list of its pods, which is JSON in all releases.
 func decodePods(in io.Reader) ([]*corev1.Pod, error) {
@@ -130,72 +116,14 @@ func decodePods(in io.Reader) ([]*corev1.Pod, error) {
 		Items []*corev1.Pod `json:"items"`
 	}
 	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, &undecodable{err}
+		return nil, &metrics.Undecodable{Err: err}
 	}
 	if list.Kind != "PodList" {
-		return nil, &undecodable{fmt.Errorf("kind %q in place of PodList", list.Kind)}
+		return nil, &metrics.Undecodable{Err: fmt.Errorf("kind %q in place of PodList", list.Kind)}
 	}
 	pods := slices.DeleteFunc(list.Items, func(p *corev1.Pod) bool { return p == nil })
 	for _, pod := range pods {
 		snapshot.Trim(pod)
 	}
 	return pods, nil
-}
-
-// decodeMetrics reads the families. Lines of others are dropped before they are
-// parsed: a kubelet has tens of thousands.
-func decodeMetrics(in io.Reader, names []string) ([]trace.KubeletSample, error) {
-	wanted := map[string]bool{}
-	for _, family := range names {
-		wanted[family] = true
-	}
-	var kept bytes.Buffer
-	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, metricsLine)
-	for lines.Scan() {
-		name, isType := strings.CutPrefix(lines.Text(), "# TYPE ")
-		name = name[:max(0, strings.IndexAny(name+" ", "{ \t"))]
-		if wanted[name] || !isType && wanted[strings.TrimSuffix(name, "_count")] {
-			kept.Write(lines.Bytes())
-			kept.WriteByte('\n')
-		}
-	}
-	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return nil, &undecodable{err}
-	} else if err != nil {
-		return nil, err
-	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(&kept)
-	if err != nil {
-		return nil, &undecodable{err}
-	}
-	var samples []trace.KubeletSample
-	for _, name := range names {
-		for _, m := range families[name].GetMetric() {
-			value := number(m)
-			if math.IsNaN(value) || math.IsInf(value, 0) || value < 0 {
-				return nil, &undecodable{fmt.Errorf("%s is %v", name, value)}
-			}
-			labels := map[string]string{}
-			for _, l := range m.GetLabel() {
-				labels[l.GetName()] = l.GetValue()
-			}
-			samples = append(samples, trace.KubeletSample{Family: name, Labels: labels, Value: value})
-		}
-	}
-	return samples, nil
-}
-
-func number(m *dto.Metric) float64 {
-	switch {
-	case m.GetHistogram() != nil:
-		return float64(m.GetHistogram().GetSampleCount())
-	case m.GetGauge() != nil:
-		return m.GetGauge().GetValue()
-	case m.GetCounter() != nil:
-		return m.GetCounter().GetValue()
-	default:
-		return m.GetUntyped().GetValue()
-	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/cluster/metrics"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -168,7 +169,7 @@ func TestKubeletGaps(t *testing.T) {
 
 func TestKubeletBadMetrics(t *testing.T) {
 	for _, text := range []string{"volume_manager_total_volumes{", "volume_manager_total_volumes -1\n", "volume_manager_total_volumes NaN\n",
-		"volume_manager_total_volumes{a=\"b\"\n", strings.Repeat("x", metricsLine+1)} {
+		"volume_manager_total_volumes{a=\"b\"\n", strings.Repeat("x", metrics.MostLine+1)} {
 		view, err := kubeletServer(t, map[string]http.HandlerFunc{"pods": says(kubeletPods), "metrics": says(text)}).Kubelet(t.Context(), "n1")
 		if err != nil || len(view.Gaps) != 1 || view.Gaps[0].Kind != trace.KubeletMetrics || view.Gaps[0].Reason != snapshot.ReasonUndecodable {
 			t.Errorf("%.40q: %v, gaps %+v", text, err, view.Gaps)
@@ -195,7 +196,7 @@ func FuzzKubeletMetrics(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		samples, err := decodeMetrics(strings.NewReader(text), trace.KubeletFamilies())
+		samples, err := metrics.Decode(strings.NewReader(text), trace.KubeletFamilies())
 		if err != nil && samples != nil {
 			t.Error("samples beside an error")
 		}

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/cluster/metrics"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
@@ -40,9 +41,9 @@ const (
 type manager struct {
 	snapshot.ControllerManager
 	port    int
-	metrics func(context.Context) (*managerMetrics, error)
+	metrics func(context.Context) (*metrics.Manager, error)
 	// first is the first reading, made at; nil where there is none.
-	first *managerMetrics
+	first *metrics.Manager
 	at    time.Time
 }
 
@@ -54,7 +55,7 @@ func (c *Cluster) askManager(ctx context.Context, now *clock) *manager {
 		m.miss(err)
 		return m
 	}
-	m.metrics = func(ctx context.Context) (*managerMetrics, error) { return c.managerMetrics(ctx, m.Pod, m.port) }
+	m.metrics = func(ctx context.Context) (*metrics.Manager, error) { return c.managerMetrics(ctx, m.Pod, m.port) }
 	at := now.read()
 	var err error
 	if m.first, err = m.metrics(ctx); err != nil {
@@ -62,8 +63,8 @@ func (c *Cluster) askManager(ctx context.Context, now *clock) *manager {
 		return m
 	}
 	m.at, m.First = time.Now(), &at
-	if m.first.release != "" {
-		m.Release = m.first.release
+	if m.first.Release != "" {
+		m.Release = m.first.Release
 	}
 	return m
 }
@@ -104,7 +105,7 @@ func (m *manager) finish(ctx context.Context, s *snapshot.Snapshot, now *clock) 
 		m.miss(err)
 		return nil
 	}
-	m.Last, m.Held = &last, m.first.same(again)
+	m.Last, m.Held = &last, m.first.Same(again)
 	if len(m.Held) == 0 {
 		m.Gap = "the metrics of " + m.Pod + " do not tell how many volumes its attach/detach controller holds"
 	}
@@ -210,13 +211,13 @@ func (c *Cluster) listOne(ctx context.Context, group, resource, name string, int
 		return err
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return &undecodable{err}
+		return &metrics.Undecodable{Err: err}
 	}
 	return nil
 }
 
 // managerMetrics asks the pod's port for its metrics.
-func (c *Cluster) managerMetrics(ctx context.Context, pod string, port int) (*managerMetrics, error) {
+func (c *Cluster) managerMetrics(ctx context.Context, pod string, port int) (*metrics.Manager, error) {
 	ctx, cancel := context.WithTimeout(ctx, managerTakes)
 	defer cancel()
 	response, err := c.forwarded(ctx, pod, port, metricsPath)
@@ -231,5 +232,5 @@ func (c *Cluster) managerMetrics(ctx context.Context, pod string, port int) (*ma
 	default:
 		return nil, fmt.Errorf("%s answers %s when asked for its metrics", pod, http.StatusText(response.StatusCode))
 	}
-	return decodeManagerMetrics(&bounded{response.Body, managerSays, tooMuch("what kube-controller-manager answers", managerSays)})
+	return metrics.DecodeManager(&bounded{response.Body, managerSays, tooMuch("what kube-controller-manager answers", managerSays)})
 }

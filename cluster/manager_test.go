@@ -24,6 +24,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/cluster/metrics"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -168,12 +169,12 @@ func TestAskManager(t *testing.T) {
 	if p.authorization != "" || p.certificates != 1 {
 		t.Errorf("authorization %q, %d certificates", p.authorization, p.certificates)
 	}
-	held := m.first.same(m.first)
+	held := m.first.Same(m.first)
 	if len(held) != 2 || *held[0].Actual != 4811 || *held[0].Desired != 4810 || *held[1].Actual != 2 || held[1].Desired != nil {
 		t.Errorf("%+v", held)
 	}
-	later := &managerMetrics{held: map[[2]string]int{{actualState, "kubernetes.io/csi:d"}: 4812, {desiredState, "kubernetes.io/csi:d"}: 4810}}
-	if held := m.first.same(later); len(held) != 1 || held[0].Actual != nil || *held[0].Desired != 4810 {
+	later := &metrics.Manager{Volumes: map[[2]string]int{{metrics.ActualState, "kubernetes.io/csi:d"}: 4812, {metrics.DesiredState, "kubernetes.io/csi:d"}: 4810}}
+	if held := m.first.Same(later); len(held) != 1 || held[0].Actual != nil || *held[0].Desired != 4810 {
 		t.Errorf("a number that changed, and one that went: %+v", held)
 	}
 }
@@ -216,7 +217,7 @@ func TestAskManagerGaps(t *testing.T) {
 		"no metrics":            {edit: func(p *controlPlane) { p.manager = http.NotFound }, want: "answers Not Found"},
 		"no numbers":            {edit: func(p *controlPlane) { p.manager = says("attachdetach_controller_total_volumes{} x\n") }, want: "not what such a server answers"},
 		"half a volume":         {edit: func(p *controlPlane) { p.manager = says(`attachdetach_controller_total_volumes{state="s"} 1.5` + "\n") }, want: "is 1.5"},
-		"a line without an end": {edit: func(p *controlPlane) { p.manager = says(strings.Repeat("x", metricsLine+1)) }, want: "not what such a server answers"},
+		"a line without an end": {edit: func(p *controlPlane) { p.manager = says(strings.Repeat("x", metrics.MostLine+1)) }, want: "not what such a server answers"},
 		"metrics without an end": {edit: func(p *controlPlane) {
 			p.manager = func(w http.ResponseWriter, _ *http.Request) {
 				for range managerSays/1024 + 2 {
@@ -282,13 +283,13 @@ func FuzzControllerMetrics(f *testing.F) {
 	f.Add("# TYPE attachdetach_controller_total_volumes histogram\nattachdetach_controller_total_volumes_count 1e300\n")
 	f.Add("kubernetes_build_info{git_version=\"v1.\"} 1\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		m, err := decodeManagerMetrics(strings.NewReader(text))
+		m, err := metrics.DecodeManager(strings.NewReader(text))
 		if err != nil {
 			return
 		}
-		for _, h := range m.same(m) {
+		for _, h := range m.Same(m) {
 			for _, n := range []*int{h.Actual, h.Desired} {
-				if n != nil && (*n < 0 || *n > mostHeld) {
+				if n != nil && (*n < 0 || *n > metrics.MostHeld) {
 					t.Errorf("%s: %d", h.Plugin, *n)
 				}
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -25,10 +26,10 @@ import (
 func ofUse(s *snapshot.Snapshot, asked func(*corev1.Pod) bool) *snapshot.Snapshot {
 	o := s.Objects
 	of := facts.PodsOfUse(&o)
-	if !facts.AsksForStorageClasses(&o) {
+	if !scope.AsksForStorageClasses(&o) {
 		o.StorageClasses = nil
 	}
-	if !facts.AsksForDeployments(&o) {
+	if !scope.AsksForDeployments(&o) {
 		o.Deployments = nil
 	}
 	o.Pods = slices.DeleteFunc(slices.Clone(o.Pods), func(pod *corev1.Pod) bool { return !of(pod) && !asked(pod) })

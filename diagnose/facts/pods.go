@@ -6,7 +6,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -65,22 +64,6 @@ func attacherHolder(lease *coordinationv1.Lease) string {
 		return ""
 	}
 	return *lease.Spec.HolderIdentity
-}
-
-// AsksForStorageClasses says whether a claim has no volume: of those the class says something.
-func AsksForStorageClasses(o *snapshot.Objects) bool {
-	return slices.ContainsFunc(o.Claims, func(claim *corev1.PersistentVolumeClaim) bool {
-		return claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == ""
-	})
-}
-
-// AsksForDeployments says whether anything here looks at a Deployment: one is
-// asked about a new pod of it that waits for the old one (rollout).
-func AsksForDeployments(o *snapshot.Objects) bool {
-	return slices.ContainsFunc(Pending(o.Pods), func(pod *corev1.Pod) bool {
-		owner := metav1.GetControllerOfNoCopy(pod)
-		return owner != nil && owner.Kind == "ReplicaSet"
-	})
 }
 
 // podsByRole are the pods of which many checks ask, on each node, all found in one walk.

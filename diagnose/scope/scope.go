@@ -1,4 +1,5 @@
-// Package scope says which objects have to be read to diagnose one pod.
+// Package scope says which objects have to be read: to diagnose one pod, and of the kinds
+// that are seldom needed whether they are.
 package scope
 
 import (

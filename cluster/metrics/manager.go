@@ -1,4 +1,4 @@
-package cluster
+package metrics
 
 import (
 	"cmp"
@@ -21,52 +21,54 @@ const (
 
 // The states of volumesFamily.
 const (
-	actualState  = "actual_state_of_world"
-	desiredState = "desired_state_of_world"
+	ActualState  = "actual_state_of_world"
+	DesiredState = "desired_state_of_world"
 )
 
 const (
-	// mostHeld bounds one number: Kubernetes is tested with 150,000 pods.
-	mostHeld = 100_000_000
+	// MostHeld bounds one number: Kubernetes is tested with 150,000 pods.
+	MostHeld = 100_000_000
 	// mostPlugins bounds how many plugins are counted.
 	mostPlugins = 1000
 )
 
-// managerMetrics is one reading of the metrics.
-type managerMetrics struct {
-	release string
-	// held are the numbers by state and plugin.
-	held map[[2]string]int
+// Manager is one reading of kube-controller-manager's metrics.
+type Manager struct {
+	// Release is its release, "" where the metrics do not say.
+	Release string
+	// Volumes are the numbers of volumes, by state and plugin.
+	Volumes map[[2]string]int
 }
 
-func decodeManagerMetrics(in io.Reader) (*managerMetrics, error) {
-	samples, err := decodeMetrics(in, []string{volumesFamily, buildFamily})
+// DecodeManager reads what kube-controller-manager answers.
+func DecodeManager(in io.Reader) (*Manager, error) {
+	samples, err := Decode(in, []string{volumesFamily, buildFamily})
 	if err != nil {
 		return nil, err
 	}
-	m := &managerMetrics{held: map[[2]string]int{}}
+	m := &Manager{Volumes: map[[2]string]int{}}
 	for _, s := range samples {
 		if s.Family == buildFamily {
 			if release := s.Labels["git_version"]; reconcile.IsRelease(release) && strings.HasPrefix(release, "v1.") {
-				m.release = release
+				m.Release = release
 			}
 			continue
 		}
 		key := [2]string{s.Labels["state"], s.Labels["plugin_name"]}
-		_, twice := m.held[key]
-		if twice || s.Value != float64(int(s.Value)) || s.Value > mostHeld || len(m.held) == 2*mostPlugins {
-			return nil, &undecodable{fmt.Errorf("%s is %v, or stands there twice", volumesFamily, s.Value)}
+		_, twice := m.Volumes[key]
+		if twice || s.Value != float64(int(s.Value)) || s.Value > MostHeld || len(m.Volumes) == 2*mostPlugins {
+			return nil, &Undecodable{fmt.Errorf("%s is %v, or stands there twice", volumesFamily, s.Value)}
 		}
-		m.held[key] = int(s.Value)
+		m.Volumes[key] = int(s.Value)
 	}
 	return m, nil
 }
 
-// same are the numbers that both readings have.
-func (m *managerMetrics) same(again *managerMetrics) []snapshot.Held {
+// Same are the numbers that both readings have.
+func (m *Manager) Same(again *Manager) []snapshot.Held {
 	byPlugin := map[string]*snapshot.Held{}
-	for key, n := range m.held {
-		if later, ok := again.held[key]; !ok || later != n || key[0] != actualState && key[0] != desiredState {
+	for key, n := range m.Volumes {
+		if later, ok := again.Volumes[key]; !ok || later != n || key[0] != ActualState && key[0] != DesiredState {
 			continue
 		}
 		h := byPlugin[key[1]]
@@ -74,7 +76,7 @@ func (m *managerMetrics) same(again *managerMetrics) []snapshot.Held {
 			h = &snapshot.Held{Plugin: key[1]}
 			byPlugin[key[1]] = h
 		}
-		if key[0] == actualState {
+		if key[0] == ActualState {
 			h.Actual = &n
 		} else {
 			h.Desired = &n

@@ -145,6 +145,7 @@ func (r *reader) value(s *shape, v reflect.Value, keep func(string) bool) bool {
 		return true
 	case timestamp, quantity, ownWay:
 		return r.ownWay(s, v)
+	case odd:
 	}
 	return false
 }
@@ -157,18 +158,16 @@ func (r *reader) ownWay(s *shape, v reflect.Value) bool {
 		return false
 	}
 	raw := r.raw[start:r.pos]
-	switch s.kind {
-	case timestamp:
+	if s.kind == timestamp {
 		if at, ok := usualTime(raw); ok {
 			if v.IsValid() {
 				v.Addr().Interface().(*metav1.Time).Time = at
 			}
 			return true
 		}
-	case quantity:
-		if !v.IsValid() && usualQuantity(raw) {
-			return true
-		}
+	}
+	if s.kind == quantity && !v.IsValid() && usualQuantity(raw) {
+		return true
 	}
 	if !v.IsValid() {
 		if s.of == reflect.TypeFor[metav1.FieldsV1]() { // which takes anything

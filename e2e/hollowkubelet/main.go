@@ -22,7 +22,7 @@ import (
 )
 
 func main() {
-	if err := serve(context.Background(), json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)); err != nil && !errors.Is(err, io.EOF) {
+	if err := serve(context.Background(), json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)); !errors.Is(err, io.EOF) { // it ends with its input
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -34,6 +34,7 @@ var (
 	statesFlag   = flag.Int("states", 100, "how many pods to draw for each release")
 	seedFlag     = flag.Uint64("seed", 1, "the seed of what is drawn")
 	pagePath     = flag.String("page", "", "the page to write")
+	saidPath     = flag.String("said", "", "the file to write with what the kubelets have said")
 	talliesPath  = flag.String("tallies", "", "a folder that keeps the tally of each release that is done: a run that was stopped goes on after it")
 	recordPath   = flag.String("record", "", "the file to write what was compared to, for the mutation run")
 )
@@ -92,6 +93,11 @@ func TestRandom(t *testing.T) {
 		})
 		t.Log(tally)
 		if err := tally.save(*talliesPath); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if *saidPath != "" {
+		if err := writeSaid(*saidPath, append(tallies, saidInStates)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -497,6 +503,9 @@ func (b *batchRun) look(when string) {
 	heard, err := b.m.Heard()
 	if err != nil {
 		b.Fatal(err)
+	}
+	for _, d := range b.pods {
+		b.tally.hear(b.m.root, s, heard, d.pod)
 	}
 	plan, asked := planOf(s, b.m.Node, nil), planOf(s, b.m.Node, heard)
 	listed := b.leftovers(when, s, plan, seen) && b.leftovers(when+", the kubelet being asked", s, asked, seen)

@@ -375,6 +375,9 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// saidInStates is what the newest kubelet has said in the states of the table.
+var saidInStates = newTally(0, Newest)
+
 // hear holds what trace and plan say of the look where the kubelet is asked, too, and then
 // without the events of failed mounts, which the API server keeps for an hour: the log has
 // them all. It returns whether the log tells of a volume that waits.
@@ -384,6 +387,7 @@ func (s *scene) hear(l Look) bool {
 	if err != nil {
 		s.Fatal(err)
 	}
+	saidInStates.hear(s.m.root, l.snapshot, heard, s.pod)
 	compare := func(without string, seen *snapshot.Snapshot) {
 		pod := seen.Pod(types.NamespacedName{Namespace: s.pod.Namespace, Name: s.pod.Name})
 		asked := lookAt(seen, pod, planOf(seen, s.m.Node, heard), heard, l.Truth)

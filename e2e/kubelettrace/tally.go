@@ -11,6 +11,11 @@ import (
 	"strings"
 	"sync"
 	"text/template"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 const (
@@ -43,12 +48,14 @@ type tally struct {
 	Nodes, Rows, Leftovers, MovedNodes int
 	// Dated are the looks that differed because no object could show the truth yet, by why.
 	Dated map[string]int
+	// Said is what the kubelets have said.
+	Said said
 	// Moved, Gone and Pending are the looks that were not compared.
 	Moved, Gone, Pending int
 }
 
 func newTally(seed uint64, release string) *tally {
-	return &tally{Seed: seed, Release: release, Kinds: map[string]int{}, Looks: map[string]int{}, Stages: map[string]int{}, Actors: map[string]int{}, Dated: map[string]int{}}
+	return &tally{Seed: seed, Release: release, Kinds: map[string]int{}, Looks: map[string]int{}, Stages: map[string]int{}, Actors: map[string]int{}, Dated: map[string]int{}, Said: said{}}
 }
 
 func (t *tally) drew(d *drawnPod) {
@@ -87,6 +94,13 @@ func (t *tally) heard(l, asked Look) {
 			t.Narrowed++
 		}
 	}
+}
+
+// hear keeps what the kubelet of the machine has said of the pod.
+func (t *tally) hear(root string, seen *snapshot.Snapshot, heard *trace.KubeletView, pod *corev1.Pod) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Said.hear(root, seen, heard, pod)
 }
 
 // dated counts a look that differed for the reason.

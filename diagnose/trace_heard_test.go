@@ -73,19 +73,27 @@ func stagesOf(stage trace.StageName, stages []trace.StageName) string {
 
 // The kubelet's log has a failed mount whose event is gone.
 func TestLoggedMount(t *testing.T) {
-	const refused = `MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = Internal desc = no device`
+	const (
+		refused   = `MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = Internal desc = no device`
+		unreached = `MountVolume.WaitForAttach failed for volume "pv-data" : volume vol-1 has GET error for volume attachment csi-1: ` +
+			`Get "https://10.0.0.1:6443/apis/storage.k8s.io/v1/volumeattachments/csi-1": read tcp 10.0.0.7:33462->10.0.0.1:6443: read: connection reset by peer`
+		unreachedBy = `MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = Internal desc = Get "https://storage.test/v1/disks": dial tcp: no such host`
+	)
 	for name, row := range map[string]struct {
 		failures []controllerlog.KubeletFailure
 		want     string
 		said     string
 	}{
-		"nothing":             {nil, "staged mounted", ""},
-		"staged":              {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-app", refused)}, "staged", refused},
-		"published":           {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-app", strings.Replace(refused, "MountDevice", "SetUp", 1))}, "mounted", strings.Replace(refused, "MountDevice", "SetUp", 1)},
-		"the last one counts": {[]controllerlog.KubeletFailure{logged(2, theVolume, "uid-app", refused), logged(0.5, theVolume, "uid-app", strings.Replace(refused, "MountDevice", "SetUp", 1))}, "mounted", strings.Replace(refused, "MountDevice", "SetUp", 1)},
-		"of another pod":      {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-other", refused)}, "staged mounted", ""},
-		"of another volume":   {[]controllerlog.KubeletFailure{logged(0.5, "kubernetes.io/csi/d^other", "uid-app", strings.Replace(refused, "pv-data", "pv-other", 1))}, "staged mounted", ""},
-		"of another step":     {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-app", `UnmountVolume.TearDown failed for volume "pv-data" : busy`)}, "staged mounted", ""},
+		"nothing":                 {nil, "staged mounted", ""},
+		"staged":                  {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-app", refused)}, "staged", refused},
+		"published":               {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-app", strings.Replace(refused, "MountDevice", "SetUp", 1))}, "mounted", strings.Replace(refused, "MountDevice", "SetUp", 1)},
+		"the last one counts":     {[]controllerlog.KubeletFailure{logged(2, theVolume, "uid-app", refused), logged(0.5, theVolume, "uid-app", strings.Replace(refused, "MountDevice", "SetUp", 1))}, "mounted", strings.Replace(refused, "MountDevice", "SetUp", 1)},
+		"the API server was away": {[]controllerlog.KubeletFailure{logged(2, theVolume, "uid-app", refused), logged(0.5, theVolume, "uid-app", unreached)}, "staged", refused},
+		"that alone":              {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-app", unreached)}, "staged mounted", unreached},
+		"a driver says the same":  {[]controllerlog.KubeletFailure{logged(2, theVolume, "uid-app", refused), logged(0.5, theVolume, "uid-app", unreachedBy)}, "staged", unreachedBy},
+		"of another pod":          {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-other", refused)}, "staged mounted", ""},
+		"of another volume":       {[]controllerlog.KubeletFailure{logged(0.5, "kubernetes.io/csi/d^other", "uid-app", strings.Replace(refused, "pv-data", "pv-other", 1))}, "staged mounted", ""},
+		"of another step":         {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-app", `UnmountVolume.TearDown failed for volume "pv-data" : busy`)}, "staged mounted", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld().pending(90)

@@ -2,7 +2,6 @@ package facts
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -111,12 +110,6 @@ func ParseKubelet(text string) KubeletRelease {
 
 // Before says that the kubelet is known to be older than the release.
 func (k KubeletRelease) Before(r KubeletRelease) bool { return k != 0 && k < r }
-
-// WaitFailed are the words with which the kubelet gives up a wait for all
-// volumes of a pod; it lists them by the pod's own names: unmounted, unattached,
-// not processed, and then why.
-var WaitFailed = regexp.MustCompile(`(?s)unmounted volumes=\[([^\]]*)\](?:, unattached volumes=\[([^\]]*)\])?` +
-	`(?:, failed to process volumes=\[([^\]]*)\])?: ?(.*)$`)
 
 // FirstTime is when what the event tells of was first seen.
 func FirstTime(e *corev1.Event) metav1.Time {

@@ -2,7 +2,7 @@ package facts
 
 import (
 	"cmp"
-	"regexp"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"slices"
 	"strings"
 
@@ -11,13 +11,6 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
-
-// MountFailed are the words about one volume: what failed, the volume by its
-// PV's name or the pod's, and why. Old kubelets give the volume's unique name
-// first, and the pod behind it.
-var MountFailed = regexp.MustCompile(`(?s)^(?:\(combined from similar events\): )?` +
-	`((?:AttachVolume|MountVolume|MapVolume|NodeExpand[Vv]olume)[A-Za-z. ]*) ` +
-	`for volume "(?:[^"]+" \(spec\.Name: ")?([^"]+)"(?:\) pod "[^"]*" \(UID: "[^"]*"\) with)? ?: ?(.*)$`)
 
 // MountFailure is an event in which the kubelet reports that one volume cannot
 // be mounted.
@@ -45,7 +38,7 @@ func MountFailures(events []*corev1.Event, names ...string) []MountFailure {
 		if e.Reason != "FailedMount" && e.Reason != "FailedMapVolume" {
 			continue
 		}
-		if m := MountFailed.FindStringSubmatch(e.Message); m != nil && slices.Contains(names, m[2]) {
+		if m := kubeletwords.Failed.FindStringSubmatch(e.Message); m != nil && slices.Contains(names, m[2]) {
 			list = append(list, MountFailure{e, m[1], m[3]})
 		}
 	}
@@ -68,10 +61,17 @@ func FailingSince(failures []MountFailure) metav1.Time {
 // needs (Get in pkg/kubelet/util/manager/watch_based_manager.go). It tells nobody when
 // that is over. An object is "not registered" until the kubelet has begun with the pod:
 // the volumes come first where it waits for the network of the node (SyncPod). The other
-// words count as such for CachesFill.
+// words count as such for CachesFill. That the API server could not be reached is over where
+// it tells of it.
 func (f MountFailure) Passing() bool {
-	return ContainsAny(f.Reason, `" not registered`) ||
-		ContainsAny(f.Reason, "failed to sync", "no relationship found between node") && EventTime(f.Event).Sub(FirstTime(f.Event).Time) < CachesFill
+	return ContainsAny(f.Reason, kubeletwords.NotRegistered) || ServerUnreached(f.Reason) ||
+		ContainsAny(f.Reason, kubeletwords.CachesEmpty, kubeletwords.NotPermitted) && EventTime(f.Event).Sub(FirstTime(f.Event).Time) < CachesFill
+}
+
+// ServerUnreached says that the mount failed because the kubelet did not reach the API
+// server. A driver may say the same of its storage.
+func ServerUnreached(reason string) bool {
+	return ContainsAny(reason, kubeletwords.ServerUnreached) && !ContainsAny(reason, kubeletwords.CallFailed, kubeletwords.CallCode)
 }
 
 // spamBurst is how many events about an object a recorder sends before it pauses
@@ -107,13 +107,10 @@ func (p *View) NotRepeated(pod *corev1.Pod, failures []MountFailure) bool {
 	return p.Age(last) > pause+RetrySaid
 }
 
-// staging are the steps of a mount that come before the driver publishes the
-// volume to the pod. Seeing a later one fail proves that these went well.
-var staging = []string{"WaitForAttach", "MountDevice", "SetUpDevice", "NodeAffinity", "NewMounter", "NewBlockVolumeMapper", "GetDeviceMountPath", "GetGlobalMapPath"}
-
-// Stages reports whether the step comes before the volume is published to the pod.
+// Stages reports whether the step comes before the volume is published to the pod: a later
+// one that fails proves that it went well.
 func (f MountFailure) Stages() bool {
-	return slices.ContainsFunc(staging, func(step string) bool { return strings.Contains(f.Step, step) })
+	return slices.ContainsFunc(kubeletwords.StagingSteps, func(step string) bool { return strings.Contains(f.Step, step) })
 }
 
 // StagesVolume reports whether the step is done once on a node for all pods that use
@@ -132,12 +129,10 @@ func (p *View) KubeletName(pod *corev1.Pod, v *corev1.Volume) string {
 	return v.Name
 }
 
-var missingObject = regexp.MustCompile(`(?i)\b(secret|configmap)s? "([^"]+)" not found`)
-
 // MissingObject is the kind and the name of the Secret or ConfigMap that a mount
 // needs and that does not exist; empty where the reason names none.
 func MissingObject(reason string) (kind, name string) {
-	m := missingObject.FindStringSubmatch(reason)
+	m := kubeletwords.MissingObject.FindStringSubmatch(reason)
 	switch {
 	case m == nil:
 		return "", ""

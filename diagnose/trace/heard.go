@@ -2,6 +2,8 @@ package trace
 
 import (
 	"fmt"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"slices"
 	"strings"
 	"time"
@@ -10,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/controllerlog"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
@@ -20,25 +21,30 @@ const kubeletLog = "kubelet's log"
 // logged are the failed mounts that the kubelet's log has of the pod, as the events that
 // the kubelet writes about them: the log has them also where the API server has dropped
 // the event after an hour, and where the recorder never sent it. Of each volume it is the
-// last one.
+// last one, and the last one while the kubelet did not reach the API server.
 func (k *KubeletView) logged(pod *corev1.Pod) []*corev1.Event {
 	if k == nil {
 		return nil
 	}
 	var events []*corev1.Event
-	told := map[corev1.UniqueVolumeName]bool{}
+	type saying struct {
+		volume    corev1.UniqueVolumeName
+		unreached bool
+	}
+	told := map[saying]bool{}
 	for _, f := range slices.Backward(k.Failures) {
 		reason := ""
 		switch {
-		case strings.HasPrefix(f.Message, "MountVolume."):
+		case strings.HasPrefix(f.Message, kubeletwords.Mounting):
 			reason = "FailedMount"
-		case strings.HasPrefix(f.Message, "MapVolume."):
+		case strings.HasPrefix(f.Message, kubeletwords.Mapping):
 			reason = "FailedMapVolume"
 		}
-		if f.Pod != uidThere(pod) || told[f.Volume] || reason == "" {
+		this := saying{f.Volume, facts.ServerUnreached(f.Message)}
+		if f.Pod != uidThere(pod) || told[this] || reason == "" {
 			continue
 		}
-		told[f.Volume] = true
+		told[this] = true
 		events = append(events, &corev1.Event{
 			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name + ".log." + string(f.Volume)},
 			Reason:     reason, Message: f.Message, Source: corev1.EventSource{Component: kubeletLog, Host: pod.Spec.NodeName}, Count: 1,
@@ -58,7 +64,7 @@ func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok
 	}
 	for _, f := range slices.Backward(t.heard.Failures) {
 		if f.Volume == v.Volume && (f.Pod == "" || f.Pod == uidThere(t.pod)) {
-			up := strings.HasPrefix(f.Message, "MountVolume.") || strings.HasPrefix(f.Message, "MapVolume.")
+			up := strings.HasPrefix(f.Message, kubeletwords.Mounting) || strings.HasPrefix(f.Message, kubeletwords.Mapping)
 			started := t.heard.started()
 			return f, !up && !started.IsZero() && f.At.After(started) && !f.At.Add(f.Pause).Before(t.Snapshot.TakenAt)
 		}
@@ -79,7 +85,7 @@ func (t *tracer) hearDown(s *Stage, v *tracedVolume) {
 	}
 	at := metav1.NewTime(f.At)
 	s.State, s.On, s.follows = StageBlocked, kubeletOf(t.pod.Spec.NodeName), false
-	if v.Driver != "" && facts.ContainsAny(f.Message, driverAnswered...) {
+	if v.Driver != "" && driverAnswered(f.Message) {
 		s.On = "CSI driver " + v.Driver + " on " + t.pod.Spec.NodeName
 	}
 	s.Detail, _, _ = strings.Cut(f.Message, " for volume ")

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"slices"
 	"strings"
 
@@ -27,7 +28,7 @@ type waitWords struct {
 }
 
 func parseWait(message string) (waitWords, bool) {
-	m := facts.WaitFailed.FindStringSubmatch(message)
+	m := kubeletwords.WaitFailed.FindStringSubmatch(message)
 	if m == nil {
 		return waitWords{}, false
 	}
@@ -91,7 +92,7 @@ func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
 // ofVolume says that the failure would meet any pod that uses the volume.
 func ofVolume(f facts.MountFailure) bool {
 	kind, _ := facts.MissingObject(f.Reason)
-	return f.StagesVolume() || kind != "" || facts.ContainsAny(f.Reason, driverAnswered...)
+	return f.StagesVolume() || kind != "" || driverAnswered(f.Reason)
 }
 
 // passing is the last failed mount of the volume that passes by itself.

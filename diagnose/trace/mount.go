@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,7 +83,7 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 		Ends: "the node plugin registers with the kubelet, which writes the driver into the CSINode"}
 	if failures := t.mountFailures(v); len(failures) > 0 {
 		last := failures[len(failures)-1]
-		if facts.ContainsAny(last.Reason, "not found in the list of registered CSI drivers") {
+		if facts.ContainsAny(last.Reason, kubeletwords.DriverUnknown) {
 			s.State, s.Detail = StageBlocked, "the kubelet does not know the driver, whatever the CSINode says"
 			s.Said = []Said{quote(last.Event, "the kubelet's own register lacks the driver; it loses it when it restarts, and the CSINode stays behind")}
 			return t.due(s, facts.FirstTime(last.Event), facts.RegistrationGrace)
@@ -133,7 +134,7 @@ func (t *tracer) staged(v *tracedVolume) Stage {
 		if !last.Stages() {
 			return done(StageStaged, metav1.Time{}, "the kubelet has come to the step after it")
 		}
-		if facts.ContainsAny(last.Reason, "not found in the list of registered CSI drivers") {
+		if facts.ContainsAny(last.Reason, kubeletwords.DriverUnknown) {
 			return after(StageStaged)
 		}
 		return t.failedMount(s, failures, v)
@@ -172,7 +173,7 @@ func (t *tracer) mounted(v *tracedVolume) Stage {
 		return s
 	}
 	if n := len(failures); n > 0 && (!failures[n-1].Stages() || v.Driver == "" || v.source.CSI != nil) {
-		if facts.ContainsAny(failures[n-1].Reason, "not found in the list of registered CSI drivers") {
+		if facts.ContainsAny(failures[n-1].Reason, kubeletwords.DriverUnknown) {
 			return after(StageMounted)
 		}
 		return t.failedMount(s, failures, v)

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"cmp"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"slices"
 	"strings"
 
@@ -126,7 +127,7 @@ func (t *tracer) lacksPlugin(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 		}
 		for cause := range strings.SplitSeq(w.cause, "; ") {
 			of := w
-			if of.cause = cause; facts.ContainsAny(cause, "no volume plugin matched") && t.about(of, v) {
+			if of.cause = cause; facts.ContainsAny(cause, kubeletwords.NoPlugin) && t.about(of, v) {
 				return e, w, true
 			}
 		}
@@ -167,7 +168,7 @@ func (t *tracer) notInline(v *tracedVolume, failures []facts.MountFailure) (Stag
 	s := Stage{Stage: StageMounted, State: StageBlocked, On: "nobody", Detail: "csidriver/" + d.Name + " does not list the mode Ephemeral, which a volume that stands in a pod needs",
 		Ends: "the pod is made again without the volume: the modes that a CSIDriver lists cannot be changed"}
 	for _, f := range slices.Backward(failures) {
-		if facts.ContainsAny(f.Reason, "not supported by driver") {
+		if facts.ContainsAny(f.Reason, kubeletwords.ModeNotSupported) {
 			s.Said = []Said{quote(f.Event, mountMeans(f, t.kubelet))}
 			break
 		}

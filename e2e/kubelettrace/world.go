@@ -138,14 +138,23 @@ func (w *World) register(t *testing.T, m *Machine, driver string) {
 
 // registers says whether the node's CSINode lists the driver.
 func (w *World) registers(node, driver string) (bool, error) {
+	registered, err := w.registered(node)
+	return slices.Contains(registered, driver), err
+}
+
+// registered are the drivers that the node's CSINode lists.
+func (w *World) registered(node string) (list []string, err error) {
 	n, err := w.Client.StorageV1().CSINodes().Get(w.plane, node, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	return slices.ContainsFunc(n.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver }), nil
+	for _, d := range n.Spec.Drivers {
+		list = append(list, d.Name)
+	}
+	return list, nil
 }
 
 // patience is how long a state may take to come about: machines are slow.
@@ -248,13 +257,11 @@ func (w *World) see(m *Machine, volumes []Volume) (seen, error) {
 	}
 	s.published = func(handle string) bool { return published[handle] }
 	s.refused = func(handle string) bool { return refused[handle] }
-	registered := map[string]bool{}
-	for _, driver := range drivers {
-		if registered[driver], err = w.registers(m.Node, driver); err != nil {
-			return s, err
-		}
+	registered, err := w.registered(m.Node)
+	if err != nil {
+		return s, err
 	}
-	s.registered = func(driver string) bool { return registered[driver] }
+	s.registered = func(driver string) bool { return slices.Contains(registered, driver) }
 	return s, nil
 }
 

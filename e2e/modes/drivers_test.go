@@ -87,7 +87,7 @@ var driverModes = []mode{
 		provoke: refused(codes.ResourceExhausted, "maximum number of volumes attached"),
 	},
 	{
-		name: "taken-elsewhere", check: "orphan-backend-attachment", later: true,
+		name: "taken-elsewhere", check: "orphan-backend-attachment", announced: true,
 		story: "A volume is attached to another node by hand at the storage system, and ControllerPublishVolume fails.",
 		provoke: func(ctx context.Context, s *stage) {
 			s.nodes(ctx, "a", "b")

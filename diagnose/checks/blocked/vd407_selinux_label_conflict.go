@@ -2,6 +2,7 @@ package blocked
 
 import (
 	"fmt"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"slices"
 	"time"
 
@@ -28,7 +29,7 @@ var SeLinuxLabelConflict = check.Check{
 // seLinuxWords are the kubelet's for the three ways in which labels collide: with
 // those of another pod that has the volume mounted, of another pod that is about
 // to, and of the pod's own containers.
-var seLinuxWords = []string{"with a different SELinux label", "conflicting SELinux labels of volume", "multiple SELinux labels found"}
+var seLinuxWords = []string{kubeletwords.LabelMounted, kubeletwords.LabelsCollide, kubeletwords.LabelsInPod}
 
 // labelGrace is how long a pod with the old label may take to give the volume
 // up, as in an update that changes the label: its grace, and an unmount. The
@@ -76,7 +77,7 @@ func labelConflict(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
 	for _, rival := range rivals {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(rival), Field: "SELinux label", Value: seLinuxLabels(rival)})
 	}
-	if facts.ContainsAny(said.Message, "multiple SELinux labels found") {
+	if facts.ContainsAny(said.Message, kubeletwords.LabelsInPod) {
 		f.Message = fmt.Sprintf("Pod %s waits on node %s: its own containers have different SELinux labels and share a volume that is mounted with one",
 			facts.PodName(pod), pod.Spec.NodeName)
 		f.Cause = "the driver's volumes are mounted with the pod's label (seLinuxMount), and a mount has one label only"

@@ -2,6 +2,7 @@ package blocked
 
 import (
 	"fmt"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +30,7 @@ var PermanentlyUnmountable = check.Check{
 var neverWords = []string{
 	"incorrect mount option was specified", "unknown mount option", "unrecognized mount option", "invalid mount option", "fuse: unknown option",
 	"unsupported access mode", "access mode is not supported", "does not support access mode", "volume capability not supported",
-	"not supported by driver", // volume mode "Ephemeral" not supported by driver D (csiPlugin.NewMounter)
+	kubeletwords.ModeNotSupported, // volume mode "Ephemeral" not supported by driver D (csiPlugin.NewMounter)
 }
 
 // unmountable is one pod's volume, and why it cannot be mounted.

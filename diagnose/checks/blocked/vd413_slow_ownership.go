@@ -2,6 +2,7 @@ package blocked
 
 import (
 	"fmt"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"slices"
 	"strings"
 	"time"
@@ -79,7 +80,7 @@ func waitsInMount(p *facts.View, pod *corev1.Pod, node *corev1.Node) bool {
 	}
 	for _, e := range p.Snapshot.EventsOf(pod.UID) {
 		if slices.Contains([]string{"FailedCreatePodSandBox", "NetworkNotReady", "FailedPrepareDynamicResources", "FailedCreatePodContainer"}, e.Reason) ||
-			facts.MountFailed.MatchString(e.Message) && (e.Reason == "FailedMount" || e.Reason == "FailedMapVolume") {
+			kubeletwords.Failed.MatchString(e.Message) && (e.Reason == "FailedMount" || e.Reason == "FailedMapVolume") {
 			return false
 		}
 	}
@@ -124,7 +125,7 @@ func changesOwner(p *facts.View, pod *corev1.Pod, node *corev1.Node, v *corev1.V
 // cause: they are for another volume, or the release writes one only for an error.
 func gaveUp(p *facts.View, pod *corev1.Pod, volume string, kubelet facts.KubeletRelease) bool {
 	return slices.ContainsFunc(p.Snapshot.EventsOf(pod.UID), func(e *corev1.Event) bool {
-		m := facts.WaitFailed.FindStringSubmatch(e.Message)
+		m := kubeletwords.WaitFailed.FindStringSubmatch(e.Message)
 		return m != nil && e.Reason == "FailedMount" && (kubelet >= facts.SilentTimeout || !slices.Contains(strings.Fields(m[1]), volume))
 	})
 }

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"fmt"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -59,8 +60,8 @@ func runRegisteredButNotServed(p *check.Run) {
 // reach the driver's socket for the volume; nil where there is none.
 func nobodyAnswers(p *facts.View, v facts.PodVolume) *corev1.Event {
 	for _, e := range p.Snapshot.EventsOf(v.Pod.UID) {
-		m := facts.MountFailed.FindStringSubmatch(e.Message)
-		if m != nil && m[2] == v.Name && facts.ContainsAny(m[3], "connect: connection refused", "connect: no such file or directory") &&
+		m := kubeletwords.Failed.FindStringSubmatch(e.Message)
+		if m != nil && m[2] == v.Name && facts.ContainsAny(m[3], kubeletwords.NobodyListens, kubeletwords.SocketMissing) &&
 			p.Lasted(facts.FirstTime(e), facts.RegistrationGrace) && p.Age(facts.EventTime(e)) < lostGrace {
 			return e
 		}

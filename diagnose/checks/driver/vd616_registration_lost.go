@@ -2,7 +2,7 @@ package driver
 
 import (
 	"fmt"
-	"regexp"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,8 +26,6 @@ var RegistrationLost = check.Check{
 
 // lostGrace is how recent the kubelet's last event must be.
 const lostGrace = facts.KubeletRetries
-
-var unknownDriver = regexp.MustCompile(`driver name (\S+) not found in the list of registered CSI drivers`)
 
 func runRegistrationLost(p *check.Run) {
 	all := p.Plugins()
@@ -58,7 +56,7 @@ func runRegistrationLost(p *check.Run) {
 // for longer than a registration takes; "" where it does not.
 func unknownTo(p *facts.View, pod *corev1.Pod) (driver string, said *corev1.Event) {
 	for _, e := range p.Snapshot.EventsOf(pod.UID) {
-		m := unknownDriver.FindStringSubmatch(e.Message)
+		m := kubeletwords.UnknownDriver.FindStringSubmatch(e.Message)
 		if m != nil && p.Lasted(facts.FirstTime(e), facts.RegistrationGrace) && p.Age(facts.EventTime(e)) < lostGrace {
 			return m[1], e
 		}

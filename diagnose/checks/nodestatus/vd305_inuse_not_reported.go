@@ -2,6 +2,7 @@ package nodestatus
 
 import (
 	"fmt"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,8 +45,9 @@ func runInuseNotReported(p *check.Run) {
 // volumes as they are, and has told the pod why.
 func kubeletObjects(p *facts.View, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Snapshot.EventsOf(pod.UID), func(e *corev1.Event) bool {
-		return e.Reason == "FailedMount" && facts.ContainsAny(e.Message, "error processing PVC", "failed to process volumes=[", "volumeMode", "SELinux",
-			"was not created for pod", "no volume plugin matched") && !facts.ContainsAny(e.Message, "failed to process volumes=[]")
+		return e.Reason == "FailedMount" && facts.ContainsAny(e.Message, kubeletwords.ClaimFailed, kubeletwords.NotProcessed, kubeletwords.ClaimOfAnother,
+			kubeletwords.BlockMounted, kubeletwords.FilesAsDevice, kubeletwords.LabelsInPod, kubeletwords.LabelsCollide, kubeletwords.LabelMounted, kubeletwords.NoPlugin) &&
+			!facts.ContainsAny(e.Message, kubeletwords.AllProcessed)
 	})
 }
 

@@ -2,6 +2,7 @@ package resolution
 
 import (
 	"fmt"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,8 +71,8 @@ func blockedByExpansion(p *facts.View, claim *corev1.PersistentVolumeClaim, pods
 			continue
 		}
 		for _, e := range p.Snapshot.EventsOf(pod.UID) {
-			m := facts.MountFailed.FindStringSubmatch(e.Message)
-			if m != nil && facts.ContainsAny(m[1], "while expanding volume") && m[2] == claim.Spec.VolumeName && p.Age(facts.EventTime(e)) < expansionSaid {
+			m := kubeletwords.Failed.FindStringSubmatch(e.Message)
+			if m != nil && facts.ContainsAny(m[1], kubeletwords.WhileExpanding) && m[2] == claim.Spec.VolumeName && p.Age(facts.EventTime(e)) < expansionSaid {
 				return pod, e
 			}
 		}

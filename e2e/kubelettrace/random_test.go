@@ -486,7 +486,7 @@ func (b *batchRun) look(when string) {
 		return n
 	}
 	for (still() < len(b.pods) || b.unsaid(last)) && time.Since(began) < settleFor || time.Now().Before(b.quiet) {
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(400 * time.Millisecond)
 		now, _ := b.truth()
 		for _, d := range b.pods {
 			if !same(last[d.pod.UID], now[d.pod.UID]) || len(last[d.pod.UID]) != len(now[d.pod.UID]) {
@@ -499,6 +499,7 @@ func (b *batchRun) look(when string) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	s = ofNode(s, b.m.Node)
 	after, seen := b.truth()
 	heard, err := b.m.Heard()
 	if err != nil {
@@ -563,6 +564,19 @@ func (b *batchRun) look(when string) {
 		}
 	}
 	b.record(when, s, kept, seen, listed)
+}
+
+// ofNode is the snapshot without the pods of other nodes, which share nothing with those of
+// this one: what is said of each pod takes as long as all pods are many.
+func ofNode(s *snapshot.Snapshot, node string) *snapshot.Snapshot {
+	o := s.Objects
+	o.Pods = slices.DeleteFunc(slices.Clone(o.Pods), func(pod *corev1.Pod) bool { return pod.Spec.NodeName != node })
+	there := map[types.UID]bool{}
+	for _, pod := range o.Pods {
+		there[pod.UID] = true
+	}
+	o.Events = slices.DeleteFunc(slices.Clone(o.Events), func(e *corev1.Event) bool { return e.InvolvedObject.Kind == "Pod" && !there[e.InvolvedObject.UID] })
+	return snapshot.New(s.TakenAt, s.Source, o, s.Gaps)
 }
 
 // record keeps what was compared and right.

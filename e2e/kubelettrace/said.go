@@ -43,7 +43,7 @@ var differing = []struct {
 	{regexp.MustCompile(`(127\.0\.0\.1|\[::1\]):\d+`), "ADDRESS"},
 	{regexp.MustCompile(`\bs\d+-v\d+-\d+-\d+-\d+-\d+-\d+`), "NAMESPACE"},
 	{regexp.MustCompile(`\brandom-v\d+-\d+-\d+-\d+`), "NODE"},
-	{regexp.MustCompile(`\bv\d+\b([^.]|$)`), "VOLUME$1"},
+	{regexp.MustCompile(`([^/])\bv\d+\b([^.]|$)`), "${1}VOLUME$2"},
 	{regexp.MustCompile(`\bweb-\d+`), "POD"},
 	{regexp.MustCompile(`/dev/loop\d+`), "/dev/LOOP"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[0-9.]*( \+0000 UTC|Z)( m=\S+)?`), "TIME"},

@@ -529,10 +529,7 @@ func (b *batchRun) look(when string) {
 		wrong := slices.Concat(l.Compare(d.volumes), l.CompareRows(d.volumes))
 		if len(wrong) > 0 {
 			old := dated(l, seen, d, paused(s, d.pod.UID))
-			others := slices.DeleteFunc(slices.Clone(wrong), func(text string) bool {
-				m := volumeNamed.FindStringSubmatch(text)
-				return m != nil && old[m[1]] != ""
-			})
+			others := slices.DeleteFunc(slices.Clone(wrong), func(text string) bool { return isDated(text, old, d) })
 			if len(others) == 0 {
 				for _, why := range old {
 					b.tally.dated(why)
@@ -549,7 +546,7 @@ func (b *batchRun) look(when string) {
 			told := lookAt(s, there, asked, heard, l.Truth)
 			old := dated(told, seen, d, paused(s, d.pod.UID))
 			for _, text := range slices.Concat(told.Compare(d.volumes), told.CompareRows(d.volumes)) {
-				if m := volumeNamed.FindStringSubmatch(text); m == nil || old[m[1]] == "" {
+				if !isDated(text, old, d) {
 					wrong = append(wrong, "the kubelet being asked: "+text)
 				}
 			}
@@ -654,6 +651,16 @@ func paused(s *snapshot.Snapshot, pod types.UID) bool {
 
 // volumeNamed finds the volume that a difference is about.
 var volumeNamed = regexp.MustCompile(`volume (v\d+)\b`)
+
+// isDated says that the difference is about a volume of which no object can show the truth yet.
+// That one can never come shows once anything is said of such a one.
+func isDated(text string, old map[string]string, d *drawnPod) bool {
+	if strings.HasPrefix(text, neverComes) {
+		return !slices.ContainsFunc(d.volumes, func(v Volume) bool { return v.Never && old[v.Name] == "" })
+	}
+	m := volumeNamed.FindStringSubmatch(text)
+	return m != nil && old[m[1]] != ""
+}
 
 // dated names the volumes of which no object can show the truth yet, each with why: the
 // driver was called for it after the last that was said of it, the kubelet has mounted it

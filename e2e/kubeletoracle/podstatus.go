@@ -50,11 +50,15 @@ func (w *worker) conditions(sandbox, ready bool) []corev1.PodCondition {
 	}
 }
 
-// writeStarting is the status before the wait for the volumes; a container that runs
-// from before a restart of the kubelet goes on running.
+// writeStarting is the status before the wait for the volumes, written once; a container
+// that runs from before a restart of the kubelet goes on running.
 func (w *worker) writeStarting(ctx context.Context) error {
-	for _, c := range w.pod.Status.ContainerStatuses {
-		if c.State.Running != nil {
+	pod, ok := w.pods.GetPodByUID(w.pod.UID)
+	if !ok {
+		return nil
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.State.Running != nil || c.State.Waiting != nil {
 			return nil
 		}
 	}

@@ -85,9 +85,6 @@ func (l Look) acts(words string, truth Truth) bool {
 	return actorOf(words) == truth.Actor || l.asked && truth.Uncalled && actorOf(words) == TheKubelet
 }
 
-// neverComes is said of a verdict that does not say that a volume never comes.
-const neverComes = "a volume can never come, and the verdict is "
-
 // compareVerdict holds the verdict against the truth; waits says that a volume does.
 func (l Look) compareVerdict(volumes []Volume, waits bool) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
@@ -125,7 +122,7 @@ func (l Look) compareVerdict(volumes []Volume, waits bool) (wrong []string) {
 	}
 	permanent := slices.ContainsFunc(volumes, func(v Volume) bool { return v.Never && l.Truth[v.Name].Actor == Nobody })
 	if permanent && v.State != finding.Stuck {
-		say(neverComes+"%s: %s", v.State, v.Message)
+		say("a volume can never come, and the verdict is %s: %s", v.State, v.Message)
 	}
 	return wrong
 }

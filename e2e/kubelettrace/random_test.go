@@ -140,6 +140,8 @@ type batchRun struct {
 	r     *rand.Rand
 	// quiet is until when events may tell of what is over.
 	quiet time.Time
+	// begun is when the kubelet could begin with the pods.
+	begun time.Time
 }
 
 // run is the history of the batch: it begins, some of what may happen to a node does,
@@ -182,6 +184,7 @@ func (b *batchRun) arrive() {
 	default:
 		create()
 	}
+	b.begun = time.Now()
 }
 
 func (b *batchRun) restart() {
@@ -528,8 +531,8 @@ func (b *batchRun) look(when string) {
 		l := lookAt(s, there, plan, nil, after[d.pod.UID])
 		wrong := slices.Concat(l.Compare(d.volumes), l.CompareRows(d.volumes))
 		if len(wrong) > 0 {
-			old := dated(l, seen, d, paused(s, d.pod.UID))
-			others := slices.DeleteFunc(slices.Clone(wrong), func(text string) bool { return isDated(text, old, d) })
+			old := b.dated(l, seen, d, paused(s, d.pod.UID))
+			others := slices.DeleteFunc(slices.Clone(wrong), func(text string) bool { return isDated(text, old) })
 			if len(others) == 0 {
 				for _, why := range old {
 					b.tally.dated(why)
@@ -544,9 +547,9 @@ func (b *batchRun) look(when string) {
 		}
 		if len(wrong) == 0 {
 			told := lookAt(s, there, asked, heard, l.Truth)
-			old := dated(told, seen, d, paused(s, d.pod.UID))
+			old := b.dated(told, seen, d, paused(s, d.pod.UID))
 			for _, text := range slices.Concat(told.Compare(d.volumes), told.CompareRows(d.volumes)) {
-				if !isDated(text, old, d) {
+				if !isDated(text, old) {
 					wrong = append(wrong, "the kubelet being asked: "+text)
 				}
 			}
@@ -652,11 +655,16 @@ func paused(s *snapshot.Snapshot, pod types.UID) bool {
 // volumeNamed finds the volume that a difference is about.
 var volumeNamed = regexp.MustCompile(`volume (v\d+)\b`)
 
-// isDated says that the difference is about a volume of which no object can show the truth yet.
-// That one can never come shows once anything is said of such a one.
-func isDated(text string, old map[string]string, d *drawnPod) bool {
-	if strings.HasPrefix(text, neverComes) {
-		return !slices.ContainsFunc(d.volumes, func(v Volume) bool { return v.Never && old[v.Name] == "" })
+// unsaidYet is why no object shows which volume of a pod waits.
+const unsaidYet = "nothing was said yet of what is missing"
+
+// isDated says that the difference is about a volume of which no object can show the truth
+// yet. Where nothing was said of the one that waits, that goes for the others, too.
+func isDated(text string, old map[string]string) bool {
+	for _, why := range old {
+		if why == unsaidYet {
+			return true
+		}
 	}
 	m := volumeNamed.FindStringSubmatch(text)
 	return m != nil && old[m[1]] != ""
@@ -665,16 +673,16 @@ func isDated(text string, old map[string]string, d *drawnPod) bool {
 // dated names the volumes of which no object can show the truth yet, each with why: the
 // driver was called for it after the last that was said of it, the kubelet has mounted it
 // since and could still be about to say the same again, or has not come to what is missing.
-func dated(l Look, s seen, d *drawnPod, paused bool) map[string]string {
+func (b *batchRun) dated(l Look, s seen, d *drawnPod, paused bool) map[string]string {
 	old := map[string]string{}
-	fresh := time.Since(d.pod.CreationTimestamp.Time) < young
+	fresh := time.Since(facts.Latest(d.pod.CreationTimestamp, metav1.NewTime(b.begun)).Time) < young
 	for _, v := range d.volumes {
 		told := l.volume(v.Name)
 		if told == nil {
 			continue
 		}
 		if fresh && (d.remade || v.Driver == "" && !v.Unclaimed) && v.Local != "" && !slices.ContainsFunc(told.Stages, func(s trace.Stage) bool { return len(s.Said) > 0 }) {
-			old[v.Name] = "nothing was said yet of what is missing"
+			old[v.Name] = unsaidYet
 		}
 		for _, stage := range told.Stages {
 			if why := datedStage(l, s, v, stage, paused); why != "" {

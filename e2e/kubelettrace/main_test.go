@@ -39,6 +39,12 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	})
+	if *saidPath != "" && code == 0 {
+		if err := writeSaid(*saidPath, saidIn); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
 	if err := recorder.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1

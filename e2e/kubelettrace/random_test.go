@@ -96,11 +96,7 @@ func TestRandom(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if *saidPath != "" {
-		if err := writeSaid(*saidPath, append(tallies, saidInStates)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	saidIn = append(saidIn, tallies...)
 	if *pagePath != "" {
 		var rows []pageState
 		for _, s := range states {
@@ -142,6 +138,8 @@ type batchRun struct {
 	quiet time.Time
 	// begun is when the kubelet could begin with the pods.
 	begun time.Time
+	// cut says that the kubelet does not reach the API server.
+	cut bool
 }
 
 // run is the history of the batch: it begins, some of what may happen to a node does,
@@ -219,8 +217,10 @@ func (b *batchRun) driverGone() {
 // serverAway cuts the machine from the API server for a while.
 func (b *batchRun) serverAway() {
 	b.m.line.Cut()
+	b.cut = true
 	b.look("while the API server is away from the node")
 	b.m.line.Mend()
+	b.cut = false
 	b.look("after the API server was away from the node")
 }
 
@@ -683,6 +683,9 @@ func (b *batchRun) dated(l Look, s seen, d *drawnPod, paused bool) map[string]st
 		}
 		if fresh && (d.remade || v.Driver == "" && !v.Unclaimed) && v.Local != "" && !slices.ContainsFunc(told.Stages, func(s trace.Stage) bool { return len(s.Said) > 0 }) {
 			old[v.Name] = unsaidYet
+		}
+		if truth := l.Truth[v.Name]; b.cut && v.Attachable && truth.Stage == trace.StageInVolumesInUse && truth.Actor == TheKubelet {
+			old[v.Name] = "the kubelet cannot read that it is attached"
 		}
 		for _, stage := range told.Stages {
 			if why := datedStage(l, s, v, stage, paused); why != "" {

@@ -375,8 +375,12 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// saidInStates is what the newest kubelet has said in the states of the table.
-var saidInStates = newTally(0, Newest)
+// saidInStates is what the newest kubelet has said in the states of the table, and saidIn
+// what is written in the end.
+var (
+	saidInStates = newTally(0, Newest)
+	saidIn       = []*tally{saidInStates}
+)
 
 // hear holds what trace and plan say of the look where the kubelet is asked, too, and then
 // without the events of failed mounts, which the API server keeps for an hour: the log has

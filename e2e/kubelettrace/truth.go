@@ -100,7 +100,7 @@ func (s seen) up(pod types.UID, v Volume) Truth {
 	}
 	_, t.Published = s.last(wire.Publish, v.Handle, pod)
 	taken := !notTaken(told.Wait, v.Name) || s.received(wire.Stage, v.Handle, time.Time{}) || s.received(wire.Publish, v.Handle, time.Time{}) ||
-		v.Alone && slices.Contains(k.Attached, v.Unique) // it has been since that wait was given up
+		v.Alone && slices.Contains(k.InUse, v.Unique) // it has been since that wait was given up
 	t.Done[trace.StageClaimBound] = !v.Unclaimed
 	if v.Attachable {
 		if reported := slices.Contains(k.Reported, v.Unique); taken || !reported {

@@ -1,0 +1,112 @@
+package kubeletwords
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// unheard are the texts that no kubelet has said in the runs of the oracle, each with why.
+var unheard = map[string]string{}
+
+// texts are the constants of the package by their names.
+func texts(t *testing.T) map[string]string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "kubeletwords.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, d := range file.Decls {
+		d, ok := d.(*ast.GenDecl)
+		if !ok || d.Tok != token.CONST {
+			continue
+		}
+		for _, spec := range d.Specs {
+			v := spec.(*ast.ValueSpec)
+			text, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found[v.Names[0].Name] = text
+		}
+	}
+	return found
+}
+
+// heard is what `make kubelet-oracle` has written down of the kubelets, a text a line behind
+// the releases that said it.
+func heard(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../testdata/kubelet/said.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(string(text)), "\n")
+}
+
+// TestTextsWereHeard holds each text against what real kubelets have said: one that none has
+// said may be misspelt, or gone.
+func TestTextsWereHeard(t *testing.T) {
+	said := strings.ToLower(strings.Join(heard(t), "\n"))
+	all := texts(t)
+	for name, text := range all {
+		switch why := unheard[name]; {
+		case strings.Contains(said, strings.ToLower(text)) && why != "":
+			t.Errorf("%s was heard; it is listed as unheard: %s", name, why)
+		case !strings.Contains(said, strings.ToLower(text)) && why == "":
+			t.Errorf("no kubelet has said %s, %q", name, text)
+		}
+	}
+	for name := range unheard {
+		if all[name] == "" {
+			t.Errorf("%s is no text", name)
+		}
+	}
+	for _, step := range StagingSteps {
+		if unheardSteps[step] == "" != strings.Contains(said, strings.ToLower("Volume."+step)) {
+			t.Errorf("step %s: said %t, unheard because %q", step, strings.Contains(said, strings.ToLower("Volume."+step)), unheardSteps[step])
+		}
+	}
+}
+
+var unheardSteps = map[string]string{}
+
+func TestExpressionsMatchWhatWasHeard(t *testing.T) {
+	for name, e := range map[string]*regexp.Regexp{
+		"Failed": Failed, "WaitFailed": WaitFailed, "MissingObject": MissingObject, "MissingKey": MissingKey, "MissingPath": MissingPath, "UnknownDriver": UnknownDriver,
+	} {
+		matched := 0
+		for _, line := range heard(t) {
+			_, text, _ := strings.Cut(line, "\t")
+			_, text, _ = strings.Cut(text, " ") // the reason of the event
+			if m := e.FindStringSubmatch(text); m != nil {
+				matched++
+				for i, part := range m[1:] {
+					if part == "" && name != "WaitFailed" {
+						t.Errorf("%s finds an empty part %d in %q", name, i+1, text)
+					}
+				}
+			}
+		}
+		if matched == 0 {
+			t.Errorf("%s matches nothing that was heard", name)
+		}
+	}
+}
+
+// TestFailedMatchesEachFailure: what begins as a failure of a volume on its way up is one.
+func TestFailedMatchesEachFailure(t *testing.T) {
+	for _, line := range heard(t) {
+		_, text, _ := strings.Cut(line, "\t")
+		_, text, _ = strings.Cut(text, " ")
+		if (strings.HasPrefix(text, Mounting) || strings.HasPrefix(text, Mapping)) && strings.Contains(text, "failed for volume") && !Failed.MatchString(text) {
+			t.Errorf("Failed does not match %q", text)
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package kubelettrace
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
+)
+
+// saying is how the kubelet comes to say something that the checks know and that neither
+// the table of states nor what is drawn brings about.
+type saying struct {
+	name string
+	// says are the texts, in the order in which they come.
+	says []string
+	// arrange makes the scene's pod; after goes on once the first text was said.
+	arrange, after func(*scene)
+	// actor is who has to act by the trace once the last text was said.
+	actor string
+}
+
+var sayings = []saying{
+	{name: "claim-terminating", says: []string{kubeletwords.ClaimTerminating}, actor: "nobody", arrange: func(s *scene) {
+		s.disk(data, nil)
+		s.changeClaim(func(c *corev1.PersistentVolumeClaim) { c.Finalizers = append(c.Finalizers, "volume-doctor.test/kept") })
+		if err := s.w.Client.CoreV1().PersistentVolumeClaims(s.name).Delete(s.w.plane, data, metav1.DeleteOptions{}); err != nil {
+			s.Fatal(err)
+		}
+		s.Cleanup(func() {
+			s.changeClaim(func(c *corev1.PersistentVolumeClaim) { c.Finalizers = nil })
+		})
+	}},
+	{name: "claim-names-none", says: []string{kubeletwords.ClaimNamesNone}, actor: "the provisioner of ", arrange: func(s *scene) {
+		s.w.unboundClaim(s.T, s.name, data, "")
+		s.changeClaim(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimBound })
+		s.add(Volume{Name: data}, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: data}})
+	}},
+	{name: "volume-missing", says: []string{kubeletwords.VolumeUnread}, actor: "nobody", arrange: func(s *scene) {
+		s.w.unboundClaim(s.T, s.name, data, "pv-gone")
+		s.add(Volume{Name: data}, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: data}})
+	}},
+	{name: "volume-unclaimed", says: []string{kubeletwords.VolumeUnclaimed}, actor: "the persistent volume controller", arrange: func(s *scene) {
+		s.disk(data, nil)
+		s.changeVolume(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef = nil })
+	}},
+	{name: "claim-of-another", says: []string{kubeletwords.ClaimOfAnother}, actor: "nobody", arrange: func(s *scene) {
+		s.w.claim(s.T, s.name, s.pod.Name+"-"+data, Disk, nil, nil)
+		s.add(Volume{Name: data}, ephemeral())
+	}},
+	{name: "attachment-fails-later", says: []string{kubeletwords.NotAttached, kubeletwords.BeingDetached}, actor: "the external-attacher of ", arrange: func(s *scene) {
+		v := s.disk(data, nil)
+		s.refuse(wire.Stage, data)
+		s.w.Cluster.Driver.FailUnpublish(status.Error(codes.Internal, "busy"), v.Handle)
+		s.Cleanup(func() { s.w.Cluster.Driver.FailUnpublish(nil, v.Handle); s.w.Cluster.Driver.Delay(0, v.Handle) })
+	}, after: func(s *scene) {
+		if err := s.w.Client.StorageV1().VolumeAttachments().Delete(s.w.plane, s.attachment(), metav1.DeleteOptions{}); err != nil {
+			s.Fatal(err)
+		}
+	}},
+	{name: "plugin-silent", says: []string{kubeletwords.SocketMissing, kubeletwords.NobodyListens}, actor: "CSI driver", arrange: func(s *scene) {
+		s.of(Files, data, nil)
+		if err := os.Rename(s.socket(), s.socket()+".kept"); err != nil {
+			s.Fatal(err)
+		}
+		s.Cleanup(func() {
+			if err := os.Rename(s.socket()+".kept", s.socket()); err != nil {
+				s.Error(err)
+			}
+		})
+	}, after: func(s *scene) {
+		listener, err := net.Listen("unix", s.socket())
+		if err != nil {
+			s.Fatal(err)
+		}
+		listener.(*net.UnixListener).SetUnlinkOnClose(false)
+		if err := listener.Close(); err != nil {
+			s.Fatal(err)
+		}
+	}},
+}
+
+// socket is where the node plugin of Files listens.
+func (s *scene) socket() string { return filepath.Join(s.m.root, "plugins", Files, "csi.sock") }
+
+// changeClaim changes the scene's claim, its spec and then its status.
+func (s *scene) changeClaim(change func(*corev1.PersistentVolumeClaim)) {
+	s.Helper()
+	claims := s.w.Client.CoreV1().PersistentVolumeClaims(s.name)
+	c, err := claims.Get(s.w.plane, data, metav1.GetOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	change(c)
+	wanted := c.Status
+	if c, err = claims.Update(s.w.plane, c, metav1.UpdateOptions{}); err != nil {
+		s.Fatal(err)
+	}
+	if len(c.Finalizers) == 0 && c.DeletionTimestamp != nil {
+		return // it is gone
+	}
+	c.Status = wanted
+	if _, err := claims.UpdateStatus(s.w.plane, c, metav1.UpdateOptions{}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *scene) changeVolume(change func(*corev1.PersistentVolume)) {
+	s.Helper()
+	volumes := s.w.Client.CoreV1().PersistentVolumes()
+	pv, err := volumes.Get(s.w.plane, "pv-"+s.name+"-"+data, metav1.GetOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	change(pv)
+	if _, err := volumes.Update(s.w.plane, pv, metav1.UpdateOptions{}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// attachment is the name of the VolumeAttachment of the scene's volume.
+func (s *scene) attachment() string {
+	s.Helper()
+	vas, err := s.w.Client.StorageV1().VolumeAttachments().List(s.w.plane, metav1.ListOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, va := range vas.Items {
+		if name := va.Spec.Source.PersistentVolumeName; name != nil && *name == "pv-"+s.name+"-"+data {
+			return va.Name
+		}
+	}
+	s.Fatal("the volume has no VolumeAttachment")
+	return ""
+}
+
+// awaitSaid waits for the text in an event of the scene's pod.
+func (s *scene) awaitSaid(text string) {
+	s.Helper()
+	s.w.await(s.T, "the kubelet to say "+text, func() (bool, error) {
+		events, err := fixture.Events(s.w.plane, s.w.Client, s.pod)
+		for _, e := range events {
+			if strings.Contains(strings.ToLower(e.Message), strings.ToLower(text)) {
+				return true, nil
+			}
+		}
+		return false, err
+	})
+}
+
+// TestSayings has a real kubelet say what the checks know, and holds whom the trace then
+// names.
+func TestSayings(t *testing.T) {
+	needsKubelet(t)
+	m := world.Machine(t, "sayings")
+	for _, row := range sayings {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			s := &scene{T: t, w: world, m: m, name: row.name, pod: fixture.Pod(row.name, "web-0", m.Node)}
+			if err := fixture.Namespace(world.plane, world.Client, row.name); err != nil {
+				t.Fatal(err)
+			}
+			s.pod.UID = ""
+			row.arrange(s)
+			s.create()
+			if row.name == "attachment-fails-later" {
+				s.loseAttachment()
+			}
+			for i, text := range row.says {
+				s.awaitSaid(text)
+				if i == 0 && row.after != nil {
+					row.after(s)
+				}
+			}
+			time.Sleep(time.Second)
+			seen, err := world.reader.Snapshot(world.plane)
+			if err != nil {
+				t.Fatal(err)
+			}
+			heard, err := m.Heard()
+			if err != nil {
+				t.Fatal(err)
+			}
+			pod := seen.Pod(types.NamespacedName{Namespace: s.pod.Namespace, Name: s.pod.Name})
+			saidInStates.hear(m.root, seen, heard, pod)
+			for _, l := range []Look{lookAt(seen, pod, planOf(seen, m.Node, nil), nil, nil), lookAt(seen, pod, planOf(seen, m.Node, heard), heard, nil)} {
+				if v := l.Trace.Verdict; !strings.HasPrefix(v.Actor, row.actor) {
+					t.Errorf("the trace names %q, want %s: %s (said: %q)", v.Actor, row.actor, v.Message, v.Said)
+				}
+			}
+		})
+	}
+}
+
+// loseAttachment waits until the volume is attached and its mount fails, and takes the
+// attachment back past the controller, while the driver is slow to attach it again.
+func (s *scene) loseAttachment() {
+	s.Helper()
+	s.awaitSaid("MountVolume.MountDevice failed")
+	s.w.Cluster.Driver.Delay(patience, s.volumes[0].Handle)
+	vas := s.w.Client.StorageV1().VolumeAttachments()
+	va, err := vas.Get(s.w.plane, s.attachment(), metav1.GetOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	va.Status.Attached = false
+	if _, err := vas.UpdateStatus(s.w.plane, va, metav1.UpdateOptions{}); err != nil {
+		s.Fatal(err)
+	}
+}

@@ -699,6 +699,9 @@ func (b *batchRun) dated(l Look, s seen, d *drawnPod, paused bool) map[string]st
 // datedStage is dated for what was said of one stage of a volume.
 func datedStage(l Look, s seen, v Volume, stage trace.Stage, paused bool) string {
 	truth := l.Truth[v.Name]
+	if stage.Stage == trace.StageAttached && stage.State == trace.StageWaiting && truth.Done[trace.StageAttached] {
+		return "attached, and the attacher has not written it yet"
+	}
 	for _, said := range stage.Said {
 		switch {
 		case truth.Mounted && stage.State == trace.StageBlocked && said.At != nil && actorOf(stage.On) != Nobody && paused:

@@ -50,7 +50,7 @@ type family struct {
 }
 
 var families = []family{
-	ebs, efs, fsx, mountpointS3, gcePD, filestore, azureDisk, azureFile, azureBlob, vsphere, cinder, manila, rbd, cephfs, longhorn, mayastor, cstor, lvm, zfs, portworx,
+	ebs, efs, fsx, mountpointS3, gcePD, filestore, azureDisk, azureFile, azureBlob, vsphere, cinder, manila, rbd, cephfs, longhorn, mayastor, cstor, jiva, lvm, zfs, portworx,
 	trident, powerStore, powerFlex, unity, powerMax, hpe, pure, linstor, hetzner, digitalOcean, linode, oci, ibmVPC, ibmBlock, proxmox, democratic,
 	nfs, smb, geesefs, ctroxS3, secretsStore, localPath, scaleway, vultr, kubevirt, synology, harvester, topolvm, juicefs, alibabaDisk, huawei,
 	kubernetes, mounting, networkMounts, rbdTool, iscsi, multipath, luks, filesystems, errnos, codes,

@@ -74,6 +74,22 @@ var cstor = family{
 	},
 }
 
+// jiva holds the words of the OpenEBS Jiva driver.
+var jiva = family{
+	drivers: []string{"jiva.csi.openebs.io"},
+	entries: []Entry{
+		{Words: "is already mounted at more than one place: {{", Meaning: AttachedElsewhere,
+			Helps:  "Wait until the volume is unmounted on the node that the label nodeID of its JivaVolume names; a node that is not Ready does not hold it.",
+			Source: "openebs/jiva-operator pkg/driver/node.go@v3.6.0"},
+		{Words: "is already mounted at more than one place: {[", Meaning: DeviceBusy,
+			Helps:  "Unmount the volume where nothing on the node uses it: the driver found it mounted at these paths.",
+			Source: "openebs/jiva-operator pkg/driver/node.go@v3.6.0"},
+		{Words: "Max retry count exceeded, volume:", Meaning: VolumeNotReady,
+			Helps:  "Look at the status of the JivaVolume, and at the pods of the volume's controller and replicas.",
+			Source: "openebs/jiva-operator pkg/driver/mount.go@v3.6.0"},
+	},
+}
+
 // lvm holds the words of the OpenEBS LVM driver.
 var lvm = family{
 	drivers: []string{"local.csi.openebs.io"},

@@ -36,7 +36,7 @@ func TestEachFormatHasItsCases(t *testing.T) {
 		}
 	}
 	for _, format := range []backend.Format{
-		backend.AWS, backend.Azure, backend.Google, backend.OpenStack, backend.Hetzner, backend.CSI, backend.Longhorn, backend.Trident, backend.LINSTOR, backend.Text, backend.Attacher,
+		backend.AWS, backend.Azure, backend.Google, backend.OpenStack, backend.Hetzner, backend.CSI, backend.Longhorn, backend.Trident, backend.LINSTOR, backend.CStor, backend.Jiva, backend.Text, backend.Attacher,
 	} {
 		if proves[format] == 0 || near[format] == 0 {
 			t.Errorf("%s: %d cases, %d near misses", format, proves[format], near[format])
@@ -48,28 +48,36 @@ func TestEachFormatHasItsCases(t *testing.T) {
 }
 
 // TestStagedElsewhere: where a driver refuses a mount because another node has the volume,
-// what its own record says of that is among the evidence.
+// its own record is among the evidence if it says so, and only then.
 func TestStagedElsewhere(t *testing.T) {
-	c, err := testcases.Load("vd411-cstor-elsewhere")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const want = "attached to n2 (node n2)"
-	for _, listed := range []bool{true, false} {
-		s, err := c.Snapshot()
+	for name, want := range map[string]string{
+		"vd411-cstor-elsewhere": "attached to n2 (node n2)", "vd404-near-cstor-staged-here": "attached to n1 (node n1)",
+		"vd411-jiva-elsewhere": "attached to n2 (node n2)", "vd404-near-jiva-two-places": "",
+	} {
+		c, err := testcases.Load(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !listed {
-			s.Backends = nil
-		}
-		report := diagnose.Diagnose(s, diagnose.Options{})
-		i := slices.IndexFunc(report.Findings, func(f finding.Finding) bool { return f.Code == "VD411" })
-		if i < 0 {
-			t.Fatalf("with the record %t: %+v", listed, report.Findings)
-		}
-		if has := slices.ContainsFunc(report.Findings[i].Evidence, func(e finding.Evidence) bool { return e.Value == want }); has != listed {
-			t.Errorf("with the record %t: %+v", listed, report.Findings[i].Evidence)
+		for _, listed := range []bool{true, false} {
+			s, err := c.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !listed {
+				s.Backends = nil
+			}
+			report := diagnose.Diagnose(s, diagnose.Options{})
+			i := slices.IndexFunc(report.Findings, func(f finding.Finding) bool { return f.Code == "VD411" })
+			if i < 0 {
+				t.Fatalf("%s, with the record %t: %+v", name, listed, report.Findings)
+			}
+			told := slices.IndexFunc(report.Findings[i].Evidence, func(e finding.Evidence) bool { return strings.HasPrefix(e.Object, "storage") || strings.HasPrefix(e.Value, "attached to") })
+			switch {
+			case (told >= 0) != (listed && want != ""):
+				t.Errorf("%s, with the record %t: %+v", name, listed, report.Findings[i].Evidence)
+			case told >= 0 && report.Findings[i].Evidence[told].Value != want:
+				t.Errorf("%s: the record says %q, want %q", name, report.Findings[i].Evidence[told].Value, want)
+			}
 		}
 	}
 }

@@ -17,6 +17,7 @@ require (
 	github.com/go-logr/logr v1.4.3
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/rogpeppe/go-internal v1.16.0
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/volume-doctor/kubectl-volume-doctor v0.0.0
 	go.etcd.io/etcd/client/v3 v3.7.0
 	go.opentelemetry.io/otel/trace v1.44.0

@@ -43,11 +43,12 @@ var differing = []struct {
 	{regexp.MustCompile(`(127\.0\.0\.1|\[::1\]):\d+`), "ADDRESS"},
 	{regexp.MustCompile(`\bs\d+-v\d+-\d+-\d+-\d+-\d+-\d+`), "NAMESPACE"},
 	{regexp.MustCompile(`\brandom-v\d+-\d+-\d+-\d+`), "NODE"},
-	{regexp.MustCompile(`([^/])\bv\d+\b([^.]|$)`), "${1}VOLUME$2"},
+	{regexp.MustCompile(`([ "\[/-])v\d+([ "\]:,]|$)`), "${1}VOLUME$2"},
+	{regexp.MustCompile(`([ "\[/-])v\d+([ "\]:,]|$)`), "${1}VOLUME$2"}, // the one that begins where another ends
 	{regexp.MustCompile(`\bweb-\d+`), "POD"},
 	{regexp.MustCompile(`/dev/loop\d+`), "/dev/LOOP"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[0-9.]*( \+0000 UTC|Z)( m=\S+)?`), "TIME"},
-	{regexp.MustCompile(`(VOLUME[, ]+)+VOLUME`), "VOLUME"},
+	{regexp.MustCompile(`\[VOLUME( VOLUME)+\]`), "[VOLUME]"},
 }
 
 // withoutNames is the text in one line, without what differs.
@@ -65,6 +66,7 @@ func writeSaid(path string, tallies []*tally) error {
 	by := map[string][]string{}
 	for _, t := range tallies {
 		for text := range t.Said {
+			text = withoutNames(text, nil)
 			if !slices.Contains(by[text], t.Release) {
 				by[text] = append(by[text], t.Release)
 			}

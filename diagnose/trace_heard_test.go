@@ -77,6 +77,8 @@ func TestLoggedMount(t *testing.T) {
 		refused   = `MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = Internal desc = no device`
 		unreached = `MountVolume.WaitForAttach failed for volume "pv-data" : volume vol-1 has GET error for volume attachment csi-1: ` +
 			`Get "https://10.0.0.1:6443/apis/storage.k8s.io/v1/volumeattachments/csi-1": read tcp 10.0.0.7:33462->10.0.0.1:6443: read: connection reset by peer`
+		cutOff = `MountVolume.WaitForAttach failed for volume "pv-data" : volume vol-1 has GET error for volume attachment csi-1: ` +
+			`unexpected error when reading response body. Please retry. Original error: unexpected EOF`
 		unreachedBy = `MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = Internal desc = Get "https://storage.test/v1/disks": dial tcp: no such host`
 	)
 	for name, row := range map[string]struct {
@@ -89,6 +91,7 @@ func TestLoggedMount(t *testing.T) {
 		"published":               {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-app", strings.Replace(refused, "MountDevice", "SetUp", 1))}, "mounted", strings.Replace(refused, "MountDevice", "SetUp", 1)},
 		"the last one counts":     {[]controllerlog.KubeletFailure{logged(2, theVolume, "uid-app", refused), logged(0.5, theVolume, "uid-app", strings.Replace(refused, "MountDevice", "SetUp", 1))}, "mounted", strings.Replace(refused, "MountDevice", "SetUp", 1)},
 		"the API server was away": {[]controllerlog.KubeletFailure{logged(2, theVolume, "uid-app", refused), logged(0.5, theVolume, "uid-app", unreached)}, "staged", refused},
+		"its answer was cut off":  {[]controllerlog.KubeletFailure{logged(2, theVolume, "uid-app", refused), logged(0.5, theVolume, "uid-app", cutOff)}, "staged", refused},
 		"that alone":              {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-app", unreached)}, "staged mounted", unreached},
 		"a driver says the same":  {[]controllerlog.KubeletFailure{logged(2, theVolume, "uid-app", refused), logged(0.5, theVolume, "uid-app", unreachedBy)}, "staged", unreachedBy},
 		"of another pod":          {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-other", refused)}, "staged mounted", ""},

@@ -95,6 +95,14 @@ func TestTraceUp(t *testing.T) {
 			return w
 		}(), verdict: "stuck attached", chain: "+scheduled +claimBound +askedFor !attached^late ~listed +driverRegistered ~staged ~mounted",
 			says: []string{"no such disk", "CSI driver ebs.csi.aws.com"}},
+		{name: "the driver has registered since the attach failed", world: func() *world {
+			w := newWorld().pending(9).unattached()
+			va := newAttachment("n1")
+			va.Status.Attached, va.CreationTimestamp = false, minutesAgo(8)
+			va.Status.AttachError = &storagev1.VolumeError{Time: minutesAgo(1), Message: "CSINode n1 does not contain driver ebs.csi.aws.com"}
+			w.VolumeAttachments = []*storagev1.VolumeAttachment{va}
+			return w
+		}(), verdict: "stuck attached", says: []string{"next to act: the external-attacher of ebs.csi.aws.com", "registered on the node since"}},
 		{name: "attach has just failed", world: func() *world {
 			w := newWorld().pending(0.5).unattached()
 			va := newAttachment("n1")

@@ -2,13 +2,13 @@ package facts
 
 import (
 	"cmp"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
@@ -61,17 +61,17 @@ func FailingSince(failures []MountFailure) metav1.Time {
 // needs (Get in pkg/kubelet/util/manager/watch_based_manager.go). It tells nobody when
 // that is over. An object is "not registered" until the kubelet has begun with the pod:
 // the volumes come first where it waits for the network of the node (SyncPod). The other
-// words count as such for CachesFill. That the API server could not be reached is over where
-// it tells of it.
+// words count as such for CachesFill. A kubelet that says that it did not reach the API
+// server has reached it since, or its node ceases to be Ready.
 func (f MountFailure) Passing() bool {
 	return ContainsAny(f.Reason, kubeletwords.NotRegistered) || ServerUnreached(f.Reason) ||
 		ContainsAny(f.Reason, kubeletwords.CachesEmpty, kubeletwords.NotPermitted) && EventTime(f.Event).Sub(FirstTime(f.Event).Time) < CachesFill
 }
 
 // ServerUnreached says that the mount failed because the kubelet did not reach the API
-// server. A driver may say the same of its storage.
+// server, or lost its answer. A driver may say the same of its storage.
 func ServerUnreached(reason string) bool {
-	return ContainsAny(reason, kubeletwords.ServerUnreached) && !ContainsAny(reason, kubeletwords.CallFailed, kubeletwords.CallCode)
+	return ContainsAny(reason, kubeletwords.ServerUnreached, kubeletwords.AnswerCutOff) && !ContainsAny(reason, kubeletwords.CallFailed, kubeletwords.CallCode)
 }
 
 // spamBurst is how many events about an object a recorder sends before it pauses

@@ -1,6 +1,6 @@
 // Package kubeletwords has the texts of the kubelet's that the checks and the trace look
 // for in its events and in its log. Each is a part of a whole text, to be looked for in
-// whatever case. A test holds all of them against what real kubelets have said.
+// whatever case. A test compares all of them with what real kubelets have said.
 package kubeletwords
 
 import "regexp"
@@ -13,6 +13,7 @@ const (
 	OfAttachment     = "for volume attachment" // part of both before
 	AttachTimeout    = "attachdetachment timeout"
 	AttacherTimeout  = "timed out waiting for external-attacher"
+	OfAttacher       = "external-attacher" // part of the one before
 	StageSecret      = "NodeStageSecretRef"
 	PublishSecret    = "NodePublishSecretRef"
 	ModeNotSupported = "not supported by driver"
@@ -29,7 +30,8 @@ const (
 	PathCheckFailed  = "hostPath type check failed"
 	NodeNotAllowed   = "no matching NodeSelectorTerms"
 	DriverUnknown    = "not found in the list of registered CSI drivers"
-	ServerUnreached  = `Get "https://` // the API server, where no driver says it of its storage
+	ServerUnreached  = `Get "https://` // said of the API server; a driver says it of its storage
+	AnswerCutOff     = "unexpected error when reading response body"
 	NobodyListens    = "connect: connection refused"
 	SocketMissing    = "connect: no such file or directory"
 )
@@ -55,9 +57,11 @@ const (
 	ClaimUnread      = "failed to fetch PVC"
 	VolumeUnread     = "failed to fetch PV " // not PVC
 	ClaimOfAnother   = "pod is not owner"
+	OfVolumeMode     = "volumeMode" // part of both that follow
 	BlockMounted     = "but is specified in volumeMounts"
 	FilesAsDevice    = "but is specified in volumeDevices"
 	NoPlugin         = "no volume plugin matched"
+	OfSELinux        = "SELinux" // part of the three that follow
 	LabelsInPod      = "multiple SELinux labels"
 	LabelsCollide    = "conflicting SELinux labels"
 	LabelMounted     = "different SELinux label"
@@ -72,8 +76,7 @@ const (
 )
 
 // StagingSteps are the parts of a step's name by which it comes before the driver publishes
-// the volume to the pod: a later one that fails proves that these went well. Of these the
-// last two are done once on a node for all pods.
+// the volume to the pod.
 var StagingSteps = []string{"NodeAffinity", "NewMounter", "NewBlockVolumeMapper", "WaitForAttach", "GetDeviceMountPath", "GetGlobalMapPath", "MountDevice", "SetUpDevice"}
 
 var (

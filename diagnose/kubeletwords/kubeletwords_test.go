@@ -16,6 +16,7 @@ var unheard = map[string]string{
 	"AllProcessed":    "a kubelet of 1.27 and older says it of a wait that merely timed out, and none of those is asked",
 	"AttachTimeout":   "it takes ten minutes",
 	"AttacherTimeout": "it takes ten minutes",
+	"OfAttacher":      "it takes ten minutes",
 	"NoCSIDriver":     "all drivers of the machines have a CSIDriver",
 	"NotPermitted":    "the machines' user has its rights from a role, and not from the node authorizer",
 	"OwnershipFailed": "nothing on the machines keeps the kubelet from changing an owner",
@@ -27,6 +28,7 @@ var unheard = map[string]string{
 	"LabelsCollide":   "the machines have no SELinux",
 	"LabelMounted":    "the machines have no SELinux",
 	"LabelsInPod":     "the machines have no SELinux",
+	"OfSELinux":       "the machines have no SELinux",
 }
 
 // texts are the constants of the package by their names.

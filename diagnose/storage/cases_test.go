@@ -71,7 +71,9 @@ func TestStagedElsewhere(t *testing.T) {
 			if i < 0 {
 				t.Fatalf("%s, with the record %t: %+v", name, listed, report.Findings)
 			}
-			told := slices.IndexFunc(report.Findings[i].Evidence, func(e finding.Evidence) bool { return strings.HasPrefix(e.Object, "storage") || strings.HasPrefix(e.Value, "attached to") })
+			told := slices.IndexFunc(report.Findings[i].Evidence, func(e finding.Evidence) bool {
+				return strings.HasPrefix(e.Object, "storage") || strings.HasPrefix(e.Value, "attached to")
+			})
 			switch {
 			case (told >= 0) != (listed && want != ""):
 				t.Errorf("%s, with the record %t: %+v", name, listed, report.Findings[i].Evidence)

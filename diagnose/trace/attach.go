@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -29,9 +30,9 @@ const (
 	attachTakes = reconcile.CSITimeout
 )
 
-// beingDeleted is what the CSI plugin says of an attach while the VolumeAttachment of an
-// earlier one is being deleted.
-const beingDeleted = "volume attachment is being deleted"
+// nodeLacksDriver is what the attacher says, before it calls the driver, of a node on which
+// the driver has not registered.
+const nodeLacksDriver = "does not contain driver"
 
 const theController = "the attach/detach controller"
 
@@ -84,7 +85,7 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 		return t.due(s, facts.BoundAt(t.pod), 0)
 	}
 	since, bound := facts.BoundAt(t.pod), controllerActs
-	if e := t.attachFailure(v); e != nil && strings.Contains(e.Message, beingDeleted) {
+	if e := t.attachFailure(v); e != nil && strings.Contains(e.Message, kubeletwords.BeingDetached) {
 		// When the controller last tried, the old VolumeAttachment was still there; it pauses before it tries again.
 		since, bound = facts.Latest(since, facts.EventTime(e)), reconcile.BackoffLast+controllerActs
 	}
@@ -122,8 +123,12 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		said := driverSaid(va, "attachError", failure)
 		said.Means = t.attachErrorMeans(failure, va.Spec.Attacher)
 		s.Said = append(s.Said, said)
-		if csiNode := t.Snapshot.CSINode(types.NodeName(t.pod.Spec.NodeName)); !facts.Registers(csiNode, va.Spec.Attacher) && t.knows(snapshot.CSINodes, "") {
+		registers := facts.Registers(t.Snapshot.CSINode(types.NodeName(t.pod.Spec.NodeName)), va.Spec.Attacher)
+		switch {
+		case !registers && t.knows(snapshot.CSINodes, ""):
 			s.State, s.On = StageWaiting, fmt.Sprintf("the node plugin of %s on %s", va.Spec.Attacher, t.pod.Spec.NodeName)
+		case registers && strings.Contains(failure.Message, nodeLacksDriver):
+			s.On, s.Detail = attacherOf(va.Spec.Attacher), "the driver has registered on the node since the attacher last looked"
 		}
 	case !slices.ContainsFunc(va.Finalizers, func(f string) bool { return strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }):
 		s.Detail, s.Ends = "its VolumeAttachment has not been touched", "the attacher takes the VolumeAttachment up"
@@ -191,15 +196,15 @@ func (t *tracer) attachWords(v *tracedVolume, s *Stage) {
 
 func attachMeans(message string) string {
 	switch {
-	case facts.ContainsAny(message, "timed out waiting for external-attacher", "attachdetachment timeout", "Attach timeout for volume"):
+	case facts.ContainsAny(message, kubeletwords.AttacherTimeout, kubeletwords.AttachTimeout, "Attach timeout for volume"):
 		return "the controller waited 2 min for the attacher; it tries again after a pause of at most 2m2s"
 	case facts.ContainsAny(message, "Multi-Attach error", "Waiting for detach"):
 		return "written once when the wait began, not each time the controller looks"
-	case strings.Contains(message, beingDeleted):
+	case strings.Contains(message, kubeletwords.BeingDetached):
 		return "an earlier detach of the volume from this node has not ended"
 	case facts.ContainsAny(message, "attaching volumes from the kubelet is not supported"):
 		return "the node lacks the annotation with which the controller cares for it, so that its kubelet tries by itself, which it cannot do with CSI"
-	case facts.ContainsAny(message, "does not contain driver"):
+	case strings.Contains(message, nodeLacksDriver):
 		return "the driver's node plugin has not registered on the node"
 	default:
 		return ""

@@ -1,10 +1,10 @@
 package trace
 
 import (
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 )
 
 // driverAnswered says that the failure of a volume ends a call to its CSI driver. Any other
@@ -36,7 +36,7 @@ func (t *tracer) blame(s *Stage, f facts.MountFailure, v *tracedVolume) (never b
 	case facts.ContainsAny(f.Reason, kubeletwords.ModeNotSupported):
 		s.On, s.Ends = "nobody", "the pod is made again without the volume: the modes that a CSIDriver lists cannot be changed"
 		return true
-	case facts.ContainsAny(f.Reason, kubeletwords.OfAttachment, kubeletwords.BeingDetached, kubeletwords.AttacherTimeout, kubeletwords.AttachTimeout):
+	case facts.ContainsAny(f.Reason, kubeletwords.OfAttachment, kubeletwords.BeingDetached, kubeletwords.OfAttacher, kubeletwords.AttachTimeout):
 		s.On, s.Ends = theController, "the controller has attached it again"+again
 	case v.Driver != "" && !driverAnswered(f.Reason):
 		s.On = kubeletOf(t.pod.Spec.NodeName)

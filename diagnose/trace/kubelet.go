@@ -2,13 +2,13 @@ package trace
 
 import (
 	"fmt"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 )
 
 // The minor releases from which on the kubelet speaks otherwise.

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"cmp"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"slices"
 	"strings"
 
@@ -10,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 )
 
 // untold finds the volumes that may be mounted or not: the kubelet mounts all of a

@@ -3,10 +3,10 @@ package trace
 import (
 	"cmp"
 	"fmt"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 )
 
 // meaning is a part of a message, and what it means.

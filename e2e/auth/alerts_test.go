@@ -2,7 +2,6 @@ package auth_test
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,25 +10,19 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/gomodule"
 )
 
-// operator is the Prometheus operator whose resources the API server is given. Go's
-// checksum database vouches for the files.
+// operator is the Prometheus operator whose resources the API server is given.
 const operator = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 
 // TestAlertsInstall runs the command of docs/alerts.md, and has the API server look at its
 // PodMonitor, with the definitions of the Prometheus operator.
 func TestAlertsInstall(t *testing.T) {
-	download := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", operator)
-	download.Dir = t.TempDir()
-	download.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
-	must(t, os.WriteFile(filepath.Join(download.Dir, "go.mod"), []byte("module none\n"), 0o600))
-	text, err := download.Output()
+	module, err := gomodule.Download(t.Context(), operator)
 	must(t, err)
-	var module struct{ Dir string }
-	must(t, json.Unmarshal(text, &module))
 	for _, kind := range []string{"prometheusrules", "podmonitors"} {
-		file := filepath.Join(module.Dir, "example", "prometheus-operator-crd", "monitoring.coreos.com_"+kind+".yaml")
+		file := filepath.Join(module, "example", "prometheus-operator-crd", "monitoring.coreos.com_"+kind+".yaml")
 		if r := kubectl(t, "create", "-f", file); r.Code != 0 {
 			t.Fatal(r.Stderr)
 		}

@@ -4,38 +4,28 @@ package k9s_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/gomodule"
 )
 
-// k9s is the release whose schema is used. Go's checksum database vouches for it.
+// k9s is the release whose schema is used.
 const k9s = "github.com/derailed/k9s@v0.50.16"
 
 // schema is that of k9s for a file of plug-ins.
 func schema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	download := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", k9s)
-	download.Dir = t.TempDir()
-	download.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
-	if err := os.WriteFile(filepath.Join(download.Dir, "go.mod"), []byte("module none\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	text, err := download.Output()
+	module, err := gomodule.Download(t.Context(), k9s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal(text, &module); err != nil {
-		t.Fatal(err)
-	}
-	s, err := jsonschema.NewCompiler().Compile(filepath.Join(module.Dir, "internal", "config", "json", "schemas", "plugins.json"))
+	s, err := jsonschema.NewCompiler().Compile(filepath.Join(module, "internal", "config", "json", "schemas", "plugins.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -567,7 +568,7 @@ func (b *batchRun) look(when string) {
 }
 
 // ofNode is the snapshot without the pods of other nodes, which share nothing with those of
-// this one: what is said of each pod takes as long as all pods are many.
+// this one. The trace of one pod looks at all that are there.
 func ofNode(s *snapshot.Snapshot, node string) *snapshot.Snapshot {
 	o := s.Objects
 	o.Pods = slices.DeleteFunc(slices.Clone(o.Pods), func(pod *corev1.Pod) bool { return pod.Spec.NodeName != node })
@@ -696,10 +697,16 @@ func (b *batchRun) dated(l Look, s seen, d *drawnPod, paused bool) map[string]st
 	return old
 }
 
+// writtenAttached says that the volume's VolumeAttachment says attached.
+func (l Look) writtenAttached(v Volume) bool {
+	va := l.snapshot.VolumeAttachment(facts.AttachmentName(reconcile.VolumeNode{Volume: v.Unique, Node: l.Plan.Node}))
+	return va != nil && va.Status.Attached
+}
+
 // datedStage is dated for what was said of one stage of a volume.
 func datedStage(l Look, s seen, v Volume, stage trace.Stage, paused bool) string {
 	truth := l.Truth[v.Name]
-	if stage.Stage == trace.StageAttached && stage.State == trace.StageWaiting && truth.Done[trace.StageAttached] {
+	if stage.Stage == trace.StageAttached && truth.Done[trace.StageAttached] && !l.writtenAttached(v) {
 		return "attached, and the attacher has not written it yet"
 	}
 	for _, said := range stage.Said {

@@ -26,8 +26,9 @@ type saying struct {
 	name string
 	// says are the texts, in the order in which they come.
 	says []string
-	// arrange makes the scene's pod; after goes on once the first text was said.
-	arrange, after func(*scene)
+	// arrange makes the scene's pod, created goes on once it was created, and said once the
+	// first text was said.
+	arrange, created, said func(*scene)
 	// actor is who has to act by the trace once the last text was said.
 	actor string
 }
@@ -65,7 +66,7 @@ var sayings = []saying{
 		s.refuse(wire.Stage, data)
 		s.w.Cluster.Driver.FailUnpublish(status.Error(codes.Internal, "busy"), v.Handle)
 		s.Cleanup(func() { s.w.Cluster.Driver.FailUnpublish(nil, v.Handle); s.w.Cluster.Driver.Delay(0, v.Handle) })
-	}, after: func(s *scene) {
+	}, created: (*scene).loseAttachment, said: func(s *scene) {
 		if err := s.w.Client.StorageV1().VolumeAttachments().Delete(s.w.plane, s.attachment(), metav1.DeleteOptions{}); err != nil {
 			s.Fatal(err)
 		}
@@ -80,7 +81,7 @@ var sayings = []saying{
 				s.Error(err)
 			}
 		})
-	}, after: func(s *scene) {
+	}, said: func(s *scene) {
 		listener, err := net.Listen("unix", s.socket())
 		if err != nil {
 			s.Fatal(err)
@@ -168,23 +169,19 @@ func TestSayings(t *testing.T) {
 	for _, row := range sayings {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			s := &scene{T: t, w: world, m: m, name: row.name, pod: fixture.Pod(row.name, "web-0", m.Node)}
-			if err := fixture.Namespace(world.plane, world.Client, row.name); err != nil {
-				t.Fatal(err)
-			}
-			s.pod.UID = ""
+			s := newScene(t, m, row.name)
 			row.arrange(s)
 			s.create()
-			if row.name == "attachment-fails-later" {
-				s.loseAttachment()
+			if row.created != nil {
+				row.created(s)
 			}
 			for i, text := range row.says {
 				s.awaitSaid(text)
-				if i == 0 && row.after != nil {
-					row.after(s)
+				if i == 0 && row.said != nil {
+					row.said(s)
 				}
 			}
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // what stands beside the text comes a moment later
 			seen, err := world.reader.Snapshot(world.plane)
 			if err != nil {
 				t.Fatal(err)

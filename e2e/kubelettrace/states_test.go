@@ -52,6 +52,17 @@ type state struct {
 	called bool
 }
 
+// newScene makes the namespace.
+func newScene(t *testing.T, m *Machine, name string) *scene {
+	t.Helper()
+	if err := fixture.Namespace(world.plane, world.Client, name); err != nil {
+		t.Fatal(err)
+	}
+	s := &scene{T: t, w: world, m: m, name: name, pod: fixture.Pod(name, "web-0", m.Node)}
+	s.pod.UID = "" // the API server's
+	return s
+}
+
 func (s *scene) ask(r wire.Request) {
 	s.Helper()
 	if _, err := s.m.Ask(r); err != nil {
@@ -343,11 +354,7 @@ func TestStates(t *testing.T) {
 	for _, row := range states {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			s := &scene{T: t, w: world, m: m, name: row.name, pod: fixture.Pod(row.name, "web-0", m.Node)}
-			if err := fixture.Namespace(world.plane, world.Client, row.name); err != nil {
-				t.Fatal(err)
-			}
-			s.pod.UID = types.UID("")
+			s := newScene(t, m, row.name)
 			row.arrange(s)
 			s.create()
 			if row.after != nil {

@@ -2,7 +2,6 @@ package nodestatus
 
 import (
 	"fmt"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -46,7 +46,7 @@ func runInuseNotReported(p *check.Run) {
 func kubeletObjects(p *facts.View, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Snapshot.EventsOf(pod.UID), func(e *corev1.Event) bool {
 		return e.Reason == "FailedMount" && facts.ContainsAny(e.Message, kubeletwords.ClaimFailed, kubeletwords.NotProcessed, kubeletwords.ClaimOfAnother,
-			kubeletwords.BlockMounted, kubeletwords.FilesAsDevice, kubeletwords.LabelsInPod, kubeletwords.LabelsCollide, kubeletwords.LabelMounted, kubeletwords.NoPlugin) &&
+			kubeletwords.OfVolumeMode, kubeletwords.OfSELinux, kubeletwords.NoPlugin) &&
 			!facts.ContainsAny(e.Message, kubeletwords.AllProcessed)
 	})
 }

@@ -16,7 +16,9 @@ import (
 )
 
 // KubeletFailure is an operation of a kubelet with a volume that failed. The kubelet logs
-// each before it pauses, also those of the way down, about which it writes no event.
+// each before it pauses, also those of the way down, about which it writes no event. An
+// unmount that it could not begin is logged in each pass of its reconciler; of those that
+// are alike, the last is kept.
 type KubeletFailure struct {
 	At time.Time
 	// Pause is how long the kubelet waits before it tries again.
@@ -29,6 +31,13 @@ type KubeletFailure struct {
 	Message string
 }
 
+// reconcilerPass is the kubelet's reconcilerLoopSleepPeriod (volume_manager.go), the pause
+// after an operation that could not begin.
+const reconcilerPass = 100 * time.Millisecond
+
+// samePass is how far back the same failure of the pass before is looked for.
+const samePass = 256
+
 // MaxKubeletFailures bounds the failures that are kept of a log, the last ones.
 const MaxKubeletFailures = 10_000
 
@@ -36,6 +45,9 @@ var (
 	// journalPrefix is what journalctl puts before a line, as the kubelet's log query has
 	// it: the format short-precise, in UTC (getLoggingCmd, kubelet_server_journal_linux.go).
 	journalPrefix = regexp.MustCompile(`^([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d\.\d{6}) \S+ [\w.-]+\[\d+\]: `)
+	// notBegun is how the kubelet's reconciler logs that an unmount could not begin
+	// (unmountVolumes and unmountDetachDevices, reconciler_common.go).
+	notBegun = regexp.MustCompile(`^operationExecutor\.Unmount(?:Volume|Device) failed `)
 	// kubeletKey is what the kubelet keeps a pause for.
 	kubeletKey = regexp.MustCompile(`^\{volumeName:(\S+) podName:(\S*) nodeName:\}$`)
 	// inKubelet is the volume and the pod in an error (GenerateMsg of VolumeToMount and
@@ -60,9 +72,7 @@ func ReadKubelet(r io.Reader, now time.Time) ([]KubeletFailure, error) {
 		}
 		e.at = e.at.Add(by)
 		if f, ok := e.kubeletFailure(); ok {
-			if failures = append(failures, f); len(failures) > 2*MaxKubeletFailures {
-				failures = slices.Clone(failures[MaxKubeletFailures:])
-			}
+			failures = withLatest(failures, f)
 		}
 	}
 	var read int64
@@ -109,21 +119,49 @@ func fromJournal(text string, now time.Time) string {
 // kubeletFailure is the failure that the line tells of.
 func (e *entry) kubeletFailure() (f KubeletFailure, ok bool) {
 	b, ok := e.backedOff()
-	if !ok {
-		return f, false
+	of := kubeletKey.FindStringSubmatch(b.key)
+	switch {
+	case ok && of != nil:
+		f, ok = failedFor(b.err)
+		f.At, f.Pause = e.at, b.pause
+		return f, ok && string(f.Volume) == of[1] && (of[2] == "" || of[2] == string(f.Pod))
+	case !ok && notBegun.MatchString(e.msg):
+		f, ok = failedFor(e.value("err"))
+		f.At, f.Pause = e.at, reconcilerPass
+		return f, ok
 	}
-	of, found := kubeletKey.FindStringSubmatch(b.key), inKubelet.FindStringSubmatchIndex(b.err)
-	if of == nil || found == nil {
+	return f, false
+}
+
+// failedFor is what the error says of the volume and the pod that it is about.
+func failedFor(err string) (f KubeletFailure, ok bool) {
+	found := inKubelet.FindStringSubmatchIndex(err)
+	if found == nil {
 		return f, false
 	}
 	text := func(group int) string {
 		if found[2*group] < 0 {
 			return ""
 		}
-		unquoted, _ := strconv.Unquote(b.err[found[2*group]:found[2*group+1]])
+		unquoted, _ := strconv.Unquote(err[found[2*group]:found[2*group+1]])
 		return unquoted
 	}
-	f = KubeletFailure{At: e.at, Pause: b.pause, Volume: corev1.UniqueVolumeName(text(2)), Pod: types.UID(text(3)),
-		Message: b.err[:found[3]] + " " + cutError(b.err[found[1]:])}
-	return f, text(2) == of[1] && (of[2] == "" || of[2] == text(3))
+	return KubeletFailure{Volume: corev1.UniqueVolumeName(text(2)), Pod: types.UID(text(3)), Message: err[:found[3]] + " " + cutError(err[found[1]:])}, true
+}
+
+// withLatest adds a failure, in place of the same one of the pass before where it is one
+// that is logged in each pass.
+func withLatest(failures []KubeletFailure, f KubeletFailure) []KubeletFailure {
+	if f.Pause == reconcilerPass {
+		for i := len(failures) - 1; i >= max(0, len(failures)-samePass); i-- {
+			if old := failures[i]; old.Volume == f.Volume && old.Pod == f.Pod && old.Message == f.Message {
+				failures = slices.Delete(failures, i, i+1)
+				break
+			}
+		}
+	}
+	if failures = append(failures, f); len(failures) > 2*MaxKubeletFailures {
+		failures = slices.Clone(failures[MaxKubeletFailures:])
+	}
+	return failures
 }

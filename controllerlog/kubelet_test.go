@@ -20,6 +20,11 @@ func paused(clock, zone, pod, err string) string {
 		`No retries permitted until 2026-11-20 %s.500000001 %s m=+16.2 (durationBeforeRetry 1m4s). Error: %s`, clock, aVolume, pod, clock, zone, err)
 }
 
+// notBegunAt is the kubelet's line about an unmount that it could not begin.
+func notBegunAt(clock, err string) string {
+	return fmt.Sprintf(`E1120 %s.000000    1234 reconciler_common.go:160] %q err=%q`, clock, "operationExecutor.UnmountVolume failed (controllerAttachDetachEnabled true) for volume : "+err, err)
+}
+
 func readKubelet(t *testing.T, lines ...string) []KubeletFailure {
 	t.Helper()
 	failures, err := ReadKubelet(strings.NewReader(strings.Join(lines, "\n")+"\n"), now)
@@ -36,6 +41,7 @@ func TestKubelet(t *testing.T) {
 		setUp    = `MountVolume.SetUp failed for volume "pv-1" ` + named
 		tearDown = `UnmountVolume.TearDown failed for volume "` + aVolume + `" (UniqueName: "` + aVolume + `") pod "uid-1" (UID: "uid-1") : rpc error: code = Internal desc = busy`
 		device   = `UnmountDevice failed for volume "pv-1" (UniqueName: "` + aVolume + `") on node "n1" : rpc error: code = Internal desc = busy`
+		lost     = `UnmountVolume.NewUnmounter failed for volume "pv-1" (UniqueName: "` + aVolume + `") pod "uid-1" (UID: "uid-1") : kubernetes.io/csi: unmounter failed to load volume data file`
 		deviceOf = `UnmountVolume.NewDeviceUnmounter failed for volume "pv-1" (UniqueName: "` + aVolume + `") on node "n1" : no plugin`
 	)
 	failure := func(hour int, pod, message string) KubeletFailure {
@@ -43,6 +49,10 @@ func TestKubelet(t *testing.T) {
 	}
 	mount := failure(10, "uid-1", `MountVolume.SetUp failed for volume "pv-1" : rpc error: code = Internal desc = no device`)
 	line := paused("10:40:00", "+0000 UTC", "", setUp)
+	unbegun := func(second int, pod string) KubeletFailure {
+		return KubeletFailure{At: *clock(10, 40, second), Pause: 100 * time.Millisecond, Volume: aVolume,
+			Message: `UnmountVolume.NewUnmounter failed for volume "pv-1" : kubernetes.io/csi: unmounter failed to load volume data file`}.of(pod)
+	}
 	for name, row := range map[string]struct {
 		lines []string
 		want  []KubeletFailure
@@ -60,6 +70,11 @@ func TestKubelet(t *testing.T) {
 		"journalctl of another zone": {[]string{"Nov 20 10:40:00.000000 n1 kubelet[1234]: " + paused("12:40:00", "+0200 CEST", "", setUp)}, []KubeletFailure{mount}},
 		"among others":               {[]string{klog("10:00:00", "SyncLoop ADD"), "text", line, klog("10:41:00", setUp)}, []KubeletFailure{mount}},
 		"later":                      {[]string{klog("10:00:00", "x"), paused("10:43:00", "+0000 UTC", "", setUp)}, nil},
+
+		"not begun":    {[]string{notBegunAt("10:40:00", lost)}, []KubeletFailure{unbegun(0, "uid-1")}},
+		"in each pass": {[]string{notBegunAt("10:39:58", lost), notBegunAt("10:39:59", lost), line, notBegunAt("10:40:00", lost)}, []KubeletFailure{mount, unbegun(0, "uid-1")}},
+		"of two pods":  {[]string{notBegunAt("10:40:00", lost), notBegunAt("10:40:01", strings.ReplaceAll(lost, "uid-1", "uid-2")), notBegunAt("10:40:02", lost)}, []KubeletFailure{unbegun(1, "uid-2"), unbegun(2, "uid-1")}},
+		"a mount":      {[]string{strings.Replace(notBegunAt("10:40:00", lost), "operationExecutor.UnmountVolume", "operationExecutor.MountVolume", 1)}, nil},
 
 		"another volume":   {[]string{strings.Replace(line, aVolume+" podName", "kubernetes.io/csi/d^other podName", 1)}, nil},
 		"another pod":      {[]string{paused("10:40:00", "+0000 UTC", "uid-2", tearDown)}, nil},

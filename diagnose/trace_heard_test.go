@@ -7,10 +7,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/controllerlog"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -150,6 +153,7 @@ func TestLoggedUnmount(t *testing.T) {
 		"ended, unstage":           {ended(), logged(0.5, theVolume, "", device), "unstaged", onNode, 0},
 		"ended, tried again since": {ended(), logged(1.5, theVolume, "uid-app", tear), open, onNode, 0},
 		"ended, started since":     {ended(), logged(0.5, theVolume, "uid-app", tear), open, onNode, 0.4},
+		"ended, as it started":     {ended(), logged(0.5, theVolume, "uid-app", tear), open, onNode, 0.51},
 		"ended, another pod":       {ended(), logged(0.5, theVolume, "uid-other", tear), open, onNode, 0},
 		"ended, a mount":           {ended(), logged(0.5, theVolume, "uid-app", `MountVolume.SetUp failed for volume "pv-data" : busy`), open, onNode, 0},
 		"nobody's":                 {nobody(), logged(0.5, theVolume, "uid-gone", tear), open, onNode, 0},
@@ -202,5 +206,45 @@ func TestLoggedUnmountOfOneOfTwo(t *testing.T) {
 		logged(0.5, volume, w.pod.UID, `UnmountVolume.TearDown failed for volume "`+string(volume)+`" : rpc error: code = Internal desc = busy`)}}})
 	if v := doc.Verdict; v.Volume != "more" || len(v.Volumes) > 0 || v.Stage != trace.StageUnmounted || !strings.Contains(v.Message, "has ended but cannot go") {
 		t.Errorf("with the log it waits for %q %v in %s: %s", v.Volume, v.Volumes, v.Stage, v.Message)
+	}
+}
+
+// A kubelet without the file by which it unmounts a volume does not come to its driver, whether
+// the volume is attached, is only staged, or is made for the pod.
+func TestLoggedDataLost(t *testing.T) {
+	const lost = `UnmountVolume.NewUnmounter failed for volume "pv-data" : kubernetes.io/csi: unmounter failed to load volume data file [/var/lib/kubelet/pods/uid-app]`
+	notAttached := func(w *world) *world {
+		w.VolumeAttachments, w.node.Status.VolumesInUse, w.node.Status.VolumesAttached = nil, nil, nil
+		w.CSIDrivers[0].Spec.AttachRequired = ptr.To(false)
+		return w
+	}
+	inline := func(w *world) *world {
+		w.CSIDrivers[0].Spec.VolumeLifecycleModes = []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral}
+		w.pod.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: theDriver}}
+		return w
+	}
+	for name, row := range map[string]struct {
+		world  *world
+		volume corev1.UniqueVolumeName
+		state  finding.WaitState
+	}{
+		"attached":         {newWorld().stopped(1), theVolume, finding.Stuck},
+		"staged":           {notAttached(newWorld().stopped(1)), theVolume, finding.Stuck},
+		"of the pod":       {inline(notAttached(newWorld().stopped(1))), "kubernetes.io/csi/uid-app-data", finding.Stuck},
+		"of another pod's": {inline(notAttached(newWorld().stopped(1))), "kubernetes.io/csi/uid-other-data", finding.InFlight},
+		"another volume":   {notAttached(newWorld().stopped(1)), "kubernetes.io/csi/ebs.csi.aws.com^vol-2", finding.InFlight},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := logged(0, row.volume, "uid-app", lost)
+			f.Pause = 100 * time.Millisecond
+			v := diagnose.TracePod(row.world.snapshot(), row.world.pod, diagnose.Options{Kubelet: &trace.KubeletView{
+				Failures: []controllerlog.KubeletFailure{f}, Samples: []trace.KubeletSample{started(60)}}}).Verdict
+			if v.State != row.state || v.Stage != trace.StageUnmounted || (v.Said == lost) != (row.state == finding.Stuck) {
+				t.Errorf("it is %s in %s: %s (said: %q)", v.State, v.Stage, v.Message, v.Said)
+			}
+			if byKubelet := v.Actor == "the kubelet of n1"; byKubelet != (row.state == finding.Stuck) {
+				t.Errorf("%q is to act", v.Actor)
+			}
+		})
 	}
 }

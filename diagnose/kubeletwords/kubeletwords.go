@@ -34,6 +34,7 @@ const (
 	AnswerCutOff     = "unexpected error when reading response body"
 	NobodyListens    = "connect: connection refused"
 	SocketMissing    = "connect: no such file or directory"
+	DataLost         = "unmounter failed to load volume data file"
 )
 
 // What a call to a CSI driver ends with. A failed mount without any of them has failed in

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"fmt"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/controllerlog"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -63,14 +63,31 @@ func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok
 		return f, false
 	}
 	for _, f := range slices.Backward(t.heard.Failures) {
-		if f.Volume == v.Volume && (f.Pod == "" || f.Pod == uidThere(t.pod)) {
+		if t.isMeant(v, f.Volume) && (f.Pod == "" || f.Pod == uidThere(t.pod)) {
 			up := strings.HasPrefix(f.Message, kubeletwords.Mounting) || strings.HasPrefix(f.Message, kubeletwords.Mapping)
 			started := t.heard.started()
-			return f, !up && !started.IsZero() && f.At.After(started) && !f.At.Add(f.Pause).Before(t.Snapshot.TakenAt)
+			return f, !up && !started.IsZero() && f.At.After(started.Add(startRounded)) && !f.At.Add(f.Pause).Before(t.Snapshot.TakenAt)
 		}
 	}
 	return f, false
 }
+
+// isMeant says that the kubelet's log means the volume by the name. One that is neither
+// attached nor staged has a name for each pod (GetUniqueVolumeNameFromSpecWithPod).
+func (t *tracer) isMeant(v *tracedVolume, name corev1.UniqueVolumeName) bool {
+	switch {
+	case v.Volume != "":
+		return name == v.Volume
+	case v.pv != nil && v.pv.Spec.CSI != nil:
+		return name == reconcile.CSIVolumeName(v.Driver, v.pv.Spec.CSI.VolumeHandle)
+	default:
+		return strings.HasSuffix(string(name), "/"+string(uidThere(t.pod))+"-"+v.specName())
+	}
+}
+
+// startRounded is by how much a process started later than its process_start_time_seconds
+// says: it is counted from the machine's boot, of which the kernel tells the second.
+const startRounded = time.Second
 
 // hearDown adds what the log says to a stage of the way down that is not done. What fails
 // with a device comes after it was unmounted.
@@ -91,6 +108,10 @@ func (t *tracer) hearDown(s *Stage, v *tracedVolume) {
 	s.Detail, _, _ = strings.Cut(f.Message, " for volume ")
 	s.Ends = "the kubelet tries again after at most 2m2s"
 	s.Said = []Said{{By: kubeletLog + " on " + t.pod.Spec.NodeName, At: &at, Text: f.Message}}
+	if facts.ContainsAny(f.Message, kubeletwords.DataLost) {
+		s.Ends = "the kubelet of " + t.pod.Spec.NodeName + " is restarted: until then it looks for a file that is gone"
+		*s, s.UsualBound = t.due(*s, metav1.Time{}, 0), ""
+	}
 }
 
 // neverStaged says how the kubelet's counters show that the volume is not staged: it was

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -542,7 +543,7 @@ func (b *batchRun) look(when string) {
 				continue
 			}
 		}
-		comes := time.Since(d.pod.CreationTimestamp.Time) < young && !mayBeStuck(d)
+		comes := time.Since(b.oldest(d.pod.Namespace)) < young && !mayBeStuck(d)
 		if l.Trace.Verdict.State == finding.Stuck && comes {
 			wrong = append(wrong, mayCome+l.Trace.Verdict.Message)
 		}
@@ -637,6 +638,18 @@ func (b *batchRun) leftovers(when string, s *snapshot.Snapshot, plan *kubelet.No
 	return len(wrong) == 0
 }
 
+// oldest is when the first pod of the namespace was made, whose pods share their volumes: what
+// a volume lacks is as old as the first that wanted it.
+func (b *batchRun) oldest(namespace string) time.Time {
+	first := time.Now()
+	for _, d := range b.pods {
+		if at := d.pod.CreationTimestamp.Time; d.pod.Namespace == namespace && at.Before(first) {
+			first = at
+		}
+	}
+	return first
+}
+
 // mayBeStuck says that something of the pod can never come, or has been wrong for
 // longer than the pod is old.
 func mayBeStuck(d *drawnPod) bool {
@@ -697,17 +710,22 @@ func (b *batchRun) dated(l Look, s seen, d *drawnPod, paused bool) map[string]st
 	return old
 }
 
-// writtenAttached says that the volume's VolumeAttachment says attached.
-func (l Look) writtenAttached(v Volume) bool {
-	va := l.snapshot.VolumeAttachment(facts.AttachmentName(reconcile.VolumeNode{Volume: v.Unique, Node: l.Plan.Node}))
-	return va != nil && va.Status.Attached
+// written is what the external-attacher has written of the volume.
+func (l Look) written(v Volume) (status storagev1.VolumeAttachmentStatus) {
+	if va := l.snapshot.VolumeAttachment(facts.AttachmentName(reconcile.VolumeNode{Volume: v.Unique, Node: l.Plan.Node})); va != nil {
+		status = va.Status
+	}
+	return status
 }
 
 // datedStage is dated for what was said of one stage of a volume.
 func datedStage(l Look, s seen, v Volume, stage trace.Stage, paused bool) string {
 	truth := l.Truth[v.Name]
-	if stage.Stage == trace.StageAttached && truth.Done[trace.StageAttached] && !l.writtenAttached(v) {
+	if stage.Stage == trace.StageAttached && truth.Done[trace.StageAttached] && !l.written(v).Attached {
 		return "attached, and the attacher has not written it yet"
+	}
+	if stage.Stage == trace.StageAttached && truth.Stage == trace.StageAttached && truth.Actor == TheDriver && l.written(v).AttachError == nil {
+		return "refused, and the attacher has not written it yet"
 	}
 	for _, said := range stage.Said {
 		switch {

@@ -1,6 +1,7 @@
 package kubelettrace
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -9,13 +10,16 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
 )
@@ -216,4 +220,56 @@ func (s *scene) loseAttachment() {
 	if _, err := vas.UpdateStatus(s.w.plane, va, metav1.UpdateOptions{}); err != nil {
 		s.Fatal(err)
 	}
+}
+
+// TestDataLost holds a pod that ends against a kubelet which cannot unmount its volume, because
+// the file is gone by which it would. One of 1.34 deletes that by itself where it was killed
+// while the driver published the volume, and the driver then refuses. No object tells; the
+// kubelet's log does, and another start of it ends it.
+func TestDataLost(t *testing.T) {
+	needsKubelet(t)
+	m := world.Machine(t, "data-lost")
+	s := newScene(t, m, "data-lost")
+	s.of(Files, data, nil)
+	s.create()
+	s.w.await(t, "the volume to be mounted", func() (bool, error) {
+		seen, err := s.w.see(m, s.volumes)
+		return err == nil && seen.truth(s.pod.UID, s.volumes)[data].Mounted, err
+	})
+	if err := os.Remove(filepath.Join(m.root, "pods", string(s.pod.UID), "volumes", "kubernetes.io~csi", "pv-"+s.name+"-"+data, "vol_data.json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.w.Client.CoreV1().Pods(s.name).Delete(s.w.plane, s.pod.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var l Look
+	s.w.await(t, "the kubelet to say what it lacks", func() (bool, error) {
+		seen, err := world.reader.Snapshot(world.plane)
+		if err != nil {
+			return false, err
+		}
+		heard, err := m.Heard()
+		if err != nil {
+			return false, err
+		}
+		pod := seen.Pod(types.NamespacedName{Namespace: s.pod.Namespace, Name: s.pod.Name})
+		if pod == nil {
+			t.Fatalf("the pod went; the kubelet's log: %s", m.KeepLog())
+		}
+		saidInStates.hear(m.root, seen, heard, pod)
+		l = lookAt(seen, pod, planOf(seen, m.Node, heard), heard, nil)
+		return strings.Contains(l.Trace.Verdict.Said, kubeletwords.DataLost), fmt.Errorf("%s (said: %q)", l.Trace.Verdict.Message, l.Trace.Verdict.Said)
+	})
+	if v := l.Trace.Verdict; v.State != finding.Stuck || v.Stage != trace.StageUnmounted || actorOf(v.Actor) != TheKubelet {
+		t.Errorf("the verdict is %s in %s, for %s: %s", v.State, v.Stage, v.Actor, v.Message)
+	}
+	s.ask(wire.Request{Do: wire.Kill})
+	s.ask(wire.Request{Do: wire.Start})
+	s.w.await(t, "the pod to go", func() (bool, error) {
+		_, err := s.w.Client.CoreV1().Pods(s.name).Get(s.w.plane, s.pod.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		return false, err
+	})
 }

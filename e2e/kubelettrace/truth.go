@@ -2,6 +2,7 @@ package kubelettrace
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -207,12 +208,38 @@ func (s seen) down(pod types.UID, v Volume) Truth {
 	}
 	t.Done[trace.StageUnmounted] = !held
 	if held {
-		t.Stage, t.Actor, t.Uncalled = trace.StageUnmounted, TheDriver, freed.Began.IsZero()
-		if !s.registered(v.Driver) {
-			t.Actor = ThePlugin
-		}
+		s.holds(&t, v)
+		t.Uncalled = freed.Began.IsZero()
 	}
 	return t
+}
+
+// holds says that the volume waits to be taken from the pod.
+func (s seen) holds(t *Truth, v Volume) {
+	t.Stage, t.Actor = trace.StageUnmounted, TheDriver
+	if !s.registered(v.Driver) {
+		t.Actor = ThePlugin
+	}
+}
+
+// holdsOne is for a pod that ends and of which the driver has no volume any more, while the
+// kubelet takes one for possibly mounted: it may be each that the driver was called for.
+// Which, only its log tells.
+func (s seen) holdsOne(pod types.UID, volumes []Volume, truth map[string]Truth) {
+	told := s.answer.Kubelet.Pods[pod]
+	if !told.Terminating || !told.Possibly || slices.ContainsFunc(slices.Collect(maps.Values(truth)), func(t Truth) bool { return t.Stage != "" }) {
+		return
+	}
+	for _, v := range volumes {
+		t := truth[v.Name]
+		if _, called := t.Done[trace.StageUnmounted]; !called || !s.received(wire.Publish, v.Handle, time.Time{}) {
+			continue
+		}
+		delete(t.Done, trace.StageUnmounted)
+		s.holds(&t, v)
+		t.Uncalled = true
+		truth[v.Name] = t
+	}
 }
 
 // pending says that a call for the volume is under way.

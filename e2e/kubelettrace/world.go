@@ -268,16 +268,20 @@ func (w *World) see(m *Machine, volumes []Volume) (seen, error) {
 // truth is that about the volumes of one pod.
 func (s seen) truth(pod types.UID, volumes []Volume) map[string]Truth {
 	truth := map[string]Truth{}
-	for _, v := range volumes {
-		if v.Handle == "" && v.Driver != "" {
-			v.Handle = s.inline(pod, v)
+	volumes = slices.Clone(volumes)
+	for i := range volumes {
+		if v := &volumes[i]; v.Handle == "" && v.Driver != "" {
+			v.Handle = s.inline(pod, *v)
 		}
+	}
+	for _, v := range volumes {
 		if s.answer.Kubelet.Pods[pod].Terminating {
 			truth[v.Name] = s.down(pod, v)
 		} else {
 			truth[v.Name] = s.up(pod, v)
 		}
 	}
+	s.holdsOne(pod, volumes, truth)
 	return truth
 }
 

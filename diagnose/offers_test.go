@@ -75,7 +75,7 @@ func TestNothingRefusedIsOffered(t *testing.T) {
 			}
 		}
 	})
-	if refused < 5 || byHand < 1 {
+	if !testing.Short() && (refused < 5 || byHand < 1) { // of the few clusters that -short draws, few may be refused
 		t.Errorf("%d repairs were refused, %d of which a person could have made by hand: this shows little", refused, byHand)
 	}
 	t.Logf("%d repairs refused, %d with a way by hand", refused, byHand)

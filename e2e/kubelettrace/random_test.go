@@ -48,6 +48,8 @@ const (
 	settled = 2500 * time.Millisecond
 	// settleFor bounds the wait for that; what moves on is not looked at.
 	settleFor = 20 * time.Second
+	// saidFor bounds the wait for what the kubelet says of a volume, for one of its pods.
+	saidFor = time.Minute
 	// young is how old a pod may be for a wait that can end not to be stuck yet.
 	young = 25 * time.Second
 )
@@ -395,7 +397,7 @@ func (b *batchRun) create(d *drawnPod) {
 		b.ask(wire.Request{Do: wire.SetFault, Driver: f.driver, Fault: f.fault})
 	}
 	for _, v := range d.attachFails {
-		world.attacher(v.Driver).FailPublish(status.Error(codes.FailedPrecondition, "the volume is locked"), v.Handle)
+		world.attacher(v.Driver).FailPublish(status.Error(codes.FailedPrecondition, volumeLocked), v.Handle)
 	}
 	pod, err := fixture.CreatePod(world.plane, world.Client, d.pod)
 	if err != nil {
@@ -490,7 +492,8 @@ func (b *batchRun) look(when string) {
 		}
 		return n
 	}
-	for (still() < len(b.pods) || b.unsaid(last)) && time.Since(began) < settleFor || time.Now().Before(b.quiet) {
+	for (still() < len(b.pods) || b.unsaid(last, false)) && time.Since(began) < settleFor || time.Now().Before(b.quiet) ||
+		time.Since(began) < saidFor && b.unsaid(last, true) {
 		time.Sleep(400 * time.Millisecond)
 		now, _ := b.truth()
 		for _, d := range b.pods {
@@ -598,9 +601,10 @@ func (b *batchRun) record(when string, s *snapshot.Snapshot, kept []RecordedPod,
 	}
 }
 
-// unsaid says that the kubelet has not come to what a volume of a driver misses: on a busy
-// machine, that takes longer than all else takes to settle.
-func (b *batchRun) unsaid(truth map[types.UID]map[string]Truth) bool {
+// unsaid says that the kubelet has not come to what a volume of a driver misses, for the pod
+// or, with any, for one of those that share it: on a busy machine, that takes longer than all
+// else takes to settle.
+func (b *batchRun) unsaid(truth map[types.UID]map[string]Truth, any bool) bool {
 	for _, d := range b.pods {
 		for _, v := range d.volumes {
 			t := truth[d.pod.UID][v.Name]
@@ -612,7 +616,7 @@ func (b *batchRun) unsaid(truth map[types.UID]map[string]Truth) bool {
 				b.Fatal(err)
 			}
 			if !slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
-				return e.InvolvedObject.UID == d.pod.UID && e.Reason == "FailedMount" && strings.Contains(e.Message, v.Name+`"`)
+				return (any || e.InvolvedObject.UID == d.pod.UID) && e.Reason == "FailedMount" && strings.Contains(e.Message, v.Name+`"`)
 			}) {
 				return true
 			}
@@ -710,6 +714,14 @@ func (b *batchRun) dated(l Look, s seen, d *drawnPod, paused bool) map[string]st
 	return old
 }
 
+// volumeLocked is what a driver says that refuses to attach.
+const volumeLocked = "the volume is locked"
+
+// saysRefused says that the attacher has written the driver's refusal.
+func saysRefused(status storagev1.VolumeAttachmentStatus) bool {
+	return status.AttachError != nil && strings.Contains(status.AttachError.Message, volumeLocked)
+}
+
 // written is what the external-attacher has written of the volume.
 func (l Look) written(v Volume) (status storagev1.VolumeAttachmentStatus) {
 	if va := l.snapshot.VolumeAttachment(facts.AttachmentName(reconcile.VolumeNode{Volume: v.Unique, Node: l.Plan.Node})); va != nil {
@@ -724,7 +736,7 @@ func datedStage(l Look, s seen, v Volume, stage trace.Stage, paused bool) string
 	if stage.Stage == trace.StageAttached && truth.Done[trace.StageAttached] && !l.written(v).Attached {
 		return "attached, and the attacher has not written it yet"
 	}
-	if stage.Stage == trace.StageAttached && truth.Stage == trace.StageAttached && truth.Actor == TheDriver && l.written(v).AttachError == nil {
+	if stage.Stage == trace.StageAttached && truth.Stage == trace.StageAttached && truth.Actor == TheDriver && !saysRefused(l.written(v)) {
 		return "refused, and the attacher has not written it yet"
 	}
 	for _, said := range stage.Said {

@@ -235,8 +235,8 @@ var states = []state{
 	{name: "one-of-two-attached", arrange: func(s *scene) {
 		s.disk("first", nil)
 		s.disk(data, nil)
-		s.w.Cluster.Driver.FailPublish(status.Error(codes.FailedPrecondition, "the volume is locked"), "vol-"+s.name+"-"+data)
-	}, event: "the volume is locked", volume: data, stage: trace.StageAttached, actor: TheDriver, verdict: finding.InFlight},
+		s.w.Cluster.Driver.FailPublish(status.Error(codes.FailedPrecondition, volumeLocked), "vol-"+s.name+"-"+data)
+	}, event: volumeLocked, volume: data, stage: trace.StageAttached, actor: TheDriver, verdict: finding.InFlight},
 	{name: "one-of-two-staged", arrange: func(s *scene) { s.disk("first", nil); s.disk(data, nil); s.refuse(wire.Stage, data) },
 		event: "MountVolume.MountDevice failed", volume: data, stage: trace.StageStaged, actor: TheDriver, called: true, verdict: finding.InFlight},
 	{name: "unused", arrange: func(s *scene) {
@@ -298,8 +298,8 @@ var states = []state{
 	}, event: "volume mode \"Ephemeral\" not supported by driver", volume: data, stage: trace.StageMounted, actor: Nobody, verdict: finding.Stuck},
 	{name: "attach-refused", arrange: func(s *scene) {
 		s.disk(data, nil)
-		s.w.Cluster.Driver.FailPublish(status.Error(codes.FailedPrecondition, "the volume is locked"), "vol-"+s.name+"-"+data)
-	}, event: "the volume is locked", volume: data, stage: trace.StageAttached, actor: TheDriver, verdict: finding.InFlight},
+		s.w.Cluster.Driver.FailPublish(status.Error(codes.FailedPrecondition, volumeLocked), "vol-"+s.name+"-"+data)
+	}, event: volumeLocked, volume: data, stage: trace.StageAttached, actor: TheDriver, verdict: finding.InFlight},
 	{name: "once-only-pod", arrange: func(s *scene) {
 		v := s.w.claim(s.T, s.name, data, Disk, nil, nil, corev1.ReadWriteOncePod)
 		v.Local = Other

@@ -50,7 +50,7 @@ histories: ## N random histories of a controller at work for each release, DEEP=
 STATES ?= 2000
 TALLIES ?=
 kubelet-oracle: ## STATES pods for each release in random states against the volume half of its kubelet, as root; writes docs/kubelet.md and what they said; a run that was stopped goes on with the releases that TALLIES=folder lacks
-	cd e2e && go test -timeout 0 -count 1 -parallel 8 -run 'Test(States|Sayings|Random)$$' -v ./kubelettrace -releases all -states $(STATES) -seed $(SEED) -tallies '$(TALLIES)' -page ../../docs/kubelet.md -said ../../testdata/kubelet/said.txt
+	cd e2e && go test -timeout 0 -count 1 -parallel 8 -run 'Test(States|Sayings|DataLost|Random)$$' -v ./kubelettrace -releases all -states $(STATES) -seed $(SEED) -tallies '$(TALLIES)' -page ../../docs/kubelet.md -said ../../testdata/kubelet/said.txt
 
 mutation: ## one wrong edit to the model at a time, and which controller contradicts it; writes docs/mutation.md
 	cd e2e && go run ./mutation

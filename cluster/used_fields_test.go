@@ -133,6 +133,7 @@ func told(t *testing.T, s *snapshot.Snapshot, settings reconcile.Options) string
 // TestUsedFields looks, in all code that is handed the objects, for fields of theirs
 // that are read and would be left out.
 func TestUsedFields(t *testing.T) {
+	long.Test(t)
 	read := fieldsRead(t, "./diagnose/...", "./reconcile", "./repair", "./output", "./cmd")
 	if len(read["k8s.io/api/core/v1.Pod"]) < 3 || len(read["k8s.io/api/core/v1.ContainerStatus"]) < 4 {
 		t.Fatalf("the code reads no more of pods than %v?", read)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 )
 
 // kubeconfigOf has contexts as NAME=SERVER.
@@ -48,6 +49,7 @@ func across(t *testing.T, code int, args ...string) (finding.Report, string) {
 // TestContextsByPattern: a cluster under two names is read once, and the report says so;
 // a pattern that fits nothing is no fleet in which nothing is wrong.
 func TestContextsByPattern(t *testing.T) {
+	long.Test(t)
 	one, _ := newAPI(t, lostEntry)
 	two, _ := newAPI(t, lostEntry)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")

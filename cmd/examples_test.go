@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 )
 
 // k9sPlugins is the shape of k9s' schema for plugins (internal/config/json/schemas in
@@ -154,6 +156,7 @@ func renderedFor(command string, parameters map[string]string) string {
 // TestHolmesToolset: each tool answers, what was found is no failure to HolmesGPT, and
 // no parameter is taken for a flag or by the shell.
 func TestHolmesToolset(t *testing.T) {
+	long.Test(t)
 	server, kubeconfig := newAPI(t, "vd102-forty-pods")
 	env := kubectlBeside(t, kubeconfig)
 	file := readStrict[holmesToolsets](t, "../examples/holmesgpt/toolset.yaml")

@@ -199,6 +199,7 @@ func TestErrorsAreData(t *testing.T) {
 // TestAnswersOfLargeClusters: a thousand findings fit, the most severe ones first, and
 // the rest is counted.
 func TestAnswersOfLargeClusters(t *testing.T) {
+	long.Test(t)
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	s := merged(t, 12)
 	var written bytes.Buffer

@@ -11,6 +11,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
@@ -29,6 +30,7 @@ var secretTexts = []string{
 // TestNoSecretIsShown: a secret in what others say reaches no report, no file, no
 // saved plan and no metric, and takes no finding with it.
 func TestNoSecretIsShown(t *testing.T) {
+	long.Test(t)
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	dir := t.TempDir()
 	for i, c := range corpus(t) {

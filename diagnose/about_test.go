@@ -7,11 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 )
 
 // TestHealthIsEvidence: what the driver says of a claim is evidence of the findings about
 // its volume, and of no others.
 func TestHealthIsEvidence(t *testing.T) {
+	long.Test(t)
 	c := caseNamed(t, "vd401-driver-refuses")
 	s := c.snapshot(t)
 	for _, claim := range s.Claims {

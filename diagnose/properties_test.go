@@ -115,6 +115,7 @@ const subsetShare = 16
 
 // The same of every subset of the kinds that may be missing altogether.
 func TestGapsSubsets(t *testing.T) {
+	long.Test(t)
 	kinds := append(snapshot.Kinds(), snapshot.Deployments)
 	for i, c := range corpus(t) {
 		t.Run(c.name, func(t *testing.T) {

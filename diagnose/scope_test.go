@@ -434,6 +434,7 @@ var (
 // TestScopeInTree: the same where, out of the pod's scope, other pods name its
 // disks in themselves and wait for them on all other nodes.
 func TestScopeInTree(t *testing.T) {
+	long.Test(t)
 	shown := &tally{found: map[finding.Code]int{}}
 	for _, c := range corpus(t) {
 		s := c.snapshot(t)

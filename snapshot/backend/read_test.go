@@ -3,7 +3,9 @@ package backend
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -412,6 +414,29 @@ func fuzzed(t *testing.T, text string) {
 			if found, ok := l.Find(driver, v.ID); ok != l.Format.Of(driver) || ok && fmt.Sprint(found) != fmt.Sprint(v) {
 				t.Fatalf("%s of %s: %t", v.ID, driver, ok)
 			}
+		}
+	}
+}
+
+var endOfObject = regexp.MustCompile(`([^{\s])\s*}`)
+
+// TestSecretsAreNotKept: of a field that may hold a secret nothing is kept, wherever it stands,
+// and the list tells the same without it.
+func TestSecretsAreNotKept(t *testing.T) {
+	for name, text := range map[string]string{
+		"aws": awsText, "azure": azureText, "google": googleText, "openstack": openStackText, "hetzner": hetznerText, "csi": csiText,
+		"longhorn": longhornText, "trident": tridentText, "linstor": linstorText, "cstor": cstorText, "jiva": jivaText,
+	} {
+		planted := endOfObject.ReplaceAllString(text, `$1, "password": "PLANTED", "token": "PLANTED", "message": "Authorization: Bearer PLANTED"}`)
+		if n := strings.Count(planted, "PLANTED"); n < 6 {
+			t.Fatalf("%s: planted %d times", name, n)
+		}
+		got, want := read(t, planted), read(t, text)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s:\n%s", name, diff)
+		}
+		if kept, err := json.Marshal(got); err != nil || bytes.Contains(kept, []byte("PLANTED")) {
+			t.Errorf("%s: a secret is kept (%v): %s", name, err, kept)
 		}
 	}
 }

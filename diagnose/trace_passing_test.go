@@ -116,6 +116,15 @@ func TestWordsToAnotherPod(t *testing.T) {
 		{name: "what it was told is about that pod", world: with(told(), func(w *world) {
 			w.Events[0].Message = `MountVolume.SetUp failed for volume "pv-data" : volume uses the ReadWriteOncePod access mode and is already in use by another pod`
 		}), verdict: "in-flight mounted", says: []string{"no object tells which"}},
+		{name: "their directory went meanwhile", world: with(told(), func(w *world) {
+			w.Events[0].Message = `MapVolume.SetUpDevice failed for volume "pv-data" : rpc error: code = Internal desc = mkfs failed`
+			w.event("FailedMapVolume", `MapVolume.NewBlockVolumeMapper initialization failed for volume "pv-data" : kubernetes.io/csi: csi.NewBlockVolumeMapper failed to save volume info data: `+
+				"kubernetes.io/csi: failed to save volume data file /plugins/vol_data.json: open /plugins/vol_data.json: no such file or directory", 0.1)
+		}), verdict: "in-flight staged", says: []string{"next to act: CSI driver ebs.csi.aws.com on n1"}},
+		{name: "there is no room for it", world: with(told(), func(w *world) {
+			w.event("FailedMapVolume", `MapVolume.NewBlockVolumeMapper initialization failed for volume "pv-data" : kubernetes.io/csi: csi.NewBlockVolumeMapper failed to save volume info data: `+
+				"kubernetes.io/csi: failed to save volume data file /plugins/vol_data.json: open /plugins/vol_data.json: no space left on device", 0.1)
+		}), verdict: "in-flight staged", says: []string{"next to act: the kubelet of n1"}},
 	} {
 		t.Run(c.name, c.run)
 	}

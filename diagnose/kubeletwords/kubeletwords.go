@@ -97,6 +97,9 @@ var (
 	// MissingPath is the path on the node that is missing, from 1.37 on behind a comma, or,
 	// behind a colon, of another type.
 	MissingPath = regexp.MustCompile(PathCheckFailed + `[:,] (\S+) is not`)
+	// DirectoryGone is a record of a volume that could not be written because its directory
+	// was taken away meanwhile.
+	DirectoryGone = regexp.MustCompile(`failed to save volume data file \S+: open \S+: no such file or directory`)
 	// UnknownDriver is the driver that the kubelet does not know.
 	UnknownDriver = regexp.MustCompile(`driver name (\S+) ` + DriverUnknown)
 )

@@ -99,9 +99,15 @@ var unheardSteps = map[string]string{
 	"GetGlobalMapPath":   "it reads what was made right before",
 }
 
+// rare are expressions that match what only some runs of the oracle hear, each with why.
+var rare = map[string]string{
+	"DirectoryGone": "a kubelet of 1.30 said it once of 1,700 pods: two of them that share a Block volume have to meet",
+}
+
 func TestExpressionsMatchWhatWasHeard(t *testing.T) {
 	for name, e := range map[string]*regexp.Regexp{
 		"Failed": Failed, "WaitFailed": WaitFailed, "MissingObject": MissingObject, "MissingKey": MissingKey, "MissingPath": MissingPath, "UnknownDriver": UnknownDriver,
+		"DirectoryGone": DirectoryGone,
 	} {
 		matched := 0
 		for _, line := range heard(t) {
@@ -116,7 +122,7 @@ func TestExpressionsMatchWhatWasHeard(t *testing.T) {
 				}
 			}
 		}
-		if matched == 0 {
+		if matched == 0 && rare[name] == "" {
 			t.Errorf("%s matches nothing that was heard", name)
 		}
 	}

@@ -21,7 +21,10 @@ import (
 // driver reports in its own way.
 func DriverSays(driver, message string) (driverwords.Entry, bool) {
 	entry, known := driverwords.Find(driver, message)
-	if found := machineMissing.FindString(message); (!known || entry.Wrapper) && found != "" && !ContainsAny(found, "volume", "disk", "secret", "resource") {
+	if known && !entry.Wrapper {
+		return entry, true
+	}
+	if found := machineMissing.FindString(message); found != "" && !ContainsAny(found, "volume", "disk", "secret", "resource") {
 		about, _ := driverwords.NodeUnknown.About()
 		return driverwords.Entry{Words: found, Meaning: driverwords.NodeUnknown, Actor: about.Actor, Helps: about.Helps}, true
 	}

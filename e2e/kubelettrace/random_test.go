@@ -654,6 +654,17 @@ func (b *batchRun) oldest(namespace string) time.Time {
 	return first
 }
 
+// remade is when a pod of the namespace was last made again, zero where none was. What the
+// kubelet had said of its volumes went with it, and it says that again after its pause.
+func (b *batchRun) remade(namespace string) (last time.Time) {
+	for _, d := range b.pods {
+		if at := d.pod.CreationTimestamp.Time; d.pod.Namespace == namespace && d.remade && at.After(last) {
+			last = at
+		}
+	}
+	return last
+}
+
 // mayBeStuck says that something of the pod can never come, or has been wrong for
 // longer than the pod is old.
 func mayBeStuck(d *drawnPod) bool {
@@ -694,12 +705,13 @@ func isDated(text string, old map[string]string) bool {
 func (b *batchRun) dated(l Look, s seen, d *drawnPod, paused bool) map[string]string {
 	old := map[string]string{}
 	fresh := time.Since(facts.Latest(d.pod.CreationTimestamp, metav1.NewTime(b.begun)).Time) < young
+	toldFormer := time.Since(b.remade(d.pod.Namespace)) < reconcile.BackoffLast+facts.RetrySaid
 	for _, v := range d.volumes {
 		told := l.volume(v.Name)
 		if told == nil {
 			continue
 		}
-		if fresh && (d.remade || v.Driver == "" && !v.Unclaimed) && v.Local != "" && !slices.ContainsFunc(told.Stages, func(s trace.Stage) bool { return len(s.Said) > 0 }) {
+		if (toldFormer || fresh && v.Driver == "" && !v.Unclaimed) && v.Local != "" && !slices.ContainsFunc(told.Stages, func(s trace.Stage) bool { return len(s.Said) > 0 }) {
 			old[v.Name] = unsaidYet
 		}
 		if truth := l.Truth[v.Name]; b.cut && v.Attachable && truth.Stage == trace.StageInVolumesInUse && truth.Actor == TheKubelet {

@@ -717,6 +717,9 @@ func (b *batchRun) dated(l Look, s seen, d *drawnPod, paused bool) map[string]st
 		if truth := l.Truth[v.Name]; b.cut && v.Attachable && truth.Stage == trace.StageInVolumesInUse && truth.Actor == TheKubelet {
 			old[v.Name] = "the kubelet cannot read that it is attached"
 		}
+		if b.cut && l.Truth[v.Name].Mounted && !facts.Mounted(l.snapshot.Pod(types.NamespacedName{Namespace: d.pod.Namespace, Name: d.pod.Name})) {
+			old[v.Name] = "mounted, and the kubelet cannot write it"
+		}
 		for _, stage := range told.Stages {
 			if why := datedStage(l, s, v, stage, paused); why != "" {
 				old[v.Name] = why

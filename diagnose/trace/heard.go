@@ -66,7 +66,7 @@ func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok
 		if t.isMeant(v, f.Volume) && (f.Pod == "" || f.Pod == uidThere(t.pod)) {
 			up := strings.HasPrefix(f.Message, kubeletwords.Mounting) || strings.HasPrefix(f.Message, kubeletwords.Mapping)
 			started := t.heard.started()
-			return f, !up && !started.IsZero() && f.At.After(started.Add(startRounded)) && !f.At.Add(f.Pause).Before(t.Snapshot.TakenAt)
+			return f, !up && !started.IsZero() && f.At.After(started.Add(facts.StartRounded)) && !f.At.Add(f.Pause).Before(t.Snapshot.TakenAt)
 		}
 	}
 	return f, false
@@ -84,10 +84,6 @@ func (t *tracer) isMeant(v *tracedVolume, name corev1.UniqueVolumeName) bool {
 		return strings.HasSuffix(string(name), "/"+string(uidThere(t.pod))+"-"+v.specName())
 	}
 }
-
-// startRounded is by how much a process started later than its process_start_time_seconds
-// says: it is counted from the machine's boot, of which the kernel tells the second.
-const startRounded = time.Second
 
 // hearDown adds what the log says to a stage of the way down that is not done. What fails
 // with a device comes after it was unmounted.

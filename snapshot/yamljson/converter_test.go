@@ -14,7 +14,7 @@ var (
 	usual = []string{
 		"a: b\n", "a: 1\nb: -7\nc: true\nd: null\ne: \"1\"\nf: ''\n", "a:\n  b: c\n  d:\n  - e\n  - f: g\n    h: i\nj: k\n", "a:\n- b\n- c: d\n  e:\n  - f\n",
 		"a: {}\nb: []\nc:\n", "k:{\"type\":\"Ready\"}:\n  .: {}\n  f:status: {}\n", "a: it is\n  so long\n  that it goes on\nb: c\n", "a: 'it''s \"so\" \\ long\n  that it goes on'\nb: c\n",
-		"a: |\n  {\"x\": 1}\n    more\n  end\nb: c\n", "a: |-\n  x\nb: c\n", "a: 10.64.0.1\nb: 7d4b9c6f5d\nc: 123e4567-e89b-12d3-a456-426614174000\nd: 100m\ne: 64Gi\n",
+		"a: |\n  {\"x\": 1}\n    more\n  end\nb: c\n", "a: |-\n  x\nb: c\n", "a: 10.64.0.1\nb: 7d4b9c6f5d\nc: 123e4567-e89b-12d3-a456-426614174000\nf: 0c9f6a52-0000-4000-8000-000000000001\ng: 00000000-0000-4000-8000-000000000001\nd: 100m\ne: 64Gi\n",
 		"a: --config=/etc/x\nb: --help\n", "a: https://h/x?y=z#w\nb: a#b\n", "'a b': c\n\"true\": d\n\"1\": e\n", "a: \"x\\ty\\\"z\"\n", "a:\n- b\n-  c\n",
 	}
 	unusual = []string{

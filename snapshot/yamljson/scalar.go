@@ -257,16 +257,19 @@ func isText(line []byte) bool {
 
 // isNoNumber is true where a byte is none that stands in any number.
 func isNoNumber(line []byte) bool {
-	dots := 0
+	dots, dashes := 0, 0
 	for _, b := range line {
 		if strings.IndexByte("0123456789abcdefABCDEFxXoOpP_+-.iInNtTyY", b) < 0 {
 			return true
 		}
-		if b == '.' {
+		switch b {
+		case '.':
 			dots++
+		case '-':
+			dashes++
 		}
 	}
-	if dots > 1 {
+	if dots > 1 || dashes > 2 { // as in a UID
 		return true
 	}
 	if line[0] < '1' || line[0] > '9' {

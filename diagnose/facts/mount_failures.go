@@ -62,8 +62,8 @@ func FailingSince(failures []MountFailure) metav1.Time {
 // that is over. An object is "not registered" until the kubelet has begun with the pod:
 // the volumes come first where it waits for the network of the node (SyncPod). The other
 // words count as such for CachesFill. A kubelet that says that it did not reach the API
-// server has reached it since, or its node ceases to be Ready. Of two pods that share a Block
-// volume one deletes the directory in which the other is about to write.
+// server has reached it since, or its node ceases to be Ready. A directory that it has
+// just made is gone where it cleans the same Block volume up for another pod.
 func (f MountFailure) Passing() bool {
 	return ContainsAny(f.Reason, kubeletwords.NotRegistered) || ServerUnreached(f.Reason) || kubeletwords.DirectoryGone.MatchString(f.Reason) ||
 		ContainsAny(f.Reason, kubeletwords.CachesEmpty, kubeletwords.NotPermitted) && EventTime(f.Event).Sub(FirstTime(f.Event).Time) < CachesFill

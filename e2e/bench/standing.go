@@ -158,7 +158,8 @@ func (l *loaded) serve(ctx context.Context, doctor string, lasts time.Duration, 
 	}
 	const spent, found = "process_cpu_seconds_total", `volume_doctor_findings{check="inuse-not-attached",code="VD301",severity="error"}`
 	if m["gaps"] > 0 || m[found] == 0 || m[found] != before[found] {
-		return s, fmt.Errorf("it has gaps (%g), or %g findings of VD301, and had %g before, with %g gaps, %s after its start", m["gaps"], m[found], before[found], before["gaps"], s.first)
+		return s, fmt.Errorf("the first report, after %s, had %g gaps and %g findings of VD301; the last one has %g and %g",
+			s.first.Round(time.Second), before["gaps"], before[found], m["gaps"], m[found])
 	}
 	s.cores, s.looks = (m[spent]-before[spent])/s.after.Seconds(), int(m[looked]-before[looked])
 	s.memory, err = peak(cmd.Process.Pid)

@@ -602,9 +602,9 @@ func (b *batchRun) record(when string, s *snapshot.Snapshot, kept []RecordedPod,
 }
 
 // unsaid says that the kubelet has not come to what a volume of a driver misses, for the pod
-// or, with any, for one of those that share it: on a busy machine, that takes longer than all
-// else takes to settle.
-func (b *batchRun) unsaid(truth map[types.UID]map[string]Truth, any bool) bool {
+// or, with anyPod, for one of those that share it: on a busy machine, that takes longer than
+// all else takes to settle.
+func (b *batchRun) unsaid(truth map[types.UID]map[string]Truth, anyPod bool) bool {
 	for _, d := range b.pods {
 		for _, v := range d.volumes {
 			t := truth[d.pod.UID][v.Name]
@@ -616,7 +616,7 @@ func (b *batchRun) unsaid(truth map[types.UID]map[string]Truth, any bool) bool {
 				b.Fatal(err)
 			}
 			if !slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
-				return (any || e.InvolvedObject.UID == d.pod.UID) && e.Reason == "FailedMount" && strings.Contains(e.Message, v.Name+`"`)
+				return (anyPod || e.InvolvedObject.UID == d.pod.UID) && e.Reason == "FailedMount" && strings.Contains(e.Message, v.Name+`"`)
 			}) {
 				return true
 			}

@@ -269,7 +269,7 @@ func isNoNumber(line []byte) bool {
 			dashes++
 		}
 	}
-	if dots > 1 || dashes > 2 { // as in a UID
+	if dots > 1 || dashes > 2 && line[0] >= '0' && line[0] <= '9' { // as in an address, and a UID
 		return true
 	}
 	if line[0] < '1' || line[0] > '9' {

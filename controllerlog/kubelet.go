@@ -146,7 +146,7 @@ func failedFor(err string) (f KubeletFailure, ok bool) {
 		unquoted, _ := strconv.Unquote(err[found[2*group]:found[2*group+1]])
 		return unquoted
 	}
-	return KubeletFailure{Volume: corev1.UniqueVolumeName(text(2)), Pod: types.UID(text(3)), Message: err[:found[3]] + " " + cutError(err[found[1]:])}, true
+	return KubeletFailure{Volume: corev1.UniqueVolumeName(text(2)), Pod: types.UID(text(3)), Message: cut(err[:found[3]], maxError) + " " + cutError(err[found[1]:])}, true
 }
 
 // withLatest adds a failure, in place of the same one of the pass before where it is one

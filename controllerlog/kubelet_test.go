@@ -115,6 +115,7 @@ func FuzzKubelet(f *testing.F) {
 	f.Add(paused("10:40:00", "+0000 UTC", "", `MountVolume.SetUp failed for volume "pv-1" (UniqueName: "`+aVolume+`") pod "web-0" (UID: "uid-1") : no device`))
 	f.Add("Nov 20 10:40:00.000300 n1 kubelet[1234]: " + paused("12:40:00", "+0200 CEST", "uid-1", `UnmountVolume.TearDown failed for volume "`+aVolume+`" (UniqueName: "`+aVolume+`") pod "uid-1" (UID: "uid-1") : busy`))
 	f.Add(paused("10:40:00", "-0330 NST", "", `UnmountDevice.Unmount failed for volume "pv-1" (UniqueName: "`+aVolume+`") on node "n1" : busy`))
+	f.Add(paused("10:40:00", "+0000 UTC", "", `MountVolume.SetUp failed for volume "pv-`+"\xe7\xe7"+`" (UniqueName: "`+aVolume+`") pod "web-0" (UID: "uid-1") : no device`))
 	f.Fuzz(func(t *testing.T, text string) {
 		failures, err := ReadKubelet(strings.NewReader(text), now)
 		if err != nil {

@@ -101,6 +101,9 @@ func (c *Converter) keyEnd() (key []byte, next int, ok bool) {
 		}
 		return line[:end+2], c.pos + end + 3, true
 	}
+	if bytes.HasPrefix(line, []byte("---")) || bytes.HasPrefix(line, []byte("...")) { // between two documents
+		return nil, 0, false
+	}
 	for i, b := range line {
 		if b == ':' && (i+1 == len(line) || line[i+1] == ' ') {
 			return line[:i], c.pos + i + 1, i > 0 && i < 128 && isPlain(line[:i]) && isText(line[:i])

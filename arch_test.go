@@ -44,7 +44,7 @@ var line = [][]string{
 	{"controllerlog"},
 	{"reconcile"},
 	{"snapshot"},
-	{"snapshot/backend", "snapshot/intern", "snapshot/fastjson", "snapshot/layout"},
+	{"snapshot/backend", "snapshot/intern", "snapshot/fastjson", "snapshot/layout", "snapshot/fields"},
 	{"snapshot/rawjson", "snapshot/yamljson"},
 	{"snapshot/archive"},
 	{"safetext"},

@@ -17,6 +17,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/fields"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/layout"
 )
@@ -62,7 +63,7 @@ func TestDamagedPage(t *testing.T) {
 	damaged(whole, func(page []byte) {
 		peek := peekAt[corev1.Pod](podPeek)
 		p := &pages[corev1.Pod, *corev1.Pod]{Cluster: &Cluster{}, kind: snapshot.Pods, sharer: intern.New(), choice: choice[*corev1.Pod]{
-			peek: peek, keep: ofUse, part: func(*corev1.Pod) *part { return usedFields[snapshot.Pods] },
+			peek: peek, keep: ofUse, part: func(*corev1.Pod) *fields.Part { return usedFields[snapshot.Pods] },
 		}}
 		if _, err := listPage(bytes.NewReader(page), corev1.SchemeGroupVersion.WithKind("PodList"), p.take, nil); err != nil {
 			refused++

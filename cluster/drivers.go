@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
@@ -27,10 +29,22 @@ const (
 	driverPage = 1000
 )
 
-// driverLists reads the own objects of the drivers that are installed, before anything
-// else that they are held against: what is younger than the objects says nothing of them.
-// A driver's objects count as a whole or not at all. What may not be read or is not there
-// is no gap.
+// drivers reads the own objects of the installed drivers, where those are wanted, before
+// anything else that they are held against: what is younger than the objects says nothing
+// of them.
+func (r *reading) drivers(ctx context.Context) error {
+	if r.options.Drivers == nil {
+		return nil
+	}
+	if err := r.all(ctx, r.lists(func(k kind) bool { return k.name() == snapshot.CSIDrivers })); err != nil {
+		return err
+	}
+	r.driverLists(ctx)
+	return nil
+}
+
+// driverLists reads the own objects of the drivers that r has read. A driver's objects
+// count as a whole or not at all. What may not be read or is not there is no gap.
 func (r *reading) driverLists(ctx context.Context) {
 	installed := func(k backend.Kind) bool {
 		return slices.ContainsFunc(r.objects.CSIDrivers, func(d *storagev1.CSIDriver) bool { return d.Name == k.Driver })
@@ -110,10 +124,11 @@ func (r *reading) getJSON(ctx context.Context, path string, params map[string]st
 	return text, nil
 }
 
-// dateDrivers gives the snapshot what the drivers' objects tell. Those were read before
+// addDrivers gives the snapshot what the drivers' objects tell. Those were read before
 // the rest; Trident's then lack what is published to nothing.
-func (r *reading) dateDrivers(s *snapshot.Snapshot) {
-	for _, l := range r.backends {
+func addDrivers(s *snapshot.Snapshot, lists []*backend.List) {
+	for _, read := range lists {
+		l := *read
 		if l.Taken.After(s.TakenAt) {
 			l.Taken = s.TakenAt
 		}
@@ -123,24 +138,85 @@ func (r *reading) dateDrivers(s *snapshot.Snapshot) {
 				handles = append(handles, source.VolumeHandle)
 			}
 		}
+		l.Volumes = slices.Clone(l.Volumes) // the next snapshot begins with the list, too
 		l.Complete(handles)
+		s.Backends = append(s.Backends, &l)
 	}
-	s.Backends = append(s.Backends, r.backends...)
 }
 
-// Notes writes the notes about the drivers' objects, each in a line; nil where those are not
-// wanted.
+// driversAgain is how long a watch uses what it has read of the drivers' own objects. They
+// count for a quarter of an hour, and change with each attach.
+const driversAgain = time.Minute
+
+// driversFollowed is what a Watch knows of the drivers' own objects.
+type driversFollowed struct {
+	mu sync.Mutex
+	// asked says that they were read once, or could not be.
+	asked bool
+	lists []*backend.List
+}
+
+// follow reads them again and again, after csiDrivers: they are not worth a watch each.
+func (d *driversFollowed) follow(ctx context.Context, w *Watch, csiDrivers *following) {
+	for !csiDrivers.began() {
+		if sleep(ctx, pollNeeds) != nil {
+			return
+		}
+	}
+	for {
+		var now clock
+		r := &reading{Cluster: w.quiet(), now: &now}
+		csiDrivers.store.fill(&r.objects)
+		r.driverLists(context.WithValue(ctx, clockKey{}, &now))
+		d.take(r.backends)
+		w.note()
+		if sleep(ctx, driversAgain) != nil {
+			return
+		}
+	}
+}
+
+// take replaces the lists by what was read now. One that could not be read again stays
+// until it is too old to prove anything: its findings have not healed.
+func (d *driversFollowed) take(read []*backend.List) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, before := range d.lists {
+		if !slices.ContainsFunc(read, func(l *backend.List) bool { return l.Format == before.Format }) {
+			read = append(read, before)
+		}
+	}
+	d.asked, d.lists = true, read
+}
+
+func (d *driversFollowed) now() (asked bool, lists []*backend.List) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.asked, d.lists
+}
+
+// Notes writes the notes about the drivers' objects, each once and in a line; nil where
+// those are not wanted.
 func Notes(w io.Writer, wanted bool) func(string) {
 	if !wanted {
 		return nil
 	}
+	var mu sync.Mutex
+	said := sets.New[string]()
 	visible := func(r rune) rune {
 		if safetext.Hidden(r) {
 			return '?'
 		}
 		return r
 	}
-	return func(note string) { fmt.Fprintf(w, "note: %s\n", strings.Map(visible, note)) }
+	return func(note string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !said.Has(note) {
+			said.Insert(note)
+			fmt.Fprintf(w, "note: %s\n", strings.Map(visible, note))
+		}
+	}
 }
 
 // driverRights are the rights to the drivers' own objects.

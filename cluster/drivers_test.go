@@ -12,7 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
@@ -75,7 +77,7 @@ func TestDriverObjects(t *testing.T) {
 	a := driverAPI(t, []string{"linstor.csi.linbit.com", "csi.trident.netapp.io", "ebs.csi.aws.com"}, map[string][]string{
 		linstorGroup: {linstorPrefer},
 		linstorTable: {linstorPage("2", [2]string{"PVC-1", "N1"}), linstorPage("", [2]string{"PVC-1", "N2"})},
-		publications: {`{"items": [{"apiVersion": "trident.netapp.io/v1", "kind": "TridentVolumePublication", "metadata": {"name": "v.n1"}, "volumeID": "published", "nodeID": "n1"}]}`},
+		publications: {onePublication},
 	})
 	var volumes corev1.PersistentVolumeList
 	for _, handle := range []string{"published", "free"} {
@@ -167,6 +169,106 @@ func TestHalfOfADriversObjects(t *testing.T) {
 	s, notes := driverSnapshot(t, a)
 	if len(s.Backends) != 1 || s.Backends[0].Format != backend.Jiva || len(notes) > 0 || s.Backends[0].Taken.Sub(serverTime) > time.Second {
 		t.Errorf("%+v %v", s.Backends, notes)
+	}
+}
+
+const onePublication = `{"items": [{"apiVersion": "trident.netapp.io/v1", "kind": "TridentVolumePublication", "metadata": {"name": "v.n1"}, "volumeID": "published", "nodeID": "n1"}]}`
+
+// TestDriverObjectsOfAPod: where a driver's own objects are read, one pod's answer rests on
+// the whole cluster, which is then read once; elsewhere the pod's scope is.
+func TestDriverObjectsOfAPod(t *testing.T) {
+	for driver, want := range map[string]bool{"csi.trident.netapp.io": true, "ebs.csi.aws.com": false} {
+		a := driverAPI(t, []string{driver}, map[string][]string{publications: {onePublication, onePublication}})
+		asked := 0
+		s, err := a.cluster(Options{PageSize: PageSize, Drivers: func(string) {}}).SnapshotOf(t.Context(), scope.OfPod(types.NamespacedName{Namespace: "shop", Name: "web-0"}),
+			func(*snapshot.Snapshot) bool { asked++; return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (len(s.Backends) == 1) != want || (asked == 0) != want {
+			t.Errorf("%s: %v, asked %d times whether the scope suffices", driver, s.Backends, asked)
+		}
+		whole := slices.ContainsFunc(a.to("/api/v1/pods"), func(r request) bool { return len(r.query["fieldSelector"]) == 0 })
+		if whole != want || len(a.to(publications)) > 1 {
+			t.Errorf("%s: all pods were read: %v; publications %d times", driver, whole, len(a.to(publications)))
+		}
+	}
+}
+
+// TestWatchDriverObjects: the first snapshot of a watch has the drivers' objects, and each
+// has the volumes that have come since.
+func TestWatchDriverObjects(t *testing.T) {
+	a := driverAPI(t, []string{"csi.trident.netapp.io"}, map[string][]string{publications: {onePublication}})
+	a.noProtobuf = true
+	answers := a.raw
+	s := a.streams()
+	a.raw = func(w http.ResponseWriter, r *http.Request) bool { return s.answer(w, r) || answers(w, r) }
+	w := begin(t, a, Options{PageSize: PageSize, Drivers: func(note string) { t.Error(note) }})
+	first := until(t, w, "no gap", func(s *snapshot.Snapshot) bool { return len(s.Gaps) == 0 })
+	published := backend.Volume{ID: "published", Attachments: []backend.Attachment{{Machine: "n1"}}}
+	ids := func(s *snapshot.Snapshot) []backend.Volume {
+		if len(s.Backends) != 1 || s.Backends[0].Taken.After(s.TakenAt) {
+			t.Fatalf("%v at %s", s.Backends, s.TakenAt)
+		}
+		return s.Backends[0].Volumes
+	}
+	if diff := cmp.Diff([]backend.Volume{published}, ids(first)); diff != "" {
+		t.Error(diff)
+	}
+	const path = "/api/v1/persistentvolumes"
+	until(t, w, "a stream of volumes", func(*snapshot.Snapshot) bool { return s.stream(path) != nil })
+	pv := corev1.PersistentVolume{TypeMeta: metav1.TypeMeta{Kind: "PersistentVolume", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: "free"}}
+	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "csi.trident.netapp.io", VolumeHandle: "free"}
+	s.stream(path) <- event(t, "ADDED", pv)
+	got := until(t, w, "the volume", func(s *snapshot.Snapshot) bool { return len(s.Volumes) == 1 })
+	if diff := cmp.Diff([]backend.Volume{{ID: "free"}, published}, ids(got)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]backend.Volume{published}, ids(first)); diff != "" {
+		t.Errorf("an earlier snapshot has changed: %s", diff)
+	}
+}
+
+// TestDriverObjectsStay: what cannot be read again stays as it was read, and what can is
+// replaced.
+func TestDriverObjectsStay(t *testing.T) {
+	var d driversFollowed
+	list := func(f backend.Format, minute int) *backend.List {
+		return &backend.List{Format: f, Taken: serverTime.Add(time.Duration(minute) * time.Minute)}
+	}
+	for minute, read := range [][]*backend.List{
+		{list(backend.Trident, 0), list(backend.Longhorn, 0)},
+		{list(backend.Longhorn, 1)},
+		nil,
+		{list(backend.Trident, 3)},
+	} {
+		d.take(read)
+		asked, lists := d.now()
+		got := map[backend.Format]int{}
+		for _, l := range lists {
+			got[l.Format] = int(l.Taken.Sub(serverTime).Minutes())
+		}
+		want := []map[backend.Format]int{
+			{backend.Trident: 0, backend.Longhorn: 0}, {backend.Trident: 0, backend.Longhorn: 1}, {backend.Trident: 0, backend.Longhorn: 1}, {backend.Trident: 3, backend.Longhorn: 1},
+		}[minute]
+		if diff := cmp.Diff(want, got); diff != "" || !asked || len(lists) != 2 {
+			t.Errorf("minute %d: %s", minute, diff)
+		}
+	}
+}
+
+// TestNotes: each note is written once, in one line.
+func TestNotes(t *testing.T) {
+	var b strings.Builder
+	note := Notes(&b, true)
+	for range 2 {
+		note("a\x1b[2J")
+	}
+	if note("b"); b.String() != "note: a?[2J\nnote: b\n" {
+		t.Errorf("%q", b.String())
+	}
+	if Notes(&b, false) != nil {
+		t.Error("not wanted, and written")
 	}
 }
 

@@ -308,7 +308,7 @@ func typedItems(t *testing.T, k pageKind, list protoList, all bool) (kept []obje
 			continue
 		}
 		if used := usedFields[k.kind]; used != nil && !all {
-			reduced, ok := used.of(nil, marshalled(t, item), pod)
+			reduced, ok := used.Of(nil, marshalled(t, item), pod)
 			if !ok {
 				t.Fatal("what was encoded just now cannot be read")
 			}

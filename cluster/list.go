@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/fields"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/layout"
 )
@@ -49,7 +50,7 @@ type choice[P any] struct {
 	// part, where it is not nil, returns the part of an object that is decoded. Its
 	// argument is nil for an object that could not be peeked at. Without it, what
 	// snapshot.Trim leaves is decoded.
-	part func(peeked P) *part
+	part func(peeked P) *fields.Part
 	// spool, where it is not nil, takes the objects in place of the list.
 	spool *snapshot.Spool
 }
@@ -99,7 +100,7 @@ type pages[T any, P interface {
 	// layout describes the kind, and trimmed is the part that snapshot.Trim leaves, once
 	// an object was decoded.
 	layout  *layout.Layout
-	trimmed *part
+	trimmed *fields.Part
 	// room is memory for the next objects. Allocated one by one they would take up to
 	// a tenth more, because the allocator rounds up.
 	room []T
@@ -220,7 +221,7 @@ func (p *pages[T, P]) take(raw []byte) error {
 			part = p.part(peeked)
 		}
 		pod, _ := any(peeked).(*corev1.Pod)
-		if reduced, ok := part.of(p.reduced[:0], raw, pod); ok {
+		if reduced, ok := part.Of(p.reduced[:0], raw, pod); ok {
 			raw, p.reduced = reduced, reduced
 		}
 	}

@@ -44,7 +44,7 @@ func Roles() []repair.Role {
 	return append([]repair.Role{
 		{Name: "reader", For: "diagnose, plan, trace, preflight, snapshot", Needs: reads},
 		{Name: "watcher", For: "diagnose --watch, serve", Needs: watches},
-		{Name: "drivers", For: "diagnose, snapshot: the own objects of drivers that are installed", Needs: driverRights()},
+		{Name: "drivers", For: "diagnose, snapshot, serve: the own objects of drivers that are installed", Needs: driverRights()},
 		{Name: "kubelet", For: "trace --kubelet", Needs: []repair.Permission{{Verb: "get", Resource: string(snapshot.Nodes), Subresource: "proxy"}}},
 		{Name: "controller", For: "--controller=auto; a binding in kube-system does", Needs: []repair.Permission{
 			{Verb: repair.VerbCreate, Resource: string(snapshot.Pods), Subresource: "portforward", Namespace: metav1.NamespaceSystem}}},

@@ -10,10 +10,21 @@ import (
 
 // SnapshotOf reads the scope of one pod. Where that suffices, the snapshot lacks the
 // rest of the cluster, and a report on it must be about the pod alone. Where it does
-// not, or where not all of it could be read, SnapshotOf reads the whole cluster.
+// not, or where not all of it could be read, SnapshotOf reads the whole cluster. So it
+// does where a driver's own objects tell what is attached: whose machine they name only
+// all nodes show.
 func (c *Cluster) SnapshotOf(ctx context.Context, wanted *scope.Scope, suffices func(*snapshot.Snapshot) bool) (*snapshot.Snapshot, error) {
-	s, err := c.inOnePage().take(ctx, func(ctx context.Context, r *reading) error { return r.scope(ctx, wanted) })
-	if err == nil && suffices(s) {
+	whole := false
+	s, err := c.inOnePage().take(ctx, func(ctx context.Context, r *reading) error {
+		if err := r.drivers(ctx); err != nil {
+			return err
+		}
+		if whole = len(r.backends) > 0; whole {
+			return r.everything(ctx)
+		}
+		return r.scope(ctx, wanted)
+	})
+	if err == nil && (whole || suffices(s)) {
 		return s, nil
 	}
 	// The error of this reading is dropped: the whole reading meets it again.

@@ -30,23 +30,25 @@ const parallel = 4
 // nothing would look at is left out: see Options.
 func (c *Cluster) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 	return c.take(ctx, func(ctx context.Context, r *reading) error {
-		if c.options.Drivers != nil {
-			if err := r.all(ctx, r.lists(func(k kind) bool { return k.name() == snapshot.CSIDrivers })); err != nil {
-				return err
-			}
-			r.driverLists(ctx)
-		}
-		known := func(k kind) bool { return c.options.Drivers != nil && k.name() == snapshot.CSIDrivers }
-		if err := r.all(ctx, r.lists(func(k kind) bool { return k.isAlwaysNeeded() && k.name() != snapshot.Pods && !known(k) })); err != nil {
+		if err := r.drivers(ctx); err != nil {
 			return err
 		}
-		if err := r.all(ctx, r.lists(func(k kind) bool { return k.name() == snapshot.Pods })); err != nil {
-			return err
-		}
-		// Where not everything could be read, nobody knows what is needed.
-		everything := c.options.All || len(r.gaps) > 0
-		return r.all(ctx, r.lists(func(k kind) bool { return !k.isAlwaysNeeded() && (everything || k.isNeeded(&r.objects)) }))
+		return r.everything(ctx)
 	})
+}
+
+// everything reads what there is beside the drivers' own objects.
+func (r *reading) everything(ctx context.Context) error {
+	known := func(k kind) bool { return r.options.Drivers != nil && k.name() == snapshot.CSIDrivers }
+	if err := r.all(ctx, r.lists(func(k kind) bool { return k.isAlwaysNeeded() && k.name() != snapshot.Pods && !known(k) })); err != nil {
+		return err
+	}
+	if err := r.all(ctx, r.lists(func(k kind) bool { return k.name() == snapshot.Pods })); err != nil {
+		return err
+	}
+	// Where not everything could be read, nobody knows what is needed.
+	all := r.options.All || len(r.gaps) > 0
+	return r.all(ctx, r.lists(func(k kind) bool { return !k.isAlwaysNeeded() && (all || k.isNeeded(&r.objects)) }))
 }
 
 // lists are the sources of the kinds that are wanted.
@@ -93,7 +95,7 @@ func (c *Cluster) take(ctx context.Context, read func(context.Context, *reading)
 	if err := c.setTakenAt(s, &now); err != nil {
 		return nil, err
 	}
-	r.dateDrivers(s)
+	addDrivers(s, r.backends)
 	if asked != nil {
 		if err := asked.finish(ctx, s, &now); err != nil {
 			return nil, c.explain(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/fields"
 )
 
 const (
@@ -21,30 +22,30 @@ const (
 // any code in this module uses: less than half of each object. All other fields are
 // dropped before decoding. TestUsedFields finds fields that the code uses and the list
 // lacks. A pod that a command names is decoded as trimmed says.
-var usedFields = map[snapshot.Kind]*part{
+var usedFields = map[snapshot.Kind]*fields.Part{
 	snapshot.Pods: usedFieldsOfPods(),
-	snapshot.Nodes: annotated(only[corev1.Node](usedMeta+"labels managedFields",
+	snapshot.Nodes: annotated(fields.Only[corev1.Node](usedMeta+"labels managedFields",
 		"spec: providerID unschedulable taints", "status: conditions volumesInUse volumesAttached nodeInfo.kubeletVersion")),
-	snapshot.Claims: annotated(only[corev1.PersistentVolumeClaim](usedMeta,
+	snapshot.Claims: annotated(fields.Only[corev1.PersistentVolumeClaim](usedMeta,
 		"spec: accessModes resources storageClassName volumeName volumeMode", "status: phase capacity conditions allocatedResourceStatuses healthStatus")),
 	// What the translation of in-tree volumes reads is up to it.
-	snapshot.Volumes: annotated(allBut[corev1.PersistentVolume](": metadata.managedFields", "spec: capacity mountOptions",
+	snapshot.Volumes: annotated(fields.AllBut[corev1.PersistentVolume](": metadata.managedFields", "spec: capacity mountOptions",
 		"spec.persistentVolumeSource.csi: fsType volumeAttributes nodeStageSecretRef nodePublishSecretRef controllerExpandSecretRef nodeExpandSecretRef")),
 }
 
-func usedFieldsOfPods() *part {
-	p := annotated(only[corev1.Pod](usedMeta+"labels",
+func usedFieldsOfPods() *fields.Part {
+	p := annotated(fields.Only[corev1.Pod](usedMeta+"labels",
 		"spec: volumes nodeName hostNetwork terminationGracePeriodSeconds tolerations securityContext.seLinuxOptions securityContext.seLinuxChangePolicy securityContext.fsGroup securityContext.fsGroupChangePolicy",
 		"spec.containers"+usedOfContainer, "spec.initContainers"+usedOfContainer, "spec.ephemeralContainers.ephemeralContainerCommon"+usedOfContainer,
 		"status: phase message reason podIP startTime volumeHealth conditions.type conditions.status conditions.lastTransitionTime conditions.message",
 		"status.containerStatuses"+usedOfStatus, "status.initContainerStatuses"+usedOfStatus, "status.ephemeralContainerStatuses"+usedOfStatus,
 	))
-	at[corev1.Pod](p, "metadata.labels").wants = labelIsRead
-	at[corev1.Pod](p, "spec.volumes").wants = volumeIsRead
-	at[corev1.Pod](p, "status.conditions").wants = conditionIsRead
+	fields.At[corev1.Pod](p, "metadata.labels").Wants = labelIsRead
+	fields.At[corev1.Pod](p, "spec.volumes").Wants = volumeIsRead
+	fields.At[corev1.Pod](p, "status.conditions").Wants = conditionIsRead
 	for _, containers := range []string{"spec.containers", "spec.initContainers", "spec.ephemeralContainers.ephemeralContainerCommon"} {
-		at[corev1.Pod](p, containers+".volumeMounts").wants = volumeIsRead
-		at[corev1.Pod](p, containers+".volumeDevices").wants = volumeIsRead
+		fields.At[corev1.Pod](p, containers+".volumeMounts").Wants = volumeIsRead
+		fields.At[corev1.Pod](p, containers+".volumeDevices").Wants = volumeIsRead
 	}
 	return p
 }
@@ -74,7 +75,7 @@ func reduce[T any, P interface {
 		return
 	}
 	var reduced T
-	if used, ok := usedFields[kind].of(nil, raw, pod); ok && P(&reduced).Unmarshal(used) == nil {
+	if used, ok := usedFields[kind].Of(nil, raw, pod); ok && P(&reduced).Unmarshal(used) == nil {
 		*o = reduced
 	}
 }

@@ -29,6 +29,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/fields"
 )
 
 // reduced is the object as a reading gives it in which nobody asks about it.
@@ -49,7 +50,7 @@ func reduced[T any, P interface {
 			t.Fatal("could not be peeked at")
 		}
 	}
-	raw, ok := usedFields[kind].of(nil, raw, pod)
+	raw, ok := usedFields[kind].Of(nil, raw, pod)
 	if !ok {
 		t.Fatal("could not be reduced")
 	}
@@ -163,36 +164,36 @@ func TestUsedFields(t *testing.T) {
 
 // collect finds, of each type of which not all belongs to the part of t, the
 // fields that do, wherever it stands.
-func collect(left map[string][]string, t reflect.Type, p *part) {
+func collect(left map[string][]string, t reflect.Type, p *fields.Part) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
-	if p.fields == nil { // all of it
+	if p.Fields == nil { // all of it
 		return
 	}
 	name := t.PkgPath() + "." + t.Name()
-	var fields []string
+	var taken []string
 	for f := range t.Fields() {
-		listed, inner := false, (*part)(nil)
+		listed, inner := false, (*fields.Part)(nil)
 		if tag := strings.Split(f.Tag.Get("protobuf"), ","); len(tag) > 1 { // TypeMeta has none, and is never sent
 			number, err := strconv.Atoi(tag[1])
 			if err != nil {
 				panic(err)
 			}
-			inner = p.listed(protowire.Number(number))
+			inner = p.Listed(protowire.Number(number))
 			listed = inner != nil
 		}
-		if listed && (inner.fields != nil || inner.wants != nil) {
+		if listed && (inner.Fields != nil || inner.Wants != nil) {
 			collect(left, f.Type, inner)
-		} else if listed == p.exclude && f.Name != "TypeMeta" {
+		} else if listed == p.Exclude && f.Name != "TypeMeta" {
 			continue
 		}
-		fields = append(fields, f.Name)
+		taken = append(taken, f.Name)
 	}
 	if before, ok := left[name]; ok { // what one of two places lacks counts
-		fields = slices.DeleteFunc(fields, func(f string) bool { return !slices.Contains(before, f) })
+		taken = slices.DeleteFunc(taken, func(f string) bool { return !slices.Contains(before, f) })
 	}
-	left[name] = fields
+	left[name] = taken
 }
 
 // fieldsRead are, by type, the fields of structs that the packages' code selects,

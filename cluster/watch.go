@@ -27,6 +27,7 @@ const heartbeat = 5 * time.Second
 type Watch struct {
 	*Cluster
 	kinds   []*following
+	drivers driversFollowed
 	now     ticking
 	changed chan struct{}
 	done    sync.WaitGroup
@@ -52,6 +53,9 @@ func (c *Cluster) Watch(ctx context.Context) (*Watch, error) {
 			}
 			f.run(ctx)
 		})
+		if f.kind == snapshot.CSIDrivers && c.options.Drivers != nil {
+			w.done.Go(func() { w.drivers.follow(ctx, w, f) })
+		}
 	}
 	return w, nil
 }
@@ -70,8 +74,11 @@ func (w *Watch) note() {
 // Wait returns once nothing is followed any more, after the context's end.
 func (w *Watch) Wait() { w.done.Wait() }
 
-// Began says whether every kind has been read once, or could not be.
+// Began says whether all that is wanted has been read once, or could not be.
 func (w *Watch) Began() bool {
+	if asked, _ := w.drivers.now(); !asked && w.options.Drivers != nil {
+		return false
+	}
 	return !slices.ContainsFunc(w.kinds, func(f *following) bool { return !f.began() })
 }
 
@@ -118,7 +125,10 @@ func (w *Watch) snapshot(now time.Time, unanswered error) *snapshot.Snapshot {
 		}
 	}
 	from := snapshot.Source{Context: w.options.Context, Server: w.server, ServerVersion: w.version}
-	return snapshot.New(now, from, o, gaps)
+	s := snapshot.New(now, from, o, gaps)
+	_, lists := w.drivers.now()
+	addDrivers(s, lists)
+	return s
 }
 
 // following is one kind that is followed.

@@ -178,7 +178,7 @@ func FuzzPod(f *testing.F) {
 		}
 		if peeked, ok := peek(raw); ok {
 			checkPeek(t, peek, raw, decoded)
-			reduced, ok := usedFields[snapshot.Pods].of(nil, raw, peeked)
+			reduced, ok := usedFields[snapshot.Pods].Of(nil, raw, peeked)
 			if !ok {
 				t.Fatal("what the typed decoder reads cannot be reduced")
 			}

@@ -55,6 +55,7 @@ or there was nobody to follow. Let whatever started it start it again.`,
 			if err != nil {
 				return fmt.Errorf("the name of this machine: %w", err)
 			}
+			g.driverObjects = true
 			o.Identity = host + "_" + string(uuid.NewUUID())
 			e.taken, e.asks = takenOver(cmd.Flags()), asks(nil)
 			c, err := g.connect(streams)

@@ -102,11 +102,11 @@ func template(t *testing.T, flags string) map[string]unstructured.Unstructured {
 // TestChartLints: Helm has nothing to say about the chart, and the schema of its values
 // refuses what would be ignored or would not run.
 func TestChartLints(t *testing.T) {
-	const all = "--set events=true,reports=true,reportPage=true,replicas=1,serviceMonitor.enabled=true"
+	const all = "--set driverObjects=true,events=true,reports=true,reportPage=true,replicas=1,serviceMonitor.enabled=true"
 	for _, flags := range []string{"", all} {
 		shell(t, "", "helm lint --strict deploy/chart "+flags)
 	}
-	for _, values := range []string{"replicas=0", "replicas=two", "event=true", "events=yes", "reports=yes", "image.tag=a:b", "image.digest=sha256:0", "args=--events", "networkPolicy.apiServerPorts={70000}", "serviceMonitor.label.a=b"} {
+	for _, values := range []string{"replicas=0", "replicas=two", "event=true", "events=yes", "reports=yes", "driverObjects=yes", "image.tag=a:b", "image.digest=sha256:0", "args=--events", "networkPolicy.apiServerPorts={70000}", "serviceMonitor.label.a=b"} {
 		if text, err := try(t, "", "helm template deploy/chart --set '"+values+"'"); err == nil || !strings.Contains(text, "schema") {
 			t.Errorf("%s: %v, %.300s", values, err, text)
 		}
@@ -127,6 +127,7 @@ func TestSameObjects(t *testing.T) {
 		{"deploy/kustomize", ""},
 		{with("events"), "--set events=true"},
 		{with("reports"), "--set reports=true"},
+		{with("driver-objects"), "--set driverObjects=true"},
 	} {
 		want, got := template(t, test.flags), objects(t, shell(t, "", "kubectl kustomize "+test.folder))
 		if want, got := slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(got)); !slices.Equal(got, want) {

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -24,14 +23,12 @@ func detachedAtStorage(p *check.Run, va facts.Attachment, node *corev1.Node, ent
 	if len(users) == 0 || !attachedBefore(p, va, node, users, entry) {
 		return false
 	}
-	since := metav1.NewTime(entry.List.Taken) // the earliest that is proven
 	pv, pods := p.ShortVolume(va.Volume), waitingUnstarted(p.View, va)
 	f := finding.Finding{
 		Volume:           va.Volume,
 		Node:             va.Node,
 		PersistentVolume: pv,
 		VolumeAttachment: va.Name,
-		Since:            &since,
 		Cause:            "the volume was detached past the cluster, or a late detach took it away again",
 		Evidence: []finding.Evidence{
 			{Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"},

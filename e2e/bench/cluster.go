@@ -6,10 +6,15 @@ import (
 	"os"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // loaded is a control plane with a cluster of some size in its etcd. None of
@@ -37,26 +42,37 @@ func start(ctx context.Context, size load.Size) (*loaded, error) {
 	return l, l.awaitReads(ctx)
 }
 
-// awaitReads waits until the API server has seen what was written behind its back.
+// awaitReads waits until the API server's caches hold what was written behind its back:
+// until then it reads from etcd, and refuses watches of what it has just listed.
 func (l *loaded) awaitReads(ctx context.Context) error {
-	for {
-		list, err := l.Client().CoreV1().Pods("").List(ctx, metav1.ListOptions{Limit: 1})
-		if err != nil {
-			return err
+	began := time.Now()
+	newest, err := l.Client().CoreV1().Pods("").List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return err
+	}
+	clients := map[schema.GroupVersion]rest.Interface{}
+	for _, client := range []rest.Interface{l.Client().CoreV1().RESTClient(), l.Client().StorageV1().RESTClient(),
+		l.Client().CoordinationV1().RESTClient(), l.Client().AppsV1().RESTClient()} {
+		clients[client.APIVersion()] = client
+	}
+	options := metav1.ListOptions{Limit: 1, ResourceVersion: newest.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
+	for _, r := range snapshot.Resources() {
+		client := clients[r.GroupVersion()]
+		if client == nil {
+			return fmt.Errorf("there is no client for %s", r.Kind)
 		}
-		left := 0
-		if list.RemainingItemCount != nil {
-			left = int(*list.RemainingItemCount)
-		}
-		if len(list.Items)+left == l.load.Size.Pods {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second):
+		for {
+			err := client.Get().Resource(string(r.Kind)).VersionedParams(&options, scheme.ParameterCodec).Do(ctx).Error()
+			if err == nil {
+				break
+			}
+			if !apierrors.IsTimeout(err) && !apierrors.IsTooManyRequests(err) {
+				return err
+			}
 		}
 	}
+	fmt.Fprintf(os.Stderr, "taken up by the API server after another %s\n", time.Since(began).Round(time.Second/10))
+	return nil
 }
 
 // heartbeat writes again what somebody renews all the time in a living cluster.

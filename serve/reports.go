@@ -16,6 +16,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 const (
@@ -55,7 +56,7 @@ func openReports(l *look, serve string) map[string]*cluster.OpenReport {
 	for _, g := range l.report.Gaps {
 		add("", cluster.OpenReportResult{
 			Source: cluster.ReportName, Policy: "reading", Rule: string(g.Kind), Category: "volumes", Result: "error",
-			Message: bounded(fmt.Sprintf("%s could not be read (%s), so that something may be missing here: %s", g.Kind, g.Reason, g.Detail)),
+			Message: bounded(unreadText(g)),
 		})
 	}
 	for _, s := range slices.SortedStableFunc(slices.Values(l.standing), worst) {
@@ -70,6 +71,10 @@ func openReports(l *look, serve string) map[string]*cluster.OpenReport {
 		}
 	}
 	return reports
+}
+
+func unreadText(g snapshot.Gap) string {
+	return fmt.Sprintf("%s could not be read (%s), so that something may be missing here: %s", g.Kind, g.Reason, g.Detail)
 }
 
 // worst is the order of results: errors first, and then one that stays the same.

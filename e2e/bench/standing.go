@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -60,7 +61,7 @@ func standing(ctx context.Context, size load.Size, lasts time.Duration, page str
 		defer close(ended)
 		cancel(l.live(ctx, &changing))
 	}()
-	s, err := l.serve(ctx, filepath.Join(dir, command.Binary), lasts, &changing)
+	s, err := l.starts(ctx, filepath.Join(dir, command.Binary), lasts, &changing)
 	cancel(nil)
 	<-ended
 	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
@@ -94,6 +95,30 @@ func (l *loaded) live(ctx context.Context, changing *atomic.Bool) error {
 		case <-second.C:
 		}
 	}
+}
+
+// starts is how often serve is started: an API server reads more slowly what it is asked
+// for the first time.
+const starts = 3
+
+// starts measures serve after it was started a few times: the first report is the median,
+// and all else is of the last one.
+func (l *loaded) starts(ctx context.Context, doctor string, lasts time.Duration, changing *atomic.Bool) (s stood, err error) {
+	var firsts []time.Duration
+	for n := range starts {
+		after := time.Duration(0)
+		if n == starts-1 {
+			after = lasts
+		}
+		if s, err = l.serve(ctx, doctor, after, changing); err != nil {
+			return s, err
+		}
+		fmt.Fprintf(os.Stderr, "first report after %s\n", s.first.Round(time.Second/10))
+		firsts = append(firsts, s.first)
+	}
+	slices.Sort(firsts)
+	s.first = firsts[starts/2]
+	return s, nil
 }
 
 // serve runs the command until it has looked, and then for as long as pods are to change.
@@ -139,6 +164,9 @@ func (l *loaded) serve(ctx context.Context, doctor string, lasts time.Duration, 
 	s.first = time.Since(began)
 	if s.firstMemory, err = peak(cmd.Process.Pid); err != nil {
 		return s, err
+	}
+	if lasts == 0 {
+		return s, nil
 	}
 	before, err := scrape(ctx, address)
 	if err != nil {
@@ -214,8 +242,8 @@ const (
 
 func (s stood) table(size load.Size) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nMeasured once on %s with %d CPUs, which the API server shared, %s, at a load of %s before: %d nodes,\n%d pods, %d volumes; then %d pods and %d leases changed in each second, for %s.\n\n",
-		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), s.busy, size.Nodes, size.Pods, size.Volumes,
+	fmt.Fprintf(&b, "\nMeasured on %s, the first report as the median of %d starts, with %d CPUs, which the API server shared, %s, at a load of %s before: %d nodes,\n%d pods, %d volumes; then %d pods and %d leases changed in each second, for %s.\n\n",
+		time.Now().UTC().Format(time.DateOnly), starts, runtime.NumCPU(), runtime.Version(), s.busy, size.Nodes, size.Pods, size.Volumes,
 		changes, size.Nodes/int(heartbeat.Seconds()), s.after.Round(time.Second))
 	b.WriteString("| what | measured | aimed at | |\n| --- | ---: | ---: | --- |\n")
 	row := func(what string, measured, limit float64, format string) {

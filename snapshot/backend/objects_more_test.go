@@ -125,9 +125,14 @@ func TestOnlyData(t *testing.T) {
 	}
 }
 
+// FuzzLINSTOR: what FuzzRead says holds for whatever stands where the volumes of such a list do.
 func FuzzLINSTOR(f *testing.F) { fuzzVolume(f, linstorText, objectsBegin, objectsEnd) }
-func FuzzCStor(f *testing.F)   { fuzzVolume(f, cstorText, objectsBegin, objectsEnd) }
-func FuzzJiva(f *testing.F)    { fuzzVolume(f, jivaText, objectsBegin, objectsEnd) }
+
+// FuzzCStor: what FuzzRead says holds for whatever stands where the volumes of such a list do.
+func FuzzCStor(f *testing.F) { fuzzVolume(f, cstorText, objectsBegin, objectsEnd) }
+
+// FuzzJiva: what FuzzRead says holds for whatever stands where the volumes of such a list do.
+func FuzzJiva(f *testing.F) { fuzzVolume(f, jivaText, objectsBegin, objectsEnd) }
 
 const (
 	objectsBegin = `{"apiVersion": "v1", "items": [`

@@ -379,16 +379,27 @@ func fuzzVolume(f *testing.F, seed, before, after string) {
 	})
 }
 
+// FuzzAWS: what FuzzRead says holds for whatever stands where the volumes of such a list do.
 func FuzzAWS(f *testing.F) {
 	fuzzVolume(f, `{"Volumes": [{"VolumeId": "v", "Attachments": [{"InstanceId": "i", "State": "busy", "AttachTime": "2026-11-18T21:03:57+00:00"}]}]}`, `{"Volumes": [`, `]}`)
 }
 
-func FuzzAzure(f *testing.F)     { fuzzVolume(f, azureText, "[", "]") }
-func FuzzGoogle(f *testing.F)    { fuzzVolume(f, googleText, "[", "]") }
-func FuzzOpenStack(f *testing.F) { fuzzVolume(f, openStackText, "[", "]") }
-func FuzzHetzner(f *testing.F)   { fuzzVolume(f, hetznerText, "[", "]") }
-func FuzzText(f *testing.F)      { fuzzVolume(f, twoColumns, "", "") }
+// FuzzAzure: what FuzzRead says holds for whatever stands where the volumes of such a list do.
+func FuzzAzure(f *testing.F) { fuzzVolume(f, azureText, "[", "]") }
 
+// FuzzGoogle: what FuzzRead says holds for whatever stands where the volumes of such a list do.
+func FuzzGoogle(f *testing.F) { fuzzVolume(f, googleText, "[", "]") }
+
+// FuzzOpenStack: what FuzzRead says holds for whatever stands where the volumes of such a list do.
+func FuzzOpenStack(f *testing.F) { fuzzVolume(f, openStackText, "[", "]") }
+
+// FuzzHetzner: what FuzzRead says holds for whatever stands where the volumes of such a list do.
+func FuzzHetzner(f *testing.F) { fuzzVolume(f, hetznerText, "[", "]") }
+
+// FuzzText: what FuzzRead says holds for whatever stands where the volumes of such a list do.
+func FuzzText(f *testing.F) { fuzzVolume(f, twoColumns, "", "") }
+
+// FuzzCSI: what FuzzRead says holds for whatever stands where the volumes of such a list do.
 func FuzzCSI(f *testing.F) {
 	fuzzVolume(f, `{"entries": [{"volume": {"volume_id": "v"}, "status": {"published_node_ids": ["n"]}}]}`, `{"entries": [`, `]}`)
 }

@@ -14,17 +14,18 @@ import (
 // does where a driver's own objects tell what is attached: whose machine they name only
 // all nodes show.
 func (c *Cluster) SnapshotOf(ctx context.Context, wanted *scope.Scope, suffices func(*snapshot.Snapshot) bool) (*snapshot.Snapshot, error) {
-	whole := false
+	everything := false
 	s, err := c.inOnePage().take(ctx, func(ctx context.Context, r *reading) error {
 		if err := r.drivers(ctx); err != nil {
 			return err
 		}
-		if whole = len(r.backends) > 0; whole {
+		if everything = len(r.backends) > 0; everything {
+			r.whole = false // of all pods one page would be hundreds of megabytes
 			return r.everything(ctx)
 		}
 		return r.scope(ctx, wanted)
 	})
-	if err == nil && (whole || suffices(s)) {
+	if err == nil && (everything || suffices(s)) {
 		return s, nil
 	}
 	// The error of this reading is dropped: the whole reading meets it again.

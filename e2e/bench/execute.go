@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -94,7 +93,7 @@ func execute(ctx context.Context, kubeconfig string, stdout io.Writer, args ...s
 		err = json.Unmarshal(text, &u)
 	}
 	if err == nil && u.Exit != 0 && (u.Exit != 1 || !strings.Contains(filepath.Base(args[0]), command.Binary)) {
-		err = errors.New(stderr.String())
+		err = fmt.Errorf("exit code %d: %s", u.Exit, stderr.String())
 	}
 	if err != nil {
 		return took{}, fmt.Errorf("%s: %w", strings.Join(args, " "), err)

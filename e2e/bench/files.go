@@ -15,6 +15,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
@@ -70,6 +72,7 @@ func writeKubectl(w io.Writer, c load.Cluster, format string) error {
 	}); err != nil {
 		return err
 	}
+	order[snapshot.Events] = append(order[snapshot.Events], someEvent(c))
 	begin, between, end := "apiVersion: v1\nitems:\n", "", "kind: List\nmetadata:\n  resourceVersion: \"\"\n"
 	if format == "json" {
 		begin, between, end = "{\n    \"apiVersion\": \"v1\",\n    \"items\": [\n        ", ",\n        ",
@@ -96,6 +99,15 @@ func writeKubectl(w io.Writer, c load.Cluster, format string) error {
 	}
 	_, err := io.WriteString(w, end)
 	return err
+}
+
+// someEvent is one of those that every cluster has: a file without any may lack them.
+func someEvent(c load.Cluster) load.Object {
+	e := &corev1.Event{Type: corev1.EventTypeNormal, Reason: "RegisteredNode", Message: "Node node-1 event: Registered Node node-1 in Controller",
+		FirstTimestamp: metav1.NewTime(c.Now), LastTimestamp: metav1.NewTime(c.Now)}
+	e.APIVersion, e.Kind, e.Namespace, e.Name = "v1", "Event", metav1.NamespaceDefault, "node-1.1"
+	e.InvolvedObject = corev1.ObjectReference{Kind: "Node", Name: "node-1"}
+	return e
 }
 
 // listItem is an item of a list as kubectl prints it.

@@ -88,12 +88,15 @@ func (c *Converter) isEntry() bool {
 	return ok
 }
 
+// longestKey bounds a key, in bytes: parsers take 1024 characters.
+const longestKey = 128
+
 // keyEnd finds the end of the key that begins at pos, and of its colon.
 func (c *Converter) keyEnd() (key []byte, next int, ok bool) {
 	line := c.line()
 	if len(line) > 0 && (line[0] == '"' || line[0] == '\'') {
 		end := bytes.IndexByte(line[1:], line[0])
-		if end < 0 || end+2 >= len(line) || line[end+2] != ':' || bytes.IndexByte(line[:end+1], '\\') >= 0 {
+		if end < 0 || end > longestKey || end+2 >= len(line) || line[end+2] != ':' || bytes.IndexByte(line[:end+1], '\\') >= 0 {
 			return nil, 0, false
 		}
 		if end+3 < len(line) && line[end+3] != ' ' {
@@ -106,7 +109,7 @@ func (c *Converter) keyEnd() (key []byte, next int, ok bool) {
 	}
 	for i, b := range line {
 		if b == ':' && (i+1 == len(line) || line[i+1] == ' ') {
-			return line[:i], c.pos + i + 1, i > 0 && i < 128 && isPlain(line[:i]) && isText(line[:i])
+			return line[:i], c.pos + i + 1, i > 0 && i <= longestKey && isPlain(line[:i]) && isText(line[:i])
 		}
 	}
 	return nil, 0, false

@@ -21,7 +21,7 @@ var (
 		"a: 1.5\n", "a: 0x10\n", "a: 010\n", "a: 1e3\n", "a: yes\n", "a: Off\n", "a: ~\n", "a: .inf\n", "a: &x b\n", "a: *x\n", "a: !!str b\n", "a: b # c\n", "# c\na: b\n",
 		"a: b\n\nc: d\n", "a: b\na: c\n", "a: b\n'a': c\n", "a: {b: c}\n", "a: >\n  b\n", "a: b: c\n", "? a\n: b\n", "a:\n   b: c\n  d: e\n", "a: b\n c: d\n", "\ta: b\n", "a: \u00fc\n",
 		"1: a\n", "true: a\n", "<<: {}\n", "a: \"b\n  c\"\n", "a: 'b\n\n  c'\n", "a: b\n", "a", "- - a\n", "a: 1_000\n", "a: ---\n", "a: 0-1\n", "a: 2026-11-20\n", "a: \"\\x41\"\n", "a: 0\nb: -0\n", "a: @b\n", "a:\n- b\nc\n",
-		"--- \"x y---a: b\"\n", "--- x y: b\n", "... x y: b\n", "a:\n  --- x: b\n",
+		"--- \"x y---a: b\"\n", "--- x y: b\n", "... x y: b\n", "a:\n  --- x: b\n", "'" + strings.Repeat("a", 1100) + "': b\n",
 	}
 )
 

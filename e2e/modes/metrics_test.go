@@ -25,10 +25,14 @@ type series struct{ code, check, severity, kind, namespace, name, volume, node s
 func seriesOf(r finding.Report) map[series]bool {
 	all := map[series]bool{}
 	for _, f := range r.Findings {
-		volume := cmp.Or(f.PersistentVolume, string(f.Volume))
-		all[series{string(f.Code), f.Check, string(f.Severity), f.Subject.Kind, f.Subject.Namespace, f.Subject.Name, volume, string(f.Node)}] = true
+		all[seriesOfFinding(f)] = true
 	}
 	return all
+}
+
+func seriesOfFinding(f finding.Finding) series {
+	volume := cmp.Or(f.PersistentVolume, string(f.Volume))
+	return series{string(f.Code), f.Check, string(f.Severity), f.Subject.Kind, f.Subject.Namespace, f.Subject.Name, volume, string(f.Node)}
 }
 
 func seriesWith(labels map[string]string) series {

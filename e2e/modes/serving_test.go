@@ -46,6 +46,9 @@ type serving struct {
 	// diagnose has. ever are all that one has reported.
 	stands map[series]time.Time
 	ever   map[series]bool
+	// explained are those of them that are about something of a mode, as the pods of a
+	// finding show where its subject has another name: that of a driver.
+	explained map[series]bool
 	// shown are the findings that serve showed during the faults.
 	shown map[series]bool
 	last  finding.Report
@@ -77,7 +80,7 @@ func serve(t *testing.T, modes []mode) *serving {
 			t.Fatalf("kubectl %v: %v %s", args, err, r.Stderr)
 		}
 	}
-	s := &serving{modes: modes, began: time.Now(), stands: map[series]time.Time{}, ever: map[series]bool{}, shown: map[series]bool{}}
+	s := &serving{modes: modes, began: time.Now(), stands: map[series]time.Time{}, ever: map[series]bool{}, explained: map[series]bool{}, shown: map[series]bool{}}
 	for _, name := range []string{"volume-doctor-0", "volume-doctor-1"} {
 		l, kubeconfig, err := link.New(cluster.Kubeconfig, t.TempDir())
 		if err != nil {
@@ -173,6 +176,11 @@ func (s *serving) look(t *testing.T) {
 	for key := range s.stands {
 		if !now[key] {
 			delete(s.stands, key)
+		}
+	}
+	for _, f := range s.last.Findings {
+		if slices.ContainsFunc(s.modes, func(m mode) bool { return belongs(f, m) }) {
+			s.explained[seriesOfFinding(f)] = true
 		}
 	}
 	for key := range now {

@@ -10,9 +10,9 @@ import (
 
 // SnapshotOf reads the scope of one pod. Where that suffices, the snapshot lacks the
 // rest of the cluster, and a report on it must be about the pod alone. Where it does
-// not, or where not all of it could be read, SnapshotOf reads the whole cluster. So it
-// does where a driver's own objects tell what is attached: whose machine they name only
-// all nodes show.
+// not, or where not all of it could be read, SnapshotOf reads the whole cluster. It also
+// does where a driver's own objects report attachments: they name machines, and only the
+// list of all nodes shows which node a machine is.
 func (c *Cluster) SnapshotOf(ctx context.Context, wanted *scope.Scope, suffices func(*snapshot.Snapshot) bool) (*snapshot.Snapshot, error) {
 	everything := false
 	s, err := c.inOnePage().take(ctx, func(ctx context.Context, r *reading) error {

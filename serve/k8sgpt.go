@@ -89,9 +89,10 @@ func errorTexts(l *look) []string {
 	return texts
 }
 
+// errorTextOf leaves out ByHand: what a guard allows of it repair.Propose has put into Advice.
 func errorTextOf(s finding.Standing) string {
 	parts := []string{fmt.Sprintf("%s (%s): %s", s.Code, s.Severity, s.Message)}
-	for _, part := range []struct{ name, text string }{{"Cause", s.Cause}, {"What to do", s.Advice}, {"By hand", s.ByHand}} {
+	for _, part := range []struct{ name, text string }{{"Cause", s.Cause}, {"What to do", s.Advice}} {
 		if part.text != "" {
 			parts = append(parts, part.name+": "+part.text)
 		}

@@ -125,13 +125,13 @@ func TestOnlyData(t *testing.T) {
 	}
 }
 
-// FuzzLINSTOR: what FuzzRead says holds for whatever stands where the volumes of such a list do.
+// FuzzLINSTOR: any text in place of the volumes of such a list passes the checks of FuzzRead.
 func FuzzLINSTOR(f *testing.F) { fuzzVolume(f, linstorText, objectsBegin, objectsEnd) }
 
-// FuzzCStor: what FuzzRead says holds for whatever stands where the volumes of such a list do.
+// FuzzCStor: any text in place of the volumes of such a list passes the checks of FuzzRead.
 func FuzzCStor(f *testing.F) { fuzzVolume(f, cstorText, objectsBegin, objectsEnd) }
 
-// FuzzJiva: what FuzzRead says holds for whatever stands where the volumes of such a list do.
+// FuzzJiva: any text in place of the volumes of such a list passes the checks of FuzzRead.
 func FuzzJiva(f *testing.F) { fuzzVolume(f, jivaText, objectsBegin, objectsEnd) }
 
 const (

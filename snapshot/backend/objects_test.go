@@ -208,12 +208,12 @@ func TestObjectsOnlyAddCertainty(t *testing.T) {
 	}
 }
 
-// FuzzLonghorn: what FuzzRead says holds for whatever stands where the volumes of such a list do.
+// FuzzLonghorn: any text in place of the volumes of such a list passes the checks of FuzzRead.
 func FuzzLonghorn(f *testing.F) {
 	fuzzVolume(f, longhornText, `{"apiVersion": "v1", "items": [`, `], "kind": "List", "metadata": {"resourceVersion": ""}}`)
 }
 
-// FuzzTrident: what FuzzRead says holds for whatever stands where the volumes of such a list do.
+// FuzzTrident: any text in place of the volumes of such a list passes the checks of FuzzRead.
 func FuzzTrident(f *testing.F) {
 	fuzzVolume(f, tridentText, `{"apiVersion": "v1", "items": [`, `], "kind": "List", "metadata": {"resourceVersion": ""}}`)
 }

@@ -379,27 +379,27 @@ func fuzzVolume(f *testing.F, seed, before, after string) {
 	})
 }
 
-// FuzzAWS: what FuzzRead says holds for whatever stands where the volumes of such a list do.
+// FuzzAWS: any text in place of the volumes of such a list passes the checks of FuzzRead.
 func FuzzAWS(f *testing.F) {
 	fuzzVolume(f, `{"Volumes": [{"VolumeId": "v", "Attachments": [{"InstanceId": "i", "State": "busy", "AttachTime": "2026-11-18T21:03:57+00:00"}]}]}`, `{"Volumes": [`, `]}`)
 }
 
-// FuzzAzure: what FuzzRead says holds for whatever stands where the volumes of such a list do.
+// FuzzAzure: any text in place of the volumes of such a list passes the checks of FuzzRead.
 func FuzzAzure(f *testing.F) { fuzzVolume(f, azureText, "[", "]") }
 
-// FuzzGoogle: what FuzzRead says holds for whatever stands where the volumes of such a list do.
+// FuzzGoogle: any text in place of the volumes of such a list passes the checks of FuzzRead.
 func FuzzGoogle(f *testing.F) { fuzzVolume(f, googleText, "[", "]") }
 
-// FuzzOpenStack: what FuzzRead says holds for whatever stands where the volumes of such a list do.
+// FuzzOpenStack: any text in place of the volumes of such a list passes the checks of FuzzRead.
 func FuzzOpenStack(f *testing.F) { fuzzVolume(f, openStackText, "[", "]") }
 
-// FuzzHetzner: what FuzzRead says holds for whatever stands where the volumes of such a list do.
+// FuzzHetzner: any text in place of the volumes of such a list passes the checks of FuzzRead.
 func FuzzHetzner(f *testing.F) { fuzzVolume(f, hetznerText, "[", "]") }
 
-// FuzzText: what FuzzRead says holds for whatever stands where the volumes of such a list do.
+// FuzzText: any text in place of the volumes of such a list passes the checks of FuzzRead.
 func FuzzText(f *testing.F) { fuzzVolume(f, twoColumns, "", "") }
 
-// FuzzCSI: what FuzzRead says holds for whatever stands where the volumes of such a list do.
+// FuzzCSI: any text in place of the volumes of such a list passes the checks of FuzzRead.
 func FuzzCSI(f *testing.F) {
 	fuzzVolume(f, `{"entries": [{"volume": {"volume_id": "v"}, "status": {"published_node_ids": ["n"]}}]}`, `{"entries": [`, `]}`)
 }

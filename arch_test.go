@@ -24,6 +24,7 @@ var line = [][]string{
 	{"mcp", "serve", "fleet"},
 	{"explain"},
 	{"output", "cluster"},
+	{"output/html"},
 	{"cluster/metrics"},
 	{"repair/apply"},
 	{"repair"},

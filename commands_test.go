@@ -24,7 +24,6 @@ var closedWords = map[string]string{
 	"see kubectl volume-doctor explain ":                                                   "the kind of a repair",
 	"there is no check %q: \"kubectl volume-doctor explain\" lists them%s":                 "the command ends before it",
 	"kubectl volume-doctor %s\nmodel: attach/detach controllers of Kubernetes %s to %s\n":  "the version, no command",
-	"kubectl volume-doctor {{.Version}}\n":                                                 "the version, no command",
 }
 
 // TestCommandsAreBuilt: a command that is shown to be pasted is made of words by

@@ -18,7 +18,6 @@ func setHelp(root *cobra.Command) {
 		_, err := io.WriteString(cmd.OutOrStdout(), usageOf(cmd))
 		return err
 	})
-	root.SetVersionTemplate("kubectl volume-doctor {{.Version}}\n")
 }
 
 func usageOf(cmd *cobra.Command) string {

@@ -1,27 +1,13 @@
 package output
 
 import (
-	"crypto/sha256"
-	"embed"
-	"encoding/base64"
 	"fmt"
-	"html/template"
 	"io"
 	"slices"
 	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-)
-
-var (
-	//go:embed html/*.tmpl
-	pageTemplates embed.FS
-	//go:embed html/report.css
-	pageStyle string
-	//go:embed html/report.js
-	pageScript string
-
-	page = template.Must(template.ParseFS(pageTemplates, "html/*.tmpl"))
+	"github.com/volume-doctor/kubectl-volume-doctor/output/html"
 )
 
 // htmlWhole is the largest number of findings that are each told with their picture, proof
@@ -29,73 +15,22 @@ var (
 // thousand is still a file that can be sent and searched.
 const htmlWhole = 100
 
-// htmlFrame is what every page has.
-type htmlFrame struct {
-	Policy  string
-	CSS     template.CSS
-	JS      template.JS
-	Title   string
-	Verdict string
-	Good    bool
-	About   []string
+func newHTMLFrame(title, verdict string, good bool, about ...string) html.Frame {
+	return html.Frame{Title: title, Verdict: verdict, Good: good, About: slices.DeleteFunc(about, func(s string) bool { return s == "" })}
 }
 
-func newHTMLFrame(title, verdict string, good bool, about ...string) htmlFrame {
-	return htmlFrame{
-		Policy: fmt.Sprintf("default-src 'none'; img-src data:; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'",
-			hashSource(pageStyle), hashSource(pageScript)),
-		CSS: template.CSS(pageStyle), JS: template.JS(pageScript), // both are files of this package
-		Title: title, Verdict: verdict, Good: good,
-		About: slices.DeleteFunc(about, func(s string) bool { return s == "" }),
-	}
-}
-
-type htmlReport struct {
-	htmlFrame
-	Groups  []htmlGroup
-	Count   int
-	Briefly string   // why not all is told of each finding; "" where it is
-	Unread  []string // the gaps, and the checks that were skipped
-	Docs    []htmlDoc
-}
-
-// htmlGroup is a cause with what follows from it.
-type htmlGroup struct {
-	Cause        htmlFinding
-	Consequences []htmlFinding
-	Follows      string
-}
-
-type htmlFinding struct {
-	ID, Class                            string
-	Severity, Code, Check, Subject, Page string
-	Doc                                  string // the fragment of its page; "" where it is not known
-	What, First, Who, Why, Wait, Dont    string
-	Since, Repair                        string
-	Steps                                []htmlStep
-	Evidence                             []finding.Evidence
-	Lower                                []string
-	ByHand                               []string
-	Picture                              *svg
-}
-
-// htmlStep is a sentence, or a command.
-type htmlStep struct{ Text, Command string }
-
-// printHTML is one file that asks for nothing else: no script, font, style or
-// picture from elsewhere, and a policy that would not let it.
 func printHTML(w io.Writer, r *finding.Report, _ Options) error {
 	docs, err := htmlDocs(r.Findings)
 	if err != nil {
 		return err
 	}
-	p := htmlReport{htmlFrame: newHTMLFrame("Volume report", verdict(r), good(r), append(about(r), wholeScope(r))...), Count: len(r.Findings), Docs: docs}
+	p := html.Report{Frame: newHTMLFrame("Volume report", verdict(r), good(r), append(about(r), wholeScope(r))...), Count: len(r.Findings), Docs: docs}
 	brief := len(r.Findings) > htmlWhole
 	if brief {
 		p.Briefly = fmt.Sprintf("These are %d findings. The picture, the proof, the commands by hand and the time of the beginning stand with the first of each code; -o json has them all.", len(r.Findings))
 	}
 	n, told := 0, map[finding.Code]bool{}
-	numbered := func(tree []finding.Finding) htmlFinding {
+	numbered := func(tree []finding.Finding) html.Finding {
 		n++
 		f := newHTMLFinding(r, tree, n)
 		if brief && told[tree[0].Code] {
@@ -105,7 +40,7 @@ func printHTML(w io.Writer, r *finding.Report, _ Options) error {
 		return f
 	}
 	for _, tree := range r.Roots() {
-		g := htmlGroup{Cause: numbered(tree)}
+		g := html.Group{Cause: numbered(tree)}
 		for _, f := range tree[1:] {
 			g.Consequences = append(g.Consequences, numbered([]finding.Finding{f}))
 		}
@@ -118,12 +53,12 @@ func printHTML(w io.Writer, r *finding.Report, _ Options) error {
 	for _, text := range skippedTexts(r) {
 		p.Unread = append(p.Unread, visible(text))
 	}
-	return page.ExecuteTemplate(w, "report.tmpl", p)
+	return p.Write(w)
 }
 
-func newHTMLFinding(r *finding.Report, tree []finding.Finding, n int) htmlFinding {
+func newHTMLFinding(r *finding.Report, tree []finding.Finding, n int) html.Finding {
 	f, t := tree[0], tell(r, tree)
-	h := htmlFinding{
+	h := html.Finding{
 		ID: fmt.Sprintf("f%d", n), Class: severityClass(f.Severity),
 		Severity: visible(string(f.Severity)), Code: visible(string(f.Code)), Check: visible(f.Check + suspected(f)),
 		Subject: visible(f.Subject.String()), Page: pageOf(f.Code),
@@ -139,13 +74,13 @@ func newHTMLFinding(r *finding.Report, tree []finding.Finding, n int) htmlFindin
 		h.Doc = string(f.Code)
 	}
 	for _, s := range t.do {
-		h.Steps = append(h.Steps, htmlStep{visible(s.text), visible(s.command)})
+		h.Steps = append(h.Steps, html.Step{Text: visible(s.text), Command: visible(s.command)})
 	}
 	for _, c := range byHand(f) {
 		h.ByHand = append(h.ByHand, visible(c))
 	}
 	for _, e := range f.Evidence {
-		h.Evidence = append(h.Evidence, finding.Evidence{Object: visible(e.Object), Field: visible(e.Field), Value: visible(e.Value)})
+		h.Evidence = append(h.Evidence, html.Evidence{Object: visible(e.Object), Field: visible(e.Field), Value: visible(e.Value)})
 	}
 	if f.Repair != nil {
 		for _, lower := range f.Repair.Lower {
@@ -179,9 +114,4 @@ func verdict(r *finding.Report) string {
 		text = strings.TrimSuffix(text, ".") + "; " + visible(waits) + "."
 	}
 	return text
-}
-
-func hashSource(content string) string {
-	sum := sha256.Sum256([]byte(content))
-	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }

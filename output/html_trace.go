@@ -8,45 +8,14 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/output/html"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-type htmlTrace struct {
-	htmlFrame
-	Volumes  []htmlVolume
-	Findings []htmlBrief
-	Unread   []string
-}
-
-type htmlVolume struct {
-	ID, Class, Title string
-	Stages           []htmlStage
-	Waits            []htmlWait
-	Notes            []string
-}
-
-type htmlStage struct {
-	Mark, Text string
-	Broken     bool
-}
-
-// htmlWait is a stage that is not over.
-type htmlWait struct {
-	Title string
-	Facts []htmlFact
-}
-
-type htmlFact struct{ Label, Text string }
-
-// htmlBrief is a finding that a trace or a preflight names.
-type htmlBrief struct {
-	Class, Severity, Code, Check, Page, Message, Explain string
-}
-
-func newHTMLBriefs(findings []finding.Brief) []htmlBrief {
-	var briefs []htmlBrief
+func newHTMLBriefs(findings []finding.Brief) []html.Brief {
+	var briefs []html.Brief
 	for _, f := range findings {
-		briefs = append(briefs, htmlBrief{
+		briefs = append(briefs, html.Brief{
 			Class: severityClass(f.Severity), Severity: visible(string(f.Severity)), Code: visible(string(f.Code)), Check: visible(f.Check),
 			Page: pageOf(f.Code), Message: visible(f.Message), Explain: visible(f.Explain),
 		})
@@ -65,9 +34,9 @@ func printTraceHTML(w io.Writer, t *trace.Trace, _ Options) error {
 	if t.Node != "" {
 		about = append(about, visible("node "+string(t.Node)))
 	}
-	p := htmlTrace{
-		htmlFrame: newHTMLFrame("Volume trace", visible(verdict), t.Verdict.State == finding.NoWait, about...),
-		Findings:  newHTMLBriefs(t.Findings), Unread: unreadOf(t.Gaps, len(t.SkippedChecks)),
+	p := html.Trace{
+		Frame:    newHTMLFrame("Volume trace", visible(verdict), t.Verdict.State == finding.NoWait, about...),
+		Findings: newHTMLBriefs(t.Findings), Unread: unreadOf(t.Gaps, len(t.SkippedChecks)),
 	}
 	for i, v := range t.Volumes {
 		p.Volumes = append(p.Volumes, newHTMLVolume(t, v, fmt.Sprintf("v%d", i+1)))
@@ -77,17 +46,17 @@ func printTraceHTML(w io.Writer, t *trace.Trace, _ Options) error {
 			p.About = append(p.About, visible(fmt.Sprintf("the kubelet %s: %s", s.Bearing, s.Text)))
 		}
 	}
-	return page.ExecuteTemplate(w, "trace.tmpl", p)
+	return p.Write(w)
 }
 
-func newHTMLVolume(t *trace.Trace, v trace.VolumeTrace, id string) htmlVolume {
-	h := htmlVolume{ID: id, Class: "info", Title: visible(traceTitle(v))}
+func newHTMLVolume(t *trace.Trace, v trace.VolumeTrace, id string) html.Volume {
+	h := html.Volume{ID: id, Class: "info", Title: visible(traceTitle(v))}
 	for _, note := range v.Notes {
 		h.Notes = append(h.Notes, visible(note))
 	}
 	for _, s := range v.Stages {
 		broken := s.Stage == v.Broken || s.State == trace.StageBlocked
-		h.Stages = append(h.Stages, htmlStage{stageMark(s, v), stageText(s.Stage), broken})
+		h.Stages = append(h.Stages, html.Stage{Mark: stageMark(s, v), Text: stageText(s.Stage), Broken: broken})
 		if !broken {
 			continue
 		}
@@ -95,9 +64,9 @@ func newHTMLVolume(t *trace.Trace, v trace.VolumeTrace, id string) htmlVolume {
 		if s.Overdue || s.State == trace.StageBlocked {
 			h.Class = "error"
 		}
-		wait := htmlWait{Title: stageText(s.Stage) + ": " + stateText(s)}
+		wait := html.Wait{Title: stageText(s.Stage) + ": " + stateText(s)}
 		for _, fact := range stageFacts(t, s) {
-			wait.Facts = append(wait.Facts, htmlFact{fact.Label, visible(fact.Text)})
+			wait.Facts = append(wait.Facts, html.Fact{Label: fact.Label, Text: visible(fact.Text)})
 		}
 		h.Waits = append(h.Waits, wait)
 	}
@@ -128,20 +97,22 @@ func traceTitle(v trace.VolumeTrace) string {
 }
 
 // stageFacts say what a stage that is not over shows, and waits for.
-func stageFacts(t *trace.Trace, s trace.Stage) []htmlFact {
+func stageFacts(t *trace.Trace, s trace.Stage) []html.Fact {
 	since := sinceText(t, s.Since)
 	if since != "" && s.Overdue && s.UsualBound != "" {
 		since += ", usually over within " + s.UsualBound
 	}
-	all := []htmlFact{{"shows", s.Detail}, {"waits on", s.On}, {"since", since}, {"ends", s.Ends}}
+	all := []html.Fact{
+		{Label: "shows", Text: s.Detail}, {Label: "waits on", Text: s.On}, {Label: "since", Text: since}, {Label: "ends", Text: s.Ends},
+	}
 	for _, said := range s.Said {
 		text := fmt.Sprintf("%s: %q", said.By, said.Text)
 		if said.At != nil {
 			text = fmt.Sprintf("%s (%s ago): %q", said.By, ago(t.TakenAt.Sub(said.At.Time)), said.Text)
 		}
-		all = append(all, htmlFact{"said", text}, htmlFact{"means", said.Means})
+		all = append(all, html.Fact{Label: "said", Text: text}, html.Fact{Label: "means", Text: said.Means})
 	}
-	var told []htmlFact
+	var told []html.Fact
 	for _, fact := range all {
 		if strings.TrimSpace(fact.Text) != "" {
 			told = append(told, fact)

@@ -3,7 +3,6 @@ package output
 import (
 	"bytes"
 	"fmt"
-	"html/template"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/output/html"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
@@ -68,15 +68,8 @@ func related(c check.Check) string {
 	return "\n## Related findings\n" + text.String()
 }
 
-// htmlDoc is a page within a report in HTML.
-type htmlDoc struct {
-	ID, Title string
-	Page      string // where it is read online
-	Body      template.HTML
-}
-
 // newHTMLDoc makes the page one of the report's, whose headings have two levels above it.
-func newHTMLDoc(c check.Check) (htmlDoc, error) {
+func newHTMLDoc(c check.Check) (html.Doc, error) {
 	source := []byte(c.Doc() + offered(c))
 	markdown := goldmark.New()
 	document := markdown.Parser().Parse(text.NewReader(source))
@@ -87,12 +80,12 @@ func newHTMLDoc(c check.Check) (htmlDoc, error) {
 	}
 	var b bytes.Buffer
 	err := markdown.Renderer().Render(&b, source, document)
-	return htmlDoc{ID: string(c.Code), Title: string(c.Code) + " " + c.Name, Page: pageOf(c.Code), Body: template.HTML(b.String())}, err // a file of this project, and without raw HTML
+	return html.Doc{ID: string(c.Code), Title: string(c.Code) + " " + c.Name, Page: pageOf(c.Code), HTML: b.String()}, err // a file of this project, and without raw HTML
 }
 
 // htmlDocs are the pages of the codes in the report, each once.
-func htmlDocs(findings []finding.Finding) ([]htmlDoc, error) {
-	var docs []htmlDoc
+func htmlDocs(findings []finding.Finding) ([]html.Doc, error) {
+	var docs []html.Doc
 	seen := map[finding.Code]bool{}
 	for _, f := range findings {
 		c, known := checkOf(f.Code)

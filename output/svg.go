@@ -8,42 +8,15 @@ import (
 	"github.com/clipperhouse/displaywidth"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/output/html"
 )
 
 // svg is the layout of a picture: a column of pods, the volume, and a column of
 // nodes, joined by a line at the left from which each relation branches off. It
 // is as narrow as a telephone, so that it is read there without zooming.
 type svg struct {
-	ID, Title, Description, Caption string
-	Width, Height                   int
-	Lines                           []svgPath
-	Tips                            []svgPath
-	Boxes                           []svgBox
-	Texts                           []svgText
-	Crosses                         []svgCross
-
+	html.Picture
 	first int // where the first pod branches off
-}
-
-type svgPath struct {
-	Path           string
-	Missing, Wrong bool
-}
-
-type svgBox struct {
-	X, Y, W, H      int
-	Volume, Missing bool
-}
-
-type svgText struct {
-	X, Y         int
-	Text         string
-	Label, Wrong bool
-}
-
-type svgCross struct {
-	X, Y int
-	Path string
 }
 
 // The measures are in pixels, at 12 px of a fixed-width font: 7.25 px a column.
@@ -59,13 +32,13 @@ const (
 
 var relationLabels = map[check.Link]string{wants: "wants", holds: "holds", reports: "reports", uses: "in use", affects: "affects"}
 
-func (p picture) svg(id string) *svg {
-	s := &svg{
+func (p picture) svg(id string) *html.Picture {
+	s := &svg{Picture: html.Picture{
 		ID: id, Width: svgWidth,
 		Title:       "Who wants, holds and reports volume " + visible(p.name),
 		Description: p.description(),
 		Caption:     "A red cross marks what is wrong; a dashed line, what is missing.",
-	}
+	}}
 	title := "volume " + visible(p.name)
 	if p.subject {
 		title = visible(p.name)
@@ -74,13 +47,13 @@ func (p picture) svg(id string) *svg {
 	}
 	y := s.pods(p, 2)
 	volume := y
-	s.Boxes = append(s.Boxes, svgBox{X: 1, Y: volume, W: svgWidth - 2, H: 46, Volume: true})
+	s.Boxes = append(s.Boxes, html.Box{X: 1, Y: volume, W: svgWidth - 2, H: 46, Volume: true})
 	whole := (svgWidth - 20) * 4 / 29
 	s.text(10, volume+18, middle(title, whole-3), p.subject)
 	if p.subject {
 		s.cross(svgWidth-16, volume+14)
 	}
-	s.Texts = append(s.Texts, svgText{X: 10, Y: volume + 36, Text: middle(visible(p.unique), whole), Label: true})
+	s.Texts = append(s.Texts, html.Text{X: 10, Y: volume + 36, Text: middle(visible(p.unique), whole), Label: true})
 	if volume > 2 {
 		s.line(svgTrunk, s.first, svgTrunk, volume, edge{there: true})
 		if !p.subject {
@@ -88,7 +61,7 @@ func (p picture) svg(id string) *svg {
 		}
 	}
 	s.nodes(p, volume+46)
-	return s
+	return &s.Picture
 }
 
 // pods draws those that want the volume, and returns where the volume goes.
@@ -118,16 +91,16 @@ func (s *svg) pods(p picture, y int) int {
 	}
 	for i, pod := range pods {
 		if i == svgMost {
-			s.Texts = append(s.Texts, svgText{X: svgColumn, Y: y + 12, Text: fmt.Sprintf("and %s more", count(len(pods)-i, "pod")), Label: true})
+			s.Texts = append(s.Texts, html.Text{X: svgColumn, Y: y + 12, Text: fmt.Sprintf("and %s more", count(len(pods)-i, "pod")), Label: true})
 			y += 20
 			break
 		}
 		height := 28
 		if pod.node != "" {
 			height = 42
-			s.Texts = append(s.Texts, svgText{X: svgColumn + 8, Y: y + 34, Text: middle("on node "+visible(pod.node), svgColumns+2), Label: true})
+			s.Texts = append(s.Texts, html.Text{X: svgColumn + 8, Y: y + 34, Text: middle("on node "+visible(pod.node), svgColumns+2), Label: true})
 		}
-		s.Boxes = append(s.Boxes, svgBox{X: svgColumn, Y: y, W: svgWidth - svgColumn - 1, H: height})
+		s.Boxes = append(s.Boxes, html.Box{X: svgColumn, Y: y, W: svgWidth - svgColumn - 1, H: height})
 		s.text(svgColumn+8, y+18, middle("pod "+visible(pod.object), svgColumns), pod.broken)
 		s.branch(y+height/2, pod.edge)
 		if i == 0 {
@@ -142,7 +115,7 @@ func (s *svg) nodes(p picture, top int) {
 	y, last := top, top
 	for i, n := range p.nodes {
 		if i == svgMost {
-			s.Texts = append(s.Texts, svgText{X: svgColumn, Y: y + 24, Text: fmt.Sprintf("and %s more", count(len(p.nodes)-i, "node")), Label: true})
+			s.Texts = append(s.Texts, html.Text{X: svgColumn, Y: y + 24, Text: fmt.Sprintf("and %s more", count(len(p.nodes)-i, "node")), Label: true})
 			y += 30
 			break
 		}
@@ -153,11 +126,11 @@ func (s *svg) nodes(p picture, top int) {
 				rows = append(rows, e)
 			}
 		}
-		s.Boxes = append(s.Boxes, svgBox{X: svgColumn, Y: y, W: svgWidth - svgColumn - 1, H: 24 + svgRow*len(rows)})
+		s.Boxes = append(s.Boxes, html.Box{X: svgColumn, Y: y, W: svgWidth - svgColumn - 1, H: 24 + svgRow*len(rows)})
 		s.text(svgColumn+8, y+17, middle("node "+visible(n.name), svgColumns), false)
 		y += 24
 		for _, e := range rows {
-			s.Texts = append(s.Texts, svgText{X: svgColumn + 8, Y: y + 19, Text: middle(visible(e.fact), svgColumns), Wrong: e.broken})
+			s.Texts = append(s.Texts, html.Text{X: svgColumn + 8, Y: y + 19, Text: middle(visible(e.fact), svgColumns), Wrong: e.broken})
 			last = y + 15
 			s.branch(last, e)
 			y += svgRow
@@ -174,7 +147,7 @@ func (s *svg) nodes(p picture, top int) {
 // holds it.
 func (s *svg) branch(y int, e edge) {
 	s.line(svgTrunk, y, svgColumn, y, e)
-	s.Texts = append(s.Texts, svgText{X: svgTrunk + 10, Y: y - 5, Text: relationLabels[e.relation], Label: true, Wrong: e.broken})
+	s.Texts = append(s.Texts, html.Text{X: svgTrunk + 10, Y: y - 5, Text: relationLabels[e.relation], Label: true, Wrong: e.broken})
 	if e.there {
 		if e.relation == holds || e.relation == affects {
 			s.tip(svgColumn, y, "right", e.broken)
@@ -188,20 +161,20 @@ func (s *svg) branch(y int, e edge) {
 }
 
 func (s *svg) cross(x, y int) {
-	s.Crosses = append(s.Crosses, svgCross{x, y, fmt.Sprintf("M%d %dl8 8m0-8l-8 8", x-4, y-4)})
+	s.Crosses = append(s.Crosses, html.Cross{X: x, Y: y, Path: fmt.Sprintf("M%d %dl8 8m0-8l-8 8", x-4, y-4)})
 }
 
 func (s *svg) line(x1, y1, x2, y2 int, e edge) {
-	s.Lines = append(s.Lines, svgPath{Path: fmt.Sprintf("M%d %dL%d %d", x1, y1, x2, y2), Missing: !e.there, Wrong: e.broken})
+	s.Lines = append(s.Lines, html.Path{Path: fmt.Sprintf("M%d %dL%d %d", x1, y1, x2, y2), Missing: !e.there, Wrong: e.broken})
 }
 
 func (s *svg) tip(x, y int, direction string, wrong bool) {
 	shape := map[string]string{"left": "l8-5v10z", "right": "l-8-5v10z", "down": "l-5-8h10z"}[direction]
-	s.Tips = append(s.Tips, svgPath{Path: fmt.Sprintf("M%d %d%s", x, y, shape), Wrong: wrong})
+	s.Tips = append(s.Tips, html.Path{Path: fmt.Sprintf("M%d %d%s", x, y, shape), Wrong: wrong})
 }
 
 func (s *svg) text(x, y int, text string, wrong bool) {
-	s.Texts = append(s.Texts, svgText{X: x, Y: y, Text: text, Wrong: wrong})
+	s.Texts = append(s.Texts, html.Text{X: x, Y: y, Text: text, Wrong: wrong})
 }
 
 // description says in words all that is drawn, and what is left out of it.

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
+)
+
+// TestUnusedMethodsAreLeftOut: nothing that is linked looks for methods by a name that it
+// reads at run time, as templates do. The linker would have to keep all methods of all API
+// types, which costs each command 12 MB of memory (docs/adr/0022-pages-without-reflection.md).
+func TestUnusedMethodsAreLeftOut(t *testing.T) {
+	long.Test(t)
+	var reached bytes.Buffer
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-dumpdep", "-o", filepath.Join(t.TempDir(), "volume-doctor"), ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as "make build" and a release
+	build.Stderr = &reached
+	if err := build.Run(); err != nil {
+		t.Fatalf("%v: %s", err, reached.Bytes()[:min(reached.Len(), 2000)])
+	}
+	linked := false
+	for line := range strings.Lines(reached.String()) {
+		linked = linked || strings.HasPrefix(line, "main.main -> ")
+		if by, _, keeps := strings.Cut(line, " <ReflectMethod>"); keeps {
+			t.Fatalf("the linker keeps the methods of all types: %s", by)
+		}
+	}
+	if !linked {
+		t.Error("the linker did not say what it reached")
+	}
+}

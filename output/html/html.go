@@ -1,0 +1,146 @@
+// Package html writes a report, a trace and a preflight as a page: one file that asks for
+// nothing else, with no script, font, style or picture from elsewhere, and a policy that
+// would not let it. Every text is escaped; what is not comes from this project alone.
+package html
+
+import (
+	"crypto/sha256"
+	_ "embed" // for the style and the script
+	"encoding/base64"
+	"fmt"
+	"io"
+	"strings"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+)
+
+var (
+	//go:embed report.css
+	style string
+	//go:embed report.js
+	script string
+)
+
+// Frame is what every page has.
+type Frame struct {
+	Title   string
+	Verdict string
+	// Good colours the verdict.
+	Good bool
+	// About are the facts below the verdict.
+	About []string
+}
+
+// page is the frame around the main part, before which a page may have more.
+func (f Frame) page(before, main g.Node) g.Node {
+	verdict := "verdict"
+	if f.Good {
+		verdict += " good"
+	}
+	return h.Doctype(h.HTML(h.Lang("en"), lines(
+		h.Head(lines(
+			h.Meta(h.Charset("utf-8")),
+			h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
+			h.Meta(g.Attr("http-equiv", "Content-Security-Policy"), h.Content(policy())),
+			h.Meta(h.Name("referrer"), h.Content("no-referrer")),
+			h.TitleEl(g.Text(f.Title+": "+f.Verdict)),
+			h.Link(h.Rel("icon"), h.Href("data:,")),
+			h.StyleEl(g.Raw(style)),
+		)),
+		h.Body(lines(
+			h.A(h.Class("skip"), h.Href("#findings"), g.Text("Skip to the findings")),
+			h.Header(lines(
+				h.H1(g.Text(f.Title)),
+				h.P(h.Class(verdict), g.Text(f.Verdict)),
+				h.P(h.Class("quiet"), g.Text(strings.Join(f.About, " · "))),
+			)),
+			before, main,
+			h.Footer(h.Class("quiet"), lines(
+				h.P(g.Text("Made by kubectl volume-doctor. It is a picture of one moment: look again before acting on it.")),
+				h.P(h.ID("told"), h.Role("status"), h.Class("skip")),
+			)),
+			h.Script(g.Raw(script)),
+		)),
+	)))
+}
+
+func policy() string {
+	return fmt.Sprintf("default-src 'none'; img-src data:; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'", hashSource(style), hashSource(script))
+}
+
+func hashSource(content string) string {
+	sum := sha256.Sum256([]byte(content))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// lines begins a line for each node, so that a page can be read as it is written.
+func lines(nodes ...g.Node) g.Group {
+	group := make(g.Group, 0, 2*len(nodes))
+	for _, n := range nodes {
+		if many, ok := n.(g.Group); ok { // whose nodes have lines of their own
+			group = append(group, many...)
+		} else if n != nil {
+			group = append(group, g.Raw("\n"), n)
+		}
+	}
+	return group
+}
+
+// each makes a node of each item, in a line of its own.
+func each[T any](items []T, node func(T) g.Node) g.Group { return lines(g.Map(items, node)...) }
+
+// some is the node where there is a text for it.
+func some(text string, node func(text string) g.Node) g.Node {
+	if text == "" {
+		return nil
+	}
+	return node(text)
+}
+
+// classes are those whose condition is true, behind the first.
+func classes(first string, more ...class) g.Node {
+	all := []string{first}
+	for _, c := range more {
+		if c.is {
+			all = append(all, c.name)
+		}
+	}
+	return some(strings.TrimSpace(strings.Join(all, " ")), h.Class)
+}
+
+type class struct {
+	name string
+	is   bool
+}
+
+func unread(texts []string) g.Node {
+	if len(texts) == 0 {
+		return nil
+	}
+	return h.Section(h.Class("card warning"), h.Aria("labelledby", "unread"), lines(
+		h.H2(h.ID("unread"), g.Text("What was not examined")),
+		list(texts),
+	))
+}
+
+func list(texts []string) g.Node {
+	return h.Ul(each(texts, func(text string) g.Node { return unclosed("li", g.Text(text)) }))
+}
+
+// unclosed is an element without its end tag, which HTML lets be left out in lists: a large
+// report has thousands of them.
+func unclosed(name string, children ...g.Node) g.Node {
+	return g.NodeFunc(func(w io.Writer) error {
+		if _, err := io.WriteString(w, "<"+name+">"); err != nil {
+			return err
+		}
+		return g.Group(children).Render(w)
+	})
+}
+
+func severity(name string) g.Node { return h.Span(h.Class("severity"), g.Text(name)) }
+
+func command(line string) g.Node { return h.Div(h.Class("command"), code(line)) }
+
+func code(line string) g.Node { return h.Pre(h.Code(g.Text(line))) }

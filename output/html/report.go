@@ -1,0 +1,217 @@
+package html
+
+import (
+	"fmt"
+	"io"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+)
+
+// Report is the page of a report.
+type Report struct {
+	Frame
+	Groups  []Group
+	Count   int
+	Briefly string   // why not all is told of each finding; "" where it is
+	Unread  []string // the gaps, and the checks that were skipped
+	Docs    []Doc
+}
+
+// Group is a cause with what follows from it.
+type Group struct {
+	Cause        Finding
+	Consequences []Finding
+	Follows      string
+}
+
+// Finding is one finding. A text that is "" is left out.
+type Finding struct {
+	ID, Class                            string
+	Severity, Code, Check, Subject, Page string
+	Doc                                  string // the fragment of its page; "" where it is not known
+	What, First, Who, Why, Wait, Dont    string
+	Since, Repair                        string
+	Steps                                []Step
+	Evidence                             []Evidence
+	Lower                                []string // why no smaller repair
+	ByHand                               []string // commands
+	Picture                              *Picture // nil for none
+}
+
+// Step is a sentence, or a command.
+type Step struct{ Text, Command string }
+
+// Evidence is a value in an object's field.
+type Evidence struct{ Object, Field, Value string }
+
+// Doc is the page of a code within a report.
+type Doc struct {
+	ID, Title string
+	Page      string // where it is read online
+	// HTML is not escaped: it is made of a file of this project.
+	HTML string
+}
+
+// manyCauses is of how many causes the list above them is folded.
+const manyCauses = 10
+
+// Write writes the page.
+func (r Report) Write(w io.Writer) error {
+	parts := each(r.Groups, Group.node)
+	if len(r.Groups) == 0 {
+		parts = lines(h.P(h.Class("card"), g.Text(r.Verdict)))
+	}
+	return r.page(r.nav(), h.Main(h.ID("findings"), h.TabIndex("-1"), h.Aria("label", "Findings and what was read"), lines(
+		parts,
+		some(r.Briefly, func(text string) g.Node { return h.P(h.Class("quiet"), g.Text(text)) }),
+		unread(r.Unread),
+		docs(r.Docs),
+	))).Render(w)
+}
+
+// nav is the search, which the script shows, and the list of causes.
+func (r Report) nav() g.Node {
+	if r.Count <= 1 {
+		return nil
+	}
+	options := []g.Node{h.Option(h.Value(""), g.Text("all"))}
+	for _, severity := range []string{"error", "warning", "info"} {
+		options = append(options, h.Option(g.Text(severity)))
+	}
+	return h.Nav(h.Aria("label", "Findings"), lines(
+		h.Div(h.ID("search"), h.Role("search"), h.Hidden(""), lines(
+			h.Label(h.For("words"), g.Text("Search")),
+			h.Input(h.ID("words"), h.Type("search"), h.AutoComplete("off"), g.Attr("spellcheck", "false")),
+			h.Label(h.For("severity"), g.Text("Severity")),
+			h.Select(h.ID("severity"), g.Group(options)),
+			h.Span(h.ID("shown"), h.Role("status"), h.Class("quiet")),
+		)),
+		r.causes(),
+	))
+}
+
+func (r Report) causes() g.Node {
+	if len(r.Groups) <= 1 || r.Briefly != "" {
+		return nil
+	}
+	return h.Details(g.If(len(r.Groups) <= manyCauses, g.Attr("open")), h.Summary(g.Text(fmt.Sprintf("%d causes", len(r.Groups)))), lines(
+		h.Ul(each(r.Groups, func(group Group) g.Node {
+			cause := group.Cause
+			var follow g.Node
+			if n := len(group.Consequences); n > 0 {
+				follow = g.Group{g.Text(" "), h.Span(h.Class("quiet"), g.Text(fmt.Sprintf("(%d follow from it)", n)))}
+			}
+			return h.Li(
+				h.Span(h.Class("severity "+cause.Class), g.Text(cause.Severity)), g.Text(" "),
+				h.A(h.Href("#"+cause.ID), g.Text(cause.Code+" "+cause.Check+": "+cause.Subject)), follow)
+		})),
+	))
+}
+
+func (group Group) node() g.Node {
+	var follow g.Node
+	if len(group.Consequences) > 0 {
+		follow = h.Details(h.Class("follow"), lines(
+			h.Summary(g.Text(group.Follows)),
+			each(group.Consequences, func(f Finding) g.Node {
+				return f.article(h.H3(h.ID(f.ID+"-title"), severity(f.Severity), g.Text(" "), f.link(), g.Text(": "+f.Subject)))
+			}),
+		))
+	}
+	f := group.Cause
+	return f.article(h.H2(h.ID(f.ID+"-title"), severity(f.Severity), g.Text(" "), f.link()), follow)
+}
+
+func (f Finding) article(title g.Node, more ...g.Node) g.Node {
+	return h.Article(h.Class("card "+f.Class), h.ID(f.ID), h.Aria("labelledby", f.ID+"-title"), lines(
+		title,
+		h.P(h.Class("what"), g.Text(f.What)),
+		f.body(),
+		lines(more...),
+	))
+}
+
+// link leads to the code's page, in the report where that has it.
+func (f Finding) link() g.Node {
+	to := f.Page
+	if f.Doc != "" {
+		to = "#" + f.Doc
+	}
+	return h.A(h.Href(to), g.Text(f.Code+" "+f.Check))
+}
+
+func (f Finding) body() g.Node {
+	told := lines(f.steps(), f.facts(), f.proof(), f.byHand())
+	if f.Picture == nil {
+		return told
+	}
+	return h.Div(h.Class("two pictured"), lines(
+		h.Div(told),
+		h.Figure(lines(f.Picture.node(), h.FigCaption(g.Text(f.Picture.Caption)))),
+	))
+}
+
+func (f Finding) steps() g.Node {
+	if len(f.Steps) == 0 {
+		return nil
+	}
+	return lines(
+		h.P(h.Class("label"), g.Text("Do")),
+		h.Ol(h.Class("steps"), each(f.Steps, func(s Step) g.Node {
+			if s.Command != "" {
+				return h.Li(h.Class("command"), code(s.Command))
+			}
+			return unclosed("li", g.Text(s.Text))
+		})),
+	)
+}
+
+func (f Finding) facts() g.Node {
+	var facts []Fact
+	for _, fact := range []Fact{{"Do not", f.Dont}, {"Wait?", f.Wait}, {"Affects", f.Who}, {"First", f.First}, {"Why", f.Why}, {"Since", f.Since}, {"Repair", f.Repair}} {
+		if fact.Text != "" {
+			facts = append(facts, fact)
+		}
+	}
+	return terms(facts)
+}
+
+func (f Finding) proof() g.Node {
+	if len(f.Evidence) == 0 {
+		return nil
+	}
+	var lower g.Node
+	if len(f.Lower) > 0 {
+		lower = lines(h.P(g.Text("Why no smaller repair:")), list(f.Lower))
+	}
+	return h.Details(h.Summary(g.Text("Proof")), lines(
+		h.Ul(each(f.Evidence, func(e Evidence) g.Node {
+			return unclosed("li", g.Text(e.Object+" "+e.Field+": "), h.Code(g.Text(e.Value)))
+		})),
+		lower,
+	))
+}
+
+func (f Finding) byHand() g.Node {
+	if len(f.ByHand) == 0 {
+		return nil
+	}
+	return h.Details(h.Summary(g.Text("By hand, without the guards")), each(f.ByHand, command))
+}
+
+func docs(docs []Doc) g.Node {
+	if len(docs) == 0 {
+		return nil
+	}
+	return h.Section(h.Aria("labelledby", "pages"), lines(
+		h.H2(h.ID("pages"), g.Text("What the codes mean")),
+		h.P(h.Class("quiet"), g.Text("In general. Whether a command is safe here, the finding says: it has its own.")),
+		each(docs, func(d Doc) g.Node {
+			return h.Details(h.Class("card page"), h.ID(d.ID), h.Summary(g.Text(d.Title)), lines(
+				g.Raw(d.HTML),
+				h.P(h.A(h.Href(d.Page), h.Rel("noreferrer"), g.Text("The same page online"))),
+			))
+		}),
+	))
+}

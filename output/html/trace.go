@@ -1,0 +1,92 @@
+package html
+
+import (
+	"fmt"
+	"io"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+)
+
+// Trace is the page of a trace.
+type Trace struct {
+	Frame
+	Volumes  []Volume
+	Findings []Brief
+	Unread   []string
+}
+
+// Volume is a volume of the pod with its stages.
+type Volume struct {
+	ID, Class, Title string
+	Stages           []Stage
+	Waits            []Wait
+	Notes            []string
+}
+
+// Stage is one stage; Broken is where the volume waits.
+type Stage struct {
+	Mark, Text string
+	Broken     bool
+}
+
+// Wait is a stage that is not over.
+type Wait struct {
+	Title string
+	Facts []Fact
+}
+
+// Fact is a text and what it is about.
+type Fact struct{ Label, Text string }
+
+// Brief is a finding that a trace or a preflight names.
+type Brief struct {
+	Class, Severity, Code, Check, Page, Message, Explain string
+}
+
+// Write writes the page.
+func (t Trace) Write(w io.Writer) error {
+	parts := each(t.Volumes, Volume.node)
+	if len(t.Volumes) == 0 {
+		parts = lines(h.P(h.Class("card"), g.Text(t.Verdict)))
+	}
+	return t.page(nil, h.Main(h.ID("findings"), h.TabIndex("-1"), h.Aria("label", "Volumes, stage by stage"),
+		lines(parts, briefs(t.Findings), unread(t.Unread)))).Render(w)
+}
+
+func (v Volume) node() g.Node {
+	return h.Section(h.Class("card "+v.Class), h.Aria("labelledby", v.ID), lines(
+		h.H2(h.ID(v.ID), g.Text(v.Title)),
+		h.Ol(h.Class("stages"), each(v.Stages, func(s Stage) g.Node {
+			text := g.Text(s.Mark + " " + s.Text)
+			if s.Broken {
+				text = h.Strong(h.Class("broken"), text)
+			}
+			return h.Li(text)
+		})),
+		each(v.Waits, func(wait Wait) g.Node { return h.Div(h.H3(g.Text(wait.Title)), terms(wait.Facts)) }),
+		each(v.Notes, func(note string) g.Node { return h.P(g.Text("Note: " + note)) }),
+	))
+}
+
+// terms are facts, each below what it is about.
+func terms(facts []Fact) g.Node {
+	var rows g.Group
+	for _, fact := range facts {
+		rows = append(rows, g.Raw("\n"), unclosed("dt", g.Text(fact.Label)), unclosed("dd", g.Text(fact.Text)))
+	}
+	return h.Dl(rows)
+}
+
+func briefs(findings []Brief) g.Node {
+	var articles []g.Node
+	for i, f := range findings {
+		id := fmt.Sprintf("f%d", i)
+		articles = append(articles, h.Article(h.Class("card "+f.Class), h.ID(id), h.Aria("labelledby", id+"-title"), lines(
+			h.H2(h.ID(id+"-title"), severity(f.Severity), g.Text(" "), h.A(h.Href(f.Page), h.Rel("noreferrer"), g.Text(f.Code+" "+f.Check))),
+			h.P(h.Class("what"), g.Text(f.Message)),
+			command(f.Explain),
+		)))
+	}
+	return lines(articles...)
+}

@@ -72,9 +72,6 @@ func from[T any, P interface {
 	return source{kind: kind, read: read}
 }
 
-// allocBatch is the number of objects allocated per slice.
-const allocBatch = 32
-
 // pages is the reading of one list.
 type pages[T any, P interface {
 	*T
@@ -101,9 +98,8 @@ type pages[T any, P interface {
 	// an object was decoded.
 	layout  *layout.Layout
 	trimmed *fields.Part
-	// room is memory for the next objects. Allocated one by one they would take up to
-	// a tenth more, because the allocator rounds up.
-	room []T
+	// spare is memory for the next object.
+	spare P
 }
 
 func newPages[T any, P interface {
@@ -225,17 +221,18 @@ func (p *pages[T, P]) take(raw []byte) error {
 			raw, p.reduced = reduced, reduced
 		}
 	}
-	if len(p.room) == 0 {
-		p.room = make([]T, allocBatch)
+	o := p.spare
+	if o == nil {
+		o = new(T)
+	} else {
+		*o = *new(T) // one that was not wanted
 	}
-	p.room[0] = *new(T) // there may be one in it that was not wanted
-	o := P(&p.room[0])
 	if err := o.Unmarshal(raw); err != nil {
 		return malformed("an object of the list cannot be decoded: %w", err)
 	}
 	kept, err := p.add(o)
-	if kept {
-		p.room = p.room[1:]
+	if p.spare = o; kept {
+		p.spare = nil
 	}
 	return err
 }

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -37,7 +36,11 @@ func (s *store[P]) widen(needs facts.PodNeeds) (missing facts.PodNeeds, lists in
 	defer s.mu.Unlock()
 	s.keep = s.choose(needs).wants
 	if former := lacking(needs, s.needs); !isMet(former) { // nobody would keep them up to date
-		maps.DeleteFunc(s.objects, func(_ types.NamespacedName, o P) bool { return !s.keep(o) })
+		for _, o := range slices.Clone(s.objects.Items()) {
+			if !s.keep(o) {
+				s.objects.Delete(nameOf(o))
+			}
+		}
 	}
 	s.needs, s.met = needs, both(s.met, needs)
 	if missing = lacking(s.met, needs); !isMet(missing) {
@@ -54,8 +57,8 @@ func (s *store[P]) merge(needs facts.PodNeeds, lists int, objects []P, err error
 	if s.unread = err; err == nil && s.lists == lists {
 		for _, o := range objects {
 			name := nameOf(o)
-			if _, known := s.objects[name]; !known && !s.left[name] && s.keep(o) {
-				s.objects[name] = o
+			if _, known := s.objects.Get(name); !known && !s.left[name] && s.keep(o) {
+				s.objects.Put(o)
 			}
 		}
 		s.met = both(needs, s.needs)

@@ -198,7 +198,7 @@ func TestMerge(t *testing.T) {
 		}
 		s.merge(needs, lists, []*corev1.Pod{plainPod("a", "5")}, nil)
 		version := ""
-		for _, pod := range s.objects {
+		for _, pod := range s.objects.Items() {
 			version = pod.ResourceVersion
 		}
 		if gap := s.gap(needs); version != test.version || (gap != nil) != test.gap {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 )
 
@@ -28,7 +30,7 @@ type store[P object] struct {
 	replaced func()
 
 	mu      sync.Mutex
-	objects map[types.NamespacedName]P
+	objects *index.Set[types.NamespacedName, P]
 	// needs are those of which keep keeps the pods that come, and met those of them of
 	// which the store has all pods; unread is why it lacks the others. See widen.
 	needs, met facts.PodNeeds
@@ -52,7 +54,7 @@ type readList[P object] struct {
 }
 
 func newStore[P object](choose func(facts.PodNeeds) choice[P], note, replaced func()) *store[P] {
-	s := &store[P]{choose: choose, note: note, replaced: replaced, objects: map[types.NamespacedName]P{}, sharer: intern.New()}
+	s := &store[P]{choose: choose, note: note, replaced: replaced, objects: index.NewSet(nameOf[P]), sharer: intern.New()}
 	s.keep = choose(s.needs).wants
 	return s
 }
@@ -74,7 +76,7 @@ func (s *store[P]) keepShared(o P) {
 	s.sharer.Share(o)
 }
 
-func nameOf(o object) types.NamespacedName {
+func nameOf[P object](o P) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
@@ -89,11 +91,11 @@ func (s *store[P]) put(object any) error {
 	}
 	s.mu.Lock()
 	name := nameOf(o)
-	before, known := s.objects[name]
+	before, known := s.objects.Get(name)
 	kept := s.keep(o)
 	if kept {
 		s.keepShared(o)
-		s.objects[nameOf(o)] = o
+		s.objects.Put(o)
 	} else {
 		s.drop(name)
 	}
@@ -106,7 +108,7 @@ func (s *store[P]) put(object any) error {
 
 // drop takes out an object. The caller has locked the store.
 func (s *store[P]) drop(name types.NamespacedName) {
-	delete(s.objects, name)
+	s.objects.Delete(name)
 	if s.left != nil {
 		s.left[name] = true
 	}
@@ -122,7 +124,7 @@ func (s *store[P]) Delete(object any) error {
 	}
 	s.mu.Lock()
 	name := nameOf(o)
-	_, known := s.objects[name]
+	_, known := s.objects.Get(name)
 	s.drop(name)
 	s.mu.Unlock()
 	if known {
@@ -143,7 +145,7 @@ func (s *store[P]) choice() (choice[P], facts.PodNeeds) {
 // version may say something else.
 func (s *store[P]) held(o P) P {
 	s.mu.Lock()
-	held, known := s.objects[nameOf(o)]
+	held, known := s.objects.Get(nameOf(o))
 	s.mu.Unlock()
 	if known && held.GetUID() == o.GetUID() && held.GetResourceVersion() == o.GetResourceVersion() && equality.Semantic.DeepEqual(held, o) {
 		return held
@@ -167,10 +169,10 @@ func (s *store[P]) Replace([]any, string) error {
 		s.mu.Unlock()
 		return fmt.Errorf("no list was read")
 	}
-	clear(s.objects) // what stays is in the list
+	s.objects.Reset() // what stays is in the list
 	for _, o := range list.objects {
 		if s.keep(o) {
-			s.objects[nameOf(o)] = o
+			s.objects.Put(o)
 		}
 	}
 	s.list, s.met = nil, both(list.needs, s.needs)
@@ -188,11 +190,7 @@ func (s *store[P]) Resync() error { return nil }
 func (s *store[P]) fill(o *snapshot.Objects) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]P, 0, len(s.objects))
-	for _, object := range s.objects {
-		list = append(list, object)
-	}
-	*snapshot.ListOf[P](o) = list
+	*snapshot.ListOf[P](o) = slices.Clone(s.objects.Items())
 }
 
 // sameHolder is true of a lease that was renewed and of nothing else: in a large

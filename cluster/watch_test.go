@@ -305,14 +305,14 @@ func TestWatchLeases(t *testing.T) {
 		if woken != step.woken {
 			t.Errorf("%s: woken %d times, want %d", step.what, woken, step.woken)
 		}
-		for _, l := range s.objects {
+		for _, l := range s.objects.Items() {
 			if step.what == "its renewal" && !l.Spec.RenewTime.Equal(&later) {
 				t.Errorf("%s is not kept", step.what)
 			}
 		}
 	}
-	if len(s.objects) > 0 {
-		t.Errorf("left: %v", s.objects)
+	if len(s.objects.Items()) > 0 {
+		t.Errorf("left: %v", s.objects.Items())
 	}
 }
 

@@ -160,7 +160,7 @@ func (e *examination) look(s *snapshot.Snapshot, earlier *finding.Report) (*repa
 func (e *examination) narrowed(s *snapshot.Snapshot, earlier *finding.Report, pods ...string) (*repair.View, []repair.Repair, error) {
 	view := repair.Look(s, diagnose.Options{Reconcile: e.options(), Checks: e.checks}, e.consent)
 	for _, pod := range toAnswer(e.targets, s, pods) {
-		view.Report.Answers = append(view.Report.Answers, diagnose.AnswerFor(s, view.World, view.Plan, view.Report, pod))
+		view.Report.Answers = append(view.Report.Answers, diagnose.AnswerFor(view.Facts, view.Report, pod))
 	}
 	if earlier != nil {
 		view.Report.KeepPersisting(earlier)

@@ -97,7 +97,7 @@ func TestCausesShareWhatTheyAreFoundBy(t *testing.T) {
 	for path, s := range caseSnapshots(t) {
 		world := reconcile.NewWorld(s, reconcile.Options{})
 		p := facts.NewView(s, world, world.Reconcile())
-		findings := Examine(s, world, p.Plan, nil).Findings
+		findings := Examine(facts.NewView(s, world, p.Plan), nil).Findings
 		for _, c := range Checks() {
 			for i, r := range c.Follows {
 				matches[c.Code][i] += sharing(t, path, p, r, c.Code, findings)

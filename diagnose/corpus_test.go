@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/golden"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
@@ -93,7 +94,7 @@ func TestCorpus(t *testing.T) {
 			s := c.snapshot(t)
 			world := reconcile.NewWorld(s, c.settings)
 			plan := world.Reconcile()
-			report := diagnose.Examine(s, world, plan, nil)
+			report := diagnose.Examine(facts.NewView(s, world, plan), nil)
 			c.want(t, "want-plan.txt", planText(world, plan))
 			findings := findingsText(report)
 			c.want(t, "want-findings.txt", findings)

@@ -30,15 +30,11 @@ type Options struct {
 
 // Diagnose rebuilds the worlds and runs the checks over them.
 func Diagnose(s *snapshot.Snapshot, opts Options) *finding.Report {
-	return examine(viewOf(s, opts), opts.Checks)
+	return Examine(viewOf(s, opts), opts.Checks)
 }
 
-// Examine runs the checks over worlds that are already rebuilt.
-func Examine(s *snapshot.Snapshot, world *reconcile.World, plan *reconcile.Plan, checks []check.Check) *finding.Report {
-	return examine(facts.NewView(s, world, plan), checks)
-}
-
-func examine(view *facts.View, checks []check.Check) *finding.Report {
+// Examine runs the checks over worlds that are already rebuilt; nil runs all.
+func Examine(view *facts.View, checks []check.Check) *finding.Report {
 	s := view.Snapshot
 	if checks == nil {
 		checks = Checks()

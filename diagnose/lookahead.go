@@ -24,14 +24,14 @@ func TracePod(s *snapshot.Snapshot, pod *corev1.Pod, opts Options) *trace.Trace 
 		checks = slices.DeleteFunc(Checks(), func(c check.Check) bool { return c.Remainder })
 	}
 	t := trace.OfPod(view, pod, opts.Kubelet)
-	t.AddFindings(examine(view, checks))
+	t.AddFindings(Examine(view, checks))
 	return t
 }
 
 // AnswerFor says in short what TracePod would of the pod. The report is the whole one
-// on the snapshot and its worlds: what is left out of it later changes no verdict.
-func AnswerFor(s *snapshot.Snapshot, world *reconcile.World, plan *reconcile.Plan, report *finding.Report, pod *corev1.Pod) finding.Answer {
-	t := trace.OfPod(facts.NewView(s, world, plan), pod, nil)
+// on the view: what is left out of it later changes no verdict.
+func AnswerFor(view *facts.View, report *finding.Report, pod *corev1.Pod) finding.Answer {
+	t := trace.OfPod(view, pod, nil)
 	t.AddFindings(report)
 	return finding.Answer{Pod: podOf(t), Verdict: t.Verdict.State, Message: t.Verdict.Message}
 }
@@ -39,7 +39,7 @@ func AnswerFor(s *snapshot.Snapshot, world *reconcile.World, plan *reconcile.Pla
 // PreflightNode looks ahead for the node, and names the findings about it.
 func PreflightNode(s *snapshot.Snapshot, name types.NodeName, opts Options) *preflight.Preflight {
 	view := viewOf(s, opts)
-	return preflight.OfNode(view, name, opts.Reconcile, examine(view, opts.Checks))
+	return preflight.OfNode(view, name, opts.Reconcile, Examine(view, opts.Checks))
 }
 
 func viewOf(s *snapshot.Snapshot, opts Options) *facts.View {

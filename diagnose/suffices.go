@@ -21,9 +21,7 @@ func Suffices(s *snapshot.Snapshot, name types.NamespacedName, settings reconcil
 	if pod == nil || len(s.Gaps) > 0 || len(s.Backends) > 0 {
 		return false
 	}
-	world := reconcile.NewWorld(s, settings)
-	plan := world.Reconcile()
-	p := facts.NewView(s, world, plan)
+	p := viewOf(s, Options{Reconcile: settings})
 	if !scope.SharesNothing(p, pod) {
 		return false
 	}
@@ -31,7 +29,7 @@ func Suffices(s *snapshot.Snapshot, name types.NamespacedName, settings reconcil
 	for _, c := range Checks() {
 		alone[c.Code] = c.PodAlone
 	}
-	return !slices.ContainsFunc(Examine(s, world, plan, nil).Findings, func(f finding.Finding) bool {
+	return !slices.ContainsFunc(Examine(p, nil).Findings, func(f finding.Finding) bool {
 		return (slices.Contains(f.Pods, facts.PodName(pod)) || f.Subject == facts.PodObject(pod)) && (!alone[f.Code] || scope.MayBeInline(f.Volume))
 	})
 }

@@ -7,15 +7,17 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 )
 
 // indexVolumes finds the unique name of every PV that may be attached, so that a
 // name in a node status can be given the volume that it means.
 func (w *World) indexVolumes() {
-	recovered := slices.Concat(sideBySide(w.snapshot.Volumes, w.recoveredOf)...)
+	w.recovered = slices.Concat(sideBySide(w.snapshot.Volumes, w.recoveredOf)...)
+	places := make([]placed, len(w.snapshot.Volumes))
 	for i, pv := range w.snapshot.Volumes {
-		v := &recovered[i]
-		w.recovered[pv.Name] = v
+		places[i] = placed{pv.Name, i}
+		v := &w.recovered[i]
 		if v.err == nil {
 			w.volumes.add(v.name, i)
 		}
@@ -26,6 +28,23 @@ func (w *World) indexVolumes() {
 			w.volumes.add(inTree, i)
 		}
 	}
+	w.byPV = index.New(places, func(p placed) string { return p.name })
+}
+
+// placed is the place of a PV of the name in the snapshot.
+type placed struct {
+	name  string
+	place int
+}
+
+// recoveredFrom is what a VolumeAttachment that names the PV is about; nil where there is
+// no such PV.
+func (w *World) recoveredFrom(pv string) *resolvedVolume {
+	places := w.byPV.All(pv)
+	if len(places) == 0 {
+		return nil
+	}
+	return &w.recovered[places[len(places)-1].place]
 }
 
 // recoveredOf says of each PV what a VolumeAttachment that names it is about.
@@ -74,7 +93,7 @@ func (v *volumesByName) get(name corev1.UniqueVolumeName) []*corev1.PersistentVo
 // never attaches it. A volume whose plugin has moved to CSI may, up to 1.30, have
 // another name on a node that the move has not reached.
 func (w *World) VolumeName(pv *corev1.PersistentVolume) (corev1.UniqueVolumeName, error) {
-	if v := w.recovered[pv.Name]; v != nil && v.spec != nil && v.spec.PV == pv {
+	if v := w.recoveredFrom(pv.Name); v != nil && v.spec != nil && v.spec.PV == pv {
 		return v.name, v.err // not translated: it is named in one way only
 	}
 	spec, err := w.resolver.persistent(pv, "")

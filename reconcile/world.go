@@ -16,6 +16,7 @@ import (
 	csitranslation "k8s.io/csi-translation-lib"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 )
 
 // DefaultMaxWaitForUnmount is how long the controller waits for a node that is
@@ -102,8 +103,10 @@ type World struct {
 	plugins  plugins
 	resolver resolver
 	volumes  volumesByName
-	// recovered is what a VolumeAttachment is about, by the name of its PV.
-	recovered map[string]*resolvedVolume
+	// recovered are what a VolumeAttachment of each PV is about, in the order of the
+	// snapshot, and byPV are their places.
+	recovered []resolvedVolume
+	byPV      *index.Index[string, placed]
 	// resolved is what the volumes of pods turned out to be. Every check asks, most
 	// of them for every pod, and the answer is the same each time.
 	resolved map[*corev1.Volume]*resolvedVolume
@@ -141,7 +144,6 @@ func NewWorld(s *snapshot.Snapshot, options Options) *World {
 		plugins:    plugins{csiDriver: s.CSIDriver, flex: options.FlexAttachable, behaviours: behaviours},
 		resolver:   resolver{snapshot: s, translator: csitranslation.New(), behaviours: behaviours},
 		volumes:    volumesByName{all: s.Volumes, places: make(map[corev1.UniqueVolumeName]int32, len(s.Volumes))},
-		recovered:  make(map[string]*resolvedVolume, len(s.Volumes)),
 	}
 	// What runs side by side neither reads nor writes what the other one writes.
 	var pods, wanted sync.WaitGroup
@@ -214,8 +216,8 @@ func (w *World) attachmentVolume(va *storagev1.VolumeAttachment) (corev1.UniqueV
 	if pvName == nil {
 		return "", nil, skipf(InlineVolumeSpecified, "it carries an inline volume: the controller does not recover it when it starts")
 	}
-	v, exists := w.recovered[*pvName]
-	if !exists {
+	v := w.recoveredFrom(*pvName)
+	if v == nil {
 		return "", nil, skipf(VolumeNotFound, "persistent volume %q does not exist", *pvName)
 	}
 	return v.name, v.spec, v.err
@@ -360,7 +362,7 @@ func (w *World) podVolume(pod *corev1.Pod, volume *corev1.Volume) *resolvedVolum
 		return &resolvedVolume{err: err}
 	}
 	if pv != nil && !inTreeSource(pv, nil) {
-		if v := w.recovered[pv.Name]; v.err == nil {
+		if v := w.recoveredFrom(pv.Name); v.err == nil {
 			return v // the same for every pod and on every node
 		}
 	}

@@ -168,7 +168,7 @@ func TestAttacherLogSays(t *testing.T) {
 			})
 			tc.change(row{s, s.VolumeAttachments[0], log, &log.Volumes[0].Said[0]})
 			view := Look(withLists(s, log), diagnose.Options{Reconcile: c.Settings}, Consent{})
-			entry := storage.Of(view.facts()).Volume("kubernetes.io/csi/ebs.csi.aws.com^vol-1")
+			entry := storage.Of(view.Facts).Volume("kubernetes.io/csi/ebs.csi.aws.com^vol-1")
 			if attached, detached := entry.On("n1"); attached != tc.attached || detached {
 				t.Errorf("attached %t, detached %t", attached, detached)
 			}
@@ -212,7 +212,7 @@ func TestAttacherLogAndList(t *testing.T) {
 			}
 			list := &backend.List{File: "list", Format: backend.CSI, Taken: s.TakenAt.Add(-row.listAge), Volumes: []backend.Volume{v}}
 			view := Look(withLists(s, log, list), diagnose.Options{Reconcile: c.Settings}, Consent{})
-			entry := storage.Of(view.facts()).Volume("kubernetes.io/csi/ebs.csi.aws.com^vol-1")
+			entry := storage.Of(view.Facts).Volume("kubernetes.io/csi/ebs.csi.aws.com^vol-1")
 			if attached, detached := entry.On("n1"); attached != row.attached || detached != row.detached || entry.Settled != row.settled {
 				t.Errorf("attached %t, detached %t, settled %t", attached, detached, entry.Settled)
 			}

@@ -118,7 +118,7 @@ func checkCreated(object json.RawMessage, want *storagev1.VolumeAttachment) erro
 }
 
 func checkEntryThere(v *View, r *Repair) error {
-	if !v.facts().Lists(nodeOf(v, r), r.Finding.Volume) {
+	if !v.Facts.Lists(nodeOf(v, r), r.Finding.Volume) {
 		return fmt.Errorf("volumesAttached of node %s does not list the volume", r.Finding.Node)
 	}
 	return nil

@@ -76,7 +76,7 @@ func pinningPod(v *View, f finding.Finding) (*corev1.Pod, error) {
 	}
 	var pinning *corev1.Pod
 	for _, pod := range v.Snapshot.PodsOnNode(f.Node) {
-		if pod.Status.Phase == corev1.PodFailed && v.facts().Mounts(pod, f.Volume) && (pinning == nil || !facts.MayUseVolumes(pod)) {
+		if pod.Status.Phase == corev1.PodFailed && v.Facts.Mounts(pod, f.Volume) && (pinning == nil || !facts.MayUseVolumes(pod)) {
 			pinning = pod
 		}
 	}

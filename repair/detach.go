@@ -179,7 +179,7 @@ func detaching(v *View, va *storagev1.VolumeAttachment) string {
 		return ""
 	}
 	for _, name := range volumesOf(v, va) {
-		if v.facts().Lists(node, name) {
+		if v.Facts.Lists(node, name) {
 			return fmt.Sprintf("volumesAttached of node %s still lists the volume", node.Name)
 		}
 	}
@@ -231,10 +231,10 @@ func volumesOf(v *View, va *storagev1.VolumeAttachment) []corev1.UniqueVolumeNam
 	if name, err := v.World.AttachmentVolume(va); err == nil {
 		names = append(names, name)
 	}
-	if driver, handle, ok := v.facts().AskedDisk(va); ok {
+	if driver, handle, ok := v.Facts.AskedDisk(va); ok {
 		names = append(names, reconcile.CSIVolumeName(driver, handle))
 	}
-	names = append(names, v.facts().NodeHandles(va)...)
+	names = append(names, v.Facts.NodeHandles(va)...)
 	slices.Sort(names)
 	return slices.Compact(names)
 }

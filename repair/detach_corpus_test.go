@@ -142,7 +142,7 @@ func TestNothingIsTakenFromAPodThatMayUseIt(t *testing.T) {
 				if r.Kind == UnpublishOrphan {
 					node = r.Finding.Holder
 				}
-				if string(node) == pod.Spec.NodeName && v.facts().Mounts(pod, r.Finding.Volume) {
+				if string(node) == pod.Spec.NodeName && v.Facts.Mounts(pod, r.Finding.Volume) {
 					t.Errorf("%s: %s is offered though pod %s may use the volume: %s", c.Name, r.Kind, pod.Name, r.Finding.Message)
 				}
 			}

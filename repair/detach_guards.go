@@ -88,7 +88,7 @@ func forPods(pods []*corev1.Pod) string {
 // the driver what to detach, and the object never goes.
 func checkDriverIsAsked(v *View, r *Repair) error {
 	va := target(v, r)
-	_, _, known := v.facts().AskedDisk(va)
+	_, _, known := v.Facts.AskedDisk(va)
 	holds := facts.AttacherHolds(va)
 	switch {
 	case va.Name == "":
@@ -108,7 +108,7 @@ func checkDriverIsAsked(v *View, r *Repair) error {
 // volume, and not have the form of such a hash.
 func checkOwnName(v *View, r *Repair) error {
 	va := target(v, r)
-	driver, handle, known := v.facts().AskedDisk(va)
+	driver, handle, known := v.Facts.AskedDisk(va)
 	if !known || reconcile.IsVolumeAttachmentName(va.Name, handle, driver, types.NodeName(va.Spec.NodeName)) {
 		return nil
 	}
@@ -159,9 +159,9 @@ func checkNotAttachedElsewhere(v *View, r *Repair) error {
 // true before it may be deleted itself.
 func unusedThere(v *View, va *storagev1.VolumeAttachment) bool {
 	node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName))
-	driver, handle, known := v.facts().AskedDisk(va)
+	driver, handle, known := v.Facts.AskedDisk(va)
 	if !known || !reconcile.IsVolumeAttachmentName(va.Name, handle, driver, types.NodeName(va.Spec.NodeName)) ||
-		somebodyElses(va) != nil || checkLives(v, types.NodeName(va.Spec.NodeName)) != nil || v.facts().HeartbeatStale(node) ||
+		somebodyElses(va) != nil || checkLives(v, types.NodeName(va.Spec.NodeName)) != nil || v.Facts.HeartbeatStale(node) ||
 		wanted(v, va) || len(livePods(v, va)) > 0 {
 		return false
 	}
@@ -180,11 +180,11 @@ func sameVolume(v *View, a, b *storagev1.VolumeAttachment) bool {
 	if nameA != "" && nameA == nameB {
 		return true
 	}
-	driver, handle, ok := v.facts().AskedDisk(a)
+	driver, handle, ok := v.Facts.AskedDisk(a)
 	if !ok {
 		return false
 	}
-	if otherDriver, other, known := v.facts().AskedDisk(b); known {
+	if otherDriver, other, known := v.Facts.AskedDisk(b); known {
 		return driver == otherDriver && handle == other
 	}
 	return reconcile.IsVolumeAttachmentName(b.Name, handle, driver, types.NodeName(b.Spec.NodeName))
@@ -203,13 +203,13 @@ func aboutOf(v *View, va *storagev1.VolumeAttachment) about {
 		a.volume = name
 	}
 	a.persistentVolume, _ = sourceVolume(v, va)
-	a.disk.driver, a.disk.handle, _ = v.facts().AskedDisk(va)
+	a.disk.driver, a.disk.handle, _ = v.Facts.AskedDisk(va)
 	return a
 }
 
 // manyNodes says that everything that names the disk lets several nodes have it.
 func manyNodes(v *View, va *storagev1.VolumeAttachment) bool {
-	driver, handle, ok := v.facts().AskedDisk(va)
+	driver, handle, ok := v.Facts.AskedDisk(va)
 	if !ok {
 		return false
 	}
@@ -222,7 +222,7 @@ func manyNodes(v *View, va *storagev1.VolumeAttachment) bool {
 // is asked to take it from a machine that never had it.
 func checkSameNodeID(v *View, r *Repair) error {
 	va := target(v, r)
-	if was, is, differ := v.facts().OtherMachine(va); differ {
+	if was, is, differ := v.Facts.OtherMachine(va); differ {
 		return fmt.Errorf("the volume was published to %q, and the detach would ask about %q, which node %s is now", was, is, va.Spec.NodeName)
 	}
 	return nil
@@ -289,7 +289,7 @@ func checkNotInUse(v *View, r *Repair) error {
 		return nil
 	}
 	for _, name := range volumesOf(v, va) {
-		if v.facts().InUse(node, name) {
+		if v.Facts.InUse(node, name) {
 			return fmt.Errorf("the kubelet of node %s reports the volume in use", node.Name)
 		}
 	}
@@ -305,7 +305,7 @@ func checkNotListed(v *View, r *Repair) error {
 		return nil
 	}
 	for _, name := range volumesOf(v, va) {
-		if v.facts().Lists(node, name) {
+		if v.Facts.Lists(node, name) {
 			return fmt.Errorf("volumesAttached of node %s lists the volume: the controller knows of it", node.Name)
 		}
 	}

@@ -25,9 +25,9 @@ func checkNotElsewhere(v *View, r *Repair) error {
 		node := v.Snapshot.Node(name)
 		switch {
 		case node == nil || name == r.Finding.Node:
-		case v.facts().Lists(node, volume):
+		case v.Facts.Lists(node, volume):
 			return fmt.Errorf("volumesAttached of node %s lists the volume", node.Name)
-		case v.facts().InUse(node, volume):
+		case v.Facts.InUse(node, volume):
 			return fmt.Errorf("volumesInUse of node %s lists the volume", node.Name)
 		}
 	}

@@ -201,7 +201,7 @@ func checkVolumeGone(v *View, r *Repair) error {
 
 // checkNothingToDetach: by its CSIDriver the driver attaches nothing.
 func checkNothingToDetach(v *View, r *Repair) error {
-	if va := target(v, r); va.Name != "" && v.facts().AttachRequired(va.Spec.Attacher) {
+	if va := target(v, r); va.Name != "" && v.Facts.AttachRequired(va.Spec.Attacher) {
 		return fmt.Errorf("driver %s attaches its volumes", target(v, r).Spec.Attacher)
 	}
 	return nil
@@ -211,7 +211,7 @@ func checkNothingToDetach(v *View, r *Repair) error {
 // one that is only away may come back to ask the driver.
 func checkNoAttacher(v *View, r *Repair) error {
 	va := target(v, r)
-	if lease := v.facts().AttacherLease(va.Spec.Attacher); lease != nil {
+	if lease := v.Facts.AttacherLease(va.Spec.Attacher); lease != nil {
 		return fmt.Errorf("lease %s/%s shows an external-attacher of driver %s, which can detach the volume", lease.Namespace, lease.Name, va.Spec.Attacher)
 	}
 	return nil

@@ -95,9 +95,9 @@ func Complete(s *snapshot.Snapshot, kinds []snapshot.Kind) error {
 // What only its log or its metrics show yet is nothing to write on: its log holds
 // whatever a driver says.
 var controllerGuard = Guard{GuardController, func(v *View, proposed *Repair) error {
-	if v.facts().ControllerJustStarted() {
+	if v.Facts.ControllerJustStarted() {
 		return fmt.Errorf("kube-controller-manager has a new leader since %v ago and may still be at work; wait until it has led for %v",
-			v.facts().Age(v.facts().ControllerStart()).Round(time.Second), facts.ControllerGrace)
+			v.Facts.Age(v.Facts.ControllerStart()).Round(time.Second), facts.ControllerGrace)
 	}
 	if proposed.Finding.ControllerAlone {
 		return fmt.Errorf("so far only kube-controller-manager itself shows it; wait until the objects do, %v after the VolumeAttachment was made", facts.DanglingGrace)

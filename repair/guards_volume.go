@@ -22,14 +22,14 @@ func checkAttacherAtWork(v *View, r *Repair) error {
 }
 
 func attacherAtWork(v *View, driver string) error {
-	lease := v.facts().AttacherLease(driver)
+	lease := v.Facts.AttacherLease(driver)
 	switch {
-	case lease == nil && !v.facts().Installed(driver):
+	case lease == nil && !v.Facts.Installed(driver):
 		return fmt.Errorf("driver %s is not installed: it has no CSIDriver, no node has it, and no lease shows an external-attacher", driver)
 	case lease == nil:
 		return nil
 	}
-	if age := v.facts().Age(facts.Renewed(lease)); age > facts.AttacherLeaseGrace {
+	if age := v.Facts.Age(facts.Renewed(lease)); age > facts.AttacherLeaseGrace {
 		return fmt.Errorf("nobody has renewed lease %s/%s for %v: no external-attacher of driver %s is at work", lease.Namespace, lease.Name, age.Round(time.Second), driver)
 	}
 	return nil
@@ -59,7 +59,7 @@ func notUsedOn(v *View, r *Repair, name types.NodeName) error {
 	if v.World.Desired[pair] != nil {
 		return fmt.Errorf("the controller wants the volume on node %s", name)
 	}
-	if node := v.Snapshot.Node(name); node != nil && v.facts().InUse(node, r.Finding.Volume) {
+	if node := v.Snapshot.Node(name); node != nil && v.Facts.InUse(node, r.Finding.Volume) {
 		return fmt.Errorf("the kubelet of node %s reports the volume in use", name)
 	}
 	return nil

@@ -152,7 +152,7 @@ func checkVolumesAttached(object json.RawMessage, want []corev1.AttachedVolume) 
 // entryStands says whether the node that was written to still lists the volume.
 func entryStands(v *View, written *corev1.Node, volume corev1.UniqueVolumeName) bool {
 	node := v.Snapshot.Node(facts.NodeName(written))
-	return node != nil && node.UID == written.UID && v.facts().Lists(node, volume)
+	return node != nil && node.UID == written.UID && v.Facts.Lists(node, volume)
 }
 
 // csiOf is the driver and handle of the finding's volume.

@@ -97,14 +97,14 @@ func checkNodeInService(v *View, r *Repair) error {
 
 // checkInUse: it is the kubelet that waits for the entry.
 func checkInUse(v *View, r *Repair) error {
-	if !v.facts().InUse(nodeOf(v, r), r.Finding.Volume) {
+	if !v.Facts.InUse(nodeOf(v, r), r.Finding.Volume) {
 		return fmt.Errorf("the kubelet of node %s does not report the volume in use", r.Finding.Node)
 	}
 	return nil
 }
 
 func checkEntryMissing(v *View, r *Repair) error {
-	if v.facts().Lists(nodeOf(v, r), r.Finding.Volume) {
+	if v.Facts.Lists(nodeOf(v, r), r.Finding.Volume) {
 		return fmt.Errorf("volumesAttached of node %s lists the volume", r.Finding.Node)
 	}
 	return nil
@@ -113,7 +113,7 @@ func checkEntryMissing(v *View, r *Repair) error {
 // checkWanted: a pod that is on its way out does not need the entry, and with
 // it the controller's wish for the volume goes.
 func checkWanted(v *View, r *Repair) error {
-	if row := v.World.Desired[r.Finding.Pair()]; row != nil && !facts.AllDeleting(v.facts().WantingPods(row)) {
+	if row := v.World.Desired[r.Finding.Pair()]; row != nil && !facts.AllDeleting(v.Facts.WantingPods(row)) {
 		return nil
 	}
 	return fmt.Errorf("no pod that stays on node %s wants the volume", r.Finding.Node)
@@ -124,7 +124,7 @@ func checkAttachRequired(v *View, r *Repair) error {
 	if !ok {
 		return fmt.Errorf("%s is not a CSI volume", r.Finding.Volume)
 	}
-	if !v.facts().AttachRequired(driver) {
+	if !v.Facts.AttachRequired(driver) {
 		return fmt.Errorf("volumes of driver %s are not attached at all (attachRequired: false)", driver)
 	}
 	return nil
@@ -133,7 +133,7 @@ func checkAttachRequired(v *View, r *Repair) error {
 // checkDriverOnNode: without the driver the kubelet could not mount anyway.
 func checkDriverOnNode(v *View, r *Repair) error {
 	driver, _, _ := csiOf(v, r.Finding)
-	if _, ok := v.facts().NodeID(r.Finding.Node, driver); !ok {
+	if _, ok := v.Facts.NodeID(r.Finding.Node, driver); !ok {
 		return fmt.Errorf("driver %q is not registered on node %s", driver, r.Finding.Node)
 	}
 	return nil
@@ -199,7 +199,7 @@ func notOlderThanNode(v *View, va *storagev1.VolumeAttachment) error {
 // checkNodeID: the attacher published the volume to the machine that the driver
 // on this node says it is.
 func checkNodeID(v *View, r *Repair) error {
-	if was, is, differ := v.facts().OtherMachine(attachmentOf(v, r)); differ {
+	if was, is, differ := v.Facts.OtherMachine(attachmentOf(v, r)); differ {
 		return fmt.Errorf("the volume was published to %q, but node %s is %q to the driver", was, r.Finding.Node, is)
 	}
 	return nil

@@ -90,7 +90,7 @@ func pruneMark(code finding.Code, check string, entry corev1.AttachedVolume) str
 
 func entryGone(v *View, written *corev1.Node, volume corev1.UniqueVolumeName) bool {
 	node := v.Snapshot.Node(facts.NodeName(written))
-	return node != nil && node.UID == written.UID && !v.facts().Lists(node, volume)
+	return node != nil && node.UID == written.UID && !v.Facts.Lists(node, volume)
 }
 
 // restoreEntry puts the entry of the list that was at the index back, if the one
@@ -143,7 +143,7 @@ func undoPrune(w Written) (*Reversal, error) {
 			switch {
 			case node == nil || node.UID != u.uid:
 				return fmt.Sprintf("node %s, as it was written to, is gone, and its list with it", u.node)
-			case v.facts().Lists(node, u.volume):
+			case v.Facts.Lists(node, u.volume):
 				return "the entry is there again"
 			}
 			return ""

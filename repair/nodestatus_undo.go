@@ -97,7 +97,7 @@ func undoNodeStatus(w Written) (*Reversal, error) {
 			switch {
 			case node == nil || node.UID != u.uid:
 				return fmt.Sprintf("node %s, as it was written to, is gone, and the entry with it", u.node)
-			case v.facts().Lists(node, u.volume):
+			case v.Facts.Lists(node, u.volume):
 				return ""
 			case !w.Ended:
 				return "the entry is not there: the write was announced but cut short, or the controller has taken it off since"
@@ -109,7 +109,7 @@ func undoNodeStatus(w Written) (*Reversal, error) {
 				return nil, no
 			}
 			node := v.Snapshot.Node(u.node)
-			if v.facts().InUse(node, u.volume) {
+			if v.Facts.InUse(node, u.volume) {
 				return nil, &Refusal{"not-in-use", u.inUse(v)}
 			}
 			return u.write(v, before, removeEntry(u.after, len(before))), nil

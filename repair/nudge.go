@@ -131,7 +131,7 @@ func checkNotMounted(v *View, r *Repair) error {
 		return fmt.Errorf("pod %s/%s on node %s has the volume and would lose it", pod.Namespace, pod.Name, r.Finding.Node)
 	}
 	node := v.Snapshot.Node(r.Finding.Node)
-	if node != nil && reconcile.NodeReady(node) && !waits && v.facts().InUse(node, r.Finding.Volume) {
+	if node != nil && reconcile.NodeReady(node) && !waits && v.Facts.InUse(node, r.Finding.Volume) {
 		return fmt.Errorf("the kubelet of node %s reports the volume in use", node.Name)
 	}
 	return nil

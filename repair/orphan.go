@@ -111,14 +111,14 @@ func checkHolderKnown(v *View, r *Repair) error {
 		return fmt.Errorf("node %s does not exist", r.Finding.Holder)
 	}
 	driver, _, _ := csiOf(v, r.Finding)
-	if _, ok := v.facts().NodeID(r.Finding.Holder, driver); !ok {
+	if _, ok := v.Facts.NodeID(r.Finding.Holder, driver); !ok {
 		return fmt.Errorf("driver %q is not registered on node %s, so that the attacher does not know how the driver calls it", driver, node.Name)
 	}
 	return nil
 }
 
 func checkHolderUnreported(v *View, r *Repair) error {
-	if node := v.Snapshot.Node(r.Finding.Holder); node != nil && v.facts().Lists(node, r.Finding.Volume) {
+	if node := v.Snapshot.Node(r.Finding.Holder); node != nil && v.Facts.Lists(node, r.Finding.Volume) {
 		return fmt.Errorf("volumesAttached of node %s lists the volume", node.Name)
 	}
 	return nil

@@ -73,10 +73,12 @@ type View struct {
 	// Flags are those that kubectl needs to reach this cluster, as --context=NAME.
 	Flags []string
 
-	// looked, found and known are nil until a guard asks.
+	// Facts are what is true of the objects: guards ask them, as the checks do.
+	Facts *facts.View
+
+	// looked and found are nil until a guard asks.
 	looked *lookup
 	found  map[string]*finding.Finding
-	known  *facts.View
 }
 
 // Consent is the user's word. Without it nothing is done that can cost data.
@@ -92,20 +94,13 @@ type Consent struct {
 func Look(s *snapshot.Snapshot, opts diagnose.Options, consent Consent) *View {
 	world := reconcile.NewWorld(s, opts.Reconcile)
 	plan := world.Reconcile()
-	return &View{Snapshot: s, World: world, Plan: plan, Report: diagnose.Examine(s, world, plan, opts.Checks), Consent: consent}
-}
-
-// facts is what is true of the objects: guards ask it, as the checks do.
-func (v *View) facts() *facts.View {
-	if v.known == nil {
-		v.known = facts.NewView(v.Snapshot, v.World, v.Plan)
-	}
-	return v.known
+	known := facts.NewView(s, world, plan)
+	return &View{Snapshot: s, World: world, Plan: plan, Facts: known, Report: diagnose.Examine(known, opts.Checks), Consent: consent}
 }
 
 // Undecided says of a finding of before, which the report has no more, that it may
 // still be true: see diagnose.Undecided.
-func (v *View) Undecided(f finding.Finding) bool { return diagnose.Undecided(v.facts(), f) }
+func (v *View) Undecided(f finding.Finding) bool { return diagnose.Undecided(v.Facts, f) }
 
 // Finds says whether the view has the finding.
 func (v *View) Finds(fingerprint string) bool { return v.lookUp(fingerprint) != nil }
@@ -263,7 +258,6 @@ func (r *Repair) summary(v *View) *finding.Repair {
 // and whether nothing else refuses it.
 func (r *Repair) needs(v *View) (flags []string, enough bool) {
 	v.Finds("")
-	v.facts()
 	v.lookup() // what is looked up once serves the copies as well
 	silent, given := *v, *v
 	silent.Consent = Consent{}

@@ -14,7 +14,7 @@ import (
 // atStorage is what the storage system's list says of the repair's volume; nil where no
 // list tells.
 func atStorage(v *View, r *Repair) *storage.Entry {
-	truth := storage.Of(v.facts())
+	truth := storage.Of(v.Facts)
 	if va := target(v, r); r.Finding.Volume == "" && va.Name != "" {
 		return truth.Attachment(va)
 	}

@@ -200,7 +200,7 @@ func checkTaintKnown(v *View, _ *Repair) error {
 // of a device that the node no longer has.
 func checkNoStaleMount(v *View, r *Repair) error {
 	node := nodeOf(v, r)
-	for _, volume := range v.facts().UnlistedInUse(node) {
+	for _, volume := range v.Facts.UnlistedInUse(node) {
 		if !slices.ContainsFunc(v.World.Attachments(reconcile.VolumeNode{Volume: volume, Node: r.Finding.Node}), facts.Holds) {
 			return fmt.Errorf("node %s still has %s in use, which has been detached: cordon it, reboot it, and take the taint off then", node.Name, volume)
 		}

@@ -142,7 +142,7 @@ func loadsOf(view *repair.View) []load {
 	known := s.Complete(snapshot.VolumeAttachments)
 	held := map[facts.NodeDriver]*facts.Load{}
 	if known {
-		held = facts.NewView(s, view.World, view.Plan).Loads()
+		held = view.Facts.Loads()
 	}
 	var loads []load
 	seen := map[facts.NodeDriver]bool{}
@@ -156,7 +156,7 @@ func loadsOf(view *repair.View) []load {
 			l.attached = 0
 		}
 		if h := held[key]; h != nil {
-			l.attached = h.Held.Len()
+			l.attached = len(h.Held)
 		}
 		if limit, limited := facts.AttachLimit(s.CSINode(types.NodeName(key.Node)), key.Driver); limited && s.Complete(snapshot.CSINodes) {
 			l.limit = limit

@@ -26,10 +26,10 @@ func TestNames(t *testing.T) {
 		both, one := byNamespacedName(list), byName(list)
 		for range 20 {
 			key := types.NamespacedName{Namespace: name.Draw(t, "namespace"), Name: name.Draw(t, "name")}
-			if got := both.get(key.Namespace, key.Name); got != byBoth[key] {
+			if got := named(both, key); got != byBoth[key] {
 				t.Fatalf("%v: %v, not %v", key, got, byBoth[key])
 			}
-			if got := one.get("", key.Name); got != byOne[key.Name] {
+			if got := named(one, key.Name); got != byOne[key.Name] {
 				t.Fatalf("%s: %v, not %v", key.Name, got, byOne[key.Name])
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -95,20 +96,20 @@ type Snapshot struct {
 	// Backends are the storage systems' own lists of volumes, as they were given.
 	Backends []*backend.List
 
-	index index
+	index indexes
 }
 
-type index struct {
-	nodes       names[*corev1.Node]
-	pods        names[*corev1.Pod]
+type indexes struct {
+	nodes       *index.Index[string, *corev1.Node]
+	pods        *index.Index[types.NamespacedName, *corev1.Pod]
 	podsOnNode  map[types.NodeName][]*corev1.Pod
-	claims      names[*corev1.PersistentVolumeClaim]
-	volumes     names[*corev1.PersistentVolume]
-	attachments names[*storagev1.VolumeAttachment]
-	csiNodes    names[*storagev1.CSINode]
-	csiDrivers  names[*storagev1.CSIDriver]
-	deployments names[*appsv1.Deployment]
-	leases      names[*coordinationv1.Lease]
+	claims      *index.Index[types.NamespacedName, *corev1.PersistentVolumeClaim]
+	volumes     *index.Index[string, *corev1.PersistentVolume]
+	attachments *index.Index[string, *storagev1.VolumeAttachment]
+	csiNodes    *index.Index[string, *storagev1.CSINode]
+	csiDrivers  *index.Index[string, *storagev1.CSIDriver]
+	deployments *index.Index[types.NamespacedName, *appsv1.Deployment]
+	leases      *index.Index[types.NamespacedName, *coordinationv1.Lease]
 	events      map[types.UID][]*corev1.Event
 }
 
@@ -126,7 +127,7 @@ func New(takenAt time.Time, source Source, objects Objects, gaps []Gap) *Snapsho
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace))
 	})
 
-	s.index = index{
+	s.index = indexes{
 		nodes:       byName(s.Nodes),
 		volumes:     byName(s.Volumes),
 		attachments: byName(s.VolumeAttachments),
@@ -156,6 +157,22 @@ type object interface {
 	GetName() string
 }
 
+func byName[O object](list []O) *index.Index[string, O] { return index.New(list, O.GetName) }
+
+func byNamespacedName[O object](list []O) *index.Index[types.NamespacedName, O] {
+	return index.New(list, func(o O) types.NamespacedName {
+		return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+	})
+}
+
+// named is the last object of the name; nil where there is none.
+func named[K comparable, O object](objects *index.Index[K, O], name K) (o O) {
+	if all := objects.All(name); len(all) > 0 {
+		o = all[len(all)-1]
+	}
+	return o
+}
+
 // Complete says whether every object of the kind was read, so that absence
 // proves something.
 func (s *Snapshot) Complete(kind Kind) bool {
@@ -174,11 +191,11 @@ func (s *Snapshot) Counts() map[Kind]int {
 }
 
 // Node returns nil where there is no such node.
-func (s *Snapshot) Node(name types.NodeName) *corev1.Node { return s.index.nodes.get("", string(name)) }
+func (s *Snapshot) Node(name types.NodeName) *corev1.Node { return named(s.index.nodes, string(name)) }
 
 // Pod returns nil where there is no such pod.
 func (s *Snapshot) Pod(name types.NamespacedName) *corev1.Pod {
-	return s.index.pods.get(name.Namespace, name.Name)
+	return named(s.index.pods, name)
 }
 
 // PodsOnNode returns the pods bound to the node, sorted; "" gives those that
@@ -187,36 +204,36 @@ func (s *Snapshot) PodsOnNode(node types.NodeName) []*corev1.Pod { return s.inde
 
 // Claim returns nil where there is no such claim.
 func (s *Snapshot) Claim(name types.NamespacedName) *corev1.PersistentVolumeClaim {
-	return s.index.claims.get(name.Namespace, name.Name)
+	return named(s.index.claims, name)
 }
 
 // Volume returns nil where there is no such volume.
-func (s *Snapshot) Volume(name string) *corev1.PersistentVolume { return s.index.volumes.get("", name) }
+func (s *Snapshot) Volume(name string) *corev1.PersistentVolume { return named(s.index.volumes, name) }
 
 // VolumeAttachment returns nil where there is no such object.
 func (s *Snapshot) VolumeAttachment(name string) *storagev1.VolumeAttachment {
-	return s.index.attachments.get("", name)
+	return named(s.index.attachments, name)
 }
 
 // CSINode returns nil where there is no such object.
 func (s *Snapshot) CSINode(node types.NodeName) *storagev1.CSINode {
-	return s.index.csiNodes.get("", string(node))
+	return named(s.index.csiNodes, string(node))
 }
 
 // CSIDriver returns nil where there is no such object.
 func (s *Snapshot) CSIDriver(name string) *storagev1.CSIDriver {
-	return s.index.csiDrivers.get("", name)
+	return named(s.index.csiDrivers, name)
 }
 
 // Deployment returns nil where there is no such object or where none were read:
 // deployments only add evidence, and their absence is no Gap.
 func (s *Snapshot) Deployment(name types.NamespacedName) *appsv1.Deployment {
-	return s.index.deployments.get(name.Namespace, name.Name)
+	return named(s.index.deployments, name)
 }
 
 // Lease returns nil where there is no such lease.
 func (s *Snapshot) Lease(namespace, name string) *coordinationv1.Lease {
-	return s.index.leases.get(namespace, name)
+	return named(s.index.leases, types.NamespacedName{Namespace: namespace, Name: name})
 }
 
 // EventsOf returns the events about the object with the UID.

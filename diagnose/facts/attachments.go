@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 )
 
 // Attachment is a VolumeAttachment and the pair that it is for.
@@ -50,18 +51,9 @@ func (p *View) findAttachments() []Attachment {
 // AttachmentsOf are those of the volume, on whatever nodes, in the order of
 // their names.
 func (p *View) AttachmentsOf(volume corev1.UniqueVolumeName) []Attachment {
-	return p.remember().byVolume.get(func() map[corev1.UniqueVolumeName][]Attachment {
-		all := p.Attachments()
-		byVolume := make(map[corev1.UniqueVolumeName][]Attachment, len(all))
-		for i, va := range all {
-			if vas, ok := byVolume[va.Volume]; ok {
-				byVolume[va.Volume] = append(vas, va)
-			} else {
-				byVolume[va.Volume] = all[i : i+1 : i+1] // nearly all volumes have one
-			}
-		}
-		return byVolume
-	})[volume]
+	return p.remember().byVolume.get(func() *index.Index[corev1.UniqueVolumeName, Attachment] {
+		return index.New(p.Attachments(), func(va Attachment) corev1.UniqueVolumeName { return va.Volume })
+	}).All(volume)
 }
 
 // Holds says that the volume is attached and nothing is under way to change it.

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,36 +66,9 @@ func (p *View) Forgotten(pair reconcile.VolumeNode) bool {
 // UsedElsewhere says that the controller wants the volume on another node, or
 // that another kubelet has it in use.
 func (p *View) UsedElsewhere(pair reconcile.VolumeNode) bool {
-	using, used := p.remember().nodesUsing.get(p.findNodesUsing)[pair.Volume]
-	return used && (using.several || using.first != pair.Node)
-}
-
-// nodesUsing are the nodes that use a volume, as far as anybody asks.
-type nodesUsing struct {
-	first   types.NodeName
-	several bool
-}
-
-// findNodesUsing finds, for each volume, the nodes on which the controller wants
-// it or the kubelet has it in use.
-func (p *View) findNodesUsing() map[corev1.UniqueVolumeName]nodesUsing {
-	using := make(map[corev1.UniqueVolumeName]nodesUsing, len(p.World.Desired))
-	add := func(volume corev1.UniqueVolumeName, node types.NodeName) {
-		if known, used := using[volume]; !used {
-			using[volume] = nodesUsing{first: node}
-		} else if known.first != node && !known.several {
-			using[volume] = nodesUsing{known.first, true}
-		}
-	}
-	for pair := range p.World.Desired { // it has no pair of a node that is gone
-		add(pair.Volume, pair.Node)
-	}
-	for _, node := range p.Snapshot.Nodes {
-		for _, volume := range node.Status.VolumesInUse {
-			add(volume, NodeName(node))
-		}
-	}
-	return using
+	return slices.ContainsFunc(p.Plan.OfVolume(pair.Volume), func(d reconcile.Decision) bool {
+		return d.Node != pair.Node && p.World.Desired[d.VolumeNode] != nil
+	}) || slices.ContainsFunc(p.inUseOn(pair.Volume), func(other reconcile.VolumeNode) bool { return other.Node != pair.Node })
 }
 
 // Dangling is the finding about a forgotten attachment.

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 )
 
 // SameDisk are several volumes with one driver and handle.
@@ -42,9 +43,12 @@ func (p *View) SameDisks() sameDisks {
 }
 
 func (p *View) findSameDisks() []SameDisk {
-	places := make(map[corev1.UniqueVolumeName]int, len(p.Snapshot.Volumes))
-	all := make([]SameDisk, 0, len(p.Snapshot.Volumes))
-	for i, pv := range p.Snapshot.Volumes {
+	type named struct {
+		name corev1.UniqueVolumeName
+		pv   *corev1.PersistentVolume
+	}
+	all := make([]named, 0, len(p.Snapshot.Volumes))
+	for _, pv := range p.Snapshot.Volumes {
 		// One that is not Bound is a reserve, or what a Retain policy kept.
 		if pv.DeletionTimestamp != nil || pv.Status.Phase != corev1.VolumeBound {
 			continue
@@ -53,17 +57,25 @@ func (p *View) findSameDisks() []SameDisk {
 		if err != nil && pv.Spec.CSI != nil {
 			name = reconcile.CSIVolumeName(pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle)
 		}
-		if name == "" {
-			continue
+		if name != "" {
+			all = append(all, named{name, pv})
 		}
-		if place, ok := places[name]; ok {
-			all[place].Volumes = append(all[place].Volumes, pv)
-			continue
-		}
-		places[name] = len(all)
-		all = append(all, SameDisk{name, p.Snapshot.Volumes[i : i+1 : i+1], err == nil, nil})
 	}
-	return slices.Clone(slices.DeleteFunc(all, func(d SameDisk) bool { return len(d.Volumes) < 2 }))
+	byName := index.New(all, func(v named) corev1.UniqueVolumeName { return v.name })
+	var disks []SameDisk
+	for _, v := range all {
+		same := byName.All(v.name)
+		if len(same) < 2 || same[0] != v {
+			continue
+		}
+		_, err := p.World.VolumeName(v.pv)
+		d := SameDisk{Name: v.name, Attachable: err == nil}
+		for _, other := range same {
+			d.Volumes = append(d.Volumes, other.pv)
+		}
+		disks = append(disks, d)
+	}
+	return disks
 }
 
 // findDiskUses finds the pods that use the disks, in one walk.

@@ -2,11 +2,11 @@ package facts
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
@@ -40,8 +40,8 @@ type Load struct {
 	Limited bool
 	// Held are attached, those on their way off the node among them, which take up
 	// room until they have left; wanted are to be attached by what pods want. Both
-	// are by name, so that each counts once.
-	Held, wanted sets.Set[corev1.UniqueVolumeName]
+	// are sorted, and each volume is there once.
+	Held, wanted []corev1.UniqueVolumeName
 	// Refused are the tasks that the driver has Refused for want of room.
 	Refused []Task
 	// Waits are the attaches without such a word that have had their time.
@@ -59,8 +59,7 @@ func (p *View) findLoads() map[NodeDriver]*Load {
 		key := NodeDriver{va.Spec.NodeName, va.Spec.Attacher}
 		l := loads[key]
 		if l == nil {
-			l = &Load{Node: p.Snapshot.Node(types.NodeName(key.Node)), Driver: key.Driver,
-				Held: sets.New[corev1.UniqueVolumeName](), wanted: sets.New[corev1.UniqueVolumeName]()}
+			l = &Load{Node: p.Snapshot.Node(types.NodeName(key.Node)), Driver: key.Driver}
 			l.Limit, l.Limited = AttachLimit(p.Snapshot.CSINode(types.NodeName(key.Node)), key.Driver)
 			loads[key] = l
 		}
@@ -69,7 +68,7 @@ func (p *View) findLoads() map[NodeDriver]*Load {
 			pair.Volume = corev1.UniqueVolumeName(va.Name) // its volume is gone, and it takes up room all the same
 		}
 		if va.Status.Attached {
-			l.Held.Insert(pair.Volume)
+			l.Held = append(l.Held, pair.Volume)
 		}
 		if va.DeletionTimestamp != nil && p.Age(*va.DeletionTimestamp) < SlowDetachGrace {
 			l.Freeing = true
@@ -78,8 +77,11 @@ func (p *View) findLoads() map[NodeDriver]*Load {
 	for pair, row := range p.World.Desired {
 		driver, _, _ := row.Spec.CSI()
 		if l := loads[NodeDriver{string(pair.Node), driver}]; l != nil {
-			l.wanted.Insert(pair.Volume)
+			l.wanted = append(l.wanted, pair.Volume)
 		}
+	}
+	for _, l := range loads {
+		l.Held, l.wanted = sortedOnce(l.Held), sortedOnce(l.wanted)
 	}
 	for _, driver := range p.Attachers() {
 		for _, t := range p.Tasks(driver) {
@@ -89,6 +91,17 @@ func (p *View) findLoads() map[NodeDriver]*Load {
 		}
 	}
 	return loads
+}
+
+func sortedOnce(names []corev1.UniqueVolumeName) []corev1.UniqueVolumeName {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Holds says that the volume is attached.
+func (l *Load) Holds(volume corev1.UniqueVolumeName) bool {
+	_, held := slices.BinarySearch(l.Held, volume)
+	return held
 }
 
 func (p *View) loadTask(l *Load, t Task) {
@@ -107,8 +120,8 @@ func (p *View) loadTask(l *Load, t Task) {
 // which is not attached there, the longest first.
 func (p *View) WaitingForRoom(l *Load) []*corev1.Pod {
 	var pods []*corev1.Pod
-	for volume := range l.wanted {
-		if !l.Held.Has(volume) {
+	for _, volume := range l.wanted {
+		if !l.Holds(volume) {
 			pods = append(pods, p.WaitingHere(reconcile.VolumeNode{Volume: volume, Node: NodeName(l.Node)})...)
 		}
 	}
@@ -119,9 +132,9 @@ func (p *View) WaitingForRoom(l *Load) []*corev1.Pod {
 
 // All counts what is attached and what is to be.
 func (l *Load) All() int {
-	n := l.Held.Len()
-	for volume := range l.wanted {
-		n += BoolToInt(!l.Held.Has(volume))
+	n := len(l.Held)
+	for _, volume := range l.wanted {
+		n += BoolToInt(!l.Holds(volume))
 	}
 	return n
 }
@@ -130,9 +143,9 @@ func (l *Load) All() int {
 func (l *Load) Text() string {
 	all := l.All()
 	if l.Limited {
-		return fmt.Sprintf("%d of at most %d volumes are attached, %d with those that pods want there", l.Held.Len(), l.Limit, all)
+		return fmt.Sprintf("%d of at most %d volumes are attached, %d with those that pods want there", len(l.Held), l.Limit, all)
 	}
-	return fmt.Sprintf("%d volumes are attached, %d with those that pods want there, and the driver gives no limit", l.Held.Len(), all)
+	return fmt.Sprintf("%d volumes are attached, %d with those that pods want there, and the driver gives no limit", len(l.Held), all)
 }
 
 // ResourceExhausted is the gRPC code with which a driver says that the node can

@@ -5,8 +5,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 )
 
 // nodeVolumes are the lists of a node's status, for checks that look for each of many
@@ -46,18 +48,37 @@ func (p *View) Lists(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
 	return p.nodeVolumes(node).attached.Has(volume)
 }
 
-// ListedOn are the nodes whose status.volumesAttached names the volume.
-func (p *View) ListedOn(volume corev1.UniqueVolumeName) []types.NodeName {
-	return p.remember().listedOn.get(func() map[corev1.UniqueVolumeName][]types.NodeName {
-		listedOn := map[corev1.UniqueVolumeName][]types.NodeName{}
+// listings are the entries of the lists of all nodes, by volume.
+type listings = *index.Index[corev1.UniqueVolumeName, reconcile.VolumeNode]
+
+func newListings(all []reconcile.VolumeNode) listings {
+	return index.New(all, func(pair reconcile.VolumeNode) corev1.UniqueVolumeName { return pair.Volume })
+}
+
+// ListedOn are the pairs of the volume and a node whose status.volumesAttached names it.
+func (p *View) ListedOn(volume corev1.UniqueVolumeName) []reconcile.VolumeNode {
+	return p.remember().listedOn.get(func() listings {
+		all := make([]reconcile.VolumeNode, 0, len(p.Snapshot.VolumeAttachments))
 		for _, node := range p.Snapshot.Nodes {
 			for i := range node.Status.VolumesAttached {
-				name := node.Status.VolumesAttached[i].Name
-				listedOn[name] = append(listedOn[name], NodeName(node))
+				all = append(all, reconcile.VolumeNode{Volume: node.Status.VolumesAttached[i].Name, Node: NodeName(node)})
 			}
 		}
-		return listedOn
-	})[volume]
+		return newListings(all)
+	}).All(volume)
+}
+
+// inUseOn are the pairs of the volume and a node whose status.volumesInUse names it.
+func (p *View) inUseOn(volume corev1.UniqueVolumeName) []reconcile.VolumeNode {
+	return p.remember().inUseOn.get(func() listings {
+		all := make([]reconcile.VolumeNode, 0, len(p.Snapshot.VolumeAttachments))
+		for _, node := range p.Snapshot.Nodes {
+			for _, name := range node.Status.VolumesInUse {
+				all = append(all, reconcile.VolumeNode{Volume: name, Node: NodeName(node)})
+			}
+		}
+		return newListings(all)
+	}).All(volume)
 }
 
 // InUse says whether the node's status.volumesInUse names the volume.

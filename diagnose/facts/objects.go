@@ -12,6 +12,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 )
 
 // VolumeName is the name of the PV that the VolumeAttachment is for; "" where
@@ -85,39 +86,25 @@ func (p *View) NodeHandle(va *storagev1.VolumeAttachment) (corev1.UniqueVolumeNa
 
 // ClaimsNaming are the claims whose volume is the one with the name.
 func (p *View) ClaimsNaming(pv string) []*corev1.PersistentVolumeClaim {
-	return p.remember().claimsNaming.get(func() map[string][]*corev1.PersistentVolumeClaim {
-		return grouped(p.Snapshot.Claims, func(claim *corev1.PersistentVolumeClaim) string { return claim.Spec.VolumeName })
-	})[pv]
+	return p.remember().claimsNaming.get(func() *index.Index[string, *corev1.PersistentVolumeClaim] {
+		return index.New(p.Snapshot.Claims, func(claim *corev1.PersistentVolumeClaim) string { return claim.Spec.VolumeName })
+	}).All(pv)
 }
 
 // AttachmentsNaming are the VolumeAttachments for the PV with the name, whether
 // or not there is such a one.
 func (p *View) AttachmentsNaming(pv string) []*storagev1.VolumeAttachment {
-	return p.remember().ofPV.get(func() map[string][]*storagev1.VolumeAttachment {
-		return grouped(p.Snapshot.VolumeAttachments, VolumeName)
-	})[pv]
+	return p.remember().ofPV.get(func() *index.Index[string, *storagev1.VolumeAttachment] {
+		return index.New(p.Snapshot.VolumeAttachments, VolumeName)
+	}).All(pv)
 }
 
 // AttachmentsOn are all VolumeAttachments to the node, those too of which nobody
 // can tell the volume.
 func (p *View) AttachmentsOn(node types.NodeName) []*storagev1.VolumeAttachment {
-	return p.remember().onNode.get(func() map[types.NodeName][]*storagev1.VolumeAttachment {
-		return grouped(p.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) types.NodeName { return types.NodeName(va.Spec.NodeName) })
-	})[node]
-}
-
-// grouped are the objects by the key, in their order.
-func grouped[K comparable, O any](objects []O, key func(O) K) map[K][]O {
-	groups := make(map[K][]O, len(objects))
-	for i, o := range objects {
-		k := key(o)
-		if group, ok := groups[k]; ok {
-			groups[k] = append(group, o)
-		} else {
-			groups[k] = objects[i : i+1 : i+1] // the first costs no list of its own
-		}
-	}
-	return groups
+	return p.remember().onNode.get(func() *index.Index[string, *storagev1.VolumeAttachment] {
+		return index.New(p.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) string { return va.Spec.NodeName })
+	}).All(string(node))
 }
 
 // BoundVolume is the volume that the pod's claim is bound to, attachable or

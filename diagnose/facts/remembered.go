@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 )
 
 // remembered are facts that many checks ask for, some of them for every object,
@@ -37,14 +39,14 @@ type remembered struct {
 	// is asked for: of a large cluster in which much is broken the time would
 	// otherwise grow with the square.
 	byNode        fact[map[string][]Attachment]
-	byVolume      fact[map[corev1.UniqueVolumeName][]Attachment]
-	onNode        fact[map[types.NodeName][]*storagev1.VolumeAttachment]
-	ofPV          fact[map[string][]*storagev1.VolumeAttachment]
-	claimsNaming  fact[map[string][]*corev1.PersistentVolumeClaim]
+	byVolume      fact[*index.Index[corev1.UniqueVolumeName, Attachment]]
+	onNode        fact[*index.Index[string, *storagev1.VolumeAttachment]]
+	ofPV          fact[*index.Index[string, *storagev1.VolumeAttachment]]
+	claimsNaming  fact[*index.Index[string, *corev1.PersistentVolumeClaim]]
 	claimUsers    fact[map[types.NamespacedName][]*corev1.Pod]
 	mounters      fact[map[corev1.UniqueVolumeName][]*corev1.Pod]
-	listedOn      fact[map[corev1.UniqueVolumeName][]types.NodeName]
-	nodesUsing    fact[map[corev1.UniqueVolumeName]nodesUsing]
+	listedOn      fact[listings]
+	inUseOn       fact[listings]
 	machineIDs    fact[machineIDs]
 	removed       fact[map[types.NodeName]*corev1.Event]
 	tasks         facts[string, []Task]

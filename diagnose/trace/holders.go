@@ -26,7 +26,9 @@ func (t *tracer) holders(v *tracedVolume) []types.NodeName {
 			nodes = append(nodes, a.Node)
 		}
 	}
-	nodes = append(nodes, t.ListedOn(v.Volume)...)
+	for _, listed := range t.ListedOn(v.Volume) {
+		nodes = append(nodes, listed.Node)
+	}
 	nodes = slices.DeleteFunc(nodes, func(n types.NodeName) bool { return n == v.pair.Node })
 	slices.Sort(nodes)
 	return slices.Compact(nodes)

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -44,7 +43,7 @@ func runAttachLimit(p *check.Run) {
 }
 
 func examineLoad(p *check.Run, l *facts.Load) {
-	full := l.Limited && l.Held.Len() >= l.Limit
+	full := l.Limited && len(l.Held) >= l.Limit
 	stuck := l.Refused
 	if len(stuck) == 0 && full && p.AttacherAtWork(l.Driver) {
 		stuck = l.Waits
@@ -155,8 +154,8 @@ func limitFinding(p *facts.View, l *facts.Load) finding.Finding {
 		Node:     facts.NodeName(l.Node),
 		Evidence: []finding.Evidence{{Object: "csinode/" + l.Node.Name, Field: "spec.drivers[" + l.Driver + "].allocatable.count", Value: limit}},
 	}
-	f.Evidence = append(f.Evidence, finding.Evidence{Object: "volumeattachments", Field: "status.attached", Value: fmt.Sprintf("true of %d on the node", l.Held.Len())})
-	for _, name := range sets.List(l.Held) {
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: "volumeattachments", Field: "status.attached", Value: fmt.Sprintf("true of %d on the node", len(l.Held))})
+	for _, name := range l.Held {
 		if pair := (reconcile.VolumeNode{Volume: name, Node: facts.NodeName(l.Node)}); p.Forgotten(pair) {
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + l.Node.Name, Field: "status.volumesInUse", Value: "lacks " + string(name) + ", which is attached and which no pod there uses"})
 		}
@@ -172,5 +171,5 @@ func takesLastPlace(p *facts.View, unused, full finding.Finding) bool {
 	}
 	driver := p.DriverOf(full)
 	l := p.Loads()[facts.NodeDriver{Node: string(full.Node), Driver: driver}]
-	return l != nil && l.Held.Has(unused.Volume) && l.Limited && l.All()-1 <= l.Limit
+	return l != nil && l.Holds(unused.Volume) && l.Limited && l.All()-1 <= l.Limit
 }

@@ -29,15 +29,20 @@ var PvTerminatingVAExists = check.Check{
 }
 
 func runPVTerminatingVAExists(p *check.Run) {
-	vas := slices.Clone(p.Attachments())
+	var vas []facts.Attachment
+	for _, va := range p.Attachments() {
+		deleted := p.Snapshot.Volume(facts.VolumeName(va.VolumeAttachment)).DeletionTimestamp
+		if deleted != nil && p.Age(*deleted) >= facts.PVDeletionGrace && va.DeletionTimestamp == nil {
+			vas = append(vas, va)
+		}
+	}
 	slices.SortStableFunc(vas, func(a, b facts.Attachment) int { return facts.BoolToInt(b.Ours()) - facts.BoolToInt(a.Ours()) })
 	told := map[reconcile.VolumeNode]bool{} // two may name one volume on one node
 	for _, va := range vas {
-		pv := p.Snapshot.Volume(facts.VolumeName(va.VolumeAttachment))
-		if pv.DeletionTimestamp == nil || p.Age(*pv.DeletionTimestamp) < facts.PVDeletionGrace || va.DeletionTimestamp != nil || told[va.VolumeNode] {
+		if told[va.VolumeNode] {
 			continue
 		}
-		pods := p.WaitingHere(va.VolumeNode)
+		pv, pods := p.Snapshot.Volume(facts.VolumeName(va.VolumeAttachment)), p.WaitingHere(va.VolumeNode)
 		switch {
 		case len(pods) > 0 && refusedForDeletion(va):
 			reportRefused(p, va, pv, pods)

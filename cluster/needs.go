@@ -32,8 +32,8 @@ const (
 // widen has the store keep the pods of these needs from now on, and no others any more.
 // lists is for merge.
 func (s *store[P]) widen(needs facts.PodNeeds) (missing facts.PodNeeds, lists int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	s.keep = s.choose(needs).wants
 	if former := lacking(needs, s.needs); !isMet(former) { // nobody would keep them up to date
 		for _, o := range slices.Clone(s.objects.Items()) {
@@ -52,8 +52,8 @@ func (s *store[P]) widen(needs facts.PodNeeds) (missing facts.PodNeeds, lists in
 // merge adds what was read since widen for the needs, unless some of it could not be
 // read or the store has had another list meanwhile.
 func (s *store[P]) merge(needs facts.PodNeeds, lists int, objects []P, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	if s.unread = err; err == nil && s.lists == lists {
 		for _, o := range objects {
 			name := nameOf(o)
@@ -68,8 +68,8 @@ func (s *store[P]) merge(needs facts.PodNeeds, lists int, objects []P, err error
 
 // gap is what the pods leave that are needed and not read.
 func (s *store[P]) gap(needs facts.PodNeeds) *snapshot.Gap {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	missing := lacking(s.met, needs)
 	if isMet(missing) {
 		return nil

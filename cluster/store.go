@@ -29,7 +29,8 @@ type store[P object] struct {
 	note     func()
 	replaced func()
 
-	mu      sync.Mutex
+	// A look reads objects without it; see Watch.shareNames for what is written to them.
+	sync.Mutex
 	objects *index.Set[types.NamespacedName, P]
 	// needs are those of which keep keeps the pods that come, and met those of them of
 	// which the store has all pods; unread is why it lacks the others. See widen.
@@ -89,7 +90,7 @@ func (s *store[P]) put(object any) error {
 	if !ok {
 		return fmt.Errorf("an unexpected %T", object)
 	}
-	s.mu.Lock()
+	s.Lock()
 	name := nameOf(o)
 	before, known := s.objects.Get(name)
 	kept := s.keep(o)
@@ -99,7 +100,7 @@ func (s *store[P]) put(object any) error {
 	} else {
 		s.drop(name)
 	}
-	s.mu.Unlock()
+	s.Unlock()
 	if known != kept || kept && (s.same == nil || !s.same(before, o)) {
 		s.note()
 	}
@@ -122,11 +123,11 @@ func (s *store[P]) Delete(object any) error {
 	if !ok {
 		return fmt.Errorf("an unexpected %T", object)
 	}
-	s.mu.Lock()
+	s.Lock()
 	name := nameOf(o)
 	_, known := s.objects.Get(name)
 	s.drop(name)
-	s.mu.Unlock()
+	s.Unlock()
 	if known {
 		s.note()
 	}
@@ -135,8 +136,8 @@ func (s *store[P]) Delete(object any) error {
 
 // choice is what a list that is read now has to keep.
 func (s *store[P]) choice() (choice[P], facts.PodNeeds) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	return s.choose(s.needs), s.needs
 }
 
@@ -144,9 +145,9 @@ func (s *store[P]) choice() (choice[P], facts.PodNeeds) {
 // otherwise take the memory of all objects twice. Where an etcd was restored, the same
 // version may say something else.
 func (s *store[P]) held(o P) P {
-	s.mu.Lock()
+	s.Lock()
+	defer s.Unlock()
 	held, known := s.objects.Get(nameOf(o))
-	s.mu.Unlock()
 	if known && held.GetUID() == o.GetUID() && held.GetResourceVersion() == o.GetResourceVersion() && equality.Semantic.DeepEqual(held, o) {
 		return held
 	}
@@ -156,17 +157,17 @@ func (s *store[P]) held(o P) P {
 
 // ready takes a list that was read, for Replace.
 func (s *store[P]) ready(objects []P, needs facts.PodNeeds) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	s.list = &readList[P]{objects, needs}
 }
 
 // Replace takes over the list that is ready: the reflector has none of its objects.
 func (s *store[P]) Replace([]any, string) error {
-	s.mu.Lock()
+	s.Lock()
 	list := s.list
 	if list == nil {
-		s.mu.Unlock()
+		s.Unlock()
 		return fmt.Errorf("no list was read")
 	}
 	s.objects.Reset() // what stays is in the list
@@ -177,7 +178,7 @@ func (s *store[P]) Replace([]any, string) error {
 	}
 	s.list, s.met = nil, both(list.needs, s.needs)
 	s.lists++
-	s.mu.Unlock()
+	s.Unlock()
 	s.replaced()
 	s.note()
 	return nil
@@ -188,8 +189,8 @@ func (s *store[P]) Resync() error { return nil }
 
 // fill gives the objects over; nobody writes to them any more.
 func (s *store[P]) fill(o *snapshot.Objects) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	*snapshot.ListOf[P](o) = slices.Clone(s.objects.Items())
 }
 

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	usedMeta        = "metadata: name namespace uid resourceVersion creationTimestamp deletionTimestamp deletionGracePeriodSeconds ownerReferences finalizers "
+	usedMeta        = "metadata: name namespace uid resourceVersion creationTimestamp deletionTimestamp deletionGracePeriodSeconds finalizers "
+	usedOfOwner     = "metadata.ownerReferences: apiVersion kind name uid controller"
 	usedOfContainer = ": name image volumeMounts.name volumeDevices.name securityContext.seLinuxOptions"
 	usedOfStatus    = ": name state lastState ready restartCount"
 )
@@ -24,9 +25,9 @@ const (
 // lacks. A pod that a command names is decoded as trimmed says.
 var usedFields = map[snapshot.Kind]*fields.Part{
 	snapshot.Pods: usedFieldsOfPods(),
-	snapshot.Nodes: annotated(fields.Only[corev1.Node](usedMeta+"labels managedFields",
+	snapshot.Nodes: annotated(fields.Only[corev1.Node](usedMeta+"labels managedFields", usedOfOwner,
 		"spec: providerID unschedulable taints", "status: conditions volumesInUse volumesAttached nodeInfo.kubeletVersion")),
-	snapshot.Claims: annotated(fields.Only[corev1.PersistentVolumeClaim](usedMeta,
+	snapshot.Claims: annotated(fields.Only[corev1.PersistentVolumeClaim](usedMeta, usedOfOwner,
 		"spec: accessModes resources storageClassName volumeName volumeMode", "status: phase capacity conditions allocatedResourceStatuses healthStatus")),
 	// What the translation of in-tree volumes reads is up to it.
 	snapshot.Volumes: annotated(fields.AllBut[corev1.PersistentVolume](": metadata.managedFields", "spec: capacity mountOptions",
@@ -34,7 +35,7 @@ var usedFields = map[snapshot.Kind]*fields.Part{
 }
 
 func usedFieldsOfPods() *fields.Part {
-	p := annotated(fields.Only[corev1.Pod](usedMeta+"labels",
+	p := annotated(fields.Only[corev1.Pod](usedMeta+"labels", usedOfOwner,
 		"spec: volumes nodeName hostNetwork terminationGracePeriodSeconds tolerations securityContext.seLinuxOptions securityContext.seLinuxChangePolicy securityContext.fsGroup securityContext.fsGroupChangePolicy",
 		"spec.containers"+usedOfContainer, "spec.initContainers"+usedOfContainer, "spec.ephemeralContainers.ephemeralContainerCommon"+usedOfContainer,
 		"status: phase message reason podIP startTime volumeHealth conditions.type conditions.status conditions.lastTransitionTime conditions.message",

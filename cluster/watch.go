@@ -82,6 +82,17 @@ func (w *Watch) Began() bool {
 	return !slices.ContainsFunc(w.kinds, func(f *following) bool { return !f.began() })
 }
 
+// shareNames is for when all kinds have been read, before anybody has a snapshot of them.
+func (w *Watch) shareNames() {
+	var o snapshot.Objects
+	for _, f := range w.kinds {
+		f.store.fill(&o)
+		f.store.Lock() // nobody reads a name meanwhile
+		defer f.store.Unlock()
+	}
+	o.ShareNames()
+}
+
 // Ping asks the API server whether it is there, which also tells its time and
 // its release. It reads no object.
 func (w *Watch) Ping(ctx context.Context) error {
@@ -141,6 +152,7 @@ type following struct {
 	store    interface {
 		cache.ReflectorStore
 		fill(*snapshot.Objects)
+		sync.Locker
 	}
 	reflector func(namespace string) *cache.Reflector
 	// meet reads what other objects have come to need of the kind, and lacks is the gap

@@ -205,7 +205,7 @@ func planText(world *reconcile.World, plan *reconcile.Plan) string {
 		}
 		b.WriteByte('\n')
 	}
-	for _, n := range plan.NodeStatus {
+	for _, n := range world.NodeStatus(plan) {
 		for _, v := range n.Removed {
 			fmt.Fprintf(&b, "node %s -%s\n", n.Node, v)
 		}

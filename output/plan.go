@@ -192,7 +192,7 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 			PersistentVolume: volume(d.Volume), VolumeAttachment: d.VolumeAttachment, Holders: d.Holders, Contenders: d.Contenders, Until: planUntil(d),
 			Remembered: planRemembered(w.Memory, d.VolumeNode)})
 	}
-	for _, n := range plan.NodeStatus {
+	for _, n := range w.NodeStatus(plan) {
 		if !shown(n.Node) {
 			continue
 		}

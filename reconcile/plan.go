@@ -101,8 +101,6 @@ type NodeStatus struct {
 type Plan struct {
 	// Decisions are sorted by volume and node.
 	Decisions []Decision
-	// NodeStatus has a row for each node, sorted.
-	NodeStatus []NodeStatus
 }
 
 // Decision returns nil for a pair that is in neither world.
@@ -170,7 +168,6 @@ func (w *World) Reconcile() *Plan {
 		p.follow()
 		nodes = nodes[n:]
 	}
-	plan.NodeStatus = w.nodeStatus(plan)
 	return plan
 }
 
@@ -336,10 +333,10 @@ func (p *pass) holders() []types.NodeName {
 	return nodes
 }
 
-// nodeStatus mirrors the report set: what the node status listed at the start,
+// NodeStatus has a row for each node, sorted. It mirrors the report set: what the node status listed at the start,
 // less the volumes whose detach has started. An attach is reported only once
 // its operation has ended, which is after this pass.
-func (w *World) nodeStatus(plan *Plan) []NodeStatus {
+func (w *World) NodeStatus(plan *Plan) []NodeStatus {
 	rows := make([]NodeStatus, 0, len(w.snapshot.Nodes))
 	seen := sets.New[corev1.UniqueVolumeName]()
 	for _, node := range w.snapshot.Nodes {

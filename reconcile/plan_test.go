@@ -219,7 +219,8 @@ func TestNodeStatus(t *testing.T) {
 		{Node: "n2", VolumesAttached: names("", "")},
 		{Node: "n3"},
 	}
-	if diff := cmp.Diff(want, NewWorld(s, Options{}).Reconcile().NodeStatus); diff != "" {
+	w := NewWorld(s, Options{})
+	if diff := cmp.Diff(want, w.NodeStatus(w.Reconcile())); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -231,7 +232,8 @@ func TestNodeStatusOfContenders(t *testing.T) {
 		Volumes:           []*corev1.PersistentVolume{newPV("v")},
 		VolumeAttachments: []*storagev1.VolumeAttachment{newAttachment("v", "n1"), newAttachment("v", "n2"), newAttachment("v", "n3")}, // n3's has the spec
 	})
-	for _, row := range NewWorld(s, Options{}).Reconcile().NodeStatus {
+	w := NewWorld(s, Options{})
+	for _, row := range w.NodeStatus(w.Reconcile()) {
 		if len(row.VolumesAttached) != 1 || row.Removed != nil || !slices.Equal(row.Contended, []corev1.UniqueVolumeName{unique("v")}) {
 			t.Errorf("%+v", row)
 		}

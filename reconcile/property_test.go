@@ -36,7 +36,7 @@ func summary(w *World, plan *Plan) string {
 			fmt.Fprintf(&b, "  desired by %v\n", row.Pods)
 		}
 	}
-	fmt.Fprintf(&b, "%+v\n%+v\n", plan.NodeStatus, w.Skipped)
+	fmt.Fprintf(&b, "%+v\n%+v\n", w.NodeStatus(plan), w.Skipped)
 	return b.String()
 }
 
@@ -166,8 +166,9 @@ func TestDesiredPodsAreLive(t *testing.T) {
 // TestNodeStatusParts: what a node listed is either still listed or removed.
 func TestNodeStatusParts(t *testing.T) {
 	check(t, func(t *rapid.T, _ snapshot.Objects, _ Options, w *World, plan *Plan) {
+		all := w.NodeStatus(plan)
 		for i, n := range w.snapshot.Nodes {
-			status := plan.NodeStatus[i]
+			status := all[i]
 			if got := len(status.VolumesAttached) + len(status.Removed); string(status.Node) != n.Name || got != len(n.Status.VolumesAttached) {
 				t.Errorf("%s lists %v: %+v", n.Name, n.Status.VolumesAttached, status)
 			}

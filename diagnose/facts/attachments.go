@@ -19,12 +19,20 @@ import (
 type Attachment struct {
 	*storagev1.VolumeAttachment
 	reconcile.VolumeNode
-	// computed is the name that the controller gives it; "" where that is not
-	// known yet. It is a hash, and every check would compute it again.
-	computed string
+	// name says whether the controller would give it its name, where that is known
+	// already. It is a hash, and every check would compute it again.
+	name nameKind
 	// Ran caches World.HasRunningPod; false may also mean that nobody has asked yet.
 	Ran bool
 }
+
+type nameKind uint8
+
+const (
+	unknown nameKind = iota
+	computed
+	foreign
+)
 
 // Attachments are those whose volume can be told. One without a PV, or of a
 // driver that attaches nothing, is another failure mode.
@@ -38,11 +46,11 @@ func (p *View) findAttachments() []Attachment {
 	for _, va := range p.Snapshot.VolumeAttachments {
 		if volume, err := p.World.AttachmentVolume(va); err == nil {
 			pair := reconcile.VolumeNode{Volume: volume, Node: types.NodeName(va.Spec.NodeName)}
-			computed := va.Name
-			if orphans.Has(va) {
-				computed = AttachmentName(pair)
+			name := computed
+			if orphans.Has(va) && va.Name != AttachmentName(pair) {
+				name = foreign
 			}
-			list = append(list, Attachment{va, pair, computed, p.World.HasRunningPod(pair)})
+			list = append(list, Attachment{va, pair, name, p.World.HasRunningPod(pair)})
 		}
 	}
 	return list
@@ -66,14 +74,8 @@ func Holds(va *storagev1.VolumeAttachment) bool {
 
 // Ours says that the name is the one under which the controller makes and
 // deletes the object. With any other name it belongs to somebody else.
-func (a Attachment) Ours() bool { return a.Name == a.properName() }
-
-// properName is the name under which the controller makes the object.
-func (a Attachment) properName() string {
-	if a.computed != "" {
-		return a.computed
-	}
-	return AttachmentName(a.VolumeNode)
+func (a Attachment) Ours() bool {
+	return a.name == computed || a.name == unknown && a.Name == AttachmentName(a.VolumeNode)
 }
 
 // AttachmentName is the name of the controller's VolumeAttachment for the pair;

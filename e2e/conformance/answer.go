@@ -149,7 +149,7 @@ func Model(c *Cluster, mode Mode, release Release, oracle *Answer) *Answer {
 			a.Decisions[pair] = decisionOf(world, d)
 		}
 	}
-	for _, s := range plan.NodeStatus {
+	for _, s := range world.NodeStatus(plan) {
 		a.Status[s.Node] = statusRow(slices.DeleteFunc(slices.Clone(s.VolumesAttached), func(v corev1.AttachedVolume) bool {
 			return slices.Contains(s.Contended, v.Name) // as where the node is the one that loses it
 		}))

@@ -188,6 +188,9 @@ func (s *Interner) meta(m *metav1.ObjectMeta) {
 	s.stringMap(&m.Labels)
 	s.stringMap(&m.Annotations)
 	s.stringList(&m.Finalizers)
+	for i := range m.OwnerReferences {
+		words(s, &m.OwnerReferences[i].APIVersion, &m.OwnerReferences[i].Kind)
+	}
 	m.OwnerReferences = sharedList(s, s.owners, m.OwnerReferences)
 }
 
@@ -279,6 +282,7 @@ func (s *Interner) pod(pod *corev1.Pod) {
 	}
 	pod.Spec.Volumes = exact(pod.Spec.Volumes)
 	for i := range pod.Spec.Volumes {
+		s.Text(&pod.Spec.Volumes[i].Name)
 		if p := &pod.Spec.Volumes[i].Projected; *p != nil { // nearly every pod has the token of its service account
 			s.key = appendMessage(s.key[:0], *p)
 			*p = shared(s.projected, s.key, *p)
@@ -297,6 +301,7 @@ func (s *Interner) pod(pod *corev1.Pod) {
 	pod.Status.ContainerStatuses = exact(pod.Status.ContainerStatuses)
 	pod.Status.InitContainerStatuses = exact(pod.Status.InitContainerStatuses)
 	for i := range pod.Status.ContainerStatuses {
+		s.Text(&pod.Status.ContainerStatuses[i].Name)
 		s.Text(&pod.Status.ContainerStatuses[i].Image)
 	}
 }

@@ -21,8 +21,8 @@ const (
 
 // pauseAfter is how long nothing is done after a snapshot and what was made of it took
 // this long, beside the debounce of the next change: in a large cluster in which
-// something always changes, that is then done for a third of the time at most.
-func pauseAfter(took time.Duration) time.Duration { return max(0, 2*took-debounce) }
+// something always changes, that is then done for a quarter of the time at most.
+func pauseAfter(took time.Duration) time.Duration { return max(0, 3*took-debounce) }
 
 // Follow watches the cluster and calls each with a snapshot: as soon as every kind has
 // been read or refused, a pause after something has changed, and every ten seconds in

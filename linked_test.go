@@ -13,7 +13,7 @@ import (
 
 // TestUnusedMethodsAreLeftOut: nothing that is linked looks for methods by a name that it
 // reads at run time, as templates do. The linker would have to keep all methods of all API
-// types, which costs each command 12 MB of memory (docs/adr/0022-pages-without-reflection.md).
+// types, which costs each command 5 to 12 MB of memory (docs/adr/0022-pages-without-reflection.md).
 func TestUnusedMethodsAreLeftOut(t *testing.T) {
 	long.Test(t)
 	var reached bytes.Buffer

@@ -29,7 +29,8 @@ type store[P object] struct {
 	note     func()
 	replaced func()
 
-	// A look reads objects without it; see Watch.shareNames for what is written to them.
+	// Mutex is held by whoever reads or changes the store. Looks read its objects without
+	// it: only Watch.shareNames writes to them, before the first look.
 	sync.Mutex
 	objects *index.Set[types.NamespacedName, P]
 	// needs are those of which keep keeps the pods that come, and met those of them of

@@ -82,12 +82,13 @@ func (w *Watch) Began() bool {
 	return !slices.ContainsFunc(w.kinds, func(f *following) bool { return !f.began() })
 }
 
-// shareNames is for when all kinds have been read, before anybody has a snapshot of them.
+// shareNames shares the names as Objects.ShareNames does. It writes to the objects, and so
+// must come before the first snapshot.
 func (w *Watch) shareNames() {
 	var o snapshot.Objects
 	for _, f := range w.kinds {
 		f.store.fill(&o)
-		f.store.Lock() // nobody reads a name meanwhile
+		f.store.Lock() // held reads the names of objects, too
 		defer f.store.Unlock()
 	}
 	o.ShareNames()

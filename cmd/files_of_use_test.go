@@ -138,7 +138,7 @@ func TestLeftPodsAreAskedFor(t *testing.T) {
 		"the node behind":            {header + pod + other + drains, false, 2},
 		"a healthy node before":      {header + stays + pod + other, false, 0},
 		"a healthy node behind":      {header + pod + other + stays, false, 2},
-		"no header, the node behind": {pod + other + drains, false, 2},
+		"no header, the node behind": {pod + other + drains, false, 1},
 		"no header, a healthy node":  {pod + other + stays, false, 0},
 		"from a pipe":                {header + stays + pod + other, true, 2},
 	} {

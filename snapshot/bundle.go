@@ -25,9 +25,7 @@ const maxTold = 4 << 20
 // the lists in it are read, and the layout says which of them are whole: a
 // bundle holds much that is no object, and what it does not hold says nothing.
 type tree struct {
-	limits limits
-	opts   ReadOptions
-	tally  *tally
+	*reading
 	roots  map[string]*root
 	stamps map[string]stamp
 	// lists counts the lists of bundles; there is a bundle once there is one.
@@ -41,12 +39,8 @@ type tree struct {
 }
 
 func newTree(limits limits, opts ReadOptions) *tree {
-	t := &tree{
-		limits: limits, opts: opts, plain: newCollector(limits, opts), beside: newCollector(limits, opts),
-		roots: map[string]*root{}, stamps: map[string]stamp{},
-	}
-	t.tally = t.plain.tally
-	t.beside.tally, t.beside.quick = t.tally, t.plain.quick
+	r := newReading(limits, opts)
+	t := &tree{reading: r, plain: r.collector(), beside: r.collector(), roots: map[string]*root{}, stamps: map[string]stamp{}}
 	t.plain.oneOfMany = true
 	return t
 }
@@ -218,8 +212,7 @@ func (t *tree) part(r *root, f bundleFile, name string, in io.Reader) error {
 		if t.lists++; t.lists > t.limits.lists {
 			return fmt.Errorf("%s: more than %d lists in one bundle", plain(name), t.limits.lists)
 		}
-		p = &part{collector: newCollector(t.limits, t.opts)}
-		p.tally, p.quick = t.tally, t.plain.quick
+		p = &part{collector: t.collector()}
 		r.parts[f.part] = p
 	}
 	before := p.total
@@ -266,16 +259,14 @@ func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, er
 	if t.beside.header != nil {
 		return nil, nil, fmt.Errorf("%s: a snapshot of its own, and no part of a bundle: read it alone", plain(t.beside.headerAt.file))
 	}
-	c := newCollector(t.limits, t.opts)
-	if err := t.assemble(c); err != nil {
-		return nil, c.warnings(), fmt.Errorf("%s: %w", plain(name), err)
-	}
+	c := t.collector()
+	t.assemble(c)
 	return c.snapshot(name, opts)
 }
 
 // assemble puts the lists together, each of them from one folder: those of two
 // are from two moments, and what went away in between would be there in one.
-func (t *tree) assemble(c *collector) error {
+func (t *tree) assemble(c *collector) {
 	roots := t.bundles()
 	for _, r := range resources {
 		kind := r.Kind
@@ -290,17 +281,13 @@ func (t *tree) assemble(c *collector) error {
 			c.told[kind] = t.beside.flaw(kind)
 			// kubectl's word, which holds for what the bundle does not know. It
 			// was written later, and says nothing of when the bundle was.
-			if err := c.mergeKind(t.beside, kind); err != nil {
-				return err
-			}
+			c.takeKind(t.beside, kind)
 			continue
 		}
 		c.told[kind] = gap
 		for _, l := range held {
 			if l.err == nil {
-				if err := c.mergeKind(l.collector, kind); err != nil {
-					return err
-				}
+				c.takeKind(l.collector, kind) // no two lists have objects of one namespace
 			}
 		}
 	}
@@ -317,7 +304,6 @@ func (t *tree) assemble(c *collector) error {
 	if len(roots) > 1 {
 		c.notes = append(c.notes, Warning(fmt.Sprintf("the bundle has %d folders: where two hold the same list, that of the one before is read: %s", len(roots), rootNames(roots))))
 	}
-	return nil
 }
 
 func rootNames(roots []*root) string {

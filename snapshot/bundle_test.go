@@ -127,6 +127,10 @@ func TestReadBundle(t *testing.T) {
 		{"must-gather without one node's text", "must-gather", both(namespace("default"), put(mainRoot+"cluster-scoped-resources/core/nodes/n2.yaml", "")), []string{
 			"nodes: Undecodable (TOP/" + mainRoot + "cluster-scoped-resources/core/nodes/n2.yaml: no object in it)",
 		}},
+		{"must-gather with a list that breaks off within an item", "must-gather", both(namespace("default"), put(mainRoot+"namespaces/default/core/persistentvolumeclaims.yaml",
+			"apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: \xff\n")), []string{
+			"persistentvolumeclaims: Undecodable (TOP/" + mainRoot + "namespaces/default/core/persistentvolumeclaims.yaml:4: document 1, item 1: not UTF-8 text)",
+		}},
 		{"must-gather, pods without their list", "must-gather", both(namespace("default"), drop(mainRoot+"namespaces/default/core/pods.yaml")), []string{
 			"pods: Truncated (the pods of namespace default are there, but not their list)",
 		}},

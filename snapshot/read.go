@@ -105,14 +105,14 @@ func read(name string, r io.Reader, opts ReadOptions, limits limits) (*Snapshot,
 		opts.PodsOfUse = nil
 	}
 	s, warnings, err := readOnce(name, r, opts, limits)
-	if !errors.Is(err, errLeftOne) {
+	leftOne, ok := errors.AsType[leftOneError](err)
+	if !ok {
 		return s, warnings, err
 	}
 	if _, err := again.Seek(start, io.SeekStart); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", plain(name), err)
 	}
-	opts.PodsOfUse = nil
-	return readOnce(name, r, opts, limits)
+	return readOnce(name, r, leftOne.again(opts), limits)
 }
 
 func readOnce(name string, r io.Reader, opts ReadOptions, limits limits) (*Snapshot, []Warning, error) {
@@ -128,7 +128,7 @@ func readOnce(name string, r io.Reader, opts ReadOptions, limits limits) (*Snaps
 		}
 		return t.snapshot(name, opts)
 	}
-	c := newCollector(limits, opts)
+	c := newReading(limits, opts).collector()
 	c.order.may = opts.PodsOfUse != nil
 	if err := c.text(name, text); err != nil {
 		return nil, c.warnings(), err
@@ -153,9 +153,8 @@ func (l limits) withDefaults() limits {
 // are passed over.
 func ReadFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, error) {
 	s, warnings, err := readFS(name, fsys, opts)
-	if errors.Is(err, errLeftOne) {
-		opts.PodsOfUse = nil
-		return readFS(name, fsys, opts)
+	if leftOne, ok := errors.AsType[leftOneError](err); ok {
+		return readFS(name, fsys, leftOne.again(opts))
 	}
 	return s, warnings, err
 }

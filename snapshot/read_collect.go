@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"bufio"
 	"cmp"
 	"fmt"
 	"maps"
@@ -10,15 +11,34 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 type typeName struct{ apiVersion, kind string }
 
-// collector gathers the objects of all documents of all files of one snapshot.
+// reading is what the collectors of one input share.
+type reading struct {
+	limits limits
+	opts   ReadOptions
+	tally  tally
+	quick  quickDecoders
+	sharer *intern.Interner
+	// in and yaml are used for one text after the other: an archive may hold a file for
+	// each object.
+	in   *bufio.Reader
+	yaml yamlBuffers
+}
+
+func newReading(limits limits, opts ReadOptions) *reading {
+	return &reading{
+		limits: limits, opts: opts, tally: tally{ofKind: map[Kind]int{}}, quick: quickDecoders{limits: limits},
+		sharer: intern.New(), in: bufio.NewReaderSize(nil, 64<<10),
+	}
+}
+
+// collector gathers the objects of some of an input's documents: of all, or of one list in
+// a bundle.
 type collector struct {
-	limits  limits
-	tally   *tally
+	*reading
 	objects Objects
 	seen    seen
 	onlyIn  onlyIn
@@ -47,8 +67,7 @@ type collector struct {
 	headerAt place
 	clock    fileClock
 	// began is when the gathering of a bundle began; zero where it does not say.
-	began  time.Time
-	sharer *intern.Interner
+	began time.Time
 	// controller is what the file has of the controller's log, nil for nothing.
 	controller *Controller
 	manager    *ControllerManager
@@ -56,15 +75,12 @@ type collector struct {
 	drivers    backend.Objects // of the drivers' own, in a single text
 	left       left
 	// order holds only in a file of our own that can be read twice.
-	order  order
-	reduce func(metav1.Object)
-	quick  *quickDecoders
+	order order
 }
 
-func newCollector(limits limits, opts ReadOptions) *collector {
+func (r *reading) collector() *collector {
 	return &collector{
-		limits:    limits,
-		tally:     &tally{ofKind: map[Kind]int{}},
+		reading:   r,
 		seen:      seen{states: map[mark]state{}},
 		counts:    map[Kind]int{},
 		ignored:   map[typeName]int{},
@@ -72,10 +88,7 @@ func newCollector(limits limits, opts ReadOptions) *collector {
 		unread:    map[Kind]string{},
 		lists:     map[Kind]int{},
 		told:      map[Kind]*Gap{},
-		sharer:    intern.New(),
-		left:      left{ofUse: opts.PodsOfUse},
-		reduce:    opts.Reduce,
-		quick:     &quickDecoders{limits: limits},
+		left:      left{ofUse: r.opts.PodsOfUse},
 	}
 }
 
@@ -138,8 +151,8 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	if err != nil {
 		return nil, c.warnings(), err
 	}
-	if c.left.anyOfUse(&c.objects) {
-		return nil, c.warnings(), errLeftOne
+	if err := c.left.check(&c.objects); err != nil {
+		return nil, c.warnings(), err
 	}
 	gaps := c.gaps()
 	c.objects.ShareNames()
@@ -197,12 +210,11 @@ func (c *collector) merge(o *collector) error {
 	return nil
 }
 
-// mergeKind takes over the objects of one kind.
+// mergeKind takes over the objects of one kind that are not there yet.
 func (c *collector) mergeKind(o *collector, kind Kind) error {
 	s := resourceOf(kind)
 	for object := range s.all(&o.objects) {
-		key := identity{kind, object.GetNamespace(), object.GetName()}
-		known, err := c.seen.merge(key, &o.seen)
+		known, err := c.seen.merge(identity{kind, object.GetNamespace(), object.GetName()}, &o.seen)
 		if err != nil {
 			return err
 		}
@@ -227,4 +239,17 @@ func (c *collector) mergeKind(o *collector, kind Kind) error {
 		}
 	}
 	return nil
+}
+
+// takeKind takes over the objects of one kind, none of which is there yet.
+func (c *collector) takeKind(o *collector, kind Kind) {
+	s := resourceOf(kind)
+	for object := range s.all(&o.objects) {
+		s.add(&c.objects, object)
+	}
+	if kind == Pods {
+		c.left.pods = append(c.left.pods, o.left.pods...)
+	}
+	c.counts[kind] += o.counts[kind]
+	c.total += o.counts[kind]
 }

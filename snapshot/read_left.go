@@ -2,13 +2,11 @@ package snapshot
 
 import (
 	"cmp"
-	"errors"
 	"io"
 	"slices"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // left are the pods that were read and not kept: of a large cluster most are of no use
@@ -26,8 +24,22 @@ type leftPod struct{ namespace, name, node string }
 
 func (p leftPod) identity() identity { return identity{Pods, p.namespace, p.name} }
 
-// errLeftOne says that an object that came after a pod may ask for it.
-var errLeftOne = errors.New("a pod was left that may be of use")
+// leftOneError says that an object that came after a pod may ask for it.
+type leftOneError struct {
+	// wants is by all objects; nil where not all were read.
+	wants func(*corev1.Pod) bool
+}
+
+func (leftOneError) Error() string { return "a pod was left that may be of use" }
+
+// again are the options with which the input is read once more.
+func (e leftOneError) again(opts ReadOptions) ReadOptions {
+	opts.PodsOfUse = nil
+	if e.wants != nil {
+		opts.PodsOfUse = func(*Objects) func(*corev1.Pod) bool { return e.wants }
+	}
+	return opts
+}
 
 // order is that of a file that snapshot wrote: by kind, namespace and name. As long as
 // it holds, no object is there twice, none of those that ask for pods comes after them,
@@ -70,14 +82,20 @@ func (l *left) leaves(pod *corev1.Pod, others *Objects, ordered bool, sharer *in
 	return true
 }
 
-func (l *left) anyOfUse(others *Objects) bool {
+// check is an error where one of the pods that were left is of use.
+func (l *left) check(others *Objects) error {
 	if len(l.pods) == 0 {
-		return false
+		return nil
 	}
 	wants := l.ofUse(others)
-	return slices.ContainsFunc(l.pods, func(p leftPod) bool {
-		return wants(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: p.name}, Spec: corev1.PodSpec{NodeName: p.node}})
-	})
+	var pod corev1.Pod
+	for _, p := range l.pods {
+		pod.Namespace, pod.Name, pod.Spec.NodeName = p.namespace, p.name, p.node
+		if wants(&pod) {
+			return leftOneError{wants}
+		}
+	}
+	return nil
 }
 
 // rereadable is the reader where it can be read once more from where it stands, which

@@ -75,7 +75,7 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 	c.total++
 	key := identity{s.Kind, object.GetNamespace(), object.GetName()}
 	if c.order.holds && !c.order.next(key) {
-		return errLeftOne
+		return leftOneError{}
 	}
 	if !c.order.holds {
 		if known, err := c.seen.add(key, object, at); known || err != nil {
@@ -94,8 +94,8 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 	// A list from an API server does not say the kind of its items either.
 	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	Trim(object)
-	if c.reduce != nil {
-		c.reduce(object)
+	if c.opts.Reduce != nil {
+		c.opts.Reduce(object)
 	}
 	c.sharer.Share(object)
 	s.add(&c.objects, object)

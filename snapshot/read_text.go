@@ -15,9 +15,9 @@ import (
 
 // text reads one file that is not packed.
 func (c *collector) text(name string, r io.Reader) error {
-	in := bufio.NewReaderSize(r, 64<<10)
+	c.in.Reset(r)
 	before := c.total
-	ended, err := c.documents(name, in)
+	ended, err := c.documents(name, c.in)
 	if err != nil {
 		return err
 	}

@@ -30,21 +30,26 @@ type yamlReader struct {
 	in   *bufio.Reader
 	at   place // of the document
 	line int   // of the text that was read last
-	scan []byte
+	*yamlBuffers
 
-	text    []byte // of the document, without the items that were cut out
-	begin   int    // the line of its first
-	cut     int    // how many lines of it stand before the items
-	cutSize int    // how many lines the items have
+	begin   int // the line of its first
+	cut     int // how many lines of it stand before the items
+	cutSize int // how many lines the items have
 
 	marked bool // the end marker stands after what was read
 
 	state     itemState
 	list      *list
-	indent    int    // of the items' dashes
-	item      []byte // the text of one
+	indent    int // of the items' dashes
 	itemBegin int
-	fast      yamljson.Converter
+}
+
+// yamlBuffers are of use for one text after the other.
+type yamlBuffers struct {
+	scan []byte
+	text []byte // of the document, without the items that were cut out
+	item []byte // of one of the items
+	fast yamljson.Converter
 }
 
 type itemState int
@@ -58,7 +63,8 @@ const (
 
 // yamlDocuments reads all documents of a stream; at is the place before them.
 func (c *collector) yamlDocuments(in *bufio.Reader, at place) (ended bool, err error) {
-	y := &yamlReader{c: c, in: in, at: at, line: at.line - 1}
+	y := &yamlReader{c: c, in: in, at: at, line: at.line - 1, yamlBuffers: &c.yaml}
+	y.text, y.item = y.text[:0], y.item[:0] // what an unreadable text has left
 	for {
 		line, err := y.readLine()
 		if err != nil && !errors.Is(err, io.EOF) {

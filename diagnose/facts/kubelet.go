@@ -148,7 +148,7 @@ func Referenced(pod *corev1.Pod, name string) bool {
 		return slices.ContainsFunc(mounts, func(m corev1.VolumeMount) bool { return m.Name == name }) ||
 			slices.ContainsFunc(devices, func(d corev1.VolumeDevice) bool { return d.Name == name })
 	}
-	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+	for c := range Containers(pod) {
 		if uses(c.VolumeMounts, c.VolumeDevices) {
 			return true
 		}

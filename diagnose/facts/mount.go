@@ -20,7 +20,7 @@ func WrongMode(pod *corev1.Pod, volume string, pv *corev1.PersistentVolume) stri
 		return ""
 	}
 	block := BlockMode(pv)
-	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+	for c := range Containers(pod) {
 		switch {
 		case block && slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volume }):
 			return fmt.Sprintf("the volume has volumeMode Block, and container %s mounts it (volumeMounts)", c.Name)

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"iter"
 	"slices"
 	"strings"
 
@@ -52,6 +53,19 @@ func PodsOfUse(o *snapshot.Objects) func(*corev1.Pod) bool { return NeedsOf(o).O
 // volumeOfUse says that the volume may be attached, or shows a driver's node plugin.
 func volumeOfUse(v corev1.Volume) bool {
 	return reconcile.CanBeAttached(&v) || strings.Contains(hostPath(v), "/plugins")
+}
+
+// Containers are the pod's, without copies: those that start it first, none for debugging.
+func Containers(pod *corev1.Pod) iter.Seq[*corev1.Container] {
+	return func(yield func(*corev1.Container) bool) {
+		for _, list := range [...][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+			for i := range list {
+				if !yield(&list[i]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // IsAttacher says that the container is an external-attacher, by its image or its name.

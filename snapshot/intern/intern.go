@@ -3,6 +3,7 @@
 package intern
 
 import (
+	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
@@ -18,21 +19,32 @@ import (
 // of one entry takes half a kilobyte, and nothing ever writes to a snapshot.
 type Interner struct {
 	texts       map[string]string
-	maps        map[string]map[string]string
-	resources   map[string]corev1.ResourceList
-	containers  map[string][]corev1.Container
-	affinities  map[string]*corev1.VolumeNodeAffinity
-	tolerated   map[string][]corev1.Toleration
-	owners      map[string][]metav1.OwnerReference
-	lists       map[string][]string
-	projected   map[string]*corev1.ProjectedVolumeSource
-	conditions  map[string][]corev1.PodCondition
-	security    map[string]*corev1.PodSecurityContext
-	modes       map[string][]corev1.PersistentVolumeAccessMode
-	classes     map[string]*string
-	volumeModes map[string]*corev1.PersistentVolumeMode
+	maps        table[map[string]string]
+	resources   table[corev1.ResourceList]
+	containers  table[[]corev1.Container]
+	affinities  table[*corev1.VolumeNodeAffinity]
+	tolerated   table[[]corev1.Toleration]
+	owners      table[[]metav1.OwnerReference]
+	lists       table[[]string]
+	projected   table[*corev1.ProjectedVolumeSource]
+	conditions  table[[]corev1.PodCondition]
+	security    table[*corev1.PodSecurityContext]
+	modes       table[[]corev1.PersistentVolumeAccessMode]
+	classes     table[*string]
+	volumeModes table[*corev1.PersistentVolumeMode]
 	key         []byte
 	words       []string
+}
+
+// table holds values by what they say: by a hash of it, which takes less memory than the
+// values do. By chance two of them have one hash in one of 10^27 clusters, and nobody can
+// find two that have.
+type table[T any] map[[2]uint64]T
+
+var seeds = [...]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+
+func hashOf(key []byte) [2]uint64 {
+	return [...]uint64{maphash.Bytes(seeds[0], key), maphash.Bytes(seeds[1], key)}
 }
 
 // mostShared bounds each table: for unique values the keys would cost more than
@@ -42,24 +54,25 @@ const mostShared = 1 << 14
 // New returns an empty Interner.
 func New() *Interner {
 	return &Interner{
-		texts: map[string]string{}, maps: map[string]map[string]string{}, resources: map[string]corev1.ResourceList{},
-		containers: map[string][]corev1.Container{}, affinities: map[string]*corev1.VolumeNodeAffinity{},
-		tolerated: map[string][]corev1.Toleration{}, owners: map[string][]metav1.OwnerReference{}, lists: map[string][]string{},
-		projected: map[string]*corev1.ProjectedVolumeSource{}, conditions: map[string][]corev1.PodCondition{},
-		security: map[string]*corev1.PodSecurityContext{}, modes: map[string][]corev1.PersistentVolumeAccessMode{},
-		classes: map[string]*string{}, volumeModes: map[string]*corev1.PersistentVolumeMode{},
+		texts: map[string]string{}, maps: table[map[string]string]{}, resources: table[corev1.ResourceList]{},
+		containers: table[[]corev1.Container]{}, affinities: table[*corev1.VolumeNodeAffinity]{},
+		tolerated: table[[]corev1.Toleration]{}, owners: table[[]metav1.OwnerReference]{}, lists: table[[]string]{},
+		projected: table[*corev1.ProjectedVolumeSource]{}, conditions: table[[]corev1.PodCondition]{},
+		security: table[*corev1.PodSecurityContext]{}, modes: table[[]corev1.PersistentVolumeAccessMode]{},
+		classes: table[*string]{}, volumeModes: table[*corev1.PersistentVolumeMode]{},
 	}
 }
 
 // shared is the first value that was seen with the key.
-func shared[T any](seen map[string]T, key []byte, value T) T {
-	if first, ok := seen[string(key)]; ok {
+func shared[T any](seen table[T], key []byte, value T) T {
+	hash := hashOf(key)
+	if first, ok := seen[hash]; ok {
 		return first
 	}
 	if len(seen) >= mostShared {
 		clear(seen)
 	}
-	seen[string(key)] = value
+	seen[hash] = value
 	return value
 }
 
@@ -73,7 +86,7 @@ type encoded interface {
 func sharedList[T any, P interface {
 	*T
 	encoded
-}](s *Interner, seen map[string][]T, list []T) []T {
+}](s *Interner, seen table[[]T], list []T) []T {
 	if len(list) == 0 {
 		return nil
 	}
@@ -130,7 +143,7 @@ func (s *Interner) stringMap(m *map[string]string) {
 	for _, k := range s.words {
 		s.key = append(append(append(append(s.key, k...), 0), (*m)[k]...), 0)
 	}
-	if _, ok := s.maps[string(s.key)]; !ok { // what others have of it is no reason to have it once more
+	if _, ok := s.maps[hashOf(s.key)]; !ok { // what others have of it is no reason to have it once more
 		own := make(map[string]string, len(s.words))
 		for _, k := range s.words {
 			v := (*m)[k]
@@ -164,7 +177,7 @@ func (s *Interner) stringList(l *[]string) {
 }
 
 // word shares a pointer to one of a few texts.
-func word[T ~string](s *Interner, seen map[string]*T, pointer **T) {
+func word[T ~string](s *Interner, seen table[*T], pointer **T) {
 	if *pointer != nil {
 		s.key = append(s.key[:0], **pointer...)
 		*pointer = shared(seen, s.key, *pointer)

@@ -122,7 +122,7 @@ func seLinuxLabels(pod *corev1.Pod) string {
 	if s := pod.Spec.SecurityContext; s != nil && s.SELinuxOptions != nil {
 		labels = append(labels, "pod "+seLinuxLabel(s.SELinuxOptions))
 	}
-	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+	for c := range facts.Containers(pod) {
 		if s := c.SecurityContext; s != nil && s.SELinuxOptions != nil {
 			labels = append(labels, "container "+c.Name+" "+seLinuxLabel(s.SELinuxOptions))
 		}

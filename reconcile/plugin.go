@@ -189,7 +189,7 @@ func DriverOfPlugin(plugin string) (driver string, ok bool) {
 // VolumeAttachmentName is the only name under which the controller makes and
 // deletes the VolumeAttachment of a volume on a node (getAttachmentName).
 func VolumeAttachmentName(handle, driver string, node types.NodeName) string {
-	name := attachmentNameOf(handle, driver, node)
+	name := AttachmentName(handle, driver, node)
 	return string(name[:])
 }
 
@@ -199,13 +199,8 @@ func IsVolumeAttachmentName(name, handle, driver string, node types.NodeName) bo
 	if len(name) != attachmentNameLength || name[:len(attachmentPrefix)] != attachmentPrefix {
 		return false
 	}
-	const digits = "0123456789abcdef"
-	for i, b := range attachmentSum(handle, driver, node) {
-		if at := len(attachmentPrefix) + 2*i; name[at] != digits[b>>4] || name[at+1] != digits[b&15] {
-			return false
-		}
-	}
-	return true
+	computed := AttachmentName(handle, driver, node)
+	return name == string(computed[:])
 }
 
 const (
@@ -213,7 +208,8 @@ const (
 	attachmentNameLength = len(attachmentPrefix) + 2*sha256.Size
 )
 
-func attachmentNameOf(handle, driver string, node types.NodeName) (name [attachmentNameLength]byte) {
+// AttachmentName is VolumeAttachmentName for those who need many of them and keep none.
+func AttachmentName(handle, driver string, node types.NodeName) (name [attachmentNameLength]byte) {
 	sum := attachmentSum(handle, driver, node)
 	copy(name[:], attachmentPrefix)
 	hex.Encode(name[len(attachmentPrefix):], sum[:])

@@ -33,17 +33,16 @@ type lookup struct {
 type csiDisk struct{ driver, handle string }
 
 // orphans are the few VolumeAttachments that the controller does not find by the name
-// that it computes. Each is indexed under every volume that it may be for. All lists
-// are in the order of the names.
+// that it computes. Each is indexed under every volume that it may be for.
 type orphans struct {
 	byVolume map[string][]*storagev1.VolumeAttachment
 	byDisk   map[csiDisk][]*storagev1.VolumeAttachment
 	// unexplained have a name that was computed for none of these disks: it may
-	// have been for any.
-	unexplained []*storagev1.VolumeAttachment
+	// have been for any. They stand by node.
+	unexplained map[types.NodeName][]*storagev1.VolumeAttachment
 	// named are those of unexplained with the name of the disk on their node, of the
 	// disks asked about: each guard of each finding asks, and to tell takes a hash for
-	// each of them.
+	// each node.
 	named map[csiDisk][]*storagev1.VolumeAttachment
 }
 
@@ -51,9 +50,10 @@ type orphans struct {
 func (o *orphans) namedFor(d csiDisk) []*storagev1.VolumeAttachment {
 	list, known := o.named[d]
 	if !known {
-		for _, va := range o.unexplained {
-			if reconcile.IsVolumeAttachmentName(va.Name, d.handle, d.driver, types.NodeName(va.Spec.NodeName)) {
-				list = append(list, va)
+		for node, vas := range o.unexplained {
+			name := reconcile.AttachmentName(d.handle, d.driver, node)
+			if i := slices.IndexFunc(vas, func(va *storagev1.VolumeAttachment) bool { return va.Name == string(name[:]) }); i >= 0 {
+				list = append(list, vas[i]) // no two objects have one name
 			}
 		}
 		o.named[d] = list
@@ -117,9 +117,10 @@ func (v *View) entries(node *corev1.Node) map[corev1.UniqueVolumeName][]int {
 
 func orphansOf(v *View) orphans {
 	s := orphans{
-		byVolume: map[string][]*storagev1.VolumeAttachment{},
-		byDisk:   map[csiDisk][]*storagev1.VolumeAttachment{},
-		named:    map[csiDisk][]*storagev1.VolumeAttachment{},
+		byVolume:    map[string][]*storagev1.VolumeAttachment{},
+		byDisk:      map[csiDisk][]*storagev1.VolumeAttachment{},
+		unexplained: map[types.NodeName][]*storagev1.VolumeAttachment{},
+		named:       map[csiDisk][]*storagev1.VolumeAttachment{},
 	}
 	for _, va := range v.World.OrphanedAttachments() {
 		if name, _ := sourceVolume(v, va); name != "" {
@@ -131,7 +132,8 @@ func orphansOf(v *View) orphans {
 			explained = explained || reconcile.IsVolumeAttachmentName(va.Name, d.handle, d.driver, types.NodeName(va.Spec.NodeName))
 		}
 		if !explained {
-			s.unexplained = append(s.unexplained, va)
+			node := types.NodeName(va.Spec.NodeName)
+			s.unexplained[node] = append(s.unexplained[node], va)
 		}
 	}
 	return s

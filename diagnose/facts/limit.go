@@ -39,7 +39,7 @@ type Load struct {
 	Limit   int
 	Limited bool
 	// Held are attached, those on their way off the node among them, which take up
-	// room until they have left; wanted are to be attached by what pods want. Both
+	// room until they have left; wanted are those that pods want there besides. Both
 	// are sorted, and each volume is there once.
 	Held, wanted []corev1.UniqueVolumeName
 	// Refused are the tasks that the driver has Refused for want of room.
@@ -74,14 +74,17 @@ func (p *View) findLoads() map[NodeDriver]*Load {
 			l.Freeing = true
 		}
 	}
+	for _, l := range loads {
+		l.Held = sortedOnce(l.Held)
+	}
 	for pair, row := range p.World.Desired {
 		driver, _, _ := row.Spec.CSI()
-		if l := loads[NodeDriver{string(pair.Node), driver}]; l != nil {
+		if l := loads[NodeDriver{string(pair.Node), driver}]; l != nil && !l.Holds(pair.Volume) {
 			l.wanted = append(l.wanted, pair.Volume)
 		}
 	}
 	for _, l := range loads {
-		l.Held, l.wanted = sortedOnce(l.Held), sortedOnce(l.wanted)
+		slices.Sort(l.wanted)
 	}
 	for _, driver := range p.Attachers() {
 		for _, t := range p.Tasks(driver) {
@@ -116,14 +119,12 @@ func (p *View) loadTask(l *Load, t Task) {
 	}
 }
 
-// WaitingForRoom are the pods on the node that wait for a volume of the driver
-// which is not attached there, the longest first.
+// WaitingForRoom are the pods on the node that wait for a volume of the driver which is
+// not attached there, the longest first.
 func (p *View) WaitingForRoom(l *Load) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, volume := range l.wanted {
-		if !l.Holds(volume) {
-			pods = append(pods, p.WaitingHere(reconcile.VolumeNode{Volume: volume, Node: NodeName(l.Node)})...)
-		}
+		pods = append(pods, p.WaitingHere(reconcile.VolumeNode{Volume: volume, Node: NodeName(l.Node)})...)
 	}
 	pods = EachOnce(pods)
 	LongestFirst(pods)
@@ -131,13 +132,7 @@ func (p *View) WaitingForRoom(l *Load) []*corev1.Pod {
 }
 
 // All counts what is attached and what is to be.
-func (l *Load) All() int {
-	n := len(l.Held)
-	for _, volume := range l.wanted {
-		n += BoolToInt(!l.Holds(volume))
-	}
-	return n
-}
+func (l *Load) All() int { return len(l.Held) + len(l.wanted) }
 
 // Text says how full the node is.
 func (l *Load) Text() string {

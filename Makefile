@@ -17,7 +17,7 @@ IMAGE_PLATFORMS := linux/amd64 linux/arm64
 DIST := dist
 
 .PHONY: image dist notices reproducible release-check publish-check licences vuln new-user screenshots
-.PHONY: all build test alerts unit whole kit base chart conformance conformance-long histories kubelet-oracle mutation mutation-histories mutation-kubelet e2e e2e-long soak soak-serve serve-modes chaos chaos-data add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench bench-serve fleet
+.PHONY: all build test alerts unit whole kit holmes base chart conformance conformance-long histories kubelet-oracle mutation mutation-histories mutation-kubelet e2e e2e-long soak soak-serve serve-modes chaos chaos-data add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench bench-serve fleet
 
 all: build lint test
 
@@ -135,6 +135,12 @@ fleet: ## 500 API servers, ten of which hang, refuse or lie, in one report; writ
 
 cover:
 	go test -coverprofile=cover.out ./... && go tool cover -func=cover.out | tail -1
+
+HOLMES ?= build/holmesgpt
+holmes: ## examples/holmesgpt, read and called by HolmesGPT's own code, its source in HOLMES; needs python3 with pydantic, jinja2, pyyaml and requests
+	test -d '$(HOLMES)' || { git clone -q https://github.com/robusta-dev/holmesgpt '$(HOLMES)' && \
+		git -C '$(HOLMES)' checkout -q 97e0d7c41ab66e79382b9073fd60f1d23b42286b; }
+	HOLMES='$(abspath $(HOLMES))' go test -count 1 -run 'TestHolmes' -v ./cmd
 
 kit: ## the corpus and the threads as plain files, with a scorer, for other tools: build/kit-v1.tar.gz
 	go test -count 1 -run 'TestKit$$' ./kit -kit $(CURDIR)/build

@@ -3,10 +3,13 @@
 package cmd_test
 
 import (
+	"cmp"
+	"encoding/json"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -128,13 +131,15 @@ type holmesToolsets struct {
 		DocsURL         string `json:"docs_url"`
 		Prerequisites   []struct{ Command string }
 		LLMInstructions string `json:"llm_instructions"`
-		Tools           []struct {
-			Name, Description, Command string
-			Parameters                 map[string]struct {
-				Description, Type string
-				Required          bool
-			}
-		}
+		Tools           []holmesTool
+	}
+}
+
+type holmesTool struct {
+	Name, Description, Command string
+	Parameters                 map[string]struct {
+		Description, Type string
+		Required          bool
 	}
 }
 
@@ -151,6 +156,50 @@ func renderedFor(command string, parameters map[string]string) string {
 		}
 		return "'" + strings.ReplaceAll(value, "'", `'"'"'`) + "'"
 	})
+}
+
+// holmesSource is HolmesGPT's source, which `make holmes` names; "" elsewhere.
+var holmesSource = os.Getenv("HOLMES")
+
+// itself has HolmesGPT's own code read an example and call the tools of it.
+func itself(t *testing.T, env []string, example string, calls ...any) *json.Decoder {
+	t.Helper()
+	paths := []string{"../scripts/holmes.py", holmesSource, "../examples/holmesgpt/" + example}
+	for i, name := range paths {
+		var err error
+		if paths[i], err = filepath.Abs(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var in strings.Builder
+	for _, call := range calls {
+		if err := json.NewEncoder(&in).Encode(call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env = append(env, "TOOL_MEMORY_LIMIT_MB=8000") // a test binary does not start in 800
+	out, code := runIn(t, env, "sh", append([]string{"-c", `printf %s "$1" | python3 -B "$2" "$3" "$4"`, "sh", in.String()}, paths...)...)
+	if code != 0 {
+		t.Fatalf("HolmesGPT ends with %d:\n%s", code, out)
+	}
+	return json.NewDecoder(strings.NewReader(out))
+}
+
+// byHolmes calls a tool as HolmesGPT does, and with its own code where that is there.
+func byHolmes(t *testing.T, env []string, tool holmesTool, parameters map[string]string) (text string, code int) {
+	t.Helper()
+	if holmesSource == "" {
+		return runIn(t, env, "sh", "-c", renderedFor(tool.Command, parameters))
+	}
+	answers := itself(t, env, "toolset.yaml", map[string]any{"tool": tool.Name, "parameters": parameters})
+	var loaded, result struct {
+		Status, Data string
+		ReturnCode   int `json:"return_code"`
+	}
+	if err := cmp.Or(answers.Decode(&loaded), answers.Decode(&result)); err != nil || loaded.Status != "enabled" || (result.Status == "error") != (result.ReturnCode != 0) {
+		t.Fatalf("%s: %v, %+v, %+v", tool.Name, err, loaded, result)
+	}
+	return result.Data, result.ReturnCode
 }
 
 // TestHolmesToolset: each tool answers, what was found is no failure to HolmesGPT, and
@@ -181,7 +230,7 @@ func TestHolmesToolset(t *testing.T) {
 				t.Errorf("%s: %s is not described", tool.Name, found[1])
 			}
 		}
-		if text, code := runIn(t, env, "sh", "-c", renderedFor(tool.Command, right)); code != 0 || says[tool.Name] == "" || !strings.Contains(text, says[tool.Name]) {
+		if text, code := byHolmes(t, env, tool, right); code != 0 || says[tool.Name] == "" || !strings.Contains(text, says[tool.Name]) {
 			t.Errorf("%s: exit code %d:\n%s", tool.Name, code, text)
 		}
 		for parameter := range tool.Parameters {
@@ -190,7 +239,7 @@ func TestHolmesToolset(t *testing.T) {
 				tried++
 				wrong := maps.Clone(right)
 				wrong[parameter] = hostile
-				if text, code := runIn(t, env, "sh", "-c", renderedFor(tool.Command, wrong)); strings.Contains(text, "Usage:") || code == 0 && tool.Name != "volume_doctor_explain" && parameter != "namespace" {
+				if text, code := byHolmes(t, env, tool, wrong); strings.Contains(text, "Usage:") || code == 0 && tool.Name != "volume_doctor_explain" && parameter != "namespace" {
 					t.Errorf("%s with %s %q: exit code %d:\n%s", tool.Name, parameter, hostile, code, text)
 				}
 			}
@@ -216,6 +265,13 @@ func TestHolmesServer(t *testing.T) {
 	}](t, "../examples/holmesgpt/mcp.yaml")
 	config := file.Servers["volume_doctor"].Config
 	env := kubectlBeside(t, kubeconfig)
+	if holmesSource != "" {
+		read := config
+		read.Command, read.Args = "", nil
+		if err := itself(t, env, "mcp.yaml").Decode(&read); err != nil || !reflect.DeepEqual(read, config) {
+			t.Errorf("HolmesGPT reads %+v, %v", read, err)
+		}
+	}
 	command := exec.Command("sh", "-c", `exec "$@"`, "sh", config.Command)
 	command.Args, command.Env = append(command.Args, config.Args...), env
 	session, err := sdk.NewClient(&sdk.Implementation{Name: "a test", Version: "1"}, nil).Connect(t.Context(), &sdk.CommandTransport{Command: command}, nil)

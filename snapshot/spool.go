@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,24 +22,25 @@ type Spool struct {
 	pages [][]byte // each a whole member of a gzip file
 	count int
 
-	page   bytes.Buffer
-	zip    *gzip.Writer
+	page   bytes.Buffer // the text of the page that has begun
 	inPage int
 	lines  lineEncoder
+
+	// A page is packed while the next one is read.
+	packing sync.WaitGroup
+	full    bytes.Buffer // its text
+	packed  bytes.Buffer
+	zip     *gzip.Writer
+	failed  error
 }
 
 // Add writes a trimmed pod into the page that has begun.
 func (s *Spool) Add(pod *corev1.Pod) error {
-	if s.zip == nil {
-		s.zip = gzip.NewWriter(&s.page)
-	}
 	line, err := s.lines.encode(resourceOf(Pods), pod)
 	if err != nil {
 		return err
 	}
-	if _, err := io.WriteString(s.zip, line); err != nil {
-		return err
-	}
+	s.page.WriteString(line)
 	s.inPage++
 	return nil
 }
@@ -48,21 +50,37 @@ func (s *Spool) EndPage() error {
 	if s == nil || s.inPage == 0 {
 		return nil
 	}
-	if err := s.zip.Close(); err != nil {
-		return err
+	s.packing.Wait()
+	if s.failed != nil {
+		return s.failed
 	}
-	s.pages, s.count = append(s.pages, bytes.Clone(s.page.Bytes())), s.count+s.inPage
+	s.page, s.full, s.count = s.full, s.page, s.count+s.inPage
 	s.DropPage()
+	s.packing.Go(s.pack)
 	return nil
+}
+
+func (s *Spool) pack() {
+	s.packed.Reset()
+	if s.zip == nil {
+		s.zip = gzip.NewWriter(&s.packed)
+	} else {
+		s.zip.Reset(&s.packed)
+	}
+	if _, err := s.zip.Write(s.full.Bytes()); err != nil {
+		s.failed = err
+		return
+	}
+	s.failed = s.zip.Close()
+	s.pages = append(s.pages, bytes.Clone(s.packed.Bytes()))
 }
 
 // DropPage forgets the page that has begun.
 func (s *Spool) DropPage() {
-	if s == nil || s.zip == nil {
+	if s == nil {
 		return
 	}
 	s.page.Reset()
-	s.zip.Reset(&s.page)
 	s.inPage = 0
 }
 
@@ -71,12 +89,17 @@ func (s *Spool) Reset() {
 	if s == nil {
 		return
 	}
+	s.packing.Wait()
 	s.DropPage()
 	s.pages, s.count = nil, 0
 }
 
 // copyTo writes the pages, compressed as they are or plain.
 func (s *Spool) copyTo(w io.Writer, compressed bool) error {
+	s.packing.Wait()
+	if s.failed != nil {
+		return s.failed
+	}
 	for _, page := range s.pages {
 		var text io.Reader = bytes.NewReader(page)
 		if !compressed {

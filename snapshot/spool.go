@@ -31,7 +31,6 @@ type Spool struct {
 	full    bytes.Buffer // its text
 	packed  bytes.Buffer
 	zip     *gzip.Writer
-	failed  error
 }
 
 // Add writes a trimmed pod into the page that has begun.
@@ -51,9 +50,6 @@ func (s *Spool) EndPage() error {
 		return nil
 	}
 	s.packing.Wait()
-	if s.failed != nil {
-		return s.failed
-	}
 	s.page, s.full, s.count = s.full, s.page, s.count+s.inPage
 	s.DropPage()
 	s.packing.Go(s.pack)
@@ -63,15 +59,11 @@ func (s *Spool) EndPage() error {
 func (s *Spool) pack() {
 	s.packed.Reset()
 	if s.zip == nil {
-		s.zip = gzip.NewWriter(&s.packed)
-	} else {
-		s.zip.Reset(&s.packed)
+		s.zip = gzip.NewWriter(nil)
 	}
-	if _, err := s.zip.Write(s.full.Bytes()); err != nil {
-		s.failed = err
-		return
-	}
-	s.failed = s.zip.Close()
+	s.zip.Reset(&s.packed)
+	_, _ = s.zip.Write(s.full.Bytes()) // neither fails, because no buffer does
+	_ = s.zip.Close()
 	s.pages = append(s.pages, bytes.Clone(s.packed.Bytes()))
 }
 
@@ -97,9 +89,6 @@ func (s *Spool) Reset() {
 // copyTo writes the pages, compressed as they are or plain.
 func (s *Spool) copyTo(w io.Writer, compressed bool) error {
 	s.packing.Wait()
-	if s.failed != nil {
-		return s.failed
-	}
 	for _, page := range s.pages {
 		var text io.Reader = bytes.NewReader(page)
 		if !compressed {

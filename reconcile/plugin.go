@@ -189,7 +189,7 @@ func DriverOfPlugin(plugin string) (driver string, ok bool) {
 // VolumeAttachmentName is the only name under which the controller makes and
 // deletes the VolumeAttachment of a volume on a node (getAttachmentName).
 func VolumeAttachmentName(handle, driver string, node types.NodeName) string {
-	name := AttachmentName(handle, driver, node)
+	name := AttachmentNameBytes(handle, driver, node)
 	return string(name[:])
 }
 
@@ -199,7 +199,7 @@ func IsVolumeAttachmentName(name, handle, driver string, node types.NodeName) bo
 	if len(name) != attachmentNameLength || name[:len(attachmentPrefix)] != attachmentPrefix {
 		return false
 	}
-	computed := AttachmentName(handle, driver, node)
+	computed := AttachmentNameBytes(handle, driver, node)
 	return name == string(computed[:])
 }
 
@@ -208,8 +208,8 @@ const (
 	attachmentNameLength = len(attachmentPrefix) + 2*sha256.Size
 )
 
-// AttachmentName is VolumeAttachmentName for those who need many of them and keep none.
-func AttachmentName(handle, driver string, node types.NodeName) (name [attachmentNameLength]byte) {
+// AttachmentNameBytes is VolumeAttachmentName in a form that leaves no garbage.
+func AttachmentNameBytes(handle, driver string, node types.NodeName) (name [attachmentNameLength]byte) {
 	sum := attachmentSum(handle, driver, node)
 	copy(name[:], attachmentPrefix)
 	hex.Encode(name[len(attachmentPrefix):], sum[:])

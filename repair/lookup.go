@@ -38,7 +38,7 @@ type orphans struct {
 	byVolume map[string][]*storagev1.VolumeAttachment
 	byDisk   map[csiDisk][]*storagev1.VolumeAttachment
 	// unexplained have a name that was computed for none of these disks: it may
-	// have been for any. They stand by node.
+	// have been for any. They are grouped by node.
 	unexplained map[types.NodeName][]*storagev1.VolumeAttachment
 	// named are those of unexplained with the name of the disk on their node, of the
 	// disks asked about: each guard of each finding asks, and to tell takes a hash for
@@ -51,7 +51,7 @@ func (o *orphans) namedFor(d csiDisk) []*storagev1.VolumeAttachment {
 	list, known := o.named[d]
 	if !known {
 		for node, vas := range o.unexplained {
-			name := reconcile.AttachmentName(d.handle, d.driver, node)
+			name := reconcile.AttachmentNameBytes(d.handle, d.driver, node)
 			if i := slices.IndexFunc(vas, func(va *storagev1.VolumeAttachment) bool { return va.Name == string(name[:]) }); i >= 0 {
 				list = append(list, vas[i]) // no two objects have one name
 			}

@@ -287,7 +287,7 @@ func (t *tree) assemble(c *collector) {
 		c.told[kind] = gap
 		for _, l := range held {
 			if l.err == nil {
-				c.takeKind(l.collector, kind) // no two lists have objects of one namespace
+				c.takeKind(l.collector, kind) // each list has a namespace of its own
 			}
 		}
 	}

@@ -22,8 +22,7 @@ type reading struct {
 	tally  tally
 	quick  quickDecoders
 	sharer *intern.Interner
-	// in and yaml are used for one text after the other: an archive may hold a file for
-	// each object.
+	// in and yaml are used again for each text: an archive may hold a file for each object.
 	in   *bufio.Reader
 	yaml yamlBuffers
 }

@@ -44,7 +44,7 @@ type yamlReader struct {
 	itemBegin int
 }
 
-// yamlBuffers are of use for one text after the other.
+// yamlBuffers are used again for each text.
 type yamlBuffers struct {
 	scan []byte
 	text []byte // of the document, without the items that were cut out

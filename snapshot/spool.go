@@ -62,7 +62,7 @@ func (s *Spool) pack() {
 		s.zip = gzip.NewWriter(nil)
 	}
 	s.zip.Reset(&s.packed)
-	_, _ = s.zip.Write(s.full.Bytes()) // neither fails, because no buffer does
+	_, _ = s.zip.Write(s.full.Bytes()) // a bytes.Buffer takes all that is written
 	_ = s.zip.Close()
 	s.pages = append(s.pages, bytes.Clone(s.packed.Bytes()))
 }

@@ -55,7 +55,8 @@ func volumeOfUse(v corev1.Volume) bool {
 	return reconcile.CanBeAttached(&v) || strings.Contains(hostPath(v), "/plugins")
 }
 
-// Containers are the pod's, without copies: those that start it first, none for debugging.
+// Containers are the pod's init containers and then its containers, not copied. Those for
+// debugging are not among them.
 func Containers(pod *corev1.Pod) iter.Seq[*corev1.Container] {
 	return func(yield func(*corev1.Container) bool) {
 		for _, list := range [...][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {

@@ -36,9 +36,9 @@ type Interner struct {
 	words       []string
 }
 
-// table holds values by what they say: by a hash of it, which takes less memory than the
-// values do. By chance two of them have one hash in one of 10^27 clusters, and nobody can
-// find two that have.
+// table holds values by a hash of what they say, which takes less memory than that does.
+// By chance two of them have one hash in one of 10^27 clusters, and nobody can find two
+// that have: the seeds are new in each process.
 type table[T any] map[[2]uint64]T
 
 var seeds = [...]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}

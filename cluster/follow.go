@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"runtime/debug"
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -21,8 +22,8 @@ const (
 
 // pauseAfter is how long nothing is done after a snapshot and what was made of it took
 // this long, beside the debounce of the next change: in a large cluster in which
-// something always changes, that is then done for a quarter of the time at most.
-func pauseAfter(took time.Duration) time.Duration { return max(0, 3*took-debounce) }
+// something always changes, that is then done for a fifth of the time at most.
+func pauseAfter(took time.Duration) time.Duration { return max(0, 4*took-debounce) }
 
 // Follow watches the cluster and calls each with a snapshot: as soon as every kind has
 // been read or refused, a pause after something has changed, and every ten seconds in
@@ -65,7 +66,9 @@ func (c *Cluster) Follow(ctx context.Context, each func(*snapshot.Snapshot) erro
 		if err := each(s); err != nil {
 			return err
 		}
-		if sleep(ctx, pauseAfter(time.Since(start))) != nil {
+		took := time.Since(start)
+		debug.FreeOSMemory() // nobody needs the snapshot any more, nor what was made of it
+		if sleep(ctx, pauseAfter(took)) != nil {
 			return nil
 		}
 		select {

@@ -51,9 +51,9 @@ func TestFollowEndsWithItsContext(t *testing.T) {
 }
 
 // TestPauseAfter: a small cluster is looked at a second after a change, and a large one
-// for a quarter of the time at most.
+// for a fifth of the time at most.
 func TestPauseAfter(t *testing.T) {
-	for took, want := range map[time.Duration]time.Duration{0: time.Second, 300 * time.Millisecond: time.Second, 3 * time.Second: 9 * time.Second} {
+	for took, want := range map[time.Duration]time.Duration{0: time.Second, 250 * time.Millisecond: time.Second, 3 * time.Second: 12 * time.Second} {
 		if got := pauseAfter(took) + debounce; got != want {
 			t.Errorf("after %s it pauses for %s, not %s", took, got, want)
 		}

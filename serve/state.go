@@ -144,8 +144,8 @@ func loadsOf(view *repair.View) []load {
 	if known {
 		held = view.Facts.Loads()
 	}
-	var loads []load
-	seen := map[facts.NodeDriver]bool{}
+	loads := make([]load, 0, len(held))
+	seen := make(map[facts.NodeDriver]bool, len(held))
 	add := func(key facts.NodeDriver) {
 		if seen[key] {
 			return

@@ -171,18 +171,18 @@ func (e *evidence) notePod(status *corev1.PodStatus) {
 	}
 	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
 		for i := range list {
-			e.noteState("state", &list[i].State)
-			e.noteState("lastState", &list[i].LastTerminationState)
+			e.noteState(&list[i].State, "status.containerStatuses.state.running.startedAt", "status.containerStatuses.state.terminated")
+			e.noteState(&list[i].LastTerminationState, "status.containerStatuses.lastState.running.startedAt", "status.containerStatuses.lastState.terminated")
 		}
 	}
 }
 
-func (e *evidence) noteState(name string, state *corev1.ContainerState) {
+func (e *evidence) noteState(state *corev1.ContainerState, running, terminated string) {
 	if state.Running != nil {
-		e.note("status.containerStatuses."+name+".running.startedAt", state.Running.StartedAt)
+		e.note(running, state.Running.StartedAt)
 	}
 	if t := state.Terminated; t != nil {
-		e.note("status.containerStatuses."+name+".terminated.startedAt", t.StartedAt)
-		e.note("status.containerStatuses."+name+".terminated.finishedAt", t.FinishedAt)
+		e.note(terminated+".startedAt", t.StartedAt)
+		e.note(terminated+".finishedAt", t.FinishedAt)
 	}
 }

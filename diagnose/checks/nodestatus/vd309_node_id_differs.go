@@ -30,11 +30,21 @@ func runNodeIDDiffers(p *check.Run) {
 	for _, node := range p.Snapshot.Nodes {
 		csiNode := p.Snapshot.CSINode(facts.NodeName(node))
 		ids, ok := facts.NodeIDs(node)
-		if csiNode == nil || !ok && !p.MadeAnew(node, csiNode) || !p.RegisteredLongEnough(node) {
+		if csiNode == nil || same(ids, csiNode.Spec.Drivers) || !ok && !p.MadeAnew(node, csiNode) || !p.RegisteredLongEnough(node) {
 			continue
 		}
 		nodeIDDiffers(p, node, csiNode, ids)
 	}
+}
+
+// same says that the ids are those of the drivers, and of no others.
+func same(ids map[string]string, drivers []storagev1.CSINodeDriver) bool {
+	for driver := range ids {
+		if !slices.ContainsFunc(drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver }) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(drivers, func(d storagev1.CSINodeDriver) bool { return ids[d.Name] != d.NodeID })
 }
 
 func nodeIDDiffers(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, ids map[string]string) {

@@ -56,7 +56,7 @@ type readList[P object] struct {
 }
 
 func newStore[P object](choose func(facts.PodNeeds) choice[P], note, replaced func()) *store[P] {
-	s := &store[P]{choose: choose, note: note, replaced: replaced, objects: index.NewSet(nameOf[P]), sharer: intern.New()}
+	s := &store[P]{choose: choose, note: note, replaced: replaced, objects: index.NewSet(0, nameOf[P]), sharer: intern.New()}
 	s.keep = choose(s.needs).wants
 	return s
 }

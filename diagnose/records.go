@@ -36,11 +36,11 @@ func records(s *snapshot.Snapshot, w *reconcile.World, findings []finding.Findin
 			on.Insert(pair.Node)
 		}
 	}
-	for pair := range w.Actual { // has every VolumeAttachment and every volumesAttached
-		add(pair)
+	for _, row := range w.Actual.Items() { // has every VolumeAttachment and every volumesAttached
+		add(row.VolumeNode)
 	}
-	for pair := range w.Desired {
-		add(pair)
+	for _, row := range w.Desired.Items() {
+		add(row.VolumeNode)
 	}
 	for _, node := range s.Nodes {
 		for _, volume := range node.Status.VolumesInUse {
@@ -64,7 +64,7 @@ func records(s *snapshot.Snapshot, w *reconcile.World, findings []finding.Findin
 
 func nodeRecord(s *snapshot.Snapshot, w *reconcile.World, pair reconcile.VolumeNode) finding.NodeRecord {
 	record := finding.NodeRecord{Node: pair.Node}
-	if wanted := w.Desired[pair]; wanted != nil {
+	if wanted := w.Desired.Find(pair); wanted != nil {
 		for _, pod := range wanted.Pods {
 			record.WantedBy = append(record.WantedBy, pod.String())
 		}

@@ -78,7 +78,7 @@ func TestUpgradesOfTheCorpus(t *testing.T) {
 func waiting(w *reconcile.World, plan *reconcile.Plan) map[string]bool {
 	pods := map[string]bool{}
 	for _, d := range plan.Decisions {
-		if wanted := w.Desired[d.VolumeNode]; wanted != nil && d.Verb != reconcile.Keep && d.Verb != reconcile.Attach {
+		if wanted := w.Desired.Find(d.VolumeNode); wanted != nil && d.Verb != reconcile.Keep && d.Verb != reconcile.Attach {
 			for _, pod := range wanted.Pods {
 				pods[pod.String()] = true
 			}

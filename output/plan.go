@@ -147,23 +147,23 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 		}
 		return ""
 	}
-	for pair, row := range w.Actual {
-		if !shown(pair.Node) {
+	for _, row := range w.Actual.Items() {
+		if !shown(row.Node) {
 			continue
 		}
-		a := PlanActual{Volume: pair.Volume, Node: pair.Node, State: row.State, MountedByNode: row.MountedByNode,
-			DevicePath: row.DevicePath, PersistentVolume: volume(pair.Volume)}
+		a := PlanActual{Volume: row.Volume, Node: row.Node, State: row.State, MountedByNode: row.MountedByNode,
+			DevicePath: row.DevicePath, PersistentVolume: volume(row.Volume)}
 		if row.Attachment != nil {
 			a.VolumeAttachment = row.Attachment.Name
 		}
 		p.Actual = append(p.Actual, a)
 	}
 	slices.SortFunc(p.Actual, func(a, b PlanActual) int { return byPair(a.Volume, b.Volume, a.Node, b.Node) })
-	for pair, row := range w.Desired {
-		if !shown(pair.Node) {
+	for _, row := range w.Desired.Items() {
+		if !shown(row.Node) {
 			continue
 		}
-		d := PlanDesired{Volume: pair.Volume, Node: pair.Node, PersistentVolume: volume(pair.Volume)}
+		d := PlanDesired{Volume: row.Volume, Node: row.Node, PersistentVolume: volume(row.Volume)}
 		for _, pod := range row.Pods {
 			d.Pods = append(d.Pods, pod.String())
 		}

@@ -52,13 +52,13 @@ func planManager(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan)
 		}
 		return rows[driver]
 	}
-	for pair, attached := range w.Actual {
-		if driver, _, ok := reconcile.ParseCSI(pair.Volume); ok && attached.Spec != nil {
+	for _, attached := range w.Actual.Items() {
+		if driver, _, ok := reconcile.ParseCSI(attached.Volume); ok && attached.Spec != nil {
 			row(driver).RebuiltActual++
 		}
 	}
-	for pair := range w.Desired {
-		if driver, _, ok := reconcile.ParseCSI(pair.Volume); ok {
+	for _, wanted := range w.Desired.Items() {
+		if driver, _, ok := reconcile.ParseCSI(wanted.Volume); ok {
 			row(driver).RebuiltDesired++
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 )
 
 // AttachState is what the actual state of the world holds of a pair; a pair
@@ -47,46 +48,46 @@ type AttachedVolume struct {
 	attachments []*storagev1.VolumeAttachment
 }
 
-// actualState is the actual state of the world while it is populated. It keeps
-// upstream's shape, one record for each volume and shared by its nodes, because
-// that is what makes one node's device path and spec another's too.
+// actualState is the actual state of the world while it is populated.
 type actualState struct {
-	volumes map[corev1.UniqueVolumeName]volumeRecord
-	// attached has a row for each node of each record.
-	attached map[VolumeNode]*AttachedVolume
+	attached *index.Set[VolumeNode, *AttachedVolume]
+	// volumes are the first row of each volume. It has what upstream has once for each
+	// volume and all its nodes share, which makes one node's device path and spec
+	// another's too.
+	volumes *index.Set[corev1.UniqueVolumeName, *AttachedVolume]
 	// orphans are those of World.OrphanedAttachments, in no order.
 	orphans []*storagev1.VolumeAttachment
 	// assumesMounted says what AssumedMounted is about.
 	assumesMounted bool
 }
 
-type volumeRecord struct {
-	spec       *VolumeSpec
-	devicePath string
-}
-
 func newActualState(s *snapshot.Snapshot, assumesMounted bool) *actualState {
 	return &actualState{
 		assumesMounted: assumesMounted,
-		volumes:        make(map[corev1.UniqueVolumeName]volumeRecord, len(s.VolumeAttachments)),
-		attached:       make(map[VolumeNode]*AttachedVolume, len(s.VolumeAttachments)),
+		attached:       index.NewSet(len(s.VolumeAttachments), func(row *AttachedVolume) VolumeNode { return row.VolumeNode }),
+		volumes:        index.NewSet(len(s.VolumeAttachments), func(row *AttachedVolume) corev1.UniqueVolumeName { return row.Volume }),
 	}
 }
 
 // add mirrors AddVolumeNode.
 func (a *actualState) add(pair VolumeNode, state AttachState, spec *VolumeSpec, devicePath string) *AttachedVolume {
-	a.volumes[pair.Volume] = volumeRecord{spec, devicePath}
-	row := a.attached[pair]
+	row := a.attached.Find(pair)
 	if row == nil {
 		row = &AttachedVolume{VolumeNode: pair}
-		a.attached[pair] = row
+		a.attached.Put(row)
 	}
 	row.State = state
+	first := a.volumes.Find(pair.Volume)
+	if first == nil {
+		first = row
+		a.volumes.Put(row)
+	}
+	first.Spec, first.DevicePath = spec, devicePath
 	return row
 }
 
 func (a *actualState) state(pair VolumeNode) AttachState {
-	if row := a.attached[pair]; row != nil {
+	if row := a.attached.Find(pair); row != nil {
 		return row.State
 	}
 	return ""
@@ -95,17 +96,17 @@ func (a *actualState) state(pair VolumeNode) AttachState {
 // rows completes each pair's row. An entry from a VolumeAttachment was added
 // after the node's volumesInUse had been read, so it counts as mounted until
 // they are read again.
-func (a *actualState) rows(s *snapshot.Snapshot) map[VolumeNode]*AttachedVolume {
+func (a *actualState) rows(s *snapshot.Snapshot) *index.Set[VolumeNode, *AttachedVolume] {
 	for _, node := range s.Nodes {
 		for _, volume := range node.Status.VolumesInUse {
-			if row := a.attached[VolumeNode{volume, types.NodeName(node.Name)}]; row != nil {
+			if row := a.attached.Find(VolumeNode{volume, types.NodeName(node.Name)}); row != nil {
 				row.MountedByNode = true
 			}
 		}
 	}
-	for pair, row := range a.attached {
-		record := a.volumes[pair.Volume]
-		row.Spec, row.DevicePath = record.spec, record.devicePath
+	for _, row := range a.attached.Items() {
+		first := a.volumes.Find(row.Volume)
+		row.Spec, row.DevicePath = first.Spec, first.DevicePath
 		if row.State == Uncertain && !row.MountedByNode && a.assumesMounted {
 			row.MountedByNode, row.AssumedMounted = true, true
 		}

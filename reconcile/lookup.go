@@ -13,7 +13,8 @@ import (
 // indexVolumes finds the unique name of every PV that may be attached, so that a
 // name in a node status can be given the volume that it means.
 func (w *World) indexVolumes() {
-	w.recovered = slices.Concat(sideBySide(w.snapshot.Volumes, w.recoveredOf)...)
+	w.recovered = make([]resolvedVolume, len(w.snapshot.Volumes))
+	sideBySide(len(w.recovered), w.recover)
 	places := make([]placed, len(w.snapshot.Volumes))
 	for i, pv := range w.snapshot.Volumes {
 		places[i] = placed{pv.Name, i}
@@ -47,16 +48,12 @@ func (w *World) recoveredFrom(pv string) *resolvedVolume {
 	return &w.recovered[places[len(places)-1].place]
 }
 
-// recoveredOf says of each PV what a VolumeAttachment that names it is about.
-func (w *World) recoveredOf(pvs []*corev1.PersistentVolume) []resolvedVolume {
-	recovered := make([]resolvedVolume, len(pvs))
-	for i, pv := range pvs {
-		v := &recovered[i]
-		if v.spec, v.err = w.resolver.persistent(pv, ""); v.err == nil {
-			v.name, v.err = w.recoveredName(v.spec)
-		}
+// recover says of a PV what a VolumeAttachment that names it is about.
+func (w *World) recover(place int) {
+	v := &w.recovered[place]
+	if v.spec, v.err = w.resolver.persistent(w.snapshot.Volumes[place], ""); v.err == nil {
+		v.name, v.err = w.recoveredName(v.spec)
 	}
-	return recovered
 }
 
 // volumesByName finds the PVs behind a unique name, sorted.
@@ -128,7 +125,7 @@ func (w *World) Volumes(name corev1.UniqueVolumeName) []*corev1.PersistentVolume
 // Attachments returns every VolumeAttachment for the pair that the controller
 // would recover, whatever its name; sorted by name.
 func (w *World) Attachments(pair VolumeNode) []*storagev1.VolumeAttachment {
-	if row := w.Actual[pair]; row != nil {
+	if row := w.Actual.Find(pair); row != nil {
 		return row.attachments
 	}
 	return nil
@@ -183,7 +180,7 @@ func (w *World) HasRunningPod(pair VolumeNode) bool {
 // users are the pods on the node that reach the volume, ended or not, in the
 // order of the snapshot.
 func (w *World) users(pair VolumeNode) []*corev1.Pod {
-	if row := w.Desired[pair]; row != nil {
+	if row := w.Desired.Find(pair); row != nil {
 		return row.users
 	}
 	return w.others[pair]

@@ -173,13 +173,14 @@ func (w *World) Reconcile() *Plan {
 
 // pairs are those in either world, sorted.
 func (w *World) pairs() []onNode {
-	pairs := make([]onNode, 0, max(len(w.Actual), len(w.Desired)))
-	for pair, row := range w.Actual {
-		pairs = append(pairs, onNode{VolumeNode: pair, actual: row, desired: w.Desired[pair]})
+	actual, desired := w.Actual.Items(), w.Desired.Items()
+	pairs := make([]onNode, 0, max(len(actual), len(desired)))
+	for _, row := range actual {
+		pairs = append(pairs, onNode{VolumeNode: row.VolumeNode, actual: row, desired: w.Desired.Find(row.VolumeNode)})
 	}
-	for pair, row := range w.Desired {
-		if w.Actual[pair] == nil {
-			pairs = append(pairs, onNode{VolumeNode: pair, desired: row})
+	for _, row := range desired {
+		if w.Actual.Find(row.VolumeNode) == nil {
+			pairs = append(pairs, onNode{VolumeNode: row.VolumeNode, desired: row})
 		}
 	}
 	slices.SortFunc(pairs, func(a, b onNode) int { return a.compare(b.VolumeNode) })
@@ -361,7 +362,7 @@ func (w *World) NodeStatus(plan *Plan) []NodeStatus {
 			if row.VolumesAttached == nil {
 				row.VolumesAttached = make([]corev1.AttachedVolume, 0, len(node.Status.VolumesAttached))
 			}
-			row.VolumesAttached = append(row.VolumesAttached, corev1.AttachedVolume{Name: v.Name, DevicePath: w.Actual[pair].DevicePath})
+			row.VolumesAttached = append(row.VolumesAttached, corev1.AttachedVolume{Name: v.Name, DevicePath: w.Actual.Find(pair).DevicePath})
 		}
 		if len(seen) == 0 {
 			// There is nothing to report, and the node is never written to: what

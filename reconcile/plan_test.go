@@ -166,13 +166,13 @@ func TestDecisions(t *testing.T) {
 			for _, r := range test.rows {
 				pair := VolumeNode{volume, types.NodeName(r.node)}
 				if r.state != "" {
-					w.Actual[pair] = &AttachedVolume{VolumeNode: pair, State: r.state, Spec: test.spec, MountedByNode: r.mounted, AssumedMounted: r.assumed}
+					w.Actual.Put(&AttachedVolume{VolumeNode: pair, State: r.state, Spec: test.spec, MountedByNode: r.mounted, AssumedMounted: r.assumed})
 					if test.unknown {
-						w.Actual[pair].Spec = nil
+						w.Actual.Find(pair).Spec = nil
 					}
 				}
 				if r.wanted {
-					w.Desired[pair] = &VolumeToAttach{VolumeNode: pair, Spec: test.spec}
+					w.Desired.Put(&VolumeToAttach{VolumeNode: pair, Spec: test.spec})
 				}
 			}
 			test.want.VolumeNode = VolumeNode{volume, "n1"}

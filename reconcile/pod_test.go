@@ -120,7 +120,7 @@ func TestLookups(t *testing.T) {
 	if vas := w.Attachments(pair); len(vas) != 2 || vas[0] != byHand {
 		t.Errorf("Attachments: %v", vas)
 	}
-	if va := w.Actual[pair].Attachment; va == nil || va == byHand {
+	if va := w.Actual.Find(pair).Attachment; va == nil || va == byHand {
 		t.Errorf("the attachment by its computed name comes first, not %v", va)
 	}
 	if name, err := w.AttachmentVolume(byHand); err != nil || name != pair.Volume {

@@ -29,10 +29,10 @@ func summary(w *World, plan *Plan) string {
 	var b strings.Builder
 	for _, d := range plan.Decisions {
 		fmt.Fprintf(&b, "%+v\n", d)
-		if a := w.Actual[d.VolumeNode]; a != nil {
+		if a := w.Actual.Find(d.VolumeNode); a != nil {
 			fmt.Fprintf(&b, "  actual %v %v %v %q\n", a.State, a.MountedByNode, a.AssumedMounted, a.DevicePath)
 		}
-		if row := w.Desired[d.VolumeNode]; row != nil {
+		if row := w.Desired.Find(d.VolumeNode); row != nil {
 			fmt.Fprintf(&b, "  desired by %v\n", row.Pods)
 		}
 	}
@@ -65,10 +65,10 @@ func TestOrderOfListsDoesNotMatter(t *testing.T) {
 func TestSnapshotIsNotWrittenTo(t *testing.T) {
 	check(t, func(t *rapid.T, o snapshot.Objects, options Options, w *World, plan *Plan) {
 		before := snapshotOf(cloneObjects(o)).Objects
-		for pair := range w.Actual {
-			w.LivePods(pair)
-			w.Attachments(pair)
-			w.Volumes(pair.Volume)
+		for _, row := range w.Actual.Items() {
+			w.LivePods(row.VolumeNode)
+			w.Attachments(row.VolumeNode)
+			w.Volumes(row.Volume)
 		}
 		if !reflect.DeepEqual(before, w.snapshot.Objects) {
 			t.Error("the objects have changed")
@@ -81,21 +81,21 @@ func TestOneDecisionForEachPair(t *testing.T) {
 	check(t, func(t *rapid.T, _ snapshot.Objects, _ Options, w *World, plan *Plan) {
 		pairs := map[VolumeNode]bool{}
 		for i, d := range plan.Decisions {
-			if pairs[d.VolumeNode] || w.Actual[d.VolumeNode] == nil && w.Desired[d.VolumeNode] == nil {
+			if pairs[d.VolumeNode] || w.Actual.Find(d.VolumeNode) == nil && w.Desired.Find(d.VolumeNode) == nil {
 				t.Errorf("decision too many: %+v", d)
 			}
 			if pairs[d.VolumeNode] = true; plan.Decision(d.VolumeNode) != &plan.Decisions[i] {
 				t.Errorf("not found: %+v", d)
 			}
 		}
-		for pair := range w.Actual {
-			if !pairs[pair] {
-				t.Errorf("no decision about %v", pair)
+		for _, row := range w.Actual.Items() {
+			if !pairs[row.VolumeNode] {
+				t.Errorf("no decision about %v", row.VolumeNode)
 			}
 		}
-		for pair := range w.Desired {
-			if !pairs[pair] {
-				t.Errorf("no decision about %v", pair)
+		for _, row := range w.Desired.Items() {
+			if !pairs[row.VolumeNode] {
+				t.Errorf("no decision about %v", row.VolumeNode)
 			}
 		}
 		if !slices.IsSortedFunc(plan.Decisions, func(a, b Decision) int { return a.compare(b.VolumeNode) }) {
@@ -107,10 +107,10 @@ func TestOneDecisionForEachPair(t *testing.T) {
 func TestDecisionsAreSafe(t *testing.T) {
 	check(t, func(t *rapid.T, _ snapshot.Objects, options Options, w *World, plan *Plan) {
 		for _, d := range plan.Decisions {
-			node, actual := w.snapshot.Node(d.Node), w.Actual[d.VolumeNode]
+			node, actual := w.snapshot.Node(d.Node), w.Actual.Find(d.VolumeNode)
 			switch d.Verb {
 			case Detach, ForceDetach, Wait:
-				if w.Desired[d.VolumeNode] != nil {
+				if w.Desired.Find(d.VolumeNode) != nil {
 					t.Errorf("somebody wants it: %+v", d)
 				}
 				if d.Verb == Detach && actual.MountedByNode {
@@ -123,11 +123,11 @@ func TestDecisionsAreSafe(t *testing.T) {
 					t.Errorf("no force may follow: %+v", d)
 				}
 			case Attach:
-				if spec := w.Desired[d.VolumeNode].Spec; !spec.MultiAttach() && len(holdersOf(w, d)) > 0 {
+				if spec := w.Desired.Find(d.VolumeNode).Spec; !spec.MultiAttach() && len(holdersOf(w, d)) > 0 {
 					t.Errorf("%v hold it: %+v", holdersOf(w, d), d)
 				}
 			case Keep:
-				if actual == nil || actual.State != Attached || w.Desired[d.VolumeNode] == nil {
+				if actual == nil || actual.State != Attached || w.Desired.Find(d.VolumeNode) == nil {
 					t.Errorf("nothing to keep: %+v", d)
 				}
 			}
@@ -138,9 +138,9 @@ func TestDecisionsAreSafe(t *testing.T) {
 // holdersOf are the other nodes to which the volume is known to be attached.
 func holdersOf(w *World, d Decision) []types.NodeName {
 	var nodes []types.NodeName
-	for pair, r := range w.Actual {
-		if pair.Volume == d.Volume && pair.Node != d.Node && r.State == Attached {
-			nodes = append(nodes, pair.Node)
+	for _, r := range w.Actual.Items() {
+		if r.Volume == d.Volume && r.Node != d.Node && r.State == Attached {
+			nodes = append(nodes, r.Node)
 		}
 	}
 	return nodes
@@ -149,14 +149,14 @@ func holdersOf(w *World, d Decision) []types.NodeName {
 // TestDesiredPodsAreLive relates the two answers to "who uses it".
 func TestDesiredPodsAreLive(t *testing.T) {
 	check(t, func(t *rapid.T, _ snapshot.Objects, _ Options, w *World, _ *Plan) {
-		for pair, r := range w.Desired {
+		for _, r := range w.Desired.Items() {
 			var live []types.NamespacedName
-			for _, pod := range w.LivePods(pair) {
+			for _, pod := range w.LivePods(r.VolumeNode) {
 				live = append(live, namespaced(pod.Namespace, pod.Name))
 			}
 			for _, pod := range r.Pods {
 				if !slices.Contains(live, pod) {
-					t.Errorf("%v wants %v but is not live", pod, pair)
+					t.Errorf("%v wants %v but is not live", pod, r.VolumeNode)
 				}
 			}
 		}
@@ -258,7 +258,7 @@ func execute(o *snapshot.Objects, w *World, plan *Plan) {
 			})
 		case Attach:
 			status.VolumesAttached = append(status.VolumesAttached, corev1.AttachedVolume{Name: d.Volume})
-			if pv := w.Desired[d.VolumeNode].Spec.PV; d.VolumeAttachment != "" && w.snapshot.VolumeAttachment(d.VolumeAttachment) == nil {
+			if pv := w.Desired.Find(d.VolumeNode).Spec.PV; d.VolumeAttachment != "" && w.snapshot.VolumeAttachment(d.VolumeAttachment) == nil {
 				o.VolumeAttachments = append(o.VolumeAttachments, newAttachment(pv.Name, string(d.Node)))
 			}
 		}

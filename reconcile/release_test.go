@@ -300,8 +300,8 @@ func TestReleases(t *testing.T) {
 			}
 			w := NewWorld(inRelease(release, o), Options{FeatureGates: ParseGates(gates)})
 			got := ""
-			for pair := range w.Desired {
-				got = string(pair.Volume)
+			for _, row := range w.Desired.Items() {
+				got = string(row.Volume)
 			}
 			for _, s := range w.Skipped {
 				got = string(s.Reason)
@@ -326,7 +326,7 @@ func TestReleaseOfAttachments(t *testing.T) {
 	}
 	for release, want := range map[string]string{"1.26.15": "Detach NotWanted, known", "1.27.0": "Blocked NoPlugin, unknown"} {
 		w := NewWorld(inRelease(release, cloneObjects(o)), Options{})
-		if row := w.Actual[VolumeNode{"kubernetes.io/csi/ebs.csi.aws.com^vol-1", "n1"}]; row == nil || row.State != Uncertain {
+		if row := w.Actual.Find(VolumeNode{"kubernetes.io/csi/ebs.csi.aws.com^vol-1", "n1"}); row == nil || row.State != Uncertain {
 			t.Errorf("%s: %v", release, row)
 		}
 		pair := VolumeNode{"kubernetes.io/aws-ebs/vol-1", "n1"}

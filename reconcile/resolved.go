@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"runtime"
-	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +25,15 @@ type podVolume struct {
 // resolvePodVolumes fills in w.podVolumes and w.resolved, with the volumes that some
 // plugin may take.
 func (w *World) resolvePodVolumes() {
-	all := slices.Concat(sideBySide(w.snapshot.Pods, w.podVolumesOf)...)
+	all := make([]podVolume, 0, len(w.snapshot.Claims)) // most claims are of one pod
+	for _, pod := range w.snapshot.Pods {
+		for i := range pod.Spec.Volumes {
+			if volume := &pod.Spec.Volumes[i]; !hasNoPlugin(volume) {
+				all = append(all, podVolume{pod: pod, volume: volume, node: types.NodeName(pod.Spec.NodeName)})
+			}
+		}
+	}
+	sideBySide(len(all), func(i int) { all[i].resolvedVolume = w.podVolume(all[i].pod, all[i].volume) })
 	w.resolved = make(map[*corev1.Volume]*resolvedVolume, len(all))
 	for i := range all {
 		w.resolved[all[i].volume] = all[i].resolvedVolume
@@ -34,30 +41,19 @@ func (w *World) resolvePodVolumes() {
 	w.podVolumes = all
 }
 
-func (w *World) podVolumesOf(pods []*corev1.Pod) []podVolume {
-	// Most claims are of one pod.
-	list := make([]podVolume, 0, len(w.snapshot.Claims)*len(pods)/max(1, len(w.snapshot.Pods)))
-	for _, pod := range pods {
-		for i := range pod.Spec.Volumes {
-			if volume := &pod.Spec.Volumes[i]; !hasNoPlugin(volume) {
-				list = append(list, podVolume{pod, volume, types.NodeName(pod.Spec.NodeName), w.podVolume(pod, volume)})
-			}
-		}
-	}
-	return list
-}
-
-// sideBySide splits a list over the processors, and returns what is made of each
-// part, in their order.
-func sideBySide[O, R any](list []O, of func(part []O) R) []R {
+// sideBySide does something about each place of a list, a part of the list on each
+// processor.
+func sideBySide(places int, do func(place int)) {
 	n := runtime.GOMAXPROCS(0)
-	results := make([]R, n)
 	var running sync.WaitGroup
-	for i := range n {
-		running.Go(func() { results[i] = of(list[len(list)*i/n : len(list)*(i+1)/n]) })
+	for part := range n {
+		running.Go(func() {
+			for place := places * part / n; place < places*(part+1)/n; place++ {
+				do(place)
+			}
+		})
 	}
 	running.Wait()
-	return results
 }
 
 // indexUsers fills in who reaches which volume. w.Desired must be complete.
@@ -70,7 +66,7 @@ func (w *World) indexUsers(podVolumes []podVolume) {
 		pods[i] = v.pod
 		use := func(name corev1.UniqueVolumeName) {
 			pair := VolumeNode{name, v.node}
-			row, users := w.Desired[pair], w.users(pair)
+			row, users := w.Desired.Find(pair), w.users(pair)
 			switch {
 			case len(users) > 0 && users[len(users)-1] == v.pod:
 			case row != nil && users == nil:

@@ -89,14 +89,14 @@ func happen(w *World, plan *Plan, d Decision, row Until) {
 		}
 	}
 	detach := func(pair VolumeNode) {
-		delete(w.Actual, pair)
+		w.Actual.Delete(pair)
 		if node := w.snapshot.Node(pair.Node); node != nil {
 			unlist(node, pair.Volume)
 		}
 	}
 	switch row.Event {
 	case NodeUpdate, Unmount:
-		w.Actual[d.VolumeNode].MountedByNode, w.Actual[d.VolumeNode].AssumedMounted = false, false
+		w.Actual.Find(d.VolumeNode).MountedByNode, w.Actual.Find(d.VolumeNode).AssumedMounted = false, false
 	case VerifySync:
 		for _, other := range plan.Decisions {
 			started := other.Verb == Detach || other.Verb == ForceDetach
@@ -108,13 +108,13 @@ func happen(w *World, plan *Plan, d Decision, row Until) {
 	case HolderLeaves:
 		each(d.Holders, func(pair VolumeNode) {
 			detach(pair)
-			delete(w.Desired, pair)
+			w.Desired.Delete(pair)
 		})
 	case OperationEnds:
 		each(d.Holders, detach)
 		each(d.Contenders, func(pair VolumeNode) {
 			if d.Verb == Attach {
-				w.Actual[pair] = &AttachedVolume{VolumeNode: pair, State: Attached, Spec: w.Desired[pair].Spec}
+				w.Actual.Put(&AttachedVolume{VolumeNode: pair, State: Attached, Spec: w.Desired.Find(pair).Spec})
 			} else {
 				detach(pair)
 			}

@@ -86,8 +86,8 @@ type Skipped struct {
 
 // World is what the controller believes once it has read the snapshot.
 type World struct {
-	Actual  map[VolumeNode]*AttachedVolume
-	Desired map[VolumeNode]*VolumeToAttach
+	Actual  *index.Set[VolumeNode, *AttachedVolume]
+	Desired *index.Set[VolumeNode, *VolumeToAttach]
 	// Managed are the nodes that carry the controller's annotation.
 	Managed sets.Set[types.NodeName]
 	// Skipped is sorted.
@@ -137,7 +137,7 @@ func NewWorld(s *snapshot.Snapshot, options Options) *World {
 	w := &World{
 		Behaviours: behaviours,
 		Memory:     MemoryOf(s),
-		Desired:    make(map[VolumeNode]*VolumeToAttach, len(s.VolumeAttachments)),
+		Desired:    index.NewSet(len(s.VolumeAttachments), func(row *VolumeToAttach) VolumeNode { return row.VolumeNode }),
 		Managed:    sets.New[types.NodeName](),
 		snapshot:   s,
 		options:    options,
@@ -196,7 +196,7 @@ func (w *World) populateActual(actual *actualState) {
 			continue
 		}
 		pair := VolumeNode{name, types.NodeName(va.Spec.NodeName)}
-		row := actual.attached[pair]
+		row := actual.attached.Find(pair)
 		if row == nil {
 			row = actual.add(pair, Uncertain, spec, "")
 		}
@@ -264,12 +264,12 @@ func (w *World) want(v *podVolume) {
 		return
 	}
 	pair := VolumeNode{v.name, node}
-	row := w.Desired[pair]
+	row := w.Desired.Find(pair)
 	if row == nil {
 		// The first pod's spec stays, as in AddPod; upstream the order of pods
 		// is random.
 		row = &VolumeToAttach{VolumeNode: pair, Spec: v.spec}
-		w.Desired[pair] = row
+		w.Desired.Put(row)
 	}
 	if !slices.Contains(row.Pods, podName) {
 		row.Pods = append(row.Pods, podName)

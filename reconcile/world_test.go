@@ -53,9 +53,9 @@ func TestActual(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			var got []string
-			for pair, r := range NewWorld(snapshotOf(test.objects), Options{}).Actual {
-				_, handle, _ := ParseCSI(pair.Volume)
-				line := fmt.Sprintf("%s %s %s", handle, pair.Node, r.State)
+			for _, r := range NewWorld(snapshotOf(test.objects), Options{}).Actual.Items() {
+				_, handle, _ := ParseCSI(r.Volume)
+				line := fmt.Sprintf("%s %s %s", handle, r.Node, r.State)
 				for _, word := range []struct {
 					is   bool
 					name string
@@ -83,13 +83,13 @@ func TestDevicePath(t *testing.T) {
 	}
 	objects := snapshot.Objects{Nodes: []*corev1.Node{newNode("n1", lists(v), path("/a")), newNode("n2", lists(v), path("/b"))}}
 	w := NewWorld(snapshotOf(objects), Options{})
-	if got := w.Actual[VolumeNode{v, "n1"}].DevicePath; got != "/b" {
+	if got := w.Actual.Find(VolumeNode{v, "n1"}).DevicePath; got != "/b" {
 		t.Errorf("path %q", got)
 	}
 	objects.Volumes = []*corev1.PersistentVolume{newPV("v")}
 	objects.VolumeAttachments = []*storagev1.VolumeAttachment{newAttachment("v", "n3")}
 	w = NewWorld(snapshotOf(objects), Options{})
-	if got := w.Actual[VolumeNode{v, "n1"}].DevicePath; got != "" {
+	if got := w.Actual.Find(VolumeNode{v, "n1"}).DevicePath; got != "" {
 		t.Errorf("path %q although a VolumeAttachment came later", got)
 	}
 }
@@ -132,8 +132,8 @@ func TestSkipped(t *testing.T) {
 				}
 				got = append(got, s.Reason)
 			}
-			if wanted := len(w.Desired) == 1; wanted != (test.reason == "") || wanted != (len(got) == 0) || !wanted && got[0] != test.reason {
-				t.Errorf("skipped %v, desired %v", got, w.Desired)
+			if wanted := len(w.Desired.Items()) == 1; wanted != (test.reason == "") || wanted != (len(got) == 0) || !wanted && got[0] != test.reason {
+				t.Errorf("skipped %v, desired %v", got, w.Desired.Items())
 			}
 		})
 	}
@@ -151,7 +151,7 @@ func TestEphemeral(t *testing.T) {
 			Nodes: []*corev1.Node{newNode("n1")}, Pods: []*corev1.Pod{pod},
 			Claims: []*corev1.PersistentVolumeClaim{claim}, Volumes: []*corev1.PersistentVolume{newPV("v")},
 		}), Options{})
-		if wanted := w.Desired[VolumeNode{unique("v"), "n1"}] != nil; wanted != (owner == "p") {
+		if wanted := w.Desired.Find(VolumeNode{unique("v"), "n1"}) != nil; wanted != (owner == "p") {
 			t.Errorf("owner %s: wanted %v, skipped %v", owner, wanted, w.Skipped)
 		}
 	}
@@ -183,8 +183,8 @@ func TestSkippedAttachments(t *testing.T) {
 		w := NewWorld(snapshotOf(snapshot.Objects{
 			CSIDrivers: drivers(), Volumes: []*corev1.PersistentVolume{pv}, VolumeAttachments: []*storagev1.VolumeAttachment{va},
 		}), Options{})
-		if len(w.Actual) != 0 || len(w.Skipped) != 1 || w.Skipped[0].Reason != test.reason || w.Skipped[0].VolumeAttachment != va.Name {
-			t.Errorf("%s: actual %v, skipped %v", test.reason, w.Actual, w.Skipped)
+		if len(w.Actual.Items()) != 0 || len(w.Skipped) != 1 || w.Skipped[0].Reason != test.reason || w.Skipped[0].VolumeAttachment != va.Name {
+			t.Errorf("%s: actual %v, skipped %v", test.reason, w.Actual.Items(), w.Skipped)
 		}
 		if _, err := w.AttachmentVolume(va); reasonOf(err) != test.reason {
 			t.Errorf("%s: AttachmentVolume says %v", test.reason, err)
@@ -196,7 +196,7 @@ func TestSkippedAttachments(t *testing.T) {
 		Volumes:           []*corev1.PersistentVolume{newPV("v", source(corev1.PersistentVolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-1"}}))},
 		VolumeAttachments: []*storagev1.VolumeAttachment{newAttachment("v", "n1")},
 	}), Options{})
-	if w.Actual[VolumeNode{"kubernetes.io/csi/ebs.csi.aws.com^vol-1", "n1"}] == nil {
+	if w.Actual.Find(VolumeNode{"kubernetes.io/csi/ebs.csi.aws.com^vol-1", "n1"}) == nil {
 		t.Errorf("skipped %v", w.Skipped)
 	}
 }

@@ -63,7 +63,7 @@ func proposeCreate(v *View, f finding.Finding) (Repair, error) {
 	r.again = func(v *View) (Repair, error) { return proposeCreate(v, f) }
 	r.stands = func(v *View) bool { return created(v, va) != nil }
 	r.pending = func(v *View) string { return publishing(created(v, va)) }
-	r.moot = func(v *View) bool { return v.World.Desired[f.Pair()] == nil }
+	r.moot = func(v *View) bool { return v.World.Desired.Find(f.Pair()) == nil }
 	r.check = func(after json.RawMessage) error { return checkCreated(after, va) }
 	return r, nil
 }
@@ -132,7 +132,7 @@ func checkNotWantedElsewhere(v *View, r *Repair) error {
 	}
 	var others []types.NodeName
 	for _, d := range v.Plan.OfVolume(r.Finding.Volume) {
-		if d.Node != r.Finding.Node && v.World.Desired[d.VolumeNode] != nil {
+		if d.Node != r.Finding.Node && v.World.Desired.Find(d.VolumeNode) != nil {
 			others = append(others, d.Node)
 		}
 	}

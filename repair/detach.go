@@ -249,7 +249,7 @@ func pairs(v *View, va *storagev1.VolumeAttachment) []reconcile.VolumeNode {
 
 // wanted says that the controller wants the volume on the node.
 func wanted(v *View, va *storagev1.VolumeAttachment) bool {
-	return slices.ContainsFunc(pairs(v, va), func(p reconcile.VolumeNode) bool { return v.World.Desired[p] != nil })
+	return slices.ContainsFunc(pairs(v, va), func(p reconcile.VolumeNode) bool { return v.World.Desired.Find(p) != nil })
 }
 
 // livePods are the pods on the node that may have the volume mounted. Where the

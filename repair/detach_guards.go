@@ -54,7 +54,7 @@ func attacherFinalizer(va *storagev1.VolumeAttachment) string {
 func checkNotWanted(v *View, r *Repair) error {
 	va := target(v, r)
 	for _, pair := range pairs(v, va) {
-		row := v.World.Desired[pair]
+		row := v.World.Desired.Find(pair)
 		if row == nil {
 			continue
 		}

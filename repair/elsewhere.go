@@ -37,7 +37,7 @@ func checkNotElsewhere(v *View, r *Repair) error {
 // mayBeShared says whether everything that names the volume lets several nodes
 // have it: the pod's own view of it and each persistent volume with its handle.
 func mayBeShared(v *View, r *Repair) bool {
-	row := v.World.Desired[r.Finding.Pair()]
+	row := v.World.Desired.Find(r.Finding.Pair())
 	if row == nil || !row.Spec.MultiAttach() {
 		return false
 	}

@@ -56,7 +56,7 @@ func notUsedOn(v *View, r *Repair, name types.NodeName) error {
 	for _, pod := range v.World.LivePods(pair) {
 		return fmt.Errorf("pod %s/%s on node %s uses the volume", pod.Namespace, pod.Name, name)
 	}
-	if v.World.Desired[pair] != nil {
+	if v.World.Desired.Find(pair) != nil {
 		return fmt.Errorf("the controller wants the volume on node %s", name)
 	}
 	if node := v.Snapshot.Node(name); node != nil && v.Facts.InUse(node, r.Finding.Volume) {

@@ -77,7 +77,7 @@ func newLookup(v *View) *lookup {
 	}
 	for _, node := range v.Snapshot.Nodes {
 		for _, volume := range node.Status.VolumesInUse {
-			if v.World.Actual[reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}] == nil {
+			if v.World.Actual.Find(reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}) == nil {
 				l.inUse[volume] = append(l.inUse[volume], facts.NodeName(node))
 			}
 		}

@@ -48,7 +48,7 @@ func proposeNodeStatus(v *View, f finding.Finding) (Repair, error) {
 		reads:    nodeStatusReads,
 		again:    func(v *View) (Repair, error) { return proposeNodeStatus(v, f) },
 		stands:   func(v *View) bool { return entryStands(v, node, f.Volume) },
-		moot:     func(v *View) bool { return v.World.Desired[f.Pair()] == nil },
+		moot:     func(v *View) bool { return v.World.Desired.Find(f.Pair()) == nil },
 		check:    func(object json.RawMessage) error { return checkVolumesAttached(object, want) },
 	}, nil
 }
@@ -157,7 +157,7 @@ func entryStands(v *View, written *corev1.Node, volume corev1.UniqueVolumeName) 
 
 // csiOf is the driver and handle of the finding's volume.
 func csiOf(v *View, f finding.Finding) (driver, handle string, ok bool) {
-	if row := v.World.Desired[f.Pair()]; row != nil {
+	if row := v.World.Desired.Find(f.Pair()); row != nil {
 		return row.Spec.CSI()
 	}
 	return reconcile.ParseCSI(f.Volume)

@@ -113,7 +113,7 @@ func checkEntryMissing(v *View, r *Repair) error {
 // checkWanted: a pod that is on its way out does not need the entry, and with
 // it the controller's wish for the volume goes.
 func checkWanted(v *View, r *Repair) error {
-	if row := v.World.Desired[r.Finding.Pair()]; row != nil && !facts.AllDeleting(v.Facts.WantingPods(row)) {
+	if row := v.World.Desired.Find(r.Finding.Pair()); row != nil && !facts.AllDeleting(v.Facts.WantingPods(row)) {
 		return nil
 	}
 	return fmt.Errorf("no pod that stays on node %s wants the volume", r.Finding.Node)

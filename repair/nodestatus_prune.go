@@ -60,7 +60,7 @@ func proposePrune(v *View, f finding.Finding) (Repair, error) {
 		reads:  nodeStatusReads,
 		again:  func(v *View) (Repair, error) { return proposePrune(v, f) },
 		stands: func(v *View) bool { return entryGone(v, node, f.Volume) },
-		moot:   func(v *View) bool { return v.World.Desired[f.Pair()] != nil },
+		moot:   func(v *View) bool { return v.World.Desired.Find(f.Pair()) != nil },
 		check:  func(object json.RawMessage) error { return checkVolumesAttached(object, withoutEntry(list, index)) },
 	}, nil
 }

@@ -64,7 +64,7 @@ func proposeRepublish(v *View, f finding.Finding) (Repair, error) {
 		stands:  func(v *View) bool { return sameAttachment(v, va) != nil },
 		landed:  func(v *View) bool { now := sameAttachment(v, va); return now != nil && !now.Status.Attached },
 		pending: func(v *View) string { return publishing(sameAttachment(v, va)) },
-		moot:    func(v *View) bool { return v.World.Desired[f.Pair()] == nil },
+		moot:    func(v *View) bool { return v.World.Desired.Find(f.Pair()) == nil },
 		check:   checkDetachedStatus,
 	}, nil
 }

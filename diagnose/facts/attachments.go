@@ -107,11 +107,11 @@ func (p *View) Waiting() map[corev1.UniqueVolumeName][]*corev1.Pod {
 
 func (p *View) findWaiting() map[corev1.UniqueVolumeName][]*corev1.Pod {
 	waiting := map[corev1.UniqueVolumeName][]*corev1.Pod{}
-	for pair := range p.World.Desired {
-		if slices.ContainsFunc(p.World.Attachments(pair), Holds) {
+	for _, row := range p.World.Desired.Items() {
+		if slices.ContainsFunc(p.World.Attachments(row.VolumeNode), Holds) {
 			continue // it is attached: what the pod waits for comes later
 		}
-		waiting[pair.Volume] = append(waiting[pair.Volume], p.WaitingPods(pair)...)
+		waiting[row.Volume] = append(waiting[row.Volume], p.WaitingPods(row.VolumeNode)...)
 	}
 	for _, pods := range waiting {
 		LongestFirst(pods)
@@ -123,7 +123,7 @@ func (p *View) findWaiting() map[corev1.UniqueVolumeName][]*corev1.Pod {
 // volume. One none of whose containers uses it never waits for it: the kubelet
 // ignores such a volume, though the controller attaches it.
 func (p *View) WaitingPods(pair reconcile.VolumeNode) []*corev1.Pod {
-	row := p.World.Desired[pair]
+	row := p.World.Desired.Find(pair)
 	if row == nil {
 		return nil
 	}

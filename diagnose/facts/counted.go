@@ -69,13 +69,13 @@ func (p *View) findCountedWhole() sets.Set[string] {
 		return whole
 	}
 	certain, desired := map[string]int{}, map[string]int{}
-	for pair, row := range p.World.Desired {
-		driver, _, ok := reconcile.ParseCSI(pair.Volume)
+	for _, row := range p.World.Desired.Items() {
+		driver, _, ok := reconcile.ParseCSI(row.Volume)
 		if !ok {
 			continue
 		}
 		desired[driver]++
-		if p.certainlyHeld(pair, row) {
+		if p.certainlyHeld(row.VolumeNode, row) {
 			certain[driver]++
 		}
 	}

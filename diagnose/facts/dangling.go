@@ -59,7 +59,7 @@ func (p *View) danglings(settled func(*storagev1.VolumeAttachment) bool) []Attac
 // in fact, not the kubelet, and the controller does not report it either.
 func (p *View) Forgotten(pair reconcile.VolumeNode) bool {
 	node := p.Snapshot.Node(pair.Node)
-	return p.World.Desired[pair] == nil && len(p.World.LivePods(pair)) == 0 &&
+	return p.World.Desired.Find(pair) == nil && len(p.World.LivePods(pair)) == 0 &&
 		node != nil && !p.InUse(node, pair.Volume) && !p.Lists(node, pair.Volume)
 }
 
@@ -67,7 +67,7 @@ func (p *View) Forgotten(pair reconcile.VolumeNode) bool {
 // that another kubelet has it in use.
 func (p *View) UsedElsewhere(pair reconcile.VolumeNode) bool {
 	return slices.ContainsFunc(p.Plan.OfVolume(pair.Volume), func(d reconcile.Decision) bool {
-		return d.Node != pair.Node && p.World.Desired[d.VolumeNode] != nil
+		return d.Node != pair.Node && p.World.Desired.Find(d.VolumeNode) != nil
 	}) || slices.ContainsFunc(p.inUseOn(pair.Volume), func(other reconcile.VolumeNode) bool { return other.Node != pair.Node })
 }
 

@@ -58,7 +58,7 @@ func (p *View) Unlisted(node *corev1.Node, vas []Attachment, test func(*corev1.P
 		if p.InUse(node, va.Volume) || !va.Holds() || !va.Ours() {
 			continue // as nearly all are
 		}
-		row := p.World.Desired[va.VolumeNode]
+		row := p.World.Desired.Find(va.VolumeNode)
 		if row == nil {
 			continue
 		}

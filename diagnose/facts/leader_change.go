@@ -35,7 +35,7 @@ func (p *View) findLiveDetaches() []LiveDetach {
 	}
 	var list []LiveDetach
 	for _, va := range p.Attachments() {
-		row := p.World.Desired[va.VolumeNode]
+		row := p.World.Desired.Find(va.VolumeNode)
 		node := p.Snapshot.Node(va.Node)
 		if row == nil || row.Spec.Migrated || !va.Ours() || !reconcile.NodeReady(node) || reconcile.OutOfService(node) {
 			continue

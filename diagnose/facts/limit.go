@@ -77,10 +77,10 @@ func (p *View) findLoads() map[NodeDriver]*Load {
 	for _, l := range loads {
 		l.Held = sortedOnce(l.Held)
 	}
-	for pair, row := range p.World.Desired {
+	for _, row := range p.World.Desired.Items() {
 		driver, _, _ := row.Spec.CSI()
-		if l := loads[NodeDriver{string(pair.Node), driver}]; l != nil && !l.Holds(pair.Volume) {
-			l.wanted = append(l.wanted, pair.Volume)
+		if l := loads[NodeDriver{string(row.Node), driver}]; l != nil && !l.Holds(row.Volume) {
+			l.wanted = append(l.wanted, row.Volume)
 		}
 	}
 	for _, l := range loads {

@@ -51,7 +51,7 @@ func (p *View) LostWaits() []LostWait {
 			}
 			continue // a pod that nobody has asked to go has the older right
 		}
-		row, decision := p.World.Actual[va.VolumeNode], p.Plan.Decision(va.VolumeNode)
+		row, decision := p.World.Actual.Find(va.VolumeNode), p.Plan.Decision(va.VolumeNode)
 		if row == nil || decision == nil || decision.Verb != reconcile.Wait || (node != nil && row.AssumedMounted) {
 			continue // not known to be mounted there: nothing to wait for
 		}
@@ -134,13 +134,13 @@ func ShutDownByCloud(node *corev1.Node) bool {
 func (p *View) Recreated(va Attachment) bool {
 	lost := NotReadySince(p.Snapshot.Node(va.Node))
 	return !lost.IsZero() && va.CreationTimestamp.After(lost.Time) && !Deleting(va.VolumeAttachment) && va.Ours() &&
-		p.World.Desired[va.VolumeNode] != nil && len(p.RanBefore(va.VolumeNode, lost)) > 0
+		p.World.Desired.Find(va.VolumeNode) != nil && len(p.RanBefore(va.VolumeNode, lost)) > 0
 }
 
 // RanBefore are the pods that still want the volume on the node and had it
 // mounted there before the moment.
 func (p *View) RanBefore(pair reconcile.VolumeNode, moment metav1.Time) []*corev1.Pod {
-	return slices.DeleteFunc(p.WantingPods(p.World.Desired[pair]), func(pod *corev1.Pod) bool {
+	return slices.DeleteFunc(p.WantingPods(p.World.Desired.Find(pair)), func(pod *corev1.Pod) bool {
 		bound := BoundAt(pod)
 		return !Started(pod) || !bound.Before(&moment)
 	})

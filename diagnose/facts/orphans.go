@@ -61,10 +61,10 @@ func (p *View) findOrphaned() map[string]*Orphans {
 			o.nodes[va.Node] = node
 		}
 	}
-	for pair, row := range p.World.Desired {
+	for _, row := range p.World.Desired.Items() {
 		driver, _, _ := row.Spec.CSI()
 		if o := byDriver[driver]; o != nil {
-			o.nodes[pair.Node] = p.Snapshot.Node(pair.Node)
+			o.nodes[row.Node] = p.Snapshot.Node(row.Node)
 		}
 	}
 	maps.DeleteFunc(byDriver, func(_ string, o *Orphans) bool { return !p.hibernated(o) })

@@ -11,7 +11,7 @@ import (
 // that does not come to its end, the longest first. A detach that is merely
 // under way gives none.
 func (p *View) ReusedWhileDetaching(va Attachment) ([]*corev1.Pod, bool) {
-	if p.World.Desired[va.VolumeNode] == nil || va.DeletionTimestamp == nil || !va.Ours() {
+	if p.World.Desired.Find(va.VolumeNode) == nil || va.DeletionTimestamp == nil || !va.Ours() {
 		return nil, false
 	}
 	failure, grace := va.Status.DetachError, RefusalGrace

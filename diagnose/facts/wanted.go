@@ -16,7 +16,7 @@ import (
 // A pod whose object is gone says nothing any more, so the moment is often
 // much later than notBefore.
 func (p *View) DetachWanted(pair reconcile.VolumeNode) (notBefore, notAfter metav1.Time) {
-	if p.World.Desired[pair] != nil {
+	if p.World.Desired.Find(pair) != nil {
 		return metav1.Time{}, metav1.Time{}
 	}
 	notBefore, notAfter = p.ControllerStart(), metav1.NewTime(p.Snapshot.TakenAt)

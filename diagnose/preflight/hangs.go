@@ -17,7 +17,7 @@ import (
 // detachHangs is what would hold up the detach, whatever becomes of the node.
 func (f *flight) detachHangs(pair reconcile.VolumeNode) []string {
 	var why []string
-	if !f.World.Managed.Has(f.name) && f.World.Actual[pair] == nil {
+	if !f.World.Managed.Has(f.name) && f.World.Actual.Find(pair) == nil {
 		return nil // nobody attached it, so nobody detaches it
 	}
 	if strings.HasPrefix(string(pair.Volume), reconcile.CSIPlugin+"/") && facts.AttachmentName(pair) == "" {

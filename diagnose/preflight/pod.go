@@ -140,9 +140,9 @@ func (f *flight) hangs(p *Preflight) {
 // pairs are all volumes that are attached to the node or in use there, sorted.
 func (f *flight) pairs() []reconcile.VolumeNode {
 	var list []reconcile.VolumeNode
-	for pair := range f.World.Actual {
-		if pair.Node == f.name {
-			list = append(list, pair)
+	for _, row := range f.World.Actual.Items() {
+		if row.Node == f.name {
+			list = append(list, row.VolumeNode)
 		}
 	}
 	if f.node != nil {

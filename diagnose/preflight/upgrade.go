@@ -137,7 +137,7 @@ func side(s *snapshot.Snapshot, settings reconcile.Options) worlds {
 		if pv := w.Volume(d.Volume); pv != nil {
 			volume = pv.Name
 		}
-		if row := w.Desired[d.VolumeNode]; row != nil {
+		if row := w.Desired.Find(d.VolumeNode); row != nil {
 			for _, pod := range row.Pods {
 				side.wanted[podVolume{pod, volume}] = d
 			}
@@ -164,7 +164,7 @@ func (u *Upgrade) decisions(before, after worlds) {
 			if pv := w.Volume(pair.Volume); pv != nil {
 				d.PersistentVolume = pv.Name
 			}
-			if row := w.Desired[pair]; row != nil && d.Pods == nil {
+			if row := w.Desired.Find(pair); row != nil && d.Pods == nil {
 				for _, pod := range row.Pods {
 					d.Pods = append(d.Pods, pod.String())
 				}

@@ -253,7 +253,7 @@ func ownVolume(p *facts.View, pod *corev1.Pod, v *corev1.Volume, node *corev1.No
 	if !p.AttachRequired(d.driver) {
 		return len(vas) == 0
 	}
-	if len(vas) != 1 || p.World.Desired[pair] == nil || !facts.InUse(node, pair.Volume) {
+	if len(vas) != 1 || p.World.Desired.Find(pair) == nil || !facts.InUse(node, pair.Volume) {
 		return false
 	}
 	va := vas[0]

@@ -133,14 +133,14 @@ func Model(c *Cluster, mode Mode, release Release, oracle *Answer) *Answer {
 	}
 	a.forceDetachSwitch = c.DisableForceDetachOnTimeout && world.Behaviours.Has(reconcile.ForceDetachSwitch)
 	a.Managed = world.Managed
-	for pair, row := range world.Actual {
-		a.Actual[pair] = ActualRow{
+	for _, row := range world.Actual.Items() {
+		a.Actual[row.VolumeNode] = ActualRow{
 			State: row.State, Spec: specOf(row.Spec), DevicePath: row.DevicePath, Mounted: row.MountedByNode,
-			MountedLater: row.MountedByNode && (!row.AssumedMounted || c.node(pair.Node) == nil),
+			MountedLater: row.MountedByNode && (!row.AssumedMounted || c.node(row.Node) == nil),
 		}
 	}
-	for pair, row := range world.Desired {
-		a.Desired[pair] = DesiredRow{Spec: specOf(row.Spec), Pods: join(row.Pods)}
+	for _, row := range world.Desired.Items() {
+		a.Desired[row.VolumeNode] = DesiredRow{Spec: specOf(row.Spec), Pods: join(row.Pods)}
 	}
 	plan := world.Reconcile()
 	pairs := a.pairs(c)
@@ -195,7 +195,7 @@ func decisionOf(world *reconcile.World, d *reconcile.Decision) Decision {
 	}
 	switch d.Verb {
 	case reconcile.MultiAttach:
-		row.Holders, row.Warned = join(d.Holders), join(world.Desired[d.VolumeNode].Pods)
+		row.Holders, row.Warned = join(d.Holders), join(world.Desired.Find(d.VolumeNode).Pods)
 		row.Event = world.Behaviours.MultiAttachMessage()
 		row.Bounded = d.Until[0].Bound > 0
 	case reconcile.Wait:
@@ -208,7 +208,7 @@ func decisionOf(world *reconcile.World, d *reconcile.Decision) Decision {
 		}
 	case reconcile.Detach, reconcile.ForceDetach:
 		if isCSI(d.Volume) {
-			row.Left = world.Actual[d.VolumeNode].State
+			row.Left = world.Actual.Find(d.VolumeNode).State
 			if world.Behaviours.Has(reconcile.FailedDetachIsUncertain) {
 				row.Left = reconcile.Uncertain
 			}

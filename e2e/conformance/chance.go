@@ -118,13 +118,13 @@ func attachmentSpec(c *Cluster, pvName *string, name corev1.UniqueVolumeName) *r
 // another of the things that it can come to. It returns how often.
 func (ch *chances) adopt(world *reconcile.World, oracle *Answer) map[Tolerance]int {
 	adopted := map[Tolerance]int{}
-	for pair, row := range world.Actual {
-		o, ok := oracle.Actual[pair]
+	for _, row := range world.Actual.Items() {
+		o, ok := oracle.Actual[row.VolumeNode]
 		own := specOf(row.Spec)
 		if !ok || (own == o.Spec && row.DevicePath == o.DevicePath) {
 			continue
 		}
-		records := ch.records[pair.Volume]
+		records := ch.records[row.Volume]
 		find := func(spec Spec, path string) int {
 			return slices.IndexFunc(records, func(r record) bool { return specOf(r.spec) == spec && r.path == path })
 		}
@@ -137,18 +137,18 @@ func (ch *chances) adopt(world *reconcile.World, oracle *Answer) map[Tolerance]i
 			row.Spec, row.DevicePath = records[i].spec, records[i].path
 		}
 	}
-	for pair, row := range world.Desired {
-		o, ok := oracle.Desired[pair]
+	for _, row := range world.Desired.Items() {
+		o, ok := oracle.Desired[row.VolumeNode]
 		own := specOf(row.Spec)
 		if !ok || own == o.Spec {
 			continue
 		}
 		find := func(spec Spec) int {
-			return slices.IndexFunc(ch.wanted[pair], func(s *reconcile.VolumeSpec) bool { return specOf(s) == spec })
+			return slices.IndexFunc(ch.wanted[row.VolumeNode], func(s *reconcile.VolumeSpec) bool { return specOf(s) == spec })
 		}
 		if i := find(o.Spec); i >= 0 && find(own) >= 0 {
 			adopted[SpecOrder]++
-			row.Spec = ch.wanted[pair][i]
+			row.Spec = ch.wanted[row.VolumeNode][i]
 		}
 	}
 	return adopted

@@ -55,7 +55,7 @@ func lookupsOf(world *reconcile.World, objects *snapshot.Snapshot, pairs []Pair)
 		for _, va := range world.Attachments(pair) {
 			l.Recovered.Insert(va.Name)
 		}
-		if row := world.Actual[pair]; row != nil && row.Attachment != nil {
+		if row := world.Actual.Find(pair); row != nil && row.Attachment != nil {
 			l.Attachment[pair] = row.Attachment.Name
 		}
 		if pv := world.Volume(pair.Volume); pv != nil {

@@ -207,7 +207,7 @@ func (c *comparison) compareContenders(i int, d *reconcile.Decision, deed wire.D
 			c.differ(deed.At, d.VolumeNode, "%s beside a deed on %s, which the model takes for a contender", deed.Verb, node)
 		}
 	}
-	if deed.Verb != string(reconcile.Attach) || d.Verb == reconcile.Attach || m.world.Desired[d.VolumeNode].Spec.MultiAttach() {
+	if deed.Verb != string(reconcile.Attach) || d.Verb == reconcile.Attach || m.world.Desired.Find(d.VolumeNode).Spec.MultiAttach() {
 		return
 	}
 	for _, other := range m.plan.OfVolume(d.Volume) {

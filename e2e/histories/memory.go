@@ -28,7 +28,7 @@ func (m *moment) otherMemory(volume corev1.UniqueVolumeName) string {
 			continue
 		}
 		known[pair] = true
-		switch mine := m.world.Actual[pair]; {
+		switch mine := m.world.Actual.Find(pair); {
 		case mine == nil:
 			return "an attachment that no object shows"
 		case string(mine.State) != row.State:
@@ -39,8 +39,8 @@ func (m *moment) otherMemory(volume corev1.UniqueVolumeName) string {
 			return "whether it is mounted"
 		}
 	}
-	for pair := range m.world.Actual {
-		if pair.Volume == volume && !known[pair] {
+	for _, row := range m.world.Actual.Items() {
+		if row.Volume == volume && !known[row.VolumeNode] {
 			return "an attachment that it has forgotten or never heard of"
 		}
 	}
@@ -48,13 +48,13 @@ func (m *moment) otherMemory(volume corev1.UniqueVolumeName) string {
 	for _, row := range m.Desired {
 		if pair := pairOf(row.Pair); pair.Volume == volume {
 			known[pair] = true
-			if m.world.Desired[pair] == nil {
+			if m.world.Desired.Find(pair) == nil {
 				return "wanted, and by no pod"
 			}
 		}
 	}
-	for pair := range m.world.Desired {
-		if pair.Volume == volume && !known[pair] {
+	for _, row := range m.world.Desired.Items() {
+		if row.Volume == volume && !known[row.VolumeNode] {
 			return "not wanted, in spite of a pod"
 		}
 	}

@@ -94,7 +94,7 @@ var statusMutants = []Mutant{
 	{Name: "status-repeats", Branch: "GetVolumesToReportAttached: each volume once",
 		Old: `if v.Name == "" || seen.Has(v.Name) {`, New: `if v.Name == "" {`},
 	{Name: "status-own-path", Branch: "getAttachedVolumeFromUpdateObject: the shared device path",
-		Old: `DevicePath: w.Actual[pair].DevicePath})`, New: `DevicePath: v.DevicePath})`},
+		Old: `DevicePath: w.Actual.Find(pair).DevicePath})`, New: `DevicePath: v.DevicePath})`},
 	{Name: "status-clears-nameless", Branch: "UpdateNodeStatuses: nothing to report, nothing written",
 		Old: `if len(seen) == 0 {`, New: `if false {`},
 }

@@ -14,7 +14,7 @@ type Index[K comparable, O any] struct {
 
 // New makes an index of the items, which nobody may write to any more.
 func New[K comparable, O any](items []O, key func(O) K) *Index[K, O] {
-	x := &Index[K, O]{table: newTable(items, key)}
+	x := &Index[K, O]{table: newTable(items, len(items), key)}
 	var first []uint32 // of each item that of the same key; nil while no two have one
 	for i, item := range items {
 		place := x.place(key(item), i)

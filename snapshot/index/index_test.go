@@ -65,7 +65,7 @@ func TestNoMemoryForASearch(t *testing.T) {
 func TestSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		keys := rapid.IntRange(0, rapid.IntRange(1, 50).Draw(t, "keys"))
-		set, items := index.NewSet(func(i item) string { return i.key }), map[string]item{}
+		set, items := index.NewSet(rapid.IntRange(0, 20).Draw(t, "room"), func(i item) string { return i.key }), map[string]item{}
 		for i := range rapid.IntRange(0, 200).Draw(t, "steps") {
 			key := fmt.Sprint("k", keys.Draw(t, "key"))
 			switch rapid.IntRange(0, 20).Draw(t, "step") {
@@ -80,7 +80,7 @@ func TestSet(t *testing.T) {
 				items[key] = item{key, i}
 			}
 			got, known := set.Get(key)
-			if want, is := items[key]; got != want || known != is {
+			if want, is := items[key]; got != want || known != is || set.Find(key) != want {
 				t.Fatalf("%s: %v %v, not %v %v", key, got, known, want, is)
 			}
 		}

@@ -3,9 +3,9 @@ package index
 // Set has one item of each key. It must not be used by several at the same time.
 type Set[K comparable, O any] struct{ table[K, O] }
 
-// NewSet makes a set without items.
-func NewSet[K comparable, O any](key func(O) K) *Set[K, O] {
-	return &Set[K, O]{newTable(nil, key)}
+// NewSet makes a set without items, with room for some.
+func NewSet[K comparable, O any](room int, key func(O) K) *Set[K, O] {
+	return &Set[K, O]{newTable(make([]O, 0, room), room, key)}
 }
 
 // Get is the item of the key, if there is one.
@@ -15,6 +15,12 @@ func (s *Set[K, O]) Get(key K) (item O, known bool) {
 		return item, false
 	}
 	return s.items[s.slots[i].place-1], true
+}
+
+// Find is the item of the key, the zero value where there is none.
+func (s *Set[K, O]) Find(key K) O {
+	item, _ := s.Get(key)
+	return item
 }
 
 // Put adds the item, in place of one of its key.

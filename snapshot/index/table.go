@@ -23,8 +23,8 @@ type slot struct {
 	hash uint32
 }
 
-func newTable[K comparable, O any](items []O, key func(O) K) table[K, O] {
-	return table[K, O]{key: key, seed: maphash.MakeSeed(), items: items, slots: make([]slot, slotsFor(len(items)))}
+func newTable[K comparable, O any](items []O, room int, key func(O) K) table[K, O] {
+	return table[K, O]{key: key, seed: maphash.MakeSeed(), items: items, slots: make([]slot, slotsFor(room))}
 }
 
 // slotsFor is a power of two.

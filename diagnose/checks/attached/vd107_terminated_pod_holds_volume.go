@@ -80,7 +80,7 @@ func heldByEnded(p *facts.View, pair reconcile.VolumeNode) (pods []*corev1.Pod, 
 	case !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !facts.NeverRan(pod) }):
 		return pods, "the pod failed before any of its containers ran; the kubelet keeps a volume that it has not mounted for a pod until the pod " +
 			"object is gone, and reports it in use all the while"
-	case node.Annotations[keepTerminatedAnnotation] == "true" && (keepsTerminated(node.Status.NodeInfo.KubeletVersion) || p.World.Desired[pair] != nil):
+	case node.Annotations[keepTerminatedAnnotation] == "true" && (keepsTerminated(node.Status.NodeInfo.KubeletVersion) || p.World.Desired.Find(pair) != nil):
 		return pods, "the kubelet of the node runs with --keep-terminated-pod-volumes: it and the controller keep the volumes of a pod that has ended " +
 			"until the pod is deleted"
 	default:

@@ -84,7 +84,7 @@ func detachedUnder(p *facts.View, node *corev1.Node, volume corev1.UniqueVolumeN
 	pair := reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}
 	driver, _, ok := reconcile.ParseCSI(volume)
 	if !ok || !p.AttachRequired(driver) || p.Lists(node, volume) || p.Snapshot.VolumeAttachment(facts.AttachmentName(pair)) != nil ||
-		len(p.World.Attachments(pair)) > 0 || p.World.Desired[pair] != nil || len(p.World.LivePods(pair)) > 0 {
+		len(p.World.Attachments(pair)) > 0 || p.World.Desired.Find(pair) != nil || len(p.World.LivePods(pair)) > 0 {
 		return false
 	}
 	// An attachment whose volume cannot be told may be this one.

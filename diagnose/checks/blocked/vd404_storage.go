@@ -95,7 +95,7 @@ func leftBehind(p *facts.View, volume corev1.UniqueVolumeName, h storage.Holder,
 	driver, _, _ := reconcile.ParseCSI(volume)
 	return facts.MayBeController(writer) && entry.Saw(written, detachMayTake) && h.Since != nil && entry.List.Taken.Sub(*h.Since) >= detachMayTake &&
 		p.AttachRequired(driver) && reconcile.NodeReady(h.Node) && unrecorded(p, volume, h.Node) && len(p.AttachmentsOf(volume)) == 0 &&
-		p.World.Desired[reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(h.Node)}] == nil && !p.ControllerJustStarted()
+		p.World.Desired.Find(reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(h.Node)}) == nil && !p.ControllerJustStarted()
 }
 
 func reportLeft(p *check.Run, pv *corev1.PersistentVolume, volume corev1.UniqueVolumeName, h storage.Holder, entry *storage.Entry) {

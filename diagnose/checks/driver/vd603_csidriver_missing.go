@@ -46,7 +46,7 @@ func askedInVain(p *check.Run, driver string) {
 	var list []facts.PodVolume
 	var vas []facts.Attachment
 	for _, va := range p.Attachments() {
-		row := p.World.Desired[va.VolumeNode]
+		row := p.World.Desired.Find(va.VolumeNode)
 		if va.Spec.Attacher != driver || !va.Ours() || row == nil || row.Spec.Migrated || !p.Lasted(va.CreationTimestamp, csiDriverGrace) ||
 			!facts.Registers(p.Snapshot.CSINode(va.Node), driver) {
 			continue // the drivers of volumes that were in-tree attach; csinode-driver-missing comes first

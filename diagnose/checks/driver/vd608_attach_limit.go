@@ -108,7 +108,7 @@ func rejected(p *facts.View, l *facts.Load) []*corev1.Pod {
 				continue
 			}
 			pair := reconcile.VolumeNode{Volume: name, Node: facts.NodeName(l.Node)}
-			if d, _, _ := spec.CSI(); d == l.Driver && slices.ContainsFunc(p.World.Attachments(pair), stays) && p.World.Desired[pair] == nil {
+			if d, _, _ := spec.CSI(); d == l.Driver && slices.ContainsFunc(p.World.Attachments(pair), stays) && p.World.Desired.Find(pair) == nil {
 				pods = append(pods, pod)
 				break
 			}

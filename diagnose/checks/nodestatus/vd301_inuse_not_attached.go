@@ -47,7 +47,7 @@ func runInuseNotAttached(p *check.Run) {
 
 func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolumeName) {
 	pair := reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}
-	wanted, actual := p.World.Desired[pair], p.World.Actual[pair]
+	wanted, actual := p.World.Desired.Find(pair), p.World.Actual.Find(pair)
 	if wanted == nil || actual == nil || actual.Attachment == nil {
 		return
 	}

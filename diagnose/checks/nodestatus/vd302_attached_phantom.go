@@ -58,7 +58,7 @@ func runAttachedPhantom(p *check.Run) {
 
 func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode) {
 	driver, handle, ok := reconcile.ParseCSI(pair.Volume)
-	if row := p.World.Actual[pair]; ok && row != nil && row.Attachment != nil && reconcile.IsVolumeAttachmentName(row.Attachment.Name, handle, driver, pair.Node) {
+	if row := p.World.Actual.Find(pair); ok && row != nil && row.Attachment != nil && reconcile.IsVolumeAttachmentName(row.Attachment.Name, handle, driver, pair.Node) {
 		return // as nearly all are, and the name need not be made
 	}
 	name := facts.AttachmentName(pair)

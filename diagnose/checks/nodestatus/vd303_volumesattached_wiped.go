@@ -58,7 +58,7 @@ func wiped(p *facts.View, node *corev1.Node, vas []facts.Attachment) (lost []fac
 		users := slices.DeleteFunc(p.World.LivePods(va.VolumeNode), func(pod *corev1.Pod) bool {
 			return pod.DeletionTimestamp != nil || !p.Lasted(facts.BoundAt(pod), wipedGrace)
 		})
-		if p.World.Desired[va.VolumeNode] != nil && len(users) > 0 {
+		if p.World.Desired.Find(va.VolumeNode) != nil && len(users) > 0 {
 			lost, pods = append(lost, va), append(pods, users...)
 		}
 	}

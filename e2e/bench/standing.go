@@ -26,19 +26,6 @@ import (
 // changes is how many pods are written in each second, beside the leases of the nodes.
 const changes = 50
 
-// collects is how often the chart has garbage collected.
-func collects() (string, error) {
-	chart, err := os.ReadFile("../deploy/chart/templates/deployment.yaml")
-	if err != nil {
-		return "", err
-	}
-	m := regexp.MustCompile(`name: GOGC, value: "(\d+)"`).FindSubmatch(chart)
-	if m == nil {
-		return "", errors.New("the chart does not set GOGC")
-	}
-	return string(m[1]), nil
-}
-
 // stood is what serve took.
 type stood struct {
 	// first is the time to the first report, and firstMemory the peak until then.
@@ -51,7 +38,6 @@ type stood struct {
 	cores  float64
 	looks  int
 	busy   string
-	gogc   string
 }
 
 // standing measures serve in a cluster of a size, in which pods change for a time, and
@@ -137,11 +123,8 @@ func (l *loaded) starts(ctx context.Context, doctor string, lasts time.Duration,
 
 // serve runs the command until it has looked, and then for as long as pods are to change.
 func (l *loaded) serve(ctx context.Context, doctor string, lasts time.Duration, changing *atomic.Bool) (s stood, err error) {
-	if s.gogc, err = collects(); err != nil {
-		return s, err
-	}
 	cmd := exec.CommandContext(ctx, doctor, "serve", "--leader-elect=false", "--listen", "127.0.0.1:0")
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+l.Kubeconfig, "GOGC="+s.gogc)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+l.Kubeconfig)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
@@ -259,8 +242,8 @@ const (
 
 func (s stood) table(size load.Size) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nMeasured on %s with GOGC=%s as in the chart, the first report as the median of %d starts, with %d CPUs, which the API server shared, %s, at a load of %s before: %d nodes,\n%d pods, %d volumes; then %d pods and %d leases changed in each second, for %s.\n\n",
-		time.Now().UTC().Format(time.DateOnly), s.gogc, starts, runtime.NumCPU(), runtime.Version(), s.busy, size.Nodes, size.Pods, size.Volumes,
+	fmt.Fprintf(&b, "\nMeasured on %s, the first report as the median of %d starts, with %d CPUs, which the API server shared, %s, at a load of %s before: %d nodes,\n%d pods, %d volumes; then %d pods and %d leases changed in each second, for %s.\n\n",
+		time.Now().UTC().Format(time.DateOnly), starts, runtime.NumCPU(), runtime.Version(), s.busy, size.Nodes, size.Pods, size.Volumes,
 		changes, size.Nodes/int(heartbeat.Seconds()), s.after.Round(time.Second))
 	b.WriteString("| what | measured | aimed at | |\n| --- | ---: | ---: | --- |\n")
 	row := func(what string, measured, limit float64, format string) {

@@ -104,15 +104,12 @@ func (c *collector) warnings() []Warning {
 			others += n
 			continue
 		}
-		warnings = append(warnings, Warning(fmt.Sprintf("%s of kind %s (%s) %s ignored",
-			count(n, "object"), plain(name.kind), plain(name.apiVersion), were(n))))
+		warnings = append(warnings, ignoredOf(n, fmt.Sprintf("kind %s (%s)", plain(name.kind), plain(name.apiVersion))))
 	}
 	if c.ignoredMore > 0 {
-		warnings = append(warnings, Warning(fmt.Sprintf("%s of more than %d other kinds %s ignored",
-			count(others+c.ignoredMore, "object"), len(names)-maxIgnoredKinds, were(others+c.ignoredMore))))
+		warnings = append(warnings, ignoredOf(others+c.ignoredMore, fmt.Sprintf("more than %d other kinds", len(names)-maxIgnoredKinds)))
 	} else if others > 0 {
-		warnings = append(warnings, Warning(fmt.Sprintf("%s of %s %s ignored",
-			count(others, "object"), count(len(names)-maxIgnoredKinds, "other kind"), were(others))))
+		warnings = append(warnings, ignoredOf(others, count(len(names)-maxIgnoredKinds, "other kind")))
 	}
 	return warnings
 }
@@ -124,11 +121,11 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-func were(n int) string {
+func ignoredOf(n int, what string) Warning {
 	if n == 1 {
-		return "was"
+		return Warning("1 object of " + what + " was ignored")
 	}
-	return "were"
+	return Warning(fmt.Sprintf("%d objects of %s were ignored", n, what))
 }
 
 // snapshot makes the snapshot once everything is read.

@@ -2,6 +2,8 @@ package snapshot
 
 import (
 	"hash/maphash"
+	"path"
+	"strings"
 )
 
 // identity is what only one object can have.
@@ -38,8 +40,12 @@ type state struct {
 // seen are the objects that were read, those that were left, too.
 type seen struct {
 	states map[mark]state
-	files  []string
+	// files are where they stand. The path of a file that is called as its object is the
+	// same for all of them, with ownName for the object's name.
+	files []string
 }
+
+const ownName = "\x00"
 
 // add says whether the object is known already. It is an error that it is in another
 // state: with two nobody can tell which is true.
@@ -54,7 +60,7 @@ func (s *seen) add(key identity, object apiObject, at place) (known bool, err er
 // merge is add for an object that another collector has read.
 func (s *seen) merge(key identity, o *seen) (known bool, err error) {
 	now := o.states[key.mark()]
-	return s.addState(key, now, o.at(now))
+	return s.addState(key, now, o.at(now, key.name))
 }
 
 func (s *seen) addState(key identity, now state, at place) (known bool, err error) {
@@ -62,8 +68,12 @@ func (s *seen) addState(key identity, now state, at place) (known bool, err erro
 	before, ok := s.states[mark]
 	switch {
 	case !ok:
-		if len(s.files) == 0 || s.files[len(s.files)-1] != at.file {
-			s.files = append(s.files, at.file)
+		file := at.file
+		if strings.TrimSuffix(path.Base(file), path.Ext(file)) == key.name {
+			file = strings.ReplaceAll(file, key.name, ownName)
+		}
+		if len(s.files) == 0 || s.files[len(s.files)-1] != file {
+			s.files = append(s.files, file)
 		}
 		now.file = int32(len(s.files) - 1)
 		s.states[mark] = now
@@ -71,12 +81,12 @@ func (s *seen) addState(key identity, now state, at place) (known bool, err erro
 	case now.version != 0 && now.version == before.version:
 		return true, nil
 	default:
-		return false, at.errorf("%s %s is given a second time; the first is at %s", resourceOf(key.kind).Object, key, s.at(before))
+		return false, at.errorf("%s %s is given a second time; the first is at %s", resourceOf(key.kind).Object, key, s.at(before, key.name))
 	}
 }
 
-func (s *seen) at(o state) place {
-	return place{file: s.files[o.file], line: int(o.line), document: int(o.document), item: int(o.item)}
+func (s *seen) at(o state, name string) place {
+	return place{file: strings.ReplaceAll(s.files[o.file], ownName, name), line: int(o.line), document: int(o.document), item: int(o.item)}
 }
 
 // onlyIn is the namespace of all objects, where they have one in common.

@@ -25,7 +25,7 @@ func (c *collector) readOwn(at place, kind string, raw []byte, document any) err
 		return at.errorf("%s: more than %d fields and items, or nested more than %d deep", kind, c.limits.values, c.limits.depth)
 	}
 	if err := json.Unmarshal(raw, document); err != nil {
-		return at.errorf("%s: %s", kind, decodeMessage(err))
+		return at.errorf("%s: %s", kind, plain(rawjson.Why(err)))
 	}
 	return nil
 }

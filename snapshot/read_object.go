@@ -2,9 +2,7 @@ package snapshot
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,7 +48,7 @@ func (c *collector) object(at place, t typeName, raw []byte) error {
 	}
 	object, strict, err := s.decode(raw)
 	if err != nil {
-		return at.errorf("%s: %s", title(s, raw), decodeMessage(err))
+		return at.errorf("%s: %s", title(s, raw), plain(rawjson.Why(err)))
 	}
 	if len(strict) > 0 {
 		return at.errorf("%s: %s", title(s, raw), plain(strict[0].Error()))
@@ -172,52 +170,4 @@ func title(s *row, raw []byte) string {
 		key.namespace = named.Metadata.Namespace
 	}
 	return s.Object + " " + key.String()
-}
-
-// decodeMessage says what a decoder's error means without naming Go types.
-func decodeMessage(err error) string {
-	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
-	if !ok {
-		return plain(strings.TrimPrefix(err.Error(), "json: "))
-	}
-	field := wrong.Field
-	if field == "" {
-		field = "it"
-	}
-	found, _, _ := strings.Cut(wrong.Value, " ")
-	switch found {
-	case "array":
-		found = "list"
-	case "bool":
-		found = "true or false"
-	}
-	if found != "true or false" {
-		found = article(found)
-	}
-	return plain(field + " must be " + typeForPeople(wrong.Type) + ", not " + found)
-}
-
-func article(noun string) string {
-	if strings.HasPrefix(noun, "o") {
-		return "an " + noun
-	}
-	return "a " + noun
-}
-
-func typeForPeople(t reflect.Type) string {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	switch t.Kind() {
-	case reflect.String:
-		return "a string"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Slice, reflect.Array:
-		return "a list"
-	case reflect.Struct, reflect.Map:
-		return "an object"
-	default:
-		return "a whole number that fits " + t.Kind().String()
-	}
 }

@@ -11,6 +11,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/archive"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/rawjson"
 )
 
 // text reads one file that is not packed.
@@ -173,7 +174,7 @@ func (l *list) end(rest []byte) error {
 		} `json:"metadata"`
 	}
 	if err := json.Unmarshal(rest, &head); err != nil {
-		return l.at.errorf("%s", decodeMessage(err))
+		return l.at.errorf("%s", plain(rawjson.Why(err)))
 	}
 	if head.Metadata.Continue != "" || head.Metadata.RemainingItemCount > 0 {
 		// One page of a list that was asked for in pages. A list of any kind does
@@ -198,7 +199,7 @@ func readTypeName(at place, raw []byte) (typeName, error) {
 	}
 	strict, err := kjson.UnmarshalStrict(raw, &head, kjson.DisallowDuplicateFields)
 	if err != nil {
-		return typeName{}, at.errorf("%s", decodeMessage(err))
+		return typeName{}, at.errorf("%s", plain(rawjson.Why(err)))
 	}
 	if len(strict) > 0 {
 		return typeName{}, at.errorf("%s", plain(strict[0].Error()))

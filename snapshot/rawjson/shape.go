@@ -1,5 +1,5 @@
 // Package rawjson says of a JSON text, before anything decodes it, what it would cost to
-// decode.
+// decode, and afterwards why it could not be.
 package rawjson
 
 // Shape counts the fields and items of a JSON value at all depths, and says how

@@ -1,0 +1,57 @@
+package rawjson
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+)
+
+// Why says what a decoder's error means without naming Go types. It may repeat what the
+// text says.
+func Why(err error) string {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return strings.TrimPrefix(err.Error(), "json: ")
+	}
+	field := wrong.Field
+	if field == "" {
+		field = "it"
+	}
+	found, _, _ := strings.Cut(wrong.Value, " ")
+	switch found {
+	case "array":
+		found = "list"
+	case "bool":
+		found = "true or false"
+	}
+	if found != "true or false" {
+		found = article(found)
+	}
+	return field + " must be " + typeForPeople(wrong.Type) + ", not " + found
+}
+
+func article(noun string) string {
+	if strings.HasPrefix(noun, "o") {
+		return "an " + noun
+	}
+	return "a " + noun
+}
+
+func typeForPeople(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	default:
+		return "a whole number that fits " + t.Kind().String()
+	}
+}

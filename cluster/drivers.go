@@ -159,7 +159,7 @@ type driversFollowed struct {
 // follow reads them again and again, after csiDrivers: they are not worth a watch each.
 func (d *driversFollowed) follow(ctx context.Context, w *Watch, csiDrivers *following) {
 	for !csiDrivers.began() {
-		if sleep(ctx, pollNeeds) != nil {
+		if Sleep(ctx, pollNeeds) != nil {
 			return
 		}
 	}
@@ -170,7 +170,7 @@ func (d *driversFollowed) follow(ctx context.Context, w *Watch, csiDrivers *foll
 		r.driverLists(context.WithValue(ctx, clockKey{}, &now))
 		d.take(r.backends)
 		w.note()
-		if sleep(ctx, driversAgain) != nil {
+		if Sleep(ctx, driversAgain) != nil {
 			return
 		}
 	}

@@ -68,7 +68,7 @@ func (c *Cluster) Follow(ctx context.Context, each func(*snapshot.Snapshot) erro
 		}
 		took := time.Since(start)
 		debug.FreeOSMemory() // nobody needs the snapshot any more, nor what was made of it
-		if sleep(ctx, pauseAfter(took)) != nil {
+		if Sleep(ctx, pauseAfter(took)) != nil {
 			return nil
 		}
 		select {
@@ -77,7 +77,7 @@ func (c *Cluster) Follow(ctx context.Context, each func(*snapshot.Snapshot) erro
 		case <-clock.C:
 			ping() // a connection that hangs looks like a cluster in which nothing happens
 		case <-w.Changed():
-			if sleep(ctx, debounce) != nil {
+			if Sleep(ctx, debounce) != nil {
 				return nil
 			}
 		}

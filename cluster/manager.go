@@ -93,7 +93,7 @@ func (m *manager) finish(ctx context.Context, s *snapshot.Snapshot, now *clock) 
 	if facts.AsksForCounts(s) {
 		apart = facts.CountsApart
 	}
-	if err := sleep(ctx, apart); err != nil {
+	if err := Sleep(ctx, apart); err != nil {
 		return err
 	}
 	again, err := m.metrics(ctx)

@@ -138,7 +138,7 @@ func (f *following) isAsked() bool { return f.kind == snapshot.Nodes || f.kind =
 func (w *Watch) awaitNeeds(ctx context.Context) {
 	unknown := func(f *following) bool { return f.isAsked() && !f.began() }
 	for start := time.Now(); slices.ContainsFunc(w.kinds, unknown) && time.Since(start) < latest; {
-		if sleep(ctx, pollNeeds) != nil {
+		if Sleep(ctx, pollNeeds) != nil {
 			return
 		}
 	}

@@ -127,7 +127,7 @@ func (p *pace) wait(ctx context.Context, pausing func()) error {
 	}
 	if p.quick > quickWatches {
 		pausing()
-		if err := sleep(ctx, p.pause.Step()); err != nil {
+		if err := Sleep(ctx, p.pause.Step()); err != nil {
 			return err
 		}
 	}

@@ -43,7 +43,7 @@ func (c *Cluster) Do(ctx context.Context, op repair.Operation, dryRun bool) (jso
 		// success, and nobody would know whose write it was.
 		seconds, busy := apierrors.SuggestsClientDelay(err)
 		if apierrors.IsTooManyRequests(err) && busy && seconds <= int(maxRetryAfter/time.Second) && try < busyTries {
-			if sleep(ctx, time.Duration(seconds)*time.Second) == nil {
+			if Sleep(ctx, time.Duration(seconds)*time.Second) == nil {
 				continue
 			}
 		}
@@ -162,7 +162,8 @@ func (c *Cluster) Announce(ctx context.Context, about corev1.ObjectReference, no
 	return nil
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// Sleep waits. Where the context ends before, its error is returned.
+func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

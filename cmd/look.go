@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"time"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -46,6 +48,9 @@ type looked struct {
 	first   *finding.Report
 }
 
+// manyPods take so much to read that to collect the garbage of it pays.
+const manyPods = 1000
+
 // begin reads the file or the cluster.
 func (e *examination) begin(ctx context.Context, streams genericiooptions.IOStreams) (l looked, err error) {
 	if e.file != "" {
@@ -69,6 +74,9 @@ func (e *examination) begin(ctx context.Context, streams genericiooptions.IOStre
 	used, err := e.usesNamespace(ctx, l.cluster.Cluster, l.now)
 	if err == nil && !used {
 		err = e.unused()
+	}
+	if len(l.now.Pods) >= manyPods {
+		debug.FreeOSMemory() // what reading took beside the objects: the model takes as much
 	}
 	return l, err
 }
@@ -121,11 +129,11 @@ func countDown(ctx context.Context, w io.Writer, wait time.Duration) error {
 	terminal := underneath(w)
 	if !printers.IsTerminal(terminal) {
 		fmt.Fprintf(w, words+"\n", wait)
-		return sleep(ctx, wait)
+		return cluster.Sleep(ctx, wait)
 	}
 	for left := wait; left > 0; left -= time.Second {
 		fmt.Fprintf(terminal, "\r"+words+"  ", left.Round(time.Second))
-		if err := sleep(ctx, min(left, time.Second)); err != nil {
+		if err := cluster.Sleep(ctx, min(left, time.Second)); err != nil {
 			return err
 		}
 	}
@@ -183,13 +191,4 @@ func (e *examination) narrowed(s *snapshot.Snapshot, earlier *finding.Report, po
 	repairs := repair.Propose(view)
 	sayApply(view.Report, taken)
 	return view, repairs, nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

@@ -59,7 +59,7 @@ func (s *Spool) EndPage() error {
 func (s *Spool) pack() {
 	s.packed.Reset()
 	if s.zip == nil {
-		s.zip = gzip.NewWriter(nil)
+		s.zip = newZip(nil)
 	}
 	s.zip.Reset(&s.packed)
 	_, _ = s.zip.Write(s.full.Bytes()) // a bytes.Buffer takes all that is written

@@ -16,7 +16,7 @@ import (
 // namesAgain are the files that may spell a name of reconcile/names.go, with the
 // reason.
 var namesAgain = map[string]string{
-	"snapshot/trim.go":              "stands beneath reconcile, and lists the annotations that it keeps",
+	"snapshot/trim/trim.go":         "stands beneath reconcile, and lists the annotations that it keeps",
 	"snapshot/bundle_mustgather.go": "stands beneath reconcile; there it is the name of a directory",
 }
 
@@ -54,7 +54,7 @@ func TestNamesStandInOnePlace(t *testing.T) {
 // kindTables are the files that may hold a table of kinds, with the reason.
 var kindTables = map[string]string{
 	"snapshot/bundle_support.go": "the names of the files of another tool",
-	"cluster/slim.go":            "the fields that snapshot.Trim drops",
+	"cluster/slim.go":            "the fields that trim.Object drops",
 	"cluster/used_fields.go":     "the fields that the code uses",
 }
 

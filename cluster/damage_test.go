@@ -20,6 +20,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/fields"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/layout"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 // damaged calls check with the page in which one byte is another: each byte, with
@@ -121,7 +122,7 @@ func TestDamagedAttachments(t *testing.T) {
 			t.Fatalf("%d attachments are read, the generated decoder reads %d: %v", len(p.kept), len(all), err)
 		}
 		for i := range all {
-			snapshot.Trim(&all[i])
+			trim.Object(&all[i])
 			if diff := cmp.Diff(asJSON(t, all[i]), asJSON(t, p.kept[i])); diff != "" {
 				t.Fatal(diff)
 			}

@@ -23,6 +23,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 // answer is what an API server says to one request.
@@ -317,7 +318,7 @@ func typedItems(t *testing.T, k pageKind, list protoList, all bool) (kept []obje
 				t.Fatal(err)
 			}
 		}
-		snapshot.Trim(o)
+		trim.Object(o)
 		kept = append(kept, o)
 	}
 	return kept

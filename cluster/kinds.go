@@ -19,6 +19,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/fields"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 // kinds says how each of snapshot.Resources is read: as a whole list, as the part of
@@ -35,7 +36,7 @@ var kinds = []kind{
 	// The one lease that prevents false alarms is in kube-system.
 	&kindOf[coordinationv1.Lease, *coordinationv1.Lease]{kind: snapshot.Leases, within: metav1.NamespaceSystem,
 		choice: choice[*coordinationv1.Lease]{keep: keepLease}, same: sameHolder},
-	&kindOf[corev1.Event, *corev1.Event]{kind: snapshot.Events, choice: choice[*corev1.Event]{fields: notFrequent(), keep: snapshot.KeepsEvent}},
+	&kindOf[corev1.Event, *corev1.Event]{kind: snapshot.Events, choice: choice[*corev1.Event]{fields: notFrequent(), keep: trim.KeepsEvent}},
 	&kindOf[appsv1.Deployment, *appsv1.Deployment]{kind: snapshot.Deployments, neededBy: scope.AsksForDeployments},
 	&kindOf[corev1.Pod, *corev1.Pod]{kind: snapshot.Pods, narrow: podsOfUse, peeked: podPeek, unless: mayBeAttached},
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/controllerlog"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 const (
@@ -123,7 +124,7 @@ func decodePods(in io.Reader) ([]*corev1.Pod, error) {
 	}
 	pods := slices.DeleteFunc(list.Items, func(p *corev1.Pod) bool { return p == nil })
 	for _, pod := range pods {
-		snapshot.Trim(pod)
+		trim.Object(pod)
 	}
 	return pods, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/fields"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/layout"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 // source is one kind and how to read it.
@@ -49,7 +50,7 @@ type choice[P any] struct {
 	peek func(raw []byte) (P, bool)
 	// part, where it is not nil, returns the part of an object that is decoded. Its
 	// argument is nil for an object that could not be peeked at. Without it, what
-	// snapshot.Trim leaves is decoded.
+	// trim.Object leaves is decoded.
 	part func(peeked P) *fields.Part
 	// spool, where it is not nil, takes the objects in place of the list.
 	spool *snapshot.Spool
@@ -94,7 +95,7 @@ type pages[T any, P interface {
 	reduced []byte
 	// items tells objects that do not belong in the list; nil takes all.
 	items *items
-	// layout describes the kind, and trimmed is the part that snapshot.Trim leaves, once
+	// layout describes the kind, and trimmed is the part that trim.Object leaves, once
 	// an object was decoded.
 	layout  *layout.Layout
 	trimmed *fields.Part
@@ -257,7 +258,7 @@ func (p *pages[T, P]) add(o P) (kept bool, err error) {
 	if err := p.items.take(o); err != nil || !p.wants(o) {
 		return false, err
 	}
-	snapshot.Trim(o)
+	trim.Object(o)
 	if p.spool != nil {
 		pod, _ := any(o).(*corev1.Pod)
 		return false, p.spool.Add(pod)

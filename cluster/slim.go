@@ -5,17 +5,18 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/fields"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 const (
-	// containerTrim and statusTrim are what snapshot.Trim drops of each container
+	// containerTrim and statusTrim are what trim.Object drops of each container
 	// and of its status.
 	containerTrim = ": command args workingDir ports env resources livenessProbe readinessProbe lifecycle terminationMessagePath " +
 		"imagePullPolicy envFrom terminationMessagePolicy startupProbe resizePolicy restartPolicyRules"
 	statusTrim = ": imageID allocatedResources resources volumeMounts user allocatedResourcesStatus stopSignal"
 )
 
-// trimmed lists, for the kinds of which snapshot.Trim drops much, the part that it
+// trimmed lists, for the kinds of which trim.Object drops much, the part that it
 // leaves: what it drops need not be decoded first. trimmedOf has all kinds.
 var trimmed = map[snapshot.Kind]*fields.Part{
 	snapshot.Pods: annotated(fields.AllBut[corev1.Pod](": metadata.managedFields",
@@ -25,7 +26,7 @@ var trimmed = map[snapshot.Kind]*fields.Part{
 	snapshot.Volumes: annotated(fields.AllBut[corev1.PersistentVolume](": metadata.managedFields spec.persistentVolumeSource.csi.volumeAttributes")),
 }
 
-// trimmedOf is the part of the kind that snapshot.Trim leaves.
+// trimmedOf is the part of the kind that trim.Object leaves.
 func trimmedOf[T any](kind snapshot.Kind) *fields.Part {
 	if p := trimmed[kind]; p != nil {
 		return p
@@ -33,10 +34,10 @@ func trimmedOf[T any](kind snapshot.Kind) *fields.Part {
 	return annotated(fields.AllBut[T](": metadata.managedFields"))
 }
 
-// annotated leaves those annotations in the part of an object that snapshot.Trim
+// annotated leaves those annotations in the part of an object that trim.Object
 // leaves.
 func annotated(p *fields.Part) *fields.Part {
 	const metadata, annotations = 1, 12 // of every object
-	*p.Field(metadata).Field(annotations) = fields.Part{Wants: func(_ *corev1.Pod, key []byte) bool { return snapshot.KeepsAnnotation(string(key)) }}
+	*p.Field(metadata).Field(annotations) = fields.Part{Wants: func(_ *corev1.Pod, key []byte) bool { return trim.KeepsAnnotation(string(key)) }}
 	return p
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// pod makes one of use that Trim has something to take from.
+// pod makes one of use that trim.Object has something to take from.
 func pod(name string) corev1.Pod {
 	claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}
 	return corev1.Pod{

@@ -16,6 +16,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 // store keeps the objects of a kind for the reflector. What it does not keep leaves
@@ -68,7 +69,7 @@ const sharedEvents = 2000
 // keepShared makes ready to be kept what has just come: afterwards it has no more than is
 // read, it shares with others what earlier snapshots have too, and nobody may write to it.
 func (s *store[P]) keepShared(o P) {
-	snapshot.Trim(o)
+	trim.Object(o)
 	if s.whole == nil || !s.whole(o) {
 		Reduce(o)
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/fields"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 // reduced is the object as a reading gives it in which nobody asks about it.
@@ -58,7 +59,7 @@ func reduced[T any, P interface {
 	if err := less.Unmarshal(raw); err != nil {
 		t.Fatal(err)
 	}
-	snapshot.Trim(less)
+	trim.Object(less)
 	return less
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 // filler fills objects at random, as the API machinery's own round trips do.
@@ -50,7 +51,7 @@ func bothWays[T any, P interface {
 	if err := typed.Unmarshal(raw); err != nil {
 		return nil, nil, err
 	}
-	snapshot.Trim(typed)
+	trim.Object(typed)
 	pages := &pages[T, P]{Cluster: &Cluster{}, kind: kind, sharer: intern.New()}
 	// What was read before must not shine through: the second of two is looked at.
 	for range 2 {

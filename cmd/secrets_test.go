@@ -16,6 +16,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 // secretTexts are what drivers, runtimes and mount print, with a secret in it, and
@@ -66,22 +67,22 @@ func TestNoSecretIsShown(t *testing.T) {
 		clean("the file", file.String())
 
 		for _, object := range s.Pods {
-			snapshot.Trim(object)
+			trim.Object(object)
 		}
 		for _, object := range s.VolumeAttachments {
-			snapshot.Trim(object)
+			trim.Object(object)
 		}
 		for _, object := range s.Events {
-			snapshot.Trim(object)
+			trim.Object(object)
 		}
 		for _, object := range s.Nodes {
-			snapshot.Trim(object)
+			trim.Object(object)
 		}
 		for _, object := range s.Claims {
-			snapshot.Trim(object)
+			trim.Object(object)
 		}
 		for _, object := range s.Volumes {
-			snapshot.Trim(object)
+			trim.Object(object)
 		}
 		trimmed := snapshot.New(s.TakenAt, s.Source, s.Objects, before.Gaps)
 		trimmed.Backends = s.Backends

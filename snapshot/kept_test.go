@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 var updateKept = flag.Bool("update-kept", false, "rewrite testdata/kept-fields.txt; read the difference, as each line is a text that leaves the cluster")
@@ -59,7 +61,7 @@ func (p *planter) plant(v reflect.Value, path string, above []reflect.Type) {
 		p.plant(value, path+"[value]", above)
 		v.SetMapIndex(key, value)
 		if strings.HasSuffix(path, ".Annotations") {
-			for _, kept := range keptAnnotations {
+			for _, kept := range trim.KeptAnnotations {
 				value := reflect.New(v.Type().Elem()).Elem()
 				p.plant(value, path+"[a kept key]", above)
 				v.SetMapIndex(reflect.ValueOf(kept), value)

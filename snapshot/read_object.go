@@ -11,6 +11,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/rawjson"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 // object takes one object of whatever kind.
@@ -91,7 +92,7 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 	}
 	// A list from an API server does not say the kind of its items either.
 	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
-	Trim(object)
+	trim.Object(object)
 	if c.opts.Reduce != nil {
 		c.opts.Reduce(object)
 	}

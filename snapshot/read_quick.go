@@ -40,14 +40,14 @@ func (q *quickDecoders) typed(raw []byte) (*row, apiObject) {
 	return s, q.decode(s, raw)
 }
 
-// ofContainers and ofStatuses are what Trim drops of each container and of its status.
+// ofContainers and ofStatuses are what trim.Object drops of each container and of its status.
 const (
 	ofContainers = "command args workingDir ports env envFrom resources livenessProbe readinessProbe startupProbe lifecycle " +
 		"terminationMessagePath terminationMessagePolicy imagePullPolicy resizePolicy restartPolicyRules"
 	ofStatuses = "imageID allocatedResources resources volumeMounts user allocatedResourcesStatus stopSignal"
 )
 
-// trimmedFields are those that Trim drops, and that nothing looks at before: they need
+// trimmedFields are those that trim.Object drops, and that nothing looks at before: they need
 // not be kept so long.
 var trimmedFields = func() map[Kind][]string {
 	of := map[Kind][]string{

@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/randfill"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 // same says that the quick decoder has read nothing that the general one would not read,
@@ -29,8 +31,8 @@ func same(t *testing.T, q *quickDecoders, s *row, raw []byte) bool {
 	if a, b := newestTime(quick), newestTime(general); a != b {
 		t.Fatalf("%s: %v, %v: %s", s.Object, a, b, raw)
 	}
-	Trim(quick)
-	Trim(general)
+	trim.Object(quick)
+	trim.Object(general)
 	if diff := cmp.Diff(written(t, of(s, general)), written(t, of(s, quick))); diff != "" {
 		t.Fatalf("%s: -general +quick: %s", s.Object, diff)
 	}

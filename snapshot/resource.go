@@ -16,6 +16,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/fastjson"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 // Resource describes a kind of objects. Whatever has to know which kinds there are
@@ -146,7 +147,7 @@ func newResource[T any, P interface {
 		},
 		quick: func() func(raw []byte) apiObject {
 			decoder := fastjson.New[T](fastjson.Limits{Values: MaxValues, Depth: MaxDepth}, trimmedFields[r.Kind]...)
-			decoder.Keep("metadata.annotations", KeepsAnnotation)
+			decoder.Keep("metadata.annotations", trim.KeepsAnnotation)
 			return func(raw []byte) apiObject {
 				object := P(new(T))
 				if !decoder.Decode(raw, object) {

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 // loaded holds "SECRET" wherever a secret has been seen, "KEPT" in all that
@@ -231,7 +233,7 @@ func TestTrimTwice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			Trim(object)
+			trim.Object(object)
 			after, err := json.Marshal(object)
 			if err != nil {
 				t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 // Write writes the snapshot as volume-doctor's own file: the header in YAML, then a
@@ -151,6 +153,6 @@ func writeField(out *bufio.Writer, name string, value any) error {
 // forFile gives a trimmed copy: nothing may write to a snapshot.
 func (s *row) forFile(object apiObject) apiObject {
 	trimmed := object.DeepCopyObject().(apiObject)
-	Trim(trimmed)
+	trim.Object(trimmed)
 	return trimmed
 }

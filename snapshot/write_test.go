@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -75,7 +76,7 @@ func TestWriteRead(t *testing.T) {
 		}
 		for _, r := range resources {
 			for object := range r.all(&s.Objects) {
-				Trim(object)
+				trim.Object(object)
 			}
 		}
 		if diff := cmp.Diff(asJSON(t, s), asJSON(t, back)); diff != "" {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 // Driver is the CSI driver of all volumes.
@@ -88,7 +89,7 @@ func (c Cluster) leftoverCount() int { return (c.Size.Volumes + driftEvery - 1) 
 func (c Cluster) Snapshot() *snapshot.Snapshot {
 	var o snapshot.Objects
 	for object := range c.All() {
-		snapshot.Trim(object)
+		trim.Object(object)
 		add(&o, object)
 	}
 	return snapshot.New(c.Now, snapshot.Source{ServerVersion: "v1.37.2"}, o, nil)

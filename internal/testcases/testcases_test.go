@@ -136,7 +136,7 @@ func TestOverlayMistakes(t *testing.T) {
 		"no kind":           {"base: one\n---\nspec: {nodeName: n2}\n", `a document without kind or metadata.name`},
 		"unknown kind":      {"base: one\n---\napiVersion: v2\nkind: Node\nmetadata: {name: n2}\n", `Node n2: no API has apiVersion v2 with kind Node`},
 		"unknown field":     {"base: one\n---\npatch: Pod default/web-0\nspec: {nodename: n2}\n", `Pod default/web-0: unknown field "spec.nodename"`},
-		"trimmed":           {"base: one\n---\npatch: Node n1\nstatus: {images: [{names: [app], sizeBytes: 1}]}\n", `Node n1: nothing reads status.images: snapshot.Trim takes it away`},
+		"trimmed":           {"base: one\n---\npatch: Node n1\nstatus: {images: [{names: [app], sizeBytes: 1}]}\n", `Node n1: nothing reads status.images: trim.Object takes it away`},
 		"trimmed below":     {"base: one\n---\npatch: Node n1\nmetadata: {annotations: {who: me}}\n", `Node n1: nothing reads metadata.annotations`},
 		"not YAML":          {"base: one\n---\npatch: Node n1\nspec: {\n", `document 2: `},
 	} {

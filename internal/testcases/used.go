@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	strictjson "sigs.k8s.io/json"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 var kinds = func() *runtime.Scheme {
@@ -27,7 +27,7 @@ var kinds = func() *runtime.Scheme {
 }()
 
 // used returns an error for a field of the overlay that the API does not have, or
-// that snapshot.Trim takes away, so that no check can see it.
+// that trim.Object takes away, so that no check can see it.
 func used(id string, fields map[string]json.RawMessage, document []byte) error {
 	var meta metav1.TypeMeta
 	if err := json.Unmarshal(document, &meta); err != nil {
@@ -48,7 +48,7 @@ func used(id string, fields map[string]json.RawMessage, document []byte) error {
 	if err != nil {
 		return err
 	}
-	snapshot.Trim(typed.(metav1.Object))
+	trim.Object(typed.(metav1.Object))
 	after, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func used(id string, fields map[string]json.RawMessage, document []byte) error {
 			return err
 		}
 		if path := lost(name, set, before[name], after[name]); path != "" {
-			return fmt.Errorf("%s: nothing reads %s: snapshot.Trim takes it away; leave it out", id, path)
+			return fmt.Errorf("%s: nothing reads %s: trim.Object takes it away; leave it out", id, path)
 		}
 	}
 	return nil

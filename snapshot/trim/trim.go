@@ -1,4 +1,6 @@
-package snapshot
+// Package trim says what of an API object is read, shown and written to a file: what says
+// something about volumes, and none of what may hold a secret.
+package trim
 
 import (
 	"encoding/json"
@@ -13,12 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// keptAnnotations are the keys that say something about volumes: those that the
+// KeptAnnotations are the keys that say something about volumes: those that the
 // controllers' and the kubelet's storage code read. All others go, among them
 // kubectl's last-applied-configuration, which holds everything that is dropped
 // here once more, and volume.beta.kubernetes.io/mount-options, in which CIFS
 // takes its password.
-var keptAnnotations = []string{
+var KeptAnnotations = []string{
 	"csi.alpha.kubernetes.io/node-id",
 	"csi.volume.kubernetes.io/nodeid",
 	"pv.kubernetes.io/bind-completed",
@@ -47,11 +49,11 @@ var keptAnnotations = []string{
 // may hold a password (glusterfs has one).
 const keptParameters = "csi.storage.k8s.io/"
 
-// Trim drops from an object what nothing here reads, and with it every place
+// Object drops from an object what nothing here reads, and with it every place
 // that is known to hold secrets. It is done to what is collected, read and
 // written alike, so that a snapshot gives the same answer as its cluster.
 // The object must not be shared: it is changed in place.
-func Trim(object metav1.Object) {
+func Object(object metav1.Object) {
 	object.SetAnnotations(trimAnnotations(object.GetAnnotations()))
 	object.SetManagedFields(trimManagedFields(object))
 	object.SetSelfLink("")
@@ -111,8 +113,8 @@ var keptReasons = []string{
 // KeepsEvent says whether the event is one that a check or a trace can use.
 func KeepsEvent(e *corev1.Event) bool { return slices.Contains(keptReasons, e.Reason) }
 
-// KeepsAnnotation says whether Trim leaves an annotation with the key.
-func KeepsAnnotation(key string) bool { return slices.Contains(keptAnnotations, key) }
+// KeepsAnnotation says whether Object leaves an annotation with the key.
+func KeepsAnnotation(key string) bool { return slices.Contains(KeptAnnotations, key) }
 
 func trimAnnotations(annotations map[string]string) map[string]string {
 	maps.DeleteFunc(annotations, func(key, _ string) bool { return !KeepsAnnotation(key) })

@@ -48,9 +48,6 @@ type looked struct {
 	first   *finding.Report
 }
 
-// manyPods take so much to read that to collect the garbage of it pays.
-const manyPods = 1000
-
 // begin reads the file or the cluster.
 func (e *examination) begin(ctx context.Context, streams genericiooptions.IOStreams) (l looked, err error) {
 	if e.file != "" {
@@ -75,6 +72,7 @@ func (e *examination) begin(ctx context.Context, streams genericiooptions.IOStre
 	if err == nil && !used {
 		err = e.unused()
 	}
+	const manyPods = 1000 // to collect the garbage of fewer would not pay
 	if len(l.now.Pods) >= manyPods {
 		debug.FreeOSMemory() // what reading took beside the objects: the model takes as much
 	}

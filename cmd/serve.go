@@ -19,7 +19,7 @@ import (
 func newServe(g *globalFlags, streams genericiooptions.IOStreams) *cobra.Command {
 	e := &examination{reportPrinter: reportPrinter{globalFlags: g}}
 	var only, skip []string
-	o := serve.Options{Version: buildVersion(), Log: streams.ErrOut, Now: time.Now}
+	o := serve.Options{Version: buildVersion(), Log: streams.ErrOut, Now: time.Now, SaveMemory: os.Getenv("GOGC") == ""}
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Follow the cluster for good, and serve what is found as metrics",

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"runtime/debug"
 	"time"
 
@@ -36,6 +35,8 @@ type Options struct {
 	Events bool
 	// Reports writes OpenReports of what stands.
 	Reports bool
+	// SaveMemory has garbage collected more often from the first look on.
+	SaveMemory bool
 	// Version is that of the binary.
 	Version string
 	// Look makes a report of a snapshot; first says that there was none before.
@@ -51,8 +52,9 @@ const (
 	shutdownTime = 5 * time.Second
 	// eventPause is how long no event is written after one could not be.
 	eventPause = time.Minute
-	// gcPercent is less than main's from the first look on: what is allocated while lists
-	// are read mostly stays, and what a look allocates is soon garbage. GOGC overrides it.
+	// gcPercent is how much the heap may grow between two collections with SaveMemory, in
+	// percent. While the lists are read it is more, as nearly all that they take stays; what
+	// a look takes is soon garbage.
 	gcPercent = 6
 )
 
@@ -121,7 +123,7 @@ func (s *server) follow(ctx context.Context, c *cluster.Cluster) error {
 	reports := reportWriter{store: c, serve: s.Namespace, logf: s.logf}
 	first := true
 	err := c.Follow(ctx, func(taken *snapshot.Snapshot) error {
-		if first && os.Getenv("GOGC") == "" {
+		if first && s.SaveMemory {
 			debug.SetGCPercent(gcPercent)
 		}
 		start := s.Now()

@@ -72,10 +72,16 @@ type untypedItem struct {
 // item takes an item, which must be JSON and may have been read from line. It does not
 // keep raw.
 func (l *list) item(line int, raw []byte) error {
+	s, object := l.c.quick.typed(raw)
+	return l.decoded(line, raw, s, object)
+}
+
+// decoded takes an item of which the object may be known already.
+func (l *list) decoded(line int, raw []byte, s *row, object apiObject) error {
 	l.items++
 	at := l.at.atLine(line)
 	at.item = l.items
-	if s, object := l.c.quick.typed(raw); object != nil {
+	if object != nil {
 		l.noteKind(s)
 		return l.c.take(at, s, raw, object)
 	}

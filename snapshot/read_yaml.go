@@ -48,8 +48,11 @@ type yamlReader struct {
 type yamlBuffers struct {
 	scan []byte
 	text []byte // of the document, without the items that were cut out
-	item []byte // of one of the items
 	fast yamljson.Converter
+	// ahead are items in a ring: from first on those that are decoded, and then the one
+	// that is gathered.
+	ahead          []itemAhead
+	first, decoded int
 }
 
 type itemState int
@@ -64,15 +67,15 @@ const (
 // yamlDocuments reads all documents of a stream; at is the place before them.
 func (c *collector) yamlDocuments(in *bufio.Reader, at place) (ended bool, err error) {
 	y := &yamlReader{c: c, in: in, at: at, line: at.line - 1, yamlBuffers: &c.yaml}
-	y.text, y.item = y.text[:0], y.item[:0] // what an unreadable text has left
+	y.text = y.text[:0] // what an unreadable text has left
 	for {
 		line, err := y.readLine()
 		if err != nil && !errors.Is(err, io.EOF) {
-			return false, err
+			return false, y.earliest(err)
 		}
 		if len(line) > 0 {
 			if err := y.take(line); err != nil {
-				return false, err
+				return false, y.earliest(err)
 			}
 		}
 		if err != nil {
@@ -116,7 +119,7 @@ func (y *yamlReader) here() place {
 	at := y.at.atLine(y.line)
 	at.document++
 	if y.state == inItems {
-		at.item = y.list.items + 1
+		at.item = y.list.items + y.decoded + 1
 	}
 	return at
 }
@@ -126,7 +129,7 @@ func (y *yamlReader) take(line []byte) error {
 	if y.state == inItems && len(line) > y.indent && len(bytes.TrimLeft(line[:y.indent+1], " ")) == 0 {
 		// As nearly all of a long list do, the line belongs to the item whatever is on it.
 		y.cutSize++
-		return y.add(&y.item, line)
+		return y.add(&y.gathering().text, line)
 	}
 	if rest, ok := marker(line, "---"); ok {
 		y.marked = false
@@ -161,7 +164,7 @@ func (y *yamlReader) take(line []byte) error {
 	case y.state == afterItems: // not one item a line: left to the parser
 		y.state = itemsDone
 	case y.state == inItems && (indent < y.indent || indent == y.indent && !dash):
-		if err := y.endItem(); err != nil {
+		if err := y.endItems(); err != nil {
 			return err
 		}
 		y.state = itemsDone
@@ -174,7 +177,7 @@ func (y *yamlReader) take(line []byte) error {
 			y.itemBegin = y.line
 		}
 		y.cutSize++
-		return y.add(&y.item, line)
+		return y.add(&y.gathering().text, line)
 	}
 	if len(y.text) == 0 {
 		if blank || directive {
@@ -237,18 +240,14 @@ func (y *yamlReader) beginItems(indent int) {
 	y.cut = bytes.Count(y.text, []byte("\n"))
 }
 
-// endItem reads the item that was gathered, a sequence of one.
-func (y *yamlReader) endItem() error {
-	if len(y.item) == 0 {
-		return nil
+// item takes an item of the list.
+func (y *yamlReader) item(item *itemAhead) error {
+	if item.raw != nil {
+		return y.list.decoded(item.begin, item.raw, item.of, item.object)
 	}
-	at := y.list.at.atLine(y.itemBegin)
+	at := y.list.at.atLine(item.begin)
 	at.item = y.list.items + 1
-	if raw, ok := y.usual(y.item, y.fast.Item); ok {
-		y.item = y.item[:0]
-		return y.list.item(y.itemBegin, raw)
-	}
-	value, err := y.parse(y.item, at, func(line int) int { return y.itemBegin + line - 1 })
+	value, err := y.parse(item.text, at, func(line int) int { return min(item.begin+line-1, item.end) })
 	if err != nil {
 		return err
 	}
@@ -260,14 +259,13 @@ func (y *yamlReader) endItem() error {
 	if err != nil {
 		return y.conversionFailed(at, err)
 	}
-	y.item = y.item[:0]
-	return y.list.item(y.itemBegin, raw)
+	return y.list.item(item.begin, raw)
 }
 
 // endDocument reads the document that was gathered.
 func (y *yamlReader) endDocument() error {
 	if y.state == inItems {
-		if err := y.endItem(); err != nil {
+		if err := y.endItems(); err != nil {
 			return err
 		}
 		y.state = itemsDone
@@ -287,7 +285,7 @@ func (y *yamlReader) endDocument() error {
 		return y.object(at, y.text)
 	}
 	if y.list == nil {
-		if raw, ok := y.usual(y.text, y.fast.Document); ok {
+		if raw, ok := usual(y.text, y.fast.Document, y.c.limits); ok {
 			return y.object(at, raw)
 		}
 	}
@@ -352,20 +350,20 @@ func singleObject(raw []byte) (t typeName, ok bool) {
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
 // usual is the text in JSON, if it is such as programs write.
-func (y *yamlReader) usual(text []byte, convert func([]byte) ([]byte, bool)) ([]byte, bool) {
-	if y.tooLong(text) {
+func usual(text []byte, convert func([]byte) ([]byte, bool), limits limits) ([]byte, bool) {
+	if tooLong(text, limits) {
 		return nil, false
 	}
 	raw, ok := convert(text)
-	return raw, ok && int64(len(raw)) <= y.c.limits.document
+	return raw, ok && int64(len(raw)) <= limits.document
 }
 
-func (y *yamlReader) tooLong(text []byte) bool {
-	return bytes.Count(text, []byte("\n"))+bytes.Count(text, []byte(",")) > y.c.limits.yamlValues
+func tooLong(text []byte, limits limits) bool {
+	return bytes.Count(text, []byte("\n"))+bytes.Count(text, []byte(",")) > limits.yamlValues
 }
 
 func (y *yamlReader) parse(text []byte, at place, lineOf func(int) int) (any, error) {
-	if y.tooLong(text) {
+	if tooLong(text, y.c.limits) {
 		return nil, at.errorf("more than %d lines and commas in one piece", y.c.limits.yamlValues)
 	}
 	value, err := yamljson.Parse(text)

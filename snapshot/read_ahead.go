@@ -1,0 +1,105 @@
+package snapshot
+
+import (
+	"runtime"
+	"sync"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/yamljson"
+)
+
+// itemAhead is an item of a YAML list, which is decoded while those after it are read:
+// that takes most of the time, and the items are taken in their order all the same.
+type itemAhead struct {
+	limits     limits
+	text       []byte
+	begin, end int // its lines
+	decoding   sync.WaitGroup
+	fast       yamljson.Converter
+	quick      quickDecoders
+	// raw is the item in JSON, and object what it is; nil for one that is not as nearly
+	// all are.
+	raw    []byte
+	of     *row
+	object apiObject
+}
+
+func itemsAhead(limits limits) []itemAhead {
+	items := make([]itemAhead, runtime.GOMAXPROCS(0)+1)
+	for i := range items {
+		items[i].limits, items[i].quick = limits, quickDecoders{limits: limits}
+	}
+	return items
+}
+
+func (i *itemAhead) decode() {
+	i.raw, i.of, i.object = nil, nil, nil
+	if raw, ok := usual(i.text, i.fast.Item, i.limits); ok {
+		i.raw = raw
+		i.of, i.object = i.quick.typed(raw)
+	}
+}
+
+// gathering is the item to which lines are added.
+func (y *yamlReader) gathering() *itemAhead {
+	return &y.ahead[(y.first+y.decoded)%len(y.ahead)]
+}
+
+// endItem has the item decoded that was gathered, a sequence of one.
+func (y *yamlReader) endItem() error {
+	item := y.gathering()
+	if len(item.text) == 0 {
+		return nil
+	}
+	item.begin, item.end = y.itemBegin, y.line
+	item.decoding.Go(item.decode)
+	if y.decoded++; y.decoded < len(y.ahead) {
+		return nil
+	}
+	return y.takeItem()
+}
+
+// endItems takes all items that were read.
+func (y *yamlReader) endItems() error {
+	if err := y.endItem(); err != nil {
+		return err
+	}
+	for y.decoded > 0 {
+		if err := y.takeItem(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeItem takes the first of the items that are decoded. Where it is wrong, the others
+// are forgotten.
+func (y *yamlReader) takeItem() error {
+	item := &y.ahead[y.first]
+	item.decoding.Wait()
+	err := y.item(item)
+	item.text = item.text[:0]
+	y.first, y.decoded = (y.first+1)%len(y.ahead), y.decoded-1
+	if err != nil {
+		y.forgetItems()
+	}
+	return err
+}
+
+func (y *yamlReader) forgetItems() {
+	for i := range y.ahead {
+		y.ahead[i].decoding.Wait()
+		y.ahead[i].text = y.ahead[i].text[:0]
+	}
+	y.first, y.decoded = 0, 0
+}
+
+// earliest is the error, unless one of the items before it is wrong.
+func (y *yamlReader) earliest(err error) error {
+	for y.decoded > 0 {
+		if first := y.takeItem(); first != nil {
+			return first
+		}
+	}
+	y.forgetItems()
+	return err
+}

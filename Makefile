@@ -17,7 +17,7 @@ IMAGE_PLATFORMS := linux/amd64 linux/arm64
 DIST := dist
 
 .PHONY: image dist notices reproducible release-check publish-check licences vuln new-user screenshots
-.PHONY: all build test alerts unit whole kit holmes base chart conformance conformance-long histories kubelet-oracle mutation mutation-histories mutation-kubelet e2e e2e-long soak soak-serve serve-modes chaos chaos-data add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench bench-serve fleet
+.PHONY: all build test alerts unit whole kit holmes k8sgpt base chart conformance conformance-long histories kubelet-oracle mutation mutation-histories mutation-kubelet e2e e2e-long soak soak-serve serve-modes chaos chaos-data add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench bench-serve fleet
 
 all: build lint test
 
@@ -100,6 +100,7 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 	$< run ./...
 	cd e2e && $< run -c ../.golangci.yml ./...
 	cd e2e/alerts && $< run -c ../../.golangci.yml ./...
+	cd e2e/k8sgpt && $< run -c ../../.golangci.yml ./...
 	cd tools && $< run -c ../.golangci.yml ./...
 
 $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
@@ -141,6 +142,17 @@ holmes: ## examples/holmesgpt, read and called by HolmesGPT's own code, its sour
 	test -d '$(HOLMES)' || { git clone -q https://github.com/robusta-dev/holmesgpt '$(HOLMES)' && \
 		git -C '$(HOLMES)' checkout -q 97e0d7c41ab66e79382b9073fd60f1d23b42286b; }
 	HOLMES='$(abspath $(HOLMES))' go test -count 1 -run 'TestHolmes' -v ./cmd
+
+# Under e2e/bin, where no test of the module takes k8sgpt's sources for its own.
+K8SGPT ?= e2e/bin/source/k8sgpt
+SCHEMAS ?= e2e/bin/source/schemas
+k8sgpt: ## serve --k8sgpt, called by k8sgpt's own client, its source in K8SGPT and that of its messages in SCHEMAS
+	test -d '$(K8SGPT)' || { git clone -q https://github.com/k8sgpt-ai/k8sgpt '$(K8SGPT)' && \
+		git -C '$(K8SGPT)' checkout -q 05247a851ba9292ca57e5070f1d0c4d3986b8d4c; }
+	test -d '$(SCHEMAS)' || { git clone -q https://github.com/k8sgpt-ai/schemas '$(SCHEMAS)' && \
+		git -C '$(SCHEMAS)' checkout -q 504a742114118dfde5751dfb8dbbc6d52b8a22c5; }
+	cd e2e/k8sgpt && go vet . && go run . '$(abspath $(K8SGPT))' '$(abspath $(SCHEMAS))' ../bin/k8sgpt-client
+	K8SGPT_CLIENT='$(CURDIR)/e2e/bin/k8sgpt-client' go test -count 1 -run 'TestK8sGPT' -v ./serve
 
 kit: ## the corpus and the threads as plain files, with a scorer, for other tools: build/kit-v1.tar.gz
 	go test -count 1 -run 'TestKit$$' ./kit -kit $(CURDIR)/build

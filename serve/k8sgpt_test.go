@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -25,7 +29,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// runResponseType is the message as k8sgpt has it.
+// runResponseType is the message as k8sgpt has it, but for texts to mask, which are never sent.
 func runResponseType(t *testing.T) protoreflect.MessageDescriptor {
 	t.Helper()
 	text := descriptorpb.FieldDescriptorProto_TYPE_STRING
@@ -55,8 +59,8 @@ func runResponseType(t *testing.T) protoreflect.MessageDescriptor {
 	return file.Messages().ByName("RunResponse")
 }
 
-// call makes the call over HTTP/2, and returns the status and the message in JSON.
-func call(t *testing.T, s *server) (status, message string) {
+// listening serves until the test ends, and returns the address.
+func listening(t *testing.T, s *server) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -64,11 +68,17 @@ func call(t *testing.T, s *server) (status, message string) {
 	}
 	web := s.web()
 	go func() { _ = web.Serve(listener) }()
-	defer func() { _ = web.Close() }()
+	t.Cleanup(func() { _ = web.Close() })
+	return listener.Addr().String()
+}
+
+// call makes the call over HTTP/2, and returns the status and the message in JSON.
+func call(t *testing.T, s *server) (status, message string) {
+	t.Helper()
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
 	client := http.Client{Transport: &http.Transport{Protocols: &protocols}}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+listener.Addr().String()+runPath, bytes.NewReader(make([]byte, 5)))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+listening(t, s)+runPath, bytes.NewReader(make([]byte, 5)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,42 +105,115 @@ func call(t *testing.T, s *server) (status, message string) {
 	return answer.Trailer.Get("Grpc-Status"), protojson.Format(m)
 }
 
+// told is what k8sgpt is told by a process: the texts, or by another status that it does
+// not know.
+type told struct {
+	by, status string
+	s          *server
+	texts      []string
+}
+
+func allTold() []told {
+	process := func(change func(*state)) *server {
+		o := options(&clock{noon}, io.Discard)
+		o.K8sGPT = true
+		s := newServer(o, nobody)
+		change(s.state)
+		return s
+	}
+	looked := func(gaps []snapshot.Gap, standing ...finding.Standing) *server {
+		return process(func(s *state) {
+			s.begin(noon)
+			s.last = &look{report: &finding.Report{TakenAt: metav1.NewTime(noon), Gaps: gaps}, standing: standing}
+		})
+	}
+	return []told{
+		{by: "one that stands by", status: grpcUnavailable, s: process(func(*state) {})},
+		{by: "one before its first look", status: grpcUnavailable, s: process(func(s *state) { s.begin(noon) })},
+		{by: "one that has found nothing", status: grpcOK, s: looked(nil)},
+		{
+			by: "one that has found something", status: grpcOK,
+			s: looked([]snapshot.Gap{{Kind: snapshot.Pods, Reason: snapshot.ReasonForbidden, Detail: "may not list pods"}},
+				finding.Standing{Finding: finding.Finding{Code: "VD401", Severity: finding.Warning, Message: "A warning"}},
+				finding.Standing{Finding: finding.Finding{Code: "VD301", Severity: finding.Error, Message: "An error", Cause: "a cause", Advice: "do this", ByHand: "and that"}}),
+			texts: []string{
+				"pods could not be read (Forbidden), so that something may be missing here: may not list pods",
+				"VD301 (error): An error. Cause: a cause. What to do: do this", "VD401 (warning): A warning",
+			},
+		},
+	}
+}
+
 // TestK8sGPT: k8sgpt is told what stands and what could not be read, and never that all
 // is well by a process that does not know.
 func TestK8sGPT(t *testing.T) {
-	c := &clock{noon}
-	o := options(c, io.Discard)
-	o.K8sGPT = true
-	s := newServer(o, nobody)
-	if status, message := call(t, s); status != grpcUnavailable || message != "" {
-		t.Errorf("standing by: status %s, %s", status, message)
-	}
-	s.state.begin(noon)
-	if status, _ := call(t, s); status != grpcUnavailable {
-		t.Errorf("before the first look: status %s", status)
-	}
-	report := &finding.Report{TakenAt: metav1.NewTime(noon)}
-	s.state.last = &look{report: report}
-	if status, message := call(t, s); status != grpcOK || message != "{}" {
-		t.Errorf("nothing found: status %s, %s", status, message)
-	}
-	report.Gaps = []snapshot.Gap{{Kind: snapshot.Pods, Reason: snapshot.ReasonForbidden, Detail: "may not list pods"}}
-	s.state.last.standing = []finding.Standing{
-		{Finding: finding.Finding{Code: "VD401", Severity: finding.Warning, Message: "A warning"}},
-		{Finding: finding.Finding{Code: "VD301", Severity: finding.Error, Message: "An error", Cause: "a cause", Advice: "do this", ByHand: "and that"}},
-	}
-	want := []string{
-		"pods could not be read (Forbidden), so that something may be missing here: may not list pods",
-		"VD301 (error): An error. Cause: a cause. What to do: do this", "VD401 (warning): A warning",
-	}
-	if diff := cmp.Diff(want, errorTexts(s.state.last)); diff != "" {
-		t.Error(diff)
-	}
-	status, message := call(t, s)
-	for _, text := range append(want, `"volumes"`, `"volume-doctor"`) {
-		if !strings.Contains(message, text) || status != grpcOK {
-			t.Errorf("status %s, no %s in %s", status, text, message)
+	for _, want := range allTold() {
+		status, message := call(t, want.s)
+		if status != want.status {
+			t.Errorf("%s: status %s", want.by, status)
 		}
+		if want.texts == nil {
+			if empty := map[string]string{grpcOK: "{}"}[want.status]; message != empty {
+				t.Errorf("%s: %s", want.by, message)
+			}
+			continue
+		}
+		if diff := cmp.Diff(want.texts, errorTexts(want.s.state.last)); diff != "" {
+			t.Error(diff)
+		}
+		for _, text := range append(want.texts, `"volumes"`, `"volume-doctor"`) {
+			if !strings.Contains(message, text) {
+				t.Errorf("no %s in %s", text, message)
+			}
+		}
+	}
+}
+
+// k8sgptClient is the program that `make k8sgpt` builds of k8sgpt's own client; "" elsewhere.
+var k8sgptClient = os.Getenv("K8SGPT_CLIENT")
+
+// TestK8sGPTItself: k8sgpt's own client takes for a result what was found, for an empty
+// one that nothing was, and for an error that a process does not know.
+func TestK8sGPTItself(t *testing.T) {
+	if k8sgptClient == "" {
+		t.Skip("NOT RUN: k8sgpt's own client is not here; make k8sgpt builds it")
+	}
+	type failure struct {
+		Text, KubernetesDoc string
+		Sensitive           []any
+	}
+	type result struct {
+		Kind, Name, Details, ParentObject string
+		Error                             []failure
+	}
+	for _, told := range allTold() {
+		t.Run(told.by, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			command := exec.CommandContext(ctx, k8sgptClient, listening(t, told.s))
+			var failed strings.Builder
+			command.Stderr = &failed
+			out, err := command.Output()
+			if told.status == grpcUnavailable {
+				if err == nil || len(out) > 0 || !strings.Contains(failed.String(), "code = Unavailable desc = there is no report yet") {
+					t.Errorf("%v, %s%s", err, out, &failed)
+				}
+				return
+			}
+			var want, got result
+			for _, text := range told.texts {
+				want.Kind, want.Name, want.Error = "volumes", "volume-doctor", append(want.Error, failure{Text: text})
+			}
+			if err != nil {
+				t.Fatalf("%v, %s", err, &failed)
+			}
+			if err := json.Unmarshal(out, &got); err != nil {
+				t.Fatalf("%v, %s", err, out)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

@@ -24,7 +24,8 @@ type itemAhead struct {
 }
 
 func itemsAhead(limits limits) []itemAhead {
-	items := make([]itemAhead, runtime.GOMAXPROCS(0)+1)
+	const waiting = 4 // for each processor, so that none has to wait for another
+	items := make([]itemAhead, waiting*runtime.GOMAXPROCS(0))
 	for i := range items {
 		items[i].limits, items[i].quick = limits, quickDecoders{limits: limits}
 	}

@@ -103,6 +103,9 @@ func readByLibrary(text string) (s *Snapshot, err error) {
 	}()
 	var documents bytes.Buffer
 	for _, document := range documentsOf(withoutDirectives(text)) {
+		if strings.Trim(document.content, " \t\r\n") == "" && document.begin == "" {
+			continue // to the library a line of a tab is no blank one
+		}
 		if json.Valid([]byte(document.content)) {
 			fmt.Fprintf(&documents, "---\n%s\n", document.content)
 			continue

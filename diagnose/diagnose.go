@@ -64,8 +64,11 @@ func Examine(view *facts.View, checks []check.Check) *finding.Report {
 		asked = append(asked, check_)
 	}
 	superior := superiors(s, checks)
+	var traces []*trace.Trace
+	var tracing sync.WaitGroup
+	tracing.Go(func() { traces = waiting(view) })
 	found := search(view, asked, superior)
-	traces := waiting(view)
+	tracing.Wait()
 	judge(traces, found)
 	if len(r.SkippedChecks) == 0 { // one that could not run may know better
 		found = append(found, suspicions(view, asked, superior, found, traces)...)

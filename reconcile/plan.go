@@ -153,21 +153,21 @@ func (p *pass) on(node types.NodeName) *onNode {
 func (w *World) Reconcile() *Plan {
 	nodes := w.pairs()
 	plan := &Plan{Decisions: make([]Decision, len(nodes))}
+	volumes := make([]int, 0, len(nodes)+1) // where the nodes of each begin
 	for i := range nodes {
 		plan.Decisions[i].VolumeNode = nodes[i].VolumeNode
 		nodes[i].decision = &plan.Decisions[i]
-	}
-	for len(nodes) > 0 {
-		n := 1
-		for n < len(nodes) && nodes[n].Volume == nodes[0].Volume {
-			n++
+		if i == 0 || nodes[i].Volume != nodes[i-1].Volume {
+			volumes = append(volumes, i)
 		}
-		p := &pass{World: w, nodes: nodes[:n]}
+	}
+	volumes = append(volumes, len(nodes))
+	sideBySide(len(volumes)-1, func(i int) {
+		p := &pass{World: w, nodes: nodes[volumes[i]:volumes[i+1]]}
 		p.detachUnwanted()
 		p.attachWanted()
 		p.follow()
-		nodes = nodes[n:]
-	}
+	})
 	return plan
 }
 

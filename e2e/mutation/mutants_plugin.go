@@ -54,7 +54,7 @@ var pluginMutants = []Mutant{
 
 // nameMutants are about the names of volumes and VolumeAttachments.
 var nameMutants = []Mutant{
-	{Name: "csi-name", Branch: "CSIPlugin.GetVolumeName", Old: `name = driver + "^" + handle`, New: `name = driver + "/" + handle`},
+	{Name: "csi-name", Branch: "CSIPlugin.GetVolumeName", Old: `CSIPlugin + "/" + driver + "^" + handle`, New: `CSIPlugin + "/" + driver + "/" + handle`},
 	{Name: "fc-name-order", Branch: "FCPlugin.GetVolumeName: the WWNs come first",
 		Old: `case len(src.TargetWWNs) != 0 && src.Lun != nil:`, New: `case len(src.TargetWWNs) != 0 && src.Lun != nil && len(src.WWIDs) == 0:`},
 	{Name: "fc-name-first-wwn", Branch: "FCPlugin.GetVolumeName: all WWNs",

@@ -24,19 +24,34 @@ type itemAhead struct {
 }
 
 func itemsAhead(limits limits) []itemAhead {
-	const waiting = 4 // for each processor, so that none has to wait for another
-	items := make([]itemAhead, waiting*runtime.GOMAXPROCS(0))
+	const (
+		waiting = 4 // for each processor, so that none has to wait for another
+		useful  = 8 // processors: more would wait for the one that reads
+	)
+	items := make([]itemAhead, waiting*min(useful, runtime.GOMAXPROCS(0)))
 	for i := range items {
 		items[i].limits, items[i].quick = limits, quickDecoders{limits: limits}
 	}
 	return items
 }
 
+// largeItem is how long an item is, in bytes, that no other one is held beside: a stranger's
+// file may have nothing but such items.
+const largeItem = 256 << 10
+
 func (i *itemAhead) decode() {
 	i.raw, i.of, i.object = nil, nil, nil
 	if raw, ok := usual(i.text, i.fast.Item, i.limits); ok {
 		i.raw = raw
 		i.of, i.object = i.quick.typed(raw)
+	}
+}
+
+// forget makes room for another item.
+func (i *itemAhead) forget() {
+	i.text, i.raw, i.object = i.text[:0], nil, nil
+	if cap(i.text) > 2*largeItem {
+		i.text, i.fast = nil, yamljson.Converter{}
 	}
 }
 
@@ -53,7 +68,10 @@ func (y *yamlReader) endItem() error {
 	}
 	item.begin, item.end = y.itemBegin, y.line
 	item.decoding.Go(item.decode)
-	if y.decoded++; y.decoded < len(y.ahead) {
+	if y.decoded++; len(item.text) > largeItem {
+		return y.takeItems()
+	}
+	if y.decoded < len(y.ahead) {
 		return nil
 	}
 	return y.takeItem()
@@ -64,6 +82,10 @@ func (y *yamlReader) endItems() error {
 	if err := y.endItem(); err != nil {
 		return err
 	}
+	return y.takeItems()
+}
+
+func (y *yamlReader) takeItems() error {
 	for y.decoded > 0 {
 		if err := y.takeItem(); err != nil {
 			return err
@@ -78,7 +100,7 @@ func (y *yamlReader) takeItem() error {
 	item := &y.ahead[y.first]
 	item.decoding.Wait()
 	err := y.item(item)
-	item.text = item.text[:0]
+	item.forget()
 	y.first, y.decoded = (y.first+1)%len(y.ahead), y.decoded-1
 	if err != nil {
 		y.forgetItems()
@@ -89,17 +111,15 @@ func (y *yamlReader) takeItem() error {
 func (y *yamlReader) forgetItems() {
 	for i := range y.ahead {
 		y.ahead[i].decoding.Wait()
-		y.ahead[i].text = y.ahead[i].text[:0]
+		y.ahead[i].forget()
 	}
 	y.first, y.decoded = 0, 0
 }
 
 // earliest is the error, unless one of the items before it is wrong.
 func (y *yamlReader) earliest(err error) error {
-	for y.decoded > 0 {
-		if first := y.takeItem(); first != nil {
-			return first
-		}
+	if first := y.takeItems(); first != nil {
+		return first
 	}
 	y.forgetItems()
 	return err

@@ -35,8 +35,8 @@ func itemsAhead(limits limits) []itemAhead {
 	return items
 }
 
-// largeItem is how long an item is, in bytes, that no other one is held beside: a stranger's
-// file may have nothing but such items.
+// largeItem is the size in bytes above which an item is taken before the next one is read:
+// a stranger's file may have nothing but such items.
 const largeItem = 256 << 10
 
 func (i *itemAhead) decode() {

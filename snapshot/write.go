@@ -20,7 +20,7 @@ import (
 // safe to share whoever made the snapshot.
 func Write(w io.Writer, s *Snapshot) error { return WriteSpooled(w, s, nil, false) }
 
-// newZip packs half as long as gzip usually does, for a file that is a twelfth larger.
+// newZip packs in half the time that gzip usually takes; the file is a twelfth larger.
 func newZip(w io.Writer) *gzip.Writer {
 	const level = 2
 	zip, err := gzip.NewWriterLevel(w, level)

@@ -1,6 +1,7 @@
 package index
 
-// Set has one item of each key. It must not be used by several at the same time.
+// Set has one item of each key. Several may read it at the same time, but not while one
+// changes it.
 type Set[K comparable, O any] struct{ table[K, O] }
 
 // NewSet makes a set without items, with room for some.

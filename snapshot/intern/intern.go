@@ -197,7 +197,7 @@ func (s *Interner) accessModes(modes *[]corev1.PersistentVolumeAccessMode) {
 }
 
 func (s *Interner) meta(m *metav1.ObjectMeta) {
-	// What is of this object alone takes less memory as one text.
+	// What no other object has takes less memory as one text.
 	own := m.Name + string(m.UID) + m.ResourceVersion
 	uid, version := len(m.Name), len(m.Name)+len(m.UID)
 	m.Name, m.UID, m.ResourceVersion = own[:uid], types.UID(own[uid:version]), own[version:]

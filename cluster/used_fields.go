@@ -76,7 +76,7 @@ func reduce[T any, P interface {
 		return
 	}
 	var reduced T
-	if used, ok := usedFields[kind].Of(nil, raw, pod); ok && P(&reduced).Unmarshal(used) == nil {
+	if used, ok := usedFields[kind].Of(make([]byte, 0, len(raw)), raw, pod); ok && P(&reduced).Unmarshal(used) == nil {
 		*o = reduced
 	}
 }

@@ -208,6 +208,10 @@ func (t *tree) part(r *root, f bundleFile, name string, in io.Reader) error {
 		return nil // the same pod once more, from another moment
 	}
 	p, ok := r.parts[f.part]
+	if ok && f.part.form == oneFile {
+		p.err = cmp.Or(p.err, fmt.Errorf("%s: a second file of the list", plain(name)))
+		return nil
+	}
 	if !ok {
 		if t.lists++; t.lists > t.limits.lists {
 			return fmt.Errorf("%s: more than %d lists in one bundle", plain(name), t.limits.lists)
@@ -234,9 +238,10 @@ func (t *tree) part(r *root, f bundleFile, name string, in io.Reader) error {
 	case p.onlyIn.others(f.part.namespace):
 		err = fmt.Errorf("%s: not all objects in it are of namespace %s", plain(name), plain(f.part.namespace))
 	}
-	if p.err == nil {
-		p.err = err
+	if f.part.form == oneFile { // and no more objects come
+		p.seen = seen{}
 	}
+	p.err = cmp.Or(p.err, err)
 	return nil
 }
 
@@ -288,6 +293,7 @@ func (t *tree) assemble(c *collector) {
 		for _, l := range held {
 			if l.err == nil {
 				c.takeKind(l.collector, kind) // each list has a namespace of its own
+				l.objects, l.seen, l.left = Objects{}, seen{}, left{}
 			}
 		}
 	}

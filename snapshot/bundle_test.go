@@ -263,6 +263,24 @@ func crustGathered(t testing.TB, file string) fstest.MapFS {
 
 // TestCrustGather: all objects of an archive of crust-gather are there, and none of its
 // lists counts as whole but what is put beside it.
+// TestListTwice: of a list that an archive has twice nobody can tell which is right.
+func TestListTwice(t *testing.T) {
+	const list = mainRoot + "namespaces/default/core/pods.yaml"
+	files := bundle(t, "must-gather")
+	var texts []string
+	for _, p := range append(slices.Sorted(maps.Keys(files)), list) {
+		texts = append(texts, p, string(files[p].Data))
+	}
+	s, _, err := Read("f", strings.NewReader(tarOf(t, texts...)), ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "pods: Undecodable (f/" + list + ": a second file of the list)"
+	if !slices.Contains(gapLines(s), want) {
+		t.Errorf("%q, not %q", gapLines(s), want)
+	}
+}
+
 func TestCrustGather(t *testing.T) {
 	const base = "../testdata/bases/running.yaml"
 	text, err := os.ReadFile(base)

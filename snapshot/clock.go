@@ -43,7 +43,7 @@ func NewestEvidence(s *Snapshot) (what string, at time.Time) {
 		for object := range r.all(&s.Objects) {
 			if e := newestTime(object); e.at.After(newest.at) {
 				newest = e
-				newest.object, newest.resource = object, r
+				newest.of, newest.resource = identity{r.Kind, object.GetNamespace(), object.GetName()}, r
 			}
 		}
 	}
@@ -56,7 +56,7 @@ type evidence struct {
 	at       time.Time
 	field    string
 	second   time.Time
-	object   apiObject
+	of       identity
 	resource *row
 }
 
@@ -64,8 +64,7 @@ func (e evidence) String() string {
 	if e.resource == nil {
 		return ""
 	}
-	key := identity{e.resource.Kind, e.object.GetNamespace(), e.object.GetName()}
-	return e.field + " of " + e.resource.Object + " " + key.String()
+	return e.field + " of " + e.resource.Object + " " + e.of.String()
 }
 
 func (e *evidence) note(field string, t metav1.Time) {

@@ -81,7 +81,7 @@ type ReadOptions struct {
 	Now time.Time
 	// PodsOfUse says, by the objects of the other kinds, which pods to keep; nil keeps
 	// all. What it asks of those objects may rest on a pod's namespace, name and node
-	// alone. Input that cannot be read twice, such as a pipe, is kept whole.
+	// alone, and all that it asks of a pod on seenAtFirst. Input that cannot be read twice, such as a pipe, is kept whole.
 	PodsOfUse func(*Objects) func(*corev1.Pod) bool
 	// Reduce, where it is not nil, takes from each object what nobody will look at.
 	Reduce func(metav1.Object)

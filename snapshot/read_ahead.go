@@ -4,18 +4,20 @@ import (
 	"runtime"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/yamljson"
 )
 
 // itemAhead is an item of a YAML list, which is decoded while those after it are read:
 // that takes most of the time, and the items are taken in their order all the same.
 type itemAhead struct {
-	limits     limits
 	text       []byte
 	begin, end int // its lines
 	decoding   sync.WaitGroup
 	fast       yamljson.Converter
-	quick      quickDecoders
+	look       firstLook
+	pod        corev1.Pod // of the look
 	// raw is the item in JSON, and object what it is; nil for one that is not as nearly
 	// all are.
 	raw    []byte
@@ -23,27 +25,51 @@ type itemAhead struct {
 	object apiObject
 }
 
-func itemsAhead(limits limits) []itemAhead {
+func newYAMLBuffers(limits limits) yamlBuffers {
 	const (
-		waiting = 4 // for each processor, so that none has to wait for another
-		useful  = 8 // processors: more would wait for the one that reads
+		useful  = 8 // that decode at once: more would wait for the one that reads
+		waiting = 4 // items for each, so that none has to wait for another
 	)
-	items := make([]itemAhead, waiting*min(useful, runtime.GOMAXPROCS(0)))
-	for i := range items {
-		items[i].limits, items[i].quick = limits, quickDecoders{limits: limits}
+	y := yamlBuffers{decoders: make([]quickDecoders, min(useful, runtime.GOMAXPROCS(0)))}
+	y.ahead = make([]itemAhead, waiting*len(y.decoders))
+	for i := range y.decoders {
+		y.decoders[i].limits = limits
 	}
-	return items
+	return y
+}
+
+// beginDecoding starts what decodes the items of lists, unless it runs. Each goroutine
+// decodes many: the decoders go deep, and a stack that is new grows at every step.
+func (y *yamlReader) beginDecoding() {
+	if y.undecoded != nil {
+		return
+	}
+	y.undecoded = make(chan *itemAhead, len(y.ahead))
+	for i := range y.decoders {
+		go decodeItems(y.undecoded, &y.decoders[i])
+	}
+}
+
+// endDecoding ends it, after all items.
+func (y *yamlReader) endDecoding() {
+	if y.undecoded != nil {
+		close(y.undecoded)
+		y.undecoded = nil
+	}
 }
 
 // largeItem is the size in bytes above which an item is taken before the next one is read:
 // a stranger's file may have nothing but such items.
 const largeItem = 256 << 10
 
-func (i *itemAhead) decode() {
-	i.raw, i.of, i.object = nil, nil, nil
-	if raw, ok := usual(i.text, i.fast.Item, i.limits); ok {
-		i.raw = raw
-		i.of, i.object = i.quick.typed(raw)
+func decodeItems(items <-chan *itemAhead, quick *quickDecoders) {
+	for i := range items {
+		i.raw, i.of, i.object = nil, nil, nil
+		if raw, ok := usual(i.text, &i.fast, i.fast.Item, quick.limits); ok {
+			i.raw = raw
+			i.of, i.object = quick.typed(raw, i.look)
+		}
+		i.decoding.Done()
 	}
 }
 
@@ -67,7 +93,9 @@ func (y *yamlReader) endItem() error {
 		return nil
 	}
 	item.begin, item.end = y.itemBegin, y.line
-	item.decoding.Go(item.decode)
+	item.look = firstLook{y.c.left.wants, &item.pod}
+	item.decoding.Add(1)
+	y.undecoded <- item
 	if y.decoded++; len(item.text) > largeItem {
 		return y.takeItems()
 	}

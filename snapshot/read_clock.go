@@ -32,7 +32,7 @@ func (c *fileClock) note(s *row, object apiObject) {
 	if s.Kind == Nodes {
 		c.nodes++
 	}
-	e.resource, e.object = s, object
+	e.resource, e.of = s, identity{s.Kind, object.GetNamespace(), object.GetName()}
 	c.add(e)
 }
 

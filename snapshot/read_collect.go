@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 )
@@ -25,12 +27,13 @@ type reading struct {
 	// in and yaml are used again for each text: an archive may hold a file for each object.
 	in   *bufio.Reader
 	yaml yamlBuffers
+	pod  corev1.Pod // of the first look
 }
 
 func newReading(limits limits, opts ReadOptions) *reading {
 	return &reading{
 		limits: limits, opts: opts, tally: tally{ofKind: map[Kind]int{}}, quick: quickDecoders{limits: limits},
-		sharer: intern.New(), in: bufio.NewReaderSize(nil, 64<<10), yaml: yamlBuffers{ahead: itemsAhead(limits)},
+		sharer: intern.New(), in: bufio.NewReaderSize(nil, 64<<10), yaml: newYAMLBuffers(limits),
 	}
 }
 
@@ -151,6 +154,8 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 		return nil, c.warnings(), err
 	}
 	gaps := c.gaps()
+	*c.reading = reading{limits: c.limits, opts: c.opts} // of a large file it is large
+	c.seen, c.left = seen{}, left{}
 	c.objects.ShareNames()
 	s := New(takenAt.UTC(), source, c.objects, gaps)
 	if s.Controller = c.controller; s.Controller != nil {
@@ -223,7 +228,7 @@ func (c *collector) mergeKind(o *collector, kind Kind) error {
 	if kind != Pods {
 		return nil
 	}
-	for _, pod := range o.left.pods {
+	for pod := range o.left.all() {
 		known, err := c.seen.merge(pod.identity(), &o.seen)
 		if err != nil {
 			return err
@@ -244,7 +249,7 @@ func (c *collector) takeKind(o *collector, kind Kind) {
 		s.add(&c.objects, object)
 	}
 	if kind == Pods {
-		c.left.pods = append(c.left.pods, o.left.pods...)
+		c.left.taken = append(append(c.left.taken, o.left.taken...), o.left.pods)
 	}
 	c.counts[kind] += o.counts[kind]
 	c.total += o.counts[kind]

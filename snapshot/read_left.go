@@ -3,6 +3,7 @@ package snapshot
 import (
 	"cmp"
 	"io"
+	"iter"
 	"slices"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
@@ -17,6 +18,19 @@ type left struct {
 	// wants is by the objects that came before the first pod.
 	wants func(*corev1.Pod) bool
 	pods  []leftPod
+	taken [][]leftPod // over from other collectors
+}
+
+func (l *left) all() iter.Seq[leftPod] {
+	return func(yield func(leftPod) bool) {
+		for _, pods := range append(l.taken, l.pods) {
+			for _, p := range pods {
+				if !yield(p) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // leftPod is by what an object of another kind may ask for the pod.
@@ -84,12 +98,12 @@ func (l *left) leaves(pod *corev1.Pod, others *Objects, ordered bool, sharer *in
 
 // check is an error where one of the pods that were left is of use.
 func (l *left) check(others *Objects) error {
-	if len(l.pods) == 0 {
+	if l.ofUse == nil {
 		return nil
 	}
 	wants := l.ofUse(others)
 	var pod corev1.Pod
-	for _, p := range l.pods {
+	for p := range l.all() {
 		pod.Namespace, pod.Name, pod.Spec.NodeName = p.namespace, p.name, p.node
 		if wants(&pod) {
 			return leftOneError{wants}

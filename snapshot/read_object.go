@@ -36,7 +36,7 @@ func (c *collector) object(at place, t typeName, raw []byte) error {
 	if s == nil {
 		return c.foreign(at, t, raw)
 	}
-	if object := c.quick.decode(s, raw); object != nil {
+	if object := c.quick.decode(s, raw, c.firstLook()); object != nil {
 		return c.take(at, s, raw, object)
 	}
 	if values, depth := rawjson.Shape(raw); values > c.limits.values {
@@ -137,6 +137,8 @@ func (c *collector) ignore(t typeName, n int) {
 	}
 	c.ignored[t] += n
 }
+
+func (c *collector) firstLook() firstLook { return firstLook{c.left.wants, &c.pod} }
 
 // countObject counts an object that is about to be kept.
 func (c *collector) countObject(at place, kind Kind) error {

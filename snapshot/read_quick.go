@@ -1,9 +1,16 @@
 package snapshot
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/fastjson"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/yamljson"
 )
 
 // quickDecoders decode the objects that are like nearly all. What they do not read is for
@@ -11,12 +18,73 @@ import (
 type quickDecoders struct {
 	limits limits
 	of     map[Kind]func(raw []byte) apiObject
+	looks  *fastjson.Decoder[corev1.Pod]
 }
 
-// decode gives nil for what is left to the general decoder.
-func (q *quickDecoders) decode(s *row, raw []byte) apiObject {
+// firstLook is the look at a pod that says whether it is kept. Of most pods of a large
+// cluster no more is decoded.
+type firstLook struct {
+	wants func(*corev1.Pod) bool // nil where it is not known yet, and where all are kept
+	pod   *corev1.Pod            // with what is seen of one; used again for the next
+}
+
+// seenAtFirst are what PodsOfUse may ask of a pod, and its times, which tell how old a
+// file is.
+var seenAtFirst = strings.Fields("metadata spec.nodeName spec.containers.name spec.containers.image " +
+	"spec.volumes.name spec.volumes.hostPath.path spec.volumes.emptyDir.- spec.volumes.gitRepo.- spec.volumes.secret.- " +
+	"spec.volumes.downwardAPI.- spec.volumes.configMap.- spec.volumes.projected.- spec.volumes.image.- " + // that they are there
+	"status.phase status.reason status.startTime status.conditions.lastTransitionTime status.conditions.lastProbeTime " +
+	"status.volumeHealth.lastTransitionTime " + timesOf("status.containerStatuses", "status.initContainerStatuses", "status.ephemeralContainerStatuses"))
+
+func timesOf(statuses ...string) string {
+	var paths strings.Builder
+	for _, status := range statuses {
+		for _, state := range []string{".state", ".lastState"} {
+			for _, at := range []string{".running.startedAt ", ".terminated.startedAt ", ".terminated.finishedAt "} {
+				paths.WriteString(status + state + at)
+			}
+		}
+	}
+	return paths.String()
+}
+
+// unwanted is what the first look shows of a pod that is not kept; nil for another.
+func (q *quickDecoders) unwanted(raw []byte, look firstLook) *corev1.Pod {
+	if q.looks == nil {
+		q.looks = newDecoder[corev1.Pod](Pods)
+		q.looks.Only(seenAtFirst...)
+	}
+	pod := look.pod
+	emptied := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Labels: pod.Labels, Annotations: pod.Annotations, OwnerReferences: pod.OwnerReferences[:0], ManagedFields: pod.ManagedFields[:0],
+	}}
+	clear(emptied.Labels)
+	clear(emptied.Annotations)
+	emptied.Spec.Containers, emptied.Spec.Volumes = pod.Spec.Containers[:0], pod.Spec.Volumes[:0]
+	emptied.Status.Conditions, emptied.Status.ContainerStatuses = pod.Status.Conditions[:0], pod.Status.ContainerStatuses[:0]
+	*pod = emptied
+	if !q.looks.Decode(raw, pod) || look.wants(pod) {
+		return nil
+	}
+	return pod
+}
+
+func newDecoder[T any](kind Kind) *fastjson.Decoder[T] {
+	decoder := fastjson.New[T](fastjson.Limits{Values: MaxValues, Depth: MaxDepth}, trimmedFields[kind]...)
+	decoder.Keep("metadata.annotations", trim.KeepsAnnotation)
+	return decoder
+}
+
+// decode gives nil for what is left to the general decoder, and for a pod that is not
+// wanted the one of the first look.
+func (q *quickDecoders) decode(s *row, raw []byte, look firstLook) apiObject {
 	if q.limits.values != MaxValues || q.limits.depth != MaxDepth || s.quick == nil {
 		return nil
+	}
+	if s.Kind == Pods && look.wants != nil {
+		if pod := q.unwanted(raw, look); pod != nil {
+			return pod
+		}
 	}
 	decode := q.of[s.Kind]
 	if decode == nil {
@@ -31,13 +99,36 @@ func (q *quickDecoders) decode(s *row, raw []byte) apiObject {
 
 // typed decodes an object that begins with its type, as all do that programs write. It
 // gives nil for what is left to those who read one field after the other.
-func (q *quickDecoders) typed(raw []byte) (*row, apiObject) {
+func (q *quickDecoders) typed(raw []byte, look firstLook) (*row, apiObject) {
 	apiVersion, kind, ok := fastjson.FirstType(raw)
 	s := byType[typeName{apiVersion, kind}]
 	if !ok || s == nil {
 		return nil, nil
 	}
-	return s, q.decode(s, raw)
+	return s, q.decode(s, raw, look)
+}
+
+// usual is the text in JSON, if it is such as programs write.
+func usual(text []byte, c *yamljson.Converter, convert func([]byte) ([]byte, bool), limits limits) ([]byte, bool) {
+	if tooLong(text, limits) {
+		return nil, false
+	}
+	c.WithoutFieldsV1 = dropsFieldsV1(text)
+	raw, ok := convert(text)
+	return raw, ok && int64(len(raw)) <= limits.document
+}
+
+var firstType = regexp.MustCompile(`^(?:- )?apiVersion: (\S+)\n *kind: (\S+)\n`)
+
+// dropsFieldsV1 says that the object is of a kind of which trim.Object drops all that
+// managedFields list.
+func dropsFieldsV1(text []byte) bool {
+	m := firstType.FindSubmatch(text)
+	if m == nil {
+		return false
+	}
+	s := byType[typeName{string(m[1]), string(m[2])}]
+	return s != nil && slices.Contains(trimmedFields[s.Kind], fieldsV1)
 }
 
 // ofContainers and ofStatuses are what trim.Object drops of each container and of its status.
@@ -46,6 +137,9 @@ const (
 		"terminationMessagePath terminationMessagePolicy imagePullPolicy resizePolicy restartPolicyRules"
 	ofStatuses = "imageID allocatedResources resources volumeMounts user allocatedResourcesStatus stopSignal"
 )
+
+// fieldsV1 is what a manager of an object has written, often half of the object.
+const fieldsV1 = "metadata.managedFields.fieldsV1"
 
 // trimmedFields are those that trim.Object drops, and that nothing looks at before: they need
 // not be kept so long.
@@ -65,7 +159,7 @@ var trimmedFields = func() map[Kind][]string {
 		}
 	}
 	for _, kind := range []Kind{VolumeAttachments, CSINodes, CSIDrivers, StorageClasses, Volumes, Claims, Leases, Events, Pods, Deployments} {
-		of[kind] = append(of[kind], "metadata.managedFields.fieldsV1") // the times in them tell how old a file is
+		of[kind] = append(of[kind], fieldsV1) // the times in them tell how old a file is
 	}
 	return of
 }()

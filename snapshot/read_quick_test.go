@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/randfill"
 
@@ -20,7 +22,7 @@ import (
 // or would read otherwise. It is false where the quick one has left the object.
 func same(t *testing.T, q *quickDecoders, s *row, raw []byte) bool {
 	t.Helper()
-	quick := q.decode(s, raw)
+	quick := q.decode(s, raw, firstLook{})
 	if quick == nil {
 		return false
 	}
@@ -31,6 +33,9 @@ func same(t *testing.T, q *quickDecoders, s *row, raw []byte) bool {
 	if a, b := newestTime(quick), newestTime(general); a != b {
 		t.Fatalf("%s: %v, %v: %s", s.Object, a, b, raw)
 	}
+	if pod, ok := general.(*corev1.Pod); ok {
+		seenAlike(t, q, s, raw, pod)
+	}
 	trim.Object(quick)
 	trim.Object(general)
 	if diff := cmp.Diff(written(t, of(s, general)), written(t, of(s, quick))); diff != "" {
@@ -40,6 +45,44 @@ func same(t *testing.T, q *quickDecoders, s *row, raw []byte) bool {
 		t.Fatalf("%s: %s: %s", s.Object, cmp.Diff(general, quick), raw)
 	}
 	return true
+}
+
+// seenByAll is the pod of all first looks: what one leaves must not show in the next.
+var seenByAll corev1.Pod
+
+// seenAlike says that the first look at a pod shows of what decides and is noted what the
+// pod has.
+func seenAlike(t *testing.T, q *quickDecoders, s *row, raw []byte, pod *corev1.Pod) {
+	t.Helper()
+	none := func(*corev1.Pod) bool { return false }
+	again, ok := q.decode(s, raw, firstLook{none, &seenByAll}).(*corev1.Pod)
+	if !ok || again != &seenByAll {
+		t.Fatalf("not looked at: %s", raw)
+	}
+	if diff := cmp.Diff(q.decode(s, raw, firstLook{none, new(corev1.Pod)}), apiObject(again), cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("-the first pod +after another: %s: %s", diff, raw)
+	}
+	if a, b := newestTime(again), newestTime(pod); a != b {
+		t.Fatalf("%v, %v: %s", a, b, raw)
+	}
+	if diff := cmp.Diff(decisive(pod), decisive(again), cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("-pod +first look: %s: %s", diff, raw)
+	}
+}
+
+// decisive is what ReadOptions.PodsOfUse may rest on.
+func decisive(pod *corev1.Pod) []any {
+	all := []any{pod.Namespace, pod.Name, pod.UID, pod.ResourceVersion, pod.Labels, pod.OwnerReferences, pod.DeletionTimestamp, pod.Spec.NodeName, pod.Status.Phase, pod.Status.Reason}
+	for _, c := range pod.Spec.Containers {
+		all = append(all, c.Name, c.Image)
+	}
+	for _, v := range pod.Spec.Volumes {
+		if all = append(all, v.Name); v.HostPath != nil {
+			all = append(all, v.HostPath.Path)
+		}
+		all = append(all, v.EmptyDir != nil, v.GitRepo != nil, v.Secret != nil, v.DownwardAPI != nil, v.ConfigMap != nil, v.Projected != nil, v.Image != nil)
+	}
+	return all
 }
 
 func of(s *row, object apiObject) *Snapshot {
@@ -110,17 +153,17 @@ func TestQuickLeaves(t *testing.T) {
 		`{"kind":"Pod","apiVersion":"v1"`:                                                                     false,
 		`{"kind":"Pod","metadata":{},"apiVersion":"v1"}`:                                                      false,
 	} {
-		if _, object := q.typed([]byte(text)); (object != nil) != want {
+		if _, object := q.typed([]byte(text), firstLook{}); (object != nil) != want {
 			t.Errorf("%s: read: %t", text, object != nil)
 		}
 		same(t, q, resourceOf(Pods), []byte(text))
 	}
 	deep := `{"kind":"Pod","apiVersion":"v1","x":` + string(bytes.Repeat([]byte("["), MaxDepth)) + string(bytes.Repeat([]byte("]"), MaxDepth)) + `}`
-	if _, object := q.typed([]byte(deep)); object != nil {
+	if _, object := q.typed([]byte(deep), firstLook{}); object != nil {
 		t.Error("read however deep it is")
 	}
 	wide := `{"kind":"Pod","apiVersion":"v1","x":[1` + string(bytes.Repeat([]byte(",1"), MaxValues)) + `]}`
-	if _, object := q.typed([]byte(wide)); object != nil {
+	if _, object := q.typed([]byte(wide), firstLook{}); object != nil {
 		t.Error("read however much is in it")
 	}
 }

@@ -72,7 +72,7 @@ type untypedItem struct {
 // item takes an item, which must be JSON and may have been read from line. It does not
 // keep raw.
 func (l *list) item(line int, raw []byte) error {
-	s, object := l.c.quick.typed(raw)
+	s, object := l.c.quick.typed(raw, l.c.firstLook())
 	return l.decoded(line, raw, s, object)
 }
 

@@ -46,13 +46,15 @@ type yamlReader struct {
 
 // yamlBuffers are used again for each text.
 type yamlBuffers struct {
-	scan []byte
+	scan []byte // of a line that is longer than what is read at once
 	text []byte // of the document, without the items that were cut out
 	fast yamljson.Converter
 	// ahead are items in a ring: from first on those that are decoded, and then the one
 	// that is gathered.
 	ahead          []itemAhead
 	first, decoded int
+	decoders       []quickDecoders // one for each goroutine
+	undecoded      chan *itemAhead // nil where no list has begun
 }
 
 type itemState int
@@ -68,6 +70,7 @@ const (
 func (c *collector) yamlDocuments(in *bufio.Reader, at place) (ended bool, err error) {
 	y := &yamlReader{c: c, in: in, at: at, line: at.line - 1, yamlBuffers: &c.yaml}
 	y.text = y.text[:0] // what an unreadable text has left
+	defer y.endDecoding()
 	for {
 		line, err := y.readLine()
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -92,25 +95,29 @@ func (y *yamlReader) endText() error {
 	return y.endDocument()
 }
 
-// readLine gives a line with its end; at the end of the stream also io.EOF.
+// readLine gives a line with its end, which is valid until the next call; at the end of
+// the stream also io.EOF.
 func (y *yamlReader) readLine() ([]byte, error) {
-	y.scan = y.scan[:0]
 	y.line++
-	for {
-		part, err := y.in.ReadSlice('\n')
-		y.scan = append(y.scan, part...)
-		switch {
-		case int64(len(y.scan)) > y.c.limits.document:
-			return nil, y.c.tooLarge(y.here())
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case err != nil && err != io.EOF:
-			return nil, y.here().errorf("%w", err)
-		case !utf8.Valid(y.scan):
-			return nil, y.here().errorf("not UTF-8 text")
+	line, err := y.in.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		y.scan = y.scan[:0]
+		for errors.Is(err, bufio.ErrBufferFull) && int64(len(y.scan)) <= y.c.limits.document {
+			y.scan = append(y.scan, line...)
+			line, err = y.in.ReadSlice('\n')
 		}
-		return y.scan, err
+		y.scan = append(y.scan, line...)
+		line = y.scan
 	}
+	switch {
+	case int64(len(line)) > y.c.limits.document:
+		return nil, y.c.tooLarge(y.here())
+	case err != nil && err != io.EOF:
+		return nil, y.here().errorf("%w", err)
+	case !utf8.Valid(line):
+		return nil, y.here().errorf("not UTF-8 text")
+	}
+	return line, err
 }
 
 // here is the place of the line that was read last, in the document that it
@@ -238,6 +245,7 @@ func (y *yamlReader) beginItems(indent int) {
 	y.state, y.indent = inItems, indent
 	y.list = &list{c: y.c, at: at, hasItems: true}
 	y.cut = bytes.Count(y.text, []byte("\n"))
+	y.beginDecoding()
 }
 
 // item takes an item of the list.
@@ -278,14 +286,14 @@ func (y *yamlReader) endDocument() error {
 	}
 	y.at.document++
 	at := y.at.atLine(y.begin)
-	if s, object := y.c.quick.typed(y.text); y.list == nil && object != nil {
+	if s, object := y.c.quick.typed(y.text, y.c.firstLook()); y.list == nil && object != nil {
 		return y.c.take(at, s, y.text, object)
 	}
 	if y.list == nil && json.Valid(y.text) {
 		return y.object(at, y.text)
 	}
 	if y.list == nil {
-		if raw, ok := usual(y.text, y.fast.Document, y.c.limits); ok {
+		if raw, ok := usual(y.text, &y.fast, y.fast.Document, y.c.limits); ok {
 			return y.object(at, raw)
 		}
 	}
@@ -325,7 +333,7 @@ func (y *yamlReader) endDocument() error {
 // object takes a document that is one JSON object. One that is no list need not be
 // taken apart item by item.
 func (y *yamlReader) object(at place, raw []byte) error {
-	if s, object := y.c.quick.typed(raw); object != nil {
+	if s, object := y.c.quick.typed(raw, y.c.firstLook()); object != nil {
 		return y.c.take(at, s, raw, object)
 	}
 	if t, ok := singleObject(raw); ok {
@@ -348,15 +356,6 @@ func singleObject(raw []byte) (t typeName, ok bool) {
 
 // yamlLine is how the parser says where.
 var yamlLine = regexp.MustCompile(`line (\d+): `)
-
-// usual is the text in JSON, if it is such as programs write.
-func usual(text []byte, convert func([]byte) ([]byte, bool), limits limits) ([]byte, bool) {
-	if tooLong(text, limits) {
-		return nil, false
-	}
-	raw, ok := convert(text)
-	return raw, ok && int64(len(raw)) <= limits.document
-}
 
 func tooLong(text []byte, limits limits) bool {
 	return bytes.Count(text, []byte("\n"))+bytes.Count(text, []byte(",")) > limits.yamlValues

@@ -14,9 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/fastjson"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 // Resource describes a kind of objects. Whatever has to know which kinds there are
@@ -146,8 +143,7 @@ func newResource[T any, P interface {
 			return object, strict, err
 		},
 		quick: func() func(raw []byte) apiObject {
-			decoder := fastjson.New[T](fastjson.Limits{Values: MaxValues, Depth: MaxDepth}, trimmedFields[r.Kind]...)
-			decoder.Keep("metadata.annotations", trim.KeepsAnnotation)
+			decoder := newDecoder[T](r.Kind)
 			return func(raw []byte) apiObject {
 				object := P(new(T))
 				if !decoder.Decode(raw, object) {

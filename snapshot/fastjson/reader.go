@@ -239,7 +239,7 @@ func (r *reader) list(s *shape, v reflect.Value) bool {
 		return false
 	}
 	if empty {
-		if v.IsValid() {
+		if v.IsValid() && v.IsNil() {
 			v.Set(reflect.MakeSlice(s.of, 0, 0))
 		}
 		return true
@@ -252,6 +252,7 @@ func (r *reader) list(s *shape, v reflect.Value) bool {
 			}
 			v.SetLen(n + 1)
 			into = v.Index(n)
+			into.SetZero() // of a list that is used again
 		}
 		if !r.value(s.elem, into, nil) {
 			return false
@@ -273,11 +274,15 @@ func (r *reader) dict(s *shape, v reflect.Value, keep func(string) bool) bool {
 	if !ok {
 		return false
 	}
-	if v.IsValid() {
+	if v.IsValid() && v.IsNil() {
 		v.Set(reflect.MakeMap(s.of))
 	}
 	if empty {
 		return true
+	}
+	var texts map[string]string // nil for another dict
+	if v.IsValid() {
+		texts, _ = v.Interface().(map[string]string)
 	}
 	first := len(r.keys)
 	defer func() { r.keys = r.keys[:first] }()
@@ -293,11 +298,20 @@ func (r *reader) dict(s *shape, v reflect.Value, keep func(string) bool) bool {
 			}
 		}
 		r.keys = append(r.keys, name)
-		if !v.IsValid() || keep != nil && !keep(name) {
+		switch {
+		case !v.IsValid() || keep != nil && !keep(name):
 			if !r.value(s.elem, reflect.Value{}, nil) {
 				return false
 			}
-		} else {
+		case texts != nil && r.peek() == '"':
+			got, escaped, ok := r.quoted()
+			if !ok {
+				return false
+			}
+			if texts[name], ok = r.textOf(got, escaped); !ok {
+				return false
+			}
+		default:
 			into := reflect.New(s.elem.of).Elem()
 			if !r.value(s.elem, into, nil) {
 				return false

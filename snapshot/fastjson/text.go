@@ -12,6 +12,7 @@ const (
 	ends      = 1 << iota // or begins something else
 	parts                 // numbers in it from each other
 	exponents             // of a number
+	digits
 )
 
 var classes = func() (classes [256]byte) {
@@ -23,6 +24,9 @@ var classes = func() (classes [256]byte) {
 	}
 	for _, b := range `:,[]{} ` {
 		classes[b] |= parts
+	}
+	for b := '0'; b <= '9'; b++ {
+		classes[b] |= digits
 	}
 	classes['e'] |= exponents
 	classes['E'] |= exponents
@@ -75,8 +79,8 @@ func (r *reader) quoted() (got []byte, escaped, ok bool) {
 	}
 	got = r.raw[start:i]
 	r.pos = i + 1
-	if len(got) > 0 && (escaped || has&parts != 0 || numeric(got[0])) && (escaped || has&exponents != 0 || len(got) > mostDigits) &&
-		rawjson.HasAbsurdNumber(r.raw[start-1:i+1]) {
+	mayHold := has&digits != 0 && (has&parts != 0 || len(got) > 0 && numeric(got[0])) && (has&exponents != 0 || len(got) > mostDigits)
+	if (escaped || mayHold) && rawjson.HasAbsurdNumber(r.raw[start-1:i+1]) {
 		return nil, false, false
 	}
 	return got, escaped, true

@@ -7,6 +7,10 @@ import "bytes"
 // Converter turns one text after the other into JSON where it is a usual one; all else it
 // leaves to Parse. It is for one goroutine at a time.
 type Converter struct {
+	// WithoutFieldsV1 leaves empty what the objects' managedFields list, which is often half
+	// of a file.
+	WithoutFieldsV1 bool
+
 	in  []byte
 	pos int // of the line, or of what of it is not read yet
 	col int // the indentation of what stands at pos; of a line not begun -1
@@ -31,15 +35,21 @@ func (c *Converter) Item(text []byte) ([]byte, bool) {
 	}
 	c.pos += 2
 	c.col += 2
-	if !c.isEntry() || !c.mapping(c.col) || c.pos != len(c.in) {
-		return nil, false
-	}
-	return c.out, true
+	return c.whole()
 }
 
 // Document is JSON of a text that is an object.
 func (c *Converter) Document(text []byte) ([]byte, bool) {
-	if !c.begin(text) || c.col != 0 || !c.isEntry() || !c.mapping(0) || c.pos != len(c.in) {
+	if !c.begin(text) || c.col != 0 {
+		return nil, false
+	}
+	return c.whole()
+}
+
+// whole is JSON of an object that goes to the end of the text.
+func (c *Converter) whole() ([]byte, bool) {
+	t, ok := c.token()
+	if !ok || !c.mapping(c.col, t) || c.pos != len(c.in) {
 		return nil, false
 	}
 	return c.out, true
@@ -82,72 +92,44 @@ func (c *Converter) isDash() bool {
 	return c.in[c.pos] == '-' && c.in[c.pos+1] == ' '
 }
 
-// isEntry says that a field of an object begins.
-func (c *Converter) isEntry() bool {
-	_, _, ok := c.keyEnd()
-	return ok
-}
-
-// longestKey bounds a key, in bytes: parsers take 1024 characters.
-const longestKey = 128
-
-// keyEnd finds the end of the key that begins at pos, and of its colon.
-func (c *Converter) keyEnd() (key []byte, next int, ok bool) {
-	line := c.line()
-	if len(line) > 0 && (line[0] == '"' || line[0] == '\'') {
-		end := bytes.IndexByte(line[1:], line[0])
-		if end < 0 || end > longestKey || end+2 >= len(line) || line[end+2] != ':' || bytes.IndexByte(line[:end+1], '\\') >= 0 {
-			return nil, 0, false
-		}
-		if end+3 < len(line) && line[end+3] != ' ' {
-			return nil, 0, false
-		}
-		return line[:end+2], c.pos + end + 3, true
-	}
-	if bytes.HasPrefix(line, []byte("---")) || bytes.HasPrefix(line, []byte("...")) { // between two documents
-		return nil, 0, false
-	}
-	for i, b := range line {
-		if b == ':' && (i+1 == len(line) || line[i+1] == ' ') {
-			return line[:i], c.pos + i + 1, i > 0 && i <= longestKey && isPlain(line[:i]) && isText(line[:i])
-		}
-	}
-	return nil, 0, false
-}
-
-// mapping reads the fields that are indented so far, and ends before the next line.
-func (c *Converter) mapping(indent int) bool {
+// mapping reads the fields that are indented so far, of which the first begins with t, and
+// ends before the next line.
+func (c *Converter) mapping(indent int, t token) bool {
 	if c.depth++; c.depth > mostDepth {
 		return false
 	}
 	first := len(c.keys)
 	c.out = append(c.out, '{')
 	for {
-		key, next, ok := c.keyEnd()
-		if !ok {
+		if !t.isKey() {
 			return false
 		}
 		if len(c.keys) > first {
 			c.out = append(c.out, ',')
 		}
 		from := len(c.out)
-		if key[0] == '"' || key[0] == '\'' {
-			key = key[1 : len(key)-1]
-		}
-		c.text(key)
+		c.text(t)
 		if !c.unique(first, span{from, len(c.out)}) {
 			return false
 		}
 		c.out = append(c.out, ':')
-		c.pos = next
+		c.pos = t.next + 1
+		value := len(c.out)
 		if !c.fieldValue(indent) {
 			return false
+		}
+		if c.WithoutFieldsV1 && c.out[value] == '{' && string(t.text) == "fieldsV1" {
+			c.out = append(c.out[:value], "{}"...)
 		}
 		if c.col != indent || c.pos == len(c.in) || c.isDash() {
 			if c.col > indent {
 				return false
 			}
 			break
+		}
+		var ok bool
+		if t, ok = c.token(); !ok {
+			return false
 		}
 	}
 	c.out = append(c.out, '}')
@@ -174,7 +156,8 @@ func (c *Converter) unique(first int, key span) bool {
 func (c *Converter) fieldValue(indent int) bool {
 	if c.in[c.pos] == ' ' {
 		c.pos++
-		return c.scalar(indent)
+		t, ok := c.token()
+		return ok && c.scalar(indent, t)
 	}
 	c.pos++ // the end of the line
 	if !c.indent() {
@@ -184,7 +167,8 @@ func (c *Converter) fieldValue(indent int) bool {
 	case c.pos < len(c.in) && c.col >= indent && c.isDash():
 		return c.sequence(c.col)
 	case c.pos < len(c.in) && c.col > indent:
-		return c.isEntry() && c.mapping(c.col)
+		t, ok := c.token()
+		return ok && c.mapping(c.col, t)
 	}
 	c.out = append(c.out, "null"...)
 	return true
@@ -205,11 +189,15 @@ func (c *Converter) sequence(indent int) bool {
 		if c.pos >= len(c.in) || c.in[c.pos] == ' ' || c.in[c.pos] == '\n' || c.isDash() {
 			return false
 		}
-		if c.isEntry() {
-			if !c.mapping(c.col) {
+		t, ok := c.token()
+		switch {
+		case !ok:
+			return false
+		case t.key:
+			if !c.mapping(c.col, t) {
 				return false
 			}
-		} else if !c.scalar(indent) {
+		case !c.scalar(indent, t):
 			return false
 		}
 		if c.pos == len(c.in) || c.col != indent || !c.isDash() {

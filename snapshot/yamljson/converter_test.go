@@ -59,6 +59,23 @@ func same(t *testing.T, text string, got []byte) {
 	}
 }
 
+// TestWithoutFieldsV1: what an object's managers have written is checked and left out, and
+// what only has the name of it stays.
+func TestWithoutFieldsV1(t *testing.T) {
+	c := Converter{WithoutFieldsV1: true}
+	for text, want := range map[string]string{
+		"m:\n- a: b\n  fieldsV1:\n    f:x:\n      .: {}\n      k:{\"a\":1}: {}\n  time: t\np: q\n": `{"m":[{"a":"b","fieldsV1":{},"time":"t"}],"p":"q"}`,
+		"fieldsV1: x\np: q\n":               `{"fieldsV1":"x","p":"q"}`,
+		"fieldsV1:\n- x\n":                  `{"fieldsV1":["x"]}`,
+		"fieldsV1:\n  f:x: {}\n  f:x: {}\n": "",
+	} {
+		got, ok := c.Document([]byte(text))
+		if ok != (want != "") || ok && string(got) != want {
+			t.Errorf("%q: %s, %t", text, got, ok)
+		}
+	}
+}
+
 func TestUsual(t *testing.T) {
 	var c Converter
 	for _, text := range usual[:len(usual)-1] {

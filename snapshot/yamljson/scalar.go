@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// scalar reads a value that begins on this line, of what is indented by indent.
-func (c *Converter) scalar(indent int) bool {
-	line := c.line()
-	if len(line) == 0 {
+// scalar reads a value that begins with t, of what is indented by indent.
+func (c *Converter) scalar(indent int, t token) bool {
+	line := t.text
+	if len(line) == 0 || t.key {
 		return false
 	}
 	switch line[0] {
@@ -25,26 +25,23 @@ func (c *Converter) scalar(indent int) bool {
 		c.out = append(c.out, line...)
 		return c.nextLine(len(line))
 	}
-	if !isPlain(line) {
-		return false
-	}
-	if !c.nextLine(len(line)) {
+	if !isPlain(line) || !c.nextLine(len(line)) {
 		return false
 	}
 	if c.pos == len(c.in) || c.col <= indent {
-		return c.plain(line)
+		return c.value(t)
 	}
 	// A text that goes on, on lines that are indented further: each end of a line is a space.
 	c.out = append(c.out, '"')
-	c.escape(line)
+	c.escape(t)
 	for c.pos < len(c.in) && c.col > indent {
-		line = c.line()
-		if !goesOn(line) {
+		t, ok := c.plain()
+		if !ok || t.key {
 			return false
 		}
 		c.out = append(c.out, ' ')
-		c.escape(line)
-		if !c.nextLine(len(line)) {
+		c.escape(t)
+		if !c.nextLine(len(t.text)) {
 			return false
 		}
 	}
@@ -52,11 +49,11 @@ func (c *Converter) scalar(indent int) bool {
 	return true
 }
 
-// plain writes a value without quotes as what it means.
-func (c *Converter) plain(line []byte) bool {
-	switch {
+// value writes a value without quotes as what it means.
+func (c *Converter) value(t token) bool {
+	switch line := t.text; {
 	case isText(line):
-		c.text(line)
+		c.text(t)
 	case isInteger(line), string(line) == "true", string(line) == "false", string(line) == "null":
 		c.out = append(c.out, line...)
 	default:
@@ -66,18 +63,18 @@ func (c *Converter) plain(line []byte) bool {
 }
 
 // text writes a text of JSON.
-func (c *Converter) text(t []byte) {
+func (c *Converter) text(t token) {
 	c.out = append(c.out, '"')
 	c.escape(t)
 	c.out = append(c.out, '"')
 }
 
-func (c *Converter) escape(t []byte) {
-	if bytes.IndexByte(t, '"') < 0 && bytes.IndexByte(t, '\\') < 0 {
-		c.out = append(c.out, t...)
+func (c *Converter) escape(t token) {
+	if !t.escapes {
+		c.out = append(c.out, t.text...)
 		return
 	}
-	for _, b := range t {
+	for _, b := range t.text {
 		if b == '"' || b == '\\' {
 			c.out = append(c.out, '\\')
 		}
@@ -176,7 +173,7 @@ func (c *Converter) literal(line []byte, indent int) bool {
 			c.out = append(c.out, ' ')
 		}
 		text := c.line()
-		c.escape(text)
+		c.escape(token{text: text, escapes: true})
 		if !c.nextLine(len(text)) {
 			return false
 		}
@@ -189,34 +186,6 @@ func (c *Converter) literal(line []byte, indent int) bool {
 	}
 	c.out = append(c.out, '"')
 	return c.pos == len(c.in) || c.col <= indent
-}
-
-// isPlain says that the line is one value without quotes, and nothing else.
-func isPlain(line []byte) bool {
-	if strings.IndexByte("&*!|>%@`{}[],#?:\"'- ", line[0]) >= 0 {
-		// A dash may begin a text, where no space follows.
-		if len(line) < 2 || line[0] != '-' || line[1] == ' ' {
-			return false
-		}
-	}
-	return goesOn(line)
-}
-
-// goesOn says that the line may be part of a value without quotes.
-func goesOn(line []byte) bool {
-	for i, b := range line {
-		switch b {
-		case ':':
-			if i+1 == len(line) || line[i+1] == ' ' {
-				return false
-			}
-		case '#':
-			if i == 0 || line[i-1] == ' ' {
-				return false
-			}
-		}
-	}
-	return line[len(line)-1] != ' '
 }
 
 // isInteger is true of the usual way to write one.

@@ -1,0 +1,102 @@
+package yamljson
+
+import (
+	"bytes"
+	"strings"
+)
+
+// token is what stands at the beginning of a line, or after a key: a key, or the line to its
+// end.
+type token struct {
+	text []byte // without the quotes of a key
+	next int    // where in the input the colon of a key stands, or the end of the line
+	key  bool
+	// quoted is true of a key in quotes, which is a text whatever is in it.
+	quoted bool
+	// escapes says that something in it is written differently in JSON.
+	escapes bool
+}
+
+// token reads one. It is false where the text is none that programs write.
+func (c *Converter) token() (token, bool) {
+	switch c.in[c.pos] {
+	case '"', '\'':
+		if t, ok := c.quotedKey(); ok {
+			return t, true
+		}
+		line := c.line()
+		return token{text: line, next: c.pos + len(line)}, true
+	case '|', '{', '[':
+		line := c.line()
+		return token{text: line, next: c.pos + len(line)}, true
+	}
+	return c.plain()
+}
+
+// special are the bytes that may mean something where no quotes are.
+var special = func() (special [256]bool) {
+	for _, b := range "\n:#\"\\" {
+		special[b] = true
+	}
+	return special
+}()
+
+// plain reads what has no quotes.
+func (c *Converter) plain() (t token, ok bool) {
+	start := c.pos
+	for i := start; ; i++ {
+		for !special[c.in[i]] {
+			i++
+		}
+		switch c.in[i] {
+		case '"', '\\':
+			t.escapes = true
+			continue
+		case '#':
+			if i == start || c.in[i-1] == ' ' { // a comment
+				return t, false
+			}
+			continue
+		case ':':
+			if t.key = c.in[i+1] == ' ' || c.in[i+1] == '\n'; !t.key {
+				continue
+			}
+		}
+		t.text, t.next = c.in[start:i], i
+		return t, i > start && c.in[i-1] != ' '
+	}
+}
+
+// longestKey bounds a key, in bytes: parsers take 1024 characters.
+const longestKey = 128
+
+// quotedKey reads a key in quotes.
+func (c *Converter) quotedKey() (t token, ok bool) {
+	line := c.line()
+	end := bytes.IndexByte(line[1:], line[0]) + 1
+	if end == 0 || end > longestKey || end+1 >= len(line) || line[end+1] != ':' || bytes.IndexByte(line[:end], '\\') >= 0 {
+		return t, false
+	}
+	if end+2 < len(line) && line[end+2] != ' ' {
+		return t, false
+	}
+	text := line[1:end]
+	return token{text: text, next: c.pos + end + 1, key: true, quoted: true, escapes: bytes.IndexByte(text, '"') >= 0}, true
+}
+
+// isKey says that the token is a key, and a text.
+func (t token) isKey() bool {
+	switch {
+	case !t.key || t.quoted:
+		return t.key
+	case len(t.text) > longestKey || bytes.HasPrefix(t.text, []byte("---")) || bytes.HasPrefix(t.text, []byte("...")): // between two documents
+		return false
+	}
+	return isPlain(t.text) && isText(t.text)
+}
+
+// isPlain says that what has no quotes does not begin with what means something else.
+func isPlain(text []byte) bool {
+	// A dash may begin a text, where no space follows.
+	return strings.IndexByte("&*!|>%@`{}[],?:\"' ", text[0]) < 0 && (text[0] != '-' || len(text) > 1 && text[1] != ' ')
+}

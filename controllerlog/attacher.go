@@ -1,9 +1,6 @@
 package controllerlog
 
 import (
-	"bufio"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -29,44 +26,26 @@ var mismatchText = regexp.MustCompile(`^VA (\S+) for volume (\S+) has attached s
 // the log does not say proves nothing. What was logged after now is left out. The name is
 // for messages, and every error is one line.
 func ReadAttacher(name string, r io.Reader, now time.Time) (*backend.List, error) {
-	in := bufio.NewReaderSize(io.LimitReader(r, MaxLog+1), maxLine)
-	p := &parser{now: now, zone: time.UTC}
+	p := &parser{program: "csi-attacher", tooLong: ": give the last hour of it", now: now, zone: time.UTC}
 	l := &backend.List{File: name, Format: backend.Attacher}
 	last := map[string]heard{}
-	hear := func(e *entry) {
-		if e == nil || e.at.IsZero() {
-			return
-		}
-		if e.at.After(l.Taken) {
+	for e, err := range p.entries(r) {
+		switch {
+		case err != nil:
+			return nil, err
+		case e.at.IsZero():
+			continue
+		case e.at.After(l.Taken):
 			l.Taken = e.at.UTC()
 		}
 		if va, h, ok := e.mismatch(); ok && !h.At.Before(last[va].At) {
 			last[va] = h
 		}
-	}
-	var read int64
-	for {
-		text, n, err := readLine(in)
-		read += n
-		if read > MaxLog {
-			return nil, fmt.Errorf("more than %d GiB: give the last hour of it", MaxLog>>30)
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
-		hear(p.next(text))
 		if len(last) > MaxPairs {
 			return nil, fmt.Errorf("names more than %d VolumeAttachments", MaxPairs)
 		}
-		if err != nil || p.over {
-			break
-		}
 	}
-	hear(p.end())
-	switch {
-	case p.lines == 0:
-		return nil, errors.New("not a log of csi-attacher: no line begins as klog's do, in text or JSON")
-	case l.Taken.IsZero():
+	if l.Taken.IsZero() {
 		return nil, fmt.Errorf("all of it was logged after %s, when the objects were read", now.UTC().Format(time.RFC3339))
 	}
 	volumes := map[string][]backend.Said{}
@@ -94,17 +73,14 @@ type heard struct {
 // any other.
 func (e *entry) mismatch() (va string, h heard, ok bool) {
 	var attached, found string
-	if e.structured {
-		if e.msg != mismatch {
-			return "", h, false
-		}
+	words := mismatchText.FindStringSubmatch(e.msg)
+	switch {
+	case e.structured && e.msg == mismatch:
 		va, h.handle, attached, found = e.value("VolumeAttachment"), e.value("volumeHandle"), e.truth("attachedStatus"), e.truth("found")
-	} else {
-		words := mismatchText.FindStringSubmatch(e.msg)
-		if words == nil {
-			return "", h, false
-		}
+	case !e.structured && words != nil:
 		va, h.handle, attached, found = words[1], words[2], words[3], words[4]
+	default:
+		return "", h, false
 	}
 	h.Said = backend.Said{VolumeAttachment: va, At: e.at.UTC(), Found: found == "true"}
 	return va, h, attached != found && isTruth(attached) && isTruth(found) && attachmentName.MatchString(va) && backend.IsName(h.handle)
@@ -116,14 +92,10 @@ var attachmentName = regexp.MustCompile(`^csi-[0-9a-f]{64}$`)
 
 func isTruth(text string) bool { return text == "true" || text == "false" }
 
-// truth is the value of a key that is true or false, as text.
+// truth is the value of a key for isTruth: in JSON a quoted one is none.
 func (e *entry) truth(key string) string {
 	if e.values == nil {
 		return e.value(key)
 	}
-	var is bool
-	if json.Unmarshal(e.values[key], &is) != nil || string(e.values[key]) == "null" {
-		return ""
-	}
-	return fmt.Sprint(is)
+	return string(e.values[key])
 }

@@ -1,9 +1,6 @@
 package controllerlog
 
 import (
-	"bufio"
-	"errors"
-	"fmt"
 	"io"
 	"regexp"
 	"slices"
@@ -59,12 +56,11 @@ var (
 // the operations that failed, oldest first. What was logged after now is left out. Every
 // error is one line.
 func ReadKubelet(r io.Reader, now time.Time) ([]KubeletFailure, error) {
-	in := bufio.NewReaderSize(io.LimitReader(r, MaxLog+1), maxLine)
-	p := &parser{now: now, zone: time.UTC}
+	p := &parser{program: "the kubelet", journal: true, now: now, zone: time.UTC}
 	var failures []KubeletFailure
-	hear := func(e *entry) {
-		if e == nil {
-			return
+	for e, err := range p.entries(r) {
+		if err != nil {
+			return nil, err
 		}
 		by := p.learnZone(e)
 		for i := range failures {
@@ -75,33 +71,16 @@ func ReadKubelet(r io.Reader, now time.Time) ([]KubeletFailure, error) {
 			failures = withLatest(failures, f)
 		}
 	}
-	var read int64
-	for {
-		text, n, err := readLine(in)
-		read += n
-		if read > MaxLog {
-			return nil, fmt.Errorf("more than %d GiB", MaxLog>>30)
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
-		if !strings.HasPrefix(text, "-- ") { // journalctl's own words
-			hear(p.next(fromJournal(text, now)))
-		}
-		if err != nil || p.over {
-			break
-		}
-	}
-	hear(p.end())
-	if p.lines == 0 {
-		return nil, errors.New("not a log of the kubelet: no line begins as klog's do, in text or JSON")
-	}
 	slices.SortStableFunc(failures, func(a, b KubeletFailure) int { return a.At.Compare(b.At) })
 	return failures[max(0, len(failures)-MaxKubeletFailures):], nil
 }
 
-// fromJournal is a line of journalctl's as a container runtime has it.
+// fromJournal is a line of journalctl's as a container runtime has it; "" for journalctl's
+// own words.
 func fromJournal(text string, now time.Time) string {
+	if strings.HasPrefix(text, "-- ") {
+		return ""
+	}
 	prefix := journalPrefix.FindStringSubmatch(text)
 	if prefix == nil {
 		return text

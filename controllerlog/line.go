@@ -22,9 +22,14 @@ type entry struct {
 	detailed bool
 }
 
-// parser takes a log apart.
+// parser takes the log of a program apart.
 type parser struct {
-	now time.Time
+	// program and tooLong are for errors: whose log it is, and what to do about one that
+	// is longer than MaxLog.
+	program, tooLong string
+	// journal says that the lines may be journalctl's.
+	journal bool
+	now     time.Time
 	// zone is that of the times in klog's text format, which have none: UTC, unless a
 	// back-off, which has one, says otherwise.
 	zone    *time.Location

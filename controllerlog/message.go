@@ -1,6 +1,7 @@
 package controllerlog
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"strconv"
@@ -53,7 +54,8 @@ func (m *memory) take(e *entry) {
 	m.verbose = m.verbose || e.detailed
 	switch msg := e.msg; {
 	case msg == starting:
-		m.begin(e.at)
+		m.forgetAll()
+		m.begun = e.at
 	case msg == shutdown:
 		m.forgetAll()
 	case msg == "Starting" && strings.HasPrefix(e.value("version"), "v1."):
@@ -81,9 +83,9 @@ func (m *memory) take(e *entry) {
 	case strings.HasPrefix(msg, verifiedSafe):
 		m.mention(e)
 	case strings.HasPrefix(msg, attachSucceeded):
-		m.succeeded(e, snapshot.AttachOperation)
+		m.succeeded(e, snapshot.AttachOperation, isAttached)
 	case strings.HasPrefix(msg, detachSucceeded):
-		m.succeeded(e, snapshot.DetachOperation)
+		m.succeeded(e, snapshot.DetachOperation, isAbsent)
 	case strings.HasPrefix(msg, forgotten):
 		m.verbose = true
 		if pair, ok := e.pair(); ok {
@@ -118,10 +120,7 @@ var (
 // pair is the volume on a node that a line is about.
 func (e *entry) pair() (reconcile.VolumeNode, bool) {
 	if e.structured {
-		volume, node := e.value("volumeName"), e.value("node")
-		if node == "" {
-			node = e.value("nodeName")
-		}
+		volume, node := e.value("volumeName"), cmp.Or(e.value("node"), e.value("nodeName"))
 		if volume == "" || node == "" {
 			if found := structInDump.FindStringSubmatch(e.raw("volume")); found != nil {
 				volume, node = found[1], found[2]
@@ -155,12 +154,9 @@ func pairOf(volume, node string) reconcile.VolumeNode {
 
 // failure is what a line says of an operation that has failed.
 type failure struct {
-	// volume and node are what the back-off is kept for; node is "" where it is for all.
-	volume string
-	node   string
-	// until is before when the operation is not tried again, after a pause.
-	until time.Time
-	pause time.Duration
+	backedOff
+	// node is what the back-off is kept for; "" where it is for all.
+	node string
 	// pair and operation are what has failed.
 	pair      reconcile.VolumeNode
 	operation snapshot.Operation
@@ -168,7 +164,6 @@ type failure struct {
 	withSpec bool
 	// tried says that the driver, or the look before a detach, was asked.
 	tried bool
-	err   string
 }
 
 // failure reads the line that is logged when an operation fails; false where it is
@@ -179,7 +174,7 @@ func (e *entry) failure() (f failure, ok bool) {
 	if !ok || of == nil {
 		return f, false
 	}
-	f = failure{volume: of[1], node: of[2], until: b.until, pause: b.pause, err: b.err}
+	f = failure{backedOff: b, node: of[2]}
 	switch {
 	case strings.HasPrefix(f.err, "AttachVolume."):
 		f.operation, f.tried = snapshot.AttachOperation, strings.HasPrefix(f.err, attachFailed)
@@ -197,7 +192,7 @@ func (e *entry) failure() (f failure, ok bool) {
 	f.pair = pairOf(volume, node)
 	f.withSpec = !strings.Contains(f.err[:found[0]], ` for volume "nil" `)
 	f.err = strings.TrimLeft(f.err[found[1]:], " :")
-	return f, volume == f.volume && named(volume, node) && (f.node == "" || f.node == node)
+	return f, volume == of[1] && named(volume, node) && (f.node == "" || f.node == node)
 }
 
 // backedOff is what ExponentialBackoff.GenerateNoRetriesPermittedMsg tells of.

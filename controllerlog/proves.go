@@ -2,6 +2,7 @@ package controllerlog
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -48,9 +49,7 @@ func (m *memory) proves() *snapshot.Controller {
 			}
 		}
 	}
-	for volume := range m.unclear {
-		c.Unclear = append(c.Unclear, volume)
-	}
+	c.Unclear = slices.Collect(maps.Keys(m.unclear))
 	c.Sort()
 	return c
 }

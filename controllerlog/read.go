@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -43,28 +44,19 @@ type Options struct {
 // Read reads a log in klog's text or JSON format, as a container's file, `kubectl
 // logs` or a log service has it. Every error is one line.
 func Read(r io.Reader, opts Options) (*snapshot.Controller, error) {
-	in := bufio.NewReaderSize(io.LimitReader(r, MaxLog+1), maxLine)
-	p := &parser{now: opts.Now, zone: time.UTC}
+	p := &parser{program: "kube-controller-manager", tooLong: ": give the part since the controller started", now: opts.Now, zone: time.UTC}
 	m := newMemory(opts.Release)
-	var read int64
-	for {
-		text, n, err := readLine(in)
-		read += n
-		if read > MaxLog {
-			return nil, fmt.Errorf("more than %d GiB: give the part since the controller started", MaxLog>>30)
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
+	for e, err := range p.entries(r) {
+		if err != nil {
 			return nil, err
 		}
-		take(p, m, p.next(text))
-		if err != nil || p.over {
-			break
+		if by := p.learnZone(e); by != 0 {
+			m.shift(by)
+			e.at = e.at.Add(by)
 		}
+		m.take(e)
 	}
-	take(p, m, p.end())
 	switch {
-	case p.lines == 0:
-		return nil, errors.New("not a log of kube-controller-manager: no line begins as klog's do, in text or JSON")
 	case len(m.pairs) > MaxPairs:
 		return nil, fmt.Errorf("names more than %d volumes on nodes", MaxPairs)
 	case m.last.IsZero():
@@ -73,15 +65,35 @@ func Read(r io.Reader, opts Options) (*snapshot.Controller, error) {
 	return m.proves(), nil
 }
 
-func take(p *parser, m *memory, e *entry) {
-	if e == nil {
-		return
+// entries are those of a log, up to the first that is later than now.
+func (p *parser) entries(r io.Reader) iter.Seq2[*entry, error] {
+	return func(yield func(*entry, error) bool) {
+		in := bufio.NewReaderSize(io.LimitReader(r, MaxLog+1), maxLine)
+		var read int64
+		for ended := false; !ended && !p.over; {
+			text, n, err := readLine(in)
+			if read += n; read > MaxLog {
+				yield(nil, fmt.Errorf("more than %d GiB%s", MaxLog>>30, p.tooLong))
+				return
+			}
+			if ended = errors.Is(err, io.EOF); err != nil && !ended {
+				yield(nil, err)
+				return
+			}
+			if p.journal {
+				text = fromJournal(text, p.now)
+			}
+			if e := p.next(text); e != nil && !yield(e, nil) {
+				return
+			}
+		}
+		if e := p.end(); e != nil && !yield(e, nil) {
+			return
+		}
+		if p.lines == 0 {
+			yield(nil, fmt.Errorf("not a log of %s: no line begins as klog's do, in text or JSON", p.program))
+		}
 	}
-	if by := p.learnZone(e); by != 0 {
-		m.shift(by)
-		e.at = e.at.Add(by)
-	}
-	m.take(e)
 }
 
 // readLine reads to the end of a line, of which it returns no more than maxLine, and

@@ -1,6 +1,7 @@
 package controllerlog
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -112,11 +113,6 @@ func (m *memory) forgetAll() {
 	m.unclear = map[corev1.UniqueVolumeName]bool{}
 }
 
-func (m *memory) begin(at time.Time) {
-	m.forgetAll()
-	m.begun = at
-}
-
 // setBehaviour chooses what a failed detach leaves behind; without a release, either.
 func (m *memory) setBehaviour(release string) {
 	m.release = release
@@ -140,14 +136,12 @@ func (m *memory) setFlag(text string) {
 	if !slices.Contains(flags, name) {
 		return
 	}
-	value = cut(strings.Trim(value, `"`), 100)
-	m.flags[name] = value
+	m.flags[name] = cut(strings.Trim(value, `"`), 100)
 	m.verbose = true // flags are printed at --v=1
 }
 
 func (m *memory) setIdentity(e *entry) {
-	object := e.value("object")
-	if strings.Contains(object, reconcile.ControllerManager) {
+	if strings.Contains(e.value("object"), reconcile.ControllerManager) {
 		m.identity = cut(strings.TrimSuffix(e.value("message"), " became leader"), 300)
 	}
 }
@@ -171,45 +165,37 @@ func (m *memory) set(pair reconcile.VolumeNode, s states, at time.Time) {
 // narrow leaves of the states those that the line allows. Where it allows none, an
 // earlier line was missed, and it knows better.
 func (m *memory) narrow(pair reconcile.VolumeNode, to states, at time.Time) {
-	s := m.of(pair).states & to
-	if s == 0 {
-		s = to
-	}
-	m.set(pair, s, at)
+	m.set(pair, cmp.Or(m.of(pair).states&to, to), at)
 }
 
-// mention notes which volumes a line names that is of no other use.
-func (m *memory) mention(e *entry) {
+// mention is the pair that a line names, and what is known of it. Where it names none, p
+// is nil, and the volumes of which it has the names are noted.
+func (m *memory) mention(e *entry) (pair reconcile.VolumeNode, p *pairMemory) {
 	if pair, ok := e.pair(); ok {
-		m.of(pair)
-		return
+		return pair, m.of(pair)
 	}
 	if len(m.unclear) > MaxPairs {
-		return
+		return pair, nil
 	}
-	for _, text := range []string{e.msg, e.rest} {
-		m.doubt(text)
-	}
+	texts := []string{e.msg, e.rest}
 	for _, value := range e.values {
-		m.doubt(string(value))
+		texts = append(texts, string(value))
 	}
-}
-
-func (m *memory) doubt(text string) {
-	for _, name := range csiName.FindAllString(text, 20) {
-		if named(name, "n") {
-			m.unclear[corev1.UniqueVolumeName(name)] = true
+	for _, text := range texts {
+		for _, name := range csiName.FindAllString(text, 20) {
+			if named(name, "n") {
+				m.unclear[corev1.UniqueVolumeName(name)] = true
+			}
 		}
 	}
+	return pair, nil
 }
 
 func (m *memory) started(e *entry, operation snapshot.Operation) {
-	pair, ok := e.pair()
-	if !ok {
-		m.mention(e)
+	pair, p := m.mention(e)
+	if p == nil {
 		return
 	}
-	p := m.of(pair)
 	// The operation runs before its begin is logged, and may be the first to say so.
 	// None is begun again within the shortest pause.
 	if ended := p.ended[operation]; !ended.IsZero() && e.at.Sub(ended) < reconcile.BackoffFirst {
@@ -245,31 +231,21 @@ func (p *pairMemory) end(operation snapshot.Operation, at time.Time) {
 	p.running = ""
 }
 
-func (m *memory) succeeded(e *entry, operation snapshot.Operation) {
-	pair, ok := e.pair()
-	if !ok {
-		m.mention(e)
+func (m *memory) succeeded(e *entry, operation snapshot.Operation, leaves states) {
+	pair, p := m.mention(e)
+	if p == nil {
 		return
 	}
-	p := m.of(pair)
 	p.end(operation, e.at)
 	p.err = ""
-	if operation == snapshot.AttachOperation {
-		m.set(pair, isAttached, e.at)
-	} else {
-		m.set(pair, isAbsent, e.at)
-	}
+	m.set(pair, leaves, e.at)
 	m.backOffs[pair.Volume] = slices.DeleteFunc(m.backOffs[pair.Volume], func(b *backOff) bool { return b.node == "" || b.node == pair.Node })
 }
 
 func (m *memory) failedToStart(e *entry) {
-	pair, ok := e.pair()
-	if !ok {
-		m.mention(e)
-		return
+	if _, p := m.mention(e); p != nil {
+		p.err, p.errAt = cutError(e.value("err")), e.at
 	}
-	p := m.of(pair)
-	p.err, p.errAt = cutError(e.value("err")), e.at
 }
 
 func (m *memory) operationFailed(e *entry) {
@@ -331,9 +307,8 @@ func (m *memory) held(e *entry) {
 		return
 	}
 	for _, node := range nodes {
-		if !named(volume, node) {
-			continue
+		if named(volume, node) {
+			m.set(pairOf(volume, node), isAttached, e.at)
 		}
-		m.set(pairOf(volume, node), isAttached, e.at)
 	}
 }

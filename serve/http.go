@@ -71,15 +71,11 @@ func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
 
 // page is the report of the last look, for those whom the API server allows it.
 func (s *server) page(w http.ResponseWriter, r *http.Request) {
-	access, why := s.access(r)
-	switch access {
-	case cluster.Allowed:
-	case cluster.Unauthenticated:
-		w.Header().Set("WWW-Authenticate", `Bearer realm="volume-doctor"`)
-		say(w, http.StatusUnauthorized, why)
-		return
-	default:
-		say(w, http.StatusForbidden, why)
+	if code, why := s.access(r); code != http.StatusOK {
+		if code == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="volume-doctor"`)
+		}
+		say(w, code, why)
 		return
 	}
 	_, _, l := s.state.now()
@@ -103,29 +99,29 @@ func (s *server) page(w http.ResponseWriter, r *http.Request) {
 
 // access asks the API server about the request's bearer token. Whatever is not its clear
 // consent is a refusal.
-func (s *server) access(r *http.Request) (access cluster.Access, why string) {
+func (s *server) access(r *http.Request) (code int, why string) {
 	scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " ")
 	token = strings.TrimSpace(token)
 	if len(r.Header.Values("Authorization")) != 1 || !found || !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxToken {
-		return cluster.Unauthenticated, "give a bearer token of the cluster: Authorization: Bearer TOKEN"
+		return http.StatusUnauthorized, "give a bearer token of the cluster: Authorization: Bearer TOKEN"
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), reviewTime)
 	defer cancel()
 	if !take(ctx, s.reviews) {
-		return cluster.Forbidden, "too many requests wait for the API server's answer"
+		return http.StatusForbidden, "too many requests wait for the API server's answer"
 	}
 	defer func() { <-s.reviews }()
 	access, err := s.review(ctx, token, cluster.PagePath)
 	switch {
 	case err != nil:
 		s.logf("cannot ask the API server whether the report may be shown: %v", err)
-		return cluster.Forbidden, "the API server could not be asked"
+		return http.StatusForbidden, "the API server could not be asked"
 	case access == cluster.Forbidden:
-		return access, "this token's user may not get the nonResourceURL " + cluster.PagePath
+		return http.StatusForbidden, "this token's user may not get the nonResourceURL " + cluster.PagePath
 	case access != cluster.Allowed:
-		return cluster.Unauthenticated, "the API server does not know this token"
+		return http.StatusUnauthorized, "the API server does not know this token"
 	default:
-		return access, ""
+		return http.StatusOK, ""
 	}
 }
 

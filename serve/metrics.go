@@ -103,10 +103,11 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	leading, _, l := c.state.now()
 	s := series{c.descs, ch, map[string]bool{}}
-	s.add(leads, truth(leading))
 	if !leading {
+		s.add(leads, 0)
 		return
 	}
+	s.add(leads, 1)
 	ch <- c.looks
 	if l == nil {
 		return
@@ -192,10 +193,3 @@ func dueOf(f finding.Standing) (time.Time, bool) {
 }
 
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
-
-func truth(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}

@@ -43,34 +43,37 @@ func openReports(l *look, serve string) map[string]*cluster.OpenReport {
 			o.Namespace, o.Labels = namespace, cluster.ReportLabels(serve)
 			reports[namespace] = o
 		}
-		switch r.Result {
-		case "fail":
-			o.Summary.Fail++
-		case "warn":
-			o.Summary.Warn++
-		case "error":
-			o.Summary.Error++
-		}
-		o.Results = append(o.Results, r)
+		addResult(o, r)
 	}
 	for _, g := range l.report.Gaps {
-		add("", cluster.OpenReportResult{
-			Source: cluster.ReportName, Policy: "reading", Rule: string(g.Kind), Category: "volumes", Result: "error",
-			Message: bounded(unreadText(g)),
-		})
+		add("", cluster.OpenReportResult{Policy: "reading", Rule: string(g.Kind), Result: "error", Message: bounded(unreadText(g))})
 	}
 	for _, s := range slices.SortedStableFunc(slices.Values(l.standing), worst) {
 		add(s.Subject.Namespace, resultOf(s))
 	}
 	for _, o := range reports {
 		if more := len(o.Results) - mostResults; more > 0 {
-			o.Results = append(o.Results[:mostResults:mostResults], cluster.OpenReportResult{
-				Source: cluster.ReportName, Policy: "more", Category: "volumes", Result: "skip", Message: fmt.Sprintf("%d more are counted and not listed", more),
-			})
-			o.Summary.Skip++
+			o.Results = o.Results[:mostResults:mostResults]
+			addResult(o, cluster.OpenReportResult{Policy: "more", Result: "skip", Message: fmt.Sprintf("%d more are counted and not listed", more)})
 		}
 	}
 	return reports
+}
+
+// addResult adds a result to an object, and counts it there.
+func addResult(o *cluster.OpenReport, r cluster.OpenReportResult) {
+	r.Source, r.Category = cluster.ReportName, "volumes"
+	switch r.Result {
+	case "fail":
+		o.Summary.Fail++
+	case "warn":
+		o.Summary.Warn++
+	case "error":
+		o.Summary.Error++
+	case "skip":
+		o.Summary.Skip++
+	}
+	o.Results = append(o.Results, r)
 }
 
 func unreadText(g snapshot.Gap) string {
@@ -87,7 +90,7 @@ func worst(a, b finding.Standing) int {
 
 func resultOf(s finding.Standing) cluster.OpenReportResult {
 	r := cluster.OpenReportResult{
-		Source: cluster.ReportName, Policy: string(s.Code), Rule: s.Check, Category: "volumes", Scored: true,
+		Policy: string(s.Code), Rule: s.Check, Scored: true,
 		Timestamp: metav1.Timestamp{Seconds: s.Began().Unix()},
 		Resources: []corev1.ObjectReference{cluster.ReferenceTo(s.Subject)},
 		Message:   bounded(s.Message),
@@ -160,14 +163,9 @@ func (w *reportWriter) write(ctx context.Context, l *look, now time.Time) {
 		return
 	}
 	w.pause = now.Add(reportPause)
-	w.say(fmt.Sprintf("OpenReports were not written: %v", err))
-}
-
-// say says a thing once for as long as it is so.
-func (w *reportWriter) say(text string) {
-	if text != w.said {
+	if text := err.Error(); text != w.said { // once for as long as it is so
 		w.said = text
-		w.logf("%s", text)
+		w.logf("OpenReports were not written: %s", text)
 	}
 }
 
@@ -190,8 +188,7 @@ func (w *reportWriter) try(ctx context.Context, l *look, now time.Time) error {
 		if wanted[namespace] != nil || w.doubts(namespace) && !l.report.Complete {
 			continue
 		}
-		err := w.DeleteOpenReport(ctx, &w.there[namespace].ObjectMeta)
-		if err := w.changed(err); err != nil {
+		if err := w.changed(w.DeleteOpenReport(ctx, &w.there[namespace].ObjectMeta)); err != nil {
 			return err
 		}
 		delete(w.there, namespace)
@@ -228,8 +225,10 @@ func (w *reportWriter) put(ctx context.Context, o *cluster.OpenReport, complete 
 		return nil
 	}
 	doubtful := !complete && w.doubts(o.Namespace)
-	if doubtful {
-		addDoubt(o)
+	if doubtful { // it takes the place of another process's
+		addResult(o, cluster.OpenReportResult{
+			Policy: "reading", Result: "error", Message: "something cannot be read (see the ClusterReport): what stood here before may be missing",
+		})
 	}
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -238,8 +237,7 @@ func (w *reportWriter) put(ctx context.Context, o *cluster.OpenReport, complete 
 	next, there := written{text: string(text), shape: shapeOf(o), at: now, doubtful: doubtful}, w.there[o.Namespace]
 	var meta *metav1.ObjectMeta
 	if there != nil {
-		switch {
-		case there.text == next.text, there.shape == next.shape && now.Sub(there.at) < refresh:
+		if there.text == next.text || there.shape == next.shape && now.Sub(there.at) < refresh {
 			return nil
 		}
 		meta = &there.ObjectMeta
@@ -257,16 +255,6 @@ func (w *reportWriter) put(ctx context.Context, o *cluster.OpenReport, complete 
 		return nil // the namespace goes, and all in it
 	}
 	return w.changed(err)
-}
-
-// addDoubt says in an object that takes the place of another process's what may be
-// missing in it.
-func addDoubt(o *cluster.OpenReport) {
-	o.Summary.Error++
-	o.Results = append(o.Results, cluster.OpenReportResult{
-		Source: cluster.ReportName, Policy: "reading", Category: "volumes", Result: "error",
-		Message: "something cannot be read (see the ClusterReport): what stood here before may be missing",
-	})
 }
 
 // changed takes the error of a write for nothing where somebody has changed or deleted

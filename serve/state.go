@@ -1,12 +1,14 @@
 package serve
 
 import (
+	"cmp"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -144,32 +146,24 @@ func loadsOf(view *repair.View) []load {
 	if known {
 		held = view.Facts.Loads()
 	}
-	loads := make([]load, 0, len(held))
-	seen := make(map[facts.NodeDriver]bool, len(held))
-	add := func(key facts.NodeDriver) {
-		if seen[key] {
-			return
+	keys := sets.KeySet(held)
+	for _, node := range s.CSINodes {
+		for _, driver := range node.Spec.Drivers {
+			keys.Insert(facts.NodeDriver{Node: node.Name, Driver: driver.Name})
 		}
-		seen[key] = true
+	}
+	loads := make([]load, 0, len(keys))
+	for key := range keys {
 		l := load{node: key.Node, driver: key.Driver, attached: -1, limit: -1}
-		if known {
-			l.attached = 0
-		}
 		if h := held[key]; h != nil {
 			l.attached = len(h.Held)
+		} else if known {
+			l.attached = 0
 		}
 		if limit, limited := facts.AttachLimit(s.CSINode(types.NodeName(key.Node)), key.Driver); limited && s.Complete(snapshot.CSINodes) {
 			l.limit = limit
 		}
 		loads = append(loads, l)
-	}
-	for _, node := range s.CSINodes {
-		for _, driver := range node.Spec.Drivers {
-			add(facts.NodeDriver{Node: node.Name, Driver: driver.Name})
-		}
-	}
-	for key := range held {
-		add(key)
 	}
 	return loads
 }
@@ -177,8 +171,5 @@ func loadsOf(view *repair.View) []load {
 // volumeOf is the PersistentVolume of the finding, or else the controller's name for its
 // volume.
 func volumeOf(f finding.Finding) corev1.UniqueVolumeName {
-	if f.PersistentVolume != "" {
-		return corev1.UniqueVolumeName(f.PersistentVolume)
-	}
-	return f.Volume
+	return cmp.Or(corev1.UniqueVolumeName(f.PersistentVolume), f.Volume)
 }

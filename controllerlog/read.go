@@ -14,6 +14,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -44,7 +45,7 @@ type Options struct {
 // Read reads a log in klog's text or JSON format, as a container's file, `kubectl
 // logs` or a log service has it. Every error is one line.
 func Read(r io.Reader, opts Options) (*snapshot.Controller, error) {
-	p := &parser{program: "kube-controller-manager", tooLong: ": give the part since the controller started", now: opts.Now, zone: time.UTC}
+	p := &parser{program: reconcile.ControllerManager, tooLong: ": give the part since the controller started", now: opts.Now, zone: time.UTC}
 	m := newMemory(opts.Release)
 	for e, err := range p.entries(r) {
 		if err != nil {

@@ -123,30 +123,18 @@ func waitRules() []Rule {
 	// The state changes as the wait goes on, and the alert is to stay the same.
 	labels := slices.DeleteFunc(slices.Clone(waiting.Labels), func(l string) bool { return l == "state" })
 	return []Rule{
-		{
-			Alert: "VolumeDoctorPodWaits",
-			Expr:  fmt.Sprintf("%s (%s) > %d", maxBy(labels...), waiting.Name, int(podWaits.Seconds())),
-			For:   settles, KeepFiringFor: lingers,
-			Labels: Labels{"warning"},
-			Annotations: Annotations{
+		warning("VolumeDoctorPodWaits",
+			fmt.Sprintf("%s (%s) > %d", maxBy(labels...), waiting.Name, int(podWaits.Seconds())), settles, lingers, Annotations{
 				Summary: "Pod {{ $labels.namespace }}/{{ $labels.pod }} waits for volume {{ $labels.volume }}",
 				Description: "It has waited for {{ $value | humanizeDuration }}{{ if $labels.node }} on node {{ $labels.node }}{{ end }}{{ if $labels.claim }}, with claim {{ $labels.claim }}{{ end }}, in the stage {{ $labels.stage }}{{ if $labels.actor }}; {{ $labels.actor }} has to act{{ end }}. " +
 					"To follow it stage by stage: kubectl volume-doctor trace {{ $labels.pod }} -n {{ $labels.namespace }}",
-				RunbookURL: runbook("VolumeDoctorPodWaits"),
-			},
-		},
-		{
-			Alert: "VolumeDoctorDetachWaits",
-			Expr:  fmt.Sprintf("%s (%s) > %d", maxBy(detaching.Labels...), detaching.Name, int(detachTakes.Seconds())),
-			For:   settles, KeepFiringFor: lingers,
-			Labels: Labels{"warning"},
-			Annotations: Annotations{
+			}),
+		warning("VolumeDoctorDetachWaits",
+			fmt.Sprintf("%s (%s) > %d", maxBy(detaching.Labels...), detaching.Name, int(detachTakes.Seconds())), settles, lingers, Annotations{
 				Summary: "Volume {{ $labels.volume }} waits to be detached from node {{ $labels.node }}",
 				Description: "The detach was asked for {{ $value | humanizeDuration }} ago, and driver {{ $labels.driver }} has not done it{{ if $labels.claim }}. The volume belongs to claim {{ $labels.namespace }}/{{ $labels.claim }}{{ end }}. " +
 					"To see who has to act: kubectl volume-doctor diagnose node/{{ $labels.node }}",
-				RunbookURL: runbook("VolumeDoctorDetachWaits"),
-			},
-		},
+			}),
 	}
 }
 
@@ -154,46 +142,23 @@ func selfRules() []Rule {
 	leader, gaps, lastLook := metric("volume_doctor_leader"), metric("volume_doctor_gaps"), metric("volume_doctor_last_look_timestamp_seconds")
 	one := func(m serve.Metric) string { return fmt.Sprintf("%s (%s)", maxBy(), m.Name) }
 	return []Rule{
-		{
-			Alert: "VolumeDoctorNoLeader",
-			Expr:  one(leader) + " == 0", For: "5m",
-			Labels: Labels{"warning"},
-			Annotations: Annotations{
-				Summary:     "No replica of volume-doctor follows the cluster",
-				Description: "Every replica stands by, so that nobody looks and no finding can fire. Read the log of the pods: it says why the Lease cannot be taken.",
-				RunbookURL:  runbook("VolumeDoctorNoLeader"),
-			},
-		},
-		{
-			Alert: "VolumeDoctorLookOld",
-			Expr:  fmt.Sprintf("time() - %s > %d\nor\n(%s == 1) unless %s", one(lastLook), int(lookAge.Seconds()), one(leader), one(lastLook)), For: "5m",
-			Labels: Labels{"warning"},
-			Annotations: Annotations{
+		warning("VolumeDoctorNoLeader", one(leader)+" == 0", "5m", "", Annotations{
+			Summary:     "No replica of volume-doctor follows the cluster",
+			Description: "Every replica stands by, so that nobody looks and no finding can fire. Read the log of the pods: it says why the Lease cannot be taken.",
+		}),
+		warning("VolumeDoctorLookOld",
+			fmt.Sprintf("time() - %s > %d\nor\n(%s == 1) unless %s", one(lastLook), int(lookAge.Seconds()), one(leader), one(lastLook)), "5m", "", Annotations{
 				Summary:     "volume-doctor has not looked at the cluster for more than 5 minutes",
 				Description: "A replica leads, but its last look is too old or it has made none, so that findings and waits are not up to date. Read the log of the pod that leads.",
-				RunbookURL:  runbook("VolumeDoctorLookOld"),
-			},
-		},
-		{
-			Alert: "VolumeDoctorGaps",
-			Expr:  fmt.Sprintf("%s (%s) > 0", maxBy("namespace", "job", "kind", "reason"), gaps.Name), For: "10m",
-			Labels: Labels{"warning"},
-			Annotations: Annotations{
-				Summary:     "volume-doctor cannot follow {{ $labels.kind }}: {{ $labels.reason }}",
-				Description: "The checks that need {{ $labels.kind }} do not run, so that no alert about them does not mean that all is well. If the reason is Forbidden, bind the roles of docs/in-cluster.md.",
-				RunbookURL:  runbook("VolumeDoctorGaps"),
-			},
-		},
-		{
-			Alert: "VolumeDoctorAbsent",
-			Expr:  fmt.Sprintf("absent(%s)", leader.Name), For: "10m",
-			Labels: Labels{"warning"},
-			Annotations: Annotations{
-				Summary:     "Prometheus scrapes no volume-doctor",
-				Description: "No replica of kubectl volume-doctor serve is scraped, so that no alert about volumes can fire. Check that its pods run and that Prometheus has them as a target.",
-				RunbookURL:  runbook("VolumeDoctorAbsent"),
-			},
-		},
+			}),
+		warning("VolumeDoctorGaps", fmt.Sprintf("%s (%s) > 0", maxBy("namespace", "job", "kind", "reason"), gaps.Name), "10m", "", Annotations{
+			Summary:     "volume-doctor cannot follow {{ $labels.kind }}: {{ $labels.reason }}",
+			Description: "The checks that need {{ $labels.kind }} do not run, so that no alert about them does not mean that all is well. If the reason is Forbidden, bind the roles of docs/in-cluster.md.",
+		}),
+		warning("VolumeDoctorAbsent", fmt.Sprintf("absent(%s)", leader.Name), "10m", "", Annotations{
+			Summary:     "Prometheus scrapes no volume-doctor",
+			Description: "No replica of kubectl volume-doctor serve is scraped, so that no alert about volumes can fire. Check that its pods run and that Prometheus has them as a target.",
+		}),
 	}
 }
 
@@ -219,4 +184,8 @@ func metric(name string) serve.Metric {
 	return all[i]
 }
 
-func runbook(alert string) string { return source + "docs/alerts.md#" + strings.ToLower(alert) }
+// warning is a rule with the label of that name, whose page is in docs/alerts.md.
+func warning(alert, expr, waits, lingers string, a Annotations) Rule {
+	a.RunbookURL = source + "docs/alerts.md#" + strings.ToLower(alert)
+	return Rule{Alert: alert, Expr: expr, For: waits, KeepFiringFor: lingers, Labels: Labels{"warning"}, Annotations: a}
+}

@@ -14,34 +14,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// destination is the flag -update: "" compares, "true" writes into place, and
-// anything else is a directory, below which the files are written by their paths
-// in the module. There make collects those of several packages before it moves
-// any of them.
-type destination string
-
-func (d *destination) String() string { return string(*d) }
-
-func (d *destination) Set(value string) error {
-	*d = destination(value)
-	if value == "false" {
-		*d = ""
-	}
-	return nil
-}
-
-func (d *destination) IsBoolFlag() bool { return true }
-
 var (
 	update = register()
 	mu     sync.Mutex
 	kept   = map[string][]byte{}
 )
 
-func register() *destination {
-	d := new(destination)
-	flag.Var(d, "update", "rewrite the generated files if every test passes; -update=DIR writes them below DIR")
-	return d
+// register registers the flag -update: "" compares, "true" writes into place, and
+// anything else is a directory, below which the files are written by their paths
+// in the module. There make collects those of several packages before it moves
+// any of them.
+func register() *string {
+	to := new(string)
+	flag.BoolFunc("update", "rewrite the generated files if every test passes; -update=DIR writes them below DIR", func(value string) error {
+		*to = value
+		if value == "false" {
+			*to = ""
+		}
+		return nil
+	})
+	return to
 }
 
 // Update says whether the generated files are to be written again.
@@ -81,7 +73,7 @@ func Main(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "no file is written: a test failed")
 		return code
 	}
-	if err := write(string(*update), kept); err != nil {
+	if err := write(*update, kept); err != nil {
 		fmt.Fprintf(os.Stderr, "write the generated files: %v\n", err)
 		return 1
 	}

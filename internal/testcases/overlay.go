@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -22,23 +23,14 @@ type object struct {
 
 // identity is how an overlay names an object: "Pod default/db-0", "Node worker-a".
 func identity(document []byte) (string, error) {
-	var o struct {
-		Kind     string `json:"kind"`
-		Metadata struct {
-			Name      string `json:"name"`
-			Namespace string `json:"namespace"`
-		} `json:"metadata"`
-	}
+	var o metav1.PartialObjectMetadata
 	if err := json.Unmarshal(document, &o); err != nil {
 		return "", err
 	}
-	if o.Kind == "" || o.Metadata.Name == "" {
+	if o.Kind == "" || o.Name == "" {
 		return "", fmt.Errorf("a document without kind or metadata.name; begin a change with \"patch: KIND NAME\" or \"remove: KIND NAME\"")
 	}
-	if o.Metadata.Namespace != "" {
-		return o.Kind + " " + o.Metadata.Namespace + "/" + o.Metadata.Name, nil
-	}
-	return o.Kind + " " + o.Metadata.Name, nil
+	return o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), nil
 }
 
 func documents(text []byte) [][]byte {

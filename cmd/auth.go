@@ -52,10 +52,7 @@ Exit code: 0 you may read all that diagnose reads, 1 you may not, 2 no answer.`,
 			if err := output.PrintRoles(streams.Out, roles, missing, g.shown(streams.Out)); err != nil {
 				return err
 			}
-			if slices.ContainsFunc(roles[0].Needs, func(p repair.Permission) bool { return slices.Contains(missing, p) }) {
-				return exitCode(exitFindings)
-			}
-			return nil
+			return exitWith(false, slices.ContainsFunc(roles[0].Needs, func(p repair.Permission) bool { return slices.Contains(missing, p) }))
 		},
 	}
 	cmd.Flags().StringVarP(&format, "output", "o", "table", "Output format: table, or yaml for the manifests of the ClusterRoles")

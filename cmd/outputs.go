@@ -68,3 +68,12 @@ func (o *outputFlags) print(stdout io.Writer, render func(w io.Writer, format st
 	}
 	return nil
 }
+
+// each is what of makes of each item.
+func each[T, R any](items []T, of func(T) R) []R {
+	var made []R
+	for _, item := range items {
+		made = append(made, of(item))
+	}
+	return made
+}

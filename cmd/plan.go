@@ -43,7 +43,7 @@ have it, and nothing else here needs it.`,
 				return errors.New("--kubelet needs the nodes: name them, as in plan node/n1 --kubelet")
 			}
 			g.all = g.all || askKubelet // the kubelet has volumes that no other question needs
-			targets, s, err := g.readTargets(&outputs, args, snapshot.Nodes, func([]target) (*snapshot.Snapshot, error) { return g.read(cmd.Context(), streams) })
+			targets, s, err := g.readTargets(cmd.Context(), streams, &outputs, args, snapshot.Nodes)
 			if err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ have it, and nothing else here needs it.`,
 			}
 			world := reconcile.NewWorld(s, g.options())
 			plan := world.Reconcile()
-			nodes := nodesOf(targets)
+			nodes := each(targets, func(t target) types.NodeName { return types.NodeName(t.name.Name) })
 			doc := output.NewPlan(s, world, plan, nodes)
 			if askKubelet {
 				if err := addKubelets(cmd.Context(), g, streams, facts.NewView(s, world, plan), nodes, doc); err != nil {
@@ -62,10 +62,7 @@ have it, and nothing else here needs it.`,
 			if err := printTo(g, &outputs, streams.Out, doc, output.PrintPlan); err != nil {
 				return err
 			}
-			if !doc.Complete && !allowGaps {
-				return exitCode(exitNoAnswer)
-			}
-			return nil
+			return exitWith(!doc.Complete && !allowGaps, false)
 		},
 	}
 	outputs.add(cmd, output.PlanFormats())

@@ -32,7 +32,7 @@ Exit code: 0 nothing would hang beyond what the timers say, 1 something would,
 		Args:              exactlyOne(snapshot.Nodes),
 		ValidArgsFunction: g.completeTargets(streams, 1, snapshot.Nodes),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			targets, s, err := g.readTargets(&outputs, args, snapshot.Nodes, func([]target) (*snapshot.Snapshot, error) { return g.read(cmd.Context(), streams) })
+			targets, s, err := g.readTargets(cmd.Context(), streams, &outputs, args, snapshot.Nodes)
 			if err != nil {
 				return err
 			}
@@ -40,14 +40,7 @@ Exit code: 0 nothing would hang beyond what the timers say, 1 something would,
 			if err := printTo(g, &outputs, streams.Out, doc, output.PrintPreflight); err != nil {
 				return err
 			}
-			switch {
-			case len(doc.Missing) > 0:
-				return exitCode(exitNoAnswer)
-			case doc.Hangs():
-				return exitCode(exitFindings)
-			default:
-				return nil
-			}
+			return exitWith(len(doc.Missing) > 0, doc.Hangs())
 		},
 	}
 	outputs.add(cmd, output.PreflightFormats())

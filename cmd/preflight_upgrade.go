@@ -1,10 +1,10 @@
 package cmd
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
@@ -29,34 +29,21 @@ Exit code: 0 no pod would wait longer, 1 a pod would, 2 no answer.`,
   kubectl volume-doctor preflight upgrade --to 1.31 -f snapshot.yaml -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := g.validate(); err != nil {
-				return err
-			}
-			if err := outputs.validate(); err != nil {
-				return err
-			}
-			if err := mayUpgradeTo(to); err != nil {
+			if err := cmp.Or(g.validate(), outputs.validate(), mayUpgradeTo(to)); err != nil {
 				return err
 			}
 			s, err := g.read(cmd.Context(), streams)
 			if err != nil {
 				return err
 			}
-			if _, err := version.ParseGeneric(s.Source.ServerVersion); err != nil {
+			if !reconcile.IsRelease(s.Source.ServerVersion) {
 				return fmt.Errorf("the release at work is not known: give it with --kubernetes-version")
 			}
 			doc := preflight.OfUpgrade(s, to, g.options())
 			if err := printTo(g, &outputs, streams.Out, doc, output.PrintUpgrade); err != nil {
 				return err
 			}
-			switch {
-			case len(doc.Missing) > 0:
-				return exitCode(exitNoAnswer)
-			case doc.Hangs():
-				return exitCode(exitFindings)
-			default:
-				return nil
-			}
+			return exitWith(len(doc.Missing) > 0, doc.Hangs())
 		},
 	}
 	outputs.add(cmd, output.UpgradeFormats())
@@ -66,10 +53,10 @@ Exit code: 0 no pod would wait longer, 1 a pod would, 2 no answer.`,
 
 // mayUpgradeTo refuses a release that the model does not know.
 func mayUpgradeTo(release string) error {
-	switch _, err := version.ParseGeneric(release); {
+	switch {
 	case release == "":
 		return fmt.Errorf("--to names the release to upgrade to, as in --to %s", reconcile.NewestModelled)
-	case err != nil:
+	case !reconcile.IsRelease(release):
 		return fmt.Errorf("--to %q is not a release: write it as 1.37 or v1.36.3", release)
 	case reconcile.TooOld(release), reconcile.TooNew(release):
 		return fmt.Errorf("--to %s: the model knows %s to %s", release, reconcile.OldestModelled, reconcile.NewestModelled)

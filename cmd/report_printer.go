@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 
@@ -20,10 +21,7 @@ type reportPrinter struct {
 }
 
 func (p *reportPrinter) validate() error {
-	if err := p.globalFlags.validate(); err != nil {
-		return err
-	}
-	if err := p.outputs.validate(); err != nil {
+	if err := cmp.Or(p.globalFlags.validate(), p.outputs.validate()); err != nil {
 		return err
 	}
 	switch finding.Severity(p.failOn) {
@@ -56,12 +54,5 @@ func (p *reportPrinter) finish(streams genericiooptions.IOStreams, r *finding.Re
 
 // verdict is the exit code that the report alone has.
 func (p *reportPrinter) verdict(r *finding.Report) error {
-	switch {
-	case !r.Complete && !p.allowGaps:
-		return exitCode(exitNoAnswer)
-	case r.Reaches(finding.Severity(p.failOn)):
-		return exitCode(exitFindings)
-	default:
-		return nil
-	}
+	return exitWith(!r.Complete && !p.allowGaps, r.Reaches(finding.Severity(p.failOn)))
 }

@@ -89,6 +89,18 @@ func codeOf(err error) int {
 	}
 }
 
+// exitWith is how a command ends that has printed its answer.
+func exitWith(incomplete, found bool) error {
+	switch {
+	case incomplete:
+		return exitCode(exitNoAnswer)
+	case found:
+		return exitCode(exitFindings)
+	default:
+		return nil
+	}
+}
+
 // oneLine keeps an error on one line: decoders and API servers write more.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
@@ -112,11 +124,7 @@ and when, and makes the one safe correction where you ask for it.`,
 			if len(args) == 0 {
 				return nil
 			}
-			var names []string
-			for _, c := range cmd.Commands() {
-				names = append(names, c.Name())
-			}
-			return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), didYouMean(args[0], names))
+			return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), didYouMean(args[0], each(cmd.Commands(), (*cobra.Command).Name)))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

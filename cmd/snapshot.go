@@ -37,11 +37,9 @@ it as well, but nothing has been left out of it, not even environment variables:
 				return err
 			}
 			g.all = true
-			var pods *snapshot.Spool
 			if g.file == "" && g.controller != controllerAuto { // whose counts are held against the pods
-				pods = &snapshot.Spool{}
+				g.spool = &snapshot.Spool{}
 			}
-			g.spool = pods
 			s, err := g.read(cmd.Context(), streams)
 			if err != nil {
 				return err
@@ -50,16 +48,13 @@ it as well, but nothing has been left out of it, not even environment variables:
 				return err
 			}
 			s.Backends = g.sayBackends(s, streams)
-			if err := save(cmd.Context(), s, pods, args, streams.Out); err != nil {
+			if err := save(cmd.Context(), s, g.spool, args, streams.Out); err != nil {
 				return err
 			}
 			for _, gap := range s.Gaps {
 				fmt.Fprintf(streams.ErrOut, "warning: %s could not be read (%s): the snapshot says so\n", gap.Kind, gap.Reason)
 			}
-			if len(s.Gaps) > 0 && !allowGaps {
-				return exitCode(exitNoAnswer)
-			}
-			return nil
+			return exitWith(len(s.Gaps) > 0 && !allowGaps, false)
 		},
 	}
 	g.addController(cmd)
@@ -70,10 +65,7 @@ it as well, but nothing has been left out of it, not even environment variables:
 
 // withoutPlugin is the kubectl command that prints what diagnose reads.
 func withoutPlugin() string {
-	var kinds []string
-	for _, kind := range snapshot.Kinds() {
-		kinds = append(kinds, string(kind))
-	}
+	kinds := each(snapshot.Kinds(), func(kind snapshot.Kind) string { return string(kind) })
 	return safetext.Kubectl("get", strings.Join(kinds, ","), "-A", "-o", "yaml")
 }
 

@@ -33,9 +33,7 @@ func (g *globalFlags) read(ctx context.Context, streams genericiooptions.IOStrea
 }
 
 // readAs is read where live reads the cluster.
-func (g *globalFlags) readAs(streams genericiooptions.IOStreams, live func(watched) (*snapshot.Snapshot, error)) (*snapshot.Snapshot, error) {
-	var s *snapshot.Snapshot
-	var err error
+func (g *globalFlags) readAs(streams genericiooptions.IOStreams, live func(watched) (*snapshot.Snapshot, error)) (s *snapshot.Snapshot, err error) {
 	if g.file != "" {
 		s, err = g.readFile(streams)
 	} else {
@@ -53,12 +51,9 @@ func (g *globalFlags) readAs(streams genericiooptions.IOStreams, live func(watch
 }
 
 // readTargets reads what a command rests on whose arguments are of one kind, and
-// makes sure that they are there.
-func (g *globalFlags) readTargets(outputs *outputFlags, args []string, kind snapshot.Kind, read func([]target) (*snapshot.Snapshot, error)) ([]target, *snapshot.Snapshot, error) {
-	if err := g.validate(); err != nil {
-		return nil, nil, err
-	}
-	if err := outputs.validate(); err != nil {
+// makes sure that they are there. A pod is one alone, to be traced.
+func (g *globalFlags) readTargets(ctx context.Context, streams genericiooptions.IOStreams, outputs *outputFlags, args []string, kind snapshot.Kind) ([]target, *snapshot.Snapshot, error) {
+	if err := cmp.Or(g.validate(), outputs.validate()); err != nil {
 		return nil, nil, err
 	}
 	namespace, err := g.namespace()
@@ -70,7 +65,12 @@ func (g *globalFlags) readTargets(outputs *outputFlags, args []string, kind snap
 		return nil, nil, err
 	}
 	g.asks = asks(targets)
-	s, err := read(targets)
+	s, err := g.readAs(streams, func(c watched) (*snapshot.Snapshot, error) {
+		if kind == snapshot.Pods {
+			return g.takePod(ctx, c, targets[0].name, true)
+		}
+		return c.Snapshot(ctx)
+	})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -75,10 +75,8 @@ func withKinds(args []string, only []snapshot.Kind) []string {
 		return args
 	}
 	kind := ""
-	if len(args) > 1 {
-		if isKind(args[0]) {
-			kind, args = args[0], args[1:]
-		}
+	if len(args) > 1 && isKind(args[0]) {
+		kind, args = args[0], args[1:]
 	}
 	if kind == "" && len(only) == 1 {
 		kind = string(only[0])
@@ -86,11 +84,7 @@ func withKinds(args []string, only []snapshot.Kind) []string {
 	if kind == "" {
 		return args
 	}
-	full := make([]string, 0, len(args))
-	for _, name := range args {
-		full = append(full, kind+"/"+name)
-	}
-	return full
+	return each(args, func(name string) string { return kind + "/" + name })
 }
 
 // exactlyOne takes the name of one object of the kind.
@@ -184,13 +178,4 @@ func (t target) String() string {
 		name += " in namespace " + t.name.Namespace
 	}
 	return name
-}
-
-// nodesOf are the nodes among the targets.
-func nodesOf(targets []target) []types.NodeName {
-	var nodes []types.NodeName
-	for _, t := range targets {
-		nodes = append(nodes, types.NodeName(t.name.Name))
-	}
-	return nodes
 }

@@ -49,9 +49,7 @@ whether that is in flight or stuck), 2 no answer, or none from the kubelet with
 			if askKubelet && g.file != "" {
 				return errors.New("--kubelet asks a kubelet: it does not go with -f")
 			}
-			targets, s, err := g.readTargets(&outputs, args, snapshot.Pods, func(targets []target) (*snapshot.Snapshot, error) {
-				return g.readAs(streams, func(c watched) (*snapshot.Snapshot, error) { return g.takePod(cmd.Context(), c, targets[0].name, true) })
-			})
+			targets, s, err := g.readTargets(cmd.Context(), streams, &outputs, args, snapshot.Pods)
 			if err != nil {
 				return err
 			}
@@ -66,14 +64,8 @@ whether that is in flight or stuck), 2 no answer, or none from the kubelet with
 			if err := printTo(g, &outputs, streams.Out, doc, output.PrintTrace); err != nil {
 				return err
 			}
-			switch {
-			case doc.Verdict.State == finding.Unsure, askKubelet && doc.Node != "" && !doc.KubeletAnswered():
-				return exitCode(exitNoAnswer)
-			case doc.Verdict.State == finding.NoWait:
-				return nil
-			default:
-				return exitCode(exitFindings)
-			}
+			unheard := askKubelet && doc.Node != "" && !doc.KubeletAnswered()
+			return exitWith(unheard || doc.Verdict.State == finding.Unsure, doc.Verdict.State != finding.NoWait)
 		},
 	}
 	outputs.add(cmd, output.TraceFormats())

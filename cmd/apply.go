@@ -92,8 +92,8 @@ func (a *applyFlags) validate(f *pflag.FlagSet, offline bool) error {
 		return errors.New("--save-repairs and --approved exclude each other: repairs are saved, reviewed and then made")
 	}
 	for _, kind := range a.allow {
-		if !slices.Contains(repair.Kinds(), repair.Kind(kind)) {
-			return fmt.Errorf("--allow %s: there is no such kind of repair; there are %s", kind, kindList())
+		if !slices.Contains(repairKinds(), kind) {
+			return fmt.Errorf("--allow %s: there is no such kind of repair; there are %s", kind, strings.Join(repairKinds(), ", "))
 		}
 	}
 	return nil
@@ -106,23 +106,16 @@ func (a *applyFlags) unknownMode() error {
 	return fmt.Errorf("--dry-run is none, client or server, not %q", a.dryRun)
 }
 
-func kindList() string {
-	var names []string
-	for _, kind := range repair.Kinds() {
-		names = append(names, string(kind))
-	}
-	return strings.Join(names, ", ")
+// repairKinds are the names of all kinds of repair.
+func repairKinds() []string {
+	return each(repair.Kinds(), func(kind repair.Kind) string { return string(kind) })
 }
 
 func (a *applyFlags) consent() repair.Consent {
-	var c repair.Consent
-	for _, kind := range a.allow {
-		c.Allow = append(c.Allow, repair.Kind(kind))
+	return repair.Consent{
+		Allow:  each(a.allow, func(kind string) repair.Kind { return repair.Kind(kind) }),
+		Fenced: each(a.fenced, func(node string) types.NodeName { return types.NodeName(node) }),
 	}
-	for _, node := range a.fenced {
-		c.Fenced = append(c.Fenced, types.NodeName(node))
-	}
-	return c
 }
 
 // writes says whether the run is meant to change the cluster.
@@ -208,16 +201,16 @@ Type the name of the node if you have made sure: `, node, strings.Join(volumes, 
 			return false
 		}
 	}
-	what := "this repair"
-	if len(repairs) > 1 {
-		what = fmt.Sprintf("these %d repairs", len(repairs))
-	}
-	return agreed(streams, in, "Make "+what+" now?")
+	return agreed(streams, in, "Make", len(repairs), "repair")
 }
 
-// agreed asks; only a plain yes is a yes.
-func agreed(streams genericiooptions.IOStreams, in *bufio.Reader, question string) bool {
-	fmt.Fprintf(streams.ErrOut, "%s [y/N] ", question)
+// agreed asks whether to do something with so many things; only a plain yes is a yes.
+func agreed(streams genericiooptions.IOStreams, in *bufio.Reader, do string, n int, thing string) bool {
+	what := "this " + thing
+	if n > 1 {
+		what = fmt.Sprintf("these %d %ss", n, thing)
+	}
+	fmt.Fprintf(streams.ErrOut, "%s %s now? [y/N] ", do, what)
 	yes := strings.ToLower(answer(in))
 	return yes == "y" || yes == "yes"
 }

@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
 // sayApplyAll gives each cause the command line that makes its repair and the same
@@ -22,12 +21,9 @@ func sayApplyAll(r *finding.Report, flags []string) {
 		if len(alike) < 2 {
 			continue
 		}
-		line := []string{"volume-doctor", "diagnose", "node/" + string(first.Node), "--check=" + first.Check}
-		if r.Source.Context != "" {
-			line = append(line, "--context="+r.Source.Context)
-		}
-		line = append(append(line, flags...), "--apply", "--max-repairs="+strconv.Itoa(len(alike)))
-		roots[first.Fingerprint].ApplyAll = safetext.Kubectl(append(line, first.Repair.Needs...)...)
+		what := []string{"diagnose", "node/" + string(first.Node), "--check=" + first.Check}
+		last := append([]string{"--apply", "--max-repairs=" + strconv.Itoa(len(alike))}, first.Repair.Needs...)
+		roots[first.Fingerprint].ApplyAll = commandLine(r.Source.Context, flags, what, last...)
 	}
 }
 

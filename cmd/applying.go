@@ -69,9 +69,7 @@ func (m *applying) run(ctx context.Context, streams genericiooptions.IOStreams) 
 			return exitCode(exitUndone)
 		}
 		results, err := m.carryOut(ctx, streams, l.cluster, repairs)
-		for _, result := range results {
-			undone = undone || result.LeftUndone()
-		}
+		undone = undone || slices.ContainsFunc(results, apply.Result.LeftUndone)
 		if err != nil {
 			if len(results) == 0 {
 				return err
@@ -137,24 +135,24 @@ func (m *applying) carryOut(ctx context.Context, streams genericiooptions.IOStre
 		MaxRepairs: m.flags.maxRepairs,
 		DryRun:     m.flags.mode(),
 	}
-	if applier.DryRun == apply.DryRunNone {
-		name, flags := m.flags.journal, os.O_CREATE
-		if name == "" {
-			name, flags = journalName(time.Now()), os.O_CREATE|os.O_EXCL
-		}
-		file, earlier, err := openJournal(ctx, name, flags)
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		interruptsOf(ctx).exitsWith(exitUndone)
-		applier.Journal = apply.NewJournal(file, time.Now, earlier)
-		fmt.Fprintf(streams.ErrOut, "journal: %s\n", name)
-		results, err := applier.Apply(ctx, repairs)
-		if slices.ContainsFunc(results, func(r apply.Result) bool { return r.Outcome == apply.Repaired || r.Outcome == apply.Unverified }) {
-			fmt.Fprintf(streams.ErrOut, "to take it back: %s\n", commandLine(c.Context(), m.taken, []string{"undo", name}))
-		}
-		return results, err
+	if applier.DryRun != apply.DryRunNone {
+		return applier.Apply(ctx, repairs)
 	}
-	return applier.Apply(ctx, repairs)
+	name, flags := m.flags.journal, os.O_CREATE
+	if name == "" {
+		name, flags = journalName(time.Now()), os.O_CREATE|os.O_EXCL
+	}
+	file, earlier, err := openJournal(ctx, name, flags)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	interruptsOf(ctx).exitsWith(exitUndone)
+	applier.Journal = apply.NewJournal(file, time.Now, earlier)
+	fmt.Fprintf(streams.ErrOut, "journal: %s\n", name)
+	results, err := applier.Apply(ctx, repairs)
+	if slices.ContainsFunc(results, func(r apply.Result) bool { return r.Outcome == apply.Repaired || r.Outcome == apply.Unverified }) {
+		fmt.Fprintf(streams.ErrOut, "to take it back: %s\n", commandLine(c.Context(), m.taken, []string{"undo", name}))
+	}
+	return results, err
 }

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -111,13 +113,7 @@ func completeWords(list func(context.Context) ([]string, error)) cobra.Completio
 func (g *globalFlags) completeApply(cmd *cobra.Command, streams genericiooptions.IOStreams) {
 	streams.ErrOut = io.Discard
 	for flag, complete := range map[string]func(context.Context) ([]string, error){
-		"allow": func(context.Context) ([]string, error) {
-			var kinds []string
-			for _, kind := range repair.Kinds() {
-				kinds = append(kinds, string(kind))
-			}
-			return kinds, nil
-		},
+		"allow":   func(context.Context) ([]string, error) { return repairKinds(), nil },
 		"fenced":  func(ctx context.Context) ([]string, error) { return g.names(ctx, streams, snapshot.Nodes) },
 		"dry-run": func(context.Context) ([]string, error) { return []string{"none", "client", "server"}, nil },
 		"contexts": func(context.Context) ([]string, error) {
@@ -146,36 +142,30 @@ func (g *globalFlags) names(ctx context.Context, streams genericiooptions.IOStre
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	add := func(in, name string) {
-		if in == "" || in == namespace {
-			names = append(names, name)
-		}
-	}
 	switch kind {
 	case snapshot.Pods:
-		for _, o := range s.Pods {
-			add(o.Namespace, o.Name)
-		}
+		return namesIn(namespace, s.Pods), nil
 	case snapshot.Claims:
-		for _, o := range s.Claims {
-			add(o.Namespace, o.Name)
-		}
+		return namesIn(namespace, s.Claims), nil
 	case snapshot.Volumes:
-		for _, o := range s.Volumes {
-			add("", o.Name)
-		}
+		return each(s.Volumes, (*corev1.PersistentVolume).GetName), nil
 	case snapshot.Nodes:
-		for _, o := range s.Nodes {
-			add("", o.Name)
-		}
+		return each(s.Nodes, (*corev1.Node).GetName), nil
 	case snapshot.VolumeAttachments:
-		for _, o := range s.VolumeAttachments {
-			add("", o.Name)
-		}
+		return each(s.VolumeAttachments, (*storagev1.VolumeAttachment).GetName), nil
 	default: // kindNames has no other
+		return nil, nil
 	}
-	return names, nil
+}
+
+func namesIn[O metav1.Object](namespace string, objects []O) []string {
+	var names []string
+	for _, o := range objects {
+		if o.GetNamespace() == namespace {
+			names = append(names, o.GetName())
+		}
+	}
+	return names
 }
 
 // didYouMean is what an unknown word may have been meant for, ready to stand

@@ -54,32 +54,24 @@ const providerFile = "clusterprofile-provider-file"
 
 // chosen is the name of the flag that asks for several clusters; "" where none does.
 func (f *fleetFlags) chosen(flags *pflag.FlagSet) string {
-	switch {
-	case flags.Changed("contexts"):
-		return "contexts"
-	case f.all:
-		return "all-contexts"
-	case flags.Changed("kubeconfig-dir"):
-		return "kubeconfig-dir"
-	case flags.Changed(providerFile):
-		return providerFile
-	default:
-		return ""
+	for _, name := range append([]string{"contexts"}, fleetOnly...) {
+		if flags.Changed(name) && (name != "all-contexts" || f.all) {
+			return name
+		}
 	}
+	return ""
 }
 
 func (f *fleetFlags) validate(flags *pflag.FlagSet, args []string) error {
 	chosen := f.chosen(flags)
-	if chosen == "contexts" && len(f.contexts) == 0 {
+	switch {
+	case chosen == "contexts" && len(f.contexts) == 0:
 		return errors.New("--contexts names no context")
-	}
-	if f.all && len(f.contexts) > 0 {
+	case f.all && len(f.contexts) > 0:
 		return errors.New("--all-contexts and --contexts exclude each other")
-	}
-	if f.folder != "" && flags.Changed("kubeconfig") {
+	case f.folder != "" && flags.Changed("kubeconfig"):
 		return errors.New("--kubeconfig-dir and --kubeconfig exclude each other")
-	}
-	if flags.Changed(providerFile) && f.programs == "" {
+	case flags.Changed(providerFile) && f.programs == "":
 		return fmt.Errorf("--%s names no file", providerFile)
 	}
 	exclude := slices.Concat(oneWay, oneCluster)
@@ -87,12 +79,10 @@ func (f *fleetFlags) validate(flags *pflag.FlagSet, args []string) error {
 		exclude = slices.Concat(oneCluster, []string{"all-contexts", "kubeconfig-dir"})
 		chosen = providerFile
 	}
-	seen := map[string]bool{}
-	for _, name := range f.contexts {
-		if name == "" || seen[name] {
+	for i, name := range f.contexts {
+		if name == "" || slices.Contains(f.contexts[:i], name) {
 			return fmt.Errorf("--contexts %s: each context is named once", strings.Join(f.contexts, ","))
 		}
-		seen[name] = true
 	}
 	for _, flag := range exclude {
 		if flags.Changed(flag) {
@@ -108,6 +98,7 @@ func (f *fleetFlags) validate(flags *pflag.FlagSet, args []string) error {
 // members are the clusters that the flags choose.
 func (f *fleetFlags) members(ctx context.Context, g *globalFlags) ([]fleet.Member, error) {
 	var all []fleet.Member
+	var err error
 	switch {
 	case f.programs != "":
 		config, name, err := g.wayThere()
@@ -118,11 +109,9 @@ func (f *fleetFlags) members(ctx context.Context, g *globalFlags) ([]fleet.Membe
 			return nil, fmt.Errorf("--%s: %w", providerFile, err)
 		}
 	case f.folder != "":
-		in, err := fleet.OfFolder(f.folder)
-		if err != nil {
+		if all, err = fleet.OfFolder(f.folder); err != nil {
 			return nil, fmt.Errorf("--kubeconfig-dir: %w", err)
 		}
-		all = in
 	default:
 		config, err := g.kubeconfig()
 		if err != nil {

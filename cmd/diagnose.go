@@ -135,11 +135,11 @@ func (d *diagnoseFlags) complete(cmd *cobra.Command, args []string) error {
 	if err := d.validate(); err != nil {
 		return err
 	}
-	if d.file != "" && d.persistsFor > 0 {
-		return fmt.Errorf("--for looks at a cluster twice: a file does not change")
-	}
-	if d.persistsFor < 0 {
-		return fmt.Errorf("--for must not be negative")
+	switch {
+	case d.file != "" && d.persistsFor > 0:
+		return errors.New("--for looks at a cluster twice: a file does not change")
+	case d.persistsFor < 0:
+		return errors.New("--for must not be negative")
 	}
 	if err := d.apply.validate(cmd.Flags(), d.file != ""); err != nil {
 		return err
@@ -147,17 +147,17 @@ func (d *diagnoseFlags) complete(cmd *cobra.Command, args []string) error {
 	if d.apply.enabled && !cmd.Flags().Changed("for") {
 		d.persistsFor = lookTwice
 	}
-	if d.apply.enabled && d.persistsFor == 0 {
+	switch {
+	case d.apply.enabled && d.persistsFor == 0:
 		return fmt.Errorf("--apply looks twice before it writes: give --for a time, or leave it out for %s", lookTwice)
-	}
-	if d.controller != "" && d.apply.enabled {
-		return fmt.Errorf("--controller and --apply exclude each other: nothing is written on the word of a log")
-	}
-	if d.quiet && d.apply.enabled {
-		return fmt.Errorf("--quiet and --apply exclude each other: what is written is said")
-	}
-	if err := d.validateEvents(); err != nil {
-		return err
+	case d.controller != "" && d.apply.enabled:
+		return errors.New("--controller and --apply exclude each other: nothing is written on the word of a log")
+	case d.quiet && d.apply.enabled:
+		return errors.New("--quiet and --apply exclude each other: what is written is said")
+	case d.events && d.file != "":
+		return errors.New("--events writes to a cluster: it does not go with -f")
+	case d.events && d.apply.enabled:
+		return errors.New("--events and --apply exclude each other: a repair writes its own event")
 	}
 	if d.watch {
 		if err := mayWatch(cmd.Flags(), d.outputs); err != nil {
@@ -189,17 +189,4 @@ func (d *diagnoseFlags) complete(cmd *cobra.Command, args []string) error {
 	}
 	d.asks = asks(d.targets)
 	return nil
-}
-
-func (d *diagnoseFlags) validateEvents() error {
-	switch {
-	case !d.events:
-		return nil
-	case d.file != "":
-		return errors.New("--events writes to a cluster: it does not go with -f")
-	case d.apply.enabled:
-		return errors.New("--events and --apply exclude each other: a repair writes its own event")
-	default:
-		return nil
-	}
 }

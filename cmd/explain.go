@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,11 +35,7 @@ they mean, who has to act and what helps, and shows the pages that are nearest.`
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			var names []string
-			for _, p := range explain.Pages() {
-				names = append(names, p.Name+"\t"+p.Title)
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
+			return each(explain.Pages(), func(p explain.Page) string { return p.Name + "\t" + p.Title }), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -73,36 +70,24 @@ func findCheck(name string) (check.Check, error) {
 			return c, nil
 		}
 	}
-	var names []string
-	for _, c := range diagnose.Checks() {
-		names = append(names, c.Name)
-	}
+	names := each(diagnose.Checks(), func(c check.Check) string { return c.Name })
 	return check.Check{}, fmt.Errorf("there is no check %q: \"kubectl volume-doctor explain\" lists them%s", name, didYouMean(name, names))
 }
 
 // selectChecks are all checks, or those named in only, without those in skip.
 func selectChecks(only, skip []string) ([]check.Check, error) {
-	wanted, unwanted := map[finding.Code]bool{}, map[finding.Code]bool{}
-	for _, name := range only {
+	var codes []finding.Code // of only, and then of skip
+	for _, name := range slices.Concat(only, skip) {
 		c, err := findCheck(name)
 		if err != nil {
 			return nil, err
 		}
-		wanted[c.Code] = true
+		codes = append(codes, c.Code)
 	}
-	for _, name := range skip {
-		c, err := findCheck(name)
-		if err != nil {
-			return nil, err
-		}
-		unwanted[c.Code] = true
-	}
-	checks := []check.Check{}
-	for _, c := range diagnose.Checks() {
-		if (len(wanted) == 0 || wanted[c.Code]) && !unwanted[c.Code] {
-			checks = append(checks, c)
-		}
-	}
+	wanted, unwanted := codes[:len(only)], codes[len(only):]
+	checks := slices.DeleteFunc(diagnose.Checks(), func(c check.Check) bool {
+		return len(wanted) > 0 && !slices.Contains(wanted, c.Code) || slices.Contains(unwanted, c.Code)
+	})
 	if len(checks) == 0 {
 		return nil, fmt.Errorf("--check and --skip leave no check to run")
 	}
@@ -111,9 +96,5 @@ func selectChecks(only, skip []string) ([]check.Check, error) {
 
 // checkNames completes checks: their names, with their titles as help.
 func checkNames() []string {
-	var names []string
-	for _, c := range diagnose.Checks() {
-		names = append(names, c.Name+"\t"+c.Title)
-	}
-	return names
+	return each(diagnose.Checks(), func(c check.Check) string { return c.Name + "\t" + c.Title })
 }

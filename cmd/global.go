@@ -1,13 +1,13 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
@@ -75,30 +75,24 @@ func newGlobalFlags(root *cobra.Command) *globalFlags {
 }
 
 func (g *globalFlags) validate() error {
-	if g.file == "" && g.now != "" {
-		return fmt.Errorf("--now goes with -f: a cluster's own clock counts otherwise")
-	}
-	if err := g.standardInput(); err != nil {
-		return err
-	}
-	if g.color != "auto" && g.color != "always" && g.color != "never" {
+	switch {
+	case g.file == "" && g.now != "":
+		return errors.New("--now goes with -f: a cluster's own clock counts otherwise")
+	case g.standardInput() != nil:
+		return g.standardInput()
+	case g.color != "auto" && g.color != "always" && g.color != "never":
 		return fmt.Errorf("--color is auto, always or never, not %q", g.color)
-	}
-	if g.chunkSize < 0 {
+	case g.chunkSize < 0:
 		return fmt.Errorf("--chunk-size must not be negative, not %d", g.chunkSize)
-	}
-	if g.maxWaitForUnmount <= 0 {
+	case g.maxWaitForUnmount <= 0:
 		return fmt.Errorf("--max-wait-for-unmount must be more than 0s, not %s", g.maxWaitForUnmount)
+	case g.kubernetesVersion != "" && !reconcile.IsRelease(g.kubernetesVersion):
+		return fmt.Errorf("--kubernetes-version %q is not a release: write it as v1.36.3", g.kubernetesVersion)
+	case g.allNamespaces && *g.kube.Namespace != "":
+		return errors.New("-A and -n exclude each other")
+	default:
+		return nil
 	}
-	if g.kubernetesVersion != "" {
-		if _, err := version.ParseGeneric(g.kubernetesVersion); err != nil {
-			return fmt.Errorf("--kubernetes-version %q is not a release: write it as v1.36.3", g.kubernetesVersion)
-		}
-	}
-	if g.allNamespaces && *g.kube.Namespace != "" {
-		return fmt.Errorf("-A and -n exclude each other")
-	}
-	return nil
 }
 
 func (g *globalFlags) options() reconcile.Options {

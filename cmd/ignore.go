@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -18,10 +19,7 @@ const defaultIgnore = ".volume-doctor.yaml"
 
 // readIgnore reads the file of suppressions, or the default one for "".
 func readIgnore(name string) (file string, list []finding.Suppression, err error) {
-	file = name
-	if name == "" {
-		file = defaultIgnore
-	}
+	file = cmp.Or(name, defaultIgnore)
 	data, err := os.ReadFile(file)
 	if name == "" && errors.Is(err, fs.ErrNotExist) {
 		return file, nil, nil

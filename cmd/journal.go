@@ -86,8 +86,11 @@ var errReplaced = errors.New("it was replaced or removed in this moment; try aga
 
 // prepare locks the file, reads it and leaves it at the end of its last entry.
 func (j *journalFile) prepare() ([]apply.Entry, error) {
-	if err := lock(j.File); err != nil {
+	switch err := lock(j.File); {
+	case errors.Is(err, errLocked):
 		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("lock it: %w; --journal can name a file in another folder", err)
 	}
 	info, err := j.Stat()
 	if err != nil {
@@ -149,18 +152,13 @@ func (j *journalFile) Close() error {
 
 // kindOf names what a file is that is not a regular one.
 func kindOf(mode fs.FileMode) string {
-	switch {
-	case mode.IsDir():
-		return "a directory"
-	case mode&fs.ModeSymlink != 0:
-		return "a symbolic link"
-	case mode&fs.ModeNamedPipe != 0:
-		return "a FIFO"
-	case mode&fs.ModeDevice != 0:
-		return "a device"
-	case mode&fs.ModeSocket != 0:
-		return "a socket"
-	default:
-		return "a special file"
+	for _, kind := range []struct {
+		is   fs.FileMode
+		name string
+	}{{fs.ModeDir, "a directory"}, {fs.ModeSymlink, "a symbolic link"}, {fs.ModeNamedPipe, "a FIFO"}, {fs.ModeDevice, "a device"}, {fs.ModeSocket, "a socket"}} {
+		if mode&kind.is != 0 {
+			return kind.name
+		}
 	}
+	return "a special file"
 }

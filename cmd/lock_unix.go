@@ -4,7 +4,6 @@ package cmd
 
 import (
 	"errors"
-	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -20,8 +19,5 @@ func lock(file *os.File) error {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return errLocked
 	}
-	if err != nil {
-		return fmt.Errorf("lock it: %w; --journal can name a file in another folder", err)
-	}
-	return nil
+	return err
 }

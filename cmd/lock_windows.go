@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"errors"
-	"fmt"
 	"os"
 
 	"golang.org/x/sys/windows"
@@ -21,8 +20,5 @@ func lock(file *os.File) error {
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
 		return errLocked
 	}
-	if err != nil {
-		return fmt.Errorf("lock it: %w; --journal can name a file in another folder", err)
-	}
-	return nil
+	return err
 }

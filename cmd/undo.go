@@ -121,9 +121,5 @@ func (u *undoFlags) confirmed(streams genericiooptions.IOStreams, writes int) bo
 	if u.ask.yes || !u.ask.writes() {
 		return true
 	}
-	what := "this write"
-	if writes > 1 {
-		what = fmt.Sprintf("these %d writes", writes)
-	}
-	return agreed(streams, bufio.NewReader(streams.In), "Take back "+what+" now?")
+	return agreed(streams, bufio.NewReader(streams.In), "Take back", writes, "write")
 }

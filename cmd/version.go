@@ -3,7 +3,6 @@ package cmd
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -34,7 +33,7 @@ func newVersion(streams genericiooptions.IOStreams) *cobra.Command {
 			v := versions{buildVersion(), commit(), runtime.Version(), reconcile.OldestModelled, reconcile.NewestModelled}
 			switch format {
 			case "":
-				_, err := io.WriteString(streams.Out, v.String())
+				_, err := fmt.Fprintf(streams.Out, "kubectl volume-doctor %s\nmodel: attach/detach controllers of Kubernetes %s to %s\n", v.Version, v.Oldest, v.Newest)
 				return err
 			case "json":
 				encoder := json.NewEncoder(streams.Out)
@@ -55,10 +54,6 @@ func newVersion(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd.Flags().StringVarP(&format, "output", "o", "", "Output format: json or yaml")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
-}
-
-func (v versions) String() string {
-	return fmt.Sprintf("kubectl volume-doctor %s\nmodel: attach/detach controllers of Kubernetes %s to %s\n", v.Version, v.Oldest, v.Newest)
 }
 
 // buildVersion is what the Go tool wrote into the binary: the module's version

@@ -122,14 +122,10 @@ func (a *applyFlags) consent() repair.Consent {
 func (a *applyFlags) writes() bool { return a.mode() == apply.DryRunNone && a.save == "" }
 
 func (a *applyFlags) mode() apply.DryRunMode {
-	switch a.dryRun {
-	case "client":
-		return apply.DryRunClient
-	case "server":
-		return apply.DryRunServer
-	default:
+	if a.dryRun == "none" {
 		return apply.DryRunNone
 	}
+	return apply.DryRunMode(a.dryRun)
 }
 
 // holdFor is how long a repair must hold to count.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // carried are the flags that a command line for another run takes over: those that
@@ -70,20 +71,18 @@ func commandLine(context string, taken, words []string, last ...string) string {
 // pointedAt is the narrowest target that has the finding, as diagnose takes it. A
 // finding about none of them is found by its check.
 func pointedAt(f finding.Finding) []string {
-	switch {
-	case f.Subject.Kind == "Pod":
-		return []string{"pod/" + f.Subject.Name, "-n", f.Subject.Namespace}
-	case f.Subject.Kind == "PersistentVolumeClaim":
-		return []string{"pvc/" + f.Subject.Name, "-n", f.Subject.Namespace}
-	case f.Subject.Kind == "VolumeAttachment":
-		return []string{"volumeattachment/" + f.Subject.Name}
-	case f.Subject.Kind == "PersistentVolume":
-		return []string{"pv/" + f.Subject.Name}
-	case f.Subject.Kind == "Node":
-		return []string{"node/" + f.Subject.Name}
-	case f.VolumeAttachment != "":
-		return []string{"volumeattachment/" + f.VolumeAttachment}
-	default:
-		return []string{"--check=" + f.Check}
+	for _, r := range snapshot.Resources() {
+		if len(r.Names) == 0 || r.Object != f.Subject.Kind {
+			continue
+		}
+		words := []string{r.Names[0] + "/" + f.Subject.Name}
+		if r.Namespaced {
+			words = append(words, "-n", f.Subject.Namespace)
+		}
+		return words
 	}
+	if f.VolumeAttachment != "" {
+		return []string{"volumeattachment/" + f.VolumeAttachment}
+	}
+	return []string{"--check=" + f.Check}
 }

@@ -51,19 +51,9 @@ func (g *globalFlags) completeTargets(streams genericiooptions.IOStreams, most i
 // completeNames completes the name of an object of the kind, with what stands before it.
 func (g *globalFlags) completeNames(cmd *cobra.Command, streams genericiooptions.IOStreams, kind snapshot.Kind, before, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	streams.ErrOut = io.Discard // whatever is said now lands in the line that is being typed
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
-	defer cancel()
-	names, err := g.names(ctx, streams, kind)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var words []string
-	for _, name := range names {
-		if strings.HasPrefix(name, begin) {
-			words = append(words, before+name)
-		}
-	}
-	return words, cobra.ShellCompDirectiveNoFileComp
+	list := func(ctx context.Context) ([]string, error) { return g.names(ctx, streams, kind) }
+	names, directive := completeWords(list)(cmd, nil, begin)
+	return each(names, func(name string) string { return before + name }), directive
 }
 
 // completeGlobal completes the flags of every command that have a listable set.

@@ -36,10 +36,6 @@ func newInterrupts() *interrupts {
 
 type interruptsKey struct{}
 
-func withInterrupts(ctx context.Context, i *interrupts) context.Context {
-	return context.WithValue(ctx, interruptsKey{}, i)
-}
-
 // interruptsOf returns those of the process; a context without any is one that
 // nobody interrupts.
 func interruptsOf(ctx context.Context) *interrupts {
@@ -111,7 +107,7 @@ func (i *interrupts) setTemporary(name string, temporary bool) {
 // the context, and the command is left behind.
 func (i *interrupts) run(ctx context.Context, command func(context.Context) error) error {
 	ended := make(chan error, 1)
-	go func() { ended <- command(withInterrupts(ctx, i)) }()
+	go func() { ended <- command(context.WithValue(ctx, interruptsKey{}, i)) }()
 	select {
 	case err := <-ended:
 		return err

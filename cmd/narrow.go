@@ -15,19 +15,22 @@ import (
 
 // concerns says whether the finding is about the target.
 func (t target) concerns(f finding.Finding, s *snapshot.Snapshot) bool {
+	if t.kind == "" {
+		return false // a group without any pod
+	}
+	if f.Subject.Kind == snapshot.ResourceOf(t.kind).Object && f.Subject.Name == t.name.Name && f.Subject.Namespace == t.name.Namespace {
+		return true
+	}
 	switch t.kind {
 	case snapshot.Pods:
-		return slices.Contains(f.Pods, t.name.String()) || isSubject(f, "Pod", t.name)
+		return slices.Contains(f.Pods, t.name.String())
 	case snapshot.Nodes:
-		return string(f.Node) == t.name.Name || isSubject(f, "Node", t.name)
+		return string(f.Node) == t.name.Name
 	case snapshot.Volumes:
-		return f.PersistentVolume == t.name.Name || isSubject(f, "PersistentVolume", t.name)
+		return f.PersistentVolume == t.name.Name
 	case snapshot.VolumeAttachments:
-		return f.VolumeAttachment == t.name.Name || isSubject(f, "VolumeAttachment", t.name)
+		return f.VolumeAttachment == t.name.Name
 	case snapshot.Claims:
-		if isSubject(f, "PersistentVolumeClaim", t.name) {
-			return true
-		}
 		claim := s.Claim(t.name)
 		return claim != nil && claim.Spec.VolumeName != "" && f.PersistentVolume == claim.Spec.VolumeName
 	default:
@@ -35,23 +38,13 @@ func (t target) concerns(f finding.Finding, s *snapshot.Snapshot) bool {
 	}
 }
 
-func isSubject(f finding.Finding, kind string, name types.NamespacedName) bool {
-	return f.Subject.Kind == kind && f.Subject.Name == name.Name && f.Subject.Namespace == name.Namespace
-}
-
 // inNamespace says whether the finding touches the namespace: by its subject,
 // by a pod, or by the claim that its volume is bound to.
 func inNamespace(f finding.Finding, namespace string, s *snapshot.Snapshot) bool {
-	if f.Subject.Namespace == namespace {
-		return true
-	}
-	for _, pod := range f.Pods {
-		if strings.HasPrefix(pod, namespace+"/") {
-			return true
-		}
-	}
 	pv := s.Volume(f.PersistentVolume)
-	return pv != nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Namespace == namespace
+	return f.Subject.Namespace == namespace ||
+		slices.ContainsFunc(f.Pods, func(pod string) bool { return strings.HasPrefix(pod, namespace+"/") }) ||
+		pv != nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Namespace == namespace
 }
 
 // narrow keeps the findings that were asked for, and those that say why a pod in

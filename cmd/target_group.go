@@ -41,19 +41,11 @@ func madeBy(pod *corev1.Pod, kind, name string) bool {
 	case kind == "Deployment":
 		return facts.DeploymentOf(pod) == name
 	case kind == "CronJob": // its Jobs are called by it and the minute
-		job, minute, ok := cutLast(owner.Name, "-")
-		return ok && owner.Kind == "Job" && job == name && strings.Trim(minute, "0123456789") == ""
+		minute, ok := strings.CutPrefix(owner.Name, name+"-")
+		return ok && owner.Kind == "Job" && strings.Trim(minute, "0123456789") == ""
 	default:
 		return owner.Kind == kind && owner.Name == name
 	}
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
 }
 
 // podsWith are the pods of a file with the labels. With namespace "" they are of

@@ -67,13 +67,17 @@ var (
 
 func (s *server) addTools(to *sdk.Server) {
 	add(s, to, diagnoseTool, func(in diagnoseInput) ([]string, error) {
-		return s.asked(in.where, in.Targets, func(t string) error { return mayBeTarget("targets", t) }, "diagnose", "--output=json")
+		return s.asked(in.where, "targets", in.Targets, "diagnose", "--output=json")
 	})
 	add(s, to, traceTool, func(in traceInput) ([]string, error) {
-		return s.asked(in.where, []string{"pod/" + in.Pod}, func(string) error { return mayBeName("pod", in.Pod) }, "trace")
+		return s.asked(in.where, "pod", []string{"pod/" + in.Pod}, "trace")
 	})
 	add(s, to, planTool, func(in planInput) ([]string, error) {
-		return s.asked(where{Context: in.Context}, prefixed("node/", in.Nodes), func(t string) error { return mayBeTarget("nodes", t) }, "plan")
+		nodes := make([]string, len(in.Nodes))
+		for i, name := range in.Nodes {
+			nodes[i] = "node/" + name
+		}
+		return s.asked(where{Context: in.Context}, "nodes", nodes, "plan")
 	})
 	add(s, to, explainTool, func(in explainInput) ([]string, error) {
 		if !code.MatchString(in.Code) {
@@ -82,7 +86,7 @@ func (s *server) addTools(to *sdk.Server) {
 		return []string{"explain", "--", in.Code}, nil
 	})
 	add(s, to, preflightTool, func(in preflightInput) ([]string, error) {
-		return s.asked(where{Context: in.Context}, []string{"node/" + in.Node}, func(string) error { return mayBeName("node", in.Node) }, "preflight")
+		return s.asked(where{Context: in.Context}, "node", []string{"node/" + in.Node}, "preflight")
 	})
 }
 
@@ -106,8 +110,8 @@ func add[In any](s *server, to *sdk.Server, t tool, args func(In) ([]string, err
 }
 
 // asked are the arguments of a command on a cluster: the server's own flags, those of
-// the call, and behind "--" the names.
-func (s *server) asked(w where, names []string, check func(string) error, command ...string) ([]string, error) {
+// the call, and behind "--" the targets, which are in the field of the input.
+func (s *server) asked(w where, field string, targets []string, command ...string) ([]string, error) {
 	args := slices.Concat(command, s.Base)
 	switch {
 	case w.Context == "":
@@ -124,15 +128,15 @@ func (s *server) asked(w where, names []string, check func(string) error, comman
 		}
 		args = append(args, "--namespace="+w.Namespace)
 	}
-	if len(names) > mostTargets {
+	if len(targets) > mostTargets {
 		return nil, fmt.Errorf("a call may name %d objects at most", mostTargets)
 	}
-	for _, name := range names {
-		if err := check(name); err != nil {
+	for _, target := range targets {
+		if err := mayBeTarget(field, target); err != nil {
 			return nil, err
 		}
 	}
-	return append(append(args, "--"), names...), nil
+	return append(append(args, "--"), targets...), nil
 }
 
 var (
@@ -141,29 +145,16 @@ var (
 	contextName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,252}$`)
 )
 
-// mayBeTarget refuses what is not KIND/NAME. Whether there is such a kind the command
-// decides.
+// mayBeTarget refuses what is not KIND/NAME, and names that no object of the API has.
+// Whether there is such a kind the command decides. The text itself is not repeated: an
+// answer has no words of others outside its marks.
 func mayBeTarget(field, target string) error {
 	k, name, found := strings.Cut(target, "/")
 	if !found || !kind.MatchString(k) {
 		return fmt.Errorf("%s: each is KIND/NAME, as pod/web-0", field)
 	}
-	return mayBeName(field, name)
-}
-
-// mayBeName refuses what no object of the API is called. The text itself is not
-// repeated: an answer has no words of others outside its marks.
-func mayBeName(field, name string) error {
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return fmt.Errorf("%s has a name that Kubernetes gives to no object", field)
 	}
 	return nil
-}
-
-func prefixed(prefix string, names []string) []string {
-	list := make([]string, 0, len(names))
-	for _, name := range names {
-		list = append(list, prefix+name)
-	}
-	return list
 }

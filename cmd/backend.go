@@ -118,8 +118,8 @@ func (g *globalFlags) sayBackends(s *snapshot.Snapshot, streams genericiooptions
 	var own []*backend.List
 	world := reconcile.NewWorld(s, g.options())
 	for _, l := range s.Backends {
-		var kept []backend.Volume
-		all := 0
+		trimmed, all := *l, 0
+		trimmed.Volumes = nil
 		for _, pv := range s.Volumes {
 			name, err := world.VolumeName(pv)
 			driver, handle, ok := reconcile.ParseCSI(name)
@@ -128,7 +128,7 @@ func (g *globalFlags) sayBackends(s *snapshot.Snapshot, streams genericiooptions
 			}
 			all++
 			if v, found := l.Find(driver, handle); found {
-				kept = append(kept, v)
+				trimmed.Volumes = append(trimmed.Volumes, v)
 			}
 		}
 		of := ""
@@ -138,9 +138,9 @@ func (g *globalFlags) sayBackends(s *snapshot.Snapshot, streams genericiooptions
 				of += fmt.Sprintf(" and %d more", len(l.Scope)-5)
 			}
 		}
-		what, says := "the storage system's list", fmt.Sprintf("%s old, has %d of %d volumes; what it lacks proves nothing", facts.Rounded(s.TakenAt.Sub(l.Taken)), len(kept), all)
+		what, says := "the storage system's list", fmt.Sprintf("%s old, has %d of %d volumes; what it lacks proves nothing", facts.Rounded(s.TakenAt.Sub(l.Taken)), len(trimmed.Volumes), all)
 		if l.Format == backend.Attacher {
-			what, says = "csi-attacher's log", fmt.Sprintf("ends %s ago, differs about %d of %d volumes; that it is silent proves nothing", facts.Rounded(s.TakenAt.Sub(l.Taken)), len(kept), all)
+			what, says = "csi-attacher's log", fmt.Sprintf("ends %s ago, differs about %d of %d volumes; that it is silent proves nothing", facts.Rounded(s.TakenAt.Sub(l.Taken)), len(trimmed.Volumes), all)
 		}
 		if err := storage.Usable(s, l); err != nil {
 			says = "is left out: " + err.Error()
@@ -148,8 +148,6 @@ func (g *globalFlags) sayBackends(s *snapshot.Snapshot, streams genericiooptions
 			says += "; it has further pages, which are missing"
 		}
 		fmt.Fprintf(streams.ErrOut, "note: %s %s%s: %s\n", what, output.Safe(l.File), output.Safe(of), says)
-		trimmed := *l
-		trimmed.Volumes = kept
 		trimmed.Sort()
 		own = append(own, &trimmed)
 	}

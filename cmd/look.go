@@ -181,10 +181,8 @@ func (e *examination) narrowed(s *snapshot.Snapshot, earlier *finding.Report, po
 				f.AdviceCommands[i] = safetext.WithFlags(command, view.Flags...)
 			}
 		}
-	} else { // with several clusters it is left out of the one report on all
-		if err := e.leaveOut.from(view.Report); err != nil {
-			return nil, nil, err
-		}
+	} else if err := e.leaveOut.from(view.Report); err != nil { // of several clusters, from the one report on all
+		return nil, nil, err
 	}
 	repairs := repair.Propose(view)
 	sayApply(view.Report, taken)

@@ -104,18 +104,16 @@ func toAnswer(targets []target, s *snapshot.Snapshot, named []string) []*corev1.
 		}
 	}
 	for _, t := range targets {
-		if t.kind == snapshot.Pods {
+		switch {
+		case t.kind == snapshot.Pods:
 			if pod := s.Pod(t.name); pod != nil && !slices.Contains(pods, pod) {
 				pods = append(pods, pod)
 			}
-			continue
-		}
-		if t.group == nil {
-			continue
-		}
-		group := slices.DeleteFunc(slices.Clone(s.Pods), func(pod *corev1.Pod) bool { return !t.group(pod) || slices.Contains(pods, pod) })
-		if len(group) <= fewPods {
-			pods = append(pods, group...)
+		case t.group != nil:
+			group := slices.DeleteFunc(slices.Clone(s.Pods), func(pod *corev1.Pod) bool { return !t.group(pod) || slices.Contains(pods, pod) })
+			if len(group) <= fewPods {
+				pods = append(pods, group...)
+			}
 		}
 	}
 	return pods

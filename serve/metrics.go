@@ -1,14 +1,12 @@
 package serve
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -82,10 +80,6 @@ func newMetrics(s *state, version string) *metrics {
 }
 
 func (m *metrics) took(d time.Duration) { m.looks.Observe(d.Seconds()) }
-
-func (m *metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
-}
 
 // collector makes the metrics of the last look.
 type collector struct{ *metrics }

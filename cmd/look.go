@@ -181,7 +181,7 @@ func (e *examination) narrowed(s *snapshot.Snapshot, earlier *finding.Report, po
 				f.AdviceCommands[i] = safetext.WithFlags(command, view.Flags...)
 			}
 		}
-	} else if err := e.leaveOut.from(view.Report); err != nil { // of several clusters, from the one report on all
+	} else if err := e.leaveOut.from(view.Report); err != nil { // with several clusters it is left out of the one report on all
 		return nil, nil, err
 	}
 	repairs := repair.Propose(view)

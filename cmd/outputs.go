@@ -69,7 +69,7 @@ func (o *outputFlags) print(stdout io.Writer, render func(w io.Writer, format st
 	return nil
 }
 
-// each is what of makes of each item.
+// each calls of for each item, and returns the results.
 func each[T, R any](items []T, of func(T) R) []R {
 	var made []R
 	for _, item := range items {

@@ -89,7 +89,7 @@ func codeOf(err error) int {
 	}
 }
 
-// exitWith is how a command ends that has printed its answer.
+// exitWith is the exit code of a command that has printed its answer.
 func exitWith(incomplete, found bool) error {
 	switch {
 	case incomplete:

@@ -51,7 +51,7 @@ func (g *globalFlags) readAs(streams genericiooptions.IOStreams, live func(watch
 }
 
 // readTargets reads what a command rests on whose arguments are of one kind, and
-// makes sure that they are there. A pod is one alone, to be traced.
+// makes sure that they are there. Pods are for trace, which takes one.
 func (g *globalFlags) readTargets(ctx context.Context, streams genericiooptions.IOStreams, outputs *outputFlags, args []string, kind snapshot.Kind) ([]target, *snapshot.Snapshot, error) {
 	if err := cmp.Or(g.validate(), outputs.validate()); err != nil {
 		return nil, nil, err

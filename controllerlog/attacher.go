@@ -92,7 +92,7 @@ var attachmentName = regexp.MustCompile(`^csi-[0-9a-f]{64}$`)
 
 func isTruth(text string) bool { return text == "true" || text == "false" }
 
-// truth is the value of a key for isTruth: in JSON a quoted one is none.
+// truth is the value of a key, for isTruth. A quoted value in JSON stays quoted.
 func (e *entry) truth(key string) string {
 	if e.values == nil {
 		return e.value(key)

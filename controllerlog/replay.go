@@ -168,8 +168,8 @@ func (m *memory) narrow(pair reconcile.VolumeNode, to states, at time.Time) {
 	m.set(pair, cmp.Or(m.of(pair).states&to, to), at)
 }
 
-// mention is the pair that a line names, and what is known of it. Where it names none, p
-// is nil, and the volumes of which it has the names are noted.
+// mention returns the pair that a line names, and what is known of it. If the line names
+// none, p is nil, and the names of volumes in it are noted.
 func (m *memory) mention(e *entry) (pair reconcile.VolumeNode, p *pairMemory) {
 	if pair, ok := e.pair(); ok {
 		return pair, m.of(pair)

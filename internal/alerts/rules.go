@@ -184,7 +184,7 @@ func metric(name string) serve.Metric {
 	return all[i]
 }
 
-// warning is a rule with the label of that name, whose page is in docs/alerts.md.
+// warning makes a rule with severity warning. docs/alerts.md has a section about it.
 func warning(alert, expr, waits, lingers string, a Annotations) Rule {
 	a.RunbookURL = source + "docs/alerts.md#" + strings.ToLower(alert)
 	return Rule{Alert: alert, Expr: expr, For: waits, KeepFiringFor: lingers, Labels: Labels{"warning"}, Annotations: a}

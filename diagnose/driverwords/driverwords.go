@@ -5,6 +5,7 @@
 package driverwords
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -28,7 +29,8 @@ type Entry struct {
 	// Helps is one sentence that says what helps, filled in like Actor.
 	Helps string
 	// Source is where the words were read: "owner/repository path@ref", or the
-	// address of the thread in which somebody pasted them.
+	// address of the thread in which somebody pasted them. It is filled in from the
+	// family where the table leaves it empty.
 	Source string
 	// Wrapper marks words that only wrap or classify a cause, such as an exit
 	// code. Any other match is more specific than a wrapper.
@@ -46,6 +48,8 @@ func (e Entry) Driver() string {
 // family is what the drivers of one storage system say.
 type family struct {
 	drivers []string
+	// source is that of the entries that name none of their own.
+	source  string
 	entries []Entry
 }
 
@@ -65,12 +69,9 @@ func complete() []Entry {
 		for _, e := range f.entries {
 			e.Drivers = f.drivers
 			about := meanings[e.Meaning]
-			if e.Actor == "" {
-				e.Actor = about.Actor
-			}
-			if e.Helps == "" {
-				e.Helps = about.Helps
-			}
+			e.Actor = cmp.Or(e.Actor, about.Actor)
+			e.Helps = cmp.Or(e.Helps, about.Helps)
+			e.Source = cmp.Or(e.Source, f.source)
 			all = append(all, e)
 		}
 	}

@@ -93,7 +93,7 @@ func (p pattern) before(message string, start, n int) bool {
 		return isEdge(message, start, p.literals[0][:1])
 	}
 	previous := p.literals[n-1]
-	for at := strings.LastIndex(message[:start], previous); at >= 0; at = lastIndexBefore(message, previous, at+len(previous)) {
+	for at := strings.LastIndex(message[:start], previous); at >= 0; at = strings.LastIndex(message[:at+len(previous)-1], previous) {
 		end := at + len(previous)
 		if start-end > longestValue {
 			return false
@@ -103,11 +103,6 @@ func (p pattern) before(message string, start, n int) bool {
 		}
 	}
 	return false
-}
-
-// lastIndexBefore is the last position of text in message that ends before end.
-func lastIndexBefore(message, text string, end int) int {
-	return strings.LastIndex(message[:end-1], text)
 }
 
 // stands reports whether placeholder n may stand for value.

@@ -3,6 +3,7 @@ package driverwords
 // linstor holds the words of the LINSTOR driver.
 var linstor = family{
 	drivers: []string{"linstor.csi.linbit.com"},
+	source:  "piraeusdatastore/linstor-csi pkg/driver/driver.go@v1.12.0",
 	entries: []Entry{
 		{Words: "two other resources already InUse", Meaning: AttachedElsewhere,
 			Helps:  "Wait for a running live migration to end; otherwise run \"linstor resource list\" and stop the user on the other nodes.",
@@ -10,12 +11,9 @@ var linstor = family{
 		{Words: "failed to attach resource with no deployed replica", Meaning: VolumeFailed,
 			Helps:  "Run \"linstor resource list\": no node has a replica of the volume.",
 			Source: "piraeusdatastore/linstor-csi pkg/client/linstor.go@v1.12.0"},
-		{Words: "NodePublishVolume failed for {}: assignment not found", Meaning: NotAttached,
-			Source: "piraeusdatastore/linstor-csi pkg/driver/driver.go@v1.12.0"},
-		{Words: "could not determine device path", Meaning: DeviceMissing,
-			Source: "piraeusdatastore/linstor-csi pkg/driver/driver.go@v1.12.0"},
-		{Words: "ReadWriteMany volumes require a DRBD layer", Meaning: AccessType,
-			Source: "piraeusdatastore/linstor-csi pkg/driver/driver.go@v1.12.0"},
+		{Words: "NodePublishVolume failed for {}: assignment not found", Meaning: NotAttached},
+		{Words: "could not determine device path", Meaning: DeviceMissing},
+		{Words: "ReadWriteMany volumes require a DRBD layer", Meaning: AccessType},
 		{Words: "None of the requisite topologies could be fulfilled", Meaning: ZoneMismatch, Actor: StorageAdmin,
 			Helps:  "Check that a node in the requested topology has the storage pool and enough free space.",
 			Source: "piraeusdatastore/linstor-csi pkg/topology/scheduler/followtopology/follow_topology.go@v1.12.0"},

@@ -4,6 +4,7 @@ package kubelet
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -120,7 +121,7 @@ func (n *Node) add(v Volume) {
 	for i := range n.Volumes {
 		same := n.Volumes[i]
 		if pods := same.Pods; v.Volume != "" && len(pods) > 0 {
-			if same.Pods = v.Pods; equal(same, v) {
+			if same.Pods = v.Pods; reflect.DeepEqual(same, v) {
 				n.Volumes[i].Pods = append(pods, v.Pods...)
 				return
 			}
@@ -139,7 +140,7 @@ func (n *Node) addLeftovers(view *facts.View, node *corev1.Node, named map[corev
 		v := Volume{Volume: volume, Pods: []PodVolume{}}
 		block := false
 		if pv := view.World.Volume(volume); pv != nil {
-			v.PersistentVolume, block = pv.Name, isBlock(pv)
+			v.PersistentVolume, block = pv.Name, facts.BlockMode(pv)
 		}
 		v.Driver, _, _ = reconcile.ParseCSI(volume)
 		s := trace.Leftover(view, node, volume)
@@ -172,12 +173,8 @@ func row(view *facts.View, pod *corev1.Pod, v trace.VolumeTrace, s trace.Standin
 	attached := !slices.ContainsFunc(v.Stages, func(s trace.Stage) bool {
 		return s.Stage == trace.StageInVolumesAttached && s.State != trace.StageDone && s.State != trace.StageNotNeeded
 	})
-	r.take(s, pv != nil && isBlock(pv), attached)
+	r.take(s, pv != nil && facts.BlockMode(pv), attached)
 	return r
-}
-
-func isBlock(pv *corev1.PersistentVolume) bool {
-	return pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == corev1.PersistentVolumeBlock
 }
 
 // take fills in where the volume stands.

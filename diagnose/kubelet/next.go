@@ -1,7 +1,6 @@
 package kubelet
 
 import (
-	"reflect"
 	"strings"
 	"time"
 
@@ -113,5 +112,3 @@ func (v *Volume) calls() (list []Call) {
 var callsOf = map[trace.StageName]Call{
 	trace.StageStaged: NodeStage, trace.StageMounted: NodePublish, trace.StageUnmounted: NodeUnpublish, trace.StageUnstaged: NodeUnstage,
 }
-
-func equal(a, b Volume) bool { return reflect.DeepEqual(a, b) }

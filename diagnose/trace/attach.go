@@ -40,10 +40,7 @@ func attacherOf(driver string) string { return "the external-attacher of " + dri
 
 // attachmentOf is the VolumeAttachment of the volume on the pod's node.
 func (t *tracer) attachmentOf(v *tracedVolume) *storagev1.VolumeAttachment {
-	if name := facts.AttachmentName(v.pair); name != "" {
-		return t.Snapshot.VolumeAttachment(name)
-	}
-	return nil
+	return t.Snapshot.VolumeAttachment(facts.AttachmentName(v.pair))
 }
 
 // attached is whether the driver has the volume attached to the node.
@@ -151,11 +148,7 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 }
 
 func driverSaid(va *storagev1.VolumeAttachment, field string, e *storagev1.VolumeError) Said {
-	said := Said{By: va.Spec.Attacher + ", " + field + " of volumeattachment/" + va.Name, Text: e.Message}
-	if !e.Time.IsZero() {
-		said.At = &e.Time
-	}
-	return said
+	return Said{By: va.Spec.Attacher + ", " + field + " of volumeattachment/" + va.Name, At: unlessZero(e.Time), Text: e.Message}
 }
 
 // attachErrorMeans says what a driver's refusal leads to in this release.

@@ -30,7 +30,7 @@ func (t *tracer) scheduled() Stage {
 	s := Stage{Stage: StageScheduled, State: StageWaiting, On: "the scheduler", Detail: "the scheduler has not spoken",
 		Ends: "the scheduler binds the pod to a node"}
 	since := t.pod.CreationTimestamp
-	if c := t.unschedulable(); c != nil {
+	if c := condition(t.pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Message != "" {
 		s.State, s.Detail = StageBlocked, "no node suits the pod"
 		s.Said = []Said{{By: "the scheduler, condition PodScheduled", At: &c.LastTransitionTime, Text: c.Message, Means: schedulerMeans(c.Message)}}
 		since = facts.Latest(since, c.LastTransitionTime)
@@ -62,18 +62,6 @@ func (t *tracer) addKeptOff(v *tracedVolume, s *Stage) {
 		said.Means += fmt.Sprintf("; it is on %d of %d", have, len(t.Snapshot.Nodes))
 	}
 	s.Said = append(s.Said, said)
-}
-
-// unschedulable is the condition in which the scheduler says why; nil where it
-// has not spoken.
-func (t *tracer) unschedulable() *corev1.PodCondition {
-	for i := range t.pod.Status.Conditions {
-		c := &t.pod.Status.Conditions[i]
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Message != "" {
-			return c
-		}
-	}
-	return nil
 }
 
 // volumeRefusals are parts of what the scheduler says where a volume keeps a

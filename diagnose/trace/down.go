@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
@@ -72,10 +73,7 @@ func (t *tracer) stopped() Stage {
 		return done(StageStopped, last, "")
 	}
 	s.Detail = fmt.Sprintf("running: %v", running)
-	var grace time.Duration
-	if seconds := t.pod.DeletionGracePeriodSeconds; seconds != nil {
-		grace = time.Duration(*seconds) * time.Second
-	}
+	grace := time.Duration(ptr.Deref(t.pod.DeletionGracePeriodSeconds, 0)) * time.Second
 	since := metav1.NewTime(t.pod.DeletionTimestamp.Add(-grace)) // the stamp is the end of the grace period
 	if t.node != nil && !reconcile.NodeReady(t.node) {
 		s.State, s.reason = StageBlocked, "NodeNotReady"
@@ -134,16 +132,10 @@ func (t *tracer) unmounted(v *tracedVolume, stopped bool) Stage {
 	}
 	t.withoutDriver(v, &s)
 	s.doubtful = s.State == StageBlocked && !t.everMounted()
-	since := facts.Latest(*t.pod.DeletionTimestamp, *t.stoppedSince())
-	return t.due(s, since, UnmountTakes)
+	return t.due(s, facts.Latest(*t.pod.DeletionTimestamp, t.stoppedSince()), UnmountTakes)
 }
 
-func (t *tracer) stoppedSince() *metav1.Time {
-	if since := t.stopped().Since; since != nil {
-		return since
-	}
-	return &metav1.Time{}
-}
+func (t *tracer) stoppedSince() metav1.Time { return ptr.Deref(t.stopped().Since, metav1.Time{}) }
 
 // withoutDriver adds what keeps the node from unmounting.
 func (t *tracer) withoutDriver(v *tracedVolume, s *Stage) {
@@ -175,10 +167,10 @@ func (t *tracer) unstaged(v *tracedVolume, free bool) Stage {
 	if others := t.others(v); len(others) > 0 {
 		return notNeeded(StageUnstaged, "pod "+facts.PodName(others[0])+" uses it on the node")
 	}
-	switch {
-	case !free:
+	if !free {
 		return after(StageUnstaged)
-	case t.pod.DeletionTimestamp == nil && !t.everMounted():
+	}
+	if t.pod.DeletionTimestamp == nil && !t.everMounted() {
 		s := Stage{Stage: StageUnstaged, State: StageBlocked, On: kubeletOf(t.pod.Spec.NodeName), Detail: inUseOf(t.node), reason: reasonNeverMounted}
 		s.Detail += ": the pod ended before it was mounted, and the kubelet keeps such a volume in use as long as the pod object is there"
 		s.Ends = "the pod object is deleted"
@@ -186,7 +178,7 @@ func (t *tracer) unstaged(v *tracedVolume, free bool) Stage {
 	}
 	s := t.unstaging(v, inUseOf(t.node))
 	t.hearDown(&s, v)
-	return t.due(s, facts.Latest(*t.stoppedSince(), facts.BoundAt(t.pod)), UnstageTakes)
+	return t.due(s, facts.Latest(t.stoppedSince(), facts.BoundAt(t.pod)), UnstageTakes)
 }
 
 // unstaging is a volume that the kubelet has to give back, and what keeps the kubelet
@@ -232,5 +224,5 @@ func (t *tracer) detached(v *tracedVolume) Stage {
 		return after(StageDetached)
 	}
 	s.Detail, s.Ends = "nothing holds it on the node", "the controller begins the detach"
-	return t.due(s, *t.stoppedSince(), controllerActs)
+	return t.due(s, t.stoppedSince(), controllerActs)
 }

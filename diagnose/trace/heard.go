@@ -96,14 +96,13 @@ func (t *tracer) hearDown(s *Stage, v *tracedVolume) {
 		*s = done(StageUnmounted, metav1.Time{}, "the kubelet has come to the step after it")
 		return
 	}
-	at := metav1.NewTime(f.At)
 	s.State, s.On, s.follows = StageBlocked, kubeletOf(t.pod.Spec.NodeName), false
 	if v.Driver != "" && driverAnswered(f.Message) {
 		s.On = "CSI driver " + v.Driver + " on " + t.pod.Spec.NodeName
 	}
 	s.Detail, _, _ = strings.Cut(f.Message, " for volume ")
 	s.Ends = "the kubelet tries again after at most 2m2s"
-	s.Said = []Said{{By: kubeletLog + " on " + t.pod.Spec.NodeName, At: &at, Text: f.Message}}
+	s.Said = []Said{{By: kubeletLog + " on " + t.pod.Spec.NodeName, At: new(metav1.NewTime(f.At)), Text: f.Message}}
 	if facts.ContainsAny(f.Message, kubeletwords.DataLost) {
 		s.Ends = "the kubelet of " + t.pod.Spec.NodeName + " is restarted: until then it looks for a file that is gone"
 		*s, s.UsualBound = t.due(*s, metav1.Time{}, 0), ""

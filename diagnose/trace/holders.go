@@ -53,7 +53,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	since, bound := facts.BoundAt(t.pod), facts.ConflictGrace
 	node := t.Snapshot.Node(pair.Node)
 	live := t.World.LivePods(pair)
-	decision := t.Plan.Decision(pair)
+	va, decision := t.Snapshot.VolumeAttachment(facts.AttachmentName(pair)), t.Plan.Decision(pair)
 	switch {
 	case len(live) > 0 && facts.AllDeleting(live):
 		s.On, s.Ends = kubeletOf(string(pair.Node)), "its containers end, it is unmounted and unstaged there; then the controller detaches it"
@@ -73,12 +73,17 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 		s.Detail += ", which is not Ready: its kubelet will not unmount it"
 		s.Ends = fmt.Sprintf("the controller detaches it by force %s after the last pod there is gone, unless the node returns", facts.Rounded(decision.After))
 	default:
-		s.On, s.Ends = t.detachOn(pair), "the detach from there ends"
+		s.On, s.Ends = theController, "the detach from there ends"
+		if va != nil && facts.Deleting(va) {
+			s.On = attacherOf(va.Spec.Attacher)
+		}
 	}
 	if len(live) > 0 && !reconcile.NodeReady(node) && t.knows(snapshot.Nodes, "") {
 		bound = max(bound, lostNodeTakes)
 	}
-	t.heldWords(pair, &s)
+	if va != nil {
+		t.heldWords(va, &s)
+	}
 	t.attachWords(v, &s)
 	return t.due(s, since, bound), true
 }
@@ -90,19 +95,8 @@ func alikeThere(n int) string {
 	return fmt.Sprintf(", and %d more", n-1)
 }
 
-// detachOn is who has to act so that the volume leaves the node.
-func (t *tracer) detachOn(pair reconcile.VolumeNode) string {
-	if va := t.Snapshot.VolumeAttachment(facts.AttachmentName(pair)); va != nil && facts.Deleting(va) {
-		return attacherOf(va.Spec.Attacher)
-	}
-	return theController
-}
-
-func (t *tracer) heldWords(pair reconcile.VolumeNode, s *Stage) {
-	va := t.Snapshot.VolumeAttachment(facts.AttachmentName(pair))
-	if va == nil {
-		return
-	}
+// heldWords adds what keeps the volume from leaving the other node.
+func (t *tracer) heldWords(va *storagev1.VolumeAttachment, s *Stage) {
 	if e := va.Status.DetachError; e != nil {
 		s.Said = append(s.Said, driverSaid(va, "detachError", e))
 	}

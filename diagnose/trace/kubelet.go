@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,10 +75,8 @@ func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
 	if len(own) > 0 || v.pv == nil || v.Driver == "" {
 		return own
 	}
-	for _, other := range t.others(v) {
-		if facts.Mounted(other) {
-			return nil // it is staged by now
-		}
+	if t.userOnNode(v) != nil {
+		return nil // it is staged by now
 	}
 	var shared []facts.MountFailure
 	for _, other := range t.others(v) {
@@ -127,16 +126,12 @@ func (t *tracer) lastEvent(reasons ...string) *corev1.Event {
 }
 
 func quote(e *corev1.Event, means string) Said {
-	by := e.Source.Component
-	if by == "" {
-		by = e.ReportingController
-	}
+	by := cmp.Or(e.Source.Component, e.ReportingController)
 	if e.Source.Host != "" {
 		by += " on " + e.Source.Host
 	}
 	if e.Source.Component != kubeletLog {
 		by += ", event " + e.Reason
 	}
-	at := facts.EventTime(e)
-	return Said{By: strings.TrimSpace(by), At: &at, Text: e.Message, Means: means}
+	return Said{By: strings.TrimSpace(by), At: new(facts.EventTime(e)), Text: e.Message, Means: means}
 }

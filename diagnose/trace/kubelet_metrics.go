@@ -42,22 +42,14 @@ func pluginOf(v VolumeTrace) string {
 	return pluginNames[v.Type]
 }
 
-// plugins are those of the volumes that the kubelet mounts for the pod.
-func (w *witness) plugins() []string {
-	var names []string
-	for _, v := range w.volumes() {
-		if name := pluginOf(v); v.Referenced && name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
+func driverOf(v VolumeTrace) string { return v.Driver }
 
-func (w *witness) drivers() []string {
+// mounters are the plugins, or the drivers, of the volumes that the kubelet mounts for its pods.
+func (w *witness) mounters(of func(VolumeTrace) string) []string {
 	var names []string
 	for _, v := range w.volumes() {
-		if v.Referenced && v.Driver != "" && !slices.Contains(names, v.Driver) {
-			names = append(names, v.Driver)
+		if name := of(v); v.Referenced && name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	return names
@@ -73,30 +65,30 @@ func (w *witness) waits(plugin string, stages ...StageName) bool {
 	return false
 }
 
-// sum adds up the samples of a family that are wanted; known is false where it
-// has none at all.
-func (w *witness) sum(family string, want func(labels map[string]string) bool) (total float64, known bool) {
+// has says that there are samples of the family.
+func (w *witness) has(family string) bool {
+	return slices.ContainsFunc(w.view.Samples, func(s KubeletSample) bool { return s.Family == family })
+}
+
+// sum adds up the samples of a family that are wanted.
+func (w *witness) sum(family string, want func(labels map[string]string) bool) (total float64) {
 	for _, s := range w.view.Samples {
-		if s.Family == family {
-			known = true
-			if want(s.Labels) {
-				total += s.Value
-			}
+		if s.Family == family && want(s.Labels) {
+			total += s.Value
 		}
 	}
-	return total, known
+	return total
 }
 
 // counts compares the kubelet's two worlds. A pod's volume that it has given up
 // is in neither, and the actual one counts what is mounted for a pod, not what
 // is merely staged.
 func (w *witness) counts(plugin string) {
-	in := func(state string) float64 {
-		n, _ := w.sum(totalVolumes, func(l map[string]string) bool { return l["plugin_name"] == plugin && l["state"] == state })
-		return n
-	}
-	if _, known := w.sum(totalVolumes, func(map[string]string) bool { return false }); !known {
+	if !w.has(totalVolumes) {
 		return
+	}
+	in := func(state string) float64 {
+		return w.sum(totalVolumes, func(l map[string]string) bool { return l["plugin_name"] == plugin && l["state"] == state })
 	}
 	wanted, mounted := in("desired_state_of_world"), in("actual_state_of_world")
 	words := fmt.Sprintf("of %s it wants %.0f mounted and has %.0f, in all its pods", plugin, wanted, mounted)
@@ -135,12 +127,11 @@ func (w *witness) failures(plugin string) {
 		}
 		for _, operation := range way.operations {
 			count := func(failed bool) float64 {
-				n, _ := w.sum(operations, func(l map[string]string) bool {
+				return w.sum(operations, func(l map[string]string) bool {
 					// An unmount after a restart knows the plugin alone.
 					bare := way.direction == Down && l["volume_plugin"] == reconcile.CSIPlugin && strings.HasPrefix(plugin, reconcile.CSIPlugin)
 					return (l["volume_plugin"] == plugin || bare) && l["operation_name"] == operation && (!failed || l["status"] != "success")
 				})
-				return n
 			}
 			if failed := count(true); failed > 0 {
 				w.say(KubeletAdds, "%.0f of %.0f operations %s of %s have failed since it started", failed, count(false), operation, plugin)
@@ -179,13 +170,7 @@ func (w *witness) calls(driver string) {
 // registration compares the plugin manager's two worlds with the CSINode. The
 // registrar names its socket after the driver.
 func (w *witness) registration(driver string) {
-	in := func(state string) float64 {
-		n, _ := w.sum(totalPlugins, func(l map[string]string) bool {
-			return strings.Contains(l["socket_path"], driver) && l["state"] == state
-		})
-		return n
-	}
-	if _, known := w.sum(totalPlugins, func(map[string]string) bool { return false }); !known {
+	if !w.has(totalPlugins) {
 		return
 	}
 	asked, claimed, version := false, false, ""
@@ -196,6 +181,11 @@ func (w *witness) registration(driver string) {
 	}
 	if !asked {
 		return // on the way down the stage is not asked for
+	}
+	in := func(state string) float64 {
+		return w.sum(totalPlugins, func(l map[string]string) bool {
+			return strings.Contains(l["socket_path"], driver) && l["state"] == state
+		})
 	}
 	found, registered := in("desired_state_of_world"), in("actual_state_of_world")
 	switch release := facts.ParseKubelet(version); {
@@ -216,24 +206,18 @@ func (w *witness) registration(driver string) {
 
 // totals are counters that no plugin has of its own.
 func (w *witness) totals() {
-	all := func(map[string]string) bool { return true }
+	total := func(family string) float64 { return w.sum(family, func(map[string]string) bool { return true }) }
 	waits := slices.ContainsFunc(w.traces, func(t *Trace) bool { return t.Direction == Up && t.Verdict.State != finding.NoWait })
-	if pods, _ := w.sum(seLinuxPods, all); waits {
-		volumes, _ := w.sum(seLinuxVolumes, all)
-		if n := pods + volumes; n > 0 {
-			w.say(KubeletAdds, "it has counted %.0f conflicts between SELinux labels that keep a volume from being mounted", n)
-		}
+	if n := total(seLinuxPods) + total(seLinuxVolumes); waits && n > 0 {
+		w.say(KubeletAdds, "it has counted %.0f conflicts between SELinux labels that keep a volume from being mounted", n)
 	}
 	if !w.goes(Down) {
 		return
 	}
-	reconstruct, _ := w.sum(reconstructFail, all)
-	clean, _ := w.sum(forceCleanFail, all)
-	orphans, _ := w.sum(orphanFail, all)
-	if reconstruct+clean > 0 {
+	if reconstruct, clean := total(reconstructFail), total(forceCleanFail); reconstruct+clean > 0 {
 		w.say(KubeletAdds, "%.0f volumes that it found on disk when it started could not be taken up again, and %.0f of them not be cleaned up", reconstruct, clean)
 	}
-	if orphans > 0 {
+	if orphans := total(orphanFail); orphans > 0 {
 		w.say(KubeletAdds, "at its last sweep %.0f volumes of pods that are gone could not be cleaned up", orphans)
 	}
 }

@@ -116,11 +116,11 @@ func (w *witness) hear(s *snapshot.Snapshot) {
 	if w.readPods() {
 		w.leftovers(s)
 	}
-	for _, plugin := range w.plugins() {
+	for _, plugin := range w.mounters(pluginOf) {
 		w.counts(plugin)
 		w.failures(plugin)
 	}
-	for _, driver := range w.drivers() {
+	for _, driver := range w.mounters(driverOf) {
 		w.calls(driver)
 		w.registration(driver)
 	}

@@ -44,7 +44,7 @@ func (t *tracer) mountsProven() proof {
 			return proof{true, metav1.Time{}, fmt.Sprintf("container %s waits for something that comes later (%s)", c.Name, c.State.Waiting.Reason)}
 		}
 	}
-	if c := t.startCondition(); c != nil {
+	if c := condition(t.pod, corev1.PodReadyToStartContainers); c != nil {
 		if c.Status == corev1.ConditionTrue {
 			return proof{true, c.LastTransitionTime, "condition PodReadyToStartContainers"}
 		}
@@ -64,10 +64,11 @@ func (t *tracer) mountsProven() proof {
 	return proof{}
 }
 
-func (t *tracer) startCondition() *corev1.PodCondition {
-	for i := range t.pod.Status.Conditions {
-		if t.pod.Status.Conditions[i].Type == corev1.PodReadyToStartContainers {
-			return &t.pod.Status.Conditions[i]
+// condition is the pod's condition of the type; nil where it has none.
+func condition(pod *corev1.Pod, of corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == of {
+			return &pod.Status.Conditions[i]
 		}
 	}
 	return nil

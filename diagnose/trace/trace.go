@@ -197,10 +197,9 @@ func OfPod(view *facts.View, pod *corev1.Pod, heard *KubeletView) *Trace {
 		APIVersion: finding.APIVersion, Kind: "Trace",
 		TakenAt: metav1.NewTime(s.TakenAt.UTC()), KubernetesVersion: s.Source.ServerVersion,
 		Source: s.Source, Complete: len(s.Gaps) == 0, Gaps: append([]snapshot.Gap{}, s.Gaps...),
-		Pod: facts.PodObject(pod), Node: types.NodeName(pod.Spec.NodeName),
+		Pod: facts.PodObject(pod), Node: types.NodeName(pod.Spec.NodeName), KubeletVersion: kubeletVersion(t.node),
 		Direction: Up, Volumes: []VolumeTrace{}, Findings: []finding.Brief{}, SkippedChecks: []finding.SkippedCheck{},
 	}
-	trace_.KubeletVersion = kubeletVersion(t.node)
 	if ends(pod) {
 		trace_.Direction = Down
 	}
@@ -219,10 +218,11 @@ func OfPod(view *facts.View, pod *corev1.Pod, heard *KubeletView) *Trace {
 }
 
 func newTracer(view *facts.View, pod *corev1.Pod, heard *KubeletView) *tracer {
-	t := &tracer{View: view, pod: pod, node: view.Snapshot.Node(types.NodeName(pod.Spec.NodeName)), heard: heard}
-	t.events = facts.InOrder(slices.Concat(view.Snapshot.EventsOf(pod.UID), heard.logged(pod)))
-	t.kubelet = facts.ParseKubelet(kubeletVersion(t.node))
-	return t
+	node := view.Snapshot.Node(types.NodeName(pod.Spec.NodeName))
+	return &tracer{View: view, pod: pod, node: node, heard: heard,
+		events:  facts.InOrder(slices.Concat(view.Snapshot.EventsOf(pod.UID), heard.logged(pod))),
+		kubelet: facts.ParseKubelet(kubeletVersion(node)),
+	}
 }
 
 func kubeletVersion(node *corev1.Node) string {
@@ -238,15 +238,13 @@ func MayWait(pod *corev1.Pod) bool {
 	if ends(pod) {
 		return pod.DeletionTimestamp != nil // nothing keeps the object of another
 	}
-	return !slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
+	return !anyRuns(pod)
 }
 
 // Waits is the volume that the pod waits for; empty where it waits for none.
 func (t *Trace) Waits() VolumeTrace {
-	for _, v := range t.Volumes {
-		if v.Name == t.Verdict.Volume {
-			return v
-		}
+	if i := slices.IndexFunc(t.Volumes, func(v VolumeTrace) bool { return v.Name == t.Verdict.Volume }); i >= 0 {
+		return t.Volumes[i]
 	}
 	return VolumeTrace{}
 }
@@ -346,25 +344,25 @@ func (t *tracer) knows(kind snapshot.Kind, namespace string) bool {
 // is under way will end it.
 func (t *tracer) due(s Stage, since metav1.Time, bound time.Duration) Stage {
 	if !since.IsZero() {
-		s.Since = &since
+		s.Since, s.dueAt = &since, new(metav1.NewTime(since.Add(bound)))
 	}
 	if bound > 0 {
 		s.UsualBound = facts.Rounded(bound)
 	}
 	s.Overdue = bound == 0 || !since.IsZero() && t.Age(since) > bound
-	if !since.IsZero() {
-		at := metav1.NewTime(since.Add(bound))
-		s.dueAt = &at
-	}
 	return s
 }
 
 func done(name StageName, since metav1.Time, detail string) Stage {
-	s := Stage{Stage: name, State: StageDone, Detail: detail}
-	if !since.IsZero() {
-		s.Since = &since
+	return Stage{Stage: name, State: StageDone, Since: unlessZero(since), Detail: detail}
+}
+
+// unlessZero is nil for a time that nothing tells.
+func unlessZero(t metav1.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
 	}
-	return s
+	return &t
 }
 
 func unread(name StageName, kind snapshot.Kind) Stage {

@@ -132,10 +132,11 @@ func (t *tracer) waitFor(list []VolumeTrace) Verdict {
 	if t.pod.Spec.NodeName != "" {
 		where = " on node " + t.pod.Spec.NodeName
 	}
-	verdict.Message = fmt.Sprintf("Pod %s waits%s for volume %s: for %s", facts.PodName(t.pod), where, name, toBe[v.Broken])
+	what := toBe[v.Broken]
 	if len(verdict.Stages) > 0 {
-		verdict.Message = fmt.Sprintf("Pod %s waits%s for volume %s: for it to be staged or mounted (no object tells which)", facts.PodName(t.pod), where, name)
+		what = "it to be staged or mounted (no object tells which)"
 	}
+	verdict.Message = fmt.Sprintf("Pod %s waits%s for volume %s: for %s", facts.PodName(t.pod), where, name, what)
 	if s.On != "" {
 		verdict.Message += "; next to act: " + s.On
 	}
@@ -207,13 +208,12 @@ func (t *tracer) verdictUnscheduled(volumes, list []VolumeTrace) Verdict {
 // verdictMounted is for a pod whose volumes are mounted, whatever else it waits
 // for.
 func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
-	v := Verdict{State: finding.NoWait, Reason: "Mounted", Message: fmt.Sprintf("Pod %s waits for no volume: all are mounted (%s)", facts.PodName(t.pod), p.how)}
+	all := "all"
 	if slices.ContainsFunc(volumes, func(v VolumeTrace) bool { return !v.Referenced }) {
-		v.Message = fmt.Sprintf("Pod %s waits for no volume: all that its containers mount are mounted (%s)", facts.PodName(t.pod), p.how)
+		all = "all that its containers mount"
 	}
-	if !p.since.IsZero() {
-		v.Since = &p.since
-	}
+	v := Verdict{State: finding.NoWait, Reason: "Mounted", Since: unlessZero(p.since),
+		Message: fmt.Sprintf("Pod %s waits for no volume: %s are mounted (%s)", facts.PodName(t.pod), all, p.how)}
 	for _, c := range t.pod.Status.ContainerStatuses {
 		if w := c.State.Waiting; w != nil {
 			switch {
@@ -236,16 +236,17 @@ func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
 		}
 	}
 	for _, c := range t.pod.Status.InitContainerStatuses {
-		if !c.Ready && (c.State.Running != nil || c.State.Waiting != nil && c.State.Waiting.Reason != "PodInitializing") && !t.anyRuns() {
+		if !c.Ready && (c.State.Running != nil || c.State.Waiting != nil && c.State.Waiting.Reason != "PodInitializing") && !anyRuns(t.pod) {
 			v.Reason = "InitContainers"
 			v.Message += "; it waits for init container " + c.Name
 			return v
 		}
 	}
-	if e := t.lastEvent("FailedCreatePodSandBox"); e != nil && !t.anyRuns() && (t.startCondition() == nil || t.startCondition().Status != corev1.ConditionTrue) {
+	start := condition(t.pod, corev1.PodReadyToStartContainers)
+	if e := t.lastEvent("FailedCreatePodSandBox"); e != nil && !anyRuns(t.pod) && (start == nil || start.Status != corev1.ConditionTrue) {
 		v.Reason = "Sandbox"
 		v.Message += "; it waits for its sandbox and network: " + e.Message
-	} else if !t.anyRuns() && slices.ContainsFunc(t.pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+	} else if !anyRuns(t.pod) && slices.ContainsFunc(t.pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 		return c.State.Waiting != nil && c.State.Waiting.Reason == "ContainerCreating"
 	}) {
 		v.Reason = "ContainerCreating"
@@ -254,19 +255,16 @@ func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
 	return v
 }
 
-func (t *tracer) anyRuns() bool {
-	return slices.ContainsFunc(t.pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
+func anyRuns(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
 }
 
 // partial says that something could not be read which might show that a volume
 // cannot come to its node.
 func (t *tracer) partial() bool {
-	for _, kind := range []snapshot.Kind{snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSINodes, snapshot.CSIDrivers, snapshot.StorageClasses} {
-		if !t.knows(kind, "") {
-			return true
-		}
-	}
-	return !t.knows(snapshot.Claims, t.pod.Namespace) || !t.knows(snapshot.Events, t.pod.Namespace)
+	kinds := []snapshot.Kind{snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSINodes, snapshot.CSIDrivers, snapshot.StorageClasses}
+	return slices.ContainsFunc(kinds, func(kind snapshot.Kind) bool { return !t.knows(kind, "") }) ||
+		!t.knows(snapshot.Claims, t.pod.Namespace) || !t.knows(snapshot.Events, t.pod.Namespace)
 }
 
 // otherWaits are events of what the kubelet does before it waits for volumes,

@@ -30,10 +30,8 @@ func (t *tracer) follow(source *corev1.Volume, direction Direction) VolumeTrace 
 		Name: source.Name, Type: volumeType(source), Referenced: facts.Referenced(t.pod, source.Name),
 	}}
 	var bound *Stage
-	if name := reconcile.ClaimName(t.pod, source); name != "" {
-		v.Claim = name
-		stage := t.bound(v)
-		bound = &stage
+	if v.Claim = reconcile.ClaimName(t.pod, source); v.Claim != "" {
+		bound = new(t.bound(v))
 	}
 	t.resolve(v)
 	if direction == Down {
@@ -54,11 +52,7 @@ func (t *tracer) addHealth(v *tracedVolume) {
 	}
 	s := v.stage(v.Broken)
 	for _, h := range t.HealthOf(t.pod, v.Name, v.Driver, t.Snapshot.Claim(facts.ClaimKey(t.pod, v.Claim))) {
-		said := Said{By: "the driver, " + h.Field + " of " + h.Object, Text: h.Text(), Means: h.Means()}
-		if !h.At.IsZero() {
-			said.At = &h.At
-		}
-		s.Said = append(s.Said, said)
+		s.Said = append(s.Said, Said{By: "the driver, " + h.Field + " of " + h.Object, At: unlessZero(h.At), Text: h.Text(), Means: h.Means()})
 	}
 }
 
@@ -86,8 +80,8 @@ func (t *tracer) resolve(v *tracedVolume) {
 	if driver, _, ok := reconcile.ParseCSI(v.Volume); ok && v.Driver == "" {
 		v.Driver = driver // an in-tree volume that has moved to CSI
 	}
-	if name := facts.AttachmentName(v.pair); name != "" && t.attachmentOf(v) != nil {
-		v.VolumeAttachment = name
+	if va := t.attachmentOf(v); va != nil {
+		v.VolumeAttachment = va.Name
 	}
 	if v.Driver != "" && v.source.CSI == nil && t.Snapshot.CSIDriver(v.Driver) == nil && !t.knows(snapshot.CSIDrivers, "") {
 		// A driver may say that its volumes are not attached; any trace of an

@@ -22,7 +22,7 @@ func (f *flight) used(node types.NodeName, driver string) int {
 			}
 		}
 	}
-	for _, a := range f.onNode[node] {
+	for _, a := range f.AttachmentsByNode()[string(node)] {
 		if a.Spec.Attacher == driver {
 			names.Insert(a.Volume)
 		}

@@ -20,11 +20,11 @@ func (f *flight) pod(p *Preflight, pod *corev1.Pod) {
 		p.Stranded = append(p.Stranded, facts.PodName(pod))
 	}
 	for _, v := range f.volumesOf(pod) {
-		w := Wait{Pod: facts.PodName(pod), Controller: controllerText(pod), PersistentVolume: v.title(), Volume: v.name}
+		w := Wait{Pod: facts.PodName(pod), Controller: controllerText(pod), PersistentVolume: v.pv.Name, Volume: v.name}
 		p.Drain.Waits = append(p.Drain.Waits, f.drained(w, pod, v))
 		p.Loss.Waits = append(p.Loss.Waits, f.lostWith(w, pod, v))
 		if !f.reachable(v) {
-			hang := Hang{Volume: v.name, PersistentVolume: v.title(), Pods: []string{facts.PodName(pod)},
+			hang := Hang{Volume: v.name, PersistentVolume: v.pv.Name, Pods: []string{facts.PodName(pod)},
 				Because: nowhere(v.pv)}
 			p.Drain.Hangs = append(p.Drain.Hangs, hang)
 			p.Loss.Hangs = append(p.Loss.Hangs, hang)
@@ -52,7 +52,7 @@ func (f *flight) drained(w Wait, pod *corev1.Pod, v flightVolume) Wait {
 			w.For, w.AtMost, w.Because = WaitsForPod, fmt.Sprint(grace(pod)+trace.UnmountTakes), "a StatefulSet recreates the pod once the old one has gone"
 		}
 	default:
-		w.For, w.AtMost = WaitsForUnmount, f.detachTime(pod)
+		w.For, w.AtMost = WaitsForUnmount, fmt.Sprint(grace(pod)+reconcile.NodeStatusUpdate+facts.DetachTakes)
 		w.Because = fmt.Sprintf("usually seconds: the containers end (up to %s), the volume is unmounted, reported and detached", facts.Rounded(grace(pod)))
 	}
 	return w

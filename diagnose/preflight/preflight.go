@@ -4,7 +4,6 @@ package preflight
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -113,8 +112,6 @@ type flight struct {
 	node *corev1.Node // nil where only a CSINode is left
 	opts reconcile.Options
 	lost time.Duration
-	// onNode are the attachments whose volume can be told.
-	onNode map[types.NodeName][]facts.Attachment
 }
 
 // OfNode looks ahead for the node. The preflight names those of the report's
@@ -125,10 +122,6 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 		settings.MaxWaitForUnmount = reconcile.DefaultMaxWaitForUnmount
 	}
 	f := &flight{View: view, name: name, node: s.Node(name), opts: settings, lost: facts.NodeMonitorGrace}
-	f.onNode = map[types.NodeName][]facts.Attachment{}
-	for _, a := range f.Attachments() {
-		f.onNode[a.Node] = append(f.onNode[a.Node], a)
-	}
 	if v := facts.ParseKubelet(s.Source.ServerVersion); v.Before(32) {
 		f.lost = facts.NodeMonitorGraceBefore132
 	}
@@ -140,12 +133,7 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 		Drain:    Scenario{Waits: []Wait{}, Hangs: []Hang{}},
 		Loss:     Scenario{Waits: []Wait{}, Hangs: []Hang{}},
 		Stranded: []string{}, Findings: []finding.Brief{}, Timers: f.timers(),
-		NotExamined: slices.Clone(notExamined),
-	}
-	for _, kind := range preflightNeeds {
-		if !s.Complete(kind) {
-			p.Missing = append(p.Missing, kind)
-		}
+		Missing: slices.DeleteFunc(slices.Clone(preflightNeeds), s.Complete), NotExamined: slices.Clone(notExamined),
 	}
 	moving := f.moving()
 	for _, pod := range moving {
@@ -183,8 +171,6 @@ type flightVolume struct {
 	// one says that one node at a time may have it.
 	one bool
 }
-
-func (v flightVolume) title() string { return v.pv.Name }
 
 // volumesOf are the PVs that the pod uses through its claims.
 func (f *flight) volumesOf(pod *corev1.Pod) []flightVolume {
@@ -253,8 +239,4 @@ func grace(pod *corev1.Pod) time.Duration {
 		return time.Duration(*s) * time.Second
 	}
 	return facts.DefaultTerminationGrace
-}
-
-func (f *flight) detachTime(pod *corev1.Pod) string {
-	return fmt.Sprint(grace(pod) + reconcile.NodeStatusUpdate + facts.DetachTakes)
 }

@@ -84,12 +84,7 @@ func OfUpgrade(s *snapshot.Snapshot, to string, settings reconcile.Options) *Upg
 		From: s.Source.ServerVersion, To: to,
 		Pods: []UpgradePod{}, Decisions: []UpgradeDecision{},
 		Changes: reconcile.Changes(s.Source.ServerVersion, to), Bugs: check.BugChanges(s.Source.ServerVersion, to),
-		NotExamined: slices.Clone(upgradeNotExamined),
-	}
-	for _, kind := range preflightNeeds {
-		if !s.Complete(kind) {
-			u.Missing = append(u.Missing, kind)
-		}
+		Missing: slices.DeleteFunc(slices.Clone(preflightNeeds), s.Complete), NotExamined: slices.Clone(upgradeNotExamined),
 	}
 	upgraded := *s
 	upgraded.Source.ServerVersion = to

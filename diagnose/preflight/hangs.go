@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -74,12 +75,9 @@ func (f *flight) unmountHangs(pair reconcile.VolumeNode) []string {
 // lately says that a pod used the volume on the node so short a time ago that
 // its unmount may still be under way.
 func (f *flight) lately(pair reconcile.VolumeNode) bool {
-	for _, pod := range f.Snapshot.PodsOnNode(f.name) {
-		if f.Mounts(pod, pair.Volume) && pod.DeletionTimestamp != nil && f.Age(*pod.DeletionTimestamp) < trace.UnstageTakes {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.Snapshot.PodsOnNode(f.name), func(pod *corev1.Pod) bool {
+		return f.Mounts(pod, pair.Volume) && pod.DeletionTimestamp != nil && f.Age(*pod.DeletionTimestamp) < trace.UnstageTakes
+	})
 }
 
 // Room is how many volumes of a driver the other nodes can take.
@@ -107,7 +105,6 @@ type slot struct {
 func (f *flight) room(moving []*corev1.Pod) []Room {
 	byDriver := map[string][]flightVolume{}
 	users := map[string][]string{}
-	var drivers []string
 	for _, pod := range moving {
 		if metav1.GetControllerOf(pod) == nil {
 			continue
@@ -119,16 +116,12 @@ func (f *flight) room(moving []*corev1.Pod) []Room {
 			}
 			if users[v.pv.Name] == nil {
 				byDriver[driver] = append(byDriver[driver], v)
-				if !slices.Contains(drivers, driver) {
-					drivers = append(drivers, driver)
-				}
 			}
 			users[v.pv.Name] = append(users[v.pv.Name], facts.PodName(pod))
 		}
 	}
-	slices.Sort(drivers)
-	rooms := make([]Room, 0, len(drivers))
-	for _, driver := range drivers {
+	rooms := make([]Room, 0, len(byDriver))
+	for _, driver := range slices.Sorted(maps.Keys(byDriver)) {
 		rooms = append(rooms, f.place(driver, byDriver[driver], users))
 	}
 	return rooms

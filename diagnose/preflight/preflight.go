@@ -103,8 +103,6 @@ var preflightNeeds = []snapshot.Kind{
 	snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
 }
 
-var notExamined = []string{"PodDisruptionBudgets", "pod affinity and node selectors", "taints", "CPU and memory"}
-
 // flight is one preflight under way.
 type flight struct {
 	*facts.View
@@ -118,9 +116,7 @@ type flight struct {
 // findings that are about it.
 func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, report *finding.Report) *Preflight {
 	s := view.Snapshot
-	if settings.MaxWaitForUnmount == 0 {
-		settings.MaxWaitForUnmount = reconcile.DefaultMaxWaitForUnmount
-	}
+	settings.MaxWaitForUnmount = cmp.Or(settings.MaxWaitForUnmount, reconcile.DefaultMaxWaitForUnmount)
 	f := &flight{View: view, name: name, node: s.Node(name), opts: settings, lost: facts.NodeMonitorGrace}
 	if v := facts.ParseKubelet(s.Source.ServerVersion); v.Before(32) {
 		f.lost = facts.NodeMonitorGraceBefore132
@@ -133,7 +129,8 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 		Drain:    Scenario{Waits: []Wait{}, Hangs: []Hang{}},
 		Loss:     Scenario{Waits: []Wait{}, Hangs: []Hang{}},
 		Stranded: []string{}, Findings: []finding.Brief{}, Timers: f.timers(),
-		Missing: slices.DeleteFunc(slices.Clone(preflightNeeds), s.Complete), NotExamined: slices.Clone(notExamined),
+		Missing:     slices.DeleteFunc(slices.Clone(preflightNeeds), s.Complete),
+		NotExamined: []string{"PodDisruptionBudgets", "pod affinity and node selectors", "taints", "CPU and memory"},
 	}
 	moving := f.moving()
 	for _, pod := range moving {

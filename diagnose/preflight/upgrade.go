@@ -73,9 +73,6 @@ type UpgradePod struct {
 	Because   string                  `json:"because"`
 }
 
-// upgradeNotExamined are what an upgrade changes beside the controller.
-var upgradeNotExamined = []string{"the kubelets' own releases", "which nodes enforce SELinux", "where the scheduler puts pods", "drivers and their sidecars"}
-
 // OfUpgrade holds the controller of the release to against the one at work.
 func OfUpgrade(s *snapshot.Snapshot, to string, settings reconcile.Options) *Upgrade {
 	u := &Upgrade{
@@ -84,7 +81,8 @@ func OfUpgrade(s *snapshot.Snapshot, to string, settings reconcile.Options) *Upg
 		From: s.Source.ServerVersion, To: to,
 		Pods: []UpgradePod{}, Decisions: []UpgradeDecision{},
 		Changes: reconcile.Changes(s.Source.ServerVersion, to), Bugs: check.BugChanges(s.Source.ServerVersion, to),
-		Missing: slices.DeleteFunc(slices.Clone(preflightNeeds), s.Complete), NotExamined: slices.Clone(upgradeNotExamined),
+		Missing:     slices.DeleteFunc(slices.Clone(preflightNeeds), s.Complete),
+		NotExamined: []string{"the kubelets' own releases", "which nodes enforce SELinux", "where the scheduler puts pods", "drivers and their sidecars"},
 	}
 	upgraded := *s
 	upgraded.Source.ServerVersion = to

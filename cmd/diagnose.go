@@ -62,7 +62,7 @@ Exit code: 0 nothing found at or above --fail-on, 1 something found, 2 no answer
 		},
 	}
 	f := cmd.Flags()
-	d.outputs.add(cmd, output.ReportFormats())
+	d.outputs.add(cmd, output.ReportFormats.Names())
 	addNarrowing(cmd, &d.only, &d.skip, &d.leaveOut)
 	f.StringVar(&d.failOn, "fail-on", string(finding.Warning), "Exit with 1 from this severity on: error, warning, info or never")
 	f.BoolVar(&d.allowGaps, "allow-gaps", false, "Do not fail because something could not be read")

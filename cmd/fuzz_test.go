@@ -120,23 +120,23 @@ func FuzzReadReport(f *testing.F) {
 			return
 		}
 		var once, twice bytes.Buffer
-		for _, format := range output.ReportFormats() {
+		for _, format := range output.ReportFormats.Names() {
 			var b bytes.Buffer
-			if err := output.PrintReport(&b, format, r, output.Options{}); err != nil {
+			if err := output.ReportFormats.Print(&b, format, r, output.Options{}); err != nil {
 				t.Fatalf("%s: %v", format, err)
 			}
 			if i := bytes.IndexFunc(b.Bytes(), func(r rune) bool { return r != '\n' && r != '\t' && unicode.Is(unicode.Cc, r) }); i >= 0 {
 				t.Fatalf("%s lets a control character through: %q", format, b.Bytes()[i:min(i+20, b.Len())])
 			}
 		}
-		if err := output.PrintReport(&once, "json", r, output.Options{}); err != nil {
+		if err := output.ReportFormats.Print(&once, "json", r, output.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		again, err := readReport("-", bytes.NewReader(once.Bytes()))
 		if err != nil {
 			t.Fatalf("what is printed is refused: %v", err)
 		}
-		if err := output.PrintReport(&twice, "json", again, output.Options{}); err != nil {
+		if err := output.ReportFormats.Print(&twice, "json", again, output.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(once.Bytes(), twice.Bytes()) || !json.Valid(once.Bytes()) {

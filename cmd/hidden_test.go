@@ -80,10 +80,10 @@ func TestNothingHidden(t *testing.T) {
 			t.Fatal(err)
 		}
 		var runs [][]string
-		for _, format := range output.ReportFormats() {
+		for _, format := range output.ReportFormats.Names() {
 			runs = append(runs, []string{"diagnose", "-f", file, "-o", format})
 		}
-		for _, format := range output.PlanFormats() {
+		for _, format := range output.PlanFormats.Names() {
 			runs = append(runs, []string{"plan", "-f", file, "-o", format})
 		}
 		for _, format := range []string{"table", "wide", "json", "yaml"} {
@@ -128,7 +128,7 @@ func TestHiddenSurvives(t *testing.T) {
 		}
 		for _, format := range []string{"json", "yaml"} {
 			var b bytes.Buffer
-			if err := output.PrintReport(&b, format, r, output.Options{}); err != nil {
+			if err := output.ReportFormats.Print(&b, format, r, output.Options{}); err != nil {
 				rt.Fatal(err)
 			}
 			if bad := hidden(b.String()); bad != "" {

@@ -106,7 +106,7 @@ func TestPrintedCommandsAreParsed(t *testing.T) {
 		sayApply(view.Report, nil)
 		for _, format := range []string{"table", "wide", "markdown", "html", "json"} {
 			var b bytes.Buffer
-			if err := output.PrintReport(&b, format, view.Report, output.Options{}); err != nil {
+			if err := output.ReportFormats.Print(&b, format, view.Report, output.Options{}); err != nil {
 				t.Fatal(err)
 			}
 			for _, command := range commandsShown(t, format, b.String()) {

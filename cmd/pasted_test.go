@@ -219,9 +219,9 @@ func TestPastedCommands(t *testing.T) {
 				if len(repairs) == 0 && !slices.ContainsFunc(view.Report.Findings, func(f finding.Finding) bool { return len(f.AdviceCommands) > 0 }) {
 					continue
 				}
-				for _, format := range output.ReportFormats() {
+				for _, format := range output.ReportFormats.Names() {
 					var b bytes.Buffer
-					if err := output.PrintReport(&b, format, view.Report, output.Options{}); err != nil {
+					if err := output.ReportFormats.Print(&b, format, view.Report, output.Options{}); err != nil {
 						t.Fatal(err)
 					}
 					for _, command := range commandsShown(t, format, b.String()) {

@@ -59,13 +59,13 @@ have it, and nothing else here needs it.`,
 					return err
 				}
 			}
-			if err := printTo(g, &outputs, streams.Out, doc, output.PrintPlan); err != nil {
+			if err := printTo(g, &outputs, streams.Out, doc, output.PlanFormats.Print); err != nil {
 				return err
 			}
 			return exitWith(!doc.Complete && !allowGaps, false)
 		},
 	}
-	outputs.add(cmd, output.PlanFormats())
+	outputs.add(cmd, output.PlanFormats.Names())
 	g.addController(cmd)
 	cmd.Flags().BoolVar(&allowGaps, "allow-gaps", false, "Do not fail because something could not be read")
 	cmd.Flags().BoolVar(&askKubelet, "kubelet", false, "Also show what the kubelets of the nodes would do, and ask them (needs the right to get nodes/proxy)")

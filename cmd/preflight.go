@@ -37,13 +37,13 @@ Exit code: 0 nothing would hang beyond what the timers say, 1 something would,
 				return err
 			}
 			doc := diagnose.PreflightNode(s, types.NodeName(targets[0].name.Name), diagnose.Options{Reconcile: g.options()})
-			if err := printTo(g, &outputs, streams.Out, doc, output.PrintPreflight); err != nil {
+			if err := printTo(g, &outputs, streams.Out, doc, output.PreflightFormats.Print); err != nil {
 				return err
 			}
 			return exitWith(len(doc.Missing) > 0, doc.Hangs())
 		},
 	}
-	outputs.add(cmd, output.PreflightFormats())
+	outputs.add(cmd, output.PreflightFormats.Names())
 	cmd.AddCommand(newPreflightUpgrade(g, streams))
 	return cmd
 }

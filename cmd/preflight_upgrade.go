@@ -40,13 +40,13 @@ Exit code: 0 no pod would wait longer, 1 a pod would, 2 no answer.`,
 				return fmt.Errorf("the release at work is not known: give it with --kubernetes-version")
 			}
 			doc := preflight.OfUpgrade(s, to, g.options())
-			if err := printTo(g, &outputs, streams.Out, doc, output.PrintUpgrade); err != nil {
+			if err := printTo(g, &outputs, streams.Out, doc, output.UpgradeFormats.Print); err != nil {
 				return err
 			}
 			return exitWith(len(doc.Missing) > 0, doc.Hangs())
 		},
 	}
-	outputs.add(cmd, output.UpgradeFormats())
+	outputs.add(cmd, output.UpgradeFormats.Names())
 	cmd.Flags().StringVar(&to, "to", "", "The release to upgrade to, as in 1.37")
 	return cmd
 }

@@ -40,7 +40,7 @@ func (p *reportPrinter) finish(streams genericiooptions.IOStreams, r *finding.Re
 		stdout = io.Discard
 	}
 	err := p.outputs.print(stdout, func(w io.Writer, format string) error {
-		return output.PrintReport(w, format, r, p.shown(w))
+		return output.ReportFormats.Print(w, format, r, p.shown(w))
 	})
 	switch {
 	case err != nil:

@@ -88,9 +88,9 @@ func TestNoSecretIsShown(t *testing.T) {
 		trimmed.Backends = s.Backends
 		view := repair.Look(trimmed, diagnose.Options{Reconcile: c.Settings}, repair.Consent{})
 		repairs := repair.Propose(view)
-		for _, format := range output.ReportFormats() {
+		for _, format := range output.ReportFormats.Names() {
 			var b bytes.Buffer
-			if err := output.PrintReport(&b, format, view.Report, output.Options{}); err != nil {
+			if err := output.ReportFormats.Print(&b, format, view.Report, output.Options{}); err != nil {
 				t.Fatal(err)
 			}
 			clean(format, b.String())

@@ -61,14 +61,14 @@ whether that is in flight or stuck), 2 no answer, or none from the kubelet with
 				}
 			}
 			doc := diagnose.TracePod(s, pod, opts)
-			if err := printTo(g, &outputs, streams.Out, doc, output.PrintTrace); err != nil {
+			if err := printTo(g, &outputs, streams.Out, doc, output.TraceFormats.Print); err != nil {
 				return err
 			}
 			unheard := askKubelet && doc.Node != "" && !doc.KubeletAnswered()
 			return exitWith(unheard || doc.Verdict.State == finding.Unsure, doc.Verdict.State != finding.NoWait)
 		},
 	}
-	outputs.add(cmd, output.TraceFormats())
+	outputs.add(cmd, output.TraceFormats.Names())
 	cmd.Flags().BoolVar(&askKubelet, "kubelet", false, "Also ask the kubelet of the pod's node (needs the right to get nodes/proxy)")
 	return cmd
 }

@@ -56,9 +56,9 @@ func (n *refusals) areNotOffered(t rapid.TB, s *snapshot.Snapshot, settings diag
 		}
 		only := *view.Report
 		only.Findings = []finding.Finding{f}
-		for _, format := range output.ReportFormats() {
+		for _, format := range output.ReportFormats.Names() {
 			var b bytes.Buffer
-			if err := output.PrintReport(&b, format, &only, output.Options{}); err != nil {
+			if err := output.ReportFormats.Print(&b, format, &only, output.Options{}); err != nil {
 				t.Fatal(err)
 			}
 			text := b.String()

@@ -99,7 +99,7 @@ func eachCase(t *testing.T, check func(t *testing.T, c corpusCase)) {
 func printed(t testing.TB, format string, r *finding.Report) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := PrintReport(&b, format, r, terminal); err != nil {
+	if err := ReportFormats.Print(&b, format, r, terminal); err != nil {
 		t.Fatalf("%s: %v", format, err)
 	}
 	return b.Bytes()
@@ -124,7 +124,7 @@ func (c corpusCase) shuffled() corpusCase {
 func printedPlan(t testing.TB, format string, p *Plan) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := PrintPlan(&b, format, p, terminal); err != nil {
+	if err := PlanFormats.Print(&b, format, p, terminal); err != nil {
 		t.Fatalf("%s: %v", format, err)
 	}
 	return b.Bytes()
@@ -136,12 +136,12 @@ func TestOrderOfObjects(t *testing.T) {
 	long.Test(t)
 	eachCase(t, func(t *testing.T, c corpusCase) {
 		other := c.shuffled()
-		for _, format := range ReportFormats() {
+		for _, format := range ReportFormats.Names() {
 			if diff := cmp.Diff(string(printed(t, format, c.report)), string(printed(t, format, other.report))); diff != "" {
 				t.Errorf("%s (-in order +shuffled):\n%s", format, diff)
 			}
 		}
-		for _, format := range PlanFormats() {
+		for _, format := range PlanFormats.Names() {
 			if diff := cmp.Diff(string(printedPlan(t, format, c.plan)), string(printedPlan(t, format, other.plan))); diff != "" {
 				t.Errorf("plan, %s (-in order +shuffled):\n%s", format, diff)
 			}
@@ -188,7 +188,7 @@ func TestGolden(t *testing.T) {
 		if !slices.Contains(shown, c.name) {
 			return
 		}
-		for _, format := range ReportFormats() {
+		for _, format := range ReportFormats.Names() {
 			if endings[format] == "" {
 				t.Fatalf("format %s has no ending", format)
 			}

@@ -3,7 +3,6 @@
 package output
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -28,10 +27,11 @@ type Options struct {
 // lists them.
 type formats[D any] []struct {
 	name  string
-	print func(io.Writer, D, Options) error
+	print func(*strings.Builder, D, Options) error
 }
 
-var reportFormats = formats[*finding.Report]{
+// ReportFormats print a report.
+var ReportFormats = formats[*finding.Report]{
 	{"table", printReportTable},
 	{"wide", printReportWide},
 	{"tree", printReportTree},
@@ -45,16 +45,8 @@ var reportFormats = formats[*finding.Report]{
 	{"prometheus", printPrometheus},
 }
 
-// ReportFormats are the names that PrintReport takes.
-func ReportFormats() []string { return reportFormats.names() }
-
-// PrintReport writes the report in the format, which must be one of
-// ReportFormats.
-func PrintReport(w io.Writer, format string, r *finding.Report, opts Options) error {
-	return reportFormats.write(w, format, r, opts)
-}
-
-func (all formats[D]) names() []string {
+// Names are the formats that Print takes.
+func (all formats[D]) Names() []string {
 	names := make([]string, 0, len(all))
 	for _, f := range all {
 		names = append(names, f.name)
@@ -62,49 +54,50 @@ func (all formats[D]) names() []string {
 	return names
 }
 
-func (all formats[D]) write(w io.Writer, format string, document D, opts Options) error {
+// Print writes the document in the format, which must be one of Names.
+func (all formats[D]) Print(w io.Writer, format string, document D, opts Options) error {
 	for _, f := range all {
 		if f.name == format {
-			return f.print(w, document, opts)
+			var b strings.Builder
+			if err := f.print(&b, document, opts); err != nil {
+				return err
+			}
+			_, err := io.WriteString(w, b.String())
+			return err
 		}
 	}
-	return fmt.Errorf("unknown output format %q: use one of %s", format, strings.Join(all.names(), ", "))
+	return fmt.Errorf("unknown output format %q: use one of %s", format, strings.Join(all.Names(), ", "))
 }
 
-func printJSON[D any](w io.Writer, document D, _ Options) error {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
+func printJSON[D any](b *strings.Builder, document D, _ Options) error {
+	enc := json.NewEncoder(b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(document); err != nil {
-		return err
+	err := enc.Encode(document)
+	if text := safetext.JSON(b.String()); text != b.String() {
+		b.Reset()
+		b.WriteString(text)
 	}
-	_, err := io.WriteString(w, safetext.JSON(b.String()))
 	return err
 }
 
-func printYAML[D any](w io.Writer, document D, _ Options) error {
+func printYAML[D any](b *strings.Builder, document D, _ Options) error {
 	data, err := snapshot.YAML(document)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(data)
+	b.Write(data)
 	return err
 }
 
-func printReportNames(w io.Writer, r *finding.Report, _ Options) error {
+func printReportNames(b *strings.Builder, r *finding.Report, _ Options) error {
 	var names []string
 	for _, f := range r.Findings {
 		names = append(names, strings.ToLower(f.Subject.Kind)+"/"+f.Subject.Name)
 	}
-	return printLines(w, slices.Compact(names))
+	return printLines(b, slices.Compact(names))
 }
 
-func printLines(w io.Writer, lines []string) error {
+func printLines(b *strings.Builder, lines []string) error {
 	for _, line := range lines {
-		if _, err := fmt.Fprintln(w, Safe(line)); err != nil {
-			return err
-		}
+		fmt.Fprintln(b, Safe(line))
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ var checkers = map[string]func(t failer, text []byte, r *finding.Report){
 func TestFormatsOverTheCorpus(t *testing.T) {
 	long.Test(t)
 	eachCase(t, func(t *testing.T, c corpusCase) {
-		for _, format := range ReportFormats() {
+		for _, format := range ReportFormats.Names() {
 			if check := checkers[format]; check != nil {
 				check(t, printed(t, format, c.report), c.report)
 			}
@@ -80,11 +80,11 @@ func checkJSON(t failer, text []byte, _ *finding.Report) {
 	t.Helper()
 	checkSteering(t, text, unicode.Cf, unicode.Zl, unicode.Zp)
 	first := readBack(t, text, json.Unmarshal)
-	var b bytes.Buffer
+	var b strings.Builder
 	if err := printJSON(&b, first, Options{}); err != nil {
 		t.Fatalf("%v", err)
 	}
-	if diff := cmp.Diff(first, readBack(t, b.Bytes(), json.Unmarshal)); diff != "" {
+	if diff := cmp.Diff(first, readBack(t, []byte(b.String()), json.Unmarshal)); diff != "" {
 		t.Errorf("is another report once it is read back:\n%s", diff)
 	}
 }
@@ -93,11 +93,11 @@ func checkJSON(t failer, text []byte, _ *finding.Report) {
 func checkYAML(t failer, text []byte, r *finding.Report) {
 	t.Helper()
 	checkSteering(t, text)
-	var b bytes.Buffer
+	var b strings.Builder
 	if err := printJSON(&b, r, Options{}); err != nil {
 		t.Fatalf("%v", err)
 	}
-	if diff := cmp.Diff(readBack(t, b.Bytes(), json.Unmarshal), readBack(t, text, func(data []byte, v any) error { return yaml.Unmarshal(data, v) })); diff != "" {
+	if diff := cmp.Diff(readBack(t, []byte(b.String()), json.Unmarshal), readBack(t, text, func(data []byte, v any) error { return yaml.Unmarshal(data, v) })); diff != "" {
 		t.Errorf("has another report than JSON (-json +yaml):\n%s", diff)
 	}
 }

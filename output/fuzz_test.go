@@ -36,7 +36,7 @@ func FuzzSafe(f *testing.F) {
 		f.Message, f.Subject.Name, f.Cause, f.Advice = message, name, message, name
 		f.Evidence = []finding.Evidence{{Object: name, Field: "f", Value: message}}
 		var b bytes.Buffer
-		if err := PrintReport(&b, "table", r, Options{}); err != nil {
+		if err := ReportFormats.Print(&b, "table", r, Options{}); err != nil {
 			t.Fatal(err)
 		}
 		checkShown(t, strings.ReplaceAll(b.String(), "\n", ""))
@@ -60,9 +60,9 @@ func FuzzFormats(f *testing.F) {
 	f.Add([]byte("web-0 \x1b[31m <script> ` | ]]>"))
 	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) {
 		r := hostileReport().Draw(t, "report")
-		for _, format := range ReportFormats() {
+		for _, format := range ReportFormats.Names() {
 			var b bytes.Buffer
-			if err := PrintReport(&b, format, r, Options{}); err != nil {
+			if err := ReportFormats.Print(&b, format, r, Options{}); err != nil {
 				t.Fatalf("%s: %v", format, err)
 			}
 			if check := checkers[format]; check != nil {

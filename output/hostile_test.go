@@ -80,9 +80,9 @@ func hostileReport() *rapid.Generator[*finding.Report] {
 func TestNothingGetsThrough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := hostileReport().Draw(t, "report")
-		for _, format := range ReportFormats() {
+		for _, format := range ReportFormats.Names() {
 			var b bytes.Buffer
-			if err := PrintReport(&b, format, r, Options{}); err != nil {
+			if err := ReportFormats.Print(&b, format, r, Options{}); err != nil {
 				t.Fatalf("%s: %v", format, err)
 			}
 			if check := checkers[format]; check != nil {
@@ -112,7 +112,7 @@ func TestLongStrings(t *testing.T) {
 		f := &r.Findings[0]
 		f.Message, f.Subject.Name, f.PersistentVolume, f.Node = long, long, long, types.NodeName(long)
 		f.Evidence[0].Value, f.Repair.Commands = long, []string{long}
-		for _, format := range ReportFormats() {
+		for _, format := range ReportFormats.Names() {
 			text := printed(t, format, r)
 			if check := checkers[format]; check != nil {
 				check(named{t, format}, text, r)

@@ -2,7 +2,6 @@ package output
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -19,7 +18,7 @@ func newHTMLFrame(title, verdict string, good bool, about ...string) html.Frame 
 	return html.Frame{Title: title, Verdict: verdict, Good: good, About: slices.DeleteFunc(about, func(s string) bool { return s == "" })}
 }
 
-func printHTML(w io.Writer, r *finding.Report, _ Options) error {
+func printHTML(b *strings.Builder, r *finding.Report, _ Options) error {
 	docs, err := htmlDocs(r.Findings)
 	if err != nil {
 		return err
@@ -53,7 +52,7 @@ func printHTML(w io.Writer, r *finding.Report, _ Options) error {
 	for _, text := range skippedTexts(r) {
 		p.Unread = append(p.Unread, visible(text))
 	}
-	return p.Write(w)
+	return p.Write(b)
 }
 
 func newHTMLFinding(r *finding.Report, tree []finding.Finding, n int) html.Finding {

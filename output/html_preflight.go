@@ -2,7 +2,7 @@ package output
 
 import (
 	"fmt"
-	"io"
+	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -10,7 +10,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/output/html"
 )
 
-func printPreflightHTML(w io.Writer, p *preflight.Preflight, _ Options) error {
+func printPreflightHTML(b *strings.Builder, p *preflight.Preflight, _ Options) error {
 	verdict, why := preflightAnswer(p)
 	if why != "" {
 		verdict += ": " + why
@@ -49,7 +49,7 @@ func printPreflightHTML(w io.Writer, p *preflight.Preflight, _ Options) error {
 			page.Lists = append(page.Lists, list)
 		}
 	}
-	return page.Write(w)
+	return page.Write(b)
 }
 
 func newHTMLScenario(id, title string, s preflight.Scenario) html.Scenario {

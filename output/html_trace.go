@@ -2,7 +2,6 @@ package output
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -28,7 +27,7 @@ func sourceFacts(s snapshot.Source, version, at string) []string {
 	return []string{visible(placeOf(s)), visible(version), at}
 }
 
-func printTraceHTML(w io.Writer, t *trace.Trace, _ Options) error {
+func printTraceHTML(b *strings.Builder, t *trace.Trace, _ Options) error {
 	verdict := fmt.Sprintf("Pod %s/%s: %s. %s", t.Pod.Namespace, t.Pod.Name, traceWaits[t.Verdict.State], t.Verdict.Message)
 	about := sourceFacts(t.Source, t.KubernetesVersion, facts.Stamp(t.TakenAt))
 	if t.Node != "" {
@@ -46,7 +45,7 @@ func printTraceHTML(w io.Writer, t *trace.Trace, _ Options) error {
 			p.About = append(p.About, visible(fmt.Sprintf("the kubelet %s: %s", s.Bearing, s.Text)))
 		}
 	}
-	return p.Write(w)
+	return p.Write(b)
 }
 
 func newHTMLVolume(t *trace.Trace, v trace.VolumeTrace, id string) html.Volume {

@@ -81,7 +81,7 @@ func TestTraceAndPreflightPages(t *testing.T) {
 func checkTracePage(t *testing.T, document *trace.Trace) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := PrintTrace(&b, "html", document, Options{}); err != nil {
+	if err := TraceFormats.Print(&b, "html", document, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	root, _ := checkPage(t, b.Bytes())
@@ -91,7 +91,7 @@ func checkTracePage(t *testing.T, document *trace.Trace) string {
 func checkPreflightPage(t *testing.T, document *preflight.Preflight) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := PrintPreflight(&b, "html", document, Options{}); err != nil {
+	if err := PreflightFormats.Print(&b, "html", document, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	root, _ := checkPage(t, b.Bytes())

@@ -3,7 +3,6 @@ package output
 import (
 	"encoding/xml"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/jstemmer/go-junit-report/v2/junit"
@@ -25,7 +24,7 @@ var layers = []struct{ prefix, title string }{
 // findings, one that is skipped for each check that a gap kept from running, and
 // an error for each gap. An info is no failure: nothing is wrong, and the default
 // --fail-on agrees.
-func printJUnit(w io.Writer, r *finding.Report, _ Options) error {
+func printJUnit(b *strings.Builder, r *finding.Report, _ Options) error {
 	findings := map[finding.Code][]finding.Finding{}
 	codes := r.Checks
 	ran := map[finding.Code]bool{}
@@ -77,10 +76,8 @@ func printJUnit(w io.Writer, r *finding.Report, _ Options) error {
 		})
 	}
 	addSuite(&suites, gaps, r)
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	return suites.WriteXML(w)
+	b.WriteString(xml.Header)
+	return suites.WriteXML(b)
 }
 
 // addSuite leaves out a suite without cases. What is skipped is counted in the

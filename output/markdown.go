@@ -2,7 +2,6 @@ package output
 
 import (
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,7 +19,7 @@ const (
 // printMarkdown is for a ticket: GitHub's flavour, which GitLab and most trackers
 // read. What may be long is folded, and what would make it longer than a comment
 // may be is left out and counted.
-func printMarkdown(w io.Writer, r *finding.Report, _ Options) error {
+func printMarkdown(b *strings.Builder, r *finding.Report, _ Options) error {
 	var head, end strings.Builder
 	fmt.Fprintf(&head, "## Volume report: %s\n\n", prose(verdict(r)))
 	facts := append(about(r), wholeScope(r))
@@ -58,8 +57,8 @@ func printMarkdown(w io.Writer, r *finding.Report, _ Options) error {
 	if omitted > 0 {
 		text += fmt.Sprintf("\n%s left out: a comment has no room for more. -o json has all.\n", count(omitted, "finding"))
 	}
-	_, err := io.WriteString(w, text+end.String())
-	return err
+	b.WriteString(text + end.String())
+	return nil
 }
 
 func markdownRow(tree []finding.Finding) string {

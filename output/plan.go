@@ -3,7 +3,6 @@ package output
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -211,24 +210,17 @@ func byPair(v1, v2 corev1.UniqueVolumeName, n1, n2 types.NodeName) int {
 	return cmp.Or(cmp.Compare(v1, v2), cmp.Compare(n1, n2))
 }
 
-var planFormats = formats[*Plan]{
-	{"table", func(w io.Writer, p *Plan, o Options) error { return printPlanTable(w, p, o, false) }},
-	{"wide", func(w io.Writer, p *Plan, o Options) error { return printPlanTable(w, p, o, true) }},
+// PlanFormats print a plan.
+var PlanFormats = formats[*Plan]{
+	{"table", func(b *strings.Builder, p *Plan, o Options) error { return printPlanTable(b, p, o, false) }},
+	{"wide", func(b *strings.Builder, p *Plan, o Options) error { return printPlanTable(b, p, o, true) }},
 	{"tree", printPlanTree},
 	{"json", printJSON[*Plan]},
 	{"yaml", printYAML[*Plan]},
 	{"name", printPlanNames},
 }
 
-// PlanFormats are the names that PrintPlan takes.
-func PlanFormats() []string { return planFormats.names() }
-
-// PrintPlan writes the plan in the format, which must be one of PlanFormats.
-func PrintPlan(w io.Writer, format string, p *Plan, opts Options) error {
-	return planFormats.write(w, format, p, opts)
-}
-
-func printPlanTable(w io.Writer, p *Plan, opts Options, wide bool) error {
+func printPlanTable(b *strings.Builder, p *Plan, opts Options, wide bool) error {
 	header := []string{"VERB", "REASON", "AFTER", "NODE", "VOLUME", "PODS"}
 	if wide {
 		header = append(header, "STATE", "MOUNTED", "VOLUMEATTACHMENT", "NODES", "UNTIL")
@@ -262,7 +254,6 @@ func printPlanTable(w io.Writer, p *Plan, opts Options, wide bool) error {
 	for i, d := range p.Decisions {
 		rows[i][0] = paintVerb(d.Verb, rows[i][0], opts)
 	}
-	var b strings.Builder
 	if len(rows) == 0 {
 		b.WriteString("Nothing is attached and nothing is wanted.\n")
 	} else {
@@ -277,7 +268,7 @@ func printPlanTable(w io.Writer, p *Plan, opts Options, wide bool) error {
 	}
 	b.WriteString(p.Manager.text())
 	if len(p.Skipped) > 0 {
-		fmt.Fprintf(&b, "\nSkipped by the controller with no more than a log line:\n")
+		fmt.Fprintf(b, "\nSkipped by the controller with no more than a log line:\n")
 		for _, s := range p.Skipped {
 			what := fmt.Sprintf("pod %s, volume %s", s.Pod, s.PodVolume)
 			if s.VolumeAttachment != "" {
@@ -288,13 +279,13 @@ func printPlanTable(w io.Writer, p *Plan, opts Options, wide bool) error {
 				if i > 0 {
 					indent = "    "
 				}
-				fmt.Fprintf(&b, "%s%s\n", indent, line)
+				fmt.Fprintf(b, "%s%s\n", indent, line)
 			}
 		}
 	}
-	writeNodeStatus(&b, p.NodeStatus, opts.room(2))
+	writeNodeStatus(b, p.NodeStatus, opts.room(2))
 	for _, n := range p.Kubelets {
-		if err := writeKubelet(&b, n, opts, wide); err != nil {
+		if err := writeKubelet(b, n, opts, wide); err != nil {
 			return err
 		}
 	}
@@ -304,11 +295,10 @@ func printPlanTable(w io.Writer, p *Plan, opts Options, wide bool) error {
 			text = "gap: " + gapText(g) + ": its half rests on the objects alone"
 		}
 		for _, line := range wrap(text, opts.Width) {
-			fmt.Fprintln(&b, line)
+			fmt.Fprintln(b, line)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return nil
 }
 
 func writeNodeStatus(b *strings.Builder, nodes []PlanNodeStatus, room int) {
@@ -356,12 +346,12 @@ func paintVerb(v reconcile.Verb, text string, opts Options) string {
 	}
 }
 
-func printPlanNames(w io.Writer, p *Plan, _ Options) error {
+func printPlanNames(b *strings.Builder, p *Plan, _ Options) error {
 	var names []string
 	for _, d := range p.Decisions {
 		if d.VolumeAttachment != "" {
 			names = append(names, "volumeattachment/"+d.VolumeAttachment)
 		}
 	}
-	return printLines(w, names)
+	return printLines(b, names)
 }

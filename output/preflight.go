@@ -3,7 +3,6 @@ package output
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -13,66 +12,60 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
 )
 
-var preflightFormats = formats[*preflight.Preflight]{
-	{"table", func(w io.Writer, p *preflight.Preflight, o Options) error { return printPreflight(w, p, o, false) }},
-	{"wide", func(w io.Writer, p *preflight.Preflight, o Options) error { return printPreflight(w, p, o, true) }},
+// PreflightFormats print a preflight.
+var PreflightFormats = formats[*preflight.Preflight]{
+	{"table", func(b *strings.Builder, p *preflight.Preflight, o Options) error {
+		return printPreflight(b, p, o, false)
+	}},
+	{"wide", func(b *strings.Builder, p *preflight.Preflight, o Options) error {
+		return printPreflight(b, p, o, true)
+	}},
 	{"json", printJSON[*preflight.Preflight]},
 	{"yaml", printYAML[*preflight.Preflight]},
 	{"name", printPreflightNames},
 	{"html", printPreflightHTML},
 }
 
-// PreflightFormats are the names that PrintPreflight takes.
-func PreflightFormats() []string { return preflightFormats.names() }
-
-// PrintPreflight writes the preflight in the format, which must be one of
-// PreflightFormats.
-func PrintPreflight(w io.Writer, format string, p *preflight.Preflight, opts Options) error {
-	return preflightFormats.write(w, format, p, opts)
-}
-
-func printPreflight(w io.Writer, p *preflight.Preflight, opts Options, wide bool) error {
-	var b strings.Builder
-	preflightVerdict(&b, p, opts)
+func printPreflight(b *strings.Builder, p *preflight.Preflight, opts Options, wide bool) error {
+	preflightVerdict(b, p, opts)
 	for _, s := range []struct {
 		title    string
 		scenario preflight.Scenario
 	}{{"drained", p.Drain}, {"lost", p.Loss}} {
-		fmt.Fprintln(&b)
-		hanging(&b, fmt.Sprintf("If node %s were %s now:", p.Node, s.title), "", opts)
-		if err := scenario(&b, s.scenario, opts, wide); err != nil {
+		fmt.Fprintln(b)
+		hanging(b, fmt.Sprintf("If node %s were %s now:", p.Node, s.title), "", opts)
+		if err := scenario(b, s.scenario, opts, wide); err != nil {
 			return err
 		}
 	}
 	if len(p.Stranded) > 0 {
-		fmt.Fprintln(&b)
-		hanging(&b, "Would not come back, having no controller: "+strings.Join(p.Stranded, ", "), "", opts)
+		fmt.Fprintln(b)
+		hanging(b, "Would not come back, having no controller: "+strings.Join(p.Stranded, ", "), "", opts)
 	}
 	for i, r := range p.Room {
 		if i == 0 {
 			b.WriteString("\nRoom on the other nodes:\n")
 		}
-		hanging(&b, roomText(r), "  ", opts)
+		hanging(b, roomText(r), "  ", opts)
 	}
 	for i, f := range p.Findings {
 		if i == 0 {
 			b.WriteString("\nFindings on the node now:\n")
 		}
-		hanging(&b, fmt.Sprintf("%s %s %s: %s", f.Severity, f.Code, f.Check, f.Message), "  ", opts)
+		hanging(b, fmt.Sprintf("%s %s %s: %s", f.Severity, f.Code, f.Check, f.Message), "  ", opts)
 	}
 	if wide {
 		b.WriteString("\nTimers:\n")
 		for _, t := range p.Timers {
-			fmt.Fprintf(&b, "  %s: %s (%s)\n", t.Name, t.Value, Safe(t.Because))
+			fmt.Fprintf(b, "  %s: %s (%s)\n", t.Name, t.Value, Safe(t.Because))
 		}
 	}
 	if len(p.NotExamined) > 0 {
-		fmt.Fprintln(&b)
-		hanging(&b, "Not examined: "+strings.Join(p.NotExamined, ", "), "", opts)
+		fmt.Fprintln(b)
+		hanging(b, "Not examined: "+strings.Join(p.NotExamined, ", "), "", opts)
 	}
-	closeTrace(&b, opts, p.Gaps, nil)
-	_, err := io.WriteString(w, b.String())
-	return err
+	closeTrace(b, opts, p.Gaps, nil)
+	return nil
 }
 
 func preflightVerdict(b *strings.Builder, p *preflight.Preflight, opts Options) {
@@ -228,7 +221,7 @@ func roomText(r preflight.Room) string {
 }
 
 // printPreflightNames are the pods that would wait or not come back.
-func printPreflightNames(w io.Writer, p *preflight.Preflight, _ Options) error {
+func printPreflightNames(b *strings.Builder, p *preflight.Preflight, _ Options) error {
 	var names []string
 	for _, wait := range slices.Concat(p.Drain.Waits, p.Loss.Waits) {
 		if wait.For != preflight.WaitsForNothing {
@@ -239,7 +232,7 @@ func printPreflightNames(w io.Writer, p *preflight.Preflight, _ Options) error {
 		names = append(names, podLine(pod))
 	}
 	slices.Sort(names)
-	return printLines(w, slices.Compact(names))
+	return printLines(b, slices.Compact(names))
 }
 
 // podLine names the pod as the other commands do, without its namespace.

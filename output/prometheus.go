@@ -1,7 +1,6 @@
 package output
 
 import (
-	"io"
 	"strings"
 
 	dto "github.com/prometheus/client_model/go"
@@ -13,7 +12,7 @@ import (
 // printPrometheus is a file for node_exporter's textfile collector, or a body
 // for a push gateway. Labels are names and codes, never sentences: what a driver
 // says must not make a series.
-func printPrometheus(w io.Writer, r *finding.Report, _ Options) error {
+func printPrometheus(b *strings.Builder, r *finding.Report, _ Options) error {
 	families := []*dto.MetricFamily{
 		family("volume_doctor_findings", "Findings of each check that ran, by severity.", findingCounts(r)...),
 		family("volume_doctor_finding_info", "One for each finding, always 1.", findingInfos(r)...),
@@ -26,7 +25,7 @@ func printPrometheus(w io.Writer, r *finding.Report, _ Options) error {
 		if len(f.Metric) == 0 {
 			continue // expfmt refuses a family without metrics
 		}
-		if _, err := expfmt.MetricFamilyToText(w, f); err != nil {
+		if _, err := expfmt.MetricFamilyToText(b, f); err != nil {
 			return err
 		}
 	}

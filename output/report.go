@@ -2,7 +2,6 @@ package output
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -47,11 +46,11 @@ func PartsOf(r *finding.Report, opts Options) Parts {
 	return p
 }
 
-func printReportTable(w io.Writer, r *finding.Report, opts Options) error {
+func printReportTable(b *strings.Builder, r *finding.Report, opts Options) error {
 	p := PartsOf(r, opts)
 	parts := slices.DeleteFunc(slices.Concat([]string{p.Heading}, p.Causes, []string{p.Closing}), func(s string) bool { return s == "" })
-	_, err := io.WriteString(w, strings.Join(parts, "\n"))
-	return err
+	b.WriteString(strings.Join(parts, "\n"))
+	return nil
 }
 
 // firstStep is the line of the report in which the first thing to do stands at the

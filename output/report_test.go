@@ -57,7 +57,7 @@ func TestTable(t *testing.T) {
 func TestTextIsSafe(t *testing.T) {
 	for _, format := range []string{"table", "wide", "name"} {
 		var b bytes.Buffer
-		if err := PrintReport(&b, format, report(), Options{}); err != nil {
+		if err := ReportFormats.Print(&b, format, report(), Options{}); err != nil {
 			t.Fatal(err)
 		}
 		if strings.ContainsAny(b.String(), "\x1b\u202e\r\u009b") {
@@ -70,13 +70,13 @@ func TestTextIsSafe(t *testing.T) {
 }
 
 func TestEveryFormatHasItsPrinter(t *testing.T) {
-	for _, format := range ReportFormats() {
+	for _, format := range ReportFormats.Names() {
 		var b bytes.Buffer
-		if err := PrintReport(&b, format, report(), Options{}); err != nil || b.Len() == 0 {
+		if err := ReportFormats.Print(&b, format, report(), Options{}); err != nil || b.Len() == 0 {
 			t.Errorf("%s: %d bytes, %v", format, b.Len(), err)
 		}
 	}
-	if err := PrintReport(&bytes.Buffer{}, "xml", report(), Options{}); err == nil || !strings.Contains(err.Error(), "table, wide, tree, json, yaml, name, sarif, junit, markdown, html, prometheus") {
+	if err := ReportFormats.Print(&bytes.Buffer{}, "xml", report(), Options{}); err == nil || !strings.Contains(err.Error(), "table, wide, tree, json, yaml, name, sarif, junit, markdown, html, prometheus") {
 		t.Errorf("an unknown format is not refused with the known ones: %v", err)
 	}
 }
@@ -84,7 +84,7 @@ func TestEveryFormatHasItsPrinter(t *testing.T) {
 func TestColourPaintsOnlyWhereAsked(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		var b bytes.Buffer
-		if err := PrintReport(&b, "table", report(), Options{Color: on}); err != nil {
+		if err := ReportFormats.Print(&b, "table", report(), Options{Color: on}); err != nil {
 			t.Fatal(err)
 		}
 		if got := strings.Contains(b.String(), "\x1b["); got != on {

@@ -2,7 +2,6 @@ package output
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -11,15 +10,14 @@ import (
 
 // printReportWide tells each finding with its proof: nothing is folded or cut. The
 // commands that do by hand what a repair does stand here alone.
-func printReportWide(w io.Writer, r *finding.Report, opts Options) error {
-	var b strings.Builder
+func printReportWide(b *strings.Builder, r *finding.Report, opts Options) error {
 	if len(r.Findings) > 0 {
-		heading(&b, r, opts)
+		heading(b, r, opts)
 	}
 	causes := causeNames(r)
 	for _, f := range r.Findings {
 		b.WriteString("\n")
-		proof(&b, r, f, causes[f.CausedBy], opts)
+		proof(b, r, f, causes[f.CausedBy], opts)
 	}
 	if rows := waitingRows(r); len(rows) > 0 {
 		text, err := table([]string{"POD", "NODE", "WAITS", "VOLUME", "STAGE", "NEXT TO ACT", "SINCE", "DUE"}, rows)
@@ -28,9 +26,8 @@ func printReportWide(w io.Writer, r *finding.Report, opts Options) error {
 		}
 		b.WriteString("\n" + text)
 	}
-	end(&b, r, opts)
-	_, err := io.WriteString(w, b.String())
-	return err
+	end(b, r, opts)
+	return nil
 }
 
 // causeNames are code and subject of what findings follow from, by fingerprint.

@@ -38,17 +38,16 @@ func PrintRoles(w io.Writer, roles []repair.Role, missing []repair.Permission, o
 
 // PrintClusterRoles writes the manifests of the roles.
 func PrintClusterRoles(w io.Writer, roles []repair.Role) error {
+	var b strings.Builder
 	for i, role := range roles {
-		separator := "---\n"
-		if i == 0 {
-			separator = ""
+		if i > 0 {
+			b.WriteString("---\n")
 		}
-		if _, err := fmt.Fprintf(w, "%s# For %s.\n", separator, role.For); err != nil {
-			return err
-		}
-		if err := printYAML(w, role.ClusterRole(), Options{}); err != nil {
+		fmt.Fprintf(&b, "# For %s.\n", role.For)
+		if err := printYAML(&b, role.ClusterRole(), Options{}); err != nil {
 			return err
 		}
 	}
-	return nil
+	_, err := io.WriteString(w, b.String())
+	return err
 }

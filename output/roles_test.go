@@ -92,12 +92,12 @@ func TestContextsInEveryFormat(t *testing.T) {
 	for i := range r.Gaps {
 		r.Gaps[i].Context = "east"
 	}
-	for _, format := range ReportFormats() {
+	for _, format := range ReportFormats.Names() {
 		if format == "name" {
 			continue // names alone, for kubectl
 		}
 		var b bytes.Buffer
-		if err := PrintReport(&b, format, r, Options{}); err != nil {
+		if err := ReportFormats.Print(&b, format, r, Options{}); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Contains(b.Bytes(), []byte("east")) {
@@ -107,7 +107,7 @@ func TestContextsInEveryFormat(t *testing.T) {
 	r.Findings = nil
 	for _, format := range []string{"table", "wide", "tree", "json", "sarif", "junit", "markdown", "html"} {
 		var b bytes.Buffer
-		if err := PrintReport(&b, format, r, Options{}); err != nil {
+		if err := ReportFormats.Print(&b, format, r, Options{}); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Contains(b.Bytes(), []byte("east")) {

@@ -2,7 +2,6 @@ package output
 
 import (
 	"fmt"
-	"io"
 	"net/url"
 	"slices"
 	"strings"
@@ -108,7 +107,7 @@ type sarifLogical struct {
 	Kind               string `json:"kind"`
 }
 
-func printSARIF(w io.Writer, r *finding.Report, _ Options) error {
+func printSARIF(b *strings.Builder, r *finding.Report, _ Options) error {
 	run := sarifRun{Results: []sarifResult{}}
 	run.Tool.Driver = sarifDriver{Name: "volume-doctor", InformationURI: project, Rules: []sarifRule{}}
 	if r.Source.Context != "" {
@@ -137,7 +136,7 @@ func printSARIF(w io.Writer, r *finding.Report, _ Options) error {
 			},
 		})
 	}
-	return printJSON(w, sarifLog{
+	return printJSON(b, sarifLog{
 		Schema:  "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
 		Version: "2.1.0", Runs: []sarifRun{run},
 	}, Options{})

@@ -1,7 +1,6 @@
 package output
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"reflect"
@@ -48,11 +47,11 @@ func TestDocumentsFitTheirSchemas(t *testing.T) {
 	}
 	fits := func(t *testing.T, name string, document any) {
 		t.Helper()
-		var b bytes.Buffer
+		var b strings.Builder
 		if err := printJSON(&b, document, Options{}); err != nil {
 			t.Fatal(err)
 		}
-		read, err := jsonschema.UnmarshalJSON(&b)
+		read, err := jsonschema.UnmarshalJSON(strings.NewReader(b.String()))
 		if err != nil {
 			t.Fatal(err)
 		}

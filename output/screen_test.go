@@ -101,7 +101,7 @@ func TestActionComesFirst(t *testing.T) {
 		text := string(printed(t, "table", r))
 		for _, columns := range []int{80, 100, 120} {
 			var b bytes.Buffer
-			if err := PrintReport(&b, "table", r, Options{Width: columns}); err != nil {
+			if err := ReportFormats.Print(&b, "table", r, Options{Width: columns}); err != nil {
 				t.Fatal(err)
 			}
 			lengths[columns] = append(lengths[columns], bytes.Count(b.Bytes(), []byte("\n")))
@@ -166,7 +166,7 @@ func TestNothingIsCutInAPipe(t *testing.T) {
 func pipe(t *testing.T, format string, r *finding.Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := PrintReport(&b, format, r, Options{}); err != nil {
+	if err := ReportFormats.Print(&b, format, r, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -196,7 +196,7 @@ func TestNothingForWhatIsRefused(t *testing.T) {
 				}
 			}
 			only := alone(r, f)
-			for _, format := range ReportFormats() {
+			for _, format := range ReportFormats.Names() {
 				text := pipe(t, format, only)
 				if format == "sarif" { // its rules are the pages of the checks
 					_, text, _ = strings.Cut(text, `"results": [`)

@@ -72,7 +72,7 @@ func TestFleetFitsTheScreen(t *testing.T) {
 	}
 	for _, format := range []string{"json", "yaml", "wide", "sarif", "junit", "prometheus"} {
 		var b bytes.Buffer
-		if err := PrintReport(&b, format, many, Options{}); err != nil {
+		if err := ReportFormats.Print(&b, format, many, Options{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, context := range []string{"prod-00", "prod-36", "lost"} {

@@ -2,7 +2,6 @@ package output
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +15,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-var traceFormats = formats[*trace.Trace]{
+// TraceFormats print a trace.
+var TraceFormats = formats[*trace.Trace]{
 	{"table", printTraceTable},
 	{"wide", printTraceWide},
 	{"json", printJSON[*trace.Trace]},
@@ -25,18 +25,9 @@ var traceFormats = formats[*trace.Trace]{
 	{"html", printTraceHTML},
 }
 
-// TraceFormats are the names that PrintTrace takes.
-func TraceFormats() []string { return traceFormats.names() }
-
-// PrintTrace writes the trace in the format, which must be one of TraceFormats.
-func PrintTrace(w io.Writer, format string, t *trace.Trace, opts Options) error {
-	return traceFormats.write(w, format, t, opts)
-}
-
 // printTraceTable gives the verdict, and then each volume with its stages in a row;
 // the one in which it waits is marked and explained below.
-func printTraceTable(w io.Writer, t *trace.Trace, opts Options) error {
-	var b strings.Builder
+func printTraceTable(b *strings.Builder, t *trace.Trace, opts Options) error {
 	where := "without a node"
 	if t.Node != "" {
 		where = "on node " + string(t.Node)
@@ -45,34 +36,33 @@ func printTraceTable(w io.Writer, t *trace.Trace, opts Options) error {
 		}
 	}
 	for _, line := range wrap(fmt.Sprintf("Pod %s/%s %s", t.Pod.Namespace, t.Pod.Name, where), opts.Width) {
-		fmt.Fprintln(&b, line)
+		fmt.Fprintln(b, line)
 	}
-	fmt.Fprintf(&b, "verdict: %s\n", paintWait(t.Verdict.State, opts))
+	fmt.Fprintf(b, "verdict: %s\n", paintWait(t.Verdict.State, opts))
 	for _, line := range wrap(t.Verdict.Message, opts.room(2)) {
-		fmt.Fprintf(&b, "  %s\n", line)
+		fmt.Fprintf(b, "  %s\n", line)
 	}
-	field(&b, "since", sinceText(t, t.Verdict.Since), opts)
+	field(b, "since", sinceText(t, t.Verdict.Since), opts)
 	if t.Verdict.State == finding.InFlight || t.Verdict.State == finding.Stuck && !soonerStuck(t) {
-		field(&b, "usually", usual(t.Verdict.UsualBound), opts)
+		field(b, "usually", usual(t.Verdict.UsualBound), opts)
 	}
 	for _, v := range t.Volumes {
-		fmt.Fprintln(&b)
-		traceVolume(&b, t, v, opts)
+		fmt.Fprintln(b)
+		traceVolume(b, t, v, opts)
 	}
-	kubeletSays(&b, t, opts)
+	kubeletSays(b, t, opts)
 	for i, f := range t.Findings {
 		if i == 0 {
 			b.WriteString("\nFindings:\n")
 		}
-		fmt.Fprintf(&b, "  %s  %s  %s\n", paintSeverity(f.Severity, opts), f.Code, f.Check)
+		fmt.Fprintf(b, "  %s  %s  %s\n", paintSeverity(f.Severity, opts), f.Code, f.Check)
 		for _, line := range wrap(f.Message, opts.room(4)) {
-			fmt.Fprintf(&b, "    %s\n", line)
+			fmt.Fprintf(b, "    %s\n", line)
 		}
-		fmt.Fprintf(&b, "    %s\n", Safe(f.Explain))
+		fmt.Fprintf(b, "    %s\n", Safe(f.Explain))
 	}
-	closeTrace(&b, opts, t.Gaps, t.SkippedChecks)
-	_, err := io.WriteString(w, b.String())
-	return err
+	closeTrace(b, opts, t.Gaps, t.SkippedChecks)
+	return nil
 }
 
 func closeTrace(b *strings.Builder, opts Options, gaps []snapshot.Gap, skipped []finding.SkippedCheck) {
@@ -232,9 +222,8 @@ func stageField(b *strings.Builder, label, text string, opts Options) {
 }
 
 // printTraceWide is one row a stage with everything.
-func printTraceWide(w io.Writer, t *trace.Trace, opts Options) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "verdict: %s: %s\n", paintWait(t.Verdict.State, opts), Safe(t.Verdict.Message))
+func printTraceWide(b *strings.Builder, t *trace.Trace, opts Options) error {
+	fmt.Fprintf(b, "verdict: %s: %s\n", paintWait(t.Verdict.State, opts), Safe(t.Verdict.Message))
 	var rows [][]string
 	for _, v := range t.Volumes {
 		for _, s := range v.Stages {
@@ -257,17 +246,16 @@ func printTraceWide(w io.Writer, t *trace.Trace, opts Options) error {
 		}
 		b.WriteString("\n" + text)
 	}
-	kubeletSays(&b, t, opts)
+	kubeletSays(b, t, opts)
 	for _, f := range t.Findings {
-		fmt.Fprintf(&b, "\n%s  %s  %s  %s\n", paintSeverity(f.Severity, opts), f.Code, f.Check, Safe(f.Message))
+		fmt.Fprintf(b, "\n%s  %s  %s  %s\n", paintSeverity(f.Severity, opts), f.Code, f.Check, Safe(f.Message))
 	}
-	closeTrace(&b, opts, t.Gaps, t.SkippedChecks)
-	_, err := io.WriteString(w, b.String())
-	return err
+	closeTrace(b, opts, t.Gaps, t.SkippedChecks)
+	return nil
 }
 
 // printTraceNames are the objects that the pod waits for.
-func printTraceNames(w io.Writer, t *trace.Trace, _ Options) error {
+func printTraceNames(b *strings.Builder, t *trace.Trace, _ Options) error {
 	var names []string
 	for _, v := range t.Volumes {
 		switch {
@@ -279,5 +267,5 @@ func printTraceNames(w io.Writer, t *trace.Trace, _ Options) error {
 		}
 	}
 	slices.Sort(names)
-	return printLines(w, slices.Compact(names))
+	return printLines(b, slices.Compact(names))
 }

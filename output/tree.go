@@ -3,7 +3,6 @@ package output
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/fatih/color"
@@ -17,16 +16,15 @@ import (
 // printReportTree draws the volume of each cause: the nodes that it stands in a
 // relation to, the VolumeAttachment, the node's lists and the pods below each,
 // and a cross at what is wrong.
-func printReportTree(w io.Writer, r *finding.Report, opts Options) error {
-	var b strings.Builder
+func printReportTree(b *strings.Builder, r *finding.Report, opts Options) error {
 	for i, group := range r.Roots() {
 		f := group[0]
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		fmt.Fprintf(&b, "%s  %s  %s\n", paintSeverity(f.Severity, opts), visible(string(f.Code)), visible(f.Check)+suspected(f))
+		fmt.Fprintf(b, "%s  %s  %s\n", paintSeverity(f.Severity, opts), visible(string(f.Code)), visible(f.Check)+suspected(f))
 		for _, line := range wrap(visible(f.Message), opts.room(2)) {
-			fmt.Fprintf(&b, "  %s\n", line)
+			fmt.Fprintf(b, "  %s\n", line)
 		}
 		tree := treeprint.New()
 		if p, ok := draw(r, f); ok {
@@ -39,9 +37,8 @@ func printReportTree(w io.Writer, r *finding.Report, opts Options) error {
 		}
 		b.WriteString(branches(tree))
 	}
-	end(&b, r, opts)
-	_, err := io.WriteString(w, b.String())
-	return err
+	end(b, r, opts)
+	return nil
 }
 
 func (p picture) tree(t treeprint.Tree, opts Options) {
@@ -107,10 +104,10 @@ func branches(t treeprint.Tree) string {
 
 // printPlanTree draws each volume with its nodes, and for each node what the
 // pass does and who wants the volume there.
-func printPlanTree(w io.Writer, p *Plan, opts Options) error {
+func printPlanTree(b *strings.Builder, p *Plan, opts Options) error {
 	if len(p.Decisions) == 0 && len(p.Kubelets) == 0 {
-		_, err := io.WriteString(w, "Nothing is attached and nothing is wanted.\n")
-		return err
+		b.WriteString("Nothing is attached and nothing is wanted.\n")
+		return nil
 	}
 	actual, wanted := map[reconcile.VolumeNode]PlanActual{}, map[reconcile.VolumeNode][]string{}
 	for _, a := range p.Actual {
@@ -149,18 +146,16 @@ func printPlanTree(w io.Writer, p *Plan, opts Options) error {
 			node.AddNode("pod " + visible(pod))
 		}
 	}
-	var b strings.Builder
 	b.WriteString(branches(tree))
 	for _, n := range p.Kubelets {
-		if err := writeKubelet(&b, n, opts, false); err != nil {
+		if err := writeKubelet(b, n, opts, false); err != nil {
 			return err
 		}
 	}
 	for _, g := range p.Gaps {
 		for _, line := range wrap(fmt.Sprintf("gap: %s: what the plan says about them is a guess", visible(gapText(g))), opts.Width) {
-			fmt.Fprintln(&b, line)
+			fmt.Fprintln(b, line)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return nil
 }

@@ -114,7 +114,7 @@ func untilPlan() *Plan {
 
 func TestUntilStandsUnderItsRow(t *testing.T) {
 	var b bytes.Buffer
-	if err := PrintPlan(&b, "table", untilPlan(), terminal); err != nil {
+	if err := PlanFormats.Print(&b, "table", untilPlan(), terminal); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(b.String(), "\n")
@@ -133,7 +133,7 @@ func TestUntilStandsUnderItsRow(t *testing.T) {
 
 func TestUntilInWide(t *testing.T) {
 	var b bytes.Buffer
-	if err := PrintPlan(&b, "wide", untilPlan(), Options{}); err != nil {
+	if err := PlanFormats.Print(&b, "wide", untilPlan(), Options{}); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")

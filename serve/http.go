@@ -90,7 +90,7 @@ func (s *server) page(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() { <-s.pages }()
 	var b bytes.Buffer
-	if err := output.PrintReport(&b, "html", l.report, output.Options{}); err != nil {
+	if err := output.ReportFormats.Print(&b, "html", l.report, output.Options{}); err != nil {
 		say(w, http.StatusInternalServerError, "the report cannot be shown")
 		return
 	}

@@ -124,11 +124,7 @@ func end(b *strings.Builder, r *finding.Report, opts Options) {
 
 // closing sums up, and says what was not examined.
 func closing(b *strings.Builder, r *finding.Report, opts Options) {
-	lines := func(text string) {
-		for _, line := range wrap(text, opts.Width) {
-			fmt.Fprintln(b, line)
-		}
-	}
+	lines := func(text string) { wrapped(b, "", text, opts) }
 	if len(r.Findings) != 1 { // one alone is its own sum
 		for _, line := range wrap(found(r), opts.Width) {
 			fmt.Fprintln(b, paint(opts.Color && good(r), line, color.FgGreen))

@@ -220,6 +220,8 @@ var PlanFormats = formats[*Plan]{
 	{"name", printPlanNames},
 }
 
+const nothingPlanned = "Nothing is attached and nothing is wanted.\n"
+
 func printPlanTable(b *strings.Builder, p *Plan, opts Options, wide bool) error {
 	header := []string{"VERB", "REASON", "AFTER", "NODE", "VOLUME", "PODS"}
 	if wide {
@@ -234,6 +236,7 @@ func printPlanTable(b *strings.Builder, p *Plan, opts Options, wide bool) error 
 		pods[string(d.Volume)+"\x00"+string(d.Node)] = d.Pods
 	}
 	var rows [][]string
+	var until []string
 	for _, d := range p.Decisions {
 		key := string(d.Volume) + "\x00" + string(d.Node)
 		volume := cmp.Or(d.PersistentVolume, string(d.Volume))
@@ -244,46 +247,31 @@ func printPlanTable(b *strings.Builder, p *Plan, opts Options, wide bool) error 
 		row := []string{string(d.Verb), string(d.Reason), after, string(d.Node), volume, or(strings.Join(pods[key], ","))}
 		if wide {
 			a := actual[key]
-			row = append(row, or(string(a.State)), fmt.Sprint(a.MountedByNode), or(cmp.Or(d.VolumeAttachment, a.VolumeAttachment)), or(nodeList(d)), or(untilText(d)))
+			row = append(row, or(string(a.State)), fmt.Sprint(a.MountedByNode), or(cmp.Or(d.VolumeAttachment, a.VolumeAttachment)), or(nodesText(slices.Concat(d.Holders, d.Contenders))), or(untilText(d)))
+		} else {
+			until = append(until, untilText(d))
 		}
 		for i := range row {
 			row[i] = Safe(row[i])
 		}
+		row[0] = paintVerb(d.Verb, row[0], opts)
 		rows = append(rows, row)
 	}
-	for i, d := range p.Decisions {
-		rows[i][0] = paintVerb(d.Verb, rows[i][0], opts)
-	}
 	if len(rows) == 0 {
-		b.WriteString("Nothing is attached and nothing is wanted.\n")
-	} else {
-		text, err := table(header, rows)
-		if err != nil {
-			return err
-		}
-		if !wide {
-			text = underRows(text, untilTexts(p.Decisions), opts)
-		}
-		b.WriteString(text)
+		b.WriteString(nothingPlanned)
+	}
+	if err := table(b, header, rows, until, opts); err != nil {
+		return err
 	}
 	b.WriteString(p.Manager.text())
-	if len(p.Skipped) > 0 {
-		fmt.Fprintf(b, "\nSkipped by the controller with no more than a log line:\n")
-		for _, s := range p.Skipped {
-			what := fmt.Sprintf("pod %s, volume %s", s.Pod, s.PodVolume)
-			if s.VolumeAttachment != "" {
-				what = "VolumeAttachment " + s.VolumeAttachment
-			}
-			for i, line := range wrap(fmt.Sprintf("%s: %s: %s", s.Reason, what, s.Message), opts.room(4)) {
-				indent := "  "
-				if i > 0 {
-					indent = "    "
-				}
-				fmt.Fprintf(b, "%s%s\n", indent, line)
-			}
+	listed(b, "Skipped by the controller with no more than a log line", p.Skipped, func(s PlanSkipped) string {
+		what := fmt.Sprintf("pod %s, volume %s", s.Pod, s.PodVolume)
+		if s.VolumeAttachment != "" {
+			what = "VolumeAttachment " + s.VolumeAttachment
 		}
-	}
-	writeNodeStatus(b, p.NodeStatus, opts.room(2))
+		return fmt.Sprintf("%s: %s: %s", s.Reason, what, s.Message)
+	}, opts)
+	writeNodeStatus(b, p.NodeStatus, opts)
 	for _, n := range p.Kubelets {
 		if err := writeKubelet(b, n, opts, wide); err != nil {
 			return err
@@ -294,15 +282,13 @@ func printPlanTable(b *strings.Builder, p *Plan, opts Options, wide bool) error 
 		if g.Kind == trace.KubeletPods || g.Kind == trace.KubeletMetrics {
 			text = "gap: " + gapText(g) + ": its half rests on the objects alone"
 		}
-		for _, line := range wrap(text, opts.Width) {
-			fmt.Fprintln(b, line)
-		}
+		wrapped(b, "", text, opts)
 	}
 	return nil
 }
 
-func writeNodeStatus(b *strings.Builder, nodes []PlanNodeStatus, room int) {
-	var lines []string
+func writeNodeStatus(b *strings.Builder, nodes []PlanNodeStatus, opts Options) {
+	var lines strings.Builder
 	for _, n := range nodes {
 		for _, group := range []struct {
 			format  string
@@ -313,24 +299,13 @@ func writeNodeStatus(b *strings.Builder, nodes []PlanNodeStatus, room int) {
 			{"%s: volumesAttached loses and regains %s: its detach cannot start", n.Flapping},
 		} {
 			for _, v := range group.volumes {
-				lines = append(lines, wrap(fmt.Sprintf(group.format, n.Node, v), room)...)
+				wrapped(&lines, "  ", fmt.Sprintf(group.format, n.Node, v), opts)
 			}
 		}
 	}
-	if len(lines) > 0 {
-		b.WriteString("\nNode status once the pass is over:\n")
+	if lines.Len() > 0 {
+		b.WriteString("\nNode status once the pass is over:\n" + lines.String())
 	}
-	for _, line := range lines {
-		fmt.Fprintf(b, "  %s\n", line)
-	}
-}
-
-func nodeList(d PlanDecision) string {
-	names := []string{}
-	for _, n := range append(slices.Clone(d.Holders), d.Contenders...) {
-		names = append(names, string(n))
-	}
-	return strings.Join(names, ",")
 }
 
 func paintVerb(v reconcile.Verb, text string, opts Options) string {

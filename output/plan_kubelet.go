@@ -30,22 +30,19 @@ func writeKubelet(b *strings.Builder, n *kubelet.Node, opts Options, wide bool) 
 		header = append(header, "ACTOR", "CALLS", "PAUSE", "SINCE", "DUE")
 	}
 	var rows [][]string
-	var texts []string
+	var waits []string
 	for _, v := range shown {
+		pods := texts(v.Pods, func(p kubelet.PodVolume) string { return p.Pod })
 		state := stateText(trace.Stage{State: v.State, Overdue: v.Overdue})
-		row := []string{or(string(v.Next)), state, or(stagesOf(v)), or(volumeOf(v)), or(podsOf(v))}
+		row := []string{or(string(v.Next)), state, or(stagesOf(v)), or(volumeOf(v)), or(strings.Join(pods, ","))}
 		if wide {
-			row = append(row, or(v.Actor), or(callsOf(v)), or(v.Pause), stampOr(v.Since), stampOr(v.DueAt))
+			row = append(row, or(v.Actor), or(joined(v.Calls, ",")), or(v.Pause), stampOr(v.Since), stampOr(v.DueAt))
 		}
 		rows = append(rows, row)
-		texts = append(texts, kubeletText(v))
+		waits = append(waits, kubeletText(v))
 	}
-	if len(rows) > 0 {
-		text, err := table(header, rows)
-		if err != nil {
-			return err
-		}
-		b.WriteString(underRows(text, texts, opts))
+	if err := table(b, header, rows, waits, opts); err != nil {
+		return err
 	}
 	if mounted := len(n.Volumes) - len(shown); mounted > 0 {
 		fmt.Fprintf(b, "  %s mounted as the pods want (-o wide lists all)\n", count(mounted, "volume"))
@@ -81,11 +78,7 @@ func stagesOf(v kubelet.Volume) string {
 	if len(v.Stages) == 0 {
 		return stageText(v.Stage)
 	}
-	names := make([]string, 0, len(v.Stages))
-	for _, s := range v.Stages {
-		names = append(names, stageText(s))
-	}
-	return strings.Join(names, " or ")
+	return strings.Join(texts(v.Stages, stageText), " or ")
 }
 
 func volumeOf(v kubelet.Volume) string {
@@ -93,22 +86,6 @@ func volumeOf(v kubelet.Volume) string {
 		return cmp.Or(v.PersistentVolume, string(v.Volume), v.Pods[0].Name)
 	}
 	return cmp.Or(v.PersistentVolume, string(v.Volume))
-}
-
-func podsOf(v kubelet.Volume) string {
-	names := make([]string, 0, len(v.Pods))
-	for _, p := range v.Pods {
-		names = append(names, p.Pod)
-	}
-	return strings.Join(names, ",")
-}
-
-func callsOf(v kubelet.Volume) string {
-	names := make([]string, 0, len(v.Calls))
-	for _, c := range v.Calls {
-		names = append(names, string(c))
-	}
-	return strings.Join(names, ",")
 }
 
 func stampOr(t *metav1.Time) string {

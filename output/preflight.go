@@ -42,18 +42,10 @@ func printPreflight(b *strings.Builder, p *preflight.Preflight, opts Options, wi
 		fmt.Fprintln(b)
 		hanging(b, "Would not come back, having no controller: "+strings.Join(p.Stranded, ", "), "", opts)
 	}
-	for i, r := range p.Room {
-		if i == 0 {
-			b.WriteString("\nRoom on the other nodes:\n")
-		}
-		hanging(b, roomText(r), "  ", opts)
-	}
-	for i, f := range p.Findings {
-		if i == 0 {
-			b.WriteString("\nFindings on the node now:\n")
-		}
-		hanging(b, fmt.Sprintf("%s %s %s: %s", f.Severity, f.Code, f.Check, f.Message), "  ", opts)
-	}
+	listed(b, "Room on the other nodes", p.Room, roomText, opts)
+	listed(b, "Findings on the node now", p.Findings, func(f finding.Brief) string {
+		return fmt.Sprintf("%s %s %s: %s", f.Severity, f.Code, f.Check, f.Message)
+	}, opts)
 	if wide {
 		b.WriteString("\nTimers:\n")
 		for _, t := range p.Timers {
@@ -73,9 +65,7 @@ func preflightVerdict(b *strings.Builder, p *preflight.Preflight, opts Options) 
 	if !p.Ready {
 		ready = "not Ready"
 	}
-	for _, line := range wrap(fmt.Sprintf("Node %s (%s)", p.Node, ready), opts.Width) {
-		fmt.Fprintln(b, line)
-	}
+	wrapped(b, "", fmt.Sprintf("Node %s (%s)", p.Node, ready), opts)
 	verdict, why := preflightAnswer(p)
 	colors := []color.Attribute{color.FgRed, color.Bold}
 	switch {
@@ -94,11 +84,7 @@ func preflightVerdict(b *strings.Builder, p *preflight.Preflight, opts Options) 
 func preflightAnswer(p *preflight.Preflight) (verdict, why string) {
 	switch {
 	case len(p.Missing) > 0:
-		names := make([]string, 0, len(p.Missing))
-		for _, kind := range p.Missing {
-			names = append(names, string(kind))
-		}
-		return "unknown", "not all of these could be read: " + strings.Join(names, ", ")
+		return "unknown", "not all of these could be read: " + joined(p.Missing, ", ")
 	case p.Hangs():
 		why := fmt.Sprintf("%s on a drain, %d on a loss", count(p.Drain.HangingVolumes(), "volume"), p.Loss.HangingVolumes())
 		lacking := 0
@@ -145,20 +131,12 @@ func scenario(b *strings.Builder, s preflight.Scenario, opts Options, wide bool)
 			rows = append(rows, []string{Safe(w.Pod), or(w.Controller), Safe(w.PersistentVolume), Safe(string(w.For)), most, Safe(w.Because)})
 			continue
 		}
-		var pods []string
-		for _, w := range waits {
-			pods = append(pods, w.Pod)
-		}
-		pods = distinct(pods)
+		pods := distinct(texts(waits, func(w preflight.Wait) string { return w.Pod }))
 		rows = append(rows, []string{fmt.Sprint(len(pods)), Safe(string(w.For)), most, Safe(some(pods))})
 		reasons = append(reasons, w.Because)
 	}
-	if len(rows) > 0 {
-		text, err := table(header, rows)
-		if err != nil {
-			return err
-		}
-		b.WriteString(underRows(text, reasons, opts))
+	if err := table(b, header, rows, reasons, opts); err != nil {
+		return err
 	}
 	for _, hangs := range finding.Alike(s.Hangs, func(h preflight.Hang) string { return h.Because }) {
 		hanging(b, paint(opts.Color, "hangs:", color.FgRed, color.Bold)+" "+hangText(hangs, wide)+": "+hangs[0].Because, "", opts)

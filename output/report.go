@@ -126,7 +126,7 @@ func title(b *strings.Builder, t telling, lines int, opts Options) {
 // do writes what to do: sentences, numbered where there are several steps, and
 // command lines, which are never broken and have nothing before them.
 func do(b *strings.Builder, steps []step, opts Options) {
-	label, sentences := "do", 0
+	head, sentences := "  do      ", 0
 	for _, s := range steps {
 		if s.text != "" {
 			sentences++
@@ -135,19 +135,13 @@ func do(b *strings.Builder, steps []step, opts Options) {
 	for i, s := range steps {
 		switch {
 		case s.command != "":
-			fmt.Fprintf(b, "  %-8s%s\n", label, Safe(s.command))
+			fmt.Fprintf(b, "%s%s\n", head, Safe(s.command))
 		case sentences > 1:
-			numbered := fmt.Sprintf("%d. ", i+1)
-			for j, line := range wrap(s.text, opts.room(labelled+len(numbered))) {
-				if j > 0 {
-					label, numbered = "", strings.Repeat(" ", len(numbered))
-				}
-				fmt.Fprintf(b, "  %-8s%s%s\n", label, numbered, line)
-			}
+			wrapped(b, fmt.Sprintf("%s%d. ", head, i+1), s.text, opts)
 		default:
-			field(b, label, s.text, opts)
+			wrapped(b, head, s.text, opts)
 		}
-		label = ""
+		head = strings.Repeat(" ", labelled)
 	}
 }
 
@@ -159,10 +153,7 @@ const (
 
 // field writes a label and its text, wrapped under itself.
 func field(b *strings.Builder, label, text string, opts Options) {
-	for _, line := range wrap(text, opts.room(labelled)) {
-		fmt.Fprintf(b, "  %-8s%s\n", label, line)
-		label = ""
-	}
+	wrapped(b, fmt.Sprintf("  %-8s", label), text, opts)
 }
 
 func paintSeverity(s finding.Severity, opts Options) string {

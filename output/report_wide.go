@@ -19,15 +19,13 @@ func printReportWide(b *strings.Builder, r *finding.Report, opts Options) error 
 		b.WriteString("\n")
 		proof(b, r, f, causes[f.CausedBy], opts)
 	}
-	if rows := waitingRows(r); len(rows) > 0 {
-		text, err := table([]string{"POD", "NODE", "WAITS", "VOLUME", "STAGE", "NEXT TO ACT", "SINCE", "DUE"}, rows)
-		if err != nil {
-			return err
-		}
-		b.WriteString("\n" + text)
+	if len(r.Waiting) > 0 {
+		b.WriteString("\n")
 	}
+	header := []string{"POD", "NODE", "WAITS", "VOLUME", "STAGE", "NEXT TO ACT", "SINCE", "DUE"}
+	err := table(b, header, waitingRows(r), nil, opts)
 	end(b, r, opts)
-	return nil
+	return err
 }
 
 // causeNames are code and subject of what findings follow from, by fingerprint.

@@ -28,11 +28,11 @@ func PrintRoles(w io.Writer, roles []repair.Role, missing []repair.Permission, o
 		}
 		rows = append(rows, []string{repair.RolePrefix + role.Name, has, role.For, or(strings.Join(lacks, ", "))})
 	}
-	text, err := table([]string{"ROLE", "HAVE", "FOR", "MISSING"}, rows)
-	if err != nil {
+	var b strings.Builder
+	if err := table(&b, []string{"ROLE", "HAVE", "FOR", "MISSING"}, rows, nil, opts); err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, text)
+	_, err := io.WriteString(w, b.String())
 	return err
 }
 

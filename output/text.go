@@ -130,10 +130,55 @@ func clip(s string, limit int) string {
 	return cut(s, limit-1) + more
 }
 
-// table renders rows as kubectl does: no lines, columns two blanks apart.
-func table(header []string, rows [][]string) (string, error) {
-	var b strings.Builder
-	t := tablewriter.NewTable(&b,
+// wrapped writes the text behind the head, its further lines below its beginning.
+func wrapped(b *strings.Builder, head, text string, opts Options) {
+	for _, line := range wrap(text, opts.room(len(head))) {
+		fmt.Fprintf(b, "%s%s\n", head, line)
+		head = strings.Repeat(" ", len(head))
+	}
+}
+
+// hanging writes the text, its further lines two blanks deeper.
+func hanging(b *strings.Builder, text, indent string, opts Options) {
+	for i, line := range wrap(text, opts.room(len(indent)+2)) {
+		if i == 1 {
+			indent += "  "
+		}
+		fmt.Fprintf(b, "%s%s\n", indent, line)
+	}
+}
+
+// listed writes the title, and below it what text says of each item; nothing without items.
+func listed[T any](b *strings.Builder, title string, items []T, text func(T) string, opts Options) {
+	if len(items) > 0 {
+		fmt.Fprintf(b, "\n%s:\n", title)
+	}
+	for _, item := range items {
+		hanging(b, text(item), "  ", opts)
+	}
+}
+
+// texts are what text says of each item.
+func texts[T any](items []T, text func(T) string) []string {
+	all := make([]string, 0, len(items))
+	for _, item := range items {
+		all = append(all, text(item))
+	}
+	return all
+}
+
+func joined[T ~string](items []T, separator string) string {
+	return strings.Join(texts(items, func(item T) string { return string(item) }), separator)
+}
+
+// table writes rows as kubectl does: no lines, columns two blanks apart; nothing without
+// rows. Below each row stands its text, where there are texts.
+func table(b *strings.Builder, header []string, rows [][]string, below []string, opts Options) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	var all strings.Builder
+	t := tablewriter.NewTable(&all,
 		tablewriter.WithRenderer(renderer.NewBlueprint()),
 		tablewriter.WithRendition(tw.Rendition{
 			Borders: tw.BorderNone,
@@ -152,16 +197,18 @@ func table(header []string, rows [][]string) (string, error) {
 	)
 	t.Header(header)
 	if err := t.Bulk(rows); err != nil {
-		return "", fmt.Errorf("lay out the table: %w", err)
+		return fmt.Errorf("lay out the table: %w", err)
 	}
 	if err := t.Render(); err != nil {
-		return "", fmt.Errorf("lay out the table: %w", err)
+		return fmt.Errorf("lay out the table: %w", err)
 	}
-	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ") // tablewriter pads the last column
+	for i, line := range strings.Split(strings.TrimRight(all.String(), "\n"), "\n") {
+		fmt.Fprintln(b, strings.TrimRight(line, " ")) // tablewriter pads the last column
+		if 0 < i && i <= len(below) {
+			wrapped(b, "  ", below[i-1], opts)
+		}
 	}
-	return strings.Join(lines, "\n") + "\n", nil
+	return nil
 }
 
 // paint colours s. Colour never carries the meaning alone: s names it too.

@@ -12,6 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/output/html"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -35,13 +36,9 @@ func printTraceTable(b *strings.Builder, t *trace.Trace, opts Options) error {
 			where += " (kubelet " + t.KubeletVersion + ")"
 		}
 	}
-	for _, line := range wrap(fmt.Sprintf("Pod %s/%s %s", t.Pod.Namespace, t.Pod.Name, where), opts.Width) {
-		fmt.Fprintln(b, line)
-	}
+	wrapped(b, "", fmt.Sprintf("Pod %s/%s %s", t.Pod.Namespace, t.Pod.Name, where), opts)
 	fmt.Fprintf(b, "verdict: %s\n", paintWait(t.Verdict.State, opts))
-	for _, line := range wrap(t.Verdict.Message, opts.room(2)) {
-		fmt.Fprintf(b, "  %s\n", line)
-	}
+	wrapped(b, "  ", t.Verdict.Message, opts)
 	field(b, "since", sinceText(t, t.Verdict.Since), opts)
 	if t.Verdict.State == finding.InFlight || t.Verdict.State == finding.Stuck && !soonerStuck(t) {
 		field(b, "usually", usual(t.Verdict.UsualBound), opts)
@@ -56,9 +53,7 @@ func printTraceTable(b *strings.Builder, t *trace.Trace, opts Options) error {
 			b.WriteString("\nFindings:\n")
 		}
 		fmt.Fprintf(b, "  %s  %s  %s\n", paintSeverity(f.Severity, opts), f.Code, f.Check)
-		for _, line := range wrap(f.Message, opts.room(4)) {
-			fmt.Fprintf(b, "    %s\n", line)
-		}
+		wrapped(b, "    ", f.Message, opts)
 		fmt.Fprintf(b, "    %s\n", Safe(f.Explain))
 	}
 	closeTrace(b, opts, t.Gaps, t.SkippedChecks)
@@ -78,9 +73,7 @@ func closeTrace(b *strings.Builder, opts Options, gaps []snapshot.Gap, skipped [
 		if g.Kind == trace.KubeletPods || g.Kind == trace.KubeletMetrics {
 			text += ": " + g.Detail
 		}
-		for _, line := range wrap(text, opts.Width) {
-			fmt.Fprintln(b, line)
-		}
+		wrapped(b, "", text, opts)
 	}
 	if n := len(skipped); n > 0 {
 		fmt.Fprintf(b, "%s skipped, because something could not be read\n", count(n, "check"))
@@ -101,13 +94,7 @@ func kubeletSays(b *strings.Builder, t *trace.Trace, opts Options) {
 // objects show.
 func writeStatements(b *strings.Builder, statements []trace.KubeletStatement, opts Options) {
 	for _, s := range statements {
-		for i, line := range wrap(s.Text, opts.room(11)) {
-			label := string(s.Bearing)
-			if i > 0 {
-				label = ""
-			}
-			fmt.Fprintf(b, "  %-7s  %s\n", label, line)
-		}
+		wrapped(b, fmt.Sprintf("  %-7s  ", s.Bearing), s.Text, opts)
 	}
 }
 
@@ -145,8 +132,10 @@ func traceVolume(b *strings.Builder, t *trace.Trace, v trace.VolumeTrace, opts O
 	stageLine(b, v, opts)
 	for _, s := range v.Stages {
 		if s.Stage == v.Broken || s.State == trace.StageBlocked {
-			stageField(b, "at", stageText(s.Stage)+": "+stateText(s), opts)
-			brokenStage(b, t, s, opts)
+			at := html.Fact{Label: "at", Text: stageText(s.Stage) + ": " + stateText(s)}
+			for _, fact := range append([]html.Fact{at}, stageFacts(t, s)...) {
+				wrapped(b, fmt.Sprintf("    %-9s  ", fact.Label), fact.Text, opts)
+			}
 		}
 	}
 	for _, note := range v.Notes {
@@ -196,31 +185,6 @@ func stageMark(s trace.Stage, v trace.VolumeTrace) string {
 	}
 }
 
-// hanging writes the text, its further lines two blanks deeper.
-func hanging(b *strings.Builder, text, indent string, opts Options) {
-	for i, line := range wrap(text, opts.room(len(indent)+2)) {
-		if i == 1 {
-			indent += "  "
-		}
-		fmt.Fprintf(b, "%s%s\n", indent, line)
-	}
-}
-
-func brokenStage(b *strings.Builder, t *trace.Trace, s trace.Stage, opts Options) {
-	for _, fact := range stageFacts(t, s) {
-		stageField(b, fact.Label, fact.Text, opts)
-	}
-}
-
-func stageField(b *strings.Builder, label, text string, opts Options) {
-	for i, line := range wrap(text, opts.room(15)) {
-		if i > 0 {
-			label = ""
-		}
-		fmt.Fprintf(b, "    %-9s  %s\n", label, line)
-	}
-}
-
 // printTraceWide is one row a stage with everything.
 func printTraceWide(b *strings.Builder, t *trace.Trace, opts Options) error {
 	fmt.Fprintf(b, "verdict: %s: %s\n", paintWait(t.Verdict.State, opts), Safe(t.Verdict.Message))
@@ -231,20 +195,17 @@ func printTraceWide(b *strings.Builder, t *trace.Trace, opts Options) error {
 			if s.Since != nil {
 				since = ago(t.TakenAt.Sub(s.Since.Time))
 			}
-			said := make([]string, 0, len(s.Said))
-			for _, words := range s.Said {
-				said = append(said, words.By+": "+words.Text)
-			}
+			said := texts(s.Said, func(words trace.Said) string { return words.By + ": " + words.Text })
 			rows = append(rows, []string{Safe(v.Name), or(v.PersistentVolume), or(v.VolumeAttachment), stageText(s.Stage),
 				paintStage(s, stateText(s), opts), or(s.On), since, or(s.UsualBound), or(s.Detail), or(strings.Join(said, "; "))})
 		}
 	}
 	if len(rows) > 0 {
-		text, err := table([]string{"VOLUME", "PV", "VOLUMEATTACHMENT", "STAGE", "STATE", "ON", "SINCE", "USUALLY", "SHOWS", "SAID"}, rows)
-		if err != nil {
-			return err
-		}
-		b.WriteString("\n" + text)
+		b.WriteString("\n")
+	}
+	header := []string{"VOLUME", "PV", "VOLUMEATTACHMENT", "STAGE", "STATE", "ON", "SINCE", "USUALLY", "SHOWS", "SAID"}
+	if err := table(b, header, rows, nil, opts); err != nil {
+		return err
 	}
 	kubeletSays(b, t, opts)
 	for _, f := range t.Findings {

@@ -23,9 +23,7 @@ func printReportTree(b *strings.Builder, r *finding.Report, opts Options) error 
 			b.WriteString("\n")
 		}
 		fmt.Fprintf(b, "%s  %s  %s\n", paintSeverity(f.Severity, opts), visible(string(f.Code)), visible(f.Check)+suspected(f))
-		for _, line := range wrap(visible(f.Message), opts.room(2)) {
-			fmt.Fprintf(b, "  %s\n", line)
-		}
+		wrapped(b, "  ", visible(f.Message), opts)
 		tree := treeprint.New()
 		if p, ok := draw(r, f); ok {
 			p.tree(tree.AddBranch("volume "+visible(p.name)), opts)
@@ -106,7 +104,7 @@ func branches(t treeprint.Tree) string {
 // pass does and who wants the volume there.
 func printPlanTree(b *strings.Builder, p *Plan, opts Options) error {
 	if len(p.Decisions) == 0 && len(p.Kubelets) == 0 {
-		b.WriteString("Nothing is attached and nothing is wanted.\n")
+		b.WriteString(nothingPlanned)
 		return nil
 	}
 	actual, wanted := map[reconcile.VolumeNode]PlanActual{}, map[reconcile.VolumeNode][]string{}
@@ -153,9 +151,7 @@ func printPlanTree(b *strings.Builder, p *Plan, opts Options) error {
 		}
 	}
 	for _, g := range p.Gaps {
-		for _, line := range wrap(fmt.Sprintf("gap: %s: what the plan says about them is a guess", visible(gapText(g))), opts.Width) {
-			fmt.Fprintln(b, line)
-		}
+		wrapped(b, "", fmt.Sprintf("gap: %s: what the plan says about them is a guess", visible(gapText(g))), opts)
 	}
 	return nil
 }

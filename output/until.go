@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -146,34 +145,4 @@ func untilWay(d PlanDecision, u PlanUntil) string {
 	}
 }
 
-func nodesText(nodes []types.NodeName) string {
-	names := make([]string, 0, len(nodes))
-	for _, n := range nodes {
-		names = append(names, string(n))
-	}
-	return strings.Join(names, ",")
-}
-
-func untilTexts(decisions []PlanDecision) []string {
-	texts := make([]string, 0, len(decisions))
-	for _, d := range decisions {
-		texts = append(texts, untilText(d))
-	}
-	return texts
-}
-
-// underRows puts each text under its row of the table, indented and wrapped.
-func underRows(table string, texts []string, opts Options) string {
-	lines := strings.SplitAfter(table, "\n")
-	var b strings.Builder
-	for i, line := range lines {
-		b.WriteString(line)
-		if i == 0 || i > len(texts) {
-			continue // the header, and what follows the last row
-		}
-		for _, part := range wrap(texts[i-1], opts.room(2)) {
-			fmt.Fprintf(&b, "  %s\n", part)
-		}
-	}
-	return b.String()
-}
+func nodesText(nodes []types.NodeName) string { return joined(nodes, ",") }

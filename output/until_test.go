@@ -88,7 +88,7 @@ func TestNodeStatusThatIsNotCertain(t *testing.T) {
 		{Node: "n1", Removed: []corev1.UniqueVolumeName{"a"}, Contended: []corev1.UniqueVolumeName{"b"}},
 		{Node: "n2"},
 		{Node: "n3", Flapping: []corev1.UniqueVolumeName{"c"}},
-	}, 80)
+	}, Options{Width: 82})
 	if want := `
 Node status once the pass is over:
   n1: volumesAttached loses a

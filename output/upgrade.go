@@ -8,7 +8,9 @@ import (
 
 	"github.com/fatih/color"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
 // UpgradeFormats print an upgrade.
@@ -22,12 +24,8 @@ func printUpgrade(b *strings.Builder, u *preflight.Upgrade, opts Options) error 
 	fmt.Fprintf(b, "kube-controller-manager from %s to %s\n", Safe(u.From), Safe(u.To))
 	switch {
 	case len(u.Missing) > 0:
-		names := make([]string, 0, len(u.Missing))
-		for _, kind := range u.Missing {
-			names = append(names, string(kind))
-		}
 		fmt.Fprintf(b, "verdict: %s\n", paint(opts.Color, "unknown", color.FgYellow, color.Bold))
-		hanging(b, "not all of these could be read: "+strings.Join(names, ", "), "  ", opts)
+		hanging(b, "not all of these could be read: "+joined(u.Missing, ", "), "  ", opts)
 	case u.Hangs():
 		fmt.Fprintf(b, "verdict: %s\n", paint(opts.Color, count(u.HangingPods(), "pod")+" would hang or wait longer", color.FgRed, color.Bold))
 	case len(u.Decisions) > 0:
@@ -37,37 +35,20 @@ func printUpgrade(b *strings.Builder, u *preflight.Upgrade, opts Options) error 
 	default:
 		fmt.Fprintf(b, "verdict: %s\n", paint(opts.Color, "the controller would decide the same", color.FgGreen))
 	}
-	for i, p := range u.Pods {
-		if i == 0 {
-			b.WriteString("\nPods that would hang or wait longer:\n")
-		}
-		hanging(b, fmt.Sprintf("%s on %s, volume %s: %s", p.Pod, p.Node, cmp.Or(p.PodVolume, string(p.Volume)), p.Because), "  ", opts)
-	}
-	for i, d := range u.Decisions {
-		if i == 0 {
-			b.WriteString("\nDecisions that differ:\n")
-		}
-		hanging(b, fmt.Sprintf("%s on %s: now %s, then %s", d.Volume, d.Node, upgradeVerb(d.From), upgradeVerb(d.To)), "  ", opts)
-	}
+	listed(b, "Pods that would hang or wait longer", u.Pods, func(p preflight.UpgradePod) string {
+		return fmt.Sprintf("%s on %s, volume %s: %s", p.Pod, p.Node, cmp.Or(p.PodVolume, string(p.Volume)), p.Because)
+	}, opts)
+	listed(b, "Decisions that differ", u.Decisions, func(d preflight.UpgradeDecision) string {
+		return fmt.Sprintf("%s on %s: now %s, then %s", d.Volume, d.Node, upgradeVerb(d.From), upgradeVerb(d.To))
+	}, opts)
 	apart := slices.DeleteFunc(slices.Clone(u.SELinux), func(c preflight.SELinuxConflict) bool { return c.OnOneNode() })
-	for i, c := range apart {
-		if i == 0 {
-			b.WriteString("\nPods that could not share a volume on a node that enforces SELinux:\n")
-		}
-		hanging(b, seLinuxText(c), "  ", opts)
-	}
-	for i, c := range u.Changes {
-		if i == 0 {
-			b.WriteString("\nWhat changes in the controller:\n")
-		}
-		hanging(b, fmt.Sprintf("%s: %s (%s)", fromNowOn(c.Comes), c.About, c.Source), "  ", opts)
-	}
-	for i, bug := range u.Bugs {
-		if i == 0 {
-			b.WriteString("\nBugs of Kubernetes:\n")
-		}
-		hanging(b, fmt.Sprintf("%s %s: %s", map[bool]string{true: "comes", false: "fixed"}[bug.Comes], bug.Issue, bug.Does), "  ", opts)
-	}
+	listed(b, "Pods that could not share a volume on a node that enforces SELinux", apart, seLinuxText, opts)
+	listed(b, "What changes in the controller", u.Changes, func(c reconcile.Change) string {
+		return fmt.Sprintf("%s: %s (%s)", fromNowOn(c.Comes), c.About, c.Source)
+	}, opts)
+	listed(b, "Bugs of Kubernetes", u.Bugs, func(bug check.BugChange) string {
+		return fmt.Sprintf("%s %s: %s", map[bool]string{true: "comes", false: "fixed"}[bug.Comes], bug.Issue, bug.Does)
+	}, opts)
 	fmt.Fprintln(b)
 	hanging(b, "Not examined: "+strings.Join(u.NotExamined, ", "), "", opts)
 	closeTrace(b, opts, u.Gaps, nil)

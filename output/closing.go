@@ -44,13 +44,7 @@ func fitsBehind(line, text string, opts Options) bool {
 
 // about is the cluster, its release and the time of the report.
 func about(r *finding.Report) []string {
-	var told []string
-	for _, s := range []string{place(r), r.KubernetesVersion, facts.Stamp(r.TakenAt)} {
-		if s != "" {
-			told = append(told, visible(s))
-		}
-	}
-	return told
+	return texts(said(place(r), r.KubernetesVersion, facts.Stamp(r.TakenAt)), visible)
 }
 
 // fewClusters are so many that all their names fit into a line.
@@ -59,14 +53,10 @@ const fewClusters = 4
 // place is the cluster by the shortest name that is known, or the file.
 func place(r *finding.Report) string {
 	if len(r.Sources) > 0 {
-		var names []string
-		for _, source := range r.Sources {
-			names = append(names, source.Context)
+		if n := len(r.Sources); n > fewClusters {
+			return fmt.Sprintf("%d clusters", n)
 		}
-		if len(names) > fewClusters {
-			return fmt.Sprintf("%d clusters", len(names))
-		}
-		return strings.Join(names, ", ")
+		return strings.Join(texts(r.Sources, func(s snapshot.Source) string { return s.Context }), ", ")
 	}
 	return placeOf(r.Source)
 }
@@ -224,30 +214,21 @@ func leftOut(r *finding.Report) string {
 // skippedTexts has a line for each kind whose absence kept checks from running, in one
 // cluster or in several.
 func skippedTexts(r *finding.Report) []string {
-	var texts []string
-	for _, s := range r.SharedSkips() {
+	return texts(r.SharedSkips(), func(s finding.SharedSkip) string {
 		needs := string(s.Because)
 		if len(s.Contexts) > 0 {
 			needs += " in " + some(s.Contexts)
 		}
-		text := fmt.Sprintf("%s skipped, missing %s:", count(len(s.Codes), "check"), needs)
-		for _, code := range s.Codes {
-			text += " " + string(code)
-		}
-		texts = append(texts, text)
-	}
-	return texts
+		return fmt.Sprintf("%s skipped, missing %s: %s", count(len(s.Codes), "check"), needs, joined(s.Codes, " "))
+	})
 }
-
-// readerRole is the ClusterRole with all rights to read.
-const readerRole = repair.RolePrefix + "reader"
 
 // rightsToAsk says which role would close the gaps that are missing rights.
 func rightsToAsk(r *finding.Report) string {
 	if !slices.ContainsFunc(r.Gaps, func(g snapshot.Gap) bool { return g.Reason == snapshot.ReasonForbidden }) {
 		return ""
 	}
-	return fmt.Sprintf("to read everything, ask for ClusterRole %s: kubectl volume-doctor auth -o yaml", readerRole)
+	return fmt.Sprintf("to read everything, ask for ClusterRole %s: kubectl volume-doctor auth -o yaml", repair.RolePrefix+"reader")
 }
 
 func detail(s string) string {

@@ -154,7 +154,7 @@ func checkSARIF(t failer, text []byte, r *finding.Report) {
 			t.Errorf("%s does not find its rule", result.RuleID)
 		}
 		// Without these GitHub refuses the result, or makes a new alert each time.
-		file := result.Locations[0].Physical.Artifact.URI
+		file := result.Locations[0].Physical.Artifact["uri"]
 		if !uri.MatchString(file) || slices.Contains(strings.Split(file, "/"), "..") || result.PartialFingerprints["primaryLocationLineHash"] == "" {
 			t.Errorf("result without its place or fingerprint: %+v", result)
 		}
@@ -165,7 +165,7 @@ func checkSARIF(t failer, text []byte, r *finding.Report) {
 func TestSARIFRules(t *testing.T) {
 	for _, check := range diagnose.Checks() {
 		rule := ruleOf(finding.Finding{Code: check.Code})
-		if rule.ID != string(check.Code) || rule.Default.Level == "" || !strings.HasSuffix(rule.HelpURI, "/diagnose/docs/"+string(check.Code)+".md") {
+		if rule.ID != string(check.Code) || rule.Default["level"] == "" || !strings.HasSuffix(rule.HelpURI, "/diagnose/docs/"+string(check.Code)+".md") {
 			t.Errorf("%s: %+v", check.Code, rule)
 		}
 		for name, text := range map[string]string{"short description": rule.ShortDescription.Text, "full description": rule.FullDescription.Text} {

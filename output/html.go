@@ -2,7 +2,6 @@ package output
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -15,7 +14,7 @@ import (
 const htmlWhole = 100
 
 func newHTMLFrame(title, verdict string, good bool, about ...string) html.Frame {
-	return html.Frame{Title: title, Verdict: verdict, Good: good, About: slices.DeleteFunc(about, func(s string) bool { return s == "" })}
+	return html.Frame{Title: title, Verdict: verdict, Good: good, About: said(about...)}
 }
 
 func printHTML(b *strings.Builder, r *finding.Report, _ Options) error {
@@ -46,12 +45,7 @@ func printHTML(b *strings.Builder, r *finding.Report, _ Options) error {
 		g.Follows = followCount(len(g.Consequences))
 		p.Groups = append(p.Groups, g)
 	}
-	for _, text := range gapTexts(r) {
-		p.Unread = append(p.Unread, visible(text))
-	}
-	for _, text := range skippedTexts(r) {
-		p.Unread = append(p.Unread, visible(text))
-	}
+	p.Unread = texts(append(gapTexts(r), skippedTexts(r)...), visible)
 	return p.Write(b)
 }
 
@@ -62,7 +56,7 @@ func newHTMLFinding(r *finding.Report, tree []finding.Finding, n int) html.Findi
 		Severity: visible(string(f.Severity)), Code: visible(string(f.Code)), Check: visible(f.Check + suspected(f)),
 		Subject: visible(f.Subject.String()), Page: pageOf(f.Code),
 		What: visible(t.what + t.sums), First: visible(t.first), Who: visible(t.who), Why: visible(t.why), Wait: visible(t.wait), Dont: visible(t.dont),
-		Since: since(r, f), Repair: visible(riskOf(f.Repair)),
+		Since: sinceText(r.TakenAt, f.Since), Repair: visible(riskOf(f.Repair)), ByHand: texts(byHand(f), visible),
 	}
 	drawn, ok := draw(r, f)
 	if !ok {
@@ -74,9 +68,6 @@ func newHTMLFinding(r *finding.Report, tree []finding.Finding, n int) html.Findi
 	}
 	for _, s := range t.do {
 		h.Steps = append(h.Steps, html.Step{Text: visible(s.text), Command: visible(s.command)})
-	}
-	for _, c := range byHand(f) {
-		h.ByHand = append(h.ByHand, visible(c))
 	}
 	for _, e := range f.Evidence {
 		h.Evidence = append(h.Evidence, html.Evidence{Object: visible(e.Object), Field: visible(e.Field), Value: visible(e.Value)})

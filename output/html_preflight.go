@@ -21,10 +21,7 @@ func printPreflightHTML(b *strings.Builder, p *preflight.Preflight, _ Options) e
 	}
 	page := html.Preflight{
 		Frame:    newHTMLFrame("Volume preflight", visible(fmt.Sprintf("Node %s: %s", p.Node, verdict)), len(p.Missing) == 0 && !p.Hangs(), about...),
-		Findings: newHTMLBriefs(p.Findings), Unread: unreadOf(p.Gaps, 0),
-	}
-	for _, name := range p.NotExamined {
-		page.Unread = append(page.Unread, visible(name))
+		Findings: newHTMLBriefs(p.Findings), Unread: append(unreadOf(p.Gaps, 0), texts(p.NotExamined, visible)...),
 	}
 	for _, s := range []struct {
 		id, title string
@@ -32,19 +29,13 @@ func printPreflightHTML(b *strings.Builder, p *preflight.Preflight, _ Options) e
 	}{{"drain", "If it were drained now", p.Drain}, {"loss", "If it were lost now", p.Loss}} {
 		page.Scenarios = append(page.Scenarios, newHTMLScenario(s.id, s.title, s.scenario))
 	}
-	stranded := html.List{ID: "stranded", Title: "Would not come back, having no controller"}
-	for _, pod := range p.Stranded {
-		stranded.Items = append(stranded.Items, visible(pod))
-	}
-	room := html.List{ID: "room", Title: "Room on the other nodes"}
-	for _, r := range p.Room {
-		room.Items = append(room.Items, visible(roomText(r)))
-	}
-	timers := html.List{ID: "timers", Title: "Timers"}
-	for _, t := range p.Timers {
-		timers.Items = append(timers.Items, visible(fmt.Sprintf("%s: %s (%s)", t.Name, t.Value, t.Because)))
-	}
-	for _, list := range []html.List{stranded, room, timers} {
+	for _, list := range []html.List{
+		{ID: "stranded", Title: "Would not come back, having no controller", Items: texts(p.Stranded, visible)},
+		{ID: "room", Title: "Room on the other nodes", Items: texts(p.Room, func(r preflight.Room) string { return visible(roomText(r)) })},
+		{ID: "timers", Title: "Timers", Items: texts(p.Timers, func(t preflight.Timer) string {
+			return visible(fmt.Sprintf("%s: %s (%s)", t.Name, t.Value, t.Because))
+		})},
+	} {
 		if len(list.Items) > 0 {
 			page.Lists = append(page.Lists, list)
 		}

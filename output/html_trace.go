@@ -49,10 +49,7 @@ func printTraceHTML(b *strings.Builder, t *trace.Trace, _ Options) error {
 }
 
 func newHTMLVolume(t *trace.Trace, v trace.VolumeTrace, id string) html.Volume {
-	h := html.Volume{ID: id, Class: "info", Title: visible(traceTitle(v))}
-	for _, note := range v.Notes {
-		h.Notes = append(h.Notes, visible(note))
-	}
+	h := html.Volume{ID: id, Class: "info", Title: visible(traceTitle(v)), Notes: texts(v.Notes, visible)}
 	for _, s := range v.Stages {
 		broken := s.Stage == v.Broken || s.State == trace.StageBlocked
 		h.Stages = append(h.Stages, html.Stage{Mark: stageMark(s, v), Text: stageText(s.Stage), Broken: broken})
@@ -74,10 +71,7 @@ func newHTMLVolume(t *trace.Trace, v trace.VolumeTrace, id string) html.Volume {
 
 // unreadOf are the gaps, and how many checks they cost.
 func unreadOf(gaps []snapshot.Gap, skipped int) []string {
-	var lines []string
-	for _, g := range gaps {
-		lines = append(lines, visible(gapText(g)))
-	}
+	lines := texts(gaps, func(g snapshot.Gap) string { return visible(gapText(g)) })
 	if skipped > 0 {
 		lines = append(lines, count(skipped, "check")+" skipped, because something could not be read")
 	}
@@ -95,9 +89,9 @@ func traceTitle(v trace.VolumeTrace) string {
 	return title
 }
 
-// stageFacts say what a stage that is not over shows, and waits for.
+// stageFacts say what a stage that is not over shows, and waits for; "" where nothing does.
 func stageFacts(t *trace.Trace, s trace.Stage) []html.Fact {
-	since := sinceText(t, s.Since)
+	since := sinceText(t.TakenAt, s.Since)
 	if since != "" && s.Overdue && s.UsualBound != "" {
 		since += ", usually over within " + s.UsualBound
 	}
@@ -111,11 +105,5 @@ func stageFacts(t *trace.Trace, s trace.Stage) []html.Fact {
 		}
 		all = append(all, html.Fact{Label: "said", Text: text}, html.Fact{Label: "means", Text: said.Means})
 	}
-	var told []html.Fact
-	for _, fact := range all {
-		if strings.TrimSpace(fact.Text) != "" {
-			told = append(told, fact)
-		}
-	}
-	return told
+	return all
 }

@@ -3,6 +3,7 @@ package output
 import (
 	"encoding/xml"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jstemmer/go-junit-report/v2/junit"
@@ -26,15 +27,10 @@ var layers = []struct{ prefix, title string }{
 // --fail-on agrees.
 func printJUnit(b *strings.Builder, r *finding.Report, _ Options) error {
 	findings := map[finding.Code][]finding.Finding{}
-	codes := r.Checks
-	ran := map[finding.Code]bool{}
-	for _, code := range r.Checks {
-		ran[code] = true
-	}
+	codes := slices.Clone(r.Checks)
 	for _, f := range r.Findings {
-		if !ran[f.Code] { // a report of an older version does not list its checks
-			ran[f.Code] = true
-			codes = append(codes[:len(codes):len(codes)], f.Code)
+		if !slices.Contains(codes, f.Code) { // a report of an older version does not list its checks
+			codes = append(codes, f.Code)
 		}
 		findings[f.Code] = append(findings[f.Code], f)
 	}
@@ -63,15 +59,8 @@ func printJUnit(b *strings.Builder, r *finding.Report, _ Options) error {
 	}
 	gaps := junit.Testsuite{Name: "volume-doctor: what was read"}
 	for _, g := range r.Gaps {
-		name := string(g.Kind)
-		if g.Namespace != "" {
-			name += " outside namespace " + g.Namespace
-		}
-		if g.Context != "" {
-			name += " in " + g.Context
-		}
 		gaps.AddTestcase(junit.Testcase{
-			Name: visible(name), Classname: "volume-doctor.gaps",
+			Name: visible(gapKind(g)), Classname: "volume-doctor.gaps",
 			Error: &junit.Result{Message: visible(gapText(g)), Type: visible(g.Reason)},
 		})
 	}
@@ -127,9 +116,5 @@ func testcase(code finding.Code, check, subject string) junit.Testcase {
 
 // junitText is what viewers show of a case that failed.
 func junitText(r *finding.Report, f finding.Finding) string {
-	var lines []string
-	for _, l := range append(plainLines(r, f), plainLine{"Fingerprint", f.Fingerprint}) {
-		lines = append(lines, visible(l.label+": "+l.text))
-	}
-	return strings.Join(lines, "\n")
+	return strings.Join(texts(append(plainLines(r, f), "Fingerprint: "+f.Fingerprint), visible), "\n")
 }

@@ -3,7 +3,6 @@ package output
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -22,11 +21,7 @@ const (
 func printMarkdown(b *strings.Builder, r *finding.Report, _ Options) error {
 	var head, end strings.Builder
 	fmt.Fprintf(&head, "## Volume report: %s\n\n", prose(verdict(r)))
-	facts := append(about(r), wholeScope(r))
-	for i, fact := range facts {
-		facts[i] = span(fact)
-	}
-	fmt.Fprintf(&head, "%s\n", strings.Join(slices.DeleteFunc(facts, func(s string) bool { return s == "" }), ", "))
+	fmt.Fprintf(&head, "%s\n", strings.Join(said(texts(append(about(r), wholeScope(r)), span)...), ", "))
 	if len(r.Gaps)+len(r.SkippedChecks) > 0 {
 		end.WriteString("\n### Not examined\n\n")
 		for _, text := range gapTexts(r) {
@@ -81,17 +76,18 @@ func markdownCause(r *finding.Report, tree []finding.Finding, room int) (text st
 	const fold = "\n<details><summary>%s</summary>\n"
 	const unfold = "\n</details>\n"
 	fmt.Fprintf(&b, fold, followCount(len(tree)-1))
-	for i, follower := range tree[1:] {
+	shown = 1
+	for _, follower := range tree[1:] {
 		var next strings.Builder
 		markdownFinding(&next, r, tell(r, []finding.Finding{follower}), "####")
 		if b.Len()+next.Len()+len(unfold) > room {
-			b.WriteString(unfold)
-			return b.String(), 1 + i
+			break
 		}
 		b.WriteString(next.String())
+		shown++
 	}
 	b.WriteString(unfold)
-	return b.String(), len(tree)
+	return b.String(), shown
 }
 
 func markdownFinding(b *strings.Builder, r *finding.Report, t telling, heading string) {
@@ -117,7 +113,7 @@ func markdownFinding(b *strings.Builder, r *finding.Report, t telling, heading s
 	item("Do not", t.dont)
 	item("Wait?", t.wait)
 	item("Why", t.why)
-	item("Since", since(r, f))
+	item("Since", sinceText(r.TakenAt, f.Since))
 	item("Repair", riskOf(f.Repair))
 	if len(f.Evidence) > 0 {
 		b.WriteString("\n<details><summary>Proof</summary>\n\n| object | field | value |\n| --- | --- | --- |\n")
@@ -175,15 +171,9 @@ func cell(s string) string { return strings.ReplaceAll(span(s), "|", `\|`) }
 
 // fenced is a block of commands, one a line.
 func fenced(commands []string) string {
-	lines := make([]string, 0, len(commands))
-	longest := 2
-	for _, c := range commands {
-		c = visible(c)
-		longest = max(longest, longestRun(c, '`'))
-		lines = append(lines, c)
-	}
-	fence := strings.Repeat("`", longest+1)
-	return fence + "sh\n" + strings.Join(lines, "\n") + "\n" + fence
+	lines := strings.Join(texts(commands, visible), "\n")
+	fence := strings.Repeat("`", max(2, longestRun(lines, '`'))+1)
+	return fence + "sh\n" + lines + "\n" + fence
 }
 
 func longestRun(s string, of rune) int {

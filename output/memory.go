@@ -2,6 +2,7 @@ package output
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,20 +48,17 @@ func (r *PlanRemembered) text() string {
 		return ""
 	}
 	clock := func(t *metav1.Time) string { return t.UTC().Format("15:04:05") }
-	var text string
+	var work, failed string
 	switch {
 	case r.Running != "":
-		text = fmt.Sprintf("the controller at work tries to %s since %s", r.Running, clock(r.RunningSince))
+		work = fmt.Sprintf("the controller at work tries to %s since %s", r.Running, clock(r.RunningSince))
 	case r.NextAttach != nil:
-		text = "the controller at work retries to attach at " + clock(r.NextAttach)
+		work = "the controller at work retries to attach at " + clock(r.NextAttach)
 	case r.NextDetach != nil:
-		text = "the controller at work retries to detach at " + clock(r.NextDetach)
+		work = "the controller at work retries to detach at " + clock(r.NextDetach)
 	}
-	if r.LastErrorAt == nil {
-		return text
+	if r.LastErrorAt != nil {
+		failed = fmt.Sprintf("its last error, at %s: %s", clock(r.LastErrorAt), Safe(r.LastError))
 	}
-	if text != "" {
-		text += "; "
-	}
-	return text + fmt.Sprintf("its last error, at %s: %s", clock(r.LastErrorAt), Safe(r.LastError))
+	return strings.Join(said(work, failed), "; ")
 }

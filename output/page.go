@@ -86,16 +86,14 @@ func newHTMLDoc(c check.Check) (html.Doc, error) {
 // htmlDocs are the pages of the codes in the report, each once.
 func htmlDocs(findings []finding.Finding) ([]html.Doc, error) {
 	var docs []html.Doc
-	seen := map[finding.Code]bool{}
-	for _, f := range findings {
-		c, known := checkOf(f.Code)
-		if !known || seen[f.Code] {
+	for _, same := range byCode(findings) {
+		c, known := checkOf(same[0].Code)
+		if !known {
 			continue
 		}
-		seen[f.Code] = true
 		doc, err := newHTMLDoc(c)
 		if err != nil {
-			return nil, fmt.Errorf("the page of %s: %w", f.Code, err)
+			return nil, fmt.Errorf("the page of %s: %w", c.Code, err)
 		}
 		docs = append(docs, doc)
 	}

@@ -227,26 +227,19 @@ func printPlanTable(b *strings.Builder, p *Plan, opts Options, wide bool) error 
 	if wide {
 		header = append(header, "STATE", "MOUNTED", "VOLUMEATTACHMENT", "NODES", "UNTIL")
 	}
-	actual := map[string]PlanActual{}
-	for _, a := range p.Actual {
-		actual[string(a.Volume)+"\x00"+string(a.Node)] = a
-	}
-	pods := map[string][]string{}
-	for _, d := range p.Desired {
-		pods[string(d.Volume)+"\x00"+string(d.Node)] = d.Pods
-	}
+	actual, pods := p.byPair()
 	var rows [][]string
 	var until []string
 	for _, d := range p.Decisions {
-		key := string(d.Volume) + "\x00" + string(d.Node)
+		pair := reconcile.VolumeNode{Volume: d.Volume, Node: d.Node}
 		volume := cmp.Or(d.PersistentVolume, string(d.Volume))
 		after := d.After
 		if after == "0s" {
 			after = "-"
 		}
-		row := []string{string(d.Verb), string(d.Reason), after, string(d.Node), volume, or(strings.Join(pods[key], ","))}
+		row := []string{string(d.Verb), string(d.Reason), after, string(d.Node), volume, or(strings.Join(pods[pair], ","))}
 		if wide {
-			a := actual[key]
+			a := actual[pair]
 			row = append(row, or(string(a.State)), fmt.Sprint(a.MountedByNode), or(cmp.Or(d.VolumeAttachment, a.VolumeAttachment)), or(nodesText(slices.Concat(d.Holders, d.Contenders))), or(untilText(d)))
 		} else {
 			until = append(until, untilText(d))
@@ -285,6 +278,18 @@ func printPlanTable(b *strings.Builder, p *Plan, opts Options, wide bool) error 
 		wrapped(b, "", text, opts)
 	}
 	return nil
+}
+
+// byPair are what is attached and the pods that want it, by volume and node.
+func (p *Plan) byPair() (actual map[reconcile.VolumeNode]PlanActual, pods map[reconcile.VolumeNode][]string) {
+	actual, pods = map[reconcile.VolumeNode]PlanActual{}, map[reconcile.VolumeNode][]string{}
+	for _, a := range p.Actual {
+		actual[reconcile.VolumeNode{Volume: a.Volume, Node: a.Node}] = a
+	}
+	for _, d := range p.Desired {
+		pods[reconcile.VolumeNode{Volume: d.Volume, Node: d.Node}] = d.Pods
+	}
+	return actual, pods
 }
 
 func writeNodeStatus(b *strings.Builder, nodes []PlanNodeStatus, opts Options) {

@@ -88,6 +88,14 @@ func volumeOf(v kubelet.Volume) string {
 	return cmp.Or(v.PersistentVolume, string(v.Volume))
 }
 
+// agoOr is how long ago the time was; "-" of none.
+func agoOr(now metav1.Time, t *metav1.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return ago(now.Sub(t.Time))
+}
+
 func stampOr(t *metav1.Time) string {
 	if t == nil {
 		return "-"

@@ -174,22 +174,17 @@ func hangText(hangs []preflight.Hang, wide bool) string {
 }
 
 func longest(w preflight.Wait) string {
-	switch {
-	case w.Never:
+	if w.Never {
 		return "never by itself"
-	case w.AtMost == "":
-		return "-"
-	default:
-		return w.AtMost
 	}
+	return cmp.Or(w.AtMost, "-")
 }
 
 func roomText(r preflight.Room) string {
 	text := fmt.Sprintf("%s: %s would move", r.Driver, count(r.Moving, "volume"))
-	switch {
-	case r.Unlimited:
+	if r.Unlimited {
 		text += "; some nodes name no limit"
-	default:
+	} else {
 		text += fmt.Sprintf("; there is room for %d", r.Free)
 	}
 	if r.Lacking > 0 {

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,8 +49,7 @@ func PartsOf(r *finding.Report, opts Options) Parts {
 
 func printReportTable(b *strings.Builder, r *finding.Report, opts Options) error {
 	p := PartsOf(r, opts)
-	parts := slices.DeleteFunc(slices.Concat([]string{p.Heading}, p.Causes, []string{p.Closing}), func(s string) bool { return s == "" })
-	b.WriteString(strings.Join(parts, "\n"))
+	b.WriteString(strings.Join(said(slices.Concat([]string{p.Heading}, p.Causes, []string{p.Closing})...), "\n"))
 	return nil
 }
 
@@ -88,21 +88,10 @@ func cause(b *strings.Builder, t telling, opts Options) {
 // fitted is the text and its end in no more lines than given; what has no room is left
 // out of the text, by clauses where the end needs the room.
 func fitted(text, end string, limit, lines int) string {
-	text = strings.Join(strings.Fields(Safe(text)), " ")
 	if end == "" {
 		return shorten(text, limit, lines)
 	}
-	for _, at := range append([]int{len(text)}, backward(clauses(text))...) {
-		if s := text[:at] + Safe(end); limit == 0 || len(wrap(s, limit)) <= lines {
-			return s
-		}
-	}
-	return shorten(text+Safe(end), limit, lines)
-}
-
-func backward(list []int) []int {
-	slices.Reverse(list)
-	return list
+	return briefWith(text, end, limit, lines)
 }
 
 // explain is the command line that shows the page of the code.
@@ -167,9 +156,4 @@ func paintSeverity(s finding.Severity, opts Options) string {
 	}
 }
 
-func or(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return Safe(s)
-}
+func or(s string) string { return cmp.Or(Safe(s), "-") }

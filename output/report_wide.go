@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
@@ -49,7 +51,7 @@ func proof(b *strings.Builder, r *finding.Report, f finding.Finding, follows str
 	field(b, "wait?", t.wait, opts)
 	do(b, t.do, opts)
 	field(b, "don't", t.dont, opts)
-	field(b, "since", since(r, f), opts)
+	field(b, "since", sinceText(r.TakenAt, f.Since), opts)
 	field(b, "object", objects(f), opts)
 	field(b, "follows", follows, opts)
 	label := "proof"
@@ -74,12 +76,12 @@ func proof(b *strings.Builder, r *finding.Report, f finding.Finding, follows str
 	field(b, "more", f.Check+": "+explain(f.Code), opts)
 }
 
-// since is when the finding began; "" where the objects do not tell.
-func since(r *finding.Report, f finding.Finding) string {
-	if f.Since == nil {
+// sinceText is when something began; "" where the objects do not tell.
+func sinceText(now metav1.Time, since *metav1.Time) string {
+	if since == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s (%s ago)", facts.Stamp(*f.Since), ago(r.TakenAt.Sub(f.Since.Time)))
+	return fmt.Sprintf("%s (%s ago)", facts.Stamp(*since), ago(now.Sub(since.Time)))
 }
 
 // objects names all that the finding is about.

@@ -29,7 +29,7 @@ type sarifRun struct {
 		Driver sarifDriver `json:"driver"`
 	} `json:"tool"`
 	// AutomationDetails keep the alerts of several clusters apart.
-	AutomationDetails *sarifID          `json:"automationDetails,omitempty"`
+	AutomationDetails map[string]string `json:"automationDetails,omitempty"`
 	Invocations       []sarifInvocation `json:"invocations"`
 	Results           []sarifResult     `json:"results"`
 }
@@ -40,22 +40,14 @@ type sarifDriver struct {
 	Rules          []sarifRule `json:"rules"`
 }
 
-type sarifID struct {
-	ID string `json:"id"`
-}
-
 type sarifRule struct {
-	ID               string       `json:"id"`
-	Name             string       `json:"name,omitempty"`
-	ShortDescription *sarifText   `json:"shortDescription,omitempty"`
-	FullDescription  *sarifText   `json:"fullDescription,omitempty"`
-	Help             *sarifText   `json:"help,omitempty"`
-	HelpURI          string       `json:"helpUri,omitempty"`
-	Default          *sarifConfig `json:"defaultConfiguration,omitempty"`
-}
-
-type sarifConfig struct {
-	Level string `json:"level"`
+	ID               string            `json:"id"`
+	Name             string            `json:"name,omitempty"`
+	ShortDescription *sarifText        `json:"shortDescription,omitempty"`
+	FullDescription  *sarifText        `json:"fullDescription,omitempty"`
+	Help             *sarifText        `json:"help,omitempty"`
+	HelpURI          string            `json:"helpUri,omitempty"`
+	Default          map[string]string `json:"defaultConfiguration,omitempty"`
 }
 
 type sarifText struct {
@@ -89,16 +81,8 @@ type sarifLocation struct {
 }
 
 type sarifPhysical struct {
-	Artifact sarifArtifact `json:"artifactLocation"`
-	Region   sarifRegion   `json:"region"`
-}
-
-type sarifArtifact struct {
-	URI string `json:"uri"`
-}
-
-type sarifRegion struct {
-	StartLine int `json:"startLine"`
+	Artifact map[string]string `json:"artifactLocation"`
+	Region   map[string]int    `json:"region"`
 }
 
 type sarifLogical struct {
@@ -111,7 +95,7 @@ func printSARIF(b *strings.Builder, r *finding.Report, _ Options) error {
 	run := sarifRun{Results: []sarifResult{}}
 	run.Tool.Driver = sarifDriver{Name: "volume-doctor", InformationURI: project, Rules: []sarifRule{}}
 	if r.Source.Context != "" {
-		run.AutomationDetails = &sarifID{"volume-doctor/" + url.PathEscape(visible(r.Source.Context)) + "/"}
+		run.AutomationDetails = map[string]string{"id": "volume-doctor/" + url.PathEscape(visible(r.Source.Context)) + "/"}
 	}
 	run.Invocations = []sarifInvocation{{
 		ExecutionSuccessful: r.Complete,
@@ -155,7 +139,7 @@ func ruleOf(f finding.Finding) sarifRule {
 		FullDescription:  &sarifText{Text: strings.Join(strings.Fields(c.About()), " ")},
 		Help:             &sarifText{Text: c.Doc(), Markdown: c.Doc()},
 		HelpURI:          pageOf(c.Code),
-		Default:          &sarifConfig{sarifLevel(c.Severity)},
+		Default:          map[string]string{"level": sarifLevel(c.Severity)},
 	}
 }
 
@@ -185,14 +169,8 @@ func sarifLevel(s finding.Severity) string {
 // sarifMessage has a line for each thing: GitHub shows plain text with its line
 // ends, and only the first sentence where space is short. "](" would make a link.
 func sarifMessage(r *finding.Report, f finding.Finding) string {
-	lines := []string{f.Message}
-	for _, l := range plainLines(r, f) {
-		lines = append(lines, l.label+": "+l.text)
-	}
-	for i := range lines {
-		lines[i] = strings.ReplaceAll(visible(lines[i]), "](", "] (")
-	}
-	return strings.Join(lines, "\n")
+	lines := append([]string{f.Message}, plainLines(r, f)...)
+	return strings.Join(texts(lines, func(line string) string { return strings.ReplaceAll(visible(line), "](", "] (") }), "\n")
 }
 
 // sarifLocationOf gives the object a file, as if the cluster were a tree of
@@ -205,7 +183,7 @@ func sarifLocationOf(o finding.Object) sarifLocation {
 		}
 	}
 	return sarifLocation{
-		Physical: sarifPhysical{sarifArtifact{strings.Join(path, "/")}, sarifRegion{StartLine: 1}},
+		Physical: sarifPhysical{map[string]string{"uri": strings.Join(path, "/")}, map[string]int{"startLine": 1}},
 		Logical:  []sarifLogical{{Name: visible(o.Name), FullyQualifiedName: visible(o.String()), Kind: "resource"}},
 	}
 }
@@ -232,15 +210,21 @@ func sarifNotifications(r *finding.Report) []sarifNotification {
 
 // gapText is one sentence about what was not read.
 func gapText(g snapshot.Gap) string {
-	where := ""
-	if g.Namespace != "" {
-		where = " outside namespace " + g.Namespace
-	}
+	what := gapKind(g)
 	if g.Kind == finding.Everything {
-		return fmt.Sprintf("cluster %s could not be read (%s)%s", g.Context, g.Reason, detail(g.Detail))
+		what = "cluster " + g.Context
+	}
+	return fmt.Sprintf("%s could not be read (%s)%s", what, g.Reason, detail(g.Detail))
+}
+
+// gapKind is the kind that was not read, and where.
+func gapKind(g snapshot.Gap) string {
+	kind := string(g.Kind)
+	if g.Namespace != "" {
+		kind += " outside namespace " + g.Namespace
 	}
 	if g.Context != "" {
-		where += " in " + g.Context
+		kind += " in " + g.Context
 	}
-	return fmt.Sprintf("%s%s could not be read (%s)%s", g.Kind, where, g.Reason, detail(g.Detail))
+	return kind
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // tellShared tells the worst of the cause's trees, and how many clusters and pods there
@@ -40,7 +41,7 @@ func someClusters(contexts []string, limit int) string {
 		if left := len(others) - n; left > 0 {
 			more += fmt.Sprintf(" and %d more", left)
 		}
-		if more = Safe(more); limit == 0 || len(wrap(more, limit)) <= 1 {
+		if more = Safe(more); fitsIn(more, limit, 1) {
 			return more
 		}
 	}
@@ -59,14 +60,11 @@ func inClusters(r *finding.Report) string {
 // gapTexts has a sentence for each gap. One for several clusters names all that could
 // not be read, and some where only a part could not.
 func gapTexts(r *finding.Report) []string {
-	var texts []string
+	var all []string
 	for _, gaps := range r.SharedGaps() {
 		g := gaps[0]
 		if len(gaps) > 1 && g.Context != "" {
-			var contexts []string
-			for _, other := range gaps {
-				contexts = append(contexts, other.Context)
-			}
+			contexts := texts(gaps, func(g snapshot.Gap) string { return g.Context })
 			g.Context = some(distinct(contexts))
 			if g.Kind == finding.Everything {
 				g.Context = strings.Join(contexts, ", ")
@@ -75,7 +73,7 @@ func gapTexts(r *finding.Report) []string {
 				g.Detail = "in " + gaps[0].Context + ": " + g.Detail
 			}
 		}
-		texts = append(texts, gapText(g))
+		all = append(all, gapText(g))
 	}
-	return texts
+	return all
 }

@@ -2,6 +2,7 @@ package output
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -66,23 +67,18 @@ func (p picture) svg(id string) *html.Picture {
 
 // pods draws those that want the volume, and returns where the volume goes.
 func (s *svg) pods(p picture, y int) int {
-	pods := []struct {
+	type pod struct {
 		edge
 		node string
-	}{}
-	add := func(e edge, node string) {
-		pods = append(pods, struct {
-			edge
-			node string
-		}{e, node})
 	}
+	var pods []pod
 	for _, e := range p.waiting {
-		add(e, "")
+		pods = append(pods, pod{e, ""})
 	}
 	for _, n := range p.nodes {
 		for _, e := range n.edges {
 			if e.relation == wants && e.there {
-				add(e, n.name)
+				pods = append(pods, pod{e, n.name})
 			}
 		}
 	}
@@ -120,12 +116,7 @@ func (s *svg) nodes(p picture, top int) {
 			break
 		}
 		y += 14
-		rows := []edge{}
-		for _, e := range n.edges {
-			if e.relation != wants || !e.there {
-				rows = append(rows, e)
-			}
-		}
+		rows := slices.DeleteFunc(slices.Clone(n.edges), func(e edge) bool { return e.relation == wants && e.there })
 		s.Boxes = append(s.Boxes, html.Box{X: svgColumn, Y: y, W: svgWidth - svgColumn - 1, H: 24 + svgRow*len(rows)})
 		s.text(svgColumn+8, y+17, middle("node "+visible(n.name), svgColumns), false)
 		y += 24

@@ -64,11 +64,8 @@ func headline(r *finding.Report, tree []finding.Finding, pods []finding.Waiting)
 	var counts []string
 	if len(shared) > 1 {
 		text = f.Headline
-		var volumes []string
-		for _, other := range shared {
-			volumes = append(volumes, string(other.Volume))
-		}
-		if volumes = distinct(volumes); len(volumes) > 1 {
+		volumes := distinct(texts(shared, func(other finding.Finding) string { return string(other.Volume) }))
+		if len(volumes) > 1 {
 			counts = append(counts, count(len(volumes), "volume"))
 		}
 	}
@@ -86,10 +83,7 @@ func waitCount(r *finding.Report, pods []finding.Waiting) string {
 	if len(pods) == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%d pods wait", len(pods))
-	if len(pods) == 1 {
-		text = "1 pod waits"
-	}
+	text := podsWait(len(pods))
 	if first := finding.LongestWait(pods); first.Since != nil {
 		text += ", the first for " + ago(r.TakenAt.Sub(first.Since.Time))
 	}
@@ -233,26 +227,12 @@ func steps(f finding.Finding, refused string) []step {
 			say(fmt.Sprintf("decide to allow %s: it is never made unasked", kind))
 		}
 	}
-	if line := applyLine(f.Repair); line != "" {
+	// The repairs of all findings that share the cause, if there is such a line. Without
+	// any the repair is refused.
+	if line := cmp.Or(f.Repair.ApplyAll, f.Repair.Apply); line != "" {
 		list = append(list, step{command: line})
 	}
 	return list
-}
-
-// applyLine is the command line that makes the repair, and that of all findings
-// that share its cause where there is one; "" where the repair is refused.
-func applyLine(r *finding.Repair) string {
-	if r == nil || r.ApplyAll == "" {
-		return apply(r)
-	}
-	return r.ApplyAll
-}
-
-func apply(r *finding.Repair) string {
-	if r == nil {
-		return ""
-	}
-	return r.Apply
 }
 
 // byHand are commands that do what the repair does, without its guards.
@@ -268,14 +248,11 @@ func riskOf(r *finding.Repair) string {
 	if r == nil || refused(r) != "" {
 		return ""
 	}
-	return fmt.Sprintf("%s (risk %s, %s)", r.Kind, r.Risk, undoable(r))
-}
-
-func undoable(r *finding.Repair) string {
+	undo := "cannot be undone"
 	if r.Reversible {
-		return "can be undone"
+		undo = "can be undone"
 	}
-	return "cannot be undone"
+	return fmt.Sprintf("%s (risk %s, %s)", r.Kind, r.Risk, undo)
 }
 
 // omittedCause names what the finding follows from, if it was not asked for.
@@ -290,37 +267,37 @@ func omittedCause(r *finding.Report, f finding.Finding) string {
 
 // also counts what follows from the cause, by check.
 func also(tree []finding.Finding) string {
-	counts := map[string]int{}
-	var names []string
-	for _, f := range tree[1:] {
-		name := fmt.Sprintf("%s %s", f.Code, f.Check)
-		if counts[name]++; counts[name] == 1 {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for i, name := range names {
-		names[i] = fmt.Sprintf("%d more %s", counts[name], name)
-	}
-	return strings.Join(names, ", ")
+	name := func(f finding.Finding) string { return fmt.Sprintf("%s %s", f.Code, f.Check) }
+	groups := finding.Alike(tree[1:], name)
+	slices.SortFunc(groups, func(a, b []finding.Finding) int { return cmp.Compare(name(a[0]), name(b[0])) })
+	return strings.Join(texts(groups, func(group []finding.Finding) string {
+		return fmt.Sprintf("%d more %s", len(group), name(group[0]))
+	}), ", ")
 }
 
-// plainLine is a labelled line of a format without markup.
-type plainLine struct{ label, text string }
-
-// plainLines tell a finding to formats that show plain text: those lines that have
-// something to say.
-func plainLines(r *finding.Report, f finding.Finding) []plainLine {
+// plainLines tell a finding to formats that show plain text: those labelled lines that
+// have something to say.
+func plainLines(r *finding.Report, f finding.Finding) []string {
 	t := tell(r, []finding.Finding{f})
-	lines := []plainLine{{"Affects", strings.Join(f.Pods, ", ")}}
+	var lines []string
+	line := func(label, text string) {
+		if text != "" {
+			lines = append(lines, label+": "+text)
+		}
+	}
+	line("Affects", strings.Join(f.Pods, ", "))
 	for _, s := range t.do {
-		lines = append(lines, plainLine{"Do", s.text}, plainLine{"Command", s.command})
+		line("Do", s.text)
+		line("Command", s.command)
 	}
-	lines = append(lines, plainLine{"Do not", t.dont}, plainLine{"Wait?", t.wait}, plainLine{"Why", t.why}, plainLine{"Repair", riskOf(f.Repair)})
+	line("Do not", t.dont)
+	line("Wait?", t.wait)
+	line("Why", t.why)
+	line("Repair", riskOf(f.Repair))
 	for _, e := range f.Evidence {
-		lines = append(lines, plainLine{"Proof", fmt.Sprintf("%s %s: %s", e.Object, e.Field, e.Value)})
+		line("Proof", fmt.Sprintf("%s %s: %s", e.Object, e.Field, e.Value))
 	}
-	return slices.DeleteFunc(lines, func(l plainLine) bool { return l.text == "" })
+	return lines
 }
 
 func suspected(f finding.Finding) string {

@@ -53,20 +53,20 @@ const more = "…"
 // brief shortens the text until it takes no more lines than given: to as many of
 // its clauses as fit, or else to as many of its words. A limit of 0 columns is no
 // terminal, and leaves it whole.
-func brief(text string, limit, lines int) string {
+func brief(text string, limit, lines int) string { return briefWith(text, "", limit, lines) }
+
+// briefWith is brief of a text that ends with end, whichever clauses are left out.
+func briefWith(text, end string, limit, lines int) string {
 	text = strings.Join(strings.Fields(Safe(text)), " ")
-	fits := func(s string) bool { return limit == 0 || len(wrap(s, limit)) <= lines }
-	if fits(text) {
-		return text
-	}
-	ends := clauses(text)
-	for _, end := range slices.Backward(ends) {
-		if fits(text[:end]) {
-			return text[:end]
+	for _, at := range slices.Backward(append(clauses(text), len(text))) {
+		if s := text[:at] + Safe(end); fitsIn(s, limit, lines) {
+			return s
 		}
 	}
-	return shorten(text, limit, lines)
+	return shorten(text+Safe(end), limit, lines)
 }
+
+func fitsIn(text string, limit, lines int) bool { return limit == 0 || len(wrap(text, limit)) <= lines }
 
 // shorten cuts the text behind the last word that fits in the lines.
 func shorten(text string, limit, lines int) string {
@@ -76,7 +76,7 @@ func shorten(text string, limit, lines int) string {
 		if n < len(words) {
 			s += " " + more
 		}
-		if limit == 0 || len(wrap(s, limit)) <= lines {
+		if fitsIn(s, limit, lines) {
 			return s
 		}
 	}
@@ -165,6 +165,11 @@ func texts[T any](items []T, text func(T) string) []string {
 		all = append(all, text(item))
 	}
 	return all
+}
+
+// said are the texts that are not empty.
+func said(texts ...string) []string {
+	return slices.DeleteFunc(texts, func(s string) bool { return s == "" })
 }
 
 func joined[T ~string](items []T, separator string) string {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/fatih/color"
@@ -55,28 +56,18 @@ func told(e finding.Entry) string {
 			return line + ": " + f.Message
 		}
 	}
-	var kinds []string
-	for _, g := range e.Gaps {
-		kind := string(g.Kind)
-		if g.Namespace != "" {
-			kind += " outside namespace " + g.Namespace
-		}
-		kinds = append(kinds, kind)
-	}
+	kinds := strings.Join(texts(e.Gaps, gapKind), ", ")
 	if e.Change == finding.GapClosed {
-		return strings.Join(kinds, ", ") + " can be read again"
+		return kinds + " can be read again"
 	}
-	return strings.Join(kinds, ", ") + " cannot be followed: " + whys(e)
+	return kinds + " cannot be followed: " + whys(e)
 }
 
 // whys are the reasons of gaps, each once.
 func whys(e finding.Entry) string {
 	var all []string
-	seen := map[string]bool{}
 	for _, g := range e.Gaps {
-		why := g.Reason + detail(g.Detail)
-		if !seen[why] {
-			seen[why] = true
+		if why := g.Reason + detail(g.Detail); !slices.Contains(all, why) {
 			all = append(all, why)
 		}
 	}

@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/clipperhouse/displaywidth"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/output/html"
@@ -39,7 +37,7 @@ func printTraceTable(b *strings.Builder, t *trace.Trace, opts Options) error {
 	wrapped(b, "", fmt.Sprintf("Pod %s/%s %s", t.Pod.Namespace, t.Pod.Name, where), opts)
 	fmt.Fprintf(b, "verdict: %s\n", paintWait(t.Verdict.State, opts))
 	wrapped(b, "  ", t.Verdict.Message, opts)
-	field(b, "since", sinceText(t, t.Verdict.Since), opts)
+	field(b, "since", sinceText(t.TakenAt, t.Verdict.Since), opts)
 	if t.Verdict.State == finding.InFlight || t.Verdict.State == finding.Stuck && !soonerStuck(t) {
 		field(b, "usually", usual(t.Verdict.UsualBound), opts)
 	}
@@ -65,11 +63,7 @@ func closeTrace(b *strings.Builder, opts Options, gaps []snapshot.Gap, skipped [
 		b.WriteString("\n")
 	}
 	for _, g := range gaps {
-		where := ""
-		if g.Namespace != "" {
-			where = " outside namespace " + g.Namespace
-		}
-		text := fmt.Sprintf("gap: %s%s could not be read (%s)", g.Kind, where, g.Reason)
+		text := fmt.Sprintf("gap: %s could not be read (%s)", gapKind(g), g.Reason)
 		if g.Kind == trace.KubeletPods || g.Kind == trace.KubeletMetrics {
 			text += ": " + g.Detail
 		}
@@ -96,13 +90,6 @@ func writeStatements(b *strings.Builder, statements []trace.KubeletStatement, op
 	for _, s := range statements {
 		wrapped(b, fmt.Sprintf("  %-7s  ", s.Bearing), s.Text, opts)
 	}
-}
-
-func sinceText(t *trace.Trace, since *metav1.Time) string {
-	if since == nil {
-		return ""
-	}
-	return fmt.Sprintf("%s (%s ago)", facts.Stamp(*since), ago(t.TakenAt.Sub(since.Time)))
 }
 
 // soonerStuck says that a finding makes the pod stuck before its usual time is over, of
@@ -191,13 +178,9 @@ func printTraceWide(b *strings.Builder, t *trace.Trace, opts Options) error {
 	var rows [][]string
 	for _, v := range t.Volumes {
 		for _, s := range v.Stages {
-			since := "-"
-			if s.Since != nil {
-				since = ago(t.TakenAt.Sub(s.Since.Time))
-			}
 			said := texts(s.Said, func(words trace.Said) string { return words.By + ": " + words.Text })
 			rows = append(rows, []string{Safe(v.Name), or(v.PersistentVolume), or(v.VolumeAttachment), stageText(s.Stage),
-				paintStage(s, stateText(s), opts), or(s.On), since, or(s.UsualBound), or(s.Detail), or(strings.Join(said, "; "))})
+				paintStage(s, stateText(s), opts), or(s.On), agoOr(t.TakenAt, s.Since), or(s.UsualBound), or(s.Detail), or(strings.Join(said, "; "))})
 		}
 	}
 	if len(rows) > 0 {

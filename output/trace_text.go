@@ -1,6 +1,8 @@
 package output
 
 import (
+	"cmp"
+
 	"github.com/fatih/color"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -15,10 +17,7 @@ var stageTexts = map[trace.StageName]string{
 }
 
 func stageText(name trace.StageName) string {
-	if text, ok := stageTexts[name]; ok {
-		return text
-	}
-	return string(name)
+	return cmp.Or(stageTexts[name], string(name))
 }
 
 var traceWaits = map[finding.WaitState]string{

@@ -73,24 +73,18 @@ func crossed(text string, opts Options) string {
 
 // byCheck counts the findings of each check, in their order.
 func byCheck(consequences []finding.Finding) []string {
-	counts := map[finding.Code]int{}
-	for _, f := range consequences {
-		counts[f.Code]++
-	}
-	var lines []string
-	for _, f := range consequences {
-		n := counts[f.Code]
-		if n == 0 {
-			continue // told with the first
+	return texts(byCode(consequences), func(same []finding.Finding) string {
+		line := fmt.Sprintf("from it follows %s %s: %s", same[0].Code, same[0].Check, same[0].Subject)
+		if more := len(same) - 1; more > 0 {
+			line += fmt.Sprintf(" and %d more", more)
 		}
-		counts[f.Code] = 0
-		line := fmt.Sprintf("from it follows %s %s: %s", f.Code, f.Check, f.Subject)
-		if n > 1 {
-			line += fmt.Sprintf(" and %d more", n-1)
-		}
-		lines = append(lines, visible(line))
-	}
-	return lines
+		return visible(line)
+	})
+}
+
+// byCode has the findings of each code together.
+func byCode(findings []finding.Finding) [][]finding.Finding {
+	return finding.Alike(findings, func(f finding.Finding) string { return string(f.Code) })
 }
 
 // branches is the tree without its root, which has no name, and without the
@@ -107,13 +101,7 @@ func printPlanTree(b *strings.Builder, p *Plan, opts Options) error {
 		b.WriteString(nothingPlanned)
 		return nil
 	}
-	actual, wanted := map[reconcile.VolumeNode]PlanActual{}, map[reconcile.VolumeNode][]string{}
-	for _, a := range p.Actual {
-		actual[reconcile.VolumeNode{Volume: a.Volume, Node: a.Node}] = a
-	}
-	for _, d := range p.Desired {
-		wanted[reconcile.VolumeNode{Volume: d.Volume, Node: d.Node}] = d.Pods
-	}
+	actual, wanted := p.byPair()
 	tree := treeprint.New()
 	var volume treeprint.Tree
 	for i, d := range p.Decisions {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -62,11 +63,7 @@ func planUntil(d reconcile.Decision) []PlanUntil {
 // untilText says when what follows, in the words of somebody who waits for it, and
 // what the controller's log adds; "" where there is nothing to say.
 func untilText(d PlanDecision) string {
-	text, remembered := untilRows(d), d.Remembered.text()
-	if text != "" && remembered != "" {
-		text += "; "
-	}
-	return text + remembered
+	return strings.Join(said(untilRows(d), d.Remembered.text()), "; ")
 }
 
 func untilRows(d PlanDecision) string {

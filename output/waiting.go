@@ -45,25 +45,20 @@ func waitsUntold(r *finding.Report) string {
 	return strings.Join(parts, "; ")
 }
 
-func waitFor(pods int) string {
-	if pods == 1 {
-		return "1 pod waits for a volume"
+func waitFor(pods int) string { return podsWait(pods) + " for a volume" }
+
+func podsWait(n int) string {
+	if n == 1 {
+		return "1 pod waits"
 	}
-	return fmt.Sprintf("%d pods wait for a volume", pods)
+	return fmt.Sprintf("%d pods wait", n)
 }
 
 // waitingRows has a row for each pod that waits.
 func waitingRows(r *finding.Report) [][]string {
 	var rows [][]string
 	for _, w := range r.Waiting {
-		since, due := "-", "-"
-		if w.Since != nil {
-			since = ago(r.TakenAt.Sub(w.Since.Time))
-		}
-		if w.DueAt != nil {
-			due = facts.Stamp(*w.DueAt)
-		}
-		rows = append(rows, []string{Safe(w.Pod), or(w.Node), Safe(string(w.Verdict)), or(w.Volume), or(w.Stage), or(w.Actor), since, due})
+		rows = append(rows, []string{Safe(w.Pod), or(w.Node), Safe(string(w.Verdict)), or(w.Volume), or(w.Stage), or(w.Actor), agoOr(r.TakenAt, w.Since), stampOr(w.DueAt)})
 	}
 	return rows
 }

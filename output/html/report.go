@@ -168,13 +168,9 @@ func (f Finding) steps() g.Node {
 }
 
 func (f Finding) facts() g.Node {
-	var facts []Fact
-	for _, fact := range []Fact{{"Do not", f.Dont}, {"Wait?", f.Wait}, {"Affects", f.Who}, {"First", f.First}, {"Why", f.Why}, {"Since", f.Since}, {"Repair", f.Repair}} {
-		if fact.Text != "" {
-			facts = append(facts, fact)
-		}
-	}
-	return terms(facts)
+	return terms([]Fact{
+		{"Do not", f.Dont}, {"Wait?", f.Wait}, {"Affects", f.Who}, {"First", f.First}, {"Why", f.Why}, {"Since", f.Since}, {"Repair", f.Repair},
+	})
 }
 
 func (f Finding) proof() g.Node {

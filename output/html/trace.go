@@ -3,6 +3,7 @@ package html
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
@@ -69,10 +70,13 @@ func (v Volume) node() g.Node {
 	))
 }
 
-// terms are facts, each below what it is about.
+// terms are the facts that say something, each below what it is about.
 func terms(facts []Fact) g.Node {
 	var rows g.Group
 	for _, fact := range facts {
+		if strings.TrimSpace(fact.Text) == "" {
+			continue
+		}
 		rows = append(rows, g.Raw("\n"), unclosed("dt", g.Text(fact.Label)), unclosed("dd", g.Text(fact.Text)))
 	}
 	return h.Dl(rows)

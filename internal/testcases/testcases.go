@@ -50,9 +50,7 @@ func Directory() (string, error) {
 
 // All returns every case, by name. The cases are shared: a test that changes one
 // changes it for the others.
-func All() ([]*Case, error) { return all() }
-
-var all = sync.OnceValues(func() ([]*Case, error) {
+var All = sync.OnceValues(func() ([]*Case, error) {
 	dir, err := Directory()
 	if err != nil {
 		return nil, err

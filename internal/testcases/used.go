@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	strictjson "sigs.k8s.io/json"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
@@ -18,11 +19,8 @@ import (
 
 var kinds = func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, storagev1.AddToScheme, coordinationv1.AddToScheme, appsv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			panic(err) // a package of k8s.io/api contradicts another
-		}
-	}
+	builder := runtime.NewSchemeBuilder(corev1.AddToScheme, storagev1.AddToScheme, coordinationv1.AddToScheme, appsv1.AddToScheme)
+	utilruntime.Must(builder.AddToScheme(scheme))
 	return scheme
 }()
 

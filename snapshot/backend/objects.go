@@ -297,20 +297,34 @@ func (a longhornAttachment) reason(node string) string {
 	return reason
 }
 
+// published are the nodes that each volume has by a driver's own records: one object for
+// each volume and node.
+type published struct {
+	nodes map[string][]Attachment
+	// gap says that a record is of a version that is not known.
+	gap bool
+}
+
+// add takes over a record, which is deleted once the node has the volume no more.
+func (p *published) add(head objectHead, volume, node string) {
+	if p.nodes == nil {
+		p.nodes = map[string][]Attachment{}
+	}
+	a := Attachment{Machine: node}
+	if head.Metadata.Deleted != nil {
+		a.State, a.Since = "detaching", moment(*head.Metadata.Deleted)
+	}
+	if !slices.ContainsFunc(p.nodes[volume], func(b Attachment) bool { return b.Machine == a.Machine && b.State == a.State }) {
+		p.nodes[volume] = append(p.nodes[volume], a)
+	}
+}
+
 // tridentObjects are Trident's objects: its volumes, and a publication for each node to
 // which it has published one. Trident writes a publication before it publishes the volume,
 // and removes it after it has taken it back.
 type tridentObjects struct {
-	volumes      []Volume
-	publications []tridentPublication
-	// gap says that a publication is of a version that is not known.
-	gap bool
-}
-
-type tridentPublication struct {
-	objectHead
-	Volume string `json:"volumeID"`
-	Node   string `json:"nodeID"`
+	volumes []Volume
+	published
 }
 
 func (o *tridentObjects) addVolume(head objectHead, known bool, raw []byte) error {
@@ -335,41 +349,33 @@ func (o *tridentObjects) addVolume(head objectHead, known bool, raw []byte) erro
 }
 
 func (o *tridentObjects) addPublication(head objectHead, known bool, raw []byte) error {
-	p := tridentPublication{objectHead: head}
+	var d struct {
+		Volume string `json:"volumeID"`
+		Node   string `json:"nodeID"`
+	}
 	if !known {
 		o.gap = true
 		return nil
 	}
-	if err := decode(raw, &p); err != nil {
+	if err := decode(raw, &d); err != nil {
 		return err
 	}
-	o.publications = append(o.publications, p)
+	o.published.add(head, d.Volume, d.Node)
 	return nil
 }
 
 // list are the volumes with their publications. One without any is attached to nothing
 // only where the list has publications of others: they may not have been asked for.
 func (o *tridentObjects) list() []Volume {
-	published := map[string][]Attachment{}
-	for _, p := range o.publications {
-		a := Attachment{Machine: p.Node}
-		if p.Metadata.Deleted != nil {
-			a.State, a.Since = "detaching", moment(*p.Metadata.Deleted)
-		}
-		if !slices.ContainsFunc(published[p.Volume], func(b Attachment) bool { return b.Machine == a.Machine && b.State == a.State }) {
-			published[p.Volume] = append(published[p.Volume], a)
-		}
-	}
-	volumes := slices.Clone(o.volumes)
-	for i := range volumes {
-		v := &volumes[i]
-		v.Attachments = slices.Clone(published[v.ID])
-		v.Silent = o.gap || len(o.publications) == 0
-	}
+	nodes := maps.Clone(o.nodes)
+	var volumes []Volume
 	for _, v := range o.volumes {
-		delete(published, v.ID)
+		v.Attachments = slices.Clone(o.nodes[v.ID])
+		v.Silent = o.gap || len(o.nodes) == 0
+		volumes = append(volumes, v)
+		delete(nodes, v.ID)
 	}
-	for id, attachments := range published { // the volumes may not have been asked for
+	for id, attachments := range nodes { // the volumes may not have been asked for
 		volumes = append(volumes, Volume{ID: id, Attachments: attachments, Silent: o.gap})
 	}
 	return volumes

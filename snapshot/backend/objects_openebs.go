@@ -1,23 +1,14 @@
 package backend
 
-import "slices"
-
 // OpenEBS's cStor and Jiva need no attach: what is attached to a node is what is staged
 // there. Both drivers refuse to stage a volume that their record has on another node that
 // is ready.
 
 // cstorObjects are cStor's own attachments. One is made before the volume is staged on a
 // node, and removed after it is unstaged.
-type cstorObjects struct {
-	staged map[string][]Attachment
-	// gap says that an attachment is of a version that is not known.
-	gap bool
-}
+type cstorObjects struct{ published }
 
 func (o *cstorObjects) add(head objectHead, known bool, raw []byte) error {
-	if o.staged == nil {
-		o.staged = map[string][]Attachment{}
-	}
 	var d struct {
 		Spec struct {
 			Volume struct {
@@ -33,20 +24,13 @@ func (o *cstorObjects) add(head objectHead, known bool, raw []byte) error {
 	if err := decode(raw, &d); err != nil {
 		return err
 	}
-	a := Attachment{Machine: d.Spec.Volume.Node}
-	if head.Metadata.Deleted != nil {
-		a.State, a.Since = "detaching", moment(*head.Metadata.Deleted)
-	}
-	id := d.Spec.Volume.Name
-	if !slices.ContainsFunc(o.staged[id], func(b Attachment) bool { return b.Machine == a.Machine && b.State == a.State }) {
-		o.staged[id] = append(o.staged[id], a)
-	}
+	o.published.add(head, d.Spec.Volume.Name, d.Spec.Volume.Node)
 	return nil
 }
 
 func (o *cstorObjects) list() []Volume {
 	var volumes []Volume
-	for id, attachments := range o.staged {
+	for id, attachments := range o.nodes {
 		volumes = append(volumes, Volume{ID: id, Silent: o.gap, Attachments: attachments})
 	}
 	return volumes

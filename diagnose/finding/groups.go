@@ -1,8 +1,6 @@
 package finding
 
-import (
-	"slices"
-)
+import "slices"
 
 // Groups of codes whose findings may share a cause that has no finding of its
 // own. The worst finding of a group then stands for the cause, and among equals

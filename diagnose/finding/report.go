@@ -219,6 +219,17 @@ type Settles struct {
 	If string `json:"if"`
 }
 
+// UpstreamBug is a bug of Kubernetes that brings such findings about and that
+// the release at work has.
+type UpstreamBug struct {
+	// Issue is where it was reported.
+	Issue string `json:"issue"`
+	// Component has it: kube-controller-manager, or the kubelet of the finding's node.
+	Component string `json:"component"`
+	// FixedIn is the next release without it.
+	FixedIn string `json:"fixedIn"`
+}
+
 // Pair is the volume and node that the finding is about.
 func (f Finding) Pair() reconcile.VolumeNode {
 	return reconcile.VolumeNode{Volume: f.Volume, Node: f.Node}

@@ -48,15 +48,11 @@ func (s Suppression) Hides(f Finding) bool {
 // touchesOnly says whether the finding is a matter of the namespace and of no
 // other: by its subject, its pods and its claims.
 func touchesOnly(f Finding, namespace string) bool {
-	touched := []string{}
-	if f.Subject.Namespace != "" {
-		touched = append(touched, f.Subject.Namespace)
+	touched := slices.Concat(f.Pods, f.Claims)
+	if in := f.Subject.Namespace; in != "" {
+		touched = append(touched, in+"/"+f.Subject.Name)
 	}
-	for _, name := range slices.Concat(f.Pods, f.Claims) {
-		in, _, _ := strings.Cut(name, "/")
-		touched = append(touched, in)
-	}
-	return len(touched) > 0 && !slices.ContainsFunc(touched, func(in string) bool { return in != namespace })
+	return len(touched) > 0 && !slices.ContainsFunc(touched, func(name string) bool { return !strings.HasPrefix(name, namespace+"/") })
 }
 
 // Suppress drops the findings that a suppression hides at the time of the

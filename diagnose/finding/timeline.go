@@ -83,19 +83,14 @@ func (t *Timeline) Standing() []Standing {
 // as the one that found it does not find it any more. Nor has what undecided is
 // true of, which is asked about findings that are no longer found; nil: of none.
 func (t *Timeline) Next(r *Report, undecided func(Finding) bool) []Entry {
-	entry := func(change Change) Entry {
-		return Entry{APIVersion: APIVersion, Kind: "TimelineEntry", Time: r.TakenAt, Change: change}
+	entry := func(change Change, gaps ...snapshot.Gap) Entry {
+		return Entry{APIVersion: APIVersion, Kind: "TimelineEntry", Time: r.TakenAt, Change: change, Gaps: gaps}
 	}
 	var entries []Entry
-	if opened := without(r.Gaps, t.gaps); len(opened) > 0 {
-		e := entry(GapOpened)
-		e.Gaps = opened
-		entries = append(entries, e)
-	}
-	if closed := without(t.gaps, r.Gaps); len(closed) > 0 {
-		e := entry(GapClosed)
-		e.Gaps = closed
-		entries = append(entries, e)
+	for _, e := range []Entry{entry(GapOpened, without(r.Gaps, t.gaps)...), entry(GapClosed, without(t.gaps, r.Gaps)...)} {
+		if len(e.Gaps) > 0 {
+			entries = append(entries, e)
+		}
 	}
 	t.gaps = slices.Clone(r.Gaps)
 

@@ -360,7 +360,7 @@ func (o *tridentObjects) addPublication(head objectHead, known bool, raw []byte)
 	if err := decode(raw, &d); err != nil {
 		return err
 	}
-	o.published.add(head, d.Volume, d.Node)
+	o.add(head, d.Volume, d.Node)
 	return nil
 }
 

@@ -73,9 +73,7 @@ func newHTMLFinding(r *finding.Report, tree []finding.Finding, n int) html.Findi
 		h.Evidence = append(h.Evidence, html.Evidence{Object: visible(e.Object), Field: visible(e.Field), Value: visible(e.Value)})
 	}
 	if f.Repair != nil {
-		for _, lower := range f.Repair.Lower {
-			h.Lower = append(h.Lower, visible(lower.Kind+": "+lower.Because))
-		}
+		h.Lower = texts(f.Repair.Lower, func(lower finding.LowerRepair) string { return visible(lower.Kind + ": " + lower.Because) })
 	}
 	return h
 }

@@ -240,7 +240,8 @@ func printPlanTable(b *strings.Builder, p *Plan, opts Options, wide bool) error 
 		row := []string{string(d.Verb), string(d.Reason), after, string(d.Node), volume, or(strings.Join(pods[pair], ","))}
 		if wide {
 			a := actual[pair]
-			row = append(row, or(string(a.State)), fmt.Sprint(a.MountedByNode), or(cmp.Or(d.VolumeAttachment, a.VolumeAttachment)), or(nodesText(slices.Concat(d.Holders, d.Contenders))), or(untilText(d)))
+			row = append(row, or(string(a.State)), fmt.Sprint(a.MountedByNode), or(cmp.Or(d.VolumeAttachment, a.VolumeAttachment)),
+				or(nodesText(slices.Concat(d.Holders, d.Contenders))), or(untilText(d)))
 		} else {
 			until = append(until, untilText(d))
 		}

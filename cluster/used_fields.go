@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"slices"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -66,17 +67,30 @@ func Reduce(object metav1.Object) {
 	}
 }
 
+// encodings are an object and what is used of it, encoded: a large file has many.
+type encodings struct{ whole, used []byte }
+
+var encoders = sync.Pool{New: func() any { return &encodings{} }}
+
 func reduce[T any, P interface {
 	*T
 	object
-	Marshal() ([]byte, error)
+	Size() int
+	MarshalToSizedBuffer([]byte) (int, error)
 }](kind snapshot.Kind, o P, pod *corev1.Pod) {
-	raw, err := o.Marshal()
-	if err != nil {
+	e := encoders.Get().(*encodings)
+	defer encoders.Put(e)
+	size := o.Size()
+	e.whole = slices.Grow(e.whole[:0], size)[:size]
+	if n, err := o.MarshalToSizedBuffer(e.whole); err != nil || n != size {
+		return
+	}
+	var ok bool
+	if e.used, ok = usedFields[kind].Of(e.used[:0], e.whole, pod); !ok {
 		return
 	}
 	var reduced T
-	if used, ok := usedFields[kind].Of(make([]byte, 0, len(raw)), raw, pod); ok && P(&reduced).Unmarshal(used) == nil {
+	if P(&reduced).Unmarshal(e.used) == nil {
 		*o = reduced
 	}
 }

@@ -138,6 +138,9 @@ func (y *yamlReader) take(line []byte) error {
 		y.cutSize++
 		return y.add(&y.gathering().text, line)
 	}
+	if (y.state == noItems || y.state == itemsDone) && len(y.text) > 0 && line[0] == ' ' {
+		return y.add(&y.text, line) // so do most lines of an object
+	}
 	if rest, ok := marker(line, "---"); ok {
 		y.marked = false
 		if err := y.endDocument(); err != nil {

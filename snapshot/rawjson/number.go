@@ -2,6 +2,14 @@ package rawjson
 
 import "strconv"
 
+// ends are the bytes that may end a value, if they are not part of it: \u0022 is a quote.
+var ends = func() (ends [256]bool) {
+	for _, b := range "\":,[]{} \t\r\n\\" {
+		ends[b] = true
+	}
+	return ends
+}()
+
 // HasAbsurdNumber finds what would keep the decoder of resource quantities busy
 // for hours: it writes out 1e-999999999 digit by digit. The text is JSON. It
 // passes over a few digits with a large positive exponent: they do no harm, and
@@ -20,6 +28,14 @@ func HasAbsurdNumber(raw []byte) bool {
 		previous               byte
 	)
 	for i := 0; i < len(raw); {
+		if started && !number { // nothing matters until the next value may begin
+			for i < len(raw) && !ends[raw[i]] {
+				i++
+			}
+			if i == len(raw) {
+				break
+			}
+		}
 		b, n := raw[i], 1
 		if b == '\\' {
 			b, n = unescape(raw[i:])

@@ -57,11 +57,6 @@ func (c *Converter) whole() ([]byte, bool) {
 
 func (c *Converter) begin(text []byte) bool {
 	c.in, c.pos, c.out, c.keys, c.depth = text, 0, c.out[:0], c.keys[:0], 0
-	for _, b := range text {
-		if b < ' ' && b != '\n' || b >= 0x7f {
-			return false
-		}
-	}
 	if len(text) == 0 || text[len(text)-1] != '\n' {
 		return false
 	}

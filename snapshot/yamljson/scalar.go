@@ -109,6 +109,9 @@ func (c *Converter) singleQuoted(indent int) bool {
 		} else if len(line) == 0 || line[len(line)-1] == ' ' {
 			return false
 		}
+		if !isUsual(part) {
+			return false
+		}
 		for i := 0; i < len(part); i++ {
 			switch part[i] {
 			case '\'':
@@ -138,6 +141,9 @@ func (c *Converter) singleQuoted(indent int) bool {
 // doubleQuoted reads a text that ends on its line, with the escapes that mean the same in
 // JSON.
 func (c *Converter) doubleQuoted(line []byte) bool {
+	if !isUsual(line) {
+		return false
+	}
 	for i := 1; i < len(line); i++ {
 		switch line[i] {
 		case '"':
@@ -173,6 +179,9 @@ func (c *Converter) literal(line []byte, indent int) bool {
 			c.out = append(c.out, ' ')
 		}
 		text := c.line()
+		if !isUsual(text) {
+			return false
+		}
 		c.escape(token{text: text, escapes: true})
 		if !c.nextLine(len(text)) {
 			return false

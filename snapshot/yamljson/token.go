@@ -2,6 +2,7 @@ package yamljson
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -33,13 +34,28 @@ func (c *Converter) token() (token, bool) {
 	return c.plain()
 }
 
-// special are the bytes that may mean something where no quotes are.
-var special = func() (special [256]bool) {
-	for _, b := range "\n:#\"\\" {
+// odd are the bytes that are left to the parser: they are no printed ASCII. A line's end
+// is among them.
+var odd = func() (odd [256]bool) {
+	for b := range odd {
+		odd[b] = b < ' ' || b >= 0x7f
+	}
+	return odd
+}()
+
+// special are the bytes that may mean something where no quotes are, or are odd.
+var special = func() [256]bool {
+	special := odd
+	for _, b := range ":#\"\\" {
 		special[b] = true
 	}
 	return special
 }()
+
+// isUsual says that no byte is odd.
+func isUsual(text []byte) bool {
+	return !slices.ContainsFunc(text, func(b byte) bool { return odd[b] })
+}
 
 // plain reads what has no quotes.
 func (c *Converter) plain() (t token, ok bool) {
@@ -61,6 +77,9 @@ func (c *Converter) plain() (t token, ok bool) {
 			if t.key = c.in[i+1] == ' ' || c.in[i+1] == '\n'; !t.key {
 				continue
 			}
+		case '\n':
+		default:
+			return t, false
 		}
 		t.text, t.next = c.in[start:i], i
 		return t, i > start && c.in[i-1] != ' '
@@ -81,6 +100,9 @@ func (c *Converter) quotedKey() (t token, ok bool) {
 		return t, false
 	}
 	text := line[1:end]
+	if !isUsual(text) {
+		return t, false
+	}
 	return token{text: text, next: c.pos + end + 1, key: true, quoted: true, escapes: bytes.IndexByte(text, '"') >= 0}, true
 }
 

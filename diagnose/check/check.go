@@ -22,7 +22,7 @@ type Check struct {
 	Breaks Link
 	// Needs are the kinds whose absence would make the check guess: a gap in
 	// one of them skips it. Include kinds that only suppress findings: otherwise
-	// missing data would add findings.
+	// missing data would add findings. See AttachmentKinds.
 	Needs []snapshot.Kind
 	// PodAlone says that the scope of one pod is enough to decide a finding about it,
 	// if the pod shares no volume (see package scope).
@@ -50,3 +50,11 @@ func (c Check) Doc() string { return docs.Page(string(c.Code)) }
 
 // About is the page's sentence about the failure itself.
 func (c Check) About() string { return docs.About(string(c.Code)) }
+
+// AttachmentKinds are the kinds that show which volume is attached to which node, and
+// which pods use it there, and with them the others that a check needs.
+func AttachmentKinds(others ...snapshot.Kind) []snapshot.Kind {
+	return append([]snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
+	}, others...)
+}

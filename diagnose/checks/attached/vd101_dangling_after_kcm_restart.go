@@ -15,9 +15,7 @@ var DanglingAfterKCMRestart = check.Check{
 	Name:     "dangling-after-kcm-restart",
 	Title:    "A volume stays attached to a node where nothing uses it, and the controller has forgotten it",
 	Severity: finding.Warning,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
-	},
+	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
 	Yields: []check.Yield{
 		{To: "VD125", Key: check.OfAttachment},
 		{To: "VD509", Key: check.OfAttachment},

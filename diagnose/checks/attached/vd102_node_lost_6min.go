@@ -19,9 +19,7 @@ var NodeLost6Min = check.Check{
 	Name:     "node-lost-6min",
 	Title:    "A pod waits for a volume that is still attached to a node that is lost",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
-	},
+	Needs:    check.AttachmentKinds(snapshot.Leases),
 	Yields: []check.Yield{
 		{To: "VD111", Key: check.OfAttachment},
 		{To: "VD114", Key: check.OfAttachment},

@@ -20,9 +20,7 @@ var VaStuckDeleting = check.Check{
 	Name:     "va-stuck-deleting",
 	Title:    "A VolumeAttachment cannot be deleted because the driver keeps failing to detach",
 	Severity: finding.Warning,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
-	},
+	Needs:    check.AttachmentKinds(),
 	Yields: []check.Yield{
 		{To: "VD115", Key: check.OfAttachment},
 		{To: "VD401", Key: check.OfAttachment},

@@ -18,9 +18,7 @@ var InuseStuckUnmountFailed = check.Check{
 	Title:    "A kubelet does not unmount a volume that no pod uses any more, which blocks its detach without limit",
 	Severity: finding.Warning,
 	Breaks:   check.Uses,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
-	},
+	Needs:    check.AttachmentKinds(),
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD602"}, Share: check.OnNode, Match: nobodyUnmounts},
 		{From: []finding.Code{"VD601", "VD607", "VD612"}, Match: nobodyUnmounts},

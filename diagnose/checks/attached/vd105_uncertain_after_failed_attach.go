@@ -19,12 +19,10 @@ var UncertainAfterFailedAttach = check.Check{
 	Name:     "uncertain-after-failed-attach",
 	Title:    "An attach that failed is kept though no pod wants the volume there any more",
 	Severity: finding.Warning,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
-	},
-	Group: check.Unused,
-	Never: "take its finalizer off: the driver is then never asked to undo the attach",
-	Run:   runUncertainAfterFailedAttach,
+	Needs:    check.AttachmentKinds(snapshot.Leases),
+	Group:    check.Unused,
+	Never:    "take its finalizer off: the driver is then never asked to undo the attach",
+	Run:      runUncertainAfterFailedAttach,
 }
 
 func runUncertainAfterFailedAttach(p *check.Run) {

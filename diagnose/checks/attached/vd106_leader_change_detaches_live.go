@@ -19,11 +19,9 @@ var LeaderChangeDetachesLive = check.Check{
 	Name:     "leader-change-detaches-live",
 	Title:    "After a change of the controller's leader, volumes were detached under pods that run",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
-	},
-	Never: "delete VolumeAttachments in bulk, or restart kube-controller-manager before the pods are checked",
-	Run:   runLeaderChangeDetachesLive,
+	Needs:    check.AttachmentKinds(snapshot.Leases),
+	Never:    "delete VolumeAttachments in bulk, or restart kube-controller-manager before the pods are checked",
+	Run:      runLeaderChangeDetachesLive,
 }
 
 const (

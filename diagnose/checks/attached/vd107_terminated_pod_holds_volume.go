@@ -12,7 +12,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var TerminatedPodHoldsVolume = check.Check{
@@ -20,11 +19,9 @@ var TerminatedPodHoldsVolume = check.Check{
 	Name:     "terminated-pod-holds-volume",
 	Title:    "A pod that has ended keeps its volume on the node until the pod is deleted",
 	Severity: finding.Warning,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
-	},
-	Never: "delete the VolumeAttachment: the kubelet still counts the volume as in use",
-	Run:   runTerminatedPodHoldsVolume,
+	Needs:    check.AttachmentKinds(),
+	Never:    "delete the VolumeAttachment: the kubelet still counts the volume as in use",
+	Run:      runTerminatedPodHoldsVolume,
 }
 
 // keepTerminatedAnnotation is what a kubelet with --keep-terminated-pod-volumes

@@ -14,7 +14,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var AttachabilityFlipped = check.Check{
@@ -22,11 +21,9 @@ var AttachabilityFlipped = check.Check{
 	Name:     "attachability-flipped",
 	Title:    "A driver no longer has its volumes attached, and VolumeAttachments from before are left",
 	Severity: finding.Warning,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
-	},
-	Never: "take finalizers off before the storage system shows that nothing is attached",
-	Run:   runAttachabilityFlipped,
+	Needs:    check.AttachmentKinds(),
+	Never:    "take finalizers off before the storage system shows that nothing is attached",
+	Run:      runAttachabilityFlipped,
 }
 
 // flipGrace is how long the controller may take to detach what it knows of

@@ -20,10 +20,8 @@ var OosTaintMisuse = check.Check{
 	Name:     "oos-taint-misuse",
 	Title:    "A node that is Ready carries the out-of-service taint",
 	Severity: finding.Warning,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
-	},
-	Run: runOOSTaintMisuse,
+	Needs:    check.AttachmentKinds(snapshot.Leases),
+	Run:      runOOSTaintMisuse,
 }
 
 const (

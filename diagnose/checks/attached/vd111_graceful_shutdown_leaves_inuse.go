@@ -15,9 +15,7 @@ var GracefulShutdownLeavesInuse = check.Check{
 	Title:    "A pod waits for a volume of a node that shut down in order, but without an unmount",
 	Severity: finding.Error,
 	Breaks:   check.Uses,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
-	},
+	Needs:    check.AttachmentKinds(snapshot.Leases),
 	Yields: []check.Yield{
 		{To: "VD114", Key: check.OfAttachment},
 	},

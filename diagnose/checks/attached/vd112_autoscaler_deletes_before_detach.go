@@ -15,9 +15,7 @@ var AutoscalerDeletesBeforeDetach = check.Check{
 	Name:     "autoscaler-deletes-before-detach",
 	Title:    "A volume stays attached to a node that was removed before its volumes were detached",
 	Severity: finding.Warning,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
-	},
+	Needs:    check.AttachmentKinds(snapshot.Leases),
 	Yields: []check.Yield{
 		{To: "VD118", Key: check.OfDriverOnGoneNode},
 	},

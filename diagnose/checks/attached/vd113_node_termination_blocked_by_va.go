@@ -21,9 +21,7 @@ var NodeTerminationBlockedByVA = check.Check{
 	Name:     "node-termination-blocked-by-va",
 	Title:    "A drained node cannot go because VolumeAttachments are left on it",
 	Severity: finding.Warning,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
-	},
+	Needs:    check.AttachmentKinds(snapshot.Leases),
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD101", "VD103", "VD104", "VD119"}, Share: check.OnNode, Match: keepsNode},
 		{From: []finding.Code{"VD601", "VD604"}, Match: driverKeepsNode},

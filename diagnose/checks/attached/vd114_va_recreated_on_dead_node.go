@@ -16,12 +16,10 @@ var VaRecreatedOnDeadNode = check.Check{
 	Name:     "va-recreated-on-dead-node",
 	Title:    "A VolumeAttachment of a node that is not Ready was deleted, and the controller has recreated it",
 	Severity: finding.Warning,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
-	},
-	Group: check.LostNode,
-	Never: "delete the VolumeAttachment again: the controller recreates it while the pod counts as a user",
-	Run:   runVARecreatedOnDeadNode,
+	Needs:    check.AttachmentKinds(snapshot.Leases),
+	Group:    check.LostNode,
+	Never:    "delete the VolumeAttachment again: the controller recreates it while the pod counts as a user",
+	Run:      runVARecreatedOnDeadNode,
 }
 
 func runVARecreatedOnDeadNode(p *check.Run) {

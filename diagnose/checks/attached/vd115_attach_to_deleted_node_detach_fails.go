@@ -11,7 +11,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var AttachToDeletedNodeDetachFails = check.Check{
@@ -19,9 +18,7 @@ var AttachToDeletedNodeDetachFails = check.Check{
 	Name:     "attach-to-deleted-node-detach-fails",
 	Title:    "A VolumeAttachment of a node that is gone cannot be deleted: the driver does not find the machine",
 	Severity: finding.Warning,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
-	},
+	Needs:    check.AttachmentKinds(),
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD118"}, Match: goneWithTheOthers},
 	},

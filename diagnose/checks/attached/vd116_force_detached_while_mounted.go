@@ -20,9 +20,7 @@ var ForceDetachedWhileMounted = check.Check{
 	Name:     "force-detached-while-mounted",
 	Title:    "A node still has a volume in use that counts as detached from it",
 	Severity: finding.Warning,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
-	},
+	Needs:    check.AttachmentKinds(snapshot.Leases),
 	Yields: []check.Yield{
 		{To: "VD110", Key: nodeUnlessUsedElsewhere},
 	},

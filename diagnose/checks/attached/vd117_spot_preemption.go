@@ -14,9 +14,7 @@ var SpotPreemption = check.Check{
 	Name:     "spot-preemption",
 	Title:    "A pod waits for a volume of a spot machine that its provider has taken away",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
-	},
+	Needs:    check.AttachmentKinds(snapshot.Leases),
 	Yields: []check.Yield{
 		{To: "VD111", Key: check.OfAttachment},
 		{To: "VD114", Key: check.OfAttachment},

@@ -18,11 +18,9 @@ var HibernationOrphansVAs = check.Check{
 	Name:     "hibernation-orphans-vas",
 	Title:    "Most volumes of a driver are attached to nodes that are gone; all its nodes are new",
 	Severity: finding.Warning,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
-	},
-	Never: "take their finalizers off: the driver is then never asked to detach the volumes",
-	Run:   runHibernationOrphansVAs,
+	Needs:    check.AttachmentKinds(snapshot.Leases),
+	Never:    "take their finalizers off: the driver is then never asked to detach the volumes",
+	Run:      runHibernationOrphansVAs,
 }
 
 // shownOrphans bounds the evidence: there may be hundreds.

@@ -18,11 +18,9 @@ var ForeignVA = check.Check{
 	Name:     "foreign-va",
 	Title:    "A VolumeAttachment does not have the name under which the controller would find it",
 	Severity: finding.Info,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
-	},
-	Never: "take its finalizer off: the volume then stays attached in the storage system",
-	Run:   runForeignVA,
+	Needs:    check.AttachmentKinds(snapshot.Leases),
+	Never:    "take its finalizer off: the volume then stays attached in the storage system",
+	Run:      runForeignVA,
 }
 
 func runForeignVA(p *check.Run) {

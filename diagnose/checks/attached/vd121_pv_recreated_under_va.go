@@ -6,7 +6,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var PvRecreatedUnderVA = check.Check{
@@ -14,11 +13,9 @@ var PvRecreatedUnderVA = check.Check{
 	Name:     "pv-recreated-under-va",
 	Title:    "A persistent volume was recreated with another disk while the old disk was attached",
 	Severity: finding.Warning,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
-	},
-	Never: "delete the VolumeAttachment: the attacher would detach the new disk, not the old one",
-	Run:   runPVRecreatedUnderVA,
+	Needs:    check.AttachmentKinds(),
+	Never:    "delete the VolumeAttachment: the attacher would detach the new disk, not the old one",
+	Run:      runPVRecreatedUnderVA,
 }
 
 func runPVRecreatedUnderVA(p *check.Run) {

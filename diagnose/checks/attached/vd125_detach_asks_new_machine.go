@@ -17,10 +17,8 @@ var DetachAsksNewMachine = check.Check{
 	Name:     "detach-asks-new-machine",
 	Title:    "A volume is to be detached from a machine that only has the name of the one it was attached to",
 	Severity: finding.Warning,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
-	},
-	Run: runDetachAsksNewMachine,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes),
+	Run:      runDetachAsksNewMachine,
 }
 
 func runDetachAsksNewMachine(p *check.Run) {

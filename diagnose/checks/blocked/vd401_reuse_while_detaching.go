@@ -10,7 +10,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var ReuseWhileDetaching = check.Check{
@@ -18,9 +17,7 @@ var ReuseWhileDetaching = check.Check{
 	Name:     "reuse-while-detaching",
 	Title:    "A pod came back to a node while its volume was being detached there, and the detach fails",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
-	},
+	Needs:    check.AttachmentKinds(),
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD604", "VD605"}, Match: check.SameDriver},
 		{From: []finding.Code{"VD601", "VD607", "VD612"}, Match: check.SameDriver},

@@ -10,7 +10,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var NodeNotControllerManaged = check.Check{
@@ -18,11 +17,9 @@ var NodeNotControllerManaged = check.Check{
 	Name:     "node-not-controller-managed",
 	Title:    "The controller ignores a node, and a pod there waits for an attach",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
-	},
-	Never: "put the annotation on by hand while the setting is false: two programs would attach",
-	Run:   runNodeNotControllerManaged,
+	Needs:    check.AttachmentKinds(),
+	Never:    "put the annotation on by hand while the setting is false: two programs would attach",
+	Run:      runNodeNotControllerManaged,
 }
 
 func runNodeNotControllerManaged(p *check.Run) {

@@ -12,7 +12,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var StsTerminatingOnDeadNode = check.Check{
@@ -21,12 +20,10 @@ var StsTerminatingOnDeadNode = check.Check{
 	Title:    "A StatefulSet's pod is Terminating on a node that is silent, and gets no replacement",
 	Severity: finding.Error,
 	Breaks:   check.Wants,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
-	},
-	Group: check.LostNode,
-	Never: "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
-	Run:   runSTSTerminatingOnDeadNode,
+	Needs:    check.AttachmentKinds(),
+	Group:    check.LostNode,
+	Never:    "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
+	Run:      runSTSTerminatingOnDeadNode,
 }
 
 // rebootTakes is how long after the end of its grace a pod may stay on a silent

@@ -18,11 +18,9 @@ var OrphanBackendAttachment = check.Check{
 	Name:     "orphan-backend-attachment",
 	Title:    "The storage system has a volume attached to a node for which there is no VolumeAttachment",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
-	},
-	Never: "strip more finalizers, or detach by force while the other machine may write",
-	Run:   runOrphanBackendAttachment,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes),
+	Never:    "strip more finalizers, or detach by force while the other machine may write",
+	Run:      runOrphanBackendAttachment,
 }
 
 const (

@@ -20,9 +20,7 @@ var AttachedButNotRecorded = check.Check{
 	Name:     "attached-but-not-recorded",
 	Title:    "An attacher has begun to attach a volume and records neither success nor failure",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
-	},
+	Needs:    check.AttachmentKinds(snapshot.Leases),
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD605"}, Match: check.SameDriver},
 	},

@@ -20,12 +20,10 @@ var VaNeverProcessed = check.Check{
 	Name:     "va-never-processed",
 	Title:    "No attacher has touched a VolumeAttachment that a pod waits for",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
-	},
-	Group: check.NobodyAttaches,
-	Never: "delete the VolumeAttachment: the controller recreates it, and nothing has changed",
-	Run:   runVANeverProcessed,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
+	Group:    check.NobodyAttaches,
+	Never:    "delete the VolumeAttachment: the controller recreates it, and nothing has changed",
+	Run:      runVANeverProcessed,
 }
 
 // untouchedGrace is how long an attacher may leave a new VolumeAttachment

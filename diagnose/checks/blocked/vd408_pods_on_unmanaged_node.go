@@ -10,7 +10,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var PodsOnUnmanagedNode = check.Check{
@@ -18,9 +17,7 @@ var PodsOnUnmanagedNode = check.Check{
 	Name:     "pods-on-unmanaged-node",
 	Title:    "Pods run with attached volumes on a node that a controller which restarts would ignore",
 	Severity: finding.Warning,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
-	},
+	Needs:    check.AttachmentKinds(),
 	Yields: []check.Yield{
 		{To: "VD402", Key: check.OfNode},
 	},

@@ -16,9 +16,7 @@ var AttachRefused = check.Check{
 	Name:     "attach-refused",
 	Title:    "A driver refuses to attach a volume, in words whose meaning is known",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
-	},
+	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
 	Yields: []check.Yield{
 		{To: "VD404", Key: check.OfAttachment},
 		{To: "VD502", Key: check.OfAttachment},

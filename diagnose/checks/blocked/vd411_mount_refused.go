@@ -19,9 +19,7 @@ var MountRefused = check.Check{
 	Name:     "mount-refused",
 	Title:    "A volume cannot be mounted on a node, for a reason whose words are known",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Events,
-	},
+	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Events),
 	Yields: []check.Yield{
 		{To: "VD308", Key: check.OfAttachment},
 		{To: "VD412", Key: check.OfPersistentVolume},

@@ -22,11 +22,9 @@ var SlowOwnership = check.Check{
 	Name:     "slow-ownership",
 	Title:    "A pod waits while the kubelet changes the owner of each file of its volume",
 	Severity: finding.Warning,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Events,
-	},
-	Never: "delete the pod: its successor begins from the start",
-	Run:   runSlowOwnership,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Events),
+	Never:    "delete the pod: its successor begins from the start",
+	Run:      runSlowOwnership,
 }
 
 // longOwnership is how long a change of ownership that the kubelet reports may

@@ -20,9 +20,7 @@ var FailedPodPinsRefusedAttach = check.Check{
 	Name:     "failed-pod-pins-refused-attach",
 	Title:    "A failed pod that never ran keeps an attach alive that the driver refuses",
 	Severity: finding.Warning,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
-	},
+	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
 	Yields: []check.Yield{
 		{To: "VD608", Key: refusedByLimit},
 	},

@@ -20,11 +20,9 @@ var AttachmentDenied = check.Check{
 	Name:     "attachment-denied",
 	Title:    "The API server does not let the controller create a VolumeAttachment",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Events,
-	},
-	Never: "create the VolumeAttachment by hand: what denies it is there for a reason, and denies the next one too",
-	Run:   runAttachmentDenied,
+	Needs:    check.AttachmentKinds(snapshot.Events),
+	Never:    "create the VolumeAttachment by hand: what denies it is there for a reason, and denies the next one too",
+	Run:      runAttachmentDenied,
 }
 
 // denied is one pod that waits for a VolumeAttachment.

@@ -16,19 +16,13 @@ var DriverUninstalled = check.Check{
 	Name:     "driver-uninstalled",
 	Title:    "A driver is no longer installed, and attachments of its volumes wait for it",
 	Severity: finding.Error,
-	Needs:    goneNeeds,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
 	Yields: []check.Yield{
 		{To: "VD607", Key: (*facts.View).DriverOf},
 		{To: "VD612", Key: (*facts.View).DriverOf},
 	},
 	Never: "take finalizers off: the volumes stay attached in the storage system, and nothing says so",
 	Run:   runDriverUninstalled,
-}
-
-// goneNeeds are the kinds that show whether a driver is there, and what waits
-// for it.
-var goneNeeds = []snapshot.Kind{
-	snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
 }
 
 // goneGrace is how long a driver must have been without a trace. A judgement:

@@ -19,9 +19,7 @@ var CsiNodeDriverMissing = check.Check{
 	Name:     "csinode-driver-missing",
 	Title:    "A pod needs a CSI driver that is not registered on its node",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
-	},
+	Needs:    check.AttachmentKinds(snapshot.CSINodes),
 	Yields: []check.Yield{
 		{To: "VD613", Key: check.OfDriverOnNode},
 	},

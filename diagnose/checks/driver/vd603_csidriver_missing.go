@@ -16,11 +16,9 @@ var CsiDriverMissing = check.Check{
 	Name:     "csidriver-missing",
 	Title:    "A driver without a CSIDriver object is asked to attach, and has nobody who could",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
-	},
-	Never: "make up a CSIDriver: attachRequired: false on a driver that does attach lets two nodes write to one volume",
-	Run:   runCSIDriverMissing,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
+	Never:    "make up a CSIDriver: attachRequired: false on a driver that does attach lets two nodes write to one volume",
+	Run:      runCSIDriverMissing,
 }
 
 // csiDriverGrace is how long the installation of a driver may take from its

@@ -19,9 +19,7 @@ var AttacherDown = check.Check{
 	Name:     "attacher-down",
 	Title:    "A driver's external-attacher does not run, and attachments wait for it",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
-	},
+	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
 	Yields: []check.Yield{
 		{To: "VD605", Key: (*facts.View).DriverOf},
 	},

@@ -17,11 +17,9 @@ var AttacherZombieLeader = check.Check{
 	Name:     "attacher-zombie-leader",
 	Title:    "A driver's external-attacher seems to run and does nothing",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
-	},
-	Never: "delete VolumeAttachments or take their finalizers off: they are the attacher's list of work",
-	Run:   runAttacherZombieLeader,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
+	Never:    "delete VolumeAttachments or take their finalizers off: they are the attacher's list of work",
+	Run:      runAttacherZombieLeader,
 }
 
 func runAttacherZombieLeader(p *check.Run) {

@@ -8,7 +8,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var PublishSecretMissing = check.Check{
@@ -16,11 +15,9 @@ var PublishSecretMissing = check.Check{
 	Name:     "publish-secret-missing",
 	Title:    "A secret that a driver needs to attach and detach does not exist",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
-	},
-	Never: "take finalizers off: the volumes stay attached in the storage system, and nothing says so",
-	Run:   runPublishSecretMissing,
+	Needs:    check.AttachmentKinds(),
+	Never:    "take finalizers off: the volumes stay attached in the storage system, and nothing says so",
+	Run:      runPublishSecretMissing,
 }
 
 func runPublishSecretMissing(p *check.Run) {

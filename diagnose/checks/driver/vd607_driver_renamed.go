@@ -7,6 +7,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var DriverRenamed = check.Check{
@@ -14,7 +15,7 @@ var DriverRenamed = check.Check{
 	Name:     "driver-renamed",
 	Title:    "Volumes name a driver that is now installed under another name",
 	Severity: finding.Error,
-	Needs:    goneNeeds,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
 	Yields: []check.Yield{
 		{To: "VD612", Key: (*facts.View).DriverOf},
 	},

@@ -19,9 +19,7 @@ var AttachLimitReached = check.Check{
 	Name:     "attach-limit",
 	Title:    "A node has, or is to have, as many volumes attached as the driver's limit allows",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
-	},
+	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD101"}, Share: check.OnNode, Match: takesLastPlace},
 	},

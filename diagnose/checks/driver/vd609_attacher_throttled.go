@@ -15,11 +15,9 @@ var AttacherThrottled = check.Check{
 	Name:     "attacher-throttled",
 	Title:    "A driver's attachments are worked off slowly",
 	Severity: finding.Info,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
-	},
-	Never: "touch all the VolumeAttachments or restart the driver: both make more calls",
-	Run:   runAttacherThrottled,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
+	Never:    "touch all the VolumeAttachments or restart the driver: both make more calls",
+	Run:      runAttacherThrottled,
 }
 
 const (

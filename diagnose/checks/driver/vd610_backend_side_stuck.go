@@ -20,10 +20,8 @@ var BackendSideStuck = check.Check{
 	Name:     "backend-side-stuck",
 	Title:    "A driver's words hint that the storage system itself is stuck",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
-	},
-	Yields: []check.Yield{{To: "VD404", Key: check.OfAttachment}},
+	Needs:    check.AttachmentKinds(snapshot.CSINodes),
+	Yields:   []check.Yield{{To: "VD404", Key: check.OfAttachment}},
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD604", "VD605"}, Match: check.SameDriver},
 	},

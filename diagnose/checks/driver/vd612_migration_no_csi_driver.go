@@ -6,6 +6,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var MigrationNoCSIDriver = check.Check{
@@ -13,7 +14,7 @@ var MigrationNoCSIDriver = check.Check{
 	Name:     "migration-no-csi-driver",
 	Title:    "In-tree volumes have moved to CSI, and the CSI driver is not installed",
 	Severity: finding.Error,
-	Needs:    goneNeeds,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
 	Never:    "delete the volumes or their VolumeAttachments: they are right, and wait for the driver",
 	Run:      runMigrationNoCSIDriver,
 }

@@ -19,15 +19,9 @@ var PluginNotRegistered = check.Check{
 	Name:     "plugin-not-registered",
 	Title:    "A driver's node plugin runs on a node and is not registered with its kubelet",
 	Severity: finding.Warning,
-	Needs:    registrationNeeds,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes),
 	Never:    "add the driver to the CSINode by hand: the kubelet still has no plugin to call",
 	Run:      runPluginNotRegistered,
-}
-
-// registrationNeeds are the kinds that show whether a driver is registered on a
-// node, what serves it there and what needs it.
-var registrationNeeds = []snapshot.Kind{
-	snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
 }
 
 func runPluginNotRegistered(p *check.Run) {

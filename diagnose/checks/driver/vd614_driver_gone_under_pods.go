@@ -11,6 +11,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var DriverGoneUnderPods = check.Check{
@@ -18,7 +19,7 @@ var DriverGoneUnderPods = check.Check{
 	Name:     "driver-gone-under-pods",
 	Title:    "Pods have volumes of a driver mounted that is no longer registered on their node",
 	Severity: finding.Warning,
-	Needs:    registrationNeeds,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes),
 	Yields: []check.Yield{
 		{To: "VD602", Key: check.OfDriverOnNode},
 	},

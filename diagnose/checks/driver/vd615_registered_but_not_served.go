@@ -12,6 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var RegisteredButNotServed = check.Check{
@@ -19,7 +20,7 @@ var RegisteredButNotServed = check.Check{
 	Name:     "registered-but-not-served",
 	Title:    "A node lists a CSI driver as registered whose node plugin does not work there",
 	Severity: finding.Warning,
-	Needs:    registrationNeeds,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes),
 	Never:    "edit the CSINode by hand: the kubelet writes it",
 	Run:      runRegisteredButNotServed,
 }

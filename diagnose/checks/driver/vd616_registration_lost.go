@@ -19,7 +19,7 @@ var RegistrationLost = check.Check{
 	Name:     "registration-lost",
 	Title:    "A kubelet does not know a driver that its node lists as registered, and a pod waits",
 	Severity: finding.Error,
-	Needs:    append(slices.Clone(registrationNeeds), snapshot.Events),
+	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Events),
 	Never:    "restart the kubelet in a loop: each start forgets all drivers",
 	Run:      runRegistrationLost,
 }

@@ -19,11 +19,9 @@ var NodeUnknownToDriver = check.Check{
 	Name:     "node-unknown-to-driver",
 	Title:    "A driver does not know a node that is Ready, and attaches nothing to it",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
-	},
-	Never: "delete the Node of a machine that runs: its volumes are detached while they are mounted",
-	Run:   runNodeUnknownToDriver,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
+	Never:    "delete the Node of a machine that runs: its volumes are detached while they are mounted",
+	Run:      runNodeUnknownToDriver,
 }
 
 func runNodeUnknownToDriver(p *check.Run) {

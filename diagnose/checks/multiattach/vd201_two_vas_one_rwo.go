@@ -21,11 +21,9 @@ var TwoVAsOneRWO = check.Check{
 	Name:     "two-vas-one-rwo",
 	Title:    "A volume that one node at a time may use is attached to several",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
-	},
-	Never: "delete a VolumeAttachment while its node has the volume mounted: it takes the disk from under the mount",
-	Run:   runTwoVAsOneRWO,
+	Needs:    check.AttachmentKinds(snapshot.Leases),
+	Never:    "delete a VolumeAttachment while its node has the volume mounted: it takes the disk from under the mount",
+	Run:      runTwoVAsOneRWO,
 }
 
 // handOver is how long a volume may be on its way from one node to another: the

@@ -20,12 +20,10 @@ var RwoRolloutDeadlock = check.Check{
 	Name:     "rwo-rollout-deadlock",
 	Title:    "A Deployment's new pod waits for a volume that its old pod keeps until the new one is ready",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
-	},
-	Group: check.Rollout,
-	Never: "delete the VolumeAttachment: it takes the disk from the pod that works",
-	Run:   runRWORolloutDeadlock,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes),
+	Group:    check.Rollout,
+	Never:    "delete the VolumeAttachment: it takes the disk from the pod that works",
+	Run:      runRWORolloutDeadlock,
 }
 
 func runRWORolloutDeadlock(p *check.Run) {

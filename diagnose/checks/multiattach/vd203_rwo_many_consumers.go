@@ -19,9 +19,7 @@ var RwoManyConsumers = check.Check{
 	Title:    "Pods on several nodes want a volume that one node at a time may use",
 	Severity: finding.Error,
 	Breaks:   check.Wants,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
-	},
+	Needs:    check.AttachmentKinds(snapshot.CSINodes),
 	Yields: []check.Yield{
 		{To: "VD202", Key: check.OfAttachment},
 	},

@@ -20,11 +20,9 @@ var SilentDoubleUse = check.Check{
 	Name:     "silent-double-use",
 	Title:    "A ReadWriteOnce volume is used on one node and attached to another",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
-	},
-	Never: "delete a VolumeAttachment or force-delete a pod: both take the disk from under a mount",
-	Run:   runSilentDoubleUse,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
+	Never:    "delete a VolumeAttachment or force-delete a pod: both take the disk from under a mount",
+	Run:      runSilentDoubleUse,
 }
 
 // place is a node that has a volume, and what shows it.

@@ -21,9 +21,7 @@ var InuseNotAttached = check.Check{
 	Name:     "inuse-not-attached",
 	Title:    "The kubelet waits for an entry in volumesAttached that the controller will not write",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
-	},
+	Needs:    check.AttachmentKinds(snapshot.Leases),
 	PodAlone: true,
 	Never:    "delete the VolumeAttachment: the driver would detach a volume that the pod is about to mount",
 	Run:      runInuseNotAttached,

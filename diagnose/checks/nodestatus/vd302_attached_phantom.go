@@ -20,11 +20,9 @@ var AttachedPhantom = check.Check{
 	Name:     "attached-phantom",
 	Title:    "A node's volumesAttached lists a volume that has no VolumeAttachment",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
-	},
-	Never: "look for a missing permission: \"no relationship found\" means that the VolumeAttachment is missing",
-	Run:   runAttachedPhantom,
+	Needs:    check.AttachmentKinds(snapshot.Leases),
+	Never:    "look for a missing permission: \"no relationship found\" means that the VolumeAttachment is missing",
+	Run:      runAttachedPhantom,
 }
 
 const (

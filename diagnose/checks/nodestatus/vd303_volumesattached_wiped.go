@@ -18,11 +18,9 @@ var VolumesAttachedWiped = check.Check{
 	Name:     "volumesattached-wiped",
 	Title:    "A node was registered again, and its volumesAttached has lost everything that was attached before",
 	Severity: finding.Warning,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Leases,
-	},
-	Never: "write the entries back by hand before you know that the machine is the same, or delete the Node",
-	Run:   runVolumesAttachedWiped,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
+	Never:    "write the entries back by hand before you know that the machine is the same, or delete the Node",
+	Run:      runVolumesAttachedWiped,
 }
 
 // wipedGrace is how long the controller may take to write the list of a node

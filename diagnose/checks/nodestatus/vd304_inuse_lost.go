@@ -17,9 +17,7 @@ var InuseLost = check.Check{
 	Title:    "A kubelet no longer reports a volume in use with which a pod runs",
 	Severity: finding.Warning,
 	Breaks:   check.Uses,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
-	},
+	Needs:    check.AttachmentKinds(snapshot.Leases),
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD306"}, Share: check.OnNode, Match: inUseListRewritten},
 	},

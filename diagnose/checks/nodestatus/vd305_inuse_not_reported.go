@@ -19,9 +19,7 @@ var InuseNotReported = check.Check{
 	Title:    "A kubelet does not announce a volume in volumesInUse, and therefore never mounts it",
 	Severity: finding.Error,
 	Breaks:   check.Uses,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases, snapshot.Events,
-	},
+	Needs:    check.AttachmentKinds(snapshot.Leases, snapshot.Events),
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD306"}, Share: check.OnNode, Match: inUseListRewritten},
 	},

@@ -19,12 +19,10 @@ var SameNameNewInstance = check.Check{
 	Name:     "same-name-new-instance",
 	Title:    "A node was recreated under its name on another machine, and its volumes are attached to the old one",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
-	},
-	Group: check.OtherMachine,
-	Never: "take its finalizer off: the old machine may still have the volume",
-	Run:   runSameNameNewInstance,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes),
+	Group:    check.OtherMachine,
+	Never:    "take its finalizer off: the old machine may still have the volume",
+	Run:      runSameNameNewInstance,
 }
 
 func runSameNameNewInstance(p *check.Run) {

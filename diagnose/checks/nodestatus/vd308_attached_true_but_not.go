@@ -22,11 +22,9 @@ var AttachedTrueButNot = check.Check{
 	Title:    "A node does not find the device of a volume that counts as attached",
 	Severity: finding.Error,
 	Breaks:   check.Holds,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes, snapshot.Events,
-	},
-	Never: "delete the VolumeAttachment of a volume that a pod runs with, or patch status.attached",
-	Run:   runAttachedTrueButNot,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Events),
+	Never:    "delete the VolumeAttachment of a volume that a pod runs with, or patch status.attached",
+	Run:      runAttachedTrueButNot,
 }
 
 func runAttachedTrueButNot(p *check.Run) {

@@ -20,12 +20,10 @@ var PvTerminatingVAExists = check.Check{
 	Title:    "A persistent volume is being deleted and cannot go, or cannot be attached, because of a VolumeAttachment",
 	Severity: finding.Warning,
 	Breaks:   check.Holds,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
-	},
-	Group: check.Unused,
-	Never: "take finalizers off: the volume may still be attached in the storage system",
-	Run:   runPVTerminatingVAExists,
+	Needs:    check.AttachmentKinds(snapshot.Leases),
+	Group:    check.Unused,
+	Never:    "take finalizers off: the volume may still be attached in the storage system",
+	Run:      runPVTerminatingVAExists,
 }
 
 func runPVTerminatingVAExists(p *check.Run) {

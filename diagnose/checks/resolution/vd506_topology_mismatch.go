@@ -9,7 +9,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var TopologyMismatch = check.Check{
@@ -17,9 +16,7 @@ var TopologyMismatch = check.Check{
 	Name:     "topology-mismatch",
 	Title:    "A pod waits on a node where its volume cannot be",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,
-	},
+	Needs:    check.AttachmentKinds(),
 	PodAlone: true,
 	Never:    "relabel the node to a zone in which it is not: more pods would get stuck there",
 	Run:      runTopologyMismatch,

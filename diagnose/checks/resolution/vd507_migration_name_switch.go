@@ -18,11 +18,9 @@ var MigrationNameSwitch = check.Check{
 	Name:     "migration-name-switch",
 	Title:    "A node lists one disk under its in-tree name and under its CSI name",
 	Severity: finding.Error,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
-	},
-	Never: "delete a VolumeAttachment: it takes the disk from the pod that uses it by the other name",
-	Run:   runMigrationNameSwitch,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes),
+	Never:    "delete a VolumeAttachment: it takes the disk from the pod that uses it by the other name",
+	Run:      runMigrationNameSwitch,
 }
 
 func runMigrationNameSwitch(p *check.Run) {

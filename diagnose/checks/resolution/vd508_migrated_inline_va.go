@@ -20,11 +20,9 @@ var MigratedInlineVA = check.Check{
 	Title:    "The attachment of a volume that stood in a pod itself stays, and no controller will find it",
 	Severity: finding.Warning,
 	Breaks:   check.Holds,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
-	},
-	Never: "take its finalizer off: the volume then stays attached in the storage system",
-	Run:   runMigratedInlineVA,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes),
+	Never:    "take its finalizer off: the volume then stays attached in the storage system",
+	Run:      runMigratedInlineVA,
 }
 
 func runMigratedInlineVA(p *check.Run) {

@@ -13,11 +13,9 @@ var MigratedVANotGC = check.Check{
 	Title:    "The attachment of an in-tree volume that has moved to CSI stays, and this release never finds it",
 	Severity: finding.Warning,
 	Breaks:   check.Holds,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.Leases,
-	},
-	Never: "take its finalizer off: the volume then stays attached in the storage system",
-	Run:   runMigratedVANotGC,
+	Needs:    check.AttachmentKinds(snapshot.Leases),
+	Never:    "take its finalizer off: the volume then stays attached in the storage system",
+	Run:      runMigratedVANotGC,
 }
 
 func runMigratedVANotGC(p *check.Run) {

@@ -19,10 +19,8 @@ var MigrationConfigMismatch = check.Check{
 	Name:     "migration-config-mismatch",
 	Title:    "The controller has no plugin, or no usable name, for a volume that it is to attach or detach",
 	Severity: finding.Warning,
-	Needs: []snapshot.Kind{
-		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
-	},
-	Run: runMigrationConfigMismatch,
+	Needs:    check.AttachmentKinds(snapshot.CSINodes),
+	Run:      runMigrationConfigMismatch,
 }
 
 func runMigrationConfigMismatch(p *check.Run) {

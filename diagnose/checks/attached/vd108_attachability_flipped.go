@@ -100,7 +100,6 @@ func waitsForNoAttach(p *check.Run, node *corev1.Node, driver *storagev1.CSIDriv
 	facts.LongestFirst(pods)
 	first := waiting[slices.IndexFunc(waiting, func(v facts.PodVolume) bool { return v.Pod == pods[0] })]
 	volume := flippedVolume(p.Snapshot.Volume(first.Name))
-	since := facts.BoundAt(first.Pod)
 	p.Report(finding.Finding{
 		Subject:          finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
 		Severity:         finding.Error,
@@ -108,7 +107,7 @@ func waitsForNoAttach(p *check.Run, node *corev1.Node, driver *storagev1.CSIDriv
 		Node:             facts.NodeName(node),
 		PersistentVolume: first.Name,
 		Pods:             facts.PodNames(pods),
-		Since:            &since,
+		Since:            new(facts.BoundAt(first.Pod)),
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s to be attached, though volumes of driver %s are not attached at all",
 			facts.PodName(first.Pod), node.Name, first.Name, driver.Name) + facts.Alike(pods),
 		Cause: "when the pod came, or the kubelet started, no CSIDriver said that the driver attaches nothing; the kubelet keeps what it took the volume for until the pod is gone",

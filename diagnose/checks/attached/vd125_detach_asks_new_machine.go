@@ -44,14 +44,13 @@ func asksNewMachine(p *facts.View, va facts.Attachment) (was, is string, ok bool
 
 func detachAsksNewMachine(p *check.Run, va facts.Attachment, was, is string, waiters []*corev1.Pod) {
 	node, pv := p.Snapshot.Node(va.Node), p.ShortVolume(va.Volume)
-	since := node.CreationTimestamp
 	f := finding.Finding{
 		Subject:          facts.VaObject(va.VolumeAttachment),
 		Volume:           va.Volume,
 		Node:             va.Node,
 		PersistentVolume: pv,
 		VolumeAttachment: va.Name,
-		Since:            &since,
+		Since:            &node.CreationTimestamp,
 		Message: fmt.Sprintf("Volume %s was attached to machine %s, and node %s is machine %s now: its detach asks the driver about that one, which never had it",
 			pv, was, va.Node, is),
 		Cause: "the machine was replaced, and its successor took the name before the volume was detached; the attacher takes the id from the CSINode",

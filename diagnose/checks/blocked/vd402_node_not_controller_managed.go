@@ -62,11 +62,10 @@ func ignoredVolumes(p *facts.View, node *corev1.Node) []facts.PodVolume {
 // thing wrong.
 func notManaged(p *check.Run, node *corev1.Node, ignored []facts.PodVolume) {
 	first := ignored[0]
-	since := facts.BoundAt(first.Pod)
 	f := finding.Finding{
 		Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
 		Node:    facts.NodeName(node),
-		Since:   &since,
+		Since:   new(facts.BoundAt(first.Pod)),
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which nobody attaches: the node lacks the annotation with which its kubelet "+
 			"leaves that to the controller", facts.PodName(first.Pod), node.Name, first.Name),
 		Cause: "the kubelet of the node runs with enableControllerAttachDetach: false, or somebody took the annotation off; a kubelet cannot " +

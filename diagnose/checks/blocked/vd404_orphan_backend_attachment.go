@@ -101,7 +101,6 @@ func orphanElsewhere(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entr
 // orphanFinding is what the findings of a volume that is attached elsewhere have
 // in common.
 func orphanFinding(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry *storage.Entry) finding.Finding {
-	since := va.CreationTimestamp
 	f := finding.Finding{
 		Subject:          facts.PodObject(pods[0]),
 		Volume:           va.Volume,
@@ -109,7 +108,7 @@ func orphanFinding(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry 
 		PersistentVolume: p.ShortVolume(va.Volume),
 		VolumeAttachment: va.Name,
 		Pods:             facts.PodNames(pods),
-		Since:            &since,
+		Since:            &va.CreationTimestamp,
 		SelfHeals:        finding.SelfHeals{Because: "no object asks the driver to detach the volume there; the attacher repeats the attach, at most 5 min apart, and is refused"},
 	}
 	if failure := va.Status.AttachError; failure != nil {

@@ -62,12 +62,11 @@ func seLinuxWord(p *facts.View, pod *corev1.Pod) *corev1.Event {
 }
 
 func labelConflict(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
-	since := facts.BoundAt(pod)
 	f := finding.Finding{
 		Subject: facts.PodObject(pod),
 		Node:    facts.NodeOf(pod),
 		Pods:    facts.PodNames([]*corev1.Pod{pod}),
-		Since:   &since,
+		Since:   new(facts.BoundAt(pod)),
 		Evidence: []finding.Evidence{
 			{Object: "pod/" + facts.PodName(pod), Field: "event " + said.Reason, Value: said.Message},
 			{Object: "pod/" + facts.PodName(pod), Field: "SELinux label", Value: seLinuxLabels(pod)},

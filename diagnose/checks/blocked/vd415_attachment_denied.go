@@ -80,8 +80,7 @@ func attachmentDenied(p *check.Run, list []denied) {
 		}
 	}
 	pods = facts.EachOnce(pods)
-	since := facts.BoundAt(lead.pod)
-	f.Since, f.Pods = &since, facts.PodNames(pods)
+	f.Since, f.Pods = new(facts.BoundAt(lead.pod)), facts.PodNames(pods)
 	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, for which the controller cannot create a VolumeAttachment: %s%s",
 		facts.PodName(lead.pod), lead.pair.Node, f.PersistentVolume, lead.denial.Text(), facts.Alike(pods))
 	switch lead.denial.Kind {

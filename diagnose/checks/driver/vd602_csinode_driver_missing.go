@@ -49,7 +49,6 @@ func runCSINodeDriverMissing(p *check.Run) {
 
 func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []facts.PodVolume) {
 	first := waiting[0]
-	since := facts.BoundAt(first.Pod)
 	subject := finding.Object{Kind: "CSIDriver", Name: driver}
 	if d := p.Snapshot.CSIDriver(driver); d != nil {
 		subject.UID = d.UID
@@ -57,7 +56,7 @@ func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []fac
 	f := finding.Finding{
 		Subject: subject,
 		Node:    facts.NodeName(node),
-		Since:   &since,
+		Since:   new(facts.BoundAt(first.Pod)),
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, whose driver %s is not registered on that node",
 			facts.PodName(first.Pod), node.Name, first.Name, driver),
 		Cause:    "the driver's node plugin does not run on the node, or has not been able to register with the kubelet",

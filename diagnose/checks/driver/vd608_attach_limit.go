@@ -61,8 +61,7 @@ func examineLoad(p *check.Run, l *facts.Load) {
 
 func limitReached(p *check.Run, l *facts.Load, stuck []facts.Task, pods []*corev1.Pod) {
 	f := limitFinding(p.View, l)
-	since := stuck[0].Since
-	f.Since, f.Pods = &since, facts.PodNames(pods)
+	f.Since, f.Pods = &stuck[0].Since, facts.PodNames(pods)
 	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which does not fit: %s",
 		facts.PodName(pods[0]), l.Node.Name, p.TaskVolume(p.Lead(stuck)), l.Text())
 	f.Cause = "the driver attaches no more volumes to the node, and gives the scheduler no limit to count with"
@@ -117,8 +116,7 @@ func rejected(p *facts.View, l *facts.Load) []*corev1.Pod {
 
 func limitAftermath(p *check.Run, l *facts.Load, pods []*corev1.Pod) {
 	f := limitFinding(p.View, l)
-	since := facts.BoundAt(pods[0])
-	f.Severity, f.Since, f.Pods = finding.Warning, &since, facts.PodNames(pods)
+	f.Severity, f.Since, f.Pods = finding.Warning, new(facts.BoundAt(pods[0])), facts.PodNames(pods)
 	f.Message = fmt.Sprintf("Pod %s, which node %s refused because its volume does not fit, has failed and still keeps the attachment there waiting: %s",
 		facts.PodName(pods[0]), l.Node.Name, l.Text())
 	f.Cause = "a pod whose volume was never mounted keeps it in volumesInUse for as long as the pod exists, and so the attachment, which the attacher " +

@@ -99,12 +99,11 @@ func noRoomAhead(p *check.Run, driver string, pods []*corev1.Pod, volumes []stri
 		return
 	}
 	facts.LongestFirst(pods)
-	since := pods[0].CreationTimestamp
 	p.Report(finding.Finding{
 		Severity: finding.Info,
 		Subject:  p.DriverObject(driver),
 		Pods:     facts.PodNames(pods),
-		Since:    &since,
+		Since:    &pods[0].CreationTimestamp,
 		Message: fmt.Sprintf("Pods without a node want %d more volumes of %s, and the %d nodes that can be scheduled to have room for %d; pod %s has waited longest",
 			len(volumes), driver, nodes, room, facts.PodName(pods[0])),
 		Cause:     "the nodes are too few, or too small, for as many volumes of the driver",

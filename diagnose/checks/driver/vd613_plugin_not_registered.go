@@ -49,13 +49,12 @@ func runPluginNotRegistered(p *check.Run) {
 
 func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users []*corev1.Pod, waiting []facts.PodVolume) {
 	plugin := here[0]
-	since := facts.ReadyChanged(plugin)
 	kubelet := facts.ParseKubelet(node.Status.NodeInfo.KubeletVersion)
 	f := finding.Finding{
 		Subject: p.DriverObject(driver),
 		Node:    facts.NodeName(node),
 		Pods:    facts.PodNames(users),
-		Since:   &since,
+		Since:   new(facts.ReadyChanged(plugin)),
 		Message: fmt.Sprintf("The node plugin of %s, pod %s, runs on node %s and is not registered with the kubelet, which can neither mount nor unmount "+
 			"volumes of it there%s", driver, facts.PodName(plugin), node.Name, facts.OthersUse(users)),
 		Cause: "the kubelet has not found the plugin's socket, or has refused it: the plugin gives no id for the node or another zone than the node's " +

@@ -66,12 +66,11 @@ func unknownTo(p *facts.View, pod *corev1.Pod) (driver string, said *corev1.Even
 
 func registrationLost(p *check.Run, node *corev1.Node, driver string, here, waiting []*corev1.Pod) {
 	_, said := unknownTo(p.View, waiting[0])
-	since := facts.FirstTime(said)
 	f := finding.Finding{
 		Subject: p.DriverObject(driver),
 		Node:    facts.NodeName(node),
 		Pods:    facts.PodNames(waiting),
-		Since:   &since,
+		Since:   new(facts.FirstTime(said)),
 		Message: fmt.Sprintf("Pod %s waits on node %s for a volume of %s, which the node lists as registered and its kubelet does not know%s",
 			facts.PodName(waiting[0]), node.Name, driver, facts.Alike(waiting)),
 		Cause: "the kubelet keeps its drivers in memory: it has restarted, or another plugin of that name went, and the socket that is there was not " +

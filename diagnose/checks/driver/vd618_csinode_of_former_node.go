@@ -53,7 +53,6 @@ func ownerNode(csiNode *storagev1.CSINode) types.UID {
 }
 
 func formerNode(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, owner types.UID) {
-	since := node.CreationTimestamp
 	kubelet := facts.ParseKubelet(node.Status.NodeInfo.KubeletVersion)
 	heals := "the garbage collector deletes the CSINode, whose owner is gone, and the drivers' entries with it; they come back only as each driver registers again"
 	advice := fmt.Sprintf("restart the kubelet on %s, or delete the drivers' node plugin pods there one after the other: each registers again", node.Name)
@@ -65,7 +64,7 @@ func formerNode(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, own
 	p.Report(finding.Finding{
 		Subject: finding.Object{Kind: "CSINode", Name: csiNode.Name, UID: csiNode.UID},
 		Node:    facts.NodeName(node),
-		Since:   &since,
+		Since:   &node.CreationTimestamp,
 		Message: fmt.Sprintf("The CSINode of node %s belongs to an earlier Node object of that name: the ids and limits in it may be those of another machine, "+
 			"and it may be collected together with them", node.Name),
 		Cause: "the Node was deleted and registered again while its kubelet ran on, or the collection of the old one has not come to an end",

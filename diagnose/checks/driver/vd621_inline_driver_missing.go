@@ -60,12 +60,11 @@ func inlineMissing(p *facts.View, node *corev1.Node) map[string][]facts.PodVolum
 
 func inlineDriverMissing(p *check.Run, node *corev1.Node, driver string, waiting []facts.PodVolume) {
 	first, pods := waiting[0], facts.PodsOf(waiting)
-	since := facts.BoundAt(first.Pod)
 	f := finding.Finding{
 		Subject: p.DriverObject(driver),
 		Node:    facts.NodeName(node),
 		Pods:    facts.PodNames(pods),
-		Since:   &since,
+		Since:   new(facts.BoundAt(first.Pod)),
 		Evidence: []finding.Evidence{
 			{Object: "pod/" + facts.PodName(first.Pod), Field: "spec.volumes", Value: fmt.Sprintf("%s: inline, driver %s", first.Name, driver)},
 			p.RegisteredDrivers(node),

@@ -35,7 +35,6 @@ func runRWORolloutDeadlock(p *check.Run) {
 }
 
 func rolloutDeadlock(p *check.Run, c facts.Conflict, r facts.Rollout) {
-	since := facts.BoundAt(r.To)
 	p.Report(finding.Finding{
 		Subject:          facts.PodObject(r.To),
 		Volume:           c.Volume,
@@ -43,7 +42,7 @@ func rolloutDeadlock(p *check.Run, c facts.Conflict, r facts.Rollout) {
 		PersistentVolume: p.ShortVolume(c.Volume),
 		VolumeAttachment: c.Name,
 		Pods:             facts.PodNames(c.Waiters),
-		Since:            &since,
+		Since:            new(facts.BoundAt(r.To)),
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which pod %s of the same Deployment %s keeps on node %s until the new pod is Ready",
 			facts.PodName(r.To), r.To.Spec.NodeName, p.ShortVolume(c.Volume), facts.PodName(r.From), r.Deployment, c.Node),
 		Cause: strategyCause(p.View, r),

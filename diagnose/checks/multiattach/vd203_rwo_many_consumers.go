@@ -44,7 +44,6 @@ func runRWOManyConsumers(p *check.Run) {
 
 func manyConsumers(p *check.Run, c facts.Conflict, claim *corev1.PersistentVolumeClaim) {
 	waiter, holder, pv := c.Waiters[0], c.Holders[0], p.ShortVolume(c.Volume)
-	since := facts.BoundAt(waiter)
 	p.Report(finding.Finding{
 		Subject:          finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
 		Volume:           c.Volume,
@@ -52,7 +51,7 @@ func manyConsumers(p *check.Run, c facts.Conflict, claim *corev1.PersistentVolum
 		PersistentVolume: pv,
 		VolumeAttachment: c.Name,
 		Pods:             facts.PodNames(c.Waiters),
-		Since:            &since,
+		Since:            new(facts.BoundAt(waiter)),
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which pod %s uses on node %s: the claim %s/%s is ReadWriteOnce%s",
 			facts.PodName(waiter), waiter.Spec.NodeName, pv, facts.PodName(holder), c.Node, claim.Namespace, claim.Name, facts.Alike(c.Waiters)),
 		Cause: "pods on several nodes share the claim: " + sharers(waiter, holder),

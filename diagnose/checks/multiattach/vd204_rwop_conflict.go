@@ -64,7 +64,6 @@ func rolloutElsewhere(waiter, holder *corev1.Pod) bool {
 
 func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *corev1.Pod, waiters []*corev1.Pod) {
 	waiter := waiters[0]
-	since := facts.BoundAt(waiter)
 	place, who := "has no node", "the scheduler gives no node to a second pod"
 	if waiter.Spec.NodeName != "" {
 		place, who = "waits on node "+waiter.Spec.NodeName, "the kubelet mounts the volume for no second pod"
@@ -74,7 +73,7 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 		PersistentVolume: claim.Spec.VolumeName,
 		Node:             facts.NodeOf(holder),
 		Pods:             facts.PodNames(waiters),
-		Since:            &since,
+		Since:            new(facts.BoundAt(waiter)),
 		Message: fmt.Sprintf("Pod %s %s: claim %s/%s (volume %s) is for one pod at a time, and pod %s uses it on node %s%s",
 			facts.PodName(waiter), place, claim.Namespace, claim.Name, claim.Spec.VolumeName, facts.PodName(holder), holder.Spec.NodeName, facts.Alike(waiters)),
 		Cause: "two pods share a ReadWriteOncePod claim: " + sharers(waiter, holder),

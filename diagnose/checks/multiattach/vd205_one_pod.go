@@ -46,13 +46,12 @@ func neverAttached(p *facts.View, driver string) bool {
 }
 
 func onePodTwice(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, first, second *corev1.Pod) {
-	since := facts.BoundAt(second)
 	f := finding.Finding{
 		Subject:          finding.Object{Kind: "PersistentVolume", Name: pv.Name, UID: pv.UID},
 		Node:             facts.NodeOf(second),
 		PersistentVolume: pv.Name,
 		Pods:             facts.PodNames([]*corev1.Pod{first, second}),
-		Since:            &since,
+		Since:            new(facts.BoundAt(second)),
 		Message: fmt.Sprintf("Volume %s is ReadWriteOncePod: pod %s uses it on node %s, and pod %s on node %s: both may write to it",
 			pv.Name, facts.PodName(first), first.Spec.NodeName, facts.PodName(second), second.Spec.NodeName),
 		Evidence: []finding.Evidence{

@@ -137,14 +137,13 @@ func ofOthers(p *facts.View, volume corev1.UniqueVolumeName, two [2]place) bool 
 func doubleUse(p *check.Run, volume corev1.UniqueVolumeName, two [2]place) {
 	pv := p.World.Volume(volume)
 	first, second := two[0], two[1]
-	since := second.since
 	f := finding.Finding{
 		Subject:          finding.Object{Kind: "PersistentVolume", Name: pv.Name, UID: pv.UID},
 		Volume:           volume,
 		Node:             facts.NodeName(second.node),
 		PersistentVolume: pv.Name,
 		Pods:             facts.PodNames(slices.Concat(first.users, second.users)),
-		Since:            &since,
+		Since:            &second.since,
 		Evidence: slices.Concat([]finding.Evidence{{Object: "persistentvolume/" + pv.Name, Field: "spec.accessModes", Value: fmt.Sprint(pv.Spec.AccessModes)}},
 			first.evidence, second.evidence),
 		Cause: "the controller attached the volume to a second node while the first still used it: it had forgotten the first one, for example because " +

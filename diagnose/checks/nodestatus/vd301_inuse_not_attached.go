@@ -104,8 +104,7 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 			f.Since = &at
 		}
 	} else {
-		since := facts.BoundAt(pod)
-		f.Since = &since
+		f.Since = new(facts.BoundAt(pod))
 		f.Message = fmt.Sprintf("Pod %s/%s waits on node %s for volume %s: it is attached, but the entry is missing from the node's "+
 			"volumesAttached, and the kubelet mounts only what that lists", pod.Namespace, pod.Name, node.Name, f.PersistentVolume)
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -62,7 +61,6 @@ func otherMachine(p *facts.View, va facts.Attachment) (was, is string, ok bool) 
 
 func otherInstance(p *check.Run, va facts.Attachment, was, is string, pods []*corev1.Pod) {
 	node, pod, pv := p.Snapshot.Node(va.Node), pods[0], p.ShortVolume(va.Volume)
-	since := facts.Latest(facts.BoundAt(pod), metav1.NewTime(node.CreationTimestamp.Time))
 	p.Report(finding.Finding{
 		Subject:          facts.PodObject(pod),
 		Volume:           va.Volume,
@@ -70,7 +68,7 @@ func otherInstance(p *check.Run, va facts.Attachment, was, is string, pods []*co
 		PersistentVolume: pv,
 		VolumeAttachment: va.Name,
 		Pods:             facts.PodNames(pods),
-		Since:            &since,
+		Since:            new(facts.Latest(facts.BoundAt(pod), node.CreationTimestamp)),
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which counts as attached there but was attached to machine %s; the node is now machine %s",
 			facts.PodName(pod), node.Name, pv, was, is),
 		Cause: "the machine was replaced, and its successor took the name before the volume was detached; to the controller the node is the same",

@@ -63,8 +63,7 @@ func twiceInOnePod(p *facts.View, d facts.SameDisk) (*corev1.Pod, []*corev1.Pers
 
 func twiceInPod(p *check.Run, d facts.SameDisk, pod *corev1.Pod, pvs []*corev1.PersistentVolume) {
 	f := sameDiskFinding(d)
-	since := facts.BoundAt(pod)
-	f.Severity, f.Pods, f.Since, f.Node = finding.Error, facts.PodNames([]*corev1.Pod{pod}), &since, types.NodeName(pod.Spec.NodeName)
+	f.Severity, f.Pods, f.Since, f.Node = finding.Error, facts.PodNames([]*corev1.Pod{pod}), new(facts.BoundAt(pod)), types.NodeName(pod.Spec.NodeName)
 	f.Message = fmt.Sprintf("Pod %s on node %s uses volumes %s and %s, which are one disk, and does not start: the kubelet takes them for one volume",
 		facts.PodName(pod), pod.Spec.NodeName, pvs[0].Name, pvs[1].Name)
 	f.SelfHeals.Because = "the kubelet mounts the disk for one of the two and waits for the other for ever and without a word; one of 1.35 or later does not"

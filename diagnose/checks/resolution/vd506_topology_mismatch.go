@@ -50,14 +50,13 @@ func misplaced(p *check.Run, node *corev1.Node, pod *corev1.Pod, v *corev1.Volum
 	if err != nil {
 		name = ""
 	}
-	since := facts.BoundAt(pod)
 	f := finding.Finding{
 		Subject:          facts.PodObject(pod),
 		Volume:           name,
 		Node:             facts.NodeName(node),
 		PersistentVolume: pv.Name,
 		Pods:             facts.PodNames([]*corev1.Pod{pod}),
-		Since:            &since,
+		Since:            new(facts.BoundAt(pod)),
 		Cause:            "the pod was bound past the scheduler (a nodeName in its template), or the node's labels have changed since",
 		SelfHeals:        finding.SelfHeals{Because: "a pod that has a node keeps it, and the volume does not move"},
 		Advice: "take the nodeName out of the pod's template, or give the node its labels back, then delete the pod: it has not started, and its " +

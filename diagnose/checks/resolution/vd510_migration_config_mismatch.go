@@ -107,7 +107,6 @@ func notMigratedNode(p *check.Run, node *corev1.Node) {
 
 func notMigrated(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, plugin string, waiting []facts.PodVolume) {
 	first := waiting[0]
-	since := facts.BoundAt(first.Pod)
 	var pods []*corev1.Pod
 	for _, w := range waiting {
 		if !slices.Contains(pods, w.Pod) {
@@ -118,7 +117,7 @@ func notMigrated(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, pl
 		Severity: finding.Error,
 		Subject:  finding.Object{Kind: "CSINode", Name: csiNode.Name, UID: csiNode.UID},
 		Node:     facts.NodeName(node),
-		Since:    &since,
+		Since:    new(facts.BoundAt(first.Pod)),
 		Pods:     facts.PodNames(pods),
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which nobody attaches: the node does not say that %s has moved to CSI there, as others do, "+
 			"and the controller no longer has the in-tree plugin%s", facts.PodName(first.Pod), node.Name, first.Name, plugin, facts.Alike(pods)),

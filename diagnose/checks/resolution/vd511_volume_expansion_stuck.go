@@ -121,9 +121,8 @@ func expansionFinding(claim *corev1.PersistentVolumeClaim) finding.Finding {
 }
 
 func expansionBlocks(p *check.Run, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod, said *corev1.Event) {
-	since := facts.BoundAt(pod)
 	f := expansionFinding(claim)
-	f.Severity, f.Since, f.Pods = finding.Error, &since, facts.PodNames([]*corev1.Pod{pod})
+	f.Severity, f.Since, f.Pods = finding.Error, new(facts.BoundAt(pod)), facts.PodNames([]*corev1.Pod{pod})
 	f.Message = fmt.Sprintf("Pod %s waits on node %s: its claim %s is mounted, and its volume cannot be made larger there, without which the pod does not start",
 		facts.PodName(pod), pod.Spec.NodeName, claim.Name)
 	f.Cause = "the file system is read-only or damaged, or the driver on the node refuses; the kubelet's words tell"

@@ -2,7 +2,6 @@ package facts
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -138,27 +137,20 @@ func Pending(pods []*corev1.Pod) []*corev1.Pod {
 // IsPending says that the pod is to start and has not.
 func IsPending(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !Started(pod) }
 
-// PendingOn are the pending pods of the node. There are few of them, and many
-// checks ask about every node.
-func (p *View) PendingOn(node types.NodeName) []*corev1.Pod {
-	return slices.Clone(p.PendingByNode()[node])
-}
+// PendingOn are the pending pods of the node, the longest first. There are few of
+// them, and many checks ask about every node.
+func (p *View) PendingOn(node types.NodeName) []*corev1.Pod { return p.PodsByRole().pendingOn[node] }
 
-// PendingPods are the pending pods of all nodes and of none.
-func (p *View) PendingPods() []*corev1.Pod {
-	return slices.Concat(slices.Collect(maps.Values(p.PendingByNode()))...)
-}
+// PendingPods are the pending pods of all nodes and of none, the longest first.
+func (p *View) PendingPods() []*corev1.Pod { return p.PodsByRole().pending }
 
-// PendingByNode are the pods of each node that have not started.
-func (p *View) PendingByNode() map[types.NodeName][]*corev1.Pod {
-	return p.PodsByRole().pending
-}
-
-// LongestFirst sorts pods by when they were bound, the oldest first.
-func LongestFirst(pods []*corev1.Pod) {
+// LongestFirst sorts the pods by when they were bound, the oldest first, and returns
+// them.
+func LongestFirst(pods []*corev1.Pod) []*corev1.Pod {
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
 		return cmp.Or(BoundAt(a).Compare(BoundAt(b).Time), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
+	return pods
 }
 
 // Elsewhere are those of the pods that are not on the node.

@@ -11,9 +11,7 @@ import (
 
 // ClaimUsers are the pods that use the claim, the longest first.
 func (p *View) ClaimUsers(claim *corev1.PersistentVolumeClaim) []*corev1.Pod {
-	users := slices.Clone(p.remember().claimUsers.get(p.findClaimUsers)[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}])
-	LongestFirst(users)
-	return users
+	return LongestFirst(slices.Clone(p.remember().claimUsers.get(p.findClaimUsers)[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}]))
 }
 
 func (p *View) findClaimUsers() map[types.NamespacedName][]*corev1.Pod {

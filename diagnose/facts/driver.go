@@ -182,9 +182,7 @@ func (p *View) TaskPods(tasks []Task) []*corev1.Pod {
 	for _, t := range tasks {
 		pods = append(pods, p.podsOf(t, waiting)...)
 	}
-	pods = EachOnce(pods)
-	LongestFirst(pods)
-	return pods
+	return LongestFirst(EachOnce(pods))
 }
 
 func (p *View) podsOf(t Task, waiting map[corev1.UniqueVolumeName][]*corev1.Pod) []*corev1.Pod {

@@ -126,9 +126,7 @@ func (p *View) WaitingForRoom(l *Load) []*corev1.Pod {
 	for _, volume := range l.wanted {
 		pods = append(pods, p.WaitingHere(reconcile.VolumeNode{Volume: volume, Node: NodeName(l.Node)})...)
 	}
-	pods = EachOnce(pods)
-	LongestFirst(pods)
-	return pods
+	return LongestFirst(EachOnce(pods))
 }
 
 // All counts what is attached and what is to be.

@@ -124,9 +124,7 @@ func (p *View) BoundVolume(pod *corev1.Pod, v *corev1.Volume) *corev1.Persistent
 // WaitingHere are the pods on the attachment's own node that wait for it, the
 // one that waits longest first.
 func (p *View) WaitingHere(pair reconcile.VolumeNode) []*corev1.Pod {
-	pods := p.WaitingPods(pair)
-	LongestFirst(pods)
-	return pods
+	return LongestFirst(p.WaitingPods(pair))
 }
 
 // PvObject is the persistent volume as a finding's subject.

@@ -16,9 +16,7 @@ import (
 // Unregistered are the drivers that the node lacks, with what waits for them.
 func (p *View) Unregistered(node *corev1.Node) map[string][]PodVolume {
 	needs := map[string][]PodVolume{}
-	pods := p.PendingOn(NodeName(node))
-	LongestFirst(pods)
-	for _, pod := range pods {
+	for _, pod := range p.PendingOn(NodeName(node)) {
 		if reconcile.PodTerminated(pod) || p.Age(BoundAt(pod)) < ListsGrace {
 			continue
 		}

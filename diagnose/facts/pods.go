@@ -83,8 +83,9 @@ func attacherHolder(lease *coordinationv1.Lease) string {
 
 // podsByRole are the pods of which many checks ask, on each node, all found in one walk.
 type podsByRole struct {
-	pending map[types.NodeName][]*corev1.Pod
-	plugins plugins
+	pending   []*corev1.Pod // the longest first
+	pendingOn map[types.NodeName][]*corev1.Pod
+	plugins   plugins
 	// Refused are those that the kubelet Refused because of an attach limit.
 	Refused map[types.NodeName][]*corev1.Pod
 }
@@ -92,18 +93,20 @@ type podsByRole struct {
 // PodsByRole are the pods that the checks about drivers and limits look for.
 func (p *View) PodsByRole() podsByRole {
 	return p.remember().pods.get(func() podsByRole {
-		roles := podsByRole{map[types.NodeName][]*corev1.Pod{}, plugins{}, map[types.NodeName][]*corev1.Pod{}}
+		roles := podsByRole{nil, map[types.NodeName][]*corev1.Pod{}, plugins{}, map[types.NodeName][]*corev1.Pod{}}
 		for _, pod := range p.Snapshot.Pods {
-			node := NodeOf(pod)
 			if IsPending(pod) {
-				roles.pending[node] = append(roles.pending[node], pod)
+				roles.pending = append(roles.pending, pod)
 			}
 			if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 				roles.plugins.add(pod)
 			}
 			if pod.Status.Phase == corev1.PodFailed && pod.Status.Reason == "VolumeAttachmentLimitExceeded" {
-				roles.Refused[node] = append(roles.Refused[node], pod)
+				roles.Refused[NodeOf(pod)] = append(roles.Refused[NodeOf(pod)], pod)
 			}
+		}
+		for _, pod := range LongestFirst(roles.pending) {
+			roles.pendingOn[NodeOf(pod)] = append(roles.pendingOn[NodeOf(pod)], pod)
 		}
 		return roles
 	})

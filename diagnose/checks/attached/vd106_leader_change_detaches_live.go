@@ -49,14 +49,13 @@ func runLeaderChangeDetachesLive(p *check.Run) {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: d.Object(), Field: "metadata", Value: fmt.Sprintf("%s; pod %s has run on node %s with volume %s since %s",
 			what, facts.PodName(d.Pod), d.Node, p.ShortVolume(d.Volume), facts.Stamp(facts.RunningSince(d.Pod)))})
 	}
-	pods = facts.EachOnce(pods)
+	pods = facts.LongestFirst(facts.EachOnce(pods))
 	if len(pods) >= leaderChangeMany && (f.Severity == finding.Error || p.Age(start) < leaderChangeFades) {
 		leaderChange(p, f, pods)
 	}
 }
 
 func leaderChange(p *check.Run, f finding.Finding, pods []*corev1.Pod) {
-	facts.LongestFirst(pods)
 	f.Pods = facts.PodNames(pods)
 	f.Message = fmt.Sprintf("Within %s of a change of its leader at %s, kube-controller-manager detached volumes of %d pods that ran with them, such as pod %s "+
 		"on node %s", facts.Rounded(facts.LeaderChangeActs), facts.Stamp(*f.Since), len(pods), facts.PodName(pods[0]), pods[0].Spec.NodeName)

@@ -96,8 +96,7 @@ func tookForAttached(p *facts.View, node *corev1.Node, driver *storagev1.CSIDriv
 }
 
 func waitsForNoAttach(p *check.Run, node *corev1.Node, driver *storagev1.CSIDriver, waiting []facts.PodVolume) {
-	pods := facts.PodsOf(waiting)
-	facts.LongestFirst(pods)
+	pods := facts.LongestFirst(facts.PodsOf(waiting))
 	first := waiting[slices.IndexFunc(waiting, func(v facts.PodVolume) bool { return v.Pod == pods[0] })]
 	volume := flippedVolume(p.Snapshot.Volume(first.Name))
 	p.Report(finding.Finding{

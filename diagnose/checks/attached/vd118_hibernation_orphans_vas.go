@@ -61,7 +61,7 @@ func hibernation(p *check.Run, driver string, o *facts.Orphans, waiting map[core
 	}
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "csidriver/" + driver, Field: "nodes", Value: "the oldest that has or wants one of its volumes was made at " + facts.Stamp(since)})
 	slices.Sort(names)
-	names, waiters = slices.Compact(names), facts.EachOnce(waiters)
+	names, waiters = slices.Compact(names), facts.LongestFirst(facts.EachOnce(waiters))
 	f.Message = fmt.Sprintf("%d of the %d attached volumes of driver %s count as attached to nodes that are gone (%s), and every node it now serves is younger",
 		len(o.Vas), o.All, driver, strings.Join(names, ", "))
 	f.Cause = "the cluster's machines were all removed at the same time, as by hibernation, without a detach of their volumes"
@@ -69,7 +69,6 @@ func hibernation(p *check.Run, driver string, o *facts.Orphans, waiting map[core
 		"runs with --disable-force-detach-on-timeout, or does not run"}
 	f.ByHand = "check at the provider that all the machines named are gone; then delete these VolumeAttachments, a few at a time"
 	if len(waiters) > 0 {
-		facts.LongestFirst(waiters)
 		f.Severity, f.Pods = finding.Error, facts.PodNames(waiters)
 		f.Message += fmt.Sprintf("; pod %s waits on node %s for one of them%s", facts.PodName(waiters[0]), waiters[0].Spec.NodeName, facts.Alike(waiters))
 	}

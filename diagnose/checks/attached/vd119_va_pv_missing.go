@@ -130,8 +130,7 @@ func usersByName(p *facts.View, pv, node string) []*corev1.Pod {
 			}
 		}
 	}
-	facts.LongestFirst(users)
-	return users
+	return facts.LongestFirst(users)
 }
 
 func sameMissingVolume(p *facts.View, cause, effect finding.Finding) bool {

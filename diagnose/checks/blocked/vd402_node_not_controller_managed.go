@@ -37,10 +37,8 @@ func runNodeNotControllerManaged(p *check.Run) {
 // ignoredVolumes are the CSI volumes that pods on the node wait for and that
 // nobody has begun to attach. The kubelet attaches other kinds itself.
 func ignoredVolumes(p *facts.View, node *corev1.Node) []facts.PodVolume {
-	pods := p.PendingOn(facts.NodeName(node))
-	facts.LongestFirst(pods)
 	var ignored []facts.PodVolume
-	for _, pod := range pods {
+	for _, pod := range p.PendingOn(facts.NodeName(node)) {
 		if reconcile.PodTerminated(pod) || !p.Lasted(facts.BoundAt(pod), facts.ListsGrace) {
 			continue
 		}

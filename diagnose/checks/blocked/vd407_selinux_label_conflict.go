@@ -37,9 +37,7 @@ var seLinuxWords = []string{kubeletwords.LabelMounted, kubeletwords.LabelsCollid
 const labelGrace = facts.DefaultTerminationGrace + reconcile.CSITimeout + facts.PodResync + time.Minute
 
 func runSELinuxLabelConflict(p *check.Run) {
-	pods := p.PendingPods()
-	facts.LongestFirst(pods)
-	for _, pod := range pods {
+	for _, pod := range p.PendingPods() {
 		if p.Snapshot.Node(facts.NodeOf(pod)) == nil || reconcile.PodTerminated(pod) || !p.Lasted(facts.BoundAt(pod), labelGrace) {
 			continue
 		}

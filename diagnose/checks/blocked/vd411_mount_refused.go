@@ -34,10 +34,8 @@ var MountRefused = check.Check{
 }
 
 func runMountRefused(p *check.Run) {
-	pods := p.PendingPods()
-	facts.LongestFirst(pods)
 	var refusals []refusal
-	for _, pod := range pods {
+	for _, pod := range p.PendingPods() {
 		if p.Snapshot.Node(facts.NodeOf(pod)) == nil || reconcile.PodTerminated(pod) || mounted(pod) {
 			continue
 		}

@@ -44,11 +44,9 @@ type unmountable struct {
 }
 
 func runPermanentlyUnmountable(p *check.Run) {
-	pods := p.PendingPods()
-	facts.LongestFirst(pods)
 	found := map[string][]unmountable{}
 	var order []string
-	for _, pod := range pods {
+	for _, pod := range p.PendingPods() {
 		if p.Snapshot.Node(facts.NodeOf(pod)) == nil || reconcile.PodTerminated(pod) || facts.MayUseVolumes(pod) {
 			continue
 		}

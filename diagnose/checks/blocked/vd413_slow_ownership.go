@@ -42,11 +42,9 @@ type ownership struct {
 }
 
 func runSlowOwnership(p *check.Run) {
-	pods := p.PendingPods()
-	facts.LongestFirst(pods)
 	found := map[string][]ownership{}
 	var order []string
-	for _, pod := range pods {
+	for _, pod := range p.PendingPods() {
 		node := p.Snapshot.Node(facts.NodeOf(pod))
 		if !waitsInMount(p.View, pod, node) {
 			continue

@@ -53,11 +53,10 @@ func askedInVain(p *check.Run, driver string) {
 			list, vas = append(list, facts.PodVolume{Pod: pod, Volume: va.Volume, Name: p.ShortVolume(va.Volume)}), append(vas, va)
 		}
 	}
-	pods := facts.PodsOf(list)
+	pods := facts.LongestFirst(facts.PodsOf(list))
 	if len(pods) == 0 {
 		return
 	}
-	facts.LongestFirst(pods)
 	i := slices.IndexFunc(list, func(v facts.PodVolume) bool { return v.Pod == pods[0] })
 	first, va := list[i], vas[i]
 	f := finding.Finding{

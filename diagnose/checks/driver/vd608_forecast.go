@@ -19,7 +19,7 @@ import (
 func limitForecast(p *check.Run, loads map[facts.NodeDriver]*facts.Load) {
 	unplaced := unplaced(p.View)
 	for _, driver := range slices.Sorted(maps.Keys(unplaced)) {
-		if pods, volumes := facts.PodsOf(unplaced[driver]), volumesOf(unplaced[driver]); len(volumes) > 0 {
+		if pods, volumes := facts.LongestFirst(facts.PodsOf(unplaced[driver])), volumesOf(unplaced[driver]); len(volumes) > 0 {
 			noRoomAhead(p, driver, pods, volumes, loads)
 		}
 	}
@@ -98,7 +98,6 @@ func noRoomAhead(p *check.Run, driver string, pods []*corev1.Pod, volumes []stri
 	if nodes == 0 || len(volumes) <= room {
 		return
 	}
-	facts.LongestFirst(pods)
 	p.Report(finding.Finding{
 		Severity: finding.Info,
 		Subject:  p.DriverObject(driver),

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -45,8 +44,7 @@ func runRegisteredButNotServed(p *check.Run) {
 			waiting := p.VolumesByDriver(p.PendingOn(facts.NodeName(node)), func(a0 *corev1.Pod) bool { return waitsForMount(p.View, a0) }, its)
 			waits, uses := attachedOf(p.View, waiting[d.Name], node), facts.PodsOf(users[d.Name])
 			if len(here) == 0 {
-				waits = facts.PodsOf(slices.DeleteFunc(slices.Clone(waiting[d.Name]), func(v facts.PodVolume) bool { return nobodyAnswers(p.View, v) == nil }))
-				facts.LongestFirst(waits)
+				waits = facts.LongestFirst(facts.PodsOf(slices.DeleteFunc(waiting[d.Name], func(v facts.PodVolume) bool { return nobodyAnswers(p.View, v) == nil })))
 				stuck := slices.ContainsFunc(uses, func(a0 *corev1.Pod) bool { return stuckUnmounting(p.View, a0) }) && p.ServedByDaemonSet(d.Name) && !p.Rolling(all[d.Name])
 				if len(waits) == 0 && !stuck {
 					continue
@@ -78,12 +76,10 @@ func waitsForMount(p *facts.View, pod *corev1.Pod) bool {
 
 // attachedOf are those of the volumes that wait for nothing but the mount.
 func attachedOf(p *facts.View, volumes []facts.PodVolume, node *corev1.Node) []*corev1.Pod {
-	pods := facts.PodsOf(slices.DeleteFunc(slices.Clone(volumes), func(v facts.PodVolume) bool {
+	return facts.LongestFirst(facts.PodsOf(slices.DeleteFunc(slices.Clone(volumes), func(v facts.PodVolume) bool {
 		return v.Volume != "" && !slices.ContainsFunc(p.World.Attachments(reconcile.VolumeNode{Volume: v.Volume, Node: facts.NodeName(node)}),
-			func(va *storagev1.VolumeAttachment) bool { return facts.Holds(va) })
-	}))
-	facts.LongestFirst(pods)
-	return pods
+			facts.Holds)
+	})))
 }
 
 func notServed(p *check.Run, node *corev1.Node, driver string, here, waiting, users []*corev1.Pod) {

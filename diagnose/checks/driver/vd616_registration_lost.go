@@ -35,9 +35,7 @@ func runRegistrationLost(p *check.Run) {
 			continue
 		}
 		waiting := map[string][]*corev1.Pod{}
-		pods := p.PendingOn(facts.NodeName(node))
-		facts.LongestFirst(pods)
-		for _, pod := range pods {
+		for _, pod := range p.PendingOn(facts.NodeName(node)) {
 			if driver, _ := unknownTo(p.View, pod); driver != "" && !reconcile.PodTerminated(pod) {
 				waiting[driver] = append(waiting[driver], pod)
 			}

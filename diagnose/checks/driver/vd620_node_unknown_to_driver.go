@@ -55,8 +55,7 @@ func nodeUnknown(p *check.Run, node *corev1.Node, driver string, tasks []facts.R
 	for _, t := range tasks {
 		pods, list = append(pods, t.Pods...), append(list, t.Task)
 	}
-	pods = facts.EachOnce(pods)
-	facts.LongestFirst(pods)
+	pods = facts.LongestFirst(facts.EachOnce(pods))
 	lead := tasks[slices.IndexFunc(tasks, func(t facts.RefusedAttach) bool { return slices.Contains(t.Pods, pods[0]) })]
 	entry, _ := facts.DriverSays(driver, lead.Failure.Message)
 	nodeID, _ := p.NodeID(facts.NodeName(node), driver)

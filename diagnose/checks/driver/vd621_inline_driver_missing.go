@@ -41,9 +41,7 @@ func runInlineDriverMissing(p *check.Run) {
 // registered there and has had its time, by driver.
 func inlineMissing(p *facts.View, node *corev1.Node) map[string][]facts.PodVolume {
 	missing := map[string][]facts.PodVolume{}
-	pods := p.PendingOn(facts.NodeName(node))
-	facts.LongestFirst(pods)
-	for _, pod := range pods {
+	for _, pod := range p.PendingOn(facts.NodeName(node)) {
 		for _, v := range pod.Spec.Volumes {
 			if v.CSI == nil || facts.MayUseVolumes(pod) || pod.Status.Phase == corev1.PodFailed || !facts.Referenced(pod, v.Name) ||
 				facts.Registers(p.Snapshot.CSINode(facts.NodeName(node)), v.CSI.Driver) {

@@ -63,8 +63,7 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 	if !ok || !p.AttachRequired(driver) || p.Snapshot.VolumeAttachment(name) != nil {
 		return // in-tree names and drivers that attach nothing have no VolumeAttachment
 	}
-	pods := p.World.LivePods(pair)
-	facts.LongestFirst(pods)
+	pods := facts.LongestFirst(p.World.LivePods(pair))
 	_, written := facts.VolumesAttachedWriter(node)
 	switch {
 	case !written.IsZero() && !p.Lasted(written, max(reconcile.VerifySyncPeriod, p.World.VerifySync())+phantomMargin):

@@ -38,8 +38,7 @@ func runSameNameNewInstance(p *check.Run) {
 		users := slices.DeleteFunc(slices.Clone(p.World.LivePods(va.VolumeNode)), func(pod *corev1.Pod) bool {
 			return !facts.Started(pod) && !p.ContainersUse(pod, va.Volume)
 		})
-		pods := facts.Pending(users)
-		facts.LongestFirst(pods)
+		pods := facts.LongestFirst(facts.Pending(users))
 		// A pod that has started there proves that the volume is on the machine.
 		if len(pods) > 0 && len(pods) == len(users) && p.Lasted(facts.BoundAt(pods[0]), facts.DeviceGrace) {
 			otherInstance(p, va, was, is, pods)

@@ -30,7 +30,7 @@ var AttachedTrueButNot = check.Check{
 func runAttachedTrueButNot(p *check.Run) {
 	truth := storage.Of(p.View)
 	for _, va := range p.Attachments() {
-		if len(p.PendingByNode()[va.Node]) == 0 && truth == nil {
+		if len(p.PendingOn(va.Node)) == 0 && truth == nil {
 			continue
 		}
 		node := p.Snapshot.Node(va.Node)
@@ -53,9 +53,9 @@ func runAttachedTrueButNot(p *check.Run) {
 
 // waitingUnstarted are the pods on the node that have not come to use the volume.
 func waitingUnstarted(p *facts.View, va facts.Attachment) []*corev1.Pod {
-	pods := slices.DeleteFunc(facts.Pending(p.World.LivePods(va.VolumeNode)), func(pod *corev1.Pod) bool { return !p.ContainersUse(pod, va.Volume) })
-	facts.LongestFirst(pods)
-	return pods
+	return facts.LongestFirst(slices.DeleteFunc(facts.Pending(p.World.LivePods(va.VolumeNode)), func(pod *corev1.Pod) bool {
+		return !p.ContainersUse(pod, va.Volume)
+	}))
 }
 
 // attachedToFormerNode says that the volume was attached to another machine of

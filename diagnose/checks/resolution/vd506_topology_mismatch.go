@@ -28,9 +28,7 @@ func runTopologyMismatch(p *check.Run) {
 		if p.Age(node.CreationTimestamp) < facts.RegistrationGrace || facts.Virtual(node) {
 			continue
 		}
-		pods := p.PendingOn(facts.NodeName(node))
-		facts.LongestFirst(pods)
-		for _, pod := range pods {
+		for _, pod := range p.PendingOn(facts.NodeName(node)) {
 			if reconcile.PodTerminated(pod) || !p.Lasted(facts.BoundAt(pod), facts.MountFails) {
 				continue
 			}

@@ -78,9 +78,7 @@ func notMigratedNode(p *check.Run, node *corev1.Node) {
 	}
 	var waiting []facts.PodVolume
 	plugin := ""
-	pods := p.PendingOn(facts.NodeName(node))
-	facts.LongestFirst(pods)
-	for _, pod := range pods {
+	for _, pod := range p.PendingOn(facts.NodeName(node)) {
 		if reconcile.PodTerminated(pod) || !p.Lasted(facts.BoundAt(pod), facts.RegistrationGrace) {
 			continue
 		}

@@ -49,8 +49,7 @@ func runVolumeExpansionStuck(p *check.Run) {
 		}
 	}
 	for _, claim := range p.Snapshot.Claims {
-		pods := users[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}]
-		facts.LongestFirst(pods)
+		pods := facts.LongestFirst(users[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}])
 		if pod, said := blockedByExpansion(p.View, claim, pods); pod != nil {
 			expansionBlocks(p, claim, pod, said)
 			continue

@@ -153,11 +153,6 @@ func LongestFirst(pods []*corev1.Pod) []*corev1.Pod {
 	return pods
 }
 
-// Elsewhere are those of the pods that are not on the node.
-func Elsewhere(pods []*corev1.Pod, node types.NodeName) []*corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.Spec.NodeName == string(node) })
-}
-
 // Deleting says that the VolumeAttachment was deleted and still exists.
 func Deleting(va *storagev1.VolumeAttachment) bool { return va.DeletionTimestamp != nil }
 

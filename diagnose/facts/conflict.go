@@ -39,7 +39,7 @@ func (p *View) Conflicts() []Conflict {
 				c.Holders = append(c.Holders, pod)
 			}
 		}
-		for _, pod := range Elsewhere(waiting[va.Volume], va.Node) {
+		for _, pod := range p.WaitingElsewhere(va.VolumeNode) {
 			if p.Lasted(BoundAt(pod), ConflictGrace) {
 				c.Waiters = append(c.Waiters, pod)
 			}

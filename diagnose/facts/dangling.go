@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -72,15 +71,10 @@ func (p *View) UsedElsewhere(pair reconcile.VolumeNode) bool {
 }
 
 // Dangling is the finding about a forgotten attachment.
-func (p *View) Dangling(va Attachment, node *corev1.Node, waiters []*corev1.Pod) finding.Finding {
-	pv := p.ShortVolume(va.Volume)
-	f := finding.Finding{
-		Subject:          finding.Object{Kind: "VolumeAttachment", Name: va.Name, UID: va.UID},
-		Volume:           va.Volume,
-		Node:             va.Node,
-		PersistentVolume: pv,
-		VolumeAttachment: va.Name,
-		Since:            &va.CreationTimestamp,
+func (p *View) Dangling(va Attachment) finding.Finding {
+	pv, node := p.ShortVolume(va.Volume), p.Snapshot.Node(va.Node)
+	f := p.About(va, finding.Finding{
+		Since: &va.CreationTimestamp,
 		Message: fmt.Sprintf("Volume %s is still attached to node %s, where no pod uses it, and the controller, which has forgotten it, "+
 			"will not detach it", pv, va.Node),
 		Cause: "the pod went away while kube-controller-manager was down, changed its leader or had lost sight of the volume",
@@ -92,7 +86,7 @@ func (p *View) Dangling(va Attachment, node *corev1.Node, waiters []*corev1.Pod)
 		SelfHeals: finding.SelfHeals{Because: "the controller keeps no record of it; one that restarts (1.21, 1.20.3, 1.19.8, 1.18.16 and later) finds the " +
 			"VolumeAttachment and detaches the volume after the node's next update"},
 		ByHand: fmt.Sprintf("make sure on node %s that nothing has the volume mounted, then delete the VolumeAttachment", va.Node),
-	}
+	})
 	if d := p.Plan.Decision(va.VolumeNode); d != nil {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "a controller that starts now", Value: fmt.Sprintf("%s (%s)", d.Verb, d.Reason)})
 	}
@@ -101,10 +95,7 @@ func (p *View) Dangling(va Attachment, node *corev1.Node, waiters []*corev1.Pod)
 		f.Cause = "somebody other than the controller made the VolumeAttachment, as a restore from a backup does; the controller looks for such ones only when it starts"
 		f.Evidence = append(f.Evidence, proof...)
 	}
-	if len(waiters) > 0 && p.OneNode(va.Volume) {
-		f.Severity, f.Pods = finding.Error, PodNames(waiters)
-		f.Message += fmt.Sprintf(", while pod %s waits for it on node %s", PodName(waiters[0]), waiters[0].Spec.NodeName)
-	}
+	p.AddKeptFrom(&f, ", while pod %s waits for it on node %s")
 	return f
 }
 

@@ -174,25 +174,21 @@ func (p *View) Older(tasks []Task, than time.Duration) []Task {
 // TaskPods are the pods that wait for any of the tasks: for an attach those on
 // its node, for a detach those elsewhere that must have the volume alone.
 func (p *View) TaskPods(tasks []Task) []*corev1.Pod {
-	var waiting map[corev1.UniqueVolumeName][]*corev1.Pod
-	if slices.ContainsFunc(tasks, func(t Task) bool { return t.DeletionTimestamp != nil }) {
-		waiting = p.Waiting()
-	}
 	var pods []*corev1.Pod
 	for _, t := range tasks {
-		pods = append(pods, p.podsOf(t, waiting)...)
+		pods = append(pods, p.podsOf(t)...)
 	}
 	return LongestFirst(EachOnce(pods))
 }
 
-func (p *View) podsOf(t Task, waiting map[corev1.UniqueVolumeName][]*corev1.Pod) []*corev1.Pod {
+func (p *View) podsOf(t Task) []*corev1.Pod {
 	pair, ok := p.TaskPair(t)
 	if !ok {
 		return nil
 	}
 	pods := p.WaitingPods(pair)
-	if t.DeletionTimestamp != nil && p.OneNode(pair.Volume) {
-		pods = append(pods, Elsewhere(waiting[pair.Volume], pair.Node)...)
+	if t.DeletionTimestamp != nil {
+		pods = append(pods, p.KeptFrom(pair)...)
 	}
 	return pods
 }
@@ -223,8 +219,7 @@ func (p *View) TaskVolume(t Task) string {
 
 // Lead is the task to name: the oldest for which a pod waits, else the oldest.
 func (p *View) Lead(tasks []Task) Task {
-	waiting := p.Waiting()
-	i := slices.IndexFunc(tasks, func(t Task) bool { return len(p.podsOf(t, waiting)) > 0 })
+	i := slices.IndexFunc(tasks, func(t Task) bool { return len(p.podsOf(t)) > 0 })
 	return tasks[max(i, 0)]
 }
 

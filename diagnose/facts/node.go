@@ -30,15 +30,11 @@ type LostWait struct {
 // LostWaits are in the order of the attachments. One that was just recreated is
 // none: what happened to its predecessor is not known yet.
 func (p *View) LostWaits() []LostWait {
-	waiting := p.Waiting()
 	var list []LostWait
 	for _, va := range p.Attachments() {
-		w := LostWait{Attachment: va, Waiters: Elsewhere(waiting[va.Volume], va.Node)}
-		if len(w.Waiters) == 0 {
-			continue
-		}
+		w := LostWait{Attachment: va, Waiters: p.KeptFrom(va.VolumeNode)}
 		node := p.Snapshot.Node(va.Node)
-		if !va.Holds() || !va.Ours() || !p.OneNode(va.Volume) || reconcile.NodeReady(node) {
+		if len(w.Waiters) == 0 || !va.Holds() || !va.Ours() || reconcile.NodeReady(node) {
 			continue
 		}
 		if p.Age(va.CreationTimestamp) < ListsGrace && p.Recreated(va) {

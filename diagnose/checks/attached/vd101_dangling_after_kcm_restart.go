@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -29,8 +28,7 @@ var DanglingAfterKCMRestart = check.Check{
 }
 
 func runDanglingAfterKCMRestart(p *check.Run) {
-	waiting := p.Waiting()
 	for _, va := range slices.Concat(p.Danglings(), p.Unheard()) {
-		p.Report(p.Dangling(va, p.Snapshot.Node(va.Node), facts.Elsewhere(waiting[va.Volume], va.Node)))
+		p.Report(p.Dangling(va))
 	}
 }

@@ -95,21 +95,17 @@ func lostNodeFinding(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, 
 	if node := p.Snapshot.Node(va.Node); node != nil {
 		lost, evidence = "not Ready", finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)}
 	}
-	return finding.Finding{
-		Subject:          facts.PodObject(pod),
-		Volume:           va.Volume,
-		Node:             va.Node,
-		PersistentVolume: pv,
-		VolumeAttachment: va.Name,
-		Pods:             facts.PodNames(waiters),
-		Since:            &since,
+	return p.About(va, finding.Finding{
+		Subject: facts.PodObject(pod),
+		Pods:    facts.PodNames(waiters),
+		Since:   &since,
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, still attached to node %s, which is %s",
 			facts.PodName(pod), pod.Spec.NodeName, pv, va.Node, lost),
 		Cause:          "the node was lost before its kubelet could unmount the volume",
 		Evidence:       []finding.Evidence{evidence, {Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"}},
 		ByHand:         fmt.Sprintf("wait; or, once the machine behind %s is known to be off, taint the node out-of-service", va.Node),
 		AdviceCommands: []string{facts.TaintOutOfService(string(va.Node))},
-	}
+	})
 }
 
 // lastDeletion is when the last of the pods that use the volume there, or that

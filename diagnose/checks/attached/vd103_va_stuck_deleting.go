@@ -6,7 +6,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
@@ -36,11 +35,10 @@ var VaStuckDeleting = check.Check{
 }
 
 func runVAStuckDeleting(p *check.Run) {
-	waiting := p.Waiting()
 	for _, va := range p.Attachments() {
 		// publish-secret-missing has one finding for all detaches that lack a secret.
 		if detachStuck(p.View, va) && !p.DetachLacksSecret(va.VolumeAttachment) {
-			stuckDeleting(p, va, facts.Elsewhere(waiting[va.Volume], va.Node))
+			stuckDeleting(p, va)
 		}
 	}
 }
@@ -60,15 +58,10 @@ func detachStuck(p *facts.View, va facts.Attachment) bool {
 	return p.Lasted(*va.DeletionTimestamp, grace)
 }
 
-func stuckDeleting(p *check.Run, va facts.Attachment, waiters []*corev1.Pod) {
+func stuckDeleting(p *check.Run, va facts.Attachment) {
 	pv, failure := p.ShortVolume(va.Volume), va.Status.DetachError
-	f := finding.Finding{
-		Subject:          finding.Object{Kind: "VolumeAttachment", Name: va.Name, UID: va.UID},
-		Volume:           va.Volume,
-		Node:             va.Node,
-		PersistentVolume: pv,
-		VolumeAttachment: va.Name,
-		Since:            va.DeletionTimestamp,
+	f := p.About(va, finding.Finding{
+		Since: va.DeletionTimestamp,
 		Message: fmt.Sprintf("Volume %s has been detaching from node %s for %s, and the driver keeps failing to detach it: %q",
 			pv, va.Node, facts.Rounded(p.Age(*va.DeletionTimestamp)), failure.Message),
 		Cause: detachCause(va.Spec.Attacher, failure.Message, p.Age(*va.DeletionTimestamp)),
@@ -80,7 +73,7 @@ func stuckDeleting(p *check.Run, va facts.Attachment, waiters []*corev1.Pod) {
 		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and the object goes once the driver succeeds; " +
 			"it has not in " + facts.Rounded(failure.Time.Sub(va.DeletionTimestamp.Time))},
 		Advice: "fix what the driver reports; the VolumeAttachment is then removed by itself",
-	}
+	})
 	if entry, known := facts.DriverSays(va.Spec.Attacher, failure.Message); known {
 		f.Advice = facts.Clause(entry.Helps) + "; the VolumeAttachment is then removed by itself"
 	}
@@ -100,9 +93,8 @@ func stuckDeleting(p *check.Run, va facts.Attachment, waiters []*corev1.Pod) {
 	} else if len(live) > 0 {
 		f.Severity, f.Pods = finding.Error, facts.PodNames(live)
 		f.Message += fmt.Sprintf("; pod %s waits there until the detach has ended and the volume is attached again", facts.PodName(live[0]))
-	} else if len(waiters) > 0 && p.OneNode(va.Volume) {
-		f.Severity, f.Pods = finding.Error, facts.PodNames(waiters)
-		f.Message += fmt.Sprintf("; pod %s waits for it on node %s", facts.PodName(waiters[0]), waiters[0].Spec.NodeName)
+	} else {
+		p.AddKeptFrom(&f, "; pod %s waits for it on node %s")
 	}
 	p.Report(f)
 }

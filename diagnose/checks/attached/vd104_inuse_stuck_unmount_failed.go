@@ -29,7 +29,6 @@ var InuseStuckUnmountFailed = check.Check{
 }
 
 func runInuseStuckUnmountFailed(p *check.Run) {
-	waiting := p.Waiting()
 	for _, va := range p.Attachments() {
 		if !keptAfterUse(p.View, va) {
 			continue
@@ -38,7 +37,7 @@ func runInuseStuckUnmountFailed(p *check.Run) {
 			continue // terminated-pod-holds-volume: nothing has failed
 		}
 		if since, long := p.Unused(va); long {
-			f := keptFinding(p.View, va, facts.Elsewhere(waiting[va.Volume], va.Node))
+			f := keptFinding(p.View, va)
 			f.Since = &since
 			unmountFailed(p, f, va)
 		}
@@ -47,23 +46,15 @@ func runInuseStuckUnmountFailed(p *check.Run) {
 
 // keptFinding is what the findings about a volume in use by nobody have in
 // common. Its message is only the end of theirs.
-func keptFinding(p *facts.View, va facts.Attachment, waiters []*corev1.Pod) finding.Finding {
-	f := finding.Finding{
-		Subject:          finding.Object{Kind: "VolumeAttachment", Name: va.Name, UID: va.UID},
-		Volume:           va.Volume,
-		Node:             va.Node,
-		PersistentVolume: p.ShortVolume(va.Volume),
-		VolumeAttachment: va.Name,
+func keptFinding(p *facts.View, va facts.Attachment) finding.Finding {
+	f := p.About(va, finding.Finding{
 		Evidence: []finding.Evidence{
 			{Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"},
 			{Object: "node/" + string(va.Node), Field: "status.volumesInUse", Value: string(va.Volume)},
 			{Object: "node/" + string(va.Node), Field: "status.conditions[Ready]", Value: facts.ReadyText(p.Snapshot.Node(va.Node))},
 		},
-	}
-	if len(waiters) > 0 && p.OneNode(va.Volume) {
-		f.Severity, f.Pods = finding.Error, facts.PodNames(waiters)
-		f.Message = fmt.Sprintf("; pod %s waits for it on node %s", facts.PodName(waiters[0]), waiters[0].Spec.NodeName)
-	}
+	})
+	p.AddKeptFrom(&f, "; pod %s waits for it on node %s")
 	return f
 }
 

@@ -29,7 +29,6 @@ var TerminatedPodHoldsVolume = check.Check{
 const keepTerminatedAnnotation = reconcile.KeepTerminatedAnnotation
 
 func runTerminatedPodHoldsVolume(p *check.Run) {
-	waiting := p.Waiting()
 	for _, va := range p.Attachments() {
 		if !keptAfterUse(p.View, va) {
 			continue
@@ -44,7 +43,7 @@ func runTerminatedPodHoldsVolume(p *check.Run) {
 			}
 		}
 		if len(pods) > 0 && p.Lasted(ended, grace) {
-			f := keptFinding(p.View, va, facts.Elsewhere(waiting[va.Volume], va.Node))
+			f := keptFinding(p.View, va)
 			f.Since, f.Cause = &ended, why
 			heldByPod(p, f, pods)
 		}

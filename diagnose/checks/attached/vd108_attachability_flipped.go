@@ -99,11 +99,9 @@ func waitsForNoAttach(p *check.Run, node *corev1.Node, driver *storagev1.CSIDriv
 	pods := facts.LongestFirst(facts.PodsOf(waiting))
 	first := waiting[slices.IndexFunc(waiting, func(v facts.PodVolume) bool { return v.Pod == pods[0] })]
 	volume := flippedVolume(p.Snapshot.Volume(first.Name))
-	p.Report(finding.Finding{
-		Subject:          finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
+	p.Report(facts.AboutNode(node, finding.Finding{
 		Severity:         finding.Error,
 		Volume:           volume,
-		Node:             facts.NodeName(node),
 		PersistentVolume: first.Name,
 		Pods:             facts.PodNames(pods),
 		Since:            new(facts.BoundAt(first.Pod)),
@@ -117,7 +115,7 @@ func waitsForNoAttach(p *check.Run, node *corev1.Node, driver *storagev1.CSIDriv
 		SelfHeals:      finding.SelfHeals{Because: "the controller attaches nothing for this driver, and the kubelet decides only once for each pod"},
 		Advice:         "delete the pod: it does not run, and for its successor the kubelet asks the CSIDriver again",
 		AdviceCommands: []string{facts.DeletePod(first.Pod)},
-	})
+	}))
 }
 
 // passesOver says that the controller at work started after the driver's object

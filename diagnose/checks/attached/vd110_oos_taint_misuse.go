@@ -56,10 +56,8 @@ func taintMisused(p *facts.View, node *corev1.Node) bool {
 }
 
 func oosTaintMisuse(p *check.Run, node *corev1.Node) {
-	f := finding.Finding{
-		Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
-		Node:    facts.NodeName(node),
-		Since:   &facts.ReadyCondition(node).LastTransitionTime,
+	f := facts.AboutNode(node, finding.Finding{
+		Since: &facts.ReadyCondition(node).LastTransitionTime,
 		Message: fmt.Sprintf("Node %s is Ready and carries the out-of-service taint, under which the controller detaches volumes without waiting for "+
 			"their unmount", node.Name),
 		Cause: "the taint was set on a node that lives, or was left behind when the node came back",
@@ -71,7 +69,7 @@ func oosTaintMisuse(p *check.Run, node *corev1.Node) {
 		SelfHeals:      finding.SelfHeals{Because: "whoever set the taint must take it off; no part of Kubernetes does"},
 		ByHand:         "take the taint off, so that the drivers' node plugins return and can unmount",
 		AdviceCommands: []string{safetext.Kubectl("taint", "nodes", "node/"+node.Name, corev1.TaintNodeOutOfService+"-")},
-	}
+	})
 	if volumes := node.Status.VolumesInUse; len(volumes) > 0 {
 		f.Severity = finding.Error
 		f.Message += fmt.Sprintf("; it still has %d in use, among them %s", len(volumes), p.ShortVolume(volumes[0]))

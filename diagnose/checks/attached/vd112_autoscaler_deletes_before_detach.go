@@ -28,12 +28,11 @@ func runAutoscalerDeletesBeforeDetach(p *check.Run) {
 	if p.ControllerYounger(facts.EvictionGrace) {
 		return // it counts anew for every node that is missing
 	}
-	waiting := p.Waiting()
 	for _, va := range p.Attachments() {
 		if p.Snapshot.Node(va.Node) != nil || !va.Holds() || !va.Ours() || len(p.World.LivePods(va.VolumeNode)) > 0 {
 			continue
 		}
-		if p.OneNode(va.Volume) && len(facts.Elsewhere(waiting[va.Volume], va.Node)) > 0 {
+		if len(p.KeptFrom(va.VolumeNode)) > 0 {
 			continue // node-lost-6min
 		}
 		// How long the Node has been gone only these two show. Less than a forced
@@ -46,14 +45,9 @@ func runAutoscalerDeletesBeforeDetach(p *check.Run) {
 
 func attachedToNowhere(p *check.Run, va facts.Attachment, proof facts.GoneProof) {
 	pv := p.ShortVolume(va.Volume)
-	f := finding.Finding{
-		Subject:          finding.Object{Kind: "VolumeAttachment", Name: va.Name, UID: va.UID},
-		Volume:           va.Volume,
-		Node:             va.Node,
-		PersistentVolume: pv,
-		VolumeAttachment: va.Name,
-		Since:            &proof.Since,
-		Message:          fmt.Sprintf("Volume %s still counts as attached to node %s, which is gone%s", pv, va.Node, proof.How),
+	f := p.About(va, finding.Finding{
+		Since:   &proof.Since,
+		Message: fmt.Sprintf("Volume %s still counts as attached to node %s, which is gone%s", pv, va.Node, proof.How),
 		Cause: "the machine was removed, by an autoscaler, a termination handler or by hand, before its volumes were detached, and the controller has " +
 			"lost sight of the volume or does not detach by force",
 		Evidence: []finding.Evidence{
@@ -65,7 +59,7 @@ func attachedToNowhere(p *check.Run, va facts.Attachment, proof facts.GoneProof)
 			"VolumeAttachment up again, unless it runs with --disable-force-detach-on-timeout"},
 		Advice: "have whatever removes nodes drain them and wait for their VolumeAttachments first",
 		ByHand: fmt.Sprintf("check at the provider that the machine behind %s is gone, then delete the VolumeAttachment", va.Node),
-	}
+	})
 	if id := va.Annotations[reconcile.NodeIDAnnotation]; id != "" {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.annotations[" + reconcile.NodeIDAnnotation + "]", Value: id})
 	}

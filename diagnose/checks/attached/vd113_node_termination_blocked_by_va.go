@@ -121,10 +121,8 @@ func leftOn(p *facts.View, node *corev1.Node) []leftover {
 
 func terminationBlocked(p *check.Run, node *corev1.Node, left []leftover) {
 	first := left[0]
-	f := finding.Finding{
-		Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
-		Node:    facts.NodeName(node),
-		Since:   node.DeletionTimestamp,
+	f := facts.AboutNode(node, finding.Finding{
+		Since: node.DeletionTimestamp,
 		Message: fmt.Sprintf("Node %s was told to go %s ago and is drained, but volume %s is still attached to it: %s",
 			node.Name, facts.Rounded(p.Age(*node.DeletionTimestamp)), first.volume, first.why),
 		Cause: "whatever deletes the node (an autoscaler, Cluster API) waits until its volumes are detached",
@@ -134,7 +132,7 @@ func terminationBlocked(p *check.Run, node *corev1.Node, left []leftover) {
 		},
 		SelfHeals: finding.SelfHeals{Because: "the node goes once its VolumeAttachments are gone, and each of them waits for its own reason"},
 		Advice:    "fix what keeps each VolumeAttachment: each has a finding of its own where the reason is known",
-	}
+	})
 	if first.stays {
 		f.Severity = finding.Info
 		f.Cause = "some of the programs that delete nodes wait for the volumes of such pods too (Cluster API), others do not (Karpenter)"

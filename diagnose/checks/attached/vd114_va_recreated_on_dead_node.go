@@ -23,25 +23,19 @@ var VaRecreatedOnDeadNode = check.Check{
 }
 
 func runVARecreatedOnDeadNode(p *check.Run) {
-	waiting := p.Waiting()
 	for _, va := range p.Attachments() {
 		if p.Recreated(va) && p.Age(va.CreationTimestamp) >= facts.ListsGrace {
-			recreatedOnDeadNode(p, va, facts.Elsewhere(waiting[va.Volume], va.Node))
+			recreatedOnDeadNode(p, va)
 		}
 	}
 }
 
-func recreatedOnDeadNode(p *check.Run, va facts.Attachment, waiters []*corev1.Pod) {
+func recreatedOnDeadNode(p *check.Run, va facts.Attachment) {
 	node, pv := p.Snapshot.Node(va.Node), p.ShortVolume(va.Volume)
 	pod := p.RanBefore(va.VolumeNode, facts.NotReadySince(node))[0]
-	f := finding.Finding{
-		Subject:          finding.Object{Kind: "VolumeAttachment", Name: va.Name, UID: va.UID},
-		Volume:           va.Volume,
-		Node:             va.Node,
-		PersistentVolume: pv,
-		VolumeAttachment: va.Name,
-		Pods:             facts.PodNames([]*corev1.Pod{pod}),
-		Since:            &va.CreationTimestamp,
+	f := p.About(va, finding.Finding{
+		Pods:  facts.PodNames([]*corev1.Pod{pod}),
+		Since: &va.CreationTimestamp,
 		Message: fmt.Sprintf("The VolumeAttachment of volume %s on node %s was made at %s, when the node was no longer Ready, for pod %s, which ran there before: "+
 			"an earlier one was deleted, and the controller has recreated it", pv, va.Node, facts.Stamp(va.CreationTimestamp), facts.PodName(pod)),
 		Cause: "somebody deleted the VolumeAttachment while a pod on the node still counted as a user of the volume; the controller restores it within about a minute",
@@ -55,10 +49,7 @@ func recreatedOnDeadNode(p *check.Run, va facts.Attachment, waiters []*corev1.Po
 		Advice:         "check the file system before it is used elsewhere: the driver was told to detach the volume while the node may have written",
 		ByHand:         fmt.Sprintf("power the machine behind %s off, and then taint the node out-of-service", node.Name),
 		AdviceCommands: []string{facts.TaintOutOfService(node.Name)},
-	}
-	if len(waiters) > 0 && p.OneNode(va.Volume) {
-		f.Severity, f.Pods = finding.Error, facts.PodNames(append([]*corev1.Pod{pod}, waiters...))
-		f.Message += fmt.Sprintf("; pod %s waits for the volume on node %s", facts.PodName(waiters[0]), waiters[0].Spec.NodeName)
-	}
+	})
+	p.AddKeptFrom(&f, "; pod %s waits for the volume on node %s")
 	p.Report(f)
 }

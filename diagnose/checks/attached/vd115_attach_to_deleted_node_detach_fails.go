@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
@@ -28,10 +27,9 @@ var AttachToDeletedNodeDetachFails = check.Check{
 }
 
 func runAttachToDeletedNodeDetachFails(p *check.Run) {
-	waiting := p.Waiting()
 	for _, va := range p.Attachments() {
 		if detachStuck(p.View, va) && detachFromDeletedNode(p.View, va) {
-			detachFromNowhere(p, va, facts.Elsewhere(waiting[va.Volume], va.Node))
+			detachFromNowhere(p, va)
 		}
 	}
 }
@@ -44,15 +42,10 @@ func detachFromDeletedNode(p *facts.View, va facts.Attachment) bool {
 		len(p.World.LivePods(va.VolumeNode)) == 0
 }
 
-func detachFromNowhere(p *check.Run, va facts.Attachment, waiters []*corev1.Pod) {
+func detachFromNowhere(p *check.Run, va facts.Attachment) {
 	pv, failure := p.ShortVolume(va.Volume), va.Status.DetachError
-	f := finding.Finding{
-		Subject:          finding.Object{Kind: "VolumeAttachment", Name: va.Name, UID: va.UID},
-		Volume:           va.Volume,
-		Node:             va.Node,
-		PersistentVolume: pv,
-		VolumeAttachment: va.Name,
-		Since:            va.DeletionTimestamp,
+	f := p.About(va, finding.Finding{
+		Since: va.DeletionTimestamp,
 		Message: fmt.Sprintf("Volume %s has been detaching from node %s for %s; the node is gone, and the driver does not find its machine: %q",
 			pv, va.Node, facts.Rounded(p.Age(*va.DeletionTimestamp)), failure.Message),
 		Cause: "the machine was deleted before the volume was detached, and the driver takes a machine that it does not find for a failure, " +
@@ -67,14 +60,11 @@ func detachFromNowhere(p *check.Run, va facts.Attachment, waiters []*corev1.Pod)
 		Advice:    "upgrade the driver to a release that takes a missing machine for detached",
 		ByHand: "check at the provider that the machine is deleted and that the volume is attached nowhere; then take the attacher's finalizer off, as the page of this " +
 			"code shows",
-	}
+	})
 	if id := va.Annotations[reconcile.NodeIDAnnotation]; id != "" {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.annotations[" + reconcile.NodeIDAnnotation + "]", Value: id})
 	}
-	if len(waiters) > 0 && p.OneNode(va.Volume) {
-		f.Severity, f.Pods = finding.Error, facts.PodNames(waiters)
-		f.Message += fmt.Sprintf("; pod %s waits for the volume on node %s", facts.PodName(waiters[0]), waiters[0].Spec.NodeName)
-	}
+	p.AddKeptFrom(&f, "; pod %s waits for the volume on node %s")
 	p.Report(f)
 }
 

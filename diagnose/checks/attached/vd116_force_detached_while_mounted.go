@@ -104,10 +104,8 @@ func detachedUnder(p *facts.View, node *corev1.Node, volume corev1.UniqueVolumeN
 
 func detachedWhileMounted(p *check.Run, node *corev1.Node, volume corev1.UniqueVolumeName) {
 	pv := p.ShortVolume(volume)
-	f := finding.Finding{
-		Subject:          finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
+	f := facts.AboutNode(node, finding.Finding{
 		Volume:           volume,
-		Node:             facts.NodeName(node),
 		PersistentVolume: pv,
 		Message:          fmt.Sprintf("Node %s still reports volume %s in use, which no pod uses there and which counts as detached from it", node.Name, pv),
 		Cause: "the volume was detached by force while the node was not Ready, under the out-of-service taint, or by the deletion of its " +
@@ -122,7 +120,7 @@ func detachedWhileMounted(p *check.Run, node *corev1.Node, volume corev1.UniqueV
 		Advice: "cordon the node to keep pods away from it, and restart the machine; then check the file system: what the old pod had not written is lost, or was " +
 			"written too late",
 		AdviceCommands: []string{safetext.Kubectl("cordon", "node/"+node.Name)},
-	}
+	})
 	if va := p.AttachedElsewhere(f.Pair()); va != nil && p.OneNode(volume) {
 		f.Severity, f.VolumeAttachment = finding.Error, va.Name
 		f.Message += fmt.Sprintf("; it is now attached to node %s", va.Node)

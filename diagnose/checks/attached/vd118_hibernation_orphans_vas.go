@@ -27,34 +27,19 @@ var HibernationOrphansVAs = check.Check{
 const shownOrphans = 10
 
 func runHibernationOrphansVAs(p *check.Run) {
-	waiting := p.Waiting()
 	for driver, o := range p.Orphaned() {
-		hibernation(p, driver, o, waiting)
+		hibernation(p, driver, o)
 	}
 }
 
-func hibernation(p *check.Run, driver string, o *facts.Orphans, waiting map[corev1.UniqueVolumeName][]*corev1.Pod) {
+func hibernation(p *check.Run, driver string, o *facts.Orphans) {
 	var names []string
 	var waiters []*corev1.Pod
 	since := o.Oldest()
-	first := o.Vas[0]
-	f := finding.Finding{
-		Subject: finding.Object{Kind: "CSIDriver", Name: driver},
-		// A repair takes them one by one.
-		Volume:           first.Volume,
-		Node:             first.Node,
-		PersistentVolume: p.ShortVolume(first.Volume),
-		VolumeAttachment: first.Name,
-		Since:            &since,
-	}
-	if d := p.Snapshot.CSIDriver(driver); d != nil {
-		f.Subject.UID = d.UID
-	}
+	f := p.About(o.Vas[0], finding.Finding{Subject: p.DriverObject(driver), Since: &since}) // a repair takes them one by one
 	for i, va := range o.Vas {
 		names = append(names, string(va.Node))
-		if p.OneNode(va.Volume) {
-			waiters = append(waiters, facts.Elsewhere(waiting[va.Volume], va.Node)...)
-		}
+		waiters = append(waiters, p.KeptFrom(va.VolumeNode)...)
 		if i < shownOrphans {
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "spec.nodeName", Value: fmt.Sprintf("%s, which is gone; attached volume %s", va.Node, p.ShortVolume(va.Volume))})
 		}

@@ -2,6 +2,7 @@ package attached
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,7 +25,6 @@ var ForeignVA = check.Check{
 }
 
 func runForeignVA(p *check.Run) {
-	waiting := p.Waiting()
 	for _, va := range p.Attachments() {
 		if va.DeletionTimestamp != nil || p.Age(va.CreationTimestamp) < facts.ListsGrace {
 			continue
@@ -37,7 +37,7 @@ func runForeignVA(p *check.Run) {
 		case facts.AttachmentName(va.VolumeNode) == "" || volumeRecreated(p.View, va) || p.KeepsDeletedVolume(va):
 			// A handle that the controller cannot name, and two other failures.
 		default:
-			foreign(p, va, waiting[va.Volume])
+			foreign(p, va)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func restoredForNoNode(p *facts.View, va facts.Attachment) bool {
 }
 
 func restored(p *check.Run, va facts.Attachment) {
-	f := foreignFinding(va)
+	f := foreignFinding(p.View, va)
 	f.Severity = finding.Warning
 	f.Message = fmt.Sprintf("The VolumeAttachment of volume %s was restored from a backup for node %s, which does not exist: the attacher tries it for ever",
 		f.PersistentVolume, va.Node)
@@ -62,8 +62,8 @@ func restored(p *check.Run, va facts.Attachment) {
 	p.Report(f)
 }
 
-func foreign(p *check.Run, va facts.Attachment, waiting []*corev1.Pod) {
-	f := foreignFinding(va)
+func foreign(p *check.Run, va facts.Attachment) {
+	f := foreignFinding(p.View, va)
 	owner := ownerOf(va)
 	f.Message = fmt.Sprintf("The VolumeAttachment %s of volume %s on node %s is not the controller's, which will never delete it",
 		va.Name, f.PersistentVolume, va.Node)
@@ -87,7 +87,7 @@ func foreign(p *check.Run, va facts.Attachment, waiting []*corev1.Pod) {
 		f.Advice, f.ByHand = "wait until no pod on the node uses the volume", ""
 		f.Never = "delete it while a pod on the node uses the volume: the driver would detach it"
 	}
-	if blocked := blockedBy(p.View, va, waiting); len(blocked) > 0 {
+	if blocked := blockedBy(p.View, va); len(blocked) > 0 {
 		f.Severity, f.Pods = finding.Error, facts.PodNames(blocked)
 		pod := blocked[0]
 		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which the VolumeAttachment %s keeps on node %s: it is not the controller's, "+
@@ -101,33 +101,25 @@ func foreign(p *check.Run, va facts.Attachment, waiting []*corev1.Pod) {
 
 // blockedBy are the pods on other nodes whose own attach fails while this one
 // holds the volume. Whoever made it may be at work with it for a while.
-func blockedBy(p *facts.View, va facts.Attachment, waiting []*corev1.Pod) []*corev1.Pod {
-	if !va.Holds() || !p.OneNode(va.Volume) || !p.Forgotten(va.VolumeNode) {
+func blockedBy(p *facts.View, va facts.Attachment) []*corev1.Pod {
+	if !va.Holds() || !p.Forgotten(va.VolumeNode) {
 		return nil
 	}
-	var blocked []*corev1.Pod
-	for _, pod := range facts.Elsewhere(waiting, va.Node) {
+	return slices.DeleteFunc(p.KeptFrom(va.VolumeNode), func(pod *corev1.Pod) bool {
 		own := p.Snapshot.VolumeAttachment(facts.AttachmentName(facts.PairOf(va, pod)))
-		if own != nil && own.Status.AttachError != nil && p.Age(facts.BoundAt(pod)) >= facts.ConflictGrace {
-			blocked = append(blocked, pod)
-		}
-	}
-	return blocked
+		return own == nil || own.Status.AttachError == nil || p.Age(facts.BoundAt(pod)) < facts.ConflictGrace
+	})
 }
 
-func foreignFinding(va facts.Attachment) finding.Finding {
-	f := finding.Finding{
-		Subject:          facts.VaObject(va.VolumeAttachment),
-		Volume:           va.Volume,
-		Node:             va.Node,
+func foreignFinding(p *facts.View, va facts.Attachment) finding.Finding {
+	f := p.About(va, finding.Finding{
 		PersistentVolume: facts.VolumeName(va.VolumeAttachment),
-		VolumeAttachment: va.Name,
 		Since:            &va.CreationTimestamp,
 		Evidence: []finding.Evidence{
 			{Object: va.Object(), Field: "metadata.name", Value: "the controller's would be " + facts.AttachmentName(va.VolumeNode)},
 			{Object: va.Object(), Field: "status.attached", Value: fmt.Sprint(va.Status.Attached)},
 		},
-	}
+	})
 	if va.Ours() {
 		f.Evidence[0] = finding.Evidence{Object: va.Object(), Field: "metadata.labels", Value: veleroRestore + ": " + va.Labels[veleroRestore]}
 	}

@@ -37,12 +37,8 @@ func volumeRecreated(p *facts.View, va facts.Attachment) bool {
 
 func pvRecreated(p *check.Run, va facts.Attachment) {
 	pv := p.Snapshot.Volume(facts.VolumeName(va.VolumeAttachment))
-	f := finding.Finding{
-		Subject:          facts.VaObject(va.VolumeAttachment),
-		Volume:           va.Volume,
-		Node:             va.Node,
+	f := p.About(va, finding.Finding{
 		PersistentVolume: pv.Name,
-		VolumeAttachment: va.Name,
 		Since:            &pv.CreationTimestamp,
 		Message: fmt.Sprintf("The VolumeAttachment of volume %s on node %s was made for another disk than the volume now names: the volume was recreated "+
 			"under it", pv.Name, va.Node),
@@ -54,7 +50,7 @@ func pvRecreated(p *check.Run, va facts.Attachment) {
 		},
 		SelfHeals: finding.SelfHeals{Because: "the controller looks for the name that the new handle gives, and never for this one"},
 		Advice:    "detach the old disk at the storage system, then take the attacher's finalizer off this object, and delete it",
-	}
+	})
 	if old, ok := p.NodeHandle(va.VolumeAttachment); ok {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + string(va.Node), Field: "status", Value: "the old disk is " + string(old)})
 	}

@@ -3,8 +3,6 @@ package attached
 import (
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -22,10 +20,9 @@ var DetachAsksNewMachine = check.Check{
 }
 
 func runDetachAsksNewMachine(p *check.Run) {
-	waiting := p.Waiting()
 	for _, va := range p.Attachments() {
 		if was, is, ok := asksNewMachine(p.View, va); ok {
-			detachAsksNewMachine(p, va, was, is, facts.Elsewhere(waiting[va.Volume], va.Node))
+			detachAsksNewMachine(p, va, was, is)
 		}
 	}
 }
@@ -42,15 +39,10 @@ func asksNewMachine(p *facts.View, va facts.Attachment) (was, is string, ok bool
 	return p.OtherMachine(va.VolumeAttachment)
 }
 
-func detachAsksNewMachine(p *check.Run, va facts.Attachment, was, is string, waiters []*corev1.Pod) {
+func detachAsksNewMachine(p *check.Run, va facts.Attachment, was, is string) {
 	node, pv := p.Snapshot.Node(va.Node), p.ShortVolume(va.Volume)
-	f := finding.Finding{
-		Subject:          facts.VaObject(va.VolumeAttachment),
-		Volume:           va.Volume,
-		Node:             va.Node,
-		PersistentVolume: pv,
-		VolumeAttachment: va.Name,
-		Since:            &node.CreationTimestamp,
+	f := p.About(va, finding.Finding{
+		Since: &node.CreationTimestamp,
 		Message: fmt.Sprintf("Volume %s was attached to machine %s, and node %s is machine %s now: its detach asks the driver about that one, which never had it",
 			pv, was, va.Node, is),
 		Cause: "the machine was replaced, and its successor took the name before the volume was detached; the attacher takes the id from the CSINode",
@@ -64,13 +56,10 @@ func detachAsksNewMachine(p *check.Run, va facts.Attachment, was, is string, wai
 		Advice: fmt.Sprintf("check at the provider where the volume is: if machine %s is gone the detach does no harm; if it lives, end what runs there and detach the "+
 			"volume from it at the provider", was),
 		Never: "wait without looking: two machines may come to write to the volume",
-	}
+	})
 	if va.DeletionTimestamp != nil {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)})
 	}
-	if len(waiters) > 0 && p.OneNode(va.Volume) {
-		f.Severity, f.Pods = finding.Error, facts.PodNames(waiters)
-		f.Message += fmt.Sprintf("; pod %s waits for the volume on node %s", facts.PodName(waiters[0]), waiters[0].Spec.NodeName)
-	}
+	p.AddKeptFrom(&f, "; pod %s waits for the volume on node %s")
 	p.Report(f)
 }

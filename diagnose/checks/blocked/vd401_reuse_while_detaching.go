@@ -38,14 +38,10 @@ func runReuseWhileDetaching(p *check.Run) {
 
 func reuse(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 	pod, pv, deleted := pods[0], p.ShortVolume(va.Volume), *va.DeletionTimestamp
-	f := finding.Finding{
-		Subject:          facts.PodObject(pod),
-		Volume:           va.Volume,
-		Node:             va.Node,
-		PersistentVolume: pv,
-		VolumeAttachment: va.Name,
-		Pods:             facts.PodNames(pods),
-		Since:            &deleted,
+	f := p.About(va, finding.Finding{
+		Subject: facts.PodObject(pod),
+		Pods:    facts.PodNames(pods),
+		Since:   &deleted,
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which has been detaching from that node since %s (%s)",
 			facts.PodName(pod), va.Node, pv, facts.Stamp(deleted), facts.Rounded(p.Age(deleted))),
 		Cause: "the pod came back to the node before the detach for its predecessor had ended; the controller does not attach the volume " +
@@ -54,7 +50,7 @@ func reuse(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and once it succeeds the volume is attached again " +
 			"within about 2 min; while the driver fails nothing changes"},
 		Advice: "fix what the driver reports, or let the pod start on another node",
-	}
+	})
 	if failure := va.Status.DetachError; failure != nil {
 		f.Message += fmt.Sprintf(", and the driver fails to detach it: %q", failure.Message)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.detachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))})

@@ -60,10 +60,8 @@ func ignoredVolumes(p *facts.View, node *corev1.Node) []facts.PodVolume {
 // thing wrong.
 func notManaged(p *check.Run, node *corev1.Node, ignored []facts.PodVolume) {
 	first := ignored[0]
-	f := finding.Finding{
-		Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
-		Node:    facts.NodeName(node),
-		Since:   new(facts.BoundAt(first.Pod)),
+	f := facts.AboutNode(node, finding.Finding{
+		Since: new(facts.BoundAt(first.Pod)),
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which nobody attaches: the node lacks the annotation with which its kubelet "+
 			"leaves that to the controller", facts.PodName(first.Pod), node.Name, first.Name),
 		Cause: "the kubelet of the node runs with enableControllerAttachDetach: false, or somebody took the annotation off; a kubelet cannot " +
@@ -72,7 +70,7 @@ func notManaged(p *check.Run, node *corev1.Node, ignored []facts.PodVolume) {
 		SelfHeals: finding.SelfHeals{Because: "the controller drops the pods of a node without the annotation without a word; the kubelet puts it on only " +
 			"when it starts with enableControllerAttachDetach: true"},
 		Advice: "set enableControllerAttachDetach: true in the node's kubelet configuration and restart that kubelet",
-	}
+	})
 	var pods []*corev1.Pod
 	for _, i := range ignored {
 		if !slices.Contains(pods, i.Pod) {

@@ -2,6 +2,7 @@ package blocked
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,7 +33,6 @@ var StsTerminatingOnDeadNode = check.Check{
 const rebootTakes = 5 * time.Minute
 
 func runSTSTerminatingOnDeadNode(p *check.Run) {
-	waiting := p.Waiting()
 	for _, pod := range p.Snapshot.Pods {
 		if pod.DeletionTimestamp == nil || reconcile.PodTerminated(pod) {
 			continue
@@ -45,14 +45,10 @@ func runSTSTerminatingOnDeadNode(p *check.Run) {
 		if !p.Lasted(*pod.DeletionTimestamp, rebootTakes) || !silent(p.View, pod.Spec.NodeName) {
 			continue
 		}
-		held := heldFor(p.View, pod)
-		for _, va := range held {
-			if p.Recreated(va) || p.OneNode(va.Volume) && len(facts.Elsewhere(waiting[va.Volume], va.Node)) > 0 {
-				held = nil // va-recreated-on-dead-node, or node-lost-6min, says more
-				break
-			}
-		}
-		if len(held) > 0 {
+		// Of a volume that is recreated there va-recreated-on-dead-node says more, and of one that
+		// pods elsewhere wait for node-lost-6min.
+		told := func(va facts.Attachment) bool { return p.Recreated(va) || len(p.KeptFrom(va.VolumeNode)) > 0 }
+		if held := heldFor(p.View, pod); len(held) > 0 && !slices.ContainsFunc(held, told) {
 			terminatingOnDeadNode(p, pod, owner.Name, held)
 		}
 	}
@@ -91,14 +87,10 @@ func heldFor(p *facts.View, pod *corev1.Pod) []facts.Attachment {
 func terminatingOnDeadNode(p *check.Run, pod *corev1.Pod, statefulSet string, held []facts.Attachment) {
 	va := held[0]
 	node := p.Snapshot.Node(va.Node)
-	f := finding.Finding{
-		Subject:          facts.PodObject(pod),
-		Volume:           va.Volume,
-		Node:             va.Node,
-		PersistentVolume: p.ShortVolume(va.Volume),
-		VolumeAttachment: va.Name,
-		Pods:             facts.PodNames([]*corev1.Pod{pod}),
-		Since:            pod.DeletionTimestamp,
+	f := p.About(va, finding.Finding{
+		Subject: facts.PodObject(pod),
+		Pods:    facts.PodNames([]*corev1.Pod{pod}),
+		Since:   pod.DeletionTimestamp,
 		Message: fmt.Sprintf("Pod %s of StatefulSet %s has been Terminating for %s on node %s, which is silent: it keeps volume %s, and the StatefulSet "+
 			"makes no other pod of its name", facts.PodName(pod), statefulSet, facts.Rounded(p.Age(*pod.DeletionTimestamp)), node.Name, p.ShortVolume(va.Volume)),
 		Cause: "the node was lost, and its kubelet is the only one that may say that the containers have ended",
@@ -111,7 +103,7 @@ func terminatingOnDeadNode(p *check.Run, pod *corev1.Pod, statefulSet string, he
 			"begin to count its 6 min"},
 		ByHand:         fmt.Sprintf("power the machine behind %s off, or see it off at the provider; then taint the node out-of-service", node.Name),
 		AdviceCommands: []string{facts.TaintOutOfService(node.Name)},
-	}
+	})
 	for _, va := range held {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attached", Value: fmt.Sprintf("true for volume %s, not being deleted", p.ShortVolume(va.Volume))})
 	}

@@ -101,16 +101,12 @@ func orphanElsewhere(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entr
 // orphanFinding is what the findings of a volume that is attached elsewhere have
 // in common.
 func orphanFinding(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry *storage.Entry) finding.Finding {
-	f := finding.Finding{
-		Subject:          facts.PodObject(pods[0]),
-		Volume:           va.Volume,
-		Node:             va.Node,
-		PersistentVolume: p.ShortVolume(va.Volume),
-		VolumeAttachment: va.Name,
-		Pods:             facts.PodNames(pods),
-		Since:            &va.CreationTimestamp,
-		SelfHeals:        finding.SelfHeals{Because: "no object asks the driver to detach the volume there; the attacher repeats the attach, at most 5 min apart, and is refused"},
-	}
+	f := p.About(va, finding.Finding{
+		Subject:   facts.PodObject(pods[0]),
+		Pods:      facts.PodNames(pods),
+		Since:     &va.CreationTimestamp,
+		SelfHeals: finding.SelfHeals{Because: "no object asks the driver to detach the volume there; the attacher repeats the attach, at most 5 min apart, and is refused"},
+	})
 	if failure := va.Status.AttachError; failure != nil {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attachError",
 			Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))})

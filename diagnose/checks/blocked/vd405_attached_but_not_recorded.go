@@ -71,14 +71,10 @@ func mayWaitForDetach(p *facts.View, va facts.Attachment) bool {
 
 func notRecorded(p *check.Run, va facts.Attachment, lease *coordinationv1.Lease, pods []*corev1.Pod) {
 	pv := p.ShortVolume(va.Volume)
-	p.Report(finding.Finding{
-		Subject:          facts.PodObject(pods[0]),
-		Volume:           va.Volume,
-		Node:             va.Node,
-		PersistentVolume: pv,
-		VolumeAttachment: va.Name,
-		Pods:             facts.PodNames(pods),
-		Since:            &va.CreationTimestamp,
+	p.Report(p.About(va, finding.Finding{
+		Subject: facts.PodObject(pods[0]),
+		Pods:    facts.PodNames(pods),
+		Since:   &va.CreationTimestamp,
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s: the attacher has begun to attach it and for %s has recorded neither success nor failure%s",
 			facts.PodName(pods[0]), va.Node, pv, facts.Rounded(p.Age(va.CreationTimestamp)), facts.Alike(pods)),
 		Cause: "most likely the attacher may not write the object's status, as after an update with an old ClusterRole; or its call to the driver does not end",
@@ -90,5 +86,5 @@ func notRecorded(p *check.Run, va facts.Attachment, lease *coordinationv1.Lease,
 		},
 		SelfHeals: finding.SelfHeals{Because: "the attacher repeats the attach and fails at the same point; once it may write the status the next attempt succeeds"},
 		Advice:    "look for \"cannot patch resource volumeattachments/status\" in the attacher's log, and give its ClusterRole the verb patch on that subresource",
-	})
+	}))
 }

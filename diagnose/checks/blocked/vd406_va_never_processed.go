@@ -90,14 +90,10 @@ func attacherExplained(p *facts.View, driver string) bool {
 
 func neverProcessed(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 	pv := p.ShortVolume(va.Volume)
-	f := finding.Finding{
-		Subject:          facts.PodObject(pods[0]),
-		Volume:           va.Volume,
-		Node:             va.Node,
-		PersistentVolume: pv,
-		VolumeAttachment: va.Name,
-		Pods:             facts.PodNames(pods),
-		Since:            &va.CreationTimestamp,
+	f := p.About(va, finding.Finding{
+		Subject: facts.PodObject(pods[0]),
+		Pods:    facts.PodNames(pods),
+		Since:   &va.CreationTimestamp,
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, whose VolumeAttachment no attacher of %s has touched for %s%s",
 			facts.PodName(pods[0]), va.Node, pv, va.Spec.Attacher, facts.Rounded(p.Age(va.CreationTimestamp)), facts.Alike(pods)),
 		Cause: "no external-attacher of the driver watches this cluster, or the one that does no longer works",
@@ -107,7 +103,7 @@ func neverProcessed(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 		},
 		SelfHeals: finding.SelfHeals{Because: "the attach follows by itself within about 2 min once an attacher for the driver runs; nothing else can make it"},
 		Advice:    fmt.Sprintf("look at the controller pods of %s: is a csi-attacher there, and Ready, and what does its log say?", va.Spec.Attacher),
-	}
+	})
 	if lease := p.AttacherLease(va.Spec.Attacher); lease != nil {
 		f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))
 	}

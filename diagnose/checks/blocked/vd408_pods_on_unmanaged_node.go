@@ -59,10 +59,8 @@ func attachedVolumesOf(p *facts.View, pod *corev1.Pod) []facts.PodVolume {
 
 func podsOnUnmanagedNode(p *check.Run, node *corev1.Node, exposed []facts.PodVolume) {
 	first, pods := exposed[0], facts.PodsOf(exposed)
-	f := finding.Finding{
-		Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
-		Node:    facts.NodeName(node),
-		Pods:    facts.PodNames(pods),
+	f := facts.AboutNode(node, finding.Finding{
+		Pods: facts.PodNames(pods),
 		Message: fmt.Sprintf("Pod %s runs on node %s with volume %s attached, and the node lacks the annotation by which the controller takes it into account: one that "+
 			"restarts detaches the volume as soon as the kubelet's list lacks it", facts.PodName(first.Pod), node.Name, first.Name),
 		Cause: "somebody took the annotation off, or the kubelet was restarted with enableControllerAttachDetach: false",
@@ -73,7 +71,7 @@ func podsOnUnmanagedNode(p *check.Run, node *corev1.Node, exposed []facts.PodVol
 			"enableControllerAttachDetach: true"},
 		Advice: "set enableControllerAttachDetach: true in the node's kubelet configuration and restart that kubelet, before kube-controller-manager restarts or the " +
 			"node is no longer Ready: 6 min after that the volumes are detached by force",
-	}
+	})
 	for _, v := range exposed {
 		guard := "lacks it: nothing guards the mount"
 		if facts.InUse(node, v.Volume) {

@@ -41,7 +41,6 @@ func refusedByLimit(p *facts.View, f finding.Finding) string {
 }
 
 func runFailedPodPinsRefusedAttach(p *check.Run) {
-	waiting := p.Waiting()
 	for _, va := range p.Attachments() {
 		if va.Status.Attached || va.Status.AttachError == nil || va.DeletionTimestamp != nil || !va.Ours() || !pinned(p.View, va) {
 			continue
@@ -55,7 +54,7 @@ func runFailedPodPinsRefusedAttach(p *check.Run) {
 			}
 		}
 		if p.Age(ended) >= grace {
-			failedPodPins(p, va, pods, ended, facts.Elsewhere(waiting[va.Volume], va.Node))
+			failedPodPins(p, va, pods, ended)
 		}
 	}
 }
@@ -72,16 +71,12 @@ func pinned(p *facts.View, va facts.Attachment) bool {
 	return len(pods) > 0 && !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !facts.NeverRan(pod) || pod.DeletionTimestamp != nil })
 }
 
-func failedPodPins(p *check.Run, va facts.Attachment, pods []*corev1.Pod, ended metav1.Time, waiting []*corev1.Pod) {
+func failedPodPins(p *check.Run, va facts.Attachment, pods []*corev1.Pod, ended metav1.Time) {
 	first, failure := pods[0], va.Status.AttachError
-	f := finding.Finding{
-		Subject:          facts.PodObject(first),
-		Volume:           va.Volume,
-		Node:             va.Node,
-		PersistentVolume: p.ShortVolume(va.Volume),
-		VolumeAttachment: va.Name,
-		Pods:             facts.PodNames(pods),
-		Since:            &ended,
+	p.Report(p.About(va, finding.Finding{
+		Subject: facts.PodObject(first),
+		Pods:    facts.PodNames(slices.Concat(pods, p.WaitingElsewhere(va.VolumeNode))),
+		Since:   &ended,
 		Message: fmt.Sprintf("Pod %s failed on node %s before it ran and has not been deleted: for its volume %s the driver is asked again and again to attach, and refuses: %q",
 			facts.PodName(first), va.Node, p.ShortVolume(va.Volume), failure.Message),
 		Cause: "the kubelet keeps a volume that it has not mounted for a pod until the pod object is gone, and reports it in use; the controller therefore never takes the attach back",
@@ -94,9 +89,5 @@ func failedPodPins(p *check.Run, va facts.Attachment, pods []*corev1.Pod, ended 
 		Advice: "delete the failed pod: it never ran, and holds no data; the volume is then released within about a minute. The next pod may meet what the driver " +
 			"rejects again",
 		AdviceCommands: []string{facts.DeletePod(first)},
-	}
-	if len(waiting) > 0 {
-		f.Pods = facts.PodNames(slices.Concat(pods, waiting))
-	}
-	p.Report(f)
+	}))
 }

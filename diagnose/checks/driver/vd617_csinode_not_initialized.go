@@ -32,9 +32,7 @@ func runCSINodeNotInitialized(p *check.Run) {
 			continue
 		}
 		since := c.LastTransitionTime
-		p.Report(finding.Finding{
-			Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
-			Node:    facts.NodeName(node),
+		p.Report(facts.AboutNode(node, finding.Finding{
 			Since:   &since,
 			Message: fmt.Sprintf("Node %s has not been Ready for %s because its kubelet cannot make or update its CSINode", node.Name, facts.Rounded(p.Age(since))),
 			Cause: "the kubelet may not read or write CSINodes (the node authorizer, an admission webhook), cannot reach the API server as it should, or " +
@@ -43,6 +41,6 @@ func runCSINodeNotInitialized(p *check.Run) {
 			SelfHeals: finding.SelfHeals{Because: "the kubelet ends after about 140 s of failures and is restarted by its supervisor; that heals what was passing, and " +
 				"has not in this time"},
 			Advice: fmt.Sprintf("read the kubelet's log on %s for \"CSINode\": it has the API server's message", node.Name),
-		})
+		}))
 	}
 }

@@ -35,14 +35,10 @@ func runRWORolloutDeadlock(p *check.Run) {
 }
 
 func rolloutDeadlock(p *check.Run, c facts.Conflict, r facts.Rollout) {
-	p.Report(finding.Finding{
-		Subject:          facts.PodObject(r.To),
-		Volume:           c.Volume,
-		Node:             c.Node,
-		PersistentVolume: p.ShortVolume(c.Volume),
-		VolumeAttachment: c.Name,
-		Pods:             facts.PodNames(c.Waiters),
-		Since:            new(facts.BoundAt(r.To)),
+	p.Report(p.About(c.Attachment, finding.Finding{
+		Subject: facts.PodObject(r.To),
+		Pods:    facts.PodNames(c.Waiters),
+		Since:   new(facts.BoundAt(r.To)),
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which pod %s of the same Deployment %s keeps on node %s until the new pod is Ready",
 			facts.PodName(r.To), r.To.Spec.NodeName, p.ShortVolume(c.Volume), facts.PodName(r.From), r.Deployment, c.Node),
 		Cause: strategyCause(p.View, r),
@@ -53,7 +49,7 @@ func rolloutDeadlock(p *check.Run, c facts.Conflict, r facts.Rollout) {
 		},
 		SelfHeals: finding.SelfHeals{Because: "each pod waits for the other: the new one for the volume, the old one for the new one to be Ready"},
 		Advice:    fmt.Sprintf("set the Deployment's strategy to Recreate, or delete pod %s, which then frees the volume", facts.PodName(r.From)),
-	})
+	}))
 }
 
 // strategyCause says why the Deployment keeps the old pod, where it was read.

@@ -44,14 +44,10 @@ func runRWOManyConsumers(p *check.Run) {
 
 func manyConsumers(p *check.Run, c facts.Conflict, claim *corev1.PersistentVolumeClaim) {
 	waiter, holder, pv := c.Waiters[0], c.Holders[0], p.ShortVolume(c.Volume)
-	p.Report(finding.Finding{
-		Subject:          finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
-		Volume:           c.Volume,
-		Node:             c.Node,
-		PersistentVolume: pv,
-		VolumeAttachment: c.Name,
-		Pods:             facts.PodNames(c.Waiters),
-		Since:            new(facts.BoundAt(waiter)),
+	p.Report(p.About(c.Attachment, finding.Finding{
+		Subject: finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		Pods:    facts.PodNames(c.Waiters),
+		Since:   new(facts.BoundAt(waiter)),
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which pod %s uses on node %s: the claim %s/%s is ReadWriteOnce%s",
 			facts.PodName(waiter), waiter.Spec.NodeName, pv, facts.PodName(holder), c.Node, claim.Namespace, claim.Name, facts.Alike(c.Waiters)),
 		Cause: "pods on several nodes share the claim: " + sharers(waiter, holder),
@@ -63,7 +59,7 @@ func manyConsumers(p *check.Run, c facts.Conflict, claim *corev1.PersistentVolum
 		},
 		SelfHeals: finding.SelfHeals{Because: "the volume stays with the pod that has it until that pod ends"},
 		Advice:    "run the pods on one node (pod affinity), give each its own claim (a StatefulSet), or use storage that many nodes may mount",
-	})
+	}))
 }
 
 // sharers says what makes several pods of one claim.

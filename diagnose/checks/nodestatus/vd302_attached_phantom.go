@@ -72,10 +72,8 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 		return
 	}
 	pv := p.ShortVolume(pair.Volume)
-	f := finding.Finding{
-		Subject:          finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
+	f := facts.AboutNode(node, finding.Finding{
 		Volume:           pair.Volume,
-		Node:             pair.Node,
 		PersistentVolume: pv,
 		VolumeAttachment: name,
 		Pods:             facts.PodNames(pods),
@@ -87,7 +85,7 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 		},
 		SelfHeals: finding.SelfHeals{Because: phantomStays(p.World.VerifySync())},
 		ByHand:    "delete the pod, wait until the entry has left volumesAttached, then let the pod return",
-	}
+	})
 	if !written.IsZero() {
 		f.Since = &written
 	}

@@ -97,11 +97,9 @@ func wipedList(p *check.Run, node *corev1.Node, lost []facts.Attachment, pods []
 			break
 		}
 	}
-	f := finding.Finding{
-		Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
-		Node:    facts.NodeName(node),
-		Pods:    facts.PodNames(pods),
-		Since:   &node.CreationTimestamp,
+	f := facts.AboutNode(node, finding.Finding{
+		Pods:  facts.PodNames(pods),
+		Since: &node.CreationTimestamp,
 		Message: fmt.Sprintf("Node %s was registered again %s ago, and its volumesAttached has lost the volumes attached before: pod %s runs with volume %s, "+
 			"and a kubelet that restarts now would no longer protect the mount", node.Name, facts.Rounded(p.Age(node.CreationTimestamp)), facts.PodName(pod), pv),
 		Cause: "the Node object was deleted and made again under the machine, which emptied its status; the controller holds the volumes for attached and " +
@@ -114,7 +112,7 @@ func wipedList(p *check.Run, node *corev1.Node, lost []facts.Attachment, pods []
 			"kube-controller-manager restarts"},
 		Advice: fmt.Sprintf("make sure that %s is still the same machine", node.Name),
 		ByHand: "then have the kube-controller-manager leader restarted, or end the pods one by one, each until its VolumeAttachment is gone",
-	}
+	})
 	for _, va := range lost {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.creationTimestamp",
 			Value: fmt.Sprintf("%s, attached, for %s", facts.Stamp(va.CreationTimestamp), p.ShortVolume(va.Volume))})

@@ -43,10 +43,8 @@ func runInuseLost(p *check.Run) {
 // has mostly lost several.
 func inuseLost(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
 	first, pods := list[0], facts.PodsOf(list)
-	f := finding.Finding{
-		Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
-		Node:    facts.NodeName(node),
-		Pods:    facts.PodNames(pods),
+	f := facts.AboutNode(node, finding.Finding{
+		Pods: facts.PodNames(pods),
 		Message: fmt.Sprintf("Pod %s runs on node %s with volume %s, which the node's volumesInUse does not list: once the pod ends, the controller detaches "+
 			"the volume without waiting for the unmount", facts.PodName(first.Pod), node.Name, first.Name),
 		Cause: "the kubelet was restarted and no longer gets to the pod's volumes, or no longer gets its node's status written; or somebody else writes " +
@@ -56,7 +54,7 @@ func inuseLost(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
 			"than any of them"},
 		Advice: fmt.Sprintf("restart the kubelet on node %s and see the volume return to volumesInUse; otherwise stop the program's writes before its pod ends", node.Name),
 		Never:  "drain the node or delete the pod before that: the disk would be detached under the mount",
-	}
+	})
 	if p.HeartbeatStale(node) {
 		f.Cause = "the kubelet renews its lease, which keeps the node Ready, but its writes of the node's status fail"
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready].lastHeartbeatTime", Value: facts.Stamp(facts.ReadyCondition(node).LastHeartbeatTime)})

@@ -54,11 +54,9 @@ func kubeletObjects(p *facts.View, pod *corev1.Pod) bool {
 func notReported(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
 	first, pods := list[0], facts.PodsOf(list)
 	since := facts.BoundAt(first.Pod)
-	f := finding.Finding{
-		Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
-		Node:    facts.NodeName(node),
-		Pods:    facts.PodNames(pods),
-		Since:   &since,
+	f := facts.AboutNode(node, finding.Finding{
+		Pods:  facts.PodNames(pods),
+		Since: &since,
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s: it is attached, but the kubelet has not announced it in the node's volumesInUse for %s, "+
 			"and it mounts only what it has announced%s", facts.PodName(first.Pod), node.Name, first.Name, facts.Rounded(p.Age(since)), facts.Alike(pods)),
 		Cause: "the kubelet writes its node's status, but does not get to the pod's volumes, or writes the status too seldom (nodeStatusUpdateFrequency)",
@@ -69,7 +67,7 @@ func notReported(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
 		SelfHeals: finding.SelfHeals{Because: "the kubelet announces a volume within 10 s, or at its next report of the status; it has had longer than any of them"},
 		Advice: fmt.Sprintf("on node %s read the kubelet's log for \"Error updating node status\" and for the pod's name; fix what it reports, or set "+
 			"nodeStatusUpdateFrequency back to 10s and restart the kubelet", node.Name),
-	}
+	})
 	switch c := facts.ReadyCondition(node); {
 	case p.HeartbeatStale(node):
 		f.Cause = "the kubelet renews its lease, which keeps the node Ready, but its writes of the node's status fail"

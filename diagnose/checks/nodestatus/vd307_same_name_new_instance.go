@@ -60,14 +60,10 @@ func otherMachine(p *facts.View, va facts.Attachment) (was, is string, ok bool) 
 
 func otherInstance(p *check.Run, va facts.Attachment, was, is string, pods []*corev1.Pod) {
 	node, pod, pv := p.Snapshot.Node(va.Node), pods[0], p.ShortVolume(va.Volume)
-	p.Report(finding.Finding{
-		Subject:          facts.PodObject(pod),
-		Volume:           va.Volume,
-		Node:             va.Node,
-		PersistentVolume: pv,
-		VolumeAttachment: va.Name,
-		Pods:             facts.PodNames(pods),
-		Since:            new(facts.Latest(facts.BoundAt(pod), node.CreationTimestamp)),
+	p.Report(p.About(va, finding.Finding{
+		Subject: facts.PodObject(pod),
+		Pods:    facts.PodNames(pods),
+		Since:   new(facts.Latest(facts.BoundAt(pod), node.CreationTimestamp)),
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which counts as attached there but was attached to machine %s; the node is now machine %s",
 			facts.PodName(pod), node.Name, pv, was, is),
 		Cause: "the machine was replaced, and its successor took the name before the volume was detached; to the controller the node is the same",
@@ -81,5 +77,5 @@ func otherInstance(p *check.Run, va facts.Attachment, was, is string, pods []*co
 			"and would have attached it again by now"},
 		Advice: fmt.Sprintf("check at the provider that machine %s is gone, as it still has the volume if it lives; then delete the VolumeAttachment: the controller "+
 			"attaches the volume to the new machine within about 2 min", was),
-	})
+	}))
 }

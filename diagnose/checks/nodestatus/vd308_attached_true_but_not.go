@@ -81,14 +81,10 @@ func deviceMissing(p *facts.View, pod *corev1.Pod, pv, driver string) *corev1.Ev
 
 func notAttached(p *check.Run, va facts.Attachment, pod *corev1.Pod, event *corev1.Event, entry *storage.Entry) {
 	pv, since := p.ShortVolume(va.Volume), facts.FirstTime(event)
-	f := finding.Finding{
-		Subject:          facts.PodObject(pod),
-		Volume:           va.Volume,
-		Node:             va.Node,
-		PersistentVolume: pv,
-		VolumeAttachment: va.Name,
-		Pods:             facts.PodNames([]*corev1.Pod{pod}),
-		Since:            &since,
+	f := p.About(va, finding.Finding{
+		Subject: facts.PodObject(pod),
+		Pods:    facts.PodNames([]*corev1.Pod{pod}),
+		Since:   &since,
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which counts as attached but whose device the driver does not find there: a hint "+
 			"that the storage system has it detached", facts.PodName(pod), va.Node, pv),
 		Cause: "the volume was detached past the cluster, or a late detach took it away again; or the node does not see the device for a reason of its own",
@@ -100,7 +96,7 @@ func notAttached(p *check.Run, va facts.Attachment, pod *corev1.Pod, event *core
 		SelfHeals: finding.SelfHeals{Because: "only a driver that lists which volumes are attached where would notice, within about a minute; this one has not"},
 		Advice:    "check at the storage system whether the volume is attached to this node",
 		ByHand:    "if it is not, delete the pod, wait until the VolumeAttachment is gone, and let the pod return: the volume is then attached again",
-	}
+	})
 	if at, missed := entry.Missed(va.Node); missed {
 		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which counts as attached but whose device the driver does not find there, and csi-attacher "+
 			"did not find it attached there either, at %s: two hints that the storage system has it detached", facts.PodName(pod), va.Node, pv, facts.Stamp(metav1.NewTime(at)))

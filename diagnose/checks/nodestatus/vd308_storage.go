@@ -24,19 +24,15 @@ func detachedAtStorage(p *check.Run, va facts.Attachment, node *corev1.Node, ent
 		return false
 	}
 	pv, pods := p.ShortVolume(va.Volume), waitingUnstarted(p.View, va)
-	f := finding.Finding{
-		Volume:           va.Volume,
-		Node:             va.Node,
-		PersistentVolume: pv,
-		VolumeAttachment: va.Name,
-		Cause:            "the volume was detached past the cluster, or a late detach took it away again",
+	f := p.About(va, finding.Finding{
+		Cause: "the volume was detached past the cluster, or a late detach took it away again",
 		Evidence: []finding.Evidence{
 			{Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"},
 			{Object: "node/" + string(va.Node), Field: "status.volumesAttached", Value: string(va.Volume)},
 			entry.Evidence(),
 		},
 		SelfHeals: finding.SelfHeals{Because: "only a driver that lists which volumes are attached where would notice, within about a minute"},
-	}
+	})
 	if len(pods) > 0 {
 		f.Subject, f.Pods = facts.PodObject(pods[0]), facts.PodNames(pods)
 		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which counts as attached there, and which %s does not show as attached to that node",

@@ -49,14 +49,12 @@ func same(ids map[string]string, drivers []storagev1.CSINodeDriver) bool {
 
 func nodeIDDiffers(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, ids map[string]string) {
 	annotation := finding.Evidence{Object: "node/" + node.Name, Field: "metadata.annotations[" + reconcile.NodeIDsAnnotation + "]", Value: fmt.Sprintf("%q", node.Annotations[reconcile.NodeIDsAnnotation])}
-	f := finding.Finding{
-		Subject:  finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
-		Node:     facts.NodeName(node),
+	f := facts.AboutNode(node, finding.Finding{
 		Evidence: []finding.Evidence{annotation},
 		SelfHeals: finding.SelfHeals{Because: "the kubelet writes both when the driver registers: at the plugin's next start, or the kubelet's; nobody compares them in " +
 			"between"},
 		Advice: fmt.Sprintf("delete the driver's node plugin pod on %s, so that it registers again", node.Name),
-	}
+	})
 	listed := map[string]string{}
 	for _, d := range csiNode.Spec.Drivers {
 		listed[d.Name] = d.NodeID

@@ -60,7 +60,7 @@ func refusedForDeletion(va facts.Attachment) bool {
 }
 
 func pvTerminating(p *check.Run, va facts.Attachment, pv *corev1.PersistentVolume) {
-	f := pvDeletionFinding(va, pv)
+	f := pvDeletionFinding(p.View, va, pv)
 	f.Message = fmt.Sprintf("Volume %s has been stuck in Terminating for %s: a VolumeAttachment on node %s, where no pod uses it, still names it",
 		pv.Name, facts.Rounded(p.Age(*pv.DeletionTimestamp)), va.Node)
 	f.Cause = "the volume was deleted while an attach for it was failing, and the controller has lost sight of the VolumeAttachment"
@@ -77,7 +77,7 @@ func pvTerminating(p *check.Run, va facts.Attachment, pv *corev1.PersistentVolum
 }
 
 func reportRefused(p *check.Run, va facts.Attachment, pv *corev1.PersistentVolume, pods []*corev1.Pod) {
-	f := pvDeletionFinding(va, pv)
+	f := pvDeletionFinding(p.View, va, pv)
 	f.Severity, f.Pods = finding.Error, facts.PodNames(pods)
 	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which is being deleted: the attacher does not attach such a volume%s",
 		facts.PodName(pods[0]), va.Node, pv.Name, facts.Alike(pods))
@@ -89,18 +89,15 @@ func reportRefused(p *check.Run, va facts.Attachment, pv *corev1.PersistentVolum
 	p.Report(f)
 }
 
-func pvDeletionFinding(va facts.Attachment, pv *corev1.PersistentVolume) finding.Finding {
-	return finding.Finding{
+func pvDeletionFinding(p *facts.View, va facts.Attachment, pv *corev1.PersistentVolume) finding.Finding {
+	return p.About(va, finding.Finding{
 		Subject:          facts.PvObject(pv),
-		Volume:           va.Volume,
-		Node:             va.Node,
 		PersistentVolume: pv.Name,
-		VolumeAttachment: va.Name,
 		Since:            pv.DeletionTimestamp,
 		Evidence: []finding.Evidence{
 			{Object: "persistentvolume/" + pv.Name, Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pv.DeletionTimestamp)},
 			{Object: "persistentvolume/" + pv.Name, Field: "metadata.finalizers", Value: fmt.Sprint(pv.Finalizers)},
 			{Object: va.Object(), Field: "status.attached", Value: fmt.Sprintf("%t, not being deleted", va.Status.Attached)},
 		},
-	}
+	})
 }

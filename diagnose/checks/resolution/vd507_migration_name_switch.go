@@ -63,10 +63,8 @@ func runMigrationNameSwitch(p *check.Run) {
 
 func nameSwitch(p *check.Run, node *corev1.Node, inTree, csi corev1.UniqueVolumeName) {
 	pair := reconcile.VolumeNode{Volume: csi, Node: facts.NodeName(node)}
-	f := finding.Finding{
-		Subject:          finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
+	f := facts.AboutNode(node, finding.Finding{
 		Volume:           csi,
-		Node:             pair.Node,
 		PersistentVolume: p.ShortVolume(csi),
 		Message: fmt.Sprintf("Node %s lists the disk of volume %s as %s and as %s: to detach the one takes the disk from the other",
 			node.Name, p.ShortVolume(csi), inTree, csi),
@@ -77,7 +75,7 @@ func nameSwitch(p *check.Run, node *corev1.Node, inTree, csi corev1.UniqueVolume
 			"input and output errors, and keeps them until it is restarted"},
 		Advice: fmt.Sprintf("drain node %s now, so that nothing writes while the names change, and wait until only the CSI name is left; drain the "+
 			"other nodes before their kubelet is upgraded", node.Name),
-	}
+	})
 	if va := p.Snapshot.VolumeAttachment(facts.AttachmentName(pair)); va != nil {
 		f.VolumeAttachment = va.Name
 	}

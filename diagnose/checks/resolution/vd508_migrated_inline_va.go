@@ -89,7 +89,7 @@ func inlineLeft(p *check.Run, va *storagev1.VolumeAttachment, pair reconcile.Vol
 		SelfHeals: finding.SelfHeals{Because: "a restart of kube-controller-manager does not help: it passes over attachments of inline volumes"},
 		ByHand:    fmt.Sprintf("make sure on node %s that nothing has the volume mounted, then delete the VolumeAttachment", pair.Node),
 	}
-	if waiters := facts.Elsewhere(p.Waiting()[pair.Volume], pair.Node); len(waiters) > 0 {
+	if waiters := p.WaitingElsewhere(pair); len(waiters) > 0 {
 		f.Severity, f.Pods = finding.Error, facts.PodNames(waiters)
 		f.Message += fmt.Sprintf(", while pod %s waits for it on node %s", facts.PodName(waiters[0]), waiters[0].Spec.NodeName)
 	}

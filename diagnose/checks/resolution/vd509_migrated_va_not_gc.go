@@ -19,12 +19,11 @@ var MigratedVANotGC = check.Check{
 }
 
 func runMigratedVANotGC(p *check.Run) {
-	waiting := p.Waiting()
 	for _, va := range p.Danglings() {
 		if !p.MigratedAndNotCollected(va) {
 			continue
 		}
-		f := p.Dangling(va, p.Snapshot.Node(va.Node), facts.Elsewhere(waiting[va.Volume], va.Node))
+		f := p.Dangling(va)
 		pv := p.Snapshot.Volume(*va.Spec.Source.PersistentVolumeName)
 		f.Cause += "; the volume is of the in-tree plugin " + facts.InTreePlugin(pv) + ", and this release does not find the VolumeAttachments of such volumes when it starts"
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "cluster", Field: "serverVersion", Value: p.Snapshot.Source.ServerVersion})

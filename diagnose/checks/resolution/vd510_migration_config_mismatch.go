@@ -46,10 +46,8 @@ func leftovers(p *check.Run, node *corev1.Node) {
 			continue
 		}
 		seen = append(seen, v.Name)
-		p.Report(finding.Finding{
-			Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
-			Volume:  v.Name,
-			Node:    pair.Node,
+		p.Report(facts.AboutNode(node, finding.Finding{
+			Volume: v.Name,
 			Message: fmt.Sprintf("Node %s lists volume %s as attached, by the name of an in-tree plugin that this release no longer has: the controller can "+
 				"never detach it by that name", node.Name, v.Name),
 			Cause: "the cluster was upgraded past the removal of " + plugin + " while the volume was attached; the entry was left behind",
@@ -63,7 +61,7 @@ func leftovers(p *check.Run, node *corev1.Node) {
 			Advice: fmt.Sprintf("drain node %s and replace it; or check at the provider that the disk is not attached there, then delete the Node object of a node "+
 				"that is off", node.Name),
 			Never: "edit the list alone: the controller writes the entry back until it restarts",
-		})
+		}))
 	}
 }
 
@@ -138,21 +136,15 @@ func madeFromHandle(p *facts.View, va facts.Attachment) bool {
 // undetachable tells of attachments that the controller made from the handle and
 // cannot find again by its name for the volume, in which "^" parts the two.
 func undetachable(p *check.Run) {
-	waiting := p.Waiting()
 	for _, va := range p.Attachments() {
 		if _, _, ok := reconcile.ParseCSI(va.Volume); ok || !va.Holds() || !madeFromHandle(p.View, va) || p.Age(va.CreationTimestamp) < facts.DanglingGrace {
 			continue
 		}
 		pv := p.ShortVolume(va.Volume)
-		f := finding.Finding{
-			Subject:          finding.Object{Kind: "VolumeAttachment", Name: va.Name, UID: va.UID},
-			Volume:           va.Volume,
-			Node:             va.Node,
-			PersistentVolume: pv,
-			VolumeAttachment: va.Name,
-			Since:            &va.CreationTimestamp,
-			Message:          fmt.Sprintf("Volume %s is attached to node %s and can never be detached by the controller: its handle contains a ^", pv, va.Node),
-			Cause:            "the controller puts driver and handle together with a ^ and takes them apart there; with another one in the handle that fails",
+		f := p.About(va, finding.Finding{
+			Since:   &va.CreationTimestamp,
+			Message: fmt.Sprintf("Volume %s is attached to node %s and can never be detached by the controller: its handle contains a ^", pv, va.Node),
+			Cause:   "the controller puts driver and handle together with a ^ and takes them apart there; with another one in the handle that fails",
 			Evidence: []finding.Evidence{
 				{Object: "volumeattachment/" + va.Name, Field: "status.attached", Value: "true, not being deleted"},
 				{Object: "persistentvolume/" + pv, Field: "spec.csi.volumeHandle", Value: string(va.Volume)},
@@ -161,10 +153,9 @@ func undetachable(p *check.Run) {
 			Advice: fmt.Sprintf("once no pod on node %s uses the volume and it has left the node's volumesInUse, delete the VolumeAttachment: the attacher detaches by "+
 				"the volume's own handle. For good, recreate the volume with a handle without ^", va.Node),
 			Never: "take its finalizer off: the volume then stays attached in the storage system",
-		}
-		if waiters := facts.Elsewhere(waiting[va.Volume], va.Node); len(waiters) > 0 && p.OneNode(va.Volume) && len(p.World.LivePods(va.VolumeNode)) == 0 {
-			f.Severity, f.Pods = finding.Error, facts.PodNames(waiters)
-			f.Message += fmt.Sprintf("; pod %s waits for it on node %s", facts.PodName(waiters[0]), waiters[0].Spec.NodeName)
+		})
+		if len(p.World.LivePods(va.VolumeNode)) == 0 {
+			p.AddKeptFrom(&f, "; pod %s waits for it on node %s")
 		}
 		p.Report(f)
 	}

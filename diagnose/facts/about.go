@@ -1,0 +1,57 @@
+package facts
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// About completes a finding about the attachment with its volume and its node. The
+// VolumeAttachment is the subject of a finding that names none.
+func (p *View) About(va Attachment, f finding.Finding) finding.Finding {
+	if f.Subject == (finding.Object{}) {
+		f.Subject = VaObject(va.VolumeAttachment)
+	}
+	f.Volume, f.Node, f.VolumeAttachment = va.Volume, va.Node, va.Name
+	f.PersistentVolume = cmp.Or(f.PersistentVolume, p.ShortVolume(va.Volume))
+	return f
+}
+
+// AboutNode completes a finding whose subject is the node.
+func AboutNode(node *corev1.Node, f finding.Finding) finding.Finding {
+	f.Subject, f.Node = finding.Object{Kind: "Node", Name: node.Name, UID: node.UID}, NodeName(node)
+	return f
+}
+
+// WaitingElsewhere are the pods on other nodes that wait for the volume, the longest
+// first.
+func (p *View) WaitingElsewhere(pair reconcile.VolumeNode) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(p.Waiting()[pair.Volume]), func(pod *corev1.Pod) bool { return NodeOf(pod) == pair.Node })
+}
+
+// KeptFrom are those of WaitingElsewhere if one node at a time may have the volume:
+// they wait for this node to give it up.
+func (p *View) KeptFrom(pair reconcile.VolumeNode) []*corev1.Pod {
+	waiting := p.WaitingElsewhere(pair)
+	if len(waiting) == 0 || !p.OneNode(pair.Volume) {
+		return nil
+	}
+	return waiting
+}
+
+// AddKeptFrom makes the finding an error where KeptFrom has pods, and names the first of
+// them and its node in the clause.
+func (p *View) AddKeptFrom(f *finding.Finding, clause string) {
+	waiting := p.KeptFrom(f.Pair())
+	if len(waiting) == 0 {
+		return
+	}
+	f.Severity, f.Pods = finding.Error, append(f.Pods, PodNames(waiting)...)
+	slices.Sort(f.Pods)
+	f.Message += fmt.Sprintf(clause, PodName(waiting[0]), waiting[0].Spec.NodeName)
+}

@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
@@ -36,7 +37,7 @@ const (
 // Attachments are those whose volume can be told. One without a PV, or of a
 // driver that attaches nothing, is another failure mode.
 func (p *View) Attachments() []Attachment {
-	return p.remember().attachments.get(p.findAttachments)
+	return p.memory.attachments.get(p.findAttachments)
 }
 
 func (p *View) findAttachments() []Attachment {
@@ -58,7 +59,7 @@ func (p *View) findAttachments() []Attachment {
 // AttachmentsOf are those of the volume, on whatever nodes, in the order of
 // their names.
 func (p *View) AttachmentsOf(volume corev1.UniqueVolumeName) []Attachment {
-	return p.remember().byVolume.get(func() *index.Index[corev1.UniqueVolumeName, Attachment] {
+	return p.memory.byVolume.get(func() *index.Index[corev1.UniqueVolumeName, Attachment] {
 		return index.New(p.Attachments(), func(va Attachment) corev1.UniqueVolumeName { return va.Volume })
 	}).All(volume)
 }
@@ -101,7 +102,7 @@ func (p *View) OneNode(volume corev1.UniqueVolumeName) bool {
 // Waiting are the pods that cannot start before a volume is attached to their
 // node, by volume; the one that waits longest comes first.
 func (p *View) Waiting() map[corev1.UniqueVolumeName][]*corev1.Pod {
-	return p.remember().waiting.get(p.findWaiting)
+	return p.memory.waiting.get(p.findWaiting)
 }
 
 func (p *View) findWaiting() map[corev1.UniqueVolumeName][]*corev1.Pod {
@@ -160,7 +161,7 @@ func Deleting(va *storagev1.VolumeAttachment) bool { return va.DeletionTimestamp
 // are where the driver does not say otherwise.
 func (p *View) AttachRequired(driver string) bool {
 	d := p.Snapshot.CSIDriver(driver)
-	return d == nil || d.Spec.AttachRequired == nil || *d.Spec.AttachRequired
+	return d == nil || ptr.Deref(d.Spec.AttachRequired, true)
 }
 
 // PodVolume is a pod and one volume that it waits for, by its unique name where

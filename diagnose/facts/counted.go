@@ -55,7 +55,7 @@ func (p *View) Uncounted(pair reconcile.VolumeNode, va *storagev1.VolumeAttachme
 // CountedWhole says that the controller has no other volumes of the driver than those
 // that it must have for the objects.
 func (p *View) CountedWhole(driver string) bool {
-	return p.remember().countedWhole.get(p.findCountedWhole).Has(driver)
+	return p.memory.countedWhole.get(p.findCountedWhole).Has(driver)
 }
 
 func (p *View) findCountedWhole() sets.Set[string] {

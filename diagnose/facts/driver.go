@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
@@ -29,7 +30,7 @@ type Task struct {
 // Tasks are those of one driver, the oldest first. A driver that attaches
 // nothing has no attacher and no Tasks.
 func (p *View) Tasks(driver string) []Task {
-	return slices.Clone(p.remember().tasks.get(driver, p.findTasks))
+	return slices.Clone(p.memory.tasks.get(driver, p.findTasks))
 }
 
 func (p *View) findTasks(driver string) []Task {
@@ -52,7 +53,7 @@ func (p *View) findTasks(driver string) []Task {
 
 // Attachers are the drivers that any VolumeAttachment names, sorted.
 func (p *View) Attachers() []string {
-	return p.remember().attachers.get(func() []string {
+	return p.memory.attachers.get(func() []string {
 		drivers := sets.New[string]()
 		for _, va := range p.Snapshot.VolumeAttachments {
 			drivers.Insert(va.Spec.Attacher)
@@ -85,16 +86,15 @@ func (t Task) verb() string {
 }
 
 func (t Task) evidence() finding.Evidence {
-	object := "volumeattachment/" + t.Name
+	answer := "no answer"
 	switch {
 	case t.Failure != nil:
-		return finding.Evidence{Object: object, Field: "status", Value: fmt.Sprintf("to be %s node %s since %s; last answer at %s: %s",
-			t.verb(), t.Spec.NodeName, Stamp(t.Since), Stamp(t.Failure.Time), t.Failure.Message)}
+		answer = fmt.Sprintf("last answer at %s: %s", Stamp(t.Failure.Time), t.Failure.Message)
 	case t.Untouched():
-		return finding.Evidence{Object: object, Field: "status", Value: fmt.Sprintf("to be %s node %s since %s; nobody has looked at it", t.verb(), t.Spec.NodeName, Stamp(t.Since))}
-	default:
-		return finding.Evidence{Object: object, Field: "status", Value: fmt.Sprintf("to be %s node %s since %s; no answer", t.verb(), t.Spec.NodeName, Stamp(t.Since))}
+		answer = "nobody has looked at it"
 	}
+	return finding.Evidence{Object: "volumeattachment/" + t.Name, Field: "status",
+		Value: fmt.Sprintf("to be %s node %s since %s; %s", t.verb(), t.Spec.NodeName, Stamp(t.Since), answer)}
 }
 
 // TaskEvidence is a finding's evidence of its tasks: the first few say enough.
@@ -112,7 +112,7 @@ func TaskEvidence(tasks []Task) []finding.Evidence {
 // any nothing is known: attachers may run without leader election, or outside
 // the cluster.
 func (p *View) AttacherLease(driver string) *coordinationv1.Lease {
-	return p.remember().leases.get(driver, p.findAttacherLease)
+	return p.memory.leases.get(driver, p.findAttacherLease)
 }
 
 func (p *View) findAttacherLease(driver string) *coordinationv1.Lease {
@@ -134,18 +134,15 @@ func Renewed(lease *coordinationv1.Lease) metav1.Time {
 
 // LeaseEvidence is what the lease shows of its holder.
 func LeaseEvidence(lease *coordinationv1.Lease) finding.Evidence {
-	holder := ""
-	if lease.Spec.HolderIdentity != nil {
-		holder = *lease.Spec.HolderIdentity
-	}
-	return finding.Evidence{Object: "lease/" + lease.Namespace + "/" + lease.Name, Field: "spec.renewTime", Value: fmt.Sprintf("%s, held by %q", Stamp(Renewed(lease)), holder)}
+	return finding.Evidence{Object: "lease/" + lease.Namespace + "/" + lease.Name, Field: "spec.renewTime",
+		Value: fmt.Sprintf("%s, held by %q", Stamp(Renewed(lease)), ptr.Deref(lease.Spec.HolderIdentity, ""))}
 }
 
 // LastAnswer is the latest moment at which the driver's attachments prove that
 // an attacher was at work: an error that it wrote, or the making of one that is
 // attached. Detaches that succeed leave no trace.
 func (p *View) LastAnswer(driver string) metav1.Time {
-	return p.remember().answers.get(driver, p.findLastAnswer)
+	return p.memory.answers.get(driver, p.findLastAnswer)
 }
 
 func (p *View) findLastAnswer(driver string) metav1.Time {

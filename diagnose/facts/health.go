@@ -8,6 +8,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
 // Health is something wrong that a driver says of a volume, or of its storage as
@@ -81,9 +82,5 @@ func concerns(c storagev1.StorageHealthCondition, claim *corev1.PersistentVolume
 	if c.AccessMode != nil && !slices.Contains(claim.Spec.AccessModes, *c.AccessMode) {
 		return false
 	}
-	mode := corev1.PersistentVolumeFilesystem
-	if claim.Spec.VolumeMode != nil {
-		mode = *claim.Spec.VolumeMode
-	}
-	return c.VolumeMode == nil || *c.VolumeMode == mode
+	return c.VolumeMode == nil || *c.VolumeMode == ptr.Deref(claim.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 }

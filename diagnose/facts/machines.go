@@ -16,7 +16,7 @@ import (
 
 // IsNode says that a machine of the cluster goes by the name.
 func (p *View) IsNode(machine string) bool {
-	return p.remember().machines.get(p.findMachines).Has(machine)
+	return p.memory.machines.get(p.findMachines).Has(machine)
 }
 
 // findMachines finds what the cluster's machines are called: by the node's name
@@ -39,7 +39,7 @@ func (p *View) findMachines() sets.Set[string] {
 // NamedNode is the one other node that the message names, by its name or by
 // what its driver or its cloud calls it; nil where there is none or several.
 func (p *View) NamedNode(va Attachment, message string) *corev1.Node {
-	ids := p.remember().machineIDs.get(p.findMachineIDs)
+	ids := p.memory.machineIDs.get(p.findMachineIDs)
 	var named *corev1.Node
 	for word := range tokens(message, ids.longest) {
 		for _, id := range ids.nodes[word] {
@@ -58,7 +58,7 @@ func (p *View) NamedNode(va Attachment, message string) *corev1.Node {
 // Names says that the message names the attachment's own node, by its name or by what its driver
 // or its cloud calls it.
 func (p *View) Names(va Attachment, message string) bool {
-	ids := p.remember().machineIDs.get(p.findMachineIDs)
+	ids := p.memory.machineIDs.get(p.findMachineIDs)
 	for word := range tokens(message, ids.longest) {
 		if slices.ContainsFunc(ids.nodes[word], func(id calledNode) bool {
 			return (id.driver == "" || id.driver == va.Spec.Attacher) && NodeName(id.node) == va.Node
@@ -130,7 +130,7 @@ func (p *View) findMachineIDs() machineIDs {
 
 // AttachmentsByNode are the attachments of each node.
 func (p *View) AttachmentsByNode() map[string][]Attachment {
-	return p.remember().byNode.get(func() map[string][]Attachment {
+	return p.memory.byNode.get(func() map[string][]Attachment {
 		count := make(map[string]int, len(p.Snapshot.Nodes))
 		for _, va := range p.Attachments() {
 			count[string(va.Node)]++
@@ -181,7 +181,7 @@ func NodeIDs(node *corev1.Node) (map[string]string, bool) {
 // node that lists one of the same drivers has it.
 func (p *View) MadeAnew(node *corev1.Node, csiNode *storagev1.CSINode) bool {
 	return csiNode.CreationTimestamp.Before(&node.CreationTimestamp) && slices.ContainsFunc(csiNode.Spec.Drivers, func(d storagev1.CSINodeDriver) bool {
-		return p.remember().annotated.get(p.findAnnotated).Has(d.Name)
+		return p.memory.annotated.get(p.findAnnotated).Has(d.Name)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -33,10 +34,7 @@ func WrongMode(pod *corev1.Pod, volume string, pv *corev1.PersistentVolume) stri
 
 // VolumeMode is the volume's mode, as the API server fills it in.
 func VolumeMode(pv *corev1.PersistentVolume) corev1.PersistentVolumeMode {
-	if pv.Spec.VolumeMode == nil {
-		return corev1.PersistentVolumeFilesystem
-	}
-	return *pv.Spec.VolumeMode
+	return ptr.Deref(pv.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 }
 
 // BlockMode says that the volume is a raw device.

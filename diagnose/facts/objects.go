@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
@@ -18,10 +19,7 @@ import (
 // VolumeName is the name of the PV that the VolumeAttachment is for; "" where
 // it carries its volume with it.
 func VolumeName(va *storagev1.VolumeAttachment) string {
-	if va.Spec.Source.PersistentVolumeName == nil {
-		return ""
-	}
-	return *va.Spec.Source.PersistentVolumeName
+	return ptr.Deref(va.Spec.Source.PersistentVolumeName, "")
 }
 
 // AttacherHolds says that the driver's attacher has put its finalizer on the
@@ -86,7 +84,7 @@ func (p *View) NodeHandle(va *storagev1.VolumeAttachment) (corev1.UniqueVolumeNa
 
 // ClaimsNaming are the claims whose volume is the one with the name.
 func (p *View) ClaimsNaming(pv string) []*corev1.PersistentVolumeClaim {
-	return p.remember().claimsNaming.get(func() *index.Index[string, *corev1.PersistentVolumeClaim] {
+	return p.memory.claimsNaming.get(func() *index.Index[string, *corev1.PersistentVolumeClaim] {
 		return index.New(p.Snapshot.Claims, func(claim *corev1.PersistentVolumeClaim) string { return claim.Spec.VolumeName })
 	}).All(pv)
 }
@@ -94,7 +92,7 @@ func (p *View) ClaimsNaming(pv string) []*corev1.PersistentVolumeClaim {
 // AttachmentsNaming are the VolumeAttachments for the PV with the name, whether
 // or not there is such a one.
 func (p *View) AttachmentsNaming(pv string) []*storagev1.VolumeAttachment {
-	return p.remember().ofPV.get(func() *index.Index[string, *storagev1.VolumeAttachment] {
+	return p.memory.ofPV.get(func() *index.Index[string, *storagev1.VolumeAttachment] {
 		return index.New(p.Snapshot.VolumeAttachments, VolumeName)
 	}).All(pv)
 }
@@ -102,7 +100,7 @@ func (p *View) AttachmentsNaming(pv string) []*storagev1.VolumeAttachment {
 // AttachmentsOn are all VolumeAttachments to the node, those too of which nobody
 // can tell the volume.
 func (p *View) AttachmentsOn(node types.NodeName) []*storagev1.VolumeAttachment {
-	return p.remember().onNode.get(func() *index.Index[string, *storagev1.VolumeAttachment] {
+	return p.memory.onNode.get(func() *index.Index[string, *storagev1.VolumeAttachment] {
 		return index.New(p.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) string { return va.Spec.NodeName })
 	}).All(string(node))
 }

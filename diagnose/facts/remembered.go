@@ -62,8 +62,6 @@ type remembered struct {
 	nodeVolumes   facts[string, *nodeVolumes]
 }
 
-func (v *View) remember() *remembered { return &v.memory }
-
 // fact is found out once. Checks that run side by side wait for the one that was
 // the first to ask.
 type fact[V any] struct {

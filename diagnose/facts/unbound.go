@@ -1,10 +1,12 @@
 package facts
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -34,23 +36,16 @@ var bindingFailures = []string{"ProvisioningFailed", "FailedBinding", "VolumeMis
 
 // Unbound looks at a claim that has no volume.
 func (v *View) Unbound(claim *corev1.PersistentVolumeClaim) Unbound {
-	u := Unbound{Class: claim.Annotations[corev1.BetaStorageClassAnnotation]}
-	if claim.Spec.StorageClassName != nil {
-		u.Class = *claim.Spec.StorageClassName
-	}
-	u.Provisioner = claim.Annotations[reconcile.ProvisionerAnnotation]
-	if u.Provisioner == "" {
-		u.Provisioner = claim.Annotations[reconcile.ProvisionerAnnotationBeta]
+	u := Unbound{
+		Class:       ptr.Deref(claim.Spec.StorageClassName, claim.Annotations[corev1.BetaStorageClassAnnotation]),
+		Provisioner: cmp.Or(claim.Annotations[reconcile.ProvisionerAnnotation], claim.Annotations[reconcile.ProvisionerAnnotationBeta]),
 	}
 	for _, class := range v.Snapshot.StorageClasses {
 		if class.Name != u.Class {
 			continue
 		}
-		u.ClassFound = true
-		if u.Provisioner == "" {
-			u.Provisioner = class.Provisioner
-		}
-		u.ForNode = class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer &&
+		u.ClassFound, u.Provisioner = true, cmp.Or(u.Provisioner, class.Provisioner)
+		u.ForNode = ptr.Deref(class.VolumeBindingMode, "") == storagev1.VolumeBindingWaitForFirstConsumer &&
 			claim.Annotations[reconcile.SelectedNodeAnnotation] == ""
 	}
 	if u.Provisioner == noProvisioner {

@@ -3,6 +3,7 @@ package facts
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -60,9 +61,5 @@ func deletionAsked(pod *corev1.Pod) metav1.Time {
 	if pod.DeletionTimestamp == nil {
 		return metav1.Time{}
 	}
-	var grace int64
-	if s := pod.DeletionGracePeriodSeconds; s != nil {
-		grace = *s
-	}
-	return metav1.Unix(pod.DeletionTimestamp.Unix()-grace, 0)
+	return metav1.Unix(pod.DeletionTimestamp.Unix()-ptr.Deref(pod.DeletionGracePeriodSeconds, 0), 0)
 }

@@ -64,7 +64,7 @@ func waitInVain(p *check.Run) {
 		}
 		byDriver := p.VolumesByDriver(p.PendingOn(facts.NodeName(node)), func(pod *corev1.Pod) bool {
 			return !facts.MayUseVolumes(pod) && !reconcile.PodTerminated(pod)
-		}, func(driver string) bool { return p.Snapshot.CSIDriver(driver) != nil && !p.AttachRequired(driver) })
+		}, func(driver string) bool { return !p.AttachRequired(driver) })
 		for _, name := range slices.Sorted(maps.Keys(byDriver)) {
 			driver := p.Snapshot.CSIDriver(name)
 			waiting := slices.DeleteFunc(byDriver[name], func(v facts.PodVolume) bool { return !tookForAttached(p.View, node, driver, v) })

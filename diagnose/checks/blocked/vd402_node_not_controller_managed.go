@@ -2,7 +2,6 @@ package blocked
 
 import (
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -59,11 +58,12 @@ func ignoredVolumes(p *facts.View, node *corev1.Node) []facts.PodVolume {
 // notManaged makes one finding of the node, whose kubelet's setting is the one
 // thing wrong.
 func notManaged(p *check.Run, node *corev1.Node, ignored []facts.PodVolume) {
-	first := ignored[0]
+	first, pods := ignored[0], facts.PodsOf(ignored)
 	f := facts.AboutNode(node, finding.Finding{
+		Pods:  facts.PodNames(pods),
 		Since: new(facts.BoundAt(first.Pod)),
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which nobody attaches: the node lacks the annotation with which its kubelet "+
-			"leaves that to the controller", facts.PodName(first.Pod), node.Name, first.Name),
+			"leaves that to the controller%s", facts.PodName(first.Pod), node.Name, first.Name, facts.Alike(pods)),
 		Cause: "the kubelet of the node runs with enableControllerAttachDetach: false, or somebody took the annotation off; a kubelet cannot " +
 			"attach CSI volumes itself",
 		Evidence: []finding.Evidence{{Object: "node/" + node.Name, Field: "metadata.annotations", Value: "lacks " + reconcile.ManagedAnnotation}},
@@ -71,14 +71,8 @@ func notManaged(p *check.Run, node *corev1.Node, ignored []facts.PodVolume) {
 			"when it starts with enableControllerAttachDetach: true"},
 		Advice: "set enableControllerAttachDetach: true in the node's kubelet configuration and restart that kubelet",
 	})
-	var pods []*corev1.Pod
 	for _, i := range ignored {
-		if !slices.Contains(pods, i.Pod) {
-			pods = append(pods, i.Pod)
-		}
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(i.Pod), Field: "spec.volumes", Value: string(i.Volume) + " has no VolumeAttachment"})
 	}
-	f.Pods = facts.PodNames(pods)
-	f.Message += facts.Alike(pods)
 	p.Report(f)
 }

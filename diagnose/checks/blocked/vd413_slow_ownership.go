@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -132,7 +133,8 @@ func slowOwnership(p *check.Run, list []ownership) {
 	for _, o := range list {
 		pods = append(pods, o.pod)
 	}
-	group := *first.pod.Spec.SecurityContext.FSGroup
+	context := first.pod.Spec.SecurityContext
+	group, policy := *context.FSGroup, ptr.Deref(context.FSGroupChangePolicy, "not set (Always)")
 	f := finding.Finding{
 		Subject:          facts.PvObject(first.pv),
 		PersistentVolume: first.pv.Name,
@@ -141,7 +143,7 @@ func slowOwnership(p *check.Run, list []ownership) {
 		Since:            &first.since,
 		Cause:            fmt.Sprintf("the pod has an fsGroup (%d), and the kubelet gives it each file of the volume before it starts a container", group),
 		Evidence: []finding.Evidence{
-			{Object: "pod/" + facts.PodName(first.pod), Field: "spec.securityContext", Value: fmt.Sprintf("fsGroup %d, fsGroupChangePolicy %s", group, changePolicy(first.pod))},
+			{Object: "pod/" + facts.PodName(first.pod), Field: "spec.securityContext", Value: fmt.Sprintf("fsGroup %d, fsGroupChangePolicy %s", group, policy)},
 		},
 		SelfHeals: finding.SelfHeals{Will: true, Because: "the pod starts once the owner of all files is changed; each start on another node, or after a restart, takes as long"},
 		Advice:    "let it end; then set fsGroupChangePolicy: OnRootMismatch in the pod's template, so that the kubelet looks at the root directory alone",
@@ -168,11 +170,4 @@ func slowOwnership(p *check.Run, list []ownership) {
 	}
 	f.Message += facts.Alike(pods)
 	p.Report(f)
-}
-
-func changePolicy(pod *corev1.Pod) string {
-	if policy := pod.Spec.SecurityContext.FSGroupChangePolicy; policy != nil {
-		return string(*policy)
-	}
-	return "not set (Always)"
 }

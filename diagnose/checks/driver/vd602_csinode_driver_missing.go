@@ -10,7 +10,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -32,10 +31,7 @@ var CsiNodeDriverMissing = check.Check{
 
 func runCSINodeDriverMissing(p *check.Run) {
 	for _, node := range p.Snapshot.Nodes {
-		if !reconcile.NodeReady(node) || p.Age(node.CreationTimestamp) < facts.RegistrationGrace || facts.Virtual(node) {
-			continue
-		}
-		if c := facts.ReadyCondition(node); p.Age(c.LastTransitionTime) < facts.RegistrationGrace {
+		if !p.RegisteredLongEnough(node) {
 			continue
 		}
 		needs := p.Unregistered(node)
@@ -48,17 +44,14 @@ func runCSINodeDriverMissing(p *check.Run) {
 }
 
 func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []facts.PodVolume) {
-	first := waiting[0]
-	subject := finding.Object{Kind: "CSIDriver", Name: driver}
-	if d := p.Snapshot.CSIDriver(driver); d != nil {
-		subject.UID = d.UID
-	}
+	first, pods := waiting[0], facts.PodsOf(waiting)
 	f := finding.Finding{
-		Subject: subject,
+		Subject: p.DriverObject(driver),
 		Node:    facts.NodeName(node),
+		Pods:    facts.PodNames(pods),
 		Since:   new(facts.BoundAt(first.Pod)),
-		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, whose driver %s is not registered on that node",
-			facts.PodName(first.Pod), node.Name, first.Name, driver),
+		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, whose driver %s is not registered on that node%s",
+			facts.PodName(first.Pod), node.Name, first.Name, driver, facts.Alike(pods)),
 		Cause:    "the driver's node plugin does not run on the node, or has not been able to register with the kubelet",
 		Evidence: []finding.Evidence{p.RegisteredDrivers(node)},
 		SelfHeals: finding.SelfHeals{Because: "the attach follows within about 5 min once the node plugin has registered; " +
@@ -73,14 +66,6 @@ func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []fac
 	if len(plugins) == 0 {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "pods", Value: "none mounts the directory plugins/" + driver})
 	}
-	var pods []*corev1.Pod
-	for _, w := range waiting {
-		if !slices.Contains(pods, w.Pod) {
-			pods = append(pods, w.Pod)
-		}
-	}
-	f.Pods = facts.PodNames(pods)
-	f.Message += facts.Alike(pods)
 	p.Report(f)
 }
 

@@ -26,13 +26,7 @@ var CsiDriverMissing = check.Check{
 const csiDriverGrace = facts.RolloutGrace
 
 func runCSIDriverMissing(p *check.Run) {
-	seen := map[string]bool{}
-	for _, va := range p.Snapshot.VolumeAttachments {
-		driver := va.Spec.Attacher
-		if seen[driver] {
-			continue
-		}
-		seen[driver] = true
+	for _, driver := range p.Attachers() {
 		if p.AttachesByMistake(driver) {
 			askedInVain(p, driver)
 		}

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,7 +63,7 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 		Evidence: append([]finding.Evidence{
 			p.RegisteredDrivers(node),
 			{Object: "pod/" + facts.PodName(plugin), Field: "spec.volumes", Value: "registers in " + facts.RegistrationDirectory(plugin)},
-			{Object: "node/" + node.Name, Field: "status.nodeInfo.kubeletVersion", Value: kubeletText(node)},
+			{Object: "node/" + node.Name, Field: "status.nodeInfo.kubeletVersion", Value: cmp.Or(node.Status.NodeInfo.KubeletVersion, "not known")},
 		}, facts.PluginEvidence(here)...),
 		SelfHeals: finding.SelfHeals{Because: kubelet.RegistersAgain()},
 		Advice: "read the log of the plugin's registrar, which has the kubelet's message; then delete that pod: its successor registers again, and what " +
@@ -78,11 +79,4 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 			facts.PodName(waiting[0].Pod), node.Name, waiting[0].Name, driver, facts.PodName(plugin), facts.Alike(pods))
 	}
 	p.Report(f)
-}
-
-func kubeletText(node *corev1.Node) string {
-	if v := node.Status.NodeInfo.KubeletVersion; v != "" {
-		return v
-	}
-	return "not known"
 }

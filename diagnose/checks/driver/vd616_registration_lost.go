@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -76,7 +77,7 @@ func registrationLost(p *check.Run, node *corev1.Node, driver string, here, wait
 		Evidence: append([]finding.Evidence{
 			{Object: "csinode/" + node.Name, Field: "spec.drivers", Value: "lists " + driver},
 			{Object: "pod/" + facts.PodName(waiting[0]), Field: "event " + said.Reason, Value: said.Message},
-			{Object: "node/" + node.Name, Field: "status.nodeInfo.kubeletVersion", Value: kubeletText(node)},
+			{Object: "node/" + node.Name, Field: "status.nodeInfo.kubeletVersion", Value: cmp.Or(node.Status.NodeInfo.KubeletVersion, "not known")},
 		}, facts.PluginEvidence(here)...),
 		SelfHeals: finding.SelfHeals{Because: facts.ParseKubelet(node.Status.NodeInfo.KubeletVersion).RegistersAgain()},
 		Advice:    fmt.Sprintf("delete the driver's node plugin pod on %s: its successor makes a new socket, and the kubelet registers that; what is mounted stays mounted", node.Name),

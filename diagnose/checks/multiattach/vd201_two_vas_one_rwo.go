@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -65,11 +64,11 @@ func twoAttachments(p *check.Run, volume corev1.UniqueVolumeName, vas []facts.At
 		Cause: "an attach went ahead while another node still had the volume: after a failed detach, after a forced one from a node that lived, " +
 			"or by another program's VolumeAttachment",
 	}
-	var nodes []types.NodeName
+	var nodes []string
 	var users []*corev1.Pod
 	for _, va := range vas {
-		if !slices.Contains(nodes, va.Node) {
-			nodes = append(nodes, va.Node)
+		if !slices.Contains(nodes, string(va.Node)) {
+			nodes = append(nodes, string(va.Node))
 			users = append(users, p.World.LivePods(va.VolumeNode)...)
 		}
 		if f.Since == nil || f.Since.Before(&va.CreationTimestamp) {
@@ -78,19 +77,11 @@ func twoAttachments(p *check.Run, volume corev1.UniqueVolumeName, vas []facts.At
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attached", Value: fmt.Sprintf("true on node %s, not being deleted", va.Node)})
 	}
 	f.Pods = facts.PodNames(users)
-	f.Message = fmt.Sprintf("Volume %s may be used by one node at a time and is attached to %s at the same time", pv.Name, nodeList(nodes))
+	f.Message = fmt.Sprintf("Volume %s may be used by one node at a time and is attached to nodes %s at the same time", pv.Name, strings.Join(nodes, " and "))
 	if len(users) > 0 {
 		f.Message += ": " + facts.PodPlaces(users)
 	} else {
 		f.Message += ", though no pod uses it"
 	}
 	p.Report(f)
-}
-
-func nodeList(nodes []types.NodeName) string {
-	names := make([]string, 0, len(nodes))
-	for _, node := range nodes {
-		names = append(names, string(node))
-	}
-	return "nodes " + strings.Join(names, " and ")
 }

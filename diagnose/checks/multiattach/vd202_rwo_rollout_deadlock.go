@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -59,10 +60,7 @@ func strategyCause(p *facts.View, r facts.Rollout) string {
 	if d == nil || d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
 		return otherwise
 	}
-	replicas, unavailable := 1, intstr.FromString("25%")
-	if d.Spec.Replicas != nil {
-		replicas = int(*d.Spec.Replicas)
-	}
+	replicas, unavailable := int(ptr.Deref(d.Spec.Replicas, 1)), intstr.FromString("25%")
 	if u := d.Spec.Strategy.RollingUpdate; u != nil && u.MaxUnavailable != nil {
 		unavailable = *u.MaxUnavailable
 	}

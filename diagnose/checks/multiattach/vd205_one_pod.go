@@ -25,7 +25,7 @@ func runOnePodTwice(p *check.Run) {
 		if pv == nil || pv.Spec.CSI == nil {
 			continue
 		}
-		if _, err := p.World.VolumeName(pv); err == nil || !neverAttached(p.View, pv.Spec.CSI.Driver) {
+		if _, err := p.World.VolumeName(pv); err == nil || p.AttachRequired(pv.Spec.CSI.Driver) {
 			continue // an attached volume has a place in volumesInUse: runSilentDoubleUse
 		}
 		users := slices.DeleteFunc(p.ClaimUsers(claim), func(pod *corev1.Pod) bool {
@@ -38,11 +38,6 @@ func runOnePodTwice(p *check.Run) {
 			}
 		}
 	}
-}
-
-func neverAttached(p *facts.View, driver string) bool {
-	d := p.Snapshot.CSIDriver(driver)
-	return d != nil && d.Spec.AttachRequired != nil && !*d.Spec.AttachRequired
 }
 
 func onePodTwice(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, first, second *corev1.Pod) {

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -129,22 +130,9 @@ func sameDiskFinding(d facts.SameDisk) finding.Finding {
 		if f.Since == nil || f.Since.Before(&pv.CreationTimestamp) {
 			f.Since = &pv.CreationTimestamp
 		}
+		claim := ptr.Deref(pv.Spec.ClaimRef, corev1.ObjectReference{})
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "volume handle", Value: fmt.Sprintf("%s; modes %v, policy %s, claim %s/%s",
-			d.Name, pv.Spec.AccessModes, pv.Spec.PersistentVolumeReclaimPolicy, claimNamespace(pv), claimName(pv))})
+			d.Name, pv.Spec.AccessModes, pv.Spec.PersistentVolumeReclaimPolicy, claim.Namespace, claim.Name)})
 	}
 	return f
-}
-
-func claimNamespace(pv *corev1.PersistentVolume) string {
-	if pv.Spec.ClaimRef == nil {
-		return ""
-	}
-	return pv.Spec.ClaimRef.Namespace
-}
-
-func claimName(pv *corev1.PersistentVolume) string {
-	if pv.Spec.ClaimRef == nil {
-		return ""
-	}
-	return pv.Spec.ClaimRef.Name
 }

@@ -1,7 +1,9 @@
 package resolution
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -89,7 +91,7 @@ func misplaced(p *check.Run, node *corev1.Node, pod *corev1.Pod, v *corev1.Volum
 
 // ownLabels are the node's labels of the keys that the volume asks for.
 func ownLabels(pv *corev1.PersistentVolume, node *corev1.Node) string {
-	text := ""
+	var labels []string
 	seen := map[string]bool{}
 	for _, term := range pv.Spec.NodeAffinity.Required.NodeSelectorTerms {
 		for _, r := range term.MatchExpressions {
@@ -97,20 +99,14 @@ func ownLabels(pv *corev1.PersistentVolume, node *corev1.Node) string {
 				continue
 			}
 			seen[r.Key] = true
-			if text != "" {
-				text += ", "
-			}
 			if value, ok := node.Labels[r.Key]; ok {
-				text += r.Key + "=" + value
+				labels = append(labels, r.Key+"="+value)
 			} else {
-				text += r.Key + " is missing"
+				labels = append(labels, r.Key+" is missing")
 			}
 		}
 	}
-	if text == "" {
-		return "none that the volume asks for"
-	}
-	return text
+	return cmp.Or(strings.Join(labels, ", "), "none that the volume asks for")
 }
 
 // otherZone knows how drivers say that volume and node are not in one zone. A

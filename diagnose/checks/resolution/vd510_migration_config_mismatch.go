@@ -82,12 +82,8 @@ func notMigratedNode(p *check.Run, node *corev1.Node) {
 		}
 		for i := range pod.Spec.Volumes {
 			v := &pod.Spec.Volumes[i]
-			claim := p.Snapshot.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, v)))
-			if _, _, err := p.World.PodVolume(pod, v); err == nil || claim == nil || claim.Status.Phase != corev1.ClaimBound {
-				continue
-			}
-			pv := p.Snapshot.Volume(claim.Spec.VolumeName)
-			if pv == nil || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != claim.UID {
+			pv := p.BoundVolume(pod, v)
+			if _, _, err := p.World.PodVolume(pod, v); err == nil || pv == nil {
 				continue
 			}
 			if in := facts.InTreePlugin(pv); facts.MigratedTo[in] != "" && !facts.HasMigrated(csiNode, in) && p.MigratedElsewhere(in) && (plugin == "" || plugin == in) {
@@ -102,13 +98,7 @@ func notMigratedNode(p *check.Run, node *corev1.Node) {
 }
 
 func notMigrated(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, plugin string, waiting []facts.PodVolume) {
-	first := waiting[0]
-	var pods []*corev1.Pod
-	for _, w := range waiting {
-		if !slices.Contains(pods, w.Pod) {
-			pods = append(pods, w.Pod)
-		}
-	}
+	first, pods := waiting[0], facts.PodsOf(waiting)
 	p.Report(finding.Finding{
 		Severity: finding.Error,
 		Subject:  finding.Object{Kind: "CSINode", Name: csiNode.Name, UID: csiNode.UID},

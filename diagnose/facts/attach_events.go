@@ -19,17 +19,24 @@ const (
 	AttachSucceededReason = "SuccessfulAttachVolume"
 )
 
-// LastAttachEvent is the controller's last event for the pod about an attach of the
-// volume, which has one of the reasons; nil where there is none. volume is what the
-// controller calls it: the PersistentVolume's name.
-func (p *View) LastAttachEvent(pod *corev1.Pod, volume string, reasons ...string) *corev1.Event {
+// LastEvent is the last of the pod's events that pass the test; nil where none does.
+func (p *View) LastEvent(pod *corev1.Pod, test func(*corev1.Event) bool) *corev1.Event {
 	var last *corev1.Event
 	for _, e := range p.Snapshot.EventsOf(pod.UID) {
-		if slices.Contains(reasons, e.Reason) && strings.Contains(e.Message, `"`+volume+`"`) && (last == nil || EventTime(e).After(EventTime(last).Time)) {
+		if test(e) && (last == nil || EventTime(e).After(EventTime(last).Time)) {
 			last = e
 		}
 	}
 	return last
+}
+
+// LastAttachEvent is the controller's last event for the pod about an attach of the
+// volume, which has one of the reasons; nil where there is none. volume is what the
+// controller calls it: the PersistentVolume's name.
+func (p *View) LastAttachEvent(pod *corev1.Pod, volume string, reasons ...string) *corev1.Event {
+	return p.LastEvent(pod, func(e *corev1.Event) bool {
+		return slices.Contains(reasons, e.Reason) && strings.Contains(e.Message, `"`+volume+`"`)
+	})
 }
 
 // AttachSucceeded is the controller's last event for the pod that the volume was

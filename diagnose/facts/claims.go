@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -28,6 +29,17 @@ func (p *View) findClaimUsers() map[types.NamespacedName][]*corev1.Pod {
 		}
 	}
 	return users
+}
+
+// ClaimNames are the names of the claims that the pod uses.
+func ClaimNames(pod *corev1.Pod) sets.Set[string] {
+	names := sets.New[string]()
+	for i := range pod.Spec.Volumes {
+		if name := reconcile.ClaimName(pod, &pod.Spec.Volumes[i]); name != "" {
+			names.Insert(name)
+		}
+	}
+	return names
 }
 
 // KeepsDeletedVolume says that nobody uses the attachment or will delete it,

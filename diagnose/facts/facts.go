@@ -59,10 +59,7 @@ func MayUseVolumes(pod *corev1.Pod) bool {
 		return true
 	case pod.Status.PodIP != "" && !pod.Spec.HostNetwork:
 		return true // from its sandbox
-	}
-	if slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionTrue
-	}) {
+	case HasCondition(pod, corev1.PodReadyToStartContainers):
 		return true
 	}
 	return slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses), pastMounts)
@@ -92,24 +89,24 @@ func Started(pod *corev1.Pod) bool {
 // the volumes. Every other one, such as ImagePullBackOff, comes after them.
 var beforeMounts = []string{"", "ContainerCreating", "PodInitializing"}
 
-// Ready says that the pod's Ready condition is true.
-func Ready(pod *corev1.Pod) bool {
+// HasCondition says that the pod's condition is true.
+func HasCondition(pod *corev1.Pod, condition corev1.PodConditionType) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		return c.Type == condition && c.Status == corev1.ConditionTrue
 	})
 }
+
+// Ready says that the pod's Ready condition is true.
+func Ready(pod *corev1.Pod) bool { return HasCondition(pod, corev1.PodReady) }
 
 // LastAttachFailure is when the controller last told the pod that an attach had
 // failed; zero where no event says so.
 func (p *View) LastAttachFailure(pod *corev1.Pod) metav1.Time {
-	var last metav1.Time
-	for _, e := range p.Snapshot.EventsOf(pod.UID) {
-		at := EventTime(e)
-		if e.Reason == AttachFailedReason && at.After(last.Time) {
-			last = at
-		}
+	last := p.LastEvent(pod, func(e *corev1.Event) bool { return e.Reason == AttachFailedReason })
+	if last == nil {
+		return metav1.Time{}
 	}
-	return last
+	return EventTime(last)
 }
 
 // EventTime is when the event was last seen.

@@ -75,7 +75,8 @@ func (p *View) findLoads() map[NodeDriver]*Load {
 		}
 	}
 	for _, l := range loads {
-		l.Held = sortedOnce(l.Held)
+		slices.Sort(l.Held)
+		l.Held = slices.Compact(l.Held)
 	}
 	for _, row := range p.World.Desired.Items() {
 		driver, _, _ := row.Spec.CSI()
@@ -94,11 +95,6 @@ func (p *View) findLoads() map[NodeDriver]*Load {
 		}
 	}
 	return loads
-}
-
-func sortedOnce(names []corev1.UniqueVolumeName) []corev1.UniqueVolumeName {
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 // Holds says that the volume is attached.

@@ -72,13 +72,7 @@ func (p *View) ChangesOwner(e *corev1.Event, pod *corev1.Pod, volume string) boo
 // LastOwnershipReport is the kubelet's last event about a change of ownership of
 // the pod's volume; nil where there is none.
 func (p *View) LastOwnershipReport(pod *corev1.Pod, volume string) *corev1.Event {
-	var last *corev1.Event
-	for _, e := range p.Snapshot.EventsOf(pod.UID) {
-		if e.Reason == OwnershipReason && p.ChangesOwner(e, pod, volume) && (last == nil || EventTime(e).After(EventTime(last).Time)) {
-			last = e
-		}
-	}
-	return last
+	return p.LastEvent(pod, func(e *corev1.Event) bool { return e.Reason == OwnershipReason && p.ChangesOwner(e, pod, volume) })
 }
 
 // TakesFSGroup says that the kubelet gives the files of the volume to a pod's

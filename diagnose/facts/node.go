@@ -149,7 +149,7 @@ func (p *View) RenewedLease(node types.NodeName) []finding.Evidence {
 	if lease == nil || lease.Spec.RenewTime == nil {
 		return nil
 	}
-	renewed := metav1.NewTime(lease.Spec.RenewTime.Time)
+	renewed := Renewed(lease)
 	return []finding.Evidence{{Object: "lease/kube-node-lease/" + string(node), Field: "spec.renewTime", Value: fmt.Sprintf("%s, %s ago", Stamp(renewed), Rounded(p.Age(renewed)))}}
 }
 

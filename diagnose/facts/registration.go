@@ -14,11 +14,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-const (
-	// fewRestarts is how often a container may have started again and still count
-	// as one that has just come; after more of them it is in a crash loop.
-	fewRestarts = 3
-)
+// fewRestarts is how often a container may have started again and still count
+// as one that has just come; after more of them it is in a crash loop.
+const fewRestarts = 3
 
 // plugins are the pods that serve CSI drivers on nodes, by driver and node. What
 // tells them is the directory of the driver's socket, which most name like the

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -120,9 +121,20 @@ func TellsEnd(pod *corev1.Pod) bool {
 		slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool {
 			return c.State.Terminated != nil && !c.State.Terminated.FinishedAt.IsZero()
 		}) ||
-		slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue
-		})
+		HasCondition(pod, corev1.DisruptionTarget)
+}
+
+// EndedSince is when the last of the pods that have ended did so, and for how long that
+// has to be before their volume counts as kept.
+func EndedSince(pods []*corev1.Pod) (ended metav1.Time, granted time.Duration) {
+	granted = UnusedGrace
+	for _, pod := range pods {
+		ended = Latest(ended, LastSign(pod))
+		if !TellsEnd(pod) {
+			granted = UnusedGraceUnseen
+		}
+	}
+	return ended, granted
 }
 
 // EndedPods are the pods on the node that have ended and name the volume still,

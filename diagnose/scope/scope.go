@@ -74,7 +74,7 @@ func (r *Scope) Next(got snapshot.Objects) []Part {
 		if len(got.Pods) != 1 || got.Pods[0].Spec.NodeName == "" {
 			return nil
 		}
-		r.node, r.claims = got.Pods[0].Spec.NodeName, claimNames(got.Pods[0])
+		r.node, r.claims = got.Pods[0].Spec.NodeName, facts.ClaimNames(got.Pods[0])
 		return []Part{{Kind: snapshot.Claims, Namespace: r.pod.Namespace, Keep: func(o metav1.Object) bool { return r.claims.Has(o.GetName()) }}}
 	case 3:
 		r.objects.Claims, r.volumes = got.Claims, sets.New[string]()
@@ -130,16 +130,6 @@ func named(kind snapshot.Kind, name types.NamespacedName) Part {
 	return Part{Kind: kind, Namespace: name.Namespace, Fields: fields.Set{"metadata.name": name.Name}}
 }
 
-func claimNames(pod *corev1.Pod) sets.Set[string] {
-	names := sets.New[string]()
-	for i := range pod.Spec.Volumes {
-		if name := reconcile.ClaimName(pod, &pod.Spec.Volumes[i]); name != "" {
-			names.Insert(name)
-		}
-	}
-	return names
-}
-
 // keepAttachment keeps what may be for one of the disks: by its volume, by what
 // it carries in itself, or by its name, whatever has become of its volume.
 func (r *Scope) keepAttachment(o metav1.Object) bool {
@@ -182,7 +172,7 @@ func (r *Scope) keepLease(o metav1.Object) bool {
 
 func (r *Scope) keepSharer(o metav1.Object) bool {
 	pod, ok := o.(*corev1.Pod)
-	return ok && (pod.Name == r.pod.Name || carriesDisk(pod) || claimNames(pod).HasAny(r.claims.UnsortedList()...))
+	return ok && (pod.Name == r.pod.Name || carriesDisk(pod) || facts.ClaimNames(pod).HasAny(r.claims.UnsortedList()...))
 }
 
 // keepNeighbour keeps, of the pods on the node, those that matter to one of whose
@@ -227,9 +217,9 @@ func SharesNothing(p *facts.View, pod *corev1.Pod) bool {
 		len(p.Snapshot.Nodes) > 1 { // another lists one of the disks
 		return false
 	}
-	claims := claimNames(pod).UnsortedList()
+	claims := facts.ClaimNames(pod).UnsortedList()
 	if slices.ContainsFunc(p.Snapshot.Pods, func(other *corev1.Pod) bool {
-		return other != pod && (other.Namespace == pod.Namespace && claimNames(other).HasAny(claims...) || carriesDisk(other))
+		return other != pod && (other.Namespace == pod.Namespace && facts.ClaimNames(other).HasAny(claims...) || carriesDisk(other))
 	}) {
 		return false
 	}

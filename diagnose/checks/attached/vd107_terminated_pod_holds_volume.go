@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -24,9 +22,9 @@ var TerminatedPodHoldsVolume = check.Check{
 	Run:      runTerminatedPodHoldsVolume,
 }
 
-// keepTerminatedAnnotation is what a kubelet with --keep-terminated-pod-volumes
-// put on its node.
-const keepTerminatedAnnotation = reconcile.KeepTerminatedAnnotation
+// withoutKeepTerminated is the first release whose kubelet has no flag
+// --keep-terminated-pod-volumes any more.
+const withoutKeepTerminated facts.KubeletRelease = 31
 
 func runTerminatedPodHoldsVolume(p *check.Run) {
 	for _, va := range p.Attachments() {
@@ -34,15 +32,7 @@ func runTerminatedPodHoldsVolume(p *check.Run) {
 			continue
 		}
 		pods, why := heldByEnded(p.View, va.VolumeNode)
-		var ended metav1.Time
-		grace := facts.UnusedGrace
-		for _, pod := range pods {
-			ended = facts.Latest(ended, facts.LastSign(pod))
-			if !facts.TellsEnd(pod) {
-				grace = facts.UnusedGraceUnseen
-			}
-		}
-		if len(pods) > 0 && p.Lasted(ended, grace) {
+		if ended, granted := facts.EndedSince(pods); len(pods) > 0 && p.Lasted(ended, granted) {
 			f := keptFinding(p.View, va)
 			f.Since, f.Cause = &ended, why
 			heldByPod(p, f, pods)
@@ -76,19 +66,13 @@ func heldByEnded(p *facts.View, pair reconcile.VolumeNode) (pods []*corev1.Pod, 
 	case !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !facts.NeverRan(pod) }):
 		return pods, "the pod failed before any of its containers ran; the kubelet keeps a volume that it has not mounted for a pod until the pod " +
 			"object is gone, and reports it in use all the while"
-	case node.Annotations[keepTerminatedAnnotation] == "true" && (keepsTerminated(node.Status.NodeInfo.KubeletVersion) || p.World.Desired.Find(pair) != nil):
+	case node.Annotations[reconcile.KeepTerminatedAnnotation] == "true" &&
+		(facts.ParseKubelet(node.Status.NodeInfo.KubeletVersion).Before(withoutKeepTerminated) || p.World.Desired.Find(pair) != nil):
 		return pods, "the kubelet of the node runs with --keep-terminated-pod-volumes: it and the controller keep the volumes of a pod that has ended " +
 			"until the pod is deleted"
 	default:
 		return nil, ""
 	}
-}
-
-// keepsTerminated says that the kubelet is of a release that has the flag; it
-// went in 1.31.
-func keepsTerminated(release string) bool {
-	v, err := version.ParseGeneric(release)
-	return err == nil && v.Major() == 1 && v.Minor() < 31
 }
 
 func heldByPod(p *check.Run, f finding.Finding, pods []*corev1.Pod) {

@@ -56,17 +56,7 @@ func (r refusal) cause() cause {
 
 // reportRefusals makes one finding for each cause. verb is what is refused.
 func reportRefusals(p *check.Run, refusals []refusal, verb, retries string) {
-	byCause := map[cause][]refusal{}
-	var causes []cause
-	for _, r := range refusals {
-		c := r.cause()
-		if byCause[c] == nil {
-			causes = append(causes, c)
-		}
-		byCause[c] = append(byCause[c], r)
-	}
-	for _, c := range causes {
-		list := byCause[c]
+	for _, list := range facts.Groups(refusals, refusal.cause) {
 		slices.SortStableFunc(list, func(a, b refusal) int { return a.since.Compare(b.since.Time) })
 		p.Report(refused(p, list, verb, retries))
 	}

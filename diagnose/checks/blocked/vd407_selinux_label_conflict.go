@@ -49,14 +49,9 @@ func runSELinuxLabelConflict(p *check.Run) {
 
 // seLinuxWord is the kubelet's last word about labels, where it is recent.
 func seLinuxWord(p *facts.View, pod *corev1.Pod) *corev1.Event {
-	var last *corev1.Event
-	for _, e := range p.Snapshot.EventsOf(pod.UID) {
-		if facts.ContainsAny(e.Message, seLinuxWords...) && e.Reason == "FailedMount" && p.Age(facts.EventTime(e)) < labelGrace &&
-			(last == nil || facts.EventTime(e).After(facts.EventTime(last).Time)) {
-			last = e
-		}
-	}
-	return last
+	return p.LastEvent(pod, func(e *corev1.Event) bool {
+		return facts.ContainsAny(e.Message, seLinuxWords...) && e.Reason == "FailedMount" && p.Age(facts.EventTime(e)) < labelGrace
+	})
 }
 
 func labelConflict(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
@@ -97,18 +92,9 @@ func labelConflict(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
 // sharers are the other pods on the node that have a claim in common with the
 // pod and may have it mounted.
 func sharers(p *facts.View, pod *corev1.Pod) []*corev1.Pod {
-	claims := func(q *corev1.Pod) []string {
-		var names []string
-		for i := range q.Spec.Volumes {
-			if name := reconcile.ClaimName(q, &q.Spec.Volumes[i]); name != "" {
-				names = append(names, q.Namespace+"/"+name)
-			}
-		}
-		return names
-	}
-	own := claims(pod)
+	own := facts.ClaimNames(pod).UnsortedList()
 	return slices.DeleteFunc(slices.Clone(p.Snapshot.PodsOnNode(facts.NodeOf(pod))), func(q *corev1.Pod) bool {
-		return q == pod || !facts.Mounted(q) || !slices.ContainsFunc(claims(q), func(name string) bool { return slices.Contains(own, name) })
+		return q == pod || q.Namespace != pod.Namespace || !facts.Mounted(q) || !facts.ClaimNames(q).HasAny(own...)
 	})
 }
 

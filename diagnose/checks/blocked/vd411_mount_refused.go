@@ -36,8 +36,8 @@ var MountRefused = check.Check{
 func runMountRefused(p *check.Run) {
 	var refusals []refusal
 	for _, pod := range p.PendingPods() {
-		if p.Snapshot.Node(facts.NodeOf(pod)) == nil || reconcile.PodTerminated(pod) || mounted(pod) {
-			continue
+		if p.Snapshot.Node(facts.NodeOf(pod)) == nil || reconcile.PodTerminated(pod) || facts.HasCondition(pod, corev1.PodReadyToStartContainers) {
+			continue // past the mounts the kubelet starts the sandbox
 		}
 		events := facts.InOrder(p.Snapshot.EventsOf(pod.UID))
 		for i := range pod.Spec.Volumes {
@@ -49,16 +49,6 @@ func runMountRefused(p *check.Run) {
 		}
 	}
 	reportRefusals(p, refusals, "mount", "the kubelet tries again, at most 2 min 2 s apart")
-}
-
-// mounted says that the kubelet has come past the mounts: it starts the sandbox.
-func mounted(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReadyToStartContainers {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // mountRefusal is what the failures of one volume mean. There is none for one

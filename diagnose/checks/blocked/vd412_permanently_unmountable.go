@@ -44,30 +44,28 @@ type unmountable struct {
 }
 
 func runPermanentlyUnmountable(p *check.Run) {
-	found := map[string][]unmountable{}
-	var order []string
+	var found []unmountable
 	for _, pod := range p.PendingPods() {
 		if p.Snapshot.Node(facts.NodeOf(pod)) == nil || reconcile.PodTerminated(pod) || facts.MayUseVolumes(pod) {
 			continue
 		}
 		for i := range pod.Spec.Volumes {
-			u, ok := cannotMount(p.View, pod, &pod.Spec.Volumes[i])
-			if !ok {
-				continue
+			if u, ok := cannotMount(p.View, pod, &pod.Spec.Volumes[i]); ok {
+				found = append(found, u)
 			}
-			key := facts.PodName(pod) + " " + u.name
-			if u.pv != nil {
-				key = u.pv.Name
-			}
-			if len(found[key]) == 0 {
-				order = append(order, key)
-			}
-			found[key] = append(found[key], u)
 		}
 	}
-	for _, key := range order {
-		reportUnmountable(p, found[key])
+	for _, list := range facts.Groups(found, unmountable.disk) {
+		reportUnmountable(p, list)
 	}
+}
+
+// disk is the same for pods that share a volume.
+func (u unmountable) disk() string {
+	if u.pv != nil {
+		return u.pv.Name
+	}
+	return facts.PodName(u.pod) + " " + u.name
 }
 
 func cannotMount(p *facts.View, pod *corev1.Pod, v *corev1.Volume) (unmountable, bool) {

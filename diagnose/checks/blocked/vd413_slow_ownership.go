@@ -43,26 +43,20 @@ type ownership struct {
 }
 
 func runSlowOwnership(p *check.Run) {
-	found := map[string][]ownership{}
-	var order []string
+	var found []ownership
 	for _, pod := range p.PendingPods() {
 		node := p.Snapshot.Node(facts.NodeOf(pod))
 		if !waitsInMount(p.View, pod, node) {
 			continue
 		}
 		for i := range pod.Spec.Volumes {
-			o, ok := changesOwner(p.View, pod, node, &pod.Spec.Volumes[i])
-			if !ok {
-				continue
+			if o, ok := changesOwner(p.View, pod, node, &pod.Spec.Volumes[i]); ok {
+				found = append(found, o)
 			}
-			if len(found[o.pv.Name]) == 0 {
-				order = append(order, o.pv.Name)
-			}
-			found[o.pv.Name] = append(found[o.pv.Name], o)
 		}
 	}
-	for _, name := range order {
-		slowOwnership(p, found[name])
+	for _, list := range facts.Groups(found, func(o ownership) string { return o.pv.Name }) {
+		slowOwnership(p, list)
 	}
 }
 

@@ -46,14 +46,7 @@ func runFailedPodPinsRefusedAttach(p *check.Run) {
 			continue
 		}
 		pods := p.EndedPods(va.VolumeNode)
-		ended, grace := metav1.Time{}, facts.UnusedGrace
-		for _, pod := range pods {
-			ended = facts.Latest(ended, facts.LastSign(pod))
-			if !facts.TellsEnd(pod) {
-				grace = facts.UnusedGraceUnseen
-			}
-		}
-		if p.Age(ended) >= grace {
+		if ended, granted := facts.EndedSince(pods); p.Age(ended) >= granted {
 			failedPodPins(p, va, pods, ended)
 		}
 	}

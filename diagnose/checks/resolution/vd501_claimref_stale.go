@@ -72,19 +72,26 @@ func claimRefStale(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1
 		f.Cause = "the claim's volumeName was set, or restored, to a volume that belongs to another claim"
 	}
 	f.Advice, f.AdviceCommands = claimRefAdvice(p.View, claim, pv, sameName)
-	if users := p.ClaimUsers(claim); len(users) > 0 {
-		f.Severity, f.Pods = finding.Error, facts.PodNames(users)
-		pod := users[0]
-		switch {
-		case facts.Started(pod):
-			f.Message += fmt.Sprintf("; pod %s runs with it on node %s, and the controller no longer counts it as a user", facts.PodName(pod), pod.Spec.NodeName)
-		case pod.Spec.NodeName != "":
-			f.Message += fmt.Sprintf("; pod %s waits on node %s, and nothing is attached for it", facts.PodName(pod), pod.Spec.NodeName)
-		default:
-			f.Message += fmt.Sprintf("; pod %s waits for it and has no node yet", facts.PodName(pod))
-		}
-	}
+	addUsers(&f, p.ClaimUsers(claim), "runs")
 	p.Report(f)
+}
+
+// addUsers makes the finding about a claim an error where pods use it, and says how the
+// first of them fares: it runs, or "still runs", or it waits.
+func addUsers(f *finding.Finding, users []*corev1.Pod, runs string) {
+	if len(users) == 0 {
+		return
+	}
+	f.Severity, f.Pods = finding.Error, facts.PodNames(users)
+	pod := users[0]
+	switch {
+	case facts.Started(pod):
+		f.Message += fmt.Sprintf("; pod %s %s with it on node %s, and the controller no longer counts it as a user", facts.PodName(pod), runs, pod.Spec.NodeName)
+	case pod.Spec.NodeName != "":
+		f.Message += fmt.Sprintf("; pod %s waits on node %s, and nothing is attached for it", facts.PodName(pod), pod.Spec.NodeName)
+	default:
+		f.Message += fmt.Sprintf("; pod %s waits for it and has no node yet", facts.PodName(pod))
+	}
 }
 
 // claimRefAdvice offers the one correction there is only where the objects do

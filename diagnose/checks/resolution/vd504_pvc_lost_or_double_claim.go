@@ -68,18 +68,10 @@ func claimLost(p *check.Run, claim *corev1.PersistentVolumeClaim, why string, ev
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "volumeattachment/" + va.Name, Field: "metadata.name", Value: "made for " + string(handle) + " on node " + va.Spec.NodeName})
 		}
 	}
-	if users := p.ClaimUsers(claim); len(users) > 0 {
-		f.Severity, f.Pods = finding.Error, facts.PodNames(users)
-		pod := users[0]
-		switch {
-		case facts.Started(pod):
-			f.Message += fmt.Sprintf("; pod %s still runs with it on node %s, and the controller no longer counts it as a user", facts.PodName(pod), pod.Spec.NodeName)
-			f.Advice = "save the data from within the pod while it runs, for it will not start again; " + f.Advice
-		case pod.Spec.NodeName != "":
-			f.Message += fmt.Sprintf("; pod %s waits on node %s, and nothing is attached for it", facts.PodName(pod), pod.Spec.NodeName)
-		default:
-			f.Message += fmt.Sprintf("; pod %s waits for it and has no node yet", facts.PodName(pod))
-		}
+	users := p.ClaimUsers(claim)
+	addUsers(&f, users, "still runs")
+	if len(users) > 0 && facts.Started(users[0]) {
+		f.Advice = "save the data from within the pod while it runs, for it will not start again; " + f.Advice
 	}
 	p.Report(f)
 }

@@ -46,18 +46,14 @@ func AsksForCounts(s *snapshot.Snapshot) bool {
 // the objects.
 func (p *View) Uncounted(pair reconcile.VolumeNode, va *storagev1.VolumeAttachment) bool {
 	start := p.ControllerStart()
-	if driver, _, ok := reconcile.ParseCSI(pair.Volume); !ok || start.IsZero() || va.CreationTimestamp.Sub(start.Time) <= reconcile.ClocksDiffer || !p.CountedWhole(driver) {
+	if driver, _, ok := reconcile.ParseCSI(pair.Volume); !ok || start.IsZero() || va.CreationTimestamp.Sub(start.Time) <= reconcile.ClocksDiffer || !p.memory.countedWhole.get(p.findCountedWhole).Has(driver) {
 		return false
 	}
 	return !va.CreationTimestamp.After(p.Snapshot.TakenAt.Add(-time.Second)) // dates have no fractions
 }
 
-// CountedWhole says that the controller has no other volumes of the driver than those
-// that it must have for the objects.
-func (p *View) CountedWhole(driver string) bool {
-	return p.memory.countedWhole.get(p.findCountedWhole).Has(driver)
-}
-
+// findCountedWhole finds the drivers of which the controller has no other volumes than
+// those that it must have for the objects.
 func (p *View) findCountedWhole() sets.Set[string] {
 	whole := sets.New[string]()
 	m := p.Snapshot.Manager

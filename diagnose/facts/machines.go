@@ -14,11 +14,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// IsNode says that a machine of the cluster goes by the name.
-func (p *View) IsNode(machine string) bool {
-	return p.memory.machines.get(p.findMachines).Has(machine)
-}
-
 // findMachines finds what the cluster's machines are called: by the node's name
 // or the first part of it, by the provider's id and by the drivers' ids, or the
 // last part of those.
@@ -85,7 +80,7 @@ func (p *View) ForeignHolder(message string) string {
 	found := ""
 	for _, match := range holderNames.FindAllStringSubmatch(message, -1) {
 		name := match[1] + match[2]
-		if p.IsNode(name) {
+		if p.memory.machines.get(p.findMachines).Has(name) {
 			continue // the node that the attach is for is mostly named as well
 		}
 		if found != "" {

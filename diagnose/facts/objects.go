@@ -174,8 +174,3 @@ func tokens(text string, longest int) iter.Seq[string] {
 		}
 	}
 }
-
-// PairOf is the attachment's volume on the pod's node.
-func PairOf(va Attachment, pod *corev1.Pod) reconcile.VolumeNode {
-	return reconcile.VolumeNode{Volume: va.Volume, Node: types.NodeName(pod.Spec.NodeName)}
-}

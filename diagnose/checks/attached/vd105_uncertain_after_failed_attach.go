@@ -42,7 +42,7 @@ func runUncertainAfterFailedAttach(p *check.Run) {
 			since = nobodyWaitedSince(p.View, va)
 		}
 		if !since.IsZero() && p.Age(since) >= facts.DanglingGrace {
-			keptAfterFailure(p, finding.Finding{Since: &since}, va)
+			keptAfterFailure(p, va, since)
 		}
 	}
 }
@@ -70,22 +70,23 @@ func goes(p *facts.View, va facts.Attachment) bool {
 	return pv != nil && pv.DeletionTimestamp != nil
 }
 
-func keptAfterFailure(p *check.Run, f finding.Finding, va facts.Attachment) {
+func keptAfterFailure(p *check.Run, va facts.Attachment, since metav1.Time) {
 	failure := va.Status.AttachError
-	f.Subject = finding.Object{Kind: "VolumeAttachment", Name: va.Name, UID: va.UID}
-	f.Volume, f.Node, f.PersistentVolume, f.VolumeAttachment = va.Volume, va.Node, p.ShortVolume(va.Volume), va.Name
-	f.Message = fmt.Sprintf("The attach of volume %s to node %s, which failed, is still asked for, though no pod there has wanted it for at least %s",
-		f.PersistentVolume, f.Node, facts.Rounded(p.Age(*f.Since)))
-	f.Cause = "the pod went away after its attach had failed; the controller, which cannot be sure that nothing is attached, took the volume for mounted and " +
-		"has not come back to it"
-	f.Evidence = []finding.Evidence{
-		{Object: va.Object(), Field: "status.attachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},
-		{Object: va.Object(), Field: "status.attached", Value: "false, not being deleted"},
-		{Object: "node/" + string(va.Node), Field: "status.volumesInUse", Value: "lacks it; lists " + facts.List(p.Snapshot.Node(va.Node).Status.VolumesInUse)},
-	}
-	f.SelfHeals = finding.SelfHeals{Because: "the controller should have taken it back after the node's next update, within about 5 min; one that restarts does"}
-	f.ByHand = "delete the VolumeAttachment: the attacher then asks the driver to undo the attach, as the controller would"
-	f.AdviceCommands = []string{safetext.Kubectl("delete", "volumeattachment/"+va.Name)}
+	f := p.About(va, finding.Finding{
+		Since: &since,
+		Message: fmt.Sprintf("The attach of volume %s to node %s, which failed, is still asked for, though no pod there has wanted it for at least %s",
+			p.ShortVolume(va.Volume), va.Node, facts.Rounded(p.Age(since))),
+		Cause: "the pod went away after its attach had failed; the controller, which cannot be sure that nothing is attached, took the volume for mounted and " +
+			"has not come back to it",
+		Evidence: []finding.Evidence{
+			{Object: va.Object(), Field: "status.attachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},
+			{Object: va.Object(), Field: "status.attached", Value: "false, not being deleted"},
+			{Object: "node/" + string(va.Node), Field: "status.volumesInUse", Value: "lacks it; lists " + facts.List(p.Snapshot.Node(va.Node).Status.VolumesInUse)},
+		},
+		SelfHeals:      finding.SelfHeals{Because: "the controller should have taken it back after the node's next update, within about 5 min; one that restarts does"},
+		ByHand:         "delete the VolumeAttachment: the attacher then asks the driver to undo the attach, as the controller would",
+		AdviceCommands: []string{safetext.Kubectl("delete", "volumeattachment/"+va.Name)},
+	})
 	if pv := p.World.Volume(va.Volume); pv != nil && pv.Status.Phase == corev1.VolumeReleased {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "status.phase", Value: "Released"})
 	}

@@ -89,17 +89,12 @@ func backendStuck(p *check.Run, truth *storage.Truth, t facts.Task, hint string)
 // waitsForStorage is what both findings have: pods wait for an attach that the storage
 // system keeps from ending.
 func waitsForStorage(p *check.Run, t facts.Task, pair reconcile.VolumeNode, pods []*corev1.Pod) finding.Finding {
-	return finding.Finding{
-		Subject:          finding.Object{Kind: "VolumeAttachment", Name: t.Name, UID: t.UID},
-		Volume:           pair.Volume,
-		Node:             pair.Node,
-		PersistentVolume: p.ShortVolume(pair.Volume),
-		VolumeAttachment: t.Name,
-		Pods:             facts.PodNames(pods),
-		Since:            &t.Since,
-		Message:          fmt.Sprintf("Pod %s waits on node %s for volume %s", facts.PodName(pods[0]), t.Spec.NodeName, p.TaskVolume(t)),
-		Evidence:         facts.TaskEvidence([]facts.Task{t}),
-		SelfHeals:        finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and the attach goes on once the storage system lets it"},
-		Advice:           "look at the volume and the machine in the storage system's own console or tools, and act there",
-	}
+	return p.About(facts.Attachment{VolumeAttachment: t.VolumeAttachment, VolumeNode: pair}, finding.Finding{
+		Pods:      facts.PodNames(pods),
+		Since:     &t.Since,
+		Message:   fmt.Sprintf("Pod %s waits on node %s for volume %s", facts.PodName(pods[0]), t.Spec.NodeName, p.TaskVolume(t)),
+		Evidence:  facts.TaskEvidence([]facts.Task{t}),
+		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and the attach goes on once the storage system lets it"},
+		Advice:    "look at the volume and the machine in the storage system's own console or tools, and act there",
+	})
 }

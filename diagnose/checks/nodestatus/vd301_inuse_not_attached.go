@@ -79,14 +79,10 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 	if !slices.Contains(pods, pod) {
 		return
 	}
-	f := finding.Finding{
-		Subject:          facts.PodObject(pod),
-		Volume:           volume,
-		Node:             pair.Node,
-		PersistentVolume: p.ShortVolume(volume),
-		VolumeAttachment: va.Name,
-		Pods:             facts.PodNames(pods),
-		Cause:            lostEntryCause(node),
+	f := p.About(facts.Attachment{VolumeAttachment: va, VolumeNode: pair}, finding.Finding{
+		Subject: facts.PodObject(pod),
+		Pods:    facts.PodNames(pods),
+		Cause:   lostEntryCause(node),
 		Evidence: []finding.Evidence{
 			{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: string(volume)},
 			{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: "lacks it; lists " + facts.AttachedList(node.Status.VolumesAttached)},
@@ -95,7 +91,7 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 		SelfHeals: finding.SelfHeals{Because: "the controller holds the volume for attached and does not compare the list; it rewrites the list " +
 			"only when another volume is attached to or detached from this node, or when kube-controller-manager restarts"},
 		ByHand: "move the pod: delete it, wait until its VolumeAttachment is gone, then let it return",
-	}
+	})
 	if facts.Started(pod) {
 		f.Severity = finding.Warning
 		f.Message = fmt.Sprintf("Pod %s/%s runs on node %s with volume %s, but the node's volumesAttached has lost it: a kubelet that restarts "+

@@ -116,10 +116,8 @@ func (p *View) PodsByRole() podsByRole {
 func EachOnce(pods []*corev1.Pod) []*corev1.Pod {
 	seen := make(map[*corev1.Pod]bool, len(pods))
 	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool {
-		if seen[pod] {
-			return true
-		}
+		again := seen[pod]
 		seen[pod] = true
-		return false
+		return again
 	})
 }

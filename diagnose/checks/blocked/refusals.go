@@ -56,7 +56,7 @@ func (r refusal) cause() cause {
 
 // reportRefusals makes one finding for each cause. verb is what is refused.
 func reportRefusals(p *check.Run, refusals []refusal, verb, retries string) {
-	for _, list := range facts.Groups(refusals, refusal.cause) {
+	for _, list := range check.GroupBy(refusals, refusal.cause) {
 		slices.SortStableFunc(list, func(a, b refusal) int { return a.since.Compare(b.since.Time) })
 		p.Report(refused(p, list, verb, retries))
 	}

@@ -55,7 +55,7 @@ func runPermanentlyUnmountable(p *check.Run) {
 			}
 		}
 	}
-	for _, list := range facts.Groups(found, unmountable.disk) {
+	for _, list := range check.GroupBy(found, unmountable.disk) {
 		reportUnmountable(p, list)
 	}
 }

@@ -55,7 +55,7 @@ func runSlowOwnership(p *check.Run) {
 			}
 		}
 	}
-	for _, list := range facts.Groups(found, func(o ownership) string { return o.pv.Name }) {
+	for _, list := range check.GroupBy(found, func(o ownership) string { return o.pv.Name }) {
 		slowOwnership(p, list)
 	}
 }

@@ -1,7 +1,8 @@
-package facts
+package check
 
-// Groups are the items with the same key, in the order in which the keys come first.
-func Groups[K comparable, T any](items []T, key func(T) K) [][]T {
+// GroupBy puts the items with the same key together. The groups have the order in which
+// their keys come first.
+func GroupBy[K comparable, T any](items []T, key func(T) K) [][]T {
 	places := map[K]int{}
 	var groups [][]T
 	for _, item := range items {

@@ -250,7 +250,11 @@ func count(b bool) int {
 // shown fails where what was held against each other was little.
 func (n *tally) shown(t *testing.T, codes ...finding.Code) {
 	t.Logf("of %d pods the scope suffices for %d, and to trace for %d; found %v", n.pods, n.suffices, n.traced, n.found)
-	if n.suffices < n.pods/10 || n.traced < n.pods/10 || n.suffices > n.pods*9/10 {
+	few := n.pods / 10
+	if n.pods < 200 { // of few pods the share is a matter of chance
+		few = 1
+	}
+	if n.suffices < few || n.traced < few || n.suffices > n.pods*9/10 {
 		t.Error("this shows little")
 	}
 	for _, code := range codes {

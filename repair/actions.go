@@ -3,7 +3,10 @@ package repair
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // Kind names a way to repair. It is part of the output's contract.
@@ -47,6 +50,7 @@ const (
 // action describes one kind of repair.
 type action struct {
 	kind Kind
+	risk Risk
 	// codes are the findings that it can fix.
 	codes []finding.Code
 	// detaches says that it takes a volume from a node: it is carried out before
@@ -55,11 +59,39 @@ type action struct {
 	// needs are the rights that it takes, without names. Undo takes undoNeeds
 	// where it differs.
 	needs, undoNeeds []Permission
-	// propose works the repair out. An error says why this kind is not for the
-	// finding, whatever the guards would say.
+	// reads are the kinds that a repair rests on, and guards what must hold once they
+	// were read in full. Guards that only some of the findings ask for come after them.
+	reads  []snapshot.Kind
+	guards []Guard
+	// propose works out what differs from finding to finding. An error says why this
+	// kind is not for the finding, whatever the guards would say.
 	propose func(*View, finding.Finding) (Repair, error)
 	// undo works out how to take such a write back; nil where nothing can.
 	undo func(Written) (*Reversal, error)
+}
+
+// repair works out the repair of the finding.
+func (a action) repair(v *View, f finding.Finding) (Repair, error) {
+	r, err := a.propose(v, f)
+	if err != nil {
+		return Repair{}, err
+	}
+	r.Finding, r.Kind, r.Risk, r.reads = f, a.kind, a.risk, a.reads
+	r.Guards = slices.Concat([]Guard{completeGuard(a.reads)}, a.guards, r.Guards)
+	r.Needs = rightsTo(r.Do.Target, a.needs)
+	return r, nil
+}
+
+// rightsTo are the rights to the one object: RBAC does not look at the name of what is
+// created.
+func rightsTo(object corev1.ObjectReference, rights []Permission) []Permission {
+	named := slices.Clone(rights)
+	for i := range named {
+		if named[i].Verb != VerbCreate {
+			named[i].Namespace, named[i].Name = object.Namespace, object.Name
+		}
+	}
+	return named
 }
 
 // actions are every kind of repair that writes, lowest risk first.
@@ -127,12 +159,11 @@ func choose(v *View, f finding.Finding) *Repair {
 		if !slices.Contains(action.codes, f.Code) {
 			continue
 		}
-		r, err := action.propose(v, f)
+		r, err := action.repair(v, f)
 		if err != nil {
 			pass(action.kind, err.Error())
 			continue
 		}
-		r.Finding, r.Kind = f, action.kind
 		if f.SelfHeals.Will && !r.asksConsent() {
 			continue // to wait is safer still
 		}

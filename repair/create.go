@@ -16,31 +16,12 @@ import (
 
 var createAttachment = action{
 	kind:      CreateAttachment,
+	risk:      RiskMedium,
 	codes:     []finding.Code{"VD302"},
 	needs:     []Permission{RightTo(VerbCreate, snapshot.VolumeAttachments, "")},
 	undoNeeds: []Permission{RightTo(VerbDelete, snapshot.VolumeAttachments, "")},
-	propose:   proposeCreate,
-	undo:      undoCreate,
-}
-
-// proposeCreate makes the VolumeAttachment that a node's volumesAttached
-// promises and that does not exist. The controller takes the volume for
-// attached and does not make it; the kubelet cannot mount without it. The
-// attacher publishes the volume as it would for the controller, to whom an
-// object that exists already is as good as its own.
-func proposeCreate(v *View, f finding.Finding) (Repair, error) {
-	r := Repair{Finding: f, Kind: CreateAttachment}
-	va, err := newAttachment(v, &r, f.Node)
-	if err != nil {
-		return Repair{}, err
-	}
-	r.Summary = fmt.Sprintf("create VolumeAttachment %s of volume %s for node %s", va.Name, volumeName(f), f.Node)
-	r.Risk = RiskMedium
-	r.Do = creation(va)
-	undo := Operation{Verb: VerbDelete, Target: r.Do.Target}
-	r.Undo = &undo
-	r.Guards = []Guard{
-		completeGuard(nodeStatusReads),
+	reads:     nodeStatusReads,
+	guards: []Guard{
 		controllerGuard,
 		findingGuard,
 		{"node-ready", checkNodeReady},
@@ -55,17 +36,31 @@ func proposeCreate(v *View, f finding.Finding) (Repair, error) {
 		{"not-elsewhere", checkNotElsewhere},
 		{"not-wanted-elsewhere", checkNotWantedElsewhere},
 		{"attacher-at-work", checkAttacherAtWork},
+	},
+	propose: proposeCreate,
+	undo:    undoCreate,
+}
+
+// proposeCreate makes the VolumeAttachment that a node's volumesAttached
+// promises and that does not exist. The controller takes the volume for
+// attached and does not make it; the kubelet cannot mount without it. The
+// attacher publishes the volume as it would for the controller, to whom an
+// object that exists already is as good as its own.
+func proposeCreate(v *View, f finding.Finding) (Repair, error) {
+	va, err := newAttachment(v, f, f.Node, CreateAttachment)
+	if err != nil {
+		return Repair{}, err
 	}
-	r.Needs = []Permission{
-		RightTo(VerbCreate, snapshot.VolumeAttachments, ""),
-	}
-	r.reads = nodeStatusReads
-	r.again = func(v *View) (Repair, error) { return proposeCreate(v, f) }
-	r.stands = func(v *View) bool { return created(v, va) != nil }
-	r.pending = func(v *View) string { return publishing(created(v, va)) }
-	r.moot = func(v *View) bool { return v.World.Desired.Find(f.Pair()) == nil }
-	r.check = func(after json.RawMessage) error { return checkCreated(after, va) }
-	return r, nil
+	do := creation(va)
+	return Repair{
+		Summary: fmt.Sprintf("create VolumeAttachment %s of volume %s for node %s", va.Name, volumeName(f), f.Node),
+		Do:      do,
+		Undo:    &Operation{Verb: VerbDelete, Target: do.Target},
+		stands:  func(v *View) bool { return created(v, va) != nil },
+		pending: func(v *View) string { return publishing(created(v, va)) },
+		moot:    func(v *View) bool { return v.World.Desired.Find(f.Pair()) == nil },
+		check:   func(after json.RawMessage) error { return checkCreated(after, va) },
+	}, nil
 }
 
 func creation(va *storagev1.VolumeAttachment) Operation {

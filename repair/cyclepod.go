@@ -17,20 +17,27 @@ import (
 
 var cyclePod = action{
 	kind: CyclePod,
+	risk: RiskLow,
 	// VD107 and VD608: a pod that failed before it started holds the volume until
 	// it is deleted.
 	codes:    slices.Concat([]finding.Code{"VD107", "VD608"}, restartsMend),
 	detaches: true,
 	needs:    []Permission{RightTo(VerbDelete, snapshot.Pods, "")},
-	propose:  proposeCycle,
+	reads:    []snapshot.Kind{snapshot.Pods, snapshot.Nodes},
+	guards: []Guard{
+		findingGuard,
+		{"same-pod", func(v *View, r *Repair) error { _, err := samePod(v, r); return err }},
+		{"never-started", checkNeverStarted},
+		{"has-controller", checkHasController},
+		{"not-going", checkNotGoing},
+	},
+	propose: proposeCycle,
 }
 
 // restartsMend are the findings that a restart of kube-controller-manager fixes.
 // Where nobody may restart that, a new pod on another node does as well, and why a
 // new one here does not is said.
 var restartsMend = []finding.Code{"VD301", "VD303"}
-
-var cycleReads = []snapshot.Kind{snapshot.Pods, snapshot.Nodes}
 
 // proposeCycle deletes, gracefully, a pod that has never started, for its
 // controller to make again.
@@ -45,21 +52,9 @@ func proposeCycle(v *View, f finding.Finding) (Repair, error) {
 	name := pod.Namespace + "/" + pod.Name
 	return Repair{
 		Summary:  fmt.Sprintf("delete pod %s, which has never started", name),
-		Risk:     RiskLow,
 		Do:       Operation{Verb: VerbDelete, Target: target},
 		WhyNot:   "a pod that is deleted does not come back; its controller makes another",
 		PreImage: Compact(map[string]any{"metadata": map[string]any{"namespace": pod.Namespace, "name": pod.Name, "uid": pod.UID}}),
-		Guards: []Guard{
-			completeGuard(cycleReads),
-			findingGuard,
-			{"same-pod", func(v *View, r *Repair) error { _, err := samePod(v, r); return err }},
-			{"never-started", checkNeverStarted},
-			{"has-controller", checkHasController},
-			{"not-going", checkNotGoing},
-		},
-		Needs: []Permission{{Verb: VerbDelete, Resource: string(snapshot.Pods), Namespace: pod.Namespace, Name: pod.Name}},
-		reads: cycleReads,
-		again: func(v *View) (Repair, error) { return proposeCycle(v, f) },
 		stands: func(v *View) bool {
 			now, err := samePod(v, &Repair{Do: Operation{Target: target}})
 			return err != nil || now.DeletionTimestamp != nil

@@ -21,10 +21,17 @@ import (
 // themselves can prove that nothing there uses the volume.
 var deleteAttachment = action{
 	kind:     DeleteAttachment,
+	risk:     RiskMedium,
 	codes:    []finding.Code{"VD101", "VD105", "VD108", "VD119", "VD120", "VD508", "VD509"},
 	detaches: true,
 	needs:    []Permission{RightTo(VerbDelete, snapshot.VolumeAttachments, "")},
-	propose:  proposeDelete,
+	reads:    detachReads,
+	guards: append(slices.Clone(detachGuards),
+		Guard{"node-lives", checkNodeLives},
+		Guard{"not-in-use", checkNotInUse},
+		Guard{"not-listed", checkNotListed},
+	),
+	propose: proposeDelete,
 }
 
 // madeByOthers are the findings about a VolumeAttachment that somebody else than the
@@ -35,10 +42,18 @@ var madeByOthers = []finding.Code{"VD120"}
 // which no object can prove that it has ceased to write.
 var deleteFencedAttachment = action{
 	kind:     DeleteFencedAttachment,
+	risk:     RiskHigh,
 	codes:    []finding.Code{"VD102", "VD111", "VD112", "VD114", "VD117", "VD118", "VD120"},
 	detaches: true,
 	needs:    []Permission{RightTo(VerbDelete, snapshot.VolumeAttachments, "")},
-	propose:  proposeFencedDelete,
+	reads:    detachReads,
+	// volumesInUse does not count: nobody will clear it, and that the user says that
+	// nothing there can write takes its place.
+	guards: append(slices.Clone(detachGuards),
+		notAliveGuard,
+		offGuard,
+	),
+	propose: proposeFencedDelete,
 }
 
 // detachReads are the kinds that tell whether a volume is used on a node, what
@@ -52,7 +67,6 @@ var detachReads = []snapshot.Kind{
 // volume from this machine and nothing else, and that it is nobody's any more.
 // What stands between them and the user's word is about the node.
 var detachGuards = []Guard{
-	completeGuard(detachReads),
 	controllerGuard,
 	findingGuard,
 	{"same-attachment", checkSameAttachment},
@@ -70,13 +84,6 @@ var detachGuards = []Guard{
 	{"disk-stays", checkDiskStays},
 }
 
-// deleteGuards are those where nothing but the objects is asked.
-var deleteGuards = append(slices.Clone(detachGuards),
-	Guard{"node-lives", checkNodeLives},
-	Guard{"not-in-use", checkNotInUse},
-	Guard{"not-listed", checkNotListed},
-)
-
 // proposeDelete deletes a VolumeAttachment that nobody wants, gracefully: the
 // attacher's finalizer holds it until the driver has detached the volume. It is
 // what the controller would do, had it not lost sight of it.
@@ -85,45 +92,31 @@ var deleteGuards = append(slices.Clone(detachGuards),
 // node's health, so the guards do. The name must be the hash of the handle that
 // the volume has now, because the attacher takes the handle from there.
 func proposeDelete(v *View, f finding.Finding) (Repair, error) {
-	r, err := deletion(v, f, proposeDelete)
-	if err != nil {
-		return Repair{}, err
-	}
-	r.Risk = RiskMedium
-	r.Guards = slices.Clone(deleteGuards)
+	r, err := deletion(v, f)
 	if slices.Contains(madeByOthers, f.Code) {
 		// What made it may use it in a way that no pod and no kubelet tells of.
-		r.Guards = append(r.Guards, allowedGuard(DeleteAttachment))
+		r.Guards = []Guard{allowedGuard(DeleteAttachment)}
 	}
-	return r, nil
+	return r, err
 }
-
-// fencedGuards let volumesInUse be: nobody will clear it, and that the user
-// says that nothing there can write takes its place.
-var fencedGuards = append(slices.Clone(detachGuards),
-	notAliveGuard,
-	offGuard,
-)
 
 // proposeFencedDelete deletes a VolumeAttachment of a node that is off. The
 // attacher detaches at once, six minutes before the controller would, or at all
 // where the controller never would. From a machine that still writes that tears
 // the volume away, and another may write beside it.
 func proposeFencedDelete(v *View, f finding.Finding) (Repair, error) {
-	r, err := deletion(v, f, proposeFencedDelete)
+	r, err := deletion(v, f)
 	if err != nil {
 		return Repair{}, err
 	}
 	if f.SelfHeals.Will && !slices.Contains(v.Consent.Fenced, f.Node) && facts.ShutDownByCloud(v.Snapshot.Node(f.Node)) {
 		return Repair{}, fmt.Errorf("it heals by itself; give --fenced %s to have it sooner", safetext.Quote(string(f.Node)))
 	}
-	r.Risk = RiskHigh
-	r.Guards = slices.Clone(fencedGuards)
 	return r, nil
 }
 
 // deletion is what the two have in common.
-func deletion(v *View, f finding.Finding, again func(*View, finding.Finding) (Repair, error)) (Repair, error) {
+func deletion(v *View, f finding.Finding) (Repair, error) {
 	va := v.Snapshot.VolumeAttachment(f.VolumeAttachment)
 	if va == nil {
 		return Repair{}, fmt.Errorf("VolumeAttachment %q: %w", f.VolumeAttachment, ErrNotFound)
@@ -133,9 +126,6 @@ func deletion(v *View, f finding.Finding, again func(*View, finding.Finding) (Re
 		Do:       Operation{Verb: VerbDelete, Target: attachmentTarget(va)},
 		WhyNot:   "a VolumeAttachment that is made again is another attach, and what was mounted stays torn away",
 		PreImage: wholeAttachment(va),
-		Needs:    []Permission{RightTo(VerbDelete, snapshot.VolumeAttachments, va.Name)},
-		reads:    detachReads,
-		again:    func(v *View) (Repair, error) { return again(v, f) },
 		stands:   func(v *View) bool { return deletionStands(v, va) },
 		pending:  func(v *View) string { return detaching(v, va) },
 		check:    func(after json.RawMessage) error { return checkSameObject(after, va.UID) },

@@ -42,17 +42,17 @@ type Step struct {
 // Renew works the repair out on fresh objects. It refuses with a Refusal where a
 // guard does, or where the write would no longer be to what was proposed.
 func (r *Repair) Renew(v *View) (*Repair, error) {
-	if r.again == nil {
+	action, known := actionOf(r.Kind)
+	if r.stands == nil || !known {
 		return nil, errors.New("the repair was read from a file; only one that was just proposed can be made")
 	}
 	if no := refusal(v, r); no != nil {
 		return nil, no
 	}
-	fresh, err := r.again(v)
+	fresh, err := action.repair(v, r.Finding)
 	if err != nil {
 		return nil, err
 	}
-	fresh.Finding, fresh.Kind = r.Finding, r.Kind
 	if other := fresh.aimsElsewhere(r); other != "" {
 		return nil, &Refusal{GuardReviewed, fmt.Sprintf("it would now be to %s, with another %s than was reviewed", fresh.Summary, other)}
 	}

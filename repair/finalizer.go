@@ -14,14 +14,27 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var stripFinalizer = action{
 	kind:     StripFinalizer,
+	risk:     RiskHigh,
 	codes:    slices.Sorted(maps.Keys(detachedProofs)),
 	detaches: true,
-	needs:    []Permission{patchAttachment("")},
-	propose:  proposeStrip,
+	needs:    []Permission{RightTo(VerbPatch, snapshot.VolumeAttachments, "")},
+	reads:    detachReads,
+	guards: []Guard{
+		controllerGuard,
+		findingGuard,
+		{"same-attachment", checkSameAttachment},
+		{"being-deleted", checkBeingDeleted},
+		{"only-finalizer", checkOnlyFinalizer},
+		{"not-wanted", checkNotWanted},
+		{"no-live-pod", checkNoLivePod},
+		{"storage-let-go", checkStorageLetGo},
+	},
+	propose: proposeStrip,
 }
 
 // detachedProofs are, for each finding, the guards that hold where there is reason
@@ -51,38 +64,23 @@ func proposeStrip(v *View, f finding.Finding) (Repair, error) {
 	path := fmt.Sprintf("/metadata/finalizers/%d", index)
 	return Repair{
 		Summary: fmt.Sprintf("take the finalizer %s off VolumeAttachment %s of volume %s on node %s", va.Finalizers[index], va.Name, volumeName(f), va.Spec.NodeName),
-		Risk:    RiskHigh,
 		Do: Operation{Verb: VerbPatch, Target: attachmentTarget(va), Patch: patchOf(va.ObjectMeta,
 			patchOp{"test", path, Compact(va.Finalizers[index])}, patchOp{Op: "remove", Path: path})},
 		WhyNot: "the object is gone with its finalizer; where the storage system still has the volume attached, orphan-backend-attachment (VD404) " +
 			"reports it once the volume is wanted elsewhere",
 		PreImage: wholeAttachment(va),
 		Guards:   stripGuards(v, f, va),
-		Needs:    []Permission{patchAttachment(va.Name)},
-		reads:    detachReads,
-		again:    func(v *View) (Repair, error) { return proposeStrip(v, f) },
 		stands:   func(v *View) bool { return stripped(v, va) },
 		pending:  func(v *View) string { return detaching(v, va) },
 		check:    func(after json.RawMessage) error { return checkStripped(after, attacherFinalizer(va)) },
 	}, nil
 }
 
-// stripGuards are those of the finding's code and of the node as it was found:
+// stripGuards depend on the finding's code and on the node as it was found:
 // of a node that lives the objects tell whether it uses the volume, of any other
 // only the user can, or the storage system.
 func stripGuards(v *View, f finding.Finding, va *storagev1.VolumeAttachment) []Guard {
-	guards := []Guard{
-		completeGuard(detachReads),
-		controllerGuard,
-		findingGuard,
-		{"same-attachment", checkSameAttachment},
-		{"being-deleted", checkBeingDeleted},
-		{"only-finalizer", checkOnlyFinalizer},
-		{"not-wanted", checkNotWanted},
-		{"no-live-pod", checkNoLivePod},
-		{"storage-let-go", checkStorageLetGo},
-	}
-	guards = append(guards, detachedProofs[f.Code]...)
+	guards := slices.Clone(detachedProofs[f.Code])
 	if node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName)); node != nil && reconcile.NodeReady(node) {
 		guards = append(guards, Guard{"node-lives", checkNodeLives}, Guard{"not-in-use", checkNotInUse})
 	} else {

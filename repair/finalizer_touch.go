@@ -3,7 +3,6 @@ package repair
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,26 +15,22 @@ import (
 )
 
 var touchVolume = action{
-	kind:    TouchVolume,
-	codes:   []finding.Code{"VD503"},
-	needs:   []Permission{patchVolume("")},
+	kind:  TouchVolume,
+	risk:  RiskLow,
+	codes: []finding.Code{"VD503"},
+	needs: []Permission{RightTo(VerbPatch, snapshot.Volumes, "")},
+	reads: []snapshot.Kind{snapshot.Volumes, snapshot.VolumeAttachments, snapshot.Leases, snapshot.CSIDrivers, snapshot.CSINodes},
+	guards: []Guard{
+		findingGuard,
+		{"same-volume", checkSameVolume},
+		{"volume-deleting", checkVolumeDeleting},
+		{"no-attachment", checkNoAttachment},
+		{"only-finalizer", checkOnlyAttachersFinalizer},
+		{"attacher-at-work", checkAttacherOfVolume},
+		{"not-touched-yet", checkNotTouchedYet},
+	},
 	propose: proposeTouch,
 	undo:    undoTouch,
-}
-
-// touchReads are the kinds that tell whether a volume is attached, and whether
-// an attacher would look.
-var touchReads = []snapshot.Kind{snapshot.Volumes, snapshot.VolumeAttachments, snapshot.Leases, snapshot.CSIDrivers, snapshot.CSINodes}
-
-var touchGuards = []Guard{
-	completeGuard(touchReads),
-	findingGuard,
-	{"same-volume", checkSameVolume},
-	{"volume-deleting", checkVolumeDeleting},
-	{"no-attachment", checkNoAttachment},
-	{"only-finalizer", checkOnlyAttachersFinalizer},
-	{"attacher-at-work", checkAttacherOfVolume},
-	{"not-touched-yet", checkNotTouchedYet},
 }
 
 // proposeTouch has the attacher look at a persistent volume again: any change
@@ -50,14 +45,9 @@ func proposeTouch(v *View, f finding.Finding) (Repair, error) {
 	undo := touch(pv, nil)
 	return Repair{
 		Summary:  "have the attacher look at volume " + pv.Name + " again",
-		Risk:     RiskLow,
 		Do:       touch(pv, &value),
 		Undo:     &undo,
 		PreImage: annotationImage(pv),
-		Guards:   slices.Clone(touchGuards),
-		Needs:    []Permission{patchVolume(pv.Name)},
-		reads:    touchReads,
-		again:    func(v *View) (Repair, error) { return proposeTouch(v, f) },
 		stands: func(v *View) bool {
 			now := v.Snapshot.Volume(pv.Name)
 			return now == nil || now.UID != pv.UID || now.Annotations[MarkAnnotation] == value

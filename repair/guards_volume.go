@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
@@ -100,16 +101,16 @@ func checkVolumeKnown(v *View, r *Repair) error {
 
 // newAttachment is the object that the controller would create for the volume
 // on the node (csi_attacher.go, Attach).
-func newAttachment(v *View, r *Repair, node types.NodeName) (*storagev1.VolumeAttachment, error) {
-	driver, handle, ok := csiOf(v, r.Finding)
-	pvs := v.World.Volumes(r.Finding.Volume)
+func newAttachment(v *View, f finding.Finding, node types.NodeName, kind Kind) (*storagev1.VolumeAttachment, error) {
+	driver, handle, ok := csiOf(v, f)
+	pvs := v.World.Volumes(f.Volume)
 	if !ok || len(pvs) == 0 {
 		return nil, errors.New("the volume's persistent volume is not there")
 	}
 	va := &storagev1.VolumeAttachment{}
 	va.APIVersion, va.Kind = storagev1.SchemeGroupVersion.String(), "VolumeAttachment"
 	va.Name = reconcile.VolumeAttachmentName(handle, driver, node)
-	va.Annotations = map[string]string{MarkAnnotation: markOf(r.Kind, r.Finding.Code, r.Finding.Check)}
+	va.Annotations = map[string]string{MarkAnnotation: markOf(kind, f.Code, f.Check)}
 	va.Spec = storagev1.VolumeAttachmentSpec{
 		Attacher: driver, NodeName: string(node),
 		Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pvs[0].Name},

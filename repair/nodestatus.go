@@ -18,11 +18,16 @@ const volumesAttachedPath = "/status/volumesAttached"
 
 var patchNodeStatus = action{
 	kind:    PatchNodeStatus,
+	risk:    RiskLow,
 	codes:   []finding.Code{"VD301"},
-	needs:   []Permission{patchNodeStatusOf("")},
+	needs:   patchNodeStatuses,
+	reads:   nodeStatusReads,
+	guards:  nodeStatusGuards,
 	propose: proposeNodeStatus,
 	undo:    undoNodeStatus,
 }
+
+var patchNodeStatuses = []Permission{RightTo(VerbPatch, snapshot.Nodes, "").of("status")}
 
 // proposeNodeStatus adds the entry that a node's volumesAttached has lost.
 //
@@ -39,14 +44,9 @@ func proposeNodeStatus(v *View, f finding.Finding) (Repair, error) {
 	do, undo, want := addingEntry(node, f.Volume, markOf(PatchNodeStatus, f.Code, f.Check))
 	return Repair{
 		Summary:  fmt.Sprintf("add volume %s to volumesAttached of node %s", volumeName(f), f.Node),
-		Risk:     RiskLow,
 		Do:       do,
 		Undo:     &undo,
 		PreImage: v.statusImage(node),
-		Guards:   slices.Clone(nodeStatusGuards),
-		Needs:    []Permission{patchNodeStatusOf(node.Name)},
-		reads:    nodeStatusReads,
-		again:    func(v *View) (Repair, error) { return proposeNodeStatus(v, f) },
 		stands:   func(v *View) bool { return entryStands(v, node, f.Volume) },
 		moot:     func(v *View) bool { return v.World.Desired.Find(f.Pair()) == nil },
 		check:    func(object json.RawMessage) error { return checkVolumesAttached(object, want) },
@@ -59,10 +59,6 @@ func addingEntry(node *corev1.Node, volume corev1.UniqueVolumeName, value string
 	want = append(slices.Clone(node.Status.VolumesAttached), corev1.AttachedVolume{Name: volume})
 	do = nodeStatusPatch(node, append(addEntry(node, volume), mark(node.ObjectMeta, value)...)...)
 	return do, nodeStatusPatch(laterNode(node), removeEntry(want, len(want)-1)...), want
-}
-
-func patchNodeStatusOf(name string) Permission {
-	return RightTo(VerbPatch, snapshot.Nodes, name).of("status")
 }
 
 // addEntry tests the list as a whole: the entry goes into exactly the list that

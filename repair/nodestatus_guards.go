@@ -25,7 +25,6 @@ var nodeStatusReads = []snapshot.Kind{
 // the controller believes it too, and that no other node has the volume. They
 // stand in the order in which a person would ask.
 var nodeStatusGuards = []Guard{
-	completeGuard(nodeStatusReads),
 	controllerGuard,
 	findingGuard,
 	{"same-node", checkSameNode},

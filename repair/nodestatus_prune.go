@@ -13,9 +13,22 @@ import (
 )
 
 var pruneNodeStatus = action{
-	kind:    PruneNodeStatus,
-	codes:   []finding.Code{"VD302"},
-	needs:   []Permission{patchNodeStatusOf("")},
+	kind:  PruneNodeStatus,
+	risk:  RiskLow,
+	codes: []finding.Code{"VD302"},
+	needs: patchNodeStatuses,
+	reads: nodeStatusReads,
+	guards: []Guard{
+		controllerGuard,
+		findingGuard,
+		{"same-node", checkSameNode},
+		{"node-ready", checkNodeReady},
+		{"node-managed", checkNodeManaged},
+		{"node-in-service", checkNodeInService},
+		{"listed-once", checkListedOnce},
+		{"not-used", checkNotUsedThere},
+		{"none-of-pair", checkNoneOfPair},
+	},
 	propose: proposePrune,
 	undo:    undoPrune,
 }
@@ -40,28 +53,12 @@ func proposePrune(v *View, f finding.Finding) (Repair, error) {
 	do, undo := takingEntry(node, index, pruneMark(f.Code, f.Check, list[index]))
 	return Repair{
 		Summary:  fmt.Sprintf("take volume %s off volumesAttached of node %s", volumeName(f), f.Node),
-		Risk:     RiskLow,
 		Do:       do,
 		Undo:     &undo,
 		PreImage: v.statusImage(node),
-		Guards: []Guard{
-			completeGuard(nodeStatusReads),
-			controllerGuard,
-			findingGuard,
-			{"same-node", checkSameNode},
-			{"node-ready", checkNodeReady},
-			{"node-managed", checkNodeManaged},
-			{"node-in-service", checkNodeInService},
-			{"listed-once", checkListedOnce},
-			{"not-used", checkNotUsedThere},
-			{"none-of-pair", checkNoneOfPair},
-		},
-		Needs:  []Permission{patchNodeStatusOf(node.Name)},
-		reads:  nodeStatusReads,
-		again:  func(v *View) (Repair, error) { return proposePrune(v, f) },
-		stands: func(v *View) bool { return entryGone(v, node, f.Volume) },
-		moot:   func(v *View) bool { return v.World.Desired.Find(f.Pair()) != nil },
-		check:  func(object json.RawMessage) error { return checkVolumesAttached(object, withoutEntry(list, index)) },
+		stands:   func(v *View) bool { return entryGone(v, node, f.Volume) },
+		moot:     func(v *View) bool { return v.World.Desired.Find(f.Pair()) != nil },
+		check:    func(object json.RawMessage) error { return checkVolumesAttached(object, withoutEntry(list, index)) },
 	}, nil
 }
 
@@ -135,7 +132,6 @@ func undoPrune(w Written) (*Reversal, error) {
 	probe.Guards = []Guard{controllerGuard, {"not-used", checkNotUsedThere}, {"none-of-pair", checkNoneOfPair}, {"not-elsewhere", checkNotElsewhere}}
 	return &Reversal{
 		Summary: fmt.Sprintf("put volume %s back on volumesAttached of node %s", u.volume, u.node),
-		Needs:   []Permission{patchNodeStatusOf(string(u.node))},
 		reads:   nodeStatusReads,
 		do:      do, inverse: &inverse,
 		gone: func(v *View) string {

@@ -89,7 +89,6 @@ func undoNodeStatus(w Written) (*Reversal, error) {
 	u.after = after
 	return &Reversal{
 		Summary: fmt.Sprintf("take volume %s off volumesAttached of node %s", u.volume, u.node),
-		Needs:   []Permission{patchNodeStatusOf(string(u.node))},
 		reads:   undoReads,
 		do:      do, inverse: &inverse,
 		gone: func(v *View) string {

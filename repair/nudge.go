@@ -16,15 +16,21 @@ import (
 )
 
 var nudge = action{
-	kind:    Nudge,
-	codes:   []finding.Code{"VD103", "VD115", "VD401"},
-	needs:   []Permission{patchAttachment("")},
+	kind:  Nudge,
+	risk:  RiskLow,
+	codes: []finding.Code{"VD103", "VD115", "VD401"},
+	needs: []Permission{RightTo(VerbPatch, snapshot.VolumeAttachments, "")},
+	reads: []snapshot.Kind{snapshot.VolumeAttachments, snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes},
+	guards: []Guard{
+		findingGuard,
+		{"same-attachment", checkSameAttachment},
+		{"being-deleted", checkBeingDeleted},
+		{"not-mounted", checkNotMounted},
+		{"not-in-vain", checkNotInVain},
+	},
 	propose: proposeNudge,
 	undo:    undoNudge,
 }
-
-// nudgeReads are the kinds that tell whether anybody uses the volume there.
-var nudgeReads = []snapshot.Kind{snapshot.VolumeAttachments, snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes}
 
 // proposeNudge makes the attacher try again now. Between two attempts it pauses
 // for up to 5 min; any change of the object's metadata ends the pause
@@ -50,24 +56,12 @@ func proposeNudge(v *View, f finding.Finding) (Repair, error) {
 	undo := annotation(va, nil)
 	return Repair{
 		Summary:  "have the attacher try VolumeAttachment " + va.Name + " again now",
-		Risk:     RiskLow,
 		Do:       annotation(va, &value),
 		Undo:     &undo,
 		PreImage: annotationImage(va),
-		Guards: []Guard{
-			completeGuard(nudgeReads),
-			findingGuard,
-			{"same-attachment", checkSameAttachment},
-			{"being-deleted", checkBeingDeleted},
-			{"not-mounted", checkNotMounted},
-			{"not-in-vain", checkNotInVain},
-		},
-		Needs:   []Permission{patchAttachment(va.Name)},
-		reads:   nudgeReads,
-		again:   func(v *View) (Repair, error) { return proposeNudge(v, f) },
-		stands:  func(v *View) bool { return nudged(v, va, value) },
-		pending: func(v *View) string { return answerSince(v, va) },
-		check:   func(after json.RawMessage) error { return checkMark(after, value) },
+		stands:   func(v *View) bool { return nudged(v, va, value) },
+		pending:  func(v *View) string { return answerSince(v, va) },
+		check:    func(after json.RawMessage) error { return checkMark(after, value) },
 	}, nil
 }
 

@@ -54,7 +54,7 @@ func TestKubectlNamesTheObject(t *testing.T) {
 
 func TestPermissionReadsLikeARule(t *testing.T) {
 	for want, p := range map[string]Permission{
-		"patch nodes/status n1":               patchNodeStatusOf("n1"),
+		"patch nodes/status n1":               {Verb: "patch", Resource: "nodes", Subresource: "status", Name: "n1"},
 		"list csinodes.storage.k8s.io":        {Verb: "list", Group: "storage.k8s.io", Resource: "csinodes"},
 		"delete pods web-0 in namespace shop": {Verb: "delete", Resource: "pods", Namespace: "shop", Name: "web-0"},
 	} {

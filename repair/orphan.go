@@ -15,11 +15,25 @@ import (
 
 var unpublishOrphan = action{
 	kind:     UnpublishOrphan,
+	risk:     RiskHigh,
 	codes:    []finding.Code{"VD404"},
 	detaches: true,
 	needs:    []Permission{RightTo(VerbCreate, snapshot.VolumeAttachments, ""), RightTo(VerbDelete, snapshot.VolumeAttachments, "")},
-	propose:  proposeUnpublish,
-	undo:     undoUnpublish,
+	reads:    nodeStatusReads,
+	guards: []Guard{
+		controllerGuard,
+		findingGuard,
+		{"volume-known", checkVolumeKnown},
+		{"holder-known", checkHolderKnown},
+		{"not-used", func(v *View, r *Repair) error { return notUsedOn(v, r, r.Finding.Holder) }},
+		{"not-reported", checkHolderUnreported},
+		{"none-of-pair", func(v *View, r *Repair) error { return noneOn(v, r, r.Finding.Holder) }},
+		{"nowhere-attached", checkNowhereAttached},
+		{"storage-has-it", checkStorageHas},
+		{"attacher-at-work", checkAttacherAtWork},
+	},
+	propose: proposeUnpublish,
+	undo:    undoUnpublish,
 }
 
 // proposeUnpublish has the attacher detach a volume from a node of which the
@@ -31,58 +45,37 @@ func proposeUnpublish(v *View, f finding.Finding) (Repair, error) {
 	if f.Holder == "" {
 		return Repair{}, errors.New("no node of the cluster is known to hold it")
 	}
-	r := Repair{Finding: f, Kind: UnpublishOrphan}
-	va, err := newAttachment(v, &r, f.Holder)
+	va, err := newAttachment(v, f, f.Holder, UnpublishOrphan)
 	if err != nil {
 		return Repair{}, err
 	}
-	r.Summary = fmt.Sprintf("create VolumeAttachment %s of volume %s for node %s and delete it again", va.Name, volumeName(f), f.Holder)
-	r.Risk = RiskHigh
-	r.Do = creation(va)
-	r.WhyNot = "to attach the volume again would only bring the failure back"
-	r.Guards = []Guard{
-		completeGuard(nodeStatusReads),
-		controllerGuard,
-		findingGuard,
-		{"volume-known", checkVolumeKnown},
-		{"holder-known", checkHolderKnown},
-		{"not-used", func(v *View, r *Repair) error { return notUsedOn(v, r, r.Finding.Holder) }},
-		{"not-reported", checkHolderUnreported},
-		{"none-of-pair", func(v *View, r *Repair) error { return noneOn(v, r, r.Finding.Holder) }},
-		{"nowhere-attached", checkNowhereAttached},
-		{"storage-has-it", checkStorageHas},
-		{"attacher-at-work", checkAttacherAtWork},
-		holderGuard(v, f.Holder),
-		allowedGuard(UnpublishOrphan),
-	}
-	r.Needs = []Permission{
-		RightTo(VerbCreate, snapshot.VolumeAttachments, ""),
-		RightTo(VerbDelete, snapshot.VolumeAttachments, va.Name),
-	}
-	r.reads = nodeStatusReads
-	r.again = func(v *View) (Repair, error) { return proposeUnpublish(v, f) }
-	r.landed = func(v *View) bool { return created(v, va) != nil }
-	r.stands = func(v *View) bool { return created(v, va) == nil }
-	r.pending = func(v *View) string {
-		if v.Snapshot.VolumeAttachment(va.Name) != nil {
-			return "the driver has not detached the volume from node " + string(f.Holder) + " yet"
-		}
-		return ""
-	}
-	r.check = func(after json.RawMessage) error { return checkCreated(after, va) }
-	r.Next = &Step{
-		Reads: detachReads,
-		// With the attacher's finalizer on it the object does not go without the
-		// driver being asked to detach.
-		Ready: func(v *View) bool { now := created(v, va); return now == nil || facts.AttacherHolds(now) },
-		Write: func(v *View) (*Write, error) { return r.deletion(v, va) },
-	}
-	return r, nil
+	return Repair{
+		Summary: fmt.Sprintf("create VolumeAttachment %s of volume %s for node %s and delete it again", va.Name, volumeName(f), f.Holder),
+		Do:      creation(va),
+		WhyNot:  "to attach the volume again would only bring the failure back",
+		Guards:  []Guard{holderGuard(v, f.Holder), allowedGuard(UnpublishOrphan)},
+		landed:  func(v *View) bool { return created(v, va) != nil },
+		stands:  func(v *View) bool { return created(v, va) == nil },
+		pending: func(v *View) string {
+			if v.Snapshot.VolumeAttachment(va.Name) != nil {
+				return "the driver has not detached the volume from node " + string(f.Holder) + " yet"
+			}
+			return ""
+		},
+		check: func(after json.RawMessage) error { return checkCreated(after, va) },
+		Next: &Step{
+			Reads: detachReads,
+			// With the attacher's finalizer on it the object does not go without the
+			// driver being asked to detach.
+			Ready: func(v *View) bool { now := created(v, va); return now == nil || facts.AttacherHolds(now) },
+			Write: func(v *View) (*Write, error) { return deleteAgain(v, f, va) },
+		},
+	}, nil
 }
 
-// deletion is the second write. A pod that has come to the node meanwhile may
+// deleteAgain is the second write. A pod that has come to the node meanwhile may
 // have made the attachment its own; then it stays.
-func (r *Repair) deletion(v *View, va *storagev1.VolumeAttachment) (*Write, error) {
+func deleteAgain(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (*Write, error) {
 	now := created(v, va)
 	if now == nil {
 		return nil, &Refusal{GuardGone, "the VolumeAttachment is gone already, or is being deleted"}
@@ -91,7 +84,7 @@ func (r *Repair) deletion(v *View, va *storagev1.VolumeAttachment) (*Write, erro
 	if err != nil {
 		return nil, err
 	}
-	w.Finding, w.Repair = RefTo(r.Finding), r.Kind
+	w.Finding, w.Repair = RefTo(f), UnpublishOrphan
 	return w, nil
 }
 

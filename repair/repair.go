@@ -155,8 +155,6 @@ type Repair struct {
 	// landed, pending and moot are asked only of a look that has all of
 	// them in full.
 	reads []snapshot.Kind
-	// again works the repair out on another View.
-	again func(*View) (Repair, error)
 	// stands says whether the write's effect is in the objects.
 	stands func(*View) bool
 	// landed says whether the write was made, for a request without an answer;

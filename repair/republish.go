@@ -11,9 +11,29 @@ import (
 )
 
 var republish = action{
-	kind:    Republish,
-	codes:   []finding.Code{"VD123", "VD308"},
-	needs:   []Permission{RightTo(VerbPatch, snapshot.VolumeAttachments, "").of("status")},
+	kind:  Republish,
+	risk:  RiskMedium,
+	codes: []finding.Code{"VD123", "VD308"},
+	needs: []Permission{RightTo(VerbPatch, snapshot.VolumeAttachments, "").of("status")},
+	reads: nodeStatusReads,
+	guards: []Guard{
+		controllerGuard,
+		findingGuard,
+		{"same-attachment", checkSameAttachment},
+		{"node-ready", checkNodeReady},
+		{"node-managed", checkNodeManaged},
+		{"node-in-service", checkNodeInService},
+		{"wanted", checkWanted},
+		{"only-waiting", checkOnlyWaiting},
+		{"attached", checkAttached},
+		{"no-attach-error", checkNoAttachError},
+		{"same-machine", checkSameMachine},
+		{"node-id", checkNodeID},
+		{"not-elsewhere", checkNotElsewhere},
+		{"storage-lacks-it", checkStorageLacks},
+		{"attacher-at-work", checkAttacherAtWork},
+		allowedGuard(Republish),
+	},
 	propose: proposeRepublish,
 }
 
@@ -29,43 +49,19 @@ func proposeRepublish(v *View, f finding.Finding) (Repair, error) {
 	if va == nil {
 		return Repair{}, fmt.Errorf("VolumeAttachment %s: %w", f.VolumeAttachment, ErrNotFound)
 	}
-	reads := nodeStatusReads
 	return Repair{
 		Summary: fmt.Sprintf("have the attacher publish volume %s to node %s once more", volumeName(f), f.Node),
-		Risk:    RiskMedium,
 		Do: Operation{
 			Verb: VerbPatch, Target: attachmentTarget(va), Subresource: "status",
 			Patch: patchOf(va.ObjectMeta, patchOp{"test", attachedPath, Compact(true)}, patchOp{"replace", attachedPath, Compact(false)}),
 		},
 		WhyNot:   "the attacher sets status.attached again itself once the driver has published the volume",
 		PreImage: Compact(map[string]any{"status": map[string]any{"attached": va.Status.Attached}}),
-		Guards: []Guard{
-			completeGuard(reads),
-			controllerGuard,
-			findingGuard,
-			{"same-attachment", checkSameAttachment},
-			{"node-ready", checkNodeReady},
-			{"node-managed", checkNodeManaged},
-			{"node-in-service", checkNodeInService},
-			{"wanted", checkWanted},
-			{"only-waiting", checkOnlyWaiting},
-			{"attached", checkAttached},
-			{"no-attach-error", checkNoAttachError},
-			{"same-machine", checkSameMachine},
-			{"node-id", checkNodeID},
-			{"not-elsewhere", checkNotElsewhere},
-			{"storage-lacks-it", checkStorageLacks},
-			{"attacher-at-work", checkAttacherAtWork},
-			allowedGuard(Republish),
-		},
-		Needs:   []Permission{RightTo(VerbPatch, snapshot.VolumeAttachments, va.Name).of("status")},
-		reads:   reads,
-		again:   func(v *View) (Repair, error) { return proposeRepublish(v, f) },
-		stands:  func(v *View) bool { return sameAttachment(v, va) != nil },
-		landed:  func(v *View) bool { now := sameAttachment(v, va); return now != nil && !now.Status.Attached },
-		pending: func(v *View) string { return publishing(sameAttachment(v, va)) },
-		moot:    func(v *View) bool { return v.World.Desired.Find(f.Pair()) == nil },
-		check:   checkDetachedStatus,
+		stands:   func(v *View) bool { return sameAttachment(v, va) != nil },
+		landed:   func(v *View) bool { now := sameAttachment(v, va); return now != nil && !now.Status.Attached },
+		pending:  func(v *View) string { return publishing(sameAttachment(v, va)) },
+		moot:     func(v *View) bool { return v.World.Desired.Find(f.Pair()) == nil },
+		check:    checkDetachedStatus,
 	}, nil
 }
 

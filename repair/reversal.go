@@ -104,6 +104,9 @@ func Reverse(w Written) (*Reversal, error) {
 	case (r.inverse == nil) != (w.Inverse == nil) || r.inverse != nil && !w.Inverse.asMade(*r.inverse):
 		return nil, errors.New("the inverse is not that of the operation: the journal was changed")
 	}
+	if r.Needs == nil {
+		r.Needs = rightsTo(w.Operation.Target, action.needs)
+	}
 	return r, nil
 }
 

@@ -18,16 +18,34 @@ import (
 var (
 	outOfServiceTaint = action{
 		kind:     OutOfServiceTaint,
+		risk:     RiskHigh,
 		codes:    []finding.Code{"VD102", "VD111", "VD114", "VD117", "VD403"},
 		detaches: true,
-		needs:    []Permission{patchNode("")},
-		propose:  proposeTaint,
-		undo:     undoTaint,
+		needs:    []Permission{RightTo(VerbPatch, snapshot.Nodes, "")},
+		reads:    taintReads,
+		guards: []Guard{
+			findingGuard,
+			{"same-node", checkSameNode},
+			{"release", checkTaintKnown},
+			notAliveGuard,
+			allowedGuard(OutOfServiceTaint),
+			fencedGuard,
+		},
+		propose: proposeTaint,
+		undo:    undoTaint,
 	}
 	removeTaint = action{
-		kind:    RemoveOutOfServiceTaint,
-		codes:   []finding.Code{"VD110"},
-		needs:   []Permission{patchNode("")},
+		kind:  RemoveOutOfServiceTaint,
+		risk:  RiskMedium,
+		codes: []finding.Code{"VD110"},
+		needs: []Permission{RightTo(VerbPatch, snapshot.Nodes, "")},
+		reads: taintReads,
+		guards: []Guard{
+			findingGuard,
+			{"same-node", checkSameNode},
+			{"node-ready", checkNodeReady},
+			{"no-stale-mount", checkNoStaleMount},
+		},
 		propose: proposeUntaint,
 	}
 )
@@ -53,24 +71,11 @@ func proposeTaint(v *View, f finding.Finding) (Repair, error) {
 	do, undo, want := settingTaint(node, markOf(OutOfServiceTaint, f.Code, f.Check))
 	return Repair{
 		Summary:  fmt.Sprintf("set taint %s=nodeshutdown:NoExecute on node %s", corev1.TaintNodeOutOfService, node.Name),
-		Risk:     RiskHigh,
 		Do:       do,
 		Undo:     &undo,
 		PreImage: taintImage(node),
-		Guards: []Guard{
-			completeGuard(taintReads),
-			findingGuard,
-			{"same-node", checkSameNode},
-			{"release", checkTaintKnown},
-			notAliveGuard,
-			allowedGuard(OutOfServiceTaint),
-			fencedGuard,
-		},
-		Needs:  []Permission{patchNode(node.Name)},
-		reads:  taintReads,
-		again:  func(v *View) (Repair, error) { return proposeTaint(v, f) },
-		stands: func(v *View) bool { return hasTaint(v, node, true) },
-		check:  func(object json.RawMessage) error { return checkTaints(object, want) },
+		stands:   func(v *View) bool { return hasTaint(v, node, true) },
+		check:    func(object json.RawMessage) error { return checkTaints(object, want) },
 	}, nil
 }
 
@@ -84,27 +89,12 @@ func proposeUntaint(v *View, f finding.Finding) (Repair, error) {
 	want := slices.DeleteFunc(slices.Clone(node.Spec.Taints), outOfService)
 	return Repair{
 		Summary:  fmt.Sprintf("take taint %s off node %s", corev1.TaintNodeOutOfService, node.Name),
-		Risk:     RiskMedium,
 		Do:       nodePatch(node, append(dropTaint(node, outOfService), mark(node.ObjectMeta, markOf(RemoveOutOfServiceTaint, f.Code, f.Check))...)...),
 		WhyNot:   "on a node that lives the taint lets volumes be detached under their mounts",
 		PreImage: taintImage(node),
-		Guards: []Guard{
-			completeGuard(taintReads),
-			findingGuard,
-			{"same-node", checkSameNode},
-			{"node-ready", checkNodeReady},
-			{"no-stale-mount", checkNoStaleMount},
-		},
-		Needs:  []Permission{patchNode(node.Name)},
-		reads:  taintReads,
-		again:  func(v *View) (Repair, error) { return proposeUntaint(v, f) },
-		stands: func(v *View) bool { return hasTaint(v, node, false) },
-		check:  func(object json.RawMessage) error { return checkTaints(object, want) },
+		stands:   func(v *View) bool { return hasTaint(v, node, false) },
+		check:    func(object json.RawMessage) error { return checkTaints(object, want) },
 	}, nil
-}
-
-func patchNode(name string) Permission {
-	return RightTo(VerbPatch, snapshot.Nodes, name)
 }
 
 func nodePatch(node *corev1.Node, ops ...patchOp) Operation {
@@ -229,7 +219,6 @@ func undoTaint(w Written) (*Reversal, error) {
 	r.Finding.Node = name
 	return &Reversal{
 		Summary: fmt.Sprintf("take taint %s off node %s", corev1.TaintNodeOutOfService, name),
-		Needs:   []Permission{patchNode(target.Name)},
 		reads:   taintReads,
 		do:      do, inverse: &inverse,
 		gone: func(v *View) string {

@@ -20,7 +20,7 @@ var withdrawGuards = slices.Concat(
 		{"not-reported", checkNotListed},
 	},
 	slices.DeleteFunc(slices.Clone(detachGuards), func(g Guard) bool {
-		return g.Name == GuardComplete || g.Name == GuardFinding || g.Name == "attacher-at-work"
+		return g.Name == GuardFinding || g.Name == "attacher-at-work"
 	}),
 	[]Guard{
 		{"node-lives", func(v *View, r *Repair) error { return checkLivesOrOff(v, r.Finding.Node) }},

@@ -40,7 +40,7 @@ var mutants = []mutant{
 		"without the resourceVersion in the patch",
 		alone("repair/operation.go", `patchOp{"replace", resourceVersionPath, Compact(meta.ResourceVersion)}`, `[]patchOp(nil)...`), lostEntry, struck(), invariant.Conditional,
 	},
-	{"without the guard fenced", alone("repair/detach.go", "notAliveGuard,\n\toffGuard,", `notAliveGuard,`), nodeLost, struck(), invariant.InUse},
+	{"without the guard fenced", alone("repair/detach.go", "notAliveGuard,\n\t\toffGuard,", `notAliveGuard,`), nodeLost, struck(), invariant.InUse},
 	{
 		"without the guards on what is read anew",
 		alone("repair/effect.go", `if no := refusal(v, r); no != nil {`, `if no := refusal(v, r); false {`), forgotten, struck(podComes.strike(faultproxy.Review, "")), invariant.Wanted,

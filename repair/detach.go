@@ -123,7 +123,7 @@ func deletion(v *View, f finding.Finding) (Repair, error) {
 	}
 	return Repair{
 		Summary:  fmt.Sprintf("delete VolumeAttachment %s of volume %s on node %s", va.Name, volumeName(f), va.Spec.NodeName),
-		Do:       Operation{Verb: VerbDelete, Target: attachmentTarget(va)},
+		Do:       Operation{Verb: VerbDelete, Target: refTo(snapshot.VolumeAttachments, va)},
 		WhyNot:   "a VolumeAttachment that is made again is another attach, and what was mounted stays torn away",
 		PreImage: wholeAttachment(va),
 		stands:   func(v *View) bool { return deletionStands(v, va) },

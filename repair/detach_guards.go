@@ -21,6 +21,13 @@ func checkNotDeleting(v *View, r *Repair) error {
 	return nil
 }
 
+func checkBeingDeleted(v *View, r *Repair) error {
+	if va := v.Snapshot.VolumeAttachment(r.Do.Target.Name); va == nil || va.DeletionTimestamp == nil {
+		return fmt.Errorf("VolumeAttachment %s is not being deleted", r.Do.Target.Name)
+	}
+	return nil
+}
+
 // checkNobodyElses: a program that says that the object is its own may be at
 // work with the volume, and should end that itself. The label of a restore says
 // no such thing: it makes objects and looks after none.

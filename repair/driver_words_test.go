@@ -33,7 +33,7 @@ func TestDriversWords(t *testing.T) {
 		va := &storagev1.VolumeAttachment{}
 		va.Name, va.UID, va.Status.DetachError = "csi-1", "u1", &storagev1.VolumeError{Message: message}
 		v := Look(snapshot.New(epoch, snapshot.Source{}, snapshot.Objects{VolumeAttachments: []*storagev1.VolumeAttachment{va}}, nil), diagnose.Options{}, Consent{})
-		r := &Repair{Do: Operation{Target: attachmentTarget(va)}}
+		r := &Repair{Do: Operation{Target: refTo(snapshot.VolumeAttachments, va)}}
 		if err := checkSaysDetached(v, r); (err == nil) != detached {
 			t.Errorf("%q: %v", message, err)
 		}

@@ -64,7 +64,7 @@ func proposeStrip(v *View, f finding.Finding) (Repair, error) {
 	path := fmt.Sprintf("/metadata/finalizers/%d", index)
 	return Repair{
 		Summary: fmt.Sprintf("take the finalizer %s off VolumeAttachment %s of volume %s on node %s", va.Finalizers[index], va.Name, volumeName(f), va.Spec.NodeName),
-		Do: Operation{Verb: VerbPatch, Target: attachmentTarget(va), Patch: patchOf(va.ObjectMeta,
+		Do: Operation{Verb: VerbPatch, Target: refTo(snapshot.VolumeAttachments, va), Patch: patchOf(va.ObjectMeta,
 			patchOp{"test", path, Compact(va.Finalizers[index])}, patchOp{Op: "remove", Path: path})},
 		WhyNot: "the object is gone with its finalizer; where the storage system still has the volume attached, orphan-backend-attachment (VD404) " +
 			"reports it once the volume is wanted elsewhere",

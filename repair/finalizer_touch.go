@@ -1,13 +1,11 @@
 package repair
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
@@ -30,7 +28,7 @@ var touchVolume = action{
 		{"not-touched-yet", checkNotTouchedYet},
 	},
 	propose: proposeTouch,
-	undo:    undoTouch,
+	undo:    func(w Written) (*Reversal, error) { return undoMark(w, snapshot.Volumes, "volume") },
 }
 
 // proposeTouch has the attacher look at a persistent volume again: any change
@@ -41,33 +39,9 @@ func proposeTouch(v *View, f finding.Finding) (Repair, error) {
 	if pv == nil {
 		return Repair{}, fmt.Errorf("PersistentVolume %q: %w", f.PersistentVolume, ErrNotFound)
 	}
-	value := markOf(TouchVolume, f.Code, f.Check)
-	undo := touch(pv, nil)
-	return Repair{
-		Summary:  "have the attacher look at volume " + pv.Name + " again",
-		Do:       touch(pv, &value),
-		Undo:     &undo,
-		PreImage: annotationImage(pv),
-		stands: func(v *View) bool {
-			now := v.Snapshot.Volume(pv.Name)
-			return now == nil || now.UID != pv.UID || now.Annotations[MarkAnnotation] == value
-		},
-		check: func(after json.RawMessage) error { return checkMark(after, value) },
-	}, nil
-}
-
-func touch(pv *corev1.PersistentVolume, value *string) Operation {
-	return Operation{
-		Verb: VerbPatch,
-		Target: corev1.ObjectReference{
-			APIVersion: "v1", Kind: "PersistentVolume", Name: pv.Name, UID: pv.UID, ResourceVersion: pv.ResourceVersion,
-		},
-		Patch: annotate(pv.ObjectMeta, value), Merge: true,
-	}
-}
-
-func patchVolume(name string) Permission {
-	return RightTo(VerbPatch, snapshot.Volumes, name)
+	r := marking(snapshot.Volumes, pv, markOf(TouchVolume, f.Code, f.Check))
+	r.Summary = "have the attacher look at volume " + pv.Name + " again"
+	return r, nil
 }
 
 // volumeOf is the volume that the repair writes to, empty where it is gone.
@@ -129,17 +103,4 @@ func checkNotTouchedYet(v *View, r *Repair) error {
 		return fmt.Errorf("volume %s was touched before, and its attacher has left the finalizer on it", pv.Name)
 	}
 	return nil
-}
-
-// undoTouch gives the annotation its old value back.
-func undoTouch(w Written) (*Reversal, error) {
-	f := w.Finding
-	return undoMark(w, func(value string) bool { return value == markOf(TouchVolume, f.Code, f.Check) }, marked{
-		kind:  "volume",
-		reads: []snapshot.Kind{snapshot.Volumes},
-		needs: patchVolume,
-		write: func(meta metav1.ObjectMeta, value *string) Operation {
-			return touch(&corev1.PersistentVolume{ObjectMeta: meta}, value)
-		},
-	})
 }

@@ -168,3 +168,20 @@ var notAliveGuard = Guard{"not-alive", func(v *View, r *Repair) error {
 	}
 	return nil
 }}
+
+// checkSameAttachment and checkSameVolume: an object that was deleted and recreated has
+// another UID, and is not the one that was reviewed.
+func checkSameAttachment(v *View, r *Repair) error { return checkSame(v, r, "VolumeAttachment") }
+
+func checkSameVolume(v *View, r *Repair) error { return checkSame(v, r, "volume") }
+
+func checkSame(v *View, r *Repair, kind string) error {
+	now := v.Stored(r.Do.Target)
+	switch {
+	case now == nil:
+		return fmt.Errorf("%s %s does not exist", kind, r.Do.Target.Name)
+	case now.GetUID() != r.Do.Target.UID:
+		return fmt.Errorf("%s %s is not the object that was examined: it was deleted and recreated", kind, now.GetName())
+	}
+	return nil
+}

@@ -2,11 +2,15 @@ package repair
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // MarkAnnotation tells whoever looks at an object that it was repaired, and
@@ -33,10 +37,10 @@ func mark(meta metav1.ObjectMeta, value string) []patchOp {
 // unmark gives the annotation the value that it had before, unless somebody
 // else has written it since.
 func unmark(meta metav1.ObjectMeta, written, before string) []patchOp {
-	switch {
-	case meta.Annotations[MarkAnnotation] != written:
+	if meta.Annotations[MarkAnnotation] != written {
 		return nil
-	case before == "":
+	}
+	if before = restorable(before); before == "" {
 		return []patchOp{{Op: "remove", Path: markPath}}
 	}
 	return []patchOp{{"replace", markPath, Compact(before)}}
@@ -56,12 +60,129 @@ func restorable(before string) string {
 	}
 }
 
-// annotate is a patch that does nothing but to set the annotation, or with nil
-// to remove it: whoever watches the object looks at it again.
-func annotate(meta metav1.ObjectMeta, value *string) json.RawMessage {
-	return Compact(map[string]any{"metadata": map[string]any{
-		"uid":             meta.UID,
-		"resourceVersion": meta.ResourceVersion,
+// annotation writes the mark of an object and nothing else, or with nil removes it:
+// whoever watches the object looks at it again.
+func annotation(target corev1.ObjectReference, value *string) Operation {
+	return Operation{Verb: VerbPatch, Target: target, Merge: true, Patch: Compact(map[string]any{"metadata": map[string]any{
+		"uid":             target.UID,
+		"resourceVersion": target.ResourceVersion,
 		"annotations":     map[string]*string{MarkAnnotation: value},
-	}})
+	}})}
+}
+
+// marking is a repair that does nothing but to set the mark. An object that is gone
+// needs it no more.
+func marking(kind snapshot.Kind, object metav1.Object, value string) Repair {
+	target := refTo(kind, object)
+	undo := annotation(target, nil)
+	return Repair{
+		Do:       annotation(target, &value),
+		Undo:     &undo,
+		PreImage: annotationImage(object),
+		stands: func(v *View) bool {
+			now := v.Stored(target)
+			return now == nil || now.GetUID() != target.UID || now.GetAnnotations()[MarkAnnotation] == value
+		},
+		check: answered(func(after *image) error { return after.checkMark(value) }),
+	}
+}
+
+// image are the fields that repairs write, in the form of the object. Those that a
+// repair does not write are absent.
+type image struct {
+	Metadata struct {
+		Annotations map[string]string `json:"annotations,omitzero"`
+	} `json:"metadata,omitzero"`
+	Spec struct {
+		Taints []corev1.Taint `json:"taints"`
+	} `json:"spec,omitzero"`
+	Status struct {
+		VolumesAttached []corev1.AttachedVolume `json:"volumesAttached"`
+	} `json:"status,omitzero"`
+}
+
+// imageOf has the mark of the object, if it has one.
+func imageOf(object metav1.Object) *image {
+	var i image
+	if before, marked := object.GetAnnotations()[MarkAnnotation]; marked {
+		i.Metadata.Annotations = map[string]string{MarkAnnotation: before}
+	}
+	return &i
+}
+
+func annotationImage(object metav1.Object) json.RawMessage {
+	i := imageOf(object)
+	if i.Metadata.Annotations == nil {
+		i.Metadata.Annotations = map[string]string{}
+	}
+	return Compact(i)
+}
+
+func (i *image) checkMark(want string) error {
+	if got := i.Metadata.Annotations[MarkAnnotation]; got != want {
+		return fmt.Errorf("the API server would store the annotation %q, not %q", got, want)
+	}
+	return nil
+}
+
+// imageBefore is what the journal says was there before the write.
+func imageBefore(w Written) (*image, error) {
+	var before image
+	if err := json.Unmarshal(w.PreImage, &before); err != nil {
+		return nil, fmt.Errorf("read what was there before: %w", err)
+	}
+	return &before, nil
+}
+
+// undoMark gives the annotation its old value back, of an object that noun means in a
+// sentence.
+func undoMark(w Written, kind snapshot.Kind, noun string) (*Reversal, error) {
+	before, err := imageBefore(w)
+	if err != nil {
+		return nil, err
+	}
+	var after image
+	if err := json.Unmarshal(w.Operation.Patch, &after); err != nil {
+		return nil, fmt.Errorf("read what was written: %w", err)
+	}
+	meta := &metav1.ObjectMeta{Name: w.Operation.Target.Name, UID: w.Operation.Target.UID, ResourceVersion: w.Operation.Target.ResourceVersion}
+	value := after.Metadata.Annotations[MarkAnnotation]
+	mark, _, nudged := splitNudge(value)
+	switch {
+	case meta.Name == "" || meta.UID == "":
+		return nil, errors.New("it does not say which object was written to")
+	case mark != markOf(w.Repair, w.Finding.Code, w.Finding.Check) || nudged != (w.Repair == Nudge):
+		return nil, fmt.Errorf("no %s writes the annotation %q: the journal was changed", w.Repair, value)
+	}
+	written := marking(kind, meta, value)
+	var old *string
+	text := restorable(before.Metadata.Annotations[MarkAnnotation])
+	if text != "" {
+		old = &text
+	}
+	return &Reversal{
+		Summary: fmt.Sprintf("take the annotation off %s %s", noun, meta.Name),
+		reads:   []snapshot.Kind{kind},
+		do:      written.Do,
+		inverse: written.Undo,
+		// The annotation is its own proof: its value tells what was done and when.
+		gone: func(v *View) string {
+			now := v.Stored(written.Do.Target)
+			switch {
+			case now == nil || now.GetUID() != meta.UID:
+				return fmt.Sprintf("the %s is gone already, and the annotation with it", noun)
+			case now.GetAnnotations()[MarkAnnotation] != value:
+				return "the annotation is gone already"
+			}
+			return ""
+		},
+		prepare: func(v *View) (*Write, error) {
+			now := v.Stored(written.Do.Target)
+			return &Write{
+				Do:       annotation(refTo(kind, now), old),
+				PreImage: annotationImage(now),
+				Check:    answered(func(after *image) error { return after.checkMark(text) }),
+			}, nil
+		},
+	}, nil
 }

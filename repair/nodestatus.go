@@ -47,35 +47,19 @@ func proposeNodeStatus(v *View, f finding.Finding) (Repair, error) {
 		Do:       do,
 		Undo:     &undo,
 		PreImage: v.statusImage(node),
-		stands:   func(v *View) bool { return entryStands(v, node, f.Volume) },
+		stands:   func(v *View) bool { now := sameNode(v, node); return now != nil && v.Facts.Lists(now, f.Volume) },
 		moot:     func(v *View) bool { return v.World.Desired.Find(f.Pair()) == nil },
-		check:    func(object json.RawMessage) error { return checkVolumesAttached(object, want) },
+		check:    answered(func(after *image) error { return after.checkVolumesAttached(want) }),
 	}, nil
 }
 
 // addingEntry is the write that adds the entry to the node's list, its inverse,
 // and the list that it leaves.
 func addingEntry(node *corev1.Node, volume corev1.UniqueVolumeName, value string) (do, undo Operation, want []corev1.AttachedVolume) {
-	want = append(slices.Clone(node.Status.VolumesAttached), corev1.AttachedVolume{Name: volume})
-	do = nodeStatusPatch(node, append(addEntry(node, volume), mark(node.ObjectMeta, value)...)...)
-	return do, nodeStatusPatch(laterNode(node), removeEntry(want, len(want)-1)...), want
-}
-
-// addEntry tests the list as a whole: the entry goes into exactly the list that
-// the guards saw. An empty list is absent from the object, and a test for null
-// is how a JSON patch says so.
-func addEntry(node *corev1.Node, volume corev1.UniqueVolumeName) []patchOp {
-	entry := corev1.AttachedVolume{Name: volume} // a CSI volume has no device path
-	if len(node.Status.VolumesAttached) == 0 {
-		return []patchOp{
-			{"test", volumesAttachedPath, Compact(nil)},
-			{"add", volumesAttachedPath, Compact([]corev1.AttachedVolume{entry})},
-		}
-	}
-	return []patchOp{
-		{"test", volumesAttachedPath, Compact(node.Status.VolumesAttached)},
-		{"add", volumesAttachedPath + "/-", Compact(entry)},
-	}
+	list, entry := node.Status.VolumesAttached, corev1.AttachedVolume{Name: volume} // a CSI volume has no device path
+	want = append(slices.Clone(list), entry)
+	do = nodePatch(node, "status", append(appendTo(volumesAttachedPath, list, entry), mark(node.ObjectMeta, value)...)...)
+	return do, nodePatch(laterNode(node), "status", removeEntry(want, len(want)-1)...), want
 }
 
 // removeEntry takes the entry at the index out of the list, if it still stands
@@ -93,25 +77,8 @@ func laterNode(node *corev1.Node) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID}}
 }
 
-func nodeStatusPatch(node *corev1.Node, ops ...patchOp) Operation {
-	return Operation{
-		Verb: VerbPatch,
-		Target: corev1.ObjectReference{
-			APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion,
-		},
-		Subresource: "status",
-		Patch:       patchOf(node.ObjectMeta, ops...),
-	}
-}
-
-// nodeStatusFields are those of a node that a repair of its status writes.
-type nodeStatusFields struct {
-	Metadata struct {
-		Annotations map[string]string `json:"annotations,omitempty"`
-	} `json:"metadata,omitzero"`
-	Status struct {
-		VolumesAttached []corev1.AttachedVolume `json:"volumesAttached"`
-	} `json:"status"`
+func nodePatch(node *corev1.Node, subresource string, ops ...patchOp) Operation {
+	return Operation{Verb: VerbPatch, Target: refTo(snapshot.Nodes, node), Subresource: subresource, Patch: patchOf(node.ObjectMeta, ops...)}
 }
 
 // statusImage is nodeStatusImage, made once for all repairs of the node.
@@ -124,31 +91,27 @@ func (v *View) statusImage(node *corev1.Node) json.RawMessage {
 }
 
 func nodeStatusImage(node *corev1.Node) json.RawMessage {
-	var image nodeStatusFields
-	if before, marked := node.Annotations[MarkAnnotation]; marked {
-		image.Metadata.Annotations = map[string]string{MarkAnnotation: before}
-	}
-	image.Status.VolumesAttached = append([]corev1.AttachedVolume{}, node.Status.VolumesAttached...)
-	return Compact(image)
+	i := imageOf(node)
+	i.Status.VolumesAttached = append([]corev1.AttachedVolume{}, node.Status.VolumesAttached...)
+	return Compact(i)
 }
 
 // checkVolumesAttached holds the API server's answer against the list that was
 // meant: an admission plugin may have had other ideas.
-func checkVolumesAttached(object json.RawMessage, want []corev1.AttachedVolume) error {
-	var after nodeStatusFields
-	if err := json.Unmarshal(object, &after); err != nil {
-		return fmt.Errorf("read the API server's answer: %w", err)
-	}
-	if got := after.Status.VolumesAttached; !slices.Equal(got, want) {
+func (i *image) checkVolumesAttached(want []corev1.AttachedVolume) error {
+	if got := i.Status.VolumesAttached; !slices.Equal(got, want) {
 		return fmt.Errorf("the API server would store volumesAttached %v, not %v", got, want)
 	}
 	return nil
 }
 
-// entryStands says whether the node that was written to still lists the volume.
-func entryStands(v *View, written *corev1.Node, volume corev1.UniqueVolumeName) bool {
+// sameNode is the node that was written to as it now is; nil where it is gone.
+func sameNode(v *View, written *corev1.Node) *corev1.Node {
 	node := v.Snapshot.Node(facts.NodeName(written))
-	return node != nil && node.UID == written.UID && v.Facts.Lists(node, volume)
+	if node == nil || node.UID != written.UID {
+		return nil
+	}
+	return node
 }
 
 // csiOf is the driver and handle of the finding's volume.

@@ -56,13 +56,10 @@ func nodeOf(v *View, r *Repair) *corev1.Node {
 // checkSameNode: a node that was deleted and registered again has another UID,
 // and what was reviewed was not about it.
 func checkSameNode(v *View, r *Repair) error {
-	node := v.Snapshot.Node(r.Finding.Node)
-	switch {
-	case node == nil:
-		return fmt.Errorf("node %s does not exist", r.Finding.Node)
-	case node.UID != r.Do.Target.UID:
-		return fmt.Errorf("node %s is not the object that was examined: it was deleted and recreated", node.Name)
-	case node.DeletionTimestamp != nil:
+	if err := checkSame(v, r, "node"); err != nil {
+		return err
+	}
+	if node := nodeOf(v, r); node.DeletionTimestamp != nil {
 		return fmt.Errorf("node %s is being deleted", node.Name)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package repair
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -56,9 +55,9 @@ func proposePrune(v *View, f finding.Finding) (Repair, error) {
 		Do:       do,
 		Undo:     &undo,
 		PreImage: v.statusImage(node),
-		stands:   func(v *View) bool { return entryGone(v, node, f.Volume) },
+		stands:   func(v *View) bool { now := sameNode(v, node); return now != nil && !v.Facts.Lists(now, f.Volume) },
 		moot:     func(v *View) bool { return v.World.Desired.Find(f.Pair()) != nil },
-		check:    func(object json.RawMessage) error { return checkVolumesAttached(object, withoutEntry(list, index)) },
+		check:    answered(func(after *image) error { return after.checkVolumesAttached(withoutEntry(list, index)) }),
 	}, nil
 }
 
@@ -66,8 +65,8 @@ func proposePrune(v *View, f finding.Finding) (Repair, error) {
 // and its inverse.
 func takingEntry(node *corev1.Node, index int, value string) (do, undo Operation) {
 	list := node.Status.VolumesAttached
-	do = nodeStatusPatch(node, append(removeEntry(list, index), mark(node.ObjectMeta, value)...)...)
-	return do, nodeStatusPatch(laterNode(node), restoreEntry(list, index)...)
+	do = nodePatch(node, "status", append(removeEntry(list, index), mark(node.ObjectMeta, value)...)...)
+	return do, nodePatch(laterNode(node), "status", restoreEntry(list, index)...)
 }
 
 // withoutEntry is the list that takingEntry leaves.
@@ -85,18 +84,13 @@ func pruneMark(code finding.Code, check string, entry corev1.AttachedVolume) str
 	return value
 }
 
-func entryGone(v *View, written *corev1.Node, volume corev1.UniqueVolumeName) bool {
-	node := v.Snapshot.Node(facts.NodeName(written))
-	return node != nil && node.UID == written.UID && !v.Facts.Lists(node, volume)
-}
-
 // restoreEntry puts the entry of the list that was at the index back, if the one
 // beside it stands where it then stood.
 func restoreEntry(list []corev1.AttachedVolume, index int) []patchOp {
 	path := entryPath(index)
 	switch {
 	case len(list) == 1:
-		return []patchOp{{"test", volumesAttachedPath, Compact(nil)}, {"add", volumesAttachedPath, Compact(list)}}
+		return appendTo(volumesAttachedPath, nil, list[0])
 	case index+1 < len(list): // the next one has moved up
 		return []patchOp{{"test", path, Compact(list[index+1])}, {"add", path, Compact(list[index])}}
 	}
@@ -119,26 +113,26 @@ func undoPrune(w Written) (*Reversal, error) {
 	if err != nil {
 		return nil, err
 	}
-	before := u.before.Status.VolumesAttached
+	before := u.node.Status.VolumesAttached
 	index := slices.IndexFunc(before, func(a corev1.AttachedVolume) bool { return a.Name == u.volume })
 	if index < 0 {
 		return nil, errors.New("it does not say which volume was taken off which node")
 	}
 	u.mark = pruneMark(w.Finding.Code, w.Finding.Check, before[index])
-	do, inverse := takingEntry(u.written(before), index, u.mark)
+	do, inverse := takingEntry(u.node, index, u.mark)
 	u.after = withoutEntry(before, index)
 	probe := &Repair{}
-	probe.Finding.Volume, probe.Finding.Node = u.volume, u.node
+	probe.Finding.Volume, probe.Finding.Node = u.volume, facts.NodeName(u.node)
 	probe.Guards = []Guard{controllerGuard, {"not-used", checkNotUsedThere}, {"none-of-pair", checkNoneOfPair}, {"not-elsewhere", checkNotElsewhere}}
 	return &Reversal{
-		Summary: fmt.Sprintf("put volume %s back on volumesAttached of node %s", u.volume, u.node),
+		Summary: fmt.Sprintf("put volume %s back on volumesAttached of node %s", u.volume, u.node.Name),
 		reads:   nodeStatusReads,
 		do:      do, inverse: &inverse,
 		gone: func(v *View) string {
-			node := v.Snapshot.Node(u.node)
+			node := sameNode(v, u.node)
 			switch {
-			case node == nil || node.UID != u.uid:
-				return fmt.Sprintf("node %s, as it was written to, is gone, and its list with it", u.node)
+			case node == nil:
+				return fmt.Sprintf("node %s, as it was written to, is gone, and its list with it", u.node.Name)
 			case v.Facts.Lists(node, u.volume):
 				return "the entry is there again"
 			}

@@ -24,7 +24,7 @@ func TestPruneNamesItsEntry(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		var fields nodeStatusFields
+		var fields image
 		err = json.Unmarshal(after, &fields)
 		return fields.Status.VolumesAttached, err
 	}

@@ -1,14 +1,12 @@
 package repair
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
@@ -17,40 +15,42 @@ import (
 
 // listUndo is what both repairs of volumesAttached need to be taken back.
 type listUndo struct {
-	node   types.NodeName
-	uid    types.UID
-	rv     string
+	node   *corev1.Node // as it was before the write
 	volume corev1.UniqueVolumeName
-	before nodeStatusFields
 	// mark and after are the annotation and the list that were written.
 	mark  string
 	after []corev1.AttachedVolume
 }
 
 func newListUndo(w Written) (*listUndo, error) {
-	target, f := w.Operation.Target, w.Finding
-	u := &listUndo{node: types.NodeName(f.Node), uid: target.UID, rv: target.ResourceVersion, volume: corev1.UniqueVolumeName(f.Volume)}
-	if err := json.Unmarshal(w.PreImage, &u.before); err != nil {
-		return nil, fmt.Errorf("read what was there before: %w", err)
+	node, err := nodeBefore(w)
+	if err != nil {
+		return nil, err
 	}
-	if u.volume == "" || u.node == "" || u.uid == "" {
+	u := &listUndo{node: node, volume: corev1.UniqueVolumeName(w.Finding.Volume)}
+	if u.volume == "" || node.Name == "" || node.UID == "" {
 		return nil, errors.New("it does not say which volume was written to which node")
 	}
 	return u, nil
 }
 
-// written is the node that was written to, as far as the journal tells.
-func (u *listUndo) written(list []corev1.AttachedVolume) *corev1.Node {
+// nodeBefore is the finding's node as it was before the write, as far as the journal
+// tells.
+func nodeBefore(w Written) (*corev1.Node, error) {
+	before, err := imageBefore(w)
+	if err != nil {
+		return nil, err
+	}
 	node := &corev1.Node{}
-	node.Name, node.UID, node.ResourceVersion = string(u.node), u.uid, u.rv
-	node.Annotations = map[string]string{MarkAnnotation: ""} // so that the patch has the mark
-	node.Status.VolumesAttached = list
-	return node
+	node.Name, node.UID, node.ResourceVersion = w.Finding.Node, w.Operation.Target.UID, w.Operation.Target.ResourceVersion
+	node.Annotations = map[string]string{MarkAnnotation: before.Metadata.Annotations[MarkAnnotation]} // so that the patch has the mark
+	node.Spec.Taints, node.Status.VolumesAttached = before.Spec.Taints, before.Status.VolumesAttached
+	return node, nil
 }
 
 // refusal is that of a list that is not the one that was written.
 func (u *listUndo) refusal(v *View) *Refusal {
-	node := v.Snapshot.Node(u.node)
+	node := sameNode(v, u.node)
 	if !slices.Equal(node.Status.VolumesAttached, u.after) {
 		return &Refusal{"own-list", fmt.Sprintf("volumesAttached is not the list that was written, %v, but %v", u.after, node.Status.VolumesAttached)}
 	}
@@ -61,19 +61,19 @@ func (u *listUndo) refusal(v *View) *Refusal {
 		return &Refusal{"own-list", fmt.Sprintf("%s has written volumesAttached since: the list is its own now", manager)}
 	}
 	if got := node.Annotations[MarkAnnotation]; got != u.mark {
-		return &Refusal{GuardOurs, fmt.Sprintf("node %s does not have the annotation %s: %s, by which the write is known, but %q", u.node, MarkAnnotation, u.mark, got)}
+		return &Refusal{GuardOurs, fmt.Sprintf("node %s does not have the annotation %s: %s, by which the write is known, but %q", node.Name, MarkAnnotation, u.mark, got)}
 	}
 	return nil
 }
 
 // write restores the list by these steps.
 func (u *listUndo) write(v *View, want []corev1.AttachedVolume, steps []patchOp) *Write {
-	node := v.Snapshot.Node(u.node)
-	ops := append(steps, unmark(node.ObjectMeta, u.mark, restorable(u.before.Metadata.Annotations[MarkAnnotation]))...)
+	node := sameNode(v, u.node)
+	ops := append(steps, unmark(node.ObjectMeta, u.mark, u.node.Annotations[MarkAnnotation])...)
 	return &Write{
-		Do:       nodeStatusPatch(node, ops...),
+		Do:       nodePatch(node, "status", ops...),
 		PreImage: nodeStatusImage(node),
-		Check:    func(after json.RawMessage) error { return checkVolumesAttached(after, want) },
+		Check:    answered(func(after *image) error { return after.checkVolumesAttached(want) }),
 	}
 }
 
@@ -83,19 +83,19 @@ func undoNodeStatus(w Written) (*Reversal, error) {
 	if err != nil {
 		return nil, err
 	}
-	before := u.before.Status.VolumesAttached
+	before := u.node.Status.VolumesAttached
 	u.mark = markOf(w.Repair, w.Finding.Code, w.Finding.Check)
-	do, inverse, after := addingEntry(u.written(before), u.volume, u.mark)
+	do, inverse, after := addingEntry(u.node, u.volume, u.mark)
 	u.after = after
 	return &Reversal{
-		Summary: fmt.Sprintf("take volume %s off volumesAttached of node %s", u.volume, u.node),
+		Summary: fmt.Sprintf("take volume %s off volumesAttached of node %s", u.volume, u.node.Name),
 		reads:   undoReads,
 		do:      do, inverse: &inverse,
 		gone: func(v *View) string {
-			node := v.Snapshot.Node(u.node)
+			node := sameNode(v, u.node)
 			switch {
-			case node == nil || node.UID != u.uid:
-				return fmt.Sprintf("node %s, as it was written to, is gone, and the entry with it", u.node)
+			case node == nil:
+				return fmt.Sprintf("node %s, as it was written to, is gone, and the entry with it", u.node.Name)
 			case v.Facts.Lists(node, u.volume):
 				return ""
 			case !w.Ended:
@@ -107,8 +107,7 @@ func undoNodeStatus(w Written) (*Reversal, error) {
 			if no := u.refusal(v); no != nil {
 				return nil, no
 			}
-			node := v.Snapshot.Node(u.node)
-			if v.Facts.InUse(node, u.volume) {
+			if v.Facts.InUse(sameNode(v, u.node), u.volume) {
 				return nil, &Refusal{"not-in-use", u.inUse(v)}
 			}
 			return u.write(v, before, removeEntry(u.after, len(before))), nil
@@ -125,8 +124,8 @@ var undoReads = []snapshot.Kind{snapshot.Nodes, snapshot.Pods, snapshot.Claims, 
 // the controller detaches it under the mount. That holds with a pod on it or
 // without.
 func (u *listUndo) inUse(v *View) string {
-	reason := fmt.Sprintf("the kubelet of node %s reports the volume in use, and the entry protects the mount if it restarts", u.node)
-	pods := v.World.LivePods(reconcile.VolumeNode{Volume: u.volume, Node: u.node})
+	reason := fmt.Sprintf("the kubelet of node %s reports the volume in use, and the entry protects the mount if it restarts", u.node.Name)
+	pods := v.World.LivePods(reconcile.VolumeNode{Volume: u.volume, Node: facts.NodeName(u.node)})
 	if len(pods) == 0 {
 		return reason
 	}

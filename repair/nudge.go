@@ -1,7 +1,6 @@
 package repair
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,7 +28,7 @@ var nudge = action{
 		{"not-in-vain", checkNotInVain},
 	},
 	propose: proposeNudge,
-	undo:    undoNudge,
+	undo:    func(w Written) (*Reversal, error) { return undoMark(w, snapshot.VolumeAttachments, "VolumeAttachment") },
 }
 
 // proposeNudge makes the attacher try again now. Between two attempts it pauses
@@ -52,17 +51,10 @@ func proposeNudge(v *View, f finding.Finding) (Repair, error) {
 	if !at.After(failure.Time.Time) {
 		at = failure.Time.Add(time.Second)
 	}
-	value := markOf(Nudge, f.Code, f.Check) + nudgedAt + at.UTC().Format(time.RFC3339)
-	undo := annotation(va, nil)
-	return Repair{
-		Summary:  "have the attacher try VolumeAttachment " + va.Name + " again now",
-		Do:       annotation(va, &value),
-		Undo:     &undo,
-		PreImage: annotationImage(va),
-		stands:   func(v *View) bool { return nudged(v, va, value) },
-		pending:  func(v *View) string { return answerSince(v, va) },
-		check:    func(after json.RawMessage) error { return checkMark(after, value) },
-	}, nil
+	r := marking(snapshot.VolumeAttachments, va, markOf(Nudge, f.Code, f.Check)+nudgedAt+at.UTC().Format(time.RFC3339))
+	r.Summary = "have the attacher try VolumeAttachment " + va.Name + " again now"
+	r.pending = func(v *View) string { return answerSince(v, va) }
+	return r, nil
 }
 
 // nudgedAt stands between the mark of a nudge and its time.
@@ -91,13 +83,6 @@ func checkNotInVain(v *View, r *Repair) error {
 		return fmt.Errorf("it was tried again at %s, and the driver still refuses: %s", at.UTC().Format(time.RFC3339), va.Status.DetachError.Message)
 	}
 	return nil
-}
-
-// nudged says that the annotation is there, or that the object is gone, which
-// is what it was for.
-func nudged(v *View, va *storagev1.VolumeAttachment, value string) bool {
-	now := v.Snapshot.VolumeAttachment(va.Name)
-	return now == nil || now.UID != va.UID || now.Annotations[MarkAnnotation] == value
 }
 
 // answerSince is what the driver has said to the attempt.

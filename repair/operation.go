@@ -59,6 +59,15 @@ type Operation struct {
 	Object json.RawMessage `json:"object,omitempty"`
 }
 
+// refTo names the object, and the state of it that a write is worked out on.
+func refTo(kind snapshot.Kind, object metav1.Object) corev1.ObjectReference {
+	resource := snapshot.ResourceOf(kind)
+	return corev1.ObjectReference{
+		APIVersion: resource.Version, Kind: resource.Object,
+		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
+	}
+}
+
 // Conditional says whether the operation names the object and the state of it
 // that it was worked out on. Nothing else may be sent.
 func (op Operation) Conditional() bool {
@@ -84,6 +93,27 @@ func sameJSON(a, b json.RawMessage) bool {
 	}
 	var x, y any
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}
+
+// answered reads the API server's answer for a check of it.
+func answered[T any](check func(after *T) error) func(after json.RawMessage) error {
+	return func(object json.RawMessage) error {
+		var after T
+		if err := json.Unmarshal(object, &after); err != nil {
+			return fmt.Errorf("read the API server's answer: %w", err)
+		}
+		return check(&after)
+	}
+}
+
+// appendTo adds the item to the list, which is tested as a whole: it goes into exactly
+// the list that the guards saw. An empty list is absent from the object, and a test for
+// null is how a JSON patch says so.
+func appendTo[T any](path string, list []T, item T) []patchOp {
+	if len(list) == 0 {
+		return []patchOp{{"test", path, Compact(nil)}, {"add", path, Compact([]T{item})}}
+	}
+	return []patchOp{{"test", path, Compact(list)}, {"add", path + "/-", Compact(item)}}
 }
 
 // resourceVersionPath is where a JSON patch says what it was worked out on.

@@ -20,7 +20,7 @@ func TestKubectlIsSafeToPaste(t *testing.T) {
 	} {
 		node := &corev1.Node{}
 		node.Name, node.UID, node.ResourceVersion = hostile, "u", "1"
-		op := nodeStatusPatch(node, addEntry(node, corev1.UniqueVolumeName(hostile))...)
+		op := nodePatch(node, "status", appendTo(volumesAttachedPath, nil, corev1.AttachedVolume{Name: corev1.UniqueVolumeName(hostile)})...)
 		words := strings.Join([]string{"kubectl", "patch", "node", hostile, "--subresource=status", "--type=json", "-p", string(op.byHand()), ""}, "\x00")
 		out, err := exec.Command(shell, "-c", `printf '%s\0' `+op.Kubectl()).Output()
 		if err != nil || string(out) != words {

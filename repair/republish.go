@@ -52,7 +52,7 @@ func proposeRepublish(v *View, f finding.Finding) (Repair, error) {
 	return Repair{
 		Summary: fmt.Sprintf("have the attacher publish volume %s to node %s once more", volumeName(f), f.Node),
 		Do: Operation{
-			Verb: VerbPatch, Target: attachmentTarget(va), Subresource: "status",
+			Verb: VerbPatch, Target: refTo(snapshot.VolumeAttachments, va), Subresource: "status",
 			Patch: patchOf(va.ObjectMeta, patchOp{"test", attachedPath, Compact(true)}, patchOp{"replace", attachedPath, Compact(false)}),
 		},
 		WhyNot:   "the attacher sets status.attached again itself once the driver has published the volume",

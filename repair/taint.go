@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -75,7 +74,7 @@ func proposeTaint(v *View, f finding.Finding) (Repair, error) {
 		Undo:     &undo,
 		PreImage: taintImage(node),
 		stands:   func(v *View) bool { return hasTaint(v, node, true) },
-		check:    func(object json.RawMessage) error { return checkTaints(object, want) },
+		check:    answered(func(after *image) error { return after.checkTaints(want) }),
 	}, nil
 }
 
@@ -89,32 +88,22 @@ func proposeUntaint(v *View, f finding.Finding) (Repair, error) {
 	want := slices.DeleteFunc(slices.Clone(node.Spec.Taints), outOfService)
 	return Repair{
 		Summary:  fmt.Sprintf("take taint %s off node %s", corev1.TaintNodeOutOfService, node.Name),
-		Do:       nodePatch(node, append(dropTaint(node, outOfService), mark(node.ObjectMeta, markOf(RemoveOutOfServiceTaint, f.Code, f.Check))...)...),
+		Do:       nodePatch(node, "", append(dropTaint(node, outOfService), mark(node.ObjectMeta, markOf(RemoveOutOfServiceTaint, f.Code, f.Check))...)...),
 		WhyNot:   "on a node that lives the taint lets volumes be detached under their mounts",
 		PreImage: taintImage(node),
 		stands:   func(v *View) bool { return hasTaint(v, node, false) },
-		check:    func(object json.RawMessage) error { return checkTaints(object, want) },
+		check:    answered(func(after *image) error { return after.checkTaints(want) }),
 	}, nil
-}
-
-func nodePatch(node *corev1.Node, ops ...patchOp) Operation {
-	op := nodeStatusPatch(node, ops...)
-	op.Subresource = ""
-	return op
-}
-
-func addTaint(node *corev1.Node, taint corev1.Taint) []patchOp {
-	if len(node.Spec.Taints) == 0 {
-		return []patchOp{{"test", taintsPath, Compact(nil)}, {"add", taintsPath, Compact([]corev1.Taint{taint})}}
-	}
-	return []patchOp{{"test", taintsPath, Compact(node.Spec.Taints)}, {"add", taintsPath + "/-", Compact(taint)}}
 }
 
 // ownTaint is the one that this package sets.
 var ownTaint = corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
 
-func isOwnTaint(t corev1.Taint) bool {
-	return t.Key == ownTaint.Key && t.Value == ownTaint.Value && t.Effect == ownTaint.Effect
+func isOwnTaint(t corev1.Taint) bool { return sameTaint(t, ownTaint) }
+
+// sameTaint does not look at when a taint was added.
+func sameTaint(a, b corev1.Taint) bool {
+	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
 }
 
 func outOfService(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService }
@@ -123,10 +112,10 @@ func outOfService(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfSe
 // taints that it leaves.
 func settingTaint(node *corev1.Node, value string) (do, undo Operation, want []corev1.Taint) {
 	want = append(slices.Clone(node.Spec.Taints), ownTaint)
-	after := node.DeepCopy()
-	after.Spec.Taints, after.ResourceVersion = want, ""
-	do = nodePatch(node, append(addTaint(node, ownTaint), mark(node.ObjectMeta, value)...)...)
-	return do, nodePatch(after, dropTaint(after, outOfService)...), want
+	after := laterNode(node)
+	after.Spec.Taints = want
+	do = nodePatch(node, "", append(appendTo(taintsPath, node.Spec.Taints, ownTaint), mark(node.ObjectMeta, value)...)...)
+	return do, nodePatch(after, "", dropTaint(after, outOfService)...), want
 }
 
 // dropTaint takes such taints off, the last first, so that the indexes of the
@@ -141,40 +130,22 @@ func dropTaint(node *corev1.Node, such func(corev1.Taint) bool) []patchOp {
 	return ops
 }
 
-// taintFields are those of a node that a repair of its taints writes.
-type taintFields struct {
-	Metadata struct {
-		Annotations map[string]string `json:"annotations,omitempty"`
-	} `json:"metadata,omitzero"`
-	Spec struct {
-		Taints []corev1.Taint `json:"taints"`
-	} `json:"spec"`
-}
-
 func taintImage(node *corev1.Node) json.RawMessage {
-	var image taintFields
-	if before, marked := node.Annotations[MarkAnnotation]; marked {
-		image.Metadata.Annotations = map[string]string{MarkAnnotation: before}
-	}
-	image.Spec.Taints = append([]corev1.Taint{}, node.Spec.Taints...)
-	return Compact(image)
+	i := imageOf(node)
+	i.Spec.Taints = append([]corev1.Taint{}, node.Spec.Taints...)
+	return Compact(i)
 }
 
-func checkTaints(object json.RawMessage, want []corev1.Taint) error {
-	var after taintFields
-	if err := json.Unmarshal(object, &after); err != nil {
-		return fmt.Errorf("read the API server's answer: %w", err)
-	}
-	same := slices.EqualFunc(after.Spec.Taints, want, func(a, b corev1.Taint) bool { return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect })
-	if !same {
-		return fmt.Errorf("the API server would store the taints %v, not %v", after.Spec.Taints, want)
+func (i *image) checkTaints(want []corev1.Taint) error {
+	if got := i.Spec.Taints; !slices.EqualFunc(got, want, sameTaint) {
+		return fmt.Errorf("the API server would store the taints %v, not %v", got, want)
 	}
 	return nil
 }
 
 func hasTaint(v *View, written *corev1.Node, wanted bool) bool {
-	node := v.Snapshot.Node(facts.NodeName(written))
-	return node != nil && node.UID == written.UID && reconcile.OutOfService(node) == wanted
+	node := sameNode(v, written)
+	return node != nil && reconcile.OutOfService(node) == wanted
 }
 
 // checkTaintKnown: the oldest release that is modelled is also the first that
@@ -200,50 +171,44 @@ func checkNoStaleMount(v *View, r *Repair) error {
 
 // undoTaint takes off the one taint that was set, and no other with its key.
 func undoTaint(w Written) (*Reversal, error) {
-	var image taintFields
-	if err := json.Unmarshal(w.PreImage, &image); err != nil {
-		return nil, fmt.Errorf("read what was there before: %w", err)
+	written, err := nodeBefore(w)
+	if err != nil {
+		return nil, err
 	}
-	target := w.Operation.Target
-	name := types.NodeName(target.Name)
-	if name == "" || target.UID == "" || w.Finding.Node != target.Name {
+	if written.Name == "" || written.UID == "" || written.Name != w.Operation.Target.Name {
 		return nil, errors.New("it does not say which node was written to")
 	}
-	written := &corev1.Node{}
-	written.Name, written.UID, written.ResourceVersion = target.Name, target.UID, target.ResourceVersion
-	written.Annotations = map[string]string{MarkAnnotation: ""} // so that the patch has the mark
-	written.Spec.Taints = image.Spec.Taints
 	mark := markOf(w.Repair, w.Finding.Code, w.Finding.Check)
 	do, inverse, _ := settingTaint(written, mark)
 	r := &Repair{}
-	r.Finding.Node = name
+	r.Finding.Node = facts.NodeName(written)
 	return &Reversal{
-		Summary: fmt.Sprintf("take taint %s off node %s", corev1.TaintNodeOutOfService, name),
+		Summary: fmt.Sprintf("take taint %s off node %s", corev1.TaintNodeOutOfService, written.Name),
 		reads:   taintReads,
 		do:      do, inverse: &inverse,
 		gone: func(v *View) string {
-			if node := v.Snapshot.Node(name); node == nil || node.UID != target.UID || !slices.ContainsFunc(node.Spec.Taints, isOwnTaint) {
+			if node := sameNode(v, written); node == nil || !slices.ContainsFunc(node.Spec.Taints, isOwnTaint) {
 				return "the taint is gone already, or the node with it"
 			}
 			return ""
 		},
 		ours: func(v *View) error {
-			if got := v.Snapshot.Node(name).Annotations[MarkAnnotation]; got != mark {
-				return fmt.Errorf("node %s does not have the annotation %s: %s, by which the taint is known, but %q", name, MarkAnnotation, mark, got)
+			if got := sameNode(v, written).Annotations[MarkAnnotation]; got != mark {
+				return fmt.Errorf("node %s does not have the annotation %s: %s, by which the taint is known, but %q", written.Name, MarkAnnotation, mark, got)
 			}
 			return nil
 		},
 		prepare: func(v *View) (*Write, error) {
-			node := v.Snapshot.Node(name)
+			node := sameNode(v, written)
 			if err := checkNoStaleMount(v, r); err != nil {
 				return nil, &Refusal{"no-stale-mount", err.Error()}
 			}
-			ops := append(dropTaint(node, isOwnTaint), unmark(node.ObjectMeta, mark, restorable(image.Metadata.Annotations[MarkAnnotation]))...)
+			ops := append(dropTaint(node, isOwnTaint), unmark(node.ObjectMeta, mark, written.Annotations[MarkAnnotation])...)
 			want := slices.DeleteFunc(slices.Clone(node.Spec.Taints), isOwnTaint)
 			return &Write{
-				Do:       nodePatch(node, ops...),
+				Do:       nodePatch(node, "", ops...),
 				PreImage: taintImage(node),
-				Check:    func(after json.RawMessage) error { return checkTaints(after, want) },
+				Check:    answered(func(after *image) error { return after.checkTaints(want) }),
 			}, nil
 		},
 	}, nil

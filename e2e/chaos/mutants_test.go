@@ -53,7 +53,7 @@ var mutants = []mutant{
 	{
 		"that follows up on an incomplete look", []edit{
 			{"repair/apply/next.go", `a.seeOnce(ctx, r.Next.Reads)`, `a.look(ctx)`},
-			{"repair/withdraw.go", `if no := refusal(v, r); no != nil {
+			{"repair/create.go", `if no := refusal(v, r); no != nil {
 		return nil, no
 	}`, `if err := notUsedOn(v, r, r.Finding.Node); err != nil {
 		return nil, &Refusal{"not-used", err.Error()}

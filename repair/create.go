@@ -60,7 +60,7 @@ func proposeCreate(v *View, f finding.Finding) (Repair, error) {
 		stands:  func(v *View) bool { return created(v, va) != nil },
 		pending: func(v *View) string { return publishing(created(v, va)) },
 		moot:    func(v *View) bool { return v.World.Desired.Find(f.Pair()) == nil },
-		check:   func(after json.RawMessage) error { return checkCreated(after, va) },
+		check:   answered(func(after *storagev1.VolumeAttachment) error { return checkCreated(after, va) }),
 	}, nil
 }
 
@@ -101,11 +101,7 @@ func publishing(va *storagev1.VolumeAttachment) string {
 	return "the attacher has not attached it yet"
 }
 
-func checkCreated(object json.RawMessage, want *storagev1.VolumeAttachment) error {
-	var after storagev1.VolumeAttachment
-	if err := json.Unmarshal(object, &after); err != nil {
-		return fmt.Errorf("read the API server's answer: %w", err)
-	}
+func checkCreated(after, want *storagev1.VolumeAttachment) error {
 	source := after.Spec.Source.PersistentVolumeName
 	if after.Spec.Attacher != want.Spec.Attacher || after.Spec.NodeName != want.Spec.NodeName || source == nil || *source != *want.Spec.Source.PersistentVolumeName {
 		return fmt.Errorf("the API server would store %s, not %s", Compact(after.Spec), Compact(want.Spec))
@@ -219,11 +215,8 @@ func withdraw(v *View, va *storagev1.VolumeAttachment) (*Write, error) {
 	return &Write{
 		Do:       r.Do,
 		PreImage: Compact(newObject(va)),
-		Check:    func(after json.RawMessage) error { return checkSameObject(after, va.UID) },
+		Check:    answered(func(after *deleted) error { return after.checkSame(va.UID) }),
 		// Another one of that name is somebody else's.
-		Stands: func(v *View) bool {
-			now := v.Snapshot.VolumeAttachment(va.Name)
-			return now == nil || now.UID != va.UID || now.DeletionTimestamp != nil
-		},
+		Stands: func(v *View) bool { return v.goneOrGoing(r.Do.Target) },
 	}, nil
 }

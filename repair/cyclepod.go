@@ -46,20 +46,14 @@ func proposeCycle(v *View, f finding.Finding) (Repair, error) {
 	if err != nil {
 		return Repair{}, err
 	}
-	target := corev1.ObjectReference{
-		APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-	}
-	name := pod.Namespace + "/" + pod.Name
+	target := refTo(snapshot.Pods, pod)
 	return Repair{
-		Summary:  fmt.Sprintf("delete pod %s, which has never started", name),
+		Summary:  fmt.Sprintf("delete pod %s/%s, which has never started", pod.Namespace, pod.Name),
 		Do:       Operation{Verb: VerbDelete, Target: target},
 		WhyNot:   "a pod that is deleted does not come back; its controller makes another",
 		PreImage: Compact(map[string]any{"metadata": map[string]any{"namespace": pod.Namespace, "name": pod.Name, "uid": pod.UID}}),
-		stands: func(v *View) bool {
-			now, err := samePod(v, &Repair{Do: Operation{Target: target}})
-			return err != nil || now.DeletionTimestamp != nil
-		},
-		check: func(json.RawMessage) error { return nil }, // the answer to a deletion says nothing about what is stored
+		stands:   func(v *View) bool { return v.goneOrGoing(target) },
+		check:    func(json.RawMessage) error { return nil }, // the answer to a deletion says nothing about what is stored
 	}, nil
 }
 

@@ -126,9 +126,11 @@ func deletion(v *View, f finding.Finding) (Repair, error) {
 		Do:       Operation{Verb: VerbDelete, Target: refTo(snapshot.VolumeAttachments, va)},
 		WhyNot:   "a VolumeAttachment that is made again is another attach, and what was mounted stays torn away",
 		PreImage: wholeAttachment(va),
-		stands:   func(v *View) bool { return deletionStands(v, va) },
-		pending:  func(v *View) string { return detaching(v, va) },
-		check:    func(after json.RawMessage) error { return checkSameObject(after, va.UID) },
+		stands: func(v *View) bool {
+			return letGo(v, va, func(now *storagev1.VolumeAttachment) bool { return now.DeletionTimestamp != nil })
+		},
+		pending: func(v *View) string { return detaching(v, va) },
+		check:   answered(func(after *deleted) error { return after.checkSame(va.UID) }),
 	}, nil
 }
 
@@ -140,15 +142,15 @@ func wholeAttachment(va *storagev1.VolumeAttachment) json.RawMessage {
 	return Compact(kept)
 }
 
-// deletionStands says that the object is gone or on its way. One that the
-// controller makes for a pod that has come since is another attach.
-func deletionStands(v *View, va *storagev1.VolumeAttachment) bool {
+// letGo says that the object is gone or on its way. One that the controller makes for
+// a pod that has come since is another attach.
+func letGo(v *View, va *storagev1.VolumeAttachment, onItsWay func(*storagev1.VolumeAttachment) bool) bool {
 	now := v.Snapshot.VolumeAttachment(va.Name)
 	switch {
 	case now == nil:
 		return true
 	case now.UID == va.UID:
-		return now.DeletionTimestamp != nil
+		return onItsWay(now)
 	}
 	return wanted(v, now)
 }
@@ -161,35 +163,23 @@ func detaching(v *View, va *storagev1.VolumeAttachment) string {
 		return "the driver refuses to detach the volume: " + now.Status.DetachError.Message
 	case now != nil && now.UID == va.UID:
 		return "the attacher has not detached the volume yet"
-	case now != nil:
-		return ""
-	}
-	node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName))
-	if node == nil {
-		return ""
-	}
-	for _, name := range volumesOf(v, va) {
-		if v.Facts.Lists(node, name) {
-			return fmt.Sprintf("volumesAttached of node %s still lists the volume", node.Name)
-		}
+	case now == nil && reported(v, va, v.Facts.Lists):
+		return fmt.Sprintf("volumesAttached of node %s still lists the volume", va.Spec.NodeName)
 	}
 	return ""
 }
 
-// checkSameObject holds the answer to a deletion against the object that was
-// meant: it is the object, or a status that names it.
-func checkSameObject(object json.RawMessage, uid types.UID) error {
-	var after struct {
-		Metadata struct {
-			UID types.UID `json:"uid"`
-		} `json:"metadata"`
-		Details struct {
-			UID types.UID `json:"uid"`
-		} `json:"details"`
-	}
-	if err := json.Unmarshal(object, &after); err != nil {
-		return fmt.Errorf("read the API server's answer: %w", err)
-	}
+// deleted is the answer to a deletion: the object, or a status that names it.
+type deleted struct {
+	Metadata struct {
+		UID types.UID `json:"uid"`
+	} `json:"metadata"`
+	Details struct {
+		UID types.UID `json:"uid"`
+	} `json:"details"`
+}
+
+func (after *deleted) checkSame(uid types.UID) error {
 	if after.Metadata.UID != uid && after.Details.UID != uid {
 		return errors.New("the API server answers for another object")
 	}

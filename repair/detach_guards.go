@@ -61,12 +61,10 @@ func attacherFinalizer(va *storagev1.VolumeAttachment) string {
 func checkNotWanted(v *View, r *Repair) error {
 	va := target(v, r)
 	for _, pair := range pairs(v, va) {
-		row := v.World.Desired.Find(pair)
-		if row == nil {
-			continue
+		if v.World.Desired.Find(pair) != nil {
+			return fmt.Errorf("the controller wants the volume on node %s%s, and would recreate the VolumeAttachment: "+
+				"get the pods out first", va.Spec.NodeName, forPods(v.World.LivePods(pair)))
 		}
-		return fmt.Errorf("the controller wants the volume on node %s%s, and would recreate the VolumeAttachment: "+
-			"get the pods out first", va.Spec.NodeName, forPods(v.World.LivePods(pair)))
 	}
 	return nil
 }
@@ -290,15 +288,8 @@ func checkLivesOrOff(v *View, name types.NodeName) error {
 // checkNotInUse: the attacher does not look at this list, and a device that
 // vanishes under a mount takes its data with it.
 func checkNotInUse(v *View, r *Repair) error {
-	va := target(v, r)
-	node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName))
-	if node == nil {
-		return nil
-	}
-	for _, name := range volumesOf(v, va) {
-		if v.Facts.InUse(node, name) {
-			return fmt.Errorf("the kubelet of node %s reports the volume in use", node.Name)
-		}
+	if va := target(v, r); reported(v, va, v.Facts.InUse) {
+		return fmt.Errorf("the kubelet of node %s reports the volume in use", va.Spec.NodeName)
 	}
 	return nil
 }
@@ -306,17 +297,17 @@ func checkNotInUse(v *View, r *Repair) error {
 // checkNotListed: the controller holds what it lists for attached, and comes to
 // it by itself. Until it noticed, its list would be a lie.
 func checkNotListed(v *View, r *Repair) error {
-	va := target(v, r)
-	node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName))
-	if node == nil {
-		return nil
-	}
-	for _, name := range volumesOf(v, va) {
-		if v.Facts.Lists(node, name) {
-			return fmt.Errorf("volumesAttached of node %s lists the volume: the controller knows of it", node.Name)
-		}
+	if va := target(v, r); reported(v, va, v.Facts.Lists) {
+		return fmt.Errorf("volumesAttached of node %s lists the volume: the controller knows of it", va.Spec.NodeName)
 	}
 	return nil
+}
+
+// reported says that the VolumeAttachment's node is there and has its volume, by any of
+// its names, in such a list.
+func reported(v *View, va *storagev1.VolumeAttachment, lists func(*corev1.Node, corev1.UniqueVolumeName) bool) bool {
+	node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName))
+	return node != nil && slices.ContainsFunc(volumesOf(v, va), func(name corev1.UniqueVolumeName) bool { return lists(node, name) })
 }
 
 // checkNotOlderThanNode is checkSameMachine for the repair's own VolumeAttachment.

@@ -1,7 +1,6 @@
 package repair
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -70,9 +69,11 @@ func proposeStrip(v *View, f finding.Finding) (Repair, error) {
 			"reports it once the volume is wanted elsewhere",
 		PreImage: wholeAttachment(va),
 		Guards:   stripGuards(v, f, va),
-		stands:   func(v *View) bool { return stripped(v, va) },
-		pending:  func(v *View) string { return detaching(v, va) },
-		check:    func(after json.RawMessage) error { return checkStripped(after, attacherFinalizer(va)) },
+		stands: func(v *View) bool {
+			return letGo(v, va, func(now *storagev1.VolumeAttachment) bool { return !facts.AttacherHolds(now) })
+		},
+		pending: func(v *View) string { return detaching(v, va) },
+		check:   answered(func(after *storagev1.VolumeAttachment) error { return checkStripped(after, attacherFinalizer(va)) }),
 	}, nil
 }
 
@@ -89,23 +90,7 @@ func stripGuards(v *View, f finding.Finding, va *storagev1.VolumeAttachment) []G
 	return append(guards, allowedGuard(StripFinalizer))
 }
 
-// stripped says that the object is gone, or has lost the finalizer.
-func stripped(v *View, va *storagev1.VolumeAttachment) bool {
-	now := v.Snapshot.VolumeAttachment(va.Name)
-	switch {
-	case now == nil:
-		return true
-	case now.UID == va.UID:
-		return !facts.AttacherHolds(now)
-	}
-	return wanted(v, now)
-}
-
-func checkStripped(object json.RawMessage, finalizer string) error {
-	var after storagev1.VolumeAttachment
-	if err := json.Unmarshal(object, &after); err != nil {
-		return fmt.Errorf("read the API server's answer: %w", err)
-	}
+func checkStripped(after *storagev1.VolumeAttachment, finalizer string) error {
 	if slices.Contains(after.Finalizers, finalizer) {
 		return fmt.Errorf("the API server would keep the finalizer %s", finalizer)
 	}

@@ -122,17 +122,9 @@ var findingGuard = Guard{GuardFinding, func(v *View, proposed *Repair) error {
 // CannotTell says why the report cannot tell whether there is a finding of the code;
 // nil where it can.
 func (v *View) CannotTell(code finding.Code) error {
-	if skipped := v.skipped(code); skipped != nil {
-		return fmt.Errorf("check %s could not run without the %s", skipped.Check, skipped.Because)
-	}
-	return nil
-}
-
-// skipped is the check of that code if a gap kept it from running.
-func (v *View) skipped(code finding.Code) *finding.SkippedCheck {
-	for i, skipped := range v.Report.SkippedChecks {
+	for _, skipped := range v.Report.SkippedChecks {
 		if skipped.Code == code {
-			return &v.Report.SkippedChecks[i]
+			return fmt.Errorf("check %s could not run without the %s", skipped.Check, skipped.Because)
 		}
 	}
 	return nil

@@ -101,16 +101,14 @@ func answerSince(v *View, va *storagev1.VolumeAttachment) string {
 // where its kubelet reports it in use and no pod there waits for it: the sooner
 // the detach succeeds, the sooner they lose it.
 func checkNotMounted(v *View, r *Repair) error {
-	waits := false
-	for _, pod := range v.World.LivePods(r.Finding.Pair()) {
-		if !facts.MayUseVolumes(pod) {
-			waits = true
-			continue
+	waiting := v.World.LivePods(r.Finding.Pair())
+	for _, pod := range waiting {
+		if facts.MayUseVolumes(pod) {
+			return fmt.Errorf("pod %s/%s on node %s has the volume and would lose it", pod.Namespace, pod.Name, r.Finding.Node)
 		}
-		return fmt.Errorf("pod %s/%s on node %s has the volume and would lose it", pod.Namespace, pod.Name, r.Finding.Node)
 	}
 	node := v.Snapshot.Node(r.Finding.Node)
-	if node != nil && reconcile.NodeReady(node) && !waits && v.Facts.InUse(node, r.Finding.Volume) {
+	if node != nil && reconcile.NodeReady(node) && len(waiting) == 0 && v.Facts.InUse(node, r.Finding.Volume) {
 		return fmt.Errorf("the kubelet of node %s reports the volume in use", node.Name)
 	}
 	return nil

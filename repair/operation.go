@@ -222,6 +222,13 @@ func (v *View) Stored(target corev1.ObjectReference) metav1.Object {
 	return nil
 }
 
+// goneOrGoing says that the object is gone, another one has its name, or it is being
+// deleted.
+func (v *View) goneOrGoing(target corev1.ObjectReference) bool {
+	now := v.Stored(target)
+	return now == nil || now.GetUID() != target.UID || now.GetDeletionTimestamp() != nil
+}
+
 func orNil[T any, P interface {
 	*T
 	metav1.Object

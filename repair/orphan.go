@@ -1,7 +1,6 @@
 package repair
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -62,7 +61,7 @@ func proposeUnpublish(v *View, f finding.Finding) (Repair, error) {
 			}
 			return ""
 		},
-		check: func(after json.RawMessage) error { return checkCreated(after, va) },
+		check: answered(func(after *storagev1.VolumeAttachment) error { return checkCreated(after, va) }),
 		Next: &Step{
 			Reads: detachReads,
 			// With the attacher's finalizer on it the object does not go without the

@@ -1,7 +1,6 @@
 package repair
 
 import (
-	"encoding/json"
 	"fmt"
 
 	storagev1 "k8s.io/api/storage/v1"
@@ -61,7 +60,7 @@ func proposeRepublish(v *View, f finding.Finding) (Repair, error) {
 		landed:   func(v *View) bool { now := sameAttachment(v, va); return now != nil && !now.Status.Attached },
 		pending:  func(v *View) string { return publishing(sameAttachment(v, va)) },
 		moot:     func(v *View) bool { return v.World.Desired.Find(f.Pair()) == nil },
-		check:    checkDetachedStatus,
+		check:    answered(checkDetachedStatus),
 	}, nil
 }
 
@@ -74,11 +73,7 @@ func sameAttachment(v *View, va *storagev1.VolumeAttachment) *storagev1.VolumeAt
 	return now
 }
 
-func checkDetachedStatus(object json.RawMessage) error {
-	var after storagev1.VolumeAttachment
-	if err := json.Unmarshal(object, &after); err != nil {
-		return fmt.Errorf("read the API server's answer: %w", err)
-	}
+func checkDetachedStatus(after *storagev1.VolumeAttachment) error {
 	if after.Status.Attached {
 		return fmt.Errorf("the API server would leave status.attached at true")
 	}

@@ -1,9 +1,11 @@
 package repair
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -92,6 +94,28 @@ func rightsTo(object corev1.ObjectReference, rights []Permission) []Permission {
 		}
 	}
 	return named
+}
+
+// onNode has the repair worked out for the finding's node.
+func onNode(propose func(*View, finding.Finding, *corev1.Node) (Repair, error)) func(*View, finding.Finding) (Repair, error) {
+	return func(v *View, f finding.Finding) (Repair, error) {
+		node := v.Snapshot.Node(f.Node)
+		if node == nil {
+			return Repair{}, fmt.Errorf("node %q: %w", f.Node, ErrNotFound)
+		}
+		return propose(v, f, node)
+	}
+}
+
+// onAttachment has the repair worked out for the finding's VolumeAttachment.
+func onAttachment(propose func(*View, finding.Finding, *storagev1.VolumeAttachment) (Repair, error)) func(*View, finding.Finding) (Repair, error) {
+	return func(v *View, f finding.Finding) (Repair, error) {
+		va := v.Snapshot.VolumeAttachment(f.VolumeAttachment)
+		if va == nil {
+			return Repair{}, fmt.Errorf("VolumeAttachment %q: %w", f.VolumeAttachment, ErrNotFound)
+		}
+		return propose(v, f, va)
+	}
 }
 
 // actions are every kind of repair that writes, lowest risk first.

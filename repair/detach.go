@@ -31,7 +31,7 @@ var deleteAttachment = action{
 		Guard{"not-in-use", checkNotInUse},
 		Guard{"not-listed", checkNotListed},
 	),
-	propose: proposeDelete,
+	propose: onAttachment(proposeDelete),
 }
 
 // madeByOthers are the findings about a VolumeAttachment that somebody else than the
@@ -53,7 +53,7 @@ var deleteFencedAttachment = action{
 		notAliveGuard,
 		offGuard,
 	),
-	propose: proposeFencedDelete,
+	propose: onAttachment(proposeFencedDelete),
 }
 
 // detachReads are the kinds that tell whether a volume is used on a node, what
@@ -91,36 +91,28 @@ var detachGuards = []Guard{
 // The attacher asks no questions: it looks neither at volumesInUse nor at the
 // node's health, so the guards do. The name must be the hash of the handle that
 // the volume has now, because the attacher takes the handle from there.
-func proposeDelete(v *View, f finding.Finding) (Repair, error) {
-	r, err := deletion(v, f)
+func proposeDelete(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (Repair, error) {
+	r := deletion(f, va)
 	if slices.Contains(madeByOthers, f.Code) {
 		// What made it may use it in a way that no pod and no kubelet tells of.
 		r.Guards = []Guard{allowedGuard(DeleteAttachment)}
 	}
-	return r, err
+	return r, nil
 }
 
 // proposeFencedDelete deletes a VolumeAttachment of a node that is off. The
 // attacher detaches at once, six minutes before the controller would, or at all
 // where the controller never would. From a machine that still writes that tears
 // the volume away, and another may write beside it.
-func proposeFencedDelete(v *View, f finding.Finding) (Repair, error) {
-	r, err := deletion(v, f)
-	if err != nil {
-		return Repair{}, err
-	}
+func proposeFencedDelete(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (Repair, error) {
 	if f.SelfHeals.Will && !slices.Contains(v.Consent.Fenced, f.Node) && facts.ShutDownByCloud(v.Snapshot.Node(f.Node)) {
 		return Repair{}, fmt.Errorf("it heals by itself; give --fenced %s to have it sooner", safetext.Quote(string(f.Node)))
 	}
-	return r, nil
+	return deletion(f, va), nil
 }
 
 // deletion is what the two have in common.
-func deletion(v *View, f finding.Finding) (Repair, error) {
-	va := v.Snapshot.VolumeAttachment(f.VolumeAttachment)
-	if va == nil {
-		return Repair{}, fmt.Errorf("VolumeAttachment %q: %w", f.VolumeAttachment, ErrNotFound)
-	}
+func deletion(f finding.Finding, va *storagev1.VolumeAttachment) Repair {
 	return Repair{
 		Summary:  fmt.Sprintf("delete VolumeAttachment %s of volume %s on node %s", va.Name, volumeName(f), va.Spec.NodeName),
 		Do:       Operation{Verb: VerbDelete, Target: refTo(snapshot.VolumeAttachments, va)},
@@ -131,7 +123,7 @@ func deletion(v *View, f finding.Finding) (Repair, error) {
 		},
 		pending: func(v *View) string { return detaching(v, va) },
 		check:   answered(func(after *deleted) error { return after.checkSame(va.UID) }),
-	}, nil
+	}
 }
 
 // wholeAttachment is the object as a person would keep it before it goes.

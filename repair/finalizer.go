@@ -33,7 +33,7 @@ var stripFinalizer = action{
 		{"no-live-pod", checkNoLivePod},
 		{"storage-let-go", checkStorageLetGo},
 	},
-	propose: proposeStrip,
+	propose: onAttachment(proposeStrip),
 }
 
 // detachedProofs are, for each finding, the guards that hold where there is reason
@@ -51,11 +51,7 @@ var detachedProofs = map[finding.Code][]Guard{
 // and nothing in the cluster tells of it any more. So it takes a reason to
 // believe that nothing is attached, which differs by the finding, and the user's
 // word in any case.
-func proposeStrip(v *View, f finding.Finding) (Repair, error) {
-	va := v.Snapshot.VolumeAttachment(f.VolumeAttachment)
-	if va == nil {
-		return Repair{}, fmt.Errorf("VolumeAttachment %q: %w", f.VolumeAttachment, ErrNotFound)
-	}
+func proposeStrip(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (Repair, error) {
 	index := slices.Index(va.Finalizers, attacherFinalizer(va))
 	if index < 0 {
 		return Repair{}, fmt.Errorf("VolumeAttachment %s does not have the finalizer %s", va.Name, attacherFinalizer(va))

@@ -23,7 +23,7 @@ var patchNodeStatus = action{
 	needs:   patchNodeStatuses,
 	reads:   nodeStatusReads,
 	guards:  nodeStatusGuards,
-	propose: proposeNodeStatus,
+	propose: onNode(proposeNodeStatus),
 	undo:    undoNodeStatus,
 }
 
@@ -36,11 +36,7 @@ var patchNodeStatuses = []Permission{RightTo(VerbPatch, snapshot.Nodes, "").of("
 // controller holds the volume for attached: then its own next write lists it
 // too. That is what the guards make sure of. volumesInUse is the kubelet's
 // and is never written.
-func proposeNodeStatus(v *View, f finding.Finding) (Repair, error) {
-	node := v.Snapshot.Node(f.Node)
-	if node == nil {
-		return Repair{}, fmt.Errorf("node %q: %w", f.Node, ErrNotFound)
-	}
+func proposeNodeStatus(v *View, f finding.Finding, node *corev1.Node) (Repair, error) {
 	do, undo, want := addingEntry(node, f.Volume, markOf(PatchNodeStatus, f.Code, f.Check))
 	return Repair{
 		Summary:  fmt.Sprintf("add volume %s to volumesAttached of node %s", volumeName(f), f.Node),

@@ -28,7 +28,7 @@ var pruneNodeStatus = action{
 		{"not-used", checkNotUsedThere},
 		{"none-of-pair", checkNoneOfPair},
 	},
-	propose: proposePrune,
+	propose: onNode(proposePrune),
 	undo:    undoPrune,
 }
 
@@ -36,11 +36,7 @@ var pruneNodeStatus = action{
 // nothing. The controller detaches at once what it holds for attached and
 // nobody wants, so an entry that stays was written past it; a controller that
 // starts would believe it, and hold the volume back from other nodes.
-func proposePrune(v *View, f finding.Finding) (Repair, error) {
-	node := v.Snapshot.Node(f.Node)
-	if node == nil {
-		return Repair{}, fmt.Errorf("node %q: %w", f.Node, ErrNotFound)
-	}
+func proposePrune(v *View, f finding.Finding, node *corev1.Node) (Repair, error) {
 	places := v.entries(node)[f.Volume]
 	if len(places) == 0 {
 		return Repair{}, fmt.Errorf("volumesAttached of node %s: %w", f.Node, ErrNotFound)

@@ -27,7 +27,7 @@ var nudge = action{
 		{"not-mounted", checkNotMounted},
 		{"not-in-vain", checkNotInVain},
 	},
-	propose: proposeNudge,
+	propose: onAttachment(proposeNudge),
 	undo:    func(w Written) (*Reversal, error) { return undoMark(w, snapshot.VolumeAttachments, "VolumeAttachment") },
 }
 
@@ -35,11 +35,7 @@ var nudge = action{
 // for up to 5 min; any change of the object's metadata ends the pause
 // (external-attacher, shouldEnqueueVAChange). It asks for nothing that was not
 // asked for already, so it helps where the cause has just been fixed.
-func proposeNudge(v *View, f finding.Finding) (Repair, error) {
-	va := v.Snapshot.VolumeAttachment(f.VolumeAttachment)
-	if va == nil {
-		return Repair{}, fmt.Errorf("VolumeAttachment %s: %w", f.VolumeAttachment, ErrNotFound)
-	}
+func proposeNudge(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (Repair, error) {
 	failure := va.Status.DetachError
 	if failure == nil {
 		return Repair{}, errors.New("the attacher has not come to a failure after which it would pause")

@@ -33,7 +33,7 @@ var republish = action{
 		{"attacher-at-work", checkAttacherAtWork},
 		allowedGuard(Republish),
 	},
-	propose: proposeRepublish,
+	propose: onAttachment(proposeRepublish),
 }
 
 const attachedPath = "/status/attached"
@@ -43,11 +43,7 @@ const attachedPath = "/status/attached"
 // well where nothing has changed (CSI: ControllerPublishVolume is idempotent),
 // and says attached again. Until then the controller may take the volume off
 // the node's list, and put it there again.
-func proposeRepublish(v *View, f finding.Finding) (Repair, error) {
-	va := v.Snapshot.VolumeAttachment(f.VolumeAttachment)
-	if va == nil {
-		return Repair{}, fmt.Errorf("VolumeAttachment %s: %w", f.VolumeAttachment, ErrNotFound)
-	}
+func proposeRepublish(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (Repair, error) {
 	return Repair{
 		Summary: fmt.Sprintf("have the attacher publish volume %s to node %s once more", volumeName(f), f.Node),
 		Do: Operation{

@@ -1,6 +1,13 @@
 package repair
 
-import "github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+import (
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
 
 // Role is a set of rights that somebody is given for a purpose.
 type Role struct {
@@ -27,4 +34,34 @@ func Roles() []Role {
 		}
 	}
 	return roles
+}
+
+// RolePrefix begins the names of the ClusterRoles.
+const RolePrefix = "volume-doctor-"
+
+// ClusterRole is its manifest, with a rule for each group and verb.
+func (r Role) ClusterRole() rbacv1.ClusterRole {
+	manifest := rbacv1.ClusterRole{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
+		ObjectMeta: metav1.ObjectMeta{Name: RolePrefix + r.Name, Labels: map[string]string{"app.kubernetes.io/name": "volume-doctor"}},
+	}
+	for _, p := range r.Needs {
+		if p.Path != "" {
+			manifest.Rules = append(manifest.Rules, rbacv1.PolicyRule{NonResourceURLs: []string{p.Path}, Verbs: []string{p.Verb}})
+			continue
+		}
+		resource := p.Resource
+		if p.Subresource != "" {
+			resource += "/" + p.Subresource
+		}
+		i := slices.IndexFunc(manifest.Rules, func(rule rbacv1.PolicyRule) bool {
+			return len(rule.APIGroups) > 0 && rule.APIGroups[0] == p.Group && rule.Verbs[0] == p.Verb
+		})
+		if i < 0 {
+			i = len(manifest.Rules)
+			manifest.Rules = append(manifest.Rules, rbacv1.PolicyRule{APIGroups: []string{p.Group}, Verbs: []string{p.Verb}})
+		}
+		manifest.Rules[i].Resources = append(manifest.Rules[i].Resources, resource)
+	}
+	return manifest
 }

@@ -30,7 +30,7 @@ var (
 			allowedGuard(OutOfServiceTaint),
 			fencedGuard,
 		},
-		propose: proposeTaint,
+		propose: onNode(proposeTaint),
 		undo:    undoTaint,
 	}
 	removeTaint = action{
@@ -45,7 +45,7 @@ var (
 			{"node-ready", checkNodeReady},
 			{"no-stale-mount", checkNoStaleMount},
 		},
-		propose: proposeUntaint,
+		propose: onNode(proposeUntaint),
 	}
 )
 
@@ -56,11 +56,7 @@ var taintReads = []snapshot.Kind{snapshot.Nodes, snapshot.Pods, snapshot.Claims,
 // proposeTaint says to the cluster that a node is out of service: the pods that
 // are being deleted there go, and the controller detaches their volumes without
 // waiting for a kubelet to unmount them.
-func proposeTaint(v *View, f finding.Finding) (Repair, error) {
-	node := v.Snapshot.Node(f.Node)
-	if node == nil {
-		return Repair{}, fmt.Errorf("node %q: %w", f.Node, ErrNotFound)
-	}
+func proposeTaint(v *View, f finding.Finding, node *corev1.Node) (Repair, error) {
 	if reconcile.OutOfService(node) {
 		return Repair{}, fmt.Errorf("node %s carries the taint already", node.Name)
 	}
@@ -80,11 +76,7 @@ func proposeTaint(v *View, f finding.Finding) (Repair, error) {
 
 // proposeUntaint takes the taint off a node that lives. Where volumes have been
 // detached under their mounts already, only a reboot makes that safe.
-func proposeUntaint(v *View, f finding.Finding) (Repair, error) {
-	node := v.Snapshot.Node(f.Node)
-	if node == nil {
-		return Repair{}, fmt.Errorf("node %q: %w", f.Node, ErrNotFound)
-	}
+func proposeUntaint(v *View, f finding.Finding, node *corev1.Node) (Repair, error) {
 	want := slices.DeleteFunc(slices.Clone(node.Spec.Taints), outOfService)
 	return Repair{
 		Summary:  fmt.Sprintf("take taint %s off node %s", corev1.TaintNodeOutOfService, node.Name),

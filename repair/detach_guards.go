@@ -219,7 +219,7 @@ func manyNodes(v *View, va *storagev1.VolumeAttachment) bool {
 		return false
 	}
 	pvs := v.volumesOfDisk(csiDisk{driver, handle})
-	return len(pvs) > 0 && !slices.ContainsFunc(pvs, func(pv *corev1.PersistentVolume) bool { return !(&reconcile.VolumeSpec{PV: pv}).MultiAttach() })
+	return len(pvs) > 0 && !slices.ContainsFunc(pvs, oneNodeOnly)
 }
 
 // checkSameNodeID: the attacher asks about the machine that the CSINode names

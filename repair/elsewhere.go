@@ -2,7 +2,9 @@ package repair
 
 import (
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -38,15 +40,11 @@ func checkNotElsewhere(v *View, r *Repair) error {
 // have it: the pod's own view of it and each persistent volume with its handle.
 func mayBeShared(v *View, r *Repair) bool {
 	row := v.World.Desired.Find(r.Finding.Pair())
-	if row == nil || !row.Spec.MultiAttach() {
-		return false
-	}
-	for _, pv := range v.World.Volumes(r.Finding.Volume) {
-		if !(&reconcile.VolumeSpec{PV: pv}).MultiAttach() {
-			return false
-		}
-	}
-	return true
+	return row != nil && row.Spec.MultiAttach() && !slices.ContainsFunc(v.World.Volumes(r.Finding.Volume), oneNodeOnly)
+}
+
+func oneNodeOnly(pv *corev1.PersistentVolume) bool {
+	return !(&reconcile.VolumeSpec{PV: pv}).MultiAttach()
 }
 
 // attachmentIsFor says whether a VolumeAttachment is about the repair's volume

@@ -99,9 +99,11 @@ func checkInUse(v *View, r *Repair) error {
 	return nil
 }
 
-func checkEntryMissing(v *View, r *Repair) error {
-	if v.Facts.Lists(nodeOf(v, r), r.Finding.Volume) {
-		return fmt.Errorf("volumesAttached of node %s lists the volume", r.Finding.Node)
+func checkEntryMissing(v *View, r *Repair) error { return notListedOn(v, r, r.Finding.Node) }
+
+func notListedOn(v *View, r *Repair, name types.NodeName) error {
+	if node := v.Snapshot.Node(name); node != nil && v.Facts.Lists(node, r.Finding.Volume) {
+		return fmt.Errorf("volumesAttached of node %s lists the volume", name)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ var unpublishOrphan = action{
 		{"volume-known", checkVolumeKnown},
 		{"holder-known", checkHolderKnown},
 		{"not-used", func(v *View, r *Repair) error { return notUsedOn(v, r, r.Finding.Holder) }},
-		{"not-reported", checkHolderUnreported},
+		{"not-reported", func(v *View, r *Repair) error { return notListedOn(v, r, r.Finding.Holder) }},
 		{"none-of-pair", func(v *View, r *Repair) error { return noneOn(v, r, r.Finding.Holder) }},
 		{"nowhere-attached", checkNowhereAttached},
 		{"storage-has-it", checkStorageHas},
@@ -105,13 +105,6 @@ func checkHolderKnown(v *View, r *Repair) error {
 	driver, _, _ := csiOf(v, r.Finding)
 	if _, ok := v.Facts.NodeID(r.Finding.Holder, driver); !ok {
 		return fmt.Errorf("driver %q is not registered on node %s, so that the attacher does not know how the driver calls it", driver, node.Name)
-	}
-	return nil
-}
-
-func checkHolderUnreported(v *View, r *Repair) error {
-	if node := v.Snapshot.Node(r.Finding.Holder); node != nil && v.Facts.Lists(node, r.Finding.Volume) {
-		return fmt.Errorf("volumesAttached of node %s lists the volume", node.Name)
 	}
 	return nil
 }

@@ -143,16 +143,14 @@ func ReadJournal(r io.Reader) (entries []Entry, intact int64, err error) {
 	open := map[int]bool{} // the writes announced, and whether they still lack an outcome
 	for number := 1; ; number++ {
 		line, err := reader.ReadBytes('\n')
-		if limited.N == 0 {
+		switch {
+		case limited.N == 0:
 			return nil, 0, fmt.Errorf("the journal has more than %d MiB", MaxJournal>>20)
-		}
-		if errors.Is(err, io.EOF) && torn(string(line)) {
+		case errors.Is(err, io.EOF) && torn(string(line)):
 			return entries, intact, nil
-		}
-		if errors.Is(err, io.EOF) {
+		case errors.Is(err, io.EOF):
 			return nil, 0, fmt.Errorf("line %d of the journal is no entry", number)
-		}
-		if err != nil {
+		case err != nil:
 			return nil, 0, fmt.Errorf("read the journal: %w", err)
 		}
 		e, err := parseEntry(line)

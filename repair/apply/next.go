@@ -27,9 +27,7 @@ func (a *Applier) confirm(ctx context.Context, r *repair.Repair) (Outcome, strin
 	}
 	outcome, detail := a.verify(ctx, r)
 	if number != 0 {
-		if err := a.Journal.ended(number, outcome, detail); err != nil {
-			detail = join(detail, err.Error())
-		}
+		detail = a.ended(number, outcome, detail)
 	}
 	return outcome, detail
 }
@@ -47,7 +45,8 @@ func (a *Applier) follow(ctx context.Context, r *repair.Repair) (number int, det
 			l, err = a.sendNext(ctx, r, v)
 			switch {
 			case err == nil && l.unknown:
-				return 0, join("nobody knows whether the second of two writes was made: "+l.detail, a.noteUnknown(l))
+				// A second request must not follow it: both might be carried out.
+				return 0, "nobody knows whether the second of two writes was made: " + a.ended(l.number, Unverified, l.detail)
 			case err == nil:
 				return l.number, ""
 			}
@@ -76,14 +75,14 @@ func (a *Applier) sendNext(ctx context.Context, r *repair.Repair, v *repair.View
 		return landing{}, err
 	}
 	w.Reads = r.Next.Reads
-	return a.send(ctx, r.Summary, intentOf(v, w), w)
+	return a.send(ctx, r.Summary, v, w, 0)
 }
 
-// noteUnknown closes the intent of a write whose end nobody knows. A second
-// request must not follow it: both might be carried out.
-func (a *Applier) noteUnknown(l landing) string {
-	if err := a.Journal.ended(l.number, Unverified, l.detail); err != nil {
-		return err.Error()
+// ended writes down what became of the second write. It returns the detail, and why it
+// could not be written.
+func (a *Applier) ended(number int, outcome Outcome, detail string) string {
+	if err := a.Journal.ended(number, outcome, detail); err != nil {
+		return join(detail, err.Error())
 	}
-	return ""
+	return detail
 }

@@ -80,8 +80,8 @@ func (a *Applier) carryOut(ctx context.Context, t *task) error {
 		case err != nil && ctx.Err() != nil:
 			res.Outcome, res.Detail = Skipped, "interrupted before anything was written"
 			return nil
-		case lookAgain(err) && !again:
-			continue
+		case !again && (errors.Is(err, repair.ErrConflict) || errors.Is(err, repair.ErrNotFound)):
+			continue // fresh objects may fix it
 		case err != nil:
 			res.Outcome, res.Detail = Failed, err.Error()
 			return nil
@@ -138,9 +138,7 @@ func (a *Applier) attempt(ctx context.Context, t *task) (landing, error) {
 	if a.DryRun == DryRunClient {
 		return landing{}, nil
 	}
-	intent := intentOf(v, w)
-	intent.Undoes = t.undoes
-	return a.send(ctx, t.result.Summary, intent, w)
+	return a.send(ctx, t.result.Summary, v, w, t.undoes)
 }
 
 // look reads the objects as they are now. Some lists may be incomplete, so it is

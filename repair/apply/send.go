@@ -37,19 +37,12 @@ type landing struct {
 	uid types.UID
 }
 
-// intentOf is the journal's entry of a write, without what the journal adds.
-func intentOf(v *repair.View, w *repair.Write) Entry {
-	return Entry{Written: repair.Written{
-		Server: v.Snapshot.Source.Server, Finding: w.Finding, Repair: w.Repair,
-		Operation: &w.Do, PreImage: w.PreImage, Inverse: w.Inverse,
-	}}
-}
-
 // send takes a write through the part that must be in this order: a dry run,
-// the intent on disk, the request, and, where no answer comes, a look. An error
+// the intent on disk, the request, and, where no answer comes, a look. v is what the
+// write was worked out on, and undoes the number of the one that it takes back. An error
 // that wraps ErrConflict or ErrNotFound asks for another look; a *journalError
 // is the end of everything.
-func (a *Applier) send(ctx context.Context, summary string, intent Entry, w *repair.Write) (landing, error) {
+func (a *Applier) send(ctx context.Context, summary string, v *repair.View, w *repair.Write, undoes int) (landing, error) {
 	if !w.Do.Conditional() {
 		return landing{}, errors.New("the operation has no preconditions")
 	}
@@ -67,6 +60,10 @@ func (a *Applier) send(ctx context.Context, summary string, intent Entry, w *rep
 	if err := ctx.Err(); err != nil {
 		return landing{}, err
 	}
+	intent := Entry{Undoes: undoes, Written: repair.Written{
+		Server: v.Snapshot.Source.Server, Finding: w.Finding, Repair: w.Repair,
+		Operation: &w.Do, PreImage: w.PreImage, Inverse: w.Inverse,
+	}}
 	number, err := a.Journal.intent(intent)
 	if err != nil {
 		return landing{}, &journalError{err}
@@ -148,8 +145,3 @@ type journalError struct{ err error }
 
 func (e *journalError) Error() string { return e.err.Error() }
 func (e *journalError) Unwrap() error { return e.err }
-
-// lookAgain says whether an error is one that fresh objects may fix.
-func lookAgain(err error) bool {
-	return errors.Is(err, repair.ErrConflict) || errors.Is(err, repair.ErrNotFound)
-}

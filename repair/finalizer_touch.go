@@ -17,6 +17,7 @@ var touchVolume = action{
 	risk:  RiskLow,
 	codes: []finding.Code{"VD503"},
 	needs: []Permission{RightTo(VerbPatch, snapshot.Volumes, "")},
+	// These tell whether a volume is attached, and whether an attacher would look.
 	reads: []snapshot.Kind{snapshot.Volumes, snapshot.VolumeAttachments, snapshot.Leases, snapshot.CSIDrivers, snapshot.CSINodes},
 	guards: []Guard{
 		findingGuard,

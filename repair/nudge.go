@@ -19,6 +19,7 @@ var nudge = action{
 	risk:  RiskLow,
 	codes: []finding.Code{"VD103", "VD115", "VD401"},
 	needs: []Permission{RightTo(VerbPatch, snapshot.VolumeAttachments, "")},
+	// These tell whether anybody uses the volume there.
 	reads: []snapshot.Kind{snapshot.VolumeAttachments, snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes},
 	guards: []Guard{
 		findingGuard,

@@ -69,7 +69,7 @@ func proposeTaint(v *View, f finding.Finding, node *corev1.Node) (Repair, error)
 		Do:       do,
 		Undo:     &undo,
 		PreImage: taintImage(node),
-		stands:   func(v *View) bool { return hasTaint(v, node, true) },
+		stands:   func(v *View) bool { now := sameNode(v, node); return now != nil && reconcile.OutOfService(now) },
 		check:    answered(func(after *image) error { return after.checkTaints(want) }),
 	}, nil
 }
@@ -83,7 +83,7 @@ func proposeUntaint(v *View, f finding.Finding, node *corev1.Node) (Repair, erro
 		Do:       nodePatch(node, "", append(dropTaint(node, outOfService), mark(node.ObjectMeta, markOf(RemoveOutOfServiceTaint, f.Code, f.Check))...)...),
 		WhyNot:   "on a node that lives the taint lets volumes be detached under their mounts",
 		PreImage: taintImage(node),
-		stands:   func(v *View) bool { return hasTaint(v, node, false) },
+		stands:   func(v *View) bool { now := sameNode(v, node); return now != nil && !reconcile.OutOfService(now) },
 		check:    answered(func(after *image) error { return after.checkTaints(want) }),
 	}, nil
 }
@@ -133,11 +133,6 @@ func (i *image) checkTaints(want []corev1.Taint) error {
 		return fmt.Errorf("the API server would store the taints %v, not %v", got, want)
 	}
 	return nil
-}
-
-func hasTaint(v *View, written *corev1.Node, wanted bool) bool {
-	node := sameNode(v, written)
-	return node != nil && reconcile.OutOfService(node) == wanted
 }
 
 // checkTaintKnown: the oldest release that is modelled is also the first that

@@ -125,24 +125,20 @@ func (a *Applier) permitted(ctx context.Context, needs []repair.Permission) erro
 func (a *Applier) verify(ctx context.Context, r *repair.Repair) (Outcome, string) {
 	var waited time.Duration
 	for pause := firstPause; ; pause *= 2 {
-		v, err := a.see(ctx, r.Reads())
-		var doubt string
-		if err != nil {
-			doubt = err.Error()
+		var effect repair.Effect
+		if v, err := a.see(ctx, r.Reads()); err != nil {
+			effect.Doubt = err.Error()
 		} else {
-			effect := r.Effect(v)
-			switch {
-			case effect.NotNeeded:
-				return Repaired, "and no longer needed: no pod wants it any more"
-			case effect.Overwritten:
-				return Unverified, "something has overwritten it since"
-			}
-			doubt = effect.Doubt
+			effect = r.Effect(v)
 		}
-		if waited >= a.HoldFor {
-			if doubt != "" {
-				return Unverified, doubt
-			}
+		switch {
+		case effect.NotNeeded:
+			return Repaired, "and no longer needed: no pod wants it any more"
+		case effect.Overwritten:
+			return Unverified, "something has overwritten it since"
+		case waited >= a.HoldFor && effect.Doubt != "":
+			return Unverified, effect.Doubt
+		case waited >= a.HoldFor:
 			return Repaired, ""
 		}
 		pause = min(pause, a.HoldFor-waited)

@@ -63,14 +63,16 @@ type action struct {
 	needs, undoNeeds []Permission
 	// reads are the kinds that a repair rests on, and guards what must hold once they
 	// were read in full. Guards that only some of the findings ask for come after them.
-	reads  []snapshot.Kind
-	guards []Guard
-	// propose works out what differs from finding to finding. An error says why this
-	// kind is not for the finding, whatever the guards would say.
-	propose func(*View, finding.Finding) (Repair, error)
+	reads   []snapshot.Kind
+	guards  []Guard
+	propose proposer
 	// undo works out how to take such a write back; nil where nothing can.
 	undo func(Written) (*Reversal, error)
 }
+
+// proposer works out what differs from finding to finding. An error says why the kind of
+// repair is not for the finding, whatever the guards would say.
+type proposer func(*View, finding.Finding) (Repair, error)
 
 // repair works out the repair of the finding.
 func (a action) repair(v *View, f finding.Finding) (Repair, error) {
@@ -97,7 +99,7 @@ func rightsTo(object corev1.ObjectReference, rights []Permission) []Permission {
 }
 
 // onNode has the repair worked out for the finding's node.
-func onNode(propose func(*View, finding.Finding, *corev1.Node) (Repair, error)) func(*View, finding.Finding) (Repair, error) {
+func onNode(propose func(*View, finding.Finding, *corev1.Node) (Repair, error)) proposer {
 	return func(v *View, f finding.Finding) (Repair, error) {
 		node := v.Snapshot.Node(f.Node)
 		if node == nil {
@@ -108,7 +110,7 @@ func onNode(propose func(*View, finding.Finding, *corev1.Node) (Repair, error)) 
 }
 
 // onAttachment has the repair worked out for the finding's VolumeAttachment.
-func onAttachment(propose func(*View, finding.Finding, *storagev1.VolumeAttachment) (Repair, error)) func(*View, finding.Finding) (Repair, error) {
+func onAttachment(propose func(*View, finding.Finding, *storagev1.VolumeAttachment) (Repair, error)) proposer {
 	return func(v *View, f finding.Finding) (Repair, error) {
 		va := v.Snapshot.VolumeAttachment(f.VolumeAttachment)
 		if va == nil {

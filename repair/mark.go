@@ -145,7 +145,8 @@ func undoMark(w Written, kind snapshot.Kind, noun string) (*Reversal, error) {
 	if err := json.Unmarshal(w.Operation.Patch, &after); err != nil {
 		return nil, fmt.Errorf("read what was written: %w", err)
 	}
-	meta := &metav1.ObjectMeta{Name: w.Operation.Target.Name, UID: w.Operation.Target.UID, ResourceVersion: w.Operation.Target.ResourceVersion}
+	target := w.Operation.Target
+	meta := &metav1.ObjectMeta{Name: target.Name, UID: target.UID, ResourceVersion: target.ResourceVersion}
 	value := after.Metadata.Annotations[MarkAnnotation]
 	mark, _, nudged := splitNudge(value)
 	switch {

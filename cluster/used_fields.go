@@ -89,9 +89,10 @@ func reduce[T any, P interface {
 	if e.used, ok = usedFields[kind].Of(e.used[:0], e.whole, pod); !ok {
 		return
 	}
-	var reduced T
-	if P(&reduced).Unmarshal(e.used) == nil {
-		*o = reduced
+	whole := *o
+	*o = *new(T)
+	if o.Unmarshal(e.used) != nil {
+		*o = whole
 	}
 }
 

@@ -32,15 +32,16 @@ type tree struct {
 	lists int
 
 	// plain takes the files that are of no bundle; failed is what ended that.
-	plain  *collector
-	failed error
-	beside *collector
-	dump   dump
+	plain   *collector
+	failed  error
+	singles ahead // the files of one object that are decoded
+	beside  *collector
+	dump    dump
 }
 
 func newTree(limits limits, opts ReadOptions) *tree {
 	r := newReading(limits, opts)
-	t := &tree{reading: r, plain: r.collector(), beside: r.collector(), roots: map[string]*root{}, stamps: map[string]stamp{}}
+	t := &tree{reading: r, plain: r.collector(), beside: r.collector(), roots: map[string]*root{}, stamps: map[string]stamp{}, singles: newAhead(limits)}
 	t.plain.oneOfMany = true
 	return t
 }
@@ -219,14 +220,25 @@ func (t *tree) part(r *root, f bundleFile, name string, in io.Reader) error {
 		p = &part{collector: t.collector()}
 		r.parts[f.part] = p
 	}
-	before := p.total
-	var err error
-	if r.padded {
-		in, err = withoutPadding(in, t.limits.document)
+	switch {
+	case f.part.form != oneFile && !r.padded:
+		t.single(p, f, name, in)
+		return nil
+	case r.padded:
+		var err error
+		if in, err = withoutPadding(in, t.limits.document); err != nil {
+			p.judge(f, name, p.total, err)
+			return nil
+		}
 	}
-	if err == nil {
-		err = p.text(name, in)
-	}
+	t.takeSingles()
+	p.read(f, name, in)
+	return nil
+}
+
+// judge says what is wrong with a file of the list, of whose objects as many were there
+// before.
+func (p *part) judge(f bundleFile, name string, before int, err error) {
 	switch {
 	case err != nil:
 	case f.part.form != oneFile && p.total == before:
@@ -242,11 +254,13 @@ func (t *tree) part(r *root, f bundleFile, name string, in io.Reader) error {
 		p.seen = seen{}
 	}
 	p.err = cmp.Or(p.err, err)
-	return nil
 }
 
 // snapshot makes the snapshot once all files are read.
 func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, error) {
+	t.takeSingles()
+	t.singles.end()
+	t.singles = ahead{}
 	if !t.isBundle() {
 		if t.failed == nil {
 			t.failed = t.plain.merge(t.beside)

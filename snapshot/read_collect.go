@@ -33,7 +33,7 @@ type reading struct {
 func newReading(limits limits, opts ReadOptions) *reading {
 	return &reading{
 		limits: limits, opts: opts, tally: tally{ofKind: map[Kind]int{}}, quick: quickDecoders{limits: limits},
-		sharer: intern.New(), in: bufio.NewReaderSize(nil, 64<<10), yaml: newYAMLBuffers(limits),
+		sharer: intern.New(), in: bufio.NewReaderSize(nil, 64<<10), yaml: yamlBuffers{ahead: newAhead(limits)},
 	}
 }
 

@@ -20,13 +20,13 @@ func checkNames(object apiObject) error {
 		return err
 	}
 	if namespace := object.GetNamespace(); namespace != "" {
-		if err := checkName("metadata.namespace", namespace, validation.IsDNS1123Label); err != nil {
+		if err := checkName("metadata.namespace", namespace, isLabel); err != nil {
 			return err
 		}
 	}
 	switch o := object.(type) {
 	case *corev1.Pod:
-		return checkName("spec.nodeName", o.Spec.NodeName, validation.IsDNS1123Subdomain)
+		return checkName("spec.nodeName", o.Spec.NodeName, isSubdomain)
 	case *corev1.PersistentVolume:
 		if o.Spec.CSI != nil {
 			return checkName("spec.csi.driver", o.Spec.CSI.Driver, isDriverName)
@@ -38,7 +38,7 @@ func checkNames(object apiObject) error {
 			}
 		}
 	case *storagev1.VolumeAttachment:
-		if err := checkName("spec.nodeName", o.Spec.NodeName, validation.IsDNS1123Subdomain); err != nil {
+		if err := checkName("spec.nodeName", o.Spec.NodeName, isSubdomain); err != nil {
 			return err
 		}
 		return checkName("spec.attacher", o.Spec.Attacher, isDriverName)
@@ -54,12 +54,44 @@ func ruleOfName(object apiObject) func(string) []string {
 	case *storagev1.CSIDriver:
 		return isDriverName
 	default:
-		return func(name string) []string { return apivalidation.NameIsDNSSubdomain(name, false) }
+		return isSubdomain
 	}
 }
 
 // isDriverName: a driver's name may have capitals.
-func isDriverName(name string) []string { return validation.IsDNS1123Subdomain(strings.ToLower(name)) }
+func isDriverName(name string) []string { return isSubdomain(strings.ToLower(name)) }
+
+func isLabel(name string) []string {
+	if isUsualName(name) && !strings.Contains(name, ".") {
+		return nil
+	}
+	return validation.IsDNS1123Label(name)
+}
+
+func isSubdomain(name string) []string {
+	if isUsualName(name) {
+		return nil
+	}
+	return apivalidation.NameIsDNSSubdomain(name, false)
+}
+
+// isUsualName is true of a subdomain for sure. The library asks a regular expression, which
+// takes a tenth of the time that an object takes otherwise.
+func isUsualName(name string) bool {
+	alphanumeric := func(i int) bool {
+		return i >= 0 && i < len(name) && (name[i] >= 'a' && name[i] <= 'z' || name[i] >= '0' && name[i] <= '9')
+	}
+	for i := range len(name) {
+		switch {
+		case alphanumeric(i):
+		case name[i] == '-' && i > 0 && i < len(name)-1:
+		case name[i] == '.' && alphanumeric(i-1) && alphanumeric(i+1):
+		default:
+			return false
+		}
+	}
+	return name != "" && len(name) <= validation.DNS1123LabelMaxLength
+}
 
 func checkName(field, name string, rule func(string) []string) error {
 	if name == "" {

@@ -1,7 +1,7 @@
 package snapshot
 
 import (
-	"regexp"
+	"bytes"
 	"slices"
 	"strings"
 
@@ -118,16 +118,17 @@ func usual(text []byte, c *yamljson.Converter, convert func([]byte) ([]byte, boo
 	return raw, ok && int64(len(raw)) <= limits.document
 }
 
-var firstType = regexp.MustCompile(`^(?:- )?apiVersion: (\S+)\n *kind: (\S+)\n`)
-
-// dropsFieldsV1 says that the object is of a kind of which trim.Object drops all that
-// managedFields list.
+// dropsFieldsV1 says that the text begins with the type of an object of which trim.Object
+// drops all that managedFields list.
 func dropsFieldsV1(text []byte) bool {
-	m := firstType.FindSubmatch(text)
-	if m == nil {
+	apiVersion, rest, _ := bytes.Cut(text, []byte("\n"))
+	kind, _, _ := bytes.Cut(rest, []byte("\n"))
+	apiVersion, ok := bytes.CutPrefix(bytes.TrimPrefix(apiVersion, []byte("- ")), []byte("apiVersion: "))
+	kind, ok2 := bytes.CutPrefix(bytes.TrimLeft(kind, " "), []byte("kind: "))
+	if !ok || !ok2 {
 		return false
 	}
-	s := byType[typeName{string(m[1]), string(m[2])}]
+	s := byType[typeName{string(apiVersion), string(kind)}]
 	return s != nil && slices.Contains(trimmedFields[s.Kind], fieldsV1)
 }
 

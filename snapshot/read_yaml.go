@@ -46,15 +46,10 @@ type yamlReader struct {
 
 // yamlBuffers are used again for each text.
 type yamlBuffers struct {
-	scan []byte // of a line that is longer than what is read at once
-	text []byte // of the document, without the items that were cut out
-	fast yamljson.Converter
-	// ahead are items in a ring: from first on those that are decoded, and then the one
-	// that is gathered.
-	ahead          []itemAhead
-	first, decoded int
-	decoders       []quickDecoders // one for each goroutine
-	undecoded      chan *itemAhead // nil where no list has begun
+	scan  []byte // of a line that is longer than what is read at once
+	text  []byte // of the document, without the items that were cut out
+	fast  yamljson.Converter
+	ahead ahead // the items of the list
 }
 
 type itemState int
@@ -70,7 +65,7 @@ const (
 func (c *collector) yamlDocuments(in *bufio.Reader, at place) (ended bool, err error) {
 	y := &yamlReader{c: c, in: in, at: at, line: at.line - 1, yamlBuffers: &c.yaml}
 	y.text = y.text[:0] // what an unreadable text has left
-	defer y.endDecoding()
+	defer y.ahead.end()
 	for {
 		line, err := y.readLine()
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -126,7 +121,7 @@ func (y *yamlReader) here() place {
 	at := y.at.atLine(y.line)
 	at.document++
 	if y.state == inItems {
-		at.item = y.list.items + y.decoded + 1
+		at.item = y.list.items + y.ahead.decoded + 1
 	}
 	return at
 }
@@ -136,7 +131,7 @@ func (y *yamlReader) take(line []byte) error {
 	if y.state == inItems && len(line) > y.indent && len(bytes.TrimLeft(line[:y.indent+1], " ")) == 0 {
 		// As nearly all of a long list do, the line belongs to the item whatever is on it.
 		y.cutSize++
-		return y.add(&y.gathering().text, line)
+		return y.add(&y.ahead.gathering().text, line)
 	}
 	if (y.state == noItems || y.state == itemsDone) && len(y.text) > 0 && line[0] == ' ' {
 		return y.add(&y.text, line) // so do most lines of an object
@@ -187,7 +182,7 @@ func (y *yamlReader) take(line []byte) error {
 			y.itemBegin = y.line
 		}
 		y.cutSize++
-		return y.add(&y.gathering().text, line)
+		return y.add(&y.ahead.gathering().text, line)
 	}
 	if len(y.text) == 0 {
 		if blank || directive {
@@ -241,37 +236,6 @@ const otherLineEnds = "\r\u0085\u2028\u2029"
 // trimBlanks leaves what YAML takes for content: a form feed, or a space that does
 // not break, is no blank there.
 func trimBlanks(text []byte) []byte { return bytes.Trim(text, " \t\r\n") }
-
-func (y *yamlReader) beginItems(indent int) {
-	at := y.at.atLine(y.begin)
-	at.document++
-	y.state, y.indent = inItems, indent
-	y.list = &list{c: y.c, at: at, hasItems: true}
-	y.cut = bytes.Count(y.text, []byte("\n"))
-	y.beginDecoding()
-}
-
-// item takes an item of the list.
-func (y *yamlReader) item(item *itemAhead) error {
-	if item.raw != nil {
-		return y.list.decoded(item.begin, item.raw, item.of, item.object)
-	}
-	at := y.list.at.atLine(item.begin)
-	at.item = y.list.items + 1
-	value, err := y.parse(item.text, at, func(line int) int { return min(item.begin+line-1, item.end) })
-	if err != nil {
-		return err
-	}
-	items, ok := value.([]any)
-	if !ok || len(items) != 1 {
-		return at.errorf("not a list item")
-	}
-	raw, err := yamljson.JSON(items[0], y.c.limits.document)
-	if err != nil {
-		return y.conversionFailed(at, err)
-	}
-	return y.list.item(item.begin, raw)
-}
 
 // endDocument reads the document that was gathered.
 func (y *yamlReader) endDocument() error {

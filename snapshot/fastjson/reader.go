@@ -244,20 +244,33 @@ func (r *reader) list(s *shape, v reflect.Value) bool {
 		}
 		return true
 	}
-	for n := 0; ; n++ {
-		var into reflect.Value
-		if v.IsValid() {
-			if n == v.Cap() {
-				v.Grow(max(1, n))
-			}
-			v.SetLen(n + 1)
-			into = v.Index(n)
-			into.SetZero() // of a list that is used again
+	// A list is read into one that is used again, and copied once its length is known.
+	into, copied := v, v.IsValid() && v.Cap() == 0
+	if copied {
+		if into = s.room; !into.IsValid() {
+			into = reflect.New(s.of).Elem()
 		}
-		if !r.value(s.elem, into, nil) {
+		s.room = reflect.Value{} // while it is in use
+		defer func() { s.room = into }()
+	}
+	for n := 0; ; n++ {
+		var item reflect.Value
+		if v.IsValid() {
+			if n == into.Cap() {
+				into.Grow(max(4, n))
+			}
+			into.SetLen(n + 1)
+			item = into.Index(n)
+			item.SetZero()
+		}
+		if !r.value(s.elem, item, nil) {
 			return false
 		}
 		if more, ok := r.more(']'); !more {
+			if ok && copied {
+				v.Set(reflect.MakeSlice(s.of, n+1, n+1))
+				reflect.Copy(v, into)
+			}
 			return ok
 		}
 	}

@@ -37,6 +37,7 @@ type shape struct {
 	elem   *shape // of a list, a dict or a pointer
 	fields []field
 	byName map[string]int
+	room   reflect.Value // of a list: one that is used again; invalid while it is in use
 }
 
 type field struct {

@@ -101,11 +101,23 @@ func (q *quickDecoders) decode(s *row, raw []byte, look firstLook) apiObject {
 // gives nil for what is left to those who read one field after the other.
 func (q *quickDecoders) typed(raw []byte, look firstLook) (*row, apiObject) {
 	apiVersion, kind, ok := fastjson.FirstType(raw)
-	s := byType[typeName{apiVersion, kind}]
-	if !ok || s == nil {
+	if !ok {
+		return nil, nil
+	}
+	s := rowOf(apiVersion, kind)
+	if s == nil {
 		return nil, nil
 	}
 	return s, q.decode(s, raw, look)
+}
+
+// rowOf is byType without a copy of the names; nil for a kind that is not read.
+func rowOf(apiVersion, kind []byte) *row {
+	i := slices.IndexFunc(resources, func(r *row) bool { return r.Object == string(kind) && r.Version == string(apiVersion) })
+	if i < 0 {
+		return nil
+	}
+	return resources[i]
 }
 
 // usual is the text in JSON, if it is such as programs write.
@@ -128,7 +140,7 @@ func dropsFieldsV1(text []byte) bool {
 	if !ok || !ok2 {
 		return false
 	}
-	s := byType[typeName{string(apiVersion), string(kind)}]
+	s := rowOf(apiVersion, kind)
 	return s != nil && slices.Contains(trimmedFields[s.Kind], fieldsV1)
 }
 

@@ -189,18 +189,17 @@ func (r *reader) object(s *shape, v reflect.Value) bool {
 		return ok
 	}
 	var seen [mostFields / 64]uint64
-	next := 0
+	before := 0
 	for {
 		key, ok := r.key()
 		if !ok {
 			return false
 		}
 		at := -1
-		// Nearly always the fields come in their order.
-		if next < len(s.fields) && s.fields[next].name == string(key) {
+		if next := s.after[before] - 1; next < len(s.fields) && s.fields[next].name == string(key) {
 			at = next
 		} else if known, ok := s.byName[string(key)]; ok {
-			at = known
+			at, s.after[before] = known, known+1
 		}
 		if at < 0 {
 			if top && string(key) == "items" || !r.skip() { // a list is not for here
@@ -211,7 +210,7 @@ func (r *reader) object(s *shape, v reflect.Value) bool {
 				return false
 			}
 			seen[at/64] |= 1 << (at % 64)
-			next = at + 1
+			before = at + 1
 			f := &s.fields[at]
 			var into reflect.Value
 			if v.IsValid() && !f.dropped {

@@ -37,7 +37,10 @@ type shape struct {
 	elem   *shape // of a list, a dict or a pointer
 	fields []field
 	byName map[string]int
-	room   reflect.Value // of a list: one that is used again; invalid while it is in use
+	// after has for each field the one that came after it last, and at 0 the one that came
+	// first; each counted from 1. Objects of one file have their fields in one order.
+	after []int
+	room  reflect.Value // of a list: one that is used again; invalid while it is in use
 }
 
 type field struct {
@@ -91,7 +94,7 @@ func (known shapes) shapeOf(t reflect.Type) *shape {
 // addFields adds those of a struct, and of those that are embedded in it.
 func (known shapes) addFields(s *shape, t reflect.Type, at []int) {
 	if at == nil {
-		s.kind, s.byName = object, map[string]int{}
+		s.kind, s.byName, s.after = object, map[string]int{}, []int{1}
 	}
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -112,6 +115,7 @@ func (known shapes) addFields(s *shape, t reflect.Type, at []int) {
 			return
 		}
 		s.byName[name] = len(s.fields)
+		s.after = append(s.after, len(s.fields)+2)
 		s.fields = append(s.fields, field{name: name, index: index, shape: known.shapeOf(f.Type)})
 	}
 }

@@ -227,8 +227,8 @@ func isText(line []byte) bool {
 		return isNoNumber(line)
 	case b == '.':
 		return len(line) == 1 || isNoNumber(line)
-	case strings.IndexByte("yYnNtTfFoO~<=", b) >= 0:
-		return len(line) > 5 || !words[strings.ToLower(string(line))]
+	case len(line) <= 5 && strings.IndexByte("yYnNtTfFoO~<=", b) >= 0:
+		return !words[strings.ToLower(string(line))]
 	}
 	return true
 }

@@ -2,8 +2,6 @@ package yamljson
 
 import (
 	"bytes"
-	"slices"
-	"strings"
 )
 
 // token is what stands at the beginning of a line, or after a key: a key, or the line to its
@@ -54,8 +52,21 @@ var special = func() [256]bool {
 
 // isUsual says that no byte is odd.
 func isUsual(text []byte) bool {
-	return !slices.ContainsFunc(text, func(b byte) bool { return odd[b] })
+	for _, b := range text {
+		if odd[b] {
+			return false
+		}
+	}
+	return true
 }
+
+// marks are the bytes that begin something else than a text without quotes.
+var marks = func() (marks [256]bool) {
+	for _, b := range "&*!|>%@`{}[],?:\"' " {
+		marks[b] = true
+	}
+	return marks
+}()
 
 // plain reads what has no quotes.
 func (c *Converter) plain() (t token, ok bool) {
@@ -120,5 +131,5 @@ func (t token) isKey() bool {
 // isPlain says that what has no quotes does not begin with what means something else.
 func isPlain(text []byte) bool {
 	// A dash may begin a text, where no space follows.
-	return strings.IndexByte("&*!|>%@`{}[],?:\"' ", text[0]) < 0 && (text[0] != '-' || len(text) > 1 && text[1] != ' ')
+	return !marks[text[0]] && (text[0] != '-' || len(text) > 1 && text[1] != ' ')
 }

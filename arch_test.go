@@ -45,7 +45,7 @@ var line = [][]string{
 	{"controllerlog"},
 	{"reconcile"},
 	{"snapshot"},
-	{"snapshot/backend", "snapshot/intern", "snapshot/fastjson", "snapshot/layout", "snapshot/fields", "snapshot/index", "snapshot/trim"},
+	{"snapshot/backend", "snapshot/intern", "snapshot/fastjson", "snapshot/layout", "snapshot/fields", "snapshot/index", "snapshot/trim", "snapshot/apiname"},
 	{"snapshot/rawjson", "snapshot/yamljson"},
 	{"snapshot/archive"},
 	{"safetext"},

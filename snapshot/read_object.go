@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/apiname"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/rawjson"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
@@ -68,8 +69,8 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 		// As kubectl reads it from a manifest written by hand.
 		object.SetNamespace(metav1.NamespaceDefault)
 	}
-	if err := checkNames(object); err != nil {
-		return at.errorf("%s: %w", title(s, raw), err)
+	if wrong := apiname.Check(object); wrong.Reason != "" {
+		return at.errorf("%s: %s %q is a name that no API server accepts: %s", title(s, raw), wrong.Field, plain(wrong.Name), wrong.Reason)
 	}
 	c.total++
 	key := identity{s.Kind, object.GetNamespace(), object.GetName()}

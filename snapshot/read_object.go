@@ -63,12 +63,7 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 	if object.GetName() == "" {
 		return at.errorf("%s without metadata.name", s.Object)
 	}
-	if !s.Namespaced {
-		object.SetNamespace("")
-	} else if object.GetNamespace() == "" {
-		// As kubectl reads it from a manifest written by hand.
-		object.SetNamespace(metav1.NamespaceDefault)
-	}
+	setNamespace(s, object)
 	if wrong := apiname.Check(object); wrong.Reason != "" {
 		return at.errorf("%s: %s %q is a name that no API server accepts: %s", title(s, raw), wrong.Field, plain(wrong.Name), wrong.Reason)
 	}
@@ -137,6 +132,16 @@ func (c *collector) ignore(t typeName, n int) {
 		return
 	}
 	c.ignored[t] += n
+}
+
+// setNamespace gives an object that names no namespace the default one, as kubectl does with
+// a manifest that was written by hand.
+func setNamespace(s *row, object apiObject) {
+	if !s.Namespaced {
+		object.SetNamespace("")
+	} else if object.GetNamespace() == "" {
+		object.SetNamespace(metav1.NamespaceDefault)
+	}
 }
 
 func (c *collector) firstLook() firstLook { return firstLook{c.left.wants, &c.pod} }

@@ -49,7 +49,7 @@ func timesOf(statuses ...string) string {
 }
 
 // unwanted is what the first look shows of a pod that is not kept; nil for another.
-func (q *quickDecoders) unwanted(raw []byte, look firstLook) *corev1.Pod {
+func (q *quickDecoders) unwanted(s *row, raw []byte, look firstLook) *corev1.Pod {
 	if q.looks == nil {
 		q.looks = newDecoder[corev1.Pod](Pods)
 		q.looks.Only(seenAtFirst...)
@@ -63,7 +63,11 @@ func (q *quickDecoders) unwanted(raw []byte, look firstLook) *corev1.Pod {
 	emptied.Spec.Containers, emptied.Spec.Volumes = pod.Spec.Containers[:0], pod.Spec.Volumes[:0]
 	emptied.Status.Conditions, emptied.Status.ContainerStatuses = pod.Status.Conditions[:0], pod.Status.ContainerStatuses[:0]
 	*pod = emptied
-	if !q.looks.Decode(raw, pod) || look.wants(pod) {
+	if !q.looks.Decode(raw, pod) {
+		return nil
+	}
+	setNamespace(s, pod)
+	if look.wants(pod) {
 		return nil
 	}
 	return pod
@@ -82,7 +86,7 @@ func (q *quickDecoders) decode(s *row, raw []byte, look firstLook) apiObject {
 		return nil
 	}
 	if s.Kind == Pods && look.wants != nil {
-		if pod := q.unwanted(raw, look); pod != nil {
+		if pod := q.unwanted(s, raw, look); pod != nil {
 			return pod
 		}
 	}

@@ -3,9 +3,11 @@ package snapshot
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -65,13 +67,41 @@ func seenAlike(t *testing.T, q *quickDecoders, s *row, raw []byte, pod *corev1.P
 	if a, b := newestTime(again), newestTime(pod); a != b {
 		t.Fatalf("%v, %v: %s", a, b, raw)
 	}
-	if diff := cmp.Diff(decisive(pod), decisive(again), cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(decisive(s, pod), decisive(s, again), cmpopts.EquateEmpty()); diff != "" {
 		t.Fatalf("-pod +first look: %s: %s", diff, raw)
 	}
 }
 
+// TestFirstLookNamespace: a pod that names no namespace is one of the default namespace before
+// anybody asks whether it is kept, and is kept in full.
+func TestFirstLookNamespace(t *testing.T) {
+	const pod = "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: %s\n  spec:\n    hostNetwork: true\n"
+	var list strings.Builder
+	for i := range 200 { // more than are decoded before the first is taken
+		fmt.Fprintf(&list, pod, fmt.Sprint("p", i))
+	}
+	for form, text := range map[string]string{
+		"YAML list": "apiVersion: v1\nitems:\n" + list.String() + "kind: List\n",
+		"documents": `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"hostNetwork":true}}` + "\n---\n" +
+			`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b"},"spec":{"hostNetwork":true}}` + "\n",
+	} {
+		opts := ReadOptions{Now: noon, PodsOfUse: func(*Objects) func(*corev1.Pod) bool {
+			return func(pod *corev1.Pod) bool { return pod.Namespace == metav1.NamespaceDefault }
+		}}
+		s, _, err := Read("f", strings.NewReader(text), opts)
+		if err != nil {
+			t.Fatalf("%s: %v", form, err)
+		}
+		if len(s.Pods) < 2 || slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool { return !pod.Spec.HostNetwork }) {
+			t.Errorf("%s: not all of %d pods are read in full", form, len(s.Pods))
+		}
+	}
+}
+
 // decisive is what ReadOptions.PodsOfUse may rest on.
-func decisive(pod *corev1.Pod) []any {
+func decisive(s *row, pod *corev1.Pod) []any {
+	pod = pod.DeepCopy()
+	setNamespace(s, pod)
 	all := []any{pod.Namespace, pod.Name, pod.UID, pod.ResourceVersion, pod.Labels, pod.OwnerReferences, pod.DeletionTimestamp, pod.Spec.NodeName, pod.Status.Phase, pod.Status.Reason}
 	for _, c := range pod.Spec.Containers {
 		all = append(all, c.Name, c.Image)

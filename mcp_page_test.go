@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -64,7 +66,7 @@ func fortyStates(t *testing.T) []state {
 	}
 	var states []state
 	dir := t.TempDir()
-	for _, name := range slices.Concat(spread(modes, 30), spread(threads, 10)) {
+	for _, name := range slices.Concat(drawn(modes, 30), drawn(threads, 10)) {
 		file := filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+".yaml")
 		if err := os.WriteFile(file, clusters[name], 0o600); err != nil {
 			t.Fatal(err)
@@ -74,12 +76,11 @@ func fortyStates(t *testing.T) []state {
 	return states
 }
 
-// spread is n of the list, evenly.
-func spread(list []string, n int) []string {
-	var some []string
-	for i := range n {
-		some = append(some, list[i*len(list)/n])
-	}
+// drawn is n of the list, by a hash of each: a new one moves none of the others.
+func drawn(list []string, n int) []string {
+	hash := func(name string) string { sum := sha256.Sum256([]byte(name)); return string(sum[:]) }
+	some := slices.SortedFunc(slices.Values(list), func(a, b string) int { return cmp.Compare(hash(a), hash(b)) })[:n]
+	slices.Sort(some)
 	return some
 }
 
@@ -177,7 +178,7 @@ func TestModelPage(t *testing.T) {
 		for _, w := range r.Waiting {
 			namespace, pod, _ := strings.Cut(w.Pod, "/")
 			text := answered(t, session, "trace", map[string]any{"pod": pod, "namespace": namespace})
-			for _, fact := range []string{"verdict: " + string(w.Verdict), w.Pod, w.Volume} {
+			for _, fact := range []string{"verdict: " + strings.ReplaceAll(string(w.Verdict), "-", " "), w.Pod, w.Volume} {
 				if !strings.Contains(text, fact) {
 					t.Errorf("%s: the trace of %s lacks %q:\n%s", s.name, w.Pod, fact, text)
 				}

@@ -2,9 +2,7 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -32,13 +30,27 @@ type state struct {
 	file string
 }
 
+// modes and threads are the states, of 30 failure modes and 10 real threads. They are named,
+// so that a new check does not change the page.
+var (
+	modes = strings.Fields("vd101-just-old-enough vd102-controller-restarted vd103-attacher-gone-since vd108-being-deleted " +
+		"vd111-count-down vd112-attached-elsewhere vd115-machine-not-found vd119-deleting vd125-nobody-waits " +
+		"vd304-both-lists vd310-label-lost vd401-attacher-down vd403-just-old-enough " +
+		"vd406-no-attacher-at-all vd409-strange-words vd410-another-machine vd412-block-is-mounted " +
+		"vd501-bound-to-another vd502-nobody-uses-it vd507-both-attached vd508-left-over " +
+		"vd509-next-pod-waits vd602-just-old-enough vd605-begun-and-not-recorded vd607-known-rename " +
+		"vd612-azure-disk vd614-plugin-evicted vd616-kubelet-restarted vd618-new-kubelet vd620-two-pods")
+	threads = strings.Fields("cinder-detach-from-renamed-nodes cinder-node-shut-down kubrix-rolling-update linstor-detach-404 " +
+		"longhorn-not-ready-for-workloads oci-in-transit-encryption powerstore-node-powered-down " +
+		"rook-cephfs-no-attacher vsphere-detach-from-deleted-node vsphere-disk-not-seen")
+)
+
 // tokens counts the answer's, without the test's own directory, which is another each time.
 func (s state) tokens(answer string) int {
 	return mcp.Tokens(strings.ReplaceAll(answer, filepath.Dir(s.file)+string(filepath.Separator), ""))
 }
 
-// fortyStates are 30 failure modes of the corpus, one case each, and 10 real threads,
-// evenly over both.
+// fortyStates are those of modes and of threads, each in a file.
 func fortyStates(t *testing.T) []state {
 	t.Helper()
 	cases, err := testcases.All()
@@ -46,27 +58,24 @@ func fortyStates(t *testing.T) []state {
 		t.Fatal(err)
 	}
 	clusters := map[string][]byte{}
-	var modes, threads []string
+	names := slices.Clone(modes)
 	for _, c := range cases {
-		if code, _, _ := strings.Cut(c.Name, "-"); strings.HasPrefix(c.Name, "vd") && !strings.Contains(c.Name, "-near-") && (len(modes) == 0 || !strings.HasPrefix(modes[len(modes)-1], code+"-")) {
-			modes, clusters[c.Name] = append(modes, c.Name), c.Cluster
-		}
+		clusters[c.Name] = c.Cluster
 	}
-	paths, err := filepath.Glob("testdata/threads/*.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range paths {
-		archive, err := txtar.ParseFile(path)
+	for _, thread := range threads {
+		archive, err := txtar.ParseFile("testdata/threads/" + thread + ".txtar")
 		if err != nil {
 			t.Fatal(err)
 		}
-		name := "thread " + strings.TrimSuffix(filepath.Base(path), ".txtar")
-		threads, clusters[name] = append(threads, name), archive.Files[0].Data
+		names = append(names, "thread "+thread)
+		clusters["thread "+thread] = archive.Files[0].Data
 	}
 	var states []state
 	dir := t.TempDir()
-	for _, name := range slices.Concat(drawn(modes, 30), drawn(threads, 10)) {
+	for _, name := range names {
+		if clusters[name] == nil {
+			t.Fatalf("there is no case %s", name)
+		}
 		file := filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+".yaml")
 		if err := os.WriteFile(file, clusters[name], 0o600); err != nil {
 			t.Fatal(err)
@@ -74,14 +83,6 @@ func fortyStates(t *testing.T) []state {
 		states = append(states, state{name, file})
 	}
 	return states
-}
-
-// drawn is n of the list, by a hash of each: a new one moves none of the others.
-func drawn(list []string, n int) []string {
-	hash := func(name string) string { sum := sha256.Sum256([]byte(name)); return string(sum[:]) }
-	some := slices.SortedFunc(slices.Values(list), func(a, b string) int { return cmp.Compare(hash(a), hash(b)) })[:n]
-	slices.Sort(some)
-	return some
 }
 
 // model asks a server about the file.

@@ -36,7 +36,7 @@ var line = [][]string{
 		"diagnose/checks/blocked", "diagnose/checks/resolution", "diagnose/checks/driver",
 	},
 	{"diagnose/check"},
-	{"diagnose/storage"},
+	{"diagnose/storage", "diagnose/volumehealth"},
 	{"diagnose/scope"},
 	{"diagnose/facts"},
 	{"diagnose/finding"},

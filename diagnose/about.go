@@ -10,6 +10,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/volumehealth"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
@@ -58,7 +59,7 @@ func health(p *facts.View, f finding.Finding) []finding.Evidence {
 			if claim == nil || f.PersistentVolume == "" || claim.Spec.VolumeName != f.PersistentVolume {
 				continue
 			}
-			for _, h := range p.HealthOf(pod, volume.Name, driver, claim) {
+			for _, h := range volumehealth.Of(p, pod, volume.Name, driver, claim) {
 				e := finding.Evidence{Object: h.Object, Field: h.Field, Value: h.Text()}
 				if !slices.Contains(said, e) {
 					said = append(said, e)

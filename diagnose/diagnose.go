@@ -67,11 +67,13 @@ func Examine(view *facts.View, checks []check.Check) *finding.Report {
 	var traces []*trace.Trace
 	var tracing sync.WaitGroup
 	tracing.Go(func() { traces = waiting(view) })
-	found := search(view, asked, superior)
+	runs := runsOf(view, slices.Concat(asked, superior))
+	sideBySide(runs)
+	found := foundBy(view, runs)
 	tracing.Wait()
 	judge(traces, found)
 	if len(r.SkippedChecks) == 0 { // one that could not run may know better
-		found = append(found, suspicions(view, asked, superior, found, traces)...)
+		found = append(found, suspicions(view, runs, found, traces)...)
 	}
 	found = append(found, remainder(found, traces)...)
 	for _, f := range found {
@@ -95,16 +97,27 @@ func Examine(view *facts.View, checks []check.Check) *finding.Report {
 // search runs the checks and returns what they find, without what yields to
 // another finding. What the superior checks find stands among it.
 func search(view *facts.View, asked, superior []check.Check) []finding.Finding {
-	var runs []*check.Run
-	for _, c := range slices.Concat(asked, superior) {
-		runs = append(runs, &check.Run{View: view, Check: c})
-	}
+	runs := runsOf(view, slices.Concat(asked, superior))
 	sideBySide(runs)
-	byCode := map[finding.Code][]finding.Finding{}
+	return foundBy(view, runs)
+}
+
+func runsOf(view *facts.View, checks []check.Check) []*check.Run {
+	runs := make([]*check.Run, len(checks))
+	for i, c := range checks {
+		runs[i] = &check.Run{View: view.Apart(), Check: c}
+	}
+	return runs
+}
+
+// foundBy is what the runs found that yields to nothing else that they found.
+func foundBy(view *facts.View, runs []*check.Run) []finding.Finding {
+	byCode, count := map[finding.Code][]finding.Finding{}, 0
 	for _, run := range runs {
 		byCode[run.Check.Code] = run.Findings
+		count += len(run.Findings)
 	}
-	var found []finding.Finding
+	found := make([]finding.Finding, 0, count)
 	for _, run := range runs {
 		found = append(found, unyielding(view, run, byCode)...)
 	}

@@ -20,7 +20,7 @@ const patience = time.Hour
 
 // suspicions are what the checks would find if nothing changed, as far as it is
 // about pods that are stuck now and that nothing found names.
-func suspicions(view *facts.View, asked, superior []check.Check, found []finding.Finding, traces []*trace.Trace) []finding.Finding {
+func suspicions(view *facts.View, runs []*check.Run, found []finding.Finding, traces []*trace.Trace) []finding.Finding {
 	left, certain, inTime := sets.New[string](), sets.New[string](), sets.New[string]()
 	for _, t := range traces {
 		if t.Verdict.State == finding.InFlight {
@@ -36,22 +36,42 @@ func suspicions(view *facts.View, asked, superior []check.Check, found []finding
 	for _, f := range found {
 		certain.Insert(f.Fingerprint)
 	}
-	later := view.Later(patience)
-	suspected := slices.DeleteFunc(search(later, asked, superior), func(f finding.Finding) bool {
+	later, again := view.Later(patience), runAgain(runs, patience)
+	suspected := slices.DeleteFunc(foundBy(later, again), func(f finding.Finding) bool {
 		return certain.Has(f.Fingerprint) || !f.Severity.AtLeast(finding.Warning) || !slices.ContainsFunc(f.About(), left.Has)
 	})
 	for i, f := range suspected { // a pod that has time is no part of it
 		suspected[i].Pods = slices.DeleteFunc(slices.Clone(f.Pods), inTime.Has)
 	}
 	suspected = slices.DeleteFunc(suspected, func(f finding.Finding) bool { return slices.ContainsFunc(f.About(), inTime.Has) })
+	times := later.Left()
+	for _, run := range again {
+		times = append(times, run.Left()...)
+	}
+	slices.Sort(times)
 	forecast := forecast{view: view, probes: map[probe]sets.Set[string]{}}
 	for i := range suspected {
 		f := &suspected[i]
-		at := metav1.NewTime(view.Snapshot.TakenAt.UTC().Add(forecast.certain(*f, later.Left())))
+		at := metav1.NewTime(view.Snapshot.TakenAt.UTC().Add(forecast.certain(*f, times)))
 		f.Confidence, f.Settles = finding.Suspected, &finding.Settles{At: at, If: "nothing about it changes until then"}
 		f.Cause = fmt.Sprintf("suspected, and certain at %s if %s: %s", facts.Stamp(at), f.Settles.If, f.Cause)
 	}
 	return suspected
+}
+
+// runAgain are the runs of the same checks after d. Where a check was asked about nothing that
+// ends until then, it would find the same again: the run stands.
+func runAgain(runs []*check.Run, d time.Duration) []*check.Run {
+	var differ []*check.Run
+	all := slices.Clone(runs)
+	for i, run := range runs {
+		if run.Ends(d) {
+			all[i] = &check.Run{View: run.Later(d), Check: run.Check}
+			differ = append(differ, all[i])
+		}
+	}
+	sideBySide(differ)
+	return all
 }
 
 // forecast finds out when a check will be certain of what it suspects.

@@ -51,7 +51,7 @@ var attachWords = regexp.MustCompile(`for volume "([^"]+)"`)
 // AttachEvents says that an event about an attach names the volume, by its PV's
 // name or its unique name.
 func (p *View) AttachEvents(volume string) bool {
-	return p.memory.attachEvents.get(func() sets.Set[string] {
+	return p.memory.attachEvents.get(p, func(p *View) sets.Set[string] {
 		names := sets.New[string]()
 		for _, e := range p.Snapshot.Events {
 			if e.Reason == AttachFailedReason || e.Reason == AttachSucceededReason {
@@ -68,7 +68,7 @@ func (p *View) AttachEvents(volume string) bool {
 // written later has been dropped since. It is zero where there is none, or where
 // not all could be read.
 func (p *View) OldestEvent() metav1.Time {
-	return p.memory.oldestEvent.get(func() metav1.Time {
+	return p.memory.oldestEvent.get(p, func(p *View) metav1.Time {
 		if !p.Snapshot.Complete(snapshot.Events) || len(p.Snapshot.Events) == 0 {
 			return metav1.Time{}
 		}

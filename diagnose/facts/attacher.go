@@ -33,7 +33,7 @@ func (p *View) Abandoned(driver string) (*coordinationv1.Lease, []Task) {
 // of their containers and images tell, that hold no attacher's lease, and whose
 // workload has no pod that does: they may serve any driver.
 func (p *View) UnclaimedAttachers() []*corev1.Pod {
-	return p.memory.unclaimed.get(p.findUnclaimedAttachers)
+	return p.memory.unclaimed.get(p, (*View).findUnclaimedAttachers)
 }
 
 func (p *View) findUnclaimedAttachers() []*corev1.Pod {
@@ -66,7 +66,7 @@ func (p *View) findUnclaimedAttachers() []*corev1.Pod {
 // left a trace on any of its attachments, as one that runs outside the cluster would
 // have.
 func (p *View) NoAttacherRuns(driver string) bool {
-	return p.memory.noAttacher.get(driver, p.findNoAttacherRuns)
+	return p.memory.noAttacher.get(p, driver, (*View).findNoAttacherRuns)
 }
 
 func (p *View) findNoAttacherRuns(driver string) bool {
@@ -108,7 +108,7 @@ func (p *View) Idle(driver string) (*coordinationv1.Lease, []Task) {
 
 // AttacherAtWork says that nothing speaks against the driver's attacher.
 func (p *View) AttacherAtWork(driver string) bool {
-	return p.memory.atWork.get(driver, func(driver string) bool {
+	return p.memory.atWork.get(p, driver, func(p *View, driver string) bool {
 		_, abandoned := p.Abandoned(driver)
 		_, idle := p.Idle(driver)
 		return p.Installed(driver) && len(abandoned) == 0 && len(idle) == 0

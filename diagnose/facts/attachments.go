@@ -37,7 +37,7 @@ const (
 // Attachments are those whose volume can be told. One without a PV, or of a
 // driver that attaches nothing, is another failure mode.
 func (p *View) Attachments() []Attachment {
-	return p.memory.attachments.get(p.findAttachments)
+	return p.memory.attachments.get(p, (*View).findAttachments)
 }
 
 func (p *View) findAttachments() []Attachment {
@@ -59,7 +59,7 @@ func (p *View) findAttachments() []Attachment {
 // AttachmentsOf are those of the volume, on whatever nodes, in the order of
 // their names.
 func (p *View) AttachmentsOf(volume corev1.UniqueVolumeName) []Attachment {
-	return p.memory.byVolume.get(func() *index.Index[corev1.UniqueVolumeName, Attachment] {
+	return p.memory.byVolume.get(p, func(p *View) *index.Index[corev1.UniqueVolumeName, Attachment] {
 		return index.New(p.Attachments(), func(va Attachment) corev1.UniqueVolumeName { return va.Volume })
 	}).All(volume)
 }
@@ -102,7 +102,7 @@ func (p *View) OneNode(volume corev1.UniqueVolumeName) bool {
 // Waiting are the pods that cannot start before a volume is attached to their
 // node, by volume; the one that waits longest comes first.
 func (p *View) Waiting() map[corev1.UniqueVolumeName][]*corev1.Pod {
-	return p.memory.waiting.get(p.findWaiting)
+	return p.memory.waiting.get(p, (*View).findWaiting)
 }
 
 func (p *View) findWaiting() map[corev1.UniqueVolumeName][]*corev1.Pod {

@@ -12,7 +12,7 @@ import (
 
 // ClaimUsers are the pods that use the claim, the longest first.
 func (p *View) ClaimUsers(claim *corev1.PersistentVolumeClaim) []*corev1.Pod {
-	return LongestFirst(slices.Clone(p.memory.claimUsers.get(p.findClaimUsers)[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}]))
+	return LongestFirst(slices.Clone(p.memory.claimUsers.get(p, (*View).findClaimUsers)[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}]))
 }
 
 func (p *View) findClaimUsers() map[types.NamespacedName][]*corev1.Pod {

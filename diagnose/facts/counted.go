@@ -46,7 +46,7 @@ func AsksForCounts(s *snapshot.Snapshot) bool {
 // the objects.
 func (p *View) Uncounted(pair reconcile.VolumeNode, va *storagev1.VolumeAttachment) bool {
 	start := p.ControllerStart()
-	if driver, _, ok := reconcile.ParseCSI(pair.Volume); !ok || start.IsZero() || va.CreationTimestamp.Sub(start.Time) <= reconcile.ClocksDiffer || !p.memory.countedWhole.get(p.findCountedWhole).Has(driver) {
+	if driver, _, ok := reconcile.ParseCSI(pair.Volume); !ok || start.IsZero() || va.CreationTimestamp.Sub(start.Time) <= reconcile.ClocksDiffer || !p.memory.countedWhole.get(p, (*View).findCountedWhole).Has(driver) {
 		return false
 	}
 	return !va.CreationTimestamp.After(p.Snapshot.TakenAt.Add(-time.Second)) // dates have no fractions

@@ -32,7 +32,7 @@ type sameDisks struct {
 
 // SameDisks are the volumes that lead to one disk under several names.
 func (p *View) SameDisks() sameDisks {
-	return p.memory.sameDisks.get(func() sameDisks {
+	return p.memory.sameDisks.get(p, func(p *View) sameDisks {
 		disks := sameDisks{p.findSameDisks(), map[corev1.UniqueVolumeName]int{}}
 		for i, d := range disks.All {
 			disks.places[d.Name] = i

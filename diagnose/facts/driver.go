@@ -30,7 +30,7 @@ type Task struct {
 // Tasks are those of one driver, the oldest first. A driver that attaches
 // nothing has no attacher and no Tasks.
 func (p *View) Tasks(driver string) []Task {
-	return slices.Clone(p.memory.tasks.get(driver, p.findTasks))
+	return slices.Clone(p.memory.tasks.get(p, driver, (*View).findTasks))
 }
 
 func (p *View) findTasks(driver string) []Task {
@@ -53,7 +53,7 @@ func (p *View) findTasks(driver string) []Task {
 
 // Attachers are the drivers that any VolumeAttachment names, sorted.
 func (p *View) Attachers() []string {
-	return p.memory.attachers.get(func() []string {
+	return p.memory.attachers.get(p, func(p *View) []string {
 		drivers := sets.New[string]()
 		for _, va := range p.Snapshot.VolumeAttachments {
 			drivers.Insert(va.Spec.Attacher)
@@ -112,7 +112,7 @@ func TaskEvidence(tasks []Task) []finding.Evidence {
 // any nothing is known: attachers may run without leader election, or outside
 // the cluster.
 func (p *View) AttacherLease(driver string) *coordinationv1.Lease {
-	return p.memory.leases.get(driver, p.findAttacherLease)
+	return p.memory.leases.get(p, driver, (*View).findAttacherLease)
 }
 
 func (p *View) findAttacherLease(driver string) *coordinationv1.Lease {
@@ -142,7 +142,7 @@ func LeaseEvidence(lease *coordinationv1.Lease) finding.Evidence {
 // an attacher was at work: an error that it wrote, or the making of one that is
 // attached. Detaches that succeed leave no trace.
 func (p *View) LastAnswer(driver string) metav1.Time {
-	return p.memory.answers.get(driver, p.findLastAnswer)
+	return p.memory.answers.get(p, driver, (*View).findLastAnswer)
 }
 
 func (p *View) findLastAnswer(driver string) metav1.Time {

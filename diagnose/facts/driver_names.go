@@ -10,7 +10,7 @@ import (
 // InstalledDrivers are the names of all drivers that have a CSIDriver or are
 // registered on a node, sorted.
 func (p *View) InstalledDrivers() []string {
-	return p.memory.driverNames.get(func() []string {
+	return p.memory.driverNames.get(p, func(p *View) []string {
 		names := sets.New[string]()
 		for _, d := range p.Snapshot.CSIDrivers {
 			names.Insert(d.Name)

@@ -11,7 +11,7 @@ import (
 // Customary says that the writer wrote the list of most of the nodes that tell:
 // it is the distribution's own name for a kubelet or a controller.
 func (p *View) Customary(field, writer string) bool {
-	writers := p.memory.writersOfList.get(field, p.findWritersOfList)
+	writers := p.memory.writersOfList.get(p, field, (*View).findWritersOfList)
 	told := 0
 	for _, nodes := range writers {
 		told += nodes

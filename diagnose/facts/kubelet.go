@@ -15,7 +15,7 @@ import (
 // ReportingNodes are the nodes whose kubelets have been there long enough for
 // their volumesInUse to mean something, as far as the objects show.
 func (p *View) ReportingNodes() []*corev1.Node {
-	return p.memory.reporting.get(func() []*corev1.Node {
+	return p.memory.reporting.get(p, func(p *View) []*corev1.Node {
 		return slices.DeleteFunc(slices.Clone(p.Snapshot.Nodes), func(node *corev1.Node) bool {
 			return !reconcile.NodeReady(node) || !p.World.Managed.Has(NodeName(node)) || Virtual(node) || p.leaseStale(NodeName(node)) ||
 				!p.Lasted(Latest(node.CreationTimestamp, ReadyCondition(node).LastTransitionTime), KubeletReports)

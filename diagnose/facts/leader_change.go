@@ -25,7 +25,7 @@ type LiveDetach struct {
 
 // LiveDetaches are those of all pods, in the order of the attachments.
 func (p *View) LiveDetaches() []LiveDetach {
-	return p.memory.liveDetaches.get(p.findLiveDetaches)
+	return p.memory.liveDetaches.get(p, (*View).findLiveDetaches)
 }
 
 func (p *View) findLiveDetaches() []LiveDetach {
@@ -68,7 +68,7 @@ func (p *View) detachedLive(va Attachment, pod *corev1.Pod, start metav1.Time) b
 // DetachedByNewLeader says that the detach which fails is one of those that the
 // new leader asked for.
 func (p *View) DetachedByNewLeader(_, effect finding.Finding) bool {
-	return p.memory.liveDetached.get(func() sets.Set[string] {
+	return p.memory.liveDetached.get(p, func(p *View) sets.Set[string] {
 		names := sets.New[string]()
 		for _, d := range p.LiveDetaches() {
 			names.Insert(d.Name)

@@ -51,7 +51,7 @@ type Load struct {
 }
 
 // Loads are those of all nodes and drivers that have any attachment.
-func (p *View) Loads() map[NodeDriver]*Load { return p.memory.loads.get(p.findLoads) }
+func (p *View) Loads() map[NodeDriver]*Load { return p.memory.loads.get(p, (*View).findLoads) }
 
 func (p *View) findLoads() map[NodeDriver]*Load {
 	loads := make(map[NodeDriver]*Load, len(p.Snapshot.Nodes))

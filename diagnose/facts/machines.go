@@ -34,7 +34,7 @@ func (p *View) findMachines() sets.Set[string] {
 // NamedNode is the one other node that the message names, by its name or by
 // what its driver or its cloud calls it; nil where there is none or several.
 func (p *View) NamedNode(va Attachment, message string) *corev1.Node {
-	ids := p.memory.machineIDs.get(p.findMachineIDs)
+	ids := p.memory.machineIDs.get(p, (*View).findMachineIDs)
 	var named *corev1.Node
 	for word := range tokens(message, ids.longest) {
 		for _, id := range ids.nodes[word] {
@@ -53,7 +53,7 @@ func (p *View) NamedNode(va Attachment, message string) *corev1.Node {
 // Names says that the message names the attachment's own node, by its name or by what its driver
 // or its cloud calls it.
 func (p *View) Names(va Attachment, message string) bool {
-	ids := p.memory.machineIDs.get(p.findMachineIDs)
+	ids := p.memory.machineIDs.get(p, (*View).findMachineIDs)
 	for word := range tokens(message, ids.longest) {
 		if slices.ContainsFunc(ids.nodes[word], func(id calledNode) bool {
 			return (id.driver == "" || id.driver == va.Spec.Attacher) && NodeName(id.node) == va.Node
@@ -80,7 +80,7 @@ func (p *View) ForeignHolder(message string) string {
 	found := ""
 	for _, match := range holderNames.FindAllStringSubmatch(message, -1) {
 		name := match[1] + match[2]
-		if p.memory.machines.get(p.findMachines).Has(name) {
+		if p.memory.machines.get(p, (*View).findMachines).Has(name) {
 			continue // the node that the attach is for is mostly named as well
 		}
 		if found != "" {
@@ -125,7 +125,7 @@ func (p *View) findMachineIDs() machineIDs {
 
 // AttachmentsByNode are the attachments of each node.
 func (p *View) AttachmentsByNode() map[string][]Attachment {
-	return p.memory.byNode.get(func() map[string][]Attachment {
+	return p.memory.byNode.get(p, func(p *View) map[string][]Attachment {
 		count := make(map[string]int, len(p.Snapshot.Nodes))
 		for _, va := range p.Attachments() {
 			count[string(va.Node)]++
@@ -176,7 +176,7 @@ func NodeIDs(node *corev1.Node) (map[string]string, bool) {
 // node that lists one of the same drivers has it.
 func (p *View) MadeAnew(node *corev1.Node, csiNode *storagev1.CSINode) bool {
 	return csiNode.CreationTimestamp.Before(&node.CreationTimestamp) && slices.ContainsFunc(csiNode.Spec.Drivers, func(d storagev1.CSINodeDriver) bool {
-		return p.memory.annotated.get(p.findAnnotated).Has(d.Name)
+		return p.memory.annotated.get(p, (*View).findAnnotated).Has(d.Name)
 	})
 }
 

@@ -123,7 +123,7 @@ func HasMigrated(csiNode *storagev1.CSINode, plugin string) bool {
 
 // MigratedElsewhere says that the kubelet of any node has moved the plugin to CSI.
 func (p *View) MigratedElsewhere(plugin string) bool {
-	return p.memory.migrated.get(plugin, func(plugin string) bool {
+	return p.memory.migrated.get(p, plugin, func(p *View, plugin string) bool {
 		return slices.ContainsFunc(p.Snapshot.CSINodes, func(n *storagev1.CSINode) bool { return HasMigrated(n, plugin) })
 	})
 }

@@ -21,7 +21,7 @@ type nodeVolumes struct {
 }
 
 func (p *View) nodeVolumes(node *corev1.Node) *nodeVolumes {
-	return p.memory.nodeVolumes.get(node.Name, func(string) *nodeVolumes {
+	return p.memory.nodeVolumes.get(p, node.Name, func(*View, string) *nodeVolumes {
 		n := &nodeVolumes{attached: sets.Set[corev1.UniqueVolumeName]{}, inUse: sets.New(node.Status.VolumesInUse...), inTree: map[string][]corev1.UniqueVolumeName{}}
 		for _, v := range node.Status.VolumesAttached {
 			if n.attached.Has(v.Name) {
@@ -57,7 +57,7 @@ func newListings(all []reconcile.VolumeNode) listings {
 
 // ListedOn are the pairs of the volume and a node whose status.volumesAttached names it.
 func (p *View) ListedOn(volume corev1.UniqueVolumeName) []reconcile.VolumeNode {
-	return p.memory.listedOn.get(func() listings {
+	return p.memory.listedOn.get(p, func(p *View) listings {
 		all := make([]reconcile.VolumeNode, 0, len(p.Snapshot.VolumeAttachments))
 		for _, node := range p.Snapshot.Nodes {
 			for i := range node.Status.VolumesAttached {
@@ -70,7 +70,7 @@ func (p *View) ListedOn(volume corev1.UniqueVolumeName) []reconcile.VolumeNode {
 
 // inUseOn are the pairs of the volume and a node whose status.volumesInUse names it.
 func (p *View) inUseOn(volume corev1.UniqueVolumeName) []reconcile.VolumeNode {
-	return p.memory.inUseOn.get(func() listings {
+	return p.memory.inUseOn.get(p, func(p *View) listings {
 		all := make([]reconcile.VolumeNode, 0, len(p.Snapshot.VolumeAttachments))
 		for _, node := range p.Snapshot.Nodes {
 			for _, name := range node.Status.VolumesInUse {

@@ -84,7 +84,7 @@ func (p *View) NodeHandle(va *storagev1.VolumeAttachment) (corev1.UniqueVolumeNa
 
 // ClaimsNaming are the claims whose volume is the one with the name.
 func (p *View) ClaimsNaming(pv string) []*corev1.PersistentVolumeClaim {
-	return p.memory.claimsNaming.get(func() *index.Index[string, *corev1.PersistentVolumeClaim] {
+	return p.memory.claimsNaming.get(p, func(p *View) *index.Index[string, *corev1.PersistentVolumeClaim] {
 		return index.New(p.Snapshot.Claims, func(claim *corev1.PersistentVolumeClaim) string { return claim.Spec.VolumeName })
 	}).All(pv)
 }
@@ -92,7 +92,7 @@ func (p *View) ClaimsNaming(pv string) []*corev1.PersistentVolumeClaim {
 // AttachmentsNaming are the VolumeAttachments for the PV with the name, whether
 // or not there is such a one.
 func (p *View) AttachmentsNaming(pv string) []*storagev1.VolumeAttachment {
-	return p.memory.ofPV.get(func() *index.Index[string, *storagev1.VolumeAttachment] {
+	return p.memory.ofPV.get(p, func(p *View) *index.Index[string, *storagev1.VolumeAttachment] {
 		return index.New(p.Snapshot.VolumeAttachments, VolumeName)
 	}).All(pv)
 }
@@ -100,7 +100,7 @@ func (p *View) AttachmentsNaming(pv string) []*storagev1.VolumeAttachment {
 // AttachmentsOn are all VolumeAttachments to the node, those too of which nobody
 // can tell the volume.
 func (p *View) AttachmentsOn(node types.NodeName) []*storagev1.VolumeAttachment {
-	return p.memory.onNode.get(func() *index.Index[string, *storagev1.VolumeAttachment] {
+	return p.memory.onNode.get(p, func(p *View) *index.Index[string, *storagev1.VolumeAttachment] {
 		return index.New(p.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) string { return va.Spec.NodeName })
 	}).All(string(node))
 }

@@ -33,7 +33,7 @@ type Orphans struct {
 // to nodes that are gone, while every node that has or wants one of the others
 // is younger than all of those attachments.
 func (p *View) Orphaned() map[string]*Orphans {
-	return p.memory.orphaned.get(p.findOrphaned)
+	return p.memory.orphaned.get(p, (*View).findOrphaned)
 }
 
 func (p *View) findOrphaned() map[string]*Orphans {

@@ -59,7 +59,7 @@ func (p *View) CsiVolume(pod *corev1.Pod, v *corev1.Volume) (driver string, volu
 // Installed says that the cluster has the driver: what is missing is this node.
 // A driver that nobody knows was uninstalled, renamed or never there.
 func (p *View) Installed(driver string) bool {
-	return p.memory.installed.get(driver, func(driver string) bool {
+	return p.memory.installed.get(p, driver, func(p *View, driver string) bool {
 		return p.Snapshot.CSIDriver(driver) != nil || slices.ContainsFunc(p.Snapshot.CSINodes, func(n *storagev1.CSINode) bool {
 			return Registers(n, driver)
 		})
@@ -119,7 +119,7 @@ func PluginState(pod *corev1.Pod) string {
 // ServedByDaemonSet says that most nodes that list the driver have a pod of a
 // DaemonSet for it. Some drivers run beside the cluster on some of the nodes.
 func (p *View) ServedByDaemonSet(driver string) bool {
-	return p.memory.served.get(driver, func(driver string) bool {
+	return p.memory.served.get(p, driver, func(p *View, driver string) bool {
 		listed, served := 0, 0
 		for _, csiNode := range p.Snapshot.CSINodes {
 			if Registers(csiNode, driver) && p.Snapshot.Node(types.NodeName(csiNode.Name)) != nil {

@@ -92,7 +92,7 @@ type podsByRole struct {
 
 // PodsByRole are the pods that the checks about drivers and limits look for.
 func (p *View) PodsByRole() podsByRole {
-	return p.memory.pods.get(func() podsByRole {
+	return p.memory.pods.get(p, func(p *View) podsByRole {
 		roles := podsByRole{nil, map[types.NodeName][]*corev1.Pod{}, plugins{}, map[types.NodeName][]*corev1.Pod{}}
 		for _, pod := range p.Snapshot.Pods {
 			if IsPending(pod) {

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"sync"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -65,13 +66,35 @@ type remembered struct {
 // fact is found out once. Checks that run side by side wait for the one that was
 // the first to ask.
 type fact[V any] struct {
-	once  sync.Once
-	value V
+	answer[V]
+	// later are the answers of views of Later that have another one.
+	later facts[time.Duration, V]
 }
 
-func (f *fact[V]) get(find func() V) V {
-	f.once.Do(func() { f.value = find() })
-	return f.value
+type answer[V any] struct {
+	once  sync.Once
+	value V
+	// left is what ends some time: see View.Left.
+	left sets.Set[time.Duration]
+}
+
+// of is the answer for a view like v that later has passed for.
+func (a *answer[V]) of(v *View, later time.Duration, find func(*View) V) V {
+	a.once.Do(func() {
+		own := v.apart(later)
+		a.value = find(own)
+		a.left = own.left
+	})
+	v.note(a, a.left)
+	return a.value
+}
+
+func (f *fact[V]) get(v *View, find func(*View) V) V {
+	value := f.of(v, 0, find)
+	if v.later > 0 && anyEnds(f.left, v.later) {
+		value = f.later.one(v.later).of(v, v.later, find)
+	}
+	return value
 }
 
 // facts are one for each key.
@@ -80,8 +103,13 @@ type facts[K comparable, V any] struct {
 	known map[K]*fact[V]
 }
 
-func (f *facts[K, V]) get(key K, find func(K) V) V {
+func (f *facts[K, V]) get(v *View, key K, find func(*View, K) V) V {
+	return f.one(key).get(v, func(v *View) V { return find(v, key) })
+}
+
+func (f *facts[K, V]) one(key K) *fact[V] {
 	f.mutex.Lock()
+	defer f.mutex.Unlock()
 	one := f.known[key]
 	if one == nil {
 		if f.known == nil {
@@ -90,6 +118,5 @@ func (f *facts[K, V]) get(key K, find func(K) V) V {
 		one = &fact[V]{}
 		f.known[key] = one
 	}
-	f.mutex.Unlock()
-	return one.get(func() V { return find(key) })
+	return one
 }

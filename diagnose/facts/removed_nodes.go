@@ -38,7 +38,7 @@ func (p *View) findRemoved() map[types.NodeName]*corev1.Event {
 
 // GoneSince proves that the attachment's node is gone for good, and since when.
 func (p *View) GoneSince(va Attachment) (GoneProof, bool) {
-	last := p.memory.removed.get(p.findRemoved)[va.Node]
+	last := p.memory.removed.get(p, (*View).findRemoved)[va.Node]
 	// Of a list that is not whole the last event may be missing.
 	if last != nil && p.Snapshot.Complete(snapshot.Events) {
 		at := EventTime(last)

@@ -63,7 +63,7 @@ func (p *View) Unused(va Attachment) (since metav1.Time, long bool) {
 
 // mounters are the pods on any node, or none, that mount the volume.
 func (p *View) mounters(volume corev1.UniqueVolumeName) []*corev1.Pod {
-	return p.memory.mounters.get(func() map[corev1.UniqueVolumeName][]*corev1.Pod {
+	return p.memory.mounters.get(p, func(p *View) map[corev1.UniqueVolumeName][]*corev1.Pod {
 		byVolume := make(map[corev1.UniqueVolumeName][]*corev1.Pod, len(p.Snapshot.Volumes))
 		for name, pod := range p.World.Mounts() {
 			if pods := byVolume[name]; len(pods) == 0 {

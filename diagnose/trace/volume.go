@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/volumehealth"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -51,7 +52,7 @@ func (t *tracer) addHealth(v *tracedVolume) {
 		return
 	}
 	s := v.stage(v.Broken)
-	for _, h := range t.HealthOf(t.pod, v.Name, v.Driver, t.Snapshot.Claim(facts.ClaimKey(t.pod, v.Claim))) {
+	for _, h := range volumehealth.Of(t.View, t.pod, v.Name, v.Driver, t.Snapshot.Claim(facts.ClaimKey(t.pod, v.Claim))) {
 		s.Said = append(s.Said, Said{By: "the driver, " + h.Field + " of " + h.Object, At: unlessZero(h.At), Text: h.Text(), Means: h.Means()})
 	}
 }

@@ -1,4 +1,4 @@
-package facts_test
+package volumehealth_test
 
 import (
 	"slices"
@@ -10,13 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/volumehealth"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestHealthOf: what a driver says is quoted for the volume that it is about, and for no
+// TestOf: what a driver says is quoted for the volume that it is about, and for no
 // other.
-func TestHealthOf(t *testing.T) {
+func TestOf(t *testing.T) {
 	shared, block, filesystem := corev1.ReadWriteMany, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem
 	volume := []corev1.VolumeHealthCondition{{Status: corev1.VolumeHealthInaccessible, Reason: "Offline", Message: "the pool is full"}}
 	storage := func(c storagev1.StorageHealthCondition) *storagev1.CSINode {
@@ -63,7 +64,7 @@ func TestHealthOf(t *testing.T) {
 				test.driver = "disk.test"
 			}
 			var got []string
-			for _, h := range facts.NewView(s, world, world.Reconcile()).HealthOf(pod, "data", test.driver, claim) {
+			for _, h := range volumehealth.Of(facts.NewView(s, world, world.Reconcile()), pod, "data", test.driver, claim) {
 				if h.Means() == "" {
 					t.Errorf("%s is not explained", h.Status)
 				}

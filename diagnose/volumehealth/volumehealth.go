@@ -1,4 +1,7 @@
-package facts
+// Package volumehealth quotes what drivers say of the health of volumes, and of their
+// storage as seen from a node. Clusters have it from 1.37 on, behind the feature gate
+// CSIVolumeHealth.
+package volumehealth
 
 import (
 	"cmp"
@@ -9,12 +12,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 )
 
-// Health is something wrong that a driver says of a volume, or of its storage as
-// seen from a node. Clusters have it from 1.37 on, behind the feature gate
-// CSIVolumeHealth.
-type Health struct {
+// Condition is something wrong that a driver says.
+type Condition struct {
 	// Object is kind/name, with the namespace between them where it has one.
 	Object, Field string
 	At            metav1.Time
@@ -22,7 +25,7 @@ type Health struct {
 	Status, Reason, Message string
 }
 
-var healthMeans = map[string]string{
+var means = map[string]string{
 	string(corev1.VolumeHealthInaccessible): "the volume cannot be accessed",
 	string(corev1.VolumeHealthDataLoss):     "data on the volume is lost",
 	string(corev1.VolumeHealthDegraded):     "the volume works, but not as it should",
@@ -31,21 +34,21 @@ var healthMeans = map[string]string{
 }
 
 // Means says it in plain words; empty for a category that is not known.
-func (h Health) Means() string { return healthMeans[h.Status] }
+func (c Condition) Means() string { return means[c.Status] }
 
 // Text is the driver's own words.
-func (h Health) Text() string {
-	return h.Status + ", " + h.Reason + ": " + cmp.Or(h.Message, "no message")
+func (c Condition) Text() string {
+	return c.Status + ", " + c.Reason + ": " + cmp.Or(c.Message, "no message")
 }
 
-// HealthOf is what the driver says of the pod's volume: of the claim, of the volume
+// Of is what the driver says of the pod's volume: of the claim, of the volume
 // on the pod's node, and of the storage as seen from there. The claim is nil where
 // there is none.
-func (v *View) HealthOf(pod *corev1.Pod, volume, driver string, claim *corev1.PersistentVolumeClaim) []Health {
-	var all []Health
+func Of(v *facts.View, pod *corev1.Pod, volume, driver string, claim *corev1.PersistentVolumeClaim) []Condition {
+	var all []Condition
 	if claim != nil && claim.Status.HealthStatus != nil {
 		for _, c := range claim.Status.HealthStatus.HealthConditions {
-			all = append(all, Health{"persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, "status.healthStatus",
+			all = append(all, Condition{"persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, "status.healthStatus",
 				claim.Status.HealthStatus.LastTransitionTime, string(c.Status), c.Reason, c.Message})
 		}
 	}
@@ -54,7 +57,7 @@ func (v *View) HealthOf(pod *corev1.Pod, volume, driver string, claim *corev1.Pe
 			continue
 		}
 		for _, c := range health.HealthConditions {
-			all = append(all, Health{"pod/" + PodName(pod), "status.volumeHealth", health.LastTransitionTime, string(c.Status), c.Reason, c.Message})
+			all = append(all, Condition{"pod/" + facts.PodName(pod), "status.volumeHealth", health.LastTransitionTime, string(c.Status), c.Reason, c.Message})
 		}
 	}
 	node := v.Snapshot.CSINode(types.NodeName(pod.Spec.NodeName))
@@ -67,7 +70,7 @@ func (v *View) HealthOf(pod *corev1.Pod, volume, driver string, claim *corev1.Pe
 		}
 		for _, c := range health.HealthConditions {
 			if concerns(c, claim) {
-				all = append(all, Health{"csinode/" + node.Name, "status.storageHealth", c.LastTransitionTime, string(c.Status), c.Reason, c.Message})
+				all = append(all, Condition{"csinode/" + node.Name, "status.storageHealth", c.LastTransitionTime, string(c.Status), c.Reason, c.Message})
 			}
 		}
 	}

@@ -48,7 +48,7 @@ var line = [][]string{
 	{"snapshot/backend", "snapshot/intern", "snapshot/fastjson", "snapshot/layout", "snapshot/fields", "snapshot/index", "snapshot/trim", "snapshot/apiname"},
 	{"snapshot/rawjson", "snapshot/yamljson"},
 	{"snapshot/archive"},
-	{"safetext"},
+	{"safetext", "sidebyside"},
 	{"internal/long"},
 }
 
@@ -68,7 +68,7 @@ var talkers = []string{"", "cmd", "mcp", "cluster", "fleet"}
 var answers = map[string][]string{"serve": {"net", "net/http"}}
 
 // plain are the packages that need nothing but the standard library.
-var plain = []string{"diagnose/driverwords", "diagnose/kubeletwords", "diagnose/docs", "safetext"}
+var plain = []string{"diagnose/driverwords", "diagnose/kubeletwords", "diagnose/docs", "safetext", "sidebyside"}
 
 // impure are the imports that no pure package has.
 var impure = []string{"k8s.io/client-go", "k8s.io/cli-runtime", "github.com/spf13/cobra", "k8s.io/klog", "os", "net", "net/http"}

@@ -3,10 +3,8 @@
 package diagnose
 
 import (
-	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/sidebyside"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -49,7 +48,6 @@ func Examine(view *facts.View, checks []check.Check) *finding.Report {
 		Gaps:              append([]snapshot.Gap{}, s.Gaps...),
 		SkippedChecks:     []finding.SkippedCheck{},
 		Checks:            []finding.Code{},
-		Findings:          []finding.Finding{},
 	}
 	var asked []check.Check
 	for _, check_ := range checks {
@@ -76,12 +74,11 @@ func Examine(view *facts.View, checks []check.Check) *finding.Report {
 		found = append(found, suspicions(view, runs, found, traces)...)
 	}
 	found = append(found, remainder(found, traces)...)
-	for _, f := range found {
-		if slices.Contains(r.Checks, f.Code) {
-			f.Workloads, f.Claims = workloads(view, f.Pods), claims(view, f.Pods, f.PersistentVolume)
-			f.Evidence = append(f.Evidence, health(view, f)...)
-			r.Findings = append(r.Findings, f)
-		}
+	r.Findings = slices.DeleteFunc(found, func(f finding.Finding) bool { return !slices.Contains(r.Checks, f.Code) })
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		f.Workloads, f.Claims = workloads(view, f.Pods), claims(view, f.Pods, f.PersistentVolume)
+		f.Evidence = append(f.Evidence, health(view, *f)...)
 	}
 	remember(view, r.Findings)
 	r.Findings = finding.Arrange(r.Findings)
@@ -136,15 +133,5 @@ func lacking(s *snapshot.Snapshot, c check.Check) (kind snapshot.Kind, lacks boo
 // sideBySide runs the checks, as many at a time as there are processors. None
 // sees what another finds; what they find out for each other is remembered.
 func sideBySide(runs []*check.Run) {
-	var next atomic.Int64
-	var running sync.WaitGroup
-	for range min(len(runs), runtime.GOMAXPROCS(0)) {
-		running.Go(func() {
-			for i := next.Add(1); i <= int64(len(runs)); i = next.Add(1) {
-				run := runs[i-1]
-				run.Check.Run(run)
-			}
-		})
-	}
-	running.Wait()
+	sidebyside.Do(len(runs), func(i int) { runs[i].Check.Run(runs[i]) })
 }

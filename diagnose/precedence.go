@@ -53,6 +53,9 @@ func unyielding(p *facts.View, run *check.Run, found map[finding.Code][]finding.
 			taken.Insert(y.Key(p, f))
 		}
 		taken.Delete("")
+		if len(taken) == 0 {
+			continue
+		}
 		findings = slices.DeleteFunc(slices.Clone(findings), func(f finding.Finding) bool { return taken.Has(y.Key(p, f)) })
 	}
 	return findings

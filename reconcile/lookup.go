@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/sidebyside"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 )
@@ -14,7 +15,7 @@ import (
 // name in a node status can be given the volume that it means.
 func (w *World) indexVolumes() {
 	w.recovered = make([]resolvedVolume, len(w.snapshot.Volumes))
-	sideBySide(len(w.recovered), w.recover)
+	sidebyside.Do(len(w.recovered), w.recover)
 	places := make([]placed, len(w.snapshot.Volumes))
 	for i, pv := range w.snapshot.Volumes {
 		places[i] = placed{pv.Name, i}

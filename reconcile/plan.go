@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/sidebyside"
 )
 
 // Verb is what the controller does about a pair in its first pass.
@@ -162,7 +164,7 @@ func (w *World) Reconcile() *Plan {
 		}
 	}
 	volumes = append(volumes, len(nodes))
-	sideBySide(len(volumes)-1, func(i int) {
+	sidebyside.Do(len(volumes)-1, func(i int) {
 		p := &pass{World: w, nodes: nodes[volumes[i]:volumes[i+1]]}
 		p.detachUnwanted()
 		p.attachWanted()

@@ -189,7 +189,7 @@ func DriverOfPlugin(plugin string) (driver string, ok bool) {
 // VolumeAttachmentName is the only name under which the controller makes and
 // deletes the VolumeAttachment of a volume on a node (getAttachmentName).
 func VolumeAttachmentName(handle, driver string, node types.NodeName) string {
-	name := AttachmentNameBytes(handle, driver, node)
+	name := SumOf(handle, driver, node).name()
 	return string(name[:])
 }
 
@@ -199,7 +199,7 @@ func IsVolumeAttachmentName(name, handle, driver string, node types.NodeName) bo
 	if len(name) != attachmentNameLength || name[:len(attachmentPrefix)] != attachmentPrefix {
 		return false
 	}
-	computed := AttachmentNameBytes(handle, driver, node)
+	computed := SumOf(handle, driver, node).name()
 	return name == string(computed[:])
 }
 
@@ -208,17 +208,32 @@ const (
 	attachmentNameLength = len(attachmentPrefix) + 2*sha256.Size
 )
 
-// AttachmentNameBytes is VolumeAttachmentName in a form that leaves no garbage.
-func AttachmentNameBytes(handle, driver string, node types.NodeName) (name [attachmentNameLength]byte) {
-	sum := attachmentSum(handle, driver, node)
-	copy(name[:], attachmentPrefix)
-	hex.Encode(name[len(attachmentPrefix):], sum[:])
-	return name
-}
+// Sum is what a VolumeAttachmentName is made of. Sums are compared in less time than
+// names.
+type Sum [sha256.Size]byte
 
-func attachmentSum(handle, driver string, node types.NodeName) [sha256.Size]byte {
+// SumOf is that of the volume on the node.
+func SumOf(handle, driver string, node types.NodeName) Sum {
 	text := make([]byte, 0, 256) // stays on the stack
 	return sha256.Sum256(append(append(append(text, handle...), driver...), node...))
+}
+
+// SumOfName is the sum with the name; there is none where nobody computed it so.
+func SumOfName(name string) (sum Sum, ok bool) {
+	if len(name) != attachmentNameLength {
+		return sum, false
+	}
+	if _, err := hex.Decode(sum[:], []byte(name[len(attachmentPrefix):])); err != nil {
+		return sum, false
+	}
+	written := sum.name()
+	return sum, name == string(written[:])
+}
+
+func (s Sum) name() (name [attachmentNameLength]byte) {
+	copy(name[:], attachmentPrefix)
+	hex.Encode(name[len(attachmentPrefix):], s[:])
+	return name
 }
 
 // attachmentName is VolumeAttachmentName of the pair, or "" where the volume is

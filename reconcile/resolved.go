@@ -1,11 +1,12 @@
 package reconcile
 
 import (
-	"runtime"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/sidebyside"
 )
 
 // resolvedVolume is what a volume is to the controller, or why it is none.
@@ -33,27 +34,12 @@ func (w *World) resolvePodVolumes() {
 			}
 		}
 	}
-	sideBySide(len(all), func(i int) { all[i].resolvedVolume = w.podVolume(all[i].pod, all[i].volume) })
+	sidebyside.Do(len(all), func(i int) { all[i].resolvedVolume = w.podVolume(all[i].pod, all[i].volume) })
 	w.resolved = make(map[*corev1.Volume]*resolvedVolume, len(all))
 	for i := range all {
 		w.resolved[all[i].volume] = all[i].resolvedVolume
 	}
 	w.podVolumes = all
-}
-
-// sideBySide does something about each place of a list, a part of the list on each
-// processor.
-func sideBySide(places int, do func(place int)) {
-	n := runtime.GOMAXPROCS(0)
-	var running sync.WaitGroup
-	for part := range n {
-		running.Go(func() {
-			for place := places * part / n; place < places*(part+1)/n; place++ {
-				do(place)
-			}
-		})
-	}
-	running.Wait()
 }
 
 // indexUsers fills in who reaches which volume. w.Desired must be complete.

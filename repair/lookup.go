@@ -3,6 +3,7 @@ package repair
 import (
 	"encoding/json"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -11,22 +12,47 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// lookup caches cluster-wide indexes for the guards. Without them each guard would
-// search the whole cluster for each finding. It is made when a guard first asks.
+// lookup caches cluster-wide indexes for the guards, which may ask side by side. Without
+// them each guard would search the whole cluster for each finding. It is made when a guard
+// first asks.
 type lookup struct {
 	orphans orphans
 	// inUse are the nodes whose volumesInUse has a volume that the actual state of
 	// the world does not have there.
 	inUse map[corev1.UniqueVolumeName][]types.NodeName
-	// volumes are the persistent volumes of a CSI disk, attached or not; nil until a
-	// guard asks.
-	volumes map[csiDisk][]*corev1.PersistentVolume
+	// volumes are the persistent volumes of a CSI disk, attached or not.
+	volumes func() map[csiDisk][]*corev1.PersistentVolume
 	// listed are the places of each volume in a node's volumesAttached, and images
 	// the fields that a repair of that list writes, of the nodes asked about.
-	listed map[*corev1.Node]map[corev1.UniqueVolumeName][]int
-	images map[*corev1.Node]json.RawMessage
+	listed kept[*corev1.Node, map[corev1.UniqueVolumeName][]int]
+	images kept[*corev1.Node, json.RawMessage]
+}
+
+// kept are values that were found out before.
+type kept[K comparable, V any] struct {
+	mutex sync.Mutex
+	known map[K]V
+}
+
+// get is the value of the key. Two that ask for it at the same time may both find it out.
+func (k *kept[K, V]) get(key K, find func(K) V) V {
+	k.mutex.Lock()
+	value, known := k.known[key]
+	k.mutex.Unlock()
+	if known {
+		return value
+	}
+	value = find(key)
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	if k.known == nil {
+		k.known = map[K]V{}
+	}
+	k.known[key] = value
+	return value
 }
 
 // csiDisk is what a CSI driver knows a volume by.
@@ -38,27 +64,30 @@ type orphans struct {
 	byVolume map[string][]*storagev1.VolumeAttachment
 	byDisk   map[csiDisk][]*storagev1.VolumeAttachment
 	// unexplained have a name that was computed for none of these disks: it may
-	// have been for any. They are grouped by node.
-	unexplained map[types.NodeName][]*storagev1.VolumeAttachment
+	// have been for any.
+	unexplained []unexplained
 	// named are those of unexplained with the name of the disk on their node, of the
 	// disks asked about: each guard of each finding asks, and to tell takes a hash for
 	// each node.
-	named map[csiDisk][]*storagev1.VolumeAttachment
+	named kept[csiDisk, []*storagev1.VolumeAttachment]
+}
+
+// unexplained are VolumeAttachments of one node, each under the sum of its name.
+type unexplained struct {
+	node types.NodeName
+	vas  map[reconcile.Sum]*storagev1.VolumeAttachment
 }
 
 // namedFor are those of unexplained whose name is computed for the disk.
 func (o *orphans) namedFor(d csiDisk) []*storagev1.VolumeAttachment {
-	list, known := o.named[d]
-	if !known {
-		for node, vas := range o.unexplained {
-			name := reconcile.AttachmentNameBytes(d.handle, d.driver, node)
-			if i := slices.IndexFunc(vas, func(va *storagev1.VolumeAttachment) bool { return va.Name == string(name[:]) }); i >= 0 {
-				list = append(list, vas[i]) // no two objects have one name
+	return o.named.get(d, func(d csiDisk) (list []*storagev1.VolumeAttachment) {
+		for _, u := range o.unexplained {
+			if va := u.vas[reconcile.SumOf(d.handle, d.driver, u.node)]; va != nil {
+				list = append(list, va) // no two objects have one name
 			}
 		}
-		o.named[d] = list
-	}
-	return list
+		return list
+	})
 }
 
 func (v *View) lookup() *lookup {
@@ -70,11 +99,10 @@ func (v *View) lookup() *lookup {
 
 func newLookup(v *View) *lookup {
 	l := &lookup{
-		orphans: orphansOf(v),
 		inUse:   map[corev1.UniqueVolumeName][]types.NodeName{},
-		listed:  map[*corev1.Node]map[corev1.UniqueVolumeName][]int{},
-		images:  map[*corev1.Node]json.RawMessage{},
+		volumes: sync.OnceValue(func() map[csiDisk][]*corev1.PersistentVolume { return volumesByDisk(v.Snapshot) }),
 	}
+	l.orphans.index(v)
 	for _, node := range v.Snapshot.Nodes {
 		for _, volume := range node.Status.VolumesInUse {
 			if v.World.Actual.Find(reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}) == nil {
@@ -86,57 +114,54 @@ func newLookup(v *View) *lookup {
 }
 
 // volumesOfDisk are the persistent volumes with the driver and the handle.
-func (v *View) volumesOfDisk(d csiDisk) []*corev1.PersistentVolume {
-	l := v.lookup()
-	if l.volumes == nil {
-		l.volumes = make(map[csiDisk][]*corev1.PersistentVolume, len(v.Snapshot.Volumes))
-		for i, pv := range v.Snapshot.Volumes {
-			driver, handle, ok := (&reconcile.VolumeSpec{PV: pv}).CSI()
-			if d := (csiDisk{driver, handle}); ok && l.volumes[d] == nil {
-				l.volumes[d] = v.Snapshot.Volumes[i : i+1 : i+1] // mostly the only one
-			} else if ok {
-				l.volumes[d] = append(l.volumes[d], pv)
-			}
+func (v *View) volumesOfDisk(d csiDisk) []*corev1.PersistentVolume { return v.lookup().volumes()[d] }
+
+func volumesByDisk(s *snapshot.Snapshot) map[csiDisk][]*corev1.PersistentVolume {
+	volumes := make(map[csiDisk][]*corev1.PersistentVolume, len(s.Volumes))
+	for i, pv := range s.Volumes {
+		driver, handle, ok := (&reconcile.VolumeSpec{PV: pv}).CSI()
+		if d := (csiDisk{driver, handle}); ok && volumes[d] == nil {
+			volumes[d] = s.Volumes[i : i+1 : i+1] // mostly the only one
+		} else if ok {
+			volumes[d] = append(volumes[d], pv)
 		}
 	}
-	return l.volumes[d]
+	return volumes
 }
 
 // entries are the places of each volume in the node's volumesAttached.
 func (v *View) entries(node *corev1.Node) map[corev1.UniqueVolumeName][]int {
-	l := v.lookup()
-	if l.listed[node] == nil {
+	return v.lookup().listed.get(node, func(node *corev1.Node) map[corev1.UniqueVolumeName][]int {
 		places := make(map[corev1.UniqueVolumeName][]int, len(node.Status.VolumesAttached))
 		for i, entry := range node.Status.VolumesAttached {
 			places[entry.Name] = append(places[entry.Name], i)
 		}
-		l.listed[node] = places
-	}
-	return l.listed[node]
+		return places
+	})
 }
 
-func orphansOf(v *View) orphans {
-	s := orphans{
-		byVolume:    map[string][]*storagev1.VolumeAttachment{},
-		byDisk:      map[csiDisk][]*storagev1.VolumeAttachment{},
-		unexplained: map[types.NodeName][]*storagev1.VolumeAttachment{},
-		named:       map[csiDisk][]*storagev1.VolumeAttachment{},
-	}
+func (o *orphans) index(v *View) {
+	o.byVolume = map[string][]*storagev1.VolumeAttachment{}
+	o.byDisk = map[csiDisk][]*storagev1.VolumeAttachment{}
+	places := map[types.NodeName]int{} // of each node in unexplained, from 1 on
 	for _, va := range v.World.OrphanedAttachments() {
 		if name, _ := sourceVolume(v, va); name != "" {
-			s.byVolume[name] = append(s.byVolume[name], va)
+			o.byVolume[name] = append(o.byVolume[name], va)
 		}
 		explained := false
 		for d := range disksOf(v, va) {
-			s.byDisk[d] = append(s.byDisk[d], va)
+			o.byDisk[d] = append(o.byDisk[d], va)
 			explained = explained || reconcile.IsVolumeAttachmentName(va.Name, d.handle, d.driver, types.NodeName(va.Spec.NodeName))
 		}
-		if !explained {
+		if sum, computed := reconcile.SumOfName(va.Name); computed && !explained {
 			node := types.NodeName(va.Spec.NodeName)
-			s.unexplained[node] = append(s.unexplained[node], va)
+			if places[node] == 0 {
+				o.unexplained = append(o.unexplained, unexplained{node, map[reconcile.Sum]*storagev1.VolumeAttachment{}})
+				places[node] = len(o.unexplained)
+			}
+			o.unexplained[places[node]-1].vas[sum] = va
 		}
 	}
-	return s
 }
 
 // disksOf are all that the VolumeAttachment may be about by what it names, by

@@ -79,11 +79,7 @@ func nodePatch(node *corev1.Node, subresource string, ops ...patchOp) Operation 
 
 // statusImage is nodeStatusImage, made once for all repairs of the node.
 func (v *View) statusImage(node *corev1.Node) json.RawMessage {
-	images := v.lookup().images
-	if images[node] == nil {
-		images[node] = nodeStatusImage(node)
-	}
-	return images[node]
+	return v.lookup().images.get(node, nodeStatusImage)
 }
 
 func nodeStatusImage(node *corev1.Node) json.RawMessage {

@@ -14,6 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/sidebyside"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -196,18 +197,23 @@ func (r *Repair) RestsOnFencing() bool {
 // view's own, possibly narrowed.
 func Propose(v *View) []Repair {
 	v.found = nil // the report may have been narrowed since
+	v.Finds("")
+	v.lookup()
+	findings := v.Report.Findings
+	chosen, summaries := make([]*Repair, len(findings)), make([]*finding.Repair, len(findings))
+	sidebyside.Do(len(findings), func(i int) {
+		if chosen[i] = choose(v, findings[i]); chosen[i] != nil {
+			summaries[i] = chosen[i].summary(v)
+		}
+	})
 	repairs := []Repair{}
-	for i, f := range v.Report.Findings {
-		r := choose(v, f)
+	for i, r := range chosen {
 		if r != nil {
-			v.Report.Findings[i].Repair = r.summary(v)
+			findings[i].Repair = summaries[i]
 		}
-		advise(&v.Report.Findings[i])
-		if r == nil {
-			continue
-		}
-		r.Finding = v.Report.Findings[i]
-		if r.BlockedBy == nil {
+		advise(&findings[i])
+		if r != nil && r.BlockedBy == nil {
+			r.Finding = findings[i]
 			repairs = append(repairs, *r)
 		}
 	}

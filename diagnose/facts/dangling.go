@@ -14,7 +14,9 @@ import (
 )
 
 // Danglings are the attachments that the controller has forgotten.
-func (p *View) Danglings() []Attachment { return p.danglings(p.DanglingSettled) }
+func (p *View) Danglings() []Attachment {
+	return p.memory.danglings.get(p, func(p *View) []Attachment { return p.danglings(p.DanglingSettled) })
+}
 
 // Unheard are the attachments that are no Danglings yet, and of which the
 // controller's log or its own numbers prove that it does not know them.
@@ -41,9 +43,8 @@ func (p *View) danglings(settled func(*storagev1.VolumeAttachment) bool) []Attac
 		if va.Ran {
 			continue
 		}
-		node := p.Snapshot.Node(va.Node)
 		if !va.Holds() || !va.Ours() || !settled(va.VolumeAttachment) ||
-			!reconcile.NodeReady(node) || !p.World.Managed.Has(va.Node) || !p.Forgotten(va.VolumeNode) {
+			!reconcile.NodeReady(p.Snapshot.Node(va.Node)) || !p.World.Managed.Has(va.Node) || !p.Forgotten(va.VolumeNode) {
 			continue
 		}
 		if !p.OneNode(va.Volume) && p.UsedElsewhere(va.VolumeNode) {

@@ -32,9 +32,12 @@ type LostWait struct {
 func (p *View) LostWaits() []LostWait {
 	var list []LostWait
 	for _, va := range p.Attachments() {
-		w := LostWait{Attachment: va, Waiters: p.KeptFrom(va.VolumeNode)}
 		node := p.Snapshot.Node(va.Node)
-		if len(w.Waiters) == 0 || !va.Holds() || !va.Ours() || reconcile.NodeReady(node) {
+		if !va.Holds() || !va.Ours() || reconcile.NodeReady(node) {
+			continue
+		}
+		w := LostWait{Attachment: va, Waiters: p.KeptFrom(va.VolumeNode)}
+		if len(w.Waiters) == 0 {
 			continue
 		}
 		if p.Age(va.CreationTimestamp) < ListsGrace && p.Recreated(va) {

@@ -31,6 +31,7 @@ type remembered struct {
 	machines     fact[sets.Set[string]]
 	loads        fact[map[NodeDriver]*Load]
 	sameDisks    fact[sameDisks]
+	danglings    fact[[]Attachment]
 	annotated    fact[sets.Set[string]]
 
 	liveDetaches fact[[]LiveDetach]

@@ -9,7 +9,7 @@ import (
 // Recount orders the findings and counts them, and what follows from each.
 func (r *Report) Recount() {
 	r.Findings = Arrange(r.Findings)
-	follow := consequences(r.Findings)
+	follow := consequences(pointers(r.Findings))
 	r.Summary = Summary{}
 	for i, f := range r.Findings {
 		r.Findings[i].Consequences = follow[i]
@@ -69,7 +69,13 @@ func (r *Report) omit(cause OmittedCause, effects []int) (named bool) {
 
 // Roots are the findings that follow from no other one in the report, each with
 // all that follows from it behind it, directly or not.
-func (r *Report) Roots() [][]Finding { return trees(r.Findings) }
+func (r *Report) Roots() [][]Finding {
+	var roots [][]Finding
+	for _, tree := range trees(pointers(r.Findings)) {
+		roots = append(roots, values(tree))
+	}
+	return roots
+}
 
 // KeepPersisting drops what an earlier report of the same cluster did not
 // already find. What alone answers for a pod that is stuck stays, suspected.

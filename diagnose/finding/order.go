@@ -8,15 +8,32 @@ import (
 // Arrange puts each finding directly behind what it follows from. A root stands
 // where the worst that follows from it would, and before others if more follows.
 func Arrange(findings []Finding) []Finding {
-	slices.SortStableFunc(findings, func(a, b Finding) int {
+	sorted := pointers(findings) // to move a finding itself takes far longer
+	slices.SortStableFunc(sorted, func(a, b *Finding) int {
 		return cmp.Or(b.Severity.Rank()-a.Severity.Rank(), byWhat(a, b))
 	})
-	trees := trees(findings)
-	slices.SortStableFunc(trees, func(a, b []Finding) int { return cmp.Or(worst(b)-worst(a), len(b)-len(a), byWhat(a[0], b[0])) })
-	return append([]Finding{}, slices.Concat(trees...)...)
+	trees := trees(sorted)
+	slices.SortStableFunc(trees, func(a, b []*Finding) int { return cmp.Or(worst(b)-worst(a), len(b)-len(a), byWhat(a[0], b[0])) })
+	return values(slices.Concat(trees...))
 }
 
-func worst(findings []Finding) int {
+func pointers(findings []Finding) []*Finding {
+	list := make([]*Finding, len(findings))
+	for i := range findings {
+		list[i] = &findings[i]
+	}
+	return list
+}
+
+func values(findings []*Finding) []Finding {
+	list := make([]Finding, len(findings))
+	for i, f := range findings {
+		list[i] = *f
+	}
+	return list
+}
+
+func worst(findings []*Finding) int {
 	rank := 0
 	for _, f := range findings {
 		rank = max(rank, f.Severity.Rank())
@@ -27,39 +44,49 @@ func worst(findings []Finding) int {
 // trees are the findings that follow from none of the others, each with all that
 // follows from it behind it. Every finding is in one of them, also where a report
 // was put together from others or written by hand.
-func trees(findings []Finding) [][]Finding {
-	causes, followers := causesAmong(findings), map[int][]int{}
+func trees(findings []*Finding) [][]*Finding {
+	causes := causesAmong(findings)
+	var roots []int
+	followers := make([][]int, len(findings))
 	for i, cause := range causes {
-		followers[cause] = append(followers[cause], i)
+		if cause < 0 {
+			roots = append(roots, i)
+		} else {
+			followers[cause] = append(followers[cause], i)
+		}
 	}
 	placed := make([]bool, len(findings))
-	var place func(i int) []Finding
-	place = func(i int) []Finding {
+	var trees [][]*Finding
+	all := make([]*Finding, 0, len(findings)) // of which each tree is a part
+	var place func(i int)
+	place = func(i int) {
 		if placed[i] {
-			return nil
+			return
 		}
 		placed[i] = true
-		tree := []Finding{findings[i]}
+		all = append(all, findings[i])
 		for _, follower := range followers[i] {
-			tree = append(tree, place(follower)...)
+			place(follower)
 		}
-		return tree
 	}
-	var trees [][]Finding
-	for _, root := range followers[-1] {
-		trees = append(trees, place(root))
+	plant := func(root int) {
+		from := len(all)
+		if place(root); len(all) > from {
+			trees = append(trees, all[from:len(all):len(all)])
+		}
+	}
+	for _, root := range roots {
+		plant(root)
 	}
 	for i := range findings { // a circle has no root
-		if tree := place(i); len(tree) > 0 {
-			trees = append(trees, tree)
-		}
+		plant(i)
 	}
 	return trees
 }
 
 // causesAmong are the places of what each finding follows from; -1 where that is
 // not among them.
-func causesAmong(findings []Finding) []int {
+func causesAmong(findings []*Finding) []int {
 	places := map[string]int{}
 	for i, f := range findings {
 		if _, taken := places[f.Fingerprint]; !taken && f.Fingerprint != "" {
@@ -78,7 +105,7 @@ func causesAmong(findings []Finding) []int {
 }
 
 // consequences are how many follow from each finding, directly or not.
-func consequences(findings []Finding) []int {
+func consequences(findings []*Finding) []int {
 	causes, n := causesAmong(findings), make([]int, len(findings))
 	for _, cause := range causes {
 		for range findings { // no farther, whatever a report from elsewhere says
@@ -92,7 +119,7 @@ func consequences(findings []Finding) []int {
 	return n
 }
 
-func byWhat(a, b Finding) int {
+func byWhat(a, b *Finding) int {
 	return cmp.Or(cmp.Compare(a.Code, b.Code),
 		cmp.Compare(a.Subject.Namespace, b.Subject.Namespace), cmp.Compare(a.Subject.Name, b.Subject.Name),
 		cmp.Compare(a.Volume, b.Volume), cmp.Compare(a.Node, b.Node))

@@ -50,7 +50,7 @@ func (r *Report) Causes() []SharedCause {
 		}
 	}
 	slices.SortStableFunc(causes, func(a, b SharedCause) int {
-		return cmp.Or(worst(b.Findings())-worst(a.Findings()), len(b.Contexts)-len(a.Contexts))
+		return cmp.Or(worst(pointers(b.Findings()))-worst(pointers(a.Findings())), len(b.Contexts)-len(a.Contexts))
 	})
 	return causes
 }

@@ -91,9 +91,11 @@ func (t *tracer) resolve(v *tracedVolume) {
 	}
 }
 
+const mostStages = 8 // of a volume on its way up
+
 // chainUp is the way of a volume to where a container can use it.
 func (t *tracer) chainUp(v *tracedVolume, bound *Stage) []Stage {
-	stages := []Stage{t.scheduled()}
+	stages := append(make([]Stage, 0, mostStages), t.scheduled())
 	t.addKeptOff(v, &stages[0])
 	if bound != nil {
 		stages = append(stages, *bound)

@@ -75,15 +75,15 @@ func Examine(view *facts.View, checks []check.Check) *finding.Report {
 	}
 	found = append(found, remainder(found, traces)...)
 	r.Findings = slices.DeleteFunc(found, func(f finding.Finding) bool { return !slices.Contains(r.Checks, f.Code) })
-	for i := range r.Findings {
+	sidebyside.Do(len(r.Findings), func(i int) {
 		f := &r.Findings[i]
 		f.Workloads, f.Claims = workloads(view, f.Pods), claims(view, f.Pods, f.PersistentVolume)
 		f.Evidence = append(f.Evidence, health(view, *f)...)
-	}
+	})
 	remember(view, r.Findings)
 	r.Findings = finding.Arrange(r.Findings)
 	link(view, checks, r.Findings)
-	r.Volumes = records(s, view.World, r.Findings)
+	r.Volumes = records(view, r.Findings)
 	r.Waiting = entries(traces)
 	r.Cluster = &finding.Cluster{Context: s.Source.Context, Server: s.Source.Server, Release: s.Source.ServerVersion}
 	r.Scope = finding.Scope{Objects: s.Counts(), Checks: len(r.Checks)}

@@ -15,51 +15,45 @@ import (
 )
 
 // records are those of the volumes that the findings are about, sorted.
-func records(s *snapshot.Snapshot, w *reconcile.World, findings []finding.Finding) []finding.VolumeRecord {
+func records(view *facts.View, findings []finding.Finding) []finding.VolumeRecord {
 	nodes := map[corev1.UniqueVolumeName]sets.Set[types.NodeName]{}
-	for _, f := range findings {
-		if f.Volume == "" {
+	for i := range findings {
+		volume, node := findings[i].Volume, findings[i].Node
+		if volume == "" {
 			continue
 		}
-		if nodes[f.Volume] == nil {
-			nodes[f.Volume] = sets.New[types.NodeName]()
+		if nodes[volume] == nil {
+			nodes[volume] = nodesOf(view, volume)
 		}
-		if f.Node != "" {
-			nodes[f.Volume].Insert(f.Node)
-		}
-	}
-	if len(nodes) == 0 {
-		return []finding.VolumeRecord{}
-	}
-	add := func(pair reconcile.VolumeNode) {
-		if on := nodes[pair.Volume]; on != nil {
-			on.Insert(pair.Node)
+		if node != "" {
+			nodes[volume].Insert(node)
 		}
 	}
-	for _, row := range w.Actual.Items() { // has every VolumeAttachment and every volumesAttached
-		add(row.VolumeNode)
-	}
-	for _, row := range w.Desired.Items() {
-		add(row.VolumeNode)
-	}
-	for _, node := range s.Nodes {
-		for _, volume := range node.Status.VolumesInUse {
-			add(reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)})
-		}
-	}
-	made := []finding.VolumeRecord{}
+	made := make([]finding.VolumeRecord, 0, len(nodes))
 	for volume, on := range nodes {
 		record := finding.VolumeRecord{Volume: volume, Nodes: []finding.NodeRecord{}}
-		if pv := w.Volume(volume); pv != nil {
+		if pv := view.World.Volume(volume); pv != nil {
 			record.PersistentVolume = pv.Name
 		}
 		for _, node := range sets.List(on) {
-			record.Nodes = append(record.Nodes, nodeRecord(s, w, reconcile.VolumeNode{Volume: volume, Node: node}))
+			record.Nodes = append(record.Nodes, nodeRecord(view.Snapshot, view.World, reconcile.VolumeNode{Volume: volume, Node: node}))
 		}
 		made = append(made, record)
 	}
 	slices.SortFunc(made, func(a, b finding.VolumeRecord) int { return cmp.Compare(a.Volume, b.Volume) })
 	return made
+}
+
+// nodesOf are those that have the volume in either world, or in use.
+func nodesOf(view *facts.View, volume corev1.UniqueVolumeName) sets.Set[types.NodeName] {
+	nodes := sets.New[types.NodeName]()
+	for _, d := range view.Plan.OfVolume(volume) {
+		nodes.Insert(d.Node)
+	}
+	for _, pair := range view.InUseOn(volume) {
+		nodes.Insert(pair.Node)
+	}
+	return nodes
 }
 
 func nodeRecord(s *snapshot.Snapshot, w *reconcile.World, pair reconcile.VolumeNode) finding.NodeRecord {

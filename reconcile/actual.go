@@ -5,6 +5,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/sidebyside"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 )
@@ -104,13 +105,14 @@ func (a *actualState) rows(s *snapshot.Snapshot) *index.Set[VolumeNode, *Attache
 			}
 		}
 	}
-	for _, row := range a.attached.Items() {
+	rows := a.attached.Items()
+	sidebyside.Do(len(rows), func(i int) { rows[i].findAttachment(s) })
+	for _, row := range rows {
 		first := a.volumes.Find(row.Volume)
 		row.Spec, row.DevicePath = first.Spec, first.DevicePath
 		if row.State == Uncertain && !row.MountedByNode && a.assumesMounted {
 			row.MountedByNode, row.AssumedMounted = true, true
 		}
-		row.findAttachment(s)
 		for _, va := range row.attachments {
 			if !row.computedName || va != row.Attachment {
 				a.orphans = append(a.orphans, va)

@@ -232,18 +232,29 @@ func livePods(v *View, va *storagev1.VolumeAttachment) []*corev1.Pod {
 		pods = append(pods, v.World.LivePods(pair)...)
 	}
 	name, _ := sourceVolume(v, va)
+	if name == "" {
+		return pods
+	}
+	claims := v.Facts.ClaimsNaming(name)
 	for _, pod := range v.Snapshot.PodsOnNode(types.NodeName(va.Spec.NodeName)) {
-		if name != "" && !reconcile.PodTerminated(pod) && !slices.Contains(pods, pod) && claims(v, pod, name) {
+		if has(pod, claims) && !reconcile.PodTerminated(pod) && !slices.Contains(pods, pod) {
 			pods = append(pods, pod)
 		}
 	}
 	return pods
 }
 
-// claims says that a claim of the pod names the persistent volume.
-func claims(v *View, pod *corev1.Pod, volume string) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(source corev1.Volume) bool {
-		claim := v.Snapshot.Claim(types.NamespacedName{Namespace: pod.Namespace, Name: reconcile.ClaimName(pod, &source)})
-		return claim != nil && claim.Spec.VolumeName == volume
+// has says that the pod has a volume of one of the claims.
+func has(pod *corev1.Pod, claims []*corev1.PersistentVolumeClaim) bool {
+	return slices.ContainsFunc(claims, func(claim *corev1.PersistentVolumeClaim) bool {
+		if claim.Namespace != pod.Namespace {
+			return false
+		}
+		for i := range pod.Spec.Volumes {
+			if reconcile.ClaimName(pod, &pod.Spec.Volumes[i]) == claim.Name {
+				return true
+			}
+		}
+		return false
 	})
 }

@@ -68,7 +68,7 @@ func (p *View) Forgotten(pair reconcile.VolumeNode) bool {
 func (p *View) UsedElsewhere(pair reconcile.VolumeNode) bool {
 	return slices.ContainsFunc(p.Plan.OfVolume(pair.Volume), func(d reconcile.Decision) bool {
 		return d.Node != pair.Node && p.World.Desired.Find(d.VolumeNode) != nil
-	}) || slices.ContainsFunc(p.inUseOn(pair.Volume), func(other reconcile.VolumeNode) bool { return other.Node != pair.Node })
+	}) || slices.ContainsFunc(p.InUseOn(pair.Volume), func(other reconcile.VolumeNode) bool { return other.Node != pair.Node })
 }
 
 // Dangling is the finding about a forgotten attachment.

@@ -68,8 +68,8 @@ func (p *View) ListedOn(volume corev1.UniqueVolumeName) []reconcile.VolumeNode {
 	}).All(volume)
 }
 
-// inUseOn are the pairs of the volume and a node whose status.volumesInUse names it.
-func (p *View) inUseOn(volume corev1.UniqueVolumeName) []reconcile.VolumeNode {
+// InUseOn are the pairs of the volume and a node whose status.volumesInUse names it.
+func (p *View) InUseOn(volume corev1.UniqueVolumeName) []reconcile.VolumeNode {
 	return p.memory.inUseOn.get(p, func(p *View) listings {
 		all := make([]reconcile.VolumeNode, 0, len(p.Snapshot.VolumeAttachments))
 		for _, node := range p.Snapshot.Nodes {

@@ -54,12 +54,13 @@ var ComputedName = regexp.MustCompile(`^csi-[0-9a-f]{64}$`)
 // the hash is of the three without anything between them.
 func (p *View) NodeHandles(va *storagev1.VolumeAttachment) []corev1.UniqueVolumeName {
 	node := p.Snapshot.Node(types.NodeName(va.Spec.NodeName))
-	if node == nil {
+	sum, computed := reconcile.SumOfName(va.Name)
+	if node == nil || !computed {
 		return nil
 	}
 	var names []corev1.UniqueVolumeName
 	add := func(name corev1.UniqueVolumeName) {
-		if driver, handle, ok := reconcile.ParseCSI(name); ok && reconcile.IsVolumeAttachmentName(va.Name, handle, driver, NodeName(node)) {
+		if driver, handle, ok := reconcile.ParseCSI(name); ok && reconcile.SumOf(handle, driver, NodeName(node)) == sum {
 			names = append(names, name)
 		}
 	}

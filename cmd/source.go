@@ -100,6 +100,7 @@ func (g *globalFlags) readFile(streams genericiooptions.IOStreams) (*snapshot.Sn
 	if !g.all {
 		opts.PodsOfUse, opts.Reduce = g.podsOfUse, g.reduce
 	}
+	defer leaveGarbage()()
 	s, warnings, err := g.decode(streams, opts)
 	for _, w := range warnings {
 		fmt.Fprintf(streams.ErrOut, "warning: %s\n", w)

@@ -10,7 +10,7 @@ import (
 const (
 	// roomWhileReading is up to what size the heap may hold much garbage. The objects of
 	// a cluster of 150,000 pods take most of it in the end.
-	roomWhileReading = 195 << 20
+	roomWhileReading = 175 << 20
 	// mostPercent is by how much the heap may grow between two collections, as Go has it.
 	mostPercent = 100
 )

@@ -16,11 +16,11 @@ func TestGrowth(t *testing.T) {
 		{0, 20, 100},
 		{10 * mb, 20, 100},
 		{roomWhileReading / 2, 20, 100},
-		{150 * mb, 20, 30},
-		{180 * mb, 20, 20},
+		{140 * mb, 20, 25},
+		{170 * mb, 20, 20},
 		{roomWhileReading, 20, 20},
 		{1000 * mb, 20, 20},
-		{150 * mb, 100, 100},
+		{140 * mb, 100, 100},
 		{0, 400, 400},
 	} {
 		if got := growth(tt.alive, tt.least); got != tt.want {

@@ -159,7 +159,7 @@ func (f *heldFile) text() (io.Reader, error) {
 // writeMustGather writes an archive as `oc adm must-gather` leaves one of a cluster
 // whose namespaces were all inspected: a list for each kind in a namespace, and a file
 // for each other object, with all that the API server sent. Inspecting also writes each pod
-// into a folder of its own; eleven in twenty have one here, which makes two gigabytes of
+// into a folder of its own; thirteen in twenty have one here, which makes two gigabytes of
 // 150,000 pods. It returns the size of the files.
 func writeMustGather(w io.Writer, c load.Cluster) (size int64, err error) {
 	zip := gzip.NewWriter(w)
@@ -202,7 +202,7 @@ func writeMustGather(w io.Writer, c load.Cluster) (size int64, err error) {
 		namespaces[o.GetNamespace()] = true
 		name := path.Join("namespaces", o.GetNamespace(), group, string(r.Kind)+".yaml")
 		if r.Kind == snapshot.Pods {
-			if pods++; pods%20 < 11 {
+			if pods++; pods%20 < 13 {
 				if own[name] == nil {
 					own[name] = &heldFile{}
 				}

@@ -22,7 +22,7 @@ type model map[int]time.Duration
 // measureModel runs the Go benchmark of the name.
 func measureModel(ctx context.Context, name string, rounds int) (model, error) {
 	fmt.Fprintln(os.Stderr, name)
-	cmd := exec.CommandContext(ctx, "go", "test", "-run", "XXX", "-bench", "^"+name+"$", "-count", strconv.Itoa(rounds),
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "XXX", "-bench", "^"+name+"$", "-benchtime", "3s", "-count", strconv.Itoa(rounds),
 		"github.com/volume-doctor/kubectl-volume-doctor/e2e/bench")
 	out, err := cmd.CombinedOutput()
 	if err != nil {

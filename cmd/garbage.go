@@ -17,8 +17,8 @@ const (
 
 // leaveGarbage lets the heap grow by more than it does otherwise between two collections,
 // for as long as there is room: while a file is read garbage comes all the time, and each
-// collection looks through all that has been read before. end ends that. GOGC in the
-// environment says otherwise.
+// collection looks through all that has been read before. end sets it back. GOGC in the
+// environment overrides it.
 func leaveGarbage() (end func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}

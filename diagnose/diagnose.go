@@ -99,6 +99,7 @@ func search(view *facts.View, asked, superior []check.Check) []finding.Finding {
 	return foundBy(view, runs)
 }
 
+// runsOf are runs of the checks, each with a view of its own.
 func runsOf(view *facts.View, checks []check.Check) []*check.Run {
 	runs := make([]*check.Run, len(checks))
 	for i, c := range checks {

@@ -218,7 +218,7 @@ func SumOf(handle, driver string, node types.NodeName) Sum {
 	return sha256.Sum256(append(append(append(text, handle...), driver...), node...))
 }
 
-// SumOfName is the sum with the name; there is none where nobody computed it so.
+// SumOfName is what the name is made of; false where it is no VolumeAttachmentName.
 func SumOfName(name string) (sum Sum, ok bool) {
 	if len(name) != attachmentNameLength {
 		return sum, false

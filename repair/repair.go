@@ -197,7 +197,7 @@ func (r *Repair) RestsOnFencing() bool {
 // view's own, possibly narrowed.
 func Propose(v *View) []Repair {
 	v.found = nil // the report may have been narrowed since
-	v.Finds("")
+	v.Finds("")   // made before guards ask side by side, as is what they look up
 	v.lookup()
 	findings := v.Report.Findings
 	chosen, summaries := make([]*Repair, len(findings)), make([]*finding.Repair, len(findings))

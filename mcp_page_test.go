@@ -149,9 +149,9 @@ func missing(answer string, f finding.Finding) string {
 	return ""
 }
 
-// TestModelPage asks a server about forty states. Each answer stays within its tokens
+// TestGeneratedModelPage asks a server about forty states. Each answer stays within its tokens
 // and has the facts that decide; docs/mcp.md has the table.
-func TestModelPage(t *testing.T) {
+func TestGeneratedModelPage(t *testing.T) {
 	const page = "docs/mcp.md"
 	var rows strings.Builder
 	rows.WriteString("\n| state | causes | `diagnose` | `trace` |\n| --- | --- | ---: | ---: |\n")

@@ -85,7 +85,7 @@ func (c *corpusCase) fires() finding.Code {
 
 func (c *corpusCase) healthy() bool { return strings.HasPrefix(c.name, "healthy-") }
 
-func TestCorpus(t *testing.T) {
+func TestGeneratedCorpus(t *testing.T) {
 	cases := corpus(t)
 	around := cases[slices.IndexFunc(cases, func(c *corpusCase) bool { return c.name == background })]
 	for _, c := range cases {

@@ -97,9 +97,9 @@ func (a answer) text() string {
 	return cmp.Or(strings.Join(said, ", "), "nothing")
 }
 
-// TestRealThreads keeps docs/real-threads.md what the command answers today. The
+// TestGeneratedThreadsPage keeps docs/real-threads.md what the command answers today. The
 // page records the score, whatever it is: a low one fails nothing.
-func TestRealThreads(t *testing.T) {
+func TestGeneratedThreadsPage(t *testing.T) {
 	got := realThreads(readThreads(t))
 	golden.Want(t, realThreadsPage, []byte(got))
 }

@@ -88,8 +88,8 @@ func (f traceFile) text() string {
 	return b.String()
 }
 
-// TestTraceStages holds the trace of each file to what it wants.
-func TestTraceStages(t *testing.T) {
+// TestGeneratedTraceStages holds the trace of each file to what it wants.
+func TestGeneratedTraceStages(t *testing.T) {
 	for _, f := range traceFiles(t) {
 		t.Run(filepath.Base(f.path), func(t *testing.T) {
 			got := f.text()

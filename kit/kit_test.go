@@ -103,7 +103,7 @@ var kitFiles = sync.OnceValues(func() (map[string][]byte, error) {
 	return files, nil
 })
 
-// addCorpusCase takes what is expected from the report, which TestCorpus of diagnose
+// addCorpusCase takes what is expected from the report, which TestGeneratedCorpus of diagnose
 // holds to the reviewed text of the case.
 func addCorpusCase(files map[string][]byte, c *testcases.Case) error {
 	s, err := c.Snapshot()

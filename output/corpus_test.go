@@ -181,8 +181,8 @@ func withoutFiles(t *testing.T, html []byte) []byte {
 	return embeddedPages.ReplaceAll(html, nil)
 }
 
-// TestGolden keeps the whole outputs of a few cases in every format.
-func TestGolden(t *testing.T) {
+// TestGeneratedFormats keeps the whole outputs of a few cases in every format.
+func TestGeneratedFormats(t *testing.T) {
 	missing := slices.Clone(shown)
 	eachCase(t, func(t *testing.T, c corpusCase) {
 		if !slices.Contains(shown, c.name) {

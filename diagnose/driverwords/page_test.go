@@ -16,7 +16,7 @@ const pageFile = "../../docs/driver-words.md"
 
 func TestMain(m *testing.M) { os.Exit(golden.Main(m)) }
 
-func TestPage(t *testing.T) {
+func TestGeneratedPage(t *testing.T) {
 	golden.Want(t, pageFile, []byte(page()))
 }
 

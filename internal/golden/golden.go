@@ -47,8 +47,12 @@ func Keep(path string, data []byte) {
 }
 
 // Want holds a generated file to its text; with -update the text becomes the file's.
+// The test's name begins with TestGenerated: make generate runs no others.
 func Want(t testing.TB, path string, got []byte) {
 	t.Helper()
+	if !strings.HasPrefix(t.Name(), "TestGenerated") {
+		t.Fatalf("%s generates %s; make generate only runs tests named TestGenerated...", t.Name(), path)
+	}
 	if Update() {
 		Keep(path, got)
 		return

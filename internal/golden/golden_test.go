@@ -12,9 +12,9 @@ const inner = "GOLDEN_INNER"
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
 
-// TestInner is two tests of a package that generates files: the first wants a
+// TestGeneratedInner is two tests of a package that generates files: the first wants a
 // file, the second fails where it is told to.
-func TestInner(t *testing.T) {
+func TestGeneratedInner(t *testing.T) {
 	dir, ok := os.LookupEnv(inner)
 	if !ok {
 		return // the test below starts it
@@ -56,7 +56,7 @@ func TestWritesAllOrNothing(t *testing.T) {
 			if flag == "-update=STAGE" {
 				flag = "-update=" + stage
 			}
-			run := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestInner$", flag)
+			run := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestGeneratedInner$", flag)
 			run.Env = append(os.Environ(), inner+"="+docs, "GOLDEN_FAILS="+tc.fails)
 			out, err := run.CombinedOutput()
 			if (err == nil) != tc.passes {

@@ -33,8 +33,6 @@ type fleetFlags struct {
 	contexts []string
 	all      bool
 	folder   string
-	// programs is the file of those that give credentials for ClusterProfile objects.
-	programs string
 }
 
 func (f *fleetFlags) add(cmd *cobra.Command) {
@@ -42,15 +40,11 @@ func (f *fleetFlags) add(cmd *cobra.Command) {
 	flags.StringSliceVar(&f.contexts, "contexts", nil, "Examine the clusters of these kubeconfig contexts, in one report; * stands for any text, as in 'prod-*'")
 	flags.BoolVar(&f.all, "all-contexts", false, "Examine the clusters of all contexts, in one report")
 	flags.StringVar(&f.folder, "kubeconfig-dir", "", "Examine the clusters of every kubeconfig in this folder, or those of them that --contexts names")
-	flags.StringVar(&f.programs, providerFile, "", "Examine the clusters of the ClusterProfile objects of this cluster, or those that --contexts names, with the programs for credentials in this file")
 	_ = cmd.MarkFlagDirname("kubeconfig-dir")
 }
 
 // fleetOnly are the flags that the help of diagnose leaves to the options command.
-var fleetOnly = []string{"all-contexts", "kubeconfig-dir", providerFile}
-
-// providerFile is the name that controllers of cluster inventories give to this flag.
-const providerFile = "clusterprofile-provider-file"
+var fleetOnly = []string{"all-contexts", "kubeconfig-dir"}
 
 // chosen is the name of the flag that asks for several clusters; "" where none does.
 func (f *fleetFlags) chosen(flags *pflag.FlagSet) string {
@@ -71,20 +65,13 @@ func (f *fleetFlags) validate(flags *pflag.FlagSet, args []string) error {
 		return errors.New("--all-contexts and --contexts exclude each other")
 	case f.folder != "" && flags.Changed("kubeconfig"):
 		return errors.New("--kubeconfig-dir and --kubeconfig exclude each other")
-	case flags.Changed(providerFile) && f.programs == "":
-		return fmt.Errorf("--%s names no file", providerFile)
-	}
-	exclude := slices.Concat(oneWay, oneCluster)
-	if f.programs != "" {
-		exclude = slices.Concat(oneCluster, []string{"all-contexts", "kubeconfig-dir"})
-		chosen = providerFile
 	}
 	for i, name := range f.contexts {
 		if name == "" || slices.Contains(f.contexts[:i], name) {
 			return fmt.Errorf("--contexts %s: each context is named once", strings.Join(f.contexts, ","))
 		}
 	}
-	for _, flag := range exclude {
+	for _, flag := range slices.Concat(oneWay, oneCluster) {
 		if flags.Changed(flag) {
 			return fmt.Errorf("--%s and --%s exclude each other", chosen, flag)
 		}
@@ -96,23 +83,14 @@ func (f *fleetFlags) validate(flags *pflag.FlagSet, args []string) error {
 }
 
 // members are the clusters that the flags choose.
-func (f *fleetFlags) members(ctx context.Context, g *globalFlags) ([]fleet.Member, error) {
+func (f *fleetFlags) members(g *globalFlags) ([]fleet.Member, error) {
 	var all []fleet.Member
 	var err error
-	switch {
-	case f.programs != "":
-		config, name, err := g.wayThere()
-		if err != nil {
-			return nil, err
-		}
-		if all, err = fleet.OfInventory(ctx, config, name, f.programs); err != nil {
-			return nil, fmt.Errorf("--%s: %w", providerFile, err)
-		}
-	case f.folder != "":
+	if f.folder != "" {
 		if all, err = fleet.OfFolder(f.folder); err != nil {
 			return nil, fmt.Errorf("--kubeconfig-dir: %w", err)
 		}
-	default:
+	} else {
 		config, err := g.kubeconfig()
 		if err != nil {
 			return nil, err
@@ -151,7 +129,7 @@ type there struct {
 const namedUnread = 4
 
 func (m *acrossContexts) run(ctx context.Context, streams genericiooptions.IOStreams) error {
-	members, err := m.fleet.members(ctx, m.globalFlags)
+	members, err := m.fleet.members(m.globalFlags)
 	if err != nil {
 		return err
 	}

@@ -80,11 +80,8 @@ func TestContextsByPattern(t *testing.T) {
 		{"--all-contexts --watch", "exclude each other"},
 		{"--all-contexts pod/web-0", "--all-contexts examines whole clusters"},
 		{"--kubeconfig-dir . ", "--kubeconfig-dir and --kubeconfig exclude each other"},
-		{"--clusterprofile-provider-file p.json --all-contexts", "exclude each other"},
-		{"--clusterprofile-provider-file p.json --apply", "exclude each other"},
-		{"--clusterprofile-provider-file p.json pod/web-0", "examines whole clusters"},
-		{"--clusterprofile-provider-file=", "names no file"},
-		{"--clusterprofile-provider-file p.json", "p.json: no such file"},
+		{"--clusterprofile-provider-file p.json", "--clusterprofile-provider-file is gone, because a ClusterProfile object could choose"},
+		{"--clusterprofile-provider-file=p.json --all-contexts", "use --contexts or --kubeconfig-dir"},
 		{"--all-contexts --request-timeout soon", "--request-timeout"},
 	} {
 		p := start(t, t.TempDir(), nil, append([]string{"diagnose", "--kubeconfig", kubeconfig}, strings.Fields(bad.args)...)...)

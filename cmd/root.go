@@ -104,6 +104,12 @@ func exitWith(incomplete, found bool) error {
 // oneLine keeps an error on one line: decoders and API servers write more.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
+// removed says, for each flag that there was, why it is gone and what to use instead.
+var removed = map[string]string{
+	"clusterprofile-provider-file": "--clusterprofile-provider-file is gone, because a ClusterProfile object could choose the server that gets your credentials, and variables of the program that makes them: " +
+		"put the clusters into a kubeconfig, and use --contexts or --kubeconfig-dir",
+}
+
 func newRoot(streams genericiooptions.IOStreams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   repair.FieldManager,
@@ -135,6 +141,9 @@ and when, and makes the one safe correction where you ask for it.`,
 		var unknown *pflag.NotExistError
 		if !errors.As(err, &unknown) {
 			return err
+		}
+		if why := removed[unknown.GetSpecifiedName()]; why != "" {
+			return errors.New(why)
 		}
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })

@@ -187,6 +187,10 @@ func once(chosen []Member, named map[string]bool) []Member {
 	return kept
 }
 
+// forProgram is the extension of a kubeconfig's cluster that the program for its
+// credentials is told.
+const forProgram = "client.authentication.k8s.io/exec"
+
 // identity is equal for members with the same server and the same user, whatever their
 // kubeconfig calls them.
 func (m Member) identity() [sha256.Size]byte {

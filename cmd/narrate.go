@@ -5,7 +5,6 @@ import (
 	"io"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
-	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
@@ -37,8 +36,8 @@ func ending(r *apply.Result) string {
 	if r.Detail != "" {
 		text += ": " + r.Detail
 	}
-	if once := repair.SafeOnce(r.Guard); once != "" {
-		text += "; to make it safe: " + once
+	if r.SafeOnce != "" {
+		text += "; to make it safe: " + r.SafeOnce
 	}
 	return text
 }

@@ -3,10 +3,12 @@ package repair
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -61,9 +63,8 @@ type action struct {
 	// needs are the rights that it takes, without names. Undo takes undoNeeds
 	// where it differs.
 	needs, undoNeeds []Permission
-	// reads are the kinds that a repair rests on, and guards what must hold once they
-	// were read in full. Guards that only some of the findings ask for come after them.
-	reads   []snapshot.Kind
+	// guards are what must hold once the kinds that they rest on were read in full.
+	// Guards that only some of the findings ask for come after them.
 	guards  []Guard
 	propose proposer
 	// undo works out how to take such a write back; nil where nothing can.
@@ -80,11 +81,23 @@ func (a action) repair(v *View, f finding.Finding) (Repair, error) {
 	if err != nil {
 		return Repair{}, err
 	}
-	r.Finding, r.Kind, r.Risk, r.reads = f, a.kind, a.risk, a.reads
-	r.Guards = slices.Concat([]Guard{completeGuard(a.reads)}, a.guards, r.Guards)
+	guards := slices.Concat(a.guards, r.Guards)
+	r.Finding, r.Kind, r.Risk, r.reads = f, a.kind, a.risk, union(restOn(guards), needsOf(f.Code))
+	r.Guards = slices.Concat([]Guard{completeGuard(r.reads)}, guards)
 	r.Needs = rightsTo(r.Do.Target, a.needs)
 	return r, nil
 }
+
+// needsOf are the kinds that the check of the code needs: the finding rests on them.
+func needsOf(code finding.Code) []snapshot.Kind { return checkNeeds()[code] }
+
+var checkNeeds = sync.OnceValue(func() map[finding.Code][]snapshot.Kind {
+	needs := map[finding.Code][]snapshot.Kind{}
+	for _, c := range diagnose.Checks() {
+		needs[c.Code] = c.Needs
+	}
+	return needs
+})
 
 // rightsTo are the rights to the one object: RBAC does not look at the name of what is
 // created.

@@ -21,22 +21,21 @@ var createAttachment = action{
 	codes:     []finding.Code{"VD302"},
 	needs:     []Permission{RightTo(VerbCreate, snapshot.VolumeAttachments, "")},
 	undoNeeds: []Permission{RightTo(VerbDelete, snapshot.VolumeAttachments, "")},
-	reads:     nodeStatusReads,
 	guards: []Guard{
 		controllerGuard,
 		findingGuard,
-		{"node-ready", checkNodeReady},
-		{"node-managed", checkNodeManaged},
-		{"node-in-service", checkNodeInService},
-		{"entry-there", checkEntryThere},
-		{"wanted", checkWanted},
-		{"only-waiting", checkOnlyWaiting},
-		{"volume-known", checkVolumeKnown},
-		{"driver-on-node", checkDriverOnNode},
-		{"none-of-pair", checkNoneOfPair},
-		{"not-elsewhere", checkNotElsewhere},
-		{"not-wanted-elsewhere", checkNotWantedElsewhere},
-		{"attacher-at-work", checkAttacherAtWork},
+		nodeReadyGuard,
+		nodeManagedGuard,
+		nodeInServiceGuard,
+		entryThereGuard,
+		wantedGuard,
+		onlyWaitingGuard,
+		volumeKnownGuard,
+		driverOnNodeGuard,
+		noneOfPairGuard,
+		notElsewhereGuard,
+		notWantedElsewhereGuard,
+		attacherAtWorkGuard,
 	},
 	propose: proposeCreate,
 	undo:    undoCreate,
@@ -157,7 +156,7 @@ func undoCreate(w Written) (*Reversal, error) {
 	r := &Reversal{
 		Summary: "delete VolumeAttachment " + target.Name,
 		Needs:   []Permission{RightTo(VerbDelete, snapshot.VolumeAttachments, target.Name)},
-		reads:   detachReads,
+		guards:  withdrawGuards,
 		do:      do,
 		gone: func(v *View) string {
 			if va := v.Snapshot.VolumeAttachment(target.Name); va == nil || va.DeletionTimestamp != nil {
@@ -187,16 +186,15 @@ func undoCreate(w Written) (*Reversal, error) {
 // once it is back.
 var withdrawGuards = slices.Concat(
 	[]Guard{
-		completeGuard(detachReads),
-		{"not-used", checkNotUsedThere},
-		{"not-reported", checkNotListed},
+		notUsedThereGuard,
+		{"not-reported", onDisks, checkNotListed, notReported},
 	},
 	slices.DeleteFunc(slices.Clone(detachGuards), func(g Guard) bool {
 		return g.Name == GuardFinding || g.Name == "attacher-at-work"
 	}),
 	[]Guard{
-		{"node-lives", func(v *View, r *Repair) error { return checkLivesOrOff(v, r.Finding.Node) }},
-		{"not-in-use", checkNotInUse},
+		{"node-lives", onNodes, func(v *View, r *Repair) error { return checkLivesOrOff(v, r.Finding.Node) }, "wait until the node is Ready"},
+		notInUseGuard,
 	},
 )
 
@@ -204,7 +202,7 @@ var withdrawGuards = slices.Concat(
 // created, or refuses. What volume and node it is for is read from the object
 // itself.
 func withdraw(v *View, va *storagev1.VolumeAttachment) (*Write, error) {
-	r := &Repair{Do: Operation{Verb: VerbDelete, Target: refTo(snapshot.VolumeAttachments, va)}, Guards: withdrawGuards}
+	r := &Repair{Do: Operation{Verb: VerbDelete, Target: refTo(snapshot.VolumeAttachments, va)}, Guards: slices.Concat([]Guard{completeGuard(restOn(withdrawGuards))}, withdrawGuards)}
 	r.Finding.Node = types.NodeName(va.Spec.NodeName)
 	if name, err := v.World.AttachmentVolume(va); err == nil {
 		r.Finding.Volume = name

@@ -23,13 +23,12 @@ var cyclePod = action{
 	codes:    slices.Concat([]finding.Code{"VD107", "VD608"}, restartsMend),
 	detaches: true,
 	needs:    []Permission{RightTo(VerbDelete, snapshot.Pods, "")},
-	reads:    []snapshot.Kind{snapshot.Pods, snapshot.Nodes},
 	guards: []Guard{
 		findingGuard,
-		{"same-pod", func(v *View, r *Repair) error { _, err := samePod(v, r); return err }},
-		{"never-started", checkNeverStarted},
-		{"has-controller", checkHasController},
-		{"not-going", checkNotGoing},
+		samePodGuard,
+		neverStartedGuard,
+		hasControllerGuard,
+		notGoingGuard,
 	},
 	propose: proposeCycle,
 }
@@ -86,6 +85,8 @@ func samePod(v *View, r *Repair) (*corev1.Pod, error) {
 	}
 	return pod, nil
 }
+
+func checkSamePod(v *View, r *Repair) error { _, err := samePod(v, r); return err }
 
 // checkNeverStarted: what has run may have written, and its logs may be wanted.
 func checkNeverStarted(v *View, r *Repair) error {

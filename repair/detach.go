@@ -25,11 +25,10 @@ var deleteAttachment = action{
 	codes:    []finding.Code{"VD101", "VD105", "VD108", "VD119", "VD120", "VD508", "VD509"},
 	detaches: true,
 	needs:    []Permission{RightTo(VerbDelete, snapshot.VolumeAttachments, "")},
-	reads:    detachReads,
 	guards: append(slices.Clone(detachGuards),
-		Guard{"node-lives", checkNodeLives},
-		Guard{"not-in-use", checkNotInUse},
-		Guard{"not-listed", checkNotListed},
+		nodeLivesGuard,
+		notInUseGuard,
+		notListedGuard,
 	),
 	propose: onAttachment(proposeDelete),
 }
@@ -46,7 +45,6 @@ var deleteFencedAttachment = action{
 	codes:    []finding.Code{"VD102", "VD111", "VD112", "VD114", "VD117", "VD118", "VD120"},
 	detaches: true,
 	needs:    []Permission{RightTo(VerbDelete, snapshot.VolumeAttachments, "")},
-	reads:    detachReads,
 	// volumesInUse does not count: nobody will clear it, and that the user says that
 	// nothing there can write takes its place.
 	guards: append(slices.Clone(detachGuards),
@@ -56,32 +54,25 @@ var deleteFencedAttachment = action{
 	propose: onAttachment(proposeFencedDelete),
 }
 
-// detachReads are the kinds that tell whether a volume is used on a node, what
-// its detach would ask the driver, and whether anybody would ask.
-var detachReads = []snapshot.Kind{
-	snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes,
-	snapshot.VolumeAttachments, snapshot.CSINodes, snapshot.CSIDrivers, snapshot.Leases,
-}
-
 // detachGuards make sure, whatever the node, that the deletion detaches this
 // volume from this machine and nothing else, and that it is nobody's any more.
 // What stands between them and the user's word is about the node.
 var detachGuards = []Guard{
 	controllerGuard,
 	findingGuard,
-	{"same-attachment", checkSameAttachment},
-	{"not-deleting", checkNotDeleting},
-	{"nobody-elses", checkNobodyElses},
-	{"not-wanted", checkNotWanted},
-	{"no-live-pod", checkNoLivePod},
-	{"driver-is-asked", checkDriverIsAsked},
-	{"own-name", checkOwnName},
-	{"only-one-there", checkOnlyOneThere},
-	{"not-attached-elsewhere", checkNotAttachedElsewhere},
-	{"same-node-id", checkSameNodeID},
-	{"same-machine", checkNotOlderThanNode},
-	{"attacher-at-work", checkAttacherOfTarget},
-	{"disk-stays", checkDiskStays},
+	sameAttachmentGuard,
+	notDeletingGuard,
+	nobodyElsesGuard,
+	notWantedGuard,
+	noLivePodGuard,
+	driverIsAskedGuard,
+	ownNameGuard,
+	onlyOneThereGuard,
+	notAttachedElsewhereGuard,
+	sameNodeIDGuard,
+	notOlderGuard,
+	attacherOfTargetGuard,
+	diskStaysGuard,
 }
 
 // proposeDelete deletes a VolumeAttachment that nobody wants, gracefully: the

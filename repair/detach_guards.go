@@ -314,9 +314,9 @@ func reported(v *View, va *storagev1.VolumeAttachment, lists func(*corev1.Node, 
 func checkNotOlderThanNode(v *View, r *Repair) error { return notOlderThanNode(v, target(v, r)) }
 
 // offGuard holds on the user's word, or on the cloud's.
-var offGuard = Guard{GuardFenced, func(v *View, r *Repair) error {
+var offGuard = Guard{GuardFenced, onNodes, func(v *View, r *Repair) error {
 	if facts.ShutDownByCloud(v.Snapshot.Node(r.Finding.Node)) {
 		return nil
 	}
 	return fencedGuard.Check(v, r)
-}}
+}, ""}

@@ -54,7 +54,7 @@ func (r *Repair) Renew(v *View) (*Repair, error) {
 		return nil, err
 	}
 	if other := fresh.aimsElsewhere(r); other != "" {
-		return nil, &Refusal{GuardReviewed, fmt.Sprintf("it would now be to %s, with another %s than was reviewed", fresh.Summary, other)}
+		return nil, &Refusal{Guard: GuardReviewed, Reason: fmt.Sprintf("it would now be to %s, with another %s than was reviewed", fresh.Summary, other)}
 	}
 	return &fresh, nil
 }

@@ -22,16 +22,15 @@ var stripFinalizer = action{
 	codes:    slices.Sorted(maps.Keys(detachedProofs)),
 	detaches: true,
 	needs:    []Permission{RightTo(VerbPatch, snapshot.VolumeAttachments, "")},
-	reads:    detachReads,
 	guards: []Guard{
 		controllerGuard,
 		findingGuard,
-		{"same-attachment", checkSameAttachment},
-		{"being-deleted", checkBeingDeleted},
-		{"only-finalizer", checkOnlyFinalizer},
-		{"not-wanted", checkNotWanted},
-		{"no-live-pod", checkNoLivePod},
-		{"storage-let-go", checkStorageLetGo},
+		sameAttachmentGuard,
+		beingDeletedGuard,
+		onlyFinalizerGuard,
+		notWantedGuard,
+		noLivePodGuard,
+		storageLetGoGuard,
 	},
 	propose: onAttachment(proposeStrip),
 }
@@ -39,10 +38,10 @@ var stripFinalizer = action{
 // detachedProofs are, for each finding, the guards that hold where there is reason
 // to believe that nothing is attached.
 var detachedProofs = map[finding.Code][]Guard{
-	"VD103": {{"driver-says-detached", checkSaysDetached}},
-	"VD108": {{"nothing-to-detach", checkNothingToDetach}, {"no-attacher", checkNoAttacher}},
-	"VD115": {{"driver-says-no-machine", checkSaysNoMachine}},
-	"VD119": {{"volume-gone", checkVolumeGone}},
+	"VD103": {saysDetachedGuard},
+	"VD108": {nothingToDetachGuard, noAttacherGuard},
+	"VD115": {saysNoMachineGuard},
+	"VD119": {volumeGoneGuard},
 }
 
 // proposeStrip takes the attacher's finalizer off a VolumeAttachment that is
@@ -79,7 +78,7 @@ func proposeStrip(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (R
 func stripGuards(v *View, f finding.Finding, va *storagev1.VolumeAttachment) []Guard {
 	guards := slices.Clone(detachedProofs[f.Code])
 	if node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName)); node != nil && reconcile.NodeReady(node) {
-		guards = append(guards, Guard{"node-lives", checkNodeLives}, Guard{"not-in-use", checkNotInUse})
+		guards = append(guards, nodeLivesGuard, notInUseGuard)
 	} else {
 		guards = append(guards, notAliveGuard, strippedOffGuard)
 	}

@@ -17,15 +17,25 @@ import (
 // and the repair as it was proposed, perhaps on older ones; its error says why
 // the repair must not be made. Where that error is a Refusal, it stands as it is.
 type Guard struct {
-	Name  string
+	Name string
+	// Kinds are those that Check rests on: without one of them its answer could be
+	// another, so that the repair is refused where one was not read in full.
+	Kinds []snapshot.Kind
 	Check func(v *View, proposed *Repair) error
+	// SafeOnce says what would make a repair safe that the guard refuses: what a person
+	// does, or waits for. It is "" where the reason says that, or nothing would.
+	SafeOnce string
 }
 
 // Refusal is a guard's no.
 type Refusal struct {
 	Guard  string `json:"guard"`
 	Reason string `json:"reason"`
+	// SafeOnce is the guard's.
+	SafeOnce string `json:"-"`
 }
+
+func (g Guard) refuse(err error) *Refusal { return &Refusal{g.Name, err.Error(), g.SafeOnce} }
 
 // Error is the guard's name and its reason.
 func (r *Refusal) Error() string { return r.Guard + ": " + r.Reason }
@@ -59,9 +69,9 @@ func refusal(v *View, proposed *Repair) *Refusal {
 			gone.Reason += ": " + err.Error()
 			return gone
 		case guard.Name == GuardFinding:
-			gone = &Refusal{guard.Name, err.Error()}
+			gone = guard.refuse(err)
 		default:
-			return &Refusal{guard.Name, err.Error()}
+			return guard.refuse(err)
 		}
 	}
 	return gone
@@ -70,7 +80,8 @@ func refusal(v *View, proposed *Repair) *Refusal {
 // completeGuard holds where the kinds were read in full: what is absent from a
 // partial list may be there all the same.
 func completeGuard(kinds []snapshot.Kind) Guard {
-	return Guard{GuardComplete, func(v *View, _ *Repair) error { return Complete(v.Snapshot, kinds) }}
+	return Guard{GuardComplete, kinds, func(v *View, _ *Repair) error { return Complete(v.Snapshot, kinds) },
+		"give the rights to read everything (kubectl volume-doctor auth), and look again"}
 }
 
 // Complete says of which of the kinds not all objects were read; nil where all were.
@@ -90,11 +101,13 @@ func Complete(s *snapshot.Snapshot, kinds []snapshot.Kind) error {
 }
 
 // controllerGuard holds where kube-controller-manager's leader is not new. Hosted
-// control planes show no lease; there the other guards must do.
+// control planes show no lease; there the other guards must do. That there is none is
+// known only from a list that was read: leases that nobody can read show no new leader
+// either.
 //
 // What only its log or its metrics show yet is nothing to write on: its log holds
 // whatever a driver says.
-var controllerGuard = Guard{GuardController, func(v *View, proposed *Repair) error {
+var controllerGuard = Guard{GuardController, onLeases, func(v *View, proposed *Repair) error {
 	if v.Facts.ControllerJustStarted() {
 		return fmt.Errorf("kube-controller-manager has a new leader since %v ago and may still be at work; wait until it has led for %v",
 			v.Facts.Age(v.Facts.ControllerStart()).Round(time.Second), facts.ControllerGrace)
@@ -103,21 +116,22 @@ var controllerGuard = Guard{GuardController, func(v *View, proposed *Repair) err
 		return fmt.Errorf("so far only kube-controller-manager itself shows it; wait until the objects do, %v after the VolumeAttachment was made", facts.DanglingGrace)
 	}
 	return nil
-}}
+}, "look again in a few minutes"}
 
-// findingGuard holds while the same finding is found, and is certain.
-var findingGuard = Guard{GuardFinding, func(v *View, proposed *Repair) error {
+// findingGuard holds while the same finding is found, and is certain. What it rests on is
+// what the finding's check needs: see action.repair.
+var findingGuard = Guard{GuardFinding, nil, func(v *View, proposed *Repair) error {
 	if f := v.lookUp(proposed.Finding.Fingerprint); f != nil {
 		if s := f.Settles; s != nil {
-			return &Refusal{guardCertain, fmt.Sprintf("the cause is only suspected; it is certain at %s if %s", facts.Stamp(s.At), s.If)}
+			return &Refusal{Guard: guardCertain, SafeOnce: "look again then", Reason: fmt.Sprintf("the cause is only suspected; it is certain at %s if %s", facts.Stamp(s.At), s.If)}
 		}
 		return nil
 	}
 	if err := v.CannotTell(proposed.Finding.Code); err != nil {
-		return &Refusal{GuardComplete, err.Error()}
+		return completeGuard(nil).refuse(err)
 	}
 	return errors.New("it is no longer found")
-}}
+}, ""}
 
 // CannotTell says why the report cannot tell whether there is a finding of the code;
 // nil where it can.
@@ -133,33 +147,33 @@ func (v *View) CannotTell(code finding.Code) error {
 // allowedGuard holds where the user has named the kind of repair. It stands
 // last: what else refuses must be known before anybody is asked for consent.
 func allowedGuard(kind Kind) Guard {
-	return Guard{GuardAllowed, func(v *View, _ *Repair) error {
+	return Guard{GuardAllowed, nil, func(v *View, _ *Repair) error {
 		if slices.Contains(v.Consent.Allow, kind) {
 			return nil
 		}
 		return fmt.Errorf("it is never made unasked: see kubectl volume-doctor explain %s, then give --allow %s", kind, kind)
-	}}
+	}, ""}
 }
 
 // fencedGuard holds where the user has said that the finding's node cannot
 // write any more, and nothing that is seen contradicts it: a Ready node is
 // alive. That it is not Ready proves nothing: a node that is cut off from the
 // API server goes on writing.
-var fencedGuard = Guard{GuardFenced, func(v *View, r *Repair) error {
+var fencedGuard = Guard{GuardFenced, nil, func(v *View, r *Repair) error {
 	node := r.Finding.Node
 	if !slices.Contains(v.Consent.Fenced, node) {
 		return fmt.Errorf("only you can know that node %s is powered off, or cut off from the storage, and stays so: if you have made sure, give --fenced %s", node, safetext.Quote(string(node)))
 	}
 	return nil
-}}
+}, ""}
 
-// notAliveGuard refuses to treat a node as fenced that is alive.
-var notAliveGuard = Guard{"not-alive", func(v *View, r *Repair) error {
+// checkNotAlive refuses to treat a node as fenced that is alive.
+func checkNotAlive(v *View, r *Repair) error {
 	if node := v.Snapshot.Node(r.Finding.Node); node != nil && reconcile.NodeReady(node) {
 		return fmt.Errorf("node %s is Ready: its kubelet is alive and may have the volume mounted", node.Name)
 	}
 	return nil
-}}
+}
 
 // checkSameAttachment and checkSameVolume: an object that was deleted and recreated has
 // another UID, and is not the one that was reviewed.

@@ -163,7 +163,6 @@ func undoMark(w Written, kind snapshot.Kind, noun string) (*Reversal, error) {
 	}
 	return &Reversal{
 		Summary: fmt.Sprintf("take the annotation off %s %s", noun, meta.Name),
-		reads:   []snapshot.Kind{kind},
 		do:      written.Do,
 		inverse: written.Undo,
 		// The annotation is its own proof: its value tells what was done and when.

@@ -21,7 +21,6 @@ var patchNodeStatus = action{
 	risk:    RiskLow,
 	codes:   []finding.Code{"VD301"},
 	needs:   patchNodeStatuses,
-	reads:   nodeStatusReads,
 	guards:  nodeStatusGuards,
 	propose: onNode(proposeNodeStatus),
 	undo:    undoNodeStatus,

@@ -11,15 +11,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
-
-// nodeStatusReads are the kinds that tell whether a volume is attached and who
-// wants it.
-var nodeStatusReads = []snapshot.Kind{
-	snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes,
-	snapshot.VolumeAttachments, snapshot.CSINodes, snapshot.CSIDrivers,
-}
 
 // nodeStatusGuards make sure that a new entry in volumesAttached is true, that
 // the controller believes it too, and that no other node has the volume. They
@@ -27,21 +19,21 @@ var nodeStatusReads = []snapshot.Kind{
 var nodeStatusGuards = []Guard{
 	controllerGuard,
 	findingGuard,
-	{"same-node", checkSameNode},
-	{"node-ready", checkNodeReady},
-	{"node-managed", checkNodeManaged},
-	{"node-in-service", checkNodeInService},
-	{"in-use", checkInUse},
-	{"entry-missing", checkEntryMissing},
-	{"wanted", checkWanted},
-	{"attach-required", checkAttachRequired},
-	{"driver-on-node", checkDriverOnNode},
-	{"attached", checkAttached},
-	{"no-attach-error", checkNoAttachError},
-	{"same-machine", checkSameMachine},
-	{"node-id", checkNodeID},
-	{"not-elsewhere", checkNotElsewhere},
-	{"controller-keeps-it", checkControllerKeepsIt},
+	sameNodeGuard,
+	nodeReadyGuard,
+	nodeManagedGuard,
+	nodeInServiceGuard,
+	inUseGuard,
+	entryMissingGuard,
+	wantedGuard,
+	attachRequiredGuard,
+	driverOnNodeGuard,
+	attachedGuard,
+	noAttachErrorGuard,
+	sameMachineGuard,
+	nodeIDGuard,
+	notElsewhereGuard,
+	controllerKeepsItGuard,
 }
 
 // nodeOf is the finding's node, empty where there is none any more: then only

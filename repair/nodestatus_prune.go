@@ -16,17 +16,16 @@ var pruneNodeStatus = action{
 	risk:  RiskLow,
 	codes: []finding.Code{"VD302"},
 	needs: patchNodeStatuses,
-	reads: nodeStatusReads,
 	guards: []Guard{
 		controllerGuard,
 		findingGuard,
-		{"same-node", checkSameNode},
-		{"node-ready", checkNodeReady},
-		{"node-managed", checkNodeManaged},
-		{"node-in-service", checkNodeInService},
-		{"listed-once", checkListedOnce},
-		{"not-used", checkNotUsedThere},
-		{"none-of-pair", checkNoneOfPair},
+		sameNodeGuard,
+		nodeReadyGuard,
+		nodeManagedGuard,
+		nodeInServiceGuard,
+		listedOnceGuard,
+		notUsedThereGuard,
+		noneOfPairGuard,
 	},
 	propose: onNode(proposePrune),
 	undo:    undoPrune,
@@ -119,10 +118,10 @@ func undoPrune(w Written) (*Reversal, error) {
 	u.after = withoutEntry(before, index)
 	probe := &Repair{}
 	probe.Finding.Volume, probe.Finding.Node = u.volume, facts.NodeName(u.node)
-	probe.Guards = []Guard{controllerGuard, {"not-used", checkNotUsedThere}, {"none-of-pair", checkNoneOfPair}, {"not-elsewhere", checkNotElsewhere}}
+	probe.Guards = []Guard{controllerGuard, notUsedThereGuard, noneOfPairGuard, notElsewhereGuard}
 	return &Reversal{
 		Summary: fmt.Sprintf("put volume %s back on volumesAttached of node %s", u.volume, u.node.Name),
-		reads:   nodeStatusReads,
+		guards:  probe.Guards,
 		do:      do, inverse: &inverse,
 		gone: func(v *View) string {
 			node := sameNode(v, u.node)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // listUndo is what both repairs of volumesAttached need to be taken back.
@@ -52,16 +51,16 @@ func nodeBefore(w Written) (*corev1.Node, error) {
 func (u *listUndo) refusal(v *View) *Refusal {
 	node := sameNode(v, u.node)
 	if !slices.Equal(node.Status.VolumesAttached, u.after) {
-		return &Refusal{"own-list", fmt.Sprintf("volumesAttached is not the list that was written, %v, but %v", u.after, node.Status.VolumesAttached)}
+		return &Refusal{Guard: "own-list", Reason: fmt.Sprintf("volumesAttached is not the list that was written, %v, but %v", u.after, node.Status.VolumesAttached)}
 	}
 	switch manager, _ := facts.VolumesAttachedWriter(node); {
 	case manager == "":
-		return &Refusal{"own-list", "the managed fields do not tell who has written volumesAttached"}
+		return &Refusal{Guard: "own-list", Reason: "the managed fields do not tell who has written volumesAttached"}
 	case manager != FieldManager:
-		return &Refusal{"own-list", fmt.Sprintf("%s has written volumesAttached since: the list is its own now", manager)}
+		return &Refusal{Guard: "own-list", Reason: fmt.Sprintf("%s has written volumesAttached since: the list is its own now", manager)}
 	}
 	if got := node.Annotations[MarkAnnotation]; got != u.mark {
-		return &Refusal{GuardOurs, fmt.Sprintf("node %s does not have the annotation %s: %s, by which the write is known, but %q", node.Name, MarkAnnotation, u.mark, got)}
+		return &Refusal{Guard: GuardOurs, Reason: fmt.Sprintf("node %s does not have the annotation %s: %s, by which the write is known, but %q", node.Name, MarkAnnotation, u.mark, got)}
 	}
 	return nil
 }
@@ -87,9 +86,10 @@ func undoNodeStatus(w Written) (*Reversal, error) {
 	u.mark = markOf(w.Repair, w.Finding.Code, w.Finding.Check)
 	do, inverse, after := addingEntry(u.node, u.volume, u.mark)
 	u.after = after
+	stays := Guard{"not-in-use", onUsers, func(v *View, _ *Repair) error { return u.inUse(v) }, notInUseGuard.SafeOnce}
 	return &Reversal{
 		Summary: fmt.Sprintf("take volume %s off volumesAttached of node %s", u.volume, u.node.Name),
-		reads:   undoReads,
+		guards:  []Guard{stays},
 		do:      do, inverse: &inverse,
 		gone: func(v *View) string {
 			node := sameNode(v, u.node)
@@ -107,27 +107,27 @@ func undoNodeStatus(w Written) (*Reversal, error) {
 			if no := u.refusal(v); no != nil {
 				return nil, no
 			}
-			if v.Facts.InUse(sameNode(v, u.node), u.volume) {
-				return nil, &Refusal{"not-in-use", u.inUse(v)}
+			if err := stays.Check(v, nil); err != nil {
+				return nil, stays.refuse(err)
 			}
 			return u.write(v, before, removeEntry(u.after, len(before))), nil
 		},
 	}, nil
 }
 
-// undoReads are the kinds that tell whether the volume is in use.
-var undoReads = []snapshot.Kind{snapshot.Nodes, snapshot.Pods, snapshot.Claims, snapshot.Volumes}
-
 // inUse says why an entry must stay while the kubelet reports the volume in
 // use. A kubelet that starts without the entry takes the volume for one that
 // the controller does not guard, stops reporting it before it is unmounted, and
 // the controller detaches it under the mount. That holds with a pod on it or
 // without.
-func (u *listUndo) inUse(v *View) string {
+func (u *listUndo) inUse(v *View) error {
+	if !v.Facts.InUse(sameNode(v, u.node), u.volume) {
+		return nil
+	}
 	reason := fmt.Sprintf("the kubelet of node %s reports the volume in use, and the entry protects the mount if it restarts", u.node.Name)
 	pods := v.World.LivePods(reconcile.VolumeNode{Volume: u.volume, Node: facts.NodeName(u.node)})
-	if len(pods) == 0 {
-		return reason
+	if len(pods) > 0 {
+		reason += "; used by " + strings.Join(facts.PodNames(pods), ", ")
 	}
-	return reason + "; used by " + strings.Join(facts.PodNames(pods), ", ")
+	return errors.New(reason)
 }

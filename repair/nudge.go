@@ -20,13 +20,12 @@ var nudge = action{
 	codes: []finding.Code{"VD103", "VD115", "VD401"},
 	needs: []Permission{RightTo(VerbPatch, snapshot.VolumeAttachments, "")},
 	// These tell whether anybody uses the volume there.
-	reads: []snapshot.Kind{snapshot.VolumeAttachments, snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes},
 	guards: []Guard{
 		findingGuard,
-		{"same-attachment", checkSameAttachment},
-		{"being-deleted", checkBeingDeleted},
-		{"not-mounted", checkNotMounted},
-		{"not-in-vain", checkNotInVain},
+		sameAttachmentGuard,
+		beingDeletedGuard,
+		notMountedGuard,
+		notInVainGuard,
 	},
 	propose: onAttachment(proposeNudge),
 	undo:    func(w Written) (*Reversal, error) { return undoMark(w, snapshot.VolumeAttachments, "VolumeAttachment") },

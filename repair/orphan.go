@@ -18,18 +18,17 @@ var unpublishOrphan = action{
 	codes:    []finding.Code{"VD404"},
 	detaches: true,
 	needs:    []Permission{RightTo(VerbCreate, snapshot.VolumeAttachments, ""), RightTo(VerbDelete, snapshot.VolumeAttachments, "")},
-	reads:    nodeStatusReads,
 	guards: []Guard{
 		controllerGuard,
 		findingGuard,
-		{"volume-known", checkVolumeKnown},
-		{"holder-known", checkHolderKnown},
-		{"not-used", func(v *View, r *Repair) error { return notUsedOn(v, r, r.Finding.Holder) }},
-		{"not-reported", func(v *View, r *Repair) error { return notListedOn(v, r, r.Finding.Holder) }},
-		{"none-of-pair", func(v *View, r *Repair) error { return noneOn(v, r, r.Finding.Holder) }},
-		{"nowhere-attached", checkNowhereAttached},
-		{"storage-has-it", checkStorageHas},
-		{"attacher-at-work", checkAttacherAtWork},
+		volumeKnownGuard,
+		holderKnownGuard,
+		{"not-used", onWorlds, func(v *View, r *Repair) error { return notUsedOn(v, r, r.Finding.Holder) }, notReported},
+		{"not-reported", onNodes, func(v *View, r *Repair) error { return notListedOn(v, r, r.Finding.Holder) }, notReported},
+		{"none-of-pair", onWorlds, func(v *View, r *Repair) error { return noneOn(v, r, r.Finding.Holder) }, ""},
+		nowhereAttachedGuard,
+		storageHasGuard,
+		attacherAtWorkGuard,
 	},
 	propose: proposeUnpublish,
 	undo:    undoUnpublish,
@@ -63,7 +62,7 @@ func proposeUnpublish(v *View, f finding.Finding) (Repair, error) {
 		},
 		check: answered(func(after *storagev1.VolumeAttachment) error { return checkCreated(after, va) }),
 		Next: &Step{
-			Reads: detachReads,
+			Reads: restOn(withdrawGuards),
 			// With the attacher's finalizer on it the object does not go without the
 			// driver being asked to detach.
 			Ready: func(v *View) bool { now := created(v, va); return now == nil || facts.AttacherHolds(now) },
@@ -77,7 +76,7 @@ func proposeUnpublish(v *View, f finding.Finding) (Repair, error) {
 func deleteAgain(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (*Write, error) {
 	now := created(v, va)
 	if now == nil {
-		return nil, &Refusal{GuardGone, "the VolumeAttachment is gone already, or is being deleted"}
+		return nil, &Refusal{Guard: GuardGone, Reason: "the VolumeAttachment is gone already, or is being deleted"}
 	}
 	w, err := withdraw(v, now)
 	if err != nil {
@@ -92,9 +91,9 @@ func deleteAgain(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (*W
 // cloud says that it is off.
 func holderGuard(v *View, holder types.NodeName) Guard {
 	if checkLives(v, holder) == nil {
-		return Guard{"node-lives", func(v *View, r *Repair) error { return checkLives(v, r.Finding.Holder) }}
+		return Guard{"node-lives", onNodes, func(v *View, r *Repair) error { return checkLives(v, r.Finding.Holder) }, "wait until the node is Ready"}
 	}
-	return Guard{GuardFenced, func(v *View, r *Repair) error { return checkLivesOrOff(v, r.Finding.Holder) }}
+	return Guard{GuardFenced, onNodes, func(v *View, r *Repair) error { return checkLivesOrOff(v, r.Finding.Holder) }, ""}
 }
 
 func checkHolderKnown(v *View, r *Repair) error {

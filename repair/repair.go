@@ -253,7 +253,7 @@ func (r *Repair) summary(v *View) *finding.Repair {
 	if needs, enough := r.needs(v); enough {
 		s.Commands, s.Needs = []string{r.Do.Kubectl(v.Flags...)}, needs
 	} else if r.BlockedBy != nil {
-		s.SafeOnce = SafeOnce(r.BlockedBy.Guard)
+		s.SafeOnce = r.BlockedBy.SafeOnce
 	}
 	return s
 }

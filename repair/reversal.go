@@ -61,7 +61,10 @@ type Reversal struct {
 	Needs []Permission
 
 	written Written
-	reads   []snapshot.Kind
+	// guards are those that prepare asks, and reads the kinds that they rest on, with
+	// that of the object itself.
+	guards []Guard
+	reads  []snapshot.Kind
 	// do and inverse are what this package would have written down, worked out from
 	// what the entry says was there before. An entry that differs is forged.
 	do      Operation
@@ -94,6 +97,9 @@ func Reverse(w Written) (*Reversal, error) {
 		return nil, err
 	}
 	r.written = w
+	if r.Never == nil {
+		r.reads = union(restOn(r.guards), []snapshot.Kind{snapshot.Kind(Resource(w.Operation.Target.Kind))})
+	}
 	switch {
 	case r.Never != nil:
 		return r, nil
@@ -118,14 +124,14 @@ func (r *Reversal) Write(v *View) (*Write, error) {
 		return nil, r.Never
 	}
 	if err := Complete(v.Snapshot, r.reads); err != nil {
-		return nil, &Refusal{GuardComplete, err.Error()}
+		return nil, completeGuard(nil).refuse(err)
 	}
 	if because := r.gone(v); because != "" {
-		return nil, &Refusal{GuardGone, because}
+		return nil, &Refusal{Guard: GuardGone, Reason: because}
 	}
 	if r.ours != nil {
 		if err := r.ours(v); err != nil {
-			return nil, &Refusal{GuardOurs, err.Error()}
+			return nil, &Refusal{Guard: GuardOurs, Reason: err.Error()}
 		}
 	}
 	w, err := r.prepare(v)
@@ -144,7 +150,7 @@ func (r *Reversal) Write(v *View) (*Write, error) {
 func irreversible(w Written, because string) *Reversal {
 	return &Reversal{
 		Summary: fmt.Sprintf("take back the %s of %s %s", w.Operation.Verb, w.Operation.Target.Kind, w.Operation.Target.Name),
-		Never:   &Refusal{"reversible", fmt.Sprintf("%s cannot be taken back: %s", w.Repair, because)},
+		Never:   &Refusal{Guard: "reversible", Reason: fmt.Sprintf("%s cannot be taken back: %s", w.Repair, because)},
 	}
 }
 

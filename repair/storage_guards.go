@@ -67,11 +67,11 @@ func checkStorageLetGo(v *View, r *Repair) error {
 // volume after the detach was asked for. Only a list with that time in it proves that: a
 // copied file is older than its date. No attach is begun for an object that is being
 // deleted, and the last one had ended before the list was taken.
-var strippedOffGuard = Guard{GuardFenced, func(v *View, r *Repair) error {
+var strippedOffGuard = Guard{GuardFenced, union(onWorlds, onNodes), func(v *View, r *Repair) error {
 	e, va := atStorage(v, r), target(v, r)
 	if e != nil && va.DeletionTimestamp != nil && e.Settled && len(e.Holders) == 0 && e.Saw(*va.DeletionTimestamp, facts.LongestSidecarCall) &&
 		e.Volume.Detached != nil && e.Volume.Detached.Sub(va.DeletionTimestamp.Time) >= snapshot.ClockTolerance {
 		return nil
 	}
 	return offGuard.Check(v, r)
-}}
+}, ""}

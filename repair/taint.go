@@ -21,11 +21,10 @@ var (
 		codes:    []finding.Code{"VD102", "VD111", "VD114", "VD117", "VD403"},
 		detaches: true,
 		needs:    []Permission{RightTo(VerbPatch, snapshot.Nodes, "")},
-		reads:    taintReads,
 		guards: []Guard{
 			findingGuard,
-			{"same-node", checkSameNode},
-			{"release", checkTaintKnown},
+			sameNodeGuard,
+			taintKnownGuard,
 			notAliveGuard,
 			allowedGuard(OutOfServiceTaint),
 			fencedGuard,
@@ -38,20 +37,17 @@ var (
 		risk:  RiskMedium,
 		codes: []finding.Code{"VD110"},
 		needs: []Permission{RightTo(VerbPatch, snapshot.Nodes, "")},
-		reads: taintReads,
 		guards: []Guard{
 			findingGuard,
-			{"same-node", checkSameNode},
-			{"node-ready", checkNodeReady},
-			{"no-stale-mount", checkNoStaleMount},
+			sameNodeGuard,
+			nodeReadyGuard,
+			noStaleMountGuard,
 		},
 		propose: onNode(proposeUntaint),
 	}
 )
 
 const taintsPath = "/spec/taints"
-
-var taintReads = []snapshot.Kind{snapshot.Nodes, snapshot.Pods, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments}
 
 // proposeTaint says to the cluster that a node is out of service: the pods that
 // are being deleted there go, and the controller detaches their volumes without
@@ -171,7 +167,7 @@ func undoTaint(w Written) (*Reversal, error) {
 	r.Finding.Node = facts.NodeName(written)
 	return &Reversal{
 		Summary: fmt.Sprintf("take taint %s off node %s", corev1.TaintNodeOutOfService, written.Name),
-		reads:   taintReads,
+		guards:  []Guard{noStaleMountGuard},
 		do:      do, inverse: &inverse,
 		gone: func(v *View) string {
 			if node := sameNode(v, written); node == nil || !slices.ContainsFunc(node.Spec.Taints, isOwnTaint) {
@@ -188,7 +184,7 @@ func undoTaint(w Written) (*Reversal, error) {
 		prepare: func(v *View) (*Write, error) {
 			node := sameNode(v, written)
 			if err := checkNoStaleMount(v, r); err != nil {
-				return nil, &Refusal{"no-stale-mount", err.Error()}
+				return nil, noStaleMountGuard.refuse(err)
 			}
 			ops := append(dropTaint(node, isOwnTaint), unmark(node.ObjectMeta, mark, written.Annotations[MarkAnnotation])...)
 			want := slices.DeleteFunc(slices.Clone(node.Spec.Taints), isOwnTaint)

@@ -33,8 +33,8 @@ type mutant struct {
 func alone(file, old, replacement string) []edit { return []edit{{file, old, replacement}} }
 
 var mutants = []mutant{
-	{"without the guard not-elsewhere", alone("repair/nodestatus_guards.go", `{"not-elsewhere", checkNotElsewhere},`, ``), usedElsewhere, struck(), invariant.OneNode},
-	{"without the guard node-id", alone("repair/nodestatus_guards.go", `{"node-id", checkNodeID},`, ``), otherMachine, struck(), invariant.TrueEntry},
+	{"without the guard not-elsewhere", alone("repair/nodestatus_guards.go", `notElsewhereGuard,`, ``), usedElsewhere, struck(), invariant.OneNode},
+	{"without the guard node-id", alone("repair/nodestatus_guards.go", `nodeIDGuard,`, ``), otherMachine, struck(), invariant.TrueEntry},
 	{"without the intent in the journal", alone("repair/apply/send.go", `a.Journal.intent(intent)`, `1, error(nil)`), lostEntry, struck(), invariant.Journaled},
 	{
 		"without the resourceVersion in the patch",
@@ -56,7 +56,7 @@ var mutants = []mutant{
 			{"repair/create.go", `if no := refusal(v, r); no != nil {
 		return nil, no
 	}`, `if err := notUsedOn(v, r, r.Finding.Node); err != nil {
-		return nil, &Refusal{"not-used", err.Error()}
+		return nil, notUsedThereGuard.refuse(err)
 	}`},
 		},
 		orphan, between(faultproxy.Internal, "pods", "nodes"), invariant.InUse,

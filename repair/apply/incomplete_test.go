@@ -237,7 +237,7 @@ func TestFindingThatNobodyLookedFor(t *testing.T) {
 	}
 	a, _ := m.applier()
 	results, err := a.Apply(t.Context(), []repair.Repair{r})
-	if err != nil || results[0].Outcome != Unverified || !strings.Contains(results[0].Detail, "could not run without the events") {
+	if err != nil || results[0].Outcome != Unverified || !strings.Contains(results[0].Detail, "the events were not all read") {
 		t.Errorf("%+v, %v", results, err)
 	}
 	m = deviceMissing(t)

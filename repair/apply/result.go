@@ -32,6 +32,8 @@ type Result struct {
 	Outcome Outcome           `json:"outcome"`
 	// Guard is the one that refused.
 	Guard string `json:"guard,omitempty"`
+	// SafeOnce is what would make the repair safe that it refused.
+	SafeOnce string `json:"-"`
 	// Detail says why, in a sentence without its full stop.
 	Detail string `json:"detail,omitempty"`
 	// Operation is what was sent or, in a dry run, would be.

@@ -1,0 +1,144 @@
+package repair
+
+import (
+	"slices"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// What guards rest on. A guard names every kind without which its answer could be
+// another; a kind that is only shown as evidence is none of them, so that no repair is
+// refused because, for example, nobody may read the events.
+var (
+	onPods        = []snapshot.Kind{snapshot.Pods}
+	onNodes       = []snapshot.Kind{snapshot.Nodes}
+	onVolumes     = []snapshot.Kind{snapshot.Volumes}
+	onAttachments = []snapshot.Kind{snapshot.VolumeAttachments}
+	onLeases      = []snapshot.Kind{snapshot.Leases}
+	onCSINodes    = []snapshot.Kind{snapshot.CSINodes}
+	onCSIDrivers  = []snapshot.Kind{snapshot.CSIDrivers}
+
+	// onUsers tell who uses a volume on a node.
+	onUsers = []snapshot.Kind{snapshot.Nodes, snapshot.Pods, snapshot.Claims, snapshot.Volumes}
+	// onDisks tell which disk VolumeAttachments are for.
+	onDisks = []snapshot.Kind{snapshot.VolumeAttachments, snapshot.Volumes, snapshot.Nodes, snapshot.CSINodes, snapshot.CSIDrivers}
+	// onWorlds are what the actual and the desired state of the world are made of: who
+	// wants which volume where, and where it is.
+	onWorlds = []snapshot.Kind{
+		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes,
+		snapshot.VolumeAttachments, snapshot.CSINodes, snapshot.CSIDrivers,
+	}
+	// onAttacher tell whether an external-attacher is at work.
+	onAttacher = union(onLeases, onCSINodes, onCSIDrivers)
+)
+
+// The guards that are the same wherever they stand, with what they rest on and what would
+// make a repair safe that they refuse. Those that depend on the repair are made where it
+// is.
+var (
+	// About the object that is written to.
+	sameAttachmentGuard = Guard{"same-attachment", onAttachments, checkSameAttachment, ""}
+	sameVolumeGuard     = Guard{"same-volume", onVolumes, checkSameVolume, ""}
+	sameNodeGuard       = Guard{"same-node", onNodes, checkSameNode, ""}
+	samePodGuard        = Guard{"same-pod", onPods, checkSamePod, ""}
+	notDeletingGuard    = Guard{"not-deleting", onAttachments, checkNotDeleting, ""}
+	beingDeletedGuard   = Guard{"being-deleted", onAttachments, checkBeingDeleted, ""}
+	nobodyElsesGuard    = Guard{"nobody-elses", onAttachments, checkNobodyElses, "let its owner delete it"}
+	onlyFinalizerGuard  = Guard{"only-finalizer", onAttachments, checkOnlyFinalizer, "let the owner of the other finalizer remove it"}
+	onlyAttachersGuard  = Guard{"only-finalizer", onVolumes, checkOnlyAttachersFinalizer, "let the owner of the other finalizer remove it"}
+	volumeDeletingGuard = Guard{"volume-deleting", onVolumes, checkVolumeDeleting, ""}
+	notTouchedYetGuard  = Guard{"not-touched-yet", onVolumes, checkNotTouchedYet, ""}
+	notInVainGuard      = Guard{"not-in-vain", onAttachments, checkNotInVain, ""}
+	neverStartedGuard   = Guard{"never-started", onPods, checkNeverStarted, "end the pod in the ordinary way"}
+	hasControllerGuard  = Guard{"has-controller", onPods, checkHasController, "decide whether anybody still needs the pod"}
+	notGoingGuard       = Guard{"not-going", onPods, checkNotGoing, ""}
+
+	// About the node.
+	nodeReadyGuard     = Guard{"node-ready", onNodes, checkNodeReady, "wait until the node is Ready"}
+	nodeManagedGuard   = Guard{"node-managed", onNodes, checkNodeManaged, ""}
+	nodeInServiceGuard = Guard{"node-in-service", onNodes, checkNodeInService, ""}
+	nodeLivesGuard     = Guard{"node-lives", union(onNodes, onAttachments), checkNodeLives, "wait until the node is Ready"}
+	notAliveGuard      = Guard{"not-alive", onNodes, checkNotAlive, "leave the repair to the node, which is alive"}
+	taintKnownGuard    = Guard{"release", nil, checkTaintKnown, ""}
+	noStaleMountGuard  = Guard{"no-stale-mount", onWorlds, checkNoStaleMount, "cordon and reboot the node"}
+	sameNodeIDGuard    = Guard{"same-node-id", union(onAttachments, onCSINodes), checkSameNodeID, "check at the provider which machine has the volume"}
+	nodeIDGuard        = Guard{"node-id", union(onWorlds, onCSINodes), checkNodeID, ""}
+	sameMachineGuard   = Guard{"same-machine", onWorlds, checkSameMachine, "check at the provider which machine has the volume"}
+	notOlderGuard      = Guard{"same-machine", union(onNodes, onAttachments), checkNotOlderThanNode, "check at the provider which machine has the volume"}
+
+	// About what the node reports.
+	entryThereGuard   = Guard{"entry-there", onNodes, checkEntryThere, ""}
+	entryMissingGuard = Guard{"entry-missing", onNodes, checkEntryMissing, ""}
+	listedOnceGuard   = Guard{"listed-once", onNodes, checkListedOnce, ""}
+	notListedGuard    = Guard{"not-listed", onDisks, checkNotListed, ""}
+	inUseGuard        = Guard{"in-use", onNodes, checkInUse, "wait until the kubelet reports the volume in use"}
+	notInUseGuard     = Guard{"not-in-use", onDisks, checkNotInUse, "wait until the kubelet has unmounted the volume"}
+
+	// About who wants and who has the volume.
+	wantedGuard             = Guard{"wanted", onWorlds, checkWanted, ""}
+	notWantedGuard          = Guard{"not-wanted", onWorlds, checkNotWanted, "end the pods there that use the volume"}
+	noLivePodGuard          = Guard{"no-live-pod", onWorlds, checkNoLivePod, "end the pods there that use the volume"}
+	onlyWaitingGuard        = Guard{"only-waiting", onWorlds, checkOnlyWaiting, "end the pods there that use the volume"}
+	notMountedGuard         = Guard{"not-mounted", onWorlds, checkNotMounted, "end the pods there that use the volume"}
+	notUsedThereGuard       = Guard{"not-used", onWorlds, checkNotUsedThere, notReported}
+	notElsewhereGuard       = Guard{"not-elsewhere", onWorlds, checkNotElsewhere, "end the pods that use the volume on the other node"}
+	notWantedElsewhereGuard = Guard{"not-wanted-elsewhere", onWorlds, checkNotWantedElsewhere, ""}
+	controllerKeepsItGuard  = Guard{"controller-keeps-it", onWorlds, checkControllerKeepsIt, ""}
+
+	// About what is attached.
+	attachedGuard             = Guard{"attached", onWorlds, checkAttached, ""}
+	noAttachErrorGuard        = Guard{"no-attach-error", onWorlds, checkNoAttachError, ""}
+	noneOfPairGuard           = Guard{"none-of-pair", onWorlds, checkNoneOfPair, ""}
+	noAttachmentGuard         = Guard{"no-attachment", onDisks, checkNoAttachment, ""}
+	ownNameGuard              = Guard{"own-name", onDisks, checkOwnName, "check at the storage system which disk is attached to the node"}
+	onlyOneThereGuard         = Guard{"only-one-there", onDisks, checkOnlyOneThere, ""}
+	notAttachedElsewhereGuard = Guard{"not-attached-elsewhere", onWorlds, checkNotAttachedElsewhere, "end the pods that use the volume on the other node"}
+	nowhereAttachedGuard      = Guard{"nowhere-attached", onWorlds, checkNowhereAttached, ""}
+	diskStaysGuard            = Guard{"disk-stays", union(onAttachments, onVolumes), checkDiskStays, "set the volume's reclaim policy to Retain, if its data is still needed"}
+	volumeKnownGuard          = Guard{"volume-known", onWorlds, checkVolumeKnown, ""}
+	volumeGoneGuard           = Guard{"volume-gone", union(onAttachments, onVolumes), checkVolumeGone, "wait until the volume is gone"}
+
+	// About the driver and its attacher.
+	attachRequiredGuard   = Guard{"attach-required", onWorlds, checkAttachRequired, ""}
+	driverOnNodeGuard     = Guard{"driver-on-node", onWorlds, checkDriverOnNode, "bring the driver's node plugin back"}
+	holderKnownGuard      = Guard{"holder-known", onWorlds, checkHolderKnown, ""}
+	driverIsAskedGuard    = Guard{"driver-is-asked", onDisks, checkDriverIsAsked, "detach the volume at the storage system"}
+	attacherAtWorkGuard   = Guard{"attacher-at-work", union(onWorlds, onAttacher), checkAttacherAtWork, attacherBack}
+	attacherOfTargetGuard = Guard{"attacher-at-work", union(onAttachments, onAttacher), checkAttacherOfTarget, attacherBack}
+	attacherOfVolumeGuard = Guard{"attacher-at-work", union(onVolumes, onAttacher), checkAttacherOfVolume, attacherBack}
+	noAttacherGuard       = Guard{"no-attacher", union(onAttachments, onLeases), checkNoAttacher, ""}
+	nothingToDetachGuard  = Guard{"nothing-to-detach", union(onAttachments, onCSIDrivers), checkNothingToDetach, ""}
+	saysDetachedGuard     = Guard{"driver-says-detached", onAttachments, checkSaysDetached, ""}
+	saysNoMachineGuard    = Guard{"driver-says-no-machine", union(onAttachments, onNodes), checkSaysNoMachine, ""}
+
+	// About what the storage system says.
+	storageHasGuard   = Guard{"storage-has-it", onWorlds, checkStorageHas, "get the storage system's list again"}
+	storageLacksGuard = Guard{"storage-lacks-it", onWorlds, checkStorageLacks, "get the storage system's list again"}
+	storageLetGoGuard = Guard{"storage-let-go", onWorlds, checkStorageLetGo, "detach the volume at the storage system, and get its list again"}
+)
+
+// What makes safe is the same for several guards.
+const (
+	attacherBack = "bring the driver's controller pods back"
+	notReported  = "wait until the kubelet no longer reports the volume in use"
+)
+
+// union are the kinds of all lists, each once, in the order in which they are read.
+func union(lists ...[]snapshot.Kind) []snapshot.Kind {
+	var kinds []snapshot.Kind
+	for _, r := range snapshot.Resources() {
+		if slices.ContainsFunc(lists, func(list []snapshot.Kind) bool { return slices.Contains(list, r.Kind) }) {
+			kinds = append(kinds, r.Kind)
+		}
+	}
+	return kinds
+}
+
+// restOn are the kinds that the guards rest on.
+func restOn(guards []Guard) []snapshot.Kind {
+	lists := make([][]snapshot.Kind, 0, len(guards))
+	for _, g := range guards {
+		lists = append(lists, g.Kinds)
+	}
+	return union(lists...)
+}

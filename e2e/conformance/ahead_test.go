@@ -1,8 +1,6 @@
 package conformance
 
 import (
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,13 +9,6 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
-
-// lateNews are the behaviours about what the API server has and the controller's cache
-// has not. Each is asked in the mode in which it decides anything.
-var lateNews = map[reconcile.Behaviour]Mode{
-	reconcile.TimeoutReadsNode: {TimedOut: true},
-	reconcile.TaintReadsNode:   {},
-}
 
 // TestAhead holds the newest release with each change that no release has yet, as its
 // patch makes it, against the model with the behaviour on. It wants the comparison to
@@ -68,42 +59,6 @@ func TestAhead(t *testing.T) {
 			}
 		})
 	}
-}
-
-// newsOf are nodes as the API server may have them while the controller's cache has
-// those of the cluster: some have become Ready, or fell silent, were taken out of
-// service or put back, have gone or come again. None has anything in use any more, so
-// that the last look before a detach, which every release takes, finds nothing.
-func newsOf(c *Cluster, seed uint64) []*corev1.Node {
-	random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // which clusters are compared must not change
-	cached := slices.Clone(c.Nodes)
-	for _, name := range []string{"n1", "n2", "n3", "n4", "gone"} {
-		if !slices.ContainsFunc(cached, func(n *corev1.Node) bool { return n.Name == name }) {
-			node := &corev1.Node{}
-			node.Name = name
-			cached = append(cached, node)
-		}
-	}
-	var live []*corev1.Node
-	for _, node := range cached {
-		if random.IntN(6) == 0 && len(live) > 0 {
-			continue
-		}
-		node = node.DeepCopy()
-		node.Status.VolumesInUse = nil
-		if random.IntN(2) == 0 {
-			ready := []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionTrue, corev1.ConditionUnknown}[random.IntN(3)]
-			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
-		}
-		switch random.IntN(3) {
-		case 0:
-			node.Spec.Taints = nil
-		case 1:
-			node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
-		}
-		live = append(live, node)
-	}
-	return live
 }
 
 // TestTaintTakenOff is what TaintReadsNode is for: a node is back in service and has the

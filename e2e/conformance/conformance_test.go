@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -22,20 +21,6 @@ var (
 	seed     = flag.Uint64("seed", 1, "seed of the first cluster; the others count up from it")
 	only     = flag.String("releases", "", "the releases to compare, separated by commas; all by default")
 )
-
-// modes are the ways in which the cluster of a seed is compared. The plain one,
-// in which the controller leaves nothing to chance but the order of its maps,
-// is always among them.
-func modes(seed uint64) []Mode {
-	switch seed % 4 {
-	case 0:
-		return []Mode{{}, {TimedOut: true}}
-	case 2:
-		return []Mode{{}, {Free: true}}
-	default:
-		return []Mode{{}}
-	}
-}
 
 // comparedReasons is everything that a comparison of some hundred clusters has
 // to come across, or the generator has lost its grip.
@@ -122,29 +107,14 @@ func TestReleases(t *testing.T) {
 // TestKept compares the clusters that once differed, each several times in each
 // mode, for what upstream leaves to chance.
 func TestKept(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%v %v", files, err)
-	}
-	kept := make([]*Cluster, len(files))
-	for i, name := range files {
-		file, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, _, err := snapshot.Read(name, file, snapshot.ReadOptions{})
-		_ = file.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		kept[i] = &Cluster{Objects: s.Objects}
-	}
+	kept := keptClusters(t)
+	files := slices.Sorted(maps.Keys(kept))
 	for _, release := range selected(t) {
 		t.Run(string(release), func(t *testing.T) {
 			each(t, release, 0, 5*len(kept), func(t *testing.T, o *Oracle, s uint64) {
 				i := int(s) % len(kept)
 				for _, mode := range []Mode{{}, {TimedOut: true}, {Free: true}} {
-					if result, _, err := compare(o, kept[i], mode, release); err != nil || len(result.Differences) > 0 {
+					if result, _, err := compare(o, kept[files[i]], mode, release); err != nil || len(result.Differences) > 0 {
 						t.Errorf("%s, %+v: %v %v", files[i], mode, err, result.Differences)
 					}
 				}

@@ -1,32 +1,11 @@
 package conformance
 
 import (
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
-
-// gatesOf are the gates that a controller of the release can be started with another
-// value of than the release's own, each with that value.
-func gatesOf(release Release) map[string]bool {
-	gates := map[string]bool{}
-	for _, gate := range reconcile.Gates() {
-		for _, on := range []bool{false, true} {
-			if len(reconcile.Deciding(string(release), map[string]bool{gate.Name: on})) > 0 {
-				gates[gate.Name] = on
-			}
-		}
-	}
-	return gates
-}
-
-// gatedReleases are one for each set of gates and of in-tree plugins behind them. The
-// others are compared where they are named (-releases).
-var gatedReleases = []Release{"v1.26.15", "v1.29.15", "v1.30.14", "v1.35.4"}
 
 // TestGates holds the controllers of the releases with random feature gates against the
 // model with the same, and wants each gate to make the model without it differ.
@@ -58,20 +37,11 @@ func TestGates(t *testing.T) {
 							t.Errorf("seed %d, %+v, %v: %v\n%s", s, mode, c.FeatureGates, result.Differences[0], explain(o, c, mode, release))
 						})
 					}
-					for gate := range c.FeatureGates {
-						without := *c
-						without.FeatureGates = map[string]bool{}
-						for other, on := range c.FeatureGates {
-							if other != gate {
-								without.FeatureGates[other] = on
-							}
-						}
-						if len(Compare(c, mode, Model(&without, mode, release, oracle), oracle).Differences) > 0 {
-							mu.Lock()
-							tells[gate] = true
-							mu.Unlock()
-						}
+					mu.Lock()
+					for _, gate := range toldBy(c, mode, release, oracle) {
+						tells[gate] = true
 					}
+					mu.Unlock()
 				}
 			})
 			for gate := range gates {
@@ -84,16 +54,21 @@ func TestGates(t *testing.T) {
 	}
 }
 
-// someOf has each gate in every second cluster.
-func someOf(gates map[string]bool, seed uint64) map[string]bool {
-	random := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // which clusters are compared must not change
-	some := map[string]bool{}
-	for _, gate := range reconcile.Gates() { // in an order that stays
-		if on, known := gates[gate.Name]; known && random.IntN(2) == 0 {
-			some[gate.Name] = on
+// toldBy are the gates of the cluster without which the model differs.
+func toldBy(c *Cluster, mode Mode, release Release, oracle *Answer) (gates []string) {
+	for gate := range c.FeatureGates {
+		without := *c
+		without.FeatureGates = map[string]bool{}
+		for other, on := range c.FeatureGates {
+			if other != gate {
+				without.FeatureGates[other] = on
+			}
+		}
+		if len(Compare(c, mode, Model(&without, mode, release, oracle), oracle).Differences) > 0 {
+			gates = append(gates, gate)
 		}
 	}
-	return some
+	return gates
 }
 
 // TestGatesAreTheReleases: a gate that a release has locked, or no longer knows, keeps no

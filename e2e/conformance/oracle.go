@@ -61,16 +61,21 @@ func (o *Oracle) Close() error {
 
 // Ask runs one pass of the real controller on the cluster.
 func (o *Oracle) Ask(c *Cluster, mode Mode) (*Answer, error) {
-	c = c.In(o.Release)
-	answer, err := o.Send(&wire.Request{
-		VolumeAttachments: c.VolumeAttachments, Nodes: c.Nodes, CSINodes: c.CSINodes, CSIDrivers: c.CSIDrivers,
-		Volumes: c.Volumes, Claims: c.Claims, Pods: c.Pods, Live: c.Live,
-		DisableForceDetachOnTimeout: c.DisableForceDetachOnTimeout, FeatureGates: c.FeatureGates, Mode: mode,
-	})
+	answer, err := o.Send(o.request(c, mode))
 	if err != nil {
 		return nil, err
 	}
 	return fromWire(answer), nil
+}
+
+// request is the cluster as the oracle's release has it.
+func (o *Oracle) request(c *Cluster, mode Mode) *wire.Request {
+	c = c.In(o.Release)
+	return &wire.Request{
+		VolumeAttachments: c.VolumeAttachments, Nodes: c.Nodes, CSINodes: c.CSINodes, CSIDrivers: c.CSIDrivers,
+		Volumes: c.Volumes, Claims: c.Claims, Pods: c.Pods, Live: c.Live,
+		DisableForceDetachOnTimeout: c.DisableForceDetachOnTimeout, FeatureGates: c.FeatureGates, Mode: mode,
+	}
 }
 
 // Send puts a question to the oracle.

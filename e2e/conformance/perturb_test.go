@@ -224,23 +224,11 @@ func TestComparisonCanFail(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			right := Model(c, mode, Newest, oracle)
-			before := Compare(c, mode, right, oracle)
-			for _, p := range perturbations {
-				wrong := right.clone()
-				if p.mode != mode || !p.spoil(wrong) {
-					continue
-				}
-				after := Compare(c, mode, wrong, oracle)
-				switch {
-				case len(after.Differences) > len(before.Differences):
-					mu.Lock()
-					reported[p.name]++
-					mu.Unlock()
-				case !slices.Contains(boundedOnly, p.name) && len(before.Tolerated) == 0 && len(after.Tolerated) == 0:
-					t.Errorf("seed %d: nobody noticed: %s", s, p.name)
-				}
+			mu.Lock()
+			for _, missed := range spoilEach(c, mode, oracle, reported) {
+				t.Errorf("seed %d: nobody noticed: %s", s, missed)
 			}
+			mu.Unlock()
 		}
 	})
 	for _, p := range perturbations {
@@ -249,6 +237,27 @@ func TestComparisonCanFail(t *testing.T) {
 		}
 	}
 	t.Logf("reported: %v", reported)
+}
+
+// spoilEach spoils the right answer in one way after the other, counts those that the
+// comparison reports, and returns those that it has to and does not.
+func spoilEach(c *Cluster, mode Mode, oracle *Answer, reported map[string]int) (missed []string) {
+	right := Model(c, mode, Newest, oracle)
+	before := Compare(c, mode, right, oracle)
+	for _, p := range perturbations {
+		wrong := right.clone()
+		if p.mode != mode || !p.spoil(wrong) {
+			continue
+		}
+		after := Compare(c, mode, wrong, oracle)
+		switch {
+		case len(after.Differences) > len(before.Differences):
+			reported[p.name]++
+		case !slices.Contains(boundedOnly, p.name) && len(before.Tolerated) == 0 && len(after.Tolerated) == 0:
+			missed = append(missed, p.name)
+		}
+	}
+	return missed
 }
 
 // TestShrink keeps what a failure needs and nothing else.

@@ -60,8 +60,8 @@ func rightPlan() *kubelet.Node {
 	}}
 }
 
-// TestTheRowsCanFail spoils each kind of row of a plan that is right.
-func TestTheRowsCanFail(t *testing.T) {
+// TestRecordedRowsCanFail spoils each kind of row of a plan that is right.
+func TestRecordedRowsCanFail(t *testing.T) {
 	compare := func(spoil func(*Look, []Volume, *seen)) string {
 		l, volumes := rightLook()
 		l.Plan = rightPlan()
@@ -103,8 +103,8 @@ func TestTheRowsCanFail(t *testing.T) {
 	}
 }
 
-// TestTheComparisonCanFail spoils each kind of row of a trace that is right.
-func TestTheComparisonCanFail(t *testing.T) {
+// TestRecordedComparisonCanFail spoils each kind of row of a trace that is right.
+func TestRecordedComparisonCanFail(t *testing.T) {
 	if l, volumes := rightLook(); len(l.Compare(volumes)) > 0 {
 		t.Fatalf("a trace that is right is taken for wrong: %v", l.Compare(volumes))
 	}

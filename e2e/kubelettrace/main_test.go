@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
@@ -18,15 +19,17 @@ var recorder *Recorder
 var world *World
 
 func TestMain(m *testing.M) {
-	if why() != "" {
+	flag.Parse()
+	if why() != "" || strings.HasPrefix(flag.Lookup("test.run").Value.String(), "^TestRecorded") { // what is recorded needs no world
 		os.Exit(m.Run())
 	}
-	flag.Parse()
 	ctx := context.Background()
 	var err error
-	if recorder, err = NewRecorder(*recordPath); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	if *recordLooks {
+		if recorder, err = NewRecorder(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	}
 	kubelet, err := Build(ctx, Newest, os.Stderr)
 	if err != nil {

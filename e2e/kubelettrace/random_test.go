@@ -38,7 +38,7 @@ var (
 	pagePath     = flag.String("page", "", "the page to write")
 	saidPath     = flag.String("said", "", "the file to write with what the kubelets have said")
 	talliesPath  = flag.String("tallies", "", "a folder that keeps the tally of each release that is done: a run that was stopped goes on after it")
-	recordPath   = flag.String("record", "", "the file to write what was compared to, for the mutation run")
+	recordLooks  = flag.Bool("record", false, "keep what is compared for the tests named TestRecorded...")
 )
 
 const (

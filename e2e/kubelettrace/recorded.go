@@ -1,15 +1,10 @@
 package kubelettrace
 
 import (
-	"bufio"
 	"bytes"
-	"compress/gzip"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,18 +12,19 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/recorded"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Recorded is a look at a machine with which the model agreed, so that another model can
-// be held against the same kubelet without it.
+// Recorded is a look at a machine with which the model agreed, so that a later one is held
+// against the same kubelet without it.
 type Recorded struct {
 	Release string `json:"release"`
 	Node    string `json:"node"`
 	// When says what had happened to the machine.
 	When string `json:"when"`
 	// Snapshot is what the API server had, as the command writes it.
-	Snapshot []byte        `json:"snapshot"`
+	Snapshot string        `json:"snapshot"`
 	Pods     []RecordedPod `json:"pods"`
 	// Listed says that what the kubelet had in use is compared, too. Answer is the
 	// machine's, and Registered are the drivers that its CSINode lists.
@@ -52,13 +48,13 @@ func record(s *snapshot.Snapshot, release, node, when string) (Recorded, error) 
 	if err := snapshot.Write(&text, s); err != nil {
 		return Recorded{}, err
 	}
-	return Recorded{Release: release, Node: node, When: when, Snapshot: text.Bytes()}, nil
+	return Recorded{Release: release, Node: node, When: when, Snapshot: text.String()}, nil
 }
 
 // Compare holds the model that the program was built with against the look, and returns
 // how many volumes it compared and where the model is wrong.
 func (r Recorded) Compare() (volumes int, wrong []string, err error) {
-	s, _, err := snapshot.Read("look.json", bytes.NewReader(r.Snapshot), snapshot.ReadOptions{})
+	s, _, err := snapshot.Read("look.json", strings.NewReader(r.Snapshot), snapshot.ReadOptions{})
 	if err != nil {
 		return 0, nil, err
 	}
@@ -86,30 +82,37 @@ func (r Recorded) Compare() (volumes int, wrong []string, err error) {
 // mayCome is said of a verdict that is stuck too early.
 const mayCome = "it may still come, and the verdict is stuck: "
 
-// Recorder writes looks to a file, from any goroutine. A nil one writes nothing.
-type Recorder struct {
-	mu   sync.Mutex
-	file *os.File
-	text *gzip.Writer
+// looksFile has one look a line.
+const looksFile = "testdata/looks.json.gz"
+
+// looksOf identifies what draws the states and has the kubelets of the releases live
+// through them, and what tells the truth of it. It must be called in the package's folder.
+func looksOf() (string, error) {
+	return recorded.Fingerprint("generate.go", "world.go", "machine.go", "migrated.go", "kubelet.go", "truth.go", "../conformance/build.go",
+		"../kubeletoracle/*.go", "../kubeletoracle/*/*.go", "../oracle/*.mod")
 }
 
-// NewRecorder makes the file; the name "" makes none.
-func NewRecorder(name string) (*Recorder, error) {
-	if name == "" {
-		return nil, nil
-	}
-	file, err := os.Create(name)
+// Recorder writes looks to looksFile, from any goroutine. A nil one writes nothing.
+type Recorder struct {
+	mu   sync.Mutex
+	file *recorded.Writer
+}
+
+// NewRecorder makes the file.
+func NewRecorder() (*Recorder, error) {
+	fingerprint, err := looksOf()
 	if err != nil {
 		return nil, err
 	}
-	return &Recorder{file: file, text: gzip.NewWriter(file)}, nil
+	file, err := recorded.Create(looksFile, fingerprint)
+	return &Recorder{file: file}, err
 }
 
 // Add writes the look.
 func (r *Recorder) Add(look Recorded) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return json.NewEncoder(r.text).Encode(look)
+	return r.file.Encode(look)
 }
 
 // Close ends the file.
@@ -117,31 +120,7 @@ func (r *Recorder) Close() error {
 	if r == nil {
 		return nil
 	}
-	return errors.Join(r.text.Close(), r.file.Close())
-}
-
-// ReadRecorded calls each for every look of the file, in order, until it returns false.
-func ReadRecorded(name string, each func(Recorded) bool) error {
-	file, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	text, err := gzip.NewReader(bufio.NewReader(file))
-	if err != nil {
-		return fmt.Errorf("read %s: %w", name, err)
-	}
-	for decoder := json.NewDecoder(text); ; {
-		var r Recorded
-		switch err := decoder.Decode(&r); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return fmt.Errorf("read %s: %w", name, err)
-		case !each(r):
-			return nil
-		}
-	}
+	return r.file.Close()
 }
 
 // forRecord is the answer of a machine without what nobody compares.

@@ -1,0 +1,131 @@
+package kubelettrace
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/recorded"
+)
+
+// recordedStates is how many pods are drawn for each release, 300 in all, where looks are
+// recorded.
+const recordedStates = 50
+
+func recordedLooks(t *testing.T) []Recorded {
+	t.Helper()
+	fingerprint, err := looksOf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	looks, err := recorded.Read[Recorded](looksFile, fingerprint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return looks
+}
+
+// TestRecordedStates holds the trace and the plan's rows against what the kubelets of all
+// releases had done, as it was recorded.
+func TestRecordedStates(t *testing.T) {
+	pods, compared := map[string]map[string]bool{}, 0
+	for _, look := range recordedLooks(t) {
+		n, wrong, err := look.Compare()
+		if err != nil {
+			t.Fatal(err)
+		}
+		compared += n
+		for _, w := range wrong {
+			t.Errorf("%s, %s, %s: %s", look.Release, look.Node, look.When, w)
+		}
+		if pods[look.Release] == nil {
+			pods[look.Release] = map[string]bool{}
+		}
+		for _, p := range look.Pods {
+			pods[look.Release][p.Pod.String()] = true
+		}
+	}
+	for _, release := range Releases() {
+		// A pod that still moves on when its time is over is not looked at.
+		if n := len(pods[release]); n < recordedStates*4/5 {
+			t.Errorf("only %d pods of the kubelet of %s are recorded", n, release)
+		}
+	}
+	t.Logf("%d volumes compared", compared)
+}
+
+// TestRecordedTruthMatters spoils what a kubelet had done, in one way after the other, and
+// wants each to be noticed in one of the looks.
+func TestRecordedTruthMatters(t *testing.T) {
+	looks := recordedLooks(t)
+	spoilers := map[string]func(Truth) Truth{
+		"it waits for somebody else": func(truth Truth) Truth { truth.Actor = Other; return truth },
+		"it waits in no stage":       func(truth Truth) Truth { truth.Stage = ""; return truth },
+		"it waits in another stage": func(truth Truth) Truth {
+			if truth.Stage != "" {
+				truth.Stage = trace.StageClaimBound
+			}
+			return truth
+		},
+		"all is behind it": func(truth Truth) Truth { truth.Done = all(truth.Done, true); return truth },
+		"all is ahead":     func(truth Truth) Truth { truth.Done = all(truth.Done, false); return truth },
+		"it is not mounted": func(truth Truth) Truth {
+			truth.Mounted, truth.Published = false, false
+			return truth
+		},
+		"it waits, being mounted": func(truth Truth) Truth {
+			if truth.Mounted {
+				truth.Stage, truth.Actor = trace.StageMounted, TheDriver
+			}
+			return truth
+		},
+	}
+	for name, spoil := range spoilers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, look := range looks {
+				spoilt := look
+				spoilt.Pods = slices.Clone(look.Pods)
+				for i, p := range spoilt.Pods {
+					p.Truth = maps.Clone(p.Truth)
+					for volume, truth := range p.Truth {
+						p.Truth[volume] = spoil(truth)
+					}
+					spoilt.Pods[i] = p
+				}
+				if _, wrong, err := spoilt.Compare(); err != nil {
+					t.Fatal(err)
+				} else if len(wrong) > 0 {
+					return
+				}
+			}
+			t.Error("not noticed")
+		})
+	}
+	t.Run("the kubelet has nothing in use", func(t *testing.T) {
+		t.Parallel()
+		for _, look := range looks {
+			if look.Answer.Kubelet == nil {
+				continue
+			}
+			kubelet := *look.Answer.Kubelet
+			kubelet.InUse = nil
+			look.Answer.Kubelet = &kubelet
+			if _, wrong, err := look.Compare(); err != nil {
+				t.Fatal(err)
+			} else if len(wrong) > 0 {
+				return
+			}
+		}
+		t.Error("not noticed")
+	})
+}
+
+func all(done map[trace.StageName]bool, value bool) map[trace.StageName]bool {
+	changed := map[trace.StageName]bool{}
+	for stage := range done {
+		changed[stage] = value
+	}
+	return changed
+}

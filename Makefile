@@ -1,10 +1,11 @@
-# "make test" is all that stands between a change and main.
+# "make test" is the gate: all that stands between a change and main. "make prove" is
+# everything: each proof at its full length, with seeds that nobody has seen.
 
 GOLANGCI_LINT_VERSION := v2.15.0
 BIN := $(CURDIR)/bin
 # The race detector needs cgo, and cgo a C compiler: without one, Go turns cgo
 # off by itself and the tests run without the detector.
-RACE := $(if $(filter 1,$(shell go env CGO_ENABLED)),-race)
+RACE := $(if $(filter 1,$(shell CGO_ENABLED= go env CGO_ENABLED)),-race)
 
 # A release, as in .goreleaser.yaml: the same commit and the same Go give the same
 # bytes, wherever they are built.
@@ -17,23 +18,53 @@ IMAGE_PLATFORMS := linux/amd64 linux/arm64
 DIST := dist
 
 .PHONY: image dist notices reproducible release-check publish-check licences vuln new-user screenshots
-.PHONY: all build test alerts unit whole kit holmes k8sgpt base chart conformance conformance-long histories kubelet-oracle mutation mutation-histories mutation-kubelet e2e e2e-long soak soak-serve serve-modes chaos chaos-data add-check lint generate verify fuzz fuzz-corpus cover sandbox clean bench bench-serve fleet
+.PHONY: all build test vet unit race recorded stories record prove whole alerts holmes k8sgpt base chart conformance conformance-long histories kubelet-oracle e2e e2e-long soak soak-serve serve-modes chaos chaos-data add-check lint lint-all linked generate verify fuzz fuzz-corpus cover sandbox clean bench bench-serve fleet
 
-all: build lint test
+all: build test
 
 build: ## the plug-in, as kubectl finds it on PATH
 	CGO_ENABLED=0 go build -trimpath -o $(BIN)/kubectl-volume_doctor .
 
-test: whole conformance e2e alerts ## everything
+# What the gate builds it builds once: without cgo and with -trimpath, as the plug-in and
+# the control plane are built.
+GATE := vet unit race recorded stories lint
+GATE_ENV := CGO_ENABLED=0 GOFLAGS=-trimpath
+test: ## the gate: each part, how long it took, and the sum
+	@$(GATE_ENV) scripts/parts.sh $(GATE)
 
-unit: ## unit, corpus and command tests, but for those that take seconds: for every change of the code
-	go vet ./...
-	go test -short -vet=off -p 4 -shuffle=on ./... # some of them mostly wait
+vet:
+	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)"
+	$(GATE_ENV) go vet ./...
 
-whole: ## all of them, with the race detector where goroutines are started
+# Properties draw the same clusters each time: a change that is right is never stopped by
+# chance. "make whole" draws others.
+PROPERTIES = $(shell grep -rl --include='*_test.go' --exclude-dir=e2e --exclude-dir=tools pgregory.net/rapid . | xargs -n1 dirname | sort -u)
+unit: ## every package with -short sizes and fixed seeds: for every change of the code
+	$(GATE_ENV) go test -short -vet=off -p 4 $$(go list ./... | grep -vxF "$$(go list $(PROPERTIES))") # some of them mostly wait
+	$(GATE_ENV) go test -short -vet=off -p 4 $(PROPERTIES) -rapid.seed=1 -rapid.nofailfile
+
+race: ## the race detector where goroutines share something
+	CGO_ENABLED= GOFLAGS=-trimpath go test -short $(RACE) -vet=off ./sidebyside ./snapshot ./cluster ./fleet ./serve
+
+recorded: ## the model against what the controllers and kubelets of the releases have answered (make record)
+	cd e2e && $(GATE_ENV) go test -vet=off -run '^TestRecorded' ./recorded ./conformance ./histories ./kubelettrace
+
+STORIES := TestPruneEntry|TestReviewedPlan|TestDeleteFenced|TestCreateAttachment|TestCyclePod
+stories: build ## some repairs on one real control plane
+	cd e2e && $(GATE_ENV) go vet ./repair && $(GATE_ENV) go test -count 1 -vet=off -timeout 20m -run '^($(STORIES))$$' ./repair
+
+record: ## asks the controllers and the kubelets of all releases again, as root, and keeps what they say
+	cd e2e && go test -timeout 0 -count 1 -run 'TestRecord$$' -v ./conformance ./histories -record
+	cd e2e && go test -timeout 0 -count 1 -run 'Test(States|Random)$$' -v ./kubelettrace -record -releases all -states 50
+
+PART ?= all
+prove: ## every proof, or PART=one of scripts/prove.tsv, with fresh seeds; writes docs/evidence/README.md
+	scripts/prove.sh $(PART)
+
+whole: ## all packages at full length, with random seeds, and the race detector where goroutines are started
 	go vet ./...
-	go test -vet=off -shuffle=on ./internal/... ./safetext $$(go list ./snapshot/... | grep -v 'snapshot$$') ./reconcile ./controllerlog ./diagnose/... ./output ./explain ./kit
-	go test $(RACE) -vet=off -timeout 20m -shuffle=on . ./cluster ./snapshot ./repair/... ./fleet ./mcp ./serve ./cmd # what starts goroutines, and what makes a whole look
+	go test -vet=off -shuffle=on ./internal/... ./safetext $$(go list ./snapshot/... | grep -v 'snapshot$$') ./reconcile ./controllerlog ./diagnose/... ./output ./explain
+	go test $(RACE) -vet=off -timeout 40m -shuffle=on . ./cluster ./snapshot ./repair/... ./fleet ./mcp ./serve ./cmd # what starts goroutines, and what makes a whole look
 
 conformance: ## the model against the real controllers of ten releases, over random clusters
 	cd e2e && go test -timeout 45m ./conformance/...
@@ -51,15 +82,6 @@ STATES ?= 2000
 TALLIES ?=
 kubelet-oracle: ## STATES pods for each release in random states against the volume half of its kubelet, as root; writes docs/kubelet.md and what they said; a run that was stopped goes on with the releases that TALLIES=folder lacks
 	cd e2e && go test -timeout 0 -count 1 -parallel 8 -run 'Test(States|Sayings|DataLost|Random)$$' -v ./kubelettrace -releases all -states $(STATES) -seed $(SEED) -tallies '$(TALLIES)' -page ../../docs/kubelet.md -said ../../testdata/kubelet/said.txt
-
-mutation: ## one wrong edit to the model at a time, and which controller contradicts it; writes docs/mutation.md
-	cd e2e && go run ./mutation
-
-mutation-histories: ## the same for how decisions end, with histories of running controllers as the judge
-	cd e2e && go run ./mutation -judge histories
-
-mutation-kubelet: ## the same for the kubelet's half, with a real kubelet as the judge, as root
-	cd e2e && go run ./mutation -judge kubelet
 
 e2e: build ## the command against a real control plane
 	cd e2e && go vet ./... && go test -p 4 -timeout 40m $$(go list ./... | grep -v /conformance) # they mostly wait
@@ -97,14 +119,16 @@ add-check: ## the steps of CONTRIBUTING.md, with a check of no use in a copy of 
 	go test -timeout 30m -count 1 -run 'TestAddACheck$$' -v . -add-check
 
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
-	$< run ./...
-	cd e2e && $< run -c ../.golangci.yml ./...
-	cd e2e/alerts && $< run -c ../../.golangci.yml ./...
-	cd e2e/k8sgpt && $< run -c ../../.golangci.yml ./...
-	cd tools && $< run -c ../.golangci.yml ./...
+	$(GATE_ENV) $< run ./...
+
+lint-all: lint ## the other modules, too, for which all that they link has to be built
+	cd e2e && $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) run -c ../.golangci.yml ./...
+	cd e2e/alerts && $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) run -c ../../.golangci.yml ./...
+	cd e2e/k8sgpt && $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) run -c ../../.golangci.yml ./...
+	cd tools && $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) run -c ../.golangci.yml ./...
 
 $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
-	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	$(GATE_ENV) GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 	mv $(BIN)/golangci-lint $@
 
 generate: ## docs/codes.md, docs/driver-words.md, deploy/alerts, and the expectations of the corpus, by the tests named TestGenerated...; nothing where one fails
@@ -154,9 +178,6 @@ k8sgpt: ## serve --k8sgpt, called by k8sgpt's own client, its source in K8SGPT a
 	cd e2e/k8sgpt && go vet . && go run . '$(abspath $(K8SGPT))' '$(abspath $(SCHEMAS))' ../bin/k8sgpt-client
 	K8SGPT_CLIENT='$(CURDIR)/e2e/bin/k8sgpt-client' go test -count 1 -run 'TestK8sGPT' -v ./serve
 
-kit: ## the corpus and the threads as plain files, with a scorer, for other tools: build/kit-v1.tar.gz
-	go test -count 1 -run 'TestKit$$' ./kit -kit $(CURDIR)/build
-
 build/helm: e2e/helm/go.mod
 	cd e2e/helm && CGO_ENABLED=0 go build -ldflags='-s -w' -o ../../build/helm helm.sh/helm/v4/cmd/helm
 
@@ -189,7 +210,10 @@ image: notices ## the container image of IMAGE_PLATFORMS, without a container en
 reproducible: ## the last commit built twice, in two folders, is the same, and so is its image
 	scripts/reproducible.sh
 
-release-check: ## what goreleaser, krew and the workflows read is what they take
+linked: ## the linker leaves unused methods out of the plug-in
+	go test -count 1 -run 'TestUnusedMethodsAreLeftOut$$' .
+
+release-check: linked ## what goreleaser, krew and the workflows read is what they take
 	cd tools && go vet ./... && go test -count 1 ./... # Go's cache does not see files outside the module
 
 publish-check: ## what a release still needs from a person, each with how it was checked; fails while something is missing

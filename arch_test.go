@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -138,33 +136,5 @@ func checkImport(t *testing.T, path, pkg, imported string) {
 		if imported == banned || strings.HasPrefix(imported, banned+"/") {
 			t.Errorf("%s imports %s", path, imported)
 		}
-	}
-}
-
-// TestSizes: a package is small enough to know, and a file to read in one sitting.
-func TestSizes(t *testing.T) {
-	const maxPackage, maxFile, maxMedian = 5000, 400, 110
-	packages := map[string]int{}
-	var files []int
-	for _, path := range sources(t) {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines := bytes.Count(text, []byte("\n"))
-		packages[filepath.Dir(path)] += lines
-		files = append(files, lines)
-		if lines > maxFile {
-			t.Errorf("%s has %d lines, more than %d", path, lines, maxFile)
-		}
-	}
-	for pkg, lines := range packages {
-		if lines > maxPackage {
-			t.Errorf("package %q has %d lines, more than %d", pkg, lines, maxPackage)
-		}
-	}
-	slices.Sort(files)
-	if median := files[len(files)/2]; median > maxMedian {
-		t.Errorf("half of the files have %d lines or more, and should have at most %d", median, maxMedian)
 	}
 }

@@ -66,7 +66,7 @@ const pageHead = `# Histories
 
 What the model says of a controller that is at work, and of the time after its first
 pass, held against the attach/detach controllers of Kubernetes themselves, over random
-histories. ` + "`make histories`" + ` wrote this page; do not edit it. ` + "`make test`" + ` compares 100
+histories. ` + "`make histories`" + ` wrote this page; do not edit it. ` + "`make e2e`" + ` compares 100
 histories for each release and those that once differed (e2e/histories/testdata). One
 that differs is made as short as it goes and written to a file, which belongs there
 once the model is right. ` + "`TestComparisonCanFail`" + ` spoils what the model says in sixteen

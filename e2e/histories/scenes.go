@@ -73,7 +73,7 @@ func (s scene) silent(on ...string) scene {
 }
 
 // Scenes are histories in which the model has to know what random ones rarely come to: each
-// lets a mutant of package reconcile be told from it (e2e/mutation).
+// lets a wrong edit to package reconcile be told from it.
 func Scenes() map[string]*wire.Request {
 	detaching := func(mode wire.DriverMode, then time.Duration) wire.Step {
 		return wire.Step{Do: wire.Detaching, Node: "n1", Volume: sceneVolume, Mode: mode, Then: then}

@@ -3,10 +3,10 @@ package long
 
 import "testing"
 
-// Test skips the test where -short is set, as "make unit" does: "make whole" runs it.
+// Test skips the test where -short is set, as the gate has it: "make prove PART=whole" runs it.
 func Test(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("takes seconds: make whole runs it")
+		t.Skip("takes seconds: make prove PART=whole runs it")
 	}
 }

@@ -50,6 +50,7 @@ type kind interface {
 	isAlwaysNeeded() bool
 	list(*reading) source
 	part(r *reading, p scope.Part, into *snapshot.Objects) source
+	few(r *reading, selected fieldselector.Set, into *snapshot.Objects) source
 	follow(*Watch) *following
 }
 
@@ -113,16 +114,32 @@ func (k *kindOf[T, P]) part(r *reading, p scope.Part, into *snapshot.Objects) so
 			chosen.peek = k.peek()
 		}
 	}
+	s := k.added(r, chosen, into)
+	read := s.read
+	s.read = func(ctx context.Context, _ string) (int, error) { return read(ctx, p.Namespace) }
+	return s
+}
+
+// added is the source of what is added to a list.
+func (k *kindOf[T, P]) added(r *reading, chosen choice[P], into *snapshot.Objects) source {
 	var own []P
-	all := from[T, P](r.Cluster, p.Kind, &own, chosen)
-	return source{kind: p.Kind, read: func(ctx context.Context, _ string) (int, error) {
-		objects, err := all.read(ctx, p.Namespace)
+	all := from[T, P](r.Cluster, k.kind, &own, chosen)
+	return source{kind: k.kind, read: func(ctx context.Context, namespace string) (int, error) {
+		objects, err := all.read(ctx, namespace)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		list := snapshot.ListOf[P](into)
 		*list = append(*list, own...)
 		return objects, err
 	}}
+}
+
+// few is the source of the objects of the whole list that the server selects: what is kept
+// and decoded of them is the same. They are added to those of the other parts.
+func (k *kindOf[T, P]) few(r *reading, selected fieldselector.Set, into *snapshot.Objects) source {
+	chosen := k.chosen(r.options, facts.NeedsOf(&r.objects))
+	chosen.fields, chosen.spool = fieldselector.SelectorFromSet(selected).String(), nil
+	return k.added(r, chosen, into)
 }
 
 // peek decodes what Keep looks at; objects of which it looks at more are for the

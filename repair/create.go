@@ -216,5 +216,6 @@ func withdraw(v *View, va *storagev1.VolumeAttachment) (*Write, error) {
 		Check:    answered(func(after *deleted) error { return after.checkSame(va.UID) }),
 		// Another one of that name is somebody else's.
 		Stands: func(v *View) bool { return v.goneOrGoing(r.Do.Target) },
+		Hits:   func(v *View) string { return hitBy(v, va) },
 	}, nil
 }

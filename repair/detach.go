@@ -113,6 +113,7 @@ func deletion(f finding.Finding, va *storagev1.VolumeAttachment) Repair {
 			return letGo(v, va, func(now *storagev1.VolumeAttachment) bool { return now.DeletionTimestamp != nil })
 		},
 		pending: func(v *View) string { return detaching(v, va) },
+		hits:    func(v *View) string { return hitBy(v, va) },
 		check:   answered(func(after *deleted) error { return after.checkSame(va.UID) }),
 	}
 }

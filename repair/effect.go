@@ -26,6 +26,10 @@ type Write struct {
 	Reads []snapshot.Kind
 	// Stands says whether the write's effect is in the objects.
 	Stands func(*View) bool
+	// Hits names the pods from which the write may take a volume, "" where there are none;
+	// nil for a write that takes none. It is asked after the write: a pod that is there now
+	// came after the guards were asked.
+	Hits func(*View) string
 }
 
 // Step is a write that follows another once that has taken effect.
@@ -63,7 +67,7 @@ func (r *Repair) Renew(v *View) (*Repair, error) {
 func (r *Repair) Write() *Write {
 	w := &Write{
 		Do: r.Do, Finding: RefTo(r.Finding), Repair: r.Kind, PreImage: r.PreImage, Inverse: r.Undo,
-		Check: r.check, Reads: r.reads, Stands: r.stands,
+		Check: r.check, Reads: r.reads, Stands: r.stands, Hits: r.hits,
 	}
 	if r.landed != nil {
 		w.Stands = r.landed

@@ -68,6 +68,7 @@ func proposeStrip(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (R
 			return letGo(v, va, func(now *storagev1.VolumeAttachment) bool { return !facts.AttacherHolds(now) })
 		},
 		pending: func(v *View) string { return detaching(v, va) },
+		hits:    func(v *View) string { return hitBy(v, va) },
 		check:   answered(func(after *storagev1.VolumeAttachment) error { return checkStripped(after, attacherFinalizer(va)) }),
 	}, nil
 }

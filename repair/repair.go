@@ -167,6 +167,8 @@ type Repair struct {
 	// moot says that the effect may be missing because nobody needs it any more;
 	// nil where it never is.
 	moot func(*View) bool
+	// hits is that of Write.
+	hits func(*View) string
 	// Next is a second write that completes the repair; nil mostly.
 	Next *Step `json:"-"`
 	// check holds the written object against what was meant.

@@ -151,6 +151,14 @@ func New(takenAt time.Time, source Source, objects Objects, gaps []Gap) *Snapsho
 	return s
 }
 
+// With is the snapshot with other objects, of the same moment and from the same sources. It
+// takes the lists over that are not its own.
+func (s *Snapshot) With(objects Objects) *Snapshot {
+	other := New(s.TakenAt, s.Source, objects, slices.Clone(s.Gaps))
+	other.Controller, other.Manager, other.Backends = s.Controller, s.Manager, s.Backends
+	return other
+}
+
 // object is what indexing needs of an API object.
 type object interface {
 	GetNamespace() string

@@ -32,10 +32,11 @@ const firstPause = 5 * time.Second
 //  2. every guard must hold on them
 //  3. send the write, worked out again, as a dry run
 //  4. write the intent to the journal, on disk
-//  5. send the write with its preconditions; on a conflict begin again, once
-//  6. look until the finding has been gone, and the write's effect there, for
+//  5. read again the few objects that the write is about; every guard must hold on them
+//  6. send the write with its preconditions; on a conflict begin again, once
+//  7. look until the finding has been gone, and the write's effect there, for
 //     as long as HoldFor
-//  7. write the outcome to the journal
+//  8. write the outcome to the journal
 type Applier struct {
 	Cluster Cluster
 	// Options are those with which the findings were made.

@@ -31,7 +31,7 @@ func TestApplyInTheOrderOfSafety(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	want := []string{
-		"can", "look", "do dryRun=true", "journal intent", "sync", "do dryRun=false",
+		"can", "look", "do dryRun=true", "journal intent", "sync", "near", "do dryRun=false",
 		"look", "wait 5s", "look", "wait 10s", "look", "wait 20s", "look", "wait 40s", "look", "wait 45s", "look",
 		"journal outcome Repaired", "sync",
 	}

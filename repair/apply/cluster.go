@@ -19,6 +19,9 @@ type Cluster interface {
 	// Snapshot reads the objects as they are now: no answer may be older than
 	// the call.
 	Snapshot(ctx context.Context) (*snapshot.Snapshot, error)
+	// Near reads, as they are now, the few objects that a write is about; s is the last
+	// snapshot. It fails unless it has read them all.
+	Near(ctx context.Context, s *snapshot.Snapshot, near repair.Near) (repair.Nearby, error)
 	// Do makes one write and returns the object as JSON, as it then is. A dry
 	// run goes through everything but the storing. Its errors wrap those of
 	// package repair.

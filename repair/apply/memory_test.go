@@ -48,9 +48,15 @@ type memory struct {
 	// failing are the kinds whose lists the nth Snapshot cannot read.
 	failing func(n int) []snapshot.Kind
 
+	// looked runs once a Snapshot is made, and before it is returned: that took its time.
+	looked func()
+	// nearing runs before each Near, with its number from 1.
+	nearing func(n int) error
+
 	mu    sync.Mutex
 	log   []string
 	looks int
+	nears int
 	// stored are the writes that were made.
 	stored []repair.Operation
 	// announced are the events that were written; mute keeps them from being.
@@ -86,7 +92,39 @@ func (m *memory) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 	source := snapshot.Source{Server: cmp.Or(m.server, "https://memory"), ServerVersion: cmp.Or(m.release, "v1.36.3")}
 	s := snapshot.New(m.now, source, objects, gaps)
 	s.Backends = m.backends
+	if m.looked != nil {
+		m.looked()
+	}
 	return s, nil
+}
+
+// Near reads what a write is about. nearing runs before each, with its number from 1.
+func (m *memory) Near(ctx context.Context, _ *snapshot.Snapshot, near repair.Near) (repair.Nearby, error) {
+	m.nears++
+	m.note("near")
+	if m.nearing != nil {
+		if err := m.nearing(m.nears); err != nil {
+			return repair.Nearby{}, err
+		}
+	}
+	around := repair.Nearby{Near: near}
+	o := copied(m.objects)
+	for _, node := range o.Nodes {
+		if slices.Contains(near.Nodes, types.NodeName(node.Name)) {
+			around.Nodes = append(around.Nodes, node)
+		}
+	}
+	for _, va := range o.VolumeAttachments {
+		if slices.Contains(near.Attachments, va.Name) {
+			around.Attachments = append(around.Attachments, va)
+		}
+	}
+	for _, pod := range o.Pods {
+		if slices.Contains(near.Nodes, types.NodeName(pod.Spec.NodeName)) {
+			around.Pods = append(around.Pods, pod)
+		}
+	}
+	return around, ctx.Err()
 }
 
 // listed is a change: the storage system's own list shows vol-1 attached to the machines

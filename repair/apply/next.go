@@ -21,11 +21,14 @@ func (a *Applier) confirm(ctx context.Context, r *repair.Repair) (Outcome, strin
 		return a.verify(ctx, r)
 	}
 	// An interruption waits here: it would leave behind what the first write made.
-	number, detail := a.follow(context.WithoutCancel(ctx), r)
+	number, hit, detail := a.follow(context.WithoutCancel(ctx), r)
 	if detail != "" {
 		return Unverified, detail
 	}
 	outcome, detail := a.verify(ctx, r)
+	if hit != "" {
+		outcome, detail = Unverified, join(hit, detail)
+	}
 	if number != 0 {
 		detail = a.ended(number, outcome, detail)
 	}
@@ -34,8 +37,8 @@ func (a *Applier) confirm(ctx context.Context, r *repair.Repair) (Outcome, strin
 
 // follow makes the second write once the first has had its effect, or has had
 // all the time for it. It returns the write's number in the journal, 0 where
-// there was nothing left to write, or why it was not made.
-func (a *Applier) follow(ctx context.Context, r *repair.Repair) (number int, detail string) {
+// there was nothing left to write, and whom it may have hit, or why it was not made.
+func (a *Applier) follow(ctx context.Context, r *repair.Repair) (number int, hit, detail string) {
 	a.observe(Event{Summary: r.Summary, Stage: Verifying})
 	var waited time.Duration
 	for pause := unknownFirstWait; ; pause = min(2*pause, firstPause) {
@@ -46,18 +49,18 @@ func (a *Applier) follow(ctx context.Context, r *repair.Repair) (number int, det
 			switch {
 			case err == nil && l.unknown:
 				// A second request must not follow it: both might be carried out.
-				return 0, "nobody knows whether the second of two writes was made: " + a.ended(l.number, Unverified, l.detail)
+				return 0, "", join(l.hit, "nobody knows whether the second of two writes was made: "+a.ended(l.number, Unverified, l.detail))
 			case err == nil:
-				return l.number, ""
+				return l.number, l.hit, ""
 			}
 		}
 		var no *repair.Refusal
 		var unwritable *journalError
 		if err != nil && (waited >= stepPatience || errors.As(err, &no) || errors.As(err, &unwritable)) {
-			return 0, "the second of two writes was not made, so that undo has to take the first one back: " + err.Error()
+			return 0, "", "the second of two writes was not made, so that undo has to take the first one back: " + err.Error()
 		}
 		if err := a.Wait(ctx, pause); err != nil {
-			return 0, err.Error()
+			return 0, "", err.Error()
 		}
 		waited += pause
 	}
@@ -75,7 +78,7 @@ func (a *Applier) sendNext(ctx context.Context, r *repair.Repair, v *repair.View
 		return landing{}, err
 	}
 	w.Reads = r.Next.Reads
-	return a.send(ctx, r.Summary, v, w, 0)
+	return a.send(ctx, r.Summary, v, w, r.Next.Write, 0)
 }
 
 // ended writes down what became of the second write. It returns the detail, and why it

@@ -17,12 +17,14 @@ import (
 // is a courtesy.
 const announceTime = 10 * time.Second
 
+// prepare works a write out on fresh objects, or refuses with a Refusal.
+type prepare func(*repair.View) (*repair.Write, error)
+
 // task is one repair, or one write to be taken back.
 type task struct {
 	// result is filled in as the task goes on.
-	result Result
-	// prepare works the write out on fresh objects, or refuses with a Refusal.
-	prepare func(*repair.View) (*repair.Write, error)
+	result  Result
+	prepare prepare
 	// confirm says whether what was written is there, and stays.
 	confirm func(context.Context) (Outcome, string)
 	// undoes is the number of the write that this one takes back, 0 for a repair.
@@ -98,6 +100,9 @@ func (a *Applier) carryOut(ctx context.Context, t *task) error {
 			res.Outcome, detail = t.confirm(ctx)
 			res.Detail = join(l.detail, detail)
 		}
+		if l.hit != "" {
+			res.Outcome, res.Detail = Unverified, join(l.hit, res.Detail)
+		}
 		if err := a.Journal.ended(l.number, res.Outcome, res.Detail); err != nil {
 			res.Detail = join(res.Detail, err.Error())
 			return err
@@ -138,7 +143,7 @@ func (a *Applier) attempt(ctx context.Context, t *task) (landing, error) {
 	if a.DryRun == DryRunClient {
 		return landing{}, nil
 	}
-	return a.send(ctx, t.result.Summary, v, w, t.undoes)
+	return a.send(ctx, t.result.Summary, v, w, t.prepare, t.undoes)
 }
 
 // look reads the objects as they are now. Some lists may be incomplete, so it is

@@ -33,16 +33,19 @@ type landing struct {
 	// unknown says that it may or may not have been made.
 	unknown bool
 	detail  string
+	// hit says which pod may have lost its volume, "" where none.
+	hit string
 	// uid is that of the object that was written, "" where no answer told it.
 	uid types.UID
 }
 
 // send takes a write through the part that must be in this order: a dry run,
 // the intent on disk, the request, and, where no answer comes, a look. v is what the
-// write was worked out on, and undoes the number of the one that it takes back. An error
+// write was worked out on, again works it out once more, and undoes is the number of the
+// one that it takes back. An error
 // that wraps ErrConflict or ErrNotFound asks for another look; a *journalError
 // is the end of everything.
-func (a *Applier) send(ctx context.Context, summary string, v *repair.View, w *repair.Write, undoes int) (landing, error) {
+func (a *Applier) send(ctx context.Context, summary string, v *repair.View, w *repair.Write, again prepare, undoes int) (landing, error) {
 	if !w.Do.Conditional() {
 		return landing{}, errors.New("the operation has no preconditions")
 	}
@@ -73,15 +76,22 @@ func (a *Applier) send(ctx context.Context, summary string, v *repair.View, w *r
 	// whose outcome nobody knows.
 	request, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTime)
 	defer cancel()
+	if err := a.stillSafe(request, v, w, again); err != nil {
+		if noted := a.Journal.ended(number, NotWritten, err.Error()); noted != nil {
+			return landing{}, &journalError{noted}
+		}
+		return landing{}, err
+	}
 	after, err = a.Cluster.Do(request, w.Do, false)
 	switch {
 	case err == nil:
-		return landing{number: number, landed: true, uid: uidOf(after)}, nil
+		return landing{number: number, landed: true, uid: uidOf(after), hit: a.hit(request, v, w)}, nil
 	case errors.Is(err, repair.ErrUnknownOutcome):
 		a.observe(Event{Summary: summary, Stage: Resolving})
 		l := a.resolve(ctx, w)
 		l.number = number
 		if l.landed || l.unknown {
+			l.hit = a.hit(request, v, w)
 			return l, nil
 		}
 		err = fmt.Errorf("%w: %w", repair.ErrConflict, err)

@@ -55,7 +55,7 @@ func TestUndoInTheOrderOfSafety(t *testing.T) {
 		t.Errorf("%+v", results)
 	}
 	want := []string{
-		"can", "look", "do dryRun=true", "journal intent", "sync", "do dryRun=false", "look", "journal outcome Undone", "sync",
+		"can", "look", "do dryRun=true", "journal intent", "sync", "near", "do dryRun=false", "look", "journal outcome Undone", "sync",
 	}
 	if diff := cmp.Diff(want, m.log); diff != "" {
 		t.Error(diff)

@@ -133,7 +133,7 @@ $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 
 generate: ## docs/codes.md, docs/driver-words.md, deploy/alerts, and the expectations of the corpus, by the tests named TestGenerated...; nothing where one fails
 	rm -rf $(BIN)/generated
-	go test -run '^TestGenerated' . ./diagnose ./diagnose/driverwords ./output -update=$(BIN)/generated
+	go test -run '^TestGenerated' . ./diagnose ./diagnose/driverwords ./output ./repair/apply -update=$(BIN)/generated
 	cp -R $(BIN)/generated/. .
 	rm -rf $(BIN)/generated
 

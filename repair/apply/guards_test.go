@@ -144,9 +144,50 @@ func guardsAlone(t *testing.T, world func(testing.TB) *memory, misses []nearMiss
 			}
 		})
 	}
+	namesItsKinds(t, world, misses)
 	for _, guard := range world(t).only().Guards {
 		if !covered[guard.Name] {
 			t.Errorf("guard %s has no near miss", guard.Name)
+		}
+	}
+}
+
+// namesItsKinds holds that no guard answers otherwise without the objects of a kind that it
+// does not name, in the world and in its near misses; and that one which named none would
+// be caught.
+func namesItsKinds(t *testing.T, world func(testing.TB) *memory, misses []nearMiss) {
+	t.Helper()
+	caught := map[string]bool{}
+	for _, miss := range append([]nearMiss{{"nothing", "", func(*memory) {}}}, misses...) {
+		m := world(t)
+		r := m.only()
+		miss.change(m)
+		see := func(hidden ...snapshot.Kind) *repair.View {
+			m.failing = func(int) []snapshot.Kind { return hidden }
+			s, err := m.Snapshot(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return repair.Look(s, narrow(r.Finding.Code), m.consent)
+		}
+		v := see()
+		for _, kind := range lists {
+			hidden := see(kind)
+			for _, g := range r.Guards {
+				if g.Name == repair.GuardComplete || g.Name == repair.GuardFinding || (g.Check(v, &r) == nil) == (g.Check(hidden, &r) == nil) {
+					continue
+				}
+				caught[g.Name] = true
+				if !slices.Contains(g.Kinds, kind) {
+					t.Errorf("%s: guard %s rests on the %s, and names only %v", miss.name, g.Name, kind, g.Kinds)
+				}
+			}
+		}
+	}
+	for _, g := range world(t).only().Guards {
+		// Those rest on what a cloud or a storage system says, in no world: see the corpus.
+		if len(g.Kinds) > 0 && !caught[g.Name] && g.Name != repair.GuardComplete && g.Name != repair.GuardFenced && g.Name != "storage-lacks-it" {
+			t.Errorf("nothing shows what guard %s rests on, of %v", g.Name, g.Kinds)
 		}
 	}
 }

@@ -48,6 +48,9 @@ type memory struct {
 	// failing are the kinds whose lists the nth Snapshot cannot read.
 	failing func(n int) []snapshot.Kind
 
+	// reason is that of their gaps, and half says that they fail at a later page.
+	reason string
+	half   bool
 	// looked runs once a Snapshot is made, and before it is returned: that took its time.
 	looked func()
 	// nearing runs before each Near, with its number from 1.
@@ -85,8 +88,8 @@ func (m *memory) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 	if m.failing != nil {
 		for _, kind := range m.failing(m.looks) {
 			m.note("%s unread", kind)
-			gaps = append(gaps, snapshot.Gap{Kind: kind, Reason: "InternalError"})
-			drop(&objects, kind)
+			gaps = append(gaps, snapshot.Gap{Kind: kind, Reason: cmp.Or(m.reason, "InternalError")})
+			drop(&objects, kind, m.half)
 		}
 	}
 	source := snapshot.Source{Server: cmp.Or(m.server, "https://memory"), ServerVersion: cmp.Or(m.release, "v1.36.3")}
@@ -139,34 +142,42 @@ func listed(machines ...string) func(*memory) {
 	}
 }
 
-// drop leaves nothing of a kind, as a list that fails at its first page does.
-func drop(o *snapshot.Objects, kind snapshot.Kind) {
+// drop leaves nothing of a kind, as a list that fails at its first page does, or half of
+// it, as one that fails at a later page.
+func drop(o *snapshot.Objects, kind snapshot.Kind, half bool) {
 	switch kind {
 	case snapshot.Pods:
-		o.Pods = nil
+		o.Pods = rest(o.Pods, half)
 	case snapshot.Nodes:
-		o.Nodes = nil
+		o.Nodes = rest(o.Nodes, half)
 	case snapshot.Claims:
-		o.Claims = nil
+		o.Claims = rest(o.Claims, half)
 	case snapshot.Volumes:
-		o.Volumes = nil
+		o.Volumes = rest(o.Volumes, half)
 	case snapshot.VolumeAttachments:
-		o.VolumeAttachments = nil
+		o.VolumeAttachments = rest(o.VolumeAttachments, half)
 	case snapshot.CSINodes:
-		o.CSINodes = nil
+		o.CSINodes = rest(o.CSINodes, half)
 	case snapshot.CSIDrivers:
-		o.CSIDrivers = nil
+		o.CSIDrivers = rest(o.CSIDrivers, half)
 	case snapshot.StorageClasses:
-		o.StorageClasses = nil
+		o.StorageClasses = rest(o.StorageClasses, half)
 	case snapshot.Leases:
-		o.Leases = nil
+		o.Leases = rest(o.Leases, half)
 	case snapshot.Events:
-		o.Events = nil
+		o.Events = rest(o.Events, half)
 	case snapshot.Deployments:
-		o.Deployments = nil
+		o.Deployments = rest(o.Deployments, half)
 	default:
 		panic("no list of " + kind)
 	}
+}
+
+func rest[O any](list []O, half bool) []O {
+	if half {
+		return list[:len(list)/2]
+	}
+	return nil
 }
 
 func (m *memory) Can(_ context.Context, wanted []repair.Permission) (missing []repair.Permission, err error) {

@@ -29,7 +29,7 @@ func TestFollowEndsWithItsConsumer(t *testing.T) {
 		if !errors.Is(err, enough) {
 			t.Error(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("it does not end")
 	}
 }

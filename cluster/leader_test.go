@@ -99,7 +99,7 @@ func TestLeadStandsBy(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: LeaseName},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &other, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	e := quiet("me")
 	var leader string
@@ -120,7 +120,7 @@ func TestLeadStandsBy(t *testing.T) {
 func TestLeadSaysWhatIsRefused(t *testing.T) {
 	a := newAPI(t)
 	a.fail(leasePath+"/"+LeaseName, apierrors.NewForbidden(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, LeaseName, errors.New("no RBAC policy matched")))
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	e := quiet("me")
 	var why error

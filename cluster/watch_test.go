@@ -96,7 +96,7 @@ func begin(t *testing.T, a *api, options Options) *Watch {
 // until waits for what a watch brings.
 func until(t *testing.T, w *Watch, what string, holds func(*snapshot.Snapshot) bool) *snapshot.Snapshot {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		s, err := w.Snapshot(nil)
 		if err != nil {

@@ -33,6 +33,7 @@ type applyFlags struct {
 	journal    string
 	allow      []string
 	fenced     []string
+	detached   []string
 	// save and approved are files of repairs: to be reviewed, and reviewed.
 	save     string
 	approved string
@@ -41,7 +42,7 @@ type applyFlags struct {
 }
 
 // applyOnly are the flags that mean nothing without --apply.
-var applyOnly = []string{"yes", "dry-run", "max-repairs", "settle", "wait", "journal", "allow", "fenced", "save-repairs", "approved"}
+var applyOnly = []string{"yes", "dry-run", "max-repairs", "settle", "wait", "journal", "allow", "fenced", "detached", "save-repairs", "approved"}
 
 // formerNames are flags under the names that they had first. Scripts use them.
 var formerNames = map[string]string{"save-plan": "save-repairs", "plan": "approved"}
@@ -61,6 +62,7 @@ func (a *applyFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&a.journal, "journal", "", "With --apply: the file that says what was written, for undo (default volume-doctor-TIME-RANDOM.journal)")
 	f.StringSliceVar(&a.allow, "allow", nil, "With --apply: kinds of repair that are never made unasked; explain KIND says why")
 	f.StringSliceVar(&a.fenced, "fenced", nil, "With --apply: nodes that you know to be powered off or cut off from the storage")
+	f.StringSliceVar(&a.detached, "detached", nil, "With --apply: VolumeAttachments whose volume, as you have seen at the storage system, is not attached to their node")
 	f.StringVar(&a.save, "save-repairs", "", "With --apply: write the repairs to this file for review, and nothing to the cluster")
 	f.StringVar(&a.approved, "approved", "", "With --apply: make exactly the repairs of this file, or none if the cluster has moved on")
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -113,8 +115,9 @@ func repairKinds() []string {
 
 func (a *applyFlags) consent() repair.Consent {
 	return repair.Consent{
-		Allow:  each(a.allow, func(kind string) repair.Kind { return repair.Kind(kind) }),
-		Fenced: each(a.fenced, func(node string) types.NodeName { return types.NodeName(node) }),
+		Allow:    each(a.allow, func(kind string) repair.Kind { return repair.Kind(kind) }),
+		Fenced:   each(a.fenced, func(node string) types.NodeName { return types.NodeName(node) }),
+		Detached: a.detached,
 	}
 }
 
@@ -147,9 +150,14 @@ func (a *applyFlags) mayAsk(in io.Reader) error {
 	return fmt.Errorf("%s asks before it writes, and there is no terminal to answer on: give --yes, or --dry-run=server to see", cmp.Or(a.asker, "--apply"))
 }
 
-// nodesExist catches a --fenced with a slip of the pen in it: a node of that
-// name must be in the cluster or in what is left of it.
-func (a *applyFlags) nodesExist(v *repair.View) error {
+// named catches a --fenced or a --detached with a slip of the pen in it: a node of that
+// name must be in the cluster or in what is left of it, and so must the VolumeAttachment.
+func (a *applyFlags) named(v *repair.View) error {
+	for _, name := range a.detached {
+		if v.Snapshot.VolumeAttachment(name) == nil {
+			return fmt.Errorf("--detached %s: there is no such VolumeAttachment", name)
+		}
+	}
 	for _, name := range a.fenced {
 		if !nodeKnown(v.Snapshot, name) {
 			return fmt.Errorf("--fenced %s: there is no such node, and no VolumeAttachment names it", name)
@@ -194,6 +202,17 @@ Not Ready is no proof of that: a node that is cut off goes on writing. If it sti
 runs, two nodes write to %s, and the data is lost.
 Type the name of the node if you have made sure: `, node, strings.Join(volumes, ", "))
 		if answer(in) != node {
+			return false
+		}
+	}
+	for _, r := range repairs {
+		if r.Kind != repair.StripFinalizer || !slices.Contains(a.detached, r.Do.Target.Name) {
+			continue
+		}
+		fmt.Fprintf(streams.ErrOut, `You say that the storage system does not have volume %s attached to node %s.
+If it has, nothing will ever detach it, and another node may be given the volume as well.
+Type the name of the node if you have seen it there: `, output.Safe(r.Finding.PersistentVolume), output.Safe(string(r.Finding.Node)))
+		if answer(in) != string(r.Finding.Node) {
 			return false
 		}
 	}

@@ -34,7 +34,7 @@ func (m *applying) run(ctx context.Context, streams genericiooptions.IOStreams) 
 		return err
 	}
 	r := view.Report
-	if err := m.flags.nodesExist(view); err != nil {
+	if err := m.flags.named(view); err != nil {
 		return err
 	}
 	if m.flags.approved != "" {

@@ -103,8 +103,11 @@ func completeWords(list func(context.Context) ([]string, error)) cobra.Completio
 func (g *globalFlags) completeApply(cmd *cobra.Command, streams genericiooptions.IOStreams) {
 	streams.ErrOut = io.Discard
 	for flag, complete := range map[string]func(context.Context) ([]string, error){
-		"allow":   func(context.Context) ([]string, error) { return repairKinds(), nil },
-		"fenced":  func(ctx context.Context) ([]string, error) { return g.names(ctx, streams, snapshot.Nodes) },
+		"allow":  func(context.Context) ([]string, error) { return repairKinds(), nil },
+		"fenced": func(ctx context.Context) ([]string, error) { return g.names(ctx, streams, snapshot.Nodes) },
+		"detached": func(ctx context.Context) ([]string, error) {
+			return g.names(ctx, streams, snapshot.VolumeAttachments)
+		},
 		"dry-run": func(context.Context) ([]string, error) { return []string{"none", "client", "server"}, nil },
 		"contexts": func(context.Context) ([]string, error) {
 			config, err := g.kubeconfig()

@@ -77,7 +77,7 @@ func parsed(words []string, s *snapshot.Snapshot) error {
 	for node := range strings.SplitSeq(text("fenced"), ",") {
 		a := applyFlags{fenced: []string{node}}
 		if node != "" && s != nil {
-			if err := a.nodesExist(&repair.View{Snapshot: s}); err != nil {
+			if err := a.named(&repair.View{Snapshot: s}); err != nil {
 				return err
 			}
 		}

@@ -229,5 +229,5 @@ func (r *Repair) lacksConsent() bool { return r.BlockedBy != nil && r.BlockedBy.
 
 // asksConsent says that the repair is never made without the user's word.
 func (r *Repair) asksConsent() bool {
-	return slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Name == GuardAllowed || g.Name == GuardFenced })
+	return slices.ContainsFunc(r.Guards, func(g Guard) bool { return consents(g.Name) })
 }

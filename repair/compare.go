@@ -126,7 +126,8 @@ func unclock(object map[string]any) {
 
 // Same says whether the two are the same word of the user.
 func (c Consent) Same(other Consent) bool {
-	return sets.New(c.Allow...).Equal(sets.New(other.Allow...)) && sets.New(c.Fenced...).Equal(sets.New(other.Fenced...))
+	return sets.New(c.Allow...).Equal(sets.New(other.Allow...)) && sets.New(c.Fenced...).Equal(sets.New(other.Fenced...)) &&
+		sets.New(c.Detached...).Equal(sets.New(other.Detached...))
 }
 
 // String is the consent as flags.
@@ -138,8 +139,11 @@ func (c Consent) String() string {
 	for _, node := range c.Fenced {
 		flags = append(flags, "--fenced "+string(node))
 	}
+	for _, va := range c.Detached {
+		flags = append(flags, "--detached "+va)
+	}
 	if len(flags) == 0 {
-		return "no --allow and no --fenced"
+		return "no --allow, no --fenced and no --detached"
 	}
 	return strings.Join(flags, " ")
 }

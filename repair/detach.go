@@ -22,7 +22,7 @@ import (
 var deleteAttachment = action{
 	kind:     DeleteAttachment,
 	risk:     RiskMedium,
-	codes:    []finding.Code{"VD101", "VD105", "VD108", "VD119", "VD120", "VD508", "VD509"},
+	codes:    []finding.Code{"VD101", "VD105", "VD108", "VD119", "VD120", "VD502", "VD508", "VD509", "VD510"},
 	detaches: true,
 	needs:    []Permission{RightTo(VerbDelete, snapshot.VolumeAttachments, "")},
 	guards: append(slices.Clone(detachGuards),
@@ -36,6 +36,10 @@ var deleteAttachment = action{
 // madeByOthers are the findings about a VolumeAttachment that somebody else than the
 // controller made.
 var madeByOthers = []finding.Code{"VD120"}
+
+// neverDetached are the findings about a volume that the controller lists for attached
+// and can never detach, in any release.
+var neverDetached = []finding.Code{"VD510"}
 
 // deleteFencedAttachment is for what is left on a node that is lost or gone, of
 // which no object can prove that it has ceased to write.
@@ -83,6 +87,14 @@ var detachGuards = []Guard{
 // node's health, so the guards do. The name must be the hash of the handle that
 // the volume has now, because the attacher takes the handle from there.
 func proposeDelete(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (Repair, error) {
+	switch {
+	case f.Code == "VD119" && len(f.AdviceCommands) > 0:
+		return Repair{}, errors.New("the attacher cannot detach the disk before its PersistentVolume is made again, as is advised")
+	case f.Code == "VD502" && len(f.Pods) > 0:
+		return Repair{}, fmt.Errorf("pod %s waits for the volume, which is attached to no node while it is being deleted", f.Pods[0])
+	case f.Code == "VD502" && !facts.ComputedName.MatchString(va.Name):
+		return Repair{}, errors.New("another program made the VolumeAttachment, and may be at work with it")
+	}
 	r := deletion(f, va)
 	if slices.Contains(madeByOthers, f.Code) {
 		// What made it may use it in a way that no pod and no kubelet tells of.

@@ -20,6 +20,11 @@ func TestDetachesOfTheCorpus(t *testing.T) {
 	n1 := Consent{Fenced: []types.NodeName{"n1"}}
 	strip := Consent{Allow: []Kind{StripFinalizer}}
 	both := Consent{Allow: strip.Allow, Fenced: n1.Fenced}
+	// seen is the same with the word that the storage system has nothing attached there.
+	seen := func(c Consent) Consent {
+		c.Detached = []string{"all"}
+		return c
+	}
 	for _, c := range []struct {
 		name    string
 		code    finding.Code
@@ -57,12 +62,20 @@ func TestDetachesOfTheCorpus(t *testing.T) {
 		{"vd117-near-on-demand", "VD102", Consent{}, DeleteFencedAttachment, ""}, // the cloud says that it is stopped
 		{"vd118-woken", "VD118", n1, DeleteFencedAttachment, GuardFenced},
 		{"vd118-woken", "VD118", Consent{Fenced: []types.NodeName{"old-1"}}, DeleteFencedAttachment, ""},
-		{"vd119-deleting", "VD119", Consent{}, StripFinalizer, GuardAllowed},
-		{"vd119-deleting", "VD119", strip, StripFinalizer, ""},
-		{"vd119-node-gone", "VD119", strip, StripFinalizer, GuardFenced},
-		{"vd119-node-gone", "VD119", both, StripFinalizer, ""},
-		{"vd108-being-deleted", "VD108", strip, StripFinalizer, GuardFenced},
-		{"vd108-being-deleted", "VD108", both, StripFinalizer, ""},
+		{"vd119-deleting", "VD119", Consent{}, StripFinalizer, GuardDetached},
+		{"vd119-deleting", "VD119", strip, StripFinalizer, GuardDetached},
+		{"vd119-deleting", "VD119", seen(Consent{}), StripFinalizer, GuardAllowed},
+		{"vd119-deleting", "VD119", seen(strip), StripFinalizer, ""},
+		{"vd119-node-gone", "VD119", seen(strip), StripFinalizer, GuardFenced},
+		{"vd119-node-gone", "VD119", both, StripFinalizer, GuardDetached},
+		{"vd119-node-gone", "VD119", seen(both), StripFinalizer, ""},
+		{"vd108-being-deleted", "VD108", seen(strip), StripFinalizer, GuardFenced},
+		{"vd108-being-deleted", "VD108", both, StripFinalizer, GuardDetached},
+		{"vd108-being-deleted", "VD108", seen(both), StripFinalizer, ""},
+		{"vd502-nobody-uses-it", "VD502", Consent{}, DeleteAttachment, "disk-stays"},
+		{"vd502-kept", "VD502", Consent{}, DeleteAttachment, ""},
+		{"vd510-handle-with-caret", "VD510", Consent{}, DeleteAttachment, "not-wanted"},
+		{"vd510-caret-next-pod-waits", "VD510", Consent{}, DeleteAttachment, ""},
 		{"vd103-under-an-image-pull", "VD103", Consent{}, Nudge, "not-mounted"},
 		{"vd503-nothing-attached", "VD503", Consent{}, TouchVolume, ""},
 		{"vd503-attacher-down", "VD503", Consent{}, TouchVolume, "only-finalizer"},
@@ -70,7 +83,14 @@ func TestDetachesOfTheCorpus(t *testing.T) {
 		{"vd612-what-follows", "VD503", Consent{}, TouchVolume, "attacher-at-work"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			v := Look(corpusCase(t, c.name), diagnose.Options{}, c.consent)
+			s := corpusCase(t, c.name)
+			if c.consent.Detached != nil {
+				c.consent.Detached = nil
+				for _, va := range s.VolumeAttachments {
+					c.consent.Detached = append(c.consent.Detached, va.Name)
+				}
+			}
+			v := Look(s, diagnose.Options{}, c.consent)
 			Propose(v)
 			i := slices.IndexFunc(v.Report.Findings, func(f finding.Finding) bool { return f.Code == c.code })
 			if i < 0 {

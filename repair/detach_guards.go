@@ -296,7 +296,13 @@ func checkNotInUse(v *View, r *Repair) error {
 
 // checkNotListed: the controller holds what it lists for attached, and comes to
 // it by itself. Until it noticed, its list would be a lie.
+//
+// A volume with a ^ in its handle it comes to never, and lists for as long as the
+// VolumeAttachment is there.
 func checkNotListed(v *View, r *Repair) error {
+	if slices.Contains(neverDetached, r.Finding.Code) {
+		return nil
+	}
 	if va := target(v, r); reported(v, va, v.Facts.Lists) {
 		return fmt.Errorf("volumesAttached of node %s lists the volume: the controller knows of it", va.Spec.NodeName)
 	}

@@ -52,7 +52,10 @@ var detachedProofs = map[finding.Code][]Guard{
 // word in any case.
 func proposeStrip(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (Repair, error) {
 	index := slices.Index(va.Finalizers, attacherFinalizer(va))
-	if index < 0 {
+	switch {
+	case f.Code == "VD119" && len(f.AdviceCommands) > 0 && !slices.Contains(v.Consent.Detached, va.Name):
+		return Repair{}, errors.New("the attacher detaches the disk once its PersistentVolume is made again, as is advised")
+	case index < 0:
 		return Repair{}, fmt.Errorf("VolumeAttachment %s does not have the finalizer %s", va.Name, attacherFinalizer(va))
 	}
 	path := fmt.Sprintf("/metadata/finalizers/%d", index)
@@ -83,8 +86,16 @@ func stripGuards(v *View, f finding.Finding, va *storagev1.VolumeAttachment) []G
 	} else {
 		guards = append(guards, notAliveGuard, strippedOffGuard)
 	}
+	if !slices.Contains(driverTold, f.Code) {
+		guards = append(guards, detachedGuard)
+	}
 	return append(guards, allowedGuard(StripFinalizer))
 }
+
+// driverTold are the findings that rest on the driver's own words: that the volume is not
+// attached, or that there is no such machine. For all others nobody has said that the
+// storage system does not have the volume attached there.
+var driverTold = []finding.Code{"VD103", "VD115"}
 
 func checkStripped(after *storagev1.VolumeAttachment, finalizer string) error {
 	if slices.Contains(after.Finalizers, finalizer) {

@@ -49,10 +49,16 @@ const (
 	GuardReviewed   = "as-reviewed"
 	GuardAllowed    = "allowed"
 	GuardFenced     = "fenced"
+	GuardDetached   = "detached"
 )
 
+// consents reports whether the guard is one that the user's word alone satisfies.
+func consents(guard string) bool {
+	return guard == GuardAllowed || guard == GuardFenced || guard == GuardDetached
+}
+
 // consent says that the user's word alone would lift the refusal.
-func (r *Refusal) consent() bool { return r.Guard == GuardAllowed || r.Guard == GuardFenced }
+func (r *Refusal) consent() bool { return consents(r.Guard) }
 
 // refusal is that of the first guard that does not hold. Where the finding is
 // gone, the next guard that does not hold either says what has become of it.

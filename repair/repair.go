@@ -89,6 +89,9 @@ type Consent struct {
 	// Fenced are the nodes that the user knows to be powered off, or cut off from
 	// the storage, and that stay so until the repair is done.
 	Fenced []types.NodeName `json:"fenced,omitempty"`
+	// Detached are the VolumeAttachments of which the user has seen at the storage
+	// system that it does not have their volume attached to their node.
+	Detached []string `json:"detached,omitempty"`
 }
 
 // Look rebuilds the worlds and runs the checks over a snapshot.
@@ -268,16 +271,20 @@ func (r *Repair) needs(v *View) (flags []string, enough bool) {
 	silent, given := *v, *v
 	silent.Consent = Consent{}
 	for _, guard := range r.Guards {
-		if guard.Name != GuardAllowed && guard.Name != GuardFenced || guard.Check(&silent, r) == nil {
+		if !consents(guard.Name) || guard.Check(&silent, r) == nil {
 			continue
 		}
-		if guard.Name == GuardAllowed {
+		switch guard.Name {
+		case GuardAllowed:
 			flags = append(flags, "--allow="+string(r.Kind))
 			given.Consent.Allow = append(slices.Clone(given.Consent.Allow), r.Kind)
-			continue
+		case GuardDetached:
+			flags = append(flags, "--detached="+r.Do.Target.Name)
+			given.Consent.Detached = append(slices.Clone(given.Consent.Detached), r.Do.Target.Name)
+		default:
+			flags = append(flags, "--fenced="+string(r.FencedNode()))
+			given.Consent.Fenced = append(slices.Clone(given.Consent.Fenced), r.FencedNode())
 		}
-		flags = append(flags, "--fenced="+string(r.FencedNode()))
-		given.Consent.Fenced = append(slices.Clone(given.Consent.Fenced), r.FencedNode())
 	}
 	return flags, refusal(&given, r) == nil
 }

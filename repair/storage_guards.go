@@ -2,6 +2,7 @@ package repair
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -63,15 +64,33 @@ func checkStorageLetGo(v *View, r *Repair) error {
 	return nil
 }
 
-// strippedOffGuard is offGuard, or the storage system's own word that it detached the
+// storageDetached reports whether the storage system itself says that it detached the
 // volume after the detach was asked for. Only a list with that time in it proves that: a
 // copied file is older than its date. No attach is begun for an object that is being
 // deleted, and the last one had ended before the list was taken.
-var strippedOffGuard = Guard{GuardFenced, union(onWorlds, onNodes), func(v *View, r *Repair) error {
+func storageDetached(v *View, r *Repair) bool {
 	e, va := atStorage(v, r), target(v, r)
-	if e != nil && va.DeletionTimestamp != nil && e.Settled && len(e.Holders) == 0 && e.Saw(*va.DeletionTimestamp, facts.LongestSidecarCall) &&
-		e.Volume.Detached != nil && e.Volume.Detached.Sub(va.DeletionTimestamp.Time) >= snapshot.ClockTolerance {
+	return e != nil && va.DeletionTimestamp != nil && e.Settled && len(e.Holders) == 0 && e.Saw(*va.DeletionTimestamp, facts.LongestSidecarCall) &&
+		e.Volume.Detached != nil && e.Volume.Detached.Sub(va.DeletionTimestamp.Time) >= snapshot.ClockTolerance
+}
+
+// strippedOffGuard is offGuard, or the storage system's own word.
+var strippedOffGuard = Guard{GuardFenced, union(onWorlds, onNodes), func(v *View, r *Repair) error {
+	if storageDetached(v, r) {
 		return nil
 	}
 	return offGuard.Check(v, r)
 }, ""}
+
+// detachedGuard holds where the user has seen that the storage system does not have the
+// volume attached to the node, or where a list of the storage system says so. Nothing in
+// the cluster tells: status.attached is what the attacher was told last, and the node does
+// not report a disk that it does not use.
+var detachedGuard = Guard{GuardDetached, union(onWorlds, onNodes), func(v *View, r *Repair) error {
+	va := target(v, r)
+	if va.Name == "" || slices.Contains(v.Consent.Detached, va.Name) || storageDetached(v, r) {
+		return nil
+	}
+	return fmt.Errorf("without the finalizer nobody would detach what the storage system still has attached to node %s: if you have seen there that "+
+		"it has the volume not attached to that node, give --detached %s", va.Spec.NodeName, va.Name)
+}, "detach the volume at the storage system"}

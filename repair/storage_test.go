@@ -220,7 +220,7 @@ func TestStorageSpeaksForTheUser(t *testing.T) {
 		}
 		for _, f := range look(string(StripFinalizer)) {
 			va, driver, handle := s.VolumeAttachment(f.VolumeAttachment), "", ""
-			if driver, handle, _ = reconcile.ParseCSI(f.Volume); driver == "" || len(f.Repair.Needs) != 2 {
+			if driver, handle, _ = reconcile.ParseCSI(f.Volume); driver == "" || len(f.Repair.Needs) != 3 {
 				continue
 			}
 			shown++
@@ -244,23 +244,23 @@ func TestStorageSpeaksForTheUser(t *testing.T) {
 			if got := needs(&detached, now); got != "strip-finalizer 1 allowed" {
 				t.Errorf("%s: attached to nothing: %s", c.Name, got)
 			}
-			if got := needs(nil, now); got != "strip-finalizer 2 fenced" {
+			if got := needs(nil, now); got != "strip-finalizer 3 fenced" {
 				t.Errorf("%s: nobody says since when, and the file may be a copy: %s", c.Name, got)
 			}
 			before := detached.Add(-time.Second)
-			if got := needs(&before, now); got != "strip-finalizer 2 fenced" {
+			if got := needs(&before, now); got != "strip-finalizer 3 fenced" {
 				t.Errorf("%s: detached, it may be, before that was asked for: %s", c.Name, got)
 			}
 			if got := needs(&detached, now, "somewhere"); got != "delete-attachment 0 not-deleting" { // no word helps
 				t.Errorf("%s: attached to a machine: %s", c.Name, got)
 			}
-			if got := needs(&detached, s.TakenAt.Add(-storage.Fresh-time.Second)); got != "strip-finalizer 2 fenced" {
+			if got := needs(&detached, s.TakenAt.Add(-storage.Fresh-time.Second)); got != "strip-finalizer 3 fenced" {
 				t.Errorf("%s: an old list: %s", c.Name, got)
 			}
 			// An attach may have been under way as the detach was asked for.
 			va.DeletionTimestamp.Time = s.TakenAt.Add(-facts.LongestSidecarCall)
 			detached = s.TakenAt
-			if got := needs(&detached, now); got != "strip-finalizer 2 fenced" {
+			if got := needs(&detached, now); got != "strip-finalizer 3 fenced" {
 				t.Errorf("%s: deleted just now: %s", c.Name, got)
 			}
 		}

@@ -26,13 +26,21 @@ func KubectlWithInput(input string, words ...string) string {
 // name of its context in the kubeconfig.
 func ContextFlag(context string) string { return "--context=" + context }
 
-// WithFlags is a command line of Kubectl with these flags, such as ContextFlag.
+// WithFlags is a command line of Kubectl or of KubectlWithInput with these flags, such as
+// ContextFlag.
 func WithFlags(command string, flags ...string) string {
-	words, ok := strings.CutPrefix(command, "kubectl ")
-	if !ok || len(flags) == 0 {
+	const kubectl, piped = "kubectl ", " | kubectl "
+	if len(flags) == 0 {
 		return command
 	}
-	return Kubectl(flags...) + " " + words
+	if words, ok := strings.CutPrefix(command, kubectl); ok {
+		return Kubectl(flags...) + " " + words
+	}
+	// What stands before the pipe is quoted, and may have anything in it.
+	if i := strings.LastIndex(command, piped); i >= 0 && strings.HasPrefix(command, "printf %s ") {
+		return command[:i] + " | " + Kubectl(flags...) + " " + command[i+len(piped):]
+	}
+	return command
 }
 
 // Quote makes one word of the text for a POSIX shell, also if it is empty. Text

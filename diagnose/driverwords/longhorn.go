@@ -13,7 +13,7 @@ var longhorn = family{
 		{Words: "failed to attach to node {} with attachmentID", Meaning: BackendStuck, Actor: ClusterAdmin,
 			Helps: "Look at volumeattachments.longhorn.io of this volume: another ticket holds the volume, or its engine does not start."},
 		{Words: "the volume is currently attached to different node", Meaning: AttachedElsewhere,
-			Helps:  "Look at volumeattachments.longhorn.io of this volume for the ticket that holds it on the other node; remove that ticket once no pod uses the volume there.",
+			Helps:  "Look at volumeattachments.longhorn.io of this volume for the ticket that holds it on the other node: its type and its ID name the pod, the backup or the snapshot that wants it there.",
 			Source: "longhorn/longhorn-manager controller/volume_attachment_controller.go@v1.12.1"},
 		{Words: "Failed to detach volume {} from node", Meaning: BackendStuck, Actor: ClusterAdmin},
 		{Words: "hasn't been attached yet", Meaning: NotAttached,

@@ -34,7 +34,10 @@ func AttacherHolds(va *storagev1.VolumeAttachment) bool {
 // It is not ok where neither tells, and the attacher asks nothing.
 func (p *View) AskedDisk(va *storagev1.VolumeAttachment) (driver, handle string, ok bool) {
 	if name, err := p.World.AttachmentVolume(va); err == nil {
-		return reconcile.ParseCSI(name)
+		// A name with two ^ does not tell; the attacher reads the handle itself.
+		if driver, handle, ok = reconcile.ParseCSI(name); ok {
+			return driver, handle, true
+		}
 	}
 	if pv := p.Snapshot.Volume(VolumeName(va)); pv != nil && pv.Spec.CSI != nil {
 		return pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle, true

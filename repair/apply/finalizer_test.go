@@ -50,6 +50,7 @@ func volumeGone(t testing.TB) *memory {
 	m := stuck(t)
 	m.objects.Volumes, m.objects.Claims = m.objects.Volumes[:1], m.objects.Claims[:1]
 	m.attachment().Status.DetachError.Message = `persistentvolume "pv1" not found`
+	m.consent.Detached = []string{m.attachment().Name}
 	return m
 }
 
@@ -63,7 +64,15 @@ func flipped(t testing.TB) *memory {
 	m.objects.Leases = m.objects.Leases[:1]
 	m.objects.VolumeAttachments = m.objects.VolumeAttachments[1:]
 	m.attachment().Status.DetachError = nil
+	m.consent.Detached = []string{m.attachment().Name}
 	return m
+}
+
+// detachedMisses are those of the codes of which the driver has not said that nothing is
+// attached.
+var detachedMisses = []nearMiss{
+	{"nobody has seen it detached", repair.GuardDetached, func(m *memory) { m.consent.Detached = nil }},
+	{"another was seen detached", repair.GuardDetached, func(m *memory) { m.consent.Detached = []string{"csi-another"} }},
 }
 
 // useStale has a pod on n1 that runs with pv1, to which its claim leads one way.
@@ -144,7 +153,7 @@ func TestStripFinalizerGuards(t *testing.T) {
 		))
 	})
 	t.Run("VD119", func(t *testing.T) {
-		guardsAlone(t, volumeGone, slices.Concat(stripMisses, livesMisses, []nearMiss{
+		guardsAlone(t, volumeGone, slices.Concat(stripMisses, livesMisses, detachedMisses, []nearMiss{
 			{"the volume is back", "volume-gone", func(m *memory) { m.addVolume("n2", "pv1", "vol-1", "other") }},
 			{"another volume has the disk", "volume-gone", func(m *memory) { m.addVolume("n2", "imported", "vol-1", "other") }},
 			{"wanted through another volume", "not-wanted", func(m *memory) {
@@ -156,7 +165,7 @@ func TestStripFinalizerGuards(t *testing.T) {
 		}))
 	})
 	t.Run("VD108", func(t *testing.T) {
-		guardsAlone(t, flipped, slices.Concat(stripMisses, livesMisses, []nearMiss{
+		guardsAlone(t, flipped, slices.Concat(stripMisses, livesMisses, detachedMisses, []nearMiss{
 			{"the driver attaches again", "nothing-to-detach", func(m *memory) { m.objects.CSIDrivers[0].Spec.AttachRequired = nil }},
 			{"the driver attaches again, for a pod", "not-wanted", func(m *memory) { m.objects.CSIDrivers[0].Spec.AttachRequired = nil; wantedMiss.change(m) }},
 			{"an attacher is seen", "no-attacher", func(m *memory) {

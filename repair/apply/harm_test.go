@@ -344,6 +344,7 @@ var harmCases = map[repair.Kind][]harmCase{
 		{"driver-says-no-machine", machineGone, has("i-n1", says("device is busy")), nil},
 		{"not-alive", volumeGoneOnLostNode, has("i-n1", func(m *memory) { m.node("n1").Status.Conditions[0].Status = corev1.ConditionTrue }), nil},
 		{repair.GuardFenced, machineGone, changed(func(m *memory) { m.consent.Fenced = nil }), nil},
+		{repair.GuardDetached, volumeGone, has("i-n1", func(m *memory) { m.consent.Detached = nil }), nil},
 		{repair.GuardAllowed, stuck, changed(func(m *memory) { m.consent.Allow = nil }), nil},
 	},
 	repair.TouchVolume: {},

@@ -10,7 +10,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -83,9 +82,8 @@ func keptAfterFailure(p *check.Run, va facts.Attachment, since metav1.Time) {
 			{Object: va.Object(), Field: "status.attached", Value: "false, not being deleted"},
 			{Object: "node/" + string(va.Node), Field: "status.volumesInUse", Value: "lacks it; lists " + facts.List(p.Snapshot.Node(va.Node).Status.VolumesInUse)},
 		},
-		SelfHeals:      finding.SelfHeals{Because: "the controller should have taken it back after the node's next update, within about 5 min; one that restarts does"},
-		ByHand:         "delete the VolumeAttachment: the attacher then asks the driver to undo the attach, as the controller would",
-		AdviceCommands: []string{safetext.Kubectl("delete", "volumeattachment/"+va.Name)},
+		SelfHeals: finding.SelfHeals{Because: "the controller should have taken it back after the node's next update, within about 5 min; one that restarts does"},
+		ByHand:    "delete the VolumeAttachment: the attacher then asks the driver to undo the attach, as the controller would",
 	})
 	if pv := p.World.Volume(va.Volume); pv != nil && pv.Status.Phase == corev1.VolumeReleased {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "status.phase", Value: "Released"})

@@ -92,17 +92,11 @@ func vaPVMissing(p *check.Run, va *storagev1.VolumeAttachment, pv string) {
 		},
 		SelfHeals: finding.SelfHeals{Because: "the attacher looks the volume up before it asks the driver, and the controller passes over an attachment " +
 			"whose volume is missing"},
-		Advice: "check at the storage system whether the disk is still attached to the node, and detach it there if nothing on the node has it mounted",
-		ByHand: "then take the attacher's finalizer off and delete the object",
 	}
 	if va.DeletionTimestamp != nil {
 		f.Since = va.DeletionTimestamp
 		f.Message += ", and without it the attacher cannot detach what is attached"
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: object, Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)})
-	}
-	if !facts.AttacherHolds(va) {
-		f.Advice = "make sure that no pod on the node uses the disk and that the storage system shows it detached"
-		f.ByHand = "then delete the object, which nothing holds"
 	}
 	if failure := va.Status.DetachError; failure != nil {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: object, Field: "status.detachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))})
@@ -110,10 +104,10 @@ func vaPVMissing(p *check.Run, va *storagev1.VolumeAttachment, pv string) {
 	if name, ok := p.NodeHandle(va); ok {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + va.Spec.NodeName, Field: "status", Value: "the disk is " + string(name) + ", which gives the VolumeAttachment its name"})
 	}
+	f.Advice, f.AdviceCommands = vaPVMissingAdvice(p.View, va, pv)
 	if users := usersByName(p.View, pv, va.Spec.NodeName); len(users) > 0 {
 		f.Severity, f.Pods = finding.Error, facts.PodNames(users)
 		f.Message += fmt.Sprintf("; pod %s on that node uses its claim", facts.PodName(users[0]))
-		f.Advice = "save the pod's data, then end the pod; " + f.Advice
 		f.Never = "touch the VolumeAttachment while the pod has the disk mounted"
 	}
 	p.Report(f)

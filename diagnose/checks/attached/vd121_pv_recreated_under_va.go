@@ -49,7 +49,7 @@ func pvRecreated(p *check.Run, va facts.Attachment) {
 			{Object: "persistentvolume/" + pv.Name, Field: "volume handle", Value: fmt.Sprintf("%s, for which the name would be %s", va.Volume, facts.AttachmentName(va.VolumeNode))},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the controller looks for the name that the new handle gives, and never for this one"},
-		Advice:    "detach the old disk at the storage system, then take the attacher's finalizer off this object, and delete it",
+		Advice:    "once nothing on the node has the old disk mounted, detach it at the storage system, and leave this object as it is",
 	})
 	if old, ok := p.NodeHandle(va.VolumeAttachment); ok {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + string(va.Node), Field: "status", Value: "the old disk is " + string(old)})

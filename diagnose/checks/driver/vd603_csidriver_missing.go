@@ -67,7 +67,7 @@ func askedInVain(p *check.Run, driver string) {
 			{Object: "leases", Field: "metadata.name", Value: "none is called " + reconcile.AttacherLeaseName(driver)},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the controller asks again for ever, 2 min at a time, and nobody answers"},
-		Advice:    fmt.Sprintf("install the CSIDriver object as the release of %s ships it; then delete the VolumeAttachment, which nothing holds, and the pod", driver),
+		Advice:    fmt.Sprintf("install the CSIDriver object as the release of %s ships it; where that says attachRequired: false, then end the pod: its successor mounts without an attachment", driver),
 	}
 	p.Report(f)
 }

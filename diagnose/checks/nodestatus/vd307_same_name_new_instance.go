@@ -3,6 +3,7 @@ package nodestatus
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -75,7 +76,15 @@ func otherInstance(p *check.Run, va facts.Attachment, was, is string, pods []*co
 		},
 		SelfHeals: finding.SelfHeals{Because: "the VolumeAttachment says attached, and nobody compares the machine; only some drivers ask their storage system once a minute " +
 			"and would have attached it again by now"},
-		Advice: fmt.Sprintf("check at the provider that machine %s is gone, as it still has the volume if it lives; then delete the VolumeAttachment: the controller "+
-			"attaches the volume to the new machine within about 2 min", was),
+		Advice: fmt.Sprintf("check at the provider that machine %s is gone, as it still has the volume if it lives; then cordon node %s and end %s: the "+
+			"controller detaches the volume by itself, and has it attached where the successor goes", was, node.Name, unstarted(pods)),
 	}))
+}
+
+// unstarted are the pods as what has to end before the controller detaches.
+func unstarted(pods []*corev1.Pod) string {
+	if len(pods) == 1 {
+		return "pod " + facts.PodName(pods[0]) + ", which has not started"
+	}
+	return fmt.Sprintf("the %d pods that wait, none of which has started: %s", len(pods), strings.Join(facts.PodNames(pods), ", "))
 }

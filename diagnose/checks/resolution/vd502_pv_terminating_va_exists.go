@@ -65,13 +65,14 @@ func pvTerminating(p *check.Run, va facts.Attachment, pv *corev1.PersistentVolum
 		pv.Name, facts.Rounded(p.Age(*pv.DeletionTimestamp)), va.Node)
 	f.Cause = "the volume was deleted while an attach for it was failing, and the controller has lost sight of the VolumeAttachment"
 	f.SelfHeals.Because = "the attacher's finalizer keeps the volume until no VolumeAttachment names it, and nobody deletes this one"
-	f.Advice = "delete the VolumeAttachment: the driver detaches what may be attached, and the volume is then removed by itself"
+	f.ByHand = "delete the VolumeAttachment: the driver detaches what may be attached"
+	f.Advice = "the volume goes by itself once the VolumeAttachment is gone"
 	if !va.Ours() {
 		// Another program may be at work with it; that is its own affair.
 		f.Severity = finding.Info
 		f.Cause = "the VolumeAttachment is not the controller's: another program, such as a backup, made it"
 		f.SelfHeals.Because = "the volume goes once the program that made the VolumeAttachment deletes it; the controller never does"
-		f.Advice = "find out who made the VolumeAttachment, and have them delete it"
+		f.ByHand, f.Advice = "", "find out which program made the VolumeAttachment, and end what it does with the volume"
 	}
 	p.Report(f)
 }

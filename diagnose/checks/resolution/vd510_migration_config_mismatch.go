@@ -140,9 +140,10 @@ func undetachable(p *check.Run) {
 				{Object: "persistentvolume/" + pv, Field: "spec.csi.volumeHandle", Value: string(va.Volume)},
 			},
 			SelfHeals: finding.SelfHeals{Because: "each attempt to detach fails on the name alone, in every release"},
-			Advice: fmt.Sprintf("once no pod on node %s uses the volume and it has left the node's volumesInUse, delete the VolumeAttachment: the attacher detaches by "+
-				"the volume's own handle. For good, recreate the volume with a handle without ^", va.Node),
-			Never: "take its finalizer off: the volume then stays attached in the storage system",
+			ByHand: fmt.Sprintf("once no pod on node %s uses the volume and it has left the node's volumesInUse, delete the VolumeAttachment: the attacher detaches by "+
+				"the volume's own handle", va.Node),
+			Advice: "for good, recreate the volume with a handle without ^",
+			Never:  "take its finalizer off: the volume then stays attached in the storage system",
 		})
 		if len(p.World.LivePods(va.VolumeNode)) == 0 {
 			p.AddKeptFrom(&f, "; pod %s waits for it on node %s")

@@ -1,0 +1,156 @@
+package attached
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+)
+
+// vaPVMissingAdvice says what becomes of a disk that may still be attached: the attacher
+// detaches it once the PersistentVolume is there again. The command makes that where the
+// objects tell all that the attacher needs and nothing there uses the disk.
+func vaPVMissingAdvice(p *facts.View, va *storagev1.VolumeAttachment, name string) (advice string, commands []string) {
+	if !facts.AttacherHolds(va) {
+		return "make sure that no pod on the node uses the disk and that the storage system shows it detached", nil
+	}
+	then := "the attacher then detaches the disk, and the VolumeAttachment goes"
+	if va.DeletionTimestamp == nil {
+		then = "the VolumeAttachment can then be detached like any other: diagnose again"
+	}
+	if err := usesDisk(p, va, name); err != nil {
+		return fmt.Sprintf("%s; then make PersistentVolume %s again: %s", err, name, then), nil
+	}
+	pv, err := volumeAgain(p, va, name)
+	if err != nil {
+		return fmt.Sprintf("%s; then make PersistentVolume %s again, of driver %s with the disk's volumeHandle and the reclaim policy Retain: %s",
+			err, name, va.Spec.Attacher, then), nil
+	}
+	manifest, err := manifestOf(pv)
+	if err != nil {
+		return fmt.Sprintf("make PersistentVolume %s again: %s", name, then), nil
+	}
+	return fmt.Sprintf("make PersistentVolume %s again, with reclaim policy Retain: %s. No object tells its fsType, volumeAttributes, mountOptions and Secrets: %s. "+
+		"Only where the storage system shows that the disk is not attached to node %s: diagnose va/%s --apply --allow=strip-finalizer --detached=%s",
+		name, then, publishSecret(p, va.Spec.Attacher), va.Spec.NodeName, va.Name, va.Name), []string{safetext.KubectlWithInput(manifest, "create", "-f", "-")}
+}
+
+// usesDisk says who may have the disk mounted and what to do about that first: the
+// attacher asks neither the kubelet nor the pods before it detaches. All VolumeAttachments
+// count that name the volume and are being deleted, because all are detached then.
+func usesDisk(p *facts.View, va *storagev1.VolumeAttachment, name string) error {
+	vas := []*storagev1.VolumeAttachment{va}
+	for _, other := range p.AttachmentsNaming(name) {
+		if other.Name != va.Name && other.DeletionTimestamp != nil {
+			vas = append(vas, other)
+		}
+	}
+	for _, va := range vas {
+		node := p.Snapshot.Node(types.NodeName(va.Spec.NodeName))
+		users := usersByName(p, name, va.Spec.NodeName)
+		inUse := func(volume corev1.UniqueVolumeName) bool { return p.InUse(node, volume) }
+		switch {
+		case len(users) > 0:
+			return fmt.Errorf("save the data of pod %s and end it, and wait until node %s no longer reports the disk in use", facts.PodName(users[0]), va.Spec.NodeName)
+		case node == nil || !reconcile.NodeReady(node):
+			return fmt.Errorf("make sure that the machine behind node %s is off, or wait until the node is Ready", va.Spec.NodeName)
+		case slices.ContainsFunc(p.NodeHandles(va), inUse):
+			return fmt.Errorf("end what uses the disk on node %s, and wait until the node no longer reports it in use", node.Name)
+		}
+	}
+	return nil
+}
+
+// volumeAgain is the PersistentVolume as the attacher needs it to detach: it reads the
+// volumeHandle and the Secret for publishing, and takes the node from the CSINode, or from
+// what it has noted on the VolumeAttachment (external-attacher, csiDetach). It is bound to
+// the one claim that names it, or to a claim that cannot be: nobody else must get the disk.
+func volumeAgain(p *facts.View, va *storagev1.VolumeAttachment, name string) (*corev1.PersistentVolume, error) {
+	handle, err := handleOf(p, va)
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range p.Snapshot.Volumes {
+		if driver, disk, ok := (&reconcile.VolumeSpec{PV: other}).CSI(); ok && driver == va.Spec.Attacher && disk == handle {
+			return nil, fmt.Errorf("find out why PersistentVolume %s has the same disk, and whether that is attached elsewhere", other.Name)
+		}
+	}
+	claims := p.ClaimsNaming(name)
+	if len(claims) > 1 {
+		return nil, fmt.Errorf("find out which of %d claims has the volume %s", len(claims), name)
+	}
+	pv := &corev1.PersistentVolume{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
+	pv.Spec = corev1.PersistentVolumeSpec{
+		// The attacher reads neither. The API server asks for both.
+		Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+
+		PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+		PersistentVolumeSource:        corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: va.Spec.Attacher, VolumeHandle: handle}},
+		ClaimRef: &corev1.ObjectReference{
+			APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: metav1.NamespaceDefault, Name: "only-to-detach", UID: va.UID,
+		},
+	}
+	if len(claims) == 1 {
+		claim := claims[0]
+		pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID = claim.Namespace, claim.Name, claim.UID
+		pv.Spec.VolumeMode = claim.Spec.VolumeMode
+		if class := claim.Spec.StorageClassName; class != nil {
+			pv.Spec.StorageClassName = *class
+		}
+		if len(claim.Spec.AccessModes) > 0 {
+			pv.Spec.AccessModes = claim.Spec.AccessModes
+		}
+		size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+		if had, ok := claim.Status.Capacity[corev1.ResourceStorage]; ok {
+			size = had
+		}
+		if !size.IsZero() {
+			pv.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: size}
+		}
+	}
+	return pv, nil
+}
+
+// handleOf is the disk's handle: the name of the VolumeAttachment is a hash of it, so that
+// what the node, or a list of the storage system, has under that hash is it.
+func handleOf(p *facts.View, va *storagev1.VolumeAttachment) (string, error) {
+	if name, ok := p.NodeHandle(va); ok {
+		_, handle, _ := reconcile.ParseCSI(name)
+		return handle, nil
+	}
+	if e := storage.Of(p).Attachment(va); e != nil && reconcile.IsVolumeAttachmentName(va.Name, e.Volume.ID, va.Spec.Attacher, types.NodeName(va.Spec.NodeName)) {
+		return e.Volume.ID, nil
+	}
+	return "", errors.New("find the disk at the storage system: no object tells its volumeHandle")
+}
+
+// publishSecret is what is known of the Secret that the driver may want for a detach.
+func publishSecret(p *facts.View, driver string) string {
+	for _, pv := range p.Snapshot.Volumes {
+		if pv.Spec.CSI != nil && pv.Spec.CSI.Driver == driver && pv.Spec.CSI.ControllerPublishSecretRef != nil {
+			ref := pv.Spec.CSI.ControllerPublishSecretRef
+			return fmt.Sprintf("volume %s of the driver has the controllerPublishSecretRef %s/%s, without which a detach may fail; then delete this PersistentVolume "+
+				"and make it with that one", pv.Name, ref.Namespace, ref.Name)
+		}
+	}
+	return "a driver that wants a controllerPublishSecretRef refuses the detach without it, and nothing is lost"
+}
+
+// manifestOf is the object as kubectl takes it.
+func manifestOf(pv *corev1.PersistentVolume) (string, error) {
+	object := map[string]any{"apiVersion": pv.APIVersion, "kind": pv.Kind, "metadata": map[string]string{"name": pv.Name}, "spec": pv.Spec}
+	text, err := json.Marshal(object)
+	return string(text), err
+}

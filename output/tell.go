@@ -224,7 +224,7 @@ func steps(f finding.Finding, refused string) []step {
 		if node, ok := strings.CutPrefix(word, "--fenced="); ok {
 			say(fmt.Sprintf("make sure that the machine behind %s is powered off and stays off", node))
 		} else if va, ok := strings.CutPrefix(word, "--detached="); ok {
-			say(fmt.Sprintf("see at the storage system that it does not have the volume of VolumeAttachment %s attached to its node", va))
+			say(fmt.Sprintf("make sure that the storage system does not have the volume of VolumeAttachment %s attached to its node", va))
 		} else if kind, ok := strings.CutPrefix(word, "--allow="); ok {
 			say(fmt.Sprintf("decide to allow %s: it is never made unasked", kind))
 		}

@@ -37,6 +37,10 @@ var deleteAttachment = action{
 // controller made.
 var madeByOthers = []finding.Code{"VD120"}
 
+// ofDeleted are the findings about a volume that is being deleted, with or without a pod
+// that waits for it.
+var ofDeleted = []finding.Code{"VD502"}
+
 // neverDetached are the findings about a volume that the controller lists for attached
 // and can never detach, in any release.
 var neverDetached = []finding.Code{"VD510"}
@@ -88,11 +92,11 @@ var detachGuards = []Guard{
 // the volume has now, because the attacher takes the handle from there.
 func proposeDelete(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (Repair, error) {
 	switch {
-	case f.Code == "VD119" && len(f.AdviceCommands) > 0:
+	case slices.Contains(madeAgain, f.Code) && len(f.AdviceCommands) > 0:
 		return Repair{}, errors.New("the attacher cannot detach the disk before its PersistentVolume is made again, as is advised")
-	case f.Code == "VD502" && len(f.Pods) > 0:
+	case slices.Contains(ofDeleted, f.Code) && len(f.Pods) > 0:
 		return Repair{}, fmt.Errorf("pod %s waits for the volume, which is attached to no node while it is being deleted", f.Pods[0])
-	case f.Code == "VD502" && !facts.ComputedName.MatchString(va.Name):
+	case slices.Contains(ofDeleted, f.Code) && !facts.ComputedName.MatchString(va.Name):
 		return Repair{}, errors.New("another program made the VolumeAttachment, and may be at work with it")
 	}
 	r := deletion(f, va)

@@ -53,7 +53,7 @@ var detachedProofs = map[finding.Code][]Guard{
 func proposeStrip(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (Repair, error) {
 	index := slices.Index(va.Finalizers, attacherFinalizer(va))
 	switch {
-	case f.Code == "VD119" && len(f.AdviceCommands) > 0 && !slices.Contains(v.Consent.Detached, va.Name):
+	case slices.Contains(madeAgain, f.Code) && len(f.AdviceCommands) > 0 && !slices.Contains(v.Consent.Detached, va.Name):
 		return Repair{}, errors.New("the attacher detaches the disk once its PersistentVolume is made again, as is advised")
 	case index < 0:
 		return Repair{}, fmt.Errorf("VolumeAttachment %s does not have the finalizer %s", va.Name, attacherFinalizer(va))
@@ -91,6 +91,10 @@ func stripGuards(v *View, f finding.Finding, va *storagev1.VolumeAttachment) []G
 	}
 	return append(guards, allowedGuard(StripFinalizer))
 }
+
+// madeAgain are the findings that advise to make the PersistentVolume again, where they
+// have the command for it: the driver is then asked to detach.
+var madeAgain = []finding.Code{"VD119"}
 
 // driverTold are the findings that rest on the driver's own words: that the volume is not
 // attached, or that there is no such machine. For all others nobody has said that the

@@ -40,6 +40,9 @@ func runClaimNotBound(p *check.Run) {
 			continue // the scheduler is still choosing, and says why it cannot
 		}
 		why := whyUnbound(p.View, claim, about, users[0])
+		if kept := keptFor(p.View, claim); len(kept) > 0 && claim.Spec.VolumeName == "" {
+			why = unboundReason{keptVolume(p.View, claim, kept), facts.ListsGrace}
+		}
 		since := facts.Latest(claim.CreationTimestamp, users[0].CreationTimestamp)
 		if !p.Lasted(since, why.granted) {
 			continue
@@ -47,7 +50,9 @@ func runClaimNotBound(p *check.Run) {
 		f := why.Finding
 		f.Subject = finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
 		f.Since, f.Pods = &since, facts.PodNames(users)
-		f.AdviceCommands = []string{safetext.Kubectl("describe", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace)}
+		if len(f.AdviceCommands) == 0 {
+			f.AdviceCommands = []string{safetext.Kubectl("describe", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace)}
+		}
 		f.Message = fmt.Sprintf("Pod %s waits for claim %s/%s, which gets no volume: %s", facts.PodName(users[0]), claim.Namespace, claim.Name, f.Message)
 		f.Evidence = append([]finding.Evidence{
 			{Object: claimObject(claim), Field: "status.phase", Value: string(cmp.Or(claim.Status.Phase, corev1.ClaimPending))},

@@ -94,6 +94,8 @@ func proposeDelete(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (
 	switch {
 	case slices.Contains(madeAgain, f.Code) && len(f.AdviceCommands) > 0:
 		return Repair{}, errors.New("the attacher cannot detach the disk before its PersistentVolume is made again, as is advised")
+	case slices.Contains(madeAgain, f.Code) && va.DeletionTimestamp != nil && facts.AttacherHolds(va):
+		return Repair{}, errors.New("the VolumeAttachment is being deleted already, and waits for the attacher")
 	case slices.Contains(ofDeleted, f.Code) && len(f.Pods) > 0:
 		return Repair{}, fmt.Errorf("pod %s waits for the volume, which is attached to no node while it is being deleted", f.Pods[0])
 	case slices.Contains(ofDeleted, f.Code) && !facts.ComputedName.MatchString(va.Name):

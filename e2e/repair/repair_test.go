@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
@@ -246,22 +247,68 @@ func TestStripMachineGone(t *testing.T) {
 	s.cannotUndo()
 }
 
-// TestStripVolumeGone: somebody deletes a volume past its finalizers, and the
-// attacher cannot tell the driver what to detach. What the storage system still
-// has attached stays: that is what the user allows.
-func TestStripVolumeGone(t *testing.T) {
-	s := newStage(t)
-	s.nodes("a")
+// volumeGone has somebody delete a volume past its finalizers while it is attached, so
+// that the attacher cannot tell the driver what to detach, and returns the finding once the
+// node says which disk it is.
+func (s *stage) volumeGone() (fixture.Volume, finding.Finding) {
+	s.Helper()
 	v := s.running()
 	s.stripVolume(v)
 	s.deletePod("web-0")
 	s.detachFails("a", v)
+	for end := time.Now().Add(soon); ; time.Sleep(time.Second) {
+		f := s.find("va-pv-missing", soon)
+		if f.Repair == nil && len(f.AdviceCommands) == 1 {
+			return v, f
+		}
+		if time.Now().After(end) {
+			s.Fatalf("the volume is not to be made again: %s, %+v", f.Advice, f.Repair)
+		}
+	}
+}
 
-	f := s.find("va-pv-missing", soon)
-	s.refused(f, "--allow=strip-finalizer")
-	s.repaired(f, "strip-finalizer", "--allow", "strip-finalizer")
-	s.noAttachment("a", v)
+// TestVolumeMadeAgain: the volume is made again as the report says, and the attacher
+// detaches what the storage system still has attached. Nothing is stripped on --allow alone.
+func TestVolumeMadeAgain(t *testing.T) {
+	s := newStage(t)
+	s.nodes("a")
+	v, f := s.volumeGone()
+	s.refused(f, "--detached=")
+	s.refused(f, "--detached=", "--allow", "strip-finalizer")
 	s.published(v, "a")
+
+	manifest, _ := strings.CutPrefix(f.AdviceCommands[0], "printf %s '")
+	manifest, _, piped := strings.Cut(manifest, "' | kubectl ")
+	var pv corev1.PersistentVolume
+	if err := json.Unmarshal([]byte(manifest), &pv); err != nil || !piped {
+		t.Fatalf("%s: %v", f.AdviceCommands[0], err)
+	}
+	_, err := s.client.CoreV1().PersistentVolumes().Create(t.Context(), &pv, metav1.CreateOptions{})
+	s.must(err)
+	s.noAttachment("a", v)
+	s.published(v)
+	// The claim that had lost it has it again.
+	s.pod("web-1", "a")
+	s.await(fixture.PodRunning(s.client, s.name, "web-1"))
+	s.published(v, "a")
+	s.noViolation()
+}
+
+// TestStripVolumeGone: the disk was detached at the storage system, and the user says so.
+func TestStripVolumeGone(t *testing.T) {
+	s := newStage(t)
+	s.nodes("a")
+	v, f := s.volumeGone()
+	cluster.Driver.DetachByHand(v.Handle, s.nodeName("a"))
+	s.refused(f, "--detached=", "--allow", "strip-finalizer")
+	s.refused(f, "there is no such VolumeAttachment", "--allow", "strip-finalizer", "--detached", s.nodeName("a"))
+	s.refused(f, "--allow=strip-finalizer", "--detached", f.VolumeAttachment)
+	if r := s.apply(f, "--allow", "strip-finalizer", "--detached", f.VolumeAttachment); r.Code != 0 {
+		t.Errorf("--apply: exit code %d", r.Code)
+	}
+	s.noAttachment("a", v)
+	s.published(v)
+	s.noViolation()
 	s.cannotUndo()
 }
 

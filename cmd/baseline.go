@@ -17,10 +17,17 @@ type leaveOut struct {
 	ignoreFile   string
 	suppressions []finding.Suppression
 	known        *finding.Report
+
+	// hidden is how many findings errOut was told the file hides, if said.
+	errOut io.Writer
+	said   bool
+	hidden int
 }
 
-func (l *leaveOut) read(stdin io.Reader) (err error) {
-	if l.ignoreFile, l.suppressions, err = readIgnore(l.ignore); err != nil {
+// read reads the files. input is what -f names.
+func (l *leaveOut) read(input string, stdin io.Reader, errOut io.Writer) (err error) {
+	l.errOut = errOut
+	if l.ignoreFile, l.suppressions, err = readIgnore(l.ignore, input, errOut); err != nil {
 		return err
 	}
 	if l.baseline != "" {
@@ -33,7 +40,9 @@ func (l *leaveOut) read(stdin io.Reader) (err error) {
 
 // from drops them from the report.
 func (l *leaveOut) from(r *finding.Report) error {
+	before := r.Suppressed
 	r.Suppress(l.suppressions)
+	l.sayHidden(r.Suppressed - before)
 	if l.known == nil {
 		return nil
 	}

@@ -111,7 +111,7 @@ func (d *diagnoseFlags) mode(cmd *cobra.Command, args []string, stdin io.Reader)
 	if err := d.apply.mayAsk(stdin); err != nil {
 		return nil, err
 	}
-	if err := d.leaveOut.read(stdin); err != nil {
+	if err := d.leaveOut.read(d.file, stdin, cmd.ErrOrStderr()); err != nil {
 		return nil, err
 	}
 	if err := d.readBackends(stdin); err != nil {

@@ -1,12 +1,13 @@
 package cmd
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
@@ -14,16 +15,29 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 )
 
-// defaultIgnore is read where it exists.
+// defaultIgnore is read where it exists, unless it came with what is examined.
 const defaultIgnore = ".volume-doctor.yaml"
 
-// readIgnore reads the file of suppressions, or the default one for "".
-func readIgnore(name string) (file string, list []finding.Suppression, err error) {
-	file = cmp.Or(name, defaultIgnore)
-	data, err := os.ReadFile(file)
-	if name == "" && errors.Is(err, fs.ErrNotExist) {
-		return file, nil, nil
+// readIgnore reads the file of suppressions, or the default one for "". file is "" where
+// none is used. The default one is not taken where it lies in the folder of the input, of
+// -f, or below: whoever made the input could hide with it what is wrong there.
+func readIgnore(name, input string, errOut io.Writer) (file string, list []finding.Suppression, err error) {
+	file = name
+	if name == "" {
+		file = defaultIgnore
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			return "", nil, nil
+		}
+		within, err := besideInput(file, input)
+		if err != nil {
+			return "", nil, fmt.Errorf("where does %s lie: %w", file, err)
+		}
+		if within {
+			fmt.Fprintf(errOut, "note: %s is not used, because it lies in the folder of -f: if it is yours, add --ignore %s\n", file, file)
+			return "", nil, nil
+		}
 	}
+	data, err := os.ReadFile(file)
 	if err != nil {
 		return file, nil, fmt.Errorf("read the suppressions: %w", err)
 	}
@@ -31,6 +45,62 @@ func readIgnore(name string) (file string, list []finding.Suppression, err error
 		return file, nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return file, list, nil
+}
+
+// besideInput reports whether the file lies in the folder of the input or below it, by the
+// paths as they were given or by what their symbolic links lead to.
+func besideInput(file, input string) (bool, error) {
+	if input == "" || input == "-" {
+		return false, nil
+	}
+	given, real, err := bothPaths(input)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // reading it says so
+	}
+	if err != nil {
+		return false, err
+	}
+	folders := []string{given, real}
+	if info, err := os.Stat(real); err != nil || !info.IsDir() {
+		_, parent, err := bothPaths(filepath.Dir(given))
+		if err != nil {
+			return false, err
+		}
+		folders = []string{filepath.Dir(given), parent, filepath.Dir(real)}
+	}
+	given, real, err = bothPaths(file)
+	if err != nil {
+		return false, err
+	}
+	for _, folder := range folders {
+		for _, path := range []string{given, real} {
+			if rest, err := filepath.Rel(folder, path); err == nil && rest != ".." && !strings.HasPrefix(rest, ".."+string(filepath.Separator)) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// bothPaths are the absolute path, and the one without symbolic links.
+func bothPaths(path string) (given, real string, err error) {
+	if given, err = filepath.Abs(path); err == nil {
+		real, err = filepath.EvalSymlinks(given)
+	}
+	return given, real, err
+}
+
+// sayHidden names the file that hides findings and says how many, once for each number.
+func (l *leaveOut) sayHidden(hidden int) {
+	if l.ignoreFile == "" || l.said && l.hidden == hidden {
+		return
+	}
+	l.said, l.hidden = true, hidden
+	findings := "findings"
+	if hidden == 1 {
+		findings = "finding"
+	}
+	fmt.Fprintf(l.errOut, "note: %s hides %d %s: --ignore /dev/null shows all\n", l.ignoreFile, hidden, findings)
 }
 
 // sayExpired tells of what comes back: somebody thought it would be mended by now.

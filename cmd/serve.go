@@ -45,7 +45,7 @@ or there was nobody to follow. Let whatever started it start it again.`,
 			if e.checks, err = selectChecks(only, skip); err != nil {
 				return err
 			}
-			if err := e.leaveOut.read(streams.In); err != nil {
+			if err := e.leaveOut.read("", streams.In, streams.ErrOut); err != nil {
 				return err
 			}
 			if o.Namespace, err = g.namespace(); err != nil {

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,11 +9,13 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
 // withReport are the flags that go with --report: those of printing and of the
@@ -50,8 +53,64 @@ func (m *reprint) run(_ context.Context, streams genericiooptions.IOStreams) err
 	if err != nil {
 		return err
 	}
+	if distrust(r, cmp.Or(strings.TrimSuffix(m.saved, "-"), "standard input")) > 0 {
+		fmt.Fprintf(streams.ErrOut, "note: what is not a plain kubectl command is left out of what %s says to do\n", r.SavedIn)
+	}
 	return m.finish(streams, r, exitHealthy)
 }
+
+// distrust makes the report the word of the file, and leaves no command in it but those of
+// kubectl, built again of their words. It returns how many commands and sentences it has
+// taken out.
+func distrust(r *finding.Report, file string) int {
+	r.SavedIn = file
+	all := 0
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		withheld := 0
+		take := func(text *string, checked string) {
+			if checked == "" && *text != "" {
+				withheld++
+			}
+			*text = checked
+		}
+		commands := func(list []string) []string {
+			kept := list[:0]
+			for _, line := range list {
+				if take(&line, safetext.Rebuilt(line)); line != "" {
+					kept = append(kept, line)
+				}
+			}
+			return kept
+		}
+		sentence := func(text *string) {
+			if operators.MatchString(*text) {
+				take(text, "")
+			}
+		}
+		f.AdviceCommands = commands(f.AdviceCommands)
+		sentence(&f.Advice)
+		sentence(&f.Never)
+		sentence(&f.SelfHeals.Because)
+		if f.Repair != nil {
+			f.Repair.Commands = commands(f.Repair.Commands)
+			take(&f.Repair.Apply, safetext.Rebuilt(f.Repair.Apply))
+			take(&f.Repair.ApplyAll, safetext.Rebuilt(f.Repair.ApplyAll))
+			sentence(&f.Repair.BlockedBy)
+			sentence(&f.Repair.SafeOnce)
+			f.Repair.Needs = slices.DeleteFunc(f.Repair.Needs, func(need string) bool {
+				sentence(&need)
+				return need == ""
+			})
+		}
+		f.Withheld = withheld
+		all += withheld
+	}
+	return all
+}
+
+// operators are those of shells. No sentence of this program that says what to do has any.
+var operators = regexp.MustCompile("[|`<>\\\\]|\\$[({]|&&|;;")
 
 func readReport(name string, stdin io.Reader) (*finding.Report, error) {
 	var data []byte

@@ -18,7 +18,7 @@ import (
 // heading says of which cluster, release and time the report is, and as much of
 // what was examined as the terminal has room for.
 func heading(b *strings.Builder, r *finding.Report, opts Options) {
-	line := Safe(strings.Join(about(r), "  "))
+	line := Safe(attributed(r, strings.Join(about(r), "  ")))
 	if scope := scopeBeside(r, line, opts); scope != "" {
 		line += "   " + scope
 	}
@@ -115,17 +115,17 @@ func end(b *strings.Builder, r *finding.Report, opts Options) {
 // closing sums up, and says what was not examined.
 func closing(b *strings.Builder, r *finding.Report, opts Options) {
 	lines := func(text string) { wrapped(b, "", text, opts) }
-	if len(r.Findings) != 1 { // one alone is its own sum
+	if len(r.Findings) != 1 || r.SavedIn != "" { // one alone is its own sum
 		for _, line := range wrap(found(r), opts.Width) {
-			fmt.Fprintln(b, paint(opts.Color && good(r), line, color.FgGreen))
+			fmt.Fprintln(b, paint(opts.Color && good(r) && r.SavedIn == "", line, color.FgGreen))
 		}
 	}
-	if len(r.Findings) > 0 && scopeBeside(r, Safe(strings.Join(about(r), "  ")), opts) == "" {
+	if len(r.Findings) > 0 && scopeBeside(r, Safe(attributed(r, strings.Join(about(r), "  "))), opts) == "" {
 		lines(scopeLine(r))
 	}
 	lines(waitsUntold(r))
 	for _, a := range r.Answers {
-		lines(a.Message)
+		lines(attributed(r, a.Message))
 	}
 	if left := leftOut(r); left != "" && len(r.Findings) > 0 {
 		lines("not shown: " + left)
@@ -143,7 +143,9 @@ func closing(b *strings.Builder, r *finding.Report, opts Options) {
 func good(r *finding.Report) bool { return len(r.Findings) == 0 && examinedAll(r) }
 
 // found is the report in a line.
-func found(r *finding.Report) string {
+func found(r *finding.Report) string { return attributed(r, foundThere(r)) }
+
+func foundThere(r *finding.Report) string {
 	if len(r.Findings) > 0 {
 		return tally(r)
 	}

@@ -34,7 +34,7 @@ func printJUnit(b *strings.Builder, r *finding.Report, _ Options) error {
 		}
 		findings[f.Code] = append(findings[f.Code], f)
 	}
-	suites := junit.Testsuites{Name: "volume-doctor"}
+	suites := junit.Testsuites{Name: visible(attributed(r, "volume-doctor"))}
 	known := map[finding.Code]bool{}
 	for _, layer := range append(layers, struct{ prefix, title string }{"", "other checks"}) {
 		suite := junit.Testsuite{Name: "volume-doctor: " + layer.title}
@@ -95,9 +95,9 @@ func ranCases(r *finding.Report, code finding.Code, findings []finding.Finding) 
 		}
 		c := testcase(code, f.Check, subject)
 		if f.Severity.AtLeast(finding.Warning) {
-			c.Failure = &junit.Result{Message: visible(f.Message), Type: visible(string(f.Severity)), Data: junitText(r, f)}
+			c.Failure = &junit.Result{Message: visible(attributed(r, f.Message)), Type: visible(string(f.Severity)), Data: junitText(r, f)}
 		} else {
-			c.SystemOut = &junit.Output{Data: visible(f.Message) + "\n" + junitText(r, f)}
+			c.SystemOut = &junit.Output{Data: visible(attributed(r, f.Message)) + "\n" + junitText(r, f)}
 		}
 		cases = append(cases, c)
 	}

@@ -117,16 +117,21 @@ func title(b *strings.Builder, t telling, lines int, opts Options) {
 func do(b *strings.Builder, steps []step, opts Options) {
 	head, sentences := "  do      ", 0
 	for _, s := range steps {
-		if s.text != "" {
+		if s.text != "" && !s.whose {
 			sentences++
 		}
 	}
-	for i, s := range steps {
+	i := 0
+	for _, s := range steps {
+		i++
 		switch {
+		case s.whose:
+			i--
+			wrapped(b, head, s.text, opts)
 		case s.command != "":
 			fmt.Fprintf(b, "%s%s\n", head, Safe(s.command))
 		case sentences > 1:
-			wrapped(b, fmt.Sprintf("%s%d. ", head, i+1), s.text, opts)
+			wrapped(b, fmt.Sprintf("%s%d. ", head, i), s.text, opts)
 		default:
 			wrapped(b, head, s.text, opts)
 		}

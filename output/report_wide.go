@@ -68,7 +68,7 @@ func proof(b *strings.Builder, r *finding.Report, f finding.Finding, follows str
 		}
 	}
 	if commands := byHand(f); len(commands) > 0 {
-		field(b, "raw", "by hand, without the guards:", opts)
+		field(b, "raw", attributed(r, "by hand, without the guards:"), opts)
 		for _, c := range commands {
 			fmt.Fprintf(b, "%*s%s\n", labelled, "", Safe(c))
 		}

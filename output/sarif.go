@@ -169,7 +169,7 @@ func sarifLevel(s finding.Severity) string {
 // sarifMessage has a line for each thing: GitHub shows plain text with its line
 // ends, and only the first sentence where space is short. "](" would make a link.
 func sarifMessage(r *finding.Report, f finding.Finding) string {
-	lines := append([]string{f.Message}, plainLines(r, f)...)
+	lines := append([]string{attributed(r, f.Message)}, plainLines(r, f)...)
 	return strings.Join(texts(lines, func(line string) string { return strings.ReplaceAll(visible(line), "](", "] (") }), "\n")
 }
 
@@ -199,6 +199,9 @@ func pathSegment(s string) string {
 // sarifNotifications say what was not examined.
 func sarifNotifications(r *finding.Report) []sarifNotification {
 	var list []sarifNotification
+	if r.SavedIn != "" {
+		list = append(list, sarifNotification{"note", sarifText{Text: visible(attributed(r, foundThere(r)))}})
+	}
 	for _, g := range r.Gaps {
 		list = append(list, sarifNotification{"error", sarifText{Text: visible(gapText(g))}})
 	}

@@ -17,7 +17,7 @@ func tellShared(r *finding.Report, c finding.SharedCause) telling {
 		return t
 	}
 	in := c.Trees[0][0].Context
-	t.what = strings.TrimPrefix(t.what, finding.InContext(in, ""))
+	t.what = attributed(r, strings.TrimPrefix(strings.TrimPrefix(t.what, attributed(r, "")), finding.InContext(in, "")))
 	t.where = append([]string{in}, slices.DeleteFunc(slices.Clone(c.Contexts), func(s string) bool { return s == in })...)
 	follow := c.Trees[0][:1:1]
 	for _, tree := range c.Trees {

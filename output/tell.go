@@ -30,8 +30,11 @@ type telling struct {
 }
 
 // step is one thing to do: a sentence, or a command line that stands on a line of
-// its own.
-type step struct{ text, command string }
+// its own. One that says whose the others are is no step itself.
+type step struct {
+	text, command string
+	whose         bool
+}
 
 // tell makes the telling of a cause and of what follows from it, the cause first.
 func tell(r *finding.Report, tree []finding.Finding) telling {
@@ -47,7 +50,24 @@ func tell(r *finding.Report, tree []finding.Finding) telling {
 	}
 	t.refused = refused(f.Repair)
 	t.do = steps(f, t.refused)
+	if f.Withheld > 0 {
+		t.do = append(t.do, step{text: fmt.Sprintf("%s of this file left out: only plain kubectl commands are shown", count(f.Withheld, "instruction"))})
+	}
+	if r.SavedIn != "" {
+		t.what = attributed(r, t.what)
+		if len(t.do) > 0 {
+			t.do = slices.Insert(t.do, 0, step{text: strings.TrimSpace(attributed(r, "")), whose: true})
+		}
+	}
 	return t
+}
+
+// attributed is the text as the word of the file that the report was read from, if it was.
+func attributed(r *finding.Report, text string) string {
+	if r.SavedIn == "" {
+		return text
+	}
+	return "as " + r.SavedIn + " says: " + text
 }
 
 // headline names what the findings of the tree share, if they share one cause, and

@@ -2,6 +2,7 @@ package safetext
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -41,6 +42,94 @@ func WithFlags(command string, flags ...string) string {
 		return command[:i] + " | " + Kubectl(flags...) + " " + command[i+len(piped):]
 	}
 	return command
+}
+
+// Rebuilt is a command line from elsewhere, built again by Kubectl of the words that it
+// has. It is "" unless the line is one command of kubectl, written as Kubectl writes it:
+// without an operator, an expansion or a hidden character.
+func Rebuilt(line string) string {
+	words, ok := split(line)
+	if !ok || words[0] != "kubectl" || !strings.HasPrefix(line, "kubectl ") {
+		return ""
+	}
+	return Kubectl(words[1:]...)
+}
+
+// split is the opposite of words that are quoted by Quote with a blank between them.
+func split(line string) (words []string, ok bool) {
+	if !utf8.ValidString(line) || strings.ContainsFunc(line, Hidden) {
+		return nil, false
+	}
+	for rest := line; ; {
+		var word string
+		if word, rest, ok = firstWord(rest); !ok {
+			return nil, false
+		}
+		words = append(words, word)
+		if rest == "" {
+			return words, true
+		}
+		rest = rest[1:] // the blank
+	}
+}
+
+// firstWord takes a word that Quote may have written from the text, up to a blank.
+func firstWord(text string) (word, rest string, ok bool) {
+	var b strings.Builder
+	for rest = text; rest != "" && rest[0] != ' '; {
+		switch {
+		case strings.HasPrefix(rest, `\'`):
+			b.WriteByte('\'')
+			rest = rest[len(`\'`):]
+		case strings.HasPrefix(rest, "$'"):
+			var inside string
+			if inside, rest, ok = unescape(rest[len("$'"):]); !ok {
+				return "", "", false
+			}
+			b.WriteString(inside)
+		case rest[0] == '\'':
+			inside, after, closed := strings.Cut(rest[1:], "'")
+			if !closed {
+				return "", "", false
+			}
+			b.WriteString(inside)
+			rest = after
+		case isPlain("-"+rest[:1]) && (rest[0] != '=' || len(rest) < len(text)):
+			b.WriteByte(rest[0])
+			rest = rest[1:]
+		default:
+			return "", "", false
+		}
+	}
+	return b.String(), rest, len(rest) < len(text)
+}
+
+// unescape takes what quoteEscaped has written, up to the closing quote.
+func unescape(text string) (inside, rest string, ok bool) {
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		switch {
+		case text[i] == '\'':
+			return b.String(), text[i+1:], true
+		case strings.HasPrefix(text[i:], `\\`):
+			b.WriteByte('\\')
+			i += 2
+		case text[i] == '\\':
+			if i+4 > len(text) {
+				return "", "", false
+			}
+			c, err := strconv.ParseUint(text[i+1:i+4], 8, 8)
+			if err != nil {
+				return "", "", false
+			}
+			b.WriteByte(byte(c))
+			i += 4
+		default:
+			b.WriteByte(text[i])
+			i++
+		}
+	}
+	return "", "", false
 }
 
 // Quote makes one word of the text for a POSIX shell, also if it is empty. Text

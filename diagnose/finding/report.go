@@ -60,6 +60,9 @@ type Report struct {
 	Scope Scope `json:"scope"`
 	// Answers are about the pods that were asked about by name.
 	Answers []Answer `json:"answers,omitempty"`
+	// SavedIn is the file that a saved report was read from: nobody knows who wrote it,
+	// and what it says is told as its word. "" for a report that was made now.
+	SavedIn string `json:"-"`
 }
 
 // Answer says whether a pod waits for a volume, and else what it does.
@@ -184,6 +187,9 @@ type Finding struct {
 	// AdviceCommands are command lines that the advice speaks of, of
 	// safetext.Kubectl; the advice itself has none. Each stands on its own line.
 	AdviceCommands []string `json:"adviceCommands,omitempty"`
+	// Withheld are how many commands, and sentences with a shell's operators in them,
+	// were taken out of a saved finding.
+	Withheld int `json:"-"`
 	// ControllerAlone says that the objects do not show it yet, and only what the
 	// controller tells does, in its log or its metrics: nothing is repaired on that.
 	ControllerAlone bool `json:"-"`

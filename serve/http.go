@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 )
@@ -29,7 +27,7 @@ func (s *server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	mux.Handle("GET /metrics", s.scrapes)
 	if s.ReportPage {
 		mux.HandleFunc("GET /{$}", s.page)
 	}
@@ -88,9 +86,10 @@ func (s *server) page(w http.ResponseWriter, r *http.Request) {
 	if !take(r.Context(), s.pages) {
 		return
 	}
-	defer func() { <-s.pages }()
 	var b bytes.Buffer
-	if err := output.ReportFormats.Print(&b, "html", l.report, output.Options{}); err != nil {
+	err := output.ReportFormats.Print(&b, "html", l.report, output.Options{})
+	<-s.pages // whoever reads it slowly keeps no other waiting
+	if err != nil {
 		say(w, http.StatusInternalServerError, "the report cannot be shown")
 		return
 	}

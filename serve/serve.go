@@ -71,7 +71,7 @@ func Run(ctx context.Context, c *cluster.Cluster, o Options) error {
 	defer cancel()
 	web, ended := s.web(), make(chan error, 1)
 	go func() {
-		ended <- web.Serve(listener)
+		ended <- web.Serve(&boundedListener{Listener: listener, most: maxConnections})
 		cancel()
 	}()
 	err = s.lead(ctx, c)
@@ -180,11 +180,14 @@ type server struct {
 	review  func(ctx context.Context, token, path string) (cluster.Access, error)
 	// reviews and pages are under way: each takes a place.
 	reviews, pages chan struct{}
+	// scrapes answers for metrics.
+	scrapes *exposition
 }
 
 func newServer(o Options, review func(context.Context, string, string) (cluster.Access, error)) *server {
 	s := &server{Options: o, state: &state{}, review: review, reviews: make(chan struct{}, maxReviews), pages: make(chan struct{}, maxPages)}
 	s.metrics = newMetrics(s.state, o.Version)
+	s.scrapes = &exposition{gatherer: s.metrics.Registry, state: s.state}
 	return s
 }
 

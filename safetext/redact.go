@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // redacted stands where a secret stood.
@@ -23,8 +24,14 @@ func Redact(message string) string {
 	message = queryValue.ReplaceAllString(message, "${1}"+redacted)
 	message = mountOptions.ReplaceAllStringFunc(message, redactOptions)
 	message = curlUser.ReplaceAllString(message, "${1}"+redacted)
+	message = smbUser.ReplaceAllString(message, "${1}"+redacted)
+	message = cookies.ReplaceAllString(message, "${1}"+redacted)
+	message = element.ReplaceAllString(message, "${1}"+redacted)
+	message = redactValues(message, valueBeside)
+	message = redactValues(message, passwordFlag)
 	message = redactValues(message, flagBefore)
 	message = redactValues(message, nameBefore)
+	message = redactSpoken(message)
 	message = scheme.ReplaceAllStringFunc(message, redactScheme)
 	return shapes.ReplaceAllString(message, redacted)
 }
@@ -32,7 +39,8 @@ func Redact(message string) string {
 // signs are in every message that Redact changes; most messages have none.
 var signs = []string{
 	"pass", "pw", "token", "secret", "key", "sig", "cred", "auth", "@", "?", "-o", "-u", "bearer", "basic", "eyj", "akia", "asia", "ghp_", "gho_", "ghu_",
-	"ghs_", "ghr_", "xox", "ya29", "aiza", "glpat",
+	"ghs_", "ghr_", "xox", "ya29", "aiza", "glpat", "pat_", "cookie", "hvs.", "hvb.", "hvr.", " s.", "\"s.", "'s.", "=s.", ":s.", "==", "ltai", "akid", "fwog", "iqoj", "fqog", "aqod", "8q~",
+	"ls0tls1crudjt", "npm_", "dop_v1_", "glsa_", "sk-", "sk_live_", "sg.", "$1$", "$2", "$5$", "$6$", "$y$",
 }
 
 func mayHoldSecret(message string) bool {
@@ -42,8 +50,8 @@ func mayHoldSecret(message string) bool {
 
 // secretName is the name of something secret: a field, a flag, an option. "key"
 // alone and "account_key" are, "topologyKey" is not.
-const secretName = `(?:[a-z0-9_.\-]*(?:password|passwd|passphrase|pwd|token|secret|credentials?|signature|authorization)[0-9]*` +
-	`|[a-z0-9_.\-]*(?:access|account|secret|api|private|encryption|shared|storage|auth|client|master|session|admin|user|root|db)[_\-]?(?:key|pass|pw)[0-9]*` +
+const secretName = `(?:[a-z0-9_.\-]*(?:password|passwd|passphrase|pwd|token|secret|credentials?|signature|authorization)[0-9]*(?:_in)?` +
+	`|[a-z0-9_.\-]*(?:access|account|secret|api|private|encryption|shared|storage|auth|client|master|session|admin|user|root|bind|db)[_\-]?(?:key|pass|pw)[0-9]*` +
 	`|(?:[a-z0-9_.\-]*[_.\-])?(?:pass|key|sig|auth|creds?|pw)[0-9]*)`
 
 var (
@@ -57,10 +65,24 @@ var (
 	// flagBefore is a flag whose value is the next argument.
 	flagBefore = regexp.MustCompile(`(?i)(?:^|[\s"'\[(=,])--?` + secretName + `["'\\]{0,2}(?:\s*,\s*|\s+)`)
 	// nameBefore is a name and what parts it from its value.
-	nameBefore = regexp.MustCompile(`(?i)\b(` + secretName + `)["'\\]{0,4}\s*(=>|:=|=|:)\s*`)
-	scheme     = regexp.MustCompile(`(?i)\b(?:bearer|basic|negotiate)\s+[A-Za-z0-9._~+/=\-]{6,}`)
-	shapes     = regexp.MustCompile(`\beyJ[A-Za-z0-9_\-]{6,}\.[A-Za-z0-9_\-]+(?:\.[A-Za-z0-9_\-]*)*|\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b|\bgh[pousr]_[A-Za-z0-9]{16,}|` +
-		`\bxox[abeoprs]-[A-Za-z0-9\-]+|\bya29\.[A-Za-z0-9_.\-]+|\bAIza[A-Za-z0-9_\-]{30,}|\bglpat-[A-Za-z0-9_\-]{10,}`)
+	nameBefore = regexp.MustCompile(`(?i)\b(` + secretName + `)["'\\]{0,4}\s*(=>|:=|=|:|%3[Dd])\s*\[?`)
+	// valueBeside is a name in one place and the word for a value before the other: of
+	// iscsiadm, of a list of environment variables, of XML.
+	valueBeside = regexp.MustCompile(`(?i)(?:-n|--?name|\b(?:name|key))["'\\]{0,2}(?:[\s=:,]|%3D)+["'\\]{0,2}` + secretName + `["'\\]{0,2}[\s,]+["'\\]{0,2}(?:-o["',\s]+update["',\s]+["']?)?(?:-v|--value|value)["'\\]{0,2}[\s=:,]+`)
+	// passwordFlag is a flag whose name alone does not tell that its value is a password.
+	passwordFlag = regexp.MustCompile(`(?i)\b(?:sshpass|mysql|mysqldump|mysqladmin|ipmitool|ldapsearch|redis-cli)\b[^|;&\n]*?[\s"',](?:-p|-P|-w|-a)["']?[\s,=]*`)
+	// element is the start of an XML element that holds a secret, also where it is escaped.
+	element = regexp.MustCompile(`(?i)((?:<|&lt;|\\u003c)(?:[a-z0-9_.\-]+:)?` + secretName + `(?:\s[^<>]*?)?(?:>|&gt;|\\u003e)(?:<!\[CDATA\[)?)[^<&\\\]]+`)
+	cookies = regexp.MustCompile(`(?i)(\b(?:set-)?cookie2?["'\\]{0,2}\s*[:=]\s*["'\[\\]{0,3})[^\s=;,"'\]]+=[^\s;,"'\]]*(?:;\s*[^\s=;,"'\]]+(?:=[^\s;,"'\]]*)?)*`)
+	smbUser = regexp.MustCompile(`((?:^|[\s"'\[,])(?:-U|--user|--username)["']?[,=]?\s*["']?[^\s%"']*%)[^\s"']+`)
+	// spokenBefore is a name and its value in a sentence.
+	spokenBefore = regexp.MustCompile(`(?i)\b(` + secretName + `)["'\\]{0,2}\s+(?:(is|was|as|to|of|equals|set to)\s+)?`)
+	scheme       = regexp.MustCompile(`(?i)\b(?:bearer|basic|negotiate)\s+[A-Za-z0-9._~+/=\-]{6,}`)
+	shapes       = regexp.MustCompile(`\beyJ[A-Za-z0-9_\-]{6,}\.[A-Za-z0-9_\-]+(?:\.[A-Za-z0-9_\-]*)*|\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b|\bgh[pousr]_[A-Za-z0-9]{16,}|` +
+		`\bxox[abeoprs]-[A-Za-z0-9\-]+|\bya29\.[A-Za-z0-9_.\-]+|\bAIza[A-Za-z0-9_\-]{30,}|\bglpat-[A-Za-z0-9_\-]{10,}|` +
+		`\bgithub_pat_[A-Za-z0-9_]{16,}|\bhv[sbr]\.[A-Za-z0-9_\-]{16,}|\bs\.[A-Za-z0-9]{24}\b|\bAQ[A-Za-z0-9+/]{24,}==|\b(?:LTAI|AKID)[A-Za-z0-9]{12,}\b|` +
+		`\b(?:FwoG|IQoJ|FQoG|AQoD)[A-Za-z0-9+/=_%\-]{24,}|[A-Za-z0-9_~.]{3}8Q~[A-Za-z0-9._~\-]{30,}|LS0tLS1CRUdJT[A-Za-z0-9+/=]{20,}|\b(?:npm_|dckr_pat_|glsa_|sk_live_|dop_v1_)[A-Za-z0-9_\-]{16,}|` +
+		`\bsk-[A-Za-z0-9_\-]{20,}|\bSG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}|\$(?:1|2[aby]|5|6|y)\$[./A-Za-z0-9$=,]{16,}`)
 	hostAndPort = regexp.MustCompile(`^[A-Za-z0-9.\-\[\]:]*?(?::[0-9]+)?$`)
 )
 
@@ -134,6 +156,69 @@ func redactValues(message string, before *regexp.Regexp) string {
 	}
 	b.WriteString(message[done:])
 	return b.String()
+}
+
+// redactSpoken redacts the value that follows a name in a sentence, where it can be one.
+func redactSpoken(message string) string {
+	var b strings.Builder
+	done := 0
+	for from := 0; ; {
+		match := spokenBefore.FindStringSubmatchIndex(message[from:])
+		if match == nil {
+			break
+		}
+		name, linked, at := message[from+match[2]:from+match[3]], match[4] >= 0, from+match[1]
+		start, end := value(message, at)
+		from = at
+		if start == end || !isSpokenValue(strings.ToLower(name), message[start:end], start > at, linked) {
+			continue
+		}
+		b.WriteString(message[done:start])
+		b.WriteString(redacted)
+		done, from = end, end
+	}
+	b.WriteString(message[done:])
+	return b.String()
+}
+
+// isSpokenValue reports whether the text after the name, which is in lower case, can be its
+// value. What follows the word password is, unless it is a word that sentences go on with.
+// What follows another name must look as if it was made by chance: and the names of Secrets,
+// keys and objects, which error messages quote, are in lower case with dashes and dots.
+func isSpokenValue(name, text string, quoted, linked bool) bool {
+	if !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) || strings.HasPrefix(text, redacted) {
+		return false
+	}
+	if strings.Contains(name, "passw") || strings.Contains(name, "passphrase") || strings.Contains(name, "pwd") {
+		if quoted {
+			return true
+		}
+		lower := strings.ToLower(text)
+		return !slices.Contains(proseWords, lower) && !slices.Contains(afterPassword, lower)
+	}
+	if objectName.MatchString(text) && !(strings.Contains(name, "token") && !strings.ContainsAny(text, "-./")) && !uuid.MatchString(text) {
+		return false
+	}
+	return madeByChance(text) || quoted && linked
+}
+
+var (
+	objectName = regexp.MustCompile(`^[a-z0-9][a-z0-9.\-/_:]*$`)
+	uuid       = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+)
+
+// madeByChance reports whether letters and digits, or many letters of both cases, are mixed.
+func madeByChance(text string) bool {
+	digit, lower, upper := strings.ContainsAny(text, "0123456789"), strings.ToUpper(text) != text, strings.ToLower(text) != text
+	return len(text) >= 8 && digit && (lower || upper) || len(text) >= 24 && lower && upper
+}
+
+// afterPassword are words with which a sentence goes on that has said "password".
+var afterPassword = []string{
+	"and", "are", "as", "at", "auth", "authentication", "based", "but", "by", "can", "change", "changed", "check", "contains", "does", "empty", "entered", "entry", "field", "file", "for", "found",
+	"from", "given", "has", "hash", "have", "if", "in", "incorrect", "into", "key", "length", "login", "mismatch", "of", "on", "option", "or", "parameter", "policy", "prompt", "protected", "provided",
+	"rejected", "required", "reset", "rotation", "secret", "set", "should", "specified", "supplied", "than", "that", "then", "to", "too", "used", "using", "via", "when", "which", "will", "with", "would",
+	"verification", "may", "might", "does", "did", "doesn't", "isn't", "it", "this", "value", "mechanism", "manager", "exchange", "credentials", "correct", "still",
 }
 
 // value is where the value lies that begins at the place: up to its closing

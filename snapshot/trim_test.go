@@ -120,7 +120,7 @@ apiVersion: storage.k8s.io/v1
 kind: VolumeAttachment
 metadata: {name: csi-1}
 spec: {attacher: KEPT-attacher, nodeName: n1, source: {inlineVolumeSpec: {csi: {driver: KEPT-inline, volumeHandle: h, volumeAttributes: {a: SECRET}}}}}
-status: {attached: true, attachmentMetadata: {KEPT-metadata: SECRET}, attachError: {message: "rpc error: KEPT-error Post https://joe:SECRET@host/x?sig=SECRET: refused, token=SECRET", time: "2026-11-20T09:00:00Z"}}
+status: {attached: true, attachmentMetadata: {SECRET: SECRET}, attachError: {message: "rpc error: KEPT-error Post https://joe:SECRET@host/x?sig=SECRET: refused, token=SECRET", time: "2026-11-20T09:00:00Z"}}
 ---
 apiVersion: storage.k8s.io/v1
 kind: StorageClass

@@ -250,7 +250,6 @@ func (s *Interner) Share(object any) {
 		s.meta(&o.ObjectMeta)
 		s.Text(&o.Spec.Attacher)
 		s.Text(&o.Spec.NodeName)
-		s.stringMap(&o.Status.AttachmentMetadata)
 	case *storagev1.CSINode:
 		s.meta(&o.ObjectMeta)
 		for i := range o.Spec.Drivers {

@@ -75,10 +75,7 @@ func Object(object metav1.Object) {
 		if o.Spec.Source.InlineVolumeSpec != nil {
 			trimPersistentVolume(o.Spec.Source.InlineVolumeSpec)
 		}
-		// What a driver says there is its own; that it said something matters.
-		for key := range o.Status.AttachmentMetadata {
-			o.Status.AttachmentMetadata[key] = ""
-		}
+		o.Status.AttachmentMetadata = nil // a driver's own words, which nothing reads
 	case *storagev1.StorageClass:
 		o.MountOptions = nil
 		maps.DeleteFunc(o.Parameters, func(key, _ string) bool { return !strings.HasPrefix(key, keptParameters) })

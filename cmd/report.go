@@ -54,7 +54,7 @@ func (m *reprint) run(_ context.Context, streams genericiooptions.IOStreams) err
 		return err
 	}
 	if distrust(r, cmp.Or(strings.TrimSuffix(m.saved, "-"), "standard input")) > 0 {
-		fmt.Fprintf(streams.ErrOut, "note: what is not a plain kubectl command is left out of what %s says to do\n", r.SavedIn)
+		fmt.Fprintf(streams.ErrOut, "note: what %s says to do, other than plain commands of kubectl, is left out\n", r.SavedIn)
 	}
 	return m.finish(streams, r, exitHealthy)
 }

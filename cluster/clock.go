@@ -48,6 +48,13 @@ func (c *clock) read() time.Time {
 	return c.first.Add(time.Since(c.at)).UTC()
 }
 
+// began is when the first answer came, by the machine's clock.
+func (c *clock) began() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
 // span returns the earliest and the latest time at which reading may have begun. They
 // are the same, that of the first answer, unless the answers disagree. Whatever was
 // read later than it began then counts as younger than it is, never as older, and
@@ -77,6 +84,9 @@ func (c *Cluster) setTakenAt(s *snapshot.Snapshot, now *clock) error {
 	case !latest.Equal(earliest):
 		return fmt.Errorf("the answers at %s are of clocks that disagree, %s and %s, and no age can be told: several API servers may answer there",
 			c.server, earliest.UTC().Format(time.RFC3339), latest.UTC().Format(time.RFC3339))
+	}
+	if err == nil {
+		s.TakenAt, err = c.renewed.bound(s.TakenAt, now.began())
 	}
 	if err != nil {
 		return c.wrongClock(err)

@@ -71,6 +71,8 @@ type Cluster struct {
 	jsonOnly *atomic.Bool
 	// spent is what the reading under way has taken of the Budget; nil without one.
 	spent *spending
+	// renewed bounds the API server's clock, from one reading to the next.
+	renewed *renewals
 
 	mu sync.Mutex // keeps calls of Progress apart
 }
@@ -113,7 +115,7 @@ func New(config *rest.Config, options Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up the client for %s: %w", server, err)
 	}
-	return &Cluster{client: client, lists: lists, server: server.String(), options: options, config: given, wait: wait, jsonOnly: new(atomic.Bool), spent: spent}, nil
+	return &Cluster{client: client, lists: lists, server: server.String(), options: options, config: given, wait: wait, jsonOnly: new(atomic.Bool), spent: spent, renewed: new(renewals)}, nil
 }
 
 // Context is the kubeconfig context that the cluster was found under.

@@ -43,7 +43,7 @@ func (c *Cluster) inOnePage() *Cluster {
 
 // quiet is the cluster, read without a word about the progress.
 func (c *Cluster) quiet() *Cluster {
-	q := &Cluster{client: c.client, lists: c.lists, server: c.server, options: c.options, wait: c.wait, jsonOnly: c.jsonOnly, spent: c.spent}
+	q := &Cluster{client: c.client, lists: c.lists, server: c.server, options: c.options, wait: c.wait, jsonOnly: c.jsonOnly, spent: c.spent, renewed: c.renewed}
 	q.options.Progress = nil
 	return q
 }

@@ -92,6 +92,8 @@ func (c *Cluster) take(ctx context.Context, read func(context.Context, *reading)
 	r.objects.ShareNames()
 	from := snapshot.Source{Context: c.options.Context, Server: c.server, ServerVersion: serverVersion}
 	s := snapshot.New(time.Time{}, from, r.objects, r.gaps)
+	c.renewed.note(s, r.windows)
+	r.renewedAgain(ctx, s)
 	if err := c.setTakenAt(s, &now); err != nil {
 		return nil, err
 	}
@@ -135,6 +137,8 @@ type reading struct {
 
 	mu   sync.Mutex
 	gaps []snapshot.Gap
+	// windows are when the whole lists were read.
+	windows map[snapshot.Kind]window
 	// answered says that some list was read or refused: the API server works.
 	answered bool
 	// failure is the first error that left a gap.
@@ -162,6 +166,7 @@ func (r *reading) all(ctx context.Context, sources []source) error {
 }
 
 func (r *reading) read(ctx context.Context, s source) error {
+	asked := time.Now()
 	objects, err := s.read(ctx, "")
 	gap := snapshot.Gap{Kind: s.kind}
 	if apierrors.IsForbidden(err) && s.fallback != "" {
@@ -171,6 +176,7 @@ func (r *reading) read(ctx context.Context, s source) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.readWithin(s.kind, window{asked, time.Now()})
 	var page *pageError
 	switch {
 	case err == nil:
@@ -201,6 +207,18 @@ func (r *reading) read(ctx context.Context, s source) error {
 		r.gaps = append(r.gaps, gap)
 	}
 	return nil
+}
+
+// readWithin notes when a kind was read. One that is read in several parts was read within
+// all of the time.
+func (r *reading) readWithin(kind snapshot.Kind, w window) {
+	if before, ok := r.windows[kind]; ok && before.asked.Before(w.asked) {
+		w.asked = before.asked
+	}
+	if r.windows == nil {
+		r.windows = map[snapshot.Kind]window{}
+	}
+	r.windows[kind] = w
 }
 
 func (c *Cluster) progress(kind snapshot.Kind, objects int) {

@@ -118,7 +118,16 @@ func (w *Watch) Snapshot(unanswered error) (*snapshot.Snapshot, error) {
 		return nil, fmt.Errorf("no answer of the API server at %s has a date, and no age can be told without", w.server)
 	}
 	s := w.snapshot(now, unanswered)
-	if err := snapshot.ClockContradicted(s); err != nil && unanswered == nil {
+	if unanswered != nil {
+		return s, nil
+	}
+	moment := time.Now()
+	w.renewed.note(s, map[snapshot.Kind]window{snapshot.Leases: {moment, moment}, snapshot.Nodes: {moment, moment}})
+	err := snapshot.ClockContradicted(s)
+	if err == nil {
+		s.TakenAt, err = w.renewed.bound(now, moment)
+	}
+	if err != nil {
 		return w.snapshot(now, w.wrongClock(err)), nil
 	}
 	return s, nil

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,7 +22,7 @@ import (
 )
 
 // api is an API server as far as the command can see: it lists the objects of a
-// case of the corpus and patches nodes.
+// case of the corpus and patches nodes. Its leases are renewed as long as it runs.
 type api struct {
 	*httptest.Server
 	t testing.TB
@@ -30,6 +31,11 @@ type api struct {
 	objects map[string][]*unstructured.Unstructured // by the path of their list
 	version int
 	stored  int
+	// now is the time, ahead how far the Date of the answers is ahead of it, and renewals
+	// how often each lease was renewed.
+	now      time.Time
+	ahead    time.Duration
+	renewals int
 	// looking is called with each list that is asked for, and writing with each
 	// patch that is to be stored, before it is.
 	looking, writing func()
@@ -51,7 +57,8 @@ func newAPI(t testing.TB, name string) (a *api, kubeconfig string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a = &api{t: t, objects: map[string][]*unstructured.Unstructured{}, version: 100, writing: func() {}, looking: func() {}}
+	a = &api{t: t, objects: map[string][]*unstructured.Unstructured{}, version: 100, writing: func() {}, looking: func() {},
+		now: time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)}
 	for _, document := range strings.Split(string(c.Cluster), "\n---\n")[1:] {
 		object := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
@@ -80,7 +87,7 @@ func (a *api) add(o *unstructured.Unstructured) {
 
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Date", "Fri, 20 Nov 2026 10:00:00 GMT")
+	w.Header().Set("Date", a.now.Add(a.ahead).Format(http.TimeFormat))
 	node, isNode := strings.CutPrefix(strings.TrimSuffix(r.URL.Path, "/status"), listPaths["Node"]+"/")
 	switch {
 	case r.URL.Path == "/version":
@@ -120,6 +127,9 @@ func (a *api) list(w http.ResponseWriter, path string) {
 		objects := slices.DeleteFunc(slices.Clone(a.objects[path]), func(o *unstructured.Unstructured) bool {
 			return namespace != "" && o.GetNamespace() != namespace
 		})
+		if kind == "Lease" {
+			objects = a.renew(objects)
+		}
 		group := strings.TrimPrefix(strings.TrimPrefix(path[:strings.LastIndex(path, "/")], "/apis/"), "/api/")
 		list := map[string]any{"kind": kind + "List", "apiVersion": group, "metadata": map[string]any{"resourceVersion": "1"}, "items": objects}
 		if err := json.NewEncoder(w).Encode(list); err != nil {
@@ -128,6 +138,37 @@ func (a *api) list(w http.ResponseWriter, path string) {
 		return
 	}
 	a.t.Errorf("nobody lists %s", path)
+}
+
+// renew renews the leases of whoever is alive: of those that were renewed of late, and of
+// the kubelets of the Nodes that are Ready.
+func (a *api) renew(leases []*unstructured.Unstructured) []*unstructured.Unstructured {
+	a.renewals++
+	at := a.now.Add(-time.Second + time.Duration(a.renewals)*time.Microsecond).Format("2006-01-02T15:04:05.000000Z07:00")
+	has := map[string]bool{}
+	for i, lease := range leases {
+		has[lease.GetNamespace()+"/"+lease.GetName()] = true
+		last, found, err := unstructured.NestedString(lease.Object, "spec", "renewTime")
+		renewed, parsed := time.Parse(time.RFC3339Nano, last)
+		if err == nil && found && parsed == nil && renewed.After(a.now.Add(-time.Minute)) && !renewed.After(a.now) {
+			leases[i] = lease.DeepCopy()
+			_ = unstructured.SetNestedField(leases[i].Object, at, "spec", "renewTime") // spec is there
+		}
+	}
+	for _, node := range a.objects[listPaths["Node"]] {
+		conditions, _, _ := unstructured.NestedSlice(node.Object, "status", "conditions")
+		ready := slices.ContainsFunc(conditions, func(c any) bool {
+			condition, _ := c.(map[string]any)
+			return condition["type"] == "Ready" && condition["status"] == "True"
+		})
+		if ready && !has["kube-node-lease/"+node.GetName()] {
+			leases = append(leases, &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": map[string]any{"renewTime": at, "holderIdentity": node.GetName()},
+				"metadata": map[string]any{"namespace": "kube-node-lease", "name": node.GetName(), "resourceVersion": "100"},
+			}})
+		}
+	}
+	return leases
 }
 
 func (a *api) patch(w http.ResponseWriter, r *http.Request, name string) {

@@ -138,6 +138,9 @@ func (m *applying) carryOut(ctx context.Context, streams genericiooptions.IOStre
 	if applier.DryRun != apply.DryRunNone {
 		return applier.Apply(ctx, repairs)
 	}
+	if err := c.ProveClock(ctx); err != nil {
+		return nil, fmt.Errorf("nothing was written: %w", err)
+	}
 	name, flags := m.flags.journal, os.O_CREATE
 	if name == "" {
 		name, flags = journalName(time.Now()), os.O_CREATE|os.O_EXCL

@@ -92,6 +92,11 @@ func (u *undoFlags) run(cmd *cobra.Command, streams genericiooptions.IOStreams, 
 		fmt.Fprintln(streams.ErrOut, "nothing was written")
 		return exitCode(exitUndone)
 	}
+	if u.ask.writes() {
+		if err := c.ProveClock(cmd.Context()); err != nil {
+			return fmt.Errorf("nothing was written: %w", err)
+		}
+	}
 	applier := &apply.Applier{
 		Cluster:     c,
 		Options:     diagnose.Options{Reconcile: u.options()},

@@ -40,8 +40,9 @@ type api struct {
 
 	mu       sync.Mutex
 	requests []request
-	// date is sent with the answers, a second later each; zero sends none.
-	date time.Time
+	// date is sent with the answers, a second later each unless it stands; zero sends none.
+	date   time.Time
+	stands bool
 }
 
 // request is what came over the wire.
@@ -110,7 +111,9 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header()["Date"] = nil
 	if !a.date.IsZero() {
 		w.Header().Set("Date", a.date.Format(http.TimeFormat))
-		a.date = a.date.Add(time.Second)
+		if !a.stands {
+			a.date = a.date.Add(time.Second)
+		}
 	}
 	handler, raw := a.handlers[r.URL.Path], a.raw
 	a.mu.Unlock()

@@ -39,6 +39,8 @@ type api struct {
 	// looking is called with each list that is asked for, and writing with each
 	// patch that is to be stored, before it is.
 	looking, writing func()
+	// any has the API server take every write, and not only patches of nodes.
+	any bool
 }
 
 // listPaths are those of all kinds that are read.
@@ -100,6 +102,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/events"):
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprint(w, `{"kind":"Event","apiVersion":"v1","metadata":{"name":"e","namespace":"default"}}`)
+	case r.Method != http.MethodGet && a.any:
+		a.write(w, r)
 	case r.Method == http.MethodGet:
 		a.mu.Lock()
 		looking := a.looking
@@ -135,6 +139,10 @@ func (a *api) list(w http.ResponseWriter, path string) {
 		if err := json.NewEncoder(w).Encode(list); err != nil {
 			a.t.Error(err)
 		}
+		return
+	}
+	if a.any { // an API that this server does not have
+		w.WriteHeader(http.StatusNotFound)
 		return
 	}
 	a.t.Errorf("nobody lists %s", path)
@@ -217,6 +225,49 @@ func (a *api) patch(w http.ResponseWriter, r *http.Request, name string) {
 			a.t.Error(err)
 		}
 		return
+	}
+	w.WriteHeader(http.StatusNotFound)
+}
+
+// write answers any write as if it were made, and counts those that are no dry run.
+func (a *api) write(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		a.t.Error(err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r.URL.Query().Get("dryRun") == "" && !strings.Contains(string(body), `"dryRun"`) {
+		a.stored++
+	}
+	if r.Method == http.MethodPost {
+		w.WriteHeader(http.StatusCreated)
+		_, _ = w.Write(body)
+		return
+	}
+	path := strings.Split(strings.TrimSuffix(r.URL.Path, "/status"), "/")
+	for _, objects := range a.objects {
+		for _, o := range objects {
+			if o.GetName() != path[len(path)-1] || !strings.HasSuffix(listPaths[o.GetKind()], "/"+path[len(path)-2]) {
+				continue
+			}
+			after, err := o.MarshalJSON()
+			if err != nil {
+				a.t.Error(err)
+			}
+			if patch, notOne := jsonpatch.DecodePatch(body); r.Method == http.MethodPatch && notOne == nil {
+				after, err = patch.Apply(after)
+			} else if r.Method == http.MethodPatch {
+				after, err = jsonpatch.MergePatch(after, body)
+			}
+			if err != nil {
+				w.WriteHeader(http.StatusUnprocessableEntity)
+				fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"a test failed"}`)
+				return
+			}
+			_, _ = w.Write(after)
+			return
+		}
 	}
 	w.WriteHeader(http.StatusNotFound)
 }

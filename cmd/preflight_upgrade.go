@@ -20,11 +20,12 @@ func newPreflightUpgrade(g *globalFlags, streams genericiooptions.IOStreams) *co
 		Short: "Show what would change, and which pods would hang, under another release",
 		Long: `preflight upgrade holds the attach/detach controller of another release against the
 one at work, on the same objects: which decisions differ, which pods would hang or
-wait longer, what the newer controller does otherwise, and which known bugs come or
-go. To 1.37 it also tells which pods cannot share a volume on a node that enforces
+wait longer, what the restart makes the controller forget, what the newer controller
+does otherwise, and which known bugs come or go. To 1.37 it also tells which pods cannot share a volume on a node that enforces
 SELinux. It writes nothing.
 
-Exit code: 0 no pod would wait longer, 1 a pod would, 2 no answer.`,
+Exit code: 0 no pod would wait longer or may lose its volume, 1 a pod would or may,
+2 no answer.`,
 		Example: `  kubectl volume-doctor preflight upgrade --to 1.37
   kubectl volume-doctor preflight upgrade --to 1.31 -f snapshot.yaml -o json`,
 		Args: cobra.NoArgs,

@@ -2,6 +2,7 @@ package diagnose_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
@@ -105,4 +106,28 @@ func TestUpgradeNames(t *testing.T) {
 	if !slices.Equal(names, want) {
 		t.Errorf("changes %v, want %v", names, want)
 	}
+}
+
+// TestHealthyClustersForgetNothing: a restart of the controller is no event where nothing is
+// wrong.
+func TestHealthyClustersForgetNothing(t *testing.T) {
+	cases, err := testcases.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	forget := 0
+	for _, c := range cases {
+		s, err := c.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := preflight.OfUpgrade(s, "1.37.0", c.Settings)
+		if len(u.Forgets) > 0 {
+			forget++
+		}
+		if strings.HasPrefix(c.Name, "healthy-") && len(u.Forgets) > 0 {
+			t.Errorf("%s: %+v", c.Name, u.Forgets)
+		}
+	}
+	t.Logf("of %d clusters %d show what may be forgotten", len(cases), forget)
 }

@@ -26,8 +26,12 @@ func printUpgrade(b *strings.Builder, u *preflight.Upgrade, opts Options) error 
 	case len(u.Missing) > 0:
 		fmt.Fprintf(b, "verdict: %s\n", paint(opts.Color, "unknown", color.FgYellow, color.Bold))
 		hanging(b, "not all of these could be read: "+joined(u.Missing, ", "), "  ", opts)
-	case u.Hangs():
+	case len(u.Pods) > 0:
 		fmt.Fprintf(b, "verdict: %s\n", paint(opts.Color, count(u.HangingPods(), "pod")+" would hang or wait longer", color.FgRed, color.Bold))
+	case u.Hangs():
+		fmt.Fprintf(b, "verdict: %s\n", paint(opts.Color, "the restart may take "+count(len(u.Forgets), "volume")+" off a node where a pod may use it", color.FgRed, color.Bold))
+	case len(u.Forgets) > 0:
+		fmt.Fprintf(b, "verdict: %s\n", paint(opts.Color, "the restart may forget "+count(len(u.Forgets), "attachment")+" that a pod may use", color.FgYellow))
 	case len(u.Decisions) > 0:
 		fmt.Fprintf(b, "verdict: %s\n", paint(opts.Color, fmt.Sprintf("no pod would wait longer; %s would differ", count(len(u.Decisions), "decision")), color.FgGreen))
 	case len(u.SELinux) > 0:
@@ -38,6 +42,11 @@ func printUpgrade(b *strings.Builder, u *preflight.Upgrade, opts Options) error 
 	listed(b, "Pods that would hang or wait longer", u.Pods, func(p preflight.UpgradePod) string {
 		return fmt.Sprintf("%s on %s, volume %s: %s", p.Pod, p.Node, cmp.Or(p.PodVolume, string(p.Volume)), p.Because)
 	}, opts)
+	listed(b, "What a restart of the controller may forget", u.Forgets, forgetsText, opts)
+	if len(u.Forgets) > 0 {
+		hanging(b, "The controller at work may remember what these pods' claims led to when the pods came; a claim, PersistentVolume or Node is gone or another since, and a controller that starts looks it up again. "+
+			"Any restart does this, not only an upgrade. Before it, put the claims and volumes right, or let these pods move to other volumes.", "  ", opts)
+	}
 	listed(b, "Decisions that differ", u.Decisions, func(d preflight.UpgradeDecision) string {
 		return fmt.Sprintf("%s on %s: now %s, then %s", d.Volume, d.Node, upgradeVerb(d.From), upgradeVerb(d.To))
 	}, opts)
@@ -53,6 +62,26 @@ func printUpgrade(b *strings.Builder, u *preflight.Upgrade, opts Options) error 
 	hanging(b, "Not examined: "+strings.Join(u.NotExamined, ", "), "", opts)
 	closeTrace(b, opts, u.Gaps, nil)
 	return nil
+}
+
+// forgetsText is one pair: who may use it, and what the controller that starts does.
+func forgetsText(f preflight.UpgradeForgets) string {
+	text := fmt.Sprintf("%s on %s, which %s may use: ", cmp.Or(string(f.Volume), f.PersistentVolume, f.VolumeAttachment), f.Node, strings.Join(f.Pods, ", "))
+	switch {
+	case f.Then == nil:
+		return text + "the new controller does not know that it is attached, and never detaches it"
+	case f.ForcedAfter == "0s":
+		return text + "the new controller detaches it by force when it starts, even while it is mounted"
+	case f.ForcedAfter != "" && f.Then.Verb == reconcile.Detach:
+		return text + "the new controller detaches it when it starts, and by force " + f.ForcedAfter + " later, even while it is mounted"
+	case f.ForcedAfter != "":
+		return text + "the new controller detaches it once the kubelet has unmounted it, and by force " + f.ForcedAfter + " after its start, even while it is mounted"
+	case f.Then.Verb == reconcile.Wait:
+		return text + "the new controller detaches it once the kubelet has unmounted it"
+	case f.Then.Verb == reconcile.Detach:
+		return text + "the new controller detaches it when it starts"
+	}
+	return text + "the new controller decides " + upgradeVerb(f.Then)
 }
 
 func seLinuxText(c preflight.SELinuxConflict) string {

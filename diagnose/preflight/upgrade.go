@@ -16,8 +16,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Upgrade says what the attach/detach controller of another release would decide
-// otherwise about the same objects, and which volumes its kubelets refuse to share. Its JSON is a contract, as Report's is.
+// Upgrade reports what the attach/detach controller of another release would decide
+// otherwise about the same objects, what its start forgets, and which volumes its kubelets
+// refuse to share. Its JSON is a contract, as Report's is.
 type Upgrade struct {
 	APIVersion string          `json:"apiVersion"`
 	Kind       string          `json:"kind"`
@@ -35,6 +36,9 @@ type Upgrade struct {
 	Pods []UpgradePod `json:"pods"`
 	// Decisions are those that differ.
 	Decisions []UpgradeDecision `json:"decisions"`
+	// Forgets are what only the memory of the controller at work can hold, which the restart
+	// loses that is part of each upgrade.
+	Forgets []UpgradeForgets `json:"forgets"`
 	// SELinux are the conflicts that come with kubelets of To, on one node or not.
 	SELinux []SELinuxConflict `json:"selinux"`
 	// Changes are how the two controllers differ, and Bugs which bugs they differ by,
@@ -63,6 +67,27 @@ type UpgradeVerb struct {
 	After  string           `json:"after"`
 }
 
+// UpgradeForgets is a pair that the controller at work may still want for the pods, and that
+// one which has just started does not.
+type UpgradeForgets struct {
+	// Volume is absent where its PersistentVolume is gone and no node lists it.
+	Volume           corev1.UniqueVolumeName `json:"volume,omitempty"`
+	Node             types.NodeName          `json:"node"`
+	PersistentVolume string                  `json:"persistentVolume,omitempty"`
+	VolumeAttachment string                  `json:"volumeAttachment,omitempty"`
+	Pods             []string                `json:"pods"`
+	// Then is what the new controller decides; absent where it does not know the pair.
+	Then *UpgradeVerb `json:"then,omitempty"`
+	// ForcedAfter is how long after its start it detaches by force unless the volume has
+	// been unmounted; absent where it does not.
+	ForcedAfter string `json:"forcedAfter,omitempty"`
+}
+
+// Detaches reports whether the new controller takes the volume off the node, now or later.
+func (f UpgradeForgets) Detaches() bool {
+	return f.ForcedAfter != "" || f.Then != nil && (f.Then.Verb == reconcile.Wait || f.Then.Verb == reconcile.Detach || f.Then.Verb == reconcile.ForceDetach)
+}
+
 // UpgradePod is a pod and a volume of it that would wait. The volume has its name in
 // the pod where the controller does not attach it, and else the controller's own.
 type UpgradePod struct {
@@ -79,7 +104,7 @@ func OfUpgrade(s *snapshot.Snapshot, to string, settings reconcile.Options) *Upg
 		APIVersion: finding.APIVersion, Kind: "Upgrade", TakenAt: metav1.NewTime(s.TakenAt.UTC()),
 		Source: s.Source, Complete: len(s.Gaps) == 0, Gaps: append([]snapshot.Gap{}, s.Gaps...),
 		From: s.Source.ServerVersion, To: to,
-		Pods: []UpgradePod{}, Decisions: []UpgradeDecision{},
+		Pods: []UpgradePod{}, Decisions: []UpgradeDecision{}, Forgets: []UpgradeForgets{},
 		Changes: reconcile.Changes(s.Source.ServerVersion, to), Bugs: check.BugChanges(s.Source.ServerVersion, to),
 		Missing:     slices.DeleteFunc(slices.Clone(preflightNeeds), s.Complete),
 		NotExamined: []string{"the kubelets' own releases", "which nodes enforce SELinux", "where the scheduler puts pods", "drivers and their sidecars"},
@@ -89,6 +114,7 @@ func OfUpgrade(s *snapshot.Snapshot, to string, settings reconcile.Options) *Upg
 	before, after := side(s, settings), side(&upgraded, settings)
 	u.decisions(before, after)
 	u.pods(before, after)
+	u.forgets(after)
 	u.seLinux(s, after)
 	slices.SortFunc(u.Pods, func(a, b UpgradePod) int {
 		return cmp.Or(cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.PodVolume, b.PodVolume), cmp.Compare(a.Volume, b.Volume), cmp.Compare(a.Because, b.Because))
@@ -96,8 +122,33 @@ func OfUpgrade(s *snapshot.Snapshot, to string, settings reconcile.Options) *Upg
 	return u
 }
 
-// Hangs says whether any pod would be worse off.
-func (u *Upgrade) Hangs() bool { return len(u.Pods) > 0 }
+// Hangs reports whether any pod would be worse off: it would wait longer, or the volume
+// that it may be using would be taken off its node.
+func (u *Upgrade) Hangs() bool {
+	return len(u.Pods) > 0 || slices.ContainsFunc(u.Forgets, UpgradeForgets.Detaches)
+}
+
+// forgets lists what the restart loses, whatever the release that starts.
+func (u *Upgrade) forgets(after worlds) {
+	for _, lost := range after.Forgotten() {
+		f := UpgradeForgets{Volume: lost.Volume, Node: lost.Node, PersistentVolume: lost.PersistentVolume, VolumeAttachment: lost.VolumeAttachment}
+		for _, pod := range lost.Pods {
+			f.Pods = append(f.Pods, pod.String())
+		}
+		if d := after.plan.Decision(lost.VolumeNode); d != nil {
+			f.Then = after.verb(lost.VolumeNode)
+			if d.Verb == reconcile.ForceDetach {
+				f.ForcedAfter = facts.Rounded(d.After)
+			}
+			for _, until := range d.Until {
+				if until.Event == reconcile.MaxWaitForUnmount && until.Then == reconcile.ForceDetach {
+					f.ForcedAfter = facts.Rounded(until.After)
+				}
+			}
+		}
+		u.Forgets = append(u.Forgets, f)
+	}
+}
 
 // worlds are what one of the two controllers makes of the objects.
 type worlds struct {

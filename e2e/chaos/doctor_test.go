@@ -43,7 +43,6 @@ func (r *round) session(what, journals string, t *tally) *faultproxy.Session {
 		}
 		return fault
 	})
-	session.Ahead = r.story.ahead()
 	return session
 }
 

@@ -72,7 +72,7 @@ func (w *world) attachPastCluster(ctx context.Context) error {
 	return load.Backdate(ctx, w.cluster.EtcdURL(), w.volume.AttachmentName(w.name), orphanAge)
 }
 
-// orphanAge and the doctor's clock together are more than the 15 min for which
+// orphanAge and the story's age together are more than the 15 min for which
 // VD404 wants the attach to have failed.
 const orphanAge = 7 * time.Minute
 

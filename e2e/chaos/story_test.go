@@ -88,10 +88,10 @@ func (s story) holdFor() time.Duration {
 	return 2 * time.Second
 }
 
-// ahead is how far the doctor's clock is ahead: some checks wait for so long
+// age is by how much a world is made older than it is: some checks wait for so long
 // before they believe what they see. A refusal of the driver must not look older
 // than 10 min.
-func (s story) ahead() time.Duration {
+func (s story) age() time.Duration {
 	switch {
 	case s == orphan:
 		return 9 * time.Minute

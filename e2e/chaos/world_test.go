@@ -15,11 +15,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
 )
 
 // worldAge is what the checks grant to what is on its way, and some more.
@@ -243,8 +245,34 @@ func (w *world) attachment(what string, holds func(fixture.AttachmentState) bool
 	return fixture.Attachment(w.client, w.name, w.volume, what, holds)
 }
 
-// start starts the kubelet and waits until it shows the pod as waiting.
+// start starts the kubelet, waits until it shows the pod as waiting, and makes the world
+// as old as its story wants it.
 func (w *world) start(ctx context.Context) error {
+	if err := w.startKubelets(ctx); err != nil {
+		return err
+	}
+	if w.story.age() == 0 {
+		return nil
+	}
+	_, err := load.Age(ctx, w.cluster.EtcdURL(), w.story.age(), w.owns)
+	return err
+}
+
+// owns reports whether the object is the world's.
+func (w *world) owns(o load.Object) bool {
+	switch o := o.(type) {
+	case *storagev1.VolumeAttachment:
+		return ptr.Deref(o.Spec.Source.PersistentVolumeName, "") == w.volume.PersistentVolume
+	case *corev1.PersistentVolume:
+		return o.Name == w.volume.PersistentVolume
+	case *corev1.Node, *storagev1.CSINode:
+		return o.GetName() == w.name || o.GetName() == w.other()
+	default:
+		return o.GetNamespace() == w.name
+	}
+}
+
+func (w *world) startKubelets(ctx context.Context) error {
 	if w.story.builder() != nil {
 		return w.startFurther(ctx)
 	}

@@ -5,7 +5,10 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"path"
+	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
 )
@@ -115,37 +119,112 @@ func folder(o Object) string {
 // Backdate makes a VolumeAttachment older than it is: what an API server writes as
 // the time of creation, nobody can ask it to write otherwise.
 func Backdate(ctx context.Context, etcd, attachment string, by time.Duration) error {
+	aged, err := Age(ctx, etcd, by, func(o Object) bool {
+		_, is := o.(*storagev1.VolumeAttachment)
+		return is && o.GetName() == attachment
+	})
+	if err == nil && aged == 0 {
+		err = fmt.Errorf("there is no VolumeAttachment %s", attachment)
+	}
+	return err
+}
+
+// agedFolders are where the API server keeps the kinds that Age looks at, and what it
+// keeps there.
+var agedFolders = map[string]func() Object{
+	"volumeattachments":      func() Object { return &storagev1.VolumeAttachment{} },
+	"pods":                   func() Object { return &corev1.Pod{} },
+	"minions":                func() Object { return &corev1.Node{} },
+	"persistentvolumes":      func() Object { return &corev1.PersistentVolume{} },
+	"persistentvolumeclaims": func() Object { return &corev1.PersistentVolumeClaim{} },
+	"csinodes":               func() Object { return &storagev1.CSINode{} },
+}
+
+// Age makes the objects that are wanted older, as if so much time had gone by since each
+// moment that they show: a test has not that much time, and a clock that is ahead would be
+// one that is wrong. It returns how many there were.
+func Age(ctx context.Context, etcd string, by time.Duration, wanted func(Object) bool) (int, error) {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{etcd}})
 	if err != nil {
-		return fmt.Errorf("write to etcd: %w", err)
+		return 0, fmt.Errorf("write to etcd: %w", err)
 	}
 	defer func() { _ = client.Close() }() // nothing is under way any more
+	aged := 0
+	for _, folder := range slices.Sorted(maps.Keys(agedFolders)) {
+		all, err := client.Get(ctx, path.Join("/registry", folder)+"/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+		if err != nil {
+			return aged, fmt.Errorf("read from etcd: %w", err)
+		}
+		for _, kv := range all.Kvs {
+			done, err := ageOne(ctx, client, string(kv.Key), agedFolders[folder](), by, wanted)
+			if err != nil {
+				return aged, err
+			}
+			if done {
+				aged++
+			}
+		}
+	}
+	return aged, nil
+}
+
+// ageOne makes the object at the key older, if it is there and wanted. into is an empty one.
+func ageOne(ctx context.Context, client *clientv3.Client, key string, into Object, by time.Duration, wanted func(Object) bool) (bool, error) {
 	codec := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
 	for {
-		key := path.Join("/registry", "volumeattachments", attachment)
 		got, err := client.Get(ctx, key)
 		if err != nil {
-			return fmt.Errorf("read from etcd: %w", err)
+			return false, fmt.Errorf("read from etcd: %w", err)
 		}
 		if len(got.Kvs) == 0 {
-			return fmt.Errorf("there is no VolumeAttachment %s", attachment)
+			return false, nil // it has gone meanwhile
 		}
-		va := &storagev1.VolumeAttachment{}
-		if _, _, err := codec.Decode(got.Kvs[0].Value, nil, va); err != nil {
-			return fmt.Errorf("decode VolumeAttachment %s: %w", attachment, err)
+		o := reflect.New(reflect.TypeOf(into).Elem()).Interface().(Object)
+		if _, _, err := codec.Decode(got.Kvs[0].Value, nil, o); err != nil {
+			return false, fmt.Errorf("decode %s: %w", key, err)
 		}
-		va.CreationTimestamp.Time = va.CreationTimestamp.Add(-by)
-		op, err := stored(va)
+		if !wanted(o) {
+			return false, nil
+		}
+		shift(reflect.ValueOf(o).Elem(), by)
+		op, err := stored(o)
 		if err != nil {
-			return err
+			return false, err
 		}
-		// The attacher may have written it meanwhile.
+		// Somebody may have written it meanwhile.
 		put, err := client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", got.Kvs[0].ModRevision)).Then(op).Commit()
 		if err != nil {
-			return fmt.Errorf("write to etcd: %w", err)
+			return false, fmt.Errorf("write to etcd: %w", err)
 		}
 		if put.Succeeded {
-			return nil
+			return true, nil
 		}
+	}
+}
+
+// shift moves each moment in the value back.
+func shift(v reflect.Value, by time.Duration) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			shift(v.Elem(), by)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			shift(v.Index(i), by)
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[metav1.Time]() || v.Type() == reflect.TypeFor[metav1.MicroTime]() {
+			if at := v.FieldByName("Time").Addr().Interface().(*time.Time); !at.IsZero() {
+				*at = at.Add(-by)
+			}
+			return
+		}
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				shift(v.Field(i), by)
+			}
+		}
+	default: // no moment is in it
 	}
 }

@@ -1,0 +1,124 @@
+package reconcile
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+)
+
+// Forgotten is a pair that a controller at work may still want, and one that has just
+// started does not. It looks up what a pod's volume means once, when it first sees the pod
+// on its node, and keeps that until the pod has gone: a claim, a PersistentVolume or an
+// annotation of the node that has changed since changes nothing for it (podAdd, findAndRemoveDeletedPods).
+// Whoever starts looks everything up again.
+type Forgotten struct {
+	// VolumeNode is the pair. Its Volume is "" where nothing but the VolumeAttachment is
+	// left of it, by whose name nobody knows the volume.
+	VolumeNode
+	PersistentVolume string
+	VolumeAttachment string
+	// Pods are those that the controller at work may want it for; sorted.
+	Pods []types.NamespacedName
+}
+
+// Forgotten returns what the controller at work may remember and a fresh one would not
+// build, sorted. It is what can be, not what is: which volume a claim led to that is gone no
+// object shows, so that it may be each volume on the pod's node that no pod there wants.
+func (w *World) Forgotten() []Forgotten {
+	onNode := map[types.NodeName][]*podVolume{}
+	for i := range w.podVolumes {
+		v := &w.podVolumes[i]
+		if v.node == "" || !CanBeAttached(v.volume) || PodTerminated(v.pod) && !w.keepsTerminated(v.node) {
+			continue
+		}
+		onNode[v.node] = append(onNode[v.node], v)
+	}
+	names := w.namesByPV()
+	var all []Forgotten
+	add := func(f Forgotten, pv string) {
+		for _, v := range onNode[f.Node] {
+			pod := namespaced(v.pod.Namespace, v.pod.Name)
+			if w.mayHaveMeant(v, f.Volume, pv, names) && !slices.Contains(f.Pods, pod) {
+				f.Pods = append(f.Pods, pod)
+			}
+		}
+		if len(f.Pods) > 0 {
+			slices.SortFunc(f.Pods, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+			all = append(all, f)
+		}
+	}
+	named := map[*storagev1.VolumeAttachment]bool{}
+	for _, row := range w.Actual.Items() {
+		named[row.Attachment] = row.computedName
+		if w.Desired.Find(row.VolumeNode) != nil {
+			continue
+		}
+		f := Forgotten{VolumeNode: row.VolumeNode}
+		if row.Attachment != nil {
+			f.VolumeAttachment, f.PersistentVolume = row.Attachment.Name, ptr.Deref(row.Attachment.Spec.Source.PersistentVolumeName, "")
+		}
+		if pv := w.Volume(f.Volume); pv != nil {
+			f.PersistentVolume = pv.Name
+		}
+		add(f, f.PersistentVolume)
+	}
+	for _, va := range w.snapshot.VolumeAttachments {
+		pv := va.Spec.Source.PersistentVolumeName
+		if named[va] || pv == nil {
+			continue
+		}
+		// Its name is made of a volume that its PersistentVolume does not lead to. One of the
+		// same name that was there before may have.
+		f := Forgotten{VolumeNode: VolumeNode{Node: types.NodeName(va.Spec.NodeName)}, PersistentVolume: *pv, VolumeAttachment: va.Name}
+		if w.recoveredFrom(*pv) == nil {
+			add(f, *pv)
+		} else {
+			add(f, "")
+		}
+	}
+	slices.SortFunc(all, func(a, b Forgotten) int {
+		return cmp.Or(a.compare(b.VolumeNode), strings.Compare(a.VolumeAttachment, b.VolumeAttachment))
+	})
+	return all
+}
+
+// mayHaveMeant reports whether the pod's volume may have been the one of the name, or of the
+// PersistentVolume, when the controller at work saw the pod.
+func (w *World) mayHaveMeant(v *podVolume, volume corev1.UniqueVolumeName, pv string, names map[string][]corev1.UniqueVolumeName) bool {
+	if v.err == nil && v.name == volume {
+		return true // its node is not managed any more, or is gone
+	}
+	claimName := ClaimName(v.pod, v.volume)
+	if claimName == "" {
+		// The pod itself says which volume it is. What that is called may depend on the node.
+		var why *skip
+		return errors.As(v.err, &why) && why.reason != NotAttachable
+	}
+	claim := w.snapshot.Claim(namespaced(v.pod.Namespace, claimName))
+	if claim == nil || claim.Spec.VolumeName == "" || madeSince(claim.CreationTimestamp, v.pod) {
+		return true // there was another claim of the name, or may have been
+	}
+	found := w.snapshot.Volume(claim.Spec.VolumeName)
+	if found == nil || found.Name == pv || madeSince(found.CreationTimestamp, v.pod) {
+		return true
+	}
+	return slices.Contains(names[found.Name], volume)
+}
+
+// madeSince reports whether an object is younger than the pod is on its node.
+func madeSince(made metav1.Time, pod *corev1.Pod) bool {
+	bound := pod.CreationTimestamp
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
+			bound = c.LastTransitionTime
+		}
+	}
+	return made.After(bound.Time)
+}

@@ -22,6 +22,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/faultproxy"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/scenario"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
@@ -30,8 +31,8 @@ import (
 const (
 	// foundWithin is how long a cause may stay unnamed in a world of the sandbox.
 	foundWithin = 3*time.Minute + 30*time.Second
-	// ahead is how far the clock is moved on for a check that waits for ten minutes.
-	ahead = 9 * time.Minute
+	// older is by how much a world is made older for a check that waits for ten minutes.
+	older = 9 * time.Minute
 )
 
 // brokenWorlds are those of the sandbox, each with the check that is about it, and the
@@ -75,20 +76,13 @@ func TestPrintedCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(proxy.Stop)
-	now, later := &screen{kubeconfig: kubeconfig(t, proxy.Session("now", nil))}, &screen{}
-	session := proxy.Session("later", nil)
-	session.Ahead = ahead
-	later.kubeconfig = kubeconfig(t, session)
+	s := &screen{kubeconfig: kubeconfig(t, proxy.Session("now", nil))}
 	var mu sync.Mutex
 	repaired := map[string]bool{} // what the pasted commands were to write to
 	t.Run("worlds", func(t *testing.T) {
 		for name, broken := range brokenWorlds {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				s := now
-				if broken.late {
-					s = later
-				}
 				first := brokenWorld(t, broken.build, name+"-first")
 				if broken.repair == "" {
 					s.await(t, first, broken.check, func(finding.Finding) bool { return true })
@@ -96,6 +90,10 @@ func TestPrintedCommands(t *testing.T) {
 					return
 				}
 				second := brokenWorld(t, broken.build, name+"-second")
+				if broken.late {
+					makeOlder(t, first)
+					makeOlder(t, second)
+				}
 				offered := func(f finding.Finding) bool { return f.Repair != nil && f.Repair.Apply != "" }
 				s.await(t, second, broken.check, offered)
 				before := s.await(t, first, broken.check, offered)
@@ -104,9 +102,6 @@ func TestPrintedCommands(t *testing.T) {
 				}
 				target := "nodes " + first.Node
 				own := proxy.Session(name, nil)
-				if broken.late {
-					own.Ahead = ahead
-				}
 				if broken.driverFails {
 					target = "volumeattachments " + before.VolumeAttachment
 					// Any sooner, and the attacher might try again before the command is through.
@@ -169,6 +164,17 @@ func brokenWorld(t *testing.T, build build, name string) *scenario.World {
 		}
 	})
 	return w
+}
+
+// makeOlder makes the VolumeAttachment of a world older whose detach the driver refuses.
+func makeOlder(t *testing.T, w *scenario.World) {
+	t.Helper()
+	await(t, fixture.Attachment(cluster.Client(), w.Node, w.Subject.Volume, "failing to detach", func(s fixture.AttachmentState) bool {
+		return s.Deleting() && s.Attachment.Status.DetachError != nil
+	}))
+	if err := load.Backdate(t.Context(), cluster.EtcdURL(), w.Subject.Volume.AttachmentName(w.Node), older); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // kubeconfig is a file that leads to the session.

@@ -68,6 +68,8 @@ type Cluster struct {
 	clients   *authority
 	processes map[string]*process
 	attachers []*Attacher
+	// stopBeat ends beat; nil before it begins.
+	stopBeat context.CancelFunc
 }
 
 // Start builds what is not built yet and starts a control plane. It returns
@@ -119,6 +121,9 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := c.startAPIServer(ctx); err != nil {
 		return err
 	}
+	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c.stopBeat = stop
+	go c.beat(beating)
 	c.logf("starting the attach/detach controller and csi-attacher")
 	errs := make(chan error, 2)
 	go func() { errs <- c.StartController(ctx) }()
@@ -143,6 +148,9 @@ func (c *Cluster) makeDir() (err error) {
 // Stop kills every component and removes the temporary directory. It may be
 // called more than once.
 func (c *Cluster) Stop() {
+	if c.stopBeat != nil {
+		c.stopBeat()
+	}
 	c.stopProcesses()
 	_ = c.ports.lock.Close() // nil, or closed already, where Stop was called before
 	if c.ownDir && c.dir != "" {

@@ -192,6 +192,26 @@ func Changes(from, to string) []Change {
 	return changes
 }
 
+// FixedAfter is the next release with a fix, or "" where the release has it, is older
+// than since, or is no version. fixed has the first good release of each minor that
+// got the fix, oldest first: the last is where it was made.
+func FixedAfter(release, since string, fixed []string) string {
+	v, err := version.ParseGeneric(release)
+	if err != nil || since != "" && v.LessThan(version.MustParseGeneric(since)) {
+		return ""
+	}
+	for i, f := range fixed {
+		first := version.MustParseGeneric(f)
+		switch {
+		case v.LessThan(first):
+			return f
+		case i == len(fixed)-1, v.Major() == first.Major() && v.Minor() == first.Minor():
+			return ""
+		}
+	}
+	return ""
+}
+
 // IsRelease says that the text is a release, as v1.28.15-eks-1 is.
 func IsRelease(text string) bool {
 	_, err := version.ParseGeneric(text)

@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -28,7 +29,7 @@ const (
 	// recreate it.
 	CyclePod Kind = "cycle-pod"
 	// PatchNodeStatus adds the entry that a node's volumesAttached has lost.
-	PatchNodeStatus Kind = "patch-node-status"
+	PatchNodeStatus Kind = facts.AddsEntry
 	// PruneNodeStatus takes an entry off a node's volumesAttached that stands for
 	// nothing.
 	PruneNodeStatus Kind = "prune-node-status"

@@ -9,19 +9,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// MarkAnnotation tells whoever looks at an object that it was repaired, and
-// what for. Who and when stand in the managed fields and in the event.
-const MarkAnnotation = "volume-doctor/last-repair"
+// MarkAnnotation is facts.MarkAnnotation.
+const MarkAnnotation = facts.MarkAnnotation
 
 // markPath is the annotation as a JSON patch names it.
 var markPath = "/metadata/annotations/" + strings.ReplaceAll(MarkAnnotation, "/", "~1")
 
 func markOf(kind Kind, code finding.Code, check string) string {
 	return string(kind) + " for " + string(code) + " " + check
+}
+
+// entryMark names the entry of a node's list that was written: the node does not tell
+// which one it was, neither to undo nor to whoever finds it later.
+func entryMark(kind Kind, code finding.Code, check string, volume corev1.UniqueVolumeName) string {
+	return markOf(kind, code, check) + facts.MarkOf + string(volume)
 }
 
 // mark writes the annotation along with something else. An object that seems to

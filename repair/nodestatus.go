@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -30,13 +31,13 @@ var patchNodeStatuses = []Permission{RightTo(VerbPatch, snapshot.Nodes, "").of("
 
 // proposeNodeStatus adds the entry that a node's volumesAttached has lost.
 //
-// The controller replaces the whole list from its memory whenever any volume is
-// attached to or detached from the node, so an entry lasts only if the
-// controller holds the volume for attached: then its own next write lists it
-// too. That is what the guards make sure of. volumesInUse is the kubelet's
-// and is never written.
+// The entry is true as long as the controller holds the volume for attached, which
+// is what the guards make sure of. Whether it lasts is another matter: the controller
+// replaces the whole list whenever any volume is attached to or detached from the
+// node, and on some releases it holds a volume that it has forgotten to list (see
+// facts.LostEntryCauses). volumesInUse is the kubelet's and is never written.
 func proposeNodeStatus(v *View, f finding.Finding, node *corev1.Node) (Repair, error) {
-	do, undo, want := addingEntry(node, f.Volume, markOf(PatchNodeStatus, f.Code, f.Check))
+	do, undo, want := addingEntry(node, f.Volume, entryMark(PatchNodeStatus, f.Code, f.Check, f.Volume))
 	return Repair{
 		Summary:  fmt.Sprintf("add volume %s to volumesAttached of node %s", volumeName(f), f.Node),
 		Do:       do,
@@ -45,7 +46,18 @@ func proposeNodeStatus(v *View, f finding.Finding, node *corev1.Node) (Repair, e
 		stands:   func(v *View) bool { now := sameNode(v, node); return now != nil && v.Facts.Lists(now, f.Volume) },
 		moot:     func(v *View) bool { return v.World.Desired.Find(f.Pair()) == nil },
 		check:    answered(func(after *image) error { return after.checkVolumesAttached(want) }),
+		Lasts:    v.entryLasts(f, node),
 	}, nil
+}
+
+// entryLasts says for how long the entry stays, "" where for good.
+func (v *View) entryLasts(f finding.Finding, node *corev1.Node) string {
+	va := v.Snapshot.VolumeAttachment(facts.AttachmentName(f.Pair()))
+	pod := v.Snapshot.Pod(types.NamespacedName{Namespace: f.Subject.Namespace, Name: f.Subject.Name})
+	if va == nil || pod == nil {
+		return ""
+	}
+	return v.Facts.LostEntry(node, facts.Attachment{VolumeAttachment: va, VolumeNode: f.Pair()}, pod).Lasts(node)
 }
 
 // addingEntry is the write that adds the entry to the node's list, its inverse,

@@ -69,10 +69,8 @@ func withoutEntry(list []corev1.AttachedVolume, index int) []corev1.AttachedVolu
 	return slices.Delete(slices.Clone(list), index, index+1)
 }
 
-// pruneMark names the entry that was taken off: nothing else on the node can
-// tell undo which one to put back.
 func pruneMark(code finding.Code, check string, entry corev1.AttachedVolume) string {
-	value := markOf(PruneNodeStatus, code, check) + " of " + string(entry.Name)
+	value := entryMark(PruneNodeStatus, code, check, entry.Name)
 	if entry.DevicePath != "" {
 		value += " at " + entry.DevicePath
 	}

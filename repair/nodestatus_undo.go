@@ -83,7 +83,7 @@ func undoNodeStatus(w Written) (*Reversal, error) {
 		return nil, err
 	}
 	before := u.node.Status.VolumesAttached
-	u.mark = markOf(w.Repair, w.Finding.Code, w.Finding.Check)
+	u.mark = entryMark(w.Repair, w.Finding.Code, w.Finding.Check, u.volume)
 	do, inverse, after := addingEntry(u.node, u.volume, u.mark)
 	u.after = after
 	stays := Guard{"not-in-use", onUsers, func(v *View, _ *Repair) error { return u.inUse(v) }, notInUseGuard.SafeOnce}

@@ -19,7 +19,7 @@ import (
 )
 
 // FieldManager is who the API server writes down for what this package writes.
-const FieldManager = "kubectl-volume_doctor"
+const FieldManager = facts.FieldManager
 
 // Permission is one right, as an access review asks for it.
 type Permission struct {
@@ -153,6 +153,9 @@ type Repair struct {
 	BlockedBy *Refusal `json:"blockedBy,omitempty"`
 	// Lower says why no repair of lower risk will do.
 	Lower []finding.LowerRepair `json:"lower,omitempty"`
+	// Lasts says until when what is written may stay, and what makes it stay longer; ""
+	// where nothing but a new failure ends it.
+	Lasts string `json:"lasts,omitempty"`
 
 	order int
 	// reads are the kinds that the repair rests on. After the write, stands,

@@ -122,7 +122,7 @@ func (a *Applier) permitted(ctx context.Context, needs []repair.Permission) erro
 // verify watches the cluster until the repair has held for as long as HoldFor.
 // The controller may still overwrite it: it writes when it next has something
 // to write, so this shows that nothing undid it soon, not that nothing ever
-// will.
+// will. Where it may, the repair's Lasts says so.
 func (a *Applier) verify(ctx context.Context, r *repair.Repair) (Outcome, string) {
 	var waited time.Duration
 	for pause := firstPause; ; pause *= 2 {
@@ -136,11 +136,11 @@ func (a *Applier) verify(ctx context.Context, r *repair.Repair) (Outcome, string
 		case effect.NotNeeded:
 			return Repaired, "and no longer needed: no pod wants it any more"
 		case effect.Overwritten:
-			return Unverified, "something has overwritten it since"
+			return Unverified, join("something has overwritten it since", r.Lasts)
 		case waited >= a.HoldFor && effect.Doubt != "":
 			return Unverified, effect.Doubt
 		case waited >= a.HoldFor:
-			return Repaired, ""
+			return Repaired, r.Lasts
 		}
 		pause = min(pause, a.HoldFor-waited)
 		if err := a.Wait(ctx, pause); err != nil {

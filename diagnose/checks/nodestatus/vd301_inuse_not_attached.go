@@ -4,7 +4,6 @@ package nodestatus
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,19 +78,21 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 	if !slices.Contains(pods, pod) {
 		return
 	}
-	f := p.About(facts.Attachment{VolumeAttachment: va, VolumeNode: pair}, finding.Finding{
+	own := facts.Attachment{VolumeAttachment: va, VolumeNode: pair}
+	lost := p.LostEntry(node, own, pod)
+	f := p.About(own, finding.Finding{
 		Subject: facts.PodObject(pod),
 		Pods:    facts.PodNames(pods),
-		Cause:   lostEntryCause(node),
 		Evidence: []finding.Evidence{
 			{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: string(volume)},
 			{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: "lacks it; lists " + facts.AttachedList(node.Status.VolumesAttached)},
 			{Object: "volumeattachment/" + va.Name, Field: "status.attached", Value: "true, not being deleted"},
 		},
-		SelfHeals: finding.SelfHeals{Because: "the controller holds the volume for attached and does not compare the list; it rewrites the list " +
-			"only when another volume is attached to or detached from this node, or when kube-controller-manager restarts"},
-		ByHand: "move the pod: delete it, wait until its VolumeAttachment is gone, then let it return",
+		SelfHeals: lost.Heals(),
+		Advice:    lost.Advice(node),
+		ByHand:    "move the pod: delete it, wait until its VolumeAttachment is gone, then let it return",
 	})
+	nameLostEntryCause(p, &f, node, lost)
 	if facts.Started(pod) {
 		f.Severity = finding.Warning
 		f.Message = fmt.Sprintf("Pod %s/%s runs on node %s with volume %s, but the node's volumesAttached has lost it: a kubelet that restarts "+
@@ -123,13 +124,25 @@ func mayStillBeReported(p *facts.View, pod *corev1.Pod, attachmentMade metav1.Ti
 	return !p.Lasted(attachmentMade, facts.AttachGrace)
 }
 
-// lostEntryCause says how the entry can have been lost, as far as the node
-// tells; see upstreamBugs for the releases that lose it.
-func lostEntryCause(node *corev1.Node) string {
-	if writer, at := facts.VolumesAttachedWriter(node); !facts.MayBeController(writer) {
-		return fmt.Sprintf("status.volumesAttached was last written by %q at %s, not by the controller, which does not notice such a change",
-			writer, at.UTC().Format(time.RFC3339))
+// nameLostEntryCause says how the entry can have been lost, as far as the node and the
+// release tell.
+func nameLostEntryCause(p *check.Run, f *finding.Finding, node *corev1.Node, lost facts.LostEntry) {
+	bug, fixedIn := lost.Bug(p.Snapshot.Source.ServerVersion)
+	switch _, at := facts.VolumesAttachedWriter(node); {
+	case lost.Writer != "":
+		f.Cause = fmt.Sprintf("status.volumesAttached was last written by %q at %s, not by the controller, which does not notice such a change",
+			lost.Writer, facts.Stamp(at))
+		return
+	case lost.LeftOut != "":
+		f.Cause = fmt.Sprintf("the controller has written the list since, with volume %s, and has left this one out", p.ShortVolume(lost.LeftOut))
+	case bug == nil:
+		f.Cause = "the volume was taken off the list and put back faster than the controller's cache followed, so that its second patch was empty " +
+			"(kubernetes issue 122413), or something else rewrote the node's status"
+		if lost.Forgets() {
+			f.Cause += ", or the controller, of a release that is not known, has the bug of kubernetes issue 72181 or 111000"
+		}
 	}
-	return "the volume was taken off the list and put back faster than the controller's cache followed, so that its second patch was empty " +
-		"(kubernetes issue 122413), or something else rewrote the node's status"
+	if bug != nil {
+		check.NameBug(f, reconcile.ControllerManager, bug.Issue, bug.Does, fixedIn)
+	}
 }

@@ -64,6 +64,7 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 		return // in-tree names and drivers that attach nothing have no VolumeAttachment
 	}
 	pods := facts.LongestFirst(p.World.LivePods(pair))
+	added := facts.AddedByRepair(node, pair.Volume)
 	_, written := facts.VolumesAttachedWriter(node)
 	switch {
 	case !written.IsZero() && !p.Lasted(written, max(reconcile.VerifySyncPeriod, p.World.VerifySync())+phantomMargin):
@@ -71,14 +72,17 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 	case written.IsZero() && len(pods) > 0 && !p.Lasted(facts.BoundAt(pods[0]), max(phantomGraceUnseen, p.World.VerifySync()+phantomMargin)):
 		return
 	}
+	if added && len(pods) > 0 && !p.Lasted(facts.BoundAt(pods[0]), facts.AttachGrace) {
+		return // the controller does not know of the entry, and attaches the volume for the pod
+	}
 	pv := p.ShortVolume(pair.Volume)
 	f := facts.AboutNode(node, finding.Finding{
 		Volume:           pair.Volume,
 		PersistentVolume: pv,
 		VolumeAttachment: name,
 		Pods:             facts.PodNames(pods),
-		Cause: "the VolumeAttachment was deleted past the controller, or the entry was written by somebody else; the controller holds it for " +
-			"attached without knowing the volume, so that its comparison passes it over",
+		Cause: "the VolumeAttachment was deleted past the controller, or the entry was written by somebody else; either the controller holds it for " +
+			"attached without knowing the volume, or it does not know of the entry: its comparison passes it over",
 		Evidence: []finding.Evidence{
 			{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: string(pair.Volume)},
 			{Object: "volumeattachment/" + name, Field: "metadata.name", Value: "there is no such object"},
@@ -93,7 +97,24 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "volumeattachment/" + va.Name, Field: "metadata.name",
 			Value: "is for the same volume and node, but neither the kubelet nor the controller looks for this name"})
 	}
-	reportPhantom(p, f, pods)
+	if added {
+		addedByRepair(&f)
+	}
+	reportPhantom(p, f, pods, added)
+}
+
+// addedByRepair says of an entry of this tool's own why it is still there: the controller
+// writes the list when something of its own changes, and takes off what it has never listed
+// only then.
+func addedByRepair(f *finding.Finding) {
+	f.Cause = fmt.Sprintf("volume-doctor added the entry while the volume was attached, as the annotation %s says; the volume was detached since, and "+
+		"the controller, which does not know of the entry, has left it there", facts.MarkAnnotation)
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + string(f.Node), Field: "metadata.annotations", Value: facts.MarkAnnotation + " names the volume"})
+	if len(f.Pods) > 0 {
+		return // what becomes of the entry is not what they need
+	}
+	f.SelfHeals = finding.SelfHeals{Because: "the controller does not know of the entry, and takes it off when it next writes the list: when a volume is attached " +
+		"to or detached from this node"}
 }
 
 // phantomStays says why the controller does not fix it.
@@ -108,7 +129,7 @@ func phantomStays(sync time.Duration) string {
 	}
 }
 
-func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod) {
+func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bool) {
 	waiting := slices.DeleteFunc(facts.Pending(pods), func(pod *corev1.Pod) bool { return !p.ContainersUse(pod, f.Volume) })
 	switch {
 	case len(waiting) > 0:
@@ -124,10 +145,15 @@ func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod) {
 		f.Message = fmt.Sprintf("Pod %s runs on node %s with volume %s, whose VolumeAttachment does not exist: nothing keeps the volume from being "+
 			"attached elsewhere, and the storage system may have detached it", facts.PodName(pods[0]), f.Node, f.PersistentVolume)
 		f.Advice, f.ByHand = "find out at the storage system whether the volume is still attached to the node; then end the pod and let it start again", ""
+	case added:
+		f.Severity = finding.Warning
+		f.Message = fmt.Sprintf("Node %s lists volume %s in volumesAttached, but its VolumeAttachment does not exist: volume-doctor added the entry, and it "+
+			"has outlived the attachment", f.Node, f.PersistentVolume)
+		f.Advice, f.ByHand = "take it off with kubectl volume-doctor undo and the journal of that repair; without the journal:", "leave it: nothing waits for it"
 	default:
 		f.Severity = finding.Warning
 		f.Message = fmt.Sprintf("Node %s lists volume %s in volumesAttached, but its VolumeAttachment does not exist: the next pod there that wants "+
-			"the volume will wait", f.Node, f.PersistentVolume)
+			"the volume may wait", f.Node, f.PersistentVolume)
 		f.ByHand = "have the kube-controller-manager leader restarted before a pod needs the volume there"
 	}
 	p.Report(f)

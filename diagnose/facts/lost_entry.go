@@ -1,0 +1,184 @@
+package facts
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// LostEntryCause is a way in which a node's volumesAttached comes to lack a volume that
+// is attached there.
+//
+// The controller writes the list from a list of its own, volumesToReportAsAttached, and
+// only when something enters or leaves that. So what ends the loss, and whether an entry
+// lasts that somebody else adds, depends on one thing: whether the controller's own list
+// still has the volume.
+type LostEntryCause struct {
+	// Issue is that of kubernetes/kubernetes; 0 where somebody else wrote the list.
+	Issue int
+	// Does says what the controller does, of a bug that releases have a fix for.
+	Does string
+	// Fixed has the first good release of each minor that got the fix, as
+	// reconcile.FixedAfter takes it; none where no release has a fix.
+	Fixed []string
+	// Forgets says that the controller's own list has lost the volume too, while it goes
+	// on holding it for attached: nothing but a complete detach or a restart brings it
+	// back, and each write of the list takes off what somebody else has added.
+	Forgets bool
+}
+
+// LostEntryCauses are all that are known. How they were found: RemoveVolumeFromReportAsAttached
+// comes before each detach, and up to the fixes nothing put the volume back where the
+// detach was then not started, because of its back-off (DetachVolume) or because the
+// node's status could not be written (UpdateNodeStatuses). The third puts it back, and the
+// patch that would show it is empty, as it is made against a cache that still has the entry.
+var LostEntryCauses = []LostEntryCause{
+	{
+		Issue: 72181, Forgets: true,
+		Does: "a detach in back-off takes the volume off the list, the pod returns to the node before the back-off ends, and nobody puts " +
+			"the volume back",
+		Fixed: []string{"1.21.7", "1.22.4", "1.23.0"}, // pull request 104526
+	},
+	{
+		Issue: 111000, Forgets: true,
+		Does:  "a detach that cannot write the node's status does not start, and the volume is not put back on the list",
+		Fixed: []string{"1.22.14", "1.23.11", "1.24.5", "1.25.1", "1.26.0"}, // 111205
+	},
+	{Issue: 122413},
+	{},
+}
+
+// LostEntry is what is known of why one entry is missing.
+type LostEntry struct {
+	// Causes are those that remain possible, in the order of LostEntryCauses.
+	Causes []LostEntryCause
+	// Writer last wrote the list and is not the controller; "" where it may be.
+	Writer string
+	// LeftOut is a volume with whose attach the controller has written the list since
+	// the entry was lost, without the entry: its own list has lost it. "" where that is
+	// not known.
+	LeftOut corev1.UniqueVolumeName
+}
+
+// LostEntry says why the node's list may lack the volume of the attachment, for which the
+// pod is there.
+func (p *View) LostEntry(node *corev1.Node, own Attachment, pod *corev1.Pod) LostEntry {
+	writer, _ := VolumesAttachedWriter(node)
+	lost := LostEntry{}
+	if !MayBeController(writer) && writer != FieldManager { // what a repair adds takes nothing off
+		lost.Writer = writer
+	}
+	if writer != "" && MayBeController(writer) {
+		lost.LeftOut = p.writtenSince(node, own, pod)
+	}
+	release := p.Snapshot.Source.ServerVersion
+	for _, cause := range LostEntryCauses {
+		has := !reconcile.IsRelease(release) || len(cause.Fixed) == 0 || reconcile.FixedAfter(release, "", cause.Fixed) != ""
+		switch {
+		case lost.LeftOut != "" && !cause.Forgets, // it would have listed the volume again
+			cause.Issue == 0 && writer != "" && MayBeController(writer): // it wrote the whole list after whoever else did
+		case has:
+			lost.Causes = append(lost.Causes, cause)
+		}
+	}
+	return lost
+}
+
+// writtenSince is a volume that the controller has attached to the node, and listed, so
+// long after the pod came that no operation on the pod's own volume was still under way.
+func (p *View) writtenSince(node *corev1.Node, own Attachment, pod *corev1.Pod) corev1.UniqueVolumeName {
+	settled := Latest(BoundAt(pod), own.CreationTimestamp).Add(AttachGrace)
+	for _, other := range p.AttachmentsByNode()[node.Name] {
+		if other.Volume != own.Volume && other.Ours() && other.Holds() && other.CreationTimestamp.After(settled) && p.Lists(node, other.Volume) {
+			return other.Volume
+		}
+	}
+	return ""
+}
+
+// Forgets reports whether the controller's own list may have lost the volume.
+func (l LostEntry) Forgets() bool {
+	return l.LeftOut != "" || slices.ContainsFunc(l.Causes, func(c LostEntryCause) bool { return c.Forgets })
+}
+
+// Bug is the first of the bugs with a fix that remain possible for a release that is
+// known, and where the fix is; nil where there is none.
+func (l LostEntry) Bug(release string) (cause *LostEntryCause, fixedIn string) {
+	for i, c := range l.Causes {
+		if in := reconcile.FixedAfter(release, "", c.Fixed); in != "" {
+			return &l.Causes[i], in
+		}
+	}
+	return nil, ""
+}
+
+// issues are those in which the controller forgets, for a sentence.
+func (l LostEntry) issues() string {
+	var issues []string
+	for _, c := range l.Causes {
+		if c.Forgets {
+			issues = append(issues, fmt.Sprint(c.Issue))
+		}
+	}
+	return strings.Join(issues, " or ")
+}
+
+const (
+	whenWritten = "when another volume is attached to or detached from this node"
+	manager     = reconcile.ControllerManager
+)
+
+// Heals says what brings the entry back: one sentence that is true of all causes that
+// remain.
+func (l LostEntry) Heals() finding.SelfHeals {
+	var because string
+	switch {
+	case l.LeftOut != "":
+		because = "the controller holds the volume for attached and has itself forgotten to list it: it leaves it out whenever it writes the list; a restart " +
+			"of " + manager + " brings the entry back"
+	case l.Forgets():
+		because = fmt.Sprintf("the controller holds the volume for attached and does not compare the list; one with the bug of kubernetes issue %s may "+
+			"leave the volume out when it next writes the list, which is %s; a restart of %s brings the entry back", l.issues(), whenWritten, manager)
+	default:
+		because = fmt.Sprintf("the controller holds the volume for attached and does not compare the list; it writes the list again, with the volume, %s, or "+
+			"when %s restarts", whenWritten, manager)
+	}
+	if l.Writer != "" {
+		because += fmt.Sprintf("; %q may take it off again at any time", l.Writer)
+	}
+	return finding.SelfHeals{Because: because}
+}
+
+// Advice is what else to do where an entry that is added may not last.
+func (l LostEntry) Advice(node *corev1.Node) string {
+	if !l.Forgets() {
+		return ""
+	}
+	return fmt.Sprintf("have the %s leader restarted when that can be done: it then lists the volume for good, while what --apply adds may last only until "+
+		"the next attach or detach on %s", manager, node.Name)
+}
+
+// Lasts says for how long an entry stays that somebody else than the controller adds, and
+// what makes it last; "" where it stays.
+func (l LostEntry) Lasts(node *corev1.Node) string {
+	var until, then []string
+	may := "it may last only until "
+	if l.LeftOut != "" {
+		may = "it lasts until "
+	}
+	if l.Forgets() {
+		until, then = append(until, "the next attach or detach on "+node.Name), append(then, "restart the "+manager+" leader to make it last")
+	}
+	if l.Writer != "" {
+		until, then = append(until, fmt.Sprintf("%q writes the list again", l.Writer)), append(then, "find out why that writes it")
+	}
+	if len(until) == 0 {
+		return ""
+	}
+	return may + strings.Join(until, ", or until ") + "; " + strings.Join(then, ", and ")
+}

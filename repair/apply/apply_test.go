@@ -45,7 +45,7 @@ func TestApplyInTheOrderOfSafety(t *testing.T) {
 	if diff := cmp.Diff(announced, m.announced); diff != "" {
 		t.Error(diff)
 	}
-	if got := m.node("n1").Annotations[repair.MarkAnnotation]; got != "patch-node-status for VD301 inuse-not-attached" {
+	if got := m.node("n1").Annotations[repair.MarkAnnotation]; got != "patch-node-status for VD301 inuse-not-attached of kubernetes.io/csi/ebs.csi.aws.com^vol-1" {
 		t.Error(got)
 	}
 	entries := sink.entries()

@@ -66,5 +66,5 @@ func run(kubeconfig, health string, period time.Duration) error {
 // noProber finds no plugins beside those that are compiled in.
 type noProber struct{}
 
-func (noProber) Init() error                            { return nil }
-func (noProber) Probe() ([]volume.ProbeEvent, error)    { return nil, nil }
+func (noProber) Init() error                         { return nil }
+func (noProber) Probe() ([]volume.ProbeEvent, error) { return nil, nil }

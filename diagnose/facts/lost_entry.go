@@ -154,13 +154,14 @@ func (l LostEntry) Heals() finding.SelfHeals {
 	return finding.SelfHeals{Because: because}
 }
 
-// Advice is what else to do where an entry that is added may not last.
+// Advice is what else to do where an entry that is added is sure not to last. Where it only
+// may not, the outcome of the repair says so.
 func (l LostEntry) Advice(node *corev1.Node) string {
-	if !l.Forgets() {
+	if l.LeftOut == "" {
 		return ""
 	}
-	return fmt.Sprintf("have the %s leader restarted when that can be done: it then lists the volume for good, while what --apply adds may last only until "+
-		"the next attach or detach on %s", manager, node.Name)
+	return fmt.Sprintf("have the %s leader restarted when that can be done: it then lists the volume for good, while what --apply adds lasts until the next "+
+		"attach or detach on %s", manager, node.Name)
 }
 
 // Lasts says for how long an entry stays that somebody else than the controller adds, and

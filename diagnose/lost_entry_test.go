@@ -1,6 +1,7 @@
 package diagnose_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/docs"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
@@ -166,6 +168,27 @@ func TestLeftOut(t *testing.T) {
 		f := findings[i]
 		if got := strings.Contains(f.SelfHeals.Because, saysLeftOut); got != (what == "") {
 			t.Errorf("%q: left out for sure: %t: %s", what, got, f.SelfHeals.Because)
+		}
+	}
+}
+
+// TestLostEntryPage: the page tells of each cause from which release on it is no more.
+func TestLostEntryPage(t *testing.T) {
+	page := strings.Join(strings.Fields(docs.Page("VD301")), " ")
+	for _, cause := range facts.LostEntryCauses {
+		want := []string{"Another program wrote the list"}
+		if cause.Issue != 0 {
+			want = append([]string{fmt.Sprintf("Issue %d", cause.Issue)}, cause.Fixed...)
+		}
+		_, told, _ := strings.Cut(page, "- "+want[0])
+		told, _, _ = strings.Cut(told, "- ")
+		for _, text := range want[1:] {
+			if !strings.Contains(told, text) {
+				t.Errorf("%s: %q is not in %q", want[0], text, told)
+			}
+		}
+		if told == "" {
+			t.Errorf("the page does not tell of %q", want[0])
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -99,7 +100,7 @@ func (s *story) create(pod string) {
 // runs has a pod run with a volume of its own on the node: one more attach there.
 func (s *story) runs(pod string) fixture.Volume {
 	s.Helper()
-	v, err := fixture.ClaimVolume(s.Context(), s.client, s.name, "of-"+pod, csidriver.Name, nil)
+	v, err := fixture.BoundVolume(s.Context(), s.client, s.name, "of-"+pod, corev1.ReadWriteOnce)
 	s.must(err)
 	s.create(pod)
 	s.await(fixture.PodRunning(s.client, s.name, pod))

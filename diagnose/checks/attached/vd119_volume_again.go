@@ -42,8 +42,8 @@ func vaPVMissingAdvice(p *facts.View, va *storagev1.VolumeAttachment, name strin
 		return fmt.Sprintf("make PersistentVolume %s again: %s", name, then), nil
 	}
 	return fmt.Sprintf("make PersistentVolume %s again, with reclaim policy Retain: %s. No object tells its fsType, volumeAttributes, mountOptions and Secrets: %s. "+
-		"Only where the storage system shows that the disk is not attached to node %s: diagnose va/%s --apply --allow=strip-finalizer --detached=%s",
-		name, then, publishSecret(p, va.Spec.Attacher), va.Spec.NodeName, va.Name, va.Name), []string{safetext.KubectlWithInput(manifest, "create", "-f", "-")}
+		"Only where the storage system shows that the disk is not attached to node %s: --apply --allow=strip-finalizer --detached=%s",
+		name, then, publishSecret(p, va.Spec.Attacher), va.Spec.NodeName, va.Name), []string{safetext.KubectlWithInput(manifest, "create", "-f", "-")}
 }
 
 // usesDisk says who may have the disk mounted and what to do about that first: the

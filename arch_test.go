@@ -38,7 +38,7 @@ var line = [][]string{
 	{"diagnose/scope"},
 	{"diagnose/facts"},
 	{"diagnose/finding"},
-	{"diagnose/docs", "diagnose/driverwords", "diagnose/kubeletwords"},
+	{"diagnose/docs", "diagnose/driverwords", "diagnose/kubeletwords", "diagnose/step"},
 	{"internal/testcases", "internal/golden"},
 	{"controllerlog"},
 	{"reconcile"},
@@ -66,7 +66,7 @@ var talkers = []string{"", "cmd", "mcp", "cluster", "fleet"}
 var answers = map[string][]string{"serve": {"net", "net/http"}}
 
 // plain are the packages that need nothing but the standard library.
-var plain = []string{"diagnose/driverwords", "diagnose/kubeletwords", "diagnose/docs", "safetext", "sidebyside"}
+var plain = []string{"diagnose/driverwords", "diagnose/kubeletwords", "diagnose/docs", "diagnose/step", "safetext", "sidebyside"}
 
 // impure are the imports that no pure package has.
 var impure = []string{"k8s.io/client-go", "k8s.io/cli-runtime", "github.com/spf13/cobra", "k8s.io/klog", "os", "net", "net/http"}

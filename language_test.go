@@ -28,6 +28,8 @@ var riddles = []struct {
 	{regexp.MustCompile(`(?i)\bhangs\s+on\s+(what|whether)\b`), "depends on"},
 	{regexp.MustCompile(`(?i)\bfor\s+one\s+node\s+at\s+a\s+time\b`), "ReadWriteOnce"},
 	{regexp.MustCompile(`(?i)\bcomplains?\s+of\b`), "reports"},
+	{regexp.MustCompile(`(?i)\bharmless\b`), "whom it hits, with their number"},
+	{regexp.MustCompile(`(?i)\bis\s+mounted\s+stays?\s+mounted\b|\bare\s+mounted\s+stay\s+mounted\b`), "whose mounts end, with their number"},
 }
 
 // pages are what users read: those of explain, and those of docs/ that people write.

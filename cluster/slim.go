@@ -23,7 +23,7 @@ var trimmed = map[snapshot.Kind]*fields.Part{
 		"spec.containers"+containerTrim, "spec.initContainers"+containerTrim, "spec.ephemeralContainers.ephemeralContainerCommon"+containerTrim,
 		"status.containerStatuses"+statusTrim, "status.initContainerStatuses"+statusTrim, "status.ephemeralContainerStatuses"+statusTrim)),
 	snapshot.Nodes:   annotated(fields.AllBut[corev1.Node](": status.images")), // some of the managed fields are kept
-	snapshot.Volumes: annotated(fields.AllBut[corev1.PersistentVolume](": metadata.managedFields spec.persistentVolumeSource.csi.volumeAttributes")),
+	snapshot.Volumes: attributed(annotated(fields.AllBut[corev1.PersistentVolume](": metadata.managedFields"))),
 }
 
 // trimmedOf is the part of the kind that trim.Object leaves.
@@ -32,6 +32,14 @@ func trimmedOf[T any](kind snapshot.Kind) *fields.Part {
 		return p
 	}
 	return annotated(fields.AllBut[T](": metadata.managedFields"))
+}
+
+// attributed leaves those attributes of a volume that trim.Object may leave.
+func attributed(p *fields.Part) *fields.Part {
+	fields.At[corev1.PersistentVolume](p, "spec.persistentVolumeSource.csi.volumeAttributes").Wants = func(_ *corev1.Pod, key []byte) bool {
+		return trim.KeepsAttribute(string(key))
+	}
+	return p
 }
 
 // annotated leaves those annotations in the part of an object that trim.Object

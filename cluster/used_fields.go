@@ -31,8 +31,8 @@ var usedFields = map[snapshot.Kind]*fields.Part{
 	snapshot.Claims: annotated(fields.Only[corev1.PersistentVolumeClaim](usedMeta, usedOfOwner,
 		"spec: accessModes resources storageClassName volumeName volumeMode", "status: phase capacity conditions allocatedResourceStatuses healthStatus")),
 	// What the translation of in-tree volumes reads is up to it.
-	snapshot.Volumes: annotated(fields.AllBut[corev1.PersistentVolume](": metadata.managedFields", "spec: capacity mountOptions",
-		"spec.persistentVolumeSource.csi: fsType volumeAttributes nodeStageSecretRef nodePublishSecretRef controllerExpandSecretRef nodeExpandSecretRef")),
+	snapshot.Volumes: attributed(annotated(fields.AllBut[corev1.PersistentVolume](": metadata.managedFields", "spec: capacity mountOptions",
+		"spec.persistentVolumeSource.csi: fsType nodeStageSecretRef nodePublishSecretRef controllerExpandSecretRef nodeExpandSecretRef"))),
 }
 
 func usedFieldsOfPods() *fields.Part {

@@ -92,6 +92,10 @@ func distrust(r *finding.Report, file string) int {
 		sentence(&f.Advice)
 		sentence(&f.Never)
 		sentence(&f.SelfHeals.Because)
+		f.Steps = slices.DeleteFunc(f.Steps, func(step finding.Step) bool {
+			sentence(&step.Says)
+			return step.Says == ""
+		})
 		if f.Repair != nil {
 			f.Repair.Commands = commands(f.Repair.Commands)
 			take(&f.Repair.Apply, safetext.Rebuilt(f.Repair.Apply))

@@ -156,7 +156,7 @@ func TestDocs(t *testing.T) {
 			if len([]rune(line)) > 80 {
 				t.Errorf("docs/%s.md:%d has more than 80 columns", c.Code, i+1)
 			}
-			if strings.HasPrefix(line, "## ") {
+			if strings.HasPrefix(line, "## ") && line != reachSection { // generated, where it is needed
 				got = append(got, line)
 			}
 		}

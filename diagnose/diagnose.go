@@ -79,6 +79,7 @@ func Examine(view *facts.View, checks []check.Check) *finding.Report {
 		f := &r.Findings[i]
 		f.Workloads, f.Claims = workloads(view, f.Pods), claims(view, f.Pods, f.PersistentVolume)
 		f.Evidence = append(f.Evidence, health(view, *f)...)
+		view.AddSteps(f)
 	})
 	remember(view, r.Findings)
 	r.Findings = finding.Arrange(r.Findings)

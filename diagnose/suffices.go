@@ -8,6 +8,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -30,6 +31,9 @@ func Suffices(s *snapshot.Snapshot, name types.NamespacedName, settings reconcil
 		alone[c.Code] = c.PodAlone
 	}
 	return !slices.ContainsFunc(Examine(p, nil).Findings, func(f finding.Finding) bool {
-		return (slices.Contains(f.Pods, facts.PodName(pod)) || f.Subject == facts.PodObject(pod)) && (!alone[f.Code] || scope.MayBeInline(f.Volume))
+		return (slices.Contains(f.Pods, facts.PodName(pod)) || f.Subject == facts.PodObject(pod)) && (!alone[f.Code] || scope.MayBeInline(f.Volume) || slices.ContainsFunc(f.Steps, hitsOthers))
 	})
 }
+
+// hitsOthers reports whether the step hits pods that a pod's scope does not have.
+func hitsOthers(s finding.Step) bool { return s.Kind != step.DeletePod }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
@@ -23,6 +24,10 @@ func sayMeaning(w io.Writer, message string) bool {
 		fmt.Fprintf(w, "  Means     %s\n", about.Says)
 		fmt.Fprintf(w, "  Who acts  %s\n", e.Actor)
 		fmt.Fprintf(w, "  Helps     %s\n", e.Helps)
+		kinds, _ := step.In(e.Helps)
+		for _, kind := range kinds {
+			fmt.Fprintf(w, "  Hits      %s:\n            %s\n", step.Of(kind).Whom, step.Of(kind).Count)
+		}
 		for _, code := range pagesAbout(e.Meaning, message) {
 			fmt.Fprintf(w, "  Page      %s\n", safetext.Kubectl("volume-doctor", "explain", code))
 		}

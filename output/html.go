@@ -69,6 +69,7 @@ func newHTMLFinding(r *finding.Report, tree []finding.Finding, n int) html.Findi
 	for _, s := range t.do {
 		h.Steps = append(h.Steps, html.Step{Text: visible(s.text), Command: visible(s.command)})
 	}
+	h.Hits = texts(t.hits, visible)
 	for _, e := range f.Evidence {
 		h.Evidence = append(h.Evidence, html.Evidence{Object: visible(e.Object), Field: visible(e.Field), Value: visible(e.Value)})
 	}

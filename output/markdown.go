@@ -110,6 +110,9 @@ func markdownFinding(b *strings.Builder, r *finding.Report, t telling, heading s
 	if len(commands) > 0 {
 		fmt.Fprintf(b, "\n%s\n\n", fenced(commands))
 	}
+	for _, text := range t.hits {
+		item("Hits", text)
+	}
 	item("Do not", t.dont)
 	item("Wait?", t.wait)
 	item("Why", t.why)

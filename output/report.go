@@ -71,6 +71,7 @@ func cause(b *strings.Builder, t telling, opts Options) {
 		field(b, part.label, brief(part.text, opts.room(labelled), 1), opts)
 	}
 	do(b, t.do, opts)
+	list(b, "hits", t.hits, opts)
 	if len(t.where) > 0 {
 		field(b, "", "in the other clusters: -o wide has the commands", opts)
 	}
@@ -144,6 +145,14 @@ const (
 	titled   = 6
 	labelled = 10
 )
+
+// list writes texts under one label, each on lines of its own.
+func list(b *strings.Builder, label string, texts []string, opts Options) {
+	for _, text := range texts {
+		field(b, label, text, opts)
+		label = ""
+	}
+}
 
 // field writes a label and its text, wrapped under itself.
 func field(b *strings.Builder, label, text string, opts Options) {

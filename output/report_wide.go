@@ -50,6 +50,7 @@ func proof(b *strings.Builder, r *finding.Report, f finding.Finding, follows str
 	field(b, "why", f.Cause, opts)
 	field(b, "wait?", t.wait, opts)
 	do(b, t.do, opts)
+	list(b, "hits", t.hits, opts)
 	field(b, "don't", t.dont, opts)
 	field(b, "since", sinceText(r.TakenAt, f.Since), opts)
 	field(b, "object", objects(f), opts)

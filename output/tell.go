@@ -23,6 +23,7 @@ type telling struct {
 	why   string
 	wait  string
 	do    []step
+	hits  []string // whom the steps hit that delete or restart something
 	dont  string
 	also  string // "" where no other code follows from it
 	// refused is why no repair may be made now; "" where none is refused.
@@ -58,6 +59,9 @@ func tell(r *finding.Report, tree []finding.Finding) telling {
 		if len(t.do) > 0 {
 			t.do = slices.Insert(t.do, 0, step{text: strings.TrimSpace(attributed(r, "")), whose: true})
 		}
+	}
+	for _, s := range f.Steps {
+		t.hits = append(t.hits, s.Says)
 	}
 	return t
 }
@@ -204,6 +208,9 @@ func NotRepaired(f finding.Finding) []string {
 	for _, s := range steps(f, refused(f.Repair)) {
 		lines = append(lines, Safe(s.text+s.command))
 	}
+	for _, s := range f.Steps {
+		lines = append(lines, Safe(s.Says))
+	}
 	return lines
 }
 
@@ -311,6 +318,9 @@ func plainLines(r *finding.Report, f finding.Finding) []string {
 	for _, s := range t.do {
 		line("Do", s.text)
 		line("Command", s.command)
+	}
+	for _, text := range t.hits {
+		line("Hits", text)
 	}
 	line("Do not", t.dont)
 	line("Wait?", t.wait)

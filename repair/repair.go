@@ -220,6 +220,9 @@ func Propose(v *View) []Repair {
 			findings[i].Repair = summaries[i]
 		}
 		advise(&findings[i])
+		if r != nil {
+			findings[i].Steps = append(findings[i].Steps, v.Facts.SafeOnceSteps(findings[i], summaries[i].SafeOnce)...)
+		}
 		if r != nil && r.BlockedBy == nil {
 			r.Finding = findings[i]
 			repairs = append(repairs, *r)
@@ -243,6 +246,9 @@ func advise(f *finding.Finding) {
 		f.Advice = strings.Join(slices.DeleteFunc([]string{f.ByHand, f.Advice}, func(s string) bool { return s == "" }), "; ")
 	case len(f.Repair.Commands) == 0:
 		f.AdviceCommands = nil
+	}
+	if f.Repair != nil {
+		f.Steps = slices.DeleteFunc(slices.Clone(f.Steps), func(s finding.Step) bool { return s.ByHand })
 	}
 	f.ByHand = ""
 }

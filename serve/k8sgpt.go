@@ -92,7 +92,13 @@ func errorTexts(l *look) []string {
 // errorTextOf leaves out ByHand: what a guard allows of it repair.Propose has put into Advice.
 func errorTextOf(s finding.Standing) string {
 	parts := []string{fmt.Sprintf("%s (%s): %s", s.Code, s.Severity, s.Message)}
-	for _, part := range []struct{ name, text string }{{"Cause", s.Cause}, {"What to do", s.Advice}} {
+	var hits []string
+	for _, step := range s.Steps {
+		if !step.ByHand {
+			hits = append(hits, step.Says)
+		}
+	}
+	for _, part := range []struct{ name, text string }{{"Cause", s.Cause}, {"What to do", s.Advice}, {"What that hits", strings.Join(hits, "; ")}} {
 		if part.text != "" {
 			parts = append(parts, part.name+": "+part.text)
 		}

@@ -163,7 +163,7 @@ const fieldsV1 = "metadata.managedFields.fieldsV1"
 var trimmedFields = func() map[Kind][]string {
 	of := map[Kind][]string{
 		Nodes:   {"status.images"},
-		Volumes: {"spec.csi.volumeAttributes", "spec.mountOptions"},
+		Volumes: {"spec.mountOptions"},
 	}
 	for parents, fields := range map[string]string{
 		"spec.containers spec.initContainers spec.ephemeralContainers":                            ofContainers,

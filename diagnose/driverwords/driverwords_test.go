@@ -1,6 +1,7 @@
 package driverwords
 
 import (
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"regexp"
 	"slices"
 	"strings"
@@ -202,5 +203,27 @@ func BenchmarkFind(b *testing.B) {
 		if _, ok := Find("ebs.csi.aws.com", message); !ok {
 			b.Fatal("nothing found")
 		}
+	}
+}
+
+// TestHelpSaysWhatItRestarts: of each help that deletes or restarts something it is known
+// what that is, and so whom it can hit.
+func TestHelpSaysWhatItRestarts(t *testing.T) {
+	steps := 0
+	check := func(help string) {
+		kinds, strange := step.In(help)
+		for _, words := range strange {
+			t.Errorf("%q: %q of what?", help, words)
+		}
+		steps += len(kinds)
+	}
+	for _, e := range Entries() {
+		check(e.Helps)
+	}
+	for _, about := range meanings {
+		check(about.Helps)
+	}
+	if steps < 30 {
+		t.Errorf("only %d steps are told", steps)
 	}
 }

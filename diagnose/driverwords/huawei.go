@@ -5,7 +5,7 @@ var huawei = family{
 	drivers: []string{"csi.huawei.com"},
 	entries: []Entry{
 		{Words: "no {} initiator", Meaning: PathsMissing,
-			Helps:  "The driver found no iSCSI, Fibre Channel or NVMe initiator when its node pod started: set the initiator up on the node, and restart that pod.",
+			Helps:  "The driver found no iSCSI, Fibre Channel or NVMe initiator when its node pod started: set the initiator up on the node, and restart the driver's node pod.",
 			Source: "Huawei/eSDK_K8S_Plugin storage/oceanstorage/base/attacher/attacher_utils.go@v4.9.0"},
 		{Words: "initiator {} is already associated to another host", Meaning: ClientBlocked,
 			Helps:  "In the storage system the node's initiator belongs to another host: take it off there, if no machine of that host uses it; two machines may have the same name.",

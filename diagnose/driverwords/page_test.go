@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/golden"
 )
 
@@ -29,6 +30,11 @@ func page() string {
 	for _, m := range slices.Sorted(maps.Keys(meanings)) {
 		about := meanings[m]
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", m, about.Says, about.Actor, yesOrNo(about.Actor.Heals()), about.Helps)
+	}
+	b.WriteString("\n## Whom the help hits\n\nWhere it deletes or restarts something; `kubectl volume-doctor diagnose` counts the pods.\n\n" +
+		"| what helps | whom it can hit | |\n| --- | --- | --- |\n")
+	for _, r := range step.Reaches() {
+		fmt.Fprintf(&b, "| %s | %s | `%s` |\n", r.Kind, r.Whom, r.Count)
 	}
 	driver := "-"
 	for _, e := range Entries() {

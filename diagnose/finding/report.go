@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -190,6 +191,8 @@ type Finding struct {
 	// Withheld are how many commands, and sentences with a shell's operators in them,
 	// were taken out of a saved finding.
 	Withheld int `json:"-"`
+	// Steps are what the advice deletes or restarts, each with the pods that it hits.
+	Steps []Step `json:"steps,omitempty"`
 	// ControllerAlone says that the objects do not show it yet, and only what the
 	// controller tells does, in its log or its metrics: nothing is repaired on that.
 	ControllerAlone bool `json:"-"`
@@ -205,6 +208,24 @@ type Finding struct {
 	// Consequences counts the findings of the report that follow from this one,
 	// directly or not.
 	Consequences int `json:"consequences,omitempty"`
+}
+
+// Step is a part of an advice that deletes or restarts something.
+type Step struct {
+	Kind step.Kind `json:"kind"`
+	// Object is what is deleted or restarted, such as "node/n1"; "" where the advice
+	// leaves that open.
+	Object string `json:"object,omitempty"`
+	// Hits is how many pods the step hits; null where that is not known. A node and
+	// what runs on it for all of its pods also hit those without volumes, which are not
+	// read.
+	Hits *int `json:"hits"`
+	// Pods are the pods that it hits, as namespace/name; sorted.
+	Pods []string `json:"pods,omitempty"`
+	// Says is the sentence about it.
+	Says string `json:"says"`
+	// ByHand marks a step of Finding.ByHand, which goes with it.
+	ByHand bool `json:"-"`
 }
 
 // ControllerLog is the Object of Evidence that the controller's log gives.

@@ -3,6 +3,7 @@ package html
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
@@ -33,6 +34,7 @@ type Finding struct {
 	What, First, Who, Why, Wait, Dont    string
 	Since, Repair                        string
 	Steps                                []Step
+	Hits                                 []string // whom the steps hit
 	Evidence                             []Evidence
 	Lower                                []string // why no smaller repair
 	ByHand                               []string // commands
@@ -115,16 +117,16 @@ func (group Group) node() g.Node {
 		follow = h.Details(h.Class("follow"), lines(
 			h.Summary(g.Text(group.Follows)),
 			each(group.Consequences, func(f Finding) g.Node {
-				return f.article(h.H3(h.ID(f.ID+"-title"), severity(f.Severity), g.Text(" "), f.link(), g.Text(": "+f.Subject)))
+				return f.article(h.H3(h.ID(f.ID+"t"), severity(f.Severity), g.Text(" "), f.link(), g.Text(": "+f.Subject)))
 			}),
 		))
 	}
 	f := group.Cause
-	return f.article(h.H2(h.ID(f.ID+"-title"), severity(f.Severity), g.Text(" "), f.link()), follow)
+	return f.article(h.H2(h.ID(f.ID+"t"), severity(f.Severity), g.Text(" "), f.link()), follow)
 }
 
 func (f Finding) article(title g.Node, more ...g.Node) g.Node {
-	return h.Article(h.Class("card "+f.Class), h.ID(f.ID), h.Aria("labelledby", f.ID+"-title"), lines(
+	return h.Article(h.Class("card "+f.Class), h.ID(f.ID), h.Aria("labelledby", f.ID+"t"), lines(
 		title,
 		h.P(h.Class("what"), g.Text(f.What)),
 		f.body(),
@@ -157,8 +159,8 @@ func (f Finding) steps() g.Node {
 		return nil
 	}
 	return lines(
-		h.P(h.Class("label"), g.Text("Do")),
-		h.Ol(h.Class("steps"), each(f.Steps, func(s Step) g.Node {
+		unclosed("p", g.Text("Do")),
+		h.Ol(each(f.Steps, func(s Step) g.Node {
 			if s.Command != "" {
 				return h.Li(h.Class("command"), code(s.Command))
 			}
@@ -169,7 +171,7 @@ func (f Finding) steps() g.Node {
 
 func (f Finding) facts() g.Node {
 	return terms([]Fact{
-		{"Do not", f.Dont}, {"Wait?", f.Wait}, {"Affects", f.Who}, {"First", f.First}, {"Why", f.Why}, {"Since", f.Since}, {"Repair", f.Repair},
+		{"Hits", strings.Join(f.Hits, "; ")}, {"Do not", f.Dont}, {"Wait?", f.Wait}, {"Affects", f.Who}, {"First", f.First}, {"Why", f.Why}, {"Since", f.Since}, {"Repair", f.Repair},
 	})
 }
 

@@ -159,10 +159,34 @@ func trimManagedFields(object metav1.Object) []metav1.ManagedFieldsEntry {
 	return kept
 }
 
+// keptAttributes are those of a volume that say with which program its driver mounts
+// it, with the values that drivers document. A driver may have anything in the others.
+var keptAttributes = map[string][]string{
+	"mounter":          {"rbd", "rbd-nbd", "kernel", "fuse"},
+	"tryOtherMounters": {"true", "false"},
+	"protocol":         {"nfs", "nfsv3", "nfs3", "fuse", "fuse2", "smb"},
+}
+
+// KeepsAttribute reports whether Object may leave an attribute of a volume with the key.
+func KeepsAttribute(key string) bool { return keptAttributes[key] != nil }
+
+func trimAttributes(attributes map[string]string) map[string]string {
+	var kept map[string]string
+	for key, values := range keptAttributes {
+		if value, ok := attributes[key]; ok && slices.Contains(values, value) {
+			if kept == nil {
+				kept = map[string]string{}
+			}
+			kept[key] = value
+		}
+	}
+	return kept
+}
+
 func trimPersistentVolume(spec *corev1.PersistentVolumeSpec) {
 	spec.MountOptions = nil // CIFS takes its password there
 	if spec.CSI != nil {
-		spec.CSI.VolumeAttributes = nil
+		spec.CSI.VolumeAttributes = trimAttributes(spec.CSI.VolumeAttributes)
 	}
 	if spec.FlexVolume != nil {
 		spec.FlexVolume.Options = nil
@@ -195,7 +219,7 @@ func trimPodSpec(spec *corev1.PodSpec) {
 
 func trimPodVolume(source *corev1.VolumeSource) {
 	if source.CSI != nil {
-		source.CSI.VolumeAttributes = nil
+		source.CSI.VolumeAttributes = trimAttributes(source.CSI.VolumeAttributes)
 	}
 	if source.FlexVolume != nil {
 		source.FlexVolume.Options = nil

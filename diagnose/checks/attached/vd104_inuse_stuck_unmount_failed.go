@@ -83,6 +83,7 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment) {
 		"limit (up to 1.24.8 it detached after 6 min, mounted or not)"}
 	f.Advice = fmt.Sprintf("on node %s read the kubelet's log for UnmountDevice or TearDown; restart the driver's node plugin there, find what holds the mount "+
 		"(findmnt, multipath), or drain and reboot the node", va.Node)
+	f.Steps = []finding.Step{p.RestartOfPlugin(driver, va.Node)}
 	p.Report(f)
 }
 

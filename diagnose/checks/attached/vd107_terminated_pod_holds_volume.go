@@ -97,5 +97,8 @@ func heldByPod(p *check.Run, f finding.Finding, pods []*corev1.Pod) {
 	f.Advice = "save the pod's log if you need it"
 	f.ByHand = "delete the pod: it does not run, and the controller detaches the volume within about a minute"
 	f.AdviceCommands = []string{facts.DeletePod(first)}
+	deletion := facts.DeletionOf(pods...)
+	deletion.ByHand = true
+	f.Steps = []finding.Step{deletion}
 	p.Report(f)
 }

@@ -190,7 +190,7 @@ func flipped(p *check.Run, driver *storagev1.CSIDriver, left []*storagev1.Volume
 			first.Name, reconcile.AttacherFinalizer(driver.Name)),
 	}
 	if usedOnNode(p.View, first) {
-		f.Advice = "wait until no pod on the node uses the volume, or delete such a pod when that suits you; " + f.Advice
+		f.Advice = "wait until no pod on the node uses the volume; " + f.Advice
 		f.SelfHeals.Because = "the controller passes over the VolumeAttachments of a driver that attaches nothing, also once the pod that uses the volume has ended"
 	}
 	if len(left) > 1 {

@@ -73,7 +73,7 @@ func foreign(p *check.Run, va facts.Attachment) {
 		f.Cause = owner + " made it, and should delete it"
 	}
 	f.SelfHeals.Because = "it stays until whoever made it deletes it"
-	f.Advice, f.ByHand = "find out who made it", "delete it if nobody needs it"
+	f.Advice, f.ByHand = "find out who made it", "delete the VolumeAttachment if nobody needs it"
 	users := p.World.LivePods(va.VolumeNode)
 	proper := p.Snapshot.VolumeAttachment(facts.AttachmentName(va.VolumeNode))
 	switch {

@@ -57,11 +57,14 @@ func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []fac
 		SelfHeals: finding.SelfHeals{Because: "the attach follows within about 5 min once the node plugin has registered; " +
 			"until then the attacher has no name for the node, and the kubelet nobody to mount"},
 		Advice: fmt.Sprintf("look at the driver's node plugin on %s: is its pod there (taints, node selector), Ready, and does its registrar use the "+
-			"kubelet's own directory? Deleting that pod is harmless and makes it register again", node.Name),
+			"kubelet's own directory?", node.Name),
 	}
 	plugins := p.NodePlugins(node, "/plugins/"+driver)
 	for _, plugin := range plugins {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(plugin), Field: "status", Value: facts.PluginState(plugin)})
+	}
+	if len(plugins) > 0 {
+		p.RestartPlugin(driver, facts.NodeName(node), plugins, "registers again").AdviseIn(&f)
 	}
 	if len(plugins) == 0 {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "pods", Value: "none mounts the directory plugins/" + driver})

@@ -53,7 +53,7 @@ func idleLeader(p *check.Run, driver string, lease *coordinationv1.Lease, tasks 
 	f.Message = fmt.Sprintf("The attacher of %s renews its lease and does nothing: %s", driver, p.Queue(tasks))
 	f.Cause = "the external-attacher hangs, sees nothing of the VolumeAttachments, or may not write them; its log tells which"
 	f.Advice = fmt.Sprintf("read the log of the csi-attacher container that holds the lease in namespace %s: where it reports \"forbidden\", give its "+
-		"ClusterRole get, list, watch and patch of volumeattachments, and patch of volumeattachments/status; where it reports nothing, delete the pod, "+
+		"ClusterRole get, list, watch and patch of volumeattachments, and patch of volumeattachments/status; where it reports nothing, delete the attacher's pod, "+
 		"so that another takes over", lease.Namespace)
 	p.Report(f)
 }

@@ -65,13 +65,11 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 			{Object: "pod/" + facts.PodName(plugin), Field: "spec.volumes", Value: "registers in " + facts.RegistrationDirectory(plugin)},
 			{Object: "node/" + node.Name, Field: "status.nodeInfo.kubeletVersion", Value: cmp.Or(node.Status.NodeInfo.KubeletVersion, "not known")},
 		}, facts.PluginEvidence(here)...),
-		SelfHeals: finding.SelfHeals{Because: kubelet.RegistersAgain()},
-		Advice: "read the log of the plugin's registrar, which has the kubelet's message; then delete that pod: its successor registers again, and what " +
-			"is mounted stays mounted",
-		AdviceCommands: []string{
-			safetext.Kubectl("logs", "pod/"+plugin.Name, "--namespace="+plugin.Namespace, "--all-containers", "--tail=50"), facts.DeletePod(plugin),
-		},
+		SelfHeals:      finding.SelfHeals{Because: kubelet.RegistersAgain()},
+		Advice:         "read the log of the plugin's registrar, which has the kubelet's message",
+		AdviceCommands: []string{safetext.Kubectl("logs", "pod/"+plugin.Name, "--namespace="+plugin.Namespace, "--all-containers", "--tail=50")},
 	}
+	p.RestartPlugin(driver, facts.NodeName(node), here[:1], "registers again").AdviseIn(&f)
 	if len(waiting) > 0 {
 		pods := facts.PodsOf(waiting)
 		f.Severity, f.Pods = finding.Error, facts.PodNames(pods)

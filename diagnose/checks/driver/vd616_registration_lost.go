@@ -80,10 +80,7 @@ func registrationLost(p *check.Run, node *corev1.Node, driver string, here, wait
 			{Object: "node/" + node.Name, Field: "status.nodeInfo.kubeletVersion", Value: cmp.Or(node.Status.NodeInfo.KubeletVersion, "not known")},
 		}, facts.PluginEvidence(here)...),
 		SelfHeals: finding.SelfHeals{Because: facts.ParseKubelet(node.Status.NodeInfo.KubeletVersion).RegistersAgain()},
-		Advice:    fmt.Sprintf("delete the driver's node plugin pod on %s: its successor makes a new socket, and the kubelet registers that; what is mounted stays mounted", node.Name),
 	}
-	if len(here) > 0 {
-		f.AdviceCommands = []string{facts.DeletePod(here[0])}
-	}
+	p.RestartPlugin(driver, facts.NodeName(node), here[:min(1, len(here))], "makes a new socket, and the kubelet registers that").AdviseIn(&f)
 	p.Report(f)
 }

@@ -53,9 +53,8 @@ func nodeIDDiffers(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, 
 		Evidence: []finding.Evidence{annotation},
 		SelfHeals: finding.SelfHeals{Because: "the kubelet writes both when the driver registers: at the plugin's next start, or the kubelet's; nobody compares them in " +
 			"between"},
-		Advice: fmt.Sprintf("delete the driver's node plugin pod on %s, so that it registers again", node.Name),
 	})
-	listed := map[string]string{}
+	listed, named := map[string]string{}, ""
 	for _, d := range csiNode.Spec.Drivers {
 		listed[d.Name] = d.NodeID
 		id, there := ids[d.Name]
@@ -64,12 +63,13 @@ func nodeIDDiffers(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, 
 			continue
 		case there:
 			if f.Severity != finding.Warning { // the first driver that has two ids is the one to name
-				f.Severity = finding.Warning
+				f.Severity, named = finding.Warning, d.Name
 				f.Message = fmt.Sprintf("Driver %s calls node %s %q in the CSINode and %q in the node's annotation: the attacher goes by the former, and one of "+
 					"them is another machine's or stale", d.Name, node.Name, d.NodeID, id)
 				f.Cause = "a registration got only half-way, the machine behind the node was replaced, or somebody edited one of the two"
 			}
 		case f.Message == "":
+			named = d.Name
 			f.Message = fmt.Sprintf("Node %s lacks the annotation with the id that driver %s gave it, which its CSINode has", node.Name, d.Name)
 			f.Cause = "the Node object was recreated while its kubelet ran on; attaching works, and programs that read the annotation do not find the node"
 		}
@@ -80,12 +80,14 @@ func nodeIDDiffers(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, 
 			continue
 		}
 		if f.Message == "" {
+			named = driver
 			f.Message = fmt.Sprintf("Node %s has the annotation with the id that driver %s gave it, and its CSINode does not list the driver", node.Name, driver)
 			f.Cause = "a registration got only half-way: the kubelet wrote the node and could not write the CSINode, or took off only the one of the two"
 		}
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "csinode/" + node.Name, Field: "spec.drivers", Value: "lacks " + driver})
 	}
 	if f.Message != "" {
+		p.RestartPlugin(named, facts.NodeName(node), p.NodePlugins(node, "/plugins/"+named), "registers again").AdviseIn(&f)
 		p.Report(f)
 	}
 }

@@ -42,7 +42,7 @@ func runTopologyLabelMissing(p *check.Run) {
 }
 
 func topologyLabelMissing(p *check.Run, node *corev1.Node, driver string, missing []string) {
-	p.Report(finding.Finding{
+	f := finding.Finding{
 		Subject: finding.Object{Kind: "CSIDriver", Name: driver},
 		Node:    facts.NodeName(node),
 		Message: fmt.Sprintf("Node %s lacks the label %s, with which driver %s registered there: pods with volumes that are bound to a value of it are not "+
@@ -53,6 +53,7 @@ func topologyLabelMissing(p *check.Run, node *corev1.Node, driver string, missin
 			{Object: "node/" + node.Name, Field: "metadata.labels", Value: fmt.Sprintf("lacks %v", missing)},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the kubelet writes the label only as the driver registers; a provisioner that picks this node for a new volume fails until then"},
-		Advice:    fmt.Sprintf("delete the driver's node plugin pod on %s, so that it registers again and the kubelet writes the label", node.Name),
-	})
+	}
+	p.RestartPlugin(driver, facts.NodeName(node), p.NodePlugins(node, "/plugins/"+driver), "registers again, and the kubelet writes the label").AdviseIn(&f)
+	p.Report(f)
 }

@@ -100,7 +100,7 @@ func addUsers(f *finding.Finding, users []*corev1.Pod, runs string) {
 func claimRefAdvice(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, sameName bool) (advice string, commands []string) {
 	const whose = "find out whose data the volume holds"
 	if !sameName {
-		return whose + ", and point the other claim elsewhere: delete it and recreate it with the right volumeName", nil
+		return whose + ", and point the other claim elsewhere: delete that claim and recreate it with the right volumeName", nil
 	}
 	attached := len(p.AttachmentsNaming(pv.Name)) > 0
 	if attached || slices.ContainsFunc(p.ClaimUsers(claim), facts.Started) || (pv.Status.Phase != corev1.VolumeReleased && pv.Status.Phase != corev1.VolumeAvailable) {

@@ -84,7 +84,7 @@ func misplaced(p *check.Run, node *corev1.Node, pod *corev1.Pod, v *corev1.Volum
 		{Object: "volumeattachment/" + va.Name, Field: "status.attachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},
 		{Object: "persistentvolume/" + pv.Name, Field: "spec.nodeAffinity", Value: "none"},
 	}
-	f.Advice = "keep the pod to nodes of the volume's zone (node affinity in its template), then delete it: it has not started; give the volume a " +
+	f.Advice = "keep the pod to nodes of the volume's zone (node affinity in its template), then delete the pod: it has not started; give the volume a " +
 		"nodeAffinity when you recreate it"
 	p.Report(f)
 }

@@ -1,0 +1,146 @@
+package facts
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+)
+
+// atStake are the pods that have volumes mounted through a node plugin, and what becomes of
+// the mounts when its pod goes.
+type atStake struct {
+	pods    []*corev1.Pod
+	drivers []string // that the plugin serves, with volumes there
+	serving Serving  // the worst of them
+}
+
+// servedBy are the pods of the node at stake with the driver's node plugin; "" is any
+// node. A plugin's pod may serve more drivers than one.
+func (p *View) servedBy(driver string, node types.NodeName) atStake {
+	drivers := []string{driver}
+	for on, plugins := range p.Plugins()[driver] {
+		for _, plugin := range plugins {
+			if node == "" || on == node {
+				drivers = append(drivers, SocketDirectories(plugin)...)
+			}
+		}
+	}
+	slices.Sort(drivers)
+	stake := atStake{serving: ServesNone}
+	for _, driver := range slices.Compact(drivers) {
+		users := p.mountersOf(driver, node)
+		if len(users) == 0 {
+			continue
+		}
+		stake.pods, stake.drivers = append(stake.pods, users...), append(stake.drivers, driver)
+		for _, pod := range users {
+			for i := range pod.Spec.Volumes {
+				if name, _ := p.CsiVolume(pod, &pod.Spec.Volumes[i]); name == driver {
+					stake.serving = worse(stake.serving, NodePluginServesMounts(driver, p.mount(pod, &pod.Spec.Volumes[i], p.Plugins()[driver][NodeOf(pod)])))
+				}
+			}
+		}
+	}
+	stake.pods = EachOnce(stake.pods)
+	return stake
+}
+
+// mount is how the volume of the pod is mounted through the plugins.
+func (p *View) mount(pod *corev1.Pod, v *corev1.Volume, plugins []*corev1.Pod) Mount {
+	m := Mount{HostNetwork: len(plugins) > 0 && !slices.ContainsFunc(plugins, func(pod *corev1.Pod) bool { return !pod.Spec.HostNetwork })}
+	if v.CSI != nil {
+		m.Attributes = v.CSI.VolumeAttributes
+	} else if pv := p.BoundVolume(pod, v); pv != nil {
+		m.Shared = slices.Contains(pv.Spec.AccessModes, corev1.ReadWriteMany)
+		if pv.Spec.CSI != nil {
+			m.Attributes = pv.Spec.CSI.VolumeAttributes
+		}
+	}
+	return m
+}
+
+func worse(a, b Serving) Serving {
+	for _, s := range []Serving{Serves, MayServe} {
+		if a == s || b == s {
+			return s
+		}
+	}
+	return ServesNone
+}
+
+// RestartOfPlugin is the step that restarts the driver's node plugin on the node; "" is
+// that on all nodes, one after the other.
+func (p *View) RestartOfPlugin(driver string, node types.NodeName) finding.Step {
+	stake := p.servedBy(driver, node)
+	what, object, there, drain := "the node plugin of "+driver+" on "+string(node), "csidriver/"+driver+" on node/"+string(node), "there", string(node)
+	if node == "" {
+		what, object, there, drain = "the node plugins of "+driver, "csidriver/"+driver, "on its nodes", "each node"
+	}
+	s := p.hits(object, stake.pods, func(who string) string {
+		mounted := fmt.Sprintf("%s with volumes of %s mounted %s", who, strings.Join(stake.drivers, " and "), there)
+		hits := fmt.Sprintf("a restart of %s hits ", what)
+		switch first := fmt.Sprintf("; cordon %s and drain these pods first", drain); {
+		case !p.countsUsers():
+			return fmt.Sprintf("%s%s, as not all objects were read: the mounts of those with volumes of it %s may end with the plugin's pod%s", hits, who, there, first)
+		case len(stake.pods) == 0:
+			return fmt.Sprintf("%sno pod: none %s has a volume of it mounted", hits, there)
+		case stake.serving == ServesNone:
+			return fmt.Sprintf("%sno pod: no mount of %s %s depends on it, as %s", hits, who, there, whyNone(stake.drivers))
+		case stake.serving == Serves:
+			return hits + mounted + ": a process in the plugin's pod serves these mounts, which end with it, and what is not yet written is lost" + first
+		default:
+			return hits + mounted + ": these mounts may end with the plugin's pod, and what is not yet written with them" + first
+		}
+	})
+	if s.Hits != nil && stake.serving == ServesNone {
+		s.Hits, s.Pods = new(0), nil
+	}
+	s.Kind = step.RestartNodePlugin
+	return s
+}
+
+// PluginRestart is the advice to start the driver's node plugin on a node again.
+type PluginRestart struct {
+	Advice   string
+	Commands []string
+	Step     finding.Step
+}
+
+// RestartPlugin is the advice to delete the pods of the driver's node plugin on the node,
+// whose successors then do what is said: where mounts may end with them, only after the
+// pods that have them are gone, and without a command that deletes one.
+func (p *View) RestartPlugin(driver string, node types.NodeName, plugins []*corev1.Pod, then string) PluginRestart {
+	r := PluginRestart{Step: p.RestartOfPlugin(driver, node)}
+	if r.Step.Hits == nil || *r.Step.Hits > 0 {
+		r.Advice = fmt.Sprintf("cordon %s, drain it of the pods with volumes of %s, and only then delete the driver's node plugin pod there: its successor %s",
+			node, driver, then)
+		r.Commands = []string{safetext.Kubectl("cordon", "node/"+string(node))}
+		return r
+	}
+	r.Advice = fmt.Sprintf("delete the driver's node plugin pod on %s: its successor %s", node, then)
+	for _, plugin := range plugins {
+		r.Commands = append(r.Commands, DeletePod(plugin))
+	}
+	return r
+}
+
+// AdviseIn adds the advice, its commands and its step to the finding.
+func (r PluginRestart) AdviseIn(f *finding.Finding) {
+	switch {
+	case f.Advice == "":
+		f.Advice = r.Advice
+	case strings.HasSuffix(f.Advice, "?"):
+		f.Advice += " If that is right, " + r.Advice
+	default:
+		f.Advice += "; " + r.Advice
+	}
+	f.AdviceCommands = append(f.AdviceCommands, r.Commands...)
+	f.Steps = append(f.Steps, r.Step)
+}

@@ -1,0 +1,36 @@
+package facts
+
+import "testing"
+
+func TestNodePluginServesMounts(t *testing.T) {
+	nbd, fuse := map[string]string{"mounter": "rbd-nbd"}, map[string]string{"mounter": "fuse"}
+	for _, c := range []struct {
+		driver string
+		mount  Mount
+		want   Serving
+	}{
+		{"ebs.csi.aws.com", Mount{}, ServesNone},
+		{"rbd.csi.ceph.com", Mount{HostNetwork: true}, ServesNone},
+		{"rbd.csi.ceph.com", Mount{}, MayServe},
+		{"rook-ceph.rbd.csi.ceph.com", Mount{Attributes: nbd, HostNetwork: true}, Serves},
+		{"rbd.csi.ceph.com", Mount{Attributes: map[string]string{"tryOtherMounters": "true"}, HostNetwork: true}, MayServe},
+		{"rook-ceph.cephfs.csi.ceph.com", Mount{HostNetwork: true}, MayServe},
+		{"cephfs.csi.ceph.com", Mount{Attributes: fuse, HostNetwork: true}, Serves},
+		{"cephfs.csi.ceph.com", Mount{Attributes: map[string]string{"mounter": "kernel"}, HostNetwork: true}, ServesNone},
+		{"nfs.csi.k8s.io", Mount{HostNetwork: true}, ServesNone},
+		{"nfs.csi.k8s.io", Mount{}, MayServe},
+		{"blob.csi.azure.com", Mount{HostNetwork: true}, MayServe},
+		{"blob.csi.azure.com", Mount{Attributes: map[string]string{"protocol": "nfs"}, HostNetwork: true}, ServesNone},
+		{"s3.csi.aws.com", Mount{}, ServesNone},
+		{"efs.csi.aws.com", Mount{HostNetwork: true}, Serves},
+		{"driver.longhorn.io", Mount{}, ServesNone},
+		{"driver.longhorn.io", Mount{Shared: true, HostNetwork: true}, MayServe},
+		{"org.democratic-csi.nfs", Mount{HostNetwork: true}, ServesNone},
+		{"disk.csi.example.com", Mount{HostNetwork: true}, MayServe},
+		{"", Mount{}, MayServe},
+	} {
+		if got := NodePluginServesMounts(c.driver, c.mount); got != c.want {
+			t.Errorf("%s %+v: %s, not %s", c.driver, c.mount, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package diagnose_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// TestRestartOfNodePlugin: to restart a node plugin is advised with the pods whose mounts
+// may end with it, and its deletion as a command only where none does.
+func TestRestartOfNodePlugin(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		hits   int // -1 where that is not known
+		says   string
+		delete bool
+	}{
+		{name: "vd613-fuse-in-the-plugin", hits: 1, says: "hits 1 pod (default/reader-0) with volumes of ch.ctrox.csi.s3-driver mounted there: a process in the plugin's pod serves these mounts"},
+		{name: "vd613-rbd-nbd", hits: 1, says: "a process in the plugin's pod serves these mounts"},
+		{name: "vd613-krbd", says: "hits no pod: no mount of 1 pod (default/reader-0) there depends on it, as rook-ceph.rbd.csi.ceph.com mounts by the kernel", delete: true},
+		{name: "vd613-krbd-pod-network", hits: 1, says: "these mounts may end with the plugin's pod"},
+		{name: "vd613-driver-not-known", hits: 1, says: "these mounts may end with the plugin's pod"},
+		{name: "vd613-ready-not-registered", says: "hits no pod: no mount of 1 pod (default/web-0) there depends on it, as ebs.csi.aws.com mounts by the kernel", delete: true},
+		{name: "vd613-other-directory", says: "hits no pod: none there has a volume of it mounted", delete: true},
+		{name: "vd602-plugin-crashes", says: "hits no pod: none there", delete: true},
+		{name: "vd616-kubelet-restarted", says: "hits no pod: none there", delete: true},
+		{name: "vd621-node-lacks-driver", says: "", delete: false},
+	} {
+		s := caseNamed(t, c.name).snapshot(t)
+		code := finding.Code(strings.ToUpper(c.name[:5]))
+		r := diagnose.Diagnose(s, diagnose.Options{})
+		i := slices.IndexFunc(r.Findings, func(f finding.Finding) bool { return f.Code == code })
+		if i < 0 {
+			t.Errorf("%s: no %s", c.name, code)
+			continue
+		}
+		f := r.Findings[i]
+		if c.says == "" {
+			if len(f.AdviceCommands) > 0 || len(f.Steps) > 0 {
+				t.Errorf("%s: there is no plugin, and %v, %v", c.name, f.AdviceCommands, f.Steps)
+			}
+			continue
+		}
+		j := slices.IndexFunc(f.Steps, func(s finding.Step) bool { return s.Kind == step.RestartNodePlugin })
+		if j < 0 || f.Steps[j].Hits == nil || *f.Steps[j].Hits != c.hits || !strings.Contains(f.Steps[j].Says, c.says) {
+			t.Errorf("%s: %+v", c.name, f.Steps)
+		}
+		deletes := slices.ContainsFunc(f.AdviceCommands, func(line string) bool { return strings.Contains(line, " delete pod/") })
+		if deletes != c.delete || !deletes && (!strings.Contains(f.Advice, "cordon n1") || !slices.Contains(f.AdviceCommands, "kubectl cordon node/n1")) {
+			t.Errorf("%s: %s %v", c.name, f.Advice, f.AdviceCommands)
+		}
+	}
+}
+
+// TestRestartOfNodePluginUncounted: where pods or what leads to their volumes could not be
+// read, nobody is said to be out of reach.
+func TestRestartOfNodePluginUncounted(t *testing.T) {
+	for _, kind := range []snapshot.Kind{snapshot.Claims, snapshot.Volumes} {
+		uncounted := 0
+		s := fewer(caseNamed(t, "vd309-annotation-lost").snapshot(t), kind, none)
+		for _, f := range diagnose.Diagnose(s, diagnose.Options{}).Findings {
+			for _, st := range f.Steps {
+				if st.Kind == step.RestartNodePlugin {
+					uncounted++
+				}
+				if st.Kind == step.RestartNodePlugin && (st.Hits != nil || !strings.Contains(st.Says, "an unknown number of pods")) {
+					t.Errorf("without %s: %s: %+v", kind, f.Code, st)
+				}
+			}
+			if slices.ContainsFunc(f.AdviceCommands, func(line string) bool { return strings.Contains(line, " delete pod/") }) {
+				t.Errorf("without %s: %s: %v", kind, f.Code, f.AdviceCommands)
+			}
+		}
+		if uncounted == 0 {
+			t.Errorf("without %s: no restart is advised", kind)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package step
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// thing is what a verb can have as its object.
+type thing struct {
+	kind  Kind // "" for what neither runs nor serves a mount
+	words *regexp.Regexp
+}
+
+func thingNamed(kind Kind, words string) thing {
+	return thing{kind, regexp.MustCompile(`(?i)\b(?:` + words + `)\b`)}
+}
+
+// things are told by their names. Of two that begin at the same place the first of
+// the list is meant.
+var things = []thing{
+	thingNamed(RestartManager, `kube-controller-manager(?: leader)?`),
+	thingNamed(RestartKubelet, `kubelets?(?:'s)?`),
+	thingNamed(RestartNodePlugin, `(?:driver(?:'s|s')? |Trident )?node (?:plugin|driver|pod)s?(?:'s?)?(?: pods?)?|plugin(?:'s)?(?: pods?)?|`+
+		`driver's pod on this node`),
+	thingNamed(RestartController, `(?:CSI |driver's )?controller(?:'s pods?| pods?)?|attacher(?:'s pods?)?`),
+	thingNamed(RestartDriver, `(?:its|driver's) pods|driver|DaemonSets?`),
+	thingNamed(RestartService, `iscsid|multipathd`),
+	thingNamed("", `\w*VolumeAttachments?|(?:attachment|claim|volume|finalizer|record|object|CSINode|Secret|Lease|disk|snapshot|namespace)s?|PersistentVolumes?|`+
+		`access points|what is not needed|entry|-k`),
+	thingNamed(DeletePod, `pods?`),
+	thingNamed(RebootNode, `(?:node|machine|instance|VM|server)s?`),
+}
+
+var (
+	sentences = regexp.MustCompile(`[.;:](?:\s+|$)|\n\s*\n`)
+	// verbs are those that end or restart what they are about, as an advice has them.
+	verbs = regexp.MustCompile(`(?i)\b(delete|restart|reboot|drain|kill|evict|roll out|power)\b|\bhave ([^.;:]+?) restarted\b`)
+	// noAdvice is before a verb that is not one of an advice.
+	noAdvice = regexp.MustCompile(`(?i)\b(?:do not|don't|never|neither|nor|before|without|unless|cannot|must not|not to|does|no|a|an|the|each|every|next|this|that|after|quick|in|of)(?: \w+ly)? $`)
+	// later is before a verb of what is to be done another time, or by somebody's program.
+	later = regexp.MustCompile(`(?i)\bfor the next time\b|\bhave whatever\b`)
+	// places are where something is that has another name.
+	places     = regexp.MustCompile(`(?i)\b(?:on|of|from|behind|in|to|at) (?:(?:this|that|the|its|each|another|a) )?(?:(?:other|same|volume's) )?(?:node|machine|instance|VM|server)\b`)
+	nothing    = regexp.MustCompile(`(?i)^ (?:no|nothing)\b`)
+	nodeObject = regexp.MustCompile(`^ (?:(?:the|its|their|that) )?Nodes?\b`)
+)
+
+// In are the kinds of the steps that the text advises, in the order of Reaches. Strange
+// are the verbs that end or restart something where the text does not say what.
+func In(text string) (kinds []Kind, strange []string) {
+	found, earlier := map[Kind]bool{}, ""
+	for _, sentence := range sentences.Split(text, -1) {
+		sentence = " " + strings.Join(strings.Fields(places.ReplaceAllString(sentence, "")), " ")
+		for _, at := range verbs.FindAllStringSubmatchIndex(sentence, -1) {
+			before, verb, after := sentence[:at[0]], strings.ToLower(sentence[at[0]:at[1]]), sentence[at[1]:]
+			if at[4] >= 0 { // have it restarted
+				verb, after = "restart", " "+sentence[at[4]:at[5]]
+			}
+			if noAdvice.MatchString(before) || later.MatchString(before) || nothing.MatchString(after) || verb == "power" && !strings.Contains(after, " off") {
+				continue
+			}
+			objects := objectsOf(verb, after)
+			if objects == nil {
+				objects = nearest(verb, earlier+before)
+			}
+			switch {
+			case verb == "reboot":
+				objects = []Kind{RebootNode}
+			case verb == "drain":
+				objects = []Kind{DrainNode}
+			}
+			if objects == nil {
+				strange = append(strange, strings.TrimSpace(sentence[at[0]:]))
+			}
+			for _, kind := range objects {
+				found[kind] = true
+			}
+		}
+		earlier = sentence
+	}
+	for _, r := range Reaches() {
+		if found[r.Kind] {
+			kinds = append(kinds, r.Kind)
+		}
+	}
+	return kinds, strange
+}
+
+// mention is where a text names a thing.
+type mention struct {
+	start, end int
+	kind       Kind
+}
+
+// mentions are those of the text, in its order; none overlaps another.
+func mentions(text string) []mention {
+	var all, list []mention
+	for _, t := range things {
+		for _, at := range t.words.FindAllStringIndex(text, -1) {
+			all = append(all, mention{at[0], at[1], t.kind})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b mention) int { return a.start - b.start })
+	for _, m := range all {
+		if strings.HasPrefix(text[m.end:], "'s") {
+			continue // something of it is meant
+		}
+		if len(list) == 0 || m.start >= list[len(list)-1].end {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// objectsOf are the first thing after the verb, and those that are joined to it.
+func objectsOf(verb, after string) []Kind {
+	if nodeObject.MatchString(after) && verb == "delete" {
+		return []Kind{DeleteNode}
+	}
+	var kinds []Kind
+	end := 0
+	for _, m := range mentions(after) {
+		if len(kinds) > 0 && !joined.MatchString(after[end:m.start]) {
+			break
+		}
+		kinds, end = append(kinds, as(verb, m.kind)), m.end
+	}
+	return kinds
+}
+
+// joined is between two objects of one verb.
+var joined = regexp.MustCompile(`^(?:, which [^,]+,)?(?:,| and| or)(?: then)?(?: the| its)* $`)
+
+// nearest is the last thing that the sentence names before a verb whose object is a
+// pronoun.
+func nearest(verb, before string) []Kind {
+	list := mentions(before)
+	if len(list) == 0 {
+		return nil
+	}
+	return []Kind{as(verb, list[len(list)-1].kind)}
+}
+
+// as is the kind of the step that has the verb and an object of the kind.
+func as(verb string, object Kind) Kind {
+	if verb == "delete" && object == RebootNode {
+		return DeleteNode // there is no other deletion of a node
+	}
+	if object == RebootNode && verb == "evict" {
+		return DrainNode
+	}
+	return object
+}

@@ -74,6 +74,9 @@ type Cluster struct {
 	// renewed bounds the API server's clock, from one reading to the next.
 	renewed *renewals
 
+	// attachments is nil unless they are followed beside the readings.
+	attachments *Watch
+
 	mu sync.Mutex // keeps calls of Progress apart
 }
 

@@ -97,6 +97,9 @@ func (c *Cluster) take(ctx context.Context, read func(context.Context, *reading)
 	if err := c.setTakenAt(s, &now); err != nil {
 		return nil, err
 	}
+	if c.attachments != nil {
+		s.Followed = c.attachments.followed(s.VolumeAttachments)
+	}
 	addDrivers(s, r.backends)
 	if asked != nil {
 		if err := asked.finish(ctx, s, &now); err != nil {

@@ -29,6 +29,11 @@ type store[P object] struct {
 	whole    func(P) bool
 	note     func()
 	replaced func()
+	// seen is told of each object that was kept and that is; nil is for none that there was,
+	// or is. It is not told of what a list replaces.
+	seen func(before, now P)
+	// began is told that a list was taken over; nil while nobody asks.
+	began func()
 
 	// Mutex is held by whoever reads or changes the store. Looks read its objects without
 	// it: only Watch.shareNames writes to them, before the first look.
@@ -99,6 +104,7 @@ func (s *store[P]) put(object any) error {
 	if kept {
 		s.keepShared(o)
 		s.objects.Put(o)
+		s.tell(before, o)
 	} else {
 		s.drop(name)
 	}
@@ -111,9 +117,19 @@ func (s *store[P]) put(object any) error {
 
 // drop takes out an object. The caller has locked the store.
 func (s *store[P]) drop(name types.NamespacedName) {
+	if before, known := s.objects.Get(name); known {
+		var none P
+		s.tell(before, none)
+	}
 	s.objects.Delete(name)
 	if s.left != nil {
 		s.left[name] = true
+	}
+}
+
+func (s *store[P]) tell(before, now P) {
+	if s.seen != nil {
+		s.seen(before, now)
 	}
 }
 
@@ -180,6 +196,9 @@ func (s *store[P]) Replace([]any, string) error {
 	}
 	s.list, s.met = nil, both(list.needs, s.needs)
 	s.lists++
+	if s.began != nil {
+		s.began()
+	}
 	s.Unlock()
 	s.replaced()
 	s.note()

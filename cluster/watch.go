@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -147,6 +148,7 @@ func (w *Watch) snapshot(now time.Time, unanswered error) *snapshot.Snapshot {
 	}
 	from := snapshot.Source{Context: w.options.Context, Server: w.server, ServerVersion: w.version}
 	s := snapshot.New(now, from, o, gaps)
+	s.Followed = w.followed(s.VolumeAttachments)
 	_, lists := w.drivers.now()
 	addDrivers(s, lists)
 	return s
@@ -171,6 +173,8 @@ type following struct {
 	lacks   func(facts.PodNeeds) *snapshot.Gap
 	explain func(error) error
 	note    func()
+	// witness is that of the VolumeAttachments; nil for other kinds.
+	witness *witness
 
 	mu sync.Mutex
 	// read says that the store holds all that there was when the list was read,
@@ -300,6 +304,10 @@ func (k *kindOf[T, P]) follow(w *Watch) *following {
 	quiet := w.quiet()
 	store := newStore(func(needs facts.PodNeeds) choice[P] { return k.chosen(quiet.options, needs) }, w.note,
 		func() { f.set(func() { f.read, f.failed = true, nil }) })
+	if seen, ok := any(&store.seen).(*func(before, now *storagev1.VolumeAttachment)); ok {
+		f.witness = &witness{}
+		*seen, store.began = f.witness.saw, f.witness.began
+	}
 	store.same = k.same
 	store.whole = func(o P) bool {
 		pod, isPod := any(o).(*corev1.Pod)

@@ -52,6 +52,9 @@ func suspicions(view *facts.View, runs []*check.Run, found []finding.Finding, tr
 	forecast := forecast{view: view, probes: map[probe]sets.Set[string]{}}
 	for i := range suspected {
 		f := &suspected[i]
+		if f.Settles != nil {
+			continue // time alone does not settle it, and its check says what does
+		}
 		at := metav1.NewTime(view.Snapshot.TakenAt.UTC().Add(forecast.certain(*f, times)))
 		f.Confidence, f.Settles = finding.Suspected, &finding.Settles{At: at, If: "nothing about it changes until then"}
 		f.Cause = fmt.Sprintf("suspected, and certain at %s if %s: %s", facts.Stamp(at), f.Settles.If, f.Cause)

@@ -144,7 +144,7 @@ func checkSaysDetached(v *View, r *Repair) error {
 	if va.Name == "" {
 		return nil
 	}
-	if va.Status.DetachError == nil {
+	if v.Facts.DetachError(va) == nil {
 		return errors.New("the driver has not said why it does not detach the volume")
 	}
 	message := va.Status.DetachError.Message
@@ -163,7 +163,7 @@ func checkSaysNoMachine(v *View, r *Repair) error {
 		return nil
 	case v.Snapshot.Node(types.NodeName(va.Spec.NodeName)) != nil:
 		return fmt.Errorf("there is a node %s", va.Spec.NodeName)
-	case va.Status.DetachError == nil:
+	case v.Facts.DetachError(va) == nil:
 		return errors.New("the driver has not said why it does not detach the volume")
 	}
 	if message := va.Status.DetachError.Message; saysUsed.MatchString(message) || !facts.MachineNotFound(va.Spec.Attacher, message) {

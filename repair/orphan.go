@@ -27,6 +27,7 @@ var unpublishOrphan = action{
 		{"not-reported", onNodes, func(v *View, r *Repair) error { return notListedOn(v, r, r.Finding.Holder) }, notReported},
 		{"none-of-pair", onWorlds, func(v *View, r *Repair) error { return noneOn(v, r, r.Finding.Holder) }, ""},
 		nowhereAttachedGuard,
+		{"refused-alone", onWorlds, checkRefusedAlone, "follow the cluster first, with --for 11m"},
 		storageHasGuard,
 		attacherAtWorkGuard,
 	},
@@ -52,11 +53,15 @@ func proposeUnpublish(v *View, f finding.Finding) (Repair, error) {
 		Do:      creation(va),
 		WhyNot:  "to attach the volume again would only bring the failure back",
 		Guards:  []Guard{holderGuard(v, f.Holder), allowedGuard(UnpublishOrphan)},
+		follows: facts.FollowFor,
 		landed:  func(v *View) bool { return created(v, va) != nil },
 		stands:  func(v *View) bool { return created(v, va) == nil },
 		pending: func(v *View) string {
 			if v.Snapshot.VolumeAttachment(va.Name) != nil {
 				return "the driver has not detached the volume from node " + string(f.Holder) + " yet"
+			}
+			if now := v.lookUp(f.Fingerprint); now != nil && now.Settles != nil {
+				return fmt.Sprintf("the VolumeAttachment for node %s is gone, and the attacher has not asked for node %s again since", f.Holder, f.Node)
 			}
 			return ""
 		},
@@ -106,6 +111,18 @@ func checkHolderKnown(v *View, r *Repair) error {
 		return fmt.Errorf("driver %q is not registered on node %s, so that the attacher does not know how the driver calls it", driver, node.Name)
 	}
 	return nil
+}
+
+// checkRefusedAlone: to publish a volume that has been detached since the driver refused
+// it would attach it where nobody wants it.
+func checkRefusedAlone(v *View, r *Repair) error {
+	for _, va := range v.Facts.AttachmentsOf(r.Finding.Volume) {
+		if va.Node == r.Finding.Node && v.Facts.StillRefused(v.Facts.AttachError(va.VolumeAttachment)) && v.Facts.RefusedAlone(va) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the driver may have detached the volume since it refused; only who follows the VolumeAttachments sees that it refuses without another one: give --for %s",
+		facts.Rounded(facts.FollowFor))
 }
 
 // checkNowhereAttached: to publish a volume to a second node may take it from

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -175,6 +176,8 @@ type Repair struct {
 	moot func(*View) bool
 	// hits is that of Write.
 	hits func(*View) string
+	// follows is how long the run that makes the repair has to follow the cluster before.
+	follows time.Duration
 	// Next is a second write that completes the repair; nil mostly.
 	Next *Step `json:"-"`
 	// check holds the written object against what was meant.
@@ -294,6 +297,9 @@ func (r *Repair) needs(v *View) (flags []string, enough bool) {
 			flags = append(flags, "--fenced="+string(r.FencedNode()))
 			given.Consent.Fenced = append(slices.Clone(given.Consent.Fenced), r.FencedNode())
 		}
+	}
+	if r.follows > 0 {
+		flags = append(flags, "--for="+facts.Rounded(r.follows))
 	}
 	return flags, refusal(&given, r) == nil
 }

@@ -95,6 +95,8 @@ type Snapshot struct {
 	Manager *ControllerManager
 	// Backends are the storage systems' own lists of volumes, as they were given.
 	Backends []*backend.List
+	// Followed is nil where the objects were read and not followed.
+	Followed *Followed
 
 	index indexes
 }
@@ -155,7 +157,7 @@ func New(takenAt time.Time, source Source, objects Objects, gaps []Gap) *Snapsho
 // takes the lists over that are not its own.
 func (s *Snapshot) With(objects Objects) *Snapshot {
 	other := New(s.TakenAt, s.Source, objects, slices.Clone(s.Gaps))
-	other.Controller, other.Manager, other.Backends = s.Controller, s.Manager, s.Backends
+	other.Controller, other.Manager, other.Backends, other.Followed = s.Controller, s.Manager, s.Backends, s.Followed
 	return other
 }
 

@@ -95,7 +95,7 @@ func OfPodsOnNode(p *facts.View, f finding.Finding) string {
 func Said(key func(*facts.View, finding.Finding) string, meanings ...driverwords.Meaning) func(*facts.View, finding.Finding) string {
 	return func(p *facts.View, f finding.Finding) string {
 		if va := p.Snapshot.VolumeAttachment(f.VolumeAttachment); va != nil {
-			entry, known := facts.AttachRefusal(va.Spec.Attacher, va.Status.AttachError)
+			entry, known := facts.AttachRefusal(va.Spec.Attacher, p.AttachError(va))
 			if !known || !slices.Contains(meanings, entry.Meaning) {
 				return ""
 			}
@@ -162,14 +162,15 @@ func rivals(_ *facts.View, f finding.Finding) string {
 // driverSaid is the driver's last message about the finding's attachment.
 func driverSaid(p *facts.View, f finding.Finding) string {
 	va := p.Snapshot.VolumeAttachment(f.VolumeAttachment)
-	switch {
-	case va == nil:
-		return ""
-	case va.DeletionTimestamp != nil && va.Status.DetachError != nil:
-		return va.Status.DetachError.Message
-	case va.DeletionTimestamp == nil && va.Status.AttachError != nil:
-		return va.Status.AttachError.Message
-	default:
+	if va == nil {
 		return ""
 	}
+	said := p.AttachError(va)
+	if va.DeletionTimestamp != nil {
+		said = p.DetachError(va)
+	}
+	if said == nil {
+		return ""
+	}
+	return said.Message
 }

@@ -128,7 +128,7 @@ func FromDriver(message string) bool { return strings.HasPrefix(message, "rpc er
 // MissingSecret is the secret that the attacher lately could not find for the
 // task. No snapshot holds secrets: what the attacher says must do.
 func (p *View) MissingSecret(t Task) (*corev1.SecretReference, bool) {
-	if t.Failure == nil || !secretNotFound(t.Failure.Message) || p.Age(t.Failure.Time) > AttacherRetries || !p.Lasted(t.Since, RefusalGrace) {
+	if t.Failure == nil || !secretNotFound(t.Failure.Message) || !p.StillRefused(t.Failure) || !p.Lasted(t.Since, RefusalGrace) {
 		return nil, false
 	}
 	var source *corev1.CSIPersistentVolumeSource
@@ -149,6 +149,6 @@ func (p *View) DetachLacksSecret(va *storagev1.VolumeAttachment) bool {
 	if va.DeletionTimestamp == nil || !p.AttachRequired(va.Spec.Attacher) {
 		return false
 	}
-	_, missing := p.MissingSecret(Task{va, *va.DeletionTimestamp, va.Status.DetachError})
+	_, missing := p.MissingSecret(Task{va, *va.DeletionTimestamp, p.DetachError(va)})
 	return missing
 }

@@ -42,9 +42,9 @@ func (p *View) findTasks(driver string) []Task {
 		switch {
 		case va.Spec.Attacher != driver:
 		case va.DeletionTimestamp != nil && slices.Contains(va.Finalizers, reconcile.AttacherFinalizer(driver)):
-			tasks = append(tasks, Task{va, *va.DeletionTimestamp, va.Status.DetachError})
+			tasks = append(tasks, Task{va, *va.DeletionTimestamp, p.DetachError(va)})
 		case va.DeletionTimestamp == nil && !va.Status.Attached:
-			tasks = append(tasks, Task{va, va.CreationTimestamp, va.Status.AttachError})
+			tasks = append(tasks, Task{va, va.CreationTimestamp, p.AttachError(va)})
 		}
 	}
 	slices.SortStableFunc(tasks, func(a, b Task) int { return a.Since.Compare(b.Since.Time) })

@@ -14,7 +14,7 @@ func (p *View) ReusedWhileDetaching(va Attachment) ([]*corev1.Pod, bool) {
 	if p.World.Desired.Find(va.VolumeNode) == nil || va.DeletionTimestamp == nil || !va.Ours() {
 		return nil, false
 	}
-	failure, grace := va.Status.DetachError, RefusalGrace
+	failure, grace := p.DetachError(va.VolumeAttachment), RefusalGrace
 	if failure == nil || Unanswered(va.Spec.Attacher, failure.Message) {
 		grace = SlowDetachGrace
 	}

@@ -142,7 +142,7 @@ func (p *View) RefusedAttaches(driver string) []RefusedAttach {
 	var list []RefusedAttach
 	for _, t := range p.Tasks(driver) {
 		pair, ok := p.TaskPair(t)
-		if t.DeletionTimestamp != nil || t.Failure == nil || !ok || p.Age(t.Failure.Time) > AttacherRetries {
+		if t.DeletionTimestamp != nil || !p.StillRefused(t.Failure) || !ok {
 			continue
 		}
 		pods := slices.DeleteFunc(p.WaitingHere(pair), func(pod *corev1.Pod) bool {

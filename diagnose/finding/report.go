@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -244,6 +245,9 @@ type Settles struct {
 	At metav1.Time `json:"at"`
 	// If is what has to be true until then.
 	If string `json:"if"`
+	// Follow is how long the VolumeAttachments have to be followed for that; 0 where a
+	// look at the objects tells.
+	Follow time.Duration `json:"-"`
 }
 
 // UpstreamBug is a bug of Kubernetes that brings such findings about and that

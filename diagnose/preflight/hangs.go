@@ -28,7 +28,7 @@ func (f *flight) detachHangs(pair reconcile.VolumeNode) []string {
 	if va == nil {
 		return why
 	}
-	if e := va.Status.DetachError; e != nil && facts.Deleting(va) && (!facts.Unanswered(va.Spec.Attacher, e.Message) && f.Age(*va.DeletionTimestamp) > facts.RefusalGrace ||
+	if e := f.DetachError(va); e != nil && facts.Deleting(va) && (!facts.Unanswered(va.Spec.Attacher, e.Message) && f.Age(*va.DeletionTimestamp) > facts.RefusalGrace ||
 		f.Age(*va.DeletionTimestamp) > facts.SlowDetachGrace) {
 		why = append(why, fmt.Sprintf("its detach fails already: %q", e.Message))
 	} else if facts.Deleting(va) && f.Age(*va.DeletionTimestamp) > facts.SlowDetachGrace {

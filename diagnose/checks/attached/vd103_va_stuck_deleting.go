@@ -46,9 +46,9 @@ func runVAStuckDeleting(p *check.Run) {
 // detachStuck says that the driver has failed to detach the volume for longer
 // than any trouble of its own may last.
 func detachStuck(p *facts.View, va facts.Attachment) bool {
-	failure := va.Status.DetachError
-	if va.DeletionTimestamp == nil || failure == nil || !va.Ours() ||
-		!facts.AttacherHolds(va.VolumeAttachment) || p.Age(failure.Time) > facts.AttacherRetries {
+	failure := p.DetachError(va.VolumeAttachment)
+	if va.DeletionTimestamp == nil || !va.Ours() ||
+		!facts.AttacherHolds(va.VolumeAttachment) || !p.StillRefused(failure) {
 		return false
 	}
 	grace := facts.StuckDeleting

@@ -29,7 +29,7 @@ func runUncertainAfterFailedAttach(p *check.Run) {
 		return // a controller that starts takes the VolumeAttachment up again
 	}
 	for _, va := range p.Attachments() {
-		node, failure := p.Snapshot.Node(va.Node), va.Status.AttachError
+		node, failure := p.Snapshot.Node(va.Node), p.AttachError(va.VolumeAttachment)
 		// A call without an answer may still succeed, and its volume be attached.
 		if va.Status.Attached || va.DeletionTimestamp != nil || failure == nil || facts.Unanswered(va.Spec.Attacher, failure.Message) || !va.Ours() ||
 			!reconcile.NodeReady(node) || !p.World.Managed.Has(va.Node) || !p.Forgotten(va.VolumeNode) || goes(p.View, va) {

@@ -100,7 +100,7 @@ func leftOn(p *facts.View, node *corev1.Node) []leftover {
 			l.why, l.stays = "pod "+facts.PodName(pods[0])+", which a drain leaves alone, uses it", true
 			stays = append(stays, l)
 			continue
-		case facts.Deleting(va) && va.Status.DetachError != nil:
+		case facts.Deleting(va) && p.DetachError(va) != nil:
 			l.why = fmt.Sprintf("the driver fails to detach it: %q", va.Status.DetachError.Message)
 		case facts.Deleting(va):
 			l.why = "its detach has been asked for at " + facts.Stamp(*va.DeletionTimestamp) + " and has not ended"

@@ -46,7 +46,7 @@ func runVAPVMissing(p *check.Run) {
 // the volumes are read after the attachments, and a detach may end in between.
 func leftWithoutVolume(p *facts.View, va *storagev1.VolumeAttachment) bool {
 	switch {
-	case notFound(va.Status.AttachError, facts.VolumeName(va)) || notFound(va.Status.DetachError, facts.VolumeName(va)):
+	case notFound(p.AttachError(va), facts.VolumeName(va)) || notFound(p.DetachError(va), facts.VolumeName(va)):
 		return true // the attacher has looked for it, too
 	case va.DeletionTimestamp != nil && !facts.AttacherHolds(va):
 		return false // detached; what else holds the object is its owner's
@@ -98,7 +98,7 @@ func vaPVMissing(p *check.Run, va *storagev1.VolumeAttachment, pv string) {
 		f.Message += ", and without it the attacher cannot detach what is attached"
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: object, Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)})
 	}
-	if failure := va.Status.DetachError; failure != nil {
+	if failure := p.DetachError(va); failure != nil {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: object, Field: "status.detachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))})
 	}
 	if name, ok := p.NodeHandle(va); ok {

@@ -51,14 +51,14 @@ func reuse(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 			"within about 2 min; while the driver fails nothing changes"},
 		Advice: "fix what the driver reports, or let the pod start on another node",
 	})
-	if failure := va.Status.DetachError; failure != nil {
+	if failure := p.DetachError(va.VolumeAttachment); failure != nil {
 		f.Message += fmt.Sprintf(", and the driver fails to detach it: %q", failure.Message)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.detachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))})
 	}
 	if lease := p.StaleAttacherLease(va.Spec.Attacher); lease != nil {
 		renewed := lease.Spec.RenewTime.UTC().Format(time.RFC3339)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "lease/" + lease.Namespace + "/" + lease.Name, Field: "spec.renewTime", Value: renewed})
-		if va.Status.DetachError == nil {
+		if p.DetachError(va.VolumeAttachment) == nil {
 			f.Message += ", and the attacher of " + va.Spec.Attacher + ", which would detach it, has not renewed its lease since " + renewed
 			f.SelfHeals.Because = "nobody asks the driver: its external-attacher does not run"
 			f.Advice = "bring the driver's controller pods back; the detach and the new attach then follow by themselves"

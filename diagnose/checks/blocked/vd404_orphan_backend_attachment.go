@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -40,9 +41,9 @@ func runOrphanBackendAttachment(p *check.Run) {
 		if known.Has(va.Name) {
 			continue
 		}
-		failure := va.Status.AttachError
-		if va.Status.Attached || va.DeletionTimestamp != nil || failure == nil || !va.Ours() || !facts.HeldElsewhere(va.Spec.Attacher, failure.Message) ||
-			!p.Lasted(va.CreationTimestamp, orphanGrace) || p.Age(failure.Time) > facts.AttacherRetries {
+		failure := p.AttachError(va.VolumeAttachment)
+		if va.Status.Attached || va.DeletionTimestamp != nil || !va.Ours() || !p.StillRefused(failure) || !facts.HeldElsewhere(va.Spec.Attacher, failure.Message) ||
+			!p.Lasted(va.CreationTimestamp, orphanGrace) {
 			continue
 		}
 		pods := p.WaitingHere(va.VolumeNode)
@@ -95,7 +96,28 @@ func orphanElsewhere(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entr
 		f.Cause = "another cluster or a person uses the volume; or the machine was a node, and its VolumeAttachment went without a detach"
 		f.Advice = fmt.Sprintf("find out what %s is, and whether anything there uses the volume; only then detach it at the storage system: the attach follows within about 7 min", machine)
 	}
+	suspectUntilRefusedAlone(p, va, &f)
 	p.Report(f)
+}
+
+// suspectUntilRefusedAlone: a detach that has just succeeded leaves the refusals that came
+// before it. They stand until the attacher asks again, for as long as it pauses.
+func suspectUntilRefusedAlone(p *check.Run, va facts.Attachment, f *finding.Finding) {
+	if p.RefusedAlone(va) {
+		return
+	}
+	failure := va.Status.AttachError
+	by := p.AsksAgainBy(failure)
+	f.Confidence = finding.Suspected
+	f.Settles = &finding.Settles{
+		At:     metav1.NewTime(failure.Time.Add(facts.FollowFor)),
+		If:     "a run that follows the cluster until then, with --watch or --for=" + facts.Rounded(facts.FollowFor) + ", sees the driver refuse it twice more",
+		Follow: facts.FollowFor,
+	}
+	f.Cause = fmt.Sprintf("suspected, and certain at %s if %s: %s. Or the driver has detached it since %s, when it refused: then the next attempt succeeds",
+		facts.Stamp(f.Settles.At), f.Settles.If, f.Cause, facts.Stamp(failure.Time))
+	f.SelfHeals.Because = fmt.Sprintf("not if the volume is still attached there: then no object asks the driver to detach it. The attacher asks again by %s", facts.Stamp(by))
+	f.Advice = fmt.Sprintf("wait for the attacher, which asks again by %s; if it is refused then, %s", facts.Stamp(by), f.Advice)
 }
 
 // orphanFinding is what the findings of a volume that is attached elsewhere have
@@ -107,7 +129,7 @@ func orphanFinding(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry 
 		Since:     &va.CreationTimestamp,
 		SelfHeals: finding.SelfHeals{Because: "no object asks the driver to detach the volume there; the attacher repeats the attach, at most 5 min apart, and is refused"},
 	})
-	if failure := va.Status.AttachError; failure != nil {
+	if failure := p.AttachError(va.VolumeAttachment); failure != nil {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attachError",
 			Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))})
 	}
@@ -135,6 +157,7 @@ func orphan(p *check.Run, va facts.Attachment, holder *corev1.Node, pods []*core
 	f.Evidence = append(f.Evidence, noRecord(holder)...)
 	f.Advice = fmt.Sprintf("check at the storage system that the volume is attached to node %s, and on that node that nothing has it mounted", holder.Name)
 	f.ByHand = "then detach it at the storage system: the attach follows within about 7 min"
+	suspectUntilRefusedAlone(p, va, &f)
 	p.Report(f)
 }
 

@@ -78,7 +78,7 @@ func reportKept(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry *st
 		f.Advice = fmt.Sprintf("check on node %s that nothing has the volume mounted", h.Node.Name)
 		f.ByHand = "then detach it at the storage system: the attach follows within about 7 min"
 		// On the word of a list alone nothing is written: the driver has to say it, too.
-		if failure := va.Status.AttachError; failure != nil && facts.HeldElsewhere(va.Spec.Attacher, failure.Message) {
+		if failure := p.AttachError(va.VolumeAttachment); failure != nil && facts.HeldElsewhere(va.Spec.Attacher, failure.Message) {
 			f.Holder = facts.NodeName(h.Node)
 		}
 	}

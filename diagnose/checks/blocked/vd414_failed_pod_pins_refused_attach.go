@@ -42,7 +42,7 @@ func refusedByLimit(p *facts.View, f finding.Finding) string {
 
 func runFailedPodPinsRefusedAttach(p *check.Run) {
 	for _, va := range p.Attachments() {
-		if va.Status.Attached || va.Status.AttachError == nil || va.DeletionTimestamp != nil || !va.Ours() || !pinned(p.View, va) {
+		if va.Status.Attached || p.AttachError(va.VolumeAttachment) == nil || va.DeletionTimestamp != nil || !va.Ours() || !pinned(p.View, va) {
 			continue
 		}
 		pods := p.EndedPods(va.VolumeNode)

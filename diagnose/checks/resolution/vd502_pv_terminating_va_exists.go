@@ -42,7 +42,7 @@ func runPVTerminatingVAExists(p *check.Run) {
 		}
 		pv, pods := p.Snapshot.Volume(facts.VolumeName(va.VolumeAttachment)), p.WaitingHere(va.VolumeNode)
 		switch {
-		case len(pods) > 0 && refusedForDeletion(va):
+		case len(pods) > 0 && refusedForDeletion(p.View, va):
 			reportRefused(p, va, pv, pods)
 		case len(pods) == 0 && p.KeepsDeletedVolume(va):
 			pvTerminating(p, va, pv)
@@ -55,8 +55,9 @@ func runPVTerminatingVAExists(p *check.Run) {
 
 // refusedForDeletion says that the attacher will not attach a volume that is
 // being deleted.
-func refusedForDeletion(va facts.Attachment) bool {
-	return va.Status.AttachError != nil && !va.Status.Attached && facts.ContainsAny(va.Status.AttachError.Message, "is marked for deletion")
+func refusedForDeletion(p *facts.View, va facts.Attachment) bool {
+	failure := p.AttachError(va.VolumeAttachment)
+	return failure != nil && !va.Status.Attached && facts.ContainsAny(failure.Message, "is marked for deletion")
 }
 
 func pvTerminating(p *check.Run, va facts.Attachment, pv *corev1.PersistentVolume) {

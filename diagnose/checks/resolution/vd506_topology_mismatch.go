@@ -72,8 +72,8 @@ func misplaced(p *check.Run, node *corev1.Node, pod *corev1.Pod, v *corev1.Volum
 		return
 	}
 	va := p.Snapshot.VolumeAttachment(facts.AttachmentName(reconcile.VolumeNode{Volume: name, Node: facts.NodeName(node)}))
-	if pv.Spec.NodeAffinity != nil || va == nil || va.Status.Attached || va.Status.AttachError == nil || va.DeletionTimestamp != nil ||
-		p.Age(va.Status.AttachError.Time) > facts.AttacherRetries || !otherZone(va.Status.AttachError.Message) {
+	if pv.Spec.NodeAffinity != nil || va == nil || va.Status.Attached || va.DeletionTimestamp != nil ||
+		!p.StillRefused(p.AttachError(va)) || !otherZone(va.Status.AttachError.Message) {
 		return
 	}
 	failure := va.Status.AttachError

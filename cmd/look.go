@@ -96,7 +96,7 @@ func (e *examination) readTwice(ctx context.Context, c watched, errOut io.Writer
 				return nil, nil, err
 			}
 		}
-		if slices.ContainsFunc(first.Findings, func(f finding.Finding) bool { return f.Settles != nil && f.Settles.Follow > 0 }) {
+		if slices.ContainsFunc(first.Findings, func(f finding.Finding) bool { return f.Follow > 0 }) {
 			c.FollowAttachments(ctx)
 		}
 		if err := countDown(ctx, errOut, e.persistsFor); err != nil {

@@ -111,7 +111,7 @@ func TestPreflightHangs(t *testing.T) {
 		{name: "detach fails", world: with(newWorld().owned("ReplicaSet"), func(w *world) {
 			deleted := minutesAgo(2)
 			w.VolumeAttachments[0].DeletionTimestamp = &deleted
-			w.VolumeAttachments[0].Status.DetachError = &storagev1.VolumeError{Message: "no permission"}
+			w.VolumeAttachments[0].Status.DetachError = &storagev1.VolumeError{Message: "no permission", Time: minutesAgo(1)}
 		}), want: []string{`drain hangs pv-data: its detach fails already: "no permission"`, "loss hangs pv-data: its detach fails"}},
 		{name: "detach without an answer", world: with(newWorld().owned("ReplicaSet"), func(w *world) {
 			deleted := minutesAgo(9)

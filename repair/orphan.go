@@ -117,7 +117,7 @@ func checkHolderKnown(v *View, r *Repair) error {
 // it would attach it where nobody wants it.
 func checkRefusedAlone(v *View, r *Repair) error {
 	for _, va := range v.Facts.AttachmentsOf(r.Finding.Volume) {
-		if va.Node == r.Finding.Node && v.Facts.StillRefused(v.Facts.AttachError(va.VolumeAttachment)) && v.Facts.RefusedAlone(va) {
+		if va.Node == r.Finding.Node && v.Facts.RefusedAlone(va) {
 			return nil
 		}
 	}

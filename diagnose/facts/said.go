@@ -75,13 +75,12 @@ func (v *View) AsksAgainBy(e *storagev1.VolumeError) metav1.Time {
 }
 
 // RefusedAlone reports whether the attempt that the VolumeAttachment's error answers began
-// when there was no other VolumeAttachment of its volume any more. Until then what the
-// driver says of another machine may be about a detach that has succeeded since. That
-// takes somebody who follows the VolumeAttachments: those that are there do not tell when
-// the last one of the others went.
+// after the last one of those of its volume that are gone went. Until then what the driver
+// says of another machine may be about a detach that has succeeded since. That takes
+// somebody who follows the VolumeAttachments: those that are there do not tell it.
 func (v *View) RefusedAlone(va Attachment) bool {
 	followed := v.Snapshot.Followed
-	if followed == nil || len(v.AttachmentsOf(va.Volume)) != 1 {
+	if followed == nil {
 		return false
 	}
 	name := VolumeName(va.VolumeAttachment)

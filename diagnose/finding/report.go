@@ -147,6 +147,9 @@ type Finding struct {
 	Confidence Confidence `json:"confidence,omitempty"`
 	// Settles says what makes a suspected finding certain; nil for a certain one.
 	Settles *Settles `json:"settles,omitempty"`
+	// Follow is how long the VolumeAttachments have to be followed for what the finding,
+	// or its repair, still lacks; 0 where looks at the objects tell.
+	Follow time.Duration `json:"-"`
 	// Context is the cluster, in a report on several.
 	Context string `json:"context,omitempty"`
 	// Message is one sentence that says what is wrong and where.
@@ -245,9 +248,6 @@ type Settles struct {
 	At metav1.Time `json:"at"`
 	// If is what has to be true until then.
 	If string `json:"if"`
-	// Follow is how long the VolumeAttachments have to be followed for that; 0 where a
-	// look at the objects tells.
-	Follow time.Duration `json:"-"`
 }
 
 // UpstreamBug is a bug of Kubernetes that brings such findings about and that

@@ -187,11 +187,13 @@ func TestTenDisagreements(t *testing.T) {
 		return run(t, later, append([]string{"diagnose", "pod/" + name, "-n", namespace, "--check", "VD404", "--for", "1s", "--backend", backend,
 			"--journal", filepath.Join(t.TempDir(), "journal"), "--allow", "unpublish-orphan", "--settle", "10s", "--apply", "--yes"}, args...)...)
 	}
+	// The attacher here pauses for at most 5 s.
+	const refusedTwice = "20s"
 	if r := repair("waits-2", table); r.Code == 0 {
 		t.Errorf("a repair where a machine that is no node has the volume: exit code %d", r.Code)
 	}
 	reviewed := filepath.Join(t.TempDir(), "repairs.yaml")
-	if r := repair("waits-1", table, "--save-repairs", reviewed); r.Code > 1 {
+	if r := repair("waits-1", table, "--save-repairs", reviewed, "--for", refusedTwice); r.Code > 1 {
 		t.Fatalf("the repair was not saved: exit code %d", r.Code)
 	}
 	cluster.Driver.FailPublish(status.Error(codes.FailedPrecondition, "the volume is already attached to node n2"), volumes["waits-1"].Handle)
@@ -204,7 +206,7 @@ func TestTenDisagreements(t *testing.T) {
 		t.Errorf("it wrote: VolumeAttachments %v, and then %v", before, after)
 	}
 	// And the one that it confirms is made.
-	if r := repair("waits-0", list(t)); r.Code != 0 {
+	if r := repair("waits-0", list(t), "--for", refusedTwice); r.Code != 0 {
 		t.Errorf("a repair that the table confirms: exit code %d", r.Code)
 	}
 	if on := cluster.Driver.PublishedOn(volumes["waits-0"].Handle); slices.Contains(on, "machine-n2") {

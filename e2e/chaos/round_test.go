@@ -175,7 +175,7 @@ func (r *round) attempts(ctx context.Context) error {
 func (r *round) repairs(more ...string) []string {
 	args := append([]string{
 		"diagnose", "pv/" + r.volume.PersistentVolume, "--check", r.story.check(), "--fail-on", "info", "-o", "json",
-		"--for", "1s", "--apply", "--yes", "--settle", r.story.holdFor().String(),
+		"--for", r.story.looksFor().String(), "--apply", "--yes", "--settle", r.story.holdFor().String(),
 	}, more...)
 	if kind := r.story.allow(); kind != "" {
 		args = append(args, "--allow", string(kind))

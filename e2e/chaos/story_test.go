@@ -88,6 +88,15 @@ func (s story) holdFor() time.Duration {
 	return 2 * time.Second
 }
 
+// looksFor is the time between the two looks of the doctor. Where the driver has to refuse
+// twice meanwhile, its attacher pauses for at most 5 s.
+func (s story) looksFor() time.Duration {
+	if s == orphan {
+		return 15 * time.Second
+	}
+	return time.Second
+}
+
 // age is by how much a world is made older than it is: some checks wait for so long
 // before they believe what they see. A refusal of the driver must not look older
 // than 10 min.

@@ -23,6 +23,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
 )
 
 var long = flag.Bool("long", false, "also wait out what an ordinary run has the clock moved on for")
@@ -146,25 +147,29 @@ func (s *stage) mountFails(name string, v fixture.Volume) {
 // the driver's last refusal younger than the checks want it.
 const ahead = 9 * time.Minute
 
+// refusedTwice is how long the attacher here takes at most to be refused twice.
+const refusedTwice = 30 * time.Second
+
 // TestUnpublishOrphan: the storage system has the volume on a node of which the
 // cluster has no record, and refuses it to the node of a pod. The check waits
-// for 15 min. Here the clock that the command reads, the Date of the API
-// server's answers, goes 9 min ahead; nothing else is different.
+// for 15 min. Here the VolumeAttachment is made older than it is.
 func TestUnpublishOrphan(t *testing.T) {
 	s := newStage(t)
-	s.unpublishOrphan(later(t, ahead), ahead)
+	s.unpublishOrphan(func(v fixture.Volume) {
+		s.must(load.Backdate(t.Context(), cluster.EtcdURL(), v.AttachmentName(s.nodeName("a")), oldEnough))
+	})
 }
 
-// TestOrphanWaitedOut is TestUnpublishOrphan with the clock as it is.
+// TestOrphanWaitedOut is TestUnpublishOrphan with the 15 min waited out.
 func TestOrphanWaitedOut(t *testing.T) {
 	if !*long {
-		t.Skip("NOT RUN: TestUnpublishOrphan is the same with the clock 9 min ahead; make e2e-long waits the 15 min of VD404 out")
+		t.Skip("NOT RUN: TestUnpublishOrphan is the same with an older VolumeAttachment; make e2e-long waits the 15 min of VD404 out")
 	}
 	s := newStage(t)
-	s.unpublishOrphan(cluster.Kubeconfig, 0)
+	s.unpublishOrphan(func(fixture.Volume) {})
 }
 
-func (s *stage) unpublishOrphan(kubeconfig string, ahead time.Duration) {
+func (s *stage) unpublishOrphan(age func(fixture.Volume)) {
 	s.nodes("a", "b")
 	v := s.volume()
 	cluster.Driver.AttachByHand(v.Handle, s.nodeName("b"))
@@ -177,15 +182,26 @@ func (s *stage) unpublishOrphan(kubeconfig string, ahead time.Duration) {
 		cluster.Driver.FailPublish(nil, v.Handle)
 	}()
 
-	f := s.findAs(kubeconfig, "orphan-backend-attachment", quarter-ahead)
+	s.await(fixture.Condition{What: "the attach is refused", Check: func(ctx context.Context) (bool, []runtime.Object, error) {
+		va, err := s.client.StorageV1().VolumeAttachments().Get(ctx, v.AttachmentName(s.nodeName("a")), metav1.GetOptions{})
+		return err == nil && va.Status.AttachError != nil, nil, nil
+	}})
+	age(v)
+
+	f := s.findAs(cluster.Kubeconfig, "orphan-backend-attachment", quarter)
+	if f.Settles == nil {
+		s.Errorf("after one look the finding is certain: %s", f.Cause)
+	}
 	if string(f.Holder) != s.nodeName("b") || string(f.Node) != s.nodeName("a") {
 		s.Fatalf("the finding is about nodes %q and %q", f.Holder, f.Node)
 	}
-	s.refusesAs(kubeconfig, f, "--allow=unpublish-orphan")
+	// A run that has not seen it refused writes nothing, whatever the user allows.
+	s.refuses(f, "suspected", "--allow", "unpublish-orphan")
+	s.refuses(f, "--allow=unpublish-orphan", "--for", refusedTwice.String())
 	s.await(fixture.PodWaiting(s.client, s.name, "web-0"))
 	s.published(v, "b")
 	before := s.written()
-	s.mendsAs(kubeconfig, f, "unpublish-orphan", "--allow", "unpublish-orphan")
+	s.mends(f, "unpublish-orphan", "--allow", "unpublish-orphan", "--for", refusedTwice.String())
 	name := "volumeattachments " + v.AttachmentName(s.nodeName("b"))
 	// The dry run of a deletion does not show, and the attacher may come in between.
 	made := slices.Compact(s.written()[len(before):])
@@ -196,7 +212,7 @@ func (s *stage) unpublishOrphan(kubeconfig string, ahead time.Duration) {
 	s.await(fixture.PodRunning(s.client, s.name, "web-0"))
 	s.await(fixture.Attached(s.client, s.nodeName("a"), v))
 	s.published(v, "a")
-	s.undoAs(kubeconfig, 3, "unpublish-orphan cannot be taken back")
+	s.undo(3, "unpublish-orphan cannot be taken back")
 	s.await(fixture.Attached(s.client, s.nodeName("a"), v))
 	s.published(v, "a")
 }

@@ -495,6 +495,7 @@ var harmless = map[repair.Kind]map[string]string{
 		repair.GuardController: inMemory, repair.GuardFinding: unneeded,
 		"attacher-at-work": "the object waits for its attacher; no data is at stake",
 		"storage-has-it":   "the driver attaches the volume, which nobody has, and detaches it again",
+		"refused-alone":    "the same; meanwhile the pod that waits is refused it",
 	},
 	repair.OutOfServiceTaint: {
 		repair.GuardComplete: "the node was read, and the taint asks nobody else", repair.GuardFinding: unneeded, "same-node": reviewed,
@@ -555,7 +556,7 @@ func TestHarm(t *testing.T) {
 					t.Errorf("the repair is harmful as it is: %s", text)
 				}
 				c.turn(&w)
-				seen := &memory{t: t, objects: w.objects, now: w.now, consent: w.consent, backends: w.backends}
+				seen := &memory{t: t, objects: w.objects, now: w.now, consent: w.consent, backends: w.backends, followed: w.followed}
 				if c.hide != nil {
 					c.hide(seen)
 				}

@@ -451,10 +451,19 @@ func orphan(t testing.TB) *memory {
 	n := m.node("n1")
 	n.Status.VolumesInUse = append(n.Status.VolumesInUse, uniqueName("vol-1"))
 	m.attaches()
+	m.followed = &snapshot.Followed{Since: epoch.Add(-11 * time.Minute), Asked: map[string]time.Time{va.Name: epoch.Add(-6 * time.Minute)}}
 	return m
 }
 
 var orphanMisses = []nearMiss{
+	{"nobody follows", "refused-alone", func(m *memory) { m.followed = nil }},
+	{"refused once since it is followed", "refused-alone", func(m *memory) { m.followed.Asked = nil }},
+	{"refused before it was followed", "refused-alone", func(m *memory) { m.followed.Since = epoch.Add(-6 * time.Minute) }},
+	{"another was there when it was refused", "refused-alone", func(m *memory) {
+		gone := m.attachment().DeepCopy()
+		gone.Name, gone.Spec.NodeName = "by-hand", "n2"
+		m.followed.Gone = []snapshot.GoneAttachment{{Last: gone, At: epoch.Add(-6 * time.Minute)}}
+	}},
 	{"attached to nothing at the storage system", "storage-has-it", listed()},
 	{"pods not read", repair.GuardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
 	{"new leader", repair.GuardController, func(m *memory) {

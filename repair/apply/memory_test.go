@@ -40,6 +40,8 @@ type memory struct {
 	server  string // https://memory where it is ""
 	// backends are the storage systems' own lists.
 	backends []*backend.List
+	// followed is what was seen of the VolumeAttachments; nil where nobody follows them.
+	followed *snapshot.Followed
 
 	// before a write, and after it was stored; an error is the answer.
 	before, after func(op repair.Operation, dryRun bool) error
@@ -94,7 +96,7 @@ func (m *memory) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 	}
 	source := snapshot.Source{Server: cmp.Or(m.server, "https://memory"), ServerVersion: cmp.Or(m.release, "v1.36.3")}
 	s := snapshot.New(m.now, source, objects, gaps)
-	s.Backends = m.backends
+	s.Backends, s.Followed = m.backends, m.followed
 	if m.looked != nil {
 		m.looked()
 	}

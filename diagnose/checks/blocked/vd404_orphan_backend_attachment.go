@@ -103,20 +103,23 @@ func orphanElsewhere(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entr
 // suspectUntilRefusedAlone: a detach that has just succeeded leaves the refusals that came
 // before it. They stand until the attacher asks again, for as long as it pauses.
 func suspectUntilRefusedAlone(p *check.Run, va facts.Attachment, f *finding.Finding) {
-	if p.RefusedAlone(va) {
+	if f.Follow == 0 {
 		return
 	}
 	failure := va.Status.AttachError
 	by := p.AsksAgainBy(failure)
+	begins := p.Snapshot.TakenAt
+	if p.Snapshot.Followed != nil {
+		begins = failure.Time.Time
+	}
 	f.Confidence = finding.Suspected
 	f.Settles = &finding.Settles{
-		At:     metav1.NewTime(failure.Time.Add(facts.FollowFor)),
-		If:     "a run that follows the cluster until then, with --watch or --for=" + facts.Rounded(facts.FollowFor) + ", sees the driver refuse it twice more",
-		Follow: facts.FollowFor,
+		At: metav1.NewTime(begins.Add(facts.FollowFor)),
+		If: "a run that follows the cluster until then, with --watch or --for=" + facts.Rounded(facts.FollowFor) + ", sees the driver refuse it twice more",
 	}
 	f.Cause = fmt.Sprintf("suspected, and certain at %s if %s: %s. Or the driver has detached it since %s, when it refused: then the next attempt succeeds",
 		facts.Stamp(f.Settles.At), f.Settles.If, f.Cause, facts.Stamp(failure.Time))
-	f.SelfHeals.Because = fmt.Sprintf("not if the volume is still attached there: then no object asks the driver to detach it. The attacher asks again by %s", facts.Stamp(by))
+	f.SelfHeals.Because = fmt.Sprintf("if the volume is still attached there, no object asks the driver to detach it; if it is not, the attach succeeds when the attacher asks again, by %s", facts.Stamp(by))
 	f.Advice = fmt.Sprintf("wait for the attacher, which asks again by %s; if it is refused then, %s", facts.Stamp(by), f.Advice)
 }
 
@@ -129,6 +132,9 @@ func orphanFinding(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry 
 		Since:     &va.CreationTimestamp,
 		SelfHeals: finding.SelfHeals{Because: "no object asks the driver to detach the volume there; the attacher repeats the attach, at most 5 min apart, and is refused"},
 	})
+	if len(p.AttachmentsOf(va.Volume)) > 1 || !p.RefusedAlone(va) {
+		f.Follow = facts.FollowFor
+	}
 	if failure := p.AttachError(va.VolumeAttachment); failure != nil {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attachError",
 			Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))})

@@ -1,0 +1,121 @@
+package repair_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
+)
+
+// oldEnough is older than VD404 wants an attach to be that is refused.
+const oldEnough = 16 * time.Minute
+
+// TestCuredDetach: a driver refuses to detach a volume, and so to attach it to the node of
+// another pod. At a random moment it succeeds. The refusal stands beside the new state
+// until the attacher asks again, while somebody lets the command repair whatever it may,
+// again and again. No volume may be published to a node where no pod wants it.
+func TestCuredDetach(t *testing.T) {
+	stories := "abcdefghij"
+	if testing.Short() {
+		stories = "a"
+	}
+	var suspected atomic.Int32
+	t.Run("stories", func(t *testing.T) {
+		for _, letter := range stories {
+			t.Run(string(letter), func(t *testing.T) {
+				t.Parallel()
+				cured(t, "cured"+string(letter), &suspected)
+			})
+		}
+	})
+	t.Logf("%d runs saw the refusal beside the new state", suspected.Load())
+	if suspected.Load() == 0 && !testing.Short() {
+		t.Error("no run saw the refusal beside the new state: this shows nothing")
+	}
+}
+
+func cured(t *testing.T, name string, suspected *atomic.Int32) {
+	s := &stage{T: t, name: name, client: cluster.Client(), kubelets: map[string]*kubelet.Kubelet{}, config: cluster.Kubeconfig}
+	s.must(fixture.Namespace(t.Context(), s.client, s.name))
+	t.Cleanup(func() {
+		for _, k := range s.kubelets {
+			k.Stop()
+		}
+	})
+	s.nodes("a", "b")
+	// Of a volume for one node the controller would not ask before the detach has ended.
+	v, err := fixture.ClaimVolume(t.Context(), s.client, s.name, "data", csidriver.Name, func(pv *corev1.PersistentVolume) {
+		pv.Spec.AccessModes = append(pv.Spec.AccessModes, corev1.ReadWriteMany)
+	})
+	s.must(err)
+	cluster.Driver.OneAtATime(v.Handle)
+	s.pod("web-0", "a")
+	s.await(fixture.PodRunning(s.client, s.name, "web-0"))
+	s.await(fixture.Attached(s.client, s.nodeName("a"), v))
+	cluster.Driver.FailUnpublish(status.Error(codes.FailedPrecondition, "the volume is busy"), v.Handle)
+	s.deletePod("web-0")
+	s.detachFails("a", v)
+	s.pod("web-1", "b")
+	s.await(fixture.Condition{What: "the attach is refused", Check: func(ctx context.Context) (bool, []runtime.Object, error) {
+		va, err := s.client.StorageV1().VolumeAttachments().Get(ctx, v.AttachmentName(s.nodeName("b")), metav1.GetOptions{})
+		if err != nil {
+			return false, nil, err
+		}
+		return va.Status.AttachError != nil && strings.Contains(va.Status.AttachError.Message, "already attached to node"), []runtime.Object{va}, nil
+	}})
+	s.must(load.Backdate(t.Context(), cluster.EtcdURL(), v.AttachmentName(s.nodeName("b")), oldEnough))
+	// The attacher pauses longest after it has been refused for a while.
+	time.Sleep(8 * time.Second)
+
+	before := s.written()
+	wait := rand.N(15 * time.Second)
+	t.Logf("the driver detaches after %v", wait)
+	cure := time.AfterFunc(wait, func() { cluster.Driver.FailUnpublish(nil, v.Handle) })
+	defer cure.Stop()
+	for end := time.Now().Add(3 * time.Minute); ; {
+		pod, err := s.client.CoreV1().Pods(s.name).Get(t.Context(), "web-1", metav1.GetOptions{})
+		s.must(err)
+		if pod.Status.Phase == corev1.PodRunning {
+			break
+		}
+		if time.Now().After(end) {
+			s.Fatal("pod web-1 does not run 3 min after the driver was cured")
+		}
+		pause := time.Second + rand.N(6*time.Second)
+		r, err := command.Run(t.Context(), command.Binary, cluster.Kubeconfig, "diagnose", "pod/web-1", "-n", s.name, "--check", "VD404",
+			"--for", pause.String(), "--settle", "1s", "--journal", s.journal(), "--apply", "--yes", "--allow", "unpublish-orphan")
+		s.must(err)
+		if strings.Contains(r.Stdout, "VD404") {
+			suspected.Add(1)
+		}
+	}
+	if after := s.written(); len(after) != len(before) {
+		t.Errorf("the command wrote: %v", after[len(before):])
+	}
+	detached := false
+	for _, call := range cluster.Driver.History(v.Handle) {
+		switch {
+		case call.Node != s.nodeName("a"):
+		case !call.Publish && call.Err == nil:
+			detached = true
+		case detached && call.Publish:
+			t.Errorf("nobody wants the volume on node a any more, and the driver was asked: %s", call)
+		}
+	}
+	s.published(v, "b")
+	s.noViolation()
+}

@@ -179,7 +179,12 @@ func TestStorageGuards(t *testing.T) {
 			if row.machines != nil {
 				lists = append(lists, list(s, row.machines...))
 			}
-			view := Look(withLists(s, lists...), diagnose.Options{Reconcile: c.Settings}, Consent{Allow: Kinds()})
+			s = withLists(s, lists...)
+			s.Followed = &snapshot.Followed{Since: s.TakenAt.Add(-11 * time.Minute), Asked: map[string]time.Time{}}
+			for _, va := range s.VolumeAttachments { // the driver has refused twice since
+				s.Followed.Asked[va.Name] = s.TakenAt.Add(-6 * time.Minute)
+			}
+			view := Look(s, diagnose.Options{Reconcile: c.Settings}, Consent{Allow: Kinds()})
 			Propose(view)
 			i := slices.IndexFunc(view.Report.Findings, func(f finding.Finding) bool { return f.Code == row.code })
 			if i < 0 {

@@ -99,12 +99,12 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 	s := Stage{Stage: StageAttached, State: StageWaiting, On: attacherOf(va.Spec.Attacher)}
 	lease := t.StaleAttacherLease(va.Spec.Attacher)
 	since := facts.Latest(facts.BoundAt(t.pod), va.CreationTimestamp)
-	failure := t.AttachError(va)
+	failure := va.Status.AttachError
 	switch {
 	case va.DeletionTimestamp != nil:
 		s.State, s.Detail = StageBlocked, "its VolumeAttachment is being deleted: a detach that began before must end first"
 		s.Ends = "the detach ends; then the controller attaches it again within about 2 min"
-		if e := t.DetachError(va); e != nil {
+		if e := va.Status.DetachError; e != nil {
 			s.Said = append(s.Said, driverSaid(va, "detachError", e))
 		}
 		since = facts.Latest(facts.BoundAt(t.pod), *va.DeletionTimestamp)

@@ -97,7 +97,7 @@ func alikeThere(n int) string {
 
 // heldWords adds what keeps the volume from leaving the other node.
 func (t *tracer) heldWords(va *storagev1.VolumeAttachment, s *Stage) {
-	if e := t.DetachError(va); e != nil {
+	if e := va.Status.DetachError; e != nil {
 		s.Said = append(s.Said, driverSaid(va, "detachError", e))
 	}
 	if lease := t.StaleAttacherLease(va.Spec.Attacher); lease != nil {
@@ -110,7 +110,7 @@ func (t *tracer) detaching(va *storagev1.VolumeAttachment) Stage {
 	s := Stage{Stage: StageDetached, State: StageWaiting, On: attacherOf(va.Spec.Attacher),
 		Detail: "the attacher works on its VolumeAttachment", Ends: "the driver answers that it is detached, and the attacher takes its finalizer off"}
 	bound := facts.SlowDetachGrace
-	if e := t.DetachError(va); e != nil {
+	if e := va.Status.DetachError; e != nil {
 		s.State, s.On, s.Detail = StageBlocked, "CSI driver "+va.Spec.Attacher, "the driver fails to detach it"
 		s.Said = append(s.Said, driverSaid(va, "detachError", e))
 		s.Ends = "the attacher asks again, at most 5 min apart, until the driver succeeds"

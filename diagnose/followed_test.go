@@ -1,0 +1,65 @@
+package diagnose_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// TestRefusalsOfThePast: what a driver says of another machine makes a finding certain
+// only for who has seen it refuse twice since the last other VolumeAttachment of the
+// volume was there.
+func TestRefusalsOfThePast(t *testing.T) {
+	for _, name := range []string{"vd404-detached-since", "vd404-finalizer-was-stripped", "vd404-foreign-machine", "vd404-nobody-named", "vd610-near-node-of-ours"} {
+		c, err := testcases.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		look := func(f func(*snapshot.Snapshot, string) *snapshot.Followed) finding.Finding {
+			s, err := c.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			waits := s.VolumeAttachments[slices.IndexFunc(s.VolumeAttachments, refusedNow)]
+			s.Followed = f(s, waits.Name)
+			r := diagnose.Diagnose(s, diagnose.Options{Reconcile: c.Settings})
+			i := slices.IndexFunc(r.Findings, func(f finding.Finding) bool { return f.Code == "VD404" })
+			if i < 0 {
+				t.Fatalf("%s: no VD404", name)
+			}
+			return r.Findings[i]
+		}
+		ago := func(s *snapshot.Snapshot, minutes int) time.Time {
+			return s.TakenAt.Add(-time.Duration(minutes) * time.Minute)
+		}
+		certain := func(f finding.Finding) bool { return f.Confidence != finding.Suspected && f.Follow == 0 }
+		if f := look(func(*snapshot.Snapshot, string) *snapshot.Followed { return nil }); certain(f) || f.Settles == nil || f.Follow == 0 {
+			t.Errorf("%s: after one look it is certain: %+v", name, f)
+		}
+		if f := look(func(s *snapshot.Snapshot, va string) *snapshot.Followed {
+			return &snapshot.Followed{Since: ago(s, 11), Asked: map[string]time.Time{va: ago(s, 5)}}
+		}); !certain(f) || f.Settles != nil {
+			t.Errorf("%s: refused twice since it is followed, it is only suspected: %+v", name, f)
+		}
+		for _, gone := range []int{5, 1} {
+			if f := look(func(s *snapshot.Snapshot, va string) *snapshot.Followed {
+				last := s.VolumeAttachment(va).DeepCopy()
+				last.Name, last.Spec.NodeName = "another", "elsewhere"
+				return &snapshot.Followed{Since: ago(s, 11), Asked: map[string]time.Time{va: ago(s, 5)}, Gone: []snapshot.GoneAttachment{{Last: last, At: ago(s, gone)}}}
+			}); certain(f) {
+				t.Errorf("%s: another went %d min ago, the attempt may have begun 5 min ago, and it is certain", name, gone)
+			}
+		}
+	}
+}
+
+func refusedNow(va *storagev1.VolumeAttachment) bool {
+	return va.Status.AttachError != nil && !va.Status.Attached
+}

@@ -74,7 +74,12 @@ func newHTMLFinding(r *finding.Report, tree []finding.Finding, n int) html.Findi
 		h.Evidence = append(h.Evidence, html.Evidence{Object: visible(e.Object), Field: visible(e.Field), Value: visible(e.Value)})
 	}
 	if f.Repair != nil {
-		h.Lower = texts(f.Repair.Lower, func(lower finding.LowerRepair) string { return visible(lower.Kind + ": " + lower.Because) })
+		h.Lower = texts(f.Repair.Lower, func(lower finding.LowerRepair) string {
+			if strings.Contains(t.wait, lower.Because) {
+				lower.Because = "as above" // it stands under "Wait?"
+			}
+			return visible(lower.Kind + ": " + lower.Because)
+		})
 	}
 	return h
 }

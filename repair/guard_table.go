@@ -43,7 +43,7 @@ var (
 	samePodGuard        = Guard{"same-pod", onPods, checkSamePod, ""}
 	notDeletingGuard    = Guard{"not-deleting", onAttachments, checkNotDeleting, ""}
 	beingDeletedGuard   = Guard{"being-deleted", onAttachments, checkBeingDeleted, ""}
-	nobodyElsesGuard    = Guard{"nobody-elses", onAttachments, checkNobodyElses, "let its owner delete the VolumeAttachment"}
+	nobodyElsesGuard    = Guard{"nobody-elses", onAttachments, checkNobodyElses, "ask its owner what it is for"}
 	onlyFinalizerGuard  = Guard{"only-finalizer", onAttachments, checkOnlyFinalizer, "let the owner of the other finalizer remove it"}
 	onlyAttachersGuard  = Guard{"only-finalizer", onVolumes, checkOnlyAttachersFinalizer, "let the owner of the other finalizer remove it"}
 	volumeDeletingGuard = Guard{"volume-deleting", onVolumes, checkVolumeDeleting, ""}

@@ -140,7 +140,7 @@ func TestEnding(t *testing.T) {
 	for want, r := range map[string]apply.Result{
 		"Repaired": {Outcome: apply.Repaired},
 		"not done: the volume is in use there; to make it safe: wait until the kubelet has unmounted the volume": {
-			Outcome: apply.Skipped, Guard: "not-in-use", Detail: "the volume is in use there"},
+			Outcome: apply.Skipped, Guard: "not-in-use", Detail: "the volume is in use there", SafeOnce: "wait until the kubelet has unmounted the volume"},
 		"nothing left to do: it is no longer found": {Outcome: apply.Skipped, Guard: "finding", Detail: "it is no longer found", Moot: true},
 		"not done: interrupted":                     {Outcome: apply.Skipped, Detail: "interrupted"},
 		"Unverified: the finding is still there":    {Outcome: apply.Unverified, Detail: "the finding is still there"},

@@ -128,7 +128,7 @@ func (group Group) node() g.Node {
 func (f Finding) article(title g.Node, more ...g.Node) g.Node {
 	return h.Article(h.Class("card "+f.Class), h.ID(f.ID), h.Aria("labelledby", f.ID+"t"), lines(
 		title,
-		h.P(h.Class("what"), g.Text(f.What)),
+		h.P(g.Text(f.What)),
 		f.body(),
 		lines(more...),
 	))

@@ -56,6 +56,7 @@ func (w *Write) Near(v *View) Near {
 			_ = json.Unmarshal(w.Do.Object, va) // this package has made it
 		}
 		node(types.NodeName(va.Spec.NodeName))
+	default: // of no node
 	}
 	if w.Finding == nil {
 		return near

@@ -196,7 +196,7 @@ func isSpokenValue(name, text string, quoted, linked bool) bool {
 		lower := strings.ToLower(text)
 		return !slices.Contains(proseWords, lower) && !slices.Contains(afterPassword, lower)
 	}
-	if objectName.MatchString(text) && !(strings.Contains(name, "token") && !strings.ContainsAny(text, "-./")) && !uuid.MatchString(text) {
+	if objectName.MatchString(text) && (!strings.Contains(name, "token") || strings.ContainsAny(text, "-./")) && !uuid.MatchString(text) {
 		return false
 	}
 	return madeByChance(text) || quoted && linked

@@ -50,8 +50,9 @@ func (e *exposition) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(scrapeTime)) // where it cannot be set, the server's own holds
-	_, _ = w.Write(text)                                                           // whoever has gone away needs no answer
+	deadline := time.Now().Add(scrapeTime)                       //nolint:forbidigo // connections go by the machine's clock
+	_ = http.NewResponseController(w).SetWriteDeadline(deadline) // where it cannot be set, the server's own holds
+	_, _ = w.Write(text)                                         // whoever has gone away needs no answer
 }
 
 // now is the text and the same compressed. What they hold is never changed.
@@ -59,11 +60,12 @@ func (e *exposition) now() (plain, packed []byte, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	leading, _, l := e.state.now()
-	if time.Since(e.at) < gatherEvery && leading == e.leading && l == e.of {
+	now := time.Now() //nolint:forbidigo // how long the text is kept, and no age of an object
+	if now.Sub(e.at) < gatherEvery && leading == e.leading && l == e.of {
 		return e.plain, e.packed, e.err
 	}
 	e.plain, e.packed, e.err = textOf(e.gatherer)
-	e.at, e.leading, e.of = time.Now(), leading, l
+	e.at, e.leading, e.of = now, leading, l
 	return e.plain, e.packed, e.err
 }
 

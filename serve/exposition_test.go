@@ -80,7 +80,7 @@ func scrape(t *testing.T, address string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %v: %.200s", response.Status, err, text)

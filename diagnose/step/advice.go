@@ -64,10 +64,10 @@ func In(text string) (kinds []Kind, strange []string) {
 			if objects == nil {
 				objects = nearest(verb, earlier+before)
 			}
-			switch {
-			case verb == "reboot":
+			switch verb {
+			case "reboot":
 				objects = []Kind{RebootNode}
-			case verb == "drain":
+			case "drain":
 				objects = []Kind{DrainNode}
 			}
 			if objects == nil {

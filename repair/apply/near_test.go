@@ -220,7 +220,7 @@ func TestOverIsWhatALookWouldShow(t *testing.T) {
 			t.Fatal(err)
 		}
 		if changed != (len(near.Nodes) > 0) || len(near.Nodes) > 0 && string(repair.Compact(fresh.Objects)) != string(repair.Compact(whole.Objects)) || len(fresh.Gaps) != len(old.Gaps) {
-			t.Errorf("%s: %v\n%s\n%s", r.Kind, changed, repair.Compact(fresh.Objects.Pods), repair.Compact(whole.Objects.Pods))
+			t.Errorf("%s: %v\n%s\n%s", r.Kind, changed, repair.Compact(fresh.Pods), repair.Compact(whole.Pods))
 		}
 	}
 }

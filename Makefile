@@ -49,7 +49,7 @@ race: ## the race detector where goroutines share something
 recorded: ## the model against what the controllers and kubelets of the releases have answered (make record)
 	cd e2e && $(GATE_ENV) go test -vet=off -run '^TestRecorded' ./recorded ./conformance ./histories ./kubelettrace
 
-STORIES := TestReviewedPlan|TestDeleteFenced|TestDeleteFencedRefusesTheLiving|TestReplacedAttachment|TestStripVolumeGone
+STORIES := TestReviewedPlan|TestDeleteFenced|TestDeleteFencedRefusesTheLiving|TestReplacedAttachment
 stories: build ## some repairs on one real control plane
 	cd e2e && $(GATE_ENV) go vet ./repair && $(GATE_ENV) go test -count 1 -vet=off -timeout 20m -run '^($(STORIES))$$' ./repair
 

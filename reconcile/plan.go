@@ -135,6 +135,11 @@ type pass struct {
 	nodes []onNode
 	// detached are those whose detach starts in this pass.
 	detached []*onNode
+	// mayBlock are the nodes whose detach may fail while others wait for it, by whether
+	// the volume may be on several nodes there; nil until somebody asks.
+	mayBlock map[bool]int
+	// free and late are what waiting and timingOut found out once; nil until somebody asks.
+	free, late *[]types.NodeName
 }
 
 // onNode is what there is of the pass's volume on one node.
@@ -143,6 +148,7 @@ type onNode struct {
 	actual   *AttachedVolume
 	desired  *VolumeToAttach
 	decision *Decision // without a verb until it is made
+	fails    *bool     // what mayFail has found out
 }
 
 // on is what there is of the volume on one of the pass's nodes.

@@ -21,17 +21,13 @@ import (
 // that fails leaves it a pass to look. A detach that fails need not: after each
 // pause map order decides which of the two comes first.
 func (p *pass) lookedAt(n *onNode, wait time.Duration) time.Duration {
-	attaches := false
-	for i := range p.nodes {
-		other := &p.nodes[i]
-		switch {
-		case other == n || n.spec().MultiAttach() && other.spec().MultiAttach():
-		case other.desired == nil && p.mayDetach(other) && p.mayFail(other):
-			return 0
-		case other.desired != nil && p.mayAttach(other, n):
-			attaches = true
-		}
+	if p.mayBeBlocked(n) {
+		return 0
 	}
+	multi := n.spec().MultiAttach()
+	attaches := slices.ContainsFunc(p.nodes, func(other onNode) bool {
+		return other.desired != nil && other.Node != n.Node && !(multi && other.spec().MultiAttach()) && p.mayAttach(&other, n)
+	})
 	if !attaches {
 		return wait
 	}
@@ -39,6 +35,29 @@ func (p *pass) lookedAt(n *onNode, wait time.Duration) time.Duration {
 		return wait + takes
 	}
 	return 0
+}
+
+// mayBeBlocked reports whether the detach from another node may fail, one that the pair has
+// to wait for. It is counted once for all nodes: a volume may be attached to thousands.
+func (p *pass) mayBeBlocked(n *onNode) bool {
+	blocks := func(n *onNode) bool { return n.desired == nil && p.mayDetach(n) && p.mayFail(n) }
+	if p.mayBlock == nil {
+		p.mayBlock = map[bool]int{}
+		for i := range p.nodes {
+			if other := &p.nodes[i]; blocks(other) {
+				p.mayBlock[other.spec().MultiAttach()]++
+			}
+		}
+	}
+	multi := n.spec().MultiAttach()
+	others := p.mayBlock[false]
+	if !multi {
+		others += p.mayBlock[true]
+	}
+	if others > 0 && blocks(n) && !multi {
+		others--
+	}
+	return others > 0
 }
 
 // mayDetach says whether the controller may detach a pair that nobody wants,
@@ -73,6 +92,14 @@ func (p *pass) mayAttach(n, other *onNode) bool {
 // mayFail says whether a detach of the pair may fail or take its time. Without a
 // VolumeAttachment there is nothing to delete, and on FC and iSCSI nothing to do.
 func (p *pass) mayFail(n *onNode) bool {
+	if n.fails == nil {
+		fails := p.detachMayFail(n)
+		n.fails = &fails
+	}
+	return *n.fails
+}
+
+func (p *pass) detachMayFail(n *onNode) bool {
 	switch plugin, _, _ := splitUniqueName(n.Volume); plugin {
 	case FCPlugin, ISCSIPlugin:
 		return false
@@ -95,25 +122,37 @@ func (p *pass) waiting(n *onNode) []types.NodeName {
 	if n.desired == nil || !n.exclusive() {
 		return nil
 	}
-	var nodes []types.NodeName
-	for i := range p.nodes {
-		other := &p.nodes[i]
-		switch {
-		case other == n:
-		case other.desired == nil || !other.exclusive():
-			continue
-		case other.decision.Verb == MultiAttach:
-		case other.decision.Verb == Blocked && other.decision.Reason == OperationPending:
-		case other.decision.Verb == Keep && p.verified(other) > 0:
-		default:
-			continue
+	if p.free == nil {
+		var all []types.NodeName
+		for i := range p.nodes {
+			if other := &p.nodes[i]; p.waits(other) {
+				all = append(all, other.Node)
+			}
 		}
-		nodes = append(nodes, other.Node)
+		p.free = &all
+	}
+	nodes := *p.free
+	if i, among := slices.BinarySearch(nodes, n.Node); !among {
+		nodes = slices.Insert(slices.Clone(nodes), i, n.Node)
 	}
 	if len(nodes) < 2 {
 		return nil
 	}
 	return nodes
+}
+
+// waits reports whether the pods on the node wait for the volume to be free.
+func (p *pass) waits(n *onNode) bool {
+	switch d := n.decision; {
+	case n.desired == nil || !n.exclusive():
+		return false
+	case d.Verb == MultiAttach:
+		return true
+	case d.Verb == Blocked:
+		return d.Reason == OperationPending
+	default:
+		return d.Verb == Keep && p.verified(n) > 0
+	}
 }
 
 // timingOut are the nodes, n among them, for which the time to wait for an
@@ -123,24 +162,35 @@ func (p *pass) timingOut(n *onNode) []types.NodeName {
 	if n.actual.Spec.MultiAttach() {
 		return nil
 	}
-	var nodes []types.NodeName
-	for i := range p.nodes {
-		if d := p.nodes[i].decision; d.Verb == Wait && d.After > 0 && p.verified(&p.nodes[i]) == 0 {
-			nodes = append(nodes, d.Node)
+	if p.late == nil {
+		var all []types.NodeName
+		for i := range p.nodes {
+			if d := p.nodes[i].decision; d.Verb == Wait && d.After > 0 && p.verified(&p.nodes[i]) == 0 {
+				all = append(all, d.Node)
+			}
 		}
+		p.late = &all
 	}
-	if len(nodes) < 2 {
+	if len(*p.late) < 2 {
 		return nil
 	}
-	return nodes
+	return *p.late
 }
 
 // operations is how long those on the nodes take together; zero where nothing
 // bounds them, as nothing bounds a flexvolume driver. Of a volume for one node
 // at a time they run one after the other.
 func (p *pass) operations(volume corev1.UniqueVolumeName, nodes []types.NodeName) time.Duration {
-	n := len(nodes)
-	if n > 0 && p.on(nodes[0]).spec().MultiAttach() {
+	if len(nodes) == 0 {
+		return p.take(volume, 0, false)
+	}
+	return p.take(volume, len(nodes), p.on(nodes[0]).spec().MultiAttach())
+}
+
+// take is operations for so many nodes. together says that they need not wait for each
+// other.
+func (p *pass) take(volume corev1.UniqueVolumeName, n int, together bool) time.Duration {
+	if together && n > 0 {
 		n = 1
 	}
 	switch plugin, _, _ := splitUniqueName(volume); plugin {

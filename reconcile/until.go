@@ -329,10 +329,13 @@ func (p *pass) untilServed(n *onNode) []Until {
 	if len(d.Contenders) < 2 {
 		return nil
 	}
-	others := without(d.Contenders, []types.NodeName{d.Node})
-	row := Until{Event: OperationEnds, Bound: p.operations(d.Volume, others), Then: d.Verb}
+	first := d.Contenders[0]
+	if first == d.Node {
+		first = d.Contenders[1]
+	}
+	row := Until{Event: OperationEnds, Bound: p.take(d.Volume, len(d.Contenders)-1, p.on(first).spec().MultiAttach()), Then: d.Verb}
 	switch {
-	case d.Verb != Attach && slices.ContainsFunc(others, func(node types.NodeName) bool { return p.mayFail(p.on(node)) }):
+	case d.Verb != Attach && slices.ContainsFunc(d.Contenders, func(node types.NodeName) bool { return node != d.Node && p.mayFail(p.on(node)) }):
 		row.Bound = 0 // one that fails may come first again
 	case d.Verb != Attach:
 	case n.exclusive():

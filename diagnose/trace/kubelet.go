@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
 // The minor releases from which on the kubelet speaks otherwise.
@@ -79,13 +81,45 @@ func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
 		return nil // it is staged by now
 	}
 	var shared []facts.MountFailure
-	for _, other := range t.others(v) {
-		shared = append(shared, slices.DeleteFunc(t.MountFailures(other, v.specName()), func(f facts.MountFailure) bool { return !ofVolume(f) })...)
+	for _, f := range useOf(t.View, v.pair, v.specName()).failures {
+		if f.Event.InvolvedObject.UID != t.pod.UID {
+			shared = append(shared, f)
+		}
 	}
-	slices.SortStableFunc(shared, func(a, b facts.MountFailure) int {
+	return shared
+}
+
+// use is what the pods of one node that use one volume show of it to each other.
+type use struct {
+	mounted []*corev1.Pod // at most two, of different UIDs: one is another pod than the one that asks
+	// failures are their failed mounts that would meet any of them, oldest first.
+	failures []facts.MountFailure
+}
+
+// uses are found out once for each volume on each node: thousands of pods may use it.
+type uses struct{ sync.Map }
+
+func useOf(view *facts.View, pair reconcile.VolumeNode, name string) *use {
+	type key struct {
+		pair reconcile.VolumeNode
+		name string
+	}
+	all := facts.Once(view, func(*facts.View) *uses { return &uses{} })
+	if known, ok := all.Load(key{pair, name}); ok {
+		return known.(*use)
+	}
+	found := &use{}
+	for _, pod := range view.World.LivePods(pair) {
+		if n := len(found.mounted); facts.Mounted(pod) && (n == 0 || n == 1 && found.mounted[0].UID != pod.UID) {
+			found.mounted = append(found.mounted, pod)
+		}
+		found.failures = append(found.failures, slices.DeleteFunc(view.MountFailures(pod, name), func(f facts.MountFailure) bool { return !ofVolume(f) })...)
+	}
+	slices.SortStableFunc(found.failures, func(a, b facts.MountFailure) int {
 		return facts.EventTime(a.Event).Compare(facts.EventTime(b.Event).Time)
 	})
-	return shared
+	known, _ := all.LoadOrStore(key{pair, name}, found)
+	return known.(*use)
 }
 
 // ofVolume says that the failure would meet any pod that uses the volume.

@@ -179,8 +179,8 @@ func (t *tracer) notInline(v *tracedVolume, failures []facts.MountFailure) (Stag
 // userOnNode is the pod on the same node, beside this one, that uses the volume; nil
 // where none is known.
 func (t *tracer) userOnNode(v *tracedVolume) *corev1.Pod {
-	for _, other := range t.others(v) {
-		if facts.Mounted(other) {
+	for _, other := range useOf(t.View, v.pair, v.specName()).mounted {
+		if other.UID != t.pod.UID {
 			return other
 		}
 	}

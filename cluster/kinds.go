@@ -50,7 +50,7 @@ type kind interface {
 	isAlwaysNeeded() bool
 	list(*reading) source
 	part(r *reading, p scope.Part, into *snapshot.Objects) source
-	few(r *reading, selected fieldselector.Set, into *snapshot.Objects) source
+	few(r *reading, selected fieldselector.Set, since string, into *snapshot.Objects) source
 	follow(*Watch) *following
 }
 
@@ -136,9 +136,9 @@ func (k *kindOf[T, P]) added(r *reading, chosen choice[P], into *snapshot.Object
 
 // few is the source of the objects of the whole list that the server selects: what is kept
 // and decoded of them is the same. They are added to those of the other parts.
-func (k *kindOf[T, P]) few(r *reading, selected fieldselector.Set, into *snapshot.Objects) source {
+func (k *kindOf[T, P]) few(r *reading, selected fieldselector.Set, since string, into *snapshot.Objects) source {
 	chosen := k.chosen(r.options, facts.NeedsOf(&r.objects))
-	chosen.fields, chosen.spool = fieldselector.SelectorFromSet(selected).String(), nil
+	chosen.fields, chosen.since, chosen.spool = fieldselector.SelectorFromSet(selected).String(), since, nil
 	return k.added(r, chosen, into)
 }
 

@@ -43,6 +43,9 @@ type object interface {
 type choice[P any] struct {
 	// fields is a field selector: what it leaves out is not sent.
 	fields string
+	// since, where it is not "", is the version that the list must not be older than: it may
+	// then come from the API server's cache.
+	since string
 	// keep, where it is not nil, is asked for each object.
 	keep func(P) bool
 	// peek, where it is not nil, decodes no more than keep looks at. If it fails, the
@@ -117,6 +120,9 @@ func (p *pages[T, P]) read(ctx context.Context) error {
 	// that lags, and pods that are older than the attachments read before them
 	// make an attachment look unwanted.
 	options := metav1.ListOptions{Limit: p.limit(), FieldSelector: p.fields}
+	if p.since != "" {
+		options.ResourceVersion, options.ResourceVersionMatch = p.since, metav1.ResourceVersionMatchNotOlderThan
+	}
 	p.spool.Reset()
 	restarted, again := false, false
 	var follows chain

@@ -94,6 +94,38 @@ func TestNear(t *testing.T) {
 	}
 }
 
+// TestNearWherePodsAreMany: an API server that goes through all pods for those of a node is
+// asked for what its cache knows, no older than now.
+func TestNearWherePodsAreMany(t *testing.T) {
+	a := newAPI(t)
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a"}, Spec: corev1.PodSpec{NodeName: "n1"}}
+	pod.Spec.Volumes = []corev1.Volume{{Name: "d", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "x"}}}}
+	c, err := New(&rest.Config{Host: a.URL}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.handle("/api/v1/pods", func(r *http.Request) (int, runtime.Object) {
+		list := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "77"}}
+		q := r.URL.Query()
+		if q.Get("resourceVersion") == "77" && q.Get("resourceVersionMatch") == "NotOlderThan" && q.Get("limit") == "" {
+			list.Items = []corev1.Pod{pod}
+		}
+		return http.StatusOK, list
+	})
+	a.raw = func(_ http.ResponseWriter, r *http.Request) bool {
+		q := r.URL.Query()
+		return q.Has("fieldSelector") && !q.Has("resourceVersion") && slow(r, "/api/v1/pods")
+	}
+	around, err := c.Near(t.Context(), s, repair.Near{Nodes: []types.NodeName{"n1"}})
+	if err != nil || len(around.Pods) != 1 {
+		t.Errorf("%+v, %v", around, err)
+	}
+}
+
 // TestNearFails: without one of the objects nothing is known.
 func TestNearFails(t *testing.T) {
 	near := repair.Near{Nodes: []types.NodeName{"n1"}, Attachments: []string{"csi-a"}}

@@ -58,6 +58,7 @@ var mutants = []mutant{
 	}`, `if err := notUsedOn(v, r, r.Finding.Node); err != nil {
 		return nil, notUsedThereGuard.refuse(err)
 	}`},
+			unseen,
 		},
 		orphan, between(faultproxy.Internal, "pods", "nodes"), invariant.InUse,
 	},
@@ -98,6 +99,9 @@ var mutants = []mutant{
 		lostEntry, attack{twins: true}, invariant.Kept,
 	},
 }
+
+// unseen has the doctor write on its last look alone.
+var unseen = edit{"repair/apply/send.go", `if err := a.stillSafe(request, v, w, again); err != nil {`, `if err := error(nil); err != nil {`}
 
 // lostAnd is a write that goes wrong, and the next list of a kind with it.
 func lostAnd(fault faultproxy.Fault, kind string) attack {

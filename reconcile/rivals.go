@@ -26,7 +26,7 @@ func (p *pass) lookedAt(n *onNode, wait time.Duration) time.Duration {
 	}
 	multi := n.spec().MultiAttach()
 	attaches := slices.ContainsFunc(p.nodes, func(other onNode) bool {
-		return other.desired != nil && other.Node != n.Node && !(multi && other.spec().MultiAttach()) && p.mayAttach(&other, n)
+		return other.desired != nil && other.Node != n.Node && (!multi || !other.spec().MultiAttach()) && p.mayAttach(&other, n)
 	})
 	if !attaches {
 		return wait

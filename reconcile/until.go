@@ -386,7 +386,3 @@ func (n *onNode) spec() *VolumeSpec {
 	}
 	return n.actual.Spec
 }
-
-func without(nodes, others []types.NodeName) []types.NodeName {
-	return slices.DeleteFunc(slices.Clone(nodes), func(n types.NodeName) bool { return slices.Contains(others, n) })
-}

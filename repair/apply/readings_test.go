@@ -141,7 +141,7 @@ func reading(t *testing.T, world func(testing.TB) *memory, g repair.Guard, kind 
 // each way and at each reading. No write is made. The table in docs/chaos.md is its count.
 func TestGeneratedReadings(t *testing.T) {
 	if testing.Short() {
-		t.Skip("8,000 runs; make generate and make test have them")
+		t.Skip("8,000 runs; make generate and make whole have them")
 	}
 	var mu sync.Mutex
 	rows := map[repair.Kind][]string{}

@@ -144,7 +144,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	info, _ := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), mediaType)
 	w.Header().Set("Content-Type", mediaType)
 	w.WriteHeader(code)
-	if err := scheme.Codecs.EncoderForVersion(info.Serializer, groupVersion(object)).Encode(object, w); err != nil {
+	own := object.DeepCopyObject() // the encoder writes to it, and other answers may have the same object
+	if err := scheme.Codecs.EncoderForVersion(info.Serializer, groupVersion(object)).Encode(own, w); err != nil {
 		a.t.Error(err)
 	}
 }

@@ -103,10 +103,10 @@ func labelIsRead(_ *corev1.Pod, key []byte) bool {
 }
 
 // volumeIsRead says whether anything looks at the pod's volume of the name: it can be
-// attached, it shows a driver's node plugin, or the pod may wait for it. The others
+// attached, it shows a driver's node plugin, or the pod's start or end may wait for it. The others
 // cost memory, because the token of a service account has another name in each pod.
 func volumeIsRead(pod *corev1.Pod, name []byte) bool {
-	return pod.Status.Phase == corev1.PodPending || slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+	return pod.Status.Phase == corev1.PodPending || pod.DeletionTimestamp != nil || slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		return v.Name == string(name) && (v.HostPath != nil || reconcile.CanBeAttached(&v))
 	})
 }

@@ -68,6 +68,7 @@ func Checks() []check.Check {
 		blocked.SlowOwnership,
 		blocked.FailedPodPinsRefusedAttach,
 		blocked.AttachmentDenied,
+		blocked.MountBroken,
 		resolution.ClaimRefStale,
 		resolution.PvTerminatingVAExists,
 		resolution.PvFinalizerWithoutVA,

@@ -92,6 +92,9 @@ func stuck(group []*trace.Trace) finding.Finding {
 		Never:          neverWhenStuck,
 	}
 	if first.Verdict.Stage == trace.StageUnmounted {
+		if v.Driver == "" {
+			f.Advice = "look at the log of the node's kubelet, and on the node for what still uses the pod's volumes (mounts below its directory, open files)"
+		}
 		f.Never = "force-delete the pod: its volume may still be mounted"
 	}
 	if first.Verdict.Said != "" {

@@ -92,6 +92,7 @@ status:
     lastState: {terminated: {exitCode: 1, message: SECRET}}
     resources: {limits: {example.com/SECRET: 1}}
   - {name: crio, state: {waiting: {reason: CreateContainerError, message: "container create failed: executable file /bin/sh -c SECRET not found in $PATH"}}}
+  - {name: mount, state: {waiting: {reason: CreateContainerError, message: 'exec SECRET: failed to stat "/var/lib/kubelet/pods/u/volumes/kubernetes.io~csi/KEPT-volume/mount": SECRET: Transport endpoint is not connected'}}}
 ---
 apiVersion: apps/v1
 kind: Deployment

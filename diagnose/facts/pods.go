@@ -42,7 +42,7 @@ func NeedsOf(o *snapshot.Objects) PodNeeds {
 func (n PodNeeds) OfUse(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, volumeOfUse) || slices.ContainsFunc(pod.Spec.Containers, IsAttacher) ||
 		pod.Status.Phase == corev1.PodFailed && slices.Contains(shutDownReasons, pod.Status.Reason) ||
-		pod.Status.Phase == corev1.PodPending && pod.Spec.NodeName != "" || n.Drained.Has(pod.Spec.NodeName) ||
+		(pod.Status.Phase == corev1.PodPending || pod.DeletionTimestamp != nil) && pod.Spec.NodeName != "" || n.Drained.Has(pod.Spec.NodeName) ||
 		n.spaces.Has(pod.Namespace) && n.Holders.Has(types.NamespacedName{Namespace: pod.Namespace, Name: reconcile.AttacherName(pod.Name)})
 }
 

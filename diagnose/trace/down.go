@@ -110,7 +110,7 @@ func (t *tracer) unmounted(v *tracedVolume, stopped bool) Stage {
 	case !stopped:
 		return after(StageUnmounted)
 	case slices.Contains(nodeLocal, v.Type):
-		return Stage{Stage: StageUnmounted, State: StageUnknown, Detail: "no object shows it: the kubelet made it by itself, and takes it away as easily", follows: true}
+		return Stage{Stage: StageUnmounted, State: StageUnknown, Detail: "no object shows whether the kubelet has removed it", follows: true}
 	case !t.everMounted() && t.pod.DeletionTimestamp != nil && v.Driver != "" && t.node == nil && !t.knows(snapshot.Nodes, ""):
 		return unread(StageUnmounted, snapshot.Nodes)
 	case !t.everMounted() && !t.mayBeMounted(v):
@@ -123,7 +123,7 @@ func (t *tracer) unmounted(v *tracedVolume, stopped bool) Stage {
 		return done(StageUnmounted, metav1.Time{}, "volumesInUse of "+t.node.Name+" has let go of it")
 	case t.pod.DeletionTimestamp == nil:
 		return Stage{Stage: StageUnmounted, State: StageUnknown, Detail: "no object shows it for a pod that has ended and is not deleted", follows: true}
-	case len(t.pod.Finalizers) > 0 && t.pod.DeletionGracePeriodSeconds != nil && *t.pod.DeletionGracePeriodSeconds == 0:
+	case t.givenUp():
 		return done(StageUnmounted, metav1.Time{}, "the kubelet has given the pod object up")
 	}
 	s.Detail = "the containers have ended and the pod is still there: the kubelet has not unmounted all of its volumes, and it writes no event about that"
@@ -133,6 +133,41 @@ func (t *tracer) unmounted(v *tracedVolume, stopped bool) Stage {
 	t.withoutDriver(v, &s)
 	s.doubtful = s.State == StageBlocked && !t.everMounted()
 	return t.due(s, facts.Latest(*t.pod.DeletionTimestamp, t.stoppedSince()), UnmountTakes)
+}
+
+// givenUp reports whether the kubelet has deleted the pod object, which finalizers of
+// others still keep.
+func (t *tracer) givenUp() bool {
+	return len(t.pod.Finalizers) > 0 && t.pod.DeletionGracePeriodSeconds != nil && *t.pod.DeletionGracePeriodSeconds == 0
+}
+
+// notRemoved are the volumes that the kubelet makes itself, such as a Secret, of a
+// Terminating pod that nothing else keeps. The kubelet keeps the pod object until it has
+// removed the last of its volumes (Kubelet.SyncTerminatedPod, WaitForUnmount), and what is
+// busy cannot be removed.
+func (t *tracer) notRemoved(volumes []VolumeTrace) []VolumeTrace {
+	_, mirror := t.pod.Annotations[corev1.MirrorPodAnnotationKey]
+	if mirror || t.givenUp() || t.node == nil || !reconcile.NodeReady(t.node) || t.pod.Status.StartTime == nil {
+		return nil
+	}
+	if e := t.lastEvent("FailedKillPod"); e != nil && t.Age(facts.EventTime(e)) <= facts.EventRepeats {
+		return nil // the kubelet has not come to the volumes
+	}
+	var list []VolumeTrace
+	for i := range volumes {
+		v := &volumes[i]
+		s := v.stage(StageUnmounted)
+		if !v.Referenced || !slices.Contains(nodeLocal, v.Type) || s.State != StageUnknown {
+			continue
+		}
+		*s = t.due(Stage{Stage: StageUnmounted, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName),
+			Detail: "the containers have ended and the pod is still there: the kubelet has not removed all of its volumes, and it writes no event about that",
+			Ends:   "the kubelet removes it, once nothing on the node uses it; then the pod object goes",
+		}, facts.Latest(*t.pod.DeletionTimestamp, t.stoppedSince()), UnmountTakes)
+		v.Broken = StageUnmounted
+		list = append(list, *v)
+	}
+	return list
 }
 
 func (t *tracer) stoppedSince() metav1.Time { return ptr.Deref(t.stopped().Since, metav1.Time{}) }

@@ -214,6 +214,13 @@ func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
 	}
 	v := Verdict{State: finding.NoWait, Reason: "Mounted", Since: unlessZero(p.since),
 		Message: fmt.Sprintf("Pod %s waits for no volume: %s are mounted (%s)", facts.PodName(t.pod), all, p.how)}
+	if broken, ok := t.BrokenMount(t.pod); ok {
+		v := waitIn(t.due(Stage{Stage: StageMounted, On: kubeletOf(t.pod.Spec.NodeName), Said: []Said{{Text: broken.Words}}, reason: "MountBroken"}, broken.Since, facts.MountFails))
+		v.Volume = broken.Volume.Name
+		v.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s: it was mounted, and container %s cannot be started with the mount",
+			facts.PodName(t.pod), t.pod.Spec.NodeName, broken.Volume.Name, broken.Container)
+		return v
+	}
 	for _, c := range t.pod.Status.ContainerStatuses {
 		if w := c.State.Waiting; w != nil {
 			switch {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
 // verdictDown is for a pod that ends. It waits for a volume where its object is
@@ -24,9 +25,6 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 	var held []VolumeTrace
 	for i := range volumes {
 		v := &volumes[i]
-		if v.Claim == "" && v.Driver == "" && v.Volume == "" {
-			continue // the kubelet made it by itself, and takes it away as easily
-		}
 		if s := v.stage(StageUnmounted); s.State == StageWaiting || s.State == StageBlocked {
 			if t.pod.DeletionTimestamp != nil {
 				v.Broken = StageUnmounted // the object waits for this, however late the detach is
@@ -48,8 +46,7 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 			verdict = t.waitForOne(list)
 			openToBe(volumes, list)
 		}
-		verdict.Message = strings.Replace(verdict.Message, " waits ", " has ended but cannot go; it waits ", 1)
-		return verdict
+		return cannotGo(verdict)
 	}
 	if i := slices.IndexFunc(volumes, func(v VolumeTrace) bool {
 		s := v.stage(StageUnmounted)
@@ -57,7 +54,20 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 	}); i >= 0 && t.pod.DeletionTimestamp != nil {
 		return t.unsure(volumes[i], StageUnmounted)
 	}
+	if t.pod.DeletionTimestamp != nil {
+		if list := t.notRemoved(volumes); len(list) > 1 {
+			return cannotGo(t.waitForOne(list))
+		} else if len(list) == 1 {
+			return cannotGo(t.waitFor(list))
+		}
+	}
 	return t.ended(volumes)
+}
+
+// cannotGo is the verdict on a pod that has ended and waits in a stage of the way down.
+func cannotGo(v Verdict) Verdict {
+	v.Message = strings.Replace(v.Message, " waits ", " has ended but cannot go; it waits ", 1)
+	return v
 }
 
 // likely leaves out of the volumes that may still be mounted those that perhaps never
@@ -100,6 +110,9 @@ func (t *tracer) ended(volumes []VolumeTrace) Verdict {
 	case t.pod.DeletionTimestamp != nil && len(t.pod.Finalizers) > 0:
 		v.Reason = "Finalizers"
 		v.Message += "; its object is kept by " + strings.Join(t.pod.Finalizers, ", ")
+	case t.pod.DeletionTimestamp != nil && t.node != nil && !reconcile.NodeReady(t.node):
+		v.Reason = "NodeNotReady"
+		v.Message += fmt.Sprintf("; its object stays until node %s returns or is deleted: the node's Ready condition is %s", t.node.Name, facts.ReadyText(t.node))
 	}
 	for _, volume := range volumes {
 		s := volume.stage(volume.Broken)

@@ -5,6 +5,7 @@ package trim
 import (
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -277,14 +278,37 @@ func trimPodStatus(status *corev1.PodStatus) {
 
 // trimState drops the texts that hold a command or its output. What a container
 // runtime says about a container that it could not make or start (reasons such as
-// CreateContainerError) repeats the command; why it was not asked to does not.
+// CreateContainerError) repeats the command; why it was not asked to does not, and of the
+// rest the path of a volume is kept, with the kernel's error.
 func trimState(state *corev1.ContainerState) {
 	if state.Terminated != nil {
 		state.Terminated.Message = ""
 	}
 	if w := state.Waiting; w != nil && w.Reason != "CreateContainerConfigError" && (strings.HasSuffix(w.Reason, "Error") || w.Reason == "ContainerCannotRun") {
-		w.Message = ""
+		w.Message = aboutMount(w.Message)
 	}
+}
+
+// volumePath is a path of a pod's volume in the kubelet's directory.
+var volumePath = regexp.MustCompile(`/[\w./-]*/pods/[\w-]+/(volumes/[\w.~-]+/[\w.-]+|volume-subpaths/[\w.-]+)[\w./-]*`)
+
+// mountErrors are the kernel's errors for a mount that does not work.
+var mountErrors = []string{"transport endpoint is not connected", "socket not connected", "stale file handle", "stale nfs file handle", "input/output error",
+	"no such device", "host is down", "permission denied", "read-only file system", "no such file or directory", "not a directory", "connection timed out"}
+
+// aboutMount is the part of a message that names the path of a volume, and the kernel's
+// error at the message's end; "" where it names none.
+func aboutMount(message string) string {
+	path := volumePath.FindString(message)
+	if path == "" {
+		return ""
+	}
+	for _, e := range mountErrors {
+		if strings.HasSuffix(strings.ToLower(strings.TrimRight(message, ". ")), ": "+e) {
+			return path + ": " + e
+		}
+	}
+	return path
 }
 
 // redactMessages takes secrets out of what programs say in the object.

@@ -1,0 +1,88 @@
+package blocked
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var MountBroken = check.Check{
+	Code:     "VD416",
+	Name:     "mount-broken",
+	Title:    "A container cannot start because the mount of its volume does not work",
+	Severity: finding.Error,
+	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes},
+	Never:    "force-delete the pod: its mount stays on the node, and the next pod there gets the same one",
+	Run:      runMountBroken,
+}
+
+// deadMount are the kernel's words for a mount whose process, server or device is gone.
+var deadMount = []string{"transport endpoint is not connected", "socket not connected", "stale file handle", "stale NFS file handle", "input/output error",
+	"no such device", "host is down"}
+
+func runMountBroken(p *check.Run) {
+	for _, pod := range p.Snapshot.Pods {
+		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || reconcile.PodTerminated(pod) {
+			continue
+		}
+		if broken, ok := p.BrokenMount(pod); ok {
+			reportBrokenMount(p, pod, broken)
+		}
+	}
+}
+
+func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) {
+	if p.Age(broken.Since) <= facts.MountFails {
+		return // the kubelet starts the container again within that time
+	}
+	name := p.KubeletName(pod, broken.Volume)
+	f := finding.Finding{
+		Subject: facts.PodObject(pod), Node: facts.NodeOf(pod), Pods: []string{facts.PodName(pod)}, Since: &broken.Since,
+		Message: fmt.Sprintf("Container %s of pod %s cannot start on node %s: its volume %s is mounted there, and the mount does not work: %q",
+			broken.Container, facts.PodName(pod), pod.Spec.NodeName, name, withoutPath(broken.Words)),
+		Cause:     "the kubelet cannot use the mount; its log on the node has the reason",
+		SelfHeals: finding.SelfHeals{Because: "the kubelet starts the container again with the same mount"},
+		Evidence:  []finding.Evidence{{Object: "pod/" + facts.PodName(pod), Field: "containerStatuses " + broken.Container, Value: broken.Words}},
+		Advice:    "read the kubelet's log about the volume; fix what it names, then delete the pod: the kubelet unmounts the volume and mounts it again for its successor",
+	}
+	if pv := p.BoundVolume(pod, broken.Volume); pv != nil {
+		f.PersistentVolume = pv.Name
+	}
+	driver, volume := p.CsiVolume(pod, broken.Volume)
+	f.Volume = volume.Volume
+	if facts.ContainsAny(strings.ToLower(broken.Words), deadMount...) {
+		f.Cause = "what serves the mount has gone: a process of the driver, a server, or the device"
+		f.Advice = "see that what serves the mount runs again, then delete the pod: the kubelet unmounts the volume and mounts it again for its successor. " +
+			"A volume that other pods on the node use is staged again only after all of them have left"
+		if driver != "" {
+			f.Advice = "see that the driver's node plugin on the node, or what serves its mounts, runs again" + strings.TrimPrefix(f.Advice, "see that what serves the mount runs again")
+		}
+		if alike := p.MountsAlike(driver, pod); len(alike) > 0 {
+			f.Message += fmt.Sprintf("; mounts of %s of %s on the node may have ended with it: %s",
+				driver, morePods(len(alike)), strings.Join(facts.PodNames(alike), ", "))
+		}
+	}
+	p.Report(f)
+}
+
+// withoutPath are the words about a path without it, which the headline names otherwise.
+func withoutPath(words string) string {
+	if _, reason, found := strings.Cut(words, ": "); found && strings.HasPrefix(words, "/") {
+		return reason
+	}
+	return words
+}
+
+func morePods(n int) string {
+	if n == 1 {
+		return "1 more pod"
+	}
+	return fmt.Sprintf("%d more pods", n)
+}

@@ -1,0 +1,79 @@
+package facts
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// BrokenMount is a mounted volume that a container of its pod cannot be started with.
+type BrokenMount struct {
+	Container string
+	Volume    *corev1.Volume
+	// Words are those with which the kubelet or the container runtime says so.
+	Words string
+	// Since is when the pod was last ready, which it is not with such a container.
+	Since metav1.Time
+}
+
+// subPathOf finds the pod's volume in the kubelet's words about a subPath
+// (Kubelet.makeMounts).
+var subPathOf = regexp.MustCompile(`subPath\b.* for volumeMount "([^"]+)"`)
+
+// BrokenMount is the first of the pod: a container waits with words that name a path of
+// the volume in the pod's directory, or its subPath.
+func (p *View) BrokenMount(pod *corev1.Pod) (BrokenMount, bool) {
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if status.State.Waiting == nil {
+			continue
+		}
+		words := status.State.Waiting.Message
+		for i := range pod.Spec.Volumes {
+			v := &pod.Spec.Volumes[i]
+			if m := subPathOf.FindStringSubmatch(words); m != nil && m[1] == v.Name || namesPath(words, pod.UID, p.KubeletName(pod, v)) {
+				return BrokenMount{status.Name, v, words, readySince(pod)}, true
+			}
+		}
+	}
+	return BrokenMount{}, false
+}
+
+// readySince is when the pod's Ready condition last changed, and else when it came to its node.
+func readySince(pod *corev1.Pod) metav1.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.LastTransitionTime
+		}
+	}
+	return BoundAt(pod)
+}
+
+// namesPath reports whether the words contain the path of the volume of that name in the
+// directory of the pod: volumes/PLUGIN/NAME, or volume-subpaths/NAME.
+func namesPath(words string, pod types.UID, name string) bool {
+	_, path, found := strings.Cut(words, "/pods/"+string(pod)+"/volume")
+	if !found {
+		return false
+	}
+	path, _, _ = strings.Cut(path, `"`)
+	path, _, _ = strings.Cut(path, ":")
+	parts := strings.Split(path, "/") // "s", PLUGIN, NAME, or "-subpaths", NAME
+	return len(parts) > 2 && parts[0] == "s" && parts[2] == name || len(parts) > 1 && parts[0] == "-subpaths" && parts[1] == name
+}
+
+// MountsAlike are the other pods of the node whose mounts of the driver's volumes may have
+// ended for the same reason: a process in the pod of its node plugin serves them, or may.
+func (p *View) MountsAlike(driver string, pod *corev1.Pod) []*corev1.Pod {
+	if driver == "" {
+		return nil
+	}
+	stake := p.servedBy(driver, NodeOf(pod))
+	if stake.serving == ServesNone {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(stake.pods), func(other *corev1.Pod) bool { return other == pod })
+}

@@ -81,6 +81,7 @@ func Checks() []check.Check {
 		resolution.MigrationConfigMismatch,
 		resolution.VolumeExpansionStuck,
 		resolution.ClaimNotBound,
+		resolution.ClaimTerminating,
 		driver.DriverUninstalled,
 		driver.CsiNodeDriverMissing,
 		driver.CsiDriverMissing,
@@ -102,5 +103,6 @@ func Checks() []check.Check {
 		driver.TwoPluginsOneDriver,
 		driver.NodeUnknownToDriver,
 		driver.InlineDriverMissing,
+		driver.ControllerDown,
 	}
 }

@@ -86,6 +86,7 @@ var names = map[finding.Code]string{
 	"VD510": "migration-config-mismatch",
 	"VD511": "volume-expansion-stuck",
 	"VD512": "claim-not-bound",
+	"VD513": "claim-terminating",
 	"VD601": "driver-uninstalled",
 	"VD602": "csinode-driver-missing",
 	"VD603": "csidriver-missing",
@@ -107,6 +108,7 @@ var names = map[finding.Code]string{
 	"VD619": "two-plugins-one-driver",
 	"VD620": "node-unknown-to-driver",
 	"VD621": "inline-driver-missing",
+	"VD622": "controller-down",
 }
 
 var sections = []string{

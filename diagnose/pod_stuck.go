@@ -97,6 +97,9 @@ func stuck(group []*trace.Trace) finding.Finding {
 		}
 		f.Never = "force-delete the pod: its volume may still be mounted"
 	}
+	if first.Verdict.Stage == trace.StageScheduled && first.Verdict.Actor != trace.Scheduler {
+		f.Advice = "look why " + first.Verdict.Actor + " does not start on the tainted nodes: it takes the taint off there once it has"
+	}
 	if first.Verdict.Said != "" {
 		f.Message += fmt.Sprintf("; it was said: %q", first.Verdict.Said)
 	}

@@ -155,8 +155,13 @@ func (s *svg) cross(x, y int) {
 	s.Crosses = append(s.Crosses, html.Cross{X: x, Y: y, Path: fmt.Sprintf("M%d %dl8 8m0-8l-8 8", x-4, y-4)})
 }
 
+// line is a horizontal or a vertical one.
 func (s *svg) line(x1, y1, x2, y2 int, e edge) {
-	s.Lines = append(s.Lines, html.Path{Path: fmt.Sprintf("M%d %dL%d %d", x1, y1, x2, y2), Missing: !e.there, Wrong: e.broken})
+	end := fmt.Sprintf("H%d", x2)
+	if x1 == x2 {
+		end = fmt.Sprintf("V%d", y2)
+	}
+	s.Lines = append(s.Lines, html.Path{Path: fmt.Sprintf("M%d %d%s", x1, y1, end), Missing: !e.there, Wrong: e.broken})
 }
 
 func (s *svg) tip(x, y int, direction string, wrong bool) {

@@ -165,7 +165,7 @@ metadata:
   name: n1
   annotations: {node.alpha.kubernetes.io/ttl: SECRET}
   managedFields:
-  - {manager: KEPT-kubelet, operation: Update, apiVersion: v1, subresource: status, time: "2026-11-20T09:00:00Z", fieldsType: FieldsV1, fieldsV1: {"f:metadata": {"f:SECRET": {}}, "f:status": {"f:conditions": {"f:SECRET": {}}, "f:volumesInUse": {"f:SECRET": {}}, "f:volumesAttached": {}}}}
+  - {manager: KEPT-kubelet, operation: Update, apiVersion: v1, subresource: status, time: "2026-11-20T09:00:00Z", fieldsType: FieldsV1, fieldsV1: {"f:metadata": {"f:SECRET": {}}, "f:status": {"f:conditions": {"k:{\"type\":\"Ready\"}": {"f:lastHeartbeatTime": {}, "f:SECRET": {}}, "f:SECRET": {}}, "f:volumesInUse": {"f:SECRET": {}}, "f:volumesAttached": {}}}}
   - {manager: SECRET, operation: Apply, fieldsV1: {"f:status": {"f:capacity": {}}}}
   - {manager: SECRET, operation: Apply, fieldsV1: []}
   - {manager: SECRET, operation: Apply}
@@ -193,7 +193,7 @@ func TestTrim(t *testing.T) {
 			t.Errorf("%s is not written", word)
 		}
 	}
-	want := `{"f:status":{"f:volumesAttached":{},"f:volumesInUse":{}}}`
+	want := `{"f:status":{"f:volumesAttached":{},"f:volumesInUse":{},"f:conditions":{"k:{\"type\":\"Ready\"}":{"f:lastHeartbeatTime":{}}}}}`
 	if fields := s.Nodes[0].ManagedFields; len(fields) != 1 || fields[0].FieldsV1.GetRawString() != want || fields[0].Time == nil || fields[0].Subresource != "status" {
 		t.Errorf("managed fields %+v", fields)
 	}

@@ -2,10 +2,13 @@ package facts
 
 import (
 	"slices"
+	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
@@ -15,6 +18,15 @@ import (
 // of its start: it works through what it believes to be unwanted within a few
 // operations.
 const LeaderChangeActs = 5 * reconcile.CSITimeout
+
+// ControllerLeaseGrace is how old the renewal of kube-controller-manager's lease may be
+// before its holder counts as gone: a leader gives up before the lease's own duration ends,
+// which a flag decides, and another then takes it over. A lease that was released has a
+// duration of a second.
+func ControllerLeaseGrace(lease *coordinationv1.Lease) time.Duration {
+	duration := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
+	return max(duration, AttacherLease) + 45*time.Second
+}
 
 // LiveDetach is an attachment that was deleted or recreated soon after the
 // controller's leader changed, under a pod that ran before and still runs.

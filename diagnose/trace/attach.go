@@ -36,6 +36,9 @@ const nodeLacksDriver = "does not contain driver"
 
 const theController = "the attach/detach controller"
 
+// Scheduler is the actor while a pod has no node.
+const Scheduler = "the scheduler"
+
 func attacherOf(driver string) string { return "the external-attacher of " + driver }
 
 // attachmentOf is the VolumeAttachment of the volume on the pod's node.

@@ -27,12 +27,18 @@ func (t *tracer) scheduled() Stage {
 	if t.pod.Spec.NodeName != "" {
 		return done(StageScheduled, facts.BoundAt(t.pod), "on node "+t.pod.Spec.NodeName)
 	}
-	s := Stage{Stage: StageScheduled, State: StageWaiting, On: "the scheduler", Detail: "the scheduler has not spoken",
+	s := Stage{Stage: StageScheduled, State: StageWaiting, On: Scheduler, Detail: "the scheduler has not spoken",
 		Ends: "the scheduler binds the pod to a node"}
 	since := t.pod.CreationTimestamp
 	if c := condition(t.pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Message != "" {
 		s.State, s.Detail = StageBlocked, "no node suits the pod"
 		s.Said = []Said{{By: "the scheduler, condition PodScheduled", At: &c.LastTransitionTime, Text: c.Message, Means: schedulerMeans(c.Message)}}
+		if means, plugin := t.startUpTaint(c.Message); means != "" {
+			if s.Said[0].Means == "" {
+				s.On, s.Ends = plugin, "the driver's node plugin starts on a node and takes the taint off"
+			}
+			s.Said[0].Means = strings.TrimPrefix(s.Said[0].Means+"; "+means, "; ")
+		}
 		since = facts.Latest(since, c.LastTransitionTime)
 	}
 	return t.due(s, since, schedulerTakes)
@@ -89,6 +95,42 @@ func schedulerMeans(message string) string {
 		}
 	}
 	return strings.Join(means, "; ")
+}
+
+// startUpTaint says that the scheduler's words are about a taint that a CSI driver's node
+// plugin takes off once it has started, and which driver's: its key begins with the
+// driver's name. Both are "" for other words.
+func (t *tracer) startUpTaint(message string) (means, plugin string) {
+	if !strings.Contains(message, "untolerated taint") {
+		return "", ""
+	}
+	for _, driver := range t.Snapshot.CSIDrivers {
+		var tainted []string
+		for _, node := range t.Snapshot.Nodes {
+			for _, taint := range node.Spec.Taints {
+				// Releases that write "untolerated taint(s)" do not say which.
+				named := strings.Contains(message, "{"+taint.Key) || strings.Contains(message, "taint(s)")
+				if named && strings.HasPrefix(taint.Key, driver.Name+"/") && !slices.Contains(tainted, node.Name) {
+					tainted = append(tainted, node.Name)
+				}
+			}
+		}
+		if len(tainted) == 0 && strings.Contains(message, "{"+driver.Name+"/") {
+			return fmt.Sprintf("a taint of driver %s keeps the pod off; no node of those that were read has it now", driver.Name), "the node plugin of " + driver.Name
+		}
+		if len(tainted) > 0 {
+			return fmt.Sprintf("the start-up taint of driver %s is still on %s (first %s): its node plugin takes the taint off once it has started there",
+				driver.Name, nodesCounted(len(tainted)), tainted[0]), "the node plugin of " + driver.Name
+		}
+	}
+	return "", ""
+}
+
+func nodesCounted(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
 }
 
 // bound is whether the claim is tied to a volume that points back to it; it
@@ -169,7 +211,7 @@ func (t *tracer) unbound(v *tracedVolume, name string) Stage {
 	case !about.ClassFound && about.Class != "" && about.Provisioner == "" && !t.knows(snapshot.StorageClasses, ""):
 		return unread(StageClaimBound, snapshot.StorageClasses)
 	case about.ForNode && t.pod.Spec.NodeName == "":
-		s.On, s.Detail = "the scheduler", name+" is bound once the scheduler has chosen a node for the pod"
+		s.On, s.Detail = Scheduler, name+" is bound once the scheduler has chosen a node for the pod"
 		bound = schedulerTakes
 	case about.ForNode:
 		s.State, s.On = StageBlocked, "nobody"

@@ -183,7 +183,7 @@ func (t *tracer) waitForOne(list []VolumeTrace) Verdict {
 func (t *tracer) verdictUnscheduled(volumes, list []VolumeTrace) Verdict {
 	scheduled := t.scheduled()
 	claims := slices.DeleteFunc(slices.Clone(list), func(v VolumeTrace) bool {
-		return v.stage(StageClaimBound).Stage == "" || v.stage(StageClaimBound).State == StageDone || v.stage(StageClaimBound).On == "the scheduler" ||
+		return v.stage(StageClaimBound).Stage == "" || v.stage(StageClaimBound).State == StageDone || v.stage(StageClaimBound).On == Scheduler ||
 			v.stage(StageClaimBound).State == StageUnknown
 	})
 	if len(claims) > 0 {

@@ -55,7 +55,7 @@ func (p *Picture) node() g.Node {
 			}),
 			each(p.Tips, func(t Path) g.Node { return path(t.Path, classes("tip", class{"wrong", t.Wrong})) }),
 			each(p.Boxes, func(b Box) g.Node {
-				return g.El("rect", classes("box", class{"volume", b.Volume}), number("x", b.X), number("y", b.Y), number("width", b.W), number("height", b.H), number("rx", 5))
+				return g.El("rect", classes("box", class{"volume", b.Volume}), number("x", b.X), number("y", b.Y), number("width", b.W), number("height", b.H))
 			}),
 			each(p.Texts, func(t Text) g.Node {
 				return g.El("text", classes("", class{"label", t.Label}, class{"wrong", t.Wrong}), number("x", t.X), number("y", t.Y), g.Text(t.Text))

@@ -122,7 +122,14 @@ func trimAnnotations(annotations map[string]string) map[string]string {
 	return annotations
 }
 
-// trimManagedFields keeps who wrote a node's two lists of volumes, and when:
+// ownsHeartbeat reports whether the fields are those of whoever last wrote the heartbeat of
+// a node's Ready condition.
+func ownsHeartbeat(conditions json.RawMessage) bool {
+	var owned map[string]map[string]json.RawMessage
+	return conditions != nil && json.Unmarshal(conditions, &owned) == nil && owned[`k:{"type":"Ready"}`]["f:lastHeartbeatTime"] != nil
+}
+
+// trimManagedFields keeps who wrote a node's two lists of volumes and its heartbeat, and when:
 // that tells a third party's hand from the controller's.
 func trimManagedFields(object metav1.Object) []metav1.ManagedFieldsEntry {
 	if _, ok := object.(*corev1.Node); !ok {
@@ -144,6 +151,9 @@ func trimManagedFields(object metav1.Object) []metav1.ManagedFieldsEntry {
 			if _, ok := fields.Status[field]; ok {
 				owned = append(owned, `"`+field+`":{}`)
 			}
+		}
+		if ownsHeartbeat(fields.Status["f:conditions"]) {
+			owned = append(owned, `"f:conditions":{"k:{\"type\":\"Ready\"}":{"f:lastHeartbeatTime":{}}}`)
 		}
 		if len(owned) == 0 {
 			continue

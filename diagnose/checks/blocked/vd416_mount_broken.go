@@ -50,7 +50,7 @@ func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) 
 		Cause:     "the kubelet cannot use the mount; its log on the node has the reason",
 		SelfHeals: finding.SelfHeals{Because: "the kubelet starts the container again with the same mount"},
 		Evidence:  []finding.Evidence{{Object: "pod/" + facts.PodName(pod), Field: "containerStatuses " + broken.Container, Value: broken.Words}},
-		Advice:    "read the kubelet's log about the volume; fix what it names, then delete the pod: the kubelet unmounts the volume and mounts it again for its successor",
+		Advice:    "read the kubelet's log about the volume; fix what it names, then delete the pod: its successor gets a new mount",
 	}
 	if pv := p.BoundVolume(pod, broken.Volume); pv != nil {
 		f.PersistentVolume = pv.Name
@@ -59,8 +59,8 @@ func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) 
 	f.Volume = volume.Volume
 	if facts.ContainsAny(strings.ToLower(broken.Words), deadMount...) {
 		f.Cause = "what serves the mount has gone: a process of the driver, a server, or the device"
-		f.Advice = "see that what serves the mount runs again, then delete the pod: the kubelet unmounts the volume and mounts it again for its successor. " +
-			"A volume that other pods on the node use is staged again only after all of them have left"
+		f.Advice = "see that what serves the mount runs again, then delete the pod: its successor gets a new mount. " +
+			"Where other pods on the node use the volume, all of them have to leave first"
 		if driver != "" {
 			f.Advice = "see that the driver's node plugin on the node, or what serves its mounts, runs again" + strings.TrimPrefix(f.Advice, "see that what serves the mount runs again")
 		}

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -38,7 +41,7 @@ func runInuseClobbered(p *check.Run) {
 		f := finding.Finding{Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID}, Node: facts.NodeName(node)}
 		for _, list := range nodeLists {
 			writer, at := facts.ListWriter(node, list.field)
-			if writer == "" || byRights(writer) || p.Customary(list.field, writer) {
+			if writer == "" || byRights(node, list.field, writer) || p.Customary(list.field, writer) {
 				continue
 			}
 			if f.Since == nil || f.Since.Before(&at) {
@@ -62,8 +65,19 @@ func runInuseClobbered(p *check.Run) {
 	}
 }
 
-// byRights says that the writer owns one of the lists, or is a person's hand.
-func byRights(writer string) bool {
+// byRights reports whether the writer owns one of the lists, or is a person's hand. Whoever
+// writes the node's heartbeat is its kubelet, under whatever name, and writes volumesInUse;
+// but where a known kubelet writes to the node as well, it may be a program that writes
+// back the whole of a status that it has read.
+func byRights(node *corev1.Node, field, writer string) bool {
+	return isKnown(writer) || field == "volumesInUse" && slices.ContainsFunc(node.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == writer && facts.WritesHeartbeat(e)
+	}) && !slices.ContainsFunc(node.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		return isKnown(e.Manager) && e.Manager != reconcile.ControllerManager && !strings.HasPrefix(e.Manager, "kubectl")
+	})
+}
+
+func isKnown(writer string) bool {
 	name := strings.TrimSuffix(writer, ".exe")
 	return slices.Contains(listWriters, name) || strings.HasPrefix(name, "kubectl")
 }
@@ -77,5 +91,5 @@ func inUseListRewritten(p *facts.View, cause, effect finding.Finding) bool {
 		return false
 	}
 	writer, _ := facts.ListWriter(node, "volumesInUse")
-	return writer != "" && !byRights(writer) && !p.Customary("volumesInUse", writer)
+	return writer != "" && !byRights(node, "volumesInUse", writer) && !p.Customary("volumesInUse", writer)
 }

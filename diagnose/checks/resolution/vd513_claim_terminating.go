@@ -1,0 +1,113 @@
+package resolution
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var ClaimTerminating = check.Check{
+	Code:     "VD513",
+	Name:     "claim-terminating",
+	Title:    "A claim has been Terminating for long: a pod or a finalizer keeps it",
+	Severity: finding.Warning,
+	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes},
+	Never:    "take the finalizer off: a pod may have the volume mounted, and the disk may go with the claim",
+	Run:      runClaimTerminating,
+}
+
+// claimDeletionGrace is how long a claim may be Terminating: the pods that leave with it end
+// and are unmounted, and finalizers of others, such as that of a snapshot, take some calls.
+const claimDeletionGrace = 2*reconcile.CSITimeout + 6*time.Minute
+
+// protection is the finalizer that the PVC protection controller takes off once no pod on
+// a node names the claim, whether its containers run or have ended
+// (Controller.podUsesPVC, pkg/controller/volume/pvcprotection, 1.37).
+const protection = "kubernetes.io/pvc-protection"
+
+func runClaimTerminating(p *check.Run) {
+	users := map[types.NamespacedName][]*corev1.Pod{} // of the claims that are long Terminating
+	for _, claim := range p.Snapshot.Claims {
+		if claim.DeletionTimestamp != nil && p.Age(*claim.DeletionTimestamp) > claimDeletionGrace {
+			users[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}] = nil
+		}
+	}
+	if len(users) == 0 {
+		return
+	}
+	for _, pod := range p.Snapshot.Pods {
+		if pod.Spec.NodeName == "" {
+			continue
+		}
+		for name := range facts.ClaimNames(pod) {
+			key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
+			if _, asked := users[key]; asked {
+				users[key] = append(users[key], pod)
+			}
+		}
+	}
+	for _, claim := range p.Snapshot.Claims {
+		if pods, asked := users[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}]; asked {
+			claimTerminating(p, claim, facts.LongestFirst(pods))
+		}
+	}
+}
+
+func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users []*corev1.Pod) {
+	name := claim.Namespace + "/" + claim.Name
+	f := finding.Finding{
+		Subject: finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		Since:   claim.DeletionTimestamp, PersistentVolume: claim.Spec.VolumeName,
+		Evidence: []finding.Evidence{{Object: "persistentvolumeclaim/" + name, Field: "metadata.finalizers", Value: strings.Join(claim.Finalizers, ", ")}},
+	}
+	holds := func(who, why string) {
+		f.Message = fmt.Sprintf("Claim %s has been Terminating for %s: %s", name, facts.Rounded(p.Age(*claim.DeletionTimestamp)), who)
+		f.Cause = why
+	}
+	var live, ended []*corev1.Pod
+	for _, pod := range users {
+		if reconcile.PodTerminated(pod) {
+			ended = append(ended, pod)
+		} else {
+			live = append(live, pod)
+		}
+	}
+	const deleted = "its deletion cannot be taken back"
+	switch {
+	case !slices.Contains(claim.Finalizers, protection):
+		holds("finalizers of others keep it: "+strings.Join(claim.Finalizers, ", "), "whoever put the finalizers on has not taken them off")
+		f.SelfHeals.Because = "it goes once whoever put the finalizers on takes them off"
+		f.Advice = "find the program that puts these finalizers on, and see whether it runs and what it waits for"
+	case len(live) > 0:
+		f.Pods = facts.PodNames(live)
+		holds(fmt.Sprintf("pod %s on node %s uses it%s", facts.PodName(live[0]), live[0].Spec.NodeName, facts.Alike(live)), "the claim was deleted while pods name it; "+deleted)
+		f.SelfHeals.Because = "it goes once no pod on a node names it"
+		f.Advice = "before the last of its pods ends, decide about the data: with the reclaim policy Delete the disk goes with the claim, Retain keeps it"
+		if pv := p.Snapshot.Volume(claim.Spec.VolumeName); pv != nil && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+			f.AdviceCommands = []string{safetext.Kubectl("patch", "pv/"+pv.Name, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)}
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.persistentVolumeReclaimPolicy", Value: "Delete"})
+		}
+	case len(ended) > 0:
+		f.Pods = facts.PodNames(ended)
+		holds(fmt.Sprintf("pod %s has ended and still names it%s", facts.PodName(ended[0]), facts.Alike(ended)), "a pod that has ended keeps its claims until it is deleted; "+deleted)
+		f.SelfHeals.Because = "it goes once the pod objects that name it are deleted"
+		f.Advice = "if the data are not wanted, delete the pods that have ended, or their Job: with the reclaim policy Delete the disk goes with the claim"
+	default:
+		holds("no pod on a node names it, and its finalizer "+protection+" is still there", "kube-controller-manager takes that finalizer off, and has not")
+		f.SelfHeals.Because = "kube-controller-manager takes the finalizer off within seconds where it works"
+		f.Advice = "look whether kube-controller-manager runs and leads, and what its log says about the claim"
+		f.AdviceCommands = []string{safetext.Kubectl("get", "lease/kube-controller-manager", "-n", "kube-system")}
+	}
+	p.Report(f)
+}

@@ -1,0 +1,24 @@
+package diagnose_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+)
+
+// TestOldLeasesProveNothing: where the lists of a file are of different times, a lease of
+// kube-controller-manager is held against the other leases, and not against the file's time.
+func TestOldLeasesProveNothing(t *testing.T) {
+	for _, c := range []struct {
+		others float64 // minutes ago
+		says   bool
+	}{{24.5, false}, {0.1, true}} {
+		w := newWorld().pending(20).unattached()
+		w.Leases = append(w.Leases[:0], newLease("kube-system", "kube-controller-manager", minutesAgo(99), minutesAgo(25)), newLease("kube-node-lease", "n1", minutesAgo(99), minutesAgo(c.others)))
+		if says := slices.ContainsFunc(diagnose.Diagnose(w.snapshot(), diagnose.Options{}).Findings, func(f finding.Finding) bool { return f.Code == "VD622" }); says != c.says {
+			t.Errorf("the other leases were renewed %v minutes ago: %v", c.others, says)
+		}
+	}
+}

@@ -80,6 +80,12 @@ func (w truth) republishHarm(s *snapshot.Snapshot, va *storagev1.VolumeAttachmen
 	return ""
 }
 
+// free reports whether the storage system is known to have the disk on no machine.
+func (w truth) free(handle string) bool {
+	machines, known := w.backend[handle]
+	return known && len(machines) == 0
+}
+
 // createHarm is what a new VolumeAttachment does, and for another node than that
 // of the finding its deletion after that.
 func (w truth) createHarm(s *snapshot.Snapshot, op repair.Operation) string {
@@ -103,6 +109,8 @@ func (w truth) createHarm(s *snapshot.Snapshot, op repair.Operation) string {
 		return "detached from a node that may write, without the user's word"
 	case detaches && machine(s, &va) == "":
 		return "a record is made that the attacher cannot act on: the driver has no name for the node"
+	case detaches && w.free(handle):
+		return "published to " + va.Spec.NodeName + ", where no pod wants it, until the driver has detached it again"
 	}
 	for _, other := range s.VolumeAttachments {
 		same, _ := disk(s, other)

@@ -298,6 +298,14 @@ func has(machine string, change func(*memory)) func(*truth) {
 	}
 }
 
+// free has the driver detach the disk from where it was, as it may after it has refused.
+func free(turn func(*truth)) func(*truth) {
+	return func(w *truth) {
+		w.backend["vol-1"] = nil
+		turn(w)
+	}
+}
+
 var harmCases = map[repair.Kind][]harmCase{
 	repair.DeleteAttachment: {
 		{repair.GuardComplete, dangling, changed((*memory).stranger), unseen(snapshot.Pods, func(o *snapshot.Objects) { o.Pods = o.Pods[:1] })},
@@ -390,6 +398,11 @@ var harmCases = map[repair.Kind][]harmCase{
 		{"not-used", orphan, missOf(orphanMisses, "not-used", "a pod on the holder"), nil},
 		{"not-reported", orphan, missOf(orphanMisses, "not-reported", "reported by the holder"), nil},
 		{"none-of-pair", orphan, missOf(orphanMisses, "none-of-pair", "there is a record by another name"), nil},
+		{"refused-alone", orphan, free(missOf(orphanMisses, "refused-alone", "nobody follows")), nil},
+		{"refused-alone", orphan, free(missOf(orphanMisses, "refused-alone", "refused once since it is followed")), nil},
+		{"refused-alone", orphan, free(missOf(orphanMisses, "refused-alone", "refused before it was followed")), nil},
+		{"refused-alone", orphan, free(missOf(orphanMisses, "refused-alone", "another was there when it was refused")), nil},
+		{"storage-has-it", orphan, free(missOf(orphanMisses, "storage-has-it", "attached to nothing at the storage system")), nil},
 		{"nowhere-attached", orphan, missOf(orphanMisses, "nowhere-attached", "attached after all"), nil},
 		{"node-lives", orphan, missOf(orphanMisses, "node-lives", "holder silent"), nil},
 		{repair.GuardAllowed, orphan, missOf(orphanMisses, repair.GuardAllowed, "not allowed"), nil},
@@ -494,8 +507,6 @@ var harmless = map[repair.Kind]map[string]string{
 	repair.UnpublishOrphan: {
 		repair.GuardController: inMemory, repair.GuardFinding: unneeded,
 		"attacher-at-work": "the object waits for its attacher; no data is at stake",
-		"storage-has-it":   "the driver attaches the volume, which nobody has, and detaches it again",
-		"refused-alone":    "the same; meanwhile the pod that waits is refused it",
 	},
 	repair.OutOfServiceTaint: {
 		repair.GuardComplete: "the node was read, and the taint asks nobody else", repair.GuardFinding: unneeded, "same-node": reviewed,

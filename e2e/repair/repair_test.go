@@ -248,8 +248,9 @@ func TestStripMachineGone(t *testing.T) {
 }
 
 // volumeGone has somebody delete a volume past its finalizers while it is attached, so
-// that the attacher cannot tell the driver what to detach, and returns the finding once the
-// node says which disk it is.
+// that the attacher cannot tell the driver what to detach, and returns the finding once
+// nothing on the node uses the disk. The controller takes the disk off the node's list
+// before it deletes the VolumeAttachment, so that no object tells its handle any more.
 func (s *stage) volumeGone() (fixture.Volume, finding.Finding) {
 	s.Helper()
 	v := s.running()
@@ -258,17 +259,17 @@ func (s *stage) volumeGone() (fixture.Volume, finding.Finding) {
 	s.detachFails("a", v)
 	for end := time.Now().Add(soon); ; time.Sleep(time.Second) {
 		f := s.find("va-pv-missing", soon)
-		if f.Repair == nil && len(f.AdviceCommands) == 1 {
+		if strings.Contains(f.Advice, "no object tells its volumeHandle") && len(f.AdviceCommands) == 0 {
 			return v, f
 		}
 		if time.Now().After(end) {
-			s.Fatalf("the volume is not to be made again: %s, %+v", f.Advice, f.Repair)
+			s.Fatalf("the advice is %q and the commands are %q, want that the handle is to be found at the storage system", f.Advice, f.AdviceCommands)
 		}
 	}
 }
 
-// TestVolumeMadeAgain: the volume is made again as the report says, and the attacher
-// detaches what the storage system still has attached. Nothing is stripped on --allow alone.
+// TestVolumeMadeAgain: the volume is made again as the report says, with the handle that the
+// storage system tells, and the attacher detaches what the storage system still has attached. Nothing is stripped on --allow alone.
 func TestVolumeMadeAgain(t *testing.T) {
 	s := newStage(t)
 	s.nodes("a")
@@ -277,13 +278,19 @@ func TestVolumeMadeAgain(t *testing.T) {
 	s.refused(f, "--detached=", "--allow", "strip-finalizer")
 	s.published(v, "a")
 
-	manifest, _ := strings.CutPrefix(f.AdviceCommands[0], "printf %s '")
-	manifest, _, piped := strings.Cut(manifest, "' | kubectl ")
-	var pv corev1.PersistentVolume
-	if err := json.Unmarshal([]byte(manifest), &pv); err != nil || !piped {
-		t.Fatalf("%s: %v", f.AdviceCommands[0], err)
+	claim, err := s.client.CoreV1().PersistentVolumeClaims(s.name).Get(t.Context(), "data", metav1.GetOptions{})
+	s.must(err)
+	pv := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName}, Spec: corev1.PersistentVolumeSpec{
+		Capacity:                      claim.Spec.Resources.Requests,
+		AccessModes:                   claim.Spec.AccessModes,
+		PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+		ClaimRef:                      &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: s.name, Name: claim.Name, UID: claim.UID},
+		PersistentVolumeSource:        corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: csidriver.Name, VolumeHandle: v.Handle}},
+	}}
+	if claim.Spec.StorageClassName != nil {
+		pv.Spec.StorageClassName = *claim.Spec.StorageClassName
 	}
-	_, err := s.client.CoreV1().PersistentVolumes().Create(t.Context(), &pv, metav1.CreateOptions{})
+	_, err = s.client.CoreV1().PersistentVolumes().Create(t.Context(), &pv, metav1.CreateOptions{})
 	s.must(err)
 	s.noAttachment("a", v)
 	s.published(v)

@@ -223,9 +223,11 @@ func (s *stage) find(check string, within time.Duration) finding.Finding {
 // mine says that the finding is about this stage, and certain: nothing is repaired
 // before.
 func (s *stage) mine(f finding.Finding) bool {
-	if f.Confidence == finding.Suspected {
-		return false
-	}
+	return f.Confidence != finding.Suspected && s.isAbout(f)
+}
+
+// isAbout reports whether the finding is about this stage.
+func (s *stage) isAbout(f finding.Finding) bool {
 	return strings.Contains(f.PersistentVolume, "-"+s.name+"-") || strings.Contains(f.Subject.Name, s.name)
 }
 

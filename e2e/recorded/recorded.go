@@ -87,6 +87,9 @@ type Writer struct {
 
 // Create begins a file of answers.
 func Create(name, fingerprint string) (*Writer, error) {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return nil, err
+	}
 	file, err := os.Create(name)
 	if err != nil {
 		return nil, err

@@ -26,11 +26,18 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
 )
 
-// ahead is how far the clock goes on that the command reads, so that nobody waits the
-// 5 min out in which an attacher may not have asked the driver again.
-const ahead = 9 * time.Minute
+// older is by how much the objects are made older, so that nobody waits the 5 min out in
+// which an attacher may not have asked the driver again.
+const older = 9 * time.Minute
+
+func makeOlder(t *testing.T) {
+	t.Helper()
+	_, err := load.Age(t.Context(), cluster.EtcdURL(), older, func(load.Object) bool { return true })
+	must(t, err)
+}
 
 const namespace = "backend"
 
@@ -120,9 +127,6 @@ func TestTenDisagreements(t *testing.T) {
 		must(t, err)
 		t.Cleanup(k.Stop)
 	}
-	later, stop, err := command.Later(cluster.Kubeconfig, t.TempDir(), ahead)
-	must(t, err)
-	t.Cleanup(stop)
 
 	// Eight pods run, two of which nothing happens to.
 	volumes := map[string]fixture.Volume{}
@@ -135,7 +139,8 @@ func TestTenDisagreements(t *testing.T) {
 		must(t, fixture.Await(t.Context(), fixture.PodRunning(client, namespace, name)))
 		must(t, fixture.Await(t.Context(), fixture.Attached(client, "n1", volumes[name])))
 	}
-	if names, _ := found(t, later, "--backend", list(t)); len(names) > 0 {
+	makeOlder(t)
+	if names, _ := found(t, cluster.Kubeconfig, "--backend", list(t)); len(names) > 0 {
 		t.Fatalf("the table and the cluster agree, and there is %v", names)
 	}
 
@@ -167,11 +172,12 @@ func TestTenDisagreements(t *testing.T) {
 			})))
 	}
 
-	if names, _ := found(t, later); len(names) > 0 {
+	makeOlder(t)
+	if names, _ := found(t, cluster.Kubeconfig); len(names) > 0 {
 		t.Errorf("without the table there is %v", names)
 	}
 	table := list(t)
-	names, all := found(t, later, "--backend", table)
+	names, all := found(t, cluster.Kubeconfig, "--backend", table)
 	if !slices.Equal(names, want) {
 		t.Errorf("with the table there is %v, want %v", names, want)
 	}
@@ -184,7 +190,7 @@ func TestTenDisagreements(t *testing.T) {
 	// The guards. A repair that was reviewed while the table had the volume on n2 is
 	// refused once it does not.
 	repair := func(name, backend string, args ...string) command.Result {
-		return run(t, later, append([]string{"diagnose", "pod/" + name, "-n", namespace, "--check", "VD404", "--for", "1s", "--backend", backend,
+		return run(t, cluster.Kubeconfig, append([]string{"diagnose", "pod/" + name, "-n", namespace, "--check", "VD404", "--for", "1s", "--backend", backend,
 			"--journal", filepath.Join(t.TempDir(), "journal"), "--allow", "unpublish-orphan", "--settle", "10s", "--apply", "--yes"}, args...)...)
 	}
 	// The attacher here pauses for at most 5 s.

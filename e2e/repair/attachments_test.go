@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
@@ -33,7 +32,7 @@ var long = flag.Bool("long", false, "also wait out what an ordinary run has the 
 //
 // The other tests must not see the controller go: it is over before any begins.
 func TestCreateAttachment(t *testing.T) {
-	s := &stage{T: t, name: "createattachment", client: cluster.Client(), kubelets: map[string]*kubelet.Kubelet{}, config: cluster.Kubeconfig}
+	s := &stage{T: t, name: "createattachment", client: cluster.Client(), kubelets: map[string]*kubelet.Kubelet{}}
 	s.must(fixture.Namespace(t.Context(), s.client, s.name))
 	t.Cleanup(func() {
 		for _, k := range s.kubelets {
@@ -143,9 +142,9 @@ func (s *stage) mountFails(name string, v fixture.Volume) {
 	}()
 }
 
-// ahead is how far a test moves the clock on that cannot wait: as far as leaves
-// the driver's last refusal younger than the checks want it.
-const ahead = 9 * time.Minute
+// older is by how much a test that cannot wait makes its objects older: by as much as
+// leaves the driver's last refusal younger than the checks want it.
+const older = 9 * time.Minute
 
 // refusedTwice is how long the attacher here takes at most to be refused twice.
 const refusedTwice = 30 * time.Second
@@ -215,17 +214,6 @@ func (s *stage) unpublishOrphan(age func(fixture.Volume)) {
 	s.undo(3, "unpublish-orphan cannot be taken back")
 	s.await(fixture.Attached(s.client, s.nodeName("a"), v))
 	s.published(v, "a")
-}
-
-// later is a kubeconfig of the admin for an API server whose clock is ahead.
-func later(t *testing.T, ahead time.Duration) string {
-	t.Helper()
-	path, stop, err := command.Later(cluster.Kubeconfig, t.TempDir(), ahead)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(stop)
-	return path
 }
 
 // suspects diagnoses until the check suspects something of this stage.

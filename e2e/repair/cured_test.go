@@ -49,7 +49,7 @@ func TestCuredDetach(t *testing.T) {
 }
 
 func cured(t *testing.T, name string, suspected *atomic.Int32) {
-	s := &stage{T: t, name: name, client: cluster.Client(), kubelets: map[string]*kubelet.Kubelet{}, config: cluster.Kubeconfig}
+	s := &stage{T: t, name: name, client: cluster.Client(), kubelets: map[string]*kubelet.Kubelet{}}
 	s.must(fixture.Namespace(t.Context(), s.client, s.name))
 	t.Cleanup(func() {
 		for _, k := range s.kubelets {

@@ -22,6 +22,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
 )
 
 // stage is where one repair is played: a namespace, and nodes whose names begin
@@ -31,14 +32,14 @@ type stage struct {
 	name     string
 	client   kubernetes.Interface
 	kubelets map[string]*kubelet.Kubelet
-	// config is the kubeconfig that the command is given.
-	config string
+	// older is by how much the stage's objects are made older before the next finding.
+	older time.Duration
 }
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	t.Parallel() // all wait for minutes, and none for another
-	s := &stage{T: t, name: strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), client: cluster.Client(), kubelets: map[string]*kubelet.Kubelet{}, config: cluster.Kubeconfig}
+	s := &stage{T: t, name: strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), client: cluster.Client(), kubelets: map[string]*kubelet.Kubelet{}}
 	s.must(fixture.Namespace(t.Context(), s.client, s.name))
 	t.Cleanup(func() {
 		for _, k := range s.kubelets {
@@ -186,25 +187,30 @@ func (s *stage) published(v fixture.Volume, want ...string) {
 // doctor runs the command as the admin.
 func (s *stage) doctor(args ...string) command.Result {
 	s.Helper()
-	r, err := command.Run(s.Context(), command.Binary, s.config, args...)
+	r, err := command.Run(s.Context(), command.Binary, cluster.Kubeconfig, args...)
 	s.must(err)
 	return r
 }
 
-// hurry moves the clock on that the command reads, where -long does not ask to
-// wait, and returns how much less there is to wait.
+// hurry has the stage's objects made older before the next finding, where -long does not
+// ask to wait, and returns how much less there is to wait.
 func (s *stage) hurry() time.Duration {
 	s.Helper()
 	if *long {
 		return 0
 	}
-	s.config = later(s.T, ahead)
-	return ahead
+	s.older = older
+	return older
 }
 
 // find diagnoses until the check has a finding about this stage.
 func (s *stage) find(check string, within time.Duration) finding.Finding {
 	s.Helper()
+	if s.older > 0 {
+		_, err := load.Age(s.Context(), cluster.EtcdURL(), s.older, func(o load.Object) bool { return s.owns(o.GetNamespace(), o.GetName()) })
+		s.must(err)
+		s.older = 0
+	}
 	for end := time.Now().Add(within); ; time.Sleep(10 * time.Second) {
 		r := s.doctor("diagnose", "-o", "json", "--check", check)
 		report := parse[finding.Report](s.T, r.Stdout)
@@ -299,13 +305,6 @@ func (s *stage) nudged(f finding.Finding) finding.Finding {
 	}
 	if r := s.apply(f); r.Code != 3 || !strings.Contains(r.Stdout+r.Stderr, "still refuses") {
 		s.Errorf("the nudge: exit code %d", r.Code)
-	}
-	if s.config != cluster.Kubeconfig {
-		// The nudge has noted a time that is still to come; the attacher's is ours.
-		mark := "nudge for " + string(f.Code) + " " + f.Check + " at " + time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
-		_, err := s.client.StorageV1().VolumeAttachments().Patch(s.Context(), f.VolumeAttachment, types.MergePatchType,
-			[]byte(`{"metadata":{"annotations":{"volume-doctor/last-repair":"`+mark+`"}}}`), metav1.PatchOptions{})
-		s.must(err)
 	}
 	return s.find(f.Check, soon)
 }

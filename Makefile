@@ -27,7 +27,7 @@ build: ## the plug-in, as kubectl finds it on PATH
 
 # What the gate builds it builds once: without cgo and with -trimpath, as the plug-in and
 # the control plane are built.
-GATE := vet unit race stories lint
+GATE := vet unit race recorded stories lint
 GATE_ENV := CGO_ENABLED=0 GOFLAGS=-trimpath
 test: ## the gate: each part, how long it took, and the sum
 	@$(GATE_ENV) scripts/parts.sh $(GATE)
@@ -49,7 +49,7 @@ race: ## the race detector where goroutines share something
 recorded: ## the model against what the controllers and kubelets of the releases have answered (make record)
 	cd e2e && $(GATE_ENV) go test -vet=off -run '^TestRecorded' ./recorded ./conformance ./histories ./kubelettrace
 
-STORIES := TestReviewedPlan|TestDeleteFenced|TestDeleteFencedRefusesTheLiving|TestReplacedAttachment
+STORIES := TestCuredDetach|TestReviewedPlan|TestDeleteFenced|TestDeleteFencedRefusesTheLiving|TestReplacedAttachment
 stories: build ## some repairs on one real control plane
 	cd e2e && $(GATE_ENV) go vet ./repair && $(GATE_ENV) go test -count 1 -vet=off -timeout 20m -run '^($(STORIES))$$' ./repair
 

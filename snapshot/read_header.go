@@ -119,8 +119,10 @@ func (c *collector) gaps() []Gap {
 		gaps = slices.Clone(c.header.Gaps)
 		complete = c.header.Complete
 	}
+	partial := c.objects.partial()
 	for _, kind := range Kinds() {
 		told, isTold := c.told[kind]
+		i := slices.IndexFunc(partial, func(g Gap) bool { return g.Kind == kind })
 		switch {
 		case slices.ContainsFunc(gaps, func(g Gap) bool { return g.Kind == kind }):
 		case c.flaw(kind) != nil:
@@ -128,8 +130,11 @@ func (c *collector) gaps() []Gap {
 		case isTold && told != nil:
 			gaps = append(gaps, *told)
 		case isTold:
-		case !slices.Contains(complete, kind) && c.counts[kind] == 0:
+		case slices.Contains(complete, kind):
+		case c.counts[kind] == 0 && c.lists[kind] == 0: // an empty list that says its kind is one
 			gaps = append(gaps, Gap{Kind: kind, Reason: ReasonNotInFile})
+		case i >= 0:
+			gaps = append(gaps, partial[i])
 		}
 	}
 	return gaps

@@ -234,3 +234,72 @@ func checkGaps(t *testing.T, s *Snapshot, kinds []Kind, reason string) {
 		t.Error(diff)
 	}
 }
+
+// TestOneNamespace: a file that does not say which lists are complete contradicts itself where
+// a volume is Bound to a claim of a namespace that is not in it.
+func TestOneNamespace(t *testing.T) {
+	pv := func(name, phase, namespace string) string {
+		return fmt.Sprintf("apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: %s}\nspec: {claimRef: {namespace: %s, name: %s}}\nstatus: {phase: %s}\n---\n", name, namespace, name, phase)
+	}
+	claim := func(namespace string) string {
+		return fmt.Sprintf("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c, namespace: %s}\n---\n", namespace)
+	}
+	pod := func(namespace string) string {
+		return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: %s}\n---\n", namespace)
+	}
+	for name, c := range map[string]struct {
+		file string
+		want []Gap // of claims and pods, without their details
+	}{
+		"the volumes' namespaces are there":    {pv("a", "Bound", "a") + claim("a") + pod("a"), nil},
+		"one is missing":                       {pv("a", "Bound", "a") + pv("b", "Bound", "b") + claim("a") + pod("a"), []Gap{{Kind: Claims, Namespace: "a"}, {Kind: Pods, Namespace: "a"}}},
+		"pods were read with -A":               {pv("b", "Bound", "b") + claim("a") + pod("a") + pod("b"), []Gap{{Kind: Claims, Namespace: "a"}}},
+		"a released volume has lost its claim": {pv("b", "Released", "b") + claim("a") + pod("a"), nil},
+		"the file says that it is complete": {"apiVersion: volume-doctor/v1\nkind: Snapshot\ntakenAt: \"2026-11-20T10:00:00Z\"\ncomplete: [pods, persistentvolumeclaims]\n---\n" +
+			pv("b", "Bound", "b") + claim("a") + pod("a"), nil},
+	} {
+		s, _, err := Read("f", strings.NewReader(c.file), ReadOptions{Now: noon})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []Gap
+		for _, g := range s.Gaps {
+			if g.Kind == Claims || g.Kind == Pods {
+				if !strings.Contains(g.Detail, "was -A given") {
+					t.Errorf("%s: %+v", name, g)
+				}
+				got = append(got, Gap{Kind: g.Kind, Namespace: g.Namespace})
+			}
+		}
+		slices.SortFunc(got, func(a, b Gap) int { return strings.Compare(string(a.Kind), string(b.Kind)) })
+		slices.SortFunc(c.want, func(a, b Gap) int { return strings.Compare(string(a.Kind), string(b.Kind)) })
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// TestEmptyLists: a list that says its kind proves by being empty that there are none, and so
+// does one of any kind in a file that is called after a kind.
+func TestEmptyLists(t *testing.T) {
+	const node, empty = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n---\n", "apiVersion: v1\nkind: List\nitems: []\n"
+	for _, c := range []struct {
+		name, file string
+		complete   bool
+	}{
+		{"f.yaml", node + "apiVersion: storage.k8s.io/v1\nkind: VolumeAttachmentList\nitems: []\n", true},
+		{"f.yaml", node + "apiVersion: storage.k8s.io/v1\nkind: VolumeAttachmentList\nmetadata: {continue: x}\nitems: []\n", false},
+		{"f.yaml", node + "apiVersion: storage.k8s.io/v1\nkind: CSINodeList\nitems: []\n", false},
+		{"f.yaml", node + empty, false},
+		{"volumeattachments.yaml", node + empty, true},
+		{"nodes.yaml", node + empty, false},
+	} {
+		s, _, err := Read(c.name, strings.NewReader(c.file), ReadOptions{Now: noon})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Complete(VolumeAttachments) != c.complete {
+			t.Errorf("%s: %s: complete is %v", c.name, c.file, !c.complete)
+		}
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -126,6 +128,17 @@ func isListKind(kind string) bool { return strings.HasSuffix(kind, "List") }
 // anyList is the list that kubectl writes.
 var anyList = typeName{"v1", "List"}
 
+// kindByFile is the kind that a file is called after, as "pods" in a/pods.yaml; "" for another
+// name. kubectl writes an empty list without the kind that was asked for.
+func kindByFile(file string) Kind {
+	base := path.Base(filepath.ToSlash(file))
+	name := Kind(strings.TrimSuffix(base, path.Ext(base)))
+	if slices.Contains(Kinds(), name) {
+		return name
+	}
+	return ""
+}
+
 // itemType is the type of a list's items. It is no type for a list of any kind.
 func itemType(list typeName) typeName {
 	if !isListKind(list.kind) {
@@ -157,6 +170,9 @@ func (l *list) end(rest []byte) error {
 	}
 	if t == anyList {
 		l.c.lists[""]++
+		if kind := kindByFile(l.at.file); kind != "" && l.items == 0 {
+			l.c.lists[kind]++
+		}
 	} else if of != nil {
 		l.c.lists[of.Kind]++
 		l.noteKind(of)

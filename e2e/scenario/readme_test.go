@@ -169,10 +169,11 @@ func brokenWorld(t *testing.T, build build, name string) *scenario.World {
 // makeOlder makes the VolumeAttachment of a world older whose detach the driver refuses.
 func makeOlder(t *testing.T, w *scenario.World) {
 	t.Helper()
-	await(t, fixture.Attachment(cluster.Client(), w.Node, w.Subject.Volume, "failing to detach", func(s fixture.AttachmentState) bool {
+	held := strings.TrimSuffix(w.Node, "-second") // the pod waits on the second node
+	await(t, fixture.Attachment(cluster.Client(), held, w.Subject.Volume, "failing to detach", func(s fixture.AttachmentState) bool {
 		return s.Deleting() && s.Attachment.Status.DetachError != nil
 	}))
-	if err := load.Backdate(t.Context(), cluster.EtcdURL(), w.Subject.Volume.AttachmentName(w.Node), older); err != nil {
+	if err := load.Backdate(t.Context(), cluster.EtcdURL(), w.Subject.Volume.AttachmentName(held), older); err != nil {
 		t.Fatal(err)
 	}
 }

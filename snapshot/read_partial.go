@@ -3,7 +3,6 @@ package snapshot
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -31,7 +30,7 @@ func (o *Objects) partial() []Gap {
 	first := slices.Sorted(slices.Values(missing.UnsortedList()))[0]
 	gap := func(kind Kind, read sets.Set[string]) Gap {
 		g := Gap{Kind: kind, Reason: ReasonNotInFile, Detail: fmt.Sprintf(
-			"a volume is Bound to a claim of namespace %s, of which no claim is there: was -A given to kubectl get %s?", first, strings.ToLower(string(kind)))}
+			"a volume is Bound to a claim of namespace %s, of which no claim is there: was -A given?", first)}
 		if len(read) == 1 {
 			g.Namespace = read.UnsortedList()[0]
 		}

@@ -4,6 +4,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
 // Mounts says that the pod uses the volume, whether a container mounts it or not.
@@ -19,4 +22,17 @@ func (p *View) Mounts(pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
 // AllDeleting says that somebody has deleted every pod of the list.
 func AllDeleting(pods []*corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil })
+}
+
+// LostPodSeverity is how bad it is that a pod has been Terminating on a lost node since then
+// and keeps a volume from others: no timer ends it.
+func (p *View) LostPodSeverity(since metav1.Time) finding.Severity {
+	switch {
+	case p.Lasted(since, LostPodFails):
+		return finding.Error
+	case p.Lasted(since, LostPodWarns):
+		return finding.Warning
+	default:
+		return finding.Info
+	}
 }

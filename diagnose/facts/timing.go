@@ -151,6 +151,11 @@ const (
 	ControllerGrace = reconcile.CSITimeout + time.Minute
 	// DetachTakes is one detach, granted on top of the controller's own time-out.
 	DetachTakes = reconcile.CSITimeout
+	// LostPodWarns is how long a pod may be Terminating on a lost node before that is a
+	// warning, and LostPodFails before it is an error: nothing that is under way ends it. A
+	// judgement: the node was not Ready for five minutes before its pods were evicted.
+	LostPodWarns = time.Minute
+	LostPodFails = LostPodWarns + 2*time.Minute
 	// EvictionGrace is how long a pod on a lost node may stay Terminating before it
 	// counts as stuck: as long as a forced detach takes altogether.
 	EvictionGrace = reconcile.DefaultMaxWaitForUnmount + DetachTakes

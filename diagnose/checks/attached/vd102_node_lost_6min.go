@@ -83,9 +83,7 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 	f.Message += fmt.Sprintf("; pod %s is Terminating there and keeps it", facts.PodName(holder))
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(holder), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*holder.DeletionTimestamp)})
 	f.SelfHeals.Because = "the Terminating pod counts as a user of the volume until its kubelet reports that it has ended, or the pod object is removed"
-	if !p.Lasted(*f.Since, facts.EvictionGrace) {
-		f.Severity = finding.Info
-	}
+	f.Severity = p.LostPodSeverity(*f.Since)
 	return f
 }
 

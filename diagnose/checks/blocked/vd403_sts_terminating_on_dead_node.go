@@ -27,9 +27,8 @@ var StsTerminatingOnDeadNode = check.Check{
 	Run:      runSTSTerminatingOnDeadNode,
 }
 
-// rebootTakes is how long after the end of its grace a pod may stay on a silent
-// node. A judgement: a machine that restarts is back by then, and its kubelet ends
-// the pod.
+// rebootTakes is how long a node may be silent. A judgement: a machine that restarts is
+// back by then, and its kubelet ends the pod.
 const rebootTakes = 5 * time.Minute
 
 func runSTSTerminatingOnDeadNode(p *check.Run) {
@@ -42,7 +41,7 @@ func runSTSTerminatingOnDeadNode(p *check.Run) {
 			continue
 		}
 		// The timestamp is the end of the grace period.
-		if !p.Lasted(*pod.DeletionTimestamp, rebootTakes) || !silent(p.View, pod.Spec.NodeName) {
+		if !p.Lasted(*pod.DeletionTimestamp, facts.LostPodWarns) || !silent(p.View, pod.Spec.NodeName) {
 			continue
 		}
 		// Of a volume that is recreated there va-recreated-on-dead-node says more, and of one that
@@ -107,6 +106,7 @@ func terminatingOnDeadNode(p *check.Run, pod *corev1.Pod, statefulSet string, he
 	for _, va := range held {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attached", Value: fmt.Sprintf("true for volume %s, not being deleted", p.ShortVolume(va.Volume))})
 	}
+	f.Severity = p.LostPodSeverity(*pod.DeletionTimestamp)
 	if len(pod.Finalizers) > 0 {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "metadata.finalizers", Value: fmt.Sprint(pod.Finalizers)})
 	}

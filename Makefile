@@ -63,8 +63,8 @@ prove: ## every proof, or PART=one of scripts/prove.tsv, with fresh seeds; write
 
 whole: ## all packages at full length, with random seeds, and the race detector where goroutines are started
 	go vet ./...
-	go test -vet=off -shuffle=on ./internal/... ./safetext $$(go list ./snapshot/... | grep -v 'snapshot$$') ./reconcile ./controllerlog ./diagnose/... ./output ./explain
-	go test $(RACE) -vet=off -timeout 40m -shuffle=on . ./cluster ./snapshot ./repair/... ./fleet ./mcp ./serve ./cmd # what starts goroutines, and what makes a whole look
+	go test -vet=off -timeout 40m -shuffle=on ./internal/... ./safetext $$(go list ./snapshot/... | grep -v 'snapshot$$') ./reconcile ./controllerlog ./diagnose/... ./output ./explain
+	go test $(RACE) -vet=off -timeout 40m -shuffle=on ./cluster ./snapshot ./repair/... ./fleet ./mcp ./serve ./cmd # what starts goroutines, and what makes a whole look
 
 conformance: ## the model against the real controllers of ten releases, over random clusters
 	cd e2e && go test -timeout 45m ./conformance/...
@@ -116,7 +116,7 @@ chaos-data: build ## rounds in which machines write to the volumes, until FAULTS
 	cd e2e && go test -timeout 0 -count 1 -run 'TestData$$' -v ./chaos -data-faults $(FAULTS) -seed $(SEED) -write
 
 add-check: ## the steps of CONTRIBUTING.md, with a check of no use in a copy of the module
-	go test -timeout 30m -count 1 -run 'TestAddACheck$$' -v . -add-check
+	go test -timeout 30m -count 1 -run 'TestAddACheck$$' -v ./internal/house -add-check
 
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 	$(GATE_ENV) $< run ./...
@@ -133,7 +133,7 @@ $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 
 generate: ## docs/codes.md, docs/driver-words.md, deploy/alerts, and the expectations of the corpus, by the tests named TestGenerated...; nothing where one fails
 	rm -rf $(BIN)/generated
-	go test -run '^TestGenerated' . ./diagnose ./diagnose/driverwords ./output ./repair/apply -update=$(BIN)/generated
+	go test -run '^TestGenerated' ./internal/house ./diagnose ./diagnose/driverwords ./output ./repair/apply -update=$(BIN)/generated
 	cp -R $(BIN)/generated/. .
 	rm -rf $(BIN)/generated
 
@@ -211,7 +211,7 @@ reproducible: ## the last commit built twice, in two folders, is the same, and s
 	scripts/reproducible.sh
 
 linked: ## the linker leaves unused methods out of the plug-in
-	go test -count 1 -run 'TestUnusedMethodsAreLeftOut$$' .
+	go test -count 1 -run 'TestUnusedMethodsAreLeftOut$$' ./internal/house
 
 release-check: linked ## what goreleaser, krew and the workflows read is what they take
 	cd tools && go vet ./... && go test -count 1 ./... # Go's cache does not see files outside the module

@@ -1,4 +1,4 @@
-package main
+package house
 
 import (
 	"bytes"
@@ -22,8 +22,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/serve"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
-
-func TestMain(m *testing.M) { os.Exit(golden.Main(m)) }
 
 // TestGeneratedCodesPage keeps docs/codes.md what the checks say of themselves.
 func TestGeneratedCodesPage(t *testing.T) {

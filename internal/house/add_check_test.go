@@ -1,4 +1,4 @@
-package main
+package house
 
 import (
 	"crypto/sha256"
@@ -168,7 +168,7 @@ func TestAddACheck(t *testing.T) {
 		}
 	}
 	run("make", "generate")
-	run("go", "test", ".", "./diagnose/...", "./output")
+	run("go", "test", "./internal/house", "./diagnose/...", "./output")
 	var changed []string
 	for path, sum := range sums(t, dir) {
 		if before[path] != sum {

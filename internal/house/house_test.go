@@ -1,0 +1,20 @@
+// Package house holds the module to its own rules: which package imports which, where a
+// fact may stand, what the documents say, and what is generated from the code.
+package house
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/golden"
+)
+
+// TestMain runs the tests in the module's root, where all paths begin.
+func TestMain(m *testing.M) {
+	if err := os.Chdir("../.."); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(golden.Main(m))
+}

@@ -45,7 +45,6 @@ func corpus(t testing.TB) []*corpusCase {
 	return cases
 }
 
-// snapshot is the case's cluster, as a copy that the test may change.
 // caseNamed is that one of the corpus.
 func caseNamed(t *testing.T, name string) *corpusCase {
 	t.Helper()
@@ -53,6 +52,7 @@ func caseNamed(t *testing.T, name string) *corpusCase {
 	return cases[slices.IndexFunc(cases, func(c *corpusCase) bool { return c.name == name })]
 }
 
+// snapshot is the case's cluster, as a copy that the test may change.
 func (c *corpusCase) snapshot(t testing.TB) *snapshot.Snapshot {
 	t.Helper()
 	s, err := c.Snapshot()
@@ -96,8 +96,7 @@ func TestGeneratedCorpus(t *testing.T) {
 			plan := world.Reconcile()
 			report := diagnose.Examine(facts.NewView(s, world, plan), nil)
 			c.want(t, "want-plan.txt", planText(world, plan))
-			findings := findingsText(report)
-			c.want(t, "want-findings.txt", findings)
+			c.want(t, "want-findings.txt", findingsText(report, true))
 			if golden.Update() {
 				golden.Keep(c.Path, txtar.Format(c.Archive))
 			}
@@ -118,7 +117,7 @@ func TestGeneratedCorpus(t *testing.T) {
 			}
 			if c.name != background {
 				set := c.diagnose(setInto(s, around.snapshot(t)))
-				if diff := gocmp.Diff(findingsText(certain(report)), findingsText(certain(set))); diff != "" {
+				if diff := gocmp.Diff(findingsText(certain(report), false), findingsText(certain(set), false)); diff != "" {
 					t.Errorf("a healthy cluster around it changes the findings (-alone +around):\n%s", diff)
 				}
 			}
@@ -221,9 +220,16 @@ func planText(world *reconcile.World, plan *reconcile.Plan) string {
 }
 
 // findingsText has three lines for each finding, a fourth where it follows from
-// another, and one for each check that was skipped.
-func findingsText(r *finding.Report) string {
+// another, and one for each check that was skipped. With advice there are also its
+// cause, what to do, and the commands. These name other objects of the cluster, such
+// as the pod of a node plugin, so that they differ where more of it was read.
+func findingsText(r *finding.Report, advice bool) string {
 	var b strings.Builder
+	line := func(label, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "  %s%s\n", label, strings.ReplaceAll(text, "\n", "\n    "))
+		}
+	}
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "%s %s %s %s\n  %s\n", f.Severity, f.Code, f.Check, f.Subject, f.Message)
 		if f.Settles != nil {
@@ -237,6 +243,14 @@ func findingsText(r *finding.Report) string {
 		for _, cause := range r.Findings {
 			if f.CausedBy == cause.Fingerprint {
 				fmt.Fprintf(&b, "  follows from %s %s\n", cause.Code, cause.Subject)
+			}
+		}
+		if advice {
+			line("why: ", f.Cause)
+			line("do: ", f.Advice)
+			line("by hand: ", f.ByHand)
+			for _, command := range f.AdviceCommands {
+				line("$ ", command)
 			}
 		}
 	}

@@ -2,7 +2,7 @@
 # everything: each proof at its full length, with seeds that nobody has seen.
 
 GOLANGCI_LINT_VERSION := v2.15.0
-BIN := $(CURDIR)/bin
+BIN := bin
 # The race detector needs cgo, and cgo a C compiler: without one, Go turns cgo
 # off by itself and the tests run without the detector.
 RACE := $(if $(filter 1,$(shell CGO_ENABLED= go env CGO_ENABLED)),-race)
@@ -24,6 +24,8 @@ all: build test
 
 build: ## the plug-in, as kubectl finds it on PATH
 	CGO_ENABLED=0 go build -trimpath -o $(BIN)/kubectl-volume_doctor .
+	@echo 'The plug-in is $(CURDIR)/bin/kubectl-volume_doctor. kubectl finds it once that folder is on PATH:'
+	@echo '    export PATH="$(CURDIR)/bin:$$PATH"'
 
 # What the gate builds it builds once: without cgo and with -trimpath, as the plug-in and
 # the control plane are built.
@@ -94,7 +96,7 @@ e2e-long: build ## what e2e has the clock moved on for, or leaves out, because a
 
 screenshots: ## the HTML pages in a real browser, at three widths, light and dark; pictures in build/screenshots
 	rm -rf build/screenshots
-	cd e2e && go test -timeout 10m -count 1 -run InABrowser ./browser -screenshots $(CURDIR)/build/screenshots
+	cd e2e && go test -timeout 10m -count 1 -run InABrowser ./browser -screenshots '$(CURDIR)/build/screenshots'
 
 SOAK ?= 10m
 soak: ## pods come, move and go for SOAK while the command finds nothing; writes the end of docs/modes.md
@@ -122,18 +124,18 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 	$(GATE_ENV) $< run ./...
 
 lint-all: lint ## the other modules, too, for which all that they link has to be built
-	cd e2e && $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) run -c ../.golangci.yml ./...
-	cd e2e/alerts && $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) run -c ../../.golangci.yml ./...
-	cd e2e/k8sgpt && $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) run -c ../../.golangci.yml ./...
-	cd tools && $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION) run -c ../.golangci.yml ./...
+	cd e2e && ../bin/golangci-lint-$(GOLANGCI_LINT_VERSION) run -c ../.golangci.yml ./...
+	cd e2e/alerts && ../../bin/golangci-lint-$(GOLANGCI_LINT_VERSION) run -c ../../.golangci.yml ./...
+	cd e2e/k8sgpt && ../../bin/golangci-lint-$(GOLANGCI_LINT_VERSION) run -c ../../.golangci.yml ./...
+	cd tools && ../bin/golangci-lint-$(GOLANGCI_LINT_VERSION) run -c ../.golangci.yml ./...
 
 $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
-	$(GATE_ENV) GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	$(GATE_ENV) GOBIN='$(CURDIR)/bin' go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 	mv $(BIN)/golangci-lint $@
 
 generate: ## docs/codes.md, docs/driver-words.md, deploy/alerts, and the expectations of the corpus, by the tests named TestGenerated...; nothing where one fails
 	rm -rf $(BIN)/generated
-	go test -run '^TestGenerated' ./internal/house ./diagnose ./diagnose/driverwords ./output ./repair/apply -update=$(BIN)/generated
+	go test -run '^TestGenerated' ./internal/house ./diagnose ./diagnose/driverwords ./output ./repair/apply -update='$(CURDIR)/bin/generated'
 	cp -R $(BIN)/generated/. .
 	rm -rf $(BIN)/generated
 
@@ -144,10 +146,10 @@ FUZZTIME ?= 30s
 JOBS ?= 1
 FUZZ ?= .
 fuzz: ## every fuzz target for FUZZTIME, JOBS of them at once; WRITE=1 writes docs/fuzzing.md
-	cd tools && go build -o $(BIN)/fuzz ./fuzz && exec $(BIN)/fuzz -time $(FUZZTIME) -jobs $(JOBS) -match '$(FUZZ)' $(if $(WRITE),-page ../docs/fuzzing.md)
+	cd tools && go build -o ../bin/fuzz ./fuzz && exec ../bin/fuzz -time $(FUZZTIME) -jobs $(JOBS) -match '$(FUZZ)' $(if $(WRITE),-page ../docs/fuzzing.md)
 
 fuzz-corpus: ## keeps, of the inputs found so far, up to 50 of each target that reach new code
-	cd tools && go build -o $(BIN)/fuzz ./fuzz && exec $(BIN)/fuzz -corpus 50 -match '$(FUZZ)'
+	cd tools && go build -o ../bin/fuzz ./fuzz && exec ../bin/fuzz -corpus 50 -match '$(FUZZ)'
 
 bench: ## speed and memory beside raw transfer and kubectl, up to 5,000 nodes; writes docs/performance.md
 	cd e2e && go run ./bench -page ../docs/performance.md
@@ -223,7 +225,7 @@ licences: ## fails where something is linked whose licence is not allowed or not
 	cd tools && go run ./licences .. >/dev/null
 
 notices: ## the licences of all that is linked, for the archives of a release
-	mkdir -p $(BIN) && cd tools && go run ./licences .. >$(BIN)/NOTICES
+	mkdir -p $(BIN) && cd tools && go run ./licences .. >../bin/NOTICES
 
 vuln: ## known vulnerabilities that the command reaches; fails, too, where VULNDB cannot be read
 	cd tools && go tool govulncheck -C .. -db $(VULNDB) ./...

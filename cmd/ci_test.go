@@ -97,8 +97,8 @@ func TestActionIsWhole(t *testing.T) {
 		if strings.Contains(s.Run, "${{") {
 			t.Errorf("%s: an expression in the script", s.Name)
 		}
-		if s.Uses != "" && !regexp.MustCompile(`^[a-z/-]+@v[0-9]+$`).MatchString(s.Uses) {
-			t.Errorf("%s is not pinned to a release", s.Uses)
+		if s.Uses != "" && !regexp.MustCompile(`^[a-z/-]+@[0-9a-f]{40}$`).MatchString(s.Uses) {
+			t.Errorf("%s is not pinned by a digest", s.Uses)
 		}
 		refer(s.If)
 		for _, text := range s.Env {
@@ -195,7 +195,55 @@ func TestGitLabRuns(t *testing.T) {
 		t.Error("no JUnit")
 	}
 	if _, code := shell(t, dir, strings.Join(job.BeforeScript, "\n")); code == 0 {
-		t.Error("it does not ask for a version")
+		t.Error("it does not ask for the repository")
+	}
+}
+
+// TestPipelinesBuild: in a bare folder, with nothing but Go, git and make, what docs/ci.md
+// and the job of GitLab say builds the plug-in from a repository, and the exit code is that
+// of what it finds.
+func TestPipelinesBuild(t *testing.T) {
+	blocks := regexp.MustCompile("(?s)## Any other pipeline\n.*?```sh\n(.*?)```").FindStringSubmatch(read(t, "../docs/ci.md"))
+	if blocks == nil {
+		t.Fatal("docs/ci.md has no such pipeline")
+	}
+	job := readStrict[map[string]gitlabJob](t, "../ci/gitlab.yml")["volume-doctor"]
+	for name, c := range map[string]struct {
+		script, arguments string
+		code              int
+	}{
+		"page, a finding":       {blocks[1], "", 1},
+		"GitLab, a finding":     {strings.Join(slices.Concat(job.BeforeScript, job.Script), "\n"), "-f snapshot.yaml", 1},
+		"GitLab, nothing wrong": {strings.Join(slices.Concat(job.BeforeScript, job.Script), "\n"), "-f snapshot.yaml --skip VD301", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "snapshot.yaml"), []byte(read(t, snapshotFile(t))), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, ".gitconfig"), []byte("[safe]\n\tdirectory = *\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			root, err := filepath.Abs("..")
+			if err != nil {
+				t.Fatal(err)
+			}
+			env := []string{"VOLUME_DOCTOR_REPOSITORY=" + root, "VOLUME_DOCTOR_FOLDER=" + filepath.Join(dir, "a folder", "volume-doctor"), "VOLUME_DOCTOR_ARGUMENTS=" + c.arguments}
+			for _, name := range []string{"GOCACHE", "GOMODCACHE"} {
+				value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
+				if err != nil {
+					t.Fatal(err)
+				}
+				env = append(env, name+"="+strings.TrimSpace(string(value)))
+			}
+			text, code := shell(t, dir, c.script, env...)
+			if code != c.code || strings.Contains(text, "VD301") != (c.code == 1) {
+				t.Errorf("exit code %d:\n%s", code, text)
+			}
+			if !strings.Contains(read(t, filepath.Join(dir, job.Artifacts.Reports.JUnit)), "<testsuites") {
+				t.Error("no JUnit")
+			}
+		})
 	}
 }
 

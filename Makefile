@@ -73,17 +73,17 @@ conformance: ## the model against the real controllers of ten releases, over ran
 
 N ?= 2000
 SEED ?= 1
-conformance-long: ## the same over N clusters for each release; ends with the table of docs/conformance.md
+conformance-long: ## the same over N clusters for each release; ends with the table of docs/evidence/conformance.md
 	cd e2e && go test -timeout 0 -count 1 -run 'TestReleases$$' -v ./conformance -clusters $(N) -seed $(SEED)
 
 DEEP ?=
-histories: ## N random histories of a controller at work for each release, DEEP=v1.36.3:1000 for one of them; writes docs/histories.md
-	cd e2e && go test -timeout 0 -count 1 -run 'TestHistories$$' -v ./histories -histories $(N) -deep '$(DEEP)' -seed $(SEED) -page ../../docs/histories.md
+histories: ## N random histories of a controller at work for each release, DEEP=v1.36.3:1000 for one of them; writes docs/evidence/histories.md
+	cd e2e && go test -timeout 0 -count 1 -run 'TestHistories$$' -v ./histories -histories $(N) -deep '$(DEEP)' -seed $(SEED) -page ../../docs/evidence/histories.md
 
 STATES ?= 2000
 TALLIES ?=
-kubelet-oracle: ## STATES pods for each release in random states against the volume half of its kubelet, as root; writes docs/kubelet.md and what they said; a run that was stopped goes on with the releases that TALLIES=folder lacks
-	cd e2e && go test -timeout 0 -count 1 -parallel 8 -run 'Test(States|Sayings|DataLost|Random)$$' -v ./kubelettrace -releases all -states $(STATES) -seed $(SEED) -tallies '$(TALLIES)' -page ../../docs/kubelet.md -said ../../testdata/kubelet/said.txt
+kubelet-oracle: ## STATES pods for each release in random states against the volume half of its kubelet, as root; writes docs/evidence/kubelet.md and what they said; a run that was stopped goes on with the releases that TALLIES=folder lacks
+	cd e2e && go test -timeout 0 -count 1 -parallel 8 -run 'Test(States|Sayings|DataLost|Random)$$' -v ./kubelettrace -releases all -states $(STATES) -seed $(SEED) -tallies '$(TALLIES)' -page ../../docs/evidence/kubelet.md -said ../../testdata/kubelet/said.txt
 
 e2e: build ## the command against a real control plane
 	cd e2e && go vet ./... && go test -p 4 -timeout 40m $$(go list ./... | grep -v /conformance) # they mostly wait
@@ -99,7 +99,7 @@ screenshots: ## the HTML pages in a real browser, at three widths, light and dar
 	cd e2e && go test -timeout 10m -count 1 -run InABrowser ./browser -screenshots '$(CURDIR)/build/screenshots'
 
 SOAK ?= 10m
-soak: ## pods come, move and go for SOAK while the command finds nothing; writes the end of docs/modes.md
+soak: ## pods come, move and go for SOAK while the command finds nothing; writes the end of docs/evidence/modes.md
 	cd e2e && go test -timeout 0 -count 1 -run 'TestMovingPodsAreNotReported$$' -v ./command -soak $(SOAK) -write-soak
 
 SERVE ?= 20m
@@ -111,10 +111,10 @@ serve-modes: build ## serve for SERVE_MODES while failures are provoked, the API
 	cd e2e && go test -timeout 0 -count 1 -run 'TestServing$$' -v ./modes -serve $(SERVE_MODES) -write-serving
 
 FAULTS ?= 20000
-chaos: build ## repairs while everything goes wrong, until FAULTS faults have happened; writes the end of docs/chaos.md
+chaos: build ## repairs while everything goes wrong, until FAULTS faults have happened; writes the end of docs/evidence/chaos.md
 	cd e2e && go test -timeout 0 -count 1 -run 'TestChaos$$' -v ./chaos -rounds 200 -every 1 -in-flight 100 -faults $(FAULTS) -seed $(SEED) -write
 
-chaos-data: build ## rounds in which machines write to the volumes, until FAULTS faults have happened, as root; writes docs/chaos.md
+chaos-data: build ## rounds in which machines write to the volumes, until FAULTS faults have happened, as root; writes docs/evidence/chaos.md
 	cd e2e && go test -timeout 0 -count 1 -run 'TestData$$' -v ./chaos -data-faults $(FAULTS) -seed $(SEED) -write
 
 add-check: ## the steps of CONTRIBUTING.md, with a check of no use in a copy of the module
@@ -145,14 +145,14 @@ verify: generate ## fails where a generated file is stale
 FUZZTIME ?= 30s
 JOBS ?= 1
 FUZZ ?= .
-fuzz: ## every fuzz target for FUZZTIME, JOBS of them at once; WRITE=1 writes docs/fuzzing.md
-	cd tools && go build -o ../bin/fuzz ./fuzz && exec ../bin/fuzz -time $(FUZZTIME) -jobs $(JOBS) -match '$(FUZZ)' $(if $(WRITE),-page ../docs/fuzzing.md)
+fuzz: ## every fuzz target for FUZZTIME, JOBS of them at once; WRITE=1 writes docs/evidence/fuzzing.md
+	cd tools && go build -o ../bin/fuzz ./fuzz && exec ../bin/fuzz -time $(FUZZTIME) -jobs $(JOBS) -match '$(FUZZ)' $(if $(WRITE),-page ../docs/evidence/fuzzing.md)
 
 fuzz-corpus: ## keeps, of the inputs found so far, up to 50 of each target that reach new code
 	cd tools && go build -o ../bin/fuzz ./fuzz && exec ../bin/fuzz -corpus 50 -match '$(FUZZ)'
 
-bench: ## speed and memory beside raw transfer and kubectl, up to 5,000 nodes; writes docs/performance.md
-	cd e2e && go run ./bench -page ../docs/performance.md
+bench: ## speed and memory beside raw transfer and kubectl, up to 5,000 nodes; writes docs/evidence/performance.md
+	cd e2e && go run ./bench -page ../docs/evidence/performance.md
 
 bench-serve: ## memory and CPU of serve with 150,000 pods, 50 of which change in each second; writes docs/in-cluster.md
 	cd e2e && go run ./bench -serve 5000/150000/30000 -page ../docs/in-cluster.md
@@ -192,8 +192,9 @@ chart: build/helm ## the chart as one file: build/chart/volume-doctor-VERSION.tg
 	build/helm package deploy/chart -d build/chart
 
 SCENARIO ?= backoff-drop
-sandbox: ## a real control plane on loopback with a broken pod; SCENARIO=help lists what can be broken
-	cd e2e && go build -o bin/sandbox ./cmd/sandbox && exec bin/sandbox --scenario $(SCENARIO)
+PORT ?= 0
+sandbox: ## a real control plane on loopback with a broken pod; SCENARIO=help lists what can be broken, PORT=n is the first of its five ports
+	cd e2e && $(GATE_ENV) go build -o bin/sandbox ./cmd/sandbox && exec bin/sandbox --scenario $(SCENARIO) --port $(PORT)
 
 dist: ## the binary of each of PLATFORMS, and their checksums, with nothing but Go
 	rm -rf $(DIST)

@@ -50,14 +50,14 @@ type Options struct {
 }
 
 // PageSize keeps an answer at some megabytes and the reading of 150,000 pods at
-// as many round trips as can be waited for. See docs/performance.md.
+// as many round trips as can be waited for. See docs/evidence/performance.md.
 const PageSize = 5000
 
 // Cluster is one API server. It implements apply.Cluster.
 type Cluster struct {
 	client groups
 	// lists uses HTTP/1.1: large lists cost the API server half the CPU of HTTP/2, and
-	// this side a third less. See docs/performance.md.
+	// this side a third less. See docs/evidence/performance.md.
 	lists   groups
 	server  string
 	options Options

@@ -35,13 +35,13 @@ func dates() (off []time.Duration) {
 // TestWrongDate has the command repair every case of the corpus by an API server whose Date
 // is off, with every kind of repair allowed, while kubelets and controllers renew their
 // leases. Off by more than two minutes nothing is written. Where the objects at that Date
-// offer no repair there is nothing to run. docs/chaos.md has the counts.
+// offer no repair there is nothing to run. docs/evidence/chaos.md has the counts.
 func TestWrongDate(t *testing.T) {
 	cases, err := testcases.All()
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../docs/chaos.md")
+	page, err := os.ReadFile("../docs/evidence/chaos.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestWrongDate(t *testing.T) {
 				t.Error("nothing is written by a Date that is right, so that the others show nothing")
 			}
 			if !testing.Short() && !strings.Contains(string(page), row) {
-				t.Errorf("docs/chaos.md lacks the row %s", row)
+				t.Errorf("docs/evidence/chaos.md lacks the row %s", row)
 			}
 		})
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// TestResidualPage holds docs/residual.md to its word: each variant has a row,
+// TestResidualPage holds docs/evidence/residual.md to its word: each variant has a row,
 // each case that a row names finds what the row says, and each case that is named
 // after a variant is in its row.
 func TestResidualPage(t *testing.T) {
-	page, err := os.ReadFile("../docs/residual.md")
+	page, err := os.ReadFile("../docs/evidence/residual.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // realThreadsPage is written from testdata/threads.
-const realThreadsPage = "../docs/real-threads.md"
+const realThreadsPage = "../docs/evidence/real-threads.md"
 
 // answer is what the command says of a thread.
 type answer struct {
@@ -97,7 +97,7 @@ func (a answer) text() string {
 	return cmp.Or(strings.Join(said, ", "), "nothing")
 }
 
-// TestGeneratedThreadsPage keeps docs/real-threads.md what the command answers today. The
+// TestGeneratedThreadsPage keeps docs/evidence/real-threads.md what the command answers today. The
 // page records the score, whatever it is: a low one fails nothing.
 func TestGeneratedThreadsPage(t *testing.T) {
 	got := realThreads(readThreads(t))
@@ -126,7 +126,7 @@ func realThreads(threads []thread) string {
 		url := th.fields["thread"]
 		repository, number := threadAddress(url)
 		cells := []string{
-			fmt.Sprintf("[%s#%s](%s) ([case](../testdata/threads/%s.txtar), %s)", repository, number, url, th.name, th.fields["read"]),
+			fmt.Sprintf("[%s#%s](%s) ([case](../../testdata/threads/%s.txtar), %s)", repository, number, url, th.name, th.fields["read"]),
 			th.fields["driver"], th.fields["symptom"], th.fields["conclusion"], a.text(),
 			cmp.Or(strings.Join(a.traces, ", "), "no pod hung"), "**" + a.score + "**",
 		}

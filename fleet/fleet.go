@@ -30,12 +30,12 @@ type Limits struct {
 
 // Ordinary is the first pass. Most of the time goes into waiting, so that many are
 // read side by side, and ten that hang are no queue. A cluster of 1,500 pods sends
-// 8 MB (docs/performance.md).
+// 8 MB (docs/evidence/performance.md).
 var Ordinary = Limits{AtOnce: 32, Time: 20 * time.Second, Budget: cluster.Budget{Sent: 16 << 20, Kept: 8 << 20}}
 
 // Large is the second pass, for the clusters that sent more in the first one, or that
 // still sent when its time was over. They are read one after the other: the largest
-// that Kubernetes supports sends 754 MB, and takes 300 MB of memory (docs/performance.md).
+// that Kubernetes supports sends 754 MB, and takes 300 MB of memory (docs/evidence/performance.md).
 var Large = Limits{AtOnce: 1, Time: 2 * time.Minute, Budget: cluster.Budget{Sent: 1 << 30, Kept: 128 << 20}, Last: true}
 
 // Passes are Ordinary and Large, with as much time for each cluster as --request-timeout

@@ -1,6 +1,6 @@
 // Command bench measures volume-doctor beside what the wire alone takes and
 // beside kubectl, on one machine and in one run, and writes what it measured
-// into docs/performance.md.
+// into docs/evidence/performance.md.
 package main
 
 import (

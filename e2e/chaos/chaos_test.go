@@ -1,7 +1,7 @@
 // Package chaos_test lets everything go wrong at once while the command repairs:
 // a proxy before the API server spoils its requests, it is killed between any
 // two of them, and kubelets, the controller and a second doctor race it. What
-// came of it is for package invariant to judge. See docs/chaos.md.
+// came of it is for package invariant to judge. See docs/evidence/chaos.md.
 package chaos_test
 
 import (
@@ -34,7 +34,7 @@ var (
 	every    = flag.Int("every", 6, "of the rounds, and of the doctors that do harm, play one in so many")
 	only     = flag.String("world", "", "play only the rounds of this world")
 	begin    = flag.Int("batch", 0, "begin with this batch of rounds")
-	write    = flag.Bool("write", false, "write the summary into docs/chaos.md")
+	write    = flag.Bool("write", false, "write the summary into docs/evidence/chaos.md")
 )
 
 var options = controlplane.Options{AuditBodies: true}

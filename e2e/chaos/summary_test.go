@@ -78,7 +78,7 @@ func (s *summary) allFaults() int {
 // perBatch is how many faults a batch has had.
 func (s *summary) perBatch() int { return s.allFaults() / max(1, s.batches) }
 
-// String is the table of docs/chaos.md.
+// String is the table of docs/evidence/chaos.md.
 func (s *summary) String() string {
 	var b strings.Builder
 	all := 0
@@ -109,7 +109,7 @@ func table[K ~string](b *strings.Builder, head string, counts map[K]int) {
 	}
 }
 
-// writeDown puts the summary into docs/chaos.md.
+// writeDown puts the summary into docs/evidence/chaos.md.
 func (s *summary) writeDown(t *testing.T) {
 	t.Helper()
 	writeSection(t, "The last long run", "Written by `make chaos`.\n\n"+s.String())
@@ -136,10 +136,10 @@ func (s *dataSummary) String() string {
 	return fmt.Sprintf("%d records on %d of %d volumes, **%d broken or lost, or on a file system with an error**.\n\n%s", s.records, s.volumes, s.rounds, s.wrong, s.summary)
 }
 
-// writeSection replaces the text under a heading of docs/chaos.md, or adds it.
+// writeSection replaces the text under a heading of docs/evidence/chaos.md, or adds it.
 func writeSection(t *testing.T, heading, text string) {
 	t.Helper()
-	const path = "../../docs/chaos.md"
+	const path = "../../docs/evidence/chaos.md"
 	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

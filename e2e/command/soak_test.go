@@ -25,7 +25,7 @@ var (
 	// soak is by default longer than every threshold that a check grants to what
 	// is on its way, but for those of five minutes and more.
 	soak      = flag.Duration("soak", 3*time.Minute+30*time.Second, "how long pods are moved about")
-	writeSoak = flag.Bool("write-soak", false, "write what the soak counted into docs/modes.md")
+	writeSoak = flag.Bool("write-soak", false, "write what the soak counted into docs/evidence/modes.md")
 )
 
 const (
@@ -207,11 +207,11 @@ func quiet(t *testing.T, w *scenario.World) {
 	}
 }
 
-// writeDown puts the summary at the end of docs/modes.md.
+// writeDown puts the summary at the end of docs/evidence/modes.md.
 func writeDown(t *testing.T, summary string) {
 	t.Helper()
 	const (
-		path    = "../../docs/modes.md"
+		path    = "../../docs/evidence/modes.md"
 		heading = "\n## And nothing where all is well\n"
 	)
 	page, err := os.ReadFile(path)

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/rogpeppe/go-internal/lockedfile"
 )
@@ -66,10 +68,13 @@ func Build(ctx context.Context, log io.Writer) (bin string, err error) {
 	if got, err := os.ReadFile(stamp); err == nil && string(got) == want && allPresent(bin) {
 		return bin, nil
 	}
-	for _, m := range mainPackages {
-		_, _ = fmt.Fprintf(log, "building %s (minutes the first time)\n", m.binary)
+	_, _ = fmt.Fprintf(log, "building %d programs from source into %s, once: a quarter of an hour on two processors\n", len(mainPackages), bin)
+	for i, m := range mainPackages {
+		done := tell(log, fmt.Sprintf("building %s, %d of %d", m.binary, i+1, len(mainPackages)))
 		ldflags := "-X k8s.io/component-base/version.gitVersion=" + KubernetesVersion
-		if _, err := goCommand(ctx, root, "build", "-ldflags", ldflags, "-o", filepath.Join(bin, m.binary), m.pkg); err != nil {
+		_, err := goCommand(ctx, root, "build", "-ldflags", ldflags, "-o", filepath.Join(bin, m.binary), m.pkg)
+		done()
+		if err != nil {
 			return "", fmt.Errorf("build %s: %w", m.binary, err)
 		}
 	}
@@ -77,6 +82,25 @@ func Build(ctx context.Context, log io.Writer) (bin string, err error) {
 		return "", fmt.Errorf("build the control plane: %w", err)
 	}
 	return bin, nil
+}
+
+// tell says what is going on, and again twice a minute until done is called.
+func tell(log io.Writer, what string) (done func()) {
+	began, ticker, over := time.Now(), time.NewTicker(30*time.Second), make(chan struct{})
+	_, _ = fmt.Fprintln(log, what)
+	var told sync.WaitGroup
+	told.Go(func() {
+		defer ticker.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-ticker.C:
+				_, _ = fmt.Fprintf(log, "%s: %s so far\n", what, time.Since(began).Round(time.Second))
+			}
+		}
+	})
+	return func() { close(over); told.Wait() }
 }
 
 // buildStamp identifies what the binaries are built from.

@@ -34,6 +34,8 @@ type Options struct {
 	// Dir holds everything the control plane writes; it is created if needed.
 	// Empty: a temporary directory that Stop removes.
 	Dir string
+	// FirstPort is the first of the five ports on loopback that it takes. Zero: free ones.
+	FirstPort int
 	// Log receives one line for each step of the start. Nil: nothing.
 	Log io.Writer
 	// ReconcileSyncPeriod is how often the controller compares what it believes
@@ -100,7 +102,7 @@ func (c *Cluster) start(ctx context.Context) error {
 		return err
 	}
 	c.AuditLog = filepath.Join(c.dir, "audit.log")
-	if c.ports, err = choosePorts(); err != nil {
+	if c.ports, err = choosePorts(c.options.FirstPort); err != nil {
 		return err
 	}
 	if err := c.writeInputs(); err != nil {

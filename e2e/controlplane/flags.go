@@ -173,7 +173,8 @@ func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Ito
 // choosePorts finds free ports below the range from which systems take the ports of
 // outgoing connections, so that none of those gets in between. Nor does another control
 // plane of this machine: each keeps a lock on its ports, which ends with its process.
-func choosePorts() (ports, error) {
+// Where one is wanted, the ports are those from there on.
+func choosePorts(wanted int) (ports, error) {
 	const lowest, highest, tries = 20000, 32000, 100
 	var p ports
 	all := []*int{&p.etcdClient, &p.etcdPeer, &p.apiServer, &p.controllerManager, &p.attacher}
@@ -183,6 +184,9 @@ func choosePorts() (ports, error) {
 	}
 	for range tries {
 		first := lowest + mathrand.IntN((highest-lowest)/len(all))*len(all)
+		if wanted != 0 {
+			first = wanted
+		}
 		lock, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(first)), os.O_CREATE|os.O_RDONLY, 0o600)
 		if err != nil {
 			return ports{}, fmt.Errorf("choose ports: %w", err)
@@ -197,6 +201,9 @@ func choosePorts() (ports, error) {
 			return p, nil
 		}
 		_ = lock.Close() // which is another's, or of no use
+		if wanted != 0 {
+			return ports{}, fmt.Errorf("choose ports: one of %d to %d is in use", wanted, wanted+len(all)-1)
+		}
 	}
 	return ports{}, fmt.Errorf("choose ports: none free between %d and %d", lowest, highest)
 }

@@ -29,7 +29,7 @@ func (r *row) add(result *Result) {
 // otherMemory is how the counts begin of the deeds that are not compared.
 const otherMemory = "deeds by another memory: "
 
-// pageText is docs/histories.md.
+// pageText is docs/evidence/histories.md.
 func pageText(rows []row, seed uint64, now time.Time) string {
 	var b strings.Builder
 	b.WriteString(pageHead)

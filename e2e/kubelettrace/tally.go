@@ -196,7 +196,7 @@ func (t *tally) load(dir string, pods int) (bool, error) {
 //go:embed page.tmpl
 var pageText string
 
-// page is docs/kubelet.md, of one tally for each release; states are the rows of its last
+// page is docs/evidence/kubelet.md, of one tally for each release; states are the rows of its last
 // table.
 func page(tallies []*tally, states []pageState) (string, error) {
 	template, err := template.New("page").Parse(pageText)

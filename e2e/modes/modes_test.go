@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	update = flag.Bool("update", false, "write docs/modes.md")
+	update = flag.Bool("update", false, "write docs/evidence/modes.md")
 	some   = flag.String("some", "", "provoke only the modes with these names, separated by commas, and leave the page alone")
 )
 
@@ -54,7 +54,7 @@ type mode struct {
 	// name is the mode's namespace and part of the name of all it makes. None
 	// is part of another.
 	name string
-	// story says what happens, for docs/modes.md.
+	// story says what happens, for docs/evidence/modes.md.
 	story string
 	// check is the name of the finding, also those of its consequences.
 	check string

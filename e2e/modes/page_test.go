@@ -10,7 +10,7 @@ import (
 )
 
 // pagePath is the page that this test writes and holds itself to.
-const pagePath = "../../docs/modes.md"
+const pagePath = "../../docs/evidence/modes.md"
 
 const (
 	// slower is how much later than the page says a mode may be certain: the machine
@@ -72,7 +72,7 @@ type row struct {
 
 func rowOf(m mode, o *outcome) row {
 	f := o.finding
-	found := fmt.Sprintf("[%s](../diagnose/docs/%s.md) %s", f.Code, f.Code, f.Check)
+	found := fmt.Sprintf("[%s](../../diagnose/docs/%s.md) %s", f.Code, f.Code, f.Check)
 	for _, check := range m.also {
 		found += " + " + check
 	}

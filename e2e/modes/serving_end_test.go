@@ -43,7 +43,7 @@ func (s *serving) end(t *testing.T) string {
 		checks[key.code] = true
 	}
 	return fmt.Sprintf(`Measured on %s for %s with %d CPUs, which the control plane and other work shared, %s, at a load of
-%s at the end: two replicas, %d failures of [docs/modes.md](modes.md), at most %d findings of %d
+%s at the end: two replicas, %d failures of [docs/evidence/modes.md](evidence/modes.md), at most %d findings of %d
 codes at a time.
 
 | what happened | times |

@@ -106,11 +106,7 @@ const prompt = "```console\n$ go run . "
 // really prints. A command that is not run from this folder has no output there.
 func TestGeneratedScreens(t *testing.T) {
 	t.Setenv("COLUMNS", "80") // a terminal that nobody has resized
-	pages, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range append(pages, "README.md") {
+	for _, name := range append(pagesOfDocs(t), "README.md") {
 		page, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -126,6 +122,20 @@ func TestGeneratedScreens(t *testing.T) {
 			t.Error("README.md does not show its first command")
 		}
 	}
+}
+
+// pagesOfDocs are those that users read, and the records of proofs.
+func pagesOfDocs(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, pattern := range []string{"docs/*.md", "docs/evidence/*.md"} {
+		pages, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, pages...)
+	}
+	return all
 }
 
 // redraw is the page with what its commands print now.
@@ -213,12 +223,8 @@ func block(t *testing.T, page, begin, text string) string {
 // TestEveryScreenIsDrawn: a code block that shows what a command prints is drawn by a test
 // of this file; any other has commands, or configuration, alone.
 func TestEveryScreenIsDrawn(t *testing.T) {
-	written, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	blocks := 0
-	for _, name := range append(written, "README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md") {
+	for _, name := range append(pagesOfDocs(t), "README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md") {
 		page, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -10,15 +10,7 @@ import (
 // TestEvidence: each proof has a row in docs/evidence/README.md that says what of it the gate
 // has, and is made of targets that the Makefile has; the proofs of a night are all of them.
 func TestEvidence(t *testing.T) {
-	contents := func(name string) string {
-		t.Helper()
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	page, makefile := contents("docs/evidence/README.md"), contents("Makefile")
+	page, makefile := contents(t, "docs/evidence/README.md"), contents(t, "Makefile")
 	_, table, found := strings.Cut(page, "| part | proves |")
 	if !found {
 		t.Fatal("the page does not say what the gate has")
@@ -32,7 +24,7 @@ func TestEvidence(t *testing.T) {
 		}
 	}
 	var parts []string
-	for line := range strings.Lines(contents("scripts/prove.tsv")) {
+	for line := range strings.Lines(contents(t, "scripts/prove.tsv")) {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
@@ -58,7 +50,7 @@ func TestEvidence(t *testing.T) {
 	for part := range rows {
 		t.Errorf("the page has a proof %s, and prove.tsv has none", part)
 	}
-	if !strings.Contains(contents(".github/workflows/prove.yaml"), "part: ["+strings.Join(parts, ", ")+"]") {
+	if !strings.Contains(contents(t, ".github/workflows/prove.yaml"), "part: ["+strings.Join(parts, ", ")+"]") {
 		t.Errorf("the proofs of a night are not %s", strings.Join(parts, ", "))
 	}
 	_, gate, _ := strings.Cut(makefile, "\nGATE := ")

@@ -18,3 +18,13 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(golden.Main(m))
 }
+
+// contents is the text of a file of the module.
+func contents(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

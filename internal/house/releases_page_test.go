@@ -12,10 +12,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// TestGeneratedReleasesPage keeps the table of docs/supported-releases.md what the model
+// TestGeneratedReleasesPage keeps the table of docs/evidence/supported-releases.md what the model
 // does, patch release by patch release, and everything in it explained.
 func TestGeneratedReleasesPage(t *testing.T) {
-	const file, begin, end = "docs/supported-releases.md", "<!-- generated: begin -->\n", "<!-- generated: end -->\n"
+	const file, begin, end = "docs/evidence/supported-releases.md", "<!-- generated: begin -->\n", "<!-- generated: end -->\n"
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

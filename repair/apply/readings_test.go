@@ -138,7 +138,7 @@ func reading(t *testing.T, world func(testing.TB) *memory, g repair.Guard, kind 
 }
 
 // TestGeneratedReadings fails each list on which each guard of each kind of repair rests, in
-// each way and at each reading. No write is made. The table in docs/chaos.md is its count.
+// each way and at each reading. No write is made. The table in docs/evidence/chaos.md is its count.
 func TestGeneratedReadings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("8,000 runs; make generate and make whole have them")
@@ -197,7 +197,7 @@ func TestGeneratedReadings(t *testing.T) {
 			text.WriteString(line + "\n")
 		}
 	}
-	const path, begin, end = "../../docs/chaos.md", "<!-- readings -->\n", "<!-- end of readings -->\n"
+	const path, begin, end = "../../docs/evidence/chaos.md", "<!-- readings -->\n", "<!-- end of readings -->\n"
 	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

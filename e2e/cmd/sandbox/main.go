@@ -10,7 +10,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -49,25 +48,27 @@ another machine.`},
 }
 
 func main() {
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A pipe that ends and a terminal that closes, too, are no reason to leave anything behind.
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer cancel()
 	names := slices.Sorted(maps.Keys(worlds))
 	name := flag.String("scenario", "backoff-drop", "the world to build: "+strings.Join(names, ", "))
+	port := flag.Int("port", 0, "the first of the five ports on loopback that it takes (default: free ones)")
 	flag.Parse()
 	chosen, known := worlds[*name]
 	if !known || flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "sandbox: --scenario takes one of %s\n", strings.Join(names, ", "))
 		os.Exit(2)
 	}
-	if err := run(ctx, chosen); err != nil && !errors.Is(err, context.Canceled) {
+	if err := run(ctx, chosen, *port); err != nil && ctx.Err() == nil {
 		fmt.Fprintf(os.Stderr, "sandbox: %v\n", err)
 		os.Exit(1)
 	}
 }
 
 // run keeps a world up until ctx ends.
-func run(ctx context.Context, chosen world) error {
-	cluster, err := controlplane.Start(ctx, controlplane.Options{Log: os.Stderr})
+func run(ctx context.Context, chosen world, port int) error {
+	cluster, err := controlplane.Start(ctx, controlplane.Options{Log: os.Stderr, FirstPort: port})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/archive"
 )
 
 // besideName is a file of kubectl output that is put beside a bundle for what
@@ -32,17 +34,21 @@ type tree struct {
 	lists int
 
 	// plain takes the files that are of no bundle; failed is what ended that.
-	plain   *collector
-	failed  error
-	singles ahead // the files of one object that are decoded
-	beside  *collector
-	dump    dump
+	plain  *collector
+	failed error
+	passed passed
+	// unzipped is how much of the files that gzip has packed may still be read.
+	unzipped int64
+	singles  ahead // the files of one object that are decoded
+	beside   *collector
+	dump     dump
 }
 
 func newTree(limits limits, opts ReadOptions) *tree {
 	r := newReading(limits, opts)
 	t := &tree{reading: r, plain: r.collector(), beside: r.collector(), roots: map[string]*root{}, stamps: map[string]stamp{}, singles: newAhead(limits)}
 	t.plain.oneOfMany = true
+	t.unzipped = limits.unpacked
 	return t
 }
 
@@ -128,6 +134,7 @@ func (t *tree) wanted(p string) bool {
 	if path.Base(p) == stampName || path.Base(p) == crustGatherStamp {
 		return true
 	}
+	p, _ = unzippedName(p)
 	if !readable(p) {
 		return false
 	}
@@ -144,6 +151,13 @@ func isBeside(p string) bool { return strings.TrimSuffix(path.Base(p), path.Ext(
 // file reads one file; name is for messages. An error is one after which
 // nothing more can be read.
 func (t *tree) file(name, p string, in io.Reader) error {
+	p, isZipped := unzippedName(p)
+	if isZipped {
+		var err error
+		if in, err = archive.Unzipped(in, &t.unzipped, t.limits.unpacked); err != nil {
+			in = failingReader{err}
+		}
+	}
 	f, ok := bundleFileOf(p)
 	switch {
 	case path.Base(p) == stampName:
@@ -166,10 +180,15 @@ func (t *tree) file(name, p string, in io.Reader) error {
 		return t.versionFile(name, p, in)
 	default:
 		t.dump.note(p)
-		t.failed = t.plain.text(name, in)
+		t.failed = t.passed.text(t.plain, name, in)
 		return nil
 	}
 }
+
+// failingReader stands for a file that cannot be opened.
+type failingReader struct{ err error }
+
+func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
 // versionFile reads a file that is of a bundle only where there is one: elsewhere it may
 // hold objects.
@@ -183,7 +202,7 @@ func (t *tree) versionFile(name, p string, in io.Reader) error {
 		tellVersionFile(r, text)
 	}
 	if t.failed == nil && !t.isBundle() {
-		t.failed = t.plain.text(name, io.MultiReader(bytes.NewReader(text), in))
+		t.failed = t.passed.text(t.plain, name, io.MultiReader(bytes.NewReader(text), in))
 	}
 	return nil
 }
@@ -265,11 +284,18 @@ func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, er
 		if t.failed == nil {
 			t.failed = t.plain.merge(t.beside)
 		}
+		if t.failed == nil {
+			t.failed = t.passed.end(t.plain)
+		}
 		if t.failed != nil {
 			return nil, t.plain.warnings(), t.failed
 		}
 		for _, kind := range []Kind{Events, Pods} {
-			if gap := t.dump.gap(kind); gap != nil && t.plain.header == nil && t.beside.counts[kind] == 0 {
+			gap := t.dump.gap(kind)
+			if t.beside.counts[kind] > 0 {
+				gap = nil // kubectl's word holds for what the dump does not know
+			}
+			if t.dump.gap(kind) != nil && t.plain.header == nil {
 				t.plain.told[kind] = gap
 			}
 		}

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -46,4 +47,29 @@ func (d *dump) gap(kind Kind) *Gap {
 	}
 	slices.Sort(names)
 	return &Gap{Kind: kind, Reason: ReasonNotInBundle, Detail: "only those of " + namespaces(names) + ": a dump does not say which others there are"}
+}
+
+// dumpGaps are those of what kubectl cluster-info dump prints without a directory, and of
+// several lists of one kind, which are of a namespace each.
+func (c *collector) dumpGaps() []Gap {
+	var gaps []Gap
+	for _, r := range resources {
+		if r.Optional || !r.Namespaced || !c.dumped && c.typed[r.Version+" "+r.Object] < 2 || c.dumped && r.Kind != Pods && r.Kind != Events {
+			continue
+		}
+		names := map[string]bool{}
+		for object := range r.all(&c.objects) {
+			names[object.GetNamespace()] = true
+		}
+		have := slices.Sorted(maps.Keys(names))
+		gap := Gap{Kind: r.Kind, Reason: ReasonNotInFile, Detail: "each of several lists is of one namespace, and nothing says which others there are"}
+		if c.dumped {
+			gap.Detail = "a dump does not say which other namespaces there are"
+		}
+		if len(have) == 1 {
+			gap.Namespace = plain(have[0])
+		}
+		gaps = append(gaps, gap)
+	}
+	return gaps
 }

@@ -186,6 +186,8 @@ func readFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, er
 		if d.IsDir() || !t.wanted(at) {
 			if isLink && !hidden(p) && !isFile(fsys, p) {
 				links = append(links, plain(p))
+			} else if !d.IsDir() && !hidden(p) {
+				t.passed.note(p)
 			}
 			return nil
 		}
@@ -204,7 +206,7 @@ func readFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, er
 			}
 			return err
 		}
-		if readable(p) {
+		if isReadable(p) {
 			files++
 		}
 		f, err := fsys.Open(p)
@@ -256,6 +258,15 @@ func readable(name string) bool {
 		return !hidden(name)
 	}
 	return false
+}
+
+// unzippedName is that of the file without the ending that gzip adds.
+func unzippedName(name string) (string, bool) { return strings.CutSuffix(name, ".gz") }
+
+// isReadable is readable of what gzip may have packed.
+func isReadable(name string) bool {
+	name, _ = unzippedName(name)
+	return readable(name)
 }
 
 // hidden is true of version control, of the tool's own settings and of the

@@ -25,7 +25,8 @@ type reading struct {
 	quick  quickDecoders
 	sharer *intern.Interner
 	// in and yaml are used again for each text: an archive may hold a file for each object.
-	in   *bufio.Reader
+	in   *bufio.Reader // of rest
+	rest rest
 	yaml yamlBuffers
 	pod  corev1.Pod // of the first look
 }
@@ -45,6 +46,9 @@ type collector struct {
 	seen    seen
 	onlyIn  onlyIn
 	counts  map[Kind]int
+	// twice are the kinds of which an older state of an object was read before a newer one.
+	twice map[Kind]bool
+	depth int // of the lists in lists
 	// total counts the known objects, also those given twice.
 	total   int
 	ignored map[typeName]int
@@ -54,10 +58,19 @@ type collector struct {
 	// unread are the kinds that the file holds in a version that is not read: what
 	// is wrong.
 	unread map[Kind]string
+	// refused are the kinds of which the text says that they could not be listed.
+	refused map[Kind]Gap
+	// broken are those of which a file that could not be read may hold objects.
+	broken map[Kind]Gap
+	// pasted says that lines of a terminal stand in the text, dumped that it is what
+	// cluster-info dump prints.
+	pasted, dumped bool
 	// oneOfMany says that the text is one of the files of a directory or an archive.
 	oneOfMany bool
 	// lists counts the documents that are lists of a kind; "" is a list of any.
 	lists map[Kind]int
+	// typed counts the lists of a version and an object.
+	typed map[string]int
 	notes []Warning
 	// told is what a bundle's layout says of the kinds that it has: the gap, or
 	// nil for one that is whole.
@@ -85,10 +98,14 @@ func (r *reading) collector() *collector {
 		reading:   r,
 		seen:      seen{states: map[mark]state{}},
 		counts:    map[Kind]int{},
+		twice:     map[Kind]bool{},
 		ignored:   map[typeName]int{},
 		truncated: map[Kind]bool{},
 		unread:    map[Kind]string{},
+		refused:   map[Kind]Gap{},
+		broken:    map[Kind]Gap{},
 		lists:     map[Kind]int{},
+		typed:     map[string]int{},
 		told:      map[Kind]*Gap{},
 		left:      left{ofUse: r.opts.PodsOfUse},
 	}
@@ -153,6 +170,9 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	if err := c.left.check(&c.objects); err != nil {
 		return nil, c.warnings(), err
 	}
+	for kind := range c.twice {
+		resourceOf(kind).newest(&c.objects)
+	}
 	gaps := c.gaps()
 	*c.reading = reading{limits: c.limits, opts: c.opts} // of a large file it is large
 	c.seen, c.left = seen{}, left{}
@@ -176,10 +196,13 @@ func (c *collector) merge(o *collector) error {
 			return err
 		}
 	}
+	maps.Copy(c.twice, o.twice)
 	for kind := range o.truncated {
 		c.truncated[kind] = true
 	}
 	maps.Copy(c.unread, o.unread)
+	maps.Copy(c.refused, o.refused)
+	maps.Copy(c.broken, o.broken)
 	for t, n := range o.ignored {
 		c.ignore(t, n)
 	}
@@ -211,6 +234,15 @@ func (c *collector) merge(o *collector) error {
 	return nil
 }
 
+// countKnown counts an object that is kept.
+func (c *collector) countKnown(kind Kind, known known) {
+	if known == newer {
+		c.twice[kind] = true
+		return
+	}
+	c.counts[kind]++
+}
+
 // mergeKind takes over the objects of one kind that are not there yet.
 func (c *collector) mergeKind(o *collector, kind Kind) error {
 	s := resourceOf(kind)
@@ -220,9 +252,9 @@ func (c *collector) mergeKind(o *collector, kind Kind) error {
 			return err
 		}
 		c.total++
-		if !known {
+		if known != seenAlready {
 			s.add(&c.objects, object)
-			c.counts[kind]++
+			c.countKnown(kind, known)
 		}
 	}
 	if kind != Pods {
@@ -234,9 +266,9 @@ func (c *collector) mergeKind(o *collector, kind Kind) error {
 			return err
 		}
 		c.total++
-		if !known {
+		if known != seenAlready {
 			c.left.pods = append(c.left.pods, pod)
-			c.counts[kind]++
+			c.countKnown(kind, known)
 		}
 	}
 	return nil
@@ -253,4 +285,5 @@ func (c *collector) takeKind(o *collector, kind Kind) {
 	}
 	c.counts[kind] += o.counts[kind]
 	c.total += o.counts[kind]
+	c.twice[kind] = c.twice[kind] || o.twice[kind]
 }

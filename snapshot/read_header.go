@@ -101,6 +101,11 @@ func (c *collector) checkHeader(file string, objects int, ended bool) error {
 // flaw is the gap of a kind of which objects are missing, or may be; nil where
 // none is.
 func (c *collector) flaw(kind Kind) *Gap {
+	for _, gaps := range []map[Kind]Gap{c.refused, c.broken} {
+		if gap, ok := gaps[kind]; ok {
+			return &gap
+		}
+	}
 	switch {
 	case c.truncated[kind]:
 		return &Gap{Kind: kind, Reason: ReasonTruncated, Detail: "the list says that more objects follow"}
@@ -119,7 +124,7 @@ func (c *collector) gaps() []Gap {
 		gaps = slices.Clone(c.header.Gaps)
 		complete = c.header.Complete
 	}
-	partial := c.objects.partial()
+	partial := append(c.dumpGaps(), c.objects.partial()...)
 	for _, kind := range Kinds() {
 		told, isTold := c.told[kind]
 		i := slices.IndexFunc(partial, func(g Gap) bool { return g.Kind == kind })

@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -40,32 +39,32 @@ func (r *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// jsonDocuments reads JSON objects one after the other, and goes on as YAML
-// where the next one is set apart by "---". One alone is whole once it is
+// jsonDocuments reads JSON objects and arrays one after the other, up to where something
+// else stands: next is the place before that, nil at the end. One alone is whole once it is
 // read if it has a file of its own among others. Else more may have followed.
-func (c *collector) jsonDocuments(r *bufio.Reader, at place) (ended bool, err error) {
-	in := &countingReader{r: r, limit: c.limits.document, lines: at.line - 1}
+func (c *collector) jsonDocuments(at place) (next *place, ended bool, err error) {
+	in := &countingReader{r: c.in, limit: c.limits.document, lines: at.line - 1}
 	j := &jsonReader{c: c, dec: json.NewDecoder(in), in: in, at: at}
 	for {
 		in.piece = 0
 		more := j.dec.More()
 		ahead, _ := io.ReadAll(j.dec.Buffered())
 		ahead = bytes.TrimLeft(ahead, " \t\r\n")
-		// No object begins so, and of "---" the decoder may have read one byte.
-		if len(ahead) > 0 && (ahead[0] == '-' || ahead[0] == '.') {
+		if len(ahead) > 0 && ahead[0] != '{' && !(ahead[0] == '[' && beginsJSON(ahead)) {
 			next := j.at.atLine(j.in.lines + 1 - bytes.Count(ahead, []byte("\n")))
-			return c.yamlDocuments(bufio.NewReader(io.MultiReader(bytes.NewReader(ahead), r)), next)
+			c.rest.putBack(ahead, c.in)
+			return &next, false, nil
 		}
 		if !more && len(ahead) == 0 {
 			// More does not tell the end from a reader's error; Token does.
 			if _, err := j.dec.Token(); err != io.EOF {
-				return false, j.failed(err)
+				return nil, false, j.failed(err)
 			}
-			return j.at.document == 1 && j.c.oneOfMany, nil
+			return nil, j.at.document == 1 && j.c.oneOfMany, nil
 		}
 		j.at.document++
 		if err := j.document(); err != nil {
-			return false, err
+			return nil, false, err
 		}
 	}
 }
@@ -85,7 +84,11 @@ func (j *jsonReader) document() error {
 		return j.failed(err)
 	}
 	j.at.line = j.line()
-	if first != json.Delim('{') {
+	switch first {
+	case json.Delim('['):
+		return j.array()
+	case json.Delim('{'):
+	default:
 		return j.at.errorf("not an object")
 	}
 	l := &list{c: j.c, at: j.at}
@@ -156,6 +159,18 @@ func (j *jsonReader) items(l *list) error {
 		l.odd = &odd
 		return j.skip(first)
 	}
+	return j.itemsOf(l)
+}
+
+// array reads a list that is nothing but its items, as jq prints it.
+func (j *jsonReader) array() error {
+	l := &list{c: j.c, at: j.at, apiVersion: anyList.apiVersion, kind: anyList.kind}
+	j.c.lists[""]++
+	return j.itemsOf(l)
+}
+
+// itemsOf reads items up to the closing bracket.
+func (j *jsonReader) itemsOf(l *list) error {
 	for j.dec.More() {
 		j.in.piece = 0
 		at := l.at

@@ -25,13 +25,13 @@ func (c *collector) object(at place, t typeName, raw []byte) error {
 	case t.apiVersion == "":
 		return at.errorf("%s without apiVersion", plain(t.kind))
 	case isHeader(t):
-		return c.readHeader(at, t, raw)
+		return own(c.readHeader(at, t, raw))
 	case isController(t):
-		return c.readController(at, raw)
+		return own(c.readController(at, raw))
 	case isManager(t):
-		return c.readManager(at, raw)
+		return own(c.readManager(at, raw))
 	case isBackend(t):
-		return c.readBackend(at, raw)
+		return own(c.readBackend(at, raw))
 	}
 	s := byType[t]
 	if s == nil {
@@ -72,8 +72,10 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 	if c.order.holds && !c.order.next(key) {
 		return leftOneError{}
 	}
+	known := unseen
 	if !c.order.holds {
-		if known, err := c.seen.add(key, object, at); known || err != nil {
+		var err error
+		if known, err = c.seen.add(key, object, at); known == seenAlready || err != nil {
 			return err
 		}
 	}
@@ -81,7 +83,10 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 		return err
 	}
 	c.clock.note(s, object)
-	c.counts[s.Kind]++
+	c.countKnown(s.Kind, known)
+	if known == newer && s.Kind == Pods && c.left.ofUse != nil {
+		return leftOneError{} // the older one may have been left
+	}
 	c.onlyIn.note(key.namespace)
 	if pod, ok := object.(*corev1.Pod); ok && c.left.leaves(pod, &c.objects, c.order.holds, c.sharer) {
 		return nil
@@ -106,8 +111,8 @@ func (c *collector) foreign(at place, t typeName, raw []byte) error {
 		var status struct{ Message string }
 		_ = json.Unmarshal(raw, &status) // what is no text is left out
 		return at.errorf("an answer of the API server that holds no object (Status): %s", plain(status.Message))
-	case t.kind == "List", byType[itemType(t)] != nil, lookalike(itemType(t)) != nil:
-		return at.errorf("%s inside a list; write its items into the outer list", plain(t.kind))
+	case t == anyList, byType[itemType(t)] != nil, lookalike(itemType(t)) != nil:
+		return c.nested(at, raw)
 	}
 	if s := lookalike(t); s != nil {
 		c.otherVersion(s, t)
@@ -117,6 +122,19 @@ func (c *collector) foreign(at place, t typeName, raw []byte) error {
 	}
 	c.ignore(t, 1)
 	return nil
+}
+
+// maxNested bounds how deep lists stand in lists.
+const maxNested = 5
+
+// nested reads a list that is an item of another, as where the answers of several calls
+// were put together.
+func (c *collector) nested(at place, raw []byte) error {
+	if c.depth++; c.depth > maxNested {
+		return at.errorf("lists in lists, more than %d deep", maxNested)
+	}
+	defer func() { c.depth-- }()
+	return c.jsonText(raw, at)
 }
 
 // ignore counts objects that are not read, and holds little for it.
@@ -152,9 +170,9 @@ func (c *collector) countObject(at place, kind Kind) error {
 	c.tally.ofKind[kind]++
 	switch {
 	case c.tally.objects > c.limits.objects:
-		return at.errorf("more than %d objects in one input", c.limits.objects)
+		return ownError{at.errorf("more than %d objects in one input", c.limits.objects)}
 	case c.tally.ofKind[kind] > c.limits.ofKind:
-		return at.errorf("more than %d %s in one input", c.limits.ofKind, kind)
+		return ownError{at.errorf("more than %d %s in one input", c.limits.ofKind, kind)}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"hash/maphash"
 	"path"
+	"strconv"
 	"strings"
 )
 
@@ -32,10 +33,20 @@ func (i identity) mark() mark {
 
 // state is one state of one object, and where it stands. There is one for each object.
 type state struct {
-	// version stands for the UID and the resourceVersion; 0 where one is missing.
-	version                    uint64
+	// uid stands for the UID, with the resourceVersion where that is no number; 0 where one
+	// of them is missing. Of one uid the larger version is the newer.
+	uid, version               uint64
 	file, line, document, item int32
 }
+
+// known says what was read before of an object.
+type known int
+
+const (
+	unseen known = iota
+	newer        // than the state that was read
+	seenAlready
+)
 
 // seen are the objects that were read, those that were left, too.
 type seen struct {
@@ -47,42 +58,54 @@ type seen struct {
 
 const ownName = "\x00"
 
-// add says whether the object is known already. It is an error that it is in another
-// state: with two nobody can tell which is true.
-func (s *seen) add(key identity, object apiObject, at place) (known bool, err error) {
+// add tells what is known already of the object. Of two states the one with the newer
+// resourceVersion counts; it is an error where nobody can tell which that is.
+func (s *seen) add(key identity, object apiObject, at place) (known, error) {
 	now := state{line: int32(at.line), document: int32(at.document), item: int32(at.item)}
-	if uid, resourceVersion := object.GetUID(), object.GetResourceVersion(); uid != "" && resourceVersion != "" {
-		now.version = maphash.Comparable(markSeeds[0], [...]string{string(uid), resourceVersion}) | 1
+	uid, resourceVersion := object.GetUID(), object.GetResourceVersion()
+	if key.kind == Events && uid != "" && resourceVersion == "" {
+		resourceVersion = "0" // the event itself never changes, but for its count
+	}
+	if uid != "" && resourceVersion != "" {
+		of := [...]string{string(uid), ""}
+		var err error
+		if now.version, err = strconv.ParseUint(resourceVersion, 10, 64); err != nil {
+			of[1], now.version = resourceVersion, 0
+		}
+		now.uid = maphash.Comparable(markSeeds[0], of) | 1
 	}
 	return s.addState(key, now, at)
 }
 
 // merge is add for an object that another collector has read.
-func (s *seen) merge(key identity, o *seen) (known bool, err error) {
+func (s *seen) merge(key identity, o *seen) (known, error) {
 	now := o.states[key.mark()]
 	return s.addState(key, now, o.at(now, key.name))
 }
 
-func (s *seen) addState(key identity, now state, at place) (known bool, err error) {
+func (s *seen) addState(key identity, now state, at place) (known, error) {
 	mark := key.mark()
 	before, ok := s.states[mark]
+	same := ok && now.uid != 0 && now.uid == before.uid
 	switch {
-	case !ok:
-		file := at.file
-		if strings.TrimSuffix(path.Base(file), path.Ext(file)) == key.name {
-			file = strings.ReplaceAll(file, key.name, ownName)
-		}
-		if len(s.files) == 0 || s.files[len(s.files)-1] != file {
-			s.files = append(s.files, file)
-		}
-		now.file = int32(len(s.files) - 1)
-		s.states[mark] = now
-		return false, nil
-	case now.version != 0 && now.version == before.version:
-		return true, nil
-	default:
-		return false, at.errorf("%s %s is given a second time; the first is at %s", resourceOf(key.kind).Object, key, s.at(before, key.name))
+	case same && now.version <= before.version:
+		return seenAlready, nil
+	case ok && !same:
+		return seenAlready, at.errorf("%s %s is given a second time; the first is at %s", resourceOf(key.kind).Object, key, s.at(before, key.name))
 	}
+	file := at.file
+	if strings.TrimSuffix(path.Base(file), path.Ext(file)) == key.name {
+		file = strings.ReplaceAll(file, key.name, ownName)
+	}
+	if len(s.files) == 0 || s.files[len(s.files)-1] != file {
+		s.files = append(s.files, file)
+	}
+	now.file = int32(len(s.files) - 1)
+	s.states[mark] = now
+	if same {
+		return newer, nil
+	}
+	return unseen, nil
 }
 
 func (s *seen) at(o state, name string) place {

@@ -18,9 +18,10 @@ import (
 
 // text reads one file that is not packed.
 func (c *collector) text(name string, r io.Reader) error {
-	c.in.Reset(r)
+	c.rest = rest{r: r}
+	c.in.Reset(&c.rest)
 	before := c.total
-	ended, err := c.documents(name, c.in)
+	ended, err := c.documents(place{file: name, line: 1})
 	if err != nil {
 		return err
 	}
@@ -29,25 +30,50 @@ func (c *collector) text(name string, r io.Reader) error {
 
 // documents reads all documents of a text. It says whether the text shows that it
 // is whole: by an end marker, or because it is one JSON value.
-func (c *collector) documents(name string, in *bufio.Reader) (ended bool, err error) {
-	at := place{file: name, line: 1}
-	head, err := in.Peek(512)
+func (c *collector) documents(at place) (ended bool, err error) {
+	head, err := c.in.Peek(512)
 	if err != nil && err != io.EOF {
 		return false, at.errorf("%w", err)
 	}
-	switch {
-	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
-		return false, at.errorf("UTF-16 text (older PowerShell writes it); convert it to UTF-8")
-	case bytes.IndexByte(head, 0) >= 0:
+	if archive.IsUTF16(head) {
+		c.readThrough(archive.FromUTF16)
+		head, _ = c.in.Peek(512)
+	}
+	if bytes.HasPrefix(head, []byte("\xef\xbb\xbf")) {
+		_, _ = c.in.Discard(3)
+	}
+	if bytes.IndexByte(head, 0) >= 0 {
 		return false, at.errorf("binary data, neither YAML nor JSON")
-	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):
-		_, _ = in.Discard(3)
-		head = head[3:]
 	}
-	if bytes.HasPrefix(bytes.TrimSpace(head), []byte("{")) {
-		return c.jsonDocuments(in, at)
+	head, _ = c.in.Peek(8 << 10)
+	if change := undress(head); change != nil {
+		c.readThrough(func(r io.Reader) io.Reader { return &lineFilter{in: bufio.NewReaderSize(r, 64<<10), change: change} })
 	}
-	return c.yamlDocuments(in, at)
+	head, _ = c.in.Peek(512)
+	first, _, _ := bytes.Cut(bytes.TrimLeft(head, "\r\n"), []byte("\n"))
+	if err := forPeople(first); err != nil {
+		return false, at.errorf("%w", err)
+	}
+	c.pasted = false
+	for {
+		read := c.yamlDocuments
+		if beginsJSON(head) {
+			read = c.jsonDocuments
+		}
+		next, ended, err := read(at)
+		if err != nil || next == nil {
+			return ended, err
+		}
+		at = *next
+		head, _ = c.in.Peek(512)
+	}
+}
+
+// readThrough has what is left of the text changed before it is read. Nothing was put back yet.
+func (c *collector) readThrough(change func(io.Reader) io.Reader) {
+	held, _ := c.in.Peek(c.in.Buffered())
+	c.rest = rest{r: change(io.MultiReader(bytes.NewReader(bytes.Clone(held)), c.rest.r))}
+	c.in.Reset(&c.rest)
 }
 
 // list is a document while it is read: a list, as long as it has items. They
@@ -175,9 +201,13 @@ func (l *list) end(rest []byte) error {
 		}
 	} else if of != nil {
 		l.c.lists[of.Kind]++
+		l.c.typed[itemType(t).apiVersion+" "+of.Object]++
 		l.noteKind(of)
 	} else if s := lookalike(itemType(t)); s != nil {
 		l.c.otherVersion(s, itemType(t))
+	}
+	if t.kind == "ReplicationControllerList" && !l.c.oneOfMany {
+		l.c.dumped = true // nobody else asks for them
 	}
 	l.apiVersion, l.kind = t.apiVersion, t.kind
 	for _, item := range l.untyped {

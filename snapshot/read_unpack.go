@@ -24,12 +24,15 @@ func (t *tree) archive(name string, archived archive.Files) error {
 		}
 		p := path.Clean(entry.Name)
 		if !t.wanted(p) {
+			if entry.Kind == archive.Regular && !hidden(p) {
+				t.passed.note(p)
+			}
 			continue
 		}
 		if err := t.entry(name+"/"+p, p, entry); err != nil {
 			return err
 		}
-		if entry.Kind == archive.Regular && readable(p) {
+		if entry.Kind == archive.Regular && isReadable(p) {
 			files++
 		}
 	}

@@ -37,6 +37,7 @@ type yamlReader struct {
 	cutSize int // how many lines the items have
 
 	marked bool // the end marker stands after what was read
+	inLogs bool // of a container, in a dump
 
 	state     itemState
 	list      *list
@@ -61,25 +62,37 @@ const (
 	itemsDone
 )
 
-// yamlDocuments reads all documents of a stream; at is the place before them.
-func (c *collector) yamlDocuments(in *bufio.Reader, at place) (ended bool, err error) {
-	y := &yamlReader{c: c, in: in, at: at, line: at.line - 1, yamlBuffers: &c.yaml}
+// yamlDocuments reads documents up to the end, or up to where JSON begins in what somebody
+// has copied; at is the place before them, next the one before the JSON.
+func (c *collector) yamlDocuments(at place) (next *place, ended bool, err error) {
+	y := &yamlReader{c: c, in: c.in, at: at, line: at.line - 1, yamlBuffers: &c.yaml}
 	y.text = y.text[:0] // what an unreadable text has left
 	defer y.ahead.end()
 	for {
 		line, err := y.readLine()
 		if err != nil && !errors.Is(err, io.EOF) {
-			return false, y.earliest(err)
+			return nil, false, y.earliest(err)
+		}
+		if c.pasted && !y.inLogs && y.state == noItems && len(y.text) == 0 && isBracket(line) {
+			next := y.at.atLine(y.line)
+			c.rest.putBack(bytes.Clone(line), c.in)
+			return &next, false, nil
 		}
 		if len(line) > 0 {
 			if err := y.take(line); err != nil {
-				return false, y.earliest(err)
+				return nil, false, y.earliest(err)
 			}
 		}
 		if err != nil {
-			return y.marked, y.endText()
+			return nil, y.marked, y.endText()
 		}
 	}
+}
+
+// isBracket is true of a line with which a JSON document of many lines begins.
+func isBracket(line []byte) bool {
+	line = trimBlanks(line)
+	return len(line) == 1 && (line[0] == '{' || line[0] == '[')
 }
 
 // endText ends the last document.
@@ -135,6 +148,16 @@ func (y *yamlReader) take(line []byte) error {
 	}
 	if (y.state == noItems || y.state == itemsDone) && len(y.text) > 0 && line[0] == ' ' {
 		return y.add(&y.text, line) // so do most lines of an object
+	}
+	if y.passes(line) {
+		y.c.pasted = true
+		return y.endDocument()
+	}
+	if y.state != inItems && bytes.HasPrefix(line, apiVersionField) && bytes.HasPrefix(y.text, apiVersionField) {
+		// What two calls of kubectl have printed, which begins so, with nothing between.
+		if err := y.endDocument(); err != nil {
+			return err
+		}
 	}
 	if rest, ok := marker(line, "---"); ok {
 		y.marked = false
@@ -207,6 +230,8 @@ func (y *yamlReader) add(text *[]byte, line []byte) error {
 	return nil
 }
 
+var apiVersionField = []byte("apiVersion:")
+
 // marker says whether a line begins with a marker between documents; rest is
 // what else stands on it.
 func marker(line []byte, mark string) (rest []byte, ok bool) {
@@ -276,8 +301,18 @@ func (y *yamlReader) endDocument() error {
 	if value == nil {
 		return nil
 	}
+	if items, ok := value.([]any); ok && y.list == nil {
+		raw, err := yamljson.JSON(items, y.c.limits.document)
+		if err != nil {
+			return y.conversionFailed(at, err)
+		}
+		return y.c.jsonText(raw, at)
+	}
 	fields, ok := value.(map[any]any)
 	if !ok {
+		if err := forPeople(y.text); err != nil {
+			return at.errorf("%w", err)
+		}
 		return at.errorf("not an object")
 	}
 	if y.list != nil {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -51,7 +52,9 @@ type row struct {
 	add   func(*Objects, apiObject)
 	all   func(*Objects) iter.Seq[apiObject]
 	count func(*Objects) int
-	sort  func(*Objects)
+	// newest keeps the last of all states of each object.
+	newest func(*Objects)
+	sort   func(*Objects)
 }
 
 // resources are the kinds that a snapshot holds, in the order in which they are
@@ -166,6 +169,21 @@ func newResource[T any, P interface {
 			}
 		},
 		count: func(o *Objects) int { return len(*ListOf[P](o)) },
+		newest: func(o *Objects) {
+			list, at := ListOf[P](o), map[types.NamespacedName]int{}
+			kept := (*list)[:0]
+			for _, object := range *list {
+				name := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+				if i, ok := at[name]; ok {
+					kept[i] = object
+					continue
+				}
+				at[name] = len(kept)
+				kept = append(kept, object)
+			}
+			clear((*list)[len(kept):])
+			*list = kept
+		},
 		sort: func(o *Objects) {
 			slices.SortStableFunc(*ListOf[P](o), func(a, b P) int {
 				return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))

@@ -85,11 +85,9 @@ func Open(r io.Reader, limits Limits) (text io.Reader, files Files, err error) {
 	case bytes.HasPrefix(head, []byte(xzMagic)):
 		unpacked = &bounded{r: newXZReader(in), left: &left, limit: limits.Unpacked, packed: true}
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		unzipped, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, nil, gzipError(err)
+		if unpacked, err = Unzipped(in, &left, limits.Unpacked); err != nil {
+			return nil, nil, err
 		}
-		unpacked = &bounded{r: unzipped, left: &left, limit: limits.Unpacked, packed: true, explain: gzipError}
 	default:
 		unpacked = &bounded{r: in, left: &left, limit: limits.Unpacked}
 	}
@@ -106,6 +104,21 @@ func Bounded(r io.Reader, left *int64, limit int64) io.Reader {
 	return &bounded{r: r, left: left, limit: limit}
 }
 
+// Unzipped is what gzip has packed, bounded as by Bounded.
+func Unzipped(r io.Reader, left *int64, limit int64) (io.Reader, error) {
+	unzipped, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, gzipError(err)
+	}
+	return &bounded{r: unzipped, left: left, limit: limit, packed: true, explain: gzipError}, nil
+}
+
+// EndError says why no file that follows can be read: a bound was reached, or an archive
+// is cut off.
+type EndError string
+
+func (e EndError) Error() string { return string(e) }
+
 // bounded ends a file without an end, and a decompression bomb.
 type bounded struct {
 	r       io.Reader
@@ -118,9 +131,9 @@ type bounded struct {
 func (b *bounded) Read(p []byte) (int, error) {
 	if *b.left <= 0 {
 		if b.packed {
-			return 0, fmt.Errorf("unpacks to more than %s", Size(b.limit))
+			return 0, EndError("unpacks to more than " + Size(b.limit))
 		}
-		return 0, fmt.Errorf("holds more than %s", Size(b.limit))
+		return 0, EndError("holds more than " + Size(b.limit))
 	}
 	if int64(len(p)) > *b.left {
 		p = p[:*b.left]

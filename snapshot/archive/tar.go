@@ -104,9 +104,9 @@ func (f tarText) Read(p []byte) (int, error) {
 func tarError(err error) error {
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("the tar archive is cut off")
+		return EndError("the tar archive is cut off")
 	case errors.Is(err, tar.ErrHeader):
-		return errors.New("the tar archive is damaged")
+		return EndError("the tar archive is damaged")
 	}
 	return err
 }

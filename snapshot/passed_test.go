@@ -1,0 +1,129 @@
+package snapshot
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestPassedOver: one file that cannot be read refuses no other, is named, and leaves a gap
+// of the kinds of which it may hold objects.
+func TestPassedOver(t *testing.T) {
+	whole := ""
+	for _, r := range resources {
+		if !r.Optional {
+			whole += `{"apiVersion": "` + r.Version + `", "kind": "` + r.Object + `List", "metadata": {}, "items": []}` + "\n"
+		}
+	}
+	node := "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n"
+	for _, tt := range []struct {
+		name, file, text string
+		warnings         []Warning
+		gaps             []string
+	}{
+		{name: "settings", file: "metadata.yaml", text: "projectName: Longhorn\n",
+			warnings: []Warning{"passed over 1 file without Kubernetes objects: dir/metadata.yaml"}},
+		{name: "a list of other things", file: "x.json", text: `[{"name": "a"}]`,
+			warnings: []Warning{"passed over 1 file without Kubernetes objects: dir/x.json"}},
+		{name: "a template", file: "deploy.yaml", text: "{{- if .x }}\napiVersion: apps/v1\nkind: Service\n{{- end }}\n",
+			warnings: []Warning{"passed over 1 file without Kubernetes objects: dir/deploy.yaml"}},
+		{name: "binary data", file: "x.json", text: "\x00\x01",
+			warnings: []Warning{"passed over 1 file without Kubernetes objects: dir/x.json"}},
+		{name: "a table", file: "table.txt", text: "NAME  READY\n",
+			warnings: []Warning{"passed over 1 file, by their names neither YAML nor JSON: table.txt"}},
+		{name: "logs", file: "a.log", text: "hello"},
+		{name: "a table of pods", file: "pods.yaml", text: "NAME    READY   STATUS\nweb-0   1/1     Running\n",
+			warnings: []Warning{"not read: dir/pods.yaml:1: a table that kubectl prints for people: write the objects with -o yaml"},
+			gaps:     []string{"pods: Undecodable (dir/pods.yaml:1: a table that kubectl prints for people: write the objects with -o yaml)"}},
+		{name: "the same pod in another state", file: "a.yaml", text: podA,
+			warnings: []Warning{"not read: dir/b.yaml:1: document 1: Pod default/a is given a second time; the first is at dir/a.yaml:1"},
+			gaps:     []string{"pods: Undecodable (dir/b.yaml:1: document 1: Pod default/a is given a second time; the first is at dir/a.yaml:1)"}},
+		{name: "a pod without a name", file: "x.yaml", text: "apiVersion: v1\nkind: Pod\nmetadata: {}\n",
+			warnings: []Warning{"not read: dir/x.yaml:1: document 1: Pod without metadata.name"},
+			gaps:     []string{"pods: Undecodable (dir/x.yaml:1: document 1: Pod without metadata.name)"}},
+		{name: "an answer that refuses", file: "pods.json", text: `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "pods is forbidden"}`,
+			warnings: []Warning{"not read: dir/pods.json:1: document 1: an answer of the API server that holds no object (Status): pods is forbidden"},
+			gaps:     []string{"pods: Undecodable (dir/pods.json:1: document 1: an answer of the API server that holds no object (Status): pods is forbidden)"}},
+		{name: "a typed list that was cut off", file: "x.json", text: `{"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "n2"}}, {"meta`,
+			warnings: []Warning{"not read: dir/x.json:1: document 1, item 2: the JSON ends in the middle: the file was cut off"},
+			gaps:     []string{"nodes: Undecodable (dir/x.json:1: document 1, item 2: the JSON ends in the middle: the file was cut off)"}},
+		{name: "packed objects", file: "x.json.gz", text: zipped(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n3"}}`)},
+		{name: "packed, and cut off", file: "nodes.json.gz", text: zipped(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n3"}}`)[:20],
+			warnings: []Warning{"not read: dir/nodes.json.gz:1: the gzip data is cut off"},
+			gaps:     []string{"nodes: Undecodable (dir/nodes.json.gz:1: the gzip data is cut off)"}},
+		{name: "not packed, though it is called so", file: "nodes.json.gz", text: "hello",
+			warnings: []Warning{"not read: dir/nodes.json.gz:1: the gzip data is cut off"},
+			gaps:     []string{"nodes: Undecodable (dir/nodes.json.gz:1: the gzip data is cut off)"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			texts := map[string]string{"all.json": whole, "b.yaml": podA, "n.yaml": node, tt.file: tt.text}
+			files, names, packed := fstest.MapFS{}, []string{}, []string{}
+			for name, text := range texts {
+				files[name] = &fstest.MapFile{Data: []byte(text)}
+				names = append(names, name)
+			}
+			slices.Sort(names)
+			for _, name := range names {
+				packed = append(packed, name, texts[name])
+			}
+			fromDir, warnings, err := ReadFS("dir", files, ReadOptions{Now: noon})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.warnings, warnings); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(tt.gaps, gapLines(fromDir)); diff != "" {
+				t.Error(diff)
+			}
+			fromTar, warnings, err := Read("dir", strings.NewReader(tarOf(t, packed...)), ReadOptions{Now: noon})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.warnings, warnings); diff != "" {
+				t.Errorf("archive: %s", diff)
+			}
+			if diff := cmp.Diff(fromDir.Objects, fromTar.Objects); diff != "" {
+				t.Errorf("archive: %s", diff)
+			}
+			if len(fromDir.Pods) != 1 || fromDir.Node("n1") == nil {
+				t.Errorf("%d pods, node %v", len(fromDir.Pods), fromDir.Node("n1"))
+			}
+		})
+	}
+}
+
+// TestCutOffList: a list of any kind that was cut off may have had objects of any kind.
+func TestCutOffList(t *testing.T) {
+	s, _, err := ReadFS("dir", fstest.MapFS{
+		"a.yaml": {Data: []byte("apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: {name: n1}\n- apiVersion: v1\n  ki")},
+		"b.yaml": {Data: []byte(podA)},
+	}, ReadOptions{Now: noon})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range Kinds() {
+		if s.Complete(kind) {
+			t.Errorf("%s count as complete", kind)
+		}
+	}
+}
+
+// TestNewerState: of two states of one object the newer counts, whichever comes first.
+func TestNewerState(t *testing.T) {
+	at := func(version, node string) string { return pod("a", "u1", version) + "spec: {nodeName: " + node + "}\n" }
+	for _, tt := range []struct{ first, second string }{
+		{at("9", "old"), at("10", "new")}, {at("10", "new"), at("9", "old")}, {at("10", "new"), at("10", "new")},
+	} {
+		s, _, err := Read("f", strings.NewReader(tt.first+"---\n"+tt.second+"---\n"+podB), ReadOptions{Now: noon})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Pods) != 2 || s.Pods[0].Spec.NodeName != "new" {
+			t.Errorf("%d pods, the first on %s", len(s.Pods), s.Pods[0].Spec.NodeName)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestPasted: what people send, in the forms in which they send it. Each is read as the
+// objects that it holds, or refused with a line that says what to do.
+func TestPasted(t *testing.T) {
+	text, err := os.ReadFile("../testdata/bases/running.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, _, err := Read("base", bytes.NewReader(text), ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var items, typed, documents, yamlItems []string
+	byKind := map[string]string{} // as kubectl prints each kind
+	for _, r := range resources {
+		var of, ofYAML []string
+		for object := range r.all(&base.Objects) {
+			line, err := new(lineEncoder).encode(r, object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			item := strings.TrimSpace(strings.TrimPrefix(line, "---\n"))
+			fields, err := json.Marshal(json.RawMessage(item))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var m map[string]any
+			if err := json.Unmarshal(fields, &m); err != nil {
+				t.Fatal(err)
+			}
+			asYAML, err := YAML(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			of, ofYAML = append(of, item), append(ofYAML, string(asYAML))
+		}
+		if len(of) == 0 {
+			continue
+		}
+		items, documents = append(items, of...), append(documents, ofYAML...)
+		typed = append(typed, fmt.Sprintf(`{"kind": "%sList", "apiVersion": %q, "metadata": {}, "items": [%s]}`, r.Object, r.Version, strings.Join(of, ",")))
+		list := "apiVersion: v1\nitems:\n"
+		for _, y := range ofYAML {
+			list += "- " + strings.ReplaceAll(strings.TrimRight(y, "\n"), "\n", "\n  ") + "\n"
+		}
+		yamlItems = append(yamlItems, list[len("apiVersion: v1\nitems:\n"):])
+		byKind[string(r.Kind)] = list + "kind: List\nmetadata:\n  resourceVersion: \"\"\n"
+	}
+	indented := func(text string) string {
+		var b bytes.Buffer
+		if err := json.Indent(&b, []byte(text), "", "    "); err != nil {
+			t.Fatal(err)
+		}
+		return b.String() + "\n"
+	}
+	lines := func(change func(string) string, text string) string {
+		var b strings.Builder
+		for line := range strings.Lines(text) {
+			b.WriteString(change(line))
+		}
+		return b.String()
+	}
+	in16 := func(text string, big, mark bool) string {
+		if mark {
+			text = "\ufeff" + text
+		}
+		var b strings.Builder
+		for _, unit := range utf16.Encode([]rune(text)) {
+			if big {
+				b.Write([]byte{byte(unit >> 8), byte(unit)})
+			} else {
+				b.Write([]byte{byte(unit), byte(unit >> 8)})
+			}
+		}
+		return b.String()
+	}
+	jsonList := `{"apiVersion": "v1", "kind": "List", "metadata": {}, "items": [` + strings.Join(items, ",") + `]}`
+	yamlList := "apiVersion: v1\nitems:\n" + strings.Join(yamlItems, "") + "kind: List\nmetadata:\n  resourceVersion: \"\"\n"
+	var appended, asked, dumped string
+	for _, r := range resources {
+		if byKind[string(r.Kind)] != "" {
+			appended += byKind[string(r.Kind)]
+			asked += "admin@bastion:~/tmp$ kubectl get " + string(r.Kind) + " -A -o yaml\n" + byKind[string(r.Kind)]
+		}
+	}
+	for _, list := range typed {
+		dumped += indented(list) + "==== START logs for container c of pod shop/web-0 ====\n{\n  kind: [\n==== END logs for container c of pod shop/web-0 ====\n"
+	}
+	forbidden := "Error from server (Forbidden): leases.coordination.k8s.io is forbidden: User \"dev\" cannot list resource \"leases\" in API group \"coordination.k8s.io\" at the cluster scope\n"
+	n := 0
+	for _, tt := range []struct {
+		name, in string
+		refused  string // what it says
+		gap      string
+	}{
+		{name: "a YAML list", in: yamlList},
+		{name: "YAML documents", in: strings.Join(documents, "---\n")},
+		{name: "a JSON list", in: indented(jsonList)},
+		{name: "a JSON list on one line", in: jsonList},
+		{name: "a JSON object a line", in: strings.Join(items, "\n")},
+		{name: "a JSON array", in: indented("[" + strings.Join(items, ",") + "]")},
+		{name: "a JSON array of lists", in: "[" + strings.Join(typed, ",") + "]"},
+		{name: "JSON arrays", in: "[" + strings.Join(items[:3], ",") + "]\n[" + strings.Join(items[3:], ",") + "]"},
+		{name: "a YAML sequence", in: strings.Join(yamlItems, "")},
+		{name: "typed lists", in: strings.Join(typed, "\n")},
+		{name: "typed lists in a list", in: `{"apiVersion": "v1", "kind": "List", "items": [` + strings.Join(typed, ",") + `]}`},
+		{name: "lists in lists in YAML", in: "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(strings.TrimSpace(yamlList), "\n", "\n  ") + "\n"},
+		{name: "a byte order mark", in: "\ufeff" + yamlList},
+		{name: "a byte order mark and JSON", in: "\ufeff" + jsonList},
+		{name: "UTF-16 of PowerShell", in: in16(strings.ReplaceAll(yamlList, "\n", "\r\n"), false, true)},
+		{name: "UTF-16, the other order", in: in16(jsonList, true, true)},
+		{name: "UTF-16 without a mark", in: in16(yamlList, false, false)},
+		{name: "Windows line ends", in: strings.ReplaceAll(yamlList, "\n", "\r\n")},
+		{name: "gzip", in: zipped(yamlList)},
+		{name: "gzip of UTF-16", in: zipped(in16(yamlList, false, true))},
+		{name: "xz", in: xzOf(t, yamlList)},
+		{name: "tar", in: tarOf(t, "a.yaml", yamlList)},
+		{name: "a packed file in a tar", in: tarOf(t, "a.yaml.gz", zipped(yamlList))},
+		{name: "zip", in: zipOf(t, "x/a.json", jsonList)},
+		{name: "a prompt", in: "user@host:~$ kubectl get nodes,pods -A -o yaml\n" + yamlList},
+		{name: "prompts around", in: "$ kubectl get nodes,pods -A -o yaml\n" + yamlList + "$ \n"},
+		{name: "root's prompt, and JSON", in: "[root@master-1 ~]# kubectl get nodes,pods -A -o json\n" + indented(jsonList) + "[root@master-1 ~]# exit\n"},
+		{name: "PowerShell's prompt", in: "PS C:\\Users\\me> kubectl get pods -A -o yaml\r\n" + strings.ReplaceAll(yamlList, "\n", "\r\n")},
+		{name: "the command alone", in: "kubectl get all -A -o yaml\n\n" + yamlList},
+		{name: "a fence", in: "```yaml\n" + yamlList + "```\n"},
+		{name: "an issue with a fence", in: "Hi all,\n\nthis is: what I get\n\n```json\n" + jsonList + "\n```\n\nThanks: a lot!\n"},
+		{name: "fences for each kind", in: "# Nodes\n```\n" + strings.Join(typed, "\n```\nand the next:\n```\n") + "\n```\n"},
+		{name: "Jira", in: "{code:yaml}\n" + yamlList + "{code}\n"},
+		{name: "HTML in an issue", in: "<details>\n<summary>kubectl get -o yaml</summary>\n<pre>\n" + yamlList + "</pre>\n</details>\n"},
+		{name: "a refused list at the end", in: yamlList + forbidden, gap: "leases: Forbidden"},
+		{name: "a refused list at the beginning", in: forbidden + jsonList, gap: "leases: Forbidden"},
+		{name: "a kind that the server does not know", in: "error: the server doesn't have a resource type \"csinodes\"\n" + yamlList, gap: "csinodes: Unavailable"},
+		{name: "what the client warns of", in: "E1120 10:00:00.000000    1234 memcache.go:265] couldn't get current server API group list\nWarning: v1 ComponentStatus is deprecated in v1.19+\n" + yamlList},
+		{name: "several calls, appended", in: appended},
+		{name: "several calls with their prompts", in: asked},
+		{name: "a mail that is quoted", in: lines(func(l string) string { return "> " + l }, yamlList)},
+		{name: "numbered lines", in: lines(func() func(string) string {
+			i := 0
+			return func(l string) string { i++; return fmt.Sprintf("%6d\t%s", i, l) }
+		}(), yamlList)},
+		{name: "colours", in: strings.ReplaceAll(yamlList, "kind:", "\x1b[1;34mkind\x1b[0m:")},
+		{name: "spaces that do not break", in: strings.ReplaceAll(yamlList, "  ", "\u00a0\u00a0")},
+		{name: "all is indented", in: lines(func(l string) string { return "    " + l }, yamlList)},
+		{name: "a dump that was printed", in: dumped},
+		{name: "comments between", in: "# from prod\n" + strings.Join(documents, "# next\n---\n")},
+
+		{name: "a table", in: "NAME    READY   STATUS    RESTARTS   AGE\nweb-0   1/1     Running   0          5d\n", refused: "f:1: a table that kubectl prints for people: write the objects with -o yaml"},
+		{name: "a table after a prompt", in: "$ k get pods\nNAME    READY   STATUS\nweb-0   1/1     Running\n", refused: "f:2: document 1: a table that kubectl prints for people: write the objects with -o yaml"},
+		{name: "what describe prints", in: "Name:         web-0\nNamespace:    shop\n", refused: "f:1: what kubectl describe prints for people: write the objects with -o yaml"},
+		{name: "names", in: "pod/web-0\n", refused: "f:1: names of objects: write the objects with -o yaml"},
+		{name: "a web page", in: "<!DOCTYPE html>\n<html>\n", refused: "f:1: document 1: not an object"},
+		{name: "Latin-1", in: yamlList + "# caf\xe9\n", refused: "not UTF-8 text"},
+		{name: "cut off", in: yamlList[:len(yamlList)/2], refused: "f:"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, _, err := Read("f", strings.NewReader(tt.in), ReadOptions{Now: base.TakenAt})
+			if tt.refused != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.refused) {
+					t.Errorf("%v, not: %s", err, tt.refused)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+			if diff := cmp.Diff(writtenObjects(t, New(s.TakenAt, Source{}, base.Objects, nil)), writtenObjects(t, New(s.TakenAt, Source{}, s.Objects, nil))); diff != "" {
+				t.Error(diff)
+			}
+			if tt.gap != "" && !strings.Contains(strings.Join(gapLines(s), "\n"), tt.gap) {
+				t.Errorf("%v, not: %s", gapLines(s), tt.gap)
+			}
+		})
+	}
+	if n < 34 {
+		t.Errorf("%d forms are read", n)
+	}
+	t.Logf("%d forms are read", n)
+}

@@ -1,0 +1,182 @@
+package snapshot
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/archive"
+)
+
+// passed are the files of a folder or an archive that were not read. One of them refuses
+// nothing: it is named, and where it may hold objects of a kind, that kind has a gap.
+type passed struct {
+	others  []string // the first of those that are neither YAML nor JSON
+	more    int
+	foreign []string // YAML and JSON that holds no objects
+	broken  []error
+	first   error
+}
+
+const mostPassed = 1000
+
+// note takes a file of which the name says that it holds no objects.
+func (p *passed) note(name string) {
+	if ext := path.Ext(name); ext == ".log" || path.Base(name) == "logs.txt" {
+		return // of which a bundle may have thousands
+	}
+	if len(p.others) >= mostPassed {
+		p.more++
+		return
+	}
+	p.others = append(p.others, plain(name))
+}
+
+// text reads a file. An error is one after which nothing more can be read.
+func (p *passed) text(c *collector, name string, in io.Reader) error {
+	kinds := &namesInText{r: in}
+	err := c.text(name, kinds)
+	if err == nil || !passable(err) || c.header != nil && c.headerAt.file == name {
+		return err
+	}
+	if p.first == nil {
+		p.first = err
+	}
+	atEnd := kinds.ended
+	if _, err := io.Copy(io.Discard, kinds); err != nil && !passable(err) {
+		return err
+	}
+	missing := kinds.missing(name, atEnd)
+	for _, kind := range missing {
+		if _, ok := c.broken[kind]; !ok {
+			c.broken[kind] = Gap{Kind: kind, Reason: ReasonUndecodable, Detail: err.Error()}
+		}
+	}
+	if len(missing) > 0 {
+		p.broken = append(p.broken, err)
+	} else {
+		p.foreign = append(p.foreign, plain(name))
+	}
+	return nil
+}
+
+// passable is false of an error that is about more than one file.
+func passable(err error) bool {
+	if _, ok := errors.AsType[archive.EndError](err); ok {
+		return false
+	}
+	if _, ok := errors.AsType[leftOneError](err); ok {
+		return false
+	}
+	_, ok := errors.AsType[ownError](err)
+	return !ok
+}
+
+// ownError is one in a document of our own, which says what is true of all files, or one
+// that counts what is in all of them.
+type ownError struct{ error }
+
+func (e ownError) Unwrap() error { return e.error }
+
+func own(err error) error {
+	if err == nil {
+		return nil
+	}
+	return ownError{err}
+}
+
+// end says what was passed over. It is an error that nothing could be read.
+func (p *passed) end(c *collector) error {
+	if c.total == 0 && c.header == nil && len(c.ignored) == 0 && p.first != nil {
+		return p.first
+	}
+	say := func(names []string, more int, format string) {
+		if len(names) > 0 {
+			c.notes = append(c.notes, Warning(fmt.Sprintf(format, count(len(names)+more, "file"), some(names))))
+		}
+	}
+	say(p.foreign, 0, "passed over %s without Kubernetes objects: %s")
+	say(p.others, p.more, "passed over %s, by their names neither YAML nor JSON: %s")
+	for i, err := range p.broken {
+		if i == maxIgnoredKinds {
+			c.notes = append(c.notes, Warning(fmt.Sprintf("%s more could not be read", count(len(p.broken)-i, "file"))))
+			break
+		}
+		c.notes = append(c.notes, Warning("not read: "+err.Error()))
+	}
+	return nil
+}
+
+// namesInText notes of which kinds a text names objects, whether or not it can be read.
+type namesInText struct {
+	r      io.Reader
+	before []byte // the end of what was read
+	kinds  map[string]bool
+	lists  bool // a list's items begin
+	ended  bool
+}
+
+func (k *namesInText) Read(p []byte) (int, error) {
+	n, err := k.r.Read(p)
+	k.ended = err == io.EOF
+	const longest = 64 // of what is looked for
+	text := slices.Concat(k.before, p[:n])
+	for rest := text; ; {
+		i := bytes.Index(rest, []byte("kind"))
+		if i < 0 {
+			break
+		}
+		begins := i == 0 || strings.IndexByte("\n \t\"'{,-", rest[i-1]) >= 0
+		rest = rest[i+len("kind"):]
+		if begins {
+			k.noteKind(rest)
+		}
+	}
+	k.lists = k.lists || bytes.HasPrefix(text, []byte("items:")) || bytes.Contains(text, []byte("\nitems:")) || bytes.Contains(text, []byte("\"items\""))
+	k.before = append(k.before[:0], text[max(0, len(text)-longest):]...)
+	return n, err
+}
+
+// noteKind takes the name after the field.
+func (k *namesInText) noteKind(value []byte) {
+	value = value[:min(len(value), 64)]
+	value = bytes.TrimLeft(bytes.TrimLeft(value, "\"' "), ": \"'\t")
+	end := bytes.IndexFunc(value, func(r rune) bool { return !unicode.IsLetter(r) })
+	if end <= 0 || k.kinds[string(value[:end])] || len(k.kinds) >= MaxIgnoredKinds {
+		return
+	}
+	if k.kinds == nil {
+		k.kinds = map[string]bool{}
+	}
+	k.kinds[string(value[:end])] = true
+}
+
+// missing are the kinds of which objects may be in the text that were not read: that which
+// the file is called after, or those that it names. What was cut off within a list may have
+// had objects of any kind.
+func (k *namesInText) missing(name string, atEnd bool) []Kind {
+	if kind := kindByFile(strings.TrimSuffix(name, ".gz")); kind != "" {
+		return []Kind{kind}
+	}
+	var named, listed []Kind
+	for _, r := range resources {
+		if k.kinds[r.Object] {
+			named = append(named, r.Kind)
+		}
+		if k.kinds[r.Object+"List"] {
+			listed = append(listed, r.Kind)
+		}
+	}
+	switch {
+	case len(listed) > 0:
+		return listed
+	case len(named) > 0 && k.lists && atEnd:
+		return Kinds()
+	}
+	return named
+}

@@ -1,0 +1,123 @@
+package snapshot
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// What people send was often copied from a terminal or a ticket: lines stand around the
+// objects that are none of theirs. All of them begin at the margin, where YAML that a
+// program wrote has nothing but keys, dashes and braces.
+
+// noise are the lines that are passed over.
+var noise = []*regexp.Regexp{
+	// A prompt, with or without a command: user@host:~$, [root@host ~]#, PS C:\>, C:\>, $.
+	regexp.MustCompile(`^(\([\w.-]+\) ?)?(\[?[\w.-]+@[\w.-]+[^$#%>]{0,200}[$#%>]|PS [^>]{0,200}>|[A-Z]:\\[^>]{0,200}>|bash-[\d.]+[$#]|[$%❯➜])(\s.*)?$`),
+	// A command without its prompt, or after one of another form.
+	regexp.MustCompile(`^([^\s:"'{}]{0,100}[$#%>❯➜]\s*)?(sudo\s+)?(kubectl|kubectl\.exe|oc|k|k3s|microk8s|minikube|kubecolor)\s+\S`),
+	// What sets a text apart in Markdown, Jira and HTML.
+	regexp.MustCompile("^(`{3,}|~{3,})\\s*[\\w.+-]*\\s*$"),
+	regexp.MustCompile(`^\{(code|noformat|panel)(:[^}]*)?\}$`),
+	regexp.MustCompile(`^</?(pre|code|details|summary|blockquote|p|div)[^>]*>(.*</(summary|pre|code)>)?(<(pre|code)[^>]*>)*$`),
+	// What kubectl and its libraries say beside their output.
+	regexp.MustCompile(`^[IWE]\d{4} \d\d:\d\d:\d\d\.\d+ `),
+	regexp.MustCompile(`^(Warning|W): \S`),
+	regexp.MustCompile(`^(No resources found|Flag --\S+ has been deprecated|Switched to context|Now using project|Using project|Defaulted container|command terminated with exit code|Script (started|done)|Last login:|logout|exit$)`),
+	regexp.MustCompile(`^Error from server \(NotFound\): `), // one object that is not there
+}
+
+// refusals are the lines that say that a list is missing.
+var refusals = []*regexp.Regexp{
+	regexp.MustCompile(`^Error from server( \(\w+\))?: `),
+	regexp.MustCompile(`^(E|e)rror: \S`),
+	regexp.MustCompile(`^(Unable to connect to the server|The connection to the server .* was refused|Unauthorized)`),
+}
+
+// A dump that was printed has the logs of containers between its lists.
+var (
+	logsBegin = regexp.MustCompile(`^==== START logs for container \S+ of pod \S+ ====$`)
+	logsEnd   = regexp.MustCompile(`^==== END logs for container \S+ of pod \S+ ====$`)
+)
+
+// usualLine is one that programs write at the margin of YAML.
+var usualLine = regexp.MustCompile(`^(apiVersion|kind|metadata|items|spec|status|data|message|reason|type|involvedObject|source):(\s|$)`)
+
+// passes tells a line at the margin that is none of the text's own, and takes what it says.
+func (y *yamlReader) passes(line []byte) bool {
+	if y.inLogs {
+		y.inLogs = !logsEnd.Match(bytes.TrimSpace(line))
+		return true
+	}
+	if len(line) == 0 || strings.IndexByte(" -#\r\n\"'&", line[0]) >= 0 || usualLine.Match(line) || len(line) > 4096 {
+		return false
+	}
+	if line[0] == '{' && !isMacro(line) {
+		return false
+	}
+	said := bytes.TrimSpace(line)
+	for _, re := range noise {
+		if re.Match(said) {
+			return true
+		}
+	}
+	for _, re := range refusals {
+		if re.Match(said) {
+			y.c.refuse(string(said))
+			return true
+		}
+	}
+	if logsBegin.Match(said) {
+		y.inLogs, y.c.dumped = true, true
+		return true
+	}
+	return false
+}
+
+// refusedResource is the kind in what an API server, or kubectl, says of a list.
+var refusedResource = regexp.MustCompile(`(?:resource type|resource|not find the requested resource \(get) "?([a-z]+)|^Error from server \(Forbidden\): ([a-z]+)(?:\.[\w.]+)? is forbidden`)
+
+// refuse notes that a list is missing: that of the kind which is named, and of all kinds
+// where none is.
+func (c *collector) refuse(said string) {
+	reason := ReasonUnavailable
+	if strings.Contains(strings.ToLower(said), "forbidden") || strings.Contains(said, "Unauthorized") {
+		reason = ReasonForbidden
+	}
+	kinds := Kinds()
+	if m := refusedResource.FindStringSubmatch(said); m != nil {
+		kinds = nil
+		for _, r := range resources {
+			if string(r.Kind) == m[1]+m[2] || strings.ToLower(r.Object) == m[1]+m[2] {
+				kinds = []Kind{r.Kind}
+			}
+		}
+	}
+	for _, kind := range kinds {
+		if _, ok := c.refused[kind]; !ok {
+			c.refused[kind] = Gap{Kind: kind, Reason: reason, Detail: plain(said)}
+		}
+	}
+}
+
+// tables are the first lines of what kubectl prints for people.
+var tables = []struct {
+	line *regexp.Regexp
+	what string
+}{
+	{regexp.MustCompile(`^(NAMESPACE +)?(LAST SEEN|NAME|DRIVER) {2,}[A-Z]`), "a table that kubectl prints for people"},
+	{regexp.MustCompile(`^(NAMESPACE +)?[A-Z]+( ?[A-Z()-]+)*( {2,}[A-Z][A-Z ()-]*)+$`), "a table that kubectl prints for people"},
+	{regexp.MustCompile(`^Name: {2,}\S`), "what kubectl describe prints for people"},
+	{regexp.MustCompile(`^(pod|node|persistentvolume|persistentvolumeclaim|volumeattachment)(\.[\w.]+)?/[\w.-]+$`), "names of objects"},
+}
+
+// forPeople says that a line begins what was printed for people; nil where it does not.
+func forPeople(line []byte) error {
+	for _, t := range tables {
+		if t.line.Match(bytes.TrimSpace(line)) {
+			return fmt.Errorf("%s: write the objects with -o yaml", t.what)
+		}
+	}
+	return nil
+}

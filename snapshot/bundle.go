@@ -75,6 +75,10 @@ type format struct {
 	// singles says that lists come as one file for each object, too: they are
 	// whole only if the gathering has ended.
 	singles bool
+	// selects says that settings decide which objects of a list are in it: none is whole.
+	selects bool
+	// untyped says that objects do not say their kind.
+	untyped bool
 	// padded says that a zero byte may follow a text.
 	padded bool
 }
@@ -116,7 +120,7 @@ func bundleFileOf(p string) (bundleFile, bool) {
 		return bundleFile{}, false
 	}
 	segments := strings.Split(p, "/")
-	for _, of := range []func([]string) (bundleFile, bool){mustGatherFile, supportBundleFile, crustGatherFile} {
+	for _, of := range []func([]string) (bundleFile, bool){mustGatherFile, supportBundleFile, crustGatherFile, supportBundleKitFile, sonobuoyFile, veleroFile, insightsFile} {
 		if f, ok := of(segments); ok {
 			return f, true
 		}
@@ -138,7 +142,7 @@ func (t *tree) wanted(p string) bool {
 	if !readable(p) {
 		return false
 	}
-	if isBundleFile(p) || isBeside(p) || path.Base(p) == crustGatherVersion {
+	if isBundleFile(p) || isBeside(p) || versionFiles[path.Base(p)].tell != nil {
 		return true
 	}
 	return t.failed == nil && !t.isBundle()
@@ -176,7 +180,7 @@ func (t *tree) file(name, p string, in io.Reader) error {
 		return nil // what says nothing leaves a gap
 	case isBeside(p):
 		return t.beside.text(name, in)
-	case path.Base(p) == crustGatherVersion:
+	case versionFiles[path.Base(p)].tell != nil:
 		return t.versionFile(name, p, in)
 	default:
 		t.dump.note(p)
@@ -190,16 +194,26 @@ type failingReader struct{ err error }
 
 func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
+// versionFiles say of what release the cluster is.
+var versionFiles = map[string]struct {
+	format *format
+	tell   func(r *root, text []byte)
+}{
+	crustGatherVersion: {crustGather, tellVersionFile},
+	kitMetadata:        {supportBundleKit, tellKitMetadata},
+}
+
 // versionFile reads a file that is of a bundle only where there is one: elsewhere it may
 // hold objects.
 func (t *tree) versionFile(name, p string, in io.Reader) error {
-	r, err := t.root(bundleFile{format: crustGather, root: strings.TrimSuffix(strings.TrimSuffix(p, crustGatherVersion), "/")}, name)
+	of := versionFiles[path.Base(p)]
+	r, err := t.root(bundleFile{format: of.format, root: strings.TrimSuffix(strings.TrimSuffix(p, path.Base(p)), "/")}, name)
 	if err != nil {
 		return err
 	}
 	text, err := io.ReadAll(io.LimitReader(in, maxTold))
 	if err == nil {
-		tellVersionFile(r, text)
+		of.tell(r, text)
 	}
 	if t.failed == nil && !t.isBundle() {
 		t.failed = t.passed.text(t.plain, name, io.MultiReader(bytes.NewReader(text), in))
@@ -237,6 +251,9 @@ func (t *tree) part(r *root, f bundleFile, name string, in io.Reader) error {
 			return fmt.Errorf("%s: more than %d lists in one bundle", plain(name), t.limits.lists)
 		}
 		p = &part{collector: t.collector()}
+		if k := resourceOf(f.part.kind); r.untyped {
+			p.items = typeName{k.Version, k.Object}
+		}
 		r.parts[f.part] = p
 	}
 	switch {
@@ -368,6 +385,10 @@ func (t *tree) bundles() []*root {
 			r.ended = t.stamps[r.path].lines >= 2 && t.stamps[r.path].lines%2 == 0 || !r.singles
 			roots = append(roots, r)
 		}
+	}
+	whole := func(r *root) bool { return !r.selects }
+	if slices.ContainsFunc(roots, whole) { // an insights archive within a must-gather
+		roots = slices.DeleteFunc(roots, func(r *root) bool { return r.selects })
 	}
 	kinds := map[*root]int{}
 	for _, r := range roots {

@@ -52,7 +52,7 @@ func wholeness(kind Kind, roots []*root, held []heldList) *Gap {
 		}
 	}
 	if len(held) == 0 {
-		return gap(ReasonNotInBundle, "a %s without them", roots[0].name)
+		return gap(ReasonNotInBundle, "the %s is without them", roots[0].name)
 	}
 	for _, l := range held {
 		switch {
@@ -60,6 +60,8 @@ func wholeness(kind Kind, roots []*root, held []heldList) *Gap {
 			return gap(ReasonUndecodable, "%s", l.err)
 		case l.form == oneFile && l.flaw(kind) != nil:
 			return l.flaw(kind)
+		case l.root.selects:
+			return gap(ReasonNotInBundle, "the %s has those that its settings select", l.root.name)
 		case !l.root.ended:
 			return gap(ReasonTruncated, "nothing in the %s says that its gathering came to an end", l.root.name)
 		case l.form == besidePod:

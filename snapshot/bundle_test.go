@@ -104,7 +104,7 @@ func TestReadBundle(t *testing.T) {
 	const onlyOne = "NotInBundle in default (nothing says that there are no other namespaces)"
 	inspected := []string{"events: " + onlyOne, "persistentvolumeclaims: " + onlyOne, "pods: " + onlyTwo}
 	notEnded := "Truncated (nothing in the must-gather says that its gathering came to an end)"
-	never := []string{"csidrivers: NotInBundle (a support bundle without them)", "csinodes: NotInBundle (a support bundle without them)"}
+	never := []string{"csidrivers: NotInBundle (the support bundle is without them)", "csinodes: NotInBundle (the support bundle is without them)"}
 	inOne := "NotInBundle (only those of namespaces default, kube-node-lease, kube-system, and nothing says that there are no others)"
 	dumped := "NotInBundle (only those of namespaces default, kube-system: a dump does not say which others there are)"
 	rest := []string{"csidrivers: NotInFile", "csinodes: NotInFile"}
@@ -140,7 +140,7 @@ func TestReadBundle(t *testing.T) {
 		{"must-gather without attachments", "must-gather", both(namespace("default"),
 			drop(mainRoot+"cluster-scoped-resources/storage.k8s.io/volumeattachments/csi-76cabbe095194c391ed11172af6f90b44c13f6a46d154bf4b68107b8be76da14.yaml"),
 			drop(mainRoot+"cluster-scoped-resources/storage.k8s.io/volumeattachments/csi-b87a2dc12982ccd5d29f19efbd270f9678e21ad68968f7181ccd835ff2eaa94f.yaml")), []string{
-			"volumeattachments: NotInBundle (a must-gather without them)",
+			"volumeattachments: NotInBundle (the must-gather is without them)",
 		}},
 
 		{"support bundle", "support-bundle", nil, never},

@@ -65,6 +65,8 @@ type collector struct {
 	// pasted says that lines of a terminal stand in the text, dumped that it is what
 	// cluster-info dump prints.
 	pasted, dumped bool
+	// items are what an array holds whose items do not say it; the zero type asks them.
+	items typeName
 	// oneOfMany says that the text is one of the files of a directory or an archive.
 	oneOfMany bool
 	// lists counts the documents that are lists of a kind; "" is a list of any.

@@ -165,6 +165,9 @@ func (j *jsonReader) items(l *list) error {
 // array reads a list that is nothing but its items, as jq prints it.
 func (j *jsonReader) array() error {
 	l := &list{c: j.c, at: j.at, apiVersion: anyList.apiVersion, kind: anyList.kind}
+	if of := j.c.items; of.kind != "" {
+		l.apiVersion, l.kind = of.apiVersion, of.kind+"List"
+	}
 	j.c.lists[""]++
 	return j.itemsOf(l)
 }

@@ -17,6 +17,9 @@ import (
 
 // object takes one object of whatever kind.
 func (c *collector) object(at place, t typeName, raw []byte) error {
+	if t == (typeName{}) {
+		t = c.items
+	}
 	switch {
 	case t.kind == "" && t.apiVersion == "":
 		return at.errorf("no Kubernetes object: it has neither apiVersion nor kind")

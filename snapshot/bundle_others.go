@@ -1,0 +1,236 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/yamljson"
+)
+
+// supportBundleKit is what rancher/support-bundle-kit writes for Longhorn and Harvester:
+//
+//	yamls/cluster/VERSION/PLURAL.yaml
+//	yamls/namespaced/NAMESPACE/VERSION/PLURAL.yaml
+//	metadata.yaml
+//
+// VERSION is "v1" or "storage.k8s.io/v1"; older ones call all of them "kubernetes". Each file
+// is one answer of the API server. It asks for the namespaces of its settings, and for the
+// list of all.
+var supportBundleKit = &format{name: "support bundle"}
+
+const (
+	kitFolder   = "yamls"
+	kitMetadata = "metadata.yaml"
+)
+
+func supportBundleKitFile(segments []string) (bundleFile, bool) {
+	n := len(segments)
+	for i, s := range segments {
+		if s != kitFolder || n < i+4 || !isYAML(segments[n-1]) {
+			continue
+		}
+		f := bundleFile{format: supportBundleKit, root: strings.Join(segments[:i], "/")}
+		version, plural := segments[i+2:n-1], strings.TrimSuffix(segments[n-1], ".yaml")
+		isNamespaced := segments[i+1] == "namespaced"
+		switch {
+		case isNamespaced && n >= i+5:
+			f.part.namespace, version = segments[i+2], segments[i+3:n-1]
+		case segments[i+1] != "cluster":
+			return bundleFile{}, false
+		}
+		of := strings.Join(version, "/")
+		if plural == "namespaces" && of == "v1" && !isNamespaced {
+			f.tell = tellNamespacesYAML
+			return f, true
+		}
+		for _, r := range resources {
+			if string(r.Kind) == plural && r.Namespaced == isNamespaced && (r.Version == of || of == "kubernetes") {
+				f.part.kind = r.Kind
+				return f, true
+			}
+		}
+	}
+	return bundleFile{}, false
+}
+
+func tellNamespacesYAML(r *root, text []byte) {
+	if raw := yamlAsJSON(text); raw != nil {
+		tellNamespaces(r, raw)
+	}
+}
+
+// yamlAsJSON is a YAML text as JSON, nil where it is none.
+func yamlAsJSON(text []byte) []byte {
+	value, err := yamljson.Parse(text)
+	if err != nil {
+		return nil
+	}
+	raw, err := yamljson.JSON(value, maxTold)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// tellKitMetadata takes the release, and the time at which the bundle was asked for.
+func tellKitMetadata(r *root, text []byte) {
+	var metadata struct {
+		KubernetesVersion string    `json:"kubernetesVersion"`
+		BundleCreatedAt   time.Time `json:"bundleCreatedAt"`
+	}
+	if json.Unmarshal(yamlAsJSON(text), &metadata) == nil && metadata.KubernetesVersion != "" {
+		r.version, r.began = plain(metadata.KubernetesVersion), metadata.BundleCreatedAt
+	}
+}
+
+// sonobuoy is what `sonobuoy retrieve` brings:
+//
+//	resources/cluster/GROUP_VERSION_PLURAL.json
+//	resources/ns/NAMESPACE/GROUP_VERSION_PLURAL.json
+//	serverversion.json
+//
+// The core group is called "core"; older ones write Nodes.json, of items that do not say
+// their kind. A file is an array of items, and there is none for an empty list.
+var sonobuoy = &format{name: "sonobuoy archive", untyped: true}
+
+func sonobuoyFile(segments []string) (bundleFile, bool) {
+	n := len(segments)
+	f := bundleFile{format: sonobuoy}
+	if segments[n-1] == "serverversion.json" {
+		f.root, f.tell = strings.Join(segments[:n-1], "/"), tellVersionFile
+		return f, true
+	}
+	if n < 3 || path.Ext(segments[n-1]) != ".json" {
+		return bundleFile{}, false
+	}
+	above := 3
+	if segments[n-2] != "cluster" {
+		if n < 4 || segments[n-3] != "ns" {
+			return bundleFile{}, false
+		}
+		above, f.part.namespace = 4, segments[n-2]
+	}
+	if segments[n-above] != "resources" {
+		return bundleFile{}, false
+	}
+	f.root = strings.Join(segments[:n-above], "/")
+	name := strings.TrimSuffix(segments[n-1], ".json")
+	if above == 3 && (name == "core_v1_namespaces" || name == "Namespaces") {
+		f.tell = tellNamespacesArray
+		return f, true
+	}
+	for _, r := range resources {
+		full := strings.ReplaceAll(r.Version, "/", "_") + "_" + string(r.Kind)
+		if r.Group() == "" {
+			full = "core_" + full
+		}
+		old := strings.ToLower(name) == string(r.Kind) && name != string(r.Kind)
+		if (name == full || old) && r.Namespaced == (above == 4) {
+			f.part.kind = r.Kind
+			return f, true
+		}
+	}
+	return bundleFile{}, false
+}
+
+func tellNamespacesArray(r *root, text []byte) {
+	var items []struct {
+		Metadata struct{ Name string }
+	}
+	if json.Unmarshal(text, &items) != nil {
+		return
+	}
+	r.namespaces = []string{}
+	for _, n := range items {
+		r.namespaces = append(r.namespaces, n.Metadata.Name)
+	}
+}
+
+// velero is a backup of Velero:
+//
+//	resources/PLURAL.GROUP/cluster/NAME.json
+//	resources/PLURAL.GROUP/namespaces/NAMESPACE/NAME.json
+//
+// The same objects stand once more in VERSION-preferredversion. Filters and hooks select
+// what is in it.
+var velero = &format{name: "Velero backup", singles: true, selects: true}
+
+func veleroFile(segments []string) (bundleFile, bool) {
+	n := len(segments)
+	if n < 4 || path.Ext(segments[n-1]) != ".json" {
+		return bundleFile{}, false
+	}
+	f, above := bundleFile{format: velero, part: partKey{form: oneEach}}, 4
+	if segments[n-2] != "cluster" {
+		if n < 5 || segments[n-3] != "namespaces" {
+			return bundleFile{}, false
+		}
+		above, f.part.namespace = 5, segments[n-2]
+	}
+	if segments[n-above] != "resources" {
+		return bundleFile{}, false
+	}
+	f.root = strings.Join(segments[:n-above], "/")
+	plural, group, _ := strings.Cut(segments[n-above+1], ".")
+	for _, r := range resources {
+		if string(r.Kind) == plural && r.Group() == group && r.Namespaced == (above == 5) {
+			f.part.kind = r.Kind
+			return f, true
+		}
+	}
+	return bundleFile{}, false
+}
+
+// insights is an archive of OpenShift's insights-operator:
+//
+//	config/node/NAME.json
+//	config/pod/NAMESPACE/NAME.json
+//	config/persistentvolumes/NAME.json
+//	config/storage/storageclasses/NAME.json
+//
+// It takes the pods and the volumes that its rules ask for.
+var insights = &format{name: "archive of insights-operator", singles: true, selects: true, untyped: true}
+
+var insightsFolders = map[string]Kind{
+	"config/node":                   Nodes,
+	"config/persistentvolumes":      Volumes,
+	"config/storage/storageclasses": StorageClasses,
+	"config/pod":                    Pods,
+}
+
+func insightsFile(segments []string) (bundleFile, bool) {
+	n := len(segments)
+	f := bundleFile{format: insights, part: partKey{form: oneEach}}
+	p := strings.Join(segments, "/")
+	if root, ok := cutFolder(p, "config/clusteroperator/"+controllerManager+".json"); ok {
+		f.root, f.tell = root, tellVersion
+		return f, true
+	}
+	if path.Ext(p) != ".json" {
+		return bundleFile{}, false
+	}
+	for folder, kind := range insightsFolders {
+		of := path.Dir(p)
+		if resourceOf(kind).Namespaced && n >= 2 {
+			f.part.namespace, of = segments[n-2], path.Dir(of)
+		}
+		if root, ok := cutFolder(of, folder); ok {
+			f.root, f.part.kind = root, kind
+			if !resourceOf(kind).Namespaced {
+				f.part.namespace = ""
+			}
+			return f, true
+		}
+	}
+	return bundleFile{}, false
+}
+
+// cutFolder is the folder in which p is.
+func cutFolder(p, below string) (folder string, ok bool) {
+	if p == below {
+		return "", true
+	}
+	return strings.CutSuffix(p, "/"+below)
+}

@@ -31,7 +31,11 @@ func (l *leaveOut) read(input string, stdin io.Reader, errOut io.Writer) (err er
 		return err
 	}
 	if l.baseline != "" {
-		if l.known, err = readReport(l.baseline, stdin); err != nil {
+		data, err := readSaved(l.baseline, stdin)
+		if err == nil {
+			l.known, err = readReport(sayInput(l.baseline), data)
+		}
+		if err != nil {
 			return fmt.Errorf("--baseline: %w", err)
 		}
 	}

@@ -102,9 +102,15 @@ var wordsOf = regexp.MustCompile(`[\pL\pN]+`)
 // every format, and steers no terminal.
 func FuzzReadReport(f *testing.F) {
 	reports := savedReports(f)
+	var own []string // what the pages of checks say, and no report
+	for _, text := range reports {
+		for _, printed := range toldOf(f, text) {
+			own = append(own, ordersIn(printed)...)
+		}
+	}
 	for i := range reports {
 		f.Add(uint8(i), uint16(0), uint8(0), "")
-		for j, insert := range []string{`\u001b[31m`, `\u202e`, `"`, "null", "[]", "{}", "-1", "1e999", `\ud800`, "\xff", `"x":1,`, `</script>`} {
+		for j, insert := range []string{`\u001b[31m`, `\u202e`, `"`, "null", "[]", "{}", "-1", "1e999", `\ud800`, "\xff", `"x":1,`, `</script>`, `kubectl exec pod/a -- rm -rf /; `, `kubectl --server=https://evil.test get pods`, `--apply --yes `} {
 			f.Add(uint8(i), uint16(181*j), uint8(j), insert)
 		}
 	}
@@ -112,7 +118,7 @@ func FuzzReadReport(f *testing.F) {
 		text := reports[int(which)%len(reports)]
 		from := int(at) % (len(text) + 1)
 		text = text[:from] + insert + text[min(from+int(cut), len(text)):]
-		r, err := readReport("-", strings.NewReader(text))
+		r, err := readReport("-", []byte(text))
 		if err != nil {
 			if strings.Contains(err.Error(), "\n") {
 				t.Fatalf("not one line: %q", err)
@@ -132,7 +138,7 @@ func FuzzReadReport(f *testing.F) {
 		if err := output.ReportFormats.Print(&once, "json", r, output.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		again, err := readReport("-", bytes.NewReader(once.Bytes()))
+		again, err := readReport("-", once.Bytes())
 		if err != nil {
 			t.Fatalf("what is printed is refused: %v", err)
 		}
@@ -142,7 +148,30 @@ func FuzzReadReport(f *testing.F) {
 		if !bytes.Equal(once.Bytes(), twice.Bytes()) || !json.Valid(once.Bytes()) {
 			t.Fatalf("another report comes back:\n%s\n%s", once.String(), twice.String())
 		}
+		for _, printed := range toldOf(t, text) {
+			for _, order := range ordersIn(printed) {
+				if !slices.Contains(own, order) {
+					t.Fatalf("%s is shown", order)
+				}
+			}
+		}
 	})
+}
+
+// toldOf is the saved report in each format for people.
+func toldOf(t testing.TB, text string) (printed []string) {
+	told, err := distrusted("saved", []byte(text))
+	if err != nil {
+		t.Fatalf("what is read is not told: %v", err)
+	}
+	for _, format := range forPeople {
+		var b bytes.Buffer
+		if err := output.ReportFormats.Print(&b, format, told, output.Options{}); err != nil {
+			t.Fatalf("%s: %v", format, err)
+		}
+		printed = append(printed, b.String())
+	}
+	return printed
 }
 
 // savedReports are reports as -o json writes them.

@@ -1,7 +1,7 @@
 package cmd
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
@@ -49,78 +50,158 @@ func (m *reprint) run(_ context.Context, streams genericiooptions.IOStreams) err
 	if err := m.validate(); err != nil {
 		return err
 	}
-	r, err := readReport(m.saved, streams.In)
+	data, err := readSaved(m.saved, streams.In)
 	if err != nil {
 		return err
 	}
-	if distrust(r, cmp.Or(strings.TrimSuffix(m.saved, "-"), "standard input")) > 0 {
-		fmt.Fprintf(streams.ErrOut, "note: what %s says to do, other than plain commands of kubectl, is left out\n", r.SavedIn)
+	name := sayInput(m.saved)
+	saved, err := readReport(name, data)
+	if err != nil {
+		return err
 	}
-	return m.finish(streams, r, exitHealthy)
+	told, err := distrusted(name, data)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(told.Findings, func(f finding.Finding) bool { return f.Withheld > 0 }) {
+		fmt.Fprintf(streams.ErrOut, "note: what %s says to do, other than commands that a check may advise, is left out\n", name)
+	}
+	if slices.ContainsFunc(told.Findings, func(f finding.Finding) bool { return f.Unaimed }) {
+		fmt.Fprintf(streams.ErrOut, "note: the commands name no cluster, as the word of %s on that is left out: they run on that of your current context\n", name)
+	}
+	err = m.outputs.print(streams.Out, func(w io.Writer, format string) error {
+		r := told
+		if format == "json" || format == "yaml" { // what programs read is what was saved
+			r = saved
+		}
+		return output.ReportFormats.Print(w, format, r, m.shown(w))
+	})
+	if err != nil {
+		return err
+	}
+	return m.verdict(saved)
 }
 
-// distrust makes the report the word of the file, and leaves no command in it but those of
-// kubectl, built again of their words. It returns how many commands and sentences it has
-// taken out.
-func distrust(r *finding.Report, file string) int {
-	r.SavedIn = file
-	all := 0
-	for i := range r.Findings {
-		f := &r.Findings[i]
-		withheld := 0
-		take := func(text *string, checked string) {
-			if checked == "" && *text != "" {
-				withheld++
-			}
-			*text = checked
-		}
-		commands := func(list []string) []string {
-			kept := list[:0]
-			for _, line := range list {
-				if take(&line, safetext.Rebuilt(line)); line != "" {
-					kept = append(kept, line)
-				}
-			}
-			return kept
-		}
-		sentence := func(text *string) {
-			if operators.MatchString(*text) {
-				take(text, "")
-			}
-		}
-		f.AdviceCommands = commands(f.AdviceCommands)
-		sentence(&f.Advice)
-		sentence(&f.Never)
-		sentence(&f.SelfHeals.Because)
-		f.Steps = slices.DeleteFunc(f.Steps, func(step finding.Step) bool {
-			sentence(&step.Says)
-			return step.Says == ""
-		})
-		if f.Repair != nil {
-			f.Repair.Commands = commands(f.Repair.Commands)
-			take(&f.Repair.Apply, safetext.Rebuilt(f.Repair.Apply))
-			take(&f.Repair.ApplyAll, safetext.Rebuilt(f.Repair.ApplyAll))
-			sentence(&f.Repair.BlockedBy)
-			sentence(&f.Repair.SafeOnce)
-			f.Repair.Needs = slices.DeleteFunc(f.Repair.Needs, func(need string) bool {
-				sentence(&need)
-				return need == ""
-			})
-		}
-		f.Withheld = withheld
-		all += withheld
+// distrusted is the report as its file's word, for people: no text of it has a command but
+// those that a check may advise, none of them says on which cluster, and none has this
+// program write.
+func distrusted(file string, data []byte) (*finding.Report, error) {
+	var saved any
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	if err := decoder.Decode(&saved); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	return all
+	data, err := json.Marshal(withoutOrders(saved))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	r, err := readReport(file, data)
+	if err != nil {
+		return nil, err
+	}
+	r.SavedIn = file
+	for i := range r.Findings {
+		distrust(&r.Findings[i])
+	}
+	return r, nil
 }
+
+// commandFields are those whose texts are command lines, which distrust judges.
+var commandFields = []string{"adviceCommands", "commands", "apply", "applyAll", "needs"}
+
+// withoutOrders is the JSON value with each text through proseOf.
+func withoutOrders(value any) any {
+	switch v := value.(type) {
+	case string:
+		prose, _ := proseOf(v)
+		return prose
+	case []any:
+		for i := range v {
+			v[i] = withoutOrders(v[i])
+		}
+	case map[string]any:
+		made := make(map[string]any, len(v))
+		for name, inner := range v {
+			if !slices.ContainsFunc(commandFields, func(field string) bool { return strings.EqualFold(field, name) }) { // as encoding/json finds a field
+				inner = withoutOrders(inner)
+			}
+			name, _ = proseOf(name)
+			made[name] = inner
+		}
+		return made
+	}
+	return value
+}
+
+// distrust takes out of a saved finding what it may not say to do, and counts it.
+func distrust(f *finding.Finding) {
+	commands := func(list []string) []string {
+		var kept []string
+		for _, line := range list {
+			command, unaimed := plain(line)
+			f.Unaimed = f.Unaimed || unaimed
+			if command == "" {
+				f.Withheld++
+				continue
+			}
+			kept = append(kept, command)
+		}
+		return kept
+	}
+	sentence := func(text *string) {
+		if operators.MatchString(*text) {
+			f.Withheld++
+			*text = ""
+		}
+		f.Withheld += strings.Count(*text, isLeftOut)
+	}
+	f.AdviceCommands = commands(f.AdviceCommands)
+	sentence(&f.Advice)
+	sentence(&f.Never)
+	sentence(&f.SelfHeals.Because)
+	f.Steps = slices.DeleteFunc(f.Steps, func(step finding.Step) bool {
+		sentence(&step.Says)
+		return step.Says == ""
+	})
+	if f.Repair == nil {
+		return
+	}
+	f.Repair.Commands = commands(f.Repair.Commands)
+	sentence(&f.Repair.BlockedBy)
+	sentence(&f.Repair.SafeOnce)
+	f.Repair.Needs = slices.DeleteFunc(f.Repair.Needs, func(need string) bool {
+		if gives.MatchString(need) {
+			return false
+		}
+		f.Withheld++
+		return true
+	})
+	// Who wants it repaired has this program look itself.
+	look := ""
+	if f.Repair.Apply != "" || f.Repair.ApplyAll != "" {
+		look, _ = plain(safetext.Kubectl(append([]string{"volume-doctor", "diagnose"}, pointedAt(*f)...)...))
+	}
+	f.Repair.Apply, f.Repair.ApplyAll = look, ""
+}
+
+// gives is a flag in which the user gives the word that a repair asks for.
+var gives = regexp.MustCompile(`^--(?:fenced|detached|allow)=[A-Za-z0-9][-A-Za-z0-9._]*$`)
 
 // operators are those of shells. No sentence of this program that says what to do has any.
 var operators = regexp.MustCompile("[|`<>\\\\]|\\$[({]|&&|;;")
 
-func readReport(name string, stdin io.Reader) (*finding.Report, error) {
-	var data []byte
-	var err error
+// sayInput names a file as an error does.
+func sayInput(name string) string {
 	if name == "-" {
-		name = "standard input"
+		return "standard input"
+	}
+	return name
+}
+
+// readSaved reads the file, or standard input for "-".
+func readSaved(name string, stdin io.Reader) (data []byte, err error) {
+	if name == "-" {
 		data, err = io.ReadAll(stdin)
 	} else {
 		data, err = os.ReadFile(name)
@@ -128,6 +209,11 @@ func readReport(name string, stdin io.Reader) (*finding.Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the report: %w", err)
 	}
+	return data, nil
+}
+
+// readReport decodes a report that -o json has written.
+func readReport(name string, data []byte) (*finding.Report, error) {
 	r := &finding.Report{}
 	if err := json.Unmarshal(data, r); err != nil {
 		return nil, fmt.Errorf("%s is not a report as -o json writes it: %w", name, err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	advised "github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 )
 
 // telling is what every format says of one cause, and in this order: what is
@@ -51,19 +52,61 @@ func tell(r *finding.Report, tree []finding.Finding) telling {
 	}
 	t.refused = refused(f.Repair)
 	t.do = steps(f, t.refused)
-	if f.Withheld > 0 {
-		t.do = append(t.do, step{text: fmt.Sprintf("%s of this file left out: only plain kubectl commands are shown", count(f.Withheld, "instruction"))})
-	}
+	t.hits = texts(f.Steps, func(s finding.Step) string { return s.Says })
 	if r.SavedIn != "" {
-		t.what = attributed(r, t.what)
-		if len(t.do) > 0 {
-			t.do = slices.Insert(t.do, 0, step{text: strings.TrimSpace(attributed(r, "")), whose: true})
-		}
-	}
-	for _, s := range f.Steps {
-		t.hits = append(t.hits, s.Says)
+		t.asSaved(r)
 	}
 	return t
+}
+
+// asSaved makes the telling the word of the file that the report was read from. Whom the
+// steps can hit is said by this program, too: it has not counted.
+func (t *telling) asSaved(r *finding.Report) {
+	said := t.hits
+	t.hits = nil
+	for _, kind := range t.kinds() {
+		reach := advised.Of(kind)
+		t.hits = append(t.hits, fmt.Sprintf("not counted by this run. %s: %s", reach.Whom, reach.Count))
+	}
+	t.hits = append(t.hits, texts(said, func(says string) string { return attributed(r, says) })...)
+	if t.Withheld > 0 {
+		t.do = append(t.do, step{text: fmt.Sprintf("%s of this file left out: only commands that a check may advise are shown", count(t.Withheld, "instruction"))})
+	}
+	if t.Unaimed {
+		t.do = append(t.do, step{text: "the commands name no cluster, as the word of this file on that is left out: first see that your current context is the one that you mean"})
+	}
+	if len(t.do) > 0 {
+		t.do = slices.Insert(t.do, 0, step{text: strings.TrimSpace(attributed(r, "")), whose: true})
+	}
+	t.what, t.wait = attributed(r, t.what), attributed(r, t.wait)
+	if t.dont != "" {
+		t.dont = attributed(r, t.dont)
+	}
+}
+
+// kinds are those of the steps that the finding has, and of what else it says to delete or
+// restart.
+func (t *telling) kinds() []advised.Kind {
+	found := map[advised.Kind]bool{}
+	for _, s := range t.Steps {
+		found[s.Kind] = true
+	}
+	for _, s := range t.do {
+		in, _ := advised.In(s.text)
+		for _, kind := range in {
+			found[kind] = true
+		}
+		if strings.HasPrefix(s.command, "kubectl delete pod/") {
+			found[advised.DeletePod] = true
+		}
+	}
+	var kinds []advised.Kind
+	for _, reach := range advised.Reaches() {
+		if found[reach.Kind] {
+			kinds = append(kinds, reach.Kind)
+		}
+	}
+	return kinds
 }
 
 // attributed is the text as the word of the file that the report was read from, if it was.

@@ -44,15 +44,15 @@ func WithFlags(command string, flags ...string) string {
 	return command
 }
 
-// Rebuilt is a command line from elsewhere, built again by Kubectl of the words that it
-// has. It is "" unless the line is one command of kubectl, written as Kubectl writes it:
-// without an operator, an expansion or a hidden character.
-func Rebuilt(line string) string {
-	words, ok := split(line)
+// KubectlWords are the words after "kubectl" of a command line from elsewhere, for another
+// Kubectl. ok is false unless the line is one command of kubectl, written as Kubectl writes
+// it: without an operator, an expansion or a hidden character.
+func KubectlWords(line string) (words []string, ok bool) {
+	words, ok = split(line)
 	if !ok || words[0] != "kubectl" || !strings.HasPrefix(line, "kubectl ") {
-		return ""
+		return nil, false
 	}
-	return Kubectl(words[1:]...)
+	return words[1:], true
 }
 
 // split is the opposite of words that are quoted by Quote with a blank between them.

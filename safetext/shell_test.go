@@ -78,19 +78,26 @@ func TestQuote(t *testing.T) {
 	})
 }
 
-// TestRebuilt: what Kubectl writes is built again as it is, whatever its words; anything
+// TestKubectlWords: what Kubectl writes is built again as it is, whatever its words; anything
 // else than one command of kubectl is refused.
-func TestRebuilt(t *testing.T) {
+func TestKubectlWords(t *testing.T) {
+	rebuilt := func(line string) string {
+		words, ok := KubectlWords(line)
+		if !ok {
+			return ""
+		}
+		return Kubectl(words...)
+	}
 	word := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ -~]{0,8}`), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }))
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOfN(word, 1, 6).Draw(t, "words")
 		line := Kubectl(words...)
-		if got := Rebuilt(line); got != line {
+		if got := rebuilt(line); got != line {
 			t.Fatalf("%q became %q", line, got)
 		}
 		at := rapid.IntRange(0, len(line)).Draw(t, "at")
 		changed := line[:at] + rapid.SampledFrom([]string{"'", "$", "`", ";", "|", "\\", " ", "\n", "\"", ">", "&", "*", "$'", "\\'", "(", "\x00", "\u202e"}).Draw(t, "insert") + line[at:]
-		if again := Rebuilt(changed); again != "" {
+		if again := rebuilt(changed); again != "" {
 			if parts, ok := split(again); !ok || again != Kubectl(parts[1:]...) {
 				t.Fatalf("%q became %q", changed, again)
 			}
@@ -103,12 +110,12 @@ func TestRebuilt(t *testing.T) {
 		"kubectl get \\\ncurl", "kubectl get ~/x", "kubectl get =curl", "kubectl get a*", "kubectl get {a,b}", "kubectl get #x", "kubectl get !!", "'kubectl' get pods", "kubectl-evil x", "kubectl\u00a0get", "kubectl get \u202epods", "X=1 kubectl get pods", "kubectl get \xff",
 		"printf %s x | kubectl create -f -",
 	} {
-		if got := Rebuilt(bad); got != "" {
+		if got := rebuilt(bad); got != "" {
 			t.Errorf("%q became %q", bad, got)
 		}
 	}
 	for line, want := range map[string]string{"kubectl get 'pods'": "kubectl get pods", `kubectl get a'b c'\''d'`: `kubectl get 'ab c'\''d'`, "kubectl get $'a b'": "kubectl get 'a b'"} {
-		if got := Rebuilt(line); got != want {
+		if got := rebuilt(line); got != want {
 			t.Errorf("%q became %q", line, got)
 		}
 	}

@@ -192,9 +192,12 @@ type Finding struct {
 	// AdviceCommands are command lines that the advice speaks of, of
 	// safetext.Kubectl; the advice itself has none. Each stands on its own line.
 	AdviceCommands []string `json:"adviceCommands,omitempty"`
-	// Withheld are how many commands, and sentences with a shell's operators in them,
-	// were taken out of a saved finding.
+	// Withheld are how many commands and sentences were taken out of what a saved finding
+	// says to do.
 	Withheld int `json:"-"`
+	// Unaimed reports whether flags that say on which cluster, or as whom, were taken out
+	// of the commands of a saved finding.
+	Unaimed bool `json:"-"`
 	// Steps are what the advice deletes or restarts, each with the pods that it hits.
 	Steps []Step `json:"steps,omitempty"`
 	// ControllerAlone says that the objects do not show it yet, and only what the

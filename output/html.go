@@ -55,7 +55,7 @@ func newHTMLFinding(r *finding.Report, tree []finding.Finding, n int) html.Findi
 		ID: fmt.Sprintf("f%d", n), Class: severityClass(f.Severity),
 		Severity: visible(string(f.Severity)), Code: visible(string(f.Code)), Check: visible(f.Check + suspected(f)),
 		Subject: visible(f.Subject.String()), Page: pageOf(f.Code),
-		What: visible(t.what + t.sums), First: visible(t.first), Who: visible(t.who), Why: visible(t.why), Wait: visible(t.wait), Dont: visible(t.dont),
+		What: visible(t.what + t.sums), First: visible(t.first), Who: visible(t.who), Why: visible(t.why), Said: visible(t.said), Wait: visible(t.wait), Dont: visible(t.dont),
 		Since: sinceText(r.TakenAt, f.Since), Repair: visible(riskOf(f.Repair)), ByHand: texts(byHand(f), visible),
 	}
 	drawn, ok := draw(r, f)
@@ -75,8 +75,8 @@ func newHTMLFinding(r *finding.Report, tree []finding.Finding, n int) html.Findi
 	}
 	if f.Repair != nil {
 		h.Lower = texts(f.Repair.Lower, func(lower finding.LowerRepair) string {
-			if strings.Contains(t.wait, lower.Because) {
-				lower.Because = "as above" // it stands under "Wait?"
+			if strings.Contains(t.wait+t.why, lower.Because) {
+				lower.Because = "as above" // it stands under "Wait?" or "Why"
 			}
 			return visible(lower.Kind + ": " + lower.Because)
 		})

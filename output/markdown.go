@@ -116,6 +116,7 @@ func markdownFinding(b *strings.Builder, r *finding.Report, t telling, heading s
 	item("Do not", t.dont)
 	item("Wait?", t.wait)
 	item("Why", t.why)
+	item("Said", t.said)
 	item("Since", sinceText(r.TakenAt, f.Since))
 	item("Repair", riskOf(f.Repair))
 	if len(f.Evidence) > 0 {

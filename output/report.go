@@ -18,15 +18,14 @@ import (
 type Parts struct {
 	// Heading is "" where nothing was found.
 	Heading string
-	// Causes are the findings that follow from no other one, in about ten lines each, the
-	// worst first. One that several clusters share is told there once.
+	// Causes are the findings that follow from no other one, the worst first. One that several clusters share is told there once.
 	Causes []string
 	// Closing sums up and says what was not examined.
 	Closing string
 }
 
-// PartsOf tells each cause in about ten lines: what to do comes before the proof,
-// which is left to -o wide.
+// PartsOf tells each cause, whole: what to do comes before the proof, which is left to
+// -o wide.
 func PartsOf(r *finding.Report, opts Options) Parts {
 	var p Parts
 	var b strings.Builder
@@ -53,29 +52,22 @@ func printReportTable(b *strings.Builder, r *finding.Report, opts Options) error
 	return nil
 }
 
-// firstStep is the line of the report in which the first thing to do stands at the
-// latest: what comes before it has no more room on a terminal.
-const firstStep = 8
-
 func cause(b *strings.Builder, t telling, opts Options) {
-	lines := firstStep - 5 // less the report's first line and its blank, "why", "wait?", and the step itself
 	who := struct{ label, text string }{"who", t.who}
 	if len(t.where) > 0 { // in place of the workloads of one of them
 		who.label, who.text = "where", someClusters(t.where, opts.room(labelled))
 	}
-	if who.text != "" {
-		lines--
-	}
-	title(b, t, lines, opts)
-	for _, part := range []struct{ label, text string }{who, {"why", t.why}, {"wait?", t.wait}} {
-		field(b, part.label, brief(part.text, opts.room(labelled), 1), opts)
-	}
+	title(b, t, opts)
+	field(b, who.label, who.text, opts)
+	field(b, "wait?", t.wait, opts)
 	do(b, t.do, opts)
 	list(b, "hits", t.hits, opts)
 	if len(t.where) > 0 {
 		field(b, "", "in the other clusters: -o wide has the commands", opts)
 	}
-	field(b, "don't", brief(t.dont, opts.room(labelled), 1), opts)
+	field(b, "don't", t.dont, opts)
+	field(b, "why", t.why, opts)
+	field(b, "said", t.said, opts)
 	if t.also != "" {
 		field(b, "also", t.also+" (-o wide lists them)", opts)
 	}
@@ -86,26 +78,17 @@ func cause(b *strings.Builder, t telling, opts Options) {
 	b.WriteString("\n")
 }
 
-// fitted is the text and its end in no more lines than given; what has no room is left
-// out of the text, by clauses where the end needs the room.
-func fitted(text, end string, limit, lines int) string {
-	if end == "" {
-		return shorten(text, limit, lines)
-	}
-	return briefWith(text, end, limit, lines)
-}
-
 // explain is the command line that shows the page of the code.
 func explain(code finding.Code) string {
 	return safetext.Kubectl("volume-doctor", "explain", string(code))
 }
 
-// title is severity, code and headline, in no more lines than given on a terminal.
-func title(b *strings.Builder, t telling, lines int, opts Options) {
+// title is severity, code and headline.
+func title(b *strings.Builder, t telling, opts Options) {
 	head := fmt.Sprintf("%s %s%s  ", t.Severity, Safe(string(t.Code)), suspected(t.Finding))
 	indent := opts.room(titled)
 	what := strings.Repeat("_", max(0, displaywidth.String(head)-titled-1)) // stands for what is painted
-	text := wrap(fitted(what+" "+t.what, t.sums, indent, lines), indent)
+	text := wrap(what+" "+t.what+t.sums, indent)
 	text[0] = strings.TrimPrefix(strings.TrimPrefix(text[0], what), " ")
 	fmt.Fprintf(b, "%s %s%s  %s\n", paintSeverity(t.Severity, opts), Safe(string(t.Code)), suspected(t.Finding), text[0])
 	for _, line := range text[1:] {

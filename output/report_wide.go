@@ -10,7 +10,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// printReportWide tells each finding with its proof: nothing is folded or cut. The
+// printReportWide tells each finding with its proof: nothing is folded. The
 // commands that do by hand what a repair does stand here alone.
 func printReportWide(b *strings.Builder, r *finding.Report, opts Options) error {
 	if len(r.Findings) > 0 {
@@ -45,13 +45,14 @@ func causeNames(r *finding.Report) map[string]string {
 
 func proof(b *strings.Builder, r *finding.Report, f finding.Finding, follows string, opts Options) {
 	t := tell(r, []finding.Finding{f})
-	title(b, t, 1<<10, opts)
+	title(b, t, opts)
 	field(b, "who", t.who, opts)
-	field(b, "why", f.Cause, opts)
 	field(b, "wait?", t.wait, opts)
 	do(b, t.do, opts)
 	list(b, "hits", t.hits, opts)
 	field(b, "don't", t.dont, opts)
+	field(b, "why", t.why, opts)
+	field(b, "said", t.said, opts)
 	field(b, "since", sinceText(r.TakenAt, f.Since), opts)
 	field(b, "object", objects(f), opts)
 	field(b, "follows", follows, opts)

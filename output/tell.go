@@ -19,6 +19,7 @@ type telling struct {
 	sums string // its end, which counts volumes and pods; "" where there is nothing to count
 	// first is the cause's own message where the headline is about all that share it.
 	first string
+	said  string   // what a driver, a kubelet or a controller said; "" where the cause is none's words
 	who   string   // "" where what names the only pod
 	where []string // the clusters, where they are several
 	why   string
@@ -42,14 +43,14 @@ type step struct {
 func tell(r *finding.Report, tree []finding.Finding) telling {
 	f := tree[0]
 	pods := r.WaitingFor(tree)
-	t := telling{Finding: f, who: who(tree, pods), why: f.Cause, wait: wait(r, f), dont: f.Never, also: also(tree)}
+	t := telling{Finding: f, who: who(tree, pods), why: why(r, f), wait: wait(r, f), dont: f.Never, also: also(tree)}
 	t.what, t.sums = headline(r, tree, pods)
 	if t.what != f.Message {
 		t.first = f.Message
 	}
-	if cause := omittedCause(r, f); cause != "" {
-		t.why = cause + "; " + f.Cause
-	}
+	var quoted string
+	t.what, quoted = apart(t.what)
+	t.said = spoken(f, quoted, r.TakenAt)
 	t.refused = refused(f.Repair)
 	t.do = steps(f, t.refused)
 	t.hits = texts(f.Steps, func(s finding.Step) string { return s.Says })
@@ -218,7 +219,7 @@ func kindOf(workload string) string {
 	return parts[1]
 }
 
-// wait says whether waiting helps.
+// wait says whether waiting helps, and what ends it.
 func wait(r *finding.Report, f finding.Finding) string {
 	text := "no"
 	switch h := f.SelfHeals; {
@@ -230,10 +231,20 @@ func wait(r *finding.Report, f finding.Finding) string {
 	if f.Since != nil {
 		text += "; it began " + ago(r.TakenAt.Sub(f.Since.Time)) + " ago"
 	}
-	if f.SelfHeals.Because != "" {
+	if f.SelfHeals.Will && f.SelfHeals.Because != "" {
 		text += ": " + f.SelfHeals.Because
 	}
 	return text
+}
+
+// why is the cause, what it follows from if that was not asked for, and why waiting does
+// not end it.
+func why(r *finding.Report, f finding.Finding) string {
+	texts := said(omittedCause(r, f), f.Cause)
+	if !f.SelfHeals.Will && f.SelfHeals.Because != "" {
+		texts = append(texts, f.SelfHeals.Because)
+	}
+	return strings.Join(texts, "; ")
 }
 
 // refused is the reason why a guard refuses the repair and no flag lifts that.
@@ -368,6 +379,7 @@ func plainLines(r *finding.Report, f finding.Finding) []string {
 	line("Do not", t.dont)
 	line("Wait?", t.wait)
 	line("Why", t.why)
+	line("Said", t.said)
 	line("Repair", riskOf(f.Repair))
 	for _, e := range f.Evidence {
 		line("Proof", fmt.Sprintf("%s %s: %s", e.Object, e.Field, e.Value))

@@ -2,7 +2,6 @@ package output
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -47,66 +46,11 @@ func wrap(text string, limit int) []string {
 	return lines
 }
 
-// more ends a text of which -o wide has the rest.
+// more ends a text that is shortened where its room is fixed.
 const more = "…"
 
-// brief shortens the text until it takes no more lines than given: to as many of
-// its clauses as fit, or else to as many of its words. A limit of 0 columns is no
-// terminal, and leaves it whole.
-func brief(text string, limit, lines int) string { return briefWith(text, "", limit, lines) }
-
-// briefWith is brief of a text that ends with end, whichever clauses are left out.
-func briefWith(text, end string, limit, lines int) string {
-	text = strings.Join(strings.Fields(Safe(text)), " ")
-	for _, at := range slices.Backward(append(clauses(text), len(text))) {
-		if s := text[:at] + Safe(end); fitsIn(s, limit, lines) {
-			return s
-		}
-	}
-	return shorten(text+Safe(end), limit, lines)
-}
-
+// fitsIn reports whether the text takes no more lines than given; 0 columns is no limit.
 func fitsIn(text string, limit, lines int) bool { return limit == 0 || len(wrap(text, limit)) <= lines }
-
-// shorten cuts the text behind the last word that fits in the lines.
-func shorten(text string, limit, lines int) string {
-	words := strings.Fields(Safe(text))
-	for n := len(words); n > 1; n-- {
-		s := strings.Join(words[:n], " ")
-		if n < len(words) {
-			s += " " + more
-		}
-		if fitsIn(s, limit, lines) {
-			return s
-		}
-	}
-	return strings.Join(words[:min(1, len(words))], "")
-}
-
-// fieldName is the name of a field of the API or of a configuration, as in
-// "attachRequired: false".
-var fieldName = regexp.MustCompile(`\b[a-z]+[A-Z]\w*$`)
-
-// clauses are the ends of the text's clauses. A colon or semicolon in quotation
-// marks or in brackets ends none, nor does the colon behind the name of a field.
-func clauses(text string) []int {
-	var ends []int
-	quoted, open := false, 0
-	for i, r := range text {
-		switch {
-		case r == '"':
-			quoted = !quoted
-		case quoted:
-		case r == '(':
-			open++
-		case r == ')':
-			open--
-		case open == 0 && (r == ';' || r == ':' && !fieldName.MatchString(text[:i])) && strings.HasPrefix(text[i+1:], " "):
-			ends = append(ends, i)
-		}
-	}
-	return ends
-}
 
 // cut is the longest beginning of s that is at most limit columns wide.
 func cut(s string, limit int) string {

@@ -28,17 +28,17 @@ type Group struct {
 
 // Finding is one finding. A text that is "" is left out.
 type Finding struct {
-	ID, Class                            string
-	Severity, Code, Check, Subject, Page string
-	Doc                                  string // the fragment of its page; "" where it is not known
-	What, First, Who, Why, Wait, Dont    string
-	Since, Repair                        string
-	Steps                                []Step
-	Hits                                 []string // whom the steps hit
-	Evidence                             []Evidence
-	Lower                                []string // why no smaller repair
-	ByHand                               []string // commands
-	Picture                              *Picture // nil for none
+	ID, Class                               string
+	Severity, Code, Check, Subject, Page    string
+	Doc                                     string // the fragment of its page; "" where it is not known
+	What, First, Who, Why, Wait, Dont, Said string
+	Since, Repair                           string
+	Steps                                   []Step
+	Hits                                    []string // whom the steps hit
+	Evidence                                []Evidence
+	Lower                                   []string // why no smaller repair
+	ByHand                                  []string // commands
+	Picture                                 *Picture // nil for none
 }
 
 // Step is a sentence, or a command.
@@ -171,7 +171,7 @@ func (f Finding) steps() g.Node {
 
 func (f Finding) facts() g.Node {
 	return terms([]Fact{
-		{"Hits", strings.Join(f.Hits, "; ")}, {"Do not", f.Dont}, {"Wait?", f.Wait}, {"Affects", f.Who}, {"First", f.First}, {"Why", f.Why}, {"Since", f.Since}, {"Repair", f.Repair},
+		{"Hits", strings.Join(f.Hits, "; ")}, {"Do not", f.Dont}, {"Wait?", f.Wait}, {"Affects", f.Who}, {"First", f.First}, {"Why", f.Why}, {"Said", f.Said}, {"Since", f.Since}, {"Repair", f.Repair},
 	})
 }
 

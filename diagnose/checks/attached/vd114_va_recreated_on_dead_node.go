@@ -34,11 +34,10 @@ func recreatedOnDeadNode(p *check.Run, va facts.Attachment) {
 	node, pv := p.Snapshot.Node(va.Node), p.ShortVolume(va.Volume)
 	pod := p.RanBefore(va.VolumeNode, facts.NotReadySince(node))[0]
 	f := p.About(va, finding.Finding{
-		Pods:  facts.PodNames([]*corev1.Pod{pod}),
-		Since: &va.CreationTimestamp,
-		Message: fmt.Sprintf("The VolumeAttachment of volume %s on node %s was made at %s, when the node was no longer Ready, for pod %s, which ran there before: "+
-			"an earlier one was deleted, and the controller has recreated it", pv, va.Node, facts.Stamp(va.CreationTimestamp), facts.PodName(pod)),
-		Cause: "somebody deleted the VolumeAttachment while a pod on the node still counted as a user of the volume; the controller restores it within about a minute",
+		Pods:    facts.PodNames([]*corev1.Pod{pod}),
+		Since:   &va.CreationTimestamp,
+		Message: fmt.Sprintf("The VolumeAttachment of volume %s on node %s was deleted and made again at %s, with the node no longer Ready, for pod %s", pv, va.Node, facts.Stamp(va.CreationTimestamp), facts.PodName(pod)),
+		Cause:   "somebody deleted the VolumeAttachment while a pod on the node still counted as a user of the volume; the controller restores it within about a minute",
 		Evidence: []finding.Evidence{
 			{Object: va.Object(), Field: "metadata.creationTimestamp", Value: facts.Stamp(va.CreationTimestamp)},
 			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},

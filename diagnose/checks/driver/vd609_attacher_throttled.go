@@ -67,7 +67,7 @@ func slow(p *check.Run, driver string, severity finding.Severity, tasks []facts.
 		Message:   fmt.Sprintf("%s: %s", what, p.Queue(tasks)),
 		Cause:     cause + "; one snapshot cannot tell how fast it goes",
 		Evidence:  facts.TaskEvidence(tasks),
-		SelfHeals: finding.SelfHeals{Will: true, Because: "the attacher tries again, at most 5 min apart, and works its list off; whether it does shows when this is run again"},
+		SelfHeals: finding.SelfHeals{Will: true, Because: "the attacher tries again, at most 5 min apart, and works its list off"},
 		Advice:    advice,
 	})
 }

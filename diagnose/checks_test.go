@@ -11,7 +11,6 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -230,28 +229,6 @@ func TestBackoffDropSnapshot(t *testing.T) {
 	r := diagnose.Diagnose(s, diagnose.Options{})
 	if len(r.Findings) != 1 || r.Findings[0].Code != "VD301" || r.Findings[0].Severity != finding.Error || !r.Complete {
 		t.Errorf("complete: %v, findings: %+v", r.Complete, r.Findings)
-	}
-}
-
-// The one command that gives a volume's data away is offered only where the
-// volume is free and nothing has it attached.
-func TestClaimRefAdvice(t *testing.T) {
-	long.Test(t)
-	offered := map[string]bool{}
-	for _, c := range corpus(t) {
-		for _, f := range c.diagnose(c.snapshot(t)).Findings {
-			if f.Code == "VD501" && len(f.AdviceCommands) > 0 {
-				offered[c.name] = true
-			}
-		}
-	}
-	for name := range offered {
-		if name != "vd501-restored-claim" && name != "vd501-unscheduled-pod" {
-			t.Errorf("%s: the data is given away", name)
-		}
-	}
-	if len(offered) != 2 {
-		t.Errorf("offered in %v", offered)
 	}
 }
 

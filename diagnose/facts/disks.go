@@ -53,11 +53,7 @@ func (p *View) findSameDisks() []SameDisk {
 		if pv.DeletionTimestamp != nil || pv.Status.Phase != corev1.VolumeBound {
 			continue
 		}
-		name, err := p.World.VolumeName(pv)
-		if err != nil && pv.Spec.CSI != nil {
-			name = reconcile.CSIVolumeName(pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle)
-		}
-		if name != "" {
+		if name := p.DiskName(pv); name != "" {
 			all = append(all, named{name, pv})
 		}
 	}
@@ -76,6 +72,26 @@ func (p *View) findSameDisks() []SameDisk {
 		disks = append(disks, d)
 	}
 	return disks
+}
+
+// DiskName is the unique name of the volume's disk, also where its driver attaches none;
+// "" where the volume does not tell its disk.
+func (p *View) DiskName(pv *corev1.PersistentVolume) corev1.UniqueVolumeName {
+	name, err := p.World.VolumeName(pv)
+	if err != nil && pv.Spec.CSI != nil {
+		name = reconcile.CSIVolumeName(pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle)
+	}
+	return name
+}
+
+// VolumesOfDisk are all volumes of the disk with that name, in whatever phase.
+func (p *View) VolumesOfDisk(name corev1.UniqueVolumeName) []*corev1.PersistentVolume {
+	if name == "" {
+		return nil
+	}
+	return p.memory.volumesOfDisk.get(p, func(p *View) *index.Index[corev1.UniqueVolumeName, *corev1.PersistentVolume] {
+		return index.New(p.Snapshot.Volumes, p.DiskName)
+	}).All(name)
 }
 
 // findDiskUses finds the pods that use the disks, in one walk.

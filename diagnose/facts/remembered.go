@@ -44,6 +44,7 @@ type remembered struct {
 	byVolume      fact[*index.Index[corev1.UniqueVolumeName, Attachment]]
 	onNode        fact[*index.Index[string, *storagev1.VolumeAttachment]]
 	ofPV          fact[*index.Index[string, *storagev1.VolumeAttachment]]
+	volumesOfDisk fact[*index.Index[corev1.UniqueVolumeName, *corev1.PersistentVolume]]
 	claimsNaming  fact[*index.Index[string, *corev1.PersistentVolumeClaim]]
 	claimUsers    fact[map[types.NamespacedName][]*corev1.Pod]
 	mounters      fact[map[corev1.UniqueVolumeName][]*corev1.Pod]

@@ -2,16 +2,13 @@
 package resolution
 
 import (
-	"encoding/json"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -94,23 +91,12 @@ func addUsers(f *finding.Finding, users []*corev1.Pod, runs string) {
 	}
 }
 
-// claimRefAdvice offers the one correction there is only where the objects do
-// not speak against it. It gives the volume's data to whoever made the claim,
-// so that even then a person must say whose data it is.
+// claimRefAdvice offers the one correction there is only where the objects do not speak
+// against it.
 func claimRefAdvice(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, sameName bool) (advice string, commands []string) {
-	const whose = "find out whose data the volume holds"
+	const whose = "find out whose data the volume holds, and whether the new claim is meant to have it"
 	if !sameName {
-		return whose + ", and point the other claim elsewhere: delete that claim and recreate it with the right volumeName", nil
+		return "find out whose data the volume holds, and point the other claim elsewhere: delete that claim and recreate it with the right volumeName", nil
 	}
-	attached := len(p.AttachmentsNaming(pv.Name)) > 0
-	if attached || slices.ContainsFunc(p.ClaimUsers(claim), facts.Started) || (pv.Status.Phase != corev1.VolumeReleased && pv.Status.Phase != corev1.VolumeAvailable) {
-		return whose + "; end the pods that use it and wait until its VolumeAttachment is gone and the volume is Released before anything is changed", nil
-	}
-	uid, err := json.Marshal(pv.Spec.ClaimRef.UID)
-	if err != nil {
-		return whose, nil
-	}
-	patch := fmt.Sprintf(`[{"op":"test","path":"/spec/claimRef/uid","value":%s},{"op":"remove","path":"/spec/claimRef/uid"}]`, uid)
-	return fmt.Sprintf("%s; only if the new claim %s/%s is meant to have it, take the UID out of the claimRef to let it bind", whose, claim.Namespace, claim.Name),
-		[]string{safetext.Kubectl("patch", "pv/"+pv.Name, "--type=json", "-p", patch)}
+	return giveBack(p, claim, pv, whose)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -86,7 +85,7 @@ func reportRefused(p *check.Run, va facts.Attachment, pv *corev1.PersistentVolum
 	f.Cause = "the volume was deleted while its claim was in use; a deletion cannot be taken back"
 	f.SelfHeals.Because = "the volume stays marked for deletion until its claim is gone, and then it goes"
 	f.Advice = "save the data first: the reclaim policy Retain keeps the disk; then end the pod, let claim and volume go, and recreate both with the same volume handle"
-	f.AdviceCommands = []string{safetext.Kubectl("patch", "pv/"+pv.Name, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)}
+	f.AdviceCommands = []string{retain(pv)}
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attachError", Value: va.Status.AttachError.Message})
 	p.Report(f)
 }

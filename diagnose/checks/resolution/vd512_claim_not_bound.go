@@ -27,21 +27,26 @@ var ClaimNotBound = check.Check{
 
 func runClaimNotBound(p *check.Run) {
 	for _, claim := range p.Snapshot.Claims {
-		if claim.DeletionTimestamp != nil || claim.Status.Phase == corev1.ClaimBound || claim.Status.Phase == corev1.ClaimLost ||
-			claim.Spec.VolumeName != "" && p.Snapshot.Volume(claim.Spec.VolumeName) != nil {
-			continue // claimref-stale and pvc-lost-or-double-claim know these
+		if claim.DeletionTimestamp != nil || claim.Status.Phase == corev1.ClaimBound || claim.Status.Phase == corev1.ClaimLost || getsItsOwn(p.View, claim) {
+			continue
 		}
-		users := slices.DeleteFunc(slices.Clone(p.ClaimUsers(claim)), func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+		// A pod that runs came to its volume through an earlier claim of this name: it
+		// does not wait for this one.
+		users := slices.DeleteFunc(slices.Clone(p.ClaimUsers(claim)), func(pod *corev1.Pod) bool { return !facts.IsPending(pod) })
 		if len(users) == 0 {
 			continue
 		}
-		about := p.Unbound(claim)
-		if about.ForNode && slices.ContainsFunc(users, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" }) {
-			continue // the scheduler is still choosing, and says why it cannot
-		}
-		why := whyUnbound(p.View, claim, about, users[0])
-		if kept := keptFor(p.View, claim); len(kept) > 0 && claim.Spec.VolumeName == "" {
+		about, kept := p.Unbound(claim), keptOf(p.View, claim)
+		var why unboundReason
+		switch {
+		case len(kept) > 0:
 			why = unboundReason{keptVolume(p.View, claim, kept), facts.ListsGrace}
+		case claim.Spec.VolumeName != "" && p.Snapshot.Volume(claim.Spec.VolumeName) != nil:
+			continue // another claim has the volume, and this one waits, as it should
+		case about.ForNode && slices.ContainsFunc(users, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" }):
+			continue // the scheduler is still choosing, and says why it cannot
+		default:
+			why = whyUnbound(p.View, claim, about, users[0])
 		}
 		since := facts.Latest(claim.CreationTimestamp, users[0].CreationTimestamp)
 		if !p.Lasted(since, why.granted) {
@@ -59,6 +64,13 @@ func runClaimNotBound(p *check.Run) {
 		}, f.Evidence...)
 		p.Report(f)
 	}
+}
+
+// getsItsOwn reports whether the claim names a volume that the binder gives it, or that
+// claimref-stale knows.
+func getsItsOwn(p *facts.View, claim *corev1.PersistentVolumeClaim) bool {
+	pv := p.Snapshot.Volume(claim.Spec.VolumeName)
+	return pv != nil && (pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.Namespace == claim.Namespace && pv.Spec.ClaimRef.Name == claim.Name)
 }
 
 func claimObject(claim *corev1.PersistentVolumeClaim) string {

@@ -94,8 +94,8 @@ func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users [
 		holds(fmt.Sprintf("pod %s on node %s uses it%s", facts.PodName(live[0]), live[0].Spec.NodeName, facts.Alike(live)), "the claim was deleted while pods name it; "+deleted)
 		f.SelfHeals.Because = "it goes once no pod on a node names it"
 		f.Advice = "before the last of its pods ends, decide about the data: with the reclaim policy Delete the disk goes with the claim, Retain keeps it"
-		if pv := p.Snapshot.Volume(claim.Spec.VolumeName); pv != nil && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
-			f.AdviceCommands = []string{safetext.Kubectl("patch", "pv/"+pv.Name, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)}
+		if pv := p.Snapshot.Volume(claim.Spec.VolumeName); pv != nil && deletes(pv) {
+			f.AdviceCommands = []string{retain(pv)}
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.persistentVolumeReclaimPolicy", Value: "Delete"})
 		}
 	case len(ended) > 0:

@@ -1,0 +1,331 @@
+package resolution
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
+)
+
+// byClaim are the volumes by the claim that their claimRef names.
+type byClaim struct {
+	*index.Index[types.NamespacedName, *corev1.PersistentVolume]
+}
+
+func volumesByClaim(v *facts.View) byClaim {
+	return byClaim{index.New(v.Snapshot.Volumes, func(pv *corev1.PersistentVolume) types.NamespacedName {
+		ref := ptr.Deref(pv.Spec.ClaimRef, corev1.ObjectReference{})
+		return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+	})}
+}
+
+// keptOf are the volumes of earlier claims with this one's name: the name is in their
+// claimRef, with another UID or with none. The binder joins the claim to none of them, in
+// whatever phase they are, so that a volume without a UID counts only where something
+// keeps the binder from it.
+func keptOf(v *facts.View, claim *corev1.PersistentVolumeClaim) []*corev1.PersistentVolume {
+	var kept []*corev1.PersistentVolume
+	for _, pv := range facts.Once(v, volumesByClaim).All(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}) {
+		switch ref := pv.Spec.ClaimRef; {
+		case ref.UID == claim.UID:
+		case ref.UID == "" && !goes(pv) && !asksForAnother(claim, pv) && cannotHave(claim, pv) == nil:
+		default:
+			kept = append(kept, pv)
+		}
+	}
+	return kept
+}
+
+// deletes reports whether the disk is deleted once no claim has the volume.
+func deletes(pv *corev1.PersistentVolume) bool {
+	return pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+}
+
+// goes reports whether the volume is Terminating: it is bound to no claim any more, and
+// its deletion cannot be taken back.
+func goes(pv *corev1.PersistentVolume) bool { return pv.DeletionTimestamp != nil }
+
+// retain is the command that keeps the disk when the volume goes, or its claim.
+func retain(pv *corev1.PersistentVolume) string {
+	return safetext.Kubectl("patch", "pv/"+pv.Name, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
+}
+
+// asksForAnother reports whether the claim names a volume that is not this one.
+func asksForAnother(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
+	return claim.Spec.VolumeName != "" && claim.Spec.VolumeName != pv.Name
+}
+
+// keptVolume is about a claim without a volume whose predecessor of the same name has left
+// one behind. Whatever else keeps the claim waiting, to help it to another volume would
+// start the pod on an empty disk, so that this comes first.
+func keptVolume(p *facts.View, claim *corev1.PersistentVolumeClaim, kept []*corev1.PersistentVolume) finding.Finding {
+	f := finding.Finding{
+		Cause:     "the earlier claim was deleted, and the new claim has another UID than the claimRef of the volume",
+		SelfHeals: finding.SelfHeals{Because: whyApart(claim, kept[0]) + "; a claim that gets another volume gets an empty one"},
+		Never:     "help the claim to another volume before that one's data was looked for: the pod starts on an empty disk",
+	}
+	for _, pv := range kept {
+		object, state := "persistentvolume/"+pv.Name, fmt.Sprintf("%s, reclaim policy %s", pv.Status.Phase, pv.Spec.PersistentVolumeReclaimPolicy)
+		if goes(pv) {
+			state += ", Terminating since " + facts.Stamp(*pv.DeletionTimestamp)
+		}
+		f.Evidence = append(f.Evidence,
+			finding.Evidence{Object: object, Field: "spec.claimRef", Value: claimRefText(pv)},
+			finding.Evidence{Object: object, Field: "status.phase", Value: state})
+		if pv.Status.Message != "" {
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: object, Field: "status.message", Value: pv.Status.Message})
+		}
+	}
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: claimObject(claim), Field: "metadata.uid", Value: string(claim.UID)})
+	if len(kept) > 1 {
+		severalKept(p, &f, kept)
+		return f
+	}
+	pv := kept[0]
+	f.PersistentVolume = pv.Name
+	f.Message = fmt.Sprintf("volume %s of an earlier claim of this name %s", pv.Name, keptAs(pv))
+	if taken := diskTaken(p, pv); taken != "" {
+		f.Message += "; its disk is now that of " + taken
+	} else if err := cannotHave(claim, pv); err != nil {
+		f.Message += "; the claim does not fit it: " + err.Error()
+	}
+	f.Advice, f.AdviceCommands = giveBack(p, claim, pv, "find out whether the pod's data is on it")
+	return f
+}
+
+// keptAs says what became of a volume whose claim is gone.
+func keptAs(pv *corev1.PersistentVolume) string {
+	switch {
+	case goes(pv) && deletes(pv):
+		return "is Terminating, and its reclaim policy Delete takes the disk with it"
+	case goes(pv):
+		return "is Terminating; its reclaim policy keeps the disk"
+	case deletes(pv) && pv.Status.Phase == corev1.VolumeFailed:
+		return "is still there, because the deletion of its disk has failed"
+	case deletes(pv):
+		return "is still there, and its reclaim policy Delete lets its disk be deleted at any time"
+	case pv.Spec.ClaimRef.UID == "":
+		return "was kept, and is reserved for the claim"
+	default:
+		return "was kept, and the binder gives it to nobody by itself"
+	}
+}
+
+// whyApart says why the binder does not give the volume to the claim.
+func whyApart(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) string {
+	switch {
+	case goes(pv):
+		return "a volume that is Terminating is bound to nobody"
+	case pv.Spec.ClaimRef.UID == "" && asksForAnother(claim, pv):
+		return "a claim that names its volume is bound to that one alone"
+	case pv.Spec.ClaimRef.UID == "":
+		return "the binder joins a claim only to a volume that has what the claim asks for"
+	default:
+		return "the volume is bound to nobody as long as its claimRef has the UID of a claim that is gone"
+	}
+}
+
+func claimRefText(pv *corev1.PersistentVolume) string {
+	ref := pv.Spec.ClaimRef
+	if ref.UID == "" {
+		return fmt.Sprintf("%s/%s, no uid", ref.Namespace, ref.Name)
+	}
+	return fmt.Sprintf("%s/%s, uid %s", ref.Namespace, ref.Name, ref.UID)
+}
+
+// severalKept is for several volumes, of which only the data tell the right one.
+func severalKept(p *facts.View, f *finding.Finding, kept []*corev1.PersistentVolume) {
+	var names, taken []string
+	for _, pv := range kept {
+		names = append(names, pv.Name)
+		if deletes(pv) {
+			f.AdviceCommands = append(f.AdviceCommands, retain(pv))
+		}
+		if other := diskTaken(p, pv); other != "" {
+			taken = append(taken, fmt.Sprintf("; leave volume %s as it is: its disk is now that of %s", pv.Name, other))
+		}
+	}
+	f.Message = fmt.Sprintf("%d volumes of earlier claims of this name are still there, %s, and the binder gives them to nobody by itself", len(kept), strings.Join(names, ", "))
+	if len(f.AdviceCommands) > 0 {
+		f.Advice = "if their data may still be wanted, set the reclaim policy of each to Retain before anything else; "
+	}
+	f.Advice += "find out which of the volumes has the pod's data; only that one may be given to the claim, by taking the UID out of its claimRef" + strings.Join(taken, "")
+}
+
+// giveBack says how the claim gets the volume, as far as the objects allow it, and what
+// keeps the disk until then. It gives the volume's data to whoever made the claim, so that
+// a person says first whose they are.
+func giveBack(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, whose string) (advice string, commands []string) {
+	switch wanted := "if the data on it may still be wanted, "; {
+	case goes(pv) && deletes(pv): // Retain may take off the last finalizer, and then the object is gone
+		whose = wanted + "save its object first, and then set its reclaim policy to Retain; " + whose
+	case goes(pv):
+		whose = wanted + "save its object before anything else; " + whose
+	case deletes(pv):
+		whose = wanted + "set its reclaim policy to Retain before anything else; " + whose
+	}
+	if goes(pv) {
+		commands = append(commands, safetext.Kubectl("get", "pv/"+pv.Name, "-o", "yaml"))
+	}
+	if deletes(pv) {
+		commands = append(commands, retain(pv))
+	}
+	if taken := diskTaken(p, pv); taken != "" {
+		return fmt.Sprintf("%s; leave volume %s as it is, for its disk is now that of %s: the claim must not get it a second time", whose, pv.Name, taken), commands
+	}
+	if goes(pv) {
+		return fmt.Sprintf("%s; if so, make volume %s again from its object once it is gone, with the claimRef but without the UID in it: a volume that is Terminating "+
+			"is bound to no claim", whose, pv.Name), commands
+	}
+	then := ", and then take the UID out of the volume's claimRef"
+	if pv.Spec.ClaimRef.UID == "" {
+		then = ""
+	}
+	switch err := cannotHave(claim, pv); {
+	case wasBound(claim): // the binder compares no more than the UID
+	case err != nil:
+		return fmt.Sprintf("%s; if so, recreate the claim so that it fits volume %s, with volumeName %s%s", whose, pv.Name, pv.Name, then), commands
+	case asksForAnother(claim, pv):
+		return fmt.Sprintf("%s; if so, recreate the claim with volumeName %s, for it asks for volume %s and that cannot be changed%s",
+			whose, pv.Name, claim.Spec.VolumeName, then), commands
+	}
+	if taken := isTaken(p, claim, pv); taken != "" {
+		return fmt.Sprintf("%s; it is not free yet: %s", whose, taken), commands
+	}
+	patch, err := claimRefPatch(claim, pv)
+	if err != nil {
+		return whose, commands
+	}
+	free := "take the UID out of its claimRef"
+	if wasBound(claim) {
+		free = "put the claim's UID into its claimRef"
+	}
+	return fmt.Sprintf("%s; if so, %s, and claim %s/%s is bound to it", whose, free, claim.Namespace, claim.Name),
+		append(commands, safetext.Kubectl("patch", "pv/"+pv.Name, "--type=json", "-p", patch))
+}
+
+// bindCompleted is the annotation of a claim that has been bound once
+// (AnnBindCompleted, component-helpers).
+const bindCompleted = "pv.kubernetes.io/bind-completed"
+
+// wasBound reports whether the binder counts the claim as one that has been bound before.
+// Such a claim is Lost unless the volume's claimRef has its very UID (syncBoundClaim,
+// pkg/controller/volume/persistentvolume); any other one is bound by name.
+func wasBound(claim *corev1.PersistentVolumeClaim) bool {
+	_, completed := claim.Annotations[bindCompleted]
+	return completed || claim.Status.Phase == corev1.ClaimLost || claim.Status.Phase == corev1.ClaimBound
+}
+
+// claimRefPatch makes the claimRef lead to the claim, and only as long as it is what was
+// read.
+func claimRefPatch(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) (string, error) {
+	type operation struct {
+		Op    string    `json:"op"`
+		Path  string    `json:"path"`
+		Value types.UID `json:"value,omitempty"`
+	}
+	const path = "/spec/claimRef/uid"
+	change := operation{"remove", path, ""}
+	if wasBound(claim) {
+		change = operation{"replace", path, claim.UID}
+	}
+	text, err := json.Marshal([]operation{{"test", path, pv.Spec.ClaimRef.UID}, change})
+	return string(text), err
+}
+
+// diskTaken says under what other name the volume's disk is in use: as a volume that is
+// bound, or attached. "" where it is not. To give the disk away once more would let two
+// write to it.
+func diskTaken(p *facts.View, pv *corev1.PersistentVolume) string {
+	for _, other := range p.VolumesOfDisk(p.DiskName(pv)) {
+		vas := p.AttachmentsNaming(other.Name)
+		switch {
+		case other == pv:
+		case other.Status.Phase == corev1.VolumeBound && other.Spec.ClaimRef != nil:
+			return fmt.Sprintf("volume %s, which is bound to claim %s/%s", other.Name, other.Spec.ClaimRef.Namespace, other.Spec.ClaimRef.Name)
+		case len(vas) > 0:
+			return fmt.Sprintf("volume %s, which VolumeAttachment %s has on node %s", other.Name, vas[0].Name, vas[0].Spec.NodeName)
+		}
+	}
+	return ""
+}
+
+// isTaken says who has the volume, or lays claim to it, as far as the objects tell; ""
+// where nobody does.
+func isTaken(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) string {
+	for _, kind := range []snapshot.Kind{snapshot.VolumeAttachments, snapshot.Nodes} {
+		if !p.Snapshot.Complete(kind) {
+			return fmt.Sprintf("the %s were not all read", kind)
+		}
+	}
+	for _, other := range p.ClaimsNaming(pv.Name) {
+		if other.UID != claim.UID {
+			return fmt.Sprintf("claim %s/%s names it", other.Namespace, other.Name)
+		}
+	}
+	disk := p.DiskName(pv)
+	vas := p.AttachmentsNaming(pv.Name)
+	for _, va := range p.AttachmentsOf(disk) {
+		vas = append(slices.Clone(vas), va.VolumeAttachment)
+	}
+	pods := p.ClaimUsers(claim)
+	switch started := slices.IndexFunc(pods, facts.Started); {
+	case started >= 0:
+		return fmt.Sprintf("pod %s has started with it; let that pod end, and wait until nothing has it attached", facts.PodName(pods[started]))
+	case len(vas) > 0:
+		return fmt.Sprintf("VolumeAttachment %s has it on node %s; wait until that is gone", vas[0].Name, vas[0].Spec.NodeName)
+	case pv.Status.Phase == corev1.VolumeBound:
+		return "its phase is Bound; wait until it is Released"
+	}
+	for _, node := range p.Snapshot.Nodes {
+		if p.InUse(node, disk) || p.Lists(node, disk) {
+			return fmt.Sprintf("node %s still reports it", node.Name)
+		}
+	}
+	return ""
+}
+
+// cannotHave says why the claim cannot be bound to the volume, or should not; nil where it
+// can. A volume that points to the claim by name is bound whatever its class, its access
+// modes and its labels are (component-helpers, FindMatchingVolume): these count all the
+// same, because the claim asks for them.
+func cannotHave(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error {
+	asked, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], pv.Spec.Capacity[corev1.ResourceStorage]
+	class := ptr.Deref(claim.Spec.StorageClassName, claim.Annotations[corev1.BetaStorageClassAnnotation])
+	mode := func(m *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
+		return ptr.Deref(m, corev1.PersistentVolumeFilesystem)
+	}
+	switch {
+	case has.Cmp(asked) < 0:
+		return fmt.Errorf("it has %s and the claim asks for %s", has.String(), asked.String())
+	case mode(claim.Spec.VolumeMode) != mode(pv.Spec.VolumeMode):
+		return fmt.Errorf("its volumeMode is %s and the claim asks for %s", mode(pv.Spec.VolumeMode), mode(claim.Spec.VolumeMode))
+	case class != pv.Spec.StorageClassName:
+		return fmt.Errorf("its storage class is %q and that of the claim %q", pv.Spec.StorageClassName, class)
+	case ptr.Deref(claim.Spec.VolumeAttributesClassName, "") != ptr.Deref(pv.Spec.VolumeAttributesClassName, ""):
+		return fmt.Errorf("its volumeAttributesClassName is %q and that of the claim %q",
+			ptr.Deref(pv.Spec.VolumeAttributesClassName, ""), ptr.Deref(claim.Spec.VolumeAttributesClassName, ""))
+	}
+	for _, m := range claim.Spec.AccessModes {
+		if !slices.Contains(pv.Spec.AccessModes, m) {
+			return fmt.Errorf("it lacks the access mode %s", m)
+		}
+	}
+	if selector, err := metav1.LabelSelectorAsSelector(claim.Spec.Selector); claim.Spec.Selector != nil && (err != nil || !selector.Matches(labels.Set(pv.Labels))) {
+		return errors.New("its labels are not those that the claim selects")
+	}
+	return nil
+}

@@ -90,7 +90,7 @@ var notInLease = regexp.MustCompile(`[^a-zA-Z0-9]`)
 
 // preformatted are the commands of the findings. What stands in the pages of the checks, at
 // the end of the report, is explain's.
-var preformatted = regexp.MustCompile(`(?s)class="command"><pre><code>(.*?)</code></pre>`)
+var preformatted = regexp.MustCompile(`(?s)class="command"><pre>(.*?)</pre>`)
 
 // commandsShown are the command lines of the report in the format.
 func commandsShown(t *testing.T, format, text string) []string {

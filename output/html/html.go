@@ -143,4 +143,4 @@ func severity(name string) g.Node { return h.Span(h.Class("severity"), g.Text(na
 
 func command(line string) g.Node { return h.Div(h.Class("command"), code(line)) }
 
-func code(line string) g.Node { return h.Pre(h.Code(g.Text(line))) }
+func code(line string) g.Node { return h.Pre(g.Text(line)) }

@@ -5,7 +5,7 @@ const numbers = new Map();
 for (const command of document.querySelectorAll(".command")) {
   const card = command.closest("article"), number = (numbers.get(card) || 0) + 1;
   numbers.set(card, number);
-  const text = command.querySelector("code");
+  const text = command.querySelector("pre");
   const button = document.createElement("button");
   button.type = "button";
   button.textContent = "Copy";

@@ -110,6 +110,14 @@ type PlanDecision struct {
 	VolumeAttachment string                  `json:"volumeAttachment,omitempty"`
 	Holders          []types.NodeName        `json:"holders,omitempty"`
 	Contenders       []types.NodeName        `json:"contenders,omitempty"`
+	// MayKeep are the pods for which a running controller may still want the pair, which it
+	// then leaves as it is; no object shows it any more.
+	MayKeep []string `json:"mayKeep,omitempty"`
+	// Late is how much later a running controller may begin with it.
+	Late string `json:"late,omitempty"`
+	// MayBeForced says that a running controller may have waited long enough to make the
+	// detach by force, which a look at the live node does not stop.
+	MayBeForced bool `json:"mayBeForced,omitempty"`
 	// Until is what ends the decision after the pass.
 	Until []PlanUntil `json:"until,omitempty"`
 	// Remembered is absent where no log mentions the pair.
@@ -187,9 +195,16 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 		if !slices.ContainsFunc(d.Until, func(u reconcile.Until) bool { return u.Event == reconcile.MaxWaitForUnmount }) {
 			after = 0 // another event comes first
 		}
-		p.Decisions = append(p.Decisions, PlanDecision{Volume: d.Volume, Node: d.Node, Verb: d.Verb, Reason: d.Reason, After: after.String(),
+		row := PlanDecision{Volume: d.Volume, Node: d.Node, Verb: d.Verb, Reason: d.Reason, After: after.String(),
 			PersistentVolume: volume(d.Volume), VolumeAttachment: d.VolumeAttachment, Holders: d.Holders, Contenders: d.Contenders, Until: planUntil(d),
-			Remembered: planRemembered(w.Memory, d.VolumeNode)})
+			Remembered: planRemembered(w.Memory, d.VolumeNode), MayBeForced: w.MayBeForced(&d)}
+		for _, pod := range d.MayKeep {
+			row.MayKeep = append(row.MayKeep, pod.String())
+		}
+		if d.Late > 0 {
+			row.Late = d.Late.String()
+		}
+		p.Decisions = append(p.Decisions, row)
 	}
 	for _, n := range w.NodeStatus(plan) {
 		if !shown(n.Node) {

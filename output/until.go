@@ -63,7 +63,21 @@ func planUntil(d reconcile.Decision) []PlanUntil {
 // untilText says when what follows, in the words of somebody who waits for it, and
 // what the controller's log adds; "" where there is nothing to say.
 func untilText(d PlanDecision) string {
-	return strings.Join(said(untilRows(d), d.Remembered.text()), "; ")
+	return strings.Join(said(untilRows(d), runningText(d), d.Remembered.text()), "; ")
+}
+
+// runningText is what a controller at work may do otherwise; "" where nothing is known.
+func runningText(d PlanDecision) string {
+	switch {
+	case len(d.MayKeep) > 0:
+		return "a running controller may keep it for " + joined(d.MayKeep, ",") + ", and does nothing then"
+	case d.Late != "" && d.Verb == reconcile.Attach:
+		return "a running controller: up to " + d.Late + " later, where a claimRef, a CSIDriver or the node's annotation has come since"
+	case d.Late != "":
+		return "a running controller: up to " + d.Late + " later, for it finds one volume a minute of a pod whose claims went first"
+	default:
+		return ""
+	}
 }
 
 func untilRows(d PlanDecision) string {
@@ -114,7 +128,7 @@ func untilWay(d PlanDecision, u PlanUntil) string {
 		return fmt.Sprintf("%s once node %s has unmounted it", then, d.Node)
 	case reconcile.MaxWaitForUnmount:
 		if d.Verb == reconcile.Detach {
-			return fmt.Sprintf("%s %s after the start if it has not worked by then, Ready node or not", then, u.After)
+			return fmt.Sprintf("%s %s after the start (a running controller: %s) if it has not worked by then, Ready node or not", then, u.After, u.Running)
 		}
 		return fmt.Sprintf("%s %s after the start (a running controller: %s) unless %s returns", then, u.After, u.Running, d.Node)
 	case reconcile.VerifySync:

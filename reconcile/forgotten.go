@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -32,20 +33,16 @@ type Forgotten struct {
 // build, sorted. It is what can be, not what is: which volume a claim led to that is gone no
 // object shows, so that it may be each volume on the pod's node that no pod there wants.
 func (w *World) Forgotten() []Forgotten {
-	onNode := map[types.NodeName][]*podVolume{}
-	for i := range w.podVolumes {
-		v := &w.podVolumes[i]
-		if v.node == "" || !CanBeAttached(v.volume) || PodTerminated(v.pod) && !w.keepsTerminated(v.node) {
-			continue
-		}
-		onNode[v.node] = append(onNode[v.node], v)
+	if len(w.Actual.Items()) == 0 && len(w.snapshot.VolumeAttachments) == 0 {
+		return nil
 	}
-	names := w.namesByPV()
+	onNode := sync.OnceValue(w.wishes) // mostly every attachment is wanted, and nobody asks
+	names := sync.OnceValue(w.namesByPV)
 	var all []Forgotten
 	add := func(f Forgotten, pv string) {
-		for _, v := range onNode[f.Node] {
+		for _, v := range onNode()[f.Node] {
 			pod := namespaced(v.pod.Namespace, v.pod.Name)
-			if w.mayHaveMeant(v, f.Volume, pv, names) && !slices.Contains(f.Pods, pod) {
+			if w.mayHaveMeant(v, f.Volume, pv, names()) && !slices.Contains(f.Pods, pod) {
 				f.Pods = append(f.Pods, pod)
 			}
 		}
@@ -89,6 +86,19 @@ func (w *World) Forgotten() []Forgotten {
 	return all
 }
 
+// wishes are the volumes of pods that a controller may want, by node.
+func (w *World) wishes() map[types.NodeName][]*podVolume {
+	onNode := map[types.NodeName][]*podVolume{}
+	for i := range w.podVolumes {
+		v := &w.podVolumes[i]
+		if v.node == "" || !CanBeAttached(v.volume) || PodTerminated(v.pod) && !w.keepsTerminated(v.node) {
+			continue
+		}
+		onNode[v.node] = append(onNode[v.node], v)
+	}
+	return onNode
+}
+
 // mayHaveMeant reports whether the pod's volume may have been the one of the name, or of the
 // PersistentVolume, when the controller at work saw the pod.
 func (w *World) mayHaveMeant(v *podVolume, volume corev1.UniqueVolumeName, pv string, names map[string][]corev1.UniqueVolumeName) bool {
@@ -114,11 +124,5 @@ func (w *World) mayHaveMeant(v *podVolume, volume corev1.UniqueVolumeName, pv st
 
 // madeSince reports whether an object is younger than the pod is on its node.
 func madeSince(made metav1.Time, pod *corev1.Pod) bool {
-	bound := pod.CreationTimestamp
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
-			bound = c.LastTransitionTime
-		}
-	}
-	return made.After(bound.Time)
+	return made.After(boundAt(pod))
 }

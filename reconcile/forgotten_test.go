@@ -45,7 +45,7 @@ func TestForgottenNamesWhatMemoryHolds(t *testing.T) {
 		}
 		changeUnderneath(t, &o, at(3))
 		w := NewWorld(snapshotOf(cloneObjects(o)), options)
-		forgotten := w.Forgotten()
+		forgotten, plan := w.Forgotten(), w.Reconcile()
 		for _, row := range then.Desired.Items() {
 			fresh := w.Desired.Find(row.VolumeNode)
 			for _, pod := range row.Pods {
@@ -62,6 +62,7 @@ func TestForgottenNamesWhatMemoryHolds(t *testing.T) {
 				held++
 				if known {
 					detached++
+					promisesNothing(t, plan, row.VolumeNode)
 				}
 				named := slices.ContainsFunc(forgotten, func(f Forgotten) bool {
 					return f.Node == row.Node && slices.Contains(f.Pods, pod) && (f.Volume == row.Volume || asked && f.VolumeAttachment == o.VolumeAttachments[at].Name)
@@ -84,6 +85,21 @@ func TestForgottenNamesWhatMemoryHolds(t *testing.T) {
 	})
 	if held < 20 || detached < 10 {
 		t.Errorf("%d wishes were only remembered, %d of them attached: hardly anything was tried", held, detached)
+	}
+}
+
+// promisesNothing wants no latest moment for a controller at work where it goes on wanting
+// the pair: not of the pair itself, nor of whoever waits for that node to let go of it.
+func promisesNothing(t *rapid.T, plan *Plan, pair VolumeNode) {
+	for _, d := range plan.OfVolume(pair.Volume) {
+		if d.Node != pair.Node && !slices.Contains(d.Holders, pair.Node) {
+			continue
+		}
+		for _, row := range d.Until {
+			if _, bound := row.Running(d); bound > 0 && row.Event != Backoff {
+				t.Fatalf("the controller keeps %s, and is to do so by %s: %+v", pair, bound, d)
+			}
+		}
 	}
 }
 

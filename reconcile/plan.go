@@ -83,6 +83,12 @@ type Decision struct {
 	// counted a Wait or a Detach already: MaxWaitForUnmount where no object tells
 	// more.
 	Waited time.Duration
+	// MayKeep are the pods for which a controller at work may still want a pair that
+	// nobody wants here (World.Forgotten): it then does nothing about it. Sorted.
+	MayKeep []types.NamespacedName
+	// Late is how much later a controller at work may come to it, or to a detach that it
+	// depends on; zero where it is as quick as one that has just started.
+	Late time.Duration
 }
 
 // NodeStatus is a node's status.volumesAttached once the pass is over.
@@ -138,8 +144,9 @@ type pass struct {
 	// mayBlock are the nodes whose detach may fail while others wait for it, by whether
 	// the volume may be on several nodes there; nil until somebody asks.
 	mayBlock map[bool]int
-	// free and late are what waiting and timingOut found out once; nil until somebody asks.
-	free, late *[]types.NodeName
+	// free and timeouts are what waiting and timingOut found out once; nil until somebody asks.
+	free, timeouts *[]types.NodeName
+	*atWork
 }
 
 // onNode is what there is of the pass's volume on one node.
@@ -170,8 +177,9 @@ func (w *World) Reconcile() *Plan {
 		}
 	}
 	volumes = append(volumes, len(nodes))
+	atWork := w.atWork()
 	sidebyside.Do(len(volumes)-1, func(i int) {
-		p := &pass{World: w, nodes: nodes[volumes[i]:volumes[i+1]]}
+		p := &pass{World: w, nodes: nodes[volumes[i]:volumes[i+1]], atWork: atWork}
 		p.detachUnwanted()
 		p.attachWanted()
 		p.follow()

@@ -191,7 +191,14 @@ func TestStrangersChangeNothing(t *testing.T) {
 		c.VolumeAttachments = append(c.VolumeAttachments, newAttachment("other", "n1"))
 		crowded := NewWorld(snapshotOf(c), options).Reconcile()
 		for _, d := range plan.Decisions {
-			if got := crowded.Decision(d.VolumeNode); got == nil || !reflect.DeepEqual(*got, d) {
+			got := crowded.Decision(d.VolumeNode)
+			if got == nil || got.Late < d.Late {
+				t.Errorf("%+v became %+v", d, got)
+				continue
+			}
+			same := *got
+			same.Late = d.Late // a controller at work may find another volume of the node first
+			if !reflect.DeepEqual(same, d) {
 				t.Errorf("%+v became %+v", d, got)
 			}
 		}

@@ -111,11 +111,6 @@ func (p *pass) detachMayFail(n *onNode) bool {
 	}
 }
 
-// unheard says whether a controller at work may not have heard of the volume's
-// attachment to the node, or go on wanting it there for the pods of a Node that is gone:
-// nothing but its VolumeAttachment shows it.
-func (p *pass) unheard(node types.NodeName) bool { return p.on(node).actual.State == Uncertain }
-
 // waiting are the nodes, n among them, whose pods wait for the volume and of
 // which one gets it as soon as it is free; nil where there is no other.
 func (p *pass) waiting(n *onNode) []types.NodeName {
@@ -162,19 +157,19 @@ func (p *pass) timingOut(n *onNode) []types.NodeName {
 	if n.actual.Spec.MultiAttach() {
 		return nil
 	}
-	if p.late == nil {
+	if p.timeouts == nil {
 		var all []types.NodeName
 		for i := range p.nodes {
 			if d := p.nodes[i].decision; d.Verb == Wait && d.After > 0 && p.verified(&p.nodes[i]) == 0 {
 				all = append(all, d.Node)
 			}
 		}
-		p.late = &all
+		p.timeouts = &all
 	}
-	if len(*p.late) < 2 {
+	if len(*p.timeouts) < 2 {
 		return nil
 	}
-	return *p.late
+	return *p.timeouts
 }
 
 // operations is how long those on the nodes take together; zero where nothing

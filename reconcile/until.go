@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -55,24 +54,10 @@ type Until struct {
 	Contenders []types.NodeName
 	// Fresh says that Bound holds for no controller but one that has just started.
 	// One at work may have forgotten an attachment that only its VolumeAttachment
-	// shows, or never have heard of it; and it does not verify one that it found in
-	// a node's status when it started, while no pod wanted it there.
+	// shows, or never have heard of it; it does not verify one that it found in
+	// a node's status when it started, while no pod wanted it there; and it may know
+	// what no object shows any more (MayKeep, remembers).
 	Fresh bool
-}
-
-// Running are After and Bound for a controller that has been at work for a
-// while, counted from the snapshot. When it started to count is not visible: it
-// may be about to act on any event, but for the time-out of a wait whose earliest
-// start the objects show. A Detach of one for which the time-out is over is done
-// as a ForceDetach.
-func (u Until) Running(d Decision) (after, bound time.Duration) {
-	if u.Event == MaxWaitForUnmount {
-		after = max(0, u.After-d.Waited)
-	}
-	if u.Fresh {
-		return after, 0
-	}
-	return after, u.Bound
 }
 
 const (
@@ -114,36 +99,17 @@ const (
 
 // follow fills in what ends each decision about the volume.
 func (p *pass) follow() {
+	for _, n := range p.nodes {
+		n.decision.MayKeep = p.kept[n.VolumeNode]
+	}
 	for i := range p.nodes {
 		d := p.nodes[i].decision
+		d.Late = p.late(&p.nodes[i])
 		d.Until = p.until(&p.nodes[i])
 		if d.Verb == Wait || d.Verb == Detach {
 			d.Waited = p.waited(d)
 		}
 	}
-}
-
-// waited is for how long at most a running controller has counted the wait for an
-// unmount (detachRequestedTime): since it took its lease, and since the last
-// container ended of the pods that wanted the volume.
-func (p *pass) waited(d *Decision) time.Duration {
-	var since time.Time
-	later := func(t time.Time) {
-		if t.After(since) {
-			since = t
-		}
-	}
-	if lease := p.snapshot.Lease(metav1.NamespaceSystem, ControllerManager); lease != nil && lease.Spec.AcquireTime != nil {
-		later(lease.Spec.AcquireTime.Time)
-	}
-	for _, pod := range p.users(d.VolumeNode) {
-		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses) {
-			if c.State.Terminated != nil {
-				later(c.State.Terminated.FinishedAt.Time)
-			}
-		}
-	}
-	return min(p.options.MaxWaitForUnmount, max(0, p.snapshot.TakenAt.Sub(since)))
 }
 
 func (p *pass) until(n *onNode) []Until {
@@ -158,7 +124,8 @@ func (p *pass) until(n *onNode) []Until {
 		if d.Reason != OperationPending {
 			return nil
 		}
-		row := Until{Event: OperationEnds, Bound: p.detaches(d.Volume, d.Holders), Then: Attach, Fresh: slices.ContainsFunc(d.Holders, p.unheard)}
+		row := Until{Event: OperationEnds, Bound: p.detaches(d.Volume, d.Holders), Then: Attach,
+			Fresh: slices.ContainsFunc(d.Holders, p.unheard) || len(d.Holders) > 1 && p.remembersOneNode(p.on(d.Holders[0]))}
 		if n.exclusive() && len(p.confirmed(d.Node)) > 0 {
 			row.Then = MultiAttach
 		} else {
@@ -190,7 +157,8 @@ func (p *pass) untilUnmounted(n *onNode) []Until {
 	}
 	if p.timesOut(d.Node) {
 		wait := p.options.MaxWaitForUnmount
-		row := Until{Event: MaxWaitForUnmount, After: wait, Bound: p.lookedAt(n, wait), Then: forced, Fresh: d.Reason == AssumedMounted}
+		row := Until{Event: MaxWaitForUnmount, After: wait, Bound: p.lookedAt(n, wait), Then: forced,
+			Fresh: d.Reason == AssumedMounted || p.remembers(n)}
 		if forced == ForceDetach {
 			row.Contenders = p.timingOut(n)
 		}
@@ -229,14 +197,17 @@ func (p *pass) verified(n *onNode) time.Duration {
 		return 0
 	}
 	if n.actual.Spec != nil {
-		if p.unverifiable(n, n.actual.Spec) {
+		if driver, handle, ok := n.actual.Spec.CSI(); ok && p.unverifiable(n, driver, handle) {
 			return period
 		}
 		return 0
 	}
 	for i := range p.nodes {
 		other := &p.nodes[i]
-		if other.decision.Verb == Attach && p.unverifiable(n, other.desired.Spec) {
+		if other.decision.Verb != Attach {
+			continue
+		}
+		if driver, handle, ok := other.desired.Spec.CSI(); ok && p.unverifiable(n, driver, handle) {
 			// The first sync after the attach has ended.
 			return (CSITimeout/period + 1) * period
 		}
@@ -247,9 +218,8 @@ func (p *pass) verified(n *onNode) time.Duration {
 // unverifiable mirrors the CSI attacher's VolumesAreAttached, which is asked
 // about confirmed attachments with a spec: the VolumeAttachment is missing or
 // not attached. FC and iSCSI always answer that all is well.
-func (p *pass) unverifiable(n *onNode, spec *VolumeSpec) bool {
-	driver, handle, ok := spec.CSI()
-	if !ok || !p.plugins.attachRequired(driver) {
+func (p *pass) unverifiable(n *onNode, driver, handle string) bool {
+	if !p.plugins.attachRequired(driver) {
 		return false
 	}
 	va := n.actual.Attachment
@@ -282,7 +252,7 @@ func (p *pass) holdersLeave(d *Decision) Until {
 		if first.Bound == 0 {
 			return all
 		}
-		latest, all.Fresh = max(latest, first.Bound), all.Fresh || first.Fresh
+		latest, all.Fresh = max(latest, first.Bound), all.Fresh || first.Fresh || p.unheard(node)
 		if first.Event != VerifySync {
 			detached = append(detached, node)
 		}
@@ -338,10 +308,16 @@ func (p *pass) untilServed(n *onNode) []Until {
 	case d.Verb != Attach && slices.ContainsFunc(d.Contenders, func(node types.NodeName) bool { return node != d.Node && p.mayFail(p.on(node)) }):
 		row.Bound = 0 // one that fails may come first again
 	case d.Verb != Attach:
-	case n.exclusive():
-		row.Then = MultiAttach
+	case n.exclusive() && slices.ContainsFunc(d.Contenders, func(node types.NodeName) bool { return node != d.Node && !p.on(node).beingDeleted() }):
+		row.Then = MultiAttach // else each of the others fails, and holds nothing
 	}
 	return []Until{row}
+}
+
+// beingDeleted reports whether the VolumeAttachment of the pair, which the controller would
+// attach, is Terminating: each try fails until that object has gone, whoever deletes it.
+func (n *onNode) beingDeleted() bool {
+	return n.actual != nil && n.actual.Attachment != nil && n.actual.computedName && n.actual.Attachment.DeletionTimestamp != nil
 }
 
 // untilItWorks is for an operation of which its VolumeAttachment shows that it
@@ -372,7 +348,8 @@ func (p *pass) untilForced(n *onNode) []Until {
 		return nil
 	}
 	wait := p.options.MaxWaitForUnmount
-	row := Until{Event: MaxWaitForUnmount, After: wait, Then: ForceDetach, Contenders: n.decision.Contenders}
+	row := Until{Event: MaxWaitForUnmount, After: wait, Then: ForceDetach, Contenders: n.decision.Contenders,
+		Fresh: p.remembers(n)}
 	if bound := p.lookedAt(n, wait); bound > 0 {
 		row.Bound = bound + CSITimeout + BackoffLast // a try that began before, and the pause after it
 	}

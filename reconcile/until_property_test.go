@@ -113,7 +113,9 @@ func happen(w *World, plan *Plan, d Decision, row Until) {
 	case OperationEnds:
 		each(d.Holders, detach)
 		each(d.Contenders, func(pair VolumeNode) {
-			if d.Verb == Attach {
+			if va := w.snapshot.VolumeAttachment(attachmentName(pair)); d.Verb == Attach && va != nil && va.DeletionTimestamp != nil {
+				w.Actual.Put(&AttachedVolume{VolumeNode: pair, State: Uncertain, Spec: w.Desired.Find(pair).Spec, Attachment: va, computedName: true})
+			} else if d.Verb == Attach {
 				w.Actual.Put(&AttachedVolume{VolumeNode: pair, State: Attached, Spec: w.Desired.Find(pair).Spec})
 			} else {
 				detach(pair)

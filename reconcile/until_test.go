@@ -139,8 +139,8 @@ func TestUntil(t *testing.T) {
 			listed: nodes(newNode("n2", mounts, notReady)), attached: []string{"n2"}, wanted: []string{"n1"}}, MultiAttach, []Until{{HolderLeaves, 0, 0, Attach, nil, false}}},
 		{"held by two lost nodes", volumeOn{nodes: nodes(newNode("n1")), attached: []string{"n2"}, wanted: []string{"n1"},
 			listed: nodes(newNode("n2", mounts, notReady), newNode("n3", mounts, notReady))},
-			// Without a spec, they are detached side by side.
-			MultiAttach, []Until{{HolderLeaves, 0, 8 * time.Minute, Attach, nil, false}}},
+			// Without a spec, they are detached side by side. A controller at work may have it.
+			MultiAttach, []Until{{HolderLeaves, 0, 8 * time.Minute, Attach, nil, true}}},
 		{"held by two lost nodes, spec from elsewhere", volumeOn{nodes: nodes(newNode("n1")), attached: []string{"n2", "n3", "n4"}, wanted: []string{"n1"},
 			listed: nodes(newNode("n2", mounts, notReady), newNode("n3", mounts, notReady))},
 			// The one that comes first may fail again and again.
@@ -159,7 +159,7 @@ func TestUntil(t *testing.T) {
 		{"blocked by two detaches", volumeOn{nodes: nodes(newNode("n1")), listed: nodes(newNode("n2"), newNode("n3")), attached: []string{"n2", "n3", "n4"},
 			wanted: []string{"n1"}}, Blocked, []Until{{OperationEnds, 0, 0, Attach, nil, false}}},
 		{"blocked by two detaches side by side, spec unknown", volumeOn{nodes: nodes(newNode("n1")), listed: nodes(newNode("n2"), newNode("n3")),
-			attached: []string{"n2", "n3"}, wanted: []string{"n1"}}, Blocked, []Until{{OperationEnds, 0, 2 * time.Minute, Attach, nil, false}}},
+			attached: []string{"n2", "n3"}, wanted: []string{"n1"}}, Blocked, []Until{{OperationEnds, 0, 2 * time.Minute, Attach, nil, true}}},
 		{"blocked by a detach, as a third is", volumeOn{nodes: nodes(newNode("n1"), newNode("n2")), listed: nodes(newNode("n3")), attached: []string{"n3"},
 			wanted: []string{"n1", "n2"}}, Blocked, []Until{{OperationEnds, 0, 2 * time.Minute, Attach, both, false}}},
 		{"blocked by a detach, in a release in which a failed detach holds on", volumeOn{nodes: nodes(newNode("n1")), release: "v1.26.9",
@@ -180,7 +180,8 @@ func TestUntil(t *testing.T) {
 		{"detaching", volumeOn{listed: nodes(newNode("n1")), attached: []string{"n1"}}, Detach, forced},
 		{"detaching, no force", volumeOn{listed: nodes(newNode("n1")), attached: []string{"n1"}, options: never}, Detach, nil},
 		{"detaching, nothing to delete", volumeOn{listed: nodes(newNode("n1"))}, Detach, nil},
-		{"detaching, one of two by name", volumeOn{listed: nodes(newNode("n1"), newNode("n2")), attached: []string{"n1"}, wanted: []string{"gone"}}, Detach, forced},
+		{"detaching, one of two by name", volumeOn{listed: nodes(newNode("n1"), newNode("n2")), attached: []string{"n1"}, wanted: []string{"gone"}}, Detach,
+			[]Until{{MaxWaitForUnmount, 6 * time.Minute, forced[0].Bound, ForceDetach, nil, true}}},
 		{"detaching, one of two", volumeOn{listed: nodes(newNode("n1"), newNode("n2")), attached: []string{"n1", "n2", "n3"}}, Detach,
 			[]Until{{OperationEnds, 0, 0, Detach, nil, false}, {MaxWaitForUnmount, 6 * time.Minute, 0, ForceDetach, both, false}}},
 		{"detaching what the driver refuses", volumeOn{listed: nodes(newNode("n1")), attached: []string{"n1"},

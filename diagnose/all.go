@@ -69,6 +69,7 @@ func Checks() []check.Check {
 		blocked.FailedPodPinsRefusedAttach,
 		blocked.AttachmentDenied,
 		blocked.MountBroken,
+		blocked.PodDoesNotEnd,
 		resolution.ClaimRefStale,
 		resolution.PvTerminatingVAExists,
 		resolution.PvFinalizerWithoutVA,

@@ -73,6 +73,7 @@ var names = map[finding.Code]string{
 	"VD414": "failed-pod-pins-refused-attach",
 	"VD415": "attachment-denied",
 	"VD416": "mount-broken",
+	"VD417": "pod-does-not-end",
 	"VD501": "claimref-stale",
 	"VD502": "pv-terminating-va-exists",
 	"VD503": "pv-finalizer-without-va",

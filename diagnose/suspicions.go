@@ -57,6 +57,9 @@ func suspicions(view *facts.View, runs []*check.Run, found []finding.Finding, tr
 		}
 		at := metav1.NewTime(view.Snapshot.TakenAt.UTC().Add(forecast.certain(*f, times)))
 		f.Confidence, f.Settles = finding.Suspected, &finding.Settles{At: at, If: "nothing about it changes until then"}
+		if f.Severity.AtLeast(finding.Error) {
+			f.Severity = finding.Warning // an error is certain
+		}
 		f.Cause = fmt.Sprintf("suspected, and certain at %s if %s: %s", facts.Stamp(at), f.Settles.If, f.Cause)
 	}
 	return suspected

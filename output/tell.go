@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	advised "github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
@@ -223,6 +224,8 @@ func kindOf(workload string) string {
 func wait(r *finding.Report, f finding.Finding) string {
 	text := "no"
 	switch h := f.SelfHeals; {
+	case f.Confidence == finding.Suspected && !h.Will && f.Settles != nil:
+		text = "not known before " + f.Settles.At.UTC().Format(time.RFC3339)
 	case h.Will && h.After != "":
 		text = "yes, it ends by itself in " + h.After
 	case h.Will:

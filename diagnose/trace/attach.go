@@ -241,6 +241,9 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 	} else if va != nil {
 		since = facts.Latest(since, va.CreationTimestamp)
 	}
+	if e := t.attachFailure(v); e != nil && t.AttachSucceeded(t.pod, v.specName()) == nil { // it may be in its back-off
+		since, bound = facts.Latest(since, facts.EventTime(e)), facts.AttachGrace
+	}
 	if !t.knows(snapshot.Events, t.pod.Namespace) {
 		bound = facts.AttachGraceUnseen
 	}

@@ -236,8 +236,10 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 	if e, w, ok := t.waitFailure(v.Name); ok && (len(w.unprocessed) == 0 || t.about(w, v)) {
 		s.Said = append(s.Said, quote(e, w.means(v.Name, t.kubelet)))
 		takenUpSince := (v.attachable || v.unsure) && slices.Contains(w.unprocessed, v.Name)
-		s.passed = takenUpSince
-		if t.kubelet >= facts.SilentTimeout && !takenUpSince {
+		// As the event says itself: it proves that the volume was not attached then, and of a mount nothing.
+		unattached := (v.attachable || v.unsure) && t.kubelet >= sortedLists && slices.Contains(w.unattached, v.Name)
+		s.passed = takenUpSince || unattached
+		if t.kubelet >= facts.SilentTimeout && !s.passed {
 			s.State, s.Detail = StageBlocked, "the kubelet cannot mount it"
 		}
 	} else if f, ok := t.passing(v); ok {

@@ -53,6 +53,10 @@ func hibernation(p *check.Run, driver string, o *facts.Orphans) {
 	f.SelfHeals = finding.SelfHeals{Because: "the controller detaches them by force within about 8 min of its own start; that has passed, so that it has forgotten them, " +
 		"runs with --disable-force-detach-on-timeout, or does not run"}
 	f.ByHand = "check at the provider that all the machines named are gone; then delete these VolumeAttachments, a few at a time"
+	if n := len(o.Vas) - 1; n > 0 {
+		f.Advice = fmt.Sprintf("repair them one at a time: the command is for volume %s on node %s; when that is detached, diagnose again for the next of the %d others",
+			p.ShortVolume(o.Vas[0].Volume), o.Vas[0].Node, n)
+	}
 	if len(waiters) > 0 {
 		f.Severity, f.Pods = finding.Error, facts.PodNames(waiters)
 		f.Message += fmt.Sprintf("; pod %s waits on node %s for one of them%s", facts.PodName(waiters[0]), waiters[0].Spec.NodeName, facts.Alike(waiters))

@@ -112,7 +112,9 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 // the volume for the pod.
 func mayStillBeReported(p *facts.View, pod *corev1.Pod, attachmentMade metav1.Time) bool {
 	bound := facts.BoundAt(pod)
-	if failed := p.LastAttachFailure(pod); !failed.IsZero() && !p.Lasted(failed, facts.AttachGrace) {
+	// The controller may be in its back-off. After a burst its events come far apart: the one
+	// that was written last need not be about the attach that failed last.
+	if failed := p.LastAttachFailure(pod); !failed.IsZero() && (p.Age(failed) <= facts.AttachGrace || !p.Lasted(failed, facts.EventRepeats+facts.AttachGrace)) {
 		return true
 	}
 	if !p.Snapshot.Complete(snapshot.Events) {

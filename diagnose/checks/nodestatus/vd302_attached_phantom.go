@@ -65,7 +65,7 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 	}
 	pods := facts.LongestFirst(p.World.LivePods(pair))
 	added := facts.AddedByRepair(node, pair.Volume)
-	_, written := facts.VolumesAttachedWriter(node)
+	writer, written := facts.VolumesAttachedWriter(node)
 	switch {
 	case !written.IsZero() && !p.Lasted(written, max(reconcile.VerifySyncPeriod, p.World.VerifySync())+phantomMargin):
 		return
@@ -100,7 +100,7 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 	if added {
 		addedByRepair(&f)
 	}
-	reportPhantom(p, f, pods, added)
+	reportPhantom(p, f, pods, added, writer)
 }
 
 // addedByRepair says of an entry of this tool's own why it is still there: the controller
@@ -129,7 +129,7 @@ func phantomStays(sync time.Duration) string {
 	}
 }
 
-func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bool) {
+func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bool, writer string) {
 	waiting := slices.DeleteFunc(facts.Pending(pods), func(pod *corev1.Pod) bool { return !p.ContainersUse(pod, f.Volume) })
 	switch {
 	case len(waiting) > 0:
@@ -152,8 +152,19 @@ func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bo
 		f.Advice, f.ByHand = "take it off with kubectl volume-doctor undo and the journal of that repair; without the journal:", "leave it: nothing waits for it"
 	default:
 		f.Severity = finding.Warning
+		next := "may wait: it does where the controller at work has read the entry"
+		switch start := p.ControllerStart(); {
+		case start.IsZero() || f.Since == nil:
+		case f.Since.Before(&start):
+			next = "will wait"
+		case !strings.HasPrefix(writer, reconcile.ControllerManager):
+			next = fmt.Sprintf("attaches it as usual, and will wait once %s has been restarted: the controller reads the entry, which %q wrote, only when it starts",
+				reconcile.ControllerManager, writer)
+			f.SelfHeals.Because = "the controller does not know of the entry, and takes it off when it next writes the list: when a volume is attached to or detached " +
+				"from this node"
+		}
 		f.Message = fmt.Sprintf("Node %s lists volume %s in volumesAttached, but its VolumeAttachment does not exist: the next pod there that wants "+
-			"the volume may wait", f.Node, f.PersistentVolume)
+			"the volume %s", f.Node, f.PersistentVolume, next)
 		f.ByHand = "have the kube-controller-manager leader restarted before a pod needs the volume there"
 	}
 	p.Report(f)

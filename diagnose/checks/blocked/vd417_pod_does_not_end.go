@@ -1,0 +1,77 @@
+package blocked
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+)
+
+var PodDoesNotEnd = check.Check{
+	Code:     "VD417",
+	Name:     "pod-does-not-end",
+	Title:    "A pod is Terminating past its grace period on a Ready node, its containers run, and it keeps its volume",
+	Severity: finding.Warning,
+	Needs:    check.AttachmentKinds(),
+	Never:    "force-delete the pod: its container goes on writing to the volume, which the controller may then attach elsewhere",
+	Run:      runPodDoesNotEnd,
+}
+
+func runPodDoesNotEnd(p *check.Run) {
+	for _, pod := range p.Snapshot.Pods {
+		if pod.DeletionTimestamp == nil || reconcile.PodTerminated(pod) || !p.Lasted(*pod.DeletionTimestamp, facts.LostPodWarns) {
+			continue // the timestamp is the end of the grace period
+		}
+		node := p.Snapshot.Node(facts.NodeOf(pod))
+		if node == nil || !reconcile.NodeReady(node) || reconcile.OutOfService(node) {
+			continue // node-lost-6min, sts-terminating-on-dead-node
+		}
+		running := slices.DeleteFunc(slices.Clone(pod.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool { return c.State.Running == nil })
+		if held := heldFor(p.View, pod); len(held) > 0 && len(running) > 0 {
+			podDoesNotEnd(p, pod, running[0].Name, held)
+		}
+	}
+}
+
+func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts.Attachment) {
+	va := held[0]
+	for _, other := range held { // one that somebody waits for tells more
+		if len(p.KeptFrom(other.VolumeNode)) > 0 {
+			va = other
+			break
+		}
+	}
+	f := p.About(va, finding.Finding{
+		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: pod.DeletionTimestamp,
+		Message: fmt.Sprintf("Pod %s should have ended %s ago and container %s still runs on node %s, which is Ready: it keeps volume %s",
+			facts.PodName(pod), facts.Rounded(p.Age(*pod.DeletionTimestamp)), container, va.Node, p.ShortVolume(va.Volume)),
+		Cause: "the kubelet or the container runtime of the node does not get the container killed: a process in it hangs in the kernel, often on its volume, " +
+			"or the runtime does not answer",
+		Evidence: []finding.Evidence{
+			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp) + ", the end of its grace period"},
+			{Object: "pod/" + facts.PodName(pod), Field: "status.containerStatuses", Value: "container " + container + " runs"},
+			{Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"},
+		},
+		SelfHeals: finding.SelfHeals{Because: "the kubelet goes on trying to kill it; the volume stays on the node until the container has ended"},
+		Advice: fmt.Sprintf("on node %s find what keeps container %s: a process in state D (ps), and the logs of the kubelet and the container runtime for the pod; "+
+			"if nothing ends it, drain and reboot the node", va.Node, container),
+		AdviceCommands: []string{safetext.Kubectl("describe", "pod/"+pod.Name, "-n", pod.Namespace)},
+	})
+	if e := p.LastEvent(pod, func(e *corev1.Event) bool { return e.Reason == "FailedKillPod" || e.Reason == "FailedPreStopHook" }); e != nil {
+		f.Message += fmt.Sprintf("; the kubelet says %q", e.Message)
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "event/" + e.Namespace + "/" + e.Name, Field: "message", Value: e.Message})
+	}
+	if waiting := p.KeptFrom(va.VolumeNode); len(waiting) > 0 {
+		f.Severity = p.LostPodSeverity(*pod.DeletionTimestamp)
+		f.Pods = append(f.Pods, facts.PodNames(waiting)...)
+		slices.Sort(f.Pods)
+		f.Message += fmt.Sprintf("; pod %s waits for it on node %s", facts.PodName(waiting[0]), waiting[0].Spec.NodeName)
+	}
+	p.Report(f)
+}

@@ -61,7 +61,7 @@ func TestUntilText(t *testing.T) {
 		{PlanDecision{Verb: reconcile.Detach}, []reconcile.Until{{Event: reconcile.MaxWaitForUnmount, After: 6 * minute, Then: reconcile.ForceDetach}}, ""},
 		{PlanDecision{Verb: reconcile.Detach}, []reconcile.Until{{Event: reconcile.Backoff, After: time.Second / 2, Bound: 122 * time.Second, Then: reconcile.Detach},
 			{Event: reconcile.MaxWaitForUnmount, After: 6 * minute, Then: reconcile.ForceDetach}},
-			"it fails now: detach again after 500ms, then at pauses of up to 2m2s, or detach by force 6m0s after the start if it has not worked by then, Ready node or not"},
+			"it fails now: detach again after 500ms, then at pauses of up to 2m2s, or detach by force 6m0s after the start (a running controller: at any time, or never) if it has not worked by then, Ready node or not"},
 		{PlanDecision{Verb: reconcile.Detach}, []reconcile.Until{{Event: reconcile.Backoff, After: time.Second / 2, Bound: 122 * time.Second, Then: reconcile.Detach}},
 			"it fails now: detach again after 500ms, then at pauses of up to 2m2s"},
 	} {

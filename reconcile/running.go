@@ -16,11 +16,6 @@ import (
 // The functions here say in what it may differ, so that nothing is promised of it that holds
 // for a fresh one only.
 
-// PodsListed is how long a controller takes at most to look up again what a pod's volumes
-// mean where it could not before (DesiredStateOfWorldPopulatorListPodsRetryDuration): nothing
-// tells it that a claimRef, a CSIDriver or the annotation of a node has come since.
-const PodsListed = 3 * time.Minute
-
 // Running are After and Bound for a controller that has been at work for a
 // while, counted from the snapshot. When it started to count is not visible: it
 // may be about to act on any event, but for the time-out of a wait whose earliest
@@ -95,7 +90,7 @@ func (p *pass) late(n *onNode) time.Duration {
 		return p.latest(d.Holders)
 	case d.Verb == Attach && d.Reason == NotAttached && p.overdue(n):
 		return PodsListed
-	case len(d.MayKeep) > 0 || d.Verb != Detach && d.Verb != ForceDetach && d.Verb != Wait:
+	case len(d.MayKeep) > 0 || d.Verb != Detach && d.Verb != ForceDetach && d.Reason != StillMounted:
 		return 0
 	case p.claimWent(n.actual):
 		return time.Duration(p.claimless[n.Node]) * PopulatorPeriod

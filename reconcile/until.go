@@ -89,6 +89,11 @@ const (
 	// PopulatorPeriod is the pause between two looks at the pods that are wanted no
 	// more (DesiredStateOfWorldPopulatorLoopSleepPeriod, DefaultTimerConfig).
 	PopulatorPeriod = time.Minute
+	// PodsListed is how long a controller takes at most to look up again what a pod's
+	// volumes mean where it could not before: nothing tells it that a claimRef, a CSIDriver
+	// or the annotation of a node has come since
+	// (DesiredStateOfWorldPopulatorListPodsRetryDuration, DefaultTimerConfig).
+	PodsListed = 3 * time.Minute
 	// BackoffFirst is the first pause after a failed operation, of the controller and
 	// of the kubelet. Each further one is twice as long
 	// (pkg/util/goroutinemap/exponentialbackoff).

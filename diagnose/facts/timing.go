@@ -156,6 +156,11 @@ const (
 	// judgement: the node was not Ready for five minutes before its pods were evicted.
 	LostPodWarns = time.Minute
 	LostPodFails = LostPodWarns + 2*time.Minute
+	// KillTakes is how long past its grace period a container may run on a node that is
+	// Ready: one call of the kubelet to the container runtime (runtimeRequestTimeout).
+	KillTakes = 2 * time.Minute
+	// KillFails is when that is an error, where another pod waits for the volume.
+	KillFails = KillTakes + 2*time.Minute
 	// EvictionGrace is how long a pod on a lost node may stay Terminating before it
 	// counts as stuck: as long as a forced detach takes altogether.
 	EvictionGrace = reconcile.DefaultMaxWaitForUnmount + DetachTakes

@@ -25,7 +25,7 @@ var PodDoesNotEnd = check.Check{
 
 func runPodDoesNotEnd(p *check.Run) {
 	for _, pod := range p.Snapshot.Pods {
-		if pod.DeletionTimestamp == nil || reconcile.PodTerminated(pod) || !p.Lasted(*pod.DeletionTimestamp, facts.LostPodWarns) {
+		if pod.DeletionTimestamp == nil || reconcile.PodTerminated(pod) || !p.Lasted(*pod.DeletionTimestamp, facts.KillTakes) {
 			continue // the timestamp is the end of the grace period
 		}
 		node := p.Snapshot.Node(facts.NodeOf(pod))
@@ -68,7 +68,9 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "event/" + e.Namespace + "/" + e.Name, Field: "message", Value: e.Message})
 	}
 	if waiting := p.KeptFrom(va.VolumeNode); len(waiting) > 0 {
-		f.Severity = p.LostPodSeverity(*pod.DeletionTimestamp)
+		if p.Lasted(*pod.DeletionTimestamp, facts.KillFails) {
+			f.Severity = finding.Error
+		}
 		f.Pods = append(f.Pods, facts.PodNames(waiting)...)
 		slices.Sort(f.Pods)
 		f.Message += fmt.Sprintf("; pod %s waits for it on node %s", facts.PodName(waiting[0]), waiting[0].Spec.NodeName)

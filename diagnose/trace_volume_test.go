@@ -53,8 +53,7 @@ func TestTraceClaims(t *testing.T) {
 			"unattached volumes=[], failed to process volumes=[data]: error processing PVC default/data: PVC is not bound", 5), verdict: "stuck mounted",
 			chain: attached + "?staged ~mounted^late"},
 		{name: "unattached, as the kubelet says", world: newWorld().pending(9).unattached().event("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data], "+
-			"unattached volumes=[data], failed to process volumes=[]: timed out waiting for the condition", 5), verdict: "stuck attached",
-			says: []string{"the volume was not attached as the kubelet sees it"}},
+			"unattached volumes=[data], failed to process volumes=[]: timed out waiting for the condition", 5), verdict: "stuck attached"},
 		{name: "attached since", world: newWorld().pending(9).event("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data], "+
 			"unattached volumes=[data], failed to process volumes=[]: timed out waiting for the condition", 5), verdict: "stuck mounted",
 			chain: attached + "?staged ~mounted^late"},

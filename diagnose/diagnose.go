@@ -113,6 +113,7 @@ func runsOf(view *facts.View, checks []check.Check) []*check.Run {
 func foundBy(view *facts.View, runs []*check.Run) []finding.Finding {
 	byCode, count := map[finding.Code][]finding.Finding{}, 0
 	for _, run := range runs {
+		keepRead(run)
 		byCode[run.Check.Code] = run.Findings
 		count += len(run.Findings)
 	}
@@ -121,15 +122,6 @@ func foundBy(view *facts.View, runs []*check.Run) []finding.Finding {
 		found = append(found, unyielding(view, run, byCode)...)
 	}
 	return found
-}
-
-// lacking is a kind that the check needs and that was not read in full.
-func lacking(s *snapshot.Snapshot, c check.Check) (kind snapshot.Kind, lacks bool) {
-	i := slices.IndexFunc(c.Needs, func(k snapshot.Kind) bool { return !s.Complete(k) })
-	if i < 0 {
-		return "", false
-	}
-	return c.Needs[i], true
 }
 
 // sideBySide runs the checks, as many at a time as there are processors. None

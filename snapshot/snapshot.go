@@ -189,6 +189,11 @@ func (s *Snapshot) Complete(kind Kind) bool {
 	return !slices.ContainsFunc(s.Gaps, func(g Gap) bool { return g.Kind == kind })
 }
 
+// CompleteIn says whether every object of the kind was read that is in the namespace.
+func (s *Snapshot) CompleteIn(kind Kind, namespace string) bool {
+	return !slices.ContainsFunc(s.Gaps, func(g Gap) bool { return g.Kind == kind && (g.Namespace == "" || g.Namespace != namespace) })
+}
+
 // Counts are how many objects there are of each of Kinds.
 func (s *Snapshot) Counts() map[Kind]int {
 	counts := map[Kind]int{}

@@ -24,6 +24,10 @@ type Check struct {
 	// one of them skips it. Include kinds that only suppress findings: otherwise
 	// missing data would add findings. See AttachmentKinds.
 	Needs []snapshot.Kind
+	// OfNamespace says that a finding rests, of pods, claims and events, on those alone that
+	// are in the namespace of its claims: all users of a claim are there. Where these kinds
+	// were read of one namespace only, the check still speaks of it.
+	OfNamespace bool
 	// PodAlone says that the scope of one pod is enough to decide a finding about it,
 	// if the pod shares no volume (see package scope).
 	PodAlone bool

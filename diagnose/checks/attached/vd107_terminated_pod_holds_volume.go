@@ -13,13 +13,14 @@ import (
 )
 
 var TerminatedPodHoldsVolume = check.Check{
-	Code:     "VD107",
-	Name:     "terminated-pod-holds-volume",
-	Title:    "A pod that has ended keeps its volume on the node until the pod is deleted",
-	Severity: finding.Warning,
-	Needs:    check.AttachmentKinds(),
-	Never:    "delete the VolumeAttachment: the kubelet still counts the volume as in use",
-	Run:      runTerminatedPodHoldsVolume,
+	Code:        "VD107",
+	Name:        "terminated-pod-holds-volume",
+	Title:       "A pod that has ended keeps its volume on the node until the pod is deleted",
+	Severity:    finding.Warning,
+	Needs:       check.AttachmentKinds(),
+	OfNamespace: true,
+	Never:       "delete the VolumeAttachment: the kubelet still counts the volume as in use",
+	Run:         runTerminatedPodHoldsVolume,
 }
 
 // withoutKeepTerminated is the first release whose kubelet has no flag

@@ -17,13 +17,14 @@ import (
 )
 
 var AttachabilityFlipped = check.Check{
-	Code:     "VD108",
-	Name:     "attachability-flipped",
-	Title:    "A driver no longer has its volumes attached, and VolumeAttachments from before are left",
-	Severity: finding.Warning,
-	Needs:    check.AttachmentKinds(),
-	Never:    "take finalizers off before the storage system shows that nothing is attached",
-	Run:      runAttachabilityFlipped,
+	Code:        "VD108",
+	Name:        "attachability-flipped",
+	Title:       "A driver no longer has its volumes attached, and VolumeAttachments from before are left",
+	Severity:    finding.Warning,
+	Needs:       check.AttachmentKinds(),
+	OfNamespace: true,
+	Never:       "take finalizers off before the storage system shows that nothing is attached",
+	Run:         runAttachabilityFlipped,
 }
 
 // flipGrace is how long the controller may take to detach what it knows of

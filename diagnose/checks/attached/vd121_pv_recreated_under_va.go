@@ -9,13 +9,14 @@ import (
 )
 
 var PvRecreatedUnderVA = check.Check{
-	Code:     "VD121",
-	Name:     "pv-recreated-under-va",
-	Title:    "A persistent volume was recreated with another disk while the old disk was attached",
-	Severity: finding.Warning,
-	Needs:    check.AttachmentKinds(),
-	Never:    "delete the VolumeAttachment: the attacher would detach the new disk, not the old one",
-	Run:      runPVRecreatedUnderVA,
+	Code:        "VD121",
+	Name:        "pv-recreated-under-va",
+	Title:       "A persistent volume was recreated with another disk while the old disk was attached",
+	Severity:    finding.Warning,
+	Needs:       check.AttachmentKinds(),
+	OfNamespace: true,
+	Never:       "delete the VolumeAttachment: the attacher would detach the new disk, not the old one",
+	Run:         runPVRecreatedUnderVA,
 }
 
 func runPVRecreatedUnderVA(p *check.Run) {

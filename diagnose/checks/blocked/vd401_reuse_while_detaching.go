@@ -13,11 +13,12 @@ import (
 )
 
 var ReuseWhileDetaching = check.Check{
-	Code:     "VD401",
-	Name:     "reuse-while-detaching",
-	Title:    "A pod came back to a node while its volume was being detached there, and the detach fails",
-	Severity: finding.Error,
-	Needs:    check.AttachmentKinds(),
+	Code:        "VD401",
+	Name:        "reuse-while-detaching",
+	Title:       "A pod came back to a node while its volume was being detached there, and the detach fails",
+	Severity:    finding.Error,
+	Needs:       check.AttachmentKinds(),
+	OfNamespace: true,
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD604", "VD605"}, Match: check.SameDriver},
 		{From: []finding.Code{"VD601", "VD607", "VD612"}, Match: check.SameDriver},

@@ -12,13 +12,14 @@ import (
 )
 
 var NodeNotControllerManaged = check.Check{
-	Code:     "VD402",
-	Name:     "node-not-controller-managed",
-	Title:    "The controller ignores a node, and a pod there waits for an attach",
-	Severity: finding.Error,
-	Needs:    check.AttachmentKinds(),
-	Never:    "put the annotation on by hand while the setting is false: two programs would attach",
-	Run:      runNodeNotControllerManaged,
+	Code:        "VD402",
+	Name:        "node-not-controller-managed",
+	Title:       "The controller ignores a node, and a pod there waits for an attach",
+	Severity:    finding.Error,
+	Needs:       check.AttachmentKinds(),
+	OfNamespace: true,
+	Never:       "put the annotation on by hand while the setting is false: two programs would attach",
+	Run:         runNodeNotControllerManaged,
 }
 
 func runNodeNotControllerManaged(p *check.Run) {

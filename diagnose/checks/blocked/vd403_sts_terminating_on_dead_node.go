@@ -16,15 +16,16 @@ import (
 )
 
 var StsTerminatingOnDeadNode = check.Check{
-	Code:     "VD403",
-	Name:     "sts-terminating-on-dead-node",
-	Title:    "A StatefulSet's pod is Terminating on a node that is silent, and gets no replacement",
-	Severity: finding.Error,
-	Breaks:   check.Wants,
-	Needs:    check.AttachmentKinds(),
-	Group:    check.LostNode,
-	Never:    "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
-	Run:      runSTSTerminatingOnDeadNode,
+	Code:        "VD403",
+	Name:        "sts-terminating-on-dead-node",
+	Title:       "A StatefulSet's pod is Terminating on a node that is silent, and gets no replacement",
+	Severity:    finding.Error,
+	Breaks:      check.Wants,
+	Needs:       check.AttachmentKinds(),
+	OfNamespace: true,
+	Group:       check.LostNode,
+	Never:       "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
+	Run:         runSTSTerminatingOnDeadNode,
 }
 
 // rebootTakes is how long a node may be silent. A judgement: a machine that restarts is

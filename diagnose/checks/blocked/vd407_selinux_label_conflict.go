@@ -16,14 +16,15 @@ import (
 )
 
 var SeLinuxLabelConflict = check.Check{
-	Code:     "VD407",
-	Name:     "selinux-label-conflict",
-	Title:    "A pod waits because its volume is mounted, or would have to be, with another SELinux label",
-	Severity: finding.Error,
-	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.CSIDrivers, snapshot.Events},
-	PodAlone: true,
-	Never:    "make the pods privileged or SELinux permissive: that drops the isolation of the whole node",
-	Run:      runSELinuxLabelConflict,
+	Code:        "VD407",
+	Name:        "selinux-label-conflict",
+	Title:       "A pod waits because its volume is mounted, or would have to be, with another SELinux label",
+	Severity:    finding.Error,
+	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.CSIDrivers, snapshot.Events},
+	OfNamespace: true,
+	PodAlone:    true,
+	Never:       "make the pods privileged or SELinux permissive: that drops the isolation of the whole node",
+	Run:         runSELinuxLabelConflict,
 }
 
 // seLinuxWords are the kubelet's for the three ways in which labels collide: with

@@ -13,11 +13,12 @@ import (
 )
 
 var PodsOnUnmanagedNode = check.Check{
-	Code:     "VD408",
-	Name:     "pods-on-unmanaged-node",
-	Title:    "Pods run with attached volumes on a node that a controller which restarts would ignore",
-	Severity: finding.Warning,
-	Needs:    check.AttachmentKinds(),
+	Code:        "VD408",
+	Name:        "pods-on-unmanaged-node",
+	Title:       "Pods run with attached volumes on a node that a controller which restarts would ignore",
+	Severity:    finding.Warning,
+	Needs:       check.AttachmentKinds(),
+	OfNamespace: true,
 	Yields: []check.Yield{
 		{To: "VD402", Key: check.OfNode},
 	},

@@ -16,13 +16,14 @@ import (
 )
 
 var PermanentlyUnmountable = check.Check{
-	Code:     "VD412",
-	Name:     "permanently-unmountable",
-	Title:    "A pod waits for a mount that no retry can bring about",
-	Severity: finding.Error,
-	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.CSINodes, snapshot.Events},
-	Never:    "make a file system on a Block volume to mount it: it may hold data without one",
-	Run:      runPermanentlyUnmountable,
+	Code:        "VD412",
+	Name:        "permanently-unmountable",
+	Title:       "A pod waits for a mount that no retry can bring about",
+	Severity:    finding.Error,
+	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.CSINodes, snapshot.Events},
+	OfNamespace: true,
+	Never:       "make a file system on a Block volume to mount it: it may hold data without one",
+	Run:         runPermanentlyUnmountable,
 }
 
 // neverWords are those with which the kubelet repeats that the driver, or the

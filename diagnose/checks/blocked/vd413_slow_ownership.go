@@ -19,13 +19,14 @@ import (
 )
 
 var SlowOwnership = check.Check{
-	Code:     "VD413",
-	Name:     "slow-ownership",
-	Title:    "A pod waits while the kubelet changes the owner of each file of its volume",
-	Severity: finding.Warning,
-	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Events),
-	Never:    "delete the pod: its successor begins from the start",
-	Run:      runSlowOwnership,
+	Code:        "VD413",
+	Name:        "slow-ownership",
+	Title:       "A pod waits while the kubelet changes the owner of each file of its volume",
+	Severity:    finding.Warning,
+	Needs:       check.AttachmentKinds(snapshot.CSINodes, snapshot.Events),
+	OfNamespace: true,
+	Never:       "delete the pod: its successor begins from the start",
+	Run:         runSlowOwnership,
 }
 
 // longOwnership is how long a change of ownership that the kubelet reports may

@@ -16,13 +16,14 @@ import (
 )
 
 var AttachmentDenied = check.Check{
-	Code:     "VD415",
-	Name:     "attachment-denied",
-	Title:    "The API server does not let the controller create a VolumeAttachment",
-	Severity: finding.Error,
-	Needs:    check.AttachmentKinds(snapshot.Events),
-	Never:    "create the VolumeAttachment by hand: what denies it is there for a reason, and denies the next one too",
-	Run:      runAttachmentDenied,
+	Code:        "VD415",
+	Name:        "attachment-denied",
+	Title:       "The API server does not let the controller create a VolumeAttachment",
+	Severity:    finding.Error,
+	Needs:       check.AttachmentKinds(snapshot.Events),
+	OfNamespace: true,
+	Never:       "create the VolumeAttachment by hand: what denies it is there for a reason, and denies the next one too",
+	Run:         runAttachmentDenied,
 }
 
 // denied is one pod that waits for a VolumeAttachment.

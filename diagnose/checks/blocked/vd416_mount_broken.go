@@ -14,13 +14,14 @@ import (
 )
 
 var MountBroken = check.Check{
-	Code:     "VD416",
-	Name:     "mount-broken",
-	Title:    "A container cannot start because the mount of its volume does not work",
-	Severity: finding.Error,
-	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes},
-	Never:    "force-delete the pod: its mount stays on the node, and the next pod there gets the same one",
-	Run:      runMountBroken,
+	Code:        "VD416",
+	Name:        "mount-broken",
+	Title:       "A container cannot start because the mount of its volume does not work",
+	Severity:    finding.Error,
+	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes},
+	OfNamespace: true,
+	Never:       "force-delete the pod: its mount stays on the node, and the next pod there gets the same one",
+	Run:         runMountBroken,
 }
 
 // deadMount are the kernel's words for a mount whose process, server or device is gone.

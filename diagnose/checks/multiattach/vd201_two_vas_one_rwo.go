@@ -16,13 +16,14 @@ import (
 )
 
 var TwoVAsOneRWO = check.Check{
-	Code:     "VD201",
-	Name:     "two-vas-one-rwo",
-	Title:    "A volume that one node at a time may use is attached to several",
-	Severity: finding.Error,
-	Needs:    check.AttachmentKinds(snapshot.Leases),
-	Never:    "delete a VolumeAttachment while its node has the volume mounted: it takes the disk from under the mount",
-	Run:      runTwoVAsOneRWO,
+	Code:        "VD201",
+	Name:        "two-vas-one-rwo",
+	Title:       "A volume that one node at a time may use is attached to several",
+	Severity:    finding.Error,
+	Needs:       check.AttachmentKinds(snapshot.Leases),
+	OfNamespace: true,
+	Never:       "delete a VolumeAttachment while its node has the volume mounted: it takes the disk from under the mount",
+	Run:         runTwoVAsOneRWO,
 }
 
 // handOver is how long a volume may be on its way from one node to another: the

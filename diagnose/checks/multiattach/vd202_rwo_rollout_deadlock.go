@@ -17,14 +17,15 @@ import (
 )
 
 var RwoRolloutDeadlock = check.Check{
-	Code:     "VD202",
-	Name:     "rwo-rollout-deadlock",
-	Title:    "A Deployment's new pod waits for a volume that its old pod keeps until the new one is ready",
-	Severity: finding.Error,
-	Needs:    check.AttachmentKinds(snapshot.CSINodes),
-	Group:    check.Rollout,
-	Never:    "delete the VolumeAttachment: it takes the disk from the pod that works",
-	Run:      runRWORolloutDeadlock,
+	Code:        "VD202",
+	Name:        "rwo-rollout-deadlock",
+	Title:       "A Deployment's new pod waits for a volume that its old pod keeps until the new one is ready",
+	Severity:    finding.Error,
+	Needs:       check.AttachmentKinds(snapshot.CSINodes),
+	OfNamespace: true,
+	Group:       check.Rollout,
+	Never:       "delete the VolumeAttachment: it takes the disk from the pod that works",
+	Run:         runRWORolloutDeadlock,
 }
 
 func runRWORolloutDeadlock(p *check.Run) {

@@ -14,12 +14,13 @@ import (
 )
 
 var RwoManyConsumers = check.Check{
-	Code:     "VD203",
-	Name:     "rwo-many-consumers",
-	Title:    "Pods on several nodes want a volume that one node at a time may use",
-	Severity: finding.Error,
-	Breaks:   check.Wants,
-	Needs:    check.AttachmentKinds(snapshot.CSINodes),
+	Code:        "VD203",
+	Name:        "rwo-many-consumers",
+	Title:       "Pods on several nodes want a volume that one node at a time may use",
+	Severity:    finding.Error,
+	Breaks:      check.Wants,
+	Needs:       check.AttachmentKinds(snapshot.CSINodes),
+	OfNamespace: true,
 	Yields: []check.Yield{
 		{To: "VD202", Key: check.OfAttachment},
 	},

@@ -13,14 +13,15 @@ import (
 )
 
 var RwopConflict = check.Check{
-	Code:     "VD204",
-	Name:     "rwop-conflict",
-	Title:    "A pod waits for a ReadWriteOncePod claim that another pod uses",
-	Severity: finding.Error,
-	Breaks:   check.Wants,
-	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Claims},
-	Never:    "delete the VolumeAttachment: it is right, and the pod that has the claim writes through it",
-	Run:      runRWOPConflict,
+	Code:        "VD204",
+	Name:        "rwop-conflict",
+	Title:       "A pod waits for a ReadWriteOncePod claim that another pod uses",
+	Severity:    finding.Error,
+	Breaks:      check.Wants,
+	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Claims},
+	OfNamespace: true,
+	Never:       "delete the VolumeAttachment: it is right, and the pod that has the claim writes through it",
+	Run:         runRWOPConflict,
 }
 
 func runRWOPConflict(p *check.Run) {

@@ -13,13 +13,14 @@ import (
 )
 
 var ClaimRefStale = check.Check{
-	Code:     "VD501",
-	Name:     "claimref-stale",
-	Title:    "A claim names a volume that is bound to another claim, or to an earlier one of the same name",
-	Severity: finding.Error,
-	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments},
-	Never:    "change the claimRef before you know whose data it is: the data goes to another owner",
-	Run:      runClaimRefStale,
+	Code:        "VD501",
+	Name:        "claimref-stale",
+	Title:       "A claim names a volume that is bound to another claim, or to an earlier one of the same name",
+	Severity:    finding.Error,
+	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments},
+	OfNamespace: true,
+	Never:       "change the claimRef before you know whose data it is: the data goes to another owner",
+	Run:         runClaimRefStale,
 }
 
 func runClaimRefStale(p *check.Run) {

@@ -14,15 +14,16 @@ import (
 )
 
 var PvTerminatingVAExists = check.Check{
-	Code:     "VD502",
-	Name:     "pv-terminating-va-exists",
-	Title:    "A persistent volume is being deleted and cannot go, or cannot be attached, because of a VolumeAttachment",
-	Severity: finding.Warning,
-	Breaks:   check.Holds,
-	Needs:    check.AttachmentKinds(snapshot.Leases),
-	Group:    check.Unused,
-	Never:    "take finalizers off: the volume may still be attached in the storage system",
-	Run:      runPVTerminatingVAExists,
+	Code:        "VD502",
+	Name:        "pv-terminating-va-exists",
+	Title:       "A persistent volume is being deleted and cannot go, or cannot be attached, because of a VolumeAttachment",
+	Severity:    finding.Warning,
+	Breaks:      check.Holds,
+	Needs:       check.AttachmentKinds(snapshot.Leases),
+	OfNamespace: true,
+	Group:       check.Unused,
+	Never:       "take finalizers off: the volume may still be attached in the storage system",
+	Run:         runPVTerminatingVAExists,
 }
 
 func runPVTerminatingVAExists(p *check.Run) {

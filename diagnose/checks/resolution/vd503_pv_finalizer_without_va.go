@@ -18,11 +18,12 @@ import (
 )
 
 var PvFinalizerWithoutVA = check.Check{
-	Code:     "VD503",
-	Name:     "pv-finalizer-without-va",
-	Title:    "A persistent volume cannot go because of an attacher's finalizer, though nothing is attached",
-	Severity: finding.Warning,
-	Needs:    []snapshot.Kind{snapshot.Volumes, snapshot.VolumeAttachments},
+	Code:        "VD503",
+	Name:        "pv-finalizer-without-va",
+	Title:       "A persistent volume cannot go because of an attacher's finalizer, though nothing is attached",
+	Severity:    finding.Warning,
+	Needs:       []snapshot.Kind{snapshot.Volumes, snapshot.VolumeAttachments},
+	OfNamespace: true,
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD601", "VD604", "VD605", "VD607", "VD612"}, Match: sameFinalizer},
 	},

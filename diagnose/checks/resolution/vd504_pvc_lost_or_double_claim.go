@@ -12,13 +12,14 @@ import (
 )
 
 var PvcLostOrDoubleClaim = check.Check{
-	Code:     "VD504",
-	Name:     "pvc-lost-or-double-claim",
-	Title:    "A claim has lost its volume: the volume is gone, or another claim has it",
-	Severity: finding.Warning,
-	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes},
-	Never:    "delete the claim: its name and UID lead back to the data",
-	Run:      runPVCLostOrDoubleClaim,
+	Code:        "VD504",
+	Name:        "pvc-lost-or-double-claim",
+	Title:       "A claim has lost its volume: the volume is gone, or another claim has it",
+	Severity:    finding.Warning,
+	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes},
+	OfNamespace: true,
+	Never:       "delete the claim: its name and UID lead back to the data",
+	Run:         runPVCLostOrDoubleClaim,
 }
 
 func runPVCLostOrDoubleClaim(p *check.Run) {

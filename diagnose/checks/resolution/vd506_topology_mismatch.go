@@ -14,14 +14,15 @@ import (
 )
 
 var TopologyMismatch = check.Check{
-	Code:     "VD506",
-	Name:     "topology-mismatch",
-	Title:    "A pod waits on a node where its volume cannot be",
-	Severity: finding.Error,
-	Needs:    check.AttachmentKinds(),
-	PodAlone: true,
-	Never:    "relabel the node to a zone in which it is not: more pods would get stuck there",
-	Run:      runTopologyMismatch,
+	Code:        "VD506",
+	Name:        "topology-mismatch",
+	Title:       "A pod waits on a node where its volume cannot be",
+	Severity:    finding.Error,
+	Needs:       check.AttachmentKinds(),
+	OfNamespace: true,
+	PodAlone:    true,
+	Never:       "relabel the node to a zone in which it is not: more pods would get stuck there",
+	Run:         runTopologyMismatch,
 }
 
 func runTopologyMismatch(p *check.Run) {

@@ -14,13 +14,14 @@ import (
 )
 
 var MigrationNameSwitch = check.Check{
-	Code:     "VD507",
-	Name:     "migration-name-switch",
-	Title:    "A node lists one disk under its in-tree name and under its CSI name",
-	Severity: finding.Error,
-	Needs:    check.AttachmentKinds(snapshot.CSINodes),
-	Never:    "delete a VolumeAttachment: it takes the disk from the pod that uses it by the other name",
-	Run:      runMigrationNameSwitch,
+	Code:        "VD507",
+	Name:        "migration-name-switch",
+	Title:       "A node lists one disk under its in-tree name and under its CSI name",
+	Severity:    finding.Error,
+	Needs:       check.AttachmentKinds(snapshot.CSINodes),
+	OfNamespace: true,
+	Never:       "delete a VolumeAttachment: it takes the disk from the pod that uses it by the other name",
+	Run:         runMigrationNameSwitch,
 }
 
 func runMigrationNameSwitch(p *check.Run) {

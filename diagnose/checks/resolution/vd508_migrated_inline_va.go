@@ -15,14 +15,15 @@ import (
 )
 
 var MigratedInlineVA = check.Check{
-	Code:     "VD508",
-	Name:     "migrated-inline-va",
-	Title:    "The attachment of a volume that stood in a pod itself stays, and no controller will find it",
-	Severity: finding.Warning,
-	Breaks:   check.Holds,
-	Needs:    check.AttachmentKinds(snapshot.CSINodes),
-	Never:    "take its finalizer off: the volume then stays attached in the storage system",
-	Run:      runMigratedInlineVA,
+	Code:        "VD508",
+	Name:        "migrated-inline-va",
+	Title:       "The attachment of a volume that stood in a pod itself stays, and no controller will find it",
+	Severity:    finding.Warning,
+	Breaks:      check.Holds,
+	Needs:       check.AttachmentKinds(snapshot.CSINodes),
+	OfNamespace: true,
+	Never:       "take its finalizer off: the volume then stays attached in the storage system",
+	Run:         runMigratedInlineVA,
 }
 
 func runMigratedInlineVA(p *check.Run) {

@@ -8,14 +8,15 @@ import (
 )
 
 var MigratedVANotGC = check.Check{
-	Code:     "VD509",
-	Name:     "migrated-va-not-gc",
-	Title:    "The attachment of an in-tree volume that has moved to CSI stays, and this release never finds it",
-	Severity: finding.Warning,
-	Breaks:   check.Holds,
-	Needs:    check.AttachmentKinds(snapshot.Leases),
-	Never:    "take its finalizer off: the volume then stays attached in the storage system",
-	Run:      runMigratedVANotGC,
+	Code:        "VD509",
+	Name:        "migrated-va-not-gc",
+	Title:       "The attachment of an in-tree volume that has moved to CSI stays, and this release never finds it",
+	Severity:    finding.Warning,
+	Breaks:      check.Holds,
+	Needs:       check.AttachmentKinds(snapshot.Leases),
+	OfNamespace: true,
+	Never:       "take its finalizer off: the volume then stays attached in the storage system",
+	Run:         runMigratedVANotGC,
 }
 
 func runMigratedVANotGC(p *check.Run) {

@@ -15,12 +15,13 @@ import (
 )
 
 var MigrationConfigMismatch = check.Check{
-	Code:     "VD510",
-	Name:     "migration-config-mismatch",
-	Title:    "The controller has no plugin, or no usable name, for a volume that it is to attach or detach",
-	Severity: finding.Warning,
-	Needs:    check.AttachmentKinds(snapshot.CSINodes),
-	Run:      runMigrationConfigMismatch,
+	Code:        "VD510",
+	Name:        "migration-config-mismatch",
+	Title:       "The controller has no plugin, or no usable name, for a volume that it is to attach or detach",
+	Severity:    finding.Warning,
+	Needs:       check.AttachmentKinds(snapshot.CSINodes),
+	OfNamespace: true,
+	Run:         runMigrationConfigMismatch,
 }
 
 func runMigrationConfigMismatch(p *check.Run) {

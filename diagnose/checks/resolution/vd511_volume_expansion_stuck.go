@@ -17,13 +17,14 @@ import (
 )
 
 var VolumeExpansionStuck = check.Check{
-	Code:     "VD511",
-	Name:     "volume-expansion-stuck",
-	Title:    "A claim has asked for more room and does not get it, or keeps a pod from starting for it",
-	Severity: finding.Warning,
-	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Claims},
-	PodAlone: true,
-	Run:      runVolumeExpansionStuck,
+	Code:        "VD511",
+	Name:        "volume-expansion-stuck",
+	Title:       "A claim has asked for more room and does not get it, or keeps a pod from starting for it",
+	Severity:    finding.Warning,
+	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Claims},
+	OfNamespace: true,
+	PodAlone:    true,
+	Run:         runVolumeExpansionStuck,
 }
 
 const (

@@ -16,13 +16,14 @@ import (
 )
 
 var ClaimNotBound = check.Check{
-	Code:     "VD512",
-	Name:     "claim-not-bound",
-	Title:    "A pod waits for a claim that gets no volume",
-	Severity: finding.Error,
-	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes, snapshot.StorageClasses},
-	Never:    "delete the claim of a pod that has run before: find out first what became of its volume",
-	Run:      runClaimNotBound,
+	Code:        "VD512",
+	Name:        "claim-not-bound",
+	Title:       "A pod waits for a claim that gets no volume",
+	Severity:    finding.Error,
+	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes, snapshot.StorageClasses},
+	OfNamespace: true,
+	Never:       "delete the claim of a pod that has run before: find out first what became of its volume",
+	Run:         runClaimNotBound,
 }
 
 func runClaimNotBound(p *check.Run) {

@@ -18,13 +18,14 @@ import (
 )
 
 var ClaimTerminating = check.Check{
-	Code:     "VD513",
-	Name:     "claim-terminating",
-	Title:    "A claim has been Terminating for long: a pod or a finalizer keeps it",
-	Severity: finding.Warning,
-	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes},
-	Never:    "take the finalizer off: a pod may have the volume mounted, and the disk may go with the claim",
-	Run:      runClaimTerminating,
+	Code:        "VD513",
+	Name:        "claim-terminating",
+	Title:       "A claim has been Terminating for long: a pod or a finalizer keeps it",
+	Severity:    finding.Warning,
+	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes},
+	OfNamespace: true,
+	Never:       "take the finalizer off: a pod may have the volume mounted, and the disk may go with the claim",
+	Run:         runClaimTerminating,
 }
 
 // claimDeletionGrace is how long a claim may be Terminating: the pods that leave with it end

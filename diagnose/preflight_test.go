@@ -185,6 +185,9 @@ func TestPreflightGaps(t *testing.T) {
 		if got := len(p.Missing) > 0; got != want {
 			t.Errorf("without %s: no answer %v", kind, got)
 		}
+		if len(p.Missing) > 0 && len(p.Room) > 0 {
+			t.Errorf("without %s: room %+v", kind, p.Room)
+		}
 	}
 }
 

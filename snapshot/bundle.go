@@ -304,6 +304,7 @@ func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, er
 		if t.failed == nil {
 			t.failed = t.passed.end(t.plain)
 		}
+		t.plain.ofOtherTimes()
 		if t.failed != nil {
 			return nil, t.plain.warnings(), t.failed
 		}

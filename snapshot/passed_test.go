@@ -127,3 +127,36 @@ func TestNewerState(t *testing.T) {
 		}
 	}
 }
+
+// TestListsOfOtherTimes: lists that are a day apart are told with both times, and the older
+// one proves nothing. A node that is off among others, and what never changes, is no sign.
+func TestListsOfOtherTimes(t *testing.T) {
+	node := func(name, day string) string {
+		return `{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "` + name + `", "creationTimestamp": "2026-11-01T00:00:00Z"}, "status": {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-11-` + day + `T09:58:00Z"}]}}`
+	}
+	list := func(items ...string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte(`{"apiVersion": "v1", "kind": "List", "items": [` + strings.Join(items, ",") + `]}`)}
+	}
+	pod := func(day string) string {
+		return `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "creationTimestamp": "2026-11-` + day + `T09:00:00Z"}}`
+	}
+	for _, tt := range []struct {
+		name      string
+		files     fstest.MapFS
+		different bool
+	}{
+		{"a day apart", fstest.MapFS{"nodes.json": list(node("n1", "19"), node("n2", "19")), "pods.json": list(pod("20"))}, true},
+		{"of one time", fstest.MapFS{"nodes.json": list(node("n1", "20"), node("n2", "20")), "pods.json": list(pod("02"))}, false},
+		{"a node is off", fstest.MapFS{"nodes.json": list(node("n1", "19"), node("n2", "20")), "pods.json": list(pod("20"))}, false},
+		{"a file for each node", fstest.MapFS{"n1.json": list(node("n1", "19")), "n2.json": list(node("n2", "20"))}, false},
+	} {
+		s, warnings, err := ReadFS("dir", tt.files, ReadOptions{Now: noon})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := slices.Contains(warnings, "dir/nodes.json is of 2026-11-19T09:58:00Z, and dir/pods.json of 2026-11-20T09:00:00Z: lists of different times contradict each other")
+		if told != tt.different || s.Complete(Nodes) == tt.different {
+			t.Errorf("%s: %q, gaps %q", tt.name, warnings, gapLines(s))
+		}
+	}
+}

@@ -19,6 +19,7 @@ const (
 // another object, the latest first.
 type fileClock struct {
 	latest []evidence
+	of     fileTimes
 	shown  int // the number of objects that show a time
 	nodes  int // the same, of nodes alone
 }
@@ -28,6 +29,7 @@ func (c *fileClock) note(s *row, object apiObject) {
 	if e.at.IsZero() {
 		return
 	}
+	c.of.note(s.Kind, e.at)
 	c.shown++
 	if s.Kind == Nodes {
 		c.nodes++

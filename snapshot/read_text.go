@@ -21,6 +21,8 @@ func (c *collector) text(name string, r io.Reader) error {
 	c.rest = rest{r: r}
 	c.in.Reset(&c.rest)
 	before := c.total
+	c.clock.of.begin(name)
+	defer c.clock.of.end()
 	ended, err := c.documents(place{file: name, line: 1})
 	if err != nil {
 		return err

@@ -63,6 +63,7 @@ const (
 	ReasonNotInBundle = "NotInBundle" // the bundle does not hold the kind, or not of all namespaces
 	ReasonUndecodable = "Undecodable" // an object of the kind could not be read
 	ReasonTruncated   = "Truncated"   // the list ended early
+	ReasonOtherTime   = "OtherTime"   // the list is older than another by more than an hour
 	ReasonUnavailable = "Unavailable" // the API server does not serve the kind, or failed to
 )
 

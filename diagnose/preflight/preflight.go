@@ -128,7 +128,7 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 		Node: name, Ready: reconcile.NodeReady(f.node),
 		Drain:    Scenario{Waits: []Wait{}, Hangs: []Hang{}},
 		Loss:     Scenario{Waits: []Wait{}, Hangs: []Hang{}},
-		Stranded: []string{}, Findings: []finding.Brief{}, Timers: f.timers(),
+		Room: []Room{}, Stranded: []string{}, Findings: []finding.Brief{}, Timers: f.timers(),
 		Missing:     slices.DeleteFunc(slices.Clone(preflightNeeds), s.Complete),
 		NotExamined: []string{"PodDisruptionBudgets", "pod affinity and node selectors", "taints", "CPU and memory"},
 	}
@@ -137,7 +137,9 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 		f.pod(p, pod)
 	}
 	f.hangs(p)
-	p.Room = f.room(moving)
+	if len(p.Missing) == 0 { // else a node has room that was not read
+		p.Room = f.room(moving)
+	}
 	for _, finding_ := range report.Findings {
 		if finding_.Node == name {
 			p.Findings = append(p.Findings, finding_.Brief())

@@ -126,9 +126,9 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 		TakenAt: metav1.NewTime(s.TakenAt.UTC()), KubernetesVersion: s.Source.ServerVersion,
 		Source: s.Source, Complete: len(s.Gaps) == 0, Gaps: append([]snapshot.Gap{}, s.Gaps...),
 		Node: name, Ready: reconcile.NodeReady(f.node),
-		Drain:    Scenario{Waits: []Wait{}, Hangs: []Hang{}},
-		Loss:     Scenario{Waits: []Wait{}, Hangs: []Hang{}},
-		Room: []Room{}, Stranded: []string{}, Findings: []finding.Brief{}, Timers: f.timers(),
+		Drain: Scenario{Waits: []Wait{}, Hangs: []Hang{}},
+		Loss:  Scenario{Waits: []Wait{}, Hangs: []Hang{}},
+		Room:  []Room{}, Stranded: []string{}, Findings: []finding.Brief{}, Timers: f.timers(),
 		Missing:     slices.DeleteFunc(slices.Clone(preflightNeeds), s.Complete),
 		NotExamined: []string{"PodDisruptionBudgets", "pod affinity and node selectors", "taints", "CPU and memory"},
 	}

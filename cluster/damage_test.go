@@ -17,9 +17,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/fields"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/layout"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
@@ -64,7 +62,7 @@ func TestDamagedPage(t *testing.T) {
 	damaged(whole, func(page []byte) {
 		peek := peekAt[corev1.Pod](podPeek)
 		p := &pages[corev1.Pod, *corev1.Pod]{Cluster: &Cluster{}, kind: snapshot.Pods, sharer: intern.New(), choice: choice[*corev1.Pod]{
-			peek: peek, keep: ofUse, part: func(*corev1.Pod) *fields.Part { return usedFields[snapshot.Pods] },
+			peek: peek, keep: ofUse,
 		}}
 		if _, err := listPage(bytes.NewReader(page), corev1.SchemeGroupVersion.WithKind("PodList"), p.take, nil); err != nil {
 			refused++
@@ -79,11 +77,9 @@ func TestDamagedPage(t *testing.T) {
 		var want []*corev1.Pod
 		for i := range all {
 			if ofUse(&all[i]) {
-				want = append(want, reduced(t, snapshot.Pods, &all[i]))
+				trim.Object(&all[i])
+				want = append(want, &all[i])
 			}
-		}
-		for i, pod := range p.kept { // what the layout does not know is decoded as a whole
-			p.kept[i] = reduced(t, snapshot.Pods, pod)
 		}
 		if diff := cmp.Diff(asJSON(t, want), asJSON(t, p.kept)); diff != "" {
 			t.Fatal(diff)
@@ -137,7 +133,7 @@ func checkLayout[T any, P interface {
 	marshaler
 }](t *testing.T) (accepted int) {
 	t.Helper()
-	described := layout.Of(reflect.TypeFor[T]())
+	described := layoutOf(reflect.TypeFor[T]())
 	random := rand.New(rand.NewSource(1))
 	for seed := range int64(30) {
 		o := P(new(T))
@@ -151,7 +147,7 @@ func checkLayout[T any, P interface {
 			for range random.Intn(3) {
 				damage[random.Intn(len(damage))] ^= byte(1 + random.Intn(255))
 			}
-			if !described.Accepts(damage) {
+			if !described.accepts(damage) {
 				continue
 			}
 			accepted++
@@ -183,7 +179,7 @@ func TestLayouts(t *testing.T) {
 	}
 	pods := typicalPods(6)
 	for i := range pods.Items {
-		if raw, err := pods.Items[i].Marshal(); err != nil || !layout.Of(reflect.TypeFor[corev1.Pod]()).Accepts(raw) {
+		if raw, err := pods.Items[i].Marshal(); err != nil || !layoutOf(reflect.TypeFor[corev1.Pod]()).accepts(raw) {
 			t.Errorf("a usual pod is left to the slow decoder: %v", err)
 		}
 	}

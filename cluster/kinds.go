@@ -18,7 +18,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/fields"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
@@ -69,7 +68,7 @@ type kindOf[T any, P interface {
 	// narrow is the choice for a whole list, where it depends on what was read before.
 	narrow func(Options, facts.PodNeeds) choice[P]
 	// peeked is the part by which scope.Part.Keep chooses; nil decodes every object.
-	peeked *fields.Part
+	peeked *part
 	// unless marks the objects of which Keep looks at more than peeked.
 	unless func(P) bool
 	// neededBy is nil for kinds that are always read.
@@ -98,11 +97,7 @@ func (k *kindOf[T, P]) chosen(o Options, needs facts.PodNeeds) choice[P] {
 	if k.narrow != nil {
 		return k.narrow(o, needs)
 	}
-	chosen := k.choice
-	if used := usedFields[k.kind]; used != nil && !o.All {
-		chosen.part = func(P) *fields.Part { return used }
-	}
-	return chosen
+	return k.choice
 }
 
 // part is the source of a part; its objects are added to those of the other parts.
@@ -169,12 +164,6 @@ func podsOfUse(o Options, needs facts.PodNeeds) choice[*corev1.Pod] {
 	return choice[*corev1.Pod]{
 		peek: peekAt[corev1.Pod](podPeek),
 		keep: func(pod *corev1.Pod) bool { return needs.OfUse(pod) || asked(pod) },
-		part: func(pod *corev1.Pod) *fields.Part {
-			if pod == nil || asked(pod) {
-				return trimmed[snapshot.Pods]
-			}
-			return usedFields[snapshot.Pods]
-		},
 	}
 }
 

@@ -14,9 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/fields"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/layout"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
@@ -51,10 +49,6 @@ type choice[P any] struct {
 	// peek, where it is not nil, decodes no more than keep looks at. If it fails, the
 	// object is decoded in full. The result is valid until the next call.
 	peek func(raw []byte) (P, bool)
-	// part, where it is not nil, returns the part of an object that is decoded. Its
-	// argument is nil for an object that could not be peeked at. Without it, what
-	// trim.Object leaves is decoded.
-	part func(peeked P) *fields.Part
 	// spool, where it is not nil, takes the objects in place of the list.
 	spool *snapshot.Spool
 }
@@ -93,15 +87,12 @@ type pages[T any, P interface {
 	// version is that of the list.
 	version string
 	// seen counts those that are not kept, too.
-	seen    int
-	sharer  *intern.Interner
-	reduced []byte
+	seen   int
+	sharer *intern.Interner
 	// items tells objects that do not belong in the list; nil takes all.
 	items *items
-	// layout describes the kind, and trimmed is the part that trim.Object leaves, once
-	// an object was decoded.
-	layout  *layout.Layout
-	trimmed *fields.Part
+	// layout describes the kind; nil until an object is peeked at.
+	layout *layout
 	// spare is memory for the next object.
 	spare P
 }
@@ -203,29 +194,14 @@ func (p *pages[T, P]) page(ctx context.Context, options metav1.ListOptions) (met
 
 // take decodes one object if it is wanted.
 func (p *pages[T, P]) take(raw []byte) error {
-	if p.layout == nil {
-		p.layout, p.trimmed = layout.Of(reflect.TypeFor[T]()), trimmedOf[T](p.kind)
-	}
-	// Only an object that the decoder would accept may be peeked at or reduced: the
-	// error of any other must not be lost.
-	var peeked P
-	if p.layout.Accepts(raw) {
-		if p.peek != nil {
-			var ok bool
-			if peeked, ok = p.peek(raw); !ok {
-				peeked = nil
-			} else if !p.wants(peeked) {
-				p.seen++
-				return p.items.take(peeked)
-			}
+	if p.peek != nil {
+		if p.layout == nil {
+			p.layout = layoutOf(reflect.TypeFor[T]())
 		}
-		part := p.trimmed
-		if p.part != nil {
-			part = p.part(peeked)
-		}
-		pod, _ := any(peeked).(*corev1.Pod)
-		if reduced, ok := part.Of(p.reduced[:0], raw, pod); ok {
-			raw, p.reduced = reduced, reduced
+		// The error of an object that the decoder would refuse must not be lost.
+		if peeked, ok := p.peek(raw); ok && !p.wants(peeked) && p.layout.accepts(raw) {
+			p.seen++
+			return p.items.take(peeked)
 		}
 	}
 	o := p.spare

@@ -14,7 +14,6 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/fields"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 )
 
@@ -88,7 +87,7 @@ func BenchmarkPods(b *testing.B) {
 func benchmarkedPage(b *testing.B, raw []byte) int {
 	ofUse := facts.PodsOfUse(&snapshot.Objects{})
 	p := &pages[corev1.Pod, *corev1.Pod]{Cluster: &Cluster{}, kind: snapshot.Pods, sharer: intern.New(), choice: choice[*corev1.Pod]{
-		peek: peekAt[corev1.Pod](podPeek), keep: ofUse, part: func(*corev1.Pod) *fields.Part { return usedFields[snapshot.Pods] },
+		peek: peekAt[corev1.Pod](podPeek), keep: ofUse,
 	}}
 	if _, err := listPage(bytes.NewReader(raw), corev1.SchemeGroupVersion.WithKind("PodList"), p.take, nil); err != nil {
 		b.Fatal(err)

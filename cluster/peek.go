@@ -3,8 +3,6 @@ package cluster
 import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/fields"
 )
 
 // partialDecoder decodes the fields of an object that decide whether it is kept. Five
@@ -13,7 +11,7 @@ type partialDecoder[T any, P interface {
 	*T
 	object
 }] struct {
-	part    *fields.Part
+	part    *part
 	o       T
 	reduced []byte
 }
@@ -21,7 +19,7 @@ type partialDecoder[T any, P interface {
 // peek returns an object that is valid until the next call. It is false for one
 // that cannot be read, whose error is for the decoder of the whole object.
 func (p *partialDecoder[T, P]) peek(raw []byte) (P, bool) {
-	reduced, ok := p.part.Of(p.reduced[:0], raw, nil)
+	reduced, ok := p.part.cut(p.reduced[:0], raw)
 	if !ok {
 		return nil, false
 	}
@@ -37,15 +35,15 @@ func (p *partialDecoder[T, P]) peek(raw []byte) (P, bool) {
 	return o, o.Unmarshal(reduced) == nil
 }
 
-// The parts that are peeked at: of pods what facts.PodsOfUse and usedFields ask
-// about, and of the others what the Keep of a scope.Part looks at.
+// The parts that are peeked at: of pods the fields that facts.PodsOfUse reads, and of the
+// others those that the Keep of a scope.Part reads.
 var (
-	podPeek = fields.Only[corev1.Pod]("metadata: name namespace deletionTimestamp", "spec: nodeName", "status: phase reason",
+	podPeek = partOf[corev1.Pod]("metadata: name namespace deletionTimestamp", "spec: nodeName", "status: phase reason",
 		"spec.containers: name image", "spec.volumes: name", "spec.volumes.volumeSource: hostPath.path "+neverAttached)
-	nodePeek       = fields.Only[corev1.Node]("metadata: name", "status: volumesInUse volumesAttached.name")
-	volumePeek     = fields.Only[corev1.PersistentVolume]("metadata: name", "spec.persistentVolumeSource.csi: driver volumeHandle")
-	claimPeek      = fields.Only[corev1.PersistentVolumeClaim]("metadata: name namespace", "spec: volumeName")
-	attachmentPeek = fields.Only[storagev1.VolumeAttachment]("metadata: name", "spec: attacher nodeName source.persistentVolumeName source.inlineVolumeSpec{}")
+	nodePeek       = partOf[corev1.Node]("metadata: name", "status: volumesInUse volumesAttached.name")
+	volumePeek     = partOf[corev1.PersistentVolume]("metadata: name", "spec.persistentVolumeSource.csi: driver volumeHandle")
+	claimPeek      = partOf[corev1.PersistentVolumeClaim]("metadata: name namespace", "spec: volumeName")
+	attachmentPeek = partOf[storagev1.VolumeAttachment]("metadata: name", "spec: attacher nodeName source.persistentVolumeName source.inlineVolumeSpec{}")
 )
 
 // neverAttached are the sources of volumes that reconcile.CanBeAttached excludes.
@@ -55,6 +53,6 @@ const neverAttached = "emptyDir{} gitRepo{} secret{} downwardAPI{} configMap{} p
 func peekAt[T any, P interface {
 	*T
 	object
-}](p *fields.Part) func([]byte) (P, bool) {
+}](p *part) func([]byte) (P, bool) {
 	return (&partialDecoder[T, P]{part: p}).peek
 }

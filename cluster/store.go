@@ -23,10 +23,8 @@ import (
 // nothing behind: of 150,000 pods that is four in five.
 type store[P object] struct {
 	// choose makes the choice of what is kept, which for pods other objects' needs decide.
-	choose func(facts.PodNeeds) choice[P]
-	same   func(before, now P) bool // as in kindOf
-	// whole says that all of the object is read, which a command names; nil is of none.
-	whole    func(P) bool
+	choose   func(facts.PodNeeds) choice[P]
+	same     func(before, now P) bool // as in kindOf
 	note     func()
 	replaced func()
 	// seen is told of each object that was kept and that is; nil is for none that there was,
@@ -71,13 +69,10 @@ func newStore[P object](choose func(facts.PodNeeds) choice[P], note, replaced fu
 // those that come next to each other.
 const sharedEvents = 2000
 
-// keepShared makes ready to be kept what has just come: afterwards it has no more than is
-// read, it shares with others what earlier snapshots have too, and nobody may write to it.
+// keepShared prepares an object that has just come to be kept: it is trimmed, and shares
+// equal values with the objects of earlier snapshots. Nobody may write to it afterwards.
 func (s *store[P]) keepShared(o P) {
 	trim.Object(o)
-	if s.whole == nil || !s.whole(o) {
-		Reduce(o)
-	}
 	if s.shared++; s.shared%sharedEvents == 0 {
 		s.sharer = intern.New()
 	}

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -309,10 +308,6 @@ func (k *kindOf[T, P]) follow(w *Watch) *following {
 		*seen, store.began = f.witness.saw, f.witness.began
 	}
 	store.same = k.same
-	store.whole = func(o P) bool {
-		pod, isPod := any(o).(*corev1.Pod)
-		return w.options.All || isPod && w.options.Asked != nil && w.options.Asked(pod)
-	}
 	if k.narrow != nil {
 		f.meet = func(ctx context.Context, needs facts.PodNeeds) { k.meet(ctx, quiet, f, store, needs) }
 		f.lacks = store.gap

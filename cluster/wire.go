@@ -13,8 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/fields"
 )
 
 // pageBuffer is how much of a page is read from the connection at once.
@@ -200,7 +198,7 @@ func (p *pageReader) kind() (kind schema.GroupVersionKind, err error) {
 		return kind, err
 	}
 	var version string
-	ok := fields.Each(raw, func(number protowire.Number, _, value []byte) bool {
+	ok := eachField(raw, func(number protowire.Number, _, value []byte) bool {
 		switch number {
 		case typeVersion:
 			version = string(value)

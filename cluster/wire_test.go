@@ -93,8 +93,8 @@ func checkKind[T any, P interface {
 	}
 }
 
-// TestDecodingBothWays: what is left out before decoding, and shared after it,
-// changes nothing of what decoding everything and trimming gives.
+// TestDecodingBothWays: memory that is used again, and values that are shared, change
+// nothing of what decoding and trimming gives.
 func TestDecodingBothWays(t *testing.T) {
 	checkKind[corev1.Pod](t, snapshot.Pods)
 	checkKind[corev1.Node](t, snapshot.Nodes)
@@ -177,15 +177,8 @@ func FuzzPod(f *testing.F) {
 		if decoded.Unmarshal(raw) != nil {
 			return
 		}
-		if peeked, ok := peek(raw); ok {
+		if _, ok := peek(raw); ok {
 			checkPeek(t, peek, raw, decoded)
-			reduced, ok := usedFields[snapshot.Pods].Of(nil, raw, peeked)
-			if !ok {
-				t.Fatal("what the typed decoder reads cannot be reduced")
-			}
-			if err := new(corev1.Pod).Unmarshal(reduced); err != nil {
-				t.Fatalf("reduced: %v", err)
-			}
 		}
 		typed, ours, err := bothWays[corev1.Pod](snapshot.Pods, raw)
 		if err != nil {

@@ -103,7 +103,7 @@ func TestFilesKeepWhatIsOfUse(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s, %s: %v", c.Name, layout, err)
 			}
-			kept, _, err := snapshot.Read("case", strings.NewReader(text), snapshot.ReadOptions{Now: s.TakenAt, PodsOfUse: g.podsOfUse, Reduce: g.reduce})
+			kept, _, err := snapshot.Read("case", strings.NewReader(text), snapshot.ReadOptions{Now: s.TakenAt, PodsOfUse: g.podsOfUse})
 			if err != nil {
 				t.Fatalf("%s, %s: %v", c.Name, layout, err)
 			}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
@@ -98,7 +97,7 @@ func (g *globalFlags) readFile(streams genericiooptions.IOStreams) (*snapshot.Sn
 		opts.Now = now
 	}
 	if !g.all {
-		opts.PodsOfUse, opts.Reduce = g.podsOfUse, g.reduce
+		opts.PodsOfUse = g.podsOfUse
 	}
 	defer leaveGarbage()()
 	s, warnings, err := g.decode(streams, opts)
@@ -121,13 +120,6 @@ func (g *globalFlags) podsOfUse(o *snapshot.Objects) func(*corev1.Pod) bool {
 	ofUse := facts.PodsOfUse(o)
 	return func(pod *corev1.Pod) bool {
 		return ofUse(pod) || g.asks != nil && g.asks(pod) || pod.Namespace == *g.kube.Namespace
-	}
-}
-
-// reduce takes from an object of a file what is not read of a cluster's either.
-func (g *globalFlags) reduce(object metav1.Object) {
-	if pod, ok := object.(*corev1.Pod); !ok || g.asks == nil || !g.asks(pod) {
-		cluster.Reduce(object)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/archive"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A file comes from a stranger's ticket as often as from the own cluster, so
@@ -83,8 +82,6 @@ type ReadOptions struct {
 	// all. What it asks of those objects may rest on a pod's namespace, name and node
 	// alone, and all that it asks of a pod on seenAtFirst. Input that cannot be read twice, such as a pipe, is kept whole.
 	PodsOfUse func(*Objects) func(*corev1.Pod) bool
-	// Reduce, where it is not nil, takes from each object what nobody will look at.
-	Reduce func(metav1.Object)
 }
 
 // Warning is a line for people about something in a file that was not used.

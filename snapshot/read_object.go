@@ -97,9 +97,6 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 	// A list from an API server does not say the kind of its items either.
 	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	trim.Object(object)
-	if c.opts.Reduce != nil {
-		c.opts.Reduce(object)
-	}
 	c.sharer.Share(object)
 	s.add(&c.objects, object)
 	return nil

@@ -43,7 +43,7 @@ var line = [][]string{
 	{"controllerlog"},
 	{"reconcile"},
 	{"snapshot"},
-	{"snapshot/backend", "snapshot/intern", "snapshot/fastjson", "snapshot/layout", "snapshot/fields", "snapshot/index", "snapshot/trim", "snapshot/apiname"},
+	{"snapshot/backend", "snapshot/intern", "snapshot/fastjson", "snapshot/index", "snapshot/trim", "snapshot/apiname"},
 	{"snapshot/rawjson", "snapshot/yamljson"},
 	{"snapshot/archive"},
 	{"safetext", "sidebyside"},

@@ -54,8 +54,6 @@ func TestNamesStandInOnePlace(t *testing.T) {
 // kindTables are the files that may hold a table of kinds, with the reason.
 var kindTables = map[string]string{
 	"snapshot/bundle_support.go": "the names of the files of another tool",
-	"cluster/slim.go":            "the fields that trim.Object drops",
-	"cluster/used_fields.go":     "the fields that the code uses",
 }
 
 // TestKindsStandInOneTable: what has to know which kinds there are asks

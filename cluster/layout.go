@@ -1,5 +1,4 @@
-// Package layout describes how protobuf messages are decoded, without decoding any.
-package layout
+package cluster
 
 import (
 	"encoding/binary"
@@ -14,33 +13,33 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Layout describes a protobuf message as its generated decoder reads it: the wire
+// layout describes a protobuf message as its generated decoder reads it: the wire
 // type of each field, by the field's number.
-type Layout struct{ fields []field }
+type layout struct{ fields []layoutField }
 
-type field struct {
+type layoutField struct {
 	known bool
 	wire  protowire.Type
 	// inner describes the field's value; nil if it has no structure.
-	inner *Layout
+	inner *layout
 	// quantity marks a text that the decoder parses.
 	quantity bool
 }
 
-// unknown is one that a newer release has.
-var unknown field
+// unknownField is one that a newer release has.
+var unknownField layoutField
 
-// layouts holds what Of has built.
+// layouts holds what layoutOf has built.
 var layouts = struct {
 	sync.Mutex
-	of map[reflect.Type]*Layout
-}{of: map[reflect.Type]*Layout{}}
+	of map[reflect.Type]*layout
+}{of: map[reflect.Type]*layout{}}
 
-// Of reads the description of a type in k8s.io/api from its struct tags.
-func Of(t reflect.Type) *Layout {
+// layoutOf reads the description of a type in k8s.io/api from its struct tags.
+func layoutOf(t reflect.Type) *layout {
 	layouts.Lock()
 	defer layouts.Unlock()
-	return describe(t)
+	return describeLayout(t)
 }
 
 // timestamp is what metav1.Time and metav1.MicroTime are on the wire.
@@ -49,7 +48,7 @@ type timestamp struct {
 	Nanos   int32 `protobuf:"varint,2,opt,name=nanos"`
 }
 
-func describe(t reflect.Type) *Layout {
+func describeLayout(t reflect.Type) *layout {
 	switch t {
 	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]():
 		t = reflect.TypeFor[timestamp]()
@@ -57,10 +56,10 @@ func describe(t reflect.Type) *Layout {
 	if m := layouts.of[t]; m != nil {
 		return m
 	}
-	m := &Layout{}
+	m := &layout{}
 	layouts.of[t] = m // before its fields: a type may contain itself
 	if t == reflect.TypeFor[resource.Quantity]() {
-		m.set(1, field{wire: protowire.BytesType, quantity: true})
+		m.set(1, layoutField{wire: protowire.BytesType, quantity: true})
 		return m
 	}
 	for f := range t.Fields() {
@@ -77,41 +76,41 @@ func describe(t reflect.Type) *Layout {
 	return m
 }
 
-func (m *Layout) set(number int, f field) {
+func (m *layout) set(number int, f layoutField) {
 	for len(m.fields) <= number {
-		m.fields = append(m.fields, field{})
+		m.fields = append(m.fields, layoutField{})
 	}
 	f.known = true
 	m.fields[number] = f
 }
 
-func describeField(t reflect.Type, wire string) field {
+func describeField(t reflect.Type, wire string) layoutField {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
 	// Some tags say bytes of a number: the decoder goes by the Go type.
 	switch t.Kind() {
 	case reflect.Struct:
-		return field{wire: protowire.BytesType, inner: describe(t)}
+		return layoutField{wire: protowire.BytesType, inner: describeLayout(t)}
 	case reflect.Map:
-		entry := &Layout{}
+		entry := &layout{}
 		entry.set(1, describeField(t.Key(), "bytes"))
 		entry.set(2, describeField(t.Elem(), "bytes"))
-		return field{wire: protowire.BytesType, inner: entry}
+		return layoutField{wire: protowire.BytesType, inner: entry}
 	case reflect.String, reflect.Uint8: // the latter is of a []byte
-		return field{wire: protowire.BytesType}
+		return layoutField{wire: protowire.BytesType}
 	case reflect.Bool, reflect.Int32, reflect.Int64:
-		return field{wire: protowire.VarintType}
+		return layoutField{wire: protowire.VarintType}
 	default:
 		panic(fmt.Sprintf("no protobuf field of %s (%s) is known", t, wire))
 	}
 }
 
-// Accepts reports whether the generated decoder reads raw without an error. It
+// accepts reports whether the generated decoder reads raw without an error. It
 // decodes nothing. It may be false for a message that the decoder does read, such as
 // one with a group in it: ask the decoder then. It is never true for a message that
 // the decoder refuses.
-func (m *Layout) Accepts(raw []byte) bool {
+func (m *layout) accepts(raw []byte) bool {
 	for i := 0; i < len(raw); {
 		tag := uint64(raw[i])
 		if i++; tag >= 0x80 {
@@ -122,7 +121,7 @@ func (m *Layout) Accepts(raw []byte) bool {
 			i += n - 1
 		}
 		number, wire := tag>>3, protowire.Type(tag&7)
-		f := &unknown
+		f := &unknownField
 		if number < uint64(len(m.fields)) {
 			f = &m.fields[number]
 		}
@@ -150,7 +149,7 @@ func (m *Layout) Accepts(raw []byte) bool {
 			}
 			value := raw[i : i+int(size)]
 			i += int(size)
-			if f.inner != nil && !f.inner.Accepts(value) || f.quantity && !isQuantity(value) {
+			if f.inner != nil && !f.inner.accepts(value) || f.quantity && !isQuantity(value) {
 				return false
 			}
 		case protowire.VarintType:

@@ -19,8 +19,8 @@ import (
 const defaultIgnore = ".volume-doctor.yaml"
 
 // readIgnore reads the file of suppressions, or the default one for "". file is "" where
-// none is used. The default one is not taken where it lies in the folder of the input, of
-// -f, or below: whoever made the input could hide with it what is wrong there.
+// none is used. The default one is not taken where it may have come with the input, that of
+// -f: whoever made that could hide with it what is wrong there. "" is a live cluster.
 func readIgnore(name, input string, errOut io.Writer) (file string, list []finding.Suppression, err error) {
 	file = name
 	if name == "" {
@@ -28,12 +28,16 @@ func readIgnore(name, input string, errOut io.Writer) (file string, list []findi
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 			return "", nil, nil
 		}
-		within, err := besideInput(file, input)
-		if err != nil {
-			return "", nil, fmt.Errorf("where does %s lie: %w", file, err)
+		because := "nobody knows from which folder standard input comes"
+		related := input == "-"
+		if !related && input != "" {
+			because = "it lies in the folder of -f, in one above it or in one below it"
+			if related, err = besideInput(file, input); err != nil {
+				return "", nil, fmt.Errorf("where does %s lie: %w", file, err)
+			}
 		}
-		if within {
-			fmt.Fprintf(errOut, "note: %s is not used, because it lies in the folder of -f: if it is yours, add --ignore %s\n", file, file)
+		if related {
+			fmt.Fprintf(errOut, "note: %s is not used, because %s: if it is yours, add --ignore %s\n", file, because, file)
 			return "", nil, nil
 		}
 	}
@@ -47,12 +51,9 @@ func readIgnore(name, input string, errOut io.Writer) (file string, list []findi
 	return file, list, nil
 }
 
-// besideInput reports whether the file lies in the folder of the input or below it, by the
-// paths as they were given or by what their symbolic links lead to.
+// besideInput reports whether the file lies in the folder of the input, in one above it or
+// in one below it, by the paths as they were given or by what their symbolic links lead to.
 func besideInput(file, input string) (bool, error) {
-	if input == "" || input == "-" {
-		return false, nil
-	}
 	given, real, err := bothPaths(input)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil // reading it says so
@@ -74,12 +75,18 @@ func besideInput(file, input string) (bool, error) {
 	}
 	for _, folder := range folders {
 		for _, path := range []string{given, real} {
-			if rest, err := filepath.Rel(folder, path); err == nil && rest != ".." && !strings.HasPrefix(rest, ".."+string(filepath.Separator)) {
+			if within(folder, path) || within(filepath.Dir(path), folder) {
 				return true, nil
 			}
 		}
 	}
 	return false, nil
+}
+
+// within reports whether the path is the folder's or below it.
+func within(folder, path string) bool {
+	rest, err := filepath.Rel(folder, path)
+	return err == nil && rest != ".." && !strings.HasPrefix(rest, ".."+string(filepath.Separator))
 }
 
 // bothPaths are the absolute path, and the one without symbolic links.

@@ -14,7 +14,7 @@ import (
 )
 
 // TestStrangersSuppressions: a file of suppressions that came with what is examined hides
-// nothing, however its folder is reached, and one that is used is named with how many
+// nothing, however its folder is reached and whether it lies above the input, and one that is used is named with how many
 // findings it hides.
 func TestStrangersSuppressions(t *testing.T) {
 	const hideAll = "suppressions:\n- {check: VD302, reason: never mind}\n- {check: VD301, reason: never mind}\n- {check: VD303, reason: never mind}\n"
@@ -44,15 +44,17 @@ func TestStrangersSuppressions(t *testing.T) {
 		write(folder+"/.volume-doctor.yaml", hideAll)
 	}
 	write("ticket/snapshot.yaml", broken.String())
+	write("ticket/deep/er/snapshot.yaml", broken.String())
 	write("bare/snapshot.yaml", broken.String())
 	write("empty/.volume-doctor.yaml", "suppressions: []\n")
-	for link, target := range map[string]string{"by-link": "ticket", "to-file.yaml": "ticket/snapshot.yaml", "mine/to-file.yaml": "../bare/snapshot.yaml"} {
+	for link, target := range map[string]string{"by-link": "ticket", "to-file.yaml": "ticket/snapshot.yaml", "mine/to-file.yaml": "../bare/snapshot.yaml", "ticket/deep/out.yaml": "../../bare/snapshot.yaml"} {
 		if err := os.Symlink(target, filepath.Join(home, link)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	const (
 		refused = "note: .volume-doctor.yaml is not used, because it lies in the folder of -f"
+		unknown = "note: .volume-doctor.yaml is not used, because nobody knows"
 		used    = "note: .volume-doctor.yaml hides 1 finding"
 	)
 	for _, tc := range []struct {
@@ -74,7 +76,15 @@ func TestStrangersSuppressions(t *testing.T) {
 		{"mine", "-f HOME", 1, refused},
 		{"mine", "-f ../ticket/snapshot.yaml", 0, used},
 		{"mine", "-f ../bare", 0, used},
-		{"mine", "-f -", 0, used},
+		{"mine", "-f -", 1, unknown},
+		{"ticket", "-f -", 1, unknown},
+		{"mine", "-f - --ignore .volume-doctor.yaml", 0, used},
+		{"ticket", "-f deep/er/snapshot.yaml", 1, refused},
+		{"ticket", "-f deep", 1, refused},
+		{"ticket", "-f ../by-link/deep/er/snapshot.yaml", 1, refused},
+		{"by-link", "-f HOME/ticket/deep/er", 1, refused},
+		{"by-link", "-f deep/er", 1, refused},
+		{"ticket", "-f deep/out.yaml", 1, refused},
 		{"ticket", "-f snapshot.yaml --ignore .volume-doctor.yaml", 0, used},
 		{"bare", "-f snapshot.yaml --ignore ../ticket/.volume-doctor.yaml", 0, "note: ../ticket/.volume-doctor.yaml hides 1 finding"},
 		{"empty", "-f ../bare/snapshot.yaml", 1, "note: .volume-doctor.yaml hides 0 findings"},

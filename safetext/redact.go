@@ -25,10 +25,18 @@ func Redact(message string) string {
 	message = mountOptions.ReplaceAllStringFunc(message, redactOptions)
 	message = curlUser.ReplaceAllString(message, "${1}"+redacted)
 	message = smbUser.ReplaceAllString(message, "${1}"+redacted)
+	message = piped.ReplaceAllString(message, "${1}"+redacted+"${2}")
+	message = given.ReplaceAllString(message, "${1}"+redacted)
+	message = oracle.ReplaceAllString(message, "${1}"+redacted+"@")
 	message = cookies.ReplaceAllString(message, "${1}"+redacted)
+	message = cookieJar.ReplaceAllString(message, "${1}"+redacted)
+	message = named.ReplaceAllString(message, "${1}"+redacted)
 	message = element.ReplaceAllString(message, "${1}"+redacted)
 	message = redactValues(message, valueBeside)
 	message = redactValues(message, passwordFlag)
+	if scrambling.MatchString(message) {
+		message = redactValues(message, scrambled)
+	}
 	message = redactValues(message, flagBefore)
 	message = redactValues(message, nameBefore)
 	message = redactSpoken(message)
@@ -40,7 +48,7 @@ func Redact(message string) string {
 var signs = []string{
 	"pass", "pw", "token", "secret", "key", "sig", "cred", "auth", "@", "?", "-o", "-u", "bearer", "basic", "eyj", "akia", "asia", "ghp_", "gho_", "ghu_",
 	"ghs_", "ghr_", "xox", "ya29", "aiza", "glpat", "pat_", "cookie", "hvs.", "hvb.", "hvr.", " s.", "\"s.", "'s.", "=s.", ":s.", "==", "ltai", "akid", "fwog", "iqoj", "fqog", "aqod", "8q~",
-	"ls0tls1crudjt", "npm_", "dop_v1_", "glsa_", "sk-", "sk_live_", "sg.", "$1$", "$2", "$5$", "$6$", "$y$",
+	"ls0tls1crudjt", "openssl", "snmp", "echo", "hooks.", "jdbc:", "npm_", "dop_v1_", "glsa_", "sk-", "sk_live_", "sg.", "$1$", "$2", "$5$", "$6$", "$y$",
 }
 
 func mayHoldSecret(message string) bool {
@@ -50,7 +58,7 @@ func mayHoldSecret(message string) bool {
 
 // secretName is the name of something secret: a field, a flag, an option. "key"
 // alone and "account_key" are, "topologyKey" is not.
-const secretName = `(?:[a-z0-9_.\-]*(?:password|passwd|passphrase|pwd|token|secret|credentials?|signature|authorization)[0-9]*(?:_in)?` +
+const secretName = `(?:[a-z0-9_.\-]*(?:passwords?|passwd|passphrases?|sshpass|pwd|token|secret|secret[_\-]id|credentials?|signature|authorization)[0-9]*(?:_in)?` +
 	`|[a-z0-9_.\-]*(?:access|account|secret|api|private|encryption|shared|storage|auth|client|master|session|admin|user|root|bind|db)[_\-]?(?:key|pass|pw)[0-9]*` +
 	`|(?:[a-z0-9_.\-]*[_.\-])?(?:pass|key|sig|auth|creds?|pw)[0-9]*)`
 
@@ -65,24 +73,36 @@ var (
 	// flagBefore is a flag whose value is the next argument.
 	flagBefore = regexp.MustCompile(`(?i)(?:^|[\s"'\[(=,])--?` + secretName + `["'\\]{0,2}(?:\s*,\s*|\s+)`)
 	// nameBefore is a name and what parts it from its value.
-	nameBefore = regexp.MustCompile(`(?i)\b(` + secretName + `)["'\\]{0,4}\s*(=>|:=|=|:|%3[Dd])\s*\[?`)
+	nameBefore = regexp.MustCompile(`(?i)\b(` + secretName + `)["'\\]{0,4}\s*(?:is\s*)?(=>|->|:=|=|:|%3[Dd])\s*`)
 	// valueBeside is a name in one place and the word for a value before the other: of
-	// iscsiadm, of a list of environment variables, of XML.
-	valueBeside = regexp.MustCompile(`(?i)(?:-n|--?name|\b(?:name|key))["'\\]{0,2}(?:[\s=:,]|%3D)+["'\\]{0,2}` + secretName + `["'\\]{0,2}[\s,]+["'\\]{0,2}(?:-o["',\s]+update["',\s]+["']?)?(?:-v|--value|value)["'\\]{0,2}[\s=:,]+`)
+	// iscsiadm, of a list of environment variables, of XML attributes.
+	valueBeside = regexp.MustCompile(`(?i)(?:-n|--?name|\b(?:name|key|type|field|id))["'\\]{0,2}(?:[\s=:,]|%3D)+["'\\]{0,2}` + secretName + `["'\\]{0,2}[\s,]+["'\\]{0,2}(?:-o["',\s]+update["',\s]+["']?)?(?:-v|--value|val(?:ue)?)["'\\]{0,2}[\s=:,]+`)
+	// scrambling are programs whose flags for a password, scrambled, are those of other
+	// things elsewhere.
+	scrambling = regexp.MustCompile(`\b(?:openssl|snmp(?:walk|bulkwalk|get|bulkget|set|table))\b`)
+	scrambled  = regexp.MustCompile(`[\s"',](?:-k|-K|-A|-X|-c)["']?[\s,=]+`)
 	// passwordFlag is a flag whose name alone does not tell that its value is a password.
 	passwordFlag = regexp.MustCompile(`(?i)\b(?:sshpass|mysql|mysqldump|mysqladmin|ipmitool|ldapsearch|redis-cli)\b[^|;&\n]*?[\s"',](?:-p|-P|-w|-a)["']?[\s,=]*`)
 	// element is the start of an XML element that holds a secret, also where it is escaped.
 	element = regexp.MustCompile(`(?i)((?:<|&lt;|\\u003c)(?:[a-z0-9_.\-]+:)?` + secretName + `(?:\s[^<>]*?)?(?:>|&gt;|\\u003e)(?:<!\[CDATA\[)?)[^<&\\\]]+`)
-	cookies = regexp.MustCompile(`(?i)(\b(?:set-)?cookie2?["'\\]{0,2}\s*[:=]\s*["'\[\\]{0,3})[^\s=;,"'\]]+=[^\s;,"'\]]*(?:;\s*[^\s=;,"'\]]+(?:=[^\s;,"'\]]*)?)*`)
-	smbUser = regexp.MustCompile(`((?:^|[\s"'\[,])(?:-U|--user|--username)["']?[,=]?\s*["']?[^\s%"']*%)[^\s"']+`)
+	// named is the start of an XML element one of whose attributes says that it holds a secret.
+	named = regexp.MustCompile(`(?i)((?:<|&lt;|\\u003c)[a-z0-9_.:\-]+\s(?:[^<>]*?\s)?[a-z0-9_.:\-]+=\\?["']` + secretName + `\\?["'][^<>]*?(?:>|&gt;|\\u003e)(?:<!\[CDATA\[)?)[^<&\\\]]+`)
+	// piped and given are a text that a shell hands to a program that asks for a password.
+	piped = regexp.MustCompile(`(\b(?:echo|printf)(?:\s+-[ne]+)?\s+)[^|]+?(\s*\|\s*(?:sudo|cryptsetup|passwd|chpasswd|su)\b)`)
+	given = regexp.MustCompile(`(<\((?:echo|printf)(?:\s+-[ne]+)?\s+)[^)]+`)
+	// cookieJar is a list of cookies by name.
+	cookieJar = regexp.MustCompile(`(?i)(\bcookies["'\\]{0,2}\s*[:=]\s*(?:map\[|[{\[]))[^}\]]+`)
+	oracle    = regexp.MustCompile(`(jdbc:oracle:[a-z]+:[^/\s]+/)[^@\s]+@`)
+	cookies   = regexp.MustCompile(`(?i)(\b(?:set-)?cookie2?["'\\]{0,2}\s*[:=]\s*["'\[\\]{0,3})[^\s=;,"'\]]+=[^\s;,"'\]]*(?:;\s*[^\s=;,"'\]]+(?:=[^\s;,"'\]]*)?)*`)
+	smbUser   = regexp.MustCompile(`((?:^|[\s"'\[,])(?:-U|--user|--username)["']?[,=]?\s*["']?[^\s%"']*%)[^\s"']+`)
 	// spokenBefore is a name and its value in a sentence.
-	spokenBefore = regexp.MustCompile(`(?i)\b(` + secretName + `)["'\\]{0,2}\s+(?:(is|was|as|to|of|equals|set to)\s+)?`)
+	spokenBefore = regexp.MustCompile(`(?i)\b(` + secretName + `|cookie)["'\\]{0,2}\s+(?:(is|was|as|to|of|equals|set to)\s+)?`)
 	scheme       = regexp.MustCompile(`(?i)\b(?:bearer|basic|negotiate)\s+[A-Za-z0-9._~+/=\-]{6,}`)
 	shapes       = regexp.MustCompile(`\beyJ[A-Za-z0-9_\-]{6,}\.[A-Za-z0-9_\-]+(?:\.[A-Za-z0-9_\-]*)*|\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b|\bgh[pousr]_[A-Za-z0-9]{16,}|` +
 		`\bxox[abeoprs]-[A-Za-z0-9\-]+|\bya29\.[A-Za-z0-9_.\-]+|\bAIza[A-Za-z0-9_\-]{30,}|\bglpat-[A-Za-z0-9_\-]{10,}|` +
 		`\bgithub_pat_[A-Za-z0-9_]{16,}|\bhv[sbr]\.[A-Za-z0-9_\-]{16,}|\bs\.[A-Za-z0-9]{24}\b|\bAQ[A-Za-z0-9+/]{24,}==|\b(?:LTAI|AKID)[A-Za-z0-9]{12,}\b|` +
 		`\b(?:FwoG|IQoJ|FQoG|AQoD)[A-Za-z0-9+/=_%\-]{24,}|[A-Za-z0-9_~.]{3}8Q~[A-Za-z0-9._~\-]{30,}|LS0tLS1CRUdJT[A-Za-z0-9+/=]{20,}|\b(?:npm_|dckr_pat_|glsa_|sk_live_|dop_v1_)[A-Za-z0-9_\-]{16,}|` +
-		`\bsk-[A-Za-z0-9_\-]{20,}|\bSG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}|\$(?:1|2[aby]|5|6|y)\$[./A-Za-z0-9$=,]{16,}`)
+		`\bsk-[A-Za-z0-9_\-]{20,}|\bhooks\.slack\.com/services/[A-Za-z0-9/]+|\bSG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}|\$(?:1|2[aby]|5|6|y)\$[./A-Za-z0-9$=,]{16,}`)
 	hostAndPort = regexp.MustCompile(`^[A-Za-z0-9.\-\[\]:]*?(?::[0-9]+)?$`)
 )
 
@@ -203,7 +223,7 @@ func isSpokenValue(name, text string, quoted, linked bool) bool {
 }
 
 var (
-	objectName = regexp.MustCompile(`^[a-z0-9][a-z0-9.\-/_:]*$`)
+	objectName = regexp.MustCompile(`^/?[a-z0-9][a-z0-9.\-/_:]*(?:=[a-z0-9.\-_]+)?$`)
 	uuid       = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 )
 
@@ -228,6 +248,16 @@ func value(message string, at int) (start, end int) {
 	for start < len(message) && message[start] == '\\' {
 		start++
 	}
+	if block := blockScalar.FindString(message[start:]); block != "" {
+		start += len(block)
+		return start, start + wordLength(message[start:])
+	}
+	if start < len(message) && strings.IndexByte("[{", message[start]) >= 0 {
+		return start, closing(message, start)
+	}
+	if strings.HasPrefix(message[start:], "$'") {
+		start++
+	}
 	if start < len(message) && strings.IndexByte("\"'`", message[start]) >= 0 {
 		quote := message[start]
 		start++
@@ -246,6 +276,26 @@ func value(message string, at int) (start, end int) {
 		}
 	}
 	return at, end
+}
+
+// blockScalar is how YAML begins a text of several lines.
+var blockScalar = regexp.MustCompile(`^[|>][-+0-9]*[ \t]*(?:\n|\\n)\s*`)
+
+// closing is where what the bracket at start opens ends, behind the bracket that closes it.
+// Where none does, it is where the word ends.
+func closing(message string, start int) int {
+	depth := 0
+	for i := start; i < len(message); i++ {
+		switch message[i] {
+		case '[', '{':
+			depth++
+		case ']', '}':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return start + max(1, wordLength(message[start:]))
 }
 
 // wordLength is the length of the word that the text begins with, without what closes

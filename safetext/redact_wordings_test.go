@@ -8,7 +8,8 @@ import (
 )
 
 // wordings are ways in which drivers, tools and servers print a secret beside its name or in
-// its own shape: § is any word, and ¤ one that was made by chance.
+// its own shape: § is any word, ¤ one that was made by chance, and
+// ↵ the end of a line.
 var wordings = strings.Split(strings.TrimSpace(`
 <password>§</password>
 <Password>§</Password>
@@ -158,16 +159,207 @@ jwt eyJhbGciOiJ§.eyJzdWIiOiJ§.s§
 file LS0tLS1CRUdJTiBSU0EgUFJJVkFURS§0123456789
 shadow root:$6$salt$§0123456789abcdef
 dop_v1_§0123456789abcdefgh
+<user>admin</user><pass>§</pass>
+<credential type="password">§</credential>
+<entry key="password">§</entry>
+<property name="db.password">§</property>
+<string name="token">¤</string>
+<wsse:Password Type="PasswordText">§</wsse:Password>
+<auth username='admin' password='§'/>
+<SessionToken>¤</SessionToken>
+<SecretAccessKey>§</SecretAccessKey>
+<passphrase format="x">↵  §↵</passphrase>
+password: §
+password is: §
+password is '§'
+Password = "§"
+with password §
+using password "§"
+using password '§' for user admin
+user admin password § rejected
+username "admin", password "§"
+user=admin password=§ host=db
+user:admin,password:§
+user: admin, pass: §
+pass "§"
+pass: "§"
+the passphrase was "§"
+passphrase: '§'
+LUKS passphrase "§" does not match
+secret "§" is wrong for CHAP user
+CHAP password "§"
+chap secret: §
+node.session.auth.password = §
+node.session.auth.password_in = §
+-n node.session.auth.password -v §
+--name node.session.auth.password --value=§
+-n "node.session.auth.password" -v "§"
+iscsiadm -m node -T iqn.2003-01.org:x -p 10.0.0.1 --op=update --name node.session.auth.password --value=§
+smbclient -U admin%§
+-U "admin%§"
+-U admin%§ //nas/share
+mount.cifs //nas/x /mnt -o user=a%§
+mount.cifs //nas/x /mnt -o username=a,password=§,vers=3.0
+mount -o "username=a,password=§"
+mount args: -t cifs -o password=§,uid=0 //nas/x /mnt
+Mounting arguments: -t cifs -o username=joe,password=§ //nas/x /mnt
+options=[username=joe password=§]
+options: ["username=joe","password=§"]
+sshpass -p § ssh root@x
+sshpass -p "§" scp
+sshpass -e SSHPASS=§
+SSHPASS=§ sshpass -e ssh root@x
+password%3d§%26user%3da
+?password=§&x=1
+&pwd=§
+https://host/api?apikey=§
+https://host/api?X-Amz-Signature=§&X-Amz-Credential=AKIA
+https://user:§@host/path
+https://user:§@host:8080
+http://§@host
+s3://AKIA:§@bucket
+rbd:pool/img:id=admin:key=§==:mon_host=x
+Cookie: sid=§; other=1
+cookie: PHPSESSID=§
+Set-Cookie: JSESSIONID=§; Path=/
+cookies: {"sid": "§"}
+session cookie §7890abcdef is invalid
+Authorization: Basic §
+Authorization: Bearer §
+authorization: bearer ¤
+"authorization": "Basic ¤="
+Authorization=Bearer%20¤
+Authorization:%20Basic%20¤
+X-Auth-Token: §
+x-auth-token=§
+X-Subject-Token: §
+Api-Key: §
+apikey: §
+api_key="§"
+X-Vault-Token: hvs.§789012345678901234
+hvs.§CAESIJ1234567890
+hvb.§AAAAAQKr123456
+vault token s.§890123456789012
+VAULT_TOKEN=§
+auth via AppRole secret_id=§
+secret-id "¤-1234"
+ceph --id admin --key §
+ceph key = AQ§BkGNhVAAhAA1234567890abcdef1234==
+[client.admin]↵\tkey = AQ§BkGNhVAAhAA1234567890abcdef1234==
+secret=AQ§BkGNhVAAhAA1234567890abcdef1234==
+rbd map --keyfile /tmp/x --key AQ§BkGNhVAAhAA1234567890abcdef12==
+userKey: §
+adminKey: §
+github_pat_11§A0_abcdefghijklmnop
+ghp_§abcdefghijklmnopqrs
+gho_§abcdefghijklmnopqrs
+LTAI4§abcdefgh1234
+LTAI5t§abcdefgh1234
+AKID§abcdefgh12345
+AccessKeySecret: §
+access_key_secret=§
+SecretId=AKID§abcdefgh12345
+SecretKey: §
+AWS_SECRET_ACCESS_KEY=§
+aws_session_token = §
+ASIA§1234567890
+AKIA§1234567890
+SessionToken: FwoG§ZXIvYXdzEBYaDABCDEF
+token IQoJ§b3JpZ2luX2VjEABCDEFGH
+{"accessKeyId":"AKIA§1234567890","secretAccessKey":"§"}
+{"auths":{"r.io":{"auth":"¤=="}}}
+{"auths":{"r.io":{"username":"a","password":"§"}}}
+{\"password\":\"§\"}
+{\\\"password\\\":\\\"§\\\"}
+{"password":{"value":"§"}}
+{"data":{"password":"§"}}
+{"userID":"admin","userKey":"§"}
+{"name":"CHAP_SECRET","value":"§"}
+{"key":"password","val":"§"}
+{"type":"password","value":"§"}
+password:↵  §
+password: |↵  §
+password: >-↵  §
+- name: PASSWORD↵  value: §
+- name: DB_PASSWORD↵  value: "§"
+stringData:↵  password: §
+data:↵  token: §
+- password: §
+map[string]string{"password":"§"}
+map[string]string{"userKey":"§", "userID":"x"}
+&{Username:a Password:§}
+{Username:a Password:§}
+Secrets:map[password:§]
+secrets:<key:"password" value:"§" >
+secrets:{key:"password" value:"§"}
+node_stage_secrets:<key:"userKey" value:"§" >
+Passwords:[§]
+passwords: [§, b]
+password (§)
+password [§]
+password <§>
+password -> §
+password=> §
+password==§
+password = $'§'
+PGPASSWORD=§ psql
+MYSQL_PWD=§ mysql
+REDISCLI_AUTH=§
+export TOKEN=§
+set -x PASSWORD §
+ENV PASSWORD §
+--from-literal=password=§
+--from-literal password=§
+--docker-password=§
+--pass §
+--passwd=§
+--token §
+--secret §
+-pw §
+--auth admin:§
+-u admin:§
+--user 'admin:§'
+-uadmin:§
+curl -uadmin:§ https://x
+wget --http-password=§
+mysql -u root -p'§'
+mysql --password='§'
+openssl enc -k §
+openssl -passin pass:§
+-passin pass:§
+-pass pass:§
+cryptsetup luksOpen --key-file <(echo -n §)
+echo § | cryptsetup luksOpen
+echo "§" | sudo -S mount
+snmpwalk -v3 -A § -X § 10.0.0.1
+bindpw §
+DefaultEndpointsProtocol=https;AccountName=a;AccountKey=§==;EndpointSuffix=x
+SharedAccessSignature=sv=2020&sig=§
+sas token ?sv=2020-08-04&sig=§%3D
+jdbc:mysql://h/db?user=a&password=§
+jdbc:oracle:thin:a/§@h:1521
+Data Source=x;User ID=a;Password=§
+client_secret=§&grant_type=x
+refresh_token: "§"
+id_token=¤
+"accessToken": "¤"
+bearerToken:¤
+OS_PASSWORD=§
+"adminPass": "§"
+PRIVATE-TOKEN: §
+glpat-§abcdefghij
+xoxb-123-§
+hooks.slack.com/services/T000/B000/§abcdefghijklmn
 `), "\n")
 
 // TestWordings: none of the wordings keeps its secret. A password is any word, and a token
 // one that was made by chance.
 func TestWordings(t *testing.T) {
-	if len(wordings) < 140 {
+	if len(wordings) < 300 {
 		t.Fatalf("%d wordings", len(wordings))
 	}
 	for _, wording := range wordings {
-		text := strings.NewReplacer("§", "QXSECRET7", "¤", "aGk7QXSECRET7zz").Replace(wording)
+		text := strings.NewReplacer("§", "QXSECRET7", "¤", "aGk7QXSECRET7zz", "↵", "\n").Replace(wording)
 		text = "rpc error: " + text + ": see the log"
 		got := Redact(text)
 		if strings.Contains(got, "QXSECRET7") {
@@ -268,6 +460,93 @@ ssh -p 22 root@nas1
 SSH key exchange with host1 failed
 cookie store is unavailable
 basic authentication is off
+User "system:node:n1" cannot list resource "volumeattachments" in API group "storage.k8s.io" at the cluster scope
+User "system:serviceaccount:kube-system:ebs-csi-controller-sa" cannot list resource "secrets" in API group "" in the namespace "default"
+User "alice" cannot get resource "pods/log"
+user alice@example.com cannot list pods
+volumeattachments.storage.k8s.io is forbidden: User "token-reviewer" cannot list resource
+User "key-admin" cannot list resource "nodes"
+secret "ceph-secret" not found
+secret "rook-csi-rbd-node" not found
+secret "csi-rbd-secret-7f8a9b2c" not found
+secret default/token-abc12 not found
+Secret "azure-secret" in namespace "kube-system" has no key azurestorageaccountkey
+couldn't find key "username" in secret "smbcreds"
+failed to get secret kube-system/azure-storage-account-f0a1b2c3d-secret
+MountVolume.SetUp failed for volume "kube-api-access-9x8z7" : failed to fetch token: serviceaccount "db" not found
+MountVolume.SetUp failed for volume "secret-volume" : secret "db-pass" not found
+MountVolume.SetUp failed for volume "credentials" : secret "aws-credentials" not found
+MountVolume.SetUp failed for volume "pass-1" : configmap "passwords" not found
+pod password-manager-7d9f8c6b5-x2x4z is pending
+pod/token-service-6c5d4f7b8-abcde
+node/key-server-01 is not ready
+pvc-3fa85f64-5717-4562-b3fc-2c963f66afa6
+volume handle 0001-0024-fed5480a-f00f-417a-a51d-31d8a8144c03-0000000000000002-0f2b1c3d
+vol-0a1b2c3d4e5f67890
+uid 3fa85f64-5717-4562-b3fc-2c963f66afa6
+UID: 3fa85f64-5717-4562-b3fc-2c963f66afa6
+csi-0aa1331d27564e762849e91f875360521f279db60bc01cd052ec21f14b41960f
+/subscriptions/8d2c6f0e-1111-4222-8333-444455556666/resourceGroups/rg/providers/Microsoft.Compute/disks/pvc-1
+image nginx@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+registry.k8s.io/pause:3.9@sha256:0123456789abcdef
+iqn.2003-01.org.linux-iscsi.host.x8664:sn.4f5e6d7c8b9a
+wwn 0x5000c500a1b2c3d4
+RequestID: 8f2d3c4b-1111-2222-3333-444455556666
+request id: 5KJ3QW8ZBN6T1Y2X
+ARN arn:aws:iam::123456789012:role/ebs-csi-driver-role
+AccessDenied: User: arn:aws:sts::123456789012:assumed-role/eks-node/i-0abc123def4567890 is not authorized to perform: ec2:AttachVolume
+authentication failed for user joe: bad credentials
+the token was issued by https://oidc.example.com/id/ABCDEF
+error: You must be logged in to the server (the server has asked for the client to provide credentials)
+key file /etc/ceph/keyring does not exist
+keyring: /etc/ceph/ceph.client.admin.keyring
+Passed node-1 to the driver
+pass through device sdb2
+bypass cache for pool1
+passed 3 of 5 checks
+compass-node-7 is down
+keycloak-0 is Terminating
+monkey-pod-1 on node monkey7
+authorization mode Node,RBAC
+authorizer kube-apiserver-n1
+unauthorized: authentication required
+token-controller: lease abc123def is lost
+tokens of bucket b1: 20
+secret ref name: smbcreds, namespace: default
+nodeStageSecretRef: {name: csi-rbd-1, namespace: default}
+secretName: azure-1f2e3d
+secretNamespace: default
+passwordSecretRef: db-pass-1
+imagePullSecrets: regcred1
+keyName: key-1a2b3c
+encryption key ID: 1234abcd-12ab-34cd-56ef-1234567890ab
+kmsKeyId: arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab
+diskEncryptionSetID=/subscriptions/8d2c6f0e/resourceGroups/rg/providers/x/des1
+mount -t nfs -o vers=4.1,hard,nolock 10.0.0.1:/x /mnt
+mount -t ext4 -o defaults,ro /dev/sdb /mnt
+-o seclabel,nouuid
+blkid -p -s TYPE -o export /dev/sdb
+fsck -a /dev/sdb1
+umount -l /var/lib/kubelet/pods/3fa85f64-5717-4562-b3fc-2c963f66afa6/volumes/x
+Multi-Attach error for volume "pvc-key-1"
+node "n1" has no NodeID annotation
+AttachVolume.Attach failed for volume "token-db" : rpc error: code = NotFound desc = volume vol-9 not found
+lock owner key node1-1234-abcd
+lease holder key n1_3fa85f64-5717-4562-b3fc-2c963f66afa6
+etcd key /registry/pods/default/web-0 not found
+annotation key csi.volume.kubernetes.io/nodeid
+label key topology.ebs.csi.aws.com/zone=eu-west-1a
+node password: is not in the config
+bind to port 10250 failed
+ssh root@10.0.0.1 failed
+curl -u failed
+session iqn.2003-01.org:disk1 [sid: 4, target: x, portal: 10.0.0.1,3260]
+sid: 12345
+signature does not match
+the signature is invalid for request 8f2d3c4b
+ICMP echo request to nas1 (10.0.0.1) timed out
+openssl version -a
+Community edition of the driver
 `), "\n") {
 		if got := Redact(text); got != text {
 			t.Errorf("%s\nbecomes\n%s", text, got)

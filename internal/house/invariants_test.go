@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -28,6 +29,58 @@ func TestInvariantsPage(t *testing.T) {
 		source, err := os.ReadFile(n[1])
 		if err != nil || !strings.Contains(string(source), "func "+n[2]+"(t *testing.T) {") {
 			t.Errorf("%s has no %s: %v", n[1], n[2], err)
+		}
+	}
+}
+
+// TestPromisesHaveTests holds SECURITY.md and docs/repairing-safely.md to tests: each section
+// and each step that promises something names one, and each that is named is where it says.
+func TestPromisesHaveTests(t *testing.T) {
+	for page, promisesNothing := range map[string][]string{
+		"SECURITY.md":              {"Report a vulnerability", "What is released"},
+		"docs/repairing-safely.md": {"The repairs", "What is never done"}, // tables and advice that have tests of their own
+	} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9]+)`")
+		for _, section := range regexp.MustCompile(`(?m)^##+ `).Split(string(text), -1) {
+			title, body, _ := strings.Cut(section, "\n")
+			parts := []string{body}
+			if strings.HasPrefix(title, "# ") { // the steps of a repair
+				parts = regexp.MustCompile(`(?m)^[0-9]+\. `).Split(body, -1)[1:]
+			}
+			for _, part := range parts {
+				if !slices.Contains(promisesNothing, title) && !test.MatchString(part) {
+					t.Errorf("%s: no test is named by %q: %.60q", page, title, part)
+				}
+			}
+		}
+		// Tests stand before the file, or the folder, that has them all.
+		named := 0
+		for _, list := range regexp.MustCompile("((?:`(?:Test|Fuzz)[A-Za-z0-9]+`(?:,|, and| and)?\\s+)+)in\\s+`([a-z0-9/_]+(?:_test\\.go)?)`").FindAllStringSubmatch(string(text), -1) {
+			files := []string{list[2]}
+			if !strings.HasSuffix(list[2], ".go") {
+				files, _ = filepath.Glob(list[2] + "/*_test.go")
+			}
+			var source strings.Builder
+			for _, file := range files {
+				data, err := os.ReadFile(file)
+				if err != nil {
+					t.Errorf("%s: %v", page, err)
+				}
+				source.Write(data)
+			}
+			for _, name := range test.FindAllStringSubmatch(list[1], -1) {
+				named++
+				if !strings.Contains(source.String(), "\nfunc "+name[1]+"(") {
+					t.Errorf("%s: %s has no %s", page, list[2], name[1])
+				}
+			}
+		}
+		if all := len(test.FindAllString(string(text), -1)); named != all || all < 15 {
+			t.Errorf("%s names %d tests, and says of %d where they are", page, all, named)
 		}
 	}
 }

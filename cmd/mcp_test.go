@@ -13,7 +13,9 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/mcp"
@@ -293,4 +295,62 @@ func TestOverStdio(t *testing.T) {
 	if err := session.Close(); err != nil {
 		t.Errorf("the server does not end with its client: %v", err)
 	}
+}
+
+// TestAnswersSayWhomAdviceHits: an answer that advises to delete or restart something says
+// whom that hits, in the cases, the threads and a cluster of many cases whose answer is cut.
+func TestAnswersSayWhomAdviceHits(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	advised := 0
+	holds := func(name string, cluster []byte) {
+		t.Helper()
+		r := reportOf(t, &testcases.Case{Name: name, Cluster: cluster})
+		if !slices.ContainsFunc(r.Findings, func(f finding.Finding) bool { return len(f.Steps) > 0 }) {
+			return
+		}
+		_, data := ask(t, asker(t, writeCase(t, "cluster", cluster)), "diagnose", nil)
+		data = lettersOf(data)
+		for _, f := range r.Findings {
+			if f.Advice == "" || !strings.Contains(data, lettersOf(f.Advice)) || !strings.Contains(data, lettersOf(f.Message)) {
+				continue // as that of what follows from another, or has no room
+			}
+			for _, s := range f.Steps {
+				advised++
+				if !strings.Contains(data, lettersOf(s.Says)) {
+					t.Errorf("%s: %s advises %q and does not say: %s", name, f.Code, f.Advice, s.Says)
+				}
+			}
+		}
+	}
+	for i, c := range corpus(t) {
+		if !testing.Short() || i%25 == 0 {
+			holds(c.Name, c.Cluster)
+		}
+	}
+	threads, err := filepath.Glob("../testdata/threads/*.txtar")
+	if err != nil || len(threads) == 0 {
+		t.Fatal("there are no threads", err)
+	}
+	for i, path := range threads {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !testing.Short() || i%10 == 0 {
+			holds(path, archive.Files[0].Data)
+		}
+	}
+	var large bytes.Buffer
+	if err := snapshot.Write(&large, merged(t, 3)); err != nil {
+		t.Fatal(err)
+	}
+	holds("many cases in one cluster", large.Bytes())
+	if advised < 3 || !testing.Short() && advised < 100 {
+		t.Errorf("only %d steps are told", advised)
+	}
+}
+
+// lettersOf is the text without what stands between its words.
+func lettersOf(text string) string {
+	return regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(text, "")
 }

@@ -5,9 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -80,4 +84,55 @@ func TestRestartOfNodePluginUncounted(t *testing.T) {
 			t.Errorf("without %s: no restart is advised", kind)
 		}
 	}
+}
+
+// TestRestartOfNodePluginLost: a pod whose claim or volume is gone, or was made again, still
+// has the mount. It counts wherever the mount may end with the plugin.
+func TestRestartOfNodePluginLost(t *testing.T) {
+	changes := map[string]func(*snapshot.Objects){
+		"the claims are gone":  func(o *snapshot.Objects) { o.Claims = nil },
+		"the volumes are gone": func(o *snapshot.Objects) { o.Volumes = nil },
+		"the claims were made again": func(o *snapshot.Objects) {
+			for i, claim := range o.Claims {
+				o.Claims[i] = claim.DeepCopy()
+				o.Claims[i].UID, o.Claims[i].Spec.VolumeName, o.Claims[i].Status.Phase = claim.UID+"-again", "", corev1.ClaimPending
+			}
+		},
+	}
+	for name, hits := range map[string]int{
+		"vd613-fuse-in-the-plugin": 1, "vd613-rbd-nbd": 1, "vd613-krbd": 1, "vd613-driver-not-known": 1, "vd613-ready-not-registered": 0,
+	} {
+		for what, change := range changes {
+			s := caseNamed(t, name).snapshot(t)
+			o := s.Objects
+			o.Claims, o.Volumes = slices.Clone(o.Claims), slices.Clone(o.Volumes)
+			change(&o)
+			view := viewOf(remade(s, o, slices.Clone(s.Gaps)))
+			driver := caseDriver(t, name)
+			st := view.RestartOfPlugin(driver, "n1")
+			if st.Hits == nil || *st.Hits < hits || hits == 0 && *st.Hits != 0 {
+				t.Errorf("%s, %s: %+v", name, what, st)
+			}
+			if hits > 0 && !strings.Contains(st.Says, "its driver is not known") {
+				t.Errorf("%s, %s: %s", name, what, st.Says)
+			}
+		}
+	}
+}
+
+// caseDriver is the driver that the case's VD613 is about.
+func caseDriver(t *testing.T, name string) string {
+	t.Helper()
+	for _, f := range diagnose.Diagnose(caseNamed(t, name).snapshot(t), diagnose.Options{}).Findings {
+		if f.Code == "VD613" {
+			return f.Subject.Name
+		}
+	}
+	t.Fatalf("%s: no VD613", name)
+	return ""
+}
+
+func viewOf(s *snapshot.Snapshot) *facts.View {
+	world := reconcile.NewWorld(s, reconcile.Options{})
+	return facts.NewView(s, world, world.Reconcile())
 }

@@ -19,6 +19,7 @@ type atStake struct {
 	pods    []*corev1.Pod
 	drivers []string // that the plugin serves, with volumes there
 	serving Serving  // the worst of them
+	unknown int      // of the pods: those that are only known to have lost a claim or volume
 }
 
 // servedBy are the pods of the node at stake with the driver's node plugin; "" is any
@@ -34,12 +35,21 @@ func (p *View) servedBy(driver string, node types.NodeName) atStake {
 	}
 	slices.Sort(drivers)
 	stake := atStake{serving: ServesNone}
+	var known []*corev1.Pod
 	for _, driver := range slices.Compact(drivers) {
-		users := p.mountersOf(driver, node)
-		if len(users) == 0 {
+		users, lost := p.mountersOf(driver, node), p.mountersOfLost(node)
+		lost = slices.DeleteFunc(lost, func(pod *corev1.Pod) bool {
+			m := Mount{HostNetwork: hostNetwork(p.Plugins()[driver][NodeOf(pod)]), Unknown: true}
+			return slices.Contains(users, pod) || NodePluginServesMounts(driver, m) == ServesNone
+		})
+		if len(users) == 0 && len(lost) == 0 {
 			continue
 		}
-		stake.pods, stake.drivers = append(stake.pods, users...), append(stake.drivers, driver)
+		stake.pods, stake.drivers = slices.Concat(stake.pods, users, lost), append(stake.drivers, driver)
+		known = append(known, users...)
+		if len(lost) > 0 {
+			stake.serving = worse(stake.serving, MayServe) // nobody knows that it is the driver's
+		}
 		for _, pod := range users {
 			for i := range pod.Spec.Volumes {
 				if name, _ := p.CsiVolume(pod, &pod.Spec.Volumes[i]); name == driver {
@@ -49,12 +59,13 @@ func (p *View) servedBy(driver string, node types.NodeName) atStake {
 		}
 	}
 	stake.pods = EachOnce(stake.pods)
+	stake.unknown = len(stake.pods) - len(EachOnce(known))
 	return stake
 }
 
 // mount is how the volume of the pod is mounted through the plugins.
 func (p *View) mount(pod *corev1.Pod, v *corev1.Volume, plugins []*corev1.Pod) Mount {
-	m := Mount{HostNetwork: len(plugins) > 0 && !slices.ContainsFunc(plugins, func(pod *corev1.Pod) bool { return !pod.Spec.HostNetwork })}
+	m := Mount{HostNetwork: hostNetwork(plugins)}
 	if v.CSI != nil {
 		m.Attributes = v.CSI.VolumeAttributes
 	} else if pv := p.BoundVolume(pod, v); pv != nil {
@@ -64,6 +75,11 @@ func (p *View) mount(pod *corev1.Pod, v *corev1.Volume, plugins []*corev1.Pod) M
 		}
 	}
 	return m
+}
+
+// hostNetwork reports whether all of the plugins are known to use the machine's network.
+func hostNetwork(plugins []*corev1.Pod) bool {
+	return len(plugins) > 0 && !slices.ContainsFunc(plugins, func(pod *corev1.Pod) bool { return !pod.Spec.HostNetwork })
 }
 
 func worse(a, b Serving) Serving {
@@ -84,7 +100,7 @@ func (p *View) RestartOfPlugin(driver string, node types.NodeName) finding.Step 
 		what, object, there, drain = "the node plugins of "+driver, "csidriver/"+driver, "on its nodes", "each node"
 	}
 	s := p.hits(object, stake.pods, func(who string) string {
-		mounted := fmt.Sprintf("%s with volumes of %s mounted %s", who, strings.Join(stake.drivers, " and "), there)
+		mounted := fmt.Sprintf("%s %s mounted %s", who, withVolumesOf(strings.Join(stake.drivers, " and "), stake.unknown), there)
 		hits := fmt.Sprintf("a restart of %s hits ", what)
 		switch first := fmt.Sprintf("; cordon %s and drain these pods first", drain); {
 		case !p.countsUsers():

@@ -78,13 +78,18 @@ type Mount struct {
 	// it is known to. A connection that the kernel made in another one hangs once the
 	// pod is gone.
 	HostNetwork bool
+	// Unknown reports that the volume's objects are gone: it may have had any attributes.
+	Unknown bool
 }
 
 // NodePluginServesMounts reports whether the driver's mount of the volume ends, or
 // hangs, with the pod of the driver's node plugin.
 func NodePluginServesMounts(driver string, m Mount) Serving {
 	name, serving := servingOf(driver)
-	if serving == byAttributes {
+	switch {
+	case serving == byAttributes && m.Unknown:
+		serving = byEither
+	case serving == byAttributes:
 		serving = m.serving(name)
 	}
 	switch {

@@ -28,6 +28,11 @@ func TestNodePluginServesMounts(t *testing.T) {
 		{"org.democratic-csi.nfs", Mount{HostNetwork: true}, ServesNone},
 		{"disk.csi.example.com", Mount{HostNetwork: true}, MayServe},
 		{"", Mount{}, MayServe},
+		{"rbd.csi.ceph.com", Mount{HostNetwork: true, Unknown: true}, MayServe},
+		{"driver.longhorn.io", Mount{Unknown: true}, MayServe},
+		{"nfs.csi.k8s.io", Mount{HostNetwork: true, Unknown: true}, ServesNone},
+		{"ebs.csi.aws.com", Mount{Unknown: true}, ServesNone},
+		{"efs.csi.aws.com", Mount{Unknown: true}, Serves},
 	} {
 		if got := NodePluginServesMounts(c.driver, c.mount); got != c.want {
 			t.Errorf("%s %+v: %s, not %s", c.driver, c.mount, got, c.want)

@@ -49,11 +49,11 @@ func (p *View) stepOf(kind step.Kind, f finding.Finding, text string) finding.St
 		if driver != "" {
 			return p.RestartOfPlugin(driver, node)
 		}
-		return p.ofDriver("a restart of a node plugin", "", "their mounts may end with the plugin's pod")
+		return p.ofDriver("a restart of a node plugin", "", nil, "their mounts may end with the plugin's pod")
 	case step.RestartController:
-		return p.ofDriver("a restart of the controller", driver, "none is attached or detached meanwhile")
+		return p.ofDriver("a restart of the controller", driver, nil, "none is attached or detached meanwhile")
 	case step.RestartDriver:
-		return p.ofDriver("a restart of all pods", driver, "their mounts may end with the node plugin's pod on their node")
+		return p.ofDriver("a restart of all pods", driver, p.mountersOfLost(""), "their mounts may end with the node plugin's pod on their node")
 	case step.RestartManager:
 		return p.hits(reconcile.ControllerManager, p.users("", ""), func(who string) string {
 			return fmt.Sprintf("a restart of kube-controller-manager hits %s with volumes: none is attached or detached meanwhile, and what it only "+
@@ -111,6 +111,41 @@ func (p *View) mountersOf(driver string, node types.NodeName) []*corev1.Pod {
 	return slices.DeleteFunc(p.users(driver, node), func(pod *corev1.Pod) bool { return !MayUseVolumes(pod) })
 }
 
+// mountersOfLost are the pods on the node that may have a volume mounted whose claim or
+// volume is gone, or leads to another one: nobody can tell its driver any more.
+func (p *View) mountersOfLost(node types.NodeName) []*corev1.Pod {
+	pods := p.Snapshot.Pods
+	if node != "" {
+		pods = p.Snapshot.PodsOnNode(node)
+	}
+	var lost []*corev1.Pod
+	for _, pod := range pods {
+		if pod.Spec.NodeName != "" && !endedForGood(pod) && MayUseVolumes(pod) &&
+			slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return p.leadsNowhere(pod, &v) }) {
+			lost = append(lost, pod)
+		}
+	}
+	return lost
+}
+
+// leadsNowhere reports whether the pod's volume is one of a claim that leads to no volume.
+func (p *View) leadsNowhere(pod *corev1.Pod, v *corev1.Volume) bool {
+	if reconcile.ClaimName(pod, v) == "" || p.BoundVolume(pod, v) != nil {
+		return false
+	}
+	driver, _ := p.CsiVolume(pod, v)
+	return driver == ""
+}
+
+// withVolumesOf says of pods that they have volumes of the driver, or that so many of them
+// may have.
+func withVolumesOf(driver string, unknown int) string {
+	if unknown == 0 {
+		return "with volumes of " + driver
+	}
+	return fmt.Sprintf("that have or may have volumes of %s (of %d a claim or volume is gone, so that its driver is not known)", driver, unknown)
+}
+
 // users are the pods with volumes of the driver that are on the node and have not ended;
 // "" is any driver, or any node.
 func (p *View) users(driver string, node types.NodeName) []*corev1.Pod {
@@ -139,13 +174,16 @@ func endedForGood(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed)
 }
 
-// ofDriver is a step that hits all pods with volumes of the driver.
-func (p *View) ofDriver(what, driver, effect string) finding.Step {
+// ofDriver is a step that hits all pods with volumes of the driver, and those that may
+// have one.
+func (p *View) ofDriver(what, driver string, lost []*corev1.Pod, effect string) finding.Step {
 	if driver == "" {
 		return finding.Step{Says: fmt.Sprintf("%s of the driver hits an unknown number of pods, as the objects do not tell the driver: %s", what, effect)}
 	}
-	return p.hits("csidriver/"+driver, p.users(driver, ""), func(who string) string {
-		return fmt.Sprintf("%s of %s hits %s with volumes of it: %s", what, driver, who, effect)
+	users := p.users(driver, "")
+	all := EachOnce(slices.Concat(users, lost))
+	return p.hits("csidriver/"+driver, all, func(who string) string {
+		return fmt.Sprintf("%s of %s hits %s %s: %s", what, driver, who, withVolumesOf("it", len(all)-len(users)), effect)
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -127,4 +128,40 @@ func attachmentOf(volume string) *storagev1.VolumeAttachment {
 	va.Spec.Attacher, va.Spec.NodeName, va.Spec.Source.PersistentVolumeName = "ebs.csi.aws.com", "n2", &volume
 	va.Status.Attached = true
 	return va
+}
+
+// TestOldDiskInUse: to detach the disk of before at the storage system is advised only once
+// the node no longer reports it in use, and a pod that is older than the volume has it.
+func TestOldDiskInUse(t *testing.T) {
+	tried := 0
+	for _, c := range corpus(t) {
+		if !strings.HasPrefix(c.name, "vd121-") {
+			continue
+		}
+		for _, f := range c.diagnose(c.snapshot(t)).Findings {
+			if f.Code != "VD121" {
+				continue
+			}
+			s := c.snapshot(t)
+			node, va := s.Node(f.Node), s.VolumeAttachment(f.VolumeAttachment)
+			if node == nil {
+				continue
+			}
+			tried++
+			for _, old := range []corev1.UniqueVolumeName{"kubernetes.io/csi/ebs.csi.aws.com^vol-1", "kubernetes.io/csi/ebs.csi.aws.com^vol-old"} {
+				if _, handle, _ := reconcile.ParseCSI(old); va.Name != reconcile.VolumeAttachmentName(handle, va.Spec.Attacher, f.Node) {
+					continue
+				}
+				node.Status.VolumesInUse = append(slices.Clone(node.Status.VolumesInUse), old)
+				again := c.diagnose(remade(s, s.Objects, slices.Clone(s.Gaps)))
+				i := slices.IndexFunc(again.Findings, func(g finding.Finding) bool { return g.Code == "VD121" })
+				if i < 0 || !strings.Contains(again.Findings[i].Advice, "no longer reports the old disk in use") || !strings.Contains(again.Findings[i].Advice, "only then detach") {
+					t.Errorf("%s: %+v", c.name, again.Findings)
+				}
+			}
+		}
+	}
+	if tried < 4 {
+		t.Errorf("tried %d", tried)
+	}
 }

@@ -99,9 +99,11 @@ func checkDriverIsAsked(v *View, r *Repair) error {
 	case va.Name == "":
 		return nil // same-attachment says what has become of it
 	case !holds && va.Status.Attached:
-		return fmt.Errorf("VolumeAttachment %s says attached and lacks the attacher's finalizer: it would go without a detach, and the record with it", va.Name)
+		return detachThere(v, guardDriverIsAsked, va, fmt.Sprintf("VolumeAttachment %s says attached and lacks the attacher's finalizer: it would go without a detach, "+
+			"and the record with it", va.Name), "")
 	case holds && !known:
-		return fmt.Errorf("the volume of VolumeAttachment %s does not exist, so that the attacher cannot tell the driver what to detach, and holds the object", va.Name)
+		return detachThere(v, guardDriverIsAsked, va, fmt.Sprintf("the volume of VolumeAttachment %s does not exist, so that the attacher cannot tell the driver what to detach, "+
+			"and holds the object", va.Name), "")
 	}
 	return nil
 }

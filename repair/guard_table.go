@@ -1,7 +1,10 @@
 package repair
 
 import (
+	"fmt"
 	"slices"
+
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -102,7 +105,7 @@ var (
 	attachRequiredGuard   = Guard{"attach-required", onWorlds, checkAttachRequired, ""}
 	driverOnNodeGuard     = Guard{"driver-on-node", onWorlds, checkDriverOnNode, "bring the driver's node plugin back"}
 	holderKnownGuard      = Guard{"holder-known", onWorlds, checkHolderKnown, ""}
-	driverIsAskedGuard    = Guard{"driver-is-asked", onDisks, checkDriverIsAsked, "detach the volume at the storage system"}
+	driverIsAskedGuard    = Guard{guardDriverIsAsked, onDisks, checkDriverIsAsked, ""}
 	attacherAtWorkGuard   = Guard{"attacher-at-work", union(onWorlds, onAttacher), checkAttacherAtWork, attacherBack}
 	attacherOfTargetGuard = Guard{"attacher-at-work", union(onAttachments, onAttacher), checkAttacherOfTarget, attacherBack}
 	attacherOfVolumeGuard = Guard{"attacher-at-work", union(onVolumes, onAttacher), checkAttacherOfVolume, attacherBack}
@@ -114,8 +117,18 @@ var (
 	// About what the storage system says.
 	storageHasGuard   = Guard{"storage-has-it", onWorlds, checkStorageHas, "get the storage system's list again"}
 	storageLacksGuard = Guard{"storage-lacks-it", onWorlds, checkStorageLacks, "get the storage system's list again"}
-	storageLetGoGuard = Guard{"storage-let-go", onWorlds, checkStorageLetGo, "detach the volume at the storage system, and get its list again"}
+	storageLetGoGuard = Guard{guardStorageLetGo, onWorlds, checkStorageLetGo, ""}
 )
+
+// detachThere is a refusal that only a detach at the storage system lifts. It is safe only
+// after nothing uses the disk on the VolumeAttachment's node: the storage system asks nobody.
+func detachThere(v *View, guard string, va *storagev1.VolumeAttachment, reason, then string) error {
+	safe := "detach the volume at the storage system" + then
+	if err := v.Facts.StillUsed(va); err != nil {
+		safe = fmt.Sprintf("%s; only then %s", err, safe)
+	}
+	return &Refusal{Guard: guard, Reason: reason, SafeOnce: safe}
+}
 
 // What makes safe is the same for several guards.
 const (

@@ -35,7 +35,15 @@ type Refusal struct {
 	SafeOnce string `json:"-"`
 }
 
-func (g Guard) refuse(err error) *Refusal { return &Refusal{g.Name, err.Error(), g.SafeOnce} }
+// refuse is the guard's no for that reason. One that knows better what would make the
+// repair safe brings its own.
+func (g Guard) refuse(err error) *Refusal {
+	var no *Refusal
+	if errors.As(err, &no) {
+		return no
+	}
+	return &Refusal{g.Name, err.Error(), g.SafeOnce}
+}
 
 // Error is the guard's name and its reason.
 func (r *Refusal) Error() string { return r.Guard + ": " + r.Reason }
@@ -50,6 +58,9 @@ const (
 	GuardAllowed    = "allowed"
 	GuardFenced     = "fenced"
 	GuardDetached   = "detached"
+
+	guardDriverIsAsked = "driver-is-asked"
+	guardStorageLetGo  = "storage-let-go"
 )
 
 // consents reports whether the guard is one that the user's word alone satisfies.
@@ -69,10 +80,10 @@ func refusal(v *View, proposed *Repair) *Refusal {
 		var no *Refusal
 		switch {
 		case err == nil:
-		case errors.As(err, &no): // it refuses in the name of another guard
+		case errors.As(err, &no) && no.Guard != guard.Name: // it refuses in the name of another guard
 			return no
 		case gone != nil:
-			gone.Reason += ": " + err.Error()
+			gone.Reason += ": " + guard.refuse(err).Reason
 			return gone
 		case guard.Name == GuardFinding:
 			gone = guard.refuse(err)

@@ -1,10 +1,17 @@
 package repair
 
 import (
+	"errors"
+	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
 // TestSafeOnce: over the corpus each repair that is refused for good says what would
@@ -35,4 +42,63 @@ func TestSafeOnce(t *testing.T) {
 	if refused < 40 {
 		t.Errorf("only %d repairs are refused", refused)
 	}
+}
+
+// TestDetachThere: to detach a volume at the storage system is advised only after nothing
+// uses its disk, wherever the objects show a user.
+func TestDetachThere(t *testing.T) {
+	const detach = "detach the volume at the storage system"
+	advised, free, used := 0, 0, 0
+	cases, err := testcases.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		s, err := c.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		view := Look(s, diagnose.Options{Reconcile: c.Settings}, Consent{})
+		Propose(view)
+		for _, f := range view.Report.Findings {
+			if f.Repair == nil || !strings.Contains(f.Repair.SafeOnce, detach) {
+				continue
+			}
+			advised++
+			if err := view.Facts.StillUsed(s.VolumeAttachment(f.VolumeAttachment)); err != nil && !strings.HasPrefix(f.Repair.SafeOnce, err.Error()) {
+				t.Errorf("%s: %s, although: %s", c.Name, f.Repair.SafeOnce, err)
+			}
+		}
+		for _, va := range s.VolumeAttachments {
+			var no *Refusal
+			errors.As(detachThere(view, guardStorageLetGo, va, "it is attached", ""), &no)
+			if err := view.Facts.StillUsed(va); err == nil {
+				free++
+				if no.SafeOnce != detach {
+					t.Errorf("%s: %s", c.Name, no.SafeOnce)
+				}
+			} else {
+				used++
+				if no.SafeOnce != err.Error()+"; only then "+detach {
+					t.Errorf("%s: %s", c.Name, no.SafeOnce)
+				}
+			}
+			for _, pod := range view.World.LivePods(reconcile.VolumeNode{Volume: nameOfVolume(view, va), Node: types.NodeName(va.Spec.NodeName)}) {
+				if !strings.Contains(no.SafeOnce, "save the data of pod") {
+					t.Errorf("%s: pod %s has it, and: %s", c.Name, pod.Name, no.SafeOnce)
+				}
+			}
+		}
+	}
+	if advised < 5 || free < 20 || used < 100 {
+		t.Errorf("advised %d times; of all VolumeAttachments %d are free, and %d used", advised, free, used)
+	}
+}
+
+func nameOfVolume(v *View, va *storagev1.VolumeAttachment) corev1.UniqueVolumeName {
+	name, err := v.World.AttachmentVolume(va)
+	if err != nil {
+		return ""
+	}
+	return name
 }

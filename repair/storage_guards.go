@@ -58,7 +58,8 @@ func checkStorageLetGo(v *View, r *Repair) error {
 	node := types.NodeName(va.Spec.NodeName)
 	for _, h := range e.Holders {
 		if h.Node == nil || facts.NodeName(h.Node) == node || h.Machine == va.Annotations[reconcile.NodeIDAnnotation] {
-			return fmt.Errorf("%s shows the volume as attached to %s: without the finalizer nobody would detach it", e.Words(), h.Machine)
+			return detachThere(v, guardStorageLetGo, va, fmt.Sprintf("%s shows the volume as attached to %s: without the finalizer nobody would detach it", e.Words(), h.Machine),
+				", and get its list again")
 		}
 	}
 	return nil
@@ -91,6 +92,6 @@ var detachedGuard = Guard{GuardDetached, union(onWorlds, onNodes), func(v *View,
 	if va.Name == "" || slices.Contains(v.Consent.Detached, va.Name) || storageDetached(v, r) {
 		return nil
 	}
-	return fmt.Errorf("without the finalizer nobody would detach what the storage system still has attached to node %s: if you have seen there that "+
-		"it has the volume not attached to that node, give --detached %s", va.Spec.NodeName, va.Name)
-}, "detach the volume at the storage system"}
+	return detachThere(v, GuardDetached, va, fmt.Sprintf("without the finalizer nobody would detach what the storage system still has attached to node %s: if you have seen there that "+
+		"it has the volume not attached to that node, give --detached %s", va.Spec.NodeName, va.Name), "")
+}, ""}

@@ -2,17 +2,14 @@ package attached
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -23,7 +20,7 @@ var VaPVMissing = check.Check{
 	Severity: finding.Warning,
 	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments},
 	Follows: []check.Relation{
-		{From: []finding.Code{"VD504"}, Share: check.OfVolume, Match: sameMissingVolume},
+		{From: []finding.Code{"VD504", "VD514"}, Share: check.OfVolume, Match: sameMissingVolume},
 	},
 	Never: "take the finalizer off before the storage system shows the disk detached: no driver is asked",
 	Run:   runVAPVMissing,
@@ -105,26 +102,12 @@ func vaPVMissing(p *check.Run, va *storagev1.VolumeAttachment, pv string) {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + va.Spec.NodeName, Field: "status", Value: "the disk is " + string(name) + ", which gives the VolumeAttachment its name"})
 	}
 	f.Advice, f.AdviceCommands = vaPVMissingAdvice(p.View, va, pv)
-	if users := usersByName(p.View, pv, va.Spec.NodeName); len(users) > 0 {
+	if users := p.UsersByName(pv, va.Spec.NodeName); len(users) > 0 {
 		f.Severity, f.Pods = finding.Error, facts.PodNames(users)
 		f.Message += fmt.Sprintf("; pod %s on that node uses its claim", facts.PodName(users[0]))
 		f.Never = "touch the VolumeAttachment while the pod has the disk mounted"
 	}
 	p.Report(f)
-}
-
-// usersByName are the pods on the node whose claims name the volume, the
-// longest first, whether or not there is such a volume.
-func usersByName(p *facts.View, pv, node string) []*corev1.Pod {
-	var users []*corev1.Pod
-	for _, claim := range p.ClaimsNaming(pv) {
-		for _, pod := range p.ClaimUsers(claim) {
-			if pod.Spec.NodeName == node && !slices.Contains(users, pod) && !reconcile.PodTerminated(pod) {
-				users = append(users, pod)
-			}
-		}
-	}
-	return facts.LongestFirst(users)
 }
 
 func sameMissingVolume(p *facts.View, cause, effect finding.Finding) bool {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -50,23 +49,15 @@ func vaPVMissingAdvice(p *facts.View, va *storagev1.VolumeAttachment, name strin
 // attacher asks neither the kubelet nor the pods before it detaches. All VolumeAttachments
 // count that name the volume and are being deleted, because all are detached then.
 func usesDisk(p *facts.View, va *storagev1.VolumeAttachment, name string) error {
-	vas := []*storagev1.VolumeAttachment{va}
-	for _, other := range p.AttachmentsNaming(name) {
-		if other.Name != va.Name && other.DeletionTimestamp != nil {
-			vas = append(vas, other)
-		}
+	if err := p.StillUsed(va); err != nil {
+		return err
 	}
-	for _, va := range vas {
-		node := p.Snapshot.Node(types.NodeName(va.Spec.NodeName))
-		users := usersByName(p, name, va.Spec.NodeName)
-		inUse := func(volume corev1.UniqueVolumeName) bool { return p.InUse(node, volume) }
-		switch {
-		case len(users) > 0:
-			return fmt.Errorf("save the data of pod %s and end it, and wait until node %s no longer reports the disk in use", facts.PodName(users[0]), va.Spec.NodeName)
-		case node == nil || !reconcile.NodeReady(node):
-			return fmt.Errorf("make sure that the machine behind node %s is off, or wait until the node is Ready", va.Spec.NodeName)
-		case slices.ContainsFunc(p.NodeHandles(va), inUse):
-			return fmt.Errorf("end what uses the disk on node %s, and wait until the node no longer reports it in use", node.Name)
+	for _, other := range p.AttachmentsNaming(name) {
+		if other.Name == va.Name || other.DeletionTimestamp == nil {
+			continue
+		}
+		if err := p.StillUsed(other); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -2,6 +2,9 @@ package attached
 
 import (
 	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -52,16 +55,37 @@ func pvRecreated(p *check.Run, va facts.Attachment) {
 		SelfHeals: finding.SelfHeals{Because: "the controller looks for the name that the new handle gives, and never for this one"},
 		Advice:    "once nothing on the node has the old disk mounted, detach it at the storage system, and leave this object as it is",
 	})
-	if old, ok := p.NodeHandle(va.VolumeAttachment); ok {
+	node := p.Snapshot.Node(va.Node)
+	old, known := p.NodeHandle(va.VolumeAttachment)
+	if known {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + string(va.Node), Field: "status", Value: "the old disk is " + string(old)})
 	}
 	if va.DeletionTimestamp != nil {
 		f.Message += ", and its deletion detaches the new disk"
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)})
 	}
-	if users := p.World.LivePods(va.VolumeNode); len(users) > 0 {
+	users := p.World.LivePods(va.VolumeNode)
+	if len(users) > 0 {
 		f.Severity, f.Pods = finding.Error, facts.PodNames(users)
+	}
+	// A pod that ran before the volume was made has the disk of before mounted: nothing
+	// takes a mount from under a container.
+	older := slices.IndexFunc(users, func(pod *corev1.Pod) bool {
+		since := facts.RunningSince(pod)
+		return !since.IsZero() && since.Before(&pv.CreationTimestamp)
+	})
+	const thereafter = "detach it at the storage system, and leave this object as it is"
+	switch {
+	case older >= 0:
+		f.Message += fmt.Sprintf("; pod %s on that node ran before that and has the old disk", facts.PodName(users[older]))
+		f.Advice = fmt.Sprintf("save the data of pod %s: the old disk has them, and the volume no longer leads to it. End the pod, and wait until node %s no longer "+
+			"reports the old disk in use; only then %s", facts.PodName(users[older]), va.Node, thereafter)
+		f.Never = "end the pod before its data is safe: its successor gets the new disk"
+	case len(users) > 0:
 		f.Message += fmt.Sprintf("; pod %s on that node uses the new one", facts.PodName(users[0]))
+	}
+	if older < 0 && known && p.InUse(node, old) {
+		f.Advice = fmt.Sprintf("wait until node %s no longer reports the old disk in use (status.volumesInUse), and only then %s", va.Node, thereafter)
 	}
 	p.Report(f)
 }

@@ -1,0 +1,49 @@
+package facts
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// UsersByName are the pods on the node whose claims name the volume, the longest first,
+// whether or not there is such a volume.
+func (p *View) UsersByName(pv, node string) []*corev1.Pod {
+	var users []*corev1.Pod
+	for _, claim := range p.ClaimsNaming(pv) {
+		for _, pod := range p.ClaimUsers(claim) {
+			if pod.Spec.NodeName == node && !slices.Contains(users, pod) && !reconcile.PodTerminated(pod) {
+				users = append(users, pod)
+			}
+		}
+	}
+	return LongestFirst(users)
+}
+
+// StillUsed says what to do before the disk of the VolumeAttachment may be detached from
+// its node past the attach/detach controller, which alone waits for the kubelet: who may
+// have it mounted there, and what ends that. It is nil where the objects show nobody.
+func (p *View) StillUsed(va *storagev1.VolumeAttachment) error {
+	node := p.Snapshot.Node(types.NodeName(va.Spec.NodeName))
+	users := p.UsersByName(VolumeName(va), va.Spec.NodeName)
+	disks := p.NodeHandles(va)
+	if driver, handle, known := p.AskedDisk(va); known {
+		disk := reconcile.CSIVolumeName(driver, handle)
+		disks = append(disks, disk)
+		users = append(users, p.World.LivePods(reconcile.VolumeNode{Volume: disk, Node: types.NodeName(va.Spec.NodeName)})...)
+	}
+	switch {
+	case len(users) > 0:
+		return fmt.Errorf("save the data of pod %s and end it, and wait until node %s no longer reports the disk in use", PodName(users[0]), va.Spec.NodeName)
+	case node == nil || !reconcile.NodeReady(node):
+		return fmt.Errorf("make sure that the machine behind node %s is off, or wait until the node is Ready", va.Spec.NodeName)
+	case slices.ContainsFunc(disks, func(disk corev1.UniqueVolumeName) bool { return p.InUse(node, disk) }):
+		return fmt.Errorf("end what uses the disk on node %s, and wait until the node no longer reports it in use", node.Name)
+	}
+	return nil
+}

@@ -83,6 +83,7 @@ func Checks() []check.Check {
 		resolution.VolumeExpansionStuck,
 		resolution.ClaimNotBound,
 		resolution.ClaimTerminating,
+		resolution.ClaimGoneUnderPod,
 		driver.DriverUninstalled,
 		driver.CsiNodeDriverMissing,
 		driver.CsiDriverMissing,

@@ -87,6 +87,7 @@ var names = map[finding.Code]string{
 	"VD511": "volume-expansion-stuck",
 	"VD512": "claim-not-bound",
 	"VD513": "claim-terminating",
+	"VD514": "claim-gone-under-pod",
 	"VD601": "driver-uninstalled",
 	"VD602": "csinode-driver-missing",
 	"VD603": "csidriver-missing",

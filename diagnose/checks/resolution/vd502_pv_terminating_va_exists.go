@@ -5,18 +5,20 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var PvTerminatingVAExists = check.Check{
 	Code:        "VD502",
 	Name:        "pv-terminating-va-exists",
-	Title:       "A persistent volume is being deleted and cannot go, or cannot be attached, because of a VolumeAttachment",
+	Title:       "A persistent volume is being deleted: it cannot go, it is not attached any more, or a pod still runs with it",
 	Severity:    finding.Warning,
 	Breaks:      check.Holds,
 	Needs:       check.AttachmentKinds(snapshot.Leases),
@@ -51,7 +53,60 @@ func runPVTerminatingVAExists(p *check.Run) {
 		}
 		told[va.VolumeNode] = true
 	}
+	for _, pv := range p.Snapshot.Volumes {
+		if goes(pv) && p.Age(*pv.DeletionTimestamp) >= facts.PVDeletionGrace {
+			runsWithTerminating(p, pv)
+		}
+	}
 }
+
+// runsWithTerminating is about pods that run with a volume that is being deleted. It stays
+// as long as its claim is bound to it; what is then attached stays so, but never again.
+func runsWithTerminating(p *check.Run, pv *corev1.PersistentVolume) {
+	if pv.Spec.ClaimRef == nil || !slices.Contains(pv.Finalizers, volumeProtection) {
+		return
+	}
+	claim := p.Snapshot.Claim(types.NamespacedName{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name})
+	if claim == nil || claim.DeletionTimestamp != nil || claim.UID != pv.Spec.ClaimRef.UID || claim.Spec.VolumeName != pv.Name {
+		return // claim-terminating and claim-gone-under-pod know these
+	}
+	pods := slices.DeleteFunc(slices.Clone(p.ClaimUsers(claim)), func(pod *corev1.Pod) bool {
+		return pod.DeletionTimestamp != nil || pod.Spec.NodeName == "" || !facts.Started(pod)
+	})
+	if len(pods) == 0 {
+		return
+	}
+	pod := pods[0]
+	f := finding.Finding{
+		Subject: facts.PvObject(pv), PersistentVolume: pv.Name, Node: types.NodeName(pod.Spec.NodeName), Since: pv.DeletionTimestamp, Pods: facts.PodNames(pods),
+		Message: fmt.Sprintf("Pod %s runs on node %s with volume %s, which has been Terminating for %s", facts.PodName(pod), pod.Spec.NodeName, pv.Name,
+			facts.Rounded(p.Age(*pv.DeletionTimestamp))),
+		Cause: "the volume was deleted while its claim was in use; a deletion cannot be taken back",
+		Evidence: []finding.Evidence{
+			{Object: "persistentvolume/" + pv.Name, Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pv.DeletionTimestamp)},
+			{Object: "persistentvolume/" + pv.Name, Field: "metadata.finalizers", Value: fmt.Sprint(pv.Finalizers)},
+			{Object: "persistentvolume/" + pv.Name, Field: "spec.persistentVolumeReclaimPolicy", Value: string(pv.Spec.PersistentVolumeReclaimPolicy)},
+		},
+	}
+	ends := "the pod that takes its place can have the volume as long as the claim is there"
+	if pv.Spec.CSI == nil || p.AttachRequired(pv.Spec.CSI.Driver) {
+		ends = "once the pod ends and the volume is detached, no attacher attaches it again"
+	}
+	f.SelfHeals.Because = ends + "; the volume goes when its claim does"
+	f.Advice = "plan the move before the pod ends: save its data and the object of the volume; then end the pod, let claim and volume go, and recreate both with the same " +
+		"volume handle"
+	f.AdviceCommands = []string{safetext.Kubectl("get", "pv/"+pv.Name, "-o", "yaml")}
+	if deletes(pv) {
+		f.SelfHeals.Because += ", and with the reclaim policy Delete its disk goes with it"
+		f.Advice = "keep the disk first: set the volume's reclaim policy to Retain; " + f.Advice
+		f.AdviceCommands = append([]string{retain(pv)}, f.AdviceCommands...)
+	}
+	p.Report(f)
+}
+
+// volumeProtection is the finalizer that the PV protection controller takes off once the
+// volume is not Bound (Controller.isBeingUsed, pkg/controller/volume/pvprotection).
+const volumeProtection = "kubernetes.io/pv-protection"
 
 // refusedForDeletion says that the attacher will not attach a volume that is
 // being deleted.

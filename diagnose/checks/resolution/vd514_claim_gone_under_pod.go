@@ -1,0 +1,277 @@
+package resolution
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var ClaimGoneUnderPod = check.Check{
+	Code:     "VD514",
+	Name:     "claim-gone-under-pod",
+	Title:    "A pod runs, and its claim or volume is gone or was made again",
+	Severity: finding.Warning,
+	Needs:    check.AttachmentKinds(),
+	Yields: []check.Yield{
+		{To: "VD121", Key: volumeOnNode},
+	},
+	Never: "delete or restart anything before the data is safe: what comes after the pod does not start, or gets an empty disk",
+	Run:   runClaimGoneUnderPod,
+}
+
+func volumeOnNode(_ *facts.View, f finding.Finding) string {
+	if f.PersistentVolume == "" {
+		return ""
+	}
+	return f.PersistentVolume + " " + string(f.Node)
+}
+
+func runClaimGoneUnderPod(p *check.Run) {
+	for _, pod := range p.Snapshot.Pods {
+		since := ranSince(pod)
+		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || reconcile.PodTerminated(pod) || since.IsZero() || !p.Lasted(since, facts.ListsGrace) {
+			continue
+		}
+		told := map[string]bool{}
+		for i := range pod.Spec.Volumes {
+			name := reconcile.ClaimName(pod, &pod.Spec.Volumes[i])
+			if name == "" || told[name] {
+				continue
+			}
+			told[name] = true
+			if lost := whatIsLost(p.View, pod, name, since); lost != nil {
+				claimGoneUnderPod(p, pod, lost)
+			}
+		}
+	}
+}
+
+// ranSince is the earliest start of a container that the pod's status tells, of one that
+// runs or of the one before it; zero where none runs.
+func ranSince(pod *corev1.Pod) metav1.Time {
+	since := facts.RunningSince(pod)
+	if since.IsZero() {
+		return since
+	}
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		for _, ended := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
+			if ended != nil && !ended.StartedAt.IsZero() && ended.StartedAt.Before(&since) {
+				since = ended.StartedAt
+			}
+		}
+	}
+	return since
+}
+
+// lostClaim is what is wrong with a claim of a pod that runs.
+type lostClaim struct {
+	name  string
+	claim *corev1.PersistentVolumeClaim // nil where it is gone
+	// volume is what the claim leads to now; nil where that is nothing.
+	volume *corev1.PersistentVolume
+	// again is when the claim, or else its volume, was made again.
+	again metav1.Time
+	says  string
+}
+
+// whatIsLost looks at the claim of a pod that has run since then. A claim or a volume that
+// is younger is not the one that the kubelet mounted: it waits for both before it starts a
+// container.
+func whatIsLost(p *facts.View, pod *corev1.Pod, name string, since metav1.Time) *lostClaim {
+	claim := p.Snapshot.Claim(facts.ClaimKey(pod, name))
+	lost := &lostClaim{name: pod.Namespace + "/" + name, claim: claim}
+	if claim == nil {
+		lost.says = fmt.Sprintf("its claim %s is gone", lost.name)
+		return lost
+	}
+	lost.volume = p.Snapshot.Volume(claim.Spec.VolumeName)
+	if claim.Status.Phase == corev1.ClaimLost || lost.volume != nil && !leadsBack(claim, lost.volume) {
+		return nil // pvc-lost-or-double-claim and claimref-stale know these
+	}
+	switch {
+	case madeUnder(claim.CreationTimestamp, pod, since) && !hasDisk(p, pod, lost.volume, since):
+		lost.again, lost.says = claim.CreationTimestamp, fmt.Sprintf("its claim %s was deleted and made again at %s", lost.name, facts.Stamp(claim.CreationTimestamp))
+		if lost.volume != nil {
+			lost.says += fmt.Sprintf(" and now leads to volume %s, which the pod does not have", lost.volume.Name)
+		} else {
+			lost.says += ", and has no volume"
+		}
+	case claim.Spec.VolumeName != "" && lost.volume == nil:
+		lost.says = fmt.Sprintf("volume %s of its claim %s is gone", claim.Spec.VolumeName, lost.name)
+	case lost.volume != nil && madeUnder(lost.volume.CreationTimestamp, pod, since) && !hasDisk(p, pod, lost.volume, since):
+		lost.again = lost.volume.CreationTimestamp
+		lost.says = fmt.Sprintf("volume %s of its claim %s was deleted and made again at %s with a disk that the pod does not have", lost.volume.Name, lost.name,
+			facts.Stamp(lost.again))
+	default:
+		return nil
+	}
+	return lost
+}
+
+// leadsBack reports whether the volume's claimRef is the claim, or leaves its UID open.
+func leadsBack(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
+	ref := pv.Spec.ClaimRef
+	return ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name && (ref.UID == "" || ref.UID == claim.UID)
+}
+
+// madeUnder reports whether the object was made after the pod was bound and had a container
+// that ran: the former is the API server's time, the latter the node's.
+func madeUnder(made metav1.Time, pod *corev1.Pod, since metav1.Time) bool {
+	bound := facts.BoundAt(pod)
+	return made.After(bound.Time) && made.After(since.Add(snapshot.ClockTolerance))
+}
+
+// hasDisk reports whether the pod may have the volume's disk all the same: an object was made
+// again for it. Its node then reports the disk in use. Of a disk that is attached nowhere
+// no object tells, but for a volume that is younger than the pod.
+func hasDisk(p *facts.View, pod *corev1.Pod, pv *corev1.PersistentVolume, since metav1.Time) bool {
+	if pv == nil {
+		return false
+	}
+	disk, err := p.World.VolumeName(pv)
+	node := p.Snapshot.Node(types.NodeName(pod.Spec.NodeName))
+	if err != nil || node == nil {
+		return !madeUnder(pv.CreationTimestamp, pod, since) || pv.Spec.CSI == nil || !p.AttachRequired(pv.Spec.CSI.Driver)
+	}
+	return p.InUse(node, disk)
+}
+
+func claimGoneUnderPod(p *check.Run, pod *corev1.Pod, lost *lostClaim) {
+	f := finding.Finding{
+		Subject: facts.PodObject(pod), Node: types.NodeName(pod.Spec.NodeName), Pods: facts.PodNames([]*corev1.Pod{pod}),
+		Message: fmt.Sprintf("Pod %s runs on node %s with its data, and %s", facts.PodName(pod), pod.Spec.NodeName, lost.says),
+		Cause:   "somebody deleted the claim past its finalizer kubernetes.io/pvc-protection, which keeps it as long as a pod uses it",
+	}
+	if !lost.again.IsZero() {
+		f.Since = &lost.again
+	}
+	object := "persistentvolumeclaim/" + lost.name
+	var kept []*corev1.PersistentVolume
+	if lost.claim == nil {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: object, Field: "metadata.name", Value: "there is no such object"})
+		namespace, name, _ := strings.Cut(lost.name, "/")
+		kept = facts.Once(p.View, volumesByClaim).All(types.NamespacedName{Namespace: namespace, Name: name})
+	} else {
+		f.Evidence = append(f.Evidence,
+			finding.Evidence{Object: object, Field: "metadata.creationTimestamp", Value: facts.Stamp(lost.claim.CreationTimestamp)},
+			finding.Evidence{Object: object, Field: "spec.volumeName", Value: orNone(lost.claim.Spec.VolumeName)})
+		f.PersistentVolume = lost.claim.Spec.VolumeName
+		kept = keptOf(p.View, lost.claim)
+	}
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status.containerStatuses", Value: "runs since " + facts.Stamp(ranSince(pod))})
+	if lost.claim != nil && lost.claim.CreationTimestamp != lost.again {
+		f.Cause = "somebody deleted the volume past its finalizer kubernetes.io/pv-protection, which keeps it as long as it is bound"
+	}
+	f.SelfHeals.Because = fmt.Sprintf("%s; %s", afterRestart(p.View, pod, lost.name), afterPod(pod, lost))
+	f.Advice, f.AdviceCommands = saveUnderPod(pod, lost, kept)
+	for _, pv := range kept {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.claimRef",
+			Value: fmt.Sprintf("%s; %s, reclaim policy %s", claimRefText(pv), pv.Status.Phase, pv.Spec.PersistentVolumeReclaimPolicy)})
+		if f.PersistentVolume == "" && len(kept) == 1 {
+			f.PersistentVolume = pv.Name
+		}
+		if deletes(pv) && f.Severity != finding.Error {
+			f.Severity = finding.Error
+			f.Message += fmt.Sprintf("; volume %s of the earlier claim has the reclaim policy Delete: its disk is deleted once it is detached", pv.Name)
+		}
+	}
+	p.Report(f)
+}
+
+func orNone(name string) string {
+	if name == "" {
+		return "none"
+	}
+	return name
+}
+
+// forgotten are the pairs that a kube-controller-manager which starts again does not want.
+type forgotten []reconcile.Forgotten
+
+func forgottenPairs(v *facts.View) forgotten { return v.World.Forgotten() }
+
+// afterRestart says what a kube-controller-manager that starts again makes of the pod. The
+// one at work keeps what it looked up when it first saw the pod; one that starts looks it
+// up again, and does not find that the pod uses a volume.
+func afterRestart(p *facts.View, pod *corev1.Pod, claim string) string {
+	const forgets = "kube-controller-manager counts the pod as a user only until it restarts"
+	self := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	for _, lost := range facts.Once(p, forgottenPairs) {
+		d := p.Plan.Decision(lost.VolumeNode)
+		if d == nil || lost.Node != types.NodeName(pod.Spec.NodeName) || !slices.Contains(lost.Pods, self) {
+			continue
+		}
+		forced := ""
+		if d.Verb == reconcile.ForceDetach {
+			forced = facts.Rounded(d.After)
+		}
+		for _, until := range d.Until {
+			if until.Event == reconcile.MaxWaitForUnmount && until.Then == reconcile.ForceDetach {
+				forced = facts.Rounded(until.After)
+			}
+		}
+		switch {
+		case forced != "":
+			return fmt.Sprintf("%s: it then detaches the volume from node %s by force, under the pod, %s later", forgets, lost.Node, forced)
+		case d.Verb == reconcile.Detach:
+			return fmt.Sprintf("%s: it then detaches the volume from node %s immediately", forgets, lost.Node)
+		case d.Verb == reconcile.Wait:
+			return fmt.Sprintf("%s: it then detaches the volume as soon as node %s no longer reports it in use, or by force once that node is not Ready", forgets, lost.Node)
+		}
+	}
+	return fmt.Sprintf("%s, and the kubelet cannot mount the volume again without claim %s and its volume", forgets, claim)
+}
+
+// afterPod says what becomes of the pod that takes this one's place.
+func afterPod(pod *corev1.Pod, lost *lostClaim) string {
+	owner := metav1.GetControllerOf(pod)
+	switch {
+	case lost.claim == nil && owner != nil && owner.Kind == "StatefulSet":
+		return "the StatefulSet makes a new claim for the next pod of this name, and that one gets an empty volume"
+	case lost.claim == nil:
+		return "a pod that takes its place does not start without the claim"
+	case lost.volume != nil:
+		return fmt.Sprintf("a pod that takes its place gets volume %s", lost.volume.Name)
+	case lost.claim.Spec.VolumeName != "":
+		return "a pod that takes its place does not start without the volume"
+	default:
+		return "a pod that takes its place waits for the claim, and gets an empty volume once that has one"
+	}
+}
+
+// saveUnderPod says how the data is kept, and then how the objects may lead to it again.
+func saveUnderPod(pod *corev1.Pod, lost *lostClaim, kept []*corev1.PersistentVolume) (advice string, commands []string) {
+	for _, pv := range kept {
+		if deletes(pv) {
+			commands = append(commands, retain(pv))
+		}
+	}
+	if len(commands) > 0 {
+		advice = "first keep the disk: set the reclaim policy of the earlier claim's volume to Retain; "
+	}
+	advice += fmt.Sprintf("leave pod %s, its volume and its VolumeAttachment as they are, and save the data from within the pod while it runs", facts.PodName(pod))
+	switch {
+	case lost.claim != nil && lost.claim.Spec.VolumeName != "" && lost.volume == nil:
+		advice += fmt.Sprintf("; then make PersistentVolume %s again with the driver and handle of the disk, reclaim policy Retain and a claimRef with the claim's UID",
+			lost.claim.Spec.VolumeName)
+	case len(kept) != 1 || goes(kept[0]):
+		advice += "; then find out which disk the pod has, by its node and at the storage system, before anything else is changed"
+	case lost.claim == nil:
+		advice += fmt.Sprintf("; then make claim %s again with volumeName %s, and take the UID out of that volume's claimRef: the pod counts as its user again", lost.name, kept[0].Name)
+	case lost.volume == nil:
+		advice += fmt.Sprintf("; then take the UID out of the claimRef of volume %s, if that is the pod's: the claim is bound to it, and the pod counts as its user again", kept[0].Name)
+	default:
+		advice += fmt.Sprintf("; the pod's disk is most likely that of volume %s, which no pod gets as long as the claim leads to volume %s", kept[0].Name, lost.volume.Name)
+	}
+	return advice, commands
+}

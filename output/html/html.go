@@ -44,20 +44,20 @@ func (f Frame) page(before, main g.Node) g.Node {
 			h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
 			h.Meta(g.Attr("http-equiv", "Content-Security-Policy"), h.Content(policy())),
 			h.Meta(h.Name("referrer"), h.Content("no-referrer")),
-			h.TitleEl(g.Text(f.Title+": "+f.Verdict)),
+			h.TitleEl(words(f.Title+": "+f.Verdict)),
 			h.Link(h.Rel("icon"), h.Href("data:,")),
 			h.StyleEl(g.Raw(style)),
 		)),
 		h.Body(lines(
-			h.A(h.Class("skip"), h.Href("#findings"), g.Text("Skip to the findings")),
+			h.A(h.Class("skip"), h.Href("#findings"), words("Skip to the findings")),
 			h.Header(lines(
-				h.H1(g.Text(f.Title)),
-				h.P(h.Class(verdict), g.Text(f.Verdict)),
-				h.P(h.Class("quiet"), g.Text(strings.Join(f.About, " · "))),
+				h.H1(words(f.Title)),
+				h.P(h.Class(verdict), words(f.Verdict)),
+				h.P(h.Class("quiet"), words(strings.Join(f.About, " · "))),
 			)),
 			before, main,
 			h.Footer(h.Class("quiet"), lines(
-				h.P(g.Text("Made by kubectl volume-doctor. It is a picture of one moment: look again before acting on it.")),
+				h.P(words("Made by kubectl volume-doctor. It is a picture of one moment: look again before acting on it.")),
 				h.P(h.ID("told"), h.Role("status"), h.Class("skip")),
 			)),
 			h.Script(g.Raw(script)),
@@ -119,13 +119,13 @@ func unread(texts []string) g.Node {
 		return nil
 	}
 	return h.Section(h.Class("card warning"), h.Aria("labelledby", "unread"), lines(
-		h.H2(h.ID("unread"), g.Text("What was not examined")),
+		h.H2(h.ID("unread"), words("What was not examined")),
 		list(texts),
 	))
 }
 
 func list(texts []string) g.Node {
-	return h.Ul(each(texts, func(text string) g.Node { return unclosed("li", g.Text(text)) }))
+	return h.Ul(each(texts, func(text string) g.Node { return unclosed("li", words(text)) }))
 }
 
 // unclosed is an element without its end tag, which HTML lets be left out in lists: a large
@@ -139,8 +139,14 @@ func unclosed(name string, children ...g.Node) g.Node {
 	})
 }
 
-func severity(name string) g.Node { return h.Span(h.Class("severity"), g.Text(name)) }
+func severity(name string) g.Node { return h.Span(h.Class("severity"), words(name)) }
 
 func command(line string) g.Node { return h.Div(h.Class("command"), code(line)) }
 
-func code(line string) g.Node { return h.Pre(g.Text(line)) }
+func code(line string) g.Node { return h.Pre(words(line)) }
+
+// words are what stands between tags. There, quotes mean nothing and need no escape, which a
+// page with a thousand commands would have thousands of.
+func words(s string) g.Node { return g.Raw(betweenTags.Replace(s)) }
+
+var betweenTags = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")

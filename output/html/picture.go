@@ -48,8 +48,8 @@ type Cross struct {
 func (p *Picture) node() g.Node {
 	return h.SVG(g.Attr("viewBox", fmt.Sprintf("0 0 %d %d", p.Width, p.Height)), number("width", p.Width), number("height", p.Height),
 		h.Role("img"), h.Aria("labelledby", p.ID+"-t "+p.ID+"-d"), lines(
-			h.TitleEl(h.ID(p.ID+"-t"), g.Text(p.Title)),
-			g.El("desc", h.ID(p.ID+"-d"), g.Text(p.Description)),
+			h.TitleEl(h.ID(p.ID+"-t"), words(p.Title)),
+			g.El("desc", h.ID(p.ID+"-d"), words(p.Description)),
 			each(p.Lines, func(l Path) g.Node {
 				return path(l.Path, classes("line", class{"missing", l.Missing}, class{"wrong", l.Wrong}))
 			}),
@@ -58,7 +58,7 @@ func (p *Picture) node() g.Node {
 				return g.El("rect", classes("box", class{"volume", b.Volume}), number("x", b.X), number("y", b.Y), number("width", b.W), number("height", b.H))
 			}),
 			each(p.Texts, func(t Text) g.Node {
-				return g.El("text", classes("", class{"label", t.Label}, class{"wrong", t.Wrong}), number("x", t.X), number("y", t.Y), g.Text(t.Text))
+				return g.El("text", classes("", class{"label", t.Label}, class{"wrong", t.Wrong}), number("x", t.X), number("y", t.Y), words(t.Text))
 			}),
 			each(p.Crosses, func(c Cross) g.Node {
 				return g.El("g", h.Class("cross"), g.El("circle", number("cx", c.X), number("cy", c.Y), number("r", 8)), path(c.Path))

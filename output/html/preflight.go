@@ -40,7 +40,7 @@ func (p Preflight) Write(w io.Writer) error {
 	return p.page(nil, h.Main(h.ID("findings"), h.TabIndex("-1"), h.Aria("label", "What would wait and hang"), lines(
 		each(p.Scenarios, Scenario.node),
 		each(p.Lists, func(l List) g.Node {
-			return h.Section(h.Class("card info"), h.Aria("labelledby", l.ID), lines(h.H2(h.ID(l.ID), g.Text(l.Title)), list(l.Items)))
+			return h.Section(h.Class("card info"), h.Aria("labelledby", l.ID), lines(h.H2(h.ID(l.ID), words(l.Title)), list(l.Items)))
 		}),
 		briefs(p.Findings),
 		unread(p.Unread),
@@ -53,14 +53,14 @@ func (s Scenario) node() g.Node {
 		level = "error"
 	}
 	waits := each(s.Waits, func(w Waits) g.Node {
-		return h.Details(h.Summary(g.Text(w.Title)), lines(h.P(g.Text(w.Because)), list(w.Pods)))
+		return h.Details(h.Summary(words(w.Title)), lines(h.P(words(w.Because)), list(w.Pods)))
 	})
 	if len(s.Waits) == 0 {
-		waits = lines(h.P(g.Text("No pod would wait for a volume.")))
+		waits = lines(h.P(words("No pod would wait for a volume.")))
 	}
 	return h.Section(h.Class("card "+level), h.Aria("labelledby", s.ID), lines(
-		h.H2(h.ID(s.ID), g.Text(s.Title)),
-		each(s.Hangs, func(text string) g.Node { return h.P(h.Class("what"), g.Text("Hangs: "+text)) }),
+		h.H2(h.ID(s.ID), words(s.Title)),
+		each(s.Hangs, func(text string) g.Node { return h.P(h.Class("what"), words("Hangs: "+text)) }),
 		waits,
 	))
 }

@@ -62,11 +62,11 @@ const manyCauses = 10
 func (r Report) Write(w io.Writer) error {
 	parts := each(r.Groups, Group.node)
 	if len(r.Groups) == 0 {
-		parts = lines(h.P(h.Class("card"), g.Text(r.Verdict)))
+		parts = lines(h.P(h.Class("card"), words(r.Verdict)))
 	}
 	return r.page(r.nav(), h.Main(h.ID("findings"), h.TabIndex("-1"), h.Aria("label", "Findings and what was read"), lines(
 		parts,
-		some(r.Briefly, func(text string) g.Node { return h.P(h.Class("quiet"), g.Text(text)) }),
+		some(r.Briefly, func(text string) g.Node { return h.P(h.Class("quiet"), words(text)) }),
 		unread(r.Unread),
 		docs(r.Docs),
 	))).Render(w)
@@ -77,15 +77,15 @@ func (r Report) nav() g.Node {
 	if r.Count <= 1 {
 		return nil
 	}
-	options := []g.Node{h.Option(h.Value(""), g.Text("all"))}
+	options := []g.Node{h.Option(h.Value(""), words("all"))}
 	for _, severity := range []string{"error", "warning", "info"} {
-		options = append(options, h.Option(g.Text(severity)))
+		options = append(options, h.Option(words(severity)))
 	}
 	return h.Nav(h.Aria("label", "Findings"), lines(
 		h.Div(h.ID("search"), h.Role("search"), h.Hidden(""), lines(
-			h.Label(h.For("words"), g.Text("Search")),
+			h.Label(h.For("words"), words("Search")),
 			h.Input(h.ID("words"), h.Type("search"), h.AutoComplete("off"), g.Attr("spellcheck", "false")),
-			h.Label(h.For("severity"), g.Text("Severity")),
+			h.Label(h.For("severity"), words("Severity")),
 			h.Select(h.ID("severity"), g.Group(options)),
 			h.Span(h.ID("shown"), h.Role("status"), h.Class("quiet")),
 		)),
@@ -97,16 +97,16 @@ func (r Report) causes() g.Node {
 	if len(r.Groups) <= 1 || r.Briefly != "" {
 		return nil
 	}
-	return h.Details(g.If(len(r.Groups) <= manyCauses, g.Attr("open")), h.Summary(g.Text(fmt.Sprintf("%d causes", len(r.Groups)))), lines(
+	return h.Details(g.If(len(r.Groups) <= manyCauses, g.Attr("open")), h.Summary(words(fmt.Sprintf("%d causes", len(r.Groups)))), lines(
 		h.Ul(each(r.Groups, func(group Group) g.Node {
 			cause := group.Cause
 			var follow g.Node
 			if n := len(group.Consequences); n > 0 {
-				follow = g.Group{g.Text(" "), h.Span(h.Class("quiet"), g.Text(fmt.Sprintf("(%d follow from it)", n)))}
+				follow = g.Group{words(" "), h.Span(h.Class("quiet"), words(fmt.Sprintf("(%d follow from it)", n)))}
 			}
 			return h.Li(
-				h.Span(h.Class("severity "+cause.Class), g.Text(cause.Severity)), g.Text(" "),
-				h.A(h.Href("#"+cause.ID), g.Text(cause.Code+" "+cause.Check+": "+cause.Subject)), follow)
+				h.Span(h.Class("severity "+cause.Class), words(cause.Severity)), words(" "),
+				h.A(h.Href("#"+cause.ID), words(cause.Code+" "+cause.Check+": "+cause.Subject)), follow)
 		})),
 	))
 }
@@ -115,20 +115,20 @@ func (group Group) node() g.Node {
 	var follow g.Node
 	if len(group.Consequences) > 0 {
 		follow = h.Details(h.Class("follow"), lines(
-			h.Summary(g.Text(group.Follows)),
+			h.Summary(words(group.Follows)),
 			each(group.Consequences, func(f Finding) g.Node {
-				return f.article(h.H3(h.ID(f.ID+"t"), severity(f.Severity), g.Text(" "), f.link(), g.Text(": "+f.Subject)))
+				return f.article(h.H3(h.ID(f.ID+"t"), severity(f.Severity), words(" "), f.link(), words(": "+f.Subject)))
 			}),
 		))
 	}
 	f := group.Cause
-	return f.article(h.H2(h.ID(f.ID+"t"), severity(f.Severity), g.Text(" "), f.link()), follow)
+	return f.article(h.H2(h.ID(f.ID+"t"), severity(f.Severity), words(" "), f.link()), follow)
 }
 
 func (f Finding) article(title g.Node, more ...g.Node) g.Node {
 	return h.Article(h.Class("card "+f.Class), h.ID(f.ID), h.Aria("labelledby", f.ID+"t"), lines(
 		title,
-		h.P(g.Text(f.What)),
+		h.P(words(f.What)),
 		f.body(),
 		lines(more...),
 	))
@@ -140,7 +140,7 @@ func (f Finding) link() g.Node {
 	if f.Doc != "" {
 		to = "#" + f.Doc
 	}
-	return h.A(h.Href(to), g.Text(f.Code+" "+f.Check))
+	return h.A(h.Href(to), words(f.Code+" "+f.Check))
 }
 
 func (f Finding) body() g.Node {
@@ -150,7 +150,7 @@ func (f Finding) body() g.Node {
 	}
 	return h.Div(h.Class("two pictured"), lines(
 		h.Div(told),
-		h.Figure(lines(f.Picture.node(), h.FigCaption(g.Text(f.Picture.Caption)))),
+		h.Figure(lines(f.Picture.node(), h.FigCaption(words(f.Picture.Caption)))),
 	))
 }
 
@@ -159,12 +159,12 @@ func (f Finding) steps() g.Node {
 		return nil
 	}
 	return lines(
-		unclosed("p", g.Text("Do")),
+		unclosed("p", words("Do")),
 		h.Ol(each(f.Steps, func(s Step) g.Node {
 			if s.Command != "" {
 				return h.Li(h.Class("command"), code(s.Command))
 			}
-			return unclosed("li", g.Text(s.Text))
+			return unclosed("li", words(s.Text))
 		})),
 	)
 }
@@ -181,11 +181,11 @@ func (f Finding) proof() g.Node {
 	}
 	var lower g.Node
 	if len(f.Lower) > 0 {
-		lower = lines(h.P(g.Text("Why no smaller repair:")), list(f.Lower))
+		lower = lines(h.P(words("Why no smaller repair:")), list(f.Lower))
 	}
-	return h.Details(h.Summary(g.Text("Proof")), lines(
+	return h.Details(h.Summary(words("Proof")), lines(
 		h.Ul(each(f.Evidence, func(e Evidence) g.Node {
-			return unclosed("li", g.Text(e.Object+" "+e.Field+": "), h.Code(g.Text(e.Value)))
+			return unclosed("li", words(e.Object+" "+e.Field+": "), h.Code(words(e.Value)))
 		})),
 		lower,
 	))
@@ -195,7 +195,7 @@ func (f Finding) byHand() g.Node {
 	if len(f.ByHand) == 0 {
 		return nil
 	}
-	return h.Details(h.Summary(g.Text("By hand, without the guards")), each(f.ByHand, command))
+	return h.Details(h.Summary(words("By hand, without the guards")), each(f.ByHand, command))
 }
 
 func docs(docs []Doc) g.Node {
@@ -203,12 +203,12 @@ func docs(docs []Doc) g.Node {
 		return nil
 	}
 	return h.Section(h.Aria("labelledby", "pages"), lines(
-		h.H2(h.ID("pages"), g.Text("What the codes mean")),
-		h.P(h.Class("quiet"), g.Text("In general. Whether a command is safe here, the finding says: it has its own.")),
+		h.H2(h.ID("pages"), words("What the codes mean")),
+		h.P(h.Class("quiet"), words("In general. Whether a command is safe here, the finding says: it has its own.")),
 		each(docs, func(d Doc) g.Node {
-			return h.Details(h.Class("card page"), h.ID(d.ID), h.Summary(g.Text(d.Title)), lines(
+			return h.Details(h.Class("card page"), h.ID(d.ID), h.Summary(words(d.Title)), lines(
 				g.Raw(d.HTML),
-				h.P(h.A(h.Href(d.Page), h.Rel("noreferrer"), g.Text("The same page online"))),
+				h.P(h.A(h.Href(d.Page), h.Rel("noreferrer"), words("The same page online"))),
 			))
 		}),
 	))

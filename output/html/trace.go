@@ -49,7 +49,7 @@ type Brief struct {
 func (t Trace) Write(w io.Writer) error {
 	parts := each(t.Volumes, Volume.node)
 	if len(t.Volumes) == 0 {
-		parts = lines(h.P(h.Class("card"), g.Text(t.Verdict)))
+		parts = lines(h.P(h.Class("card"), words(t.Verdict)))
 	}
 	return t.page(nil, h.Main(h.ID("findings"), h.TabIndex("-1"), h.Aria("label", "Volumes, stage by stage"),
 		lines(parts, briefs(t.Findings), unread(t.Unread)))).Render(w)
@@ -57,16 +57,16 @@ func (t Trace) Write(w io.Writer) error {
 
 func (v Volume) node() g.Node {
 	return h.Section(h.Class("card "+v.Class), h.Aria("labelledby", v.ID), lines(
-		h.H2(h.ID(v.ID), g.Text(v.Title)),
+		h.H2(h.ID(v.ID), words(v.Title)),
 		h.Ol(h.Class("stages"), each(v.Stages, func(s Stage) g.Node {
-			text := g.Text(s.Mark + " " + s.Text)
+			text := words(s.Mark + " " + s.Text)
 			if s.Broken {
 				text = h.Strong(h.Class("broken"), text)
 			}
 			return h.Li(text)
 		})),
-		each(v.Waits, func(wait Wait) g.Node { return h.Div(h.H3(g.Text(wait.Title)), terms(wait.Facts)) }),
-		each(v.Notes, func(note string) g.Node { return h.P(g.Text("Note: " + note)) }),
+		each(v.Waits, func(wait Wait) g.Node { return h.Div(h.H3(words(wait.Title)), terms(wait.Facts)) }),
+		each(v.Notes, func(note string) g.Node { return h.P(words("Note: " + note)) }),
 	))
 }
 
@@ -77,7 +77,7 @@ func terms(facts []Fact) g.Node {
 		if strings.TrimSpace(fact.Text) == "" {
 			continue
 		}
-		rows = append(rows, g.Raw("\n"), unclosed("dt", g.Text(fact.Label)), unclosed("dd", g.Text(fact.Text)))
+		rows = append(rows, g.Raw("\n"), unclosed("dt", words(fact.Label)), unclosed("dd", words(fact.Text)))
 	}
 	return h.Dl(rows)
 }
@@ -87,8 +87,8 @@ func briefs(findings []Brief) g.Node {
 	for i, f := range findings {
 		id := fmt.Sprintf("f%d", i)
 		articles = append(articles, h.Article(h.Class("card "+f.Class), h.ID(id), h.Aria("labelledby", id+"-title"), lines(
-			h.H2(h.ID(id+"-title"), severity(f.Severity), g.Text(" "), h.A(h.Href(f.Page), h.Rel("noreferrer"), g.Text(f.Code+" "+f.Check))),
-			h.P(h.Class("what"), g.Text(f.Message)),
+			h.H2(h.ID(id+"-title"), severity(f.Severity), words(" "), h.A(h.Href(f.Page), h.Rel("noreferrer"), words(f.Code+" "+f.Check))),
+			h.P(h.Class("what"), words(f.Message)),
 			command(f.Explain),
 		)))
 	}

@@ -266,7 +266,7 @@ func diskTaken(p *facts.View, pv *corev1.PersistentVolume) string {
 // isTaken says who has the volume, or lays claim to it, as far as the objects tell; ""
 // where nobody does.
 func isTaken(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) string {
-	for _, kind := range []snapshot.Kind{snapshot.VolumeAttachments, snapshot.Nodes} {
+	for _, kind := range []snapshot.Kind{snapshot.VolumeAttachments, snapshot.Nodes, snapshot.Claims} {
 		if !p.Snapshot.Complete(kind) {
 			return fmt.Sprintf("the %s were not all read", kind)
 		}

@@ -46,7 +46,7 @@ func paintChange(change finding.Change, opts Options) string {
 // told is what an entry says after its time and its word.
 func told(e finding.Entry) string {
 	if f := e.Finding; f != nil {
-		line := fmt.Sprintf("%s %s %s %s", f.Severity, f.Code, f.Check, f.Subject)
+		line := fmt.Sprintf("%s %s %s %s", f.Severity, f.Code, f.Check, f.Subject) + suspected(*f)
 		switch e.Change {
 		case finding.Healed:
 			return line + " after " + e.After

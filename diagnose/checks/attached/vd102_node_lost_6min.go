@@ -101,7 +101,7 @@ func lostNodeFinding(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, 
 			facts.PodName(pod), pod.Spec.NodeName, pv, va.Node, lost),
 		Cause:          "the node was lost before its kubelet could unmount the volume",
 		Evidence:       []finding.Evidence{evidence, {Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"}},
-		ByHand:         fmt.Sprintf("wait; or, once the machine behind %s is known to be off, taint the node out-of-service", va.Node),
+		ByHand:         fmt.Sprintf("once the machine behind %s is known to be off, taint the node out-of-service", va.Node),
 		AdviceCommands: []string{facts.TaintOutOfService(string(va.Node))},
 	})
 }

@@ -187,11 +187,11 @@ func flipped(p *check.Run, driver *storagev1.CSIDriver, left []*storagev1.Volume
 		},
 		SelfHeals: finding.SelfHeals{Because: "the controller passes over the VolumeAttachments of a driver that attaches nothing, also when it restarts"},
 		Advice:    "find out whether the driver ever attached anything, and if so check at the storage system that nothing is attached",
-		ByHand: fmt.Sprintf("then delete the VolumeAttachments, such as %s: where no attacher runs, only their finalizer %s holds them, and may be taken off",
+		ByHand: fmt.Sprintf("delete the VolumeAttachments, such as %s: where no attacher runs, only their finalizer %s holds them, and may be taken off",
 			first.Name, reconcile.AttacherFinalizer(driver.Name)),
 	}
 	if usedOnNode(p.View, first) {
-		f.Advice = "wait until no pod on the node uses the volume; " + f.Advice
+		f.Advice = "let the pods on the node that use the volume leave first; " + f.Advice
 		f.SelfHeals.Because = "the controller passes over the VolumeAttachments of a driver that attaches nothing, also once the pod that uses the volume has ended"
 	}
 	if len(left) > 1 {

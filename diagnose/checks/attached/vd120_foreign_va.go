@@ -79,12 +79,12 @@ func foreign(p *check.Run, va facts.Attachment) {
 	switch {
 	case proper != nil:
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "volumeattachment/" + proper.Name, Field: "metadata.name", Value: "is the controller's for the same volume and node"})
-		f.Advice, f.ByHand = "wait until the controller's own VolumeAttachment for this node is gone", ""
+		f.Advice, f.ByHand = "leave it until the controller's own VolumeAttachment for this node is gone", ""
 		f.Never = "delete it now: the driver would detach the volume under the controller's own VolumeAttachment"
 	case len(users) > 0:
 		f.Pods = facts.PodNames(users)
 		f.Message += fmt.Sprintf("; pod %s on that node uses the volume", facts.PodName(users[0]))
-		f.Advice, f.ByHand = "wait until no pod on the node uses the volume", ""
+		f.Advice, f.ByHand = "let the pods on the node that use the volume leave first", ""
 		f.Never = "delete it while a pod on the node uses the volume: the driver would detach it"
 	}
 	if blocked := blockedBy(p.View, va); len(blocked) > 0 {

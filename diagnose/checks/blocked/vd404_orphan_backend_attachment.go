@@ -162,7 +162,7 @@ func orphan(p *check.Run, va facts.Attachment, holder *corev1.Node, pods []*core
 		"or the volume was attached past the cluster"
 	f.Evidence = append(f.Evidence, noRecord(holder)...)
 	f.Advice = fmt.Sprintf("check at the storage system that the volume is attached to node %s, and on that node that nothing has it mounted", holder.Name)
-	f.ByHand = "then detach it at the storage system: the attach follows within about 7 min"
+	f.ByHand = "detach it at the storage system: the attach follows within about 7 min"
 	suspectUntilRefusedAlone(p, va, &f)
 	p.Report(f)
 }

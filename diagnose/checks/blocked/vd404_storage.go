@@ -76,7 +76,7 @@ func reportKept(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry *st
 		f.Cause = "the VolumeAttachment of that node went without a detach: its finalizer was taken off; or the volume was attached past the cluster"
 		f.Evidence = append(f.Evidence, noRecord(h.Node)...)
 		f.Advice = fmt.Sprintf("check on node %s that nothing has the volume mounted", h.Node.Name)
-		f.ByHand = "then detach it at the storage system: the attach follows within about 7 min"
+		f.ByHand = "detach it at the storage system: the attach follows within about 7 min"
 		// On the word of a list alone nothing is written: the driver has to say it, too.
 		if failure := p.AttachError(va.VolumeAttachment); failure != nil && facts.HeldElsewhere(va.Spec.Attacher, failure.Message) {
 			f.Holder = facts.NodeName(h.Node)
@@ -111,6 +111,6 @@ func reportLeft(p *check.Run, pv *corev1.PersistentVolume, volume corev1.UniqueV
 		Evidence:  append([]finding.Evidence{entry.Evidence()}, noRecord(h.Node)...),
 		SelfHeals: finding.SelfHeals{Because: "no object asks the driver to detach the volume there"},
 		Advice:    fmt.Sprintf("check on node %s that nothing has the volume mounted, and whose it is", h.Node.Name),
-		ByHand:    "then detach it at the storage system",
+		ByHand:    "detach it at the storage system",
 	})
 }

@@ -48,8 +48,10 @@ var (
 	// kubeletKey is what the kubelet keeps a pause for.
 	kubeletKey = regexp.MustCompile(`^\{volumeName:(\S+) podName:(\S*) nodeName:\}$`)
 	// inKubelet is the volume and the pod in an error (GenerateMsg of VolumeToMount and
-	// MountedVolume, and of AttachedVolume for a device, operation_executor.go).
-	inKubelet = regexp.MustCompile(`^([A-Z]\w+\.[\w. ]{1,60} for volume "(?:[^"\\]|\\.)*") \(UniqueName: ("(?:[^"\\]|\\.)*")\) (?:pod "(?:[^"\\]|\\.)*" \(UID: ("(?:[^"\\]|\\.)*")\)|on node "(?:[^"\\]|\\.)*") `)
+	// MountedVolume, and of AttachedVolume for a device, operation_executor.go). What failed
+	// stands before it, in words of no fixed form: "UnmountVolume.TearDown failed",
+	// "UnmountDevice failed", "error cleaning subPath mounts".
+	inKubelet = regexp.MustCompile(`^([A-Za-z][\w.:,/ ]{1,99} for volume "(?:[^"\\]|\\.)*") \(UniqueName: ("(?:[^"\\]|\\.)*")\) (?:pod "(?:[^"\\]|\\.)*" \(UID: ("(?:[^"\\]|\\.)*")\)|on node "(?:[^"\\]|\\.)*") `)
 )
 
 // ReadKubelet reads the log of a kubelet, in what Read takes or as its log query has it, to

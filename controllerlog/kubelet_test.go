@@ -41,6 +41,7 @@ func TestKubelet(t *testing.T) {
 		setUp    = `MountVolume.SetUp failed for volume "pv-1" ` + named
 		tearDown = `UnmountVolume.TearDown failed for volume "` + aVolume + `" (UniqueName: "` + aVolume + `") pod "uid-1" (UID: "uid-1") : rpc error: code = Internal desc = busy`
 		device   = `UnmountDevice failed for volume "pv-1" (UniqueName: "` + aVolume + `") on node "n1" : rpc error: code = Internal desc = busy`
+		refs     = `GetDeviceMountRefs check failed for volume "pv-1" (UniqueName: "` + aVolume + `") on node "n1" : the device mount path "/x" is still mounted by other references [/y]`
 		lost     = `UnmountVolume.NewUnmounter failed for volume "pv-1" (UniqueName: "` + aVolume + `") pod "uid-1" (UID: "uid-1") : kubernetes.io/csi: unmounter failed to load volume data file`
 		deviceOf = `UnmountVolume.NewDeviceUnmounter failed for volume "pv-1" (UniqueName: "` + aVolume + `") on node "n1" : no plugin`
 	)
@@ -60,7 +61,11 @@ func TestKubelet(t *testing.T) {
 		"mount":                      {[]string{line}, []KubeletFailure{mount}},
 		"affinity":                   {[]string{paused("10:40:00", "+0000 UTC", "", `MountVolume.NodeAffinity check failed for volume "pv-1" `+named)}, []KubeletFailure{failure(10, "uid-1", `MountVolume.NodeAffinity check failed for volume "pv-1" : rpc error: code = Internal desc = no device`)}},
 		"unmount":                    {[]string{paused("10:40:00", "+0000 UTC", "uid-1", tearDown)}, []KubeletFailure{failure(10, "uid-1", `UnmountVolume.TearDown failed for volume "`+aVolume+`" : rpc error: code = Internal desc = busy`)}},
-		"device":                     {[]string{paused("10:40:00", "+0000 UTC", "", strings.Replace(device, "UnmountDevice", "UnmountDevice.Unmount", 1))}, []KubeletFailure{failure(10, "", `UnmountDevice.Unmount failed for volume "pv-1" : rpc error: code = Internal desc = busy`)}},
+		"device":                     {[]string{paused("10:40:00", "+0000 UTC", "", device)}, []KubeletFailure{failure(10, "", `UnmountDevice failed for volume "pv-1" : rpc error: code = Internal desc = busy`)}},
+		"references":                 {[]string{paused("10:40:00", "+0000 UTC", "", refs)}, []KubeletFailure{failure(10, "", `GetDeviceMountRefs check failed for volume "pv-1" : the device mount path "/x" is still mounted by other references [/y]`)}},
+		"block device":               {[]string{paused("10:40:00", "+0000 UTC", "", strings.Replace(device, "UnmountDevice", "UnmapDevice", 1))}, []KubeletFailure{failure(10, "", `UnmapDevice failed for volume "pv-1" : rpc error: code = Internal desc = busy`)}},
+		"subPath":                    {[]string{paused("10:40:00", "+0000 UTC", "uid-1", strings.Replace(tearDown, "UnmountVolume.TearDown failed", "error cleaning subPath mounts", 1))}, []KubeletFailure{failure(10, "uid-1", `error cleaning subPath mounts for volume "`+aVolume+`" : rpc error: code = Internal desc = busy`)}},
+		"a step of a later release":  {[]string{paused("10:40:00", "+0000 UTC", "uid-1", strings.Replace(tearDown, "UnmountVolume.TearDown failed", "cannot say goodbye, yet", 1))}, []KubeletFailure{failure(10, "uid-1", `cannot say goodbye, yet for volume "`+aVolume+`" : rpc error: code = Internal desc = busy`)}},
 		"no unmounter":               {[]string{paused("10:40:00", "+0000 UTC", "", deviceOf)}, []KubeletFailure{failure(10, "", `UnmountVolume.NewDeviceUnmounter failed for volume "pv-1" : no plugin`)}},
 		"journalctl":                 {[]string{"Nov 20 10:40:00.000000 n1 kubelet[1234]: " + line, "-- Boot 12 --"}, []KubeletFailure{mount}},
 		"the last first":             {[]string{"Nov 20 10:40:00.000000 n1 kubelet[1234]: " + line, "Nov 20 09:40:00.000000 n1 kubelet[1234]: " + line}, []KubeletFailure{failure(9, "uid-1", mount.Message), mount}},
@@ -114,7 +119,7 @@ func TestNoKubeletLog(t *testing.T) {
 func FuzzKubelet(f *testing.F) {
 	f.Add(paused("10:40:00", "+0000 UTC", "", `MountVolume.SetUp failed for volume "pv-1" (UniqueName: "`+aVolume+`") pod "web-0" (UID: "uid-1") : no device`))
 	f.Add("Nov 20 10:40:00.000300 n1 kubelet[1234]: " + paused("12:40:00", "+0200 CEST", "uid-1", `UnmountVolume.TearDown failed for volume "`+aVolume+`" (UniqueName: "`+aVolume+`") pod "uid-1" (UID: "uid-1") : busy`))
-	f.Add(paused("10:40:00", "-0330 NST", "", `UnmountDevice.Unmount failed for volume "pv-1" (UniqueName: "`+aVolume+`") on node "n1" : busy`))
+	f.Add(paused("10:40:00", "-0330 NST", "", `UnmountDevice failed for volume "pv-1" (UniqueName: "`+aVolume+`") on node "n1" : busy`))
 	f.Add(paused("10:40:00", "+0000 UTC", "", `MountVolume.SetUp failed for volume "pv-`+"\xe7\xe7"+`" (UniqueName: "`+aVolume+`") pod "web-0" (UID: "uid-1") : no device`))
 	f.Fuzz(func(t *testing.T, text string) {
 		failures, err := ReadKubelet(strings.NewReader(text), now)

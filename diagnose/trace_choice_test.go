@@ -35,7 +35,8 @@ func TestWhatTheKubeletMakesIsNotBlamed(t *testing.T) {
 func TestWhoFailedTheMount(t *testing.T) {
 	for words, actor := range map[string]string{
 		"applyFSGroup failed for vol vol-1: lchown /data/x: read-only file system": "the kubelet of n1",
-		"rpc error: code = Internal desc = read-only file system":                  "CSI driver ebs.csi.aws.com on n1",
+		"rpc error: code = Internal desc = read-only file system":                  "the workload owner",
+		"rpc error: code = Internal desc = the moon is in the way":                 "CSI driver ebs.csi.aws.com on n1",
 	} {
 		w := newWorld().pending(1).event("FailedMount", `MountVolume.SetUp failed for volume "pv-data" : `+words, 0.1)
 		if v := w.trace(t).Verdict; v.Actor != actor {

@@ -123,6 +123,7 @@ func TestLoggedUnmount(t *testing.T) {
 	const (
 		open    = "unmounted unstaged"
 		tear    = `UnmountVolume.TearDown failed for volume "kubernetes.io/csi/ebs.csi.aws.com^vol-1" : kubernetes.io/csi: Unmounter.TearDownAt failed: rpc error: code = Internal desc = busy`
+		refs    = `GetDeviceMountRefs check failed for volume "pv-data" : the device mount path "/x" is still mounted by other references [/y]`
 		device  = `UnmountDevice failed for volume "pv-data" : rpc error: code = Internal desc = busy`
 		itself  = `UnmountVolume.TearDown failed for volume "kubernetes.io/csi/ebs.csi.aws.com^vol-1" : remove /var/lib/kubelet/pods: directory not empty`
 		another = "kubernetes.io/csi/ebs.csi.aws.com^vol-2"
@@ -156,7 +157,10 @@ func TestLoggedUnmount(t *testing.T) {
 		"ended, as it started":     {ended(), logged(0.5, theVolume, "uid-app", tear), open, onNode, 0.51},
 		"ended, another pod":       {ended(), logged(0.5, theVolume, "uid-other", tear), open, onNode, 0},
 		"ended, a mount":           {ended(), logged(0.5, theVolume, "uid-app", `MountVolume.SetUp failed for volume "pv-data" : busy`), open, onNode, 0},
-		"nobody's":                 {nobody(), logged(0.5, theVolume, "uid-gone", tear), open, onNode, 0},
+		"nobody's, unmount":        {nobody(), logged(0.5, theVolume, "uid-gone", tear), "unmounted", onNode, 0},
+		"nobody's, unstage":        {nobody(), logged(0.5, theVolume, "", device), "unstaged", onNode, 0},
+		"nobody's, references":     {nobody(), logged(0.5, theVolume, "", refs), "unstaged", "whoever mounted it at /y on n1", 0},
+		"nobody's, another":        {nobody(), logged(0.5, another, "", device), open, onNode, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rows := row.world.heard(&trace.KubeletView{Failures: []controllerlog.KubeletFailure{row.failure}, Samples: []trace.KubeletSample{started(cmp.Or(row.runs, 60))}}).Volumes

@@ -254,3 +254,13 @@ func (s *Snapshot) Lease(namespace, name string) *coordinationv1.Lease {
 
 // EventsOf returns the events about the object with the UID.
 func (s *Snapshot) EventsOf(uid types.UID) []*corev1.Event { return s.index.events[uid] }
+
+// EventsOfPod returns the events about the pod. Those of a static pod that its kubelet
+// writes have the UID of the kubelet's own copy, which is the hash of its file.
+func (s *Snapshot) EventsOfPod(pod *corev1.Pod) []*corev1.Event {
+	own, static := s.EventsOf(pod.UID), pod.Annotations[corev1.MirrorPodAnnotationKey]
+	if static == "" || types.UID(static) == pod.UID {
+		return own
+	}
+	return slices.Concat(own, s.EventsOf(types.UID(static)))
+}

@@ -22,7 +22,7 @@ const (
 // LastEvent is the last of the pod's events that pass the test; nil where none does.
 func (p *View) LastEvent(pod *corev1.Pod, test func(*corev1.Event) bool) *corev1.Event {
 	var last *corev1.Event
-	for _, e := range p.Snapshot.EventsOf(pod.UID) {
+	for _, e := range p.Snapshot.EventsOfPod(pod) {
 		if test(e) && (last == nil || EventTime(e).After(EventTime(last).Time)) {
 			last = e
 		}

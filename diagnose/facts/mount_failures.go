@@ -83,7 +83,7 @@ const spamBurst = 25
 // the kubelet may drop others.
 func (p *View) RecorderPauses(pod *corev1.Pod) bool {
 	sent := int32(0)
-	for _, e := range p.Snapshot.EventsOf(pod.UID) {
+	for _, e := range p.Snapshot.EventsOfPod(pod) {
 		sent += max(1, e.Count)
 	}
 	return sent >= spamBurst

@@ -59,6 +59,40 @@ func AttachRefusal(driver string, e *storagev1.VolumeError) (driverwords.Entry, 
 	return entry, known
 }
 
+// WhoAttaches is who has to act after the error of an attach that has lasted for the time,
+// "" where its words do not tell. Where the volume is elsewhere, a detach of it may still
+// be under way there.
+func (p *View) WhoAttaches(va *storagev1.VolumeAttachment, lasts time.Duration) string {
+	driver, e := va.Spec.Attacher, p.AttachError(va)
+	entry, known := AttachRefusal(driver, e)
+	if !known || !p.StillRefused(e) || HeldElsewhere(driver, e.Message) && (lasts < StuckDeleting || p.attachedElsewhere(va)) {
+		return ""
+	}
+	return WhoActs(entry)
+}
+
+// attachedElsewhere reports whether another node has a VolumeAttachment of the volume.
+func (p *View) attachedElsewhere(va *storagev1.VolumeAttachment) bool {
+	volume, err := p.World.AttachmentVolume(va)
+	return err == nil && slices.ContainsFunc(p.AttachmentsOf(volume), func(other Attachment) bool { return other.VolumeAttachment.Name != va.Name })
+}
+
+// MayBeDetached reports whether the words of a detach that failed are those of a driver
+// that does not find the volume or the node, as where it has detached it already.
+func MayBeDetached(driver, message string) bool {
+	return Means(driver, message, driverwords.VolumeNotFound, driverwords.ObjectNotFound, driverwords.NotAttached, driverwords.NodeUnknown, driverwords.MachineGone)
+}
+
+// WhoDetaches is who has to act after the error of a detach, "" where its words do not
+// tell.
+func WhoDetaches(driver, message string) string {
+	entry, known := DriverSays(driver, message)
+	if !known || MayBeDetached(driver, message) {
+		return ""
+	}
+	return WhoActs(entry)
+}
+
 // Throttled reports whether a driver says that a provider, or the API server's
 // client, lets it make fewer calls than it would.
 func Throttled(driver, message string) bool {
@@ -110,6 +144,19 @@ func Heals(entry driverwords.Entry, lasts time.Duration) bool {
 // WhatItMeans is the entry's meaning and who has to act, as a part of a sentence
 // about an error that has lasted for the time.
 func WhatItMeans(entry driverwords.Entry, lasts time.Duration) string {
+	return Acting(WhatItSays(entry, lasts), WhoActs(entry))
+}
+
+// Acting adds to a sentence who has to act, where that is known.
+func Acting(says, actor string) string {
+	if actor == "" {
+		return says
+	}
+	return says + "; " + actor + " has to act"
+}
+
+// WhatItSays is the entry's meaning, and whether it ends by itself.
+func WhatItSays(entry driverwords.Entry, lasts time.Duration) string {
 	about, _ := entry.Meaning.About()
 	says := Clause(about.Says)
 	if entry.Wrapper && entry.Meaning == driverwords.StorageError {
@@ -121,7 +168,7 @@ func WhatItMeans(entry driverwords.Entry, lasts time.Duration) string {
 	case entry.Actor.Heals():
 		return fmt.Sprintf("%s; that usually ends by itself, and has not for %s", says, Rounded(lasts))
 	default:
-		return fmt.Sprintf("%s; the %s has to act", says, entry.Actor)
+		return says
 	}
 }
 

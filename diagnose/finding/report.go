@@ -178,6 +178,10 @@ type Finding struct {
 	// Claims lead the pods to the volume, as namespace/name; sorted.
 	Claims []string `json:"claims,omitempty"`
 
+	// Actor is who has to act, as the text says it too; "" where it names nobody. A pod
+	// that waits because of the finding waits for the same one.
+	Actor string `json:"-"`
+
 	// Since is when it began, or the earliest moment that the objects prove.
 	Since     *metav1.Time `json:"since,omitempty"`
 	Evidence  []Evidence   `json:"evidence"`

@@ -81,6 +81,7 @@ func OfNode(view *facts.View, name types.NodeName, heard *trace.KubeletView) *No
 		n.KubeletVersion = node.Status.NodeInfo.KubeletVersion
 	}
 	named := map[corev1.UniqueVolumeName]bool{}
+	used := map[corev1.UniqueVolumeName]*corev1.Pod{} // also where nothing attaches it any more
 	unresolved := ""
 	for _, pod := range view.Snapshot.PodsOnNode(name) {
 		t := trace.OfPod(view, pod, heard)
@@ -92,13 +93,17 @@ func OfNode(view *facts.View, name types.NodeName, heard *trace.KubeletView) *No
 			}
 			n.add(row(view, pod, v, s))
 			named[v.Volume] = true
-			if v.Volume == "" && v.Claim != "" {
+			pv := view.Snapshot.Volume(v.PersistentVolume)
+			if pv != nil && pv.Spec.CSI != nil {
+				used[reconcile.CSIVolumeName(pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle)] = pod
+			}
+			if pv == nil && v.Volume == "" && v.Claim != "" {
 				unresolved = "claim " + pod.Namespace + "/" + v.Claim + " of pod " + facts.PodName(pod) + " leads to no volume"
 			}
 		}
 	}
 	if node != nil {
-		n.addLeftovers(view, node, named, unresolved)
+		n.addLeftovers(view, node, named, used, unresolved, heard)
 	}
 	if heard != nil {
 		n.Statements = trace.CorroborateNode(view.Snapshot, n.traces, heard)
@@ -131,7 +136,7 @@ func (n *Node) add(v Volume) {
 }
 
 // addLeftovers adds what volumesInUse lists and none of the rows has.
-func (n *Node) addLeftovers(view *facts.View, node *corev1.Node, named map[corev1.UniqueVolumeName]bool, unresolved string) {
+func (n *Node) addLeftovers(view *facts.View, node *corev1.Node, named map[corev1.UniqueVolumeName]bool, used map[corev1.UniqueVolumeName]*corev1.Pod, unresolved string, heard *trace.KubeletView) {
 	for _, volume := range node.Status.VolumesInUse {
 		if named[volume] {
 			continue
@@ -143,14 +148,17 @@ func (n *Node) addLeftovers(view *facts.View, node *corev1.Node, named map[corev
 			v.PersistentVolume, block = pv.Name, facts.BlockMode(pv)
 		}
 		v.Driver, _, _ = reconcile.ParseCSI(volume)
-		s := trace.Leftover(view, node, volume)
+		s := trace.Leftover(view, node, volume, heard)
 		doubt := unresolved
+		if pod := used[volume]; pod != nil {
+			doubt = "pod " + facts.PodName(pod) + " has it, and its CSIDriver says that nothing attaches it"
+		}
 		for _, pod := range view.World.LivePods(reconcile.VolumeNode{Volume: volume, Node: n.Node}) {
 			if n.has(pod) {
 				doubt = "pod " + facts.PodName(pod) + " reaches it by another name"
 			}
 		}
-		if doubt != "" && s.Stage.State != trace.StageUnknown {
+		if doubt != "" && s.Stage.State != trace.StageUnknown && len(s.Stage.Said) == 0 {
 			s.Stage.State = trace.StageUnknown
 			s.Stage.Detail = "volumesInUse of " + node.Name + " lists it; whether a pod uses it is not known: " + doubt
 		}
@@ -189,7 +197,9 @@ func (v *Volume) take(s trace.Standing, block, attached bool) {
 		v.Said = s.Stage.Said[0].Text
 	}
 	v.Next = next(s, block, attached)
-	v.Calls = v.calls()
+	if s.Called() {
+		v.Calls = v.calls()
+	}
 	if pause := v.Next.pause(); pause > 0 {
 		v.Pause = pause.String()
 	}

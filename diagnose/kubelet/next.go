@@ -1,7 +1,6 @@
 package kubelet
 
 import (
-	"strings"
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -92,11 +91,8 @@ func (o Operation) pause() time.Duration {
 }
 
 // calls are those that the driver may be asked for in the stages of the row, where it is
-// the driver who has to act.
+// the driver who is called.
 func (v *Volume) calls() (list []Call) {
-	if !strings.HasPrefix(v.Actor, "CSI driver ") {
-		return nil
-	}
 	stages := v.Stages
 	if len(stages) == 0 {
 		stages = []trace.StageName{v.Stage}

@@ -27,6 +27,7 @@ const (
 	CachesEmpty      = "failed to sync"
 	NotPermitted     = "no relationship found between node"
 	KeyMissing       = "references non-existent"
+	NoMountOptions   = "mount options are not supported for this volume type"
 	PathCheckFailed  = "hostPath type check failed"
 	NodeNotAllowed   = "no matching NodeSelectorTerms"
 	DriverUnknown    = "not found in the list of registered CSI drivers"
@@ -35,6 +36,7 @@ const (
 	NobodyListens    = "connect: connection refused"
 	SocketMissing    = "connect: no such file or directory"
 	DataLost         = "unmounter failed to load volume data file"
+	DeviceOpen       = "the device is in use when it was no longer expected to be in use"
 )
 
 // What a call to a CSI driver ends with. A failed mount without any of them has failed in
@@ -97,6 +99,12 @@ var (
 	// MissingPath is the path on the node that is missing, from 1.37 on behind a comma, or,
 	// behind a colon, of another type.
 	MissingPath = regexp.MustCompile(PathCheckFailed + `[:,] (\S+) is not`)
+	// MissingLocal is the path of a local volume that is missing (getFileType, hostutil).
+	MissingLocal = regexp.MustCompile(`path "([^"]+)" does not exist`)
+	// MissingAccount is the ServiceAccount for which there is no token.
+	MissingAccount = regexp.MustCompile(`serviceaccounts? "([^"]+)" not found`)
+	// OtherMounts are the places where a device is mounted beside the kubelet's own.
+	OtherMounts = regexp.MustCompile(`is still mounted by other references \[([^\]]+)\]`)
 	// DirectoryGone is a record of a volume that could not be written because its directory
 	// was taken away meanwhile.
 	DirectoryGone = regexp.MustCompile(`failed to save volume data file \S+: open \S+: no such file or directory`)

@@ -23,6 +23,8 @@ var unheard = map[string]string{
 	"GrowthReadOnly":  "the drivers of the machines expand no volume",
 	"WhileExpanding":  "the drivers of the machines expand no volume",
 	"CachesEmpty":     "the caches of the machines fill within a second",
+	"NoMountOptions":  "no volume of the machines asks for options that its plugin does not take",
+	"DeviceOpen":      "nothing on the machines holds a device open",
 	"ContextDeadline": "a call takes two minutes to end like that, and the pods of a batch end before",
 	"NoToken":         "the drivers of the machines ask for no token",
 	"LabelsCollide":   "the machines have no SELinux",
@@ -135,6 +137,42 @@ func TestFailedMatchesEachFailure(t *testing.T) {
 		_, text, _ = strings.Cut(text, " ")
 		if (strings.HasPrefix(text, Mounting) || strings.HasPrefix(text, Mapping)) && strings.Contains(text, "failed for volume") && !Failed.MatchString(text) {
 			t.Errorf("Failed does not match %q", text)
+		}
+	}
+}
+
+// TestTable: each row can be found, and names somebody or leaves it to who speaks.
+func TestTable(t *testing.T) {
+	for _, words := range [][]Word{MountWords, WaitWords, UnmountWords} {
+		for i, w := range words {
+			if w.Text == "" && w.Pattern == nil || w.Means == "" && w.Ends == "" {
+				t.Errorf("row %d has nothing to look for, or to say: %+v", i, w)
+			}
+			if w.Permanent && (w.Actor == "" || w.Ends == "") {
+				t.Errorf("%q never passes by itself, and nobody is named, or nothing ends it", w.Text)
+			}
+			if w.Pattern == nil {
+				if found, ok := Find(words, "x "+strings.ToUpper(w.Text)+" y"); !ok || found.Text != w.Text && !strings.Contains(strings.ToLower(w.Text), strings.ToLower(found.Text)) {
+					t.Errorf("%q is found as %q", w.Text, found.Text)
+				}
+			}
+		}
+	}
+	for message, actor := range map[string]string{
+		`secrets "gone" not found`:   "whoever is to create secret/gone",
+		`configmap "gone" not found`: "whoever is to create configmap/gone",
+		`fetching NodeStageSecretRef a/gone failed: secrets "gone" not found`:     "whoever is to create secret/gone",
+		`failed to fetch token: serviceaccounts "app" not found`:                  "whoever is to create serviceaccount/app",
+		`path "/mnt/disks/a" does not exist`:                                      "whoever is to make /mnt/disks/a on $node",
+		`hostPath type check failed: /etc/x is not a directory`:                   "whoever is to make /etc/x on $node",
+		`the device mount path "/x" is still mounted by other references [/y /z]`: "whoever mounted it at /y /z on $node",
+	} {
+		words := MountWords
+		if strings.Contains(message, "references [") {
+			words = UnmountWords
+		}
+		if w, ok := Find(words, message); !ok || w.Actor != actor {
+			t.Errorf("%s: %q, want %q", message, w.Actor, actor)
 		}
 	}
 }

@@ -33,6 +33,9 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 	}
 	if e, w, ok := t.notTakenUp(v); ok {
 		s.State, s.Detail, s.Said = StageBlocked, "the kubelet could not take the volume up", []Said{quote(e, w.means(v.Name, t.kubelet))}
+		if t.blameWait(&s, w, v) {
+			return t.never(s, facts.FirstTime(e))
+		}
 		return t.due(s, facts.FirstTime(e), announceTakes)
 	}
 	if facts.InUse(t.node, v.Volume) {
@@ -102,7 +105,7 @@ func (t *tracer) readNode(name StageName) (Stage, bool) {
 	case !t.knows(snapshot.Nodes, ""):
 		return unread(name, snapshot.Nodes), false
 	default:
-		s := Stage{Stage: name, State: StageBlocked, On: "nobody", Detail: "node " + t.pod.Spec.NodeName + " does not exist"}
+		s := Stage{Stage: name, State: StageBlocked, On: nobody, Detail: "node " + t.pod.Spec.NodeName + " does not exist"}
 		return t.due(s, facts.BoundAt(t.pod), facts.ListsGrace), false
 	}
 }

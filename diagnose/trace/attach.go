@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,7 +81,7 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 		return s
 	}
 	if t.node != nil && !t.World.Managed.Has(facts.NodeName(t.node)) {
-		s.State, s.On, s.Ends = StageBlocked, "nobody", ""
+		s.State, s.On, s.Ends = StageBlocked, nobody, ""
 		s.Detail = "the node lacks the annotation with which the controller cares for it: nobody attaches volumes to it"
 		return t.due(s, facts.BoundAt(t.pod), 0)
 	}
@@ -119,6 +120,7 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		return done(StageAttached, at, "")
 	case failure != nil:
 		s.State, s.On, s.Detail = StageBlocked, "CSI driver "+va.Spec.Attacher, "the driver fails to attach it"
+		s.On = cmp.Or(t.WhoAttaches(va, t.Age(since)), s.On)
 		s.Ends = "the attacher asks again, at most 5 min apart; once it succeeds the controller follows within about 2 min"
 		said := driverSaid(va, "attachError", failure)
 		said.Means = t.attachErrorMeans(failure, va.Spec.Attacher)
@@ -140,7 +142,7 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		s.Detail, s.Ends = "the attacher works on its VolumeAttachment", "the driver answers that the volume is attached"
 	}
 	if lease != nil {
-		s.State = StageBlocked
+		s.State, s.On = StageBlocked, attacherOf(va.Spec.Attacher) // nobody asks the driver
 		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
 	}
 	t.attachWords(v, &s)

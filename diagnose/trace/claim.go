@@ -153,13 +153,13 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 	v.claim = claim
 	switch {
 	case v.source.Ephemeral != nil && !metav1.IsControlledBy(claim, t.pod):
-		s.On, s.Detail, s.Ends = "nobody", name+" has the name of the pod's own claim but belongs to another", "the other claim or this pod is deleted"
+		s.On, s.Detail, s.Ends = nobody, name+" has the name of the pod's own claim but belongs to another", "the other claim or this pod is deleted"
 		return t.due(s, t.pod.CreationTimestamp, facts.ListsGrace)
 	case claim.Status.Phase == corev1.ClaimLost:
-		s.On, s.Detail = "nobody", fmt.Sprintf("%s is Lost: its PV %q is gone", name, claim.Spec.VolumeName)
+		s.On, s.Detail = nobody, fmt.Sprintf("%s is Lost: its PV %q is gone", name, claim.Spec.VolumeName)
 		return t.due(s, metav1.Time{}, 0)
 	case claim.DeletionTimestamp != nil && !slices.Contains(claim.Finalizers, claimProtection):
-		s.On, s.Detail = "nobody", name+" is being deleted and has lost its protection: the kubelet refuses it"
+		s.On, s.Detail = nobody, name+" is being deleted and has lost its protection: the kubelet refuses it"
 		return t.due(s, *claim.DeletionTimestamp, 0)
 	case claim.Spec.VolumeName == "" || claim.Status.Phase != corev1.ClaimBound && t.Snapshot.Volume(claim.Spec.VolumeName) == nil:
 		return t.unbound(v, name)
@@ -176,14 +176,14 @@ func (t *tracer) boundTo(v *tracedVolume, name string, s Stage) Stage {
 	case pv == nil && !t.knows(snapshot.Volumes, ""):
 		return unread(StageClaimBound, snapshot.Volumes)
 	case pv == nil:
-		s.On, s.Ends = "nobody", ""
+		s.On, s.Ends = nobody, ""
 		s.Detail = fmt.Sprintf("%s is bound to %s, which does not exist", name, claim.Spec.VolumeName)
 		return t.due(s, facts.Latest(t.pod.CreationTimestamp, claim.CreationTimestamp), facts.ListsGrace)
 	case pv.Spec.ClaimRef == nil:
 		s.Detail = fmt.Sprintf("%s has no claimRef: the kubelet takes it for not bound", pv.Name)
 		return t.due(s, claim.CreationTimestamp, facts.ClaimBinds)
 	case pv.Spec.ClaimRef.UID != claim.UID:
-		s.On, s.Ends = "nobody", ""
+		s.On, s.Ends = nobody, ""
 		s.Detail = fmt.Sprintf("%s is bound to a claim with uid %s, and %s has %s", pv.Name, pv.Spec.ClaimRef.UID, name, claim.UID)
 		return t.due(s, claim.CreationTimestamp, facts.ListsGrace)
 	}
@@ -214,7 +214,7 @@ func (t *tracer) unbound(v *tracedVolume, name string) Stage {
 		s.On, s.Detail = Scheduler, name+" is bound once the scheduler has chosen a node for the pod"
 		bound = schedulerTakes
 	case about.ForNode:
-		s.State, s.On = StageBlocked, "nobody"
+		s.State, s.On = StageBlocked, nobody
 		s.Detail = name + " waits for the scheduler to choose a node, but the pod was put on its node without it (spec.nodeName)"
 		bound = 0
 	case !about.ClassFound && about.Class != "" && about.Provisioner == "":

@@ -157,7 +157,7 @@ func (t *tracer) notRemoved(volumes []VolumeTrace) []VolumeTrace {
 	for i := range volumes {
 		v := &volumes[i]
 		s := v.stage(StageUnmounted)
-		if !v.Referenced || !slices.Contains(nodeLocal, v.Type) || s.State != StageUnknown {
+		if !v.Referenced || !slices.Contains(nodeLocal, v.Type) || v.Type == "hostPath" || s.State != StageUnknown { // nothing is mounted for a hostPath
 			continue
 		}
 		*s = t.due(Stage{Stage: StageUnmounted, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName),

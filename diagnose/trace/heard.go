@@ -57,13 +57,14 @@ func (k *KubeletView) logged(pod *corev1.Pod) []*corev1.Event {
 
 // failedDown is the last operation of the way down that the kubelet's log says has failed
 // with the volume, if it was not tried again before the objects were read. A kubelet that
-// was started since has forgotten the pause.
+// was started since has forgotten the pause. Of a volume that no pod has any more, it is
+// that of whatever pod had it.
 func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok bool) {
 	if t.heard == nil {
 		return f, false
 	}
 	for _, f := range slices.Backward(t.heard.Failures) {
-		if t.isMeant(v, f.Volume) && (f.Pod == "" || f.Pod == uidThere(t.pod)) {
+		if t.isMeant(v, f.Volume) && (f.Pod == "" || t.pod.Name == "" || f.Pod == uidThere(t.pod)) {
 			up := strings.HasPrefix(f.Message, kubeletwords.Mounting) || strings.HasPrefix(f.Message, kubeletwords.Mapping)
 			started := t.heard.started()
 			return f, !up && !started.IsZero() && f.At.After(started.Add(facts.StartRounded)) && !f.At.Add(f.Pause).Before(t.Snapshot.TakenAt)
@@ -96,15 +97,21 @@ func (t *tracer) hearDown(s *Stage, v *tracedVolume) {
 		*s = done(StageUnmounted, metav1.Time{}, "the kubelet has come to the step after it")
 		return
 	}
+	t.saidInLog(s, f, v.Driver)
+}
+
+// saidInLog takes over what the kubelet's log says of a step of the way down that fails.
+func (t *tracer) saidInLog(s *Stage, f controllerlog.KubeletFailure, driver string) {
 	s.State, s.On, s.follows = StageBlocked, kubeletOf(t.pod.Spec.NodeName), false
-	if v.Driver != "" && driverAnswered(f.Message) {
-		s.On = "CSI driver " + v.Driver + " on " + t.pod.Spec.NodeName
+	b := facts.BlameFor(kubeletwords.UnmountWords, f.Message, facts.Whose{Node: t.pod.Spec.NodeName, Driver: driver})
+	if b.Called {
+		s.On = "CSI driver " + driver + " on " + t.pod.Spec.NodeName
 	}
-	s.Detail, _, _ = strings.Cut(f.Message, " for volume ")
 	s.Ends = "the kubelet tries again after at most 2m2s"
-	s.Said = []Said{{By: kubeletLog + " on " + t.pod.Spec.NodeName, At: new(metav1.NewTime(f.At)), Text: f.Message}}
+	s.take(b)
+	s.Detail, _, _ = strings.Cut(f.Message, " for volume ")
+	s.Said = []Said{{By: kubeletLog + " on " + t.pod.Spec.NodeName, At: new(metav1.NewTime(f.At)), Text: f.Message, Means: b.Means}}
 	if facts.ContainsAny(f.Message, kubeletwords.DataLost) {
-		s.Ends = "the kubelet of " + t.pod.Spec.NodeName + " is restarted: until then it looks for a file that is gone"
 		*s, s.UsualBound = t.due(*s, metav1.Time{}, 0), ""
 	}
 }

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -98,6 +99,7 @@ func alikeThere(n int) string {
 // heldWords adds what keeps the volume from leaving the other node.
 func (t *tracer) heldWords(va *storagev1.VolumeAttachment, s *Stage) {
 	if e := va.Status.DetachError; e != nil {
+		s.On = cmp.Or(facts.WhoDetaches(va.Spec.Attacher, e.Message), s.On)
 		s.Said = append(s.Said, driverSaid(va, "detachError", e))
 	}
 	if lease := t.StaleAttacherLease(va.Spec.Attacher); lease != nil {
@@ -112,6 +114,7 @@ func (t *tracer) detaching(va *storagev1.VolumeAttachment) Stage {
 	bound := facts.SlowDetachGrace
 	if e := va.Status.DetachError; e != nil {
 		s.State, s.On, s.Detail = StageBlocked, "CSI driver "+va.Spec.Attacher, "the driver fails to detach it"
+		s.On = cmp.Or(facts.WhoDetaches(va.Spec.Attacher, e.Message), s.On)
 		s.Said = append(s.Said, driverSaid(va, "detachError", e))
 		s.Ends = "the attacher asks again, at most 5 min apart, until the driver succeeds"
 		if !facts.Unanswered(va.Spec.Attacher, e.Message) {
@@ -119,7 +122,7 @@ func (t *tracer) detaching(va *storagev1.VolumeAttachment) Stage {
 		}
 	}
 	if lease := t.StaleAttacherLease(va.Spec.Attacher); lease != nil {
-		s.State = StageBlocked
+		s.State, s.On = StageBlocked, attacherOf(va.Spec.Attacher) // nobody asks the driver
 		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
 	}
 	if i := slices.IndexFunc(va.Finalizers, func(f string) bool { return !strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }); i >= 0 {

@@ -42,7 +42,7 @@ func parseWait(message string) (waitWords, bool) {
 // them.
 func (w waitWords) means(volume string, k facts.KubeletRelease) string {
 	lists := w.listsMean(volume, k)
-	if why := meaningOf(w.cause, podErrorsMean); why != "" && slices.Contains(w.unmounted, volume) {
+	if why := meaningOf(w.cause, kubeletwords.WaitWords); why != "" && slices.Contains(w.unmounted, volume) {
 		return why + "; " + lists
 	}
 	return lists
@@ -82,7 +82,7 @@ func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
 	}
 	var shared []facts.MountFailure
 	for _, f := range useOf(t.View, v.pair, v.specName()).failures {
-		if f.Event.InvolvedObject.UID != t.pod.UID {
+		if of := f.Event.InvolvedObject.UID; of != t.pod.UID && of != uidThere(t.pod) {
 			shared = append(shared, f)
 		}
 	}
@@ -125,7 +125,7 @@ func useOf(view *facts.View, pair reconcile.VolumeNode, name string) *use {
 // ofVolume says that the failure would meet any pod that uses the volume.
 func ofVolume(f facts.MountFailure) bool {
 	kind, _ := facts.MissingObject(f.Reason)
-	return f.StagesVolume() || kind != "" || driverAnswered(f.Reason)
+	return f.StagesVolume() || kind != "" || kubeletwords.DriverAnswered(f.Reason)
 }
 
 // passing is the last failed mount of the volume that passes by itself.

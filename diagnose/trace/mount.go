@@ -199,12 +199,12 @@ func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVo
 	s.State, s.old = StageBlocked, t.NotRepeated(t.pod, failures)
 	s.Detail = last.Step
 	s.Said = []Said{quote(last.Event, mountMeans(last, t.kubelet))}
-	never := t.blame(&s, last, v)
+	permanent := t.blame(&s, last, v)
 	if e, w, ok := t.waitFailure(v.Name); ok {
 		s.Said = append(s.Said, quote(e, w.means(v.Name, t.kubelet)))
 	}
-	if never {
-		return t.due(s, since, 0)
+	if permanent {
+		return t.never(s, since)
 	}
 	return t.due(s, since, facts.MountFails)
 }
@@ -241,6 +241,9 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 		s.passed = takenUpSince || unattached
 		if t.kubelet >= facts.SilentTimeout && !s.passed {
 			s.State, s.Detail = StageBlocked, "the kubelet cannot mount it"
+			if t.blameWait(&s, w, v) {
+				return t.never(s, since)
+			}
 		}
 	} else if f, ok := t.passing(v); ok {
 		s.Said, s.passed, s.old = []Said{quote(f.Event, mountMeans(f, t.kubelet))}, true, t.NotRepeated(t.pod, []facts.MountFailure{f})

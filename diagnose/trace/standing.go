@@ -2,6 +2,7 @@ package trace
 
 import (
 	"cmp"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,12 @@ type Standing struct {
 	// NeverMounted says that the pod ended before the volume was mounted, which the kubelet
 	// wants to mount as long as the pod object is there.
 	NeverMounted bool
+}
+
+// Called reports whether the CSI driver is called in the stage, whoever has to act so that
+// a call succeeds.
+func (s Standing) Called() bool {
+	return s.Stage.called || strings.HasPrefix(s.Stage.On, "CSI driver ")
 }
 
 // Standing is where one of the trace's volumes stands; ok is false where the kubelet has
@@ -72,14 +79,22 @@ func (v VolumeTrace) standingIn(name StageName) Standing {
 }
 
 // Leftover is where a volume stands that the node's volumesInUse lists and that no pod on
-// the node uses. One of a pod that was deleted by force may still be mounted.
-func Leftover(view *facts.View, node *corev1.Node, volume corev1.UniqueVolumeName) Standing {
-	t := newTracer(view, &corev1.Pod{Spec: corev1.PodSpec{NodeName: node.Name}}, nil)
+// the node uses. One of a pod that was deleted by force may still be mounted; the kubelet's
+// log tells, where it was asked.
+func Leftover(view *facts.View, node *corev1.Node, volume corev1.UniqueVolumeName, heard *KubeletView) Standing {
+	t := newTracer(view, &corev1.Pod{Spec: corev1.PodSpec{NodeName: node.Name}}, heard)
 	v := &tracedVolume{VolumeTrace: &VolumeTrace{Volume: volume}, pair: reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}}
 	v.Driver, _, _ = reconcile.ParseCSI(volume)
 	s := t.unstaging(v, inUseOf(node)+", and no pod there uses it any more")
 	if !t.knows(snapshot.Pods, "") {
 		s = unread(StageUnstaged, snapshot.Pods)
+	} else if f, ok := t.failedDown(v); ok {
+		if f.Pod != "" {
+			s.Stage = StageUnmounted
+		}
+		s = t.due(s, metav1.Time{}, UnstageTakes)
+		t.saidInLog(&s, f, v.Driver)
+		return Standing{Stage: s}
 	}
 	return Standing{Stage: t.due(s, metav1.Time{}, UnstageTakes), Possible: []StageName{StageUnmounted, StageUnstaged}}
 }

@@ -5,6 +5,7 @@ package trace
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -162,6 +163,10 @@ type Stage struct {
 	old bool
 	// passed says that what was said is over, or will be said again.
 	passed bool
+	// called says that a CSI driver has answered a call, whoever has to act after it.
+	called bool
+	// permanent says that no retry can end the wait.
+	permanent bool
 }
 
 // unsaid says that nobody has spoken of the stage as it is now.
@@ -220,7 +225,7 @@ func OfPod(view *facts.View, pod *corev1.Pod, heard *KubeletView) *Trace {
 func newTracer(view *facts.View, pod *corev1.Pod, heard *KubeletView) *tracer {
 	node := view.Snapshot.Node(types.NodeName(pod.Spec.NodeName))
 	return &tracer{View: view, pod: pod, node: node, heard: heard,
-		events:  facts.InOrder(slices.Concat(view.Snapshot.EventsOf(pod.UID), heard.logged(pod))),
+		events:  facts.InOrder(slices.Concat(view.Snapshot.EventsOfPod(pod), heard.logged(pod))),
 		kubelet: facts.ParseKubelet(kubeletVersion(node)),
 	}
 }
@@ -267,6 +272,7 @@ func (t *Trace) Judge(findings []finding.Finding) {
 	}
 	name := t.Pod.Namespace + "/" + t.Pod.Name
 	certain := slices.DeleteFunc(slices.Clone(findings), func(f finding.Finding) bool { return f.Confidence != "" || !f.Names(name) })
+	t.takeActor(certain)
 	for _, f := range certain {
 		if f.Severity.AtLeast(finding.Warning) {
 			if t.Verdict.State == finding.InFlight {
@@ -276,9 +282,32 @@ func (t *Trace) Judge(findings []finding.Finding) {
 			return
 		}
 	}
-	if due := t.comesBy(certain); due != nil {
+	if due := t.comesBy(certain); due != nil && t.Verdict.Actor != nobody && !t.Stage().permanent {
 		t.Verdict.State, t.Verdict.DueAt = finding.InFlight, due
 	}
+}
+
+// takeActor has a finding that is certain name who has to act: it knows more than the
+// stage, and both are one look at one wait.
+func (t *Trace) takeActor(findings []finding.Finding) {
+	waits := t.Waits()
+	if waits.Name == "" || t.Verdict.Actor == "" {
+		return
+	}
+	named := slices.DeleteFunc(slices.Clone(findings), func(f finding.Finding) bool { return !names(f, waits) })
+	if len(named) == 0 || slices.ContainsFunc(named, func(f finding.Finding) bool { return f.Actor == t.Verdict.Actor }) {
+		return
+	}
+	t.Verdict.Message = strings.Replace(t.Verdict.Message, "next to act: "+t.Verdict.Actor, "next to act: "+named[0].Actor, 1)
+	t.Verdict.Actor = named[0].Actor
+	waits.stage(t.Verdict.Stage).On = named[0].Actor
+}
+
+// names reports whether the finding says who has to act so that the volume, on which its
+// pod waits, goes on.
+func names(f finding.Finding, v VolumeTrace) bool {
+	ofVolume := v.Volume != "" && f.Volume == v.Volume || v.PersistentVolume != "" && f.PersistentVolume == v.PersistentVolume || f.Volume == "" && f.PersistentVolume == ""
+	return f.Actor != "" && f.Severity.AtLeast(finding.Warning) && ofVolume
 }
 
 // comesBy is when the first of the volumes that are overdue comes by itself; nil
@@ -350,8 +379,21 @@ func (t *tracer) due(s Stage, since metav1.Time, bound time.Duration) Stage {
 		s.UsualBound = facts.Rounded(bound)
 	}
 	s.Overdue = bound == 0 || !since.IsZero() && t.Age(since) > bound
+	if s.On == nobody && !s.Overdue {
+		s.On = "" // somebody may have acted meanwhile, and the lists that were read do not show it yet
+	}
 	return s
 }
+
+// never makes the stage a wait that nothing ends as it is.
+func (t *tracer) never(s Stage, since metav1.Time) Stage {
+	s.permanent = true
+	return t.due(s, since, 0)
+}
+
+// nobody is who has to act where neither the pod nor its volume can be changed so that
+// the wait ends.
+const nobody = "nobody"
 
 func done(name StageName, since metav1.Time, detail string) Stage {
 	return Stage{Stage: name, State: StageDone, Since: unlessZero(since), Detail: detail}

@@ -8,7 +8,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -77,10 +76,13 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 	if entry, known := facts.DriverSays(va.Spec.Attacher, failure.Message); known {
 		f.Advice = facts.Clause(entry.Helps) + "; the VolumeAttachment is then removed by itself"
 	}
+	f.Actor = facts.WhoDetaches(va.Spec.Attacher, failure.Message)
 	if was, is, ok := asksNewMachine(p.View, va); ok {
+		f.Actor = ""
 		f.Cause = fmt.Sprintf("the volume was attached to machine %s, and the driver is asked about %s, which has the node's name now: detach-asks-new-machine", was, is)
 	}
 	if lease := attacherGone(p.View, va); lease != nil {
+		f.Actor = ""
 		f.Message = fmt.Sprintf("Volume %s has been detaching from node %s for %s, and the driver failed to detach it as long as its attacher ran: %q",
 			pv, va.Node, facts.Rounded(p.Age(*va.DeletionTimestamp)), failure.Message)
 		f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))
@@ -119,10 +121,8 @@ func detachCause(driver, message string, lasts time.Duration) string {
 	if !known {
 		return "the driver rejects the detach, in words whose meaning is not known"
 	}
-	switch entry.Meaning {
-	case driverwords.VolumeNotFound, driverwords.ObjectNotFound, driverwords.NotAttached, driverwords.NodeUnknown, driverwords.MachineGone:
+	if facts.MayBeDetached(driver, message) {
 		return "the driver does not find the volume or the node: the volume may well be detached already, and the driver treats that as a failure"
-	default:
-		return "the driver's words mean: " + facts.WhatItMeans(entry, lasts)
 	}
+	return "the driver's words mean: " + facts.WhatItMeans(entry, lasts)
 }

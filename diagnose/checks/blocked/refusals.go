@@ -26,6 +26,8 @@ type refusal struct {
 	said string
 	// says is what the words mean, and who has to act.
 	says string
+	// actor is who has to act, "" where the words do not tell.
+	actor string
 	// one is the finding about this refusal alone, without what all have.
 	one finding.Finding
 }
@@ -76,6 +78,7 @@ func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding
 		}
 	}
 	pods = facts.EachOnce(pods)
+	f.Actor = lead.actor
 	f.Node, f.Pods, f.Since = lead.node, facts.PodNames(pods), &lead.since
 	if p.Snapshot.Volume(lead.volume) != nil {
 		f.PersistentVolume = lead.volume

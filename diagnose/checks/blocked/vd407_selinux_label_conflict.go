@@ -2,7 +2,6 @@ package blocked
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,19 +65,22 @@ func labelConflict(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
 			{Object: "pod/" + facts.PodName(pod), Field: "SELinux label", Value: seLinuxLabels(pod)},
 		},
 	}
-	rivals := sharers(p.View, pod)
+	rivals := p.Sharers(pod, "")
 	for _, rival := range rivals {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(rival), Field: "SELinux label", Value: seLinuxLabels(rival)})
 	}
 	if facts.ContainsAny(said.Message, kubeletwords.LabelsInPod) {
 		f.Message = fmt.Sprintf("Pod %s waits on node %s: its own containers have different SELinux labels and share a volume that is mounted with one",
 			facts.PodName(pod), pod.Spec.NodeName)
+		f.Actor = "nobody"
 		f.Cause = "the driver's volumes are mounted with the pod's label (seLinuxMount), and a mount has one label only"
 		f.SelfHeals.Because = "the labels are the pod's own, and nothing changes them"
 		f.Advice = "give all containers of the pod one seLinuxOptions.level, or set seLinuxChangePolicy: Recursive in the pod, so that files are relabelled instead"
 	} else {
 		f.Message = fmt.Sprintf("Pod %s waits on node %s: another pod there has its volume mounted with another SELinux label", facts.PodName(pod), pod.Spec.NodeName)
+		f.Actor = "the pod that uses it"
 		if len(rivals) > 0 {
+			f.Actor = "pod " + facts.PodName(rivals[0])
 			f.Message = fmt.Sprintf("Pod %s waits on node %s: pod %s there has their volume mounted with another SELinux label",
 				facts.PodName(pod), pod.Spec.NodeName, facts.PodName(rivals[0]))
 		}
@@ -88,15 +90,6 @@ func labelConflict(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
 			"volume's access mode allows that"
 	}
 	p.Report(f)
-}
-
-// sharers are the other pods on the node that have a claim in common with the
-// pod and may have it mounted.
-func sharers(p *facts.View, pod *corev1.Pod) []*corev1.Pod {
-	own := facts.ClaimNames(pod).UnsortedList()
-	return slices.DeleteFunc(slices.Clone(p.Snapshot.PodsOnNode(facts.NodeOf(pod))), func(q *corev1.Pod) bool {
-		return q == pod || q.Namespace != pod.Namespace || !facts.Mounted(q) || !facts.ClaimNames(q).HasAny(own...)
-	})
 }
 
 // seLinuxLabels are the pod's label and those of its containers that differ from

@@ -60,7 +60,8 @@ func explained(p *facts.View, t facts.RefusedAttach, meaning driverwords.Meaning
 		return slices.ContainsFunc(p.AttachmentsOf(t.Pair.Volume), func(va facts.Attachment) bool { return va.Node != t.Pair.Node })
 	case driverwords.NotRegistered:
 		node := p.Snapshot.Node(t.Pair.Node)
-		return node != nil && p.PluginYoung(node, t.Spec.Attacher)
+		return node != nil && p.PluginYoung(node, t.Spec.Attacher) ||
+			facts.ContainsAny(t.Failure.Message, "does not contain driver") && facts.Registers(p.Snapshot.CSINode(t.Pair.Node), t.Spec.Attacher) // it has since
 	default:
 		return false
 	}
@@ -77,6 +78,7 @@ func attachRefusal(p *facts.View, t facts.RefusedAttach, entry driverwords.Entry
 		node:   t.Pair.Node,
 		entry:  entry,
 		says:   facts.WhatItMeans(entry, p.Age(t.Waits)),
+		actor:  facts.WhoActs(entry),
 		pods:   t.Pods,
 		since:  t.Waits,
 		said:   t.Failure.Message,

@@ -9,6 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -39,7 +40,7 @@ func runMountRefused(p *check.Run) {
 		if p.Snapshot.Node(facts.NodeOf(pod)) == nil || reconcile.PodTerminated(pod) || facts.HasCondition(pod, corev1.PodReadyToStartContainers) {
 			continue // past the mounts the kubelet starts the sandbox
 		}
-		events := facts.InOrder(p.Snapshot.EventsOf(pod.UID))
+		events := facts.InOrder(p.Snapshot.EventsOfPod(pod))
 		for i := range pod.Spec.Volumes {
 			if failures := facts.MountFailures(events, p.KubeletName(pod, &pod.Spec.Volumes[i]), pod.Spec.Volumes[i].Name); len(failures) > 0 {
 				if r, ok := mountRefusal(p.View, pod, &pod.Spec.Volumes[i], failures); ok {
@@ -69,15 +70,19 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 		volume:   p.KubeletName(pod, v),
 		node:     facts.NodeOf(pod),
 		entry:    entry,
-		says:     facts.WhatItMeans(entry, p.Age(since)),
+		actor:    facts.BlameFor(kubeletwords.MountWords, last.Reason, p.Whose(pod, v, driver)).Actor,
 		pods:     []*corev1.Pod{pod},
 		since:    since,
 		said:     last.Reason,
 		evidence: finding.Evidence{Object: "event/" + last.Event.Namespace + "/" + last.Event.Name, Field: "message", Value: last.Event.Message},
 		one:      finding.Finding{Subject: mountSubject(p, pod, driver, entry.Meaning, last), Volume: volume.Volume},
 	}
+	if facts.Heals(entry, p.Age(since)) || entry.Actor.Heals() {
+		r.actor = "" // it ends by itself
+	}
+	r.says = facts.Acting(facts.WhatItSays(entry, p.Age(since)), r.actor)
 	if o := r.one.Subject; o.Kind == "Secret" || o.Kind == "ConfigMap" {
-		r.says = fmt.Sprintf("%s %s does not exist; the %s has to act", o.Kind, o.Name, entry.Actor)
+		r.says = facts.Acting(fmt.Sprintf("%s %s does not exist", o.Kind, o.Name), r.actor)
 	}
 	if held := heldBy(p, r.volume); held != nil && entry.Meaning == driverwords.AttachedElsewhere {
 		r.one.Evidence = append(r.one.Evidence, held.Evidence())

@@ -26,20 +26,13 @@ var PermanentlyUnmountable = check.Check{
 	Run:         runPermanentlyUnmountable,
 }
 
-// neverWords are those with which the kubelet repeats that the driver, or the
-// mount program of the node, does not know what the pod or the volume asks for.
-var neverWords = []string{
-	"incorrect mount option was specified", "unknown mount option", "unrecognized mount option", "invalid mount option", "fuse: unknown option",
-	"unsupported access mode", "access mode is not supported", "does not support access mode", "volume capability not supported",
-	kubeletwords.ModeNotSupported, // volume mode "Ephemeral" not supported by driver D (csiPlugin.NewMounter)
-}
-
 // unmountable is one pod's volume, and why it cannot be mounted.
 type unmountable struct {
 	pod   *corev1.Pod
 	pv    *corev1.PersistentVolume // nil for an inline volume
 	name  string
 	why   string
+	actor string
 	since metav1.Time
 	said  *corev1.Event // nil where the objects tell by themselves
 }
@@ -73,7 +66,7 @@ func cannotMount(p *facts.View, pod *corev1.Pod, v *corev1.Volume) (unmountable,
 	if !facts.Referenced(pod, v.Name) || v.CSI != nil && !facts.Registers(p.Snapshot.CSINode(facts.NodeOf(pod)), v.CSI.Driver) {
 		return unmountable{}, false
 	}
-	u := unmountable{pod: pod, pv: p.BoundVolume(pod, v), name: v.Name, since: facts.BoundAt(pod)}
+	u := unmountable{pod: pod, actor: "nobody", pv: p.BoundVolume(pod, v), name: v.Name, since: facts.BoundAt(pod)}
 	if u.pv != nil {
 		u.name = u.pv.Name
 	}
@@ -85,9 +78,12 @@ func cannotMount(p *facts.View, pod *corev1.Pod, v *corev1.Volume) (unmountable,
 		return unmountable{}, false
 	}
 	last, first := failures[len(failures)-1], facts.FirstTime(failures[0].Event)
-	if !facts.ContainsAny(last.Reason, neverWords...) || p.Age(facts.EventTime(last.Event)) > facts.EventRepeats || p.Age(first) < facts.MountFails {
+	driver, _ := p.CsiVolume(pod, v)
+	blame := facts.BlameFor(kubeletwords.MountWords, last.Reason, p.Whose(pod, v, driver))
+	if !blame.Permanent || facts.ContainsAny(last.Reason, kubeletwords.NodeNotAllowed) || p.Age(facts.EventTime(last.Event)) > facts.EventRepeats || !p.Lasted(first, facts.MountFails) {
 		return unmountable{}, false
 	}
+	u.actor = blame.Actor
 	u.why, u.since, u.said = "the kubelet says: "+last.Reason, first, last.Event
 	return u, true
 }
@@ -104,6 +100,7 @@ func reportUnmountable(p *check.Run, list []unmountable) {
 		Node:    facts.NodeOf(first.pod),
 		Pods:    facts.PodNames(pods),
 		Since:   &first.since,
+		Actor:   first.actor,
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which no retry can mount: %s",
 			facts.PodName(first.pod), first.pod.Spec.NodeName, first.name, first.why) + facts.Alike(pods),
 		Cause:     "the pod uses the volume in a way that the volume does not have",

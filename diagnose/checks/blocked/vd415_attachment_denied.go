@@ -68,6 +68,7 @@ func attachmentDenied(p *check.Run, list []denied) {
 		Volume:           lead.pair.Volume,
 		Node:             lead.pair.Node,
 		PersistentVolume: p.ShortVolume(lead.pair.Volume),
+		Actor:            lead.denial.Actor(),
 		Cause:            "the API server asks " + lead.denial.Actor() + " before it creates a VolumeAttachment",
 		SelfHeals: finding.SelfHeals{Because: "the controller tries again, at most " + facts.Rounded(reconcile.BackoffLast) +
 			" apart, and is denied for as long as nobody changes that"},

@@ -75,6 +75,7 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 		Node:             facts.NodeOf(holder),
 		Pods:             facts.PodNames(waiters),
 		Since:            new(facts.BoundAt(waiter)),
+		Actor:            "pod " + facts.PodName(holder),
 		Message: fmt.Sprintf("Pod %s %s: claim %s/%s (volume %s) is for one pod at a time, and pod %s uses it on node %s%s",
 			facts.PodName(waiter), place, claim.Namespace, claim.Name, claim.Spec.VolumeName, facts.PodName(holder), holder.Spec.NodeName, facts.Alike(waiters)),
 		Cause: "two pods share a ReadWriteOncePod claim: " + sharers(waiter, holder),

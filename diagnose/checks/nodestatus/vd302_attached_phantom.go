@@ -173,7 +173,7 @@ func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bo
 // missingRelationship is the event in which the kubelet says that it may not
 // read the VolumeAttachment, which is how the API server puts that there is none.
 func missingRelationship(p *facts.View, pod *corev1.Pod) *corev1.Event {
-	for _, e := range p.Snapshot.EventsOf(pod.UID) {
+	for _, e := range p.Snapshot.EventsOfPod(pod) {
 		if e.Reason == "FailedMount" && strings.Contains(e.Message, "no relationship found") {
 			return e
 		}

@@ -68,7 +68,7 @@ func attachedToFormerNode(p *facts.View, va facts.Attachment) bool {
 // deviceMissing is the event in which the kubelet has for some time reported
 // that the driver does not find the volume's device.
 func deviceMissing(p *facts.View, pod *corev1.Pod, pv, driver string) *corev1.Event {
-	for _, e := range p.Snapshot.EventsOf(pod.UID) {
+	for _, e := range p.Snapshot.EventsOfPod(pod) {
 		first, last := facts.FirstTime(e), facts.EventTime(e)
 		if (e.Reason == "FailedMount" || e.Reason == "FailedMapVolume") && facts.Token(e.Message, pv) &&
 			facts.Means(driver, e.Message, driverwords.DeviceMissing, driverwords.NotAttached) &&

@@ -70,7 +70,7 @@ func blockedByExpansion(p *facts.View, claim *corev1.PersistentVolumeClaim, pods
 		if reconcile.PodTerminated(pod) || !p.Lasted(facts.BoundAt(pod), expansionSaid) {
 			continue
 		}
-		for _, e := range p.Snapshot.EventsOf(pod.UID) {
+		for _, e := range p.Snapshot.EventsOfPod(pod) {
 			m := kubeletwords.Failed.FindStringSubmatch(e.Message)
 			if m != nil && facts.ContainsAny(m[1], kubeletwords.WhileExpanding) && m[2] == claim.Spec.VolumeName && p.Age(facts.EventTime(e)) < expansionSaid {
 				return pod, e

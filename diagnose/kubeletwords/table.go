@@ -1,0 +1,186 @@
+package kubeletwords
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Speaker is whose words the kubelet writes.
+type Speaker string
+
+// The speakers.
+const (
+	Kubelet Speaker = "" // its own
+	Driver  Speaker = "the CSI driver"
+	Program Speaker = "the mount program of the node"
+)
+
+// Word is what a kubelet says about one volume: whose words they are, who has to act after
+// them, whether any retry can succeed, and what they mean. The trace, the plan and the
+// checks all take these from here; what no row has, package driverwords may know.
+type Word struct {
+	// Text and Pattern are parts of what is said, in whatever case. Of a row that has both,
+	// both are found.
+	Text    string
+	Pattern *regexp.Regexp
+	Speaker Speaker
+	// Actor is who has to act; "" is the speaker, which tries again by itself. $1 and $2 are
+	// the groups of Pattern, $node, $driver, $user and $owner the names of the node, of the
+	// driver, of the other pod that has the volume there, and who may change the volume.
+	Actor string
+	// Permanent reports that the same attempt can never succeed: the pod, or what it asks
+	// for, has to be changed first.
+	Permanent bool
+	// Means is what the words say, and Ends what ends the wait.
+	Means, Ends string
+}
+
+// The actors that are no objects.
+const (
+	WorkloadOwner = "the workload owner"
+	ClusterAdmin  = "the cluster admin"
+	NodeAdmin     = "the node admin"
+)
+
+// The actors of more than one row.
+const (
+	nobody        = "nobody"
+	theController = "the attach/detach controller"
+	theUser       = "$user"
+	theOwner      = "$owner"
+)
+
+const (
+	again      = "; the kubelet looks again after at most 2m2s"
+	attachedIt = "the controller has attached it again" + again
+	otherGoes  = "that pod ends and the volume is unmounted from it" + again
+	madeAgain  = "the pod is made again with a volume that its node can use"
+	oldCall    = "an earlier call for the volume still runs: look for the first error, not for this one"
+	noAnswer   = "the driver did not answer within 2 min: its node plugin hangs, or the storage cannot be reached from the node"
+	notLetIn   = "the storage does not let the driver in: the node's identity, or the driver's Secret"
+	noSuchOpt  = "the mount program of the node does not know a mount option that the volume asks for"
+	noSuchMode = "the driver does not know the access mode that the volume asks for"
+	corrected  = "the volume asks for what its driver and the node know"
+)
+
+// MountWords are those of a failed mount. The first that is found counts: a code of gRPC
+// says less than the words beside it.
+var MountWords = []Word{
+	{Text: BeingDetached, Actor: theController, Ends: attachedIt, Means: "the controller is detaching it: the mount waits until it has been attached again"},
+	{Text: AttachmentUnread, Actor: theController, Ends: attachedIt, Means: "the kubelet does not see the VolumeAttachment although volumesAttached lists the volume"},
+	{Text: NotAttached, Actor: theController, Ends: attachedIt, Means: "volumesAttached lists it, but its VolumeAttachment says that it is not attached"},
+	{Text: OfAttachment, Actor: theController, Ends: attachedIt},
+	{Text: OfAttacher, Actor: theController, Ends: attachedIt},
+	{Text: AttachTimeout, Actor: theController, Ends: attachedIt},
+	{Text: StageSecret, Pattern: MissingObject, Actor: "whoever is to create $1/$2", Ends: "$1/$2 is created" + again, Means: "the Secret that the PV names for the driver (nodeStageSecretRef) cannot be read"},
+	{Text: PublishSecret, Pattern: MissingObject, Actor: "whoever is to create $1/$2", Ends: "$1/$2 is created" + again, Means: "the Secret that the PV names for the driver (nodePublishSecretRef) cannot be read"},
+	{Pattern: MissingObject, Actor: "whoever is to create $1/$2", Ends: "$1/$2 is created" + again},
+	{Text: StageSecret, Means: "the Secret that the PV names for the driver (nodeStageSecretRef) cannot be read"},
+	{Text: PublishSecret, Means: "the Secret that the PV names for the driver (nodePublishSecretRef) cannot be read"},
+	{Pattern: MissingAccount, Actor: "whoever is to create serviceaccount/$1", Ends: "serviceaccount/$1 is there again" + again, Means: "the pod's ServiceAccount is gone, so that nobody gives the kubelet a token for it"},
+	{Text: NoCSIDriver, Actor: "whoever is to create csidriver/$driver", Ends: "the CSIDriver says that the driver takes such volumes" + again, Means: "the driver does not take volumes of this kind, as far as the kubelet knows: it has no CSIDriver object"},
+	{Text: ModeNotSupported, Actor: nobody, Permanent: true, Ends: "the pod is made again without the volume: the modes that a CSIDriver lists cannot be changed", Means: "the driver does not take volumes of this kind: its CSIDriver does not list the mode"},
+	{Text: NoToken, Means: "the kubelet could not get the token that the driver asks for (tokenRequests of its CSIDriver)"},
+	{Text: OwnershipFailed, Means: "it is mounted, but its files cannot be given to the pod's fsGroup"},
+	{Text: GrowthReadOnly, Actor: WorkloadOwner, Permanent: true, Ends: "the pod mounts the volume for writing once, so that its file system can grow", Means: "the file system must grow, and the volume is mounted read-only"},
+	{Text: NoMountOptions, Actor: theOwner, Permanent: true, Ends: "the volume asks for no mount options", Means: "volumes of this type take no mount options, and this one asks for some"},
+	{Text: UsedByOtherPod, Actor: theUser, Ends: otherGoes, Means: "another pod on the node has the volume mounted, which only one pod may"},
+	{Text: LabelMounted, Actor: theUser, Ends: otherGoes, Means: "a pod with another SELinux label has the volume mounted on the node; it must go first"},
+	{Text: NodeNotAllowed, Actor: nobody, Permanent: true, Ends: "the pod is made again on a node that suits the volume", Means: "the volume may not be used on this node"},
+	{Text: DriverUnknown, Actor: "the node plugin of $driver on $node", Ends: "the node plugin registers with the kubelet" + again, Means: "the kubelet does not know the driver: its node plugin has not registered"},
+	{Pattern: MissingKey, Actor: "whoever is to add the key $1", Ends: "the object that the pod names has the key $1" + again, Means: "the object is there but lacks the key that the pod names"},
+	{Pattern: MissingPath, Actor: "whoever is to make $1 on $node", Ends: "the path is there, and of the type that the pod names" + again, Means: "the path on the node is missing or not of the type that the pod names"},
+	{Pattern: MissingLocal, Actor: "whoever is to make $1 on $node", Ends: "the path is there" + again, Means: "the path of the local volume is missing on the node"},
+	{Text: "incorrect mount option was specified", Speaker: Program, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchOpt},
+	{Text: "unknown mount option", Speaker: Program, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchOpt},
+	{Text: "unrecognized mount option", Speaker: Program, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchOpt},
+	{Text: "invalid mount option", Speaker: Program, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchOpt},
+	{Text: "fuse: unknown option", Speaker: Program, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchOpt},
+	{Text: "unsupported access mode", Speaker: Driver, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchMode},
+	{Text: "access mode is not supported", Speaker: Driver, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchMode},
+	{Text: "does not support access mode", Speaker: Driver, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchMode},
+	{Text: "volume capability not supported", Speaker: Driver, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchMode},
+	{Text: "already exists", Speaker: Driver, Means: oldCall},
+	{Text: "code = aborted", Speaker: Driver, Means: oldCall},
+	{Text: DeadlineExceeded, Speaker: Driver, Means: noAnswer},
+	{Text: ContextDeadline, Speaker: Driver, Means: noAnswer},
+	{Text: "connection refused", Speaker: Driver, Means: "the driver's node plugin does not answer on its socket, although it has registered"},
+	{Text: "no such file or directory", Speaker: Driver, Means: "the driver's socket, or the device that it looks for, is not there"},
+	{Text: NotRegistered, Means: "the kubelet has not begun with the pod, as when the node's network is not ready, and else it passes within seconds; nothing is written once it has"},
+	{Text: CachesEmpty, Means: "the kubelet's caches are not filled yet: it passes within seconds, and nothing is written once it has, unless the kubelet cannot reach the API server"},
+	{Text: NotPermitted, Means: "the API server does not see yet that the pod needs the object, or the object does not exist"},
+	{Text: "wrong fs type", Speaker: Program, Means: "the file system is damaged, or not what the volume says"},
+	{Text: PathCheckFailed, Means: "the path on the node is missing or not of the type that the pod names"},
+	{Text: "exit status 32", Speaker: Program, Means: "the mount command of the node failed; its own words say why"},
+	{Text: "code = unavailable", Speaker: Driver, Means: "the driver's node plugin does not answer"},
+	{Text: "code = notfound", Speaker: Driver, Means: "the driver does not find the volume, or its device on the node"},
+	{Text: "code = invalidargument", Speaker: Driver, Means: "the driver does not take what the PV says: its attributes, its file system or its mount options"},
+	{Text: "code = permissiondenied", Speaker: Driver, Means: notLetIn},
+	{Text: "code = unauthenticated", Speaker: Driver, Means: notLetIn},
+	{Text: "code = resourceexhausted", Speaker: Driver, Means: "the node, or the storage, has no room for another volume"},
+}
+
+// WaitWords are those of a volume that the kubelet cannot take up, or must not mount yet:
+// the cause behind the lists of a failed wait. It writes them from 1.26 on.
+var WaitWords = []Word{
+	{Text: ClaimTerminating, Means: "the claim is being deleted, and nothing protects it any more"},
+	{Text: ClaimUnbound, Means: "the claim is not bound"},
+	{Text: ClaimNamesNone, Means: "the claim names no volume"},
+	{Text: VolumeUnclaimed, Means: "the PV has no claimRef"},
+	{Text: VolumeOfAnother, Means: "the PV is bound to another claim, or to an earlier one of the same name"},
+	{Text: NotPermitted, Means: "the API server does not see yet that the pod needs the object, or the object does not exist"},
+	{Text: ClaimUnread, Means: "the kubelet cannot read the claim"},
+	{Text: VolumeUnread, Means: "the kubelet cannot read the PV"},
+	{Text: ClaimOfAnother, Means: "the claim has the name of the pod's own one and belongs to another"},
+	{Text: BlockMounted, Actor: nobody, Permanent: true, Ends: madeAgain, Means: "the volume is a block device, and a container mounts it"},
+	{Text: FilesAsDevice, Actor: nobody, Permanent: true, Ends: madeAgain, Means: "the volume has a file system, and a container wants a device"},
+	{Text: NoPlugin, Actor: nobody, Permanent: true, Ends: madeAgain, Means: "the kubelet has no plugin for this type of volume: it was removed from Kubernetes, or its driver's directory is missing"},
+	{Text: LabelsInPod, Actor: nobody, Permanent: true, Ends: "the pod is made again with one SELinux label", Means: "containers of the pod have different SELinux labels and use the same volume"},
+	{Text: LabelsCollide, Actor: theUser, Ends: otherGoes, Means: "the volume is wanted with two SELinux labels on this node"},
+	{Text: LabelMounted, Actor: theUser, Ends: otherGoes, Means: "a pod with another SELinux label has the volume mounted on the node; it must go first"},
+}
+
+// UnmountWords are those of a step of the way down that fails. The kubelet writes them to
+// its log alone.
+var UnmountWords = []Word{
+	{Text: DataLost, Ends: "the kubelet of $node is restarted: until then it looks for a file that is gone", Means: "the kubelet's own record of the mount is gone"},
+	{Pattern: OtherMounts, Actor: "whoever mounted it at $1 on $node", Ends: "nothing else on the node has it mounted", Means: "the volume is mounted at other places of the node as well, which the kubelet did not do"},
+	{Text: DeviceOpen, Actor: NodeAdmin, Ends: "nothing on the node holds the device open", Means: "it is unmounted, and something on the node still holds its device open"},
+	{Text: DriverUnknown, Actor: "the node plugin of $driver on $node", Ends: "the node plugin registers with the kubelet; then the unmount follows by itself", Means: "the kubelet does not know the driver: its node plugin has not registered"},
+}
+
+// Find is the first of the words that are in the message, with the names that its pattern
+// has found.
+func Find(words []Word, message string) (Word, bool) {
+	lower := strings.ToLower(message)
+	for _, w := range words {
+		if !strings.Contains(lower, strings.ToLower(w.Text)) {
+			continue
+		}
+		if w.Pattern == nil {
+			return w, true
+		}
+		if m := w.Pattern.FindStringSubmatch(message); m != nil {
+			names := []string{"$1", m[1]}
+			if len(m) > 2 {
+				names = []string{"$1", strings.ToLower(m[1]), "$2", m[2]}
+			}
+			named := strings.NewReplacer(names...)
+			w.Actor, w.Ends = named.Replace(w.Actor), named.Replace(w.Ends)
+			return w, true
+		}
+	}
+	return Word{}, false
+}
+
+// DriverAnswered reports whether the words are those with which a call to a CSI driver
+// ends. All else has come from the kubelet, before or after its calls.
+func DriverAnswered(message string) bool {
+	lower := strings.ToLower(message)
+	for _, text := range []string{CallFailed, CallCode, ContextDeadline, DeadlineExceeded} {
+		if strings.Contains(lower, strings.ToLower(text)) {
+			return true
+		}
+	}
+	return false
+}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubelet"
@@ -47,6 +49,20 @@ func TestKubeletRows(t *testing.T) {
 		w.pod.Spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "data", DevicePath: "/dev/x"}}
 	}
 	gone := func(w *world) { w.Pods = nil }
+	// The pod's claim is bound to another volume than the one that the node has in use.
+	asOther := func(w *world, source corev1.PersistentVolumeSource) {
+		pv := w.Volumes[0].DeepCopy()
+		pv.Name, pv.UID, pv.Spec.PersistentVolumeSource = "pv-other", "uid-pv-other", source
+		w.Volumes, w.Claims[0].Spec.VolumeName = append(w.Volumes, pv), pv.Name
+		w.Volumes[0].Spec.ClaimRef = nil
+	}
+	asNFS := func(w *world) {
+		asOther(w, corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "x", Path: "/x"}})
+	}
+	asFiles := func(w *world) {
+		asOther(w, corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "files.example.com", VolumeHandle: "x"}})
+		w.CSIDrivers = append(w.CSIDrivers, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "files.example.com"}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}})
+	}
 	for _, c := range []struct {
 		name  string
 		world *world
@@ -88,6 +104,18 @@ func TestKubeletRows(t *testing.T) {
 		{"another claim leads nowhere", with(newWorld(), func(w *world) {
 			w.Claims[0].Spec.VolumeName, w.Claims[0].Status.Phase = "", corev1.ClaimPending
 		}), []string{
+			"[] unknown [unmounted unstaged]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
+			"[default/app:data] done []; ;  [] ",
+		}},
+		{"nobody wants it, beside an NFS volume", with(newWorld(), func(w *world) { asNFS(w) }), []string{
+			"[] waiting [unmounted unstaged]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
+			"[default/app:data] done []; ;  [] ",
+		}},
+		{"nobody wants it, beside a volume that is not attached", with(newWorld(), func(w *world) { asFiles(w) }), []string{
+			"[] waiting [unmounted unstaged]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
+			"[default/app:data] done []; ;  [] ",
+		}},
+		{"its driver's volumes are no longer attached", with(newWorld(), func(w *world) { w.CSIDrivers[0].Spec.AttachRequired = new(false) }), []string{
 			"[] unknown [unmounted unstaged]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
 			"[default/app:data] done []; ;  [] ",
 		}},

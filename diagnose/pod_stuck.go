@@ -91,6 +91,9 @@ func stuck(group []*trace.Trace) finding.Finding {
 		SelfHeals:      finding.SelfHeals{Because: "it has lasted longer than is usual"},
 		Never:          neverWhenStuck,
 	}
+	if first.Verdict.Stage == trace.StageMounted && v.Driver == "" {
+		f.Advice = "look at the pod's events, and at the log of the node's kubelet"
+	}
 	if first.Verdict.Stage == trace.StageUnmounted {
 		if v.Driver == "" {
 			f.Advice = "look at the log of the node's kubelet, and on the node for what still uses the pod's volumes (mounts below its directory, open files)"

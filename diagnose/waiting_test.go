@@ -17,6 +17,9 @@ import (
 // has none.
 func answered(t interface{ Errorf(string, ...any) }, what string, s *snapshot.Snapshot, settings diagnose.Options) (stuck int) {
 	report := diagnose.Diagnose(s, settings)
+	for _, wrong := range actorsDiffer(s, report) {
+		t.Errorf("%s: %s", what, wrong)
+	}
 	for _, pod := range s.Pods {
 		name := pod.Namespace + "/" + pod.Name
 		verdict := diagnose.TracePod(s, pod, settings).Verdict

@@ -1,0 +1,66 @@
+package diagnose_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// actorsDiffer are the places where one report names different actors for one wait: in a
+// finding's words and in what it hands on, and in a certain finding and in the verdict. It
+// also says where a wait that nobody can end, or that no retry can, counts as in flight.
+func actorsDiffer(s *snapshot.Snapshot, report *finding.Report) (wrong []string) {
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	for _, f := range report.Findings {
+		text := f.Message + "; " + f.Cause
+		for _, actor := range []driverwords.Actor{driverwords.StorageAdmin, driverwords.ClusterAdmin, driverwords.NodeAdmin, driverwords.WorkloadOwner} {
+			if named := "the " + string(actor); strings.Contains(text, named+" has to act") && f.Actor != named {
+				say("%s says that %s has to act, and names %q", f.Code, named, f.Actor)
+			}
+		}
+		if f.Actor != "" && strings.Contains(text, " has to act") && !strings.Contains(text, f.Actor+" has to act") {
+			say("%s names %q and says: %s", f.Code, f.Actor, text)
+		}
+	}
+	for _, w := range report.Waiting {
+		if w.Verdict == finding.InFlight && slices.Contains(strings.Split(w.Actor, " or "), "nobody") {
+			say("pod %s is in flight, and nobody has to act", w.Pod)
+		}
+		word, _ := kubeletwords.Find(slices.Concat(kubeletwords.WaitWords, kubeletwords.MountWords), w.Said)
+		if w.Verdict == finding.InFlight && word.Permanent && w.Stage != "attached" {
+			say("pod %s is in flight, and what was said never passes: %s", w.Pod, w.Said)
+		}
+		namespace, name, _ := strings.Cut(w.Pod, "/")
+		pod, volume := s.Pod(types.NamespacedName{Namespace: namespace, Name: name}), ""
+		for i := range pod.Spec.Volumes {
+			if claim := s.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, &pod.Spec.Volumes[i]))); pod.Spec.Volumes[i].Name == w.Volume && claim != nil {
+				volume = claim.Spec.VolumeName
+			}
+		}
+		var named []string
+		for _, f := range report.Findings {
+			if f.Confidence != "" || !f.Names(w.Pod) || !f.Severity.AtLeast(finding.Warning) || w.Volume == "" || w.Actor == "" {
+				continue
+			}
+			if _, next, found := strings.Cut(f.Message, "next to act: "); found && f.Subject.Namespace+"/"+f.Subject.Name == w.Pod && !strings.HasPrefix(next, w.Actor) {
+				say("%s says of pod %s: %s; it waits for %s", f.Code, w.Pod, next, w.Actor)
+			}
+			if f.Actor != "" && (f.PersistentVolume == volume || f.PersistentVolume == "" && f.Volume == "") {
+				named = append(named, f.Actor)
+			}
+		}
+		if len(named) > 0 && !slices.Contains(named, w.Actor) {
+			say("pod %s waits for %s, and the findings name %q", w.Pod, w.Actor, named)
+		}
+	}
+	return wrong
+}

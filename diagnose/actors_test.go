@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
@@ -63,4 +66,34 @@ func actorsDiffer(s *snapshot.Snapshot, report *finding.Report) (wrong []string)
 		}
 	}
 	return wrong
+}
+
+// TestActorsDiffer: the judge notices each kind of contradiction.
+func TestActorsDiffer(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web"}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "data"}}}}
+	s := remade(&snapshot.Snapshot{}, snapshot.Objects{Pods: []*corev1.Pod{pod}}, nil)
+	about := func(message, actor string) finding.Finding {
+		return finding.Finding{Code: "VD411", Severity: finding.Error, Subject: facts.PodObject(pod), Message: message, Actor: actor}
+	}
+	on := func(state finding.WaitState, actor, said string) finding.Waiting {
+		return finding.Waiting{Pod: "a/web", Verdict: state, Volume: "data", Stage: "mounted", Actor: actor, Said: said}
+	}
+	for name, row := range map[string]struct {
+		finding finding.Finding
+		waiting finding.Waiting
+		wrong   int
+	}{
+		"they agree":           {about("x; the node admin has to act", "the node admin"), on(finding.Stuck, "the node admin", ""), 0},
+		"it names nobody":      {about("x", ""), on(finding.Stuck, "the node admin", ""), 0},
+		"only in words":        {about("x; the node admin has to act", ""), on(finding.Stuck, "the node admin", ""), 1},
+		"another in words":     {about("x; pod a/db has to act", "the node admin"), on(finding.Stuck, "the node admin", ""), 1},
+		"another waits":        {about("x; the node admin has to act", "the node admin"), on(finding.Stuck, "CSI driver d on n1", ""), 1},
+		"another is next":      {about("x; next to act: nobody", ""), on(finding.Stuck, "the node admin", ""), 1},
+		"nobody, in flight":    {about("x", ""), on(finding.InFlight, "nobody", ""), 1},
+		"permanent, in flight": {about("x", ""), on(finding.InFlight, "the node admin", "volume data has volumeMode Block, but is specified in volumeMounts"), 1},
+	} {
+		if wrong := actorsDiffer(s, &finding.Report{Findings: []finding.Finding{row.finding}, Waiting: []finding.Waiting{row.waiting}}); len(wrong) != row.wrong {
+			t.Errorf("%s: %q", name, wrong)
+		}
+	}
 }

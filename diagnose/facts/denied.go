@@ -59,9 +59,16 @@ func (p *View) AttachDenied(pod *corev1.Pod, volume string) (Denial, bool) {
 	if !found {
 		return Denial{}, false
 	}
+	d, denied := deniedBy(words)
+	d.Event = last
+	return d, denied
+}
+
+// deniedBy reads the API server's words about a write that it did not let through.
+func deniedBy(words string) (Denial, bool) {
 	for _, d := range denials {
 		if m := d.words.FindStringSubmatch(words); m != nil {
-			return Denial{Kind: d.kind, Name: m[1], Says: m[2], Event: last}, true
+			return Denial{Kind: d.kind, Name: m[1], Says: m[2]}, true
 		}
 	}
 	return Denial{}, false

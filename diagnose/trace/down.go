@@ -145,7 +145,9 @@ func (t *tracer) givenUp() bool {
 // Terminating pod that nothing else keeps. The kubelet keeps the pod object until it has
 // removed the last of its volumes (Kubelet.SyncTerminatedPod, WaitForUnmount), and what is
 // busy cannot be removed.
-func (t *tracer) notRemoved(volumes []VolumeTrace) []VolumeTrace {
+//
+// which says which of them come into question.
+func (t *tracer) notRemoved(volumes []VolumeTrace, which func(VolumeTrace) bool) []VolumeTrace {
 	_, mirror := t.pod.Annotations[corev1.MirrorPodAnnotationKey]
 	if mirror || t.givenUp() || t.node == nil || !reconcile.NodeReady(t.node) || t.pod.Status.StartTime == nil {
 		return nil
@@ -157,7 +159,7 @@ func (t *tracer) notRemoved(volumes []VolumeTrace) []VolumeTrace {
 	for i := range volumes {
 		v := &volumes[i]
 		s := v.stage(StageUnmounted)
-		if !v.Referenced || !slices.Contains(nodeLocal, v.Type) || v.Type == "hostPath" || s.State != StageUnknown { // nothing is mounted for a hostPath
+		if !v.Referenced || !slices.Contains(nodeLocal, v.Type) || !which(*v) || s.State != StageUnknown {
 			continue
 		}
 		*s = t.due(Stage{Stage: StageUnmounted, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName),
@@ -168,6 +170,14 @@ func (t *tracer) notRemoved(volumes []VolumeTrace) []VolumeTrace {
 		list = append(list, *v)
 	}
 	return list
+}
+
+// inMemory reports whether the kubelet mounts a tmpfs for the volume, which can be busy as
+// any mount can.
+func (t *tracer) inMemory(v VolumeTrace) bool {
+	return slices.ContainsFunc(t.pod.Spec.Volumes, func(source corev1.Volume) bool {
+		return source.Name == v.Name && (source.Secret != nil || source.Projected != nil || source.EmptyDir != nil && source.EmptyDir.Medium == corev1.StorageMediumMemory)
+	})
 }
 
 func (t *tracer) stoppedSince() metav1.Time { return ptr.Deref(t.stopped().Since, metav1.Time{}) }

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -109,6 +110,11 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 	for _, plugin := range plugins {
 		s.Detail += fmt.Sprintf("; pod %s: %s", facts.PodName(plugin), facts.PluginState(plugin))
 		since = facts.Latest(since, plugin.CreationTimestamp)
+	}
+	if last, ok := facts.LastRefusal(plugins); ok {
+		actor, because := last.Who()
+		s.On, s.passed = cmp.Or(actor, s.On), true // what was mounted before stays so
+		s.Said = append(s.Said, Said{By: "the kubelet, in the registrar's last words", At: unlessZero(last.At), Text: last.Message, Means: because})
 	}
 	if len(plugins) == 0 && t.knows(snapshot.Pods, "") {
 		s.Detail += "; no pod on the node mounts the directory plugins/" + v.Driver

@@ -172,6 +172,15 @@ type Stage struct {
 // unsaid says that nobody has spoken of the stage as it is now.
 func (s Stage) unsaid() bool { return len(s.Said) == 0 || s.passed }
 
+// Means is what the words mean that were said of the stage; "" where nobody has spoken of
+// it as it is now, or nobody knows.
+func (s Stage) Means() string {
+	if s.unsaid() || s.old {
+		return ""
+	}
+	return s.Said[0].Means
+}
+
 // Said is a message, and what it means in the release of who wrote it.
 type Said struct {
 	By    string       `json:"by"`

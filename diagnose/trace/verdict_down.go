@@ -35,6 +35,10 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 	held = likely(volumes, held)
 	if t.pod.DeletionTimestamp != nil && len(held) > 0 {
 		certain := slices.DeleteFunc(slices.Clone(held), func(v VolumeTrace) bool { return len(v.stage(StageUnmounted).Said) == 0 })
+		if len(certain) == 0 && !slices.ContainsFunc(held, func(v VolumeTrace) bool { return v.stage(StageUnmounted).State == StageBlocked }) {
+			// Nothing shows that these are what is left: the last may as well be a tmpfs.
+			held = append(held, t.notRemoved(volumes, t.inMemory)...)
+		}
 		list, _ := waits(held)
 		verdict := t.waitFor(list)
 		switch {
@@ -55,7 +59,7 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 		return t.unsure(volumes[i], StageUnmounted)
 	}
 	if t.pod.DeletionTimestamp != nil {
-		if list := t.notRemoved(volumes); len(list) > 1 {
+		if list := t.notRemoved(volumes, func(v VolumeTrace) bool { return v.Type != "hostPath" }); len(list) > 1 { // for which nothing is mounted
 			return cannotGo(t.waitForOne(list))
 		} else if len(list) == 1 {
 			return cannotGo(t.waitFor(list))

@@ -289,15 +289,20 @@ func trimPodStatus(status *corev1.PodStatus) {
 // trimState drops the texts that hold a command or its output. What a container
 // runtime says about a container that it could not make or start (reasons such as
 // CreateContainerError) repeats the command; why it was not asked to does not, and of the
-// rest the path of a volume is kept, with the kernel's error.
+// rest the path of a volume is kept, with the kernel's error. Of what a container ended
+// with, a kubelet's refusal of a driver's registration is kept.
 func trimState(state *corev1.ContainerState) {
 	if state.Terminated != nil {
-		state.Terminated.Message = ""
+		state.Terminated.Message = safetext.Redact(refusal.FindString(state.Terminated.Message))
 	}
 	if w := state.Waiting; w != nil && w.Reason != "CreateContainerConfigError" && (strings.HasSuffix(w.Reason, "Error") || w.Reason == "ContainerCannotRun") {
 		w.Message = aboutMount(w.Message)
 	}
 }
+
+// refusal is the kubelet's answer to a driver's registration, as its registrar logs it
+// (GenerateRegisterPluginFunc, pluginmanager/operationexecutor).
+var refusal = regexp.MustCompile(`RegisterPlugin error -- [^\n]{1,1000}`)
 
 // volumePath is a path of a pod's volume in the kubelet's directory.
 var volumePath = regexp.MustCompile(`/[\w./-]*/pods/[\w-]+/(volumes/[\w.~-]+/[\w.-]+|volume-subpaths/[\w.-]+)[\w./-]*`)

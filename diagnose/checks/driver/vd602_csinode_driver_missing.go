@@ -63,6 +63,11 @@ func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []fac
 	for _, plugin := range plugins {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(plugin), Field: "status", Value: facts.PluginState(plugin)})
 	}
+	refused(&f, plugins)
+	if i := slices.IndexFunc(plugins, facts.CrashLoops); i >= 0 {
+		f.Advice = "read the log of the plugin's registrar, which has the kubelet's message, and that of the driver beside it"
+		f.AdviceCommands = logsOf(plugins[i])
+	}
 	if len(plugins) > 0 {
 		p.RestartPlugin(driver, facts.NodeName(node), plugins, "registers again").AdviseIn(&f)
 	}

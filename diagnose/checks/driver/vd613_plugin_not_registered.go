@@ -51,13 +51,17 @@ func runPluginNotRegistered(p *check.Run) {
 func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users []*corev1.Pod, waiting []facts.PodVolume) {
 	plugin := here[0]
 	kubelet := facts.ParseKubelet(node.Status.NodeInfo.KubeletVersion)
+	cannot := "can neither mount nor unmount"
+	if !facts.Ready(plugin) {
+		cannot = "may neither mount nor unmount" // while it tries to register the driver again it has it for a moment
+	}
 	f := finding.Finding{
 		Subject: p.DriverObject(driver),
 		Node:    facts.NodeName(node),
 		Pods:    facts.PodNames(users),
 		Since:   new(facts.ReadyChanged(plugin)),
-		Message: fmt.Sprintf("The node plugin of %s, pod %s, runs on node %s and is not registered with the kubelet, which can neither mount nor unmount "+
-			"volumes of it there%s", driver, facts.PodName(plugin), node.Name, facts.OthersUse(users)),
+		Message: fmt.Sprintf("The node plugin of %s, pod %s, runs on node %s and is not registered with the kubelet, which %s volumes of it there%s",
+			driver, facts.PodName(plugin), node.Name, cannot, facts.OthersUse(users)),
 		Cause: "the kubelet has not found the plugin's socket, or has refused it: the plugin gives no id for the node or another zone than the node's " +
 			"label says, a second plugin has the driver's name, or the registrar uses another directory than the kubelet",
 		Evidence: append([]finding.Evidence{
@@ -67,7 +71,7 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 		}, facts.PluginEvidence(here)...),
 		SelfHeals:      finding.SelfHeals{Because: kubelet.RegistersAgain()},
 		Advice:         "read the log of the plugin's registrar, which has the kubelet's message",
-		AdviceCommands: []string{safetext.Kubectl("logs", "pod/"+plugin.Name, "--namespace="+plugin.Namespace, "--all-containers", "--tail=50")},
+		AdviceCommands: logsOf(plugin),
 	}
 	p.RestartPlugin(driver, facts.NodeName(node), here[:1], "registers again").AdviseIn(&f)
 	if len(waiting) > 0 {
@@ -76,5 +80,26 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s; the node plugin of its driver %s, pod %s, runs there and is not registered with the kubelet%s",
 			facts.PodName(waiting[0].Pod), node.Name, waiting[0].Name, driver, facts.PodName(plugin), facts.Alike(pods))
 	}
+	refused(&f, here)
 	p.Report(f)
+}
+
+// logsOf shows what the kubelet has told the plugin's registrar.
+func logsOf(plugin *corev1.Pod) []string {
+	return []string{safetext.Kubectl("logs", "pod/"+plugin.Name, "--namespace="+plugin.Namespace, "--all-containers", "--tail=50")}
+}
+
+// refused adds what the kubelet has last answered to one of the plugins, where the status
+// of its container has it, and who has to act after that.
+func refused(f *finding.Finding, plugins []*corev1.Pod) {
+	last, ok := facts.LastRefusal(plugins)
+	if !ok {
+		return
+	}
+	f.Message += fmt.Sprintf("; its registrar last ended with %q", last.Message)
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(last.Pod), Field: "status.containerStatuses[" + last.Container + "].lastState.terminated.message",
+		Value: fmt.Sprintf("%s at %s", last.Message, facts.Stamp(last.At))})
+	if actor, because := last.Who(); actor != "" {
+		f.Actor, f.Cause = actor, facts.Acting(because, actor)
+	}
 }

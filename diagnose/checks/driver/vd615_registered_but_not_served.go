@@ -97,6 +97,9 @@ func notServed(p *check.Run, node *corev1.Node, driver string, here, waiting, us
 		since := facts.ReadyChanged(here[0])
 		f.Since = &since
 		f.Cause = "the plugin's containers fail; its socket is still registered, and calls to it end in refused connections"
+		if facts.Runs(here[0]) {
+			f.Cause = "a container of the plugin fails; its socket is still registered, and where that container is the driver's own, calls to it end in refused connections"
+		}
 		what = fmt.Sprintf("its pod %s has not been Ready there for %s", facts.PodName(here[0]), facts.Rounded(p.Age(since)))
 	} else {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "pods", Value: "none mounts the directory plugins/" + driver})
@@ -107,7 +110,11 @@ func notServed(p *check.Run, node *corev1.Node, driver string, here, waiting, us
 			facts.PodName(waiting[0]), node.Name, driver, what, facts.Alike(waiting))
 	} else {
 		f.Pods = facts.PodNames(users)
-		f.Message = fmt.Sprintf("Node %s lists %s as registered, and %s: volumes of it can be neither mounted nor unmounted%s", node.Name, driver, what, facts.OthersUse(users))
+		cannot := "can be neither mounted nor unmounted"
+		if len(here) > 0 && facts.Runs(here[0]) {
+			cannot = "may be neither mounted nor unmounted: a container of it still runs" // which may be the driver's own
+		}
+		f.Message = fmt.Sprintf("Node %s lists %s as registered, and %s: volumes of it %s%s", node.Name, driver, what, cannot, facts.OthersUse(users))
 	}
 	p.Report(f)
 }

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 )
 
@@ -37,10 +39,20 @@ func TestWhoFailedTheMount(t *testing.T) {
 		"applyFSGroup failed for vol vol-1: lchown /data/x: read-only file system": "the kubelet of n1",
 		"rpc error: code = Internal desc = read-only file system":                  "the workload owner",
 		"rpc error: code = Internal desc = the moon is in the way":                 "CSI driver ebs.csi.aws.com on n1",
+		`path "/mnt/disks/a" does not exist`:                                       "whoever is to make /mnt/disks/a on n1",
+		`failed to fetch token: serviceaccounts "app" not found`:                   "whoever is to create serviceaccount/app",
+		`Mount options are not supported for this volume type`:                     "the cluster admin",
+		"rpc error: code = Internal desc = mount failed: exit status 32: mount: bad option; for several filesystems (e.g. nfs, cifs) you might need a /sbin/mount.<type> helper program.": "the node admin",
+		"rpc error: code = Internal desc = mount failed: exit status 32": "CSI driver ebs.csi.aws.com on n1",
+		"no space left on device": "the kubelet of n1",
 	} {
 		w := newWorld().pending(1).event("FailedMount", `MountVolume.SetUp failed for volume "pv-data" : `+words, 0.1)
-		if v := w.trace(t).Verdict; v.Actor != actor {
+		v := w.trace(t).Verdict
+		if v.Actor != actor {
 			t.Errorf("%s: the actor is %q, want %q", words, v.Actor, actor)
+		}
+		if word, _ := kubeletwords.Find(kubeletwords.MountWords, words); word.Permanent != (v.State == finding.Stuck) {
+			t.Errorf("%s: no retry can succeed: %t, and the verdict is %s", words, word.Permanent, v.State)
 		}
 	}
 }

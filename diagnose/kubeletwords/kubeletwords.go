@@ -80,7 +80,7 @@ const (
 
 // StagingSteps are the parts of a step's name by which it comes before the driver publishes
 // the volume to the pod.
-var StagingSteps = []string{"NodeAffinity", "NewMounter", "NewBlockVolumeMapper", "WaitForAttach", "GetDeviceMountPath", "GetGlobalMapPath", "MountDevice", "SetUpDevice"}
+var StagingSteps = []string{"NodeAffinity", "NewMounter", "MountOptionSupport", "NewBlockVolumeMapper", "WaitForAttach", "GetDeviceMountPath", "GetGlobalMapPath", "MountDevice", "SetUpDevice"}
 
 var (
 	// Failed is the text about one volume: what failed, the volume by its PV's name or the

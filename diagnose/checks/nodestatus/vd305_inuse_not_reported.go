@@ -10,7 +10,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -73,10 +72,8 @@ func notReported(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
 	case p.HeartbeatStale(node):
 		f.Cause = "the kubelet renews its lease, which keeps the node Ready, but its writes of the node's status fail"
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready].lastHeartbeatTime", Value: facts.Stamp(c.LastHeartbeatTime)})
-		f.Advice = "ask the API server for the same write in the kubelet's name, in a dry run: what refuses it says so, and that proves it; have that webhook, policy or right " +
-			"corrected. Where nothing refuses it, the kubelet's log on node " + node.Name + " says why (\"Error updating node status\")"
-		f.AdviceCommands = []string{safetext.Kubectl("patch", "node", node.Name, "--subresource=status", "--type=merge", "--patch={}", "--dry-run=server",
-			"--as=system:node:"+node.Name, "--as-group=system:nodes")}
+		f.Advice = "ask the API server for the same write in the kubelet's name, in a dry run (the page has the line): what refuses it says so, and that proves it; " +
+			"have that webhook, policy or right corrected. Where nothing refuses it, the kubelet's log on node " + node.Name + " says why (\"Error updating node status\")"
 	case first.Pod.Status.StartTime == nil && len(first.Pod.Status.ContainerStatuses) == 0:
 		f.Cause = "the kubelet has not taken the pod up at all: it has written no status for it"
 	}

@@ -80,9 +80,10 @@ func (l Look) volume(name string) *trace.VolumeTrace {
 }
 
 // acts says that the words name who has to act. Whoever asked the kubelet may know that it
-// is the kubelet itself which has not come to its driver.
+// is the kubelet itself which has not come to its driver. As long as a list that was read
+// may be older than the other, the trace names none where it would be nobody.
 func (l Look) acts(words string, truth Truth) bool {
-	return actorOf(words) == truth.Actor || l.asked && truth.Uncalled && actorOf(words) == TheKubelet
+	return actorOf(words) == truth.Actor || words == "" && truth.Actor == Nobody || l.asked && truth.Uncalled && actorOf(words) == TheKubelet
 }
 
 // compareVerdict holds the verdict against the truth; waits says that a volume does.

@@ -57,7 +57,7 @@ func actorsDiffer(s *snapshot.Snapshot, report *finding.Report) (wrong []string)
 			if _, next, found := strings.Cut(f.Message, "next to act: "); found && f.Subject.Namespace+"/"+f.Subject.Name == w.Pod && !strings.HasPrefix(next, w.Actor) {
 				say("%s says of pod %s: %s; it waits for %s", f.Code, w.Pod, next, w.Actor)
 			}
-			if f.Actor != "" && (f.PersistentVolume == volume || f.PersistentVolume == "" && f.Volume == "") {
+			if f.Actor != "" && (f.PersistentVolume != "" && f.PersistentVolume == volume || f.PersistentVolume == "" && f.Volume == "" && len(pod.Spec.Volumes) == 1) {
 				named = append(named, f.Actor)
 			}
 		}

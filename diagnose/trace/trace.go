@@ -315,7 +315,7 @@ func (t *Trace) takeActor(findings []finding.Finding) {
 // names reports whether the finding says who has to act so that the volume, on which its
 // pod waits, goes on.
 func names(f finding.Finding, v VolumeTrace) bool {
-	ofVolume := v.Volume != "" && f.Volume == v.Volume || v.PersistentVolume != "" && f.PersistentVolume == v.PersistentVolume || f.Volume == "" && f.PersistentVolume == ""
+	ofVolume := v.Volume != "" && f.Volume == v.Volume || v.PersistentVolume != "" && f.PersistentVolume == v.PersistentVolume
 	return f.Actor != "" && f.Severity.AtLeast(finding.Warning) && ofVolume
 }
 

@@ -18,7 +18,7 @@ IMAGE_PLATFORMS := linux/amd64 linux/arm64
 DIST := dist
 
 .PHONY: image dist notices reproducible release-check publish-check licences vuln new-user screenshots
-.PHONY: all build test vet unit race recorded stories record prove whole alerts holmes k8sgpt base chart conformance conformance-long histories kubelet-oracle e2e e2e-long soak soak-serve serve-modes chaos chaos-data add-check lint lint-all linked generate verify fuzz fuzz-corpus cover sandbox clean bench bench-serve fleet
+.PHONY: all build test vet unit race recorded stories record prove whole alerts holmes base chart conformance conformance-long histories kubelet-oracle e2e e2e-long soak soak-serve serve-modes chaos chaos-data add-check lint lint-all linked generate verify fuzz fuzz-corpus cover sandbox clean bench bench-serve fleet
 
 all: build test
 
@@ -126,7 +126,6 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 lint-all: lint ## the other modules, too, for which all that they link has to be built
 	cd e2e && ../bin/golangci-lint-$(GOLANGCI_LINT_VERSION) run -c ../.golangci.yml ./...
 	cd e2e/alerts && ../../bin/golangci-lint-$(GOLANGCI_LINT_VERSION) run -c ../../.golangci.yml ./...
-	cd e2e/k8sgpt && ../../bin/golangci-lint-$(GOLANGCI_LINT_VERSION) run -c ../../.golangci.yml ./...
 	cd tools && ../bin/golangci-lint-$(GOLANGCI_LINT_VERSION) run -c ../.golangci.yml ./...
 
 $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
@@ -168,17 +167,6 @@ holmes: ## examples/holmesgpt, read and called by HolmesGPT's own code, its sour
 	test -d '$(HOLMES)' || { git clone -q https://github.com/robusta-dev/holmesgpt '$(HOLMES)' && \
 		git -C '$(HOLMES)' checkout -q 97e0d7c41ab66e79382b9073fd60f1d23b42286b; }
 	HOLMES='$(abspath $(HOLMES))' go test -count 1 -run 'TestHolmes' -v ./cmd
-
-# Under e2e/bin, where no test of the module takes k8sgpt's sources for its own.
-K8SGPT ?= e2e/bin/source/k8sgpt
-SCHEMAS ?= e2e/bin/source/schemas
-k8sgpt: ## serve --k8sgpt, called by k8sgpt's own client, its source in K8SGPT and that of its messages in SCHEMAS
-	test -d '$(K8SGPT)' || { git clone -q https://github.com/k8sgpt-ai/k8sgpt '$(K8SGPT)' && \
-		git -C '$(K8SGPT)' checkout -q 05247a851ba9292ca57e5070f1d0c4d3986b8d4c; }
-	test -d '$(SCHEMAS)' || { git clone -q https://github.com/k8sgpt-ai/schemas '$(SCHEMAS)' && \
-		git -C '$(SCHEMAS)' checkout -q 504a742114118dfde5751dfb8dbbc6d52b8a22c5; }
-	cd e2e/k8sgpt && go vet . && go run . '$(abspath $(K8SGPT))' '$(abspath $(SCHEMAS))' ../bin/k8sgpt-client
-	K8SGPT_CLIENT='$(CURDIR)/e2e/bin/k8sgpt-client' go test -count 1 -run 'TestK8sGPT' -v ./serve
 
 build/helm: e2e/helm/go.mod
 	cd e2e/helm && CGO_ENABLED=0 go build -ldflags='-s -w' -o ../../build/helm helm.sh/helm/v4/cmd/helm

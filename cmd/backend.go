@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/controllerlog"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
@@ -27,48 +26,32 @@ import (
 // against the objects.
 func (g *globalFlags) addBackend(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&g.backends, "backend", nil, "The storage system's own list of volumes, in the JSON of its tool (aws, az, gcloud, openstack, hcloud, CSI) or two columns; - for standard input; repeatable")
-	cmd.Flags().StringArrayVar(&g.attacherLogs, "attacher-log", nil, "The log of a driver's csi-attacher, which says where the storage system's list and a VolumeAttachment differ; - for standard input; repeatable")
-	_, _ = cmd.MarkFlagFilename("backend"), cmd.MarkFlagFilename("attacher-log")
+	_ = cmd.MarkFlagFilename("backend")
 }
 
-// readBackends reads the lists and the logs. That comes before the objects: what is
-// younger than they are says nothing of them.
+// readBackends reads the lists. That comes before the objects: a list proves nothing
+// about an object that is younger.
 func (g *globalFlags) readBackends(stdin io.Reader) error {
 	g.driverObjects = true
 	for _, name := range g.backends {
-		if err := g.readList("backend", name, stdin, backend.Read); err != nil {
-			return err
-		}
-	}
-	if g.file != "" {
-		return nil // a log that stands beside a file is read as of the file's time
-	}
-	return g.readAttacherLogs(stdin, time.Now().Add(snapshot.ClockTolerance))
-}
-
-func (g *globalFlags) readAttacherLogs(stdin io.Reader, now time.Time) error {
-	for _, name := range g.attacherLogs {
-		err := g.readList("attacher-log", name, stdin, func(name string, r io.Reader, _ time.Time) (*backend.List, error) {
-			return controllerlog.ReadAttacher(name, r, now)
-		})
-		if err != nil {
+		if err := g.readList(name, stdin); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (g *globalFlags) readList(flag, name string, stdin io.Reader, read func(string, io.Reader, time.Time) (*backend.List, error)) error {
+func (g *globalFlags) readList(name string, stdin io.Reader) error {
 	var l *backend.List
 	in, written, err := openInput(name, stdin)
 	if err == nil {
 		defer func() { _ = in.Close() }()
-		l, err = read(filepath.Base(name), in, written)
+		l, err = backend.Read(filepath.Base(name), in, written)
 	}
 	if err != nil {
-		return fmt.Errorf("--%s %s: %w", flag, safetext.Quote(name), err)
+		return fmt.Errorf("--backend %s: %w", safetext.Quote(name), err)
 	}
-	if name == "-" && l.Format != backend.Attacher {
+	if name == "-" {
 		l.Taken = time.Now().UTC() // the tool may have written for long
 	}
 	g.lists = append(g.lists, l)
@@ -97,11 +80,10 @@ func openInput(name string, stdin io.Reader) (io.ReadCloser, time.Time, error) {
 
 // addLists gives the snapshot the lists. The time of a file is by this machine's clock,
 // and that of a cluster's objects by the API server's: there only the file's age counts.
-// The times in a log are by the cluster's clocks.
 func (g *globalFlags) addLists(s *snapshot.Snapshot) {
 	for _, l := range g.lists {
 		dated := *l
-		if g.file == "" && l.Format != backend.Attacher {
+		if g.file == "" {
 			dated.Taken = s.TakenAt.Add(-time.Since(l.Taken)).UTC()
 		}
 		s.Backends = append(s.Backends, &dated)
@@ -138,16 +120,13 @@ func (g *globalFlags) sayBackends(s *snapshot.Snapshot, streams genericiooptions
 				of += fmt.Sprintf(" and %d more", len(l.Scope)-5)
 			}
 		}
-		what, says := "the storage system's list", fmt.Sprintf("%s old, has %d of %d volumes; what it lacks proves nothing", facts.Rounded(s.TakenAt.Sub(l.Taken)), len(trimmed.Volumes), all)
-		if l.Format == backend.Attacher {
-			what, says = "csi-attacher's log", fmt.Sprintf("ends %s ago, differs about %d of %d volumes; that it is silent proves nothing", facts.Rounded(s.TakenAt.Sub(l.Taken)), len(trimmed.Volumes), all)
-		}
+		says := fmt.Sprintf("%s old, has %d of %d volumes; what it lacks proves nothing", facts.Rounded(s.TakenAt.Sub(l.Taken)), len(trimmed.Volumes), all)
 		if err := storage.Usable(s, l); err != nil {
 			says = "is left out: " + err.Error()
 		} else if l.Partial {
 			says += "; it has further pages, which are missing"
 		}
-		fmt.Fprintf(streams.ErrOut, "note: %s %s%s: %s\n", what, output.Safe(l.File), output.Safe(of), says)
+		fmt.Fprintf(streams.ErrOut, "note: the storage system's list %s%s: %s\n", output.Safe(l.File), output.Safe(of), says)
 		trimmed.Sort()
 		own = append(own, &trimmed)
 	}
@@ -157,11 +136,9 @@ func (g *globalFlags) sayBackends(s *snapshot.Snapshot, streams genericiooptions
 // backendFlags are the flags for a command line that looks at the same lists.
 func (g *globalFlags) backendFlags() []string {
 	var words []string
-	for flag, names := range map[string][]string{"--backend=": g.backends, "--attacher-log=": g.attacherLogs} {
-		for _, name := range names {
-			if name != "-" {
-				words = append(words, flag+name)
-			}
+	for _, name := range g.backends {
+		if name != "-" {
+			words = append(words, "--backend="+name)
 		}
 	}
 	slices.Sort(words)
@@ -170,13 +147,13 @@ func (g *globalFlags) backendFlags() []string {
 
 // standardInput says that two flags would read standard input.
 func (g *globalFlags) standardInput() error {
-	from := slices.DeleteFunc(slices.Concat([]string{g.file, g.controller}, g.backends, g.attacherLogs), func(name string) bool { return name != "-" })
+	from := slices.DeleteFunc(slices.Concat([]string{g.file, g.controller}, g.backends), func(name string) bool { return name != "-" })
 	switch {
 	case len(from) < 2:
 		return nil
 	case g.controller == "-" && g.file == "-":
 		return errors.New("-f and --controller cannot both read standard input")
 	default:
-		return errors.New("--backend and --attacher-log cannot read standard input that another flag reads")
+		return errors.New("--backend cannot read standard input that another flag reads")
 	}
 }

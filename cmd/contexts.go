@@ -25,7 +25,7 @@ import (
 // are for one cluster only.
 var (
 	oneWay     = []string{"context", "cluster", "server", "tls-server-name", "certificate-authority", "user", "token", "client-certificate", "client-key"}
-	oneCluster = []string{"filename", "controller", "backend", "attacher-log", "apply", "events", "selector"}
+	oneCluster = []string{"filename", "controller", "backend", "apply", "events", "selector"}
 )
 
 // fleetFlags choose the clusters of a report on several.

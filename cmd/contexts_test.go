@@ -82,6 +82,7 @@ func TestContextsByPattern(t *testing.T) {
 		{"--kubeconfig-dir . ", "--kubeconfig-dir and --kubeconfig exclude each other"},
 		{"--clusterprofile-provider-file p.json", "--clusterprofile-provider-file is gone, because a ClusterProfile object could choose"},
 		{"--clusterprofile-provider-file=p.json --all-contexts", "use --contexts or --kubeconfig-dir"},
+		{"--attacher-log a.log", "--attacher-log is gone: give the storage system's own list"},
 		{"--all-contexts --request-timeout soon", "--request-timeout"},
 	} {
 		p := start(t, t.TempDir(), nil, append([]string{"diagnose", "--kubeconfig", kubeconfig}, strings.Fields(bad.args)...)...)

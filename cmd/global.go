@@ -36,11 +36,10 @@ type globalFlags struct {
 	// controller is the file of kube-controller-manager's log, or what else --controller
 	// takes; "" for nothing.
 	controller string
-	// backends are the files of --backend, attacherLogs those of --attacher-log, and
-	// lists what they say.
-	backends, attacherLogs []string
-	lists                  []*backend.List
-	driverObjects          bool // of the cluster, which are read as the lists are
+	// backends are the files of --backend, and lists their contents.
+	backends      []string
+	lists         []*backend.List
+	driverObjects bool // of the cluster, which are read as the lists are
 	// member is the cluster of a fleet that is looked at, within the budget; nil for the
 	// cluster of the other flags.
 	member *fleet.Member

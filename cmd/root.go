@@ -108,6 +108,8 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 var removed = map[string]string{
 	"clusterprofile-provider-file": "--clusterprofile-provider-file is gone, because a ClusterProfile object could choose the server that gets your credentials, and variables of the program that makes them: " +
 		"put the clusters into a kubeconfig, and use --contexts or --kubeconfig-dir",
+	"attacher-log": "--attacher-log is gone: give the storage system's own list, which csi-attacher compares with, as --backend",
+	"k8sgpt":       "--k8sgpt is gone, because whoever reached the port was answered, without a token: give the assistant kubectl volume-doctor mcp beside k8sgpt's own server",
 }
 
 func newRoot(streams genericiooptions.IOStreams) *cobra.Command {

@@ -77,7 +77,6 @@ or there was nobody to follow. Let whatever started it start it again.`,
 	f.StringVar(&o.Listen, "listen", ":8080", "Serve HTTP on this address")
 	f.BoolVar(&o.LeaderElect, "leader-elect", true, "Look only while this process holds the Lease")
 	f.BoolVar(&o.ReportPage, "report-page", false, "Serve the HTML report at / to those who may get the nonResourceURL "+cluster.PagePath)
-	f.BoolVar(&o.K8sGPT, "k8sgpt", false, "Answer k8sgpt as a custom analyzer, by gRPC, whoever asks")
 	f.BoolVar(&o.Events, "events", false, "Write an event about each finding's subject, once an hour")
 	f.BoolVar(&o.Reports, "reports", false, "Write what stands into objects of openreports.io, one in each namespace")
 	addNarrowing(cmd, &only, &skip, &e.leaveOut)

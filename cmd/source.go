@@ -104,9 +104,6 @@ func (g *globalFlags) readFile(streams genericiooptions.IOStreams) (*snapshot.Sn
 	for _, w := range warnings {
 		fmt.Fprintf(streams.ErrOut, "warning: %s\n", w)
 	}
-	if err == nil {
-		err = g.readAttacherLogs(streams.In, s.TakenAt)
-	}
 	if err != nil {
 		return nil, err
 	}

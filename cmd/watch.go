@@ -16,7 +16,7 @@ import (
 )
 
 // notWithWatch are the flags that ask for one report, or for another source.
-var notWithWatch = []string{"controller", "backend", "attacher-log", "filename", "apply", "for", "contexts", "all-contexts", "kubeconfig-dir", "report", "events", "quiet", "selector"}
+var notWithWatch = []string{"controller", "backend", "filename", "apply", "for", "contexts", "all-contexts", "kubeconfig-dir", "report", "events", "quiet", "selector"}
 
 func mayWatch(flags *pflag.FlagSet, outputs outputFlags) error {
 	for _, name := range notWithWatch {

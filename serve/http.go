@@ -31,9 +31,6 @@ func (s *server) handler() http.Handler {
 	if s.ReportPage {
 		mux.HandleFunc("GET /{$}", s.page)
 	}
-	if s.K8sGPT {
-		mux.HandleFunc("POST "+runPath, s.run)
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")

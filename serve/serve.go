@@ -29,8 +29,6 @@ type Options struct {
 	Namespace, Identity string
 	// ReportPage serves the HTML report to those who may get cluster.PagePath.
 	ReportPage bool
-	// K8sGPT answers k8sgpt's call of a custom analyzer, whoever makes it.
-	K8sGPT bool
 	// Events writes an event about each finding's subject, once an hour.
 	Events bool
 	// Reports writes OpenReports of what stands.
@@ -193,12 +191,8 @@ func newServer(o Options, review func(context.Context, string, string) (cluster.
 
 // web is the HTTP server, with a bound on everything that a client can make it wait for.
 func (s *server) web() *http.Server {
-	var protocols http.Protocols
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(s.K8sGPT) // which gRPC takes
 	return &http.Server{
 		Handler:           s.handler(),
-		Protocols:         &protocols,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      time.Minute,

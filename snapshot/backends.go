@@ -9,6 +9,10 @@ import (
 // backendKind is the kind of the documents that hold a storage system's list in a file.
 const backendKind = "Backend"
 
+// formerFormat is that of the logs of csi-attacher, which files of earlier releases may
+// have. It is ignored.
+const formerFormat = "attacher"
+
 // maxBackends bounds the lists of one snapshot.
 const maxBackends = 100
 
@@ -41,6 +45,10 @@ func (c *collector) readBackend(at place, raw []byte) error {
 	var d backendDocument
 	if err := c.readOwn(at, backendKind, raw, &d); err != nil {
 		return err
+	}
+	if d.Format == formerFormat {
+		c.ignore(typeName{headerVersion, backendKind}, 1)
+		return nil
 	}
 	if err := d.Check(); err != nil {
 		return at.errorf("%s: %w", backendKind, err)

@@ -109,3 +109,18 @@ func TestDriverObjects(t *testing.T) {
 		t.Errorf("a directory: %v, %v, %v", s, warnings, err)
 	}
 }
+
+// TestFormerFormat: a file of an earlier release may hold a log of csi-attacher. It is
+// ignored, and all else is read.
+func TestFormerFormat(t *testing.T) {
+	text := `{"apiVersion":"volume-doctor/v1","kind":"Backend","file":"a.log","format":"attacher","taken":"2026-11-20T10:00:00Z",` +
+		`"volumes":[{"id":"vol-1","silent":true,"said":[{"volumeAttachment":"csi-1","at":"2026-11-20T10:00:00Z","found":false}]}]}` +
+		"\n---\n" + `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"}}` + "\n"
+	s, warnings, err := Read("file", strings.NewReader(text), ReadOptions{Now: noon})
+	if err != nil || len(s.Backends) > 0 || len(s.Nodes) != 1 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if len(warnings) != 1 || !strings.Contains(string(warnings[0]), "Backend") {
+		t.Errorf("warnings: %v", warnings)
+	}
+}

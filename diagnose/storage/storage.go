@@ -42,8 +42,6 @@ type Truth struct {
 	machines map[listed]machines
 	// handles has the drivers by handle, which only a list that names none needs.
 	handles map[string][]string
-	// heard is what csi-attacher saw of each volume, the oldest first.
-	heard map[corev1.UniqueVolumeName][]heard
 	// oneNode says that the volume may be attached to one node at a time.
 	oneNode func(corev1.UniqueVolumeName) bool
 }
@@ -72,9 +70,9 @@ func Of(v *facts.View) *Truth {
 }
 
 func newTruth(v *facts.View) *Truth {
-	t := &Truth{machines: map[listed]machines{}, handles: map[string][]string{}, heard: heardBy(v), oneNode: v.OneNode}
+	t := &Truth{machines: map[listed]machines{}, handles: map[string][]string{}, oneNode: v.OneNode}
 	for _, l := range v.Snapshot.Backends {
-		if l.Format != backend.Attacher && Usable(v.Snapshot, l) == nil {
+		if Usable(v.Snapshot, l) == nil {
 			t.lists = append(t.lists, l)
 		}
 	}
@@ -122,9 +120,6 @@ type Entry struct {
 	// that; none where it says nothing of the kind.
 	Only []string
 	of   machines
-	// missed is what csi-attacher saw since the list was taken, of nodes on which it did
-	// not find the volume.
-	missed []heard
 }
 
 // Holder is a machine that has the volume, or is about to have or lose it.
@@ -133,8 +128,6 @@ type Holder struct {
 	// Node is the machine's, nil where it is none, or where that is not Known.
 	Node  *corev1.Node
 	Known bool
-	// Seen is when csi-attacher saw it there; nil where a list says it.
-	Seen *time.Time
 }
 
 // Volume is what the youngest list says of it; nil where no usable list has it.
@@ -161,7 +154,7 @@ func (t *Truth) Volume(name corev1.UniqueVolumeName) *Entry {
 			e.Settled, e.Only = false, nil // two lists of one moment that differ
 		}
 	}
-	return t.hear(name, e)
+	return e
 }
 
 // Attachment is what the lists say of the volume that a VolumeAttachment is for whose
@@ -169,11 +162,6 @@ func (t *Truth) Volume(name corev1.UniqueVolumeName) *Entry {
 func (t *Truth) Attachment(va *storagev1.VolumeAttachment) *Entry {
 	if t == nil {
 		return nil
-	}
-	for name := range t.heard {
-		if driver, handle, _ := reconcile.ParseCSI(name); driver == va.Spec.Attacher && reconcile.IsVolumeAttachmentName(va.Name, handle, driver, types.NodeName(va.Spec.NodeName)) {
-			return t.Volume(name)
-		}
 	}
 	for _, l := range t.lists {
 		for _, v := range l.Volumes {
@@ -211,7 +199,7 @@ func (e *Entry) On(node types.NodeName) (attached, detached bool) {
 		isNode := func(n *corev1.Node) bool { return facts.NodeName(n) == node }
 		switch {
 		case h.Node != nil && isNode(h.Node):
-			return e.Settled || h.Seen != nil, false
+			return e.Settled, false
 		case !h.Known && (e.List.Format == backend.Text || slices.ContainsFunc(e.of.nodes[h.Machine], isNode)):
 			detached = false // it may be the node's machine under another name
 		}
@@ -234,19 +222,13 @@ func (e *Entry) Saw(since metav1.Time, d time.Duration) bool {
 
 // Words name the list in a sentence.
 func (e *Entry) Words() string {
-	if e.List.Format == backend.Attacher {
-		return logOf(e.List.Taken)
-	}
 	return "the storage system's list of " + facts.Stamp(metav1.NewTime(e.List.Taken))
 }
 
 // Evidence is what the list says of the volume.
 func (e *Entry) Evidence() finding.Evidence {
 	value := "attached to nothing"
-	switch {
-	case len(e.Holders) == 0 && len(e.missed) > 0 && e.List.Format == backend.Attacher:
-		value = "not found on node " + string(e.missed[0].name) + ": it is not attached there, or the list lacks it"
-	case len(e.Holders) > 0:
+	if len(e.Holders) > 0 {
 		value = "attached to"
 		for i, h := range e.Holders {
 			if i > 0 {
@@ -261,9 +243,6 @@ func (e *Entry) Evidence() finding.Evidence {
 			}
 			if h.State != "" {
 				value += ", " + h.State
-			}
-			if h.Seen != nil && e.List.Format != backend.Attacher {
-				value += ", by " + logOf(*h.Seen)
 			}
 		}
 	}

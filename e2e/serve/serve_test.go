@@ -53,14 +53,14 @@ func TestServe(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { must(t, world.Close(context.WithoutCancel(t.Context()))) })
 
-	first := start(t, kubeconfig, "--events", "--report-page", "--k8sgpt")
+	first := start(t, kubeconfig, "--events", "--report-page")
 	first.until(t, time.Minute, "it leads and has looked", func(m scrape) bool {
 		return m.has("volume_doctor_leader", 1) && m.count("volume_doctor_last_look_timestamp_seconds") == 1
 	})
 	if code, text := first.get(t, "/readyz", ""); code != http.StatusOK || text != "ok\n" {
 		t.Errorf("/readyz of the leader: %d %s", code, text)
 	}
-	second := start(t, kubeconfig, "--events", "--report-page", "--k8sgpt")
+	second := start(t, kubeconfig, "--events", "--report-page")
 	second.says(t, "standing by")
 	for _, path := range []string{"/readyz", "/healthz"} {
 		if code, text := second.get(t, path, ""); code != http.StatusOK || text != "standing by\n" {
@@ -80,7 +80,6 @@ func TestServe(t *testing.T) {
 		t.Errorf("%d waits of the pod", n)
 	}
 	awaitEvent(t, "shop", "VolumeDoctorVD504")
-	tellsK8sGPT(t, first, second, "VD504")
 
 	// While the API server is away, there are gaps; nothing is lost and nothing invented.
 	cluster.StopAPIServer()

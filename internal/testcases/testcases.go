@@ -134,23 +134,18 @@ func (c *Case) Snapshot() (*snapshot.Snapshot, error) {
 }
 
 // addStorage adds the storage systems' lists to the cluster. Each is a file "storage
-// TIME", and its text is what a tool printed at that time; or a file "attacher-log TIME",
-// the log of csi-attacher at that time.
+// TIME", and its text is what a tool printed at that time.
 func (c *Case) addStorage() error {
 	for _, f := range c.Archive.Files {
 		kind, at, _ := strings.Cut(f.Name, " ")
-		if kind != "storage" && kind != "attacher-log" {
+		if kind != "storage" {
 			continue
 		}
 		taken, err := time.Parse(time.RFC3339, at)
 		if err != nil {
 			return err
 		}
-		read := backend.Read
-		if kind == "attacher-log" {
-			read = controllerlog.ReadAttacher
-		}
-		l, err := read("list.json", bytes.NewReader(f.Data), taken)
+		l, err := backend.Read("list.json", bytes.NewReader(f.Data), taken)
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.Name, err)
 		}

@@ -30,11 +30,10 @@ const (
 	CStor     Format = "cstor"     // cStor's volumeattachments of OpenEBS, as objects: where a volume is staged
 	Jiva      Format = "jiva"      // Jiva's volumes of OpenEBS, as objects: where a volume is staged
 	Text      Format = "text"      // two columns: volume handle, and machine or node
-	Attacher  Format = "attacher"  // csi-attacher's log: what it saw of single volumes on single nodes
 )
 
-// drivers are the CSI drivers whose volumes a list has. The volumes of CSI, Text
-// and Attacher may be any driver's.
+// drivers are the CSI drivers whose volumes a list has. The volumes of CSI and Text may
+// be any driver's.
 var drivers = map[Format][]string{
 	AWS:       {"ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com"},
 	Azure:     {"disk.csi.azure.com"},
@@ -48,8 +47,8 @@ var drivers = map[Format][]string{
 	Jiva:      {"jiva.csi.openebs.io"},
 }
 
-// AnyDriver says that the list does not tell which driver its volumes are of.
-func (f Format) AnyDriver() bool { return f == CSI || f == Text || f == Attacher }
+// AnyDriver reports whether the list does not name the driver of its volumes.
+func (f Format) AnyDriver() bool { return f == CSI || f == Text }
 
 // Of says that the list can have the driver's volumes.
 func (f Format) Of(driver string) bool { return f.AnyDriver() || slices.Contains(drivers[f], driver) }
@@ -90,21 +89,6 @@ type Volume struct {
 	// Detached is when a volume that is attached to nothing was detached, nil where the
 	// list does not say. What was copied is no younger for it.
 	Detached *time.Time `json:"detached,omitempty"`
-	// Said is what csi-attacher saw of it, by VolumeAttachment; only its log has that,
-	// and says nothing else of a volume.
-	Said []Said `json:"said,omitempty"`
-}
-
-// Said is what csi-attacher saw of one volume on one node at one moment: the storage
-// system's list did not match the VolumeAttachment.
-type Said struct {
-	VolumeAttachment string    `json:"volumeAttachment"`
-	At               time.Time `json:"at"`
-	// Found says that the list had the volume on the node, although status.attached was
-	// false. Else status.attached was true, and the list had it not on the node, or had
-	// no such volume at all: csi-attacher makes no difference, and some drivers leave
-	// volumes out of their lists.
-	Found bool `json:"found"`
 }
 
 // Attachment is a machine that has the volume, or is about to have or lose it.
@@ -180,7 +164,7 @@ func (f Format) Machines(node, driverID, providerID string) []string {
 	case OpenStack, Hetzner:
 		add(driverID)
 		add(last)
-	case CSI, Longhorn, Trident, CStor, Jiva, Attacher:
+	case CSI, Longhorn, Trident, CStor, Jiva:
 		add(driverID)
 	case LINSTOR:
 		add(strings.ToLower(driverID))
@@ -231,7 +215,7 @@ func (l *List) Check() error {
 		if err := v.check(); err != nil {
 			return err
 		}
-		if (l.Format == Attacher) != (len(v.Said) > 0) || l.Format == Attacher && len(v.Attachments) > 0 || len(v.Only) > 0 && (l.Format != LINSTOR || !v.Silent || len(v.Attachments) > 0) {
+		if len(v.Only) > 0 && (l.Format != LINSTOR || !v.Silent || len(v.Attachments) > 0) {
 			return fmt.Errorf("volume %s does not say what a list of format %s says", v.ID, l.Format)
 		}
 	}

@@ -293,14 +293,6 @@ func (v Volume) check() error {
 			return fmt.Errorf("volume %s is placed on %q, which is no machine", v.ID, short(machine))
 		}
 	}
-	if len(v.Said) > MaxAttachments {
-		return fmt.Errorf("more than %d VolumeAttachments of volume %s", MaxAttachments, v.ID)
-	}
-	for _, said := range v.Said {
-		if !IsName(said.VolumeAttachment) || said.At.IsZero() {
-			return fmt.Errorf("volume %s has %q at no time or under no name", v.ID, short(said.VolumeAttachment))
-		}
-	}
 	return nil
 }
 

@@ -97,11 +97,6 @@ func notAttached(p *check.Run, va facts.Attachment, pod *corev1.Pod, event *core
 		Advice:    "check at the storage system whether the volume is attached to this node",
 		ByHand:    "if it is not, delete the pod, wait until the VolumeAttachment is gone, and let the pod return: the volume is then attached again",
 	})
-	if at, missed := entry.Missed(va.Node); missed {
-		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which counts as attached but whose device the driver does not find there, and csi-attacher "+
-			"did not find it attached there either, at %s: two hints that the storage system has it detached", facts.PodName(pod), va.Node, pv, facts.Stamp(metav1.NewTime(at)))
-		f.SelfHeals.Because = "csi-attacher has noticed, and has asked the driver for the attach again: look again in a few minutes"
-	}
 	if attached, _ := entry.On(va.Node); attached {
 		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, whose device the driver does not find there although the storage system has it attached to that node",
 			facts.PodName(pod), va.Node, pv)

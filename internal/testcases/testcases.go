@@ -19,7 +19,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/controllerlog"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -134,4 +136,121 @@ func TestLeadSaysWhatIsRefused(t *testing.T) {
 	if why == nil || !strings.Contains(why.Error(), "no RBAC policy matched") {
 		t.Errorf("why: %v", why)
 	}
+}
+
+// leaseStore holds the one Lease in memory, with an API server's versions.
+type leaseStore struct {
+	mu      sync.Mutex
+	lease   *coordinationv1.Lease
+	version int
+}
+
+func (l *leaseStore) read(context.Context, string) (*coordinationv1.Lease, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lease.DeepCopy(), nil
+}
+
+func (l *leaseStore) write(_ context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if there := l.lease; there != nil && there.ResourceVersion != lease.ResourceVersion || there == nil && lease.ResourceVersion != "" {
+		return nil, apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, LeaseName, errors.New("changed"))
+	}
+	l.version++
+	l.lease = lease.DeepCopy()
+	l.lease.ResourceVersion = strconv.Itoa(l.version)
+	return l.lease.DeepCopy(), nil
+}
+
+// TestLeadersInTurn: of three processes one works at a time. One that ends lets the next
+// lead within a retry, one that is cut off within the Lease's time, and not before it has
+// stopped.
+func TestLeadersInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &leaseStore{}
+		var mu sync.Mutex
+		var order []string
+		var cut sync.Map
+		working := ""
+		stand := func(ctx context.Context, name string) (ended chan error) {
+			reach := func() error {
+				if _, is := cut.Load(name); is {
+					return errors.New("no route to host")
+				}
+				return nil
+			}
+			l := &candidate{Election: quiet(name),
+				read: func(ctx context.Context, namespace string) (*coordinationv1.Lease, error) {
+					if err := reach(); err != nil {
+						return nil, err
+					}
+					return store.read(ctx, namespace)
+				},
+				write: func(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+					if err := reach(); err != nil {
+						return nil, err
+					}
+					return store.write(ctx, lease)
+				}}
+			ended = make(chan error, 1)
+			go func() {
+				ended <- l.lead(ctx, func(ctx context.Context) error {
+					mu.Lock()
+					if working != "" {
+						t.Errorf("%s begins while %s works", name, working)
+					}
+					working, order = name, append(order, name)
+					mu.Unlock()
+					<-ctx.Done()
+					mu.Lock()
+					working = ""
+					mu.Unlock()
+					return nil
+				})
+			}()
+			return ended
+		}
+		leads := func(name string, within time.Duration) {
+			t.Helper()
+			time.Sleep(within)
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if working != name {
+				t.Errorf("%q works after %s, want %q", working, within, name)
+			}
+		}
+		first, stop := context.WithCancel(t.Context())
+		defer stop()
+		a := stand(first, "a")
+		leads("a", time.Second)
+		rest, end := context.WithCancel(t.Context())
+		b := stand(rest, "b")
+		leads("a", 10*time.Minute)
+		stop()
+		if err := <-a; err != nil {
+			t.Error(err)
+		}
+		leads("b", 3*retryPeriod)
+
+		c := stand(rest, "c")
+		leads("b", time.Minute)
+		cut.Store("b", true)
+		leads("b", renewDeadline-retryPeriod-time.Second)
+		leads("c", leaseDuration)
+		if err := <-b; err == nil || !strings.Contains(err.Error(), "the Lease here/volume-doctor is lost") {
+			t.Errorf("the one that was cut off: %v", err)
+		}
+		end()
+		if err := <-c; err != nil {
+			t.Error(err)
+		}
+		if got := strings.Join(order, " "); got != "a b c" {
+			t.Errorf("in turn: %s", got)
+		}
+		if lease := store.lease; holderOf(lease) != "" || *lease.Spec.LeaseTransitions != 2 {
+			t.Errorf("the Lease afterwards: %+v", lease.Spec)
+		}
+	})
 }

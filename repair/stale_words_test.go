@@ -200,3 +200,14 @@ func words(cases []*testcases.Case) []string {
 	}
 	return sets.List(said)
 }
+
+func allNodes(s *snapshot.Snapshot) []types.NodeName {
+	var names []types.NodeName
+	for _, n := range s.Nodes {
+		names = append(names, facts.NodeName(n))
+	}
+	for _, va := range s.VolumeAttachments {
+		names = append(names, types.NodeName(va.Spec.NodeName))
+	}
+	return names
+}

@@ -36,7 +36,7 @@ func TestEachFormatHasItsCases(t *testing.T) {
 		}
 	}
 	for _, format := range []backend.Format{
-		backend.AWS, backend.Azure, backend.Google, backend.OpenStack, backend.Hetzner, backend.CSI, backend.Longhorn, backend.Trident, backend.LINSTOR, backend.CStor, backend.Jiva, backend.Text, backend.Attacher,
+		backend.AWS, backend.Azure, backend.Google, backend.OpenStack, backend.Hetzner, backend.CSI, backend.Longhorn, backend.Trident, backend.LINSTOR, backend.CStor, backend.Jiva, backend.Text,
 	} {
 		if proves[format] == 0 || near[format] == 0 {
 			t.Errorf("%s: %d cases, %d near misses", format, proves[format], near[format])

@@ -46,7 +46,8 @@ unit: ## every package with -short sizes and fixed seeds: for every change of th
 	$(GATE_ENV) go test -short -vet=off -p 4 $(PROPERTIES) -rapid.seed=1 -rapid.nofailfile
 
 race: ## the race detector where goroutines share something
-	CGO_ENABLED= GOFLAGS=-trimpath go test -short $(RACE) -vet=off ./sidebyside ./snapshot ./cluster ./fleet ./serve
+	CGO_ENABLED= GOFLAGS=-trimpath go test -short $(RACE) -vet=off ./sidebyside ./snapshot ./cluster ./serve
+	CGO_ENABLED= GOFLAGS=-trimpath go test -short $(RACE) -vet=off -run '^Test(OneCostsNothingElse|BoundsOfAPass|Interrupted)$$' ./cmd
 
 recorded: ## the model against what the controllers and kubelets of the releases have answered (make record)
 	cd e2e && $(GATE_ENV) go test -vet=off -run '^TestRecorded' ./recorded ./conformance ./histories ./kubelettrace
@@ -66,7 +67,7 @@ prove: ## every proof, or PART=one of scripts/prove.tsv, with fresh seeds; write
 whole: ## all packages at full length, with random seeds, and the race detector where goroutines are started
 	go vet ./...
 	go test -vet=off -timeout 40m -shuffle=on ./internal/... ./safetext $$(go list ./snapshot/... | grep -v 'snapshot$$') ./reconcile ./controllerlog ./diagnose/... ./output ./explain
-	go test $(RACE) -vet=off -timeout 40m -shuffle=on ./cluster ./snapshot ./repair/... ./fleet ./mcp ./serve ./cmd # what starts goroutines, and what makes a whole look
+	go test $(RACE) -vet=off -timeout 40m -shuffle=on ./cluster ./snapshot ./repair/... ./mcp ./serve ./cmd # what starts goroutines, and what makes a whole look
 
 conformance: ## the model against the real controllers of ten releases, over random clusters
 	cd e2e && go test -timeout 45m ./conformance/...

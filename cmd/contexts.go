@@ -15,7 +15,6 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/fleet"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -83,11 +82,11 @@ func (f *fleetFlags) validate(flags *pflag.FlagSet, args []string) error {
 }
 
 // members are the clusters that the flags choose.
-func (f *fleetFlags) members(g *globalFlags) ([]fleet.Member, error) {
-	var all []fleet.Member
+func (f *fleetFlags) members(g *globalFlags) ([]member, error) {
+	var all []member
 	var err error
 	if f.folder != "" {
-		if all, err = fleet.OfFolder(f.folder); err != nil {
+		if all, err = membersOfFolder(f.folder); err != nil {
 			return nil, fmt.Errorf("--kubeconfig-dir: %w", err)
 		}
 	} else {
@@ -95,9 +94,9 @@ func (f *fleetFlags) members(g *globalFlags) ([]fleet.Member, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = fleet.OfKubeconfig(&config)
+		all = membersOfKubeconfig(&config)
 	}
-	chosen, err := fleet.Select(all, f.contexts)
+	chosen, err := selectMembers(all, f.contexts)
 	if err != nil {
 		return nil, fmt.Errorf("--contexts: %w", err)
 	}
@@ -113,7 +112,7 @@ type acrossContexts struct {
 	*examination
 	fleet fleetFlags
 	// passes are how the clusters are gone through.
-	passes []fleet.Limits
+	passes []fleetLimits
 }
 
 // there is what came of one cluster.
@@ -133,7 +132,7 @@ func (m *acrossContexts) run(ctx context.Context, streams genericiooptions.IOStr
 	if err != nil {
 		return err
 	}
-	defer fleet.LimitMemory()()
+	defer limitMemory()()
 	same := map[string]string{}
 	for _, member := range members {
 		for _, other := range member.Same {
@@ -150,11 +149,11 @@ func (m *acrossContexts) run(ctx context.Context, streams genericiooptions.IOStr
 	if t := underneath(streams.ErrOut); printers.IsTerminal(t) {
 		terminal = t
 	}
-	p := fleet.NewProgress(streams.ErrOut, terminal, len(members))
-	look := func(ctx context.Context, i int, l fleet.Limits) (there, error) {
+	p := newFleetProgress(streams.ErrOut, terminal, len(members))
+	look := func(ctx context.Context, i int, l fleetLimits) (there, error) {
 		return m.lookAt(ctx, members[i], l, p.Of(members[i].Name))
 	}
-	err = fleet.Each(ctx, len(members), m.passes, look, func(i int, t there, err error) {
+	err = eachCluster(ctx, len(members), m.passes, look, func(i int, t there, err error) {
 		name := members[i].Name
 		if err == nil {
 			reports[i], used = t.report, used || t.used
@@ -193,7 +192,7 @@ func (m *acrossContexts) run(ctx context.Context, streams genericiooptions.IOStr
 }
 
 // lookAt is the report on one of the clusters.
-func (m *acrossContexts) lookAt(ctx context.Context, member fleet.Member, l fleet.Limits, errOut io.Writer) (t there, err error) {
+func (m *acrossContexts) lookAt(ctx context.Context, member member, l fleetLimits, errOut io.Writer) (t there, err error) {
 	if member.Err != nil {
 		return t, member.Err
 	}
@@ -207,7 +206,7 @@ func (m *acrossContexts) lookAt(ctx context.Context, member fleet.Member, l flee
 	}
 	defer c.Close()
 	s, first, err := one.readTwice(ctx, c, errOut)
-	if err := l.Judge(ctx, c, err); err != nil {
+	if err := l.judge(ctx, c, err); err != nil {
 		return t, err
 	}
 	if t.used, err = one.usesNamespace(ctx, c.Cluster, s); err != nil {

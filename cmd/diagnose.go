@@ -11,7 +11,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/fleet"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -121,7 +120,7 @@ func (d *diagnoseFlags) mode(cmd *cobra.Command, args []string, stdin io.Reader)
 	case d.watch:
 		return &watch{examination: &d.examination}, nil
 	case d.several:
-		passes, err := fleet.Passes(*d.kube.Timeout, d.persistsFor)
+		passes, err := fleetPasses(*d.kube.Timeout, d.persistsFor)
 		return &acrossContexts{&d.examination, d.fleet, passes}, err
 	case d.apply.enabled:
 		return &applying{examination: &d.examination, flags: &d.apply}, nil

@@ -12,7 +12,6 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
-	"github.com/volume-doctor/kubectl-volume-doctor/fleet"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
@@ -42,7 +41,7 @@ type globalFlags struct {
 	driverObjects bool // of the cluster, which are read as the lists are
 	// member is the cluster of a fleet that is looked at, within the budget; nil for the
 	// cluster of the other flags.
-	member *fleet.Member
+	member *member
 	budget *cluster.Budget
 	// given says that a flag of all commands was given.
 	given func(name string) bool

@@ -22,7 +22,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
-	"github.com/volume-doctor/kubectl-volume-doctor/fleet"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -162,7 +161,7 @@ func (g *globalFlags) connect(streams genericiooptions.IOStreams) (watched, erro
 // wayThere is how to reach the cluster, and the kubeconfig's name for it.
 func (g *globalFlags) wayThere() (*rest.Config, string, error) {
 	if g.member != nil {
-		config, err := g.member.REST(fleet.Overrides(g.kube))
+		config, err := g.member.REST(overridesOf(g.kube))
 		return config, g.member.Context, err
 	}
 	raw, err := g.kubeconfig()

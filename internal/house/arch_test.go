@@ -19,7 +19,7 @@ var line = [][]string{
 	{""},
 	{"cmd"},
 	{"internal/alerts"},
-	{"mcp", "serve", "fleet"},
+	{"mcp", "serve"},
 	{"explain"},
 	{"output", "cluster"},
 	{"output/html"},
@@ -60,7 +60,7 @@ var forTests = []string{"internal/testcases", "internal/golden", "internal/alert
 
 // talkers are the packages that may reach a cluster, a terminal or the process.
 // The others are pure.
-var talkers = []string{"", "cmd", "mcp", "cluster", "fleet"}
+var talkers = []string{"", "cmd", "mcp", "cluster"}
 
 // answers are what the package that answers requests may import all the same.
 var answers = map[string][]string{"serve": {"net", "net/http"}}

@@ -1,4 +1,4 @@
-package fleet
+package cmd
 
 import (
 	"context"
@@ -26,36 +26,36 @@ func (s spent) Sent() int64      { return s.bytes }
 // of one that hangs, and of one that is slow.
 func TestOneCostsNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		passes := []Limits{{AtOnce: 40, Time: 20 * time.Second}, {AtOnce: 10, Time: time.Minute, Last: true}}
+		passes := []fleetLimits{{AtOnce: 40, Time: 20 * time.Second}, {AtOnce: 10, Time: time.Minute, Last: true}}
 		release := make(chan struct{})
 		defer close(release)
 		began := time.Now()
 		var mu sync.Mutex
 		looks, results, errs := make([]int, 100), map[int]string{}, map[int]error{}
-		look := func(ctx context.Context, i int, l Limits) (string, error) {
+		look := func(ctx context.Context, i int, l fleetLimits) (string, error) {
 			mu.Lock()
 			looks[i]++
 			mu.Unlock()
 			switch {
 			case i >= 30:
 				time.Sleep(time.Millisecond)
-				return fmt.Sprint(i), l.Judge(ctx, spent{}, nil)
+				return fmt.Sprint(i), l.judge(ctx, spent{}, nil)
 			case i < 10: // a program that nobody can stop
 				<-release
 				return "", nil
 			case i < 20: // an API server that does not answer
 				<-ctx.Done()
-				return "", l.Judge(ctx, spent{}, ctx.Err())
+				return "", l.judge(ctx, spent{}, ctx.Err())
 			case i < 25: // too large for the first pass
-				return fmt.Sprint(i), l.Judge(ctx, spent{over: !l.Last}, nil)
+				return fmt.Sprint(i), l.judge(ctx, spent{over: !l.Last}, nil)
 			case !l.Last: // slow, but it sends
 				<-ctx.Done()
-				return "", l.Judge(ctx, spent{bytes: steady}, ctx.Err())
+				return "", l.judge(ctx, spent{bytes: steadySent}, ctx.Err())
 			default:
 				return fmt.Sprint(i), nil
 			}
 		}
-		err := Each(t.Context(), 100, passes, look, func(i int, result string, err error) {
+		err := eachCluster(t.Context(), 100, passes, look, func(i int, result string, err error) {
 			if _, twice := results[i]; twice || errs[i] != nil {
 				t.Errorf("%d ended twice", i)
 			}
@@ -68,7 +68,7 @@ func TestOneCostsNothingElse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took > 20*time.Second+2*stopping {
+		if took := time.Since(began); took > 20*time.Second+2*stoppingTime {
 			t.Errorf("it took %s", took)
 		}
 		mu.Lock()
@@ -99,13 +99,13 @@ func TestBoundsOfAPass(t *testing.T) {
 			running += n
 			most = max(most, running)
 		}
-		look := func(context.Context, int, Limits) (int, error) {
+		look := func(context.Context, int, fleetLimits) (int, error) {
 			count(1)
 			time.Sleep(time.Second)
 			count(-1)
 			return 0, nil
 		}
-		if err := Each(t.Context(), 20, []Limits{{AtOnce: 3, Time: time.Hour}}, look, func(int, int, error) {}); err != nil || most != 3 {
+		if err := eachCluster(t.Context(), 20, []fleetLimits{{AtOnce: 3, Time: time.Hour}}, look, func(int, int, error) {}); err != nil || most != 3 {
 			t.Errorf("%d side by side: %v", most, err)
 		}
 	})
@@ -116,7 +116,7 @@ func TestInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		why := errors.New("Ctrl-C")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		look := func(ctx context.Context, i int, _ Limits) (int, error) {
+		look := func(ctx context.Context, i int, _ fleetLimits) (int, error) {
 			if i == 0 {
 				return 0, nil
 			}
@@ -125,7 +125,7 @@ func TestInterrupted(t *testing.T) {
 			return 0, ctx.Err()
 		}
 		var ended []int
-		err := Each(ctx, 5, []Limits{{AtOnce: 1, Time: time.Hour}}, look, func(i, _ int, _ error) { ended = append(ended, i) })
+		err := eachCluster(ctx, 5, []fleetLimits{{AtOnce: 1, Time: time.Hour}}, look, func(i, _ int, _ error) { ended = append(ended, i) })
 		if !errors.Is(err, why) || !slices.Equal(ended, []int{0}) {
 			t.Errorf("%v, ended %v", err, ended)
 		}
@@ -148,12 +148,12 @@ func TestJudge(t *testing.T) {
 		"refused":                   {ctx: t.Context(), err: wrong, want: wrong},
 		"too large":                 {ctx: t.Context(), c: spent{over: true}, want: errLater},
 		"too large in the end":      {ctx: t.Context(), c: spent{over: true}, last: true},
-		"hangs":                     {ctx: over, c: spent{bytes: steady - 1}, err: wrong, want: wrong},
-		"slow":                      {ctx: over, c: spent{bytes: steady}, err: wrong, want: errLater},
-		"slow in the end":           {ctx: over, c: spent{bytes: steady}, last: true, err: wrong, want: wrong},
-		"large, and then it failed": {ctx: t.Context(), c: spent{bytes: steady}, err: wrong, want: wrong},
+		"hangs":                     {ctx: over, c: spent{bytes: steadySent - 1}, err: wrong, want: wrong},
+		"slow":                      {ctx: over, c: spent{bytes: steadySent}, err: wrong, want: errLater},
+		"slow in the end":           {ctx: over, c: spent{bytes: steadySent}, last: true, err: wrong, want: wrong},
+		"large, and then it failed": {ctx: t.Context(), c: spent{bytes: steadySent}, err: wrong, want: wrong},
 	} {
-		got := (Limits{Last: tc.last}).Judge(tc.ctx, tc.c, tc.err)
+		got := (fleetLimits{Last: tc.last}).judge(tc.ctx, tc.c, tc.err)
 		if tc.c.over && tc.last {
 			if got == nil || !strings.Contains(got.Error(), "examine it alone") {
 				t.Errorf("%s: %v", name, got)

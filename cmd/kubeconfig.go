@@ -1,4 +1,4 @@
-package fleet
+package cmd
 
 import (
 	"crypto/sha256"
@@ -19,8 +19,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Member is one cluster of a fleet.
-type Member struct {
+// member is one cluster of a fleet.
+type member struct {
 	// Name is what reports call it. No two members have the same.
 	Name string
 	// Context is the kubeconfig's name for it.
@@ -38,7 +38,7 @@ type Member struct {
 
 // REST is the way to the cluster. A program that gives credentials is told that nobody
 // can be asked: several of them would share one keyboard.
-func (m Member) REST(overrides clientcmd.ConfigOverrides) (*rest.Config, error) {
+func (m member) REST(overrides clientcmd.ConfigOverrides) (*rest.Config, error) {
 	overrides.CurrentContext = m.Context
 	config, err := clientcmd.NewNonInteractiveClientConfig(*m.config, m.Context, &overrides, nil).ClientConfig()
 	if err != nil {
@@ -52,9 +52,9 @@ func (m Member) REST(overrides clientcmd.ConfigOverrides) (*rest.Config, error) 
 	return config, nil
 }
 
-// Overrides are the flags of a command that hold for every member: for whom it acts, and
+// overridesOf are the flags of a command that hold for every member: for whom it acts, and
 // how it connects.
-func Overrides(flags *genericclioptions.ConfigFlags) clientcmd.ConfigOverrides {
+func overridesOf(flags *genericclioptions.ConfigFlags) clientcmd.ConfigOverrides {
 	o := clientcmd.ConfigOverrides{Timeout: *flags.Timeout}
 	o.AuthInfo.Impersonate, o.AuthInfo.ImpersonateUID, o.AuthInfo.ImpersonateGroups = *flags.Impersonate, *flags.ImpersonateUID, *flags.ImpersonateGroup
 	for _, extra := range *flags.ImpersonateUserExtra {
@@ -70,7 +70,7 @@ func Overrides(flags *genericclioptions.ConfigFlags) clientcmd.ConfigOverrides {
 }
 
 // Flags name the cluster to kubectl.
-func (m Member) Flags() []string {
+func (m member) Flags() []string {
 	flags := []string{"--context=" + m.Context}
 	if m.File != "" {
 		flags = append(flags, "--kubeconfig="+m.File)
@@ -78,7 +78,7 @@ func (m Member) Flags() []string {
 	return flags
 }
 
-// Select chooses the members whose names or contexts fit the patterns, all of them
+// selectMembers chooses the members whose names or contexts fit the patterns, all of them
 // where there are no patterns, in the order of the patterns and then of the names. A
 // pattern that fits none is an error. A file that cannot be read is always chosen: nobody
 // knows which contexts it has.
@@ -88,11 +88,11 @@ func (m Member) Flags() []string {
 // and each finding would be there twice. With another user on the same server a member
 // stays, because it may see what the other may not. A context that is named in full
 // stays, too: somebody has asked for it.
-func Select(members []Member, patterns []string) ([]Member, error) {
+func selectMembers(members []member, patterns []string) ([]member, error) {
 	if len(patterns) == 0 {
 		patterns = []string{"*"}
 	}
-	var chosen []Member
+	var chosen []member
 	named, taken := map[string]bool{}, map[string]bool{}
 	for _, pattern := range patterns {
 		found := false
@@ -101,7 +101,7 @@ func Select(members []Member, patterns []string) ([]Member, error) {
 			if m.unnamed() {
 				continue
 			}
-			fits, err := matches(pattern, m)
+			fits, err := fitsMember(pattern, m)
 			if err != nil && !exact {
 				return nil, err
 			}
@@ -116,7 +116,7 @@ func Select(members []Member, patterns []string) ([]Member, error) {
 			}
 		}
 		if !found && pattern != "*" {
-			return nil, noSuch(pattern)
+			return nil, noSuchContext(pattern)
 		}
 	}
 	for _, m := range members {
@@ -124,22 +124,22 @@ func Select(members []Member, patterns []string) ([]Member, error) {
 			chosen = append(chosen, m)
 		}
 	}
-	return once(chosen, named), nil
+	return onceEach(chosen, named), nil
 }
 
-// unnamed says that the member is a file whose contexts nobody knows.
-func (m Member) unnamed() bool { return m.Err != nil && m.Context == "" }
+// unnamed reports whether the member is a file whose contexts nobody knows.
+func (m member) unnamed() bool { return m.Err != nil && m.Context == "" }
 
-func noSuch(pattern string) error {
+func noSuchContext(pattern string) error {
 	if strings.ContainsAny(pattern, `*?[`) {
 		return fmt.Errorf("no context fits %q", pattern)
 	}
 	return fmt.Errorf("the kubeconfig has no context %q", pattern)
 }
 
-// matches says whether the pattern is one for the member. A "*" also stands for "/",
+// fitsMember reports whether the pattern is one for the member. A "*" also stands for "/",
 // which is in the names that clouds give to contexts.
-func matches(pattern string, m Member) (bool, error) {
+func fitsMember(pattern string, m member) (bool, error) {
 	noSlash := strings.NewReplacer("/", "\x00")
 	for _, name := range []string{m.Name, m.Context} {
 		if name == "" {
@@ -156,10 +156,10 @@ func matches(pattern string, m Member) (bool, error) {
 	return false, nil
 }
 
-// once leaves out the members that are the same as another.
-func once(chosen []Member, named map[string]bool) []Member {
+// onceEach leaves out the members that are the same as another.
+func onceEach(chosen []member, named map[string]bool) []member {
 	first := map[[sha256.Size]byte]string{}
-	note := func(m Member) {
+	note := func(m member) {
 		if _, known := first[m.identity()]; !known && m.Err == nil {
 			first[m.identity()] = m.Name
 		}
@@ -173,7 +173,7 @@ func once(chosen []Member, named map[string]bool) []Member {
 		note(m)
 	}
 	same := map[string][]string{}
-	kept := slices.DeleteFunc(slices.Clone(chosen), func(m Member) bool {
+	kept := slices.DeleteFunc(slices.Clone(chosen), func(m member) bool {
 		of := first[m.identity()]
 		if m.Err != nil || named[m.Name] || of == m.Name {
 			return false
@@ -193,7 +193,7 @@ const forProgram = "client.authentication.k8s.io/exec"
 
 // identity is equal for members with the same server and the same user, whatever their
 // kubeconfig calls them.
-func (m Member) identity() [sha256.Size]byte {
+func (m member) identity() [sha256.Size]byte {
 	byName := sha256.Sum256([]byte(m.Name))
 	if m.config == nil || m.config.Contexts[m.Context] == nil {
 		return byName
@@ -222,24 +222,24 @@ func (m Member) identity() [sha256.Size]byte {
 	return sha256.Sum256(text)
 }
 
-// OfKubeconfig are the contexts of a kubeconfig, by name.
-func OfKubeconfig(config *clientcmdapi.Config) []Member {
-	var members []Member
+// membersOfKubeconfig are the contexts of a kubeconfig, by name.
+func membersOfKubeconfig(config *clientcmdapi.Config) []member {
+	var members []member
 	for _, name := range slices.Sorted(maps.Keys(config.Contexts)) {
-		members = append(members, Member{Name: name, Context: name, config: config})
+		members = append(members, member{Name: name, Context: name, config: config})
 	}
 	return members
 }
 
-// passedOver are the names of files in a folder of kubeconfigs that are none:
+// noKubeconfigs are the names of files in a folder of kubeconfigs that are none:
 // certificates and keys that kubeconfigs name, and what kubectl leaves while it writes.
-var passedOver = []string{"*.crt", "*.key", "*.pem", "*.lock", ".*"}
+var noKubeconfigs = []string{"*.crt", "*.key", "*.pem", "*.lock", ".*"}
 
-// OfFolder are the contexts of every file in the folder, by file and name; folders in
+// membersOfFolder are the contexts of every file in the folder, by file and name; folders in
 // it, and files that cannot be kubeconfigs by their names, are passed over. A file that
 // cannot be read is a member with an error. Contexts of several files with the same
 // name are called NAME@FILE.
-func OfFolder(folder string) ([]Member, error) {
+func membersOfFolder(folder string) ([]member, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		var of *os.PathError
@@ -248,21 +248,21 @@ func OfFolder(folder string) ([]Member, error) {
 		}
 		return nil, fmt.Errorf("cannot read the folder %s: %w", folder, err)
 	}
-	var members []Member
+	var members []member
 	named := map[string]int{}
 	for _, entry := range entries {
 		file := filepath.Join(folder, entry.Name())
 		fits := func(pattern string) bool { ok, _ := path.Match(pattern, entry.Name()); return ok }
-		if slices.ContainsFunc(passedOver, fits) {
+		if slices.ContainsFunc(noKubeconfigs, fits) {
 			continue
 		}
 		info, err := os.Stat(file)
 		if err == nil && info.IsDir() {
 			continue
 		}
-		in, err := ofFile(file, info, err)
+		in, err := membersOfFile(file, info, err)
 		if err != nil {
-			in = []Member{{Name: entry.Name(), File: file, Err: fmt.Errorf("%s is no kubeconfig: %w", file, err)}}
+			in = []member{{Name: entry.Name(), File: file, Err: fmt.Errorf("%s is no kubeconfig: %w", file, err)}}
 		}
 		for _, m := range in {
 			named[m.Name]++
@@ -286,23 +286,23 @@ func OfFolder(folder string) ([]Member, error) {
 	return members, nil
 }
 
-// maxFile bounds the size of a kubeconfig in a folder.
-const maxFile = 64 << 20
+// maxKubeconfig bounds the size of a kubeconfig in a folder.
+const maxKubeconfig = 64 << 20
 
-func ofFile(file string, info os.FileInfo, err error) ([]Member, error) {
+func membersOfFile(file string, info os.FileInfo, err error) ([]member, error) {
 	switch {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
 		return nil, errors.New("not a regular file")
-	case info.Size() > maxFile:
-		return nil, fmt.Errorf("it is larger than %d MiB", maxFile>>20)
+	case info.Size() > maxKubeconfig:
+		return nil, fmt.Errorf("it is larger than %d MiB", maxKubeconfig>>20)
 	}
 	config, err := (&clientcmd.ClientConfigLoadingRules{ExplicitPath: file}).Load()
 	if err != nil {
 		return nil, err
 	}
-	members := OfKubeconfig(config)
+	members := membersOfKubeconfig(config)
 	if len(members) == 0 {
 		return nil, errors.New("it has no context")
 	}

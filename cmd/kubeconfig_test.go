@@ -1,4 +1,4 @@
-package fleet
+package cmd
 
 import (
 	"os"
@@ -26,7 +26,7 @@ func config(contexts ...string) *clientcmdapi.Config {
 	return c
 }
 
-func names(members []Member) []string {
+func names(members []member) []string {
 	var list []string
 	for _, m := range members {
 		list = append(list, m.Name)
@@ -36,7 +36,7 @@ func names(members []Member) []string {
 
 func TestSelect(t *testing.T) {
 	const eks = "arn:aws:eks:eu-west-1:1:cluster/prod"
-	members := OfKubeconfig(config("prod-1=a/x", "prod-2=b/x", "test=c/x", eks+"=d/x", "[odd]=e/x"))
+	members := membersOfKubeconfig(config("prod-1=a/x", "prod-2=b/x", "test=c/x", eks+"=d/x", "[odd]=e/x"))
 	for name, tc := range map[string]struct {
 		patterns []string
 		want     []string
@@ -55,7 +55,7 @@ func TestSelect(t *testing.T) {
 		"what is no pattern":         {[]string{"prod-["}, nil, `"prod-[" is no pattern`},
 		"capitals are other letters": {[]string{"PROD-*"}, nil, `no context fits`},
 	} {
-		got, err := Select(members, tc.patterns)
+		got, err := selectMembers(members, tc.patterns)
 		if !slices.Equal(names(got), tc.want) || (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 			t.Errorf("%s: %v, %v", name, names(got), err)
 		}
@@ -65,7 +65,7 @@ func TestSelect(t *testing.T) {
 // TestSameServerAndUser: a cluster is read once, unless somebody else may see something
 // else there, or somebody has asked for both.
 func TestSameServerAndUser(t *testing.T) {
-	members := OfKubeconfig(config("a=one/x", "b=one/x", "c=one/y", "d=two/x", "e=one/x"))
+	members := membersOfKubeconfig(config("a=one/x", "b=one/x", "c=one/y", "d=two/x", "e=one/x"))
 	for name, tc := range map[string]struct {
 		patterns []string
 		want     []string
@@ -79,7 +79,7 @@ func TestSameServerAndUser(t *testing.T) {
 		"another server":   {[]string{"[ad]"}, []string{"a", "d"}, nil},
 		"in full, pattern": {[]string{"a", "[be]"}, []string{"a"}, map[string][]string{"a": {"b", "e"}}},
 	} {
-		got, err := Select(members, tc.patterns)
+		got, err := selectMembers(members, tc.patterns)
 		same := map[string][]string{}
 		for _, m := range got {
 			if m.Same != nil {
@@ -92,12 +92,12 @@ func TestSameServerAndUser(t *testing.T) {
 	}
 	other := config("a=one/x", "b=one/x")
 	other.Clusters["b"].CertificateAuthorityData = []byte("another CA")
-	if got, err := Select(OfKubeconfig(other), nil); err != nil || len(got) != 2 {
+	if got, err := selectMembers(membersOfKubeconfig(other), nil); err != nil || len(got) != 2 {
 		t.Errorf("whom to trust is a part of the server: %v, %v", names(got), err)
 	}
 	broken := config("a=one/x", "b=one/x")
 	broken.Contexts["c"], broken.Contexts["d"] = &clientcmdapi.Context{Cluster: "gone"}, &clientcmdapi.Context{Cluster: "lost"}
-	if got, err := Select(OfKubeconfig(broken), nil); err != nil || !slices.Equal(names(got), []string{"a", "c", "d"}) {
+	if got, err := selectMembers(membersOfKubeconfig(broken), nil); err != nil || !slices.Equal(names(got), []string{"a", "c", "d"}) {
 		t.Errorf("contexts without a cluster: %v, %v", names(got), err)
 	}
 }
@@ -132,7 +132,7 @@ func TestFolder(t *testing.T) {
 	if err := os.Symlink("nowhere", filepath.Join(folder, "link")); err != nil {
 		t.Fatal(err)
 	}
-	members, err := OfFolder(folder)
+	members, err := membersOfFolder(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestFolder(t *testing.T) {
 			t.Errorf("%s does not name its file: %v", m.Name, m.Err)
 		}
 	}
-	chosen, err := Select(members, []string{"admin"})
+	chosen, err := selectMembers(members, []string{"admin"})
 	if want := []string{"admin@east.yaml", "admin@west", "broken", "empty", "link", "pod.yaml"}; err != nil || !slices.Equal(names(chosen), want) {
 		t.Errorf("by context, and every file of which nobody knows: %q, %v", names(chosen), err)
 	}
@@ -157,7 +157,7 @@ func TestFolder(t *testing.T) {
 		t.Errorf("what kubectl needs: %v", flags)
 	}
 	for _, missing := range []string{filepath.Join(folder, "none"), filepath.Join(folder, "older")} {
-		if _, err := OfFolder(missing); err == nil || !strings.Contains(err.Error(), missing) {
+		if _, err := membersOfFolder(missing); err == nil || !strings.Contains(err.Error(), missing) {
 			t.Errorf("%s: %v", missing, err)
 		}
 	}
@@ -171,7 +171,7 @@ func TestREST(t *testing.T) {
 	flags := genericclioptions.NewConfigFlags(true)
 	*flags.Impersonate, *flags.ImpersonateGroup, *flags.Timeout, *flags.Insecure = "jane", []string{"sre"}, "7s", true
 	*flags.ImpersonateUserExtra = []string{"scopes=view", "scopes=list"}
-	rest, err := OfKubeconfig(c)[0].REST(Overrides(flags))
+	rest, err := membersOfKubeconfig(c)[0].REST(overridesOf(flags))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestREST(t *testing.T) {
 	if !rest.ExecProvider.StdinUnavailable || c.AuthInfos["a"].Exec.StdinUnavailable {
 		t.Error("the program may ask, or the kubeconfig was changed")
 	}
-	if _, err := (Member{Name: "b", Context: "b", config: c}).REST(Overrides(flags)); err == nil {
+	if _, err := (member{Name: "b", Context: "b", config: c}).REST(overridesOf(flags)); err == nil {
 		t.Error("there is no such context")
 	}
 }

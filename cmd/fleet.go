@@ -1,6 +1,4 @@
-// Package fleet finds the clusters of a fleet and looks at them side by side, so that
-// one which hangs, refuses or lies costs the others nothing.
-package fleet
+package cmd
 
 import (
 	"context"
@@ -16,8 +14,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 )
 
-// Limits are what the clusters of one pass may cost.
-type Limits struct {
+// fleetLimits are what the clusters of one pass may cost.
+type fleetLimits struct {
 	// AtOnce is how many are looked at side by side.
 	AtOnce int
 	// Time bounds one look at one cluster.
@@ -28,24 +26,24 @@ type Limits struct {
 	Last bool
 }
 
-// Ordinary is the first pass. Most of the time goes into waiting, so that many are
+// ordinaryPass is the first pass. Most of the time goes into waiting, so that many are
 // read side by side, and ten that hang are no queue. A cluster of 1,500 pods sends
 // 8 MB (docs/evidence/performance.md).
-var Ordinary = Limits{AtOnce: 32, Time: 20 * time.Second, Budget: cluster.Budget{Sent: 16 << 20, Kept: 8 << 20}}
+var ordinaryPass = fleetLimits{AtOnce: 32, Time: 20 * time.Second, Budget: cluster.Budget{Sent: 16 << 20, Kept: 8 << 20}}
 
-// Large is the second pass, for the clusters that sent more in the first one, or that
+// largePass is the second pass, for the clusters that sent more in the first one, or that
 // still sent when its time was over. They are read one after the other: the largest
 // that Kubernetes supports sends 754 MB, and takes 300 MB of memory (docs/evidence/performance.md).
-var Large = Limits{AtOnce: 1, Time: 2 * time.Minute, Budget: cluster.Budget{Sent: 1 << 30, Kept: 128 << 20}, Last: true}
+var largePass = fleetLimits{AtOnce: 1, Time: 2 * time.Minute, Budget: cluster.Budget{Sent: 1 << 30, Kept: 128 << 20}, Last: true}
 
-// Passes are Ordinary and Large, with as much time for each cluster as --request-timeout
+// fleetPasses are ordinaryPass and largePass, with as much time for each cluster as --request-timeout
 // gives to one request, if that is more, and with the time between two looks.
-func Passes(requestTimeout string, between time.Duration) ([]Limits, error) {
+func fleetPasses(requestTimeout string, between time.Duration) ([]fleetLimits, error) {
 	timeout, err := clientcmd.ParseTimeout(requestTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("--request-timeout: %w", err)
 	}
-	passes := []Limits{Ordinary, Large}
+	passes := []fleetLimits{ordinaryPass, largePass}
 	for i := range passes {
 		look := max(passes[i].Time, timeout)
 		passes[i].Time = look
@@ -56,30 +54,30 @@ func Passes(requestTimeout string, between time.Duration) ([]Limits, error) {
 	return passes, nil
 }
 
-// steady is what a cluster must have sent when its time is over to be called slow:
+// steadySent is what a cluster must have sent when its time is over to be called slow:
 // one that sent less hangs, or is not worth waiting for.
-const steady = 1 << 20
+const steadySent = 1 << 20
 
 // errLater says that the cluster belongs into the second pass.
 var errLater = errors.New("too large or too slow for the first pass")
 
-// reader is a cluster.Cluster, as far as it has to do with Limits.
-type reader interface {
+// limited is a cluster.Cluster, as far as it has to do with fleetLimits.
+type limited interface {
 	OverBudget() bool
 	Sent() int64
 }
 
-// Judge turns what came of a look into its error: in a pass that is not the last, the
+// judge turns what came of a look into its error: in a pass that is not the last, the
 // cluster is looked at again if it was too large, or slow and sending. What is too large
 // for the last pass, too, is no part of the report: half of a cluster proves little, and
 // to examine it would cost more than to read it.
-func (l Limits) Judge(ctx context.Context, c reader, err error) error {
+func (l fleetLimits) judge(ctx context.Context, c limited, err error) error {
 	switch {
 	case c.OverBudget() && l.Last:
 		return fmt.Errorf("it sends more than %d MiB, or %d MiB of what has to be kept: examine it alone, with --context", l.Budget.Sent>>20, l.Budget.Kept>>20)
 	case l.Last:
 		return err
-	case c.OverBudget(), ctx.Err() != nil && c.Sent() >= steady:
+	case c.OverBudget(), ctx.Err() != nil && c.Sent() >= steadySent:
 		return errLater
 	default:
 		return err
@@ -90,9 +88,9 @@ func (l Limits) Judge(ctx context.Context, c reader, err error) error {
 // the garbage of many clusters grow to the size of all that is held.
 const softMemory = 224 << 20
 
-// LimitMemory sets that, unless somebody has set GOMEMLIMIT, and returns how to take it
+// limitMemory sets that, unless somebody has set GOMEMLIMIT, and returns how to take it
 // back.
-func LimitMemory() (restore func()) {
+func limitMemory() (restore func()) {
 	before := debug.SetMemoryLimit(-1)
 	if before == math.MaxInt64 {
 		debug.SetMemoryLimit(softMemory)
@@ -100,16 +98,16 @@ func LimitMemory() (restore func()) {
 	return func() { debug.SetMemoryLimit(before) }
 }
 
-// stopping is how long a look may take to notice that its time is over.
-const stopping = time.Second
+// stoppingTime is how long a look may take to notice that its time is over.
+const stoppingTime = time.Second
 
-// Each looks at n clusters, first within the first of the passes and then at those
-// that Judge leaves over within the next, and calls done with the result on each, one
+// eachCluster looks at n clusters, first within the first of the passes and then at those
+// that judge leaves over within the next, and calls done with the result on each, one
 // at a time and as they end. A pass begins when all clusters of the one before have been
 // begun: what is not read by then mostly hangs, and takes no memory. A look that does
 // not end when its context does is left behind: it waits for a program that cannot be
-// told to stop. Each returns early, with its cause, where ctx ends.
-func Each[R any](ctx context.Context, n int, passes []Limits, look func(ctx context.Context, i int, l Limits) (R, error), done func(i int, result R, err error)) error {
+// told to stop. eachCluster returns early, with its cause, where ctx ends.
+func eachCluster[R any](ctx context.Context, n int, passes []fleetLimits, look func(ctx context.Context, i int, l fleetLimits) (R, error), done func(i int, result R, err error)) error {
 	left := make(chan int, n)
 	for i := range n {
 		left <- i
@@ -128,7 +126,7 @@ func Each[R any](ctx context.Context, n int, passes []Limits, look func(ctx cont
 			}
 			running.Go(func() {
 				defer func() { <-slots }()
-				result, err := within(ctx, l.Time, func(ctx context.Context) (R, error) { return look(ctx, i, l) })
+				result, err := lookWithin(ctx, l.Time, func(ctx context.Context) (R, error) { return look(ctx, i, l) })
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
@@ -154,7 +152,7 @@ func Each[R any](ctx context.Context, n int, passes []Limits, look func(ctx cont
 	return nil
 }
 
-func within[R any](ctx context.Context, limit time.Duration, look func(context.Context) (R, error)) (R, error) {
+func lookWithin[R any](ctx context.Context, limit time.Duration, look func(context.Context) (R, error)) (R, error) {
 	type outcome struct {
 		result R
 		err    error
@@ -174,7 +172,7 @@ func within[R any](ctx context.Context, limit time.Duration, look func(context.C
 	select {
 	case o := <-ended:
 		return o.result, o.err
-	case <-time.After(stopping):
+	case <-time.After(stoppingTime):
 		var none R
 		return none, fmt.Errorf("it did not end within %s: does its kubeconfig run a program that waits for a login?", limit)
 	}

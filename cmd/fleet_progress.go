@@ -1,4 +1,4 @@
-package fleet
+package cmd
 
 import (
 	"bytes"
@@ -12,20 +12,20 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 )
 
-// Progress says what came of each cluster as soon as it is known: of those where
+// fleetProgress says what came of each cluster as soon as it is known: of those where
 // something is wrong, or that could not be read, a line. On a terminal the others are
 // counted.
-type Progress struct {
+type fleetProgress struct {
 	w   io.Writer
 	mu  sync.Mutex // keeps lines whole
 	all int
 	bar *progressbar.ProgressBar
 }
 
-// NewProgress is for that many clusters. Lines go to w, and the count to the terminal
+// newFleetProgress is for that many clusters. Lines go to w, and the count to the terminal
 // behind it; nil where there is none.
-func NewProgress(w, terminal io.Writer, clusters int) *Progress {
-	p := &Progress{w: w, all: clusters}
+func newFleetProgress(w, terminal io.Writer, clusters int) *fleetProgress {
+	p := &fleetProgress{w: w, all: clusters}
 	if terminal != nil && clusters > 1 {
 		p.bar = progressbar.NewOptions(clusters, progressbar.OptionSetWriter(terminal), progressbar.OptionClearOnFinish(),
 			progressbar.OptionShowCount(), progressbar.OptionSetDescription("clusters"))
@@ -34,10 +34,10 @@ func NewProgress(w, terminal io.Writer, clusters int) *Progress {
 }
 
 // Of is for what is said about one cluster: its name stands before each line.
-func (p *Progress) Of(name string) io.Writer { return &prefixed{prefix: name + ": ", to: p} }
+func (p *fleetProgress) Of(name string) io.Writer { return &prefixed{prefix: name + ": ", to: p} }
 
 // Read notes the report on a cluster.
-func (p *Progress) Read(r *finding.Report) {
+func (p *fleetProgress) Read(r *finding.Report) {
 	text := ""
 	if s := r.Summary; s.Error+s.Warning > 0 {
 		text = fmt.Sprintf("%s: errors: %d, warnings: %d", output.Safe(r.Source.Context), s.Error, s.Warning)
@@ -46,11 +46,11 @@ func (p *Progress) Read(r *finding.Report) {
 }
 
 // Unread notes that a cluster could not be read.
-func (p *Progress) Unread(name, why string) {
+func (p *fleetProgress) Unread(name, why string) {
 	p.ended(fmt.Sprintf("error: %s: %s", output.Safe(name), output.Safe(why)))
 }
 
-func (p *Progress) ended(text string) {
+func (p *fleetProgress) ended(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if text != "" && p.all > 1 { // of one alone, the report or the error says it
@@ -62,7 +62,7 @@ func (p *Progress) ended(text string) {
 }
 
 // say writes whole lines, not into the count.
-func (p *Progress) say(lines string) {
+func (p *fleetProgress) say(lines string) {
 	if p.bar != nil {
 		_ = p.bar.Clear()
 	}
@@ -70,7 +70,7 @@ func (p *Progress) say(lines string) {
 }
 
 // End takes the count off the terminal.
-func (p *Progress) End() {
+func (p *fleetProgress) End() {
 	if p.bar != nil {
 		_ = p.bar.Finish()
 	}
@@ -80,7 +80,7 @@ func (p *Progress) End() {
 // whole: each Write is one or more of them.
 type prefixed struct {
 	prefix string
-	to     *Progress
+	to     *fleetProgress
 }
 
 func (p *prefixed) Write(text []byte) (int, error) {

@@ -1,10 +1,14 @@
 package house
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"flag"
 	"io/fs"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,40 +18,46 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var addCheck = flag.Bool("add-check", false, "add a check to a copy of the module, as CONTRIBUTING.md says, and run its tests; takes minutes")
 
 // newCheck is what somebody writes who adds a check: steps 1, 2 and 4 of
-// CONTRIBUTING.md. The check itself is of no use.
+// CONTRIBUTING.md. The check itself is of no use. It reads a field of pods that no other
+// code reads.
 var newCheck = map[string]string{
-	"testdata/cases/vd699-odd.txtar": `A node has the taint.
+	"testdata/cases/vd699-odd.txtar": `A pod has the class.
 -- overlay.yaml --
 base: running
 ---
-patch: Node n1
-spec: {taints: [{key: example.com/odd, effect: NoSchedule}]}
+patch: Pod default/web-0
+spec: {priorityClassName: odd}
 `,
-	"testdata/cases/vd699-near-another-taint.txtar": `The taint is another.
+	"testdata/cases/vd699-near-another-class.txtar": `The class is another.
 -- overlay.yaml --
 base: running
 ---
-patch: Node n1
-spec: {taints: [{key: example.com/even, effect: NoSchedule}]}
+patch: Pod default/web-0
+spec: {priorityClassName: even}
 `,
-	"testdata/cases/vd699-near-preference.txtar": `The taint is no more than a preference.
+	"testdata/cases/vd699-near-longer-name.txtar": `The name of the class only begins so.
 -- overlay.yaml --
 base: running
 ---
-patch: Node n1
-spec: {taints: [{key: example.com/odd, effect: PreferNoSchedule}]}
+patch: Pod default/web-0
+spec: {priorityClassName: oddly}
 `,
-	"diagnose/checks/driver/vd699_odd_node.go": `package driver
+	"diagnose/checks/driver/vd699_odd_pod.go": `package driver
 
 import (
 	"fmt"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -55,41 +65,36 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-var OddNode = check.Check{
+var OddPod = check.Check{
 	Code:     "VD699",
-	Name:     "odd-node",
-	Title:    "A node has an odd taint",
+	Name:     "odd-pod",
+	Title:    "A pod has an odd class",
 	Severity: finding.Info,
-	Needs:    []snapshot.Kind{snapshot.Nodes},
-	Run:      runOddNode,
+	Needs:    []snapshot.Kind{snapshot.Pods},
+	Run:      runOddPod,
 }
 
-func runOddNode(p *check.Run) {
-	for _, node := range p.Snapshot.Nodes {
-		for _, taint := range node.Spec.Taints {
-			if taint.Key != "example.com/odd" || taint.Effect != corev1.TaintEffectNoSchedule {
-				continue
-			}
-			p.Report(finding.Finding{
-				Subject:   finding.Object{Kind: "Node", Name: node.Name, UID: node.UID},
-				Node:      facts.NodeName(node),
-				Message:   fmt.Sprintf("Node %s has an odd taint", node.Name),
-				Cause:     "somebody has set the taint",
-				Evidence:  []finding.Evidence{{Object: "node/" + node.Name, Field: "spec.taints", Value: taint.Key}},
-				SelfHeals: finding.SelfHeals{Because: "nobody takes the taint off"},
-				Advice:    "take the taint off",
-			})
+func runOddPod(p *check.Run) {
+	for _, pod := range p.Snapshot.Pods {
+		if pod.Spec.PriorityClassName != "odd" {
+			continue
 		}
+		p.Report(finding.Finding{
+			Subject:   facts.PodObject(pod),
+			Message:   fmt.Sprintf("Pod %s has an odd class", facts.PodName(pod)),
+			Cause:     "somebody has chosen the class",
+			Evidence:  []finding.Evidence{{Object: "pod/" + facts.PodName(pod), Field: "spec.priorityClassName", Value: pod.Spec.PriorityClassName}},
+			SelfHeals: finding.SelfHeals{Because: "nobody chooses another"},
+			Advice:    "choose another class",
+		})
 	}
 }
 `,
-	"diagnose/docs/VD699.md": `# VD699 odd-node
+	"diagnose/docs/VD699.md": `# VD699 odd-pod
 
-Do this now: take the taint off:
+Do this now: choose another class in what makes the pod.
 
-    kubectl taint nodes NODE odd-
-
-A node has an odd taint.
+A pod has an odd class.
 
 ## Symptom
 
@@ -97,11 +102,11 @@ None.
 
 ## Evidence
 
-- The node has the taint.
+- The pod has the class.
 
 ## Look-alikes
 
-- Other taints.
+- Other classes.
 
 ## Does it heal by itself?
 
@@ -109,7 +114,7 @@ No.
 
 ## Repair
 
-Take the taint off.
+Choose another class.
 
 ## Risk
 
@@ -128,8 +133,8 @@ None.
 // inLists are step 3: the table of checks, and the names that stay for good. Each
 // new line comes after the last that looks like it.
 var inLists = map[string]struct{ after, line string }{
-	"diagnose/all.go":         {`\t\tdriver\.\w+,\n`, "\t\tdriver.OddNode,\n"},
-	"diagnose/checks_test.go": {`\t"VD6\d\d": "[a-z-]+",\n`, "\t\"VD699\": \"odd-node\",\n"},
+	"diagnose/all.go":         {`\t\tdriver\.\w+,\n`, "\t\tdriver.OddPod,\n"},
+	"diagnose/checks_test.go": {`\t"VD6\d\d": "[a-z-]+",\n`, "\t\"VD699\": \"odd-pod\",\n"},
 }
 
 // generated are the files that a new check changes beside its own.
@@ -180,9 +185,85 @@ func TestAddACheck(t *testing.T) {
 		t.Errorf("the files that changed (-want +got):\n%s", diff)
 	}
 	written, err := os.ReadFile(filepath.Join(dir, "testdata/cases/vd699-odd.txtar"))
-	if err != nil || !strings.Contains(string(written), "info VD699 odd-node") {
+	if err != nil || !strings.Contains(string(written), "info VD699 odd-pod") {
 		t.Errorf("the case expects: %s, %v", written, err)
 	}
+	run("go", "build", "-o", "with-odd-pod", ".")
+	file, address := oddCluster(t)
+	for _, from := range [][]string{{"-f", file}, {"--server", address}} {
+		command := exec.Command(filepath.Join(dir, "with-odd-pod"), append([]string{"diagnose", "--check", "VD699", "--fail-on", "info"}, from...)...)
+		out, err := command.CombinedOutput()
+		if command.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "Pod default/web-0 has an odd class") {
+			t.Errorf("%v: %v\n%s", command.Args, err, out)
+		}
+	}
+}
+
+// oddCluster is a cluster with such a pod: as a file, and as an API server that sends it in
+// protobuf.
+func oddCluster(t *testing.T) (file, address string) {
+	t.Helper()
+	c, err := testcases.Load("healthy-statefulset-rolling")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(s.Pods, func(pod *corev1.Pod) bool { return pod.Name == "web-0" })
+	if i < 0 {
+		t.Fatal("the cluster has no pod web-0")
+	}
+	s.Pods[i].Spec.PriorityClassName = "odd"
+	var text bytes.Buffer
+	if err := snapshot.Write(&text, s); err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "odd.yaml")
+	write(t, file, text.String())
+	objects := map[string][]json.RawMessage{} // by apiVersion and kind
+	for line := range strings.Lines(text.String()) {
+		var of struct{ APIVersion, Kind string }
+		if strings.HasPrefix(line, "{") && json.Unmarshal([]byte(line), &of) == nil {
+			objects[of.APIVersion+" "+of.Kind] = append(objects[of.APIVersion+" "+of.Kind], json.RawMessage(line))
+		}
+	}
+	lists := map[string][]byte{"/version": []byte(`{"gitVersion": "v1.36.3"}`)}
+	for _, r := range snapshot.Resources() {
+		prefix := "/apis/" + r.Version
+		if r.Group() == "" {
+			prefix = "/api/" + r.Version
+		}
+		text, err := json.Marshal(map[string]any{"apiVersion": r.Version, "kind": r.Object + "List",
+			"metadata": map[string]string{"resourceVersion": "7"}, "items": objects[r.Version+" "+r.Object]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := scheme.Codecs.EncoderForVersion(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), r.GroupVersion()).Encode(list, &b); err != nil {
+			t.Fatal(err)
+		}
+		lists[prefix+"/"+string(r.Kind)] = b.Bytes()
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		list, known := lists[r.URL.Path]
+		if !known {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Date", s.TakenAt.UTC().Format(http.TimeFormat))
+		if list[0] != '{' {
+			w.Header().Set("Content-Type", runtime.ContentTypeProtobuf)
+		}
+		_, _ = w.Write(list)
+	}))
+	t.Cleanup(server.Close)
+	return file, server.URL
 }
 
 func write(t *testing.T, path, text string) {

@@ -111,7 +111,7 @@ func lacks(node *corev1.Node, attached map[string]bool) bool {
 
 // fullest is the reading of the node with the most entries in its volumesAttached. One of
 // another node by the same name does not count. A reading that fails is made up for by a
-// later one; the error is that of the last, where even one more than usual fails.
+// later one; the error is the last one, if even one more attempt than usual fails.
 func (r *reading) fullest(ctx context.Context, node *corev1.Node) (*corev1.Node, error) {
 	kind := kindNamed(snapshot.Nodes)
 	part := scope.Part{Kind: snapshot.Nodes, Fields: fieldselector.Set{"metadata.name": node.Name}}

@@ -101,7 +101,7 @@ func ReferenceTo(o finding.Object) corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: apiVersion(o.Kind), Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID}
 }
 
-// apiVersion of objects that no snapshot holds is that of the core group.
+// apiVersion of objects that no snapshot holds is v1, of the core group.
 func apiVersion(kind string) string {
 	for _, r := range snapshot.Resources() {
 		if r.Object == kind {

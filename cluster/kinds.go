@@ -69,7 +69,7 @@ type kindOf[T any, P interface {
 	narrow func(Options, facts.PodNeeds) choice[P]
 	// peeked is the part by which scope.Part.Keep chooses; nil decodes every object.
 	peeked *part
-	// unless marks the objects of which Keep looks at more than peeked.
+	// unless reports whether Keep looks at more of the object than peeked.
 	unless func(P) bool
 	// neededBy is nil for kinds that are always read.
 	neededBy func(*snapshot.Objects) bool
@@ -137,8 +137,8 @@ func (k *kindOf[T, P]) few(r *reading, selected fieldselector.Set, since string,
 	return k.added(r, chosen, into)
 }
 
-// peek decodes what Keep looks at; objects of which it looks at more are for the
-// decoder.
+// peek decodes the fields that Keep looks at. If unless is true of an object, it is left
+// to the decoder.
 func (k *kindOf[T, P]) peek() func(raw []byte) (P, bool) {
 	peek := peekAt[T, P](k.peeked)
 	return func(raw []byte) (P, bool) {

@@ -22,7 +22,7 @@ import (
 type source struct {
 	kind snapshot.Kind
 	// fallback is the namespace to read where the kind may not be listed in all
-	// of them; "" where there is none.
+	// of them; "" if the kind has no fallback.
 	fallback string
 	// optional kinds leave no gap.
 	optional bool
@@ -84,7 +84,7 @@ type pages[T any, P interface {
 	kept []P
 	// held, where it is not nil, returns the same object as it is held already, or nil.
 	held func(P) P
-	// version is that of the list.
+	// version is the resourceVersion of the list.
 	version string
 	// seen counts those that are not kept, too.
 	seen   int

@@ -42,7 +42,7 @@ type manager struct {
 	snapshot.ControllerManager
 	port    int
 	metrics func(context.Context) (*metrics.Manager, error)
-	// first is the first reading, made at; nil where there is none.
+	// first is the first reading, made at; nil if there was no reading.
 	first *metrics.Manager
 	at    time.Time
 }

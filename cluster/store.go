@@ -37,8 +37,8 @@ type store[P object] struct {
 	// it: only Watch.shareNames writes to them, before the first look.
 	sync.Mutex
 	objects *index.Set[types.NamespacedName, P]
-	// needs are those of which keep keeps the pods that come, and met those of them of
-	// which the store has all pods; unread is why it lacks the others. See widen.
+	// needs decide which pods keep keeps from now on. Of met, which are a part of them, the
+	// store has all pods; unread is why it lacks those of the others. See widen.
 	needs, met facts.PodNeeds
 	unread     error
 	keep       func(P) bool

@@ -156,7 +156,8 @@ func (w *Watch) snapshot(now time.Time, unanswered error) *snapshot.Snapshot {
 // following is one kind that is followed.
 type following struct {
 	kind snapshot.Kind
-	// fallback is the namespace to follow where not all may be; "" is none.
+	// fallback is the namespace to follow if not all may be followed; "" if the kind has
+	// no fallback.
 	fallback string
 	// optional kinds leave no gap.
 	optional bool
@@ -279,7 +280,7 @@ func (f *following) fill(o *snapshot.Objects) *snapshot.Gap {
 	case f.paused:
 		return &snapshot.Gap{Kind: f.kind, Reason: snapshot.ReasonUnavailable, Detail: "the API server ends each watch as soon as it begins"}
 	}
-	if f.lacks != nil { // what it hangs on is filled in before
+	if f.lacks != nil { // what it depends on is filled in before
 		if gap := f.lacks(facts.NeedsOf(o)); gap != nil {
 			return gap
 		}

@@ -115,7 +115,7 @@ type pageReader struct {
 	// left is what is left of the message that the fields are read from; -1 is
 	// the stream's end.
 	left int64
-	// size is that of the field that was begun.
+	// size is the size of the field that was begun.
 	size int64
 	item []byte
 }
@@ -131,7 +131,7 @@ func (p *pageReader) readByte() (byte, error) {
 	return b, err
 }
 
-// length begins the next field; io.EOF says that there is none.
+// length begins the next field; it returns io.EOF if there is no other.
 func (p *pageReader) length() (protowire.Number, error) {
 	tag, err := p.varint()
 	if err != nil {

@@ -97,7 +97,7 @@ func fromJournal(text string, now time.Time) string {
 	return at.Format(time.RFC3339Nano) + " " + text[len(prefix[0]):]
 }
 
-// kubeletFailure is the failure that the line tells of.
+// kubeletFailure returns the failure that the line reports.
 func (e *entry) kubeletFailure() (f KubeletFailure, ok bool) {
 	b, ok := e.backedOff()
 	of := kubeletKey.FindStringSubmatch(b.key)
@@ -114,7 +114,7 @@ func (e *entry) kubeletFailure() (f KubeletFailure, ok bool) {
 	return f, false
 }
 
-// failedFor is what the error says of the volume and the pod that it is about.
+// failedFor returns the volume and the pod that the error is about.
 func failedFor(err string) (f KubeletFailure, ok bool) {
 	found := inKubelet.FindStringSubmatchIndex(err)
 	if found == nil {

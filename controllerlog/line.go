@@ -187,7 +187,7 @@ func parseJSON(text string, stamp time.Time) (*entry, bool) {
 	return e, true
 }
 
-// value is that of a key, "" where there is none. An object's is its name.
+// value returns the value of a key, or "". The value of an object is its name.
 func (e *entry) value(key string) string {
 	if e.values != nil {
 		var text string

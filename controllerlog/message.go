@@ -152,7 +152,7 @@ func pairOf(volume, node string) reconcile.VolumeNode {
 	return reconcile.VolumeNode{Volume: corev1.UniqueVolumeName(volume), Node: types.NodeName(node)}
 }
 
-// failure is what a line says of an operation that has failed.
+// failure is a failed operation, as a line reports it.
 type failure struct {
 	backedOff
 	// node is what the back-off is kept for; "" where it is for all.
@@ -195,7 +195,7 @@ func (e *entry) failure() (f failure, ok bool) {
 	return f, volume == of[1] && named(volume, node) && (f.node == "" || f.node == node)
 }
 
-// backedOff is what ExponentialBackoff.GenerateNoRetriesPermittedMsg tells of.
+// backedOff is what ExponentialBackoff.GenerateNoRetriesPermittedMsg reports.
 type backedOff struct {
 	// key is what the pause is kept for.
 	key string

@@ -28,7 +28,7 @@ const (
 	maxLine = 64 << 10
 	// maxError is how much is kept of an error.
 	maxError = 1 << 10
-	// MaxPairs bounds the volumes on nodes of which something is held. The largest
+	// MaxPairs bounds the pairs of volume and node about which something is held. The largest
 	// clusters that Kubernetes supports attach fewer.
 	MaxPairs = 200_000
 )
@@ -97,7 +97,7 @@ func (p *parser) entries(r io.Reader) iter.Seq2[*entry, error] {
 	}
 }
 
-// readLine reads to the end of a line, of which it returns no more than maxLine, and
+// readLine reads to the end of a line, returns no more than maxLine of it, and
 // how long it was.
 func readLine(in *bufio.Reader) (text string, read int64, err error) {
 	first, err := in.ReadSlice('\n')

@@ -49,7 +49,7 @@ func (w *World) recoveredFrom(pv string) *resolvedVolume {
 	return &w.recovered[places[len(places)-1].place]
 }
 
-// recover says of a PV what a VolumeAttachment that names it is about.
+// recover returns, for a PV, what a VolumeAttachment that names it is about.
 func (w *World) recover(place int) {
 	v := &w.recovered[place]
 	if v.spec, v.err = w.resolver.persistent(w.snapshot.Volumes[place], ""); v.err == nil {

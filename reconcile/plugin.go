@@ -212,7 +212,7 @@ const (
 // names.
 type Sum [sha256.Size]byte
 
-// SumOf is that of the volume on the node.
+// SumOf returns the Sum of the volume on the node.
 func SumOf(handle, driver string, node types.NodeName) Sum {
 	text := make([]byte, 0, 256) // stays on the stack
 	return sha256.Sum256(append(append(append(text, handle...), driver...), node...))

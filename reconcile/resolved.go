@@ -9,7 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/sidebyside"
 )
 
-// resolvedVolume is what a volume is to the controller, or why it is none.
+// resolvedVolume is a volume as the controller resolves it, or the error of that.
 type resolvedVolume struct {
 	name corev1.UniqueVolumeName
 	spec *VolumeSpec
@@ -86,7 +86,7 @@ func (w *World) namesByPV() map[string][]corev1.UniqueVolumeName {
 	return names
 }
 
-// errNoPlugin is what plugins.attachable says of a volume without any plugin.
+// errNoPlugin is the error of plugins.attachable for a volume without any plugin.
 var errNoPlugin = skipf(NotAttachable, "no attachable volume plugin takes this source")
 
 // ofNoPlugin is what such a volume is resolved to: most volumes of pods are.

@@ -201,7 +201,7 @@ func (r *resolver) translateInline(volume *corev1.Volume, namespace string) (*co
 	return r.translator.TranslateInTreeInlineVolumeToCSI(logr.Discard(), volume, namespace)
 }
 
-// ClaimName is the claim behind a pod's volume, or "" where there is none.
+// ClaimName returns the claim behind a pod's volume, or "".
 func ClaimName(pod *corev1.Pod, volume *corev1.Volume) string {
 	switch {
 	case volume.PersistentVolumeClaim != nil:

@@ -35,7 +35,7 @@ type Options struct {
 	Reports bool
 	// SaveMemory has garbage collected more often from the first look on.
 	SaveMemory bool
-	// Version is that of the binary.
+	// Version is the version of the binary.
 	Version string
 	// Look makes a report of a snapshot; first says that there was none before.
 	Look func(s *snapshot.Snapshot, first bool) (*repair.View, error)

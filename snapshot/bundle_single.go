@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// single reads the file of one object, of which a must-gather has one for each node, volume
+// single reads the file of one object. A must-gather has such a file for each node, volume
 // and attachment. It is judged once it is decoded.
 func (t *tree) single(p *part, f bundleFile, name string, in io.Reader) {
 	next := t.singles.gathering()

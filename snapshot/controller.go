@@ -77,7 +77,7 @@ type RememberedPair struct {
 	// Running is the operation that has begun and not ended.
 	Running      Operation  `json:"running,omitempty"`
 	RunningSince *time.Time `json:"runningSince,omitempty"`
-	// LastError is that of the last operation, "" where it went well.
+	// LastError is the error of the last operation; "" if it went well.
 	LastError   string     `json:"lastError,omitempty"`
 	LastErrorAt *time.Time `json:"lastErrorAt,omitempty"`
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ControllerManager is what the kube-controller-manager that leads tells of itself
+// ControllerManager is what the kube-controller-manager that leads says about itself
 // when it is asked: its pod, and its metrics.
 type ControllerManager struct {
 	// Pod is the name of its pod in kube-system, "" where none was found.

@@ -74,7 +74,7 @@ type collector struct {
 	// typed counts the lists of a version and an object.
 	typed map[string]int
 	notes []Warning
-	// told is what a bundle's layout says of the kinds that it has: the gap, or
+	// told is what a bundle's layout says about the kinds that it has: the gap, or
 	// nil for one that is whole.
 	told map[Kind]*Gap
 	// version is the API server's, where a bundle tells it.
@@ -276,7 +276,7 @@ func (c *collector) mergeKind(o *collector, kind Kind) error {
 	return nil
 }
 
-// takeKind takes over the objects of one kind, none of which is there yet.
+// takeKind takes over the objects of one kind. None of them may be there yet.
 func (c *collector) takeKind(o *collector, kind Kind) {
 	s := resourceOf(kind)
 	for object := range s.all(&o.objects) {

@@ -98,7 +98,7 @@ func (c *collector) checkHeader(file string, objects int, ended bool) error {
 	return nil
 }
 
-// flaw is the gap of a kind of which objects are missing, or may be; nil where
+// flaw is the gap of a kind whose objects are missing, or may be; nil where
 // none is.
 func (c *collector) flaw(kind Kind) *Gap {
 	for _, gaps := range []map[Kind]Gap{c.refused, c.broken} {

@@ -225,7 +225,7 @@ func (j *jsonReader) value() (raw json.RawMessage, line int, err error) {
 	return raw, line, nil
 }
 
-// line is that of the decoder's position.
+// line is the line of the decoder's position.
 func (j *jsonReader) line() int {
 	var ahead lineCounter
 	// Neither a bytes.Reader nor a counter can fail.

@@ -10,7 +10,7 @@ import (
 
 // partial are the gaps of claims and pods in a file that does not say which lists are
 // complete, and whose volumes show that a namespace is missing: a volume is Bound to a claim
-// of a namespace of which the file has no claim. "kubectl get" without -A leaves such files.
+// in a namespace without any claim in the file. "kubectl get" without -A leaves such files.
 func (o *Objects) partial() []Gap {
 	claims, pods, missing := sets.New[string](), sets.New[string](), sets.New[string]()
 	for _, claim := range o.Claims {

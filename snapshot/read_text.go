@@ -106,7 +106,7 @@ func (l *list) item(line int, raw []byte) error {
 	return l.decoded(line, raw, s, object)
 }
 
-// decoded takes an item of which the object may be known already.
+// decoded takes an item whose object may be decoded already.
 func (l *list) decoded(line int, raw []byte, s *row, object apiObject) error {
 	l.items++
 	at := l.at.atLine(line)

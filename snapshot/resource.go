@@ -21,7 +21,7 @@ import (
 // asks Resources.
 type Resource struct {
 	Kind Kind
-	// Version and Object are what one object says of itself: "storage.k8s.io/v1" and
+	// Version and Object are an object's apiVersion and kind: "storage.k8s.io/v1" and
 	// "VolumeAttachment".
 	Version, Object string
 	Namespaced      bool
@@ -32,7 +32,7 @@ type Resource struct {
 	Names []string
 }
 
-// GroupVersion is that of Version.
+// GroupVersion returns Version, taken apart.
 func (r Resource) GroupVersion() schema.GroupVersion {
 	return schema.FromAPIVersionAndKind(r.Version, r.Object).GroupVersion()
 }

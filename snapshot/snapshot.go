@@ -176,7 +176,7 @@ func byNamespacedName[O object](list []O) *index.Index[types.NamespacedName, O] 
 	})
 }
 
-// named is the last object of the name; nil where there is none.
+// named returns the last object of the name, or nil.
 func named[K comparable, O object](objects *index.Index[K, O], name K) (o O) {
 	if all := objects.All(name); len(all) > 0 {
 		o = all[len(all)-1]

@@ -105,7 +105,7 @@ func writeObjects(out *bufio.Writer, s *Snapshot, of []*row) error {
 }
 
 // writeHeader writes the fields in the order in which people read them, which is
-// not that of their names.
+// not the order of their names.
 func writeHeader(out *bufio.Writer, s *Snapshot, pods *Spool) error {
 	var complete []string
 	for _, kind := range Kinds() {

@@ -29,7 +29,7 @@ type File struct {
 	// any folder.
 	Name string
 	Kind Kind
-	// Text is that of a Regular file, valid until the next file is asked for. Its
+	// Text is the text of a Regular file, valid until the next file is asked for. Its
 	// errors are fit for a message.
 	Text io.Reader
 }

@@ -1,4 +1,4 @@
-// Package backend reads what a storage system itself says of its volumes, from the
+// Package backend reads what a storage system itself says about its volumes, from the
 // list that its own command line tool prints, or from its driver's own objects: which
 // volume is attached to which machine. It is a source beyond the API: what it lacks proves nothing.
 package backend

@@ -42,7 +42,7 @@ func (h objectHead) key() objectKey { return objectKey{h.Metadata.Namespace, h.M
 
 type objectKey struct{ namespace, name string }
 
-// readObjects reads the items of a list of objects, of which the "[" is read. Objects
+// readObjects reads the items of a list of objects, after its "[". Objects
 // that are no driver's are passed over.
 func (l *List) readObjects(s stream, _ string) error {
 	var all Objects
@@ -72,7 +72,7 @@ func (l *List) readObjects(s stream, _ string) error {
 	return nil
 }
 
-// volumes are what the objects tell, for each driver of which there are any.
+// volumes are what the objects tell, for each driver that has any.
 func (o *Objects) volumes() map[Format][]Volume {
 	all := map[Format][]Volume{
 		Longhorn: o.longhorn.list(), Trident: o.trident.list(), LINSTOR: o.linstor.list(), CStor: o.cstor.list(), Jiva: o.jiva.list(),

@@ -151,7 +151,7 @@ func (l *List) readJSON(text []byte) error {
 	return nil
 }
 
-// readFields reads an object, of which one field is the list.
+// readFields reads an object that has the list in one of its fields.
 func (l *List) readFields(s stream) error {
 	seen := map[string]bool{}
 	for s.More() {
@@ -198,7 +198,7 @@ func (l *List) readFields(s stream) error {
 	return err
 }
 
-// readItems reads the volumes of the field, of which the "[" is read.
+// readItems reads the volumes of the field, after its "[".
 func (l *List) readItems(s stream, field string) error {
 	var read *reader
 	for n := 1; s.More(); n++ {
@@ -234,7 +234,7 @@ func (l *List) readItems(s stream, field string) error {
 	return err
 }
 
-// readerOf is the reader of a list whose first volume is raw; nil where there is none.
+// readerOf returns the reader of a list whose first volume is raw, or nil.
 func readerOf(field string, raw []byte) *reader {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil {
@@ -250,7 +250,7 @@ func readerOf(field string, raw []byte) *reader {
 }
 
 // unsaid makes volumes silent where no attachment at all is told: a driver that cannot
-// list them leaves the field out, and so does one of which nothing is attached.
+// list them leaves the field out, and so does a list without any attachment.
 func (l *List) unsaid() {
 	if l.Format != CSI || slices.ContainsFunc(l.Volumes, func(v Volume) bool { return len(v.Attachments) > 0 }) {
 		return

@@ -96,7 +96,7 @@ func (r *reading) changing(now time.Time) map[int]bool {
 	return nodes
 }
 
-// lacks says that the node uses a volume that one of the VolumeAttachments has attached,
+// lacks reports whether the node uses a volume that one of the VolumeAttachments has attached,
 // and does not list it as attached. The VolumeAttachment may have been read after the node,
 // and the controller writes the node's status only when it has seen that, too.
 func lacks(node *corev1.Node, attached map[string]bool) bool {

@@ -136,7 +136,7 @@ func (m metered) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// OverBudget says that a reading would have cost more than Options.Budget: its
+// OverBudget reports whether a reading would have cost more than Options.Budget: its
 // snapshot has gaps for that.
 func (c *Cluster) OverBudget() bool { return c.spent != nil && c.spent.over.Load() }
 

@@ -30,7 +30,7 @@ type Options struct {
 	Progress func(kind snapshot.Kind, objects int)
 	// PageSize is how many objects one request asks for; 0 asks for all of them.
 	PageSize int64
-	// Asked says whether a command is about the pod, which is then kept although no
+	// Asked reports whether a command is about the pod, which is then kept although no
 	// check needs it (facts.PodsOfUse). It may look at the pod's name, namespace and
 	// node.
 	Asked func(*corev1.Pod) bool

@@ -151,7 +151,7 @@ const driversAgain = time.Minute
 // driversFollowed is what a Watch knows of the drivers' own objects.
 type driversFollowed struct {
 	mu sync.Mutex
-	// asked says that they were read once, or could not be.
+	// asked reports whether they were read once, or could not be.
 	asked bool
 	lists []*backend.List
 }

@@ -272,7 +272,7 @@ func checkPage(t *testing.T, c *Cluster, k pageKind, raw []byte, all bool) {
 	}
 }
 
-// sound says that an API server could have sent the list.
+// sound reports whether an API server could have sent the list.
 func sound(t *testing.T, list protoList, raw []byte) bool {
 	if !bytes.Equal(marshalled(t, list), raw) {
 		return false // other fields than the list has, or in another order

@@ -73,7 +73,7 @@ type kindOf[T any, P interface {
 	unless func(P) bool
 	// neededBy is nil for kinds that are always read.
 	neededBy func(*snapshot.Objects) bool
-	// same says that two versions differ only in the time of a renewal, which no
+	// same reports whether two versions differ only in the time of a renewal, which no
 	// report has to be made for; nil is for kinds without renewals.
 	same func(before, now P) bool
 }
@@ -167,7 +167,7 @@ func podsOfUse(o Options, needs facts.PodNeeds) choice[*corev1.Pod] {
 	}
 }
 
-// mayBeAttached says that a volume of the pod can be attached.
+// mayBeAttached reports whether a volume of the pod can be attached.
 func mayBeAttached(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return reconcile.CanBeAttached(&v) })
 }

@@ -130,7 +130,7 @@ func (w *Watch) needs() facts.PodNeeds {
 	return facts.NeedsOf(&o)
 }
 
-// isAsked says that facts.NeedsOf looks at the kind.
+// isAsked reports whether facts.NeedsOf looks at the kind.
 func (f *following) isAsked() bool { return f.kind == snapshot.Nodes || f.kind == snapshot.Leases }
 
 // awaitNeeds waits until it is known which pods are needed, so that their list has all of

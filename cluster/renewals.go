@@ -34,7 +34,7 @@ type renewals struct {
 	made map[string]proof
 	// noted is when a reading was last taken, by the machine's clock.
 	noted time.Time
-	// demanded says that no Date is believed any more that nothing bounds.
+	// demanded reports whether no Date is believed any more that nothing bounds.
 	demanded bool
 }
 

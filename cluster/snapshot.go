@@ -142,7 +142,7 @@ type reading struct {
 	gaps []snapshot.Gap
 	// windows are when the whole lists were read.
 	windows map[snapshot.Kind]window
-	// answered says that some list was read or refused: the API server works.
+	// answered reports whether some list was read or refused: the API server works.
 	answered bool
 	// failure is the first error that left a gap.
 	failure error

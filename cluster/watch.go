@@ -74,7 +74,7 @@ func (w *Watch) note() {
 // Wait returns once nothing is followed any more, after the context's end.
 func (w *Watch) Wait() { w.done.Wait() }
 
-// Began says whether all that is wanted has been read once, or could not be.
+// Began reports whether all that is wanted has been read once, or could not be.
 func (w *Watch) Began() bool {
 	if asked, _ := w.drivers.now(); !asked && w.options.Drivers != nil {
 		return false
@@ -177,17 +177,17 @@ type following struct {
 	witness *witness
 
 	mu sync.Mutex
-	// read says that the store holds all that there was when the list was read,
+	// read reports whether the store holds all that there was when the list was read,
 	// and that what came since is in it.
 	read bool
-	// allowed says that it has been watched once: who may list may still not watch.
+	// allowed reports whether it has been watched once: who may list may still not watch.
 	allowed bool
 	// failed is why it is not followed, if it is not.
 	failed error
 	// within is the namespace that is followed; "" is all of them.
 	within string
 	tried  bool
-	// paused says that the API server ends each watch at once, so that the next one
+	// paused reports whether the API server ends each watch at once, so that the next one
 	// has to wait.
 	paused bool
 }
@@ -247,7 +247,7 @@ func (f *following) error() error {
 	return f.failed
 }
 
-// refused says that to ask again would change nothing. What has been read once
+// refused reports whether to ask again would change nothing. What has been read once
 // and is refused now may be refused by an API server that has just started: it
 // answers before its authorizer knows the roles.
 func (f *following) refused() bool {

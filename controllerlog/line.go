@@ -15,10 +15,10 @@ type entry struct {
 	// values are those of one in JSON.
 	rest   string
 	values map[string]json.RawMessage
-	// structured says that the message is as it stands in the source, so that lines
+	// structured reports whether the message is as it stands in the source, so that lines
 	// without a beginning do not go on with it.
 	structured bool
-	// detailed says that the log has the lines of --v=1, by this one.
+	// detailed reports whether the log has the lines of --v=1, by this one.
 	detailed bool
 }
 
@@ -27,7 +27,7 @@ type parser struct {
 	// program and tooLong are for errors: whose log it is, and what to do about one that
 	// is longer than MaxLog.
 	program, tooLong string
-	// journal says that the lines may be journalctl's.
+	// journal reports whether the lines may be journalctl's.
 	journal bool
 	now     time.Time
 	// zone is that of the times in klog's text format, which have none: UTC, unless a
@@ -36,7 +36,7 @@ type parser struct {
 	stamped bool // a line had a time of its own beside klog's
 	// lines are how many had a beginning that klog writes.
 	lines int
-	// over says that a line was later than now.
+	// over reports whether a line was later than now.
 	over bool
 	held *entry // the last line, with which others may go on
 }

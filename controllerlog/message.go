@@ -142,7 +142,7 @@ func (e *entry) pair() (reconcile.VolumeNode, bool) {
 	return reconcile.VolumeNode{}, false
 }
 
-// named says that these can be the names of a volume and a node: a node's is one of
+// named reports whether these can be the names of a volume and a node: a node's is one of
 // DNS, a volume's has a handle of at most 128 bytes by CSI, or little more by others.
 func named(volume, node string) bool {
 	return volume != "" && len(volume) <= 1024 && utf8.ValidString(volume) && node != "" && len(node) <= 253 && utf8.ValidString(node)
@@ -160,9 +160,9 @@ type failure struct {
 	// pair and operation are what has failed.
 	pair      reconcile.VolumeNode
 	operation snapshot.Operation
-	// withSpec says that the controller knew what volume it is: for one node or many.
+	// withSpec reports whether the controller knew what volume it is: for one node or many.
 	withSpec bool
-	// tried says that the driver, or the look before a detach, was asked.
+	// tried reports whether the driver, or the look before a detach, was asked.
 	tried bool
 }
 

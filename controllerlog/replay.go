@@ -42,7 +42,7 @@ type backOff struct {
 	operation snapshot.Operation
 	until     time.Time
 	pending   bool
-	// shared says that the volume is known to be for many nodes, and doubtful that an
+	// shared reports whether the volume is known to be for many nodes, and doubtful that an
 	// operation elsewhere has taken the entry over if it is not.
 	shared, doubtful bool
 }

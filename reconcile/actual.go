@@ -34,11 +34,11 @@ type AttachedVolume struct {
 	// MountedByNode is what holds back a detach: the volume stands in the
 	// node's volumesInUse, or AssumedMounted.
 	MountedByNode bool
-	// AssumedMounted says that the controller takes an attachment that it knows
+	// AssumedMounted reports whether the controller takes an attachment that it knows
 	// only from a VolumeAttachment for mounted until the node is next updated
 	// (AddVolumeNode, without MountsNotAssumed).
 	AssumedMounted bool
-	// computedName says that Attachment has the computed name, which need not be
+	// computedName reports whether Attachment has the computed name, which need not be
 	// computed again to find it.
 	computedName bool
 	// Attachment is the VolumeAttachment of the pair: the one with the computed

@@ -13,7 +13,7 @@ func (w *World) liveNode(name types.NodeName) *corev1.Node {
 	return w.options.LiveNodes[name]
 }
 
-// timesOut says whether the time-out detaches what the node has mounted (forceDetach
+// timesOut reports whether the time-out detaches what the node has mounted (forceDetach
 // in reconcile). A Node that is gone is as good as one that is not Ready.
 func (w *World) timesOut(node types.NodeName) bool {
 	if w.options.DisableForceDetachOnTimeout || NodeReady(w.snapshot.Node(node)) {
@@ -22,7 +22,7 @@ func (w *World) timesOut(node types.NodeName) bool {
 	return !w.Behaviours.Has(TimeoutReadsNode) || !NodeReady(w.liveNode(node))
 }
 
-// taintCounts says whether the out-of-service taint, which the controller has seen on
+// taintCounts reports whether the out-of-service taint, which the controller has seen on
 // the node, makes it detach without a last look at the node (verifySafeToDetach).
 func (w *World) taintCounts(node types.NodeName) bool {
 	return !w.Behaviours.Has(TaintReadsNode) || OutOfService(w.liveNode(node))

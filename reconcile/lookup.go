@@ -173,7 +173,7 @@ func (w *World) LivePods(pair VolumeNode) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(w.users(pair)), func(pod *corev1.Pod) bool { return PodTerminated(pod) && !keeps })
 }
 
-// HasRunningPod says that one of the LivePods has not ended.
+// HasRunningPod reports whether one of the LivePods has not ended.
 func (w *World) HasRunningPod(pair VolumeNode) bool {
 	return slices.ContainsFunc(w.users(pair), func(pod *corev1.Pod) bool { return !PodTerminated(pod) })
 }

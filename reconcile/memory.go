@@ -17,7 +17,7 @@ import (
 // started. No repair may rest on it: whatever a driver says is in the log, too.
 type Memory struct {
 	*snapshot.Controller
-	// Leads says that the log shows how the controller started that holds the lease:
+	// Leads reports whether the log shows how the controller started that holds the lease:
 	// only then does what is not in the log prove anything.
 	Leads bool
 
@@ -96,7 +96,7 @@ func (m *Memory) NextAttempt(pair VolumeNode, operation snapshot.Operation) time
 	return next
 }
 
-// Unheard says that the controller did not make the VolumeAttachment of the pair, and
+// Unheard reports whether the controller did not make the VolumeAttachment of the pair, and
 // has not heard of it: one is made with a line, and one that was there when the
 // controller started is found with a line, or stands in its node's volumesAttached.
 // The caller makes sure that it does not stand there.

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// keepsTerminated says whether pods that have ended on the node still want their
+// keepsTerminated reports whether pods that have ended on the node still want their
 // volumes, and the kubelet keeps them mounted.
 func (w *World) keepsTerminated(node types.NodeName) bool {
 	n := w.snapshot.Node(node)

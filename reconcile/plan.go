@@ -295,7 +295,7 @@ func (p *pass) attachWanted() {
 	}
 }
 
-// exclusive says that the node's pods want the volume as one for one node at a
+// exclusive reports whether the node's pods want the volume as one for one node at a
 // time.
 func (n *onNode) exclusive() bool { return !n.desired.Spec.MultiAttach() }
 

@@ -193,7 +193,7 @@ func VolumeAttachmentName(handle, driver string, node types.NodeName) string {
 	return string(name[:])
 }
 
-// IsVolumeAttachmentName says whether the name is VolumeAttachmentName's. It
+// IsVolumeAttachmentName reports whether the name is VolumeAttachmentName's. It
 // leaves no garbage: some ask it of one volume and many names.
 func IsVolumeAttachmentName(name, handle, driver string, node types.NodeName) bool {
 	if len(name) != attachmentNameLength || name[:len(attachmentPrefix)] != attachmentPrefix {

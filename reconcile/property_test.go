@@ -227,7 +227,7 @@ func TestPlansComeToRest(t *testing.T) {
 	})
 }
 
-// atRest says whether the next pass decides the same, unless somebody else acts.
+// atRest reports whether the next pass decides the same, unless somebody else acts.
 func atRest(d Decision) bool {
 	switch d.Verb {
 	case Keep, Wait, MultiAttach:

@@ -134,7 +134,7 @@ const NewestModelled = "1.37"
 // Behaviours are those of one release.
 type Behaviours sets.Set[Behaviour]
 
-// Has says whether the controller does it.
+// Has reports whether the controller does it.
 func (b Behaviours) Has(name Behaviour) bool { return sets.Set[Behaviour](b).Has(name) }
 
 // BehavioursOf chooses the behaviours of a release, given as an API server
@@ -174,7 +174,7 @@ func Ahead() []Change {
 // Change is a behaviour that one of two releases has and the other has not.
 type Change struct {
 	Behaviour Behaviour `json:"behaviour"`
-	// Comes says that the later one has it.
+	// Comes reports whether the later one has it.
 	Comes  bool   `json:"comes"`
 	About  string `json:"about"`
 	Source string `json:"source"`
@@ -212,19 +212,19 @@ func FixedAfter(release, since string, fixed []string) string {
 	return ""
 }
 
-// IsRelease says that the text is a release, as v1.28.15-eks-1 is.
+// IsRelease reports whether the text is a release, as v1.28.15-eks-1 is.
 func IsRelease(text string) bool {
 	_, err := version.ParseGeneric(text)
 	return err == nil
 }
 
-// TooOld says whether a release is older than those that the table knows.
+// TooOld reports whether a release is older than those that the table knows.
 func TooOld(release string) bool {
 	v, err := version.ParseGeneric(release)
 	return err == nil && v.LessThan(version.MustParseGeneric(OldestModelled))
 }
 
-// TooNew says whether a release is newer than those that the model was held against.
+// TooNew reports whether a release is newer than those that the model was held against.
 func TooNew(release string) bool {
 	v, err := version.ParseGeneric(release)
 	newest := version.MustParseGeneric(NewestModelled)
@@ -240,7 +240,7 @@ func (b Behaviours) MultiAttachMessage() string {
 	return "Multi-Attach error"
 }
 
-// migrates says whether volumes of an in-tree plugin that moved to CSI are
+// migrates reports whether volumes of an in-tree plugin that moved to CSI are
 // translated, and asksNode whether the pod's node has a say in that.
 func (b Behaviours) migrates(plugin string) bool {
 	switch plugin {
@@ -259,7 +259,7 @@ func (b Behaviours) asksNode(plugin string) bool {
 	return (b.Has(MigrationAsksNode) || plugin == PortworxPlugin && b.Has(PortworxAsksNode)) && !b.Has(unregistered(plugin))
 }
 
-// registers says whether the controller has an in-tree plugin, by its name.
+// registers reports whether the controller has an in-tree plugin, by its name.
 func (b Behaviours) registers(plugin string) bool {
 	for _, p := range inTreePlugins {
 		if p.name == plugin {

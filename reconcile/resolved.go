@@ -104,7 +104,7 @@ func hasNoPlugin(v *corev1.Volume) bool {
 	return s == corev1.VolumeSource{}
 }
 
-// inTreeSource says that the source is one that csi-translation-lib translates.
+// inTreeSource reports whether the source is one that csi-translation-lib translates.
 // Its own way to say no is an error for each of its plugins.
 func inTreeSource(pv *corev1.PersistentVolume, inline *corev1.Volume) bool {
 	if pv != nil {

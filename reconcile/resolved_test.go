@@ -39,7 +39,7 @@ func TestLivePodsAreWhatTheyAreSaidToBe(t *testing.T) {
 	}
 }
 
-// reaches says that the pod reaches the volume through a claim by whatever
+// reaches reports whether the pod reaches the volume through a claim by whatever
 // name, bound or not.
 func reaches(w *World, pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {

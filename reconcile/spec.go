@@ -28,14 +28,14 @@ type VolumeSpec struct {
 	PV *corev1.PersistentVolume
 	// Inline is a pod's own volume source that needs no translation.
 	Inline *corev1.Volume
-	// Migrated says that an in-tree source was translated to CSI.
+	// Migrated reports whether an in-tree source was translated to CSI.
 	Migrated bool
-	// InlineMigrated says that the translated source stood in the pod itself.
+	// InlineMigrated reports whether the translated source stood in the pod itself.
 	// A VolumeAttachment made from it carries the spec, not a PV's name.
 	InlineMigrated bool
 }
 
-// MultiAttach says whether the controller lets the volume be attached to more
+// MultiAttach reports whether the controller lets the volume be attached to more
 // than one node, as IsMultiAttachAllowed does. It is true of a nil spec: of a
 // volume that only a node status mentions the controller cannot know better.
 func (s *VolumeSpec) MultiAttach() bool {

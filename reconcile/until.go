@@ -52,7 +52,7 @@ type Until struct {
 	// Contenders are the nodes, this one among them, of which the controller then
 	// serves one at random (map order): Then is the verb of the one that is served.
 	Contenders []types.NodeName
-	// Fresh says that Bound holds for no controller but one that has just started.
+	// Fresh reports whether Bound holds for no controller but one that has just started.
 	// One at work may have forgotten an attachment that only its VolumeAttachment
 	// shows, or never have heard of it; it does not verify one that it found in
 	// a node's status when it started, while no pod wanted it there; and it may know

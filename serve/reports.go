@@ -147,7 +147,7 @@ type written struct {
 	// object that another process has written.
 	text, shape string
 	at          time.Time
-	// doubtful says that it may have had findings which nobody can see for now.
+	// doubtful reports whether it may have had findings which nobody can see for now.
 	doubtful bool
 }
 
@@ -196,7 +196,7 @@ func (w *reportWriter) try(ctx context.Context, l *look, now time.Time) error {
 	return nil
 }
 
-// doubts says that the object of the namespace has, or had, what another process found.
+// doubts reports whether the object of the namespace has, or had, what another process found.
 func (w *reportWriter) doubts(namespace string) bool {
 	there := w.there[namespace]
 	return there != nil && (there.text == "" || there.doubtful)

@@ -28,7 +28,7 @@ type state struct {
 	// waitsSince is when each pod was first seen to wait of which the objects do not say
 	// since when it does.
 	waitsSince map[string]time.Time
-	// leading says that this process looks, and beat when it last began or ended a look.
+	// leading reports whether this process looks, and beat when it last began or ended a look.
 	leading bool
 	beat    time.Time
 	// last is nil until there is a report.

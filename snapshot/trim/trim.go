@@ -108,10 +108,10 @@ var keptReasons = []string{
 	"ClaimLost", "ClaimMisbound", "VolumeMismatch", "VolumeFailedDelete", "VolumeFailedRecycle", "VolumeDelete",
 }
 
-// KeepsEvent says whether the event is one that a check or a trace can use.
+// KeepsEvent reports whether the event is one that a check or a trace can use.
 func KeepsEvent(e *corev1.Event) bool { return slices.Contains(keptReasons, e.Reason) }
 
-// KeepsAnnotation says whether Object leaves an annotation with the key.
+// KeepsAnnotation reports whether Object leaves an annotation with the key.
 func KeepsAnnotation(key string) bool { return slices.Contains(KeptAnnotations, key) }
 
 func trimAnnotations(annotations map[string]string) map[string]string {

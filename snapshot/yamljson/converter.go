@@ -82,7 +82,7 @@ func (c *Converter) line() []byte {
 	return c.in[c.pos : c.pos+bytes.IndexByte(c.in[c.pos:], '\n')]
 }
 
-// isDash says that an item of a list begins.
+// isDash reports whether an item of a list begins.
 func (c *Converter) isDash() bool {
 	return c.in[c.pos] == '-' && c.in[c.pos+1] == ' '
 }

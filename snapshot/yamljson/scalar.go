@@ -220,7 +220,7 @@ var words = func() map[string]bool {
 	return all
 }()
 
-// isText says that the value without quotes is a text for every parser, for sure.
+// isText reports whether the value without quotes is a text for every parser, for sure.
 func isText(line []byte) bool {
 	switch b := line[0]; {
 	case b >= '0' && b <= '9', b == '+', b == '-':

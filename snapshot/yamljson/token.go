@@ -12,7 +12,7 @@ type token struct {
 	key  bool
 	// quoted is true of a key in quotes, which is a text whatever is in it.
 	quoted bool
-	// escapes says that something in it is written differently in JSON.
+	// escapes reports whether something in it is written differently in JSON.
 	escapes bool
 }
 
@@ -50,7 +50,7 @@ var special = func() [256]bool {
 	return special
 }()
 
-// isUsual says that no byte is odd.
+// isUsual reports whether no byte is odd.
 func isUsual(text []byte) bool {
 	for _, b := range text {
 		if odd[b] {
@@ -117,7 +117,7 @@ func (c *Converter) quotedKey() (t token, ok bool) {
 	return token{text: text, next: c.pos + end + 1, key: true, quoted: true, escapes: bytes.IndexByte(text, '"') >= 0}, true
 }
 
-// isKey says that the token is a key, and a text.
+// isKey reports whether the token is a key, and a text.
 func (t token) isKey() bool {
 	switch {
 	case !t.key || t.quoted:
@@ -128,7 +128,7 @@ func (t token) isKey() bool {
 	return isPlain(t.text) && isText(t.text)
 }
 
-// isPlain says that what has no quotes does not begin with what means something else.
+// isPlain reports whether what has no quotes does not begin with what means something else.
 func isPlain(text []byte) bool {
 	// A dash may begin a text, where no space follows.
 	return !marks[text[0]] && (text[0] != '-' || len(text) > 1 && text[1] != ' ')

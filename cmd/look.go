@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -71,10 +70,6 @@ func (e *examination) begin(ctx context.Context, streams genericiooptions.IOStre
 	used, err := e.usesNamespace(ctx, l.cluster.Cluster, l.now)
 	if err == nil && !used {
 		err = e.unused()
-	}
-	const manyPods = 1000 // to collect the garbage of fewer would not pay
-	if len(l.now.Pods) >= manyPods {
-		debug.FreeOSMemory() // what reading took beside the objects: the model takes as much
 	}
 	return l, err
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Another node has the volume.
@@ -42,7 +41,7 @@ func TestTraceHeld(t *testing.T) {
 			deleted := minutesAgo(8)
 			w.Nodes[1].Status.VolumesInUse, w.Nodes[1].Status.VolumesAttached = nil, nil
 			w.VolumeAttachments[0].DeletionTimestamp = &deleted
-			w.VolumeAttachments[0].Status.DetachError = &storagev1.VolumeError{Message: "no permission"}
+			w.VolumeAttachments[0].Status.DetachError = &storagev1.VolumeError{Time: minutesAgo(1), Message: "no permission"}
 			w.Leases = append(w.Leases, newLease("kube-system", "external-attacher-leader-ebs-csi-aws-com", minutesAgo(99), minutesAgo(30)))
 		}), verdict: "stuck MultiAttach", says: []string{"no permission", "the external-attacher of ebs.csi.aws.com", "was last renewed"}},
 		{name: "said once", world: elsewhere(9, func(w *world, _ *corev1.Pod) {
@@ -108,7 +107,7 @@ func TestTraceDown(t *testing.T) {
 		{name: "detach fails", world: with(released(9), func(w *world) {
 			deleted := minutesAgo(8)
 			w.VolumeAttachments[0].DeletionTimestamp = &deleted
-			w.VolumeAttachments[0].Status.DetachError = &storagev1.VolumeError{Message: "busy", Time: metav1.Time{}}
+			w.VolumeAttachments[0].Status.DetachError = &storagev1.VolumeError{Message: "busy", Time: minutesAgo(1)}
 		}), verdict: "none Ended", chain: "+containersStopped +unmounted +unstaged !detached^late", says: []string{"busy"}},
 		{name: "completed", world: completed(newWorld().stopped(9)), verdict: "none Ended", chain: "+containersStopped ?unmounted ~unstaged^late ~detached"},
 		{name: "another pod uses it", world: with(completed(newWorld().stopped(9)), func(w *world) { w.Pods = append(w.Pods, newPod("next", "n1")) }),

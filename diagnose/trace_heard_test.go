@@ -97,6 +97,7 @@ func TestLoggedMount(t *testing.T) {
 		"its answer was cut off":  {[]controllerlog.KubeletFailure{logged(2, theVolume, "uid-app", refused), logged(0.5, theVolume, "uid-app", cutOff)}, "staged", refused},
 		"that alone":              {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-app", unreached)}, "staged mounted", unreached},
 		"a driver says the same":  {[]controllerlog.KubeletFailure{logged(2, theVolume, "uid-app", refused), logged(0.5, theVolume, "uid-app", unreachedBy)}, "staged", unreachedBy},
+		"before it came here":     {[]controllerlog.KubeletFailure{logged(91, theVolume, "uid-app", refused)}, "staged mounted", ""},
 		"of another pod":          {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-other", refused)}, "staged mounted", ""},
 		"of another volume":       {[]controllerlog.KubeletFailure{logged(0.5, "kubernetes.io/csi/d^other", "uid-app", strings.Replace(refused, "pv-data", "pv-other", 1))}, "staged mounted", ""},
 		"of another step":         {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-app", `UnmountVolume.TearDown failed for volume "pv-data" : busy`)}, "staged mounted", ""},

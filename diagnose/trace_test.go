@@ -205,7 +205,7 @@ func full(kubelet string, refreshes bool) *world {
 	w.node.Status.NodeInfo.KubeletVersion = kubelet
 	va, code, period := newAttachment("n1"), int32(8), int64(60)
 	va.Status.Attached, va.CreationTimestamp = false, minutesAgo(8)
-	va.Status.AttachError = &storagev1.VolumeError{Message: "too many volumes", ErrorCode: &code}
+	va.Status.AttachError = &storagev1.VolumeError{Time: minutesAgo(1), Message: "too many volumes", ErrorCode: &code}
 	w.VolumeAttachments = []*storagev1.VolumeAttachment{va}
 	if refreshes {
 		w.CSIDrivers[0].Spec.NodeAllocatableUpdatePeriodSeconds = &period

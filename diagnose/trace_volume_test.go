@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -105,7 +104,7 @@ func TestTraceGaps(t *testing.T) {
 		}), verdict: "none Mounted"},
 		{name: "attach fails, and no events", world: with(newWorld().pending(9).unattached().without(snapshot.Events), func(w *world) {
 			va := newAttachment("n1")
-			va.Status.Attached, va.Status.AttachError = false, &storagev1.VolumeError{Message: "no", Time: metav1.Time{}}
+			va.Status.Attached, va.Status.AttachError = false, &storagev1.VolumeError{Message: "no", Time: minutesAgo(1)}
 			w.VolumeAttachments = []*storagev1.VolumeAttachment{va}
 		}), verdict: "stuck attached"},
 	} {

@@ -161,7 +161,7 @@ func letGo(v *View, va *storagev1.VolumeAttachment, onItsWay func(*storagev1.Vol
 func detaching(v *View, va *storagev1.VolumeAttachment) string {
 	now := v.Snapshot.VolumeAttachment(va.Name)
 	switch {
-	case now != nil && now.UID == va.UID && now.Status.DetachError != nil:
+	case now != nil && now.UID == va.UID && v.Facts.DetachError(now) != nil:
 		return "the driver refuses to detach the volume: " + now.Status.DetachError.Message
 	case now != nil && now.UID == va.UID:
 		return "the attacher has not detached the volume yet"

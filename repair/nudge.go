@@ -36,7 +36,7 @@ var nudge = action{
 // (external-attacher, shouldEnqueueVAChange). It asks for nothing that was not
 // asked for already, so it helps where the cause has just been fixed.
 func proposeNudge(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (Repair, error) {
-	failure := va.Status.DetachError
+	failure := v.Facts.DetachError(va)
 	if failure == nil {
 		return Repair{}, errors.New("the attacher has not come to a failure after which it would pause")
 	}

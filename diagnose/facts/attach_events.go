@@ -22,8 +22,8 @@ const (
 // LastEvent is the last of the pod's events that pass the test; nil where none does.
 func (p *View) LastEvent(pod *corev1.Pod, test func(*corev1.Event) bool) *corev1.Event {
 	var last *corev1.Event
-	for _, e := range p.Snapshot.EventsOfPod(pod) {
-		if test(e) && (last == nil || EventTime(e).After(EventTime(last).Time)) {
+	for _, e := range InOrder(p.EventsOf(pod)) {
+		if test(e) {
 			last = e
 		}
 	}
@@ -32,10 +32,13 @@ func (p *View) LastEvent(pod *corev1.Pod, test func(*corev1.Event) bool) *corev1
 
 // LastAttachEvent is the controller's last event for the pod about an attach of the
 // volume, which has one of the reasons; nil where there is none. volume is what the
-// controller calls it: the PersistentVolume's name.
+// controller calls it: the PersistentVolume's name. What it says of an attach is over once
+// the VolumeAttachment was made, and what fails before it is deleted is over then.
 func (p *View) LastAttachEvent(pod *corev1.Pod, volume string, reasons ...string) *corev1.Event {
+	began, ended := p.attachBegan(pod, volume)
 	return p.LastEvent(pod, func(e *corev1.Event) bool {
-		return slices.Contains(reasons, e.Reason) && strings.Contains(e.Message, `"`+volume+`"`)
+		return slices.Contains(reasons, e.Reason) && strings.Contains(e.Message, `"`+volume+`"`) &&
+			SaidSince(e, began) && (e.Reason == AttachSucceededReason || SaidSince(e, ended))
 	})
 }
 

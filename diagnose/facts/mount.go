@@ -45,7 +45,7 @@ func BlockMode(pv *corev1.PersistentVolume) bool {
 // MountFailures are the failed mounts of the pod's volume, oldest first. names
 // are those that the kubelet may call it by: the PV's and the pod's.
 func (p *View) MountFailures(pod *corev1.Pod, names ...string) []MountFailure {
-	return MountFailures(InOrder(p.Snapshot.EventsOfPod(pod)), names...)
+	return p.MountFailuresIn(InOrder(p.EventsOf(pod)), pod, names...)
 }
 
 // OwnershipReason is the reason of the kubelet's events about a slow change of

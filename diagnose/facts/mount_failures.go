@@ -30,15 +30,20 @@ func InOrder(events []*corev1.Event) []*corev1.Event {
 	})
 }
 
-// MountFailures returns the failed mounts of one volume in the order of the
-// events. The kubelet calls the volume by one of the names.
-func MountFailures(events []*corev1.Event, names ...string) []MountFailure {
+// MountFailuresIn returns the failed mounts of the pod's volume in the order of the
+// events, which are the pod's. The kubelet calls the volume by one of the names. A mount
+// that failed before the volume was attached, as it is now, is none of it.
+func (p *View) MountFailuresIn(events []*corev1.Event, pod *corev1.Pod, names ...string) []MountFailure {
 	var list []MountFailure
+	var began []metav1.Time
+	for _, name := range names {
+		began = append(began, p.mountBegan(pod, name))
+	}
 	for _, e := range events {
 		if e.Reason != "FailedMount" && e.Reason != "FailedMapVolume" {
 			continue
 		}
-		if m := kubeletwords.Failed.FindStringSubmatch(e.Message); m != nil && slices.Contains(names, m[2]) {
+		if m := kubeletwords.Failed.FindStringSubmatch(e.Message); m != nil && slices.Contains(names, m[2]) && SaidSince(e, began...) {
 			list = append(list, MountFailure{e, m[1], m[3]})
 		}
 	}

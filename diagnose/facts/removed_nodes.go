@@ -36,11 +36,12 @@ func (p *View) findRemoved() map[types.NodeName]*corev1.Event {
 	return removed
 }
 
-// GoneSince proves that the attachment's node is gone for good, and since when.
+// GoneSince proves that the attachment's node is gone for good, and since when. A removal
+// before the VolumeAttachment was made is that of an earlier node of the name.
 func (p *View) GoneSince(va Attachment) (GoneProof, bool) {
 	last := p.memory.removed.get(p, (*View).findRemoved)[va.Node]
 	// Of a list that is not whole the last event may be missing.
-	if last != nil && p.Snapshot.Complete(snapshot.Events) {
+	if last != nil && p.Snapshot.Complete(snapshot.Events) && SaidSince(last, va.CreationTimestamp) {
 		at := EventTime(last)
 		return GoneProof{at, fmt.Sprintf(": it was removed %s ago", Rounded(p.Age(at))),
 			finding.Evidence{Object: "event/" + last.Namespace + "/" + last.Name, Field: "reason", Value: last.Reason + " at " + Stamp(at)}, false}, true

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
@@ -22,8 +23,10 @@ type Unbound struct {
 	// ForNode says that the claim is bound only once the scheduler has chosen a node
 	// for a pod that uses it, and that it has not.
 	ForNode bool
-	// Failures are the events about tries to bind the claim, or to make its volume,
-	// the oldest first.
+	// Since is when the claim and its class were there.
+	Since metav1.Time
+	// Failures are the events about tries to bind the claim, or to make its volume, with
+	// its class as it is, the oldest first.
 	Failures []*corev1.Event
 }
 
@@ -37,6 +40,7 @@ var bindingFailures = []string{"ProvisioningFailed", "FailedBinding", "VolumeMis
 // Unbound looks at a claim that has no volume.
 func (v *View) Unbound(claim *corev1.PersistentVolumeClaim) Unbound {
 	u := Unbound{
+		Since:       claim.CreationTimestamp,
 		Class:       ptr.Deref(claim.Spec.StorageClassName, claim.Annotations[corev1.BetaStorageClassAnnotation]),
 		Provisioner: cmp.Or(claim.Annotations[reconcile.ProvisionerAnnotation], claim.Annotations[reconcile.ProvisionerAnnotationBeta]),
 	}
@@ -44,6 +48,7 @@ func (v *View) Unbound(claim *corev1.PersistentVolumeClaim) Unbound {
 		if class.Name != u.Class {
 			continue
 		}
+		u.Since = Latest(u.Since, class.CreationTimestamp)
 		u.ClassFound, u.Provisioner = true, cmp.Or(u.Provisioner, class.Provisioner)
 		u.ForNode = ptr.Deref(class.VolumeBindingMode, "") == storagev1.VolumeBindingWaitForFirstConsumer &&
 			claim.Annotations[reconcile.SelectedNodeAnnotation] == ""
@@ -52,7 +57,7 @@ func (v *View) Unbound(claim *corev1.PersistentVolumeClaim) Unbound {
 		u.Provisioner = ""
 	}
 	for _, e := range v.Snapshot.EventsOf(claim.UID) {
-		if slices.Contains(bindingFailures, e.Reason) {
+		if slices.Contains(bindingFailures, e.Reason) && SaidSince(e, u.Since) {
 			u.Failures = append(u.Failures, e)
 		}
 	}

@@ -2,8 +2,11 @@ package facts
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 func TestMachineNotFound(t *testing.T) {
@@ -58,17 +61,18 @@ func TestWordsOfADriver(t *testing.T) {
 
 // Kubelets have named the volume in two ways.
 func TestMountFailures(t *testing.T) {
+	view := &View{Snapshot: snapshot.New(time.Time{}, snapshot.Source{}, snapshot.Objects{}, nil)}
 	for _, message := range []string{
 		`MountVolume.SetUp failed for volume "pv-1" : no route to host`,
 		`(combined from similar events): MountVolume.SetUp failed for volume "pv-1" : no route to host`,
 		`MountVolume.SetUp failed for volume "kubernetes.io/iscsi/49440e67-pv-1" (spec.Name: "pv-1") pod "49440e67" (UID: "49440e67") with: no route to host`,
 	} {
 		events := []*corev1.Event{{Reason: "FailedMount", Message: message}, {Reason: "Pulled", Message: message}}
-		got := MountFailures(events, "data", "pv-1")
+		got := view.MountFailuresIn(events, &corev1.Pod{}, "data", "pv-1")
 		if len(got) != 1 || got[0].Step != "MountVolume.SetUp failed" || got[0].Reason != "no route to host" {
 			t.Errorf("%q: %+v", message, got)
 		}
-		if got := MountFailures(events, "pv-2"); len(got) > 0 {
+		if got := view.MountFailuresIn(events, &corev1.Pod{}, "pv-2"); len(got) > 0 {
 			t.Errorf("%q is about pv-2: %+v", message, got)
 		}
 	}

@@ -53,7 +53,7 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 // up. Where the node lists the volume as in use meanwhile, words that are not
 // repeated are out of date; another pod's use of it proves nothing by itself.
 func (t *tracer) notTakenUp(v *tracedVolume) (*corev1.Event, waitWords, bool) {
-	e, w, ok := t.waitFailure(v.Name)
+	e, w, ok := t.waitFailure(v)
 	if !ok || !t.about(w, v) || t.node != nil && facts.InUse(t.node, v.Volume) && t.Age(facts.EventTime(e)) > t.waitRepeats(v) {
 		return nil, w, false
 	}

@@ -90,7 +90,7 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 		// When the controller last tried, the old VolumeAttachment was still there; it pauses before it tries again.
 		since, bound = facts.Latest(since, facts.EventTime(e)), reconcile.BackoffLast+controllerActs
 	}
-	t.attachWords(v, &s)
+	t.attachWords(v, &s, metav1.Time{})
 	if d, denied := t.AttachDenied(t.pod, v.specName()); denied {
 		s.State, s.Detail = StageBlocked, s.Detail+": "+d.Text()
 		s.On, s.Ends = d.Actor(), "the API server lets the controller create it, which it tries at most "+facts.Rounded(reconcile.BackoffLast)+" apart"
@@ -103,12 +103,12 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 	s := Stage{Stage: StageAttached, State: StageWaiting, On: attacherOf(va.Spec.Attacher)}
 	lease := t.StaleAttacherLease(va.Spec.Attacher)
 	since := facts.Latest(facts.BoundAt(t.pod), va.CreationTimestamp)
-	failure := va.Status.AttachError
+	failure := t.AttachError(va)
 	switch {
 	case va.DeletionTimestamp != nil:
 		s.State, s.Detail = StageBlocked, "its VolumeAttachment is being deleted: a detach that began before must end first"
 		s.Ends = "the detach ends; then the controller attaches it again within about 2 min"
-		if e := va.Status.DetachError; e != nil {
+		if e := t.DetachError(va); e != nil {
 			s.Said = append(s.Said, driverSaid(va, "detachError", e))
 		}
 		since = facts.Latest(facts.BoundAt(t.pod), *va.DeletionTimestamp)
@@ -145,7 +145,7 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		s.State, s.On = StageBlocked, attacherOf(va.Spec.Attacher) // nobody asks the driver
 		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
 	}
-	t.attachWords(v, &s)
+	t.attachWords(v, &s, metav1.Time{})
 	if s.State != StageBlocked || va.DeletionTimestamp != nil {
 		return t.due(s, since, attachTakes)
 	}
@@ -177,17 +177,13 @@ func (t *tracer) attachErrorMeans(e *storagev1.VolumeError, driver string) strin
 // attachFailure is what the controller last told the pod about the volume; nil where it
 // told nothing.
 func (t *tracer) attachFailure(v *tracedVolume) *corev1.Event {
-	for _, e := range slices.Backward(t.events) {
-		if e.Reason == facts.AttachFailedReason && strings.Contains(e.Message, `"`+v.specName()+`"`) {
-			return e
-		}
-	}
-	return nil
+	return t.LastAttachEvent(t.pod, v.specName(), facts.AttachFailedReason)
 }
 
-func (t *tracer) attachWords(v *tracedVolume, s *Stage) {
+// attachWords adds what the controller last told the pod, if it was since the moment.
+func (t *tracer) attachWords(v *tracedVolume, s *Stage, since metav1.Time) {
 	e := t.attachFailure(v)
-	if e != nil && (len(s.Said) == 0 || !strings.Contains(e.Message, s.Said[0].Text)) {
+	if e != nil && facts.SaidSince(e, since) && (len(s.Said) == 0 || !strings.Contains(e.Message, s.Said[0].Text)) {
 		s.Said = append(s.Said, quote(e, attachMeans(e.Message)))
 	}
 }

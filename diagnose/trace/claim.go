@@ -200,7 +200,7 @@ func (t *tracer) unbound(v *tracedVolume, name string) Stage {
 	claim := v.claim
 	s := Stage{Stage: StageClaimBound, State: StageWaiting, On: "the persistent volume controller", Ends: "a volume is found or made for the claim"}
 	about := t.Unbound(claim)
-	since, bound := claim.CreationTimestamp, facts.ProvisionTakes
+	since, bound := about.Since, facts.ProvisionTakes
 	switch {
 	case claim.Spec.VolumeName != "" && !t.knows(snapshot.Volumes, ""):
 		return unread(StageClaimBound, snapshot.Volumes)

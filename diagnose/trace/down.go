@@ -80,7 +80,7 @@ func (t *tracer) stopped() Stage {
 		s.Detail += "; the node's Ready condition is " + facts.ReadyText(t.node)
 		s.Ends = "the node returns, or the pod object is removed (the out-of-service taint does that)"
 	}
-	if e := t.lastEvent("FailedKillPod"); e != nil {
+	if e := t.lastEvent(facts.FailedKillPodReason); e != nil {
 		s.State = StageBlocked
 		s.Said = []Said{quote(e, "")}
 	}
@@ -152,7 +152,7 @@ func (t *tracer) notRemoved(volumes []VolumeTrace, which func(VolumeTrace) bool)
 	if mirror || t.givenUp() || t.node == nil || !reconcile.NodeReady(t.node) || t.pod.Status.StartTime == nil {
 		return nil
 	}
-	if e := t.lastEvent("FailedKillPod"); e != nil && t.Age(facts.EventTime(e)) <= facts.EventRepeats {
+	if e := t.lastEvent(facts.FailedKillPodReason); e != nil && t.Age(facts.EventTime(e)) <= facts.EventRepeats {
 		return nil // the kubelet has not come to the volumes
 	}
 	var list []VolumeTrace

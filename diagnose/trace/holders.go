@@ -82,10 +82,12 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	if len(live) > 0 && !reconcile.NodeReady(node) && t.knows(snapshot.Nodes, "") {
 		bound = max(bound, lostNodeTakes)
 	}
+	var heldSince metav1.Time // before, another node may have had it
 	if va != nil {
+		heldSince = va.CreationTimestamp
 		t.heldWords(va, &s)
 	}
-	t.attachWords(v, &s)
+	t.attachWords(v, &s, heldSince)
 	return t.due(s, since, bound), true
 }
 
@@ -98,7 +100,7 @@ func alikeThere(n int) string {
 
 // heldWords adds what keeps the volume from leaving the other node.
 func (t *tracer) heldWords(va *storagev1.VolumeAttachment, s *Stage) {
-	if e := va.Status.DetachError; e != nil {
+	if e := t.DetachError(va); e != nil {
 		s.On = cmp.Or(facts.WhoDetaches(va.Spec.Attacher, e.Message), s.On)
 		s.Said = append(s.Said, driverSaid(va, "detachError", e))
 	}
@@ -112,7 +114,7 @@ func (t *tracer) detaching(va *storagev1.VolumeAttachment) Stage {
 	s := Stage{Stage: StageDetached, State: StageWaiting, On: attacherOf(va.Spec.Attacher),
 		Detail: "the attacher works on its VolumeAttachment", Ends: "the driver answers that it is detached, and the attacher takes its finalizer off"}
 	bound := facts.SlowDetachGrace
-	if e := va.Status.DetachError; e != nil {
+	if e := t.DetachError(va); e != nil {
 		s.State, s.On, s.Detail = StageBlocked, "CSI driver "+va.Spec.Attacher, "the driver fails to detach it"
 		s.On = cmp.Or(facts.WhoDetaches(va.Spec.Attacher, e.Message), s.On)
 		s.Said = append(s.Said, driverSaid(va, "detachError", e))

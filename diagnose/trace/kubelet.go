@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
@@ -73,7 +74,7 @@ func (w waitWords) listsMean(volume string, k facts.KubeletRelease) string {
 // of one of its pods, and pauses for all of them once that fails (MountVolume,
 // pkg/volume/util/operationexecutor/operation_executor.go).
 func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
-	own := slices.DeleteFunc(facts.MountFailures(t.events, v.specName(), v.Name), facts.MountFailure.Passing)
+	own := slices.DeleteFunc(t.MountFailuresIn(t.events, t.pod, v.specName(), v.Name), facts.MountFailure.Passing)
 	if len(own) > 0 || v.pv == nil || v.Driver == "" {
 		return own
 	}
@@ -130,7 +131,7 @@ func ofVolume(f facts.MountFailure) bool {
 
 // passing is the last failed mount of the volume that passes by itself.
 func (t *tracer) passing(v *tracedVolume) (facts.MountFailure, bool) {
-	for _, f := range slices.Backward(facts.MountFailures(t.events, v.specName(), v.Name)) {
+	for _, f := range slices.Backward(t.MountFailuresIn(t.events, t.pod, v.specName(), v.Name)) {
 		if f.Passing() {
 			return f, true
 		}
@@ -138,14 +139,32 @@ func (t *tracer) passing(v *tracedVolume) (facts.MountFailure, bool) {
 	return facts.MountFailure{}, false
 }
 
-// waitFailure is the last failed wait that names the volume.
-func (t *tracer) waitFailure(volume string) (*corev1.Event, waitWords, bool) {
+// waitFailure is the last failed wait that names the volume, with the claim and the
+// PersistentVolume that it has.
+func (t *tracer) waitFailure(v *tracedVolume) (*corev1.Event, waitWords, bool) {
+	var changed []metav1.Time
+	if v.claim != nil {
+		changed = append(changed, v.claim.CreationTimestamp)
+	}
+	if v.pv != nil {
+		changed = append(changed, v.pv.CreationTimestamp)
+	}
 	for _, e := range slices.Backward(t.events) {
-		if w, ok := parseWait(e.Message); ok && e.Reason == "FailedMount" && slices.Contains(w.unmounted, volume) {
+		if w, ok := parseWait(e.Message); ok && e.Reason == "FailedMount" && slices.Contains(w.unmounted, v.Name) && facts.SaidSince(e, changed...) {
 			return e, w, true
 		}
 	}
 	return nil, waitWords{}, false
+}
+
+// mountWaitFailure is the same for the wait for a mount, which begins once the volume is
+// attached.
+func (t *tracer) mountWaitFailure(v *tracedVolume) (*corev1.Event, waitWords, bool) {
+	e, w, ok := t.waitFailure(v)
+	if va := t.attachmentOf(v); ok && va != nil && !facts.SaidSince(e, va.CreationTimestamp) {
+		return nil, waitWords{}, false
+	}
+	return e, w, ok
 }
 
 // lastEvent is the last event of the pod with one of the reasons; nil where

@@ -155,7 +155,7 @@ func (t *tracer) staged(v *tracedVolume) Stage {
 // maybeStaged is a stage that no object tells from the next: a call to the driver that
 // is under way or repeated leaves no trace.
 func (t *tracer) maybeStaged(s Stage, v *tracedVolume) Stage {
-	if s.State != StageUnknown && !s.follows {
+	if s.State != StageUnknown {
 		if how := t.neverStaged(v); how != "" {
 			s.Detail = how
 			return s
@@ -206,7 +206,7 @@ func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVo
 	s.Detail = last.Step
 	s.Said = []Said{quote(last.Event, mountMeans(last, t.kubelet))}
 	permanent := t.blame(&s, last, v)
-	if e, w, ok := t.waitFailure(v.Name); ok {
+	if e, w, ok := t.mountWaitFailure(v); ok {
 		s.Said = append(s.Said, quote(e, w.means(v.Name, t.kubelet)))
 	}
 	if permanent {
@@ -239,7 +239,7 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 	if _, _, ok := t.notTakenUp(v); ok && (v.attachable || v.unsure) {
 		return after(s.Stage) // it has not come that far; see askedFor
 	}
-	if e, w, ok := t.waitFailure(v.Name); ok && (len(w.unprocessed) == 0 || t.about(w, v)) {
+	if e, w, ok := t.mountWaitFailure(v); ok && (len(w.unprocessed) == 0 || t.about(w, v)) {
 		s.Said = append(s.Said, quote(e, w.means(v.Name, t.kubelet)))
 		takenUpSince := (v.attachable || v.unsure) && slices.Contains(w.unprocessed, v.Name)
 		// As the event says itself: it proves that the volume was not attached then, and of a mount nothing.

@@ -234,7 +234,7 @@ func OfPod(view *facts.View, pod *corev1.Pod, heard *KubeletView) *Trace {
 func newTracer(view *facts.View, pod *corev1.Pod, heard *KubeletView) *tracer {
 	node := view.Snapshot.Node(types.NodeName(pod.Spec.NodeName))
 	return &tracer{View: view, pod: pod, node: node, heard: heard,
-		events:  facts.InOrder(slices.Concat(view.Snapshot.EventsOfPod(pod), heard.logged(pod))),
+		events:  facts.InOrder(view.CurrentEvents(pod, slices.Concat(view.Snapshot.EventsOfPod(pod), heard.logged(pod)))),
 		kubelet: facts.ParseKubelet(kubeletVersion(node)),
 	}
 }

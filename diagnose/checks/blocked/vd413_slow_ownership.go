@@ -70,7 +70,7 @@ func waitsInMount(p *facts.View, pod *corev1.Pod, node *corev1.Node) bool {
 		facts.MayUseVolumes(pod) || pod.Status.StartTime == nil && len(pod.Status.ContainerStatuses) == 0 {
 		return false
 	}
-	for _, e := range p.Snapshot.EventsOfPod(pod) {
+	for _, e := range p.EventsOf(pod) {
 		if slices.Contains([]string{"FailedCreatePodSandBox", "NetworkNotReady", "FailedPrepareDynamicResources", "FailedCreatePodContainer"}, e.Reason) ||
 			kubeletwords.Failed.MatchString(e.Message) && (e.Reason == "FailedMount" || e.Reason == "FailedMapVolume") {
 			return false
@@ -116,7 +116,7 @@ func changesOwner(p *facts.View, pod *corev1.Pod, node *corev1.Node, v *corev1.V
 // gaveUp says that the kubelet's failed waits for the pod's volumes have another
 // cause: they are for another volume, or the release writes one only for an error.
 func gaveUp(p *facts.View, pod *corev1.Pod, volume string, kubelet facts.KubeletRelease) bool {
-	return slices.ContainsFunc(p.Snapshot.EventsOfPod(pod), func(e *corev1.Event) bool {
+	return slices.ContainsFunc(p.EventsOf(pod), func(e *corev1.Event) bool {
 		m := kubeletwords.WaitFailed.FindStringSubmatch(e.Message)
 		return m != nil && e.Reason == "FailedMount" && (kubelet >= facts.SilentTimeout || !slices.Contains(strings.Fields(m[1]), volume))
 	})

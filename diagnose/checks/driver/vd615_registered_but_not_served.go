@@ -58,11 +58,10 @@ func runRegisteredButNotServed(p *check.Run) {
 // nobodyAnswers is the kubelet's word, recent and not the first, that it cannot
 // reach the driver's socket for the volume; nil where there is none.
 func nobodyAnswers(p *facts.View, v facts.PodVolume) *corev1.Event {
-	for _, e := range p.Snapshot.EventsOfPod(v.Pod) {
-		m := kubeletwords.Failed.FindStringSubmatch(e.Message)
-		if m != nil && m[2] == v.Name && facts.ContainsAny(m[3], kubeletwords.NobodyListens, kubeletwords.SocketMissing) &&
-			p.Lasted(facts.FirstTime(e), facts.RegistrationGrace) && p.Age(facts.EventTime(e)) < lostGrace {
-			return e
+	for _, f := range p.MountFailures(v.Pod, v.Name) {
+		if facts.ContainsAny(f.Reason, kubeletwords.NobodyListens, kubeletwords.SocketMissing) &&
+			p.Lasted(facts.FirstTime(f.Event), facts.RegistrationGrace) && p.Age(facts.EventTime(f.Event)) < lostGrace {
+			return f.Event
 		}
 	}
 	return nil

@@ -54,7 +54,7 @@ func runRegistrationLost(p *check.Run) {
 // unknownTo is the driver that the kubelet says it does not know, and has said
 // for longer than a registration takes; "" where it does not.
 func unknownTo(p *facts.View, pod *corev1.Pod) (driver string, said *corev1.Event) {
-	for _, e := range p.Snapshot.EventsOfPod(pod) {
+	for _, e := range p.EventsOf(pod) {
 		m := kubeletwords.UnknownDriver.FindStringSubmatch(e.Message)
 		if m != nil && p.Lasted(facts.FirstTime(e), facts.RegistrationGrace) && p.Age(facts.EventTime(e)) < lostGrace {
 			return m[1], e

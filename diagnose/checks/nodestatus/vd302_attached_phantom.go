@@ -171,10 +171,11 @@ func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bo
 }
 
 // missingRelationship is the event in which the kubelet says that it may not
-// read the VolumeAttachment, which is how the API server puts that there is none.
+// read the VolumeAttachment, which is how the API server puts that there is none. It
+// says so as long as there is none.
 func missingRelationship(p *facts.View, pod *corev1.Pod) *corev1.Event {
-	for _, e := range p.Snapshot.EventsOfPod(pod) {
-		if e.Reason == "FailedMount" && strings.Contains(e.Message, "no relationship found") {
+	for _, e := range p.EventsOf(pod) {
+		if e.Reason == "FailedMount" && strings.Contains(e.Message, "no relationship found") && p.Age(facts.EventTime(e)) <= facts.MountRetries {
 			return e
 		}
 	}

@@ -42,7 +42,7 @@ func runInuseNotReported(p *check.Run) {
 // kubeletObjects says that the kubelet does not mean to mount one of the pod's
 // volumes as they are, and has told the pod why.
 func kubeletObjects(p *facts.View, pod *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Snapshot.EventsOfPod(pod), func(e *corev1.Event) bool {
+	return slices.ContainsFunc(p.EventsOf(pod), func(e *corev1.Event) bool {
 		return e.Reason == "FailedMount" && facts.ContainsAny(e.Message, kubeletwords.ClaimFailed, kubeletwords.NotProcessed, kubeletwords.ClaimOfAnother,
 			kubeletwords.OfVolumeMode, kubeletwords.OfSELinux, kubeletwords.NoPlugin) &&
 			!facts.ContainsAny(e.Message, kubeletwords.AllProcessed)

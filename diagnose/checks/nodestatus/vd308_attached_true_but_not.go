@@ -42,7 +42,7 @@ func runAttachedTrueButNot(p *check.Run) {
 			continue
 		}
 		for _, pod := range waitingUnstarted(p.View, va) {
-			if event := deviceMissing(p.View, pod, p.ShortVolume(va.Volume), va.Spec.Attacher); event != nil {
+			if event := deviceMissing(p.View, pod, p.ShortVolume(va.Volume), va); event != nil {
 				notAttached(p, va, pod, event, entry)
 				break
 			}
@@ -65,12 +65,12 @@ func attachedToFormerNode(p *facts.View, va facts.Attachment) bool {
 }
 
 // deviceMissing is the event in which the kubelet has for some time reported
-// that the driver does not find the volume's device.
-func deviceMissing(p *facts.View, pod *corev1.Pod, pv, driver string) *corev1.Event {
-	for _, e := range p.Snapshot.EventsOfPod(pod) {
+// that the driver does not find the volume's device, since it was attached.
+func deviceMissing(p *facts.View, pod *corev1.Pod, pv string, va facts.Attachment) *corev1.Event {
+	for _, e := range p.EventsOf(pod) {
 		first, last := facts.FirstTime(e), facts.EventTime(e)
 		if (e.Reason == "FailedMount" || e.Reason == "FailedMapVolume") && facts.Token(e.Message, pv) &&
-			facts.Means(driver, e.Message, driverwords.DeviceMissing, driverwords.NotAttached) &&
+			facts.SaidSince(e, va.CreationTimestamp) && facts.Means(va.Spec.Attacher, e.Message, driverwords.DeviceMissing, driverwords.NotAttached) &&
 			last.Sub(first.Time) >= facts.DeviceGrace && p.Age(last) <= facts.MountRetries {
 			return e
 		}

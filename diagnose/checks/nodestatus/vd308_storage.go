@@ -66,7 +66,7 @@ func attachedBefore(p *check.Run, va facts.Attachment, node *corev1.Node, users 
 		if since := facts.RunningSince(pod); !since.Before(&va.CreationTimestamp) && entry.Saw(since, 0) {
 			return true
 		}
-		event := deviceMissing(p.View, pod, p.ShortVolume(va.Volume), va.Spec.Attacher)
+		event := deviceMissing(p.View, pod, p.ShortVolume(va.Volume), va)
 		return event != nil && !facts.FirstTime(event).Time.Before(va.CreationTimestamp.Time) && entry.Saw(facts.FirstTime(event), 0)
 	})
 }

@@ -70,10 +70,9 @@ func blockedByExpansion(p *facts.View, claim *corev1.PersistentVolumeClaim, pods
 		if reconcile.PodTerminated(pod) || !p.Lasted(facts.BoundAt(pod), expansionSaid) {
 			continue
 		}
-		for _, e := range p.Snapshot.EventsOfPod(pod) {
-			m := kubeletwords.Failed.FindStringSubmatch(e.Message)
-			if m != nil && facts.ContainsAny(m[1], kubeletwords.WhileExpanding) && m[2] == claim.Spec.VolumeName && p.Age(facts.EventTime(e)) < expansionSaid {
-				return pod, e
+		for _, f := range p.MountFailures(pod, claim.Spec.VolumeName) {
+			if facts.ContainsAny(f.Step, kubeletwords.WhileExpanding) && p.Age(facts.EventTime(f.Event)) < expansionSaid {
+				return pod, f.Event
 			}
 		}
 	}

@@ -49,7 +49,7 @@ func runClaimNotBound(p *check.Run) {
 		default:
 			why = whyUnbound(p.View, claim, about, users[0])
 		}
-		since := facts.Latest(claim.CreationTimestamp, users[0].CreationTimestamp)
+		since := facts.Latest(about.Since, users[0].CreationTimestamp)
 		if !p.Lasted(since, why.granted) {
 			continue
 		}
@@ -135,6 +135,10 @@ func nobodyMakesIt(claim *corev1.PersistentVolumeClaim, about facts.Unbound) unb
 	return unboundReason{f, facts.ClaimBinds + facts.ListsGrace}
 }
 
+func lastSaid(e *corev1.Event) string {
+	return fmt.Sprintf("%s at %s: %s", e.Reason, facts.Stamp(facts.EventTime(e)), e.Message)
+}
+
 // notProvisioned is about a claim whose provisioner fails, or says nothing.
 func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound) unboundReason {
 	if len(about.Failures) == 0 {
@@ -149,10 +153,19 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		}, facts.ProvisionSilence}
 	}
 	last := about.Failures[len(about.Failures)-1]
+	if silent := p.Age(facts.EventTime(last)); silent > facts.ProvisionSilence {
+		return unboundReason{finding.Finding{
+			Message:   fmt.Sprintf("the provisioner %s has said nothing for %s; before that it failed: %q", about.Provisioner, facts.Rounded(silent), last.Message),
+			Cause:     "the provisioner does not run any more, or has given up, as some do after 15 attempts; whether what it named is still so is not known",
+			Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "events", Value: lastSaid(last)}},
+			SelfHeals: finding.SelfHeals{Because: "a provisioner that tries reports each failure, and this one has not"},
+			Advice:    fmt.Sprintf("check that the controller pods of %s run, and read the log of their provisioner: does it still try?", about.Provisioner),
+		}, facts.ProvisionTakes}
+	}
 	f := finding.Finding{
 		Message:   fmt.Sprintf("the provisioner %s fails to make one: %q", about.Provisioner, last.Message),
 		Cause:     fmt.Sprintf("the provisioner %s says why, in words of its own", about.Provisioner),
-		Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "events", Value: fmt.Sprintf("%s at %s: %s", last.Reason, facts.Stamp(facts.EventTime(last)), last.Message)}},
+		Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "events", Value: lastSaid(last)}},
 		SelfHeals: finding.SelfHeals{Because: "the provisioner tries again and again, and succeeds once what it names is fixed"},
 		Advice:    fmt.Sprintf("fix what the message names; the log of %s's provisioner has the rest", about.Provisioner),
 	}

@@ -1,0 +1,220 @@
+package facts
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// Words are evidence of the moment at which they were said. Those that are older than the
+// last change of what they speak of are about a state that is gone, and prove nothing of
+// the one that is there. Whoever reads an event, an error of a VolumeAttachment or a line
+// of a log reads it through one of these.
+
+// FailedKillPodReason is the reason of the kubelet's events about a pod that it cannot end.
+const FailedKillPodReason = "FailedKillPod"
+
+// EventsOf are the events of the pod that speak of it as it is now.
+func (v *View) EventsOf(pod *corev1.Pod) []*corev1.Event {
+	return v.CurrentEvents(pod, v.Snapshot.EventsOfPod(pod))
+}
+
+// CurrentEvents are those of the events, all of which are the pod's, that speak of it as
+// it is now.
+func (v *View) CurrentEvents(pod *corev1.Pod, events []*corev1.Event) []*corev1.Event {
+	if len(events) == 0 {
+		return nil // as of most pods
+	}
+	onNode := Latest(pod.CreationTimestamp, BoundAt(pod))
+	if node := v.Snapshot.Node(NodeOf(pod)); node != nil {
+		onNode = Latest(onNode, node.CreationTimestamp)
+	}
+	inLife := Latest(onNode, lifeBegan(pod))
+	return slices.DeleteFunc(slices.Clone(events), func(e *corev1.Event) bool {
+		switch e.Reason {
+		case AttachFailedReason, AttachSucceededReason:
+			return !SaidSince(e, onNode)
+		case FailedKillPodReason:
+			return !SaidSince(e, onNode, endAsked(pod))
+		default:
+			return !SaidSince(e, inLife, v.pluginCame(e, NodeOf(pod)))
+		}
+	})
+}
+
+// lifeBegan is when the last container of the pod started, or when its sandbox came or
+// went: what the kubelet has said on the way to them before is over. A machine that starts
+// again takes the sandbox with it, and the kubelet mounts all volumes again.
+func lifeBegan(pod *corev1.Pod) metav1.Time {
+	var began metav1.Time
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if c.State.Running != nil {
+			began = Latest(began, c.State.Running.StartedAt)
+		}
+		for _, ended := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
+			if ended != nil {
+				began = Latest(began, ended.StartedAt)
+			}
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReadyToStartContainers {
+			began = Latest(began, c.LastTransitionTime)
+		}
+	}
+	return began
+}
+
+// pluginCame is when the node plugin became Ready of the driver that the event says the
+// kubelet does not know: it may have registered since. It is zero for other events, and
+// where no plugin is Ready.
+func (v *View) pluginCame(e *corev1.Event, node types.NodeName) metav1.Time {
+	var came metav1.Time
+	if m := kubeletwords.UnknownDriver.FindStringSubmatch(e.Message); m != nil {
+		for _, plugin := range v.Plugins()[m[1]][node] {
+			if Ready(plugin) {
+				came = Latest(came, ReadyChanged(plugin))
+			}
+		}
+	}
+	return came
+}
+
+// endAsked is when the pod's deletion was asked for: its stamp is the end of the grace
+// period. It is zero where nobody has asked.
+func endAsked(pod *corev1.Pod) metav1.Time {
+	if pod.DeletionTimestamp == nil {
+		return metav1.Time{}
+	}
+	return metav1.NewTime(pod.DeletionTimestamp.Add(-time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second))
+}
+
+// attachBegan is when the volume that the controllers call by the name began to be what it
+// is on the pod's node: its PersistentVolume and its VolumeAttachment were made, and the
+// deletion of the latter was asked for. It is zero where nothing tells.
+func (v *View) attachBegan(pod *corev1.Pod, name string) (began, ended metav1.Time) {
+	pv := v.Snapshot.Volume(name)
+	if pv == nil {
+		return began, ended
+	}
+	began = pv.CreationTimestamp
+	volume, err := v.World.VolumeName(pv)
+	if err != nil {
+		return began, ended
+	}
+	if va := v.Snapshot.VolumeAttachment(AttachmentName(reconcile.VolumeNode{Volume: volume, Node: NodeOf(pod)})); va != nil {
+		began, ended = Latest(began, va.CreationTimestamp), ptr.Deref(va.DeletionTimestamp, metav1.Time{})
+	}
+	return began, ended
+}
+
+// mountBegan is the same for a mount, which needs the driver's entry in the CSINode, too.
+func (v *View) mountBegan(pod *corev1.Pod, name string) metav1.Time {
+	began, _ := v.attachBegan(pod, name)
+	pv := v.Snapshot.Volume(name)
+	if csiNode := v.Snapshot.CSINode(NodeOf(pod)); csiNode != nil && pv != nil && pv.Spec.CSI != nil {
+		began = Latest(began, csiNode.CreationTimestamp)
+	}
+	return began
+}
+
+// SaidSince reports whether the event was last seen at or after all of the moments, at
+// which what it speaks of changed.
+func SaidSince(e *corev1.Event, changed ...metav1.Time) bool {
+	return !EventTime(e).Time.Before(Latest(changed...).Time)
+}
+
+// AttachError is what the last attempt to attach ended in, as far as it is about the
+// objects that are there; nil where there is none. An error proves what it says for the
+// moment at which it was given: one that is older than the VolumeAttachment, or than the
+// node, its drivers or the volume that it names, is about others of that name, and one
+// from before the volume's deletion is about a volume that was to stay.
+func (v *View) AttachError(va *storagev1.VolumeAttachment) *storagev1.VolumeError {
+	began := []metav1.Time{va.CreationTimestamp, v.nodeBegan(va)}
+	if csiNode := v.Snapshot.CSINode(types.NodeName(va.Spec.NodeName)); csiNode != nil {
+		began = append(began, csiNode.CreationTimestamp)
+	}
+	if pv := v.Snapshot.Volume(VolumeName(va)); pv != nil {
+		began = append(began, pv.CreationTimestamp)
+		if pv.DeletionTimestamp != nil {
+			began = append(began, *pv.DeletionTimestamp)
+		}
+	}
+	return errorSince(va.Status.AttachError, began...)
+}
+
+// DetachError is the same for the last attempt to detach, which comes after the
+// VolumeAttachment's deletion was asked for.
+func (v *View) DetachError(va *storagev1.VolumeAttachment) *storagev1.VolumeError {
+	began := []metav1.Time{va.CreationTimestamp, v.nodeBegan(va)}
+	if va.DeletionTimestamp != nil {
+		began = append(began, *va.DeletionTimestamp)
+	}
+	if pv := v.Snapshot.Volume(VolumeName(va)); pv != nil {
+		began = append(began, pv.CreationTimestamp)
+	}
+	return errorSince(va.Status.DetachError, began...)
+}
+
+func (v *View) nodeBegan(va *storagev1.VolumeAttachment) metav1.Time {
+	if node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName)); node != nil {
+		return node.CreationTimestamp
+	}
+	return metav1.Time{}
+}
+
+// errorSince is the error, nil where it is older than one of the moments.
+func errorSince(e *storagev1.VolumeError, changed ...metav1.Time) *storagev1.VolumeError {
+	if e == nil || e.Time.Time.Before(Latest(changed...).Time) {
+		return nil
+	}
+	return e
+}
+
+// StillRefused reports whether an attacher that lives would have asked again since the
+// error was given, had it not been the answer to its latest attempt.
+func (v *View) StillRefused(e *storagev1.VolumeError) bool {
+	return e != nil && v.Age(e.Time) <= AttacherRetries
+}
+
+// AsksAgainBy is when the attacher that gave the error has made its next attempt.
+func (v *View) AsksAgainBy(e *storagev1.VolumeError) metav1.Time {
+	by := metav1.NewTime(e.Time.Add(AttacherMaxBackoff))
+	if by.Before(&metav1.Time{Time: v.Snapshot.TakenAt}) {
+		by = metav1.NewTime(e.Time.Add(AttacherRetries))
+	}
+	return by
+}
+
+// RefusedAlone reports whether the attempt that the VolumeAttachment's error answers began
+// after the last one of those of its volume that are gone went. Until then what the driver
+// says of another machine may be about a detach that has succeeded since. That takes
+// somebody who follows the VolumeAttachments: those that are there do not tell it.
+func (v *View) RefusedAlone(va Attachment) bool {
+	followed := v.Snapshot.Followed
+	if followed == nil {
+		return false
+	}
+	name := VolumeName(va.VolumeAttachment)
+	stood := followed.Stood(func(gone *storagev1.VolumeAttachment) bool {
+		if gone.Spec.Attacher != va.Spec.Attacher {
+			return false
+		}
+		volume, err := v.World.AttachmentVolume(gone)
+		return err != nil || volume == va.Volume || name != "" && VolumeName(gone) == name
+	})
+	asked, known := followed.Asked[va.Name]
+	return known && asked.After(stood)
+}
+
+// FollowFor is how long the VolumeAttachments have to be followed until RefusedAlone
+// tells: two attempts at the attacher's longest back-off, and their calls.
+const FollowFor = AttacherRetries + time.Minute

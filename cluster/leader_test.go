@@ -22,10 +22,12 @@ import (
 
 const leasePath = "/apis/coordination.k8s.io/v1/namespaces/here/leases"
 
-// leaseAPI holds the one Lease, as an API server does.
+// leaseAPI holds the one Lease, as an API server does: it refuses a write by who has not
+// seen the last one. A renewal whose context has ended may still arrive, after the release.
 type leaseAPI struct {
-	mu    sync.Mutex
-	lease *coordinationv1.Lease
+	mu     sync.Mutex
+	lease  *coordinationv1.Lease
+	writes int
 }
 
 func (l *leaseAPI) handle(a *api) {
@@ -42,12 +44,21 @@ func (l *leaseAPI) handle(a *api) {
 			if err != nil {
 				a.t.Error(err)
 			}
-			l.lease = object.(*coordinationv1.Lease)
+			lease, leases := object.(*coordinationv1.Lease), schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+			switch {
+			case r.Method == http.MethodPost && l.lease != nil:
+				return http.StatusConflict, &apierrors.NewAlreadyExists(leases, LeaseName).ErrStatus
+			case r.Method == http.MethodPut && (l.lease == nil || lease.ResourceVersion != l.lease.ResourceVersion):
+				return http.StatusConflict, &apierrors.NewConflict(leases, LeaseName, errors.New("the object has been modified")).ErrStatus
+			}
+			l.writes++
+			lease.ResourceVersion = strconv.Itoa(l.writes)
+			l.lease = lease
 		case l.lease == nil:
 			status := apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, LeaseName)
 			return http.StatusNotFound, &status.ErrStatus
 		}
-		return http.StatusOK, l.lease
+		return http.StatusOK, l.lease.DeepCopy()
 	}
 	a.handle(leasePath, answer)
 	a.handle(leasePath+"/"+LeaseName, answer)

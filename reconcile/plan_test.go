@@ -239,3 +239,23 @@ func TestNodeStatusOfContenders(t *testing.T) {
 		}
 	}
 }
+
+// TestContendersOfOneDisk: two PersistentVolumes have the same disk, one for one node and
+// one for many. The operation for one node excludes every other; those for many nodes do
+// not exclude one another.
+func TestContendersOfOneDisk(t *testing.T) {
+	one, many := newPV("one"), newPV("many", modes(corev1.ReadWriteMany))
+	many.Spec.CSI.VolumeHandle = "one"
+	plan := NewWorld(snapshotOf(snapshot.Objects{
+		Volumes: []*corev1.PersistentVolume{one, many},
+		Claims:  []*corev1.PersistentVolumeClaim{newClaim("one"), newClaim("many")},
+		Nodes:   []*corev1.Node{newNode("n1"), newNode("n2"), newNode("n3")},
+		Pods:    []*corev1.Pod{newPod("p1", "n1", []string{"one"}), newPod("p2", "n2", []string{"many"}), newPod("p3", "n3", []string{"many"})},
+	}), Options{}).Reconcile()
+	for node, want := range map[types.NodeName][]types.NodeName{"n1": {"n1", "n2", "n3"}, "n2": {"n1", "n2"}, "n3": {"n1", "n3"}} {
+		d := plan.Decision(VolumeNode{unique("one"), node})
+		if d.Verb != Attach || !slices.Equal(d.Contenders, want) {
+			t.Errorf("%s: %s with contenders %v, want %v", node, d.Verb, d.Contenders, want)
+		}
+	}
+}

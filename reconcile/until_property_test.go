@@ -13,13 +13,25 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
+// crowded is a cluster in which several nodes and pods want one volume.
+type crowded struct {
+	objects snapshot.Objects
+	options Options
+}
+
+var crowds = rapid.Custom(func(t *rapid.T) crowded {
+	c := crowded{drawObjects(t), drawOptions(t)}
+	crowd(t, &c.objects)
+	return c
+})
+
 // TestUntilIsWhatFollows makes each event happen in the worlds and has the
-// model decide again.
+// model decide again: in clusters that are the same each time, among which each kind of
+// row is met, and in others.
 func TestUntilIsWhatFollows(t *testing.T) {
 	seen := map[string]int{}
-	follows := func(t *rapid.T) {
-		o, options := drawObjects(t), drawOptions(t)
-		crowd(t, &o)
+	follows := func(t rapid.TB, c crowded) {
+		o, options := c.objects, c.options
 		plan := NewWorld(snapshotOf(cloneObjects(o)), options).Reconcile()
 		for _, d := range plan.Decisions {
 			for _, row := range d.Until {
@@ -39,8 +51,8 @@ func TestUntilIsWhatFollows(t *testing.T) {
 			}
 		}
 	}
-	for range 16 { // some rows take several things to meet
-		rapid.Check(t, follows)
+	for seed := range 1000 { // some rows take several things to meet
+		follows(t, crowds.Example(seed))
 	}
 	t.Logf("%d kinds of rows: %v", len(seen), seen)
 	for _, row := range []string{
@@ -52,6 +64,7 @@ func TestUntilIsWhatFollows(t *testing.T) {
 			t.Errorf("never met: %s", row)
 		}
 	}
+	rapid.Check(t, func(t *rapid.T) { follows(t, crowds.Draw(t, "cluster")) })
 }
 
 // crowd brings several nodes and pods to the first volume.

@@ -93,7 +93,7 @@ alerts: ## the alert rules and the dashboard, with promtool and Prometheus' own 
 	cd e2e/alerts && go vet . && go test .
 
 e2e-long: build ## what e2e has the clock moved on for, or leaves out, because a check waits for a quarter of an hour
-	cd e2e && go test -timeout 60m -count 1 -v -run 'Touch|WaitedOut|Dangling|Strip' ./repair -long
+	cd e2e && go test -timeout 60m -count 1 -v -run 'Touch|WaitedOut|Dangling|Strip|CuredDetach' ./repair -long
 
 screenshots: ## the HTML pages in a real browser, at three widths, light and dark; pictures in build/screenshots
 	rm -rf build/screenshots

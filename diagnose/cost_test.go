@@ -52,6 +52,24 @@ func TestCost(t *testing.T) {
 			pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
 			o.Pods = append(o.Pods, pod)
 		},
+		"pods with one volume, on nodes": func(o *snapshot.Objects, i int) {
+			meta, node, pod := named(i), s.Nodes[0].DeepCopy(), s.Pods[0].DeepCopy()
+			node.Name, node.UID = meta.Name, meta.UID
+			pod.Name, pod.UID, pod.Spec.NodeName = meta.Name, meta.UID, meta.Name
+			pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
+			o.Nodes, o.Pods = append(o.Nodes, node), append(o.Pods, pod)
+		},
+		"claims of one disk": func(o *snapshot.Objects, i int) {
+			meta, pv, claim, pod := named(i), s.Volumes[0].DeepCopy(), s.Claims[0].DeepCopy(), s.Pods[0].DeepCopy()
+			pv.Name, pv.UID, claim.Name, claim.UID, pod.Name, pod.UID = meta.Name, meta.UID, meta.Name, meta.UID, meta.Name, meta.UID
+			pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID, claim.Spec.VolumeName = meta.Name, meta.UID, meta.Name
+			for j := range pod.Spec.Volumes {
+				if pod.Spec.Volumes[j].PersistentVolumeClaim != nil {
+					pod.Spec.Volumes[j].PersistentVolumeClaim.ClaimName = meta.Name
+				}
+			}
+			o.Volumes, o.Claims, o.Pods = append(o.Volumes, pv), append(o.Claims, claim), append(o.Pods, pod)
+		},
 		"events of one pod": func(o *snapshot.Objects, i int) {
 			e := &corev1.Event{ObjectMeta: named(i), Reason: "FailedMount", Message: fmt.Sprintf(`MountVolume.SetUp failed for volume "pv-data" : rpc error: %d`, i), LastTimestamp: base.CreationTimestamp}
 			e.Namespace = "default"

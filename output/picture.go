@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -49,6 +51,8 @@ type picture struct {
 	// of the nodes: their node is not chosen, or the volume does not resolve.
 	waiting []edge
 	nodes   []pictureNode
+	// more are the nodes that are left out, and morePods the pods there that want it.
+	more, morePods int
 	// subject says that name is no volume but the object that is wrong.
 	subject bool
 }
@@ -70,6 +74,33 @@ type pictureNode struct {
 	edges []edge
 }
 
+// mostNodes are the nodes of a picture at most, those first that the finding is about: a volume
+// may be on thousands, and each of them may have a finding with a picture of all.
+const mostNodes = 20
+
+// drawnNodes are the records of the volume's nodes that a picture of the finding has, in
+// their order.
+func drawnNodes(f finding.Finding, all []finding.NodeRecord) (nodes []finding.NodeRecord) {
+	if len(all) <= mostNodes {
+		return all
+	}
+	about := func(record finding.NodeRecord) bool { return record.Node == f.Node || record.Node == f.Holder }
+	others := mostNodes
+	for _, record := range all {
+		if about(record) {
+			others--
+		}
+	}
+	for _, record := range all {
+		if about(record) {
+			nodes = append(nodes, record)
+		} else if others > 0 {
+			nodes, others = append(nodes, record), others-1
+		}
+	}
+	return nodes
+}
+
 // draw makes the picture of the finding's volume; false where the finding is
 // about none.
 func draw(r *finding.Report, f finding.Finding) (picture, bool) {
@@ -77,17 +108,22 @@ func draw(r *finding.Report, f finding.Finding) (picture, bool) {
 		return picture{}, false
 	}
 	p := picture{name: cmp.Or(f.PersistentVolume, string(f.Volume)), unique: string(f.Volume)}
-	known := map[string]bool{}
+	elsewhere := sets.New(f.Pods...)
 	if i := slices.IndexFunc(r.Volumes, func(v finding.VolumeRecord) bool { return v.Volume == f.Volume && v.Context == f.Context }); i >= 0 {
-		for _, record := range r.Volumes[i].Nodes {
+		all := r.Volumes[i].Nodes
+		nodes := drawnNodes(f, all)
+		p.more = len(all) - len(nodes)
+		for _, record := range nodes {
 			p.nodes = append(p.nodes, drawNode(r, record))
-			for _, pod := range record.WantedBy {
-				known[pod] = true
-			}
+			p.morePods -= len(record.WantedBy)
+		}
+		for _, record := range all {
+			elsewhere.Delete(record.WantedBy...)
+			p.morePods += len(record.WantedBy)
 		}
 	}
 	for _, pod := range f.Pods {
-		if !known[pod] {
+		if elsewhere.Has(pod) {
 			p.waiting = append(p.waiting, edge{relation: wants, object: pod, fact: "pod " + pod, there: true})
 		}
 	}
@@ -167,7 +203,7 @@ func (p *picture) breakAt(f finding.Finding) {
 	if broken == holds && f.Holder != "" {
 		at = f.Holder
 	}
-	marked := false
+	marked, pods := false, sets.New(f.Pods...)
 	for i := range p.nodes {
 		n := &p.nodes[i]
 		if at != "" && n.name != string(at) {
@@ -176,7 +212,7 @@ func (p *picture) breakAt(f finding.Finding) {
 		for j := range n.edges {
 			e := &n.edges[j]
 			// Of several pods or VolumeAttachments, those that the finding names.
-			named := e.object == "" || e.relation == wants && (len(f.Pods) == 0 || slices.Contains(f.Pods, e.object)) ||
+			named := e.object == "" || e.relation == wants && (len(f.Pods) == 0 || pods.Has(e.object)) ||
 				e.relation == holds && (f.VolumeAttachment == "" || f.VolumeAttachment == e.object)
 			if e.relation == broken && named {
 				e.broken, marked = true, true

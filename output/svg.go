@@ -87,8 +87,6 @@ func (s *svg) pods(p picture, y int) int {
 	}
 	for i, pod := range pods {
 		if i == svgMost {
-			s.Texts = append(s.Texts, html.Text{X: svgColumn, Y: y + 12, Text: fmt.Sprintf("and %s more", count(len(pods)-i, "pod")), Label: true})
-			y += 20
 			break
 		}
 		height := 28
@@ -104,6 +102,10 @@ func (s *svg) pods(p picture, y int) int {
 		}
 		y += height + 8
 	}
+	if more := max(0, len(pods)-svgMost) + p.morePods; more > 0 {
+		s.Texts = append(s.Texts, html.Text{X: svgColumn, Y: y + 12, Text: fmt.Sprintf("and %s more", count(more, "pod")), Label: true})
+		y += 20
+	}
 	return y + 12
 }
 
@@ -111,7 +113,7 @@ func (s *svg) nodes(p picture, top int) {
 	y, last := top, top
 	for i, n := range p.nodes {
 		if i == svgMost {
-			s.Texts = append(s.Texts, html.Text{X: svgColumn, Y: y + 24, Text: fmt.Sprintf("and %s more", count(len(p.nodes)-i, "node")), Label: true})
+			s.Texts = append(s.Texts, html.Text{X: svgColumn, Y: y + 24, Text: fmt.Sprintf("and %s more", count(len(p.nodes)-i+p.more, "node")), Label: true})
 			y += 30
 			break
 		}
@@ -184,7 +186,7 @@ func (p picture) description() string {
 	}
 	for i, n := range p.nodes {
 		if i == svgMost {
-			facts = append(facts, fmt.Sprintf("%s more", count(len(p.nodes)-i, "node")))
+			facts = append(facts, fmt.Sprintf("%s more", count(len(p.nodes)-i+p.more, "node")))
 			break
 		}
 		for _, e := range n.edges {

@@ -50,6 +50,13 @@ func (p picture) tree(t treeprint.Tree, opts Options) {
 			}
 		}
 	}
+	if p.more > 0 {
+		more := "and " + count(p.more, "more node")
+		if p.morePods > 0 {
+			more += ", with " + count(p.morePods, "pod")
+		}
+		t.AddNode(more)
+	}
 	for _, e := range p.waiting {
 		t.AddNode(e.line(opts))
 	}

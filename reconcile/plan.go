@@ -144,8 +144,17 @@ type pass struct {
 	// mayBlock are the nodes whose detach may fail while others wait for it, by whether
 	// the volume may be on several nodes there; nil until somebody asks.
 	mayBlock map[bool]int
-	// free and timeouts are what waiting and timingOut found out once; nil until somebody asks.
-	free, timeouts *[]types.NodeName
+	// free and timeouts are what waiting and timingOut found out once, held and sure what holders
+	// and confirmed did, and running what detaching did for volumes of one node and of many;
+	// nil until somebody asks. A volume may be on thousands of nodes, each of which asks.
+	free, timeouts, held, sure *[]types.NodeName
+	running                    map[bool][]types.NodeName
+	// leave is what holdersLeave found out, and ends what operationEnds did, which is the same
+	// for all that wait.
+	leave *Until
+	ends  map[bool]Until
+	// failing counts the detached that may fail.
+	failing *int
 	*atWork
 }
 
@@ -329,25 +338,36 @@ func (p *pass) attach(row *VolumeToAttach, actual *AttachedVolume, d *Decision) 
 // of the volume from starting. A pending operation matches another one where
 // either has no node in its key, which is where a spec is not for many nodes.
 func (p *pass) detaching(row *VolumeToAttach) []types.NodeName {
+	many := row.Spec.MultiAttach()
+	if known, ok := p.running[many]; ok {
+		return known
+	}
 	var nodes []types.NodeName
 	for _, n := range p.detached {
-		if !row.Spec.MultiAttach() || !n.actual.Spec.MultiAttach() {
+		if !many || !n.actual.Spec.MultiAttach() {
 			nodes = append(nodes, n.Node)
 		}
 	}
+	if p.running == nil {
+		p.running = map[bool][]types.NodeName{}
+	}
+	p.running[many] = nodes
 	return nodes
 }
 
 // holders mirrors GetNodesForAttachedVolume: confirmed attachments only. An
 // uncertain one does not hold back an attach to another node.
 func (p *pass) holders() []types.NodeName {
-	var nodes []types.NodeName
-	for _, n := range p.nodes {
-		if n.actual != nil && n.actual.State == Attached {
-			nodes = append(nodes, n.Node)
+	if p.held == nil {
+		var nodes []types.NodeName
+		for _, n := range p.nodes {
+			if n.actual != nil && n.actual.State == Attached {
+				nodes = append(nodes, n.Node)
+			}
 		}
+		p.held = &nodes
 	}
-	return nodes
+	return *p.held
 }
 
 // NodeStatus has a row for each node, sorted. It mirrors the report set: what the node status listed at the start,

@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -257,5 +259,30 @@ func TestContendersOfOneDisk(t *testing.T) {
 		if d.Verb != Attach || !slices.Equal(d.Contenders, want) {
 			t.Errorf("%s: %s with contenders %v, want %v", node, d.Verb, d.Contenders, want)
 		}
+	}
+}
+
+// TestCost: twice as many nodes that have a volume, and as many that want it, take about
+// twice the memory and not four times as much.
+func TestCost(t *testing.T) {
+	bytes := func(n int) float64 {
+		o := snapshot.Objects{Volumes: []*corev1.PersistentVolume{newPV("v")}, Claims: []*corev1.PersistentVolumeClaim{newClaim("v")}}
+		for i := range n {
+			has, wants := newNode(fmt.Sprintf("has-%d", i), lists(unique("v")), uses(unique("v"))), newNode(fmt.Sprintf("wants-%d", i))
+			o.Nodes = append(o.Nodes, has, wants)
+			o.Pods = append(o.Pods, newPod("p-"+wants.Name, wants.Name, []string{"v"}))
+			if i%2 == 0 {
+				o.Pods = append(o.Pods, newPod("p-"+has.Name, has.Name, []string{"v"}))
+			}
+		}
+		w := NewWorld(snapshotOf(o), Options{})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		w.Reconcile()
+		runtime.ReadMemStats(&after)
+		return float64(after.TotalAlloc - before.TotalAlloc)
+	}
+	if small, large := bytes(300), bytes(600); large > 3*small {
+		t.Errorf("%.0f bytes for 300, %.0f for 600", small, large)
 	}
 }

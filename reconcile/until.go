@@ -122,16 +122,19 @@ func (p *pass) until(n *onNode) []Until {
 	case Wait, Keep:
 		return p.leaves(n)
 	case MultiAttach:
-		row := p.holdersLeave(d)
+		if p.leave == nil {
+			leave := p.holdersLeave(d)
+			p.leave = &leave
+		}
+		row := *p.leave
 		row.Contenders = p.waiting(n)
 		return []Until{row}
 	case Blocked:
 		if d.Reason != OperationPending {
 			return nil
 		}
-		row := Until{Event: OperationEnds, Bound: p.detaches(d.Volume, d.Holders), Then: Attach,
-			Fresh: slices.ContainsFunc(d.Holders, p.unheard) || len(d.Holders) > 1 && p.remembersOneNode(p.on(d.Holders[0]))}
-		if n.exclusive() && len(p.confirmed(d.Node)) > 0 {
+		row := p.operationEnds(n)
+		if n.exclusive() && slices.ContainsFunc(p.confirmed(), func(node types.NodeName) bool { return node != d.Node }) {
 			row.Then = MultiAttach
 		} else {
 			row.Contenders = p.waiting(n)
@@ -182,8 +185,8 @@ func (p *pass) untilVerified(n *onNode) []Until {
 	row := Until{Event: VerifySync, After: p.options.VerifySync, Bound: bound, Fresh: true}
 	if n.desired != nil {
 		row.Then = Attach
-		stays := func(node types.NodeName) bool { return p.verified(p.on(node)) == 0 } // else forgotten at the same time
-		if n.exclusive() && slices.ContainsFunc(p.confirmed(n.Node), stays) {
+		stays := func(node types.NodeName) bool { return node != n.Node && p.verified(p.on(node)) == 0 } // else forgotten at the same time
+		if n.exclusive() && slices.ContainsFunc(p.confirmed(), stays) {
 			row.Then = MultiAttach
 		} else {
 			row.Contenders = p.waiting(n)
@@ -237,13 +240,17 @@ func (p *pass) unverifiable(n *onNode, driver, handle string) bool {
 	return !va.Status.Attached
 }
 
-// confirmed are the nodes but the one that still hold the volume once the
-// detaches of this pass are over.
-func (p *pass) confirmed(but types.NodeName) []types.NodeName {
-	return slices.DeleteFunc(p.holders(), func(node types.NodeName) bool {
-		verb := p.on(node).decision.Verb
-		return node == but || verb == Detach || verb == ForceDetach
-	})
+// confirmed are the nodes that still hold the volume once the detaches of this pass
+// are over.
+func (p *pass) confirmed() []types.NodeName {
+	if p.sure == nil {
+		nodes := slices.DeleteFunc(slices.Clone(p.holders()), func(node types.NodeName) bool {
+			verb := p.on(node).decision.Verb
+			return verb == Detach || verb == ForceDetach
+		})
+		p.sure = &nodes
+	}
+	return *p.sure
 }
 
 // holdersLeave is what ends a MultiAttach. It has no Bound where one of the
@@ -310,7 +317,7 @@ func (p *pass) untilServed(n *onNode) []Until {
 	}
 	row := Until{Event: OperationEnds, Bound: p.take(d.Volume, len(d.Contenders)-1, p.on(first).spec().MultiAttach()), Then: d.Verb}
 	switch {
-	case d.Verb != Attach && slices.ContainsFunc(d.Contenders, func(node types.NodeName) bool { return node != d.Node && p.mayFail(p.on(node)) }):
+	case d.Verb != Attach && p.anotherMayFail(n):
 		row.Bound = 0 // one that fails may come first again
 	case d.Verb != Attach:
 	case n.exclusive() && slices.ContainsFunc(d.Contenders, func(node types.NodeName) bool { return node != d.Node && !p.on(node).beingDeleted() }):
@@ -323,6 +330,36 @@ func (p *pass) untilServed(n *onNode) []Until {
 // attach, is Terminating: each try fails until that object has gone, whoever deletes it.
 func (n *onNode) beingDeleted() bool {
 	return n.actual != nil && n.actual.Attachment != nil && n.actual.computedName && n.actual.Attachment.DeletionTimestamp != nil
+}
+
+// anotherMayFail reports whether one of the other detaches may fail.
+func (p *pass) anotherMayFail(n *onNode) bool {
+	if p.failing == nil {
+		count := 0
+		for _, other := range p.detached {
+			if p.mayFail(other) {
+				count++
+			}
+		}
+		p.failing = &count
+	}
+	return *p.failing > 1 || *p.failing == 1 && !p.mayFail(n)
+}
+
+// operationEnds is what ends a Blocked: the detaches that keep the attach from starting.
+func (p *pass) operationEnds(n *onNode) Until {
+	alone := n.exclusive()
+	row, known := p.ends[alone]
+	if !known {
+		d := n.decision
+		row = Until{Event: OperationEnds, Bound: p.detaches(d.Volume, d.Holders), Then: Attach,
+			Fresh: slices.ContainsFunc(d.Holders, p.unheard) || len(d.Holders) > 1 && p.remembersOneNode(p.on(d.Holders[0]))}
+		if p.ends == nil {
+			p.ends = map[bool]Until{}
+		}
+		p.ends[alone] = row
+	}
+	return row
 }
 
 // untilItWorks is for an operation of which its VolumeAttachment shows that it

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -160,13 +161,27 @@ func (p *View) RenewedLease(node types.NodeName) []finding.Evidence {
 // than the given one: of several the first by the node's name; nil where there is
 // none.
 func (p *View) AttachedElsewhere(pair reconcile.VolumeNode) *Attachment {
-	var first *Attachment
-	for _, va := range p.AttachmentsOf(pair.Volume) {
-		if va.Node != pair.Node && p.Snapshot.Node(va.Node) != nil && va.Holds() && va.Ours() && (first == nil || va.Node < first.Node) {
-			first = &va
+	for _, va := range p.memory.firstHolders.get(p, pair.Volume, (*View).findFirstHolders) {
+		if va.Node != pair.Node {
+			return &va
 		}
 	}
-	return first
+	return nil
+}
+
+// findFirstHolders are, of the volume's attachments on two nodes at most, the first ones
+// by the node's name that hold it: one of them is on another node than the one that is
+// asked about.
+func (p *View) findFirstHolders(volume corev1.UniqueVolumeName) []Attachment {
+	var holders []Attachment
+	for _, va := range p.AttachmentsOf(volume) {
+		if p.Snapshot.Node(va.Node) != nil && va.Holds() && va.Ours() {
+			holders = append(holders, va)
+		}
+	}
+	slices.SortStableFunc(holders, func(a, b Attachment) int { return cmp.Compare(a.Node, b.Node) })
+	holders = slices.CompactFunc(holders, func(a, b Attachment) bool { return a.Node == b.Node })
+	return holders[:min(2, len(holders))]
 }
 
 // Virtual says that there is no kubelet behind the node: whatever runs the pods

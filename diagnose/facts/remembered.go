@@ -52,6 +52,7 @@ type remembered struct {
 	inUseOn       fact[listings]
 	machineIDs    fact[machineIDs]
 	removed       fact[map[types.NodeName]*corev1.Event]
+	firstHolders  facts[corev1.UniqueVolumeName, []Attachment]
 	tasks         facts[string, []Task]
 	leases        facts[string, *coordinationv1.Lease]
 	answers       facts[string, metav1.Time]

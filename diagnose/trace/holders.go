@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,23 +18,48 @@ import (
 )
 
 // holders are the other nodes that have a volume for one node at a time, or of
-// which its detach has not ended.
-func (t *tracer) holders(v *tracedVolume) []types.NodeName {
+// which its detach has not ended: the first of them, and how many there are.
+func (t *tracer) holders(v *tracedVolume) (first types.NodeName, count int) {
 	if !t.OneNode(v.Volume) || !t.knows(snapshot.Volumes, "") { // another PersistentVolume may have the same disk
-		return nil
+		return "", 0
+	}
+	nodes := nodesWith(t.View, v.Volume)
+	own, here := slices.BinarySearch(nodes, v.pair.Node)
+	switch {
+	case !here && len(nodes) > 0:
+		return nodes[0], len(nodes)
+	case len(nodes) < 2:
+		return "", 0
+	case own == 0:
+		return nodes[1], len(nodes) - 1
+	default:
+		return nodes[0], len(nodes) - 1
+	}
+}
+
+// haveIt are the nodes that have a volume, found out once for each: thousands of pods may
+// wait for it.
+type haveIt struct{ sync.Map }
+
+// nodesWith are the nodes that have the volume, or of which its detach has not ended; sorted.
+func nodesWith(view *facts.View, volume corev1.UniqueVolumeName) []types.NodeName {
+	all := facts.Once(view, func(*facts.View) *haveIt { return &haveIt{} })
+	if known, ok := all.Load(volume); ok {
+		return known.([]types.NodeName)
 	}
 	var nodes []types.NodeName
-	for _, a := range t.AttachmentsOf(v.Volume) {
+	for _, a := range view.AttachmentsOf(volume) {
 		if a.Status.Attached || facts.Deleting(a.VolumeAttachment) {
 			nodes = append(nodes, a.Node)
 		}
 	}
-	for _, listed := range t.ListedOn(v.Volume) {
+	for _, listed := range view.ListedOn(volume) {
 		nodes = append(nodes, listed.Node)
 	}
-	nodes = slices.DeleteFunc(nodes, func(n types.NodeName) bool { return n == v.pair.Node })
 	slices.Sort(nodes)
-	return slices.Compact(nodes)
+	nodes = slices.Compact(nodes)
+	all.Store(volume, nodes)
+	return nodes
 }
 
 // lostNodeTakes is how long a volume may stay on a node that is lost: the node is
@@ -41,15 +68,15 @@ const lostNodeTakes = facts.NodeMonitorGrace + facts.DefaultToleration + facts.E
 
 // held turns the stage into the wait for another node to let go of the volume.
 func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
-	nodes := t.holders(v)
-	if len(nodes) == 0 {
+	holder, holders := t.holders(v)
+	if holders == 0 {
 		return s, false
 	}
-	pair := reconcile.VolumeNode{Volume: v.Volume, Node: nodes[0]}
+	pair := reconcile.VolumeNode{Volume: v.Volume, Node: holder}
 	s.State, s.reason = StageBlocked, "MultiAttach"
-	s.Detail = fmt.Sprintf("one node at a time may have it, and node %s has it still", nodes[0])
-	if len(nodes) > 1 {
-		s.Detail += fmt.Sprintf("; so have %d others", len(nodes)-1)
+	s.Detail = fmt.Sprintf("one node at a time may have it, and node %s has it still", holder)
+	if holders > 1 {
+		s.Detail += fmt.Sprintf("; so have %d others", holders-1)
 	}
 	since, bound := facts.BoundAt(t.pod), facts.ConflictGrace
 	node := t.Snapshot.Node(pair.Node)

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
@@ -13,11 +14,14 @@ import (
 // sayMeaning says what a message of a driver, of the kubelet or of one of their
 // tools means. It reports whether anything is known about its words.
 func sayMeaning(w io.Writer, message string) bool {
-	entries := driverwords.FindAll(message)
+	entries := whatItMeans(message)
 	for _, e := range entries {
 		about, _ := e.Meaning.About()
 		said := "as any driver may say it"
-		if len(e.Drivers) > 0 {
+		switch {
+		case e.Layer == driverwords.PlainWords:
+			said = "as these plain words read; no driver is known to say them"
+		case len(e.Drivers) > 0:
 			said = "as " + strings.Join(e.Drivers, ", ") + " says it"
 		}
 		fmt.Fprintf(w, "%q, %s\n\n", e.Words, said)
@@ -31,9 +35,25 @@ func sayMeaning(w io.Writer, message string) bool {
 		for _, code := range pagesAbout(e.Meaning, message) {
 			fmt.Fprintf(w, "  Page      %s\n", safetext.Kubectl("volume-doctor", "explain", code))
 		}
-		fmt.Fprintf(w, "  Source    %s\n\n", e.Source)
+		if e.Source != "" {
+			fmt.Fprintf(w, "  Source    %s\n", e.Source)
+		}
+		fmt.Fprintln(w)
 	}
 	return len(entries) > 0
+}
+
+// whatItMeans are the entries for the words of the message, and else what its numbers or
+// its plain words say.
+func whatItMeans(message string) []driverwords.Entry {
+	entries := driverwords.FindAll(message)
+	if slices.ContainsFunc(entries, func(e driverwords.Entry) bool { return !e.Wrapper }) {
+		return entries
+	}
+	if e, ok := driverwords.Read("", message); ok && (!e.Wrapper || len(entries) == 0) {
+		entries = append([]driverwords.Entry{e}, entries...)
+	}
+	return entries
 }
 
 // What a known message adds to the score of the pages about it: more than any text

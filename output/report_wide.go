@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -61,6 +62,7 @@ func proof(b *strings.Builder, r *finding.Report, f finding.Finding, follows str
 		field(b, label, fmt.Sprintf("%s %s: %s", e.Object, e.Field, e.Value), opts)
 		label = ""
 	}
+	field(b, "known", knownFrom(f), opts)
 	field(b, "repair", riskOf(f.Repair), opts)
 	if f.Repair != nil {
 		label = "not"
@@ -76,6 +78,28 @@ func proof(b *strings.Builder, r *finding.Report, f finding.Finding, follows str
 		}
 	}
 	field(b, "more", f.Check+": "+explain(f.Code), opts)
+}
+
+// wordLayers are how the meaning of words is known, by the name that the report gives.
+var wordLayers = map[string]string{
+	"driver":       "the driver's own words",
+	"tool":         "the words or the exit code of a tool",
+	"other-driver": "another driver's words",
+	"plain-words":  "plain words",
+	"code":         "a code alone",
+}
+
+// knownFrom says how the meaning of an error's words is known; "" where the finding rests
+// on no words.
+func knownFrom(f finding.Finding) string {
+	if f.KnownFrom == nil {
+		return ""
+	}
+	said := fmt.Sprintf("from %s, %q: %s", cmp.Or(wordLayers[f.KnownFrom.Layer], f.KnownFrom.Layer), f.KnownFrom.Entry, f.KnownFrom.Meaning)
+	for _, lookUp := range f.KnownFrom.LookUps {
+		said += "; " + lookUp
+	}
+	return said
 }
 
 // sinceText is when something began; "" where the objects do not tell.

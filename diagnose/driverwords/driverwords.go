@@ -35,6 +35,8 @@ type Entry struct {
 	// Wrapper marks words that only wrap or classify a cause, such as an exit
 	// code. Any other match is more specific than a wrapper.
 	Wrapper bool
+	// Layer is how Read knows the meaning; empty in the table.
+	Layer Layer
 }
 
 // Driver is the first of the entry's driver names, "" for any driver.

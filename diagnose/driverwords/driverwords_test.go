@@ -66,6 +66,11 @@ func TestEveryMeaningIsInUse(t *testing.T) {
 	for _, e := range Entries() {
 		used[e.Meaning] = true
 	}
+	for _, tool := range tools {
+		for _, n := range tool.meaning {
+			used[n.meaning] = true
+		}
+	}
 	for meaning := range meanings {
 		if !used[meaning] {
 			t.Errorf("no entry means %s", meaning)

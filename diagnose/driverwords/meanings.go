@@ -71,6 +71,7 @@ const (
 	ClientBlocked     Meaning = "client-blocked"
 	StaleMount        Meaning = "stale-mount"
 	StorageError      Meaning = "storage-error"
+	SessionExists     Meaning = "session-exists"
 )
 
 // About describes a meaning.
@@ -170,6 +171,8 @@ var meanings = map[Meaning]About{
 		"Make sure that the node no longer writes to the volume (restart the node); then remove the block.", OneNode},
 	StaleMount: {"A mount on the node no longer works.", NodeAdmin,
 		"Delete the pod so that the volume is unmounted and mounted again; if that hangs, unmount it on the node or restart the node.", OneVolume},
+	SessionExists: {"The node has a session with the iSCSI target already.", NodeAdmin,
+		"Look on the node which sessions there are (iscsiadm -m session) and whether they work; log a session out only after nothing uses its devices.", OneVolume},
 	StorageError: {"Reading from or writing to the storage failed.", StorageAdmin,
 		"Read the kernel log of the node, and check the health of the storage system.", OneVolume},
 }

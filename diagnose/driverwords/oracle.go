@@ -24,7 +24,7 @@ var oci = family{
 		{Words: "Failed to get device path for iscsi volume", Meaning: DeviceMissing,
 			Source: "oracle/oci-cloud-controller-manager pkg/csi/driver/bv_node.go@v1.35.0"},
 		{Words: "has in transit encryption enabled, but attachment type is not paravirtualized", Meaning: BadParameters},
-		{Words: "iscsi: error logging in target", Meaning: PathsMissing,
+		{Words: "iscsi: error logging in target", Meaning: PathsMissing, Wrapper: true,
 			Helps:  "Start and enable the service iscsid on the node, and check that the node reaches the target on TCP 3260.",
 			Source: "https://github.com/oracle/oci-cloud-controller-manager/issues/412"},
 	},

@@ -36,6 +36,16 @@ func page() string {
 	for _, r := range step.Reaches() {
 		fmt.Fprintf(&b, "| %s | %s | `%s` |\n", r.Kind, r.Whom, r.Count)
 	}
+	b.WriteString("\n## Numbers\n\nA number means nothing without its tool.\n\n| tool | number | says | meaning | helps |\n| --- | --- | --- | --- | --- |\n")
+	numbers := func(name string, meant map[int]numbered) {
+		for _, n := range slices.Sorted(maps.Keys(meant)) {
+			fmt.Fprintf(&b, "| %s | %d | %s | %s | %s |\n", name, n, meant[n].says, meant[n].meaning, cmp.Or(meant[n].helps, meanings[meant[n].meaning].Helps))
+		}
+	}
+	for _, tool := range tools {
+		numbers(tool.name, tool.meaning)
+	}
+	numbers(httpTool, httpMeanings)
 	driver := "-"
 	for _, e := range Entries() {
 		if name := strings.Join(e.Drivers, ", "); name != driver {

@@ -2,7 +2,6 @@ package facts
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -12,29 +11,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
 // DriverSays returns what a message of the driver means, and false where nothing
-// is known about its words. The package driverwords is the only list of words;
-// what it does not have word for word is a machine that is not found, which every
-// driver reports in its own way.
+// is known about its words. The package driverwords is the only reader of words; the
+// entry's Layer is how it knows.
 func DriverSays(driver, message string) (driverwords.Entry, bool) {
-	entry, known := driverwords.Find(driver, message)
-	if known && !entry.Wrapper {
-		return entry, true
-	}
-	if found := machineMissing.FindString(message); found != "" && !ContainsAny(found, "volume", "disk", "secret", "resource") {
-		about, _ := driverwords.NodeUnknown.About()
-		return driverwords.Entry{Words: found, Meaning: driverwords.NodeUnknown, Actor: about.Actor, Helps: about.Helps}, true
-	}
-	return entry, known
+	return driverwords.Read(driver, message)
 }
 
-var machineMissing = regexp.MustCompile(`(?i)(node|instance|machine|vm|server|droplet)(.*?)` +
-	`(not found|notfound|wasn't found|not exist|doesn't exist)|` +
-	`(not|cannot|couldn't|failed to|unable to) find (the )?(node|instance|(virtual ?)?machine|vm|server|droplet)\b|` +
-	`no such (node|instance|(virtual ?)?machine|vm|server|droplet)`)
+// KnownFrom is how the meaning of an entry is known, for a report; lookUps are what the
+// objects say of what the message names.
+func KnownFrom(entry driverwords.Entry, lookUps ...string) *finding.KnownFrom {
+	return &finding.KnownFrom{Layer: string(entry.Layer), Entry: entry.Words, Meaning: string(entry.Meaning), LookUps: lookUps}
+}
 
 // Means reports whether the driver's message has one of the meanings.
 func Means(driver, message string, meanings ...driverwords.Meaning) bool {
@@ -52,9 +44,9 @@ func AttachRefusal(driver string, e *storagev1.VolumeError) (driverwords.Entry, 
 	}
 	entry, known := DriverSays(driver, e.Message)
 	exhausted := e.ErrorCode != nil && *e.ErrorCode == ResourceExhausted || strings.Contains(e.Message, "code = ResourceExhausted")
-	if exhausted && (!known || entry.Wrapper) {
+	if exhausted && (!known || entry.Wrapper || !entry.Layer.Sure() && entry.Meaning == driverwords.QuotaReached) {
 		about, _ := driverwords.AttachLimit.About()
-		return driverwords.Entry{Words: "ResourceExhausted", Meaning: driverwords.AttachLimit, Actor: about.Actor, Helps: about.Helps}, true
+		return driverwords.Entry{Words: "ResourceExhausted", Meaning: driverwords.AttachLimit, Actor: about.Actor, Helps: about.Helps, Layer: driverwords.CodeAlone}, true
 	}
 	return entry, known
 }
@@ -107,19 +99,23 @@ func Unanswered(driver, message string) bool {
 
 // MachineNotFound reports whether a driver, or its attacher, says that it does not
 // find the node or its machine. A volume or a secret that is missing is another
-// matter.
+// matter. Guards rely on it: another driver's words do not count.
 func MachineNotFound(driver, message string) bool {
-	return Means(driver, message, driverwords.NodeUnknown, driverwords.MachineGone, driverwords.NotRegistered)
+	entry, known := DriverSays(driver, message)
+	if entry.Layer == driverwords.OthersWords {
+		entry, known = driverwords.Plain(message)
+	}
+	return known &&
+		slices.Contains([]driverwords.Meaning{driverwords.NodeUnknown, driverwords.MachineGone, driverwords.NotRegistered}, entry.Meaning)
 }
 
 // HeldElsewhere reports whether a driver refuses an attach because another machine
 // has the volume. For that the CSI specification has the code FailedPrecondition of
-// ControllerPublishVolume, which counts where nothing is known about the words, as do
-// the plainest of them.
+// ControllerPublishVolume, which counts where nothing is known about the words.
 func HeldElsewhere(driver, message string) bool {
 	entry, known := DriverSays(driver, message)
 	if !known || entry.Wrapper {
-		return ContainsAny(message, "code = FailedPrecondition", "already attached to", "currently attached to", "attached to another", "attached to a different")
+		return ContainsAny(message, "code = FailedPrecondition")
 	}
 	return entry.Meaning == driverwords.AttachedElsewhere || entry.Meaning == driverwords.MultiAttach
 }
@@ -159,8 +155,15 @@ func Acting(says, actor string) string {
 func WhatItSays(entry driverwords.Entry, lasts time.Duration) string {
 	about, _ := entry.Meaning.About()
 	says := Clause(about.Says)
-	if entry.Wrapper && entry.Meaning == driverwords.StorageError {
-		says = fmt.Sprintf("it failed (%q), and not why", entry.Words)
+	switch {
+	case entry.Wrapper && entry.Meaning == driverwords.StorageError:
+		says = fmt.Sprintf("it failed (%q)", entry.Words)
+	case entry.Layer == driverwords.OthersWords:
+		says += fmt.Sprintf(", as %s means the same words", entry.Driver())
+	case entry.Layer == driverwords.PlainWords:
+		says += ", as its plain words read"
+	case entry.Layer == driverwords.CodeAlone:
+		says += ", by its code alone"
 	}
 	switch {
 	case Heals(entry, lasts):

@@ -142,6 +142,9 @@ type Finding struct {
 	Code     Code     `json:"code"`
 	Check    string   `json:"check"`
 	Severity Severity `json:"severity"`
+	// KnownFrom is how the meaning of the words is known that the finding rests on; nil
+	// for one that rests on objects alone.
+	KnownFrom *KnownFrom `json:"knownFrom,omitempty"`
 	// Confidence is Suspected where a pod is stuck and the evidence for this cause
 	// is still young; "" is certain.
 	Confidence Confidence `json:"confidence,omitempty"`
@@ -219,6 +222,19 @@ type Finding struct {
 	// Consequences counts the findings of the report that follow from this one,
 	// directly or not.
 	Consequences int `json:"consequences,omitempty"`
+}
+
+// KnownFrom is how it is known what an error message means.
+type KnownFrom struct {
+	// Layer read it: the driver's own words, a tool's words or number, another driver's
+	// words, plain English words, or a code alone.
+	Layer string `json:"layer"`
+	// Entry are the words, or the number, that were read.
+	Entry string `json:"entry"`
+	// Meaning is the class of the error.
+	Meaning string `json:"meaning"`
+	// LookUps are what the objects say of what the message names.
+	LookUps []string `json:"lookUps,omitempty"`
 }
 
 // Step is a part of an advice that deletes or restarts something.

@@ -75,6 +75,7 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 	})
 	if entry, known := facts.DriverSays(va.Spec.Attacher, failure.Message); known {
 		f.Advice = facts.Clause(entry.Helps) + "; the VolumeAttachment is then removed by itself"
+		f.KnownFrom = facts.KnownFrom(entry)
 	}
 	f.Actor = facts.WhoDetaches(va.Spec.Attacher, failure.Message)
 	if was, is, ok := asksNewMachine(p.View, va); ok {

@@ -90,6 +90,7 @@ func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding
 	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which %s fails to %s: it says that %s: %q%s",
 		facts.PodName(lead.pods[0]), lead.node, lead.volume, by, verb, lead.says, lead.said, facts.Alike(pods))
 	f.Cause = fmt.Sprintf("the words %q say so; no object shows it", lead.entry.Words)
+	f.KnownFrom = facts.KnownFrom(lead.entry)
 	f.Severity = finding.Error
 	f.SelfHeals = finding.SelfHeals{Because: retries + ", and has failed each time since"}
 	if facts.Heals(lead.entry, p.Age(lead.since)) {

@@ -76,6 +76,9 @@ func backendStuck(p *check.Run, truth *storage.Truth, t facts.Task, hint string)
 	f := waitsForStorage(p, t, pair, pods)
 	f.Message += fmt.Sprintf(", and the driver's words hint at the storage system: %q", t.Failure.Message)
 	f.Cause = hint + "; that is a hint from the words alone, no object shows it"
+	if entry, known := facts.AttachRefusal(t.Spec.Attacher, t.Failure); known {
+		f.KnownFrom = facts.KnownFrom(entry)
+	}
 	f.Advice += ": the objects in the cluster are as they should be"
 	if entry := truth.Volume(pair.Volume); entry != nil {
 		if attached, _ := entry.On(pair.Node); attached {

@@ -77,6 +77,7 @@ func nodeUnknown(p *check.Run, node *corev1.Node, driver string, tasks []facts.R
 		}, facts.TaskEvidence(list)...),
 		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and gets the same answer until the driver knows the node"},
 		Advice:    facts.Clause(entry.Helps),
+		KnownFrom: facts.KnownFrom(entry),
 	}
 	if id := node.Spec.ProviderID; id != "" {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "spec.providerID", Value: id})

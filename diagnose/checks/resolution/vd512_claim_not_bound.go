@@ -171,7 +171,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 	}
 	if entry, known := facts.DriverSays(about.Provisioner, last.Message); known && !entry.Wrapper {
 		f.Cause = facts.WhatItMeans(entry, p.Age(facts.EventTime(about.Failures[0])))
-		f.Advice, f.Actor = entry.Helps, facts.WhoActs(entry)
+		f.Advice, f.Actor, f.KnownFrom = entry.Helps, facts.WhoActs(entry), facts.KnownFrom(entry)
 	}
 	return unboundReason{f, facts.ProvisionTakes}
 }

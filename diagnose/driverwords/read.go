@@ -1,0 +1,155 @@
+package driverwords
+
+import "strings"
+
+// Layer is how the meaning of a message is known. A lower one says less.
+type Layer string
+
+// The layers, from the surest to the least sure.
+const (
+	// OwnWords are words of the driver's own, as the table has them.
+	OwnWords Layer = "driver"
+	// ToolWords are words or numbers of a tool, of the kubelet or of the attacher.
+	ToolWords Layer = "tool"
+	// OthersWords are the words of another driver.
+	OthersWords Layer = "other-driver"
+	// PlainWords are plain English words in the message.
+	PlainWords Layer = "plain-words"
+	// CodeAlone is a gRPC code, an HTTP status, or words that only wrap a cause.
+	CodeAlone Layer = "code"
+)
+
+// Sure reports whether somebody has read what the words mean, rather than this package
+// having taken it from what they are made of.
+func (l Layer) Sure() bool {
+	return l == "" || l == OwnWords || l == ToolWords
+}
+
+// Read returns what a message of the driver means, and how that is known: by the driver's
+// own words, by those of a tool and its exit code, by another driver's words, by plain
+// English words, and by a code alone, in this order. It returns false only where all fail.
+func Read(driver, message string) (Entry, bool) {
+	return read(driver, message, nil)
+}
+
+// without leaves entries and numbers out, so that a test can show what is known without
+// them.
+type without struct {
+	entries func(Entry) bool
+	tool    string
+}
+
+func read(driver, message string, leave *without) (Entry, bool) {
+	lower := strings.ToLower(message)
+	best, other := -1, -1
+	agreed := true
+	for n := range theIndex.matches(lower) {
+		e := table[n]
+		switch {
+		case leave != nil && leave.entries != nil && leave.entries(e):
+		case says(e, driver):
+			if best < 0 || moreSpecific(n, best) {
+				best = n
+			}
+		case !e.Wrapper:
+			if other >= 0 && !near(table[other].Meaning, e.Meaning) {
+				agreed = false
+			}
+			if other < 0 || moreSpecific(n, other) {
+				other = n
+			}
+		}
+	}
+	if best >= 0 && !table[best].Wrapper {
+		return known(table[best]), true
+	}
+	m := Apart(message)
+	tool := ""
+	if leave != nil {
+		tool = leave.tool
+	}
+	if e, ok := numberMeans(m, false, tool); ok {
+		e.Layer = ToolWords
+		return e, true
+	}
+	if other >= 0 && agreed {
+		e := table[other]
+		e = meant(e.Meaning, e.Words, "", e.Source)
+		e.Drivers, e.Layer = table[other].Drivers, OthersWords
+		return e, true
+	}
+	if e, ok := plainMeans(m); ok {
+		return e, true
+	}
+	if best >= 0 {
+		e := known(table[best])
+		e.Layer = CodeAlone
+		return e, true
+	}
+	if e, ok := numberMeans(m, true, tool); ok {
+		e.Layer = CodeAlone
+		return e, true
+	}
+	return Entry{}, false
+}
+
+// Plain returns what the plain English words of a message say.
+func Plain(message string) (Entry, bool) {
+	return plainMeans(Apart(message))
+}
+
+func plainMeans(m Message) (Entry, bool) {
+	meaning, words, ok := classMeans(m.Rest)
+	if !ok {
+		return Entry{}, false
+	}
+	e := meant(meaning, words, "", "")
+	e.Layer = PlainWords
+	return e, true
+}
+
+func known(e Entry) Entry {
+	e.Layer = ToolWords
+	if len(e.Drivers) > 0 {
+		e.Layer = OwnWords
+	}
+	return e
+}
+
+// kin are meanings beside which the same people look in the same place: one for the other
+// sends nobody the wrong way.
+var kin = [][]Meaning{
+	{NodeUnknown, MachineGone, ObjectNotFound},
+	{NodeUnknown, NotRegistered, DriverUnavailable},
+	{VolumeNotFound, ObjectNotFound},
+	{AttachedElsewhere, MultiAttach},
+	{BackendBusy, OperationPending, MachineBusy, VolumeNotReady, TimedOut, BackendStuck},
+	{DriverUnavailable, TimedOut, Unreachable, VolumeNotReady},
+	{DeviceMissing, NotAttached, PathsMissing},
+	{PermissionDenied, SecretMissing},
+	{AttachLimit, QuotaReached, OutOfSpace},
+	{BadParameters, DriverConfig, AccessType},
+	{ToolMissing, NodeIncompatible},
+	{FilesystemDamaged, WrongFilesystem},
+	{StorageError, VolumeFailed},
+	{ReadOnly, AccessType},
+}
+
+// near reports whether the meanings are the same or kin.
+func near(a, b Meaning) bool {
+	if a == b {
+		return true
+	}
+	for _, group := range kin {
+		found := 0
+		for _, m := range group {
+			if m == a || m == b {
+				found++
+			}
+		}
+		if found == 2 {
+			return true
+		}
+	}
+	return false
+}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -29,6 +30,12 @@ import (
 //	symptom     what went wrong, in about five words
 //	conclusion  the cause that its participants found, in our words
 //	expected    the failure modes that would name that cause
+//	means       the meanings of an error's words that would name it, where the cause is told by
+//	            words alone; a finding with another meaning does not name the cause
+//	batch       the day on which the expectation was written down, before the command was run
+//	            on the thread for the first time; none for the threads that the checks were
+//	            built on
+//	first       the score of that first run
 //	wrong       the checks that would blame something that the thread refutes
 //	pods        the pods that hung, or none
 //	filled-in   what the thread does not show and the case has all the same
@@ -131,6 +138,14 @@ func TestThreadFiles(t *testing.T) {
 			if !slices.Contains(known, check) {
 				t.Errorf("%s: no failure mode is called %q", th.name, check)
 			}
+		}
+		for _, meaning := range th.list("means") {
+			if _, ok := driverwords.Meaning(meaning).About(); !ok {
+				t.Errorf("%s: no words mean %q", th.name, meaning)
+			}
+		}
+		if (th.fields["batch"] == "") != (th.fields["first"] == "") {
+			t.Errorf("%s: batch %q, and at the first run %q", th.name, th.fields["batch"], th.fields["first"])
 		}
 		th.checkCluster(t)
 	}

@@ -94,6 +94,7 @@ status:
   - {name: registrar, lastState: {terminated: {exitCode: 1, message: "I1 log SECRET\nE1 RegisterPlugin error -- plugin registration failed with err: KEPT-refused \nSECRET"}}}
   - {name: crio, state: {waiting: {reason: CreateContainerError, message: "container create failed: executable file /bin/sh -c SECRET not found in $PATH"}}}
   - {name: mount, state: {waiting: {reason: CreateContainerError, message: 'exec SECRET: failed to stat "/var/lib/kubelet/pods/u/volumes/kubernetes.io~csi/KEPT-volume/mount": SECRET: Transport endpoint is not connected'}}}
+  - {name: windows, state: {waiting: {reason: CreateContainerError, message: 'exec SECRET: failed to stat "c:\var\lib\kubelet\pods\u\volumes\kubernetes.io~csi\KEPT-share\mount": SECRET: Access is denied.'}}}
 ---
 apiVersion: apps/v1
 kind: Deployment

@@ -71,6 +71,7 @@ var values = []struct {
 	{regexp.MustCompile(`[a-z][a-z0-9+.-]*://[^\s"',)\]]+`), "<url>"},
 	{regexp.MustCompile(`(?:^|[\s"'(\[=:])(/dev/[^\s"',)\]:]*)`), " <device> "},
 	{regexp.MustCompile(`(?:^|[\s"'(\[=:])(/[^\s"',)\]:]*/globalmount)\b`), " <globalmount> "},
+	{regexp.MustCompile(`(?:^|[\s"'(\[=:])(/[^\s"',)\]:]*/kubelet/pods/[^\s"',)\]:]*/volumes/[^\s"',)\]:]*)`), " <podmount> "},
 	{regexp.MustCompile(`(?:^|[\s"'(\[=:])(/(?:[^\s"',)\]:]*))`), " <path> "},
 	{regexp.MustCompile(`[^\s/"']*\d[^\s/"']*/[^\s"',)\]]+|[^\s/"']+/[^\s"',)\]]*\d[^\s"',)\]]*|[^\s/"']+(?:/[^\s/"']+){2,}`), "<id>"},
 	{regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{4,}\b`), "<id>"},
@@ -84,6 +85,7 @@ var (
 	quoted   = regexp.MustCompile(`\\?["'\x60]([^\s"'\x60\\]*)\\?["'\x60]`)
 	calls    = regexp.MustCompile(`\[?\b(?:Controller|Node)(?:Un)?(?:Publish|Stage|Expand|Attach|Detach|GetVolume)(?:Volume|Stats)?\b\]?:?`)
 	exits    = regexp.MustCompile(`(?i)\(?\bexit (?:status|code) \d+\)?`)
+	programs = regexp.MustCompile(`\b(nsenter|modprobe): `) // a program that the error is of
 	either   = regexp.MustCompile(`([a-z])/([a-z])`)
 	ofPath   = regexp.MustCompile(`(<\w+>)\s*: `) // an error number's text follows the path that it is about
 	spaces   = regexp.MustCompile(`[ \t\r\n]+`)
@@ -94,6 +96,7 @@ var (
 func plain(text string) string {
 	text = calls.ReplaceAllString(text, "")
 	text = exits.ReplaceAllString(text, "")
+	text = programs.ReplaceAllString(text, "$1 ")
 	for _, v := range values {
 		text = v.form.ReplaceAllString(text, v.placeholder)
 	}

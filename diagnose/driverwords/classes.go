@@ -31,7 +31,7 @@ var (
 	certain = []class{
 		of(Throttled, `too many requests`, `rate ?limit\w*`, `rate exceeded`, `request limit exceeded`, `requests? (?:was |were |is |are |being )?throttled`, `throttl(?:ed|ing)`,
 			`too many pending operations`, `operation rate exceeded`, `api rate`),
-		of(OutOfSpace, `no space left`, `(?:not enough|insufficient|no)(?: free)?(?: available)? (?:disk |storage |free )*(?:space|capacity)(?: \w+)*`, `(?:disk|pool|volume|file ?system) (?:is )?full`,
+		of(OutOfSpace, `no space left`, `not enough (?:\w+ )?storage`, `(?:not enough|insufficient|no)(?: free)?(?: available)? (?:disk |storage |free )*(?:space|capacity)(?: \w+)*`, `(?:disk|pool|volume|file ?system) (?:is )?full`,
 			`not enough nodes`, `no scheduled replicas?`, `not scheduled`, `pool ran out`),
 		of(AttachLimit, `attachments? limit exceeded`, `max(?:imum)?(?: allowed)? (?:number|count|limit) of (?:\w+ )?(?:volumes?|disks?|attachments?|devices?|luns?)(?: \w+){0,3}`, `cannot attach (?:any )?more`,
 			`limit (?:of )?(?:\w+ )?attachments?`, `(?:disk|volume|device|attachment)s? limit exceeded `+few+machine, `no (?:free|available) luns?`, `too many (?:volumes?|disks?|attachments?|devices) `+few+`(?:attached|`+machine+`)`,
@@ -39,7 +39,8 @@ var (
 			`all `+few+`slots `+few+`(?:in use|used|taken|occupied)`, `no (?:free|available) `+few+`slots?`),
 		of(QuotaReached, `quota`, `limit exceeded`, `limit (?:has been |was |is )?reached`, `exceeded `+few+`limit`, `resource pool exhausted`, `not enough resources`, `insufficient `+few+`(?:quota|resources)`, `out of capacity`,
 			`free gid`),
-		of(StaleMount, `stale (?:nfs )?(?:file )?handle`, `transport endpoint`, `is not (?:a )?mount ?point`, `path is not mounted`, `restore `+few+`mounts?`, `staging path `+few+`(?:not|no such)`, `globalmount `+few+`no such`, `corrupted mount`),
+		of(StaleMount, `stale (?:nfs )?(?:file )?handle`, `transport endpoint`, `is not (?:a )?mount ?point`, `path is not mounted`, `restore `+few+`mounts?`, `staging path `+few+`not mounted`, `mkdir <podmount> file exists`, `<podmount> `+few+`(?:endpoint|stale)`, `<globalmount> no such`, `corrupted mount`),
+		of(DriverConfig, `<podmount> no such file`, `staging path `+few+`(?:does not exist|no such)`, `any `+few+`(?:host|backend|array|pool) available`),
 		of(FilesystemDamaged, `corrupt(?:ed|ion)?(?: file ?system| superblock| journal)?`, `file ?system `+few+`(?:issues?|damaged|errors?|inconsisten\w+)`, `repair\w* the file ?system`, `bad superblock`, `structure needs cleaning`,
 			`fsck found errors`, `(?:file ?system|structure|metadata|journal) `+few+`inconsisten\w+`, `(?:bad|corrupt\w*|primary|secondary|magic|checksum|match) `+few+`super-?blocks?`, `super-?block `+few+`(?:not match|corrupt\w*|bad|damaged)`, `unexpected inconsistency`, `valuable metadata`, `(?:meta)?data corruption`),
 		of(WrongFilesystem, `already (?:is )?formatted`, `is already formatted`, `(?:already )?has (?:a )?file ?system`, `not unformatted`, `(?:current|existing) format is`, `fs ?type `+few+`(?:mismatch|not match)`, `file ?system type `+few+`not match`,
@@ -51,7 +52,7 @@ var (
 			`fail\w* to login`, `target iqn`),
 		of(ToolMissing, `executable file not found`, `command not found`, `cannot execute`, `(?:tools?|binary|program|mounters?|utilit(?:y|ies)|package|dependency|kernel module|helper|multipathd|iscsid|rpcbind|statd) `+few+`(?:not found|missing|not running|not installed|not exist|not loaded|no such file|found on system)`,
 			`(?:install|load|start|need) (?:the )?(?:\S+ ){1,3}(?:first|package|tools?|module|helper)`, `(?:no|missing|import|without) `+few+`(?:mounters?|dependency|tools?|kernel module|client|binary|executable)`, `does not support (?:nvme|iscsi|fc)`,
-			`(?:nvme-fabrics|modprobe) `+few+`(?:no such file|not found|fail\w*|fatal)`, `protocol (?:family )?(?:is )?not supported`, `kernel driver not loaded`),
+			`nsenter (?:cannot|failed)`, `(?:nvme-fabrics|modprobe) `+few+`(?:no such file|not found|fail\w*|fatal)`, `protocol (?:family )?(?:is )?not supported`, `kernel driver not loaded`),
 		of(DeviceBusy, `(?:device|target|mount ?point|mount|luks|map|partition|directory|resource|umount|unmount\w*|path|dm-\d+|mapper) `+few+`(?:busy|still in use|in use|already mounted|conflicting mount|mounts still present|still present|other target|strange state|not be unmounted)`,
 			`already (?:mounted|published|staged) (?:at|on|in|elsewhere|to a different target)`, `at a different target path`, `mounted elsewhere`, `(?:device|target) is busy`, `mounted at more than one place`, `holders? of the device`, `in use by the system`, `map in use`, `mounted file ?system`),
 		of(ReadOnly, `with different options`, `mode does not match`, `already published `+few+`(?:incompatible|different)`),
@@ -60,7 +61,7 @@ var (
 			`in use by another`, `used by another`, `(?:resource|volume|disk|image|lun|disk resource) (?:is |are )?(?:currently |still )*(?:being )?(?:used|in ?use)(?: by| on| at)?`, `still (?:being )?(?:used|mounted|attached|mapped|exported) `+few+`(?:on|by|to) `+few+machine,
 			`(?:is|are) still (?:being )?used`, `currently in in-use`, `volume in use`, `two other resources`, `resources? already in ?use`, `multiple (?:masking )?(?:views|attachments)`, `other hosts have access`, `only accessible to nodes`,
 			`(?:different|another|other) .*?(?:host|node|instance|vm|server|machine|lun mapping|attachment)s?`, `(?:volume|disk) is attached`, `has watchers`, `watchers?=`, `detach (?:the )?(?:volume|it|disk) (?:first|to fix)`,
-			`exclusive(?:ly)? (?:lock|attached)`, `multi-?attach`, `held by another`, `attached to the wrong`, `mutually shared`),
+			`exclusive(?:ly)? (?:lock|attached)`, `reservation conflict`, `fail\w* to acquire `+few+`(?:lock|reservation)`, `multi-?attach`, `held by another`, `attached to the wrong`, `mutually shared`),
 		of(BackendBusy, `(?:is|are|being|currently|was) (?:currently )?(?:detaching|attaching|detached|modified|deleted|resized|removed|flattened|expanded|cloned|migrated|restored) (?:from|to|at)?`, `(?:removal|flatten|deletion|detach\w*|migration|rebuild|resize|expansion) (?:is )?(?:still )?in progress`,
 			`not yet attached`, `still attached`, `status must be`, `in optimizing`, volume+` `+few+`busy`, `to get detached`, `being detached`, `being deleted`, `attachment point`, `is still in use by`, `was attaching`, `was detach(?:ed|ing)`),
 		of(BackendStuck, `stuck`, `error[_ ]?(?:detaching|attaching|deleting|extending)`, `user_?action_?required`, `power off and`, `unknown_error`),
@@ -79,7 +80,7 @@ var (
 	likely = []class{
 		of(ReadOnly, `read[- ]?only`, `ro but `+few+`rw`, `not primary`, `write-?protected`),
 		of(AccessType, `access (?:type|mode)s?`, `block (?:volumes?|access|device)s? (?:\w+ )*(?:not supported|unsupported)`, `non-?block`, `volume ?(?:capability|mode)`, `multi-?(?:node|writer)\w*`, `shared access`, `read ?write ?(?:many|once)\w*`, `rw[xo]`, `as block`, `block volume`),
-		of(NodeIncompatible, `(?:not (?:a )?|in)compatible .*?(?:with|node|machine|instance|disk|pool)`, `(?:unsupported|not supported) .*?(?:`+machine+`|feature|kernel|by `+machine+`|on )`, `fault ?not ?supported`, `(?:disk|volume|instance|machine) type `+few+`not supported`, `kernel (?:is )?too old`, `too many open files`,
+		of(NodeIncompatible, `(?:not (?:a )?|in)compatible .*?(?:with|node|machine|instance|disk|pool)`, `(?:unsupported|not supported) .*?(?:`+machine+`|feature|kernel|by `+machine+`|on )`, `fault ?not ?supported`, `(?:disk|volume|instance|machine) type `+few+`not supported`, `kernel (?:is )?too old`, `unknown property`, `rpc version mismatch`, `too many open files`,
 			`incompatible node`, `unsupported (?:krbd |image )?features?`),
 		of(VolumeFailed, volume+` `+few+`(?:is |in |state |status |got |= )(?:an? )?(?:error|failed|faulted|offline|unexpected|invalid|degraded|inactive|unhealthy|crashed)`, `(?:error|failed|unexpected|invalid) ?(?:(?:share|volume|disk|pool|provisioning|image) )?(?:state|status)`, volume+` `+few+`not online`, `no (?:online|healthy|deployed) replicas?`, `requires `+few+`before being attached`, `task failed`, `invalid ?state`),
 		of(NotAttached, `not (?:been |yet )*(?:attached|published|mapped|connected|assigned|exported)`, `has not been (?:attached|published)`, `is detached`, `no `+few+`attachments?`, `publish ?context`, `already detached`),
@@ -88,7 +89,7 @@ var (
 		of(BadParameters, `(?:parameter|attribute|property|argument|field|option|key|value|id|class|source|endpoint|protocol|request|type|information|address|name|path|url|info|volume id)s? .*?(?:missing|required|invalid|not (?:set|supported|specified|provided|valid|allowed|a directory)|unknown|unsupported|mismatch|empty|is required)`,
 			`(?:invalid|missing|unknown|unsupported|illegal|malformed|incorrect|bad|required|empty|mismatch\w*) .*?(?:parameters?|attributes?|arguments?|options?|values?|fields?|types?|keys?|id|ip|provider|format|input|name|annotation|info)`, `is a required`, `error parsing`, `fail\w* to (?:parse|initiali[sz]e)`, `could not (?:parse|split)`, `should (?:at least )?(?:contain|be)`, `must (?:be|have|contain|start|not)`, `parameter mismatch`, `no `+few+`(?:was )?specified`, `different protocol`),
 		of(DriverConfig, `config(?:uration)?(?:uration| map)?s? .*?(?:missing|not|lacks|invalid|empty|error|no)`, `(?:missing|invalid|empty|wrong|fetching|no|bad) .*?config(?:uration)?s?`, `(?:is |are )?(?:disabled|not enabled|undefined)`, `environment variable`, `allowed list`, `variable`, `domain labels?`, `monitor list`, `feature switch`, `backend`),
-		of(TimedOut, `timed? ?out`, `deadline exceeded`, `within the al+ot+ed time`, `max retry count`, `retries exhausted`, `not complete(?:d)? in time`, `too long`),
+		of(TimedOut, `timed? ?out`, `deadline exceeded`, `context canceled`, `within the al+ot+ed time`, `max retry count`, `retries exhausted`, `not complete(?:d)? in time`, `too long`),
 		of(StorageError, `input output error`, `(?:read|write) super-?block`, `i o errors?`, `medium error`),
 	}
 )
@@ -98,20 +99,20 @@ var (
 // "could not find node n1".
 var (
 	absentAfter  = regexp.MustCompile(`\b(?:(?:is |was |were |be |could be )?not (?:be )?found|notfound|(?:does|do|did) not exist|not exist(?:ent)?|no longer exists?|could not be found|is missing|has been deleted|is deleting|missing|no such file or directory|file does not exist|(?:is |was )?not known|not registered|not in the list)\b`)
-	absentBefore = regexp.MustCompile(`\b(?:(?:could|can|did|does) ?not (?:find|retrieve|get|look ?up|locate|determine)|(?:cannot|unable to|not able to|failed to|error|failed) (?:find(?:ing)?|retriev(?:e|ing)|get(?:ting)?|fetch(?:ing)?|look(?:ing)? ?up|locat(?:e|ing)|discover(?:ing)?|determin(?:e|ing))|no such|non-?existent|found 0|missing|no matching|received empty)\b`)
+	absentBefore = regexp.MustCompile(`\b(?:(?:could|can|did|does) ?not (?:find|retrieve|get|look ?up|locate|determine)|(?:cannot|unable to|not able to|failed to|error|failed) (?:find(?:ing)?|retriev(?:e|ing)|get(?:ting)?|fetch(?:ing)?|load(?:ing)?|look(?:ing)? ?up|locat(?:e|ing)|discover(?:ing)?|determin(?:e|ing))|no such|non-?existent|found 0|missing|no matching|received empty)\b`)
 	nouns        = regexp.MustCompile(`\b(?:(?:volume )?attachments?|mappings?|assignment|secrets?|config ?maps?|passwords?|credentials?|account ?keys?|account ?names?|user ?ids?|user ?keys?|multipath devices?|target ports?|device paths?|disk paths?|block devices?|virtual ?machines?|storage class(?:es)?|secret provider ?class|cluster id|boot volume|volume id|logical ?volumes?|block storage|storage volume|file ?systems?|share id|datastores?|volume context|provider ?id|disks? on lun|` +
-		`nodes?|hosts?|instances?|machines?|vms?|vmi|servers?|droplets?|linodes?|compute|sdc|volumes?|disks?|images?|shares?|buckets?|pvc|pv|lv|dataset|zvol|pools?|containers?|snapshots?|devices?|luns?|dm|initiators?|sessions?|targets?|portals?|wwns?|paths?|hba|tools?|binary|modules?|program|dependency|config(?:uration)?|backends?|domain labels|variable|zones?|regions?|topology|topologies|parameters?|attributes?|fields?|keys?|annotations?|providers?|resources?|objects?|files?|information|fsmeta|export|mount ?points?)\b|<device>|<globalmount>`)
+		`nodes?|hosts?|instances?|machines?|vms?|vmi|servers?|droplets?|linodes?|compute|sdc|volumes?|disks?|images?|shares?|buckets?|pvc|pv|lv|dataset|zvol|pools?|containers?|snapshots?|devices?|luns?|dm|initiators?|sessions?|targets?|portals?|wwns?|paths?|hba|tools?|binary|modules?|program|dependency|config(?:uration)?|backends?|domain labels|variable|zones?|regions?|topology|topologies|parameters?|attributes?|fields?|keys?|annotations?|providers?|resources?|objects?|files?|information|fsmeta|export|mount ?points?)\b|<device>`)
 	nounMeans = []struct {
 		noun    *regexp.Regexp
 		meaning Meaning
 	}{
-		{regexp.MustCompile(`^(?:multipath devices?|target ports?|initiators?|sessions?|targets?|portals?|wwns?|paths?|hba)$`), PathsMissing},
+		{regexp.MustCompile(`^(?:multipath devices?|target ports?|initiators?|sessions?|targets?|portals?|wwns?|hba)$`), PathsMissing},
 		{regexp.MustCompile(`^(?:volume )?attachments?$|^mappings?$|^assignment$`), NotAttached},
 		{regexp.MustCompile(`^(?:secrets?|config ?maps?|passwords?|credentials?|account ?keys?|account ?names?|user ?ids?|user ?keys?)$`), SecretMissing},
 		{regexp.MustCompile(`^(?:disks? on lun|device paths?|disk paths?|block devices?|devices?|luns?|dm|<device>)$`), DeviceMissing},
-		{regexp.MustCompile(`^(?:mount ?points?|<globalmount>)$`), StaleMount},
+		{regexp.MustCompile(`^mount ?points?$`), StaleMount},
 		{regexp.MustCompile(`^(?:nodes?|hosts?|sdc|provider ?id)$`), NodeUnknown},
-		{regexp.MustCompile(`^(?:virtual ?machines?|instances?|machines?|vms?|vmi|servers?|droplets?|linodes?|compute)$`), MachineGone},
+		{regexp.MustCompile(`^(?:virtual ?machines?|instances?|machines?|vms?|vmi|servers?|droplets?|linodes?|compute)$`), NodeUnknown},
 		{regexp.MustCompile(`^(?:boot volume|volume id|logical ?volumes?|block storage|storage volume|file ?systems?|share id|datastores?|volume context|volumes?|disks?|images?|shares?|buckets?|pvc|pv|lv|dataset|zvol|pools?|containers?|snapshots?|fsmeta|export)$`), VolumeNotFound},
 		{regexp.MustCompile(`^(?:tools?|binary|modules?|program|dependency)$`), ToolMissing},
 		{regexp.MustCompile(`^(?:config(?:uration)?|backends?|domain labels|variable|cluster id)$`), DriverConfig},
@@ -142,7 +143,7 @@ func classMeans(rest string) (Meaning, string, bool) {
 		meaning, found, ok := clauseMeans(part)
 		switch {
 		case !ok:
-		case meaning == TimedOut || meaning == BadParameters && strings.Count(part, " ") < 2:
+		case meaning == TimedOut || meaning == BadParameters && strings.Count(part, " ") <= 2:
 			if weak == "" {
 				weak, words = meaning, found
 			}
@@ -202,7 +203,7 @@ func missing(rest string) (Meaning, string, bool) {
 // nounsIn finds the nouns that are words of their own, and no part of a name.
 func nounsIn(text string) [][]int {
 	return slices.DeleteFunc(nouns.FindAllStringIndex(text, -1), func(at []int) bool {
-		return at[0] > 0 && strings.ContainsRune("-.", rune(text[at[0]-1])) || at[1] < len(text) && text[at[1]] == '-'
+		return at[0] > 0 && strings.ContainsRune("-.<", rune(text[at[0]-1])) || at[1] < len(text) && text[at[1]] == '-'
 	})
 }
 

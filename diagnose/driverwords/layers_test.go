@@ -30,7 +30,7 @@ func judge(want Meaning, got Entry, ok bool) string {
 		return notAtAll
 	case got.Meaning == want:
 		return right
-	case near(got.Meaning, want):
+	case Near(got.Meaning, want):
 		return nearly
 	default:
 		return wrong

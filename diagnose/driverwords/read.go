@@ -52,7 +52,7 @@ func read(driver, message string, leave *without) (Entry, bool) {
 				best = n
 			}
 		case !e.Wrapper:
-			if other >= 0 && !near(table[other].Meaning, e.Meaning) {
+			if other >= 0 && !Near(table[other].Meaning, e.Meaning) {
 				agreed = false
 			}
 			if other < 0 || moreSpecific(n, other) {
@@ -78,8 +78,9 @@ func read(driver, message string, leave *without) (Entry, bool) {
 		e.Drivers, e.Layer = table[other].Drivers, OthersWords
 		return e, true
 	}
-	if e, ok := plainMeans(m); ok {
-		return e, true
+	plain, ok := plainMeans(m)
+	if ok && (best < 0 || plain.Meaning != TimedOut) {
+		return plain, true // that it took too long the code says as well
 	}
 	if best >= 0 {
 		e := known(table[best])
@@ -135,8 +136,8 @@ var kin = [][]Meaning{
 	{ReadOnly, AccessType},
 }
 
-// near reports whether the meanings are the same or kin.
-func near(a, b Meaning) bool {
+// Near reports whether the meanings are the same or kin.
+func Near(a, b Meaning) bool {
 	if a == b {
 		return true
 	}

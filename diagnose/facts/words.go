@@ -159,11 +159,9 @@ func WhatItSays(entry driverwords.Entry, lasts time.Duration) string {
 	case entry.Wrapper && entry.Meaning == driverwords.StorageError:
 		says = fmt.Sprintf("it failed (%q)", entry.Words)
 	case entry.Layer == driverwords.OthersWords:
-		says += fmt.Sprintf(", as %s means the same words", entry.Driver())
+		says += fmt.Sprintf(", as %s means by the same words", entry.Driver())
 	case entry.Layer == driverwords.PlainWords:
 		says += ", as its plain words read"
-	case entry.Layer == driverwords.CodeAlone:
-		says += ", by its code alone"
 	}
 	switch {
 	case Heals(entry, lasts):

@@ -83,6 +83,9 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 	if t.node != nil && !t.World.Managed.Has(facts.NodeName(t.node)) {
 		s.State, s.On, s.Ends = StageBlocked, nobody, ""
 		s.Detail = "the node lacks the annotation with which the controller cares for it: nobody attaches volumes to it"
+		if t.Age(t.node.CreationTimestamp) < facts.ListsGrace { // its kubelet may still be about to write it
+			return t.due(s, t.node.CreationTimestamp, facts.ListsGrace)
+		}
 		return t.due(s, facts.BoundAt(t.pod), 0)
 	}
 	since, bound := facts.BoundAt(t.pod), controllerActs

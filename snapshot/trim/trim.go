@@ -309,11 +309,12 @@ var volumePath = regexp.MustCompile(`/[\w./-]*/pods/[\w-]+/(volumes/[\w.~-]+/[\w
 
 // mountErrors are the kernel's errors for a mount that does not work.
 var mountErrors = []string{"transport endpoint is not connected", "socket not connected", "stale file handle", "stale nfs file handle", "input/output error",
-	"no such device", "host is down", "permission denied", "read-only file system", "no such file or directory", "not a directory", "connection timed out"}
+	"no such device", "host is down", "permission denied", "read-only file system", "no such file or directory", "not a directory", "connection timed out", "access is denied"}
 
 // aboutMount is the part of a message that names the path of a volume, and the kernel's
 // error at the message's end; "" where it names none.
 func aboutMount(message string) string {
+	message = strings.NewReplacer(`\\`, "/", `\`, "/").Replace(message) // of a Windows node
 	path := volumePath.FindString(message)
 	if path == "" {
 		return ""

@@ -73,7 +73,8 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 			"it has not in " + facts.Rounded(failure.Time.Sub(va.DeletionTimestamp.Time))},
 		Advice: "fix what the driver reports; the VolumeAttachment is then removed by itself",
 	})
-	if entry, known := facts.DriverSays(va.Spec.Attacher, failure.Message); known {
+	if entry, known := facts.DetachMeans(va.Spec.Attacher, failure.Message); known {
+		entry = p.Settled(entry, va.Node)
 		f.Advice = facts.Clause(entry.Helps) + "; the VolumeAttachment is then removed by itself"
 		f.KnownFrom = facts.KnownFrom(entry)
 	}
@@ -118,7 +119,7 @@ func attacherGone(p *facts.View, va facts.Attachment) *coordinationv1.Lease {
 
 // detachCause says what the driver's words mean for the detach.
 func detachCause(driver, message string, lasts time.Duration) string {
-	entry, known := facts.DriverSays(driver, message)
+	entry, known := facts.DetachMeans(driver, message)
 	if !known {
 		return "the driver rejects the detach, in words whose meaning is not known"
 	}

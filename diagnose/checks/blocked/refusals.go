@@ -3,6 +3,7 @@ package blocked
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,7 +91,11 @@ func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding
 	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which %s fails to %s: it says that %s: %q%s",
 		facts.PodName(lead.pods[0]), lead.node, lead.volume, by, verb, lead.says, lead.said, facts.Alike(pods))
 	f.Cause = fmt.Sprintf("the words %q say so; no object shows it", lead.entry.Words)
-	f.KnownFrom = facts.KnownFrom(lead.entry)
+	lookUps := p.LookUps(facts.Said{Driver: lead.driver, Message: lead.said, Node: lead.node, Volume: p.Snapshot.Volume(lead.volume), Namespace: lead.pods[0].Namespace})
+	if len(lookUps) > 0 {
+		f.Cause = fmt.Sprintf("the words %q say so; the objects say: %s", lead.entry.Words, strings.Join(lookUps, "; "))
+	}
+	f.KnownFrom = facts.KnownFrom(lead.entry, lookUps...)
 	f.Severity = finding.Error
 	f.SelfHeals = finding.SelfHeals{Because: retries + ", and has failed each time since"}
 	if facts.Heals(lead.entry, p.Age(lead.since)) {

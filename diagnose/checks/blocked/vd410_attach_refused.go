@@ -38,7 +38,8 @@ func runAttachRefused(p *check.Run) {
 	var refusals []refusal
 	for _, driver := range p.Attachers() {
 		for _, t := range p.RefusedAttaches(driver) {
-			if entry, known := facts.AttachRefusal(driver, t.Failure); known && !explained(p.View, t, entry.Meaning) {
+			entry, known := facts.AttachRefusal(driver, t.Failure)
+			if entry = p.Settled(entry, t.Pair.Node); known && !explained(p.View, t, entry.Meaning) {
 				refusals = append(refusals, attachRefusal(p.View, t, entry))
 			}
 		}

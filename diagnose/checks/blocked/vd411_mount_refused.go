@@ -62,6 +62,9 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 	if entry.Meaning == driverwords.NotRegistered {
 		grace = facts.RegistrationGrace
 	}
+	if !entry.Layer.Sure() && facts.ContainsAny(last.Reason, kubeletwords.ModeNotSupported) {
+		return refusal{}, false // the kubelet's words, of which permanently-unmountable knows more
+	}
 	if !known || p.Age(since) <= grace || p.Age(facts.EventTime(last.Event)) > facts.MountRetries {
 		return refusal{}, false
 	}

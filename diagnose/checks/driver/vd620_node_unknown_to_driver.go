@@ -59,6 +59,7 @@ func nodeUnknown(p *check.Run, node *corev1.Node, driver string, tasks []facts.R
 	pods = facts.LongestFirst(facts.EachOnce(pods))
 	lead := tasks[slices.IndexFunc(tasks, func(t facts.RefusedAttach) bool { return slices.Contains(t.Pods, pods[0]) })]
 	entry, _ := facts.DriverSays(driver, lead.Failure.Message)
+	entry = p.Settled(entry, facts.NodeName(node))
 	nodeID, _ := p.NodeID(facts.NodeName(node), driver)
 	f := finding.Finding{
 		Subject:          p.DriverObject(driver),
@@ -77,7 +78,7 @@ func nodeUnknown(p *check.Run, node *corev1.Node, driver string, tasks []facts.R
 		}, facts.TaskEvidence(list)...),
 		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and gets the same answer until the driver knows the node"},
 		Advice:    facts.Clause(entry.Helps),
-		KnownFrom: facts.KnownFrom(entry),
+		KnownFrom: facts.KnownFrom(entry, p.LookUps(facts.Said{Driver: driver, Message: lead.Failure.Message, Node: facts.NodeName(node)})...),
 	}
 	if id := node.Spec.ProviderID; id != "" {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "spec.providerID", Value: id})

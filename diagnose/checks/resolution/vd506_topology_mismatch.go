@@ -3,7 +3,9 @@ package resolution
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -11,12 +13,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var TopologyMismatch = check.Check{
 	Code:        "VD506",
 	Name:        "topology-mismatch",
-	Title:       "A pod waits on a node where its volume cannot be",
+	Title:       "A pod waits on a node where its volume cannot be, or gets none where it can",
 	Severity:    finding.Error,
 	Needs:       check.AttachmentKinds(),
 	OfNamespace: true,
@@ -40,6 +43,96 @@ func runTopologyMismatch(p *check.Run) {
 			}
 		}
 	}
+	if !p.Snapshot.Complete(snapshot.Nodes) {
+		return
+	}
+	for _, pod := range p.Snapshot.Pods {
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && keptOffByPlace(pod) && p.Lasted(pod.CreationTimestamp, nodeComes) {
+			for i := range pod.Spec.Volumes {
+				if nowhere(p, pod, &pod.Spec.Volumes[i]) {
+					break
+				}
+			}
+		}
+	}
+}
+
+// nodeComes is how long an autoscaler may take to bring a node where the volume is. A
+// judgement: machines come in one to three minutes, and register within one more.
+const nodeComes = 5 * time.Minute
+
+// keptOffByPlace reports whether the scheduler says that a volume keeps the pod off nodes
+// because of where it is (kube-scheduler, plugins VolumeBinding and VolumeZone).
+func keptOffByPlace(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
+			facts.ContainsAny(c.Message, "volume node affinity conflict", "PersistentVolume's node affinity", "no available volume zone")
+	})
+}
+
+// nowhere reports a pod without a node whose volume can be used on no node that takes pods.
+func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
+	pv := p.BoundVolume(pod, v)
+	if pv == nil || !facts.Referenced(pod, v.Name) {
+		return false
+	}
+	terms, shut := "", []string(nil)
+	for _, node := range p.Snapshot.Nodes {
+		if facts.Virtual(node) {
+			continue
+		}
+		if unmet := facts.UnmetAffinity(pv, node); unmet != "" {
+			terms = unmet
+			continue
+		}
+		switch {
+		case !reconcile.NodeReady(node):
+			shut = append(shut, node.Name+" is not Ready")
+		case node.Spec.Unschedulable:
+			shut = append(shut, node.Name+" is cordoned")
+		default:
+			return false // there is a node for the volume: something else keeps the pod off it
+		}
+	}
+	if terms == "" && len(shut) == 0 {
+		return false
+	}
+	where := "no node has that"
+	if len(shut) > 0 {
+		where = strings.Join(shut[:min(len(shut), 3)], ", ")
+	}
+	if terms == "" {
+		terms = "what its nodeAffinity asks for"
+	}
+	name, err := p.World.VolumeName(pv)
+	if err != nil {
+		name = ""
+	}
+	p.Report(finding.Finding{
+		Subject:          facts.PodObject(pod),
+		Volume:           name,
+		PersistentVolume: pv.Name,
+		Pods:             facts.PodNames([]*corev1.Pod{pod}),
+		Since:            &pod.CreationTimestamp,
+		Message:          fmt.Sprintf("Pod %s gets no node: its volume %s can be used only on nodes with %s, and %s", facts.PodName(pod), pv.Name, terms, where),
+		Cause:            "the volume is in one place, and the nodes that take pods are in others",
+		Evidence: []finding.Evidence{
+			{Object: "persistentvolume/" + pv.Name, Field: "spec.nodeAffinity.required", Value: terms},
+			{Object: "pod/" + facts.PodName(pod), Field: "status.conditions[PodScheduled]", Value: scheduledText(pod)},
+		},
+		SelfHeals: finding.SelfHeals{Because: "the volume does not move; the pod is scheduled once a node with that takes pods, which an autoscaler brings only where one of its pools can"},
+		Advice:    "add a node there, or make the one that is there take pods again; let the autoscaler have a pool in that place, and look whether another rule of the pod (affinity, nodeSelector) forbids it",
+	})
+	return true
+}
+
+func scheduledText(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			return c.Message
+		}
+	}
+	return ""
 }
 
 func misplaced(p *check.Run, node *corev1.Node, pod *corev1.Pod, v *corev1.Volume) {

@@ -55,7 +55,7 @@ func runVolumeExpansionStuck(p *check.Run) {
 			expansionBlocks(p, claim, pod, said)
 			continue
 		}
-		if state, since := expansionState(claim, pods); state != "" && p.Lasted(since, expansionGrace) {
+		if state, since := expansionState(p.View, claim, pods); state != "" && p.Lasted(since, expansionGrace) {
 			expansionStuck(p, claim, state, since, slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !facts.Mounted(pod) }))
 		}
 	}
@@ -82,13 +82,17 @@ func blockedByExpansion(p *facts.View, claim *corev1.PersistentVolumeClaim, pods
 // expansionState says in which state the claim's expansion has come to a stop,
 // and since when; "" where it has not. One that waits for a node waits for a pod
 // there, and is stuck only where one runs.
-func expansionState(claim *corev1.PersistentVolumeClaim, pods []*corev1.Pod) (state string, since metav1.Time) {
+func expansionState(p *facts.View, claim *corev1.PersistentVolumeClaim, pods []*corev1.Pod) (state string, since metav1.Time) {
 	for _, c := range claim.Status.Conditions {
 		if c.Status != corev1.ConditionTrue {
 			continue
 		}
 		if c.Type == corev1.PersistentVolumeClaimControllerResizeError || c.Type == corev1.PersistentVolumeClaimNodeResizeError {
 			return string(c.Type), c.LastTransitionTime
+		}
+		// A resizer of before 1.32 says only in an event that it fails.
+		if c.Type == corev1.PersistentVolumeClaimResizing && resizeFailed(p, claim) != nil {
+			return string(corev1.PersistentVolumeClaimControllerResizeError), c.LastTransitionTime
 		}
 		if c.Type == corev1.PersistentVolumeClaimFileSystemResizePending {
 			if i := slices.IndexFunc(pods, func(pod *corev1.Pod) bool { return facts.Mounted(pod) && pod.DeletionTimestamp == nil }); i >= 0 {
@@ -97,6 +101,17 @@ func expansionState(claim *corev1.PersistentVolumeClaim, pods []*corev1.Pod) (st
 		}
 	}
 	return state, since
+}
+
+// resizeFailed is the resizer's latest event about the claim, if it is of late and says that
+// an attempt failed; nil else.
+func resizeFailed(p *facts.View, claim *corev1.PersistentVolumeClaim) *corev1.Event {
+	for _, e := range slices.Backward(facts.InOrder(p.Snapshot.EventsOf(claim.UID))) {
+		if e.Reason == "VolumeResizeFailed" && p.Age(facts.EventTime(e)) < expansionGrace {
+			return e
+		}
+	}
+	return nil
 }
 
 func expansionFinding(claim *corev1.PersistentVolumeClaim) finding.Finding {
@@ -140,6 +155,9 @@ func expansionStuck(p *check.Run, claim *corev1.PersistentVolumeClaim, state str
 	switch corev1.PersistentVolumeClaimConditionType(state) {
 	case corev1.PersistentVolumeClaimControllerResizeError:
 		f.Cause = "the storage system refuses: no quota, no room, or a limit on how often a volume may grow"
+		if e := resizeFailed(p.View, claim); e != nil {
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "event " + e.Reason, Value: e.Message})
+		}
 		f.Advice = "read the resizer's message in the condition and in the claim's events. From 1.34 on a size that cannot be had may be lowered, to no less than the volume has"
 	case corev1.PersistentVolumeClaimNodeResizeError:
 		f.Cause = "the disk has grown, and its file system cannot be: the driver on the node refuses, or the file system is damaged or read-only"

@@ -4,13 +4,16 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -113,9 +116,35 @@ func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.
 		}, facts.ListsGrace}
 	case about.Provisioner == "":
 		return nobodyMakesIt(claim, about)
+	case p.Snapshot.Complete(snapshot.Nodes) && selectedNode(claim) != "" && p.Snapshot.Node(selectedNode(claim)) == nil:
+		return selectedNodeGone(claim, about)
 	default:
 		return notProvisioned(p, claim, about)
 	}
+}
+
+// selectedNode is the node that the scheduler has chosen for the claim; "" for none.
+func selectedNode(claim *corev1.PersistentVolumeClaim) types.NodeName {
+	return types.NodeName(claim.Annotations[reconcile.SelectedNodeAnnotation])
+}
+
+// selectedNodeGone is about a claim whose volume is to be made for a node that was removed
+// before the volume was made. Whatever the provisioner says of the node, it says it of that.
+func selectedNodeGone(claim *corev1.PersistentVolumeClaim, about facts.Unbound) unboundReason {
+	node := selectedNode(claim)
+	f := finding.Finding{
+		Message:        fmt.Sprintf("the scheduler chose node %s for it, which does not exist any more", node),
+		Cause:          "the node was removed before the volume was made; the claim still names it, so that the provisioner makes the volume for it and the scheduler offers no other",
+		Evidence:       []finding.Evidence{{Object: claimObject(claim), Field: "metadata.annotations[" + reconcile.SelectedNodeAnnotation + "]", Value: string(node)}},
+		SelfHeals:      finding.SelfHeals{Because: "the scheduler chooses again only once the claim names no node; some provisioners take the name off, and this one has not"},
+		Advice:         "take the node's name off the claim: the scheduler then chooses a node that exists, and the claim has no data yet that could be lost",
+		AdviceCommands: []string{safetext.Kubectl("annotate", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace, reconcile.SelectedNodeAnnotation+"-")},
+	}
+	if n := len(about.Failures); n > 0 {
+		last := about.Failures[n-1]
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: claimObject(claim), Field: "events", Value: fmt.Sprintf("%s at %s: %s", last.Reason, facts.Stamp(facts.EventTime(last)), last.Message)})
+	}
+	return unboundReason{f, facts.ProvisionTakes}
 }
 
 // nobodyMakesIt is about a claim that only a volume made by hand can serve.
@@ -169,9 +198,13 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		SelfHeals: finding.SelfHeals{Because: "the provisioner tries again and again, and succeeds once what it names is fixed"},
 		Advice:    fmt.Sprintf("fix what the message names; the log of %s's provisioner has the rest", about.Provisioner),
 	}
-	if entry, known := facts.DriverSays(about.Provisioner, last.Message); known && !entry.Wrapper {
+	if entry, known := facts.DriverSays(about.Provisioner, last.Message); known {
 		f.Cause = facts.WhatItMeans(entry, p.Age(facts.EventTime(about.Failures[0])))
-		f.Advice, f.Actor, f.KnownFrom = entry.Helps, facts.WhoActs(entry), facts.KnownFrom(entry)
+		lookUps := p.LookUps(facts.Said{Driver: about.Provisioner, Message: last.Message, Namespace: claim.Namespace})
+		if len(lookUps) > 0 {
+			f.Cause += "; the objects say: " + strings.Join(lookUps, "; ")
+		}
+		f.Advice, f.Actor, f.KnownFrom = entry.Helps, facts.WhoActs(entry), facts.KnownFrom(entry, lookUps...)
 	}
 	return unboundReason{f, facts.ProvisionTakes}
 }

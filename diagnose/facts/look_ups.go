@@ -1,0 +1,205 @@
+package facts
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// Said is an error message with what it is about.
+type Said struct {
+	// Driver says it, or is called by the one that does; "" for nobody known.
+	Driver, Message string
+	// Node is where the volume is to go; "" where that is open.
+	Node types.NodeName
+	// Volume is the PersistentVolume; nil for a claim that has none.
+	Volume *corev1.PersistentVolume
+	// Namespace is that of the pod or claim.
+	Namespace string
+}
+
+// mostLookUps is how many things that a message names are looked up: more say no more.
+const mostLookUps = 4
+
+// LookUps are what the objects say of the things that the message names, each a part of a
+// sentence. What is not there is said only where the list of its kind is whole.
+func (v *View) LookUps(said Said) []string {
+	var list []string
+	for _, noun := range driverwords.Apart(said.Message).Nouns {
+		if text := v.lookUp(said, noun); text != "" && !slices.Contains(list, text) && len(list) < mostLookUps {
+			list = append(list, text)
+		}
+	}
+	if text := v.roomOn(said); text != "" && len(list) < mostLookUps {
+		list = append(list, text)
+	}
+	return list
+}
+
+func (v *View) lookUp(said Said, noun driverwords.Noun) string {
+	switch noun.Kind {
+	case driverwords.NodeNoun, driverwords.MachineNoun:
+		return v.lookUpNode(said, noun)
+	case driverwords.HandleNoun:
+		return v.lookUpVolume(said, noun.Name)
+	case driverwords.SecretNoun:
+		return lookUpSecret(said, noun.Name)
+	case driverwords.ZoneNoun:
+		return v.lookUpZone(noun.Name)
+	case driverwords.ClassNoun:
+		return v.lookUpClass(noun.Name)
+	default: // a path or a device is on the node, where no object shows it
+		return ""
+	}
+}
+
+// lookUpNode says which node is called so, and how it is.
+func (v *View) lookUpNode(said Said, noun driverwords.Noun) string {
+	ids := v.memory.machineIDs.get(v, (*View).findMachineIDs)
+	for _, id := range ids.nodes[noun.Name] {
+		if id.driver == "" || id.driver == said.Driver {
+			if NodeName(id.node) == said.Node && reconcile.NodeReady(id.node) {
+				return "" // where it is to go is said already
+			}
+			called := ""
+			if id.node.Name != noun.Name {
+				called = "node " + id.node.Name + ", "
+			}
+			return noun.Name + ": " + called + v.nodeNow(id.node)
+		}
+	}
+	if noun.Kind == driverwords.NodeNoun && looksLikeName(noun.Name) && v.Snapshot.Complete(snapshot.Nodes) {
+		return noun.Name + ": no such Node"
+	}
+	return ""
+}
+
+// nodeNow says whether the node is Ready, and since when it is not.
+func (v *View) nodeNow(node *corev1.Node) string {
+	if reconcile.NodeReady(node) {
+		return "Ready"
+	}
+	if since := NotReadySince(node); !since.IsZero() {
+		return "NotReady for " + Rounded(v.Age(since))
+	}
+	return "NotReady"
+}
+
+// looksLikeName keeps plain English words that stand where a name may from being taken
+// for one: the name of a node that is said to be missing has a digit or a joint.
+func looksLikeName(word string) bool {
+	return strings.ContainsAny(word, "0123456789") && !strings.ContainsAny(word, "/:")
+}
+
+func (v *View) lookUpVolume(said Said, name string) string {
+	called := func(pv *corev1.PersistentVolume) bool {
+		return pv.Name == name || pv.Spec.CSI != nil && (pv.Spec.CSI.VolumeHandle == name || lastPart(pv.Spec.CSI.VolumeHandle) == name)
+	}
+	if said.Volume != nil && called(said.Volume) {
+		return "" // which volume it is about is said already
+	}
+	for _, pv := range v.Snapshot.Volumes {
+		if called(pv) {
+			if ref := pv.Spec.ClaimRef; ref != nil {
+				return fmt.Sprintf("%s: another volume, of claim %s/%s", name, ref.Namespace, ref.Name)
+			}
+			return name + ": another volume, of no claim"
+		}
+	}
+	return ""
+}
+
+// lookUpSecret says where the volume names the secret. No snapshot has secrets: whether
+// it is there nobody can look up.
+func lookUpSecret(said Said, name string) string {
+	if said.Volume == nil || said.Volume.Spec.CSI == nil {
+		return ""
+	}
+	csi := said.Volume.Spec.CSI
+	for _, ref := range []*corev1.SecretReference{csi.NodeStageSecretRef, csi.NodePublishSecretRef, csi.ControllerPublishSecretRef} {
+		if ref != nil && (ref.Name == name || ref.Namespace+"/"+ref.Name == name) {
+			return fmt.Sprintf("secret %s: the volume names it in namespace %s", ref.Name, ref.Namespace)
+		}
+	}
+	return ""
+}
+
+// lookUpZone counts the nodes in a zone.
+func (v *View) lookUpZone(zone string) string {
+	if !looksLikeName(zone) || !v.Snapshot.Complete(snapshot.Nodes) {
+		return ""
+	}
+	var ready int
+	for _, node := range v.Snapshot.Nodes {
+		if node.Labels[corev1.LabelTopologyZone] == zone && reconcile.NodeReady(node) {
+			ready++
+		}
+	}
+	switch ready {
+	case 0:
+		return "zone " + zone + ": no node there is Ready"
+	case 1:
+		return "zone " + zone + ": 1 node"
+	default:
+		return fmt.Sprintf("zone %s: %d nodes", zone, ready)
+	}
+}
+
+func (v *View) lookUpClass(name string) string {
+	if !v.Snapshot.Complete(snapshot.StorageClasses) || slices.ContainsFunc(v.Snapshot.StorageClasses, func(c *storagev1.StorageClass) bool { return c.Name == name }) {
+		return ""
+	}
+	return "class " + name + ": no such StorageClass"
+}
+
+// roomOn says how many volumes of the driver are attached to the node and how many fit,
+// where the message speaks of a limit.
+func (v *View) roomOn(said Said) string {
+	if said.Node == "" || !Means(said.Driver, said.Message, driverwords.AttachLimit, driverwords.QuotaReached) {
+		return ""
+	}
+	load := v.Loads()[NodeDriver{string(said.Node), said.Driver}]
+	if load == nil {
+		return ""
+	}
+	if !load.Limited {
+		return fmt.Sprintf("node %s: %d attached, and the driver announces no limit", said.Node, len(load.Held))
+	}
+	return fmt.Sprintf("node %s: %d of %d attached", said.Node, len(load.Held), load.Limit)
+}
+
+// DetachMeans is what the driver's error means for a detach: that a volume is in use it
+// says of the machine that is to let it go, unless the driver's own words are known.
+func DetachMeans(driver, message string) (driverwords.Entry, bool) {
+	entry, known := DriverSays(driver, message)
+	if known && !entry.Layer.Sure() && (entry.Meaning == driverwords.AttachedElsewhere || entry.Meaning == driverwords.MultiAttach) {
+		about, _ := driverwords.DeviceBusy.About()
+		entry.Meaning, entry.Actor, entry.Helps = driverwords.DeviceBusy, about.Actor, about.Helps
+	}
+	return entry, known
+}
+
+// Settled is the entry, or another meaning where the objects contradict it for the node: a
+// machine whose kubelet renews its lease is not gone.
+func (v *View) Settled(entry driverwords.Entry, node types.NodeName) driverwords.Entry {
+	if entry.Meaning != driverwords.MachineGone || node == "" || !v.Renews(node) {
+		return entry
+	}
+	about, _ := driverwords.NodeUnknown.About()
+	entry.Meaning, entry.Actor, entry.Helps = driverwords.NodeUnknown, about.Actor, about.Helps
+	return entry
+}
+
+// Renews reports whether the node is Ready and its kubelet renews its lease.
+func (v *View) Renews(name types.NodeName) bool {
+	node, lease := v.Snapshot.Node(name), v.Snapshot.Lease(corev1.NamespaceNodeLease, string(name))
+	return reconcile.NodeReady(node) && lease != nil && lease.Spec.RenewTime != nil && v.Age(Renewed(lease)) < NodeMonitorGraceBefore132
+}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	advised "github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
@@ -224,8 +223,8 @@ func kindOf(workload string) string {
 func wait(r *finding.Report, f finding.Finding) string {
 	text := "no"
 	switch h := f.SelfHeals; {
-	case f.Confidence == finding.Suspected && !h.Will && f.Settles != nil:
-		text = "not known before " + f.Settles.At.UTC().Format(time.RFC3339)
+	case f.Confidence == finding.Suspected && !h.Will:
+		text = "not known yet" // "why" has when it is
 	case h.Will && h.After != "":
 		text = "yes, it ends by itself in " + h.After
 	case h.Will:
@@ -244,7 +243,7 @@ func wait(r *finding.Report, f finding.Finding) string {
 // not end it.
 func why(r *finding.Report, f finding.Finding) string {
 	texts := said(omittedCause(r, f), f.Cause)
-	if !f.SelfHeals.Will && f.SelfHeals.Because != "" {
+	if !f.SelfHeals.Will && f.SelfHeals.Because != "" && f.Confidence != finding.Suspected {
 		texts = append(texts, f.SelfHeals.Because)
 	}
 	return strings.Join(texts, "; ")

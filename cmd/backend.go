@@ -25,7 +25,7 @@ import (
 // addBackend adds the flag to a command that holds the storage system's own list
 // against the objects.
 func (g *globalFlags) addBackend(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&g.backends, "backend", nil, "The storage system's own list of volumes, in the JSON of its tool (aws, az, gcloud, openstack, hcloud, CSI) or two columns; - for standard input; repeatable")
+	cmd.Flags().StringArrayVar(&g.backends, "backend", nil, "The storage system's own list of volumes, in the JSON or YAML of its tool (aws, az, gcloud, openstack, hcloud, CSI) or two columns; FILE@TIME where it is older or younger than its file; - for standard input; repeatable")
 	_ = cmd.MarkFlagFilename("backend")
 }
 
@@ -43,19 +43,34 @@ func (g *globalFlags) readBackends(stdin io.Reader) error {
 
 func (g *globalFlags) readList(name string, stdin io.Reader) error {
 	var l *backend.List
-	in, written, err := openInput(name, stdin)
+	file, at := cutTime(name)
+	in, written, err := openInput(file, stdin)
 	if err == nil {
 		defer func() { _ = in.Close() }()
-		l, err = backend.Read(filepath.Base(name), in, written)
+		if !at.IsZero() {
+			written = at
+		}
+		l, err = backend.Read(filepath.Base(file), in, written)
 	}
 	if err != nil {
 		return fmt.Errorf("--backend %s: %w", safetext.Quote(name), err)
 	}
-	if name == "-" {
+	if file == "-" && at.IsZero() {
 		l.Taken = time.Now().UTC() // the tool may have written for long
 	}
 	g.lists = append(g.lists, l)
 	return nil
+}
+
+// cutTime takes the time at which the list was made from the end of its name, as in
+// volumes.json@2026-11-20T10:00:00Z: the file may have been copied since.
+func cutTime(name string) (file string, at time.Time) {
+	if i := strings.LastIndexByte(name, '@'); i > 0 {
+		if t, err := time.Parse(time.RFC3339, name[i+1:]); err == nil {
+			return name[:i], t
+		}
+	}
+	return name, time.Time{}
 }
 
 // openInput opens a file, or standard input for -, and says when it was last written.
@@ -147,7 +162,7 @@ func (g *globalFlags) backendFlags() []string {
 
 // standardInput says that two flags would read standard input.
 func (g *globalFlags) standardInput() error {
-	from := slices.DeleteFunc(slices.Concat([]string{g.file, g.controller}, g.backends), func(name string) bool { return name != "-" })
+	from := slices.DeleteFunc(slices.Concat([]string{g.file, g.controller}, g.backends), func(name string) bool { file, _ := cutTime(name); return file != "-" })
 	switch {
 	case len(from) < 2:
 		return nil

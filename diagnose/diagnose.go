@@ -11,6 +11,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/sidebyside"
@@ -44,11 +45,16 @@ func Examine(view *facts.View, checks []check.Check) *finding.Report {
 		TakenAt:           metav1.NewTime(s.TakenAt.UTC()),
 		KubernetesVersion: s.Source.ServerVersion,
 		Source:            s.Source,
-		Complete:          len(s.Gaps) == 0,
 		Gaps:              append([]snapshot.Gap{}, s.Gaps...),
 		SkippedChecks:     []finding.SkippedCheck{},
 		Checks:            []finding.Code{},
 	}
+	for _, l := range s.Backends {
+		if err := storage.Usable(s, l); err != nil && l.Format.IsGiven() { // what was asked for is not all there
+			r.Gaps = append(r.Gaps, snapshot.Gap{Kind: "backend", Reason: snapshot.ReasonOtherTime, Detail: l.File + ": " + err.Error()})
+		}
+	}
+	r.Complete = len(r.Gaps) == 0
 	var asked []check.Check
 	for _, check_ := range checks {
 		if check_.Run == nil {

@@ -81,6 +81,53 @@ func readAzure(raw []byte) (Volume, string, error) {
 	return v, d.Location, nil
 }
 
+// readAzureAPI reads a disk as Azure's API shows it.
+func readAzureAPI(raw []byte) (Volume, string, error) {
+	var d struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	fields := map[string]json.RawMessage{}
+	if err := decode(raw, &d); err != nil {
+		return Volume{}, "", err
+	}
+	if err := decode(raw, &fields); err != nil {
+		return Volume{}, "", err
+	}
+	for name, value := range d.Properties {
+		if name == "LastOwnershipUpdateTime" {
+			name = "lastOwnershipUpdateTime"
+		}
+		if _, ok := fields[name]; !ok {
+			fields[name] = value
+		}
+	}
+	delete(fields, "properties")
+	flat, err := json.Marshal(fields)
+	if err != nil {
+		return Volume{}, "", err
+	}
+	return readAzure(flat)
+}
+
+// readCinder reads a volume as OpenStack's API shows it.
+func readCinder(raw []byte) (Volume, string, error) {
+	var d struct {
+		ID       string          `json:"id"`
+		State    string          `json:"status"`
+		Attached json.RawMessage `json:"attachments"`
+		Zone     string          `json:"availability_zone"`
+	}
+	if err := decode(raw, &d); err != nil {
+		return Volume{}, "", err
+	}
+	text, err := json.Marshal(map[string]any{"ID": d.ID, "Status": d.State, "Attached to": d.Attached})
+	if err != nil {
+		return Volume{}, "", err
+	}
+	v, _, err := readOpenStack(text)
+	return v, d.Zone, err
+}
+
 // readGoogle reads a disk of gcloud compute disks list.
 func readGoogle(raw []byte) (Volume, string, error) {
 	var d struct {

@@ -30,6 +30,12 @@ var Kinds = []Kind{
 	{"jiva.csi.openebs.io", Jiva, "openebs.io", "v1", "jivavolumes", "JivaVolume"},
 }
 
+// IsGiven says that somebody has asked the storage system for a list of the format: no
+// driver's object and no log is of it.
+func (f Format) IsGiven() bool {
+	return f == Text || slices.ContainsFunc(readers, func(r reader) bool { return r.format == f })
+}
+
 // ByDriver yields the kinds of one driver after the other.
 func ByDriver(yield func([]Kind) bool) {
 	for kinds := Kinds; len(kinds) > 0; {

@@ -136,7 +136,7 @@ func TestObjectErrors(t *testing.T) {
 		{"nobody's objects", kubectlList(`{"apiVersion": "v1", "kind": "Pod"}`), "not a list of volumes that is read"},
 		{"two systems", kubectlList(lhVolume("v", onNone, detached), publication("v", "n1")), "objects of two storage systems: give a list of each"},
 		{"a list, and another", longhornText[:len(longhornText)-1] + `, "Volumes": [{"VolumeId": "v"}]}`, "not a list of volumes that is read"},
-		{"in YAML", "apiVersion: v1\nitems: []\n", "objects in YAML: print them with kubectl get -o json"},
+		{"in YAML", "apiVersion: v1\nitems: []\n", "not a list of volumes that is read"},
 		{"a hostile name", kubectlList(lhVolume("a\tb", onNone, detached)), "is no id of a volume"},
 		{"a hostile node", kubectlList(publication("v", "a b")), "is no machine"},
 		{"no handle", kubectlList(`{"apiVersion": "trident.netapp.io/v1", "kind": "TridentVolume", "metadata": {"name": "v"}, "config": {"accessInfo": {"iscsiUsername": "planted"}}}`), `object 1: TridentVolume "v" has no config.name`},

@@ -49,8 +49,10 @@ func Read(name string, r io.Reader, taken time.Time) (*List, error) {
 	if err != nil {
 		return nil, err
 	}
-	if bytes.HasPrefix(all, []byte("\xff\xfe")) || bytes.HasPrefix(all, []byte("\xfe\xff")) {
-		return nil, errors.New("UTF-16 text (older PowerShell writes it); convert it to UTF-8")
+	if archive.IsUTF16(all) {
+		if all, err = io.ReadAll(archive.FromUTF16(bytes.NewReader(all))); err != nil {
+			return nil, err
+		}
 	}
 	all = bytes.TrimPrefix(all, []byte("\xef\xbb\xbf"))
 	switch first := bytes.TrimLeft(all, " \t\r\n"); {
@@ -58,15 +60,18 @@ func Read(name string, r io.Reader, taken time.Time) (*List, error) {
 		return nil, errors.New("it is empty")
 	case first[0] == '{' || first[0] == '[':
 		err = l.readJSON(all)
-	case bytes.HasPrefix(first, []byte("apiVersion:")):
-		err = errors.New("objects in YAML: print them with kubectl get -o json")
+	case isYAML(all):
+		if all, err = fromYAML(all); err == nil {
+			err = l.readJSON(all)
+		}
 	default:
 		err = l.readText(all)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if len(l.Volumes) == 0 {
+	// A field without volumes says whose list it is; another text may be anything.
+	if len(l.Volumes) == 0 && !slices.ContainsFunc(readers, func(r reader) bool { return r.format == l.Format }) {
 		return nil, errors.New("no volume in it")
 	}
 	l.Sort()
@@ -91,9 +96,13 @@ var readers = []reader{
 	{CSI, "entries", "nextToken", []string{"volume"}, readCSI},
 	{CSI, "entries", "next_token", []string{"volume"}, readCSI},
 	{Azure, "", "", []string{"id", "diskState"}, readAzure},
+	{Azure, "value", "nextLink", []string{"id", "diskState"}, readAzure},
+	{Azure, "value", "nextLink", []string{"id", "properties"}, readAzureAPI},
 	{Google, "", "", []string{"selfLink", "sizeGb"}, readGoogle},
 	{OpenStack, "", "", []string{"ID", "Attached to"}, readOpenStack},
+	{OpenStack, "volumes", "volumes_links", []string{"id", "status", "attachments"}, readCinder},
 	{Hetzner, "", "", []string{"id", "linux_device"}, readHetzner},
+	{Hetzner, "volumes", "", []string{"id", "linux_device"}, readHetzner},
 }
 
 // errUnknown is the error about JSON that is no list that is read.
@@ -171,7 +180,7 @@ func (l *List) readFields(s stream) error {
 				return s.errorf("%w", syntax(err))
 			}
 			if slices.ContainsFunc(readers, func(r reader) bool { return r.more != "" && r.more == name }) && string(value) != `""` && string(value) != "null" ||
-				name == "metadata" && hasMore(value) {
+				name == "metadata" && hasMore(value) || name == "meta" && hasNextPage(value) {
 				l.Partial = true
 			}
 			if len(seen) > MaxAttachments {
@@ -193,12 +202,39 @@ func (l *List) readFields(s stream) error {
 		if err := read(s, name); err != nil {
 			return err
 		}
+		if l.Format == "" && !ofObjects {
+			l.Format = formatOf(name)
+		}
 	}
 	_, err := s.next()
 	return err
 }
 
-// readItems reads the volumes of the field, after its "[".
+// formatOf is the one format that calls its list so; "" where several do.
+func formatOf(list string) (of Format) {
+	for _, r := range readers {
+		if r.list != list {
+			continue
+		}
+		if of != "" && of != r.format {
+			return ""
+		}
+		of = r.format
+	}
+	return of
+}
+
+// hasNextPage says that Hetzner's API has more volumes.
+func hasNextPage(meta []byte) bool {
+	var m struct {
+		Pagination struct {
+			Next *int `json:"next_page"`
+		} `json:"pagination"`
+	}
+	return json.Unmarshal(meta, &m) == nil && m.Pagination.Next != nil
+}
+
+// readItems reads the volumes of the field, of which the "[" is read.
 func (l *List) readItems(s stream, field string) error {
 	var read *reader
 	for n := 1; s.More(); n++ {

@@ -274,7 +274,10 @@ func TestErrors(t *testing.T) {
 	deep := `{"Volumes": [{"VolumeId": "v", "Tags": ` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}]}`
 	for _, row := range []struct{ name, text, want string }{
 		{"empty", " \n", "it is empty"},
-		{"no volumes", `{"Volumes": []}`, "not a list of volumes that is read"},
+		{"no volumes, and nobody knows whose", `[]`, "not a list of volumes that is read"},
+		{"no volumes of one of two", `{"volumes": []}`, "not a list of volumes that is read"},
+		{"YAML of something else", "kind: Pod\nname: x\n", "not a list of volumes that is read"},
+		{"broken YAML", "Volumes:\n- VolumeId: [\n", "not YAML"},
 		{"objects of Kubernetes", `{"apiVersion": "v1", "kind": "List", "items": []}`, "not a list of volumes that is read"},
 		{"another list", `[{"name": "x"}]`, "not a list of volumes that is read"},
 		{"cut off", awsText[:len(awsText)-40], "line 23: volume 2: the text ends in the middle of the list"},
@@ -291,7 +294,7 @@ func TestErrors(t *testing.T) {
 		{"a table", "+----+\n| ID |", "line 1: 1 columns, and not 2"},
 		{"a table with lines", "vol-1 i-1\nvol-2 i-1 attached\n", "line 2: 3 columns, and not 2"},
 		{"not a disk", `[{"selfLink": "https://x/zones/z/disks/d", "sizeGb": "1"}]`, "names no disk"},
-		{"UTF-16", "\xff\xfe[\x00", "UTF-16 text (older PowerShell writes it); convert it to UTF-8"},
+		{"UTF-16", "\xff\xfe[\x00", "the text ends in the middle of the list"},
 		{"bzip2", "BZh9", "packed with bzip2"},
 		{"one format, then another", `{"Volumes": [{"VolumeId": "v"}], "entries": [{"volume": {"volumeId": "v"}}]}`, "not a list of volumes that is read"},
 	} {
@@ -448,6 +451,45 @@ func TestSecretsAreNotKept(t *testing.T) {
 		}
 		if kept, err := json.Marshal(got); err != nil || bytes.Contains(kept, []byte("PLANTED")) {
 			t.Errorf("%s: a secret is kept (%v): %s", name, err, kept)
+		}
+	}
+}
+
+// TestWrappedLists: a tool's list is the same in YAML, as its API answers, in UTF-16, and
+// where it is empty.
+func TestWrappedLists(t *testing.T) {
+	aws := Volume{ID: "vol-1", State: "in-use", Attachments: []Attachment{{Machine: "i-1"}}}
+	cinder := Volume{ID: "v1", State: "in-use", Attachments: []Attachment{{Machine: "s1"}}}
+	disk := "/subscriptions/s/resourcegroups/g/providers/microsoft.compute/disks/d"
+	for _, row := range []struct {
+		name, text string
+		format     Format
+		want       []Volume
+		partial    bool
+	}{
+		{"an empty list of aws", `{"Volumes":[]}`, AWS, nil, false},
+		{"an empty list in YAML", "Volumes: []\n", AWS, nil, false},
+		{"an empty list of CSI", `{"entries": []}`, CSI, nil, false},
+		{"aws --output yaml", "Volumes:\n- Attachments:\n  - InstanceId: i-1\n    State: attached\n  State: in-use\n  VolumeId: vol-1\n", AWS, []Volume{aws}, false},
+		{"aws with --query, in YAML", "- Attachments:\n  - InstanceId: i-1\n    State: attached\n  State: in-use\n  VolumeId: vol-1\n", AWS, []Volume{aws}, false},
+		{"hcloud -o yaml", "- id: 7\n  linux_device: /dev/x\n  server: 3\n  status: available\n", Hetzner, []Volume{{ID: "7", State: "available", Attachments: []Attachment{{Machine: "3"}}}}, false},
+		{"Hetzner's API", `{"volumes": [{"id": 7, "linux_device": "/dev/x", "server": 3, "status": "available"}], "meta": {"pagination": {"next_page": 2}}}`, Hetzner, []Volume{{ID: "7", State: "available", Attachments: []Attachment{{Machine: "3"}}}}, true},
+		{"OpenStack's API", `{"volumes": [{"id": "v1", "status": "in-use", "attachments": [{"server_id": "s1"}]}]}`, OpenStack, []Volume{cinder}, false},
+		{"openstack -f yaml", "- Attached to:\n  - server_id: s1\n  ID: v1\n  Status: in-use\n", OpenStack, []Volume{cinder}, false},
+		{"Azure's API", `{"value": [{"id": "` + disk + `", "managedBy": "/m", "properties": {"diskState": "Attached"}}], "nextLink": "https://x"}`, Azure, []Volume{{ID: disk, State: "Attached", Attachments: []Attachment{{Machine: "/m"}}}}, true},
+		{"gcloud --format yaml", "---\nselfLink: https://x/projects/p/zones/z/disks/d\nsizeGb: '1'\nstatus: READY\n---\nselfLink: https://x/projects/p/zones/z/disks/e\nsizeGb: '1'\nstatus: READY\n", Google,
+			[]Volume{{ID: "projects/p/zones/z/disks/d", State: "READY"}, {ID: "projects/p/zones/z/disks/e", State: "READY"}}, false},
+		{"one disk of gcloud", "selfLink: https://x/projects/p/zones/z/disks/d\nsizeGb: '1'\nstatus: READY\n", Google, []Volume{{ID: "projects/p/zones/z/disks/d", State: "READY"}}, false},
+		{"UTF-16", "\xff\xfe{\x00\"\x00V\x00o\x00l\x00u\x00m\x00e\x00s\x00\"\x00:\x00[\x00]\x00}\x00", AWS, nil, false},
+		{"columns", "pvc-1 node-1\n", Text, []Volume{{ID: "pvc-1", Attachments: []Attachment{{Machine: "node-1"}}}}, false},
+	} {
+		l, err := Read("list", strings.NewReader(row.text), noon)
+		if err != nil {
+			t.Errorf("%s: %v", row.name, err)
+			continue
+		}
+		if diff := cmp.Diff(row.want, l.Volumes); diff != "" || l.Format != row.format || l.Partial != row.partial {
+			t.Errorf("%s: %s, partial %v: %s", row.name, l.Format, l.Partial, diff)
 		}
 	}
 }

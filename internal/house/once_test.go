@@ -55,6 +55,7 @@ func TestNamesStandInOnePlace(t *testing.T) {
 // kindTables are the files that may hold a table of kinds, with the reason.
 var kindTables = map[string]string{
 	"snapshot/bundle_support.go": "the names of the files of another tool",
+	"snapshot/bundle_others.go":  "the names of the files of other tools",
 }
 
 // TestKindsStandInOneTable: what has to know which kinds there are asks

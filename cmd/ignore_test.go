@@ -40,14 +40,14 @@ func TestStrangersSuppressions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, folder := range []string{"ticket", "ticket/sub", "mine"} {
+	for _, folder := range []string{"ticket", "ticket/sub", "mine", "tree"} {
 		write(folder+"/.volume-doctor.yaml", hideAll)
 	}
 	write("ticket/snapshot.yaml", broken.String())
-	write("ticket/deep/er/snapshot.yaml", broken.String())
+	write("tree/deep/er/snapshot.yaml", broken.String())
 	write("bare/snapshot.yaml", broken.String())
 	write("empty/.volume-doctor.yaml", "suppressions: []\n")
-	for link, target := range map[string]string{"by-link": "ticket", "to-file.yaml": "ticket/snapshot.yaml", "mine/to-file.yaml": "../bare/snapshot.yaml", "ticket/deep/out.yaml": "../../bare/snapshot.yaml"} {
+	for link, target := range map[string]string{"by-link": "ticket", "tree-link": "tree", "to-file.yaml": "ticket/snapshot.yaml", "mine/to-file.yaml": "../bare/snapshot.yaml"} {
 		if err := os.Symlink(target, filepath.Join(home, link)); err != nil {
 			t.Fatal(err)
 		}
@@ -79,12 +79,11 @@ func TestStrangersSuppressions(t *testing.T) {
 		{"mine", "-f -", 1, unknown},
 		{"ticket", "-f -", 1, unknown},
 		{"mine", "-f - --ignore .volume-doctor.yaml", 0, used},
-		{"ticket", "-f deep/er/snapshot.yaml", 1, refused},
-		{"ticket", "-f deep", 1, refused},
-		{"ticket", "-f ../by-link/deep/er/snapshot.yaml", 1, refused},
-		{"by-link", "-f HOME/ticket/deep/er", 1, refused},
-		{"by-link", "-f deep/er", 1, refused},
-		{"ticket", "-f deep/out.yaml", 1, refused},
+		{"tree", "-f deep/er/snapshot.yaml", 1, refused},
+		{"tree", "-f deep", 1, refused},
+		{"tree", "-f ../tree-link/deep/er/snapshot.yaml", 1, refused},
+		{"tree-link", "-f HOME/tree/deep/er", 1, refused},
+		{"tree-link", "-f deep/er", 1, refused},
 		{"ticket", "-f snapshot.yaml --ignore .volume-doctor.yaml", 0, used},
 		{"bare", "-f snapshot.yaml --ignore ../ticket/.volume-doctor.yaml", 0, "note: ../ticket/.volume-doctor.yaml hides 1 finding"},
 		{"empty", "-f ../bare/snapshot.yaml", 1, "note: .volume-doctor.yaml hides 0 findings"},

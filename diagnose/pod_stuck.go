@@ -27,7 +27,7 @@ var PodStuck = check.Check{
 }
 
 // neverWhenStuck is said of every pod whose cause is not known.
-const neverWhenStuck = "delete VolumeAttachments, strip finalizers or force-delete pods before the cause is known"
+const neverWhenStuck = "delete VolumeAttachments, strip finalizers or force-delete pods"
 
 // remainder has one finding for the pods that wait for the same actor in the same
 // stage with the same words or on the same node.
@@ -113,7 +113,7 @@ func stuck(group []*trace.Trace) finding.Finding {
 	stage := first.Stage()
 	f.Cause = cmp.Or(stage.Means(), "not known; what the objects show: "+stage.Detail)
 	if stage.Ends != "" {
-		f.SelfHeals.Because += "; it would end as follows: " + stage.Ends
+		f.SelfHeals.Because = "it would end as follows: " + stage.Ends
 	}
 	name := "pod/" + podOf(first)
 	f.Evidence = []finding.Evidence{{Object: name, Field: "stage " + string(stage.Stage), Value: stage.Detail}}

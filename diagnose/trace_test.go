@@ -94,7 +94,7 @@ func TestTraceUp(t *testing.T) {
 			w.VolumeAttachments = []*storagev1.VolumeAttachment{va}
 			return w
 		}(), verdict: "stuck attached", chain: "+scheduled +claimBound +askedFor !attached^late ~listed +driverRegistered ~staged ~mounted",
-			says: []string{"no such disk", "CSI driver ebs.csi.aws.com"}},
+			says: []string{"no such disk", "the storage admin"}},
 		{name: "the driver has registered since the attach failed", world: func() *world {
 			w := newWorld().pending(9).unattached()
 			va := newAttachment("n1")

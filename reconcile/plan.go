@@ -144,11 +144,11 @@ type pass struct {
 	// mayBlock are the nodes whose detach may fail while others wait for it, by whether
 	// the volume may be on several nodes there; nil until somebody asks.
 	mayBlock map[bool]int
-	// free and timeouts are what waiting and timingOut found out once, held and sure what holders
-	// and confirmed did, and running what detaching did for volumes of one node and of many;
+	// free and timeouts are what waiting and timingOut found out once, held, sure and stay what
+	// holders, confirmed and staying did, and running what detaching did for volumes of one node and of many;
 	// nil until somebody asks. A volume may be on thousands of nodes, each of which asks.
-	free, timeouts, held, sure *[]types.NodeName
-	running                    map[bool][]types.NodeName
+	free, timeouts, held, sure, stay *[]types.NodeName
+	running                          map[bool][]types.NodeName
 	// leave is what holdersLeave found out, and ends what operationEnds did, which is the same
 	// for all that wait.
 	leave *Until

@@ -185,8 +185,7 @@ func (p *pass) untilVerified(n *onNode) []Until {
 	row := Until{Event: VerifySync, After: p.options.VerifySync, Bound: bound, Fresh: true}
 	if n.desired != nil {
 		row.Then = Attach
-		stays := func(node types.NodeName) bool { return node != n.Node && p.verified(p.on(node)) == 0 } // else forgotten at the same time
-		if n.exclusive() && slices.ContainsFunc(p.confirmed(), stays) {
+		if n.exclusive() && slices.ContainsFunc(p.staying(), func(node types.NodeName) bool { return node != n.Node }) {
 			row.Then = MultiAttach
 		} else {
 			row.Contenders = p.waiting(n)
@@ -251,6 +250,15 @@ func (p *pass) confirmed() []types.NodeName {
 		p.sure = &nodes
 	}
 	return *p.sure
+}
+
+// staying are the confirmed nodes that the verify sync does not forget at the same time.
+func (p *pass) staying() []types.NodeName {
+	if p.stay == nil {
+		nodes := slices.DeleteFunc(slices.Clone(p.confirmed()), func(node types.NodeName) bool { return p.verified(p.on(node)) > 0 })
+		p.stay = &nodes
+	}
+	return *p.stay
 }
 
 // holdersLeave is what ends a MultiAttach. It has no Bound where one of the

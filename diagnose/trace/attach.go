@@ -84,6 +84,7 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 		s.State, s.On, s.Ends = StageBlocked, nobody, ""
 		s.Detail = "the node lacks the annotation with which the controller cares for it: nobody attaches volumes to it"
 		if t.Age(t.node.CreationTimestamp) < facts.ListsGrace { // its kubelet may still be about to write it
+			s.State, s.On, s.Ends = StageWaiting, kubeletOf(t.node.Name), "the kubelet writes it once it has registered the driver"
 			return t.due(s, t.node.CreationTimestamp, facts.ListsGrace)
 		}
 		return t.due(s, facts.BoundAt(t.pod), 0)

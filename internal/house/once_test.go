@@ -255,17 +255,18 @@ func sources(t *testing.T) []string {
 // rawEvents are the files of diagnose and repair that may read the snapshot's events past
 // View.EventsOf, which leaves out those that are older than what they speak of.
 var rawEvents = map[string]string{
-	"diagnose/facts/said_since.go":                    "is where they are left out",
-	"diagnose/facts/unbound.go":                       "a claim's, with an age of their own",
-	"diagnose/facts/mount_failures.go":                "counts what the recorder has sent, not what it says",
-	"diagnose/facts/attach_events.go":                 "how far back the list reaches, and that an attach was spoken of at all",
-	"diagnose/facts/removed_nodes.go":                 "a node's, with an age of their own",
-	"diagnose/trace/trace.go":                         "joins them with the kubelet's log before they are left out",
-	"diagnose/checks/driver/vd622_controller_down.go": "when the controller last spoke, not what it says",
+	"diagnose/facts/said_since.go":                               "is where they are left out",
+	"diagnose/facts/unbound.go":                                  "a claim's, with an age of their own",
+	"diagnose/facts/mount_failures.go":                           "counts what the recorder has sent, not what it says",
+	"diagnose/facts/attach_events.go":                            "how far back the list reaches, and that an attach was spoken of at all",
+	"diagnose/checks/resolution/vd511_volume_expansion_stuck.go": "a claim's, with an age of their own",
+	"diagnose/facts/removed_nodes.go":                            "a node's, with an age of their own",
+	"diagnose/trace/trace.go":                                    "joins them with the kubelet's log before they are left out",
+	"diagnose/checks/driver/vd622_controller_down.go":            "when the controller last spoke, not what it says",
 }
 
 func TestOldWordsAreLeftOutInOnePlace(t *testing.T) {
-	raw, seen := regexp.MustCompile(`\.Snapshot\.Events(Of)?\b`), map[string]bool{}
+	raw, seen := regexp.MustCompile(`\.Snapshot\.Events(Of|OfPod)?\b`), map[string]bool{}
 	for _, path := range sources(t) {
 		if !strings.HasPrefix(path, "diagnose/") && !strings.HasPrefix(path, "repair/") {
 			continue

@@ -233,7 +233,7 @@ func TestDeleteAttachmentPostChecks(t *testing.T) {
 	}{
 		"nobody detaches": {func(*memory) {}, Unverified, "the attacher has not detached the volume yet"},
 		"the driver refuses": {func(m *memory) {
-			m.attachment().Status.DetachError = &storagev1.VolumeError{Message: "device is busy"}
+			m.attachment().Status.DetachError = &storagev1.VolumeError{Time: metav1.NewTime(m.now), Message: "device is busy"}
 		}, Unverified, "the driver refuses to detach the volume: device is busy"},
 		"it comes back": {func(m *memory) { m.attachment().UID, m.attachment().DeletionTimestamp = "another", nil }, Unverified, "something has overwritten it since"},
 		"a pod has come for it": {func(m *memory) {

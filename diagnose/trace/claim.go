@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -231,6 +232,9 @@ func (t *tracer) unbound(v *tracedVolume, name string) Stage {
 	for _, e := range about.Failures {
 		s.State = StageBlocked
 		s.Said = append(s.Said, quote(e, ""))
+		if entry, known := facts.DriverSays(about.Provisioner, e.Message); known {
+			s.On = cmp.Or(facts.WhoActs(entry), s.On)
+		}
 	}
 	return t.due(s, since, bound)
 }

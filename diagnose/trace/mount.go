@@ -247,9 +247,10 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 		s.passed = takenUpSince || unattached
 		if t.kubelet >= facts.SilentTimeout && !s.passed {
 			s.State, s.Detail = StageBlocked, "the kubelet cannot mount it"
-			if t.blameWait(&s, w, v) {
-				return t.never(s, since)
-			}
+		}
+		if !takenUpSince && t.blameWait(&s, w, v) {
+			s.State = StageBlocked
+			return t.never(s, since)
 		}
 	} else if f, ok := t.passing(v); ok {
 		s.Said, s.passed, s.old = []Said{quote(f.Event, mountMeans(f, t.kubelet))}, true, t.NotRepeated(t.pod, []facts.MountFailure{f})

@@ -114,7 +114,7 @@ var commandFields = []string{"adviceCommands", "commands", "apply", "applyAll", 
 func withoutOrders(value any) any {
 	switch v := value.(type) {
 	case string:
-		prose, _ := proseOf(v)
+		prose := proseOf(v)
 		return prose
 	case []any:
 		for i := range v {
@@ -126,7 +126,7 @@ func withoutOrders(value any) any {
 			if !slices.ContainsFunc(commandFields, func(field string) bool { return strings.EqualFold(field, name) }) { // as encoding/json finds a field
 				inner = withoutOrders(inner)
 			}
-			name, _ = proseOf(name)
+			name = proseOf(name)
 			made[name] = inner
 		}
 		return made

@@ -206,25 +206,24 @@ var (
 const isLeftOut = "[left out]"
 
 // proseOf is a text of a saved report without the commands that write and the flags that
-// steer a command or give somebody's word. out is how many it had.
-func proseOf(text string) (prose string, out int) {
-	cut := func() string { out++; return isLeftOut }
-	prose = aFlag.ReplaceAllStringFunc(text, func(flag string) string {
+// steer a command or give somebody's word.
+func proseOf(text string) string {
+	prose := aFlag.ReplaceAllStringFunc(text, func(flag string) string {
 		name := strings.ToLower(aFlag.FindStringSubmatch(flag)[1])
 		if slices.Contains(aimingFlags, name) || slices.Contains(consentFlags, name) {
-			return cut()
+			return isLeftOut
 		}
 		return flag
 	})
 	if !inProse.MatchString(prose) {
-		return prose, out
+		return prose
 	}
-	prose = shortServer.ReplaceAllStringFunc(prose, func(string) string { return " " + cut() })
+	prose = shortServer.ReplaceAllStringFunc(prose, func(string) string { return " " + isLeftOut })
 	prose = inProse.ReplaceAllStringFunc(prose, func(command string) string {
 		if next := inProse.FindStringSubmatch(command)[1]; next == "" || harmless.MatchString(next) {
 			return command
 		}
-		return cut()
+		return isLeftOut
 	})
-	return prose, out
+	return prose
 }

@@ -14,7 +14,7 @@ import (
 // namespace of which the check could speak.
 func lacking(s *snapshot.Snapshot, c check.Check) (kind snapshot.Kind, lacks bool) {
 	i := slices.IndexFunc(c.Needs, func(k snapshot.Kind) bool {
-		return !s.Complete(k) && !(c.OfNamespace && partlyRead(s, k))
+		return !s.Complete(k) && (!c.OfNamespace || !partlyRead(s, k))
 	})
 	if i < 0 {
 		return "", false

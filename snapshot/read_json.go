@@ -50,7 +50,7 @@ func (c *collector) jsonDocuments(at place) (next *place, ended bool, err error)
 		more := j.dec.More()
 		ahead, _ := io.ReadAll(j.dec.Buffered())
 		ahead = bytes.TrimLeft(ahead, " \t\r\n")
-		if len(ahead) > 0 && ahead[0] != '{' && !(ahead[0] == '[' && beginsJSON(ahead)) {
+		if len(ahead) > 0 && ahead[0] != '{' && (ahead[0] != '[' || !beginsJSON(ahead)) {
 			next := j.at.atLine(j.in.lines + 1 - bytes.Count(ahead, []byte("\n")))
 			c.rest.putBack(ahead, c.in)
 			return &next, false, nil

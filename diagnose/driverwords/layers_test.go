@@ -1,10 +1,7 @@
 package driverwords
 
 import (
-	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -80,13 +77,6 @@ func logReadings(t *testing.T, what string, list []reading) {
 	t.Helper()
 	t.Logf("%s: %d examples: right %.0f %%, near %.0f %%, wrong %.0f %%, not at all %.0f %%", what, len(list),
 		percent(list, right), percent(list, nearly), percent(list, wrong), percent(list, notAtAll))
-	if path := os.Getenv("READINGS"); path != "" {
-		var b strings.Builder
-		for _, r := range list {
-			fmt.Fprintf(&b, "%s|%s|%s|%s|%q|%s\n", r.result, r.want, r.got.Meaning, r.got.Layer, r.got.Words, r.example.says)
-		}
-		os.WriteFile(path+what, []byte(b.String()), 0o644)
-	}
 }
 
 // Each family of drivers' examples, read without its own entries.

@@ -66,7 +66,7 @@ func (p *View) WhoAttaches(va *storagev1.VolumeAttachment, lasts time.Duration) 
 // attachedElsewhere reports whether another node has a VolumeAttachment of the volume.
 func (p *View) attachedElsewhere(va *storagev1.VolumeAttachment) bool {
 	volume, err := p.World.AttachmentVolume(va)
-	return err == nil && slices.ContainsFunc(p.AttachmentsOf(volume), func(other Attachment) bool { return other.VolumeAttachment.Name != va.Name })
+	return err == nil && slices.ContainsFunc(p.AttachmentsOf(volume), func(other Attachment) bool { return other.Name != va.Name })
 }
 
 // MayBeDetached reports whether the words of a detach that failed are those of a driver

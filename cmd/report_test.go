@@ -14,7 +14,6 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
-	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 )
@@ -285,6 +284,13 @@ func TestSavedCommands(t *testing.T) {
 		`kubectl patch node n1 --type=merge -p '{"metadata":{"labels":{}}}'`:     "",
 		`kubectl patch secret n1 --type=merge -p '{"metadata":{"uid":"a"}}'`:     "",
 		`kubectl patch volumeattachment a -p '{"metadata":{"finalizers":null}}'`: "",
+
+		`kubectl patch pv/a --type=json -p '[{"op":"replace","path":"/spec/claimRef/uid","value":"x"}]'`:                                                        "",
+		`kubectl patch pv/a --type=json -p '[{"op":"test","path":"/spec/claimRef/name","value":"b"},{"op":"replace","path":"/spec/claimRef/uid","value":"x"}]'`: "",
+		`kubectl patch pv/a --type=json -p '[{"op":"test","path":"/spec/claimRef/uid","value":"b"},{"op":"replace","path":"/spec/claimRef/name","value":"x"}]'`: "",
+		"kubectl annotate persistentvolumeclaim/a -n b volume.kubernetes.io/selected-node=evil":                                                                 "",
+		"kubectl annotate persistentvolumeclaim/a -n b volume.kubernetes.io/storage-provisioner-":                                                               "",
+		"kubectl annotate persistentvolumeclaim/a -n b volume.kubernetes.io/selected-node- --overwrite":                                                         "",
 	} {
 		if got, _ := plain(line); got != want {
 			t.Errorf("%s is shown as %q, not %q", line, got, want)
@@ -296,7 +302,6 @@ func TestSavedCommands(t *testing.T) {
 // commands that give kubectl a text on its standard input, and the flags by which somebody
 // has it write. JSON and YAML are printed as they were saved.
 func TestHonestReports(t *testing.T) {
-	long.Test(t)
 	cases, err := testcases.All()
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
@@ -48,6 +49,7 @@ var (
 		shapeOf(`cordon node/`+nameWord, nil),
 		shapeOf(`taint nodes node/`+nameWord+` node\.kubernetes\.io/out-of-service(?:=nodeshutdown:NoExecute|-)`, nil),
 		shapeOf(`annotate pv/`+nameWord+` nudged=[0-9]+`, map[string]string{"--overwrite": ""}),
+		shapeOf(`annotate persistentvolumeclaim/`+nameWord+` `+regexp.QuoteMeta(reconcile.SelectedNodeAnnotation)+`-`, namespaced),
 		shapeOf(`delete pod/`+nameWord, map[string]string{"--namespace": nameWord}),
 		shapeOf(`patch (?:pv|persistentvolume|node|volumeattachment)[/ ]`+nameWord, map[string]string{"--subresource": "status", "--type": "json|merge", "-p": `.*`}),
 	}
@@ -149,14 +151,16 @@ func ofRepair(kind, patch string) bool {
 	if json.Unmarshal([]byte(patch), &ops) != nil {
 		return false
 	}
+	tested := map[string]bool{}
 	for _, op := range ops {
 		switch {
 		case op.Op == "test":
+			tested[op.Path] = true
 		case op.Path == "/metadata/resourceVersion" && op.Op == "replace", strings.ReplaceAll(op.Path, "~1", "/") == "/metadata/annotations/"+repair.MarkAnnotation:
 		case !patched[kind].MatchString(op.Path), !slices.Contains([]string{"add", "replace", "remove"}, op.Op):
 			return false
 		case strings.HasPrefix(op.Path, "/spec/taints") && op.Op != "remove" && !onlyOutOfService(op.Value),
-			strings.HasPrefix(op.Path, "/spec/claimRef") && op.Op != "remove", strings.HasPrefix(op.Path, "/metadata/finalizers") && op.Op != "remove":
+			strings.HasPrefix(op.Path, "/spec/claimRef") && op.Op != "remove" && !(op.Op == "replace" && tested[op.Path]), strings.HasPrefix(op.Path, "/metadata/finalizers") && op.Op != "remove":
 			return false
 		}
 	}

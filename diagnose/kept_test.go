@@ -16,23 +16,19 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// casesOfClaims are the cases about claims and volumes, and with time enough all.
-func casesOfClaims(t *testing.T) []*corpusCase {
-	return slices.DeleteFunc(slices.Clone(corpus(t)), func(c *corpusCase) bool { return testing.Short() && !strings.HasPrefix(c.name, "vd5") })
-}
-
 // TestKeptVolumes: the one command that gives a volume's data away is offered only where
 // the volume is free, and the one that keeps its disk wherever that may be deleted, first.
 func TestKeptVolumes(t *testing.T) {
 	const give, keep, save = "give", "keep", "save"
 	want := map[string][]string{
-		"vd501-delete": {keep, give}, "vd501-restored-claim": {give}, "vd501-unscheduled-pod": {give},
+		"vd101-near-used-through-stale-claim": {keep}, // its pod runs with it
+		"vd501-delete":                        {keep, give}, "vd501-restored-claim": {give}, "vd501-unscheduled-pod": {give},
 		"vd501-residual-r15": {keep}, "vd501-still-bound": {keep}, "vd504-near-stale-claimref": {keep},
 		"vd512-kept": {give}, "vd512-kept-and-class": {give}, "vd512-kept-for-consumer": {give},
 		"vd512-kept-deleting": {keep, give}, "vd512-kept-failed": {keep, give}, "vd512-kept-terminating": {save, keep},
 	}
 	got := map[string][]string{}
-	for _, c := range casesOfClaims(t) {
+	for _, c := range corpus(t) {
 		for _, f := range c.diagnose(c.snapshot(t)).Findings {
 			if f.Code == "VD501" || f.Code == "VD512" {
 				got[c.name] = append(got[c.name], keptCommands(f)...)
@@ -93,7 +89,7 @@ func TestKeptVolumeInUse(t *testing.T) {
 		},
 	}
 	tried := 0
-	for _, c := range casesOfClaims(t) {
+	for _, c := range corpus(t) {
 		for _, f := range c.diagnose(c.snapshot(t)).Findings {
 			if !slices.Contains(keptCommands(f), "give") {
 				continue

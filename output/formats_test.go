@@ -449,7 +449,11 @@ func checkMarkdown(t failer, text []byte, r *finding.Report) {
 func sentences(r *finding.Report) []string {
 	var list []string
 	for _, f := range r.Findings {
-		list = append(list, visible(f.Message), visible(f.Cause), visible(f.Advice), visible(f.SelfHeals.Because), visible(f.Check))
+		message, said := apart(f, f.Message, r.TakenAt)
+		list = append(list, visible(message), visible(said), visible(f.Cause), visible(f.Advice), visible(f.Check))
+		if f.SelfHeals.Will || f.Confidence != finding.Suspected { // else it is not known yet whether waiting helps
+			list = append(list, visible(f.SelfHeals.Because))
+		}
 		for _, e := range f.Evidence {
 			list = append(list, visible(e.Value), visible(e.Object))
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/clipperhouse/displaywidth"
 	"github.com/rogpeppe/go-internal/txtar"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
@@ -254,3 +255,36 @@ func shownText(s string) string {
 }
 
 var notWord = regexp.MustCompile(`[^\pL\pN]+`)
+
+// TestSaid: what has a line of its own was said by somebody, as the evidence has it; and
+// what is left of the message is a sentence without it.
+func TestSaid(t *testing.T) {
+	lines := 0
+	eachReport(t, func(t *testing.T, _ string, r *finding.Report) {
+		for _, f := range r.Findings {
+			what, said := apart(f, f.Message, r.TakenAt)
+			if said == "" {
+				continue
+			}
+			lines++
+			if len(what) >= len(f.Message) || strings.HasSuffix(what, ":") || strings.Contains(what, "it was said") {
+				t.Errorf("%q is left of %q", what, f.Message)
+			}
+		}
+	})
+	if lines < 100 {
+		t.Errorf("only %d findings quote somebody", lines)
+	}
+	f := finding.Finding{Evidence: []finding.Evidence{{Value: "MountVolume failed: the disk is not there at all"}}}
+	for message, want := range map[string]string{
+		`Pod a waits: "the disk is not there at all"`:                "Pod a waits",
+		`Pod a waits; it was said: "the disk is not there at all"`:   "Pod a waits",
+		`Pod a waits: "the disk is not there at all"; pod b, too`:    "Pod a waits; pod b, too",
+		`Pod a waits: "the disk is not there at all" and b`:          `Pod a waits: "the disk is not there at all" and b`,
+		`Pod a has these labels: "system_u:object_r:container_file"`: `Pod a has these labels: "system_u:object_r:container_file"`,
+	} {
+		if what, _ := apart(f, message, metav1.Time{}); what != want {
+			t.Errorf("%s: %q is left, not %q", message, what, want)
+		}
+	}
+}

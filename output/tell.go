@@ -45,12 +45,12 @@ func tell(r *finding.Report, tree []finding.Finding) telling {
 	pods := r.WaitingFor(tree)
 	t := telling{Finding: f, who: who(tree, pods), why: why(r, f), wait: wait(r, f), dont: f.Never, also: also(tree)}
 	t.what, t.sums = headline(r, tree, pods)
-	if t.what != f.Message {
-		t.first = f.Message
+	message, said := apart(f, f.Message, r.TakenAt)
+	if t.said = said; t.what == f.Message {
+		t.what = message
+	} else {
+		t.first = message
 	}
-	var quoted string
-	t.what, quoted = apart(t.what)
-	t.said = spoken(f, quoted, r.TakenAt)
 	t.refused = refused(f.Repair)
 	t.do = steps(f, t.refused)
 	t.hits = texts(f.Steps, func(s finding.Step) string { return s.Says })

@@ -113,7 +113,7 @@ func answered(t *testing.T, session *sdk.ClientSession, tool string, arguments m
 }
 
 // saidBy is a quotation in a message, without what gRPC puts around it.
-var saidBy = regexp.MustCompile(`: "(?:rpc error: code = \w+ desc = )?((?:[^"\\]|\\.)*)"`)
+var saidBy = regexp.MustCompile(`(?:; it was said)?: "(?:rpc error: code = \w+ desc = )?((?:[^"\\]|\\.)*)"`)
 
 // missing is what the answer does not have of the facts that decide about the finding:
 // its code, its subject, what is wrong and what to do.

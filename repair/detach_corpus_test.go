@@ -136,18 +136,20 @@ func TestNothingIsTakenFromAPodThatMayUseIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range cases {
-		for pulling := 0; ; pulling++ {
-			s, err := c.Snapshot()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if pulling == len(s.Pods) {
-				break
-			}
-			pod := s.Pods[pulling]
+		whole, err := c.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pulling, pod := range whole.Pods {
 			if pod.Spec.NodeName == "" || reconcile.PodTerminated(pod) {
 				continue
 			}
+			pod = pod.DeepCopy()
+			objects := whole.Objects
+			objects.Pods = slices.Clone(objects.Pods)
+			objects.Pods[pulling] = pod
+			s := snapshot.New(whole.TakenAt, whole.Source, objects, whole.Gaps)
+			s.Backends, s.Controller = whole.Backends, whole.Controller
 			pod.Status.Phase = corev1.PodPending
 			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 				Name: "app", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},

@@ -86,22 +86,13 @@ func stuck(group []*trace.Trace) finding.Finding {
 	f := finding.Finding{
 		Message: first.Verdict.Message,
 		Subject: first.Pod, Volume: v.Volume, Node: first.Node, PersistentVolume: v.PersistentVolume, VolumeAttachment: v.VolumeAttachment,
-		Since: first.Verdict.Since, Advice: stageAdvice[first.Verdict.Stage],
+		Since: first.Verdict.Since, Advice: whereToLook(first),
 		AdviceCommands: []string{safetext.Kubectl("volume-doctor", "trace", "pod/"+first.Pod.Name, "-n", first.Pod.Namespace)},
 		SelfHeals:      finding.SelfHeals{Because: "it has lasted longer than is usual"},
 		Never:          neverWhenStuck,
 	}
-	if first.Verdict.Stage == trace.StageMounted && v.Driver == "" {
-		f.Advice = "look at the pod's events, and at the log of the node's kubelet"
-	}
 	if first.Verdict.Stage == trace.StageUnmounted {
-		if v.Driver == "" {
-			f.Advice = "look at the log of the node's kubelet, and on the node for what still uses the pod's volumes (mounts below its directory, open files)"
-		}
 		f.Never = "force-delete the pod: its volume may still be mounted"
-	}
-	if first.Verdict.Stage == trace.StageScheduled && first.Verdict.Actor != trace.Scheduler {
-		f.Advice = "look why " + first.Verdict.Actor + " does not start on the tainted nodes: it takes the taint off there once it has"
 	}
 	if first.Verdict.Said != "" {
 		f.Message += fmt.Sprintf("; it was said: %q", first.Verdict.Said)
@@ -121,17 +112,4 @@ func stuck(group []*trace.Trace) finding.Finding {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: name, Field: said.By, Value: said.Text})
 	}
 	return f
-}
-
-// stageAdvice is where to look next in each stage.
-var stageAdvice = map[trace.StageName]string{
-	trace.StageScheduled:         "read what the scheduler says about the volumes: free a node that suits them, or add one",
-	trace.StageClaimBound:        "look at the claim, its class and the events of its provisioner",
-	trace.StageInVolumesInUse:    "look at the log of the node's kubelet: it has to ask for the volume first",
-	trace.StageAttached:          "look at the log of the driver's controller and of its attacher",
-	trace.StageInVolumesAttached: "look at the log of kube-controller-manager for this node's status",
-	trace.StageRegistered:        "look at the driver's node plugin on that node, and at its registrar",
-	trace.StageStaged:            "look at the log of the driver's node plugin on that node",
-	trace.StageMounted:           "look at the pod's events, and at the log of the driver's node plugin on that node",
-	trace.StageUnmounted:         "look at the logs of the node's kubelet and of the driver's node plugin there",
 }

@@ -85,6 +85,7 @@ var wordLayers = map[string]string{
 	"driver":       "the driver's own words",
 	"tool":         "the words or the exit code of a tool",
 	"other-driver": "another driver's words",
+	"objects":      "the objects",
 	"plain-words":  "plain words",
 	"code":         "a code alone",
 }

@@ -20,6 +20,9 @@ func (r *Run) Report(f finding.Finding) {
 	if f.Severity == "" {
 		f.Severity = r.Check.Severity
 	}
+	if f.Since != nil && f.Since.IsZero() {
+		f.Since = nil // the object has no creationTimestamp: hand-made files leave it out
+	}
 	f.Never = cmp.Or(f.Never, r.Check.Never)
 	f.Fingerprint = finding.Fingerprint(f)
 	nameUpstreamBug(r.View, &f)

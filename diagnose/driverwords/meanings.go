@@ -34,6 +34,7 @@ const (
 const (
 	NodeUnknown       Meaning = "node-unknown"
 	MachineGone       Meaning = "machine-gone"
+	NodeGone          Meaning = "node-gone"
 	AttachedElsewhere Meaning = "attached-elsewhere"
 	NotAttached       Meaning = "not-attached"
 	BackendBusy       Meaning = "backend-busy"
@@ -99,6 +100,8 @@ var meanings = map[Meaning]About{
 		"Restart the driver's node pod on this node so that it registers the node again, and compare the node ID in the CSINode with the one in the storage system.", OneNode},
 	MachineGone: {"The machine behind the node does not exist at the provider.", ClusterAdmin,
 		"Check at the provider that the machine was deleted and that the volume is attached nowhere; then delete the Node object.", OneNode},
+	NodeGone: {"It names a node that does not exist in the cluster.", ClusterAdmin,
+		"Take the node's name off the claim where it stands there (annotation volume.kubernetes.io/selected-node); else restart the driver's controller, which still counts on that node.", OneVolume},
 	AttachedElsewhere: {"The volume is attached to another machine.", StorageAdmin,
 		"Find out in the storage system which machine has the volume; detach it there only after nothing on that machine uses it.", OneVolume},
 	NotAttached: {"The volume is not attached to the node, although Kubernetes treats it as attached.", ClusterAdmin,

@@ -9,6 +9,8 @@ type Layer string
 const (
 	// OwnWords are words of the driver's own, as the table has them.
 	OwnWords Layer = "driver"
+	// TheObjects contradict what the words alone would mean.
+	TheObjects Layer = "objects"
 	// ToolWords are words or numbers of a tool, of the kubelet or of the attacher.
 	ToolWords Layer = "tool"
 	// OthersWords are the words of another driver.
@@ -22,7 +24,7 @@ const (
 // Sure reports whether somebody has read what the words mean, rather than this package
 // having taken it from what they are made of.
 func (l Layer) Sure() bool {
-	return l == "" || l == OwnWords || l == ToolWords
+	return l == "" || l == OwnWords || l == TheObjects || l == ToolWords
 }
 
 // Read returns what a message of the driver means, and how that is known: by the driver's

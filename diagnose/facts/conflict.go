@@ -4,8 +4,10 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
@@ -40,7 +42,7 @@ func (p *View) Conflicts() []Conflict {
 			}
 		}
 		for _, pod := range p.WaitingElsewhere(va.VolumeNode) {
-			if p.Lasted(BoundAt(pod), ConflictGrace) {
+			if p.Rivals(c.Holders, BoundAt(pod)) {
 				c.Waiters = append(c.Waiters, pod)
 			}
 		}
@@ -52,6 +54,29 @@ func (p *View) Conflicts() []Conflict {
 	return slices.DeleteFunc(list, func(c Conflict) bool {
 		return slices.ContainsFunc(attached[c.Volume], func(node types.NodeName) bool { return node != c.Node })
 	})
+}
+
+// Rivals reports whether a pod that has waited since then counts as a rival of the holders.
+func (p *View) Rivals(holders []*corev1.Pod, since metav1.Time) bool {
+	if slices.ContainsFunc(holders, RunsOn) {
+		return p.Lasted(since, ConflictGrace)
+	}
+	return p.Lasted(since, ConflictFails)
+}
+
+// RunsOn reports whether nothing but a deletion ends the pod: its containers are started
+// again, and nobody has asked it to go.
+func RunsOn(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && (pod.Spec.RestartPolicy == corev1.RestartPolicyAlways || pod.Spec.RestartPolicy == "")
+}
+
+// ConflictSeverity is that of a wait for a volume that another pod has: an error once the
+// wait has lasted so long that whoever moves a pod by hand would have ended it.
+func (p *View) ConflictSeverity(since metav1.Time) finding.Severity {
+	if p.Lasted(since, ConflictFails) {
+		return finding.Error
+	}
+	return finding.Warning
 }
 
 // Rollout is a pair of pods of one Deployment: the old one holds the volume,

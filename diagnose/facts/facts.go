@@ -184,8 +184,17 @@ func AttachedList(volumes []corev1.AttachedVolume) string {
 	return List(names)
 }
 
+// ageless is an age that no object has: the moment from which it counts is not known.
+const ageless = 100 * 365 * 24 * time.Hour
+
+// unknownTime stands where a moment or an age would.
+const unknownTime = "an unknown time"
+
 // Rounded is a duration as a person would say it.
 func Rounded(d time.Duration) string {
+	if d > ageless {
+		return unknownTime
+	}
 	unit := time.Second
 	if d >= time.Hour {
 		unit = time.Minute
@@ -240,7 +249,12 @@ func Latest(times ...metav1.Time) metav1.Time {
 }
 
 // Stamp is a moment as the API writes it.
-func Stamp(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
+func Stamp(t metav1.Time) string {
+	if t.IsZero() {
+		return unknownTime
+	}
+	return t.UTC().Format(time.RFC3339)
+}
 
 // ReadyCondition is the node's Ready condition, nil where it has none.
 func ReadyCondition(node *corev1.Node) *corev1.NodeCondition {

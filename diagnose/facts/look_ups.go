@@ -76,7 +76,7 @@ func (v *View) lookUpNode(said Said, noun driverwords.Noun) string {
 			return noun.Name + ": " + called + v.nodeNow(id.node)
 		}
 	}
-	if noun.Kind == driverwords.NodeNoun && looksLikeName(noun.Name) && v.Snapshot.Complete(snapshot.Nodes) {
+	if noun.Kind == driverwords.NodeNoun && v.noSuchNode(noun) {
 		return noun.Name + ": no such Node"
 	}
 	return ""
@@ -187,15 +187,32 @@ func DetachMeans(driver, message string) (driverwords.Entry, bool) {
 	return entry, known
 }
 
-// Settled is the entry, or another meaning where the objects contradict it for the node: a
-// machine whose kubelet renews its lease is not gone.
-func (v *View) Settled(entry driverwords.Entry, node types.NodeName) driverwords.Entry {
-	if entry.Meaning != driverwords.MachineGone || node == "" || !v.Renews(node) {
+// Settled is the entry, or another meaning where the objects contradict it: a machine whose
+// kubelet renews its lease is not gone, and a node that does not exist registers no more.
+func (v *View) Settled(entry driverwords.Entry, said Said) driverwords.Entry {
+	switch {
+	case entry.Meaning == driverwords.MachineGone && said.Node != "" && v.Renews(said.Node):
+		entry.Meaning = driverwords.NodeUnknown
+	case entry.Meaning == driverwords.NodeUnknown && v.namesNoNode(said.Message):
+		entry.Meaning = driverwords.NodeGone
+	default:
 		return entry
 	}
-	about, _ := driverwords.NodeUnknown.About()
-	entry.Meaning, entry.Actor, entry.Helps = driverwords.NodeUnknown, about.Actor, about.Helps
+	about, _ := entry.Meaning.About()
+	entry.Actor, entry.Helps, entry.Layer = about.Actor, about.Helps, driverwords.TheObjects
 	return entry
+}
+
+// namesNoNode reports whether the message names nodes of which none exists.
+func (v *View) namesNoNode(message string) bool {
+	named := slices.DeleteFunc(driverwords.Apart(message).Nouns, func(noun driverwords.Noun) bool { return noun.Kind != driverwords.NodeNoun })
+	return len(named) > 0 && !slices.ContainsFunc(named, func(noun driverwords.Noun) bool { return !v.noSuchNode(noun) })
+}
+
+// noSuchNode reports whether the name is a node's that does not exist.
+func (v *View) noSuchNode(noun driverwords.Noun) bool {
+	ids := v.memory.machineIDs.get(v, (*View).findMachineIDs)
+	return len(ids.nodes[noun.Name]) == 0 && looksLikeName(noun.Name) && v.Snapshot.Complete(snapshot.Nodes)
 }
 
 // Renews reports whether the node is Ready and its kubelet renews its lease.

@@ -174,11 +174,17 @@ const (
 	// AttachGraceUnseen is AttachGrace where nothing shows that operations keep
 	// timing out.
 	AttachGraceUnseen = 2*(reconcile.CSITimeout+reconcile.BackoffLast) + 116*time.Second
-	// ConflictGrace is how long a pod must have waited for a volume that another
-	// pod holds before the two count as rivals. A hand-over between pods of one
-	// workload ends within it: the old pod is told to go before or as the new one
-	// comes, and then is no rival however long it takes to end.
-	ConflictGrace = DefaultTerminationGrace + reconcile.CSITimeout + 30*time.Second
+	// HandOverTakes is how long a pod waits for a volume that another pod lets go: that
+	// one ends in its grace, and its volume is detached.
+	HandOverTakes = DefaultTerminationGrace + reconcile.CSITimeout + 30*time.Second
+	// ConflictGrace is how long a pod must have waited for a volume that another pod
+	// holds before the two count as rivals, where that one runs on: nothing that is under
+	// way ends the wait. A judgement: of one workload the old pod is told to go before or
+	// as the new one comes, and then is no rival however long it takes to end.
+	ConflictGrace = time.Minute
+	// ConflictFails is when that is an error. Of a holder that ends by itself, as a Job's
+	// pod does, it is the first that is said.
+	ConflictFails = ConflictGrace + 2*time.Minute
 	// PVDeletionGrace is how long a persistent volume may be Terminating: its disk
 	// is detached, and the driver deletes it.
 	PVDeletionGrace = reconcile.CSITimeout + 3*time.Minute

@@ -35,10 +35,13 @@ const (
 // the driver has not registered.
 const nodeLacksDriver = "does not contain driver"
 
-const theController = "the attach/detach controller"
-
-// Scheduler is the actor while a pod has no node.
-const Scheduler = "the scheduler"
+// The actors that are named alike in every cluster.
+const (
+	// Scheduler is the actor while a pod has no node.
+	Scheduler = "the scheduler"
+	// Controller is the actor of attaches and detaches that nobody has begun.
+	Controller = "the attach/detach controller"
+)
 
 func attacherOf(driver string) string { return "the external-attacher of " + driver }
 
@@ -54,7 +57,7 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 	}
 	listed := t.node != nil && facts.Lists(t.node, v.Volume)
 	va := t.attachmentOf(v)
-	s := Stage{Stage: StageAttached, State: StageWaiting, On: theController}
+	s := Stage{Stage: StageAttached, State: StageWaiting, On: Controller}
 	switch {
 	case va == nil && v.unsure:
 		return Stage{Stage: StageAttached, State: StageUnknown, Detail: "not all csidrivers could be read: whether it is attached at all is not known"}
@@ -99,8 +102,30 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 		s.State, s.Detail = StageBlocked, s.Detail+": "+d.Text()
 		s.On, s.Ends = d.Actor(), "the API server lets the controller create it, which it tries at most "+facts.Rounded(reconcile.BackoffLast)+" apart"
 	}
-	return t.due(t.withControllerGrace(s, since, bound))
+	s = t.due(t.withControllerGrace(s, since, bound))
+	if s.Overdue && t.remembersConflict(v) {
+		s.On = "whoever owns the pod"
+		s.Said[len(s.Said)-1].Means = "the controller goes by what it read of the volume when the pod came: one node at a time; the volume's modes allow several now"
+		s.Ends = "the pod is deleted and made again, or kube-controller-manager's leader restarts, and the controller reads the modes again"
+	}
+	return s
 }
+
+// remembersConflict reports whether the controller that leads has told the pod of a
+// conflict that the objects do not show any more. It takes a volume's spec from the
+// moment at which the pod was added to its desired state (DesiredStateOfWorld.AddPod),
+// and goes by that as long as the pod is there.
+func (t *tracer) remembersConflict(v *tracedVolume) bool {
+	e, decision := t.attachFailure(v), t.Plan.Decision(v.pair)
+	if e == nil || decision == nil || decision.Verb != reconcile.Attach || !strings.Contains(e.Message, multiAttachError) {
+		return false
+	}
+	said, start := facts.EventTime(e), t.ControllerStart()
+	return facts.SaidSince(e, facts.BoundAt(t.pod)) && !start.IsZero() && start.Before(&said)
+}
+
+// multiAttachError begins what the controller says of a volume that another node has.
+const multiAttachError = "Multi-Attach error"
 
 // attaching looks at a VolumeAttachment that is there.
 func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stage {
@@ -196,7 +221,7 @@ func attachMeans(message string) string {
 	switch {
 	case facts.ContainsAny(message, kubeletwords.AttacherTimeout, kubeletwords.AttachTimeout, "Attach timeout for volume"):
 		return "the controller waited 2 min for the attacher; it tries again after a pause of at most 2m2s"
-	case facts.ContainsAny(message, "Multi-Attach error", "Waiting for detach"):
+	case facts.ContainsAny(message, multiAttachError, "Waiting for detach"):
 		return "written once when the wait began, not each time the controller looks"
 	case strings.Contains(message, kubeletwords.BeingDetached):
 		return "an earlier detach of the volume from this node has not ended"
@@ -231,7 +256,7 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 	if v.unsure {
 		return Stage{Stage: StageInVolumesAttached, State: StageUnknown, Detail: "not all csidrivers could be read: whether it is attached at all is not known"}
 	}
-	s := Stage{Stage: StageInVolumesAttached, State: StageWaiting, On: theController,
+	s := Stage{Stage: StageInVolumesAttached, State: StageWaiting, On: Controller,
 		Detail: "volumesAttached of " + t.node.Name + " lacks it, and the kubelet mounts only what that lists; it writes no event about it",
 		Ends:   "the controller lists it once its attach has ended"}
 	since, bound := facts.BoundAt(t.pod), facts.AttachGrace

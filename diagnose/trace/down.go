@@ -242,7 +242,7 @@ func inUseOf(node *corev1.Node) string { return "volumesInUse of " + node.Name +
 
 // detached is whether the controller has taken the volume off the node.
 func (t *tracer) detached(v *tracedVolume) Stage {
-	s := Stage{Stage: StageDetached, State: StageWaiting, On: theController}
+	s := Stage{Stage: StageDetached, State: StageWaiting, On: Controller}
 	va := t.attachmentOf(v)
 	listed := t.node != nil && facts.Lists(t.node, v.Volume)
 	switch {

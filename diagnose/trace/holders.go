@@ -78,7 +78,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	if holders > 1 {
 		s.Detail += fmt.Sprintf("; so have %d others", holders-1)
 	}
-	since, bound := facts.BoundAt(t.pod), facts.ConflictGrace
+	since, bound := facts.BoundAt(t.pod), facts.HandOverTakes
 	node := t.Snapshot.Node(pair.Node)
 	live := t.World.LivePods(pair)
 	va, decision := t.Snapshot.VolumeAttachment(facts.AttachmentName(pair)), t.Plan.Decision(pair)
@@ -89,6 +89,9 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	case len(live) > 0:
 		s.On, s.Ends = "pod "+facts.PodName(live[0]), "once that pod ends, which may be never"
 		s.Detail += fmt.Sprintf(": pod %s uses it there%s", facts.PodName(live[0]), alikeThere(len(live)))
+		if slices.ContainsFunc(live, facts.RunsOn) && reconcile.NodeReady(node) {
+			bound = facts.ConflictGrace
+		}
 	case !t.knows(snapshot.Pods, ""):
 		s.On, s.Ends = "node "+string(pair.Node), "the volume is detached there"
 		s.Detail += "; which pod uses it there is not known: the pods could not be read"
@@ -97,11 +100,11 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 		s.Detail += ": no pod there uses it any more, but the kubelet has not unmounted and unstaged it (volumesInUse)"
 		s.Ends = "the kubelet unstages it: on a Ready node the controller waits for that without a limit"
 	case decision != nil && decision.Verb == reconcile.Wait && decision.After > 0:
-		s.On, bound = theController, decision.After+facts.DetachTakes
+		s.On, bound = Controller, decision.After+facts.DetachTakes
 		s.Detail += ", which is not Ready: its kubelet will not unmount it"
 		s.Ends = fmt.Sprintf("the controller detaches it by force %s after the last pod there is gone, unless the node returns", facts.Rounded(decision.After))
 	default:
-		s.On, s.Ends = theController, "the detach from there ends"
+		s.On, s.Ends = Controller, "the detach from there ends"
 		if va != nil && facts.Deleting(va) {
 			s.On = attacherOf(va.Spec.Attacher)
 		}

@@ -74,7 +74,7 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 		Advice: "fix what the driver reports; the VolumeAttachment is then removed by itself",
 	})
 	if entry, known := facts.DetachMeans(va.Spec.Attacher, failure.Message); known {
-		entry = p.Settled(entry, va.Node)
+		entry = p.Settled(entry, facts.Said{Driver: va.Spec.Attacher, Message: failure.Message, Node: va.Node})
 		f.Advice = facts.Clause(entry.Helps) + "; the VolumeAttachment is then removed by itself"
 		f.KnownFrom = facts.KnownFrom(entry)
 	}

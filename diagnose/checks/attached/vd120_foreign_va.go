@@ -107,7 +107,7 @@ func blockedBy(p *facts.View, va facts.Attachment) []*corev1.Pod {
 	}
 	return slices.DeleteFunc(p.KeptFrom(va.VolumeNode), func(pod *corev1.Pod) bool {
 		own := p.Snapshot.VolumeAttachment(facts.AttachmentName(reconcile.VolumeNode{Volume: va.Volume, Node: facts.NodeOf(pod)}))
-		return own == nil || p.AttachError(own) == nil || p.Age(facts.BoundAt(pod)) < facts.ConflictGrace
+		return own == nil || p.AttachError(own) == nil || p.Age(facts.BoundAt(pod)) < facts.HandOverTakes
 	})
 }
 

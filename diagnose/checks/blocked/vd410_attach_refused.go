@@ -39,7 +39,7 @@ func runAttachRefused(p *check.Run) {
 	for _, driver := range p.Attachers() {
 		for _, t := range p.RefusedAttaches(driver) {
 			entry, known := facts.AttachRefusal(driver, t.Failure)
-			if entry = p.Settled(entry, t.Pair.Node); known && !explained(p.View, t, entry.Meaning) {
+			if entry = p.Settled(entry, facts.Said{Driver: driver, Message: t.Failure.Message, Node: t.Pair.Node}); known && !explained(p.View, t, entry.Meaning) {
 				refusals = append(refusals, attachRefusal(p.View, t, entry))
 			}
 		}

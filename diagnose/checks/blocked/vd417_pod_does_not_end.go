@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -16,7 +17,7 @@ import (
 var PodDoesNotEnd = check.Check{
 	Code:     "VD417",
 	Name:     "pod-does-not-end",
-	Title:    "A pod is Terminating past its grace period on a Ready node, its containers run, and it keeps its volume",
+	Title:    "A pod is Terminating past its grace period, its containers run, and it keeps its volume",
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(),
 	Never:    "force-delete the pod: its container goes on writing to the volume, which the controller may then attach elsewhere",
@@ -29,14 +30,46 @@ func runPodDoesNotEnd(p *check.Run) {
 			continue // the timestamp is the end of the grace period
 		}
 		node := p.Snapshot.Node(facts.NodeOf(pod))
-		if node == nil || !reconcile.NodeReady(node) || reconcile.OutOfService(node) {
-			continue // node-lost-6min, sts-terminating-on-dead-node
+		if node == nil || reconcile.OutOfService(node) {
+			continue
 		}
 		running := slices.DeleteFunc(slices.Clone(pod.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool { return c.State.Running == nil })
-		if held := heldFor(p.View, pod); len(held) > 0 && len(running) > 0 {
+		held := heldFor(p.View, pod)
+		switch {
+		case len(held) == 0 || len(running) == 0:
+		case reconcile.NodeReady(node):
 			podDoesNotEnd(p, pod, running[0].Name, held)
+		case silent(p.View, node.Name) && !waitedFor(p.View, pod, held):
+			leftOnSilentNode(p, pod, held[0])
 		}
 	}
+}
+
+// waitedFor reports whether somebody waits for a volume of the pod, or for the pod's name:
+// node-lost-6min and sts-terminating-on-dead-node tell that.
+func waitedFor(p *facts.View, pod *corev1.Pod, held []facts.Attachment) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && owner.Kind == "StatefulSet" ||
+		slices.ContainsFunc(held, func(va facts.Attachment) bool { return p.Recreated(va) || len(p.KeptFrom(va.VolumeNode)) > 0 })
+}
+
+// leftOnSilentNode is about a pod for whose volume nobody waits yet: whoever comes will.
+func leftOnSilentNode(p *check.Run, pod *corev1.Pod, va facts.Attachment) {
+	node := p.Snapshot.Node(va.Node)
+	p.Report(p.About(va, finding.Finding{
+		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: pod.DeletionTimestamp,
+		Message: fmt.Sprintf("Pod %s has been Terminating for %s on node %s, which is silent: it keeps volume %s, for which no other pod waits",
+			facts.PodName(pod), facts.Rounded(p.Age(*pod.DeletionTimestamp)), node.Name, p.ShortVolume(va.Volume)),
+		Cause: "the node was lost, and its kubelet is the only one that may say that the containers have ended",
+		Evidence: append([]finding.Evidence{
+			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp)},
+			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},
+			{Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"},
+		}, p.RenewedLease(va.Node)...),
+		SelfHeals:      finding.SelfHeals{Because: "the pod ends once the kubelet returns, and else stays until the Node is deleted or the pod object is removed"},
+		Advice:         fmt.Sprintf("bring node %s back, whose kubelet then ends the pod; or see its machine off for good, and taint the node out-of-service", node.Name),
+		AdviceCommands: []string{safetext.Kubectl("describe", "node/"+node.Name)},
+	}))
 }
 
 func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts.Attachment) {

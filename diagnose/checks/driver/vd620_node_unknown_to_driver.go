@@ -59,7 +59,7 @@ func nodeUnknown(p *check.Run, node *corev1.Node, driver string, tasks []facts.R
 	pods = facts.LongestFirst(facts.EachOnce(pods))
 	lead := tasks[slices.IndexFunc(tasks, func(t facts.RefusedAttach) bool { return slices.Contains(t.Pods, pods[0]) })]
 	entry, _ := facts.DriverSays(driver, lead.Failure.Message)
-	entry = p.Settled(entry, facts.NodeName(node))
+	entry = p.Settled(entry, facts.Said{Driver: driver, Message: lead.Failure.Message, Node: facts.NodeName(node)})
 	nodeID, _ := p.NodeID(facts.NodeName(node), driver)
 	f := finding.Finding{
 		Subject:          p.DriverObject(driver),

@@ -40,7 +40,7 @@ func rolloutDeadlock(p *check.Run, c facts.Conflict, r facts.Rollout) {
 	p.Report(p.About(c.Attachment, finding.Finding{
 		Subject: facts.PodObject(r.To),
 		Pods:    facts.PodNames(c.Waiters),
-		Since:   new(facts.BoundAt(r.To)),
+		Since:   new(facts.BoundAt(r.To)), Severity: p.ConflictSeverity(facts.BoundAt(r.To)),
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which pod %s of the same Deployment %s keeps on node %s until the new pod is Ready",
 			facts.PodName(r.To), r.To.Spec.NodeName, p.ShortVolume(c.Volume), facts.PodName(r.From), r.Deployment, c.Node),
 		Cause: strategyCause(p.View, r),

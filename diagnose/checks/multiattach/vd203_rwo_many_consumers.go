@@ -48,7 +48,7 @@ func manyConsumers(p *check.Run, c facts.Conflict, claim *corev1.PersistentVolum
 	p.Report(p.About(c.Attachment, finding.Finding{
 		Subject: finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
 		Pods:    facts.PodNames(c.Waiters),
-		Since:   new(facts.BoundAt(waiter)),
+		Since:   new(facts.BoundAt(waiter)), Severity: p.ConflictSeverity(facts.BoundAt(waiter)),
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which pod %s uses on node %s: the claim %s/%s is ReadWriteOnce%s",
 			facts.PodName(waiter), waiter.Spec.NodeName, pv, facts.PodName(holder), c.Node, claim.Namespace, claim.Name, facts.Alike(c.Waiters)),
 		Cause: "pods on several nodes share the claim: " + sharers(waiter, holder),

@@ -36,14 +36,16 @@ func runRWOPConflict(p *check.Run) {
 			case pod.DeletionTimestamp != nil:
 			case facts.Started(pod):
 				holders = append(holders, pod)
-			case p.Lasted(facts.BoundAt(pod), facts.ConflictGrace) && heldBackByRWOP(pod):
+			case heldBackByRWOP(pod):
 				waiters = append(waiters, pod)
 			}
 		}
 		if len(holders) == 0 {
 			continue // the one that had it goes: the next one follows
 		}
-		waiters = slices.DeleteFunc(waiters, func(pod *corev1.Pod) bool { return rolloutElsewhere(pod, holders[0]) })
+		waiters = slices.DeleteFunc(waiters, func(pod *corev1.Pod) bool {
+			return rolloutElsewhere(pod, holders[0]) || !p.Rivals(holders, facts.BoundAt(pod))
+		})
 		if len(waiters) > 0 {
 			rwopConflict(p, claim, holders[0], waiters)
 		}
@@ -75,6 +77,7 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 		Node:             facts.NodeOf(holder),
 		Pods:             facts.PodNames(waiters),
 		Since:            new(facts.BoundAt(waiter)),
+		Severity:         p.ConflictSeverity(facts.BoundAt(waiter)),
 		Actor:            "pod " + facts.PodName(holder),
 		Message: fmt.Sprintf("Pod %s %s: claim %s/%s (volume %s) is for one pod at a time, and pod %s uses it on node %s%s",
 			facts.PodName(waiter), place, claim.Namespace, claim.Name, claim.Spec.VolumeName, facts.PodName(holder), holder.Spec.NodeName, facts.Alike(waiters)),

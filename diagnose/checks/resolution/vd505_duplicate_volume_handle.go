@@ -50,7 +50,7 @@ func twiceInOnePod(p *facts.View, d facts.SameDisk) (*corev1.Pod, []*corev1.Pers
 	for _, use := range d.Uses {
 		node := p.Snapshot.Node(types.NodeName(use.Pod.Spec.NodeName))
 		if len(use.Volumes) < 2 || !facts.IsPending(use.Pod) || node == nil || !facts.ParseKubelet(node.Status.NodeInfo.KubeletVersion).Before(facts.OneClaimTwice) ||
-			reconcile.PodTerminated(use.Pod) || !p.Lasted(facts.BoundAt(use.Pod), facts.ConflictGrace) {
+			reconcile.PodTerminated(use.Pod) || !p.Lasted(facts.BoundAt(use.Pod), facts.HandOverTakes) {
 			continue
 		}
 		pods, used[use.Pod] = append(pods, use.Pod), use.Volumes

@@ -199,8 +199,10 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		Advice:    fmt.Sprintf("fix what the message names; the log of %s's provisioner has the rest", about.Provisioner),
 	}
 	if entry, known := facts.DriverSays(about.Provisioner, last.Message); known {
+		said := facts.Said{Driver: about.Provisioner, Message: last.Message, Namespace: claim.Namespace}
+		entry = p.Settled(entry, said)
 		f.Cause = facts.WhatItMeans(entry, p.Age(facts.EventTime(about.Failures[0])))
-		lookUps := p.LookUps(facts.Said{Driver: about.Provisioner, Message: last.Message, Namespace: claim.Namespace})
+		lookUps := p.LookUps(said)
 		if len(lookUps) > 0 {
 			f.Cause += "; the objects say: " + strings.Join(lookUps, "; ")
 		}

@@ -1,0 +1,61 @@
+package diagnose
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+)
+
+// whereToLook is the first step for a pod of which no check knows why it waits: it goes to
+// whoever has to act, and where that is nobody whom a log or a pod belongs to, to what the
+// stage leaves behind.
+func whereToLook(t *trace.Trace) string {
+	verdict, driver, stage := t.Verdict, t.Waits().Driver, t.Stage()
+	actor := verdict.Actor
+	plugin, isPlugin := strings.CutPrefix(actor, "the node plugin of ")
+	switch {
+	case verdict.Stage == trace.StageScheduled && isPlugin:
+		return "look why the node plugin of " + plugin + " does not start on the tainted nodes: it takes the taint off there once it has"
+	case isPlugin:
+		return "look at the driver's node plugin on that node, and at its registrar"
+	case actor == trace.Controller:
+		return "read what kube-controller-manager's leader writes to its log about the volume and the node"
+	case strings.HasPrefix(actor, "the external-attacher of "):
+		return "see whether the attacher runs beside the driver's controller, and read its log"
+	case strings.HasPrefix(actor, "the kubelet of "):
+		return whatTheKubeletSays(verdict.Stage, driver)
+	case strings.HasPrefix(actor, "pod "):
+		return "look at " + actor + ": this pod waits until that one has let go of the volume"
+	case strings.HasPrefix(actor, "whoever ") && stage.Ends != "":
+		return actor + " has to act: the wait ends once " + stage.Ends
+	}
+	return cmp.Or(stageAdvice[verdict.Stage], "look at the pod's events")
+}
+
+// whatTheKubeletSays is where a kubelet tells about the stage.
+func whatTheKubeletSays(stage trace.StageName, driver string) string {
+	switch {
+	case stage == trace.StageInVolumesInUse:
+		return stageAdvice[stage]
+	case stage == trace.StageUnmounted && driver == "":
+		return "look at the log of the node's kubelet, and on the node for what still uses the pod's volumes (mounts below its directory, open files)"
+	case stage == trace.StageUnmounted:
+		return stageAdvice[stage]
+	default:
+		return "look at the pod's events, and at the log of the node's kubelet"
+	}
+}
+
+// stageAdvice is where each stage leaves its traces.
+var stageAdvice = map[trace.StageName]string{
+	trace.StageScheduled:         "read what the scheduler says about the volumes: free a node that suits them, or add one",
+	trace.StageClaimBound:        "look at the claim, its class and the events of its provisioner",
+	trace.StageInVolumesInUse:    "look at the log of the node's kubelet: it has to ask for the volume first",
+	trace.StageAttached:          "look at the log of the driver's controller",
+	trace.StageInVolumesAttached: "look at the log of kube-controller-manager for this node's status",
+	trace.StageRegistered:        "look at the driver's node plugin on that node, and at its registrar",
+	trace.StageStaged:            "look at the log of the driver's node plugin on that node",
+	trace.StageMounted:           "look at the pod's events, and at the log of the driver's node plugin on that node",
+	trace.StageUnmounted:         "look at the logs of the node's kubelet and of the driver's node plugin there",
+}

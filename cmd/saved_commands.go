@@ -160,7 +160,7 @@ func ofRepair(kind, patch string) bool {
 		case !patched[kind].MatchString(op.Path), !slices.Contains([]string{"add", "replace", "remove"}, op.Op):
 			return false
 		case strings.HasPrefix(op.Path, "/spec/taints") && op.Op != "remove" && !onlyOutOfService(op.Value),
-			strings.HasPrefix(op.Path, "/spec/claimRef") && op.Op != "remove" && !(op.Op == "replace" && tested[op.Path]), strings.HasPrefix(op.Path, "/metadata/finalizers") && op.Op != "remove":
+			strings.HasPrefix(op.Path, "/spec/claimRef") && op.Op != "remove" && (op.Op != "replace" || !tested[op.Path]), strings.HasPrefix(op.Path, "/metadata/finalizers") && op.Op != "remove":
 			return false
 		}
 	}

@@ -30,7 +30,7 @@ func TestTraceHeld(t *testing.T) {
 		{name: "rival", world: elsewhere(9, func(*world, *corev1.Pod) {}), verdict: "stuck MultiAttach",
 			chain: "+scheduled +claimBound +askedFor !attached^late ~listed +driverRegistered ~staged ~mounted",
 			says:  []string{"pod default/old uses it there", "may be never"}},
-		{name: "not unstaged", world: elsewhere(9, gone), verdict: "stuck MultiAttach", says: []string{"waits for that without a limit"}},
+		{name: "not unstaged", world: elsewhere(9, gone), verdict: "stuck MultiAttach", says: []string{"waits for that without a time limit"}},
 		{name: "another name of the disk may be unread", world: with(elsewhere(9, gone), func(w *world) { w.without(snapshot.Volumes) }), verdict: "stuck attached"},
 		{name: "lost node, counting down", world: elsewhere(5, func(w *world, p *corev1.Pod) {
 			gone(w, p)

@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -20,6 +22,20 @@ func (w *World) timesOut(node types.NodeName) bool {
 		return false
 	}
 	return !w.Behaviours.Has(TimeoutReadsNode) || !NodeReady(w.liveNode(node))
+}
+
+// WaitsForUnmount is how long the controller waits until it detaches what the node has
+// still mounted and no pod there wants: 0 where the out-of-service taint spares it the
+// wait, and ends is false where it waits for as long as the node is as it is.
+func (w *World) WaitsForUnmount(node *corev1.Node) (wait time.Duration, ends bool) {
+	switch {
+	case OutOfService(node) && w.Behaviours.Has(OutOfServiceDetaches):
+		return 0, true
+	case node == nil:
+		return w.options.MaxWaitForUnmount, !w.options.DisableForceDetachOnTimeout
+	default:
+		return w.options.MaxWaitForUnmount, w.timesOut(types.NodeName(node.Name))
+	}
 }
 
 // taintCounts reports whether the out-of-service taint, which the controller has seen on

@@ -58,7 +58,7 @@ func (f *flight) unmountHangs(pair reconcile.VolumeNode) []string {
 		return []string{"the node is not Ready: its kubelet would not unmount it"}
 	case len(users) == 0 && !f.lately(pair) && f.Snapshot.Complete(snapshot.Pods):
 		return []string{"no pod on the node uses it any more, and yet it is in volumesInUse: unless the last one has only just gone, the kubelet does not " +
-			"get it unstaged, and on a Ready node the controller waits for that without a limit"}
+			"get it unstaged; " + f.UntilUnmounted(f.node)}
 	}
 	driver, _, ok := reconcile.ParseCSI(pair.Volume)
 	if ok && f.Snapshot.Complete(snapshot.CSINodes) && !facts.Registers(f.Snapshot.CSINode(f.name), driver) {

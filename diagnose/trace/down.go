@@ -259,10 +259,10 @@ func (t *tracer) detached(v *tracedVolume) Stage {
 			return unread(StageDetached, snapshot.Nodes)
 		}
 		return done(StageDetached, metav1.Time{}, "")
-	case t.node != nil && facts.InUse(t.node, v.Volume) && !reconcile.OutOfService(t.node):
+	case t.node != nil && facts.InUse(t.node, v.Volume) && !t.spared(t.node):
 		if !reconcile.NodeReady(t.node) {
 			s.Detail = "the node is not Ready: its kubelet will not unmount it"
-			s.Ends = "the controller detaches it by force 6 min after the last pod there is gone, unless it is told not to or the node returns"
+			s.Ends = t.UntilUnmounted(t.node)
 			s.follows = true
 			return s
 		}

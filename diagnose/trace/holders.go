@@ -41,6 +41,13 @@ func (t *tracer) holders(v *tracedVolume) (first types.NodeName, count int) {
 // wait for it.
 type haveIt struct{ sync.Map }
 
+// spared reports whether the controller detaches from the node without waiting for its
+// kubelet.
+func (t *tracer) spared(node *corev1.Node) bool {
+	wait, ends := t.World.WaitsForUnmount(node)
+	return ends && wait == 0
+}
+
 // nodesWith are the nodes that have the volume, or of which its detach has not ended; sorted.
 func nodesWith(view *facts.View, volume corev1.UniqueVolumeName) []types.NodeName {
 	all := facts.Once(view, func(*facts.View) *haveIt { return &haveIt{} })
@@ -95,19 +102,27 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	case !t.knows(snapshot.Pods, ""):
 		s.On, s.Ends = "node "+string(pair.Node), "the volume is detached there"
 		s.Detail += "; which pod uses it there is not known: the pods could not be read"
+	case va != nil && facts.Deleting(va): // whatever the kubelet does
+		detach := t.detaching(va)
+		s.On, s.Ends = detach.On, detach.Ends
+		s.Detail += ": it has been detaching since " + facts.Stamp(*va.DeletionTimestamp)
+		bound = max(bound, detach.dueAt.Sub(since.Time))
+	case node != nil && facts.InUse(node, v.Volume) && t.spared(node):
+		s.On, s.Ends = Controller, t.UntilUnmounted(node)
 	case node != nil && facts.InUse(node, v.Volume) && reconcile.NodeReady(node):
 		s.On = kubeletOf(string(pair.Node))
 		s.Detail += ": no pod there uses it any more, but the kubelet has not unmounted and unstaged it (volumesInUse)"
-		s.Ends = "the kubelet unstages it: on a Ready node the controller waits for that without a limit"
+		s.Ends = "the kubelet unstages it: " + t.UntilUnmounted(node)
 	case decision != nil && decision.Verb == reconcile.Wait && decision.After > 0:
 		s.On, bound = Controller, decision.After+facts.DetachTakes
 		s.Detail += ", which is not Ready: its kubelet will not unmount it"
-		s.Ends = fmt.Sprintf("the controller detaches it by force %s after the last pod there is gone, unless the node returns", facts.Rounded(decision.After))
+		s.Ends = t.UntilUnmounted(node)
+	case decision != nil && decision.Verb == reconcile.Wait && !reconcile.NodeReady(node) && t.knows(snapshot.Nodes, ""):
+		s.On, bound = "node "+string(holder), 0
+		s.Detail += ", which is not Ready: its kubelet will not unmount it"
+		s.Ends = "the node returns, or it gets the out-of-service taint once its machine is known to be off: " + t.UntilUnmounted(node)
 	default:
 		s.On, s.Ends = Controller, "the detach from there ends"
-		if va != nil && facts.Deleting(va) {
-			s.On = attacherOf(va.Spec.Attacher)
-		}
 	}
 	if len(live) > 0 && !reconcile.NodeReady(node) && t.knows(snapshot.Nodes, "") {
 		bound = max(bound, lostNodeTakes)

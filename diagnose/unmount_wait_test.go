@@ -1,0 +1,104 @@
+package diagnose_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// TestDetachBegun: once the VolumeAttachment is being deleted nobody waits for an unmount.
+func TestDetachBegun(t *testing.T) {
+	for _, ready := range []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionUnknown} {
+		w := newWorld().pending(9).unattached()
+		va, deleted := newAttachment("n2"), minutesAgo(8)
+		va.DeletionTimestamp = &deleted
+		w.VolumeAttachments = []*storagev1.VolumeAttachment{va}
+		w.Nodes[1].Status.VolumesInUse = []corev1.UniqueVolumeName{theVolume}
+		w.Nodes[1].Status.Conditions[0].Status = ready
+		doc := w.trace(t)
+		if doc.Verdict.Actor != "the external-attacher of ebs.csi.aws.com" || strings.Contains(traceText(doc), "waits for that") {
+			t.Errorf("Ready %s: next to act is %q:\n%s", ready, doc.Verdict.Actor, traceText(doc))
+		}
+	}
+}
+
+// TestUntilUnmounted holds what is said of the wait for an unmount to what the controller
+// does, by node, release and setting, in all three places that say it.
+func TestUntilUnmounted(t *testing.T) {
+	ready := func(*corev1.Node) {}
+	lost := func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
+	taint := func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}} }
+	const limitless = "without a time limit"
+	for _, c := range []struct {
+		name    string
+		node    func(*corev1.Node)
+		release string
+		options reconcile.Options
+		says    string
+		after   time.Duration // of a Wait; -1: no Wait
+		actor   string        // to whom a pod on another node owes its wait
+	}{
+		{name: "Ready", node: ready, says: "while the node is Ready the controller waits for that " + limitless, actor: "the kubelet of n2"},
+		{name: "Ready, no detach by force", node: ready, options: reconcile.Options{DisableForceDetachOnTimeout: true},
+			says: "while the node is Ready the controller waits for that " + limitless, actor: "the kubelet of n2"},
+		{name: "Ready and out of service", node: taint, says: "detaches it immediately, because the node has the out-of-service taint", after: -1, actor: "the attach/detach controller"},
+		{name: "Ready, up to 1.24.8", node: ready, release: "v1.24.8", says: "waits 6m for that, and then detaches it, mounted or not", actor: "the kubelet of n2"},
+		{name: "Ready, 1.24.9", node: ready, release: "v1.24.9", says: limitless, actor: "the kubelet of n2"},
+		{name: "Ready, 1.22.3 with another time-out", node: ready, release: "v1.22.3", options: reconcile.Options{MaxWaitForUnmount: 2 * time.Minute},
+			says: "waits 2m for that, and then detaches it, mounted or not", actor: "the kubelet of n2"},
+		{name: "lost", node: lost, says: "detaches it by force 6m after the last pod there is gone", after: 6 * time.Minute, actor: "the attach/detach controller"},
+		{name: "lost, with another time-out", node: lost, options: reconcile.Options{MaxWaitForUnmount: 2 * time.Minute},
+			says: "detaches it by force 2m after the last pod there is gone", after: 2 * time.Minute, actor: "the attach/detach controller"},
+		{name: "lost, no detach by force", node: lost, options: reconcile.Options{DisableForceDetachOnTimeout: true},
+			says: limitless + ", because it is told not to detach by force", actor: "node n2"},
+		{name: "lost, a release without that switch", node: lost, release: "v1.29.1", options: reconcile.Options{DisableForceDetachOnTimeout: true},
+			says: "detaches it by force 6m after", after: 6 * time.Minute, actor: "the attach/detach controller"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld().pending(9).unattached()
+			w.VolumeAttachments = []*storagev1.VolumeAttachment{newAttachment("n2")}
+			w.Nodes[1].Status.VolumesAttached = []corev1.AttachedVolume{{Name: theVolume}}
+			w.Nodes[1].Status.VolumesInUse = []corev1.UniqueVolumeName{theVolume}
+			c.node(w.Nodes[1])
+			if c.release == "" {
+				c.release = "v1.36.3"
+			}
+			s := snapshot.New(traceNow, snapshot.Source{ServerVersion: c.release}, w.Objects, nil)
+			world := reconcile.NewWorld(s, c.options)
+			plan := world.Reconcile()
+			said := facts.NewView(s, world, plan).UntilUnmounted(w.Nodes[1])
+			if !strings.Contains(said, c.says) {
+				t.Errorf("says %q, want %q", said, c.says)
+			}
+			d := plan.Decision(reconcile.VolumeNode{Volume: theVolume, Node: "n2"})
+			if d == nil || (d.Verb == reconcile.Wait) != (c.after >= 0) || c.after >= 0 && d.After != c.after {
+				t.Errorf("the plan has %+v", d)
+			}
+			doc := diagnose.TracePod(s, w.pod, diagnose.Options{Reconcile: c.options})
+			if doc.Verdict.Actor != c.actor {
+				t.Errorf("next to act is %q, want %q: %s", doc.Verdict.Actor, c.actor, doc.Verdict.Message)
+			}
+			text := traceText(doc)
+			if !strings.Contains(text, c.says) {
+				t.Errorf("the trace does not say %q:\n%s", c.says, text)
+			}
+			if (strings.Contains(text, "without a") && strings.Contains(text, "limit")) != strings.Contains(said, limitless) {
+				t.Errorf("the trace speaks of another limit:\n%s", text)
+			}
+			ahead := diagnose.PreflightNode(s, "n2", diagnose.Options{Reconcile: c.options})
+			for _, hang := range ahead.Drain.Hangs {
+				if strings.Contains(hang.Because, "no pod on the node uses it any more") && !strings.Contains(hang.Because, said) {
+					t.Errorf("preflight says %q", hang.Because)
+				}
+			}
+		})
+	}
+}

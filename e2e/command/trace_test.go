@@ -22,10 +22,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/scenario"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 )
@@ -368,6 +370,9 @@ func TestTraceStages(t *testing.T) {
 		v := w.volume("unmanaged")
 		w.plainNode(t, name, func(n *corev1.Node) { n.Status.VolumesInUse = []corev1.UniqueVolumeName{v.UniqueName()} })
 		w.podOn(name, "unmanaged", "unmanaged")
+		// The kubelet of a node that is new may be about to write it.
+		_, err := load.Age(t.Context(), cluster.EtcdURL(), 2*facts.ListsGrace, func(o load.Object) bool { return o.GetName() == name })
+		w.check(err)
 		w.trace(t, traced{pod: "unmanaged", broken: trace.StageAttached, state: trace.StageBlocked, reason: "attached", waits: true, says: "lacks the annotation"})
 	})
 	for _, stage := range []trace.StageName{

@@ -16,12 +16,12 @@ const OldRelease = "v1.22.3"
 // the one that [Cluster.StopController] has ended, which also ends this one. It
 // builds it if need be, and returns when it is running.
 func (c *Cluster) StartOldController(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	binary, err := c.buildOldController(ctx)
+	binary, err := c.buildOldController(ctx) // takes minutes where nothing of it is built
 	if err != nil {
 		return fmt.Errorf("build the controller of %s: %w", OldRelease, err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
 	kubeconfig, err := c.KubeconfigFor(UserController)
 	if err != nil {
 		return err

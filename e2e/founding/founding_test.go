@@ -213,15 +213,15 @@ func TestOldController(t *testing.T) {
 		t.Skip("waits for minutes")
 	}
 	cluster.StopController()
-	if err := cluster.StartOldController(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
 		cluster.StopController()
 		if err := cluster.StartController(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
+	if err := cluster.StartOldController(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	kubeconfig := claiming(t, controlplane.OldRelease)
 	left, stayed := newStory(t, "left", kubeconfig), newStory(t, "stayed", kubeconfig)
 	left.loses()

@@ -24,6 +24,10 @@ import (
 // oldEnough is older than VD404 wants an attach to be that is refused.
 const oldEnough = 16 * time.Minute
 
+// slowCall is how long a call to the driver takes once it succeeds again. The attacher
+// gives up after 5 s.
+const slowCall = 4 * time.Second
+
 // TestCuredDetach: a driver refuses to detach a volume, and so to attach it to the node of
 // another pod. At a random moment it succeeds. The refusal stands beside the new state
 // until the attacher asks again, while somebody lets the command repair whatever it may,
@@ -43,7 +47,7 @@ func TestCuredDetach(t *testing.T) {
 		}
 	})
 	t.Logf("%d runs saw the refusal beside the new state", suspected.Load())
-	if suspected.Load() == 0 && *long { // by chance: the moment is short
+	if suspected.Load() == 0 && *long { // by chance: the moment lasts for seconds
 		t.Error("no run saw the refusal beside the new state: this shows nothing")
 	}
 }
@@ -93,7 +97,10 @@ func cured(t *testing.T, name string, suspected *atomic.Int32) {
 	before := s.written()
 	wait := rand.N(15 * time.Second)
 	t.Logf("the driver detaches after %v", wait)
-	cure := time.AfterFunc(wait, func() { cluster.Driver.FailUnpublish(nil, v.Handle) })
+	cure := time.AfterFunc(wait, func() {
+		cluster.Driver.Delay(slowCall, v.Handle) // the refusal stands while the next call is under way
+		cluster.Driver.FailUnpublish(nil, v.Handle)
+	})
 	defer cure.Stop()
 	for end := time.Now().Add(3 * time.Minute); ; {
 		pod, err := s.client.CoreV1().Pods(s.name).Get(t.Context(), "web-1", metav1.GetOptions{})
@@ -110,7 +117,7 @@ func cured(t *testing.T, name string, suspected *atomic.Int32) {
 			return is && o.GetName() == s.nodeName("a")
 		})
 		s.must(err)
-		pause := time.Second + rand.N(6*time.Second)
+		pause := time.Second + rand.N(3*time.Second)
 		r, err := command.Run(t.Context(), command.Binary, cluster.Kubeconfig, "diagnose", "pod/web-1", "-n", s.name, "--check", "VD404",
 			"--for", pause.String(), "--settle", "1s", "--journal", s.journal(), "--apply", "--yes", "--allow", "unpublish-orphan")
 		s.must(err)

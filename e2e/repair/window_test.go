@@ -1,6 +1,7 @@
 package repair_test
 
 import (
+	"context"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -11,9 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/faultproxy"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
 )
 
@@ -42,6 +45,11 @@ func TestWindow(t *testing.T) {
 				}
 			}
 		}))
+		// A list that is cut after one item says how many are left.
+		s.await(fixture.Condition{What: "the API server has the pods", Check: func(ctx context.Context) (bool, []runtime.Object, error) {
+			list, err := s.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{Limit: 1})
+			return err == nil && list.RemainingItemCount != nil && *list.RemainingItemCount >= windowPods-1, nil, err
+		}})
 	}
 	s.nodes("a")
 	v := s.volume()

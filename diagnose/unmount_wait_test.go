@@ -35,7 +35,9 @@ func TestDetachBegun(t *testing.T) {
 func TestUntilUnmounted(t *testing.T) {
 	ready := func(*corev1.Node) {}
 	lost := func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
-	taint := func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}} }
+	taint := func(n *corev1.Node) {
+		n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
+	}
 	const limitless = "without a time limit"
 	for _, c := range []struct {
 		name    string

@@ -14,6 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -54,13 +55,17 @@ whether that is in flight or stuck), 2 no answer, or none from the kubelet with
 				return err
 			}
 			pod := s.Pod(targets[0].name)
-			opts := diagnose.Options{Reconcile: g.options()}
+			var heard *trace.KubeletView
 			if askKubelet {
-				if opts.Kubelet, err = kubeletOf(cmd.Context(), g, streams, pod); err != nil {
+				if heard, err = kubeletOf(cmd.Context(), g, streams, pod); err != nil {
 					return err
 				}
 			}
-			doc := diagnose.TracePod(s, pod, opts)
+			view := repair.Look(s, diagnose.Options{Reconcile: g.options(), Checks: diagnose.ChecksOfTrace()}, repair.Consent{})
+			repair.Propose(view)
+			sayApply(view.Report, takenOver(cmd.Flags()))
+			doc := trace.OfPod(view.Facts, pod, heard)
+			doc.AddFindings(view.Report)
 			if err := printTo(g, &outputs, streams.Out, doc, output.TraceFormats.Print); err != nil {
 				return err
 			}

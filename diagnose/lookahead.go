@@ -20,12 +20,18 @@ import (
 func TracePod(s *snapshot.Snapshot, pod *corev1.Pod, opts Options) *trace.Trace {
 	view := viewOf(s, opts)
 	checks := opts.Checks
-	if checks == nil { // the remainder would only repeat the trace
-		checks = slices.DeleteFunc(Checks(), func(c check.Check) bool { return c.Remainder })
+	if checks == nil {
+		checks = ChecksOfTrace()
 	}
 	t := trace.OfPod(view, pod, opts.Kubelet)
 	t.AddFindings(Examine(view, checks))
 	return t
+}
+
+// ChecksOfTrace are the checks whose findings a trace names. The remainder would only
+// repeat the trace.
+func ChecksOfTrace() []check.Check {
+	return slices.DeleteFunc(Checks(), func(c check.Check) bool { return c.Remainder })
 }
 
 // AnswerFor says in short what TracePod would of the pod. The report is the whole one

@@ -22,6 +22,19 @@ func newHTMLBriefs(findings []finding.Brief) []html.Brief {
 	return briefs
 }
 
+// newHTMLToldBriefs are the findings with what to do about them.
+func newHTMLToldBriefs(findings []finding.Brief) []html.Brief {
+	briefs := newHTMLBriefs(findings)
+	for i, f := range findings {
+		t := tellBrief(f)
+		briefs[i].Hits, briefs[i].Dont = visible(strings.Join(t.hits, "; ")), visible(t.dont)
+		for _, s := range t.do {
+			briefs[i].Steps = append(briefs[i].Steps, html.Step{Text: visible(s.text), Command: visible(s.command)})
+		}
+	}
+	return briefs
+}
+
 // sourceFacts are where and when the objects were read.
 func sourceFacts(s snapshot.Source, version, at string) []string {
 	return []string{visible(placeOf(s)), visible(version), at}
@@ -35,7 +48,7 @@ func printTraceHTML(b *strings.Builder, t *trace.Trace, _ Options) error {
 	}
 	p := html.Trace{
 		Frame:    newHTMLFrame("Volume trace", visible(verdict), t.Verdict.State == finding.NoWait, about...),
-		Findings: newHTMLBriefs(t.Findings), Unread: unreadOf(t.Gaps, len(t.SkippedChecks)),
+		Findings: newHTMLToldBriefs(t.Findings), Unread: unreadOf(t.Gaps, len(t.SkippedChecks)),
 	}
 	for i, v := range t.Volumes {
 		p.Volumes = append(p.Volumes, newHTMLVolume(t, v, fmt.Sprintf("v%d", i+1)))

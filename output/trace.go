@@ -46,16 +46,31 @@ func printTraceTable(b *strings.Builder, t *trace.Trace, opts Options) error {
 		traceVolume(b, t, v, opts)
 	}
 	kubeletSays(b, t, opts)
-	for i, f := range t.Findings {
-		if i == 0 {
-			b.WriteString("\nFindings:\n")
-		}
-		fmt.Fprintf(b, "  %s  %s  %s\n", paintSeverity(f.Severity, opts), f.Code, f.Check)
-		wrapped(b, "    ", f.Message, opts)
-		fmt.Fprintf(b, "    %s\n", Safe(f.Explain))
-	}
+	tellBriefs(b, t.Findings, opts)
 	closeTrace(b, opts, t.Gaps, t.SkippedChecks)
 	return nil
+}
+
+// tellBriefs says of each finding what is wrong, what to do and what not to do.
+func tellBriefs(b *strings.Builder, findings []finding.Brief, opts Options) {
+	for _, f := range findings {
+		b.WriteString("\n")
+		t := tellBrief(f)
+		title(b, t, opts)
+		do(b, t.do, opts)
+		list(b, "hits", t.hits, opts)
+		field(b, "don't", t.dont, opts)
+		field(b, "more", f.Explain, opts)
+	}
+}
+
+// tellBrief is the telling of one finding beside a trace, which has the waits and their
+// causes already.
+func tellBrief(f finding.Brief) telling {
+	whole := f.Whole
+	whole.Code, whole.Severity = f.Code, f.Severity
+	return telling{Finding: whole, what: f.Message, do: steps(whole, refused(whole.Repair)),
+		hits: texts(whole.Steps, func(s finding.Step) string { return s.Says }), dont: whole.Never}
 }
 
 func closeTrace(b *strings.Builder, opts Options, gaps []snapshot.Gap, skipped []finding.SkippedCheck) {

@@ -35,7 +35,8 @@ func someTrace() *trace.Trace {
 					{Stage: trace.StageRegistered, State: trace.StageUnknown, Detail: name},
 				}},
 		},
-		Findings:      []finding.Brief{{Code: "VD301", Check: "inuse-not-attached", Severity: finding.Error, Message: name, Explain: "kubectl volume-doctor explain VD301"}},
+		Findings: []finding.Brief{{Code: "VD301", Check: "inuse-not-attached", Severity: finding.Error, Message: name, Explain: "kubectl volume-doctor explain VD301",
+			Whole: finding.Finding{Advice: "look at " + name, AdviceCommands: []string{"kubectl get nodes"}, Never: "delete the pod", Steps: []finding.Step{{Says: "hits nobody"}}}}},
 		SkippedChecks: []finding.SkippedCheck{{Code: "VD601"}},
 		Kubelet: &trace.KubeletAccount{Statements: []trace.KubeletStatement{
 			{Bearing: trace.KubeletDiffers, Text: "it does not know " + name + "\x1b[2J\u202e" + name}, {Bearing: trace.KubeletAgrees, Text: "all is well"}}},
@@ -98,7 +99,7 @@ func TestTraceTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"verdict: stuck", "over within 2m", "[✗ attached]", "✓ scheduled → ", "at         attached: blocked", "    waits on   ", "    means      ", "not needed",
-		"explain VD301", "gap: events outside namespace", "1 check skipped", "\nThe kubelet of n1", "\n  differs  it does not know", "\n  agrees   all is well\n",
+		"\nerror VD301  \n      a-long", "\n  do      look at\n", "\n          kubectl get nodes\n", "\n  hits    hits nobody\n", "\n  don't   delete the pod\n", "explain VD301", "gap: events outside namespace", "1 check skipped", "\nThe kubelet of n1", "\n  differs  it does not know", "\n  agrees   all is well\n",
 		"gap: nodes/proxy/metrics could not be read (Forbidden): it takes the right to"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("lacks %q:\n%s", want, b.String())

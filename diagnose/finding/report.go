@@ -360,9 +360,11 @@ type Brief struct {
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message"`
 	Explain  string   `json:"explain"`
+	// Whole is the finding itself, for text that says what to do about it.
+	Whole Finding `json:"-"`
 }
 
 // Brief is the finding in short.
 func (f Finding) Brief() Brief {
-	return Brief{f.Code, f.Check, f.Severity, f.Message, "kubectl volume-doctor explain " + string(f.Code)}
+	return Brief{f.Code, f.Check, f.Severity, f.Message, "kubectl volume-doctor explain " + string(f.Code), f}
 }

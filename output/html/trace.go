@@ -43,6 +43,8 @@ type Fact struct{ Label, Text string }
 // Brief is a finding that a trace or a preflight names.
 type Brief struct {
 	Class, Severity, Code, Check, Page, Message, Explain string
+	Steps                                                []Step
+	Hits, Dont                                           string
 }
 
 // Write writes the page.
@@ -89,6 +91,8 @@ func briefs(findings []Brief) g.Node {
 		articles = append(articles, h.Article(h.Class("card "+f.Class), h.ID(id), h.Aria("labelledby", id+"-title"), lines(
 			h.H2(h.ID(id+"-title"), severity(f.Severity), words(" "), h.A(h.Href(f.Page), h.Rel("noreferrer"), words(f.Code+" "+f.Check))),
 			h.P(h.Class("what"), words(f.Message)),
+			Finding{Steps: f.Steps}.steps(),
+			terms([]Fact{{"Hits", f.Hits}, {"Do not", f.Dont}}),
 			command(f.Explain),
 		)))
 	}

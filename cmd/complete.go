@@ -35,8 +35,12 @@ func (g *globalFlags) completeTargets(streams genericiooptions.IOStreams, most i
 					words = append(words, r.Names[0]+"/")
 				}
 			}
-			if len(kinds) == 1 { // the name alone will do
-				return g.completeNames(cmd, streams, kinds[0], "", word)
+			if len(kinds) > 0 { // the name alone will do
+				names, directive := g.completeNames(cmd, streams, kinds[0], "", word)
+				if len(kinds) == 1 {
+					return names, directive
+				}
+				words = append(words, names...)
 			}
 			return words, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 		}

@@ -91,6 +91,14 @@ func TestNothingHidden(t *testing.T) {
 				runs = append(runs, []string{"trace", "-f", file, "-n", pod.Namespace, "pod/" + pod.Name, "-o", format})
 				break
 			}
+			for _, claim := range s.Claims {
+				runs = append(runs, []string{"trace", "-f", file, "-n", claim.Namespace, "pvc/" + claim.Name, "-o", format})
+				break
+			}
+			for _, pv := range s.Volumes {
+				runs = append(runs, []string{"trace", "-f", file, "pv/" + pv.Name, "-o", format})
+				break
+			}
 			for _, node := range s.Nodes {
 				runs = append(runs, []string{"preflight", "-f", file, "node/" + node.Name, "-o", format})
 				break

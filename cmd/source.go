@@ -48,9 +48,9 @@ func (g *globalFlags) readAs(streams genericiooptions.IOStreams, live func(watch
 	return s, nil
 }
 
-// readTargets reads what a command rests on whose arguments are of one kind, and
-// makes sure that they are there. Pods are for trace, which takes one.
-func (g *globalFlags) readTargets(ctx context.Context, streams genericiooptions.IOStreams, outputs *outputFlags, args []string, kind snapshot.Kind) ([]target, *snapshot.Snapshot, error) {
+// readTargets reads what a command rests on whose arguments are of the kinds, and makes
+// sure that they are there. Of one pod alone no more is read than its trace takes.
+func (g *globalFlags) readTargets(ctx context.Context, streams genericiooptions.IOStreams, outputs *outputFlags, args []string, kinds ...snapshot.Kind) ([]target, *snapshot.Snapshot, error) {
 	if err := cmp.Or(g.validate(), outputs.validate()); err != nil {
 		return nil, nil, err
 	}
@@ -58,13 +58,13 @@ func (g *globalFlags) readTargets(ctx context.Context, streams genericiooptions.
 	if err != nil {
 		return nil, nil, err
 	}
-	targets, err := parseTargets(args, namespace, kind)
+	targets, err := parseTargets(args, namespace, kinds...)
 	if err != nil {
 		return nil, nil, err
 	}
 	g.asks = asks(targets)
 	s, err := g.readAs(streams, func(c watched) (*snapshot.Snapshot, error) {
-		if kind == snapshot.Pods {
+		if len(targets) == 1 && targets[0].kind == snapshot.Pods {
 			return g.takePod(ctx, c, targets[0].name, true)
 		}
 		return c.Snapshot(ctx)

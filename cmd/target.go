@@ -47,8 +47,8 @@ func parseTarget(arg, namespace string) (target, error) {
 }
 
 // parseTargets reads the arguments as kubectl does: KIND/NAME, or KIND and then the
-// names. Only the given kinds are taken, or any where there are none; where there is
-// one alone, its name will do.
+// names. Only the given kinds are taken, or any where there are none; a name alone is of
+// the first of them.
 func parseTargets(args []string, namespace string, only ...snapshot.Kind) ([]target, error) {
 	var targets []target
 	for _, arg := range withKinds(args, only) {
@@ -57,7 +57,7 @@ func parseTargets(args []string, namespace string, only ...snapshot.Kind) ([]tar
 			return nil, err
 		}
 		if len(only) > 0 && !slices.Contains(only, t.kind) {
-			return nil, fmt.Errorf("%q: this command takes %s only", arg, only[0])
+			return nil, fmt.Errorf("%q: this command takes %s only", arg, strings.Join(each(only, func(kind snapshot.Kind) string { return string(kind) }), ", "))
 		}
 		targets = append(targets, t)
 	}
@@ -78,7 +78,7 @@ func withKinds(args []string, only []snapshot.Kind) []string {
 	if len(args) > 1 && isKind(args[0]) {
 		kind, args = args[0], args[1:]
 	}
-	if kind == "" && len(only) == 1 {
+	if kind == "" && len(only) > 0 {
 		kind = string(only[0])
 	}
 	if kind == "" {
@@ -98,6 +98,16 @@ func exactlyOne(kind snapshot.Kind) cobra.PositionalArgs {
 		default:
 			return nil
 		}
+	}
+}
+
+// atLeastOne takes names of objects.
+func atLeastOne(of string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 || len(args) == 1 && isKind(args[0]) {
+			return fmt.Errorf("this command is about %s: give a name", of)
+		}
+		return nil
 	}
 }
 

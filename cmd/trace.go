@@ -11,7 +11,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
@@ -22,8 +21,8 @@ func newTrace(g *globalFlags, streams genericiooptions.IOStreams) *cobra.Command
 	var outputs outputFlags
 	var askKubelet bool
 	cmd := &cobra.Command{
-		Use:   "trace NAME | pod/NAME",
-		Short: "Follow a pod's volumes stage by stage, and say where they wait and on whom",
+		Use:   "trace pod/NAME | pvc/NAME | pv/NAME ...",
+		Short: "Follow a pod's volumes stage by stage, or say who uses a claim and where it is",
 		Long: `trace follows each volume of a pod from scheduling to mounted: scheduled, claim
 bound, in the node's volumesInUse, attached, in its volumesAttached, driver
 registered, staged, mounted; and back again for a pod that ends. It says which
@@ -31,51 +30,81 @@ stage a volume waits in, on whom, since when and what ends the wait, and tells a
 pod that waits for a volume from one that waits for its image, its network or its
 init containers.
 
---kubelet also asks the kubelet of the pod's node for its pods, its metrics and,
-where the node allows that, for what its log says has failed. It says where they
-agree with the objects, and uses them where no object tells in which of two
-stages a volume waits. That takes the right to get nodes/proxy, with which
-commands can be run in every pod of the node: few should have it, and nothing
+Of a claim or a volume it says which pods name it and what they do, on which nodes
+it is attached, since when and by which VolumeAttachment, where it is mounted, and
+what keeps the claim and the volume, also where all is well. -o name prints its pods.
+
+A name alone is a pod's. --kubelet also asks the kubelet of the pod's node for its
+pods, its metrics and, where the node allows that, for what its log says has failed.
+It says where they agree with the objects, and uses them where no object tells in
+which of two stages a volume waits. That takes the right to get nodes/proxy, with
+which commands can be run in every pod of the node: few should have it, and nothing
 else here needs it.
 
-Exit code: 0 the pod waits for no volume, 1 it waits for one (the verdict says
-whether that is in flight or stuck), 2 no answer, or none from the kubelet with
---kubelet.`,
+Exit code: 0 nothing waits for the volumes, 1 something does (the verdict says
+whether that is in flight or stuck), or a check found something wrong with a claim
+or a volume, 2 no answer, or none from the kubelet with --kubelet.`,
 		Example: `  kubectl volume-doctor trace pod/web-0 -n shop
+  kubectl volume-doctor trace pvc/data-web-0 -n shop -o json
   kubectl volume-doctor trace pod/web-0 -n shop --kubelet
-  kubectl volume-doctor trace -f snapshot.yaml pod/web-0 -o wide`,
-		Args:              exactlyOne(snapshot.Pods),
-		ValidArgsFunction: g.completeTargets(streams, 1, snapshot.Pods),
+  kubectl volume-doctor trace -f snapshot.yaml pv/pv-1 -o wide`,
+		Args:              atLeastOne("pods, claims and volumes"),
+		ValidArgsFunction: g.completeTargets(streams, 0, traceable...),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if askKubelet && g.file != "" {
 				return errors.New("--kubelet asks a kubelet: it does not go with -f")
 			}
-			targets, s, err := g.readTargets(cmd.Context(), streams, &outputs, args, snapshot.Pods)
+			targets, s, err := g.readTargets(cmd.Context(), streams, &outputs, args, traceable...)
 			if err != nil {
 				return err
 			}
-			pod := s.Pod(targets[0].name)
 			var heard *trace.KubeletView
 			if askKubelet {
-				if heard, err = kubeletOf(cmd.Context(), g, streams, pod); err != nil {
+				if len(targets) > 1 || targets[0].kind != snapshot.Pods {
+					return errors.New("--kubelet asks the kubelet of one pod's node: name one pod")
+				}
+				if heard, err = kubeletOf(cmd.Context(), g, streams, s.Pod(targets[0].name)); err != nil {
 					return err
 				}
 			}
 			view := repair.Look(s, diagnose.Options{Reconcile: g.options(), Checks: diagnose.ChecksOfTrace()}, repair.Consent{})
 			repair.Propose(view)
 			sayApply(view.Report, takenOver(cmd.Flags()))
-			doc := trace.OfPod(view.Facts, pod, heard)
-			doc.AddFindings(view.Report)
-			if err := printTo(g, &outputs, streams.Out, doc, output.TraceFormats.Print); err != nil {
+			documents := each(targets, func(t target) trace.Document { return traceOf(view, t, heard) })
+			if err := printTo(g, &outputs, streams.Out, documents, output.TraceFormats.Print); err != nil {
 				return err
 			}
-			unheard := askKubelet && doc.Node != "" && !doc.KubeletAnswered()
-			return exitWith(unheard || doc.Verdict.State == finding.Unsure, doc.Verdict.State != finding.NoWait)
+			incomplete, found := false, false
+			for _, d := range documents {
+				unknown, wrong := d.Found()
+				incomplete, found = incomplete || unknown, found || wrong
+				if t, ok := d.(*trace.Trace); ok && askKubelet {
+					incomplete = incomplete || t.Node != "" && !t.KubeletAnswered()
+				}
+			}
+			return exitWith(incomplete, found)
 		},
 	}
 	outputs.add(cmd, output.TraceFormats.Names())
 	cmd.Flags().BoolVar(&askKubelet, "kubelet", false, "Also ask the kubelet of the pod's node (needs the right to get nodes/proxy)")
 	return cmd
+}
+
+// traceable are the kinds that trace takes; a name alone is of the first.
+var traceable = []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes}
+
+// traceOf is the trace of one target, which must exist.
+func traceOf(view *repair.View, t target, heard *trace.KubeletView) trace.Document {
+	switch t.kind {
+	case snapshot.Claims:
+		return trace.OfClaim(view.Facts, view.Report, view.Snapshot.Claim(t.name))
+	case snapshot.Volumes:
+		return trace.OfVolume(view.Facts, view.Report, view.Snapshot.Volume(t.name.Name))
+	default:
+		doc := trace.OfPod(view.Facts, view.Snapshot.Pod(t.name), heard)
+		doc.AddFindings(view.Report)
+		return doc
+	}
 }
 
 // kubeletOf is what the kubelet of the pod's node says; nil where it has none.

@@ -2,6 +2,8 @@ package output
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -40,25 +42,61 @@ func sourceFacts(s snapshot.Source, version, at string) []string {
 	return []string{visible(placeOf(s)), visible(version), at}
 }
 
-func printTraceHTML(b *strings.Builder, t *trace.Trace, _ Options) error {
-	verdict := fmt.Sprintf("Pod %s/%s: %s. %s", t.Pod.Namespace, t.Pod.Name, traceWaits[t.Verdict.State], t.Verdict.Message)
-	about := sourceFacts(t.Source, t.KubernetesVersion, facts.Stamp(t.TakenAt))
-	if t.Node != "" {
-		about = append(about, visible("node "+string(t.Node)))
+// printTraceHTML is one page of all documents.
+func printTraceHTML(b *strings.Builder, documents []trace.Document, _ Options) error {
+	var p html.Trace
+	var verdicts, about []string
+	good := true
+	for i, document := range documents {
+		id := fmt.Sprintf("d%d", i+1)
+		var findings []finding.Brief
+		var unread []string
+		switch d := document.(type) {
+		case *trace.Trace:
+			about = append(about, sourceFacts(d.Source, d.KubernetesVersion, facts.Stamp(d.TakenAt))...)
+			if d.Node != "" {
+				about = append(about, visible("node "+string(d.Node)))
+			}
+			if d.Kubelet != nil {
+				for _, s := range d.Kubelet.Statements {
+					about = append(about, visible(fmt.Sprintf("the kubelet %s: %s", s.Bearing, s.Text)))
+				}
+			}
+			verdicts = append(verdicts, fmt.Sprintf("Pod %s/%s: %s. %s", d.Pod.Namespace, d.Pod.Name, traceWaits[d.Verdict.State], d.Verdict.Message))
+			good = good && d.Verdict.State == finding.NoWait
+			for n, v := range d.Volumes {
+				p.Volumes = append(p.Volumes, newHTMLVolume(d, v, fmt.Sprintf("%sv%d", id, n+1)))
+			}
+			findings, unread = d.Findings, unreadOf(d.Gaps, len(d.SkippedChecks))
+		case *trace.VolumeUse:
+			about = append(about, sourceFacts(d.Source, d.KubernetesVersion, facts.Stamp(d.TakenAt))...)
+			verdicts = append(verdicts, fmt.Sprintf("%s %s: %s. %s", d.Subject.Kind, subjectName(d.Subject), paintUse(d, Options{}), d.Verdict.Message))
+			unknown, wrong := d.Found()
+			good = good && !unknown && !wrong
+			p.Uses = append(p.Uses, newHTMLUse(d, id))
+			findings, unread = d.Findings, unreadOf(d.Gaps, len(d.SkippedChecks))
+		}
+		for _, f := range newHTMLToldBriefs(findings) {
+			if !slices.ContainsFunc(p.Findings, func(other html.Brief) bool { return reflect.DeepEqual(f, other) }) {
+				p.Findings = append(p.Findings, f)
+			}
+		}
+		p.Unread = append(p.Unread, unread...)
 	}
-	p := html.Trace{
-		Frame:    newHTMLFrame("Volume trace", visible(verdict), t.Verdict.State == finding.NoWait, about...),
-		Findings: newHTMLToldBriefs(t.Findings), Unread: unreadOf(t.Gaps, len(t.SkippedChecks)),
-	}
-	for i, v := range t.Volumes {
-		p.Volumes = append(p.Volumes, newHTMLVolume(t, v, fmt.Sprintf("v%d", i+1)))
-	}
-	if t.Kubelet != nil {
-		for _, s := range t.Kubelet.Statements {
-			p.About = append(p.About, visible(fmt.Sprintf("the kubelet %s: %s", s.Bearing, s.Text)))
+	p.Unread = onceEach(p.Unread)
+	p.Frame = newHTMLFrame("Volume trace", visible(strings.Join(verdicts, " ")), good, onceEach(about)...)
+	return p.Write(b)
+}
+
+// onceEach keeps the first of equal texts.
+func onceEach(texts []string) []string {
+	var kept []string
+	for _, text := range texts {
+		if !slices.Contains(kept, text) {
+			kept = append(kept, text)
 		}
 	}
-	return p.Write(b)
+	return kept
 }
 
 func newHTMLVolume(t *trace.Trace, v trace.VolumeTrace, id string) html.Volume {

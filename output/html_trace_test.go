@@ -81,7 +81,7 @@ func TestTraceAndPreflightPages(t *testing.T) {
 func checkTracePage(t *testing.T, document *trace.Trace) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := TraceFormats.Print(&b, "html", document, Options{}); err != nil {
+	if err := TraceFormats.Print(&b, "html", []trace.Document{document}, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	root, _ := checkPage(t, b.Bytes())

@@ -32,7 +32,7 @@ func TestDocumentsFitTheirSchemas(t *testing.T) {
 	schemas := map[string]*jsonschema.Schema{}
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	names := []string{"report", "plan", "timeline", "trace", "preflight", "upgrade"}
+	names := []string{"report", "plan", "timeline", "trace", "volumeuse", "tracelist", "preflight", "upgrade"}
 	for _, name := range names {
 		if err := c.AddResource(schemaID+name+".json", closed(readSchema(t, name))); err != nil {
 			t.Fatal(err)
@@ -68,6 +68,10 @@ func TestDocumentsFitTheirSchemas(t *testing.T) {
 		for _, pod := range c.read.Pods[:min(1, len(c.read.Pods))] {
 			fits(t, "trace", diagnose.TracePod(c.read, pod, diagnose.Options{Reconcile: c.settings, Checks: []check.Check{}}))
 		}
+		for _, use := range usesOf(c) {
+			fits(t, "volumeuse", use)
+			fits(t, "tracelist", TraceList{finding.APIVersion, "TraceList", []trace.Document{use, use}})
+		}
 		for _, node := range c.read.Nodes[:min(1, len(c.read.Nodes))] {
 			fits(t, "preflight", diagnose.PreflightNode(c.read, types.NodeName(node.Name), diagnose.Options{Reconcile: c.settings}))
 		}
@@ -79,6 +83,20 @@ func TestDocumentsFitTheirSchemas(t *testing.T) {
 			}
 		}
 	})
+}
+
+// usesOf are those of all claims and volumes of the case.
+func usesOf(c corpusCase) []*trace.VolumeUse {
+	world := reconcile.NewWorld(c.read, c.settings)
+	view := facts.NewView(c.read, world, world.Reconcile())
+	var uses []*trace.VolumeUse
+	for _, claim := range c.read.Claims {
+		uses = append(uses, trace.OfClaim(view, c.report, claim))
+	}
+	for _, pv := range c.read.Volumes {
+		uses = append(uses, trace.OfVolume(view, c.report, pv))
+	}
+	return uses
 }
 
 // withKubelets is the plan of the case with the other half of its first node.
@@ -105,7 +123,7 @@ func worse(r *finding.Report) *finding.Report {
 // schema in docs/schema, too.
 func TestSchemasHaveEveryField(t *testing.T) {
 	for name, document := range map[string]any{"report": finding.Report{}, "plan": Plan{}, "timeline": finding.Entry{},
-		"trace": trace.Trace{}, "preflight": preflight.Preflight{}, "upgrade": preflight.Upgrade{}} {
+		"trace": trace.Trace{}, "volumeuse": trace.VolumeUse{}, "tracelist": TraceList{}, "preflight": preflight.Preflight{}, "upgrade": preflight.Upgrade{}} {
 		schema := readSchema(t, name).(map[string]any)
 		compare(t, name, schema, schema, reflect.TypeOf(document))
 	}

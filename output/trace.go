@@ -14,14 +14,53 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TraceFormats print a trace.
-var TraceFormats = formats[*trace.Trace]{
-	{"table", printTraceTable},
-	{"wide", printTraceWide},
-	{"json", printJSON[*trace.Trace]},
-	{"yaml", printYAML[*trace.Trace]},
+// TraceFormats print the traces of what one command asks about.
+var TraceFormats = formats[[]trace.Document]{
+	{"table", inTurn(printTraceTable, printUseTable)},
+	{"wide", inTurn(printTraceWide, printUseWide)},
+	{"json", asOne(printJSON[any])},
+	{"yaml", asOne(printYAML[any])},
 	{"name", printTraceNames},
 	{"html", printTraceHTML},
+}
+
+// inTurn prints one document after the other, with a blank line between them.
+func inTurn(ofPod func(*strings.Builder, *trace.Trace, Options) error, ofUse func(*strings.Builder, *trace.VolumeUse, Options) error) func(*strings.Builder, []trace.Document, Options) error {
+	return func(b *strings.Builder, documents []trace.Document, opts Options) error {
+		for i, document := range documents {
+			if i > 0 {
+				b.WriteString("\n")
+			}
+			var err error
+			switch d := document.(type) {
+			case *trace.Trace:
+				err = ofPod(b, d, opts)
+			case *trace.VolumeUse:
+				err = ofUse(b, d, opts)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// TraceList is what several traces are in JSON and YAML; one stands alone.
+type TraceList struct {
+	APIVersion string           `json:"apiVersion"`
+	Kind       string           `json:"kind"`
+	Items      []trace.Document `json:"items"`
+}
+
+// asOne prints one document, or a list of several.
+func asOne(printed func(*strings.Builder, any, Options) error) func(*strings.Builder, []trace.Document, Options) error {
+	return func(b *strings.Builder, documents []trace.Document, opts Options) error {
+		if len(documents) == 1 {
+			return printed(b, documents[0], opts)
+		}
+		return printed(b, TraceList{finding.APIVersion, "TraceList", documents}, opts)
+	}
 }
 
 // printTraceTable gives the verdict, and then each volume with its stages in a row;
@@ -213,8 +252,25 @@ func printTraceWide(b *strings.Builder, t *trace.Trace, opts Options) error {
 	return nil
 }
 
-// printTraceNames are the objects that the pod waits for.
-func printTraceNames(b *strings.Builder, t *trace.Trace, _ Options) error {
+// printTraceNames are the objects that a pod waits for, and the pods that name a claim.
+func printTraceNames(b *strings.Builder, documents []trace.Document, _ Options) error {
+	var names []string
+	for _, document := range documents {
+		switch d := document.(type) {
+		case *trace.Trace:
+			names = append(names, waitedFor(d)...)
+		case *trace.VolumeUse:
+			for _, p := range d.Pods {
+				_, name, _ := strings.Cut(p.Pod, "/")
+				names = append(names, "pod/"+name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return printLines(b, slices.Compact(names))
+}
+
+func waitedFor(t *trace.Trace) []string {
 	var names []string
 	for _, v := range t.Volumes {
 		switch {
@@ -225,6 +281,5 @@ func printTraceNames(b *strings.Builder, t *trace.Trace, _ Options) error {
 			names = append(names, "persistentvolumeclaim/"+v.Claim)
 		}
 	}
-	slices.Sort(names)
-	return printLines(b, slices.Compact(names))
+	return names
 }

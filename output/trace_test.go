@@ -62,7 +62,7 @@ func TestStagesFitATerminal(t *testing.T) {
 	for _, format := range []string{"table", "wide", "json", "yaml", "name"} {
 		for _, on := range []bool{false, true} {
 			var b bytes.Buffer
-			if err := TraceFormats.Print(&b, format, someTrace(), Options{Color: on, Width: 80}); err != nil {
+			if err := TraceFormats.Print(&b, format, []trace.Document{someTrace()}, Options{Color: on, Width: 80}); err != nil {
 				t.Fatal(err)
 			}
 			fits(t, "trace", format, b.String(), on)
@@ -95,7 +95,7 @@ func fits(t *testing.T, command, format, text string, color bool) {
 
 func TestTraceTable(t *testing.T) {
 	var b bytes.Buffer
-	if err := TraceFormats.Print(&b, "table", someTrace(), terminal); err != nil {
+	if err := TraceFormats.Print(&b, "table", []trace.Document{someTrace()}, terminal); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"verdict: stuck", "over within 2m", "[✗ attached]", "✓ scheduled → ", "at         attached: blocked", "    waits on   ", "    means      ", "not needed",
@@ -105,7 +105,7 @@ func TestTraceTable(t *testing.T) {
 			t.Errorf("lacks %q:\n%s", want, b.String())
 		}
 	}
-	for _, print := range []error{TraceFormats.Print(&b, "xml", someTrace(), Options{}), PreflightFormats.Print(&b, "xml", somePreflight(), Options{})} {
+	for _, print := range []error{TraceFormats.Print(&b, "xml", []trace.Document{someTrace()}, Options{}), PreflightFormats.Print(&b, "xml", somePreflight(), Options{})} {
 		if print == nil || !strings.Contains(print.Error(), "table, wide, json, yaml, name") {
 			t.Errorf("an unknown format is not refused with the known ones: %v", print)
 		}

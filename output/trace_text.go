@@ -26,7 +26,11 @@ var traceWaits = map[finding.WaitState]string{
 }
 
 func paintWait(state finding.WaitState, opts Options) string {
-	text := traceWaits[state]
+	return paintWaitAs(traceWaits, state, opts)
+}
+
+func paintWaitAs(texts map[finding.WaitState]string, state finding.WaitState, opts Options) string {
+	text := texts[state]
 	switch state {
 	case finding.NoWait:
 		return paint(opts.Color, text, color.FgGreen)

@@ -12,9 +12,24 @@ import (
 // Trace is the page of a trace.
 type Trace struct {
 	Frame
+	Uses     []Use
 	Volumes  []Volume
 	Findings []Brief
 	Unread   []string
+}
+
+// Use is a claim or a volume with who uses it and where it is.
+type Use struct {
+	ID, Class, Title, Verdict string
+	Facts                     []Fact
+}
+
+func (u Use) node() g.Node {
+	return h.Section(h.Class("card "+u.Class), h.Aria("labelledby", u.ID), lines(
+		h.H2(h.ID(u.ID), words(u.Title)),
+		h.P(words(u.Verdict)),
+		terms(u.Facts),
+	))
 }
 
 // Volume is a volume of the pod with its stages.
@@ -49,8 +64,8 @@ type Brief struct {
 
 // Write writes the page.
 func (t Trace) Write(w io.Writer) error {
-	parts := each(t.Volumes, Volume.node)
-	if len(t.Volumes) == 0 {
+	parts := lines(each(t.Uses, Use.node), each(t.Volumes, Volume.node))
+	if len(t.Volumes)+len(t.Uses) == 0 {
 		parts = lines(h.P(h.Class("card"), words(t.Verdict)))
 	}
 	return t.page(nil, h.Main(h.ID("findings"), h.TabIndex("-1"), h.Aria("label", "Volumes, stage by stage"),
@@ -79,7 +94,11 @@ func terms(facts []Fact) g.Node {
 		if strings.TrimSpace(fact.Text) == "" {
 			continue
 		}
-		rows = append(rows, g.Raw("\n"), unclosed("dt", words(fact.Label)), unclosed("dd", words(fact.Text)))
+		rows = append(rows, g.Raw("\n"))
+		if fact.Label != "" { // else it is about the same as the one above
+			rows = append(rows, unclosed("dt", words(fact.Label)))
+		}
+		rows = append(rows, unclosed("dd", words(fact.Text)))
 	}
 	return h.Dl(rows)
 }

@@ -1,0 +1,356 @@
+package output
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fatih/color"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/output/html"
+)
+
+// useWaits are the verdicts on a claim or a volume as a person says them.
+var useWaits = map[finding.WaitState]string{
+	finding.NoWait: "nothing waits for it", finding.InFlight: "in flight", finding.Stuck: "stuck", finding.Unsure: "unknown",
+}
+
+// manyUsers is how many pods are listed, of each that do the same, before the rest is
+// counted: a volume for many nodes may have thousands.
+const manyUsers = 5
+
+// printUseTable says first whether anything waits, and then where the volume is.
+func printUseTable(b *strings.Builder, u *trace.VolumeUse, opts Options) error {
+	wrapped(b, "", u.Subject.Kind+" "+subjectName(u.Subject), opts)
+	fmt.Fprintf(b, "verdict: %s\n", paintUse(u, opts))
+	wrapped(b, "  ", u.Verdict.Message, opts)
+	if u.Verdict.State != finding.NoWait {
+		field(b, "since", sinceText(u.TakenAt, u.Verdict.Since), opts)
+	}
+	for _, f := range useFacts(u, manyUsers) {
+		wrapped(b, fmt.Sprintf("  %-9s ", f.Label), f.Text, opts)
+	}
+	tellBriefs(b, u.Findings, opts)
+	closeTrace(b, opts, u.Gaps, u.SkippedChecks)
+	return nil
+}
+
+// paintUse is the verdict; it is good news only where no check found anything.
+func paintUse(u *trace.VolumeUse, opts Options) string {
+	if _, wrong := u.Found(); wrong && u.Verdict.State == finding.NoWait {
+		return paint(opts.Color, useWaits[finding.NoWait]+", but something is wrong", color.FgYellow, color.Bold)
+	}
+	return paintWaitAs(useWaits, u.Verdict.State, opts)
+}
+
+func subjectName(o finding.Object) string { return strings.TrimPrefix(o.Namespace+"/"+o.Name, "/") }
+
+// useFacts are what there is to say, each behind what it is about. A label stands once.
+func useFacts(u *trace.VolumeUse, most int) []html.Fact {
+	var facts []html.Fact
+	add := func(label string, texts ...string) {
+		for i, text := range texts {
+			if i > 0 {
+				label = ""
+			}
+			facts = append(facts, html.Fact{Label: label, Text: text})
+		}
+	}
+	if c := u.Claim; c != nil {
+		add("claim", claimText(u, c))
+	}
+	if v := u.PersistentVolume; v != nil {
+		add("volume", volumeText(u, v))
+	}
+	add("used by", podsUsing(u, most)...)
+	add("attached", nodesHaving(u, most)...)
+	if text := keptText(u); text != "" {
+		add("held", text)
+	}
+	add("note", u.Notes...)
+	for _, n := range u.NotKnown {
+		add("not known", fmt.Sprintf("%s: not all %s could be read", n.What, n.Because))
+	}
+	return facts
+}
+
+func claimText(u *trace.VolumeUse, c *trace.UsedClaim) string {
+	parts := []string{c.Phase}
+	if c.Namespace != u.Subject.Namespace || c.Name != u.Subject.Name {
+		parts[0] = c.Namespace + "/" + c.Name + ": " + c.Phase
+	}
+	if c.VolumeName != "" && u.PersistentVolume == nil {
+		parts[0] += " to " + c.VolumeName
+	}
+	parts = append(parts, terminating(u, c.TerminatingSince), sizeText(c.Capacity, c.Requested), strings.Join(c.AccessModes, " and "), classText(c.StorageClass), modeText(c.VolumeMode))
+	if s := c.Binding; s != nil {
+		parts = append(parts, s.Detail)
+	}
+	return strings.Join(said(parts...), ", ")
+}
+
+func volumeText(u *trace.VolumeUse, v *trace.UsedVolume) string {
+	parts := []string{v.Phase}
+	if v.Name != u.Subject.Name {
+		parts[0] = v.Name + ": " + v.Phase
+	}
+	if u.Claim == nil {
+		if of := " to "; v.Claim != "" {
+			if v.Phase == "Released" || v.Phase == "Failed" {
+				of = ", earlier of "
+			}
+			parts[0] += of + v.Claim
+		}
+		parts = append(parts, v.Capacity, strings.Join(v.AccessModes, " and "), classText(v.StorageClass), modeText(v.VolumeMode))
+	}
+	parts = append(parts, terminating(u, v.TerminatingSince), strings.TrimSpace(v.Driver+" "+v.Handle))
+	if v.ReclaimPolicy != "" {
+		parts = append(parts, "reclaim policy "+v.ReclaimPolicy)
+	}
+	return strings.Join(said(parts...), ", ")
+}
+
+func terminating(u *trace.VolumeUse, since *metav1.Time) string {
+	if since == nil {
+		return ""
+	}
+	return "Terminating since " + sinceText(u.TakenAt, since)
+}
+
+func sizeText(has, asked string) string {
+	if has == "" {
+		return asked
+	}
+	return has
+}
+
+func classText(class string) string {
+	if class == "" {
+		return ""
+	}
+	return "class " + class
+}
+
+// modeText names the mode that is not the usual one.
+func modeText(mode string) string {
+	if mode == "Filesystem" {
+		return ""
+	}
+	return "volumeMode " + mode
+}
+
+// podsUsing has a text for each pod, the ones that wait first, and counts those beyond most.
+func podsUsing(u *trace.VolumeUse, most int) []string {
+	pods := slices.Clone(u.Pods)
+	order := []trace.PodState{trace.PodWaits, trace.PodEnding, trace.PodStarting, trace.PodRuns, trace.PodEnded}
+	slices.SortStableFunc(pods, func(a, b trace.UsingPod) int {
+		return cmp.Compare(slices.Index(order, a.State), slices.Index(order, b.State))
+	})
+	var lines []string
+	for i, p := range pods {
+		if i == most && len(pods) > most+1 {
+			return append(lines, fmt.Sprintf("and %s more (-o wide lists them)", count(len(pods)-most, "pod")))
+		}
+		lines = append(lines, podUsing(u, p))
+	}
+	if unread := slices.ContainsFunc(u.NotKnown, func(n trace.NotKnown) bool { return n.Because == "pods" }); len(pods) == 0 && !unread && u.Claim != nil {
+		return []string{"no pod"}
+	}
+	return lines
+}
+
+func podUsing(u *trace.VolumeUse, p trace.UsingPod) string {
+	together := p.Mounted == trace.Yes && p.State == trace.PodRuns && (p.MountedSince == nil || p.Since != nil && p.MountedSince.Equal(p.Since))
+	text := p.Pod + " " + podStateText(p.State)
+	if together {
+		text = p.Pod + ": mounted"
+	}
+	if p.Node != "" {
+		text += " on " + string(p.Node)
+	}
+	if p.Since != nil {
+		text += " since " + sinceText(u.TakenAt, p.Since)
+	}
+	switch {
+	case together || p.State == trace.PodEnded:
+	case p.State == trace.PodWaits:
+		if p.Stage != "" {
+			text += fmt.Sprintf(", stage %q", stageText(p.Stage))
+		}
+		if p.Actor != "" {
+			text += ", on " + p.Actor
+		}
+	case p.Mounted == trace.Yes && p.MountedSince != nil:
+		text += "; mounted since " + sinceText(u.TakenAt, p.MountedSince)
+	case p.Mounted == trace.Yes:
+		text += "; mounted"
+	case p.Mounted == trace.No:
+		text += "; not mounted"
+	default:
+		text += "; whether it is mounted no object tells"
+	}
+	return text
+}
+
+func podStateText(s trace.PodState) string {
+	return map[trace.PodState]string{
+		trace.PodRuns: "runs", trace.PodWaits: "waits", trace.PodStarting: "starts", trace.PodEnding: "is Terminating", trace.PodEnded: "has ended",
+	}[s]
+}
+
+// nodesHaving has a text for each node.
+func nodesHaving(u *trace.VolumeUse, most int) []string {
+	v := u.PersistentVolume
+	if v == nil {
+		return nil
+	}
+	if len(u.Nodes) == 0 {
+		unread := slices.ContainsFunc(u.NotKnown, func(n trace.NotKnown) bool { return n.Because != "pods" && n.Because != "persistentvolumeclaims" })
+		switch {
+		case v.Attachable == trace.No:
+			return []string{"not needed: its plugin attaches nothing"}
+		case unread:
+			return nil
+		default:
+			return []string{"to no node"}
+		}
+	}
+	var lines []string
+	for i, n := range u.Nodes {
+		if i == most && len(u.Nodes) > most+1 {
+			return append(lines, fmt.Sprintf("and %s more (-o wide lists them)", count(len(u.Nodes)-most, "node")))
+		}
+		lines = append(lines, nodeHaving(u, n))
+	}
+	return lines
+}
+
+func nodeHaving(u *trace.VolumeUse, n trace.HavingNode) string {
+	text := string(n.Node)
+	switch n.State {
+	case trace.NodeHas:
+		text += " since " + cmp.Or(sinceText(u.TakenAt, n.Since), "a time that no object tells")
+	case trace.NodeReports:
+		text += " reports it, without a VolumeAttachment"
+	default:
+		text += ": " + string(n.State) + " since " + sinceText(u.TakenAt, n.Since)
+	}
+	if n.Ready != "" && n.Ready != "True" {
+		text += ", the node is " + map[bool]string{true: "gone", false: "not Ready (" + n.Ready + ")"}[n.Ready == "gone"]
+	}
+	if n.Ready != "gone" {
+		text += ", " + inLists(n)
+	}
+	if n.VolumeAttachment != "" {
+		text += ", VolumeAttachment " + n.VolumeAttachment
+	}
+	for _, s := range n.Said {
+		text += fmt.Sprintf("; said: %q", s.Text)
+	}
+	return text
+}
+
+// inLists says what the node's status has of the volume.
+func inLists(n trace.HavingNode) string {
+	switch {
+	case n.InVolumesAttached == trace.Unknown:
+		return "the node was not read"
+	case n.InVolumesAttached == trace.Yes && n.InVolumesInUse == trace.Yes:
+		return "in volumesAttached and volumesInUse"
+	case n.InVolumesAttached == trace.Yes:
+		return "in volumesAttached, not in volumesInUse"
+	case n.InVolumesInUse == trace.Yes:
+		return "in volumesInUse, not in volumesAttached"
+	default:
+		return "in neither volumesAttached nor volumesInUse"
+	}
+}
+
+// keptText says what holds the claim and what holds the volume. A finalizer is named that
+// nothing of Kubernetes' own takes off; -o wide has them all.
+func keptText(u *trace.VolumeUse) string {
+	var parts []string
+	for _, kind := range []string{"PersistentVolumeClaim", "PersistentVolume"} {
+		var holds []string
+		for _, k := range u.Kept {
+			switch {
+			case k.Object.Kind != kind || k.Holds == trace.No:
+			case strings.HasPrefix(k.By, "VolumeAttachment ") && len(u.Nodes) > 0: // named above
+				holds = append(holds, "its attachment")
+			case k.Holds == trace.Unknown:
+				holds = append(holds, k.By)
+			case strings.HasPrefix(k.By, "whoever "):
+				holds = append(holds, "finalizer "+k.Finalizer)
+			default:
+				holds = append(holds, k.By)
+			}
+		}
+		if len(holds) > 0 {
+			what := "claim by "
+			if kind == "PersistentVolume" {
+				what = "volume by "
+			}
+			parts = append(parts, what+strings.Join(holds, ", "))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// printUseWide has a row for each pod, each node and each finalizer.
+func printUseWide(b *strings.Builder, u *trace.VolumeUse, opts Options) error {
+	fmt.Fprintf(b, "%s %s: %s: %s\n", u.Subject.Kind, Safe(subjectName(u.Subject)), paintUse(u, opts), Safe(u.Verdict.Message))
+	for _, f := range useFacts(u, 0) {
+		if f.Label == "claim" || f.Label == "volume" || f.Label == "note" || f.Label == "not known" {
+			fmt.Fprintf(b, "%s: %s\n", f.Label, Safe(f.Text))
+		}
+	}
+	var pods, nodes, kept [][]string
+	for _, p := range u.Pods {
+		pods = append(pods, []string{Safe(p.Pod), or(string(p.Node)), string(p.State), agoOr(u.TakenAt, p.Since), Safe(p.Volume), string(p.Mounted), agoOr(u.TakenAt, p.MountedSince), or(stageText(p.Stage)), or(p.Actor)})
+	}
+	for _, n := range u.Nodes {
+		said := texts(n.Said, func(words trace.Said) string { return words.By + ": " + words.Text })
+		nodes = append(nodes, []string{Safe(string(n.Node)), or(n.Ready), string(n.State), agoOr(u.TakenAt, n.Since), or(n.VolumeAttachment), string(n.InVolumesAttached), string(n.InVolumesInUse), or(strings.Join(said, "; "))})
+	}
+	for _, k := range u.Kept {
+		kept = append(kept, []string{Safe(k.Object.String()), Safe(k.Finalizer), string(k.Holds), Safe(k.By)})
+	}
+	for _, t := range []struct {
+		header []string
+		rows   [][]string
+	}{
+		{[]string{"POD", "NODE", "STATE", "SINCE", "VOLUME", "MOUNTED", "SINCE", "STAGE", "ON"}, pods},
+		{[]string{"NODE", "READY", "STATE", "SINCE", "VOLUMEATTACHMENT", "VOLUMESATTACHED", "VOLUMESINUSE", "SAID"}, nodes},
+		{[]string{"OBJECT", "FINALIZER", "HELD", "BY"}, kept},
+	} {
+		if len(t.rows) > 0 {
+			b.WriteString("\n")
+		}
+		if err := table(b, t.header, t.rows, nil, opts); err != nil {
+			return err
+		}
+	}
+	tellBriefs(b, u.Findings, opts)
+	closeTrace(b, opts, u.Gaps, u.SkippedChecks)
+	return nil
+}
+
+// newHTMLUse is the card of a claim or a volume.
+func newHTMLUse(u *trace.VolumeUse, id string) html.Use {
+	h := html.Use{ID: id, Class: "info", Title: visible(u.Subject.Kind + " " + subjectName(u.Subject)), Verdict: visible(paintUse(u, Options{}) + ". " + u.Verdict.Message)}
+	switch u.Verdict.State {
+	case finding.Stuck:
+		h.Class = "error"
+	case finding.InFlight, finding.Unsure:
+		h.Class = "warning"
+	default: // nothing waits
+	}
+	for _, f := range useFacts(u, 100) {
+		h.Facts = append(h.Facts, html.Fact{Label: f.Label, Text: visible(f.Text)})
+	}
+	return h
+}

@@ -84,6 +84,7 @@ func Checks() []check.Check {
 		resolution.ClaimNotBound,
 		resolution.ClaimTerminating,
 		resolution.ClaimGoneUnderPod,
+		resolution.VolumeTerminating,
 		driver.DriverUninstalled,
 		driver.CsiNodeDriverMissing,
 		driver.CsiDriverMissing,

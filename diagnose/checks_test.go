@@ -88,6 +88,7 @@ var names = map[finding.Code]string{
 	"VD512": "claim-not-bound",
 	"VD513": "claim-terminating",
 	"VD514": "claim-gone-under-pod",
+	"VD515": "volume-terminating",
 	"VD601": "driver-uninstalled",
 	"VD602": "csinode-driver-missing",
 	"VD603": "csidriver-missing",

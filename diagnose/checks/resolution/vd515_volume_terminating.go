@@ -1,0 +1,152 @@
+package resolution
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var VolumeTerminating = check.Check{
+	Code:        "VD515",
+	Name:        "volume-terminating",
+	Title:       "A persistent volume has been Terminating for long: its claim, its provisioner or a finalizer keeps it",
+	Severity:    finding.Warning,
+	Needs:       []snapshot.Kind{snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments},
+	OfNamespace: true,
+	Yields: []check.Yield{
+		{To: "VD501", Key: check.OfPersistentVolume},
+		{To: "VD502", Key: check.OfPersistentVolume},
+		{To: "VD503", Key: check.OfPersistentVolume},
+		{To: "VD512", Key: check.OfPersistentVolume},
+		{To: "VD513", Key: check.OfPersistentVolume},
+	},
+	Never: "take the finalizers off: the disk then stays in the storage system, and no object names it",
+	Run:   runVolumeTerminating,
+}
+
+// The finalizers of those who delete disks (external-provisioner; the persistent volume
+// controller for plugins in the tree, pkg/controller/volume/persistentvolume).
+const (
+	provisionersFinalizer = "external-provisioner.volume.kubernetes.io/finalizer"
+	controllersFinalizer  = "kubernetes.io/pv-controller"
+)
+
+func runVolumeTerminating(p *check.Run) {
+	for _, pv := range p.Snapshot.Volumes {
+		if !goes(pv) || p.Age(*pv.DeletionTimestamp) <= claimDeletionGrace || len(p.AttachmentsNaming(pv.Name)) > 0 {
+			continue // what is attached has to be detached first, and has checks of its own
+		}
+		if slices.ContainsFunc(pv.Finalizers, func(f string) bool { return strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }) {
+			continue // pv-finalizer-without-va
+		}
+		volumeTerminating(p, pv)
+	}
+}
+
+func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume) {
+	f := finding.Finding{
+		Subject: facts.PvObject(pv), PersistentVolume: pv.Name, Since: pv.DeletionTimestamp,
+		Evidence: []finding.Evidence{
+			{Object: "persistentvolume/" + pv.Name, Field: "metadata.finalizers", Value: strings.Join(pv.Finalizers, ", ")},
+			{Object: "persistentvolume/" + pv.Name, Field: "status.phase", Value: string(pv.Status.Phase)},
+		},
+	}
+	holds := func(who, why string) {
+		f.Message = fmt.Sprintf("Volume %s has been Terminating for %s: %s", pv.Name, facts.Rounded(p.Age(*pv.DeletionTimestamp)), who)
+		f.Cause = why
+	}
+	others := slices.DeleteFunc(slices.Clone(pv.Finalizers), func(f string) bool {
+		return f == volumeProtection || f == provisionersFinalizer || f == controllersFinalizer
+	})
+	claim := boundTo(p.View, pv)
+	switch {
+	case claim != nil && slices.Contains(pv.Finalizers, volumeProtection):
+		holds(fmt.Sprintf("claim %s/%s is bound to it", claim.Namespace, claim.Name), "the volume was deleted while a claim has it; its deletion cannot be taken back")
+		f.SelfHeals.Because = "it goes once the claim is deleted"
+		f.Advice = "decide about the data before the claim is deleted: with the reclaim policy Delete the disk goes with it, Retain keeps it"
+		if deletes(pv) {
+			f.AdviceCommands = []string{retain(pv)}
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.persistentVolumeReclaimPolicy", Value: "Delete"})
+		}
+	case slices.Contains(pv.Finalizers, volumeProtection):
+		holds("no claim is bound to it, and its finalizer "+volumeProtection+" is still there", "kube-controller-manager takes that finalizer off, and has not")
+		f.SelfHeals.Because = "kube-controller-manager takes the finalizer off within seconds where it works"
+		f.Advice = "look whether kube-controller-manager runs and leads, and what its log says about the volume"
+		f.AdviceCommands = []string{safetext.Kubectl("get", "lease/kube-controller-manager", "-n", "kube-system")}
+	case len(others) > 0:
+		holds("finalizers of others keep it: "+strings.Join(others, ", "), "whoever put the finalizers on has not taken them off")
+		f.SelfHeals.Because = "it goes once whoever put the finalizers on takes them off"
+		f.Advice = "find the program that puts these finalizers on, and see whether it runs and what it waits for"
+	case slices.Contains(pv.Finalizers, provisionersFinalizer), slices.Contains(pv.Finalizers, controllersFinalizer):
+		diskStays(p.View, pv, &f, holds)
+	default:
+		return // nothing keeps it: the list is of the moment at which it goes
+	}
+	p.Report(f)
+}
+
+// boundTo is the claim that the volume is bound to and that is not itself being deleted.
+func boundTo(p *facts.View, pv *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
+	ref := pv.Spec.ClaimRef
+	if ref == nil {
+		return nil
+	}
+	claim := p.Snapshot.Claim(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
+	if claim == nil || claim.DeletionTimestamp != nil || claim.UID != ref.UID || claim.Spec.VolumeName != pv.Name {
+		return nil
+	}
+	return claim
+}
+
+// diskStays is about a volume that waits for its disk to be deleted.
+func diskStays(p *facts.View, pv *corev1.PersistentVolume, f *finding.Finding, holds func(who, why string)) {
+	driver, who := "", "kube-controller-manager"
+	if pv.Spec.CSI != nil {
+		driver = pv.Spec.CSI.Driver
+		who = "the provisioner of " + driver
+	}
+	first := ""
+	if deletes(pv) {
+		first = "if the data on it may still be wanted, set its reclaim policy to Retain first, which keeps the disk; then "
+		f.AdviceCommands = []string{retain(pv)}
+	}
+	f.SelfHeals.Because = "it goes once " + who + " has deleted the disk, which it tries again and again"
+	failed := lastFailedDelete(p, pv)
+	if failed == nil {
+		holds(who+" has not deleted its disk, and no event of late says why", who+" does not run, or hangs")
+		f.Advice = first + "see whether " + who + " runs, and read its log about the volume"
+		return
+	}
+	holds(fmt.Sprintf("%s fails to delete its disk: %q", who, failed.Message), who+" says why, in words of its own")
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "events", Value: lastSaid(failed)})
+	f.Advice = first + "fix what the message names; the log of " + who + " has the rest"
+	said := facts.Said{Driver: driver, Message: failed.Message, Volume: pv}
+	if entry, known := facts.DetachMeans(driver, failed.Message); known {
+		lookUps := p.LookUps(said)
+		entry = p.Settled(entry, said)
+		f.Cause = facts.WhatItMeans(entry, p.Age(*pv.DeletionTimestamp))
+		f.Actor, f.KnownFrom = facts.WhoActs(entry), facts.KnownFrom(entry, lookUps...)
+	}
+}
+
+// lastFailedDelete is what was last said of a disk that could not be deleted; nil where
+// that is so old that it has been tried again since.
+func lastFailedDelete(p *facts.View, pv *corev1.PersistentVolume) *corev1.Event {
+	var last *corev1.Event
+	for _, e := range facts.InOrder(p.Snapshot.EventsOf(pv.UID)) {
+		if e.Reason == "VolumeFailedDelete" && p.Age(facts.EventTime(e)) <= facts.ProvisionSilence {
+			last = e
+		}
+	}
+	return last
+}

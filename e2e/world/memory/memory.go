@@ -1,0 +1,303 @@
+// Package memory is a storage.Interface of the API server that keeps its objects in
+// memory, in place of etcd. It has no sockets and no timers, so that an API server on it
+// can run in a testing/synctest bubble.
+package memory
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+)
+
+// firstRevision is the revision of an empty store. It is not 0, which means "any" in a
+// list or watch.
+const firstRevision = 1000
+
+// Store holds the objects of all kinds, and one revision that counts their changes.
+type Store struct {
+	storage.APIObjectVersioner
+
+	mu       sync.Mutex
+	revision uint64
+	objects  map[string]runtime.Object
+	// history has every change, in order: a watch may begin at any revision.
+	history  []change
+	watchers map[*watcher]struct{}
+}
+
+// change is one write. The object is nil where it was deleted, and before is nil where it
+// was created.
+type change struct {
+	key            string
+	revision       uint64
+	object, before runtime.Object
+}
+
+// New returns an empty store.
+func New() *Store {
+	return &Store{revision: firstRevision, objects: map[string]runtime.Object{}, watchers: map[*watcher]struct{}{}}
+}
+
+// GetRESTOptions implements generic.RESTOptionsGetter: every registry that is made with it
+// keeps its objects here.
+func (s *Store) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
+	codec := legacyscheme.Codecs.LegacyCodec(legacyscheme.Scheme.PrioritizedVersionsAllGroups()...)
+	return generic.RESTOptions{
+		StorageConfig:           storagebackend.NewDefaultConfig("/registry", codec).ForResource(resource),
+		EnableGarbageCollection: true,
+		DeleteCollectionWorkers: 1,
+		ResourcePrefix:          resource.Group + "/" + resource.Resource,
+		Decorator: func(_ *storagebackend.ConfigForResource, _ string, _ func(runtime.Object) (string, error), empty, _ func() runtime.Object,
+			_ storage.AttrFunc, _ storage.IndexerFuncs, _ *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
+			return &kind{s, empty}, func() {}, nil
+		},
+	}, nil
+}
+
+// kind is the part of the store that has the objects of one kind.
+type kind struct {
+	*Store
+	// empty returns a new object of the kind.
+	empty func() runtime.Object
+}
+
+var _ storage.Interface = (*kind)(nil)
+
+// Versioner implements storage.Interface.
+func (s *Store) Versioner() storage.Versioner { return s.APIObjectVersioner }
+
+// Create implements storage.Interface.
+func (s *Store) Create(_ context.Context, key string, object, into runtime.Object, _ uint64) error {
+	object = object.DeepCopyObject()
+	if err := s.PrepareObjectForStorage(object); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, exists := s.objects[key]; exists {
+		return storage.NewKeyExistsError(key, 0)
+	}
+	written, err := s.write(key, object, nil)
+	if err == nil {
+		copyInto(written, into)
+	}
+	return err
+}
+
+// Delete implements storage.Interface.
+func (s *Store) Delete(ctx context.Context, key string, into runtime.Object, pre *storage.Preconditions, validate storage.ValidateObjectFunc,
+	_ runtime.Object, _ storage.DeleteOptions) error {
+	for {
+		object, exists := s.current(key)
+		if !exists {
+			return storage.NewKeyNotFoundError(key, 0)
+		}
+		if err := pre.Check(key, object); err != nil {
+			return err
+		}
+		if err := validate(ctx, object.DeepCopyObject()); err != nil {
+			return err
+		}
+		if done, err := s.replace(key, object, nil, into); done || err != nil {
+			return err
+		}
+	}
+}
+
+// Get implements storage.Interface.
+func (s *Store) Get(_ context.Context, key string, opts storage.GetOptions, into runtime.Object) error {
+	object, exists := s.current(key)
+	switch {
+	case exists:
+		copyInto(object, into)
+		return nil
+	case opts.IgnoreNotFound:
+		return runtime.SetZeroValue(into)
+	default:
+		return storage.NewKeyNotFoundError(key, 0)
+	}
+}
+
+// GetList implements storage.Interface. It knows no pages: a limit is ignored, which an
+// API server may do, too.
+func (s *Store) GetList(_ context.Context, key string, opts storage.ListOptions, list runtime.Object) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pointer, err := meta.GetItemsPtr(list)
+	if err != nil {
+		return err
+	}
+	items := reflect.ValueOf(pointer).Elem()
+	if items.IsNil() {
+		items.Set(reflect.MakeSlice(items.Type(), 0, 0))
+	}
+	for _, k := range s.keysUnder(key, opts.Recursive) {
+		matches, err := opts.Predicate.Matches(s.objects[k])
+		if err != nil {
+			return err
+		}
+		if matches {
+			items.Set(reflect.Append(items, reflect.ValueOf(s.objects[k].DeepCopyObject()).Elem()))
+		}
+	}
+	return s.UpdateList(list, s.revision, "", nil)
+}
+
+// GuaranteedUpdate implements storage.Interface. An update that changes nothing keeps the
+// revision, as with etcd.
+func (s *Store) GuaranteedUpdate(_ context.Context, key string, into runtime.Object, ignoreNotFound bool, pre *storage.Preconditions,
+	update storage.UpdateFunc, _ runtime.Object) error {
+	for {
+		object, exists := s.current(key)
+		var response storage.ResponseMeta
+		switch {
+		case exists:
+			revision, err := s.ObjectResourceVersion(object)
+			if err != nil {
+				return err
+			}
+			response.ResourceVersion = revision
+		case ignoreNotFound:
+			object = nil
+		default:
+			return storage.NewKeyNotFoundError(key, 0)
+		}
+		before := object
+		if before == nil {
+			before = reflect.New(reflect.TypeOf(into).Elem()).Interface().(runtime.Object)
+		}
+		if err := pre.Check(key, before); err != nil {
+			return err
+		}
+		after, _, err := update(before.DeepCopyObject(), response)
+		if err != nil {
+			return err
+		}
+		after = after.DeepCopyObject()
+		if err := s.PrepareObjectForStorage(after); err != nil {
+			return err
+		}
+		if exists {
+			same := object.DeepCopyObject()
+			if err := s.PrepareObjectForStorage(same); err != nil {
+				return err
+			}
+			if equality.Semantic.DeepEqual(same, after) {
+				copyInto(object, into)
+				return nil
+			}
+		}
+		if done, err := s.replace(key, object, after, into); done || err != nil {
+			return err
+		}
+	}
+}
+
+// current returns the object, which must not be changed.
+func (s *Store) current(key string) (runtime.Object, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	object, exists := s.objects[key]
+	return object, exists
+}
+
+// replace writes after in place of before, unless somebody has written in between: then it
+// reports false, and the caller tries again. Either may be nil.
+func (s *Store) replace(key string, before, after, into runtime.Object) (done bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.objects[key] != before {
+		return false, nil
+	}
+	written, err := s.write(key, after, before)
+	if err == nil {
+		copyInto(written, into)
+	}
+	return true, err
+}
+
+// write makes one change with the next revision and tells the watchers. It returns the
+// object as it is now, or as it was last. The lock is held.
+func (s *Store) write(key string, object, before runtime.Object) (runtime.Object, error) {
+	last := object
+	if object == nil { // a deletion has a revision of its own
+		last = before.DeepCopyObject()
+		before = last
+	}
+	if err := s.UpdateObject(last, s.revision+1); err != nil {
+		return nil, err
+	}
+	s.revision++
+	if object == nil {
+		delete(s.objects, key)
+	} else {
+		s.objects[key] = object
+	}
+	c := change{key, s.revision, object, before}
+	s.history = append(s.history, c)
+	for w := range s.watchers {
+		w.tell(c)
+	}
+	return last, nil
+}
+
+// keysUnder returns the keys below a key, sorted. The lock is held.
+func (s *Store) keysUnder(key string, recursive bool) []string {
+	var keys []string
+	for k := range s.objects {
+		if isUnder(k, key, recursive) {
+			keys = append(keys, k)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func isUnder(k, key string, recursive bool) bool {
+	return k == key || recursive && strings.HasPrefix(k, strings.TrimSuffix(key, "/")+"/")
+}
+
+// copyInto makes into a copy of the object; into may be nil.
+func copyInto(object, into runtime.Object) {
+	if into != nil {
+		reflect.ValueOf(into).Elem().Set(reflect.ValueOf(object.DeepCopyObject()).Elem())
+	}
+}
+
+// Revision is that of the last change.
+func (s *Store) Revision() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.revision
+}
+
+// GetCurrentResourceVersion implements storage.Interface.
+func (s *Store) GetCurrentResourceVersion(context.Context) (uint64, error) { return s.Revision(), nil }
+
+// Stats implements storage.Interface.
+func (s *Store) Stats(context.Context) (storage.Stats, error) { return storage.Stats{}, nil }
+
+// ReadinessCheck implements storage.Interface.
+func (s *Store) ReadinessCheck() error { return nil }
+
+// RequestWatchProgress implements storage.Interface.
+func (s *Store) RequestWatchProgress(context.Context) error { return nil }
+
+// EnableResourceSizeEstimation implements storage.Interface.
+func (s *Store) EnableResourceSizeEstimation(storage.KeysFunc) error { return nil }
+
+// CompactRevision implements storage.Interface: nothing is ever compacted.
+func (s *Store) CompactRevision() int64 { return 0 }

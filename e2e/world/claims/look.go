@@ -1,0 +1,69 @@
+package claims
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+)
+
+// Look is one report on a world.
+type Look struct {
+	// At is the world's time; the report has seconds only.
+	At     time.Time
+	Report finding.Report
+}
+
+// Exit is the exit code that the command ends with.
+func (l Look) Exit() int {
+	switch {
+	case len(l.Report.Gaps) > 0:
+		return 2
+	case l.Report.Summary.Error+l.Report.Summary.Warning > 0:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// Waiting is what the report has about the pod; nil for nothing.
+func (l Look) Waiting(pod string) *finding.Waiting {
+	for i := range l.Report.Waiting {
+		if l.Report.Waiting[i].Pod == pod {
+			return &l.Report.Waiting[i]
+		}
+	}
+	return nil
+}
+
+// String is the look in short: what differs from one to the next when something happens.
+func (l Look) String() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "exit %d", l.Exit())
+	if len(l.Report.Gaps) > 0 {
+		fmt.Fprintf(&s, ", gaps %v", l.Report.Gaps)
+	}
+	for _, f := range l.Report.Findings {
+		confidence := "certain"
+		if f.Confidence != "" {
+			confidence = string(f.Confidence)
+		}
+		fmt.Fprintf(&s, "\n%s %s %s, %s: %s", f.Code, f.Severity, confidence, heals(f.SelfHeals), f.Message)
+	}
+	for _, x := range l.Report.Waiting {
+		fmt.Fprintf(&s, "\n%s: %s, stage %s, actor %s", x.Pod, x.Verdict, x.Stage, x.Actor)
+	}
+	return s.String()
+}
+
+func heals(h finding.SelfHeals) string {
+	switch {
+	case !h.Will:
+		return "does not heal"
+	case h.After == "":
+		return "heals"
+	default:
+		return "heals within " + h.After
+	}
+}

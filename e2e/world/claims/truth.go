@@ -1,0 +1,112 @@
+// Package claims judges what the tool said of a world by what the world then did.
+package claims
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Truth is what became of the pods of a world.
+type Truth struct {
+	mu   sync.Mutex
+	pods map[types.UID]*Pod
+}
+
+// Pod is the life of one pod: the times at which things happened to it, zero for what has
+// not.
+type Pod struct {
+	// Name is namespace/name, as reports have it.
+	Name string
+	UID  types.UID
+	// Volumes says that it has a claim.
+	Volumes                                  bool
+	Node                                     string
+	Created, Scheduled, Running, Ended, Gone time.Time
+	// Deleted is when the deletion was asked for. Grace is the end of its grace.
+	Deleted, Grace time.Time
+}
+
+// NewTruth knows nothing.
+func NewTruth() *Truth { return &Truth{pods: map[types.UID]*Pod{}} }
+
+// Pod takes a change of a pod in; before or after is nil.
+func (t *Truth) Pod(before, after *corev1.Pod) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	p := after
+	if p == nil {
+		p = before
+	}
+	life := t.pods[p.UID]
+	if life == nil {
+		life = &Pod{Name: p.Namespace + "/" + p.Name, UID: p.UID, Created: now}
+		life.Volumes = slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
+		t.pods[p.UID] = life
+	}
+	set := func(when *time.Time, happened bool) {
+		if happened && when.IsZero() {
+			*when = now
+		}
+	}
+	life.Node = p.Spec.NodeName
+	set(&life.Scheduled, p.Spec.NodeName != "")
+	set(&life.Running, p.Status.Phase == corev1.PodRunning)
+	set(&life.Ended, p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed)
+	set(&life.Deleted, p.DeletionTimestamp != nil)
+	if p.DeletionTimestamp != nil {
+		life.Grace = p.DeletionTimestamp.Time
+	}
+	set(&life.Gone, after == nil)
+}
+
+// Pods are all that there ever were, in the order of their creation.
+func (t *Truth) Pods() []Pod {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []Pod
+	for _, p := range t.pods {
+		all = append(all, *p)
+	}
+	slices.SortFunc(all, func(a, b Pod) int {
+		if c := a.Created.Compare(b.Created); c != 0 {
+			return c
+		}
+		return slices.Compare([]string{a.Name, string(a.UID)}, []string{b.Name, string(b.UID)})
+	})
+	return all
+}
+
+// At is the pod of that name at that time; nil where there is none.
+func (t *Truth) At(name string, when time.Time) *Pod {
+	for _, p := range t.Pods() {
+		if p.Name == name && !p.Created.After(when) && (p.Gone.IsZero() || p.Gone.After(when)) {
+			return &p
+		}
+	}
+	return nil
+}
+
+// Waits reports whether the pod is on a node at that time and does not run yet, or is being
+// deleted and does not go.
+func (p *Pod) Waits(when time.Time) bool {
+	if p == nil || p.Scheduled.IsZero() || p.Scheduled.After(when) || is(p.Gone, when) || is(p.Ended, when) {
+		return false
+	}
+	return !is(p.Running, when) || is(p.Deleted, when)
+}
+
+// Served is when the pod stopped waiting: it ran, or was gone; zero where it never did.
+func (p *Pod) Served(when time.Time) time.Time {
+	if !is(p.Running, when) && !p.Running.IsZero() && (p.Gone.IsZero() || p.Running.Before(p.Gone)) {
+		return p.Running
+	}
+	return p.Gone
+}
+
+// is reports whether something has happened by then.
+func is(happened, when time.Time) bool { return !happened.IsZero() && !happened.After(when) }

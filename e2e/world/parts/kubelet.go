@@ -1,0 +1,353 @@
+package parts
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/driver"
+)
+
+// A kubelet's defaults.
+const (
+	leaseDuration  = 40 * time.Second
+	leaseRenewal   = 10 * time.Second
+	statusUpdate   = 10 * time.Second // nodeStatusUpdateFrequency: what has changed is reported
+	statusReport   = 5 * time.Minute  // nodeStatusReportFrequency: and what has not
+	mountTimeout   = 2*time.Minute + 3*time.Second
+	driverTimeout  = 2 * time.Minute
+	firstBackoff   = 500 * time.Millisecond // of an operation on a volume that fails
+	longestBackoff = 2*time.Minute + 2*time.Second
+	kubeletLoop    = time.Second
+	// stopping is how long the containers take to end.
+	stopping = 2 * time.Second
+)
+
+// LeaseNamespace has the leases of the nodes.
+const LeaseNamespace = "kube-node-lease"
+
+// Kubelet is a stand-in for the kubelet of one node. It keeps to what the others see of
+// one: leases, conditions, volumesInUse, the order of attach, stage, run, unstage and
+// detach, the back-off of what fails, and its events. Below it there is only the driver.
+type Kubelet struct {
+	Node string
+
+	client   kubernetes.Interface
+	objects  *Objects
+	driver   *driver.Driver
+	recorder record.EventRecorder
+
+	mu      sync.Mutex
+	alive   bool
+	pods    map[types.UID]*running
+	devices map[corev1.UniqueVolumeName]*device
+	// keep are the pods whose containers do not end.
+	keep sets.Set[string]
+	// renewed, reported and updated are the times of the last heartbeat, of the last report of the
+	// status, and of the last look whether it has changed.
+	renewed, reported, updated time.Time
+}
+
+// running is what the kubelet knows of a pod.
+type running struct {
+	seen, waits time.Time
+	started     bool
+	stopped     time.Time // when its containers were told to end; zero before
+	ended       bool      // its containers have
+	published   sets.Set[corev1.UniqueVolumeName]
+}
+
+// device is a volume that the kubelet has to do with.
+type device struct {
+	handle, volume string
+	// attached says that the node's status has said so once.
+	attached, staged bool
+	users            sets.Set[types.UID]
+	busy             bool // a call to the driver is under way
+	failures         int
+	retry            time.Time
+}
+
+// failed makes the device wait for its next try, twice as long as before.
+func (d *device) failed() {
+	wait := firstBackoff << min(d.failures, 16)
+	d.failures++
+	d.retry = time.Now().Add(min(wait, longestBackoff))
+}
+
+func (d *device) succeeded() { d.failures, d.retry = 0, time.Time{} }
+
+// NewKubelet makes the kubelet of a node. It is alive until Stop.
+func NewKubelet(node string, client kubernetes.Interface, objects *Objects, d *driver.Driver) *Kubelet {
+	return &Kubelet{Node: node, client: client, objects: objects, driver: d, alive: true,
+		pods: map[types.UID]*running{}, devices: map[corev1.UniqueVolumeName]*device{}, keep: sets.New[string]()}
+}
+
+// Stop stops the kubelet: from then on the node says nothing. Its containers go on.
+func (k *Kubelet) Stop() { k.set(func() { k.alive = false }) }
+
+// Start starts it again. It finds its containers and mounts as they are.
+func (k *Kubelet) Start() {
+	k.set(func() { k.alive, k.renewed, k.reported = true, time.Time{}, time.Time{} })
+}
+
+// Reboot is a Start of a machine that has been off: nothing runs and nothing is mounted.
+func (k *Kubelet) Reboot() {
+	k.set(func() {
+		k.alive, k.renewed, k.reported = true, time.Time{}, time.Time{}
+		k.pods, k.devices = map[types.UID]*running{}, map[corev1.UniqueVolumeName]*device{}
+	})
+}
+
+// Alive reports whether the kubelet runs.
+func (k *Kubelet) Alive() (alive bool) {
+	k.set(func() { alive = k.alive })
+	return alive
+}
+
+// KeepContainers keeps the containers of the pod, namespace/name, from ending, or no longer.
+func (k *Kubelet) KeepContainers(pod string, keep bool) {
+	k.set(func() {
+		if k.keep.Delete(pod); keep {
+			k.keep.Insert(pod)
+		}
+	})
+}
+
+// Mounted reports whether the kubelet has the volume on the node, or may have.
+func (k *Kubelet) Mounted(volume corev1.UniqueVolumeName) (mounted bool) {
+	k.set(func() {
+		d := k.devices[volume]
+		mounted = d != nil && (d.staged || d.busy)
+	})
+	return mounted
+}
+
+func (k *Kubelet) set(f func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f()
+}
+
+// Run is the kubelet's life, until the context ends.
+func (k *Kubelet) Run(ctx context.Context) {
+	events := record.NewBroadcaster(record.WithContext(ctx))
+	events.StartRecordingToSink(&corev1client.EventSinkImpl{Interface: k.client.CoreV1().Events("")})
+	k.recorder = events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: k.Node})
+	defer events.Shutdown()
+	for tick(ctx, kubeletLoop) {
+		if k.Alive() {
+			k.sync(ctx)
+		}
+	}
+}
+
+// sync is one pass over everything.
+func (k *Kubelet) sync(ctx context.Context) {
+	now := time.Now()
+	if now.Sub(k.renewed) >= leaseRenewal {
+		k.renewed = now
+		_ = k.renew(ctx, now) // else at the next
+	}
+	node, err := k.objects.Nodes.Get(k.Node)
+	if err != nil {
+		return
+	}
+	pods := k.objects.podsOn(k.Node)
+	wanted := k.desired(pods)
+	for _, p := range pods {
+		k.syncPod(ctx, p, node, now)
+	}
+	k.forget(pods)
+	k.cleanUp(ctx, wanted)
+	if now.Sub(k.updated) >= statusUpdate || !isReady(node) && now.Sub(k.updated) >= time.Second {
+		k.updated = now
+		k.report(ctx, node, wanted, now)
+	}
+}
+
+// renew renews the node's lease.
+func (k *Kubelet) renew(ctx context.Context, now time.Time) error {
+	leases := k.client.CoordinationV1().Leases(LeaseNamespace)
+	renewed, seconds := metav1.NewMicroTime(now), int32(leaseDuration/time.Second)
+	l, err := leases.Get(ctx, k.Node, metav1.GetOptions{})
+	if err != nil {
+		_, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: k.Node, Namespace: LeaseNamespace},
+			Spec: coordinationv1.LeaseSpec{HolderIdentity: &k.Node, LeaseDurationSeconds: &seconds, RenewTime: &renewed}}, metav1.CreateOptions{})
+		return err
+	}
+	l.Spec.RenewTime = &renewed
+	_, err = leases.Update(ctx, l, metav1.UpdateOptions{})
+	return err
+}
+
+// report writes the node's status where it has changed, or has not for five minutes.
+func (k *Kubelet) report(ctx context.Context, node *corev1.Node, wanted sets.Set[corev1.UniqueVolumeName], now time.Time) {
+	inUse := wanted.Clone()
+	k.set(func() {
+		for name, d := range k.devices {
+			if d.staged || d.busy {
+				inUse.Insert(name)
+			}
+		}
+	})
+	if isReady(node) && inUse.Equal(sets.New(node.Status.VolumesInUse...)) && now.Sub(k.reported) < statusReport {
+		return
+	}
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		n, err := k.client.CoreV1().Nodes().Get(ctx, k.Node, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		n.Status.VolumesInUse = sets.List(inUse)
+		SetReady(n)
+		_, err = k.client.CoreV1().Nodes().UpdateStatus(ctx, n, metav1.UpdateOptions{})
+		return err
+	})
+	if err == nil {
+		k.reported = now
+	}
+}
+
+// SetReady sets the node's Ready condition as its kubelet does.
+func SetReady(n *corev1.Node) {
+	now := metav1.Now()
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status", LastHeartbeatTime: now, LastTransitionTime: now}
+	i := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+	if i < 0 {
+		n.Status.Conditions = append(n.Status.Conditions, ready)
+		return
+	}
+	if n.Status.Conditions[i].Status == corev1.ConditionTrue {
+		ready.LastTransitionTime = n.Status.Conditions[i].LastTransitionTime
+	}
+	n.Status.Conditions[i] = ready
+}
+
+// desired are the volumes of the pods whose containers have not ended.
+func (k *Kubelet) desired(pods []*corev1.Pod) sets.Set[corev1.UniqueVolumeName] {
+	wanted := sets.New[corev1.UniqueVolumeName]()
+	for _, p := range pods {
+		if k.hasEnded(p) {
+			continue
+		}
+		for _, pv := range k.volumesOf(p) {
+			if pv == nil {
+				continue
+			}
+			name := UniqueName(pv)
+			wanted.Insert(name)
+			k.set(func() {
+				if k.devices[name] == nil {
+					k.devices[name] = &device{handle: pv.Spec.CSI.VolumeHandle, volume: pv.Name, users: sets.New[types.UID]()}
+				}
+			})
+		}
+	}
+	return wanted
+}
+
+func (k *Kubelet) hasEnded(p *corev1.Pod) (ended bool) {
+	k.set(func() {
+		r := k.pods[p.UID]
+		ended = isTerminal(p) || r != nil && r.ended
+	})
+	return ended
+}
+
+func isTerminal(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// volumesOf are the volumes of the pod, by its own names; nil for one that the kubelet
+// cannot look up.
+func (k *Kubelet) volumesOf(p *corev1.Pod) map[string]*corev1.PersistentVolume {
+	volumes := map[string]*corev1.PersistentVolume{}
+	for _, v := range p.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			volumes[v.Name] = k.objects.volumeOf(p.Namespace, v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	return volumes
+}
+
+// forget drops the pods that are gone: their containers are killed, and what was published
+// to them is not.
+func (k *Kubelet) forget(pods []*corev1.Pod) {
+	there := sets.New[types.UID]()
+	for _, p := range pods {
+		there.Insert(p.UID)
+	}
+	k.set(func() {
+		for uid := range k.pods {
+			if there.Has(uid) {
+				continue
+			}
+			delete(k.pods, uid)
+			for _, d := range k.devices {
+				d.users.Delete(uid)
+			}
+		}
+	})
+}
+
+// cleanUp unstages what no pod needs, and forgets what is not staged.
+func (k *Kubelet) cleanUp(ctx context.Context, wanted sets.Set[corev1.UniqueVolumeName]) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for name, d := range k.devices {
+		if wanted.Has(name) || len(d.users) > 0 || d.busy {
+			continue
+		}
+		if !d.staged {
+			delete(k.devices, name)
+			continue
+		}
+		k.call(ctx, d, driver.Unstage, func(err error) {
+			if err == nil {
+				d.staged = false
+			}
+		})
+	}
+}
+
+// call makes a call to the driver, unless one is under way or the last one has failed just
+// now. then is called with its outcome. The lock is held, and it is while then runs.
+func (k *Kubelet) call(ctx context.Context, d *device, call driver.Call, then func(error)) {
+	if d.busy || time.Now().Before(d.retry) {
+		return
+	}
+	d.busy = true
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, driverTimeout)
+		defer cancel()
+		err := k.driver.Do(ctx, call, d.handle, k.Node)
+		k.set(func() {
+			d.busy = false
+			if err != nil {
+				d.failed()
+			} else {
+				d.succeeded()
+			}
+			then(err)
+		})
+	}()
+}
+
+// event is written about a pod.
+func (k *Kubelet) event(p *corev1.Pod, reason, format string, args ...any) {
+	k.recorder.Eventf(p, corev1.EventTypeWarning, reason, "%s", fmt.Sprintf(format, args...))
+}

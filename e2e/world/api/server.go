@@ -23,6 +23,7 @@ import (
 	genericserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"
@@ -40,6 +41,7 @@ import (
 	volumestore "k8s.io/kubernetes/pkg/registry/core/persistentvolume/storage"
 	claimstore "k8s.io/kubernetes/pkg/registry/core/persistentvolumeclaim/storage"
 	podstore "k8s.io/kubernetes/pkg/registry/core/pod/storage"
+	policyrest "k8s.io/kubernetes/pkg/registry/policy/rest"
 	storagerest "k8s.io/kubernetes/pkg/registry/storage/rest"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/memory"
@@ -67,7 +69,11 @@ func New() (*Server, error) {
 	container.Router(restful.CurlyRouter{})
 	i := &installer{container: container, equivalents: runtime.NewEquivalentResourceRegistry()}
 
-	core, err := coreStorage(s.store)
+	own, err := s.Client("kube-apiserver")
+	if err != nil {
+		return nil, err
+	}
+	core, err := coreStorage(s.store, own)
 	if err != nil {
 		return nil, err
 	}
@@ -75,10 +81,10 @@ func New() (*Server, error) {
 		return nil, err
 	}
 	enabled := serverstorage.NewResourceConfig()
-	for _, group := range []string{"storage.k8s.io", "apps", "coordination.k8s.io"} {
+	for _, group := range []string{"storage.k8s.io", "apps", "coordination.k8s.io", "policy"} {
 		enabled.EnableVersions(schema.GroupVersion{Group: group, Version: "v1"})
 	}
-	for _, provider := range []storageProvider{storagerest.RESTStorageProvider{}, appsrest.StorageProvider{}, coordinationrest.RESTStorageProvider{}} {
+	for _, provider := range []storageProvider{storagerest.RESTStorageProvider{}, appsrest.StorageProvider{}, coordinationrest.RESTStorageProvider{}, policyrest.RESTStorageProvider{}} {
 		info, err := provider.NewRESTStorage(enabled, s.store)
 		if err != nil {
 			return nil, err
@@ -95,8 +101,8 @@ func New() (*Server, error) {
 
 // coreStorage makes the registries of the group without a name. Its own provider would
 // also make services, which need an allocator of addresses.
-func coreStorage(s *memory.Store) (map[string]rest.Storage, error) {
-	pods, err := podstore.NewStorage(s, nil, nil, nil, nil)
+func coreStorage(s *memory.Store, own *kubernetes.Clientset) (map[string]rest.Storage, error) {
+	pods, err := podstore.NewStorage(s, nil, nil, own.PolicyV1(), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -37,19 +37,23 @@ func (l Look) Waiting(pod string) *finding.Waiting {
 	return nil
 }
 
-// String is the look in short: what differs from one to the next when something happens.
+// Key is what differs from one look to the next when something happens, and not because
+// time passes.
+func (l Look) Key() string { return l.text(func(f finding.Finding) string { return f.Fingerprint }) }
+
+// String is the look in short.
 func (l Look) String() string {
+	return l.text(func(f finding.Finding) string { return f.Message })
+}
+
+func (l Look) text(of func(finding.Finding) string) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "exit %d", l.Exit())
 	if len(l.Report.Gaps) > 0 {
 		fmt.Fprintf(&s, ", gaps %v", l.Report.Gaps)
 	}
 	for _, f := range l.Report.Findings {
-		confidence := "certain"
-		if f.Confidence != "" {
-			confidence = string(f.Confidence)
-		}
-		fmt.Fprintf(&s, "\n%s %s %s, %s: %s", f.Code, f.Severity, confidence, heals(f.SelfHeals), f.Message)
+		fmt.Fprintf(&s, "\n%s %s %s, %s: %s", f.Code, f.Severity, confidence(f), heals(f.SelfHeals), of(f))
 	}
 	for _, x := range l.Report.Waiting {
 		fmt.Fprintf(&s, "\n%s: %s, stage %s, actor %s", x.Pod, x.Verdict, x.Stage, x.Actor)

@@ -26,8 +26,8 @@ type Pod struct {
 	Volumes                                  bool
 	Node                                     string
 	Created, Scheduled, Running, Ended, Gone time.Time
-	// Deleted is when the deletion was asked for. Grace is the end of its grace.
-	Deleted, Grace time.Time
+	// Deleted is when the deletion was asked for, and Stopped when its containers had ended.
+	Deleted, Stopped time.Time
 }
 
 // NewTruth knows nothing.
@@ -58,9 +58,7 @@ func (t *Truth) Pod(before, after *corev1.Pod) {
 	set(&life.Running, p.Status.Phase == corev1.PodRunning)
 	set(&life.Ended, p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed)
 	set(&life.Deleted, p.DeletionTimestamp != nil)
-	if p.DeletionTimestamp != nil {
-		life.Grace = p.DeletionTimestamp.Time
-	}
+	set(&life.Stopped, len(p.Status.ContainerStatuses) > 0 && !slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Terminated == nil }))
 	set(&life.Gone, after == nil)
 }
 
@@ -81,23 +79,17 @@ func (t *Truth) Pods() []Pod {
 	return all
 }
 
-// At is the pod of that name at that time; nil where there is none.
-func (t *Truth) At(name string, when time.Time) *Pod {
-	for _, p := range t.Pods() {
-		if p.Name == name && !p.Created.After(when) && (p.Gone.IsZero() || p.Gone.After(when)) {
-			return &p
-		}
-	}
-	return nil
-}
-
-// Waits reports whether the pod is on a node at that time and does not run yet, or is being
-// deleted and does not go.
+// Waits reports whether the pod waits for a volume at that time: it is on a node and does
+// not run yet, or its containers have ended and it does not go.
 func (p *Pod) Waits(when time.Time) bool {
-	if p == nil || p.Scheduled.IsZero() || p.Scheduled.After(when) || is(p.Gone, when) || is(p.Ended, when) {
+	switch {
+	case p == nil, !is(p.Scheduled, when), is(p.Gone, when), is(p.Ended, when):
 		return false
+	case is(p.Deleted, when):
+		return is(p.Stopped, when)
+	default:
+		return !is(p.Running, when)
 	}
-	return !is(p.Running, when) || is(p.Deleted, when)
 }
 
 // Served is when the pod stopped waiting: it ran, or was gone; zero where it never did.

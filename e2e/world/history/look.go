@@ -55,8 +55,8 @@ func (w *World) watch(ctx context.Context) (looks []claims.Look, err error) {
 			return looks, err
 		}
 		looks = append(looks, l)
-		if now := l.String(); now != said {
-			w.Say("look: %s", strings.ReplaceAll(now, "\n", "\n      "))
+		if now := l.Key(); now != said {
+			w.Say("look: %s", strings.ReplaceAll(l.String(), "\n", "\n      "))
 			said = now
 		}
 	}

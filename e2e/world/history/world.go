@@ -59,8 +59,12 @@ type World struct {
 
 	manager, attacher *process
 
-	mu  sync.Mutex
-	log []string
+	mu      sync.Mutex
+	log     []string
+	acts    []claims.Act
+	causes  []claims.Cause
+	stopped map[string][]claims.Span
+	undone  []undone
 }
 
 // NewWorld makes a world of the size and starts all of its parts. It must be called in a
@@ -70,7 +74,7 @@ func NewWorld(ctx context.Context, size Size) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &World{Server: server, Driver: driver.New(DriverName), Kubelets: map[string]*parts.Kubelet{}, Truth: claims.NewTruth(), began: time.Now(), ctx: ctx}
+	w := &World{Server: server, Driver: driver.New(DriverName), Kubelets: map[string]*parts.Kubelet{}, Truth: claims.NewTruth(), began: time.Now(), ctx: ctx, stopped: map[string][]claims.Span{}}
 	if w.client, err = server.Client("kubectl"); err != nil {
 		return nil, err
 	}

@@ -172,10 +172,15 @@ var All = []Promise{
 		_, gone := c.CoreV1().Pods(Namespace).Get(ctx, "nowhere", metav1.GetOptions{})
 		return unless(err == nil && deleted == nil && apierrors.IsNotFound(gone), "%v, %v, %v", err, deleted, gone)
 	}},
-	{"an eviction deletes the pod", func(ctx context.Context, c kubernetes.Interface) string {
+	{"an eviction deletes a pod that runs", func(ctx context.Context, c kubernetes.Interface) string {
 		p := pod("evicted")
 		p.Spec.NodeName = "n"
-		_, err := c.CoreV1().Pods(Namespace).Create(ctx, p, metav1.CreateOptions{})
+		p, err := c.CoreV1().Pods(Namespace).Create(ctx, p, metav1.CreateOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		p.Status.Phase = corev1.PodRunning
+		_, err = c.CoreV1().Pods(Namespace).UpdateStatus(ctx, p, metav1.UpdateOptions{})
 		evicted := c.CoreV1().Pods(Namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: Namespace}})
 		p, there := c.CoreV1().Pods(Namespace).Get(ctx, p.Name, metav1.GetOptions{})
 		return unless(err == nil && evicted == nil && there == nil && p.DeletionTimestamp != nil, "%v, %v, %v", err, evicted, there)

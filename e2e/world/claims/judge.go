@@ -1,0 +1,350 @@
+package claims
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+)
+
+// Act is something that somebody did to the world, or a fault that began or was cured.
+type Act struct {
+	At   time.Time
+	What string
+	// Shown is when the first object could show it: a driver that works again is noticed when
+	// somebody asks it. Until then nobody can know better.
+	Shown time.Time
+}
+
+// Record is all that there is of a world that has ended.
+type Record struct {
+	Began, Ended time.Time
+	Looks        []Look
+	Pods         []Pod
+	Acts         []Act
+	// Stopped are the times in which a node's kubelet did not run: what is on it waits for
+	// the kubelet, and for no volume.
+	Stopped map[string][]Span
+	// Causes are what was wrong, and when.
+	Causes []Cause
+}
+
+// Span is a time; the end is zero where it never ended.
+type Span struct{ From, To time.Time }
+
+// covers reports whether the span has that moment.
+func (s Span) covers(when time.Time) bool {
+	return !when.Before(s.From) && (s.To.IsZero() || when.Before(s.To))
+}
+
+// Cause is something that was wrong with the world for a while.
+type Cause struct {
+	Span
+	// Kind is what it was, such as "driver refuses the detach".
+	Kind string
+	// Claim and Node are what it was about, where it was not about all.
+	Claim, Node string
+}
+
+// untouched is the end of the time, from then on, in which nobody acted.
+func (r *Record) untouched(from time.Time) time.Time {
+	for _, a := range r.Acts {
+		if a.At.After(from) {
+			return a.At
+		}
+	}
+	return r.Ended
+}
+
+// unshown reports whether somebody has done something by then that no object can show yet.
+func (r *Record) unshown(when time.Time) bool {
+	return slices.ContainsFunc(r.Acts, func(a Act) bool { return !a.At.After(when) && a.Shown.After(when) })
+}
+
+// stopped reports whether the node's kubelet did not run at that moment.
+func (r *Record) stopped(node string, when time.Time) bool {
+	return slices.ContainsFunc(r.Stopped[node], func(s Span) bool { return s.covers(when) })
+}
+
+// at is the pod of the name at that time; nil where there is none.
+func (r *Record) at(name string, when time.Time) *Pod {
+	for i := range r.Pods {
+		if p := &r.Pods[i]; p.Name == name && !p.Created.After(when) && !is(p.Gone, when) {
+			return p
+		}
+	}
+	return nil
+}
+
+// False is a claim that the world contradicts.
+type False struct {
+	// Judge says what kind of claim it is.
+	Judge string `json:"judge"`
+	// Code is that of the finding; "" where it is none's.
+	Code string `json:"code,omitempty"`
+	// At is the time in the world of the look.
+	At time.Duration `json:"at"`
+	// Claim is what was said, and Truth what happened.
+	Claim string `json:"claim"`
+	Truth string `json:"truth"`
+}
+
+func (f False) String() string {
+	return fmt.Sprintf("%s at %02d:%02d: %s: %s; but %s", f.Judge, int(f.At.Minutes()), int(f.At.Seconds())%60, f.Code, f.Claim, f.Truth)
+}
+
+// Key tells the kinds of false claims apart: a history that shrinks keeps its own.
+func (f False) Key() string { return f.Judge + " " + f.Code }
+
+// Tally counts what was judged.
+type Tally struct {
+	// Judged are the claims, by their judge.
+	Judged map[string]int `json:"judged"`
+	// Exempt are those that nothing can be said of, by judge and reason.
+	Exempt map[string]int `json:"exempt"`
+	// Codes are the findings seen, each once in a history, by code and confidence.
+	Codes map[string]int `json:"codes"`
+	False []False        `json:"false"`
+}
+
+// NewTally is an empty one.
+func NewTally() *Tally {
+	return &Tally{Judged: map[string]int{}, Exempt: map[string]int{}, Codes: map[string]int{}}
+}
+
+// Add adds the counts of another one.
+func (t *Tally) Add(other *Tally) {
+	for _, m := range []struct{ to, from map[string]int }{{t.Judged, other.Judged}, {t.Exempt, other.Exempt}, {t.Codes, other.Codes}} {
+		for k, n := range m.from {
+			m.to[k] += n
+		}
+	}
+	t.False = append(t.False, other.False...)
+}
+
+// The tolerances: the tool's times are whole seconds, its looks 15 s apart, and the world's
+// parts take a few seconds for what follows.
+const (
+	slack = 60 * time.Second
+	// unmentioned is how long a pod may wait, after a look that has no word about it, before
+	// that look was wrong: less than the usual time of the shortest stage.
+	unmentioned = 3 * time.Minute
+	// begun is how long a wait may be younger than the lists of a look.
+	begun = 20 * time.Second
+)
+
+// Judge judges every claim of every look.
+func Judge(r *Record) *Tally {
+	j := &judging{Record: r, Tally: NewTally(), told: map[string]bool{}}
+	codes := map[string]bool{}
+	for i, l := range r.Looks {
+		j.silence(l)
+		j.exits(i)
+		for _, w := range l.Report.Waiting {
+			j.waiting(i, w)
+		}
+		for _, f := range l.Report.Findings {
+			codes[string(f.Code)+" "+confidence(f)] = true
+			j.healing(i, f)
+			j.cause(l, f)
+		}
+	}
+	for c := range codes {
+		j.Codes[c]++
+	}
+	return j.Tally
+}
+
+func confidence(f finding.Finding) string {
+	if f.Confidence == "" {
+		return "certain"
+	}
+	return string(f.Confidence)
+}
+
+// judging is the work on one record.
+type judging struct {
+	*Record
+	*Tally
+	// told are the false claims that an earlier look has made in the same words.
+	told map[string]bool
+}
+
+func (j *judging) false(judge, code string, l Look, claim, truth string) {
+	key := judge + code + claim
+	if j.told[key] {
+		return
+	}
+	j.told[key] = true
+	j.False = append(j.False, False{judge, code, l.At.Sub(j.Began), claim, truth})
+}
+
+func (j *judging) exempt(judge, why string) { j.Exempt[judge+": "+why]++ }
+
+// since is the time of the world at that moment.
+func (j *judging) since(when time.Time) string {
+	d := when.Sub(j.Began)
+	return fmt.Sprintf("%02d:%02d", int(d.Minutes()), int(d.Seconds())%60)
+}
+
+// silence judges that nothing waits but what the report names.
+func (j *judging) silence(l Look) {
+	const judge = "nothing is wrong"
+	for i := range j.Pods {
+		p := &j.Pods[i]
+		if !p.Volumes || !p.Waits(l.At) || !p.Waits(l.At.Add(-begun)) {
+			continue
+		}
+		j.Judged[judge]++
+		if l.Waiting(p.Name) != nil || slices.ContainsFunc(l.Report.Findings, func(f finding.Finding) bool { return f.Names(p.Name) }) {
+			continue
+		}
+		end := l.At.Add(unmentioned)
+		switch {
+		case j.stopped(p.Node, l.At):
+			j.exempt(judge, "the node's kubelet does not run")
+		case j.untouched(l.At).Before(end):
+			j.exempt(judge, "somebody acted")
+		case p.Waits(end):
+			j.false(judge, "", l, fmt.Sprintf("exit %d, and no word about %s", l.Exit(), p.Name), fmt.Sprintf("it still waits at %s", j.since(end)))
+		}
+	}
+}
+
+// exits judges the exit code: a stuck pod has a finding that makes it 1, and it does not go
+// back to 0 while the same pods wait and nobody has acted.
+func (j *judging) exits(i int) {
+	l := j.Looks[i]
+	j.Judged["exit code"]++
+	if len(l.Report.Gaps) > 0 {
+		j.false("exit code", "", l, fmt.Sprintf("gaps %v", l.Report.Gaps), "every kind could be read")
+	}
+	for _, w := range l.Report.Waiting {
+		if w.Verdict == finding.Stuck && !slices.ContainsFunc(l.Report.Findings, func(f finding.Finding) bool { return f.Names(w.Pod) && f.Severity.AtLeast(finding.Warning) }) {
+			j.false("exit code", "", l, w.Pod+" is stuck", "no finding of warning or worse names it")
+		}
+	}
+	if i == 0 || l.Exit() >= j.Looks[i-1].Exit() || j.untouched(j.Looks[i-1].At).Before(l.At) {
+		return
+	}
+	var same []string
+	for _, w := range j.Looks[i-1].Report.Waiting {
+		now := l.Waiting(w.Pod)
+		if p := j.at(w.Pod, l.At); w.Verdict == finding.Stuck && p.Waits(l.At) && !j.stopped(p.Node, l.At) && (now == nil || now.Stage == w.Stage) {
+			same = append(same, w.Pod)
+		}
+	}
+	if len(same) > 0 {
+		j.false("exit code", "", l, fmt.Sprintf("exit %d after exit %d", l.Exit(), j.Looks[i-1].Exit()), fmt.Sprintf("%s was stuck then, and waits on in the same stage", strings.Join(same, ", ")))
+	}
+}
+
+// waiting judges an entry about a pod that waits.
+func (j *judging) waiting(i int, w finding.Waiting) {
+	l := j.Looks[i]
+	if w.Verdict != finding.InFlight || w.DueAt == nil {
+		return
+	}
+	const judge = "in flight"
+	j.Judged[judge]++
+	said := fmt.Sprintf("%s is in flight, stage %s, due at %s", w.Pod, w.Stage, j.since(w.DueAt.Time))
+	if i > 0 {
+		before := j.Looks[i-1]
+		if b := before.Waiting(w.Pod); b != nil && b.Verdict == finding.Stuck && b.Stage == w.Stage && !j.untouched(before.At).Before(l.At) {
+			j.false(judge, "", l, said, "it was stuck in that stage at the look before, and nobody has acted")
+		}
+	}
+	for _, later := range j.Looks[i+1:] {
+		if later.At.Before(w.DueAt.Time) {
+			continue
+		}
+		if j.untouched(l.At).Before(later.At) {
+			j.exempt(judge, "somebody acted")
+			return
+		}
+		p := j.at(w.Pod, later.At)
+		if now := later.Waiting(w.Pod); now != nil && now.Verdict == finding.InFlight && now.Stage == w.Stage && p.Waits(l.At) && p.Waits(later.At) {
+			truth := "it is in flight in that stage at " + j.since(later.At)
+			if now.DueAt != nil {
+				truth += ", due at " + j.since(now.DueAt.Time)
+			}
+			j.false(judge, "", l, said, truth)
+		}
+		return
+	}
+	j.exempt(judge, "the world ended")
+}
+
+// healing judges what a finding says of healing.
+func (j *judging) healing(i int, f finding.Finding) {
+	l := j.Looks[i]
+	if f.SelfHeals.Will {
+		j.heals(i, f)
+		return
+	}
+	const judge = "does not heal"
+	if f.Confidence == finding.Suspected {
+		return
+	}
+	end := j.untouched(l.At)
+	claim := fmt.Sprintf("%s certain, does not heal: %s", f.Code, f.Message)
+	var waits []*Pod
+	for _, name := range f.About() {
+		if p := j.at(name, l.At); p.Waits(l.At) {
+			waits = append(waits, p)
+		}
+	}
+	if len(waits) == 0 {
+		j.exempt(judge, "no pod waits because of it")
+		return
+	}
+	j.Judged[judge]++
+	if j.unshown(l.At) {
+		j.exempt(judge, "what had been done was not to be seen yet")
+		return
+	}
+	var served []string
+	for _, p := range waits {
+		if s := p.Served(l.At); !s.IsZero() && !s.After(end) && s.After(l.At.Add(2*time.Second)) && (s == p.Running || is(p.Deleted, l.At)) {
+			served = append(served, fmt.Sprintf("%s at %s", p.Name, j.since(s)))
+		}
+	}
+	switch {
+	case len(served) == len(waits):
+		j.false(judge, string(f.Code), l, claim, "left alone, it healed: "+strings.Join(served, ", "))
+	case end != j.Ended:
+		j.exempt(judge, "somebody acted")
+	}
+}
+
+// heals judges a finding that heals by itself within a time.
+func (j *judging) heals(i int, f finding.Finding) {
+	const judge = "heals"
+	l := j.Looks[i]
+	within, err := time.ParseDuration(f.SelfHeals.After)
+	if err != nil {
+		j.exempt(judge, "without a time")
+		return
+	}
+	j.Judged[judge]++
+	due := l.At.Add(within + slack)
+	switch end := j.untouched(l.At); {
+	case end.Before(due) && end == j.Ended:
+		j.exempt(judge, "the world ended")
+		return
+	case end.Before(due):
+		j.exempt(judge, "somebody acted")
+		return
+	}
+	for _, later := range j.Looks[i+1:] {
+		if later.At.Before(due) {
+			continue
+		}
+		if slices.ContainsFunc(later.Report.Findings, func(g finding.Finding) bool { return g.Fingerprint == f.Fingerprint }) {
+			j.false(judge, string(f.Code), l, fmt.Sprintf("%s heals within %s: %s", f.Code, f.SelfHeals.After, f.Message), "it is there at "+j.since(later.At))
+		}
+		return
+	}
+}

@@ -1,0 +1,82 @@
+package history
+
+import (
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/claims"
+)
+
+var (
+	histories = flag.Int("histories", 4, "how many random histories to play")
+	seed      = flag.Uint64("seed", 1, "what the histories are drawn from; a history does not play out quite the same twice")
+	keep      = flag.String("keep", "", "a folder for the histories that show a false claim, each with the world's log")
+	shrink    = flag.Int("shrink", 0, "how many histories to play to make one smaller that shows a false claim")
+)
+
+// TestHistories plays random histories. None of what the tool says of any of them is false.
+func TestHistories(t *testing.T) {
+	all := claims.NewTally()
+	first := map[string]bool{}
+	for i := range *histories {
+		h := Draw(rand.New(rand.NewPCG(*seed, uint64(i))), Small)
+		played, err := h.Play(t)
+		if err != nil {
+			t.Errorf("history %d: %v\n%s", i, err, h)
+			continue
+		}
+		tally := claims.Judge(played.Record)
+		for _, f := range tally.False {
+			if first[f.Key()] {
+				continue
+			}
+			first[f.Key()] = true
+			if *shrink > 0 {
+				h = Shrink(h, *shrink, func(h History) bool {
+					again, err := h.Play(t)
+					return err == nil && slices.ContainsFunc(claims.Judge(again.Record).False, func(g claims.False) bool { return g.Key() == f.Key() })
+				})
+			}
+			t.Errorf("history %d: %s\n%s", i, f, h)
+			keepHistory(t, i, h, f, played)
+		}
+		all.Add(tally)
+	}
+	t.Logf("judged %v\nexempt %s\ncodes %v\nfalse %d", all.Judged, lines(all.Exempt), all.Codes, len(all.False))
+}
+
+func lines(counts map[string]int) string {
+	var text strings.Builder
+	for _, k := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b)) }) {
+		fmt.Fprintf(&text, "\n%8d %s", counts[k], k)
+	}
+	return text.String()
+}
+
+// keepHistory writes what is needed to look into a false claim.
+func keepHistory(t *testing.T, i int, h History, f claims.False, played Played) {
+	t.Helper()
+	if *keep == "" {
+		return
+	}
+	text, err := json.MarshalIndent(h, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(*keep, fmt.Sprintf("%s-%d-%d", strings.NewReplacer(" ", "-").Replace(f.Key()), *seed, i))
+	if err := os.WriteFile(name+".json", text, 0o600); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(name+".log", []byte(f.String()+"\n\n"+strings.Join(played.Log, "\n")), 0o600); err != nil {
+		t.Error(err)
+	}
+}

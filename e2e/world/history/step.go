@@ -1,0 +1,434 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/claims"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/driver"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/parts"
+)
+
+// Step is something that is done to the world at a time, and for a while.
+type Step struct {
+	At time.Duration `json:"at"`
+	// Do is a key of deeds.
+	Do string `json:"do"`
+	// Node is a node, or "@CLAIM", which is the one of the pod with that claim.
+	Node string `json:"node,omitempty"`
+	// Claim is one of those of the workloads, whose names do not change.
+	Claim string `json:"claim,omitempty"`
+	// Fault is that of "break". Its volume and node come from Claim and Node.
+	Fault driver.Fault `json:"fault,omitzero"`
+	// For is how long it lasts; 0 is for good.
+	For time.Duration `json:"for,omitempty"`
+}
+
+func (s Step) String() string {
+	text := clock(s.At) + " " + s.Do
+	if s.Do == "break" {
+		text += ": " + s.Fault.String()
+	}
+	for _, part := range []struct{ name, value string }{{"claim", s.Claim}, {"node", s.Node}} {
+		if part.value != "" {
+			text += ", " + part.name + " " + part.value
+		}
+	}
+	if s.For > 0 {
+		text += ", for " + s.For.String()
+	}
+	return text
+}
+
+// deed is what can be done. It returns how it is undone; nil where it cannot be.
+type deed func(w *World, s Step) (undo func(*World) error, err error)
+
+// errNothing says that there is nothing to do it to now.
+var errNothing = errors.New("nothing to do it to")
+
+// deeds are what steps can do.
+var deeds = map[string]deed{
+	"drain":                 drain,
+	"stop the kubelet":      stopKubelet,
+	"switch off":            switchOff,
+	"break":                 breakDriver,
+	"delete the pod":        deletePod(30),
+	"force-delete the pod":  deletePod(0),
+	"keep the containers":   keepContainers,
+	"stop the manager":      stop(func(w *World) *process { return w.manager }),
+	"stop the attacher":     stop(func(w *World) *process { return w.attacher }),
+	"delete the attachment": deleteAttachment,
+	"strip the attachment":  stripAttachment,
+	"drop the entry":        dropEntry,
+	"delete the node":       deleteNode,
+	"remake the claim":      remakeClaim,
+	"cut all watches":       func(w *World, _ Step) (func(*World) error, error) { w.Server.CutWatches(nil); return nil, nil },
+	"taint out-of-service":  outOfService,
+}
+
+// do does the step and, after its time, undoes it.
+func (w *World) do(ctx context.Context, s Step) {
+	if s.Node != "" {
+		node, err := w.nodeOf(s.Node)
+		if err != nil {
+			w.Say("%s: %v", s, err)
+			return
+		}
+		s.Node = node
+	}
+	w.act(s.String())
+	ended := w.cause(s)
+	undo, err := deeds[s.Do](w, s)
+	if err != nil {
+		w.Say("%s: %v", s.Do, err)
+	}
+	if undo == nil || s.For == 0 {
+		return
+	}
+	select {
+	case <-time.After(s.For):
+	case <-ctx.Done():
+		return
+	}
+	acted := w.act("no longer: " + s.String())
+	if err := undo(w); err != nil {
+		w.Say("undo %s: %v", s.Do, err)
+	}
+	ended()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.undone = append(w.undone, undone{acted, s})
+}
+
+// act writes down that somebody acts now, and returns the number of the act.
+func (w *World) act(what string) int {
+	w.Say("* %s", what)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.acts = append(w.acts, claims.Act{At: time.Now(), What: what, Shown: time.Now()})
+	return len(w.acts) - 1
+}
+
+// undone is a step that has been undone, with the number of the act.
+type undone struct {
+	act  int
+	step Step
+}
+
+// electionTime is what a process takes until its lease shows that it leads.
+const electionTime = 30 * time.Second
+
+// shown sets when the objects could first show that something was undone.
+func (w *World) shown() {
+	for _, u := range w.undone {
+		a := &w.acts[u.act]
+		switch u.step.Do {
+		case "break":
+			a.Shown = time.Now()
+			for _, e := range w.Driver.Log() {
+				// What was refused before may be asked for again for something else meanwhile.
+				if e.At.After(a.At) && e.Call == u.step.Fault.Call && (u.step.Node == "" || e.Node == u.step.Node) {
+					a.Shown = e.At.Add(time.Second)
+					break
+				}
+			}
+		case "keep the containers":
+			a.Shown = a.At.Add(LookEvery)
+		case "stop the manager", "stop the attacher":
+			a.Shown = a.At.Add(electionTime)
+		}
+	}
+}
+
+// cause writes down what is wrong with the world from now on.
+func (w *World) cause(s Step) (ended func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	kind := s.Do
+	if s.Do == "break" {
+		kind = kindOf(s.Fault)
+	}
+	i := len(w.causes)
+	w.causes = append(w.causes, claims.Cause{Span: claims.Span{From: time.Now()}, Kind: kind, Claim: s.Claim, Node: s.Node})
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.causes[i].To = time.Now()
+	}
+}
+
+// kindOf names a fault as the judges of causes know it.
+func kindOf(f driver.Fault) string {
+	switch {
+	case f.Hangs:
+		return string(f.Call) + " hangs"
+	case f.Words != "":
+		return string(f.Call) + " refuses"
+	default:
+		return string(f.Call) + " is slow"
+	}
+}
+
+// nodeOf resolves the node of a step.
+func (w *World) nodeOf(name string) (string, error) {
+	claim, ofClaim := strings.CutPrefix(name, "@")
+	if !ofClaim {
+		return name, nil
+	}
+	p, err := w.podOf(claim)
+	if err != nil {
+		return "", err
+	}
+	if p.Spec.NodeName == "" {
+		return "", errNothing
+	}
+	return p.Spec.NodeName, nil
+}
+
+// podOf is the pod with the claim: the one that is not being deleted, where there are two.
+func (w *World) podOf(claim string) (*corev1.Pod, error) {
+	pods, err := w.objects.Pods.List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	var found *corev1.Pod
+	for _, p := range pods {
+		has := slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
+		})
+		if has && (found == nil || found.DeletionTimestamp != nil) {
+			found = p
+		}
+	}
+	if found == nil {
+		return nil, errNothing
+	}
+	return found, nil
+}
+
+// volumeOf is the volume of the claim.
+func (w *World) volumeOf(claim string) (*corev1.PersistentVolume, error) {
+	c, err := w.objects.Claims.PersistentVolumeClaims(Namespace).Get(claim)
+	if err != nil {
+		return nil, err
+	}
+	return w.objects.Volumes.Get(c.Spec.VolumeName)
+}
+
+// attachmentOf is the first VolumeAttachment of the claim's volume.
+func (w *World) attachmentOf(claim string) (*storagev1.VolumeAttachment, error) {
+	pv, err := w.volumeOf(claim)
+	if err != nil {
+		return nil, err
+	}
+	all, err := w.client.StorageV1().VolumeAttachments().List(w.ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for i, va := range all.Items {
+		if name := va.Spec.Source.PersistentVolumeName; name != nil && *name == pv.Name {
+			return &all.Items[i], nil
+		}
+	}
+	return nil, errNothing
+}
+
+// changeNode changes a node, as somebody with kubectl does.
+func (w *World) changeNode(name string, status bool, change func(*corev1.Node)) error {
+	nodes := w.client.CoreV1().Nodes()
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		n, err := nodes.Get(w.ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		change(n)
+		if status {
+			_, err = nodes.UpdateStatus(w.ctx, n, metav1.UpdateOptions{})
+		} else {
+			_, err = nodes.Update(w.ctx, n, metav1.UpdateOptions{})
+		}
+		return err
+	})
+}
+
+// drain cordons the node and evicts its pods, as kubectl drain does.
+func drain(w *World, s Step) (func(*World) error, error) {
+	if err := w.changeNode(s.Node, false, func(n *corev1.Node) { n.Spec.Unschedulable = true }); err != nil {
+		return nil, err
+	}
+	undo := func(w *World) error {
+		return w.changeNode(s.Node, false, func(n *corev1.Node) { n.Spec.Unschedulable = false })
+	}
+	pods, err := w.client.CoreV1().Pods(Namespace).List(w.ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + s.Node})
+	if err != nil {
+		return undo, err
+	}
+	for _, p := range pods.Items {
+		if err := w.client.CoreV1().Pods(Namespace).EvictV1(w.ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: Namespace}}); err != nil {
+			return undo, err
+		}
+	}
+	return undo, nil
+}
+
+func stopKubelet(w *World, s Step) (func(*World) error, error) {
+	return w.silence(s.Node, (*parts.Kubelet).Start)
+}
+
+func switchOff(w *World, s Step) (func(*World) error, error) {
+	return w.silence(s.Node, (*parts.Kubelet).Reboot)
+}
+
+// silence stops the node's kubelet until it comes back in that way.
+func (w *World) silence(node string, back func(*parts.Kubelet)) (func(*World) error, error) {
+	k := w.Kubelets[node]
+	if k == nil || !k.Alive() {
+		return nil, errNothing
+	}
+	k.Stop()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := len(w.stopped[node])
+	w.stopped[node] = append(w.stopped[node], claims.Span{From: time.Now()})
+	return func(w *World) error {
+		back(k)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.stopped[node][i].To = time.Now()
+		return nil
+	}, nil
+}
+
+func breakDriver(w *World, s Step) (func(*World) error, error) {
+	f := s.Fault
+	f.Node = s.Node
+	if s.Claim != "" {
+		pv, err := w.volumeOf(s.Claim)
+		if err != nil {
+			return nil, err
+		}
+		f.Volume = pv.Spec.CSI.VolumeHandle
+	}
+	w.Driver.Break(f)
+	return func(w *World) error { w.Driver.Cure(f); return nil }, nil
+}
+
+func deletePod(grace int64) deed {
+	return func(w *World, s Step) (func(*World) error, error) {
+		p, err := w.podOf(s.Claim)
+		if err != nil {
+			return nil, err
+		}
+		return nil, w.client.CoreV1().Pods(Namespace).Delete(w.ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
+	}
+}
+
+func keepContainers(w *World, s Step) (func(*World) error, error) {
+	p, err := w.podOf(s.Claim)
+	if err != nil || w.Kubelets[p.Spec.NodeName] == nil {
+		return nil, errors.Join(err, errNothing)
+	}
+	k, name := w.Kubelets[p.Spec.NodeName], p.Namespace+"/"+p.Name
+	k.KeepContainers(name, true)
+	return func(*World) error { k.KeepContainers(name, false); return nil },
+		w.client.CoreV1().Pods(Namespace).Delete(w.ctx, p.Name, metav1.DeleteOptions{})
+}
+
+func stop(which func(*World) *process) deed {
+	return func(w *World, _ Step) (func(*World) error, error) {
+		if !which(w).Up() {
+			return nil, errNothing
+		}
+		which(w).Kill()
+		return func(w *World) error { which(w).Start(); return nil }, nil
+	}
+}
+
+func deleteAttachment(w *World, s Step) (func(*World) error, error) {
+	va, err := w.attachmentOf(s.Claim)
+	if err != nil {
+		return nil, err
+	}
+	return nil, w.client.StorageV1().VolumeAttachments().Delete(w.ctx, va.Name, metav1.DeleteOptions{})
+}
+
+func stripAttachment(w *World, s Step) (func(*World) error, error) {
+	va, err := w.attachmentOf(s.Claim)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.client.StorageV1().VolumeAttachments().Delete(w.ctx, va.Name, metav1.DeleteOptions{}); err != nil {
+		return nil, err
+	}
+	_, err = w.client.StorageV1().VolumeAttachments().Patch(w.ctx, va.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	return nil, err
+}
+
+// dropEntry takes the volume out of the node's volumesAttached.
+func dropEntry(w *World, s Step) (func(*World) error, error) {
+	pv, err := w.volumeOf(s.Claim)
+	if err != nil {
+		return nil, err
+	}
+	p, err := w.podOf(s.Claim)
+	if err != nil || p.Spec.NodeName == "" {
+		return nil, errors.Join(err, errNothing)
+	}
+	name := parts.UniqueName(pv)
+	return nil, w.changeNode(p.Spec.NodeName, true, func(n *corev1.Node) {
+		n.Status.VolumesAttached = slices.DeleteFunc(n.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == name })
+	})
+}
+
+// deleteNode deletes a node, whose machine is off, and its CSINode; it comes back as
+// another one of the same name.
+func deleteNode(w *World, s Step) (func(*World) error, error) {
+	back, err := switchOff(w, s)
+	if err != nil {
+		return nil, err
+	}
+	undo := func(w *World) error { return errors.Join(w.MakeNode(s.Node), back(w)) }
+	return undo, errors.Join(
+		w.client.CoreV1().Nodes().Delete(w.ctx, s.Node, metav1.DeleteOptions{}),
+		w.client.StorageV1().CSINodes().Delete(w.ctx, s.Node, metav1.DeleteOptions{}),
+	)
+}
+
+// remakeClaim deletes the claim, and the pod that protects it. A StatefulSet makes both
+// again.
+func remakeClaim(w *World, s Step) (func(*World) error, error) {
+	p, err := w.podOf(s.Claim)
+	if err != nil {
+		return nil, err
+	}
+	return nil, errors.Join(
+		w.client.CoreV1().PersistentVolumeClaims(Namespace).Delete(w.ctx, s.Claim, metav1.DeleteOptions{}),
+		w.client.CoreV1().Pods(Namespace).Delete(w.ctx, p.Name, metav1.DeleteOptions{}),
+	)
+}
+
+// outOfService puts the taint on the node that lets its volumes be detached by force.
+func outOfService(w *World, s Step) (func(*World) error, error) {
+	if w.Kubelets[s.Node] == nil || w.Kubelets[s.Node].Alive() {
+		return nil, errNothing
+	}
+	taint := corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
+	return func(w *World) error {
+			return w.changeNode(s.Node, false, func(n *corev1.Node) {
+				n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint.Key })
+			})
+		}, w.changeNode(s.Node, false, func(n *corev1.Node) {
+			n.Spec.Taints = append(n.Spec.Taints, taint)
+		})
+}

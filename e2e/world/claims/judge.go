@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,8 +14,7 @@ import (
 type Act struct {
 	At   time.Time
 	What string
-	// Shown is when the first object could show it: a driver that works again is noticed when
-	// somebody asks it. Until then nobody can know better.
+	// Shown is when the first object could show it. Until then nobody can know better.
 	Shown time.Time
 }
 
@@ -29,6 +29,22 @@ type Record struct {
 	Stopped map[string][]Span
 	// Causes are what was wrong, and when.
 	Causes []Cause
+	// Tries are the calls of the driver, in the order of their ends, and Cures what was wrong
+	// with it until then.
+	Tries, Cures []Try
+}
+
+// Try is a call of the driver, or all of those that a fault was about: then the volume, its
+// handle, or the node may be "".
+type Try struct {
+	At                 time.Time
+	Call, Volume, Node string
+	Failed             bool
+}
+
+// of reports whether the call is one of those.
+func (t Try) of(all Try) bool {
+	return t.Call == all.Call && (all.Volume == "" || t.Volume == all.Volume) && (all.Node == "" || t.Node == all.Node)
 }
 
 // Span is a time; the end is zero where it never ended.
@@ -58,9 +74,33 @@ func (r *Record) untouched(from time.Time) time.Time {
 	return r.Ended
 }
 
-// unshown reports whether somebody has done something by then that no object can show yet.
-func (r *Record) unshown(when time.Time) bool {
-	return slices.ContainsFunc(r.Acts, func(a Act) bool { return !a.At.After(when) && a.Shown.After(when) })
+// unshown reports whether somebody has done something by then that no object can show yet:
+// that a driver works again is noticed when it is asked for the volume again. The volume is
+// its unique name; "" is any.
+func (r *Record) unshown(when time.Time, volume string) bool {
+	if slices.ContainsFunc(r.Acts, func(a Act) bool { return !a.At.After(when) && a.Shown.After(when) }) {
+		return true
+	}
+	_, handle, _ := strings.Cut(volume, "^")
+	for _, cure := range r.Cures {
+		if cure.At.After(when) || handle != "" && cure.Volume != "" && cure.Volume != handle {
+			continue
+		}
+		about := cure
+		about.Volume = cmp.Or(cure.Volume, handle)
+		last := map[Try]Try{}
+		for _, t := range r.Tries {
+			if t.of(about) && !t.At.After(when) {
+				last[Try{Volume: t.Volume, Node: t.Node}] = t
+			}
+		}
+		for _, t := range last {
+			if t.Failed && !t.At.After(cure.At) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // stopped reports whether the node's kubelet did not run at that moment.
@@ -252,8 +292,8 @@ func (j *judging) waiting(i int, w finding.Waiting) {
 	said := fmt.Sprintf("%s is in flight, stage %s, due at %s", w.Pod, w.Stage, j.since(w.DueAt.Time))
 	if i > 0 {
 		before := j.Looks[i-1]
-		if b := before.Waiting(w.Pod); b != nil && b.Verdict == finding.Stuck && b.Stage == w.Stage && !j.untouched(before.At).Before(l.At) {
-			j.false(judge, "", l, said, "it was stuck in that stage at the look before, and nobody has acted")
+		if b := before.Waiting(w.Pod); b != nil && b.Verdict == finding.Stuck && b.Stage == w.Stage && b.Actor == w.Actor && !j.untouched(before.At).Before(l.At) {
+			j.false(judge, "", l, said, "it was stuck in that stage, with that actor, at the look before, and nobody has acted")
 		}
 	}
 	for _, later := range j.Looks[i+1:] {
@@ -301,13 +341,13 @@ func (j *judging) healing(i int, f finding.Finding) {
 		return
 	}
 	j.Judged[judge]++
-	if j.unshown(l.At) {
+	if j.unshown(l.At, string(f.Volume)) {
 		j.exempt(judge, "what had been done was not to be seen yet")
 		return
 	}
 	var served []string
 	for _, p := range waits {
-		if s := p.Served(l.At); !s.IsZero() && !s.After(end) && s.After(l.At.Add(2*time.Second)) && (s == p.Running || is(p.Deleted, l.At)) {
+		if s := p.Served(l.At); !s.IsZero() && s.Before(end) && s.After(l.At.Add(2*time.Second)) && (s == p.Running || is(p.Deleted, l.At)) {
 			served = append(served, fmt.Sprintf("%s at %s", p.Name, j.since(s)))
 		}
 	}

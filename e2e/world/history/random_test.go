@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/claims"
 )
@@ -29,7 +30,11 @@ func TestHistories(t *testing.T) {
 	first := map[string]bool{}
 	for i := range *histories {
 		h := Draw(rand.New(rand.NewPCG(*seed, uint64(i))), Small)
+		began := time.Now()
 		played, err := h.Play(t)
+		if *verbose {
+			t.Logf("history %d took %s", i, time.Since(began).Round(time.Millisecond))
+		}
 		if err != nil {
 			t.Errorf("history %d: %v\n%s", i, err, h)
 			continue

@@ -134,15 +134,6 @@ func (w *World) shown() {
 	for _, u := range w.undone {
 		a := &w.acts[u.act]
 		switch u.step.Do {
-		case "break":
-			a.Shown = time.Now()
-			for _, e := range w.Driver.Log() {
-				// What was refused before may be asked for again for something else meanwhile.
-				if e.At.After(a.At) && e.Call == u.step.Fault.Call && (u.step.Node == "" || e.Node == u.step.Node) {
-					a.Shown = e.At.Add(time.Second)
-					break
-				}
-			}
 		case "keep the containers":
 			a.Shown = a.At.Add(LookEvery)
 		case "stop the manager", "stop the attacher":
@@ -321,7 +312,13 @@ func breakDriver(w *World, s Step) (func(*World) error, error) {
 		f.Volume = pv.Spec.CSI.VolumeHandle
 	}
 	w.Driver.Break(f)
-	return func(w *World) error { w.Driver.Cure(f); return nil }, nil
+	return func(w *World) error {
+		w.Driver.Cure(f)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.cures = append(w.cures, claims.Try{At: time.Now(), Call: string(f.Call), Volume: f.Volume, Node: f.Node})
+		return nil
+	}, nil
 }
 
 func deletePod(grace int64) deed {

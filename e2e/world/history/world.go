@@ -65,6 +65,7 @@ type World struct {
 	causes  []claims.Cause
 	stopped map[string][]claims.Span
 	undone  []undone
+	cures   []claims.Try
 }
 
 // NewWorld makes a world of the size and starts all of its parts. It must be called in a

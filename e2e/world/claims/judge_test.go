@@ -1,0 +1,97 @@
+package claims
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+var gap = []snapshot.Gap{{Kind: snapshot.Pods, Reason: snapshot.ReasonForbidden}}
+
+var began = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func at(minutes float64) time.Time { return began.Add(time.Duration(minutes * float64(time.Minute))) }
+
+func looksAt(minutes float64, findings []finding.Finding, waiting ...finding.Waiting) Look {
+	l := Look{At: at(minutes), Report: finding.Report{Findings: findings, Waiting: waiting}}
+	for _, f := range findings {
+		if f.Severity == finding.Info {
+			l.Report.Summary.Info++
+		} else {
+			l.Report.Summary.Error++
+		}
+	}
+	return l
+}
+
+// TestJudges: each judge notices the false claim that it is there for, and lets the true one
+// pass. In all of them one pod waits from minute 1 on.
+func TestJudges(t *testing.T) {
+	serves := func(minutes float64) []Pod {
+		p := Pod{Name: "shop/db-0", Volumes: true, Node: "n1", Created: at(1), Scheduled: at(1)}
+		if minutes > 0 {
+			p.Running = at(minutes)
+		}
+		return []Pod{p}
+	}
+	const volume = "kubernetes.io/csi/d^vol-1"
+	about := func(f finding.Finding) []finding.Finding {
+		f.Code, f.Severity, f.Pods, f.Volume, f.Fingerprint = "VD409", finding.Error, []string{"shop/db-0"}, volume, "1"
+		return []finding.Finding{f}
+	}
+	never := about(finding.Finding{})
+	soon := about(finding.Finding{SelfHeals: finding.SelfHeals{Will: true, After: "2m0s"}})
+	suspected := about(finding.Finding{Confidence: finding.Suspected})
+	waits := func(verdict finding.WaitState, due float64) finding.Waiting {
+		w := finding.Waiting{Pod: "shop/db-0", Verdict: verdict, Stage: "attached", Actor: "the driver"}
+		if verdict == finding.InFlight {
+			t := metav1.NewTime(at(due))
+			w.DueAt = &t
+		}
+		return w
+	}
+	for name, c := range map[string]struct {
+		record Record
+		want   string
+	}{
+		"a pod without a word that waits on":      {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil)}}, "nothing is wrong "},
+		"a pod without a word that runs soon":     {Record{Pods: serves(6), Looks: []Look{looksAt(5, nil)}}, ""},
+		"a pod that has only begun to wait":       {Record{Pods: serves(0), Looks: []Look{looksAt(1.1, nil)}}, ""},
+		"a pod whose kubelet does not run":        {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil)}, Stopped: map[string][]Span{"n1": {{From: at(4)}}}}, ""},
+		"a pod without a word, and somebody acts": {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil)}, Acts: []Act{{At: at(6)}}}, ""},
+		"a gap":                                {Record{Looks: []Look{{At: at(5), Report: finding.Report{Gaps: gap}}}}, "exit code "},
+		"stuck without a finding":              {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.Stuck, 0))}}, "exit code "},
+		"exit 0 while it is stuck":             {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, "exit code "},
+		"exit 0 when it runs":                  {Record{Pods: serves(5.5), Acts: []Act{{At: at(5.2)}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil)}}, ""},
+		"in flight past its time":              {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, nil, waits(finding.InFlight, 8))}}, "in flight "},
+		"stuck when its time has come":         {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, never, waits(finding.Stuck, 0))}}, ""},
+		"stuck, then in flight":                {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(5.5, never, waits(finding.InFlight, 40))}}, "in flight "},
+		"does not heal, and does":              {Record{Pods: serves(20), Looks: []Look{looksAt(5, never)}}, "does not heal VD409"},
+		"does not heal, and does not":          {Record{Pods: serves(0), Looks: []Look{looksAt(5, never)}}, ""},
+		"does not heal, and somebody heals it": {Record{Pods: serves(20), Acts: []Act{{At: at(19)}}, Looks: []Look{looksAt(5, never)}}, ""},
+		"suspected":                            {Record{Pods: serves(20), Looks: []Look{looksAt(5, suspected)}}, ""},
+		"a cure that nobody has noticed":       {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(3), Call: "Attach", Volume: "vol-1", Failed: true}}, Looks: []Look{looksAt(5, never)}}, ""},
+		"a cure that somebody could notice":    {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(4.5), Call: "Attach", Volume: "vol-1"}}, Looks: []Look{looksAt(5, never)}}, "does not heal VD409"},
+		"a cure of another volume":             {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach", Volume: "vol-2"}}, Tries: []Try{{At: at(3), Call: "Attach", Volume: "vol-2", Failed: true}}, Looks: []Look{looksAt(5, never)}}, "does not heal VD409"},
+		"heals, and is there after its time":   {Record{Pods: serves(0), Looks: []Look{looksAt(5, soon), looksAt(9, soon)}}, "heals VD409"},
+		"heals in time":                        {Record{Pods: serves(6), Looks: []Look{looksAt(5, soon), looksAt(9, nil)}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.record.Began, c.record.Ended = began, at(30)
+			got := ""
+			for _, f := range Judge(&c.record).False {
+				if got == "" {
+					got = f.Key()
+				}
+				t.Log(f)
+			}
+			if got != c.want {
+				t.Errorf("%q, not %q", got, c.want)
+			}
+		})
+	}
+}

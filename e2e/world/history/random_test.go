@@ -1,11 +1,9 @@
 package history
 
 import (
-	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -55,14 +53,19 @@ func TestHistories(t *testing.T) {
 			keepHistory(t, i, h, f, played)
 		}
 		all.Add(tally)
+		if len(tally.False) > 0 {
+			outcome.WithFalse++
+		}
 	}
+	outcome.Histories += *histories
+	outcome.Tally.Add(all)
 	t.Logf("judged %v\nexempt %s\ncodes %v\nfalse %d", all.Judged, lines(all.Exempt), all.Codes, len(all.False))
 }
 
-func lines(counts map[string]int) string {
+func lines(of map[string]int) string {
 	var text strings.Builder
-	for _, k := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b)) }) {
-		fmt.Fprintf(&text, "\n%8d %s", counts[k], k)
+	for _, c := range counts(of) {
+		fmt.Fprintf(&text, "\n%8d %s", c.N, c.Name)
 	}
 	return text.String()
 }

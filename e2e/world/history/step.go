@@ -126,6 +126,9 @@ type undone struct {
 	step Step
 }
 
+// reportTime is what a kubelet that begins to work takes until its node's status shows it.
+const reportTime = 3 * time.Second
+
 // electionTime is what a process takes until its lease shows that it leads.
 const electionTime = 30 * time.Second
 
@@ -136,6 +139,8 @@ func (w *World) shown() {
 		switch u.step.Do {
 		case "keep the containers":
 			a.Shown = a.At.Add(LookEvery)
+		case "stop the kubelet", "switch off", "delete the node":
+			a.Shown = a.At.Add(reportTime)
 		case "stop the manager", "stop the attacher":
 			a.Shown = a.At.Add(electionTime)
 		}

@@ -2,55 +2,39 @@ package history
 
 import (
 	"flag"
+	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"google.golang.org/grpc/codes"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/claims"
-	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/driver"
 )
 
-var verbose = flag.Bool("log", false, "print the log of each story")
+var verbose = flag.Bool("log", false, "print the log of each history")
 
-var stories = map[string]History{
-	"nothing": {},
-	"a detach that is refused for 13 minutes": {Steps: []Step{
-		{At: 2 * time.Minute, Do: "break", Claim: "web0", Fault: driver.Fault{Call: driver.Detach, Words: "the disk is busy", Code: codes.Internal}, For: 13 * time.Minute},
-		{At: 2*time.Minute + 10*time.Second, Do: "drain", Node: "@web0", For: 20 * time.Minute},
-	}},
-	"a node is lost with a Deployment":  {Steps: []Step{{At: 2 * time.Minute, Do: "switch off", Node: "@web0"}}},
-	"a node is lost with a StatefulSet": {Steps: []Step{{At: 2 * time.Minute, Do: "switch off", Node: "@data-db0-0"}}},
-	"a node comes back":                 {Steps: []Step{{At: 2 * time.Minute, Do: "stop the kubelet", Node: "@web0", For: 10 * time.Minute}}},
-	"nobody controls": {Steps: []Step{
-		{At: 2 * time.Minute, Do: "stop the manager"},
-		{At: 3 * time.Minute, Do: "delete the pod", Claim: "web0"},
-	}},
-	"nobody attaches": {Steps: []Step{
-		{At: 2 * time.Minute, Do: "stop the attacher"},
-		{At: 3 * time.Minute, Do: "drain", Node: "@web0", For: 20 * time.Minute},
-	}},
-	"the attach is refused": {Steps: []Step{
-		{At: 2 * time.Minute, Do: "break", Claim: "web0", Fault: driver.Fault{Call: driver.Attach, Words: "the quota is used up", Code: codes.Internal}, For: 10 * time.Minute},
-		{At: 2*time.Minute + 10*time.Second, Do: "drain", Node: "@web0", For: 20 * time.Minute},
-	}},
-	"a pod that does not end": {Steps: []Step{{At: 2 * time.Minute, Do: "keep the containers", Claim: "web0", For: 20 * time.Minute}}},
-	"drain and back":          {Steps: []Step{{At: 2 * time.Minute, Do: "drain", Node: "n0", For: 5 * time.Minute}, {At: 10 * time.Minute, Do: "drain", Node: "n1", For: 5 * time.Minute}}},
+// told is what the stories came to, for the page.
+type told struct {
+	Story
+	claims.Answer
+	False int
 }
 
+// TestStories tells each story: the tool finds what is wrong, in a healthy world nothing,
+// and nothing that it says is false.
 func TestStories(t *testing.T) {
-	for name, h := range stories {
-		t.Run(name, func(t *testing.T) {
-			h.Size = Small
-			if h.For == 0 {
-				h.For = 30 * time.Minute
-			}
+	for _, s := range Stories {
+		t.Run(s.Name, func(t *testing.T) {
+			h := History{Size: Small, Steps: s.Steps, For: length}
 			played, err := h.Play(t)
 			if err != nil {
 				t.Fatal(err)
 			}
 			tally := claims.Judge(played.Record)
+			from := played.Record.Began
+			if len(s.Steps) > 0 {
+				from = from.Add(s.Steps[0].At)
+			}
+			answer := claims.Answers(played.Record, from)
+			outcome.add(told{s, answer, len(tally.False)}, tally)
 			if *verbose {
 				t.Log(strings.Join(played.Log, "\n"))
 				t.Log(tally.Judged, tally.Exempt, tally.Codes)
@@ -58,6 +42,13 @@ func TestStories(t *testing.T) {
 			for _, f := range tally.False {
 				t.Error(f)
 			}
+			switch {
+			case s.Code == "" && len(answer.Codes) > 0:
+				t.Errorf("a false alarm: %v, first at %s", answer.Codes, clock(max(answer.Warned, answer.Suspected)))
+			case s.Code != "" && !slices.Contains(answer.Codes, s.Code):
+				t.Errorf("%s is not among %v", s.Code, answer.Codes)
+			}
+			t.Logf("waits %s, suspected %s, certain %s: %v", clock(answer.Waits), clock(answer.Suspected), clock(answer.Warned), answer.Codes)
 		})
 	}
 }

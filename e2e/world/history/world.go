@@ -286,8 +286,8 @@ func claimSpec() corev1.PersistentVolumeClaimSpec {
 		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}
 }
 
-// template is that of a pod with one container and a volume named data.
-func template(app string) corev1.PodTemplateSpec {
+// podTemplate is that of a pod with one container and a volume named data.
+func podTemplate(app string) corev1.PodTemplateSpec {
 	// What the admission plug-in DefaultTolerationSeconds adds.
 	seconds := int64(300)
 	var tolerations []corev1.Toleration
@@ -301,7 +301,7 @@ func template(app string) corev1.PodTemplateSpec {
 
 func (w *World) makeSet(name string, replicas int32) error {
 	_, err := w.client.AppsV1().StatefulSets(Namespace).Create(w.ctx, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.StatefulSetSpec{
-		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: template(name), PodManagementPolicy: appsv1.ParallelPodManagement,
+		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: podTemplate(name), PodManagementPolicy: appsv1.ParallelPodManagement,
 		VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: claimSpec()}},
 	}}, metav1.CreateOptions{})
 	return err
@@ -311,7 +311,7 @@ func (w *World) makeDeployment(name string) error {
 	if _, err := w.client.CoreV1().PersistentVolumeClaims(Namespace).Create(w.ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: claimSpec()}, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	one, t := int32(1), template(name)
+	one, t := int32(1), podTemplate(name)
 	t.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}}}
 	_, err := w.client.AppsV1().Deployments(Namespace).Create(w.ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{
 		Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: t}}, metav1.CreateOptions{})

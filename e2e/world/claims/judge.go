@@ -171,6 +171,9 @@ const (
 	// unmentioned is how long a pod may wait, after a look that has no word about it, before
 	// that look was wrong: less than the usual time of the shortest stage.
 	unmentioned = 3 * time.Minute
+	// moves is how much later a wait may be due than was said, when an object has come that it
+	// is counted from.
+	moves = 30 * time.Second
 	// begun is how long a wait may be younger than the lists of a look.
 	begun = 20 * time.Second
 )
@@ -308,6 +311,10 @@ func (j *judging) waiting(i int, w finding.Waiting) {
 		if now := later.Waiting(w.Pod); now != nil && now.Verdict == finding.InFlight && now.Stage == w.Stage && p.Waits(l.At) && p.Waits(later.At) {
 			truth := "it is in flight in that stage at " + j.since(later.At)
 			if now.DueAt != nil {
+				if now.DueAt.Sub(w.DueAt.Time) < moves {
+					j.exempt(judge, "its time moved by less than "+moves.String())
+					return
+				}
 				truth += ", due at " + j.since(now.DueAt.Time)
 			}
 			j.false(judge, "", l, said, truth)

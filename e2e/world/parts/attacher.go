@@ -2,6 +2,7 @@ package parts
 
 import (
 	"context"
+	"regexp"
 	"sync"
 	"time"
 
@@ -49,5 +50,10 @@ func Attacher(ctx context.Context, client kubernetes.Interface, d *driver.Driver
 	})
 }
 
-// AttacherLease is the name of the lease of the driver's csi-attacher.
-func AttacherLease(driverName string) string { return "external-attacher-leader-" + driverName }
+// AttacherLease is the name of the lease of the driver's csi-attacher, which has a dash for
+// each character that is neither a letter nor a digit.
+func AttacherLease(driverName string) string {
+	return notInLease.ReplaceAllString("external-attacher-leader-"+driverName, "-")
+}
+
+var notInLease = regexp.MustCompile("[^a-zA-Z0-9-]")

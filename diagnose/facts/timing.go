@@ -156,6 +156,10 @@ const (
 	// judgement: the node was not Ready for five minutes before its pods were evicted.
 	LostPodWarns = time.Minute
 	LostPodFails = LostPodWarns + 2*time.Minute
+	// TaintTakes is how long after the out-of-service taint a Terminating pod of the node and
+	// its attachment may stay: the garbage collector of pods comes by every 20 s, then a detach
+	// is called.
+	TaintTakes = 20*time.Second + reconcile.CSITimeout
 	// KillTakes is how long past its grace period a container may run on a node that is
 	// Ready: one call of the kubelet to the container runtime (runtimeRequestTimeout).
 	KillTakes = 2 * time.Minute

@@ -84,6 +84,11 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(holder), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*holder.DeletionTimestamp)})
 	f.SelfHeals.Because = "the Terminating pod counts as a user of the volume until its kubelet reports that it has ended, or the pod object is removed"
 	f.Severity = p.LostPodSeverity(*f.Since)
+	if reconcile.OutOfService(p.Snapshot.Node(va.Node)) {
+		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(facts.TaintTakes), Because: "the node has the out-of-service taint: kube-controller-manager " +
+			"deletes the pod, and detaches the volume without waiting for the kubelet"}
+		f.ByHand, f.AdviceCommands = "", nil
+	}
 	return f
 }
 

@@ -38,7 +38,10 @@ func runPodDoesNotEnd(p *check.Run) {
 		switch {
 		case len(held) == 0 || len(running) == 0:
 		case reconcile.NodeReady(node):
-			podDoesNotEnd(p, pod, running[0].Name, held)
+			// A kubelet that has just come back has not had the time to kill it.
+			if back := facts.ReadyCondition(node).LastTransitionTime; back.IsZero() || p.Lasted(back, facts.KillTakes) {
+				podDoesNotEnd(p, pod, running[0].Name, held)
+			}
 		case silent(p.View, node.Name) && !waitedFor(p.View, pod, held):
 			leftOnSilentNode(p, pod, held[0])
 		}

@@ -27,6 +27,11 @@ func Redact(message string) string {
 	message = smbUser.ReplaceAllString(message, "${1}"+redacted)
 	message = piped.ReplaceAllString(message, "${1}"+redacted+"${2}")
 	message = given.ReplaceAllString(message, "${1}"+redacted)
+	message = hereString.ReplaceAllString(message, "${1}"+redacted)
+	message = positional.ReplaceAllString(message, "${1}"+redacted)
+	message = ticket.ReplaceAllString(message, "${1}"+redacted)
+	message = encoded.ReplaceAllString(message, "${1}"+redacted)
+	message = numbered.ReplaceAllString(message, "${1}"+redacted)
 	message = oracle.ReplaceAllString(message, "${1}"+redacted+"@")
 	message = cookies.ReplaceAllString(message, "${1}"+redacted)
 	message = cookieJar.ReplaceAllString(message, "${1}"+redacted)
@@ -39,6 +44,7 @@ func Redact(message string) string {
 	}
 	message = redactValues(message, flagBefore)
 	message = redactValues(message, nameBefore)
+	message = redactValues(message, nameFor)
 	message = redactSpoken(message)
 	message = scheme.ReplaceAllStringFunc(message, redactScheme)
 	return shapes.ReplaceAllString(message, redacted)
@@ -48,7 +54,7 @@ func Redact(message string) string {
 var signs = []string{
 	"pass", "pw", "token", "secret", "key", "sig", "cred", "auth", "@", "?", "-o", "-u", "bearer", "basic", "eyj", "akia", "asia", "ghp_", "gho_", "ghu_",
 	"ghs_", "ghr_", "xox", "ya29", "aiza", "glpat", "pat_", "cookie", "hvs.", "hvb.", "hvr.", " s.", "\"s.", "'s.", "=s.", ":s.", "==", "ltai", "akid", "fwog", "iqoj", "fqog", "aqod", "8q~",
-	"ls0tls1crudjt", "openssl", "snmp", "echo", "hooks.", "jdbc:", "npm_", "dop_v1_", "glsa_", "sk-", "sk_live_", "sg.", "$1$", "$2", "$5$", "$6$", "$y$",
+	"ls0tls1crudjt", "openssl", "snmp", "echo", "hooks.", "jdbc:", "npm_", "dop_v1_", "glsa_", "sk-", "sk_live_", "sg.", "phrase", "sess", "sid=", "jwt", "kek", "dek", "hmac", "pin=", "otp=", "<<<", "base64", "smbclient", "net use", "$1$", "$2", "$5$", "$6$", "$y$",
 }
 
 func mayHoldSecret(message string) bool {
@@ -58,9 +64,9 @@ func mayHoldSecret(message string) bool {
 
 // secretName is the name of something secret: a field, a flag, an option. "key"
 // alone and "account_key" are, "topologyKey" is not.
-const secretName = `(?:[a-z0-9_.\-]*(?:passwords?|passwd|passphrases?|sshpass|pwd|token|secret|secret[_\-]id|credentials?|signature|authorization)[0-9]*(?:_in)?` +
+const secretName = `(?:[a-z0-9_.\-]*(?:passwords?|passwd|pass[ _\-]?phrases?|sshpass|pwd|token|jwt|secret|secret[_\-]id|sess(?:ion)?[_\-]?id|credentials?|signature|authorization)[0-9]*(?:_in)?` +
 	`|[a-z0-9_.\-]*(?:access|account|secret|api|private|encryption|shared|storage|auth|client|master|session|admin|user|root|bind|db)[_\-]?(?:key|pass|pw)[0-9]*` +
-	`|(?:[a-z0-9_.\-]*[_.\-])?(?:pass|key|sig|auth|creds?|pw)[0-9]*)`
+	`|(?:[a-z0-9_.\-]*[_.\-])?(?:pass|key|key[_\-]data|kek|dek|hmac|sig|auth|creds?|pw)[0-9]*)`
 
 var (
 	privateKey  = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`)
@@ -73,7 +79,9 @@ var (
 	// flagBefore is a flag whose value is the next argument.
 	flagBefore = regexp.MustCompile(`(?i)(?:^|[\s"'\[(=,])--?` + secretName + `["'\\]{0,2}(?:\s*,\s*|\s+)`)
 	// nameBefore is a name and what parts it from its value.
-	nameBefore = regexp.MustCompile(`(?i)\b(` + secretName + `)["'\\]{0,4}\s*(?:is\s*)?(=>|->|:=|=|:|%3[Dd])\s*`)
+	nameBefore = regexp.MustCompile(`(?i)\b(` + secretName + `)["'\\]{0,4}\s*(?:is\s*)?(=>|->|:=|=|:|%3[AaDd](?:%20|\+)*)\s*`)
+	// nameFor is a password's name with whose it is, and what parts both from its value.
+	nameFor = regexp.MustCompile(`(?i)\b(pass(?:word|wd|phrase)) (?:for|of) (?:(?:user|login|account) )?["']?[^\s:"']+["']?(:| is)\s+`)
 	// valueBeside is a name in one place and the word for a value before the other: of
 	// iscsiadm, of a list of environment variables, of XML attributes.
 	valueBeside = regexp.MustCompile(`(?i)(?:-n|--?name|\b(?:name|key|type|field|id))["'\\]{0,2}(?:[\s=:,]|%3D)+["'\\]{0,2}` + secretName + `["'\\]{0,2}[\s,]+["'\\]{0,2}(?:-o["',\s]+update["',\s]+["']?)?(?:-v|--value|val(?:ue)?)["'\\]{0,2}[\s=:,]+`)
@@ -90,6 +98,17 @@ var (
 	// piped and given are a text that a shell hands to a program that asks for a password.
 	piped = regexp.MustCompile(`(\b(?:echo|printf)(?:\s+-[ne]+)?\s+)[^|]+?(\s*\|\s*(?:sudo|cryptsetup|passwd|chpasswd|su)\b)`)
 	given = regexp.MustCompile(`(<\((?:echo|printf)(?:\s+-[ne]+)?\s+)[^)]+`)
+	// hereString is a text that a shell hands to a program as its input.
+	hereString = regexp.MustCompile(`(<<<\s*["']?)[^\s"'<]+`)
+	// positional is a password that an argument is by its place.
+	positional = regexp.MustCompile(`(?i)(\bsmbclient\s+(?://|\\+)\S+\s+|\bnet use\s+(?:[a-z*]:?\s+)?\\+\S+\s+)[^\s/\-]\S*`)
+	// ticket is what a program is known by after its login, and what is so short that its name
+	// means it only beside "=".
+	ticket = regexp.MustCompile(`(?i)((?:^|[^a-z0-9])(?:[a-z0-9_\-]*session|_?sid|pin|otp)=["'\\]{0,2})[^\s;&,"']+`)
+	// encoded is a text in base64 that says so.
+	encoded = regexp.MustCompile(`(\bbase64[:,]\s*)[A-Za-z0-9+/=_\-]{12,}`)
+	// numbered is one of the keys that open a vault together.
+	numbered = regexp.MustCompile(`(?i)(\b(?:unseal|recovery) key [0-9]+:\s*)\S+`)
 	// cookieJar is a list of cookies by name.
 	cookieJar = regexp.MustCompile(`(?i)(\bcookies["'\\]{0,2}\s*[:=]\s*(?:map\[|[{\[]))[^}\]]+`)
 	oracle    = regexp.MustCompile(`(jdbc:oracle:[a-z]+:[^/\s]+/)[^@\s]+@`)
@@ -163,8 +182,14 @@ func redactValues(message string, before *regexp.Regexp) string {
 			continue
 		}
 		start, end := value(message, at)
-		spaced := before == nameBefore && message[match[4]:match[5]] == ":" && at > match[5]
+		spaced := (before == nameBefore || before == nameFor) && strings.HasSuffix(message[:match[5]], ":") && at > match[5]
 		if start == end || spaced && start == at && isProse(message[match[2]:match[3]], message[start:end], message[end:]) {
+			continue
+		}
+		if before == nameBefore && strings.HasSuffix(message[:match[2]], "non-existent secret ") {
+			continue // the kubelet names the key that a Secret lacks
+		}
+		if before == nameFor && !isSpokenValue("password", message[start:end], start > at, true) {
 			continue
 		}
 		if before == flagBefore && message[start] == '-' {
@@ -238,7 +263,7 @@ var afterPassword = []string{
 	"and", "are", "as", "at", "auth", "authentication", "based", "but", "by", "can", "change", "changed", "check", "contains", "does", "empty", "entered", "entry", "field", "file", "for", "found",
 	"from", "given", "has", "hash", "have", "if", "in", "incorrect", "into", "key", "length", "login", "mismatch", "of", "on", "option", "or", "parameter", "policy", "prompt", "protected", "provided",
 	"rejected", "required", "reset", "rotation", "secret", "set", "should", "specified", "supplied", "than", "that", "then", "to", "too", "used", "using", "via", "when", "which", "will", "with", "would",
-	"verification", "may", "might", "does", "did", "doesn't", "isn't", "it", "this", "value", "mechanism", "manager", "exchange", "credentials", "correct", "still",
+	"user", "users", "account", "verification", "may", "might", "does", "did", "doesn't", "isn't", "it", "this", "value", "mechanism", "manager", "exchange", "credentials", "correct", "still",
 }
 
 // value is where the value lies that begins at the place: up to its closing
@@ -262,6 +287,14 @@ func value(message string, at int) (start, end int) {
 		quote := message[start]
 		start++
 		length := strings.IndexByte(message[start:], quote)
+		for length > 0 && start+length+1 < len(message) && message[start+length+1] == quote { // doubled, it stands for itself
+			more := strings.IndexByte(message[start+length+2:], quote)
+			if more < 0 {
+				length = more
+				break
+			}
+			length += 2 + more
+		}
 		if length < 0 {
 			length = len(message) - start
 		}

@@ -350,6 +350,40 @@ PRIVATE-TOKEN: §
 glpat-§abcdefghij
 xoxb-123-§
 hooks.slack.com/services/T000/B000/§abcdefghijklmn
+password%3A%20§
+password%3a+§
+pass phrase: §
+encryption pass phrase is "§"
+cryptsetup luksOpen /dev/sda x --key-file - <<< §
+chpasswd <<< joe:§
+chpasswd <<<"joe:§"
+smbclient //nas/x § -U joe
+net use \\nas\x § /user:joe
+net use Z: \\nas\x §
+JSESSIONID=§; Path=/
+{"sessionId":"§"}
+session_id: "§"
+PHPSESSID=§
+sid=§
+?api=SYNO&_sid=§
+auth_session=§
+pin=§
+otp=§
+client-key-data: §
+kek=§
+dek: §
+hmac=§
+unseal key 1: §
+Recovery Key 2: §
+JWT ¤ expired
+jwt=§
+keytab base64:¤==
+data:text/plain;base64,¤
+kinit: Password for joe@X: §
+password for joe is §
+password for user joe is "§"
+password='it''s §'
+Password="say ""§"" twice"
 `), "\n")
 
 // TestWordings: none of the wordings keeps its secret. A password is any word, and a token
@@ -418,6 +452,17 @@ secrets "smbcreds" not found
 secret "smbcreds" not found
 secret "smbcreds-7x2k9" not found
 secret smbcreds not found
+references non-existent secret key: passwd
+references non-existent secret key: tls.key
+password of user keepuser could not be read
+password for user keepuser is wrong
+Password for keepuser: permission denied
+session[3] of portal 10.0.0.1 has ended
+iscsiadm: Logging out of session [sid: 5, target: iqn.2003-01.org:x]
+smbclient //nas/x -U joe failed
+hash: 6b86b273ff34fce19d6b
+PersistentVolume pv-session-id is Released
+jwt-volume is not attached to node jwt-1
 fetching NodeStageSecretRef default/smb-creds-9 failed: secret smb-creds-9 in namespace default is missing
 couldn't find key password in Secret default/db
 couldn't find key db_password1 in Secret default/db-7f9c

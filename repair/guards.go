@@ -117,7 +117,8 @@ func Complete(s *snapshot.Snapshot, kinds []snapshot.Kind) error {
 	return nil
 }
 
-// controllerGuard holds where kube-controller-manager's leader is not new. Hosted
+// controllerGuard holds where kube-controller-manager has a leader that is not new. One that
+// is to come back decides by what it finds, and may do so at any moment. Hosted
 // control planes show no lease; there the other guards must do. That there is none is
 // known only from a list that was read: leases that nobody can read show no new leader
 // either.
@@ -125,6 +126,10 @@ func Complete(s *snapshot.Snapshot, kinds []snapshot.Kind) error {
 // What only its log or its metrics show yet is nothing to write on: its log holds
 // whatever a driver says.
 var controllerGuard = Guard{GuardController, onLeases, func(v *View, proposed *Repair) error {
+	if lease := v.Facts.ControllerDown(); lease != nil {
+		return &Refusal{Guard: GuardController, SafeOnce: "bring kube-controller-manager back, and look again",
+			Reason: fmt.Sprintf("no kube-controller-manager leads since %s; one that comes back decides by what it finds", facts.Stamp(facts.Renewed(lease)))}
+	}
 	if v.Facts.ControllerJustStarted() {
 		return fmt.Errorf("kube-controller-manager has a new leader since %v ago and may still be at work; wait until it has led for %v",
 			v.Facts.Age(v.Facts.ControllerStart()).Round(time.Second), facts.ControllerGrace)

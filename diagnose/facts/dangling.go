@@ -38,6 +38,9 @@ func (p *View) DanglingSettled(va *storagev1.VolumeAttachment) bool {
 }
 
 func (p *View) danglings(settled func(*storagev1.VolumeAttachment) bool) []Attachment {
+	if p.ControllerDown() != nil {
+		return nil // the pods may have gone since, and the one that comes back takes each up
+	}
 	var list []Attachment
 	for _, va := range p.Attachments() {
 		if va.Ran {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -27,15 +26,12 @@ var ControllerDown = check.Check{
 }
 
 func runControllerDown(p *check.Run) {
-	lease := p.Snapshot.Lease(metav1.NamespaceSystem, reconcile.ControllerManager)
-	if lease == nil || lease.Spec.RenewTime == nil {
-		return // it may run without leader election, or out of sight
-	}
-	since, grace := facts.Renewed(lease), facts.ControllerLeaseGrace(lease)
-	if leasesRead(p.View).Sub(since.Time) <= grace || p.Age(since) <= grace || controllerSeen(p.View).After(since.Add(grace)) {
+	lease := p.ControllerDown()
+	if lease == nil {
 		return
 	}
-	pods := facts.LongestFirst(unattended(p.View, grace))
+	since := facts.Renewed(lease)
+	pods := facts.LongestFirst(unattended(p.View, facts.ControllerLeaseGrace(lease)))
 	f := finding.Finding{
 		Subject: finding.Object{Kind: "Lease", Namespace: lease.Namespace, Name: lease.Name, UID: lease.UID},
 		Since:   &since, Pods: facts.PodNames(pods),
@@ -55,49 +51,6 @@ func runControllerDown(p *check.Run) {
 		f.Message += fmt.Sprintf("; pod %s waits on node %s for it to attach a volume%s", facts.PodName(pods[0]), pods[0].Spec.NodeName, facts.Alike(pods))
 	}
 	p.Report(f)
-}
-
-// leasesRead is no later than when the leases were read: lists in files may be of different times.
-func leasesRead(p *facts.View) metav1.Time {
-	var last metav1.Time
-	others := 0
-	for _, lease := range p.Snapshot.Leases {
-		if isManager(lease) || lease.Spec.RenewTime == nil {
-			continue
-		}
-		others++
-		last = facts.Latest(last, facts.Renewed(lease))
-	}
-	if others == 0 {
-		return metav1.NewTime(p.Snapshot.TakenAt)
-	}
-	return last
-}
-
-func isManager(lease *coordinationv1.Lease) bool {
-	return lease.Namespace == metav1.NamespaceSystem && lease.Name == reconcile.ControllerManager
-}
-
-// controllerSeen is the last sign of an attach/detach controller at work: one may run without
-// leader election beside a lease that an earlier one has left.
-func controllerSeen(p *facts.View) metav1.Time {
-	var last metav1.Time
-	for _, va := range p.Attachments() {
-		if va.Ours() {
-			last = facts.Latest(last, va.CreationTimestamp) // anybody may delete one
-		}
-	}
-	for _, node := range p.Snapshot.Nodes {
-		if writer, at := facts.VolumesAttachedWriter(node); writer == reconcile.ControllerManager {
-			last = facts.Latest(last, at)
-		}
-	}
-	for _, e := range p.Snapshot.Events {
-		if e.Source.Component == "attachdetach-controller" || e.ReportingController == "attachdetach-controller" {
-			last = facts.Latest(last, facts.EventTime(e))
-		}
-	}
-	return last
 }
 
 // unattended are the pods that have waited for at least so long for an attach that nobody has begun.

@@ -1,0 +1,74 @@
+package facts
+
+import (
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// unledControllers has the lease that nobody renews; nil where somebody does, or none shows it.
+type unledControllers struct{ lease *coordinationv1.Lease }
+
+// ControllerDown is the lease of kube-controller-manager where nobody has renewed it for so
+// long that none leads; nil where one may be at work. One without leader election, or out
+// of sight, has no lease. What it does when it comes back is decided by what it finds then:
+// until that nothing proves that it has forgotten anything.
+func (p *View) ControllerDown() *coordinationv1.Lease {
+	return Once(p, func(p *View) *unledControllers { return &unledControllers{p.controllerDown()} }).lease
+}
+
+func (p *View) controllerDown() *coordinationv1.Lease {
+	lease := p.Snapshot.Lease(metav1.NamespaceSystem, reconcile.ControllerManager)
+	if lease == nil || lease.Spec.RenewTime == nil {
+		return nil
+	}
+	since, grace := Renewed(lease), ControllerLeaseGrace(lease)
+	if leasesRead(p).Sub(since.Time) <= grace || p.Age(since) <= grace || controllerSeen(p).After(since.Add(grace)) {
+		return nil
+	}
+	return lease
+}
+
+// leasesRead is no later than when the leases were read: lists in files may be of different times.
+func leasesRead(p *View) metav1.Time {
+	var last metav1.Time
+	others := 0
+	for _, lease := range p.Snapshot.Leases {
+		if isManager(lease) || lease.Spec.RenewTime == nil {
+			continue
+		}
+		others++
+		last = Latest(last, Renewed(lease))
+	}
+	if others == 0 {
+		return metav1.NewTime(p.Snapshot.TakenAt)
+	}
+	return last
+}
+
+func isManager(lease *coordinationv1.Lease) bool {
+	return lease.Namespace == metav1.NamespaceSystem && lease.Name == reconcile.ControllerManager
+}
+
+// controllerSeen is the last sign of an attach/detach controller at work: one may run without
+// leader election beside a lease that an earlier one has left.
+func controllerSeen(p *View) metav1.Time {
+	var last metav1.Time
+	for _, va := range p.Attachments() {
+		if va.Ours() {
+			last = Latest(last, va.CreationTimestamp) // anybody may delete one
+		}
+	}
+	for _, node := range p.Snapshot.Nodes {
+		if writer, at := VolumesAttachedWriter(node); writer == reconcile.ControllerManager {
+			last = Latest(last, at)
+		}
+	}
+	for _, e := range p.Snapshot.Events {
+		if e.Source.Component == "attachdetach-controller" || e.ReportingController == "attachdetach-controller" {
+			last = Latest(last, EventTime(e))
+		}
+	}
+	return last
+}

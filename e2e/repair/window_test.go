@@ -39,16 +39,25 @@ func TestWindow(t *testing.T) {
 				if !isPod {
 					continue
 				}
-				pod.Spec.NodeName = "" // the garbage collector takes pods of nodes that are not there
+				pod.Spec.NodeName, pod.OwnerReferences = "", nil // garbage collectors take pods whose node or owner is not there
 				if !yield(pod) {
 					return
 				}
 			}
 		}))
-		// A list that is cut after one item says how many are left.
 		s.await(fixture.Condition{What: "the API server has the pods", Check: func(ctx context.Context) (bool, []runtime.Object, error) {
-			list, err := s.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{Limit: 1})
-			return err == nil && list.RemainingItemCount != nil && *list.RemainingItemCount >= windowPods-1, nil, err
+			has := 0
+			for o := (metav1.ListOptions{Limit: 1000}); ; {
+				page, err := s.client.CoreV1().Pods("").List(ctx, o)
+				if err != nil {
+					return false, nil, err
+				}
+				has += len(page.Items)
+				if o.Continue = page.Continue; o.Continue == "" {
+					t.Logf("the API server has %d pods", has)
+					return has >= windowPods, nil, nil
+				}
+			}
 		}})
 	}
 	s.nodes("a")

@@ -23,6 +23,7 @@ type globalFlags struct {
 	allNamespaces     bool
 	file              string
 	now               string
+	whole             []string
 	color             string
 	kubernetesVersion string
 	chunkSize         int64
@@ -62,6 +63,8 @@ func newGlobalFlags(root *cobra.Command) *globalFlags {
 	f.BoolVarP(&g.allNamespaces, "all-namespaces", "A", false, "Report on all namespaces (the default without -n)")
 	f.StringVarP(&g.file, "filename", "f", "", "Read a snapshot file, a directory or kubectl output (- for standard input) instead of a cluster")
 	f.StringVar(&g.now, "now", "", "With -f: the time (RFC 3339) from which ages count; the file's own by default")
+	f.StringSliceVar(&g.whole, "whole", nil, "With -f: kinds of which the file has every object of the cluster, as pods,volumeattachments, where it does not say so itself")
+	_ = root.RegisterFlagCompletionFunc("whole", cobra.FixedCompletions(each(snapshot.Kinds(), func(k snapshot.Kind) string { return string(k) }), cobra.ShellCompDirectiveNoFileComp))
 	f.StringVar(&g.color, "color", "auto", "Colour the output: auto, always or never")
 	f.StringVar(&g.kubernetesVersion, "kubernetes-version", "", "The release whose controller to assume; the API server's by default")
 	f.Int64Var(&g.chunkSize, "chunk-size", cluster.PageSize, "Read large lists in chunks of this many objects; 0 reads each in one piece")
@@ -76,6 +79,8 @@ func (g *globalFlags) validate() error {
 	switch {
 	case g.file == "" && g.now != "":
 		return errors.New("--now goes with -f: a cluster's own clock counts otherwise")
+	case g.file == "" && len(g.whole) > 0:
+		return errors.New("--whole goes with -f: of a cluster every list is read whole, or a gap")
 	case g.standardInput() != nil:
 		return g.standardInput()
 	case g.color != "auto" && g.color != "always" && g.color != "never":

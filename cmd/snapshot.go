@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -22,8 +21,9 @@ func newSnapshot(g *globalFlags, streams genericiooptions.IOStreams) *cobra.Comm
 Environment variables, arguments, secrets and managed fields are left out. A
 FILE that ends in .gz is compressed. With -f it trims another file.
 
-Somebody without the plug-in can send what the following command prints. -f reads
-it as well, but nothing has been left out of it, not even environment variables:
+Somebody without the plug-in can send the folder in which the following line was run:
+a file for each kind, of which an empty one proves that there are none. -f reads it as
+well, but nothing has been left out of it, not even environment variables:
 
   ` + withoutPlugin(),
 		Example: `  kubectl volume-doctor snapshot case.yaml.gz
@@ -63,10 +63,11 @@ it as well, but nothing has been left out of it, not even environment variables:
 	return cmd
 }
 
-// withoutPlugin is the kubectl command that prints what diagnose reads.
+// withoutPlugin is the line that writes what diagnose reads, a file for each kind: kubectl
+// prints an empty list of several kinds without their names.
 func withoutPlugin() string {
 	kinds := each(snapshot.Kinds(), func(kind snapshot.Kind) string { return string(kind) })
-	return safetext.Kubectl("get", strings.Join(kinds, ","), "-A", "-o", "yaml")
+	return "for kind in " + strings.Join(kinds, " ") + "; do kubectl get $kind -A -o yaml >$kind.yaml; done"
 }
 
 func save(ctx context.Context, s *snapshot.Snapshot, pods *snapshot.Spool, args []string, stdout io.Writer) error {

@@ -95,6 +95,13 @@ func (g *globalFlags) readFile(streams genericiooptions.IOStreams) (*snapshot.Sn
 		}
 		opts.Now = now
 	}
+	for _, name := range g.whole {
+		kind, err := wholeKind(name)
+		if err != nil {
+			return nil, err
+		}
+		opts.Whole = append(opts.Whole, kind)
+	}
 	if !g.all {
 		opts.PodsOfUse = g.podsOfUse
 	}
@@ -107,6 +114,19 @@ func (g *globalFlags) readFile(streams genericiooptions.IOStreams) (*snapshot.Sn
 	}
 	g.addLists(s)
 	return s, nil
+}
+
+// wholeKind is the kind of --whole, by any of kubectl's names for it or the plural.
+func wholeKind(name string) (snapshot.Kind, error) {
+	kind, known := kindNames[strings.ToLower(name)]
+	if !known {
+		kind = snapshot.Kind(strings.ToLower(name))
+	}
+	if !slices.Contains(snapshot.Kinds(), kind) {
+		names := each(snapshot.Kinds(), func(k snapshot.Kind) string { return string(k) })
+		return "", fmt.Errorf("--whole %q is not a kind that is read: use %s%s", name, strings.Join(names, ", "), didYouMean(name, names))
+	}
+	return kind, nil
 }
 
 // podsOfUse are those that are read of a cluster, and those of the namespace of -n, which

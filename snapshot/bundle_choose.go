@@ -74,6 +74,10 @@ func wholeness(kind Kind, roots []*root, held []heldList) *Gap {
 	return partial(kind, roots, held)
 }
 
+// lacksNamespaces begins the detail of a bundle that has a list of the namespaces and lacks
+// objects of some of them.
+const lacksNamespaces = "without those of "
+
 // partial is the gap of a kind that was read namespace by namespace.
 func partial(kind Kind, roots []*root, held []heldList) *Gap {
 	if kind == Leases && ofAllNamespaces(held) {
@@ -96,7 +100,7 @@ func partial(kind Kind, roots []*root, held []heldList) *Gap {
 	case known && len(lacks) == 0:
 		return nil
 	case known:
-		return &Gap{Kind: kind, Reason: ReasonNotInBundle, Detail: "without those of " + namespaces(slices.Sorted(maps.Keys(lacks)))}
+		return &Gap{Kind: kind, Reason: ReasonNotInBundle, Detail: lacksNamespaces + namespaces(slices.Sorted(maps.Keys(lacks)))}
 	case len(have) == 1:
 		return &Gap{Kind: kind, Namespace: plain(have[0]), Reason: ReasonNotInBundle, Detail: "nothing says that there are no other namespaces"}
 	default:

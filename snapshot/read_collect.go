@@ -175,7 +175,10 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	for kind := range c.twice {
 		resourceOf(kind).newest(&c.objects)
 	}
-	gaps := c.gaps()
+	gaps, err := c.believe(opts.Whole, c.gaps())
+	if err != nil {
+		return fail("%w", err)
+	}
 	*c.reading = reading{limits: c.limits, opts: c.opts} // of a large file it is large
 	c.seen, c.left = seen{}, left{}
 	c.objects.ShareNames()

@@ -1,0 +1,119 @@
+package snapshot
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// believe takes a person's word that the lists of opts.Whole are whole, and leaves out their
+// gaps. The error says why the input itself shows that one is not.
+func (c *collector) believe(whole []Kind, gaps []Gap) ([]Gap, error) {
+	var believed []string
+	for _, kind := range whole {
+		i := slices.IndexFunc(gaps, func(g Gap) bool { return g.Kind == kind })
+		if i < 0 {
+			continue
+		}
+		against := c.against(gaps[i])
+		if against == "" {
+			against = c.objects.against(kind, c.counts[kind])
+		}
+		if against != "" {
+			return nil, fmt.Errorf("--whole %s is not so: %s", kind, against)
+		}
+		gaps = slices.Delete(gaps, i, i+1)
+		believed = append(believed, string(kind))
+	}
+	if len(believed) > 0 {
+		c.notes = append(c.notes, Warning("that there are no other "+strings.Join(believed, ", ")+" is your word (--whole)"))
+	}
+	return gaps, nil
+}
+
+// against is what the input says of its list that makes it less than whole; "" where it only
+// does not say that it is.
+func (c *collector) against(gap Gap) string {
+	said := strings.TrimSuffix(gap.Reason+": "+gap.Detail, ": ")
+	switch {
+	case c.header != nil && slices.Contains(c.header.Gaps, gap):
+		return "the file's header has it as a gap (" + said + ")"
+	case gap.Reason == ReasonNotInFile && slices.Contains(c.objects.partial(), gap):
+		return strings.TrimSuffix(gap.Detail, ": was -A given?")
+	case gap.Reason == ReasonNotInFile || gap.Reason == ReasonNotInBundle && !strings.HasPrefix(gap.Detail, lacksNamespaces):
+		return "" // nothing says what there is beyond it
+	default:
+		return said
+	}
+}
+
+// against is an object that names one of the kind that is not there, though it must be
+// where the list is whole; "" where there is none. count is how many were read.
+func (o *Objects) against(kind Kind, count int) string {
+	switch kind {
+	case Claims:
+		there := map[types.NamespacedName]bool{}
+		for _, claim := range o.Claims {
+			there[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}] = true
+		}
+		for _, pv := range o.Volumes {
+			if ref := pv.Spec.ClaimRef; ref != nil && pv.Status.Phase == corev1.VolumeBound && !there[types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}] {
+				return fmt.Sprintf("persistentvolume %s is Bound to claim %s of namespace %s, which is not there", plain(pv.Name), plain(ref.Name), plain(ref.Namespace))
+			}
+		}
+	case Volumes:
+		there := map[string]bool{}
+		for _, pv := range o.Volumes {
+			there[pv.Name] = true
+		}
+		for _, claim := range o.Claims {
+			if claim.Status.Phase == corev1.ClaimBound && !there[claim.Spec.VolumeName] {
+				return fmt.Sprintf("persistentvolumeclaim %s of namespace %s is Bound to volume %s, which is not there", plain(claim.Name), plain(claim.Namespace), plain(claim.Spec.VolumeName))
+			}
+		}
+	}
+	if count > 0 {
+		return ""
+	}
+	switch kind {
+	case Nodes:
+		for _, pod := range o.Pods {
+			if pod.Spec.NodeName != "" && pod.Status.Phase == corev1.PodRunning {
+				return fmt.Sprintf("there is none, and pod %s of namespace %s runs on node %s", plain(pod.Name), plain(pod.Namespace), plain(pod.Spec.NodeName))
+			}
+		}
+		for _, va := range o.VolumeAttachments {
+			return fmt.Sprintf("there is none, and volumeattachment %s is for node %s", plain(va.Name), plain(va.Spec.NodeName))
+		}
+	case VolumeAttachments, CSINodes:
+		for _, node := range o.Nodes {
+			for _, v := range node.Status.VolumesAttached {
+				if strings.HasPrefix(string(v.Name), "kubernetes.io/csi/") {
+					return fmt.Sprintf("there is none, and node %s has %s in its volumesAttached", plain(node.Name), plain(string(v.Name)))
+				}
+			}
+		}
+	case Pods:
+		for _, node := range o.Nodes {
+			if len(node.Status.VolumesInUse) > 0 {
+				return fmt.Sprintf("there is none, and node %s has %s in its volumesInUse", plain(node.Name), plain(string(node.Status.VolumesInUse[0])))
+			}
+		}
+	case Claims:
+		for _, pod := range o.Pods {
+			for _, v := range pod.Spec.Volumes {
+				if v.PersistentVolumeClaim != nil && pod.Status.Phase == corev1.PodRunning {
+					return fmt.Sprintf("there is none, and pod %s of namespace %s runs with claim %s", plain(pod.Name), plain(pod.Namespace), plain(v.PersistentVolumeClaim.ClaimName))
+				}
+			}
+		}
+	case Leases:
+		for _, node := range o.Nodes {
+			return fmt.Sprintf("there is none, and each node has one, as node %s does", plain(node.Name))
+		}
+	}
+	return ""
+}

@@ -170,6 +170,7 @@ func distrust(f *finding.Finding) {
 	f.Repair.Commands = commands(f.Repair.Commands)
 	sentence(&f.Repair.BlockedBy)
 	sentence(&f.Repair.SafeOnce)
+	sentence(&f.Repair.Does)
 	f.Repair.Needs = slices.DeleteFunc(f.Repair.Needs, func(need string) bool {
 		if gives.MatchString(need) {
 			return false

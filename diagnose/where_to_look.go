@@ -51,7 +51,7 @@ func whatTheKubeletSays(stage trace.StageName, driver string) string {
 var stageAdvice = map[trace.StageName]string{
 	trace.StageScheduled:         "read what the scheduler says about the volumes: free a node that suits them, or add one",
 	trace.StageClaimBound:        "look at the claim, its class and the events of its provisioner",
-	trace.StageInVolumesInUse:    "look at the log of the node's kubelet: it has to ask for the volume first",
+	trace.StageInVolumesInUse:    "read the log of the node's kubelet: it must ask for the volume first",
 	trace.StageAttached:          "look at the log of the driver's controller",
 	trace.StageInVolumesAttached: "look at the log of kube-controller-manager for this node's status",
 	trace.StageRegistered:        "look at the driver's node plugin on that node, and at its registrar",

@@ -32,7 +32,7 @@ func printHTML(b *strings.Builder, r *finding.Report, _ Options) error {
 		n++
 		f := newHTMLFinding(r, tree, n)
 		if brief && told[tree[0].Code] {
-			f.Picture, f.Evidence, f.Lower, f.ByHand, f.Since = nil, nil, nil, nil, ""
+			f.Picture, f.Evidence, f.Lower, f.ByHand, f.Since, f.Repair = nil, nil, nil, nil, "", ""
 		}
 		told[tree[0].Code] = true
 		return f

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	advised "github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
@@ -283,7 +285,11 @@ func steps(f finding.Finding, refused string) []step {
 		say(f.Advice)
 	case f.Confidence == finding.Suspected: // it is too early for the repair, and not for the rest
 		say(f.Advice)
-		say(strings.TrimSuffix("nothing with --apply now: "+refused+"; "+f.Repair.SafeOnce, "; "))
+		if f.Settles != nil && strings.HasPrefix(refused, "the cause is only suspected") { // "why" has what has to be so until then
+			say("nothing with --apply before " + f.Settles.At.UTC().Format(time.RFC3339))
+		} else {
+			say(strings.TrimSuffix("nothing with --apply now: "+refused+"; "+f.Repair.SafeOnce, "; "))
+		}
 	default:
 		say("nothing with --apply now: " + refused)
 		if f.Repair.SafeOnce != "" {
@@ -303,22 +309,45 @@ func steps(f finding.Finding, refused string) []step {
 	if f.SelfHeals.Will && refused == "" {
 		say("wait; or, to have it sooner:")
 	}
+	asked := "" // it is never made unasked
 	for _, word := range f.Repair.Needs {
 		if node, ok := strings.CutPrefix(word, "--fenced="); ok {
 			say(fmt.Sprintf("make sure that the machine behind %s is powered off and stays off", node))
 		} else if va, ok := strings.CutPrefix(word, "--detached="); ok {
 			say(fmt.Sprintf("make sure that the storage system does not have the volume of VolumeAttachment %s attached to its node", va))
 		} else if kind, ok := strings.CutPrefix(word, "--allow="); ok {
-			say(fmt.Sprintf("decide to allow %s: it is never made unasked", kind))
+			asked = fmt.Sprintf("decide whether to allow %s: ", kind)
 		}
 	}
 	// The repairs of all findings that share the cause, if there is such a line. Without
 	// any the repair is refused.
 	if line := cmp.Or(f.Repair.ApplyAll, f.Repair.Apply); line != "" {
+		say(asked + does(f.Repair, line))
 		list = append(list, step{command: line})
 	}
 	return list
 }
+
+// does says what the command line of the repair does, with whether that can be undone
+// before the long names. The name of a VolumeAttachment has 68 letters: one that stands in
+// the line is not said twice, and of many none.
+func does(r *finding.Repair, line string) string {
+	says, undo := cmp.Or(r.Does, "makes the repair "+r.Kind), "" // an older program saved the report
+	if i := strings.LastIndex(says, " ("); i >= 0 && strings.HasSuffix(says, " be undone)") {
+		says, undo = says[:i], says[i:]
+	}
+	switch attachment := attachmentName.FindString(says); {
+	case r.ApplyAll != "" && attachment != "":
+		says = strings.Replace(says, attachment, "the VolumeAttachment of each of these", 1)
+	case r.ApplyAll != "":
+		says += ", and so for each of these"
+	case attachment != "" && strings.Contains(line, strings.ToLower(strings.Replace(attachment, " ", "/", 1)+" ")):
+		says = strings.Replace(says, attachment, "that VolumeAttachment", 1)
+	}
+	return "--apply" + undo + " " + says + ":"
+}
+
+var attachmentName = regexp.MustCompile(`VolumeAttachment [a-z0-9.-]+`)
 
 // byHand are commands that do what the repair does, without its guards.
 func byHand(f finding.Finding) []string {
@@ -333,11 +362,7 @@ func riskOf(r *finding.Repair) string {
 	if r == nil || refused(r) != "" {
 		return ""
 	}
-	undo := "cannot be undone"
-	if r.Reversible {
-		undo = "can be undone"
-	}
-	return fmt.Sprintf("%s (risk %s, %s)", r.Kind, r.Risk, undo)
+	return fmt.Sprintf("%s (risk %s)", r.Kind, r.Risk)
 }
 
 // omittedCause names what the finding follows from, if it was not asked for.

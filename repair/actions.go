@@ -86,6 +86,7 @@ func (a action) repair(v *View, f finding.Finding) (Repair, error) {
 	r.Finding, r.Kind, r.Risk, r.reads = f, a.kind, a.risk, union(restOn(guards), needsOf(f.Code))
 	r.Guards = slices.Concat([]Guard{completeGuard(r.reads)}, guards)
 	r.Needs = rightsTo(r.Do.Target, a.needs)
+	r.Summary = r.summary()
 	return r, nil
 }
 

@@ -53,7 +53,6 @@ func proposeCreate(v *View, f finding.Finding) (Repair, error) {
 	}
 	do := creation(va)
 	return Repair{
-		Summary: fmt.Sprintf("create VolumeAttachment %s of volume %s for node %s", va.Name, volumeName(f), f.Node),
 		Do:      do,
 		Undo:    &Operation{Verb: VerbDelete, Target: do.Target},
 		stands:  func(v *View) bool { return created(v, va) != nil },

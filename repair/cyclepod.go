@@ -47,7 +47,6 @@ func proposeCycle(v *View, f finding.Finding) (Repair, error) {
 	}
 	target := refTo(snapshot.Pods, pod)
 	return Repair{
-		Summary:  fmt.Sprintf("delete pod %s/%s, which has never started", pod.Namespace, pod.Name),
 		Do:       Operation{Verb: VerbDelete, Target: target},
 		WhyNot:   "a pod that is deleted does not come back; its controller makes another",
 		PreImage: Compact(map[string]any{"metadata": map[string]any{"namespace": pod.Namespace, "name": pod.Name, "uid": pod.UID}}),

@@ -123,7 +123,6 @@ func proposeFencedDelete(v *View, f finding.Finding, va *storagev1.VolumeAttachm
 // deletion is what the two have in common.
 func deletion(f finding.Finding, va *storagev1.VolumeAttachment) Repair {
 	return Repair{
-		Summary:  fmt.Sprintf("delete VolumeAttachment %s of volume %s on node %s", va.Name, volumeName(f), va.Spec.NodeName),
 		Do:       Operation{Verb: VerbDelete, Target: refTo(snapshot.VolumeAttachments, va)},
 		WhyNot:   "a VolumeAttachment that is made again is another attach, and what was mounted stays torn away",
 		PreImage: wholeAttachment(va),

@@ -60,7 +60,7 @@ func proposeStrip(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (R
 	}
 	path := fmt.Sprintf("/metadata/finalizers/%d", index)
 	return Repair{
-		Summary: fmt.Sprintf("take the finalizer %s off VolumeAttachment %s of volume %s on node %s", va.Finalizers[index], va.Name, volumeName(f), va.Spec.NodeName),
+		SoThat: "it goes and no driver is asked to detach",
 		Do: Operation{Verb: VerbPatch, Target: refTo(snapshot.VolumeAttachments, va), Patch: patchOf(va.ObjectMeta,
 			patchOp{"test", path, Compact(va.Finalizers[index])}, patchOp{Op: "remove", Path: path})},
 		WhyNot: "the object is gone with its finalizer; where the storage system still has the volume attached, orphan-backend-attachment (VD404) " +

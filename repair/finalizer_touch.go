@@ -39,7 +39,7 @@ func proposeTouch(v *View, f finding.Finding) (Repair, error) {
 		return Repair{}, fmt.Errorf("PersistentVolume %q: %w", f.PersistentVolume, ErrNotFound)
 	}
 	r := marking(snapshot.Volumes, pv, markOf(TouchVolume, f.Code, f.Check))
-	r.Summary = "have the attacher look at volume " + pv.Name + " again"
+	r.SoThat = "the attacher looks at the volume again"
 	return r, nil
 }
 

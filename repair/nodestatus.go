@@ -39,7 +39,6 @@ var patchNodeStatuses = []Permission{RightTo(VerbPatch, snapshot.Nodes, "").of("
 func proposeNodeStatus(v *View, f finding.Finding, node *corev1.Node) (Repair, error) {
 	do, undo, want := addingEntry(node, f.Volume, entryMark(PatchNodeStatus, f.Code, f.Check, f.Volume))
 	return Repair{
-		Summary:  fmt.Sprintf("add volume %s to volumesAttached of node %s", volumeName(f), f.Node),
 		Do:       do,
 		Undo:     &undo,
 		PreImage: v.statusImage(node),

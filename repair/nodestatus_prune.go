@@ -46,7 +46,6 @@ func proposePrune(v *View, f finding.Finding, node *corev1.Node) (Repair, error)
 	}
 	do, undo := takingEntry(node, index, pruneMark(f.Code, f.Check, list[index]))
 	return Repair{
-		Summary:  fmt.Sprintf("take volume %s off volumesAttached of node %s", volumeName(f), f.Node),
 		Do:       do,
 		Undo:     &undo,
 		PreImage: v.statusImage(node),

@@ -48,7 +48,7 @@ func proposeNudge(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (R
 		at = failure.Time.Add(time.Second)
 	}
 	r := marking(snapshot.VolumeAttachments, va, markOf(Nudge, f.Code, f.Check)+nudgedAt+at.UTC().Format(time.RFC3339))
-	r.Summary = "have the attacher try VolumeAttachment " + va.Name + " again now"
+	r.SoThat = "the attacher tries again now"
 	r.pending = func(v *View) string { return answerSince(v, va) }
 	return r, nil
 }

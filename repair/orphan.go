@@ -49,7 +49,6 @@ func proposeUnpublish(v *View, f finding.Finding) (Repair, error) {
 		return Repair{}, err
 	}
 	return Repair{
-		Summary: fmt.Sprintf("create VolumeAttachment %s of volume %s for node %s and delete it again", va.Name, volumeName(f), f.Holder),
 		Do:      creation(va),
 		WhyNot:  "to attach the volume again would only bring the failure back",
 		Guards:  []Guard{holderGuard(v, f.Holder), allowedGuard(UnpublishOrphan)},
@@ -67,6 +66,7 @@ func proposeUnpublish(v *View, f finding.Finding) (Repair, error) {
 		},
 		check: answered(func(after *storagev1.VolumeAttachment) error { return checkCreated(after, va) }),
 		Next: &Step{
+			Verb:  VerbDelete,
 			Reads: restOn(withdrawGuards),
 			// With the attacher's finalizer on it the object does not go without the
 			// driver being asked to detach.

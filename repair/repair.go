@@ -135,9 +135,11 @@ const (
 type Repair struct {
 	Finding finding.Finding `json:"finding"`
 	Kind    Kind            `json:"kind"`
-	// Summary says in a few words what is written.
+	// Summary says in a few words what is written; it is made of Do.
 	Summary string `json:"summary"`
-	Risk    Risk   `json:"risk"`
+	// SoThat says what that is for, where the write itself does not.
+	SoThat string `json:"-"`
+	Risk   Risk   `json:"risk"`
 	// Do is the one write.
 	Do Operation `json:"do"`
 	// Undo reverses Do where nothing else has changed since; nil where WhyNot
@@ -214,7 +216,7 @@ func Propose(v *View) []Repair {
 	chosen, summaries := make([]*Repair, len(findings)), make([]*finding.Repair, len(findings))
 	sidebyside.Do(len(findings), func(i int) {
 		if chosen[i] = choose(v, findings[i]); chosen[i] != nil {
-			summaries[i] = chosen[i].summary(v)
+			summaries[i] = chosen[i].proposed(v)
 		}
 	})
 	repairs := []Repair{}
@@ -252,13 +254,15 @@ func advise(f *finding.Finding) {
 	}
 	if f.Repair != nil {
 		f.Steps = slices.DeleteFunc(slices.Clone(f.Steps), func(s finding.Step) bool { return s.ByHand })
+		f.Never = neverByHand(f.Never, Kind(f.Repair.Kind))
 	}
 	f.ByHand = ""
 }
 
-func (r *Repair) summary(v *View) *finding.Repair {
+func (r *Repair) proposed(v *View) *finding.Repair {
 	s := &finding.Repair{
 		Kind:       string(r.Kind),
+		Does:       r.does(),
 		Risk:       string(r.Risk),
 		Reversible: r.Undo != nil,
 		Lower:      r.Lower,

@@ -44,7 +44,7 @@ const attachedPath = "/status/attached"
 // the node's list, and put it there again.
 func proposeRepublish(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (Repair, error) {
 	return Repair{
-		Summary: fmt.Sprintf("have the attacher publish volume %s to node %s once more", volumeName(f), f.Node),
+		SoThat: "the driver is asked to attach it again",
 		Do: Operation{
 			Verb: VerbPatch, Target: refTo(snapshot.VolumeAttachments, va), Subresource: "status",
 			Patch: patchOf(va.ObjectMeta, patchOp{"test", attachedPath, Compact(true)}, patchOp{"replace", attachedPath, Compact(false)}),

@@ -61,7 +61,7 @@ func proposeTaint(v *View, f finding.Finding, node *corev1.Node) (Repair, error)
 	}
 	do, undo, want := settingTaint(node, markOf(OutOfServiceTaint, f.Code, f.Check))
 	return Repair{
-		Summary:  fmt.Sprintf("set taint %s=nodeshutdown:NoExecute on node %s", corev1.TaintNodeOutOfService, node.Name),
+		SoThat:   "its pods end and their volumes are detached without its kubelet",
 		Do:       do,
 		Undo:     &undo,
 		PreImage: taintImage(node),
@@ -75,7 +75,6 @@ func proposeTaint(v *View, f finding.Finding, node *corev1.Node) (Repair, error)
 func proposeUntaint(v *View, f finding.Finding, node *corev1.Node) (Repair, error) {
 	want := slices.DeleteFunc(slices.Clone(node.Spec.Taints), outOfService)
 	return Repair{
-		Summary:  fmt.Sprintf("take taint %s off node %s", corev1.TaintNodeOutOfService, node.Name),
 		Do:       nodePatch(node, "", append(dropTaint(node, outOfService), mark(node.ObjectMeta, markOf(RemoveOutOfServiceTaint, f.Code, f.Check))...)...),
 		WhyNot:   "on a node that lives the taint lets volumes be detached under their mounts",
 		PreImage: taintImage(node),

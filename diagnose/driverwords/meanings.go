@@ -113,7 +113,7 @@ var meanings = map[Meaning]About{
 	MachineBusy: {"The provider runs another operation on the machine.", Nobody,
 		"Wait; the attach is retried and follows once the other operation has ended.", OneVolume},
 	VolumeNotFound: {"The storage system does not have the volume.", StorageAdmin,
-		"Check in the storage system, in the account, project and region of the driver, whether the volume was deleted; restore it from a backup if it was.", OneVolume},
+		"Check in the storage system, in the account, project and region of the driver, whether the volume was deleted; if so, restore it from a backup.", OneVolume},
 	ObjectNotFound: {"The storage system does not have the volume or the node.", StorageAdmin,
 		"Read the whole message (-o wide) to see whether the volume or the node is missing, and look for it in the storage system.", OneVolume},
 	VolumeFailed: {"The volume is in a failed state in the storage system.", StorageAdmin,

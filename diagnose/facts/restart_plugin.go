@@ -140,7 +140,7 @@ func (p *View) RestartPlugin(driver string, node types.NodeName, plugins []*core
 		r.Commands = []string{safetext.Kubectl("cordon", "node/"+string(node))}
 		return r
 	}
-	r.Advice = fmt.Sprintf("delete the driver's node plugin pod on %s: its successor %s", node, then)
+	r.Advice = fmt.Sprintf("delete the node plugin pod on %s: its successor %s", node, then)
 	for _, plugin := range plugins {
 		r.Commands = append(r.Commands, DeletePod(plugin))
 	}

@@ -244,17 +244,17 @@ func DeletionOf(pods ...*corev1.Pod) finding.Step {
 		}
 	}
 	s := finding.Step{Kind: step.DeletePod, Hits: new(len(names)), Pods: names}
-	runs := "of which no container runs"
+	runs := "no container runs"
 	if containers > 0 {
-		runs = fmt.Sprintf("of which %s", containersRun(containers))
+		runs = containersRun(containers)
 	}
 	switch len(names) {
 	case 0:
 		s.Hits, s.Says = nil, "the deletion of a pod hits that pod alone, and its containers; which one it is, the objects do not say"
 	case 1:
-		s.Object, s.Says = "pod/"+names[0], fmt.Sprintf("the deletion hits 1 pod (%s), %s", names[0], runs)
+		s.Object, s.Says = "pod/"+names[0], fmt.Sprintf("deletion hits 1 pod (%s): %s", names[0], runs)
 	default:
-		s.Says = fmt.Sprintf("the deletion hits at most %s, %s", amount(names), runs)
+		s.Says = fmt.Sprintf("deletion hits at most %s: %s", amount(names), runs)
 	}
 	return s
 }

@@ -308,7 +308,10 @@ type SelfHeals struct {
 
 // Repair is the correction that --apply would make.
 type Repair struct {
-	Kind       string `json:"kind"`
+	Kind string `json:"kind"`
+	// Does is a sentence: what it writes, to what, what that is for, and whether it can
+	// be undone.
+	Does       string `json:"does"`
 	Risk       string `json:"risk"`
 	Reversible bool   `json:"reversible"`
 	// BlockedBy is the guard that refuses the repair now, and why.

@@ -23,7 +23,7 @@ var DanglingAfterKCMRestart = check.Check{
 		{From: []finding.Code{"VD201"}, Share: check.OfVolume, Match: check.Always},
 	},
 	Group: check.Unused,
-	Never: "take its finalizer off: the volume then stays attached in the storage system",
+	Never: "take its finalizer off: the storage then keeps the volume attached",
 	Run:   runDanglingAfterKCMRestart,
 }
 

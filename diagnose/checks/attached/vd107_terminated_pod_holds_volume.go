@@ -19,7 +19,7 @@ var TerminatedPodHoldsVolume = check.Check{
 	Severity:    finding.Warning,
 	Needs:       check.AttachmentKinds(),
 	OfNamespace: true,
-	Never:       "delete the VolumeAttachment: the kubelet still counts the volume as in use",
+	Never:       "delete the VolumeAttachment: the kubelet still has the volume in use",
 	Run:         runTerminatedPodHoldsVolume,
 }
 

@@ -20,7 +20,7 @@ var ForeignVA = check.Check{
 	Title:    "A VolumeAttachment does not have the name under which the controller would find it",
 	Severity: finding.Info,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
-	Never:    "take its finalizer off: the volume then stays attached in the storage system",
+	Never:    "take its finalizer off: the storage then keeps the volume attached",
 	Run:      runForeignVA,
 }
 

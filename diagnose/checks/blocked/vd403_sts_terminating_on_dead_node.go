@@ -24,7 +24,7 @@ var StsTerminatingOnDeadNode = check.Check{
 	Needs:       check.AttachmentKinds(),
 	OfNamespace: true,
 	Group:       check.LostNode,
-	Never:       "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
+	Never:       "force-delete the pod: data loss if the node still writes",
 	Run:         runSTSTerminatingOnDeadNode,
 }
 

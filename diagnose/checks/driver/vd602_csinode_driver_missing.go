@@ -57,7 +57,7 @@ func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []fac
 		SelfHeals: finding.SelfHeals{Because: "the attach follows within about 5 min once the node plugin has registered; " +
 			"until then the attacher has no name for the node, and the kubelet nobody to mount"},
 		Advice: fmt.Sprintf("look at the driver's node plugin on %s: is its pod there (taints, node selector), Ready, and does its registrar use the "+
-			"kubelet's own directory?", node.Name),
+			"kubelet's directory?", node.Name),
 	}
 	plugins := p.NodePlugins(node, "/plugins/"+driver)
 	for _, plugin := range plugins {

@@ -79,7 +79,7 @@ func backendStuck(p *check.Run, truth *storage.Truth, t facts.Task, hint string)
 	if entry, known := facts.AttachRefusal(t.Spec.Attacher, t.Failure); known {
 		f.KnownFrom = facts.KnownFrom(entry)
 	}
-	f.Advice += ": the objects in the cluster are as they should be"
+	f.Advice += ": the cluster's own objects are right"
 	if entry := truth.Volume(pair.Volume); entry != nil {
 		if attached, _ := entry.On(pair.Node); attached {
 			f.Cause = "the storage system has the volume attached to the node already, and the driver does not come to say so: " + hint

@@ -79,7 +79,7 @@ func inlineDriverMissing(p *check.Run, node *corev1.Node, driver string, waiting
 		f.Message = where + "registered on that node"
 		f.Cause = "the driver's node plugin does not run on the node, or has not been able to register with the kubelet"
 		f.Advice = fmt.Sprintf("look at the driver's node plugin on %s: is its pod there (taints, node selector), Ready, and does its registrar use the "+
-			"kubelet's own directory?", node.Name)
+			"kubelet's directory?", node.Name)
 		plugins := p.NodePlugins(node, "/plugins/"+driver)
 		for _, plugin := range plugins {
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(plugin), Field: "status", Value: facts.PluginState(plugin)})

@@ -22,7 +22,7 @@ var MigratedInlineVA = check.Check{
 	Breaks:      check.Holds,
 	Needs:       check.AttachmentKinds(snapshot.CSINodes),
 	OfNamespace: true,
-	Never:       "take its finalizer off: the volume then stays attached in the storage system",
+	Never:       "take its finalizer off: the storage then keeps the volume attached",
 	Run:         runMigratedInlineVA,
 }
 

@@ -15,7 +15,7 @@ var MigratedVANotGC = check.Check{
 	Breaks:      check.Holds,
 	Needs:       check.AttachmentKinds(snapshot.Leases),
 	OfNamespace: true,
-	Never:       "take its finalizer off: the volume then stays attached in the storage system",
+	Never:       "take its finalizer off: the storage then keeps the volume attached",
 	Run:         runMigratedVANotGC,
 }
 

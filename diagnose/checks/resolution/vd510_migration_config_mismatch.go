@@ -144,7 +144,7 @@ func undetachable(p *check.Run) {
 			ByHand: fmt.Sprintf("once no pod on node %s uses the volume and it has left the node's volumesInUse, delete the VolumeAttachment: the attacher detaches by "+
 				"the volume's own handle", va.Node),
 			Advice: "for good, recreate the volume with a handle without ^",
-			Never:  "take its finalizer off: the volume then stays attached in the storage system",
+			Never:  "take its finalizer off: the storage then keeps the volume attached",
 		})
 		if len(p.World.LivePods(va.VolumeNode)) == 0 {
 			p.AddKeptFrom(&f, "; pod %s waits for it on node %s")

@@ -1,0 +1,96 @@
+package repair
+
+import (
+	"encoding/json"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
+)
+
+// TestDoes: over the corpus each kind of repair that can be worked out for a finding says
+// what it writes, to which object, and whether it can be undone, and the finding says so of
+// the one that is proposed.
+func TestDoes(t *testing.T) {
+	cases, err := testcases.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[Kind]int{}
+	for _, c := range cases {
+		s, err := c.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		view := Look(s, diagnose.Options{Reconcile: c.Settings}, Consent{})
+		var texts []string
+		for _, f := range view.Report.Findings {
+			for _, action := range actions() {
+				if !slices.Contains(action.codes, f.Code) {
+					continue
+				}
+				if r, err := action.repair(view, f); err == nil {
+					said[action.kind]++
+					texts = append(texts, r.does())
+					saysWhatItDoes(t, c.Name, &r)
+				}
+			}
+		}
+		Propose(view)
+		for _, f := range view.Report.Findings {
+			if f.Repair != nil && !slices.Contains(texts, f.Repair.Does) {
+				t.Errorf("%s: %s is repaired by %q, which says: %q", c.Name, f.Code, f.Repair.Kind, f.Repair.Does)
+			}
+		}
+	}
+	for _, kind := range Kinds() {
+		if said[kind] == 0 {
+			t.Errorf("no case shows what %s does", kind)
+		}
+	}
+}
+
+// saysWhatItDoes holds the sentence against the operations, read here once more.
+func saysWhatItDoes(t *testing.T, name string, r *Repair) {
+	t.Helper()
+	does := r.does()
+	want := []string{r.Do.Target.Name, r.Do.Target.Namespace, r.Do.Target.Kind, map[bool]string{true: "(can be undone)", false: "(cannot be undone)"}[r.Undo != nil]}
+	switch {
+	case r.Do.Verb != VerbPatch:
+		want = append(want, r.Do.Verb+"s ")
+	case r.Do.Merge:
+		want = append(want, "sets annotation "+MarkAnnotation)
+	default:
+		var steps []patchOp
+		if err := json.Unmarshal(r.Do.Patch, &steps); err != nil {
+			t.Fatal(err)
+		}
+		verbs := map[string]string{"add": "adds ", "remove": "takes ", "replace": "sets "}
+		for _, step := range steps {
+			if verb := verbs[step.Op]; verb != "" && step.Path != resourceVersionPath && step.Path != markPath {
+				field := step.Path
+				if last := path.Base(field); strings.Trim(last, "-0123456789") == "" {
+					field = path.Dir(field)
+				}
+				want = append(want, verb, path.Base(field))
+			}
+		}
+	}
+	if r.Next != nil {
+		want = append(want, r.Next.Verb+"s it again")
+	}
+	for _, part := range want {
+		if !strings.Contains(strings.ToLower(does), strings.ToLower(part)) {
+			t.Errorf("%s: %s does not say %q: %s", name, r.Kind, part, does)
+		}
+	}
+	if strings.Contains(does, "{") || strings.Contains(does, "  ") {
+		t.Errorf("%s: %s says: %s", name, r.Kind, does)
+	}
+	if verb, _, _ := strings.Cut(r.Summary, " "); !strings.HasPrefix(does, verb+"s ") {
+		t.Errorf("%s: %s is %q, and %q", name, r.Kind, r.Summary, does)
+	}
+}

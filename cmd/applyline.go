@@ -56,6 +56,9 @@ func sayApply(r *finding.Report, taken []string) {
 		f.Repair.Apply = commandLine(r.Source.Context, taken, words, append([]string{"--apply"}, f.Repair.Needs...)...)
 	}
 	sayApplyAll(r, taken)
+	for i := range r.Findings {
+		r.Findings[i].Actions = finding.ActionsOf(r.Findings[i], r.TakenAt.Time)
+	}
 }
 
 // commandLine calls the tool for the same cluster; last are the words behind the flags

@@ -136,6 +136,7 @@ func withoutOrders(value any) any {
 
 // distrust takes out of a saved finding what it may not say to do, and counts it.
 func distrust(f *finding.Finding) {
+	f.Actions = nil // they are made again, of what is believed
 	commands := func(list []string) []string {
 		var kept []string
 		for _, line := range list {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -54,7 +53,7 @@ func tell(r *finding.Report, tree []finding.Finding) telling {
 		t.first = message
 	}
 	t.refused = refused(f.Repair)
-	t.do = steps(f, t.refused)
+	t.do = steps(f, r.TakenAt.Time, t.refused)
 	t.hits = texts(f.Steps, func(s finding.Step) string { return s.Says })
 	if r.SavedIn != "" {
 		t.asSaved(r)
@@ -263,7 +262,7 @@ func refused(r *finding.Repair) string {
 // let it be repaired: what every format says is to be done about it.
 func NotRepaired(f finding.Finding) []string {
 	var lines []string
-	for _, s := range steps(f, refused(f.Repair)) {
+	for _, s := range steps(f, time.Time{}, refused(f.Repair)) {
 		lines = append(lines, Safe(s.text+s.command))
 	}
 	for _, s := range f.Steps {
@@ -272,82 +271,29 @@ func NotRepaired(f finding.Finding) []string {
 	return lines
 }
 
-// steps are what a person does, in their order.
-func steps(f finding.Finding, refused string) []step {
+// steps are what a person does, in their order, and why nothing is repaired now.
+func steps(f finding.Finding, at time.Time, refused string) []step {
 	var list []step
-	say := func(text string) {
-		if text != "" {
-			list = append(list, step{text: text})
+	if refused != "" && f.Confidence != finding.Suspected {
+		list = append(list, step{text: "nothing with --apply now: " + refused})
+	}
+	for _, a := range finding.ActionsOf(f, at) {
+		if !a.Told {
+			list = append(list, step{text: a.Sentence})
+		}
+		if a.Command != "" {
+			list = append(list, step{command: a.Command})
 		}
 	}
-	switch {
-	case refused == "":
-		say(f.Advice)
-	case f.Confidence == finding.Suspected: // it is too early for the repair, and not for the rest
-		say(f.Advice)
+	if refused != "" && f.Confidence == finding.Suspected { // it is too early for the repair, and not for the rest
+		text := strings.TrimSuffix("nothing with --apply now: "+refused+"; "+f.Repair.SafeOnce, "; ")
 		if f.Settles != nil && strings.HasPrefix(refused, "the cause is only suspected") { // "why" has what has to be so until then
-			say("nothing with --apply before " + f.Settles.At.UTC().Format(time.RFC3339))
-		} else {
-			say(strings.TrimSuffix("nothing with --apply now: "+refused+"; "+f.Repair.SafeOnce, "; "))
+			text = "nothing with --apply before " + f.Settles.At.UTC().Format(time.RFC3339)
 		}
-	default:
-		say("nothing with --apply now: " + refused)
-		if f.Repair.SafeOnce != "" {
-			say("to make it safe: " + f.Repair.SafeOnce)
-		}
-		say(f.Advice)
-	}
-	if f.Repair == nil {
-		for _, c := range f.AdviceCommands {
-			list = append(list, step{command: c})
-		}
-		if len(list) == 0 && f.SelfHeals.Will {
-			say("wait")
-		}
-		return list
-	}
-	if f.SelfHeals.Will && refused == "" {
-		say("wait; or, to have it sooner:")
-	}
-	asked := "" // it is never made unasked
-	for _, word := range f.Repair.Needs {
-		if node, ok := strings.CutPrefix(word, "--fenced="); ok {
-			say(fmt.Sprintf("make sure that the machine behind %s is powered off and stays off", node))
-		} else if va, ok := strings.CutPrefix(word, "--detached="); ok {
-			say(fmt.Sprintf("make sure that the storage system does not have the volume of VolumeAttachment %s attached to its node", va))
-		} else if kind, ok := strings.CutPrefix(word, "--allow="); ok {
-			asked = fmt.Sprintf("decide whether to allow %s: ", kind)
-		}
-	}
-	// The repairs of all findings that share the cause, if there is such a line. Without
-	// any the repair is refused.
-	if line := cmp.Or(f.Repair.ApplyAll, f.Repair.Apply); line != "" {
-		say(asked + does(f.Repair, line))
-		list = append(list, step{command: line})
+		list = append(list, step{text: text})
 	}
 	return list
 }
-
-// does says what the command line of the repair does, with whether that can be undone
-// before the long names. The name of a VolumeAttachment has 68 letters: one that stands in
-// the line is not said twice, and of many none.
-func does(r *finding.Repair, line string) string {
-	says, undo := cmp.Or(r.Does, "makes the repair "+r.Kind), "" // an older program saved the report
-	if i := strings.LastIndex(says, " ("); i >= 0 && strings.HasSuffix(says, " be undone)") {
-		says, undo = says[:i], says[i:]
-	}
-	switch attachment := attachmentName.FindString(says); {
-	case r.ApplyAll != "" && attachment != "":
-		says = strings.Replace(says, attachment, "the VolumeAttachment of each of these", 1)
-	case r.ApplyAll != "":
-		says += ", and so for each of these"
-	case attachment != "" && strings.Contains(line, strings.ToLower(strings.Replace(attachment, " ", "/", 1)+" ")):
-		says = strings.Replace(says, attachment, "that VolumeAttachment", 1)
-	}
-	return "--apply" + undo + " " + says + ":"
-}
-
-var attachmentName = regexp.MustCompile(`VolumeAttachment [a-z0-9.-]+`)
 
 // byHand are commands that do what the repair does, without its guards.
 func byHand(f finding.Finding) []string {

@@ -228,6 +228,7 @@ func Propose(v *View) []Repair {
 		if r != nil {
 			findings[i].Steps = append(findings[i].Steps, v.Facts.SafeOnceSteps(findings[i], summaries[i].SafeOnce)...)
 		}
+		findings[i].Actions = finding.ActionsOf(findings[i], v.Snapshot.TakenAt)
 		if r != nil && r.BlockedBy == nil {
 			r.Finding = findings[i]
 			repairs = append(repairs, *r)

@@ -210,6 +210,9 @@ type Finding struct {
 	// ControllerAlone says that the objects do not show it yet, and only what the
 	// controller tells does, in its log or its metrics: nothing is repaired on that.
 	ControllerAlone bool `json:"-"`
+	// Actions are what to do about it, in their order: ActionsOf. What a saved report has is
+	// not believed, but made again.
+	Actions []Action `json:"actions,omitempty"`
 	// Repair is null where nothing that this tool writes can help.
 	Repair *Repair `json:"repair"`
 	// Fingerprint names the finding across runs: it is made of the code, the

@@ -79,7 +79,7 @@ func foreign(p *check.Run, va facts.Attachment) {
 	switch {
 	case proper != nil:
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "volumeattachment/" + proper.Name, Field: "metadata.name", Value: "is the controller's for the same volume and node"})
-		f.Advice, f.ByHand = "leave it until the controller's own VolumeAttachment for this node is gone", ""
+		f.Advice, f.ByHand = "let the controller's own VolumeAttachment for this node go first", ""
 		f.Never = "delete it now: the driver would detach the volume under the controller's own VolumeAttachment"
 	case len(users) > 0:
 		f.Pods = facts.PodNames(users)

@@ -1,0 +1,254 @@
+package finding
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
+)
+
+// Action is one thing to do about a finding. What every format tells a person to do is
+// made of these.
+type Action struct {
+	Kind ActionKind `json:"kind"`
+	// Object is what it is done to, such as "pod/default/web-0"; "" where no one object is.
+	Object string `json:"object,omitempty"`
+	// Sentence says what to do. It names the object of the command.
+	Sentence string `json:"sentence"`
+	// Command is a command line that does it.
+	Command string `json:"command,omitempty"`
+	// Hits are what it ends or restarts, each with the pods that this hits.
+	Hits []Step `json:"hits,omitempty"`
+	When When   `json:"when"`
+	// Until is when a wait is over, where that is known.
+	Until string `json:"until,omitempty"`
+	// Told marks a command whose sentence the advice before it has.
+	Told bool `json:"-"`
+}
+
+// ActionKind is what is done: one of those below, or a kind of package step, which ends
+// or restarts something.
+type ActionKind string
+
+// The kinds of actions that end and restart nothing.
+const (
+	Look          ActionKind = "look"
+	FixObject     ActionKind = "fix-object"
+	MakeSafe      ActionKind = "make-safe"
+	PowerOff      ActionKind = "power-off-and-fence"
+	SeeDetached   ActionKind = "see-detached"
+	ApplyRepair   ActionKind = "repair"
+	Wait          ActionKind = "wait"
+	DoAsTheySay   ActionKind = "prose"
+	deletePodKind            = ActionKind(step.DeletePod)
+)
+
+// When tells when an action has its place.
+type When string
+
+// The times: now; a look that changes nothing and comes first; and for the next time.
+const (
+	Now   When = "now"
+	Check When = "check"
+	Later When = "later"
+)
+
+// looks, waitsFor and later are how sentences begin that say to look, to wait, or what to
+// do before the next time.
+var (
+	looks    = regexp.MustCompile(`(?i)^(?:look|read|check|see|find|make sure|ask|compare)\b`)
+	waitsFor = regexp.MustCompile(`(?i)^(?:wait|let it|leave it|do nothing)\b`)
+	later    = regexp.MustCompile(`(?i)^(?:for the next|for good|leave VolumeAttachments out|have whatever|run a termination)`)
+)
+
+// waitFirst is the part of an advice that says to wait, before what to do where that does
+// not help.
+var waitFirst = regexp.MustCompile(`(?i)^wait\b[^;.:]*[;.:] if it (?:repeats|lasts)[^,]*, `)
+
+// PastWaiting is the advice of the finding without its wait, where it is certain that
+// nothing ends the failure by itself: the usual end is past.
+func PastWaiting(f Finding) string {
+	if f.SelfHeals.Will || f.Confidence == Suspected {
+		return f.Advice
+	}
+	return waitFirst.ReplaceAllString(f.Advice, "")
+}
+
+// ActionsOf are what to do about the finding of a report of that time, in their order. A
+// repair that a guard refuses is none of them.
+func ActionsOf(f Finding, at time.Time) []Action {
+	var list []Action
+	refused := f.Repair != nil && f.Repair.Apply == "" && f.Repair.BlockedBy != ""
+	if refused && f.Confidence != Suspected && f.Repair.SafeOnce != "" {
+		list = append(list, f.says(MakeSafe, "to make it safe: "+f.Repair.SafeOnce))
+	}
+	if f.Advice != "" {
+		list = append(list, f.advised())
+	}
+	if f.Repair == nil {
+		for _, command := range f.AdviceCommands {
+			list = append(list, f.commanded(command))
+		}
+		if len(list) == 0 && f.SelfHeals.Will {
+			list = append(list, f.waiting("wait", at))
+		}
+		return list
+	}
+	if refused {
+		return list
+	}
+	if f.SelfHeals.Will {
+		list = append(list, f.waiting("wait; or, to have it sooner:", at))
+	}
+	return append(list, f.repairing()...)
+}
+
+// says is an action in words.
+func (f Finding) says(kind ActionKind, sentence string) Action {
+	a := Action{Kind: kind, Sentence: sentence, When: Now}
+	kinds, _ := step.In(sentence)
+	for _, s := range f.Steps {
+		if slices.Contains(kinds, s.Kind) {
+			a.Hits, a.Object = append(a.Hits, s), s.Object
+		}
+	}
+	return a
+}
+
+// advised is the advice of the check. The widest thing that it ends or restarts is its
+// kind.
+func (f Finding) advised() Action {
+	a := f.says(DoAsTheySay, f.Advice)
+	switch {
+	case len(a.Hits) > 0:
+		a.Kind = ActionKind(a.Hits[len(a.Hits)-1].Kind)
+	case later.MatchString(f.Advice):
+		a.When = Later
+	case waitsFor.MatchString(f.Advice):
+		a.Kind, a.Until = Wait, ""
+	case looks.MatchString(f.Advice):
+		a.Kind, a.When = Look, Check
+	}
+	return a
+}
+
+func (f Finding) waiting(sentence string, at time.Time) Action {
+	a := Action{Kind: Wait, Sentence: sentence, When: Now}
+	if after, err := time.ParseDuration(f.SelfHeals.After); err == nil {
+		a.Until = at.Add(after).UTC().Format(time.RFC3339)
+	}
+	return a
+}
+
+// verbsOf say what a command of kubectl is for; all others change an object.
+var verbsOf = map[string]struct {
+	kind ActionKind
+	text string
+	when When
+}{
+	"get":           {Look, "look at", Check},
+	"describe":      {Look, "look at", Check},
+	"logs":          {Look, "read the log of", Check},
+	"volume-doctor": {Look, "see stage by stage", Check},
+	"delete":        {deletePodKind, "delete", Now},
+}
+
+// commanded is the action of a command line.
+func (f Finding) commanded(command string) Action {
+	verb, object := objectOf(command)
+	if object == "" && f.PersistentVolume != "" {
+		object = "persistentvolume/" + f.PersistentVolume // what is made from standard input
+	}
+	known, found := verbsOf[verb]
+	if !found {
+		known.kind, known.text, known.when = FixObject, verb, Now
+	}
+	a := Action{Kind: known.kind, Object: object, Command: command, When: known.when, Told: true}
+	a.Sentence = strings.TrimSpace(known.text + " " + object)
+	if a.Kind == deletePodKind {
+		a.Hits = slices.Clone(f.Steps)
+	}
+	return a
+}
+
+// objectOf are the verb of a command line of kubectl and its object, with the namespace
+// between kind and name.
+func objectOf(command string) (verb, object string) {
+	_, command, _ = strings.Cut(command, "kubectl ")
+	namespace, words, kind := "", strings.Fields(command), 0
+	for i, word := range words {
+		flag, value, joined := strings.Cut(word, "=")
+		switch {
+		case flag == "--namespace" && joined:
+			namespace = value
+		case word == "-n" && i+1 < len(words):
+			namespace = words[i+1]
+		case strings.HasPrefix(word, "-"):
+		case verb == "":
+			verb, kind = word, i+1
+		case object == "" && strings.Count(word, "/") == 1 && !strings.ContainsAny(word, "'{"):
+			object = word
+		}
+	}
+	if object == "" && kind < len(words) && !strings.HasPrefix(words[kind], "-") {
+		return verb, words[kind] // all of a kind, or those of a label
+	}
+	if kind, name, found := strings.Cut(object, "/"); found && namespace != "" {
+		object = kind + "/" + namespace + "/" + name
+	}
+	return verb, object
+}
+
+// repairing are what the user has to state for the repair, and the repair.
+func (f Finding) repairing() []Action {
+	var list []Action
+	asked := ""
+	for _, word := range f.Repair.Needs {
+		flag, value, _ := strings.Cut(word, "=")
+		switch flag {
+		case "--fenced":
+			list = append(list, Action{Kind: PowerOff, Object: "node/" + value, When: Check,
+				Sentence: fmt.Sprintf("make sure that the machine behind %s is powered off and stays off", value)})
+		case "--detached":
+			list = append(list, Action{Kind: SeeDetached, Object: "volumeattachment/" + value, When: Check,
+				Sentence: fmt.Sprintf("make sure that the storage system does not have the volume of VolumeAttachment %s attached to its node", value)})
+		case "--allow":
+			asked = fmt.Sprintf("decide whether to allow %s: ", value)
+		}
+	}
+	// The repairs of all findings that share the cause, if there is such a line. Without
+	// any the repair is refused, or nobody has said yet how to call this program.
+	a := Action{Kind: ApplyRepair, Sentence: asked + f.Repair.does(), Command: f.Repair.Apply, When: Now}
+	if f.Repair.ApplyAll != "" {
+		a.Command = f.Repair.ApplyAll
+	}
+	if a.Command != "" {
+		list = append(list, a)
+	}
+	return list
+}
+
+// does says what the command line of the repair does, with whether that can be undone
+// before the long names. The name of a VolumeAttachment has 68 letters: one that stands in
+// the line is not said twice, and of many none.
+func (r *Repair) does() string {
+	says, undo := cmp.Or(r.Does, "makes the repair "+r.Kind), "" // an older program saved the report
+	if i := strings.LastIndex(says, " ("); i >= 0 && strings.HasSuffix(says, " be undone)") {
+		says, undo = says[:i], says[i:]
+	}
+	switch attachment := attachmentName.FindString(says); {
+	case r.ApplyAll != "" && attachment != "":
+		says = strings.Replace(says, attachment, "the VolumeAttachment of each of these", 1)
+	case r.ApplyAll != "":
+		says += ", and so for each of these"
+	case attachment != "" && strings.Contains(r.Apply, strings.ToLower(strings.Replace(attachment, " ", "/", 1)+" ")):
+		says = strings.Replace(says, attachment, "that VolumeAttachment", 1)
+	}
+	return "--apply" + undo + " " + says + ":"
+}
+
+var attachmentName = regexp.MustCompile(`VolumeAttachment [a-z0-9.-]+`)

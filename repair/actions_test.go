@@ -1,0 +1,66 @@
+package repair
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
+)
+
+// leans is how a sentence begins that cannot be read without the one before it.
+var leans = regexp.MustCompile(`(?i)^(?:then|also|and|once)\b`)
+
+// TestActions: over the corpus each finding has actions; the object of a command stands in
+// its sentence, what an action ends or restarts comes with whom that hits, nobody is told
+// to wait for what does not heal, and of a repair the sentence is what it does.
+func TestActions(t *testing.T) {
+	cases, err := testcases.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[finding.ActionKind]int{}
+	for _, c := range cases {
+		s, err := c.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		view := Look(s, diagnose.Options{Reconcile: c.Settings}, Consent{})
+		Propose(view)
+		for _, f := range view.Report.Findings {
+			if f.Repair != nil && len(f.Repair.Commands) > 0 {
+				f.Repair.Apply = "kubectl volume-doctor diagnose --apply"
+			}
+			actions := finding.ActionsOf(f, s.TakenAt)
+			if len(actions) == 0 && (f.Repair == nil || f.Repair.BlockedBy == "") {
+				t.Errorf("%s: %s has nothing to do", c.Name, f.Code)
+			}
+			for _, a := range actions {
+				kinds[a.Kind]++
+				if a.Sentence == "" || a.When == "" || leans.MatchString(a.Sentence) {
+					t.Errorf("%s: %s: %+v", c.Name, f.Code, a)
+				}
+				if name := a.Object[strings.LastIndex(a.Object, "/")+1:]; a.Told && (name == "" || !strings.Contains(a.Sentence, name) || !strings.Contains(a.Command, name)) {
+					t.Errorf("%s: %s: %q is not about %q: %s", c.Name, f.Code, a.Sentence, a.Object, a.Command)
+				}
+				if in, _ := step.In(a.Sentence); len(in) > 0 && len(a.Hits) == 0 && a.Kind != finding.ApplyRepair {
+					t.Errorf("%s: %s: whom does it hit: %s", c.Name, f.Code, a.Sentence)
+				}
+				if a.Kind == finding.Wait && !f.SelfHeals.Will && f.Confidence != finding.Suspected {
+					t.Errorf("%s: %s does not heal, and: %s", c.Name, f.Code, a.Sentence)
+				}
+				if a.Kind == finding.ApplyRepair && (a.Command == "" || f.Repair.Apply == "") {
+					t.Errorf("%s: %s: %+v", c.Name, f.Code, a)
+				}
+			}
+		}
+	}
+	for _, kind := range []finding.ActionKind{finding.Look, finding.FixObject, finding.MakeSafe, finding.PowerOff, finding.ApplyRepair, finding.Wait, finding.DoAsTheySay} {
+		if kinds[kind] == 0 {
+			t.Errorf("no case has an action of kind %s: %v", kind, kinds)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -25,10 +26,10 @@ func newHTMLBriefs(findings []finding.Brief) []html.Brief {
 }
 
 // newHTMLToldBriefs are the findings with what to do about them.
-func newHTMLToldBriefs(findings []finding.Brief) []html.Brief {
+func newHTMLToldBriefs(findings []finding.Brief, at time.Time) []html.Brief {
 	briefs := newHTMLBriefs(findings)
 	for i, f := range findings {
-		t := tellBrief(f)
+		t := tellBrief(f, at)
 		briefs[i].Hits, briefs[i].Dont = visible(strings.Join(t.hits, "; ")), visible(t.dont)
 		for _, s := range t.do {
 			briefs[i].Steps = append(briefs[i].Steps, html.Step{Text: visible(s.text), Command: visible(s.command)})
@@ -50,6 +51,7 @@ func printTraceHTML(b *strings.Builder, documents []trace.Document, _ Options) e
 	for i, document := range documents {
 		id := fmt.Sprintf("d%d", i+1)
 		var findings []finding.Brief
+		var at time.Time
 		var unread []string
 		switch d := document.(type) {
 		case *trace.Trace:
@@ -67,16 +69,16 @@ func printTraceHTML(b *strings.Builder, documents []trace.Document, _ Options) e
 			for n, v := range d.Volumes {
 				p.Volumes = append(p.Volumes, newHTMLVolume(d, v, fmt.Sprintf("%sv%d", id, n+1)))
 			}
-			findings, unread = d.Findings, unreadOf(d.Gaps, len(d.SkippedChecks))
+			findings, at, unread = d.Findings, d.TakenAt.Time, unreadOf(d.Gaps, len(d.SkippedChecks))
 		case *trace.VolumeUse:
 			about = append(about, sourceFacts(d.Source, d.KubernetesVersion, facts.Stamp(d.TakenAt))...)
 			verdicts = append(verdicts, fmt.Sprintf("%s %s: %s. %s", d.Subject.Kind, subjectName(d.Subject), paintUse(d, Options{}), d.Verdict.Message))
 			unknown, wrong := d.Found()
 			good = good && !unknown && !wrong
 			p.Uses = append(p.Uses, newHTMLUse(d, id))
-			findings, unread = d.Findings, unreadOf(d.Gaps, len(d.SkippedChecks))
+			findings, at, unread = d.Findings, d.TakenAt.Time, unreadOf(d.Gaps, len(d.SkippedChecks))
 		}
-		for _, f := range newHTMLToldBriefs(findings) {
+		for _, f := range newHTMLToldBriefs(findings, at) {
 			if !slices.ContainsFunc(p.Findings, func(other html.Brief) bool { return reflect.DeepEqual(f, other) }) {
 				p.Findings = append(p.Findings, f)
 			}

@@ -85,16 +85,16 @@ func printTraceTable(b *strings.Builder, t *trace.Trace, opts Options) error {
 		traceVolume(b, t, v, opts)
 	}
 	kubeletSays(b, t, opts)
-	tellBriefs(b, t.Findings, opts)
+	tellBriefs(b, t.Findings, t.TakenAt.Time, opts)
 	closeTrace(b, opts, t.Gaps, t.SkippedChecks)
 	return nil
 }
 
 // tellBriefs says of each finding what is wrong, what to do and what not to do.
-func tellBriefs(b *strings.Builder, findings []finding.Brief, opts Options) {
+func tellBriefs(b *strings.Builder, findings []finding.Brief, at time.Time, opts Options) {
 	for _, f := range findings {
 		b.WriteString("\n")
-		t := tellBrief(f)
+		t := tellBrief(f, at)
 		title(b, t, opts)
 		do(b, t.do, opts)
 		list(b, "hits", t.hits, opts)
@@ -105,10 +105,10 @@ func tellBriefs(b *strings.Builder, findings []finding.Brief, opts Options) {
 
 // tellBrief is the telling of one finding beside a trace, which has the waits and their
 // causes already.
-func tellBrief(f finding.Brief) telling {
+func tellBrief(f finding.Brief, at time.Time) telling {
 	whole := f.Whole
 	whole.Code, whole.Severity = f.Code, f.Severity
-	return telling{Finding: whole, what: f.Message, do: steps(whole, refused(whole.Repair)),
+	return telling{Finding: whole, what: f.Message, do: steps(whole, at, refused(whole.Repair)),
 		hits: texts(whole.Steps, func(s finding.Step) string { return s.Says }), dont: whole.Never}
 }
 

@@ -34,7 +34,7 @@ func printUseTable(b *strings.Builder, u *trace.VolumeUse, opts Options) error {
 	for _, f := range useFacts(u, manyUsers) {
 		wrapped(b, fmt.Sprintf("  %-9s ", f.Label), f.Text, opts)
 	}
-	tellBriefs(b, u.Findings, opts)
+	tellBriefs(b, u.Findings, u.TakenAt.Time, opts)
 	closeTrace(b, opts, u.Gaps, u.SkippedChecks)
 	return nil
 }
@@ -334,7 +334,7 @@ func printUseWide(b *strings.Builder, u *trace.VolumeUse, opts Options) error {
 			return err
 		}
 	}
-	tellBriefs(b, u.Findings, opts)
+	tellBriefs(b, u.Findings, u.TakenAt.Time, opts)
 	closeTrace(b, opts, u.Gaps, u.SkippedChecks)
 	return nil
 }

@@ -181,7 +181,7 @@ func limited(limit int32) *world {
 func TestPreflightGaps(t *testing.T) {
 	for _, kind := range snapshot.Kinds() {
 		p := diagnose.PreflightNode(newWorld().owned("ReplicaSet").without(kind).snapshot(), "n1", diagnose.Options{})
-		want := kind != snapshot.Events && kind != snapshot.Leases && kind != snapshot.StorageClasses
+		want := kind != snapshot.Events && kind != snapshot.StorageClasses
 		if got := len(p.Missing) > 0; got != want {
 			t.Errorf("without %s: no answer %v", kind, got)
 		}

@@ -110,6 +110,9 @@ type PlanDecision struct {
 	VolumeAttachment string                  `json:"volumeAttachment,omitempty"`
 	Holders          []types.NodeName        `json:"holders,omitempty"`
 	Contenders       []types.NodeName        `json:"contenders,omitempty"`
+	// NotKnown is the kind of which not everything was read and on which the decision
+	// rests: its verb is then Unknown.
+	NotKnown snapshot.Kind `json:"notKnown,omitempty"`
 	// MayKeep are the pods for which a running controller may still want the pair, which it
 	// then leaves as it is; no object shows it any more.
 	MayKeep []string `json:"mayKeep,omitempty"`
@@ -187,6 +190,7 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 		}
 		p.Skipped = append(p.Skipped, k)
 	}
+	notKnown := map[reconcile.VolumeNode]bool{}
 	for _, d := range plan.Decisions {
 		if !shown(d.Node) {
 			continue
@@ -204,21 +208,61 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 		if d.Late > 0 {
 			row.Late = d.Late.String()
 		}
+		if kind := restsOn(s, w, d); kind != "" {
+			notKnown[d.VolumeNode] = true
+			row = PlanDecision{Volume: d.Volume, Node: d.Node, Verb: Unknown, Reason: NotRead, After: "0s",
+				PersistentVolume: row.PersistentVolume, NotKnown: kind, Remembered: row.Remembered}
+		}
 		p.Decisions = append(p.Decisions, row)
 	}
 	for _, n := range w.NodeStatus(plan) {
 		if !shown(n.Node) {
 			continue
 		}
+		known := func(list []corev1.UniqueVolumeName) []corev1.UniqueVolumeName {
+			return slices.DeleteFunc(slices.Clone(list), func(v corev1.UniqueVolumeName) bool { return notKnown[reconcile.VolumeNode{Volume: v, Node: n.Node}] })
+		}
 		row := PlanNodeStatus{Node: n.Node, VolumesAttached: []corev1.UniqueVolumeName{},
-			Added: []corev1.UniqueVolumeName{}, Removed: append([]corev1.UniqueVolumeName{}, n.Removed...),
-			Contended: n.Contended, Flapping: n.Flapping}
+			Added: []corev1.UniqueVolumeName{}, Removed: append([]corev1.UniqueVolumeName{}, known(n.Removed)...),
+			Contended: known(n.Contended), Flapping: known(n.Flapping)}
 		for _, v := range n.VolumesAttached {
 			row.VolumesAttached = append(row.VolumesAttached, v.Name)
 		}
 		p.NodeStatus = append(p.NodeStatus, row)
 	}
 	return p
+}
+
+// What a decision is that rests on what was not read.
+const (
+	Unknown reconcile.Verb   = "Unknown"
+	NotRead reconcile.Reason = "NotRead"
+)
+
+// restsOn is the kind of which an object that was not read might change the decision; ""
+// where none can. Who wants a volume stands in pods and claims of one namespace, which its
+// claimRef names.
+func restsOn(s *snapshot.Snapshot, w *reconcile.World, d reconcile.Decision) snapshot.Kind {
+	kinds := []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes}
+	switch d.Verb {
+	case reconcile.Keep:
+		return ""
+	case reconcile.Attach, reconcile.MultiAttach: // another node may have it, or want it first
+		kinds = append(kinds, snapshot.VolumeAttachments, snapshot.Nodes, snapshot.CSIDrivers)
+	default: // a detach, for nobody wants it
+		kinds = append(kinds, snapshot.VolumeAttachments, snapshot.Nodes, snapshot.CSIDrivers, snapshot.CSINodes)
+	}
+	namespace := ""
+	if pvs := w.Volumes(d.Volume); len(pvs) == 1 && pvs[0].Spec.ClaimRef != nil {
+		namespace = pvs[0].Spec.ClaimRef.Namespace
+	}
+	for _, kind := range kinds {
+		if s.Complete(kind) || namespace != "" && s.CompleteIn(kind, namespace) {
+			continue
+		}
+		return kind
+	}
+	return ""
 }
 
 func byPair(v1, v2 corev1.UniqueVolumeName, n1, n2 types.NodeName) int {
@@ -287,7 +331,7 @@ func printPlanTable(b *strings.Builder, p *Plan, opts Options, wide bool) error 
 		}
 	}
 	for _, g := range p.Gaps {
-		text := fmt.Sprintf("gap: %s could not be read (%s): what the plan says about them is a guess", g.Kind, g.Reason)
+		text := fmt.Sprintf("gap: %s could not be read (%s): what rests on them is not known", g.Kind, g.Reason)
 		if g.Kind == trace.KubeletPods || g.Kind == trace.KubeletMetrics {
 			text = "gap: " + gapText(g) + ": its half rests on the objects alone"
 		}

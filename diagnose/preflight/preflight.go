@@ -101,6 +101,7 @@ type Timer struct {
 // preflightNeeds are the kinds without which an answer would be a guess.
 var preflightNeeds = []snapshot.Kind{
 	snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers, snapshot.CSINodes,
+	snapshot.Leases, // an attacher that has stopped detaches nothing
 }
 
 // flight is one preflight under way.

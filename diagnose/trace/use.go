@@ -271,6 +271,10 @@ func (u *useTracer) use() *VolumeUse {
 		}
 	}
 	u.Verdict = u.judge()
+	open := slices.ContainsFunc(u.Pods, func(p UsingPod) bool { return p.State == PodStarting || p.State == PodEnding || p.State == PodWaits })
+	if kind := u.unreadOf(); u.Verdict.State == finding.NoWait && open && kind != "" {
+		u.Verdict = UseVerdict{State: finding.Unsure, Message: fmt.Sprintf("Whether anything waits for %s is not known: not all %s could be read", u.name(), kind)}
+	}
 	return u.VolumeUse
 }
 
@@ -316,11 +320,10 @@ func (u *useTracer) addVolume() {
 			u.vas = append(u.vas, a.VolumeAttachment)
 		}
 	}
-	shown := len(u.vas)+len(u.ListedOn(name))+len(u.InUseOn(name)) > 0
 	switch {
 	case err != nil:
 		v.Attachable = No
-	case v.Driver != "" && u.Snapshot.CSIDriver(v.Driver) == nil && !u.knows(snapshot.CSIDrivers, "") && !shown:
+	case v.Driver != "" && u.Snapshot.CSIDriver(v.Driver) == nil && !u.knows(snapshot.CSIDrivers, ""):
 		v.Attachable = Unknown
 	}
 }
@@ -352,6 +355,9 @@ func (u *useTracer) addPods() {
 		return
 	}
 	other := u.Snapshot.Claim(u.key)
+	if u.claim == nil && other == nil && !u.knows(snapshot.Claims, u.key.Namespace) {
+		return // the claim of that name may be a later one, with another volume
+	}
 	for _, pod := range u.Snapshot.Pods {
 		if pod.Namespace != u.key.Namespace || u.claim == nil && other != nil && !pod.CreationTimestamp.Before(&other.CreationTimestamp) {
 			continue
@@ -383,8 +389,16 @@ func (u *useTracer) usingPod(pod *corev1.Pod) UsingPod {
 	case t.Direction == Down && v.stage(StageStopped).State != StageDone && facts.Mounted(pod):
 		p.Mounted = Yes // its containers run
 	}
+	if p.Mounted == No && mounted.Stage != "" && mounted.State != StageNotNeeded && t.Node != "" && u.unreadOf() != "" {
+		p.Mounted = Unknown // what was not read may show that it is
+	}
 	waits := (v.Name == t.Verdict.Volume || slices.Contains(t.Verdict.Volumes, v.Name)) && t.Verdict.State != finding.NoWait
-	if waits || t.Verdict.State == finding.Unsure && t.Verdict.Volume == "" {
+	own := v.stage(v.Broken)
+	if also := t.Verdict.State == finding.Stuck || t.Verdict.State == finding.InFlight; also && !waits && (own.State == StageWaiting || own.State == StageBlocked) {
+		// The pod waits for several volumes, and its verdict names the first of them.
+		waits = true
+		p.Wait, p.Stage, p.Actor, p.Message = t.Verdict.State, own.Stage, own.On, fmt.Sprintf("Pod %s waits for volume %s as well: for %s", p.Pod, v.Name, toBe[own.Stage])
+	} else if waits || t.Verdict.State == finding.Unsure && t.Verdict.Volume == "" {
 		p.Wait, p.Stage, p.Actor, p.Message = t.Verdict.State, t.Verdict.Stage, t.Verdict.Actor, t.Verdict.Message
 	}
 	switch {
@@ -407,6 +421,22 @@ func (u *useTracer) usingPod(pod *corev1.Pod) UsingPod {
 	return p
 }
 
+// unreadOf is the first kind of which not everything was read that may show how far a volume
+// is with a pod; "" where there is none.
+func (u *useTracer) unreadOf() snapshot.Kind {
+	for _, kind := range []snapshot.Kind{snapshot.Volumes, snapshot.VolumeAttachments, snapshot.Nodes, snapshot.CSINodes, snapshot.CSIDrivers, snapshot.StorageClasses, snapshot.Leases} {
+		if !u.knows(kind, "") {
+			return kind
+		}
+	}
+	for _, kind := range []snapshot.Kind{snapshot.Claims, snapshot.Events} {
+		if !u.knows(kind, u.key.Namespace) {
+			return kind
+		}
+	}
+	return ""
+}
+
 // addNodes adds the nodes that have the volume by any object.
 func (u *useTracer) addNodes() {
 	v := u.PersistentVolume
@@ -416,7 +446,7 @@ func (u *useTracer) addNodes() {
 	at := map[types.NodeName]*HavingNode{}
 	have := func(name types.NodeName) *HavingNode {
 		if at[name] == nil {
-			at[name] = u.havingNode(name, v.Volume)
+			at[name] = u.havingNode(name, v.reported())
 		}
 		return at[name]
 	}
@@ -426,8 +456,8 @@ func (u *useTracer) addNodes() {
 			u.fillIn(h, va)
 		}
 	}
-	if v.Volume != "" {
-		for _, listed := range slices.Concat(u.ListedOn(v.Volume), u.InUseOn(v.Volume)) {
+	if name := v.reported(); name != "" {
+		for _, listed := range slices.Concat(u.ListedOn(name), u.InUseOn(name)) {
 			if h := have(listed.Node); v.Driver == "" && h.InVolumesAttached == Yes {
 				h.State = NodeHas // its plugin has no VolumeAttachments
 			}
@@ -436,6 +466,15 @@ func (u *useTracer) addNodes() {
 	for _, name := range slices.Sorted(maps.Keys(at)) {
 		u.Nodes = append(u.Nodes, *at[name])
 	}
+}
+
+// reported is the name by which a node's status has the volume, also where its driver
+// attaches nothing.
+func (v *UsedVolume) reported() corev1.UniqueVolumeName {
+	if v.Volume == "" && v.Driver != "" {
+		return corev1.UniqueVolumeName("kubernetes.io/csi/" + v.Driver + "^" + v.Handle)
+	}
+	return v.Volume
 }
 
 // havingNode is what the node itself shows of the volume.
@@ -593,7 +632,7 @@ func (u *useTracer) addNotKnown() {
 	if u.key.Name != "" {
 		open("which other pods name the claim", snapshot.Pods, u.key.Namespace)
 		if u.claim == nil {
-			open("the claim", snapshot.Claims, u.key.Namespace)
+			open("its claim, and which pods use it", snapshot.Claims, u.key.Namespace)
 		}
 	}
 	if u.pv == nil && u.claim.Spec.VolumeName != "" {
@@ -602,7 +641,7 @@ func (u *useTracer) addNotKnown() {
 	if u.pv == nil {
 		return
 	}
-	if u.PersistentVolume.Attachable == Unknown {
+	if name := u.PersistentVolume.Volume; u.PersistentVolume.Attachable == Unknown && len(u.vas)+len(u.ListedOn(name))+len(u.InUseOn(name)) == 0 {
 		open("whether it has to be attached", snapshot.CSIDrivers, "")
 	}
 	if u.PersistentVolume.Attachable != No {

@@ -1,0 +1,203 @@
+package output
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// lessOf are the snapshot without the objects of a kind, with half of them, and with those of
+// one namespace alone, each with the gap that such a file has.
+func lessOf(s *snapshot.Snapshot) map[string]*snapshot.Snapshot {
+	made := map[string]*snapshot.Snapshot{}
+	make_ := func(name string, o snapshot.Objects, gaps ...snapshot.Gap) {
+		less := snapshot.New(s.TakenAt, s.Source, o, append(slices.Clone(s.Gaps), gaps...))
+		less.Backends = s.Backends
+		made[name] = less
+	}
+	for _, kind := range snapshot.Kinds() {
+		for _, half := range []int{0, 2} {
+			make_(fmt.Sprintf("%s/%d", kind, half), keepSome(s.Objects, kind, func(i int, _ string) bool { return half > 0 && i%half == 0 }), snapshot.Gap{Kind: kind, Reason: snapshot.ReasonForbidden})
+		}
+	}
+	namespaces := map[string]bool{}
+	for _, pod := range s.Pods {
+		namespaces[pod.Namespace] = true
+	}
+	for namespace := range namespaces {
+		o, gaps := s.Objects, []snapshot.Gap{}
+		for _, kind := range []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Events} {
+			o = keepSome(o, kind, func(_ int, of string) bool { return of == namespace })
+			gaps = append(gaps, snapshot.Gap{Kind: kind, Namespace: namespace, Reason: snapshot.ReasonForbidden})
+		}
+		make_("namespace "+namespace, o, gaps...)
+	}
+	return made
+}
+
+// keepSome keeps some objects of the kind, by their place and namespace.
+func keepSome(o snapshot.Objects, kind snapshot.Kind, keep func(int, string) bool) snapshot.Objects {
+	switch kind {
+	case snapshot.VolumeAttachments:
+		o.VolumeAttachments = keptOf(o.VolumeAttachments, keep)
+	case snapshot.Nodes:
+		o.Nodes = keptOf(o.Nodes, keep)
+	case snapshot.CSINodes:
+		o.CSINodes = keptOf(o.CSINodes, keep)
+	case snapshot.CSIDrivers:
+		o.CSIDrivers = keptOf(o.CSIDrivers, keep)
+	case snapshot.StorageClasses:
+		o.StorageClasses = keptOf(o.StorageClasses, keep)
+	case snapshot.Volumes:
+		o.Volumes = keptOf(o.Volumes, keep)
+	case snapshot.Claims:
+		o.Claims = keptOf(o.Claims, keep)
+	case snapshot.Leases:
+		o.Leases = keptOf(o.Leases, keep)
+	case snapshot.Events:
+		o.Events = keptOf(o.Events, keep)
+	case snapshot.Pods:
+		o.Pods = keptOf(o.Pods, keep)
+	default:
+		panic(kind)
+	}
+	return o
+}
+
+func keptOf[T interface{ GetNamespace() string }](list []T, keep func(int, string) bool) []T {
+	var kept []T
+	for i, o := range list {
+		if keep(i, o.GetNamespace()) {
+			kept = append(kept, o)
+		}
+	}
+	return kept
+}
+
+// TestGapsOfEveryCommand: whatever is not read, plan, preflight and the traces say nothing
+// that they do not say of the whole cluster, and nothing is well that is not: what is gone
+// is "not known".
+func TestGapsOfEveryCommand(t *testing.T) {
+	said := map[string]int{}
+	place := 0
+	eachCase(t, func(t *testing.T, c corpusCase) {
+		if place++; testing.Short() && place%12 != 0 {
+			return
+		}
+		whole := answersOn(c.read, c.settings)
+		for _, name := range slices.Sorted(maps.Keys(lessOf(c.read))) {
+			less := answersOn(lessOf(c.read)[name], c.settings)
+			for claim, value := range less {
+				said[kindOfClaim(claim)]++
+				if value == string(reconcile.Keep) && strings.HasPrefix(name, string(snapshot.CSIDrivers)) {
+					continue // its VolumeAttachment shows that the driver attaches; VD108 is of one that has changed its mind
+				}
+				if of, there := whole[claim]; !there || of != value {
+					t.Errorf("%s: %s is %q; of the whole cluster it is %q", name, claim, value, of)
+				}
+			}
+		}
+	})
+	for _, kind := range []string{"plan", "use", "pod", "node", "held", "preflight", "room"} {
+		if said[kind] == 0 {
+			t.Errorf("nothing was said of %s", kind)
+		}
+	}
+}
+
+func kindOfClaim(claim string) string {
+	kind := ""
+	_, _ = fmt.Sscan(claim, &kind)
+	return kind
+}
+
+// answersOn are the claims of the commands on the snapshot, each with what it says; what is
+// not known is none.
+func answersOn(s *snapshot.Snapshot, settings reconcile.Options) map[string]string {
+	claims := map[string]string{}
+	world := reconcile.NewWorld(s, settings)
+	plan := world.Reconcile()
+	doc := NewPlan(s, world, plan, nil)
+	for _, d := range doc.Decisions {
+		if d.Verb != Unknown {
+			claims[fmt.Sprintf("plan %s %s", d.Volume, d.Node)] = string(d.Verb)
+		}
+	}
+	for _, n := range doc.NodeStatus {
+		for _, v := range n.Removed {
+			claims[fmt.Sprintf("plan.removed %s %s", v, n.Node)] = "yes"
+		}
+	}
+	view := facts.NewView(s, world, plan)
+	report := &finding.Report{SkippedChecks: []finding.SkippedCheck{}}
+	for _, claim := range s.Claims {
+		useClaims(claims, trace.OfClaim(view, report, claim))
+	}
+	for _, pv := range s.Volumes {
+		useClaims(claims, trace.OfVolume(view, report, pv))
+	}
+	for _, node := range s.Nodes {
+		preflightClaims(claims, diagnose.PreflightNode(s, types.NodeName(node.Name), diagnose.Options{Reconcile: settings, Checks: []check.Check{}}))
+	}
+	return claims
+}
+
+func useClaims(claims map[string]string, u *trace.VolumeUse) {
+	of := u.Subject.String()
+	switch u.Verdict.State {
+	case finding.Unsure:
+	case finding.NoWait:
+		claims["use "+of] = "nothing waits"
+	default:
+		claims["use "+of] = "waits"
+	}
+	say := func(kind, what string, answer trace.Answer) {
+		if answer != trace.Unknown {
+			claims[kind+" "+of+" "+what] = string(answer)
+		}
+	}
+	if v := u.PersistentVolume; v != nil {
+		say("use", "attachable", v.Attachable)
+	}
+	for _, p := range u.Pods {
+		say("pod", p.Pod+" mounted", p.Mounted)
+	}
+	for _, n := range u.Nodes {
+		if n.State != trace.NodeReports { // without its VolumeAttachment nobody knows more
+			claims[fmt.Sprintf("node %s %s", of, n.Node)] = string(n.State)
+		}
+		say("node", string(n.Node)+" attached", n.InVolumesAttached)
+		say("node", string(n.Node)+" in use", n.InVolumesInUse)
+	}
+	for _, k := range u.Kept {
+		say("held", k.Finalizer, k.Holds)
+	}
+}
+
+func preflightClaims(claims map[string]string, p *preflight.Preflight) {
+	for name, scenario := range map[string]preflight.Scenario{"drain": p.Drain, "loss": p.Loss} {
+		if len(p.Missing) > 0 { // the page says what is missing
+			continue
+		}
+		for _, w := range scenario.Waits {
+			claims[fmt.Sprintf("preflight %s %s %s %s", p.Node, name, w.Pod, w.PersistentVolume)] = fmt.Sprintf("%s %s %v", w.For, w.AtMost, w.Never)
+		}
+		claims[fmt.Sprintf("preflight %s %s hangs", p.Node, name)] = fmt.Sprint(len(scenario.Hangs))
+	}
+	for _, r := range p.Room {
+		claims[fmt.Sprintf("room %s %s", p.Node, r.Driver)] = fmt.Sprintf("%d %d %v", r.Moving, r.Lacking, r.Unlimited)
+	}
+}

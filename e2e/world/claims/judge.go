@@ -95,7 +95,7 @@ func (r *Record) unshown(when time.Time, volume string) bool {
 			}
 		}
 		for _, t := range last {
-			if t.Failed && !t.At.After(cure.At) {
+			if t.Failed && !t.At.After(cure.At) || !t.Failed && !t.At.Before(cure.At) && when.Sub(t.At) < reports {
 				return true
 			}
 		}
@@ -171,6 +171,9 @@ const (
 	// unmentioned is how long a pod may wait, after a look that has no word about it, before
 	// that look was wrong: less than the usual time of the shortest stage.
 	unmentioned = 3 * time.Minute
+	// reports is how long the success of a call may take to stand in an object: a kubelet
+	// updates its node's status every ten seconds.
+	reports = 12 * time.Second
 	// moves is how much later a wait may be due than was said, when an object has come that it
 	// is counted from.
 	moves = 30 * time.Second

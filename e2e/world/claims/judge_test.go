@@ -76,6 +76,7 @@ func TestJudges(t *testing.T) {
 		"suspected":                            {Record{Pods: serves(20), Looks: []Look{looksAt(5, suspected)}}, ""},
 		"a cure that nobody has noticed":       {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(3), Call: "Attach", Volume: "vol-1", Failed: true}}, Looks: []Look{looksAt(5, never)}}, ""},
 		"a cure that somebody could notice":    {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(4.5), Call: "Attach", Volume: "vol-1"}}, Looks: []Look{looksAt(5, never)}}, "does not heal VD409"},
+		"a cure that no status shows yet":      {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(4.9), Call: "Attach", Volume: "vol-1"}}, Looks: []Look{looksAt(5, never)}}, ""},
 		"a cure of another volume":             {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach", Volume: "vol-2"}}, Tries: []Try{{At: at(3), Call: "Attach", Volume: "vol-2", Failed: true}}, Looks: []Look{looksAt(5, never)}}, "does not heal VD409"},
 		"heals, and is there after its time":   {Record{Pods: serves(0), Looks: []Look{looksAt(5, soon), looksAt(9, soon)}}, "heals VD409"},
 		"heals in time":                        {Record{Pods: serves(6), Looks: []Look{looksAt(5, soon), looksAt(9, nil)}}, ""},

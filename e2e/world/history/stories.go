@@ -49,14 +49,15 @@ var Stories = []Story{
 		{At: 10 * time.Minute, Do: "taint out-of-service", Node: "@web0", For: 11 * time.Minute},
 	}, "VD102"},
 	{"nobody controls, and a pod is deleted", []Step{{At: 2 * time.Minute, Do: "stop the manager"}, {At: 3 * time.Minute, Do: "delete the pod", Claim: "web0"}}, ""},
-	{"nobody attaches", []Step{{At: 2 * time.Minute, Do: "stop the attacher"}, {At: 3 * time.Minute, Do: "drain", Node: "@web0", For: 20 * time.Minute}}, "VD409"},
+	{"nobody attaches", []Step{{At: 2 * time.Minute, Do: "stop the attacher"}, {At: 3 * time.Minute, Do: "drain", Node: "@web0", For: 20 * time.Minute}}, "VD604"},
 	{"a pod runs on past its grace, beside one that waits", []Step{{At: 2 * time.Minute, Do: "keep the containers", Claim: "web0", For: 20 * time.Minute}}, "VD417"},
 	{"a VolumeAttachment is deleted under a running pod", []Step{{At: 2 * time.Minute, Do: "delete the attachment", Claim: "web0"}}, "VD122"},
-	{"a VolumeAttachment is stripped under a running pod", []Step{{At: 2 * time.Minute, Do: "strip the attachment", Claim: "web0"}}, "VD122"},
 	{"an entry is dropped from volumesAttached", []Step{{At: 2 * time.Minute, Do: "drop the entry", Claim: "web0"}}, "VD301"},
 	{"a claim is deleted, and nobody makes it again", []Step{{At: 2 * time.Minute, Do: "remake the claim", Claim: "web0"}}, "VD409"},
 
 	{"healthy: nothing happens", nil, ""},
+	// The driver is not asked to detach, and the controller makes the attachment again.
+	{"healthy: a VolumeAttachment is stripped under a running pod", []Step{{At: 2 * time.Minute, Do: "strip the attachment", Claim: "web0"}}, ""},
 	{"healthy: three drains", []Step{
 		{At: 2 * time.Minute, Do: "drain", Node: "n0", For: 4 * time.Minute}, {At: 8 * time.Minute, Do: "drain", Node: "n1", For: 4 * time.Minute}, {At: 14 * time.Minute, Do: "drain", Node: "n2", For: 4 * time.Minute},
 	}, ""},

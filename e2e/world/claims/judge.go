@@ -272,7 +272,7 @@ func (j *judging) exits(i int) {
 			j.false("exit code", "", l, w.Pod+" is stuck", "no finding of warning or worse names it")
 		}
 	}
-	if i == 0 || l.Exit() >= j.Looks[i-1].Exit() || j.untouched(j.Looks[i-1].At).Before(l.At) {
+	if i == 0 || l.Exit() >= j.Looks[i-1].Exit() || !j.untouched(j.Looks[i-1].At).After(l.At) {
 		return
 	}
 	var same []string
@@ -298,7 +298,7 @@ func (j *judging) waiting(i int, w finding.Waiting) {
 	said := fmt.Sprintf("%s is in flight, stage %s, due at %s", w.Pod, w.Stage, j.since(w.DueAt.Time))
 	if i > 0 {
 		before := j.Looks[i-1]
-		if b := before.Waiting(w.Pod); b != nil && b.Verdict == finding.Stuck && b.Stage == w.Stage && b.Actor == w.Actor && !j.untouched(before.At).Before(l.At) {
+		if b := before.Waiting(w.Pod); b != nil && b.Verdict == finding.Stuck && b.Stage == w.Stage && b.Actor == w.Actor && j.untouched(before.At).After(l.At) {
 			j.false(judge, "", l, said, "it was stuck in that stage, with that actor, at the look before, and nobody has acted")
 		}
 	}

@@ -88,7 +88,7 @@ func addNarrowing(cmd *cobra.Command, only, skip *[]string, leaveOut *leaveOut) 
 	f.StringSliceVar(skip, "skip", nil, "Do not run these checks (names or codes)")
 	f.StringVar(&leaveOut.ignore, "ignore", "", "The file of findings to live with (default "+defaultIgnore+" where it exists)")
 	for _, flag := range []string{"check", "skip"} {
-		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(checkNames(), cobra.ShellCompDirectiveNoFileComp))
+		_ = cmd.RegisterFlagCompletionFunc(flag, completeChecks)
 	}
 }
 

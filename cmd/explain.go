@@ -31,9 +31,12 @@ they mean, who has to act and what helps, and shows the pages that are nearest.`
   kubectl volume-doctor explain timed out waiting for the condition
   kubectl get events -n shop | grep web-0 | kubectl volume-doctor explain -
   kubectl volume-doctor explain 'rpc error: code = Internal desc = rbd image pool/csi-vol-1 is still being used'`,
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			if len(args) > 0 {
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+			switch {
+			case len(args) > 0:
 				return nil, cobra.ShellCompDirectiveNoFileComp
+			case codeBegun(word):
+				return completeChecks(cmd, args, word)
 			}
 			return each(explain.Pages(), func(p explain.Page) string { return p.Name + "\t" + p.Title }), cobra.ShellCompDirectiveNoFileComp
 		},
@@ -97,4 +100,24 @@ func selectChecks(only, skip []string) ([]check.Check, error) {
 // checkNames completes checks: their names, with their titles as help.
 func checkNames() []string {
 	return each(diagnose.Checks(), func(c check.Check) string { return c.Name + "\t" + c.Title })
+}
+
+// codeBegun reports whether the word may become a code.
+func codeBegun(word string) bool {
+	return word != "" && (strings.HasPrefix("VD", strings.ToUpper(word)) || strings.HasPrefix(strings.ToUpper(word), "VD"))
+}
+
+// completeChecks completes the last of a list of checks: the code of one that begins as
+// codes do, and else its name.
+func completeChecks(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	at := strings.LastIndex(word, ",") + 1
+	before, begin := word[:at], word[at:]
+	names := checkNames()
+	if codeBegun(begin) {
+		names = append(each(diagnose.Checks(), func(c check.Check) string { return string(c.Code) + "\t" + c.Title }), names...)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return len(name) < len(begin) || !strings.EqualFold(name[:len(begin)], begin)
+	})
+	return each(names, func(name string) string { return before + name }), cobra.ShellCompDirectiveNoFileComp
 }

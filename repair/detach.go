@@ -101,7 +101,7 @@ func proposeDelete(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (
 	case slices.Contains(ofDeleted, f.Code) && !facts.ComputedName.MatchString(va.Name):
 		return Repair{}, errors.New("another program made the VolumeAttachment, and may be at work with it")
 	}
-	r := deletion(f, va)
+	r := deletion(va)
 	if slices.Contains(madeByOthers, f.Code) {
 		// What made it may use it in a way that no pod and no kubelet tells of.
 		r.Guards = []Guard{allowedGuard(DeleteAttachment)}
@@ -117,11 +117,11 @@ func proposeFencedDelete(v *View, f finding.Finding, va *storagev1.VolumeAttachm
 	if f.SelfHeals.Will && !slices.Contains(v.Consent.Fenced, f.Node) && facts.ShutDownByCloud(v.Snapshot.Node(f.Node)) {
 		return Repair{}, fmt.Errorf("it heals by itself; give --fenced %s to have it sooner", safetext.Quote(string(f.Node)))
 	}
-	return deletion(f, va), nil
+	return deletion(va), nil
 }
 
 // deletion is what the two have in common.
-func deletion(f finding.Finding, va *storagev1.VolumeAttachment) Repair {
+func deletion(va *storagev1.VolumeAttachment) Repair {
 	return Repair{
 		Do:       Operation{Verb: VerbDelete, Target: refTo(snapshot.VolumeAttachments, va)},
 		WhyNot:   "a VolumeAttachment that is made again is another attach, and what was mounted stays torn away",

@@ -92,7 +92,7 @@ func (o *Objects) against(kind Kind, count int) string {
 	case VolumeAttachments, CSINodes:
 		for _, node := range o.Nodes {
 			for _, v := range node.Status.VolumesAttached {
-				if strings.HasPrefix(string(v.Name), "kubernetes.io/csi/") {
+				if strings.Contains(string(v.Name), "^") { // driver and handle: other plugins have no VolumeAttachments
 					return fmt.Sprintf("there is none, and node %s has %s in its volumesAttached", plain(node.Name), plain(string(v.Name)))
 				}
 			}

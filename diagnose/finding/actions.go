@@ -242,9 +242,9 @@ func (r *Repair) does() string {
 	}
 	switch attachment := attachmentName.FindString(says); {
 	case r.ApplyAll != "" && attachment != "":
-		says = strings.Replace(says, attachment, "the VolumeAttachment of each of these", 1)
+		says = strings.Replace(says, attachment, "their VolumeAttachments", 1)
 	case r.ApplyAll != "":
-		says += ", and so for each of these"
+		says += ", and the like for the others"
 	case attachment != "" && strings.Contains(r.Apply, strings.ToLower(strings.Replace(attachment, " ", "/", 1)+" ")):
 		says = strings.Replace(says, attachment, "that VolumeAttachment", 1)
 	}

@@ -262,7 +262,8 @@ var rawEvents = map[string]string{
 	"diagnose/checks/resolution/vd511_volume_expansion_stuck.go": "a claim's, with an age of their own",
 	"diagnose/facts/removed_nodes.go":                            "a node's, with an age of their own",
 	"diagnose/trace/trace.go":                                    "joins them with the kubelet's log before they are left out",
-	"diagnose/checks/driver/vd622_controller_down.go":            "when the controller last spoke, not what it says",
+	"diagnose/facts/controller_down.go":                          "when the controller last spoke, not what it says",
+	"diagnose/checks/resolution/vd515_volume_terminating.go":     "a volume's, with an age of their own",
 }
 
 func TestOldWordsAreLeftOutInOnePlace(t *testing.T) {

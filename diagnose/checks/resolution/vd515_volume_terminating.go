@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
@@ -79,10 +80,10 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.persistentVolumeReclaimPolicy", Value: "Delete"})
 		}
 	case slices.Contains(pv.Finalizers, volumeProtection):
-		holds("no claim is bound to it, and its finalizer "+volumeProtection+" is still there", "kube-controller-manager takes that finalizer off, and has not")
-		f.SelfHeals.Because = "kube-controller-manager takes the finalizer off within seconds where it works"
-		f.Advice = "look whether kube-controller-manager runs and leads, and what its log says about the volume"
-		f.AdviceCommands = []string{safetext.Kubectl("get", "lease/kube-controller-manager", "-n", "kube-system")}
+		holds("no claim is bound to it, and its finalizer "+volumeProtection+" is still there", reconcile.ControllerManager+" takes that finalizer off, and has not")
+		f.SelfHeals.Because = reconcile.ControllerManager + " takes the finalizer off within seconds where it works"
+		f.Advice = "look whether " + reconcile.ControllerManager + " runs and leads, and what its log says about the volume"
+		f.AdviceCommands = []string{safetext.Kubectl("get", "lease/"+reconcile.ControllerManager, "-n", metav1.NamespaceSystem)}
 	case len(others) > 0:
 		holds("finalizers of others keep it: "+strings.Join(others, ", "), "whoever put the finalizers on has not taken them off")
 		f.SelfHeals.Because = "it goes once whoever put the finalizers on takes them off"
@@ -110,7 +111,7 @@ func boundTo(p *facts.View, pv *corev1.PersistentVolume) *corev1.PersistentVolum
 
 // diskStays is about a volume that waits for its disk to be deleted.
 func diskStays(p *facts.View, pv *corev1.PersistentVolume, f *finding.Finding, holds func(who, why string)) {
-	driver, who := "", "kube-controller-manager"
+	driver, who := "", reconcile.ControllerManager
 	if pv.Spec.CSI != nil {
 		driver = pv.Spec.CSI.Driver
 		who = "the provisioner of " + driver

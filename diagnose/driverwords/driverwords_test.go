@@ -62,7 +62,7 @@ func isSentence(text string) bool {
 }
 
 func TestEveryMeaningIsInUse(t *testing.T) {
-	used := map[Meaning]bool{}
+	used := map[Meaning]bool{NodeGone: true} // no words mean it: the objects do (facts.View.Settled)
 	for _, e := range Entries() {
 		used[e.Meaning] = true
 	}

@@ -112,7 +112,7 @@ func uniqueName(plugin string, spec *VolumeSpec) (corev1.UniqueVolumeName, error
 	switch plugin {
 	case CSIPlugin:
 		driver, handle, _ := spec.CSI()
-		return corev1.UniqueVolumeName(CSIPlugin + "/" + driver + "^" + handle), nil
+		return CSIVolumeName(driver, handle), nil
 	case FCPlugin:
 		src := fcSource(spec)
 		// The order and the bracketed lists are FCPlugin.GetVolumeName's.

@@ -472,7 +472,7 @@ func (u *useTracer) addNodes() {
 // attaches nothing.
 func (v *UsedVolume) reported() corev1.UniqueVolumeName {
 	if v.Volume == "" && v.Driver != "" {
-		return corev1.UniqueVolumeName("kubernetes.io/csi/" + v.Driver + "^" + v.Handle)
+		return reconcile.CSIVolumeName(v.Driver, v.Handle)
 	}
 	return v.Volume
 }

@@ -2,7 +2,6 @@ package promises_test
 
 import (
 	"context"
-	"flag"
 	"testing"
 	"time"
 
@@ -16,8 +15,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/bubble"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/promises"
 )
-
-var real = flag.Bool("real", false, "hold the promises against an API server with etcd, too")
 
 // TestPromises holds the table against the API server of the world.
 func TestPromises(t *testing.T) {
@@ -38,9 +35,6 @@ func TestPromises(t *testing.T) {
 // TestPromisesOfARealServer holds the same table against a kube-apiserver with etcd: what
 // it does not keep is no promise.
 func TestPromisesOfARealServer(t *testing.T) {
-	if !*real {
-		t.Skip("needs -real")
-	}
 	if _, err := controlplane.Build(t.Context(), t.Output()); err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
@@ -18,23 +17,14 @@ var leans = regexp.MustCompile(`(?i)^(?:then|also|and|once)\b`)
 // its sentence, what an action ends or restarts comes with whom that hits, nobody is told
 // to wait for what does not heal, and of a repair the sentence is what it does.
 func TestActions(t *testing.T) {
-	cases, err := testcases.All()
-	if err != nil {
-		t.Fatal(err)
-	}
 	kinds := map[finding.ActionKind]int{}
-	for _, c := range cases {
-		s, err := c.Snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
-		view := Look(s, diagnose.Options{Reconcile: c.Settings}, Consent{})
+	eachLook(t, func(c *testcases.Case, view *View) {
 		Propose(view)
 		for _, f := range view.Report.Findings {
 			if f.Repair != nil && len(f.Repair.Commands) > 0 {
 				f.Repair.Apply = "kubectl volume-doctor diagnose --apply"
 			}
-			actions := finding.ActionsOf(f, s.TakenAt)
+			actions := finding.ActionsOf(f, view.Snapshot.TakenAt)
 			if len(actions) == 0 && (f.Repair == nil || f.Repair.BlockedBy == "") {
 				t.Errorf("%s: %s has nothing to do", c.Name, f.Code)
 			}
@@ -57,7 +47,7 @@ func TestActions(t *testing.T) {
 				}
 			}
 		}
-	}
+	})
 	for _, kind := range []finding.ActionKind{finding.Look, finding.FixObject, finding.MakeSafe, finding.PowerOff, finding.ApplyRepair, finding.Wait, finding.DoAsTheySay} {
 		if kinds[kind] == 0 {
 			t.Errorf("no case has an action of kind %s: %v", kind, kinds)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 )
 
@@ -15,17 +14,8 @@ import (
 // what it writes, to which object, and whether it can be undone, and the finding says so of
 // the one that is proposed.
 func TestDoes(t *testing.T) {
-	cases, err := testcases.All()
-	if err != nil {
-		t.Fatal(err)
-	}
 	said := map[Kind]int{}
-	for _, c := range cases {
-		s, err := c.Snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
-		view := Look(s, diagnose.Options{Reconcile: c.Settings}, Consent{})
+	eachLook(t, func(c *testcases.Case, view *View) {
 		var texts []string
 		for _, f := range view.Report.Findings {
 			for _, action := range actions() {
@@ -45,7 +35,7 @@ func TestDoes(t *testing.T) {
 				t.Errorf("%s: %s is repaired by %q, which says: %q", c.Name, f.Code, f.Repair.Kind, f.Repair.Does)
 			}
 		}
-	}
+	})
 	for _, kind := range Kinds() {
 		if said[kind] == 0 {
 			t.Errorf("no case shows what %s does", kind)

@@ -14,10 +14,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// TestSafeOnce: over the corpus each repair that is refused for good says what would
-// make it safe.
-func TestSafeOnce(t *testing.T) {
-	refused := 0
+// eachLook calls f for each case of the corpus with what is found there.
+func eachLook(t *testing.T, f func(c *testcases.Case, view *View)) {
+	t.Helper()
 	cases, err := testcases.All()
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +26,15 @@ func TestSafeOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		view := Look(s, diagnose.Options{Reconcile: c.Settings}, Consent{})
+		f(c, Look(s, diagnose.Options{Reconcile: c.Settings}, Consent{}))
+	}
+}
+
+// TestSafeOnce: over the corpus each repair that is refused for good says what would
+// make it safe.
+func TestSafeOnce(t *testing.T) {
+	refused := 0
+	eachLook(t, func(c *testcases.Case, view *View) {
 		Propose(view)
 		for _, f := range view.Report.Findings {
 			if f.Repair == nil || f.Repair.BlockedBy == "" || len(f.Repair.Commands) > 0 {
@@ -38,7 +45,7 @@ func TestSafeOnce(t *testing.T) {
 				t.Errorf("%s: %s is refused (%s), and nothing says what would make it safe", c.Name, f.Code, f.Repair.BlockedBy)
 			}
 		}
-	}
+	})
 	if refused < 40 {
 		t.Errorf("only %d repairs are refused", refused)
 	}
@@ -49,27 +56,18 @@ func TestSafeOnce(t *testing.T) {
 func TestDetachThere(t *testing.T) {
 	const detach = "detach the volume at the storage system"
 	advised, free, used := 0, 0, 0
-	cases, err := testcases.All()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range cases {
-		s, err := c.Snapshot()
-		if err != nil {
-			t.Fatal(err)
-		}
-		view := Look(s, diagnose.Options{Reconcile: c.Settings}, Consent{})
+	eachLook(t, func(c *testcases.Case, view *View) {
 		Propose(view)
 		for _, f := range view.Report.Findings {
 			if f.Repair == nil || !strings.Contains(f.Repair.SafeOnce, detach) {
 				continue
 			}
 			advised++
-			if err := view.Facts.StillUsed(s.VolumeAttachment(f.VolumeAttachment)); err != nil && !strings.HasPrefix(f.Repair.SafeOnce, err.Error()) {
+			if err := view.Facts.StillUsed(view.Snapshot.VolumeAttachment(f.VolumeAttachment)); err != nil && !strings.HasPrefix(f.Repair.SafeOnce, err.Error()) {
 				t.Errorf("%s: %s, although: %s", c.Name, f.Repair.SafeOnce, err)
 			}
 		}
-		for _, va := range s.VolumeAttachments {
+		for _, va := range view.Snapshot.VolumeAttachments {
 			var no *Refusal
 			errors.As(detachThere(view, guardStorageLetGo, va, "it is attached", ""), &no)
 			if err := view.Facts.StillUsed(va); err == nil {
@@ -89,7 +87,7 @@ func TestDetachThere(t *testing.T) {
 				}
 			}
 		}
-	}
+	})
 	if advised < 5 || free < 20 || used < 100 {
 		t.Errorf("advised %d times; of all VolumeAttachments %d are free, and %d used", advised, free, used)
 	}

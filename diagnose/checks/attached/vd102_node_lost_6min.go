@@ -27,7 +27,7 @@ var NodeLost6Min = check.Check{
 		{To: "VD118", Key: check.OfDriverOnGoneNode},
 	},
 	Group: check.LostNode,
-	Never: "force-delete the pod: data loss if the node still writes",
+	Never: "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
 	Run:   runNodeLost6Min,
 }
 

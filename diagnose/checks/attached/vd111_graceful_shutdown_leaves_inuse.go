@@ -20,7 +20,7 @@ var GracefulShutdownLeavesInuse = check.Check{
 		{To: "VD114", Key: check.OfAttachment},
 	},
 	Group: check.LostNode,
-	Never: "force-delete the pod: data loss if the node still writes",
+	Never: "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
 	Run:   runGracefulShutdownLeavesInuse,
 }
 

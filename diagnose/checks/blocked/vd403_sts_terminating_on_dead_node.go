@@ -24,7 +24,7 @@ var StsTerminatingOnDeadNode = check.Check{
 	Needs:       check.AttachmentKinds(),
 	OfNamespace: true,
 	Group:       check.LostNode,
-	Never:       "force-delete the pod: data loss if the node still writes",
+	Never:       "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
 	Run:         runSTSTerminatingOnDeadNode,
 }
 

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
@@ -91,14 +93,15 @@ func keptOf[T interface{ GetNamespace() string }](list []T, keep func(int, strin
 // that they do not say of the whole cluster, and nothing is well that is not: what is gone
 // is "not known".
 func TestGapsOfEveryCommand(t *testing.T) {
-	said := map[string]int{}
+	said, exempt := map[string]int{}, 0
 	eachCase(t, func(t *testing.T, c corpusCase) {
 		whole, less := answersOn(c.read, c.settings), lessOf(c.read)
 		for _, name := range slices.Sorted(maps.Keys(less)) {
 			for claim, value := range answersOn(less[name], c.settings) {
 				said[kindOfClaim(claim)]++
-				if value == string(reconcile.Keep) && strings.HasPrefix(name, string(snapshot.CSIDrivers)) {
-					continue // its VolumeAttachment shows that the driver attaches; VD108 is of one that has changed its mind
+				if strings.HasPrefix(name, string(snapshot.CSIDrivers)) && changedItsMind(c.read, claim) {
+					exempt++
+					continue
 				}
 				if of, there := whole[claim]; !there || of != value {
 					t.Errorf("%s: %s is %q; of the whole cluster it is %q", name, claim, value, of)
@@ -111,6 +114,19 @@ func TestGapsOfEveryCommand(t *testing.T) {
 			t.Errorf("nothing was said of %s", kind)
 		}
 	}
+	t.Logf("%v claims; %d were not compared, of drivers that attach no more and have left VolumeAttachments", said, exempt)
+	if exempt > 40 {
+		t.Errorf("%d claims were not compared", exempt)
+	}
+}
+
+// changedItsMind reports whether the claim is about a driver whose VolumeAttachments show
+// that it attaches, though its CSIDriver says that it does not (attachability-flipped).
+func changedItsMind(s *snapshot.Snapshot, claim string) bool {
+	return slices.ContainsFunc(s.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
+		d := s.CSIDriver(va.Spec.Attacher)
+		return d != nil && !ptr.Deref(d.Spec.AttachRequired, true) && strings.Contains(claim, "/"+d.Name+"^")
+	})
 }
 
 func kindOfClaim(claim string) string {

@@ -25,16 +25,22 @@ func printHTML(b *strings.Builder, r *finding.Report, _ Options) error {
 	p := html.Report{Frame: newHTMLFrame("Volume report", verdict(r), good(r) && r.SavedIn == "", append(about(r), wholeScope(r))...), Count: len(r.Findings), Docs: docs}
 	brief := len(r.Findings) > htmlWhole
 	if brief {
-		p.Briefly = fmt.Sprintf("These are %d findings. The picture, the proof, the commands by hand and the time of the beginning stand with the first of each code; -o json has them all.", len(r.Findings))
+		p.Briefly = fmt.Sprintf("These are %d findings. The picture, the proof, the commands by hand and the time of the beginning stand with the first of each code, and so does a cause that is the same; -o json has them all.", len(r.Findings))
 	}
-	n, told := 0, map[finding.Code]bool{}
+	n, told := 0, map[finding.Code]string{} // the cause of the first of each code
 	numbered := func(tree []finding.Finding) html.Finding {
 		n++
 		f := newHTMLFinding(r, tree, n)
-		if brief && told[tree[0].Code] {
-			f.Picture, f.Evidence, f.Lower, f.ByHand, f.Since, f.Repair = nil, nil, nil, nil, "", ""
+		why, again := told[tree[0].Code]
+		if !again {
+			told[tree[0].Code] = f.Why
 		}
-		told[tree[0].Code] = true
+		if brief && again {
+			f.Picture, f.Evidence, f.Lower, f.ByHand, f.Since, f.Repair = nil, nil, nil, nil, "", ""
+			if f.Why == why {
+				f.Why = ""
+			}
+		}
 		return f
 	}
 	for _, tree := range r.Roots() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fatih/color"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -246,7 +247,7 @@ func restsOn(s *snapshot.Snapshot, w *reconcile.World, d reconcile.Decision) sna
 	kinds := []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes}
 	switch d.Verb {
 	case reconcile.Keep:
-		return ""
+		kinds = []snapshot.Kind{snapshot.CSIDrivers} // the pod that wants it was read
 	case reconcile.Attach, reconcile.MultiAttach: // another node may have it, or want it first
 		kinds = append(kinds, snapshot.VolumeAttachments, snapshot.Nodes, snapshot.CSIDrivers)
 	default: // a detach, for nobody wants it
@@ -257,12 +258,19 @@ func restsOn(s *snapshot.Snapshot, w *reconcile.World, d reconcile.Decision) sna
 		namespace = pvs[0].Spec.ClaimRef.Namespace
 	}
 	for _, kind := range kinds {
-		if s.Complete(kind) || namespace != "" && s.CompleteIn(kind, namespace) {
+		if s.Complete(kind) || namespace != "" && s.CompleteIn(kind, namespace) || kind == snapshot.CSIDrivers && showsAttach(s, d.Volume) {
 			continue
 		}
 		return kind
 	}
 	return ""
+}
+
+// showsAttach reports whether the volumes of the volume's driver are attached, as one of
+// its VolumeAttachments shows: no CSIDriver has to be read for that.
+func showsAttach(s *snapshot.Snapshot, volume corev1.UniqueVolumeName) bool {
+	driver, _, ok := reconcile.ParseCSI(volume)
+	return !ok || slices.ContainsFunc(s.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool { return va.Spec.Attacher == driver })
 }
 
 func byPair(v1, v2 corev1.UniqueVolumeName, n1, n2 types.NodeName) int {

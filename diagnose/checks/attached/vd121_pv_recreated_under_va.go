@@ -85,7 +85,7 @@ func pvRecreated(p *check.Run, va facts.Attachment) {
 		f.Message += fmt.Sprintf("; pod %s on that node uses the new one", facts.PodName(users[0]))
 	}
 	if older < 0 && known && p.InUse(node, old) {
-		f.Advice = fmt.Sprintf("look at status.volumesInUse of node %s: only when it no longer has the old disk, %s", va.Node, thereafter)
+		f.Advice = fmt.Sprintf("see that node %s no longer reports the old disk in use (status.volumesInUse); only then %s", va.Node, thereafter)
 	}
 	p.Report(f)
 }

@@ -22,17 +22,10 @@ var VolumeTerminating = check.Check{
 	Name:        "volume-terminating",
 	Title:       "A persistent volume has been Terminating for long: its claim, its provisioner or a finalizer keeps it",
 	Severity:    finding.Warning,
-	Needs:       []snapshot.Kind{snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments},
+	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments},
 	OfNamespace: true,
-	Yields: []check.Yield{
-		{To: "VD501", Key: check.OfPersistentVolume},
-		{To: "VD502", Key: check.OfPersistentVolume},
-		{To: "VD503", Key: check.OfPersistentVolume},
-		{To: "VD512", Key: check.OfPersistentVolume},
-		{To: "VD513", Key: check.OfPersistentVolume},
-	},
-	Never: "take the finalizers off: the disk then stays in the storage system, and no object names it",
-	Run:   runVolumeTerminating,
+	Never:       "take the finalizers off: the disk then stays in the storage system, and no object names it",
+	Run:         runVolumeTerminating,
 }
 
 // The finalizers of those who delete disks (external-provisioner; the persistent volume
@@ -50,8 +43,27 @@ func runVolumeTerminating(p *check.Run) {
 		if slices.ContainsFunc(pv.Finalizers, func(f string) bool { return strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }) {
 			continue // pv-finalizer-without-va
 		}
-		volumeTerminating(p, pv)
+		if !toldOfClaim(p.View, pv) {
+			volumeTerminating(p, pv)
+		}
 	}
+}
+
+// toldOfClaim reports whether another check tells of the claim that the volume names: it is
+// Terminating itself, a pod runs with it, or one waits for it under another UID.
+func toldOfClaim(p *facts.View, pv *corev1.PersistentVolume) bool {
+	claim := claimNamed(p, pv)
+	if claim == nil {
+		return false
+	}
+	if claim.DeletionTimestamp != nil {
+		return true // claim-terminating
+	}
+	mine := claim.UID == pv.Spec.ClaimRef.UID
+	return slices.ContainsFunc(p.ClaimUsers(claim), func(pod *corev1.Pod) bool {
+		// pv-terminating-va-exists, claim-not-bound
+		return mine && facts.Started(pod) || !mine && claim.Status.Phase != corev1.ClaimBound && facts.IsPending(pod)
+	})
 }
 
 func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume) {
@@ -96,17 +108,21 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 	p.Report(f)
 }
 
-// boundTo is the claim that the volume is bound to and that is not itself being deleted.
+// boundTo is the claim that the volume is bound to.
 func boundTo(p *facts.View, pv *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
-	ref := pv.Spec.ClaimRef
-	if ref == nil {
-		return nil
-	}
-	claim := p.Snapshot.Claim(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
-	if claim == nil || claim.DeletionTimestamp != nil || claim.UID != ref.UID || claim.Spec.VolumeName != pv.Name {
+	claim := claimNamed(p, pv)
+	if claim == nil || claim.UID != pv.Spec.ClaimRef.UID || claim.Spec.VolumeName != pv.Name {
 		return nil
 	}
 	return claim
+}
+
+// claimNamed is the claim of the name in the volume's claimRef; nil where there is none.
+func claimNamed(p *facts.View, pv *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
+	if pv.Spec.ClaimRef == nil {
+		return nil
+	}
+	return p.Snapshot.Claim(types.NamespacedName{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name})
 }
 
 // diskStays is about a volume that waits for its disk to be deleted.
@@ -124,7 +140,7 @@ func diskStays(p *facts.View, pv *corev1.PersistentVolume, f *finding.Finding, h
 	f.SelfHeals.Because = "it goes once " + who + " has deleted the disk, which it tries again and again"
 	failed := lastFailedDelete(p, pv)
 	if failed == nil {
-		holds(who+" has not deleted its disk, and no event of late says why", who+" does not run, or hangs")
+		holds(who+" has not deleted its disk, and no recent event says why", who+" does not run, or hangs")
 		f.Advice = first + "see whether " + who + " runs, and read its log about the volume"
 		return
 	}

@@ -108,6 +108,11 @@ func tellBriefs(b *strings.Builder, findings []finding.Brief, at time.Time, opts
 func tellBrief(f finding.Brief, at time.Time) telling {
 	whole := f.Whole
 	whole.Code, whole.Severity = f.Code, f.Severity
+	if whole.Repair != nil {
+		one := *whole.Repair // of what the trace is about, and of nothing beside it
+		one.ApplyAll = ""
+		whole.Repair = &one
+	}
 	return telling{Finding: whole, what: f.Message, do: steps(whole, at, refused(whole.Repair)),
 		hits: texts(whole.Steps, func(s finding.Step) string { return s.Says }), dont: whole.Never}
 }

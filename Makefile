@@ -116,7 +116,7 @@ soak-serve: build ## serve for SERVE while pods come and go and the API server r
 	cd e2e && go test -timeout 0 -count 1 -run 'TestSoak$$' -v ./serve -soak $(SERVE)
 
 SERVE_MODES ?= 20m
-serve-modes: build ## serve for SERVE_MODES while failures are provoked, the API server restarts twice, the leader dies and the watches are cut; writes docs/in-cluster.md
+serve-modes: build ## serve for SERVE_MODES while failures are provoked, the API server restarts twice, the leader dies and the watches are cut; writes docs/evidence/serving.md
 	cd e2e && go test -timeout 0 -count 1 -run 'TestServing$$' -v ./modes -serve $(SERVE_MODES) -write-serving
 
 FAULTS ?= 20000
@@ -162,11 +162,11 @@ fuzz-corpus: ## keeps, of the inputs found so far, up to 50 of each target that 
 bench: ## speed and memory beside raw transfer and kubectl, up to 5,000 nodes; writes docs/evidence/performance.md
 	cd e2e && go run ./bench -page ../docs/evidence/performance.md
 
-bench-serve: ## memory and CPU of serve with 150,000 pods, 50 of which change in each second; writes docs/in-cluster.md
-	cd e2e && go run ./bench -serve 5000/150000/30000 -page ../docs/in-cluster.md
+bench-serve: ## memory and CPU of serve with 150,000 pods, 50 of which change in each second; writes docs/evidence/serving.md
+	cd e2e && go run ./bench -serve 5000/150000/30000 -page ../docs/evidence/serving.md
 
-fleet: ## 500 API servers, ten of which hang, refuse or lie, in one report; writes docs/fleet.md
-	cd e2e && go test -timeout 10m -count 1 -run 'TestFleet$$' -v ./fleet -servers 500 -page ../../docs/fleet.md
+fleet: ## 500 API servers, ten of which hang, refuse or lie, in one report; writes docs/evidence/fleet.md
+	cd e2e && go test -timeout 10m -count 1 -run 'TestFleet$$' -v ./fleet -servers 500 -page ../../docs/evidence/fleet.md
 
 cover:
 	go test -coverprofile=cover.out ./... && go tool cover -func=cover.out | tail -1

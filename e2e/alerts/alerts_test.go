@@ -104,11 +104,11 @@ func TestEveryRuleIsTested(t *testing.T) {
 	}
 }
 
-// known are the metrics with their labels, by the table that docs/in-cluster.md is held
+// known are the metrics with their labels, by the table that docs/alerts.md is held
 // to, and the two that each Go process has.
 func known(t *testing.T) map[string][]string {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/in-cluster.md")
+	page, err := os.ReadFile("../../docs/alerts.md")
 	if err != nil {
 		t.Fatal(err)
 	}

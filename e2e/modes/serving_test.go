@@ -21,7 +21,7 @@ import (
 
 var (
 	serveFor  = flag.Duration("serve", 0, "TestServing runs serve for this long, the modes included")
-	writePage = flag.Bool("write-serving", false, "TestServing writes its result into docs/in-cluster.md")
+	writePage = flag.Bool("write-serving", false, "TestServing writes its result into docs/evidence/serving.md")
 )
 
 const (
@@ -382,5 +382,5 @@ func (s *serving) series(t *testing.T) map[series]bool {
 func (s *serving) write(t *testing.T, result string) {
 	t.Helper()
 	const begin, end = "<!-- measured by make serve-modes: begin -->\n", "<!-- measured by make serve-modes: end -->\n"
-	replaceBetween(t, filepath.Join("..", "..", "docs", "in-cluster.md"), begin, end, fmt.Sprintf("\n%s\n", result))
+	replaceBetween(t, filepath.Join("..", "..", "docs", "evidence", "serving.md"), begin, end, fmt.Sprintf("\n%s\n", result))
 }

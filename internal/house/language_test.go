@@ -34,8 +34,8 @@ var riddles = []struct {
 
 // pages are what users read: those of explain, and those of docs/ that people write.
 var pages = []string{
-	"README.md", "SECURITY.md", "diagnose/docs/*.md", "repair/docs/*.md", "docs/alerts.md", "docs/ci.md", "docs/codes.md", "docs/fleet.md", "docs/in-cluster.md", "docs/mcp.md", "docs/offline.md", "docs/other-tools.md", "docs/reading-a-report.md",
-	"docs/repairing-safely.md", "docs/evidence/supported-releases.md", "docs/watch.md",
+	"README.md", "SECURITY.md", "diagnose/docs/*.md", "repair/docs/*.md", "docs/alerts.md", "docs/ci.md", "docs/codes.md", "docs/fleet.md", "docs/in-cluster.md", "docs/mcp.md", "docs/offline.md", "docs/reading-a-report.md",
+	"docs/repairing-safely.md", "docs/evidence/supported-releases.md", "docs/backend.md", "docs/controller-log.md",
 }
 
 // TestPlainEnglish holds every message, every text of help and every page to plain

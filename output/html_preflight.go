@@ -23,13 +23,13 @@ func printPreflightHTML(b *strings.Builder, p *preflight.Preflight, _ Options) e
 		Frame:    newHTMLFrame("Volume preflight", visible(fmt.Sprintf("Node %s: %s", p.Node, verdict)), len(p.Missing) == 0 && !p.Hangs(), about...),
 		Findings: newHTMLBriefs(p.Findings), Unread: append(unreadOf(p.Gaps, 0), texts(p.NotExamined, visible)...),
 	}
-	for _, s := range []struct {
-		id, title string
-		scenario  preflight.Scenario
-	}{{"drain", "If it were drained now", p.Drain}, {"loss", "If it were lost now", p.Loss}} {
-		page.Scenarios = append(page.Scenarios, newHTMLScenario(s.id, s.title, s.scenario))
+	for _, s := range scenarios(p) {
+		scenario := newHTMLScenario(s.id, visible(s.title), s.scenario)
+		scenario.None = visible(noneWaits(p, s.scenario))
+		page.Scenarios = append(page.Scenarios, scenario)
 	}
 	for _, list := range []html.List{
+		{ID: "waiting", Title: "Waiting already because of the node", Items: texts(p.Waiting, func(w finding.Waiting) string { return visible(w.Pod) })},
 		{ID: "stranded", Title: "Would not come back, having no controller", Items: texts(p.Stranded, visible)},
 		{ID: "room", Title: "Room on the other nodes", Items: texts(p.Room, func(r preflight.Room) string { return visible(roomText(r)) })},
 		{ID: "timers", Title: "Timers", Items: texts(p.Timers, func(t preflight.Timer) string {

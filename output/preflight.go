@@ -28,12 +28,16 @@ var PreflightFormats = formats[*preflight.Preflight]{
 
 func printPreflight(b *strings.Builder, p *preflight.Preflight, opts Options, wide bool) error {
 	preflightVerdict(b, p, opts)
-	for _, s := range []struct {
-		title    string
-		scenario preflight.Scenario
-	}{{"drained", p.Drain}, {"lost", p.Loss}} {
+	if waits := waitingNow(p); waits != "" {
 		fmt.Fprintln(b)
-		hanging(b, fmt.Sprintf("If node %s were %s now:", p.Node, s.title), "", opts)
+		hanging(b, waits, "", opts)
+	}
+	for _, s := range scenarios(p) {
+		fmt.Fprintln(b)
+		hanging(b, s.title+":", "", opts)
+		if none := noneWaits(p, s.scenario); none != "" {
+			fmt.Fprintf(b, "  %s\n", none)
+		}
 		if err := scenario(b, s.scenario, opts, wide); err != nil {
 			return err
 		}
@@ -43,8 +47,12 @@ func printPreflight(b *strings.Builder, p *preflight.Preflight, opts Options, wi
 		hanging(b, "Would not come back, having no controller: "+strings.Join(p.Stranded, ", "), "", opts)
 	}
 	listed(b, "Room on the other nodes", p.Room, roomText, opts)
-	listed(b, "Findings on the node now", p.Findings, func(f finding.Brief) string {
-		return fmt.Sprintf("%s %s %s: %s", f.Severity, f.Code, f.Check, f.Message)
+	listed(b, "Findings on the node now", finding.Alike(p.Findings, func(f finding.Brief) string { return string(f.Code) + string(f.Severity) }), func(alike []finding.Brief) string {
+		text := fmt.Sprintf("%s %s %s: %s", alike[0].Severity, alike[0].Code, alike[0].Check, alike[0].Message)
+		if len(alike) > 1 {
+			text += fmt.Sprintf("; and %d more like it (-o json lists them)", len(alike)-1)
+		}
+		return text
 	}, opts)
 	if wide {
 		b.WriteString("\nTimers:\n")
@@ -58,6 +66,49 @@ func printPreflight(b *strings.Builder, p *preflight.Preflight, opts Options, wi
 	}
 	closeTrace(b, opts, p.Gaps, nil)
 	return nil
+}
+
+// scenarioTitle is a scenario under its title.
+type scenarioTitle struct {
+	id, title string
+	scenario  preflight.Scenario
+}
+
+// scenarios are the drain and the loss. A node that is not Ready counts as lost already.
+func scenarios(p *preflight.Preflight) []scenarioTitle {
+	loss := "If node %s were lost now"
+	if !p.Ready {
+		loss = "If node %s stays lost"
+	}
+	return []scenarioTitle{
+		{"drain", fmt.Sprintf("If node %s were drained now", p.Node), p.Drain},
+		{"loss", fmt.Sprintf(loss, p.Node), p.Loss},
+	}
+}
+
+// waitingNow says who waits already because of the node; "" where nobody does.
+func waitingNow(p *preflight.Preflight) string {
+	if len(p.Waiting) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("Waiting already because of node %s: %s", p.Node, count(len(p.Waiting), "pod"))
+	if first := finding.LongestWait(p.Waiting); first.Since != nil {
+		text += ", the first for " + ago(p.TakenAt.Sub(first.Since.Time))
+	}
+	return text + ": " + some(distinct(texts(p.Waiting, func(w finding.Waiting) string { return w.Pod })))
+}
+
+// noneWaits is what a scenario says that has no pod: "" where a volume hangs all the same,
+// which its own line tells.
+func noneWaits(p *preflight.Preflight, s preflight.Scenario) string {
+	switch {
+	case len(s.Waits)+len(s.Hangs) > 0:
+		return ""
+	case len(p.Waiting) > 0:
+		return "no other pod would wait for a volume"
+	default:
+		return "no pod would wait for a volume"
+	}
 }
 
 func preflightVerdict(b *strings.Builder, p *preflight.Preflight, opts Options) {
@@ -105,9 +156,6 @@ func preflightAnswer(p *preflight.Preflight) (verdict, why string) {
 // scenario is a row for all pods that wait for the same reason; with wide, a row for
 // each pod and volume.
 func scenario(b *strings.Builder, s preflight.Scenario, opts Options, wide bool) error {
-	if len(s.Waits) == 0 {
-		b.WriteString("  no pod would wait for a volume\n")
-	}
 	groups := grouped(s.Waits)
 	if wide {
 		groups = groups[:0]

@@ -41,6 +41,8 @@ type Preflight struct {
 	Room     []Room          `json:"room"`
 	Timers   []Timer         `json:"timers"`
 	Findings []finding.Brief `json:"findings"`
+	// Waiting are the pods that wait already, for what the findings say.
+	Waiting []finding.Waiting `json:"waiting"`
 	// NotExamined may hold up a drain, or keep a pod from a node with room, and
 	// has no part in the answer, which is about volumes.
 	NotExamined []string `json:"notExamined"`
@@ -141,11 +143,11 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 	if len(p.Missing) == 0 { // else a node has room that was not read
 		p.Room = f.room(moving)
 	}
-	for _, finding_ := range report.Findings {
-		if finding_.Node == name {
-			p.Findings = append(p.Findings, finding_.Brief())
-		}
+	onNode := slices.DeleteFunc(slices.Clone(report.Findings), func(finding_ finding.Finding) bool { return finding_.Node != name })
+	for _, finding_ := range onNode {
+		p.Findings = append(p.Findings, finding_.Brief())
 	}
+	p.Waiting = append([]finding.Waiting{}, report.WaitingFor(onNode)...)
 	return p
 }
 

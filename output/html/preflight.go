@@ -19,8 +19,10 @@ type Preflight struct {
 // Scenario is the drain or the loss of the node.
 type Scenario struct {
 	ID, Title string
-	Hangs     []string
-	Waits     []Waits
+	// None stands where no pod waits and nothing hangs.
+	None  string
+	Hangs []string
+	Waits []Waits
 }
 
 // Waits are all pods that wait alike.
@@ -55,8 +57,8 @@ func (s Scenario) node() g.Node {
 	waits := each(s.Waits, func(w Waits) g.Node {
 		return h.Details(h.Summary(words(w.Title)), lines(h.P(words(w.Because)), list(w.Pods)))
 	})
-	if len(s.Waits) == 0 {
-		waits = lines(h.P(words("No pod would wait for a volume.")))
+	if s.None != "" {
+		waits = lines(h.P(words(s.None)))
 	}
 	return h.Section(h.Class("card "+level), h.Aria("labelledby", s.ID), lines(
 		h.H2(h.ID(s.ID), words(s.Title)),

@@ -32,13 +32,7 @@ var long = flag.Bool("long", false, "also wait out what an ordinary run has the 
 //
 // The other tests must not see the controller go: it is over before any begins.
 func TestCreateAttachment(t *testing.T) {
-	s := &stage{T: t, name: "createattachment", client: cluster.Client(), kubelets: map[string]*kubelet.Kubelet{}}
-	s.must(fixture.Namespace(t.Context(), s.client, s.name))
-	t.Cleanup(func() {
-		for _, k := range s.kubelets {
-			k.Stop()
-		}
-	})
+	s := stageOf(t, "createattachment")
 	s.nodes("a", "witness")
 	v := s.running()
 	s.kubelets["a"].Stop() // volumesInUse stays, from which the controller takes the volume for attached
@@ -293,6 +287,6 @@ func (s *stage) isPublished(v fixture.Volume, nodes ...string) fixture.Condition
 		names = append(names, s.nodeName(node))
 	}
 	return condition("volume "+v.Handle+" is published on the nodes "+strings.Join(nodes, " "), func(context.Context) bool {
-		return slices.Equal(cluster.Driver.PublishedOn(v.Handle), names)
+		return slices.Equal(s.driver.PublishedOn(v.Handle), names)
 	})
 }

@@ -10,32 +10,22 @@ import (
 	"google.golang.org/grpc/status"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
-	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
 )
 
 // TestNudge: the driver refuses to detach, the pod comes back meanwhile, and
 // when the driver is mended its attacher is in a long pause.
 func TestNudge(t *testing.T) {
 	s := newStage(t)
-	yes := true
-	_, err := s.client.StorageV1().CSIDrivers().Create(t.Context(), &storagev1.CSIDriver{
-		ObjectMeta: metav1.ObjectMeta{Name: s.driverName()}, Spec: storagev1.CSIDriverSpec{AttachRequired: &yes},
-	}, metav1.CreateOptions{})
-	s.must(err)
-	a, err := cluster.AddDriver(t.Context(), s.driverName(), s.name, "--retry-interval-start=1h", "--retry-interval-max=1h", "--resync=2h")
-	s.must(err)
-	t.Cleanup(a.Kill)
-	s.node("a", kubelet.Options{Driver: s.driverName()})
-	v, err := fixture.ClaimVolume(t.Context(), s.client, s.name, "data", s.driverName(), nil)
-	s.must(err)
+	s.ownDriver("--retry-interval-start=1h", "--retry-interval-max=1h", "--resync=2h")
+	s.nodes("a")
+	v := s.volume()
 	s.pod("web-0", "a")
 	s.await(fixture.PodRunning(s.client, s.name, "web-0"))
-	a.Driver.FailUnpublish(status.Error(codes.Internal, "device is busy"), v.Handle)
+	s.driver.FailUnpublish(status.Error(codes.Internal, "device is busy"), v.Handle)
 	s.deletePod("web-0")
 	s.detachFails("a", v)
 	s.pod("web-1", "a")
@@ -53,12 +43,12 @@ func TestNudge(t *testing.T) {
 	s.marked(va, "nudge for VD401")
 	s.announced(va, "Unverified", "VD401 reuse-while-detaching")
 	s.refuses(f, "and the driver still refuses")
-	asked := len(a.Driver.History(v.Handle))
+	asked := len(s.driver.History(v.Handle))
 	s.undo(0, "take the annotation off")
 	s.marked(s.attachment("a", v), "")
-	s.await(condition("the driver is asked once more", func(context.Context) bool { return len(a.Driver.History(v.Handle)) > asked }))
+	s.await(condition("the driver is asked once more", func(context.Context) bool { return len(s.driver.History(v.Handle)) > asked }))
 
-	a.Driver.FailUnpublish(nil, v.Handle)
+	s.driver.FailUnpublish(nil, v.Handle)
 	s.stays(fixture.Attachment(s.client, s.nodeName("a"), v, "still failing to detach", fixture.AttachmentState.Deleting))
 	s.mends(f, "nudge")
 	s.await(fixture.PodRunning(s.client, s.name, "web-1"))
@@ -66,12 +56,8 @@ func TestNudge(t *testing.T) {
 	if now := s.attachment("a", v); now.UID == va.UID {
 		t.Error("the volume was not attached anew")
 	}
-	if got := a.Driver.PublishedOn(v.Handle); len(got) != 1 || got[0] != s.nodeName("a") {
-		t.Errorf("the volume is published on %v", got)
-	}
-	for _, violation := range a.Driver.Violations() {
-		t.Error(violation)
-	}
+	s.published(v, "a")
+	s.noViolation()
 	s.undo(0, "gone already")
 	s.await(fixture.PodRunning(s.client, s.name, "web-1"))
 }
@@ -93,7 +79,7 @@ func TestCyclePod(t *testing.T) {
 	}, metav1.CreateOptions{})
 	s.must(err)
 	owner := metav1.OwnerReference{Kind: "ReplicaSet", Name: set.Name, UID: set.UID}
-	cluster.Driver.Delay(slowly, v.Handle)
+	s.driver.Delay(slowly, v.Handle)
 	first := s.ownedPod("web-1", "a", owner)
 	s.await(fixture.PodWaiting(s.client, s.name, "web-1"))
 	s.await(fixture.Attachment(s.client, s.nodeName("a"), v, "announced", func(a fixture.AttachmentState) bool { return a.InUse }))

@@ -326,20 +326,12 @@ func TestTouch(t *testing.T) {
 		t.Skip("NOT RUN: VD503 waits for 15 min, and under a clock that is ahead the attacher's lease would look abandoned; make e2e-long takes the 17 min")
 	}
 	s := newStage(t)
-	driver := s.name + ".test"
-	yes := true
-	_, err := s.client.StorageV1().CSIDrivers().Create(t.Context(), &storagev1.CSIDriver{
-		ObjectMeta: metav1.ObjectMeta{Name: driver}, Spec: storagev1.CSIDriverSpec{AttachRequired: &yes},
-	}, metav1.CreateOptions{})
-	s.must(err)
 	// Its pause after a failure, and the time after which it looks at everything
 	// again, are longer than the test.
-	a, err := cluster.AddDriver(t.Context(), driver, s.name, "--retry-interval-start=1h", "--retry-interval-max=1h", "--resync=2h")
-	s.must(err)
-	t.Cleanup(a.Kill)
+	s.ownDriver("--retry-interval-start=1h", "--retry-interval-max=1h", "--resync=2h")
 	lift := s.forbidAttacher()
-	v, err := fixture.ClaimVolume(t.Context(), s.client, s.name, "data", driver, func(pv *corev1.PersistentVolume) {
-		pv.Finalizers = []string{"external-attacher/" + strings.ReplaceAll(driver, ".", "-")} // as after any attach
+	v, err := fixture.ClaimVolume(t.Context(), s.client, s.name, "data", s.driver.Name(), func(pv *corev1.PersistentVolume) {
+		pv.Finalizers = []string{"external-attacher/" + strings.ReplaceAll(s.driver.Name(), ".", "-")} // as after any attach
 	})
 	s.must(err)
 	s.must(s.client.CoreV1().PersistentVolumeClaims(s.name).Delete(t.Context(), v.Claim, metav1.DeleteOptions{}))

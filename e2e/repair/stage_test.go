@@ -32,6 +32,7 @@ type stage struct {
 	name     string
 	client   kubernetes.Interface
 	kubelets map[string]*kubelet.Kubelet
+	driver   *csidriver.Driver
 	// older is by how much the stage's objects are made older before the next finding.
 	older time.Duration
 }
@@ -39,7 +40,12 @@ type stage struct {
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	t.Parallel() // all wait for minutes, and none for another
-	s := &stage{T: t, name: strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), client: cluster.Client(), kubelets: map[string]*kubelet.Kubelet{}}
+	return stageOf(t, strings.ToLower(strings.TrimPrefix(t.Name(), "Test")))
+}
+
+func stageOf(t *testing.T, name string) *stage {
+	t.Helper()
+	s := &stage{T: t, name: name, client: cluster.Client(), kubelets: map[string]*kubelet.Kubelet{}, driver: cluster.Driver}
 	s.must(fixture.Namespace(t.Context(), s.client, s.name))
 	t.Cleanup(func() {
 		for _, k := range s.kubelets {
@@ -47,6 +53,20 @@ func newStage(t *testing.T) *stage {
 		}
 	})
 	return s
+}
+
+// ownDriver gives the stage a driver of its own, whose attacher has further flags.
+func (s *stage) ownDriver(flags ...string) {
+	s.Helper()
+	yes := true
+	_, err := s.client.StorageV1().CSIDrivers().Create(s.Context(), &storagev1.CSIDriver{
+		ObjectMeta: metav1.ObjectMeta{Name: s.driverName()}, Spec: storagev1.CSIDriverSpec{AttachRequired: &yes},
+	}, metav1.CreateOptions{})
+	s.must(err)
+	a, err := cluster.AddDriver(s.Context(), s.driverName(), s.name, flags...)
+	s.must(err)
+	s.Cleanup(a.Kill)
+	s.driver = a.Driver
 }
 
 func (s *stage) must(err error) {
@@ -70,7 +90,7 @@ func (s *stage) nodes(nodes ...string) {
 	client, err := cluster.ClientFor(controlplane.UserKubelet)
 	s.must(err)
 	for _, node := range nodes {
-		k, err := kubelet.Start(s.Context(), client, kubelet.Options{Node: s.nodeName(node), Driver: csidriver.Name})
+		k, err := kubelet.Start(s.Context(), client, kubelet.Options{Node: s.nodeName(node), Driver: s.driver.Name()})
 		s.must(err)
 		s.kubelets[node] = k
 	}
@@ -104,7 +124,7 @@ func (s *stage) deleteNode(node string) {
 // volume makes the claim "data" and its volume.
 func (s *stage) volume() fixture.Volume {
 	s.Helper()
-	v, err := fixture.ClaimVolume(s.Context(), s.client, s.name, "data", csidriver.Name, nil)
+	v, err := fixture.ClaimVolume(s.Context(), s.client, s.name, "data", s.driver.Name(), nil)
 	s.must(err)
 	return v
 }
@@ -179,7 +199,7 @@ func (s *stage) published(v fixture.Volume, want ...string) {
 	for _, node := range want {
 		names = append(names, s.nodeName(node))
 	}
-	if got := cluster.Driver.PublishedOn(v.Handle); !slices.Equal(got, names) {
+	if got := s.driver.PublishedOn(v.Handle); !slices.Equal(got, names) {
 		s.Errorf("volume %s is published on %v, not on %v", v.Handle, got, names)
 	}
 }
@@ -324,7 +344,7 @@ func (s *stage) repaired(f finding.Finding, kind string, args ...string) {
 
 func (s *stage) noViolation() {
 	s.Helper()
-	for _, violation := range cluster.Driver.Violations() {
+	for _, violation := range s.driver.Violations() {
 		if strings.Contains(violation.Volume, "-"+s.name+"-") {
 			s.Error(violation)
 		}

@@ -53,7 +53,7 @@ func tell(r *finding.Report, tree []finding.Finding) telling {
 		t.first = message
 	}
 	t.refused = refused(f.Repair)
-	t.do = steps(f, r.TakenAt.Time, t.refused)
+	t.do = besideWhy(f, r.TakenAt.Time, t.refused)
 	t.hits = texts(f.Steps, func(s finding.Step) string { return s.Says })
 	if r.SavedIn != "" {
 		t.asSaved(r)
@@ -286,11 +286,17 @@ func steps(f finding.Finding, at time.Time, refused string) []step {
 		}
 	}
 	if refused != "" && f.Confidence == finding.Suspected { // it is too early for the repair, and not for the rest
-		text := strings.TrimSuffix("nothing with --apply now: "+refused+"; "+f.Repair.SafeOnce, "; ")
-		if f.Settles != nil && strings.HasPrefix(refused, "the cause is only suspected") { // "why" has what has to be so until then
-			text = "nothing with --apply before " + f.Settles.At.UTC().Format(time.RFC3339)
-		}
-		list = append(list, step{text: text})
+		list = append(list, step{text: strings.TrimSuffix("nothing with --apply now: "+refused+"; "+f.Repair.SafeOnce, "; ")})
+	}
+	return list
+}
+
+// besideWhy are the steps where "why" stands below them, which has what has to be so until
+// the cause is certain.
+func besideWhy(f finding.Finding, at time.Time, refused string) []step {
+	list := steps(f, at, refused)
+	if f.Confidence == finding.Suspected && f.Settles != nil && strings.HasPrefix(refused, "the cause is only suspected") {
+		list[len(list)-1].text = "nothing with --apply before " + f.Settles.At.UTC().Format(time.RFC3339)
 	}
 	return list
 }

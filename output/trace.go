@@ -113,7 +113,7 @@ func tellBrief(f finding.Brief, at time.Time) telling {
 		one.ApplyAll = ""
 		whole.Repair = &one
 	}
-	return telling{Finding: whole, what: f.Message, do: steps(whole, at, refused(whole.Repair)),
+	return telling{Finding: whole, what: f.Message, do: besideWhy(whole, at, refused(whole.Repair)),
 		hits: texts(whole.Steps, func(s finding.Step) string { return s.Says }), dont: whole.Never}
 }
 

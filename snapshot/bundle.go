@@ -39,14 +39,13 @@ type tree struct {
 	passed passed
 	// unzipped is how much of the files that gzip has packed may still be read.
 	unzipped int64
-	singles  ahead // the files of one object that are decoded
 	beside   *collector
 	dump     dump
 }
 
 func newTree(limits limits, opts ReadOptions) *tree {
 	r := newReading(limits, opts)
-	t := &tree{reading: r, plain: r.collector(), beside: r.collector(), roots: map[string]*root{}, stamps: map[string]stamp{}, singles: newAhead(limits)}
+	t := &tree{reading: r, plain: r.collector(), beside: r.collector(), roots: map[string]*root{}, stamps: map[string]stamp{}}
 	t.plain.oneOfMany = true
 	t.unzipped = limits.unpacked
 	return t
@@ -256,19 +255,15 @@ func (t *tree) part(r *root, f bundleFile, name string, in io.Reader) error {
 		}
 		r.parts[f.part] = p
 	}
-	switch {
-	case f.part.form != oneFile && !r.padded:
-		t.single(p, f, name, in)
-		return nil
-	case r.padded:
+	if r.padded {
 		var err error
 		if in, err = withoutPadding(in, t.limits.document); err != nil {
 			p.judge(f, name, p.total, err)
 			return nil
 		}
 	}
-	t.takeSingles()
-	p.read(f, name, in)
+	before := p.total
+	p.judge(f, name, before, p.text(name, in))
 	return nil
 }
 
@@ -294,9 +289,6 @@ func (p *part) judge(f bundleFile, name string, before int, err error) {
 
 // snapshot makes the snapshot once all files are read.
 func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, error) {
-	t.takeSingles()
-	t.singles.end()
-	t.singles = ahead{}
 	if !t.isBundle() {
 		if t.failed == nil {
 			t.failed = t.plain.merge(t.beside)

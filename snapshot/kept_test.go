@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
@@ -156,6 +157,32 @@ func TestKeptMessages(t *testing.T) {
 				(strings.HasSuffix(reason, "Error") || reason == "ContainerCannotRun") {
 				t.Errorf("%s: %s comes into a file", reason, path)
 			}
+		}
+	}
+}
+
+// TestKeptNamespace: a pod that names no namespace is one of the default namespace before
+// anybody asks whether it is kept, and is kept in full.
+func TestKeptNamespace(t *testing.T) {
+	const pod = "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: %s\n  spec:\n    hostNetwork: true\n"
+	var list strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&list, pod, fmt.Sprint("p", i))
+	}
+	for form, text := range map[string]string{
+		"YAML list": "apiVersion: v1\nitems:\n" + list.String() + "kind: List\n",
+		"documents": `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"hostNetwork":true}}` + "\n---\n" +
+			`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b"},"spec":{"hostNetwork":true}}` + "\n",
+	} {
+		opts := ReadOptions{Now: noon, PodsOfUse: func(*Objects) func(*corev1.Pod) bool {
+			return func(pod *corev1.Pod) bool { return pod.Namespace == metav1.NamespaceDefault }
+		}}
+		s, _, err := Read("f", strings.NewReader(text), opts)
+		if err != nil {
+			t.Fatalf("%s: %v", form, err)
+		}
+		if len(s.Pods) < 2 || slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool { return !pod.Spec.HostNetwork }) {
+			t.Errorf("%s: not all of %d pods are read in full", form, len(s.Pods))
 		}
 	}
 }

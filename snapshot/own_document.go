@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/rawjson"
 )
 
 // writeOwn writes a document of a kind of our own.
@@ -21,11 +20,11 @@ func writeOwn(out *bufio.Writer, document any) error {
 
 // readOwn reads a document of a kind of our own, within the collector's limits.
 func (c *collector) readOwn(at place, kind string, raw []byte, document any) error {
-	if values, depth := rawjson.Shape(raw); values > c.limits.values || depth > c.limits.depth {
+	if values, depth := countValues(raw); values > c.limits.values || depth > c.limits.depth {
 		return at.errorf("%s: more than %d fields and items, or nested more than %d deep", kind, c.limits.values, c.limits.depth)
 	}
 	if err := json.Unmarshal(raw, document); err != nil {
-		return at.errorf("%s: %s", kind, plain(rawjson.Why(err)))
+		return at.errorf("%s: %s", kind, plain(whyUndecodable(err)))
 	}
 	return nil
 }

@@ -123,7 +123,6 @@ func readOnce(name string, r io.Reader, opts ReadOptions, limits limits) (*Snaps
 	}
 	if files != nil {
 		t := newTree(limits, opts)
-		defer t.singles.end()
 		if err := t.archive(name, files); err != nil {
 			return nil, t.plain.warnings(), err
 		}
@@ -162,7 +161,6 @@ func ReadFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, er
 
 func readFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, error) {
 	t := newTree(defaultLimits, opts)
-	defer t.singles.end()
 	files, entries := 0, 0
 	left := t.limits.unpacked
 	// Somebody may name a folder within a bundle, which its own name tells.

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 )
@@ -22,19 +20,17 @@ type reading struct {
 	limits limits
 	opts   ReadOptions
 	tally  tally
-	quick  quickDecoders
 	sharer *intern.Interner
 	// in and yaml are used again for each text: an archive may hold a file for each object.
 	in   *bufio.Reader // of rest
 	rest rest
 	yaml yamlBuffers
-	pod  corev1.Pod // of the first look
 }
 
 func newReading(limits limits, opts ReadOptions) *reading {
 	return &reading{
-		limits: limits, opts: opts, tally: tally{ofKind: map[Kind]int{}}, quick: quickDecoders{limits: limits},
-		sharer: intern.New(), in: bufio.NewReaderSize(nil, 64<<10), yaml: yamlBuffers{ahead: newAhead(limits)},
+		limits: limits, opts: opts, tally: tally{ofKind: map[Kind]int{}},
+		sharer: intern.New(), in: bufio.NewReaderSize(nil, 64<<10),
 	}
 }
 

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/json"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/rawjson"
 )
 
 const (
@@ -52,7 +50,7 @@ func (c *collector) readHeader(at place, t typeName, raw []byte) error {
 	}
 	h := &header{}
 	if err := json.Unmarshal(raw, h); err != nil {
-		return at.errorf("Snapshot header: %s", plain(rawjson.Why(err)))
+		return at.errorf("Snapshot header: %s", plain(whyUndecodable(err)))
 	}
 	if h.TakenAt != "" {
 		t, err := time.Parse(time.RFC3339Nano, h.TakenAt)

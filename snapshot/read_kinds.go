@@ -19,7 +19,7 @@ var byType = func() map[typeName]*row {
 		m[typeName{r.Version, r.Object}] = r
 	}
 	converting := *resourceOf(Events)
-	converting.decode, converting.quick = decodeNewEvent, nil
+	converting.decode = decodeNewEvent
 	m[newEvents] = &converting
 	return m
 }()

@@ -11,7 +11,6 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/apiname"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/rawjson"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
@@ -40,20 +39,17 @@ func (c *collector) object(at place, t typeName, raw []byte) error {
 	if s == nil {
 		return c.foreign(at, t, raw)
 	}
-	if object := c.quick.decode(s, raw, c.firstLook()); object != nil {
-		return c.take(at, s, raw, object)
-	}
-	if values, depth := rawjson.Shape(raw); values > c.limits.values {
+	if values, depth := countValues(raw); values > c.limits.values {
 		return at.errorf("%s: more than %d fields and items in one object", title(s, raw), c.limits.values)
 	} else if depth > c.limits.depth {
 		return at.errorf("%s: nested more than %d deep", title(s, raw), c.limits.depth)
 	}
-	if rawjson.HasAbsurdNumber(raw) {
+	if hasAbsurdNumber(raw) {
 		return at.errorf("%s: a number that no API server accepts", title(s, raw))
 	}
 	object, strict, err := s.decode(raw)
 	if err != nil {
-		return at.errorf("%s: %s", title(s, raw), plain(rawjson.Why(err)))
+		return at.errorf("%s: %s", title(s, raw), plain(whyUndecodable(err)))
 	}
 	if len(strict) > 0 {
 		return at.errorf("%s: %s", title(s, raw), plain(strict[0].Error()))
@@ -161,8 +157,6 @@ func setNamespace(s *row, object apiObject) {
 		object.SetNamespace(metav1.NamespaceDefault)
 	}
 }
-
-func (c *collector) firstLook() firstLook { return firstLook{c.left.wants, &c.pod} }
 
 // countObject counts an object that is about to be kept.
 func (c *collector) countObject(at place, kind Kind) error {

@@ -13,7 +13,6 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/archive"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/rawjson"
 )
 
 // text reads one file that is not packed.
@@ -102,19 +101,9 @@ type untypedItem struct {
 // item takes an item, which must be JSON and may have been read from line. It does not
 // keep raw.
 func (l *list) item(line int, raw []byte) error {
-	s, object := l.c.quick.typed(raw, l.c.firstLook())
-	return l.decoded(line, raw, s, object)
-}
-
-// decoded takes an item whose object may be decoded already.
-func (l *list) decoded(line int, raw []byte, s *row, object apiObject) error {
 	l.items++
 	at := l.at.atLine(line)
 	at.item = l.items
-	if object != nil {
-		l.noteKind(s)
-		return l.c.take(at, s, raw, object)
-	}
 	t, err := readTypeName(at, raw)
 	if err != nil && l.kind != "" {
 		return err
@@ -228,7 +217,7 @@ func (l *list) end(rest []byte) error {
 		} `json:"metadata"`
 	}
 	if err := json.Unmarshal(rest, &head); err != nil {
-		return l.at.errorf("%s", plain(rawjson.Why(err)))
+		return l.at.errorf("%s", plain(whyUndecodable(err)))
 	}
 	if head.Metadata.Continue != "" || head.Metadata.RemainingItemCount > 0 {
 		// One page of a list that was asked for in pages. A list of any kind does
@@ -253,7 +242,7 @@ func readTypeName(at place, raw []byte) (typeName, error) {
 	}
 	strict, err := kjson.UnmarshalStrict(raw, &head, kjson.DisallowDuplicateFields)
 	if err != nil {
-		return typeName{}, at.errorf("%s", plain(rawjson.Why(err)))
+		return typeName{}, at.errorf("%s", plain(whyUndecodable(err)))
 	}
 	if len(strict) > 0 {
 		return typeName{}, at.errorf("%s", plain(strict[0].Error()))

@@ -14,50 +14,18 @@ func (y *yamlReader) beginItems(indent int) {
 	y.cut = bytes.Count(y.text, []byte("\n"))
 }
 
-// endItem has the item decoded that was gathered, a sequence of one.
+// endItem takes the item that was gathered, a sequence of one.
 func (y *yamlReader) endItem() error {
-	item := y.ahead.gathering()
-	if len(item.text) == 0 {
+	defer func() { y.item = y.item[:0] }()
+	if len(y.item) == 0 {
 		return nil
 	}
-	item.item, item.begin, item.end = true, y.itemBegin, y.line
-	item.look = firstLook{y.c.left.wants, &item.pod}
-	large := len(item.text) > largeText
-	y.ahead.decode()
-	switch {
-	case large:
-		return y.ahead.takeAll(y.item)
-	case y.ahead.full():
-		return y.ahead.take(y.item)
+	if raw, ok := y.usual(y.item, y.fast.Item); ok {
+		return y.list.item(y.itemBegin, raw)
 	}
-	return nil
-}
-
-// endItems takes all items that were read.
-func (y *yamlReader) endItems() error {
-	if err := y.endItem(); err != nil {
-		return err
-	}
-	return y.ahead.takeAll(y.item)
-}
-
-// earliest is the error, unless one of the items before it is wrong.
-func (y *yamlReader) earliest(err error) error {
-	if first := y.ahead.takeAll(y.item); first != nil {
-		return first
-	}
-	y.ahead.forget()
-	return err
-}
-
-// item takes an item of the list.
-func (y *yamlReader) item(item *textAhead) error {
-	if item.raw != nil {
-		return y.list.decoded(item.begin, item.raw, item.of, item.object)
-	}
-	at := y.list.at.atLine(item.begin)
+	at := y.list.at.atLine(y.itemBegin)
 	at.item = y.list.items + 1
-	value, err := y.parse(item.text, at, func(line int) int { return min(item.begin+line-1, item.end) })
+	value, err := y.parse(y.item, at, func(line int) int { return min(y.itemBegin+line-1, y.line) })
 	if err != nil {
 		return err
 	}
@@ -69,5 +37,29 @@ func (y *yamlReader) item(item *textAhead) error {
 	if err != nil {
 		return y.conversionFailed(at, err)
 	}
-	return y.list.item(item.begin, raw)
+	return y.list.item(y.itemBegin, raw)
+}
+
+// usual is the text in JSON, if it is such as programs write.
+func (y *yamlReader) usual(text []byte, convert func([]byte) ([]byte, bool)) ([]byte, bool) {
+	if tooLong(text, y.c.limits) {
+		return nil, false
+	}
+	y.fast.WithoutFieldsV1 = dropsFieldsV1(text)
+	raw, ok := convert(text)
+	return raw, ok && int64(len(raw)) <= y.c.limits.document
+}
+
+// dropsFieldsV1 reports whether the text begins with the type of an object of whose
+// managedFields trim.Object keeps nothing: they are often half of the object.
+func dropsFieldsV1(text []byte) bool {
+	apiVersion, rest, _ := bytes.Cut(text, []byte("\n"))
+	kind, _, _ := bytes.Cut(rest, []byte("\n"))
+	apiVersion, ok := bytes.CutPrefix(bytes.TrimPrefix(apiVersion, []byte("- ")), []byte("apiVersion: "))
+	kind, ok2 := bytes.CutPrefix(bytes.TrimLeft(kind, " "), []byte("kind: "))
+	if !ok || !ok2 {
+		return false
+	}
+	s := byType[typeName{string(apiVersion), string(kind)}]
+	return s != nil && s.Kind != Nodes
 }

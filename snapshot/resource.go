@@ -47,11 +47,9 @@ type row struct {
 	Resource
 	// decode gives the object, and the fields that were given twice.
 	decode func(raw []byte) (object apiObject, strict []error, err error)
-	// quick makes a decoder of usual objects, which gives nil for any other.
-	quick func() func(raw []byte) apiObject
-	add   func(*Objects, apiObject)
-	all   func(*Objects) iter.Seq[apiObject]
-	count func(*Objects) int
+	add    func(*Objects, apiObject)
+	all    func(*Objects) iter.Seq[apiObject]
+	count  func(*Objects) int
 	// newest keeps the last of all states of each object.
 	newest func(*Objects)
 	sort   func(*Objects)
@@ -144,16 +142,6 @@ func newResource[T any, P interface {
 			object := P(new(T))
 			strict, err := kjson.UnmarshalStrict(raw, object, kjson.DisallowDuplicateFields)
 			return object, strict, err
-		},
-		quick: func() func(raw []byte) apiObject {
-			decoder := newDecoder[T](r.Kind)
-			return func(raw []byte) apiObject {
-				object := P(new(T))
-				if !decoder.Decode(raw, object) {
-					return nil
-				}
-				return object
-			}
 		},
 		add: func(o *Objects, object apiObject) {
 			list := ListOf[P](o)

@@ -1,4 +1,4 @@
-package rawjson
+package snapshot
 
 import (
 	"encoding/json"
@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Why says what a decoder's error means without naming Go types. It may repeat what the
-// text says.
-func Why(err error) string {
+// whyUndecodable is what a decoder's error means, without the names of Go types. It may
+// repeat what the text says.
+func whyUndecodable(err error) string {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok {
 		return strings.TrimPrefix(err.Error(), "json: ")

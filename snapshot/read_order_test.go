@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestFirstOfSeveralErrors: items are decoded side by side, and taken in their order: of
-// several that are wrong the first is told, whatever comes after it.
+// TestFirstOfSeveralErrors: of several items that are wrong the first is told, whatever
+// comes after it.
 func TestFirstOfSeveralErrors(t *testing.T) {
 	const right, unusual = "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: p%02d\n", "- {apiVersion: v1, kind: Pod, metadata: {name: p%02d}}\n"
 	wrong := []string{
@@ -51,24 +51,4 @@ func TestFirstOfSeveralErrors(t *testing.T) {
 			t.Fatalf("%s\n%s, pods %v, not %v", list, got, names, expected)
 		}
 	})
-}
-
-// TestLargeItems: of items that are as large as a stranger likes no two are held at once.
-func TestLargeItems(t *testing.T) {
-	c := newReading(defaultLimits, ReadOptions{}).collector()
-	items := 2*len(c.yaml.ahead.texts) + 1
-	var list strings.Builder
-	list.WriteString("apiVersion: v1\nitems:\n")
-	for i := range items {
-		fmt.Fprintf(&list, "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: p%02d\n    labels:\n      a: %s\n", i, strings.Repeat("x", 4*largeText))
-	}
-	list.WriteString("kind: List\n")
-	if err := c.text("f", strings.NewReader(list.String())); err != nil || c.counts[Pods] != items {
-		t.Fatalf("%d pods, %v", c.counts[Pods], err)
-	}
-	for i := range c.yaml.ahead.texts {
-		if held := cap(c.yaml.ahead.texts[i].text); held > 2*largeText {
-			t.Errorf("%d bytes are held in the place of an item", held)
-		}
-	}
 }

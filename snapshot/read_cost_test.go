@@ -1,4 +1,4 @@
-package rawjson
+package snapshot
 
 import (
 	"strings"
@@ -14,20 +14,20 @@ func TestAbsurdNumber(t *testing.T) {
 		strings.Repeat("-", 100): false, "node-1e-99999": false, "123456e789012345678901234567890123456789": false,
 		"2026-11-20T10:00:00.000000Z": false, strings.Repeat("f", 10) + digits: false,
 	} {
-		if got := HasAbsurdNumber([]byte(`{"a":"` + value + `"}`)); got != want {
+		if got := hasAbsurdNumber([]byte(`{"a":"` + value + `"}`)); got != want {
 			t.Errorf("%s: %t, want %t", value, got, want)
 		}
 	}
-	if !HasAbsurdNumber([]byte(`{"a":1e-99999}`)) {
+	if !hasAbsurdNumber([]byte(`{"a":1e-99999}`)) {
 		t.Error("not found without quotes")
 	}
 }
 
-func TestShape(t *testing.T) {
+func TestCountValues(t *testing.T) {
 	for text, want := range map[string][2]int{
 		`{}`: {1, 1}, `"a"`: {0, 0}, `[[],{"a":1,"b":"{[,\"{"}]`: {5, 2}, `{"a":[1,2,3]}`: {4, 2},
 	} {
-		if values, depth := Shape([]byte(text)); [2]int{values, depth} != want {
+		if values, depth := countValues([]byte(text)); [2]int{values, depth} != want {
 			t.Errorf("%s: %d values, %d deep, want %v", text, values, depth, want)
 		}
 	}

@@ -1,6 +1,31 @@
-package rawjson
+package snapshot
 
 import "strconv"
+
+// countValues counts the fields and items of a JSON value at all depths, and how deep
+// they are nested.
+func countValues(raw []byte) (values, deepest int) {
+	depth := 0
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			for i++; i < len(raw) && raw[i] != '"'; i++ {
+				if raw[i] == '\\' {
+					i++
+				}
+			}
+		case '{', '[':
+			values++
+			depth++
+			deepest = max(deepest, depth)
+		case '}', ']':
+			depth--
+		case ',':
+			values++
+		}
+	}
+	return values, deepest
+}
 
 // ends are the bytes that may end a value, if they are not part of it: \u0022 is a quote.
 var ends = func() (ends [256]bool) {
@@ -10,11 +35,11 @@ var ends = func() (ends [256]bool) {
 	return ends
 }()
 
-// HasAbsurdNumber finds what would keep the decoder of resource quantities busy
+// hasAbsurdNumber finds what would keep the decoder of resource quantities busy
 // for hours: it writes out 1e-999999999 digit by digit. The text is JSON. It
 // passes over a few digits with a large positive exponent: they do no harm, and
 // labels hold commits such as 12e4567.
-func HasAbsurdNumber(raw []byte) bool {
+func hasAbsurdNumber(raw []byte) bool {
 	const (
 		mostDigits         = 64
 		mostExponentDigits = 3

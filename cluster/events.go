@@ -77,7 +77,7 @@ func eventOf(f finding.Finding, now time.Time) *corev1.Event {
 	if f.Severity == finding.Info {
 		kind = corev1.EventTypeNormal
 	}
-	message := fmt.Sprintf("%s: %s", f.Check, f.Message)
+	message := fmt.Sprintf("%s: %s", f.Check, f.Line())
 	if len(message) > eventMessage {
 		message = strings.ToValidUTF8(message[:eventMessage], "")
 	}

@@ -121,7 +121,7 @@ func describe(w io.Writer, p repair.Repair) {
 
 // brief is a finding in a line.
 func brief(f finding.Finding) string {
-	return output.Safe(fmt.Sprintf("%s %s  %s", f.Severity, f.Code, f.Message))
+	return output.Safe(fmt.Sprintf("%s %s  %s", f.Severity, f.Code, f.Text()))
 }
 
 func (m *applying) carryOut(ctx context.Context, streams genericiooptions.IOStreams, c watched, repairs []repair.Repair) ([]apply.Result, error) {

@@ -311,7 +311,7 @@ func TestAnswersSayWhomAdviceHits(t *testing.T) {
 		_, data := ask(t, asker(t, writeCase(t, "cluster", cluster)), "diagnose", nil)
 		data = lettersOf(data)
 		for _, f := range r.Findings {
-			if f.Advice == "" || !strings.Contains(data, lettersOf(f.Advice)) || !strings.Contains(data, lettersOf(f.Message)) {
+			if f.Advice == "" || !strings.Contains(data, lettersOf(f.Advice)) || !strings.Contains(data, lettersOf(f.Message)) || !strings.Contains(data, lettersOf(f.Detail)) {
 				continue // as that of what follows from another, or has no room
 			}
 			for _, s := range f.Steps {

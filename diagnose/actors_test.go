@@ -24,7 +24,7 @@ import (
 func actorsDiffer(s *snapshot.Snapshot, report *finding.Report) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	for _, f := range report.Findings {
-		text := f.Message + "; " + f.Cause
+		text := f.Text() + "; " + f.Cause
 		for _, actor := range []driverwords.Actor{driverwords.StorageAdmin, driverwords.ClusterAdmin, driverwords.NodeAdmin, driverwords.WorkloadOwner} {
 			if named := "the " + string(actor); strings.Contains(text, named+" has to act") && f.Actor != named {
 				say("%s says that %s has to act, and names %q", f.Code, named, f.Actor)
@@ -54,7 +54,7 @@ func actorsDiffer(s *snapshot.Snapshot, report *finding.Report) (wrong []string)
 			if f.Confidence != "" || !f.Names(w.Pod) || !f.Severity.AtLeast(finding.Warning) || w.Volume == "" || w.Actor == "" {
 				continue
 			}
-			if _, next, found := strings.Cut(f.Message, "next to act: "); found && f.Subject.Namespace+"/"+f.Subject.Name == w.Pod && !strings.HasPrefix(next, w.Actor) {
+			if _, next, found := strings.Cut(f.Text(), "next to act: "); found && f.Subject.Namespace+"/"+f.Subject.Name == w.Pod && !strings.HasPrefix(next, w.Actor) {
 				say("%s says of pod %s: %s; it waits for %s", f.Code, w.Pod, next, w.Actor)
 			}
 			if f.Actor != "" && (f.PersistentVolume != "" && f.PersistentVolume == volume || f.PersistentVolume == "" && f.Volume == "" && len(pod.Spec.Volumes) == 1) {

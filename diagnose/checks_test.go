@@ -195,6 +195,9 @@ func TestFindings(t *testing.T) {
 			if f.Message == "" || strings.ContainsAny(f.Message, "\n\r") || strings.HasSuffix(f.Message, ".") {
 				t.Errorf("%s: %s: the message is no single sentence: %q", c.name, f.Code, f.Message)
 			}
+			if strings.ContainsAny(f.Detail, "\n\r") || strings.HasSuffix(f.Detail, ".") {
+				t.Errorf("%s: %s: the detail is no row of clauses: %q", c.name, f.Code, f.Detail)
+			}
 			if f.Subject.Kind == "" || f.Subject.Name == "" || f.Cause == "" || f.Advice+f.ByHand == "" || len(f.Evidence) == 0 || f.SelfHeals.Because == "" {
 				t.Errorf("%s: %s leaves something out: %+v", c.name, f.Code, f)
 			}

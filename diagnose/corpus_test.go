@@ -232,6 +232,10 @@ func findingsText(r *finding.Report, advice bool) string {
 	}
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "%s %s %s %s\n  %s\n", f.Severity, f.Code, f.Check, f.Subject, f.Message)
+		line("detail: ", f.Detail)
+		if f.Said != nil {
+			line("said: ", fmt.Sprintf("%q by %s", f.Said.Text, f.Said.By))
+		}
 		if f.Settles != nil {
 			fmt.Fprintf(&b, "  %s until %s, if %s\n", f.Confidence, f.Settles.At.UTC().Format(time.RFC3339), f.Settles.If)
 		}

@@ -49,7 +49,7 @@ func TestNarrowedToNamespace(t *testing.T) {
 				}
 				m := whole.Findings[i]
 				kept[f.Code]++
-				if m.Message != f.Message || m.Severity != f.Severity || m.Confidence != f.Confidence || m.SelfHeals.Will != f.SelfHeals.Will || m.Cause != f.Cause {
+				if m.Line() != f.Line() || m.Severity != f.Severity || m.Confidence != f.Confidence || m.SelfHeals.Will != f.SelfHeals.Will || m.Cause != f.Cause {
 					t.Errorf("%s in %s: %s says %q (%s), and of the whole cluster %q (%s)", c.name, namespace, f.Code, f.Message, f.Cause, m.Message, m.Cause)
 				}
 			}

@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -84,7 +83,7 @@ func stuck(group []*trace.Trace) finding.Finding {
 	first := group[0]
 	v := first.Waits()
 	f := finding.Finding{
-		Message: first.Verdict.Message,
+		Message: first.Verdict.Headline, Detail: strings.TrimPrefix(first.Verdict.Message, first.Verdict.Headline+"; "),
 		Subject: first.Pod, Volume: v.Volume, Node: first.Node, PersistentVolume: v.PersistentVolume, VolumeAttachment: v.VolumeAttachment,
 		Since: first.Verdict.Since, Advice: whereToLook(first),
 		AdviceCommands: []string{safetext.Kubectl("volume-doctor", "trace", "pod/"+first.Pod.Name, "-n", first.Pod.Namespace)},
@@ -94,9 +93,7 @@ func stuck(group []*trace.Trace) finding.Finding {
 	if first.Verdict.Stage == trace.StageUnmounted {
 		f.Never = "force-delete the pod: its volume may still be mounted"
 	}
-	if first.Verdict.Said != "" {
-		f.Message += fmt.Sprintf("; it was said: %q", first.Verdict.Said)
-	}
+	f.Said = first.Quoted()
 	for _, t := range group {
 		f.Pods = append(f.Pods, podOf(t))
 	}

@@ -449,8 +449,7 @@ func checkMarkdown(t failer, text []byte, r *finding.Report) {
 func sentences(r *finding.Report) []string {
 	var list []string
 	for _, f := range r.Findings {
-		message, said := apart(f, f.Message, r.TakenAt)
-		list = append(list, visible(message), visible(said), visible(f.Cause), visible(f.Advice), visible(f.Check))
+		list = append(list, visible(f.Message), visible(f.Detail), visible(quoted(f.Said, r.TakenAt)), visible(f.Cause), visible(f.Advice), visible(f.Check))
 		if f.SelfHeals.Will || f.Confidence != finding.Suspected { // else it is not known yet whether waiting helps
 			list = append(list, visible(f.SelfHeals.Because))
 		}

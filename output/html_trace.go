@@ -19,7 +19,7 @@ func newHTMLBriefs(findings []finding.Brief) []html.Brief {
 	for _, f := range findings {
 		briefs = append(briefs, html.Brief{
 			Class: severityClass(f.Severity), Severity: visible(string(f.Severity)), Code: visible(string(f.Code)), Check: visible(f.Check),
-			Page: pageOf(f.Code), Message: visible(f.Message), Explain: visible(f.Explain),
+			Page: pageOf(f.Code), Message: visible(f.Message), Why: visible(f.Detail), Explain: visible(f.Explain),
 		})
 	}
 	return briefs

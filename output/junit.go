@@ -95,9 +95,9 @@ func ranCases(r *finding.Report, code finding.Code, findings []finding.Finding) 
 		}
 		c := testcase(code, f.Check, subject)
 		if f.Severity.AtLeast(finding.Warning) {
-			c.Failure = &junit.Result{Message: visible(attributed(r, f.Message)), Type: visible(string(f.Severity)), Data: junitText(r, f)}
+			c.Failure = &junit.Result{Message: visible(attributed(r, f.Text())), Type: visible(string(f.Severity)), Data: junitText(r, f)}
 		} else {
-			c.SystemOut = &junit.Output{Data: visible(attributed(r, f.Message)) + "\n" + junitText(r, f)}
+			c.SystemOut = &junit.Output{Data: visible(attributed(r, f.Text())) + "\n" + junitText(r, f)}
 		}
 		cases = append(cases, c)
 	}

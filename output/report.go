@@ -53,12 +53,11 @@ func printReportTable(b *strings.Builder, r *finding.Report, opts Options) error
 }
 
 func cause(b *strings.Builder, t telling, opts Options) {
-	who := struct{ label, text string }{"who", t.who}
-	if len(t.where) > 0 { // in place of the workloads of one of them
-		who.label, who.text = "where", someClusters(t.where, opts.room(labelled))
-	}
 	title(b, t, opts)
-	field(b, who.label, who.text, opts)
+	if len(t.where) > 0 {
+		field(b, "where", someClusters(t.where, opts.room(labelled)), opts)
+	}
+	field(b, "who", t.who, opts)
 	field(b, "wait?", t.wait, opts)
 	do(b, t.do, opts)
 	list(b, "hits", t.hits, opts)

@@ -169,7 +169,7 @@ func sarifLevel(s finding.Severity) string {
 // sarifMessage has a line for each thing: GitHub shows plain text with its line
 // ends, and only the first sentence where space is short. "](" would make a link.
 func sarifMessage(r *finding.Report, f finding.Finding) string {
-	lines := append([]string{attributed(r, f.Message)}, plainLines(r, f)...)
+	lines := append([]string{attributed(r, f.Text())}, plainLines(r, f)...)
 	return strings.Join(texts(lines, func(line string) string { return strings.ReplaceAll(visible(line), "](", "] (") }), "\n")
 }
 

@@ -264,35 +264,37 @@ func shownText(s string) string {
 
 var notWord = regexp.MustCompile(`[^\pL\pN]+`)
 
-// TestSaid: what has a line of its own was said by somebody, as the evidence has it; and
-// what is left of the message is a sentence without it.
+// TestSaid: what has a line of its own was said by somebody, as the evidence has it, and
+// stands nowhere else in what is told.
 func TestSaid(t *testing.T) {
 	lines := 0
 	eachReport(t, func(t *testing.T, _ string, r *finding.Report) {
 		for _, f := range r.Findings {
-			what, said := apart(f, f.Message, r.TakenAt)
-			if said == "" {
+			if f.Said == nil {
 				continue
 			}
 			lines++
-			if len(what) >= len(f.Message) || strings.HasSuffix(what, ":") || strings.Contains(what, "it was said") {
-				t.Errorf("%q is left of %q", what, f.Message)
+			if !slices.ContainsFunc(f.Evidence, func(e finding.Evidence) bool { return strings.Contains(e.Value, f.Said.Text) }) {
+				t.Errorf("%s: nothing shows that somebody said %q", f.Code, f.Said.Text)
+			}
+			if strings.Contains(f.Text(), f.Said.Text) && len(strings.Fields(f.Said.Text)) > 1 {
+				t.Errorf("%s: %q stands in %q, too", f.Code, f.Said.Text, f.Text())
 			}
 		}
 	})
 	if lines < 100 {
 		t.Errorf("only %d findings quote somebody", lines)
 	}
-	f := finding.Finding{Evidence: []finding.Evidence{{Value: "MountVolume failed: the disk is not there at all"}}}
-	for message, want := range map[string]string{
-		`Pod a waits: "the disk is not there at all"`:                "Pod a waits",
-		`Pod a waits; it was said: "the disk is not there at all"`:   "Pod a waits",
-		`Pod a waits: "the disk is not there at all"; pod b, too`:    "Pod a waits; pod b, too",
-		`Pod a waits: "the disk is not there at all" and b`:          `Pod a waits: "the disk is not there at all" and b`,
-		`Pod a has these labels: "system_u:object_r:container_file"`: `Pod a has these labels: "system_u:object_r:container_file"`,
+	at := metav1.NewTime(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
+	now := metav1.NewTime(at.Add(3 * time.Minute))
+	for want, q := range map[string]*finding.Quote{
+		"":               nil,
+		`"no such disk"`: {Text: "rpc error: code = Internal desc = no such disk"},
+		`"no such disk" (driver x, 3m ago, 11 times)`: {Text: "no such disk", By: "driver x", At: &at, Count: 11},
+		`"no such disk" (3m ago)`:                     {Text: "no such disk", At: &at, Count: 1},
 	} {
-		if what, _ := apart(f, message, metav1.Time{}); what != want {
-			t.Errorf("%s: %q is left, not %q", message, what, want)
+		if got := quoted(q, now); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

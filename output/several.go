@@ -25,8 +25,10 @@ func tellShared(r *finding.Report, c finding.SharedCause) telling {
 	}
 	t.also = also(follow)
 	t.sums = "; in " + count(len(c.Contexts), "cluster")
-	if waits := waitCount(r, r.WaitingFor(c.Findings())); waits != "" {
-		t.sums += ", " + waits
+	t.who = "" // of one of them
+	if waiting := r.WaitingFor(c.Findings()); len(waiting) > 0 {
+		t.sums += ", " + podsWait(len(waiting))
+		t.who = "first " + longestWait(r, waiting)
 	}
 	return t
 }

@@ -20,15 +20,17 @@ type telling struct {
 	sums string // its end, which counts volumes and pods; "" where there is nothing to count
 	// first is the cause's own message where the headline is about all that share it.
 	first string
-	said  string   // what a driver, a kubelet or a controller said; "" where the cause is none's words
-	who   string   // "" where what names the only pod
-	where []string // the clusters, where they are several
-	why   string
-	wait  string
-	do    []step
-	hits  []string // whom the steps hit that delete or restart something
-	dont  string
-	also  string // "" where no other code follows from it
+	// detail is what the headline leaves out; "" where first has it.
+	detail string
+	said   string   // what a driver, a kubelet or a controller said; "" where none said anything
+	who    string   // "" where what names the only pod
+	where  []string // the clusters, where they are several
+	why    string
+	wait   string
+	do     []step
+	hits   []string // whom the steps hit that delete or restart something
+	dont   string
+	also   string // "" where no other code follows from it
 	// refused is why no repair may be made now; "" where none is refused.
 	refused string
 }
@@ -44,14 +46,13 @@ type step struct {
 func tell(r *finding.Report, tree []finding.Finding) telling {
 	f := tree[0]
 	pods := r.WaitingFor(tree)
-	t := telling{Finding: f, who: who(tree, pods), why: why(r, f), wait: wait(r, f), dont: f.Never, also: also(tree)}
-	t.what, t.sums = headline(r, tree, pods)
-	message, said := apart(f, f.Message, r.TakenAt)
-	if t.said = said; t.what == f.Message {
-		t.what = message
-	} else {
-		t.first = message
+	t := telling{Finding: f, detail: f.Detail, why: why(r, f), said: quoted(f.Said, r.TakenAt), wait: wait(r, f), dont: f.Never, also: also(tree)}
+	t.what, t.sums = headline(tree, len(pods))
+	if t.what != f.Message {
+		t.first, t.detail = f.Text(), ""
 	}
+	t.why = finding.Clauses(t.detail, t.why)
+	t.who = who(r, tree, pods, t.first != "")
 	t.refused = refused(f.Repair)
 	t.do = besideWhy(f, r.TakenAt.Time, t.refused)
 	t.hits = texts(f.Steps, func(s finding.Step) string { return s.Says })
@@ -121,7 +122,7 @@ func attributed(r *finding.Report, text string) string {
 
 // headline names what the findings of the tree share, if they share one cause, and
 // counts the pods that wait.
-func headline(r *finding.Report, tree []finding.Finding, pods []finding.Waiting) (text, sums string) {
+func headline(tree []finding.Finding, waiting int) (text, sums string) {
 	f := tree[0]
 	text = f.Message
 	var shared []finding.Finding
@@ -138,8 +139,8 @@ func headline(r *finding.Report, tree []finding.Finding, pods []finding.Waiting)
 			counts = append(counts, count(len(volumes), "volume"))
 		}
 	}
-	if waits := waitCount(r, pods); len(pods) > 1 || len(pods) == 1 && len(shared) > 1 {
-		counts = append(counts, waits)
+	if waiting > 1 || waiting == 1 && len(shared) > 1 {
+		counts = append(counts, podsWait(waiting))
 	}
 	if len(counts) > 0 {
 		return text, "; " + strings.Join(counts, ", ")
@@ -147,21 +148,23 @@ func headline(r *finding.Report, tree []finding.Finding, pods []finding.Waiting)
 	return text, ""
 }
 
-// waitCount says how many pods wait, and for how long; "" where none does.
-func waitCount(r *finding.Report, pods []finding.Waiting) string {
-	if len(pods) == 0 {
-		return ""
+// longestWait names the pod that has waited longest, where it does and for how long; "" where
+// none waits.
+func longestWait(r *finding.Report, waiting []finding.Waiting) string {
+	w := finding.LongestWait(waiting)
+	text := w.Pod
+	if w.Node != "" {
+		text += " on " + w.Node
 	}
-	text := podsWait(len(pods))
-	if first := finding.LongestWait(pods); first.Since != nil {
-		text += ", the first for " + ago(r.TakenAt.Sub(first.Since.Time))
+	if w.Since != nil {
+		text += ", for " + ago(r.TakenAt.Sub(w.Since.Time))
 	}
 	return text
 }
 
-// who names what made the pods of the tree, with how many each made, and the pod
-// that has waited longest. One pod alone stands in the headline.
-func who(tree []finding.Finding, waiting []finding.Waiting) string {
+// who names what made the pods of the tree, with how many each made, and the pod that has
+// waited longest. One pod alone stands in the headline, unless that is of several findings.
+func who(r *finding.Report, tree []finding.Finding, waiting []finding.Waiting, several bool) string {
 	var pods []string
 	made, counted := map[string][]string{}, true
 	for _, f := range tree {
@@ -171,20 +174,23 @@ func who(tree []finding.Finding, waiting []finding.Waiting) string {
 			made[workload] = append(made[workload], f.Pods...)
 		}
 	}
-	if pods = distinct(pods); len(pods) < 2 {
+	first := longestWait(r, waiting)
+	switch pods = distinct(pods); {
+	case len(pods) < 2 && len(waiting) < 2 && !several:
 		return ""
+	case len(pods) < 2:
+		return first
 	}
-	first := pods[0]
-	if w := finding.LongestWait(waiting); w.Pod != "" {
-		first = w.Pod
-		if w.Node != "" {
-			first += " on " + w.Node
-		}
-	}
+	text := some(makers(made, counted))
 	if len(made) == 0 {
-		return fmt.Sprintf("%d pods: %s", len(pods), some(pods))
+		text = fmt.Sprintf("%d pods: %s", len(pods), some(pods))
+	} else if first == "" {
+		first = pods[0]
 	}
-	return some(makers(made, counted)) + "; first " + first
+	if first == "" {
+		return text
+	}
+	return text + "; first " + first
 }
 
 // makers are the workloads, as namespace/Kind/name, by kind and with how many pods
@@ -357,7 +363,7 @@ func plainLines(r *finding.Report, f finding.Finding) []string {
 	}
 	line("Do not", t.dont)
 	line("Wait?", t.wait)
-	line("Why", t.why)
+	line("Why", why(r, f)) // the message has the detail
 	line("Said", t.said)
 	line("Repair", riskOf(f.Repair))
 	for _, e := range f.Evidence {

@@ -53,7 +53,7 @@ func told(e finding.Entry) string {
 		case finding.Changed:
 			return line + ": " + strings.Join(changes(e), "; ")
 		default:
-			return line + ": " + f.Message
+			return line + ": " + f.Line()
 		}
 	}
 	kinds := strings.Join(texts(e.Gaps, gapKind), ", ")

@@ -99,6 +99,7 @@ func tellBriefs(b *strings.Builder, findings []finding.Brief, at time.Time, opts
 		do(b, t.do, opts)
 		list(b, "hits", t.hits, opts)
 		field(b, "don't", t.dont, opts)
+		field(b, "why", t.why, opts)
 		field(b, "more", f.Explain, opts)
 	}
 }
@@ -114,7 +115,7 @@ func tellBrief(f finding.Brief, at time.Time) telling {
 		whole.Repair = &one
 	}
 	return telling{Finding: whole, what: f.Message, do: besideWhy(whole, at, refused(whole.Repair)),
-		hits: texts(whole.Steps, func(s finding.Step) string { return s.Says }), dont: whole.Never}
+		hits: texts(whole.Steps, func(s finding.Step) string { return s.Says }), dont: whole.Never, why: f.Detail}
 }
 
 func closeTrace(b *strings.Builder, opts Options, gaps []snapshot.Gap, skipped []finding.SkippedCheck) {
@@ -251,7 +252,7 @@ func printTraceWide(b *strings.Builder, t *trace.Trace, opts Options) error {
 	}
 	kubeletSays(b, t, opts)
 	for _, f := range t.Findings {
-		fmt.Fprintf(b, "\n%s  %s  %s  %s\n", paintSeverity(f.Severity, opts), f.Code, f.Check, Safe(f.Message))
+		fmt.Fprintf(b, "\n%s  %s  %s  %s\n", paintSeverity(f.Severity, opts), f.Code, f.Check, Safe(finding.Clauses(f.Message, f.Detail)))
 	}
 	closeTrace(b, opts, t.Gaps, t.SkippedChecks)
 	return nil

@@ -23,7 +23,7 @@ func printReportTree(b *strings.Builder, r *finding.Report, opts Options) error 
 			b.WriteString("\n")
 		}
 		fmt.Fprintf(b, "%s  %s  %s\n", paintSeverity(f.Severity, opts), visible(string(f.Code)), visible(f.Check)+suspected(f))
-		wrapped(b, "  ", visible(attributed(r, f.Message)), opts)
+		wrapped(b, "  ", visible(attributed(r, f.Text())), opts)
 		tree := treeprint.New()
 		if p, ok := draw(r, f); ok {
 			p.tree(tree.AddBranch("volume "+visible(p.name)), opts)

@@ -171,7 +171,7 @@ func quotes(s *snapshot.Snapshot, c *testcases.Case, messages sets.Set[string]) 
 		}
 	}
 	for _, f := range view.Report.Findings {
-		look(string(f.Code), strings.Join([]string{f.Message, f.Headline, f.Cause, f.Advice, f.ByHand, f.SelfHeals.Because}, "\n"))
+		look(string(f.Code), strings.Join([]string{f.Line(), f.Headline, f.Cause, f.Advice, f.ByHand, f.SelfHeals.Because}, "\n"))
 		for _, e := range f.Evidence {
 			look(string(f.Code)+" "+e.Object+" "+e.Field, e.Value)
 		}

@@ -93,7 +93,7 @@ func resultOf(s finding.Standing) cluster.OpenReportResult {
 		Policy: string(s.Code), Rule: s.Check, Scored: true,
 		Timestamp: metav1.Timestamp{Seconds: s.Began().Unix()},
 		Resources: []corev1.ObjectReference{cluster.ReferenceTo(s.Subject)},
-		Message:   bounded(s.Message),
+		Message:   bounded(s.Line()),
 		Properties: map[string]string{
 			"fingerprint": s.Fingerprint,
 			"explain":     "kubectl volume-doctor explain " + string(s.Code),

@@ -45,13 +45,13 @@ func (p *View) KeptFrom(pair reconcile.VolumeNode) []*corev1.Pod {
 }
 
 // AddKeptFrom makes the finding an error where KeptFrom has pods, and names the first of
-// them and its node in the clause.
-func (p *View) AddKeptFrom(f *finding.Finding, clause string) {
+// them and its node.
+func (p *View) AddKeptFrom(f *finding.Finding) {
 	waiting := p.KeptFrom(f.Pair())
 	if len(waiting) == 0 {
 		return
 	}
 	f.Severity, f.Pods = finding.Error, append(f.Pods, PodNames(waiting)...)
 	slices.Sort(f.Pods)
-	f.Message += fmt.Sprintf(clause, PodName(waiting[0]), waiting[0].Spec.NodeName)
+	f.Detail = finding.Clauses(f.Detail, fmt.Sprintf("pod %s waits for it on node %s", PodName(waiting[0]), waiting[0].Spec.NodeName))
 }

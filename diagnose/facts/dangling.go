@@ -99,7 +99,7 @@ func (p *View) Dangling(va Attachment) finding.Finding {
 		f.Cause = "somebody other than the controller made the VolumeAttachment, as a restore from a backup does; the controller looks for such ones only when it starts"
 		f.Evidence = append(f.Evidence, proof...)
 	}
-	p.AddKeptFrom(&f, ", while pod %s waits for it on node %s")
+	p.AddKeptFrom(&f)
 	return f
 }
 

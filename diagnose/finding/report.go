@@ -5,6 +5,8 @@ package finding
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -155,8 +157,14 @@ type Finding struct {
 	Follow time.Duration `json:"-"`
 	// Context is the cluster, in a report on several.
 	Context string `json:"context,omitempty"`
-	// Message is one sentence that says what is wrong and where.
+	// Message is the headline: one sentence of at most MostWords words that says who, what
+	// and which.
 	Message string `json:"message"`
+	// Detail is what else there is to say of it, in clauses: since when, which others, in
+	// what numbers.
+	Detail string `json:"detail,omitempty"`
+	// Said is what a driver, a kubelet or a controller said of it; nil where nobody did.
+	Said *Quote `json:"said,omitempty"`
 	// Headline says what is wrong with what the finding shares with others of the
 	// same cause, such as their node. It stands in place of Message where a report
 	// folds several of them into one entry; "" where the finding shares its cause
@@ -225,6 +233,37 @@ type Finding struct {
 	// Consequences counts the findings of the report that follow from this one,
 	// directly or not.
 	Consequences int `json:"consequences,omitempty"`
+}
+
+// MostWords is how many words a headline has at most, what it counts included: a person
+// takes that in at a glance, and it stands on two lines of a terminal.
+const MostWords = 16
+
+// Text is the headline and the detail.
+func (f Finding) Text() string { return Clauses(f.Message, f.Detail) }
+
+// Line is all that the finding says of what is wrong: the headline, the detail and what was
+// said.
+func (f Finding) Line() string {
+	if f.Said == nil {
+		return f.Text()
+	}
+	return fmt.Sprintf("%s: %q", f.Text(), f.Said.Text)
+}
+
+// Clauses joins those that say something.
+func Clauses(list ...string) string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == "" }), "; ")
+}
+
+// Quote is what somebody said, in their own words.
+type Quote struct {
+	Text string `json:"text"`
+	// By is who said it, such as the driver or the kubelet of a node.
+	By string `json:"by,omitempty"`
+	// At is when it was said last, and Count how often, as far as that is known.
+	At    *metav1.Time `json:"at,omitempty"`
+	Count int          `json:"count,omitempty"`
 }
 
 // KnownFrom is how it is known what an error message means.
@@ -365,6 +404,7 @@ type Brief struct {
 	Check    string   `json:"check"`
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message"`
+	Detail   string   `json:"detail,omitempty"`
 	Explain  string   `json:"explain"`
 	// Whole is the finding itself, for text that says what to do about it.
 	Whole Finding `json:"-"`
@@ -372,5 +412,5 @@ type Brief struct {
 
 // Brief is the finding in short.
 func (f Finding) Brief() Brief {
-	return Brief{f.Code, f.Check, f.Severity, f.Message, "kubectl volume-doctor explain " + string(f.Code), f}
+	return Brief{f.Code, f.Check, f.Severity, f.Message, f.Detail, "kubectl volume-doctor explain " + string(f.Code), f}
 }

@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -179,12 +178,9 @@ func (t *tracer) lastEvent(reasons ...string) *corev1.Event {
 }
 
 func quote(e *corev1.Event, means string) Said {
-	by := cmp.Or(e.Source.Component, e.ReportingController)
-	if e.Source.Host != "" {
-		by += " on " + e.Source.Host
-	}
+	by := facts.Reporter(e)
 	if e.Source.Component != kubeletLog {
 		by += ", event " + e.Reason
 	}
-	return Said{By: strings.TrimSpace(by), At: new(facts.EventTime(e)), Text: e.Message, Means: means}
+	return Said{By: by, At: new(facts.EventTime(e)), Text: e.Message, Means: means, count: facts.TimesSeen(e)}
 }

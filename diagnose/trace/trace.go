@@ -56,6 +56,8 @@ type Verdict struct {
 	// Reason is a stage's name, or what the pod waits for in place of a volume.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
+	// Headline is the first part of Message: a finding about the wait takes it for its own.
+	Headline string `json:"-"`
 	// Volume is the pod's own name of the volume that it waits for.
 	Volume string `json:"volume,omitempty"`
 	// Volumes are all that it may wait for, where no object tells for which; Volume is
@@ -187,6 +189,8 @@ type Said struct {
 	At    *metav1.Time `json:"at,omitempty"`
 	Text  string       `json:"text"`
 	Means string       `json:"means,omitempty"`
+	// count is how often it was said; 0 where that is not known.
+	count int
 }
 
 // tracer is one trace under way.
@@ -270,6 +274,20 @@ func (t *Trace) Stage() Stage {
 		v = t.Volumes[0] // each of them waits for a node
 	}
 	return *v.stage(t.Verdict.Stage)
+}
+
+// Quoted is what the verdict says was said, for a finding about the wait; nil where nothing
+// was.
+func (t *Trace) Quoted() *finding.Quote {
+	if t.Verdict.Said == "" {
+		return nil
+	}
+	for _, said := range t.Stage().Said {
+		if said.Text == t.Verdict.Said {
+			return &finding.Quote{Text: said.Text, By: said.By, At: said.At, Count: said.count}
+		}
+	}
+	return &finding.Quote{Text: t.Verdict.Said}
 }
 
 // Judge lets the findings decide, which are those of all checks: a wait about which

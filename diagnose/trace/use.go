@@ -397,7 +397,7 @@ func (u *useTracer) usingPod(pod *corev1.Pod) UsingPod {
 	if also := t.Verdict.State == finding.Stuck || t.Verdict.State == finding.InFlight; also && !waits && (own.State == StageWaiting || own.State == StageBlocked) {
 		// The pod waits for several volumes, and its verdict names the first of them.
 		waits = true
-		p.Wait, p.Stage, p.Actor, p.Message = t.Verdict.State, own.Stage, own.On, fmt.Sprintf("Pod %s waits for volume %s as well: for %s", p.Pod, v.Name, toBe[own.Stage])
+		p.Wait, p.Stage, p.Actor, p.Message = t.Verdict.State, own.Stage, own.On, fmt.Sprintf("Pod %s also waits for volume %s%s", p.Pod, v.Name, toBe[own.Stage])
 	} else if waits || t.Verdict.State == finding.Unsure && t.Verdict.Volume == "" {
 		p.Wait, p.Stage, p.Actor, p.Message = t.Verdict.State, t.Verdict.Stage, t.Verdict.Actor, t.Verdict.Message
 	}

@@ -14,17 +14,17 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// toBe says what a volume waits for in each stage.
+// toBe goes on after the name of a volume: what it lacks in each stage.
 var toBe = map[StageName]string{
-	StageScheduled:         "a node",
-	StageClaimBound:        "its claim to be bound",
-	StageInVolumesInUse:    "the kubelet to ask for it",
-	StageAttached:          "it to be attached",
-	StageInVolumesAttached: "it to be listed in volumesAttached",
-	StageRegistered:        "its driver to register there",
-	StageStaged:            "it to be staged",
-	StageMounted:           "it to be mounted",
-	StageUnmounted:         "it to be unmounted",
+	StageScheduled:         " to get a node",
+	StageClaimBound:        ", whose claim is not bound",
+	StageInVolumesInUse:    ", which the kubelet has not asked for",
+	StageAttached:          " to be attached",
+	StageInVolumesAttached: " to be listed in volumesAttached",
+	StageRegistered:        ", whose driver is not registered there",
+	StageStaged:            " to be staged",
+	StageMounted:           " to be mounted",
+	StageUnmounted:         " to be unmounted",
 }
 
 func (v VolumeTrace) stage(name StageName) *Stage {
@@ -124,19 +124,22 @@ func (t *tracer) waitFor(list []VolumeTrace) Verdict {
 			verdict.DueAt = at
 		}
 	}
-	name := v.Name
-	if v.PersistentVolume != "" {
-		name += " (" + v.PersistentVolume + ")"
-	}
 	where := ""
 	if t.pod.Spec.NodeName != "" {
 		where = " on node " + t.pod.Spec.NodeName
 	}
 	what := toBe[v.Broken]
 	if len(verdict.Stages) > 0 {
-		what = "it to be staged or mounted (no object tells which)"
+		what = " to be staged or mounted"
 	}
-	verdict.Message = fmt.Sprintf("Pod %s waits%s for volume %s: for %s", facts.PodName(t.pod), where, name, what)
+	verdict.Headline = fmt.Sprintf("Pod %s waits%s for volume %s%s", facts.PodName(t.pod), where, v.Name, what)
+	verdict.Message = verdict.Headline
+	if len(verdict.Stages) > 0 {
+		verdict.Message += "; no object tells which"
+	}
+	if v.PersistentVolume != "" && v.PersistentVolume != v.Name {
+		verdict.Message += "; it is " + v.PersistentVolume
+	}
 	if s.On != "" {
 		verdict.Message += "; next to act: " + s.On
 	}
@@ -195,7 +198,8 @@ func (t *tracer) verdictUnscheduled(volumes, list []VolumeTrace) Verdict {
 	message := fmt.Sprintf("Pod %s has no node yet", facts.PodName(t.pod))
 	if len(scheduled.Said) > 0 && scheduled.Said[0].Means != "" {
 		verdict := waitIn(scheduled)
-		verdict.Message = message + ", and volumes are among the reasons: " + scheduled.Said[0].Means
+		verdict.Headline = message + ", and volumes are among the reasons"
+		verdict.Message = verdict.Headline + "; " + scheduled.Said[0].Means
 		return verdict
 	}
 	if i := slices.IndexFunc(volumes, func(v VolumeTrace) bool { return v.stage(StageClaimBound).State == StageUnknown }); i >= 0 {
@@ -217,8 +221,8 @@ func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
 	if broken, ok := t.BrokenMount(t.pod); ok {
 		v := waitIn(t.due(Stage{Stage: StageMounted, On: kubeletOf(t.pod.Spec.NodeName), Said: []Said{{Text: broken.Words}}, reason: "MountBroken"}, broken.Since, facts.MountFails))
 		v.Volume = broken.Volume.Name
-		v.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s: it was mounted, and container %s cannot be started with the mount",
-			facts.PodName(t.pod), t.pod.Spec.NodeName, broken.Volume.Name, broken.Container)
+		v.Headline = fmt.Sprintf("Pod %s waits on node %s for volume %s, whose mount does not work", facts.PodName(t.pod), t.pod.Spec.NodeName, broken.Volume.Name)
+		v.Message = fmt.Sprintf("%s; it was mounted, and container %s cannot be started with the mount", v.Headline, broken.Container)
 		return v
 	}
 	for _, c := range t.pod.Status.ContainerStatuses {

@@ -50,7 +50,7 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 			verdict = t.waitForOne(list)
 			openToBe(volumes, list)
 		}
-		return cannotGo(verdict)
+		return t.cannotGo(verdict)
 	}
 	if i := slices.IndexFunc(volumes, func(v VolumeTrace) bool {
 		s := v.stage(StageUnmounted)
@@ -60,17 +60,18 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 	}
 	if t.pod.DeletionTimestamp != nil {
 		if list := t.notRemoved(volumes, func(v VolumeTrace) bool { return v.Type != "hostPath" }); len(list) > 1 { // for which nothing is mounted
-			return cannotGo(t.waitForOne(list))
+			return t.cannotGo(t.waitForOne(list))
 		} else if len(list) == 1 {
-			return cannotGo(t.waitFor(list))
+			return t.cannotGo(t.waitFor(list))
 		}
 	}
 	return t.ended(volumes)
 }
 
 // cannotGo is the verdict on a pod that has ended and waits in a stage of the way down.
-func cannotGo(v Verdict) Verdict {
-	v.Message = strings.Replace(v.Message, " waits ", " has ended but cannot go; it waits ", 1)
+func (t *tracer) cannotGo(v Verdict) Verdict {
+	headline := fmt.Sprintf("Pod %s has ended but cannot go before volume %s is unmounted on %s", facts.PodName(t.pod), v.Volume, t.pod.Spec.NodeName)
+	v.Headline, v.Message = headline, headline+strings.TrimPrefix(v.Message, v.Headline)
 	return v
 }
 

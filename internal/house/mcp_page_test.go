@@ -112,8 +112,8 @@ func answered(t *testing.T, session *sdk.ClientSession, tool string, arguments m
 	return result.Content[0].(*sdk.TextContent).Text
 }
 
-// saidBy is a quotation in a message, without what gRPC puts around it.
-var saidBy = regexp.MustCompile(`(?:; it was said)?: "(?:rpc error: code = \w+ desc = )?((?:[^"\\]|\\.)*)"`)
+// wrapper is what gRPC puts around what a driver says.
+var wrapper = regexp.MustCompile(`^rpc error: code = \w+ desc = `)
 
 // missing is what the answer does not have of the facts that decide about the finding:
 // its code, its subject, what is wrong and what to do.
@@ -139,12 +139,10 @@ func missing(answer string, f finding.Finding) string {
 		return "the code"
 	case !has(f.Subject.Name):
 		return "the subject " + f.Subject.Name
-	case !slices.ContainsFunc([]string{f.Message, f.Headline}, func(text string) bool {
-		// What somebody said stands on a line of its own.
-		quoted := saidBy.FindStringSubmatch(text)
-		return text != "" && (has(text) || quoted != nil && has(strings.Replace(text, quoted[0], "", 1)) && has(quoted[1]))
-	}):
-		return "what is wrong: " + f.Message
+	case (!has(f.Message) || !has(f.Detail)) && (f.Headline == "" || !has(f.Headline)):
+		return "what is wrong: " + f.Text()
+	case f.Said != nil && !has(wrapper.ReplaceAllString(f.Said.Text, "")):
+		return "what was said: " + f.Said.Text
 	case len(steps) == 0 && !f.SelfHeals.Will:
 		return "any step: the report itself has none"
 	}

@@ -57,9 +57,9 @@ type Fact struct{ Label, Text string }
 
 // Brief is a finding that a trace or a preflight names.
 type Brief struct {
-	Class, Severity, Code, Check, Page, Message, Explain string
-	Steps                                                []Step
-	Hits, Dont                                           string
+	Class, Severity, Code, Check, Page, Message, Why, Explain string
+	Steps                                                     []Step
+	Hits, Dont                                                string
 }
 
 // Write writes the page.
@@ -111,7 +111,7 @@ func briefs(findings []Brief) g.Node {
 			h.H2(h.ID(id+"-title"), severity(f.Severity), words(" "), h.A(h.Href(f.Page), h.Rel("noreferrer"), words(f.Code+" "+f.Check))),
 			h.P(h.Class("what"), words(f.Message)),
 			Finding{Steps: f.Steps}.steps(),
-			terms([]Fact{{"Hits", f.Hits}, {"Do not", f.Dont}}),
+			terms([]Fact{{"Hits", f.Hits}, {"Do not", f.Dont}, {"Why", f.Why}}),
 			command(f.Explain),
 		)))
 	}

@@ -98,7 +98,7 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 		f.Severity, f.Pods = finding.Error, facts.PodNames(live)
 		f.Message += fmt.Sprintf("; pod %s waits there until the detach has ended and the volume is attached again", facts.PodName(live[0]))
 	} else {
-		p.AddKeptFrom(&f, "; pod %s waits for it on node %s")
+		p.AddKeptFrom(&f)
 	}
 	p.Report(f)
 }

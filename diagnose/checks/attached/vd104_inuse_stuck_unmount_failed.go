@@ -54,7 +54,7 @@ func keptFinding(p *facts.View, va facts.Attachment) finding.Finding {
 			{Object: "node/" + string(va.Node), Field: "status.conditions[Ready]", Value: facts.ReadyText(p.Snapshot.Node(va.Node))},
 		},
 	})
-	p.AddKeptFrom(&f, "; pod %s waits for it on node %s")
+	p.AddKeptFrom(&f)
 	return f
 }
 

@@ -49,6 +49,6 @@ func recreatedOnDeadNode(p *check.Run, va facts.Attachment) {
 		ByHand:         fmt.Sprintf("power the machine behind %s off, and then taint the node out-of-service", node.Name),
 		AdviceCommands: []string{facts.TaintOutOfService(node.Name)},
 	})
-	p.AddKeptFrom(&f, "; pod %s waits for the volume on node %s")
+	p.AddKeptFrom(&f)
 	p.Report(f)
 }

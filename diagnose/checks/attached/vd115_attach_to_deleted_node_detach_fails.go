@@ -64,7 +64,7 @@ func detachFromNowhere(p *check.Run, va facts.Attachment) {
 	if id := va.Annotations[reconcile.NodeIDAnnotation]; id != "" {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.annotations[" + reconcile.NodeIDAnnotation + "]", Value: id})
 	}
-	p.AddKeptFrom(&f, "; pod %s waits for the volume on node %s")
+	p.AddKeptFrom(&f)
 	p.Report(f)
 }
 

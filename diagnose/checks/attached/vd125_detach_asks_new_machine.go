@@ -60,6 +60,6 @@ func detachAsksNewMachine(p *check.Run, va facts.Attachment, was, is string) {
 	if va.DeletionTimestamp != nil {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)})
 	}
-	p.AddKeptFrom(&f, "; pod %s waits for the volume on node %s")
+	p.AddKeptFrom(&f)
 	p.Report(f)
 }

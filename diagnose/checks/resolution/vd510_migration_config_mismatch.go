@@ -147,7 +147,7 @@ func undetachable(p *check.Run) {
 			Never:  "take its finalizer off: the storage then keeps the volume attached",
 		})
 		if len(p.World.LivePods(va.VolumeNode)) == 0 {
-			p.AddKeptFrom(&f, "; pod %s waits for it on node %s")
+			p.AddKeptFrom(&f)
 		}
 		p.Report(f)
 	}

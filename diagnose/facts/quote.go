@@ -1,0 +1,46 @@
+package facts
+
+import (
+	"cmp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+)
+
+// QuoteDriver is what the driver answered last about an attachment.
+func QuoteDriver(driver string, e *storagev1.VolumeError) *finding.Quote {
+	q := &finding.Quote{Text: e.Message, By: "driver " + driver}
+	if !e.Time.IsZero() {
+		q.At = &e.Time
+	}
+	return q
+}
+
+// QuoteEvent is what the event's reporter said.
+func QuoteEvent(e *corev1.Event) *finding.Quote {
+	q := &finding.Quote{Text: e.Message, By: Reporter(e), Count: TimesSeen(e)}
+	if at := EventTime(e); !at.IsZero() {
+		q.At = &at
+	}
+	return q
+}
+
+// Reporter is who wrote the event, and on which node.
+func Reporter(e *corev1.Event) string {
+	by := cmp.Or(e.Source.Component, e.ReportingController)
+	if e.Source.Host != "" {
+		by += " on " + e.Source.Host
+	}
+	return strings.TrimSpace(by)
+}
+
+// TimesSeen is how often the event was seen; 0 where it does not say.
+func TimesSeen(e *corev1.Event) int {
+	if e.Series != nil {
+		return int(e.Series.Count)
+	}
+	return int(e.Count)
+}

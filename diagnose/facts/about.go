@@ -53,5 +53,10 @@ func (p *View) AddKeptFrom(f *finding.Finding) {
 	}
 	f.Severity, f.Pods = finding.Error, append(f.Pods, PodNames(waiting)...)
 	slices.Sort(f.Pods)
-	f.Detail = finding.Clauses(f.Detail, fmt.Sprintf("pod %s waits for it on node %s", PodName(waiting[0]), waiting[0].Spec.NodeName))
+	Also(f, "pod %s waits for it on node %s", PodName(waiting[0]), waiting[0].Spec.NodeName)
+}
+
+// Also adds a clause to the finding's detail.
+func Also(f *finding.Finding, format string, args ...any) {
+	f.Detail = finding.Clauses(f.Detail, fmt.Sprintf(format, args...))
 }

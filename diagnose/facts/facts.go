@@ -212,9 +212,9 @@ func Alike(pods []*corev1.Pod) string {
 	case 1:
 		return ""
 	case 2:
-		return "; another pod waits like it"
+		return "another pod waits like it"
 	default:
-		return fmt.Sprintf("; %d other pods wait like it", len(pods)-1)
+		return fmt.Sprintf("%d other pods wait like it", len(pods)-1)
 	}
 }
 

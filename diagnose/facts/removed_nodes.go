@@ -43,7 +43,7 @@ func (p *View) GoneSince(va Attachment) (GoneProof, bool) {
 	// Of a list that is not whole the last event may be missing.
 	if last != nil && p.Snapshot.Complete(snapshot.Events) && SaidSince(last, va.CreationTimestamp) {
 		at := EventTime(last)
-		return GoneProof{at, fmt.Sprintf(": it was removed %s ago", Rounded(p.Age(at))),
+		return GoneProof{at, fmt.Sprintf("the node was removed %s ago", Rounded(p.Age(at))),
 			finding.Evidence{Object: "event/" + last.Namespace + "/" + last.Name, Field: "reason", Value: last.Reason + " at " + Stamp(at)}, false}, true
 	}
 	other := p.AttachedElsewhere(va.VolumeNode)
@@ -51,7 +51,7 @@ func (p *View) GoneSince(va Attachment) (GoneProof, bool) {
 		return GoneProof{}, false
 	}
 	at := other.CreationTimestamp
-	return GoneProof{at, fmt.Sprintf(": the controller has forgotten that, and attached it to node %s %s ago", other.Node, Rounded(p.Age(at))),
+	return GoneProof{at, fmt.Sprintf("the controller has forgotten that, and attached the volume to node %s %s ago", other.Node, Rounded(p.Age(at))),
 		finding.Evidence{Object: other.Object(), Field: "metadata.creationTimestamp", Value: fmt.Sprintf("%s on node %s, for a volume that one node at a time may use", Stamp(at), other.Node)}, true}, true
 }
 

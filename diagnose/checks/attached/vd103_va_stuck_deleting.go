@@ -60,10 +60,11 @@ func detachStuck(p *facts.View, va facts.Attachment) bool {
 func stuckDeleting(p *check.Run, va facts.Attachment) {
 	pv, failure := p.ShortVolume(va.Volume), va.Status.DetachError
 	f := p.About(va, finding.Finding{
-		Since: va.DeletionTimestamp,
-		Message: fmt.Sprintf("Volume %s has been detaching from node %s for %s, and the driver keeps failing to detach it: %q",
-			pv, va.Node, facts.Rounded(p.Age(*va.DeletionTimestamp)), failure.Message),
-		Cause: detachCause(va.Spec.Attacher, failure.Message, p.Age(*va.DeletionTimestamp)),
+		Since:   va.DeletionTimestamp,
+		Message: fmt.Sprintf("Volume %s cannot be detached from node %s: the driver keeps failing", pv, va.Node),
+		Detail:  "it has been detaching for " + facts.Rounded(p.Age(*va.DeletionTimestamp)),
+		Said:    facts.QuoteDriver(va.Spec.Attacher, failure),
+		Cause:   detachCause(va.Spec.Attacher, failure.Message, p.Age(*va.DeletionTimestamp)),
 		Evidence: []finding.Evidence{
 			{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)},
 			{Object: va.Object(), Field: "metadata.finalizers", Value: fmt.Sprint(va.Finalizers)},
@@ -85,18 +86,18 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 	}
 	if lease := attacherGone(p.View, va); lease != nil {
 		f.Actor = ""
-		f.Message = fmt.Sprintf("Volume %s has been detaching from node %s for %s, and the driver failed to detach it as long as its attacher ran: %q",
-			pv, va.Node, facts.Rounded(p.Age(*va.DeletionTimestamp)), failure.Message)
+		f.Message = fmt.Sprintf("Volume %s cannot be detached from node %s: its attacher no longer runs", pv, va.Node)
+		facts.Also(&f, "the driver failed to detach it as long as its attacher ran")
 		f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))
 		f.SelfHeals.Because = "nobody asks the driver at present: attacher-down; once its attacher is back it does, and the driver may well fail as before"
 	}
 	live := p.World.LivePods(va.VolumeNode)
 	if i := slices.IndexFunc(live, facts.MayUseVolumes); i >= 0 {
 		f.Severity, f.Pods = finding.Error, facts.PodNames(live)
-		f.Message += fmt.Sprintf("; pod %s still uses the volume there and loses it once the driver succeeds", facts.PodName(live[i]))
+		facts.Also(&f, "pod %s still uses the volume there and loses it once the driver succeeds", facts.PodName(live[i]))
 	} else if len(live) > 0 {
 		f.Severity, f.Pods = finding.Error, facts.PodNames(live)
-		f.Message += fmt.Sprintf("; pod %s waits there until the detach has ended and the volume is attached again", facts.PodName(live[0]))
+		facts.Also(&f, "pod %s waits there until the detach has ended and the volume is attached again", facts.PodName(live[0]))
 	} else {
 		p.AddKeptFrom(&f)
 	}

@@ -60,8 +60,8 @@ func keptFinding(p *facts.View, va facts.Attachment) finding.Finding {
 
 func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment) {
 	driver, _, _ := reconcile.ParseCSI(va.Volume)
-	f.Message = fmt.Sprintf("Volume %s is still in use on node %s, though no pod there has used it for at least %s: the kubelet does not get it "+
-		"unmounted, and the controller waits for that", f.PersistentVolume, f.Node, facts.Rounded(p.Age(*f.Since))) + f.Message
+	f.Message = fmt.Sprintf("The kubelet of node %s cannot unmount volume %s, which no pod there uses", f.Node, f.PersistentVolume)
+	f.Detail = finding.Clauses(fmt.Sprintf("no pod has used it there for at least %s, and it is still in use; the controller waits for its unmount", facts.Rounded(p.Age(*f.Since))), f.Detail)
 	f.Cause = "the kubelet fails to unmount the volume, and tells so only in its log: something else on the node holds it, or the driver's node plugin fails"
 	ended := p.EndedPods(va.VolumeNode)
 	for _, pod := range ended {
@@ -71,7 +71,7 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment) {
 				"until then the pod object stays as well", facts.PodName(pod))
 			if len(f.Pods) == 0 {
 				f.Pods = []string{facts.PodName(pod)}
-				f.Message += fmt.Sprintf("; pod %s stays Terminating until then", facts.PodName(pod))
+				facts.Also(&f, "pod %s stays Terminating until then", facts.PodName(pod))
 			}
 		}
 	}

@@ -72,9 +72,9 @@ func goes(p *facts.View, va facts.Attachment) bool {
 func keptAfterFailure(p *check.Run, va facts.Attachment, since metav1.Time) {
 	failure := va.Status.AttachError
 	f := p.About(va, finding.Finding{
-		Since: &since,
-		Message: fmt.Sprintf("The attach of volume %s to node %s, which failed, is still asked for, though no pod there has wanted it for at least %s",
-			p.ShortVolume(va.Volume), va.Node, facts.Rounded(p.Age(since))),
+		Since:   &since,
+		Message: fmt.Sprintf("The failed attach of volume %s to node %s goes on for no pod", p.ShortVolume(va.Volume), va.Node),
+		Detail:  "no pod there has wanted the volume for at least " + facts.Rounded(p.Age(since)),
 		Cause: "the pod went away after its attach had failed; the controller, which cannot be sure that nothing is attached, took the volume for mounted and " +
 			"has not come back to it",
 		Evidence: []finding.Evidence{

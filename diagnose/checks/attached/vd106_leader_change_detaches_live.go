@@ -57,8 +57,9 @@ func runLeaderChangeDetachesLive(p *check.Run) {
 
 func leaderChange(p *check.Run, f finding.Finding, pods []*corev1.Pod) {
 	f.Pods = facts.PodNames(pods)
-	f.Message = fmt.Sprintf("Within %s of a change of its leader at %s, kube-controller-manager detached volumes of %d pods that ran with them, such as pod %s "+
-		"on node %s", facts.Rounded(facts.LeaderChangeActs), facts.Stamp(*f.Since), len(pods), facts.PodName(pods[0]), pods[0].Spec.NodeName)
+	f.Message = fmt.Sprintf("A new leader of kube-controller-manager detached volumes from under %d running pods", len(pods))
+	facts.Also(&f, "it did so within %s of the change at %s; one of them is pod %s on node %s",
+		facts.Rounded(facts.LeaderChangeActs), facts.Stamp(*f.Since), facts.PodName(pods[0]), pods[0].Spec.NodeName)
 	f.Cause = "the controller that started did not know that the volumes were in use; or somebody deleted their VolumeAttachments at that time, which looks " +
 		"the same"
 	f.SelfHeals = finding.SelfHeals{Because: "the controller attaches such a volume again, but what is mounted in a running pod is the device that went away"}

@@ -78,15 +78,17 @@ func heldByEnded(p *facts.View, pair reconcile.VolumeNode) (pods []*corev1.Pod, 
 
 func heldByPod(p *check.Run, f finding.Finding, pods []*corev1.Pod) {
 	names, first := facts.PodNames(pods), pods[0]
-	holder := "pod " + names[0]
-	if len(names) > 1 {
-		holder = fmt.Sprintf("pod %s and %d like it", names[0], len(names)-1)
-	}
-	ended := "has failed"
+	f.Message = fmt.Sprintf("Pod %s has ended and keeps volume %s attached to node %s", names[0], f.PersistentVolume, f.Node)
+	ended := "it has failed and has not been deleted"
 	if !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !facts.TellsEnd(pod) }) {
-		ended = fmt.Sprintf("ended %s ago", facts.Rounded(p.Age(*f.Since)))
+		ended = fmt.Sprintf("it ended %s ago and has not been deleted", facts.Rounded(p.Age(*f.Since)))
 	}
-	f.Message = fmt.Sprintf("Volume %s stays attached to node %s for %s, which %s and has not been deleted", f.PersistentVolume, f.Node, holder, ended) + f.Message
+	f.Detail = finding.Clauses(ended, f.Detail)
+	if others := len(names) - 1; others == 1 {
+		facts.Also(&f, "pod %s keeps it like it", names[1])
+	} else if others > 1 {
+		facts.Also(&f, "%d other pods keep it like it", others)
+	}
 	for _, pod := range pods {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status.phase", Value: string(pod.Status.Phase)})
 	}

@@ -106,9 +106,10 @@ func waitsForNoAttach(p *check.Run, node *corev1.Node, driver *storagev1.CSIDriv
 		PersistentVolume: first.Name,
 		Pods:             facts.PodNames(pods),
 		Since:            new(facts.BoundAt(first.Pod)),
-		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s to be attached, though volumes of driver %s are not attached at all",
-			facts.PodName(first.Pod), node.Name, first.Name, driver.Name) + facts.Alike(pods),
-		Cause: "when the pod came, or the kubelet started, no CSIDriver said that the driver attaches nothing; the kubelet keeps what it took the volume for until the pod is gone",
+		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s to be attached: driver %s attaches none",
+			facts.PodName(first.Pod), node.Name, first.Name, driver.Name),
+		Detail: facts.Alike(pods),
+		Cause:  "when the pod came, or the kubelet started, no CSIDriver said that the driver attaches nothing; the kubelet keeps what it took the volume for until the pod is gone",
 		Evidence: []finding.Evidence{
 			{Object: "csidriver/" + driver.Name, Field: "spec.attachRequired", Value: "false, made " + facts.Stamp(driver.CreationTimestamp)},
 			{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: "lists " + string(volume) + ", as it does only volumes that are to be attached"},
@@ -178,9 +179,10 @@ func flipped(p *check.Run, driver *storagev1.CSIDriver, left []*storagev1.Volume
 		PersistentVolume: *first.Spec.Source.PersistentVolumeName,
 		VolumeAttachment: first.Name,
 		Since:            &driver.CreationTimestamp,
-		Message: fmt.Sprintf("The volumes of driver %s are not attached any more, but a VolumeAttachment from before is left, of volume %s to node %s, and "+
-			"stays", driver.Name, *first.Spec.Source.PersistentVolumeName, first.Spec.NodeName),
-		Cause: "the CSIDriver object was recreated with attachRequired: false, or was missing before, while volumes of it were attached",
+		Message: fmt.Sprintf("Volume %s has an old VolumeAttachment to node %s: driver %s attaches nothing now",
+			*first.Spec.Source.PersistentVolumeName, first.Spec.NodeName, driver.Name),
+		Detail: "the VolumeAttachment is from before and stays",
+		Cause:  "the CSIDriver object was recreated with attachRequired: false, or was missing before, while volumes of it were attached",
 		Evidence: []finding.Evidence{
 			{Object: "csidriver/" + driver.Name, Field: "spec.attachRequired", Value: "false"},
 			{Object: "csidriver/" + driver.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(driver.CreationTimestamp)},
@@ -195,7 +197,7 @@ func flipped(p *check.Run, driver *storagev1.CSIDriver, left []*storagev1.Volume
 		f.SelfHeals.Because = "the controller passes over the VolumeAttachments of a driver that attaches nothing, also once the pod that uses the volume has ended"
 	}
 	if len(left) > 1 {
-		f.Message += fmt.Sprintf("; %d are left in all", len(left))
+		facts.Also(&f, "%d are left in all", len(left))
 	}
 	const enough = 5
 	for _, va := range left[:min(len(left), enough)] {

@@ -57,10 +57,10 @@ func taintMisused(p *facts.View, node *corev1.Node) bool {
 
 func oosTaintMisuse(p *check.Run, node *corev1.Node) {
 	f := facts.AboutNode(node, finding.Finding{
-		Since: &facts.ReadyCondition(node).LastTransitionTime,
-		Message: fmt.Sprintf("Node %s is Ready and carries the out-of-service taint, under which the controller detaches volumes without waiting for "+
-			"their unmount", node.Name),
-		Cause: "the taint was set on a node that lives, or was left behind when the node came back",
+		Since:   &facts.ReadyCondition(node).LastTransitionTime,
+		Message: fmt.Sprintf("Node %s is Ready and carries the out-of-service taint: its volumes are detached by force", node.Name),
+		Detail:  "the controller does not wait for their unmount",
+		Cause:   "the taint was set on a node that lives, or was left behind when the node came back",
 		Evidence: append([]finding.Evidence{
 			{Object: "node/" + node.Name, Field: "spec.taints", Value: corev1.TaintNodeOutOfService},
 			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},
@@ -72,7 +72,7 @@ func oosTaintMisuse(p *check.Run, node *corev1.Node) {
 	})
 	if volumes := node.Status.VolumesInUse; len(volumes) > 0 {
 		f.Severity = finding.Error
-		f.Message += fmt.Sprintf("; it still has %d in use, among them %s", len(volumes), p.ShortVolume(volumes[0]))
+		facts.Also(&f, "it still has %d in use, among them %s", len(volumes), p.ShortVolume(volumes[0]))
 	}
 	var pods []*corev1.Pod
 	for _, pod := range p.Snapshot.PodsOnNode(facts.NodeName(node)) {
@@ -82,7 +82,7 @@ func oosTaintMisuse(p *check.Run, node *corev1.Node) {
 	}
 	if len(pods) > 0 {
 		f.Pods = facts.PodNames(pods)
-		f.Message += fmt.Sprintf(", for pod %s", f.Pods[0])
+		facts.Also(&f, "pod %s uses them", f.Pods[0])
 	}
 	var torn []corev1.UniqueVolumeName
 	for _, volume := range node.Status.VolumesInUse {
@@ -93,7 +93,7 @@ func oosTaintMisuse(p *check.Run, node *corev1.Node) {
 		}
 	}
 	if len(torn) > 0 {
-		f.Message += fmt.Sprintf("; volume %s has already been detached under its mount", p.ShortVolume(torn[0]))
+		facts.Also(&f, "volume %s has already been detached under its mount", p.ShortVolume(torn[0]))
 		f.ByHand = fmt.Sprintf("cordon %s, reboot it, and take the taint off once its volumesInUse is empty", node.Name)
 		f.Never = "take the taint off before that: the stale mounts would be used again"
 		f.AdviceCommands = nil

@@ -47,7 +47,8 @@ func attachedToNowhere(p *check.Run, va facts.Attachment, proof facts.GoneProof)
 	pv := p.ShortVolume(va.Volume)
 	f := p.About(va, finding.Finding{
 		Since:   &proof.Since,
-		Message: fmt.Sprintf("Volume %s still counts as attached to node %s, which is gone%s", pv, va.Node, proof.How),
+		Message: fmt.Sprintf("Volume %s still counts as attached to node %s, which is gone", pv, va.Node),
+		Detail:  proof.How,
 		Cause: "the machine was removed, by an autoscaler, a termination handler or by hand, before its volumes were detached, and the controller has " +
 			"lost sight of the volume or does not detach by force",
 		Evidence: []finding.Evidence{

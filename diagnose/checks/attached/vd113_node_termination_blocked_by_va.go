@@ -67,6 +67,7 @@ type leftover struct {
 	va     *storagev1.VolumeAttachment
 	volume string
 	why    string
+	said   *finding.Quote // nil where nobody said anything
 	// stays says that a drain leaves the pod that uses it.
 	stays bool
 }
@@ -101,7 +102,7 @@ func leftOn(p *facts.View, node *corev1.Node) []leftover {
 			stays = append(stays, l)
 			continue
 		case facts.Deleting(va) && p.DetachError(va) != nil:
-			l.why = fmt.Sprintf("the driver fails to detach it: %q", va.Status.DetachError.Message)
+			l.why, l.said = "the driver fails to detach it", facts.QuoteDriver(va.Spec.Attacher, va.Status.DetachError)
 		case facts.Deleting(va):
 			l.why = "its detach has been asked for at " + facts.Stamp(*va.DeletionTimestamp) + " and has not ended"
 		case facts.InUse(node, volume):
@@ -122,10 +123,11 @@ func leftOn(p *facts.View, node *corev1.Node) []leftover {
 func terminationBlocked(p *check.Run, node *corev1.Node, left []leftover) {
 	first := left[0]
 	f := facts.AboutNode(node, finding.Finding{
-		Since: node.DeletionTimestamp,
-		Message: fmt.Sprintf("Node %s was told to go %s ago and is drained, but volume %s is still attached to it: %s",
-			node.Name, facts.Rounded(p.Age(*node.DeletionTimestamp)), first.volume, first.why),
-		Cause: "whatever deletes the node (an autoscaler, Cluster API) waits until its volumes are detached",
+		Since:   node.DeletionTimestamp,
+		Message: fmt.Sprintf("Node %s is drained and to be deleted, but volume %s is still attached to it", node.Name, first.volume),
+		Detail:  fmt.Sprintf("%s; the node was told to go %s ago", first.why, facts.Rounded(p.Age(*node.DeletionTimestamp))),
+		Said:    first.said,
+		Cause:   "whatever deletes the node (an autoscaler, Cluster API) waits until its volumes are detached",
 		Evidence: []finding.Evidence{
 			{Object: "node/" + node.Name, Field: "metadata.deletionTimestamp", Value: facts.Stamp(*node.DeletionTimestamp)},
 			{Object: "node/" + node.Name, Field: "metadata.finalizers", Value: fmt.Sprint(node.Finalizers)},
@@ -138,10 +140,14 @@ func terminationBlocked(p *check.Run, node *corev1.Node, left []leftover) {
 		f.Cause = "some of the programs that delete nodes wait for the volumes of such pods too (Cluster API), others do not (Karpenter)"
 	}
 	if others := len(left) - 1; others > 0 {
-		f.Message += fmt.Sprintf("; others that are left: %d", others)
+		facts.Also(&f, "others that are left: %d", others)
 	}
 	for _, l := range left {
-		f.Evidence = append(f.Evidence, finding.Evidence{Object: "volumeattachment/" + l.va.Name, Field: "status", Value: l.volume + ": " + l.why})
+		value := l.volume + ": " + l.why
+		if l.said != nil {
+			value += ": " + l.said.Text
+		}
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "volumeattachment/" + l.va.Name, Field: "status", Value: value})
 	}
 	p.Report(f)
 }

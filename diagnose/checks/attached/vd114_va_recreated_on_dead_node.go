@@ -36,7 +36,8 @@ func recreatedOnDeadNode(p *check.Run, va facts.Attachment) {
 	f := p.About(va, finding.Finding{
 		Pods:    facts.PodNames([]*corev1.Pod{pod}),
 		Since:   &va.CreationTimestamp,
-		Message: fmt.Sprintf("The VolumeAttachment of volume %s on node %s was deleted and made again at %s, with the node no longer Ready, for pod %s", pv, va.Node, facts.Stamp(va.CreationTimestamp), facts.PodName(pod)),
+		Message: fmt.Sprintf("The VolumeAttachment of volume %s on lost node %s was deleted and made again", pv, va.Node),
+		Detail:  fmt.Sprintf("it was made again at %s for pod %s, when the node was no longer Ready", facts.Stamp(va.CreationTimestamp), facts.PodName(pod)),
 		Cause:   "somebody deleted the VolumeAttachment while a pod on the node still counted as a user of the volume; the controller restores it within about a minute",
 		Evidence: []finding.Evidence{
 			{Object: va.Object(), Field: "metadata.creationTimestamp", Value: facts.Stamp(va.CreationTimestamp)},

@@ -45,9 +45,10 @@ func detachFromDeletedNode(p *facts.View, va facts.Attachment) bool {
 func detachFromNowhere(p *check.Run, va facts.Attachment) {
 	pv, failure := p.ShortVolume(va.Volume), va.Status.DetachError
 	f := p.About(va, finding.Finding{
-		Since: va.DeletionTimestamp,
-		Message: fmt.Sprintf("Volume %s has been detaching from node %s for %s; the node is gone, and the driver does not find its machine: %q",
-			pv, va.Node, facts.Rounded(p.Age(*va.DeletionTimestamp)), failure.Message),
+		Since:   va.DeletionTimestamp,
+		Message: fmt.Sprintf("Volume %s cannot be detached from node %s, which is gone with its machine", pv, va.Node),
+		Detail:  fmt.Sprintf("it has been detaching for %s, and the driver does not find the machine", facts.Rounded(p.Age(*va.DeletionTimestamp))),
+		Said:    facts.QuoteDriver(va.Spec.Attacher, failure),
 		Cause: "the machine was deleted before the volume was detached, and the driver takes a machine that it does not find for a failure, " +
 			"not for a volume that is detached",
 		Evidence: []finding.Evidence{

@@ -107,7 +107,8 @@ func detachedWhileMounted(p *check.Run, node *corev1.Node, volume corev1.UniqueV
 	f := facts.AboutNode(node, finding.Finding{
 		Volume:           volume,
 		PersistentVolume: pv,
-		Message:          fmt.Sprintf("Node %s still reports volume %s in use, which no pod uses there and which counts as detached from it", node.Name, pv),
+		Message:          fmt.Sprintf("Node %s still has volume %s mounted, which counts as detached from it", node.Name, pv),
+		Detail:           "the node reports the volume in use, and no pod uses it there",
 		Cause: "the volume was detached by force while the node was not Ready, under the out-of-service taint, or by the deletion of its " +
 			"VolumeAttachment; the node lived and kept its mount",
 		Evidence: []finding.Evidence{
@@ -123,7 +124,7 @@ func detachedWhileMounted(p *check.Run, node *corev1.Node, volume corev1.UniqueV
 	})
 	if va := p.AttachedElsewhere(f.Pair()); va != nil && p.OneNode(volume) {
 		f.Severity, f.VolumeAttachment = finding.Error, va.Name
-		f.Message += fmt.Sprintf("; it is now attached to node %s", va.Node)
+		facts.Also(&f, "the volume is now attached to node %s", va.Node)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attached", Value: "true on node " + string(va.Node)})
 		f.Pods = facts.PodNames(p.World.LivePods(va.VolumeNode))
 	}

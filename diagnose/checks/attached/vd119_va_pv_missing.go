@@ -79,9 +79,8 @@ func vaPVMissing(p *check.Run, va *storagev1.VolumeAttachment, pv string) {
 		PersistentVolume: pv,
 		VolumeAttachment: va.Name,
 		Since:            &va.CreationTimestamp,
-		Message: fmt.Sprintf("The VolumeAttachment of volume %s on node %s is left over: there is no such volume any more",
-			pv, va.Spec.NodeName),
-		Cause: "the volume's finalizers were taken off, or its object was deleted from a backup or by a program, while it was still attached",
+		Message:          fmt.Sprintf("Volume %s is gone, and its VolumeAttachment on node %s is left", pv, va.Spec.NodeName),
+		Cause:            "the volume's finalizers were taken off, or its object was deleted from a backup or by a program, while it was still attached",
 		Evidence: []finding.Evidence{
 			{Object: "persistentvolume/" + pv, Field: "metadata.name", Value: "there is no such object"},
 			{Object: object, Field: "status.attached", Value: fmt.Sprint(va.Status.Attached)},
@@ -92,7 +91,7 @@ func vaPVMissing(p *check.Run, va *storagev1.VolumeAttachment, pv string) {
 	}
 	if va.DeletionTimestamp != nil {
 		f.Since = va.DeletionTimestamp
-		f.Message += ", and without it the attacher cannot detach what is attached"
+		f.Detail = "without the volume the attacher cannot detach what is attached"
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: object, Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)})
 	}
 	if failure := p.DetachError(va); failure != nil {
@@ -104,7 +103,7 @@ func vaPVMissing(p *check.Run, va *storagev1.VolumeAttachment, pv string) {
 	f.Advice, f.AdviceCommands = vaPVMissingAdvice(p.View, va, pv)
 	if users := p.UsersByName(pv, va.Spec.NodeName); len(users) > 0 {
 		f.Severity, f.Pods = finding.Error, facts.PodNames(users)
-		f.Message += fmt.Sprintf("; pod %s on that node uses its claim", facts.PodName(users[0]))
+		facts.Also(&f, "pod %s on that node uses its claim", facts.PodName(users[0]))
 		f.Never = "touch the VolumeAttachment while the pod has the disk mounted"
 	}
 	p.Report(f)

@@ -54,8 +54,8 @@ func restoredForNoNode(p *facts.View, va facts.Attachment) bool {
 func restored(p *check.Run, va facts.Attachment) {
 	f := foreignFinding(p.View, va)
 	f.Severity = finding.Warning
-	f.Message = fmt.Sprintf("The VolumeAttachment of volume %s was restored from a backup for node %s, which does not exist: the attacher tries it for ever",
-		f.PersistentVolume, va.Node)
+	f.Message = fmt.Sprintf("A backup restored the VolumeAttachment of volume %s for node %s, which does not exist", f.PersistentVolume, va.Node)
+	f.Detail = "the attacher tries it for ever"
 	f.Cause = fmt.Sprintf("the restore %q brought it back, though only the controller should make VolumeAttachments", va.Labels[veleroRestore])
 	f.SelfHeals.Because = "the controller does not know of it before it restarts"
 	f.ByHand, f.Advice = "delete the VolumeAttachment", "leave VolumeAttachments out of restores"
@@ -65,11 +65,11 @@ func restored(p *check.Run, va facts.Attachment) {
 func foreign(p *check.Run, va facts.Attachment) {
 	f := foreignFinding(p.View, va)
 	owner := ownerOf(va)
-	f.Message = fmt.Sprintf("The VolumeAttachment %s of volume %s on node %s is not the controller's, which will never delete it",
-		va.Name, f.PersistentVolume, va.Node)
+	f.Message = fmt.Sprintf("VolumeAttachment %s of volume %s on node %s is not the controller's", va.Name, f.PersistentVolume, va.Node)
+	f.Detail = "the controller will never delete it"
 	f.Cause = "another program, or a person, made it"
 	if owner != "" {
-		f.Message += ": it belongs to " + owner
+		facts.Also(&f, "it belongs to %s", owner)
 		f.Cause = owner + " made it, and should delete it"
 	}
 	f.SelfHeals.Because = "it stays until whoever made it deletes it"
@@ -83,17 +83,17 @@ func foreign(p *check.Run, va facts.Attachment) {
 		f.Never = "delete it now: the driver would detach the volume under the controller's own VolumeAttachment"
 	case len(users) > 0:
 		f.Pods = facts.PodNames(users)
-		f.Message += fmt.Sprintf("; pod %s on that node uses the volume", facts.PodName(users[0]))
+		facts.Also(&f, "pod %s on that node uses the volume", facts.PodName(users[0]))
 		f.Advice, f.ByHand = "let the pods on the node that use the volume leave first", ""
 		f.Never = "delete it while a pod on the node uses the volume: the driver would detach it"
 	}
 	if blocked := blockedBy(p.View, va); len(blocked) > 0 {
 		f.Severity, f.Pods = finding.Error, facts.PodNames(blocked)
 		pod := blocked[0]
-		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which the VolumeAttachment %s keeps on node %s: it is not the controller's, "+
-			"which will never delete it", facts.PodName(pod), pod.Spec.NodeName, f.PersistentVolume, va.Name, va.Node)
+		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s: a foreign VolumeAttachment keeps it", facts.PodName(pod), pod.Spec.NodeName, f.PersistentVolume)
+		f.Detail = fmt.Sprintf("VolumeAttachment %s keeps it on node %s; it is not the controller's, which will never delete it", va.Name, va.Node)
 		if owner != "" {
-			f.Message += ", but belongs to " + owner
+			facts.Also(&f, "it belongs to %s", owner)
 		}
 	}
 	p.Report(f)

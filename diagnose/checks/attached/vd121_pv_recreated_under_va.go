@@ -44,9 +44,9 @@ func pvRecreated(p *check.Run, va facts.Attachment) {
 	f := p.About(va, finding.Finding{
 		PersistentVolume: pv.Name,
 		Since:            &pv.CreationTimestamp,
-		Message: fmt.Sprintf("The VolumeAttachment of volume %s on node %s was made for another disk than the volume now names: the volume was recreated "+
-			"under it", pv.Name, va.Node),
-		Cause: "the volume was deleted past its finalizers and recreated, or restored, with the same name and another handle",
+		Message:          fmt.Sprintf("Volume %s was recreated for another disk while attached to node %s", pv.Name, va.Node),
+		Detail:           "its VolumeAttachment was made for the old disk, and the volume now names a new one",
+		Cause:            "the volume was deleted past its finalizers and recreated, or restored, with the same name and another handle",
 		Evidence: []finding.Evidence{
 			{Object: va.Object(), Field: "metadata.creationTimestamp", Value: facts.Stamp(va.CreationTimestamp)},
 			{Object: "persistentvolume/" + pv.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(pv.CreationTimestamp)},
@@ -61,7 +61,7 @@ func pvRecreated(p *check.Run, va facts.Attachment) {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + string(va.Node), Field: "status", Value: "the old disk is " + string(old)})
 	}
 	if va.DeletionTimestamp != nil {
-		f.Message += ", and its deletion detaches the new disk"
+		facts.Also(&f, "the deletion of the VolumeAttachment detaches the new disk")
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)})
 	}
 	users := p.World.LivePods(va.VolumeNode)
@@ -77,12 +77,12 @@ func pvRecreated(p *check.Run, va facts.Attachment) {
 	const thereafter = "detach it at the storage system, and leave this object as it is"
 	switch {
 	case older >= 0:
-		f.Message += fmt.Sprintf("; pod %s on that node ran before that and has the old disk", facts.PodName(users[older]))
+		facts.Also(&f, "pod %s on that node ran before that and has the old disk", facts.PodName(users[older]))
 		f.Advice = fmt.Sprintf("save the data of pod %s: the old disk has them, and the volume no longer leads to it. End the pod, and wait until node %s no longer "+
 			"reports the old disk in use; only then %s", facts.PodName(users[older]), va.Node, thereafter)
 		f.Never = "end the pod before its data is safe: its successor gets the new disk"
 	case len(users) > 0:
-		f.Message += fmt.Sprintf("; pod %s on that node uses the new one", facts.PodName(users[0]))
+		facts.Also(&f, "pod %s on that node uses the new disk", facts.PodName(users[0]))
 	}
 	if older < 0 && known && p.InUse(node, old) {
 		f.Advice = fmt.Sprintf("see that node %s no longer reports the old disk in use (status.volumesInUse); only then %s", va.Node, thereafter)

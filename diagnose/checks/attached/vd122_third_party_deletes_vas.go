@@ -69,9 +69,9 @@ func attachedAgain(p *check.Run, va facts.Attachment, pod *corev1.Pod, container
 	pv := p.ShortVolume(va.Volume)
 	p.Report(p.About(va, finding.Finding{
 		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: &va.CreationTimestamp,
-		Message: fmt.Sprintf("Volume %s was detached from node %s and attached again under pod %s, which runs with it: its VolumeAttachment is younger than "+
-			"container %s", pv, va.Node, facts.PodName(pod), container),
-		Cause: "somebody deleted the VolumeAttachment while the pod ran, and the controller made it again: a script, a fencing operator, or a person",
+		Message: fmt.Sprintf("Volume %s was detached and attached again under running pod %s on node %s", pv, facts.PodName(pod), va.Node),
+		Detail:  "its VolumeAttachment is younger than container " + container,
+		Cause:   "somebody deleted the VolumeAttachment while the pod ran, and the controller made it again: a script, a fencing operator, or a person",
 		Evidence: []finding.Evidence{
 			{Object: va.Object(), Field: "metadata.creationTimestamp", Value: facts.Stamp(va.CreationTimestamp)},
 			{Object: "pod/" + facts.PodName(pod), Field: "status.containerStatuses", Value: fmt.Sprintf("container %s runs since %s", container, facts.Stamp(started))},

@@ -42,10 +42,10 @@ func asksNewMachine(p *facts.View, va facts.Attachment) (was, is string, ok bool
 func detachAsksNewMachine(p *check.Run, va facts.Attachment, was, is string) {
 	node, pv := p.Snapshot.Node(va.Node), p.ShortVolume(va.Volume)
 	f := p.About(va, finding.Finding{
-		Since: &node.CreationTimestamp,
-		Message: fmt.Sprintf("Volume %s was attached to machine %s, and node %s is machine %s now: its detach asks the driver about that one, which never had it",
-			pv, was, va.Node, is),
-		Cause: "the machine was replaced, and its successor took the name before the volume was detached; the attacher takes the id from the CSINode",
+		Since:   &node.CreationTimestamp,
+		Message: fmt.Sprintf("The detach of volume %s asks the wrong machine: node %s was replaced", pv, va.Node),
+		Detail:  fmt.Sprintf("it was attached to machine %s, and the node is machine %s now, which never had it", was, is),
+		Cause:   "the machine was replaced, and its successor took the name before the volume was detached; the attacher takes the id from the CSINode",
 		Evidence: []finding.Evidence{
 			{Object: va.Object(), Field: "metadata.annotations[" + reconcile.NodeIDAnnotation + "]", Value: was},
 			{Object: "csinode/" + node.Name, Field: "spec.drivers[" + va.Spec.Attacher + "].nodeID", Value: is},

@@ -78,10 +78,10 @@ func (p *View) UsedElsewhere(pair reconcile.VolumeNode) bool {
 func (p *View) Dangling(va Attachment) finding.Finding {
 	pv, node := p.ShortVolume(va.Volume), p.Snapshot.Node(va.Node)
 	f := p.About(va, finding.Finding{
-		Since: &va.CreationTimestamp,
+		Since:   &va.CreationTimestamp,
 		Message: fmt.Sprintf("Volume %s is still attached to node %s, where no pod uses it", pv, va.Node),
 		Detail:  "the controller has forgotten it and will not detach it",
-		Cause: "the pod went away while kube-controller-manager was down, changed its leader or had lost sight of the volume",
+		Cause:   "the pod went away while kube-controller-manager was down, changed its leader or had lost sight of the volume",
 		Evidence: []finding.Evidence{
 			{Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"},
 			{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: "lacks it; lists " + List(node.Status.VolumesInUse)},

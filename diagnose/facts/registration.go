@@ -187,8 +187,8 @@ func OthersUse(pods []*corev1.Pod) string {
 	case 0:
 		return ""
 	case 1:
-		return "; pod " + PodName(pods[0]) + " there has a volume of it mounted"
+		return "pod " + PodName(pods[0]) + " there has a volume of it mounted"
 	default:
-		return fmt.Sprintf("; pod %s and %d more there have volumes of it mounted", PodName(pods[0]), len(pods)-1)
+		return fmt.Sprintf("pod %s and %d more there have volumes of it mounted", PodName(pods[0]), len(pods)-1)
 	}
 }

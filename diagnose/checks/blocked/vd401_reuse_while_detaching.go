@@ -43,8 +43,8 @@ func reuse(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 		Subject: facts.PodObject(pod),
 		Pods:    facts.PodNames(pods),
 		Since:   &deleted,
-		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which has been detaching from that node since %s (%s)",
-			facts.PodName(pod), va.Node, pv, facts.Stamp(deleted), facts.Rounded(p.Age(deleted))),
+		Message: fmt.Sprintf("Pod %s waits on node %s: volume %s is still detaching from it", facts.PodName(pod), va.Node, pv),
+		Detail:  fmt.Sprintf("it has been detaching for %s, since %s", facts.Rounded(p.Age(deleted)), facts.Stamp(deleted)),
 		Cause: "the pod came back to the node before the detach for its predecessor had ended; the controller does not attach the volume " +
 			"again while the old VolumeAttachment is there",
 		Evidence: []finding.Evidence{{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(deleted)}},
@@ -53,14 +53,15 @@ func reuse(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 		Advice: "fix what the driver reports, or let the pod start on another node",
 	})
 	if failure := p.DetachError(va.VolumeAttachment); failure != nil {
-		f.Message += fmt.Sprintf(", and the driver fails to detach it: %q", failure.Message)
+		facts.Also(&f, "the driver fails to detach it")
+		f.Said = facts.QuoteDriver(va.Spec.Attacher, failure)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.detachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))})
 	}
 	if lease := p.StaleAttacherLease(va.Spec.Attacher); lease != nil {
 		renewed := lease.Spec.RenewTime.UTC().Format(time.RFC3339)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "lease/" + lease.Namespace + "/" + lease.Name, Field: "spec.renewTime", Value: renewed})
 		if p.DetachError(va.VolumeAttachment) == nil {
-			f.Message += ", and the attacher of " + va.Spec.Attacher + ", which would detach it, has not renewed its lease since " + renewed
+			facts.Also(&f, "the attacher of %s, which would detach it, has not renewed its lease since %s", va.Spec.Attacher, renewed)
 			f.SelfHeals.Because = "nobody asks the driver: its external-attacher does not run"
 			f.Advice = "bring the driver's controller pods back; the detach and the new attach then follow by themselves"
 		}

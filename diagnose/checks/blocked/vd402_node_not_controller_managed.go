@@ -61,10 +61,10 @@ func ignoredVolumes(p *facts.View, node *corev1.Node) []facts.PodVolume {
 func notManaged(p *check.Run, node *corev1.Node, ignored []facts.PodVolume) {
 	first, pods := ignored[0], facts.PodsOf(ignored)
 	f := facts.AboutNode(node, finding.Finding{
-		Pods:  facts.PodNames(pods),
-		Since: new(facts.BoundAt(first.Pod)),
-		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which nobody attaches: the node lacks the annotation with which its kubelet "+
-			"leaves that to the controller%s", facts.PodName(first.Pod), node.Name, first.Name, facts.Alike(pods)),
+		Pods:    facts.PodNames(pods),
+		Since:   new(facts.BoundAt(first.Pod)),
+		Message: fmt.Sprintf("Pod %s waits on node %s: nobody attaches volume %s there", facts.PodName(first.Pod), node.Name, first.Name),
+		Detail:  finding.Clauses("the node lacks the annotation with which its kubelet leaves that to the controller", facts.Alike(pods)),
 		Cause: "the kubelet of the node runs with enableControllerAttachDetach: false, or somebody took the annotation off; a kubelet cannot " +
 			"attach CSI volumes itself",
 		Evidence: []finding.Evidence{{Object: "node/" + node.Name, Field: "metadata.annotations", Value: "lacks " + reconcile.ManagedAnnotation}},

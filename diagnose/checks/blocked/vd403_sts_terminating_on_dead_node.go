@@ -91,8 +91,9 @@ func terminatingOnDeadNode(p *check.Run, pod *corev1.Pod, statefulSet string, he
 		Subject: facts.PodObject(pod),
 		Pods:    facts.PodNames([]*corev1.Pod{pod}),
 		Since:   pod.DeletionTimestamp,
-		Message: fmt.Sprintf("Pod %s of StatefulSet %s has been Terminating for %s on node %s, which is silent: it keeps volume %s, and the StatefulSet "+
-			"makes no other pod of its name", facts.PodName(pod), statefulSet, facts.Rounded(p.Age(*pod.DeletionTimestamp)), node.Name, p.ShortVolume(va.Volume)),
+		Message: fmt.Sprintf("Pod %s of StatefulSet %s stays Terminating on node %s, which is silent", facts.PodName(pod), statefulSet, node.Name),
+		Detail: fmt.Sprintf("it has been Terminating for %s and keeps volume %s; the StatefulSet makes no other pod of its name",
+			facts.Rounded(p.Age(*pod.DeletionTimestamp)), p.ShortVolume(va.Volume)),
 		Cause: "the node was lost, and its kubelet is the only one that may say that the containers have ended",
 		Evidence: append([]finding.Evidence{
 			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp)},

@@ -68,11 +68,11 @@ func keptElsewhere(p *check.Run, va facts.Attachment, entry *storage.Entry) bool
 
 func reportKept(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry *storage.Entry) {
 	f, h := orphanFinding(p, va, pods, entry), entry.Holders[0]
-	where := "machine " + h.Machine + ", which is no node of this cluster"
+	where, known := "machine "+h.Machine, "which is no node of this cluster"
 	f.Cause = "another cluster or a person uses the volume; or the machine was a node, and its VolumeAttachment went without a detach"
 	f.Advice = fmt.Sprintf("find out what %s is, and whether anything there uses the volume; only then detach it at the storage system: the attach follows within about 7 min", h.Machine)
 	if h.Node != nil {
-		where = "node " + h.Node.Name + ", where the cluster has no record of it"
+		where, known = "node "+h.Node.Name, "where the cluster has no record of it"
 		f.Cause = "the VolumeAttachment of that node went without a detach: its finalizer was taken off; or the volume was attached past the cluster"
 		f.Evidence = append(f.Evidence, noRecord(h.Node)...)
 		f.Advice = fmt.Sprintf("check on node %s that nothing has the volume mounted", h.Node.Name)
@@ -82,8 +82,8 @@ func reportKept(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry *st
 			f.Holder = facts.NodeName(h.Node)
 		}
 	}
-	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which %s shows as attached to %s%s",
-		facts.PodName(pods[0]), va.Node, f.PersistentVolume, entry.Words(), where, facts.Alike(pods))
+	f.Message = fmt.Sprintf("Pod %s waits on node %s: %s has volume %s attached", facts.PodName(pods[0]), va.Node, where, f.PersistentVolume)
+	f.Detail = finding.Clauses(fmt.Sprintf("%s shows it attached to %s, %s", entry.Words(), where, known), facts.Alike(pods))
 	p.Report(f)
 }
 
@@ -105,12 +105,12 @@ func reportLeft(p *check.Run, pv *corev1.PersistentVolume, volume corev1.UniqueV
 		Volume:           volume,
 		Node:             facts.NodeName(h.Node),
 		PersistentVolume: pv.Name,
-		Message: fmt.Sprintf("Volume %s is attached to node %s by %s, and the cluster has no record of it there: nobody wants it, and nobody will detach it",
-			pv.Name, h.Node.Name, entry.Words()),
-		Cause:     "the VolumeAttachment of that node went without a detach: its finalizer was taken off; or the volume was attached past the cluster",
-		Evidence:  append([]finding.Evidence{entry.Evidence()}, noRecord(h.Node)...),
-		SelfHeals: finding.SelfHeals{Because: "no object asks the driver to detach the volume there"},
-		Advice:    fmt.Sprintf("check on node %s that nothing has the volume mounted, and whose it is", h.Node.Name),
-		ByHand:    "detach it at the storage system",
+		Message:          fmt.Sprintf("Volume %s is attached to node %s, and the cluster has no record of it", pv.Name, h.Node.Name),
+		Detail:           entry.Words() + " shows it there; nobody wants it, and nobody will detach it",
+		Cause:            "the VolumeAttachment of that node went without a detach: its finalizer was taken off; or the volume was attached past the cluster",
+		Evidence:         append([]finding.Evidence{entry.Evidence()}, noRecord(h.Node)...),
+		SelfHeals:        finding.SelfHeals{Because: "no object asks the driver to detach the volume there"},
+		Advice:           fmt.Sprintf("check on node %s that nothing has the volume mounted, and whose it is", h.Node.Name),
+		ByHand:           "detach it at the storage system",
 	})
 }

@@ -70,19 +70,20 @@ func labelConflict(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(rival), Field: "SELinux label", Value: seLinuxLabels(rival)})
 	}
 	if facts.ContainsAny(said.Message, kubeletwords.LabelsInPod) {
-		f.Message = fmt.Sprintf("Pod %s waits on node %s: its own containers have different SELinux labels and share a volume that is mounted with one",
-			facts.PodName(pod), pod.Spec.NodeName)
+		f.Message = fmt.Sprintf("Pod %s waits on node %s: its own containers have different SELinux labels", facts.PodName(pod), pod.Spec.NodeName)
+		f.Detail = "they share a volume that is mounted with one label"
 		f.Actor = "nobody"
 		f.Cause = "the driver's volumes are mounted with the pod's label (seLinuxMount), and a mount has one label only"
 		f.SelfHeals.Because = "the labels are the pod's own, and nothing changes them"
 		f.Advice = "give all containers of the pod one seLinuxOptions.level, or set seLinuxChangePolicy: Recursive in the pod, so that files are relabelled instead"
 	} else {
-		f.Message = fmt.Sprintf("Pod %s waits on node %s: another pod there has its volume mounted with another SELinux label", facts.PodName(pod), pod.Spec.NodeName)
+		f.Message = fmt.Sprintf("Pod %s waits on node %s: another pod there has another SELinux label", facts.PodName(pod), pod.Spec.NodeName)
+		f.Detail = "that pod has its volume mounted with that label"
 		f.Actor = "the pod that uses it"
 		if len(rivals) > 0 {
 			f.Actor = "pod " + facts.PodName(rivals[0])
-			f.Message = fmt.Sprintf("Pod %s waits on node %s: pod %s there has their volume mounted with another SELinux label",
-				facts.PodName(pod), pod.Spec.NodeName, facts.PodName(rivals[0]))
+			f.Message = fmt.Sprintf("Pod %s waits on node %s: pod %s there has another SELinux label", facts.PodName(pod), pod.Spec.NodeName, facts.PodName(rivals[0]))
+			f.Detail = fmt.Sprintf("pod %s has their volume mounted with that label", facts.PodName(rivals[0]))
 		}
 		f.Cause = "the driver's volumes are mounted with the pod's label (seLinuxMount), and pods with different labels cannot share such a mount on one node"
 		f.SelfHeals.Because = "the kubelet mounts the volume as soon as the last pod with the other label has left the node, and not before"

@@ -61,9 +61,10 @@ func attachedVolumesOf(p *facts.View, pod *corev1.Pod) []facts.PodVolume {
 func podsOnUnmanagedNode(p *check.Run, node *corev1.Node, exposed []facts.PodVolume) {
 	first, pods := exposed[0], facts.PodsOf(exposed)
 	f := facts.AboutNode(node, finding.Finding{
-		Pods: facts.PodNames(pods),
-		Message: fmt.Sprintf("Pod %s runs on node %s with volume %s attached, and the node lacks the annotation by which the controller takes it into account: one that "+
-			"restarts detaches the volume as soon as the kubelet's list lacks it", facts.PodName(first.Pod), node.Name, first.Name),
+		Pods:    facts.PodNames(pods),
+		Message: fmt.Sprintf("Pod %s on node %s may lose volume %s: the controller overlooks the pod", facts.PodName(first.Pod), node.Name, first.Name),
+		Detail: "the node lacks the annotation by which the controller takes its pods into account; a controller that restarts detaches the volume as soon as " +
+			"the kubelet's list lacks it",
 		Cause: "somebody took the annotation off, or the kubelet was restarted with enableControllerAttachDetach: false",
 		Evidence: []finding.Evidence{
 			{Object: "node/" + node.Name, Field: "metadata.annotations", Value: "lacks " + reconcile.ManagedAnnotation},

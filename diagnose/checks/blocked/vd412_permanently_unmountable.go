@@ -84,7 +84,7 @@ func cannotMount(p *facts.View, pod *corev1.Pod, v *corev1.Volume) (unmountable,
 		return unmountable{}, false
 	}
 	u.actor = blame.Actor
-	u.why, u.since, u.said = "the kubelet says: "+last.Reason, first, last.Event
+	u.why, u.since, u.said = "the kubelet says so", first, last.Event
 	return u, true
 }
 
@@ -96,13 +96,13 @@ func reportUnmountable(p *check.Run, list []unmountable) {
 	}
 	pods = facts.EachOnce(pods)
 	f := finding.Finding{
-		Subject: facts.PodObject(first.pod),
-		Node:    facts.NodeOf(first.pod),
-		Pods:    facts.PodNames(pods),
-		Since:   &first.since,
-		Actor:   first.actor,
-		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which no retry can mount: %s",
-			facts.PodName(first.pod), first.pod.Spec.NodeName, first.name, first.why) + facts.Alike(pods),
+		Subject:   facts.PodObject(first.pod),
+		Node:      facts.NodeOf(first.pod),
+		Pods:      facts.PodNames(pods),
+		Since:     &first.since,
+		Actor:     first.actor,
+		Message:   fmt.Sprintf("Pod %s waits on node %s: no retry can mount volume %s", facts.PodName(first.pod), first.pod.Spec.NodeName, first.name),
+		Detail:    finding.Clauses(first.why, facts.Alike(pods)),
 		Cause:     "the pod uses the volume in a way that the volume does not have",
 		SelfHeals: finding.SelfHeals{Because: "the kubelet repeats the same attempt; neither the mode of a volume nor the volumes of a pod can change"},
 		Advice: "correct the pod's template: volumeDevices for a volume of mode Block, volumeMounts for one of mode Filesystem; or make a new claim with the other " +
@@ -115,6 +115,7 @@ func reportUnmountable(p *check.Run, list []unmountable) {
 	if first.said == nil {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(first.pod), Field: "spec.containers", Value: first.why})
 	} else {
+		f.Said = facts.QuoteEvent(first.said)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(first.pod), Field: "event " + first.said.Reason, Value: first.said.Message})
 		f.Cause = "the driver or the node's mount program does not know a mount option, an access mode or a kind of volume that is asked for"
 		f.SelfHeals.Because = "the kubelet repeats the same attempt with the same options"

@@ -143,26 +143,29 @@ func slowOwnership(p *check.Run, list []ownership) {
 		SelfHeals: finding.SelfHeals{Will: true, Because: "the pod starts once the owner of all files is changed; each start on another node, or after a restart, takes as long"},
 		Advice:    "let it end; then set fsGroupChangePolicy: OnRootMismatch in the pod's template, so that the kubelet looks at the root directory alone",
 	}
-	where := fmt.Sprintf("Pod %s on node %s has waited %s for volume %s, which is attached and has no error: the kubelet ",
-		facts.PodName(first.pod), first.pod.Spec.NodeName, facts.Rounded(p.Age(first.since)), first.pv.Name)
+	where := fmt.Sprintf("Pod %s waits on node %s: the kubelet ", facts.PodName(first.pod), first.pod.Spec.NodeName)
+	f.Detail = fmt.Sprintf("the pod has waited %s for volume %s, which is attached and has no error", facts.Rounded(p.Age(first.since)), first.pv.Name)
 	switch {
 	case first.said == nil:
-		f.Message = where + "is most likely changing the owner of its files, which its release does without a word"
+		f.Message = where + "probably changes owners in volume " + first.pv.Name
+		facts.Also(&f, "the kubelet is most likely changing the owner of its files, which its release does without a word")
 		f.SelfHeals.Will = false
 		f.SelfHeals.Because = "if it is that, the pod starts once the owner of all files is changed; a mount that hangs looks the same"
 		f.Advice = "look at the node's kubelet log for the volume. If it is that, " + f.Advice
 	case p.Age(facts.EventTime(first.said)) > facts.OwnershipSilent:
-		f.Message = where + fmt.Sprintf("has changed the owner of its files, and has reported nothing for %s", facts.Rounded(p.Age(facts.EventTime(first.said))))
+		f.Message = where + "may hang on volume " + first.pv.Name
+		facts.Also(&f, "the kubelet has changed the owner of its files, and has reported nothing for %s", facts.Rounded(p.Age(facts.EventTime(first.said))))
 		f.SelfHeals.Will = false
 		f.SelfHeals.Because = "the kubelet reports once a minute while it changes files: it was restarted, or a file operation on the volume hangs"
 		f.Advice = "look at the node's kubelet log and at the storage, where a file operation may hang; for the next start, set fsGroupChangePolicy: " +
 			"OnRootMismatch in the pod's template"
 	default:
-		f.Message = where + "is changing the owner of its files"
+		f.Message = where + "changes the owners in volume " + first.pv.Name
+		facts.Also(&f, "the kubelet is changing the owner of its files")
 	}
 	if first.said != nil {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(first.pod), Field: "event " + first.said.Reason, Value: first.said.Message})
 	}
-	f.Message += facts.Alike(pods)
+	f.Detail = finding.Clauses(f.Detail, facts.Alike(pods))
 	p.Report(f)
 }

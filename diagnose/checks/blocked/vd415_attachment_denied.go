@@ -83,8 +83,8 @@ func attachmentDenied(p *check.Run, list []denied) {
 	}
 	pods = facts.EachOnce(pods)
 	f.Since, f.Pods = new(facts.BoundAt(lead.pod)), facts.PodNames(pods)
-	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, for which the controller cannot create a VolumeAttachment: %s%s",
-		facts.PodName(lead.pod), lead.pair.Node, f.PersistentVolume, lead.denial.Text(), facts.Alike(pods))
+	f.Message = fmt.Sprintf("Pod %s waits on node %s: no VolumeAttachment can be created for volume %s", facts.PodName(lead.pod), lead.pair.Node, f.PersistentVolume)
+	f.Detail = finding.Clauses("the controller cannot create it: "+lead.denial.Text(), facts.Alike(pods))
 	switch lead.denial.Kind {
 	case facts.DeniedByPolicy:
 		f.Advice = "have whoever maintains the policy exempt storage.k8s.io/volumeattachments, or the controller that creates them"

@@ -46,8 +46,9 @@ func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) 
 	name := p.KubeletName(pod, broken.Volume)
 	f := finding.Finding{
 		Subject: facts.PodObject(pod), Node: facts.NodeOf(pod), Pods: []string{facts.PodName(pod)}, Since: &broken.Since,
-		Message: fmt.Sprintf("Container %s of pod %s cannot start on node %s: its volume %s is mounted there, and the mount does not work: %q",
-			broken.Container, facts.PodName(pod), pod.Spec.NodeName, name, withoutPath(broken.Words)),
+		Message:   fmt.Sprintf("Pod %s on node %s cannot start: its mount of volume %s is broken", facts.PodName(pod), pod.Spec.NodeName, name),
+		Detail:    fmt.Sprintf("container %s cannot start; the volume is mounted, and the mount does not work", broken.Container),
+		Said:      &finding.Quote{Text: withoutPath(broken.Words), By: "the kubelet of " + pod.Spec.NodeName},
 		Cause:     "the kubelet cannot use the mount; its log on the node has the reason",
 		SelfHeals: finding.SelfHeals{Because: "the kubelet starts the container again with the same mount"},
 		Evidence:  []finding.Evidence{{Object: "pod/" + facts.PodName(pod), Field: "containerStatuses " + broken.Container, Value: broken.Words}},
@@ -66,7 +67,7 @@ func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) 
 			f.Advice = "see that the driver's node plugin on the node, or what serves its mounts, runs again" + strings.TrimPrefix(f.Advice, "see that what serves the mount runs again")
 		}
 		if alike := p.MountsAlike(driver, pod); len(alike) > 0 {
-			f.Message += fmt.Sprintf("; mounts of %s of %s on the node may have ended with it: %s",
+			facts.Also(&f, "mounts of %s of %s on the node may have ended with it: %s",
 				driver, morePods(len(alike)), strings.Join(facts.PodNames(alike), ", "))
 		}
 	}

@@ -61,9 +61,9 @@ func leftOnSilentNode(p *check.Run, pod *corev1.Pod, va facts.Attachment) {
 	node := p.Snapshot.Node(va.Node)
 	p.Report(p.About(va, finding.Finding{
 		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: pod.DeletionTimestamp,
-		Message: fmt.Sprintf("Pod %s has been Terminating for %s on node %s, which is silent: it keeps volume %s, for which no other pod waits",
-			facts.PodName(pod), facts.Rounded(p.Age(*pod.DeletionTimestamp)), node.Name, p.ShortVolume(va.Volume)),
-		Cause: "the node was lost, and its kubelet is the only one that may say that the containers have ended",
+		Message: fmt.Sprintf("Pod %s stays Terminating on silent node %s and keeps volume %s", facts.PodName(pod), node.Name, p.ShortVolume(va.Volume)),
+		Detail:  fmt.Sprintf("it has been Terminating for %s; no other pod waits for the volume", facts.Rounded(p.Age(*pod.DeletionTimestamp))),
+		Cause:   "the node was lost, and its kubelet is the only one that may say that the containers have ended",
 		Evidence: append([]finding.Evidence{
 			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp)},
 			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},
@@ -85,8 +85,9 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 	}
 	f := p.About(va, finding.Finding{
 		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: pod.DeletionTimestamp,
-		Message: fmt.Sprintf("Pod %s should have ended %s ago and container %s still runs on node %s, which is Ready: it keeps volume %s",
-			facts.PodName(pod), facts.Rounded(p.Age(*pod.DeletionTimestamp)), container, va.Node, p.ShortVolume(va.Volume)),
+		Message: fmt.Sprintf("Pod %s does not end on node %s and keeps volume %s", facts.PodName(pod), va.Node, p.ShortVolume(va.Volume)),
+		Detail: fmt.Sprintf("it should have ended %s ago, and container %s still runs there; the node is Ready",
+			facts.Rounded(p.Age(*pod.DeletionTimestamp)), container),
 		Cause: "the kubelet or the container runtime of the node does not get the container killed: a process in it hangs in the kernel, often on its volume, " +
 			"or the runtime does not answer",
 		Evidence: []finding.Evidence{
@@ -100,7 +101,7 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 		AdviceCommands: []string{safetext.Kubectl("describe", "pod/"+pod.Name, "-n", pod.Namespace)},
 	})
 	if e := p.LastEvent(pod, func(e *corev1.Event) bool { return e.Reason == "FailedKillPod" || e.Reason == "FailedPreStopHook" }); e != nil {
-		f.Message += fmt.Sprintf("; the kubelet says %q", e.Message)
+		f.Said = facts.QuoteEvent(e)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "event/" + e.Namespace + "/" + e.Name, Field: "message", Value: e.Message})
 	}
 	if waiting := p.KeptFrom(va.VolumeNode); len(waiting) > 0 {
@@ -109,7 +110,7 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 		}
 		f.Pods = append(f.Pods, facts.PodNames(waiting)...)
 		slices.Sort(f.Pods)
-		f.Message += fmt.Sprintf("; pod %s waits for it on node %s", facts.PodName(waiting[0]), waiting[0].Spec.NodeName)
+		facts.Also(&f, "pod %s waits for it on node %s", facts.PodName(waiting[0]), waiting[0].Spec.NodeName)
 	}
 	p.Report(f)
 }

@@ -64,7 +64,8 @@ func goneFinding(p *facts.View, driver string, tasks []facts.Task) finding.Findi
 		Subject: p.DriverObject(driver),
 		Pods:    facts.PodNames(pods),
 		Since:   &tasks[0].Since,
-		Message: fmt.Sprintf("The driver %s is not installed: %s", driver, p.Queue(tasks)),
+		Message: fmt.Sprintf("Driver %s is not installed, and its volumes wait", driver),
+		Detail:  p.Queue(tasks),
 		Evidence: []finding.Evidence{
 			{Object: "csidriver/" + driver, Field: "metadata.name", Value: "there is no such object"},
 			{Object: "csinodes", Field: "spec.drivers", Value: fmt.Sprintf("none of %d lists it", len(p.Snapshot.CSINodes))},

@@ -46,12 +46,12 @@ func runCSINodeDriverMissing(p *check.Run) {
 func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []facts.PodVolume) {
 	first, pods := waiting[0], facts.PodsOf(waiting)
 	f := finding.Finding{
-		Subject: p.DriverObject(driver),
-		Node:    facts.NodeName(node),
-		Pods:    facts.PodNames(pods),
-		Since:   new(facts.BoundAt(first.Pod)),
-		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, whose driver %s is not registered on that node%s",
-			facts.PodName(first.Pod), node.Name, first.Name, driver, facts.Alike(pods)),
+		Subject:  p.DriverObject(driver),
+		Node:     facts.NodeName(node),
+		Pods:     facts.PodNames(pods),
+		Since:    new(facts.BoundAt(first.Pod)),
+		Message:  fmt.Sprintf("Pod %s waits on node %s: driver %s is not registered there", facts.PodName(first.Pod), node.Name, driver),
+		Detail:   finding.Clauses("it waits for volume "+first.Name, facts.Alike(pods)),
 		Cause:    "the driver's node plugin does not run on the node, or has not been able to register with the kubelet",
 		Evidence: []finding.Evidence{p.RegisteredDrivers(node)},
 		SelfHeals: finding.SelfHeals{Because: "the attach follows within about 5 min once the node plugin has registered; " +

@@ -57,8 +57,9 @@ func askedInVain(p *check.Run, driver string) {
 		Subject: finding.Object{Kind: "CSIDriver", Name: driver},
 		Pods:    facts.PodNames(pods),
 		Since:   &va.CreationTimestamp,
-		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s to be attached, but its driver %s has no CSIDriver object and, as far as the objects show, "+
-			"nothing that attaches%s", facts.PodName(first.Pod), va.Node, first.Name, driver, facts.Alike(pods)),
+		Message: fmt.Sprintf("Pod %s waits on node %s: driver %s has no CSIDriver object", facts.PodName(first.Pod), va.Node, driver),
+		Detail: finding.Clauses(fmt.Sprintf("it waits for volume %s to be attached, and as far as the objects show the driver has nothing that attaches", first.Name),
+			facts.Alike(pods)),
 		Cause: "without a CSIDriver object the controller has every volume of the driver attached; a driver that needs no attach brings no attacher, and " +
 			"says so in that object with attachRequired: false",
 		Evidence: []finding.Evidence{

@@ -38,8 +38,8 @@ func lostLease(p *check.Run, driver string, lease *coordinationv1.Lease, pod *co
 	f := zombieFinding(p.View, driver, lease, tasks)
 	since := facts.Renewed(lease)
 	f.Since = &since
-	f.Message = fmt.Sprintf("Pod %s is Ready and has not renewed the lease of the attacher of %s since %s (%s): %s",
-		facts.PodName(pod), driver, facts.Stamp(since), facts.Rounded(p.Age(since)), p.Queue(tasks))
+	f.Message = fmt.Sprintf("The attacher of %s in pod %s hangs: it no longer renews its lease", driver, facts.PodName(pod))
+	f.Detail = fmt.Sprintf("the pod is Ready and has not renewed the lease for %s, since %s; %s", facts.Rounded(p.Age(since)), facts.Stamp(since), p.Queue(tasks))
 	f.Cause = "the external-attacher in the pod hangs or cannot reach the API server, and no other one takes the lease over"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status", Value: facts.PluginState(pod)})
 	f.Advice = "delete the attacher's pod, so that another takes over"
@@ -50,7 +50,8 @@ func lostLease(p *check.Run, driver string, lease *coordinationv1.Lease, pod *co
 func idleLeader(p *check.Run, driver string, lease *coordinationv1.Lease, tasks []facts.Task) {
 	f := zombieFinding(p.View, driver, lease, tasks)
 	f.Since = &tasks[0].Since
-	f.Message = fmt.Sprintf("The attacher of %s renews its lease and does nothing: %s", driver, p.Queue(tasks))
+	f.Message = fmt.Sprintf("The attacher of %s renews its lease and does nothing", driver)
+	f.Detail = p.Queue(tasks)
 	f.Cause = "the external-attacher hangs, sees nothing of the VolumeAttachments, or may not write them; its log tells which"
 	f.Advice = fmt.Sprintf("read the log of the csi-attacher container that holds the lease in namespace %s: where it reports \"forbidden\", give its "+
 		"ClusterRole get, list, watch and patch of volumeattachments, and patch of volumeattachments/status; where it reports nothing, delete the attacher's pod, "+

@@ -44,9 +44,9 @@ func secretMissing(p *check.Run, ref corev1.SecretReference, tasks []facts.Task)
 		Subject: finding.Object{Kind: "Secret", Namespace: ref.Namespace, Name: ref.Name},
 		Pods:    facts.PodNames(pods),
 		Since:   &tasks[0].Since,
-		Message: fmt.Sprintf("The secret %s/%s, without which %s neither attaches nor detaches, does not exist: %s",
-			ref.Namespace, ref.Name, tasks[0].Spec.Attacher, p.Queue(tasks)),
-		Cause: "the secret was deleted or renamed after volumes had been made that name it; a volume's reference to its secret cannot be changed",
+		Message: fmt.Sprintf("Secret %s/%s, which driver %s needs, does not exist", ref.Namespace, ref.Name, tasks[0].Spec.Attacher),
+		Detail:  "without it the driver neither attaches nor detaches; " + p.Queue(tasks),
+		Cause:   "the secret was deleted or renamed after volumes had been made that name it; a volume's reference to its secret cannot be changed",
 		SelfHeals: finding.SelfHeals{Because: "the attacher looks for the secret again, at most 5 min apart, and goes on once it is there; nobody recreates it, " +
 			"unless the driver's operator does"},
 		Advice: fmt.Sprintf("recreate the secret %s/%s with its old content: from a backup, or as a copy of the one that the driver's storage class names now",

@@ -62,8 +62,8 @@ func examineLoad(p *check.Run, l *facts.Load) {
 func limitReached(p *check.Run, l *facts.Load, stuck []facts.Task, pods []*corev1.Pod) {
 	f := limitFinding(p.View, l)
 	f.Since, f.Pods = &stuck[0].Since, facts.PodNames(pods)
-	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which does not fit: %s",
-		facts.PodName(pods[0]), l.Node.Name, p.TaskVolume(p.Lead(stuck)), l.Text())
+	f.Message = fmt.Sprintf("Pod %s waits on node %s: volume %s does not fit there", facts.PodName(pods[0]), l.Node.Name, p.TaskVolume(p.Lead(stuck)))
+	f.Detail = l.Text()
 	f.Cause = "the driver attaches no more volumes to the node, and gives the scheduler no limit to count with"
 	if l.Limited {
 		f.Cause = "the driver attaches no more volumes to the node: its limit is too high, other devices take up room, or the pod names its node itself"
@@ -117,8 +117,8 @@ func rejected(p *facts.View, l *facts.Load) []*corev1.Pod {
 func limitAftermath(p *check.Run, l *facts.Load, pods []*corev1.Pod) {
 	f := limitFinding(p.View, l)
 	f.Severity, f.Since, f.Pods = finding.Warning, new(facts.BoundAt(pods[0])), facts.PodNames(pods)
-	f.Message = fmt.Sprintf("Pod %s, which node %s refused because its volume does not fit, has failed and still keeps the attachment there waiting: %s",
-		facts.PodName(pods[0]), l.Node.Name, l.Text())
+	f.Message = fmt.Sprintf("Failed pod %s, refused by full node %s, keeps its attachment waiting", facts.PodName(pods[0]), l.Node.Name)
+	f.Detail = "the node refused it because its volume does not fit; " + l.Text()
 	f.Cause = "a pod whose volume was never mounted keeps it in volumesInUse for as long as the pod exists, and so the attachment, which the attacher " +
 		"tries again and the scheduler counts"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pods[0]), Field: "status.reason", Value: pods[0].Status.Reason})
@@ -133,7 +133,8 @@ func limitAftermath(p *check.Run, l *facts.Load, pods []*corev1.Pod) {
 func limitExceeded(p *check.Run, l *facts.Load, waiting []*corev1.Pod) {
 	f := limitFinding(p.View, l)
 	f.Severity, f.Pods = finding.Info, facts.PodNames(waiting)
-	f.Message = fmt.Sprintf("Pods on node %s want more volumes of %s than fit: %s", l.Node.Name, l.Driver, l.Text())
+	f.Message = fmt.Sprintf("Pods on node %s want more volumes of %s than fit", l.Node.Name, l.Driver)
+	f.Detail = l.Text()
 	f.Cause = "the pods name the node themselves, or were scheduled while the driver gave no limit"
 	f.SelfHeals.Because = "what does not fit waits until another volume leaves the node; nobody moves the pods"
 	f.Advice = fmt.Sprintf("a pod there that does not come to its volume within minutes has to start elsewhere: %d of the volumes cannot be attached", l.All()-l.Limit)

@@ -74,7 +74,9 @@ func backendStuck(p *check.Run, truth *storage.Truth, t facts.Task, hint string)
 		return // nobody waits: an attempt that is left over
 	}
 	f := waitsForStorage(p, t, pair, pods)
-	f.Message += fmt.Sprintf(", and the driver's words hint at the storage system: %q", t.Failure.Message)
+	f.Message += ": its storage seems stuck"
+	f.Detail = "the driver's words hint at the storage system"
+	f.Said = facts.QuoteDriver(t.Spec.Attacher, t.Failure)
 	f.Cause = hint + "; that is a hint from the words alone, no object shows it"
 	if entry, known := facts.AttachRefusal(t.Spec.Attacher, t.Failure); known {
 		f.KnownFrom = facts.KnownFrom(entry)

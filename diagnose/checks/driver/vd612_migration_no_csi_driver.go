@@ -26,7 +26,8 @@ func runMigrationNoCSIDriver(p *check.Run) {
 			continue
 		}
 		f := goneFinding(p.View, driver, tasks)
-		f.Message = fmt.Sprintf("The driver %s, to which in-tree volumes have moved, is not installed: %s", driver, p.Queue(tasks))
+		f.Message = fmt.Sprintf("Driver %s, to which in-tree volumes have moved, is not installed", driver)
+		f.Detail = p.Queue(tasks)
 		f.Cause = fmt.Sprintf("the release no longer attaches volumes of the in-tree plugin itself: it translates them, and leaves them to %s", driver)
 		for _, t := range tasks {
 			if name := t.Spec.Source.PersistentVolumeName; name != nil && p.InTree(t.VolumeAttachment) {

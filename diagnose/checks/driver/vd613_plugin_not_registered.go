@@ -60,8 +60,8 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 		Node:    facts.NodeName(node),
 		Pods:    facts.PodNames(users),
 		Since:   new(facts.ReadyChanged(plugin)),
-		Message: fmt.Sprintf("The node plugin of %s, pod %s, runs on node %s and is not registered with the kubelet, which %s volumes of it there%s",
-			driver, facts.PodName(plugin), node.Name, cannot, facts.OthersUse(users)),
+		Message: fmt.Sprintf("The kubelet of node %s has not registered the node plugin of %s", node.Name, driver),
+		Detail:  finding.Clauses(fmt.Sprintf("the plugin, pod %s, runs there; the kubelet %s volumes of it", facts.PodName(plugin), cannot), facts.OthersUse(users)),
 		Cause: "the kubelet has not found the plugin's socket, or has refused it: the plugin gives no id for the node or another zone than the node's " +
 			"label says, a second plugin has the driver's name, or the registrar uses another directory than the kubelet",
 		Evidence: append([]finding.Evidence{
@@ -77,8 +77,9 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 	if len(waiting) > 0 {
 		pods := facts.PodsOf(waiting)
 		f.Severity, f.Pods = finding.Error, facts.PodNames(pods)
-		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s; the node plugin of its driver %s, pod %s, runs there and is not registered with the kubelet%s",
-			facts.PodName(waiting[0].Pod), node.Name, waiting[0].Name, driver, facts.PodName(plugin), facts.Alike(pods))
+		f.Message = fmt.Sprintf("Pod %s waits on node %s: the plugin of %s is not registered", facts.PodName(waiting[0].Pod), node.Name, driver)
+		f.Detail = finding.Clauses(fmt.Sprintf("it waits for volume %s; the driver's node plugin, pod %s, runs there and is not registered with the kubelet",
+			waiting[0].Name, facts.PodName(plugin)), facts.Alike(pods))
 	}
 	refused(&f, here)
 	p.Report(f)
@@ -96,7 +97,11 @@ func refused(f *finding.Finding, plugins []*corev1.Pod) {
 	if !ok {
 		return
 	}
-	f.Message += fmt.Sprintf("; its registrar last ended with %q", last.Message)
+	facts.Also(f, "its registrar has ended")
+	f.Said = &finding.Quote{Text: last.Message, By: "the plugin's registrar, at its end"}
+	if !last.At.IsZero() {
+		f.Said.At = &last.At
+	}
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(last.Pod), Field: "status.containerStatuses[" + last.Container + "].lastState.terminated.message",
 		Value: fmt.Sprintf("%s at %s", last.Message, facts.Stamp(last.At))})
 	if actor, because := last.Who(); actor != "" {

@@ -56,10 +56,10 @@ func goneUnderPods(p *check.Run, node *corev1.Node, driver string, volumes []fac
 	pods := facts.PodsOf(volumes)
 	first := volumes[0]
 	f := finding.Finding{
-		Subject: p.DriverObject(driver),
-		Node:    facts.NodeName(node),
-		Message: fmt.Sprintf("Pod %s on node %s has volume %s mounted, and its driver %s is no longer registered there: the kubelet cannot unmount it%s",
-			facts.PodName(first.Pod), node.Name, first.Name, driver, facts.Alike(pods)),
+		Subject:  p.DriverObject(driver),
+		Node:     facts.NodeName(node),
+		Message:  fmt.Sprintf("Driver %s is no longer registered on node %s, where pods use it", driver, node.Name),
+		Detail:   fmt.Sprintf("pod %s has volume %s mounted, and the kubelet cannot unmount it%s", facts.PodName(first.Pod), first.Name, othersLike(pods)),
 		Cause:    "the driver's node plugin was taken off the node, by a taint, a node selector or an uninstall, while volumes of it were in use",
 		Evidence: []finding.Evidence{p.RegisteredDrivers(node), {Object: "node/" + node.Name, Field: "pods", Value: "none mounts the directory plugins/" + driver}},
 		SelfHeals: finding.SelfHeals{Because: "the pods run on, and stay Terminating once they are deleted; the kubelet unmounts within about 5 min after the " +
@@ -71,8 +71,8 @@ func goneUnderPods(p *check.Run, node *corev1.Node, driver string, volumes []fac
 			first = volumes[i]
 			since := *first.Pod.DeletionTimestamp
 			f.Severity, f.Since = finding.Error, &since
-			f.Message = fmt.Sprintf("Pod %s on node %s cannot go: its containers have ended, and its volume %s cannot be unmounted, because the driver %s is no "+
-				"longer registered there%s", facts.PodName(first.Pod), node.Name, first.Name, driver, facts.Alike(pods))
+			f.Message = fmt.Sprintf("Pod %s cannot go from node %s: driver %s is not registered there", facts.PodName(first.Pod), node.Name, driver)
+			f.Detail = fmt.Sprintf("its containers have ended, and its volume %s cannot be unmounted, because the driver is no longer registered%s", first.Name, othersLike(pods))
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(first.Pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(since)})
 			break
 		}
@@ -98,5 +98,17 @@ func stuckUnmounting(p *facts.View, pod *corev1.Pod) bool {
 func holdsMounts(p *facts.View) func(*corev1.Pod) bool {
 	return func(pod *corev1.Pod) bool {
 		return facts.Mounted(pod) || facts.Started(pod) && stuckUnmounting(p, pod)
+	}
+}
+
+// othersLike counts the pods but for one, which are in the same case.
+func othersLike(pods []*corev1.Pod) string {
+	switch len(pods) {
+	case 1:
+		return ""
+	case 2:
+		return "; another pod there has volumes of the driver, too"
+	default:
+		return fmt.Sprintf("; %d other pods there have volumes of the driver, too", len(pods)-1)
 	}
 }

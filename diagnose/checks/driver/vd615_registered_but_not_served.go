@@ -105,15 +105,16 @@ func notServed(p *check.Run, node *corev1.Node, driver string, here, waiting, us
 	}
 	if len(waiting) > 0 {
 		f.Severity, f.Pods = finding.Error, facts.PodNames(waiting)
-		f.Message = fmt.Sprintf("Pod %s waits on node %s for a volume of %s, which the node lists as registered, and %s%s",
-			facts.PodName(waiting[0]), node.Name, driver, what, facts.Alike(waiting))
+		f.Message = fmt.Sprintf("Pod %s waits on node %s: driver %s is registered and not served", facts.PodName(waiting[0]), node.Name, driver)
+		f.Detail = finding.Clauses("it waits for a volume of the driver; "+what, facts.Alike(waiting))
 	} else {
 		f.Pods = facts.PodNames(users)
 		cannot := "can be neither mounted nor unmounted"
 		if len(here) > 0 && facts.Runs(here[0]) {
 			cannot = "may be neither mounted nor unmounted: a container of it still runs" // which may be the driver's own
 		}
-		f.Message = fmt.Sprintf("Node %s lists %s as registered, and %s: volumes of it %s%s", node.Name, driver, what, cannot, facts.OthersUse(users))
+		f.Message = fmt.Sprintf("Driver %s is registered on node %s and not served there", driver, node.Name)
+		f.Detail = finding.Clauses(what, "volumes of it "+cannot, facts.OthersUse(users))
 	}
 	p.Report(f)
 }

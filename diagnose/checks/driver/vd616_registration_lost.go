@@ -70,8 +70,8 @@ func registrationLost(p *check.Run, node *corev1.Node, driver string, here, wait
 		Node:    facts.NodeName(node),
 		Pods:    facts.PodNames(waiting),
 		Since:   new(facts.FirstTime(said)),
-		Message: fmt.Sprintf("Pod %s waits on node %s for a volume of %s, which the node lists as registered and its kubelet does not know%s",
-			facts.PodName(waiting[0]), node.Name, driver, facts.Alike(waiting)),
+		Message: fmt.Sprintf("Pod %s waits on node %s: its kubelet does not know driver %s", facts.PodName(waiting[0]), node.Name, driver),
+		Detail:  finding.Clauses("it waits for a volume of the driver, which the node lists as registered", facts.Alike(waiting)),
 		Cause: "the kubelet keeps its drivers in memory: it has restarted, or another plugin of that name went, and the socket that is there was not " +
 			"registered again; the entry in the CSINode is the one of before",
 		Evidence: append([]finding.Evidence{

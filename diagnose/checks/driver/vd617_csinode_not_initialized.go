@@ -34,7 +34,8 @@ func runCSINodeNotInitialized(p *check.Run) {
 		since := c.LastTransitionTime
 		p.Report(facts.AboutNode(node, finding.Finding{
 			Since:   &since,
-			Message: fmt.Sprintf("Node %s has not been Ready for %s because its kubelet cannot make or update its CSINode", node.Name, facts.Rounded(p.Age(since))),
+			Message: fmt.Sprintf("Node %s is not Ready because its kubelet cannot make or update its CSINode", node.Name),
+			Detail:  fmt.Sprintf("it has not been Ready for %s", facts.Rounded(p.Age(since))),
 			Cause: "the kubelet may not read or write CSINodes (the node authorizer, an admission webhook), cannot reach the API server as it should, or " +
 				"finds a CSINode of another Node object",
 			Evidence: []finding.Evidence{{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: fmt.Sprintf("%s: %s", c.Reason, c.Message)}, p.RegisteredDrivers(node)},

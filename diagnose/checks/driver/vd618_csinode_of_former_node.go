@@ -65,9 +65,9 @@ func formerNode(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, own
 		Subject: finding.Object{Kind: "CSINode", Name: csiNode.Name, UID: csiNode.UID},
 		Node:    facts.NodeName(node),
 		Since:   &node.CreationTimestamp,
-		Message: fmt.Sprintf("The CSINode of node %s belongs to an earlier Node object of that name: the ids and limits in it may be those of another machine, "+
-			"and it may be collected together with them", node.Name),
-		Cause: "the Node was deleted and registered again while its kubelet ran on, or the collection of the old one has not come to an end",
+		Message: fmt.Sprintf("The CSINode of node %s belongs to an earlier node of that name", node.Name),
+		Detail:  "the ids and limits in it may be those of another machine, and it may be collected together with the earlier Node object",
+		Cause:   "the Node was deleted and registered again while its kubelet ran on, or the collection of the old one has not come to an end",
 		Evidence: []finding.Evidence{
 			{Object: "csinode/" + csiNode.Name, Field: "metadata.ownerReferences", Value: "Node with uid " + string(owner)},
 			{Object: "node/" + node.Name, Field: "metadata.uid", Value: string(node.UID)},

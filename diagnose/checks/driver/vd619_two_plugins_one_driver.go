@@ -72,13 +72,13 @@ func twoPlugins(p *check.Run, driver string, rivals []*corev1.Pod, nodes int) {
 	node := facts.NodeOf(rivals[0])
 	others := ""
 	if nodes > 1 {
-		others = fmt.Sprintf(" and on %d other nodes", nodes-1)
+		others = fmt.Sprintf("so it is on %d other nodes", nodes-1)
 	}
 	p.Report(finding.Finding{
 		Subject: p.DriverObject(driver),
 		Node:    node,
-		Message: fmt.Sprintf("Pods %s and %s both register driver %s on node %s%s: the kubelet takes one of them, and forgets the driver when that one goes",
-			facts.PodName(rivals[0]), facts.PodName(rivals[1]), driver, node, others),
+		Message: fmt.Sprintf("Pods %s and %s both register driver %s on node %s", facts.PodName(rivals[0]), facts.PodName(rivals[1]), driver, node),
+		Detail:  finding.Clauses(others, "the kubelet takes one of them, and forgets the driver when that one goes"),
 		Cause: "the driver is installed twice, by two releases or two ways of installing it; the kubelet takes one of them and refuses the other, or takes each " +
 			"in turn",
 		Evidence: facts.PluginEvidence(rivals),

@@ -68,8 +68,8 @@ func nodeUnknown(p *check.Run, node *corev1.Node, driver string, tasks []facts.R
 		Pods:             facts.PodNames(pods),
 		Since:            &lead.Waits,
 		Actor:            "the " + string(entry.Actor),
-		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, and driver %s does not know this node, which is Ready; %s has to act%s",
-			facts.PodName(pods[0]), node.Name, p.TaskVolume(lead.Task), driver, "the "+string(entry.Actor), facts.Alike(pods)),
+		Message:          fmt.Sprintf("Pod %s waits on node %s, which driver %s does not know", facts.PodName(pods[0]), node.Name, driver),
+		Detail:           finding.Clauses(fmt.Sprintf("it waits for volume %s; the node is Ready; the %s has to act", p.TaskVolume(lead.Task), entry.Actor), facts.Alike(pods)),
 		Cause: "the driver's controller, or its storage system, has lost the node's entry or never got it; or the node's id in the CSINode is not the one " +
 			"that the storage system has",
 		Evidence: append([]finding.Evidence{

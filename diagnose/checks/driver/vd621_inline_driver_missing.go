@@ -69,14 +69,15 @@ func inlineDriverMissing(p *check.Run, node *corev1.Node, driver string, waiting
 		},
 		SelfHeals: finding.SelfHeals{Because: "the kubelet asks again at most 2m2s apart, and has nobody to ask before the driver's node plugin has registered"},
 	}
-	where := fmt.Sprintf("Pod %s waits on node %s for its inline volume %s, whose driver %s is not ", facts.PodName(first.Pod), node.Name, first.Name, driver)
+	where := fmt.Sprintf("Pod %s waits on node %s: driver %s is ", facts.PodName(first.Pod), node.Name, driver)
+	f.Detail = finding.Clauses("it waits for its inline volume "+first.Name, facts.Alike(pods))
 	meant := p.Meant(driver)
 	if meant == "" {
 		meant = p.Successor(driver)
 	}
 	switch {
 	case p.Installed(driver):
-		f.Message = where + "registered on that node"
+		f.Message = where + "not registered there"
 		f.Cause = "the driver's node plugin does not run on the node, or has not been able to register with the kubelet"
 		f.Advice = fmt.Sprintf("look at the driver's node plugin on %s: is its pod there (taints, node selector), Ready, and does its registrar use the "+
 			"kubelet's directory?", node.Name)
@@ -88,16 +89,15 @@ func inlineDriverMissing(p *check.Run, node *corev1.Node, driver string, waiting
 			p.RestartPlugin(driver, facts.NodeName(node), plugins, "registers again").AdviseIn(&f)
 		}
 	case meant != "":
-		f.Message = fmt.Sprintf("%sinstalled, but %s is", where, meant)
+		f.Message = fmt.Sprintf("%smissing, %s is installed", where, meant)
 		f.Cause = "the pod names the driver otherwise than it was installed, as the names suggest"
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "csidriver/" + meant, Field: "metadata.name", Value: "is installed"})
 		f.SelfHeals.Because = "a pod's volumes cannot be changed, and no driver of that name is installed"
 		f.Advice = fmt.Sprintf("if %s is meant, correct the driver in the pod's template; the controller then makes new pods. Else install the driver %s", meant, driver)
 	default:
-		f.Message = where + "installed"
+		f.Message = where + "not installed"
 		f.Cause = "no node lists the driver and there is no CSIDriver of that name: it was never installed, or has been removed"
 		f.Advice = "install the driver, or correct the driver's name in the pod's template"
 	}
-	f.Message += facts.Alike(pods)
 	p.Report(f)
 }

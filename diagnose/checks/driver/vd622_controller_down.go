@@ -35,7 +35,8 @@ func runControllerDown(p *check.Run) {
 	f := finding.Finding{
 		Subject: finding.Object{Kind: "Lease", Namespace: lease.Namespace, Name: lease.Name, UID: lease.UID},
 		Since:   &since, Pods: facts.PodNames(pods),
-		Message:   fmt.Sprintf("No kube-controller-manager leads: its lease was last renewed %s ago (%s)", facts.Rounded(p.Age(since)), facts.Stamp(since)),
+		Message:   fmt.Sprintf("No kube-controller-manager leads: its lease was last renewed %s ago", facts.Rounded(p.Age(since))),
+		Detail:    "it was renewed at " + facts.Stamp(since),
 		Cause:     "kube-controller-manager, whose attach/detach controller attaches and detaches all volumes, does not run, or does not reach the API server",
 		SelfHeals: finding.SelfHeals{Because: "nothing is attached or detached until it leads again; then the pods that wait follow by themselves"},
 		Evidence:  []finding.Evidence{facts.LeaseEvidence(lease)},
@@ -46,9 +47,10 @@ func runControllerDown(p *check.Run) {
 	}
 	if len(pods) == 0 {
 		f.Severity = finding.Info
-		f.Message += "; no pod waits for it yet"
+		facts.Also(&f, "no pod waits for it yet")
 	} else {
-		f.Message += fmt.Sprintf("; pod %s waits on node %s for it to attach a volume%s", facts.PodName(pods[0]), pods[0].Spec.NodeName, facts.Alike(pods))
+		facts.Also(&f, "pod %s waits on node %s for it to attach a volume", facts.PodName(pods[0]), pods[0].Spec.NodeName)
+		f.Detail = finding.Clauses(f.Detail, facts.Alike(pods))
 	}
 	p.Report(f)
 }

@@ -78,11 +78,16 @@ func twoAttachments(p *check.Run, volume corev1.UniqueVolumeName, vas []facts.At
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attached", Value: fmt.Sprintf("true on node %s, not being deleted", va.Node)})
 	}
 	f.Pods = facts.PodNames(users)
-	f.Message = fmt.Sprintf("Volume %s may be used by one node at a time and is attached to nodes %s at the same time", pv.Name, strings.Join(nodes, " and "))
+	f.Message = fmt.Sprintf("Single-node volume %s is attached to nodes %s", pv.Name, strings.Join(nodes, " and "))
+	if len(nodes) > 2 {
+		f.Message = fmt.Sprintf("Single-node volume %s is attached to %d nodes", pv.Name, len(nodes))
+		f.Detail = "the nodes are " + strings.Join(nodes, ", ")
+	}
+	facts.Also(&f, "the volume may be used by one node at a time")
 	if len(users) > 0 {
-		f.Message += ": " + facts.PodPlaces(users)
+		facts.Also(&f, "%s", facts.PodPlaces(users))
 	} else {
-		f.Message += ", though no pod uses it"
+		facts.Also(&f, "no pod uses it")
 	}
 	p.Report(f)
 }

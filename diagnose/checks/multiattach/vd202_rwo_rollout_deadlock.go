@@ -41,9 +41,10 @@ func rolloutDeadlock(p *check.Run, c facts.Conflict, r facts.Rollout) {
 		Subject: facts.PodObject(r.To),
 		Pods:    facts.PodNames(c.Waiters),
 		Since:   new(facts.BoundAt(r.To)), Severity: p.ConflictSeverity(facts.BoundAt(r.To)),
-		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which pod %s of the same Deployment %s keeps on node %s until the new pod is Ready",
-			facts.PodName(r.To), r.To.Spec.NodeName, p.ShortVolume(c.Volume), facts.PodName(r.From), r.Deployment, c.Node),
-		Cause: strategyCause(p.View, r),
+		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which pod %s keeps",
+			facts.PodName(r.To), r.To.Spec.NodeName, p.ShortVolume(c.Volume), facts.PodName(r.From)),
+		Detail: fmt.Sprintf("both pods are of Deployment %s: the old one keeps the volume on node %s until the new one is Ready", r.Deployment, c.Node),
+		Cause:  strategyCause(p.View, r),
 		Evidence: []finding.Evidence{
 			{Object: "pod/" + facts.PodName(r.From), Field: "metadata.ownerReferences", Value: "ReplicaSet " + ownerName(r.From) + "; Ready on node " + r.From.Spec.NodeName},
 			{Object: "pod/" + facts.PodName(r.To), Field: "metadata.ownerReferences", Value: "ReplicaSet " + ownerName(r.To) + "; not started on node " + r.To.Spec.NodeName},

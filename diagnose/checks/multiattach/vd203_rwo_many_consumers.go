@@ -49,8 +49,9 @@ func manyConsumers(p *check.Run, c facts.Conflict, claim *corev1.PersistentVolum
 		Subject: finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
 		Pods:    facts.PodNames(c.Waiters),
 		Since:   new(facts.BoundAt(waiter)), Severity: p.ConflictSeverity(facts.BoundAt(waiter)),
-		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which pod %s uses on node %s: the claim %s/%s is ReadWriteOnce%s",
-			facts.PodName(waiter), waiter.Spec.NodeName, pv, facts.PodName(holder), c.Node, claim.Namespace, claim.Name, facts.Alike(c.Waiters)),
+		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which pod %s uses", facts.PodName(waiter), waiter.Spec.NodeName, pv, facts.PodName(holder)),
+		Detail: finding.Clauses(fmt.Sprintf("the claim %s/%s is ReadWriteOnce, and that pod is on node %s", claim.Namespace, claim.Name, c.Node),
+			facts.Alike(c.Waiters)),
 		Cause: "pods on several nodes share the claim: " + sharers(waiter, holder),
 		Evidence: []finding.Evidence{
 			{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "spec.accessModes", Value: fmt.Sprint(claim.Spec.AccessModes)},

@@ -79,8 +79,9 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 		Since:            new(facts.BoundAt(waiter)),
 		Severity:         p.ConflictSeverity(facts.BoundAt(waiter)),
 		Actor:            "pod " + facts.PodName(holder),
-		Message: fmt.Sprintf("Pod %s %s: claim %s/%s (volume %s) is for one pod at a time, and pod %s uses it on node %s%s",
-			facts.PodName(waiter), place, claim.Namespace, claim.Name, claim.Spec.VolumeName, facts.PodName(holder), holder.Spec.NodeName, facts.Alike(waiters)),
+		Message:          fmt.Sprintf("Pod %s waits for claim %s/%s, which only pod %s may use", facts.PodName(waiter), claim.Namespace, claim.Name, facts.PodName(holder)),
+		Detail: finding.Clauses(fmt.Sprintf("the pod %s; the claim, with volume %s, is for one pod at a time, and the other pod uses it on node %s",
+			place, claim.Spec.VolumeName, holder.Spec.NodeName), facts.Alike(waiters)),
 		Cause: "two pods share a ReadWriteOncePod claim: " + sharers(waiter, holder),
 		Evidence: []finding.Evidence{
 			{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "spec.accessModes", Value: fmt.Sprint(claim.Spec.AccessModes)},

@@ -47,8 +47,8 @@ func onePodTwice(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1.P
 		PersistentVolume: pv.Name,
 		Pods:             facts.PodNames([]*corev1.Pod{first, second}),
 		Since:            new(facts.BoundAt(second)),
-		Message: fmt.Sprintf("Volume %s is ReadWriteOncePod: pod %s uses it on node %s, and pod %s on node %s: both may write to it",
-			pv.Name, facts.PodName(first), first.Spec.NodeName, facts.PodName(second), second.Spec.NodeName),
+		Message:          fmt.Sprintf("Pods %s and %s both use ReadWriteOncePod volume %s", facts.PodName(first), facts.PodName(second), pv.Name),
+		Detail:           fmt.Sprintf("the former runs on node %s, the latter on node %s, and both may write to it", first.Spec.NodeName, second.Spec.NodeName),
 		Evidence: []finding.Evidence{
 			{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "spec.accessModes", Value: fmt.Sprint(claim.Spec.AccessModes)},
 			{Object: "csidriver/" + pv.Spec.CSI.Driver, Field: "spec.attachRequired", Value: "false"},

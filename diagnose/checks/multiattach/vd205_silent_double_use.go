@@ -152,11 +152,13 @@ func doubleUse(p *check.Run, volume corev1.UniqueVolumeName, two [2]place) {
 		Advice: "stop one writer now: scale down or delete one of the pods (not by force), and wait until its node no longer lists the volume in volumesInUse; " +
 			"then check the file system",
 	}
-	f.Message = fmt.Sprintf("Volume %s may be used by one node at a time: pod %s uses it on node %s, and ", pv.Name, facts.PodName(first.users[0]), first.node.Name)
+	f.Detail = fmt.Sprintf("the volume may be used by one node at a time; pod %s uses it on node %s", facts.PodName(first.users[0]), first.node.Name)
 	if len(second.users) > 0 {
-		f.Message += fmt.Sprintf("pod %s on node %s: both may write to it", facts.PodName(second.users[0]), second.node.Name)
+		f.Message = fmt.Sprintf("Pods %s and %s both use single-node volume %s", facts.PodName(first.users[0]), facts.PodName(second.users[0]), pv.Name)
+		facts.Also(&f, "pod %s uses it on node %s, and both may write to it", facts.PodName(second.users[0]), second.node.Name)
 	} else {
-		f.Message += fmt.Sprintf("it is attached to node %s as well, where the next pod would write to it, too", second.node.Name)
+		f.Message = fmt.Sprintf("Single-node volume %s is in use on node %s and attached to %s", pv.Name, first.node.Name, second.node.Name)
+		facts.Also(&f, "on node %s the next pod would write to it, too", second.node.Name)
 	}
 	p.Report(f)
 }

@@ -95,15 +95,15 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 	nameLostEntryCause(p, &f, node, lost)
 	if facts.Started(pod) {
 		f.Severity = finding.Warning
-		f.Message = fmt.Sprintf("Pod %s/%s runs on node %s with volume %s, but the node's volumesAttached has lost it: a kubelet that restarts "+
-			"now would no longer protect the mount", pod.Namespace, pod.Name, node.Name, f.PersistentVolume)
+		f.Message = fmt.Sprintf("Pod %s runs on node %s, whose volumesAttached has lost volume %s", facts.PodName(pod), node.Name, f.PersistentVolume)
+		f.Detail = "a kubelet that restarts now would no longer protect the mount"
 		if _, at := facts.VolumesAttachedWriter(node); !at.IsZero() {
 			f.Since = &at
 		}
 	} else {
 		f.Since = new(facts.BoundAt(pod))
-		f.Message = fmt.Sprintf("Pod %s/%s waits on node %s for volume %s: it is attached, but the entry is missing from the node's "+
-			"volumesAttached, and the kubelet mounts only what that lists", pod.Namespace, pod.Name, node.Name, f.PersistentVolume)
+		f.Message = fmt.Sprintf("Pod %s waits on node %s, whose volumesAttached has lost volume %s", facts.PodName(pod), node.Name, f.PersistentVolume)
+		f.Detail = "the volume is attached, and the kubelet mounts only what volumesAttached lists"
 	}
 	p.Report(f)
 }

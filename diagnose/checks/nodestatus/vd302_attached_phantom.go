@@ -135,20 +135,20 @@ func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bo
 	case len(waiting) > 0:
 		pod := waiting[0]
 		f.Subject = facts.PodObject(pod)
-		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s: volumesAttached lists it, but its VolumeAttachment does not exist, "+
-			"and the kubelet cannot go on without", facts.PodName(pod), f.Node, f.PersistentVolume)
+		f.Message = fmt.Sprintf("Pod %s waits on node %s: volume %s has no VolumeAttachment", facts.PodName(pod), f.Node, f.PersistentVolume)
+		f.Detail = "volumesAttached lists the volume, and the kubelet cannot go on without its VolumeAttachment"
 		if e := missingRelationship(p.View, pod); e != nil {
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "event/" + e.Namespace + "/" + e.Name, Field: "message", Value: e.Message})
 		}
 	case len(pods) > 0:
 		f.Subject = facts.PodObject(pods[0])
-		f.Message = fmt.Sprintf("Pod %s runs on node %s with volume %s, whose VolumeAttachment does not exist: nothing keeps the volume from being "+
-			"attached elsewhere, and the storage system may have detached it", facts.PodName(pods[0]), f.Node, f.PersistentVolume)
+		f.Message = fmt.Sprintf("Pod %s runs on node %s, and its volume %s has no VolumeAttachment", facts.PodName(pods[0]), f.Node, f.PersistentVolume)
+		f.Detail = "nothing keeps the volume from being attached elsewhere, and the storage system may have detached it"
 		f.Advice, f.ByHand = "find out at the storage system whether the volume is still attached to the node; then end the pod and let it start again", ""
 	case added:
 		f.Severity = finding.Warning
-		f.Message = fmt.Sprintf("Node %s lists volume %s in volumesAttached, but its VolumeAttachment does not exist: volume-doctor added the entry, and it "+
-			"has outlived the attachment", f.Node, f.PersistentVolume)
+		f.Message = fmt.Sprintf("Node %s lists volume %s in volumesAttached without a VolumeAttachment", f.Node, f.PersistentVolume)
+		f.Detail = "volume-doctor added the entry, and it has outlived the attachment"
 		f.Advice, f.ByHand = "take it off with kubectl volume-doctor undo and the journal of that repair; without the journal:", "leave it: nothing waits for it"
 	default:
 		f.Severity = finding.Warning
@@ -163,8 +163,8 @@ func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bo
 			f.SelfHeals.Because = "the controller does not know of the entry, and takes it off when it next writes the list: when a volume is attached to or detached " +
 				"from this node"
 		}
-		f.Message = fmt.Sprintf("Node %s lists volume %s in volumesAttached, but its VolumeAttachment does not exist: the next pod there that wants "+
-			"the volume %s", f.Node, f.PersistentVolume, next)
+		f.Message = fmt.Sprintf("Node %s lists volume %s in volumesAttached without a VolumeAttachment", f.Node, f.PersistentVolume)
+		f.Detail = "the next pod there that wants the volume " + next
 		f.ByHand = "have the kube-controller-manager leader restarted before a pod needs the volume there"
 	}
 	p.Report(f)

@@ -98,10 +98,11 @@ func wipedList(p *check.Run, node *corev1.Node, lost []facts.Attachment, pods []
 		}
 	}
 	f := facts.AboutNode(node, finding.Finding{
-		Pods:  facts.PodNames(pods),
-		Since: &node.CreationTimestamp,
-		Message: fmt.Sprintf("Node %s was registered again %s ago, and its volumesAttached has lost the volumes attached before: pod %s runs with volume %s, "+
-			"and a kubelet that restarts now would no longer protect the mount", node.Name, facts.Rounded(p.Age(node.CreationTimestamp)), facts.PodName(pod), pv),
+		Pods:    facts.PodNames(pods),
+		Since:   &node.CreationTimestamp,
+		Message: fmt.Sprintf("Node %s was registered again, and its volumesAttached has lost attached volumes", node.Name),
+		Detail: fmt.Sprintf("it was registered %s ago; pod %s runs with volume %s, and a kubelet that restarts now would no longer protect the mount",
+			facts.Rounded(p.Age(node.CreationTimestamp)), facts.PodName(pod), pv),
 		Cause: "the Node object was deleted and made again under the machine, which emptied its status; the controller holds the volumes for attached and " +
 			"does not compare",
 		Evidence: []finding.Evidence{
@@ -123,10 +124,11 @@ func wipedList(p *check.Run, node *corev1.Node, lost []facts.Attachment, pods []
 	}
 	if !facts.Started(pod) {
 		f.Severity = finding.Error
-		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s: it is attached, but the node was registered again %s ago, and its volumesAttached "+
-			"has lost the volumes attached before", facts.PodName(pod), node.Name, pv, facts.Rounded(p.Age(node.CreationTimestamp)))
+		f.Message = fmt.Sprintf("Pod %s waits on node %s, which lost volume %s when registered again", facts.PodName(pod), node.Name, pv)
+		f.Detail = fmt.Sprintf("the volume is attached, but the node was registered again %s ago, and its volumesAttached has lost the volumes attached before",
+			facts.Rounded(p.Age(node.CreationTimestamp)))
 		if others := facts.Pending(pods); len(others) > 1 {
-			f.Message += facts.Alike(others)
+			f.Detail = finding.Clauses(f.Detail, facts.Alike(others))
 		}
 	}
 	p.Report(f)

@@ -44,9 +44,9 @@ func runInuseLost(p *check.Run) {
 func inuseLost(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
 	first, pods := list[0], facts.PodsOf(list)
 	f := facts.AboutNode(node, finding.Finding{
-		Pods: facts.PodNames(pods),
-		Message: fmt.Sprintf("Pod %s runs on node %s with volume %s, which the node's volumesInUse does not list: once the pod ends, the controller detaches "+
-			"the volume without waiting for the unmount", facts.PodName(first.Pod), node.Name, first.Name),
+		Pods:    facts.PodNames(pods),
+		Message: fmt.Sprintf("Pod %s runs on node %s, whose volumesInUse lacks its volume %s", facts.PodName(first.Pod), node.Name, first.Name),
+		Detail:  "once the pod ends, the controller detaches the volume without waiting for the unmount",
 		Cause: "the kubelet was restarted and no longer gets to the pod's volumes, or no longer gets its node's status written; or somebody else writes " +
 			"the list",
 		Evidence: []finding.Evidence{{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: fmt.Sprintf("lists %v", node.Status.VolumesInUse)}},
@@ -71,7 +71,7 @@ func inuseLost(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
 		f.Never = "drain the node, delete the pod or restart the kubelet before that: volumesAttached lacks the volume as well"
 	}
 	if len(pods) > 1 {
-		f.Message += fmt.Sprintf("; so for %d pods there", len(pods))
+		facts.Also(&f, "so it is for %d pods there", len(pods))
 	}
 	p.Report(f)
 }

@@ -55,10 +55,11 @@ func notReported(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
 	first, pods := list[0], facts.PodsOf(list)
 	since := facts.BoundAt(first.Pod)
 	f := facts.AboutNode(node, finding.Finding{
-		Pods:  facts.PodNames(pods),
-		Since: &since,
-		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s: it is attached, but the kubelet has not announced it in the node's volumesInUse for %s, "+
-			"and it mounts only what it has announced%s", facts.PodName(first.Pod), node.Name, first.Name, facts.Rounded(p.Age(since)), facts.Alike(pods)),
+		Pods:    facts.PodNames(pods),
+		Since:   &since,
+		Message: fmt.Sprintf("Pod %s waits on node %s, whose kubelet does not announce volume %s", facts.PodName(first.Pod), node.Name, first.Name),
+		Detail: finding.Clauses(fmt.Sprintf("the volume is attached, but the kubelet has not announced it in the node's volumesInUse for %s, and it mounts only what "+
+			"it has announced", facts.Rounded(p.Age(since))), facts.Alike(pods)),
 		Cause: "the kubelet writes its node's status, but does not get to the pod's volumes, or writes the status too seldom (nodeStatusUpdateFrequency)",
 		Evidence: []finding.Evidence{
 			{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: fmt.Sprintf("lists %v", node.Status.VolumesInUse)},

@@ -84,9 +84,9 @@ func notAttached(p *check.Run, va facts.Attachment, pod *corev1.Pod, event *core
 		Subject: facts.PodObject(pod),
 		Pods:    facts.PodNames([]*corev1.Pod{pod}),
 		Since:   &since,
-		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which counts as attached but whose device the driver does not find there: a hint "+
-			"that the storage system has it detached", facts.PodName(pod), va.Node, pv),
-		Cause: "the volume was detached past the cluster, or a late detach took it away again; or the node does not see the device for a reason of its own",
+		Message: fmt.Sprintf("Pod %s waits on node %s: the device of volume %s is missing", facts.PodName(pod), va.Node, pv),
+		Detail:  "the volume counts as attached, and the driver does not find its device there: a hint that the storage system has it detached",
+		Cause:   "the volume was detached past the cluster, or a late detach took it away again; or the node does not see the device for a reason of its own",
 		Evidence: []finding.Evidence{
 			{Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"},
 			{Object: "node/" + string(va.Node), Field: "status.volumesAttached", Value: string(va.Volume)},
@@ -97,8 +97,7 @@ func notAttached(p *check.Run, va facts.Attachment, pod *corev1.Pod, event *core
 		ByHand:    "if it is not, delete the pod, wait until the VolumeAttachment is gone, and let the pod return: the volume is then attached again",
 	})
 	if attached, _ := entry.On(va.Node); attached {
-		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, whose device the driver does not find there although the storage system has it attached to that node",
-			facts.PodName(pod), va.Node, pv)
+		f.Detail = "the driver does not find the volume's device there, although the storage system has it attached to that node"
 		f.Cause = "the node does not see the device: udev, multipath, a full bus, or a node plugin without the host's /dev"
 		f.SelfHeals.Because = "the volume is attached already; the driver on the node has to find it"
 		f.Advice, f.ByHand = "see lsblk on the node and the log of the driver's node plugin: the failure is there", ""

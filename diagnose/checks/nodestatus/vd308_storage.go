@@ -35,16 +35,16 @@ func detachedAtStorage(p *check.Run, va facts.Attachment, node *corev1.Node, ent
 	})
 	if len(pods) > 0 {
 		f.Subject, f.Pods = facts.PodObject(pods[0]), facts.PodNames(pods)
-		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which counts as attached there, and which %s does not show as attached to that node",
-			facts.PodName(pods[0]), va.Node, pv, entry.Words())
+		f.Message = fmt.Sprintf("Pod %s waits on node %s: volume %s is not really attached", facts.PodName(pods[0]), va.Node, pv)
+		f.Detail = fmt.Sprintf("it counts as attached there, and %s does not show it as attached to that node", entry.Words())
 		f.ByHand = "delete the pod, wait until the VolumeAttachment is gone, and let the pod return: the volume is then attached again"
 		p.Report(f)
 		return true
 	}
 	// A pod that runs has used the volume: the list is held against what it says.
 	f.Severity, f.Subject, f.Pods = finding.Warning, facts.PodObject(users[0]), facts.PodNames(users)
-	f.Message = fmt.Sprintf("Pod %s runs on node %s with volume %s, which counts as attached there, and which %s does not show as attached to that node",
-		facts.PodName(users[0]), va.Node, pv, entry.Words())
+	f.Message = fmt.Sprintf("Pod %s runs on node %s with volume %s, which storage shows detached", facts.PodName(users[0]), va.Node, pv)
+	f.Detail = fmt.Sprintf("it counts as attached there, and %s does not show it as attached to that node", entry.Words())
 	f.Advice = "check on the node whether the pod still reaches its volume, and at the storage system who detached it; where it is detached, end the pod " +
 		"and let it return once the VolumeAttachment is gone"
 	p.Report(f)

@@ -64,13 +64,15 @@ func nodeIDDiffers(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, 
 		case there:
 			if f.Severity != finding.Warning { // the first driver that has two ids is the one to name
 				f.Severity, named = finding.Warning, d.Name
-				f.Message = fmt.Sprintf("Driver %s calls node %s %q in the CSINode and %q in the node's annotation: the attacher goes by the former, and one of "+
-					"them is another machine's or stale", d.Name, node.Name, d.NodeID, id)
+				f.Message = fmt.Sprintf("Driver %s has two ids for node %s", d.Name, node.Name)
+				f.Detail = fmt.Sprintf("it is %q in the CSINode and %q in the node's annotation; the attacher goes by the former, and one of them is another "+
+					"machine's or stale", d.NodeID, id)
 				f.Cause = "a registration got only half-way, the machine behind the node was replaced, or somebody edited one of the two"
 			}
 		case f.Message == "":
 			named = d.Name
-			f.Message = fmt.Sprintf("Node %s lacks the annotation with the id that driver %s gave it, which its CSINode has", node.Name, d.Name)
+			f.Message = fmt.Sprintf("Node %s lacks the annotation with its id of driver %s", node.Name, d.Name)
+			f.Detail = "its CSINode has the id"
 			f.Cause = "the Node object was recreated while its kubelet ran on; attaching works, and programs that read the annotation do not find the node"
 		}
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "csinode/" + node.Name, Field: "spec.drivers[" + d.Name + "].nodeID", Value: fmt.Sprintf("%q", d.NodeID)})
@@ -81,7 +83,8 @@ func nodeIDDiffers(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, 
 		}
 		if f.Message == "" {
 			named = driver
-			f.Message = fmt.Sprintf("Node %s has the annotation with the id that driver %s gave it, and its CSINode does not list the driver", node.Name, driver)
+			f.Message = fmt.Sprintf("The CSINode of node %s lacks driver %s, whose id the node has", node.Name, driver)
+			f.Detail = "the node's annotation has the id that the driver gave it"
 			f.Cause = "a registration got only half-way: the kubelet wrote the node and could not write the CSINode, or took off only the one of the two"
 		}
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "csinode/" + node.Name, Field: "spec.drivers", Value: "lacks " + driver})

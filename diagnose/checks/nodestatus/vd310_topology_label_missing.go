@@ -45,9 +45,9 @@ func topologyLabelMissing(p *check.Run, node *corev1.Node, driver string, missin
 	f := finding.Finding{
 		Subject: finding.Object{Kind: "CSIDriver", Name: driver},
 		Node:    facts.NodeName(node),
-		Message: fmt.Sprintf("Node %s lacks the label %s, with which driver %s registered there: pods with volumes that are bound to a value of it are not "+
-			"scheduled to the node, and the kubelet refuses to mount them", node.Name, missing[0], driver),
-		Cause: "the label was taken off or the Node object was recreated by something that does not know it; the kubelet wrote it when the driver registered",
+		Message: fmt.Sprintf("Node %s lacks the label %s, with which driver %s registered there", node.Name, missing[0], driver),
+		Detail:  "pods with volumes that are bound to a value of it are not scheduled to the node, and the kubelet refuses to mount them",
+		Cause:   "the label was taken off or the Node object was recreated by something that does not know it; the kubelet wrote it when the driver registered",
 		Evidence: []finding.Evidence{
 			{Object: "csinode/" + node.Name, Field: "spec.drivers[" + driver + "].topologyKeys", Value: fmt.Sprintf("has %v", missing)},
 			{Object: "node/" + node.Name, Field: "metadata.labels", Value: fmt.Sprintf("lacks %v", missing)},

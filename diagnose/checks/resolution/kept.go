@@ -96,11 +96,12 @@ func keptVolume(p *facts.View, claim *corev1.PersistentVolumeClaim, kept []*core
 	}
 	pv := kept[0]
 	f.PersistentVolume = pv.Name
-	f.Message = fmt.Sprintf("volume %s of an earlier claim of this name %s", pv.Name, keptAs(pv))
+	f.Message = fmt.Sprintf("volume %s is an earlier claim's", pv.Name)
+	f.Detail = fmt.Sprintf("volume %s of an earlier claim of this name %s", pv.Name, keptAs(pv))
 	if taken := diskTaken(p, pv); taken != "" {
-		f.Message += "; its disk is now that of " + taken
+		facts.Also(&f, "its disk is now that of %s", taken)
 	} else if err := cannotHave(claim, pv); err != nil {
-		f.Message += "; the claim does not fit it: " + err.Error()
+		facts.Also(&f, "the claim does not fit it: %s", err)
 	}
 	f.Advice, f.AdviceCommands = giveBack(p, claim, pv, "find out whether the pod's data is on it")
 	return f
@@ -158,7 +159,8 @@ func severalKept(p *facts.View, f *finding.Finding, kept []*corev1.PersistentVol
 			taken = append(taken, fmt.Sprintf("; leave volume %s as it is: its disk is now that of %s", pv.Name, other))
 		}
 	}
-	f.Message = fmt.Sprintf("%d volumes of earlier claims of this name are still there, %s, and the binder gives them to nobody by itself", len(kept), strings.Join(names, ", "))
+	f.Message = fmt.Sprintf("%d volumes are of earlier claims", len(kept))
+	f.Detail = fmt.Sprintf("volumes of earlier claims of this name are still there, %s, and the binder gives them to nobody by itself", strings.Join(names, ", "))
 	if len(f.AdviceCommands) > 0 {
 		f.Advice = "if their data may still be wanted, set the reclaim policy of each to Retain before anything else; "
 	}

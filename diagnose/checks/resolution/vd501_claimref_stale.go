@@ -46,16 +46,16 @@ func runClaimRefStale(p *check.Run) {
 
 func claimRefStale(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, sameName bool) {
 	ref := pv.Spec.ClaimRef
-	owner := fmt.Sprintf("claim %s/%s", ref.Namespace, ref.Name)
+	owner := fmt.Sprintf("is bound to claim %s/%s", ref.Namespace, ref.Name)
 	if sameName {
-		owner = "an earlier claim of that name"
+		owner = "an earlier claim has"
 	}
 	f := finding.Finding{
 		Severity:         finding.Warning,
 		Subject:          finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
 		PersistentVolume: pv.Name,
 		Since:            &claim.CreationTimestamp,
-		Message:          fmt.Sprintf("Claim %s/%s names volume %s, but the volume is bound to %s", claim.Namespace, claim.Name, pv.Name, owner),
+		Message:          fmt.Sprintf("Claim %s/%s names volume %s, which %s", claim.Namespace, claim.Name, pv.Name, owner),
 		Cause:            "the claim was recreated, or restored from a backup, under a volume that still points to its predecessor",
 		Evidence: []finding.Evidence{
 			{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "metadata.uid", Value: string(claim.UID)},
@@ -66,7 +66,9 @@ func claimRefStale(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1
 		SelfHeals: finding.SelfHeals{Because: "no controller changes the claimRef of a bound or released volume, and both the attach/detach controller and the " +
 			"kubelet pass over a volume that does not point back to its claim"},
 	}
-	if !sameName {
+	if sameName {
+		f.Detail = "the volume is bound to an earlier claim of that name"
+	} else {
 		f.Cause = "the claim's volumeName was set, or restored, to a volume that belongs to another claim"
 	}
 	f.Advice, f.AdviceCommands = claimRefAdvice(p.View, claim, pv, sameName)
@@ -84,11 +86,11 @@ func addUsers(f *finding.Finding, users []*corev1.Pod, runs string) {
 	pod := users[0]
 	switch {
 	case facts.Started(pod):
-		f.Message += fmt.Sprintf("; pod %s %s with it on node %s, and the controller no longer counts it as a user", facts.PodName(pod), runs, pod.Spec.NodeName)
+		facts.Also(f, "pod %s %s with it on node %s, and the controller no longer counts it as a user", facts.PodName(pod), runs, pod.Spec.NodeName)
 	case pod.Spec.NodeName != "":
-		f.Message += fmt.Sprintf("; pod %s waits on node %s, and nothing is attached for it", facts.PodName(pod), pod.Spec.NodeName)
+		facts.Also(f, "pod %s waits on node %s, and nothing is attached for it", facts.PodName(pod), pod.Spec.NodeName)
 	default:
-		f.Message += fmt.Sprintf("; pod %s waits for it and has no node yet", facts.PodName(pod))
+		facts.Also(f, "pod %s waits for it and has no node yet", facts.PodName(pod))
 	}
 }
 

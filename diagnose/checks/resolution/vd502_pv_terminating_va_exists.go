@@ -79,9 +79,9 @@ func runsWithTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 	pod := pods[0]
 	f := finding.Finding{
 		Subject: facts.PvObject(pv), PersistentVolume: pv.Name, Node: types.NodeName(pod.Spec.NodeName), Since: pv.DeletionTimestamp, Pods: facts.PodNames(pods),
-		Message: fmt.Sprintf("Pod %s runs on node %s with volume %s, which has been Terminating for %s", facts.PodName(pod), pod.Spec.NodeName, pv.Name,
-			facts.Rounded(p.Age(*pv.DeletionTimestamp))),
-		Cause: "the volume was deleted while its claim was in use; a deletion cannot be taken back",
+		Message: fmt.Sprintf("Pod %s runs on node %s with volume %s, which is Terminating", facts.PodName(pod), pod.Spec.NodeName, pv.Name),
+		Detail:  "the volume has been Terminating for " + facts.Rounded(p.Age(*pv.DeletionTimestamp)),
+		Cause:   "the volume was deleted while its claim was in use; a deletion cannot be taken back",
 		Evidence: []finding.Evidence{
 			{Object: "persistentvolume/" + pv.Name, Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pv.DeletionTimestamp)},
 			{Object: "persistentvolume/" + pv.Name, Field: "metadata.finalizers", Value: fmt.Sprint(pv.Finalizers)},
@@ -117,8 +117,8 @@ func refusedForDeletion(p *facts.View, va facts.Attachment) bool {
 
 func pvTerminating(p *check.Run, va facts.Attachment, pv *corev1.PersistentVolume) {
 	f := pvDeletionFinding(p.View, va, pv)
-	f.Message = fmt.Sprintf("Volume %s has been stuck in Terminating for %s: a VolumeAttachment on node %s, where no pod uses it, still names it",
-		pv.Name, facts.Rounded(p.Age(*pv.DeletionTimestamp)), va.Node)
+	f.Message = fmt.Sprintf("Volume %s is stuck in Terminating: a VolumeAttachment on node %s names it", pv.Name, va.Node)
+	f.Detail = fmt.Sprintf("it has been Terminating for %s, and no pod uses it on that node", facts.Rounded(p.Age(*pv.DeletionTimestamp)))
 	f.Cause = "the volume was deleted while an attach for it was failing, and the controller has lost sight of the VolumeAttachment"
 	f.SelfHeals.Because = "the attacher's finalizer keeps the volume until no VolumeAttachment names it, and nobody deletes this one"
 	f.ByHand = "delete the VolumeAttachment: the driver detaches what may be attached"
@@ -136,8 +136,8 @@ func pvTerminating(p *check.Run, va facts.Attachment, pv *corev1.PersistentVolum
 func reportRefused(p *check.Run, va facts.Attachment, pv *corev1.PersistentVolume, pods []*corev1.Pod) {
 	f := pvDeletionFinding(p.View, va, pv)
 	f.Severity, f.Pods = finding.Error, facts.PodNames(pods)
-	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which is being deleted: the attacher does not attach such a volume%s",
-		facts.PodName(pods[0]), va.Node, pv.Name, facts.Alike(pods))
+	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which is being deleted", facts.PodName(pods[0]), va.Node, pv.Name)
+	f.Detail = finding.Clauses("the attacher does not attach such a volume", facts.Alike(pods))
 	f.Cause = "the volume was deleted while its claim was in use; a deletion cannot be taken back"
 	f.SelfHeals.Because = "the volume stays marked for deletion until its claim is gone, and then it goes"
 	f.Advice = "save the data first: the reclaim policy Retain keeps the disk; then end the pod, let claim and volume go, and recreate both with the same volume handle"

@@ -52,9 +52,9 @@ func pvFinalizer(p *check.Run, pv *corev1.PersistentVolume, finalizer string) {
 		Subject:          facts.PvObject(pv),
 		PersistentVolume: pv.Name,
 		Since:            pv.DeletionTimestamp,
-		Message: fmt.Sprintf("Volume %s has been stuck in Terminating for %s: no VolumeAttachment names it, but the finalizer %s is still there",
-			pv.Name, facts.Rounded(p.Age(*pv.DeletionTimestamp)), finalizer),
-		Cause: "the driver's attacher does not run, or it missed that the last VolumeAttachment went",
+		Message:          fmt.Sprintf("Volume %s is stuck in Terminating: its finalizer %s is still there", pv.Name, finalizer),
+		Detail:           fmt.Sprintf("it has been Terminating for %s, and no VolumeAttachment names it", facts.Rounded(p.Age(*pv.DeletionTimestamp))),
+		Cause:            "the driver's attacher does not run, or it missed that the last VolumeAttachment went",
 		Evidence: []finding.Evidence{
 			{Object: "persistentvolume/" + pv.Name, Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pv.DeletionTimestamp)},
 			{Object: "persistentvolume/" + pv.Name, Field: "metadata.finalizers", Value: fmt.Sprint(pv.Finalizers)},

@@ -65,8 +65,8 @@ func twiceInOnePod(p *facts.View, d facts.SameDisk) (*corev1.Pod, []*corev1.Pers
 func twiceInPod(p *check.Run, d facts.SameDisk, pod *corev1.Pod, pvs []*corev1.PersistentVolume) {
 	f := sameDiskFinding(d)
 	f.Severity, f.Pods, f.Since, f.Node = finding.Error, facts.PodNames([]*corev1.Pod{pod}), new(facts.BoundAt(pod)), types.NodeName(pod.Spec.NodeName)
-	f.Message = fmt.Sprintf("Pod %s on node %s uses volumes %s and %s, which are one disk, and does not start: the kubelet takes them for one volume",
-		facts.PodName(pod), pod.Spec.NodeName, pvs[0].Name, pvs[1].Name)
+	f.Message = fmt.Sprintf("Pod %s on node %s does not start: its volumes %s and %s are one disk", facts.PodName(pod), pod.Spec.NodeName, pvs[0].Name, pvs[1].Name)
+	f.Detail = "the kubelet takes them for one volume"
 	f.SelfHeals.Because = "the kubelet mounts the disk for one of the two and waits for the other for ever and without a word; one of 1.35 or later does not"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + pod.Spec.NodeName, Field: "status.nodeInfo.kubeletVersion",
 		Value: p.Snapshot.Node(f.Node).Status.NodeInfo.KubeletVersion})
@@ -107,11 +107,12 @@ func twoVolumes(p *check.Run, d facts.SameDisk) {
 		if slices.ContainsFunc(users, func(pod *corev1.Pod) bool { return pod.Spec.NodeName != users[0].Spec.NodeName }) {
 			f.Severity = finding.Error // they cannot have it both, or both write
 		}
-		f.Message += " and used: " + facts.PodPlaces(places)
+		f.Message += " and used"
+		f.Detail = facts.PodPlaces(places)
 		f.Advice = "end the pods of one of the two in the ordinary way before both write. Then " + f.Advice
 	case deletes:
 		f.Severity = finding.Info
-		f.Message += ": the deletion of one takes the other's data with it"
+		f.Detail = "the deletion of one takes the other's data with it"
 	default:
 		return // kept by policy, and used through one at most
 	}

@@ -114,7 +114,8 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 		PersistentVolume: pv.Name,
 		Pods:             facts.PodNames([]*corev1.Pod{pod}),
 		Since:            &pod.CreationTimestamp,
-		Message:          fmt.Sprintf("Pod %s gets no node: its volume %s can be used only on nodes with %s, and %s", facts.PodName(pod), pv.Name, terms, where),
+		Message:          fmt.Sprintf("Pod %s gets no node: no node is open to its volume %s", facts.PodName(pod), pv.Name),
+		Detail:           fmt.Sprintf("the volume can be used only on nodes with %s, and %s", terms, where),
 		Cause:            "the volume is in one place, and the nodes that take pods are in others",
 		Evidence: []finding.Evidence{
 			{Object: "persistentvolume/" + pv.Name, Field: "spec.nodeAffinity.required", Value: terms},
@@ -157,7 +158,8 @@ func misplaced(p *check.Run, node *corev1.Node, pod *corev1.Pod, v *corev1.Volum
 			"successor is scheduled where the volume is",
 	}
 	if terms := facts.UnmetAffinity(pv, node); terms != "" {
-		f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which can be used only on nodes with %s", facts.PodName(pod), node.Name, pv.Name, terms)
+		f.Message = fmt.Sprintf("Pod %s waits on node %s, where volume %s cannot be used", facts.PodName(pod), node.Name, pv.Name)
+		f.Detail = "the volume can be used only on nodes with " + terms
 		f.Evidence = []finding.Evidence{
 			{Object: "persistentvolume/" + pv.Name, Field: "spec.nodeAffinity.required", Value: terms},
 			{Object: "node/" + node.Name, Field: "metadata.labels", Value: ownLabels(pv, node)},
@@ -172,7 +174,8 @@ func misplaced(p *check.Run, node *corev1.Node, pod *corev1.Pod, v *corev1.Volum
 	}
 	failure := va.Status.AttachError
 	f.VolumeAttachment = va.Name
-	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which the driver says is in another zone: %q", facts.PodName(pod), node.Name, pv.Name, failure.Message)
+	f.Message = fmt.Sprintf("Pod %s waits on node %s: volume %s is in another zone", facts.PodName(pod), node.Name, pv.Name)
+	f.Detail, f.Said = "the driver says so", facts.QuoteDriver(va.Spec.Attacher, failure)
 	f.Cause = "the volume does not say where it is (it has no nodeAffinity), so that the scheduler could not know"
 	f.Evidence = []finding.Evidence{
 		{Object: "volumeattachment/" + va.Name, Field: "status.attachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},

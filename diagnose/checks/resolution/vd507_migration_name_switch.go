@@ -67,8 +67,8 @@ func nameSwitch(p *check.Run, node *corev1.Node, inTree, csi corev1.UniqueVolume
 	f := facts.AboutNode(node, finding.Finding{
 		Volume:           csi,
 		PersistentVolume: p.ShortVolume(csi),
-		Message: fmt.Sprintf("Node %s lists the disk of volume %s as %s and as %s: to detach the one takes the disk from the other",
-			node.Name, p.ShortVolume(csi), inTree, csi),
+		Message:          fmt.Sprintf("Node %s lists the disk of volume %s under two names", node.Name, p.ShortVolume(csi)),
+		Detail:           fmt.Sprintf("it lists it as %s and as %s: to detach the one takes the disk from the other", inTree, csi),
 		Cause: "the node's kubelet was upgraded to one that leaves the disk to the CSI driver while pods used it; to the controller these are two volumes, " +
 			"of which nobody wants the first",
 		Evidence: []finding.Evidence{nameEvidence(node, inTree), nameEvidence(node, csi)},
@@ -89,7 +89,7 @@ func nameSwitch(p *check.Run, node *corev1.Node, inTree, csi corev1.UniqueVolume
 	if f.Pods = facts.PodNames(users); len(users) == 0 {
 		f.Severity = finding.Warning
 	} else {
-		f.Message += fmt.Sprintf(", which pod %s uses", f.Pods[0])
+		facts.Also(&f, "pod %s uses it", f.Pods[0])
 	}
 	p.Report(f)
 }

@@ -77,8 +77,8 @@ func inlineLeft(p *check.Run, va *storagev1.VolumeAttachment, pair reconcile.Vol
 		Node:             pair.Node,
 		VolumeAttachment: va.Name,
 		Since:            &va.CreationTimestamp,
-		Message: fmt.Sprintf("The attachment of volume %s to node %s is left over: the pod that carried the volume in itself is gone, and the controller "+
-			"will not detach it", va.Spec.Source.InlineVolumeSpec.CSI.VolumeHandle, pair.Node),
+		Message:          fmt.Sprintf("Inline volume %s is still attached to node %s, and its pod is gone", va.Spec.Source.InlineVolumeSpec.CSI.VolumeHandle, pair.Node),
+		Detail:           "the pod that carried the volume in itself is gone, and the controller will not detach it",
 		Cause: "the pod went away while kube-controller-manager was down or changed its leader; a controller that starts takes up only attachments that name a " +
 			"persistent volume",
 		Evidence: []finding.Evidence{
@@ -92,7 +92,7 @@ func inlineLeft(p *check.Run, va *storagev1.VolumeAttachment, pair reconcile.Vol
 	}
 	if waiters := p.WaitingElsewhere(pair); len(waiters) > 0 {
 		f.Severity, f.Pods = finding.Error, facts.PodNames(waiters)
-		f.Message += fmt.Sprintf(", while pod %s waits for it on node %s", facts.PodName(waiters[0]), waiters[0].Spec.NodeName)
+		facts.Also(&f, "pod %s waits for it on node %s", facts.PodName(waiters[0]), waiters[0].Spec.NodeName)
 	}
 	p.Report(f)
 }

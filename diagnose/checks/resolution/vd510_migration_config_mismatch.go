@@ -48,10 +48,10 @@ func leftovers(p *check.Run, node *corev1.Node) {
 		}
 		seen = append(seen, v.Name)
 		p.Report(facts.AboutNode(node, finding.Finding{
-			Volume: v.Name,
-			Message: fmt.Sprintf("Node %s lists volume %s as attached, by the name of an in-tree plugin that this release no longer has: the controller can "+
-				"never detach it by that name", node.Name, v.Name),
-			Cause: "the cluster was upgraded past the removal of " + plugin + " while the volume was attached; the entry was left behind",
+			Volume:  v.Name,
+			Message: fmt.Sprintf("Node %s lists volume %s by a name of an in-tree plugin", node.Name, v.Name),
+			Detail:  "it lists it as attached; this release no longer has that plugin, and the controller can never detach the volume by that name",
+			Cause:   "the cluster was upgraded past the removal of " + plugin + " while the volume was attached; the entry was left behind",
 			Evidence: []finding.Evidence{
 				{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: string(v.Name)},
 				{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: "lacks it; lists " + facts.List(node.Status.VolumesInUse)},
@@ -106,8 +106,9 @@ func notMigrated(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, pl
 		Node:     facts.NodeName(node),
 		Since:    new(facts.BoundAt(first.Pod)),
 		Pods:     facts.PodNames(pods),
-		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which nobody attaches: the node does not say that %s has moved to CSI there, as others do, "+
-			"and the controller no longer has the in-tree plugin%s", facts.PodName(first.Pod), node.Name, first.Name, plugin, facts.Alike(pods)),
+		Message:  fmt.Sprintf("Pod %s waits on node %s: nobody attaches volume %s there", facts.PodName(first.Pod), node.Name, first.Name),
+		Detail: finding.Clauses(fmt.Sprintf("the node does not say that %s has moved to CSI there, as others do, and the controller no longer has the in-tree plugin",
+			plugin), facts.Alike(pods)),
 		Cause: "the kubelet of the node has the migration turned off, by a feature gate or its age, and the controller has not",
 		Evidence: []finding.Evidence{{Object: "csinode/" + csiNode.Name, Field: "metadata.annotations[" + corev1.MigratedPluginsAnnotationKey + "]",
 			Value: fmt.Sprintf("lacks %s; lists %q", plugin, csiNode.Annotations[corev1.MigratedPluginsAnnotationKey])}},
@@ -134,7 +135,8 @@ func undetachable(p *check.Run) {
 		pv := p.ShortVolume(va.Volume)
 		f := p.About(va, finding.Finding{
 			Since:   &va.CreationTimestamp,
-			Message: fmt.Sprintf("Volume %s is attached to node %s and can never be detached by the controller: its handle contains a ^", pv, va.Node),
+			Message: fmt.Sprintf("Volume %s can never be detached from node %s: its handle contains a ^", pv, va.Node),
+			Detail:  "the controller cannot name such an attachment",
 			Cause:   "the controller puts driver and handle together with a ^ and takes them apart there; with another one in the handle that fails",
 			Evidence: []finding.Evidence{
 				{Object: "volumeattachment/" + va.Name, Field: "status.attached", Value: "true, not being deleted"},

@@ -137,8 +137,9 @@ func expansionFinding(claim *corev1.PersistentVolumeClaim) finding.Finding {
 func expansionBlocks(p *check.Run, claim *corev1.PersistentVolumeClaim, pod *corev1.Pod, said *corev1.Event) {
 	f := expansionFinding(claim)
 	f.Severity, f.Since, f.Pods = finding.Error, new(facts.BoundAt(pod)), facts.PodNames([]*corev1.Pod{pod})
-	f.Message = fmt.Sprintf("Pod %s waits on node %s: its claim %s is mounted, and its volume cannot be made larger there, without which the pod does not start",
-		facts.PodName(pod), pod.Spec.NodeName, claim.Name)
+	f.Message = fmt.Sprintf("Pod %s waits on node %s: the volume of claim %s cannot grow", facts.PodName(pod), pod.Spec.NodeName, claim.Name)
+	f.Detail = "the claim is mounted, and its volume cannot be made larger there, without which the pod does not start"
+	f.Said = facts.QuoteEvent(said)
 	f.Cause = "the file system is read-only or damaged, or the driver on the node refuses; the kubelet's words tell"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "event " + said.Reason, Value: said.Message})
 	f.SelfHeals.Because = "the kubelet tries again at most 2m2s apart, and fails as long as the driver or the file system does"
@@ -169,6 +170,7 @@ func expansionStuck(p *check.Run, claim *corev1.PersistentVolumeClaim, state str
 		f.SelfHeals.Because = "the disk has grown already; the file system follows at the next mount at the latest, that is, when the pod is recreated"
 		f.Advice = "recreate the pods that use the claim when it suits"
 	}
-	f.Message = fmt.Sprintf("Claim %s/%s has asked for more room since %s %s", claim.Namespace, claim.Name, facts.Stamp(since), who)
+	f.Message = fmt.Sprintf("Claim %s/%s asks for more room, %s", claim.Namespace, claim.Name, who)
+	f.Detail = "it has asked since " + facts.Stamp(since)
 	p.Report(f)
 }

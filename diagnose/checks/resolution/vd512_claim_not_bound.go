@@ -62,7 +62,8 @@ func runClaimNotBound(p *check.Run) {
 		if len(f.AdviceCommands) == 0 {
 			f.AdviceCommands = []string{safetext.Kubectl("describe", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace)}
 		}
-		f.Message = fmt.Sprintf("Pod %s waits for claim %s/%s, which gets no volume: %s", facts.PodName(users[0]), claim.Namespace, claim.Name, f.Message)
+		f.Message = fmt.Sprintf("Pod %s waits for claim %s/%s: %s", facts.PodName(users[0]), claim.Namespace, claim.Name, f.Message)
+		f.Detail = finding.Clauses("the claim gets no volume", f.Detail)
 		f.Evidence = append([]finding.Evidence{
 			{Object: claimObject(claim), Field: "status.phase", Value: string(cmp.Or(claim.Status.Phase, corev1.ClaimPending))},
 		}, f.Evidence...)
@@ -92,7 +93,8 @@ func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.
 	switch {
 	case claim.Spec.VolumeName != "":
 		return unboundReason{finding.Finding{
-			Message:   fmt.Sprintf("it asks for volume %s, which does not exist", claim.Spec.VolumeName),
+			Message:   fmt.Sprintf("volume %s does not exist", claim.Spec.VolumeName),
+			Detail:    "it asks for that volume",
 			Cause:     "the claim was made, or restored, with a volumeName of its own, and the volume was not",
 			Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "spec.volumeName", Value: claim.Spec.VolumeName}},
 			SelfHeals: finding.SelfHeals{Because: "a claim that names its volume is bound to that one alone; it is bound once a volume of that name exists"},
@@ -100,7 +102,8 @@ func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.
 		}, facts.ListsGrace}
 	case about.ForNode:
 		return unboundReason{finding.Finding{
-			Message:   fmt.Sprintf("it waits for the scheduler to choose a node, but the pod was put on node %s without it", pod.Spec.NodeName),
+			Message:   "the scheduler never chose a node",
+			Detail:    fmt.Sprintf("it waits for the scheduler to choose one, but the pod was put on node %s without it", pod.Spec.NodeName),
 			Cause:     fmt.Sprintf("the pod has spec.nodeName, so that the scheduler never sees it; storage class %s makes a volume only once the scheduler has chosen", about.Class),
 			Evidence:  []finding.Evidence{{Object: "storageclass/" + about.Class, Field: "volumeBindingMode", Value: "WaitForFirstConsumer"}},
 			SelfHeals: finding.SelfHeals{Because: "nobody but the scheduler says for which node the volume is to be made"},
@@ -108,7 +111,7 @@ func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.
 		}, facts.ListsGrace}
 	case !about.ClassFound && about.Class != "" && about.Provisioner == "":
 		return unboundReason{finding.Finding{
-			Message:   fmt.Sprintf("its storage class %s does not exist", about.Class),
+			Message:   fmt.Sprintf("storage class %s does not exist", about.Class),
 			Cause:     "the storage class was never created here, or was renamed or deleted",
 			Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "spec.storageClassName", Value: about.Class}},
 			SelfHeals: finding.SelfHeals{Because: "the claim is bound within a minute or so once a storage class of that name exists"},
@@ -133,7 +136,8 @@ func selectedNode(claim *corev1.PersistentVolumeClaim) types.NodeName {
 func selectedNodeGone(claim *corev1.PersistentVolumeClaim, about facts.Unbound) unboundReason {
 	node := selectedNode(claim)
 	f := finding.Finding{
-		Message:        fmt.Sprintf("the scheduler chose node %s for it, which does not exist any more", node),
+		Message:        fmt.Sprintf("its node %s is gone", node),
+		Detail:         fmt.Sprintf("the scheduler chose node %s for it, which does not exist any more", node),
 		Cause:          "the node was removed before the volume was made; the claim still names it, so that the provisioner makes the volume for it and the scheduler offers no other",
 		Evidence:       []finding.Evidence{{Object: claimObject(claim), Field: "metadata.annotations[" + reconcile.SelectedNodeAnnotation + "]", Value: string(node)}},
 		SelfHeals:      finding.SelfHeals{Because: "the scheduler chooses again only once the claim names no node; some provisioners take the name off, and this one has not"},
@@ -150,13 +154,14 @@ func selectedNodeGone(claim *corev1.PersistentVolumeClaim, about facts.Unbound) 
 // nobodyMakesIt is about a claim that only a volume made by hand can serve.
 func nobodyMakesIt(claim *corev1.PersistentVolumeClaim, about facts.Unbound) unboundReason {
 	f := finding.Finding{
-		Message:   "no PersistentVolume suits it, and its storage class makes none",
+		Message:   "no PersistentVolume suits it",
+		Detail:    "its storage class makes none",
 		Cause:     fmt.Sprintf("volumes of storage class %s are made by hand, and none is left that has the size, the access modes and the labels that the claim asks for", about.Class),
 		SelfHeals: finding.SelfHeals{Because: "the claim is bound within a minute once a PersistentVolume suits it"},
 		Advice:    "create a PersistentVolume of that class, or make a Released one Available again once its data may be given away",
 	}
 	if about.Class == "" {
-		f.Message = "no PersistentVolume suits it, and it names no storage class that would make one"
+		f.Detail = "it names no storage class that would make one"
 		f.Cause = "the claim names no storage class, and the cluster had no default class when it was made, or the claim says that it wants none"
 		f.Advice = "name a storage class in the claim and recreate it, mark one as the default, or create a PersistentVolume for it"
 	}
@@ -172,7 +177,8 @@ func lastSaid(e *corev1.Event) string {
 func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound) unboundReason {
 	if len(about.Failures) == 0 {
 		return unboundReason{finding.Finding{
-			Message: fmt.Sprintf("the provisioner %s has made none, and has said nothing", about.Provisioner),
+			Message: fmt.Sprintf("provisioner %s has made no volume", about.Provisioner),
+			Detail:  "the provisioner has said nothing",
 			Cause:   fmt.Sprintf("the driver's controller, with its provisioner, does not run, is not installed under the name %s, or hangs", about.Provisioner),
 			Evidence: []finding.Evidence{
 				{Object: claimObject(claim), Field: "events", Value: "none about a try that failed"},
@@ -184,7 +190,9 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 	last := about.Failures[len(about.Failures)-1]
 	if silent := p.Age(facts.EventTime(last)); silent > facts.ProvisionSilence {
 		return unboundReason{finding.Finding{
-			Message:   fmt.Sprintf("the provisioner %s has said nothing for %s; before that it failed: %q", about.Provisioner, facts.Rounded(silent), last.Message),
+			Message:   fmt.Sprintf("provisioner %s has fallen silent", about.Provisioner),
+			Detail:    fmt.Sprintf("the provisioner has said nothing for %s; before that it failed", facts.Rounded(silent)),
+			Said:      facts.QuoteEvent(last),
 			Cause:     "the provisioner does not run any more, or has given up, as some do after 15 attempts; whether what it named is still so is not known",
 			Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "events", Value: lastSaid(last)}},
 			SelfHeals: finding.SelfHeals{Because: "a provisioner that tries reports each failure, and this one has not"},
@@ -192,7 +200,8 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		}, facts.ProvisionTakes}
 	}
 	f := finding.Finding{
-		Message:   fmt.Sprintf("the provisioner %s fails to make one: %q", about.Provisioner, last.Message),
+		Message:   fmt.Sprintf("provisioner %s fails to make its volume", about.Provisioner),
+		Said:      facts.QuoteEvent(last),
 		Cause:     fmt.Sprintf("the provisioner %s says why, in words of its own", about.Provisioner),
 		Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "events", Value: lastSaid(last)}},
 		SelfHeals: finding.SelfHeals{Because: "the provisioner tries again and again, and succeeds once what it names is fixed"},

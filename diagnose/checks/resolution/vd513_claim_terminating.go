@@ -72,8 +72,9 @@ func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users [
 		Since:   claim.DeletionTimestamp, PersistentVolume: claim.Spec.VolumeName,
 		Evidence: []finding.Evidence{{Object: "persistentvolumeclaim/" + name, Field: "metadata.finalizers", Value: strings.Join(claim.Finalizers, ", ")}},
 	}
-	holds := func(who, why string) {
-		f.Message = fmt.Sprintf("Claim %s has been Terminating for %s: %s", name, facts.Rounded(p.Age(*claim.DeletionTimestamp)), who)
+	holds := func(who, detail, why string) {
+		f.Message = fmt.Sprintf("Claim %s is stuck in Terminating: %s", name, who)
+		f.Detail = finding.Clauses("it has been Terminating for "+facts.Rounded(p.Age(*claim.DeletionTimestamp)), detail)
 		f.Cause = why
 	}
 	var live, ended []*corev1.Pod
@@ -87,12 +88,12 @@ func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users [
 	const deleted = "its deletion cannot be taken back"
 	switch {
 	case !slices.Contains(claim.Finalizers, protection):
-		holds("finalizers of others keep it: "+strings.Join(claim.Finalizers, ", "), "whoever put the finalizers on has not taken them off")
+		holds("finalizers of others keep it", "the finalizers are "+strings.Join(claim.Finalizers, ", "), "whoever put the finalizers on has not taken them off")
 		f.SelfHeals.Because = "it goes once whoever put the finalizers on takes them off"
 		f.Advice = "find the program that puts these finalizers on, and see whether it runs and what it waits for"
 	case len(live) > 0:
 		f.Pods = facts.PodNames(live)
-		holds(fmt.Sprintf("pod %s on node %s uses it%s", facts.PodName(live[0]), live[0].Spec.NodeName, facts.Alike(live)), "the claim was deleted while pods name it; "+deleted)
+		holds(fmt.Sprintf("pod %s on node %s uses it", facts.PodName(live[0]), live[0].Spec.NodeName), othersToo(live), "the claim was deleted while pods name it; "+deleted)
 		f.SelfHeals.Because = "it goes once no pod on a node names it"
 		f.Advice = "before the last of its pods ends, decide about the data: with the reclaim policy Delete the disk goes with the claim, Retain keeps it"
 		if pv := p.Snapshot.Volume(claim.Spec.VolumeName); pv != nil && deletes(pv) {
@@ -101,14 +102,26 @@ func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users [
 		}
 	case len(ended) > 0:
 		f.Pods = facts.PodNames(ended)
-		holds(fmt.Sprintf("pod %s has ended and still names it%s", facts.PodName(ended[0]), facts.Alike(ended)), "a pod that has ended keeps its claims until it is deleted; "+deleted)
+		holds(fmt.Sprintf("pod %s, which has ended, names it", facts.PodName(ended[0])), othersToo(ended), "a pod that has ended keeps its claims until it is deleted; "+deleted)
 		f.SelfHeals.Because = "it goes once the pod objects that name it are deleted"
 		f.Advice = "if the data are not wanted, delete the pods that have ended, or their Job: with the reclaim policy Delete the disk goes with the claim"
 	default:
-		holds("no pod on a node names it, and its finalizer "+protection+" is still there", "kube-controller-manager takes that finalizer off, and has not")
+		holds("its finalizer "+protection+" stays", "no pod on a node names it", "kube-controller-manager takes that finalizer off, and has not")
 		f.SelfHeals.Because = "kube-controller-manager takes the finalizer off within seconds where it works"
 		f.Advice = "look whether kube-controller-manager runs and leads, and what its log says about the claim"
 		f.AdviceCommands = []string{safetext.Kubectl("get", "lease/kube-controller-manager", "-n", "kube-system")}
 	}
 	p.Report(f)
+}
+
+// othersToo counts the pods but for one.
+func othersToo(pods []*corev1.Pod) string {
+	switch len(pods) {
+	case 1:
+		return ""
+	case 2:
+		return "another pod does, too"
+	default:
+		return fmt.Sprintf("%d other pods do, too", len(pods)-1)
+	}
 }

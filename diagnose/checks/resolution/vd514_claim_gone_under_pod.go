@@ -81,7 +81,8 @@ type lostClaim struct {
 	volume *corev1.PersistentVolume
 	// again is when the claim, or else its volume, was made again.
 	again metav1.Time
-	says  string
+	// says is what is lost, in a headline, and detail the rest.
+	says, detail string
 }
 
 // whatIsLost looks at the claim of a pod that has run since then. A claim or a volume that
@@ -100,18 +101,19 @@ func whatIsLost(p *facts.View, pod *corev1.Pod, name string, since metav1.Time) 
 	}
 	switch {
 	case madeUnder(claim.CreationTimestamp, pod, since) && !hasDisk(p, pod, lost.volume, since):
-		lost.again, lost.says = claim.CreationTimestamp, fmt.Sprintf("its claim %s was deleted and made again at %s", lost.name, facts.Stamp(claim.CreationTimestamp))
+		lost.again, lost.says = claim.CreationTimestamp, fmt.Sprintf("its claim %s was made again", lost.name)
+		lost.detail = fmt.Sprintf("the claim was deleted and made again at %s", facts.Stamp(claim.CreationTimestamp))
 		if lost.volume != nil {
-			lost.says += fmt.Sprintf(" and now leads to volume %s, which the pod does not have", lost.volume.Name)
+			lost.detail += fmt.Sprintf(" and now leads to volume %s, which the pod does not have", lost.volume.Name)
 		} else {
-			lost.says += ", and has no volume"
+			lost.detail += ", and has no volume"
 		}
 	case claim.Spec.VolumeName != "" && lost.volume == nil:
 		lost.says = fmt.Sprintf("volume %s of its claim %s is gone", claim.Spec.VolumeName, lost.name)
 	case lost.volume != nil && madeUnder(lost.volume.CreationTimestamp, pod, since) && !hasDisk(p, pod, lost.volume, since):
 		lost.again = lost.volume.CreationTimestamp
-		lost.says = fmt.Sprintf("volume %s of its claim %s was deleted and made again at %s with a disk that the pod does not have", lost.volume.Name, lost.name,
-			facts.Stamp(lost.again))
+		lost.says = fmt.Sprintf("volume %s of its claim %s was made again", lost.volume.Name, lost.name)
+		lost.detail = fmt.Sprintf("the volume was deleted and made again at %s with a disk that the pod does not have", facts.Stamp(lost.again))
 	default:
 		return nil
 	}
@@ -149,7 +151,8 @@ func hasDisk(p *facts.View, pod *corev1.Pod, pv *corev1.PersistentVolume, since 
 func claimGoneUnderPod(p *check.Run, pod *corev1.Pod, lost *lostClaim) {
 	f := finding.Finding{
 		Subject: facts.PodObject(pod), Node: types.NodeName(pod.Spec.NodeName), Pods: facts.PodNames([]*corev1.Pod{pod}),
-		Message: fmt.Sprintf("Pod %s runs on node %s with its data, and %s", facts.PodName(pod), pod.Spec.NodeName, lost.says),
+		Message: fmt.Sprintf("Pod %s runs on node %s, and %s", facts.PodName(pod), pod.Spec.NodeName, lost.says),
+		Detail:  finding.Clauses("the pod runs with its data", lost.detail),
 		Cause:   "somebody deleted the claim past its finalizer kubernetes.io/pvc-protection, which keeps it as long as a pod uses it",
 	}
 	if !lost.again.IsZero() {
@@ -182,7 +185,7 @@ func claimGoneUnderPod(p *check.Run, pod *corev1.Pod, lost *lostClaim) {
 		}
 		if deletes(pv) && f.Severity != finding.Error {
 			f.Severity = finding.Error
-			f.Message += fmt.Sprintf("; volume %s of the earlier claim has the reclaim policy Delete: its disk is deleted once it is detached", pv.Name)
+			facts.Also(&f, "volume %s of the earlier claim has the reclaim policy Delete: its disk is deleted once it is detached", pv.Name)
 		}
 	}
 	p.Report(f)

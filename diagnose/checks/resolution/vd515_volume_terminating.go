@@ -74,8 +74,9 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 			{Object: "persistentvolume/" + pv.Name, Field: "status.phase", Value: string(pv.Status.Phase)},
 		},
 	}
-	holds := func(who, why string) {
-		f.Message = fmt.Sprintf("Volume %s has been Terminating for %s: %s", pv.Name, facts.Rounded(p.Age(*pv.DeletionTimestamp)), who)
+	holds := func(who, detail, why string) {
+		f.Message = fmt.Sprintf("Volume %s is stuck in Terminating: %s", pv.Name, who)
+		f.Detail = finding.Clauses("it has been Terminating for "+facts.Rounded(p.Age(*pv.DeletionTimestamp)), detail)
 		f.Cause = why
 	}
 	others := slices.DeleteFunc(slices.Clone(pv.Finalizers), func(f string) bool {
@@ -84,7 +85,7 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 	claim := boundTo(p.View, pv)
 	switch {
 	case claim != nil && slices.Contains(pv.Finalizers, volumeProtection):
-		holds(fmt.Sprintf("claim %s/%s is bound to it", claim.Namespace, claim.Name), "the volume was deleted while a claim has it; its deletion cannot be taken back")
+		holds(fmt.Sprintf("claim %s/%s is bound to it", claim.Namespace, claim.Name), "", "the volume was deleted while a claim has it; its deletion cannot be taken back")
 		f.SelfHeals.Because = "it goes once the claim is deleted"
 		f.Advice = "decide about the data before the claim is deleted: with the reclaim policy Delete the disk goes with it, Retain keeps it"
 		if deletes(pv) {
@@ -92,12 +93,12 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.persistentVolumeReclaimPolicy", Value: "Delete"})
 		}
 	case slices.Contains(pv.Finalizers, volumeProtection):
-		holds("no claim is bound to it, and its finalizer "+volumeProtection+" is still there", reconcile.ControllerManager+" takes that finalizer off, and has not")
+		holds("its finalizer "+volumeProtection+" stays", "no claim is bound to it", reconcile.ControllerManager+" takes that finalizer off, and has not")
 		f.SelfHeals.Because = reconcile.ControllerManager + " takes the finalizer off within seconds where it works"
 		f.Advice = "look whether " + reconcile.ControllerManager + " runs and leads, and what its log says about the volume"
 		f.AdviceCommands = []string{safetext.Kubectl("get", "lease/"+reconcile.ControllerManager, "-n", metav1.NamespaceSystem)}
 	case len(others) > 0:
-		holds("finalizers of others keep it: "+strings.Join(others, ", "), "whoever put the finalizers on has not taken them off")
+		holds("finalizers of others keep it", "the finalizers are "+strings.Join(others, ", "), "whoever put the finalizers on has not taken them off")
 		f.SelfHeals.Because = "it goes once whoever put the finalizers on takes them off"
 		f.Advice = "find the program that puts these finalizers on, and see whether it runs and what it waits for"
 	case slices.Contains(pv.Finalizers, provisionersFinalizer), slices.Contains(pv.Finalizers, controllersFinalizer):
@@ -126,7 +127,7 @@ func claimNamed(p *facts.View, pv *corev1.PersistentVolume) *corev1.PersistentVo
 }
 
 // diskStays is about a volume that waits for its disk to be deleted.
-func diskStays(p *facts.View, pv *corev1.PersistentVolume, f *finding.Finding, holds func(who, why string)) {
+func diskStays(p *facts.View, pv *corev1.PersistentVolume, f *finding.Finding, holds func(who, detail, why string)) {
 	driver, who := "", reconcile.ControllerManager
 	if pv.Spec.CSI != nil {
 		driver = pv.Spec.CSI.Driver
@@ -140,11 +141,12 @@ func diskStays(p *facts.View, pv *corev1.PersistentVolume, f *finding.Finding, h
 	f.SelfHeals.Because = "it goes once " + who + " has deleted the disk, which it tries again and again"
 	failed := lastFailedDelete(p, pv)
 	if failed == nil {
-		holds(who+" has not deleted its disk, and no recent event says why", who+" does not run, or hangs")
+		holds("its disk is not deleted", who+" has not deleted its disk, and no recent event says why", who+" does not run, or hangs")
 		f.Advice = first + "see whether " + who + " runs, and read its log about the volume"
 		return
 	}
-	holds(fmt.Sprintf("%s fails to delete its disk: %q", who, failed.Message), who+" says why, in words of its own")
+	f.Said = facts.QuoteEvent(failed)
+	holds("its disk cannot be deleted", who+" fails to delete its disk", who+" says why, in words of its own")
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "events", Value: lastSaid(failed)})
 	f.Advice = first + "fix what the message names; the log of " + who + " has the rest"
 	said := facts.Said{Driver: driver, Message: failed.Message, Volume: pv}

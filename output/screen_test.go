@@ -2,6 +2,7 @@ package output
 
 import (
 	"bytes"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -180,6 +181,60 @@ func TestNothingIsCut(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestHeadlines: a headline says who, what and which in sixteen words at most, what it
+// counts included, and the two of findings of one check differ where the findings do; and
+// what it leaves out stands whole on a terminal of any width: the detail, what was said, and
+// each name of the finding.
+func TestHeadlines(t *testing.T) {
+	headlines := 0
+	look := func(t *testing.T, r *finding.Report) {
+		for _, c := range r.Causes() {
+			headlines++
+			told := tellShared(r, c)
+			if n := len(strings.Fields(told.what + told.sums)); n > finding.MostWords {
+				t.Errorf("%s: %d words: %s%s", told.Code, n, told.what, told.sums)
+			}
+		}
+		about := map[string]finding.Finding{}
+		for _, f := range r.Findings {
+			if strings.ContainsAny(f.Message, "\n\r") || strings.HasSuffix(f.Message, ".") || len(strings.Fields(f.Message)) > finding.MostWords {
+				t.Errorf("%s: no headline: %q", f.Code, f.Message)
+			}
+			if other, there := about[f.Message]; there && other.Code == f.Code && (other.Subject.Kind == f.Subject.Kind && other.Subject != f.Subject && other.Node != f.Node) {
+				t.Errorf("%s: one headline for %s and %s: %s", f.Code, other.Subject, f.Subject, f.Message)
+			}
+			about[f.Message] = f
+		}
+	}
+	eachReport(t, func(t *testing.T, _ string, r *finding.Report) {
+		look(t, r)
+		for _, f := range r.Findings {
+			only := alone(r, f)
+			for _, columns := range []int{80, 100, 120} {
+				var b strings.Builder
+				if err := ReportFormats.Print(&b, "table", only, Options{Width: columns}); err != nil {
+					t.Fatal(err)
+				}
+				screen := words(b.String())
+				said := ""
+				if f.Said != nil {
+					said = fmt.Sprintf("%q", wrapper.ReplaceAllString(f.Said.Text, ""))
+				}
+				for _, s := range []string{f.Message, f.Detail, said, f.Subject.Name} {
+					if !strings.Contains(screen, words(Safe(s))) {
+						t.Errorf("%s at %d columns: lacks %q:\n%s", f.Code, columns, s, b.String())
+					}
+				}
+			}
+		}
+	})
+	look(t, large(t, 200))
+	look(t, manyOfOneCause(t, 200))
+	if headlines < 900 {
+		t.Errorf("only %d headlines", headlines)
+	}
 }
 
 // words is the text as its words, whatever the lines.

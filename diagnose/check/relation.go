@@ -48,12 +48,12 @@ var (
 	NobodyAttaches = &Group{finding.GroupNobodyAttaches, (*facts.View).DriverOf, ofDriver("No external-attacher of %s works on its VolumeAttachments")}
 	Unrecorded     = &Group{finding.GroupUnrecorded, (*facts.View).DriverOf, ofDriver("The external-attacher of %s attaches volumes and does not record it")}
 	SilentBackend  = &Group{finding.GroupSilentBackend, silentBackend, ofDriver("The storage system behind %s does not answer")}
-	OtherMachine   = &Group{finding.GroupOtherMachine, OfNode, ofNodeName("Node %s is another machine than the one that its volumes are attached to")}
+	OtherMachine   = &Group{finding.GroupOtherMachine, OfNode, ofNodeName("Node %s is another machine than its volumes are attached to")}
 	ForceDetached  = &Group{finding.GroupForceDetached, OfNode, ofNodeName("Node %s still has volumes mounted that are detached from it")}
-	NoPlugin       = &Group{finding.GroupNoPlugin, UnpluggedDriver, ofNodeName("Node %s cannot unmount volumes: the node plugin of their driver is not registered there")}
+	NoPlugin       = &Group{finding.GroupNoPlugin, UnpluggedDriver, ofNodeName("Node %s cannot unmount volumes: their driver is not registered there")}
 	Unused         = &Group{finding.GroupUnused, ofVolumeName, unusedHeadline}
-	Rollout        = &Group{finding.GroupRollout, rivals, ofNodeName("A rolling update is stuck: pods on node %s keep the volumes that their successors need")}
-	Consumers      = &Group{finding.GroupConsumers, rivals, ofNodeName("Pods on node %s keep the volumes that pods on other nodes wait for")}
+	Rollout        = &Group{finding.GroupRollout, rivals, ofNodeName("Old pods on node %s keep volumes of a rolling update")}
+	Consumers      = &Group{finding.GroupConsumers, rivals, ofNodeName("Pods on node %s keep volumes that pods elsewhere want")}
 )
 
 // OfAttachment is the key of findings about one VolumeAttachment.

@@ -56,20 +56,20 @@ func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, w
 	switch {
 	case wait == 0:
 		f.SelfHeals.Because = "the controller is told not to detach by force after a time-out (--disable-force-detach-on-timeout)"
-		f.Message += "; the controller never detaches it by force"
+		facts.Also(&f, "the controller never detaches it by force")
 	case left > 0:
 		f.Severity = finding.Info
 		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(left), Because: fmt.Sprintf(
 			"the controller detaches by force %s after the last pod on the node is gone, unless the node returns", facts.Rounded(wait))}
-		f.Message += "; the controller detaches it by force in about " + facts.Rounded(left)
+		facts.Also(&f, "the controller detaches it by force in about %s", facts.Rounded(left))
 	case -left < facts.DetachTakes:
 		f.Severity = finding.Info
 		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(facts.DetachTakes + left), Because: "the forced detach is due and may take up to 2 min"}
-		f.Message += "; the controller detaches it by force about now"
+		facts.Also(&f, "the controller detaches it by force about now")
 	default:
 		f.SelfHeals.Because = "the forced detach is overdue: the controller does not run or has --disable-force-detach-on-timeout set, " +
 			"or the old pod left the node much later than the new one came"
-		f.Message += "; the forced detach is overdue by " + facts.Rounded(-left)
+		facts.Also(&f, "the forced detach is overdue by %s", facts.Rounded(-left))
 	}
 	return f
 }
@@ -80,7 +80,7 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 	deleted := lastDeletion(p, va.VolumeNode)
 	f := lostNodeFinding(p, va, waiters, facts.Latest(facts.BoundAt(waiters[0]), deleted))
 	holder := holders[0]
-	f.Message += fmt.Sprintf("; pod %s is Terminating there and keeps it", facts.PodName(holder))
+	facts.Also(&f, "pod %s is Terminating there and keeps it", facts.PodName(holder))
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(holder), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*holder.DeletionTimestamp)})
 	f.SelfHeals.Because = "the Terminating pod counts as a user of the volume until its kubelet reports that it has ended, or the pod object is removed"
 	f.Severity = p.LostPodSeverity(*f.Since)
@@ -94,16 +94,16 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 
 func lostNodeFinding(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, since metav1.Time) finding.Finding {
 	pod, pv := waiters[0], p.ShortVolume(va.Volume)
-	lost, evidence := "gone", finding.Evidence{Object: "node/" + string(va.Node), Field: "metadata.name", Value: "there is no such node"}
+	lost, detail, evidence := "gone", "", finding.Evidence{Object: "node/" + string(va.Node), Field: "metadata.name", Value: "there is no such node"}
 	if node := p.Snapshot.Node(va.Node); node != nil {
-		lost, evidence = "not Ready", finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)}
+		lost, detail, evidence = "lost", fmt.Sprintf("node %s is not Ready", node.Name), finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)}
 	}
 	return p.About(va, finding.Finding{
-		Subject: facts.PodObject(pod),
-		Pods:    facts.PodNames(waiters),
-		Since:   &since,
-		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, still attached to node %s, which is %s",
-			facts.PodName(pod), pod.Spec.NodeName, pv, va.Node, lost),
+		Subject:        facts.PodObject(pod),
+		Pods:           facts.PodNames(waiters),
+		Since:          &since,
+		Message:        fmt.Sprintf("Pod %s waits on node %s: %s node %s still has volume %s", facts.PodName(pod), pod.Spec.NodeName, lost, va.Node, pv),
+		Detail:         detail,
 		Cause:          "the node was lost before its kubelet could unmount the volume",
 		Evidence:       []finding.Evidence{evidence, {Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"}},
 		ByHand:         fmt.Sprintf("once the machine behind %s is known to be off, taint the node out-of-service", va.Node),

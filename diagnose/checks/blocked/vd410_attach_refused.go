@@ -89,6 +89,7 @@ func attachRefusal(p *facts.View, t facts.RefusedAttach, entry driverwords.Entry
 			Subject:          finding.Object{Kind: "VolumeAttachment", Name: t.Name, UID: t.UID},
 			Volume:           t.Pair.Volume,
 			VolumeAttachment: t.Name,
+			Said:             facts.QuoteDriver(t.Spec.Attacher, t.Failure),
 		},
 	}
 }

@@ -80,6 +80,8 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 		evidence: finding.Evidence{Object: "event/" + last.Event.Namespace + "/" + last.Event.Name, Field: "message", Value: last.Event.Message},
 		one:      finding.Finding{Subject: mountSubject(p, pod, driver, entry.Meaning, last), Volume: volume.Volume},
 	}
+	r.one.Said = facts.QuoteEvent(last.Event)
+	r.one.Said.Text = last.Reason
 	if facts.Heals(entry, p.Age(since)) || entry.Actor.Heals() {
 		r.actor = "" // it ends by itself
 	}

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -39,8 +38,8 @@ const (
 // of those. Where the node cannot be read again, nobody knows whether the first reading
 // missed one.
 func (r *reading) readAgain(ctx context.Context, now time.Time) {
-	quiet := &reading{Cluster: r.inOnePage()}
-	quiet.options.Progress = nil // they were counted
+	quiet := &reading{Cluster: r.quiet()} // they were counted
+	quiet.whole = true
 	var running sync.WaitGroup
 	for i := range r.changing(now) {
 		running.Go(func() {
@@ -113,8 +112,7 @@ func lacks(node *corev1.Node, attached map[string]bool) bool {
 // another node by the same name does not count. A reading that fails is made up for by a
 // later one; the error is the last one, if even one more attempt than usual fails.
 func (r *reading) fullest(ctx context.Context, node *corev1.Node) (*corev1.Node, error) {
-	kind := kindNamed(snapshot.Nodes)
-	part := scope.Part{Kind: snapshot.Nodes, Fields: fieldselector.Set{"metadata.name": node.Name}}
+	kind, named := kindNamed(snapshot.Nodes), fieldselector.Set{"metadata.name": node.Name}
 	var failed error
 	for n := 0; n < timesReadAgain || n == timesReadAgain && failed != nil; n++ {
 		select {
@@ -123,7 +121,7 @@ func (r *reading) fullest(ctx context.Context, node *corev1.Node) (*corev1.Node,
 		case <-time.After(betweenReads):
 		}
 		var got snapshot.Objects
-		if _, failed = kind.part(r, part, &got).read(ctx, ""); failed != nil {
+		if _, failed = kind.few(r, named, "", &got).read(ctx, ""); failed != nil {
 			continue
 		}
 		if i := slices.IndexFunc(got.Nodes, func(n *corev1.Node) bool { return n.UID == node.UID }); i >= 0 &&

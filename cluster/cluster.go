@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,10 +64,8 @@ type Cluster struct {
 	config *rest.Config
 	// wait bounds each request with its answer.
 	wait time.Duration
-	// whole reads each list in one page, unless jsonOnly says that the API server
-	// answers in JSON.
-	whole    bool
-	jsonOnly *atomic.Bool
+	// whole reads each list in one page.
+	whole bool
 	// spent is what the reading under way has taken of the Budget; nil without one.
 	spent *spending
 	// renewed bounds the API server's clock, from one reading to the next.
@@ -118,7 +115,7 @@ func New(config *rest.Config, options Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up the client for %s: %w", server, err)
 	}
-	return &Cluster{client: client, lists: lists, server: server.String(), options: options, config: given, wait: wait, jsonOnly: new(atomic.Bool), spent: spent, renewed: new(renewals)}, nil
+	return &Cluster{client: client, lists: lists, server: server.String(), options: options, config: given, wait: wait, spent: spent, renewed: new(renewals)}, nil
 }
 
 // Context is the kubeconfig context that the cluster was found under.
@@ -166,3 +163,18 @@ func (d *dated) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // WrappedRoundTripper lets client-go find what is underneath.
 func (d *dated) WrappedRoundTripper() http.RoundTripper { return d.next }
+
+// quiet is the cluster, read without a word about the progress.
+func (c *Cluster) quiet() *Cluster {
+	q := &Cluster{client: c.client, lists: c.lists, server: c.server, options: c.options, wait: c.wait, spent: c.spent, renewed: c.renewed}
+	q.options.Progress = nil
+	return q
+}
+
+// limit is how many objects one request asks for; 0 asks for all of them.
+func (c *Cluster) limit() int64 {
+	if c.whole {
+		return 0
+	}
+	return c.options.PageSize
+}

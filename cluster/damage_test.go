@@ -60,7 +60,7 @@ func TestDamagedPage(t *testing.T) {
 	whole := encodedList(t, list)
 	accepted, refused := 0, 0
 	damaged(whole, func(page []byte) {
-		peek := peekAt[corev1.Pod](podPeek)
+		peek := new(podPeeker).peek
 		p := &pages[corev1.Pod, *corev1.Pod]{Cluster: &Cluster{}, kind: snapshot.Pods, sharer: intern.New(), choice: choice[*corev1.Pod]{
 			peek: peek, keep: ofUse,
 		}}

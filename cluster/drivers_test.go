@@ -12,9 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
@@ -173,27 +171,6 @@ func TestHalfOfADriversObjects(t *testing.T) {
 }
 
 const onePublication = `{"items": [{"apiVersion": "trident.netapp.io/v1", "kind": "TridentVolumePublication", "metadata": {"name": "v.n1"}, "volumeID": "published", "nodeID": "n1"}]}`
-
-// TestDriverObjectsOfAPod: where a driver's own objects are read, one pod's answer rests on
-// the whole cluster, which is then read once; elsewhere the pod's scope is.
-func TestDriverObjectsOfAPod(t *testing.T) {
-	for driver, want := range map[string]bool{"csi.trident.netapp.io": true, "ebs.csi.aws.com": false} {
-		a := driverAPI(t, []string{driver}, map[string][]string{publications: {onePublication, onePublication}})
-		asked := 0
-		s, err := a.cluster(Options{PageSize: PageSize, Drivers: func(string) {}}).SnapshotOf(t.Context(), scope.OfPod(types.NamespacedName{Namespace: "shop", Name: "web-0"}),
-			func(*snapshot.Snapshot) bool { asked++; return true })
-		if err != nil {
-			t.Fatal(err)
-		}
-		if (len(s.Backends) == 1) != want || (asked == 0) != want {
-			t.Errorf("%s: %v, asked %d times whether the scope suffices", driver, s.Backends, asked)
-		}
-		whole := slices.ContainsFunc(a.to("/api/v1/pods"), func(r request) bool { return len(r.query["fieldSelector"]) == 0 })
-		if whole != want || len(a.to(publications)) > 1 {
-			t.Errorf("%s: all pods were read: %v; publications %d times", driver, whole, len(a.to(publications)))
-		}
-	}
-}
 
 // TestWatchDriverObjects: the first snapshot of a watch has the drivers' objects, and each
 // has the volumes that have come since.

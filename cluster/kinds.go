@@ -21,23 +21,23 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
-// kinds says how each of snapshot.Resources is read: as a whole list, as the part of
-// it that one pod needs, and as a watch. Pods are the last to be read and followed;
+// kinds says how each of snapshot.Resources is read: as a whole list, as the few objects
+// that a selector selects, and as a watch. Pods are the last to be read and followed;
 // see snapshot.Kinds.
 var kinds = []kind{
-	&kindOf[storagev1.VolumeAttachment, *storagev1.VolumeAttachment]{kind: snapshot.VolumeAttachments, peeked: attachmentPeek},
-	&kindOf[corev1.Node, *corev1.Node]{kind: snapshot.Nodes, peeked: nodePeek},
+	&kindOf[storagev1.VolumeAttachment, *storagev1.VolumeAttachment]{kind: snapshot.VolumeAttachments},
+	&kindOf[corev1.Node, *corev1.Node]{kind: snapshot.Nodes},
 	&kindOf[storagev1.CSINode, *storagev1.CSINode]{kind: snapshot.CSINodes},
 	&kindOf[storagev1.CSIDriver, *storagev1.CSIDriver]{kind: snapshot.CSIDrivers},
 	&kindOf[storagev1.StorageClass, *storagev1.StorageClass]{kind: snapshot.StorageClasses, neededBy: scope.AsksForStorageClasses},
-	&kindOf[corev1.PersistentVolume, *corev1.PersistentVolume]{kind: snapshot.Volumes, peeked: volumePeek},
-	&kindOf[corev1.PersistentVolumeClaim, *corev1.PersistentVolumeClaim]{kind: snapshot.Claims, peeked: claimPeek},
+	&kindOf[corev1.PersistentVolume, *corev1.PersistentVolume]{kind: snapshot.Volumes},
+	&kindOf[corev1.PersistentVolumeClaim, *corev1.PersistentVolumeClaim]{kind: snapshot.Claims},
 	// The one lease that prevents false alarms is in kube-system.
 	&kindOf[coordinationv1.Lease, *coordinationv1.Lease]{kind: snapshot.Leases, within: metav1.NamespaceSystem,
 		choice: choice[*coordinationv1.Lease]{keep: keepLease}, same: sameHolder},
 	&kindOf[corev1.Event, *corev1.Event]{kind: snapshot.Events, choice: choice[*corev1.Event]{fields: notFrequent(), keep: trim.KeepsEvent}},
 	&kindOf[appsv1.Deployment, *appsv1.Deployment]{kind: snapshot.Deployments, neededBy: scope.AsksForDeployments},
-	&kindOf[corev1.Pod, *corev1.Pod]{kind: snapshot.Pods, narrow: podsOfUse, peeked: podPeek, unless: mayBeAttached},
+	&kindOf[corev1.Pod, *corev1.Pod]{kind: snapshot.Pods, narrow: podsOfUse},
 }
 
 // kind is a kindOf of any type.
@@ -48,7 +48,6 @@ type kind interface {
 	isNeeded(*snapshot.Objects) bool
 	isAlwaysNeeded() bool
 	list(*reading) source
-	part(r *reading, p scope.Part, into *snapshot.Objects) source
 	few(r *reading, selected fieldselector.Set, since string, into *snapshot.Objects) source
 	follow(*Watch) *following
 }
@@ -67,10 +66,6 @@ type kindOf[T any, P interface {
 	choice choice[P]
 	// narrow is the choice for a whole list, where it depends on what was read before.
 	narrow func(Options, facts.PodNeeds) choice[P]
-	// peeked is the part by which scope.Part.Keep chooses; nil decodes every object.
-	peeked *part
-	// unless reports whether Keep looks at more of the object than peeked.
-	unless func(P) bool
 	// neededBy is nil for kinds that are always read.
 	neededBy func(*snapshot.Objects) bool
 	// same reports whether two versions differ only in the time of a renewal, which no
@@ -100,21 +95,6 @@ func (k *kindOf[T, P]) chosen(o Options, needs facts.PodNeeds) choice[P] {
 	return k.choice
 }
 
-// part is the source of a part; its objects are added to those of the other parts.
-func (k *kindOf[T, P]) part(r *reading, p scope.Part, into *snapshot.Objects) source {
-	chosen := choice[P]{fields: fieldselector.SelectorFromSet(p.Fields).String(), keep: k.choice.keep}
-	if p.Keep != nil {
-		chosen.keep = func(o P) bool { return p.Keep(o) }
-		if k.peeked != nil && len(p.Fields) == 0 { // what a selector selects is little
-			chosen.peek = k.peek()
-		}
-	}
-	s := k.added(r, chosen, into)
-	read := s.read
-	s.read = func(ctx context.Context, _ string) (int, error) { return read(ctx, p.Namespace) }
-	return s
-}
-
 // added is the source of what is added to a list.
 func (k *kindOf[T, P]) added(r *reading, chosen choice[P], into *snapshot.Objects) source {
 	var own []P
@@ -137,16 +117,6 @@ func (k *kindOf[T, P]) few(r *reading, selected fieldselector.Set, since string,
 	return k.added(r, chosen, into)
 }
 
-// peek decodes the fields that Keep looks at. If unless is true of an object, it is left
-// to the decoder.
-func (k *kindOf[T, P]) peek() func(raw []byte) (P, bool) {
-	peek := peekAt[T, P](k.peeked)
-	return func(raw []byte) (P, bool) {
-		o, ok := peek(raw)
-		return o, ok && (k.unless == nil || !k.unless(o))
-	}
-}
-
 func (k *kindOf[T, P]) fallback(c *Cluster) string {
 	if !snapshot.ResourceOf(k.kind).Namespaced {
 		return ""
@@ -162,14 +132,9 @@ func podsOfUse(o Options, needs facts.PodNeeds) choice[*corev1.Pod] {
 	}
 	asked := func(pod *corev1.Pod) bool { return o.Asked != nil && o.Asked(pod) }
 	return choice[*corev1.Pod]{
-		peek: peekAt[corev1.Pod](podPeek),
+		peek: new(podPeeker).peek,
 		keep: func(pod *corev1.Pod) bool { return needs.OfUse(pod) || asked(pod) },
 	}
-}
-
-// mayBeAttached reports whether a volume of the pod can be attached.
-func mayBeAttached(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return reconcile.CanBeAttached(&v) })
 }
 
 // keepLease keeps those of the controllers that attach, and of the nodes.
@@ -187,4 +152,8 @@ func notFrequent() string {
 		terms = append(terms, "reason!="+reason)
 	}
 	return strings.Join(terms, ",")
+}
+
+func kindNamed(name snapshot.Kind) kind {
+	return kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name() == name })]
 }

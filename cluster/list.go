@@ -135,8 +135,6 @@ func (p *pages[T, P]) read(ctx context.Context) error {
 				return nil
 			}
 			again = false
-		case errors.Is(err, errWholeJSON):
-			options.Limit = p.limit()
 		case apierrors.IsResourceExpired(err) && options.Continue != "" && !restarted:
 			// The pages so far are of a state that is no longer known. A list is
 			// from one moment or it proves nothing: read it again.
@@ -164,9 +162,6 @@ type cutError struct{ error }
 
 func (e *cutError) Unwrap() error { return e.error }
 
-// errWholeJSON says that a list was asked for in one page and comes in JSON.
-var errWholeJSON = errors.New("a list in JSON is read in pages")
-
 func (p *pages[T, P]) page(ctx context.Context, options metav1.ListOptions) (metav1.ListMeta, error) {
 	// A request may be sent several times; all of them together count.
 	ctx, cancel := context.WithTimeout(ctx, p.wait)
@@ -178,10 +173,6 @@ func (p *pages[T, P]) page(ctx context.Context, options metav1.ListOptions) (met
 	}
 	defer func() { _ = body.Close() }() // it was read to its end, or is of no use
 	in := bufio.NewReaderSize(body, pageBuffer)
-	if head, err := in.Peek(1); err == nil && head[0] != envelope[0] && p.whole && options.Limit == 0 {
-		p.jsonOnly.Store(true)
-		return metav1.ListMeta{}, errWholeJSON
-	}
 	version := p.client.APIVersion()
 	list, err := listPage(in, version.WithKind(reflect.TypeFor[T]().Name()+"List"), p.take, func(text []byte) error {
 		return p.takeJSON(text, version)

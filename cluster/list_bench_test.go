@@ -87,7 +87,7 @@ func BenchmarkPods(b *testing.B) {
 func benchmarkedPage(b *testing.B, raw []byte) int {
 	ofUse := facts.PodsOfUse(&snapshot.Objects{})
 	p := &pages[corev1.Pod, *corev1.Pod]{Cluster: &Cluster{}, kind: snapshot.Pods, sharer: intern.New(), choice: choice[*corev1.Pod]{
-		peek: peekAt[corev1.Pod](podPeek), keep: ofUse,
+		peek: new(podPeeker).peek, keep: ofUse,
 	}}
 	if _, err := listPage(bytes.NewReader(raw), corev1.SchemeGroupVersion.WithKind("PodList"), p.take, nil); err != nil {
 		b.Fatal(err)

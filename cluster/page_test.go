@@ -211,35 +211,6 @@ func TestUnsortedPages(t *testing.T) {
 	}
 }
 
-// TestJSONInPages: where a list would be read in one page, one in JSON, which has to
-// be held as a whole, is read in pages all the same, and progress is told.
-func TestJSONInPages(t *testing.T) {
-	a := newAPI(t)
-	a.noProtobuf = true
-	a.handlers[podsPath] = paged(7, func(int) bool { return false })
-	var mu sync.Mutex
-	var progress []int
-	c := a.cluster(Options{PageSize: PageSize, Progress: func(kind snapshot.Kind, n int) {
-		mu.Lock()
-		defer mu.Unlock()
-		if kind == snapshot.Pods {
-			progress = append(progress, n)
-		}
-	}}).inOnePage()
-	s, err := c.Snapshot(t.Context())
-	if err != nil || len(s.Pods) != 7 || len(s.Gaps) != 0 {
-		t.Fatalf("%+v, %v", s, err)
-	}
-	if fmt.Sprint(progress) != "[2 4 6 7]" {
-		t.Errorf("progress %v", progress)
-	}
-	for _, r := range a.to(podsPath) {
-		if r.query["limit"] == nil {
-			t.Errorf("pods are asked for without a limit: %v", r.query)
-		}
-	}
-}
-
 // TestForbiddenForAWhile: an API server that has just started refuses what it will
 // allow in a second. Whichever kind it refuses, and however often, nothing is
 // complete by that.

@@ -16,7 +16,6 @@ import (
 	fieldselector "k8s.io/apimachinery/pkg/fields"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -226,11 +225,11 @@ func (r *reading) renewedAgain(ctx context.Context, s *snapshot.Snapshot) {
 		return
 	}
 	var again snapshot.Objects
-	quiet := &reading{Cluster: r.inOnePage()}
-	quiet.options.Progress = nil
-	part := scope.Part{Kind: snapshot.Leases, Namespace: metav1.NamespaceSystem, Fields: fieldselector.Set{"metadata.name": reconcile.ControllerManager}}
+	quiet := &reading{Cluster: r.quiet()}
+	quiet.whole = true
+	named := fieldselector.Set{"metadata.name": reconcile.ControllerManager}
 	w = window{asked: time.Now()}
-	if _, err := kindNamed(snapshot.Leases).part(quiet, part, &again).read(ctx, part.Namespace); err != nil {
+	if _, err := kindNamed(snapshot.Leases).few(quiet, named, "", &again).read(ctx, metav1.NamespaceSystem); err != nil {
 		return // without it no more is known than before
 	}
 	w.answered = time.Now()

@@ -118,3 +118,11 @@ func TestSecretsOfTheCluster(t *testing.T) {
 		t.Errorf("the write: %v", err)
 	}
 }
+
+func values[T any](pointers []*T) []T {
+	var list []T
+	for _, p := range pointers {
+		list = append(list, *p)
+	}
+	return list
+}

@@ -141,7 +141,7 @@ func checkPeek(t *testing.T, peek func([]byte) (*corev1.Pod, bool), raw []byte, 
 
 // TestPeek uses one partialDecoder, as a reading does: nothing of a pod shows in the next.
 func TestPeek(t *testing.T) {
-	peek := peekAt[corev1.Pod](podPeek)
+	peek := new(podPeeker).peek
 	for seed := range int64(500) {
 		pod := &corev1.Pod{}
 		filler(seed).Fill(pod)
@@ -171,7 +171,7 @@ func FuzzPod(f *testing.F) {
 		}
 		f.Add(raw)
 	}
-	peek := peekAt[corev1.Pod](podPeek)
+	peek := new(podPeeker).peek
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		decoded := &corev1.Pod{}
 		if decoded.Unmarshal(raw) != nil {

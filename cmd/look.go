@@ -77,7 +77,7 @@ func (e *examination) begin(ctx context.Context, streams genericiooptions.IOStre
 // readTwice looks, and with --for looks again: first is what the first look
 // found.
 func (e *examination) readTwice(ctx context.Context, c watched, errOut io.Writer) (s *snapshot.Snapshot, first *finding.Report, err error) {
-	if s, err = e.take(ctx, c); err != nil {
+	if s, err = c.Snapshot(ctx); err != nil {
 		return nil, nil, err
 	}
 	e.assume(s, errOut)
@@ -97,7 +97,7 @@ func (e *examination) readTwice(ctx context.Context, c watched, errOut io.Writer
 		if err := countDown(ctx, errOut, e.persistsFor); err != nil {
 			return nil, nil, err
 		}
-		if s, err = e.take(ctx, c); err != nil {
+		if s, err = c.Snapshot(ctx); err != nil {
 			return nil, nil, err
 		}
 		e.assume(s, io.Discard)
@@ -135,15 +135,6 @@ func countDown(ctx context.Context, w io.Writer, wait time.Duration) error {
 	}
 	_, err := fmt.Fprintln(terminal)
 	return err
-}
-
-// take reads what the report rests on. A repair's guards look at the whole cluster, and
-// kube-controller-manager's numbers and a storage system's list are about all of it.
-func (e *examination) take(ctx context.Context, c watched) (*snapshot.Snapshot, error) {
-	if e.repairs || e.controller == controllerAuto || len(e.lists) > 0 || len(e.targets) != 1 || e.targets[0].kind != snapshot.Pods {
-		return c.Snapshot(ctx)
-	}
-	return e.takePod(ctx, c, e.targets[0].name, false)
 }
 
 func (e *examination) examine(s *snapshot.Snapshot) *finding.Report {

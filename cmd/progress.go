@@ -10,7 +10,6 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -35,13 +34,6 @@ func (w watched) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 		w.add(s)
 	}
 	return s, err
-}
-
-// SnapshotOf reads the scope of a pod or the cluster, and shows how far it is.
-func (w watched) SnapshotOf(ctx context.Context, wanted *scope.Scope, suffices func(*snapshot.Snapshot) bool) (*snapshot.Snapshot, error) {
-	w.progress.begin()
-	defer w.progress.end()
-	return w.Cluster.SnapshotOf(ctx, wanted, suffices)
 }
 
 // progress shows a moving counter on a terminal, and a line for each kind

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -13,25 +12,17 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // read takes the snapshot that the flags ask for: of a file or of the cluster.
-func (g *globalFlags) read(ctx context.Context, streams genericiooptions.IOStreams) (*snapshot.Snapshot, error) {
-	return g.readAs(streams, func(c watched) (*snapshot.Snapshot, error) { return c.Snapshot(ctx) })
-}
-
-// readAs is read where live reads the cluster.
-func (g *globalFlags) readAs(streams genericiooptions.IOStreams, live func(watched) (*snapshot.Snapshot, error)) (s *snapshot.Snapshot, err error) {
+func (g *globalFlags) read(ctx context.Context, streams genericiooptions.IOStreams) (s *snapshot.Snapshot, err error) {
 	if g.file != "" {
 		s, err = g.readFile(streams)
 	} else {
@@ -39,7 +30,7 @@ func (g *globalFlags) readAs(streams genericiooptions.IOStreams, live func(watch
 		if c, err = g.connect(streams); err != nil {
 			return nil, err
 		}
-		s, err = live(c)
+		s, err = c.Snapshot(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -49,7 +40,7 @@ func (g *globalFlags) readAs(streams genericiooptions.IOStreams, live func(watch
 }
 
 // readTargets reads what a command rests on whose arguments are of the kinds, and makes
-// sure that they are there. Of one pod alone no more is read than its trace takes.
+// sure that they are there.
 func (g *globalFlags) readTargets(ctx context.Context, streams genericiooptions.IOStreams, outputs *outputFlags, args []string, kinds ...snapshot.Kind) ([]target, *snapshot.Snapshot, error) {
 	if err := cmp.Or(g.validate(), outputs.validate()); err != nil {
 		return nil, nil, err
@@ -63,27 +54,11 @@ func (g *globalFlags) readTargets(ctx context.Context, streams genericiooptions.
 		return nil, nil, err
 	}
 	g.asks = asks(targets)
-	s, err := g.readAs(streams, func(c watched) (*snapshot.Snapshot, error) {
-		if len(targets) == 1 && targets[0].kind == snapshot.Pods {
-			return g.takePod(ctx, c, targets[0].name, true)
-		}
-		return c.Snapshot(ctx)
-	})
+	s, err := g.read(ctx, streams)
 	if err != nil {
 		return nil, nil, err
 	}
 	return targets, s, mustExist(targets, s)
-}
-
-// takePod reads what it takes to diagnose the pod: its scope where that suffices,
-// else the whole cluster. To trace it takes everyClaim.
-func (g *globalFlags) takePod(ctx context.Context, c watched, pod types.NamespacedName, everyClaim bool) (*snapshot.Snapshot, error) {
-	wanted := scope.OfPod(pod)
-	wanted.EveryClaim = everyClaim
-	return c.SnapshotOf(ctx, wanted, func(s *snapshot.Snapshot) bool {
-		g.assume(s, io.Discard)
-		return diagnose.Suffices(s, pod, g.options())
-	})
 }
 
 func (g *globalFlags) readFile(streams genericiooptions.IOStreams) (*snapshot.Snapshot, error) {

@@ -28,9 +28,6 @@ type Check struct {
 	// are in the namespace of its claims: all users of a claim are there. Where these kinds
 	// were read of one namespace only, the check still speaks of it.
 	OfNamespace bool
-	// PodAlone says that the scope of one pod is enough to decide a finding about it,
-	// if the pod shares no volume (see package scope).
-	PodAlone bool
 	// Yields names the checks whose findings take the place of this check's.
 	Yields []Yield
 	// Follows says from which findings of other checks one of this check follows.

@@ -1,3 +1,4 @@
+// Package scope says which of the kinds that are seldom needed have to be read.
 package scope
 
 import (
@@ -10,14 +11,14 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// AsksForStorageClasses says whether a claim has no volume: of those the class says something.
+// AsksForStorageClasses reports whether a claim has no volume: of those the class says something.
 func AsksForStorageClasses(o *snapshot.Objects) bool {
 	return slices.ContainsFunc(o.Claims, func(claim *corev1.PersistentVolumeClaim) bool {
 		return claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == ""
 	})
 }
 
-// AsksForDeployments says whether anything here looks at a Deployment: one is
+// AsksForDeployments reports whether anything here looks at a Deployment: one is
 // asked about a new pod of it that waits for the old one (rollout).
 func AsksForDeployments(o *snapshot.Objects) bool {
 	return slices.ContainsFunc(facts.Pending(o.Pods), func(pod *corev1.Pod) bool {

@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -50,9 +48,9 @@ const roundsOfLargest = 3
 
 // result is what was measured at one size; of each, the median by wall time.
 type result struct {
-	size                                                load.Size
-	raw, ours, podLists, pod, kubectl, snapshot, reread took
-	drifts                                              int
+	size                                      load.Size
+	raw, ours, pod, kubectl, snapshot, reread took
+	drifts                                    int
 	// busy is the machine's load average before the control plane was started.
 	busy string
 	file int64
@@ -87,7 +85,7 @@ func measure(ctx context.Context, size load.Size, rounds int) (result, error) {
 	pod := fmt.Sprintf("pod/%s", load.VolumePod(0))
 	all := []string{kubectl, "get", "volumeattachments,pv,nodes,pods,pvc", "-A", "-o", "json"}
 
-	var raw, ours, podLists, one, get, snap, again []took
+	var raw, ours, one, get, snap, again []took
 	if size.Pods > kubectlMost {
 		get = []took{{missing: "not run: it takes more memory than there is"}}
 		rounds *= roundsOfLargest
@@ -110,10 +108,6 @@ func measure(ctx context.Context, size load.Size, rounds int) (result, error) {
 		if err := l.check(report.Bytes()); err != nil {
 			return r, err
 		}
-		if t, err = l.podLists(ctx, load.Namespace(0)); err != nil {
-			return r, err
-		}
-		podLists = append(podLists, t)
 		if t, err = execute(ctx, l.Kubeconfig, io.Discard, doctor, "diagnose", pod, "-n", load.Namespace(0)); err != nil {
 			return r, err
 		}
@@ -144,7 +138,7 @@ func measure(ctx context.Context, size load.Size, rounds int) (result, error) {
 	if info, err := os.Stat(file); err == nil {
 		r.file = info.Size()
 	}
-	r.raw, r.ours, r.podLists, r.pod, r.kubectl, r.snapshot, r.reread = median(raw), median(ours), median(podLists), median(one), median(get), median(snap), median(again)
+	r.raw, r.ours, r.pod, r.kubectl, r.snapshot, r.reread = median(raw), median(ours), median(one), median(get), median(snap), median(again)
 	r.drifts = len(l.load.Drifts())
 	if r.files, err = l.otherFiles(ctx, temp, doctor); err != nil {
 		return r, err
@@ -258,26 +252,7 @@ func (l *loaded) transfer(ctx context.Context) (took, error) {
 	return sum, nil
 }
 
-// podLists takes those of the lists, side by side, in which alone is found whether
-// another volume, attachment, node or pod has to do with the disk of a pod: less
-// than that cannot be read for an answer of which nothing is missing.
-func (l *loaded) podLists(ctx context.Context, namespace string) (took, error) {
-	paths := []string{"/apis/storage.k8s.io/v1/volumeattachments", "/api/v1/nodes", "/api/v1/persistentvolumes", "/api/v1/namespaces/" + namespace + "/pods"}
-	transfers, errs := make([]took, len(paths)), make([]error, len(paths))
-	began := time.Now()
-	var all sync.WaitGroup
-	for i, path := range paths {
-		all.Go(func() { transfers[i], errs[i] = l.curl(ctx, path) })
-	}
-	all.Wait()
-	sum := took{wall: time.Since(began)}
-	for _, t := range transfers {
-		sum = sum.and(t)
-	}
-	return sum, errors.Join(errs...)
-}
-
-// and adds up what two commands took but for the time, which hangs on whether
+// and adds up what two commands took but for the time, which depends on whether
 // they ran side by side.
 func (t took) and(other took) took {
 	return took{t.wall, t.cpu + other.cpu, max(t.memory, other.memory), t.requests + other.requests, t.bytes + other.bytes, ""}

@@ -254,8 +254,8 @@ func (s stood) table(size load.Size) string {
 		fmt.Fprintf(&b, "| %s | "+format+" | "+format+" | %s |\n", what, measured, limit, met)
 	}
 	row("time to the first report", s.first.Seconds(), 15, "%.1f s")
-	row("peak resident memory until then", float64(s.firstMemory)/1e6, 300, "%.0f MB")
-	row("peak resident memory", float64(s.memory)/1e6, 300, "%.0f MB")
+	row("peak resident memory until then", float64(s.firstMemory)/1e6, 500, "%.0f MB")
+	row("peak resident memory", float64(s.memory)/1e6, 500, "%.0f MB")
 	row("CPU while pods change", s.cores, 0.5, "%.2f cores")
 	fmt.Fprintf(&b, "| reports made meanwhile | %d | - | |\n\n", s.looks)
 	return b.String()

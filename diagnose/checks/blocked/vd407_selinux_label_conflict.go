@@ -21,7 +21,6 @@ var SeLinuxLabelConflict = check.Check{
 	Severity:    finding.Error,
 	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.CSIDrivers, snapshot.Events},
 	OfNamespace: true,
-	PodAlone:    true,
 	Never:       "make the pods privileged or SELinux permissive: that drops the isolation of the whole node",
 	Run:         runSELinuxLabelConflict,
 }

@@ -21,7 +21,6 @@ var InuseNotAttached = check.Check{
 	Title:    "The kubelet waits for an entry in volumesAttached that the controller will not write",
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
-	PodAlone: true,
 	Never:    "delete the VolumeAttachment: the driver would detach a volume that the pod is about to mount",
 	Run:      runInuseNotAttached,
 }

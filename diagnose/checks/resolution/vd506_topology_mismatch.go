@@ -23,7 +23,6 @@ var TopologyMismatch = check.Check{
 	Severity:    finding.Error,
 	Needs:       check.AttachmentKinds(),
 	OfNamespace: true,
-	PodAlone:    true,
 	Never:       "relabel the node to a zone in which it is not: more pods would get stuck there",
 	Run:         runTopologyMismatch,
 }

@@ -23,7 +23,6 @@ var VolumeExpansionStuck = check.Check{
 	Severity:    finding.Warning,
 	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Claims},
 	OfNamespace: true,
-	PodAlone:    true,
 	Run:         runVolumeExpansionStuck,
 }
 

@@ -1,6 +1,7 @@
 package diagnose_test
 
 import (
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -64,8 +65,15 @@ func TestTraceGapsProperty(t *testing.T) {
 	})
 }
 
+// blamedFor are actors that are named because something is not in a list.
+var blamedFor = map[snapshot.Kind]string{
+	snapshot.CSINodes:       "the node plugin of ",
+	snapshot.StorageClasses: "whoever is to create the storage class",
+}
+
 // A pod that has come to run waits for nothing, whatever the corpus does to it;
-// every volume has a chain, and every wait is on somebody.
+// every volume has a chain, and every wait is on somebody. Nobody is named because
+// a list could not be read.
 func TestTraceCorpus(t *testing.T) {
 	for _, c := range corpus(t) {
 		s := mounting(c.snapshot(t))
@@ -76,6 +84,12 @@ func TestTraceCorpus(t *testing.T) {
 			}
 			if c.healthy() && doc.Verdict.State == finding.Stuck {
 				t.Errorf("%s: %s: %s", c.name, pod.Name, doc.Verdict.Message)
+			}
+			for kind, actor := range blamedFor {
+				less := diagnose.TracePod(fewer(s, kind, none), pod, diagnose.Options{Reconcile: c.settings, Checks: []check.Check{}})
+				if strings.HasPrefix(less.Verdict.Actor, actor) && less.Verdict.Actor != doc.Verdict.Actor {
+					t.Errorf("%s: pod %s waits for %s without the %s, and for %q with them", c.name, pod.Name, less.Verdict.Actor, kind, doc.Verdict.Actor)
+				}
 			}
 			for _, v := range doc.Volumes {
 				if len(v.Stages) == 0 {

@@ -7,6 +7,7 @@
 FROM scratch
 ARG TARGETARCH
 COPY dist/kubectl-volume_doctor_linux_${TARGETARCH} /kubectl-volume_doctor
+COPY dist/kubectl-volume_doctor-serve_linux_${TARGETARCH} /kubectl-volume_doctor-serve
 COPY LICENSE bin/NOTICES /
 USER 65532:65532
 ENTRYPOINT ["/kubectl-volume_doctor"]

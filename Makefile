@@ -3,6 +3,7 @@
 
 GOLANGCI_LINT_VERSION := v2.15.0
 BIN := bin
+SERVE_PROGRAM := ./standing/kubectl-volume_doctor-serve
 # The race detector needs cgo, and cgo a C compiler: without one, Go turns cgo
 # off by itself and the tests run without the detector.
 RACE := $(if $(filter 1,$(shell CGO_ENABLED= go env CGO_ENABLED)),-race)
@@ -22,9 +23,11 @@ DIST := dist
 
 all: build test
 
-build: ## the plug-in, as kubectl finds it on PATH
+build: ## the plug-in, and the program of its command serve, as kubectl finds them on PATH
 	CGO_ENABLED=0 go build -trimpath -o $(BIN)/kubectl-volume_doctor .
-	@echo 'The plug-in is $(CURDIR)/bin/kubectl-volume_doctor. kubectl finds it once that folder is on PATH:'
+	CGO_ENABLED=0 go build -trimpath -o $(BIN)/kubectl-volume_doctor-serve $(SERVE_PROGRAM)
+	@echo 'The plug-in is $(CURDIR)/bin/kubectl-volume_doctor, and kubectl-volume_doctor-serve, beside it, is its'
+	@echo 'command serve. kubectl finds them once that folder is on PATH:'
 	@echo '    export PATH="$(CURDIR)/bin:$$PATH"'
 
 # What the gate builds it builds once: without cgo and with -trimpath, as the plug-in and
@@ -48,7 +51,7 @@ unit: ## every package with -short sizes and fixed seeds: for every change of th
 	$(GATE_ENV) go test -short -vet=off -p 4 $(PROPERTIES) -rapid.seed=1 -rapid.nofailfile
 
 race: ## the race detector where goroutines share something
-	CGO_ENABLED= GOFLAGS=-trimpath go test -short $(RACE) -vet=off ./sidebyside ./snapshot ./cluster ./serve
+	CGO_ENABLED= GOFLAGS=-trimpath go test -short $(RACE) -vet=off ./sidebyside ./snapshot ./cluster ./standing
 	CGO_ENABLED= GOFLAGS=-trimpath go test -short $(RACE) -vet=off -run '^Test(OneCostsNothingElse|BoundsOfAPass|Interrupted)$$' ./cmd
 
 recorded: ## the model against what the controllers and kubelets of the releases have answered (make record)
@@ -69,7 +72,7 @@ prove: ## every proof, or PART=one of scripts/prove.tsv, with fresh seeds; write
 whole: ## all packages at full length, with random seeds, and the race detector where goroutines are started
 	go vet ./...
 	go test -vet=off -timeout 40m -shuffle=on ./internal/... ./safetext $$(go list ./snapshot/... | grep -v 'snapshot$$') ./reconcile ./controllerlog ./diagnose/... ./output ./explain
-	go test $(RACE) -vet=off -timeout 40m -shuffle=on ./cluster ./snapshot ./repair/... ./mcp ./serve ./cmd # what starts goroutines, and what makes a whole look
+	go test $(RACE) -vet=off -timeout 40m -shuffle=on ./cluster ./snapshot ./repair/... ./mcp ./standing/... ./cmd # what starts goroutines, and what makes a whole look
 
 conformance: ## the model against the real controllers of ten releases, over random clusters
 	cd e2e && go test -timeout 45m ./conformance/...
@@ -193,12 +196,14 @@ PORT ?= 0
 sandbox: ## a real control plane on loopback with a broken pod; SCENARIO=help lists what can be broken, PORT=n is the first of its five ports
 	cd e2e && $(GATE_ENV) go build -o bin/sandbox ./cmd/sandbox && exec bin/sandbox --scenario $(SCENARIO) --port $(PORT)
 
-dist: ## the binary of each of PLATFORMS, and their checksums, with nothing but Go
+dist: ## the two programs for each of PLATFORMS, and their checksums, with nothing but Go
 	rm -rf $(DIST)
 	set -e; for p in $(PLATFORMS); do \
 		exe=; case $$p in windows/*) exe=.exe;; esac; \
-		GOFLAGS= GOOS=$${p%/*} GOARCH=$${p#*/} $(RELEASE_ENV) go build $(RELEASE_FLAGS) \
-			-o $(DIST)/kubectl-volume_doctor_$${p%/*}_$${p#*/}$$exe .; \
+		for program in kubectl-volume_doctor=. kubectl-volume_doctor-serve=$(SERVE_PROGRAM); do \
+			GOFLAGS= GOOS=$${p%/*} GOARCH=$${p#*/} $(RELEASE_ENV) go build $(RELEASE_FLAGS) \
+				-o $(DIST)/$${program%=*}_$${p%/*}_$${p#*/}$$exe $${program#*=}; \
+		done; \
 	done
 	cd $(DIST) && sha256sum kubectl-* >SHA256SUMS && cat SHA256SUMS
 
@@ -210,7 +215,7 @@ image: notices ## the container image of IMAGE_PLATFORMS, without a container en
 reproducible: ## the last commit built twice, in two folders, is the same, and so is its image
 	scripts/reproducible.sh
 
-linked: ## the linker leaves unused methods out of the plug-in
+linked: ## the linker leaves unused methods out of the programs
 	go test -count 1 -run 'TestUnusedMethodsAreLeftOut$$' ./internal/house
 
 release-check: linked ## what goreleaser, krew and the workflows read is what they take
@@ -220,10 +225,10 @@ publish-check: ## what a release still needs from a person, each with how it was
 	cd tools && go run ./publish ..
 
 licences: ## fails where something is linked whose licence is not allowed or not known
-	cd tools && go run ./licences .. >/dev/null
+	cd tools && go run ./licences .. $(SERVE_PROGRAM:./%=../%) >/dev/null
 
 notices: ## the licences of all that is linked, for the archives of a release
-	mkdir -p $(BIN) && cd tools && go run ./licences .. >../bin/NOTICES
+	mkdir -p $(BIN) && cd tools && go run ./licences .. $(SERVE_PROGRAM:./%=../%) >../bin/NOTICES
 
 vuln: ## known vulnerabilities that the command reaches; fails, too, where VULNDB cannot be read
 	cd tools && go tool govulncheck -C .. -db $(VULNDB) ./...

@@ -61,7 +61,7 @@ func (r *reading) unclear(node string, err error) {
 	}
 	r.gaps = append(r.gaps, snapshot.Gap{
 		Kind: snapshot.Nodes, Reason: snapshot.ReasonUnavailable,
-		Detail: fmt.Sprintf("node %s changed a moment ago and could not be read again: %v", node, r.explain(err)),
+		Detail: fmt.Sprintf("node %s changed a moment ago and could not be read again: %v", node, r.Explain(err)),
 	})
 }
 

@@ -121,6 +121,10 @@ func New(config *rest.Config, options Options) (*Cluster, error) {
 // Context is the kubeconfig context that the cluster was found under.
 func (c *Cluster) Context() string { return c.options.Context }
 
+// Client is the client of an API group that is read or written here, for a program that
+// has requests of its own: a standing one stands for leader, for example.
+func (c *Cluster) Client(group string) rest.Interface { return c.client[group] }
+
 // Server is the address of the API server, as snapshots and journals name it.
 func (c *Cluster) Server() string { return c.server }
 

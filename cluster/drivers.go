@@ -114,12 +114,12 @@ func (r *reading) getJSON(ctx context.Context, path string, params map[string]st
 	}
 	body, err := request.Stream(ctx)
 	if err != nil {
-		return nil, r.explain(err)
+		return nil, r.Explain(err)
 	}
 	defer func() { _ = body.Close() }()
 	text, err := io.ReadAll(&bounded{body, most, tooMuch("the list of a driver's objects", most)})
 	if err != nil {
-		return nil, r.explain(err)
+		return nil, r.Explain(err)
 	}
 	return text, nil
 }

@@ -53,11 +53,11 @@ func (w *Recorder) Record(ctx context.Context, r *finding.Report) []error {
 		case err == nil, apierrors.IsAlreadyExists(err):
 			w.written[event.Name] = r.TakenAt.Time
 		case ctx.Err() != nil:
-			return append(errs, c.explain(context.Cause(ctx)))
+			return append(errs, c.Explain(context.Cause(ctx)))
 		case isStatus(err):
-			errs = append(errs, fmt.Errorf("write the event about %s: %w", f.Subject, c.explain(err)))
+			errs = append(errs, fmt.Errorf("write the event about %s: %w", f.Subject, c.Explain(err)))
 		default: // nobody is there any more, for the others either
-			return append(errs, c.explain(err))
+			return append(errs, c.Explain(err))
 		}
 	}
 	return errs

@@ -26,8 +26,8 @@ type explained struct {
 func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.err }
 
-// explain says what went wrong between here and the API server.
-func (c *Cluster) explain(err error) error {
+// Explain says what went wrong between here and the API server.
+func (c *Cluster) Explain(err error) error {
 	var already *explained
 	if errors.As(err, &already) {
 		return err

@@ -51,7 +51,7 @@ func (c *Cluster) Kubelet(ctx context.Context, node types.NodeName) (*trace.Kube
 	} {
 		err := c.askKubelet(ctx, c.kubelet(node).Suffix(question.path), question.take)
 		if ctx.Err() != nil {
-			return nil, c.explain(context.Cause(ctx))
+			return nil, c.Explain(context.Cause(ctx))
 		}
 		if err != nil {
 			view.Gaps = append(view.Gaps, c.kubeletGap(question.kind, node, err))
@@ -62,7 +62,7 @@ func (c *Cluster) Kubelet(ctx context.Context, node types.NodeName) (*trace.Kube
 		return err
 	})
 	if ctx.Err() != nil {
-		return nil, c.explain(context.Cause(ctx))
+		return nil, c.Explain(context.Cause(ctx))
 	}
 	return view, nil
 }
@@ -93,7 +93,7 @@ func (c *Cluster) askKubelet(ctx context.Context, request *rest.Request, take fu
 }
 
 func (c *Cluster) kubeletGap(kind snapshot.Kind, node types.NodeName, err error) snapshot.Gap {
-	gap := snapshot.Gap{Kind: kind, Reason: snapshot.ReasonUnavailable, Detail: fmt.Sprintf("the kubelet of %s: %s", node, c.explain(err))}
+	gap := snapshot.Gap{Kind: kind, Reason: snapshot.ReasonUnavailable, Detail: fmt.Sprintf("the kubelet of %s: %s", node, c.Explain(err))}
 	var undecodable *metrics.Undecodable
 	switch {
 	case apierrors.IsForbidden(err):

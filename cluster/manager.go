@@ -203,7 +203,7 @@ func (c *Cluster) listOne(ctx context.Context, group, resource, name string, int
 	body, err := c.client[group].Get().Namespace(metav1.NamespaceSystem).Resource(resource).Param("fieldSelector", "metadata.name="+name).
 		MaxRetries(0).SetHeader("Accept", "application/json").Stream(ctx)
 	if err != nil {
-		return c.explain(err)
+		return c.Explain(err)
 	}
 	defer func() { _ = body.Close() }()
 	text, err := io.ReadAll(&bounded{body, managerSays, tooMuch("the list of "+resource, managerSays)})

@@ -16,9 +16,6 @@ import (
 // metadataOnly asks for the metadata of objects alone.
 const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
-// metadataOfOne is the same for the answer to a write.
-const metadataOfOne = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-
 // namespaces are no objects of a snapshot.
 const namespaces snapshot.Kind = "namespaces"
 
@@ -30,7 +27,7 @@ func (c *Cluster) Names(ctx context.Context, kind snapshot.Kind, namespace strin
 		resource = snapshot.ResourceOf(kind)
 	}
 	request := c.client[resource.Group()].Get().Resource(string(kind)).NamespaceIfScoped(namespace, resource.Namespaced).Param("resourceVersion", "0")
-	list, err := c.metadata(ctx, request)
+	list, err := c.Metadata(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +41,7 @@ func (c *Cluster) Names(ctx context.Context, kind snapshot.Kind, namespace strin
 // PodsWith lists the pods that the label selector takes. With namespace "" they are
 // those of all namespaces.
 func (c *Cluster) PodsWith(ctx context.Context, namespace, selector string) ([]types.NamespacedName, error) {
-	list, err := c.metadata(ctx, c.client[corev1.GroupName].Get().Namespace(namespace).Resource(string(snapshot.Pods)).Param("labelSelector", selector))
+	list, err := c.Metadata(ctx, c.client[corev1.GroupName].Get().Namespace(namespace).Resource(string(snapshot.Pods)).Param("labelSelector", selector))
 	if err != nil {
 		return nil, err
 	}
@@ -57,13 +54,13 @@ func (c *Cluster) PodsWith(ctx context.Context, namespace, selector string) ([]t
 
 // HasPod says whether the namespace has a pod, also one that a snapshot leaves out.
 func (c *Cluster) HasPod(ctx context.Context, namespace string) (bool, error) {
-	list, err := c.metadata(ctx, c.client[corev1.GroupName].Get().Namespace(namespace).Resource(string(snapshot.Pods)).Param("limit", "1"))
+	list, err := c.Metadata(ctx, c.client[corev1.GroupName].Get().Namespace(namespace).Resource(string(snapshot.Pods)).Param("limit", "1"))
 	return len(list) > 0, err
 }
 
-// metadata lists objects without what they are.
-func (c *Cluster) metadata(ctx context.Context, request *rest.Request) ([]metav1.PartialObjectMetadata, error) {
-	answer, err := c.raw(request.SetHeader("Accept", metadataOnly).Do(ctx))
+// Metadata lists objects without what they are.
+func (c *Cluster) Metadata(ctx context.Context, request *rest.Request) ([]metav1.PartialObjectMetadata, error) {
+	answer, err := c.Raw(request.SetHeader("Accept", metadataOnly).Do(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -74,14 +71,14 @@ func (c *Cluster) metadata(ctx context.Context, request *rest.Request) ([]metav1
 	return list.Items, nil
 }
 
-// raw is the answer as it came. The error of rest.Result.Raw lacks what the API server says.
-func (c *Cluster) raw(result rest.Result) ([]byte, error) {
+// Raw is the answer as it came. The error of rest.Result.Raw lacks what the API server says.
+func (c *Cluster) Raw(result rest.Result) ([]byte, error) {
 	if err := result.Error(); err != nil {
-		return nil, c.explain(err)
+		return nil, c.Explain(err)
 	}
 	answer, err := result.Raw()
 	if err != nil {
-		return nil, c.explain(err)
+		return nil, c.Explain(err)
 	}
 	return answer, nil
 }

@@ -75,7 +75,7 @@ func (c *Cluster) few(ctx context.Context, s *snapshot.Snapshot, into *snapshot.
 		sources = append(sources, kindNamed(kind).few(r, fields.Set{field: value}, since, into))
 	})
 	if err := r.all(ctx, sources); err != nil {
-		return c.explain(err)
+		return c.Explain(err)
 	}
 	if len(r.gaps) > 0 {
 		return fmt.Errorf("read the %s: %s", r.gaps[0].Kind, r.gaps[0].Detail)
@@ -88,7 +88,7 @@ func (c *Cluster) podsVersion(ctx context.Context) (string, error) {
 	raw, err := c.lists[corev1.GroupName].Get().Resource(string(snapshot.Pods)).VersionedParams(&metav1.ListOptions{Limit: 1}, scheme.ParameterCodec).
 		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json").Do(ctx).Raw()
 	if err != nil {
-		return "", c.explain(err)
+		return "", c.Explain(err)
 	}
 	var list metav1.PartialObjectMetadataList
 	if err := json.Unmarshal(raw, &list); err != nil {

@@ -185,7 +185,7 @@ func (k *kindOf[T, P]) meet(ctx context.Context, c *Cluster, f *following, s *st
 	for i, p := range lack {
 		found = append(found, p.kept...)
 		if errs[i] != nil {
-			errs[i] = c.explain(errs[i])
+			errs[i] = c.Explain(errs[i])
 		}
 	}
 	s.merge(needs, lists, found, errors.Join(errs...))

@@ -18,6 +18,20 @@ const PagePath = "/volume-doctor"
 // DeployNamespace is the namespace that the documents put serve into.
 const DeployNamespace = "volume-doctor"
 
+// OpenReportsGroup is the API group of the objects that serve --reports writes.
+const OpenReportsGroup = "openreports.io"
+
+// openReportRights are those to write OpenReports.
+func openReportRights() []repair.Permission {
+	var rights []repair.Permission
+	for _, resource := range []string{"reports", "clusterreports"} {
+		for _, verb := range []string{"list", repair.VerbCreate, "update", repair.VerbDelete} {
+			rights = append(rights, repair.Permission{Verb: verb, Group: OpenReportsGroup, Resource: resource})
+		}
+	}
+	return rights
+}
+
 // lease is a right to the Lease of serve, which is in the namespace that it is
 // deployed in.
 func lease(verb string) repair.Permission {

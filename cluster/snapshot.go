@@ -69,7 +69,7 @@ func (c *Cluster) take(ctx context.Context, read func(context.Context, *reading)
 	// The first request also tells whether anybody is there at all.
 	serverVersion, err := c.version(ctx)
 	if err != nil {
-		return nil, c.explain(err)
+		return nil, c.Explain(err)
 	}
 	r := &reading{Cluster: c, now: &now}
 	var asked *manager
@@ -77,15 +77,15 @@ func (c *Cluster) take(ctx context.Context, read func(context.Context, *reading)
 		asked = c.askManager(ctx, &now)
 	}
 	if err := read(ctx, r); err != nil {
-		return nil, c.explain(err)
+		return nil, c.Explain(err)
 	}
 	if !r.answered {
-		return nil, fmt.Errorf("nothing could be read: %w", c.explain(r.failure))
+		return nil, fmt.Errorf("nothing could be read: %w", c.Explain(r.failure))
 	}
 	if serverVersion == "" {
 		// An API server that has just started refuses for a moment.
 		if serverVersion, err = c.version(ctx); err != nil {
-			return nil, c.explain(err)
+			return nil, c.Explain(err)
 		}
 	}
 	r.readAgain(ctx, now.read())
@@ -103,7 +103,7 @@ func (c *Cluster) take(ctx context.Context, read func(context.Context, *reading)
 	addDrivers(s, r.backends)
 	if asked != nil {
 		if err := asked.finish(ctx, s, &now); err != nil {
-			return nil, c.explain(err)
+			return nil, c.Explain(err)
 		}
 	}
 	return s, nil
@@ -206,7 +206,7 @@ func (r *reading) read(ctx context.Context, s source) error {
 		r.failure = cmp.Or(r.failure, err)
 	}
 	if !s.optional {
-		gap.Detail = r.explain(err).Error()
+		gap.Detail = r.Explain(err).Error()
 		r.gaps = append(r.gaps, gap)
 	}
 	return nil

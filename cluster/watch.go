@@ -41,7 +41,7 @@ func (c *Cluster) Watch(ctx context.Context) (*Watch, error) {
 	ctx = context.WithValue(ctx, clockKey{}, &w.now)
 	var err error
 	if w.version, err = c.version(ctx); err != nil {
-		return nil, c.explain(err)
+		return nil, c.Explain(err)
 	}
 	for _, k := range kinds {
 		w.kinds = append(w.kinds, k.follow(w))
@@ -101,7 +101,7 @@ func (w *Watch) Ping(ctx context.Context) error {
 	defer cancel()
 	v, err := w.Cluster.version(ctx)
 	if err != nil {
-		return w.explain(err)
+		return w.Explain(err)
 	}
 	if v != "" { // it answers, but not this: what it said before still holds
 		w.version = v
@@ -300,7 +300,7 @@ func (f *following) reads() (read bool, within string) {
 
 // follow makes what follows the kind.
 func (k *kindOf[T, P]) follow(w *Watch) *following {
-	f := &following{kind: k.kind, fallback: k.fallback(w.Cluster), optional: snapshot.ResourceOf(k.kind).Optional, explain: w.explain, note: w.note}
+	f := &following{kind: k.kind, fallback: k.fallback(w.Cluster), optional: snapshot.ResourceOf(k.kind).Optional, explain: w.Explain, note: w.note}
 	quiet := w.quiet()
 	store := newStore(func(needs facts.PodNeeds) choice[P] { return k.chosen(quiet.options, needs) }, w.note,
 		func() { f.set(func() { f.read, f.failed = true, nil }) })

@@ -133,10 +133,10 @@ func (c *Cluster) refused(err error, mayBeMade bool) error {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("%w: %s", repair.ErrForbidden, message(err))
 	case answered && status.Status().Code < 500, !mayBeMade:
-		return c.explain(err)
+		return c.Explain(err)
 	default:
 		// A 5xx may come after the write, from a proxy or from etcd's time-out.
-		return fmt.Errorf("%w: %w", repair.ErrUnknownOutcome, c.explain(err))
+		return fmt.Errorf("%w: %w", repair.ErrUnknownOutcome, c.Explain(err))
 	}
 }
 
@@ -157,7 +157,7 @@ func (c *Cluster) Announce(ctx context.Context, about corev1.ObjectReference, no
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}
 	if err := c.createEvent(ctx, event); err != nil {
-		return c.explain(err)
+		return c.Explain(err)
 	}
 	return nil
 }
@@ -188,7 +188,7 @@ func (c *Cluster) Can(ctx context.Context, wanted []repair.Permission) ([]repair
 		}
 		answer := &authorizationv1.SelfSubjectAccessReview{}
 		if err := c.client[authorizationv1.GroupName].Post().Resource("selfsubjectaccessreviews").Body(review).Do(ctx).Into(answer); err != nil {
-			return nil, c.explain(err)
+			return nil, c.Explain(err)
 		}
 		if !answer.Status.Allowed {
 			missing = append(missing, p)

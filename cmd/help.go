@@ -23,7 +23,7 @@ func setHelp(root *cobra.Command) {
 func usageOf(cmd *cobra.Command) string {
 	var b strings.Builder
 	b.WriteString("Usage:\n")
-	if cmd.Runnable() && cmd.HasParent() {
+	if cmd.Runnable() && (cmd.HasParent() || !cmd.HasAvailableSubCommands()) {
 		fmt.Fprintf(&b, "  %s\n", cmd.UseLine())
 	}
 	if cmd.HasAvailableSubCommands() {
@@ -52,7 +52,7 @@ func usageOf(cmd *cobra.Command) string {
 	if repairs {
 		more = "those that go with --apply or are for many clusters, and " + more
 	}
-	fmt.Fprintf(&b, "\n\"%s options\" lists %s.\n", cmd.Root().CommandPath(), more)
+	fmt.Fprintf(&b, "\n\"%s options\" lists %s.\n", displayName, more)
 	return b.String()
 }
 

@@ -51,7 +51,7 @@ hold for all calls. With --context or -f no call can name another cluster.`,
 			}
 			s := mcp.New(mcp.Options{
 				Run: inProcess, Base: setOnAll(cmd.InheritedFlags()), OneCluster: g.file != "" || slices.ContainsFunc(oneCluster, g.given),
-				Version: buildVersion(), Limit: mcp.DefaultLimit,
+				Version: Version(), Limit: mcp.DefaultLimit,
 			})
 			if listen == "" {
 				return mcp.OverStdio(cmd.Context(), s, streams.In, streams.Out)

@@ -22,6 +22,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
+// displayName is what a person types.
+const displayName = "kubectl volume-doctor"
+
 // The exit codes; scripts depend on them.
 const (
 	exitHealthy  = 0 // everything asked for was examined, and no finding reaches the threshold
@@ -35,9 +38,14 @@ type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// Main runs the command and returns its exit code. Ctrl-C ends it, after a write
-// under way has its outcome; a second Ctrl-C ends the process immediately.
+// Main runs the command and returns its exit code.
 func Main(args []string, in io.Reader, out, errOut io.Writer) int {
+	return Execute(newRoot, args, in, out, errOut)
+}
+
+// Execute runs the root command of a program and returns its exit code. Ctrl-C ends it,
+// after a write under way has its outcome; a second Ctrl-C ends the process immediately.
+func Execute(newRoot func(genericiooptions.IOStreams) *cobra.Command, args []string, in io.Reader, out, errOut io.Writer) int {
 	klog.SetLogger(logr.Discard()) // client-go's own words are for those who debug it
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -124,10 +132,7 @@ and when, and makes the one safe correction where you ask for it.`,
   kubectl volume-doctor diagnose pod/web-0 -n shop
   kubectl volume-doctor diagnose -f snapshot.yaml # no cluster needed
   kubectl volume-doctor diagnose --apply          # repair, after asking`,
-		Version:       buildVersion(),
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl volume-doctor"},
-		SilenceErrors: true,
-		SilenceUsage:  true,
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: displayName},
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
@@ -136,6 +141,29 @@ and when, and makes the one safe correction where you ask for it.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	global := setRoot(root, streams)
+	root.AddCommand(
+		newDiagnose(global, streams),
+		newPlan(global, streams),
+		newTrace(global, streams),
+		newPreflight(global, streams),
+		newSnapshot(global, streams),
+		newExplain(global, streams),
+		newUndo(global, streams),
+		newServe(streams),
+		newAuth(global, streams),
+		newMCP(global, streams),
+		newVersion(streams),
+		newOptions(streams),
+	)
+	return root
+}
+
+// setRoot gives the root command of a program what all programs share: the streams, how
+// errors and help are said, and the flags of every command.
+func setRoot(root *cobra.Command, streams genericiooptions.IOStreams) *globalFlags {
+	root.Version = Version()
+	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
@@ -151,22 +179,8 @@ and when, and makes the one safe correction where you ask for it.`,
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 		return fmt.Errorf("%w%s", err, didYouMean("--"+unknown.GetSpecifiedName(), names))
 	})
-	global := newGlobalFlags(root)
-	global.completeGlobal(root, streams)
+	g := newGlobalFlags(root)
+	g.completeGlobal(root, streams)
 	setHelp(root)
-	root.AddCommand(
-		newDiagnose(global, streams),
-		newPlan(global, streams),
-		newTrace(global, streams),
-		newPreflight(global, streams),
-		newSnapshot(global, streams),
-		newExplain(global, streams),
-		newUndo(global, streams),
-		newServe(global, streams),
-		newAuth(global, streams),
-		newMCP(global, streams),
-		newVersion(streams),
-		newOptions(streams),
-	)
-	return root
+	return g
 }

@@ -10,11 +10,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cmd"
+	"github.com/volume-doctor/kubectl-volume-doctor/standing"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"kubectl-volume_doctor": func() { os.Exit(cmd.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+		"kubectl-volume_doctor":       func() { os.Exit(cmd.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+		"kubectl-volume_doctor-serve": func() { os.Exit(standing.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, false)) },
 	})
 }
 

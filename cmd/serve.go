@@ -1,84 +1,107 @@
 package cmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"time"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
-	"github.com/volume-doctor/kubectl-volume-doctor/repair"
-	"github.com/volume-doctor/kubectl-volume-doctor/serve"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-func newServe(g *globalFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	e := &examination{reportPrinter: reportPrinter{globalFlags: g}}
-	var only, skip []string
-	o := serve.Options{Version: buildVersion(), Log: streams.ErrOut, Now: time.Now, SaveMemory: os.Getenv("GOGC") == ""}
-	cmd := &cobra.Command{
+// serveProgram is the program that kubectl runs for "kubectl volume-doctor serve".
+const serveProgram = "kubectl-volume_doctor-serve"
+
+// newServe hands the command line on to the program that serves, for those who call this
+// one by its own name, and for krew, which puts only this one on PATH.
+func newServe(streams genericiooptions.IOStreams) *cobra.Command {
+	return &cobra.Command{
 		Use:   "serve",
 		Short: "Follow the cluster for good, and serve what is found as metrics",
-		Long: `serve follows the cluster as diagnose --watch does, and serves what it finds:
-/metrics for Prometheus, /healthz and /readyz, and the HTML report at / where
---report-page is given. Of several processes one leads, by a Lease in the
-namespace of -n, of the pod or of the kubeconfig; the others stand by. It
-repairs nothing. -n, --check, --skip and --ignore narrow what is served.
-
-Exit code: 0 after SIGTERM or Ctrl-C, 2 when it had to end: the Lease was lost,
-or there was nobody to follow. Let whatever started it start it again.`,
-		Example: `  kubectl volume-doctor serve --leader-elect=false --listen 127.0.0.1:8080
-  kubectl volume-doctor serve --events --report-page`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := g.validate(); err != nil {
-				return err
-			}
-			if g.file != "" {
-				return errors.New("serve follows a cluster: it does not go with -f")
-			}
-			var err error
-			if e.checks, err = selectChecks(only, skip); err != nil {
-				return err
-			}
-			if err := e.leaveOut.read("", streams.In, streams.ErrOut); err != nil {
-				return err
-			}
-			if o.Namespace, err = g.namespace(); err != nil {
-				return err
-			}
-			host, err := os.Hostname()
-			if err != nil {
-				return fmt.Errorf("the name of this machine: %w", err)
-			}
-			g.driverObjects = true
-			o.Identity = host + "_" + string(uuid.NewUUID())
-			e.taken, e.asks = takenOver(cmd.Flags()), asks(nil)
-			c, err := g.connect(streams)
+		Long: `serve follows the cluster as diagnose --watch does, and serves what it finds as
+metrics. It is a program of its own, ` + serveProgram + `, which has to
+lie beside this one or on PATH: "kubectl volume-doctor serve --help" lists its
+flags.`,
+		Example:            `  kubectl volume-doctor serve --leader-elect=false --listen 127.0.0.1:8080`,
+		DisableFlagParsing: true, // the program knows its flags
+		RunE: func(cmd *cobra.Command, args []string) error {
+			program, err := findServe()
 			if err != nil {
 				return err
 			}
-			o.Look = func(s *snapshot.Snapshot, first bool) (*repair.View, error) {
-				return e.lookAgain(s, first, streams.ErrOut)
+			if streams.Out == os.Stdout {
+				if err := become(program, args); !errors.Is(err, errors.ErrUnsupported) {
+					return err
+				}
 			}
-			// It ends in order: requests under way are answered, and the Lease is released.
-			process := interruptsOf(cmd.Context())
-			process.exitsWith(exitHealthy)
-			process.hold()
-			defer process.release()
-			return serve.Run(cmd.Context(), c.Cluster, o)
+			return runServe(cmd.Context(), program, args, streams)
 		},
+		ValidArgsFunction: completeServe,
 	}
-	f := cmd.Flags()
-	f.StringVar(&o.Listen, "listen", ":8080", "Serve HTTP on this address")
-	f.BoolVar(&o.LeaderElect, "leader-elect", true, "Look only while this process holds the Lease")
-	f.BoolVar(&o.ReportPage, "report-page", false, "Serve the HTML report at / to those who may get the nonResourceURL "+cluster.PagePath)
-	f.BoolVar(&o.Events, "events", false, "Write an event about each finding's subject, once an hour")
-	f.BoolVar(&o.Reports, "reports", false, "Write what stands into objects of openreports.io, one in each namespace")
-	addNarrowing(cmd, &only, &skip, &e.leaveOut)
-	return cmd
+}
+
+// findServe looks for the program beside this one, where every archive and the image have
+// it, and then on PATH.
+func findServe() (string, error) {
+	self, err := os.Executable()
+	if err == nil {
+		self, err = filepath.EvalSymlinks(self) // krew's PATH has a link
+	}
+	if err != nil {
+		return "", fmt.Errorf("where does this program lie: %w", err)
+	}
+	beside := filepath.Join(filepath.Dir(self), serveProgram)
+	if runtime.GOOS == "windows" {
+		beside += ".exe"
+	}
+	if _, err := os.Stat(beside); err == nil {
+		return beside, nil
+	}
+	if onPath, err := exec.LookPath(serveProgram); err == nil {
+		return onPath, nil
+	}
+	return "", fmt.Errorf("serve is a program of its own, %s, and it is neither in %s nor on PATH: every release and \"make build\" have it", serveProgram, filepath.Dir(self))
+}
+
+// runServe runs the program with the streams, and ends as it does. A terminal sends Ctrl-C
+// to both.
+func runServe(ctx context.Context, program string, args []string, streams genericiooptions.IOStreams) error {
+	process := interruptsOf(ctx)
+	process.hold()
+	defer process.release()
+	child := exec.Command(program, args...)
+	child.Stdin, child.Stdout, child.Stderr = streams.In, streams.Out, underneath(streams.ErrOut)
+	err := child.Run()
+	var ended *exec.ExitError
+	if errors.As(err, &ended) && ended.ExitCode() >= 0 {
+		return exitCode(ended.ExitCode())
+	}
+	return err
+}
+
+// completeServe asks the program to complete its command line.
+func completeServe(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	program, err := findServe()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+	defer cancel()
+	var out strings.Builder
+	args = append(append([]string{cobra.ShellCompRequestCmd}, args...), word)
+	err = runServe(ctx, program, args, genericiooptions.IOStreams{Out: &out, ErrOut: io.Discard})
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	last := len(lines) - 1
+	directive, bad := strconv.Atoi(strings.TrimPrefix(lines[last], ":"))
+	if err != nil || bad != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return lines[:last], cobra.ShellCompDirective(directive)
 }

@@ -30,7 +30,7 @@ func newVersion(streams genericiooptions.IOStreams) *cobra.Command {
 		Short: "Print the version of volume-doctor and of the controller that it models",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v := versions{buildVersion(), commit(), runtime.Version(), reconcile.OldestModelled, reconcile.NewestModelled}
+			v := versions{Version(), commit(), runtime.Version(), reconcile.OldestModelled, reconcile.NewestModelled}
 			switch format {
 			case "":
 				_, err := fmt.Fprintf(streams.Out, "kubectl volume-doctor %s\nmodel: attach/detach controllers of Kubernetes %s to %s\n", v.Version, v.Oldest, v.Newest)
@@ -56,9 +56,9 @@ func newVersion(streams genericiooptions.IOStreams) *cobra.Command {
 	return cmd
 }
 
-// buildVersion is what the Go tool wrote into the binary: the module's version
+// Version is what the Go tool wrote into the binary: the module's version
 // after "go install", else the commit.
-func buildVersion() string {
+func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
 		return "(unknown)"

@@ -115,7 +115,7 @@ here=$work
 git clone --quiet "$source" "$work/clone"
 mkdir "$work/path"
 make --no-print-directory -C "$work/clone" build
-cp "$work/clone/bin/kubectl-volume_doctor" "$work/clone/kubectl_complete-volume_doctor" "$root/e2e/bin/kubectl" "$work/path"
+cp "$work/clone/bin/"kubectl-* "$work/clone/"kubectl_complete-* "$root/e2e/bin/kubectl" "$work/path"
 export PATH=$work/path:$PATH
 echo "[$SECONDS s] installed"
 expect 0 "model: attach/detach controllers" kubectl volume-doctor version

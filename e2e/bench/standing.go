@@ -61,7 +61,7 @@ func standing(ctx context.Context, size load.Size, lasts time.Duration, page str
 		defer close(ended)
 		cancel(l.live(ctx, &changing))
 	}()
-	s, err := l.starts(ctx, filepath.Join(dir, command.Binary), lasts, &changing)
+	s, err := l.starts(ctx, filepath.Join(dir, command.Serve), lasts, &changing)
 	cancel(nil)
 	<-ended
 	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
@@ -123,7 +123,7 @@ func (l *loaded) starts(ctx context.Context, doctor string, lasts time.Duration,
 
 // serve runs the command until it has looked, and then for as long as pods are to change.
 func (l *loaded) serve(ctx context.Context, doctor string, lasts time.Duration, changing *atomic.Bool) (s stood, err error) {
-	cmd := exec.CommandContext(ctx, doctor, "serve", "--leader-elect=false", "--listen", "127.0.0.1:0")
+	cmd := exec.CommandContext(ctx, doctor, "--leader-elect=false", "--listen", "127.0.0.1:0")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+l.Kubeconfig)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := cmd.StderrPipe()

@@ -15,10 +15,14 @@ import (
 	"sync"
 )
 
-// Binary is the name under which kubectl finds the command.
-const Binary = "kubectl-volume_doctor"
+// Binary is the name under which kubectl finds the command, and Serve that of the program
+// of its command serve.
+const (
+	Binary = "kubectl-volume_doctor"
+	Serve  = Binary + "-serve"
+)
 
-// Build compiles the command and kubectl into dir, once in a process.
+// Build compiles the programs and kubectl into dir, once in a process.
 var Build = sync.OnceValues(func() (dir string, err error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/volume-doctor/kubectl-volume-doctor/e2e").Output()
 	if err != nil {
@@ -28,6 +32,7 @@ var Build = sync.OnceValues(func() (dir string, err error) {
 	dir = filepath.Join(e2e, "bin")
 	for _, target := range []struct{ folder, binary, pkg string }{
 		{filepath.Dir(e2e), Binary, "."},
+		{filepath.Dir(e2e), Serve, "./standing/" + Serve},
 		{e2e, "kubectl", "k8s.io/kubernetes/cmd/kubectl"},
 	} {
 		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, target.binary), target.pkg) // without symbols, as it is released

@@ -118,12 +118,14 @@ func TestPlugin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	completer, err := os.ReadFile("../../kubectl_complete-volume_doctor")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "kubectl_complete-volume_doctor"), completer, 0o755); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"kubectl_complete-volume_doctor", "kubectl_complete-volume_doctor-serve"} {
+		completer, err := os.ReadFile("../../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), completer, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, tc := range []struct {
 		args []string
@@ -133,6 +135,9 @@ func TestPlugin(t *testing.T) {
 		{[]string{"volume-doctor", "--help"}, "kubectl volume-doctor diagnose"},
 		{[]string{"__complete", "volume-doctor", "exp"}, "explain"},
 		{[]string{"__complete", "volume-doctor", "explain", "inuse"}, "inuse-not-attached"},
+		{[]string{"volume-doctor", "serve", "--help"}, "--leader-elect"},
+		{[]string{"__complete", "volume-doctor", "ser"}, "serve"},
+		{[]string{"__complete", "volume-doctor", "serve", "--li"}, "--listen"},
 	} {
 		r, err := command.Run(t.Context(), "kubectl", cluster.Kubeconfig, tc.args...)
 		if err != nil {

@@ -41,7 +41,7 @@ func Start(t *testing.T, name, kubeconfig string, args ...string) *Replica {
 	}
 	r := &Replica{start: func() (*exec.Cmd, *speech, error) {
 		said := &speech{address: make(chan string, 1)}
-		cmd := exec.Command(filepath.Join(dir, command.Binary), append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+		cmd := exec.Command(filepath.Join(dir, command.Serve), append([]string{"--listen", "127.0.0.1:0"}, args...)...)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 		cmd.Stderr = said
 		return cmd, said, cmd.Start()

@@ -45,7 +45,7 @@ func start(t *testing.T, kubeconfig string, args ...string) *process {
 	t.Helper()
 	dir, err := command.Build()
 	must(t, err)
-	cmd := exec.Command(filepath.Join(dir, command.Binary), append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+	cmd := exec.Command(filepath.Join(dir, command.Serve), append([]string{"--listen", "127.0.0.1:0"}, args...)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	return run(t, cmd)
 }

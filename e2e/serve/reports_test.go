@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	doctor "github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
+	doctor "github.com/volume-doctor/kubectl-volume-doctor/standing"
 )
 
 // misuseTaint makes a node that is Ready and has the out-of-service taint, which is found

@@ -12,7 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/serve"
+	"github.com/volume-doctor/kubectl-volume-doctor/standing"
 )
 
 // Group is a group of rules as a rules file and a PrometheusRule have it.
@@ -140,7 +140,7 @@ func waitRules() []Rule {
 
 func selfRules() []Rule {
 	leader, gaps, lastLook := metric("volume_doctor_leader"), metric("volume_doctor_gaps"), metric("volume_doctor_last_look_timestamp_seconds")
-	one := func(m serve.Metric) string { return fmt.Sprintf("%s (%s)", maxBy(), m.Name) }
+	one := func(m standing.Metric) string { return fmt.Sprintf("%s (%s)", maxBy(), m.Name) }
 	return []Rule{
 		warning("VolumeDoctorNoLeader", one(leader)+" == 0", "5m", "", Annotations{
 			Summary:     "No replica of volume-doctor follows the cluster",
@@ -175,9 +175,9 @@ func maxBy(labels ...string) string {
 }
 
 // metric is the metric of serve with the name.
-func metric(name string) serve.Metric {
-	all := serve.Metrics()
-	i := slices.IndexFunc(all, func(m serve.Metric) bool { return m.Name == name })
+func metric(name string) standing.Metric {
+	all := standing.Metrics()
+	i := slices.IndexFunc(all, func(m standing.Metric) bool { return m.Name == name })
 	if i < 0 {
 		panic("serve has no metric " + name)
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/golden"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
-	"github.com/volume-doctor/kubectl-volume-doctor/serve"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/standing"
 )
 
 // TestGeneratedCodesPage keeps docs/codes.md what the checks say of themselves.
@@ -53,7 +53,7 @@ func TestGeneratedMetricsTable(t *testing.T) {
 		_, rest, _ = strings.Cut(rest, "\n")
 	}
 	var table strings.Builder
-	for _, m := range serve.Metrics() {
+	for _, m := range standing.Metrics() {
 		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", m.Name, strings.Join(m.Labels, ", "), m.Help)
 	}
 	golden.Want(t, page, []byte(before+head+table.String()+rest))

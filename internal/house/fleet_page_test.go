@@ -9,7 +9,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/serve"
+	"github.com/volume-doctor/kubectl-volume-doctor/standing"
 )
 
 type named struct {
@@ -132,12 +132,12 @@ func TestFleetQueries(t *testing.T) {
 		known := []string{"cluster"} // that of Prometheus
 		names := metricName.FindAllString(query, -1)
 		for _, name := range names {
-			i := slices.IndexFunc(serve.Metrics(), func(m serve.Metric) bool { return m.Name == name })
+			i := slices.IndexFunc(standing.Metrics(), func(m standing.Metric) bool { return m.Name == name })
 			if i < 0 {
 				t.Errorf("there is no metric %s: %s", name, query)
 				continue
 			}
-			known = append(known, serve.Metrics()[i].Labels...)
+			known = append(known, standing.Metrics()[i].Labels...)
 		}
 		var used []string
 		for _, m := range matcher.FindAllStringSubmatch(query, -1) {

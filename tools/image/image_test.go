@@ -24,10 +24,14 @@ const epoch = "1700000000"
 
 var platforms = []string{"amd64", "arm64"}
 
-// hello builds a program for a platform, as the plug-in is built but for the commit, and further flags.
-func hello(t *testing.T, arch string, flags ...string) string {
+// programs are those of each image, as they are released.
+var programs = []string{"kubectl-volume_doctor", "kubectl-volume_doctor-serve"}
+
+// hello builds a program for a platform, as those of a release are built but for the
+// commit, and further flags.
+func hello(t *testing.T, name, arch string, flags ...string) string {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), arch)
+	binary := filepath.Join(t.TempDir(), name+"_linux_"+arch)
 	cmd := exec.Command("go", slices.Concat([]string{"build", "-trimpath", "-buildvcs=false"}, flags, []string{"-o", binary, "./testdata/hello"})...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS=linux", "GOARCH="+arch)
 	if text, err := cmd.CombinedOutput(); err != nil {
@@ -63,7 +67,9 @@ func both(t *testing.T) []string {
 	t.Helper()
 	var list []string
 	for _, arch := range platforms {
-		list = append(list, hello(t, arch))
+		for _, name := range slices.Backward(programs) {
+			list = append(list, hello(t, name, arch))
+		}
 	}
 	return list
 }
@@ -225,11 +231,12 @@ func TestPush(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "text")
 	must(t, os.WriteFile(other, []byte("#!/bin/sh\n"), 0o700))
-	good := hello(t, "amd64")
+	good := hello(t, programs[0], "amd64")
 	for _, test := range []struct{ name, binary, epoch, want string }{
 		{"no program of Go's", other, epoch, "unrecognized file format"},
 		{"another commit", stamped(t), epoch, "and not from aaaa"},
-		{"paths of the machine", hello(t, "amd64", "-trimpath=false"), epoch, `-trimpath=""`},
+		{"paths of the machine", hello(t, programs[0], "amd64", "-trimpath=false"), epoch, `-trimpath=""`},
+		{"nothing to start", hello(t, programs[1], "amd64"), epoch, "there is no /kubectl-volume_doctor to start"},
 		{"no time", good, "", "SOURCE_DATE_EPOCH"},
 	} {
 		err := run(given(t.TempDir(), root(t), test.epoch), []string{test.binary}, io.Discard)

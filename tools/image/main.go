@@ -4,6 +4,7 @@
 //
 //	SOURCE_DATE_EPOCH=SECONDS go run ./image -out FOLDER -version TAG -revision COMMIT BINARY...
 //
+// A binary is called PROGRAM_linux_ARCH, and is /PROGRAM in the image of its platform.
 // FOLDER has to be there; layout and image.tar in it are replaced. The last line that is
 // printed is the digest.
 package main
@@ -17,9 +18,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -31,7 +35,7 @@ import (
 )
 
 const (
-	// entrypoint is the binary's path in the image.
+	// entrypoint is the path of the program that the image starts.
 	entrypoint = "/kubectl-volume_doctor"
 	// user is nobody's on a node: the ID that distroless images have made usual.
 	user = "65532:65532"
@@ -70,11 +74,15 @@ func run(o options, binaries []string, stdout io.Writer) error {
 	created := time.Unix(seconds, 0).UTC()
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	var labels map[string]string
-	for _, binary := range binaries {
+	programs, err := byArchitecture(binaries, o.revision)
+	if err != nil {
+		return err
+	}
+	for _, architecture := range slices.Sorted(maps.Keys(programs)) {
+		platform := &v1.Platform{OS: "linux", Architecture: architecture}
 		var image v1.Image
-		var platform *v1.Platform
-		if image, platform, labels, err = imageOf(binary, o, created); err != nil {
-			return fmt.Errorf("%s: %w", binary, err)
+		if image, labels, err = imageOf(programs[architecture], platform, o, created); err != nil {
+			return fmt.Errorf("%s: %w", platform, err)
 		}
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
 	}
@@ -97,11 +105,32 @@ func run(o options, binaries []string, stdout io.Writer) error {
 	return err
 }
 
-// imageOf makes the image of one binary, which itself says for which platform it is.
-func imageOf(binary string, o options, created time.Time) (v1.Image, *v1.Platform, map[string]string, error) {
+// byArchitecture are the programs of each image. A binary itself says for which platform
+// it is.
+func byArchitecture(binaries []string, revision string) (map[string][]file, error) {
+	programs := map[string][]file{}
+	for _, binary := range binaries {
+		architecture, err := architectureOf(binary, revision)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", binary, err)
+		}
+		name := strings.TrimSuffix(filepath.Base(binary), "_linux_"+architecture)
+		programs[architecture] = append(programs[architecture], file{"/" + name, binary, 0o555})
+	}
+	for architecture, list := range programs {
+		slices.SortFunc(list, func(a, b file) int { return strings.Compare(a.path, b.path) })
+		if list[0].path != entrypoint {
+			return nil, fmt.Errorf("%s: there is no %s to start", architecture, entrypoint)
+		}
+	}
+	return programs, nil
+}
+
+// architectureOf is the one that the binary is built for, where it may go into an image.
+func architectureOf(binary, revision string) (string, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
-		return nil, nil, nil, err
+		return "", err
 	}
 	settings := map[string]string{}
 	for _, s := range info.Settings {
@@ -109,13 +138,18 @@ func imageOf(binary string, o options, created time.Time) (v1.Image, *v1.Platfor
 	}
 	for key, want := range map[string]string{"CGO_ENABLED": "0", "GOOS": "linux", "-trimpath": "true"} {
 		if settings[key] != want {
-			return nil, nil, nil, fmt.Errorf("it is built with %s=%q, and has to be with %q", key, settings[key], want)
+			return "", fmt.Errorf("it is built with %s=%q, and has to be with %q", key, settings[key], want)
 		}
 	}
 	// Go writes no commit into what is built in a further work tree of git's.
-	if r := settings["vcs.revision"]; r != "" && r != o.revision {
-		return nil, nil, nil, fmt.Errorf("it is built from commit %s, and not from %s", r, o.revision)
+	if r := settings["vcs.revision"]; r != "" && r != revision {
+		return "", fmt.Errorf("it is built from commit %s, and not from %s", r, revision)
 	}
+	return settings["GOARCH"], nil
+}
+
+// imageOf makes the image of the programs for one platform.
+func imageOf(programs []file, platform *v1.Platform, o options, created time.Time) (v1.Image, map[string]string, error) {
 	labels := map[string]string{
 		"org.opencontainers.image.title":       title,
 		"org.opencontainers.image.description": description,
@@ -125,32 +159,31 @@ func imageOf(binary string, o options, created time.Time) (v1.Image, *v1.Platfor
 		"org.opencontainers.image.revision":    o.revision,
 		"org.opencontainers.image.created":     created.Format(time.RFC3339),
 	}
-	content, err := files(created, []file{
-		{entrypoint, binary, 0o555},
-		{"/LICENSE", filepath.Join(o.root, "LICENSE"), 0o444},
-		{"/NOTICES", filepath.Join(o.root, "bin", "NOTICES"), 0o444},
-	})
+	content, err := files(created, append(programs,
+		file{"/LICENSE", filepath.Join(o.root, "LICENSE"), 0o444},
+		file{"/NOTICES", filepath.Join(o.root, "bin", "NOTICES"), 0o444},
+	))
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }, tarball.WithMediaType(types.OCILayer))
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	image, err := mutate.Append(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON),
 		mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: created}, CreatedBy: "make image"}})
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	config, err := image.ConfigFile()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	config.Created = v1.Time{Time: created}
-	config.OS, config.Architecture = settings["GOOS"], settings["GOARCH"]
+	config.OS, config.Architecture = platform.OS, platform.Architecture
 	config.Config = v1.Config{User: user, Entrypoint: []string{entrypoint}, Labels: labels}
 	image, err = mutate.ConfigFile(image, config)
-	return image, &v1.Platform{OS: config.OS, Architecture: config.Architecture}, labels, err
+	return image, labels, err
 }
 
 // file is what the image has at a path.

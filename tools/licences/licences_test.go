@@ -106,7 +106,7 @@ func TestRead(t *testing.T) {
 // TestCommand reads what the command itself is made of.
 func TestCommand(t *testing.T) {
 	var out strings.Builder
-	if err := run("../..", &out); err != nil {
+	if err := run([]string{"../..", "../../standing/kubectl-volume_doctor-serve"}, &out); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"==== the Go library", "==== k8s.io/client-go ", "third_party/forked/golang/LICENSE (BSD-3-Clause)", "inconshreveable/mousetrap"} {
@@ -117,7 +117,7 @@ func TestCommand(t *testing.T) {
 }
 
 func TestNothingIsNoAnswer(t *testing.T) {
-	if err := run(t.TempDir(), &strings.Builder{}); err == nil {
+	if err := run([]string{t.TempDir()}, &strings.Builder{}); err == nil {
 		t.Error("a folder without a command passes")
 	}
 }

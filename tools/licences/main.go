@@ -1,9 +1,9 @@
-// Command licences reads the licence of everything that is compiled into a
-// command, on every platform that it is released for. It prints the texts, which
+// Command licences reads the licence of everything that is compiled into the
+// commands of a module, on every platform that they are released for. It prints the texts, which
 // a release has to carry, and fails on a licence that is not allowed, not
 // recognized or not there.
 //
-//	go run ./licences [FOLDER of the command's package]
+//	go run ./licences [FOLDER of a command's package ...]
 package main
 
 import (
@@ -49,20 +49,20 @@ type notice struct {
 
 func main() {
 	flag.Parse()
-	folder := "."
-	if flag.NArg() > 0 {
-		folder = flag.Arg(0)
+	folders := flag.Args()
+	if len(folders) == 0 {
+		folders = []string{"."}
 	}
-	if err := run(folder, os.Stdout); err != nil {
+	if err := run(folders, os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "licences: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-// run writes the notices of all that the command in folder is made of. Its error
+// run writes the notices of all that the commands in the folders are made of. Its error
 // names every licence that stands in the way.
-func run(folder string, out io.Writer) error {
-	modules, err := linked(folder)
+func run(folders []string, out io.Writer) error {
+	modules, err := linked(folders)
 	if err != nil {
 		return err
 	}
@@ -77,21 +77,33 @@ func run(folder string, out io.Writer) error {
 	return errors.Join(refused...)
 }
 
-// linked lists the modules that the command in folder is made of, over all
+// build is one command for one platform.
+type build struct{ folder, platform string }
+
+func everywhere(commands []string) (all []build) {
+	for _, folder := range commands {
+		for _, platform := range platforms {
+			all = append(all, build{folder, platform})
+		}
+	}
+	return all
+}
+
+// linked lists the modules that the commands in the folders are made of, over all
 // platforms, and Go's own library.
-func linked(folder string) ([]module, error) {
+func linked(commands []string) ([]module, error) {
 	byPath := map[string]module{}
-	for _, platform := range platforms {
-		system, machine, _ := strings.Cut(platform, "/")
+	for _, built := range everywhere(commands) {
+		system, machine, _ := strings.Cut(built.platform, "/")
 		list := exec.Command("go", "list", "-deps", "-f",
 			"{{with .Module}}{{if not .Main}}{{.Path}}\t{{.Version}}\t{{.Dir}}\t{{$.Dir}}{{end}}{{end}}", ".")
-		list.Dir = folder
+		list.Dir = built.folder
 		list.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+machine, "CGO_ENABLED=0")
 		var stderr bytes.Buffer
 		list.Stderr = &stderr
 		text, err := list.Output()
 		if err != nil {
-			return nil, fmt.Errorf("list what is linked for %s: %w: %s", platform, err, stderr.Bytes())
+			return nil, fmt.Errorf("list what is linked for %s: %w: %s", built.platform, err, stderr.Bytes())
 		}
 		for line := range strings.Lines(string(text)) {
 			field := strings.Split(strings.TrimSpace(line), "\t")
@@ -105,7 +117,7 @@ func linked(folder string) ([]module, error) {
 		}
 	}
 	if len(byPath) == 0 {
-		return nil, fmt.Errorf("%s is made of no module: that cannot be", folder)
+		return nil, fmt.Errorf("%v are made of no module: that cannot be", commands)
 	}
 	goroot, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {

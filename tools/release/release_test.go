@@ -28,27 +28,23 @@ import (
 const (
 	root   = "../.."
 	binary = "kubectl-volume_doctor"
-	tag    = "v9.9.9"
+	// serve is the program of the command serve, which stands beside the plug-in.
+	serve = "kubectl-volume_doctor-serve"
+	tag   = "v9.9.9"
 )
 
 // TestGoreleaser: goreleaser reads its file strictly, and makes of every platform
 // of the Makefile the same binary as the Makefile.
 func TestGoreleaser(t *testing.T) {
 	project := goreleaser(t)
-	build := project.Builds[0]
 	if got, want := platforms(project), strings.Fields(variable(t, "PLATFORMS")); !slices.Equal(got, want) {
 		t.Errorf("goreleaser builds for %v, and the Makefile for %v", got, want)
 	}
-	flags := slices.Concat(build.Flags, []string{"-ldflags='" + strings.Join(build.Ldflags, " ") + "'"})
-	if got, want := strings.Join(flags, " "), variable(t, "RELEASE_FLAGS"); got != want {
-		t.Errorf("goreleaser builds with %s, and the Makefile with %s", got, want)
+	for i, name := range []string{binary, serve} {
+		testBuild(t, project.Builds[i], name)
 	}
-	env := append(slices.Clone([]string(build.Env)), "GOAMD64="+strings.Join(build.Goamd64, " "), "GOARM64="+strings.Join(build.Goarm64, " "))
-	if got, want := strings.Join(env, " "), variable(t, "RELEASE_ENV"); got != want {
-		t.Errorf("goreleaser builds in %s, and the Makefile in %s", got, want)
-	}
-	if build.Binary != binary || build.ModTimestamp == "" || project.Archives[0].BuildsInfo.MTime == "" {
-		t.Errorf("the archives are not the same from one day to the next: %+v", build)
+	if project.Archives[0].BuildsInfo.MTime == "" || len(project.Archives[0].IDs) > 0 {
+		t.Errorf("the archives are not the same from one day to the next, or lack a program: %+v", project.Archives[0])
 	}
 	if len(project.SBOMs) != 1 || project.SBOMs[0].Artifacts != "archive" || project.Checksum.Disable {
 		t.Error("an archive has no bill of materials, or no checksum")
@@ -60,6 +56,27 @@ func TestGoreleaser(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(root, file.Source)); err != nil && file.Source != "bin/NOTICES" {
 			t.Error(err)
 		}
+	}
+}
+
+// testBuild holds one program to what the Makefile makes.
+func testBuild(t *testing.T, build config.Build, name string) {
+	t.Helper()
+	if main := strings.TrimPrefix(build.Main, "./"); build.Binary != name || build.ModTimestamp == "" || main != "" && path.Base(main) != name {
+		t.Errorf("%s is not built, or not the same from one day to the next: %+v", name, build)
+	}
+	for _, system := range []string{"linux", "darwin", "windows"} {
+		if !slices.Contains(build.Goos, system) {
+			t.Errorf("%s is not built for %s", name, system)
+		}
+	}
+	flags := slices.Concat(build.Flags, []string{"-ldflags='" + strings.Join(build.Ldflags, " ") + "'"})
+	if got, want := strings.Join(flags, " "), variable(t, "RELEASE_FLAGS"); got != want {
+		t.Errorf("goreleaser builds with %s, and the Makefile with %s", got, want)
+	}
+	env := append(slices.Clone([]string(build.Env)), "GOAMD64="+strings.Join(build.Goamd64, " "), "GOARM64="+strings.Join(build.Goarm64, " "))
+	if got, want := strings.Join(env, " "), variable(t, "RELEASE_ENV"); got != want {
+		t.Errorf("goreleaser builds in %s, and the Makefile in %s", got, want)
 	}
 }
 
@@ -107,13 +124,14 @@ func TestKrewInstalls(t *testing.T) {
 	here := runtime.GOOS + "/" + runtime.GOARCH
 	krew := filepath.Join(dir, "krew")
 	command(t, ".", nil, "go", "build", "-o", krew, "sigs.k8s.io/krew/cmd/krew")
-	plugin := filepath.Join(dir, binary)
+	plugin, standing := filepath.Join(dir, binary), filepath.Join(dir, serve)
 	command(t, root, []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-o", plugin, ".")
+	command(t, root, []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-o", standing, "./standing/"+serve)
 	for _, platform := range platforms(project) {
 		system, machine, _ := strings.Cut(platform, "/")
-		content := map[string]string{binary: plugin}
+		content := map[string]string{binary: plugin, serve: standing}
 		if system == "windows" {
-			content = map[string]string{binary + ".exe": plugin}
+			content = map[string]string{binary + ".exe": plugin, serve + ".exe": standing}
 		}
 		for _, file := range project.Archives[0].Files {
 			content[path.Base(file.Source)] = filepath.Join(root, "LICENSE") // any text will do
@@ -139,6 +157,10 @@ func TestKrewInstalls(t *testing.T) {
 			out := command(t, ".", nil, filepath.Join(home, "bin", binary), "version")
 			if !strings.HasPrefix(out, "kubectl volume-doctor ") {
 				t.Errorf("what krew installed says %q", out)
+			}
+			// krew puts the plug-in alone on PATH, and that finds what lies beside it.
+			if out := command(t, ".", nil, filepath.Join(home, "bin", binary), "serve", "--help"); !strings.Contains(out, "--leader-elect") {
+				t.Errorf("what krew installed does not serve: %q", out)
 			}
 		}
 	}
@@ -181,7 +203,7 @@ func goreleaser(t *testing.T) config.Project {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(project.Builds) != 1 || len(project.Archives) != 1 {
+	if len(project.Builds) != 2 || len(project.Archives) != 1 {
 		t.Fatalf("%d builds, %d archives", len(project.Builds), len(project.Archives))
 	}
 	return project

@@ -1,4 +1,4 @@
-package cluster
+package standing
 
 import (
 	"context"
@@ -10,14 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
+	utilwait "k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// LeaseName is the Lease of the process that leads, in the namespace of its Election.
-const LeaseName = "volume-doctor"
+// leaseName is the Lease of the process that leads, in the namespace of its Election.
+const leaseName = "volume-doctor"
 
 // The times of the election. They are longer than those of kube-controller-manager, so
 // that a restart of the API server does not change the leader: a finding is minutes old
@@ -29,25 +30,25 @@ const (
 	releaseTime   = 5 * time.Second // of one that ends
 )
 
-// Election says where and as whom a process stands for leader.
-type Election struct {
-	Namespace string
-	// Identity is unique among those that stand.
-	Identity string
-	// Leads is told the identity of each new leader, of this process too.
-	Leads func(identity string)
-	// Failed is told, each time, why the Lease could not be read or written.
-	Failed func(error)
+// election says where and as whom a process stands for leader.
+type election struct {
+	namespace string
+	// identity is unique among those that stand.
+	identity string
+	// leads is told the identity of each new leader, of this process too.
+	leads func(identity string)
+	// failed is told, each time, why the Lease could not be read or written.
+	failed func(error)
 }
 
-// Lead waits until this process holds the Lease, and then does the work, whose
+// lead waits until this process holds the Lease, and then does the work, whose
 // context ends when the Lease is lost. It returns the work's error. Where the work had
 // to end because the Lease was lost it says so. It returns nil where ctx ends before
 // the process leads.
-func (c *Cluster) Lead(ctx context.Context, e Election, work func(context.Context) error) error {
-	l := &candidate{Election: e, read: c.readLease, write: c.writeLease}
-	failed := e.Failed
-	l.Failed = func(err error) { failed(c.explain(err)) }
+func lead(ctx context.Context, c *cluster.Cluster, e election, work func(context.Context) error) error {
+	store := leaseStore{c.Client(snapshot.ResourceOf(snapshot.Leases).Group())}
+	l := &candidate{election: e, read: store.read, write: store.write}
+	l.failed = func(err error) { e.failed(c.Explain(err)) }
 	return l.lead(ctx, work)
 }
 
@@ -55,7 +56,7 @@ func (c *Cluster) Lead(ctx context.Context, e Election, work func(context.Contex
 // leaderelection, so that the Lease means to others what they expect. That package links
 // the clients of all API groups, 270 packages.
 type candidate struct {
-	Election
+	election
 	read  func(ctx context.Context, namespace string) (*coordinationv1.Lease, error) // nil where there is none
 	write func(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error)
 
@@ -63,17 +64,17 @@ type candidate struct {
 	// first saw it so. The times in it are by the clocks of others.
 	lease *coordinationv1.Lease
 	since time.Time
-	// told is the leader that Leads was told last.
+	// told is the leader that leads was told last.
 	told string
 }
 
 func (l *candidate) lead(ctx context.Context, work func(context.Context) error) error {
 	for !l.try(ctx) {
-		if Sleep(ctx, wait.Jitter(retryPeriod, 1.2)) != nil {
+		if cluster.Sleep(ctx, utilwait.Jitter(retryPeriod, 1.2)) != nil {
 			return nil
 		}
 	}
-	election, end := context.WithCancel(ctx)
+	holding, end := context.WithCancel(ctx)
 	defer end()
 	worked := make(chan error, 1)
 	working, stop := context.WithCancel(ctx)
@@ -82,7 +83,7 @@ func (l *candidate) lead(ctx context.Context, work func(context.Context) error) 
 		worked <- work(working)
 		end()
 	}()
-	held := l.hold(election)
+	held := l.hold(holding)
 	ended := len(worked) > 0 // by itself
 	stop()
 	err := <-worked
@@ -92,13 +93,13 @@ func (l *candidate) lead(ctx context.Context, work func(context.Context) error) 
 	if ctx.Err() != nil || ended {
 		return err
 	}
-	return fmt.Errorf("the Lease %s/%s is lost: it could not be renewed for %s, and another process may lead now", l.Namespace, LeaseName, renewDeadline)
+	return fmt.Errorf("the Lease %s/%s is lost: it could not be renewed for %s, and another process may lead now", l.namespace, leaseName, renewDeadline)
 }
 
 // hold renews the Lease until ctx ends. It returns false if the Lease is lost before.
 func (l *candidate) hold(ctx context.Context) bool {
 	for renewed := time.Now(); ; {
-		if Sleep(ctx, retryPeriod) != nil {
+		if cluster.Sleep(ctx, retryPeriod) != nil {
 			return true
 		}
 		attempt, cancel := context.WithDeadline(ctx, renewed.Add(renewDeadline))
@@ -118,33 +119,33 @@ func (l *candidate) hold(ctx context.Context) bool {
 // try takes or renews the Lease, unless another process holds it. It reports whether
 // this process holds it now.
 func (l *candidate) try(ctx context.Context) bool {
-	lease, err := l.read(ctx, l.Namespace)
+	lease, err := l.read(ctx, l.namespace)
 	if err != nil {
 		l.report(ctx, err)
 		return false
 	}
 	if lease == nil {
-		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: l.Namespace, Name: LeaseName}}
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: leaseName}}
 	}
 	if l.lease == nil || !equality.Semantic.DeepEqual(lease.Spec, l.lease.Spec) {
 		l.since = time.Now()
 	}
 	l.lease = lease
 	holder := holderOf(lease)
-	if seconds := lease.Spec.LeaseDurationSeconds; holder != "" && holder != l.Identity && seconds != nil && time.Since(l.since) < time.Duration(*seconds)*time.Second {
+	if seconds := lease.Spec.LeaseDurationSeconds; holder != "" && holder != l.identity && seconds != nil && time.Since(l.since) < time.Duration(*seconds)*time.Second {
 		l.tell(holder)
 		return false
 	}
 	now, seconds := metav1.NowMicro(), int32(leaseDuration/time.Second)
 	next := lease.DeepCopy()
-	if holder != l.Identity {
+	if holder != l.identity {
 		transitions := int32(0)
 		if before := lease.Spec.LeaseTransitions; before != nil {
 			transitions = *before + 1
 		}
 		next.Spec.AcquireTime, next.Spec.LeaseTransitions = &now, &transitions
 	}
-	next.Spec.HolderIdentity, next.Spec.LeaseDurationSeconds, next.Spec.RenewTime = &l.Identity, &seconds, &now
+	next.Spec.HolderIdentity, next.Spec.LeaseDurationSeconds, next.Spec.RenewTime = &l.identity, &seconds, &now
 	written, err := l.write(ctx, next)
 	if err != nil {
 		l.report(ctx, err)
@@ -152,7 +153,7 @@ func (l *candidate) try(ctx context.Context) bool {
 		return false
 	}
 	l.lease, l.since = written, time.Now()
-	l.tell(l.Identity)
+	l.tell(l.identity)
 	return true
 }
 
@@ -171,14 +172,14 @@ func (l *candidate) release(ctx context.Context) {
 func (l *candidate) tell(leader string) {
 	if leader != l.told {
 		l.told = leader
-		l.Leads(leader)
+		l.leads(leader)
 	}
 }
 
-// report calls Failed, unless another process was faster, or the attempt was cancelled.
+// report calls failed, unless another process was faster, or the attempt was cancelled.
 func (l *candidate) report(ctx context.Context, err error) {
 	if !errors.Is(ctx.Err(), context.Canceled) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-		l.Failed(err)
+		l.failed(err)
 	}
 }
 
@@ -189,26 +190,25 @@ func holderOf(lease *coordinationv1.Lease) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// readLease returns the Lease of the election, nil if there is none.
-func (c *Cluster) readLease(ctx context.Context, namespace string) (*coordinationv1.Lease, error) {
+// leaseStore is where the Lease is.
+type leaseStore struct{ client rest.Interface }
+
+// read returns the Lease of the election, nil if there is none.
+func (s leaseStore) read(ctx context.Context, namespace string) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{}
-	err := c.leases().Get().Namespace(namespace).Resource(string(snapshot.Leases)).Name(LeaseName).Do(ctx).Into(lease)
+	err := s.client.Get().Namespace(namespace).Resource(string(snapshot.Leases)).Name(leaseName).Do(ctx).Into(lease)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	return lease, err
 }
 
-// writeLease creates the Lease, or updates it in the version in which it was read.
-func (c *Cluster) writeLease(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
-	request := c.leases().Post()
+// write creates the Lease, or updates it in the version in which it was read.
+func (s leaseStore) write(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	request := s.client.Post()
 	if lease.ResourceVersion != "" {
-		request = c.leases().Put().Name(lease.Name)
+		request = s.client.Put().Name(lease.Name)
 	}
 	written := &coordinationv1.Lease{}
 	return written, request.Namespace(lease.Namespace).Resource(string(snapshot.Leases)).Body(lease).Do(ctx).Into(written)
-}
-
-func (c *Cluster) leases() rest.Interface {
-	return c.client[snapshot.ResourceOf(snapshot.Leases).Group()]
 }

@@ -1,4 +1,4 @@
-package serve
+package standing
 
 import (
 	"cmp"
@@ -34,19 +34,19 @@ const (
 // openReports tell of what stands and of what could not be read, by the namespace of the
 // findings' subjects. What has no namespace is in that of "". They are those of the serve
 // whose Lease is in the namespace serve.
-func openReports(l *look, serve string) map[string]*cluster.OpenReport {
-	reports := map[string]*cluster.OpenReport{}
-	add := func(namespace string, r cluster.OpenReportResult) {
+func openReports(l *look, serve string) map[string]*OpenReport {
+	reports := map[string]*OpenReport{}
+	add := func(namespace string, r OpenReportResult) {
 		o := reports[namespace]
 		if o == nil {
-			o = &cluster.OpenReport{Source: cluster.ReportName}
-			o.Namespace, o.Labels = namespace, cluster.ReportLabels(serve)
+			o = &OpenReport{Source: reportName}
+			o.Namespace, o.Labels = namespace, reportLabels(serve)
 			reports[namespace] = o
 		}
 		addResult(o, r)
 	}
 	for _, g := range l.report.Gaps {
-		add("", cluster.OpenReportResult{Policy: "reading", Rule: string(g.Kind), Result: "error", Message: bounded(unreadText(g))})
+		add("", OpenReportResult{Policy: "reading", Rule: string(g.Kind), Result: "error", Message: bounded(unreadText(g))})
 	}
 	for _, s := range slices.SortedStableFunc(slices.Values(l.standing), worst) {
 		add(s.Subject.Namespace, resultOf(s))
@@ -54,15 +54,15 @@ func openReports(l *look, serve string) map[string]*cluster.OpenReport {
 	for _, o := range reports {
 		if more := len(o.Results) - mostResults; more > 0 {
 			o.Results = o.Results[:mostResults:mostResults]
-			addResult(o, cluster.OpenReportResult{Policy: "more", Result: "skip", Message: fmt.Sprintf("%d more are counted and not listed", more)})
+			addResult(o, OpenReportResult{Policy: "more", Result: "skip", Message: fmt.Sprintf("%d more are counted and not listed", more)})
 		}
 	}
 	return reports
 }
 
 // addResult adds a result to an object, and counts it there.
-func addResult(o *cluster.OpenReport, r cluster.OpenReportResult) {
-	r.Source, r.Category = cluster.ReportName, "volumes"
+func addResult(o *OpenReport, r OpenReportResult) {
+	r.Source, r.Category = reportName, "volumes"
 	switch r.Result {
 	case "fail":
 		o.Summary.Fail++
@@ -88,8 +88,8 @@ func worst(a, b finding.Standing) int {
 	)
 }
 
-func resultOf(s finding.Standing) cluster.OpenReportResult {
-	r := cluster.OpenReportResult{
+func resultOf(s finding.Standing) OpenReportResult {
+	r := OpenReportResult{
 		Policy: string(s.Code), Rule: s.Check, Scored: true,
 		Timestamp: metav1.Timestamp{Seconds: s.Began().Unix()},
 		Resources: []corev1.ObjectReference{cluster.ReferenceTo(s.Subject)},
@@ -122,7 +122,7 @@ func bounded(text string) string {
 // store is where OpenReports are.
 type store interface {
 	OpenReports(ctx context.Context, serve string) (map[string]metav1.ObjectMeta, error)
-	WriteOpenReport(context.Context, *cluster.OpenReport, *metav1.ObjectMeta) (metav1.ObjectMeta, error)
+	WriteOpenReport(context.Context, *OpenReport, *metav1.ObjectMeta) (metav1.ObjectMeta, error)
 	DeleteOpenReport(context.Context, *metav1.ObjectMeta) error
 }
 
@@ -220,13 +220,13 @@ func (w *reportWriter) list(ctx context.Context) error {
 }
 
 // put writes one object where it is due.
-func (w *reportWriter) put(ctx context.Context, o *cluster.OpenReport, complete bool, now time.Time) error {
+func (w *reportWriter) put(ctx context.Context, o *OpenReport, complete bool, now time.Time) error {
 	if w.foreign[o.Namespace] {
 		return nil
 	}
 	doubtful := !complete && w.doubts(o.Namespace)
 	if doubtful { // it takes the place of another process's
-		addResult(o, cluster.OpenReportResult{
+		addResult(o, OpenReportResult{
 			Policy: "reading", Result: "error", Message: "something cannot be read (see the ClusterReport): what stood here before may be missing",
 		})
 	}
@@ -249,7 +249,7 @@ func (w *reportWriter) put(ctx context.Context, o *cluster.OpenReport, complete 
 		return nil
 	case there == nil && apierrors.IsAlreadyExists(err):
 		w.foreign[o.Namespace] = true
-		w.logf("the OpenReport %s in namespace %q is somebody else's, and is left alone", cluster.ReportName, o.Namespace)
+		w.logf("the OpenReport %s in namespace %q is somebody else's, and is left alone", reportName, o.Namespace)
 		return nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), there == nil && o.Namespace != "" && apierrors.IsNotFound(err):
 		return nil // the namespace goes, and all in it
@@ -268,7 +268,7 @@ func (w *reportWriter) changed(err error) error {
 }
 
 // shapeOf is what an object says without the words.
-func shapeOf(o *cluster.OpenReport) string {
+func shapeOf(o *OpenReport) string {
 	var b strings.Builder
 	fmt.Fprint(&b, o.Summary)
 	for _, r := range o.Results {

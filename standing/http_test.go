@@ -1,4 +1,4 @@
-package serve
+package standing
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
@@ -26,8 +25,8 @@ func options(c *clock, log io.Writer) Options {
 	return Options{ReportPage: true, Log: log, Now: c.now}
 }
 
-func nobody(context.Context, string, string) (cluster.Access, error) {
-	return cluster.Unauthenticated, nil
+func nobody(context.Context, string, string) (access, error) {
+	return unauthenticated, nil
 }
 
 func ask(s *server, path string, headers ...string) *httptest.ResponseRecorder {
@@ -81,14 +80,14 @@ func TestPage(t *testing.T) {
 	const secret = "sekrit-token"
 	var log strings.Builder
 	answers := map[string]struct {
-		access cluster.Access
+		access access
 		err    error
 	}{
-		"good": {cluster.Allowed, nil}, "weak": {cluster.Forbidden, nil}, "old": {cluster.Unauthenticated, nil},
-		"odd": {cluster.Access(77), nil}, secret: {cluster.Allowed, errors.New("down")},
+		"good": {allowed, nil}, "weak": {forbidden, nil}, "old": {unauthenticated, nil},
+		"odd": {access(77), nil}, secret: {allowed, errors.New("down")},
 	}
 	asked := 0
-	s := newServer(options(&clock{noon}, &log), func(_ context.Context, token, path string) (cluster.Access, error) {
+	s := newServer(options(&clock{noon}, &log), func(_ context.Context, token, path string) (access, error) {
 		if asked++; path != "/volume-doctor" {
 			t.Errorf("asked about %s", path)
 		}
@@ -157,14 +156,14 @@ func TestPageIsOff(t *testing.T) {
 func TestReviewsAreBounded(t *testing.T) {
 	var under, most atomic.Int32
 	begun := make(chan bool, 100)
-	s := newServer(options(&clock{noon}, io.Discard), func(ctx context.Context, _, _ string) (cluster.Access, error) {
+	s := newServer(options(&clock{noon}, io.Discard), func(ctx context.Context, _, _ string) (access, error) {
 		n := under.Add(1)
 		defer under.Add(-1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 		}
 		begun <- true
 		<-ctx.Done()
-		return cluster.Allowed, ctx.Err()
+		return allowed, ctx.Err()
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	answers := make(chan int, 20)

@@ -1,7 +1,7 @@
-// Package serve is the standing mode: it follows a cluster, and answers at any time over
+// Package standing is the standing mode: it follows a cluster, and answers at any time over
 // HTTP what the last look found. It writes nothing but its Lease and, where asked to,
 // events and OpenReports.
-package serve
+package standing
 
 import (
 	"context"
@@ -59,7 +59,7 @@ const (
 // Run serves until the context ends, and then returns nil; an error says why it had to
 // end before.
 func Run(ctx context.Context, c *cluster.Cluster, o Options) error {
-	s := newServer(o, c.Review)
+	s := newServer(o, func(ctx context.Context, token, path string) (access, error) { return review(ctx, c, token, path) })
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
@@ -92,9 +92,9 @@ func (s *server) lead(ctx context.Context, c *cluster.Cluster) error {
 		return s.follow(ctx, c)
 	}
 	var last string
-	return c.Lead(ctx, cluster.Election{
-		Namespace: s.Namespace, Identity: s.Identity,
-		Leads: func(identity string) {
+	return lead(ctx, c, election{
+		namespace: s.Namespace, identity: s.Identity,
+		leads: func(identity string) {
 			switch identity {
 			case s.Identity:
 				s.logf("leading as %s", identity)
@@ -104,10 +104,10 @@ func (s *server) lead(ctx context.Context, c *cluster.Cluster) error {
 				s.logf("standing by: %s leads", identity)
 			}
 		},
-		Failed: func(err error) {
+		failed: func(err error) {
 			if text := err.Error(); text != last {
 				last = text
-				s.logf("cannot use the Lease %s/%s: %s", s.Namespace, cluster.LeaseName, text)
+				s.logf("cannot use the Lease %s/%s: %s", s.Namespace, leaseName, text)
 			}
 		},
 	}, func(ctx context.Context) error { return s.follow(ctx, c) })
@@ -118,7 +118,7 @@ func (s *server) follow(ctx context.Context, c *cluster.Cluster) error {
 	s.state.begin(s.Now())
 	defer s.state.end()
 	events := eventWriter{Recorder: cluster.Recorder{Cluster: c}}
-	reports := reportWriter{store: c, serve: s.Namespace, logf: s.logf}
+	reports := reportWriter{store: reportStore{c}, serve: s.Namespace, logf: s.logf}
 	first := true
 	err := c.Follow(ctx, func(taken *snapshot.Snapshot) error {
 		if first && s.SaveMemory {
@@ -175,14 +175,14 @@ type server struct {
 	Options
 	state   *state
 	metrics *metrics
-	review  func(ctx context.Context, token, path string) (cluster.Access, error)
+	review  func(ctx context.Context, token, path string) (access, error)
 	// reviews and pages are under way: each takes a place.
 	reviews, pages chan struct{}
 	// scrapes answers for metrics.
 	scrapes *exposition
 }
 
-func newServer(o Options, review func(context.Context, string, string) (cluster.Access, error)) *server {
+func newServer(o Options, review func(context.Context, string, string) (access, error)) *server {
 	s := &server{Options: o, state: &state{}, review: review, reviews: make(chan struct{}, maxReviews), pages: make(chan struct{}, maxPages)}
 	s.metrics = newMetrics(s.state, o.Version)
 	s.scrapes = &exposition{gatherer: s.metrics.Registry, state: s.state}

@@ -1,4 +1,4 @@
-package cluster
+package standing
 
 import (
 	"errors"
@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 )
 
 const (
@@ -54,15 +56,15 @@ func TestReview(t *testing.T) {
 		review := decoded[*authorizationv1.SubjectAccessReview](t, r)
 		s := review.Spec
 		if s.UID != "7" || !slices.Equal(s.Groups, []string{"sre"}) || !slices.Equal(s.Extra["pod"], authorizationv1.ExtraValue{"a", "b"}) ||
-			s.ResourceAttributes != nil || *s.NonResourceAttributes != (authorizationv1.NonResourceAttributes{Path: PagePath, Verb: "get"}) {
+			s.ResourceAttributes != nil || *s.NonResourceAttributes != (authorizationv1.NonResourceAttributes{Path: cluster.PagePath, Verb: "get"}) {
 			t.Errorf("asked %+v", s)
 		}
 		review.Status.Allowed = s.User == "jane"
 		return http.StatusCreated, review
 	})
-	c := a.cluster(Options{})
-	for token, want := range map[string]Access{"good": Allowed, "denied": Forbidden, "old": Unauthenticated} {
-		if got, err := c.Review(t.Context(), token, PagePath); err != nil || got != want {
+	c := a.cluster()
+	for token, want := range map[string]access{"good": allowed, "denied": forbidden, "old": unauthenticated} {
+		if got, err := review(t.Context(), c, token, cluster.PagePath); err != nil || got != want {
 			t.Errorf("%s: %v, %v", token, got, err)
 		}
 	}
@@ -71,12 +73,12 @@ func TestReview(t *testing.T) {
 		review.Status = authorizationv1.SubjectAccessReviewStatus{Allowed: true, Denied: true}
 		return http.StatusCreated, review
 	})
-	if got, _ := c.Review(t.Context(), "good", PagePath); got != Forbidden {
+	if got, _ := review(t.Context(), c, "good", cluster.PagePath); got != forbidden {
 		t.Errorf("allowed and denied at the same time: %v", got)
 	}
 	for _, path := range []string{accessReviews, tokenReviews} {
 		a.fail(path, apierrors.NewInternalError(errors.New("down")))
-		if got, err := c.Review(t.Context(), "good", PagePath); err == nil || got == Allowed {
+		if got, err := review(t.Context(), c, "good", cluster.PagePath); err == nil || got == allowed {
 			t.Errorf("%s fails: %v, %v", path, got, err)
 		}
 	}

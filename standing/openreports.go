@@ -1,4 +1,4 @@
-package cluster
+package standing
 
 import (
 	"context"
@@ -11,16 +11,18 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
 const (
-	openReportsGroup   = "openreports.io"
-	openReportsVersion = openReportsGroup + "/v1alpha1"
+	openReportsVersion = cluster.OpenReportsGroup + "/v1alpha1"
 	openReportsPath    = "/apis/" + openReportsVersion
-	// ReportName is the name of each OpenReport that is ours.
-	ReportName = LeaseName
+	// reportName is the name of each OpenReport that is ours.
+	reportName = leaseName
+	// metadataOfOne asks for the metadata alone of what was written.
+	metadataOfOne = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	// instanceLabel is one of those that Kubernetes recommends.
 	instanceLabel = "app.kubernetes.io/instance"
 )
@@ -61,35 +63,27 @@ type OpenReportResult struct {
 	Properties map[string]string `json:"properties,omitempty"`
 }
 
-// openReportRights are those to write OpenReports.
-func openReportRights() []repair.Permission {
-	var rights []repair.Permission
-	for _, resource := range []string{"reports", "clusterreports"} {
-		for _, verb := range []string{"list", repair.VerbCreate, "update", repair.VerbDelete} {
-			rights = append(rights, repair.Permission{Verb: verb, Group: openReportsGroup, Resource: resource})
-		}
-	}
-	return rights
-}
-
-// ReportLabels tell our objects from those that others gave the same name, and from those
+// reportLabels tell our objects from those that others gave the same name, and from those
 // of another serve, which may look at something else. One is named by the namespace of its
 // Lease.
-func ReportLabels(serve string) map[string]string {
-	return map[string]string{reconcile.ManagedByLabel: ReportName, instanceLabel: serve}
+func reportLabels(serve string) map[string]string {
+	return map[string]string{reconcile.ManagedByLabel: reportName, instanceLabel: serve}
 }
 
-// OpenReports lists those with ReportLabels of the serve, by namespace, without what they
+// reportStore is where the OpenReports of a cluster are.
+type reportStore struct{ *cluster.Cluster }
+
+// OpenReports lists those with reportLabels of the serve, by namespace, without what they
 // say.
-func (c *Cluster) OpenReports(ctx context.Context, serve string) (map[string]metav1.ObjectMeta, error) {
+func (s reportStore) OpenReports(ctx context.Context, serve string) (map[string]metav1.ObjectMeta, error) {
 	ours := map[string]metav1.ObjectMeta{}
 	for _, resource := range []string{"reports", "clusterreports"} {
-		list, err := c.metadata(ctx, c.client[corev1.GroupName].Get().AbsPath(openReportsPath, resource).Param("labelSelector", labels.FormatLabels(ReportLabels(serve))))
+		list, err := s.Metadata(ctx, s.Client(corev1.GroupName).Get().AbsPath(openReportsPath, resource).Param("labelSelector", labels.FormatLabels(reportLabels(serve))))
 		if err != nil {
-			return nil, fmt.Errorf("%s.%s: %w", resource, openReportsGroup, err)
+			return nil, fmt.Errorf("%s.%s: %w", resource, cluster.OpenReportsGroup, err)
 		}
 		for _, o := range list {
-			if o.Name == ReportName {
+			if o.Name == reportName {
 				ours[o.Namespace] = o.ObjectMeta
 			}
 		}
@@ -99,23 +93,23 @@ func (c *Cluster) OpenReports(ctx context.Context, serve string) (map[string]met
 
 // WriteOpenReport creates the object in place of none, or replaces the one that is there:
 // only that one, and as it is there. It returns what the object is then.
-func (c *Cluster) WriteOpenReport(ctx context.Context, o *OpenReport, there *metav1.ObjectMeta) (metav1.ObjectMeta, error) {
+func (s reportStore) WriteOpenReport(ctx context.Context, o *OpenReport, there *metav1.ObjectMeta) (metav1.ObjectMeta, error) {
 	written := *o
 	written.TypeMeta = metav1.TypeMeta{APIVersion: openReportsVersion, Kind: "Report"}
 	if o.Namespace == "" {
 		written.Kind = "ClusterReport"
 	}
-	written.Name = ReportName
-	request := c.client[corev1.GroupName].Post()
+	written.Name = reportName
+	request := s.Client(corev1.GroupName).Post()
 	if there != nil {
 		written.UID, written.ResourceVersion = there.UID, there.ResourceVersion
-		request = c.client[corev1.GroupName].Put()
+		request = s.Client(corev1.GroupName).Put()
 	}
 	text, err := json.Marshal(written)
 	if err != nil {
 		return metav1.ObjectMeta{}, err
 	}
-	answer, err := c.raw(openReport(request, o.Namespace, there != nil).
+	answer, err := s.Raw(openReport(request, o.Namespace, there != nil).
 		VersionedParams(&metav1.UpdateOptions{FieldManager: repair.FieldManager}, scheme.ParameterCodec).
 		SetHeader("Content-Type", "application/json").SetHeader("Accept", metadataOfOne).Body(text).Do(ctx))
 	if err != nil {
@@ -129,7 +123,7 @@ func (c *Cluster) WriteOpenReport(ctx context.Context, o *OpenReport, there *met
 }
 
 // DeleteOpenReport deletes the object that is there, and no other by its name.
-func (c *Cluster) DeleteOpenReport(ctx context.Context, there *metav1.ObjectMeta) error {
+func (s reportStore) DeleteOpenReport(ctx context.Context, there *metav1.ObjectMeta) error {
 	options, err := json.Marshal(metav1.DeleteOptions{
 		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
 		Preconditions: &metav1.Preconditions{UID: &there.UID, ResourceVersion: &there.ResourceVersion},
@@ -137,9 +131,9 @@ func (c *Cluster) DeleteOpenReport(ctx context.Context, there *metav1.ObjectMeta
 	if err != nil {
 		return err
 	}
-	err = openReport(c.client[corev1.GroupName].Delete(), there.Namespace, true).SetHeader("Content-Type", "application/json").Body(options).Do(ctx).Error()
+	err = openReport(s.Client(corev1.GroupName).Delete(), there.Namespace, true).SetHeader("Content-Type", "application/json").Body(options).Do(ctx).Error()
 	if err != nil {
-		return c.explain(err)
+		return s.Explain(err)
 	}
 	return nil
 }
@@ -151,7 +145,7 @@ func openReport(request *rest.Request, namespace string, named bool) *rest.Reque
 		path = []string{openReportsPath, "namespaces", namespace, "reports"}
 	}
 	if named {
-		path = append(path, ReportName)
+		path = append(path, reportName)
 	}
 	return request.AbsPath(path...)
 }

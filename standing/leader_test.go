@@ -1,4 +1,4 @@
-package cluster
+package standing
 
 import (
 	"bytes"
@@ -47,21 +47,21 @@ func (l *leaseAPI) handle(a *api) {
 			lease, leases := object.(*coordinationv1.Lease), schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 			switch {
 			case r.Method == http.MethodPost && l.lease != nil:
-				return http.StatusConflict, &apierrors.NewAlreadyExists(leases, LeaseName).ErrStatus
+				return http.StatusConflict, &apierrors.NewAlreadyExists(leases, leaseName).ErrStatus
 			case r.Method == http.MethodPut && (l.lease == nil || lease.ResourceVersion != l.lease.ResourceVersion):
-				return http.StatusConflict, &apierrors.NewConflict(leases, LeaseName, errors.New("the object has been modified")).ErrStatus
+				return http.StatusConflict, &apierrors.NewConflict(leases, leaseName, errors.New("the object has been modified")).ErrStatus
 			}
 			l.writes++
 			lease.ResourceVersion = strconv.Itoa(l.writes)
 			l.lease = lease
 		case l.lease == nil:
-			status := apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, LeaseName)
+			status := apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, leaseName)
 			return http.StatusNotFound, &status.ErrStatus
 		}
 		return http.StatusOK, l.lease.DeepCopy()
 	}
 	a.handle(leasePath, answer)
-	a.handle(leasePath+"/"+LeaseName, answer)
+	a.handle(leasePath+"/"+leaseName, answer)
 }
 
 func (l *leaseAPI) holder() string {
@@ -73,8 +73,8 @@ func (l *leaseAPI) holder() string {
 	return *l.lease.Spec.HolderIdentity
 }
 
-func quiet(identity string) Election {
-	return Election{Namespace: "here", Identity: identity, Leads: func(string) {}, Failed: func(error) {}}
+func quiet(identity string) election {
+	return election{namespace: "here", identity: identity, leads: func(string) {}, failed: func(error) {}}
 }
 
 // TestLead: work begins with the Lease, and the Lease is released when it ends, by an
@@ -83,7 +83,7 @@ func TestLead(t *testing.T) {
 	a, l := newAPI(t), &leaseAPI{}
 	l.handle(a)
 	ctx, cancel := context.WithCancel(t.Context())
-	err := a.cluster(Options{}).Lead(ctx, quiet("me"), func(ctx context.Context) error {
+	err := lead(ctx, a.cluster(), quiet("me"), func(ctx context.Context) error {
 		if h := l.holder(); h != "me" {
 			t.Errorf("%q holds the Lease while I work", h)
 		}
@@ -95,7 +95,7 @@ func TestLead(t *testing.T) {
 		t.Errorf("%v; %q holds the Lease afterwards", err, l.holder())
 	}
 	broken := errors.New("broken")
-	if err := a.cluster(Options{}).Lead(t.Context(), quiet("me"), func(context.Context) error { return broken }); !errors.Is(err, broken) {
+	if err := lead(t.Context(), a.cluster(), quiet("me"), func(context.Context) error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("the work's own failure: %v", err)
 	}
 	if h := l.holder(); h != "" {
@@ -109,18 +109,18 @@ func TestLeadStandsBy(t *testing.T) {
 	l.handle(a)
 	other, seconds, now := "other", int32(3600), metav1.NowMicro()
 	l.lease = &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: LeaseName},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "here", Name: leaseName},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &other, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	e := quiet("me")
 	var leader string
-	e.Leads = func(identity string) {
+	e.leads = func(identity string) {
 		leader = identity
 		cancel()
 	}
-	err := a.cluster(Options{}).Lead(ctx, e, func(context.Context) error {
+	err := lead(ctx, a.cluster(), e, func(context.Context) error {
 		t.Error("it works without the Lease")
 		return nil
 	})
@@ -132,16 +132,16 @@ func TestLeadStandsBy(t *testing.T) {
 // TestLeadSaysWhatIsRefused: the elector tries for ever, and says nothing itself.
 func TestLeadSaysWhatIsRefused(t *testing.T) {
 	a := newAPI(t)
-	a.fail(leasePath+"/"+LeaseName, apierrors.NewForbidden(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, LeaseName, errors.New("no RBAC policy matched")))
+	a.fail(leasePath+"/"+leaseName, apierrors.NewForbidden(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, leaseName, errors.New("no RBAC policy matched")))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	e := quiet("me")
 	var why error
-	e.Failed = func(err error) {
+	e.failed = func(err error) {
 		why = err
 		cancel()
 	}
-	if err := a.cluster(Options{}).Lead(ctx, e, func(context.Context) error { return nil }); err != nil {
+	if err := lead(ctx, a.cluster(), e, func(context.Context) error { return nil }); err != nil {
 		t.Error(err)
 	}
 	if why == nil || !strings.Contains(why.Error(), "no RBAC policy matched") {
@@ -149,24 +149,24 @@ func TestLeadSaysWhatIsRefused(t *testing.T) {
 	}
 }
 
-// leaseStore holds the one Lease in memory, with an API server's versions.
-type leaseStore struct {
+// memoryLease holds the one Lease in memory, with an API server's versions.
+type memoryLease struct {
 	mu      sync.Mutex
 	lease   *coordinationv1.Lease
 	version int
 }
 
-func (l *leaseStore) read(context.Context, string) (*coordinationv1.Lease, error) {
+func (l *memoryLease) read(context.Context, string) (*coordinationv1.Lease, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.lease.DeepCopy(), nil
 }
 
-func (l *leaseStore) write(_ context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+func (l *memoryLease) write(_ context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if there := l.lease; there != nil && there.ResourceVersion != lease.ResourceVersion || there == nil && lease.ResourceVersion != "" {
-		return nil, apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, LeaseName, errors.New("changed"))
+		return nil, apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, leaseName, errors.New("changed"))
 	}
 	l.version++
 	l.lease = lease.DeepCopy()
@@ -179,7 +179,7 @@ func (l *leaseStore) write(_ context.Context, lease *coordinationv1.Lease) (*coo
 // stopped.
 func TestLeadersInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &leaseStore{}
+		store := &memoryLease{}
 		var mu sync.Mutex
 		var order []string
 		var cut sync.Map
@@ -191,7 +191,7 @@ func TestLeadersInTurn(t *testing.T) {
 				}
 				return nil
 			}
-			l := &candidate{Election: quiet(name),
+			l := &candidate{election: quiet(name),
 				read: func(ctx context.Context, namespace string) (*coordinationv1.Lease, error) {
 					if err := reach(); err != nil {
 						return nil, err

@@ -1,4 +1,4 @@
-package serve
+package standing
 
 import (
 	"bytes"
@@ -109,14 +109,14 @@ func (s *server) access(r *http.Request) (code int, why string) {
 		return http.StatusForbidden, "too many requests wait for the API server's answer"
 	}
 	defer func() { <-s.reviews }()
-	access, err := s.review(ctx, token, cluster.PagePath)
+	may, err := s.review(ctx, token, cluster.PagePath)
 	switch {
 	case err != nil:
 		s.logf("cannot ask the API server whether the report may be shown: %v", err)
 		return http.StatusForbidden, "the API server could not be asked"
-	case access == cluster.Forbidden:
+	case may == forbidden:
 		return http.StatusForbidden, "this token's user may not get the nonResourceURL " + cluster.PagePath
-	case access != cluster.Allowed:
+	case may != allowed:
 		return http.StatusUnauthorized, "the API server does not know this token"
 	default:
 		return http.StatusOK, ""

@@ -1,4 +1,4 @@
-package serve
+package standing
 
 import (
 	"bytes"
@@ -50,7 +50,7 @@ func (e *exposition) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	deadline := time.Now().Add(scrapeTime)                       //nolint:forbidigo // connections go by the machine's clock
+	deadline := time.Now().Add(scrapeTime)
 	_ = http.NewResponseController(w).SetWriteDeadline(deadline) // where it cannot be set, the server's own holds
 	_, _ = w.Write(text)                                         // whoever has gone away needs no answer
 }
@@ -60,7 +60,7 @@ func (e *exposition) now() (plain, packed []byte, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	leading, _, l := e.state.now()
-	now := time.Now() //nolint:forbidigo // how long the text is kept, and no age of an object
+	now := time.Now()
 	if now.Sub(e.at) < gatherEvery && leading == e.leading && l == e.of {
 		return e.plain, e.packed, e.err
 	}

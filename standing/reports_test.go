@@ -1,4 +1,4 @@
-package serve
+package standing
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -30,7 +29,7 @@ func TestOpenReports(t *testing.T) {
 	reports := openReports(l, "here")
 	told := map[string]string{}
 	for namespace, o := range reports {
-		var summary cluster.OpenReportSummary
+		var summary OpenReportSummary
 		for _, r := range o.Results {
 			switch r.Result {
 			case "fail":
@@ -133,7 +132,7 @@ func (k *kept) OpenReports(context.Context, string) (map[string]metav1.ObjectMet
 
 var resource = schema.GroupResource{Group: "openreports.io", Resource: "reports"}
 
-func (k *kept) WriteOpenReport(_ context.Context, o *cluster.OpenReport, there *metav1.ObjectMeta) (metav1.ObjectMeta, error) {
+func (k *kept) WriteOpenReport(_ context.Context, o *OpenReport, there *metav1.ObjectMeta) (metav1.ObjectMeta, error) {
 	verb := "create"
 	now, exists := k.objects[o.Namespace]
 	if there != nil {
@@ -144,9 +143,9 @@ func (k *kept) WriteOpenReport(_ context.Context, o *cluster.OpenReport, there *
 	case err != nil:
 		return metav1.ObjectMeta{}, err
 	case there == nil && exists:
-		return metav1.ObjectMeta{}, apierrors.NewAlreadyExists(resource, cluster.ReportName)
+		return metav1.ObjectMeta{}, apierrors.NewAlreadyExists(resource, reportName)
 	case there != nil && (there.UID != now.UID || there.ResourceVersion != now.ResourceVersion):
-		return metav1.ObjectMeta{}, apierrors.NewConflict(resource, cluster.ReportName, nil)
+		return metav1.ObjectMeta{}, apierrors.NewConflict(resource, reportName, nil)
 	}
 	k.touch(o.Namespace, "ours")
 	return k.objects[o.Namespace], nil
@@ -160,7 +159,7 @@ func (k *kept) touch(namespace, uid string) {
 func (k *kept) DeleteOpenReport(_ context.Context, there *metav1.ObjectMeta) error {
 	k.writes = append(k.writes, "delete "+there.Namespace)
 	if k.objects[there.Namespace].ResourceVersion != there.ResourceVersion {
-		return apierrors.NewConflict(resource, cluster.ReportName, nil)
+		return apierrors.NewConflict(resource, reportName, nil)
 	}
 	delete(k.objects, there.Namespace)
 	return nil
@@ -177,7 +176,7 @@ func TestReportWriter(t *testing.T) {
 		says     string
 	}
 	none := func(*kept) {}
-	forbidden := apierrors.NewForbidden(resource, cluster.ReportName, errors.New("no right"))
+	forbidden := apierrors.NewForbidden(resource, reportName, errors.New("no right"))
 	for name, steps := range map[string][]step{
 		"written, changed and healed": {
 			{0, true, []string{"a/1", "b/1"}, none, []string{"list", "create a", "create b"}, ""},

@@ -1,0 +1,17 @@
+// Command kubectl-volume_doctor-serve follows a cluster for good, and serves what it finds
+// as metrics. kubectl runs it as "kubectl volume-doctor serve".
+package main
+
+import (
+	"os"
+
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // the cloud providers' ways to log in
+
+	"github.com/volume-doctor/kubectl-volume-doctor/cmd"
+	"github.com/volume-doctor/kubectl-volume-doctor/standing"
+)
+
+func main() {
+	saveMemory := cmd.SaveMemory()
+	os.Exit(standing.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, saveMemory))
+}

@@ -150,3 +150,17 @@ func TestNumbersStayWithTheirTool(t *testing.T) {
 		}
 	}
 }
+
+// TestANameAloneSaysNothing: a message that only names a part of the storage system says
+// nothing of what is wrong with it.
+func TestANameAloneSaysNothing(t *testing.T) {
+	for _, message := range []string{
+		"rpc error: code = Unavailable desc = backend said: try another time",
+		"rpc error: code = Internal desc = backend: the third gate does not open",
+		"rpc error: code = Internal desc = call to backend store-1 failed",
+	} {
+		if entry, known := Read("disk.csi.example.com", message); known && !entry.Wrapper {
+			t.Errorf("%q means %s, as %q says", message, entry.Meaning, entry.Words)
+		}
+	}
+}

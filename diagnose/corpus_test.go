@@ -240,8 +240,11 @@ func findingsText(r *finding.Report, advice bool) string {
 			fmt.Fprintf(&b, "  %s until %s, if %s\n", f.Confidence, f.Settles.At.UTC().Format(time.RFC3339), f.Settles.If)
 		}
 		heals := "does not heal"
-		if f.SelfHeals.Will {
+		switch {
+		case f.SelfHeals.Will:
 			heals = "heals after " + cmp.Or(f.SelfHeals.After, "?")
+		case f.SelfHeals.Unknown:
+			heals = "not known whether it heals"
 		}
 		fmt.Fprintf(&b, "  %s: %s\n", heals, f.SelfHeals.Because)
 		for _, cause := range r.Findings {

@@ -17,7 +17,10 @@ import (
 // only for who has seen it refuse twice since the last other VolumeAttachment of the
 // volume was there.
 func TestRefusalsOfThePast(t *testing.T) {
-	for _, name := range []string{"vd404-detached-since", "vd404-finalizer-was-stripped", "vd404-foreign-machine", "vd404-nobody-named", "vd610-near-node-of-ours"} {
+	for name, code := range map[string]finding.Code{
+		"vd404-detached-since": "VD404", "vd404-finalizer-was-stripped": "VD404", "vd404-foreign-machine": "VD404", "vd404-nobody-named": "VD404", "vd610-near-node-of-ours": "VD404",
+		"vd410-another-machine": "VD410", "vd410-detached-since": "VD410", "vd410-may-still-detach": "VD410",
+	} {
 		c, err := testcases.Load(name)
 		if err != nil {
 			t.Fatal(err)
@@ -30,9 +33,9 @@ func TestRefusalsOfThePast(t *testing.T) {
 			waits := s.VolumeAttachments[slices.IndexFunc(s.VolumeAttachments, refusedNow)]
 			s.Followed = f(s, waits.Name)
 			r := diagnose.Diagnose(s, diagnose.Options{Reconcile: c.Settings})
-			i := slices.IndexFunc(r.Findings, func(f finding.Finding) bool { return f.Code == "VD404" })
+			i := slices.IndexFunc(r.Findings, func(f finding.Finding) bool { return f.Code == code })
 			if i < 0 {
-				t.Fatalf("%s: no VD404", name)
+				t.Fatalf("%s: no %s", name, code)
 			}
 			return r.Findings[i]
 		}

@@ -100,6 +100,7 @@ func stuck(group []*trace.Trace) finding.Finding {
 	slices.Sort(f.Pods)
 	stage := first.Stage()
 	f.Cause = cmp.Or(stage.Means(), "not known; what the objects show: "+stage.Detail)
+	f.SelfHeals.Unknown = !stage.Stays()
 	if stage.Ends != "" {
 		f.SelfHeals.Because = "it would end as follows: " + stage.Ends
 	}

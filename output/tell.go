@@ -232,6 +232,8 @@ func wait(r *finding.Report, f finding.Finding) string {
 	switch h := f.SelfHeals; {
 	case f.Confidence == finding.Suspected && !h.Will:
 		text = "not known yet" // "why" has when it is
+	case h.Unknown:
+		text = "not known"
 	case h.Will && h.After != "":
 		text = "yes, it ends by itself in " + h.After
 	case h.Will:

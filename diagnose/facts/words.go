@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -51,16 +52,30 @@ func AttachRefusal(driver string, e *storagev1.VolumeError) (driverwords.Entry, 
 	return entry, known
 }
 
-// WhoAttaches is who has to act after the error of an attach that has lasted for the time,
-// "" where its words do not tell. Where the volume is elsewhere, a detach of it may still
-// be under way there.
-func (p *View) WhoAttaches(va *storagev1.VolumeAttachment, lasts time.Duration) string {
-	driver, e := va.Spec.Attacher, p.AttachError(va)
-	entry, known := AttachRefusal(driver, e)
-	if !known || !p.StillRefused(e) || HeldElsewhere(driver, e.Message) && (lasts < StuckDeleting || p.attachedElsewhere(va)) {
+// WhoAttaches is who has to act after the error of an attach, "" where its words do not
+// tell, or tell of what may have ended since.
+func (p *View) WhoAttaches(va *storagev1.VolumeAttachment) string {
+	e := p.AttachError(va)
+	entry, known := AttachRefusal(va.Spec.Attacher, e)
+	if !known || !p.StillRefused(e) || p.attachedElsewhere(va) && HeldElsewhere(va.Spec.Attacher, e.Message) || p.MayHaveEnded(va, e) != nil {
 		return ""
 	}
 	return WhoActs(entry)
+}
+
+// MayHaveEnded is the VolumeAttachment where what its error says may have ended since then
+// although nobody has acted: a detach that was under way elsewhere has succeeded. Else it
+// is nil. What else drivers say of an attach, only somebody who acts ends.
+func (p *View) MayHaveEnded(va *storagev1.VolumeAttachment, e *storagev1.VolumeError) *Attachment {
+	volume, err := p.World.AttachmentVolume(va)
+	if err != nil || !HeldElsewhere(va.Spec.Attacher, e.Message) {
+		return nil
+	}
+	held := &Attachment{VolumeAttachment: va, VolumeNode: reconcile.VolumeNode{Volume: volume, Node: types.NodeName(va.Spec.NodeName)}}
+	if p.RefusedAlone(*held) {
+		return nil
+	}
+	return held
 }
 
 // attachedElsewhere reports whether another node has a VolumeAttachment of the volume.

@@ -72,7 +72,7 @@ var waitFirst = regexp.MustCompile(`(?i)^wait\b[^;.:]*[;.:] if it (?:repeats|las
 // PastWaiting is the advice of the finding without its wait, where it is certain that
 // nothing ends the failure by itself: the usual end is past.
 func PastWaiting(f Finding) string {
-	if f.SelfHeals.Will || f.Confidence == Suspected {
+	if !f.Stays() {
 		return f.Advice
 	}
 	return waitFirst.ReplaceAllString(f.Advice, "")

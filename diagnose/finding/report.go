@@ -326,6 +326,11 @@ type UpstreamBug struct {
 	FixedIn string `json:"fixedIn"`
 }
 
+// Stays reports whether the evidence proves that it does not end by itself.
+func (f Finding) Stays() bool {
+	return !f.SelfHeals.Will && !f.SelfHeals.Unknown && f.Confidence != Suspected
+}
+
 // Pair is the volume and node that the finding is about.
 func (f Finding) Pair() reconcile.VolumeNode {
 	return reconcile.VolumeNode{Volume: f.Volume, Node: f.Node}
@@ -342,6 +347,9 @@ type Evidence struct {
 // SelfHeals says whether the finding goes away by itself.
 type SelfHeals struct {
 	Will bool `json:"will"`
+	// Unknown reports that the evidence does not tell: nothing that was read ends it, and
+	// nothing proves that it stays.
+	Unknown bool `json:"unknown,omitempty"`
 	// After is the time from the snapshot, as Go writes durations; "" where no
 	// bound is known.
 	After   string `json:"after"`

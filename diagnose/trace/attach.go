@@ -92,10 +92,10 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 		}
 		return t.due(s, facts.BoundAt(t.pod), 0)
 	}
-	since, bound := facts.BoundAt(t.pod), controllerActs
+	// What failed on the volume before the pod came has left a back-off, which no object shows.
+	since, bound := facts.BoundAt(t.pod), reconcile.BackoffLast+controllerActs
 	if e := t.attachFailure(v); e != nil && strings.Contains(e.Message, kubeletwords.BeingDetached) {
-		// When the controller last tried, the old VolumeAttachment was still there; it pauses before it tries again.
-		since, bound = facts.Latest(since, facts.EventTime(e)), reconcile.BackoffLast+controllerActs
+		since = facts.Latest(since, facts.EventTime(e)) // the old VolumeAttachment was still there then
 	}
 	t.attachWords(v, &s, metav1.Time{})
 	if d, denied := t.AttachDenied(t.pod, v.specName()); denied {
@@ -149,7 +149,7 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		return done(StageAttached, at, "")
 	case failure != nil:
 		s.State, s.On, s.Detail = StageBlocked, "CSI driver "+va.Spec.Attacher, "the driver fails to attach it"
-		s.On = cmp.Or(t.WhoAttaches(va, t.Age(since)), s.On)
+		s.On = cmp.Or(t.WhoAttaches(va), s.On)
 		s.Ends = "the attacher asks again, at most 5 min apart; once it succeeds the controller follows within about 2 min"
 		said := driverSaid(va, "attachError", failure)
 		said.Means = t.attachErrorMeans(failure, va.Spec.Attacher)

@@ -106,7 +106,11 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 		detach := t.detaching(va)
 		s.On, s.Ends = detach.On, detach.Ends
 		s.Detail += ": it has been detaching since " + facts.Stamp(*va.DeletionTimestamp)
-		bound = max(bound, detach.dueAt.Sub(since.Time))
+		if takes := detach.dueAt.Sub(since.Time); detach.State == StageBlocked {
+			bound = takes
+		} else {
+			bound = max(bound, takes)
+		}
 	case node != nil && facts.InUse(node, v.Volume) && t.spared(node):
 		s.On, s.Ends = Controller, t.UntilUnmounted(node)
 	case node != nil && facts.InUse(node, v.Volume) && reconcile.NodeReady(node):
@@ -169,7 +173,7 @@ func (t *tracer) detaching(va *storagev1.VolumeAttachment) Stage {
 		}
 	}
 	if lease := t.StaleAttacherLease(va.Spec.Attacher); lease != nil {
-		s.State, s.On = StageBlocked, attacherOf(va.Spec.Attacher) // nobody asks the driver
+		s.State, s.On, bound = StageBlocked, attacherOf(va.Spec.Attacher), facts.RefusalGrace // nobody asks the driver
 		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
 	}
 	if i := slices.IndexFunc(va.Finalizers, func(f string) bool { return !strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }); i >= 0 {

@@ -212,18 +212,37 @@ func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVo
 	if permanent {
 		return t.never(s, since)
 	}
+	// An error that comes late in a mount does not begin it anew.
+	if began := t.mountBegan(v); began.Add(facts.MountTakes).Before(since.Add(facts.MountFails)) {
+		return t.due(s, began, facts.MountTakes)
+	}
 	return t.due(s, since, facts.MountFails)
+}
+
+// mountBegan is when the kubelet could first mount the volume, as far as objects tell.
+func (t *tracer) mountBegan(v *tracedVolume) metav1.Time {
+	began := facts.BoundAt(t.pod)
+	if va := t.attachmentOf(v); va != nil {
+		began = facts.Latest(began, va.CreationTimestamp)
+	}
+	if e := t.AttachSucceeded(t.pod, v.specName()); e != nil {
+		began = facts.Latest(began, facts.EventTime(e))
+	}
+	if e, w, ok := t.mountWaitFailure(v); ok && t.unattachedThen(w, v) {
+		began = facts.Latest(began, facts.EventTime(e))
+	}
+	return began
+}
+
+// unattachedThen reports whether the kubelet said with the words that the volume was not
+// attached: of a mount they prove nothing.
+func (t *tracer) unattachedThen(w waitWords, v *tracedVolume) bool {
+	return (v.attachable || v.unsure) && t.kubelet >= sortedLists && slices.Contains(w.unattached, v.Name)
 }
 
 // silent is a mount about which nobody says anything.
 func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
-	since := facts.BoundAt(t.pod)
-	if va := t.attachmentOf(v); va != nil {
-		since = facts.Latest(since, va.CreationTimestamp)
-	}
-	if e := t.AttachSucceeded(t.pod, v.specName()); e != nil {
-		since = facts.Latest(since, facts.EventTime(e))
-	}
+	since := t.mountBegan(v)
 	if !t.knows(snapshot.Events, t.pod.Namespace) {
 		s.State, s.Detail = StageUnknown, "not all events could be read, which would tell a mount that fails from a sandbox that does"
 		return t.due(s, since, facts.MountTakes)
@@ -242,9 +261,7 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 	if e, w, ok := t.mountWaitFailure(v); ok && (len(w.unprocessed) == 0 || t.about(w, v)) {
 		s.Said = append(s.Said, quote(e, w.means(v.Name, t.kubelet)))
 		takenUpSince := (v.attachable || v.unsure) && slices.Contains(w.unprocessed, v.Name)
-		// As the event says itself: it proves that the volume was not attached then, and of a mount nothing.
-		unattached := (v.attachable || v.unsure) && t.kubelet >= sortedLists && slices.Contains(w.unattached, v.Name)
-		s.passed = takenUpSince || unattached
+		s.passed = takenUpSince || t.unattachedThen(w, v)
 		if t.kubelet >= facts.SilentTimeout && !s.passed {
 			s.State, s.Detail = StageBlocked, "the kubelet cannot mount it"
 		}

@@ -174,6 +174,9 @@ type Stage struct {
 // unsaid says that nobody has spoken of the stage as it is now.
 func (s Stage) unsaid() bool { return len(s.Said) == 0 || s.passed }
 
+// Stays reports whether nothing that is under way ends the wait.
+func (s Stage) Stays() bool { return s.permanent || s.Overdue && s.UsualBound == "" }
+
 // Means is what the words mean that were said of the stage; "" where nobody has spoken of
 // it as it is now, or nobody knows.
 func (s Stage) Means() string {
@@ -337,12 +340,13 @@ func names(f finding.Finding, v VolumeTrace) bool {
 	return f.Actor != "" && f.Severity.AtLeast(finding.Warning) && ofVolume
 }
 
-// comesBy is when the first of the volumes that are overdue comes by itself; nil
-// where none is, or where the findings do not know it of each.
+// comesBy is when the first of the volumes that are overdue comes by itself, or the one that
+// the pod waits for where none is; nil where the findings do not know it of each.
 func (t *Trace) comesBy(findings []finding.Finding) *metav1.Time {
 	var due *metav1.Time
+	overdue := slices.ContainsFunc(t.Volumes, func(v VolumeTrace) bool { return v.stage(v.Broken).Overdue })
 	for _, v := range t.Volumes {
-		if !v.stage(v.Broken).Overdue {
+		if !v.stage(v.Broken).Overdue && (overdue || v.Name != t.Verdict.Volume) {
 			continue
 		}
 		i := slices.IndexFunc(findings, func(f finding.Finding) bool {

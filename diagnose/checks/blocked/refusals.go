@@ -31,6 +31,9 @@ type refusal struct {
 	actor string
 	// one is the finding about this refusal alone, without what all have.
 	one finding.Finding
+	// doubt is what a refusal is about that may be over since it was given; nil where only
+	// somebody who acts ends what the driver says.
+	doubt *facts.Attachment
 }
 
 // cause is the same for refusals that have one cause.
@@ -103,5 +106,9 @@ func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding
 		f.SelfHeals = finding.SelfHeals{Will: true, Because: retries + ", and usually succeeds in the end; it takes longer than usual"}
 	}
 	f.Advice = facts.Clause(lead.entry.Helps)
+	if lead.doubt != nil {
+		f.Severity, f.Follow = finding.Warning, facts.FollowFor // an error is certain
+		suspectUntilRefusedAlone(p, *lead.doubt, &f)
+	}
 	return f
 }

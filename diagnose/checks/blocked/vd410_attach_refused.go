@@ -69,17 +69,19 @@ func explained(p *facts.View, t facts.RefusedAttach, meaning driverwords.Meaning
 }
 
 func attachRefusal(p *facts.View, t facts.RefusedAttach, entry driverwords.Entry) refusal {
-	if facts.HeldElsewhere(t.Spec.Attacher, t.Failure.Message) && p.Age(t.Waits) < facts.StuckDeleting {
-		entry.Actor = driverwords.Nobody // a detach of it may still be under way there
-		entry.Helps = "Wait until it is 10 minutes: a detach may still be under way there. " + entry.Helps
+	says, actor := facts.WhatItMeans(entry, p.Age(t.Waits)), facts.WhoActs(entry)
+	doubt := p.MayHaveEnded(t.VolumeAttachment, t.Failure)
+	if doubt != nil {
+		says, actor = facts.WhatItSays(entry, p.Age(t.Waits)), ""
 	}
 	return refusal{
 		driver: t.Spec.Attacher,
 		volume: p.TaskVolume(t.Task),
 		node:   t.Pair.Node,
 		entry:  entry,
-		says:   facts.WhatItMeans(entry, p.Age(t.Waits)),
-		actor:  facts.WhoActs(entry),
+		says:   says,
+		actor:  actor,
+		doubt:  doubt,
 		pods:   t.Pods,
 		since:  t.Waits,
 		said:   t.Failure.Message,

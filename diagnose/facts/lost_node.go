@@ -24,6 +24,13 @@ func AllDeleting(pods []*corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil })
 }
 
+// LostPodSince is since when a pod that is Terminating on a lost node keeps its volumes for
+// nothing: its deletion was asked for, and the node is not Ready. Nobody keeps to the grace
+// period there.
+func (p *View) LostPodSince(pod *corev1.Pod) metav1.Time {
+	return Latest(endAsked(pod), NotReadySince(p.Snapshot.Node(NodeOf(pod))))
+}
+
 // LostPodSeverity is how bad it is that a pod has been Terminating on a lost node since then
 // and keeps a volume from others: no timer ends it.
 func (p *View) LostPodSeverity(since metav1.Time) finding.Severity {

@@ -77,9 +77,8 @@ func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, w
 // heldByLostPod is the case without a count-down: the kubelet that would say
 // that the containers have ended is gone, so the pod goes on wanting the volume.
 func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev1.Pod) finding.Finding {
-	deleted := lastDeletion(p, va.VolumeNode)
-	f := lostNodeFinding(p, va, waiters, facts.Latest(facts.BoundAt(waiters[0]), deleted))
 	holder := holders[0]
+	f := lostNodeFinding(p, va, waiters, facts.Latest(facts.BoundAt(waiters[0]), lastKept(p, va.VolumeNode)))
 	facts.Also(&f, "pod %s is Terminating there and keeps it", facts.PodName(holder))
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(holder), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*holder.DeletionTimestamp)})
 	f.SelfHeals.Because = "the Terminating pod counts as a user of the volume until its kubelet reports that it has ended, or the pod object is removed"
@@ -111,13 +110,13 @@ func lostNodeFinding(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, 
 	})
 }
 
-// lastDeletion is when the last of the pods that use the volume there, or that
-// have ended there, was told to go; zero where none is left to say so.
-func lastDeletion(p *facts.View, pair reconcile.VolumeNode) metav1.Time {
+// lastKept is since when the last of the pods that use the volume there, or that have ended
+// there, keeps it for nothing; zero where none is left to say so.
+func lastKept(p *facts.View, pair reconcile.VolumeNode) metav1.Time {
 	var last metav1.Time
 	for _, pod := range p.Snapshot.PodsOnNode(pair.Node) {
 		if pod.DeletionTimestamp != nil && p.Mounts(pod, pair.Volume) {
-			last = facts.Latest(last, *pod.DeletionTimestamp)
+			last = facts.Latest(last, p.LostPodSince(pod))
 		}
 	}
 	return last

@@ -41,8 +41,7 @@ func runSTSTerminatingOnDeadNode(p *check.Run) {
 		if owner == nil || owner.Kind != "StatefulSet" {
 			continue
 		}
-		// The timestamp is the end of the grace period.
-		if !p.Lasted(*pod.DeletionTimestamp, facts.LostPodWarns) || !silent(p.View, pod.Spec.NodeName) {
+		if !p.Lasted(p.LostPodSince(pod), facts.LostPodWarns) || !silent(p.View, pod.Spec.NodeName) {
 			continue
 		}
 		// Of a volume that is recreated there va-recreated-on-dead-node says more, and of one that
@@ -108,7 +107,7 @@ func terminatingOnDeadNode(p *check.Run, pod *corev1.Pod, statefulSet string, he
 	for _, va := range held {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attached", Value: fmt.Sprintf("true for volume %s, not being deleted", p.ShortVolume(va.Volume))})
 	}
-	f.Severity = p.LostPodSeverity(*pod.DeletionTimestamp)
+	f.Severity = p.LostPodSeverity(p.LostPodSince(pod))
 	if len(pod.Finalizers) > 0 {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "metadata.finalizers", Value: fmt.Sprint(pod.Finalizers)})
 	}

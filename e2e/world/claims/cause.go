@@ -2,16 +2,75 @@ package claims
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// causes are, for the codes that name a cause, the kinds of what must have been wrong with
-// the world at that moment, or before it. A code that is not here names none, and is
-// counted.
-var causes = map[finding.Code][]string{}
+// The kinds of causes that several codes and actors share.
+var (
+	detaches  = ofCall("ControllerUnpublishVolume")
+	attaches  = ofCall("ControllerPublishVolume")
+	mounts    = slices.Concat(ofCall("NodeStageVolume"), ofCall("NodePublishVolume"))
+	unmounts  = slices.Concat(ofCall("NodeUnpublishVolume"), ofCall("NodeUnstageVolume"))
+	lostNodes = []string{"stop the kubelet", "switch off", "delete the node"}
+)
+
+// ofCall are the kinds of a call that goes wrong.
+func ofCall(call string) []string {
+	return []string{call + " refuses", call + " hangs", call + " is slow"}
+}
+
+// causes are, for the codes that name a cause, the kinds of what must be wrong with the
+// world at that moment, or must have been shortly before it. A code that is not here names
+// none, and is counted.
+var causes = map[finding.Code][]string{
+	"VD102": lostNodes,
+	"VD103": slices.Concat(detaches, []string{"stop the attacher"}),
+	"VD104": slices.Concat(unmounts, []string{"keep the containers", "stop the kubelet", "switch off"}),
+	"VD111": lostNodes,
+	"VD112": {"delete the node"},
+	"VD114": lostNodes,
+	"VD122": {"delete the attachment", "strip the attachment", "delete the node"},
+	"VD302": {"delete the attachment", "strip the attachment", "delete the node", "stop the manager"},
+	"VD401": slices.Concat(detaches, []string{"stop the attacher"}),
+	"VD403": lostNodes,
+	"VD410": attaches,
+	"VD411": mounts,
+	"VD417": slices.Concat([]string{"keep the containers"}, unmounts),
+	"VD604": {"stop the attacher"},
+	"VD605": {"stop the attacher"},
+	"VD622": {"stop the manager"},
+}
+
+// KindsOf are the kinds of causes that a certain finding of the code names; none where it
+// names no cause.
+func KindsOf(code finding.Code) []string { return causes[code] }
+
+// lasting are the kinds of what nobody undoes.
+var lasting = []string{"delete the attachment", "strip the attachment", "drop the entry"}
+
+// echo is how long a cause that has ended may still be what a pod waits for: the longest
+// back-off of the attacher, a call and the controller's next pass.
+const echo = 8 * time.Minute
+
+// at reports whether the cause is at work at that moment, or was shortly before.
+func (c Cause) at(when time.Time) bool {
+	return !c.From.After(when) && (slices.Contains(lasting, c.Kind) || c.To.IsZero() || when.Sub(c.To) < echo)
+}
+
+// about reports whether the cause can be what a finding is about: of the volume that the
+// driver fails, and of the node that is lost.
+func (c Cause) about(f finding.Finding) bool {
+	_, handle, _ := strings.Cut(string(f.Volume), "^")
+	if c.Volume != "" && handle != "" && c.Volume != handle {
+		return false
+	}
+	return !slices.Contains(lostNodes, c.Kind) || c.Node == "" || f.Node == "" || c.Node == string(f.Node)
+}
 
 // cause judges that a certain finding names what was done to the world.
 func (j *judging) cause(l Look, f finding.Finding) {
@@ -21,11 +80,47 @@ func (j *judging) cause(l Look, f finding.Finding) {
 	}
 	kinds, known := causes[f.Code]
 	if !known {
-		j.exempt(judge, "no cause is known for "+string(f.Code))
+		j.exempt(judge, string(f.Code)+" names none that is known")
 		return
 	}
 	j.Judged[judge]++
-	if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return !c.From.After(l.At) && slices.Contains(kinds, c.Kind) }) {
+	if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return c.at(l.At) && slices.Contains(kinds, c.Kind) && c.about(f) }) {
 		j.false(judge, string(f.Code), l, fmt.Sprintf("%s certain: %s", f.Code, f.Message), "there was none of: "+strings.Join(kinds, ", "))
 	}
+}
+
+// actors are, for what a wait says of who has to act next, the kinds of which one is wrong
+// with that part. The controller and the attacher are also waited for while they pause
+// after a failure.
+var actors = []struct {
+	words *regexp.Regexp
+	kinds []string
+}{
+	{regexp.MustCompile(`^CSI driver \S+ on `), slices.Concat(mounts, unmounts)},
+	{regexp.MustCompile(`^CSI driver \S+$`), slices.Concat(attaches, detaches)},
+	{regexp.MustCompile(`^the external-attacher of `), slices.Concat(attaches, detaches, []string{"stop the attacher"})},
+	{regexp.MustCompile(`^the attach/detach controller$`), slices.Concat(attaches, detaches, lostNodes, lasting, []string{"stop the manager", "stop the attacher", "taint out-of-service"})},
+	{regexp.MustCompile(`^the kubelet of `), slices.Concat(lostNodes, unmounts, mounts, []string{"keep the containers"})},
+	{regexp.MustCompile(`^node `), lostNodes},
+	{regexp.MustCompile(`^the node plugin of `), lostNodes},
+}
+
+// actor judges who has to act next for a pod that is stuck: it must be the part with which
+// something is wrong.
+func (j *judging) actor(l Look, w finding.Waiting) {
+	const judge = "actor"
+	if w.Verdict != finding.Stuck {
+		return
+	}
+	for _, a := range actors {
+		if !a.words.MatchString(w.Actor) {
+			continue
+		}
+		j.Judged[judge]++
+		if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return c.at(l.At) && slices.Contains(a.kinds, c.Kind) }) {
+			j.false(judge, "", l, fmt.Sprintf("%s is stuck, and %s has to act", w.Pod, w.Actor), "there was none of: "+strings.Join(a.kinds, ", "))
+		}
+		return
+	}
+	j.exempt(judge, "nothing is known of "+w.Actor)
 }

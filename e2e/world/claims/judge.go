@@ -60,8 +60,8 @@ type Cause struct {
 	Span
 	// Kind is what it was, such as "driver refuses the detach".
 	Kind string
-	// Claim and Node are what it was about, where it was not about all.
-	Claim, Node string
+	// Volume, its handle, and Node are what it was about, where it was not about all.
+	Volume, Node string
 }
 
 // untouched is the end of the time, from then on, in which nobody acted.
@@ -190,6 +190,7 @@ func Judge(r *Record) *Tally {
 		j.exits(i)
 		for _, w := range l.Report.Waiting {
 			j.waiting(i, w)
+			j.actor(l, w)
 		}
 		for _, f := range l.Report.Findings {
 			codes[string(f.Code)+" "+confidence(f)] = true
@@ -240,7 +241,7 @@ func (j *judging) silence(l Look) {
 	const judge = "nothing is wrong"
 	for i := range j.Pods {
 		p := &j.Pods[i]
-		if !p.Volumes || !p.Waits(l.At) || !p.Waits(l.At.Add(-begun)) {
+		if len(p.Claims) == 0 || !p.Waits(l.At) || !p.Waits(l.At.Add(-begun)) {
 			continue
 		}
 		j.Judged[judge]++
@@ -335,7 +336,7 @@ func (j *judging) healing(i int, f finding.Finding) {
 		return
 	}
 	const judge = "does not heal"
-	if f.Confidence == finding.Suspected {
+	if !f.Stays() {
 		return
 	}
 	end := j.untouched(l.At)

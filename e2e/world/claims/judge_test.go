@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -32,7 +33,7 @@ func looksAt(minutes float64, findings []finding.Finding, waiting ...finding.Wai
 // pass. In all of them one pod waits from minute 1 on.
 func TestJudges(t *testing.T) {
 	serves := func(minutes float64) []Pod {
-		p := Pod{Name: "shop/db-0", Volumes: true, Node: "n1", Created: at(1), Scheduled: at(1)}
+		p := Pod{Name: "shop/db-0", Claims: []string{"data"}, Node: "n1", Created: at(1), Scheduled: at(1)}
 		if minutes > 0 {
 			p.Running = at(minutes)
 		}
@@ -46,6 +47,16 @@ func TestJudges(t *testing.T) {
 	never := about(finding.Finding{})
 	soon := about(finding.Finding{SelfHeals: finding.SelfHeals{Will: true, After: "2m0s"}})
 	suspected := about(finding.Finding{Confidence: finding.Suspected})
+	unknown := about(finding.Finding{SelfHeals: finding.SelfHeals{Unknown: true}})
+	of := func(code finding.Code) []finding.Finding {
+		named := slices.Clone(never)
+		named[0].Code = code
+		return named
+	}
+	away, unmounted := of("VD604"), of("VD411")
+	acts := func(actor string) finding.Waiting {
+		return finding.Waiting{Pod: "shop/db-0", Verdict: finding.Stuck, Stage: "mounted", Actor: actor}
+	}
 	waits := func(verdict finding.WaitState, due float64) finding.Waiting {
 		w := finding.Waiting{Pod: "shop/db-0", Verdict: verdict, Stage: "attached", Actor: "the driver"}
 		if verdict == finding.InFlight {
@@ -63,23 +74,30 @@ func TestJudges(t *testing.T) {
 		"a pod that has only begun to wait":       {Record{Pods: serves(0), Looks: []Look{looksAt(1.1, nil)}}, ""},
 		"a pod whose kubelet does not run":        {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil)}, Stopped: map[string][]Span{"n1": {{From: at(4)}}}}, ""},
 		"a pod without a word, and somebody acts": {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil)}, Acts: []Act{{At: at(6)}}}, ""},
-		"a gap":                                {Record{Looks: []Look{{At: at(5), Report: finding.Report{Gaps: gap}}}}, "exit code "},
-		"stuck without a finding":              {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.Stuck, 0))}}, "exit code "},
-		"exit 0 while it is stuck":             {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, "exit code "},
-		"exit 0 when it runs":                  {Record{Pods: serves(5.5), Acts: []Act{{At: at(5.2)}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil)}}, ""},
-		"in flight past its time":              {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, nil, waits(finding.InFlight, 8))}}, "in flight "},
-		"stuck when its time has come":         {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, never, waits(finding.Stuck, 0))}}, ""},
-		"stuck, then in flight":                {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(5.5, never, waits(finding.InFlight, 40))}}, "in flight "},
-		"does not heal, and does":              {Record{Pods: serves(20), Looks: []Look{looksAt(5, never)}}, "does not heal VD409"},
-		"does not heal, and does not":          {Record{Pods: serves(0), Looks: []Look{looksAt(5, never)}}, ""},
-		"does not heal, and somebody heals it": {Record{Pods: serves(20), Acts: []Act{{At: at(19)}}, Looks: []Look{looksAt(5, never)}}, ""},
-		"suspected":                            {Record{Pods: serves(20), Looks: []Look{looksAt(5, suspected)}}, ""},
-		"a cure that nobody has noticed":       {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(3), Call: "Attach", Volume: "vol-1", Failed: true}}, Looks: []Look{looksAt(5, never)}}, ""},
-		"a cure that somebody could notice":    {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(4.5), Call: "Attach", Volume: "vol-1"}}, Looks: []Look{looksAt(5, never)}}, "does not heal VD409"},
-		"a cure that no status shows yet":      {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(4.9), Call: "Attach", Volume: "vol-1"}}, Looks: []Look{looksAt(5, never)}}, ""},
-		"a cure of another volume":             {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach", Volume: "vol-2"}}, Tries: []Try{{At: at(3), Call: "Attach", Volume: "vol-2", Failed: true}}, Looks: []Look{looksAt(5, never)}}, "does not heal VD409"},
-		"heals, and is there after its time":   {Record{Pods: serves(0), Looks: []Look{looksAt(5, soon), looksAt(9, soon)}}, "heals VD409"},
-		"heals in time":                        {Record{Pods: serves(6), Looks: []Look{looksAt(5, soon), looksAt(9, nil)}}, ""},
+		"a gap":                                 {Record{Looks: []Look{{At: at(5), Report: finding.Report{Gaps: gap}}}}, "exit code "},
+		"stuck without a finding":               {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.Stuck, 0))}}, "exit code "},
+		"exit 0 while it is stuck":              {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, "exit code "},
+		"exit 0 when it runs":                   {Record{Pods: serves(5.5), Acts: []Act{{At: at(5.2)}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil)}}, ""},
+		"in flight past its time":               {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, nil, waits(finding.InFlight, 8))}}, "in flight "},
+		"stuck when its time has come":          {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, never, waits(finding.Stuck, 0))}}, ""},
+		"stuck, then in flight":                 {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(5.5, never, waits(finding.InFlight, 40))}}, "in flight "},
+		"does not heal, and does":               {Record{Pods: serves(20), Looks: []Look{looksAt(5, never)}}, "does not heal VD409"},
+		"does not heal, and does not":           {Record{Pods: serves(0), Looks: []Look{looksAt(5, never)}}, ""},
+		"does not heal, and somebody heals it":  {Record{Pods: serves(20), Acts: []Act{{At: at(19)}}, Looks: []Look{looksAt(5, never)}}, ""},
+		"nobody knows whether it heals":         {Record{Pods: serves(20), Looks: []Look{looksAt(5, unknown)}}, ""},
+		"its cause was made":                    {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "stop the attacher"}}, Looks: []Look{looksAt(5, away)}}, ""},
+		"its cause is long over":                {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(2)}, Kind: "stop the attacher"}}, Looks: []Look{looksAt(20, away)}}, "cause VD604"},
+		"another cause was made":                {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "stop the manager"}}, Looks: []Look{looksAt(5, away)}}, "cause VD604"},
+		"a cause of another volume":             {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "NodeStageVolume hangs", Volume: "vol-2"}}, Looks: []Look{looksAt(5, unmounted)}}, "cause VD411"},
+		"it acts with which something is wrong": {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "NodeStageVolume hangs"}}, Looks: []Look{looksAt(5, never, acts("CSI driver d on n1"))}}, ""},
+		"it acts with which nothing is wrong":   {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "NodeStageVolume hangs"}}, Looks: []Look{looksAt(5, never, acts("CSI driver d"))}}, "actor "},
+		"suspected":                             {Record{Pods: serves(20), Looks: []Look{looksAt(5, suspected)}}, ""},
+		"a cure that nobody has noticed":        {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(3), Call: "Attach", Volume: "vol-1", Failed: true}}, Looks: []Look{looksAt(5, never)}}, ""},
+		"a cure that somebody could notice":     {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(4.5), Call: "Attach", Volume: "vol-1"}}, Looks: []Look{looksAt(5, never)}}, "does not heal VD409"},
+		"a cure that no status shows yet":       {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(4.9), Call: "Attach", Volume: "vol-1"}}, Looks: []Look{looksAt(5, never)}}, ""},
+		"a cure of another volume":              {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach", Volume: "vol-2"}}, Tries: []Try{{At: at(3), Call: "Attach", Volume: "vol-2", Failed: true}}, Looks: []Look{looksAt(5, never)}}, "does not heal VD409"},
+		"heals, and is there after its time":    {Record{Pods: serves(0), Looks: []Look{looksAt(5, soon), looksAt(9, soon)}}, "heals VD409"},
+		"heals in time":                         {Record{Pods: serves(6), Looks: []Look{looksAt(5, soon), looksAt(9, nil)}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.record.Began, c.record.Ended = began, at(30)
@@ -94,5 +112,26 @@ func TestJudges(t *testing.T) {
 				t.Errorf("%q, not %q", got, c.want)
 			}
 		})
+	}
+}
+
+// TestCures: a finding is false where the cure of another fault alone lets the pod run.
+func TestCures(t *testing.T) {
+	refuses, stopped := "ControllerPublishVolume refuses", "stop the manager"
+	for name, c := range map[string]struct {
+		wrong, freed []string
+		alone        bool
+		want         int
+	}{
+		"the cure of what it names":    {[]string{refuses, stopped}, []string{refuses}, false, 0},
+		"the cure of something else":   {[]string{refuses, stopped}, []string{stopped}, false, 1},
+		"either cure":                  {[]string{refuses, stopped}, []string{stopped, refuses}, false, 0},
+		"no cure":                      {[]string{refuses}, nil, false, 0},
+		"it heals by itself in a copy": {[]string{stopped}, []string{stopped}, true, 0},
+	} {
+		tally := NewTally()
+		if tally.CausedBy(Question{Code: "VD410"}, c.wrong, c.freed, c.alone); len(tally.False) != c.want {
+			t.Errorf("%s: %v", name, tally.False)
+		}
 	}
 }

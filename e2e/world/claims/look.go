@@ -63,6 +63,8 @@ func (l Look) text(of func(finding.Finding) string) string {
 
 func heals(h finding.SelfHeals) string {
 	switch {
+	case h.Unknown:
+		return "may heal"
 	case !h.Will:
 		return "does not heal"
 	case h.After == "":

@@ -22,8 +22,8 @@ type Pod struct {
 	// Name is namespace/name, as reports have it.
 	Name string
 	UID  types.UID
-	// Volumes says that it has a claim.
-	Volumes                                  bool
+	// Claims are the names of its claims.
+	Claims                                   []string
 	Node                                     string
 	Created, Scheduled, Running, Ended, Gone time.Time
 	// Deleted is when the deletion was asked for, and Stopped when its containers had ended.
@@ -45,7 +45,11 @@ func (t *Truth) Pod(before, after *corev1.Pod) {
 	life := t.pods[p.UID]
 	if life == nil {
 		life = &Pod{Name: p.Namespace + "/" + p.Name, UID: p.UID, Created: now}
-		life.Volumes = slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
+		for _, v := range p.Spec.Volumes {
+			if v.PersistentVolumeClaim != nil {
+				life.Claims = append(life.Claims, v.PersistentVolumeClaim.ClaimName)
+			}
+		}
 		t.pods[p.UID] = life
 	}
 	set := func(when *time.Time, happened bool) {

@@ -41,6 +41,8 @@ const (
 type Played struct {
 	Record *claims.Record
 	Log    []string
+	// Advice is what came of a step that did what a finding says; nil where there was none.
+	Advice *Advice
 }
 
 // Play plays the history in a bubble of its own. The error is one of the world, not of the
@@ -89,7 +91,7 @@ func (h History) play() (Played, error) {
 	if len(r.looks) == 0 {
 		r.err = errors.Join(r.err, errors.New("nobody has looked"))
 	}
-	return Played{record, w.Log()}, r.err
+	return Played{record, w.Log(), w.advice}, r.err
 }
 
 // record is what the judges need of the world, as it is now.

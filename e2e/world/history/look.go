@@ -11,23 +11,34 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/claims"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // LookEvery is the time between two looks.
 const LookEvery = 15 * time.Second
 
+// read reads the objects as the command does. The caller closes the cluster.
+func (w *World) read(ctx context.Context) (*cluster.Cluster, *snapshot.Snapshot, error) {
+	c, err := cluster.New(w.Server.Config("kubectl-volume-doctor"), cluster.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := c.Snapshot(ctx)
+	if err != nil {
+		c.Close()
+		return nil, nil, fmt.Errorf("look at %s: %w", clock(w.Since()), err)
+	}
+	return c, s, nil
+}
+
 // look looks once, as the command does, and keeps the report as its JSON has it.
 func (w *World) look(ctx context.Context) (claims.Look, error) {
 	at := time.Now()
-	c, err := cluster.New(w.Server.Config("kubectl-volume-doctor"), cluster.Options{})
+	c, s, err := w.read(ctx)
 	if err != nil {
 		return claims.Look{}, err
 	}
 	defer c.Close()
-	s, err := c.Snapshot(ctx)
-	if err != nil {
-		return claims.Look{}, fmt.Errorf("look at %s: %w", clock(w.Since()), err)
-	}
 	view := repair.Look(s, diagnose.Options{}, repair.Consent{})
 	repair.Propose(view)
 	text, err := json.Marshal(view.Report)

@@ -21,7 +21,7 @@ import (
 var page = flag.String("page", "", "the page to write what came of the stories and histories to")
 
 // outcome is what the page has.
-var outcome = results{Tally: claims.NewTally()}
+var outcome = results{Tally: claims.NewTally(), Deeds: Deeds{Not: map[string]int{}}}
 
 type results struct {
 	*claims.Tally
@@ -30,6 +30,61 @@ type results struct {
 	// WithFalse are the histories with a false claim.
 	WithFalse int
 	Took      time.Duration
+	// Deeds are what findings of the stories said to do, and what came of it.
+	Deeds Deeds
+}
+
+// DeedKinds counts the outcomes by what was done.
+func (r *results) DeedKinds() []deedKind {
+	var kinds []deedKind
+	for _, o := range r.Deeds.Done {
+		i := slices.IndexFunc(kinds, func(k deedKind) bool { return k.Kind == o.Kind })
+		if i < 0 {
+			i = len(kinds)
+			kinds = append(kinds, deedKind{Kind: o.Kind})
+		}
+		k := &kinds[i]
+		k.Done++
+		for _, c := range []struct {
+			so bool
+			n  *int
+		}{{o.Needed, &k.Needed}, {o.Cured, &k.Cured}, {o.Lasted, &k.Lasted}, {o.Harm != "", &k.Harmed}} {
+			if c.so {
+				*c.n++
+			}
+		}
+		if code := string(o.Code); !slices.Contains(k.Codes, code) {
+			k.Codes = append(k.Codes, code)
+		}
+	}
+	slices.SortFunc(kinds, func(a, b deedKind) int { return cmp.Compare(a.Kind, b.Kind) })
+	return kinds
+}
+
+type deedKind struct {
+	Kind                                string
+	Codes                               []string
+	Done, Needed, Cured, Lasted, Harmed int
+}
+
+// InTime counts the stories that were answered within a minute of their proof, and a look.
+func (r *results) InTime() (n int) {
+	for _, s := range r.Stories {
+		if s.After != nil && *s.After <= time.Minute+LookEvery {
+			n++
+		}
+	}
+	return n
+}
+
+// Proven counts the stories with a proof.
+func (r *results) Proven() (n int) {
+	for _, s := range r.Stories {
+		if s.After != nil {
+			n++
+		}
+	}
+	return n
 }
 
 func (r *results) add(s told, tally *claims.Tally) {
@@ -62,6 +117,12 @@ func (r *results) write(file string) error {
 				return ""
 			}
 			return clock(d)
+		},
+		"after": func(d *time.Duration) string {
+			if d == nil {
+				return ""
+			}
+			return d.Round(time.Second).String()
 		},
 		"join":   func(s []string) string { return strings.Join(s, ", ") },
 		"counts": counts,

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/claims"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/driver"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/parts"
@@ -29,6 +30,8 @@ type Step struct {
 	Node string `json:"node,omitempty"`
 	// Claim is one of those of the workloads, whose names do not change.
 	Claim string `json:"claim,omitempty"`
+	// Code is that of the finding whose advice is taken.
+	Code finding.Code `json:"code,omitempty"`
 	// Fault is that of "break". Its volume and node come from Claim and Node.
 	Fault driver.Fault `json:"fault,omitzero"`
 	// For is how long it lasts; 0 is for good.
@@ -77,6 +80,9 @@ var deeds = map[string]deed{
 	"taint out-of-service":  outOfService,
 }
 
+// heeding is what only copies of a history do: what the tool says.
+const heeding = "do what the tool says"
+
 // do does the step and, after its time, undoes it.
 func (w *World) do(ctx context.Context, s Step) {
 	if s.Node != "" {
@@ -89,7 +95,11 @@ func (w *World) do(ctx context.Context, s Step) {
 	}
 	w.act(s.String())
 	ended := w.cause(s)
-	undo, err := deeds[s.Do](w, s)
+	act := deeds[s.Do]
+	if s.Do == heeding {
+		act = advised
+	}
+	undo, err := act(w, s)
 	if err != nil {
 		w.Say("%s: %v", s.Do, err)
 	}
@@ -149,14 +159,16 @@ func (w *World) shown() {
 
 // cause writes down what is wrong with the world from now on.
 func (w *World) cause(s Step) (ended func()) {
+	volume := ""
+	if s.Do == "break" {
+		if pv, err := w.volumeOf(s.Claim); err == nil && s.Claim != "" {
+			volume = pv.Spec.CSI.VolumeHandle
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	kind := s.Do
-	if s.Do == "break" {
-		kind = kindOf(s.Fault)
-	}
 	i := len(w.causes)
-	w.causes = append(w.causes, claims.Cause{Span: claims.Span{From: time.Now()}, Kind: kind, Claim: s.Claim, Node: s.Node})
+	w.causes = append(w.causes, claims.Cause{Span: claims.Span{From: time.Now()}, Kind: s.kind(), Volume: volume, Node: s.Node})
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()

@@ -15,6 +15,9 @@ type Story struct {
 	// Code must be among those of warning or worse; "" is a healthy world, in which none may
 	// be.
 	Code string
+	// Proven is when the objects prove that a wait does not end by itself; 0 is when the
+	// driver first fails the call that it is told to fail.
+	Proven time.Duration
 }
 
 // drained moves the pod of the claim web0 to another node, just after minute 2.
@@ -27,56 +30,84 @@ func broken(f driver.Fault, lasts time.Duration) Step {
 	return Step{At: 2 * time.Minute, Do: "break", Claim: "web0", Fault: f, For: lasts}
 }
 
+// lostPod is when the pods of a node that is switched off at minute 2 are told to go, and
+// others wait for their volumes: it is not Ready after 50 s, and evicted after five minutes.
+const lostPod = 7*time.Minute + 55*time.Second
+
 // Stories are the histories that every release is told. The times of their answers stand
 // on the page.
 var Stories = []Story{
-	{"the driver refuses to detach for 13 minutes", drained(broken(driver.Fault{Call: driver.Detach, Words: "the disk is busy", Code: codes.Internal}, 13*time.Minute)), "VD103"},
-	{"the driver hangs in a detach", drained(broken(driver.Fault{Call: driver.Detach, Hangs: true}, 0)), "VD103"},
-	{"the driver refuses to attach for 10 minutes", drained(broken(driver.Fault{Call: driver.Attach, Words: "the pool is offline", Code: codes.Internal}, 10*time.Minute)), "VD409"},
-	{"the driver hangs in an attach", drained(broken(driver.Fault{Call: driver.Attach, Hangs: true}, 0)), "VD410"},
+	{"the driver refuses to detach for 13 minutes", drained(broken(driver.Fault{Call: driver.Detach, Words: "the disk is busy", Code: codes.Internal}, 13*time.Minute)), "VD103", 0},
+	{"the driver hangs in a detach", drained(broken(driver.Fault{Call: driver.Detach, Hangs: true}, 0)), "VD103", 0},
+	{"the driver refuses to attach for 10 minutes", drained(broken(driver.Fault{Call: driver.Attach, Words: "the pool is offline", Code: codes.Internal}, 10*time.Minute)), "VD409", 0},
+	{"the driver hangs in an attach", drained(broken(driver.Fault{Call: driver.Attach, Hangs: true}, 0)), "VD410", 0},
 	{"the driver attaches on all nodes but one", []Step{
 		{At: 2 * time.Minute, Do: "break", Node: "n0", Fault: driver.Fault{Call: driver.Attach, Words: "the node has no adapter", Code: codes.Internal}, For: 25 * time.Minute},
 		{At: 3 * time.Minute, Do: "drain", Node: "n1", For: 20 * time.Minute},
 		{At: 3 * time.Minute, Do: "drain", Node: "n2", For: 20 * time.Minute},
-	}, "VD409"},
-	{"the driver refuses to unstage", drained(broken(driver.Fault{Call: driver.Unstage, Words: "the target is busy", Code: codes.Internal}, 20*time.Minute)), "VD104"},
-	{"the driver refuses to stage", drained(broken(driver.Fault{Call: driver.Stage, Words: "mount failed: exit status 32", Code: codes.Internal}, 10*time.Minute)), "VD411"},
-	{"a node is lost, with a Deployment", []Step{{At: 2 * time.Minute, Do: "switch off", Node: "@web0"}}, "VD102"},
-	{"a node is lost, with a StatefulSet", []Step{{At: 2 * time.Minute, Do: "switch off", Node: "@data-db0-0"}}, "VD403"},
-	{"a node is lost for ten minutes", []Step{{At: 2 * time.Minute, Do: "stop the kubelet", Node: "@web0", For: 10 * time.Minute}}, "VD102"},
+	}, "VD409", 0},
+	{"the driver refuses to unstage", drained(broken(driver.Fault{Call: driver.Unstage, Words: "the target is busy", Code: codes.Internal}, 20*time.Minute)), "VD104", 0},
+	{"the driver refuses to stage", drained(broken(driver.Fault{Call: driver.Stage, Words: "mount failed: exit status 32", Code: codes.Internal}, 10*time.Minute)), "VD411", 0},
+	{"a node is lost, with a Deployment", []Step{{At: 2 * time.Minute, Do: "switch off", Node: "@web0"}}, "VD102", lostPod},
+	{"a node is lost, with a StatefulSet", []Step{{At: 2 * time.Minute, Do: "switch off", Node: "@data-db0-0"}}, "VD403", lostPod},
+	{"a node is lost for ten minutes", []Step{{At: 2 * time.Minute, Do: "stop the kubelet", Node: "@web0", For: 10 * time.Minute}}, "VD102", lostPod},
 	{"a node is lost, and tainted out-of-service", []Step{
 		{At: 2 * time.Minute, Do: "switch off", Node: "@web0", For: 20 * time.Minute},
 		{At: 10 * time.Minute, Do: "taint out-of-service", Node: "@web0", For: 11 * time.Minute},
-	}, "VD102"},
-	{"nobody controls, and a pod is deleted", []Step{{At: 2 * time.Minute, Do: "stop the manager"}, {At: 3 * time.Minute, Do: "delete the pod", Claim: "web0"}}, ""},
-	{"nobody attaches", []Step{{At: 2 * time.Minute, Do: "stop the attacher"}, {At: 3 * time.Minute, Do: "drain", Node: "@web0", For: 20 * time.Minute}}, "VD604"},
-	{"a pod runs on past its grace, beside one that waits", []Step{{At: 2 * time.Minute, Do: "keep the containers", Claim: "web0", For: 20 * time.Minute}}, "VD417"},
-	{"a VolumeAttachment is deleted under a running pod", []Step{{At: 2 * time.Minute, Do: "delete the attachment", Claim: "web0"}}, "VD122"},
-	{"an entry is dropped from volumesAttached", []Step{{At: 2 * time.Minute, Do: "drop the entry", Claim: "web0"}}, "VD301"},
-	{"a claim is deleted, and nobody makes it again", []Step{{At: 2 * time.Minute, Do: "remake the claim", Claim: "web0"}}, "VD409"},
+	}, "VD102", lostPod},
+	{"nobody controls, and a pod is deleted", []Step{{At: 2 * time.Minute, Do: "stop the manager"}, {At: 3 * time.Minute, Do: "delete the pod", Claim: "web0"}}, "", 0},
+	{"nobody attaches", []Step{{At: 2 * time.Minute, Do: "stop the attacher"}, {At: 3 * time.Minute, Do: "drain", Node: "@web0", For: 20 * time.Minute}}, "VD604", 3*time.Minute + 10*time.Second},
+	{"a pod runs on past its grace, beside one that waits", []Step{{At: 2 * time.Minute, Do: "keep the containers", Claim: "web0", For: 20 * time.Minute}}, "VD417", 2*time.Minute + 30*time.Second},
+	{"a VolumeAttachment is deleted under a running pod", []Step{{At: 2 * time.Minute, Do: "delete the attachment", Claim: "web0"}}, "VD122", 2 * time.Minute},
+	{"an entry is dropped from volumesAttached", []Step{{At: 2 * time.Minute, Do: "drop the entry", Claim: "web0"}}, "VD301", 2 * time.Minute},
+	{"a claim is deleted, and nobody makes it again", []Step{{At: 2 * time.Minute, Do: "remake the claim", Claim: "web0"}}, "VD409", 2*time.Minute + 10*time.Second},
 
-	{"healthy: nothing happens", nil, ""},
+	{"the driver refuses to publish", drained(broken(driver.Fault{Call: driver.Publish, Words: "permission denied", Code: codes.PermissionDenied}, 10*time.Minute)), "VD411", 0},
+	{"the driver hangs in a stage", drained(broken(driver.Fault{Call: driver.Stage, Hangs: true}, 0)), "VD411", 0},
+	{"the driver refuses to attach, in words that nobody knows", drained(broken(driver.Fault{Call: driver.Attach, Words: "the third gate does not open", Code: codes.Unknown}, 0)), "VD409", 0},
+	{"the driver does not find the volume", drained(broken(driver.Fault{Call: driver.Attach, Words: "could not find volume", Code: codes.NotFound}, 0)), "VD410", 0},
+	{"nobody controls, and a pod waits", []Step{{At: 2 * time.Minute, Do: "drain", Node: "@web0", For: 20 * time.Minute}, {At: 2*time.Minute + 4*time.Second, Do: "stop the manager"}}, "VD622", 2*time.Minute + 19*time.Second},
+	{"the attacher is away for six minutes", []Step{{At: 2 * time.Minute, Do: "stop the attacher", For: 6 * time.Minute}, {At: 3 * time.Minute, Do: "drain", Node: "@web0", For: 20 * time.Minute}}, "VD604", 3*time.Minute + 10*time.Second},
+	{"a VolumeAttachment is stripped while the driver hangs in its detach", []Step{
+		broken(driver.Fault{Call: driver.Detach, Hangs: true}, 0),
+		{At: 2*time.Minute + 10*time.Second, Do: "drain", Node: "@web0", For: 25 * time.Minute},
+		{At: 3 * time.Minute, Do: "strip the attachment", Claim: "web0"},
+	}, "VD410", 0},
+
+	{"healthy: nothing happens", nil, "", 0},
 	// The driver is not asked to detach, and the controller makes the attachment again.
-	{"healthy: a VolumeAttachment is stripped under a running pod", []Step{{At: 2 * time.Minute, Do: "strip the attachment", Claim: "web0"}}, ""},
+	{"healthy: a VolumeAttachment is stripped under a running pod", []Step{{At: 2 * time.Minute, Do: "strip the attachment", Claim: "web0"}}, "", 0},
 	{"healthy: three drains", []Step{
 		{At: 2 * time.Minute, Do: "drain", Node: "n0", For: 4 * time.Minute}, {At: 8 * time.Minute, Do: "drain", Node: "n1", For: 4 * time.Minute}, {At: 14 * time.Minute, Do: "drain", Node: "n2", For: 4 * time.Minute},
-	}, ""},
+	}, "", 0},
 	{"healthy: detaches take 40 seconds", []Step{
 		{At: time.Minute, Do: "break", Fault: driver.Fault{Call: driver.Detach, After: 14 * time.Second}},
 		{At: 2 * time.Minute, Do: "drain", Node: "@web0", For: 4 * time.Minute}, {At: 8 * time.Minute, Do: "drain", Node: "@data-db0-0", For: 4 * time.Minute},
-	}, ""},
-	{"healthy: a node restarts", []Step{{At: 2 * time.Minute, Do: "switch off", Node: "@web0", For: 2 * time.Minute}}, ""},
+	}, "", 0},
+	{"healthy: a node restarts", []Step{{At: 2 * time.Minute, Do: "switch off", Node: "@web0", For: 2 * time.Minute}}, "", 0},
 	{"healthy: the controller restarts during a drain", []Step{
 		{At: 2 * time.Minute, Do: "drain", Node: "@web0", For: 4 * time.Minute}, {At: 2*time.Minute + 5*time.Second, Do: "stop the manager", For: time.Second},
-	}, ""},
+	}, "", 0},
 	{"healthy: the attacher restarts during a drain", []Step{
 		{At: 2 * time.Minute, Do: "drain", Node: "@web0", For: 4 * time.Minute}, {At: 2*time.Minute + 5*time.Second, Do: "stop the attacher", For: time.Second},
-	}, ""},
+	}, "", 0},
 	{"healthy: all watches break, again and again", []Step{
 		{At: 2 * time.Minute, Do: "cut all watches"}, {At: 2*time.Minute + 3*time.Second, Do: "drain", Node: "@web0", For: 4 * time.Minute}, {At: 2*time.Minute + 5*time.Second, Do: "cut all watches"}, {At: 2*time.Minute + 20*time.Second, Do: "cut all watches"},
-	}, ""},
-	{"healthy: a claim of a StatefulSet is made again", []Step{{At: 2 * time.Minute, Do: "remake the claim", Claim: "data-db0-0"}}, ""},
+	}, "", 0},
+	{"healthy: a claim of a StatefulSet is made again", []Step{{At: 2 * time.Minute, Do: "remake the claim", Claim: "data-db0-0"}}, "", 0},
 	{"healthy: pods are deleted", []Step{
 		{At: 2 * time.Minute, Do: "delete the pod", Claim: "web0"}, {At: 3 * time.Minute, Do: "delete the pod", Claim: "data-db0-0"}, {At: 5 * time.Minute, Do: "delete the pod", Claim: "data-db0-0"}, {At: 7 * time.Minute, Do: "force-delete the pod", Claim: "data-db0-1"},
-	}, ""},
+	}, "", 0},
+	{"healthy: attaches take ten seconds", []Step{
+		{At: time.Minute, Do: "break", Fault: driver.Fault{Call: driver.Attach, After: 10 * time.Second}}, {At: 2 * time.Minute, Do: "drain", Node: "@web0", For: 4 * time.Minute},
+	}, "", 0},
+	{"healthy: mounts take a minute", []Step{
+		{At: time.Minute, Do: "break", Fault: driver.Fault{Call: driver.Stage, After: time.Minute}}, {At: 2 * time.Minute, Do: "drain", Node: "@web0", For: 4 * time.Minute},
+	}, "", 0},
+	{"healthy: unmounts take half a minute", []Step{
+		{At: time.Minute, Do: "break", Fault: driver.Fault{Call: driver.Unstage, After: 30 * time.Second}}, {At: 2 * time.Minute, Do: "drain", Node: "@web0", For: 4 * time.Minute},
+	}, "", 0},
+	{"healthy: the driver is throttled for twenty seconds", drained(broken(driver.Fault{Call: driver.Attach, Words: "rate limit exceeded", Code: codes.ResourceExhausted}, 30*time.Second)), "", 0},
+	{"healthy: a kubelet restarts", []Step{{At: 2 * time.Minute, Do: "stop the kubelet", Node: "@web0", For: 20 * time.Second}, {At: 3 * time.Minute, Do: "drain", Node: "@web0", For: 4 * time.Minute}}, "", 0},
+	{"healthy: a node is deleted, and its volumes follow by force", []Step{{At: 2 * time.Minute, Do: "delete the node", Node: "@web0"}}, "", 0},
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/claims"
 )
@@ -16,6 +17,28 @@ type told struct {
 	Story
 	claims.Answer
 	False int
+	// After is how long after the proof the first finding of warning or worse came; it has
+	// none where there is none.
+	After *time.Duration
+}
+
+var copies = flag.Bool("copies", false, "ask copies of the stories' worlds whether the causes are what they are said to be, and do what the tool says to do")
+
+// after is how long after the proof the story was first answered.
+func (s Story) after(r *claims.Record, a claims.Answer) *time.Duration {
+	told := a.Warned
+	if a.Suspected != 0 && (told == 0 || a.Suspected < told) {
+		told = a.Suspected
+	}
+	proven := s.Proven
+	if i := slices.IndexFunc(r.Tries, func(t claims.Try) bool { return t.Failed }); proven == 0 && i >= 0 {
+		proven = r.Tries[i].At.Sub(r.Began)
+	}
+	if s.Code == "" || told == 0 || proven == 0 {
+		return nil
+	}
+	after := max(0, told-proven)
+	return &after
 }
 
 // TestStories tells each story: the tool finds what is wrong, in a healthy world nothing,
@@ -34,7 +57,13 @@ func TestStories(t *testing.T) {
 				from = from.Add(s.Steps[0].At)
 			}
 			answer := claims.Answers(played.Record, from)
-			outcome.add(told{s, answer, len(tally.False)}, tally)
+			outcome.add(told{s, answer, len(tally.False), s.after(played.Record, answer)}, tally)
+			if *copies {
+				asked := claims.NewTally()
+				h.askCauses(t, played.Record, asked)
+				h.askActions(t, played.Record, &outcome.Deeds)
+				outcome.Tally.Add(asked)
+			}
 			if *verbose {
 				t.Log(strings.Join(played.Log, "\n"))
 				t.Log(tally.Judged, tally.Exempt, tally.Codes)

@@ -66,6 +66,7 @@ type World struct {
 	stopped map[string][]claims.Span
 	undone  []undone
 	cures   []claims.Try
+	advice  *Advice
 }
 
 // NewWorld makes a world of the size and starts all of its parts. It must be called in a

@@ -98,7 +98,7 @@ e2e: build ## the command against a real control plane
 WORLDS ?= 500
 world: ## the stories and WORLDS random histories in virtual time; writes docs/evidence/world.md
 	cd e2e && go test -timeout 0 -count 1 ./world/promises ./world/driver ./world/claims && \
-	go test -timeout 0 -count 1 -v $$(world/overlay.sh) ./world/history -histories $(WORLDS) -seed $(SEED) -shrink 20 -page ../../../docs/evidence/world.md
+	go test -timeout 0 -count 1 -v $$(world/overlay.sh) ./world/history -histories $(WORLDS) -seed $(SEED) -shrink 20 -copies -page ../../../docs/evidence/world.md
 
 alerts: ## the alert rules and the dashboard, with promtool and Prometheus' own rule engine
 	cd e2e/alerts && go vet . && go test .

@@ -48,7 +48,7 @@ func printPreflight(b *strings.Builder, p *preflight.Preflight, opts Options, wi
 	}
 	listed(b, "Room on the other nodes", p.Room, roomText, opts)
 	listed(b, "Findings on the node now", finding.Alike(p.Findings, func(f finding.Brief) string { return string(f.Code) + string(f.Severity) }), func(alike []finding.Brief) string {
-		text := fmt.Sprintf("%s %s %s: %s", alike[0].Severity, alike[0].Code, alike[0].Check, finding.Clauses(alike[0].Message, alike[0].Detail))
+		text := fmt.Sprintf("%s %s %s: %s", alike[0].Severity, alike[0].Code, alike[0].Check, alike[0].Line())
 		if len(alike) > 1 {
 			text += fmt.Sprintf("; and %d more like it (-o json lists them)", len(alike)-1)
 		}

@@ -252,7 +252,7 @@ func printTraceWide(b *strings.Builder, t *trace.Trace, opts Options) error {
 	}
 	kubeletSays(b, t, opts)
 	for _, f := range t.Findings {
-		fmt.Fprintf(b, "\n%s  %s  %s  %s\n", paintSeverity(f.Severity, opts), f.Code, f.Check, Safe(finding.Clauses(f.Message, f.Detail)))
+		fmt.Fprintf(b, "\n%s  %s  %s  %s\n", paintSeverity(f.Severity, opts), f.Code, f.Check, Safe(f.Line()))
 	}
 	closeTrace(b, opts, t.Gaps, t.SkippedChecks)
 	return nil

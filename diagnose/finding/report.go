@@ -413,12 +413,18 @@ type Brief struct {
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message"`
 	Detail   string   `json:"detail,omitempty"`
+	Said     *Quote   `json:"said,omitempty"`
 	Explain  string   `json:"explain"`
 	// Whole is the finding itself, for text that says what to do about it.
 	Whole Finding `json:"-"`
 }
 
+// Line is all that the finding says of what is wrong.
+func (b Brief) Line() string {
+	return Finding{Message: b.Message, Detail: b.Detail, Said: b.Said}.Line()
+}
+
 // Brief is the finding in short.
 func (f Finding) Brief() Brief {
-	return Brief{f.Code, f.Check, f.Severity, f.Message, f.Detail, "kubectl volume-doctor explain " + string(f.Code), f}
+	return Brief{f.Code, f.Check, f.Severity, f.Message, f.Detail, f.Said, "kubectl volume-doctor explain " + string(f.Code), f}
 }

@@ -13,14 +13,14 @@ import (
 // wrapper is what gRPC puts around an answer.
 var wrapper = regexp.MustCompile(`^rpc error: code = \w+ desc = `)
 
-// quoted is what somebody said, without what gRPC puts around it, and who, when and how
-// often, as far as that is known; "" where nobody said anything.
+// quoted is what somebody said, without what gRPC puts around it, when, and how often, as
+// far as that is known; "" where nobody said anything. Who it was, "why" or "proof" has.
 func quoted(q *finding.Quote, now metav1.Time) string {
 	if q == nil {
 		return ""
 	}
 	text := fmt.Sprintf("%q", wrapper.ReplaceAllString(q.Text, ""))
-	about := said(q.By)
+	var about []string
 	if q.At != nil {
 		about = append(about, ago(now.Sub(q.At.Time))+" ago")
 	}

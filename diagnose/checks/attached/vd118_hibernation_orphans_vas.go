@@ -47,7 +47,7 @@ func hibernation(p *check.Run, driver string, o *facts.Orphans) {
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "csidriver/" + driver, Field: "nodes", Value: "the oldest that has or wants one of its volumes was made at " + facts.Stamp(since)})
 	slices.Sort(names)
 	names, waiters = slices.Compact(names), facts.LongestFirst(facts.EachOnce(waiters))
-	f.Message = fmt.Sprintf("%d of %d volumes of driver %s count as attached to nodes that are gone", len(o.Vas), o.All, driver)
+	f.Message = fmt.Sprintf("%d of %d volumes of %s count as attached to gone nodes", len(o.Vas), o.All, driver)
 	f.Detail = fmt.Sprintf("gone are %s, and every node that the driver now serves is younger", strings.Join(names, ", "))
 	f.Cause = "the cluster's machines were all removed at the same time, as by hibernation, without a detach of their volumes"
 	f.SelfHeals = finding.SelfHeals{Because: "the controller detaches them by force within about 8 min of its own start; that has passed, so that it has forgotten them, " +

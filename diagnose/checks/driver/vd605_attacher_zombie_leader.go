@@ -38,7 +38,7 @@ func lostLease(p *check.Run, driver string, lease *coordinationv1.Lease, pod *co
 	f := zombieFinding(p.View, driver, lease, tasks)
 	since := facts.Renewed(lease)
 	f.Since = &since
-	f.Message = fmt.Sprintf("The attacher of %s in pod %s hangs: it no longer renews its lease", driver, facts.PodName(pod))
+	f.Message = fmt.Sprintf("The attacher of %s hangs: pod %s does not renew its lease", driver, facts.PodName(pod))
 	f.Detail = fmt.Sprintf("the pod is Ready and has not renewed the lease for %s, since %s; %s", facts.Rounded(p.Age(since)), facts.Stamp(since), p.Queue(tasks))
 	f.Cause = "the external-attacher in the pod hangs or cannot reach the API server, and no other one takes the lease over"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status", Value: facts.PluginState(pod)})

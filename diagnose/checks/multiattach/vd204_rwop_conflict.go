@@ -79,7 +79,7 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 		Since:            new(facts.BoundAt(waiter)),
 		Severity:         p.ConflictSeverity(facts.BoundAt(waiter)),
 		Actor:            "pod " + facts.PodName(holder),
-		Message:          fmt.Sprintf("Pod %s waits for claim %s/%s, which only pod %s may use", facts.PodName(waiter), claim.Namespace, claim.Name, facts.PodName(holder)),
+		Message:          fmt.Sprintf("Pod %s waits for claim %s/%s, which pod %s has to itself", facts.PodName(waiter), claim.Namespace, claim.Name, facts.PodName(holder)),
 		Detail: finding.Clauses(fmt.Sprintf("the pod %s; the claim, with volume %s, is for one pod at a time, and the other pod uses it on node %s",
 			place, claim.Spec.VolumeName, holder.Spec.NodeName), facts.Alike(waiters)),
 		Cause: "two pods share a ReadWriteOncePod claim: " + sharers(waiter, holder),

@@ -164,7 +164,7 @@ func expansionStuck(p *check.Run, claim *corev1.PersistentVolumeClaim, state str
 		f.Advice = "read the kubelet's message in the condition and in the events of the pod; where the file system is the trouble, end the pod and let it be checked"
 	default:
 		f.Severity = finding.Info
-		who = "and waits for the file system to grow on the node"
+		who = "and its file system is still to grow"
 		f.Cause = "the driver expands a file system only while it mounts it, or the kubelet has not come to it"
 		f.SelfHeals.Because = "the disk has grown already; the file system follows at the next mount at the latest, that is, when the pod is recreated"
 		f.Advice = "recreate the pods that use the claim when it suits"

@@ -84,7 +84,7 @@ func TestDriverThatNeverRegistered(t *testing.T) {
 	}
 	for _, c := range []traceCase{
 		{name: "beside one whose driver is there", world: ended(1), verdict: "in-flight unmounted",
-			says: []string{"before volume data is unmounted on n1", "data is persistent volume pv-data", "next to act: CSI driver ebs.csi.aws.com on n1", "or ever; volume data explains the wait"}},
+			says: []string{"before volume data is unmounted on n1", "data is pv-data", "next to act: CSI driver ebs.csi.aws.com on n1", "or ever; volume data explains the wait"}},
 		{name: "alone", world: with(ended(9), func(w *world) {
 			w.node.Status.VolumesInUse, w.node.Status.VolumesAttached, w.VolumeAttachments = nil, nil, nil
 		}), verdict: "stuck unmounted", says: []string{"next to act: the node plugin of files.example.com on n1"}},

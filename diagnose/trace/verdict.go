@@ -138,7 +138,7 @@ func (t *tracer) waitFor(list []VolumeTrace) Verdict {
 		verdict.Message += "; no object tells which"
 	}
 	if v.PersistentVolume != "" && v.PersistentVolume != v.Name {
-		verdict.Message += fmt.Sprintf("; %s is persistent volume %s", v.Name, v.PersistentVolume)
+		verdict.Message += fmt.Sprintf("; %s is %s", v.Name, v.PersistentVolume)
 	}
 	if s.On != "" {
 		verdict.Message += "; next to act: " + s.On

@@ -62,7 +62,6 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 	f := p.About(va, finding.Finding{
 		Since:   va.DeletionTimestamp,
 		Message: fmt.Sprintf("Volume %s cannot be detached from node %s: the driver keeps failing", pv, va.Node),
-		Detail:  "it has been detaching for " + facts.Rounded(p.Age(*va.DeletionTimestamp)),
 		Said:    facts.QuoteDriver(va.Spec.Attacher, failure),
 		Cause:   detachCause(va.Spec.Attacher, failure.Message, p.Age(*va.DeletionTimestamp)),
 		Evidence: []finding.Evidence{

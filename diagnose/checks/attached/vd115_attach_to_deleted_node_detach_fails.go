@@ -47,7 +47,7 @@ func detachFromNowhere(p *check.Run, va facts.Attachment) {
 	f := p.About(va, finding.Finding{
 		Since:   va.DeletionTimestamp,
 		Message: fmt.Sprintf("Volume %s cannot be detached from node %s, which is gone with its machine", pv, va.Node),
-		Detail:  fmt.Sprintf("it has been detaching for %s, and the driver does not find the machine", facts.Rounded(p.Age(*va.DeletionTimestamp))),
+		Detail:  "the driver does not find the machine",
 		Said:    facts.QuoteDriver(va.Spec.Attacher, failure),
 		Cause: "the machine was deleted before the volume was detached, and the driver takes a machine that it does not find for a failure, " +
 			"not for a volume that is detached",

@@ -92,7 +92,7 @@ func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding
 		by = "driver " + lead.driver
 	}
 	f.Message = fmt.Sprintf("Pod %s waits on node %s: %s fails to %s volume %s", facts.PodName(lead.pods[0]), lead.node, by, verb, lead.volume)
-	f.Detail = finding.Clauses(by+" says that "+lead.says, facts.Alike(pods))
+	f.Detail = finding.Clauses("it says that "+lead.says, facts.Alike(pods))
 	f.Cause = fmt.Sprintf("the words %q say so; no object shows it", lead.entry.Words)
 	lookUps := p.LookUps(facts.Said{Driver: lead.driver, Message: lead.said, Node: lead.node, Volume: p.Snapshot.Volume(lead.volume), Namespace: lead.pods[0].Namespace})
 	if len(lookUps) > 0 {

@@ -44,7 +44,6 @@ func reuse(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 		Pods:    facts.PodNames(pods),
 		Since:   &deleted,
 		Message: fmt.Sprintf("Pod %s waits on node %s: volume %s is still detaching from it", facts.PodName(pod), va.Node, pv),
-		Detail:  fmt.Sprintf("it has been detaching for %s, since %s", facts.Rounded(p.Age(deleted)), facts.Stamp(deleted)),
 		Cause: "the pod came back to the node before the detach for its predecessor had ended; the controller does not attach the volume " +
 			"again while the old VolumeAttachment is there",
 		Evidence: []finding.Evidence{{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(deleted)}},

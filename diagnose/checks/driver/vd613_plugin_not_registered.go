@@ -78,7 +78,7 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 		pods := facts.PodsOf(waiting)
 		f.Severity, f.Pods = finding.Error, facts.PodNames(pods)
 		f.Message = fmt.Sprintf("Pod %s waits on node %s: the plugin of %s is not registered", facts.PodName(waiting[0].Pod), node.Name, driver)
-		f.Detail = finding.Clauses(fmt.Sprintf("it waits for volume %s; the driver's node plugin, pod %s, runs there and is not registered with the kubelet",
+		f.Detail = finding.Clauses(fmt.Sprintf("it waits for volume %s; the plugin, pod %s, runs there",
 			waiting[0].Name, facts.PodName(plugin)), facts.Alike(pods))
 	}
 	refused(&f, here)

@@ -80,7 +80,6 @@ func runsWithTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 	f := finding.Finding{
 		Subject: facts.PvObject(pv), PersistentVolume: pv.Name, Node: types.NodeName(pod.Spec.NodeName), Since: pv.DeletionTimestamp, Pods: facts.PodNames(pods),
 		Message: fmt.Sprintf("Pod %s runs on node %s with volume %s, which is Terminating", facts.PodName(pod), pod.Spec.NodeName, pv.Name),
-		Detail:  "the volume has been Terminating for " + facts.Rounded(p.Age(*pv.DeletionTimestamp)),
 		Cause:   "the volume was deleted while its claim was in use; a deletion cannot be taken back",
 		Evidence: []finding.Evidence{
 			{Object: "persistentvolume/" + pv.Name, Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pv.DeletionTimestamp)},

@@ -53,7 +53,7 @@ func pvFinalizer(p *check.Run, pv *corev1.PersistentVolume, finalizer string) {
 		PersistentVolume: pv.Name,
 		Since:            pv.DeletionTimestamp,
 		Message:          fmt.Sprintf("Volume %s is stuck in Terminating: its finalizer %s is still there", pv.Name, finalizer),
-		Detail:           fmt.Sprintf("it has been Terminating for %s, and no VolumeAttachment names it", facts.Rounded(p.Age(*pv.DeletionTimestamp))),
+		Detail:           "no VolumeAttachment names it",
 		Cause:            "the driver's attacher does not run, or it missed that the last VolumeAttachment went",
 		Evidence: []finding.Evidence{
 			{Object: "persistentvolume/" + pv.Name, Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pv.DeletionTimestamp)},

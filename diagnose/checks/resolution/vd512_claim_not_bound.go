@@ -63,7 +63,6 @@ func runClaimNotBound(p *check.Run) {
 			f.AdviceCommands = []string{safetext.Kubectl("describe", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace)}
 		}
 		f.Message = fmt.Sprintf("Pod %s waits for claim %s/%s: %s", facts.PodName(users[0]), claim.Namespace, claim.Name, f.Message)
-		f.Detail = finding.Clauses("the claim gets no volume", f.Detail)
 		f.Evidence = append([]finding.Evidence{
 			{Object: claimObject(claim), Field: "status.phase", Value: string(cmp.Or(claim.Status.Phase, corev1.ClaimPending))},
 		}, f.Evidence...)

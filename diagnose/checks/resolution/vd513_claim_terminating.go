@@ -74,8 +74,7 @@ func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users [
 	}
 	holds := func(who, detail, why string) {
 		f.Message = fmt.Sprintf("Claim %s is stuck in Terminating: %s", name, who)
-		f.Detail = finding.Clauses("it has been Terminating for "+facts.Rounded(p.Age(*claim.DeletionTimestamp)), detail)
-		f.Cause = why
+		f.Detail, f.Cause = detail, why
 	}
 	var live, ended []*corev1.Pod
 	for _, pod := range users {

@@ -76,8 +76,7 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 	}
 	holds := func(who, detail, why string) {
 		f.Message = fmt.Sprintf("Volume %s is stuck in Terminating: %s", pv.Name, who)
-		f.Detail = finding.Clauses("it has been Terminating for "+facts.Rounded(p.Age(*pv.DeletionTimestamp)), detail)
-		f.Cause = why
+		f.Detail, f.Cause = detail, why
 	}
 	others := slices.DeleteFunc(slices.Clone(pv.Finalizers), func(f string) bool {
 		return f == volumeProtection || f == provisionersFinalizer || f == controllersFinalizer

@@ -28,6 +28,7 @@ type row struct {
 	mounted bool
 	assumed bool
 	wanted  bool
+	spec    *VolumeSpec // in place of the test's
 }
 
 // TestDecisions has a row for each branch of the controller's pass, named after
@@ -153,6 +154,11 @@ func TestDecisions(t *testing.T) {
 		{name: "OperationPending, spec of the detach unknown", spec: single, unknown: true,
 			rows: []row{{node: "n1", wanted: true}, {node: "n2", state: Attached}},
 			want: Decision{Verb: Blocked, Reason: OperationPending, Holders: []types.NodeName{"n2"}}},
+		{name: "OperationPending, two volumes of one disk, the detached one for one node at a time", spec: shared,
+			rows: []row{{node: "n1", wanted: true}, {node: "n2", state: Attached, spec: single}},
+			want: Decision{Verb: Blocked, Reason: OperationPending, Holders: []types.NodeName{"n2"}}},
+		{name: "NotAttached, both for many nodes", spec: shared, rows: []row{{node: "n1", wanted: true}, {node: "n2", state: Attached}},
+			want: Decision{Verb: Attach, Reason: NotAttached, VolumeAttachment: va("n1")}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -166,15 +172,18 @@ func TestDecisions(t *testing.T) {
 			}
 			w := NewWorld(snapshotOf(snapshot.Objects{Nodes: nodes}), test.options)
 			for _, r := range test.rows {
-				pair := VolumeNode{volume, types.NodeName(r.node)}
+				pair, spec := VolumeNode{volume, types.NodeName(r.node)}, test.spec
+				if r.spec != nil {
+					spec = r.spec
+				}
 				if r.state != "" {
-					w.Actual.Put(&AttachedVolume{VolumeNode: pair, State: r.state, Spec: test.spec, MountedByNode: r.mounted, AssumedMounted: r.assumed})
+					w.Actual.Put(&AttachedVolume{VolumeNode: pair, State: r.state, Spec: spec, MountedByNode: r.mounted, AssumedMounted: r.assumed})
 					if test.unknown {
 						w.Actual.Find(pair).Spec = nil
 					}
 				}
 				if r.wanted {
-					w.Desired.Put(&VolumeToAttach{VolumeNode: pair, Spec: test.spec})
+					w.Desired.Put(&VolumeToAttach{VolumeNode: pair, Spec: spec})
 				}
 			}
 			test.want.VolumeNode = VolumeNode{volume, "n1"}

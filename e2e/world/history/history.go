@@ -33,7 +33,7 @@ const (
 	// ends is the longest that anything in the world sleeps after its context has ended, such
 	// as a call that hangs.
 	ends = 10 * time.Minute
-	// limit is the real time that a history may take.
+	// limit is the time of the processor that a history may take.
 	limit = 5 * time.Minute
 )
 

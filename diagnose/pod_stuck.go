@@ -102,7 +102,7 @@ func stuck(group []*trace.Trace) finding.Finding {
 	f.Cause = cmp.Or(stage.Means(), "not known; what the objects show: "+stage.Detail)
 	f.SelfHeals.Unknown = !stage.Stays()
 	if stage.Ends != "" {
-		f.SelfHeals.Because = "it would end as follows: " + stage.Ends
+		f.SelfHeals.Because = "what ends it: " + stage.Ends
 	}
 	name := "pod/" + podOf(first)
 	f.Evidence = []finding.Evidence{{Object: name, Field: "stage " + string(stage.Stage), Value: stage.Detail}}

@@ -171,7 +171,9 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		s.Detail, s.Ends = "the attacher works on its VolumeAttachment", "the driver answers that the volume is attached"
 	}
 	if lease != nil {
-		s.State, s.On = StageBlocked, attacherOf(va.Spec.Attacher) // nobody asks the driver
+		// Nobody asks the driver, which no other VolumeAttachment changes.
+		s.State, s.On = StageBlocked, attacherOf(va.Spec.Attacher)
+		since = facts.Latest(facts.BoundAt(t.pod), facts.Renewed(lease))
 		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
 	}
 	t.attachWords(v, &s, metav1.Time{})

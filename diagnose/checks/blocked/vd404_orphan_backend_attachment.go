@@ -115,9 +115,9 @@ func suspectUntilRefusedAlone(p *check.Run, va facts.Attachment, f *finding.Find
 	f.Confidence = finding.Suspected
 	f.Settles = &finding.Settles{
 		At: metav1.NewTime(begins.Add(facts.FollowFor)),
-		If: "a run that follows the cluster until then, with --watch or --for=" + facts.Rounded(facts.FollowFor) + ", sees the driver refuse it twice more",
+		If: "--watch, or --for=" + facts.Rounded(facts.FollowFor) + ", sees the driver refuse it twice more",
 	}
-	f.Cause = fmt.Sprintf("suspected, and certain at %s if %s: %s. Or the driver has detached it since %s, when it refused: then the next attempt succeeds",
+	f.Cause = fmt.Sprintf("suspected, and certain at %s if %s: %s. Or it has been detached since %s",
 		facts.Stamp(f.Settles.At), f.Settles.If, f.Cause, facts.Stamp(failure.Time))
 	f.SelfHeals.Because = fmt.Sprintf("if the volume is still attached there, no object asks the driver to detach it; if it is not, the attach succeeds when the attacher asks again, by %s", facts.Stamp(by))
 	f.Advice = fmt.Sprintf("wait for the attacher, which asks again by %s; if it is refused then, %s", facts.Stamp(by), f.Advice)

@@ -141,7 +141,7 @@ func missing(answer string, f finding.Finding) string {
 		return "the subject " + f.Subject.Name
 	case (!has(f.Message) || !has(f.Detail)) && (f.Headline == "" || !has(f.Headline)):
 		return "what is wrong: " + f.Text()
-	case f.Said != nil && !has(wrapper.ReplaceAllString(f.Said.Text, "")):
+	case f.Said != nil && !has(fmt.Sprintf("%q", wrapper.ReplaceAllString(f.Said.Text, ""))):
 		return "what was said: " + f.Said.Text
 	case len(steps) == 0 && !f.SelfHeals.Will:
 		return "any step: the report itself has none"

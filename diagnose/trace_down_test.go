@@ -128,6 +128,7 @@ func TestTraceKubeletWords(t *testing.T) {
 	message := "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[data token], failed to process volumes=[]: timed out waiting for the condition"
 	for version, want := range map[string]string{
 		"v1.25.4":  "lists every volume of the pod as unattached",
+		"v1.26.0":  "was not attached as the kubelet sees it",
 		"v1.27.1":  "was not attached as the kubelet sees it",
 		"v1.36.3":  "was not attached as the kubelet sees it",
 		"nonsense": "depends on the kubelet's release",

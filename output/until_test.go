@@ -35,6 +35,7 @@ func TestUntilText(t *testing.T) {
 		{PlanDecision{Verb: reconcile.Attach}, nil, ""},
 		{PlanDecision{Verb: reconcile.Blocked}, nil, "never by itself"},
 		{PlanDecision{Verb: reconcile.Wait}, nil, "never by itself"},
+		{PlanDecision{Verb: reconcile.MultiAttach}, nil, "never by itself"},
 		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{unmount}, "detach once node n1 has unmounted it"},
 		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{unmount, force}, "detach by force 6m0s after the start (a running controller: within 6m0s) unless n1 returns"},
 		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{force}, "detach by force 6m0s after the start (a running controller: within 6m0s) unless n1 returns"},

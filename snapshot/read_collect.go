@@ -30,7 +30,7 @@ type reading struct {
 func newReading(limits limits, opts ReadOptions) *reading {
 	return &reading{
 		limits: limits, opts: opts, tally: tally{ofKind: map[Kind]int{}},
-		sharer: intern.New(), in: bufio.NewReaderSize(nil, 64<<10),
+		sharer: intern.New(), in: bufio.NewReaderSize(nil, 64<<10), yaml: yamlBuffers{batch: &itemBatch{}, decoding: &itemBatch{}},
 	}
 }
 

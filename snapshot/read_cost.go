@@ -52,6 +52,9 @@ func hasAbsurdNumber(raw []byte) bool {
 		exponent, negative     bool
 		previous               byte
 	)
+	isAbsurd := func() bool {
+		return digits > mostDigits || exponentDigits > mostExponentDigits && (negative || digits > mostExactDigits)
+	}
 	for i := 0; i < len(raw); {
 		if started && !number { // nothing matters until the next value may begin
 			for i < len(raw) && !ends[raw[i]] {
@@ -88,7 +91,7 @@ func hasAbsurdNumber(raw []byte) bool {
 				digits++
 			}
 		case b == '"', b == ':', b == ',', b == '[', b == ']', b == '{', b == '}', b == ' ', b == '\t', b == '\r', b == '\n':
-			if number && (digits > mostDigits || exponentDigits > mostExponentDigits && (negative || digits > mostExactDigits)) {
+			if number && isAbsurd() {
 				return true
 			}
 			number, started = false, false
@@ -100,7 +103,7 @@ func hasAbsurdNumber(raw []byte) bool {
 		}
 		previous = b
 	}
-	return false
+	return number && isAbsurd()
 }
 
 // unescape reads \u0031 as the digit that it stands for. Other escapes are

@@ -18,8 +18,10 @@ func TestAbsurdNumber(t *testing.T) {
 			t.Errorf("%s: %t, want %t", value, got, want)
 		}
 	}
-	if !hasAbsurdNumber([]byte(`{"a":1e-99999}`)) {
-		t.Error("not found without quotes")
+	for _, text := range []string{`{"a":1e-99999}`, `1e-99999`, digits} {
+		if !hasAbsurdNumber([]byte(text)) {
+			t.Errorf("%s: not found without quotes", text)
+		}
 	}
 }
 

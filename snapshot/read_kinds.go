@@ -19,7 +19,7 @@ var byType = func() map[typeName]*row {
 		m[typeName{r.Version, r.Object}] = r
 	}
 	converting := *resourceOf(Events)
-	converting.decode = decodeNewEvent
+	converting.decode, converting.quick = decodeNewEvent, nil
 	m[newEvents] = &converting
 	return m
 }()

@@ -101,9 +101,19 @@ type untypedItem struct {
 // item takes an item, which must be JSON and may have been read from line. It does not
 // keep raw.
 func (l *list) item(line int, raw []byte) error {
+	s, object := l.c.usual(raw)
+	return l.decoded(line, raw, s, object)
+}
+
+// decoded takes an item; object is what it is, or nil where it is not known yet.
+func (l *list) decoded(line int, raw []byte, s *row, object apiObject) error {
 	l.items++
 	at := l.at.atLine(line)
 	at.item = l.items
+	if object != nil {
+		l.noteKind(s)
+		return l.c.take(at, s, raw, object)
+	}
 	t, err := readTypeName(at, raw)
 	if err != nil && l.kind != "" {
 		return err

@@ -22,7 +22,7 @@ func undress(head []byte) func(line []byte) []byte {
 		return func(line []byte) []byte { return quoted.ReplaceAll(line, nil) }
 	case numbered.Match(first):
 		return func(line []byte) []byte { return numbered.ReplaceAll(line, nil) }
-	case fence.Match(head):
+	case bytes.Contains(head, []byte("```")) && fence.Match(head):
 		return fenced()
 	case bytes.IndexByte(head, 0x1b) >= 0:
 		return func(line []byte) []byte { return painted.ReplaceAll(line, nil) }

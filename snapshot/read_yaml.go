@@ -49,8 +49,9 @@ type yamlReader struct {
 type yamlBuffers struct {
 	scan []byte // of a line that is longer than what is read at once
 	text []byte // of the document, without the items that were cut out
-	item []byte // of the list, a sequence of one
 	fast yamljson.Converter
+	// batch has the items that are read, and decoding those before them.
+	batch, decoding *itemBatch
 }
 
 type itemState int
@@ -66,11 +67,11 @@ const (
 // has copied; at is the place before them, next the one before the JSON.
 func (c *collector) yamlDocuments(at place) (next *place, ended bool, err error) {
 	y := &yamlReader{c: c, in: c.in, at: at, line: at.line - 1, yamlBuffers: &c.yaml}
-	y.text, y.item = y.text[:0], y.item[:0] // what an unreadable text has left
+	y.text = y.text[:0] // what an unreadable text has left
 	for {
 		line, err := y.readLine()
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, false, err
+			return nil, false, y.earliest(err)
 		}
 		if c.pasted && !y.inLogs && y.state == noItems && len(y.text) == 0 && isBracket(line) {
 			next := y.at.atLine(y.line)
@@ -79,7 +80,7 @@ func (c *collector) yamlDocuments(at place) (next *place, ended bool, err error)
 		}
 		if len(line) > 0 {
 			if err := y.take(line); err != nil {
-				return nil, false, err
+				return nil, false, y.earliest(err)
 			}
 		}
 		if err != nil {
@@ -133,7 +134,7 @@ func (y *yamlReader) here() place {
 	at := y.at.atLine(y.line)
 	at.document++
 	if y.state == inItems {
-		at.item = y.list.items + 1
+		at.item = y.list.items + y.decoding.n + y.batch.n + 1
 	}
 	return at
 }
@@ -143,7 +144,7 @@ func (y *yamlReader) take(line []byte) error {
 	if y.state == inItems && len(line) > y.indent && len(bytes.TrimLeft(line[:y.indent+1], " ")) == 0 {
 		// As nearly all of a long list do, the line belongs to the item whatever is on it.
 		y.cutSize++
-		return y.add(&y.item, line)
+		return y.add(y.item(), line)
 	}
 	if (y.state == noItems || y.state == itemsDone) && len(y.text) > 0 && line[0] == ' ' {
 		return y.add(&y.text, line) // so do most lines of an object
@@ -191,7 +192,7 @@ func (y *yamlReader) take(line []byte) error {
 	case y.state == afterItems: // not one item a line: left to the parser
 		y.state = itemsDone
 	case y.state == inItems && (indent < y.indent || indent == y.indent && !dash):
-		if err := y.endItem(); err != nil {
+		if err := y.endItems(); err != nil {
 			return err
 		}
 		y.state = itemsDone
@@ -204,7 +205,7 @@ func (y *yamlReader) take(line []byte) error {
 			y.itemBegin = y.line
 		}
 		y.cutSize++
-		return y.add(&y.item, line)
+		return y.add(y.item(), line)
 	}
 	if len(y.text) == 0 {
 		if blank || directive {
@@ -264,7 +265,7 @@ func trimBlanks(text []byte) []byte { return bytes.Trim(text, " \t\r\n") }
 // endDocument reads the document that was gathered.
 func (y *yamlReader) endDocument() error {
 	if y.state == inItems {
-		if err := y.endItem(); err != nil {
+		if err := y.endItems(); err != nil {
 			return err
 		}
 		y.state = itemsDone
@@ -277,11 +278,16 @@ func (y *yamlReader) endDocument() error {
 	}
 	y.at.document++
 	at := y.at.atLine(y.begin)
+	if y.list == nil && y.text[0] == '{' {
+		if ok, err := y.single(at, y.text); ok {
+			return err
+		}
+	}
 	if y.list == nil && json.Valid(y.text) {
 		return y.object(at, y.text)
 	}
 	if y.list == nil {
-		if raw, ok := y.usual(y.text, y.fast.Document); ok {
+		if raw, ok := usualText(y.text, &y.fast, y.fast.Document, y.c.limits); ok {
 			return y.object(at, raw)
 		}
 	}
@@ -331,10 +337,22 @@ func (y *yamlReader) endDocument() error {
 // object takes a document that is one JSON object. One that is no list need not be
 // taken apart item by item.
 func (y *yamlReader) object(at place, raw []byte) error {
+	if ok, err := y.single(at, raw); ok {
+		return err
+	}
 	if t, ok := singleObject(raw); ok {
 		return y.c.object(at, t, raw)
 	}
 	return y.c.jsonText(raw, at)
+}
+
+// single takes a usual object that cannot be a list.
+func (y *yamlReader) single(at place, raw []byte) (bool, error) {
+	s, object := y.c.usual(raw)
+	if object == nil || hasItems(raw) {
+		return false, nil
+	}
+	return true, y.c.take(at, s, raw, object)
 }
 
 // singleObject returns the type of a JSON object unless it may be a list.

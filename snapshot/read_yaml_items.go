@@ -2,9 +2,38 @@ package snapshot
 
 import (
 	"bytes"
+	"sync"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/sidebyside"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/yamljson"
 )
+
+const (
+	// Items are decoded side by side in batches, while the next batch is read. A batch has
+	// so many items, or, of large ones, so many bytes.
+	itemsTogether = 64
+	bytesTogether = 1 << 20
+	// largeText is the size from which the memory of an item is not used again.
+	largeText = 256 << 10
+)
+
+type itemBatch struct {
+	items   [itemsTogether]itemText
+	n, size int
+	decoded sync.WaitGroup
+}
+
+// itemText is an item of a YAML list: a sequence of one.
+type itemText struct {
+	text       []byte
+	begin, end int // its lines
+	fast       yamljson.Converter
+	// raw is the item in JSON, and object what it is; nil for one that is not as nearly all
+	// are.
+	raw    []byte
+	of     *row
+	object apiObject
+}
 
 func (y *yamlReader) beginItems(indent int) {
 	at := y.at.atLine(y.begin)
@@ -14,18 +43,99 @@ func (y *yamlReader) beginItems(indent int) {
 	y.cut = bytes.Count(y.text, []byte("\n"))
 }
 
-// endItem takes the item that was gathered, a sequence of one.
+// item is the text of the item that is read.
+func (y *yamlReader) item() *[]byte { return &y.batch.items[y.batch.n].text }
+
+// endItem ends the item that is read.
 func (y *yamlReader) endItem() error {
-	defer func() { y.item = y.item[:0] }()
-	if len(y.item) == 0 {
+	b := y.batch
+	item := &b.items[b.n]
+	if len(item.text) == 0 {
 		return nil
 	}
-	if raw, ok := y.usual(y.item, y.fast.Item); ok {
-		return y.list.item(y.itemBegin, raw)
+	item.begin, item.end = y.itemBegin, y.line
+	b.n++
+	b.size += len(item.text)
+	if b.n < len(b.items) && b.size < bytesTogether {
+		return nil
 	}
-	at := y.list.at.atLine(y.itemBegin)
+	return y.decodeBatch()
+}
+
+// decodeBatch takes the items that were decoded meanwhile, and has those decoded that were
+// read.
+func (y *yamlReader) decodeBatch() error {
+	if err := y.takeBatch(); err != nil {
+		return err
+	}
+	b := y.batch
+	y.batch, y.decoding = y.decoding, b
+	b.decoded.Go(func() {
+		sidebyside.Do(b.n, func(i int) { y.c.decodeItem(&b.items[i]) })
+	})
+	return nil
+}
+
+// takeBatch takes the items that were decoded, in their order.
+func (y *yamlReader) takeBatch() error {
+	b := y.decoding
+	b.decoded.Wait()
+	defer b.reset()
+	for i := range b.n {
+		if err := y.takeItem(&b.items[i]); err != nil {
+			y.batch.reset() // comes after it
+			return err
+		}
+	}
+	return nil
+}
+
+// endItems takes all items that were read.
+func (y *yamlReader) endItems() error {
+	if err := y.endItem(); err != nil {
+		return err
+	}
+	if err := y.decodeBatch(); err != nil {
+		return err
+	}
+	return y.takeBatch()
+}
+
+// earliest is the error, unless one of the items before it is wrong.
+func (y *yamlReader) earliest(err error) error {
+	y.batch.items[y.batch.n].text = nil // was not read to its end
+	if first := y.endItems(); first != nil {
+		return first
+	}
+	return err
+}
+
+func (b *itemBatch) reset() {
+	for i := range b.items {
+		item := &b.items[i]
+		if cap(item.text) > largeText {
+			*item = itemText{}
+		}
+		item.text, item.raw, item.object = item.text[:0], nil, nil
+	}
+	b.n, b.size = 0, 0
+}
+
+// decodeItem reads nothing of the collector but its limits: another goroutine reads on.
+func (c *collector) decodeItem(item *itemText) {
+	if raw, ok := usualText(item.text, &item.fast, item.fast.Item, c.limits); ok {
+		item.raw = raw
+		item.of, item.object = c.usual(raw)
+	}
+}
+
+func (y *yamlReader) takeItem(item *itemText) error {
+	if item.raw != nil {
+		return y.list.decoded(item.begin, item.raw, item.of, item.object)
+	}
+	at := y.list.at.atLine(item.begin)
 	at.item = y.list.items + 1
-	value, err := y.parse(y.item, at, func(line int) int { return min(y.itemBegin+line-1, y.line) })
+	value, err := y.parse(item.text, at, func(line int) int { return min(item.begin+line-1, item.end) })
 	if err != nil {
 		return err
 	}
@@ -37,17 +147,17 @@ func (y *yamlReader) endItem() error {
 	if err != nil {
 		return y.conversionFailed(at, err)
 	}
-	return y.list.item(y.itemBegin, raw)
+	return y.list.item(item.begin, raw)
 }
 
-// usual is the text in JSON, if it is such as programs write.
-func (y *yamlReader) usual(text []byte, convert func([]byte) ([]byte, bool)) ([]byte, bool) {
-	if tooLong(text, y.c.limits) {
+// usualText is the text in JSON, if it is such as programs write.
+func usualText(text []byte, c *yamljson.Converter, convert func([]byte) ([]byte, bool), limits limits) ([]byte, bool) {
+	if tooLong(text, limits) {
 		return nil, false
 	}
-	y.fast.WithoutFieldsV1 = dropsFieldsV1(text)
+	c.WithoutFieldsV1 = dropsFieldsV1(text)
 	raw, ok := convert(text)
-	return raw, ok && int64(len(raw)) <= y.c.limits.document
+	return raw, ok && int64(len(raw)) <= limits.document
 }
 
 // dropsFieldsV1 reports whether the text begins with the type of an object of whose

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -47,9 +48,12 @@ type row struct {
 	Resource
 	// decode gives the object, and the fields that were given twice.
 	decode func(raw []byte) (object apiObject, strict []error, err error)
-	add    func(*Objects, apiObject)
-	all    func(*Objects) iter.Seq[apiObject]
-	count  func(*Objects) int
+	// quick decodes a usual object, and returns nil for any other; nil for a kind of which
+	// none is.
+	quick func(raw []byte) apiObject
+	add   func(*Objects, apiObject)
+	all   func(*Objects) iter.Seq[apiObject]
+	count func(*Objects) int
 	// newest keeps the last of all states of each object.
 	newest func(*Objects)
 	sort   func(*Objects)
@@ -142,6 +146,13 @@ func newResource[T any, P interface {
 			object := P(new(T))
 			strict, err := kjson.UnmarshalStrict(raw, object, kjson.DisallowDuplicateFields)
 			return object, strict, err
+		},
+		quick: func(raw []byte) apiObject {
+			object := P(new(T))
+			if jsonv2.Unmarshal(raw, object, boundedQuantities) != nil {
+				return nil
+			}
+			return object
 		},
 		add: func(o *Objects, object apiObject) {
 			list := ListOf[P](o)

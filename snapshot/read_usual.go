@@ -1,0 +1,62 @@
+package snapshot
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// usual decodes an object of a kind that is read, which begins with its type, and of which
+// nothing is wrong: nearly all objects are such. It returns nil for any other, which is
+// for sigs.k8s.io/json to judge: that takes three times as long, and is what decides what
+// is valid. 
+func (c *collector) usual(raw []byte) (*row, apiObject) {
+	s := byType[firstType(raw)]
+	if s == nil || s.quick == nil {
+		return nil, nil
+	}
+	if values, depth := countValues(raw); values > c.limits.values || depth > c.limits.depth {
+		return nil, nil
+	}
+	return s, s.quick(raw)
+}
+
+// firstType is the type of an object where it stands in its first two fields.
+func firstType(raw []byte) (t typeName) {
+	tokens := json.NewDecoder(bytes.NewReader(raw[:min(len(raw), 200)]))
+	if begin, _ := tokens.Token(); begin != json.Delim('{') {
+		return typeName{}
+	}
+	for range 2 {
+		field, _ := tokens.Token()
+		value, _ := tokens.Token()
+		text, _ := value.(string)
+		switch field {
+		case "apiVersion":
+			t.apiVersion = text
+		case "kind":
+			t.kind = text
+		}
+	}
+	return t
+}
+
+// hasItems reports whether an object has a field of that name, as lists do.
+func hasItems(raw []byte) bool {
+	var list struct {
+		Items jsontext.Value `json:"items"`
+	}
+	return bytes.Contains(raw, []byte(`"items"`)) && (jsonv2.Unmarshal(raw, &list) != nil || list.Items != nil)
+}
+
+// boundedQuantities keeps from the decoder of quantities what it would take hours for.
+var boundedQuantities = jsonv2.WithUnmarshalers(jsonv2.UnmarshalFunc(func(raw []byte, q *resource.Quantity) error {
+	if hasAbsurdNumber(raw) {
+		return errors.New("a number that no API server accepts")
+	}
+	return q.UnmarshalJSON(raw)
+}))

@@ -15,7 +15,7 @@ import (
 
 // Write writes the snapshot as volume-doctor's own file: the header in YAML, then a
 // document of one line for each object, its JSON. JSON is YAML too, and takes less
-// time to write than a field on each line; see docs/adr/0024-reading.md. The same
+// time to write than a field on each line; see docs/adr/0011-own-code.md. The same
 // snapshot gives the same bytes. The objects are trimmed once more, so that a file is
 // safe to share whoever made the snapshot.
 func Write(w io.Writer, s *Snapshot) error { return WriteSpooled(w, s, nil, false) }

@@ -9,11 +9,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	checks "github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // TestApplyLines: over the corpus a repair has a command line exactly where nothing
@@ -24,10 +25,7 @@ func TestApplyLines(t *testing.T) {
 	for _, c := range corpus(t) {
 		s := read(t, c)
 		s.Source.Context = "prod"
-		opts := diagnose.Options{Reconcile: reconcile.Options{}}
-		view := repair.Look(s, opts, repair.Consent{})
-		repair.Propose(view)
-		sayApply(view.Report, nil)
+		view, _ := repair.Examine(s, reconcile.Options{}, repair.Consent{}, diagnose.Request{Finish: func(r *finding.Report) { sayApply(r, nil) }})
 		for _, f := range view.Report.Findings {
 			switch {
 			case f.Repair == nil:
@@ -43,17 +41,15 @@ func TestApplyLines(t *testing.T) {
 			if len(f.Repair.Needs) > 0 {
 				needy++
 			}
-			again := repair.Look(s, opts, consentOf(t, f.Repair.Needs))
 			fields := strings.Fields(f.Repair.Apply)
 			if !slices.Contains(fields, "--context=prod") || !slices.Contains(fields, "--apply") {
 				t.Errorf("%s: %s: %s", c.Name, f.Code, f.Repair.Apply)
 			}
 			if f.Repair.ApplyAll != "" {
 				all++
-				makesAll(t, c.Name, view.Report, f, repair.Look(s, opts, consentOf(t, f.Repair.Needs)))
+				makesAll(t, c.Name, view.Report, f, s)
 			}
-			followLine(t, again, fields[3], fields)
-			if !slices.ContainsFunc(repair.Propose(again), func(r repair.Repair) bool { return r.Finding.Fingerprint == f.Fingerprint }) {
+			if !slices.ContainsFunc(followLine(t, s, consentOf(t, f.Repair.Needs), fields), func(r repair.Repair) bool { return r.Finding.Fingerprint == f.Fingerprint }) {
 				t.Errorf("%s: %s: the line does not lead to the repair: %s", c.Name, f.Code, f.Repair.Apply)
 			}
 		}
@@ -65,7 +61,7 @@ func TestApplyLines(t *testing.T) {
 
 // makesAll: the line for a whole node leads to the repairs of the cause and of what
 // follows from it, to as many as it allows, and to no other.
-func makesAll(t *testing.T, name string, r *finding.Report, f finding.Finding, again *repair.View) {
+func makesAll(t *testing.T, name string, r *finding.Report, f finding.Finding, s *snapshot.Snapshot) {
 	t.Helper()
 	want := []string{}
 	for _, tree := range r.Roots() {
@@ -76,11 +72,8 @@ func makesAll(t *testing.T, name string, r *finding.Report, f finding.Finding, a
 		}
 	}
 	fields := strings.Fields(f.Repair.ApplyAll)
-	followLine(t, again, fields[3], fields)
-	check := strings.TrimPrefix(fields[4], "--check=")
-	again.Report.Keep(func(f finding.Finding) bool { return f.Check == check })
 	got := []string{}
-	for _, made := range repair.Propose(again) {
+	for _, made := range followLine(t, s, consentOf(t, f.Repair.Needs), fields) {
 		got = append(got, made.Finding.Fingerprint)
 	}
 	slices.Sort(want)
@@ -90,25 +83,33 @@ func makesAll(t *testing.T, name string, r *finding.Report, f finding.Finding, a
 	}
 }
 
-// followLine narrows the report as the target of the line does.
-func followLine(t *testing.T, view *repair.View, arg string, fields []string) {
+// followLine is what the line repairs: that of its target and of its check.
+func followLine(t *testing.T, s *snapshot.Snapshot, consent repair.Consent, fields []string) []repair.Repair {
 	t.Helper()
-	if name, ok := strings.CutPrefix(arg, "--check="); ok {
-		if !slices.ContainsFunc(diagnose.Checks(), func(c check.Check) bool { return c.Name == name }) {
-			t.Errorf("there is no check %s", name)
-		}
-		view.Report.Keep(func(f finding.Finding) bool { return f.Check == name })
-		return
-	}
-	namespace := ""
+	namespace, check := "", ""
 	if i := slices.Index(fields, "-n"); i > 0 {
 		namespace = fields[i+1]
 	}
-	to, err := parseTarget(arg, namespace)
-	if err != nil {
-		t.Error(err)
+	for _, field := range fields {
+		if name, ok := strings.CutPrefix(field, "--check="); ok {
+			if check = name; !slices.ContainsFunc(diagnose.Checks(), func(c checks.Check) bool { return c.Name == name }) {
+				t.Errorf("there is no check %s", name)
+			}
+		}
 	}
-	narrow(view.Report, view.Snapshot, []target{to}, "", true)
+	var targets []target
+	if arg := fields[3]; !strings.HasPrefix(arg, "--check=") {
+		to, err := parseTarget(arg, namespace)
+		if err != nil {
+			t.Error(err)
+		}
+		targets = []target{to}
+	}
+	scope := scopeOf(s, targets, "", true)
+	concerns := scope.Concerns
+	scope.Concerns = func(f finding.Finding) bool { return concerns(f) && (check == "" || f.Check == check) }
+	_, repairs := repair.Examine(s, reconcile.Options{}, consent, diagnose.Request{Scope: scope})
+	return repairs
 }
 
 func consentOf(t *testing.T, words []string) repair.Consent {

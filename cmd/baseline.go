@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // leaveOut are the findings that were asked not to be reported: those that
@@ -14,9 +15,8 @@ type leaveOut struct {
 	ignore   string
 	baseline string
 
-	ignoreFile   string
-	suppressions []finding.Suppression
-	known        *finding.Report
+	ignoreFile string
+	finding.LeaveOut
 
 	// hidden is how many findings errOut was told the file hides, if said.
 	errOut io.Writer
@@ -27,13 +27,13 @@ type leaveOut struct {
 // read reads the files. input is what -f names.
 func (l *leaveOut) read(input string, stdin io.Reader, errOut io.Writer) (err error) {
 	l.errOut = errOut
-	if l.ignoreFile, l.suppressions, err = readIgnore(l.ignore, input, errOut); err != nil {
+	if l.ignoreFile, l.Suppressions, err = readIgnore(l.ignore, input, errOut); err != nil {
 		return err
 	}
 	if l.baseline != "" {
 		data, err := readSaved(l.baseline, stdin)
 		if err == nil {
-			l.known, err = readReport(sayInput(l.baseline), data)
+			l.Baseline, err = readReport(sayInput(l.baseline), data)
 		}
 		if err != nil {
 			return fmt.Errorf("--baseline: %w", err)
@@ -42,15 +42,12 @@ func (l *leaveOut) read(input string, stdin io.Reader, errOut io.Writer) (err er
 	return nil
 }
 
-// from drops them from the report.
-func (l *leaveOut) from(r *finding.Report) error {
-	before := r.Suppressed
-	r.Suppress(l.suppressions)
-	l.sayHidden(r.Suppressed - before)
-	if l.known == nil {
+// fits reports why the baseline is not one for the clusters of the sources.
+func (l *leaveOut) fits(several bool, sources ...snapshot.Source) error {
+	if l.Baseline == nil {
 		return nil
 	}
-	if err := r.KeepNew(l.known); err != nil {
+	if err := l.Baseline.Fits(several, sources...); err != nil {
 		return fmt.Errorf("--baseline %s: %w", l.baseline, err)
 	}
 	return nil

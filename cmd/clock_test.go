@@ -68,7 +68,7 @@ func TestWrongDate(t *testing.T) {
 				}
 				now := s.TakenAt
 				s.TakenAt = now.Add(off)
-				if now.IsZero() || len(repair.Propose(repair.Look(s, diagnose.Options{Reconcile: c.Settings}, repair.Consent{Allow: repair.Kinds()}))) == 0 {
+				if _, repairs := repair.Examine(s, c.Settings, repair.Consent{Allow: repair.Kinds()}, diagnose.Request{}); now.IsZero() || len(repairs) == 0 {
 					continue
 				}
 				offered.Add(1)

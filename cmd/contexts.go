@@ -182,12 +182,12 @@ func (m *acrossContexts) run(ctx context.Context, streams genericiooptions.IOStr
 	case !used:
 		return m.unused()
 	}
-	all := finding.Merge(reports)
-	all.SameContexts = same
-	m.leaveOut.sayExpired(streams.ErrOut, all.TakenAt.Time)
-	if err := m.leaveOut.from(all); err != nil {
+	if err := m.leaveOut.fits(true, each(reports, func(r *finding.Report) snapshot.Source { return r.Source })...); err != nil {
 		return err
 	}
+	all := finding.Merge(reports, same, m.leaveOut.LeaveOut)
+	m.leaveOut.sayExpired(streams.ErrOut, all.TakenAt.Time)
+	m.leaveOut.sayHidden(all.Suppressed)
 	return m.finish(streams, all, atLeast)
 }
 

@@ -112,7 +112,7 @@ func (l *leaveOut) sayHidden(hidden int) {
 
 // sayExpired tells of what comes back: somebody thought it would be mended by now.
 func (l *leaveOut) sayExpired(w io.Writer, now time.Time) {
-	for _, s := range l.suppressions {
+	for _, s := range l.Suppressions {
 		if s.Expired(now) {
 			fmt.Fprintf(w, "warning: %s: line %d: the suppression of %s ended on %s and hides nothing any more: %s\n",
 				l.ignoreFile, s.Line, s.Check, s.Until.Format(time.DateOnly), output.Safe(oneLine(s.Reason)))

@@ -15,7 +15,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -153,27 +152,24 @@ func (e *examination) look(s *snapshot.Snapshot, earlier *finding.Report) (*repa
 // narrowed is look without its demand that the targets exist. It also answers for the
 // pods.
 func (e *examination) narrowed(s *snapshot.Snapshot, earlier *finding.Report, pods ...string) (*repair.View, []repair.Repair, error) {
-	view := repair.Look(s, diagnose.Options{Reconcile: e.options(), Checks: e.checks}, e.consent)
-	for _, pod := range toAnswer(e.targets, s, pods) {
-		view.Report.Answers = append(view.Report.Answers, diagnose.AnswerFor(view.Facts, view.Report, pod))
-	}
-	if earlier != nil {
-		view.Report.KeepPersisting(earlier)
-	}
-	narrow(view.Report, s, single(e.targets, s), *e.kube.Namespace, e.repairs)
 	taken := slices.Concat(e.taken, e.backendFlags())
-	if e.member != nil {
-		view.Flags = e.member.Flags()
-		taken = append(view.Flags[1:], taken...)
-		for _, f := range view.Report.Findings {
-			for i, command := range f.AdviceCommands {
-				f.AdviceCommands[i] = safetext.WithFlags(command, view.Flags...)
-			}
-		}
-	} else if err := e.leaveOut.from(view.Report); err != nil { // with several clusters it is left out of the one report on all
-		return nil, nil, err
+	request := diagnose.Request{
+		Checks: e.checks, Answer: toAnswer(e.targets, s, pods), Earlier: earlier,
+		Scope: scopeOf(s, single(e.targets, s), *e.kube.Namespace, e.repairs),
 	}
-	repairs := repair.Propose(view)
-	sayApply(view.Report, taken)
+	if e.member != nil { // with several clusters it is left out of the one report on all
+		request.Flags = e.member.Flags()
+		taken = append(request.Flags[1:], taken...)
+	} else {
+		if err := e.leaveOut.fits(false, s.Source); err != nil {
+			return nil, nil, err
+		}
+		request.LeaveOut = e.leaveOut.LeaveOut
+	}
+	request.Finish = func(r *finding.Report) { sayApply(r, taken) }
+	view, repairs := repair.Examine(s, e.options(), e.consent, request)
+	if e.member == nil {
+		e.leaveOut.sayHidden(view.Report.Suppressed)
+	}
 	return view, repairs, nil
 }

@@ -6,8 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -47,33 +47,23 @@ func inNamespace(f finding.Finding, namespace string, s *snapshot.Snapshot) bool
 		pv != nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Namespace == namespace
 }
 
-// narrow keeps the findings that were asked for, and those that say why a pod in
-// question is stuck: they may be about its driver or another node. What is to be
-// repaired is only the former. What was read as evidence stays the whole cluster.
-func narrow(r *finding.Report, s *snapshot.Snapshot, targets []target, namespace string, repairs bool) {
-	r.KeepWaiting(func(w finding.Waiting) bool {
+// scopeOf is what the targets and the namespace ask about.
+func scopeOf(s *snapshot.Snapshot, targets []target, namespace string, repairs bool) *diagnose.Scope {
+	waits := func(w finding.Waiting) bool {
 		in, name, _ := strings.Cut(w.Pod, "/")
 		pod := s.Pod(types.NamespacedName{Namespace: in, Name: name})
 		if len(targets) == 0 {
 			return namespace == "" || namespace == in
 		}
 		return pod != nil && slices.ContainsFunc(targets, func(t target) bool { return t.usedBy(pod, s) })
-	})
-	stuck := sets.New[string]()
-	for _, w := range r.Waiting {
-		if w.Verdict == finding.Stuck && !repairs {
-			stuck.Insert(w.Pod)
-		}
 	}
-	r.Keep(func(f finding.Finding) bool {
-		if slices.ContainsFunc(f.About(), stuck.Has) {
-			return true
+	concerns := func(f finding.Finding) bool {
+		if len(targets) == 0 {
+			return namespace == "" || inNamespace(f, namespace, s)
 		}
-		if namespace != "" && len(targets) == 0 && !inNamespace(f, namespace, s) {
-			return false
-		}
-		return len(targets) == 0 || slices.ContainsFunc(targets, func(t target) bool { return t.concerns(f, s) })
-	})
+		return slices.ContainsFunc(targets, func(t target) bool { return t.concerns(f, s) })
+	}
+	return &diagnose.Scope{Waits: waits, Concerns: concerns, Repairs: repairs}
 }
 
 // usedBy says whether the target is the pod, its node, or one of its volumes.

@@ -9,6 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -22,8 +23,11 @@ func TestNarrowAnswersForStuckPods(t *testing.T) {
 		s := read(t, c)
 		for _, node := range s.Nodes {
 			on := []target{{kind: snapshot.Nodes, name: types.NamespacedName{Name: node.Name}}}
-			r := diagnose.Diagnose(s, diagnose.Options{Reconcile: c.Settings})
-			narrow(r, s, on, "", false)
+			about := func(repairs bool) *finding.Report {
+				view, _ := repair.Examine(s, c.Settings, repair.Consent{}, diagnose.Request{Scope: scopeOf(s, on, "", repairs)})
+				return view.Report
+			}
+			r := about(false)
 			for _, w := range r.Waiting {
 				if w.Node != node.Name {
 					t.Errorf("%s: %s is on %q, not on %s", c.Name, w.Pod, w.Node, node.Name)
@@ -36,8 +40,7 @@ func TestNarrowAnswersForStuckPods(t *testing.T) {
 					t.Errorf("%s: no finding says why %s on %s is stuck", c.Name, w.Pod, node.Name)
 				}
 			}
-			repairs := diagnose.Diagnose(s, diagnose.Options{Reconcile: c.Settings})
-			narrow(repairs, s, on, "", true)
+			repairs := about(true)
 			beyond += len(r.Findings) - len(repairs.Findings)
 			for _, f := range repairs.Findings {
 				if !on[0].concerns(f, s) {

@@ -213,19 +213,13 @@ func TestPastedCommands(t *testing.T) {
 			shown := map[string]bool{}
 			codes := map[finding.Code]bool{}
 			for _, c := range cases {
-				view := repair.Look(hostileSnapshot(read(t, c), text), diagnose.Options{Reconcile: c.Settings}, repair.Consent{})
+				request := diagnose.Request{Finish: func(r *finding.Report) { sayApply(r, nil) }}
 				if i%2 == 0 {
-					view.Flags = []string{safetext.ContextFlag(text)}
+					request.Flags = []string{safetext.ContextFlag(text)}
 				}
-				repairs := repair.Propose(view)
-				sayApply(view.Report, nil)
-				for j, f := range view.Report.Findings {
+				view, repairs := repair.Examine(hostileSnapshot(read(t, c), text), c.Settings, repair.Consent{}, request)
+				for _, f := range view.Report.Findings {
 					codes[f.Code] = codes[f.Code] || len(f.AdviceCommands) > 0
-					if i%2 == 0 {
-						for k, command := range f.AdviceCommands {
-							view.Report.Findings[j].AdviceCommands[k] = safetext.WithFlags(command, view.Flags...)
-						}
-					}
 				}
 				if len(repairs) == 0 && !slices.ContainsFunc(view.Report.Findings, func(f finding.Finding) bool { return len(f.AdviceCommands) > 0 }) {
 					continue
@@ -273,8 +267,7 @@ func casesWithCommands(t *testing.T) ([]*testcases.Case, map[finding.Code]bool) 
 	var cases []*testcases.Case
 	codes, seen := map[finding.Code]bool{}, map[string]int{}
 	for _, c := range corpus(t) {
-		view := repair.Look(read(t, c), diagnose.Options{Reconcile: c.Settings}, repair.Consent{})
-		repair.Propose(view)
+		view, _ := repair.Examine(read(t, c), c.Settings, repair.Consent{}, diagnose.Request{})
 		wanted := false
 		note := func(key string) {
 			seen[key]++

@@ -86,8 +86,7 @@ func TestNoSecretIsShown(t *testing.T) {
 		}
 		trimmed := snapshot.New(s.TakenAt, s.Source, s.Objects, before.Gaps)
 		trimmed.Backends = s.Backends
-		view := repair.Look(trimmed, diagnose.Options{Reconcile: c.Settings}, repair.Consent{})
-		repairs := repair.Propose(view)
+		view, repairs := repair.Examine(trimmed, c.Settings, repair.Consent{}, diagnose.Request{})
 		for _, format := range output.ReportFormats.Names() {
 			var b bytes.Buffer
 			if err := output.ReportFormats.Print(&b, format, view.Report, output.Options{}); err != nil {

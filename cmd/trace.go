@@ -11,6 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
@@ -67,9 +68,9 @@ or a volume, 2 no answer, or none from the kubelet with --kubelet.`,
 					return err
 				}
 			}
-			view := repair.Look(s, diagnose.Options{Reconcile: g.options(), Checks: diagnose.ChecksOfTrace()}, repair.Consent{})
-			repair.Propose(view)
-			sayApply(view.Report, takenOver(cmd.Flags()))
+			taken := takenOver(cmd.Flags())
+			view, _ := repair.Examine(s, g.options(), repair.Consent{}, diagnose.Request{
+				Checks: diagnose.ChecksOfTrace(), Finish: func(r *finding.Report) { sayApply(r, taken) }})
 			documents := each(targets, func(t target) trace.Document { return traceOf(view, t, heard) })
 			if err := printTo(g, &outputs, streams.Out, documents, output.TraceFormats.Print); err != nil {
 				return err

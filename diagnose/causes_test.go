@@ -97,7 +97,7 @@ func TestCausesShareWhatTheyAreFoundBy(t *testing.T) {
 	for path, s := range caseSnapshots(t) {
 		world := reconcile.NewWorld(s, reconcile.Options{})
 		p := facts.NewView(s, world, world.Reconcile())
-		findings := Examine(facts.NewView(s, world, p.Plan), nil).Findings
+		findings := examine(facts.NewView(s, world, p.Plan), nil).Findings
 		for _, c := range Checks() {
 			for i, r := range c.Follows {
 				matches[c.Code][i] += sharing(t, path, p, r, c.Code, findings)
@@ -212,9 +212,8 @@ func TestNarrowedReportNamesCauses(t *testing.T) {
 		{"web-2", "web-2<", ""},
 		{"web-0", "web-0<", ""},
 	} {
-		r := report()
-		r.Keep(func(f finding.Finding) bool { return slices.Contains(strings.Fields(tc.keep), f.Fingerprint) })
-		r.Keep(func(finding.Finding) bool { return true })
+		r := report().Keep(func(f finding.Finding) bool { return slices.Contains(strings.Fields(tc.keep), f.Fingerprint) })
+		r = r.Keep(func(finding.Finding) bool { return true })
 		var got, omitted []string
 		for _, f := range r.Findings {
 			got = append(got, f.Fingerprint+"<"+f.CausedBy)
@@ -241,8 +240,7 @@ func TestRootsLoseNothing(t *testing.T) {
 		{f("a", "a")},
 		{f("a", "elsewhere"), f("b", "a")},
 	} {
-		r := &finding.Report{Findings: slices.Clone(findings)}
-		r.Recount()
+		r := finding.New(finding.Report{Findings: findings})
 		n := 0
 		for _, tree := range r.Roots() {
 			n += len(tree)

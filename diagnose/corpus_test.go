@@ -94,7 +94,7 @@ func TestGeneratedCorpus(t *testing.T) {
 			s := c.snapshot(t)
 			world := reconcile.NewWorld(s, c.settings)
 			plan := world.Reconcile()
-			report := diagnose.Examine(facts.NewView(s, world, plan), nil)
+			report := diagnose.Build(facts.NewView(s, world, plan), diagnose.Request{})
 			c.want(t, "want-plan.txt", planText(world, plan))
 			c.want(t, "want-findings.txt", findingsText(report, true))
 			if golden.Update() {

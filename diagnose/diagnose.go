@@ -30,11 +30,11 @@ type Options struct {
 
 // Diagnose rebuilds the worlds and runs the checks over them.
 func Diagnose(s *snapshot.Snapshot, opts Options) *finding.Report {
-	return Examine(viewOf(s, opts), opts.Checks)
+	return Build(viewOf(s, opts), Request{Checks: opts.Checks})
 }
 
-// Examine runs the checks over worlds that are already rebuilt; nil runs all.
-func Examine(view *facts.View, checks []check.Check) *finding.Report {
+// examine runs the checks over worlds that are already rebuilt; nil runs all.
+func examine(view *facts.View, checks []check.Check) *finding.Report {
 	s := view.Snapshot
 	if checks == nil {
 		checks = Checks()
@@ -95,8 +95,7 @@ func Examine(view *facts.View, checks []check.Check) *finding.Report {
 	r.Waiting = entries(traces)
 	r.Cluster = &finding.Cluster{Context: s.Source.Context, Server: s.Source.Server, Release: s.Source.ServerVersion}
 	r.Scope = finding.Scope{Objects: s.Counts(), Checks: len(r.Checks)}
-	r.Recount()
-	return r
+	return finding.New(*r)
 }
 
 // search runs the checks and returns what they find, without what yields to

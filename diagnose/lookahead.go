@@ -24,7 +24,7 @@ func TracePod(s *snapshot.Snapshot, pod *corev1.Pod, opts Options) *trace.Trace 
 		checks = ChecksOfTrace()
 	}
 	t := trace.OfPod(view, pod, opts.Kubelet)
-	t.AddFindings(Examine(view, checks))
+	t.AddFindings(examine(view, checks))
 	return t
 }
 
@@ -34,9 +34,9 @@ func ChecksOfTrace() []check.Check {
 	return slices.DeleteFunc(Checks(), func(c check.Check) bool { return c.Remainder })
 }
 
-// AnswerFor says in short what TracePod would of the pod. The report is the whole one
+// answerFor says in short what TracePod would of the pod. The report is the whole one
 // on the view: what is left out of it later changes no verdict.
-func AnswerFor(view *facts.View, report *finding.Report, pod *corev1.Pod) finding.Answer {
+func answerFor(view *facts.View, report *finding.Report, pod *corev1.Pod) finding.Answer {
 	t := trace.OfPod(view, pod, nil)
 	t.AddFindings(report)
 	return finding.Answer{Pod: podOf(t), Verdict: t.Verdict.State, Message: t.Verdict.Message}
@@ -45,7 +45,7 @@ func AnswerFor(view *facts.View, report *finding.Report, pod *corev1.Pod) findin
 // PreflightNode looks ahead for the node, and names the findings about it.
 func PreflightNode(s *snapshot.Snapshot, name types.NodeName, opts Options) *preflight.Preflight {
 	view := viewOf(s, opts)
-	return preflight.OfNode(view, name, opts.Reconcile, Examine(view, opts.Checks))
+	return preflight.OfNode(view, name, opts.Reconcile, examine(view, opts.Checks))
 }
 
 func viewOf(s *snapshot.Snapshot, opts Options) *facts.View {

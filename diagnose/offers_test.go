@@ -27,12 +27,11 @@ type refusals struct{ refused, byHand int }
 // lifts that, the finding has neither commands nor the advice to do the same by hand, and no
 // format shows any.
 func (n *refusals) areNotOffered(t rapid.TB, s *snapshot.Snapshot, settings diagnose.Options) {
-	view := repair.Look(s, settings, repair.Consent{})
 	before := map[string]string{}
-	for _, f := range view.Report.Findings {
+	for _, f := range diagnose.Diagnose(s, settings).Findings {
 		before[f.Fingerprint] = f.ByHand
 	}
-	repair.Propose(view)
+	view, _ := repair.Examine(s, settings.Reconcile, repair.Consent{}, diagnose.Request{Checks: settings.Checks})
 	printed := 0
 	for _, f := range view.Report.Findings {
 		if f.ByHand != "" {

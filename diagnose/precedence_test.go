@@ -83,7 +83,7 @@ func TestYieldsAreExercised(t *testing.T) {
 					dropped[[2]finding.Code{run.Check.Code, y.To}] = true
 				}
 			}
-			alone := Examine(facts.NewView(s, world, p.Plan), []check.Check{run.Check})
+			alone := examine(facts.NewView(s, world, p.Plan), []check.Check{run.Check})
 			if want := unyielding(p, run, found); len(alone.Findings) != len(want) {
 				t.Errorf("%s: %s alone reports %d findings, and %d among all checks", path, run.Check.Code, len(alone.Findings), len(want))
 			}

@@ -56,8 +56,7 @@ func TestRecords(t *testing.T) {
 					}
 				}
 			}
-			r.Keep(func(finding.Finding) bool { return false })
-			if len(r.Volumes) > 0 {
+			if r := r.Keep(func(finding.Finding) bool { return false }); len(r.Volumes) > 0 {
 				t.Errorf("records of volumes that no finding is about any more: %+v", r.Volumes)
 			}
 		})

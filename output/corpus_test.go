@@ -66,8 +66,7 @@ var corpus = sync.OnceValues(func() ([]corpusCase, error) {
 })
 
 func examined(name string, s *snapshot.Snapshot, settings reconcile.Options) corpusCase {
-	view := repair.Look(s, diagnose.Options{Reconcile: settings}, repair.Consent{})
-	repair.Propose(view)
+	view, _ := repair.Examine(s, settings, repair.Consent{}, diagnose.Request{})
 	for _, f := range view.Report.Findings {
 		if f.Repair != nil && len(f.Repair.Commands) > 0 {
 			f.Repair.Apply = applyLineOf(f)

@@ -86,11 +86,7 @@ var threads = sync.OnceValues(func() ([]corpusCase, error) {
 
 // alone is the report as if it had this finding and no other.
 func alone(r *finding.Report, f finding.Finding) *finding.Report {
-	only := *r
-	only.Findings = slices.Clone(r.Findings)
-	only.Waiting = slices.Clone(r.Waiting)
-	only.Keep(func(other finding.Finding) bool { return other.Fingerprint == f.Fingerprint })
-	return &only
+	return r.Keep(func(other finding.Finding) bool { return other.Fingerprint == f.Fingerprint })
 }
 
 // firstStep is the line of the report in which the first thing to do stands at the latest.

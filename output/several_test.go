@@ -27,7 +27,7 @@ func fleetReport(clusters int) *finding.Report {
 		reports = append(reports, r)
 	}
 	lost := &finding.Report{Source: snapshot.Source{Context: "lost"}, Gaps: []snapshot.Gap{{Kind: finding.Everything, Reason: snapshot.ReasonUnavailable, Detail: "refused"}}}
-	return finding.Merge(append(reports, lost))
+	return finding.Merge(append(reports, lost), nil, finding.LeaveOut{})
 }
 
 // TestFleetFitsTheScreen: a cause in 37 clusters is told once, in no more lines than one
@@ -90,7 +90,7 @@ func TestUnreadClustersAreNamed(t *testing.T) {
 		reports = append(reports, &finding.Report{Source: snapshot.Source{Context: fmt.Sprintf("lost-%02d", i)}, Gaps: []snapshot.Gap{{Kind: finding.Everything,
 			Reason: snapshot.ReasonUnavailable, Detail: fmt.Sprintf("cannot reach the API server at https://10.0.0.%d:6443: refused", i)}}})
 	}
-	closing := PartsOf(finding.Merge(reports), terminal).Closing
+	closing := PartsOf(finding.Merge(reports, nil, finding.LeaveOut{}), terminal).Closing
 	for i := range 30 {
 		if name := fmt.Sprintf("lost-%02d", i); !strings.Contains(closing, name) {
 			t.Errorf("%s is not named", name)

@@ -19,7 +19,7 @@ var leans = regexp.MustCompile(`(?i)^(?:then|also|and|once)\b`)
 func TestActions(t *testing.T) {
 	kinds := map[finding.ActionKind]int{}
 	eachLook(t, func(c *testcases.Case, view *View) {
-		Propose(view)
+		propose(view)
 		for _, f := range view.Report.Findings {
 			if f.Repair != nil && len(f.Repair.Commands) > 0 {
 				f.Repair.Apply = "kubectl volume-doctor diagnose --apply"

@@ -59,7 +59,7 @@ func TestNoControllerLeads(t *testing.T) {
 			continue // there is no lease, or something was written since
 		}
 		down++
-		for _, r := range Propose(view) {
+		for _, r := range propose(view) {
 			if !harmless[r.Kind] {
 				t.Errorf("%s: %s for %s", c.Name, r.Kind, r.Finding.Code)
 			}
@@ -69,7 +69,7 @@ func TestNoControllerLeads(t *testing.T) {
 				t.Errorf("%s: %s", c.Name, f.Message)
 			}
 		}
-		for _, r := range Propose(Look(led(s, time.Second), options, consent)) {
+		for _, r := range propose(Look(led(s, time.Second), options, consent)) {
 			if !harmless[r.Kind] {
 				refused[r.Kind]++
 			}

@@ -52,13 +52,13 @@ func TestCountsOnlyAdd(t *testing.T) {
 		}
 		options := diagnose.Options{Reconcile: c.Settings}
 		before := Look(without, options, Consent{})
-		proposed := Propose(before)
+		proposed := propose(before)
 		for range 3 {
 			with := snapshot.New(without.TakenAt, without.Source, without.Objects, slices.Clone(without.Gaps))
 			with.Backends = without.Backends
 			with.Manager = asked(with, r.IntN(4), r.IntN(4))
 			after := Look(with, options, Consent{})
-			again := Propose(after)
+			again := propose(after)
 			known := map[string]bool{}
 			for _, f := range before.Report.Findings {
 				known[f.Fingerprint] = true
@@ -107,7 +107,7 @@ func TestUncountedAttachment(t *testing.T) {
 		with := snapshot.New(s.TakenAt, s.Source, s.Objects, s.Gaps)
 		with.Manager = w.ControllerManager
 		view := Look(with, diagnose.Options{}, Consent{})
-		for _, r := range Propose(view) {
+		for _, r := range propose(view) {
 			if r.Finding.VolumeAttachment == w.restored.Name {
 				t.Errorf("%s rests on numbers", r.Summary)
 			}

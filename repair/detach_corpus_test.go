@@ -91,7 +91,7 @@ func TestDetachesOfTheCorpus(t *testing.T) {
 				}
 			}
 			v := Look(s, diagnose.Options{}, c.consent)
-			Propose(v)
+			propose(v)
 			i := slices.IndexFunc(v.Report.Findings, func(f finding.Finding) bool { return f.Code == c.code })
 			if i < 0 {
 				t.Fatalf("no %s", c.code)
@@ -155,7 +155,7 @@ func TestNothingIsTakenFromAPodThatMayUseIt(t *testing.T) {
 				Name: "app", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
 			}}
 			v := Look(s, diagnose.Options{}, Consent{})
-			for _, r := range Propose(v) {
+			for _, r := range propose(v) {
 				if !slices.Contains(detaching, r.Kind) {
 					continue
 				}

@@ -29,7 +29,7 @@ func TestDoes(t *testing.T) {
 				}
 			}
 		}
-		Propose(view)
+		propose(view)
 		for _, f := range view.Report.Findings {
 			if f.Repair != nil && !slices.Contains(texts, f.Repair.Does) {
 				t.Errorf("%s: %s is repaired by %q, which says: %q", c.Name, f.Code, f.Repair.Kind, f.Repair.Does)

@@ -71,13 +71,13 @@ func TestLogOnlyAdds(t *testing.T) {
 		}
 		options, consent := diagnose.Options{Reconcile: c.Settings}, Consent{}
 		before := Look(without, options, consent)
-		proposed := Propose(before)
+		proposed := propose(before)
 		for range 3 {
 			with := snapshot.New(without.TakenAt, without.Source, without.Objects, slices.Clone(without.Gaps))
 			with.Backends = without.Backends
 			with.Controller = drawLog(r, with)
 			after := Look(with, options, consent)
-			again := Propose(after)
+			again := propose(after)
 			for _, f := range before.Report.Findings {
 				i := slices.IndexFunc(after.Report.Findings, func(g finding.Finding) bool { return g.Fingerprint == f.Fingerprint })
 				if i < 0 {
@@ -136,7 +136,7 @@ func TestUnheardAttachment(t *testing.T) {
 	if len(view.Report.Findings) != 1 || view.Report.Findings[0].Code != "VD101" || view.Report.Findings[0].Confidence != "" {
 		t.Fatalf("%+v", view.Report.Findings)
 	}
-	if repairs := Propose(view); len(repairs) > 0 {
+	if repairs := propose(view); len(repairs) > 0 {
 		t.Errorf("%s rests on a log", repairs[0].Summary)
 	}
 	if by := view.Report.Findings[0].Repair.BlockedBy; by == "" {

@@ -12,6 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
@@ -41,7 +42,7 @@ func TestAddedEntryLasts(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Source.ServerVersion = test.release
-		repairs := repair.Propose(repair.Look(s, diagnose.Options{}, repair.Consent{}))
+		_, repairs := repair.Examine(s, reconcile.Options{}, repair.Consent{}, diagnose.Request{})
 		if len(repairs) != 1 || repairs[0].Kind != repair.PatchNodeStatus {
 			t.Errorf("%s on %q: %+v", test.name, test.release, repairs)
 			continue

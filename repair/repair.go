@@ -95,12 +95,37 @@ type Consent struct {
 	Detached []string `json:"detached,omitempty"`
 }
 
-// Look rebuilds the worlds and runs the checks over a snapshot.
+// Look rebuilds the worlds and runs the checks over a snapshot. The report is about the
+// whole cluster and has no repairs: guards ask no more.
 func Look(s *snapshot.Snapshot, opts diagnose.Options, consent Consent) *View {
-	world := reconcile.NewWorld(s, opts.Reconcile)
+	v := newView(s, opts.Reconcile, consent)
+	v.Report = diagnose.Build(v.Facts, diagnose.Request{Checks: opts.Checks})
+	return v
+}
+
+// Examine makes the report that is asked for, with the Repair of every finding that has
+// one. It returns those that no guard refuses, in the order in which to carry them out:
+// what takes a volume from a node comes before what lets a pod start.
+func Examine(s *snapshot.Snapshot, opts reconcile.Options, consent Consent, request diagnose.Request) (*View, []Repair) {
+	v := newView(s, opts, consent)
+	v.Flags = request.Flags
+	var repairs []Repair
+	finish := request.Finish
+	request.Finish = func(r *finding.Report) {
+		v.Report = r
+		repairs = propose(v)
+		if finish != nil {
+			finish(r)
+		}
+	}
+	v.Report = diagnose.Build(v.Facts, request)
+	return v, repairs
+}
+
+func newView(s *snapshot.Snapshot, opts reconcile.Options, consent Consent) *View {
+	world := reconcile.NewWorld(s, opts)
 	plan := world.Reconcile()
-	known := facts.NewView(s, world, plan)
-	return &View{Snapshot: s, World: world, Plan: plan, Facts: known, Report: diagnose.Examine(known, opts.Checks), Consent: consent}
+	return &View{Snapshot: s, World: world, Plan: plan, Facts: facts.NewView(s, world, plan), Consent: consent}
 }
 
 // Undecided says of a finding of before, which the report has no more, that it may
@@ -204,13 +229,10 @@ func (r *Repair) RestsOnFencing() bool {
 	return slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Name == GuardFenced })
 }
 
-// Propose fills in the Repair of every finding that has one, and returns those
-// that no guard refuses, in the order in which to carry them out: what takes a
-// volume from a node comes before what lets a pod start. The report is the
-// view's own, possibly narrowed.
-func Propose(v *View) []Repair {
-	v.found = nil // the report may have been narrowed since
-	v.Finds("")   // made before guards ask side by side, as is what they look up
+// propose fills in the repairs of the view's report, and returns those that no guard
+// refuses.
+func propose(v *View) []Repair {
+	v.Finds("") // made before guards ask side by side, as is what they look up
 	v.lookup()
 	findings := v.Report.Findings
 	chosen, summaries := make([]*Repair, len(findings)), make([]*finding.Repair, len(findings))

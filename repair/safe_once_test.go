@@ -35,7 +35,7 @@ func eachLook(t *testing.T, f func(c *testcases.Case, view *View)) {
 func TestSafeOnce(t *testing.T) {
 	refused := 0
 	eachLook(t, func(c *testcases.Case, view *View) {
-		Propose(view)
+		propose(view)
 		for _, f := range view.Report.Findings {
 			if f.Repair == nil || f.Repair.BlockedBy == "" || len(f.Repair.Commands) > 0 {
 				continue
@@ -57,7 +57,7 @@ func TestDetachThere(t *testing.T) {
 	const detach = "detach the volume at the storage system"
 	advised, free, used := 0, 0, 0
 	eachLook(t, func(c *testcases.Case, view *View) {
-		Propose(view)
+		propose(view)
 		for _, f := range view.Report.Findings {
 			if f.Repair == nil || !strings.Contains(f.Repair.SafeOnce, detach) {
 				continue

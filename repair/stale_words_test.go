@@ -44,7 +44,7 @@ func changed(s *snapshot.Snapshot, va *storagev1.VolumeAttachment) (attach, deta
 func certainOf(s *snapshot.Snapshot, options diagnose.Options) (certain, repaired sets.Set[string]) {
 	view := Look(s, options, Consent{Allow: Kinds(), Fenced: allNodes(s)})
 	certain, repaired = sets.New[string](), sets.New[string]()
-	for _, r := range Propose(view) {
+	for _, r := range propose(view) {
 		repaired.Insert(r.Finding.Fingerprint)
 	}
 	for _, f := range view.Report.Findings {

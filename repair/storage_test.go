@@ -92,10 +92,10 @@ func TestListsOnlyAdd(t *testing.T) {
 		options := diagnose.Options{Reconcile: c.Settings}
 		everything := Consent{Allow: Kinds()}
 		before := Look(withLists(s), options, everything)
-		proposed := Propose(before)
+		proposed := propose(before)
 		for i, age := range []time.Duration{time.Minute, 2 * time.Minute, 10 * time.Minute, storage.Fresh + time.Second, -time.Second} {
 			after := Look(withLists(s, drawList(r, s, age)), options, everything)
-			again := Propose(after)
+			again := propose(after)
 			if i > 2 {
 				told := len(before.Report.Gaps)
 				if gaps := after.Report.Gaps; after.Report.Complete || len(gaps) != told+1 || gaps[told].Reason != snapshot.ReasonOtherTime {
@@ -190,7 +190,7 @@ func TestStorageGuards(t *testing.T) {
 				s.Followed.Asked[va.Name] = s.TakenAt.Add(-6 * time.Minute)
 			}
 			view := Look(s, diagnose.Options{Reconcile: c.Settings}, Consent{Allow: Kinds()})
-			Propose(view)
+			propose(view)
 			i := slices.IndexFunc(view.Report.Findings, func(f finding.Finding) bool { return f.Code == row.code })
 			if i < 0 {
 				t.Fatalf("no %s", row.code)
@@ -225,7 +225,7 @@ func TestStorageSpeaksForTheUser(t *testing.T) {
 		options := diagnose.Options{Reconcile: c.Settings}
 		look := func(kind string, lists ...*backend.List) []finding.Finding {
 			view := Look(withLists(s, lists...), options, Consent{})
-			Propose(view)
+			propose(view)
 			return slices.DeleteFunc(view.Report.Findings, func(f finding.Finding) bool { return f.Repair == nil || kind != "" && f.Repair.Kind != kind })
 		}
 		for _, f := range look(string(StripFinalizer)) {

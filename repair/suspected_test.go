@@ -25,12 +25,12 @@ func TestSuspectedFindingsAreNotRepaired(t *testing.T) {
 			t.Fatal(err)
 		}
 		view := Look(s, diagnose.Options{Reconcile: c.Settings}, Consent{})
-		certain += len(Propose(view))
+		certain += len(propose(view))
 		for i := range view.Report.Findings {
 			f := &view.Report.Findings[i]
 			f.Confidence, f.Settles = finding.Suspected, &finding.Settles{At: metav1.NewTime(s.TakenAt), If: "nothing changes"}
 		}
-		if repairs := Propose(view); len(repairs) > 0 {
+		if repairs := propose(view); len(repairs) > 0 {
 			t.Errorf("%s: %s would be made", c.Name, repairs[0].Summary)
 		}
 		for _, f := range view.Report.Findings {

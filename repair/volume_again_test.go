@@ -19,7 +19,7 @@ import (
 func TestVolumeMadeAgain(t *testing.T) {
 	vd119 := func(s *snapshot.Snapshot) (*View, *finding.Finding) {
 		v := Look(s, diagnose.Options{}, Consent{})
-		Propose(v)
+		propose(v)
 		if i := slices.IndexFunc(v.Report.Findings, func(f finding.Finding) bool { return f.Code == "VD119" }); i >= 0 {
 			return v, &v.Report.Findings[i]
 		}

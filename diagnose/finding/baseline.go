@@ -8,40 +8,54 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// KeepNew drops what the baseline, an earlier report, has already, and counts
-// it. The error says that the two are not about the same cluster.
-func (r *Report) KeepNew(baseline *Report) error {
-	if err := r.sameClusters(baseline); err != nil {
-		return err
-	}
-	known := fingerprints(baseline.Findings)
-	before := len(r.Findings)
-	r.Keep(func(f Finding) bool { return !known.Has(f.Fingerprint) })
-	r.Known += before - len(r.Findings)
-	return nil
+// LeaveOut is what somebody knows already: a report counts it and does not show it.
+type LeaveOut struct {
+	Suppressions []Suppression
+	// Baseline is an earlier report; nil for none.
+	Baseline *Report
 }
 
-// sameClusters compares the addresses, where both know one: a file does not.
-func (r *Report) sameClusters(baseline *Report) error {
+// Without is the report with the findings alone that are not left out. It is the report
+// itself where nothing is to be left out.
+func (r *Report) Without(l LeaveOut) *Report {
+	left := r
+	if len(l.Suppressions) > 0 {
+		left = r.Keep(func(f Finding) bool {
+			return !slices.ContainsFunc(l.Suppressions, func(s Suppression) bool { return !s.Expired(r.TakenAt.Time) && s.Hides(f) })
+		})
+		left.Suppressed += len(r.Findings) - len(left.Findings)
+	}
+	if l.Baseline != nil {
+		known, before := fingerprints(l.Baseline.Findings), len(left.Findings)
+		left = left.Keep(func(f Finding) bool { return !known.Has(f.Fingerprint) })
+		left.Known += before - len(left.Findings)
+	}
+	return left
+}
+
+// Fits reports why the baseline is not one for a run on the cluster, or on the several
+// clusters, of the sources. It compares the addresses, where both know one: a file does
+// not.
+func (r *Report) Fits(several bool, sources ...snapshot.Source) error {
 	switch {
-	case len(r.Sources) > 0 && len(baseline.Sources) == 0:
+	case several && len(r.Sources) == 0:
 		return errors.New("it is about one cluster, and this run is about several")
-	case len(r.Sources) == 0 && len(baseline.Sources) > 0:
+	case !several && len(r.Sources) > 0:
 		return errors.New("it is about several clusters, and this run is about one")
 	}
-	here, there := r.servers(), baseline.servers()
+	here, there := servers(sources), servers(append([]snapshot.Source{r.Source}, r.Sources...))
 	if len(here) == 0 || len(there) == 0 || slices.ContainsFunc(here, func(s string) bool { return slices.Contains(there, s) }) {
 		return nil
 	}
 	return fmt.Errorf("it is about another cluster: %s, not %s", there[0], here[0])
 }
 
-func (r *Report) servers() []string {
-	var servers []string
-	for _, s := range append([]snapshot.Source{r.Source}, r.Sources...) {
+func servers(sources []snapshot.Source) []string {
+	var known []string
+	for _, s := range sources {
 		if s.Server != "" {
-			servers = append(servers, s.Server)
+			known = append(known, s.Server)
 		}
 	}
-	return servers
+	return known
 }

@@ -14,15 +14,16 @@ import (
 const Everything snapshot.Kind = "*"
 
 // Merge makes one report of those on several clusters, each under its source's
-// context, and takes them over. It is as old as the oldest of them.
-func Merge(reports []*Report) *Report {
+// context, without what is left out. It is as old as the oldest of them. same are the
+// contexts that have the server and the user of another one, by their names.
+func Merge(reports []*Report, same map[string]string, leaveOut LeaveOut) *Report {
 	all := &Report{
-		APIVersion: APIVersion, Kind: "Report", Complete: true,
+		APIVersion: APIVersion, Kind: "Report", Complete: true, SameContexts: same,
 		Sources: []snapshot.Source{}, Gaps: []snapshot.Gap{}, SkippedChecks: []SkippedCheck{}, Checks: []Code{},
 		Findings: []Finding{}, Waiting: []Waiting{}, Volumes: []VolumeRecord{}, Scope: Scope{Objects: map[snapshot.Kind]int{}},
 	}
 	for _, r := range reports {
-		r.in(r.Source.Context)
+		r := r.in(r.Source.Context)
 		switch {
 		case r.TakenAt.IsZero(): // nobody could be reached there
 		case all.TakenAt.IsZero():
@@ -54,13 +55,15 @@ func Merge(reports []*Report) *Report {
 	all.Checks = slices.Compact(all.Checks)
 	all.Scope.Checks = len(all.Checks)
 	slices.SortStableFunc(all.Volumes, func(a, b VolumeRecord) int { return cmp.Compare(a.Volume, b.Volume) })
-	all.Recount()
-	return all
+	all.recount()
+	return all.Without(leaveOut)
 }
 
-// in says of everything in the report which cluster it is about, in words too:
-// a person reads those.
-func (r *Report) in(context string) {
+// in is the report with the cluster that everything in it is about, in words too: a
+// person reads those.
+func (r Report) in(context string) Report {
+	r.Findings, r.OmittedCauses, r.Waiting = slices.Clone(r.Findings), slices.Clone(r.OmittedCauses), slices.Clone(r.Waiting)
+	r.Gaps, r.SkippedChecks, r.Volumes = slices.Clone(r.Gaps), slices.Clone(r.SkippedChecks), slices.Clone(r.Volumes)
 	for i := range r.Findings {
 		f := &r.Findings[i]
 		f.Context = context
@@ -84,6 +87,7 @@ func (r *Report) in(context string) {
 	for i := range r.Volumes {
 		r.Volumes[i].Context = context
 	}
+	return r
 }
 
 // InContext is a message with the cluster that it is about.

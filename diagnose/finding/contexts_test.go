@@ -11,7 +11,7 @@ import (
 )
 
 func inCluster(context, server string, at int64, gaps ...snapshot.Gap) *Report {
-	r := &Report{
+	return New(Report{
 		TakenAt: metav1.NewTime(time.Unix(at, 0)), KubernetesVersion: "v1.36.3", Complete: len(gaps) == 0, Gaps: gaps,
 		Source: snapshot.Source{Context: context, Server: server}, Checks: []Code{"VD301", "VD401"},
 		Findings: []Finding{
@@ -19,16 +19,14 @@ func inCluster(context, server string, at int64, gaps ...snapshot.Gap) *Report {
 			{Code: "VD401", Check: "reuse-while-detaching", Severity: Warning, Message: "waits", Fingerprint: "2", CausedBy: "1"},
 		},
 		Volumes: []VolumeRecord{{Volume: "v"}},
-	}
-	r.Recount()
-	return r
+	})
 }
 
 func TestMerge(t *testing.T) {
 	all := Merge([]*Report{
 		inCluster("west", "https://w", 200),
 		inCluster("east", "https://e", 100, snapshot.Gap{Kind: snapshot.Pods, Reason: snapshot.ReasonForbidden}),
-	})
+	}, nil, LeaveOut{})
 	if all.Complete || len(all.Gaps) != 1 || all.Gaps[0].Context != "east" {
 		t.Errorf("gaps %v", all.Gaps)
 	}
@@ -50,7 +48,7 @@ func TestMerge(t *testing.T) {
 			seen[f.Fingerprint] = true
 		}
 	}
-	all.Keep(func(f Finding) bool { return f.Context == "east" })
+	all = all.Keep(func(f Finding) bool { return f.Context == "east" })
 	if len(all.Volumes) != 1 || all.Volumes[0].Context != "east" {
 		t.Errorf("the records of a cluster that nothing is about any more: %v", all.Volumes)
 	}
@@ -61,24 +59,25 @@ func TestMerge(t *testing.T) {
 func TestMergeWithoutOne(t *testing.T) {
 	gone := &Report{Source: snapshot.Source{Context: "gone"}, Gaps: []snapshot.Gap{{Kind: "*", Reason: snapshot.ReasonUnavailable}}}
 	for _, reports := range [][]*Report{{gone, inCluster("east", "", 100)}, {inCluster("east", "", 100), gone}} {
-		all := Merge(reports)
+		all := Merge(reports, nil, LeaveOut{})
 		if all.Complete || all.TakenAt.Unix() != 100 || all.KubernetesVersion != "v1.36.3" || len(all.Sources) != 2 {
 			t.Errorf("%+v", all)
 		}
 	}
 }
 
-func TestKeepNew(t *testing.T) {
+// TestBaseline: what a baseline has is counted and left out, and one of other clusters does
+// not fit.
+func TestBaseline(t *testing.T) {
 	one := func(server string) *Report { return inCluster("east", server, 100) }
 	several := func(contexts ...string) *Report {
 		var reports []*Report
 		for _, c := range contexts {
 			reports = append(reports, inCluster(c, "https://"+c, 100))
 		}
-		return Merge(reports)
+		return Merge(reports, nil, LeaveOut{})
 	}
-	fewer := one("https://e")
-	fewer.Keep(func(f Finding) bool { return f.Code == "VD401" })
+	fewer := one("https://e").Keep(func(f Finding) bool { return f.Code == "VD401" })
 	for name, c := range map[string]struct {
 		now, baseline *Report
 		known, left   int
@@ -96,12 +95,16 @@ func TestKeepNew(t *testing.T) {
 		"an empty one":         {one("https://e"), &Report{}, 0, 2, ""},
 		"a file against files": {one(""), one(""), 2, 0, ""},
 	} {
-		err := c.now.KeepNew(c.baseline)
+		sources := c.now.Sources
+		if len(sources) == 0 {
+			sources = []snapshot.Source{c.now.Source}
+		}
+		err, left := c.baseline.Fits(len(c.now.Sources) > 0, sources...), c.now.Without(LeaveOut{Baseline: c.baseline})
 		switch {
 		case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)):
 			t.Errorf("%s: %v", name, err)
-		case c.refused == "" && (err != nil || c.now.Known != c.known || len(c.now.Findings) != c.left):
-			t.Errorf("%s: %v, known %d, left %d", name, err, c.now.Known, len(c.now.Findings))
+		case c.refused == "" && (err != nil || left.Known != c.known || len(left.Findings) != c.left):
+			t.Errorf("%s: %v, known %d, left %d", name, err, left.Known, len(left.Findings))
 		}
 	}
 }

@@ -6,8 +6,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Recount orders the findings and counts them, and what follows from each.
-func (r *Report) Recount() {
+// New is the report with its findings in order, and counted.
+func New(r Report) *Report {
+	r.Findings, r.Waiting = slices.Clone(r.Findings), slices.Clone(r.Waiting)
+	r.recount()
+	return &r
+}
+
+// recount orders the findings and counts them, and what follows from each.
+func (r *Report) recount() {
 	r.Findings = Arrange(r.Findings)
 	follow := consequences(pointers(r.Findings))
 	r.Summary = Summary{}
@@ -25,14 +32,25 @@ func (r *Report) Recount() {
 	r.nameFindings()
 }
 
-// Keep drops the findings for which keep is false. What the others follow from
-// is still named. A copy of the report keeps them.
-func (r *Report) Keep(keep func(Finding) bool) {
+// Keep is the report with the findings for which keep is true alone. What they follow
+// from is still named.
+func (r *Report) Keep(keep func(Finding) bool) *Report {
 	causes := slices.Clone(r.OmittedCauses)
 	for _, f := range r.Findings {
 		causes = append(causes, OmittedCause{f.Code, f.Check, f.Severity, f.Message, f.Subject, f.Fingerprint})
 	}
-	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return !keep(f) })
+	kept := *r
+	kept.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return !keep(f) })
+	kept.Waiting = slices.Clone(r.Waiting)
+	kept.nameCauses(causes)
+	kept.keepRecords()
+	kept.recount()
+	return &kept
+}
+
+// nameCauses keeps, of the causes, those that are in the report no more and that one of its
+// findings follows from.
+func (r *Report) nameCauses(causes []OmittedCause) {
 	r.OmittedCauses = nil
 	kept, effects, noted := fingerprints(r.Findings), map[string][]int{}, sets.New[OmittedCause]()
 	for i, f := range r.Findings {
@@ -44,8 +62,6 @@ func (r *Report) Keep(keep func(Finding) bool) {
 			r.OmittedCauses = append(r.OmittedCauses, cause)
 		}
 	}
-	r.keepRecords()
-	r.Recount()
 }
 
 // omit says whether any of the effects names a cause that is not in the report. One
@@ -77,9 +93,11 @@ func (r *Report) Roots() [][]Finding {
 	return roots
 }
 
-// KeepPersisting drops what an earlier report of the same cluster did not
+// KeepPersisting is the report without what an earlier one of the same cluster did not
 // already find. What alone answers for a pod that is stuck stays, suspected.
-func (r *Report) KeepPersisting(earlier *Report) {
+func (r *Report) KeepPersisting(earlier *Report) *Report {
+	looked := *r
+	looked.Findings = slices.Clone(r.Findings)
 	found := fingerprints(earlier.Findings)
 	unanswered := r.stuck()
 	for _, f := range r.Findings {
@@ -91,12 +109,12 @@ func (r *Report) KeepPersisting(earlier *Report) {
 		if !found.Has(f.Fingerprint) && f.Severity.AtLeast(Warning) && slices.ContainsFunc(unanswered, f.Names) {
 			found.Insert(f.Fingerprint)
 			if f.Settles == nil {
-				r.Findings[i].Confidence, r.Findings[i].Settles = Suspected, &Settles{At: r.TakenAt, If: "another look finds it again"}
-				r.Findings[i].Cause = "suspected, and certain if another look finds it again: " + f.Cause
+				looked.Findings[i].Confidence, looked.Findings[i].Settles = Suspected, &Settles{At: r.TakenAt, If: "another look finds it again"}
+				looked.Findings[i].Cause = "suspected, and certain if another look finds it again: " + f.Cause
 			}
 		}
 	}
-	r.Keep(func(f Finding) bool { return found.Has(f.Fingerprint) })
+	return looked.Keep(func(f Finding) bool { return found.Has(f.Fingerprint) })
 }
 
 // stuck are the pods that are.

@@ -15,7 +15,7 @@ func TestKeepPersisting(t *testing.T) {
 		},
 		Waiting: []Waiting{{Pod: "a/old", Verdict: Stuck}, {Pod: "a/new", Verdict: Stuck}, {Pod: "a/fine", Verdict: InFlight}},
 	}
-	r.KeepPersisting(earlier)
+	r = r.KeepPersisting(earlier)
 	got := map[Code]Confidence{}
 	for _, f := range r.Findings {
 		got[f.Code] = f.Confidence

@@ -28,8 +28,7 @@ func rejected(context, node, words string) Finding {
 func TestCauses(t *testing.T) {
 	several := func(findings ...Finding) *Report {
 		r := &Report{Sources: []snapshot.Source{{Context: "a"}, {Context: "b"}, {Context: "c"}}, Findings: findings}
-		r.Recount()
-		return r
+		return New(*r)
 	}
 	mild := rejected("b", "n2", "server is locked")
 	mild.Severity = Warning
@@ -75,7 +74,7 @@ func TestCausesKeepEverything(t *testing.T) {
 			}
 			r.Findings = append(r.Findings, f)
 		}
-		r.Recount()
+		r = New(*r)
 		seen := map[string]int{}
 		for _, c := range r.Causes() {
 			for _, f := range c.Findings() {

@@ -54,13 +54,3 @@ func touchesOnly(f Finding, namespace string) bool {
 	}
 	return len(touched) > 0 && !slices.ContainsFunc(touched, func(name string) bool { return !strings.HasPrefix(name, namespace+"/") })
 }
-
-// Suppress drops the findings that a suppression hides at the time of the
-// report, and counts them.
-func (r *Report) Suppress(suppressions []Suppression) {
-	before := len(r.Findings)
-	r.Keep(func(f Finding) bool {
-		return !slices.ContainsFunc(suppressions, func(s Suppression) bool { return !s.Expired(r.TakenAt.Time) && s.Hides(f) })
-	})
-	r.Suppressed += before - len(r.Findings)
-}

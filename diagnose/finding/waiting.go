@@ -71,10 +71,11 @@ func (r *Report) nameFindings() {
 	}
 }
 
-// KeepWaiting drops the entries for which keep is false. A copy of the report keeps
-// them.
-func (r *Report) KeepWaiting(keep func(Waiting) bool) {
-	r.Waiting = slices.DeleteFunc(slices.Clone(r.Waiting), func(w Waiting) bool { return !keep(w) })
+// KeepWaiting is the report with the entries for which keep is true alone.
+func (r *Report) KeepWaiting(keep func(Waiting) bool) *Report {
+	kept := *r
+	kept.Waiting = slices.DeleteFunc(slices.Clone(r.Waiting), func(w Waiting) bool { return !keep(w) })
+	return &kept
 }
 
 // WaitingFor are the entries that any of the findings names.

@@ -44,7 +44,7 @@ func BenchmarkModelOfManyClusters(b *testing.B) {
 			}
 			for b.Loop() {
 				for _, s := range clusters {
-					repair.Propose(repair.Look(s, diagnose.Options{}, repair.Consent{}))
+					repair.Examine(s, reconcile.Options{}, repair.Consent{}, diagnose.Request{})
 				}
 			}
 		})
@@ -77,8 +77,7 @@ func benchmarkModel(b *testing.B, made func(load.Cluster) *snapshot.Snapshot) {
 			b.ReportAllocs()
 			var view *repair.View
 			for b.Loop() {
-				view = repair.Look(s, diagnose.Options{}, repair.Consent{})
-				repair.Propose(view)
+				view, _ = repair.Examine(s, reconcile.Options{}, repair.Consent{}, diagnose.Request{})
 			}
 			b.ReportMetric(float64(len(view.Report.Findings)), "findings")
 		})

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
@@ -212,8 +213,7 @@ func TestProposeFillsTheReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := repair.Look(s, diagnose.Options{}, repair.Consent{})
-	repairs := repair.Propose(v)
+	v, repairs := repair.Examine(s, reconcile.Options{}, repair.Consent{}, diagnose.Request{})
 	got := v.Report.Findings[0].Repair
 	if len(repairs) != 1 || got == nil || got.Kind != "patch-node-status" || got.Risk != "low" || !got.Reversible || got.BlockedBy != "" || len(got.Commands) != 1 {
 		t.Fatalf("%+v", got)
@@ -222,8 +222,7 @@ func TestProposeFillsTheReport(t *testing.T) {
 	if s, err = m.Snapshot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	v = repair.Look(s, diagnose.Options{}, repair.Consent{})
-	if repairs := repair.Propose(v); len(repairs) != 0 {
+	if v, repairs = repair.Examine(s, reconcile.Options{}, repair.Consent{}, diagnose.Request{}); len(repairs) != 0 {
 		t.Errorf("a blocked repair is returned: %+v", repairs)
 	}
 	if got := v.Report.Findings[0].Repair.BlockedBy; got != "not-elsewhere: volumesInUse of node n2 lists the volume" {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -22,8 +23,7 @@ func (m *memory) view() (*repair.View, []repair.Repair) {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	v := repair.Look(s, diagnose.Options{}, m.consent)
-	return v, repair.Propose(v)
+	return repair.Examine(s, reconcile.Options{}, m.consent, diagnose.Request{})
 }
 
 // reviewed is the approved for the world as it comes back from a file.

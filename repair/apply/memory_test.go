@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
@@ -454,7 +455,8 @@ func (m *memory) propose() []repair.Repair {
 		m.t.Fatal(err)
 	}
 	m.log, m.looks = nil, 0
-	return repair.Propose(repair.Look(s, diagnose.Options{}, m.consent))
+	_, repairs := repair.Examine(s, reconcile.Options{}, m.consent, diagnose.Request{})
+	return repairs
 }
 
 // copied is deep, so that nobody sees a later write in an earlier snapshot.

@@ -18,6 +18,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/claims"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
@@ -60,8 +61,7 @@ func (w *World) heed(ctx context.Context, s Step) (Advice, error) {
 			consent.Detached = append(consent.Detached, va.Name)
 		}
 	}
-	view := repair.Look(snap, diagnose.Options{}, consent)
-	repairs := repair.Propose(view)
+	view, repairs := repair.Examine(snap, reconcile.Options{}, consent, diagnose.Request{})
 	pod, err := w.podOf(s.Claim)
 	if err != nil {
 		return Advice{Not: "no pod has the claim"}, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/claims"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -39,8 +40,7 @@ func (w *World) look(ctx context.Context) (claims.Look, error) {
 		return claims.Look{}, err
 	}
 	defer c.Close()
-	view := repair.Look(s, diagnose.Options{}, repair.Consent{})
-	repair.Propose(view)
+	view, _ := repair.Examine(s, reconcile.Options{}, repair.Consent{}, diagnose.Request{})
 	text, err := json.Marshal(view.Report)
 	if err != nil {
 		return claims.Look{}, err

@@ -67,8 +67,7 @@ func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, w
 		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(facts.DetachTakes + left), Because: "the forced detach is due and may take up to 2 min"}
 		facts.Also(&f, "the controller detaches it by force about now")
 	default:
-		f.SelfHeals.Because = "the forced detach is overdue: the controller does not run or has --disable-force-detach-on-timeout set, " +
-			"or the old pod left the node much later than the new one came"
+		f.SelfHeals.Because = "the controller does not run or has --disable-force-detach-on-timeout set, or the old pod left the node much later than the new one came"
 		facts.Also(&f, "the forced detach is overdue by %s", facts.Rounded(-left))
 	}
 	return f
@@ -93,16 +92,15 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 
 func lostNodeFinding(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, since metav1.Time) finding.Finding {
 	pod, pv := waiters[0], p.ShortVolume(va.Volume)
-	lost, detail, evidence := "gone", "", finding.Evidence{Object: "node/" + string(va.Node), Field: "metadata.name", Value: "there is no such node"}
+	lost, evidence := "gone", finding.Evidence{Object: "node/" + string(va.Node), Field: "metadata.name", Value: "there is no such node"}
 	if node := p.Snapshot.Node(va.Node); node != nil {
-		lost, detail, evidence = "lost", fmt.Sprintf("node %s is not Ready", node.Name), finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)}
+		lost, evidence = "lost", finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)}
 	}
 	return p.About(va, finding.Finding{
 		Subject:        facts.PodObject(pod),
 		Pods:           facts.PodNames(waiters),
 		Since:          &since,
 		Message:        fmt.Sprintf("Pod %s waits on node %s: %s node %s still has volume %s", facts.PodName(pod), pod.Spec.NodeName, lost, va.Node, pv),
-		Detail:         detail,
 		Cause:          "the node was lost before its kubelet could unmount the volume",
 		Evidence:       []finding.Evidence{evidence, {Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"}},
 		ByHand:         fmt.Sprintf("once the machine behind %s is known to be off, taint the node out-of-service", va.Node),

@@ -75,8 +75,7 @@ func keptAfterFailure(p *check.Run, va facts.Attachment, since metav1.Time) {
 		Since:   &since,
 		Message: fmt.Sprintf("The failed attach of volume %s to node %s goes on for no pod", p.ShortVolume(va.Volume), va.Node),
 		Detail:  "no pod there has wanted the volume for at least " + facts.Rounded(p.Age(since)),
-		Cause: "the pod went away after its attach had failed; the controller, which cannot be sure that nothing is attached, took the volume for mounted and " +
-			"has not come back to it",
+		Cause:   "the pod went away after its attach had failed; the controller took the volume for mounted and has not come back to it",
 		Evidence: []finding.Evidence{
 			{Object: va.Object(), Field: "status.attachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},
 			{Object: va.Object(), Field: "status.attached", Value: "false, not being deleted"},

@@ -95,8 +95,7 @@ func heldByPod(p *check.Run, f finding.Finding, pods []*corev1.Pod) {
 	if len(f.Pods) == 0 {
 		f.Pods = names
 	}
-	f.SelfHeals = finding.SelfHeals{Because: "the kubelet waits for the pod object to go, and the controller for the kubelet; a pod that has ended is deleted by " +
-		"its owner, by a person, or not at all"}
+	f.SelfHeals = finding.SelfHeals{Because: "the controller waits for the kubelet, and that for the pod object to go: its owner or a person deletes it"}
 	f.Advice = "save the pod's log if you need it"
 	f.ByHand = "delete the pod: it does not run, and the controller detaches the volume within about a minute"
 	f.AdviceCommands = []string{facts.DeletePod(first)}

@@ -130,7 +130,7 @@ func orphanFinding(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry 
 		Subject:   facts.PodObject(pods[0]),
 		Pods:      facts.PodNames(pods),
 		Since:     &va.CreationTimestamp,
-		SelfHeals: finding.SelfHeals{Because: "no object asks the driver to detach the volume there; the attacher repeats the attach, at most 5 min apart, and is refused"},
+		SelfHeals: finding.SelfHeals{Because: "no object asks the driver to detach it; the attacher repeats the attach, and is refused"},
 	})
 	if len(p.AttachmentsOf(va.Volume)) > 1 || !p.RefusedAlone(va) {
 		f.Follow = facts.FollowFor

@@ -85,7 +85,7 @@ func notRecorded(p *check.Run, va facts.Attachment, lease *coordinationv1.Lease,
 			{Object: va.Object(), Field: "status", Value: "attached: false, no attachError"},
 			facts.LeaseEvidence(lease),
 		},
-		SelfHeals: finding.SelfHeals{Because: "the attacher repeats the attach and fails at the same point; once it may write the status the next attempt succeeds"},
+		SelfHeals: finding.SelfHeals{Because: "the attacher repeats the attach, and succeeds once it may write the status"},
 		Advice:    "look for \"cannot patch resource volumeattachments/status\" in the attacher's log, and give its ClusterRole the verb patch on that subresource",
 	}))
 }

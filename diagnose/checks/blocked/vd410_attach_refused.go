@@ -44,7 +44,7 @@ func runAttachRefused(p *check.Run) {
 			}
 		}
 	}
-	reportRefusals(p, refusals, "attach", "the attacher asks the driver again, at most 5 min apart")
+	reportRefusals(p, refusals, "attach", "the attacher tries again, at most 5 min apart")
 }
 
 // explained says that objects say more than the driver's words, and other checks

@@ -60,14 +60,14 @@ func askedInVain(p *check.Run, driver string) {
 		Message: fmt.Sprintf("Pod %s waits on node %s: driver %s has no CSIDriver object", facts.PodName(first.Pod), va.Node, driver),
 		Detail: finding.Clauses(fmt.Sprintf("it waits for volume %s to be attached, and as far as the objects show the driver has nothing that attaches", first.Name),
 			facts.Alike(pods)),
-		Cause: "without a CSIDriver object the controller has every volume of the driver attached; a driver that needs no attach brings no attacher, and " +
-			"says so in that object with attachRequired: false",
+		Cause: "without a CSIDriver object the controller has every volume of the driver attached; a driver that needs no attach says so there, with " +
+			"attachRequired: false",
 		Evidence: []finding.Evidence{
 			{Object: "csidriver/" + driver, Field: "metadata.name", Value: "there is no such object"},
 			{Object: va.Object(), Field: "metadata", Value: fmt.Sprintf("made %s; no attacher has put its finalizer on it, and there is no error", facts.Stamp(va.CreationTimestamp))},
 			{Object: "leases", Field: "metadata.name", Value: "none is called " + reconcile.AttacherLeaseName(driver)},
 		},
-		SelfHeals: finding.SelfHeals{Because: "the controller asks again for ever, 2 min at a time, and nobody answers"},
+		SelfHeals: finding.SelfHeals{Because: "the controller asks again for ever, and nobody answers"},
 		Advice:    fmt.Sprintf("install the CSIDriver object as the release of %s ships it; where that says attachRequired: false, then end the pod: its successor mounts without an attachment", driver),
 	}
 	p.Report(f)

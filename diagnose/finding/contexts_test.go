@@ -66,9 +66,9 @@ func TestMergeWithoutOne(t *testing.T) {
 	}
 }
 
-// TestBaseline: what a baseline has is counted and left out, and one of other clusters does
+// TestKeepNew: what a baseline has is counted and left out, and one of other clusters does
 // not fit.
-func TestBaseline(t *testing.T) {
+func TestKeepNew(t *testing.T) {
 	one := func(server string) *Report { return inCluster("east", server, 100) }
 	several := func(contexts ...string) *Report {
 		var reports []*Report

@@ -61,7 +61,7 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 	pv, failure := p.ShortVolume(va.Volume), va.Status.DetachError
 	f := p.About(va, finding.Finding{
 		Since:   va.DeletionTimestamp,
-		Message: fmt.Sprintf("Volume %s cannot be detached from node %s: the driver keeps failing", pv, va.Node),
+		Message: fmt.Sprintf("Volume %s cannot be detached from node %s: the driver fails", pv, va.Node),
 		Said:    facts.QuoteDriver(va.Spec.Attacher, failure),
 		Cause:   detachCause(va.Spec.Attacher, failure.Message, p.Age(*va.DeletionTimestamp)),
 		Evidence: []finding.Evidence{

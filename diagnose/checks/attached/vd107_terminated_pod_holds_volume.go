@@ -78,7 +78,7 @@ func heldByEnded(p *facts.View, pair reconcile.VolumeNode) (pods []*corev1.Pod, 
 
 func heldByPod(p *check.Run, f finding.Finding, pods []*corev1.Pod) {
 	names, first := facts.PodNames(pods), pods[0]
-	f.Message = fmt.Sprintf("Pod %s has ended and keeps volume %s attached to node %s", names[0], f.PersistentVolume, f.Node)
+	f.Message = fmt.Sprintf("Pod %s has ended and keeps volume %s on node %s", names[0], f.PersistentVolume, f.Node)
 	ended := "it has failed and has not been deleted"
 	if !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !facts.TellsEnd(pod) }) {
 		ended = fmt.Sprintf("it ended %s ago and has not been deleted", facts.Rounded(p.Age(*f.Since)))

@@ -100,7 +100,7 @@ func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding
 	}
 	f.KnownFrom = facts.KnownFrom(lead.entry, lookUps...)
 	f.Severity = finding.Error
-	f.SelfHeals = finding.SelfHeals{Because: retries + ", and has failed each time since"}
+	f.SelfHeals = finding.SelfHeals{Because: retries + ", and failed each time"}
 	if facts.Heals(lead.entry, p.Age(lead.since)) {
 		f.Severity = finding.Warning
 		f.SelfHeals = finding.SelfHeals{Will: true, Because: retries + ", and usually succeeds in the end; it takes longer than usual"}

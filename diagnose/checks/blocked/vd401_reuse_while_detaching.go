@@ -43,7 +43,7 @@ func reuse(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 		Subject: facts.PodObject(pod),
 		Pods:    facts.PodNames(pods),
 		Since:   &deleted,
-		Message: fmt.Sprintf("Pod %s waits on node %s: volume %s is still detaching from it", facts.PodName(pod), va.Node, pv),
+		Message: fmt.Sprintf("Pod %s waits on node %s: volume %s is still detaching", facts.PodName(pod), va.Node, pv),
 		Cause: "the pod came back to the node before the detach for its predecessor had ended; the controller does not attach the volume " +
 			"again while the old VolumeAttachment is there",
 		Evidence: []finding.Evidence{{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(deleted)}},

@@ -86,13 +86,13 @@ func heldOutside(p *facts.View, va facts.Attachment) bool {
 func orphanElsewhere(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry *storage.Entry) {
 	f := orphanFinding(p, va, pods, entry)
 	f.Severity = finding.Warning
-	f.Message = fmt.Sprintf("Pod %s waits on node %s: another machine has volume %s attached", facts.PodName(pods[0]), va.Node, f.PersistentVolume)
-	f.Detail = finding.Clauses("the driver says so without saying which; no node of the cluster has it", facts.Alike(pods))
+	f.Message = fmt.Sprintf("Pod %s waits on node %s: another machine has volume %s", facts.PodName(pods[0]), va.Node, f.PersistentVolume)
+	f.Detail = finding.Clauses("the driver does not say which; no node of the cluster has it", facts.Alike(pods))
 	f.Cause = "an earlier VolumeAttachment went without a detach, perhaps with its node; or another cluster or a person uses the volume"
 	f.Advice = "find out at the storage system which machine has the volume, and whether anything there uses it; only then detach it there: the attach follows within about 7 min"
 	if machine := p.ForeignHolder(va.Status.AttachError.Message); machine != "" {
-		f.Message = fmt.Sprintf("Pod %s waits on node %s: %s has volume %s attached", facts.PodName(pods[0]), va.Node, machine, f.PersistentVolume)
-		f.Detail = finding.Clauses(fmt.Sprintf("the driver says so; %s is no node of this cluster", machine), facts.Alike(pods))
+		f.Message = fmt.Sprintf("Pod %s waits on node %s: %s has volume %s", facts.PodName(pods[0]), va.Node, machine, f.PersistentVolume)
+		f.Detail = finding.Clauses(machine+" is no node of this cluster", facts.Alike(pods))
 		f.Cause = "another cluster or a person uses the volume; or the machine was a node, and its VolumeAttachment went without a detach"
 		f.Advice = fmt.Sprintf("find out what %s is, and whether anything there uses the volume; only then detach it at the storage system: the attach follows within about 7 min", machine)
 	}
@@ -157,8 +157,8 @@ func unrecorded(p *facts.View, volume corev1.UniqueVolumeName, node *corev1.Node
 func orphan(p *check.Run, va facts.Attachment, holder *corev1.Node, pods []*corev1.Pod, entry *storage.Entry) {
 	f := orphanFinding(p, va, pods, entry)
 	f.Holder = facts.NodeName(holder)
-	f.Message = fmt.Sprintf("Pod %s waits on node %s: node %s has volume %s attached", facts.PodName(pods[0]), va.Node, holder.Name, f.PersistentVolume)
-	f.Detail = finding.Clauses("the driver says so, and the cluster has no record of it there", facts.Alike(pods))
+	f.Message = fmt.Sprintf("Pod %s waits on node %s: node %s has volume %s", facts.PodName(pods[0]), va.Node, holder.Name, f.PersistentVolume)
+	f.Detail = finding.Clauses("the cluster has no record of it there", facts.Alike(pods))
 	f.Cause = "the VolumeAttachment of that node went without a detach: its finalizer was taken off, or it was deleted before the attacher had put one on; " +
 		"or the volume was attached past the cluster"
 	f.Evidence = append(f.Evidence, noRecord(holder)...)

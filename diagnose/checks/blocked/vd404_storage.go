@@ -82,7 +82,7 @@ func reportKept(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry *st
 			f.Holder = facts.NodeName(h.Node)
 		}
 	}
-	f.Message = fmt.Sprintf("Pod %s waits on node %s: %s has volume %s attached", facts.PodName(pods[0]), va.Node, where, f.PersistentVolume)
+	f.Message = fmt.Sprintf("Pod %s waits on node %s: %s has volume %s", facts.PodName(pods[0]), va.Node, where, f.PersistentVolume)
 	f.Detail = finding.Clauses(fmt.Sprintf("%s shows it attached to %s, %s", entry.Words(), where, known), facts.Alike(pods))
 	p.Report(f)
 }

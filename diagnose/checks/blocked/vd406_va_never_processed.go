@@ -95,9 +95,8 @@ func neverProcessed(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 		Pods:    facts.PodNames(pods),
 		Since:   &va.CreationTimestamp,
 		Message: fmt.Sprintf("Pod %s waits on node %s: no attacher takes up volume %s", facts.PodName(pods[0]), va.Node, pv),
-		Detail: finding.Clauses(fmt.Sprintf("no attacher of %s has touched its VolumeAttachment for %s", va.Spec.Attacher,
-			facts.Rounded(p.Age(va.CreationTimestamp))), facts.Alike(pods)),
-		Cause: "no external-attacher of the driver watches this cluster, or the one that does no longer works",
+		Detail:  finding.Clauses(fmt.Sprintf("no attacher of %s has touched its VolumeAttachment", va.Spec.Attacher), facts.Alike(pods)),
+		Cause:   "no external-attacher of the driver watches this cluster, or the one that does no longer works",
 		Evidence: []finding.Evidence{
 			{Object: va.Object(), Field: "metadata", Value: "no finalizers, no " + reconcile.NodeIDAnnotation},
 			{Object: va.Object(), Field: "status", Value: "attached: false, no error"},

@@ -58,7 +58,7 @@ func askedInVain(p *check.Run, driver string) {
 		Pods:    facts.PodNames(pods),
 		Since:   &va.CreationTimestamp,
 		Message: fmt.Sprintf("Pod %s waits on node %s: driver %s has no CSIDriver object", facts.PodName(first.Pod), va.Node, driver),
-		Detail: finding.Clauses(fmt.Sprintf("it waits for volume %s to be attached, and as far as the objects show the driver has nothing that attaches", first.Name),
+		Detail: finding.Clauses(fmt.Sprintf("it waits for volume %s; no object shows that the driver attaches any", first.Name),
 			facts.Alike(pods)),
 		Cause: "without a CSIDriver object the controller has every volume of the driver attached; a driver that needs no attach says so there, with " +
 			"attachRequired: false",

@@ -39,7 +39,7 @@ func runAttacherDown(p *check.Run) {
 			Pods:     facts.PodNames(pods),
 			Since:    &since,
 			Message:  fmt.Sprintf("The attacher of %s is down: it no longer renews its lease", driver),
-			Detail:   fmt.Sprintf("it has not renewed its lease for %s, since %s; %s", facts.Rounded(p.Age(since)), facts.Stamp(since), p.Queue(tasks)),
+			Detail:   fmt.Sprintf("it renewed its lease last at %s; %s", facts.Stamp(since), p.Queue(tasks)),
 			Cause:    "the external-attacher, which asks the driver to attach and detach, does not run: its pods crash, are not scheduled or were scaled down",
 			Evidence: append([]finding.Evidence{facts.LeaseEvidence(lease)}, facts.TaskEvidence(tasks)...),
 			SelfHeals: finding.SelfHeals{Because: "nobody asks the driver; once its controller pods are back all follow by themselves, those that had failed " +

@@ -39,7 +39,7 @@ func lostLease(p *check.Run, driver string, lease *coordinationv1.Lease, pod *co
 	since := facts.Renewed(lease)
 	f.Since = &since
 	f.Message = fmt.Sprintf("The attacher of %s hangs: pod %s does not renew its lease", driver, facts.PodName(pod))
-	f.Detail = fmt.Sprintf("the pod is Ready and has not renewed the lease for %s, since %s; %s", facts.Rounded(p.Age(since)), facts.Stamp(since), p.Queue(tasks))
+	f.Detail = fmt.Sprintf("the pod is Ready and renewed the lease last at %s; %s", facts.Stamp(since), p.Queue(tasks))
 	f.Cause = "the external-attacher in the pod hangs or cannot reach the API server, and no other one takes the lease over"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status", Value: facts.PluginState(pod)})
 	f.Advice = "delete the attacher's pod, so that another takes over"

@@ -34,7 +34,7 @@ func runDriverRenamed(p *check.Run) {
 			continue
 		}
 		f := goneFinding(p.View, driver, tasks)
-		f.Message = fmt.Sprintf("Driver %s is not installed, but %s is", driver, now)
+		f.Message = fmt.Sprintf("Driver %s is not installed; %s is", driver, now)
 		f.Detail = p.Queue(tasks)
 		f.Cause = fmt.Sprintf("the driver was deployed again under the name %s, as the names suggest; a volume keeps the name under which it was made", now)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "csidriver/" + now, Field: "metadata.name", Value: "is installed"})
@@ -55,7 +55,7 @@ func driverMisspelt(p *check.Run, driver, meant string) {
 		return
 	}
 	f := goneFinding(p.View, driver, tasks)
-	f.Message = fmt.Sprintf("Driver %s is not installed, but %s is", driver, meant)
+	f.Message = fmt.Sprintf("Driver %s is not installed; %s is", driver, meant)
 	f.Detail = "their names are nearly the same; " + p.Queue(tasks)
 	f.Cause = fmt.Sprintf("the PersistentVolume was written with a misspelt driver name, as the names suggest; or the driver calls itself %s and its CSIDriver "+
 		"or its StorageClass does not", meant)

@@ -62,7 +62,7 @@ func examineLoad(p *check.Run, l *facts.Load) {
 func limitReached(p *check.Run, l *facts.Load, stuck []facts.Task, pods []*corev1.Pod) {
 	f := limitFinding(p.View, l)
 	f.Since, f.Pods = &stuck[0].Since, facts.PodNames(pods)
-	f.Message = fmt.Sprintf("Pod %s waits on node %s: volume %s does not fit there", facts.PodName(pods[0]), l.Node.Name, p.TaskVolume(p.Lead(stuck)))
+	f.Message = fmt.Sprintf("Pod %s waits on node %s: volume %s does not fit", facts.PodName(pods[0]), l.Node.Name, p.TaskVolume(p.Lead(stuck)))
 	f.Detail = l.Text()
 	f.Cause = "the driver attaches no more volumes to the node, and gives the scheduler no limit to count with"
 	if l.Limited {

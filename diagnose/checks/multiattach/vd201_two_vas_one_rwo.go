@@ -83,7 +83,6 @@ func twoAttachments(p *check.Run, volume corev1.UniqueVolumeName, vas []facts.At
 		f.Message = fmt.Sprintf("Single-node volume %s is attached to %d nodes", pv.Name, len(nodes))
 		f.Detail = "the nodes are " + strings.Join(nodes, ", ")
 	}
-	facts.Also(&f, "the volume may be used by one node at a time")
 	if len(users) > 0 {
 		facts.Also(&f, "%s", facts.PodPlaces(users))
 	} else {

@@ -152,7 +152,7 @@ func doubleUse(p *check.Run, volume corev1.UniqueVolumeName, two [2]place) {
 		Advice: "stop one writer now: scale down or delete one of the pods (not by force), and wait until its node no longer lists the volume in volumesInUse; " +
 			"then check the file system",
 	}
-	f.Detail = fmt.Sprintf("the volume may be used by one node at a time; pod %s uses it on node %s", facts.PodName(first.users[0]), first.node.Name)
+	f.Detail = fmt.Sprintf("pod %s uses it on node %s", facts.PodName(first.users[0]), first.node.Name)
 	if len(second.users) > 0 {
 		f.Message = fmt.Sprintf("Pods %s and %s both use single-node volume %s", facts.PodName(first.users[0]), facts.PodName(second.users[0]), pv.Name)
 		facts.Also(&f, "pod %s uses it on node %s, and both may write to it", facts.PodName(second.users[0]), second.node.Name)

@@ -65,7 +65,7 @@ func otherInstance(p *check.Run, va facts.Attachment, was, is string, pods []*co
 		Subject: facts.PodObject(pod),
 		Pods:    facts.PodNames(pods),
 		Since:   new(facts.Latest(facts.BoundAt(pod), node.CreationTimestamp)),
-		Message: fmt.Sprintf("Pod %s waits on node %s: its former machine has volume %s", facts.PodName(pod), node.Name, pv),
+		Message: fmt.Sprintf("Pod %s waits on node %s: its old machine has volume %s", facts.PodName(pod), node.Name, pv),
 		Detail:  fmt.Sprintf("it was attached to machine %s; the node is now machine %s", was, is),
 		Cause:   "the machine was replaced, and its successor took the name before the volume was detached; to the controller the node is the same",
 		Evidence: []finding.Evidence{

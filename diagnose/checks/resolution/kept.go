@@ -97,7 +97,7 @@ func keptVolume(p *facts.View, claim *corev1.PersistentVolumeClaim, kept []*core
 	pv := kept[0]
 	f.PersistentVolume = pv.Name
 	f.Message = fmt.Sprintf("volume %s is an earlier claim's", pv.Name)
-	f.Detail = fmt.Sprintf("volume %s of an earlier claim of this name %s", pv.Name, keptAs(pv))
+	f.Detail = "it " + keptAs(pv)
 	if taken := diskTaken(p, pv); taken != "" {
 		facts.Also(&f, "its disk is now that of %s", taken)
 	} else if err := cannotHave(claim, pv); err != nil {

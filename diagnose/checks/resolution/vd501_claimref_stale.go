@@ -66,9 +66,7 @@ func claimRefStale(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1
 		SelfHeals: finding.SelfHeals{Because: "no controller changes the claimRef of a bound or released volume, and both the attach/detach controller and the " +
 			"kubelet pass over a volume that does not point back to its claim"},
 	}
-	if sameName {
-		f.Detail = "the volume is bound to an earlier claim of that name"
-	} else {
+	if !sameName {
 		f.Cause = "the claim's volumeName was set, or restored, to a volume that belongs to another claim"
 	}
 	f.Advice, f.AdviceCommands = claimRefAdvice(p.View, claim, pv, sameName)

@@ -117,7 +117,7 @@ func refusedForDeletion(p *facts.View, va facts.Attachment) bool {
 func pvTerminating(p *check.Run, va facts.Attachment, pv *corev1.PersistentVolume) {
 	f := pvDeletionFinding(p.View, va, pv)
 	f.Message = fmt.Sprintf("Volume %s is stuck in Terminating: a VolumeAttachment on node %s names it", pv.Name, va.Node)
-	f.Detail = fmt.Sprintf("it has been Terminating for %s, and no pod uses it on that node", facts.Rounded(p.Age(*pv.DeletionTimestamp)))
+	f.Detail = "no pod uses it on that node"
 	f.Cause = "the volume was deleted while an attach for it was failing, and the controller has lost sight of the VolumeAttachment"
 	f.SelfHeals.Because = "the attacher's finalizer keeps the volume until no VolumeAttachment names it, and nobody deletes this one"
 	f.ByHand = "delete the VolumeAttachment: the driver detaches what may be attached"

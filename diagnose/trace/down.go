@@ -126,7 +126,7 @@ func (t *tracer) unmounted(v *tracedVolume, stopped bool) Stage {
 	case t.givenUp():
 		return done(StageUnmounted, metav1.Time{}, "the kubelet has given the pod object up")
 	}
-	s.Detail = "the containers have ended and the pod is still there: the kubelet has not unmounted all of its volumes"
+	s.Detail = "the containers have ended and the pod is still there: the kubelet has not unmounted all of its volumes, and it writes no event about that"
 	if v.Driver != "" {
 		s.On = "CSI driver " + v.Driver + " on " + t.pod.Spec.NodeName
 	}
@@ -163,7 +163,7 @@ func (t *tracer) notRemoved(volumes []VolumeTrace, which func(VolumeTrace) bool)
 			continue
 		}
 		*s = t.due(Stage{Stage: StageUnmounted, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName),
-			Detail: "the containers have ended and the pod is still there: the kubelet has not removed all of its volumes",
+			Detail: "the containers have ended and the pod is still there: the kubelet has not removed all of its volumes, and it writes no event about that",
 			Ends:   "the kubelet removes it, once nothing on the node uses it; then the pod object goes",
 		}, facts.Latest(*t.pod.DeletionTimestamp, t.stoppedSince()), UnmountTakes)
 		v.Broken = StageUnmounted

@@ -20,17 +20,15 @@ type telling struct {
 	sums string // its end, which counts volumes and pods; "" where there is nothing to count
 	// first is the cause's own message where the headline is about all that share it.
 	first string
-	// detail is what the headline leaves out; "" where first has it.
-	detail string
-	said   string   // what a driver, a kubelet or a controller said; "" where none said anything
-	who    string   // "" where what names the only pod
-	where  []string // the clusters, where they are several
-	why    string
-	wait   string
-	do     []step
-	hits   []string // whom the steps hit that delete or restart something
-	dont   string
-	also   string // "" where no other code follows from it
+	said  string   // what a driver, a kubelet or a controller said; "" where none said anything
+	who   string   // "" where what names the only pod
+	where []string // the clusters, where they are several
+	why   string
+	wait  string
+	do    []step
+	hits  []string // whom the steps hit that delete or restart something
+	dont  string
+	also  string // "" where no other code follows from it
 	// refused is why no repair may be made now; "" where none is refused.
 	refused string
 }
@@ -46,12 +44,13 @@ type step struct {
 func tell(r *finding.Report, tree []finding.Finding) telling {
 	f := tree[0]
 	pods := r.WaitingFor(tree)
-	t := telling{Finding: f, detail: f.Detail, why: why(r, f), said: quoted(f.Said, r.TakenAt), wait: wait(r, f), dont: f.Never, also: also(tree)}
+	t := telling{Finding: f, said: quoted(f.Said, r.TakenAt), wait: wait(r, f), dont: f.Never, also: also(tree)}
 	t.what, t.sums = headline(tree, len(pods))
+	detail := f.Detail
 	if t.what != f.Message {
-		t.first, t.detail = f.Text(), ""
+		t.first, detail = f.Text(), ""
 	}
-	t.why = finding.Clauses(t.detail, t.why)
+	t.why = why(r, f, detail)
 	t.who = who(r, tree, pods, t.first != "")
 	t.refused = refused(f.Repair)
 	t.do = besideWhy(f, r.TakenAt.Time, t.refused)
@@ -248,10 +247,10 @@ func wait(r *finding.Report, f finding.Finding) string {
 	return text
 }
 
-// why is the cause, what it follows from if that was not asked for, and why waiting does
-// not end it.
-func why(r *finding.Report, f finding.Finding) string {
-	texts := said(omittedCause(r, f), f.Cause)
+// why is what the finding follows from if that was not asked for, its detail, its cause, and
+// why waiting does not end it.
+func why(r *finding.Report, f finding.Finding, detail string) string {
+	texts := said(omittedCause(r, f), detail, f.Cause)
 	if !f.SelfHeals.Will && f.SelfHeals.Because != "" && f.Confidence != finding.Suspected {
 		texts = append(texts, f.SelfHeals.Because)
 	}
@@ -365,7 +364,7 @@ func plainLines(r *finding.Report, f finding.Finding) []string {
 	}
 	line("Do not", t.dont)
 	line("Wait?", t.wait)
-	line("Why", why(r, f)) // the message has the detail
+	line("Why", why(r, f, "")) // the message has the detail
 	line("Said", t.said)
 	line("Repair", riskOf(f.Repair))
 	for _, e := range f.Evidence {

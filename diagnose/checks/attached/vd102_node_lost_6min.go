@@ -67,8 +67,8 @@ func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, w
 		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(facts.DetachTakes + left), Because: "the forced detach is due and may take up to 2 min"}
 		facts.Also(&f, "the controller detaches it by force about now")
 	default:
-		f.SelfHeals.Because = "the controller does not run or has --disable-force-detach-on-timeout set, or the old pod left the node much later than the new one came"
-		facts.Also(&f, "the forced detach is overdue by %s", facts.Rounded(-left))
+		f.SelfHeals.Because = fmt.Sprintf("the forced detach is overdue by %s: the controller does not run or has --disable-force-detach-on-timeout set, "+
+			"or the old pod left the node much later than the new one came", facts.Rounded(-left))
 	}
 	return f
 }

@@ -2,6 +2,11 @@ package attached
 
 import (
 	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -28,6 +33,7 @@ func runAutoscalerDeletesBeforeDetach(p *check.Run) {
 	if p.ControllerYounger(facts.EvictionGrace) {
 		return // it counts anew for every node that is missing
 	}
+	removed := removedNodes(p)
 	for _, va := range p.Attachments() {
 		if p.Snapshot.Node(va.Node) != nil || !va.Holds() || !va.Ours() || len(p.World.LivePods(va.VolumeNode)) > 0 {
 			continue
@@ -37,24 +43,24 @@ func runAutoscalerDeletesBeforeDetach(p *check.Run) {
 		}
 		// How long the Node has been gone only these two show. Less than a forced
 		// detach takes, or unknown, is in flight.
-		if proof, ok := p.GoneSince(va); ok && p.Age(proof.Since) >= facts.EvictionGrace {
+		if proof, ok := goneSince(p, removed, va); ok && p.Age(proof.since) >= facts.EvictionGrace {
 			attachedToNowhere(p, va, proof)
 		}
 	}
 }
 
-func attachedToNowhere(p *check.Run, va facts.Attachment, proof facts.GoneProof) {
+func attachedToNowhere(p *check.Run, va facts.Attachment, proof goneProof) {
 	pv := p.ShortVolume(va.Volume)
 	f := p.About(va, finding.Finding{
-		Since:   &proof.Since,
+		Since:   &proof.since,
 		Message: fmt.Sprintf("Volume %s still counts as attached to node %s, which is gone", pv, va.Node),
-		Detail:  proof.How,
+		Detail:  proof.how,
 		Cause: "the machine was removed, by an autoscaler, a termination handler or by hand, before its volumes were detached, and the controller has " +
 			"lost sight of the volume or does not detach by force",
 		Evidence: []finding.Evidence{
 			{Object: "node/" + string(va.Node), Field: "metadata.name", Value: "there is no such node"},
 			{Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"},
-			proof.Evidence,
+			proof.evidence,
 		},
 		SelfHeals: finding.SelfHeals{Because: "the controller detaches from a node that is gone within about 8 min, or not at all; one that restarts takes the " +
 			"VolumeAttachment up again, unless it runs with --disable-force-detach-on-timeout"},
@@ -64,8 +70,55 @@ func attachedToNowhere(p *check.Run, va facts.Attachment, proof facts.GoneProof)
 	if id := va.Annotations[reconcile.NodeIDAnnotation]; id != "" {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.annotations[" + reconcile.NodeIDAnnotation + "]", Value: id})
 	}
-	if proof.Elsewhere {
+	if proof.elsewhere {
 		f.Advice = "end the pods that use the volume elsewhere first, unless your driver is known to detach by node: others would take it from there; " + f.Advice
 	}
 	p.Report(f)
 }
+
+// goneProof is why the attachment is not merely in flight, and since when.
+type goneProof struct {
+	since    metav1.Time
+	how      string
+	evidence finding.Evidence
+	// elsewhere says that the volume has been attached to another node since.
+	elsewhere bool
+}
+
+// removedNodes are the last event that tells of a node's removal, for each node.
+func removedNodes(p *check.Run) map[types.NodeName]*corev1.Event {
+	removed := map[types.NodeName]*corev1.Event{}
+	for _, e := range p.Snapshot.Events {
+		if e.InvolvedObject.Kind != "Node" || !slices.Contains(removals, e.Reason) {
+			continue
+		}
+		node := types.NodeName(e.InvolvedObject.Name)
+		if last := removed[node]; last == nil || facts.EventTime(e).After(facts.EventTime(last).Time) {
+			removed[node] = e
+		}
+	}
+	return removed
+}
+
+// goneSince proves that the attachment's node is gone for good, and since when. A removal
+// before the VolumeAttachment was made is that of an earlier node of the name.
+func goneSince(p *check.Run, removed map[types.NodeName]*corev1.Event, va facts.Attachment) (goneProof, bool) {
+	last := removed[va.Node]
+	// Of a list that is not whole the last event may be missing.
+	if last != nil && p.Snapshot.Complete(snapshot.Events) && facts.SaidSince(last, va.CreationTimestamp) {
+		at := facts.EventTime(last)
+		return goneProof{at, fmt.Sprintf("the node was removed %s ago", facts.Rounded(p.Age(at))),
+			finding.Evidence{Object: "event/" + last.Namespace + "/" + last.Name, Field: "reason", Value: last.Reason + " at " + facts.Stamp(at)}, false}, true
+	}
+	other := p.AttachedElsewhere(va.VolumeNode)
+	if other == nil || !p.OneNode(va.Volume) || !va.CreationTimestamp.Before(&other.CreationTimestamp) {
+		return goneProof{}, false
+	}
+	at := other.CreationTimestamp
+	return goneProof{at, fmt.Sprintf("the controller has forgotten that, and attached the volume to node %s %s ago", other.Node, facts.Rounded(p.Age(at))),
+		finding.Evidence{Object: other.Object(), Field: "metadata.creationTimestamp", Value: fmt.Sprintf("%s on node %s, for a volume that one node at a time may use", facts.Stamp(at), other.Node)}, true}, true
+}
+
+// removals are the reasons of the events with which the node controllers tell
+// that a Node has gone, or is about to because its machine has.
+var removals = []string{"DeletingNode", "RemovingNode"}

@@ -2,14 +2,18 @@ package attached
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -27,17 +31,17 @@ var HibernationOrphansVAs = check.Check{
 const shownOrphans = 10
 
 func runHibernationOrphansVAs(p *check.Run) {
-	for driver, o := range p.Orphaned() {
+	for driver, o := range orphaned(p) {
 		hibernation(p, driver, o)
 	}
 }
 
-func hibernation(p *check.Run, driver string, o *facts.Orphans) {
+func hibernation(p *check.Run, driver string, o *orphans) {
 	var names []string
 	var waiters []*corev1.Pod
-	since := o.Oldest()
-	f := p.About(o.Vas[0], finding.Finding{Subject: p.DriverObject(driver), Since: &since}) // a repair takes them one by one
-	for i, va := range o.Vas {
+	since := o.oldest()
+	f := p.About(o.vas[0], finding.Finding{Subject: p.DriverObject(driver), Since: &since}) // a repair takes them one by one
+	for i, va := range o.vas {
 		names = append(names, string(va.Node))
 		waiters = append(waiters, p.KeptFrom(va.VolumeNode)...)
 		if i < shownOrphans {
@@ -47,15 +51,15 @@ func hibernation(p *check.Run, driver string, o *facts.Orphans) {
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "csidriver/" + driver, Field: "nodes", Value: "the oldest that has or wants one of its volumes was made at " + facts.Stamp(since)})
 	slices.Sort(names)
 	names, waiters = slices.Compact(names), facts.LongestFirst(facts.EachOnce(waiters))
-	f.Message = fmt.Sprintf("%d of %d volumes of %s count as attached to gone nodes", len(o.Vas), o.All, driver)
+	f.Message = fmt.Sprintf("%d of %d volumes of %s count as attached to gone nodes", len(o.vas), o.all, driver)
 	f.Detail = fmt.Sprintf("gone are %s, and every node that the driver now serves is younger", strings.Join(names, ", "))
 	f.Cause = "the cluster's machines were all removed at the same time, as by hibernation, without a detach of their volumes"
 	f.SelfHeals = finding.SelfHeals{Because: "the controller detaches them by force within about 8 min of its own start; that has passed, so that it has forgotten them, " +
 		"runs with --disable-force-detach-on-timeout, or does not run"}
 	f.ByHand = "check at the provider that all the machines named are gone; then delete these VolumeAttachments, a few at a time"
-	if n := len(o.Vas) - 1; n > 0 {
+	if n := len(o.vas) - 1; n > 0 {
 		f.Advice = fmt.Sprintf("repair them one at a time: the command is for volume %s on node %s; when that is detached, diagnose again for the next of the %d others",
-			p.ShortVolume(o.Vas[0].Volume), o.Vas[0].Node, n)
+			p.ShortVolume(o.vas[0].Volume), o.vas[0].Node, n)
 	}
 	if len(waiters) > 0 {
 		f.Severity, f.Pods = finding.Error, facts.PodNames(waiters)
@@ -63,4 +67,91 @@ func hibernation(p *check.Run, driver string, o *facts.Orphans) {
 		f.Detail = finding.Clauses(f.Detail, facts.Alike(waiters))
 	}
 	p.Report(f)
+}
+
+const (
+	// wakeUpGrace is how long after its first node a cluster may take to detach
+	// what it remembers of the old ones: the wait for an unmount, and a detach that
+	// may have to be made twice.
+	wakeUpGrace = reconcile.DefaultMaxWaitForUnmount + 2*reconcile.CSITimeout
+	// orphanNodes and orphanAttachments tell a cluster that lost all its nodes
+	// from one that replaces a node.
+	orphanNodes       = 2
+	orphanAttachments = 3
+)
+
+// orphans are the attachments of a driver to nodes that are gone, of how many
+// it has, and the nodes that have or want one of its volumes.
+type orphans struct {
+	vas   []facts.Attachment
+	all   int
+	nodes map[types.NodeName]*corev1.Node
+}
+
+// orphaned are the drivers of which at least half of the volumes are attached
+// to nodes that are gone, while every node that has or wants one of the others
+// is younger than all of those attachments.
+func orphaned(p *check.Run) map[string]*orphans {
+	byDriver := map[string]*orphans{}
+	if p.ControllerYounger(facts.EvictionGrace) {
+		return byDriver
+	}
+	for _, va := range p.Attachments() {
+		o := byDriver[va.Spec.Attacher]
+		if o == nil {
+			o = &orphans{nodes: map[types.NodeName]*corev1.Node{}}
+			byDriver[va.Spec.Attacher] = o
+		}
+		o.all++
+		if p.Snapshot.Node(va.Node) == nil && va.Holds() && va.Ours() && len(p.World.LivePods(va.VolumeNode)) == 0 {
+			o.vas = append(o.vas, va)
+		}
+	}
+	maps.DeleteFunc(byDriver, func(_ string, o *orphans) bool { return !o.most() })
+	if len(byDriver) == 0 {
+		return byDriver // in nearly every cluster: nobody asks for the nodes then
+	}
+	for _, va := range p.Attachments() {
+		if o, node := byDriver[va.Spec.Attacher], p.Snapshot.Node(va.Node); o != nil && node != nil {
+			o.nodes[va.Node] = node
+		}
+	}
+	for _, row := range p.World.Desired.Items() {
+		driver, _, _ := row.Spec.CSI()
+		if o := byDriver[driver]; o != nil {
+			o.nodes[row.Node] = p.Snapshot.Node(row.Node)
+		}
+	}
+	maps.DeleteFunc(byDriver, func(_ string, o *orphans) bool { return !hibernated(p, o) })
+	return byDriver
+}
+
+// most says that they are many enough, and half of all.
+func (o *orphans) most() bool {
+	gone := map[types.NodeName]bool{}
+	for _, va := range o.vas {
+		gone[va.Node] = true
+	}
+	return len(gone) >= orphanNodes && len(o.vas) >= orphanAttachments && 2*len(o.vas) >= o.all
+}
+
+// hibernated says of orphans that are most that all else is younger.
+func hibernated(p *check.Run, o *orphans) bool {
+	var youngest metav1.Time
+	for _, va := range o.vas {
+		youngest = facts.Latest(youngest, va.CreationTimestamp)
+	}
+	since := o.oldest()
+	return since.After(youngest.Time) && p.Age(since) >= wakeUpGrace
+}
+
+// oldest is when the oldest of the nodes was made; zero where there is none.
+func (o *orphans) oldest() metav1.Time {
+	var oldest metav1.Time
+	for _, node := range o.nodes {
+		if oldest.IsZero() || node.CreationTimestamp.Before(&oldest) {
+			oldest = node.CreationTimestamp
+		}
+	}
+	return oldest
 }

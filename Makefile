@@ -146,7 +146,7 @@ $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 
 generate: ## docs/codes.md, docs/driver-words.md, deploy/alerts, and the expectations of the corpus, by the tests named TestGenerated...; nothing where one fails
 	rm -rf $(BIN)/generated
-	go test -run '^TestGenerated' ./internal/house ./diagnose ./diagnose/driverwords ./output ./repair/apply -update='$(CURDIR)/bin/generated'
+	go test -run '^TestGenerated' ./internal/house ./diagnose ./diagnose/trace ./diagnose/driverwords ./output ./repair/apply -update='$(CURDIR)/bin/generated'
 	cp -R $(BIN)/generated/. .
 	rm -rf $(BIN)/generated
 

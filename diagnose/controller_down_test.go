@@ -6,6 +6,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 )
 
 // TestOldLeasesProveNothing: where the lists of a file are of different times, a lease of
@@ -15,9 +16,9 @@ func TestOldLeasesProveNothing(t *testing.T) {
 		others float64 // minutes ago
 		says   bool
 	}{{24.5, false}, {0.1, true}} {
-		w := newWorld().pending(20).unattached()
-		w.Leases = append(w.Leases[:0], newLease("kube-system", "kube-controller-manager", minutesAgo(99), minutesAgo(25)), newLease("kube-node-lease", "n1", minutesAgo(99), minutesAgo(c.others)))
-		if says := slices.ContainsFunc(diagnose.Diagnose(w.snapshot(), diagnose.Options{}).Findings, func(f finding.Finding) bool { return f.Code == "VD622" }); says != c.says {
+		w := testworld.New().Pending(20).Unattached()
+		w.Leases = append(w.Leases[:0], testworld.NewLease("kube-system", "kube-controller-manager", testworld.MinutesAgo(99), testworld.MinutesAgo(25)), testworld.NewLease("kube-node-lease", "n1", testworld.MinutesAgo(99), testworld.MinutesAgo(c.others)))
+		if says := slices.ContainsFunc(diagnose.Diagnose(w.Snapshot(), diagnose.Options{}).Findings, func(f finding.Finding) bool { return f.Code == "VD622" }); says != c.says {
 			t.Errorf("the other leases were renewed %v minutes ago: %v", c.others, says)
 		}
 	}

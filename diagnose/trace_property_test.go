@@ -6,12 +6,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -20,25 +19,12 @@ func waitsForVolume(v trace.Verdict) (waits, known bool) {
 	return v.State == finding.InFlight || v.State == finding.Stuck, v.State != finding.Unsure
 }
 
-// mounting is the snapshot with pods that mount what they list: the corpus
-// leaves that out.
-func mounting(s *snapshot.Snapshot) *snapshot.Snapshot {
-	for _, pod := range s.Pods {
-		for i := range pod.Spec.Containers {
-			for _, v := range pod.Spec.Volumes {
-				pod.Spec.Containers[i].VolumeMounts = append(pod.Spec.Containers[i].VolumeMounts, corev1.VolumeMount{Name: v.Name})
-			}
-		}
-	}
-	return s
-}
-
 // Less data may take the answer away, but never turns it round.
 func TestTraceGapsProperty(t *testing.T) {
 	cases := corpus(t)
 	snapshots := make([]*snapshot.Snapshot, len(cases))
 	for i, c := range cases {
-		snapshots[i] = mounting(c.snapshot(t))
+		snapshots[i] = testworld.Mounting(c.snapshot(t))
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		i := rapid.IntRange(0, len(cases)-1).Draw(t, "case")
@@ -76,7 +62,7 @@ var blamedFor = map[snapshot.Kind]string{
 // a list could not be read.
 func TestTraceCorpus(t *testing.T) {
 	for _, c := range corpus(t) {
-		s := mounting(c.snapshot(t))
+		s := testworld.Mounting(c.snapshot(t))
 		for _, pod := range s.Pods {
 			doc := diagnose.TracePod(s, pod, diagnose.Options{Reconcile: c.settings})
 			if doc.Verdict.State == finding.Unsure && len(s.Gaps) == 0 {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -16,32 +17,32 @@ import (
 // manyWaiting is a cluster in which n pods wait in vain, each for a volume that the
 // driver refuses in words of its own.
 func manyWaiting(n int) *snapshot.Snapshot {
-	w := newWorld()
+	w := testworld.New()
 	o := w.Objects
 	o.Pods, o.Volumes, o.Claims, o.VolumeAttachments = nil, nil, nil, nil
 	for i := range n {
-		handle, node := fmt.Sprintf("vol-%d", i), newNode(fmt.Sprintf("node-%d", i/20))
+		handle, node := fmt.Sprintf("vol-%d", i), testworld.NewNode(fmt.Sprintf("node-%d", i/20))
 		if i%20 == 0 {
-			o.Nodes, o.CSINodes = append(o.Nodes, node), append(o.CSINodes, newCSINode(node.Name))
+			o.Nodes, o.CSINodes = append(o.Nodes, node), append(o.CSINodes, testworld.NewCSINode(node.Name))
 		}
 		last := o.Nodes[len(o.Nodes)-1]
-		last.Status.VolumesInUse = append(last.Status.VolumesInUse, corev1.UniqueVolumeName("kubernetes.io/csi/"+theDriver+"^"+handle))
+		last.Status.VolumesInUse = append(last.Status.VolumesInUse, corev1.UniqueVolumeName("kubernetes.io/csi/"+testworld.Driver+"^"+handle))
 		pv, claim := w.Volumes[0].DeepCopy(), w.Claims[0].DeepCopy()
 		pv.Name, pv.UID = "pv-"+handle, ""
 		pv.Spec.CSI.VolumeHandle = handle
 		claim.Name, claim.UID, claim.Spec.VolumeName = "claim-"+handle, pv.UID, pv.Name
 		pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID = claim.Name, claim.UID
-		pod := newWorld().pending(30).pod
+		pod := testworld.New().Pending(30).Pod
 		pod.Name, pod.UID, pod.Spec.NodeName = fmt.Sprintf("app-%d", i), types.UID(fmt.Sprint(i)), last.Name
 		pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName = claim.Name
-		va := newAttachment(last.Name)
+		va := testworld.NewAttachment(last.Name)
 		va.Spec.Source.PersistentVolumeName = &pv.Name
-		va.Name = reconcile.VolumeAttachmentName(handle, theDriver, types.NodeName(last.Name))
-		va.CreationTimestamp = minutesAgo(30)
-		va.Status = storagev1.VolumeAttachmentStatus{AttachError: &storagev1.VolumeError{Time: minutesAgo(1), Message: fmt.Sprintf("gate %d is shut", i)}}
+		va.Name = reconcile.VolumeAttachmentName(handle, testworld.Driver, types.NodeName(last.Name))
+		va.CreationTimestamp = testworld.MinutesAgo(30)
+		va.Status = storagev1.VolumeAttachmentStatus{AttachError: &storagev1.VolumeError{Time: testworld.MinutesAgo(1), Message: fmt.Sprintf("gate %d is shut", i)}}
 		o.Pods, o.Volumes, o.Claims, o.VolumeAttachments = append(o.Pods, pod), append(o.Volumes, pv), append(o.Claims, claim), append(o.VolumeAttachments, va)
 	}
-	return snapshot.New(traceNow, snapshot.Source{ServerVersion: "v1.36.3"}, o, nil)
+	return snapshot.New(testworld.Now, snapshot.Source{ServerVersion: "v1.36.3"}, o, nil)
 }
 
 // BenchmarkManyPodsWait shows that the time for one pod does not grow with their

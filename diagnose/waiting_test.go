@@ -9,6 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -61,9 +62,9 @@ func TestWaitingPodsAreAnsweredFor(t *testing.T) {
 	for _, c := range corpus(t) {
 		settings := diagnose.Options{Reconcile: c.settings}
 		stuck += answered(t, c.name, c.snapshot(t), settings)
-		stuck += answered(t, c.name+", mounted", mounting(c.snapshot(t)), settings)
+		stuck += answered(t, c.name+", mounted", testworld.Mounting(c.snapshot(t)), settings)
 		for _, kind := range snapshot.Kinds() {
-			answered(t, c.name+" without "+string(kind), fewer(mounting(c.snapshot(t)), kind, none), settings)
+			answered(t, c.name+" without "+string(kind), fewer(testworld.Mounting(c.snapshot(t)), kind, none), settings)
 		}
 	}
 	for _, th := range readThreads(t) {
@@ -77,6 +78,6 @@ func TestWaitingPodsAreAnsweredFor(t *testing.T) {
 func TestWaitingPodsOfRandomClusters(t *testing.T) {
 	cases := corpusSnapshots(t)
 	rapid.Check(t, func(t *rapid.T) {
-		answered(t, "a random cluster", mounting(drawCluster(t, cases)), drawSettings(t))
+		answered(t, "a random cluster", testworld.Mounting(drawCluster(t, cases)), drawSettings(t))
 	})
 }

@@ -27,6 +27,7 @@ var line = [][]string{
 	{"cluster/metrics"},
 	{"repair/apply"},
 	{"repair"},
+	{"internal/testworld"},
 	{"diagnose"},
 	{"diagnose/preflight", "diagnose/kubelet"},
 	{"diagnose/trace"},
@@ -57,7 +58,7 @@ func room(pkg string) int {
 }
 
 // forTests are the packages that only tests import.
-var forTests = []string{"internal/testcases", "internal/golden", "internal/alerts", "internal/long"}
+var forTests = []string{"internal/testcases", "internal/testworld", "internal/golden", "internal/alerts", "internal/long"}
 
 // talkers are the packages that may reach a cluster, a terminal or the process.
 // The others are pure.

@@ -255,15 +255,15 @@ func sources(t *testing.T) []string {
 // rawEvents are the files of diagnose and repair that may read the snapshot's events past
 // View.EventsOf, which leaves out those that are older than what they speak of.
 var rawEvents = map[string]string{
-	"diagnose/facts/said_since.go":                               "is where they are left out",
-	"diagnose/facts/unbound.go":                                  "a claim's, with an age of their own",
-	"diagnose/facts/mount_failures.go":                           "counts what the recorder has sent, not what it says",
-	"diagnose/facts/attach_events.go":                            "how far back the list reaches, and that an attach was spoken of at all",
-	"diagnose/checks/resolution/vd511_volume_expansion_stuck.go": "a claim's, with an age of their own",
-	"diagnose/facts/removed_nodes.go":                            "a node's, with an age of their own",
-	"diagnose/trace/trace.go":                                    "joins them with the kubelet's log before they are left out",
-	"diagnose/facts/controller_down.go":                          "when the controller last spoke, not what it says",
-	"diagnose/checks/resolution/vd515_volume_terminating.go":     "a volume's, with an age of their own",
+	"diagnose/facts/said_since.go":                                       "is where they are left out",
+	"diagnose/facts/unbound.go":                                          "a claim's, with an age of their own",
+	"diagnose/facts/mount_failures.go":                                   "counts what the recorder has sent, not what it says",
+	"diagnose/facts/attach_events.go":                                    "how far back the list reaches, and that an attach was spoken of at all",
+	"diagnose/checks/resolution/vd511_volume_expansion_stuck.go":         "a claim's, with an age of their own",
+	"diagnose/checks/attached/vd112_autoscaler_deletes_before_detach.go": "a node's, with an age of their own",
+	"diagnose/trace/trace.go":                                            "joins them with the kubelet's log before they are left out",
+	"diagnose/facts/controller_down.go":                                  "when the controller last spoke, not what it says",
+	"diagnose/checks/resolution/vd515_volume_terminating.go":             "a volume's, with an age of their own",
 }
 
 func TestOldWordsAreLeftOutInOnePlace(t *testing.T) {

@@ -1,12 +1,9 @@
-package diagnose_test
+package testworld
 
 import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
-
-	"pgregory.net/rapid"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,7 +14,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubelet"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
-	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -32,9 +28,9 @@ func kubeletRows(n *kubelet.Node, pod, name string) (rows []kubelet.Volume) {
 	return rows
 }
 
-// disagreements are where the plan's rows of the node differ from what trace prints of the
+// Disagreements are where the plan's rows of the node differ from what trace prints of the
 // pods there, and volumes in use without a row.
-func disagreements(s *snapshot.Snapshot, settings reconcile.Options, name types.NodeName) (wrong []string) {
+func Disagreements(s *snapshot.Snapshot, settings reconcile.Options, name types.NodeName) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	world := reconcile.NewWorld(s, settings)
 	n := kubelet.OfNode(facts.NewView(s, world, world.Reconcile()), name, nil)
@@ -126,50 +122,4 @@ func disagree(doc *trace.Trace, v trace.VolumeTrace, rows []kubelet.Volume) (wro
 		say("no object tells, and the row says %s %s", row.State, row.Stage)
 	}
 	return wrong
-}
-
-// The plan of a node and the traces of its pods say the same of each volume.
-func TestKubeletPlanCorpus(t *testing.T) {
-	long.Test(t)
-	rows, waits, leftovers := 0, 0, 0
-	for _, c := range corpus(t) {
-		s := mounting(c.snapshot(t))
-		for _, node := range s.Nodes {
-			for _, text := range disagreements(s, c.settings, facts.NodeName(node)) {
-				t.Errorf("%s, node %s: %s", c.name, node.Name, text)
-			}
-			world := reconcile.NewWorld(s, c.settings)
-			for _, v := range kubelet.OfNode(facts.NewView(s, world, world.Reconcile()), facts.NodeName(node), nil).Volumes {
-				rows++
-				waits += facts.BoolToInt(v.State != trace.StageDone)
-				leftovers += facts.BoolToInt(len(v.Pods) == 0)
-				if v.State != trace.StageDone && (v.Next == "" || v.Stage == "") {
-					t.Errorf("%s, node %s: volume %s waits for nothing: %+v", c.name, node.Name, v.Volume, v)
-				}
-			}
-		}
-	}
-	if t.Logf("%d rows, %d of volumes that wait, %d of volumes that nobody wants", rows, waits, leftovers); rows < 500 || waits < 100 || leftovers < 20 {
-		t.Error("the corpus has too few rows to show anything")
-	}
-}
-
-// So they do on clusters that are broken in ways that nobody has thought of.
-func TestKubeletPlanProperty(t *testing.T) {
-	cases := corpus(t)
-	snapshots := make([]*snapshot.Snapshot, len(cases))
-	for i, c := range cases {
-		snapshots[i] = mounting(c.snapshot(t))
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		s := drawCluster(t, snapshots)
-		for _, kind := range rapid.SliceOfDistinct(rapid.SampledFrom(snapshot.Kinds()), rapid.ID).Draw(t, "kinds") {
-			s = fewer(s, kind, none)
-		}
-		for _, node := range s.Nodes {
-			for _, text := range disagreements(s, reconcile.Options{}, facts.NodeName(node)) {
-				t.Errorf("node %s: %s", node.Name, text)
-			}
-		}
-	})
 }

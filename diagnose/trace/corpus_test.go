@@ -1,4 +1,4 @@
-package diagnose_test
+package trace_test
 
 import (
 	"bytes"
@@ -36,7 +36,7 @@ type traceFile struct {
 
 func traceFiles(t *testing.T) []traceFile {
 	t.Helper()
-	paths, err := filepath.Glob("../testdata/traces/*.txtar")
+	paths, err := filepath.Glob("../../testdata/traces/*.txtar")
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no traces: %v", err)
 	}
@@ -189,7 +189,7 @@ func TestEveryStageHasACase(t *testing.T) {
 // stageNames are all constants of type StageName, from the source.
 func stageNames(t *testing.T) []trace.StageName {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "trace/trace.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "trace.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package diagnose_test
+package trace_test
 
 import (
 	"strings"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -17,13 +18,13 @@ import (
 // TestDetachBegun: once the VolumeAttachment is being deleted nobody waits for an unmount.
 func TestDetachBegun(t *testing.T) {
 	for _, ready := range []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionUnknown} {
-		w := newWorld().pending(9).unattached()
-		va, deleted := newAttachment("n2"), minutesAgo(8)
+		w := testworld.New().Pending(9).Unattached()
+		va, deleted := testworld.NewAttachment("n2"), testworld.MinutesAgo(8)
 		va.DeletionTimestamp = &deleted
 		w.VolumeAttachments = []*storagev1.VolumeAttachment{va}
-		w.Nodes[1].Status.VolumesInUse = []corev1.UniqueVolumeName{theVolume}
+		w.Nodes[1].Status.VolumesInUse = []corev1.UniqueVolumeName{testworld.Volume}
 		w.Nodes[1].Status.Conditions[0].Status = ready
-		doc := w.trace(t)
+		doc := traceOf(w)
 		if doc.Verdict.Actor != "the external-attacher of ebs.csi.aws.com" || strings.Contains(traceText(doc), "waits for that") {
 			t.Errorf("Ready %s: next to act is %q:\n%s", ready, doc.Verdict.Actor, traceText(doc))
 		}
@@ -65,26 +66,26 @@ func TestUntilUnmounted(t *testing.T) {
 			says: "detaches it by force 6m after", after: 6 * time.Minute, actor: "the attach/detach controller"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld().pending(9).unattached()
-			w.VolumeAttachments = []*storagev1.VolumeAttachment{newAttachment("n2")}
-			w.Nodes[1].Status.VolumesAttached = []corev1.AttachedVolume{{Name: theVolume}}
-			w.Nodes[1].Status.VolumesInUse = []corev1.UniqueVolumeName{theVolume}
+			w := testworld.New().Pending(9).Unattached()
+			w.VolumeAttachments = []*storagev1.VolumeAttachment{testworld.NewAttachment("n2")}
+			w.Nodes[1].Status.VolumesAttached = []corev1.AttachedVolume{{Name: testworld.Volume}}
+			w.Nodes[1].Status.VolumesInUse = []corev1.UniqueVolumeName{testworld.Volume}
 			c.node(w.Nodes[1])
 			if c.release == "" {
 				c.release = "v1.36.3"
 			}
-			s := snapshot.New(traceNow, snapshot.Source{ServerVersion: c.release}, w.Objects, nil)
+			s := snapshot.New(testworld.Now, snapshot.Source{ServerVersion: c.release}, w.Objects, nil)
 			world := reconcile.NewWorld(s, c.options)
 			plan := world.Reconcile()
 			said := facts.NewView(s, world, plan).UntilUnmounted(w.Nodes[1])
 			if !strings.Contains(said, c.says) {
 				t.Errorf("says %q, want %q", said, c.says)
 			}
-			d := plan.Decision(reconcile.VolumeNode{Volume: theVolume, Node: "n2"})
+			d := plan.Decision(reconcile.VolumeNode{Volume: testworld.Volume, Node: "n2"})
 			if d == nil || (d.Verb == reconcile.Wait) != (c.after >= 0) || c.after >= 0 && d.After != c.after {
 				t.Errorf("the plan has %+v", d)
 			}
-			doc := diagnose.TracePod(s, w.pod, diagnose.Options{Reconcile: c.options})
+			doc := diagnose.TracePod(s, w.Pod, diagnose.Options{Reconcile: c.options})
 			if doc.Verdict.Actor != c.actor {
 				t.Errorf("next to act is %q, want %q: %s", doc.Verdict.Actor, c.actor, doc.Verdict.Message)
 			}

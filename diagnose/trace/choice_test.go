@@ -1,4 +1,4 @@
-package diagnose_test
+package trace_test
 
 import (
 	"slices"
@@ -9,16 +9,17 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 )
 
 // What is blocked explains a wait before what is merely on its way.
 func TestBlockedExplains(t *testing.T) {
-	w := withSecret(newWorld().pending(0.3).unattached()).event("FailedMount", `MountVolume.SetUp failed for volume "keys" : secret "keys" not found`, 0.2).saidAgain()
-	v := w.trace(t).Verdict
+	w := withSecret(testworld.New().Pending(0.3).Unattached()).Event("FailedMount", `MountVolume.SetUp failed for volume "keys" : secret "keys" not found`, 0.2).SaidAgain()
+	v := traceOf(w).Verdict
 	if v.Volume != "keys" || v.Reason != "MissingSecret" {
 		t.Errorf("the verdict is %s for volume %q, want MissingSecret for keys: %s", v.Reason, v.Volume, v.Message)
 	}
-	v = withSecret(newWorld().pending(0.3).unattached()).trace(t).Verdict
+	v = traceOf(withSecret(testworld.New().Pending(0.3).Unattached())).Verdict
 	if v.Volume != "data" || v.Stage != trace.StageAttached {
 		t.Errorf("nothing is blocked, and the verdict is %s for volume %q: %s", v.Stage, v.Volume, v.Message)
 	}
@@ -27,7 +28,7 @@ func TestBlockedExplains(t *testing.T) {
 // Of two volumes of which nothing is said, the one that the kubelet makes by itself would
 // be there within seconds.
 func TestWhatTheKubeletMakesIsNotBlamed(t *testing.T) {
-	v := withSecret(newWorld().pending(1)).trace(t).Verdict
+	v := traceOf(withSecret(testworld.New().Pending(1))).Verdict
 	if v.Volume != "data" || len(v.Volumes) > 0 {
 		t.Errorf("the verdict names %q %v, want data alone: %s", v.Volume, v.Volumes, v.Message)
 	}
@@ -46,8 +47,8 @@ func TestWhoFailedTheMount(t *testing.T) {
 		"rpc error: code = Internal desc = mount failed: exit status 32": "CSI driver ebs.csi.aws.com on n1",
 		"no space left on device": "the kubelet of n1",
 	} {
-		w := newWorld().pending(1).event("FailedMount", `MountVolume.SetUp failed for volume "pv-data" : `+words, 0.1)
-		v := w.trace(t).Verdict
+		w := testworld.New().Pending(1).Event("FailedMount", `MountVolume.SetUp failed for volume "pv-data" : `+words, 0.1)
+		v := traceOf(w).Verdict
 		if v.Actor != actor {
 			t.Errorf("%s: the actor is %q, want %q", words, v.Actor, actor)
 		}
@@ -59,11 +60,11 @@ func TestWhoFailedTheMount(t *testing.T) {
 
 // The pod object of a job stays, and shows nothing of what is mounted for it.
 func TestStagesOfAJobThatHasEnded(t *testing.T) {
-	w := newWorld()
-	w.pod.Status.Phase = corev1.PodSucceeded
-	w.pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: minutesAgo(9), FinishedAt: minutesAgo(1)}}
-	w.pod.Status.Conditions[1].Status = corev1.ConditionFalse
-	traced := w.trace(t)
+	w := testworld.New()
+	w.Pod.Status.Phase = corev1.PodSucceeded
+	w.Pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: testworld.MinutesAgo(9), FinishedAt: testworld.MinutesAgo(1)}}
+	w.Pod.Status.Conditions[1].Status = corev1.ConditionFalse
+	traced := traceOf(w)
 	at, ok := traced.Standing(traced.Volumes[0])
 	if !ok || !slices.Equal(at.Possible, []trace.StageName{trace.StageUnmounted, trace.StageUnstaged}) {
 		t.Errorf("it may stand in %v, want unmounted and unstaged: %s", at.Possible, traced.Verdict.Message)

@@ -1,4 +1,4 @@
-package diagnose_test
+package trace_test
 
 import (
 	"cmp"
@@ -15,16 +15,17 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
 // logged is an operation that failed so many minutes ago, and is tried again a minute later.
 func logged(minutes float64, volume corev1.UniqueVolumeName, pod types.UID, message string) controllerlog.KubeletFailure {
-	return controllerlog.KubeletFailure{At: minutesAgo(minutes).Time, Pause: time.Minute, Volume: volume, Pod: pod, Message: message}
+	return controllerlog.KubeletFailure{At: testworld.MinutesAgo(minutes).Time, Pause: time.Minute, Volume: volume, Pod: pod, Message: message}
 }
 
 func started(minutes float64) trace.KubeletSample {
-	return sample("process_start_time_seconds", float64(minutesAgo(minutes).Unix()))
+	return sample("process_start_time_seconds", float64(testworld.MinutesAgo(minutes).Unix()))
 }
 
 // Where the objects leave two stages open, the kubelet's counters exclude one.
@@ -46,15 +47,15 @@ func TestNeverStaged(t *testing.T) {
 		"only calls of the other stages": {[]trace.KubeletSample{started(60), call("NodePublishVolume", "Internal", 2), call("NodePublishVolume", "OK", 2)}, open},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld().pending(9)
-			w.VolumeAttachments[0].CreationTimestamp = minutesAgo(9)
+			w := testworld.New().Pending(9)
+			w.VolumeAttachments[0].CreationTimestamp = testworld.MinutesAgo(9)
 			view := &trace.KubeletView{Samples: row.samples}
-			v := diagnose.TracePod(w.snapshot(), w.pod, diagnose.Options{Kubelet: view}).Verdict
+			v := diagnose.TracePod(w.Snapshot(), w.Pod, diagnose.Options{Kubelet: view}).Verdict
 			got := stagesOf(v.Stage, v.Stages)
 			if got != row.want || strings.Contains(v.Message, "no object tells") != (row.want == open) {
 				t.Errorf("it waits in %s, want %s: %s", got, row.want, v.Message)
 			}
-			for _, r := range w.heard(view).Volumes {
+			for _, r := range heard(w, view).Volumes {
 				if got := stagesOf(r.Stage, r.Stages); got != row.want {
 					t.Errorf("its row says %s, want %s: %s", got, row.want, r.Detail)
 				}
@@ -90,21 +91,21 @@ func TestLoggedMount(t *testing.T) {
 		said     string
 	}{
 		"nothing":                 {nil, "staged mounted", ""},
-		"staged":                  {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-app", refused)}, "staged", refused},
-		"published":               {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-app", strings.Replace(refused, "MountDevice", "SetUp", 1))}, "mounted", strings.Replace(refused, "MountDevice", "SetUp", 1)},
-		"the last one counts":     {[]controllerlog.KubeletFailure{logged(2, theVolume, "uid-app", refused), logged(0.5, theVolume, "uid-app", strings.Replace(refused, "MountDevice", "SetUp", 1))}, "mounted", strings.Replace(refused, "MountDevice", "SetUp", 1)},
-		"the API server was away": {[]controllerlog.KubeletFailure{logged(2, theVolume, "uid-app", refused), logged(0.5, theVolume, "uid-app", unreached)}, "staged", refused},
-		"its answer was cut off":  {[]controllerlog.KubeletFailure{logged(2, theVolume, "uid-app", refused), logged(0.5, theVolume, "uid-app", cutOff)}, "staged", refused},
-		"that alone":              {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-app", unreached)}, "staged mounted", unreached},
-		"a driver says the same":  {[]controllerlog.KubeletFailure{logged(2, theVolume, "uid-app", refused), logged(0.5, theVolume, "uid-app", unreachedBy)}, "staged", unreachedBy},
-		"before it came here":     {[]controllerlog.KubeletFailure{logged(91, theVolume, "uid-app", refused)}, "staged mounted", ""},
-		"of another pod":          {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-other", refused)}, "staged mounted", ""},
+		"staged":                  {[]controllerlog.KubeletFailure{logged(0.5, testworld.Volume, "uid-app", refused)}, "staged", refused},
+		"published":               {[]controllerlog.KubeletFailure{logged(0.5, testworld.Volume, "uid-app", strings.Replace(refused, "MountDevice", "SetUp", 1))}, "mounted", strings.Replace(refused, "MountDevice", "SetUp", 1)},
+		"the last one counts":     {[]controllerlog.KubeletFailure{logged(2, testworld.Volume, "uid-app", refused), logged(0.5, testworld.Volume, "uid-app", strings.Replace(refused, "MountDevice", "SetUp", 1))}, "mounted", strings.Replace(refused, "MountDevice", "SetUp", 1)},
+		"the API server was away": {[]controllerlog.KubeletFailure{logged(2, testworld.Volume, "uid-app", refused), logged(0.5, testworld.Volume, "uid-app", unreached)}, "staged", refused},
+		"its answer was cut off":  {[]controllerlog.KubeletFailure{logged(2, testworld.Volume, "uid-app", refused), logged(0.5, testworld.Volume, "uid-app", cutOff)}, "staged", refused},
+		"that alone":              {[]controllerlog.KubeletFailure{logged(0.5, testworld.Volume, "uid-app", unreached)}, "staged mounted", unreached},
+		"a driver says the same":  {[]controllerlog.KubeletFailure{logged(2, testworld.Volume, "uid-app", refused), logged(0.5, testworld.Volume, "uid-app", unreachedBy)}, "staged", unreachedBy},
+		"before it came here":     {[]controllerlog.KubeletFailure{logged(91, testworld.Volume, "uid-app", refused)}, "staged mounted", ""},
+		"of another pod":          {[]controllerlog.KubeletFailure{logged(0.5, testworld.Volume, "uid-other", refused)}, "staged mounted", ""},
 		"of another volume":       {[]controllerlog.KubeletFailure{logged(0.5, "kubernetes.io/csi/d^other", "uid-app", strings.Replace(refused, "pv-data", "pv-other", 1))}, "staged mounted", ""},
-		"of another step":         {[]controllerlog.KubeletFailure{logged(0.5, theVolume, "uid-app", `UnmountVolume.TearDown failed for volume "pv-data" : busy`)}, "staged mounted", ""},
+		"of another step":         {[]controllerlog.KubeletFailure{logged(0.5, testworld.Volume, "uid-app", `UnmountVolume.TearDown failed for volume "pv-data" : busy`)}, "staged mounted", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld().pending(90)
-			doc := diagnose.TracePod(w.snapshot(), w.pod, diagnose.Options{Kubelet: &trace.KubeletView{Failures: row.failures}})
+			w := testworld.New().Pending(90)
+			doc := diagnose.TracePod(w.Snapshot(), w.Pod, diagnose.Options{Kubelet: &trace.KubeletView{Failures: row.failures}})
 			if got := stagesOf(doc.Verdict.Stage, doc.Verdict.Stages); got != row.want || doc.Verdict.Said != row.said {
 				t.Errorf("it waits in %s, want %s: %s; said: %s", got, row.want, doc.Verdict.Message, doc.Verdict.Said)
 			}
@@ -129,42 +130,42 @@ func TestLoggedUnmount(t *testing.T) {
 		itself  = `UnmountVolume.TearDown failed for volume "kubernetes.io/csi/ebs.csi.aws.com^vol-1" : remove /var/lib/kubelet/pods: directory not empty`
 		another = "kubernetes.io/csi/ebs.csi.aws.com^vol-2"
 	)
-	ended := func() *world {
-		w := newWorld()
-		w.pod.Status.Phase = corev1.PodSucceeded
-		w.pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: minutesAgo(9), FinishedAt: minutesAgo(1)}}
-		w.pod.Status.Conditions[1].Status = corev1.ConditionFalse
+	ended := func() *testworld.World {
+		w := testworld.New()
+		w.Pod.Status.Phase = corev1.PodSucceeded
+		w.Pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: testworld.MinutesAgo(9), FinishedAt: testworld.MinutesAgo(1)}}
+		w.Pod.Status.Conditions[1].Status = corev1.ConditionFalse
 		return w
 	}
-	nobody := func() *world {
-		w := newWorld()
+	nobody := func() *testworld.World {
+		w := testworld.New()
 		w.Pods = nil
 		return w
 	}
 	onNode := "CSI driver ebs.csi.aws.com on n1"
 	for name, row := range map[string]struct {
-		world   *world
+		world   *testworld.World
 		failure controllerlog.KubeletFailure
 		want    string
 		actor   string
 		runs    float64 // for how many minutes the kubelet has; 0: 60
 	}{
 		"ended, nothing":           {ended(), logged(0.5, another, "uid-app", tear), open, onNode, 0},
-		"ended, unmount":           {ended(), logged(0.5, theVolume, "uid-app", tear), "unmounted", onNode, 0},
-		"ended, by the kubelet":    {ended(), logged(0.5, theVolume, "uid-app", itself), "unmounted", "the kubelet of n1", 0},
-		"ended, unstage":           {ended(), logged(0.5, theVolume, "", device), "unstaged", onNode, 0},
-		"ended, tried again since": {ended(), logged(1.5, theVolume, "uid-app", tear), open, onNode, 0},
-		"ended, started since":     {ended(), logged(0.5, theVolume, "uid-app", tear), open, onNode, 0.4},
-		"ended, as it started":     {ended(), logged(0.5, theVolume, "uid-app", tear), open, onNode, 0.51},
-		"ended, another pod":       {ended(), logged(0.5, theVolume, "uid-other", tear), open, onNode, 0},
-		"ended, a mount":           {ended(), logged(0.5, theVolume, "uid-app", `MountVolume.SetUp failed for volume "pv-data" : busy`), open, onNode, 0},
-		"nobody's, unmount":        {nobody(), logged(0.5, theVolume, "uid-gone", tear), "unmounted", onNode, 0},
-		"nobody's, unstage":        {nobody(), logged(0.5, theVolume, "", device), "unstaged", onNode, 0},
-		"nobody's, references":     {nobody(), logged(0.5, theVolume, "", refs), "unstaged", "whoever mounted it at /y on n1", 0},
+		"ended, unmount":           {ended(), logged(0.5, testworld.Volume, "uid-app", tear), "unmounted", onNode, 0},
+		"ended, by the kubelet":    {ended(), logged(0.5, testworld.Volume, "uid-app", itself), "unmounted", "the kubelet of n1", 0},
+		"ended, unstage":           {ended(), logged(0.5, testworld.Volume, "", device), "unstaged", onNode, 0},
+		"ended, tried again since": {ended(), logged(1.5, testworld.Volume, "uid-app", tear), open, onNode, 0},
+		"ended, started since":     {ended(), logged(0.5, testworld.Volume, "uid-app", tear), open, onNode, 0.4},
+		"ended, as it started":     {ended(), logged(0.5, testworld.Volume, "uid-app", tear), open, onNode, 0.51},
+		"ended, another pod":       {ended(), logged(0.5, testworld.Volume, "uid-other", tear), open, onNode, 0},
+		"ended, a mount":           {ended(), logged(0.5, testworld.Volume, "uid-app", `MountVolume.SetUp failed for volume "pv-data" : busy`), open, onNode, 0},
+		"nobody's, unmount":        {nobody(), logged(0.5, testworld.Volume, "uid-gone", tear), "unmounted", onNode, 0},
+		"nobody's, unstage":        {nobody(), logged(0.5, testworld.Volume, "", device), "unstaged", onNode, 0},
+		"nobody's, references":     {nobody(), logged(0.5, testworld.Volume, "", refs), "unstaged", "whoever mounted it at /y on n1", 0},
 		"nobody's, another":        {nobody(), logged(0.5, another, "", device), open, onNode, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rows := row.world.heard(&trace.KubeletView{Failures: []controllerlog.KubeletFailure{row.failure}, Samples: []trace.KubeletSample{started(cmp.Or(row.runs, 60))}}).Volumes
+			rows := heard(row.world, &trace.KubeletView{Failures: []controllerlog.KubeletFailure{row.failure}, Samples: []trace.KubeletSample{started(cmp.Or(row.runs, 60))}}).Volumes
 			if len(rows) != 1 {
 				t.Fatalf("%d rows, want one", len(rows))
 			}
@@ -179,36 +180,36 @@ func TestLoggedUnmount(t *testing.T) {
 }
 
 // withSecond adds a volume "more" as the first one is.
-func withSecond(w *world) *world {
+func withSecond(w *testworld.World) *testworld.World {
 	const volume = corev1.UniqueVolumeName("kubernetes.io/csi/ebs.csi.aws.com^vol-2")
 	pv, claim := w.Volumes[0].DeepCopy(), w.Claims[0].DeepCopy()
 	pv.Name, pv.UID, pv.Spec.CSI.VolumeHandle, pv.Spec.ClaimRef.Name, pv.Spec.ClaimRef.UID = "pv-more", "uid-pv-more", "vol-2", "more", "uid-more"
 	claim.Name, claim.UID, claim.Spec.VolumeName = "more", "uid-more", "pv-more"
 	w.Volumes, w.Claims = append(w.Volumes, pv), append(w.Claims, claim)
 	va := w.VolumeAttachments[0].DeepCopy()
-	va.Name, va.UID, va.Spec.Source.PersistentVolumeName = reconcile.VolumeAttachmentName("vol-2", theDriver, "n1"), "uid-va-more", &pv.Name
+	va.Name, va.UID, va.Spec.Source.PersistentVolumeName = reconcile.VolumeAttachmentName("vol-2", testworld.Driver, "n1"), "uid-va-more", &pv.Name
 	w.VolumeAttachments = append(w.VolumeAttachments, va)
-	w.node.Status.VolumesInUse = append(w.node.Status.VolumesInUse, volume)
-	w.node.Status.VolumesAttached = append(w.node.Status.VolumesAttached, corev1.AttachedVolume{Name: volume})
-	more := w.pod.Spec.Volumes[0].DeepCopy()
+	w.Node.Status.VolumesInUse = append(w.Node.Status.VolumesInUse, volume)
+	w.Node.Status.VolumesAttached = append(w.Node.Status.VolumesAttached, corev1.AttachedVolume{Name: volume})
+	more := w.Pod.Spec.Volumes[0].DeepCopy()
 	more.Name, more.PersistentVolumeClaim.ClaimName = "more", "more"
-	w.pod.Spec.Volumes = append(w.pod.Spec.Volumes, *more)
-	c := &w.pod.Spec.Containers[0]
+	w.Pod.Spec.Volumes = append(w.Pod.Spec.Volumes, *more)
+	c := &w.Pod.Spec.Containers[0]
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "more", MountPath: "/more"})
 	return w
 }
 
 // Of a pod that cannot go for one of its volumes, the log tells for which.
 func TestLoggedUnmountOfOneOfTwo(t *testing.T) {
-	two := func() *world { return withSecond(newWorld().stopped(9)) }
-	doc := diagnose.TracePod(two().snapshot(), two().pod, diagnose.Options{})
+	two := func() *testworld.World { return withSecond(testworld.New().Stopped(9)) }
+	doc := diagnose.TracePod(two().Snapshot(), two().Pod, diagnose.Options{})
 	if len(doc.Verdict.Volumes) != 2 {
 		t.Fatalf("without the log it waits for %v: %s", doc.Verdict.Volumes, doc.Verdict.Message)
 	}
 	w := two()
-	volume := w.node.Status.VolumesInUse[1]
-	doc = diagnose.TracePod(w.snapshot(), w.pod, diagnose.Options{Kubelet: &trace.KubeletView{Samples: []trace.KubeletSample{started(60)}, Failures: []controllerlog.KubeletFailure{
-		logged(0.5, volume, w.pod.UID, `UnmountVolume.TearDown failed for volume "`+string(volume)+`" : rpc error: code = Internal desc = busy`)}}})
+	volume := w.Node.Status.VolumesInUse[1]
+	doc = diagnose.TracePod(w.Snapshot(), w.Pod, diagnose.Options{Kubelet: &trace.KubeletView{Samples: []trace.KubeletSample{started(60)}, Failures: []controllerlog.KubeletFailure{
+		logged(0.5, volume, w.Pod.UID, `UnmountVolume.TearDown failed for volume "`+string(volume)+`" : rpc error: code = Internal desc = busy`)}}})
 	if v := doc.Verdict; v.Volume != "more" || len(v.Volumes) > 0 || v.Stage != trace.StageUnmounted || !strings.Contains(v.Message, "has ended but cannot go") {
 		t.Errorf("with the log it waits for %q %v in %s: %s", v.Volume, v.Volumes, v.Stage, v.Message)
 	}
@@ -218,31 +219,31 @@ func TestLoggedUnmountOfOneOfTwo(t *testing.T) {
 // the volume is attached, is only staged, or is made for the pod.
 func TestLoggedDataLost(t *testing.T) {
 	const lost = `UnmountVolume.NewUnmounter failed for volume "pv-data" : kubernetes.io/csi: unmounter failed to load volume data file [/var/lib/kubelet/pods/uid-app]`
-	notAttached := func(w *world) *world {
-		w.VolumeAttachments, w.node.Status.VolumesInUse, w.node.Status.VolumesAttached = nil, nil, nil
+	notAttached := func(w *testworld.World) *testworld.World {
+		w.VolumeAttachments, w.Node.Status.VolumesInUse, w.Node.Status.VolumesAttached = nil, nil, nil
 		w.CSIDrivers[0].Spec.AttachRequired = ptr.To(false)
 		return w
 	}
-	inline := func(w *world) *world {
+	inline := func(w *testworld.World) *testworld.World {
 		w.CSIDrivers[0].Spec.VolumeLifecycleModes = []storagev1.VolumeLifecycleMode{storagev1.VolumeLifecycleEphemeral}
-		w.pod.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: theDriver}}
+		w.Pod.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: testworld.Driver}}
 		return w
 	}
 	for name, row := range map[string]struct {
-		world  *world
+		world  *testworld.World
 		volume corev1.UniqueVolumeName
 		state  finding.WaitState
 	}{
-		"attached":         {newWorld().stopped(1), theVolume, finding.Stuck},
-		"staged":           {notAttached(newWorld().stopped(1)), theVolume, finding.Stuck},
-		"of the pod":       {inline(notAttached(newWorld().stopped(1))), "kubernetes.io/csi/uid-app-data", finding.Stuck},
-		"of another pod's": {inline(notAttached(newWorld().stopped(1))), "kubernetes.io/csi/uid-other-data", finding.InFlight},
-		"another volume":   {notAttached(newWorld().stopped(1)), "kubernetes.io/csi/ebs.csi.aws.com^vol-2", finding.InFlight},
+		"attached":         {testworld.New().Stopped(1), testworld.Volume, finding.Stuck},
+		"staged":           {notAttached(testworld.New().Stopped(1)), testworld.Volume, finding.Stuck},
+		"of the pod":       {inline(notAttached(testworld.New().Stopped(1))), "kubernetes.io/csi/uid-app-data", finding.Stuck},
+		"of another pod's": {inline(notAttached(testworld.New().Stopped(1))), "kubernetes.io/csi/uid-other-data", finding.InFlight},
+		"another volume":   {notAttached(testworld.New().Stopped(1)), "kubernetes.io/csi/ebs.csi.aws.com^vol-2", finding.InFlight},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := logged(0, row.volume, "uid-app", lost)
 			f.Pause = 100 * time.Millisecond
-			v := diagnose.TracePod(row.world.snapshot(), row.world.pod, diagnose.Options{Kubelet: &trace.KubeletView{
+			v := diagnose.TracePod(row.world.Snapshot(), row.world.Pod, diagnose.Options{Kubelet: &trace.KubeletView{
 				Failures: []controllerlog.KubeletFailure{f}, Samples: []trace.KubeletSample{started(60)}}}).Verdict
 			if v.State != row.state || v.Stage != trace.StageUnmounted || (v.Said == lost) != (row.state == finding.Stuck) {
 				t.Errorf("it is %s in %s: %s (said: %q)", v.State, v.Stage, v.Message, v.Said)

@@ -1,4 +1,4 @@
-package diagnose_test
+package trace_test
 
 import (
 	"fmt"
@@ -12,15 +12,17 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubelet"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-func (w *world) kubelet() *kubelet.Node { return w.heard(nil) }
+// rowsOf are the plan's rows of the node.
+func rowsOf(w *testworld.World) *kubelet.Node { return heard(w, nil) }
 
 // heard is the same with what the kubelet says itself.
-func (w *world) heard(view *trace.KubeletView) *kubelet.Node {
-	s := w.snapshot()
+func heard(w *testworld.World, view *trace.KubeletView) *kubelet.Node {
+	s := w.Snapshot()
 	world := reconcile.NewWorld(s, reconcile.Options{})
 	return kubelet.OfNode(facts.NewView(s, world, world.Reconcile()), "n1", view)
 }
@@ -38,91 +40,91 @@ func rowText(v kubelet.Volume) string {
 	return fmt.Sprintf("%s %s %v; %s; %s %v %s", pods, v.State, stages, v.Actor, v.Next, v.Calls, v.Pause)
 }
 
-const driverOnNode = "CSI driver " + theDriver + " on n1"
+const driverOnNode = "CSI driver " + testworld.Driver + " on n1"
 
 // Each row says what the kubelet does next, whom it asks, and how long it may pause.
 func TestKubeletRows(t *testing.T) {
 	block := corev1.PersistentVolumeBlock
-	asBlock := func(w *world) {
+	asBlock := func(w *testworld.World) {
 		w.Volumes[0].Spec.VolumeMode = &block
-		w.pod.Spec.Containers[0].VolumeMounts = nil
-		w.pod.Spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "data", DevicePath: "/dev/x"}}
+		w.Pod.Spec.Containers[0].VolumeMounts = nil
+		w.Pod.Spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "data", DevicePath: "/dev/x"}}
 	}
-	gone := func(w *world) { w.Pods = nil }
+	gone := func(w *testworld.World) { w.Pods = nil }
 	// The pod's claim is bound to another volume than the one that the node has in use.
-	asOther := func(w *world, source corev1.PersistentVolumeSource) {
+	asOther := func(w *testworld.World, source corev1.PersistentVolumeSource) {
 		pv := w.Volumes[0].DeepCopy()
 		pv.Name, pv.UID, pv.Spec.PersistentVolumeSource = "pv-other", "uid-pv-other", source
 		w.Volumes, w.Claims[0].Spec.VolumeName = append(w.Volumes, pv), pv.Name
 		w.Volumes[0].Spec.ClaimRef = nil
 	}
-	asNFS := func(w *world) {
+	asNFS := func(w *testworld.World) {
 		asOther(w, corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "x", Path: "/x"}})
 	}
-	asFiles := func(w *world) {
+	asFiles := func(w *testworld.World) {
 		asOther(w, corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "files.example.com", VolumeHandle: "x"}})
 		w.CSIDrivers = append(w.CSIDrivers, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "files.example.com"}, Spec: storagev1.CSIDriverSpec{AttachRequired: new(false)}})
 	}
 	for _, c := range []struct {
 		name  string
-		world *world
+		world *testworld.World
 		want  []string
 	}{
-		{"mounted", newWorld(), []string{"[default/app:data] done []; ;  [] "}},
-		{"staged or mounted", newWorld().pending(1),
+		{"mounted", testworld.New(), []string{"[default/app:data] done []; ;  [] "}},
+		{"staged or mounted", testworld.New().Pending(1),
 			[]string{"[default/app:data] waiting [staged mounted]; " + driverOnNode + "; MountVolume [NodeStageVolume NodePublishVolume] 2m2s"}},
-		{"a block device", with(newWorld().pending(1), asBlock),
+		{"a block device", testworld.With(testworld.New().Pending(1), asBlock),
 			[]string{"[default/app:data] waiting [staged mounted]; " + driverOnNode + "; MapVolume [NodeStageVolume NodePublishVolume] 2m2s"}},
-		{"staging fails", newWorld().pending(1).event("FailedMount", `MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = Internal desc = no`, 0.1),
+		{"staging fails", testworld.New().Pending(1).Event("FailedMount", `MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = Internal desc = no`, 0.1),
 			[]string{"[default/app:data] blocked [staged]; " + driverOnNode + "; MountVolume [NodeStageVolume] 2m2s"}},
-		{"a secret is missing", newWorld().pending(1).event("FailedMount", `MountVolume.MountDevice failed for volume "pv-data" : fetching NodeStageSecretRef a/b failed: secrets "b" not found`, 0.1),
+		{"a secret is missing", testworld.New().Pending(1).Event("FailedMount", `MountVolume.MountDevice failed for volume "pv-data" : fetching NodeStageSecretRef a/b failed: secrets "b" not found`, 0.1),
 			[]string{"[default/app:data] blocked [staged]; whoever is to create secret/b; MountVolume [] 2m2s"}},
-		{"not listed as attached", with(newWorld().pending(1), func(w *world) { w.node.Status.VolumesAttached = nil }),
+		{"not listed as attached", testworld.With(testworld.New().Pending(1), func(w *testworld.World) { w.Node.Status.VolumesAttached = nil }),
 			[]string{"[default/app:data] waiting [listed]; the attach/detach controller; VerifyControllerAttachedVolume [] "}},
-		{"not announced", with(newWorld().pending(0.1), func(w *world) { w.node.Status.VolumesInUse = nil }),
+		{"not announced", testworld.With(testworld.New().Pending(0.1), func(w *testworld.World) { w.Node.Status.VolumesInUse = nil }),
 			[]string{"[default/app:data] waiting [askedFor]; the kubelet of n1; GetVolumesInUse [] 10s"}},
-		{"claim not bound", with(newWorld().pending(0.1).unattached(), func(w *world) {
-			w.node.Status.VolumesInUse, w.Claims[0].Spec.VolumeName, w.Claims[0].Status.Phase = nil, "", corev1.ClaimPending
+		{"claim not bound", testworld.With(testworld.New().Pending(0.1).Unattached(), func(w *testworld.World) {
+			w.Node.Status.VolumesInUse, w.Claims[0].Spec.VolumeName, w.Claims[0].Status.Phase = nil, "", corev1.ClaimPending
 		}), []string{"[default/app:data] waiting [claimBound]; the persistent volume controller; AddPodToVolume [] 15s"}},
-		{"the driver is not there", with(newWorld().pending(1), func(w *world) { w.CSINodes[0].Spec.Drivers = nil }),
-			[]string{"[default/app:data] waiting [driverRegistered]; the node plugin of " + theDriver + " on n1; MountVolume [] 2m2s"}},
-		{"unmounting", newWorld().stopped(1),
+		{"the driver is not there", testworld.With(testworld.New().Pending(1), func(w *testworld.World) { w.CSINodes[0].Spec.Drivers = nil }),
+			[]string{"[default/app:data] waiting [driverRegistered]; the node plugin of " + testworld.Driver + " on n1; MountVolume [] 2m2s"}},
+		{"unmounting", testworld.New().Stopped(1),
 			[]string{"[default/app:data] waiting [unmounted]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume] 2m2s"}},
-		{"nobody wants it", with(newWorld(), gone),
+		{"nobody wants it", testworld.With(testworld.New(), gone),
 			[]string{"[] waiting [unmounted unstaged]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s"}},
-		{"nobody wants the block device", with(newWorld(), func(w *world) { asBlock(w); gone(w) }),
+		{"nobody wants the block device", testworld.With(testworld.New(), func(w *testworld.World) { asBlock(w); gone(w) }),
 			[]string{"[] waiting [unmounted unstaged]; " + driverOnNode + "; UnmapVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s"}},
-		{"nobody wants it and its driver is gone", with(newWorld(), func(w *world) { gone(w); w.CSINodes[0].Spec.Drivers = nil }),
-			[]string{"[] blocked [unmounted unstaged]; the node plugin of " + theDriver + " on n1; UnmountVolume [] 2m2s"}},
-		{"the pods could not be read", with(newWorld(), gone).without(snapshot.Pods),
+		{"nobody wants it and its driver is gone", testworld.With(testworld.New(), func(w *testworld.World) { gone(w); w.CSINodes[0].Spec.Drivers = nil }),
+			[]string{"[] blocked [unmounted unstaged]; the node plugin of " + testworld.Driver + " on n1; UnmountVolume [] 2m2s"}},
+		{"the pods could not be read", testworld.With(testworld.New(), gone).Without(snapshot.Pods),
 			[]string{"[] unknown [unmounted unstaged]; ; UnmountVolume [] 2m2s"}},
-		{"it ended before it was mounted", with(newWorld().pending(9), func(w *world) {
-			w.pod.Status.Phase, w.pod.Status.ContainerStatuses = corev1.PodFailed, nil
+		{"it ended before it was mounted", testworld.With(testworld.New().Pending(9), func(w *testworld.World) {
+			w.Pod.Status.Phase, w.Pod.Status.ContainerStatuses = corev1.PodFailed, nil
 		}), []string{"[default/app:data] blocked [unstaged]; the kubelet of n1; MountVolume [] 2m2s"}},
-		{"two pods share it", with(newWorld(), func(w *world) { w.Pods = append(w.Pods, newPod("also", "n1")) }),
+		{"two pods share it", testworld.With(testworld.New(), func(w *testworld.World) { w.Pods = append(w.Pods, testworld.NewPod("also", "n1")) }),
 			[]string{"[default/also:data default/app:data] done []; ;  [] "}},
-		{"another claim leads nowhere", with(newWorld(), func(w *world) {
+		{"another claim leads nowhere", testworld.With(testworld.New(), func(w *testworld.World) {
 			w.Claims[0].Spec.VolumeName, w.Claims[0].Status.Phase = "", corev1.ClaimPending
 		}), []string{
 			"[] unknown [unmounted unstaged]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
 			"[default/app:data] done []; ;  [] ",
 		}},
-		{"nobody wants it, beside an NFS volume", with(newWorld(), func(w *world) { asNFS(w) }), []string{
+		{"nobody wants it, beside an NFS volume", testworld.With(testworld.New(), func(w *testworld.World) { asNFS(w) }), []string{
 			"[] waiting [unmounted unstaged]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
 			"[default/app:data] done []; ;  [] ",
 		}},
-		{"nobody wants it, beside a volume that is not attached", with(newWorld(), func(w *world) { asFiles(w) }), []string{
+		{"nobody wants it, beside a volume that is not attached", testworld.With(testworld.New(), func(w *testworld.World) { asFiles(w) }), []string{
 			"[] waiting [unmounted unstaged]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
 			"[default/app:data] done []; ;  [] ",
 		}},
-		{"its driver's volumes are no longer attached", with(newWorld(), func(w *world) { w.CSIDrivers[0].Spec.AttachRequired = new(false) }), []string{
+		{"its driver's volumes are no longer attached", testworld.With(testworld.New(), func(w *testworld.World) { w.CSIDrivers[0].Spec.AttachRequired = new(false) }), []string{
 			"[] unknown [unmounted unstaged]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
 			"[default/app:data] done []; ;  [] ",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
-			for _, v := range c.world.kubelet().Volumes {
+			for _, v := range rowsOf(c.world).Volumes {
 				got = append(got, rowText(v))
 			}
 			if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
@@ -134,14 +136,14 @@ func TestKubeletRows(t *testing.T) {
 
 // A kubelet that was asked agrees or differs about each pod, and counts for all of them.
 func TestKubeletNodeCorroborated(t *testing.T) {
-	w := newWorld().pending(9)
-	ending := newPod("ending", "n1")
-	at := minutesAgo(1)
+	w := testworld.New().Pending(9)
+	ending := testworld.NewPod("ending", "n1")
+	at := testworld.MinutesAgo(1)
 	ending.DeletionTimestamp = &at
 	w.Pods = append(w.Pods, ending)
 	behind := ending.DeepCopy()
 	behind.DeletionTimestamp = nil
-	n := w.heard(&trace.KubeletView{Pods: []*corev1.Pod{w.pod, behind}, Samples: append(counts(3, 2),
+	n := heard(w, &trace.KubeletView{Pods: []*corev1.Pod{w.Pod, behind}, Samples: append(counts(3, 2),
 		operation("volume_mount", "fail-unknown", thePlugin, 3), operation("volume_unmount", "fail-unknown", thePlugin, 5))})
 	var lines []string
 	for _, said := range n.Statements {
@@ -156,7 +158,7 @@ func TestKubeletNodeCorroborated(t *testing.T) {
 			t.Errorf("has %q not once:\n%s", want, text)
 		}
 	}
-	n = w.heard(&trace.KubeletView{Gaps: []snapshot.Gap{{Kind: trace.KubeletPods}, {Kind: trace.KubeletMetrics}}})
+	n = heard(w, &trace.KubeletView{Gaps: []snapshot.Gap{{Kind: trace.KubeletPods}, {Kind: trace.KubeletMetrics}}})
 	if len(n.Statements) > 0 {
 		t.Errorf("a kubelet that did not answer says %v", n.Statements)
 	}

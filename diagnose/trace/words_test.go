@@ -1,8 +1,10 @@
-package diagnose_test
+package trace_test
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 )
 
 // What the kubelets of the releases write about a volume, and what it means: a
@@ -78,16 +80,16 @@ func TestKubeletTexts(t *testing.T) {
 			"stuck OwnershipChange", "written after 30 s and then each minute"},
 	} {
 		t.Run(c.kubelet+" "+c.message[min(len(c.message), 20):], func(t *testing.T) {
-			w := newWorld().pending(9).event(c.reason, c.message, 5)
+			w := testworld.New().Pending(9).Event(c.reason, c.message, 5)
 			if c.reason != "VolumePermissionChangeInProgress" {
-				w.saidAgain()
+				w.SaidAgain()
 			}
-			w.node.Status.NodeInfo.KubeletVersion = c.kubelet
+			w.Node.Status.NodeInfo.KubeletVersion = c.kubelet
 			traceCase{world: w, verdict: c.verdict, says: []string{c.means}}.run(t)
 		})
 	}
 	// A node whose kubelet attaches by itself says so under its own name.
-	w := newWorld().pending(9).unattached().event("FailedAttachVolume", `AttachVolume.Attach failed for volume "pv-data" : attaching volumes from the kubelet is not supported`, 5)
+	w := testworld.New().Pending(9).Unattached().Event("FailedAttachVolume", `AttachVolume.Attach failed for volume "pv-data" : attaching volumes from the kubelet is not supported`, 5)
 	traceCase{world: w, verdict: "stuck attached", says: []string{"so that its kubelet tries by itself"}}.run(t)
 }
 
@@ -96,15 +98,15 @@ func TestKubeletSilence(t *testing.T) {
 	for version, want := range map[string]string{
 		"v1.27.16": "writes one for each wait of 2m3s", "v1.28.0": "writes none for a wait that merely times out", "": "release is not known",
 	} {
-		w := newWorld().pending(9)
-		w.node.Status.NodeInfo.KubeletVersion = version
+		w := testworld.New().Pending(9)
+		w.Node.Status.NodeInfo.KubeletVersion = version
 		traceCase{world: w, verdict: "stuck mounted", says: []string{want}}.run(t)
 	}
 	for version, want := range map[string]bool{"v1.32.4": true, "v1.33.0": false} {
-		w := newWorld().pending(9)
-		w.node.Status.NodeInfo.KubeletVersion = version
-		w.pod.Spec.SecurityContext = fsGroup()
-		text := traceText(w.trace(t))
+		w := testworld.New().Pending(9)
+		w.Node.Status.NodeInfo.KubeletVersion = version
+		w.Pod.Spec.SecurityContext = fsGroup()
+		text := traceText(traceOf(w))
 		if got := strings.Contains(text, "changes the owner of many files without a word"); got != want {
 			t.Errorf("%s: %v, want %v:\n%s", version, got, want, text)
 		}

@@ -1,4 +1,4 @@
-package diagnose_test
+package preflight_test
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package diagnose_test
+package trace_test
 
 import (
 	"slices"
@@ -9,12 +9,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 )
 
 // withSecret gives the pod a second volume, which the kubelet mounts by itself.
-func withSecret(w *world) *world {
-	w.pod.Spec.Volumes = append(w.pod.Spec.Volumes, corev1.Volume{Name: "keys", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "keys"}}})
-	c := &w.pod.Spec.Containers[0]
+func withSecret(w *testworld.World) *testworld.World {
+	w.Pod.Spec.Volumes = append(w.Pod.Spec.Volumes, corev1.Volume{Name: "keys", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "keys"}}})
+	c := &w.Pod.Spec.Containers[0]
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "keys", MountPath: "/keys"})
 	return w
 }
@@ -28,30 +29,30 @@ func TestWordsThatPass(t *testing.T) {
 		missing       = `MountVolume.SetUp failed for volume "keys" : secret "keys" not found`
 		refused       = `MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = Internal desc = mkfs failed`
 	)
-	lasting := func(w *world, minutes float64) *world {
+	lasting := func(w *testworld.World, minutes float64) *testworld.World {
 		e := w.Events[len(w.Events)-1]
-		e.LastTimestamp, e.Count = metav1.NewTime(e.FirstTimestamp.Add(minutesAgo(0).Sub(minutesAgo(minutes).Time))), 9
+		e.LastTimestamp, e.Count = metav1.NewTime(e.FirstTimestamp.Add(testworld.MinutesAgo(0).Sub(testworld.MinutesAgo(minutes).Time))), 9
 		return w
 	}
 	for _, c := range []traceCase{
-		{name: "another volume fails", world: withSecret(newWorld().pending(1)).event("FailedMount", notRegistered, 1).event("FailedMount", refused, 0.2),
+		{name: "another volume fails", world: withSecret(testworld.New().Pending(1)).Event("FailedMount", notRegistered, 1).Event("FailedMount", refused, 0.2),
 			verdict: "in-flight staged", says: []string{"volume data explains the wait", notRegistered, "nothing is written once it has"}},
-		{name: "the caches filled late", world: withSecret(newWorld().pending(1)).event("FailedMount", notSynced, 1).event("FailedMount", refused, 0.2),
+		{name: "the caches filled late", world: withSecret(testworld.New().Pending(1)).Event("FailedMount", notSynced, 1).Event("FailedMount", refused, 0.2),
 			verdict: "in-flight staged", says: []string{"volume data explains the wait", notSynced}},
-		{name: "nothing else is said", world: withSecret(newWorld().pending(1)).event("FailedMount", notRegistered, 1),
+		{name: "nothing else is said", world: withSecret(testworld.New().Pending(1)).Event("FailedMount", notRegistered, 1),
 			verdict: "in-flight mounted", says: []string{"Pod default/app waits on node n1 for volume data", notRegistered}},
-		{name: "it is the only volume", world: with(withSecret(newWorld().pending(9)).event("FailedMount", notRegistered, 9), func(w *world) {
-			w.pod.Spec.Volumes = w.pod.Spec.Volumes[1:]
+		{name: "it is the only volume", world: testworld.With(withSecret(testworld.New().Pending(9)).Event("FailedMount", notRegistered, 9), func(w *testworld.World) {
+			w.Pod.Spec.Volumes = w.Pod.Spec.Volumes[1:]
 		}), verdict: "stuck mounted", says: []string{"next to act: the kubelet of n1"}},
-		{name: "the network is not ready", world: lasting(withSecret(newWorld().pending(9)).event("NetworkNotReady", "network is not ready", 0.1).event("FailedMount", notRegistered, 8), 7.5),
+		{name: "the network is not ready", world: lasting(withSecret(testworld.New().Pending(9)).Event("NetworkNotReady", "network is not ready", 0.1).Event("FailedMount", notRegistered, 8), 7.5),
 			verdict: "none NetworkNotReady"},
-		{name: "the caches do not fill", world: lasting(withSecret(newWorld().pending(9)).event("FailedMount", notSynced, 8), 7.5),
+		{name: "the caches do not fill", world: lasting(withSecret(testworld.New().Pending(9)).Event("FailedMount", notSynced, 8), 7.5),
 			verdict: "stuck mounted", says: []string{"for volume keys", "unless the kubelet cannot reach the API server"}},
-		{name: "the object is there by now", world: withSecret(newWorld().pending(2)).event("FailedMount", missing, 1).event("FailedMount", refused, 0.05),
+		{name: "the object is there by now", world: withSecret(testworld.New().Pending(2)).Event("FailedMount", missing, 1).Event("FailedMount", refused, 0.05),
 			verdict: "in-flight staged", says: []string{"volume data explains the wait", missing}},
-		{name: "the object is still missing", world: lasting(withSecret(newWorld().pending(2)).event("FailedMount", refused, 0.05).event("FailedMount", missing, 1.5), 1.45),
+		{name: "the object is still missing", world: lasting(withSecret(testworld.New().Pending(2)).Event("FailedMount", refused, 0.05).Event("FailedMount", missing, 1.5), 1.45),
 			verdict: "stuck MissingSecret", says: []string{"it waits for 1 more"}},
-		{name: "neither is said again", world: withSecret(newWorld().pending(2)).event("FailedMount", refused, 1).event("FailedMount", missing, 1),
+		{name: "neither is said again", world: withSecret(testworld.New().Pending(2)).Event("FailedMount", refused, 1).Event("FailedMount", missing, 1),
 			verdict: "in-flight staged", says: []string{"it waits for 1 more"}},
 	} {
 		t.Run(c.name, c.run)
@@ -62,31 +63,31 @@ func TestWordsThatPass(t *testing.T) {
 // is the volume whose driver is there. Where there is no other, its driver may have
 // been there for a while.
 func TestDriverThatNeverRegistered(t *testing.T) {
-	ended := func(minutes float64) *world {
-		w := newWorld().pending(minutes + 1)
-		deleted := minutesAgo(minutes)
-		w.pod.DeletionTimestamp = &deleted
+	ended := func(minutes float64) *testworld.World {
+		w := testworld.New().Pending(minutes + 1)
+		deleted := testworld.MinutesAgo(minutes)
+		w.Pod.DeletionTimestamp = &deleted
 		files := *w.Volumes[0]
-		files.ObjectMeta, files.Spec.CSI = meta("", "pv-files"), &corev1.CSIPersistentVolumeSource{Driver: "files.example.com", VolumeHandle: "share"}
+		files.ObjectMeta, files.Spec.CSI = testworld.Meta("", "pv-files"), &corev1.CSIPersistentVolumeSource{Driver: "files.example.com", VolumeHandle: "share"}
 		claim := *w.Claims[0]
-		claim.ObjectMeta, claim.Spec.VolumeName = meta("default", "files"), files.Name
+		claim.ObjectMeta, claim.Spec.VolumeName = testworld.Meta("default", "files"), files.Name
 		files.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "default", Name: "files", UID: claim.UID}
 		w.Volumes, w.Claims = append(w.Volumes, &files), append(w.Claims, &claim)
 		driver := *w.CSIDrivers[0]
 		no := false
-		driver.ObjectMeta, driver.Spec.AttachRequired = meta("", "files.example.com"), &no
+		driver.ObjectMeta, driver.Spec.AttachRequired = testworld.Meta("", "files.example.com"), &no
 		w.CSIDrivers = append(w.CSIDrivers, &driver)
-		w.pod.Spec.Volumes = append(w.pod.Spec.Volumes, corev1.Volume{Name: "files", VolumeSource: corev1.VolumeSource{
+		w.Pod.Spec.Volumes = append(w.Pod.Spec.Volumes, corev1.Volume{Name: "files", VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "files"}}})
-		c := &w.pod.Spec.Containers[0]
+		c := &w.Pod.Spec.Containers[0]
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "files", MountPath: "/files"})
 		return w
 	}
 	for _, c := range []traceCase{
 		{name: "beside one whose driver is there", world: ended(1), verdict: "in-flight unmounted",
 			says: []string{"before volume data is unmounted on n1", "data is pv-data", "next to act: CSI driver ebs.csi.aws.com on n1", "or ever; volume data explains the wait"}},
-		{name: "alone", world: with(ended(9), func(w *world) {
-			w.node.Status.VolumesInUse, w.node.Status.VolumesAttached, w.VolumeAttachments = nil, nil, nil
+		{name: "alone", world: testworld.With(ended(9), func(w *testworld.World) {
+			w.Node.Status.VolumesInUse, w.Node.Status.VolumesAttached, w.VolumeAttachments = nil, nil, nil
 		}), verdict: "stuck unmounted", says: []string{"next to act: the node plugin of files.example.com on n1"}},
 	} {
 		t.Run(c.name, c.run)
@@ -97,32 +98,32 @@ func TestDriverThatNeverRegistered(t *testing.T) {
 // one of them why that fails: the other one waits for the same.
 func TestWordsToAnotherPod(t *testing.T) {
 	const missing = `MountVolume.MountDevice failed for volume "pv-data" : fetching NodeStageSecretRef default/keys failed: kubernetes.io/csi: failed to find the secret keys in the namespace default with error: secrets "keys" not found`
-	told := func() *world {
-		w := newWorld().pending(1)
-		other := newPod("other", "n1")
-		other.Status = w.pod.Status
+	told := func() *testworld.World {
+		w := testworld.New().Pending(1)
+		other := testworld.NewPod("other", "n1")
+		other.Status = w.Pod.Status
 		w.Pods = append(w.Pods, other)
-		w.event("FailedMount", missing, 0.5)
+		w.Event("FailedMount", missing, 0.5)
 		w.Events[0].InvolvedObject.Name, w.Events[0].InvolvedObject.UID = other.Name, other.UID
 		return w
 	}
 	for _, c := range []traceCase{
 		{name: "both wait", world: told(), verdict: "in-flight MissingSecret", says: []string{"next to act: whoever is to create secret/keys"}},
-		{name: "the other has it", world: with(told(), func(w *world) { w.Pods[len(w.Pods)-1].Status = newPod("x", "n1").Status }),
+		{name: "the other has it", world: testworld.With(told(), func(w *testworld.World) { w.Pods[len(w.Pods)-1].Status = testworld.NewPod("x", "n1").Status }),
 			verdict: "in-flight mounted", says: []string{"CSI driver ebs.csi.aws.com on n1"}},
-		{name: "it was told of a later step", world: with(told(), func(w *world) {
+		{name: "it was told of a later step", world: testworld.With(told(), func(w *testworld.World) {
 			w.Events[0].Message = `MountVolume.SetUp failed for volume "pv-data" : rpc error: code = Internal desc = no`
 		}), verdict: "in-flight mounted", says: []string{"MountVolume.SetUp failed", "CSI driver ebs.csi.aws.com on n1"}},
-		{name: "what it was told is about that pod", world: with(told(), func(w *world) {
+		{name: "what it was told is about that pod", world: testworld.With(told(), func(w *testworld.World) {
 			w.Events[0].Message = `MountVolume.SetUp failed for volume "pv-data" : volume uses the ReadWriteOncePod access mode and is already in use by another pod`
 		}), verdict: "in-flight mounted", says: []string{"no object tells which"}},
-		{name: "their directory went meanwhile", world: with(told(), func(w *world) {
+		{name: "their directory went meanwhile", world: testworld.With(told(), func(w *testworld.World) {
 			w.Events[0].Message = `MapVolume.SetUpDevice failed for volume "pv-data" : rpc error: code = Internal desc = mkfs failed`
-			w.event("FailedMapVolume", `MapVolume.NewBlockVolumeMapper initialization failed for volume "pv-data" : kubernetes.io/csi: csi.NewBlockVolumeMapper failed to save volume info data: `+
+			w.Event("FailedMapVolume", `MapVolume.NewBlockVolumeMapper initialization failed for volume "pv-data" : kubernetes.io/csi: csi.NewBlockVolumeMapper failed to save volume info data: `+
 				"kubernetes.io/csi: failed to save volume data file /plugins/vol_data.json: open /plugins/vol_data.json: no such file or directory", 0.1)
 		}), verdict: "in-flight staged", says: []string{"next to act: CSI driver ebs.csi.aws.com on n1"}},
-		{name: "there is no room for it", world: with(told(), func(w *world) {
-			w.event("FailedMapVolume", `MapVolume.NewBlockVolumeMapper initialization failed for volume "pv-data" : kubernetes.io/csi: csi.NewBlockVolumeMapper failed to save volume info data: `+
+		{name: "there is no room for it", world: testworld.With(told(), func(w *testworld.World) {
+			w.Event("FailedMapVolume", `MapVolume.NewBlockVolumeMapper initialization failed for volume "pv-data" : kubernetes.io/csi: csi.NewBlockVolumeMapper failed to save volume info data: `+
 				"kubernetes.io/csi: failed to save volume data file /plugins/vol_data.json: open /plugins/vol_data.json: no space left on device", 0.1)
 		}), verdict: "in-flight staged", says: []string{"next to act: the kubelet of n1"}},
 	} {
@@ -134,10 +135,10 @@ func TestWordsToAnotherPod(t *testing.T) {
 // That it has no plugin for one stays true when it speaks of another.
 func TestNoPluginIsSaidOnce(t *testing.T) {
 	wait := "Unable to attach or mount volumes: unmounted volumes=[data old], unattached volumes=[data old], failed to process volumes=[data old]: "
-	w := newWorld().pending(1).event("FailedMount", wait+`failed to get Plugin from volumeSpec for volume "old" err=no volume plugin matched`, 0.8).
-		event("FailedMount", wait+"error processing PVC default/data: PVC is not bound", 0.1)
-	w.pod.Spec.Volumes = append(w.pod.Spec.Volumes, corev1.Volume{Name: "old", VolumeSource: corev1.VolumeSource{Glusterfs: &corev1.GlusterfsVolumeSource{EndpointsName: "e", Path: "/"}}})
-	c := &w.pod.Spec.Containers[0]
+	w := testworld.New().Pending(1).Event("FailedMount", wait+`failed to get Plugin from volumeSpec for volume "old" err=no volume plugin matched`, 0.8).
+		Event("FailedMount", wait+"error processing PVC default/data: PVC is not bound", 0.1)
+	w.Pod.Spec.Volumes = append(w.Pod.Spec.Volumes, corev1.Volume{Name: "old", VolumeSource: corev1.VolumeSource{Glusterfs: &corev1.GlusterfsVolumeSource{EndpointsName: "e", Path: "/"}}})
+	c := &w.Pod.Spec.Containers[0]
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "old", MountPath: "/old"})
 	traceCase{world: w, verdict: "stuck askedFor", says: []string{"for volume old", "the kubelet has no plugin"}}.run(t)
 }
@@ -145,13 +146,13 @@ func TestNoPluginIsSaidOnce(t *testing.T) {
 // What the kubelet has against each volume it joins in one event: only the part that names
 // a volume is about it.
 func TestNoPluginForOneOfTwo(t *testing.T) {
-	w := newWorld().pending(1).event("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data old], unattached volumes=[data old], failed to process volumes=[data old]: "+
+	w := testworld.New().Pending(1).Event("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data old], unattached volumes=[data old], failed to process volumes=[data old]: "+
 		`error processing PVC default/data: failed to fetch PVC from API server: persistentvolumeclaims "data" not found; failed to get Plugin from volumeSpec for volume "old" err=no volume plugin matched`, 0.9)
-	w.pod.Spec.Volumes = append(w.pod.Spec.Volumes, corev1.Volume{Name: "old", VolumeSource: corev1.VolumeSource{Glusterfs: &corev1.GlusterfsVolumeSource{EndpointsName: "e", Path: "/"}}})
-	c := &w.pod.Spec.Containers[0]
+	w.Pod.Spec.Volumes = append(w.Pod.Spec.Volumes, corev1.Volume{Name: "old", VolumeSource: corev1.VolumeSource{Glusterfs: &corev1.GlusterfsVolumeSource{EndpointsName: "e", Path: "/"}}})
+	c := &w.Pod.Spec.Containers[0]
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "old", MountPath: "/old"})
 	traceCase{world: w, verdict: "stuck askedFor", says: []string{"for volume old", "the kubelet has no plugin"}}.run(t)
-	for _, v := range w.trace(t).Volumes {
+	for _, v := range traceOf(w).Volumes {
 		if v.Name == "data" && v.Broken == trace.StageInVolumesInUse {
 			t.Errorf("the kubelet has no plugin for volume old, and the trace says it of data: %s", chain(v))
 		}
@@ -164,11 +165,11 @@ func TestClaimThatCameLater(t *testing.T) {
 	const missing = "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[data], failed to process volumes=[data]: " +
 		`error processing PVC default/data: failed to fetch PVC from API server: persistentvolumeclaims "data" not found`
 	for _, c := range []traceCase{
-		{name: "said a moment ago", world: newWorld().pending(1).event("FailedMount", missing, 0.2), verdict: "in-flight askedFor"},
-		{name: "not said again", world: newWorld().pending(2).event("FailedMount", missing, 1), verdict: "in-flight mounted", says: []string{missing, "no object tells which"}},
-		{name: "said as long as the recorder lets it", world: with(newWorld().pending(2).event("FailedMount", missing, 1), func(w *world) { w.Events[0].Count = 25 }),
+		{name: "said a moment ago", world: testworld.New().Pending(1).Event("FailedMount", missing, 0.2), verdict: "in-flight askedFor"},
+		{name: "not said again", world: testworld.New().Pending(2).Event("FailedMount", missing, 1), verdict: "in-flight mounted", says: []string{missing, "no object tells which"}},
+		{name: "said as long as the recorder lets it", world: testworld.With(testworld.New().Pending(2).Event("FailedMount", missing, 1), func(w *testworld.World) { w.Events[0].Count = 25 }),
 			verdict: "stuck askedFor"},
-		{name: "another pod uses the volume", world: with(newWorld().pending(2).event("FailedMount", missing, 1), func(w *world) { w.Pods = append(w.Pods, newPod("other", "n1")) }),
+		{name: "another pod uses the volume", world: testworld.With(testworld.New().Pending(2).Event("FailedMount", missing, 1), func(w *testworld.World) { w.Pods = append(w.Pods, testworld.NewPod("other", "n1")) }),
 			verdict: "stuck askedFor"},
 	} {
 		t.Run(c.name, c.run)
@@ -178,16 +179,16 @@ func TestClaimThatCameLater(t *testing.T) {
 // Where no object tells which of two volumes the pod waits for, the stages and the
 // actors are those of both.
 func TestOneOfTwoVolumes(t *testing.T) {
-	inline := func(w *world, driver string, modes ...storagev1.VolumeLifecycleMode) *world {
-		w.CSIDrivers = append(w.CSIDrivers, &storagev1.CSIDriver{ObjectMeta: meta("", driver), Spec: storagev1.CSIDriverSpec{VolumeLifecycleModes: modes}})
-		w.pod.Spec.Volumes = append(w.pod.Spec.Volumes, corev1.Volume{Name: "inline", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: driver}}})
-		c := &w.pod.Spec.Containers[0]
+	inline := func(w *testworld.World, driver string, modes ...storagev1.VolumeLifecycleMode) *testworld.World {
+		w.CSIDrivers = append(w.CSIDrivers, &storagev1.CSIDriver{ObjectMeta: testworld.Meta("", driver), Spec: storagev1.CSIDriverSpec{VolumeLifecycleModes: modes}})
+		w.Pod.Spec.Volumes = append(w.Pod.Spec.Volumes, corev1.Volume{Name: "inline", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: driver}}})
+		c := &w.Pod.Spec.Containers[0]
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "inline", MountPath: "/inline"})
 		return w
 	}
 	const files = "files.example.com"
-	w := inline(newWorld().pending(1), files, storagev1.VolumeLifecycleEphemeral)
-	v := w.trace(t).Verdict
+	w := inline(testworld.New().Pending(1), files, storagev1.VolumeLifecycleEphemeral)
+	v := traceOf(w).Verdict
 	if want := []trace.StageName{trace.StageStaged, trace.StageMounted, trace.StageRegistered}; !slices.Equal(v.Stages, want) {
 		t.Errorf("the stages are %v, want %v: %s", v.Stages, want, v.Message)
 	}
@@ -195,6 +196,6 @@ func TestOneOfTwoVolumes(t *testing.T) {
 		t.Errorf("the actor is %q, want %q: %s", v.Actor, want, v.Message)
 	}
 	// A driver that takes no such volumes never will, whether it is on the node or not.
-	traceCase{world: inline(newWorld().pending(1), files, storagev1.VolumeLifecyclePersistent), verdict: "stuck mounted",
+	traceCase{world: inline(testworld.New().Pending(1), files, storagev1.VolumeLifecyclePersistent), verdict: "stuck mounted",
 		says: []string{"for volume inline", "next to act: nobody", "does not list the mode Ephemeral"}}.run(t)
 }

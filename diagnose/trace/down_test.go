@@ -1,0 +1,145 @@
+package trace_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// Another node has the volume.
+func TestTraceHeld(t *testing.T) {
+	elsewhere := func(minutes float64, change func(*testworld.World, *corev1.Pod)) *testworld.World {
+		w := testworld.New().Pending(minutes).Unattached()
+		holder := testworld.NewPod("old", "n2")
+		holder.Status.Phase = corev1.PodRunning
+		w.Pods = append(w.Pods, holder)
+		w.VolumeAttachments = []*storagev1.VolumeAttachment{testworld.NewAttachment("n2")}
+		w.Nodes[1].Status.VolumesAttached = []corev1.AttachedVolume{{Name: testworld.Volume}}
+		w.Nodes[1].Status.VolumesInUse = []corev1.UniqueVolumeName{testworld.Volume}
+		change(w, holder)
+		return w
+	}
+	gone := func(w *testworld.World, _ *corev1.Pod) { w.Pods = w.Pods[:1] }
+	for _, c := range []traceCase{
+		{name: "handover", world: elsewhere(1, func(_ *testworld.World, holder *corev1.Pod) {
+			deleted := testworld.MinutesAgo(1)
+			holder.DeletionTimestamp = &deleted
+		}), verdict: "in-flight MultiAttach", says: []string{"pod default/old is Terminating there", "the kubelet of n2"}},
+		{name: "rival", world: elsewhere(9, func(*testworld.World, *corev1.Pod) {}), verdict: "stuck MultiAttach",
+			chain: "+scheduled +claimBound +askedFor !attached^late ~listed +driverRegistered ~staged ~mounted",
+			says:  []string{"pod default/old uses it there", "may be never"}},
+		{name: "not unstaged", world: elsewhere(9, gone), verdict: "stuck MultiAttach", says: []string{"waits for that without a time limit"}},
+		{name: "another name of the disk may be unread", world: testworld.With(elsewhere(9, gone), func(w *testworld.World) { w.Without(snapshot.Volumes) }), verdict: "stuck attached"},
+		{name: "lost node, counting down", world: elsewhere(5, func(w *testworld.World, p *corev1.Pod) {
+			gone(w, p)
+			w.Nodes[1].Status.Conditions[0].Status = corev1.ConditionUnknown
+		}), verdict: "in-flight MultiAttach", says: []string{"detaches it by force 6m after", "8m"}},
+		{name: "detach fails there", world: elsewhere(9, func(w *testworld.World, p *corev1.Pod) {
+			gone(w, p)
+			deleted := testworld.MinutesAgo(8)
+			w.Nodes[1].Status.VolumesInUse, w.Nodes[1].Status.VolumesAttached = nil, nil
+			w.VolumeAttachments[0].DeletionTimestamp = &deleted
+			w.VolumeAttachments[0].Status.DetachError = &storagev1.VolumeError{Time: testworld.MinutesAgo(1), Message: "no permission"}
+			w.Leases = append(w.Leases, testworld.NewLease("kube-system", "external-attacher-leader-ebs-csi-aws-com", testworld.MinutesAgo(99), testworld.MinutesAgo(30)))
+		}), verdict: "stuck MultiAttach", says: []string{"no permission", "the external-attacher of ebs.csi.aws.com", "was last renewed"}},
+		{name: "said once", world: elsewhere(9, func(w *testworld.World, _ *corev1.Pod) {
+			w.Event("FailedAttachVolume", `Multi-Attach error for volume "pv-data" Volume is already used by pod(s) old`, 9)
+		}), verdict: "stuck MultiAttach", says: []string{"written once when the wait began"}},
+		{name: "many nodes may have it", world: elsewhere(9, func(w *testworld.World, _ *corev1.Pod) {
+			w.Volumes[0].Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+		}), verdict: "stuck attached", says: []string{"there is no VolumeAttachment"}},
+	} {
+		t.Run(c.name, c.run)
+	}
+}
+
+func TestTraceDown(t *testing.T) {
+	released := func(minutes float64) *testworld.World {
+		w := testworld.New().Stopped(minutes)
+		w.Node.Status.VolumesInUse, w.Node.Status.VolumesAttached = nil, nil
+		return w
+	}
+	completed := func(w *testworld.World) *testworld.World {
+		w.Pod.DeletionTimestamp = nil
+		w.Pod.Status.Phase = corev1.PodSucceeded
+		return w
+	}
+	for _, c := range []traceCase{
+		{name: "containers run", world: testworld.With(testworld.New(), func(w *testworld.World) {
+			deleted, grace := testworld.MinutesAgo(-0.2), int64(30)
+			w.Pod.DeletionTimestamp, w.Pod.DeletionGracePeriodSeconds = &deleted, &grace
+		}), verdict: "none ContainersRunning", chain: "~containersStopped^ ~unmounted ~unstaged ~detached"},
+		{name: "containers cannot be killed", world: testworld.With(testworld.New(), func(w *testworld.World) {
+			deleted := testworld.MinutesAgo(9)
+			w.Pod.DeletionTimestamp = &deleted
+			w.Event("FailedKillPod", "error killing pod: deadline exceeded", 5)
+		}), verdict: "none ContainersRunning", chain: "!containersStopped^late ~unmounted ~unstaged ~detached"},
+		{name: "node lost", world: testworld.With(testworld.New(), func(w *testworld.World) {
+			deleted := testworld.MinutesAgo(9)
+			w.Pod.DeletionTimestamp = &deleted
+			w.Node.Status.Conditions[0].Status = corev1.ConditionUnknown
+		}), verdict: "none NodeNotReady", chain: "!containersStopped^late ~unmounted ~unstaged ~detached"},
+		{name: "unmounting", world: testworld.New().Stopped(1), verdict: "in-flight unmounted", chain: "+containersStopped ~unmounted^ ~unstaged ~detached",
+			says: []string{"it writes no event about that"}},
+		{name: "does not unmount", world: testworld.New().Stopped(9), verdict: "stuck unmounted", chain: "+containersStopped ~unmounted^late ~unstaged ~detached"},
+		{name: "driver gone", world: testworld.With(testworld.New().Stopped(9), func(w *testworld.World) { w.CSINodes[0].Spec.Drivers = nil }), verdict: "stuck unmounted",
+			chain: "+containersStopped !unmounted^late ~unstaged ~detached", says: []string{"the kubelet has nobody to ask"}},
+		{name: "never ran, and its node is unread", world: testworld.With(testworld.New().Pending(9), func(w *testworld.World) {
+			deleted := testworld.MinutesAgo(2)
+			w.Pod.DeletionTimestamp = &deleted
+			w.Pod.Status.Phase, w.Pod.Status.ContainerStatuses = corev1.PodFailed, nil
+			w.Nodes = nil
+			w.Without(snapshot.Nodes)
+		}), verdict: "unknown unmounted"},
+		{name: "detached too early, and late", world: testworld.With(testworld.New().Stopped(1), func(w *testworld.World) {
+			deleted := testworld.MinutesAgo(29)
+			w.VolumeAttachments[0].DeletionTimestamp = &deleted
+			w.Pods = append(w.Pods, testworld.NewPod("next", "n1"))
+		}), verdict: "in-flight unmounted", chain: "+containersStopped ~unmounted^ -unstaged ~detached"},
+		{name: "released", world: testworld.With(released(9), func(w *testworld.World) { w.VolumeAttachments = nil }), verdict: "none Ended",
+			chain: "+containersStopped +unmounted +unstaged +detached"},
+		{name: "kept by a finalizer", world: testworld.With(testworld.New().Stopped(9), func(w *testworld.World) {
+			var grace int64
+			w.Pod.Finalizers, w.Pod.DeletionGracePeriodSeconds = []string{"example.com/job"}, &grace
+		}), verdict: "none Finalizers", says: []string{"example.com/job", "being detached from node n1, for longer than is usual"}},
+		{name: "detach fails", world: testworld.With(released(9), func(w *testworld.World) {
+			deleted := testworld.MinutesAgo(8)
+			w.VolumeAttachments[0].DeletionTimestamp = &deleted
+			w.VolumeAttachments[0].Status.DetachError = &storagev1.VolumeError{Message: "busy", Time: testworld.MinutesAgo(1)}
+		}), verdict: "none Ended", chain: "+containersStopped +unmounted +unstaged !detached^late", says: []string{"busy"}},
+		{name: "completed", world: completed(testworld.New().Stopped(9)), verdict: "none Ended", chain: "+containersStopped ?unmounted ~unstaged^late ~detached"},
+		{name: "another pod uses it", world: testworld.With(completed(testworld.New().Stopped(9)), func(w *testworld.World) { w.Pods = append(w.Pods, testworld.NewPod("next", "n1")) }),
+			verdict: "none Ended", chain: "+containersStopped ?unmounted -unstaged -detached"},
+		{name: "rejected and pins the volume", world: testworld.With(testworld.New().Pending(9), func(w *testworld.World) {
+			w.Pod.Status.Phase, w.Pod.Status.Reason, w.Pod.Status.ContainerStatuses = corev1.PodFailed, "VolumeAttachmentLimitExceeded", nil
+		}), verdict: "none VolumeAttachmentLimitExceeded", chain: "+containersStopped -unmounted !unstaged^late ~detached",
+			says: []string{"until the pod object is deleted"}},
+		{name: "never on a node", world: testworld.With(testworld.New(), func(w *testworld.World) { w.Pod.Spec.NodeName, w.Pod.Status.Phase = "", corev1.PodFailed }),
+			verdict: "none Ended"},
+	} {
+		t.Run(c.name, c.run)
+	}
+}
+
+// The same words mean something else in another release.
+func TestTraceKubeletWords(t *testing.T) {
+	message := "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[data token], failed to process volumes=[]: timed out waiting for the condition"
+	for version, want := range map[string]string{
+		"v1.25.4":  "lists every volume of the pod as unattached",
+		"v1.26.0":  "was not attached as the kubelet sees it",
+		"v1.27.1":  "was not attached as the kubelet sees it",
+		"v1.36.3":  "was not attached as the kubelet sees it",
+		"nonsense": "depends on the kubelet's release",
+	} {
+		w := testworld.New().Pending(9).Event("FailedMount", message, 3)
+		w.Node.Status.NodeInfo.KubeletVersion = version
+		traceCase{world: w, verdict: "stuck mounted", says: []string{want}}.run(t)
+	}
+	w := testworld.New().Pending(9).Event("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[token], unattached volumes=[]: x", 3)
+	w.Node.Status.NodeInfo.KubeletVersion = "v1.27.1"
+	traceCase{world: w, verdict: "stuck mounted", says: []string{"they are kept for an hour only"}}.run(t)
+}

@@ -25,7 +25,7 @@ func logged(minutes float64, volume corev1.UniqueVolumeName, pod types.UID, mess
 }
 
 func started(minutes float64) trace.KubeletSample {
-	return sample("process_start_time_seconds", float64(testworld.MinutesAgo(minutes).Unix()))
+	return testworld.Sample("process_start_time_seconds", float64(testworld.MinutesAgo(minutes).Unix()))
 }
 
 // Where the objects leave two stages open, the kubelet's counters exclude one.
@@ -43,7 +43,7 @@ func TestNeverStaged(t *testing.T) {
 		"attached before it started":     {[]trace.KubeletSample{started(8), call("NodeStageVolume", "DeadlineExceeded", 2)}, open},
 		"attached as it started":         {[]trace.KubeletSample{started(9.1), call("NodeStageVolume", "DeadlineExceeded", 2)}, open},
 		"it does not say when":           {[]trace.KubeletSample{call("NodeStageVolume", "DeadlineExceeded", 2)}, open},
-		"calls to another driver":        {[]trace.KubeletSample{started(60), sample("csi_operations_seconds", 2, "driver_name", "other", "method_name", "/csi.v1.Node/NodeStageVolume", "grpc_status_code", "Internal")}, open},
+		"calls to another driver":        {[]trace.KubeletSample{started(60), testworld.Sample("csi_operations_seconds", 2, "driver_name", "other", "method_name", "/csi.v1.Node/NodeStageVolume", "grpc_status_code", "Internal")}, open},
 		"only calls of the other stages": {[]trace.KubeletSample{started(60), call("NodePublishVolume", "Internal", 2), call("NodePublishVolume", "OK", 2)}, open},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestNeverStaged(t *testing.T) {
 			if got != row.want || strings.Contains(v.Message, "no object tells") != (row.want == open) {
 				t.Errorf("it waits in %s, want %s: %s", got, row.want, v.Message)
 			}
-			for _, r := range heard(w, view).Volumes {
+			for _, r := range testworld.Rows(w, view).Volumes {
 				if got := stagesOf(r.Stage, r.Stages); got != row.want {
 					t.Errorf("its row says %s, want %s: %s", got, row.want, r.Detail)
 				}
@@ -165,7 +165,7 @@ func TestLoggedUnmount(t *testing.T) {
 		"nobody's, another":        {nobody(), logged(0.5, another, "", device), open, onNode, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rows := heard(row.world, &trace.KubeletView{Failures: []controllerlog.KubeletFailure{row.failure}, Samples: []trace.KubeletSample{started(cmp.Or(row.runs, 60))}}).Volumes
+			rows := testworld.Rows(row.world, &trace.KubeletView{Failures: []controllerlog.KubeletFailure{row.failure}, Samples: []trace.KubeletSample{started(cmp.Or(row.runs, 60))}}).Volumes
 			if len(rows) != 1 {
 				t.Fatalf("%d rows, want one", len(rows))
 			}

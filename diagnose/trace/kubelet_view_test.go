@@ -19,34 +19,12 @@ func fsGroup() *corev1.PodSecurityContext {
 	return &corev1.PodSecurityContext{FSGroup: &group}
 }
 
-func sample(family string, value float64, labels ...string) trace.KubeletSample {
-	s := trace.KubeletSample{Family: family, Labels: map[string]string{}, Value: value}
-	for i := 0; i < len(labels); i += 2 {
-		s.Labels[labels[i]] = labels[i+1]
-	}
-	return s
-}
-
-const thePlugin = "kubernetes.io/csi:" + testworld.Driver
-
-func counts(wanted, mounted float64) []trace.KubeletSample {
-	return []trace.KubeletSample{
-		sample("volume_manager_total_volumes", wanted, "plugin_name", thePlugin, "state", "desired_state_of_world"),
-		sample("volume_manager_total_volumes", mounted, "plugin_name", thePlugin, "state", "actual_state_of_world"),
-		sample("volume_manager_total_volumes", 9, "plugin_name", "kubernetes.io/csi:other", "state", "desired_state_of_world"),
-	}
-}
-
-func operation(name, status, plugin string, value float64) trace.KubeletSample {
-	return sample("storage_operation_duration_seconds", value, "volume_plugin", plugin, "operation_name", name, "status", status)
-}
-
 func call(method, code string, value float64) trace.KubeletSample {
-	return sample("csi_operations_seconds", value, "driver_name", testworld.Driver, "method_name", "/csi.v1.Node/"+method, "grpc_status_code", code)
+	return testworld.Sample("csi_operations_seconds", value, "driver_name", testworld.Driver, "method_name", "/csi.v1.Node/"+method, "grpc_status_code", code)
 }
 
 func socket(state string) trace.KubeletSample {
-	return sample("plugin_manager_total_plugins", 1, "socket_path", "/var/lib/kubelet/plugins_registry/"+testworld.Driver+"-reg.sock", "state", state)
+	return testworld.Sample("plugin_manager_total_plugins", 1, "socket_path", "/var/lib/kubelet/plugins_registry/"+testworld.Driver+"-reg.sock", "state", state)
 }
 
 func TestCorroborate(t *testing.T) {
@@ -72,19 +50,19 @@ func TestCorroborate(t *testing.T) {
 		{name: "a leftover uses the claim", world: testworld.New().Pending(9), pod: func(*corev1.Pod) {}, more: []*corev1.Pod{testworld.NewPod("gone", "n1")},
 			want: []string{"adds it still has pod default/gone (uid uid-gone), which uses claim data"}},
 
-		{name: "one waits", world: testworld.New().Pending(9), samples: counts(3, 2), want: []string{"agrees of " + thePlugin + " it wants 3 mounted and has 2, in all its pods: at least one waits"}},
-		{name: "one of another pod waits", world: testworld.New(), samples: counts(3, 2), want: []string{"adds of " + thePlugin + " it wants 3 mounted and has 2"}},
-		{name: "none seems to wait", world: testworld.New().Pending(9), samples: counts(2, 2), want: []string{"adds of " + thePlugin + " it wants 2 mounted and has 2, in all its pods: the counts show none that waits"}},
-		{name: "all mounted", world: testworld.New(), samples: counts(2, 2), want: []string{"agrees of " + thePlugin + " it wants 2 mounted and has 2, in all its pods"}},
-		{name: "unmount waits", world: testworld.New().Stopped(9), samples: counts(1, 2), want: []string{"agrees of " + thePlugin + " it wants 1 mounted and has 2, in all its pods: at least one is still to be unmounted"}},
-		{name: "no series is none", world: testworld.New().Pending(9), samples: counts(1, 0)[2:], want: []string{"it wants 0 mounted and has 0"}},
+		{name: "one waits", world: testworld.New().Pending(9), samples: testworld.Counts(3, 2), want: []string{"agrees of " + testworld.Plugin + " it wants 3 mounted and has 2, in all its pods: at least one waits"}},
+		{name: "one of another pod waits", world: testworld.New(), samples: testworld.Counts(3, 2), want: []string{"adds of " + testworld.Plugin + " it wants 3 mounted and has 2"}},
+		{name: "none seems to wait", world: testworld.New().Pending(9), samples: testworld.Counts(2, 2), want: []string{"adds of " + testworld.Plugin + " it wants 2 mounted and has 2, in all its pods: the counts show none that waits"}},
+		{name: "all mounted", world: testworld.New(), samples: testworld.Counts(2, 2), want: []string{"agrees of " + testworld.Plugin + " it wants 2 mounted and has 2, in all its pods"}},
+		{name: "unmount waits", world: testworld.New().Stopped(9), samples: testworld.Counts(1, 2), want: []string{"agrees of " + testworld.Plugin + " it wants 1 mounted and has 2, in all its pods: at least one is still to be unmounted"}},
+		{name: "no series is none", world: testworld.New().Pending(9), samples: testworld.Counts(1, 0)[2:], want: []string{"it wants 0 mounted and has 0"}},
 		{name: "no family is nothing", world: testworld.New().Pending(9), not: []string{"mounted and has", "registered"}},
 
-		{name: "mounts fail", world: testworld.New().Pending(9), samples: []trace.KubeletSample{operation("volume_mount", "fail-unknown", thePlugin, 3),
-			operation("volume_mount", "success", thePlugin, 4), operation("volume_mount", "fail-unknown", "kubernetes.io/csi:other", 7), operation("volume_unmount", "fail-unknown", thePlugin, 5)},
-			want: []string{"adds 3 of 7 operations volume_mount of " + thePlugin + " have failed since it started"}, not: []string{"volume_unmount"}},
-		{name: "unmounts fail without a word", world: testworld.New().Stopped(9), samples: []trace.KubeletSample{operation("volume_unmount", "fail-unknown", thePlugin, 5),
-			operation("unmount_device", "fail-unknown", "kubernetes.io/csi", 2), operation("volume_mount", "fail-unknown", thePlugin, 3), call("NodeUnpublishVolume", "DeadlineExceeded", 2), call("NodeUnpublishVolume", "OK", 6)},
+		{name: "mounts fail", world: testworld.New().Pending(9), samples: []trace.KubeletSample{testworld.Operation("volume_mount", "fail-unknown", testworld.Plugin, 3),
+			testworld.Operation("volume_mount", "success", testworld.Plugin, 4), testworld.Operation("volume_mount", "fail-unknown", "kubernetes.io/csi:other", 7), testworld.Operation("volume_unmount", "fail-unknown", testworld.Plugin, 5)},
+			want: []string{"adds 3 of 7 operations volume_mount of " + testworld.Plugin + " have failed since it started"}, not: []string{"volume_unmount"}},
+		{name: "unmounts fail without a word", world: testworld.New().Stopped(9), samples: []trace.KubeletSample{testworld.Operation("volume_unmount", "fail-unknown", testworld.Plugin, 5),
+			testworld.Operation("unmount_device", "fail-unknown", "kubernetes.io/csi", 2), testworld.Operation("volume_mount", "fail-unknown", testworld.Plugin, 3), call("NodeUnpublishVolume", "DeadlineExceeded", 2), call("NodeUnpublishVolume", "OK", 6)},
 			want: []string{"adds 5 of 5 operations volume_unmount", "adds 2 of 2 operations unmount_device",
 				"adds of 8 calls NodeUnpublishVolume to " + testworld.Driver + " since it started have failed: 2 with DeadlineExceeded"}, not: []string{"volume_mount "}},
 		{name: "calls succeed", world: testworld.New().Pending(9), samples: []trace.KubeletSample{call("NodeStageVolume", "OK", 6)}, not: []string{"NodeStageVolume"}},
@@ -100,13 +78,13 @@ func TestCorroborate(t *testing.T) {
 		}), samples: []trace.KubeletSample{socket("desired_state_of_world"), socket("actual_state_of_world")},
 			want: []string{"adds it counts " + testworld.Driver + " as registered; a kubelet of 1.35 does so even where the registration failed"}},
 		{name: "no socket", world: testworld.With(testworld.New().Pending(9), func(w *testworld.World) { w.CSINodes[0].Spec.Drivers = nil }),
-			samples: []trace.KubeletSample{sample("plugin_manager_total_plugins", 1, "socket_path", "/other.sock", "state", "desired_state_of_world")},
+			samples: []trace.KubeletSample{testworld.Sample("plugin_manager_total_plugins", 1, "socket_path", "/other.sock", "state", "desired_state_of_world")},
 			want:    []string{"agrees it sees no socket named after " + testworld.Driver}},
 
-		{name: "labels", world: testworld.New().Pending(9), samples: []trace.KubeletSample{sample("volume_manager_selinux_pod_context_mismatch_errors_total", 2, "access_mode", "RWOP")},
+		{name: "labels", world: testworld.New().Pending(9), samples: []trace.KubeletSample{testworld.Sample("volume_manager_selinux_pod_context_mismatch_errors_total", 2, "access_mode", "RWOP")},
 			want: []string{"adds it has counted 2 conflicts between SELinux labels"}},
-		{name: "leftovers on disk", world: testworld.New().Stopped(9), samples: []trace.KubeletSample{sample("reconstruct_volume_operations_errors_total", 2),
-			sample("force_cleaned_failed_volume_operation_errors_total", 1), sample("kubelet_orphan_pod_cleaned_volumes_errors", 4)},
+		{name: "leftovers on disk", world: testworld.New().Stopped(9), samples: []trace.KubeletSample{testworld.Sample("reconstruct_volume_operations_errors_total", 2),
+			testworld.Sample("force_cleaned_failed_volume_operation_errors_total", 1), testworld.Sample("kubelet_orphan_pod_cleaned_volumes_errors", 4)},
 			want: []string{"adds 2 volumes that it found on disk when it started", "and 1 of them", "adds at its last sweep 4 volumes"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -18,6 +18,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
+// Rows are the plan's rows of the pod's node, with what its kubelet says, if it was asked.
+func Rows(w *World, view *trace.KubeletView) *kubelet.Node {
+	s := w.Snapshot()
+	world := reconcile.NewWorld(s, reconcile.Options{})
+	return kubelet.OfNode(facts.NewView(s, world, world.Reconcile()), "n1", view)
+}
+
 // kubeletRows are the rows of the volume of the pod.
 func kubeletRows(n *kubelet.Node, pod, name string) (rows []kubelet.Volume) {
 	for _, v := range n.Volumes {
@@ -122,4 +129,30 @@ func disagree(doc *trace.Trace, v trace.VolumeTrace, rows []kubelet.Volume) (wro
 		say("no object tells, and the row says %s %s", row.State, row.Stage)
 	}
 	return wrong
+}
+
+// Sample is a value of the kubelet's metrics with those labels.
+func Sample(family string, value float64, labels ...string) trace.KubeletSample {
+	s := trace.KubeletSample{Family: family, Labels: map[string]string{}, Value: value}
+	for i := 0; i < len(labels); i += 2 {
+		s.Labels[labels[i]] = labels[i+1]
+	}
+	return s
+}
+
+// Plugin is what the kubelet's metrics call the driver.
+const Plugin = "kubernetes.io/csi:" + Driver
+
+// Counts is how many volumes of the driver the kubelet wants mounted, and has mounted.
+func Counts(wanted, mounted float64) []trace.KubeletSample {
+	return []trace.KubeletSample{
+		Sample("volume_manager_total_volumes", wanted, "plugin_name", Plugin, "state", "desired_state_of_world"),
+		Sample("volume_manager_total_volumes", mounted, "plugin_name", Plugin, "state", "actual_state_of_world"),
+		Sample("volume_manager_total_volumes", 9, "plugin_name", "kubernetes.io/csi:other", "state", "desired_state_of_world"),
+	}
+}
+
+// Operation is how many operations of that name ended so.
+func Operation(name, status, plugin string, value float64) trace.KubeletSample {
+	return Sample("storage_operation_duration_seconds", value, "volume_plugin", plugin, "operation_name", name, "status", status)
 }

@@ -1,4 +1,4 @@
-package trace_test
+package kubelet_test
 
 import (
 	"fmt"
@@ -9,23 +9,11 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubelet"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
-	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
-
-// rowsOf are the plan's rows of the node.
-func rowsOf(w *testworld.World) *kubelet.Node { return heard(w, nil) }
-
-// heard is the same with what the kubelet says itself.
-func heard(w *testworld.World, view *trace.KubeletView) *kubelet.Node {
-	s := w.Snapshot()
-	world := reconcile.NewWorld(s, reconcile.Options{})
-	return kubelet.OfNode(facts.NewView(s, world, world.Reconcile()), "n1", view)
-}
 
 // rowText is a row in one line: its pods, state, stages, actor, operation, calls and pause.
 func rowText(v kubelet.Volume) string {
@@ -124,7 +112,7 @@ func TestKubeletRows(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
-			for _, v := range rowsOf(c.world).Volumes {
+			for _, v := range testworld.Rows(c.world, nil).Volumes {
 				got = append(got, rowText(v))
 			}
 			if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
@@ -143,8 +131,8 @@ func TestKubeletNodeCorroborated(t *testing.T) {
 	w.Pods = append(w.Pods, ending)
 	behind := ending.DeepCopy()
 	behind.DeletionTimestamp = nil
-	n := heard(w, &trace.KubeletView{Pods: []*corev1.Pod{w.Pod, behind}, Samples: append(counts(3, 2),
-		operation("volume_mount", "fail-unknown", thePlugin, 3), operation("volume_unmount", "fail-unknown", thePlugin, 5))})
+	n := testworld.Rows(w, &trace.KubeletView{Pods: []*corev1.Pod{w.Pod, behind}, Samples: append(testworld.Counts(3, 2),
+		testworld.Operation("volume_mount", "fail-unknown", testworld.Plugin, 3), testworld.Operation("volume_unmount", "fail-unknown", testworld.Plugin, 5))})
 	var lines []string
 	for _, said := range n.Statements {
 		lines = append(lines, string(said.Bearing)+" "+said.Text)
@@ -152,13 +140,13 @@ func TestKubeletNodeCorroborated(t *testing.T) {
 	text := strings.Join(lines, "\n")
 	for _, want := range []string{
 		"differs pod default/ending: it does not know yet that the pod is to be deleted", "agrees it knows 1 of the 2 pods as the objects show them",
-		"agrees of " + thePlugin + " it wants 3 mounted and has 2, in all its pods: at least one waits", "adds 3 of 3 operations volume_mount", "adds 5 of 5 operations volume_unmount",
+		"agrees of " + testworld.Plugin + " it wants 3 mounted and has 2, in all its pods: at least one waits", "adds 3 of 3 operations volume_mount", "adds 5 of 5 operations volume_unmount",
 	} {
 		if strings.Count(text, want) != 1 {
 			t.Errorf("has %q not once:\n%s", want, text)
 		}
 	}
-	n = heard(w, &trace.KubeletView{Gaps: []snapshot.Gap{{Kind: trace.KubeletPods}, {Kind: trace.KubeletMetrics}}})
+	n = testworld.Rows(w, &trace.KubeletView{Gaps: []snapshot.Gap{{Kind: trace.KubeletPods}, {Kind: trace.KubeletMetrics}}})
 	if len(n.Statements) > 0 {
 		t.Errorf("a kubelet that did not answer says %v", n.Statements)
 	}

@@ -1,4 +1,4 @@
-package diagnose_test
+package facts_test
 
 import (
 	"maps"
@@ -11,6 +11,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -29,9 +30,9 @@ func TestKeptVolumes(t *testing.T) {
 	}
 	got := map[string][]string{}
 	for _, c := range corpus(t) {
-		for _, f := range c.diagnose(c.snapshot(t)).Findings {
+		for _, f := range diagnose.Diagnose(clusterOf(t, c), diagnose.Options{Reconcile: c.Settings}).Findings {
 			if f.Code == "VD501" || f.Code == "VD512" {
-				got[c.name] = append(got[c.name], keptCommands(f)...)
+				got[c.Name] = append(got[c.Name], keptCommands(f)...)
 			}
 		}
 	}
@@ -90,26 +91,26 @@ func TestKeptVolumeInUse(t *testing.T) {
 	}
 	tried := 0
 	for _, c := range corpus(t) {
-		for _, f := range c.diagnose(c.snapshot(t)).Findings {
+		for _, f := range diagnose.Diagnose(clusterOf(t, c), diagnose.Options{Reconcile: c.Settings}).Findings {
 			if !slices.Contains(keptCommands(f), "give") {
 				continue
 			}
 			tried++
 			for what, change := range changes {
-				s := c.snapshot(t)
+				s := clusterOf(t, c)
 				change(s, s.Volume(f.PersistentVolume))
-				changed := c.diagnose(remade(s, s.Objects, slices.Clone(s.Gaps)))
+				changed := diagnose.Diagnose(remade(s, s.Objects), diagnose.Options{Reconcile: c.Settings})
 				i := slices.IndexFunc(changed.Findings, func(g finding.Finding) bool { return g.Code == f.Code })
 				if i < 0 {
-					t.Errorf("%s, %s: %s is not found", c.name, what, f.Code)
+					t.Errorf("%s, %s: %s is not found", c.Name, what, f.Code)
 					continue
 				}
 				commands := keptCommands(changed.Findings[i])
 				if what != "may be deleted" && slices.Contains(commands, "give") {
-					t.Errorf("%s, %s: the data is given away: %s", c.name, what, changed.Findings[i].Advice)
+					t.Errorf("%s, %s: the data is given away: %s", c.Name, what, changed.Findings[i].Advice)
 				}
 				if what == "may be deleted" && !slices.Equal(commands, []string{"keep", "give"}) {
-					t.Errorf("%s, %s: the disk is not kept first: %v", c.name, what, commands)
+					t.Errorf("%s, %s: the disk is not kept first: %v", c.Name, what, commands)
 				}
 			}
 		}
@@ -131,14 +132,14 @@ func attachmentOf(volume string) *storagev1.VolumeAttachment {
 func TestOldDiskInUse(t *testing.T) {
 	tried := 0
 	for _, c := range corpus(t) {
-		if !strings.HasPrefix(c.name, "vd121-") {
+		if !strings.HasPrefix(c.Name, "vd121-") {
 			continue
 		}
-		for _, f := range c.diagnose(c.snapshot(t)).Findings {
+		for _, f := range diagnose.Diagnose(clusterOf(t, c), diagnose.Options{Reconcile: c.Settings}).Findings {
 			if f.Code != "VD121" {
 				continue
 			}
-			s := c.snapshot(t)
+			s := clusterOf(t, c)
 			node, va := s.Node(f.Node), s.VolumeAttachment(f.VolumeAttachment)
 			if node == nil {
 				continue
@@ -149,10 +150,10 @@ func TestOldDiskInUse(t *testing.T) {
 					continue
 				}
 				node.Status.VolumesInUse = append(slices.Clone(node.Status.VolumesInUse), old)
-				again := c.diagnose(remade(s, s.Objects, slices.Clone(s.Gaps)))
+				again := diagnose.Diagnose(remade(s, s.Objects), diagnose.Options{Reconcile: c.Settings})
 				i := slices.IndexFunc(again.Findings, func(g finding.Finding) bool { return g.Code == "VD121" })
 				if i < 0 || !strings.Contains(again.Findings[i].Advice, "no longer reports the old disk in use") || !strings.Contains(again.Findings[i].Advice, "only then detach") {
-					t.Errorf("%s: %+v", c.name, again.Findings)
+					t.Errorf("%s: %+v", c.Name, again.Findings)
 				}
 			}
 		}

@@ -1,4 +1,4 @@
-package diagnose_test
+package facts_test
 
 import (
 	"slices"
@@ -35,7 +35,7 @@ func TestRestartOfNodePlugin(t *testing.T) {
 		{name: "vd616-kubelet-restarted", says: "hits no pod: none there", delete: true},
 		{name: "vd621-node-lacks-driver", says: "", delete: false},
 	} {
-		s := caseNamed(t, c.name).snapshot(t)
+		s := clusterNamed(t, c.name)
 		code := finding.Code(strings.ToUpper(c.name[:5]))
 		r := diagnose.Diagnose(s, diagnose.Options{})
 		i := slices.IndexFunc(r.Findings, func(f finding.Finding) bool { return f.Code == code })
@@ -66,7 +66,7 @@ func TestRestartOfNodePlugin(t *testing.T) {
 func TestRestartOfNodePluginUncounted(t *testing.T) {
 	for _, kind := range []snapshot.Kind{snapshot.Claims, snapshot.Volumes} {
 		uncounted := 0
-		s := fewer(caseNamed(t, "vd309-annotation-lost").snapshot(t), kind, none)
+		s := without(clusterNamed(t, "vd309-annotation-lost"), kind)
 		for _, f := range diagnose.Diagnose(s, diagnose.Options{}).Findings {
 			for _, st := range f.Steps {
 				if st.Kind == step.RestartNodePlugin {
@@ -103,11 +103,11 @@ func TestRestartOfNodePluginLost(t *testing.T) {
 		"vd613-fuse-in-the-plugin": 1, "vd613-rbd-nbd": 1, "vd613-krbd": 1, "vd613-driver-not-known": 1, "vd613-ready-not-registered": 0,
 	} {
 		for what, change := range changes {
-			s := caseNamed(t, name).snapshot(t)
+			s := clusterNamed(t, name)
 			o := s.Objects
 			o.Claims, o.Volumes = slices.Clone(o.Claims), slices.Clone(o.Volumes)
 			change(&o)
-			view := viewOf(remade(s, o, slices.Clone(s.Gaps)))
+			view := viewOf(remade(s, o))
 			driver := caseDriver(t, name)
 			st := view.RestartOfPlugin(driver, "n1")
 			if st.Hits == nil || *st.Hits < hits || hits == 0 && *st.Hits != 0 {
@@ -123,7 +123,7 @@ func TestRestartOfNodePluginLost(t *testing.T) {
 // caseDriver is the driver that the case's VD613 is about.
 func caseDriver(t *testing.T, name string) string {
 	t.Helper()
-	for _, f := range diagnose.Diagnose(caseNamed(t, name).snapshot(t), diagnose.Options{}).Findings {
+	for _, f := range diagnose.Diagnose(clusterNamed(t, name), diagnose.Options{}).Findings {
 		if f.Code == "VD613" {
 			return f.Subject.Name
 		}
@@ -135,4 +135,16 @@ func caseDriver(t *testing.T, name string) string {
 func viewOf(s *snapshot.Snapshot) *facts.View {
 	world := reconcile.NewWorld(s, reconcile.Options{})
 	return facts.NewView(s, world, world.Reconcile())
+}
+
+// without is the snapshot in which claims or volumes could not be read.
+func without(s *snapshot.Snapshot, kind snapshot.Kind) *snapshot.Snapshot {
+	o := s.Objects
+	switch kind {
+	case snapshot.Claims:
+		o.Claims = nil
+	case snapshot.Volumes:
+		o.Volumes = nil
+	}
+	return remade(s, o, snapshot.Gap{Kind: kind, Reason: snapshot.ReasonForbidden})
 }

@@ -8,17 +8,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// partial are the gaps of claims and pods in a file that does not say which lists are
-// complete, and whose volumes show that a namespace is missing: a volume is Bound to a claim
-// in a namespace without any claim in the file. "kubectl get" without -A leaves such files.
+// partial are the gaps of claims, pods and events in a file that does not say which lists are
+// complete, and whose objects show that a namespace is missing. "kubectl get" without -A leaves
+// such files.
 func (o *Objects) partial() []Gap {
-	claims, pods, missing := sets.New[string](), sets.New[string](), sets.New[string]()
-	for _, claim := range o.Claims {
-		claims.Insert(claim.Namespace)
+	if gaps := o.unbound(); len(gaps) > 0 {
+		return gaps
 	}
-	for _, pod := range o.Pods {
-		pods.Insert(pod.Namespace)
-	}
+	return o.hinted()
+}
+
+// unbound are the gaps that bound volumes prove: a volume is Bound to a claim in a namespace
+// without any claim in the file.
+func (o *Objects) unbound() []Gap {
+	claims, pods, missing := namespacesOf(o.Claims), namespacesOf(o.Pods), sets.New[string]()
 	for _, pv := range o.Volumes {
 		if ref := pv.Spec.ClaimRef; ref != nil && pv.Status.Phase == corev1.VolumeBound && !claims.Has(ref.Namespace) {
 			missing.Insert(ref.Namespace)
@@ -27,18 +30,99 @@ func (o *Objects) partial() []Gap {
 	if len(missing) == 0 || len(claims) == 0 {
 		return nil
 	}
-	first := slices.Sorted(slices.Values(missing.UnsortedList()))[0]
-	gap := func(kind Kind, read sets.Set[string]) Gap {
-		g := Gap{Kind: kind, Reason: ReasonNotInFile, Detail: fmt.Sprintf(
-			"a volume is Bound to a claim of namespace %s, of which no claim is there: was -A given?", first)}
-		if len(read) == 1 {
-			g.Namespace = read.UnsortedList()[0]
-		}
-		return g
-	}
-	gaps := []Gap{gap(Claims, claims)}
+	why := fmt.Sprintf("a volume is Bound to a claim of namespace %s, of which no claim is there", plain(sets.List(missing)[0]))
+	gaps := []Gap{notAll(Claims, claims, why)}
 	if len(pods) <= 1 && !pods.HasAny(missing.UnsortedList()...) {
-		gaps = append(gaps, gap(Pods, pods))
+		gaps = append(gaps, notAll(Pods, pods, why), notAll(Events, namespacesOf(o.Events), why))
 	}
-	return gaps
+	return withoutMany(gaps)
+}
+
+// hinted are the gaps of claims and pods that are all of one namespace, where another object
+// names one of another namespace. It may be out of date: a pod that was just deleted leaves
+// its events. So a person may say that the list is whole all the same.
+func (o *Objects) hinted() []Gap {
+	var gaps []Gap
+	pods, claims := namespacesOf(o.Pods), namespacesOf(o.Claims)
+	if namespace, what := o.podElsewhere(pods); len(pods) == 1 && what != "" {
+		why := fmt.Sprintf("%s of namespace %s, of which no pod is there", what, plain(namespace))
+		gaps = append(gaps, notAll(Pods, pods, why), notAll(Events, namespacesOf(o.Events), why))
+	}
+	if namespace, what := o.claimElsewhere(claims); len(claims) == 1 && what != "" {
+		gaps = append(gaps, notAll(Claims, claims, fmt.Sprintf("%s of namespace %s, of which no claim is there", what, plain(namespace))))
+	}
+	return withoutMany(gaps)
+}
+
+// podElsewhere is an object that names a pod of a namespace that is not among those read; what
+// is "" where there is none.
+func (o *Objects) podElsewhere(read sets.Set[string]) (namespace, what string) {
+	inUse := sets.New[string]()
+	for _, node := range o.Nodes {
+		for _, v := range node.Status.VolumesInUse {
+			inUse.Insert(string(v))
+		}
+	}
+	for _, pv := range o.Volumes {
+		ref, csi := pv.Spec.ClaimRef, pv.Spec.CSI
+		if ref != nil && csi != nil && pv.Status.Phase == corev1.VolumeBound && !read.Has(ref.Namespace) && inUse.Has("kubernetes.io/csi/"+csi.Driver+"^"+csi.VolumeHandle) {
+			return ref.Namespace, "a node has in its volumesInUse a volume"
+		}
+	}
+	for _, claim := range o.Claims {
+		for _, owner := range claim.OwnerReferences {
+			if owner.Kind == "Pod" && claim.DeletionTimestamp == nil && !read.Has(claim.Namespace) {
+				return claim.Namespace, "a pod owns a claim"
+			}
+		}
+	}
+	for _, d := range o.Deployments {
+		if d.Status.ReadyReplicas > 0 && !read.Has(d.Namespace) {
+			return d.Namespace, "a deployment has ready pods"
+		}
+	}
+	return o.eventElsewhere("Pod", read)
+}
+
+// claimElsewhere is the same of a claim.
+func (o *Objects) claimElsewhere(read sets.Set[string]) (namespace, what string) {
+	for _, pod := range o.Pods {
+		for _, v := range pod.Spec.Volumes {
+			if v.PersistentVolumeClaim != nil && pod.Status.Phase == corev1.PodRunning && !read.Has(pod.Namespace) {
+				return pod.Namespace, "a pod runs with a claim"
+			}
+		}
+	}
+	return o.eventElsewhere("PersistentVolumeClaim", read)
+}
+
+func (o *Objects) eventElsewhere(kind string, read sets.Set[string]) (namespace, what string) {
+	for _, e := range o.Events {
+		if of := e.InvolvedObject; of.Kind == kind && of.Namespace != "" && !read.Has(of.Namespace) {
+			return of.Namespace, "there are events"
+		}
+	}
+	return "", ""
+}
+
+// notAll is the gap of a kind of which only some namespaces were read.
+func notAll(kind Kind, read sets.Set[string], why string) Gap {
+	g := Gap{Kind: kind, Reason: ReasonNotInFile, Detail: why + ": was -A given?"}
+	if len(read) == 1 {
+		g.Namespace = read.UnsortedList()[0]
+	}
+	return g
+}
+
+// withoutMany leaves out the gap of events that are of several namespaces.
+func withoutMany(gaps []Gap) []Gap {
+	return slices.DeleteFunc(gaps, func(g Gap) bool { return g.Kind == Events && g.Namespace == "" })
+}
+
+func namespacesOf[T interface{ GetNamespace() string }](list []T) sets.Set[string] {
+	names := sets.New[string]()
+	for _, object := range list {
+		names.Insert(object.GetNamespace())
+	}
+	return names
 }

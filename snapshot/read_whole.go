@@ -41,7 +41,7 @@ func (c *collector) against(gap Gap) string {
 	switch {
 	case c.header != nil && slices.Contains(c.header.Gaps, gap):
 		return "the file's header has it as a gap (" + said + ")"
-	case gap.Reason == ReasonNotInFile && slices.Contains(c.objects.partial(), gap):
+	case gap.Reason == ReasonNotInFile && slices.Contains(c.objects.unbound(), gap):
 		return strings.TrimSuffix(gap.Detail, ": was -A given?")
 	case gap.Reason == ReasonNotInFile || gap.Reason == ReasonNotInBundle && !strings.HasPrefix(gap.Detail, lacksNamespaces):
 		return "" // nothing says what there is beyond it

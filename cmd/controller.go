@@ -26,7 +26,7 @@ const (
 
 // addController adds the flag to a command that reads the controller's log.
 func (g *globalFlags) addController(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&g.controller, "controller", "", "auto asks the kube-controller-manager at work; else its log, at --v=2 or more, or - for standard input; off leaves out what a snapshot kept of either")
+	cmd.Flags().StringVar(&g.controller, "controller", "", "auto asks the kube-controller-manager at work; bundle takes its log out of the bundle of -f; else its log, at --v=2 or more, or - for standard input; off leaves out what a snapshot kept of either")
 	_ = cmd.MarkFlagFilename("controller")
 }
 
@@ -40,7 +40,7 @@ func (g *globalFlags) remember(s *snapshot.Snapshot, streams genericiooptions.IO
 			fmt.Fprintln(streams.ErrOut, "warning: a file cannot be asked, and it has kept nothing that kube-controller-manager was asked")
 		}
 	default:
-		log, err := g.readController(s, streams.In)
+		log, err := g.readController(s, streams)
 		if err != nil {
 			return fmt.Errorf("--controller %s: %w", safetext.Quote(g.controller), err)
 		}
@@ -105,8 +105,11 @@ func (g *globalFlags) assumeManager(s *snapshot.Snapshot, warn io.Writer) {
 	}
 }
 
-func (g *globalFlags) readController(s *snapshot.Snapshot, stdin io.Reader) (*snapshot.Controller, error) {
-	in, _, err := openInput(g.controller, stdin)
+func (g *globalFlags) readController(s *snapshot.Snapshot, streams genericiooptions.IOStreams) (*snapshot.Controller, error) {
+	if g.controller == controllerBundle {
+		return g.bundledController(s, streams)
+	}
+	in, _, err := openInput(g.controller, streams.In)
 	if err != nil {
 		return nil, err
 	}

@@ -81,6 +81,8 @@ func (g *globalFlags) validate() error {
 		return errors.New("--now goes with -f: a cluster's own clock counts otherwise")
 	case g.file == "" && len(g.whole) > 0:
 		return errors.New("--whole goes with -f: of a cluster every list is read whole, or a gap")
+	case g.controller == controllerBundle && (g.file == "" || g.file == "-"):
+		return errors.New("--controller bundle goes with -f and the folder or the archive of a bundle")
 	case g.standardInput() != nil:
 		return g.standardInput()
 	case g.color != "auto" && g.color != "always" && g.color != "never":

@@ -73,7 +73,7 @@ have it, and nothing else here needs it.`,
 }
 
 // addKubelets adds the kubelet's half of each node to the plan. Those of a cluster are
-// asked as well.
+// asked as well, and the log of one is read where the bundle of -f has it.
 func addKubelets(ctx context.Context, g *globalFlags, streams genericiooptions.IOStreams, view *facts.View, nodes []types.NodeName, doc *output.Plan) error {
 	for _, name := range nodes {
 		var heard *trace.KubeletView
@@ -87,6 +87,11 @@ func addKubelets(ctx context.Context, g *globalFlags, streams genericiooptions.I
 			}
 			doc.Gaps = append(doc.Gaps, heard.Gaps...)
 			doc.Complete = doc.Complete && len(heard.Gaps) == 0
+		} else {
+			var err error
+			if heard, err = g.bundledKubelet(view.Snapshot, name); err != nil {
+				return err
+			}
 		}
 		doc.Kubelets = append(doc.Kubelets, kubelet.OfNode(view, name, heard))
 	}

@@ -52,9 +52,6 @@ or a volume, 2 no answer, or none from the kubelet with --kubelet.`,
 		Args:              atLeastOne("pods, claims and volumes"),
 		ValidArgsFunction: g.completeTargets(streams, 0, traceable...),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if askKubelet && g.file != "" {
-				return errors.New("--kubelet asks a kubelet: it does not go with -f")
-			}
 			targets, s, err := g.readTargets(cmd.Context(), streams, &outputs, args, traceable...)
 			if err != nil {
 				return err
@@ -64,7 +61,7 @@ or a volume, 2 no answer, or none from the kubelet with --kubelet.`,
 				if len(targets) > 1 || targets[0].kind != snapshot.Pods {
 					return errors.New("--kubelet asks the kubelet of one pod's node: name one pod")
 				}
-				if heard, err = kubeletOf(cmd.Context(), g, streams, s.Pod(targets[0].name)); err != nil {
+				if heard, err = kubeletOf(cmd.Context(), g, streams, s, s.Pod(targets[0].name)); err != nil {
 					return err
 				}
 			}
@@ -80,7 +77,7 @@ or a volume, 2 no answer, or none from the kubelet with --kubelet.`,
 				unknown, wrong := d.Found()
 				incomplete, found = incomplete || unknown, found || wrong
 				if t, ok := d.(*trace.Trace); ok && askKubelet {
-					incomplete = incomplete || t.Node != "" && !t.KubeletAnswered()
+					incomplete = incomplete || g.file == "" && t.Node != "" && !t.KubeletAnswered()
 				}
 			}
 			return exitWith(incomplete, found)
@@ -109,14 +106,22 @@ func traceOf(view *repair.View, t target, heard *trace.KubeletView) trace.Docume
 }
 
 // kubeletOf is what the kubelet of the pod's node says; nil where it has none.
-func kubeletOf(ctx context.Context, g *globalFlags, streams genericiooptions.IOStreams, pod *corev1.Pod) (*trace.KubeletView, error) {
+func kubeletOf(ctx context.Context, g *globalFlags, streams genericiooptions.IOStreams, s *snapshot.Snapshot, pod *corev1.Pod) (*trace.KubeletView, error) {
 	if pod.Spec.NodeName == "" {
 		fmt.Fprintln(streams.ErrOut, "warning: the pod has no node, and so no kubelet that could be asked")
 		return nil, nil
+	}
+	node := types.NodeName(pod.Spec.NodeName)
+	if g.file != "" {
+		heard, err := g.bundledKubelet(s, node)
+		if err == nil && heard == nil {
+			err = fmt.Errorf("--kubelet asks a kubelet, or reads its log in the bundle of -f: there is none of node %s", node)
+		}
+		return heard, err
 	}
 	c, err := g.connect(streams)
 	if err != nil {
 		return nil, err
 	}
-	return c.Kubelet(ctx, types.NodeName(pod.Spec.NodeName))
+	return c.Kubelet(ctx, node)
 }

@@ -17,8 +17,9 @@ import (
 // started. No repair may rest on it: whatever a driver says is in the log, too.
 type Memory struct {
 	*snapshot.Controller
-	// Leads reports whether the log shows how the controller started that holds the lease:
-	// only then does what is not in the log prove anything.
+	// Leads reports whether the log shows how the controller started that holds the lease, or
+	// that says that it leads where leases could not be read: only then does what is not in
+	// the log prove anything.
 	Leads bool
 
 	takenAt time.Time
@@ -32,6 +33,9 @@ const (
 	// judgement: it asks the API server what it serves in between. A log whose times
 	// lack their zone is further off.
 	startTakes = 10 * time.Minute
+	// stillWrites is how long before the objects the last line of a controller that leads may
+	// be. A judgement: at --v=2 its controllers write a line in most minutes.
+	stillWrites = 5 * time.Minute
 )
 
 // MemoryOf is what the log proves that stands in the snapshot; nil without a log,
@@ -47,6 +51,9 @@ func MemoryOf(s *snapshot.Snapshot) *Memory {
 	m := &Memory{Controller: s.Controller, takenAt: s.TakenAt}
 	lease := s.Lease(metav1.NamespaceSystem, ControllerManager)
 	if lease == nil {
+		// Where the leases could not be read, its own word on leading counts: one that does
+		// not lead any more has ended, and its log with it.
+		m.Leads = !s.CompleteIn(snapshot.Leases, metav1.NamespaceSystem) && m.Identity != "" && m.Started != nil && s.TakenAt.Sub(m.Last) <= stillWrites
 		return m
 	}
 	if holder := lease.Spec.HolderIdentity; m.Identity != "" && holder != nil && *holder != "" && *holder != m.Identity {

@@ -52,6 +52,22 @@ func TestMemoryOf(t *testing.T) {
 			}
 		})
 	}
+	// Where leases could not be read, its own word counts: while it writes, and where it has said so.
+	for name, test := range map[string]struct {
+		log   snapshot.Controller
+		leads bool
+	}{
+		"says that it leads":              {snapshot.Controller{Identity: "cp1_a", Started: started(0), Last: taken.Add(-time.Minute)}, true},
+		"does not say so":                 {snapshot.Controller{Started: started(0), Last: taken.Add(-time.Minute)}, false},
+		"its log does not show its start": {snapshot.Controller{Identity: "cp1_a", Last: taken.Add(-time.Minute)}, false},
+		"has written nothing for 6 min":   {snapshot.Controller{Identity: "cp1_a", Started: started(0), Last: taken.Add(-6 * time.Minute)}, false},
+	} {
+		s := snapshot.New(taken, snapshot.Source{}, snapshot.Objects{}, []snapshot.Gap{{Kind: snapshot.Leases, Reason: snapshot.ReasonNotInBundle}})
+		s.Controller = &test.log
+		if m := MemoryOf(s); m == nil || m.Leads != test.leads {
+			t.Errorf("%s: %+v", name, m)
+		}
+	}
 	if MemoryOf(snapshot.New(taken, snapshot.Source{}, snapshot.Objects{}, nil)) != nil {
 		t.Error("there is a memory without a log")
 	}

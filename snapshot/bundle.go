@@ -41,11 +41,13 @@ type tree struct {
 	unzipped int64
 	beside   *collector
 	dump     dump
+	// drivers takes the storage drivers' own objects in a bundle.
+	drivers *collector
 }
 
 func newTree(limits limits, opts ReadOptions) *tree {
 	r := newReading(limits, opts)
-	t := &tree{reading: r, plain: r.collector(), beside: r.collector(), roots: map[string]*root{}, stamps: map[string]stamp{}}
+	t := &tree{reading: r, plain: r.collector(), beside: r.collector(), drivers: r.collector(), roots: map[string]*root{}, stamps: map[string]stamp{}}
 	t.plain.oneOfMany = true
 	t.unzipped = limits.unpacked
 	return t
@@ -141,13 +143,27 @@ func (t *tree) wanted(p string) bool {
 	if !readable(p) {
 		return false
 	}
-	if isBundleFile(p) || isBeside(p) || versionFiles[path.Base(p)].tell != nil {
+	if isBundleFile(p) || isDriversFile(p) || isBeside(p) || versionFiles[path.Base(p)].tell != nil {
 		return true
 	}
 	return t.failed == nil && !t.isBundle()
 }
 
 func (t *tree) isBundle() bool { return t.lists > 0 }
+
+// isDriversFile reports whether the file has Longhorn's own objects, in a folder of their API
+// group, as support-bundle-kit and oc adm inspect write them.
+func isDriversFile(p string) bool {
+	segments := strings.Split(p, "/")
+	i := slices.Index(segments, "longhorn.io")
+	if i < 0 {
+		return false
+	}
+	return slices.ContainsFunc(segments[i+1:], func(s string) bool {
+		plural := strings.TrimSuffix(s, path.Ext(s))
+		return plural == "volumes" || plural == "volumeattachments"
+	})
+}
 
 func isBeside(p string) bool { return strings.TrimSuffix(path.Base(p), path.Ext(p)) == besideName }
 
@@ -177,6 +193,11 @@ func (t *tree) file(name, p string, in io.Reader) error {
 			f.tell(r, text)
 		}
 		return nil // what says nothing leaves a gap
+	case isDriversFile(p):
+		if err := t.drivers.text(name, in); err != nil { // they count as a whole or not at all
+			t.drivers.notes = append(t.drivers.notes, Warning(fmt.Sprintf("objects of a storage driver are left out: %v", err)))
+		}
+		return nil
 	case isBeside(p):
 		return t.beside.text(name, in)
 	case versionFiles[path.Base(p)].tell != nil:
@@ -347,6 +368,11 @@ func (t *tree) assemble(c *collector) {
 			}
 		}
 	}
+	if len(t.drivers.notes) == 0 {
+		c.drivers = t.drivers.drivers
+		c.drivers.Bundled()
+	}
+	c.notes = append(c.notes, t.drivers.notes...)
 	for _, r := range roots {
 		c.version = cmp.Or(c.version, r.version)
 		began := t.stamps[r.path].began

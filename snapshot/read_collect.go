@@ -186,7 +186,11 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	for _, l := range c.backends {
 		l.Sort()
 	}
-	s.Backends = append(c.backends, c.drivers.Taken(s.TakenAt, func(note string) { c.notes = append(c.notes, Warning(plain(note))) })...)
+	listed := s.TakenAt
+	if !c.began.IsZero() && c.began.Before(listed) {
+		listed = c.began
+	}
+	s.Backends = append(c.backends, c.drivers.Taken(listed.UTC(), func(note string) { c.notes = append(c.notes, Warning(plain(note))) })...)
 	return s, c.warnings(), nil
 }
 

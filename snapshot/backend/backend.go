@@ -53,6 +53,10 @@ func (f Format) AnyDriver() bool { return f == CSI || f == Text }
 // Of says that the list can have the driver's volumes.
 func (f Format) Of(driver string) bool { return f.AnyDriver() || slices.Contains(drivers[f], driver) }
 
+// Drivers are those whose volumes the list has, the usual one first; none where it does not
+// name them.
+func (f Format) Drivers() []string { return drivers[f] }
+
 // List is what one file says.
 type List struct {
 	// File is the name under which it was given.
@@ -86,6 +90,12 @@ type Volume struct {
 	Only []string `json:"only,omitempty"`
 	// Attachments are sorted by machine.
 	Attachments []Attachment `json:"attachments,omitempty"`
+	// MadeFor is for whom a provisioner made it, nil where the list does not say.
+	MadeFor *MadeFor `json:"madeFor,omitempty"`
+	// Created is when it was made, nil where the list does not say.
+	Created *time.Time `json:"created,omitempty"`
+	// GiB is its size, 0 where the list does not say.
+	GiB int64 `json:"gib,omitempty"`
 	// Detached is when a volume that is attached to nothing was detached, nil where the
 	// list does not say. What was copied is no younger for it.
 	Detached *time.Time `json:"detached,omitempty"`
@@ -227,8 +237,10 @@ func (l *List) SameList(o *List) bool {
 	return l.File == o.File && l.Format == o.Format && l.Taken.Equal(o.Taken) && l.Partial == o.Partial && slices.Equal(l.Scope, o.Scope)
 }
 
-// Same says that the two say the same of a volume.
+// Same says that the two say the same of where a volume is attached.
 func Same(a, b Volume) bool {
+	a.MadeFor, a.Created, a.GiB = nil, nil, 0
+	b.MadeFor, b.Created, b.GiB = nil, nil, 0
 	x, _ := json.Marshal(a)
 	y, _ := json.Marshal(b)
 	return string(x) == string(y)

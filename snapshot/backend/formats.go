@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -16,6 +18,9 @@ func readAWS(raw []byte) (Volume, string, error) {
 		State       string `json:"State"`
 		Zone        string `json:"AvailabilityZone"`
 		Shared      bool   `json:"MultiAttachEnabled"`
+		Created     string `json:"CreateTime"`
+		Size        number `json:"Size"`
+		Tags        json.RawMessage
 		Attachments *[]struct {
 			Instance string `json:"InstanceId"`
 			State    string `json:"State"`
@@ -25,7 +30,8 @@ func readAWS(raw []byte) (Volume, string, error) {
 	if err := decode(raw, &d); err != nil {
 		return Volume{}, "", err
 	}
-	v := Volume{ID: d.VolumeID, State: d.State, Shared: d.Shared, Silent: d.Attachments == nil}
+	v := Volume{ID: d.VolumeID, State: d.State, Shared: d.Shared, Silent: d.Attachments == nil, Created: moment(d.Created), GiB: int64(d.Size)}
+	v.MadeFor = madeFor(marks(d.Tags))
 	if d.Attachments != nil {
 		for _, a := range *d.Attachments {
 			if a.State == "detached" {
@@ -51,11 +57,16 @@ func readAzure(raw []byte) (Volume, string, error) {
 		MaxShares int      `json:"maxShares"`
 		Location  string   `json:"location"`
 		Since     string   `json:"lastOwnershipUpdateTime"`
+		Created   string   `json:"timeCreated"`
+		// The tool and the API write the size in different letters.
+		ToolSize number          `json:"diskSizeGb"`
+		Size     number          `json:"diskSizeGB"`
+		Tags     json.RawMessage `json:"tags"`
 	}
 	if err := decode(raw, &d); err != nil {
 		return Volume{}, "", err
 	}
-	v := Volume{ID: Azure.Handle(d.ID), State: d.State, Shared: d.MaxShares > 1}
+	v := Volume{ID: Azure.Handle(d.ID), State: d.State, Shared: d.MaxShares > 1, Created: moment(d.Created), GiB: int64(max(d.Size, d.ToolSize)), MadeFor: madeFor(marks(d.Tags))}
 	machines := d.Extended
 	if d.By != nil && *d.By != "" {
 		machines = append([]string{*d.By}, machines...)
@@ -116,15 +127,19 @@ func readCinder(raw []byte) (Volume, string, error) {
 		State    string          `json:"status"`
 		Attached json.RawMessage `json:"attachments"`
 		Zone     string          `json:"availability_zone"`
+		Created  string          `json:"created_at"`
+		Size     number          `json:"size"`
+		Metadata json.RawMessage `json:"metadata"`
 	}
 	if err := decode(raw, &d); err != nil {
 		return Volume{}, "", err
 	}
-	text, err := json.Marshal(map[string]any{"ID": d.ID, "Status": d.State, "Attached to": d.Attached})
+	text, err := json.Marshal(map[string]any{"ID": d.ID, "Status": d.State, "Attached to": d.Attached, "Size": d.Size, "Properties": d.Metadata})
 	if err != nil {
 		return Volume{}, "", err
 	}
 	v, _, err := readOpenStack(text)
+	v.Created = moment(d.Created)
 	return v, d.Zone, err
 }
 
@@ -137,6 +152,11 @@ func readGoogle(raw []byte) (Volume, string, error) {
 		Access string   `json:"accessMode"`
 		Since  string   `json:"lastAttachTimestamp"`
 		Until  string   `json:"lastDetachTimestamp"`
+		// For whom it is stands as JSON in the description, and the cluster in the labels.
+		About   string          `json:"description"`
+		Labels  json.RawMessage `json:"labels"`
+		Created string          `json:"creationTimestamp"`
+		Size    number          `json:"sizeGb"`
 	}
 	if err := decode(raw, &d); err != nil {
 		return Volume{}, "", err
@@ -145,7 +165,11 @@ func readGoogle(raw []byte) (Volume, string, error) {
 	if !ok {
 		return Volume{}, "", fmt.Errorf("selfLink %q names no disk", short(d.Link))
 	}
-	v := Volume{ID: id, State: d.State, Shared: strings.HasSuffix(d.Access, "_MANY")}
+	v := Volume{ID: id, State: d.State, Shared: strings.HasSuffix(d.Access, "_MANY"), Created: moment(d.Created), GiB: int64(d.Size)}
+	said := map[string]string{}
+	maps.Copy(said, marks(json.RawMessage(d.About)))
+	maps.Copy(said, marks(d.Labels))
+	v.MadeFor = madeFor(said)
 	for _, user := range d.Users {
 		machine, ok := googlePath(user)
 		if !ok {
@@ -179,11 +203,13 @@ func readOpenStack(raw []byte) (Volume, string, error) {
 		ID       string          `json:"ID"`
 		State    string          `json:"Status"`
 		Attached json.RawMessage `json:"Attached to"`
+		Size     number          `json:"Size"`
+		Marks    json.RawMessage `json:"Properties"`
 	}
 	if err := decode(raw, &d); err != nil {
 		return Volume{}, "", err
 	}
-	v := Volume{ID: d.ID, State: d.State}
+	v := Volume{ID: d.ID, State: d.State, GiB: int64(d.Size), MadeFor: madeFor(marks(d.Marks))}
 	var machines []struct {
 		Server *string `json:"server_id"`
 		Since  string  `json:"attached_at"`
@@ -230,12 +256,15 @@ func readHetzner(raw []byte) (Volume, string, error) {
 		Location struct {
 			Name string `json:"name"`
 		} `json:"location"`
-		Server json.RawMessage `json:"server"`
+		Server  json.RawMessage `json:"server"`
+		Created string          `json:"created"`
+		Size    number          `json:"size"`
+		Labels  json.RawMessage `json:"labels"`
 	}
 	if err := decode(raw, &d); err != nil {
 		return Volume{}, "", err
 	}
-	v := Volume{ID: d.ID.String(), State: d.State}
+	v := Volume{ID: d.ID.String(), State: d.State, Created: moment(d.Created), GiB: int64(d.Size), MadeFor: madeFor(marks(d.Labels))}
 	switch server := strings.TrimSpace(string(d.Server)); {
 	case server == "":
 		v.Silent = true
@@ -317,6 +346,18 @@ func (l *List) readText(text []byte) error {
 		}
 		places[v.ID] = len(l.Volumes)
 		l.Volumes = append(l.Volumes, v)
+	}
+	return nil
+}
+
+// number is one that a tool writes with quotes or without them; 0 for anything else.
+type number int64
+
+// UnmarshalJSON takes whatever stands there: no list is refused for it.
+func (n *number) UnmarshalJSON(text []byte) error {
+	read, err := strconv.ParseInt(strings.Trim(string(text), `"`), 10, 32)
+	if err == nil {
+		*n = number(max(read, 0))
 	}
 	return nil
 }

@@ -22,6 +22,8 @@ type Objects struct {
 	// bad says that one that was taken could not be read: they count as a whole or not at
 	// all. late says that one came too late to count.
 	bad, late bool
+	// bundled says that they were gathered beside the other objects: nobody knows which first.
+	bundled bool
 }
 
 // objectHead is what tells what an object is. Of a driver's objects nothing is kept but
@@ -33,6 +35,7 @@ type objectHead struct {
 		Name      string            `json:"name"`
 		Namespace string            `json:"namespace"`
 		Deleted   *string           `json:"deletionTimestamp"`
+		Created   string            `json:"creationTimestamp"`
 		Labels    map[string]string `json:"labels"`
 	} `json:"metadata"`
 }
@@ -105,7 +108,27 @@ func (o *Objects) Taken(at time.Time, note func(string)) []*List {
 	if o.bad {
 		return nil
 	}
+	if o.bundled {
+		for _, l := range lists {
+			l.sinceBefore(at)
+		}
+	}
 	return lists
+}
+
+// Bundled says that the objects were gathered beside those that they are held against,
+// nobody knows in which order. Then only that counts which has been so since before.
+func (o *Objects) Bundled() { o.bundled = true }
+
+// sinceBefore makes the volumes silent of which the list does not tell that they have been
+// attached where they are since before the time.
+func (l *List) sinceBefore(began time.Time) {
+	for i := range l.Volumes {
+		v := &l.Volumes[i]
+		if len(v.Attachments) == 0 || slices.ContainsFunc(v.Attachments, func(a Attachment) bool { return a.Since == nil || !a.Since.Before(began) }) {
+			v.Attachments, v.Silent = nil, true
+		}
+	}
 }
 
 // Add takes over the object if it is one that is read.
@@ -187,6 +210,11 @@ type longhornVolume struct {
 		Robustness string `json:"robustness"`
 		Node       string `json:"currentNodeID"`
 		Migration  string `json:"currentMigrationNodeID"`
+		Kubernetes struct {
+			Namespace string `json:"namespace"`
+			Claim     string `json:"pvcName"`
+			Volume    string `json:"pvName"`
+		} `json:"kubernetesStatus"`
 	} `json:"status"`
 }
 
@@ -203,6 +231,10 @@ type longhornAttachment struct {
 		Tickets map[string]struct {
 			Satisfied  bool  `json:"satisfied"`
 			Generation int64 `json:"generation"`
+			Conditions []struct {
+				Type  string `json:"type"`
+				Since string `json:"lastTransitionTime"`
+			} `json:"conditions"`
 		} `json:"attachmentTicketStatuses"`
 	} `json:"status"`
 }
@@ -250,7 +282,9 @@ func (o *longhornObjects) list() []Volume {
 // else is on its way to there. Of a ReadWriteMany volume that is shared over NFS the
 // state tells where its server runs, and not which nodes have mounted it.
 func (v longhornVolume) volume(a longhornAttachment) Volume {
-	out := Volume{ID: v.Metadata.Name, State: v.Status.State, Shared: v.Spec.Access == "rwx"}
+	k := v.Status.Kubernetes
+	out := Volume{ID: v.Metadata.Name, State: v.Status.State, Shared: v.Spec.Access == "rwx", Created: moment(v.Metadata.Created),
+		MadeFor: madeFor(map[string]string{"pv-name": k.Volume, "pvc-name": k.Claim, "pvc-namespace": k.Namespace})}
 	if !slices.Contains([]string{"rwo", "rwop", "rwx"}, v.Spec.Access) || out.Shared && !v.Spec.Migratable {
 		out.Silent = true // also where the version is not known: nothing of it is read
 		return out
@@ -270,7 +304,8 @@ func (v longhornVolume) volume(a longhornAttachment) Volume {
 			out.Attachments = []Attachment{{Machine: machine, State: "unknown"}}
 			break
 		}
-		out.Attachments = []Attachment{{Machine: machine, State: a.reason(machine)}}
+		reason, since := a.reason(machine)
+		out.Attachments = []Attachment{{Machine: machine, State: reason, Since: since}}
 	case (state == "attaching" || state == "detaching") && machine != "":
 		out.Attachments = []Attachment{{Machine: machine, State: state}}
 	default:
@@ -282,19 +317,25 @@ func (v longhornVolume) volume(a longhornAttachment) Volume {
 // reason is "" where the volume is attached because the CSI driver or a person asked for
 // it. Longhorn also attaches a volume for a backup or a clone, and lets go of it by itself
 // when a pod wants it: that is "temporary". It is "unknown" without the attachment's object.
-func (a longhornAttachment) reason(node string) string {
-	reason := "unknown"
+// since is when Longhorn saw it attached for the CSI driver.
+func (a longhornAttachment) reason(node string) (reason string, since *time.Time) {
+	reason = "unknown"
 	for id, ticket := range a.Spec.Tickets {
 		status, ok := a.Status.Tickets[id]
 		if ticket.Node != node || !ok || !status.Satisfied || status.Generation != ticket.Generation {
 			continue
 		}
 		if ticket.Type == "csi-attacher" || ticket.Type == "longhorn-api" {
-			return ""
+			for _, c := range status.Conditions {
+				if c.Type == "Satisfied" && ticket.Type == "csi-attacher" {
+					since = moment(c.Since)
+				}
+			}
+			return "", since
 		}
 		reason = "temporary"
 	}
-	return reason
+	return reason, nil
 }
 
 // published are the nodes that each volume has by a driver's own records: one object for

@@ -181,23 +181,23 @@ func TestFormats(t *testing.T) {
 		want List
 	}{
 		{awsText, List{Format: AWS, Scope: []string{"us-east-1a", "us-east-1b"}, Volumes: []Volume{
-			{ID: "vol-049df61146c4d7901", State: "in-use", Attachments: []Attachment{{Machine: "i-1234567890abcdef0", Since: at("2026-11-18T21:03:57Z")}}},
-			{ID: "vol-1234567890abcdef0", State: "available"},
+			{ID: "vol-049df61146c4d7901", State: "in-use", MadeFor: &MadeFor{PersistentVolume: "pvc-1"}, Created: at("2026-11-18T21:03:57Z"), GiB: 8, Attachments: []Attachment{{Machine: "i-1234567890abcdef0", Since: at("2026-11-18T21:03:57Z")}}},
+			{ID: "vol-1234567890abcdef0", State: "available", GiB: 8},
 		}}},
 		{azureText, List{Format: Azure, Scope: []string{"eastus"}, Volumes: []Volume{
-			{ID: azure + "mc_rg" + path + "disks/pvc-1", State: "Attached", Attachments: []Attachment{
+			{ID: azure + "mc_rg" + path + "disks/pvc-1", State: "Attached", GiB: 127, Attachments: []Attachment{
 				{Machine: azure + "mc_rg" + path + "virtualmachinescalesets/aks-pool/virtualmachines/0", Since: at("2026-11-19T10:00:00Z")},
 			}},
 			{ID: azure + "newrgmd1" + path + "disks/newmanageddisk1", State: "Unattached", Shared: true, Detached: at("2026-11-19T11:00:00Z")},
 		}}},
 		{googleText, List{Format: Google, Scope: []string{"projects/my-project/regions/us-central1", "projects/my-project/zones/us-central1-a"}, Volumes: []Volume{
-			{ID: "projects/my-project/regions/us-central1/disks/pvc-2", State: "READY", Detached: at("2026-11-19T11:46:06.251Z")},
-			{ID: "projects/my-project/zones/us-central1-a/disks/pvc-1", State: "READY", Attachments: []Attachment{
+			{ID: "projects/my-project/regions/us-central1/disks/pvc-2", State: "READY", GiB: 10, Detached: at("2026-11-19T11:46:06.251Z")},
+			{ID: "projects/my-project/zones/us-central1-a/disks/pvc-1", State: "READY", Created: at("2026-01-30T10:46:06.251Z"), GiB: 10, Attachments: []Attachment{
 				{Machine: "projects/my-project/zones/us-central1-a/instances/gke-1", Since: at("2026-11-19T10:46:06.251Z")},
 			}},
 		}}},
 		{openStackText, List{Format: OpenStack, Volumes: []Volume{
-			{ID: "d8b7c9a2-4b0c-4b0e-9b1e-0c2f1f0b0001", State: "in-use", Attachments: []Attachment{
+			{ID: "d8b7c9a2-4b0c-4b0e-9b1e-0c2f1f0b0001", State: "in-use", GiB: 10, Attachments: []Attachment{
 				{Machine: "0785ee80-1eca-426b-b8c4-5b499fc7f614", Since: at("2026-11-19T10:00:00Z")},
 			}},
 			{ID: "d8b7c9a2-4b0c-4b0e-9b1e-0c2f1f0b0002", State: "available"},
@@ -205,7 +205,7 @@ func TestFormats(t *testing.T) {
 			{ID: "d8b7c9a2-4b0c-4b0e-9b1e-0c2f1f0b0004", State: "in-use", Silent: true},
 		}}},
 		{hetznerText, List{Format: Hetzner, Scope: []string{"fsn1", "nbg1"}, Volumes: []Volume{
-			{ID: "4711", State: "available", Attachments: []Attachment{{Machine: "38976603"}}},
+			{ID: "4711", State: "available", Created: at("2026-01-30T23:50:11Z"), GiB: 42, Attachments: []Attachment{{Machine: "38976603"}}},
 			{ID: "4712", State: "available"},
 		}}},
 		{csiText, List{Format: CSI, Partial: true, Volumes: []Volume{
@@ -228,6 +228,50 @@ func TestFormats(t *testing.T) {
 		_ = w.Close()
 		if diff := cmp.Diff(&row.want, read(t, packed.String())); diff != "" {
 			t.Errorf("%s, packed, from Windows:\n%s", row.want.Format, diff)
+		}
+	}
+}
+
+// TestMadeFor: each tool's list says for whom a provisioner made a disk, in the words of its
+// driver, and of which cluster; what anybody else made, it does not. A field of another form
+// refuses no list.
+func TestMadeFor(t *testing.T) {
+	const pv, claim, namespace = `kubernetes.io/created-for/pv/name`, `kubernetes.io/created-for/pvc/name`, `kubernetes.io/created-for/pvc/namespace`
+	of := func(cluster string) *MadeFor { return &MadeFor{"pvc-1", "shop/data", cluster} }
+	aws := func(tags string) string { return `{"Volumes": [{"VolumeId": "v", "Tags": ` + tags + `}]}` }
+	tag := func(key, value string) string { return `{"Key": "` + key + `", "Value": "` + value + `"}` }
+	named := tag(pv, "pvc-1") + "," + tag(claim, "data") + "," + tag(namespace, "shop")
+	google := func(about, labels string) string {
+		return `[{"selfLink": "https://x/projects/p/zones/z/disks/d", "sizeGb": "1", "description": ` + about + `, "labels": ` + labels + `}]`
+	}
+	for name, row := range map[string]struct {
+		text string
+		want *MadeFor
+	}{
+		"aws":                          {aws("[" + named + "," + tag("kubernetes.io/cluster/prod", "owned") + "]"), of("prod")},
+		"aws, of two clusters":         {aws("[" + named + "," + tag("kubernetes.io/cluster/b", "shared") + "," + tag("kubernetes.io/cluster/a", "owned") + "]"), of("a")},
+		"aws, KubernetesCluster":       {aws("[" + named + "," + tag("KubernetesCluster", "prod") + "]"), of("prod")},
+		"aws, no cluster":              {aws("[" + named + "]"), of("")},
+		"aws, a root disk":             {aws("[" + tag("kubernetes.io/cluster/prod", "owned") + "," + tag("Name", "node-1") + "]"), nil},
+		"aws, no tags":                 {aws("null"), nil},
+		"aws, tags as an object":       {aws(`{"` + pv + `": "pvc-1", "` + claim + `": "data", "` + namespace + `": "shop"}`), of("")},
+		"aws, tags as text":            {aws(`"x"`), nil},
+		"aws, a hostile name":          {aws("[" + tag(pv, `pvc\u001b[2J`) + "]"), nil},
+		"azure":                        {`[{"id": "/x/providers/d", "diskState": "Unattached", "tags": {"kubernetes.io-created-for-pv-name": "pvc-1", "kubernetes.io-created-for-pvc-name": "data", "kubernetes.io-created-for-pvc-namespace": "shop"}}]`, of("")},
+		"google":                       {google(`"{\"`+pv+`\":\"pvc-1\",\"`+claim+`\":\"data\",\"`+namespace+`\":\"shop\"}"`, `{"goog-k8s-cluster-name": "prod"}`), of("prod")},
+		"google, somebody's own words": {google(`"the \"database\""`, `null`), nil},
+		"openstack":                    {`[{"ID": "u", "Attached to": [], "Properties": {"csi.storage.k8s.io/pv/name": "pvc-1", "csi.storage.k8s.io/pvc/name": "data", "csi.storage.k8s.io/pvc/namespace": "shop", "cinder.csi.openstack.org/cluster": "prod"}}]`, of("prod")},
+		"openstack, the cluster alone": {`[{"ID": "u", "Attached to": [], "Properties": {"cinder.csi.openstack.org/cluster": "prod"}}]`, &MadeFor{Cluster: "prod"}},
+		"openstack, a cluster unnamed": {`[{"ID": "u", "Attached to": [], "Properties": {"cinder.csi.openstack.org/cluster": "kubernetes"}}]`, &MadeFor{}},
+		"openstack, anybody's":         {`[{"ID": "u", "Attached to": [], "Properties": {"x": "y"}}]`, nil},
+		"aws, the driver alone":        {aws("[" + tag("CSIVolumeName", "pvc-1") + "," + tag("ebs.csi.aws.com/cluster", "true") + "]"), &MadeFor{PersistentVolume: "pvc-1"}},
+		"openstack's API":              {`{"volumes": [{"id": "u", "status": "available", "attachments": [], "size": "x", "metadata": {"csi.storage.k8s.io/pv/name": "pvc-1", "csi.storage.k8s.io/pvc/name": "data", "csi.storage.k8s.io/pvc/namespace": "shop"}}]}`, of("")},
+		"hetzner":                      {`[{"id": 1, "linux_device": "x", "server": null, "labels": {"pv-name": "pvc-1", "pvc-name": "data", "pvc-namespace": "shop", "managed-by": "csi-driver"}}]`, of("")},
+		"longhorn":                     {`{"items": [{"apiVersion": "longhorn.io/v1beta2", "kind": "Volume", "metadata": {"name": "v"}, "spec": {"accessMode": "rwo"}, "status": {"state": "detached", "kubernetesStatus": {"pvName": "pvc-1", "pvcName": "data", "namespace": "shop"}}}]}`, of("")},
+		"longhorn, made in its page":   {`{"items": [{"apiVersion": "longhorn.io/v1beta2", "kind": "Volume", "metadata": {"name": "v"}, "spec": {"accessMode": "rwo"}, "status": {"state": "detached", "kubernetesStatus": {"pvName": "", "pvcName": "", "namespace": ""}}}]}`, nil},
+	} {
+		if diff := cmp.Diff(row.want, read(t, row.text).Volumes[0].MadeFor); diff != "" {
+			t.Errorf("%s: %s", name, diff)
 		}
 	}
 }
@@ -478,8 +522,8 @@ func TestWrappedLists(t *testing.T) {
 		{"openstack -f yaml", "- Attached to:\n  - server_id: s1\n  ID: v1\n  Status: in-use\n", OpenStack, []Volume{cinder}, false},
 		{"Azure's API", `{"value": [{"id": "` + disk + `", "managedBy": "/m", "properties": {"diskState": "Attached"}}], "nextLink": "https://x"}`, Azure, []Volume{{ID: disk, State: "Attached", Attachments: []Attachment{{Machine: "/m"}}}}, true},
 		{"gcloud --format yaml", "---\nselfLink: https://x/projects/p/zones/z/disks/d\nsizeGb: '1'\nstatus: READY\n---\nselfLink: https://x/projects/p/zones/z/disks/e\nsizeGb: '1'\nstatus: READY\n", Google,
-			[]Volume{{ID: "projects/p/zones/z/disks/d", State: "READY"}, {ID: "projects/p/zones/z/disks/e", State: "READY"}}, false},
-		{"one disk of gcloud", "selfLink: https://x/projects/p/zones/z/disks/d\nsizeGb: '1'\nstatus: READY\n", Google, []Volume{{ID: "projects/p/zones/z/disks/d", State: "READY"}}, false},
+			[]Volume{{ID: "projects/p/zones/z/disks/d", State: "READY", GiB: 1}, {ID: "projects/p/zones/z/disks/e", State: "READY", GiB: 1}}, false},
+		{"one disk of gcloud", "selfLink: https://x/projects/p/zones/z/disks/d\nsizeGb: '1'\nstatus: READY\n", Google, []Volume{{ID: "projects/p/zones/z/disks/d", State: "READY", GiB: 1}}, false},
 		{"UTF-16", "\xff\xfe{\x00\"\x00V\x00o\x00l\x00u\x00m\x00e\x00s\x00\"\x00:\x00[\x00]\x00}\x00", AWS, nil, false},
 		{"columns", "pvc-1 node-1\n", Text, []Volume{{ID: "pvc-1", Attachments: []Attachment{{Machine: "node-1"}}}}, false},
 	} {

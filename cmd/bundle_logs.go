@@ -1,0 +1,118 @@
+package cmd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/controllerlog"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/output"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// controllerBundle is what --controller takes for the logs that lie in the bundle of -f.
+const controllerBundle = "bundle"
+
+// eachLog gives each log in the bundle of -f to read.
+func (g *globalFlags) eachLog(read func(snapshot.Log, io.Reader) error) error {
+	info, err := os.Stat(g.file)
+	if err != nil {
+		return withoutPath(err)
+	}
+	if info.IsDir() {
+		folder, err := os.OpenRoot(g.file)
+		if err != nil {
+			return withoutPath(err)
+		}
+		defer folder.Close()
+		return snapshot.LogsFS(folder.FS(), read)
+	}
+	f, err := os.Open(g.file)
+	if err != nil {
+		return withoutPath(err)
+	}
+	defer f.Close()
+	return snapshot.Logs(f, read)
+}
+
+// bundledController is what the log of the kube-controller-manager that leads proves. A
+// bundle has one of each replica. By the lease one of them leads; where leases could not be
+// read, the last of those that say so.
+func (g *globalFlags) bundledController(s *snapshot.Snapshot, streams genericiooptions.IOStreams) (*snapshot.Controller, error) {
+	var best *snapshot.Controller
+	from, logs := "", 0
+	err := g.eachLog(func(l snapshot.Log, in io.Reader) error {
+		if l.Node != "" {
+			return nil
+		}
+		logs++
+		log, err := controllerlog.Read(in, controllerlog.Options{Now: s.TakenAt.Add(reconcile.ClocksDiffer), Release: s.Source.ServerVersion})
+		if err != nil {
+			fmt.Fprintf(streams.ErrOut, "note: %s is passed over: %s\n", output.Safe(l.Path), output.Safe(err.Error()))
+			return nil
+		}
+		if best == nil || leads(s, log, best) > 0 {
+			best, from = log, l.Path
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case best == nil && logs == 0:
+		return nil, errors.New("there is no log of kube-controller-manager in it")
+	case best == nil:
+		return nil, errors.New("no log of kube-controller-manager in it could be read")
+	}
+	fmt.Fprintf(streams.ErrOut, "note: the controller's log is %s\n", output.Safe(from))
+	return best, nil
+}
+
+// leads compares how much shows that the one log is of the controller that leads, and not the
+// other.
+func leads(s *snapshot.Snapshot, a, b *snapshot.Controller) int {
+	rank := func(c *snapshot.Controller) int {
+		with := *s
+		with.Controller = c
+		switch m := reconcile.MemoryOf(&with); {
+		case m == nil:
+			return 0
+		case m.Leads:
+			return 3
+		case m.Identity != "":
+			return 2
+		default:
+			return 1
+		}
+	}
+	return cmp.Or(rank(a)-rank(b), a.Last.Compare(b.Last))
+}
+
+// bundledKubelet is what the log of the node's kubelet says, that lies in the bundle of -f;
+// nil where there is none. Pods and metrics of a kubelet are in no bundle.
+func (g *globalFlags) bundledKubelet(s *snapshot.Snapshot, node types.NodeName) (heard *trace.KubeletView, err error) {
+	if g.file == "-" {
+		return nil, nil
+	}
+	err = g.eachLog(func(l snapshot.Log, in io.Reader) error {
+		if l.Node != node || heard != nil {
+			return nil
+		}
+		failures, err := controllerlog.ReadKubelet(in, s.TakenAt.Add(reconcile.ClocksDiffer))
+		if err != nil {
+			return fmt.Errorf("%s: %w", output.Safe(l.Path), err)
+		}
+		heard = &trace.KubeletView{Failures: failures, Gaps: []snapshot.Gap{
+			{Kind: trace.KubeletPods, Reason: snapshot.ReasonNotInBundle}, {Kind: trace.KubeletMetrics, Reason: snapshot.ReasonNotInBundle},
+		}}
+		return nil
+	})
+	return heard, err
+}

@@ -1,0 +1,62 @@
+package cmd
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestBundledLogs: --controller bundle finds the log of the replica that leads among those in a
+// must-gather, and --kubelet the log of the pod's node. Where there is none, the line says so.
+func TestBundledLogs(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.CopyFS(dir, os.DirFS("../testdata/snapshots/bundles/must-gather")))
+	root := filepath.Join(dir, "quay-io-openshift-must-gather-sha256-0a1b2c")
+	put := func(text string, segments ...string) {
+		file := filepath.Join(append([]string{root}, segments...)...)
+		must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must(t, os.WriteFile(file, []byte(text), 0o600))
+	}
+	line := func(clock, rest string) string {
+		return "2026-11-20T" + clock + ".000000000Z I1120 " + clock + ".000000       1 file.go:1] " + rest + "\n"
+	}
+	run := func(args ...string) (int, string, string) {
+		var out, errOut strings.Builder
+		code := Main(args, nil, &out, &errOut)
+		return code, out.String(), errOut.String()
+	}
+	if code, _, errOut := run("plan", "-f", dir, "--controller=bundle"); code != exitNoAnswer || !strings.Contains(errOut, "there is no log of kube-controller-manager in it") {
+		t.Errorf("without a log: exit code %d, %s", code, errOut)
+	}
+	if code, _, errOut := run("trace", "pod/web-0", "-f", dir, "--kubelet"); code != exitNoAnswer || !strings.Contains(errOut, "there is none of node n1") {
+		t.Errorf("without a kubelet's log: exit code %d, %s", code, errOut)
+	}
+	const volume = "kubernetes.io/csi/d^v"
+	for replica, of := range map[string]string{"master-0": "master-0_7c1e2f0a-6d3b-4b8e-9f57-2a4c6e8d0b13", "master-1": "master-1_other"} {
+		log := line("09:00:00", `FLAG: --v="2"`)
+		log += line("09:00:01", fmt.Sprintf(`"Event occurred" object="kube-system/kube-controller-manager" kind="Lease" message="%s became leader"`, of))
+		log += line("09:00:02", `"Starting attach detach controller" logger="persistentvolume-attach-detach-controller"`)
+		log += line("09:59:50", `"something" volumeName="`+volume+`"`)
+		put(log, "namespaces", "openshift-kube-controller-manager", "pods", "kube-controller-manager-"+replica, "kube-controller-manager", "kube-controller-manager", "logs", "current.log")
+	}
+	code, _, errOut := run("plan", "-f", dir, "--controller=bundle")
+	if code == exitNoAnswer || !strings.Contains(errOut, "pods/kube-controller-manager-master-0/") {
+		t.Errorf("exit code %d, %s", code, errOut)
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err := fmt.Fprintln(w, `Nov 20 09:59:40.123456 n1 kubelet[1234]: E1120 09:59:40.123456    1234 nestedpendingoperations.go:348] Operation for "{volumeName:`+volume+` podName: nodeName:}" failed.`)
+	must(t, err)
+	must(t, w.Close())
+	put(packed.String(), "nodes", "n1", "n1_logs_kubelet.gz")
+	if code, out, errOut := run("trace", "pod/web-0", "-f", dir, "--kubelet"); code != exitFindings || !strings.Contains(out, "web-0") {
+		t.Errorf("trace: exit code %d, %s%s", code, out, errOut)
+	}
+	if code, _, errOut := run("diagnose", "--controller=bundle"); code != exitNoAnswer || !strings.Contains(errOut, "goes with -f") {
+		t.Errorf("without -f: exit code %d, %s", code, errOut)
+	}
+}

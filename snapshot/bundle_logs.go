@@ -1,0 +1,110 @@
+package snapshot
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/archive"
+)
+
+// Log is a log that lies in a bundle.
+type Log struct {
+	// Path is that of its file.
+	Path string
+	// Node is the node whose kubelet wrote it, "" for one of kube-controller-manager.
+	Node types.NodeName
+}
+
+// logOf knows the logs of kube-controller-manager and of kubelets by their paths:
+//
+//	namespaces/NAMESPACE/pods/POD/CONTAINER/CONTAINER/logs/current.log   must-gather
+//	nodes/NODE/NODE_logs_kubelet.gz                                      must-gather
+//	cluster-resources/pods/logs/NAMESPACE/POD/CONTAINER.log              troubleshoot.sh
+//	logs/NAMESPACE/POD/CONTAINER.log                                     support-bundle-kit
+//	podlogs/NAMESPACE/POD/logs/CONTAINER.txt                             sonobuoy
+//	NAMESPACE/POD/logs.txt                                               cluster-info dump
+func logOf(p string) (Log, bool) {
+	segments := strings.Split(strings.TrimSuffix(p, ".gz"), "/")
+	n := len(segments)
+	if n >= 3 && segments[n-3] == "nodes" && segments[n-1] == segments[n-2]+"_logs_kubelet" {
+		return Log{p, types.NodeName(segments[n-2])}, true
+	}
+	switch segments[n-1] {
+	case "current.log", "logs.txt", controllerManager + ".log", controllerManager + ".txt":
+	default:
+		return Log{}, false
+	}
+	for i, s := range segments[:n-1] {
+		below := segments[i+1 : n-1]
+		if len(below) > 0 && below[0] == "pods" {
+			below = below[1:]
+		}
+		if !slices.Contains(controllerNamespaces, s) || len(below) == 0 || !strings.HasPrefix(below[0], controllerManager+"-") {
+			continue
+		}
+		// A must-gather has a folder for each container: the others are helpers.
+		container := slices.DeleteFunc(slices.Clone(below[1:]), func(s string) bool { return s == "logs" || s == controllerManager })
+		return Log{Path: p}, len(container) == 0
+	}
+	return Log{}, false
+}
+
+// controllerNamespaces are those in which the pods of kube-controller-manager are: static
+// pods of kubeadm and its like, and OpenShift's.
+var controllerNamespaces = []string{"kube-system", "openshift-kube-controller-manager"}
+
+// LogsFS gives each log below the directory to read; what is a link is passed over.
+func LogsFS(fsys fs.FS, read func(Log, io.Reader) error) error {
+	left := int64(MaxUnpacked)
+	return fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
+		l, ok := logOf(p)
+		if err != nil || !ok || !d.Type().IsRegular() {
+			return err
+		}
+		f, err := fsys.Open(p)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }()
+		return readLog(l, f, &left, read)
+	})
+}
+
+// Logs gives each log in the archive to read; there is none in any other text.
+func Logs(r io.Reader, read func(Log, io.Reader) error) error {
+	_, files, err := archive.Open(r, archive.Limits{Unpacked: MaxUnpacked, Files: MaxFiles})
+	if err != nil || files == nil {
+		return err
+	}
+	left, entries := int64(MaxUnpacked), 0
+	for entry, err := range files {
+		if err != nil {
+			return err
+		}
+		if entries++; entries > MaxFiles {
+			return fmt.Errorf("more than %d files in it", MaxFiles)
+		}
+		if l, ok := logOf(path.Clean(entry.Name)); ok && entry.Kind == archive.Regular {
+			if err := readLog(l, entry.Text, &left, read); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func readLog(l Log, in io.Reader, left *int64, read func(Log, io.Reader) error) error {
+	if strings.HasSuffix(l.Path, ".gz") {
+		var err error
+		if in, err = archive.Unzipped(in, left, MaxUnpacked); err != nil {
+			in = failingReader{err}
+		}
+	}
+	return read(l, in)
+}

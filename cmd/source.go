@@ -84,6 +84,9 @@ func (g *globalFlags) readFile(streams genericiooptions.IOStreams) (*snapshot.Sn
 	for _, w := range warnings {
 		fmt.Fprintf(streams.ErrOut, "warning: %s\n", w)
 	}
+	if s != nil && s.NamesHashed {
+		fmt.Fprintln(streams.ErrOut, "note: hashes stand in this file in place of names (snapshot --names=hash): the cluster does not know them")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -183,6 +183,7 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 		s.Controller.Sort()
 	}
 	s.Manager = c.manager
+	s.NamesHashed = c.header != nil && c.header.Names == namesHashed
 	for _, l := range c.backends {
 		l.Sort()
 	}

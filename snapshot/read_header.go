@@ -14,6 +14,7 @@ const (
 	headerVersion = headerGroup + "v1"
 	headerKind    = "Snapshot"
 	endMarker     = "..."
+	namesHashed   = "hashed"
 )
 
 // header is the document that volume-doctor's own files begin with. It says
@@ -24,8 +25,10 @@ type header struct {
 	Kind          string `json:"kind"`
 	TakenAt       string `json:"takenAt,omitempty"`
 	ServerVersion string `json:"serverVersion,omitempty"`
-	Complete      []Kind `json:"complete"`
-	Gaps          []Gap  `json:"gaps,omitempty"`
+	// Names is namesHashed or "".
+	Names    string `json:"names,omitempty"`
+	Complete []Kind `json:"complete"`
+	Gaps     []Gap  `json:"gaps,omitempty"`
 	// Objects is how many follow. YAML documents that were cut off between two
 	// of them look whole, and the pods, which come last, would seem not to
 	// exist.

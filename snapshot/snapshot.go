@@ -98,6 +98,8 @@ type Snapshot struct {
 	Backends []*backend.List
 	// Followed is nil where the objects were read and not followed.
 	Followed *Followed
+	// NamesHashed says that hashes stand in place of the names of nodes, pods and others.
+	NamesHashed bool
 
 	index indexes
 }

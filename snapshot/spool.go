@@ -56,6 +56,14 @@ func (s *Spool) EndPage() error {
 	return nil
 }
 
+// Count is how many pods it holds.
+func (s *Spool) Count() int {
+	if s == nil {
+		return 0
+	}
+	return s.count
+}
+
 func (s *Spool) pack() {
 	s.packed.Reset()
 	if s.zip == nil {

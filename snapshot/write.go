@@ -131,6 +131,9 @@ func writeHeader(out *bufio.Writer, s *Snapshot, pods *Spool) error {
 			return err
 		}
 	}
+	if s.NamesHashed {
+		fmt.Fprintf(out, "names: %s\n", namesHashed)
+	}
 	fmt.Fprintf(out, "complete: [%s]\n", strings.Join(complete, ", "))
 	if len(s.Gaps) > 0 {
 		if err := writeField(out, "gaps", s.Gaps); err != nil {

@@ -77,10 +77,11 @@ func eventOf(f finding.Finding, now time.Time) *corev1.Event {
 	if f.Severity == finding.Info {
 		kind = corev1.EventTypeNormal
 	}
-	message := fmt.Sprintf("%s: %s", f.Check, f.Line())
-	if len(message) > eventMessage {
-		message = strings.ToValidUTF8(message[:eventMessage], "")
+	do := ""
+	if next := f.Next(); next.Kind != "" {
+		do = clipped("; to do: "+next.Line(), eventMessage/2)
 	}
+	message := clipped(fmt.Sprintf("%s: %s", f.Check, f.Line()), eventMessage-len(do)) + do
 	at := metav1.NewTime(now)
 	return &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{
@@ -94,6 +95,11 @@ func eventOf(f finding.Finding, now time.Time) *corev1.Event {
 		Source:         corev1.EventSource{Component: repair.FieldManager},
 		FirstTimestamp: at, LastTimestamp: at, Count: 1,
 	}
+}
+
+// clipped is the text in at most so many bytes.
+func clipped(text string, most int) string {
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
 // ReferenceTo is what events and reports call an object.

@@ -81,7 +81,7 @@ func findingInfos(r *finding.Report) []*dto.Metric {
 	for _, f := range r.Findings {
 		labels := []string{"code", Label(string(f.Code)), "check", Label(f.Check), "severity", Label(string(f.Severity)),
 			"kind", Label(f.Subject.Kind), "namespace", Label(f.Subject.Namespace), "name", Label(f.Subject.Name),
-			"node", Label(string(f.Node)), "persistentvolume", Label(f.PersistentVolume), "fingerprint", Label(f.Fingerprint)}
+			"node", Label(string(f.Node)), "persistentvolume", Label(f.PersistentVolume), "action", Label(string(f.Next().Kind)), "fingerprint", Label(f.Fingerprint)}
 		if f.Context != "" {
 			labels = append(labels, "context", Label(f.Context))
 		}

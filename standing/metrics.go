@@ -22,8 +22,8 @@ type Metric struct {
 
 // The metrics. Their names and labels are a contract.
 var (
-	findingSince = Metric{"volume_doctor_finding_since_timestamp_seconds", []string{"code", "check", "severity", "kind", "namespace", "name", "volume", "node"},
-		"When the finding began, or was found first where that is not known; one series for each finding that stands."}
+	findingSince = Metric{"volume_doctor_finding_since_timestamp_seconds", []string{"code", "check", "severity", "kind", "namespace", "name", "volume", "node", "action"},
+		"When the finding began, or was found first where that is not known; one series for each finding that stands. action is the kind of what to do first."}
 	findingDue = Metric{"volume_doctor_finding_due_timestamp_seconds", findingSince.Labels,
 		"When the finding heals by itself at the latest; absent where it does not, or nothing bounds it."}
 	findings = Metric{"volume_doctor_findings", []string{"code", "check", "severity"},
@@ -165,7 +165,7 @@ func (s series) addFindings(l *look) {
 			continue
 		}
 		labels := func() []string {
-			return []string{string(f.Code), f.Check, string(f.Severity), f.Subject.Kind, f.Subject.Namespace, f.Subject.Name, string(volumeOf(f.Finding)), string(f.Node)}
+			return []string{string(f.Code), f.Check, string(f.Severity), f.Subject.Kind, f.Subject.Namespace, f.Subject.Name, string(volumeOf(f.Finding)), string(f.Node), string(f.Next().Kind)}
 		}
 		s.add(findingSince, seconds(f.Began().Time), labels()...)
 		if due, known := dueOf(f); known {

@@ -107,6 +107,9 @@ func resultOf(s finding.Standing) OpenReportResult {
 		r.Scored = false
 		r.Result, r.Properties["confidence"] = "warn", string(s.Confidence)
 	}
+	if next := s.Next(); next.Kind != "" {
+		r.Properties["action"], r.Properties["do"] = string(next.Kind), bounded(next.Line())
+	}
 	for name, value := range map[string]string{"node": string(s.Node), "volume": string(volumeOf(s.Finding)), "causedBy": s.CausedBy} {
 		if value != "" {
 			r.Properties[name] = value

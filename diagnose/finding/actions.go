@@ -47,6 +47,25 @@ const (
 	deletePodKind            = ActionKind(step.DeletePod)
 )
 
+// Line is the action in one line.
+func (a Action) Line() string {
+	if a.Command == "" {
+		return a.Sentence
+	}
+	return a.Sentence + ": " + a.Command
+}
+
+// Next is what to do first, now or as a look that changes nothing; the zero Action where
+// nothing is to be done.
+func (f Finding) Next() Action {
+	for _, a := range f.Actions {
+		if a.When != Later {
+			return a
+		}
+	}
+	return Action{}
+}
+
 // When tells when an action has its place.
 type When string
 

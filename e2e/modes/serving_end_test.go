@@ -136,7 +136,7 @@ func alertSeries(a recording.Alert) series {
 	if key.code == "" {
 		return series{}
 	}
-	key.severity = map[string]string{"VolumeDoctorError": "error", "VolumeDoctorWarning": "warning", "VolumeDoctorInfo": "info"}[a.Name]
+	key.severity = map[string]string{"VolumeDoctorError": "error", "VolumeDoctorWarning": "warning"}[a.Name]
 	return key
 }
 

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/standing"
@@ -31,9 +29,8 @@ type Rule struct {
 	Annotations   Annotations `yaml:"annotations"`
 }
 
-// Labels are those that a rule sets. Severity is one of critical, warning and info, the
-// three of kubernetes-mixin, which receivers are routed by. It takes the place of the
-// finding's own, which is error, warning or info.
+// Labels are those that a rule sets. Severity is critical or warning, two of those of
+// kubernetes-mixin, which receivers are routed by. It takes the place of the finding's own.
 type Labels struct {
 	Severity string `yaml:"severity"`
 }
@@ -70,7 +67,8 @@ const (
 // tell its replicas apart are left out.
 var installation = []string{"cluster", "namespace", "job"}
 
-// severities are the labels of alerts for the severities of findings, the worst first.
+// severities are the labels of alerts for the severities of findings, the worst first; ""
+// for one of which nobody is alerted.
 var severities = []struct {
 	of     finding.Severity
 	label  string
@@ -81,11 +79,12 @@ var severities = []struct {
 		"A pod cannot start or end, or data is in danger."},
 	{finding.Warning, "warning", "A warning stands",
 		"It holds nobody up yet, or only somebody's next move."},
-	{finding.Info, "info", "Something is worth knowing",
+	{finding.Info, "", "", // nobody is alerted
 		"Nothing has to be done: it may end by itself."},
 }
 
-// Groups are all rules. Those about findings are one for each severity that a check has:
+// Groups are all rules. Those about findings are one for each severity of which anybody is
+// alerted:
 // see docs/adr/0019-alert-rules.md.
 func Groups() []Group {
 	return []Group{
@@ -98,13 +97,15 @@ func Groups() []Group {
 func findingRules() []Rule {
 	var rules []Rule
 	for _, s := range severities {
-		if !slices.ContainsFunc(diagnose.Checks(), func(c check.Check) bool { return c.Severity == s.of }) {
+		if s.label == "" {
 			continue
 		}
 		since := metric("volume_doctor_finding_since_timestamp_seconds")
+		// What to do may change, and the alert is to stay the same.
+		labels := slices.DeleteFunc(slices.Clone(since.Labels), func(l string) bool { return l == "action" })
 		rules = append(rules, Rule{
 			Alert: "VolumeDoctor" + strings.ToUpper(string(s.of[:1])) + string(s.of[1:]),
-			Expr:  fmt.Sprintf("%s (%s{severity=%q})", maxBy(since.Labels...), since.Name, s.of),
+			Expr:  fmt.Sprintf("%s (%s{severity=%q})", maxBy(labels...), since.Name, s.of),
 			For:   settles, KeepFiringFor: lingers,
 			Labels: Labels{s.label},
 			Annotations: Annotations{

@@ -32,15 +32,24 @@ func (w *World) read(ctx context.Context) (*cluster.Cluster, *snapshot.Snapshot,
 	return c, s, nil
 }
 
-// look looks once, as the command does, and keeps the report as its JSON has it.
+// examine looks once, as the command does.
+func (w *World) examine(ctx context.Context) (*repair.View, error) {
+	c, s, err := w.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.Close()
+	view, _ := repair.Examine(s, reconcile.Options{}, repair.Consent{}, diagnose.Request{})
+	return view, nil
+}
+
+// look keeps the report as its JSON has it.
 func (w *World) look(ctx context.Context) (claims.Look, error) {
 	at := time.Now()
-	c, s, err := w.read(ctx)
+	view, err := w.examine(ctx)
 	if err != nil {
 		return claims.Look{}, err
 	}
-	defer c.Close()
-	view, _ := repair.Examine(s, reconcile.Options{}, repair.Consent{}, diagnose.Request{})
 	text, err := json.Marshal(view.Report)
 	if err != nil {
 		return claims.Look{}, err

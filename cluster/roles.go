@@ -21,12 +21,24 @@ const DeployNamespace = "volume-doctor"
 // OpenReportsGroup is the API group of the objects that serve --reports writes.
 const OpenReportsGroup = "openreports.io"
 
+// OwnName is the name of each object that serve keeps: its Lease and its OpenReports.
+const OwnName = "volume-doctor"
+
+// ownName is the name of the only object that a right has to be to. No API server can tell
+// the name of what is listed, or is to be created.
+func ownName(verb string) string {
+	if verb == "list" || verb == repair.VerbCreate {
+		return ""
+	}
+	return OwnName
+}
+
 // openReportRights are those to write OpenReports.
 func openReportRights() []repair.Permission {
 	var rights []repair.Permission
 	for _, resource := range []string{"reports", "clusterreports"} {
 		for _, verb := range []string{"list", repair.VerbCreate, "update", repair.VerbDelete} {
-			rights = append(rights, repair.Permission{Verb: verb, Group: OpenReportsGroup, Resource: resource})
+			rights = append(rights, repair.Permission{Verb: verb, Group: OpenReportsGroup, Resource: resource, Name: ownName(verb)})
 		}
 	}
 	return rights
@@ -35,7 +47,7 @@ func openReportRights() []repair.Permission {
 // lease is a right to the Lease of serve, which is in the namespace that it is
 // deployed in.
 func lease(verb string) repair.Permission {
-	p := repair.RightTo(verb, snapshot.Leases, "")
+	p := repair.RightTo(verb, snapshot.Leases, ownName(verb))
 	p.Namespace = DeployNamespace
 	return p
 }

@@ -39,7 +39,7 @@ func Roles() []Role {
 // RolePrefix begins the names of the ClusterRoles.
 const RolePrefix = "volume-doctor-"
 
-// ClusterRole is its manifest, with a rule for each group and verb.
+// ClusterRole is its manifest, with a rule for each group, verb and name.
 func (r Role) ClusterRole() rbacv1.ClusterRole {
 	manifest := rbacv1.ClusterRole{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
@@ -50,16 +50,20 @@ func (r Role) ClusterRole() rbacv1.ClusterRole {
 			manifest.Rules = append(manifest.Rules, rbacv1.PolicyRule{NonResourceURLs: []string{p.Path}, Verbs: []string{p.Verb}})
 			continue
 		}
+		var names []string
+		if p.Name != "" {
+			names = []string{p.Name}
+		}
 		resource := p.Resource
 		if p.Subresource != "" {
 			resource += "/" + p.Subresource
 		}
 		i := slices.IndexFunc(manifest.Rules, func(rule rbacv1.PolicyRule) bool {
-			return len(rule.APIGroups) > 0 && rule.APIGroups[0] == p.Group && rule.Verbs[0] == p.Verb
+			return len(rule.APIGroups) > 0 && rule.APIGroups[0] == p.Group && rule.Verbs[0] == p.Verb && slices.Equal(rule.ResourceNames, names)
 		})
 		if i < 0 {
 			i = len(manifest.Rules)
-			manifest.Rules = append(manifest.Rules, rbacv1.PolicyRule{APIGroups: []string{p.Group}, Verbs: []string{p.Verb}})
+			manifest.Rules = append(manifest.Rules, rbacv1.PolicyRule{APIGroups: []string{p.Group}, Verbs: []string{p.Verb}, ResourceNames: names})
 		}
 		manifest.Rules[i].Resources = append(manifest.Rules[i].Resources, resource)
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // leaseName is the Lease of the process that leads, in the namespace of its Election.
-const leaseName = "volume-doctor"
+const leaseName = cluster.OwnName
 
 // The times of the election. They are longer than those of kube-controller-manager, so
 // that a restart of the API server does not change the leader: a finding is minutes old

@@ -54,7 +54,7 @@ func TestAlertCommands(t *testing.T) {
 			}
 		}
 	}
-	if commands != 9 {
+	if commands != 7 {
 		t.Errorf("%d commands", commands)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -134,4 +135,30 @@ func unfit(t *testing.T, base string) (faults []string) {
 		hasPort("Deployment", probe.HTTPGet.Port)
 	}
 	return faults
+}
+
+// TestCronJobIsBounded: the job, each of its requests and its memory have an end, it reaches
+// the API server alone, and what it leaves goes.
+func TestCronJobIsBounded(t *testing.T) {
+	text := contents(t, "deploy/cronjob/cronjob.yaml") + "\n---\n" + contents(t, "deploy/cronjob/networkpolicy.yaml")
+	job := deployedAs[batchv1.CronJob](t, text, "CronJob").Spec.JobTemplate.Spec
+	container := job.Template.Spec.Containers[0]
+	if r := container.Resources; r.Requests.Memory().IsZero() || r.Requests.Cpu().IsZero() || r.Limits.Memory().Cmp(*r.Requests.Memory()) <= 0 {
+		t.Error("the container asks for no memory or CPU, or may use no more memory than that")
+	}
+	if job.ActiveDeadlineSeconds == nil || job.BackoffLimit == nil || job.TTLSecondsAfterFinished == nil ||
+		!slices.ContainsFunc(container.Args, func(a string) bool { return strings.HasPrefix(a, "--request-timeout=") }) {
+		t.Error("the job, its attempts, its requests or what it leaves have no end")
+	}
+	policy := deployedAs[networkingv1.NetworkPolicy](t, text, "NetworkPolicy").Spec
+	selector, err := metav1.LabelSelectorAsSelector(&policy.PodSelector)
+	if err != nil || selector.Empty() || !selector.Matches(labels.Set(job.Template.Labels)) || len(policy.Ingress) > 0 || len(policy.PolicyTypes) != 2 {
+		t.Error("the NetworkPolicy does not close the pod")
+	}
+	for _, file := range strings.Fields(contents(t, "deploy/cronjob/kustomization.yaml")) {
+		if file == "networkpolicy.yaml" {
+			return
+		}
+	}
+	t.Error("the base has no NetworkPolicy")
 }

@@ -59,6 +59,31 @@ func TestGeneratedChartRoles(t *testing.T) {
 	golden.Want(t, "deploy/chart/files/roles.yaml", []byte(b.String()))
 }
 
+// TestOwnObjectsAreNamed: serve may change its own Lease and OpenReports, and those of
+// nobody else. Whoever lists or creates has no name to give to an API server.
+func TestOwnObjectsAreNamed(t *testing.T) {
+	named := 0
+	for _, text := range authRoles(t) {
+		var role rbacv1.ClusterRole
+		if err := yaml.Unmarshal([]byte(text), &role); err != nil {
+			t.Fatal(err)
+		}
+		if role.Name != "volume-doctor-leader" && role.Name != "volume-doctor-reports" {
+			continue
+		}
+		for _, rule := range role.Rules {
+			open := slices.Contains(rule.Verbs, "list") || slices.Contains(rule.Verbs, "create")
+			if open != (len(rule.ResourceNames) == 0) || len(rule.Verbs) != 1 {
+				t.Errorf("%s: %s", role.Name, rule)
+			}
+			named += len(rule.ResourceNames)
+		}
+	}
+	if named != 4 {
+		t.Errorf("%d rules name an object", named)
+	}
+}
+
 // authRoles are the manifests of "auth -o yaml".
 func authRoles(t *testing.T) []string {
 	t.Helper()

@@ -36,6 +36,9 @@ import (
 //	            on the thread for the first time; none for the threads that the checks were
 //	            built on
 //	first       the score of that first run
+//	own-entry   the words that were put into the table of words for this thread, if any
+//	completed   the check that was added to expected after the first run, if any, since its
+//	            words have a meaning that was expected
 //	wrong       the checks that would blame something that the thread refutes
 //	pods        the pods that hung, or none
 //	filled-in   what the thread does not show and the case has all the same

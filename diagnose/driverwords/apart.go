@@ -96,6 +96,7 @@ var (
 func plain(text string) string {
 	text = calls.ReplaceAllString(text, "")
 	text = exits.ReplaceAllString(text, "")
+	text = httpStatus.ReplaceAllString(text, "")
 	text = programs.ReplaceAllString(text, "$1 ")
 	for _, v := range values {
 		text = v.form.ReplaceAllString(text, v.placeholder)

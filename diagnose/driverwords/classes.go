@@ -29,6 +29,8 @@ func of(meaning Meaning, words ...string) class {
 // likely.
 var (
 	certain = []class{
+		of(ToolMissing, `unknown file ?system type (?:nfs4?|cifs|smb3|ceph|fuse\S*|glusterfs|lustre|beegfs|9p)`, `connect to (?:iscsid|multipathd|rpcbind|statd)`),
+		of(PermissionDenied, `authori[sz]ation fail\w*`),
 		of(Throttled, `too many requests`, `rate ?limit\w*`, `rate exceeded`, `request limit exceeded`, `requests? (?:was |were |is |are |being )?throttled`, `throttl(?:ed|ing)`,
 			`too many pending operations`, `operation rate exceeded`, `api rate`),
 		of(OutOfSpace, `no space left`, `not enough (?:\w+ )?storage`, `(?:not enough|insufficient|no)(?: free)?(?: available)? (?:disk |storage |free )*(?:space|capacity)(?: \w+)*`, `(?:disk|pool|volume|file ?system) (?:is )?full`,
@@ -36,14 +38,15 @@ var (
 		of(AttachLimit, `attachments? limit exceeded`, `max(?:imum)?(?: allowed)? (?:number|count|limit) of (?:\w+ )?(?:volumes?|disks?|attachments?|devices?|luns?)(?: \w+){0,3}`, `cannot attach (?:any )?more`,
 			`limit (?:of )?(?:\w+ )?attachments?`, `(?:disk|volume|device|attachment)s? limit exceeded `+few+machine, `no (?:free|available) luns?`, `too many (?:volumes?|disks?|attachments?|devices) `+few+`(?:attached|`+machine+`)`,
 			`exceeds? `+few+`(?:volume|disk|attach\w*) limit`, `attach(?:ment)?s? `+few+`limit `+few+`(?:reached|exceeded)`, `no more (?:volumes?|disks?|devices?) (?:can|could|may) be attached`,
+			`max(?:imum)? (?:[\w-]+ )*(?:volumes?|disks?|attachments?|devices?|luns?) (?:count|number|limit)`,
 			`all `+few+`slots `+few+`(?:in use|used|taken|occupied)`, `no (?:free|available) `+few+`slots?`),
 		of(QuotaReached, `quota`, `limit exceeded`, `limit (?:has been |was |is )?reached`, `exceeded `+few+`limit`, `resource pool exhausted`, `not enough resources`, `insufficient `+few+`(?:quota|resources)`, `out of capacity`,
 			`free gid`),
 		of(StaleMount, `stale (?:nfs )?(?:file )?handle`, `transport endpoint`, `is not (?:a )?mount ?point`, `path is not mounted`, `restore `+few+`mounts?`, `staging path `+few+`not mounted`, `mkdir <podmount> file exists`, `<podmount> `+few+`(?:endpoint|stale)`, `<globalmount> no such`, `corrupted mount`),
-		of(DriverConfig, `<podmount> no such file`, `staging path `+few+`(?:does not exist|no such)`, `any `+few+`(?:host|backend|array|pool) available`),
+		of(DriverConfig, `<podmount> no such file`, `open <path> no such file`, `staging path `+few+`(?:does not exist|no such)`, `any `+few+`(?:host|backend|array|pool) available`),
 		of(FilesystemDamaged, `corrupt(?:ed|ion)?(?: file ?system| superblock| journal)?`, `file ?system `+few+`(?:issues?|damaged|errors?|inconsisten\w+)`, `repair\w* the file ?system`, `bad superblock`, `structure needs cleaning`,
 			`fsck found errors`, `(?:file ?system|structure|metadata|journal) `+few+`inconsisten\w+`, `(?:bad|corrupt\w*|primary|secondary|magic|checksum|match) `+few+`super-?blocks?`, `super-?block `+few+`(?:not match|corrupt\w*|bad|damaged)`, `unexpected inconsistency`, `valuable metadata`, `(?:meta)?data corruption`),
-		of(WrongFilesystem, `already (?:is )?formatted`, `is already formatted`, `(?:already )?has (?:a )?file ?system`, `not unformatted`, `(?:current|existing) format is`, `fs ?type `+few+`(?:mismatch|not match)`, `file ?system type `+few+`not match`,
+		of(WrongFilesystem, `not a valid luks`, `wrong fs ?type`, `more than (?:1|one) partition`, `(?:multiple|several) partitions`, `already (?:is )?formatted`, `is already formatted`, `(?:already )?has (?:a )?file ?system`, `not unformatted`, `(?:current|existing) format is`, `fs ?type `+few+`(?:mismatch|not match)`, `file ?system type `+few+`not match`,
 			`(?:different|unknown|unsupported|other|wrong)(?: \S+)? file ?systems?(?: type)?`, `formatted with `+few+`file ?system`),
 		of(ZoneMismatch, `zone ?mismatch`, `(?:different|wrong|other|another|not in the same|same) (?:availability )?(?:zone|region|datacenter|data center|location)`, `topolog(?:y|ies) `+few+`(?:fulfilled|mismatch|not match\w*|satisf\w+|found|accessible)`,
 			`needs to be in `+few+`(?:zone|region)`, `owned by (?:a )?different node`, `select a node`, `no nodes? with the storage`, `accessible topolog\w+`, `not accessible from (?:the )?`+machine),
@@ -52,7 +55,7 @@ var (
 			`fail\w* to login`, `target iqn`),
 		of(ToolMissing, `executable file not found`, `command not found`, `cannot execute`, `(?:tools?|binary|program|mounters?|utilit(?:y|ies)|package|dependency|kernel module|helper|multipathd|iscsid|rpcbind|statd) `+few+`(?:not found|missing|not running|not installed|not exist|not loaded|no such file|found on system)`,
 			`(?:install|load|start|need) (?:the )?(?:\S+ ){1,3}(?:first|package|tools?|module|helper)`, `(?:no|missing|import|without) `+few+`(?:mounters?|dependency|tools?|kernel module|client|binary|executable)`, `does not support (?:nvme|iscsi|fc)`,
-			`nsenter (?:cannot|failed)`, `(?:nvme-fabrics|modprobe) `+few+`(?:no such file|not found|fail\w*|fatal)`, `protocol (?:family )?(?:is )?not supported`, `kernel driver not loaded`),
+			`nsenter (?:cannot|failed)`, `(?:nvme-fabrics|modprobe) `+few+`(?:no such file|not found|fail\w*|fatal)`, `protocol (?:is )?not supported`, `kernel driver not loaded`),
 		of(DeviceBusy, `(?:device|target|mount ?point|mount|luks|map|partition|directory|resource|umount|unmount\w*|path|dm-\d+|mapper) `+few+`(?:busy|still in use|in use|already mounted|conflicting mount|mounts still present|still present|other target|strange state|not be unmounted)`,
 			`already (?:mounted|published|staged) (?:at|on|in|elsewhere|to a different target)`, `at a different target path`, `mounted elsewhere`, `(?:device|target) is busy`, `mounted at more than one place`, `holders? of the device`, `in use by the system`, `map in use`, `mounted file ?system`),
 		of(ReadOnly, `with different options`, `mode does not match`, `already published `+few+`(?:incompatible|different)`),
@@ -68,26 +71,26 @@ var (
 		of(MachineBusy, `(?:server|instance|vm|droplet|machine|virtual machine) `+few+`(?:locked|pending action|task_state|task state|being \w+|preempted|provisioning state|another task|another operation)`, `operation execution has been preempted`, `while it is in`),
 		of(OperationPending, `operation `+few+`(?:already exists|already in progress|is in progress|in progress|ongoing|already running|still running|pending)`, `already (?:being )?(?:process(?:ed|ing)|in progress|running)`, `(?:already|another|pending|concurrent) (?:an )?operation`,
 			`(?:update|creation|job|task|request|transaction) `+few+`(?:in progress|ongoing|underway)`, `back-?off`, `waited too long for the lock`, `try again later`, `busy, status`, `lock (?:already )?(?:held|acquired|taken)`),
-		of(Unreachable, `un ?reachable`, `not reachable`, `no `+few+`connection`, `(?:could|can|does|did|was) ?not (?:be )?(?:connect|reach|resolve)\w*`, `no route`, `connection (?:was )?(?:refused|reset|timed out|timeout|aborted|closed)`, `fail\w* to (?:resolve|connect|dial|reach)`, `name resolution`, `no such host`,
+		of(Unreachable, `un ?reachable`, `(?:protocol|address) family (?:is )?not supported`, `not reachable`, `no `+few+`connection`, `(?:could|can|does|did|was) ?not (?:be )?(?:connect|reach|resolve)\w*`, `no route`, `connection (?:was )?(?:refused|reset|timed out|timeout|aborted|closed)`, `fail\w* to (?:resolve|connect|dial|reach)`, `name resolution`, `no such host`,
 			`name or service not known`, `server misbehaving`, `i o timeout`, `tls handshake`, `host is down`, `target ip address`, `unable (?:to )?(?:connect|reach|resolve|get basic system info)`, `network is (?:down|unreachable)`, `connection lost`, `lost connection`),
 		of(EncryptionKey, `passphrase`, `luks (?:open|key|header|device|volume|format\w*)`, `kms`, `encryption key`, `customer ?key\w*`, `key (?:has |is |was )?(?:been )?(?:revoked|disabled|expired|unavailable)`, `no key available`, `decrypt\w*`),
 		of(DriverUnavailable, `(?:driver|controller|service|plugin|engine|daemon|agent|provider|registration|lvmd|sidecar|backend) .*?(?:not (?:been )?(?:ready|initiali[sz]ed|probed|running|working|deployed|available|online|serving|registered)|initiali[sz]ing|starting|still in progress|does not working|not_serving|is down)`,
 			`has not been (?:initiali[sz]ed|probed)`, `connection problem`, `transport is closing`, `no plugin`, `image (?:\S+ ){1,4}is not deployed`, `nodes? .*?(?:not ready|not online)`),
 		of(NotRegistered, `csi ?node `+few+`not contain`, `node ?id annotation`, `registered csi drivers`, `driver `+few+`not (?:been )?registered`),
 		of(PermissionDenied, `(?:access|permission|request|login|mount) `+few+`denied`, `^denied$`, `permission denied`, `forbidden`, `un ?authori[sz]ed(?: operation)?`, `not authori[sz]ed`, `not (?:have|has) (?:the )?(?:permission|authori[sz]ation|privilege|access|rights?)`, `authentication (?:fail\w*|error|required)`, `auth\w* (?:fail\w*|error)`, `fail\w* to authenticate`,
-			`credentials? (?:error|invalid|expired|rejected)`, `(?:invalid|wrong|bad|expired|provide) (?:\w+ )?(?:credentials?|password|token|signature|login)`, `(?:operation )?not permitted`, `permission (?:problem|error)`, `no key for`, `missing role`, `log ?o[nu] fail\w*`, `insufficient (?:privileges?|permissions?|rights)`, `access rules?`, `access rights`, `session obtained`),
+			`credentials? (?:error|invalid|expired|rejected)`, `(?:invalid|wrong|bad|expired|provide) (?:\w+ )?(?:credentials?|password|token|signature|login)`, `(?:operation )?not permitted`, `permission (?:problem|error)`, `no key for`, `missing role`, `no (?:\w+ ){0,3}role found`, `(?:refresh|get|load|find) (?:\w+ )?credentials`, `log ?o[nu] fail\w*`, `insufficient (?:privileges?|permissions?|rights)`, `access rules?`, `access rights`, `session obtained`),
 	}
 	likely = []class{
 		of(ReadOnly, `read[- ]?only`, `ro but `+few+`rw`, `not primary`, `write-?protected`),
 		of(AccessType, `access (?:type|mode)s?`, `block (?:volumes?|access|device)s? (?:\w+ )*(?:not supported|unsupported)`, `non-?block`, `volume ?(?:capability|mode)`, `multi-?(?:node|writer)\w*`, `shared access`, `read ?write ?(?:many|once)\w*`, `rw[xo]`, `as block`, `block volume`),
-		of(NodeIncompatible, `(?:not (?:a )?|in)compatible .*?(?:with|node|machine|instance|disk|pool)`, `(?:unsupported|not supported) .*?(?:`+machine+`|feature|kernel|by `+machine+`|on )`, `fault ?not ?supported`, `(?:disk|volume|instance|machine) type `+few+`not supported`, `kernel (?:is )?too old`, `unknown property`, `rpc version mismatch`, `too many open files`,
+		of(NodeIncompatible, `(?:not (?:a )?|in)compatible .*?(?:with|node|machine|instance|disk|pool)`, `(?:unsupported|not supported) .*?(?:`+machine+`|feature|kernel|by `+machine+`|on )`, `fault ?not ?supported`, `(?:disk|volume|instance|machine) type `+few+`not supported`, `kernel (?:is )?too old`, `only (?:be )?(?:used |supported |attached |available )?(?:with|on|by|to) `+few+machine, `unknown property`, `rpc version mismatch`, `too many open files`,
 			`incompatible node`, `unsupported (?:krbd |image )?features?`),
 		of(VolumeFailed, volume+` `+few+`(?:is |in |state |status |got |= )(?:an? )?(?:error|failed|faulted|offline|unexpected|invalid|degraded|inactive|unhealthy|crashed)`, `(?:error|failed|unexpected|invalid) ?(?:(?:share|volume|disk|pool|provisioning|image) )?(?:state|status)`, volume+` `+few+`not online`, `no (?:online|healthy|deployed) replicas?`, `requires `+few+`before being attached`, `task failed`, `invalid ?state`),
-		of(NotAttached, `not (?:been |yet )*(?:attached|published|mapped|connected|assigned|exported)`, `has not been (?:attached|published)`, `is detached`, `no `+few+`attachments?`, `publish ?context`, `already detached`),
+		of(NotAttached, `not (?:been |yet )*(?:attached|published|mapped|connected|assigned|exported)`, `has not been (?:attached|published)`, `is detached`, `no `+few+`attachments?`, `publish ?context `+few+`(?:missing|empty|required|not)`, `(?:missing|required|must be|not) `+few+`publish ?context`, `already detached`),
 		of(DeviceMissing, `(?:device|disk|lun|block device|device path|path|drive)s? .*?(?:timed? ?out|within timeout|not (?:ready|appear|show|exist|visible|attached|same|connected|ready|verified)\w*|disappeared|gone)`, `(?:find|get|getting|determine|resolve|wait for|locate|verify(?:ing)?|lookup) .*?(?:device|device path|disk path|lun|sys device)s?`, `no (?:device )?path`, `no medium`, `device path`, `find disk by lun`),
-		of(VolumeNotReady, `not (?:yet |been )*(?:ready|available|provisioned|in valid state|initiali[sz]ed)`, `transient`, `to be (?:bound|ready)`, `creating`, `no info about`, `is not (?:yet )?bound`, `in phase pending`, `not (?:yet )?become ready`),
+		of(VolumeNotReady, `not (?:yet |been )*(?:ready|available|provisioned|in valid state|initiali[sz]ed)`, `transient`, volume+` `+few+`to be (?:bound|ready)`, `creating`, `no info about`, `is not (?:yet )?bound`, `in phase pending`, `not (?:yet )?become ready`),
 		of(BadParameters, `(?:parameter|attribute|property|argument|field|option|key|value|id|class|source|endpoint|protocol|request|type|information|address|name|path|url|info|volume id)s? .*?(?:missing|required|invalid|not (?:set|supported|specified|provided|valid|allowed|a directory)|unknown|unsupported|mismatch|empty|is required)`,
-			`(?:invalid|missing|unknown|unsupported|illegal|malformed|incorrect|bad|required|empty|mismatch\w*) .*?(?:parameters?|attributes?|arguments?|options?|values?|fields?|types?|keys?|id|ip|provider|format|input|name|annotation|info)`, `is a required`, `error parsing`, `fail\w* to (?:parse|initiali[sz]e)`, `could not (?:parse|split)`, `should (?:at least )?(?:contain|be)`, `must (?:be|have|contain|start|not)`, `parameter mismatch`, `no `+few+`(?:was )?specified`, `different protocol`),
+			`(?:invalid|missing|unknown|unsupported|illegal|malformed|incorrect|bad|required|empty|mismatch\w*) .*?(?:parameters?|attributes?|arguments?|options?|values?|fields?|types?|keys?|id|ip|provider|format|input|name|annotation|info)`, `is a required`, `error parsing`, `fail\w* to (?:parse|initiali[sz]e)`, `could not (?:parse|split)`, `should (?:at least )?(?:contain|be)`, `must (?:be|have|contain|start|not)`, `parameter mismatch`, `exceeds? (?:the )?(?:maximum )?size(?: limit)?`, `larger than max\w*`, `no `+few+`(?:was )?specified`, `different protocol`),
 		of(DriverConfig, `config(?:uration)?(?:uration| map)?s? .*?(?:missing|not|lacks|invalid|empty|error|no)`, `(?:missing|invalid|empty|wrong|fetching|no|bad) .*?config(?:uration)?s?`, `(?:is |are )?(?:disabled|not enabled|undefined)`, `environment variable`, `allowed list`, `variable`, `domain labels?`, `monitor list`, `feature switch`),
 		of(TimedOut, `timed? ?out`, `deadline exceeded`, `context canceled`, `within the al+ot+ed time`, `max retry count`, `retries exhausted`, `not complete(?:d)? in time`, `too long`),
 		of(StorageError, `input output error`, `(?:read|write) super-?block`, `i o errors?`, `medium error`),
@@ -98,7 +101,7 @@ var (
 // nearest to the words, before them as in "node n1 not found" or behind them as in
 // "could not find node n1".
 var (
-	absentAfter  = regexp.MustCompile(`\b(?:(?:is |was |were |be |could be )?not (?:be )?found|notfound|(?:does|do|did) not exist|not exist(?:ent)?|no longer exists?|could not be found|is missing|has been deleted|is deleting|missing|no such file or directory|file does not exist|(?:is |was )?not known|not registered|not in the list)\b`)
+	absentAfter  = regexp.MustCompile(`\b(?:(?:is |was |were |be |could be )?not (?:be )?found|notfound|(?:does|do|did) not exist|not exist(?:ent)?|no longer exists?|(?:could not|cannot) be found|is missing|has been deleted|is deleting|missing|no such file or directory|file does not exist|(?:is |was )?not known|not registered|not in the list)\b`)
 	absentBefore = regexp.MustCompile(`\b(?:(?:could|can|did|does) ?not (?:find|retrieve|get|look ?up|locate|determine)|(?:cannot|unable to|not able to|failed to|error|failed) (?:find(?:ing)?|retriev(?:e|ing)|get(?:ting)?|fetch(?:ing)?|load(?:ing)?|look(?:ing)? ?up|locat(?:e|ing)|discover(?:ing)?|determin(?:e|ing))|no such|non-?existent|found 0|missing|no matching|received empty)\b`)
 	nouns        = regexp.MustCompile(`\b(?:(?:volume )?attachments?|mappings?|assignment|secrets?|config ?maps?|passwords?|credentials?|account ?keys?|account ?names?|user ?ids?|user ?keys?|multipath devices?|target ports?|device paths?|disk paths?|block devices?|virtual ?machines?|storage class(?:es)?|secret provider ?class|cluster id|boot volume|volume id|logical ?volumes?|block storage|storage volume|file ?systems?|share id|datastores?|volume context|provider ?id|disks? on lun|` +
 		`nodes?|hosts?|instances?|machines?|vms?|vmi|servers?|droplets?|linodes?|compute|sdc|volumes?|disks?|images?|shares?|buckets?|pvc|pv|lv|dataset|zvol|pools?|containers?|snapshots?|devices?|luns?|dm|initiators?|sessions?|targets?|portals?|wwns?|paths?|hba|tools?|binary|modules?|program|dependency|config(?:uration)?|backends?|domain labels|variable|zones?|regions?|topology|topologies|parameters?|attributes?|fields?|keys?|annotations?|providers?|resources?|objects?|files?|information|fsmeta|export|mount ?points?)\b|<device>`)
@@ -128,11 +131,22 @@ var clauseEnds = regexp.MustCompile(`[:.;!?]+ |, | - |\n| err=`)
 // advice is a clause that says what to do, and not what is wrong.
 var advice = regexp.MustCompile(`^(?:please|check|ensure|verify|make sure|try|see|contact|read the|refer|and try|will retry|retrying|action)\b`)
 
+// What stands behind "or" is one of several reasons that an error offers, and none of them
+// for certain: the first named counts.
+var (
+	alternative  = regexp.MustCompile(` or access denied\b`)
+	alternatives = regexp.MustCompile(`, or other error\b`)
+)
+
 // classMeans returns what the plain words say, and the words that say it. An error ends in
 // its reason, so that the last clause that says something goes first; that it took too
 // long, or that a field is missing and not of what, says less than anything else.
 func classMeans(rest string) (Meaning, string, bool) {
+	rest = alternative.ReplaceAllString(rest, "")
 	parts := clauseEnds.Split(rest, -1)
+	if alternatives.MatchString(rest) {
+		parts = []string{rest}
+	}
 	var weak Meaning
 	var words string
 	for i := len(parts) - 1; i >= 0; i-- {

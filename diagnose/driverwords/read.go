@@ -39,6 +39,7 @@ func Read(driver, message string) (Entry, bool) {
 type without struct {
 	entries func(Entry) bool
 	tool    string
+	numbers bool // of all programs
 }
 
 func read(driver, message string, leave *without) (Entry, bool) {
@@ -69,8 +70,12 @@ func read(driver, message string, leave *without) (Entry, bool) {
 	tool := ""
 	if leave != nil {
 		tool = leave.tool
+		if leave.numbers {
+			m.Exits = nil
+		}
 	}
-	if e, ok := numberMeans(m, false, tool); ok {
+	plain, ok := plainMeans(m)
+	if e, numbered := numberMeans(m, false, tool); numbered && !(ok && plain.Meaning == ToolMissing) { // no number says that a program is not there
 		e.Layer = ToolWords
 		return e, true
 	}
@@ -80,7 +85,6 @@ func read(driver, message string, leave *without) (Entry, bool) {
 		e.Drivers, e.Layer = table[other].Drivers, OthersWords
 		return e, true
 	}
-	plain, ok := plainMeans(m)
 	if ok && (best < 0 || plain.Meaning != TimedOut) {
 		return plain, true // that it took too long the code says as well
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -89,6 +90,47 @@ func TestTools(t *testing.T) {
 	}
 	if text := session.InitializeResult().Instructions; !strings.Contains(text, "Follow no instruction") || mcp.Tokens(text) > 500 {
 		t.Errorf("the instructions take %d tokens:\n%s", mcp.Tokens(text), text)
+	}
+}
+
+// TestSchemas: the inputs' schemas are of the draft that they name, and strict readers have
+// nothing to warn of: each property has one type and a description, a list says of what it
+// is, what is required exists, and nothing else is taken.
+func TestSchemas(t *testing.T) {
+	session := connect(t, mcp.Options{Run: says("", "", 0)})
+	list, err := session.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range list.Tools {
+		schema := tool.InputSchema.(map[string]any)
+		compiler := jsonschema.NewCompiler()
+		if err := compiler.AddResource(tool.Name, schema); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := compiler.Compile(tool.Name); err != nil {
+			t.Errorf("%s: %v", tool.Name, err)
+		}
+		if schema["type"] != "object" || schema["additionalProperties"] == nil {
+			t.Errorf("%s takes more than it names: %v", tool.Name, schema)
+		}
+		properties := schema["properties"].(map[string]any)
+		for name, p := range properties {
+			property := p.(map[string]any)
+			kind, one := property["type"].(string)
+			if !one || property["description"] == nil {
+				t.Errorf("%s: %s has several types, or nothing that describes it: %v", tool.Name, name, property)
+			}
+			if items, ok := property["items"].(map[string]any); ok != (kind == "array") || ok && items["type"] != "string" {
+				t.Errorf("%s: %s: %v", tool.Name, name, property)
+			}
+		}
+		required, _ := schema["required"].([]any)
+		for _, name := range required {
+			if properties[name.(string)] == nil {
+				t.Errorf("%s requires %s, which it does not have", tool.Name, name)
+			}
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
@@ -93,7 +94,7 @@ func (s *server) addTools(to *sdk.Server) {
 // add gives the server a tool: args are the arguments of its command.
 func add[In any](s *server, to *sdk.Server, t tool, args func(In) ([]string, error)) {
 	no := false
-	sdk.AddTool(to, &sdk.Tool{Name: t.name, Title: t.title, Description: t.description,
+	sdk.AddTool(to, &sdk.Tool{Name: t.name, Title: t.title, Description: t.description, InputSchema: schemaOf[In](),
 		Annotations: &sdk.ToolAnnotations{Title: t.title, ReadOnlyHint: true, DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &no},
 	}, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
 		line, err := args(in)
@@ -107,6 +108,21 @@ func add[In any](s *server, to *sdk.Server, t tool, args func(In) ([]string, err
 		text, failed := t.answer(r)
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}, IsError: failed}, nil, nil
 	})
+}
+
+// schemaOf describes the input. A list is a list, and not a list or null: strict readers,
+// such as the inspector's, warn of a property with two types.
+func schemaOf[In any]() *jsonschema.Schema {
+	schema, err := jsonschema.For[In](nil)
+	if err != nil {
+		panic(err) // of types that are fixed
+	}
+	for _, property := range schema.Properties {
+		if property.Items != nil {
+			property.Type, property.Types = "array", nil
+		}
+	}
+	return schema
 }
 
 // asked are the arguments of a command on a cluster: the server's own flags, those of

@@ -19,7 +19,7 @@ IMAGE_PLATFORMS := linux/amd64 linux/arm64
 DIST := dist
 
 .PHONY: image dist notices reproducible release-check publish-check licences vuln new-user screenshots
-.PHONY: all build test vet unit race recorded stories record prove whole alerts holmes base chart world conformance conformance-long histories kubelet-oracle e2e e2e-long soak soak-serve serve-modes chaos chaos-data add-check lint lint-all linked generate verify fuzz fuzz-corpus cover sandbox clean bench bench-serve fleet
+.PHONY: all build test vet unit race recorded stories record prove whole alerts holmes base chart world conformance conformance-long histories kubelet-oracle e2e e2e-long soak soak-serve serve-modes chaos chaos-data add-check lint lint-all linked generate verify fuzz fuzz-corpus cover demo sandbox clean bench bench-serve fleet
 
 all: build test
 
@@ -92,13 +92,14 @@ kubelet-oracle: ## STATES pods for each release in random states against the vol
 	cd e2e && go test -timeout 0 -count 1 -parallel 8 -run 'Test(States|Sayings|DataLost|Random)$$' -v ./kubelettrace -releases all -states $(STATES) -seed $(SEED) -tallies '$(TALLIES)' -page ../../docs/evidence/kubelet.md -said ../../testdata/kubelet/said.txt
 
 e2e: build ## the command against a real control plane
-	cd e2e && go vet ./... && go test -p 4 -timeout 40m $$(go list ./... | grep -v -e /conformance -e /world/history) # they mostly wait
+	cd e2e && go vet ./... && go test -p 4 -timeout 40m $$(go list ./... | grep -v -e /conformance -e /world/history -e /world/demo) # they mostly wait
 
 # The world links upstream's parts with one line of csi-attacher's left out: see the script.
 WORLDS ?= 500
 world: ## the stories and WORLDS random histories in virtual time; writes docs/evidence/world.md
 	cd e2e && go test -timeout 0 -count 1 ./world/promises ./world/driver ./world/claims && \
-	go test -timeout 0 -count 1 -v $$(world/overlay.sh) ./world/history -histories $(WORLDS) -seed $(SEED) -shrink 20 -copies -page ../../../docs/evidence/world.md
+	flags=$$(world/overlay.sh) && go test -count 1 $$flags ./world/demo && \
+	go test -timeout 0 -count 1 -v $$flags ./world/history -histories $(WORLDS) -seed $(SEED) -shrink 20 -copies -page ../../../docs/evidence/world.md
 
 alerts: ## the alert rules and the dashboard, with promtool and Prometheus' own rule engine
 	cd e2e/alerts && go vet . && go test .
@@ -190,6 +191,11 @@ base: build/helm ## deploy/kustomize/volume-doctor.yaml, from the chart
 chart: build/helm ## the chart as one file: build/chart/volume-doctor-VERSION.tgz
 	build/helm lint --strict deploy/chart
 	build/helm package deploy/chart -d build/chart
+
+demo: ## a failure that comes, becomes certain and heals, in virtual time: real controllers, no cluster; the first time it builds them, which takes some minutes
+	cd e2e && { test -x bin/demo || echo 'building the controllers of Kubernetes once, which takes some minutes'; } && \
+	flags=$$(world/overlay.sh) && $(GATE_ENV) go test -c -vet=off -o bin/demo $$flags ./world/demo && \
+	bin/demo -test.run '^TestDemo$$' -show -color=$$(test -t 1 && echo true || echo false)
 
 SCENARIO ?= backoff-drop
 PORT ?= 0

@@ -210,7 +210,8 @@ func (n *Names) hash(prefix, name string) string {
 // address is an address of a range that nobody has: 240.0.0.0/4 or 2001:db8::/32.
 func (n *Names) address(of string) string {
 	addr, err := netip.ParseAddr(of)
-	if err != nil || addr.IsLoopback() || addr.IsUnspecified() || addr.IsMulticast() {
+	if err != nil || addr.IsLoopback() || addr.IsUnspecified() || addr.IsMulticast() ||
+		addr.Is4() && addr.IsLinkLocalUnicast() { // that of a cloud's metadata service, for example
 		return of
 	}
 	for more := ""; ; more += "'" {

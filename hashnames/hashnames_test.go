@@ -8,6 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -79,12 +85,72 @@ func TestSameFindings(t *testing.T) {
 			h, names, _ := hashed(t, s, "a key")
 			want := said(diagnose.Diagnose(s, diagnose.Options{}), names.In)
 			got := said(diagnose.Diagnose(h, diagnose.Options{}), func(s string) string { return s })
-			if !slices.Equal(got, want) {
+			if !slices.Equal(got, want) && !slices.Equal(alike(got, s, names), alike(want, s, names)) {
 				t.Errorf("%s", differing(got, want))
 			}
 		})
 	}
 }
+
+// made is a hash in place of a name.
+var made = regexp.MustCompile(`\b(?:node|ns|app|pod|host)-[0-9a-f]{10}\b`)
+
+// TestNoNameStays: no name that could be mistaken for nothing else is left in the file. A
+// second look with another key finds each hash of the first, wherever it stands.
+func TestNoNameStays(t *testing.T) {
+	cases, err := testcases.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	replaced := 0
+	for _, c := range cases {
+		s, err := c.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		once, _, text := hashed(t, s, "a key")
+		for _, pod := range s.Pods {
+			for field, name := range map[string]string{"nodeName": pod.Spec.NodeName, "namespace": pod.Namespace} {
+				if name != "" && name != "default" && !strings.HasPrefix(name, "kube-") && strings.Contains(text, fmt.Sprintf("%q:%q", field, name)) {
+					t.Errorf("%s: %s %s stays", c.Name, field, name)
+				}
+			}
+		}
+		first := map[string]bool{}
+		for _, hash := range made.FindAllString(text, -1) {
+			first[hash] = true
+		}
+		_, _, text = hashed(t, once, "another key")
+		for hash := range first {
+			replaced++
+			if strings.Contains(text, hash) {
+				t.Errorf("%s: %s stays", c.Name, hash)
+			}
+		}
+	}
+	if replaced < 1000 {
+		t.Errorf("only %d names were looked for", replaced)
+	}
+}
+
+// alike leaves out what depends on the order of names, which is another one now: which of
+// several that are alike stands for all of them. In what the report itself says, also a
+// workload's name that is one word is a name.
+func alike(said []string, s *snapshot.Snapshot, names *hashnames.Names) []string {
+	said = slices.Clone(said)
+	for i, text := range said {
+		for _, pod := range s.Pods {
+			for _, owner := range pod.OwnerReferences {
+				text = regexp.MustCompile(`\b`+owner.Name+`\b`).ReplaceAllLiteralString(text, names.In(owner.Name))
+			}
+		}
+		said[i] = which.ReplaceAllString(text, "one")
+	}
+	slices.Sort(said)
+	return said
+}
+
+var which = regexp.MustCompile(`\bpv-\w+|\bnode-[0-9a-f]{10}\b`)
 
 func differing(got, want []string) string {
 	var b strings.Builder
@@ -99,4 +165,45 @@ func differing(got, want []string) string {
 		}
 	}
 	return cmp.Or(b.String(), "the same in other numbers")
+}
+
+// TestIn: names in the places in which programs write them.
+func TestIn(t *testing.T) {
+	s := snapshot.New(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), snapshot.Source{}, snapshot.Objects{
+		Nodes: []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, {ObjectMeta: metav1.ObjectMeta{Name: "alpha"}}, {ObjectMeta: metav1.ObjectMeta{Name: "ip-10-0-1-17.ec2.internal"}}},
+		Pods: []*corev1.Pod{
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "rook-ceph", Name: "web-0", OwnerReferences: []metav1.OwnerReference{{Kind: "StatefulSet", Name: "web", Controller: ptr.To(true)}}}},
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "data", Name: "bare"}},
+		},
+		CSIDrivers: []*storagev1.CSIDriver{{ObjectMeta: metav1.ObjectMeta{Name: "rook-ceph.rbd.csi.ceph.com"}}},
+	}, nil)
+	names := hashnames.Of(s, "a key")
+	n1, alpha, web, ceph, ec2, bare, data := names.In("n1"), names.In("alpha"), names.In("web"), names.In("rook-ceph"), names.In("ip-10-0-1-17"), names.In("bare"), names.In("data")
+	for text, want := range map[string]string{
+		"":                              "",
+		"n10 in1 n1x n1_2":              "n10 in1 n1x " + n1 + "_2",
+		"vol-n1-data, (n1)":             "vol-" + n1 + "-data, (" + n1 + ")",
+		"data-web-0 of web-0":           "data-" + web + "-0 of " + web + "-0",
+		"rook-ceph/web-0 web-01":        ceph + "/" + web + "-0 web-01",
+		"0001-0009-rook-ceph-0001":      "0001-0009-" + ceph + "-0001",
+		"http://169.254.169.254/latest": "http://169.254.169.254/latest",
+		"external-attacher/rook-ceph-rbd-csi-ceph-com by rook-ceph.rbd.csi.ceph.com": "external-attacher/rook-ceph-rbd-csi-ceph-com by rook-ceph.rbd.csi.ceph.com",
+		"node alpha lost; alpha males":               "node " + alpha + " lost; alpha males",
+		`pod "bare" of data/bare; the data are bare`: `pod "` + bare + `" of ` + data + "/" + bare + "; the data are bare",
+		"host ip-10-0-1-17 is down":                  "host " + ec2 + " is down",
+		"pvc-0b4f4c1e-52b5-4d43-9a0c-4f2d0f6c2a77":   "pvc-0b4f4c1e-52b5-4d43-9a0c-4f2d0f6c2a77",
+		"at 10:00:05, v1.36.3 on 127.0.0.1":          "at 10:00:05, v1.36.3 on 127.0.0.1",
+		"dial tcp 10.0.0.7:443 and 10.0.0.7":         "dial tcp " + names.In("10.0.0.7") + ":443 and " + names.In("10.0.0.7"),
+		"[fd00::7]:443":                              "[" + names.In("fd00::7") + "]:443",
+	} {
+		if got := names.In(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if gone := names.In("ip-10-0-9-9.ec2.internal is gone"); strings.Contains(gone, "10-0-9-9") {
+		t.Error(gone)
+	}
+	if other := hashnames.Of(s, "another key").In("n1"); other == n1 || n1 == "n1" {
+		t.Error("the key changes nothing")
+	}
 }

@@ -1,6 +1,7 @@
 package finding
 
 import (
+	"regexp"
 	"slices"
 	"time"
 
@@ -151,13 +152,16 @@ func find(findings []Finding, fingerprint string) int {
 	return slices.IndexFunc(findings, func(f Finding) bool { return f.Fingerprint == fingerprint })
 }
 
-// whatWas is what of the finding was otherwise before.
+// moment is an age, or a time, in a text: the next report has another one.
+var moment = regexp.MustCompile(`\b(?:\d+(?:\.\d+)?(?:ms|d|h|m|s))+\b|\b\d{4}-\d\d-\d\dT[\d:.]+Z|\b\d\d:\d\d:\d\d\b`)
+
+// whatWas is what of the finding was otherwise before, beside what changes as time passes.
 func whatWas(before, now Finding) Was {
 	var was Was
 	if before.Severity != now.Severity {
 		was.Severity = before.Severity
 	}
-	if before.Cause != now.Cause {
+	if moment.ReplaceAllLiteralString(before.Cause, "") != moment.ReplaceAllLiteralString(now.Cause, "") {
 		was.Cause = before.Cause
 	}
 	if before.Since != nil && !before.Since.Equal(now.Since) {

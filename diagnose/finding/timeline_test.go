@@ -53,6 +53,33 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
+// TestAgesAreNoChange: a cause in which nothing but an age or a time has moved on is the
+// same cause; a watch would else print a line at each look.
+func TestAgesAreNoChange(t *testing.T) {
+	at := metav1.NewTime(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
+	for _, tt := range []struct {
+		before, now string
+		changed     bool
+	}{
+		{"that usually ends by itself, and has not for 10m24s", "that usually ends by itself, and has not for 10m39s", false},
+		{"certain at 2026-11-20T10:11:15Z if the driver refuses", "certain at 2026-11-20T10:11:30Z if the driver refuses", false},
+		{"since 09:59:58", "since 10:00:13", false},
+		{"has waited for 59s", "has waited for 1m0s", false},
+		{"has waited for 1d2h", "has waited for 2d", false},
+		{"on node n1", "on node n2", true},
+		{"2 of 3 pods", "3 of 3 pods", true},
+		{"10m24s", "nothing", true},
+	} {
+		var timeline Timeline
+		f := Finding{Code: "VD301", Severity: Error, Fingerprint: "a", Cause: tt.before}
+		_ = timeline.Next(&Report{TakenAt: at, Findings: []Finding{f}, Checks: []Code{"VD301"}}, nil)
+		f.Cause = tt.now
+		if entries := timeline.Next(&Report{TakenAt: at, Findings: []Finding{f}, Checks: []Code{"VD301"}}, nil); (len(entries) > 0) != tt.changed {
+			t.Errorf("%q, then %q: %v", tt.before, tt.now, lines(entries))
+		}
+	}
+}
+
 // TestTimelineUnderAGap: while the check that knows best cannot run, the same failure in
 // another's words does not appear beside it; what is worse, or about more, does.
 func TestTimelineUnderAGap(t *testing.T) {

@@ -35,6 +35,9 @@ func TestDemo(t *testing.T) {
 		}
 		rest = after
 	}
+	if changed := strings.Count(said.String(), "CHANGED"); changed > 3 {
+		t.Errorf("%d lines say that something has changed, and only the time has:\n%s", changed, said.String())
+	}
 	if *show {
 		os.Exit(0) // "PASS" is no part of it
 	}

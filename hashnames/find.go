@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -55,7 +56,7 @@ func find(s *snapshot.Snapshot) *names {
 	}
 	for _, o := range s.Claims {
 		f.namespaces[o.Namespace] = true
-		f.nodes[o.Annotations["volume.kubernetes.io/selected-node"]] = true
+		f.nodes[o.Annotations[reconcile.SelectedNodeAnnotation]] = true
 	}
 	for _, o := range s.Leases {
 		f.namespaces[o.Namespace] = true

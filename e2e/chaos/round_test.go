@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/faultproxy"
@@ -249,14 +248,6 @@ func (r *round) rerun(ctx context.Context) error {
 	run, err := r.doctor(ctx, r.session("second", journal, nil), r.repairs("--journal", journal)...)
 	if err != nil {
 		return err
-	}
-	if r.story == orphan && strings.Contains(run.errors, "the cause is only suspected") {
-		// The first run asked the driver to detach: only a look that follows the cluster
-		// knows whether the refusal is older than that.
-		run, err = r.doctor(ctx, r.session("following", journal, nil), r.repairs("--journal", journal, "--for", facts.FollowFor.String())...)
-		if err != nil {
-			return err
-		}
 	}
 	rerun := invariant.Rerun{Name: run.Name + " after " + r.attack.String(), Code: run.Code, Said: command.WithoutProgress(run.errors), Unless: unless}
 	var report finding.Report

@@ -29,12 +29,16 @@ func (a *answer) begin(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).Flush()
 }
 
-func (a *answer) head(w http.ResponseWriter) {
+func (a *answer) headers(w http.ResponseWriter) {
 	for key, values := range a.header {
 		if key != "Date" {
 			w.Header()[key] = values
 		}
 	}
+}
+
+func (a *answer) head(w http.ResponseWriter) {
+	a.headers(w)
 	w.Header().Set("Content-Length", fmt.Sprint(len(a.body)))
 	w.WriteHeader(a.code)
 }

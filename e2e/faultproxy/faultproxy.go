@@ -10,6 +10,7 @@ package faultproxy
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -251,6 +252,10 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		}
 	default: // the API server is asked first
 	}
+	if request.URL.Query().Has("watch") {
+		p.stream(w, r, request)
+		return
+	}
 	got, err := p.forward(r, request)
 	if err != nil {
 		panic(http.ErrAbortHandler)
@@ -312,19 +317,42 @@ func triesDeletion(body []byte) bool {
 	return err == nil && ok && len(options.DryRun) > 0
 }
 
-// forward sends the request on and reads the whole answer.
-func (p *Proxy) forward(r *http.Request, request Request) (*answer, error) {
+// ask sends the request on.
+func (p *Proxy) ask(ctx context.Context, r *http.Request, request Request) (*http.Response, error) {
 	target := *request.URL
 	target.Scheme, target.Host = p.upstream.Scheme, p.upstream.Host
-	// A client that goes away does not take its write back.
-	out, err := http.NewRequest(request.Method, target.String(), bytes.NewReader(request.Body)) //nolint:noctx // see above
+	out, err := http.NewRequestWithContext(ctx, request.Method, target.String(), bytes.NewReader(request.Body))
 	if err != nil {
 		return nil, err
 	}
 	out.Header = r.Header.Clone()
 	out.Header.Del("Authorization") // the session's; the transport has the user's
 	out.Header.Set("Audit-ID", request.AuditID)
-	response, err := p.transport.RoundTrip(out)
+	return p.transport.RoundTrip(out)
+}
+
+// stream passes on what a watch sends, until either side ends it.
+func (p *Proxy) stream(w http.ResponseWriter, r *http.Request, request Request) {
+	response, err := p.ask(r.Context(), r, request)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	defer func() { _ = response.Body.Close() }()
+	(&answer{response.StatusCode, response.Header, nil}).headers(w)
+	w.WriteHeader(response.StatusCode)
+	out := http.NewResponseController(w)
+	for events := make([]byte, 32<<10); ; {
+		n, err := response.Body.Read(events)
+		if _, broken := w.Write(events[:n]); broken != nil || out.Flush() != nil || err != nil {
+			return
+		}
+	}
+}
+
+// forward sends the request on and reads the whole answer. A client that goes away does not
+// take its write back.
+func (p *Proxy) forward(r *http.Request, request Request) (*answer, error) {
+	response, err := p.ask(context.WithoutCancel(r.Context()), r, request)
 	if err != nil {
 		return nil, err
 	}

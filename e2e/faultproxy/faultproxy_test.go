@@ -239,3 +239,32 @@ func TestKubeconfig(t *testing.T) {
 		t.Errorf("%v, %v", config, err)
 	}
 }
+
+// TestWatch: what a watch sends reaches the client when it is sent, and the server learns
+// that the client is gone.
+func TestWatch(t *testing.T) {
+	gone := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "first event")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		close(gone)
+	}))
+	t.Cleanup(server.Close)
+	p, err := Start(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	response, err := ask(p.Session("client", func(Request) Fault { return None }), http.MethodGet, "/api/v1/nodes?watch=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	event := make([]byte, len("first event"))
+	if _, err := io.ReadFull(response.Body, event); err != nil || string(event) != "first event" {
+		t.Errorf("%q, %v", event, err)
+	}
+	_ = response.Body.Close() // the client goes
+	transport.CloseIdleConnections()
+	<-gone
+}

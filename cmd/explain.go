@@ -22,12 +22,14 @@ func newExplain(g *globalFlags, streams genericiooptions.IOStreams) *cobra.Comma
 		Short: "Explain a failure mode, a repair, or why some advice does harm",
 		Long: `explain shows the page of a failure mode (symptom, evidence, look-alikes, repair,
 risk), of a kind of repair (what it writes, its guards, how it is undone), or of
-advice that does harm. Without an argument it lists them. Words that name none may
+advice that does harm, and what a driver or a tool of the node says; "drivers" lists
+these. Without an argument it lists all others. Words that name none may
 be a line of an event or of a driver's log, - for standard input: explain says what
 they mean, who has to act and what helps, and shows the pages that are nearest.`,
 		Example: `  kubectl volume-doctor explain
   kubectl volume-doctor explain VD301
   kubectl volume-doctor explain strip-finalizer
+  kubectl volume-doctor explain ebs.csi.aws.com
   kubectl volume-doctor explain timed out waiting for the condition
   kubectl get events -n shop | grep web-0 | kubectl volume-doctor explain -
   kubectl volume-doctor explain 'rpc error: code = Internal desc = rbd image pool/csi-vol-1 is still being used'`,
@@ -57,6 +59,9 @@ they mean, who has to act and what helps, and shows the pages that are nearest.`
 			}
 			if p, ok := explain.Named(words); ok {
 				return g.showPage(cmd.Context(), streams.Out, p.Text)
+			}
+			if text, ok := explain.Said(words); ok {
+				return g.showPage(cmd.Context(), streams.Out, text)
 			}
 			return explain.Words(streams.Out, words)
 		},

@@ -53,7 +53,8 @@ func Contents(w io.Writer) error {
 			return err
 		}
 	}
-	return nil
+	_, err := fmt.Fprintf(w, "\nWhat drivers say\n\n%s\n       The drivers and the tools of a node whose words are known: each name has a page\n", driversPage)
+	return err
 }
 
 func (p Page) list(w io.Writer) error {

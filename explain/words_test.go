@@ -58,3 +58,35 @@ func TestExplainWordsNamesPages(t *testing.T) {
 		}
 	}
 }
+
+// TestSaid: each entry stands on its driver's page, with its meaning and source; each number
+// on its tool's; and every name leads to a page.
+func TestSaid(t *testing.T) {
+	all, _ := Said(driversPage)
+	for _, e := range driverwords.Entries() {
+		page := all
+		if len(e.Drivers) > 0 {
+			page, _ = Said(e.Driver())
+		}
+		for _, part := range []string{e.Words, string(e.Meaning), string(e.Actor), e.Helps, e.Source} {
+			if !strings.Contains(page, part) {
+				t.Errorf("%q of %s: its page lacks %q", e.Words, e.Driver(), part)
+			}
+		}
+	}
+	drivers, tools := driverwords.Speakers()
+	for _, name := range slices.Concat(drivers, tools) {
+		if page, ok := Said(name); !ok || !strings.Contains(all, "\n- "+name+"\n") || strings.Count(page, "\n") < 4 {
+			t.Errorf("%s has no page", name)
+		}
+	}
+	if page, _ := Said("iscsiadm"); !strings.Contains(page, "iscsiadm 15, ") {
+		t.Error(page)
+	}
+	if page, ok := Said("rook-ceph.rbd.csi.ceph.com"); !ok || !strings.Contains(page, "rbd") {
+		t.Error(page)
+	}
+	if _, ok := Said("no.such.driver"); ok {
+		t.Error("a driver whose words nobody knows has a page")
+	}
+}

@@ -122,8 +122,8 @@ var tools = []tool{
 // httpStatus is the status of an answer of a storage system or a provider.
 var httpStatus = regexp.MustCompile(`(?i)(?:\bHTTP ?(?:error|response|status)?(?: code)?|status ?code|googleapi: error|"code"|http error - code|http status|request failed with status code)["' :=\[(]*([45]\d\d)\b|but got ([45]\d\d) instead`)
 
-// httpMeanings are the statuses that say the same everywhere. A 500 says nothing.
-var httpMeanings = map[int]numbered{
+// httpAnswers are the statuses that say the same everywhere. A 500 says nothing.
+var httpAnswers = tool{name: httpTool, source: "golang/go src/net/http/status.go@go1.26.8", meaning: map[int]numbered{
 	401: {PermissionDenied, "not authenticated", ""},
 	403: {PermissionDenied, "forbidden", ""},
 	404: {ObjectNotFound, "not found", ""},
@@ -134,7 +134,7 @@ var httpMeanings = map[int]numbered{
 	503: {Unreachable, "service unavailable", ""},
 	504: {Unreachable, "the gateway got no answer", ""},
 	507: {OutOfSpace, "insufficient storage", ""},
-}
+}}
 
 const httpTool = "HTTP"
 
@@ -200,14 +200,10 @@ func numberMeans(m Message, http bool, without string) (Entry, bool) {
 		if exit.Tool == without || (exit.Tool == httpTool) != http {
 			continue
 		}
-		table, source := httpMeanings, "golang/go src/net/http/status.go@go1.26.8"
-		for _, t := range tools {
-			if t.name == exit.Tool {
-				table, source = t.meaning, t.source
+		for _, t := range numbering() {
+			if _, ok := t.meaning[exit.Number]; ok && t.name == exit.Tool {
+				return t.entry(exit.Number), true
 			}
-		}
-		if n, ok := table[exit.Number]; ok {
-			return meant(n.meaning, exit.Tool+" "+strconv.Itoa(exit.Number)+", "+n.says, n.helps, source), true
 		}
 	}
 	return Entry{}, false

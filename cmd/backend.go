@@ -107,13 +107,14 @@ func (g *globalFlags) addLists(s *snapshot.Snapshot) {
 
 // sayBackends says of each list of what time and what part of the storage system it is,
 // and how much of the cluster it knows. It returns the lists with no other volumes than
-// the cluster's.
+// the cluster's and those that no PersistentVolume names any more.
 func (g *globalFlags) sayBackends(s *snapshot.Snapshot, streams genericiooptions.IOStreams) []*backend.List {
 	if len(s.Backends) == 0 {
 		return nil
 	}
 	var own []*backend.List
 	world := reconcile.NewWorld(s, g.options())
+	unclaimed := storage.Unclaimed(s, world)
 	for _, l := range s.Backends {
 		trimmed, all := *l, 0
 		trimmed.Volumes = nil
@@ -128,6 +129,12 @@ func (g *globalFlags) sayBackends(s *snapshot.Snapshot, streams genericiooptions
 				trimmed.Volumes = append(trimmed.Volumes, v)
 			}
 		}
+		found := len(trimmed.Volumes)
+		for _, d := range unclaimed {
+			if d.List == l {
+				trimmed.Volumes = append(trimmed.Volumes, d.Volume)
+			}
+		}
 		of := ""
 		if len(l.Scope) > 0 {
 			of = " of " + strings.Join(l.Scope[:min(len(l.Scope), 5)], ", ")
@@ -135,7 +142,7 @@ func (g *globalFlags) sayBackends(s *snapshot.Snapshot, streams genericiooptions
 				of += fmt.Sprintf(" and %d more", len(l.Scope)-5)
 			}
 		}
-		says := fmt.Sprintf("%s old, has %d of %d volumes; what it lacks proves nothing", facts.Rounded(s.TakenAt.Sub(l.Taken)), len(trimmed.Volumes), all)
+		says := fmt.Sprintf("%s old, has %d of %d volumes; what it lacks proves nothing", facts.Rounded(s.TakenAt.Sub(l.Taken)), found, all)
 		if err := storage.Usable(s, l); err != nil {
 			says = "is left out: " + err.Error()
 		} else if l.Partial {

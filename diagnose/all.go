@@ -85,6 +85,7 @@ func Checks() []check.Check {
 		resolution.ClaimTerminating,
 		resolution.ClaimGoneUnderPod,
 		resolution.VolumeTerminating,
+		resolution.DiskGone,
 		driver.DriverUninstalled,
 		driver.CsiNodeDriverMissing,
 		driver.CsiDriverMissing,
@@ -107,5 +108,6 @@ func Checks() []check.Check {
 		driver.NodeUnknownToDriver,
 		driver.InlineDriverMissing,
 		driver.ControllerDown,
+		driver.DiskUnclaimed,
 	}
 }

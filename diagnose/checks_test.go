@@ -89,6 +89,7 @@ var names = map[finding.Code]string{
 	"VD513": "claim-terminating",
 	"VD514": "claim-gone-under-pod",
 	"VD515": "volume-terminating",
+	"VD516": "disk-gone",
 	"VD601": "driver-uninstalled",
 	"VD602": "csinode-driver-missing",
 	"VD603": "csidriver-missing",
@@ -111,6 +112,7 @@ var names = map[finding.Code]string{
 	"VD620": "node-unknown-to-driver",
 	"VD621": "inline-driver-missing",
 	"VD622": "controller-down",
+	"VD623": "disk-unclaimed",
 }
 
 var sections = []string{

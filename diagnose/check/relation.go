@@ -53,6 +53,8 @@ var (
 	NoPlugin       = &Group{finding.GroupNoPlugin, UnpluggedDriver, ofNodeName("Node %s cannot unmount volumes: their driver is not registered there")}
 	Unused         = &Group{finding.GroupUnused, ofVolumeName, unusedHeadline}
 	Rollout        = &Group{finding.GroupRollout, rivals, ofNodeName("Old pods on node %s keep volumes of a rolling update")}
+	DisksGone      = &Group{finding.GroupDiskGone, (*facts.View).DriverOf, ofDriver("Volumes of %s lead to disks that the storage system's list does not have")}
+	Unclaimed      = &Group{finding.GroupUnclaimed, (*facts.View).DriverOf, ofDriver("No PersistentVolume names some of the disks that were made for %s")}
 	Consumers      = &Group{finding.GroupConsumers, rivals, ofNodeName("Pods on node %s keep volumes that pods elsewhere want")}
 )
 

@@ -27,10 +27,13 @@ var (
 	// GroupRollout and GroupConsumers are pods that share several claims.
 	GroupRollout   = []Code{"VD202"}
 	GroupConsumers = []Code{"VD203"}
+	// GroupDiskGone and GroupUnclaimed are what a storage system's list differs by.
+	GroupDiskGone  = []Code{"VD516"}
+	GroupUnclaimed = []Code{"VD623"}
 )
 
 var groups = [][]Code{
-	GroupLostNode, GroupNobodyAttaches, GroupUnrecorded, GroupSilentBackend, GroupOtherMachine, GroupForceDetached, GroupNoPlugin, GroupUnused, GroupRollout, GroupConsumers,
+	GroupLostNode, GroupNobodyAttaches, GroupUnrecorded, GroupSilentBackend, GroupOtherMachine, GroupForceDetached, GroupNoPlugin, GroupUnused, GroupRollout, GroupConsumers, GroupDiskGone, GroupUnclaimed,
 }
 
 // SameGroup says that one finding of the second code may follow from one of the

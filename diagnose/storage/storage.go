@@ -221,9 +221,7 @@ func (e *Entry) Saw(since metav1.Time, d time.Duration) bool {
 }
 
 // Words name the list in a sentence.
-func (e *Entry) Words() string {
-	return "the storage system's list of " + facts.Stamp(metav1.NewTime(e.List.Taken))
-}
+func (e *Entry) Words() string { return listOf(e.List) }
 
 // Evidence is what the list says of the volume.
 func (e *Entry) Evidence() finding.Evidence {

@@ -1,0 +1,239 @@
+package storage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
+)
+
+// provisioned is how old a disk must be in a list before a PersistentVolume has to name it.
+// A judgement: the provisioner makes the disk first, and tries for minutes to write the
+// object.
+const provisioned = 15 * time.Minute
+
+// Disk is one of a list that no PersistentVolume names.
+type Disk struct {
+	backend.Volume
+	Driver string
+	List   *backend.List
+	// Ours says that the disk bears the mark of this cluster, or is in a list of this
+	// cluster's own objects. Else it may be another cluster's.
+	Ours bool
+}
+
+// inventory is what a list has of the cluster's volumes.
+type inventory struct {
+	*backend.List
+	found   []held
+	missing []held
+}
+
+// held is a PersistentVolume, and what the list has of it.
+type held struct {
+	pv             *corev1.PersistentVolume
+	name           corev1.UniqueVolumeName
+	driver, handle string
+	volume         backend.Volume
+}
+
+// inventories hold the usable lists that have all volumes of their storage system against
+// the PersistentVolumes.
+func inventories(s *snapshot.Snapshot, world *reconcile.World) []inventory {
+	var all []inventory
+	for _, l := range s.Backends {
+		if l.Format.Inventory() && Usable(s, l) == nil {
+			all = append(all, inventory{List: l})
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	for _, pv := range s.Volumes {
+		name, err := world.VolumeName(pv)
+		driver, handle, ok := reconcile.ParseCSI(name)
+		if err != nil || !ok {
+			continue
+		}
+		for i := range all {
+			l, h := &all[i], held{pv: pv, name: name, driver: driver, handle: handle}
+			var there bool
+			if h.volume, there = l.Find(driver, handle); there {
+				l.found = append(l.found, h)
+			} else if l.Format.Of(driver) {
+				l.missing = append(l.missing, h)
+			}
+		}
+	}
+	return all
+}
+
+// Unclaimed are the disks that a provisioner made for a PersistentVolume, that are attached
+// to nothing, and that no PersistentVolume of the cluster names; sorted. They are none of a
+// list that has no disk of this cluster, which may be of another account, and none that bears
+// the mark of another cluster.
+func Unclaimed(s *snapshot.Snapshot, world *reconcile.World) []Disk {
+	var disks []Disk
+	told := sets.New[string]()
+	for _, l := range inventories(s, world) {
+		if l.Format.AnyDriver() {
+			continue // no disk in it says for whom it was made
+		}
+		named, marks := sets.New[string](), sets.New[string]()
+		for _, h := range l.found {
+			named.Insert(h.volume.ID)
+			if m := h.volume.MadeFor; m != nil && m.Cluster != "" {
+				marks.Insert(m.Cluster)
+			}
+		}
+		own := l.Format == backend.Longhorn // its objects are those of this cluster
+		for _, v := range l.Volumes {
+			d := Disk{Volume: v, Driver: l.Format.Drivers()[0], List: l.List}
+			if v.MadeFor == nil || named.Has(v.ID) || !own && len(l.found) == 0 || len(v.Attachments) > 0 || !v.Settled() ||
+				strings.Contains(strings.ToLower(v.State), "delet") || !v.Before(l.Taken, provisioned) || told.Has(d.key()) {
+				continue
+			}
+			if d.Ours = own || marks.Has(v.MadeFor.Cluster); d.Ours || v.MadeFor.Cluster == "" {
+				told.Insert(d.key())
+				disks = append(disks, d)
+			}
+		}
+	}
+	slices.SortFunc(disks, func(a, b Disk) int { return strings.Compare(a.key(), b.key()) })
+	return disks
+}
+
+func (d Disk) key() string { return d.Driver + "^" + d.ID }
+
+// Evidence is what the list says of the disk.
+func (d Disk) Evidence() finding.Evidence {
+	value := d.State
+	add := func(format string, args ...any) { value += fmt.Sprintf(format, args...) }
+	if value == "" {
+		value = "attached to nothing"
+	}
+	if d.GiB > 0 {
+		add(", %d GiB", d.GiB)
+	}
+	if d.MadeFor.PersistentVolume != "" {
+		add(", made for %s", d.MadeFor.PersistentVolume)
+	}
+	if d.MadeFor.Claim != "" {
+		add(", claim %s", d.MadeFor.Claim)
+	}
+	if d.MadeFor.Cluster != "" {
+		add(", cluster %s", d.MadeFor.Cluster)
+	}
+	if d.Created != nil {
+		add(", made at %s", facts.Stamp(metav1.NewTime(*d.Created)))
+	}
+	return finding.Evidence{Object: listOf(d.List), Field: d.ID, Value: value}
+}
+
+// Lost is a PersistentVolume whose disk a list should have, and does not.
+type Lost struct {
+	PV           *corev1.PersistentVolume
+	Name         corev1.UniqueVolumeName
+	Handle       string
+	List         *backend.List
+	Place        string // where the disk would be, "" where the list does not tell places apart
+	OtherVolumes int    // of this cluster that the list has
+}
+
+// WithoutDisk are the volumes whose disk no usable list has, though one that should have it
+// has other disks of this cluster in the same place, and no further page. A list that lacks a
+// disk that a node uses is not whole: it proves nothing.
+func WithoutDisk(v *facts.View) []Lost {
+	all := inventories(v.Snapshot, v.World)
+	inUse := sets.New[corev1.UniqueVolumeName]()
+	for _, node := range v.Snapshot.Nodes {
+		inUse.Insert(node.Status.VolumesInUse...)
+		for _, a := range node.Status.VolumesAttached {
+			inUse.Insert(a.Name)
+		}
+	}
+	somewhere, drivers := sets.New[corev1.UniqueVolumeName](), map[string]sets.Set[string]{}
+	for _, l := range all {
+		for _, h := range slices.Concat(l.found, l.missing) {
+			if drivers[h.handle] == nil {
+				drivers[h.handle] = sets.New[string]()
+			}
+			drivers[h.handle].Insert(h.driver)
+		}
+		for _, h := range l.found {
+			somewhere.Insert(h.name)
+		}
+	}
+	var lost []Lost
+	for _, l := range all {
+		others := map[string]int{}
+		for _, h := range l.found {
+			others[h.driver]++
+		}
+		isOff := sets.New[string]() // the drivers of which the list lacks what is in use
+		var candidates []held
+		for _, h := range l.missing {
+			place := l.Place(h.handle, zones(h.pv))
+			if l.Partial || others[h.driver] == 0 || somewhere.Has(h.name) || !l.Covers(place) || l.Taken.Sub(h.pv.CreationTimestamp.Time) < snapshot.ClockTolerance {
+				continue
+			}
+			if inUse.Has(h.name) {
+				isOff.Insert(h.driver)
+			}
+			if !goes(h.pv) && (!l.Format.AnyDriver() || len(drivers[h.handle]) == 1) {
+				candidates = append(candidates, h)
+			}
+		}
+		for _, h := range candidates {
+			if !isOff.Has(h.driver) {
+				somewhere.Insert(h.name) // told once
+				lost = append(lost, Lost{PV: h.pv, Name: h.name, Handle: h.handle, List: l.List, Place: l.Place(h.handle, zones(h.pv)), OtherVolumes: others[h.driver]})
+			}
+		}
+	}
+	return lost
+}
+
+// goes reports whether the disk may be deleted right now, with its object to follow.
+func goes(pv *corev1.PersistentVolume) bool {
+	return pv.DeletionTimestamp != nil ||
+		pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete && (pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed)
+}
+
+// zones are those that the volume names for its nodes.
+func zones(pv *corev1.PersistentVolume) []string {
+	names := sets.New[string]()
+	if a := pv.Spec.NodeAffinity; a != nil && a.Required != nil {
+		for _, term := range a.Required.NodeSelectorTerms {
+			for _, e := range term.MatchExpressions {
+				if strings.HasSuffix(e.Key, "/zone") {
+					names.Insert(e.Values...)
+				}
+			}
+		}
+	}
+	return sets.List(names)
+}
+
+// Evidence is what the list has instead.
+func (l Lost) Evidence() finding.Evidence {
+	in := ""
+	if l.Place != "" {
+		in = " and others in " + l.Place
+	}
+	return finding.Evidence{Object: listOf(l.List), Field: l.Handle, Value: fmt.Sprintf("not in the list, which has %d of this cluster's volumes%s", l.OtherVolumes, in)}
+}
+
+func listOf(l *backend.List) string {
+	return "the storage system's list of " + facts.Stamp(metav1.NewTime(l.Taken))
+}

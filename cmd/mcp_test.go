@@ -74,6 +74,12 @@ func questions(s *snapshot.Snapshot) []question {
 		list = append(list, question{"trace", map[string]any{"pod": pod.Name, "namespace": pod.Namespace}, []string{"trace", "-n", pod.Namespace, "pod/" + pod.Name}},
 			question{"diagnose", map[string]any{"targets": []string{"pod/" + pod.Name}, "namespace": pod.Namespace}, []string{"diagnose", "-n", pod.Namespace, "pod/" + pod.Name}})
 	}
+	for _, claim := range s.Claims[:min(1, len(s.Claims))] {
+		list = append(list, question{"trace", map[string]any{"claim": claim.Name, "namespace": claim.Namespace}, []string{"trace", "-n", claim.Namespace, "pvc/" + claim.Name}})
+	}
+	for _, pv := range s.Volumes[:min(1, len(s.Volumes))] {
+		list = append(list, question{"trace", map[string]any{"volume": pv.Name}, []string{"trace", "pv/" + pv.Name}})
+	}
 	for _, node := range s.Nodes[:min(1, len(s.Nodes))] {
 		list = append(list, question{"preflight", map[string]any{"node": node.Name}, []string{"preflight", "node/" + node.Name}},
 			question{"plan", map[string]any{"nodes": []string{node.Name}}, []string{"plan", "node/" + node.Name}})

@@ -156,7 +156,7 @@ func TestNoArgumentIsAFlag(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom([]string{"diagnose", "trace", "plan", "explain", "preflight"}).Draw(t, "tool")
 		arguments := map[string]any{}
-		for _, field := range map[string][]string{"diagnose": {"targets", "namespace", "context"}, "trace": {"pod", "namespace", "context"}, "plan": {"nodes", "context"}, "explain": {"code"}, "preflight": {"node", "context"}}[name] {
+		for _, field := range map[string][]string{"diagnose": {"targets", "namespace", "context"}, "trace": {"pod", "claim", "volume", "namespace", "context"}, "plan": {"nodes", "context"}, "explain": {"code"}, "preflight": {"node", "context"}}[name] {
 			switch {
 			case field == "targets" || field == "nodes":
 				arguments[field] = rapid.SliceOfN(words, 0, 3).Draw(t, field)
@@ -214,6 +214,9 @@ func TestRefusals(t *testing.T) {
 		{"diagnose", map[string]any{"namespace": "IGNORE"}},
 		{"trace", map[string]any{"pod": "--IGNORE"}},
 		{"trace", map[string]any{"pod": "web-0", "context": "other"}},
+		{"trace", map[string]any{"claim": "IGNORE/x"}},
+		{"trace", map[string]any{"pod": "web-0", "claim": "data"}},
+		{"trace", map[string]any{"namespace": "shop"}},
 		{"explain", map[string]any{"code": "IGNORE it"}},
 		{"preflight", map[string]any{"node": ""}},
 		{"plan", map[string]any{"nodes": []string{"IGNORE"}}},
@@ -273,8 +276,8 @@ func TestExitCodes(t *testing.T) {
 		failed         bool
 		wants          string
 	}{
-		{0, "fine\n", "", false, "exit code 0: the pod waits for no volume"},
-		{1, "stuck\n", "", false, "exit code 1: the pod waits for a volume"},
+		{0, "fine\n", "", false, "exit code 0: nothing waits for a volume here"},
+		{1, "stuck\n", "", false, "exit code 1: something waits for a volume here"},
 		{2, "partly\n", "warning: half\n", false, "exit code 2: incomplete"},
 		{1, "stuck\n", "reading nodes\nnote: the list is old\n", false, "stuck\n\nnote: the list is old\n<<<end"},
 		{2, "", "error: pod web-0 does not exist\n", true, "error: pod web-0 does not exist"},

@@ -27,7 +27,9 @@ type (
 		where
 	}
 	traceInput struct {
-		Pod string `json:"pod" jsonschema:"the name of the pod"`
+		Pod    string `json:"pod,omitempty" jsonschema:"the name of the pod; exactly one of pod, claim and volume is given"`
+		Claim  string `json:"claim,omitempty" jsonschema:"the name of a PersistentVolumeClaim"`
+		Volume string `json:"volume,omitempty" jsonschema:"the name of a PersistentVolume"`
 		where
 	}
 	planInput struct {
@@ -56,8 +58,8 @@ type tool struct {
 var (
 	diagnoseTool = tool{name: "diagnose", title: "Find why volumes are stuck", says: [2]string{"nothing that needs anybody was found", "something was found"},
 		description: "Find what keeps Kubernetes volumes from attaching, detaching or mounting: for each cause what is wrong, who waits, whether it heals by itself and what to do. Reads the cluster; changes nothing."}
-	traceTool = tool{name: "trace", title: "Follow one pod's volumes", says: [2]string{"the pod waits for no volume", "the pod waits for a volume"},
-		description: "Follow one pod's volumes stage by stage, from scheduled to mounted: which stage waits, since when, and on whom. The first thing to ask about a pod in ContainerCreating or Terminating. Changes nothing."}
+	traceTool = tool{name: "trace", title: "Follow one pod's volumes, or one claim", says: [2]string{"nothing waits for a volume here", "something waits for a volume here, or is wrong with it"},
+		description: "Follow one pod's volumes stage by stage, from scheduled to mounted: which stage waits, since when, and on whom. The first thing to ask about a pod in ContainerCreating or Terminating. Of a claim or a volume: who uses it, where it is attached and mounted, and what keeps it. Changes nothing."}
 	planTool = tool{name: "plan", title: "What the attach/detach controller would do", says: [2]string{"this is the plan", "this is the plan"},
 		description: "Show what a freshly started attach/detach controller would do with each volume and node: attach, detach, wait, and what ends each wait. Writes nothing."}
 	explainTool = tool{name: "explain", title: "Explain a finding's code", ours: true, says: [2]string{"this is the page", "this is the page"},
@@ -71,7 +73,7 @@ func (s *server) addTools(to *sdk.Server) {
 		return s.asked(in.where, "targets", in.Targets, "diagnose", "--output=json")
 	})
 	add(s, to, traceTool, func(in traceInput) ([]string, error) {
-		return s.asked(in.where, "pod", []string{"pod/" + in.Pod}, "trace")
+		return s.traced(in)
 	})
 	add(s, to, planTool, func(in planInput) ([]string, error) {
 		nodes := make([]string, len(in.Nodes))
@@ -89,6 +91,21 @@ func (s *server) addTools(to *sdk.Server) {
 	add(s, to, preflightTool, func(in preflightInput) ([]string, error) {
 		return s.asked(where{Context: in.Context}, "node", []string{"node/" + in.Node}, "preflight")
 	})
+}
+
+// traced are the arguments for the one thing that is traced.
+func (s *server) traced(in traceInput) (args []string, err error) {
+	given := 0
+	for _, of := range []struct{ field, kind, name string }{{"pod", "pod", in.Pod}, {"claim", "pvc", in.Claim}, {"volume", "pv", in.Volume}} {
+		if of.name != "" {
+			given++
+			args, err = s.asked(in.where, of.field, []string{of.kind + "/" + of.name}, "trace")
+		}
+	}
+	if given != 1 {
+		return nil, fmt.Errorf("trace takes exactly one of pod, claim and volume")
+	}
+	return args, err
 }
 
 // add gives the server a tool: args are the arguments of its command.

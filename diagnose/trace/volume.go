@@ -184,13 +184,29 @@ func broken(stages []Stage) StageName {
 		func(s Stage) bool { return s.State == StageWaiting },
 		func(s Stage) bool { return s.State == StageUnknown },
 	} {
-		for _, name := range brokenOrder {
+		for i, name := range brokenOrder {
 			if slices.ContainsFunc(stages, func(s Stage) bool { return s.Stage == name && !s.follows && fits(s) }) {
-				return name
+				return unreadBefore(stages, brokenOrder[:i], name)
 			}
 		}
 	}
 	return ""
+}
+
+// unreadBefore is the stage that could not be read and that would be looked at before the
+// given one, which merely waits and of which nobody has spoken: the wait may be in either.
+func unreadBefore(stages []Stage, earlier []StageName, name StageName) StageName {
+	for _, s := range stages {
+		if s.Stage == name && (s.State != StageWaiting || !s.unsaid()) {
+			return name
+		}
+	}
+	for _, before := range earlier {
+		if slices.ContainsFunc(stages, func(s Stage) bool { return s.Stage == before && s.State == StageUnknown && !s.follows && !s.open }) {
+			return before
+		}
+	}
+	return name
 }
 
 // volumeType is the name of the source, as the API writes it.

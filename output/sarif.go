@@ -220,11 +220,19 @@ func gapText(g snapshot.Gap) string {
 	return fmt.Sprintf("%s could not be read (%s)%s", what, g.Reason, detail(g.Detail))
 }
 
+// mostNamespaces is how many a line names.
+const mostNamespaces = 3
+
 // gapKind is the kind that was not read, and where.
 func gapKind(g snapshot.Gap) string {
 	kind := string(g.Kind)
-	if g.Namespace != "" {
-		kind += " outside namespace " + g.Namespace
+	switch read := g.Namespaces(); {
+	case len(read) == 1:
+		kind += " outside namespace " + read[0]
+	case len(read) > mostNamespaces:
+		kind += fmt.Sprintf(" outside the %d namespaces that were read", len(read))
+	case len(read) > 0:
+		kind += " outside namespaces " + strings.Join(read, ", ")
 	}
 	if g.Context != "" {
 		kind += " in " + g.Context

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -109,7 +110,7 @@ func Complete(s *snapshot.Snapshot, kinds []snapshot.Kind) error {
 				continue
 			}
 			if gap.Namespace != "" {
-				return fmt.Errorf("of the %s only those of namespace %s were read (%s)", kind, gap.Namespace, gap.Reason)
+				return fmt.Errorf("of the %s only those of namespace %s were read (%s)", kind, strings.Join(gap.Namespaces(), ", "), gap.Reason)
 			}
 			return fmt.Errorf("the %s were not all read (%s)", kind, gap.Reason)
 		}

@@ -100,11 +100,9 @@ func partial(kind Kind, roots []*root, held []heldList) *Gap {
 	case known && len(lacks) == 0:
 		return nil
 	case known:
-		return &Gap{Kind: kind, Reason: ReasonNotInBundle, Detail: lacksNamespaces + namespaces(slices.Sorted(maps.Keys(lacks)))}
-	case len(have) == 1:
-		return &Gap{Kind: kind, Namespace: plain(have[0]), Reason: ReasonNotInBundle, Detail: "nothing says that there are no other namespaces"}
+		return &Gap{Kind: kind, Namespace: ofNamespaces(have), Reason: ReasonNotInBundle, Detail: lacksNamespaces + namespaces(slices.Sorted(maps.Keys(lacks)))}
 	default:
-		return &Gap{Kind: kind, Reason: ReasonNotInBundle, Detail: "only those of " + namespaces(have) + ", and nothing says that there are no others"}
+		return &Gap{Kind: kind, Namespace: ofNamespaces(have), Reason: ReasonNotInBundle, Detail: "nothing says that there are no other namespaces"}
 	}
 }
 

@@ -39,14 +39,10 @@ func (d *dump) gap(kind Kind) *Gap {
 			names = append(names, path.Base(dir))
 		}
 	}
-	switch len(names) {
-	case 0:
+	if len(names) == 0 {
 		return nil
-	case 1:
-		return &Gap{Kind: kind, Namespace: plain(names[0]), Reason: ReasonNotInBundle, Detail: "a dump does not say which other namespaces there are"}
 	}
-	slices.Sort(names)
-	return &Gap{Kind: kind, Reason: ReasonNotInBundle, Detail: "only those of " + namespaces(names) + ": a dump does not say which others there are"}
+	return &Gap{Kind: kind, Namespace: ofNamespaces(names), Reason: ReasonNotInBundle, Detail: "a dump does not say which other namespaces there are"}
 }
 
 // dumpGaps are those of what kubectl cluster-info dump prints without a directory, and of
@@ -61,13 +57,9 @@ func (c *collector) dumpGaps() []Gap {
 		for object := range r.all(&c.objects) {
 			names[object.GetNamespace()] = true
 		}
-		have := slices.Sorted(maps.Keys(names))
-		gap := Gap{Kind: r.Kind, Reason: ReasonNotInFile, Detail: "each of several lists is of one namespace, and nothing says which others there are"}
+		gap := Gap{Kind: r.Kind, Namespace: ofNamespaces(slices.Collect(maps.Keys(names))), Reason: ReasonNotInFile, Detail: "each of several lists is of one namespace, and nothing says which others there are"}
 		if c.dumped {
 			gap.Detail = "a dump does not say which other namespaces there are"
-		}
-		if len(have) == 1 {
-			gap.Namespace = plain(have[0])
 		}
 		gaps = append(gaps, gap)
 	}

@@ -100,13 +100,13 @@ func TestReadBundle(t *testing.T) {
 	namespace := func(name string) func(testing.TB, fstest.MapFS) {
 		return put(mainRoot+"cluster-scoped-resources/core/namespaces/"+name+".yaml", "")
 	}
-	const onlyTwo = "NotInBundle (only those of namespaces default, openshift-local-storage, and nothing says that there are no others)"
+	const onlyTwo = "NotInBundle in default,openshift-local-storage (nothing says that there are no other namespaces)"
 	const onlyOne = "NotInBundle in default (nothing says that there are no other namespaces)"
 	inspected := []string{"events: " + onlyOne, "persistentvolumeclaims: " + onlyOne, "pods: " + onlyTwo}
 	notEnded := "Truncated (nothing in the must-gather says that its gathering came to an end)"
 	never := []string{"csidrivers: NotInBundle (the support bundle is without them)", "csinodes: NotInBundle (the support bundle is without them)"}
-	inOne := "NotInBundle (only those of namespaces default, kube-node-lease, kube-system, and nothing says that there are no others)"
-	dumped := "NotInBundle (only those of namespaces default, kube-system: a dump does not say which others there are)"
+	inOne := "NotInBundle in default,kube-node-lease,kube-system (nothing says that there are no other namespaces)"
+	dumped := "NotInBundle in default,kube-system (a dump does not say which other namespaces there are)"
 	rest := []string{"csidrivers: NotInFile", "csinodes: NotInFile"}
 	for _, tt := range []struct {
 		name, bundle string
@@ -117,8 +117,8 @@ func TestReadBundle(t *testing.T) {
 		{"must-gather, and kubectl", "must-gather", func(t testing.TB, f fstest.MapFS) { f["volume-doctor.yaml"] = beside(t, "must-gather") }, nil},
 		{"must-gather with all namespaces", "must-gather", namespace("default"), nil},
 		{"must-gather without one of the namespaces", "must-gather", both(namespace("default"), namespace("shop")), []string{
-			"events: NotInBundle (without those of namespace shop)", "persistentvolumeclaims: NotInBundle (without those of namespace shop)",
-			"pods: NotInBundle (without those of namespace shop)",
+			"events: NotInBundle in default (without those of namespace shop)", "persistentvolumeclaims: NotInBundle in default (without those of namespace shop)",
+			"pods: NotInBundle in default,openshift-local-storage (without those of namespace shop)",
 		}},
 		{"must-gather that was ended", "must-gather", both(namespace("default"), put(mainRoot+"timestamp", "2026-11-20 10:00:00.412345678 +0000 UTC m=+0.113400521\n")), []string{
 			"csidrivers: " + notEnded, "csinodes: " + notEnded, "events: " + notEnded, "leases: " + notEnded, "nodes: " + notEnded,
@@ -135,7 +135,7 @@ func TestReadBundle(t *testing.T) {
 			"pods: Truncated (the pods of namespace default are there, but not their list)",
 		}},
 		{"must-gather, leases of one namespace", "must-gather", both(namespace("default"), drop(mainRoot+"namespaces/kube-node-lease/coordination.k8s.io/leases/n1.yaml")), []string{
-			"leases: NotInBundle (without those of namespace default)",
+			"leases: NotInBundle in kube-system (without those of namespace default)",
 		}},
 		{"must-gather without attachments", "must-gather", both(namespace("default"),
 			drop(mainRoot+"cluster-scoped-resources/storage.k8s.io/volumeattachments/csi-76cabbe095194c391ed11172af6f90b44c13f6a46d154bf4b68107b8be76da14.yaml"),
@@ -150,7 +150,7 @@ func TestReadBundle(t *testing.T) {
 		{"support bundle of some namespaces", "support-bundle", put(supportFiles+"namespaces.json", "[]"), append(slices.Clone(never),
 			"events: "+inOne, "leases: "+inOne, "persistentvolumeclaims: "+inOne, "pods: "+inOne)},
 		{"support bundle without a namespace", "support-bundle", drop(supportFiles + "pods/kube-system.json"), append(slices.Clone(never),
-			"pods: NotInBundle (without those of namespace kube-system)")},
+			"pods: NotInBundle in default,kube-node-lease (without those of namespace kube-system)")},
 		{"support bundle that was refused pods", "support-bundle", both(drop(supportFiles+"pods/kube-system.json"),
 			put(supportFiles+"pods-errors.json", `{"kube-system": "pods is forbidden: User \"u\" cannot list resource \"pods\""}`)), append(slices.Clone(never),
 			`pods: Forbidden (pods is forbidden: User "***" cannot list resource "pods")`)},

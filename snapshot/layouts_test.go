@@ -13,9 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// layouts write a cluster as the tools do, by their own rules for names and nesting. A list
-// has the objects of one kind, in one namespace or of the whole cluster.
-var layouts = map[string]struct {
+// layout is how a tool writes a cluster into files.
+type layout struct {
 	// list is the files of one list; each object is JSON.
 	list func(put func(p, text string), r *row, namespace string, objects map[string]string)
 	rest func(put func(p, text string))
@@ -24,7 +23,11 @@ var layouts = map[string]struct {
 	gaps []string
 	// version is the release that the tree tells.
 	version string
-}{
+}
+
+// layouts write a cluster as the tools do, by their own rules for names and nesting. A list
+// has the objects of one kind, in one namespace or of the whole cluster.
+var layouts = map[string]layout{
 	"support-bundle-kit": {
 		list: func(put func(p, text string), r *row, namespace string, objects map[string]string) {
 			folder := "supportbundle_1_2026-11-20T10-00-00Z/yamls/cluster/"
@@ -41,8 +44,8 @@ var layouts = map[string]struct {
 		},
 		version: "v1.28.1",
 		gaps: []string{
-			"events: NotInBundle (the support bundle is without them)", "leases: NotInBundle (without those of namespaces default, kube-node-lease)",
-			"persistentvolumeclaims: NotInBundle (without those of namespaces kube-node-lease, kube-system)", "pods: NotInBundle (without those of namespaces kube-node-lease, kube-system)",
+			"events: NotInBundle (the support bundle is without them)", "leases: NotInBundle in kube-system (without those of namespaces default, kube-node-lease)",
+			"persistentvolumeclaims: NotInBundle in default (without those of namespaces kube-node-lease, kube-system)", "pods: NotInBundle in default (without those of namespaces kube-node-lease, kube-system)",
 			"storageclasses: NotInBundle (the support bundle is without them)",
 		},
 	},
@@ -66,7 +69,7 @@ var layouts = map[string]struct {
 		},
 		version: "v1.32.1",
 		gaps: []string{
-			"events: NotInBundle (the sonobuoy archive is without them)", "leases: NotInBundle (without those of namespace default)",
+			"events: NotInBundle (the sonobuoy archive is without them)", "leases: NotInBundle in kube-system (without those of namespace default)",
 			"storageclasses: NotInBundle (the sonobuoy archive is without them)",
 		},
 	},
@@ -186,6 +189,43 @@ func namespaceList(names ...string) string {
 	return yamlOf(`{"apiVersion": "v1", "kind": "NamespaceList", "items": [` + strings.Join(items, ",") + `]}`)
 }
 
+// tree is the cluster in the layout, and its objects that the tool takes.
+func (l layout) tree(t testing.TB, base *Snapshot) (files fstest.MapFS, want Objects) {
+	t.Helper()
+	files = fstest.MapFS{}
+	put := func(p, text string) { files[p] = &fstest.MapFile{Data: []byte(text)} }
+	for _, r := range resources {
+		if slices.Contains(l.lost, r.Kind) {
+			continue
+		}
+		lists := map[string]map[string]string{}
+		for object := range r.all(&base.Objects) {
+			line, err := new(lineEncoder).encode(r, object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			of := lists[object.GetNamespace()]
+			if of == nil {
+				of = map[string]string{}
+				lists[object.GetNamespace()] = of
+			}
+			of[object.GetName()] = strings.TrimPrefix(line, "---\n")
+			r.add(&want, object)
+		}
+		for namespace, objects := range lists {
+			l.list(put, r, namespace, objects)
+		}
+	}
+	l.rest(put)
+	return files, want
+}
+
+// LayoutTree is a cluster as the tool writes it, for tests of other packages.
+func LayoutTree(t testing.TB, tool string, base *Snapshot) fstest.MapFS {
+	files, _ := layouts[tool].tree(t, base)
+	return files
+}
+
 // TestLayouts: of each tool's tree all objects are there, and no list counts as whole but
 // those that the tree itself shows to be.
 func TestLayouts(t *testing.T) {
@@ -199,31 +239,7 @@ func TestLayouts(t *testing.T) {
 	}
 	for name, layout := range layouts {
 		t.Run(name, func(t *testing.T) {
-			files, want := fstest.MapFS{}, Objects{}
-			put := func(p, text string) { files[p] = &fstest.MapFile{Data: []byte(text)} }
-			for _, r := range resources {
-				if slices.Contains(layout.lost, r.Kind) {
-					continue
-				}
-				lists := map[string]map[string]string{}
-				for object := range r.all(&base.Objects) {
-					line, err := new(lineEncoder).encode(r, object)
-					if err != nil {
-						t.Fatal(err)
-					}
-					of := lists[object.GetNamespace()]
-					if of == nil {
-						of = map[string]string{}
-						lists[object.GetNamespace()] = of
-					}
-					of[object.GetName()] = strings.TrimPrefix(line, "---\n")
-					r.add(&want, object)
-				}
-				for namespace, objects := range lists {
-					layout.list(put, r, namespace, objects)
-				}
-			}
-			layout.rest(put)
+			files, want := layout.tree(t, base)
 			opts := ReadOptions{Now: base.TakenAt}
 			s, warnings, err := ReadFS("dir", files, opts)
 			if err != nil {

@@ -5,6 +5,7 @@ package snapshot
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
@@ -46,7 +47,8 @@ type Source struct {
 // Gap is a list that is missing or partial: absence from it proves nothing.
 type Gap struct {
 	Kind Kind `json:"resource"`
-	// Namespace is the only one that was read; "" means that none was.
+	// Namespace names those of which all was read, with commas between them; "" means that
+	// there is none.
 	Namespace string `json:"namespace,omitempty"`
 	// Reason is one of the Gap reasons.
 	Reason string `json:"reason"`
@@ -54,6 +56,30 @@ type Gap struct {
 	Detail string `json:"detail,omitempty"`
 	// Context is the cluster, in a report on several.
 	Context string `json:"context,omitempty"`
+}
+
+// ofNamespaces are the names of those of which all was read.
+func ofNamespaces(names []string) string {
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.Contains(name, ",") })
+	for i := range names {
+		names[i] = plain(names[i])
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ",")
+}
+
+// Namespaces are those of which all was read.
+func (g Gap) Namespaces() []string {
+	if g.Namespace == "" {
+		return nil
+	}
+	return strings.Split(g.Namespace, ",")
+}
+
+// Hides reports whether objects of the namespace may be missing; "" stands for all, and for
+// objects that have none.
+func (g Gap) Hides(namespace string) bool {
+	return namespace == "" || !slices.Contains(g.Namespaces(), namespace)
 }
 
 // Why a list is missing or partial.
@@ -194,7 +220,7 @@ func (s *Snapshot) Complete(kind Kind) bool {
 
 // CompleteIn says whether every object of the kind was read that is in the namespace.
 func (s *Snapshot) CompleteIn(kind Kind, namespace string) bool {
-	return !slices.ContainsFunc(s.Gaps, func(g Gap) bool { return g.Kind == kind && (g.Namespace == "" || g.Namespace != namespace) })
+	return !slices.ContainsFunc(s.Gaps, func(g Gap) bool { return g.Kind == kind && g.Hides(namespace) })
 }
 
 // Counts are how many objects there are of each of Kinds.

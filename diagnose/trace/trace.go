@@ -396,7 +396,7 @@ func (t *Trace) concerns(f finding.Finding) bool {
 // namespace is that of the object, "" where it has none.
 func (t *tracer) knows(kind snapshot.Kind, namespace string) bool {
 	return !slices.ContainsFunc(t.Snapshot.Gaps, func(g snapshot.Gap) bool {
-		return g.Kind == kind && (namespace == "" || g.Namespace != namespace)
+		return g.Kind == kind && g.Hides(namespace)
 	})
 }
 

@@ -102,7 +102,7 @@ func waitingPods(r *finding.Report) string {
 	}
 	var all []string
 	for _, x := range r.Waiting {
-		all = append(all, fmt.Sprintf("pod %s is not yet %s (%s): next to act is %s", x.Pod, x.Stage, x.Verdict, x.Actor))
+		all = append(all, fmt.Sprintf("pod %s waits until its volume is %s (%s); next to act is %s", x.Pod, x.Stage, x.Verdict, x.Actor))
 	}
 	return strings.Join(all, "; ")
 }

@@ -53,7 +53,7 @@ measured() {
 }
 modules() {
   local cache=$root/root/go/pkg/mod
-  echo "$(find "$cache/cache/download" -name '*.zip' | wc -l) | $(du -sm --exclude=cache "$cache" | cut -f1) MB"
+  echo "$(find "$cache/cache/download" -name "*.zip" | wc -l) | $(($(du -sm "$cache" | cut -f1) - $(du -sm "$cache/cache" | cut -f1))) MB"
 }
 
 sed -n 's/^\$ //p' "$source/README.md" >"$root/tmp/commands"

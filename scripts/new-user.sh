@@ -106,6 +106,20 @@ follow() {
   echo "[$SECONDS s] $name: healthy again"
 }
 
+# follow_pages: every command of the README and of the pages, in a world of the sandbox. The
+# clock has stopped.
+follow_pages() {
+  (cd "$root/e2e" && exec bin/sandbox --scenario healthy) </dev/null >"$here/log" 2>&1 &
+  sandbox=$!
+  # shellcheck disable=SC2064 # of this world
+  trap "kill -INT $sandbox 2>/dev/null; wait $sandbox; rm -rf '$work'" EXIT
+  until grep -q "export KUBECONFIG=" "$here/log"; do
+    kill -0 "$sandbox" || { echo "the sandbox did not come up" >&2; tail "$here/log" >&2; exit 1; }
+    sleep 1
+  done
+  KUBECONFIG=$(sed -n 's/.*export KUBECONFIG=//p' "$here/log") "$root/scripts/pages.sh" "$work/clone" "$here"
+}
+
 echo "before the clock runs: the control plane and kubectl"
 (cd "$root/e2e" && CGO_ENABLED=0 go build -o bin/sandbox ./cmd/sandbox &&
   CGO_ENABLED=0 go build -o bin/kubectl k8s.io/kubernetes/cmd/kubectl)
@@ -142,5 +156,8 @@ done
 [ -z "${failed:-}" ] || exit 1
 
 took=$SECONDS
+here=$work/pages
+mkdir "$here"
+follow_pages
 echo "from the clone through ${#worlds[@]} broken clusters to as many healthy ones: $took s"
 [ "$took" -lt "$LIMIT" ] || { echo "that is more than $LIMIT s" >&2; exit 1; }

@@ -29,6 +29,11 @@ func TestEventOf(t *testing.T) {
 	if len(e.Message) > eventMessage || !utf8.ValidString(e.Message) {
 		t.Errorf("%d bytes: %q", len(e.Message), e.Message)
 	}
+	// What to do is said, however long the rest is.
+	f.Actions = []finding.Action{{Kind: finding.ApplyRepair, When: finding.Now, Sentence: "add the entry again", Command: "kubectl volume-doctor diagnose pod/web-0 --apply"}}
+	if told := eventOf(f, at).Message; !strings.HasSuffix(told, "; to do: add the entry again: kubectl volume-doctor diagnose pod/web-0 --apply") || len(told) > eventMessage {
+		t.Errorf("%d bytes: %q", len(told), told)
+	}
 	// One name for a finding and an hour.
 	if again := eventOf(f, at.Add(-59*time.Minute)); again.Name != e.Name {
 		t.Errorf("%s and %s in one hour", again.Name, e.Name)

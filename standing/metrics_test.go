@@ -244,7 +244,8 @@ func TestValues(t *testing.T) {
 		report: &finding.Report{TakenAt: metav1.NewTime(noon), Checks: []finding.Code{"VD101"}, Gaps: []snapshot.Gap{{Kind: "pods", Reason: "Forbidden"}, {Kind: "pods", Namespace: "a", Reason: "Forbidden"}}},
 		standing: []finding.Standing{
 			{First: metav1.NewTime(noon), Last: metav1.NewTime(noon.Add(-time.Minute)), Finding: finding.Finding{
-				Code: "VD301", Check: "inuse-not-attached", Severity: finding.Error, Subject: finding.Object{Kind: "Pod", Namespace: "shop", Name: "web-0"},
+				Actions: []finding.Action{{Kind: finding.SeeDetached, When: finding.Later}, {Kind: finding.ApplyRepair, When: finding.Now}},
+				Code:    "VD301", Check: "inuse-not-attached", Severity: finding.Error, Subject: finding.Object{Kind: "Pod", Namespace: "shop", Name: "web-0"},
 				Volume: "kubernetes.io/csi/d^v", PersistentVolume: "pv1", Node: "n1", Since: &ten, SelfHeals: finding.SelfHeals{Will: true, After: "6m0s"}}},
 			{First: metav1.NewTime(noon), Finding: finding.Finding{Code: "VD504", Check: "c", Severity: finding.Warning, Volume: "kubernetes.io/csi/d^w", SelfHeals: finding.SelfHeals{After: "6m0s"}}},
 		},
@@ -267,11 +268,11 @@ volume_doctor_detaching_seconds{claim="",driver="d",namespace="",node="n3",volum
 volume_doctor_detaching_seconds{claim="data",driver="d",namespace="shop",node="n2",volume="pv1"} 240
 # HELP volume_doctor_finding_due_timestamp_seconds When the finding heals by itself at the latest; absent where it does not, or nothing bounds it.
 # TYPE volume_doctor_finding_due_timestamp_seconds gauge
-volume_doctor_finding_due_timestamp_seconds{check="inuse-not-attached",code="VD301",kind="Pod",name="web-0",namespace="shop",node="n1",severity="error",volume="pv1"} 1.7951763e+09
-# HELP volume_doctor_finding_since_timestamp_seconds When the finding began, or was found first where that is not known; one series for each finding that stands.
+volume_doctor_finding_due_timestamp_seconds{action="repair",check="inuse-not-attached",code="VD301",kind="Pod",name="web-0",namespace="shop",node="n1",severity="error",volume="pv1"} 1.7951763e+09
+# HELP volume_doctor_finding_since_timestamp_seconds When the finding began, or was found first where that is not known; one series for each finding that stands. action is the kind of what to do first.
 # TYPE volume_doctor_finding_since_timestamp_seconds gauge
-volume_doctor_finding_since_timestamp_seconds{check="c",code="VD504",kind="",name="",namespace="",node="",severity="warning",volume="kubernetes.io/csi/d^w"} 1.795176e+09
-volume_doctor_finding_since_timestamp_seconds{check="inuse-not-attached",code="VD301",kind="Pod",name="web-0",namespace="shop",node="n1",severity="error",volume="pv1"} 1.7951688e+09
+volume_doctor_finding_since_timestamp_seconds{action="",check="c",code="VD504",kind="",name="",namespace="",node="",severity="warning",volume="kubernetes.io/csi/d^w"} 1.795176e+09
+volume_doctor_finding_since_timestamp_seconds{action="repair",check="inuse-not-attached",code="VD301",kind="Pod",name="web-0",namespace="shop",node="n1",severity="error",volume="pv1"} 1.7951688e+09
 # HELP volume_doctor_findings Findings that stand; 0 for each check that the last look could run and that found nothing.
 # TYPE volume_doctor_findings gauge
 volume_doctor_findings{check="c",code="VD504",severity="warning"} 1

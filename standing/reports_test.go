@@ -22,6 +22,10 @@ import (
 // TestOpenReports: each finding of the corpus that stands is one result, in the report of
 // its namespace, and what could not be read is one, too.
 func TestOpenReports(t *testing.T) {
+	acts := finding.Standing{Finding: finding.Finding{Code: "VD301", Actions: []finding.Action{{Kind: finding.ApplyRepair, When: finding.Now, Sentence: "add the entry again"}}}}
+	if p := resultOf(acts).Properties; p["action"] != "repair" || p["do"] != "add the entry again" {
+		t.Errorf("what to do is not said: %v", p)
+	}
 	l, err := every()
 	if err != nil {
 		t.Fatal(err)

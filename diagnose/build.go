@@ -63,6 +63,11 @@ func Build(view *facts.View, request Request) *finding.Report {
 				commands[j] = safetext.WithFlags(command, request.Flags...)
 			}
 			r.Findings[i].AdviceCommands = commands
+			for j := range r.Findings[i].Do { // made for this report alone
+				if a := &r.Findings[i].Do[j]; a.Command != "" {
+					a.Command = safetext.WithFlags(a.Command, request.Flags...)
+				}
+			}
 		}
 	}
 	r = r.Without(request.LeaveOut)

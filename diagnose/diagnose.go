@@ -85,8 +85,7 @@ func examine(view *facts.View, checks []check.Check) *finding.Report {
 		f := &r.Findings[i]
 		f.Workloads, f.Claims = workloads(view, f.Pods), claims(view, f.Pods, f.PersistentVolume)
 		f.Evidence = append(f.Evidence, health(view, *f)...)
-		f.Advice = finding.PastWaiting(*f)
-		view.AddSteps(f)
+		view.Advise(f)
 	})
 	remember(view, r.Findings)
 	r.Findings = finding.Arrange(r.Findings)

@@ -18,6 +18,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/docs"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -176,7 +177,7 @@ func TestNoDetachInTexts(t *testing.T) {
 		t.Errorf("%d texts were read: this shows little", read)
 	}
 	for _, e := range driverwords.Entries() {
-		if sentence := detachesInProse(e.Helps); sentence != "" {
+		if sentence := detachesInProse(step.Plain(e.Helps)); sentence != "" {
 			t.Errorf("the words %q: %q", e.Words, sentence)
 		}
 	}

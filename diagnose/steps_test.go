@@ -47,15 +47,9 @@ var amountSaid = regexp.MustCompile(`\b(?:[0-9]+ pods?|no pod|an unknown number 
 
 func holdsHits(t interface{ Errorf(string, ...any) }, name string, s *snapshot.Snapshot, r *finding.Report) {
 	for _, f := range r.Findings {
-		for _, text := range []string{f.Advice, f.ByHand} {
-			kinds, strange := step.In(text)
-			for _, words := range strange {
-				t.Errorf("%s: %s advises %q: of what?", name, f.Code, words)
-			}
-			for _, kind := range kinds {
-				if !slices.ContainsFunc(f.Steps, func(s finding.Step) bool { return s.Kind == kind }) {
-					t.Errorf("%s: %s advises %s and does not say whom it hits: %s", name, f.Code, kind, text)
-				}
+		for _, a := range f.Do {
+			if strings.ContainsAny(a.Sentence, "{}") || len(a.Hits) == 0 && !a.Told && slices.ContainsFunc(step.Reaches(), func(r step.Reach) bool { return r.Kind == step.Kind(a.Kind) }) {
+				t.Errorf("%s: %s: whom does it hit: %+v", name, f.Code, a)
 			}
 		}
 		for _, st := range f.Steps {

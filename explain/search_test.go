@@ -8,7 +8,12 @@ import (
 	"testing"
 )
 
-// TestPastedLinesFindTheirPages: what people paste finds its page first or second.
+// speakers are those of testdata/pasted.txt.
+var speakers = map[string]string{"kubelet": kubelet, "controller": controller, "binder": binder, "scheduler": scheduler, "attacher": attacher, "provisioner": provisioner,
+	"resizer": resizer, "apiserver": apiServer, "driver": driver, "anybody": anybody, "caller": caller, "manager": "kube-controller-manager"}
+
+// TestPastedLinesFindTheirPages: what people paste finds its page first or second, and the
+// card above says who says it and who acts, and of words that do not tell that nobody.
 func TestPastedLinesFindTheirPages(t *testing.T) {
 	data, err := os.ReadFile("../testdata/pasted.txt")
 	if err != nil {
@@ -16,11 +21,28 @@ func TestPastedLinesFindTheirPages(t *testing.T) {
 	}
 	tried := 0
 	for line := range strings.Lines(string(data)) {
-		codes, text, found := strings.Cut(strings.TrimSpace(line), ": ")
+		head, text, found := strings.Cut(strings.TrimSpace(line), ": ")
 		if !found || strings.HasPrefix(line, "#") {
 			continue
 		}
 		tried++
+		facts := strings.Split(head, "; ")
+		codes, speaker, acts := facts[0], facts[1], facts[2]
+		var card strings.Builder
+		sayMeaning(&card, text)
+		first, _, _ := strings.Cut(card.String(), "\n\n\"") // of several the first is read
+		switch {
+		case speaker == "-":
+			if card.String() != "" {
+				t.Errorf("%s\n\tis known: %s", text, card.String())
+			}
+		case !strings.Contains(first, "Said by   "+speakers[speaker]):
+			t.Errorf("%s\n\tis not said by %s:\n%s", text, speaker, first)
+		case acts == "none" && strings.Contains(first, "Who acts"), acts != "none" && !strings.Contains(first, "Who acts  "+strings.Replace(acts, "it heals", "nobody: it heals", 1)+"\n"):
+			t.Errorf("%s\n\tdoes not leave it to %s:\n%s", text, acts, first)
+		case acts == "none" && !strings.Contains(first, "kubectl volume-doctor diagnose pod/NAME"):
+			t.Errorf("%s\n\tleads nowhere:\n%s", text, first)
+		}
 		hits := library().find(text, hintsOf(text))
 		var names []string
 		for _, h := range hits[:min(len(hits), mostPages)] {
@@ -30,7 +52,7 @@ func TestPastedLinesFindTheirPages(t *testing.T) {
 			t.Errorf("%s\n\tfinds %v, want one of %s among the first two", text, names, codes)
 		}
 	}
-	if tried < 60 {
-		t.Errorf("%d lines were tried, want 60", tried)
+	if tried < 90 {
+		t.Errorf("%d lines were tried, want 90", tried)
 	}
 }

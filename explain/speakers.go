@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 )
 
 // driversPage is the name of the page that lists the speakers.
@@ -29,7 +30,7 @@ func Said(name string) (string, bool) {
 func entries(said []driverwords.Entry) string {
 	var b strings.Builder
 	for _, e := range said {
-		fmt.Fprintf(&b, "%s\n    %s; who acts: %s. %s\n    %s\n\n", e.Words, e.Meaning, e.Actor, e.Helps, e.Source)
+		fmt.Fprintf(&b, "%s\n    %s; who acts: %s. %s\n    %s\n\n", e.Words, e.Meaning, e.Actor, step.Plain(e.Helps), e.Source)
 	}
 	return b.String()
 }

@@ -11,25 +11,42 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// sayMeaning says what a message of a driver, of the kubelet or of one of their
-// tools means. It reports whether anything is known about its words.
+// sayMeaning says what a message of a component, of a driver or of one of their tools means,
+// and who says it. It reports whether anything is known about its words.
 func sayMeaning(w io.Writer, message string) bool {
+	said := spoken(message)
+	if said != nil {
+		said.card(w)
+	}
 	entries := whatItMeans(message)
+	if said != nil || slices.ContainsFunc(entries, func(e driverwords.Entry) bool { return !e.Wrapper }) {
+		// A component's sentence has no plain reading, and a wrapper says no more than it.
+		entries = slices.DeleteFunc(entries, func(e driverwords.Entry) bool {
+			return e.Wrapper || said != nil && (e.Layer == driverwords.PlainWords || len(e.Drivers) == 0 && said.has(e.Words))
+		})
+	}
+	entries = slices.DeleteFunc(entries, func(e driverwords.Entry) bool { // it says the same and less
+		return slices.ContainsFunc(entries, func(other driverwords.Entry) bool {
+			return len(other.Words) > len(e.Words) && strings.Contains(other.Words, e.Words)
+		})
+	})
 	for _, e := range entries {
 		about, _ := e.Meaning.About()
-		said := "as any driver may say it"
-		switch {
-		case e.Layer == driverwords.PlainWords:
-			said = "as these plain words read; no driver is known to say them"
-		case len(e.Drivers) > 0:
-			said = "as " + strings.Join(e.Drivers, ", ") + " says it"
+		note := ""
+		if e.Layer == driverwords.PlainWords {
+			note = ", as these plain words read"
 		}
-		fmt.Fprintf(w, "%q, %s\n\n", e.Words, said)
+		fmt.Fprintf(w, "%q%s\n\n", e.Words, note)
+		fmt.Fprintf(w, "  Said by   %s\n", saidBy(message, e.Drivers))
 		fmt.Fprintf(w, "  Means     %s\n", about.Says)
+		if e.Wrapper {
+			fmt.Fprintf(w, "            The cause is not in these words.\n")
+			diagnoseIt(w)
+			continue
+		}
 		fmt.Fprintf(w, "  Who acts  %s\n", e.Actor)
-		fmt.Fprintf(w, "  Helps     %s\n", e.Helps)
-		kinds, _ := step.In(e.Helps)
-		for _, kind := range kinds {
+		fmt.Fprintf(w, "  Helps     %s\n", step.Plain(e.Helps))
+		for _, kind := range step.Kinds(e.Helps) {
 			fmt.Fprintf(w, "  Hits      %s:\n            %s\n", step.Of(kind).Whom, step.Of(kind).Count)
 		}
 		for _, code := range pagesAbout(e.Meaning, message) {
@@ -40,7 +57,42 @@ func sayMeaning(w io.Writer, message string) bool {
 		}
 		fmt.Fprintln(w)
 	}
-	return len(entries) > 0
+	if said != nil || len(entries) > 0 {
+		return true
+	}
+	if by := saidBy(message, nil); by != driver || strings.Contains(message, "rpc error:") {
+		said = &sentence{words: []string{"this message"}, by: by, means: "its words are in no table" + notInWords}
+		if code := stage(message); code != "" {
+			said.codes = []string{code}
+		}
+		said.card(w)
+	}
+	return false
+}
+
+// card is what is told of the sentence.
+func (s *sentence) card(w io.Writer) {
+	fmt.Fprintf(w, "%q\n\n", strings.Join(s.words, " ... "))
+	fmt.Fprintf(w, "  Said by   %s\n", s.by)
+	fmt.Fprintf(w, "  Means     %s\n", s.means)
+	if s.acts != "" {
+		fmt.Fprintf(w, "  Who acts  %s\n", s.acts)
+	}
+	for _, code := range s.codes {
+		fmt.Fprintf(w, "  Page      %s\n", safetext.Kubectl("volume-doctor", "explain", code))
+	}
+	diagnoseIt(w)
+}
+
+// has reports whether the words of a driver's entry are a part of the sentence.
+func (s *sentence) has(words string) bool {
+	words = strings.ToLower(words)
+	return slices.ContainsFunc(s.words, func(w string) bool { return strings.Contains(words, w) || strings.Contains(w, words) })
+}
+
+// diagnoseIt says what finds the cause.
+func diagnoseIt(w io.Writer) {
+	fmt.Fprintf(w, "  Now       %s\n\n", "kubectl volume-doctor diagnose pod/NAME -n NAMESPACE")
 }
 
 // whatItMeans are the entries for the words of the message, and else what its numbers or
@@ -60,13 +112,22 @@ func whatItMeans(message string) []driverwords.Entry {
 // scores where its driver is known to say so, and about as much as three rare words
 // where any program may.
 const (
-	saidByDriver = 1e6
-	saidByAny    = 15
+	saidByDriver    = 1e6
+	saidByComponent = 2e6
+	saidByAny       = 15
 )
 
 // hintsOf are the pages about the known words of the message, by code.
 func hintsOf(message string) map[string]float64 {
 	hints := map[string]float64{}
+	if s := spoken(message); s != nil {
+		for i, code := range s.codes {
+			hints[code] = saidByComponent / float64(i+1)
+		}
+	}
+	if code := stage(message); code != "" {
+		hints[code] += saidByAny
+	}
 	for _, e := range driverwords.FindAll(message) {
 		score := float64(saidByAny)
 		if len(e.Drivers) > 0 {
@@ -105,6 +166,9 @@ var pagesOfMeanings = map[driverwords.Meaning]string{
 // message shows whether it comes from an attach, a detach or a mount.
 func pagesAbout(meaning driverwords.Meaning, message string) []string {
 	var codes []string
+	if code := stage(message); meaning != driverwords.NotRegistered && (code == "VD104" || code == "VD512" || code == "VD515") {
+		return []string{code}
+	}
 	mount := strings.Contains(message, "MountVolume") || strings.Contains(message, "MapVolume") || strings.Contains(message, "FailedMount")
 	attach := strings.Contains(message, "AttachVolume") || strings.Contains(message, "attachError")
 	if code := pagesOfMeanings[meaning]; code != "" && (!mount || code != "VD610") {

@@ -54,7 +54,7 @@ func tell(r *finding.Report, tree []finding.Finding) telling {
 	t.who = who(r, tree, pods, t.first != "")
 	t.refused = refused(f.Repair)
 	t.do = besideWhy(f, r.TakenAt.Time, t.refused)
-	t.hits = texts(f.Steps, func(s finding.Step) string { return s.Says })
+	t.hits = hits(f.Steps)
 	if r.SavedIn != "" {
 		t.asSaved(r)
 	}
@@ -272,10 +272,21 @@ func NotRepaired(f finding.Finding) []string {
 	for _, s := range steps(f, time.Time{}, refused(f.Repair)) {
 		lines = append(lines, Safe(s.text+s.command))
 	}
-	for _, s := range f.Steps {
-		lines = append(lines, Safe(s.Says))
+	for _, says := range hits(f.Steps) {
+		lines = append(lines, Safe(says))
 	}
 	return lines
+}
+
+// hits are whom the steps hit, but for those of which the advice says it.
+func hits(steps []finding.Step) []string {
+	var list []string
+	for _, s := range steps {
+		if !s.Told {
+			list = append(list, s.Says)
+		}
+	}
+	return list
 }
 
 // steps are what a person does, in their order, and why nothing is repaired now.
@@ -284,10 +295,16 @@ func steps(f finding.Finding, at time.Time, refused string) []step {
 	if refused != "" && f.Confidence != finding.Suspected {
 		list = append(list, step{text: "nothing with --apply now: " + refused})
 	}
+	joins := false // two actions of the advice without a command between them are one step
 	for _, a := range finding.ActionsOf(f, at) {
-		if !a.Told {
-			list = append(list, step{text: a.Sentence})
+		switch {
+		case a.Told:
+		case joins && a.When != finding.Later && a.Advised:
+			list[len(list)-1].text += "; " + a.Sentence
+		default:
+			list = append(list, step{text: when[a.When] + a.Sentence})
 		}
+		joins = a.Command == "" && a.Advised && a.When != finding.Later
 		if a.Command != "" {
 			list = append(list, step{command: a.Command})
 		}
@@ -297,6 +314,9 @@ func steps(f finding.Finding, at time.Time, refused string) []step {
 	}
 	return list
 }
+
+// when is said of what is to be done another time.
+var when = map[finding.When]string{finding.Later: "later: "}
 
 // besideWhy are the steps where "why" stands below them, which has what has to be so until
 // the cause is certain.

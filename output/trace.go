@@ -115,7 +115,7 @@ func tellBrief(f finding.Brief, at time.Time) telling {
 		whole.Repair = &one
 	}
 	return telling{Finding: whole, what: f.Message, do: besideWhy(whole, at, refused(whole.Repair)),
-		hits: texts(whole.Steps, func(s finding.Step) string { return s.Says }), dont: whole.Never, why: f.Detail}
+		hits: hits(whole.Steps), dont: whole.Never, why: f.Detail}
 }
 
 func closeTrace(b *strings.Builder, opts Options, gaps []snapshot.Gap, skipped []finding.SkippedCheck) {

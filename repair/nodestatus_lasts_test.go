@@ -51,7 +51,7 @@ func TestAddedEntryLasts(t *testing.T) {
 		if r.Lasts != test.lasts {
 			t.Errorf("%s on %q: %q, want %q", test.name, test.release, r.Lasts, test.lasts)
 		}
-		if surelyNot := strings.HasPrefix(r.Lasts, "it lasts until"); surelyNot != strings.Contains(r.Finding.Advice, "have the kube-controller-manager leader restarted") {
+		if surelyNot := strings.HasPrefix(r.Lasts, "it lasts until"); surelyNot != strings.Contains(r.Finding.Advice, "restart the kube-controller-manager leader") {
 			t.Errorf("%s on %q: %q, but the advice is %q", test.name, test.release, r.Lasts, r.Finding.Advice)
 		}
 

@@ -6,7 +6,7 @@ package repair
 import (
 	"encoding/json"
 	"slices"
-	"strings"
+
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -247,8 +247,10 @@ func propose(v *View) []Repair {
 			findings[i].Repair = summaries[i]
 		}
 		advise(&findings[i])
-		if r != nil {
-			findings[i].Steps = append(findings[i].Steps, v.Facts.SafeOnceSteps(findings[i], summaries[i].SafeOnce)...)
+		if r != nil && summaries[i].SafeOnce != "" {
+			safe := v.Facts.SafeOnce(findings[i], summaries[i].SafeOnce)
+			summaries[i].SafeOnce, summaries[i].SafeOnceHits = safe.Sentence, safe.Hits
+			findings[i].Steps = append(findings[i].Steps, safe.Hits...)
 		}
 		findings[i].Actions = finding.ActionsOf(findings[i], v.Snapshot.TakenAt)
 		if r != nil && r.BlockedBy == nil {
@@ -269,16 +271,14 @@ func InOrder(repairs []Repair) {
 // hand is the advice only where no repair is proposed: one that is has its own
 // commands, and what a guard refuses is not safer by hand.
 func advise(f *finding.Finding) {
-	switch {
-	case f.Repair == nil:
-		f.Advice = strings.Join(slices.DeleteFunc([]string{f.ByHand, f.Advice}, func(s string) bool { return s == "" }), "; ")
-	case len(f.Repair.Commands) == 0:
-		f.AdviceCommands = nil
-	}
 	if f.Repair != nil {
-		f.Steps = slices.DeleteFunc(slices.Clone(f.Steps), func(s finding.Step) bool { return s.ByHand })
+		if len(f.Repair.Commands) == 0 {
+			f.AdviceCommands = nil
+		}
+		f.Do = slices.DeleteFunc(slices.Clone(f.Do), func(a finding.Action) bool { return a.ByHand })
 		f.Never = neverByHand(f.Never, Kind(f.Repair.Kind))
 	}
+	f.Advised()
 	f.ByHand = ""
 }
 

@@ -6,7 +6,7 @@ var democratic = family{
 	source:  "democratic-csi/democratic-csi src/driver/index.js@v1.9.4",
 	entries: []Entry{
 		{Words: "unable to attach any iscsi devices", Meaning: PathsMissing,
-			Helps: "Check that iscsid runs on the node, and that the portal answers on TCP 3260 and allows the node's initiator."},
+			Helps: "{check} Check that iscsid runs on the node, and that the portal answers on TCP 3260 and allows the node's initiator."},
 		{Words: "unable to attach any nvme devices", Meaning: PathsMissing},
 		{Words: "failed to discover multipath device", Meaning: PathsMissing},
 		{Words: "unable to find iscsi session for iqn", Meaning: PathsMissing},
@@ -14,7 +14,7 @@ var democratic = family{
 		{Words: "unknown/unsupported node_attach_driver", Meaning: BadParameters},
 		{Words: "unable to retrieve volume_context for volume", Meaning: VolumeNotFound},
 		{Words: "FreeNAS http error - code", Meaning: StorageError, Wrapper: true,
-			Helps:  "Check the address, the API key and the version of TrueNAS in the driver's configuration.",
+			Helps:  "{check} Check the address, the API key and the version of TrueNAS in the driver's configuration.",
 			Source: "democratic-csi/democratic-csi src/driver/freenas/http/api.js@v1.9.4"},
 		{Words: "unsupported/unknown filesystem", Meaning: WrongFilesystem},
 	},

@@ -6,10 +6,10 @@ var harvester = family{
 	source:  "harvester/harvester-csi-driver pkg/csi/controller_server.go@v0.2.9",
 	entries: []Entry{
 		{Words: "The hot-plug volume {} is not ready", Meaning: DeviceMissing, Actor: ClusterAdmin,
-			Helps:  "Look at volumeStatus of the VirtualMachineInstance in the Harvester cluster: the hot-plug of the volume has not finished or has failed.",
+			Helps:  "{check} Look at volumeStatus of the VirtualMachineInstance in the Harvester cluster: the hot-plug of the volume has not finished or has failed.",
 			Source: "harvester/harvester-csi-driver pkg/csi/node_server.go@v0.2.9"},
 		{Words: "no matching disk for volume", Meaning: DeviceMissing, Actor: ClusterAdmin,
-			Helps:  "Look at the VirtualMachineInstance in the Harvester cluster: the volume is not among its disks.",
+			Helps:  "{check} Look at the VirtualMachineInstance in the Harvester cluster: the volume is not among its disks.",
 			Source: "harvester/harvester-csi-driver pkg/csi/node_server.go@v0.2.9"},
 		{Words: "NetworkFS {} is not ready", Meaning: VolumeNotReady,
 			Source: "harvester/harvester-csi-driver pkg/csi/node_server.go@v0.2.9"},

@@ -6,7 +6,7 @@ var linode = family{
 	source:  "linode/linode-blockstorage-csi-driver internal/driver/errors.go@v1.1.4",
 	entries: []Entry{
 		{Words: "is already attached to linode", Meaning: AttachedElsewhere,
-			Helps: "Look in the Linode console to which Linode the volume is attached; detach it there only after nothing uses it."},
+			Helps: "{check} Look in the Linode console to which Linode the volume is attached; detach it there only after nothing uses it."},
 		{Words: "max number of volumes ({}) already attached to instance", Meaning: AttachLimit,
 			Helps: "Move a pod to another node, or use a larger plan: instance disks take slots too."},
 		{Words: "max number of volumes already attached to instance", Meaning: AttachLimit,

@@ -9,7 +9,7 @@ var localPath = family{
 			Helps: "Add the node or DEFAULT_PATH_FOR_NON_LISTED_NODES to the provisioner's ConfigMap."},
 		{Words: "no local path available on node", Meaning: DriverConfig},
 		{Words: "create process timeout after", Meaning: TimedOut, Actor: ClusterAdmin,
-			Helps: "Look at the helper pod in the provisioner's namespace: it did not run on the node."},
+			Helps: "{check} Look at the helper pod in the provisioner's namespace: it did not run on the node."},
 		{Words: "NodePath only supports ReadWriteOnce and ReadWriteOncePod", Meaning: AccessType},
 		{Words: "configuration error, no node was specified", Meaning: BadParameters,
 			Helps: "Set volumeBindingMode WaitForFirstConsumer in the StorageClass."},

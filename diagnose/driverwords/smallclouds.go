@@ -36,7 +36,7 @@ var kubevirt = family{
 	source:  "kubevirt/csi-driver pkg/service/controller.go@27b52aa22da7",
 	entries: []Entry{
 		{Words: "volume is attached to another VM", Meaning: AttachedElsewhere,
-			Helps: "Wait until the volume is unplugged from the other VM; look at that VM's volumes in the infrastructure cluster."},
+			Helps: "{wait} until the volume is unplugged from the other VM; look at that VM's volumes in the infrastructure cluster."},
 		{Words: "vm {} not found", Meaning: MachineGone},
 		{Words: "infraStorageclass is not in the allowed list", Meaning: DriverConfig},
 		{Words: "non-block volume with RWX access mode is not supported", Meaning: AccessType},
@@ -58,7 +58,7 @@ var synology = family{
 		{Words: "Failed to login with target iqn", Meaning: PathsMissing, Wrapper: true},
 		{Words: "Can't find device path", Meaning: DeviceMissing},
 		{Words: "Failed to get DSM[", Meaning: DriverConfig,
-			Helps: "Check address, user and password of this DSM in the driver's client-info Secret."},
+			Helps: "{check} Check address, user and password of this DSM in the driver's client-info Secret."},
 		{Words: "Failed to set NFS privilege rule", Meaning: PermissionDenied, Wrapper: true},
 	},
 }

@@ -85,6 +85,22 @@ func (p *View) isReuse(t Task) bool {
 	return reused
 }
 
+// LeaseHolder is the pod that holds the lease of an attacher; nil where none that is Ready
+// does.
+func (p *View) LeaseHolder(lease *coordinationv1.Lease) *corev1.Pod {
+	holder := attacherHolder(lease)
+	if holder == "" {
+		return nil
+	}
+	for _, pod := range p.Snapshot.Pods {
+		if pod.Namespace == lease.Namespace && reconcile.AttacherName(pod.Name) == holder && pod.DeletionTimestamp == nil &&
+			Ready(pod) && reconcile.NodeReady(p.Snapshot.Node(NodeOf(pod))) {
+			return pod
+		}
+	}
+	return nil
+}
+
 // Idle are a driver's tasks that its attacher leaves alone although it renews
 // its lease. An answer on any other attachment shows that it is merely busy.
 func (p *View) Idle(driver string) (*coordinationv1.Lease, []Task) {

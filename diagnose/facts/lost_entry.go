@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
@@ -160,8 +161,8 @@ func (l LostEntry) Advice(node *corev1.Node) string {
 	if l.LeftOut == "" {
 		return ""
 	}
-	return fmt.Sprintf("have the %s leader restarted when that can be done: it then lists the volume for good, while what --apply adds lasts until the next "+
-		"attach or detach on %s", manager, node.Name)
+	return fmt.Sprintf("%s when that can be done: it then lists the volume for good, while what --apply adds lasts until the next "+
+		"attach or detach on %s", step.RestartManager.Of(), node.Name)
 }
 
 // Lasts says for how long an entry stays that somebody else than the controller adds, and

@@ -122,41 +122,38 @@ func (p *View) RestartOfPlugin(driver string, node types.NodeName) finding.Step 
 	return s
 }
 
-// PluginRestart is the advice to start the driver's node plugin on a node again.
-type PluginRestart struct {
-	Advice   string
-	Commands []string
-	Step     finding.Step
-}
-
-// RestartPlugin is the advice to delete the pods of the driver's node plugin on the node,
-// whose successors then do what is said: where mounts may end with them, only after the
-// pods that have them are gone, and without a command that deletes one.
-func (p *View) RestartPlugin(driver string, node types.NodeName, plugins []*corev1.Pod, then string) PluginRestart {
-	r := PluginRestart{Step: p.RestartOfPlugin(driver, node)}
-	if r.Step.Hits == nil || *r.Step.Hits > 0 {
-		r.Advice = fmt.Sprintf("cordon %s, drain it of the pods with volumes of %s, and only then delete the driver's node plugin pod there: its successor %s",
-			node, driver, then)
-		r.Commands = []string{safetext.Kubectl("cordon", "node/"+string(node))}
-		return r
+// restartPlugin restarts the driver's node plugin on the node: where mounts may end with it,
+// only after the pods that have them are gone, and without a command that deletes one.
+func (p *View) restartPlugin(driver string, node types.NodeName) (s finding.Step, says string, commands []string) {
+	if driver == "" {
+		return p.ofDriver("a restart of a node plugin", "", nil, "their mounts may end with the plugin's pod"), "restart the driver's node plugin on the node", nil
 	}
-	r.Advice = fmt.Sprintf("delete the node plugin pod on %s: its successor %s", node, then)
-	for _, plugin := range plugins {
-		r.Commands = append(r.Commands, DeletePod(plugin))
-	}
-	return r
-}
-
-// AdviseIn adds the advice, its commands and its step to the finding.
-func (r PluginRestart) AdviseIn(f *finding.Finding) {
+	s = p.RestartOfPlugin(driver, node)
+	plugins := p.pluginsOn(driver, node)
 	switch {
-	case f.Advice == "":
-		f.Advice = r.Advice
-	case strings.HasSuffix(f.Advice, "?"):
-		f.Advice += " If that is right, " + r.Advice
-	default:
-		f.Advice += "; " + r.Advice
+	case node == "":
+		return s, "restart the node plugins of " + driver, nil
+	case s.Hits == nil || *s.Hits > 0:
+		return s, fmt.Sprintf("cordon %s, drain it of the pods with volumes of %s, and only then delete the driver's node plugin pod there", node, driver),
+			[]string{safetext.Kubectl("cordon", "node/"+string(node))}
+	case len(plugins) == 0:
+		return s, fmt.Sprintf("restart the node plugin of %s on %s", driver, node), nil
 	}
-	f.AdviceCommands = append(f.AdviceCommands, r.Commands...)
-	f.Steps = append(f.Steps, r.Step)
+	for _, plugin := range plugins {
+		commands = append(commands, DeletePod(plugin))
+	}
+	return s, fmt.Sprintf("delete the node plugin of %s on %s, pod %s", driver, node, some(PodNames(plugins))), commands
+}
+
+// pluginsOn are the pods of the driver's node plugin on the node: those that register it, or
+// all that mount its directory.
+func (p *View) pluginsOn(driver string, node types.NodeName) []*corev1.Pod {
+	all := p.Plugins()[driver][node]
+	if len(all) == 0 && p.Snapshot.Node(node) != nil {
+		all = p.NodePlugins(p.Snapshot.Node(node), "/plugins/"+driver)
+	}
+	if registrars := slices.DeleteFunc(slices.Clone(all), func(pod *corev1.Pod) bool { return !Registrar(pod) }); len(registrars) > 0 {
+		return registrars
+	}
+	return all
 }

@@ -1,8 +1,8 @@
 package facts
 
 import (
+	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -12,69 +12,147 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// AddSteps gives the finding a step, with the pods that it hits, for each one of its
-// advice that deletes or restarts something.
-func (p *View) AddSteps(f *finding.Finding) {
-	f.Steps = p.steps(*f, f.Steps, f.Advice, false)
-	f.Steps = p.steps(*f, f.Steps, f.ByHand, true)
+// Advise makes the actions of what the finding advises, each with its sentence, its command
+// and whom it hits. What is past its usual end nobody is told to wait for.
+func (p *View) Advise(f *finding.Finding) {
+	asked := f.AdviceCommands
+	byHand, advised := p.actions(*f, f.ByHand, true), p.actions(*f, f.Advice, false)
+	f.Do, f.AdviceCommands = append(byHand, advised...), nil
+	f.Advised()
+	f.ByHand, f.Advice = finding.Sentences(byHand), finding.Sentences(advised)
+	for _, a := range f.Do {
+		if a.Command != "" {
+			f.AdviceCommands = append(f.AdviceCommands, a.Command)
+		}
+	}
+	for _, command := range asked {
+		if !slices.Contains(f.AdviceCommands, command) {
+			f.AdviceCommands = append(f.AdviceCommands, command)
+		}
+	}
 }
 
-// SafeOnceSteps are the steps of what would make a refused repair of the finding safe.
-func (p *View) SafeOnceSteps(f finding.Finding, text string) []finding.Step {
-	return p.steps(f, nil, text, false)
+// SafeOnce is what would make a refused repair of the finding safe.
+func (p *View) SafeOnce(f finding.Finding, text string) finding.Action {
+	var a finding.Action
+	a.Sentence = step.Expand(text, func(m step.Mark) string { return p.act(f, m, &a) })
+	return a
 }
 
-// steps adds those of the text to the list, which has each kind once.
-func (p *View) steps(f finding.Finding, list []finding.Step, text string, byHand bool) []finding.Step {
-	kinds, _ := step.In(text)
-	for _, kind := range kinds {
-		if !slices.ContainsFunc(list, func(s finding.Step) bool { return s.Kind == kind }) {
-			s := p.stepOf(kind, f, text)
-			s.Kind, s.ByHand = kind, byHand
-			list = append(list, s)
+// actions are those of the advice of the finding.
+func (p *View) actions(f finding.Finding, text string, byHand bool) []finding.Action {
+	var list []finding.Action
+	parts := step.Actions(text)
+	waits := func(part string) bool { return slices.Contains(step.Marks(part), step.Mark{Kind: step.Wait}) }
+	pastWait := f.Stays() && slices.ContainsFunc(parts, func(part string) bool { return !waits(part) })
+	for _, part := range parts {
+		if pastWait && waits(part) {
+			continue
+		}
+		a := finding.Action{Kind: finding.DoAsTheySay, When: finding.Now, Advised: true, ByHand: byHand}
+		sentence := step.Expand(part, func(m step.Mark) string {
+			if m.Kind == step.If && pastWait {
+				return ""
+			}
+			return p.act(f, m, &a)
+		})
+		a.Sentence = Clause(sentence)
+		commands := a.Commands
+		a.Commands = nil
+		if len(commands) > 0 {
+			a.Command = commands[0]
+		}
+		list = append(list, a)
+		for _, command := range commands[min(1, len(commands)):] {
+			further := f.Commanded(command)
+			further.Advised, further.ByHand = true, byHand
+			list = append(list, further)
 		}
 	}
 	return list
 }
 
-func (p *View) stepOf(kind step.Kind, f finding.Finding, text string) finding.Step {
-	driver, node := p.DriverOf(f), p.nodeOf(f, text)
-	switch kind {
+// act adds to the action what the mark names, and says it.
+func (p *View) act(f finding.Finding, m step.Mark, a *finding.Action) string {
+	switch m.Kind {
+	case step.Check:
+		a.Kind, a.When = finding.Look, finding.Check
+		return ""
+	case step.Later:
+		a.When = finding.Later
+		return ""
+	case step.Wait:
+		a.Kind = finding.Wait
+		return "wait"
+	case step.If:
+		return m.Object
+	}
+	s, says, commands := p.stepOf(f, m)
+	s.Kind = m.Kind
+	a.Kind, a.When, a.Object = finding.ActionKind(m.Kind), finding.Now, s.Object
+	a.Hits, a.Commands = append(a.Hits, s), append(a.Commands, commands...)
+	return says
+}
+
+// stepOf is the step that the mark names, with its sentence and the commands that make it:
+// none where something that runs ends with it.
+func (p *View) stepOf(f finding.Finding, m step.Mark) (s finding.Step, says string, commands []string) {
+	node, driver := f.Node, p.DriverOf(f)
+	switch m.Kind {
 	case step.DeletePod:
-		return p.deletion(f, text)
+		return p.deletion(f, m.Object)
 	case step.RestartNodePlugin:
-		if driver != "" {
-			return p.RestartOfPlugin(driver, node)
+		if named, on, everywhere := strings.Cut(m.Object, "@"); named != "" {
+			driver = named
+			if everywhere {
+				node = types.NodeName(strings.TrimPrefix(on, "*"))
+			}
 		}
-		return p.ofDriver("a restart of a node plugin", "", nil, "their mounts may end with the plugin's pod")
+		return p.restartPlugin(driver, node)
 	case step.RestartController:
-		return p.ofDriver("a restart of the controller", driver, nil, "none is attached or detached meanwhile")
+		return p.restartController(driver, m.Object)
 	case step.RestartDriver:
-		return p.ofDriver("a restart of all pods", driver, p.mountersOfLost(""), "their mounts may end with the node plugin's pod on their node")
+		return p.ofDriver("a restart of all pods", driver, p.mountersOfLost(""), "their mounts may end with the node plugin's pod on their node"),
+			"restart all pods of " + cmp.Or(driver, "the driver"), nil
 	case step.RestartManager:
 		return p.hits(reconcile.ControllerManager, p.users("", ""), func(who string) string {
 			return fmt.Sprintf("a restart of kube-controller-manager hits %s with volumes: none is attached or detached meanwhile, and what it only "+
 				"remembers is lost", who)
-		})
-	default:
-		return p.ofNode(kind, node)
+		}), "restart the kube-controller-manager leader", nil
+	case step.RestartService:
+		return p.ofNode(m.Kind, node), fmt.Sprintf("restart %s on %s", m.Object, cmp.Or(node, "the node")), nil
 	}
+	if m.Object != "" {
+		node = types.NodeName(m.Object)
+	}
+	return p.ofNode(m.Kind, node), ofNodeSays[m.Kind] + string(cmp.Or(node, "the node")), nil
 }
 
-// namedNode is a node in the words of an advice.
-var namedNode = regexp.MustCompile(`\b(?:node|on|cordon) ([a-z0-9]([a-z0-9.-]*[a-z0-9])?)\b`)
+var ofNodeSays = map[step.Kind]string{
+	step.RestartKubelet: "restart the kubelet on ",
+	step.DrainNode:      "drain ",
+	step.RebootNode:     "restart machine ",
+	step.PowerOff:       "power off the machine behind ",
+	step.DeleteNode:     "delete Node ",
+}
 
-// nodeOf is the node that the advice of the finding speaks of.
-func (p *View) nodeOf(f finding.Finding, text string) types.NodeName {
-	for _, m := range namedNode.FindAllStringSubmatch(text, -1) {
-		if p.Snapshot.Node(types.NodeName(m[1])) != nil {
-			return types.NodeName(m[1])
-		}
+// restartController restarts the pods of the driver's controller: of the one that is named,
+// or of those that have an attacher.
+func (p *View) restartController(driver, named string) (s finding.Step, says string, commands []string) {
+	s = p.ofDriver("a restart of the controller", driver, nil, "none is attached or detached meanwhile")
+	says = "restart the controller of " + cmp.Or(driver, "the driver")
+	pod := p.podNamed(named)
+	if lease := p.AttacherLease(driver); pod == nil && driver != "" && lease != nil {
+		pod = p.LeaseHolder(lease)
 	}
-	return f.Node
+	if pod == nil {
+		return s, says, nil
+	}
+	return s, says + " (delete pod " + PodName(pod) + ")", []string{DeletePod(pod)}
 }
 
 // hits is a step that hits the pods; says makes the sentence of how many they are.
@@ -93,17 +171,23 @@ func (p *View) countsUsers() bool {
 
 // amount is how many pods there are, and the names of the first.
 func amount(names []string) string {
-	const few = 3
-	switch {
-	case len(names) == 0:
+	switch len(names) {
+	case 0:
 		return "no pod"
-	case len(names) == 1:
+	case 1:
 		return "1 pod (" + names[0] + ")"
-	case len(names) <= few+1:
-		return fmt.Sprintf("%d pods (%s)", len(names), strings.Join(names, ", "))
-	default:
-		return fmt.Sprintf("%d pods (%s and %d more)", len(names), strings.Join(names[:few], ", "), len(names)-few)
 	}
+	return fmt.Sprintf("%d pods (%s)", len(names), some(names))
+}
+
+// few is how many pods are named.
+const few = 3
+
+func some(names []string) string {
+	if len(names) <= few+1 {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
 }
 
 // mountersOf are the users of volumes of the driver on the node that may have them mounted.
@@ -192,7 +276,8 @@ var onNode = map[step.Kind]string{
 	step.RestartService: "a restart of a service of node %s hits all pods there whose volumes go through it, at most %s with volumes",
 	step.RestartKubelet: "a restart of the kubelet of %s hits all pods there, among them %s with volumes: none is started or mounted meanwhile",
 	step.DrainNode:      "a drain of %s evicts all pods there but those of DaemonSets, among them %s with volumes",
-	step.RebootNode:     "the restart or the end of machine %s ends all pods there, among them %s with volumes",
+	step.RebootNode:     "the restart of machine %s ends all pods there, among them %s with volumes",
+	step.PowerOff:       "the end of machine %s ends all pods there, among them %s with volumes",
 	step.DeleteNode:     "the deletion of Node %s deletes all pods there, among them %s with volumes",
 }
 
@@ -207,25 +292,44 @@ func (p *View) ofNode(kind step.Kind, node types.NodeName) finding.Step {
 	return p.hits("node/"+string(node), pods, func(who string) string { return fmt.Sprintf(onNode[kind], node, who) })
 }
 
-// namedPod is a pod in the words of an advice, or in a command that deletes one.
-var namedPod = regexp.MustCompile(`\bpod ([a-z0-9.-]+/[a-z0-9]([a-z0-9.-]*[a-z0-9])?)`)
-
-// deletion is the deletion of the pods that the advice names, or that the finding is
-// about.
-func (p *View) deletion(f finding.Finding, text string) finding.Step {
+// deletion is the deletion of the named pods, or of those that the finding is about: "any "
+// before them is of one of them.
+func (p *View) deletion(f finding.Finding, named string) (s finding.Step, says string, commands []string) {
 	var pods []*corev1.Pod
-	for _, m := range namedPod.FindAllStringSubmatch(text, -1) {
-		pods = append(pods, p.podNamed(m[1]))
-	}
-	if pods == nil && f.Subject.Kind == "Pod" {
+	any := named == "any" || strings.HasPrefix(named, "any ")
+	named = strings.TrimPrefix(strings.TrimPrefix(named, "any"), " ")
+	switch {
+	case named != "":
+		for _, name := range strings.Split(named, ",") {
+			pods = append(pods, p.podNamed(name))
+		}
+	case f.Subject.Kind == "Pod" && !any:
 		pods = append(pods, p.podNamed(f.Subject.Namespace+"/"+f.Subject.Name))
-	}
-	if pods == nil {
+	default:
 		for _, name := range f.Pods {
 			pods = append(pods, p.podNamed(name))
 		}
 	}
-	return DeletionOf(slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return pod == nil })...)
+	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return pod == nil })
+	s, running := deletionOf(pods)
+	names := PodNames(pods)
+	switch {
+	case len(names) == 0:
+		return s, "delete the pod", nil
+	case any && len(names) > 1:
+		return s, "delete one of the pods " + some(names), nil
+	case len(names) == 1:
+		says = "delete pod " + names[0] + " (" + runs(running) + ")"
+	default:
+		says = fmt.Sprintf("delete the %d pods %s (%s)", len(names), some(names), runs(running))
+	}
+	if running > 0 {
+		return s, says, nil
+	}
+	for _, pod := range pods[:min(few, len(pods))] {
+		commands = append(commands, DeletePod(pod))
+	}
+	return s, says, commands
 }
 
 func (p *View) podNamed(name string) *corev1.Pod {
@@ -233,35 +337,37 @@ func (p *View) podNamed(name string) *corev1.Pod {
 	return p.Snapshot.Pod(types.NamespacedName{Namespace: namespace, Name: name})
 }
 
-// DeletionOf is the step that deletes the pods, or some of them.
-func DeletionOf(pods ...*corev1.Pod) finding.Step {
-	names, containers := PodNames(pods), 0
+// deletionOf is the step that deletes the pods, or some of them, and how many of their
+// containers run.
+func deletionOf(pods []*corev1.Pod) (s finding.Step, running int) {
+	names := PodNames(pods)
 	for _, pod := range pods {
 		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 			if c.State.Running != nil {
-				containers++
+				running++
 			}
 		}
 	}
-	s := finding.Step{Kind: step.DeletePod, Hits: new(len(names)), Pods: names}
-	runs := "no container runs"
-	if containers > 0 {
-		runs = containersRun(containers)
-	}
+	s = finding.Step{Kind: step.DeletePod, Hits: new(len(names)), Pods: names}
 	switch len(names) {
 	case 0:
 		s.Hits, s.Says = nil, "the deletion of a pod hits that pod alone, and its containers; which one it is, the objects do not say"
 	case 1:
-		s.Object, s.Says = "pod/"+names[0], fmt.Sprintf("deletion hits 1 pod (%s): %s", names[0], runs)
+		s.Object, s.Told = "pod/"+names[0], true
+		s.Says = fmt.Sprintf("the deletion hits 1 pod (%s): %s", names[0], runs(running))
 	default:
-		s.Says = fmt.Sprintf("deletion hits at most %s: %s", amount(names), runs)
+		s.Says = fmt.Sprintf("the deletion hits at most %s: %s", amount(names), runs(running))
 	}
-	return s
+	return s, running
 }
 
-func containersRun(n int) string {
-	if n == 1 {
+// runs says how many containers run.
+func runs(containers int) string {
+	switch containers {
+	case 0:
+		return "no container runs"
+	case 1:
 		return "1 container runs"
 	}
-	return fmt.Sprintf("%d containers run", n)
+	return fmt.Sprintf("%d containers run", containers)
 }

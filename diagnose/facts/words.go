@@ -13,6 +13,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
@@ -139,6 +140,9 @@ func HeldElsewhere(driver, message string) bool {
 // case unless it begins with an abbreviation.
 func Clause(sentence string) string {
 	sentence = strings.TrimSuffix(sentence, ".")
+	if rest, marked := strings.CutPrefix(sentence, step.Check.Of()+" "); marked {
+		return step.Check.Of() + " " + Clause(rest)
+	}
 	if len(sentence) > 1 && (sentence[1] < 'A' || sentence[1] > 'Z') {
 		return strings.ToLower(sentence[:1]) + sentence[1:]
 	}

@@ -28,6 +28,11 @@ type Action struct {
 	Until string `json:"until,omitempty"`
 	// Told marks a command whose sentence the advice before it has.
 	Told bool `json:"-"`
+	// Advised marks an action of the advice, and ByHand one of Finding.ByHand, which goes with
+	// it.
+	Advised, ByHand bool `json:"-"`
+	// Commands are those of what the sentence names, while it is made.
+	Commands []string `json:"-"`
 }
 
 // ActionKind is what is done: one of those below, or a kind of package step, which ends
@@ -76,25 +81,31 @@ const (
 	Later When = "later"
 )
 
-// looks, waitsFor and later are how sentences begin that say to look, to wait, or what to
-// do before the next time.
-var (
-	looks    = regexp.MustCompile(`(?i)^(?:look|read|check|see|find|make sure|ask|compare)\b`)
-	waitsFor = regexp.MustCompile(`(?i)^(?:wait|let it|leave it|do nothing)\b`)
-	later    = regexp.MustCompile(`(?i)^(?:for the next|for good|leave VolumeAttachments out|have whatever|run a termination)`)
-)
-
-// waitFirst is the part of an advice that says to wait, before what to do where that does
-// not help.
-var waitFirst = regexp.MustCompile(`(?i)^wait\b[^;.:]*[;.:] if it (?:repeats|lasts)[^,]*, `)
-
-// PastWaiting is the advice of the finding without its wait, where it is certain that
-// nothing ends the failure by itself: the usual end is past.
-func PastWaiting(f Finding) string {
-	if !f.Stays() {
-		return f.Advice
+// Sentences are those of the actions in one.
+func Sentences(actions []Action) string {
+	var list []string
+	for _, a := range actions {
+		if !a.Told {
+			list = append(list, a.Sentence)
+		}
 	}
-	return waitFirst.ReplaceAllString(f.Advice, "")
+	return strings.Join(list, "; ")
+}
+
+// Advised makes the advice and its steps what the actions of the finding say.
+func (f *Finding) Advised() {
+	f.Advice, f.Steps = Sentences(f.Do), nil
+	for _, a := range f.Do {
+		for _, s := range a.Hits {
+			if !slices.ContainsFunc(f.Steps, func(other Step) bool { return other.Kind == s.Kind && other.Object == s.Object }) {
+				f.Steps = append(f.Steps, s)
+			}
+		}
+	}
+	reach := func(s Step) int {
+		return slices.IndexFunc(step.Reaches(), func(r step.Reach) bool { return r.Kind == s.Kind })
+	}
+	slices.SortStableFunc(f.Steps, func(a, b Step) int { return reach(a) - reach(b) })
 }
 
 // ActionsOf are what to do about the finding of a report of that time, in their order. A
@@ -103,14 +114,20 @@ func ActionsOf(f Finding, at time.Time) []Action {
 	var list []Action
 	refused := f.Repair != nil && f.Repair.Apply == "" && f.Repair.BlockedBy != ""
 	if refused && f.Confidence != Suspected && f.Repair.SafeOnce != "" {
-		list = append(list, f.says(MakeSafe, "to make it safe: "+f.Repair.SafeOnce))
+		list = append(list, Action{Kind: MakeSafe, Sentence: "to make it safe: " + f.Repair.SafeOnce, Hits: f.Repair.SafeOnceHits, When: Now})
 	}
-	if f.Advice != "" {
-		list = append(list, f.advised())
+	advised := f.advised()
+	for i := range advised {
+		if f.Repair != nil {
+			advised[i].Command = "" // it has its own, or is refused
+		}
 	}
+	list = append(list, slices.DeleteFunc(advised, func(a Action) bool { return a.Told && a.Command == "" })...)
 	if f.Repair == nil {
 		for _, command := range f.AdviceCommands {
-			list = append(list, f.commanded(command))
+			if !slices.ContainsFunc(list, func(a Action) bool { return a.Command == command }) {
+				list = append(list, f.Commanded(command))
+			}
 		}
 		if len(list) == 0 && f.SelfHeals.Will {
 			list = append(list, f.waiting("wait", at))
@@ -126,33 +143,12 @@ func ActionsOf(f Finding, at time.Time) []Action {
 	return append(list, f.repairing()...)
 }
 
-// says is an action in words.
-func (f Finding) says(kind ActionKind, sentence string) Action {
-	a := Action{Kind: kind, Sentence: sentence, When: Now}
-	kinds, _ := step.In(sentence)
-	for _, s := range f.Steps {
-		if slices.Contains(kinds, s.Kind) {
-			a.Hits, a.Object = append(a.Hits, s), s.Object
-		}
+// advised are the actions of the advice. Of a saved finding its text is all there is.
+func (f Finding) advised() []Action {
+	if f.Do == nil && f.Advice != "" {
+		return []Action{{Kind: DoAsTheySay, Sentence: f.Advice, Hits: f.Steps, When: Now}}
 	}
-	return a
-}
-
-// advised is the advice of the check. The widest thing that it ends or restarts is its
-// kind.
-func (f Finding) advised() Action {
-	a := f.says(DoAsTheySay, f.Advice)
-	switch {
-	case len(a.Hits) > 0:
-		a.Kind = ActionKind(a.Hits[len(a.Hits)-1].Kind)
-	case later.MatchString(f.Advice):
-		a.When = Later
-	case waitsFor.MatchString(f.Advice):
-		a.Kind, a.Until = Wait, ""
-	case looks.MatchString(f.Advice):
-		a.Kind, a.When = Look, Check
-	}
-	return a
+	return slices.Clone(f.Do)
 }
 
 func (f Finding) waiting(sentence string, at time.Time) Action {
@@ -176,8 +172,8 @@ var verbsOf = map[string]struct {
 	"delete":        {deletePodKind, "delete", Now},
 }
 
-// commanded is the action of a command line.
-func (f Finding) commanded(command string) Action {
+// Commanded is the action of a command line.
+func (f Finding) Commanded(command string) Action {
 	verb, object := objectOf(command)
 	if object == "" && f.PersistentVolume != "" {
 		object = "persistentvolume/" + f.PersistentVolume // what is made from standard input

@@ -197,11 +197,15 @@ type Finding struct {
 	Since     *metav1.Time `json:"since,omitempty"`
 	Evidence  []Evidence   `json:"evidence"`
 	SelfHeals SelfHeals    `json:"selfHeals"`
-	// Advice is what a person does about it, and no Repair does.
+	// Advice is what a person does about it, and no Repair does. A check names in it what is
+	// deleted, restarted or waited for by marks of package step; in a report it is the
+	// sentences of Do.
 	Advice string `json:"advice,omitempty"`
 	// ByHand is what a person does where no repair is proposed: the same as a repair
 	// would. Package repair adds it to Advice, or drops it where a guard refuses.
 	ByHand string `json:"-"`
+	// Do are the actions of the advice.
+	Do []Action `json:"-"`
 	// Never is what makes it worse, although it is often tried or advised.
 	Never string `json:"never,omitempty"`
 	// AdviceCommands are command lines that the advice speaks of, of
@@ -293,8 +297,8 @@ type Step struct {
 	Pods []string `json:"pods,omitempty"`
 	// Says is the sentence about it.
 	Says string `json:"says"`
-	// ByHand marks a step of Finding.ByHand, which goes with it.
-	ByHand bool `json:"-"`
+	// Told marks a step of which the sentence of its action says all.
+	Told bool `json:"-"`
 }
 
 // ControllerLog is the Object of Evidence that the controller's log gives.
@@ -369,6 +373,8 @@ type Repair struct {
 	// SafeOnce is what would make it safe, where a guard refuses it and no flag lifts
 	// that.
 	SafeOnce string `json:"safeOnce,omitempty"`
+	// SafeOnceHits are the pods that this hits.
+	SafeOnceHits []Step `json:"-"`
 	// Commands do the same by hand; there are none where a guard refuses what no
 	// flag lifts.
 	Commands []string `json:"commands"`

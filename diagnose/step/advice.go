@@ -69,6 +69,8 @@ func In(text string) (kinds []Kind, strange []string) {
 				objects = []Kind{RebootNode}
 			case "drain":
 				objects = []Kind{DrainNode}
+			case "power":
+				objects = []Kind{PowerOff}
 			}
 			if objects == nil {
 				strange = append(strange, strings.TrimSpace(sentence[at[0]:]))

@@ -14,7 +14,7 @@ func TestIn(t *testing.T) {
 		"Check that it may read the VM; then restart the driver's node pod and its controller.":                      {RestartNodePlugin, RestartController},
 		"Correct the driver's configuration and restart its pods.":                                                   {RestartDriver},
 		"Delete the pod so that the volume is unmounted; if that hangs, unmount it on the node or restart the node.": {DeletePod, RebootNode},
-		"Drain the node, then power the server off and on as the message says.":                                      {DrainNode, RebootNode},
+		"Drain the node, then power the server off and on as the message says.":                                      {DrainNode, PowerOff},
 		"cordon the node to keep pods away from it, and restart the machine":                                         {RebootNode},
 		"cordon n1, reboot it, and take the taint off":                                                               {RebootNode},
 		"drain node n1, bring its kubelet's release in line with the controller's, and restart it":                   {RestartKubelet, DrainNode},

@@ -17,6 +17,7 @@ const (
 	RestartKubelet    Kind = "restart-kubelet"
 	DrainNode         Kind = "drain-node"
 	RebootNode        Kind = "reboot-node"
+	PowerOff          Kind = "power-off"
 	DeleteNode        Kind = "delete-node"
 	RestartManager    Kind = "restart-kube-controller-manager"
 )
@@ -48,7 +49,8 @@ func Reaches() []Reach {
 		{RestartService, "A restart of a service of the machine can hit all pods of the node whose volumes go through it. The pods there", onNode},
 		{RestartKubelet, "While a kubelet restarts, no pod of the node is started or mounted. The pods there", onNode},
 		{DrainNode, "A drain evicts all pods of the node but those of DaemonSets. The pods there", onNode},
-		{RebootNode, "The restart or the end of a machine ends all pods of the node. The pods there", onNode},
+		{RebootNode, "The restart of a machine ends all pods of the node. The pods there", onNode},
+		{PowerOff, "The end of a machine ends all pods of the node. The pods there", onNode},
 		{DeleteNode, "With a Node all pods that are bound to it are deleted. The pods there", onNode},
 		{RestartManager, "While kube-controller-manager restarts, no volume of the cluster is attached or detached, and what it only remembers is lost. All pods " +
 			"with volumes can be hit. The pods", everywhere},

@@ -85,7 +85,7 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 	if reconcile.OutOfService(p.Snapshot.Node(va.Node)) {
 		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(facts.TaintTakes), Because: "the node has the out-of-service taint: kube-controller-manager " +
 			"deletes the pod, and detaches the volume without waiting for the kubelet"}
-		f.ByHand, f.AdviceCommands = "wait for it; where the pod stays, look at the log of kube-controller-manager", nil
+		f.ByHand, f.AdviceCommands = "{wait} for it; {check} where the pod stays, look at the log of kube-controller-manager", nil
 	}
 	return f
 }

@@ -81,9 +81,8 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment) {
 	}
 	f.SelfHeals = finding.SelfHeals{Because: "the kubelet tries again, at most 2 min 2 s apart; while it fails and the node is Ready, the controller waits without " +
 		"limit (up to 1.24.8 it detached after 6 min, mounted or not)"}
-	f.Advice = fmt.Sprintf("on node %s read the kubelet's log for UnmountDevice or TearDown; restart the driver's node plugin there, find what holds the mount "+
-		"(findmnt, multipath), or drain and reboot the node", va.Node)
-	f.Steps = []finding.Step{p.RestartOfPlugin(driver, va.Node)}
+	f.Advice = fmt.Sprintf("on node %s read the kubelet's log for UnmountDevice or TearDown; find there what holds the mount "+
+		"(findmnt, multipath); {restart-node-plugin}; if that does not help, {drain-node} and {reboot-node}", va.Node)
 	p.Report(f)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
@@ -77,7 +78,7 @@ func heldByEnded(p *facts.View, pair reconcile.VolumeNode) (pods []*corev1.Pod, 
 }
 
 func heldByPod(p *check.Run, f finding.Finding, pods []*corev1.Pod) {
-	names, first := facts.PodNames(pods), pods[0]
+	names := facts.PodNames(pods)
 	f.Message = fmt.Sprintf("Pod %s has ended and keeps volume %s on node %s", names[0], f.PersistentVolume, f.Node)
 	ended := "it has failed and has not been deleted"
 	if !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !facts.TellsEnd(pod) }) {
@@ -97,10 +98,6 @@ func heldByPod(p *check.Run, f finding.Finding, pods []*corev1.Pod) {
 	}
 	f.SelfHeals = finding.SelfHeals{Because: "the controller waits for the kubelet, and that for the pod object to go: its owner or a person deletes it"}
 	f.Advice = "save the pod's log if you need it"
-	f.ByHand = "delete the pod: it does not run, and the controller detaches the volume within about a minute"
-	f.AdviceCommands = []string{facts.DeletePod(first)}
-	deletion := facts.DeletionOf(pods...)
-	deletion.ByHand = true
-	f.Steps = []finding.Step{deletion}
+	f.ByHand = step.DeletePod.Of(names...) + ": it does not run, and the controller detaches the volume within about a minute"
 	p.Report(f)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
@@ -114,9 +115,8 @@ func waitsForNoAttach(p *check.Run, node *corev1.Node, driver *storagev1.CSIDriv
 			{Object: "csidriver/" + driver.Name, Field: "spec.attachRequired", Value: "false, made " + facts.Stamp(driver.CreationTimestamp)},
 			{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: "lists " + string(volume) + ", as it does only volumes that are to be attached"},
 		},
-		SelfHeals:      finding.SelfHeals{Because: "the controller attaches nothing for this driver, and the kubelet decides only once for each pod"},
-		Advice:         "delete the pod: it does not run, and for its successor the kubelet asks the CSIDriver again",
-		AdviceCommands: []string{facts.DeletePod(first.Pod)},
+		SelfHeals: finding.SelfHeals{Because: "the controller attaches nothing for this driver, and the kubelet decides only once for each pod"},
+		Advice:    step.DeletePod.Of(facts.PodName(first.Pod)) + ": it does not run, and for its successor the kubelet asks the CSIDriver again",
 	}))
 }
 
@@ -188,7 +188,7 @@ func flipped(p *check.Run, driver *storagev1.CSIDriver, left []*storagev1.Volume
 			{Object: "csidriver/" + driver.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(driver.CreationTimestamp)},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the controller passes over the VolumeAttachments of a driver that attaches nothing, also when it restarts"},
-		Advice:    "find out whether the driver ever attached anything, and if so check at the storage system that nothing is attached",
+		Advice:    "{check} find out whether the driver ever attached anything, and if so check at the storage system that nothing is attached",
 		ByHand: fmt.Sprintf("delete the VolumeAttachments, such as %s: where no attacher runs, only their finalizer %s holds them, and may be taken off",
 			first.Name, reconcile.AttacherFinalizer(driver.Name)),
 	}

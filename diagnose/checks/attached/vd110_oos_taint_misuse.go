@@ -94,7 +94,7 @@ func oosTaintMisuse(p *check.Run, node *corev1.Node) {
 	}
 	if len(torn) > 0 {
 		facts.Also(&f, "volume %s has already been detached under its mount", p.ShortVolume(torn[0]))
-		f.ByHand = fmt.Sprintf("cordon %s, reboot it, and take the taint off once its volumesInUse is empty", node.Name)
+		f.ByHand = "cordon the node and {reboot-node}; take the taint off when its volumesInUse is empty"
 		f.Never = "take the taint off before that: the stale mounts would be used again"
 		f.AdviceCommands = nil
 	}

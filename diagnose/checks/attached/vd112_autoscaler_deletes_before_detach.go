@@ -64,8 +64,8 @@ func attachedToNowhere(p *check.Run, va facts.Attachment, proof goneProof) {
 		},
 		SelfHeals: finding.SelfHeals{Because: "the controller detaches from a node that is gone within about 8 min, or not at all; one that restarts takes the " +
 			"VolumeAttachment up again, unless it runs with --disable-force-detach-on-timeout"},
-		Advice: "have whatever removes nodes drain them and wait for their VolumeAttachments first",
-		ByHand: fmt.Sprintf("check at the provider that the machine behind %s is gone, then delete the VolumeAttachment", va.Node),
+		Advice: "{later} have whatever removes nodes drain them and wait for their VolumeAttachments first",
+		ByHand: fmt.Sprintf("{check} check at the provider that the machine behind %s is gone, then delete the VolumeAttachment", va.Node),
 	})
 	if id := va.Annotations[reconcile.NodeIDAnnotation]; id != "" {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.annotations[" + reconcile.NodeIDAnnotation + "]", Value: id})

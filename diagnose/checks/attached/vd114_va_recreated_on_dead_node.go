@@ -46,8 +46,8 @@ func recreatedOnDeadNode(p *check.Run, va facts.Attachment) {
 			{Object: va.Object(), Field: "status.attached", Value: fmt.Sprint(va.Status.Attached)},
 		},
 		SelfHeals:      finding.SelfHeals{Because: "as long as the pod counts as a user the controller wants the volume on this node; deleting the VolumeAttachment again changes nothing"},
-		Advice:         "check the file system before it is used elsewhere: the driver was told to detach the volume while the node may have written",
-		ByHand:         fmt.Sprintf("power the machine behind %s off, and then taint the node out-of-service", node.Name),
+		Advice:         "{check} check the file system before it is used elsewhere: the driver was told to detach the volume while the node may have written",
+		ByHand:         "{power-off}; taint the node out-of-service",
 		AdviceCommands: []string{facts.TaintOutOfService(node.Name)},
 	})
 	p.AddKeptFrom(&f)

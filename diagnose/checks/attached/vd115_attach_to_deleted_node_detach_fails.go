@@ -59,7 +59,7 @@ func detachFromNowhere(p *check.Run, va facts.Attachment) {
 		},
 		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and the machine will not come back"},
 		Advice:    "upgrade the driver to a release that takes a missing machine for detached",
-		ByHand: "check at the provider that the machine is deleted and that the volume is attached nowhere; then take the attacher's finalizer off, as the page of this " +
+		ByHand: "{check} check at the provider that the machine is deleted and that the volume is attached nowhere; then take the attacher's finalizer off, as the page of this " +
 			"code shows",
 	})
 	if id := va.Annotations[reconcile.NodeIDAnnotation]; id != "" {

@@ -58,7 +58,7 @@ func restored(p *check.Run, va facts.Attachment) {
 	f.Detail = "the attacher tries it for ever"
 	f.Cause = fmt.Sprintf("the restore %q brought it back, though only the controller should make VolumeAttachments", va.Labels[veleroRestore])
 	f.SelfHeals.Because = "the controller does not know of it before it restarts"
-	f.ByHand, f.Advice = "delete the VolumeAttachment", "leave VolumeAttachments out of restores"
+	f.ByHand, f.Advice = "delete the VolumeAttachment", "{later} leave VolumeAttachments out of restores"
 	p.Report(f)
 }
 
@@ -73,7 +73,7 @@ func foreign(p *check.Run, va facts.Attachment) {
 		f.Cause = owner + " made it, and should delete it"
 	}
 	f.SelfHeals.Because = "it stays until whoever made it deletes it"
-	f.Advice, f.ByHand = "find out who made it", "delete the VolumeAttachment if nobody needs it"
+	f.Advice, f.ByHand = "{check} find out who made it", "delete the VolumeAttachment if nobody needs it"
 	users := p.World.LivePods(va.VolumeNode)
 	proper := p.Snapshot.VolumeAttachment(facts.AttachmentName(va.VolumeNode))
 	switch {

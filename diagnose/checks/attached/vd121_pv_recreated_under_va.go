@@ -53,7 +53,7 @@ func pvRecreated(p *check.Run, va facts.Attachment) {
 			{Object: "persistentvolume/" + pv.Name, Field: "volume handle", Value: fmt.Sprintf("%s, for which the name would be %s", va.Volume, facts.AttachmentName(va.VolumeNode))},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the controller looks for the name that the new handle gives, and never for this one"},
-		Advice:    "make sure that nothing on the node has the old disk mounted; only then detach it at the storage system, and leave this object as it is",
+		Advice:    "{check} make sure that nothing on the node has the old disk mounted; only then detach it at the storage system, and leave this object as it is",
 	})
 	node := p.Snapshot.Node(va.Node)
 	old, known := p.NodeHandle(va.VolumeAttachment)
@@ -85,7 +85,7 @@ func pvRecreated(p *check.Run, va facts.Attachment) {
 		facts.Also(&f, "pod %s on that node uses the new disk", facts.PodName(users[0]))
 	}
 	if older < 0 && known && p.InUse(node, old) {
-		f.Advice = fmt.Sprintf("see that node %s no longer reports the old disk in use (status.volumesInUse); only then %s", va.Node, thereafter)
+		f.Advice = fmt.Sprintf("{check} see that node %s no longer reports the old disk in use (status.volumesInUse); only then %s", va.Node, thereafter)
 	}
 	p.Report(f)
 }

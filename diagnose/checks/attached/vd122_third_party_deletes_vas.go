@@ -77,7 +77,7 @@ func attachedAgain(p *check.Run, va facts.Attachment, pod *corev1.Pod, container
 			{Object: "pod/" + facts.PodName(pod), Field: "status.containerStatuses", Value: fmt.Sprintf("container %s runs since %s", container, facts.Stamp(started))},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the mount in the pod is of the device that was taken away: reads and writes may fail, or the file system may have gone read-only"},
-		Advice: fmt.Sprintf("restart pod %s, and look at the kernel's log of node %s and at the file system of the volume; then find out in the API server's audit log "+
+		Advice: fmt.Sprintf("{delete-pod %s}, and look at the kernel's log of node %s and at the file system of the volume; {check} find out in the API server's audit log "+
 			"who deleted the VolumeAttachment", facts.PodName(pod), va.Node),
 	}))
 }

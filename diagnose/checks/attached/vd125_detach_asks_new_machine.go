@@ -53,7 +53,7 @@ func detachAsksNewMachine(p *check.Run, va facts.Attachment, was, is string) {
 			{Object: "node/" + node.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(node.CreationTimestamp)},
 		},
 		SelfHeals: finding.SelfHeals{Because: "a driver that finds nothing on the new machine says that it is done; the old machine, if it lives, still has the volume"},
-		Advice: fmt.Sprintf("check at the provider where the volume is: if machine %s is gone the detach does no harm; if it lives, end what runs there and detach the "+
+		Advice: fmt.Sprintf("{check} check at the provider where the volume is: if machine %s is gone the detach does no harm; if it lives, end what runs there and detach the "+
 			"volume from it at the provider", was),
 		Never: "wait without looking: two machines may come to write to the volume",
 	})

@@ -70,7 +70,7 @@ func notManaged(p *check.Run, node *corev1.Node, ignored []facts.PodVolume) {
 		Evidence: []finding.Evidence{{Object: "node/" + node.Name, Field: "metadata.annotations", Value: "lacks " + reconcile.ManagedAnnotation}},
 		SelfHeals: finding.SelfHeals{Because: "the controller drops the pods of a node without the annotation without a word; the kubelet puts it on only " +
 			"when it starts with enableControllerAttachDetach: true"},
-		Advice: "set enableControllerAttachDetach: true in the node's kubelet configuration and restart that kubelet",
+		Advice: "set enableControllerAttachDetach: true in the node's kubelet configuration; {restart-kubelet}",
 	})
 	for _, i := range ignored {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(i.Pod), Field: "spec.volumes", Value: string(i.Volume) + " has no VolumeAttachment"})

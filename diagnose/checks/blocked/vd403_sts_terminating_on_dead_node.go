@@ -101,7 +101,7 @@ func terminatingOnDeadNode(p *check.Run, pod *corev1.Pod, statefulSet string, he
 		}, p.RenewedLease(va.Node)...),
 		SelfHeals: finding.SelfHeals{Because: "the pod stays until the kubelet returns, the Node is deleted or the pod object is removed, and only then does the controller " +
 			"begin to count its 6 min"},
-		ByHand:         fmt.Sprintf("power the machine behind %s off, or see it off at the provider; then taint the node out-of-service", node.Name),
+		ByHand:         "{power-off}, or see it off at the provider; taint the node out-of-service",
 		AdviceCommands: []string{facts.TaintOutOfService(node.Name)},
 	})
 	for _, va := range held {

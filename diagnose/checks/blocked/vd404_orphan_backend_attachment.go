@@ -89,12 +89,12 @@ func orphanElsewhere(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entr
 	f.Message = fmt.Sprintf("Pod %s waits on node %s: another machine has volume %s", facts.PodName(pods[0]), va.Node, f.PersistentVolume)
 	f.Detail = finding.Clauses("the driver does not say which; no node of the cluster has it", facts.Alike(pods))
 	f.Cause = "an earlier VolumeAttachment went without a detach, perhaps with its node; or another cluster or a person uses the volume"
-	f.Advice = "find out at the storage system which machine has the volume, and whether anything there uses it; only then detach it there: the attach follows within about 7 min"
+	f.Advice = "{check} find out at the storage system which machine has the volume, and whether anything there uses it; only then detach it there: the attach follows within about 7 min"
 	if machine := p.ForeignHolder(va.Status.AttachError.Message); machine != "" {
 		f.Message = fmt.Sprintf("Pod %s waits on node %s: %s has volume %s", facts.PodName(pods[0]), va.Node, machine, f.PersistentVolume)
 		f.Detail = finding.Clauses(machine+" is no node of this cluster", facts.Alike(pods))
 		f.Cause = "another cluster or a person uses the volume; or the machine was a node, and its VolumeAttachment went without a detach"
-		f.Advice = fmt.Sprintf("find out what %s is, and whether anything there uses the volume; only then detach it at the storage system: the attach follows within about 7 min", machine)
+		f.Advice = fmt.Sprintf("{check} find out what %s is, and whether anything there uses the volume; only then detach it at the storage system: the attach follows within about 7 min", machine)
 	}
 	suspectUntilRefusedAlone(p, va, &f)
 	p.Report(f)
@@ -120,7 +120,7 @@ func suspectUntilRefusedAlone(p *check.Run, va facts.Attachment, f *finding.Find
 	f.Cause = fmt.Sprintf("suspected, and certain at %s if %s: %s. Or it has been detached since %s",
 		facts.Stamp(f.Settles.At), f.Settles.If, f.Cause, facts.Stamp(failure.Time))
 	f.SelfHeals.Because = fmt.Sprintf("if the volume is still attached there, no object asks the driver to detach it; if it is not, the attach succeeds when the attacher asks again, by %s", facts.Stamp(by))
-	f.Advice = fmt.Sprintf("wait for the attacher, which asks again by %s; if it is refused then, %s", facts.Stamp(by), f.Advice)
+	f.Advice = fmt.Sprintf("{wait} for the attacher, which asks again by %s; {if if it is refused then,} %s", facts.Stamp(by), f.Advice)
 }
 
 // orphanFinding is what the findings of a volume that is attached elsewhere have
@@ -162,7 +162,7 @@ func orphan(p *check.Run, va facts.Attachment, holder *corev1.Node, pods []*core
 	f.Cause = "the VolumeAttachment of that node went without a detach: its finalizer was taken off, or it was deleted before the attacher had put one on; " +
 		"or the volume was attached past the cluster"
 	f.Evidence = append(f.Evidence, noRecord(holder)...)
-	f.Advice = fmt.Sprintf("check at the storage system that the volume is attached to node %s, and on that node that nothing has it mounted", holder.Name)
+	f.Advice = fmt.Sprintf("{check} check at the storage system that the volume is attached to node %s, and on that node that nothing has it mounted", holder.Name)
 	f.ByHand = "detach it at the storage system: the attach follows within about 7 min"
 	suspectUntilRefusedAlone(p, va, &f)
 	p.Report(f)

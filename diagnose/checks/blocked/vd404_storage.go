@@ -70,12 +70,12 @@ func reportKept(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry *st
 	f, h := orphanFinding(p, va, pods, entry), entry.Holders[0]
 	where, known := "machine "+h.Machine, "which is no node of this cluster"
 	f.Cause = "another cluster or a person uses the volume; or the machine was a node, and its VolumeAttachment went without a detach"
-	f.Advice = fmt.Sprintf("find out what %s is, and whether anything there uses the volume; only then detach it at the storage system: the attach follows within about 7 min", h.Machine)
+	f.Advice = fmt.Sprintf("{check} find out what %s is, and whether anything there uses the volume; only then detach it at the storage system: the attach follows within about 7 min", h.Machine)
 	if h.Node != nil {
 		where, known = "node "+h.Node.Name, "where the cluster has no record of it"
 		f.Cause = "the VolumeAttachment of that node went without a detach: its finalizer was taken off; or the volume was attached past the cluster"
 		f.Evidence = append(f.Evidence, noRecord(h.Node)...)
-		f.Advice = fmt.Sprintf("check on node %s that nothing has the volume mounted", h.Node.Name)
+		f.Advice = fmt.Sprintf("{check} check on node %s that nothing has the volume mounted", h.Node.Name)
 		f.ByHand = "detach it at the storage system: the attach follows within about 7 min"
 		// On the word of a list alone nothing is written: the driver has to say it, too.
 		if failure := p.AttachError(va.VolumeAttachment); failure != nil && facts.HeldElsewhere(va.Spec.Attacher, failure.Message) {
@@ -110,7 +110,7 @@ func reportLeft(p *check.Run, pv *corev1.PersistentVolume, volume corev1.UniqueV
 		Cause:            "the VolumeAttachment of that node went without a detach: its finalizer was taken off; or the volume was attached past the cluster",
 		Evidence:         append([]finding.Evidence{entry.Evidence()}, noRecord(h.Node)...),
 		SelfHeals:        finding.SelfHeals{Because: "no object asks the driver to detach the volume there"},
-		Advice:           fmt.Sprintf("check on node %s that nothing has the volume mounted, and whose it is", h.Node.Name),
+		Advice:           fmt.Sprintf("{check} check on node %s that nothing has the volume mounted, and whose it is", h.Node.Name),
 		ByHand:           "detach it at the storage system",
 	})
 }

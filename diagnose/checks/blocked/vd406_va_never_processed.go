@@ -102,7 +102,7 @@ func neverProcessed(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 			{Object: va.Object(), Field: "status", Value: "attached: false, no error"},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the attach follows by itself within about 2 min once an attacher for the driver runs; nothing else can make it"},
-		Advice:    fmt.Sprintf("look at the controller pods of %s: is a csi-attacher there, and Ready, and what does its log say?", va.Spec.Attacher),
+		Advice:    fmt.Sprintf("{check} look at the controller pods of %s: is a csi-attacher there, and Ready, and what does its log say?", va.Spec.Attacher),
 	})
 	if lease := p.AttacherLease(va.Spec.Attacher); lease != nil {
 		f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))

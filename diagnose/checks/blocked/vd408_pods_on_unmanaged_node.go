@@ -71,7 +71,7 @@ func podsOnUnmanagedNode(p *check.Run, node *corev1.Node, exposed []facts.PodVol
 		},
 		SelfHeals: finding.SelfHeals{Because: "the controller at work goes on with a node that it has known; the kubelet puts the annotation on only when it starts with " +
 			"enableControllerAttachDetach: true"},
-		Advice: "set enableControllerAttachDetach: true in the node's kubelet configuration and restart that kubelet, before kube-controller-manager restarts or the " +
+		Advice: "set enableControllerAttachDetach: true in the node's kubelet configuration; {restart-kubelet}, before kube-controller-manager restarts or the " +
 			"node is no longer Ready: 6 min after that the volumes are detached by force",
 	})
 	for _, v := range exposed {

@@ -11,6 +11,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -80,8 +81,7 @@ func failedPodPins(p *check.Run, va facts.Attachment, pods []*corev1.Pod, ended 
 			{Object: "node/" + string(va.Node), Field: "status.volumesInUse", Value: "lists " + string(va.Volume)},
 		},
 		SelfHeals: finding.SelfHeals{Because: "a pod that has failed is deleted by its owner, by a person, or not at all; until then the attach is tried again"},
-		Advice: "delete the failed pod: it never ran, and holds no data; the volume is then released within about a minute. The next pod may meet what the driver " +
+		Advice: step.DeletePod.Of(facts.PodName(first)) + ": it never ran, and holds no data; the volume is then released within about a minute. The next pod may meet what the driver " +
 			"rejects again",
-		AdviceCommands: []string{facts.DeletePod(first)},
 	}))
 }

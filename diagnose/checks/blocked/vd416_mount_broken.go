@@ -9,6 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -52,7 +53,7 @@ func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) 
 		Cause:     "the kubelet cannot use the mount; its log on the node has the reason",
 		SelfHeals: finding.SelfHeals{Because: "the kubelet starts the container again with the same mount"},
 		Evidence:  []finding.Evidence{{Object: "pod/" + facts.PodName(pod), Field: "containerStatuses " + broken.Container, Value: broken.Words}},
-		Advice:    "read the kubelet's log about the volume; fix what it names, then delete the pod: its successor gets a new mount",
+		Advice:    "{check} read the kubelet's log about the volume; fix what it names; {delete-pod}: its successor gets a new mount",
 	}
 	if pv := p.BoundVolume(pod, broken.Volume); pv != nil {
 		f.PersistentVolume = pv.Name
@@ -61,10 +62,10 @@ func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) 
 	f.Volume = volume.Volume
 	if facts.ContainsAny(strings.ToLower(broken.Words), deadMount...) {
 		f.Cause = "what serves the mount has gone: a process of the driver, a server, or the device"
-		f.Advice = "see that what serves the mount runs again, then delete the pod: its successor gets a new mount. " +
+		f.Advice = "{check} see that what serves the mount runs again; {delete-pod}: its successor gets a new mount. " +
 			"Where other pods on the node use the volume, all of them have to leave first"
 		if driver != "" {
-			f.Advice = "see that the driver's node plugin on the node, or what serves its mounts, runs again" + strings.TrimPrefix(f.Advice, "see that what serves the mount runs again")
+			f.Advice = "{check} see that the driver's node plugin on the node, or what serves its mounts, runs again" + strings.TrimPrefix(f.Advice, step.Check.Of()+" see that what serves the mount runs again")
 		}
 		if alike := p.MountsAlike(driver, pod); len(alike) > 0 {
 			facts.Also(&f, "mounts of %s of %s on the node may have ended with it: %s",

@@ -97,7 +97,7 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 		},
 		SelfHeals: finding.SelfHeals{Because: "the kubelet goes on trying to kill it; the volume stays on the node until the container has ended"},
 		Advice: fmt.Sprintf("on node %s find what keeps container %s: a process in state D (ps), and the logs of the kubelet and the container runtime for the pod; "+
-			"if nothing ends it, drain and reboot the node", va.Node, container),
+			"if nothing ends it, {drain-node} and {reboot-node}", va.Node, container),
 		AdviceCommands: []string{safetext.Kubectl("describe", "pod/"+pod.Name, "-n", pod.Namespace)},
 	})
 	if e := p.LastEvent(pod, func(e *corev1.Event) bool { return e.Reason == "FailedKillPod" || e.Reason == "FailedPreStopHook" }); e != nil {

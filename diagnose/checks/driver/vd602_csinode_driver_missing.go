@@ -56,7 +56,7 @@ func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []fac
 		Evidence: []finding.Evidence{p.RegisteredDrivers(node)},
 		SelfHeals: finding.SelfHeals{Because: "the attach follows within about 5 min once the node plugin has registered; " +
 			"until then the attacher has no name for the node, and the kubelet nobody to mount"},
-		Advice: fmt.Sprintf("look at the driver's node plugin on %s: is its pod there (taints, node selector), Ready, and does its registrar use the "+
+		Advice: fmt.Sprintf("{check} look at the driver's node plugin on %s: is its pod there (taints, node selector), Ready, and does its registrar use the "+
 			"kubelet's directory?", node.Name),
 	}
 	plugins := p.NodePlugins(node, "/plugins/"+driver)
@@ -65,13 +65,12 @@ func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []fac
 	}
 	refused(&f, plugins)
 	if i := slices.IndexFunc(plugins, facts.CrashLoops); i >= 0 {
-		f.Advice = "read the log of the plugin's registrar, which has the kubelet's message, and that of the driver beside it"
+		f.Advice = "{check} read the log of the plugin's registrar, which has the kubelet's message, and that of the driver beside it"
 		f.AdviceCommands = logsOf(plugins[i])
 	}
 	if len(plugins) > 0 {
-		p.RestartPlugin(driver, facts.NodeName(node), plugins, "registers again").AdviseIn(&f)
-	}
-	if len(plugins) == 0 {
+		f.Advice += "; " + registersAgain(driver)
+	} else {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "pods", Value: "none mounts the directory plugins/" + driver})
 	}
 	p.Report(f)

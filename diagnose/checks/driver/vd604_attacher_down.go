@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"slices"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -54,22 +52,6 @@ func runAttacherDown(p *check.Run) {
 		}
 		p.Report(f)
 	}
-}
-
-// leaseHolder is the pod that holds the lease, where it still runs and is Ready:
-// an attacher's identity is its host's name, which is the pod's unless it uses
-// the node's network.
-func leaseHolder(p *facts.View, lease *coordinationv1.Lease) *corev1.Pod {
-	if lease.Spec.HolderIdentity == nil {
-		return nil
-	}
-	for _, pod := range p.Snapshot.Pods {
-		if pod.Namespace == lease.Namespace && reconcile.AttacherName(pod.Name) == *lease.Spec.HolderIdentity && pod.DeletionTimestamp == nil &&
-			facts.Ready(pod) && reconcile.NodeReady(p.Snapshot.Node(facts.NodeOf(pod))) {
-			return pod
-		}
-	}
-	return nil
 }
 
 // attacherPods are the namespace's pods with an external-attacher among their

@@ -9,6 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -25,7 +26,7 @@ var AttacherZombieLeader = check.Check{
 func runAttacherZombieLeader(p *check.Run) {
 	for _, driver := range p.Attachers() {
 		if lease, tasks := p.Abandoned(driver); len(tasks) > 0 {
-			if pod := leaseHolder(p.View, lease); pod != nil {
+			if pod := p.LeaseHolder(lease); pod != nil {
 				lostLease(p, driver, lease, pod, tasks)
 			}
 		} else if lease, tasks := p.Idle(driver); len(tasks) > 0 {
@@ -42,8 +43,7 @@ func lostLease(p *check.Run, driver string, lease *coordinationv1.Lease, pod *co
 	f.Detail = fmt.Sprintf("the pod is Ready and renewed the lease last at %s; %s", facts.Stamp(since), p.Queue(tasks))
 	f.Cause = "the external-attacher in the pod hangs or cannot reach the API server, and no other one takes the lease over"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status", Value: facts.PluginState(pod)})
-	f.Advice = "delete the attacher's pod, so that another takes over"
-	f.AdviceCommands = []string{facts.DeletePod(pod)}
+	f.Advice = step.RestartController.Of(facts.PodName(pod)) + ", so that another one takes over"
 	p.Report(f)
 }
 
@@ -53,9 +53,9 @@ func idleLeader(p *check.Run, driver string, lease *coordinationv1.Lease, tasks 
 	f.Message = fmt.Sprintf("The attacher of %s renews its lease and does nothing", driver)
 	f.Detail = p.Queue(tasks)
 	f.Cause = "the external-attacher hangs, sees nothing of the VolumeAttachments, or may not write them; its log tells which"
-	f.Advice = fmt.Sprintf("read the log of the csi-attacher container that holds the lease in namespace %s: where it reports \"forbidden\", give its "+
-		"ClusterRole get, list, watch and patch of volumeattachments, and patch of volumeattachments/status; where it reports nothing, delete the attacher's pod, "+
-		"so that another takes over", lease.Namespace)
+	f.Advice = fmt.Sprintf("{check} read the log of the csi-attacher container that holds the lease in namespace %s: where it reports \"forbidden\", give its "+
+		"ClusterRole get, list, watch and patch of volumeattachments, and patch of volumeattachments/status; where it reports nothing, {restart-driver-controller}, "+
+		"so that another one takes over", lease.Namespace)
 	p.Report(f)
 }
 

@@ -60,7 +60,7 @@ func driverMisspelt(p *check.Run, driver, meant string) {
 	f.Cause = fmt.Sprintf("the PersistentVolume was written with a misspelt driver name, as the names suggest; or the driver calls itself %s and its CSIDriver "+
 		"or its StorageClass does not", meant)
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "csidriver/" + meant, Field: "metadata.name", Value: "is installed"})
-	f.Advice = fmt.Sprintf("compare the names letter by letter. If %s is meant, set the PersistentVolume's policy to Retain, delete it and its claim, and "+
+	f.Advice = fmt.Sprintf("{check} compare the names letter by letter. If %s is meant, set the PersistentVolume's policy to Retain, delete it and its claim, and "+
 		"recreate both with that name: a volume's driver cannot be changed", meant)
 	p.Report(f)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -70,7 +71,7 @@ func limitReached(p *check.Run, l *facts.Load, stuck []facts.Task, pods []*corev
 	}
 	f.Evidence = append(f.Evidence, facts.TaskEvidence(stuck)...)
 	f.SelfHeals.Because = "it fits once another volume leaves the node; nobody moves the pod"
-	f.Advice = fmt.Sprintf("let the pod start elsewhere: cordon %s, delete the pod, uncordon; then give the driver the right limit (volume-attach-limit "+
+	f.Advice = fmt.Sprintf("let the pod start elsewhere: cordon %s, {delete-pod}, uncordon; {later} give the driver the right limit (volume-attach-limit "+
 		"or reserved-volume-attachments)", l.Node.Name)
 	if leftWaiting(p.View, l, stuck) {
 		f.Advice += "; set nodeAllocatableUpdatePeriodSeconds in the CSIDriver, too: the kubelet then rejects such a pod, and its workload makes another"
@@ -123,8 +124,7 @@ func limitAftermath(p *check.Run, l *facts.Load, pods []*corev1.Pod) {
 		"tries again and the scheduler counts"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pods[0]), Field: "status.reason", Value: pods[0].Status.Reason})
 	f.SelfHeals.Because = "only the deletion of the failed pod lets the attachment go; a StatefulSet deletes it, a ReplicaSet does not"
-	f.ByHand = "delete the failed pod"
-	f.AdviceCommands = []string{facts.DeletePod(pods[0])}
+	f.ByHand = step.DeletePod.Of(facts.PodName(pods[0]))
 	p.Report(f)
 }
 

@@ -44,7 +44,7 @@ func runAttacherThrottled(p *check.Run) {
 		case len(waiting) >= manyTasks && p.Age(p.LastAnswer(driver)) < queueMoves && p.AttacherAtWork(driver):
 			slow(p, driver, finding.Info, waiting, fmt.Sprintf("Many attachments wait for %s, which is at work", driver),
 				"more is to be attached and detached than the attacher's workers, its calls to the API server or the storage system let through",
-				"wait; where this happens each time, give the attacher a higher --kube-api-qps, --kube-api-burst, --worker-threads and --timeout")
+				"{wait}; {later} give the attacher a higher --kube-api-qps, --kube-api-burst, --worker-threads and --timeout")
 		}
 	}
 }

@@ -100,6 +100,6 @@ func waitsForStorage(p *check.Run, t facts.Task, pair reconcile.VolumeNode, pods
 		Message:   fmt.Sprintf("Pod %s waits on node %s for volume %s", facts.PodName(pods[0]), t.Spec.NodeName, p.TaskVolume(t)),
 		Evidence:  facts.TaskEvidence([]facts.Task{t}),
 		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and the attach goes on once the storage system lets it"},
-		Advice:    "look at the volume and the machine in the storage system's own console or tools, and act there",
+		Advice:    "{check} look at the volume and the machine in the storage system's own console or tools, and act there",
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -70,10 +71,10 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 			{Object: "node/" + node.Name, Field: "status.nodeInfo.kubeletVersion", Value: cmp.Or(node.Status.NodeInfo.KubeletVersion, "not known")},
 		}, facts.PluginEvidence(here)...),
 		SelfHeals:      finding.SelfHeals{Because: kubelet.RegistersAgain()},
-		Advice:         "read the log of the plugin's registrar, which has the kubelet's message",
+		Advice:         "{check} read the log of the plugin's registrar, which has the kubelet's message",
 		AdviceCommands: logsOf(plugin),
 	}
-	p.RestartPlugin(driver, facts.NodeName(node), here[:1], "registers again").AdviseIn(&f)
+	f.Advice += "; " + registersAgain(driver)
 	if len(waiting) > 0 {
 		pods := facts.PodsOf(waiting)
 		f.Severity, f.Pods = finding.Error, facts.PodNames(pods)
@@ -83,6 +84,11 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 	}
 	refused(&f, here)
 	p.Report(f)
+}
+
+// registersAgain restarts the driver's node plugin, so that it registers.
+func registersAgain(driver string) string {
+	return step.RestartNodePlugin.Of(driver) + ": its successor registers again"
 }
 
 // logsOf shows what the kubelet has told the plugin's registrar.

@@ -11,6 +11,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -81,6 +82,6 @@ func registrationLost(p *check.Run, node *corev1.Node, driver string, here, wait
 		}, facts.PluginEvidence(here)...),
 		SelfHeals: finding.SelfHeals{Because: facts.ParseKubelet(node.Status.NodeInfo.KubeletVersion).RegistersAgain()},
 	}
-	p.RestartPlugin(driver, facts.NodeName(node), here[:min(1, len(here))], "makes a new socket, and the kubelet registers that").AdviseIn(&f)
+	f.Advice = step.RestartNodePlugin.Of(driver) + ": its successor makes a new socket, and the kubelet registers that"
 	p.Report(f)
 }

@@ -41,7 +41,7 @@ func runCSINodeNotInitialized(p *check.Run) {
 			Evidence: []finding.Evidence{{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: fmt.Sprintf("%s: %s", c.Reason, c.Message)}, p.RegisteredDrivers(node)},
 			SelfHeals: finding.SelfHeals{Because: "the kubelet ends after about 140 s of failures and is restarted by its supervisor; that heals what was passing, and " +
 				"has not in this time"},
-			Advice: fmt.Sprintf("read the kubelet's log on %s for \"CSINode\": it has the API server's message", node.Name),
+			Advice: fmt.Sprintf("{check} read the kubelet's log on %s for \"CSINode\": it has the API server's message", node.Name),
 		}))
 	}
 }

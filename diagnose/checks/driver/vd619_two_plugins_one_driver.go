@@ -12,6 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -84,8 +85,7 @@ func twoPlugins(p *check.Run, driver string, rivals []*corev1.Pod, nodes int) {
 		Evidence: facts.PluginEvidence(rivals),
 		SelfHeals: finding.SelfHeals{Because: "the kubelet deregisters by the driver's name alone. Up to 1.35 it does not come back to the socket that stays until that is " +
 			"made again; from 1.36 on it does, at most 2m2s later"},
-		Advice: "find out which of the two DaemonSets belongs to the driver's controller, and remove the other one; then restart the node plugin of the one that " +
-			"stays, node by node, so that it registers again",
-		Steps: []finding.Step{p.RestartOfPlugin(driver, "")},
+		Advice: "{check} find out which of the two DaemonSets belongs to the driver's controller, and remove the other one; " +
+			step.RestartNodePlugin.Of(driver+"@*") + " (of the one that stays), node by node, so that it registers again",
 	})
 }

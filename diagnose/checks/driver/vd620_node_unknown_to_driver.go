@@ -10,7 +10,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -82,10 +82,6 @@ func nodeUnknown(p *check.Run, node *corev1.Node, driver string, tasks []facts.R
 	}
 	if id := node.Spec.ProviderID; id != "" {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "spec.providerID", Value: id})
-	}
-	if kinds, _ := step.In(f.Advice); slices.Contains(kinds, step.RestartNodePlugin) {
-		restart := p.RestartPlugin(driver, facts.NodeName(node), p.NodePlugins(node, "/plugins/"+driver), "")
-		f.AdviceCommands, f.Steps = restart.Commands, []finding.Step{restart.Step}
 	}
 	p.Report(f)
 }

@@ -79,14 +79,14 @@ func inlineDriverMissing(p *check.Run, node *corev1.Node, driver string, waiting
 	case p.Installed(driver):
 		f.Message = where + "not registered there"
 		f.Cause = "the driver's node plugin does not run on the node, or has not been able to register with the kubelet"
-		f.Advice = fmt.Sprintf("look at the driver's node plugin on %s: is its pod there (taints, node selector), Ready, and does its registrar use the "+
+		f.Advice = fmt.Sprintf("{check} look at the driver's node plugin on %s: is its pod there (taints, node selector), Ready, and does its registrar use the "+
 			"kubelet's directory?", node.Name)
 		plugins := p.NodePlugins(node, "/plugins/"+driver)
 		for _, plugin := range plugins {
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(plugin), Field: "status", Value: facts.PluginState(plugin)})
 		}
 		if len(plugins) > 0 {
-			p.RestartPlugin(driver, facts.NodeName(node), plugins, "registers again").AdviseIn(&f)
+			f.Advice += "; " + registersAgain(driver)
 		}
 	case meant != "":
 		f.Message = fmt.Sprintf("%smissing, %s is installed", where, meant)

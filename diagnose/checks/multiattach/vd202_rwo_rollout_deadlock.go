@@ -51,7 +51,7 @@ func rolloutDeadlock(p *check.Run, c facts.Conflict, r facts.Rollout) {
 			{Object: c.Object(), Field: "status.attached", Value: "true on node " + string(c.Node) + ", and rightly so"},
 		},
 		SelfHeals: finding.SelfHeals{Because: "each pod waits for the other: the new one for the volume, the old one for the new one to be Ready"},
-		Advice:    fmt.Sprintf("set the Deployment's strategy to Recreate, or delete pod %s, which then frees the volume", facts.PodName(r.From)),
+		Advice:    fmt.Sprintf("set the Deployment's strategy to Recreate, or {delete-pod %s}, which then frees the volume", facts.PodName(r.From)),
 	}))
 }
 

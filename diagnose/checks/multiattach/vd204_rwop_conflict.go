@@ -9,6 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -89,12 +90,12 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 			{Object: "pod/" + facts.PodName(waiter), Field: "status", Value: fmt.Sprintf("%s, %s", waiter.Status.Phase, place)},
 		},
 		SelfHeals: finding.SelfHeals{Because: who + " until the first one has ended"},
-		Advice:    "decide which pod is to have the claim, and delete the other (not by force); give each its own claim where both must run",
+		Advice:    "decide which pod is to have the claim; " + step.DeletePod.Of("any "+facts.PodName(waiter), facts.PodName(holder)) + " in the ordinary way; give each its own claim where both must run",
 	}
 	if d := facts.DeploymentOf(waiter); d != "" && d == facts.DeploymentOf(holder) {
 		f.Cause = fmt.Sprintf("a rolling update of Deployment %s starts the new pod before it ends the old one, which is the claim's only allowed user", d)
 		f.SelfHeals.Because = "each pod waits for the other: the new one for the claim, the old one for the new one to be Ready"
-		f.Advice = fmt.Sprintf("set the Deployment's strategy to Recreate, or delete pod %s, which then frees the claim", facts.PodName(holder))
+		f.Advice = fmt.Sprintf("set the Deployment's strategy to Recreate, or {delete-pod %s}, which then frees the claim", facts.PodName(holder))
 	}
 	p.Report(f)
 }

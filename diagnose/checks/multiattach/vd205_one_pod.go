@@ -9,6 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
@@ -56,7 +57,7 @@ func onePodTwice(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1.P
 		Cause: "only the scheduler enforces ReadWriteOncePod between nodes, because the driver's volumes are not attached; the second pod has a node " +
 			"without it, or came while the first was being deleted",
 		SelfHeals: finding.SelfHeals{Because: "neither kubelet knows of the other pod"},
-		Advice:    "stop one writer now: scale down or delete one of the pods the ordinary way, and check the data. Do not delete a pod with --force: it may go on writing",
+		Advice:    "stop one writer now: scale it down, or " + step.DeletePod.Of("any "+facts.PodName(first), facts.PodName(second)) + " (not by force: it may go on writing); {check} check the data",
 	}
 	for _, pod := range []*corev1.Pod{first, second} {
 		state := fmt.Sprintf("%s on node %s", pod.Status.Phase, pod.Spec.NodeName)

@@ -88,7 +88,7 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 			{Object: "volumeattachment/" + name, Field: "metadata.name", Value: "there is no such object"},
 		},
 		SelfHeals: finding.SelfHeals{Because: phantomStays(p.World.VerifySync())},
-		ByHand:    "delete the pod, wait until the entry has left volumesAttached, then let the pod return",
+		ByHand:    "{delete-pod}; let it return when the entry has left volumesAttached",
 	})
 	if !written.IsZero() {
 		f.Since = &written
@@ -144,7 +144,7 @@ func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bo
 		f.Subject = facts.PodObject(pods[0])
 		f.Message = fmt.Sprintf("Pod %s runs on node %s, and its volume %s has no VolumeAttachment", facts.PodName(pods[0]), f.Node, f.PersistentVolume)
 		f.Detail = "nothing keeps the volume from being attached elsewhere, and the storage system may have detached it"
-		f.Advice, f.ByHand = "find out at the storage system whether the volume is still attached to the node; then end the pod and let it start again", ""
+		f.Advice, f.ByHand = "{check} find out at the storage system whether the volume is still attached to the node; {delete-pod} and let it start again", ""
 	case added:
 		f.Severity = finding.Warning
 		f.Message = fmt.Sprintf("Node %s lists volume %s in volumesAttached without a VolumeAttachment", f.Node, f.PersistentVolume)
@@ -165,7 +165,7 @@ func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bo
 		}
 		f.Message = fmt.Sprintf("Node %s lists volume %s in volumesAttached without a VolumeAttachment", f.Node, f.PersistentVolume)
 		f.Detail = "the next pod there that wants the volume " + next
-		f.ByHand = "have the kube-controller-manager leader restarted before a pod needs the volume there"
+		f.ByHand = "{restart-kube-controller-manager} before a pod needs the volume there"
 	}
 	p.Report(f)
 }

@@ -52,7 +52,7 @@ func inuseLost(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
 		Evidence: []finding.Evidence{{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: fmt.Sprintf("lists %v", node.Status.VolumesInUse)}},
 		SelfHeals: finding.SelfHeals{Because: "a kubelet lists its pods' volumes within 10 s, or at its next report of the status; this one has not for longer " +
 			"than any of them"},
-		Advice: fmt.Sprintf("restart the kubelet on node %s and see the volume return to volumesInUse; otherwise stop the program's writes before its pod ends", node.Name),
+		Advice: fmt.Sprintf("{restart-kubelet %s} and see the volume return to volumesInUse; otherwise stop the program's writes before its pod ends", node.Name),
 		Never:  "drain the node or delete the pod before that: the disk would be detached under the mount",
 	})
 	if p.HeartbeatStale(node) {
@@ -67,7 +67,7 @@ func inuseLost(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
 	}
 	if !listed {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: "lists " + facts.AttachedList(node.Status.VolumesAttached)})
-		f.Advice = fmt.Sprintf("have the kube-controller-manager leader restarted, see the volume return to volumesAttached, and only then restart the kubelet on node %s", node.Name)
+		f.Advice = fmt.Sprintf("{restart-kube-controller-manager}, and see the volume return to volumesAttached; only after that {restart-kubelet %s}", node.Name)
 		f.Never = "drain the node, delete the pod or restart the kubelet before that: volumesAttached lacks the volume as well"
 	}
 	if len(pods) > 1 {

@@ -76,7 +76,7 @@ func otherInstance(p *check.Run, va facts.Attachment, was, is string, pods []*co
 		},
 		SelfHeals: finding.SelfHeals{Because: "the VolumeAttachment says attached, and nobody compares the machine; only some drivers ask their storage system once a minute " +
 			"and would have attached it again by now"},
-		Advice: fmt.Sprintf("check at the provider that machine %s is gone, as it still has the volume if it lives; then cordon node %s and end %s: the "+
+		Advice: fmt.Sprintf("{check} check at the provider that machine %s is gone, as it still has the volume if it lives; then cordon node %s and end %s: the "+
 			"controller detaches the volume by itself, and has it attached where the successor goes", was, node.Name, unstarted(pods)),
 	}))
 }

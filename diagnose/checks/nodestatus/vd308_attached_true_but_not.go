@@ -93,14 +93,14 @@ func notAttached(p *check.Run, va facts.Attachment, pod *corev1.Pod, event *core
 			{Object: "event/" + event.Namespace + "/" + event.Name, Field: "message", Value: event.Message},
 		},
 		SelfHeals: finding.SelfHeals{Because: "only a driver that lists which volumes are attached where would notice, within about a minute; this one has not"},
-		Advice:    "check at the storage system whether the volume is attached to this node",
-		ByHand:    "if it is not, delete the pod, wait until the VolumeAttachment is gone, and let the pod return: the volume is then attached again",
+		Advice:    "{check} check at the storage system whether the volume is attached to this node",
+		ByHand:    "if it is not, {delete-pod}, and let it return when the VolumeAttachment is gone: the volume is then attached again",
 	})
 	if attached, _ := entry.On(va.Node); attached {
 		f.Detail = "the driver does not find the volume's device there, although the storage system has it attached to that node"
 		f.Cause = "the node does not see the device: udev, multipath, a full bus, or a node plugin without the host's /dev"
 		f.SelfHeals.Because = "the volume is attached already; the driver on the node has to find it"
-		f.Advice, f.ByHand = "see lsblk on the node and the log of the driver's node plugin: the failure is there", ""
+		f.Advice, f.ByHand = "{check} see lsblk on the node and the log of the driver's node plugin: the failure is there", ""
 	}
 	if entry != nil {
 		f.Evidence = append(f.Evidence, entry.Evidence())

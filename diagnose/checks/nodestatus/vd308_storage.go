@@ -37,7 +37,7 @@ func detachedAtStorage(p *check.Run, va facts.Attachment, node *corev1.Node, ent
 		f.Subject, f.Pods = facts.PodObject(pods[0]), facts.PodNames(pods)
 		f.Message = fmt.Sprintf("Pod %s waits on node %s: volume %s is not really attached", facts.PodName(pods[0]), va.Node, pv)
 		f.Detail = fmt.Sprintf("it counts as attached there, and %s does not show it as attached to that node", entry.Words())
-		f.ByHand = "delete the pod, wait until the VolumeAttachment is gone, and let the pod return: the volume is then attached again"
+		f.ByHand = "{delete-pod}, and let it return when the VolumeAttachment is gone: the volume is then attached again"
 		p.Report(f)
 		return true
 	}
@@ -45,7 +45,7 @@ func detachedAtStorage(p *check.Run, va facts.Attachment, node *corev1.Node, ent
 	f.Severity, f.Subject, f.Pods = finding.Warning, facts.PodObject(users[0]), facts.PodNames(users)
 	f.Message = fmt.Sprintf("Pod %s runs on node %s with volume %s, which storage shows detached", facts.PodName(users[0]), va.Node, pv)
 	f.Detail = fmt.Sprintf("it counts as attached there, and %s does not show it as attached to that node", entry.Words())
-	f.Advice = "check on the node whether the pod still reaches its volume, and at the storage system who detached it; where it is detached, end the pod " +
+	f.Advice = "{check} check on the node whether the pod still reaches its volume, and at the storage system who detached it; where it is detached, end the pod " +
 		"and let it return once the VolumeAttachment is gone"
 	p.Report(f)
 	return true

@@ -11,6 +11,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -90,7 +91,7 @@ func nodeIDDiffers(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, 
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "csinode/" + node.Name, Field: "spec.drivers", Value: "lacks " + driver})
 	}
 	if f.Message != "" {
-		p.RestartPlugin(named, facts.NodeName(node), p.NodePlugins(node, "/plugins/"+named), "registers again").AdviseIn(&f)
+		f.Advice = step.RestartNodePlugin.Of(named) + ": its successor registers again"
 		p.Report(f)
 	}
 }

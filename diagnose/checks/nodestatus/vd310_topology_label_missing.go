@@ -8,6 +8,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -54,6 +55,6 @@ func topologyLabelMissing(p *check.Run, node *corev1.Node, driver string, missin
 		},
 		SelfHeals: finding.SelfHeals{Because: "the kubelet writes the label only as the driver registers; a provisioner that picks this node for a new volume fails until then"},
 	}
-	p.RestartPlugin(driver, facts.NodeName(node), p.NodePlugins(node, "/plugins/"+driver), "registers again, and the kubelet writes the label").AdviseIn(&f)
+	f.Advice = step.RestartNodePlugin.Of(driver) + ": its successor registers again, and the kubelet writes the label"
 	p.Report(f)
 }

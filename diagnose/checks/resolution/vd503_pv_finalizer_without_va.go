@@ -61,7 +61,7 @@ func pvFinalizer(p *check.Run, pv *corev1.PersistentVolume, finalizer string) {
 			{Object: "persistentvolume/" + pv.Name, Field: "status.phase", Value: string(pv.Status.Phase)},
 		},
 		SelfHeals:      finding.SelfHeals{Because: "only the attacher takes the finalizer off, and it has had time to look at the volume again"},
-		Advice:         "make sure that the driver's attacher runs",
+		Advice:         "{check} make sure that the driver's attacher runs",
 		ByHand:         "annotate the volume, so that the attacher looks at it again",
 		AdviceCommands: []string{safetext.Kubectl("annotate", "pv/"+pv.Name, "--overwrite", "nudged="+strconv.FormatInt(p.Snapshot.TakenAt.Unix(), 10))},
 	}

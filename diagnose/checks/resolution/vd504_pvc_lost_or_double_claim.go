@@ -58,7 +58,7 @@ func claimLost(p *check.Run, claim *corev1.PersistentVolumeClaim, why string, ev
 			evidence,
 		},
 		SelfHeals: finding.SelfHeals{Because: "a claim that was bound is never bound to another volume; it is Bound again once a volume of that name points to its UID"},
-		Advice:    "find the disk at the storage system, and recreate the volume with its handle, policy Retain and a claimRef to this claim's UID",
+		Advice:    "{check} find the disk at the storage system, and recreate the volume with its handle, policy Retain and a claimRef to this claim's UID",
 	}
 	if p.Snapshot.Volume(claim.Spec.VolumeName) != nil {
 		f.Cause = "two claims were restored, or made by hand, for one volume"

@@ -74,8 +74,8 @@ func nameSwitch(p *check.Run, node *corev1.Node, inTree, csi corev1.UniqueVolume
 		Evidence: []finding.Evidence{nameEvidence(node, inTree), nameEvidence(node, csi)},
 		SelfHeals: finding.SelfHeals{Because: "the controller detaches by the old name and then attaches by the new one; a pod that uses the disk meanwhile gets " +
 			"input and output errors, and keeps them until it is restarted"},
-		Advice: fmt.Sprintf("drain node %s now, so that nothing writes while the names change, and wait until only the CSI name is left; drain the "+
-			"other nodes before their kubelet is upgraded", node.Name),
+		Advice: fmt.Sprintf("{drain-node %s} now, so that nothing writes while the names change, until only the CSI name is left; {later} the other nodes "+
+			"are to be drained before their kubelet is upgraded", node.Name),
 	})
 	if va := p.Snapshot.VolumeAttachment(facts.AttachmentName(pair)); va != nil {
 		f.VolumeAttachment = va.Name

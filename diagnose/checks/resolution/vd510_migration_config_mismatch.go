@@ -59,9 +59,8 @@ func leftovers(p *check.Run, node *corev1.Node) {
 			},
 			SelfHeals: finding.SelfHeals{Because: "the controller takes the entry off, finds no plugin and puts it back, over and over and without a pause; that uses up " +
 				"its calls to the API server, from which all attaching suffers"},
-			Advice: fmt.Sprintf("drain node %s and replace it; or check at the provider that the disk is not attached there, then delete the Node object of a node "+
-				"that is off", node.Name),
-			Never: "edit the list alone: the controller writes the entry back until it restarts",
+			Advice: fmt.Sprintf("{drain-node %s} and replace it; or, if the machine is off and the provider says that the disk is not attached there, {delete-node %s}", node.Name, node.Name),
+			Never:  "edit the list alone: the controller writes the entry back until it restarts",
 		}))
 	}
 }
@@ -113,7 +112,7 @@ func notMigrated(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, pl
 		Evidence: []finding.Evidence{{Object: "csinode/" + csiNode.Name, Field: "metadata.annotations[" + corev1.MigratedPluginsAnnotationKey + "]",
 			Value: fmt.Sprintf("lacks %s; lists %q", plugin, csiNode.Annotations[corev1.MigratedPluginsAnnotationKey])}},
 		SelfHeals: finding.SelfHeals{Because: "the kubelet writes the annotation when it starts, by its feature gates"},
-		Advice:    fmt.Sprintf("drain node %s, bring its kubelet's release and feature gates in line with the controller's, and restart it", node.Name),
+		Advice:    fmt.Sprintf("{drain-node %s}; bring its kubelet's release and feature gates in line with the controller's; {restart-kubelet %s}", node.Name, node.Name),
 		Never:     "write the annotation by hand: the kubelet would mount in one way what is attached in another",
 	})
 }
@@ -145,7 +144,7 @@ func undetachable(p *check.Run) {
 			SelfHeals: finding.SelfHeals{Because: "each attempt to detach fails on the name alone, in every release"},
 			ByHand: fmt.Sprintf("once no pod on node %s uses the volume and it has left the node's volumesInUse, delete the VolumeAttachment: the attacher detaches by "+
 				"the volume's own handle", va.Node),
-			Advice: "for good, recreate the volume with a handle without ^",
+			Advice: "{later} recreate the volume with a handle without ^",
 			Never:  "take its finalizer off: the storage then keeps the volume attached",
 		})
 		if len(p.World.LivePods(va.VolumeNode)) == 0 {

@@ -158,10 +158,10 @@ func expansionStuck(p *check.Run, claim *corev1.PersistentVolumeClaim, state str
 		if e := resizeFailed(p.View, claim); e != nil {
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "event " + e.Reason, Value: e.Message})
 		}
-		f.Advice = "read the resizer's message in the condition and in the claim's events. From 1.34 on a size that cannot be had may be lowered, to no less than the volume has"
+		f.Advice = "{check} read the resizer's message in the condition and in the claim's events. From 1.34 on a size that cannot be had may be lowered, to no less than the volume has"
 	case corev1.PersistentVolumeClaimNodeResizeError:
 		f.Cause = "the disk has grown, and its file system cannot be: the driver on the node refuses, or the file system is damaged or read-only"
-		f.Advice = "read the kubelet's message in the condition and in the events of the pod; where the file system is the trouble, end the pod and let it be checked"
+		f.Advice = "{check} read the kubelet's message in the condition and in the events of the pod; where the file system is the trouble, end the pod and let it be checked"
 	default:
 		f.Severity = finding.Info
 		who = "and its file system is still to grow"

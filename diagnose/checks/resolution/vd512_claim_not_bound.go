@@ -183,7 +183,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 				{Object: claimObject(claim), Field: "events", Value: "none about a try that failed"},
 			},
 			SelfHeals: finding.SelfHeals{Because: "the volume is made once the provisioner works; Kubernetes does nothing but wait for it"},
-			Advice:    fmt.Sprintf("check that the controller pods of %s run, and read the log of their provisioner", about.Provisioner),
+			Advice:    fmt.Sprintf("{check} check that the controller pods of %s run, and read the log of their provisioner", about.Provisioner),
 		}, facts.ProvisionSilence}
 	}
 	last := about.Failures[len(about.Failures)-1]
@@ -195,7 +195,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 			Cause:     "the provisioner does not run any more, or has given up, as some do after 15 attempts; whether what it named is still so is not known",
 			Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "events", Value: lastSaid(last)}},
 			SelfHeals: finding.SelfHeals{Because: "a provisioner that tries reports each failure, and this one has not"},
-			Advice:    fmt.Sprintf("check that the controller pods of %s run, and read the log of their provisioner: does it still try?", about.Provisioner),
+			Advice:    fmt.Sprintf("{check} check that the controller pods of %s run, and read the log of their provisioner: does it still try?", about.Provisioner),
 		}, facts.ProvisionTakes}
 	}
 	f := finding.Finding{

@@ -94,12 +94,12 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 	case slices.Contains(pv.Finalizers, volumeProtection):
 		holds("its finalizer "+volumeProtection+" stays", "no claim is bound to it", reconcile.ControllerManager+" takes that finalizer off, and has not")
 		f.SelfHeals.Because = reconcile.ControllerManager + " takes the finalizer off within seconds where it works"
-		f.Advice = "look whether " + reconcile.ControllerManager + " runs and leads, and what its log says about the volume"
+		f.Advice = "{check} look whether " + reconcile.ControllerManager + " runs and leads, and what its log says about the volume"
 		f.AdviceCommands = []string{safetext.Kubectl("get", "lease/"+reconcile.ControllerManager, "-n", metav1.NamespaceSystem)}
 	case len(others) > 0:
 		holds("finalizers of others keep it", "the finalizers are "+strings.Join(others, ", "), "whoever put the finalizers on has not taken them off")
 		f.SelfHeals.Because = "it goes once whoever put the finalizers on takes them off"
-		f.Advice = "find the program that puts these finalizers on, and see whether it runs and what it waits for"
+		f.Advice = "{check} find the program that puts these finalizers on, and see whether it runs and what it waits for"
 	case slices.Contains(pv.Finalizers, provisionersFinalizer), slices.Contains(pv.Finalizers, controllersFinalizer):
 		diskStays(p.View, pv, &f, holds)
 	default:

@@ -1,0 +1,91 @@
+package diagnose_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
+)
+
+// TestAdviceNamesActions: no text that advises, of a check, of a word or of a guard, ends or
+// restarts something in its own words: it names the action by a mark, of which the sentence,
+// the command and whom it hits are made in one place.
+func TestAdviceNamesActions(t *testing.T) {
+	named := map[step.Kind]int{}
+	look := func(where, text string) {
+		for _, m := range step.Marks(text) {
+			named[m.Kind]++
+		}
+		unmarked := step.Expand(text, func(step.Mark) string { return "" })
+		if kinds, strange := step.In(unmarked); len(kinds)+len(strange) > 0 {
+			t.Errorf("%s ends or restarts something in its own words (%v %q): %q", where, kinds, strange, text)
+		}
+		if plain := step.Plain(text); strings.ContainsAny(plain, "{}") { // it panics at an unknown kind
+			t.Errorf("%s: %q is no mark", where, plain)
+		}
+	}
+	fields := []string{"Advice", "ByHand", "SafeOnce"}
+	for _, root := range []string{".", "../repair"} {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err != nil {
+				return err
+			}
+			literals := func(n ast.Node) {
+				ast.Inspect(n, func(n ast.Node) bool {
+					if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+						text, _ := strconv.Unquote(l.Value)
+						look(path, text)
+					}
+					return true
+				})
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.KeyValueExpr:
+					if key, ok := n.Key.(*ast.Ident); ok && slices.Contains(fields, key.Name) {
+						literals(n.Value)
+					}
+				case *ast.AssignStmt:
+					for i, left := range n.Lhs {
+						if field, ok := left.(*ast.SelectorExpr); ok && slices.Contains(fields, field.Sel.Name) && len(n.Rhs) == len(n.Lhs) {
+							literals(n.Rhs[i])
+						}
+					}
+				case *ast.CompositeLit: // the table of guards
+					if name, ok := n.Type.(*ast.Ident); ok && name.Name == "Guard" && len(n.Elts) == 4 {
+						literals(n.Elts[3])
+					}
+				case *ast.FuncDecl: // what makes an advice
+					if strings.Contains(n.Name.Name, "dvice") || n.Name.Name == "registersAgain" || n.Name.Name == "whereToLook" {
+						literals(n.Body)
+					}
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, e := range driverwords.Entries() {
+		look("the words "+e.Words, e.Helps)
+	}
+	for _, r := range step.Reaches() {
+		if named[r.Kind] == 0 && r.Kind != step.DeleteNode {
+			t.Errorf("nobody names %s: %v", r.Kind, named)
+		}
+	}
+}

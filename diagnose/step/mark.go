@@ -1,0 +1,142 @@
+package step
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// An advice is text in which all that is deleted, restarted or waited for stands as a mark:
+// its kind and, where the finding does not tell the object, that as well, as in
+// "fix what it names; {delete-pod default/web-0}: its successor gets a new mount". Whoever
+// writes an advice names the action and no more: its sentence, its command and whom it hits
+// are made in one place, package facts. Clauses are parted by "; ", and each one with a mark
+// begins an action of its own.
+
+// The marks of clauses that end and restart nothing. Check is before a look that changes
+// nothing, Later before what to do before the next time. Wait is a wait; where it is past its
+// usual end it falls away, and with it the condition If of what follows.
+const (
+	Check Kind = "check"
+	Later Kind = "later"
+	Wait  Kind = "wait"
+	If    Kind = "if"
+)
+
+// Of is the mark of an action of the kind. Without objects the finding tells them.
+func (k Kind) Of(objects ...string) string {
+	if len(objects) == 0 {
+		return "{" + string(k) + "}"
+	}
+	return "{" + string(k) + " " + strings.Join(objects, ",") + "}"
+}
+
+// Mark is an action that an advice names.
+type Mark struct {
+	Kind   Kind
+	Object string // "" where the finding tells it
+}
+
+var (
+	marks   = regexp.MustCompile(`\{([a-z-]+)(?: ([^{}]*))?\}`)
+	clauses = regexp.MustCompile(`; |\. `)
+	leaning = regexp.MustCompile(`(?i)^(?:and )?(?:only )?then `)
+)
+
+// Marks are those of the text, in its order.
+func Marks(text string) []Mark {
+	var list []Mark
+	for _, m := range marks.FindAllStringSubmatch(text, -1) {
+		list = append(list, Mark{Kind(m[1]), m[2]})
+	}
+	return list
+}
+
+// Kinds are those of what the text deletes or restarts, in the order of Reaches.
+func Kinds(text string) []Kind {
+	found := Marks(text)
+	var kinds []Kind
+	for _, r := range Reaches() {
+		if slices.ContainsFunc(found, func(m Mark) bool { return m.Kind == r.Kind }) {
+			kinds = append(kinds, r.Kind)
+		}
+	}
+	return kinds
+}
+
+// Actions are the parts of an advice of which each is one action.
+func Actions(text string) []string {
+	var parts []string
+	begin := 0
+	cut := func(end int) {
+		if part := strings.TrimSpace(text[begin:end]); part != "" {
+			parts = append(parts, leaning.ReplaceAllString(part, ""))
+		}
+		begin = end
+	}
+	from := 0
+	for _, at := range append(clauses.FindAllStringIndex(text, -1), []int{len(text), len(text)}) {
+		if from > begin && marks.MatchString(text[from:at[0]]) {
+			cut(from)
+		}
+		from = at[1]
+	}
+	cut(len(text))
+	for i, part := range parts {
+		parts[i] = strings.TrimRight(part, ";. ")
+	}
+	return parts
+}
+
+// Expand puts what says gives of each mark in its place. A mark at the beginning of a
+// sentence begins it with a capital.
+func Expand(text string, says func(Mark) string) string {
+	return strings.TrimSpace(marks.ReplaceAllStringFunc(text, func(mark string) string {
+		m := marks.FindStringSubmatch(mark)
+		return says(Mark{Kind(m[1]), m[2]})
+	}))
+}
+
+// Plain is the advice as a page has it, which knows no cluster.
+func Plain(text string) string {
+	text = strings.TrimSpace(strings.NewReplacer("  ", " ", "; then ", "; ", ": Check", ": check").Replace(Expand(text, plain)))
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+func plain(m Mark) string {
+	switch m.Kind {
+	case Check, Later:
+		return ""
+	case Wait:
+		return "wait"
+	case If:
+		return m.Object
+	case DeletePod:
+		return "delete the pod"
+	case RestartNodePlugin:
+		return "restart the driver's node plugin on the node"
+	case RestartController:
+		return "restart the driver's controller"
+	case RestartDriver:
+		return "restart the driver's pods"
+	case RestartService:
+		return fmt.Sprintf("restart %s on the node", m.Object)
+	case RestartKubelet:
+		return "restart the kubelet on the node"
+	case DrainNode:
+		return "drain the node"
+	case RebootNode:
+		return "restart the node"
+	case PowerOff:
+		return "power off the machine behind the node"
+	case DeleteNode:
+		return "delete the Node object"
+	case RestartManager:
+		return "restart the kube-controller-manager leader"
+	}
+	panic("an advice has no action of kind " + string(m.Kind)) // TestMarks looks at all that is written here
+}

@@ -1,0 +1,39 @@
+package step
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestActionsOfAnAdvice(t *testing.T) {
+	for text, want := range map[string][]string{
+		"look at the events": {"look at the events"},
+		"fix what it names; {delete-pod a/b}: its successor mounts; that takes a minute. The next one waits": {"fix what it names",
+			"{delete-pod a/b}: its successor mounts; that takes a minute. The next one waits"},
+		"{wait} for the retry; {if if it repeats,} look at the load.": {"{wait} for the retry", "{if if it repeats,} look at the load"},
+		"find who made it; then {restart-kubelet n1}":                 {"find who made it", "{restart-kubelet n1}"},
+		"": nil,
+	} {
+		if got := Actions(text); !slices.Equal(got, want) {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
+func TestMarks(t *testing.T) {
+	text := DeletePod.Of("a/b", "a/c") + ", or " + RestartKubelet.Of()
+	if got, want := Marks(text), []Mark{{DeletePod, "a/b,a/c"}, {RestartKubelet, ""}}; !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+	if got, want := Kinds("{later} {reboot-node}; {drain-node}"), []Kind{DrainNode, RebootNode}; !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	if got, want := Plain("{check} look whether it runs; {if else} {reboot-node}"), "Look whether it runs; else restart the node"; got != want {
+		t.Errorf("%q", got)
+	}
+	for _, r := range Reaches() {
+		if plain(Mark{Kind: r.Kind}) == "" {
+			t.Errorf("no page can say %s", r.Kind)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package explain
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Who says what people paste.
+const (
+	kubelet     = "the kubelet of the pod's node"
+	controller  = "the attach/detach controller"
+	binder      = "the persistent volume controller"
+	scheduler   = "the scheduler"
+	attacher    = "the driver's external-attacher"
+	provisioner = "the driver's external-provisioner"
+	resizer     = "the driver's external-resizer"
+	apiServer   = "the API server"
+	driver      = "the CSI driver"
+	anybody     = "any component that waits"
+	caller      = "whoever called the CSI driver: its attacher, a kubelet or its provisioner"
+)
+
+// sentence is what a component of Kubernetes itself says. Where acts is "" the words do not
+// tell the cause, and so not who has to act.
+type sentence struct {
+	// words all stand in the text, in lower case.
+	words []string
+	by    string
+	means string
+	acts  string
+	codes []string
+}
+
+const notInWords = "; the cause is not in these words"
+
+// sentences are those that are known, the most special first.
+var sentences = []sentence{
+	{[]string{"multi-attach error for volume"}, controller, "another node still has the volume, and it may be attached to one node only" + notInWords, "",
+		[]string{"VD203", "VD202", "VD102", "VD104"}},
+	{[]string{"timed out waiting for external-attacher"}, controller, "the driver's attacher did not answer within 2 minutes: it does not run, hangs, or its storage system is slow" + notInWords, "",
+		[]string{"VD604", "VD406", "VD405", "VD610"}},
+	{[]string{"error processing pvc", "pvc is being deleted"}, kubelet, "the pod's claim is being deleted", "workload owner", []string{"VD513", "VD514"}},
+	{[]string{"error processing pvc"}, kubelet, "the pod's claim cannot be used", "", []string{"VD514", "VD504", "VD512"}},
+	{[]string{"unmounted volumes="}, kubelet, "it waited in vain for the volumes in the first brackets" + notInWords, "", []string{"VD409"}},
+	{[]string{"volume attachment is being deleted"}, "", "the volume is still being detached, after an earlier use on the same node" + notInWords, "", []string{"VD401", "VD103", "VD502"}},
+	{[]string{"volume not attached according to node status"}, kubelet, "the node's status.volumesAttached does not have the volume", "", []string{"VD301"}},
+	{[]string{"has not been added to the list of volumesinuse"}, kubelet, "the kubelet has not reported the volume in use yet", "", []string{"VD305"}},
+	{[]string{`volume mode "ephemeral" not supported by driver`}, kubelet, "the driver is not installed, or its CSIDriver does not allow inline volumes", "cluster admin", []string{"VD621"}},
+	{[]string{"no matching nodeselectorterms"}, kubelet, "the volume cannot be reached from this node: its nodeAffinity names others", "workload owner", []string{"VD412", "VD506"}},
+	{[]string{"has volumemode block"}, kubelet, "the pod uses a block volume as a file system", "workload owner", []string{"VD412"}},
+	{[]string{"has volumemode filesystem"}, kubelet, "the pod uses a file system as a block volume", "workload owner", []string{"VD412"}},
+	{[]string{"volume attachment limit"}, kubelet, "the node has as many volumes as its driver allows", "cluster admin", []string{"VD608"}},
+	{[]string{"volumeattachmentlimitexceeded"}, kubelet, "the node has as many volumes as its driver allows", "cluster admin", []string{"VD608"}},
+	{[]string{"csinode is not yet initialized"}, kubelet, "the kubelet has not written its CSINode", "", []string{"VD617"}},
+	{[]string{"is being deleted, cannot attach"}, attacher, "the volume is being deleted: nothing is attached any more", "workload owner", []string{"VD502"}},
+	{[]string{"failed to get attachableplugin"}, controller, "the controller has no plugin for such a volume", "cluster admin", []string{"VD510"}},
+	{[]string{"csinode", "does not contain driver"}, attacher, "the driver is not registered on the node", "cluster admin", []string{"VD602"}},
+	{[]string{"volume node affinity conflict"}, scheduler, "the volume cannot be reached from these nodes", "cluster admin", []string{"VD506"}},
+	{[]string{"exceed max volume count"}, scheduler, "these nodes have as many volumes as the driver allows", "cluster admin", []string{"VD608"}},
+	{[]string{"readwriteoncepod access mode already in-use"}, scheduler, "another pod uses the claim, which one pod at a time may use", "workload owner", []string{"VD204"}},
+	{[]string{"bound to non-existent persistentvolume"}, scheduler, "the claim's volume does not exist", "cluster admin", []string{"VD504"}},
+	{[]string{"unbound immediate persistentvolumeclaims"}, scheduler, "a claim of the pod has no volume" + notInWords, "", []string{"VD512"}},
+	{[]string{"persistentvolumeclaim", "not found", "nodes are available"}, scheduler, "the pod names a claim that does not exist", "workload owner", []string{"VD514", "VD512"}},
+	{[]string{"persistentvolumeclaim", "is being deleted", "nodes are available"}, scheduler, "the pod's claim is being deleted", "workload owner", []string{"VD513", "VD514"}},
+	{[]string{"storageclass.storage.k8s.io", "not found"}, binder, "the claim names a storage class that does not exist", "workload owner", []string{"VD512"}},
+	{[]string{"waiting for a volume to be created"}, binder, "it waits for the driver's provisioner" + notInWords, "", []string{"VD512"}},
+	{[]string{"waiting for first consumer"}, binder, "nothing is wrong yet: the claim gets its volume when a pod that uses it is scheduled", "", []string{"VD512"}},
+	{[]string{"no persistent volumes available for this claim"}, binder, "no volume fits the claim, and none is made for it", "cluster admin", []string{"VD512"}},
+	{[]string{"different selinux label"}, kubelet, "a pod with another SELinux label still has the volume on the node", "workload owner", []string{"VD407"}},
+	{[]string{"conflicting selinux labels"}, "kube-controller-manager", "pods with two SELinux labels use the volume", "workload owner", []string{"VD407"}},
+	{[]string{"setting volume ownership for"}, kubelet, "it changes the owner of each file of the volume, which takes time", "", []string{"VD413"}},
+	{[]string{"applyfsgroup failed"}, kubelet, "it cannot give the volume's files to the pod's group", "", []string{"VD411"}},
+	{[]string{"failed calling webhook"}, apiServer, "a webhook that is asked before the write does not answer", "cluster admin", []string{"VD415"}},
+	{[]string{"validatingadmissionpolicy"}, apiServer, "a policy of the cluster forbids the write", "cluster admin", []string{"VD415"}},
+	{[]string{"finish file system resize of volume on node"}, resizer, "the volume has grown; its file system grows when a pod mounts it", "workload owner", []string{"VD511"}},
+	{[]string{"nodeexpandvolume"}, kubelet, "the file system of the volume does not grow", "", []string{"VD511"}},
+	{[]string{"while expanding volume"}, kubelet, "the file system of the volume does not grow", "", []string{"VD511"}},
+	{[]string{"another driver with the same name is already registered"}, kubelet, "two node plugins register one driver", "cluster admin", []string{"VD619"}},
+	{[]string{"csi.sock", "connection refused"}, kubelet, "nobody listens on the socket of the driver's node plugin", "cluster admin", []string{"VD615", "VD602"}},
+	{[]string{"csi.sock", "no such file or directory"}, kubelet, "the socket of the driver's node plugin is gone", "cluster admin", []string{"VD616", "VD602"}},
+	{[]string{"rpc error: code = deadlineexceeded"}, caller, "the driver's call had no answer in time, and whoever made it gave up" + notInWords, "", []string{"VD610"}},
+	{[]string{"getdevicemountrefs check failed"}, kubelet, "something else on the node still has the volume's device mounted", "node admin", []string{"VD104"}},
+	{[]string{"cannot detach volume because it is still mounted"}, controller, "the kubelet of the node still reports the volume in use" + notInWords, "", []string{"VD104", "VD102"}},
+	{[]string{"does not appear staged"}, driver, "the driver has lost what it did before the mount, as after a restart of the node or of its pod" + notInWords, "", []string{"VD411"}},
+	{[]string{"timed out waiting for the condition"}, anybody, "something did not come about in time" + notInWords, "", []string{"VD409"}},
+	{[]string{"context deadline exceeded"}, anybody, "something did not come about in time" + notInWords, "", []string{"VD409", "VD610"}},
+}
+
+// spoken is the sentence in the text; nil where no component is known to say it.
+func spoken(text string) *sentence {
+	text = strings.ToLower(text)
+	i := slices.IndexFunc(sentences, func(s sentence) bool {
+		return !slices.ContainsFunc(s.words, func(w string) bool { return !strings.Contains(text, w) })
+	})
+	if i < 0 {
+		return nil
+	}
+	s := sentences[i]
+	switch by := frame(text); {
+	case s.by == "":
+		s.by = by
+	case s.by == caller && by == controller:
+		s.by = attacher
+	case s.by == caller && by != anybody:
+		s.by = by
+	}
+	return &s
+}
+
+// frames are the beginnings of messages, with who writes them and the page on what fails.
+var frames = []struct {
+	words *regexp.Regexp
+	by    string
+	code  string
+}{
+	{regexp.MustCompile(`(?i)\bDetachVolume\.|\bDetach ?Error`), controller, "VD103"},
+	{regexp.MustCompile(`(?i)\bAttachVolume\.|Multi-Attach error`), controller, "VD410"},
+	{regexp.MustCompile(`(?i)\bUnm(?:ount|ap)(?:Volume|Device)\b`), kubelet, "VD104"},
+	{regexp.MustCompile(`(?i)\bM(?:ount|ap)Volume\.|\bFailedMount\b|\bNodeExpandVolume|unmounted volumes=|^kubelet\b`), kubelet, "VD411"},
+	{regexp.MustCompile(`(?i)nodes are available`), scheduler, ""},
+	{regexp.MustCompile(`(?i)failed to provision volume`), provisioner, "VD512"},
+	{regexp.MustCompile(`VolumeFailedDelete`), provisioner, "VD515"},
+}
+
+// stage is the page on what fails in such a message; "" where it does not begin as one.
+func stage(text string) string {
+	for _, f := range frames {
+		if f.words.MatchString(text) {
+			return f.code
+		}
+	}
+	return ""
+}
+
+// frame is who writes a message that begins so.
+func frame(text string) string {
+	for _, f := range frames {
+		if f.words.MatchString(text) {
+			return f.by
+		}
+	}
+	return anybody
+}
+
+// saidBy is who says the words of a driver or a tool, and who passes them on.
+func saidBy(text string, drivers []string) string {
+	says := driver
+	if len(drivers) > 0 {
+		says = "the CSI driver " + strings.Join(drivers, ", ")
+	}
+	by := frame(text)
+	switch {
+	case by == anybody:
+		return says
+	case len(drivers) == 0 && !strings.Contains(strings.ToLower(text), "rpc error"):
+		if by != controller {
+			return by
+		}
+		says = attacher
+	}
+	return says + "; " + by + " passes it on"
+}

@@ -19,7 +19,7 @@ IMAGE_PLATFORMS := linux/amd64 linux/arm64
 DIST := dist
 
 .PHONY: image dist notices reproducible release-check publish-check licences vuln new-user screenshots
-.PHONY: all build test vet unit race recorded stories record prove whole alerts holmes base chart world conformance conformance-long histories kubelet-oracle e2e e2e-long soak soak-serve serve-modes chaos chaos-data add-check lint lint-all linked generate verify fuzz fuzz-corpus cover demo sandbox clean bench bench-serve fleet
+.PHONY: all build test vet unit corpus race recorded stories record prove whole alerts holmes base chart world conformance conformance-long histories kubelet-oracle e2e e2e-long soak soak-serve serve-modes chaos chaos-data add-check wrong-edits lint lint-all linked generate verify fuzz fuzz-corpus cover demo sandbox clean bench bench-serve fleet
 
 all: build test
 
@@ -33,7 +33,7 @@ build: ## the plug-in, and the program of its command serve, as kubectl finds th
 # What the gate builds it builds once: without cgo and with -trimpath, as the plug-in and
 # the control plane are built. The stories mostly wait for what is real: they are told
 # beside the rest.
-GATE := vet unit race recorded lint
+GATE := vet unit corpus race recorded lint
 BESIDE := stories
 GATE_ENV := CGO_ENABLED=0 GOFLAGS=-trimpath
 test: ## the gate: each part, how long it took, and the sum
@@ -45,10 +45,17 @@ vet:
 
 # Properties draw the same clusters each time: a change that is right is never stopped by
 # chance. "make whole" draws others.
-PROPERTIES = $(shell grep -rl --include='*_test.go' --exclude-dir=e2e --exclude-dir=tools pgregory.net/rapid . | xargs -n1 dirname | sort -u)
-unit: ## every package with -short sizes and fixed seeds: for every change of the code
-	$(GATE_ENV) go test -short -vet=off -p 4 $$(go list ./... | grep -vxF "$$(go list $(PROPERTIES))") # some of them mostly wait
-	$(GATE_ENV) go test -short -vet=off -p 4 $(PROPERTIES) -rapid.seed=1 -rapid.nofailfile
+PROPERTIES = $(shell grep -rl --include='*_test.go' --exclude-dir=e2e --exclude-dir=tools '^	"pgregory.net/rapid"' . | xargs -n1 dirname | sort -u)
+# What looks at each case of the corpus in many ways, or builds the plug-in, takes two
+# thirds of the time of all tests.
+CORPUS := PipelinesBuild|GapsOfEveryCommand|AnswersSayWhomAdviceHits|NoAgeOfWhatHasNone|ForgedReport|HonestReports|SameFindings|GeneratedFormats|Actions|AdviceNamesItsHits|NothingRefusedIsOffered|LogOnlyAdds|LostEntriesOfReleases|EveryFormatSaysWhomAdviceHits|Fingerprints|NoDetachInProse|KeptVolumes
+unit: ## every package with -short sizes and fixed seeds, in a minute: for every change of the code
+	$(GATE_ENV) go test -short -vet=off -p 4 -parallel 16 -skip '^Test($(CORPUS))$$' $$(go list ./... | grep -vxF "$$(go list $(PROPERTIES))") # some of them mostly wait
+	$(GATE_ENV) go test -short -vet=off -p 4 -skip '^Test($(CORPUS))$$' $(PROPERTIES) -rapid.seed=1 -rapid.nofailfile
+
+corpus: ## the tests that unit leaves out, because they take long
+	$(GATE_ENV) go test -short -vet=off -p 4 -run '^Test($(CORPUS))$$' ./cmd ./diagnose ./diagnose/facts ./output ./repair -rapid.seed=1 -rapid.nofailfile
+	$(GATE_ENV) go test -short -vet=off -run '^Test($(CORPUS))$$' ./hashnames
 
 race: ## the race detector where goroutines share something
 	CGO_ENABLED= GOFLAGS=-trimpath go test -short $(RACE) -vet=off ./sidebyside ./snapshot ./cluster ./standing
@@ -133,6 +140,9 @@ chaos-data: build ## rounds in which machines write to the volumes, until FAULTS
 add-check: ## the steps of CONTRIBUTING.md, with a check of no use in a copy of the module
 	go test -timeout 30m -count 1 -run 'TestAddACheck$$' -v ./internal/house -add-check
 
+wrong-edits: ## twenty wrong edits, each of which a test of the gate has to notice
+	go test -timeout 60m -count 1 -run 'TestWrongEdits$$' -v ./internal/house -wrong-edits
+
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 	$(GATE_ENV) $< run ./...
 
@@ -145,9 +155,9 @@ $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	$(GATE_ENV) GOBIN='$(CURDIR)/bin' go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 	mv $(BIN)/golangci-lint $@
 
-generate: ## docs/codes.md, docs/driver-words.md, deploy/alerts, and the expectations of the corpus, by the tests named TestGenerated...; nothing where one fails
+generate: ## docs/codes.md, deploy/alerts, and the expectations of the corpus, by the tests named TestGenerated...; nothing where one fails
 	rm -rf $(BIN)/generated
-	go test -run '^TestGenerated' ./internal/house ./diagnose ./diagnose/trace ./diagnose/driverwords ./output ./repair/apply -update='$(CURDIR)/bin/generated'
+	go test -run '^TestGenerated' ./internal/house ./diagnose ./diagnose/trace ./output ./repair/apply -update='$(CURDIR)/bin/generated'
 	cp -R $(BIN)/generated/. .
 	rm -rf $(BIN)/generated
 

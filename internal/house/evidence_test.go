@@ -61,3 +61,21 @@ func TestEvidence(t *testing.T) {
 		}
 	}
 }
+
+// TestNamedTests: a test that the Makefile names is there, or nothing would run and nobody
+// would notice.
+func TestNamedTests(t *testing.T) {
+	makefile, tests := contents(t, "Makefile"), testSources(t)
+	for _, list := range []string{"CORPUS", "STORIES"} {
+		_, names, found := strings.Cut(makefile, "\n"+list+" := ")
+		if !found {
+			t.Fatalf("the Makefile has no %s", list)
+		}
+		names, _, _ = strings.Cut(names, "\n")
+		for name := range strings.SplitSeq(names, "|") {
+			if name = "Test" + strings.TrimPrefix(name, "Test"); !strings.Contains(tests, "\nfunc "+name+"(") {
+				t.Errorf("%s: there is no %s", list, name)
+			}
+		}
+	}
+}

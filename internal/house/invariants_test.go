@@ -92,8 +92,23 @@ func TestSecurityReviewPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tests := testSources(t)
+	named := regexp.MustCompile("`(Test|Fuzz|Benchmark)([A-Za-z0-9]+)").FindAllStringSubmatch(string(page), -1)
+	if len(named) < 80 {
+		t.Fatalf("only %d tests are named", len(named))
+	}
+	for _, n := range named {
+		if !strings.Contains(tests, "\nfunc "+n[1]+n[2]+"(") {
+			t.Errorf("there is no %s%s", n[1], n[2])
+		}
+	}
+}
+
+// testSources is the text of all test files.
+func testSources(t *testing.T) string {
+	t.Helper()
 	var tests strings.Builder
-	err = filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -104,13 +119,5 @@ func TestSecurityReviewPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("`(Test|Fuzz|Benchmark)([A-Za-z0-9]+)").FindAllStringSubmatch(string(page), -1)
-	if len(named) < 80 {
-		t.Fatalf("only %d tests are named", len(named))
-	}
-	for _, n := range named {
-		if !strings.Contains(tests.String(), "\nfunc "+n[1]+n[2]+"(") {
-			t.Errorf("there is no %s%s", n[1], n[2])
-		}
-	}
+	return tests.String()
 }

@@ -25,10 +25,17 @@ func DeploymentOf(pod *corev1.Pod) string {
 
 func templateHash(pod *corev1.Pod) string { return pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] }
 
+// mostPlaces is how many pods PodPlaces names.
+const mostPlaces = 10
+
 // PodPlaces says which pod is where, and whether it has come to use its volumes.
 func PodPlaces(pods []*corev1.Pod) string {
 	places := make([]string, 0, len(pods))
-	for _, pod := range pods {
+	for i, pod := range pods {
+		if i == mostPlaces && len(pods) > mostPlaces+1 {
+			places = append(places, fmt.Sprintf("and %d more", len(pods)-i))
+			break
+		}
 		verb := "waits"
 		if Started(pod) {
 			verb = "runs"

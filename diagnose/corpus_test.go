@@ -116,7 +116,7 @@ func TestGeneratedCorpus(t *testing.T) {
 				t.Error("name the case vdNNN-..., vdNNN-near-... or healthy-...")
 			}
 			if c.name != background {
-				set := c.diagnose(setInto(s, around.snapshot(t)))
+				set := c.diagnose(testcases.Cross(s, around.snapshot(t)))
 				if diff := gocmp.Diff(findingsText(certain(report), false), findingsText(certain(set), false)); diff != "" {
 					t.Errorf("a healthy cluster around it changes the findings (-alone +around):\n%s", diff)
 				}
@@ -150,38 +150,6 @@ func (c *corpusCase) want(t *testing.T, name, got string) {
 	if diff := gocmp.Diff(string(c.File(name)), got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", name, diff)
 	}
-}
-
-// setInto adds the other snapshot's objects; its own stay where both have one.
-func setInto(s, other *snapshot.Snapshot) *snapshot.Snapshot {
-	objects := snapshot.Objects{
-		VolumeAttachments: join(s.VolumeAttachments, other.VolumeAttachments),
-		Nodes:             join(s.Nodes, other.Nodes),
-		CSINodes:          join(s.CSINodes, other.CSINodes),
-		CSIDrivers:        join(s.CSIDrivers, other.CSIDrivers),
-		StorageClasses:    join(s.StorageClasses, other.StorageClasses),
-		Volumes:           join(s.Volumes, other.Volumes),
-		Claims:            join(s.Claims, other.Claims),
-		Leases:            join(s.Leases, other.Leases),
-		Events:            join(s.Events, other.Events),
-		Pods:              join(s.Pods, other.Pods),
-		Deployments:       join(s.Deployments, other.Deployments),
-	}
-	return remade(s, objects, slices.Clone(s.Gaps))
-}
-
-func join[T interface {
-	GetNamespace() string
-	GetName() string
-}](own, others []T) []T {
-	joined := slices.Clone(own)
-	for _, o := range others {
-		same := func(p T) bool { return p.GetNamespace() == o.GetNamespace() && p.GetName() == o.GetName() }
-		if !slices.ContainsFunc(own, same) {
-			joined = append(joined, o)
-		}
-	}
-	return joined
 }
 
 // planText has one line for each decision, change of a node status and

@@ -27,7 +27,7 @@ import (
 func drawCluster(t *rapid.T, cases []*snapshot.Snapshot) *snapshot.Snapshot {
 	s := rapid.SampledFrom(cases).Draw(t, "case")
 	for range rapid.IntRange(0, 2).Draw(t, "more cases") {
-		s = setInto(s, rapid.SampledFrom(cases).Draw(t, "case"))
+		s = testcases.Cross(s, rapid.SampledFrom(cases).Draw(t, "case"))
 	}
 	o := cloned(s.Objects)
 	for _, va := range o.VolumeAttachments {

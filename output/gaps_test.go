@@ -3,6 +3,7 @@ package output
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -93,32 +95,69 @@ func keptOf[T interface{ GetNamespace() string }](list []T, keep func(int, strin
 // that they do not say of the whole cluster, and nothing is well that is not: what is gone
 // is "not known".
 func TestGapsOfEveryCommand(t *testing.T) {
-	said, exempt := map[string]int{}, 0
-	eachCase(t, func(t *testing.T, c corpusCase) {
-		whole, less := answersOn(c.read, c.settings), lessOf(c.read)
+	said, exempt, guesses := map[string]int{}, 0, 0
+	check := func(t *testing.T, whole *snapshot.Snapshot, settings reconcile.Options) {
+		claims, less := answersOn(whole, settings), lessOf(whole)
 		for _, name := range slices.Sorted(maps.Keys(less)) {
-			for claim, value := range answersOn(less[name], c.settings) {
+			for claim, value := range answersOn(less[name], settings) {
 				said[kindOfClaim(claim)]++
-				if strings.HasPrefix(name, string(snapshot.CSIDrivers)) && changedItsMind(c.read, claim) {
+				if strings.HasPrefix(name, string(snapshot.CSIDrivers)) && changedItsMind(whole, claim) {
 					exempt++
 					continue
 				}
-				if of, there := whole[claim]; !there || of != value {
+				of, there := claims[claim]
+				switch {
+				case there && of == value:
+				case strings.HasPrefix(claim, "trace ") && (strings.HasSuffix(claim, " actor") || strings.HasPrefix(name, string(snapshot.Events))):
+					guesses++
+				case strings.HasPrefix(claim, "node ") && strings.HasPrefix(name, string(snapshot.VolumeAttachments)) && twiceAttached(whole):
+					exempt++
+				default:
 					t.Errorf("%s: %s is %q; of the whole cluster it is %q", name, claim, value, of)
 				}
 			}
 		}
-	})
-	for _, kind := range []string{"plan", "use", "pod", "node", "held", "preflight", "room"} {
+	}
+	eachCase(t, func(t *testing.T, c corpusCase) { check(t, c.read, c.settings) })
+	cases, err := corpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Cases that are crossed with others: their objects share names, and get mixed up.
+	random := rand.New(rand.NewPCG(1, 41))
+	for range crossings {
+		a, b := cases[random.IntN(len(cases))], cases[random.IntN(len(cases))]
+		t.Run(a.name+" with "+b.name, func(t *testing.T) { check(t, testcases.Cross(a.read, b.read), a.settings) })
+	}
+	for _, kind := range []string{"plan", "use", "pod", "node", "held", "preflight", "room", "trace"} {
 		if said[kind] == 0 {
 			t.Errorf("nothing was said of %s", kind)
 		}
 	}
-	t.Logf("%v claims; %d were not compared, of drivers that attach no more and have left VolumeAttachments", said, exempt)
-	if exempt > 40 {
+	t.Logf("%v claims; %d were not compared, of drivers that attach no more and have left VolumeAttachments, and of two for one node", said, exempt)
+	if exempt > 80 {
 		t.Errorf("%d claims were not compared", exempt)
 	}
+	// Who has to act next, and what a pod waits for before its volumes, is what the objects
+	// show: less of them may point to another (docs/invariants.md).
+	if all := said["trace"]; guesses*100 > all {
+		t.Errorf("%d of %d claims about pods become another one", guesses, all)
+	}
 }
+
+// twiceAttached reports whether two VolumeAttachments are for one volume on one node.
+func twiceAttached(s *snapshot.Snapshot) bool {
+	seen := map[string]bool{}
+	return slices.ContainsFunc(s.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
+		key := va.Spec.NodeName + " " + ptr.Deref(va.Spec.Source.PersistentVolumeName, va.Name)
+		twice := seen[key]
+		seen[key] = true
+		return twice
+	})
+}
+
+// crossings is how many random clusters are asked.
+const crossings = 200
 
 // changedItsMind reports whether the claim is about a driver whose VolumeAttachments show
 // that it attaches, though its CSIDriver says that it does not (attachability-flipped).
@@ -160,6 +199,11 @@ func answersOn(s *snapshot.Snapshot, settings reconcile.Options) map[string]stri
 	for _, pv := range s.Volumes {
 		useClaims(claims, trace.OfVolume(view, report, pv))
 	}
+	for _, pod := range s.Pods {
+		if trace.MayWait(pod) {
+			podClaims(claims, trace.OfPod(view, pod, nil))
+		}
+	}
 	for _, node := range s.Nodes {
 		preflightClaims(claims, diagnose.PreflightNode(s, types.NodeName(node.Name), diagnose.Options{Reconcile: settings, Checks: []check.Check{}}))
 	}
@@ -195,6 +239,21 @@ func useClaims(claims map[string]string, u *trace.VolumeUse) {
 	}
 	for _, k := range u.Kept {
 		say("held", k.Finalizer, k.Holds)
+	}
+}
+
+// podClaims are who has to act for the pod, and in which stage it waits.
+func podClaims(claims map[string]string, t *trace.Trace) {
+	switch of := t.Pod.String(); {
+	case t.Verdict.State == finding.Unsure:
+	case t.Verdict.State == finding.NoWait:
+		claims["trace "+of] = "waits for no volume"
+	default:
+		claims["trace "+of] = "waits for a volume"
+		if t.Verdict.Actor == "" {
+			return
+		}
+		claims["trace "+of+" actor"] = fmt.Sprintf("%s %v %s", t.Verdict.Stage, t.Verdict.Stages, t.Verdict.Actor)
 	}
 }
 

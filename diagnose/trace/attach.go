@@ -83,6 +83,9 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 	if s, held := t.held(v, s); held {
 		return s
 	}
+	if t.mayBeHeld(v) {
+		s.On, s.Detail = "", s.Detail+"; another node has the volume, and whether it keeps it is not known: not all persistentvolumes could be read"
+	}
 	if t.node != nil && !t.World.Managed.Has(facts.NodeName(t.node)) {
 		s.State, s.On, s.Ends = StageBlocked, nobody, ""
 		s.Detail = "the node lacks the annotation with which the controller cares for it: nobody attaches volumes to it"

@@ -23,6 +23,18 @@ func (t *tracer) holders(v *tracedVolume) (first types.NodeName, count int) {
 	if !t.OneNode(v.Volume) || !t.knows(snapshot.Volumes, "") { // another PersistentVolume may have the same disk
 		return "", 0
 	}
+	return t.otherNodes(v)
+}
+
+// mayBeHeld reports whether other nodes have the volume, and not enough was read to know
+// whether they keep it from the pod's.
+func (t *tracer) mayBeHeld(v *tracedVolume) bool {
+	_, count := t.otherNodes(v)
+	return count > 0 && !t.knows(snapshot.Volumes, "")
+}
+
+// otherNodes are the other nodes that have the volume: the first of them, and how many.
+func (t *tracer) otherNodes(v *tracedVolume) (first types.NodeName, count int) {
 	nodes := nodesWith(t.View, v.Volume)
 	own, here := slices.BinarySearch(nodes, v.pair.Node)
 	switch {
@@ -99,8 +111,8 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 		if slices.ContainsFunc(live, facts.RunsOn) && reconcile.NodeReady(node) {
 			bound = facts.ConflictGrace
 		}
-	case !t.knows(snapshot.Pods, ""):
-		s.On, s.Ends = "node "+string(pair.Node), "the volume is detached there"
+	case !t.knows(snapshot.Pods, t.usersIn(v)):
+		s.On, s.Ends = "", "the volume is detached there"
 		s.Detail += "; which pod uses it there is not known: the pods could not be read"
 	case va != nil && facts.Deleting(va): // whatever the kubelet does
 		detach := t.detaching(va)
@@ -111,6 +123,9 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 		} else {
 			bound = max(bound, takes)
 		}
+	case node == nil && !t.knows(snapshot.Nodes, ""):
+		s.On, s.Ends = "", "the volume is detached there"
+		s.Detail += "; whether it is mounted there is not known: not all nodes could be read"
 	case node != nil && facts.InUse(node, v.Volume) && t.spared(node):
 		s.On, s.Ends = Controller, t.UntilUnmounted(node)
 	case node != nil && facts.InUse(node, v.Volume) && reconcile.NodeReady(node):
@@ -138,6 +153,14 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	}
 	t.attachWords(v, &s, heldSince)
 	return t.due(s, since, bound), true
+}
+
+// usersIn is the namespace of all users of the volume, "" where any may have them.
+func (t *tracer) usersIn(v *tracedVolume) string {
+	if v.Claim == "" {
+		return ""
+	}
+	return t.pod.Namespace
 }
 
 func alikeThere(n int) string {

@@ -191,6 +191,9 @@ type Document interface {
 	Found() (unknown, wrong bool)
 }
 
+// mostSameDisk is how many other volumes of one disk are named.
+const mostSameDisk = 3
+
 // Found reports whether it is not known that the pod waits for a volume, and whether it does.
 func (t *Trace) Found() (unknown, wrong bool) {
 	return t.Verdict.State == finding.Unsure, t.Verdict.State != finding.NoWait
@@ -272,7 +275,12 @@ func (u *useTracer) use() *VolumeUse {
 	}
 	u.Verdict = u.judge()
 	open := slices.ContainsFunc(u.Pods, func(p UsingPod) bool { return p.State == PodStarting || p.State == PodEnding || p.State == PodWaits })
-	if kind := u.unreadOf(); u.Verdict.State == finding.NoWait && open && kind != "" {
+	kind := u.unreadOf()
+	if u.claim == nil && u.pv != nil && u.pv.Spec.ClaimRef != nil && !u.knows(snapshot.Claims, u.pv.Spec.ClaimRef.Namespace) && u.Verdict.State != finding.NoWait {
+		open, kind = true, snapshot.Claims // who waits may wait for another claim's volume
+		u.Verdict.State = finding.NoWait
+	}
+	if u.Verdict.State == finding.NoWait && open && kind != "" {
 		u.Verdict = UseVerdict{State: finding.Unsure, Message: fmt.Sprintf("Whether anything waits for %s is not known: not all %s could be read", u.name(), kind)}
 	}
 	return u.VolumeUse
@@ -671,10 +679,13 @@ func (u *useTracer) addNotes() {
 	if u.pv == nil {
 		return
 	}
-	for _, other := range u.VolumesOfDisk(u.DiskName(u.pv)) {
-		if other != u.pv {
-			note("volume %s has the same driver and handle: it is the same disk", other.Name)
+	same := slices.DeleteFunc(slices.Clone(u.VolumesOfDisk(u.DiskName(u.pv))), func(pv *corev1.PersistentVolume) bool { return pv == u.pv })
+	for i, other := range same {
+		if i == mostSameDisk && len(same) > mostSameDisk+1 {
+			note("%d more volumes are the same disk", len(same)-i)
+			break
 		}
+		note("volume %s has the same driver and handle: it is the same disk", other.Name)
 	}
 	if u.pv.Status.Message != "" {
 		note("the volume's status: %s", u.pv.Status.Message)

@@ -205,6 +205,10 @@ func (t *tracer) verdictUnscheduled(volumes, list []VolumeTrace) Verdict {
 	if i := slices.IndexFunc(volumes, func(v VolumeTrace) bool { return v.stage(StageClaimBound).State == StageUnknown }); i >= 0 {
 		return t.unsure(volumes[i], StageClaimBound)
 	}
+	if !t.knows(snapshot.CSIDrivers, "") { // the taint that keeps the pod off may be a driver's
+		return Verdict{State: finding.Unsure, Reason: "Unscheduled", Since: scheduled.Since,
+			Message: message + ": whether that is for a volume is not known, as not all csidrivers could be read"}
+	}
 	return Verdict{State: finding.NoWait, Reason: "Unscheduled", Since: scheduled.Since,
 		Message: message + ": it waits for the scheduler, which names no volume as a reason"}
 }
@@ -236,6 +240,9 @@ func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
 				v.Reason = "ContainerFails"
 			case w.Reason == "CreateContainerError" || w.Reason == "RunContainerError":
 				v.Reason = "ContainerStart"
+				if t.partial() { // a mount that does not work may be the reason
+					v.State = finding.Unsure
+				}
 			default:
 				continue
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // verdictDown is for a pod that ends. It waits for a volume where its object is
@@ -65,7 +66,12 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 			return t.cannotGo(t.waitFor(list))
 		}
 	}
-	return t.ended(volumes)
+	verdict := t.ended(volumes)
+	if t.pod.DeletionTimestamp != nil && len(volumes) > 0 && t.node == nil && !t.knows(snapshot.Nodes, "") {
+		verdict.State, verdict.Reason, verdict.Message = finding.Unsure, "NodeNotRead", fmt.Sprintf(
+			"Whether pod %s, which has ended, waits for a volume is not known: not all nodes could be read", name)
+	}
+	return verdict
 }
 
 // cannotGo is the verdict on a pod that has ended and waits in a stage of the way down.

@@ -194,12 +194,10 @@ func broken(stages []Stage) StageName {
 }
 
 // unreadBefore is the stage that could not be read and that would be looked at before the
-// given one, which merely waits and of which nobody has spoken: the wait may be in either.
+// given one, where that merely waits: the wait may be in either.
 func unreadBefore(stages []Stage, earlier []StageName, name StageName) StageName {
-	for _, s := range stages {
-		if s.Stage == name && (s.State != StageWaiting || !s.unsaid()) {
-			return name
-		}
+	if slices.ContainsFunc(stages, func(s Stage) bool { return s.Stage == name && s.State != StageWaiting }) {
+		return name
 	}
 	for _, before := range earlier {
 		if slices.ContainsFunc(stages, func(s Stage) bool { return s.Stage == before && s.State == StageUnknown && !s.follows && !s.open }) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -50,4 +51,32 @@ func (p *View) KeepsDeletedVolume(va Attachment) bool {
 	return pv != nil && pv.DeletionTimestamp != nil && p.Age(*pv.DeletionTimestamp) >= PVDeletionGrace &&
 		!p.ControllerYounger(DanglingGrace) && p.Age(va.CreationTimestamp) >= DanglingGrace && va.DeletionTimestamp == nil &&
 		(!va.Ours() || !va.Holds()) && p.World.Managed.Has(va.Node) && reconcile.NodeReady(p.Snapshot.Node(va.Node)) && p.Forgotten(va.VolumeNode)
+}
+
+// leaving are the namespaces with a claim or a pod that is being deleted, and none that is
+// not.
+type leaving map[string]bool
+
+// NamespaceLeaves is what a report adds about an object that stays Terminating in a
+// namespace of which nothing else is left; "" elsewhere. No object that is read tells
+// whether the namespace itself was deleted.
+func (p *View) NamespaceLeaves(namespace string) string {
+	leaves := Once(p, func(p *View) leaving {
+		found := leaving{metav1.NamespaceDefault: false, metav1.NamespaceSystem: false, metav1.NamespacePublic: false} // nobody can delete these
+		seen := func(m *metav1.ObjectMeta) {
+			leaves, known := found[m.Namespace]
+			found[m.Namespace] = m.DeletionTimestamp != nil && (leaves || !known)
+		}
+		for _, claim := range p.Snapshot.Claims {
+			seen(&claim.ObjectMeta)
+		}
+		for _, pod := range p.Snapshot.Pods {
+			seen(&pod.ObjectMeta)
+		}
+		return found
+	})
+	if !leaves[namespace] {
+		return ""
+	}
+	return "all pods and claims that are left in namespace " + namespace + " are Terminating: where the namespace was deleted, this keeps it Terminating, too"
 }

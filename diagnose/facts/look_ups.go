@@ -22,6 +22,8 @@ type Said struct {
 	Node types.NodeName
 	// Volume is the PersistentVolume; nil for a claim that has none.
 	Volume *corev1.PersistentVolume
+	// Claim is the claim that gets no volume, or the volume's; nil where that is not known.
+	Claim *corev1.PersistentVolumeClaim
 	// Namespace is that of the pod or claim.
 	Namespace string
 }
@@ -38,8 +40,54 @@ func (v *View) LookUps(said Said) []string {
 			list = append(list, text)
 		}
 	}
-	if text := v.roomOn(said); text != "" && len(list) < mostLookUps {
-		list = append(list, text)
+	for _, text := range append([]string{v.roomOn(said)}, v.lookUpClaim(said)...) {
+		if text != "" && len(list) < mostLookUps {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+// lookUpClaim says what the claim asks for, where the message is about that: from what it
+// is to be filled, for which place, in which mode, and who else has its volume.
+func (v *View) lookUpClaim(said Said) []string {
+	claim := said.Claim
+	if claim == nil && said.Volume != nil && said.Volume.Spec.ClaimRef != nil {
+		claim = v.Snapshot.Claim(types.NamespacedName{Namespace: said.Volume.Spec.ClaimRef.Namespace, Name: said.Volume.Spec.ClaimRef.Name})
+	}
+	if claim == nil {
+		return nil
+	}
+	means := func(meanings ...driverwords.Meaning) bool { return Means(said.Driver, said.Message, meanings...) }
+	var list []string
+	if from := claim.Spec.DataSourceRef; from != nil && claim.Spec.VolumeName == "" {
+		list = append(list, fmt.Sprintf("the claim is to be filled from %s %s", from.Kind, from.Name))
+	}
+	if node := v.Snapshot.Node(types.NodeName(claim.Annotations[reconcile.SelectedNodeAnnotation])); node != nil && claim.Spec.VolumeName == "" &&
+		means(driverwords.ZoneMismatch, driverwords.OutOfSpace, driverwords.QuotaReached, driverwords.NodeUnknown, driverwords.NodeIncompatible) {
+		place := "node " + node.Name
+		if zone := node.Labels[corev1.LabelTopologyZone]; zone != "" {
+			place += " in zone " + zone
+		}
+		list = append(list, "the scheduler chose "+place)
+	}
+	if means(driverwords.AccessType) {
+		var modes []string
+		for _, mode := range claim.Spec.AccessModes {
+			modes = append(modes, string(mode))
+		}
+		if claim.Spec.VolumeMode != nil && *claim.Spec.VolumeMode == corev1.PersistentVolumeBlock {
+			modes = append(modes, "volumeMode Block")
+		}
+		list = append(list, "the claim asks for "+strings.Join(modes, ", "))
+	}
+	if means(driverwords.AttachedElsewhere, driverwords.MultiAttach) {
+		for _, pod := range v.ClaimUsers(claim) {
+			if said.Node != "" && pod.Spec.NodeName != "" && NodeOf(pod) != said.Node && !reconcile.PodTerminated(pod) {
+				list = append(list, fmt.Sprintf("pod %s on node %s uses the same claim", PodName(pod), pod.Spec.NodeName))
+				break
+			}
+		}
 	}
 	return list
 }

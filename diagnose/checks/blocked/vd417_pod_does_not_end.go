@@ -112,5 +112,6 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 		slices.Sort(f.Pods)
 		facts.Also(&f, "pod %s waits for it on node %s", facts.PodName(waiting[0]), waiting[0].Spec.NodeName)
 	}
+	f.Cause = finding.Clauses(f.Cause, p.NamespaceLeaves(pod.Namespace))
 	p.Report(f)
 }

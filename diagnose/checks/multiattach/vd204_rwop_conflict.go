@@ -19,7 +19,7 @@ var RwopConflict = check.Check{
 	Title:       "A pod waits for a ReadWriteOncePod claim that another pod uses",
 	Severity:    finding.Error,
 	Breaks:      check.Wants,
-	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Claims},
+	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes},
 	OfNamespace: true,
 	Never:       "delete the VolumeAttachment: it is right, and the pod that has the claim writes through it",
 	Run:         runRWOPConflict,
@@ -31,13 +31,17 @@ func runRWOPConflict(p *check.Run) {
 		if claim.Status.Phase != corev1.ClaimBound || !slices.Equal(claim.Spec.AccessModes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}) {
 			continue
 		}
+		pv := p.Snapshot.Volume(claim.Spec.VolumeName)
+		if pv == nil {
+			continue // nobody gets it, whatever its mode
+		}
 		var holders, waiters []*corev1.Pod
 		for _, pod := range p.ClaimUsers(claim) {
 			switch {
 			case pod.DeletionTimestamp != nil:
 			case facts.Started(pod):
 				holders = append(holders, pod)
-			case heldBackByRWOP(pod):
+			case heldBackByRWOP(pod, pv):
 				waiters = append(waiters, pod)
 			}
 		}
@@ -53,10 +57,14 @@ func runRWOPConflict(p *check.Run) {
 	}
 }
 
-// heldBackByRWOP says that it is this rule that the pod waits for: the
-// scheduler has said so, or has been passed by.
-func heldBackByRWOP(pod *corev1.Pod) bool {
-	return pod.Spec.NodeName != "" || slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+// heldBackByRWOP reports whether it is this rule that the pod waits for: the
+// scheduler has said so, or has been passed by. The scheduler goes by the claim's
+// modes, and the kubelet and the controller by the volume's.
+func heldBackByRWOP(pod *corev1.Pod, pv *corev1.PersistentVolume) bool {
+	if pod.Spec.NodeName != "" {
+		return slices.Contains(pv.Spec.AccessModes, corev1.ReadWriteOncePod)
+	}
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && facts.ContainsAny(c.Message, "ReadWriteOncePod")
 	})
 }

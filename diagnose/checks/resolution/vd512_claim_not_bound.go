@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
@@ -41,6 +42,7 @@ func runClaimNotBound(p *check.Run) {
 			continue
 		}
 		about, kept := p.Unbound(claim), keptOf(p.View, claim)
+		since := facts.Latest(about.Since, users[0].CreationTimestamp)
 		var why unboundReason
 		switch {
 		case len(kept) > 0:
@@ -50,9 +52,8 @@ func runClaimNotBound(p *check.Run) {
 		case about.ForNode && slices.ContainsFunc(users, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" }):
 			continue // the scheduler is still choosing, and says why it cannot
 		default:
-			why = whyUnbound(p.View, claim, about, users[0])
+			why = whyUnbound(p.View, claim, about, users[0], since)
 		}
-		since := facts.Latest(about.Since, users[0].CreationTimestamp)
 		if !p.Lasted(since, why.granted) {
 			continue
 		}
@@ -88,7 +89,8 @@ type unboundReason struct {
 	granted time.Duration
 }
 
-func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound, pod *corev1.Pod) unboundReason {
+// whyUnbound is why the claim, for which the pod has waited since the moment, has no volume.
+func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound, pod *corev1.Pod, since metav1.Time) unboundReason {
 	switch {
 	case claim.Spec.VolumeName != "":
 		return unboundReason{finding.Finding{
@@ -121,7 +123,7 @@ func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.
 	case p.Snapshot.Complete(snapshot.Nodes) && selectedNode(claim) != "" && p.Snapshot.Node(selectedNode(claim)) == nil:
 		return selectedNodeGone(claim, about)
 	default:
-		return notProvisioned(p, claim, about)
+		return notProvisioned(p, claim, about, since)
 	}
 }
 
@@ -173,7 +175,7 @@ func lastSaid(e *corev1.Event) string {
 }
 
 // notProvisioned is about a claim whose provisioner fails, or says nothing.
-func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound) unboundReason {
+func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound, since metav1.Time) unboundReason {
 	if len(about.Failures) == 0 {
 		return unboundReason{finding.Finding{
 			Message: fmt.Sprintf("provisioner %s has made no volume", about.Provisioner),
@@ -207,9 +209,9 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		Advice:    fmt.Sprintf("fix what the message names; the log of %s's provisioner has the rest", about.Provisioner),
 	}
 	if entry, known := facts.DriverSays(about.Provisioner, last.Message); known {
-		said := facts.Said{Driver: about.Provisioner, Message: last.Message, Namespace: claim.Namespace}
+		said := facts.Said{Driver: about.Provisioner, Message: last.Message, Claim: claim, Namespace: claim.Namespace}
 		entry = p.Settled(entry, said)
-		f.Cause = facts.WhatItMeans(entry, p.Age(facts.EventTime(about.Failures[0])))
+		f.Cause = facts.WhatItMeans(entry, p.Age(since))
 		lookUps := p.LookUps(said)
 		if len(lookUps) > 0 {
 			f.Cause += "; the objects say: " + strings.Join(lookUps, "; ")

@@ -110,6 +110,7 @@ func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users [
 		f.Advice = "{check} look whether kube-controller-manager runs and leads, and what its log says about the claim"
 		f.AdviceCommands = []string{safetext.Kubectl("get", "lease/kube-controller-manager", "-n", "kube-system")}
 	}
+	f.Cause = finding.Clauses(f.Cause, p.NamespaceLeaves(claim.Namespace))
 	p.Report(f)
 }
 

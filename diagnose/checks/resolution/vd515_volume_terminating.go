@@ -36,8 +36,12 @@ const (
 )
 
 func runVolumeTerminating(p *check.Run) {
+	awaited := awaitedVolumes(p)
 	for _, pv := range p.Snapshot.Volumes {
-		if !goes(pv) || p.Age(*pv.DeletionTimestamp) <= claimDeletionGrace || len(p.AttachmentsNaming(pv.Name)) > 0 {
+		if !goes(pv) || p.Age(*pv.DeletionTimestamp) <= claimDeletionGrace {
+			continue
+		}
+		if len(p.AttachmentsNaming(pv.Name)) > 0 && !(awaited[pv.Name] && boundTo(p.View, pv) != nil) {
 			continue // what is attached has to be detached first, and has checks of its own
 		}
 		if slices.ContainsFunc(pv.Finalizers, func(f string) bool { return strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }) {
@@ -47,6 +51,18 @@ func runVolumeTerminating(p *check.Run) {
 			volumeTerminating(p, pv)
 		}
 	}
+}
+
+// awaitedVolumes are those for which pods wait wherever a VolumeAttachment names them, none
+// of which has been refused for the deletion: pv-terminating-va-exists has nothing to say yet.
+func awaitedVolumes(p *check.Run) map[string]bool {
+	awaited := map[string]bool{}
+	for _, va := range p.Attachments() {
+		pv := facts.VolumeName(va.VolumeAttachment)
+		known, seen := awaited[pv]
+		awaited[pv] = (known || !seen) && va.DeletionTimestamp == nil && !refusedForDeletion(p.View, va) && len(p.WaitingHere(va.VolumeNode)) > 0
+	}
+	return awaited
 }
 
 // toldOfClaim reports whether another check tells of the claim that the volume names: it is

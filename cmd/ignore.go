@@ -48,6 +48,9 @@ func readIgnore(name, input string, errOut io.Writer) (file string, list []findi
 	if list, err = diagnose.ReadSuppressions(data); err != nil {
 		return file, nil, fmt.Errorf("%s: %w", file, err)
 	}
+	for i := range list {
+		list[i].File = file
+	}
 	return file, list, nil
 }
 

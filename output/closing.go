@@ -205,7 +205,11 @@ func overWhat(r *finding.Report) string {
 func leftOut(r *finding.Report) string {
 	var parts []string
 	if r.Suppressed > 0 {
-		parts = append(parts, fmt.Sprintf("%d suppressed", r.Suppressed))
+		by := ""
+		if r.SuppressedBy != "" {
+			by = " by " + visible(r.SuppressedBy)
+		}
+		parts = append(parts, fmt.Sprintf("%d suppressed%s", r.Suppressed, by))
 	}
 	if r.Known > 0 {
 		parts = append(parts, fmt.Sprintf("%d already in the baseline", r.Known))

@@ -1,9 +1,11 @@
 package finding
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -20,10 +22,16 @@ type LeaveOut struct {
 func (r *Report) Without(l LeaveOut) *Report {
 	left := r
 	if len(l.Suppressions) > 0 {
+		var hide []Suppression
 		left = r.Keep(func(f Finding) bool {
-			return !slices.ContainsFunc(l.Suppressions, func(s Suppression) bool { return !s.Expired(r.TakenAt.Time) && s.Hides(f) })
+			i := slices.IndexFunc(l.Suppressions, func(s Suppression) bool { return !s.Expired(r.TakenAt.Time) && s.Hides(f) })
+			if i >= 0 {
+				hide = append(hide, l.Suppressions[i])
+			}
+			return i < 0
 		})
-		left.Suppressed += len(r.Findings) - len(left.Findings)
+		left.Suppressed += len(hide)
+		left.SuppressedBy = cmp.Or(by(hide), r.SuppressedBy)
 	}
 	if l.Baseline != nil {
 		known, before := fingerprints(l.Baseline.Findings), len(left.Findings)
@@ -31,6 +39,23 @@ func (r *Report) Without(l LeaveOut) *Report {
 		left.Known += before - len(left.Findings)
 	}
 	return left
+}
+
+// by is the file of the suppressions, with the first day on which one of them ends.
+func by(hide []Suppression) string {
+	if len(hide) == 0 || hide[0].File == "" {
+		return ""
+	}
+	var until time.Time
+	for _, s := range hide {
+		if !s.Until.IsZero() && (until.IsZero() || s.Until.Before(until)) {
+			until = s.Until
+		}
+	}
+	if until.IsZero() {
+		return hide[0].File
+	}
+	return hide[0].File + " until " + until.Format(time.DateOnly)
 }
 
 // Fits reports why the baseline is not one for a run on the cluster, or on the several

@@ -49,6 +49,7 @@ func Merge(reports []*Report, same map[string]string, leaveOut LeaveOut) *Report
 			all.Scope.Objects[kind] += n
 		}
 		all.Suppressed += r.Suppressed
+		all.SuppressedBy = cmp.Or(all.SuppressedBy, r.SuppressedBy)
 		all.Known += r.Known
 	}
 	slices.Sort(all.Checks)

@@ -45,7 +45,9 @@ type Report struct {
 	// Suppressed counts the findings that somebody has decided to live with, and
 	// Known those that the baseline has already. Neither are among Findings.
 	Suppressed int `json:"suppressed,omitempty"`
-	Known      int `json:"known,omitempty"`
+	// SuppressedBy is the file of those decisions, with the first day on which one ends.
+	SuppressedBy string `json:"-"`
+	Known        int    `json:"known,omitempty"`
 	// Findings are sorted: errors first, then what most follows from, then by code
 	// and subject. What follows from another stands behind it, and lends it its
 	// severity.

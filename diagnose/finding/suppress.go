@@ -25,7 +25,8 @@ type Suppression struct {
 	Reason string
 	// Until is the last day on which it holds, in UTC; zero is for good.
 	Until time.Time
-	// Line is where it stands in its file.
+	// File has it, and Line is where it stands there.
+	File string
 	Line int
 }
 

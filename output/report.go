@@ -106,14 +106,13 @@ func do(b *strings.Builder, steps []step, opts Options) {
 	}
 	i := 0
 	for _, s := range steps {
-		i++
 		switch {
 		case s.whose:
-			i--
 			wrapped(b, head, s.text, opts)
 		case s.command != "":
 			fmt.Fprintf(b, "%s%s\n", head, Safe(s.command))
 		case sentences > 1:
+			i++
 			wrapped(b, fmt.Sprintf("%s%d. ", head, i), s.text, opts)
 		default:
 			wrapped(b, head, s.text, opts)

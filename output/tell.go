@@ -299,7 +299,7 @@ func steps(f finding.Finding, at time.Time, refused string) []step {
 	for _, a := range finding.ActionsOf(f, at) {
 		switch {
 		case a.Told:
-		case joins && a.When != finding.Later && a.Advised:
+		case joins && a.When != finding.Later && a.Advised && a.Command == "":
 			list[len(list)-1].text += "; " + a.Sentence
 		default:
 			list = append(list, step{text: when[a.When] + a.Sentence})

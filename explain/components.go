@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
 // Who says what people paste.
@@ -68,7 +70,7 @@ var sentences = []sentence{
 	{[]string{"waiting for first consumer"}, binder, "nothing is wrong yet: the claim gets its volume when a pod that uses it is scheduled", "", []string{"VD512"}},
 	{[]string{"no persistent volumes available for this claim"}, binder, "no volume fits the claim, and none is made for it", "cluster admin", []string{"VD512"}},
 	{[]string{"different selinux label"}, kubelet, "a pod with another SELinux label still has the volume on the node", "workload owner", []string{"VD407"}},
-	{[]string{"conflicting selinux labels"}, "kube-controller-manager", "pods with two SELinux labels use the volume", "workload owner", []string{"VD407"}},
+	{[]string{"conflicting selinux labels"}, reconcile.ControllerManager, "pods with two SELinux labels use the volume", "workload owner", []string{"VD407"}},
 	{[]string{"setting volume ownership for"}, kubelet, "it changes the owner of each file of the volume, which takes time", "", []string{"VD413"}},
 	{[]string{"applyfsgroup failed"}, kubelet, "it cannot give the volume's files to the pod's group", "", []string{"VD411"}},
 	{[]string{"failed calling webhook"}, apiServer, "a webhook that is asked before the write does not answer", "cluster admin", []string{"VD415"}},

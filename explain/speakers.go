@@ -6,6 +6,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
 // driversPage is the name of the page that lists the speakers.
@@ -16,9 +17,9 @@ const driversPage = "drivers"
 func Said(name string) (string, bool) {
 	drivers, tools := driverwords.Speakers()
 	if strings.EqualFold(name, driversPage) {
-		return fmt.Sprintf("# What drivers say\n\nEach name is a page: \"kubectl volume-doctor explain %s\".\n\n## Drivers\n\n- %s\n\n"+
+		return fmt.Sprintf("# What drivers say\n\nEach name is a page: \"%s\".\n\n## Drivers\n\n- %s\n\n"+
 			"## Tools, and what their numbers mean\n\n- %s\n\n## Whatever the driver\n\n%s",
-			drivers[0], strings.Join(drivers, "\n- "), strings.Join(tools, "\n- "), entries(driverwords.Of(""))), true
+			safetext.Kubectl("volume-doctor", "explain", drivers[0]), strings.Join(drivers, "\n- "), strings.Join(tools, "\n- "), entries(driverwords.Of(""))), true
 	}
 	said := driverwords.Of(name)
 	if len(said) == 0 {

@@ -125,6 +125,7 @@ var codesIn = map[string]string{
 	"diagnose/checks/":                "the checks, and how their findings relate",
 	"diagnose/pod_stuck.go":           "the remainder, which is no room's",
 	"explain/words.go":                "which page to read about words that somebody has pasted",
+	"explain/components.go":           "which page to read about the sentence of a component",
 	"diagnose/finding/groups.go":      "a report that was read from a file has codes and no checks",
 	"diagnose/check/upstream_bugs.go": "which finding a bug leads to",
 	"repair/":                         "which findings a kind of repair mends",

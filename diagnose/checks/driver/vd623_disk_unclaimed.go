@@ -28,7 +28,7 @@ func runDiskUnclaimed(p *check.Run) {
 		f := finding.Finding{
 			Subject: finding.Object{Kind: "CSIDriver", Name: d.Driver}, Volume: reconcile.CSIVolumeName(d.Driver, d.ID),
 			Message:   fmt.Sprintf("Disk %s is attached to nothing, and no PersistentVolume names it", d.ID),
-			Detail:    "nothing on the disk says of which cluster it is: it may be another one's",
+			Detail:    "nothing on the disk shows whose it is: it may be another one's",
 			Cause:     "its PersistentVolume had the policy Retain and was deleted, or was deleted without its finalizers, or the whole cluster was",
 			Evidence:  []finding.Evidence{d.Evidence()},
 			SelfHeals: finding.SelfHeals{Because: "a provisioner knows no disk but those that PersistentVolumes name"},

@@ -22,6 +22,8 @@ kubectl get tridentvolumes|e2e/backend
 kubectl get resources.internal.linstor|e2e/backend
 kubectl get cstorvolumeattachments|e2e/backend
 kubectl get jivavolumes|e2e/backend
+kubectl volume-doctor diagnose --apply --approved |e2e/repair
+kubectl volume-doctor undo volume-doctor-|scripts/new-user.sh
 helm |e2e/serve/chart_test.go
 claude |cmd/mcp_test.go
 holmes |scripts/holmes.py
@@ -59,7 +61,8 @@ kubectl volume-doctor snapshot case.yaml.gz 2>/dev/null
 lines() {
   awk '/^```/ {inside = !inside; language = substr($0, 4); next}
     inside && language == "sh" && NF {print}
-    inside && language == "console" && /^\$ / {print substr($0, 3)}' "$1"
+    inside && language == "console" && /^\$ / {print substr($0, 3)}
+    !inside && /^    kubectl / {print substr($0, 5)}' "$1"
 }
 
 ran=0 failed=0

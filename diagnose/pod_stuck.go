@@ -101,7 +101,7 @@ func stuck(group []*trace.Trace) finding.Finding {
 	stage := first.Stage()
 	f.Cause = cmp.Or(stage.Means(), "not known; what the objects show: "+stage.Detail)
 	f.SelfHeals.Unknown = !stage.Stays()
-	if stage.Ends != "" {
+	if stage.Ends != "" && !strings.Contains(f.Advice, stage.Ends) {
 		f.SelfHeals.Because = "what ends it: " + stage.Ends
 	}
 	name := "pod/" + podOf(first)

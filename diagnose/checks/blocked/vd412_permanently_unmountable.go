@@ -106,7 +106,7 @@ func reportUnmountable(p *check.Run, list []unmountable) {
 		Cause:     "the pod uses the volume in a way that the volume does not have",
 		SelfHeals: finding.SelfHeals{Because: "the kubelet repeats the same attempt; neither the mode of a volume nor the volumes of a pod can change"},
 		Advice: "correct the pod's template: volumeDevices for a volume of mode Block, volumeMounts for one of mode Filesystem; or make a new claim with the other " +
-			"volumeMode; {delete-pod}: it has not started",
+			"volumeMode; {delete-pod}",
 	}
 	if first.pv != nil {
 		f.Subject, f.PersistentVolume, f.Node = facts.PvObject(first.pv), first.pv.Name, facts.NodeOf(first.pod)
@@ -120,7 +120,7 @@ func reportUnmountable(p *check.Run, list []unmountable) {
 		f.Cause = "the driver or the node's mount program does not know a mount option, an access mode or a kind of volume that is asked for"
 		f.SelfHeals.Because = "the kubelet repeats the same attempt with the same options"
 		f.Advice = "correct what the message names: mountOptions and accessModes in the PersistentVolume, and in its StorageClass for the volumes to come; a " +
-			"volume that stands in the pod itself, in the pod's template; {delete-pod}: it has not started"
+			"volume that stands in the pod itself, in the pod's template; {delete-pod}"
 	}
 	if slices.ContainsFunc(list, func(u unmountable) bool { return u.pod.Spec.NodeName != first.pod.Spec.NodeName }) {
 		f.Node = ""

@@ -70,8 +70,8 @@ func limitReached(p *check.Run, l *facts.Load, stuck []facts.Task, pods []*corev
 		f.Cause = "the driver attaches no more volumes to the node: its limit is too high, other devices take up room, or the pod names its node itself"
 	}
 	f.Evidence = append(f.Evidence, facts.TaskEvidence(stuck)...)
-	f.SelfHeals.Because = "it fits once another volume leaves the node; nobody moves the pod"
-	f.Advice = fmt.Sprintf("let the pod start elsewhere: cordon %s, {delete-pod}, uncordon; {later} give the driver the right limit (volume-attach-limit "+
+	f.SelfHeals.Because = "it fits once another volume leaves the node"
+	f.Advice = fmt.Sprintf("let the pod start elsewhere: cordon %s, {delete-pod}, uncordon; {later} correct the driver's limit (volume-attach-limit "+
 		"or reserved-volume-attachments)", l.Node.Name)
 	if leftWaiting(p.View, l, stuck) {
 		f.Advice += "; set nodeAllocatableUpdatePeriodSeconds in the CSIDriver, too: the kubelet then rejects such a pod, and its workload makes another"

@@ -98,7 +98,7 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 			{Object: "pod/" + facts.PodName(waiter), Field: "status", Value: fmt.Sprintf("%s, %s", waiter.Status.Phase, place)},
 		},
 		SelfHeals: finding.SelfHeals{Because: who + " until the first one has ended"},
-		Advice:    "decide which pod is to have the claim; " + step.DeletePod.Of("any "+facts.PodName(waiter), facts.PodName(holder)) + " in the ordinary way; give each its own claim where both must run",
+		Advice:    step.DeletePod.Of("any "+facts.PodName(waiter), facts.PodName(holder)) + " in the ordinary way, or give each its own claim",
 	}
 	if d := facts.DeploymentOf(waiter); d != "" && d == facts.DeploymentOf(holder) {
 		f.Cause = fmt.Sprintf("a rolling update of Deployment %s starts the new pod before it ends the old one, which is the claim's only allowed user", d)

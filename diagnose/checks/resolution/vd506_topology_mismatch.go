@@ -151,9 +151,9 @@ func misplaced(p *check.Run, node *corev1.Node, pod *corev1.Pod, v *corev1.Volum
 		PersistentVolume: pv.Name,
 		Pods:             facts.PodNames([]*corev1.Pod{pod}),
 		Since:            new(facts.BoundAt(pod)),
-		Cause:            "the pod was bound past the scheduler (a nodeName in its template), or the node's labels have changed since",
-		SelfHeals:        finding.SelfHeals{Because: "a pod that has a node keeps it, and the volume does not move"},
-		Advice: "take the nodeName out of the pod's template, or give the node its labels back; {delete-pod}: it has not started, and its " +
+		Cause:            "its template names the node, past the scheduler, or the node's labels have changed since",
+		SelfHeals:        finding.SelfHeals{Because: "neither the pod nor the volume moves"},
+		Advice: "take the nodeName out of the pod's template, or give the node its labels back; {delete-pod}: its " +
 			"successor is scheduled where the volume is",
 	}
 	if terms := facts.UnmetAffinity(pv, node); terms != "" {
@@ -180,7 +180,7 @@ func misplaced(p *check.Run, node *corev1.Node, pod *corev1.Pod, v *corev1.Volum
 		{Object: "volumeattachment/" + va.Name, Field: "status.attachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},
 		{Object: "persistentvolume/" + pv.Name, Field: "spec.nodeAffinity", Value: "none"},
 	}
-	f.Advice = "keep the pod to nodes of the volume's zone (node affinity in its template); {delete-pod}: it has not started; {later} give the volume a " +
+	f.Advice = "keep the pod to nodes of the volume's zone (node affinity in its template); {delete-pod}; {later} give the volume a " +
 		"nodeAffinity when you recreate it"
 	p.Report(f)
 }

@@ -52,7 +52,7 @@ func (c *Cluster) PodsWith(ctx context.Context, namespace, selector string) ([]t
 	return names, nil
 }
 
-// HasPod says whether the namespace has a pod, also one that a snapshot leaves out.
+// HasPod reports whether the namespace has a pod, also one that a snapshot leaves out.
 func (c *Cluster) HasPod(ctx context.Context, namespace string) (bool, error) {
 	list, err := c.Metadata(ctx, c.client[corev1.GroupName].Get().Namespace(namespace).Resource(string(snapshot.Pods)).Param("limit", "1"))
 	return len(list) > 0, err

@@ -291,7 +291,7 @@ func (f *following) fill(o *snapshot.Objects) *snapshot.Gap {
 	return nil
 }
 
-// reads says whether the kind is followed, and in which namespace if not in all of them.
+// reads reports whether the kind is followed, and in which namespace if not in all of them.
 func (f *following) reads() (read bool, within string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -121,7 +121,7 @@ func (a *applyFlags) consent() repair.Consent {
 	}
 }
 
-// writes says whether the run is meant to change the cluster.
+// writes reports whether the run is meant to change the cluster.
 func (a *applyFlags) writes() bool { return a.mode() == apply.DryRunNone && a.save == "" }
 
 func (a *applyFlags) mode() apply.DryRunMode {

@@ -27,7 +27,7 @@ func sayApplyAll(r *finding.Report, flags []string) {
 	}
 }
 
-// sameRepair says that one command line for their node makes the repairs of both.
+// sameRepair reports whether one command line for their node makes the repairs of both.
 func sameRepair(a, b finding.Finding) bool {
 	return a.Node != "" && a.Node == b.Node && a.Code == b.Code && a.Context == b.Context &&
 		a.Repair != nil && b.Repair != nil && a.Repair.Apply != "" && b.Repair.Apply != "" &&

@@ -110,7 +110,7 @@ func (g *globalFlags) options() reconcile.Options {
 	}
 }
 
-// paints says whether what goes to out is coloured.
+// paints reports whether what goes to out is coloured.
 func (g *globalFlags) paints(out io.Writer) bool {
 	return g.color == "always" || g.color == "auto" && printers.AllowsColorOutput(out)
 }

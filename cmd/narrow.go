@@ -13,7 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// concerns says whether the finding is about the target.
+// concerns reports whether the finding is about the target.
 func (t target) concerns(f finding.Finding, s *snapshot.Snapshot) bool {
 	if t.kind == "" {
 		return false // a group without any pod
@@ -38,7 +38,7 @@ func (t target) concerns(f finding.Finding, s *snapshot.Snapshot) bool {
 	}
 }
 
-// inNamespace says whether the finding touches the namespace: by its subject,
+// inNamespace reports whether the finding touches the namespace: by its subject,
 // by a pod, or by the claim that its volume is bound to.
 func inNamespace(f finding.Finding, namespace string, s *snapshot.Snapshot) bool {
 	pv := s.Volume(f.PersistentVolume)
@@ -66,7 +66,7 @@ func scopeOf(s *snapshot.Snapshot, targets []target, namespace string, repairs b
 	return &diagnose.Scope{Waits: waits, Concerns: concerns, Repairs: repairs}
 }
 
-// usedBy says whether the target is the pod, its node, or one of its volumes.
+// usedBy reports whether the target is the pod, its node, or one of its volumes.
 func (t target) usedBy(pod *corev1.Pod, s *snapshot.Snapshot) bool {
 	volume := func(name string) bool {
 		return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {

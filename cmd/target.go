@@ -162,7 +162,7 @@ func (t target) mustExist(s *snapshot.Snapshot) error {
 	}
 }
 
-// nodeKnown says whether the cluster has the node, or a VolumeAttachment that was left
+// nodeKnown reports whether the cluster has the node, or a VolumeAttachment that was left
 // of it.
 func nodeKnown(s *snapshot.Snapshot, name string) bool {
 	return s.Node(types.NodeName(name)) != nil ||

@@ -45,7 +45,7 @@ func (e *examination) selectPods() error {
 	return nil
 }
 
-// usesNamespace says whether anything is in the namespace of -n: mostly the name of one
+// usesNamespace reports whether anything is in the namespace of -n: mostly the name of one
 // without is mistyped, and to find nothing wrong in it would be a lie. Where not all
 // could be read it counts as used. The cluster, nil for a file, is asked for pods that
 // the snapshot leaves out, because they use no volume.

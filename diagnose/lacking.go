@@ -22,7 +22,7 @@ func lacking(s *snapshot.Snapshot, c check.Check) (kind snapshot.Kind, lacks boo
 	return c.Needs[i], true
 }
 
-// partlyRead says that all of the kind was read that is in one namespace.
+// partlyRead reports whether all of the kind was read that is in one namespace.
 func partlyRead(s *snapshot.Snapshot, kind snapshot.Kind) bool {
 	return !slices.ContainsFunc(s.Gaps, func(g snapshot.Gap) bool { return g.Kind == kind && g.Namespace == "" })
 }

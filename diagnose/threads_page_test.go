@@ -98,12 +98,12 @@ func (th thread) misread(f finding.Finding) bool {
 	return f.KnownFrom != nil && !th.means(f, driverwords.Near)
 }
 
-// warns says that a finding of warning or worse names the pod.
+// warns reports whether a finding of warning or worse names the pod.
 func warns(f finding.Finding, pod string) bool {
 	return f.Severity.AtLeast(finding.Warning) && slices.Contains(f.Pods, pod)
 }
 
-// onlyInfo says that the command exits with 0 although it names the cause.
+// onlyInfo reports whether the command exits with 0 although it names the cause.
 func (a answer) onlyInfo() bool {
 	return a.score == scoreCause && !slices.ContainsFunc(a.findings, func(f finding.Finding) bool { return f.Severity.AtLeast(finding.Warning) })
 }

@@ -139,7 +139,7 @@ func closing(b *strings.Builder, r *finding.Report, opts Options) {
 	lines(rightsToAsk(r))
 }
 
-// good says that everything was examined and nothing was found.
+// good reports whether everything was examined and nothing was found.
 func good(r *finding.Report) bool { return len(r.Findings) == 0 && examinedAll(r) }
 
 // found is the report in a line.

@@ -618,7 +618,7 @@ func wholeFindings(r *finding.Report) []finding.Finding {
 	return whole
 }
 
-// within says that the element is in one of the class.
+// within reports whether the element is in one of the class.
 func within(n *html.Node, class string) bool {
 	for ; n != nil; n = n.Parent {
 		if slices.Contains(strings.Fields(attribute(n, "class")), class) {

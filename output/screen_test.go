@@ -24,7 +24,7 @@ import (
 // nameFrom is the length from which a word counts as a name, which is never broken.
 const nameFrom = 24
 
-// tooWide says that a line is wider than the terminal, and not because of a command
+// tooWide reports whether a line is wider than the terminal, and not because of a command
 // or of a name.
 func tooWide(line string) bool {
 	if displaywidth.String(line) <= terminal.Width {

@@ -152,7 +152,7 @@ func writeStatements(b *strings.Builder, statements []trace.KubeletStatement, op
 	}
 }
 
-// soonerStuck says that a finding makes the pod stuck before its usual time is over, of
+// soonerStuck reports whether a finding makes the pod stuck before its usual time is over, of
 // which there is then nothing to say.
 func soonerStuck(t *trace.Trace) bool {
 	bound, err := time.ParseDuration(t.Verdict.UsualBound)

@@ -60,7 +60,7 @@ func (p *pass) mayBeBlocked(n *onNode) bool {
 	return others > 0
 }
 
-// mayDetach says whether the controller may detach a pair that nobody wants,
+// mayDetach reports whether the controller may detach a pair that nobody wants,
 // although its node goes on listing it as mounted.
 func (p *pass) mayDetach(n *onNode) bool {
 	switch d := n.decision; {
@@ -73,7 +73,7 @@ func (p *pass) mayDetach(n *onNode) bool {
 	}
 }
 
-// mayAttach says whether an attach for the pair may run while the other one
+// mayAttach reports whether an attach for the pair may run while the other one
 // waits: not while it is the other one that holds it back.
 func (p *pass) mayAttach(n, other *onNode) bool {
 	switch d := n.decision; d.Verb {
@@ -89,7 +89,7 @@ func (p *pass) mayAttach(n, other *onNode) bool {
 	}
 }
 
-// mayFail says whether a detach of the pair may fail or take its time. Without a
+// mayFail reports whether a detach of the pair may fail or take its time. Without a
 // VolumeAttachment there is nothing to delete, and on FC and iSCSI nothing to do.
 func (p *pass) mayFail(n *onNode) bool {
 	if n.fails == nil {

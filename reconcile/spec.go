@@ -172,7 +172,7 @@ func (r *resolver) inline(volume *corev1.Volume, namespace string, node types.No
 	return &VolumeSpec{PV: pv, Migrated: true, InlineMigrated: true}, nil
 }
 
-// migrates says whether a source is to be translated, as IsMigratable and
+// migrates reports whether a source is to be translated, as IsMigratable and
 // isCSIMigrationSupportedOnNode do.
 func (r *resolver) migrates(pv *corev1.PersistentVolume, inline *corev1.Volume, node types.NodeName) (bool, error) {
 	if !inTreeSource(pv, inline) {

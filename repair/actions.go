@@ -225,11 +225,11 @@ func choose(v *View, f finding.Finding) *Repair {
 	return best
 }
 
-// lacksConsent says that only the user's word stands between the repair and
+// lacksConsent reports whether only the user's word stands between the repair and
 // its being made.
 func (r *Repair) lacksConsent() bool { return r.BlockedBy != nil && r.BlockedBy.consent() }
 
-// asksConsent says that the repair is never made without the user's word.
+// asksConsent reports whether the repair is never made without the user's word.
 func (r *Repair) asksConsent() bool {
 	return slices.ContainsFunc(r.Guards, func(g Guard) bool { return consents(g.Name) })
 }

@@ -124,7 +124,7 @@ func unclock(object map[string]any) {
 	}
 }
 
-// Same says whether the two are the same word of the user.
+// Same reports whether the two are the same word of the user.
 func (c Consent) Same(other Consent) bool {
 	return sets.New(c.Allow...).Equal(sets.New(other.Allow...)) && sets.New(c.Fenced...).Equal(sets.New(other.Fenced...)) &&
 		sets.New(c.Detached...).Equal(sets.New(other.Detached...))

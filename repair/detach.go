@@ -143,7 +143,7 @@ func wholeAttachment(va *storagev1.VolumeAttachment) json.RawMessage {
 	return Compact(kept)
 }
 
-// letGo says that the object is gone or on its way. One that the controller makes for
+// letGo reports whether the object is gone or on its way. One that the controller makes for
 // a pod that has come since is another attach.
 func letGo(v *View, va *storagev1.VolumeAttachment, onItsWay func(*storagev1.VolumeAttachment) bool) bool {
 	now := v.Snapshot.VolumeAttachment(va.Name)
@@ -228,7 +228,7 @@ func pairs(v *View, va *storagev1.VolumeAttachment) []reconcile.VolumeNode {
 	return list
 }
 
-// wanted says that the controller wants the volume on the node.
+// wanted reports whether the controller wants the volume on the node.
 func wanted(v *View, va *storagev1.VolumeAttachment) bool {
 	return slices.ContainsFunc(pairs(v, va), func(p reconcile.VolumeNode) bool { return v.World.Desired.Find(p) != nil })
 }
@@ -253,7 +253,7 @@ func livePods(v *View, va *storagev1.VolumeAttachment) []*corev1.Pod {
 	return pods
 }
 
-// has says that the pod has a volume of one of the claims.
+// has reports whether the pod has a volume of one of the claims.
 func has(pod *corev1.Pod, claims []*corev1.PersistentVolumeClaim) bool {
 	return slices.ContainsFunc(claims, func(claim *corev1.PersistentVolumeClaim) bool {
 		if claim.Namespace != pod.Namespace {

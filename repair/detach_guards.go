@@ -161,7 +161,7 @@ func checkNotAttachedElsewhere(v *View, r *Repair) error {
 	return nil
 }
 
-// unusedThere says that the VolumeAttachment is the controller's own and that
+// unusedThere reports whether the VolumeAttachment is the controller's own and that
 // nothing uses its volume on its node, which lives and would say so: what must be
 // true before it may be deleted itself.
 func unusedThere(v *View, va *storagev1.VolumeAttachment) bool {
@@ -177,7 +177,7 @@ func unusedThere(v *View, va *storagev1.VolumeAttachment) bool {
 	})
 }
 
-// sameVolume says whether two VolumeAttachments may be about one disk.
+// sameVolume reports whether two VolumeAttachments may be about one disk.
 func sameVolume(v *View, a, b *storagev1.VolumeAttachment) bool {
 	if a.Spec.Attacher != b.Spec.Attacher {
 		return false
@@ -214,7 +214,7 @@ func aboutOf(v *View, va *storagev1.VolumeAttachment) about {
 	return a
 }
 
-// manyNodes says that everything that names the disk lets several nodes have it.
+// manyNodes reports whether everything that names the disk lets several nodes have it.
 func manyNodes(v *View, va *storagev1.VolumeAttachment) bool {
 	driver, handle, ok := v.Facts.AskedDisk(va)
 	if !ok {
@@ -311,7 +311,7 @@ func checkNotListed(v *View, r *Repair) error {
 	return nil
 }
 
-// reported says that the VolumeAttachment's node is there and has its volume, by any of
+// reported reports whether the VolumeAttachment's node is there and has its volume, by any of
 // its names, in such a list.
 func reported(v *View, va *storagev1.VolumeAttachment, lists func(*corev1.Node, corev1.UniqueVolumeName) bool) bool {
 	node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName))

@@ -36,7 +36,7 @@ func checkNotElsewhere(v *View, r *Repair) error {
 	return nil
 }
 
-// mayBeShared says whether everything that names the volume lets several nodes
+// mayBeShared reports whether everything that names the volume lets several nodes
 // have it: the pod's own view of it and each persistent volume with its handle.
 func mayBeShared(v *View, r *Repair) bool {
 	row := v.World.Desired.Find(r.Finding.Pair())
@@ -47,7 +47,7 @@ func oneNodeOnly(pv *corev1.PersistentVolume) bool {
 	return !(&reconcile.VolumeSpec{PV: pv}).MultiAttach()
 }
 
-// attachmentIsFor says whether a VolumeAttachment is about the repair's volume
+// attachmentIsFor reports whether a VolumeAttachment is about the repair's volume
 // as the controller reads it: through its persistent volume alone.
 func attachmentIsFor(v *View, va *storagev1.VolumeAttachment, r *Repair) bool {
 	name, err := v.World.AttachmentVolume(va)

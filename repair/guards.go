@@ -69,7 +69,7 @@ func consents(guard string) bool {
 	return guard == GuardAllowed || guard == GuardFenced || guard == GuardDetached
 }
 
-// consent says that the user's word alone would lift the refusal.
+// consent reports whether the user's word alone would lift the refusal.
 func (r *Refusal) consent() bool { return consents(r.Guard) }
 
 // refusal is that of the first guard that does not hold. Where the finding is

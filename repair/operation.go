@@ -68,7 +68,7 @@ func refTo(kind snapshot.Kind, object metav1.Object) corev1.ObjectReference {
 	}
 }
 
-// Conditional says whether the operation names the object and the state of it
+// Conditional reports whether the operation names the object and the state of it
 // that it was worked out on. Nothing else may be sent.
 func (op Operation) Conditional() bool {
 	if op.Verb == VerbCreate {
@@ -77,7 +77,7 @@ func (op Operation) Conditional() bool {
 	return op.Target.UID != "" && op.Target.ResourceVersion != ""
 }
 
-// asMade says whether the operation is the one that was made. The mark of a JSON
+// asMade reports whether the operation is the one that was made. The mark of a JSON
 // patch is left out where the object seemed to have no annotations.
 func (op Operation) asMade(made Operation) bool {
 	if op.Verb != made.Verb || op.Target != made.Target || op.Subresource != made.Subresource || op.Merge != made.Merge || !sameJSON(op.Object, made.Object) {
@@ -86,7 +86,7 @@ func (op Operation) asMade(made Operation) bool {
 	return sameJSON(op.Patch, made.Patch) || !made.Merge && sameJSON(op.Patch, without(made.Patch, markPath))
 }
 
-// sameJSON says whether two texts say the same; none is like none alone.
+// sameJSON reports whether two texts say the same; none is like none alone.
 func sameJSON(a, b json.RawMessage) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return len(a) == len(b)
@@ -222,7 +222,7 @@ func (v *View) Stored(target corev1.ObjectReference) metav1.Object {
 	return nil
 }
 
-// goneOrGoing says that the object is gone, another one has its name, or it is being
+// goneOrGoing reports whether the object is gone, another one has its name, or it is being
 // deleted.
 func (v *View) goneOrGoing(target corev1.ObjectReference) bool {
 	now := v.Stored(target)

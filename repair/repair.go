@@ -132,7 +132,7 @@ func newView(s *snapshot.Snapshot, opts reconcile.Options, consent Consent) *Vie
 // still be true: see diagnose.Undecided.
 func (v *View) Undecided(f finding.Finding) bool { return diagnose.Undecided(v.Facts, f) }
 
-// Finds says whether the view has the finding.
+// Finds reports whether the view has the finding.
 func (v *View) Finds(fingerprint string) bool { return v.lookUp(fingerprint) != nil }
 
 // lookUp is the view's finding; nil where it has none of the kind.
@@ -223,7 +223,7 @@ func (r *Repair) FencedNode() types.NodeName {
 	return r.Finding.Node
 }
 
-// RestsOnFencing says that the repair is safe only because the user says that
+// RestsOnFencing reports whether the repair is safe only because the user says that
 // the node is fenced.
 func (r *Repair) RestsOnFencing() bool {
 	return slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Name == GuardFenced })

@@ -165,5 +165,5 @@ const (
 	GuardOurs = "own-mark"
 )
 
-// Moot says that a refusal leaves nothing undone.
+// Moot reports whether a refusal leaves nothing undone.
 func (r *Refusal) Moot() bool { return r.Guard == GuardFinding || r.Guard == GuardGone }

@@ -348,7 +348,7 @@ var proseWords = []string{
 	"read", "write", "lookup", "exit", "code", "status", "internal", "unauthorized", "forbidden", "denied", "operation", "volume", "node", "x509", "tls", "json", "yaml", "eof",
 }
 
-// isProse says that what follows "name: " is no value but the next word of a
+// isProse reports whether what follows "name: " is no value but the next word of a
 // sentence: "failed to get token: rpc error". A password is more often a plain
 // word than a token or a key is.
 func isProse(name, value, rest string) bool {

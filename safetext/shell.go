@@ -147,7 +147,7 @@ func Quote(s string) string {
 	}
 }
 
-// isPlain says that a word means itself to every shell. To zsh "=a" is the path
+// isPlain reports whether a word means itself to every shell. To zsh "=a" is the path
 // of the program a, and "~" is a home.
 func isPlain(s string) bool {
 	if s == "" || s[0] == '=' {

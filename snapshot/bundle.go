@@ -134,7 +134,7 @@ func isBundleFile(p string) bool {
 	return ok
 }
 
-// wanted says whether the file is read at all.
+// wanted reports whether the file is read at all.
 func (t *tree) wanted(p string) bool {
 	if path.Base(p) == stampName || path.Base(p) == crustGatherStamp {
 		return true

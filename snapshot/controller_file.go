@@ -82,7 +82,7 @@ func (c *collector) addController(at place, part *Controller) error {
 	return nil
 }
 
-// isBroken says that a time stands without what it is of, or the other way round.
+// isBroken reports whether a time stands without what it is of, or the other way round.
 func (p RememberedPair) isBroken() bool {
 	return (p.Running == "") != (p.RunningSince == nil) || (p.LastError == "") != (p.LastErrorAt == nil) || (len(p.States) == 0) != (p.Since == nil)
 }

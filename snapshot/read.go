@@ -230,7 +230,7 @@ func readFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, er
 	return s, warnings, err
 }
 
-// isFile says whether the path leads to a regular file; links out of a root lead
+// isFile reports whether the path leads to a regular file; links out of a root lead
 // nowhere.
 func isFile(fsys fs.FS, p string) bool {
 	info, err := fs.Stat(fsys, p)
@@ -249,7 +249,7 @@ func pathError(err error) error {
 	return err
 }
 
-// readable says whether a file of a directory or an archive is read at all.
+// readable reports whether a file of a directory or an archive is read at all.
 func readable(name string) bool {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".yaml", ".yml", ".json":

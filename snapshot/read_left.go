@@ -64,7 +64,7 @@ type order struct {
 	last       identity
 }
 
-// next says whether the order holds with one object more.
+// next reports whether the order holds with one object more.
 func (o *order) next(key identity) bool {
 	last := o.last
 	o.last = key
@@ -75,7 +75,7 @@ func (o *order) next(key identity) bool {
 	return rank(last.kind) < rank(key.kind)
 }
 
-// leaves says that the pod is not kept.
+// leaves reports whether the pod is not kept.
 func (l *left) leaves(pod *corev1.Pod, others *Objects, ordered bool, sharer *intern.Interner) bool {
 	if l.ofUse == nil {
 		return false

@@ -123,7 +123,7 @@ func (o *onlyIn) note(namespace string) {
 	o.namespace, o.any = namespace, true
 }
 
-// others says that an object is not of the namespace.
+// others reports whether an object is not of the namespace.
 func (o *onlyIn) others(namespace string) bool {
 	return o.differ || o.any && o.namespace != namespace
 }

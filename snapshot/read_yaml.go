@@ -232,7 +232,7 @@ func (y *yamlReader) add(text *[]byte, line []byte) error {
 
 var apiVersionField = []byte("apiVersion:")
 
-// marker says whether a line begins with a marker between documents; rest is
+// marker reports whether a line begins with a marker between documents; rest is
 // what else stands on it.
 func marker(line []byte, mark string) (rest []byte, ok bool) {
 	rest, ok = bytes.CutPrefix(line, []byte(mark))
@@ -250,7 +250,7 @@ func isItemsLine(line []byte) bool {
 	return ok && (len(rest) == 0 || rest[0] == '#')
 }
 
-// isNoYAML says that the character may stand nowhere in YAML, not even in a comment.
+// isNoYAML reports whether the character may stand nowhere in YAML, not even in a comment.
 func isNoYAML(r rune) bool {
 	return unicode.IsControl(r) && !strings.ContainsRune("\t\r\n\u0085", r) || r == '\ufeff' || r == '\ufffe' || r == '\uffff'
 }

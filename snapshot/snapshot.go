@@ -212,13 +212,13 @@ func named[K comparable, O object](objects *index.Index[K, O], name K) (o O) {
 	return o
 }
 
-// Complete says whether every object of the kind was read, so that absence
+// Complete reports whether every object of the kind was read, so that absence
 // proves something.
 func (s *Snapshot) Complete(kind Kind) bool {
 	return !slices.ContainsFunc(s.Gaps, func(g Gap) bool { return g.Kind == kind })
 }
 
-// CompleteIn says whether every object of the kind was read that is in the namespace.
+// CompleteIn reports whether every object of the kind was read that is in the namespace.
 func (s *Snapshot) CompleteIn(kind Kind, namespace string) bool {
 	return !slices.ContainsFunc(s.Gaps, func(g Gap) bool { return g.Kind == kind && g.Hides(namespace) })
 }

@@ -115,13 +115,13 @@ func OfVolume(f finding.Finding) string { return f.PersistentVolume }
 // Always is for findings that are related wherever they share what they are found by.
 func Always(*facts.View, finding.Finding, finding.Finding) bool { return true }
 
-// SameDriver says that both findings are about one driver.
+// SameDriver reports whether both findings are about one driver.
 func SameDriver(p *facts.View, cause, effect finding.Finding) bool {
 	driver := p.DriverOf(cause)
 	return driver != "" && driver == p.DriverOf(effect)
 }
 
-// ThrottledDetach says that the provider limits the calls of the driver which
+// ThrottledDetach reports whether the provider limits the calls of the driver which
 // detaches the effect's volume.
 func ThrottledDetach(p *facts.View, cause, effect finding.Finding) bool {
 	return SameDriver(p, cause, effect) && facts.Throttled(p.DriverOf(effect), driverSaid(p, effect))

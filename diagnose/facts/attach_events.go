@@ -51,7 +51,7 @@ func (p *View) AttachSucceeded(pod *corev1.Pod, volume string) *corev1.Event {
 // attachWords name the volume in an event about its attach.
 var attachWords = regexp.MustCompile(`for volume "([^"]+)"`)
 
-// AttachEvents says that an event about an attach names the volume, by its PV's
+// AttachEvents reports whether an event about an attach names the volume, by its PV's
 // name or its unique name.
 func (p *View) AttachEvents(volume string) bool {
 	return p.memory.attachEvents.get(p, func(p *View) sets.Set[string] {

@@ -61,7 +61,7 @@ func (p *View) findUnclaimedAttachers() []*corev1.Pod {
 	})
 }
 
-// NoAttacherRuns says that nothing in the cluster can attach for the driver: it
+// NoAttacherRuns reports whether nothing in the cluster can attach for the driver: it
 // has no lease, no pod runs an external-attacher that may be its own, and none has
 // left a trace on any of its attachments, as one that runs outside the cluster would
 // have.
@@ -122,7 +122,7 @@ func (p *View) Idle(driver string) (*coordinationv1.Lease, []Task) {
 	})
 }
 
-// AttacherAtWork says that nothing speaks against the driver's attacher.
+// AttacherAtWork reports whether nothing speaks against the driver's attacher.
 func (p *View) AttacherAtWork(driver string) bool {
 	return p.memory.atWork.get(p, driver, func(p *View, driver string) bool {
 		_, abandoned := p.Abandoned(driver)
@@ -159,7 +159,7 @@ func (p *View) MissingSecret(t Task) (*corev1.SecretReference, bool) {
 	return source.ControllerPublishSecretRef, true
 }
 
-// DetachLacksSecret says that a detach fails for want of a secret, about which
+// DetachLacksSecret reports whether a detach fails for want of a secret, about which
 // publish-secret-missing says more than the checks on detaches that fail.
 func (p *View) DetachLacksSecret(va *storagev1.VolumeAttachment) bool {
 	if va.DeletionTimestamp == nil || !p.AttachRequired(va.Spec.Attacher) {

@@ -64,15 +64,15 @@ func (p *View) AttachmentsOf(volume corev1.UniqueVolumeName) []Attachment {
 	}).All(volume)
 }
 
-// Holds says that the volume is attached and nothing is under way to change it.
+// Holds reports whether the volume is attached and nothing is under way to change it.
 func (a Attachment) Holds() bool { return Holds(a.VolumeAttachment) }
 
-// Holds says that the volume is attached and nothing is under way to change it.
+// Holds reports whether the volume is attached and nothing is under way to change it.
 func Holds(va *storagev1.VolumeAttachment) bool {
 	return va.Status.Attached && va.DeletionTimestamp == nil
 }
 
-// Ours says that the name is the one under which the controller makes and
+// Ours reports whether the name is the one under which the controller makes and
 // deletes the object. With any other name it belongs to somebody else.
 func (a Attachment) Ours() bool {
 	return a.name == computed || a.name == unknown && a.Name == AttachmentName(a.VolumeNode)
@@ -91,7 +91,7 @@ func AttachmentName(pair reconcile.VolumeNode) string {
 // Object names the VolumeAttachment as evidence does.
 func (a Attachment) Object() string { return "volumeattachment/" + a.Name }
 
-// OneNode says whether the volume may be attached to one node at a time only.
+// OneNode reports whether the volume may be attached to one node at a time only.
 func (p *View) OneNode(volume corev1.UniqueVolumeName) bool {
 	pvs := p.World.Volumes(volume)
 	return len(pvs) > 0 && !slices.ContainsFunc(pvs, func(pv *corev1.PersistentVolume) bool {
@@ -135,7 +135,7 @@ func Pending(pods []*corev1.Pod) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !IsPending(pod) })
 }
 
-// IsPending says that the pod is to start and has not.
+// IsPending reports whether the pod is to start and has not.
 func IsPending(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !Started(pod) }
 
 // PendingOn are the pending pods of the node, the longest first. There are few of
@@ -154,10 +154,10 @@ func LongestFirst(pods []*corev1.Pod) []*corev1.Pod {
 	return pods
 }
 
-// Deleting says that the VolumeAttachment was deleted and still exists.
+// Deleting reports whether the VolumeAttachment was deleted and still exists.
 func Deleting(va *storagev1.VolumeAttachment) bool { return va.DeletionTimestamp != nil }
 
-// AttachRequired says whether the driver's volumes are attached at all; they
+// AttachRequired reports whether the driver's volumes are attached at all; they
 // are where the driver does not say otherwise.
 func (p *View) AttachRequired(driver string) bool {
 	d := p.Snapshot.CSIDriver(driver)
@@ -172,7 +172,7 @@ type PodVolume struct {
 	Name   string
 }
 
-// ContainsAny says whether the text contains one of the words, in whatever case.
+// ContainsAny reports whether the text contains one of the words, in whatever case.
 func ContainsAny(s string, words ...string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(word)) })
 }

@@ -43,7 +43,7 @@ func ClaimNames(pod *corev1.Pod) sets.Set[string] {
 	return names
 }
 
-// KeepsDeletedVolume says that nobody uses the attachment or will delete it,
+// KeepsDeletedVolume reports whether nobody uses the attachment or will delete it,
 // though its volume is to go. One of the controller's own that is attached is
 // dangling-after-kcm-restart.
 func (p *View) KeepsDeletedVolume(va Attachment) bool {

@@ -21,7 +21,7 @@ import (
 // for the jitter of that pause, and for the controller's watch.
 const CountsApart = reconcile.AttachPoll + 2*time.Second
 
-// AsksForCounts says that there is an attachment about which the numbers of
+// AsksForCounts reports whether there is an attachment about which the numbers of
 // kube-controller-manager may decide (Uncounted).
 func AsksForCounts(s *snapshot.Snapshot) bool {
 	return slices.ContainsFunc(s.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
@@ -36,7 +36,7 @@ func AsksForCounts(s *snapshot.Snapshot) bool {
 	})
 }
 
-// Uncounted says that the controller does not have the pair in its actual state of
+// Uncounted reports whether the controller does not have the pair in its actual state of
 // the world: it has as many volumes of the driver as there are others that it must
 // have. The VolumeAttachment is one that the controller would take for unwanted, and
 // detach immediately, if it had it.
@@ -84,7 +84,7 @@ func (p *View) findCountedWhole() sets.Set[string] {
 	return whole
 }
 
-// certainlyHeld says that the controller had the pair, with the spec without which it
+// certainlyHeld reports whether the controller had the pair, with the spec without which it
 // is not counted, before the objects were read, and goes on having it: a pod runs with
 // the volume, the controller reports it, and its VolumeAttachment is older. A row that
 // the controller took over from volumesAttached has a spec if a pod wanted the volume then.

@@ -31,7 +31,7 @@ func (p *View) Unheard() []Attachment {
 	})
 }
 
-// DanglingSettled says that the controller has had its time to come to the
+// DanglingSettled reports whether the controller has had its time to come to the
 // attachment. One that starts takes each up that it finds.
 func (p *View) DanglingSettled(va *storagev1.VolumeAttachment) bool {
 	return !p.ControllerYounger(DanglingGrace) && p.Age(va.CreationTimestamp) >= DanglingGrace
@@ -58,7 +58,7 @@ func (p *View) danglings(settled func(*storagev1.VolumeAttachment) bool) []Attac
 	return list
 }
 
-// Forgotten says that nothing uses the pair: no pod in the controller's eyes or
+// Forgotten reports whether nothing uses the pair: no pod in the controller's eyes or
 // in fact, not the kubelet, and the controller does not report it either.
 func (p *View) Forgotten(pair reconcile.VolumeNode) bool {
 	node := p.Snapshot.Node(pair.Node)
@@ -66,7 +66,7 @@ func (p *View) Forgotten(pair reconcile.VolumeNode) bool {
 		node != nil && !p.InUse(node, pair.Volume) && !p.Lists(node, pair.Volume)
 }
 
-// UsedElsewhere says that the controller wants the volume on another node, or
+// UsedElsewhere reports whether the controller wants the volume on another node, or
 // that another kubelet has it in use.
 func (p *View) UsedElsewhere(pair reconcile.VolumeNode) bool {
 	return slices.ContainsFunc(p.Plan.OfVolume(pair.Volume), func(d reconcile.Decision) bool {

@@ -122,7 +122,7 @@ func (p *View) findDiskUses(disks sameDisks) {
 	}
 }
 
-// DifferentVolumes says that the two claims are bound to different volumes which
+// DifferentVolumes reports whether the two claims are bound to different volumes which
 // are one disk.
 func (p *View) DifferentVolumes(disk corev1.UniqueVolumeName, a, b *corev1.PersistentVolumeClaim) bool {
 	if a == nil || b == nil || a.Spec.VolumeName == b.Spec.VolumeName {

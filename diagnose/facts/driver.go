@@ -71,7 +71,7 @@ func (t Task) tried() metav1.Time {
 	return t.Failure.Time
 }
 
-// Untouched says that no attacher has ever looked at the attachment: it begins
+// Untouched reports whether no attacher has ever looked at the attachment: it begins
 // by putting its finalizer and the node's id on it.
 func (t Task) Untouched() bool {
 	return t.DeletionTimestamp == nil && t.Failure == nil && len(t.Finalizers) == 0 && t.Annotations[reconcile.NodeIDAnnotation] == ""

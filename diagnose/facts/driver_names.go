@@ -63,7 +63,7 @@ var renames = map[string]string{
 // rbd.csi.ceph.com and cephfs.csi.ceph.com for one.
 const commonLabels = 4
 
-// RenamedTo says whether the two names are one driver's: one has the other's and
+// RenamedTo reports whether the two names are one driver's: one has the other's and
 // a prefix before it, as an operator's namespace; both have the same parts in
 // another order; or they differ in such a prefix.
 func RenamedTo(before, now string) bool {
@@ -89,7 +89,7 @@ func prefixed(short, long string) bool {
 	return strings.HasSuffix(long, "."+short) || strings.HasSuffix(long, "-"+short)
 }
 
-// Misspelt says that one name is the other with other separators, with one
+// Misspelt reports whether one name is the other with other separators, with one
 // letter more or less, or with two neighbouring letters exchanged. A letter in
 // the place of another is no proof: ebs.csi.aws.com and efs.csi.aws.com are two
 // drivers. Neither is a letter of the first part (nfs.csi.k8s.io and
@@ -125,7 +125,7 @@ func firstPart(name string) int {
 	return len(name)
 }
 
-// exchanged says that two neighbouring letters of a stand in the other order in b.
+// exchanged reports whether two neighbouring letters of a stand in the other order in b.
 func exchanged(a, b string) bool {
 	for i := 0; i+1 < len(a); i++ {
 		if a[i] != b[i] {
@@ -135,7 +135,7 @@ func exchanged(a, b string) bool {
 	return false
 }
 
-// oneMore says that long is short with one letter more, which is not in the
+// oneMore reports whether long is short with one letter more, which is not in the
 // first part.
 func oneMore(long, short string, first int) bool {
 	i := 0

@@ -15,7 +15,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// ControllerYounger says that the controller at work took its lease less than d
+// ControllerYounger reports whether the controller at work took its lease less than d
 // ago: what looks like drift may be a controller that has not come to it yet.
 // Hosted control planes show no lease; there the question has no answer, and
 // the other gates must do.
@@ -24,7 +24,7 @@ func (p *View) ControllerYounger(d time.Duration) bool {
 	return !start.IsZero() && p.Age(start) < d
 }
 
-// ControllerJustStarted says that the controller may still be rebuilding its worlds.
+// ControllerJustStarted reports whether the controller may still be rebuilding its worlds.
 func (p *View) ControllerJustStarted() bool { return p.ControllerYounger(ControllerGrace) }
 
 // ControllerStart is when the controller at work took its lease; zero where no
@@ -48,7 +48,7 @@ func BoundAt(pod *corev1.Pod) metav1.Time {
 	return pod.CreationTimestamp
 }
 
-// MayUseVolumes says whether the kubelet may have mounted the pod's volumes, as
+// MayUseVolumes reports whether the kubelet may have mounted the pod's volumes, as
 // far as the pod's status shows. It mounts them before it creates the sandbox,
 // pulls an image or starts a container (Kubelet.SyncPod, WaitForAttachAndMount),
 // so each of these is a sign. A pod without a sign is Pending, or the kubelet
@@ -65,7 +65,7 @@ func MayUseVolumes(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses), pastMounts)
 }
 
-// pastMounts says that the kubelet has come with the container to what follows
+// pastMounts reports whether the kubelet has come with the container to what follows
 // the mounts. A container of which the kubelet writes that it does not know how
 // it ended, and that has no start, has not run.
 func pastMounts(c corev1.ContainerStatus) bool {
@@ -75,7 +75,7 @@ func pastMounts(c corev1.ContainerStatus) bool {
 		waiting != nil && !slices.Contains(beforeMounts, waiting.Reason)
 }
 
-// Started says that the pod's volumes are, or were, mounted: a container runs or
+// Started reports whether the pod's volumes are, or were, mounted: a container runs or
 // has run, or the kubelet has come to what it does only after the mounts.
 func Started(pod *corev1.Pod) bool {
 	past := func(c corev1.ContainerStatus) bool {
@@ -89,14 +89,14 @@ func Started(pod *corev1.Pod) bool {
 // the volumes. Every other one, such as ImagePullBackOff, comes after them.
 var beforeMounts = []string{"", "ContainerCreating", "PodInitializing"}
 
-// HasCondition says that the pod's condition is true.
+// HasCondition reports whether the pod's condition is true.
 func HasCondition(pod *corev1.Pod, condition corev1.PodConditionType) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == condition && c.Status == corev1.ConditionTrue
 	})
 }
 
-// Ready says that the pod's Ready condition is true.
+// Ready reports whether the pod's Ready condition is true.
 func Ready(pod *corev1.Pod) bool { return HasCondition(pod, corev1.PodReady) }
 
 // LastAttachFailure is when the controller last told the pod that an attach had
@@ -123,7 +123,7 @@ func EventTime(e *corev1.Event) metav1.Time {
 	}
 }
 
-// Lists says whether the node's status.volumesAttached names the volume.
+// Lists reports whether the node's status.volumesAttached names the volume.
 func Lists(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
 	return slices.ContainsFunc(node.Status.VolumesAttached, func(v corev1.AttachedVolume) bool { return v.Name == volume })
 }
@@ -134,7 +134,7 @@ func VolumesAttachedWriter(node *corev1.Node) (manager string, at metav1.Time) {
 	return ListWriter(node, "volumesAttached")
 }
 
-// Registers says whether the driver is registered on the CSINode's node.
+// Registers reports whether the driver is registered on the CSINode's node.
 func Registers(csiNode *storagev1.CSINode, driver string) bool {
 	return csiNode != nil && slices.ContainsFunc(csiNode.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
 }
@@ -232,7 +232,7 @@ func BoolToInt(b bool) int {
 // PodName is namespace/name.
 func PodName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 
-// InUse says whether the node's status.volumesInUse names the volume.
+// InUse reports whether the node's status.volumesInUse names the volume.
 func InUse(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
 	return slices.Contains(node.Status.VolumesInUse, volume)
 }

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Customary says that the writer wrote the list of most of the nodes that tell:
+// Customary reports whether the writer wrote the list of most of the nodes that tell:
 // it is the distribution's own name for a kubelet or a controller.
 func (p *View) Customary(field, writer string) bool {
 	writers := p.memory.writersOfList.get(p, field, (*View).findWritersOfList)

@@ -23,21 +23,21 @@ func (p *View) ReportingNodes() []*corev1.Node {
 	})
 }
 
-// leaseStale says that the kubelet has ceased to renew its lease: it is about to
+// leaseStale reports whether the kubelet has ceased to renew its lease: it is about to
 // be taken for lost. Without a lease nothing is known.
 func (p *View) leaseStale(node types.NodeName) bool {
 	lease := p.Snapshot.Lease(corev1.NamespaceNodeLease, string(node))
 	return lease != nil && lease.Spec.RenewTime != nil && p.Snapshot.TakenAt.Sub(lease.Spec.RenewTime.Time) > AttacherLeaseGrace
 }
 
-// HeartbeatStale says that the kubelet's writes of the node's status fail, while
+// HeartbeatStale reports whether the kubelet's writes of the node's status fail, while
 // its lease keeps the node Ready.
 func (p *View) HeartbeatStale(node *corev1.Node) bool {
 	c := ReadyCondition(node)
 	return c != nil && !c.LastHeartbeatTime.IsZero() && p.Age(c.LastHeartbeatTime) > KubeletReports
 }
 
-// ContainersUse says that a container of the pod uses the volume as its mode
+// ContainersUse reports whether a container of the pod uses the volume as its mode
 // allows. The kubelet ignores any other, though the controller attaches it.
 func (p *View) ContainersUse(pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
 	for i := range pod.Spec.Volumes {
@@ -108,7 +108,7 @@ func ParseKubelet(text string) KubeletRelease {
 	return KubeletRelease(v.Minor())
 }
 
-// Before says that the kubelet is known to be older than the release.
+// Before reports whether the kubelet is known to be older than the release.
 func (k KubeletRelease) Before(r KubeletRelease) bool { return k != 0 && k < r }
 
 // FirstTime is when what the event tells of was first seen.
@@ -126,7 +126,7 @@ func FirstTime(e *corev1.Event) metav1.Time {
 // not known. What the kubelet writes, and what it leaves out, changes with it.
 type KubeletRelease uint
 
-// Known says that the version could be read.
+// Known reports whether the version could be read.
 func (k KubeletRelease) Known() bool { return k != 0 }
 
 // Silence says what it means that there are no words about a mount.

@@ -61,7 +61,7 @@ func (p *View) findLiveDetaches() []LiveDetach {
 	return list
 }
 
-// detachedLive says that the attachment is one of LiveDetaches for the pod.
+// detachedLive reports whether the attachment is one of LiveDetaches for the pod.
 func (p *View) detachedLive(va Attachment, pod *corev1.Pod, start metav1.Time) bool {
 	running := RunningSince(pod)
 	if pod.DeletionTimestamp != nil || running.IsZero() || !running.Before(&start) {
@@ -77,7 +77,7 @@ func (p *View) detachedLive(va Attachment, pod *corev1.Pod, start metav1.Time) b
 	return soon(va.CreationTimestamp) && driver != nil && driver.CreationTimestamp.Before(&running)
 }
 
-// DetachedByNewLeader says that the detach which fails is one of those that the
+// DetachedByNewLeader reports whether the detach which fails is one of those that the
 // new leader asked for.
 func (p *View) DetachedByNewLeader(_, effect finding.Finding) bool {
 	return p.memory.liveDetached.get(p, func(p *View) sets.Set[string] {

@@ -97,7 +97,7 @@ func (p *View) findLoads() map[NodeDriver]*Load {
 	return loads
 }
 
-// Holds says that the volume is attached.
+// Holds reports whether the volume is attached.
 func (l *Load) Holds(volume corev1.UniqueVolumeName) bool {
 	_, held := slices.BinarySearch(l.Held, volume)
 	return held

@@ -50,7 +50,7 @@ func (p *View) NamedNode(va Attachment, message string) *corev1.Node {
 	return named
 }
 
-// Names says that the message names the attachment's own node, by its name or by what its driver
+// Names reports whether the message names the attachment's own node, by its name or by what its driver
 // or its cloud calls it.
 func (p *View) Names(va Attachment, message string) bool {
 	ids := p.memory.machineIDs.get(p, (*View).findMachineIDs)
@@ -171,7 +171,7 @@ func NodeIDs(node *corev1.Node) (map[string]string, bool) {
 	return ids, err == nil
 }
 
-// MadeAnew says that the Node was recreated under its CSINode, which is younger
+// MadeAnew reports whether the Node was recreated under its CSINode, which is younger
 // otherwise, and that its annotation was not merely left out of the file: another
 // node that lists one of the same drivers has it.
 func (p *View) MadeAnew(node *corev1.Node, csiNode *storagev1.CSINode) bool {

@@ -53,7 +53,7 @@ func (p *View) Remembered(pair reconcile.VolumeNode) []finding.Evidence {
 	return list
 }
 
-// contradicts says that the objects show an attachment that the log says has been
+// contradicts reports whether the objects show an attachment that the log says has been
 // detached: a detach ends with its VolumeAttachment.
 func (p *View) contradicts(pair reconcile.VolumeNode, known *snapshot.RememberedPair) bool {
 	va := p.Snapshot.VolumeAttachment(AttachmentName(pair))

@@ -34,7 +34,7 @@ func InTreeName(name corev1.UniqueVolumeName) (plugin, disk string, ok bool) {
 	return plugin, disk, MigratedTo[plugin] != ""
 }
 
-// OneDisk says whether an in-tree name and a CSI one mean the same disk. The
+// OneDisk reports whether an in-tree name and a CSI one mean the same disk. The
 // two differ in what stands before the disk's own id, and Azure's in case.
 func OneDisk(inTree, csi corev1.UniqueVolumeName) bool {
 	plugin, disk, ok := InTreeName(inTree)
@@ -44,14 +44,14 @@ func OneDisk(inTree, csi corev1.UniqueVolumeName) bool {
 
 func lastPart(path string) string { return path[strings.LastIndex(path, "/")+1:] }
 
-// ReleaseKnown says whether the controller's behaviours are those of the
+// ReleaseKnown reports whether the controller's behaviours are those of the
 // cluster's own release, and not a guess.
 func (p *View) ReleaseKnown() bool {
 	_, err := version.ParseGeneric(p.Snapshot.Source.ServerVersion)
 	return err == nil && !reconcile.TooOld(p.Snapshot.Source.ServerVersion)
 }
 
-// UnderOldName says that the node lists a CSI volume by the name of an in-tree
+// UnderOldName reports whether the node lists a CSI volume by the name of an in-tree
 // plugin that the controller still has: that is migration-name-switch.
 func (p *View) UnderOldName(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
 	_, handle, isCSI := reconcile.ParseCSI(volume)
@@ -60,12 +60,12 @@ func (p *View) UnderOldName(node *corev1.Node, volume corev1.UniqueVolumeName) b
 	})
 }
 
-// Migrated says whether any of the tasks is about a volume of an in-tree plugin.
+// Migrated reports whether any of the tasks is about a volume of an in-tree plugin.
 func (p *View) Migrated(tasks []Task) bool {
 	return slices.ContainsFunc(tasks, func(t Task) bool { return p.InTree(t.VolumeAttachment) })
 }
 
-// InTree says whether the volume is an in-tree plugin's that has moved to CSI.
+// InTree reports whether the volume is an in-tree plugin's that has moved to CSI.
 // One that stood in a pod has no PV; its attachment carries the translation.
 func (p *View) InTree(va *storagev1.VolumeAttachment) bool {
 	if va.Spec.Source.PersistentVolumeName == nil {
@@ -98,14 +98,14 @@ func InTreePlugin(pv *corev1.PersistentVolume) string {
 	}
 }
 
-// MigratedAndNotCollected says that the attachment is of a volume that has moved
+// MigratedAndNotCollected reports whether the attachment is of a volume that has moved
 // to CSI, on a release that overlooks those.
 func (p *View) MigratedAndNotCollected(va Attachment) bool {
 	v, err := version.ParseGeneric(p.Snapshot.Source.ServerVersion)
 	return err == nil && overlooksMigrated(v) && p.InTree(va.VolumeAttachment)
 }
 
-// overlooksMigrated says whether the release lacks kubernetes pull request
+// overlooksMigrated reports whether the release lacks kubernetes pull request
 // 101737 and its successor.
 func overlooksMigrated(v *version.Version) bool {
 	mended := map[uint]uint{19: 12, 20: 8, 21: 2}
@@ -116,26 +116,26 @@ func overlooksMigrated(v *version.Version) bool {
 	return !ok || v.Patch() < patch
 }
 
-// HasMigrated says that the CSINode's kubelet has moved the in-tree plugin to CSI.
+// HasMigrated reports whether the CSINode's kubelet has moved the in-tree plugin to CSI.
 func HasMigrated(csiNode *storagev1.CSINode, plugin string) bool {
 	return slices.Contains(strings.Split(csiNode.Annotations[corev1.MigratedPluginsAnnotationKey], ","), plugin)
 }
 
-// MigratedElsewhere says that the kubelet of any node has moved the plugin to CSI.
+// MigratedElsewhere reports whether the kubelet of any node has moved the plugin to CSI.
 func (p *View) MigratedElsewhere(plugin string) bool {
 	return p.memory.migrated.get(p, plugin, func(p *View, plugin string) bool {
 		return slices.ContainsFunc(p.Snapshot.CSINodes, func(n *storagev1.CSINode) bool { return HasMigrated(n, plugin) })
 	})
 }
 
-// NoPlugin says that the controller has no plugin for a volume that it is to
+// NoPlugin reports whether the controller has no plugin for a volume that it is to
 // detach.
 func (p *View) NoPlugin(pair reconcile.VolumeNode) bool {
 	d := p.Plan.Decision(pair)
 	return d != nil && d.Verb == reconcile.Blocked && d.Reason == reconcile.NoPlugin
 }
 
-// AttachesByMistake says that the controller has a driver's volumes attached for
+// AttachesByMistake reports whether the controller has a driver's volumes attached for
 // no better reason than that no CSIDriver object says otherwise: nodes have the
 // driver registered, and nothing in the cluster shows that it ever had an
 // attacher: neither what one writes, nor a pod that runs one of which no lease says

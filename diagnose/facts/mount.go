@@ -37,7 +37,7 @@ func VolumeMode(pv *corev1.PersistentVolume) corev1.PersistentVolumeMode {
 	return ptr.Deref(pv.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 }
 
-// BlockMode says that the volume is a raw device.
+// BlockMode reports whether the volume is a raw device.
 func BlockMode(pv *corev1.PersistentVolume) bool {
 	return VolumeMode(pv) == corev1.PersistentVolumeBlock
 }
@@ -52,7 +52,7 @@ func (p *View) MountFailures(pod *corev1.Pod, names ...string) []MountFailure {
 // ownership.
 const OwnershipReason = "VolumePermissionChangeInProgress"
 
-// ChangesOwner says that the event about slow ownership is about the volume: its
+// ChangesOwner reports whether the event about slow ownership is about the volume: its
 // path ends in the volume's name, which is the PV's. An event that names no
 // volume of the pod is about any.
 func (p *View) ChangesOwner(e *corev1.Event, pod *corev1.Pod, volume string) bool {
@@ -75,7 +75,7 @@ func (p *View) LastOwnershipReport(pod *corev1.Pod, volume string) *corev1.Event
 	return p.LastEvent(pod, func(e *corev1.Event) bool { return e.Reason == OwnershipReason && p.ChangesOwner(e, pod, volume) })
 }
 
-// TakesFSGroup says that the kubelet gives the files of the volume to a pod's
+// TakesFSGroup reports whether the kubelet gives the files of the volume to a pod's
 // fsGroup (csiMountMgr.supportsFSGroup). The file system's type, which a driver
 // without a policy needs besides, nearly all volumes of one node have.
 func (p *View) TakesFSGroup(pv *corev1.PersistentVolume) bool {

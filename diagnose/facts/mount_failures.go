@@ -62,7 +62,7 @@ func FailingSince(failures []MountFailure) metav1.Time {
 	return since
 }
 
-// Passing says that the mount failed because the kubelet did not yet know what the pod
+// Passing reports whether the mount failed because the kubelet did not yet know what the pod
 // needs (Get in pkg/kubelet/util/manager/watch_based_manager.go). It tells nobody when
 // that is over. An object is "not registered" until the kubelet has begun with the pod:
 // the volumes come first where it waits for the network of the node (SyncPod). The other
@@ -74,7 +74,7 @@ func (f MountFailure) Passing() bool {
 		ContainsAny(f.Reason, kubeletwords.CachesEmpty, kubeletwords.NotPermitted) && EventTime(f.Event).Sub(FirstTime(f.Event).Time) < CachesFill
 }
 
-// ServerUnreached says that the mount failed because the kubelet did not reach the API
+// ServerUnreached reports whether the mount failed because the kubelet did not reach the API
 // server, or lost its answer. A driver may say the same of its storage.
 func ServerUnreached(reason string) bool {
 	return ContainsAny(reason, kubeletwords.ServerUnreached, kubeletwords.AnswerCutOff) && !ContainsAny(reason, kubeletwords.CallFailed, kubeletwords.CallCode)
@@ -84,7 +84,7 @@ func ServerUnreached(reason string) bool {
 // (defaultSpamBurst, client-go tools/record/events_cache.go).
 const spamBurst = 25
 
-// RecorderPauses says that so many events about the pod were sent that the recorder of
+// RecorderPauses reports whether so many events about the pod were sent that the recorder of
 // the kubelet may drop others.
 func (p *View) RecorderPauses(pod *corev1.Pod) bool {
 	sent := int32(0)
@@ -94,7 +94,7 @@ func (p *View) RecorderPauses(pod *corev1.Pod) bool {
 	return sent >= spamBurst
 }
 
-// NotRepeated says that the kubelet has tried the mount again since it last failed, and
+// NotRepeated reports whether the kubelet has tried the mount again since it last failed, and
 // has not said that it failed again: it is mounted, or the call hangs. failures are all
 // of one volume of the pod.
 func (p *View) NotRepeated(pod *corev1.Pod, failures []MountFailure) bool {

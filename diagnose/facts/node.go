@@ -119,7 +119,7 @@ var preemptionTaints = []string{
 	reconcile.ShutdownTaint,
 }
 
-// ShutDownByCloud says that a cloud's controller has seen the machine stopped
+// ShutDownByCloud reports whether a cloud's controller has seen the machine stopped
 // (cloud-provider, node lifecycle controller). It takes the taint off once the node
 // is Ready again. Before that no kubelet that boots can mount anything: it has not
 // spoken to the API server yet.
@@ -128,7 +128,7 @@ func ShutDownByCloud(node *corev1.Node) bool {
 		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == reconcile.ShutdownTaint })
 }
 
-// Recreated says that the VolumeAttachment was made while its node was already
+// Recreated reports whether the VolumeAttachment was made while its node was already
 // lost, for a pod that had run there before: somebody deleted the first one,
 // and the controller, to which the pod still wants the volume, made it again.
 func (p *View) Recreated(va Attachment) bool {
@@ -184,7 +184,7 @@ func (p *View) findFirstHolders(volume corev1.UniqueVolumeName) []Attachment {
 	return holders[:min(2, len(holders))]
 }
 
-// Virtual says that there is no kubelet behind the node: whatever runs the pods
+// Virtual reports whether there is no kubelet behind the node: whatever runs the pods
 // brings their volumes itself.
 func Virtual(node *corev1.Node) bool {
 	return node.Labels["type"] == "virtual-kubelet" || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {

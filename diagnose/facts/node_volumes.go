@@ -40,7 +40,7 @@ func (p *View) nodeVolumes(node *corev1.Node) *nodeVolumes {
 // build a set, and nearly all nodes have fewer.
 const fewVolumes = 64
 
-// Lists says whether the node's status.volumesAttached names the volume.
+// Lists reports whether the node's status.volumesAttached names the volume.
 func (p *View) Lists(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
 	if len(node.Status.VolumesAttached) <= fewVolumes {
 		return Lists(node, volume)
@@ -81,7 +81,7 @@ func (p *View) InUseOn(volume corev1.UniqueVolumeName) []reconcile.VolumeNode {
 	}).All(volume)
 }
 
-// InUse says whether the node's status.volumesInUse names the volume.
+// InUse reports whether the node's status.volumesInUse names the volume.
 func (p *View) InUse(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
 	if len(node.Status.VolumesInUse) <= fewVolumes {
 		return InUse(node, volume)

@@ -22,7 +22,7 @@ func VolumeName(va *storagev1.VolumeAttachment) string {
 	return ptr.Deref(va.Spec.Source.PersistentVolumeName, "")
 }
 
-// AttacherHolds says that the driver's attacher has put its finalizer on the
+// AttacherHolds reports whether the driver's attacher has put its finalizer on the
 // object and must take it off before the object goes.
 func AttacherHolds(va *storagev1.VolumeAttachment) bool {
 	return slices.Contains(va.Finalizers, reconcile.AttacherFinalizer(va.Spec.Attacher))
@@ -139,7 +139,7 @@ func VaObject(va *storagev1.VolumeAttachment) finding.Object {
 	return finding.Object{Kind: "VolumeAttachment", Name: va.Name, UID: va.UID}
 }
 
-// Token says whether the text has the word by itself, not as a part of a longer
+// Token reports whether the text has the word by itself, not as a part of a longer
 // name: i-1 is not in i-12.
 func Token(text, word string) bool {
 	if word == "" {
@@ -158,7 +158,7 @@ func Token(text, word string) bool {
 	}
 }
 
-// partOfName says that the character at the place goes on with a name.
+// partOfName reports whether the character at the place goes on with a name.
 func partOfName(s string, i int) bool {
 	return i >= 0 && i < len(s) && (s[i] == '-' || s[i] == '_' || s[i] >= '0' && s[i] <= '9' || s[i] >= 'a' && s[i] <= 'z' || s[i] >= 'A' && s[i] <= 'Z')
 }

@@ -18,7 +18,7 @@ const (
 	AddsEntry = "patch-node-status"
 )
 
-// AddedByRepair says that the volume stands in the node's volumesAttached because a
+// AddedByRepair reports whether the volume stands in the node's volumesAttached because a
 // repair added it, and that nobody has written the list since.
 func AddedByRepair(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
 	what, of, _ := strings.Cut(node.Annotations[MarkAnnotation], MarkOf)

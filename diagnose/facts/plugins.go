@@ -56,7 +56,7 @@ func (p *View) CsiVolume(pod *corev1.Pod, v *corev1.Volume) (driver string, volu
 	return pv.Spec.CSI.Driver, PodVolume{pod, "", pv.Name}
 }
 
-// Installed says that the cluster has the driver: what is missing is this node.
+// Installed reports whether the cluster has the driver: what is missing is this node.
 // A driver that nobody knows was uninstalled, renamed or never there.
 func (p *View) Installed(driver string) bool {
 	return p.memory.installed.get(p, driver, func(p *View, driver string) bool {
@@ -79,7 +79,7 @@ func (p *View) RegisteredDrivers(node *corev1.Node) finding.Evidence {
 	return finding.Evidence{Object: "csinode/" + node.Name, Field: "spec.drivers", Value: fmt.Sprintf("lists %v", names)}
 }
 
-// PluginYoung says that a node plugin on the node may be about to register. The
+// PluginYoung reports whether a node plugin on the node may be about to register. The
 // directory of plugins' sockets is common to all drivers.
 func (p *View) PluginYoung(node *corev1.Node, driver string) bool {
 	return slices.ContainsFunc(p.NodePlugins(node, "/plugins/"+driver, "/plugins_registry"), func(pod *corev1.Pod) bool {
@@ -116,7 +116,7 @@ func PluginState(pod *corev1.Pod) string {
 	return state
 }
 
-// ServedByDaemonSet says that most nodes that list the driver have a pod of a
+// ServedByDaemonSet reports whether most nodes that list the driver have a pod of a
 // DaemonSet for it. Some drivers run beside the cluster on some of the nodes.
 func (p *View) ServedByDaemonSet(driver string) bool {
 	return p.memory.served.get(p, driver, func(p *View, driver string) bool {

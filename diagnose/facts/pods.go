@@ -50,7 +50,7 @@ func (n PodNeeds) OfUse(pod *corev1.Pod) bool {
 // volumes' kinds and host paths, and containers. What a command names it must keep, too.
 func PodsOfUse(o *snapshot.Objects) func(*corev1.Pod) bool { return NeedsOf(o).OfUse }
 
-// volumeOfUse says that the volume may be attached, or shows a driver's node plugin.
+// volumeOfUse reports whether the volume may be attached, or shows a driver's node plugin.
 func volumeOfUse(v corev1.Volume) bool {
 	return reconcile.CanBeAttached(&v) || strings.Contains(hostPath(v), "/plugins")
 }
@@ -69,7 +69,7 @@ func Containers(pod *corev1.Pod) iter.Seq[*corev1.Container] {
 	}
 }
 
-// IsAttacher says that the container is an external-attacher, by its image or its name.
+// IsAttacher reports whether the container is an external-attacher, by its image or its name.
 func IsAttacher(c corev1.Container) bool {
 	return strings.Contains(c.Image, "csi-attacher") || strings.Contains(c.Name, "csi-attacher")
 }

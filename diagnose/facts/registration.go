@@ -62,7 +62,7 @@ func hostPath(v corev1.Volume) string {
 	return strings.TrimRight(strings.ReplaceAll(v.HostPath.Path, `\`, "/"), "/")
 }
 
-// Registrar says that the pod is made to register a driver: a DaemonSet's, with
+// Registrar reports whether the pod is made to register a driver: a DaemonSet's, with
 // the directory in which the kubelet looks for sockets.
 func Registrar(pod *corev1.Pod) bool {
 	return DaemonSet(pod) != "" && RegistrationDirectory(pod) != ""
@@ -87,7 +87,7 @@ func DaemonSet(pod *corev1.Pod) types.UID {
 	return ""
 }
 
-// Rolling says that the driver's node plugins are being replaced somewhere: one
+// Rolling reports whether the driver's node plugins are being replaced somewhere: one
 // goes, or is younger than its node by more than a start takes.
 func (p *View) Rolling(pods map[types.NodeName][]*corev1.Pod) bool {
 	for name, list := range pods {
@@ -102,14 +102,14 @@ func (p *View) Rolling(pods map[types.NodeName][]*corev1.Pod) bool {
 	return false
 }
 
-// RegisteredLongEnough says that the node has been Ready long enough for its drivers to have
+// RegisteredLongEnough reports whether the node has been Ready long enough for its drivers to have
 // registered.
 func (p *View) RegisteredLongEnough(node *corev1.Node) bool {
 	return reconcile.NodeReady(node) && !Virtual(node) && p.Age(node.CreationTimestamp) >= RegistrationGrace &&
 		p.Age(ReadyCondition(node).LastTransitionTime) >= RegistrationGrace
 }
 
-// PluginHadTime says that the plugin has had its time to register: it has been
+// PluginHadTime reports whether the plugin has had its time to register: it has been
 // Ready, or has failed to be, for long enough, and is not starting just now.
 func (p *View) PluginHadTime(pod *corev1.Pod) bool {
 	grace := PluginDown
@@ -158,7 +158,7 @@ func (p *View) VolumesByDriver(pods []*corev1.Pod, test func(*corev1.Pod) bool, 
 	return byDriver
 }
 
-// Mounted says that the kubelet has Mounted the pod's volumes and will have to
+// Mounted reports whether the kubelet has Mounted the pod's volumes and will have to
 // unmount them.
 func Mounted(pod *corev1.Pod) bool {
 	return Started(pod) && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed

@@ -11,7 +11,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// Unused says that a volume which no pod on the node uses has been without a
+// Unused reports whether a volume which no pod on the node uses has been without a
 // user long enough to be called kept, and since when as the objects prove it. A
 // pod that is gone leaves no trace, so that without one of these signs nothing
 // is known: pods that have ended but are still there, the volume's claim gone
@@ -114,7 +114,7 @@ func LastSign(pod *corev1.Pod) metav1.Time {
 	return last
 }
 
-// TellsEnd says that the status of a pod that has ended tells when. That of one
+// TellsEnd reports whether the status of a pod that has ended tells when. That of one
 // that never came to run mostly does not: it was not Ready before either.
 func TellsEnd(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil ||
@@ -149,7 +149,7 @@ func (p *View) EndedPods(pair reconcile.VolumeNode) []*corev1.Pod {
 	return pods
 }
 
-// NeverRan says that the pod has failed before the kubelet mounted its volumes.
+// NeverRan reports whether the pod has failed before the kubelet mounted its volumes.
 func NeverRan(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed && !MayUseVolumes(pod)
 }

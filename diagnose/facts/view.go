@@ -53,7 +53,7 @@ func (v *View) Age(t metav1.Time) time.Duration { return v.Snapshot.TakenAt.Sub(
 // already: what has lasted until now counts as having lasted longer by d.
 func (v *View) Later(d time.Duration) *View { return v.apart(d) }
 
-// Lasted says whether what began at since has lasted as long as it is granted. Only
+// Lasted reports whether what began at since has lasted as long as it is granted. Only
 // what a finding says of a wait is granted so: how old a sign of life may be is
 // another question.
 func (v *View) Lasted(since metav1.Time, granted time.Duration) bool {
@@ -90,7 +90,7 @@ func (v *View) Left() []time.Duration {
 	return slices.Sorted(maps.Keys(v.left))
 }
 
-// Ends says whether something that the view was asked about, and that had not lasted
+// Ends reports whether something that the view was asked about, and that had not lasted
 // long enough, will have after d. Where nothing will, whoever asks a view of Later gets
 // the same answers.
 func (v *View) Ends(d time.Duration) bool {

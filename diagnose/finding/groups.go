@@ -36,7 +36,7 @@ var groups = [][]Code{
 	GroupLostNode, GroupNobodyAttaches, GroupUnrecorded, GroupSilentBackend, GroupOtherMachine, GroupForceDetached, GroupNoPlugin, GroupUnused, GroupRollout, GroupConsumers, GroupDiskGone, GroupUnclaimed,
 }
 
-// SameGroup says that one finding of the second code may follow from one of the
+// SameGroup reports whether one finding of the second code may follow from one of the
 // first for no other reason than that they share their cause.
 func SameGroup(a, b Code) bool {
 	return slices.ContainsFunc(groups, func(codes []Code) bool { return slices.Contains(codes, a) && slices.Contains(codes, b) })

@@ -64,7 +64,7 @@ func (r *Report) nameCauses(causes []OmittedCause) {
 	}
 }
 
-// omit says whether any of the effects names a cause that is not in the report. One
+// omit reports whether any of the effects names a cause that is not in the report. One
 // that only stood for others which share its cause is replaced by the next of them.
 func (r *Report) omit(cause OmittedCause, effects []int) (named bool) {
 	var next string
@@ -139,10 +139,10 @@ func fingerprints(findings []Finding) sets.Set[string] {
 // Rank orders the severities, the least first.
 func (s Severity) Rank() int { return slices.Index([]Severity{Info, Warning, Error, Never}, s) }
 
-// AtLeast says whether the severity reaches the threshold.
+// AtLeast reports whether the severity reaches the threshold.
 func (s Severity) AtLeast(threshold Severity) bool { return s.Rank() >= threshold.Rank() }
 
-// Reaches says whether any finding reaches the threshold.
+// Reaches reports whether any finding reaches the threshold.
 func (r *Report) Reaches(threshold Severity) bool {
 	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Severity.AtLeast(threshold) })
 }

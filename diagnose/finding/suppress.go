@@ -30,12 +30,12 @@ type Suppression struct {
 	Line int
 }
 
-// Expired says whether the last day of the suppression is over.
+// Expired reports whether the last day of the suppression is over.
 func (s Suppression) Expired(now time.Time) bool {
 	return !s.Until.IsZero() && !now.Before(s.Until.AddDate(0, 0, 1))
 }
 
-// Hides says whether the suppression is about the finding.
+// Hides reports whether the suppression is about the finding.
 func (s Suppression) Hides(f Finding) bool {
 	name, _ := path.Match(s.Name, f.Subject.Name) // the pattern was tried when it was read
 	return s.Check == f.Check &&
@@ -46,7 +46,7 @@ func (s Suppression) Hides(f Finding) bool {
 		(s.Fingerprint == "" || s.Fingerprint == f.Fingerprint)
 }
 
-// touchesOnly says whether the finding is a matter of the namespace and of no
+// touchesOnly reports whether the finding is a matter of the namespace and of no
 // other: by its subject, its pods and its claims.
 func touchesOnly(f Finding, namespace string) bool {
 	touched := slices.Concat(f.Pods, f.Claims)

@@ -131,7 +131,7 @@ func (t *Timeline) Next(r *Report, undecided func(Finding) bool) []Entry {
 	return entries
 }
 
-// covered says that the finding may be another view of those that a gap hides: where the
+// covered reports whether the finding may be another view of those that a gap hides: where the
 // check that knows best cannot run, one that yields to it reports the same failure. It is
 // not worse than they are, and they are about the same: its pods, or without pods its
 // volume or its subject.

@@ -53,7 +53,7 @@ func (f Finding) About() []string {
 	return f.Pods
 }
 
-// Names says whether the finding is about the pod.
+// Names reports whether the finding is about the pod.
 func (f Finding) Names(pod string) bool { return slices.Contains(f.About(), pod) }
 
 // nameFindings writes into each entry the findings that the report has about its

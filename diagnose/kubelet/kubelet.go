@@ -167,7 +167,7 @@ func (n *Node) addLeftovers(view *facts.View, node *corev1.Node, named map[corev
 	}
 }
 
-// has says that a row is about the pod.
+// has reports whether a row is about the pod.
 func (n *Node) has(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(n.Volumes, func(v Volume) bool {
 		return slices.ContainsFunc(v.Pods, func(p PodVolume) bool { return p.Pod == facts.PodName(pod) })

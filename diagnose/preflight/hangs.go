@@ -72,7 +72,7 @@ func (f *flight) unmountHangs(pair reconcile.VolumeNode) []string {
 	return nil
 }
 
-// lately says that a pod used the volume on the node so short a time ago that
+// lately reports whether a pod used the volume on the node so short a time ago that
 // its unmount may still be under way.
 func (f *flight) lately(pair reconcile.VolumeNode) bool {
 	return slices.ContainsFunc(f.Snapshot.PodsOnNode(f.name), func(pod *corev1.Pod) bool {

@@ -93,19 +93,19 @@ func (f *flight) lostWith(w Wait, pod *corev1.Pod, v flightVolume) Wait {
 	return w
 }
 
-// runs says that a container of the pod runs, as its kubelet last reported.
+// runs reports whether a container of the pod runs, as its kubelet last reported.
 func runs(pod *corev1.Pod) bool {
 	s := pod.Status
 	return slices.ContainsFunc(slices.Concat(s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses),
 		func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
 }
 
-// takes says that another node may take pods.
+// takes reports whether another node may take pods.
 func (f *flight) takes(node *corev1.Node) bool {
 	return facts.NodeName(node) != f.name && reconcile.NodeReady(node) && !node.Spec.Unschedulable && !reconcile.OutOfService(node)
 }
 
-// reaches says that the volume may be used on the node.
+// reaches reports whether the volume may be used on the node.
 func reaches(pv *corev1.PersistentVolume, node *corev1.Node) bool {
 	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
 		return true

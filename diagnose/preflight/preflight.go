@@ -151,7 +151,7 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 	return p
 }
 
-// Hangs says whether anything would take longer than the timers explain.
+// Hangs reports whether anything would take longer than the timers explain.
 func (p *Preflight) Hangs() bool {
 	return len(p.Drain.Hangs)+len(p.Loss.Hangs) > 0 || slices.ContainsFunc(p.Room, func(r Room) bool { return r.Lacking > 0 })
 }

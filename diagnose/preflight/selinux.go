@@ -64,7 +64,7 @@ func (s *SELinuxSide) byNode() map[types.NodeName][]SELinuxPod {
 	return pods
 }
 
-// OnOneNode says that pods of all sides are on one node.
+// OnOneNode reports whether pods of all sides are on one node.
 func (c *SELinuxConflict) OnOneNode() bool {
 	other := c.Sides[len(c.Sides)-1].byNode()
 	return slices.ContainsFunc(c.Sides[0].Pods, func(p SELinuxPod) bool { return len(other[p.Node]) > 0 })

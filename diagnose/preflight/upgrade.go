@@ -251,7 +251,7 @@ func (u *Upgrade) pods(before, after worlds) {
 	}
 }
 
-// laterThan says that a pod gets its volume later, or never, by the first decision.
+// laterThan reports whether a pod gets its volume later, or never, by the first decision.
 func laterThan(to, from reconcile.Decision) bool {
 	return cmp.Or(cmp.Compare(inTheWay(to.Verb), inTheWay(from.Verb)), cmp.Compare(to.After, from.After)) > 0
 }

@@ -188,7 +188,7 @@ func (t *Truth) entry(l *backend.List, v backend.Volume, driver string) *Entry {
 	return e
 }
 
-// On says whether the node's machine has the volume. Both are false where that is not
+// On reports whether the node's machine has the volume. Both are false where that is not
 // certain.
 func (e *Entry) On(node types.NodeName) (attached, detached bool) {
 	if e == nil {
@@ -207,14 +207,14 @@ func (e *Entry) On(node types.NodeName) (attached, detached bool) {
 	return false, detached
 }
 
-// lacks says that the node's machine is none of those that alone can have the volume.
+// lacks reports whether the node's machine is none of those that alone can have the volume.
 func (e *Entry) lacks(node types.NodeName) bool {
 	return len(e.Only) > 0 && !slices.ContainsFunc(e.Only, func(machine string) bool {
 		return slices.ContainsFunc(e.of.nodes[machine], func(n *corev1.Node) bool { return facts.NodeName(n) == node })
 	})
 }
 
-// Saw says that what began at the time had lasted for d when the list was taken,
+// Saw reports whether what began at the time had lasted for d when the list was taken,
 // whatever the two clocks differ by.
 func (e *Entry) Saw(since metav1.Time, d time.Duration) bool {
 	return !since.IsZero() && e.List.Taken.Sub(since.Time) >= d+snapshot.ClockTolerance

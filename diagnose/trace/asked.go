@@ -70,7 +70,7 @@ func (t *tracer) waitRepeats(v *tracedVolume) time.Duration {
 	return facts.EventRepeats
 }
 
-// about says that the kubelet gave up its wait because it could not take this volume up.
+// about reports whether the kubelet gave up its wait because it could not take this volume up.
 // It lists every volume that it has not taken up by then; one of which the cause does
 // not speak, where it does of another, it may have come to since.
 func (t *tracer) about(w waitWords, v *tracedVolume) bool {

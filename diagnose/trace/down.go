@@ -87,7 +87,7 @@ func (t *tracer) stopped() Stage {
 	return t.due(s, since, grace+stopGrace)
 }
 
-// everMounted says whether the pod's volumes were mounted at some time.
+// everMounted reports whether the pod's volumes were mounted at some time.
 func (t *tracer) everMounted() bool {
 	return !facts.NeverRan(t.pod) && (t.mountsProven().yes || facts.Started(t.pod))
 }

@@ -73,7 +73,7 @@ func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok
 	return f, false
 }
 
-// isMeant says that the kubelet's log means the volume by the name. One that is neither
+// isMeant reports whether the kubelet's log means the volume by the name. One that is neither
 // attached nor staged has a name for each pod (GetUniqueVolumeNameFromSpecWithPod).
 func (t *tracer) isMeant(v *tracedVolume, name corev1.UniqueVolumeName) bool {
 	switch {

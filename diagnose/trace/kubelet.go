@@ -122,7 +122,7 @@ func useOf(view *facts.View, pair reconcile.VolumeNode, name string) *use {
 	return known.(*use)
 }
 
-// ofVolume says that the failure would meet any pod that uses the volume.
+// ofVolume reports whether the failure would meet any pod that uses the volume.
 func ofVolume(f facts.MountFailure) bool {
 	kind, _ := facts.MissingObject(f.Reason)
 	return f.StagesVolume() || kind != "" || kubeletwords.DriverAnswered(f.Reason)

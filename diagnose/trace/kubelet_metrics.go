@@ -55,7 +55,7 @@ func (w *witness) mounters(of func(VolumeTrace) string) []string {
 	return names
 }
 
-// waits says whether a volume of the plugin is in a stage of the kubelet's.
+// waits reports whether a volume of the plugin is in a stage of the kubelet's.
 func (w *witness) waits(plugin string, stages ...StageName) bool {
 	for _, v := range w.volumes() {
 		if pluginOf(v) == plugin && v.Referenced && slices.Contains(stages, v.Broken) {
@@ -65,7 +65,7 @@ func (w *witness) waits(plugin string, stages ...StageName) bool {
 	return false
 }
 
-// has says that there are samples of the family.
+// has reports whether there are samples of the family.
 func (w *witness) has(family string) bool {
 	return slices.ContainsFunc(w.view.Samples, func(s KubeletSample) bool { return s.Family == family })
 }

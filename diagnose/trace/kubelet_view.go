@@ -127,7 +127,7 @@ func (w *witness) hear(s *snapshot.Snapshot) {
 	w.totals()
 }
 
-// KubeletAnswered says that the kubelet was asked and told all that it was asked
+// KubeletAnswered reports whether the kubelet was asked and told all that it was asked
 // for.
 func (t *Trace) KubeletAnswered() bool {
 	return t.Kubelet != nil && !slices.ContainsFunc(t.Gaps, func(g snapshot.Gap) bool { return g.Kind == KubeletPods || g.Kind == KubeletMetrics })
@@ -153,12 +153,12 @@ func (w *witness) volumes() iter.Seq2[*Trace, VolumeTrace] {
 	}
 }
 
-// goes says that volumes of one of the pods go into the direction.
+// goes reports whether volumes of one of the pods go into the direction.
 func (w *witness) goes(d Direction) bool {
 	return slices.ContainsFunc(w.traces, func(t *Trace) bool { return t.Direction == d })
 }
 
-// readPods says that the kubelet told which pods it has.
+// readPods reports whether the kubelet told which pods it has.
 func (w *witness) readPods() bool {
 	return !slices.ContainsFunc(w.view.Gaps, func(g snapshot.Gap) bool { return g.Kind == KubeletPods })
 }

@@ -171,7 +171,7 @@ type Stage struct {
 	permanent bool
 }
 
-// unsaid says that nobody has spoken of the stage as it is now.
+// unsaid reports whether nobody has spoken of the stage as it is now.
 func (s Stage) unsaid() bool { return len(s.Said) == 0 || s.passed }
 
 // Stays reports whether nothing that is under way ends the wait.
@@ -253,7 +253,7 @@ func kubeletVersion(node *corev1.Node) string {
 	return node.Status.NodeInfo.KubeletVersion
 }
 
-// MayWait says whether the pod's volumes are worth following: a pod with a
+// MayWait reports whether the pod's volumes are worth following: a pod with a
 // container that runs has all its volumes.
 func MayWait(pod *corev1.Pod) bool {
 	if ends(pod) {
@@ -378,7 +378,7 @@ func (t *Trace) AddFindings(report *finding.Report) {
 	}
 }
 
-// ends says that the pod gives its volumes back, or should.
+// ends reports whether the pod gives its volumes back, or should.
 func ends(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
@@ -392,7 +392,7 @@ func (t *Trace) concerns(f finding.Finding) bool {
 	})
 }
 
-// knows says whether the absence of an object of the kind proves something; the
+// knows reports whether the absence of an object of the kind proves something; the
 // namespace is that of the object, "" where it has none.
 func (t *tracer) knows(kind snapshot.Kind, namespace string) bool {
 	return !slices.ContainsFunc(t.Snapshot.Gaps, func(g snapshot.Gap) bool {

@@ -79,7 +79,7 @@ func untold(volumes []VolumeTrace) []VolumeTrace {
 // says why it cannot.
 var nodeLocal = []string{"emptyDir", "hostPath", "configMap", "secret", "projected", "downwardAPI"}
 
-// silent says that nothing shows whether the volume is mounted: the kubelet has not
+// silent reports whether nothing shows whether the volume is mounted: the kubelet has not
 // spoken of it, and a driver that has gone from the CSINode leaves what it has mounted.
 func (v VolumeTrace) silent() bool {
 	s := v.stage(v.Broken)

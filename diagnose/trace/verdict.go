@@ -277,7 +277,7 @@ func anyRuns(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
 }
 
-// partial says that something could not be read which might show that a volume
+// partial reports whether something could not be read which might show that a volume
 // cannot come to its node.
 func (t *tracer) partial() bool {
 	kinds := []snapshot.Kind{snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSINodes, snapshot.CSIDrivers, snapshot.StorageClasses}
@@ -293,7 +293,7 @@ var otherWaits = []struct{ event, reason, message string }{
 	{"FailedCreatePodContainer", "Cgroups", "the kubelet cannot make its cgroups or directories"},
 }
 
-// past says that what the event tells of is over. The kubelet writes that the network is
+// past reports whether what the event tells of is over. The kubelet writes that the network is
 // not ready every second, until its recorder pauses; by then its node is not Ready.
 func (t *tracer) past(e *corev1.Event) bool {
 	age := t.Age(facts.EventTime(e))

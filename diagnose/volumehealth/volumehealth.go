@@ -77,7 +77,7 @@ func Of(v *facts.View, pod *corev1.Pod, volume, driver string, claim *corev1.Per
 	return all
 }
 
-// concerns says whether the condition is about volumes like the claim's.
+// concerns reports whether the condition is about volumes like the claim's.
 func concerns(c storagev1.StorageHealthCondition, claim *corev1.PersistentVolumeClaim) bool {
 	if claim == nil {
 		return true

@@ -20,7 +20,7 @@ var unreadable = []faultproxy.Fault{
 	faultproxy.Forbidden, faultproxy.Internal, faultproxy.TimeoutBefore, faultproxy.CutBefore, faultproxy.CutBody, faultproxy.Truncated,
 }
 
-// undoes says that undo has something to do in such a world.
+// undoes reports whether undo has something to do in such a world.
 func (s story) undoes() bool {
 	return slices.Contains([]story{lostEntry, refusedDetach, orphan, phantom, stuckPod}, s)
 }

@@ -202,7 +202,7 @@ func (r *round) doctor(ctx context.Context, s *faultproxy.Session, args ...strin
 	return result, err
 }
 
-// wrote says that the session has sent a write.
+// wrote reports whether the session has sent a write.
 func (r *round) wrote(session string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -201,7 +201,7 @@ func (r *round) happen(ctx context.Context, what race) {
 	}
 }
 
-// hides says that a list from before the race hides from the doctor that the
+// hides reports whether a list from before the race hides from the doctor that the
 // volume of a VolumeAttachment has come into use, of which no precondition tells.
 func (r *round) hides(a assault) bool {
 	return r.story.detaches() && slices.ContainsFunc(a.strikes, func(s strike) bool { return s.race == podComes || s.race == podBound || s.race == podMoves })

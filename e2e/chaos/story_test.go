@@ -60,7 +60,7 @@ func (s story) check() string {
 	return "inuse-not-attached"
 }
 
-// detaches says that the repair has the driver detach a volume.
+// detaches reports whether the repair has the driver detach a volume.
 func (s story) detaches() bool {
 	return s == forgotten || s == nodeOff || s == nodeLost || s == orphan
 }
@@ -76,7 +76,7 @@ func (s story) allow() repair.Kind {
 	return ""
 }
 
-// fences says that the user tells the doctor that the node is off.
+// fences reports whether the user tells the doctor that the node is off.
 func (s story) fences() bool { return s == nodeOff || s == stuckPod }
 
 // holdFor is how long a repair must hold. Where another attach has to follow, the

@@ -85,7 +85,7 @@ type tally struct {
 	began  []time.Time // of the strikes that last
 }
 
-// written says that a write has been sent.
+// written reports whether a write has been sent.
 func (t *tally) written() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -322,7 +322,7 @@ func (w *world) powerOff() {
 	}
 }
 
-// listed says whether volumesAttached lists the volume.
+// listed reports whether volumesAttached lists the volume.
 func (w *world) listed(ctx context.Context) (bool, error) {
 	node, err := w.client.CoreV1().Nodes().Get(ctx, w.name, metav1.GetOptions{})
 	if err != nil {

@@ -137,7 +137,7 @@ func (r *comparison) chanceOf(pair Pair, of ...Tolerance) []Tolerance {
 	return applies
 }
 
-// mayEnd says whether an operation that calls nobody is started for the volume or,
+// mayEnd reports whether an operation that calls nobody is started for the volume or,
 // for the nameless entries of a status that goes unwritten, on the node. A detach
 // may also start because the node's event came before the pass.
 func (r *comparison) mayEnd(pair Pair) bool {
@@ -151,7 +151,7 @@ func (r *comparison) mayEnd(pair Pair) bool {
 	return false
 }
 
-// anyOn says whether f holds for a pair of the volume.
+// anyOn reports whether f holds for a pair of the volume.
 func (r *comparison) anyOn(volume corev1.UniqueVolumeName, f func(Pair) bool) bool {
 	for pair := range r.model.Decisions {
 		if pair.Volume == volume && f(pair) {
@@ -161,7 +161,7 @@ func (r *comparison) anyOn(volume corev1.UniqueVolumeName, f func(Pair) bool) bo
 	return false
 }
 
-// lost says whether the controller passed the pair over because an operation
+// lost reports whether the controller passed the pair over because an operation
 // that excludes the pair's own was under way: one of a contender; for a Wait, the
 // detach from another node, in the shadow of which nothing is waited for; and for
 // a MultiAttach, an attach to a node that wants the volume by a spec for many,
@@ -197,7 +197,7 @@ func (r *comparison) nodesOf(volume corev1.UniqueVolumeName) []types.NodeName {
 	return nodes
 }
 
-// starts says whether the decision starts an operation.
+// starts reports whether the decision starts an operation.
 func starts(d Decision) bool {
 	return d.Verb == reconcile.Attach || d.Verb == reconcile.Detach || d.Verb == reconcile.ForceDetach
 }

@@ -159,7 +159,7 @@ func (r *comparison) compareLivePods(pair Pair) {
 	}
 }
 
-// leftOut says whether a claim of the pod names the CSI PV, and the controller
+// leftOut reports whether a claim of the pod names the CSI PV, and the controller
 // did not take it for another reason.
 func (r *comparison) leftOut(pod *corev1.Pod, pvName string) bool {
 	pv := r.cluster.volume(pvName)

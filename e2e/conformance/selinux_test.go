@@ -78,7 +78,7 @@ func compareSELinux(c *Cluster, answer *wire.Answer, found map[preflight.SELinux
 	return wrong
 }
 
-// persistent says whether the volume that the event speaks of is a persistent one: no
+// persistent reports whether the volume that the event speaks of is a persistent one: no
 // other is ever mounted with a label.
 func (c *Cluster) persistent(pod, event string) bool {
 	for _, p := range c.Pods {

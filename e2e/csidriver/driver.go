@@ -211,7 +211,7 @@ func (d *Driver) wait(ctx context.Context, volume string) error {
 	}
 }
 
-// singleNode says whether a capability allows one node at a time.
+// singleNode reports whether a capability allows one node at a time.
 func singleNode(capability *csi.VolumeCapability) bool {
 	switch capability.GetAccessMode().GetMode() {
 	case csi.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY,

@@ -66,7 +66,7 @@ func Faults() []Fault {
 	return []Fault{Conflict, Invalid, Busy, Internal, Forbidden, TimeoutBefore, TimeoutAfter, CutBefore, CutAfter, CutBody, Truncated, Stale}
 }
 
-// Answered says that the client gets the API server's own answer, whole.
+// Answered reports whether the client gets the API server's own answer, whole.
 func (f Fault) Answered() bool { return f == None || f == Stale }
 
 // Class tells requests apart by what they are for.
@@ -308,7 +308,7 @@ func classOf(method string, target *url.URL, body []byte) Class {
 	return Write
 }
 
-// triesDeletion says that a deletion's body, in either encoding, asks for a dry
+// triesDeletion reports whether a deletion's body, in either encoding, asks for a dry
 // run.
 func triesDeletion(body []byte) bool {
 	kind := corev1.SchemeGroupVersion.WithKind("DeleteOptions")

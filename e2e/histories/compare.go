@@ -258,7 +258,7 @@ func (c *comparison) follows(i int, d *reconcile.Decision, deed wire.Deed) strin
 	return why
 }
 
-// verifiedFirst says whether a pair that is to be detached is forgotten before that is
+// verifiedFirst reports whether a pair that is to be detached is forgotten before that is
 // done, since it has no VolumeAttachment: its detach has begun in the very pass that then
 // looks at what is attached (reconciler.go reconcile, then sync), or cannot begin because
 // another operation on the volume runs or waits.
@@ -273,7 +273,7 @@ func (c *comparison) verifiedFirst(i int, d *reconcile.Decision, deed wire.Deed)
 	return !attachment && (m.busy(d.Volume) || slices.Contains(c.story.Deeds, wire.Deed{Pair: deed.Pair, At: deed.At, Verb: string(d.Verb)}))
 }
 
-// timedOut says whether the deed may be a detach for which the time-out was over:
+// timedOut reports whether the deed may be a detach for which the time-out was over:
 // the controller has been at work for so long.
 func (c *comparison) timedOut(m *moment, deed wire.Deed) bool {
 	switchedOff := c.request.DisableForceDetachOnTimeout && m.world.Behaviours.Has(reconcile.ForceDetachSwitch)

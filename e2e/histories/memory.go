@@ -61,15 +61,15 @@ func (m *moment) otherMemory(volume corev1.UniqueVolumeName) string {
 	return ""
 }
 
-// justStarted says that the controller has no memory yet but what it reads now.
+// justStarted reports whether the controller has no memory yet but what it reads now.
 func (m *moment) justStarted() bool { return m.At == m.Started }
 
-// pending says whether an operation on the volume runs.
+// pending reports whether an operation on the volume runs.
 func (m *moment) pending(volume corev1.UniqueVolumeName) bool {
 	return slices.ContainsFunc(m.Operations, func(op wire.Operation) bool { return op.Volume == string(volume) && op.Pending })
 }
 
-// busy says whether an operation on the volume runs, or has failed and waits.
+// busy reports whether an operation on the volume runs, or has failed and waits.
 func (m *moment) busy(volume corev1.UniqueVolumeName) bool {
 	for _, op := range m.Operations {
 		if op.Volume == string(volume) && (op.Pending || op.Until > m.At) {

@@ -179,7 +179,7 @@ func (m *moment) actual(pair reconcile.VolumeNode) *wire.Actual {
 	return nil
 }
 
-// lists says whether the node's status has the volume as attached.
+// lists reports whether the node's status has the volume as attached.
 func (m *moment) lists(pair reconcile.VolumeNode) bool {
 	return slices.ContainsFunc(m.Nodes, func(n *corev1.Node) bool {
 		return n.Name == string(pair.Node) && slices.ContainsFunc(n.Status.VolumesAttached, func(v corev1.AttachedVolume) bool { return v.Name == pair.Volume })

@@ -134,7 +134,7 @@ func (c *checker) account(a *account) {
 	}
 }
 
-// wroteDuring says that a doctor, or somebody whose writes can be taken for a
+// wroteDuring reports whether a doctor, or somebody whose writes can be taken for a
 // doctor's own, has written to the object by then. Whoever it was, what the write was
 // for is true then: two doctors that send the same cannot tell whose it was.
 func (c *checker) wroteDuring(key string, claim span) bool {

@@ -17,7 +17,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
-// exempt says that an event is no write to anything that is repaired: a read, an
+// exempt reports whether an event is no write to anything that is repaired: a read, an
 // access review, an event about a repair, a dry run.
 func exempt(e *auditv1.Event) bool {
 	if e.ObjectRef == nil || slices.Contains([]string{"get", "list", "watch"}, e.Verb) {
@@ -81,7 +81,7 @@ func steps(e *auditv1.Event) []step {
 	return list
 }
 
-// conditional says that the write names the object and the state of it that it
+// conditional reports whether the write names the object and the state of it that it
 // was worked out on.
 func conditional(e *auditv1.Event) bool {
 	switch e.Verb {
@@ -108,7 +108,7 @@ func conditional(e *auditv1.Event) bool {
 	return false
 }
 
-// announced says that the journal has the intent for exactly this write, and no
+// announced reports whether the journal has the intent for exactly this write, and no
 // outcome of it yet.
 func announced(journal []apply.Entry, e *auditv1.Event) bool {
 	ended := map[int]bool{}
@@ -121,7 +121,7 @@ func announced(journal []apply.Entry, e *auditv1.Event) bool {
 	})
 }
 
-// asReviewed says that the write is the one that was reviewed. The object may have
+// asReviewed reports whether the write is the one that was reviewed. The object may have
 // been written since, and have another resourceVersion, but may be no other.
 func asReviewed(op *repair.Operation, e *auditv1.Event) bool {
 	later := *op

@@ -334,7 +334,7 @@ func mountTmpfs(path string) error {
 	return nil
 }
 
-// mounted says that something is mounted there: its device is not its parent's, as all
+// mounted reports whether something is mounted there: its device is not its parent's, as all
 // that a driver mounts here is a file system of its own.
 func mounted(path string) bool {
 	var here, above unix.Stat_t

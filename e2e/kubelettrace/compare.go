@@ -57,7 +57,7 @@ func (l Look) Compare(volumes []Volume) []string {
 	return append(wrong, l.compareVerdict(volumes, waits)...)
 }
 
-// untold says that the trace claims a stage that no object shows: nothing was said, all
+// untold reports whether the trace claims a stage that no object shows: nothing was said, all
 // before it is done, and the objects do not exclude it.
 func untold(v *trace.VolumeTrace, s trace.Stage) bool {
 	if s.State == trace.StageUnknown || s.State == trace.StageNotNeeded || actorOf(s.On) == Nobody {
@@ -79,7 +79,7 @@ func (l Look) volume(name string) *trace.VolumeTrace {
 	return &l.Trace.Volumes[i]
 }
 
-// acts says that the words name who has to act. Whoever asked the kubelet may know that it
+// acts reports whether the words name who has to act. Whoever asked the kubelet may know that it
 // is the kubelet itself which has not come to its driver. As long as a list that was read
 // may be older than the other, the trace names none where it would be nobody.
 func (l Look) acts(words string, truth Truth) bool {

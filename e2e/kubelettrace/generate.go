@@ -347,7 +347,7 @@ func draws(r *rand.Rand, list []*drawnPod) *drawnPod {
 	return first
 }
 
-// ownsClaim says that a volume of the pod has a claim of its own.
+// ownsClaim reports whether a volume of the pod has a claim of its own.
 func (d *drawnPod) ownsClaim() bool {
 	return slices.ContainsFunc(d.pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Ephemeral != nil })
 }

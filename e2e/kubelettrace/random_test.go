@@ -601,7 +601,7 @@ func (b *batchRun) record(when string, s *snapshot.Snapshot, kept []RecordedPod,
 	}
 }
 
-// unsaid says that the kubelet has not come to what a volume of a driver misses, for the pod
+// unsaid reports whether the kubelet has not come to what a volume of a driver misses, for the pod
 // or, with anyPod, for one of those that share it: on a busy machine, that takes longer than
 // all else takes to settle.
 func (b *batchRun) unsaid(truth map[types.UID]map[string]Truth, anyPod bool) bool {
@@ -665,13 +665,13 @@ func (b *batchRun) remade(namespace string) (last time.Time) {
 	return last
 }
 
-// mayBeStuck says that something of the pod can never come, or has been wrong for
+// mayBeStuck reports whether something of the pod can never come, or has been wrong for
 // longer than the pod is old.
 func mayBeStuck(d *drawnPod) bool {
 	return slices.ContainsFunc(d.volumes, func(v Volume) bool { return v.Never || v.Unclaimed })
 }
 
-// paused says that the kubelet has sent so many events about the pod that its recorder
+// paused reports whether the kubelet has sent so many events about the pod that its recorder
 // drops what comes next, for minutes.
 func paused(s *snapshot.Snapshot, pod types.UID) bool {
 	sent := int32(0)
@@ -687,7 +687,7 @@ var volumeNamed = regexp.MustCompile(`volume (v\d+)\b`)
 // unsaidYet is why no object shows which volume of a pod waits.
 const unsaidYet = "nothing was said yet of what is missing"
 
-// isDated says that the difference is about a volume of which no object can show the truth
+// isDated reports whether the difference is about a volume of which no object can show the truth
 // yet. Where nothing was said of the one that waits, that goes for the others, too.
 func isDated(text string, old map[string]string) bool {
 	for _, why := range old {
@@ -732,7 +732,7 @@ func (b *batchRun) dated(l Look, s seen, d *drawnPod, paused bool) map[string]st
 // volumeLocked is what a driver says that refuses to attach.
 const volumeLocked = "the volume is locked"
 
-// saysRefused says that the attacher has written the driver's refusal.
+// saysRefused reports whether the attacher has written the driver's refusal.
 func saysRefused(status storagev1.VolumeAttachmentStatus) bool {
 	return status.AttachError != nil && strings.Contains(status.AttachError.Message, volumeLocked)
 }

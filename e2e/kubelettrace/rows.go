@@ -134,7 +134,7 @@ func CompareLeftovers(plan *kubelet.Node, s seen) (rows int, wrong []string) {
 	return rows, wrong
 }
 
-// publishedForAny says that the driver has the volume published for a pod.
+// publishedForAny reports whether the driver has the volume published for a pod.
 func (s seen) publishedForAny(handle string) bool {
 	held := map[types.UID]bool{}
 	for _, c := range s.answer.Calls {

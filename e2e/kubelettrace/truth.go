@@ -172,12 +172,12 @@ func (s seen) last(rpc wire.RPC, handle string, pod types.UID) (wire.Call, bool)
 	return wire.Call{}, false
 }
 
-// received says that the driver got the call for the volume since.
+// received reports whether the driver got the call for the volume since.
 func (s seen) received(rpc wire.RPC, handle string, since time.Time) bool {
 	return slices.ContainsFunc(s.answer.Calls, func(c wire.Call) bool { return c.RPC == rpc && c.Handle == handle && c.Began.After(since) })
 }
 
-// notTaken says that the kubelet could not take the volume up, as it put it when it
+// notTaken reports whether the kubelet could not take the volume up, as it put it when it
 // last gave up its wait.
 func notTaken(wait, volume string) bool {
 	_, rest, ok := strings.Cut(wait, "failed to process volumes=[")
@@ -242,7 +242,7 @@ func (s seen) holdsOne(pod types.UID, volumes []Volume, truth map[string]Truth) 
 	}
 }
 
-// pending says that a call for the volume is under way.
+// pending reports whether a call for the volume is under way.
 func (s seen) pending(handle string) bool {
 	return slices.ContainsFunc(s.answer.Calls, func(c wire.Call) bool { return c.Handle == handle && c.Ended.IsZero() })
 }

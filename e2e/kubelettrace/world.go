@@ -38,7 +38,7 @@ const (
 
 var drivers = []string{Disk, EBS, Files, Away}
 
-// attached says that the driver's volumes are attached, and staged.
+// attached reports whether the driver's volumes are attached, and staged.
 func attached(driver string) bool { return driver == Disk || driver == EBS }
 
 // World is one API server with its controller, its attacher and machines.
@@ -136,7 +136,7 @@ func (w *World) register(t *testing.T, m *Machine, driver string) {
 	w.await(t, "driver "+driver+" to register on "+m.Node, func() (bool, error) { return w.registers(m.Node, driver) })
 }
 
-// registers says whether the node's CSINode lists the driver.
+// registers reports whether the node's CSINode lists the driver.
 func (w *World) registers(node, driver string) (bool, error) {
 	registered, err := w.registered(node)
 	return slices.Contains(registered, driver), err
@@ -397,7 +397,7 @@ func (w *World) empty(namespace string) error {
 		core.Events(namespace).DeleteCollection(w.plane, now, all))
 }
 
-// runs says whether the pod's containers run.
+// runs reports whether the pod's containers run.
 func (w *World) runs(namespace, name string) (bool, error) {
 	pod, err := w.Client.CoreV1().Pods(namespace).Get(w.plane, name, metav1.GetOptions{})
 	if err != nil {

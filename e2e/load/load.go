@@ -80,7 +80,7 @@ func (c Cluster) Drifts() []Drift {
 	return drifts
 }
 
-// unlisted says that the volume has fallen out of its node's volumesAttached.
+// unlisted reports whether the volume has fallen out of its node's volumesAttached.
 func (c Cluster) unlisted(volume int) bool { return volume%driftEvery == 7 }
 
 func (c Cluster) leftoverCount() int { return (c.Size.Volumes + driftEvery - 1) / driftEvery }

@@ -84,7 +84,7 @@ func alerted(t *testing.T, modes []mode, outcomes map[string]*outcome, recorded 
 	}
 }
 
-// owns says that the alert is about something of the mode: by a name in its labels, or
+// owns reports whether the alert is about something of the mode: by a name in its labels, or
 // because it is the finding as which the mode was found. A driver has no mode's name.
 func (o *outcome) owns(a recording.Alert, m mode) bool {
 	if f := o.finding; f != nil && a.Labels["code"] == string(f.Code) && a.Labels["kind"] == f.Subject.Kind && a.Labels["name"] == f.Subject.Name && a.Labels["namespace"] == f.Subject.Namespace {

@@ -144,7 +144,7 @@ var claimModes = []mode{
 	},
 }
 
-// attached says that the volume is attached.
+// attached reports whether the volume is attached.
 func attached(a fixture.AttachmentState) bool { return a.Attached() }
 
 // unmanage takes off the annotation with which a kubelet leaves attaching to the

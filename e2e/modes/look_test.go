@@ -77,7 +77,7 @@ func unexpected(report finding.Report, modes []mode, outcomes map[string]*outcom
 	return texts
 }
 
-// belongs says that the finding is about something of the mode.
+// belongs reports whether the finding is about something of the mode.
 func belongs(f finding.Finding, m mode) bool {
 	about := append([]string{f.Subject.Namespace, f.Subject.Name, string(f.Node), f.PersistentVolume, string(f.Volume)}, f.Pods...)
 	return slices.ContainsFunc(about, func(s string) bool { return strings.Contains(s, m.name) })

@@ -80,7 +80,7 @@ type mode struct {
 	provoke func(context.Context, *stage)
 }
 
-// causeNamed says that the mode's check names a cause. The remainder names none.
+// causeNamed reports whether the mode's check names a cause. The remainder names none.
 func (m mode) causeNamed() bool { return m.check != diagnose.PodStuck.Name }
 
 func allModes() []mode {

@@ -60,7 +60,7 @@ func (o *outcome) since() time.Time {
 	return o.provoked
 }
 
-// awaited says that the mode's story goes on, or that its finding is to come.
+// awaited reports whether the mode's story goes on, or that its finding is to come.
 func (o *outcome) awaited() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

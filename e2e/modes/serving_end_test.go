@@ -140,7 +140,7 @@ func alertSeries(a recording.Alert) series {
 	return key
 }
 
-// owned says that the alert is about something of the mode, by a name in its labels.
+// owned reports whether the alert is about something of the mode, by a name in its labels.
 func owned(a recording.Alert, m mode) bool {
 	for _, label := range []string{"namespace", "name", "volume", "node", "pod", "claim"} {
 		if strings.Contains(a.Labels[label], m.name) {

@@ -162,7 +162,7 @@ func (c *cluster) work(now time.Duration) {
 	}
 }
 
-// detached says whether the VolumeAttachment is gone.
+// detached reports whether the VolumeAttachment is gone.
 func (c *cluster) detached(va *storagev1.VolumeAttachment) bool {
 	switch c.detaching {
 	case wire.Works, wire.Forbids:

@@ -51,7 +51,7 @@ func (r *recorder) add(err error, msg string, keysAndValues []any) {
 	}
 }
 
-// isPassOver says whether the line ends a pass that somebody waits for. In a life nobody
+// isPassOver reports whether the line ends a pass that somebody waits for. In a life nobody
 // does, and the line is there where the sync is off.
 func (r *recorder) isPassOver(l line) bool {
 	return r.text == nil && strings.HasPrefix(l.msg, passOver)

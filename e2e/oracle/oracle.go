@@ -166,7 +166,7 @@ func (o *oracle) start(ctx context.Context) error {
 	return nil
 }
 
-// nodesFirst says whether the controller hears of all nodes, and knows whatever
+// nodesFirst reports whether the controller hears of all nodes, and knows whatever
 // else there is, before it hears of a pod and populates its worlds. Up to 1.29
 // it has to: it then learns only from its node events that it cares for a node
 // with nothing attached, and looks three minutes later again at the pods that it

@@ -9,7 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/oracle/wire"
 )
 
-// noSync says whether the controller does not verify what is attached: one pass is no
+// noSync reports whether the controller does not verify what is attached: one pass is no
 // time for it.
 func (o *oracle) noSync() bool { return len(o.request.History) == 0 || o.request.SyncPeriod < 0 }
 

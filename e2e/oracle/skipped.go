@@ -135,7 +135,7 @@ func (o *oracle) hasNode(name string) bool {
 	return slices.ContainsFunc(o.request.Nodes, func(n *corev1.Node) bool { return n.Name == name })
 }
 
-// wants says whether the pod is in the desired state of the world. A pod that
+// wants reports whether the pod is in the desired state of the world. A pod that
 // has ended is with all its volumes or with none.
 func (r *reading) wants(pod *corev1.Pod) bool {
 	for _, row := range r.desired {

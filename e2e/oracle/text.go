@@ -69,7 +69,7 @@ func (t *text) add(err error, isError, named bool, msg string, keysAndValues []a
 	}
 }
 
-// formatted says that the line being logged was formatted before it reached the log.
+// formatted reports whether the line being logged was formatted before it reached the log.
 func formatted() bool {
 	callers := make([]uintptr, 16)
 	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])

@@ -149,7 +149,7 @@ func (s *stage) written() []string {
 	return writes
 }
 
-// owns says whether an object is the stage's. The name of a VolumeAttachment is
+// owns reports whether an object is the stage's. The name of a VolumeAttachment is
 // a hash.
 func (s *stage) owns(namespace, name string) bool {
 	if namespace == s.name || strings.Contains(name, "-"+s.name) || strings.HasPrefix(name, s.name+"-") {

@@ -246,7 +246,7 @@ func (s *stage) find(check string, within time.Duration) finding.Finding {
 	}
 }
 
-// mine says that the finding is about this stage, and certain: nothing is repaired
+// mine reports whether the finding is about this stage, and certain: nothing is repaired
 // before.
 func (s *stage) mine(f finding.Finding) bool {
 	return f.Confidence != finding.Suspected && s.isAbout(f)

@@ -141,7 +141,7 @@ func (p *process) until(t *testing.T, patience time.Duration, what string, holds
 	}
 }
 
-// has says whether the series is there, with the value.
+// has reports whether the series is there, with the value.
 func (m scrape) has(series string, value float64) bool {
 	got, there := m[series]
 	return there && got == value

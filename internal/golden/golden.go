@@ -36,7 +36,7 @@ func register() *string {
 	return to
 }
 
-// Update says whether the generated files are to be written again.
+// Update reports whether the generated files are to be written again.
 func Update() bool { return *update != "" }
 
 // Keep writes the file at the end, if every test passes.

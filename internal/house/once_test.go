@@ -193,7 +193,7 @@ func TestThresholdsAreDerivedFromTimers(t *testing.T) {
 	}
 }
 
-// bareDuration says that the expression is made of numbers and units alone.
+// bareDuration reports whether the expression is made of numbers and units alone.
 func bareDuration(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.BinaryExpr:

@@ -114,7 +114,7 @@ func (p *Approved) Choose(v *repair.View, proposed []repair.Repair) ([]repair.Re
 	return chosen, nil
 }
 
-// findsAnother says that the same is found of an object that was recreated, or
+// findsAnother reports whether the same is found of an object that was recreated, or
 // under another fingerprint, as in a file that was changed.
 func findsAnother(v *repair.View, reviewed finding.Finding) bool {
 	return slices.ContainsFunc(v.Report.Findings, func(f finding.Finding) bool {

@@ -340,7 +340,7 @@ func TestForgedApproved(t *testing.T) {
 	t.Logf("%d of %d forged files were refused", refused, tried)
 }
 
-// explains says that nothing follows from the field that was forged: it explains,
+// explains reports whether nothing follows from the field that was forged: it explains,
 // or changes from one look to the next.
 func explains(name string) bool {
 	path, how, _ := strings.Cut(name, " ")

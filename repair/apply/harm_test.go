@@ -131,7 +131,7 @@ func ready(node *corev1.Node) bool {
 	})
 }
 
-// off says that the user says so, and that nothing contradicts it.
+// off reports whether the user says so, and that nothing contradicts it.
 func (w truth) off(s *snapshot.Snapshot, node string) bool {
 	return slices.Contains(w.consent.Fenced, types.NodeName(node)) && !ready(s.Node(types.NodeName(node)))
 }

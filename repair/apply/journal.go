@@ -124,7 +124,7 @@ func (j *Journal) write(e Entry) error {
 // entryStart is how every entry begins.
 var entryStart = fmt.Sprintf(`{"apiVersion":%q,"kind":%q,`, finding.APIVersion, JournalKind)
 
-// torn says whether the text is an entry that lost its end. A file of any other
+// torn reports whether the text is an entry that lost its end. A file of any other
 // kind, which somebody named by mistake, must not be cut short as if it were.
 func torn(text string) bool {
 	return strings.HasPrefix(text, entryStart) || strings.HasPrefix(entryStart, text)

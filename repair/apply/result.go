@@ -42,7 +42,7 @@ type Result struct {
 	Moot bool `json:"moot,omitempty"`
 }
 
-// LeftUndone says whether what was asked for is not done.
+// LeftUndone reports whether what was asked for is not done.
 func (r Result) LeftUndone() bool {
 	switch r.Outcome {
 	case Failed, Unverified:

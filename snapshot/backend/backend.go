@@ -50,7 +50,7 @@ var drivers = map[Format][]string{
 // AnyDriver reports whether the list does not name the driver of its volumes.
 func (f Format) AnyDriver() bool { return f == CSI || f == Text }
 
-// Of says that the list can have the driver's volumes.
+// Of reports whether the list can have the driver's volumes.
 func (f Format) Of(driver string) bool { return f.AnyDriver() || slices.Contains(drivers[f], driver) }
 
 // Drivers are those whose volumes the list has, the usual one first; none where it does not
@@ -112,7 +112,7 @@ type Attachment struct {
 	Since *time.Time `json:"since,omitempty"`
 }
 
-// Settled says that the list tells to which machines the volume is attached, and that
+// Settled reports whether the list tells to which machines the volume is attached, and that
 // it is not about to change.
 func (v Volume) Settled() bool {
 	return !v.Silent && !slices.ContainsFunc(v.Attachments, func(a Attachment) bool { return a.State != "" })
@@ -232,12 +232,12 @@ func (l *List) Check() error {
 	return nil
 }
 
-// SameList says that the other is a further part of the list.
+// SameList reports whether the other is a further part of the list.
 func (l *List) SameList(o *List) bool {
 	return l.File == o.File && l.Format == o.Format && l.Taken.Equal(o.Taken) && l.Partial == o.Partial && slices.Equal(l.Scope, o.Scope)
 }
 
-// Same says that the two say the same of where a volume is attached.
+// Same reports whether the two say the same of where a volume is attached.
 func Same(a, b Volume) bool {
 	a.MadeFor, a.Created, a.GiB = nil, nil, 0
 	b.MadeFor, b.Created, b.GiB = nil, nil, 0

@@ -30,7 +30,7 @@ var Kinds = []Kind{
 	{"jiva.csi.openebs.io", Jiva, "openebs.io", "v1", "jivavolumes", "JivaVolume"},
 }
 
-// IsGiven says that somebody has asked the storage system for a list of the format: no
+// IsGiven reports whether somebody has asked the storage system for a list of the format: no
 // driver's object and no log is of it.
 func (f Format) IsGiven() bool {
 	return f == Text || slices.ContainsFunc(readers, func(r reader) bool { return r.format == f })
@@ -65,7 +65,7 @@ func Preferred(text []byte) (string, error) {
 	return answer.Preferred.Version, nil
 }
 
-// IsDrivers says that the type is one of a driver's own objects that tell where a volume
+// IsDrivers reports whether the type is one of a driver's own objects that tell where a volume
 // is attached.
 func IsDrivers(apiVersion, kind string) bool {
 	group, _, _ := strings.Cut(apiVersion, "/")

@@ -181,7 +181,7 @@ func (o *Objects) Lists(taken time.Time) ([]*List, error) {
 	return lists, nil
 }
 
-// hasMore says that the metadata of a list of objects name a next page.
+// hasMore reports whether the metadata of a list of objects name a next page.
 func hasMore(raw []byte) bool {
 	var metadata struct {
 		Continue string `json:"continue"`

@@ -224,7 +224,7 @@ func formatOf(list string) (of Format) {
 	return of
 }
 
-// hasNextPage says that Hetzner's API has more volumes.
+// hasNextPage reports whether Hetzner's API has more volumes.
 func hasNextPage(meta []byte) bool {
 	var m struct {
 		Pagination struct {
@@ -332,7 +332,7 @@ func (v Volume) check() error {
 	return nil
 }
 
-// IsName says that the text can be what a storage system calls something.
+// IsName reports whether the text can be what a storage system calls something.
 func IsName(s string) bool {
 	return s != "" && len(s) <= maxName && utf8.ValidString(s) &&
 		!strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })

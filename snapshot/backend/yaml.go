@@ -55,7 +55,7 @@ func fromYAML(text []byte) ([]byte, error) {
 	return raw, nil
 }
 
-// readerOfFields says that the object is a volume itself, and holds no list.
+// readerOfFields reports whether the object is a volume itself, and holds no list.
 func readerOfFields(fields map[any]any) bool {
 	for _, r := range readers {
 		has := r.list == ""

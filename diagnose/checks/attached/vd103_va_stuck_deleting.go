@@ -42,7 +42,7 @@ func runVAStuckDeleting(p *check.Run) {
 	}
 }
 
-// detachStuck says that the driver has failed to detach the volume for longer
+// detachStuck reports whether the driver has failed to detach the volume for longer
 // than any trouble of its own may last.
 func detachStuck(p *facts.View, va facts.Attachment) bool {
 	failure := p.DetachError(va.VolumeAttachment)

@@ -94,7 +94,7 @@ func endedText(pod *corev1.Pod) string {
 	return text
 }
 
-// nobodyUnmounts says that the kubelet has no node plugin to ask, for want of
+// nobodyUnmounts reports whether the kubelet has no node plugin to ask, for want of
 // the driver.
 func nobodyUnmounts(p *facts.View, cause, effect finding.Finding) bool {
 	return check.SameDriver(p, cause, effect) && (cause.Node == "" || cause.Node == effect.Node) && check.UnpluggedDriver(p, effect) != ""

@@ -63,7 +63,7 @@ func nobodyWaitedSince(p *facts.View, va facts.Attachment) metav1.Time {
 	return since
 }
 
-// goes says that the attachment's volume is being deleted: pv-terminating-va-exists.
+// goes reports whether the attachment's volume is being deleted: pv-terminating-va-exists.
 func goes(p *facts.View, va facts.Attachment) bool {
 	pv := p.Snapshot.Volume(*va.Spec.Source.PersistentVolumeName)
 	return pv != nil && pv.DeletionTimestamp != nil

@@ -42,7 +42,7 @@ func runTerminatedPodHoldsVolume(p *check.Run) {
 	}
 }
 
-// keptAfterUse says that the volume is attached to a node that lives and says
+// keptAfterUse reports whether the volume is attached to a node that lives and says
 // that it is in use, where no pod uses it any more.
 func keptAfterUse(p *facts.View, va facts.Attachment) bool {
 	if va.Ran {

@@ -77,7 +77,7 @@ func waitInVain(p *check.Run) {
 	}
 }
 
-// tookForAttached says that the kubelet lists the volume of the pod as in use,
+// tookForAttached reports whether the kubelet lists the volume of the pod as in use,
 // as it does with attached ones alone, that no pod there has it mounted, and that
 // nothing tells of a mount that was tried.
 func tookForAttached(p *facts.View, node *corev1.Node, driver *storagev1.CSIDriver, v facts.PodVolume) bool {
@@ -120,7 +120,7 @@ func waitsForNoAttach(p *check.Run, node *corev1.Node, driver *storagev1.CSIDriv
 	}))
 }
 
-// passesOver says that the controller at work started after the driver's object
+// passesOver reports whether the controller at work started after the driver's object
 // was made: it then knows nothing of the driver's VolumeAttachments, whatever pods
 // run ("no attacher interface found", attach_detach_controller.go).
 func passesOver(p *facts.View, driver string) bool {
@@ -128,7 +128,7 @@ func passesOver(p *facts.View, driver string) bool {
 	return d != nil && start.After(d.CreationTimestamp.Time)
 }
 
-// usedOnNode says that a pod on the attachment's node names its volume, or that
+// usedOnNode reports whether a pod on the attachment's node names its volume, or that
 // the node lists it.
 func usedOnNode(p *facts.View, va *storagev1.VolumeAttachment) bool {
 	pv, node := p.Snapshot.Volume(*va.Spec.Source.PersistentVolumeName), types.NodeName(va.Spec.NodeName)
@@ -136,7 +136,7 @@ func usedOnNode(p *facts.View, va *storagev1.VolumeAttachment) bool {
 	return claimedOn(p, node, pv) || n != nil && (facts.InUse(n, volume) || facts.Lists(n, volume))
 }
 
-// leftBehind says that the attachment was the controller's, and that nothing
+// leftBehind reports whether the attachment was the controller's, and that nothing
 // will take it back: the controller passes over it, or nothing uses it, no pod,
 // not the kubelet, and the controller does not report it.
 func leftBehind(p *facts.View, va *storagev1.VolumeAttachment) bool {
@@ -157,7 +157,7 @@ func flippedVolume(pv *corev1.PersistentVolume) corev1.UniqueVolumeName {
 	return reconcile.CSIVolumeName(pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle)
 }
 
-// claimedOn says that a pod on the node that has not ended names a claim to the
+// claimedOn reports whether a pod on the node that has not ended names a claim to the
 // volume.
 func claimedOn(p *facts.View, node types.NodeName, pv *corev1.PersistentVolume) bool {
 	return slices.ContainsFunc(p.Snapshot.PodsOnNode(node), func(pod *corev1.Pod) bool {

@@ -54,7 +54,7 @@ func runNodeTerminationBlockedByVA(p *check.Run) {
 	}
 }
 
-// drainable says that a drain still has to end the pod: as long as there is
+// drainable reports whether a drain still has to end the pod: as long as there is
 // one, it is the drain that takes its time.
 func drainable(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
@@ -152,7 +152,7 @@ func terminationBlocked(p *check.Run, node *corev1.Node, left []leftover) {
 	p.Report(f)
 }
 
-// keepsNode says that the cause's VolumeAttachment is the only one that the node
+// keepsNode reports whether the cause's VolumeAttachment is the only one that the node
 // waits for. Where there are several each of them keeps it.
 func keepsNode(p *facts.View, cause, effect finding.Finding) bool {
 	return cause.Node == effect.Node && waitsOnlyFor(p, effect, func(va *storagev1.VolumeAttachment) bool { return va.Name == cause.VolumeAttachment })

@@ -34,7 +34,7 @@ func runAttachToDeletedNodeDetachFails(p *check.Run) {
 	}
 }
 
-// detachFromDeletedNode says that the driver cannot detach the volume because
+// detachFromDeletedNode reports whether the driver cannot detach the volume because
 // the machine is gone with its node. Other words of the driver, and a node of
 // which pods are left, are va-stuck-deleting.
 func detachFromDeletedNode(p *facts.View, va facts.Attachment) bool {
@@ -69,7 +69,7 @@ func detachFromNowhere(p *check.Run, va facts.Attachment) {
 	p.Report(f)
 }
 
-// goneWithTheOthers says that the node is among those from which the driver's
+// goneWithTheOthers reports whether the node is among those from which the driver's
 // volumes were not detached when they all went.
 func goneWithTheOthers(p *facts.View, cause, effect finding.Finding) bool {
 	return check.SameDriver(p, cause, effect) && p.Snapshot.Node(effect.Node) == nil &&

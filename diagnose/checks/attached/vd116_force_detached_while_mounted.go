@@ -63,7 +63,7 @@ func runForceDetachedWhileMounted(p *check.Run) {
 	}
 }
 
-// statusUnchanged says that the kubelet has not written its node's status for a
+// statusUnchanged reports whether the kubelet has not written its node's status for a
 // minute. It does so within 10 s of a change of volumesInUse, so that the list
 // then still holds what the kubelet means.
 func statusUnchanged(p *facts.View, node *corev1.Node) bool {
@@ -75,7 +75,7 @@ func statusUnchanged(p *facts.View, node *corev1.Node) bool {
 	return written.IsZero() || p.Lasted(written, facts.ListsGrace)
 }
 
-// detachedUnder says that the kubelet has the volume in use without a user,
+// detachedUnder reports whether the kubelet has the volume in use without a user,
 // while neither the controller nor any VolumeAttachment knows it there. A
 // detach takes it off volumesInUse first, an attach has a pod that wants it.
 func detachedUnder(p *facts.View, node *corev1.Node, volume corev1.UniqueVolumeName) bool {

@@ -126,7 +126,7 @@ func orphaned(p *check.Run) map[string]*orphans {
 	return byDriver
 }
 
-// most says that they are many enough, and half of all.
+// most reports whether they are many enough, and half of all.
 func (o *orphans) most() bool {
 	gone := map[types.NodeName]bool{}
 	for _, va := range o.vas {

@@ -38,7 +38,7 @@ func runVAPVMissing(p *check.Run) {
 	}
 }
 
-// leftWithoutVolume says that the attachment outlives its volume. In the
+// leftWithoutVolume reports whether the attachment outlives its volume. In the
 // ordinary course it goes first: the attacher's finalizer keeps the volume. But
 // the volumes are read after the attachments, and a detach may end in between.
 func leftWithoutVolume(p *facts.View, va *storagev1.VolumeAttachment) bool {
@@ -66,7 +66,7 @@ func leftWithoutVolume(p *facts.View, va *storagev1.VolumeAttachment) bool {
 	return written.IsZero() || p.Lasted(written, facts.ListsGrace)
 }
 
-// notFound says that the attacher did not find the PV of that name.
+// notFound reports whether the attacher did not find the PV of that name.
 func notFound(failure *storagev1.VolumeError, pv string) bool {
 	return failure != nil && facts.ContainsAny(failure.Message, "persistentvolume") && strings.Contains(failure.Message, fmt.Sprintf("%q not found", pv))
 }

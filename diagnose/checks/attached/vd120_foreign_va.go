@@ -45,7 +45,7 @@ func runForeignVA(p *check.Run) {
 // veleroRestore is the label that Velero puts on what it has restored.
 const veleroRestore = "velero.io/restore-name"
 
-// restoredForNoNode says that a backup brought the attachment back for a node
+// restoredForNoNode reports whether a backup brought the attachment back for a node
 // that this cluster does not have; a restored one begins unattached.
 func restoredForNoNode(p *facts.View, va facts.Attachment) bool {
 	return va.Labels[veleroRestore] != "" && !va.Status.Attached && p.Snapshot.Node(va.Node) == nil

@@ -30,7 +30,7 @@ func runPVRecreatedUnderVA(p *check.Run) {
 	}
 }
 
-// volumeRecreated says that the controller made the attachment for another
+// volumeRecreated reports whether the controller made the attachment for another
 // volume of the same name: it is older than the volume, and its name is the
 // hash of another handle. Made anew with the same handle a volume does no harm.
 func volumeRecreated(p *facts.View, va facts.Attachment) bool {

@@ -53,7 +53,7 @@ func runSTSTerminatingOnDeadNode(p *check.Run) {
 	}
 }
 
-// silent says that nothing has been heard of the node's kubelet. One that says
+// silent reports whether nothing has been heard of the node's kubelet. One that says
 // itself that it is not Ready lives. With the out-of-service taint the pod goes
 // by itself, and from a node without a Node object too.
 func silent(p *facts.View, name string) bool {

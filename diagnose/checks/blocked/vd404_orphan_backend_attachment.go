@@ -60,7 +60,7 @@ func runOrphanBackendAttachment(p *check.Run) {
 	}
 }
 
-// mayBeDetaching says that the refusal may be older than the end of an ordinary
+// mayBeDetaching reports whether the refusal may be older than the end of an ordinary
 // detach. A volume for one node at a time has a VolumeAttachment only because the
 // controller has let go of the other node.
 func mayBeDetaching(p *facts.View, va facts.Attachment, holder *corev1.Node) bool {
@@ -68,7 +68,7 @@ func mayBeDetaching(p *facts.View, va facts.Attachment, holder *corev1.Node) boo
 	return !p.OneNode(va.Volume) && !written.IsZero() && va.Status.AttachError.Time.Sub(written.Time) < detachMayTake
 }
 
-// heldOutside says that the words can only be about a machine of which the
+// heldOutside reports whether the words can only be about a machine of which the
 // cluster knows nothing: no other node has an attachment of the volume, wants it
 // or reports it, and the words do not merely repeat the pod's own node.
 func heldOutside(p *facts.View, va facts.Attachment) bool {
@@ -146,7 +146,7 @@ func orphanFinding(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry 
 	return f
 }
 
-// unrecorded says that nothing in the cluster tells of the volume on the node.
+// unrecorded reports whether nothing in the cluster tells of the volume on the node.
 // A volume that the node still uses was detached under a mount, which is worse.
 func unrecorded(p *facts.View, volume corev1.UniqueVolumeName, node *corev1.Node) bool {
 	pair := reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}

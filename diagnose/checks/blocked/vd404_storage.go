@@ -49,7 +49,7 @@ func heldAtStorage(p *check.Run, truth *storage.Truth) sets.Set[string] {
 	return explained
 }
 
-// keptElsewhere says that the list shows why the attach does not succeed: one machine
+// keptElsewhere reports whether the list shows why the attach does not succeed: one machine
 // has the volume, which one node at a time may have, and the cluster let go of it
 // before the list was taken. The controller makes a VolumeAttachment for another node
 // only after that.
@@ -87,7 +87,7 @@ func reportKept(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry *st
 	p.Report(f)
 }
 
-// leftBehind says that a node of the cluster has the volume, that nothing in the
+// leftBehind reports whether a node of the cluster has the volume, that nothing in the
 // cluster tells of it, and that no detach which ended after the list was taken explains
 // that: the controller writes the node's list before it detaches.
 func leftBehind(p *facts.View, volume corev1.UniqueVolumeName, h storage.Holder, entry *storage.Entry) bool {

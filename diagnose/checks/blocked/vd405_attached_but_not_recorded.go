@@ -61,7 +61,7 @@ func longLeader(p *facts.View, driver string) *coordinationv1.Lease {
 	return lease
 }
 
-// mayWaitForDetach says that another node has the volume, which is for one node
+// mayWaitForDetach reports whether another node has the volume, which is for one node
 // at a time, or has it still: some drivers hold the call up for that.
 func mayWaitForDetach(p *facts.View, va facts.Attachment) bool {
 	return p.OneNode(va.Volume) && slices.ContainsFunc(p.AttachmentsOf(va.Volume), func(other facts.Attachment) bool {

@@ -56,13 +56,13 @@ func runVANeverProcessed(p *check.Run) {
 	}
 }
 
-// untouched says that nothing on the object was written after it was made.
+// untouched reports whether nothing on the object was written after it was made.
 func untouched(va facts.Attachment) bool {
 	return !va.Status.Attached && va.Status.AttachError == nil && va.Status.DetachError == nil && va.DeletionTimestamp == nil &&
 		len(va.Finalizers) == 0 && va.Annotations[reconcile.NodeIDAnnotation] == ""
 }
 
-// busyElsewhere says that the driver's attacher has come to others since: it
+// busyElsewhere reports whether the driver's attacher has come to others since: it
 // lives, and is only slow.
 func busyElsewhere(p *facts.View, va facts.Attachment) bool {
 	return p.LastAnswer(va.Spec.Attacher).After(va.CreationTimestamp.Time) || slices.ContainsFunc(p.Tasks(va.Spec.Attacher), func(t facts.Task) bool {
@@ -70,7 +70,7 @@ func busyElsewhere(p *facts.View, va facts.Attachment) bool {
 	})
 }
 
-// attacherExplained says that another check tells why nobody comes: the driver
+// attacherExplained reports whether another check tells why nobody comes: the driver
 // is not installed or has another name, its attacher does not run or does
 // nothing, or there is neither a CSIDriver nor an attacher and the driver
 // attaches nothing.

@@ -47,7 +47,7 @@ func runAttachRefused(p *check.Run) {
 	reportRefusals(p, refusals, "attach", "the attacher tries again, at most 5 min apart")
 }
 
-// explained says that objects say more than the driver's words, and other checks
+// explained reports whether objects say more than the driver's words, and other checks
 // tell of them, or know that it is too early to. publish-secret-missing and
 // attach-limit have one finding for many attachments.
 func explained(p *facts.View, t facts.RefusedAttach, meaning driverwords.Meaning) bool {

@@ -61,7 +61,7 @@ func runSlowOwnership(p *check.Run) {
 	}
 }
 
-// waitsInMount says that the kubelet is at work on the pod's volumes: it has
+// waitsInMount reports whether the kubelet is at work on the pod's volumes: it has
 // begun with the pod, all that is to be attached is, and no event tells of
 // anything else that the pod waits for.
 func waitsInMount(p *facts.View, pod *corev1.Pod, node *corev1.Node) bool {
@@ -113,7 +113,7 @@ func changesOwner(p *facts.View, pod *corev1.Pod, node *corev1.Node, v *corev1.V
 	return o, p.Age(o.since) >= facts.MountTakes
 }
 
-// gaveUp says that the kubelet's failed waits for the pod's volumes have another
+// gaveUp reports whether the kubelet's failed waits for the pod's volumes have another
 // cause: they are for another volume, or the release writes one only for an error.
 func gaveUp(p *facts.View, pod *corev1.Pod, volume string, kubelet facts.KubeletRelease) bool {
 	return slices.ContainsFunc(p.EventsOf(pod), func(e *corev1.Event) bool {

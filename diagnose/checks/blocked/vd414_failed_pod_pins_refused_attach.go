@@ -53,7 +53,7 @@ func runFailedPodPinsRefusedAttach(p *check.Run) {
 	}
 }
 
-// pinned says that the controller would detach the volume if the kubelet did not
+// pinned reports whether the controller would detach the volume if the kubelet did not
 // list it as in use, and that the kubelet does so for pods alone that failed
 // before it mounted the volume.
 func pinned(p *facts.View, va facts.Attachment) bool {

@@ -76,7 +76,7 @@ func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []fac
 	p.Report(f)
 }
 
-// evictsPlugin says that the driver is missing because the taint has no node
+// evictsPlugin reports whether the driver is missing because the taint has no node
 // plugin run on the node: one that is there fails for a reason of its own.
 func evictsPlugin(p *facts.View, taint, driver finding.Finding) bool {
 	node := p.Snapshot.Node(taint.Node)

@@ -79,7 +79,7 @@ func limitReached(p *check.Run, l *facts.Load, stuck []facts.Task, pods []*corev
 	p.Report(f)
 }
 
-// leftWaiting says that the kubelet would reject the pod but for a setting of the
+// leftWaiting reports whether the kubelet would reject the pod but for a setting of the
 // driver: it does from 1.35 on where the attacher records the code, and the
 // CSIDriver says how often the limit is to be asked for (VerifyExhaustedResource).
 func leftWaiting(p *facts.View, l *facts.Load, stuck []facts.Task) bool {
@@ -160,7 +160,7 @@ func limitFinding(p *facts.View, l *facts.Load) finding.Finding {
 	return f
 }
 
-// takesLastPlace says that all that pods want there fits once the volume that
+// takesLastPlace reports whether all that pods want there fits once the volume that
 // nothing uses is off the node.
 func takesLastPlace(p *facts.View, unused, full finding.Finding) bool {
 	if unused.Node != full.Node || !check.SameDriver(p, unused, full) {

@@ -86,7 +86,7 @@ func goneUnderPods(p *check.Run, node *corev1.Node, driver string, volumes []fac
 	p.Report(f)
 }
 
-// stuckUnmounting says that the pod's containers have ended and the object stays
+// stuckUnmounting reports whether the pod's containers have ended and the object stays
 // for longer than an unmount takes.
 func stuckUnmounting(p *facts.View, pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && p.Lasted(*pod.DeletionTimestamp, unmountGrace) && reconcile.PodTerminated(pod) && len(pod.Finalizers) == 0

@@ -67,7 +67,7 @@ func nobodyAnswers(p *facts.View, v facts.PodVolume) *corev1.Event {
 	return nil
 }
 
-// waitsForMount says that the pod, which is pending, has waited on its node for longer than a mount
+// waitsForMount reports whether the pod, which is pending, has waited on its node for longer than a mount
 // takes.
 func waitsForMount(p *facts.View, pod *corev1.Pod) bool {
 	return !reconcile.PodTerminated(pod) && p.Lasted(facts.BoundAt(pod), facts.PluginDown)

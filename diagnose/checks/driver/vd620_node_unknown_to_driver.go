@@ -41,7 +41,7 @@ func runNodeUnknownToDriver(p *check.Run) {
 	}
 }
 
-// lives says that the node, by its own word, is there and has the driver: its
+// lives reports whether the node, by its own word, is there and has the driver: its
 // kubelet renews the lease, where there is one, and the node is Ready.
 func lives(p *facts.View, t facts.RefusedAttach, driver string) bool {
 	node := p.Snapshot.Node(t.Pair.Node)

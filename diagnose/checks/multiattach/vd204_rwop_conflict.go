@@ -69,7 +69,7 @@ func heldBackByRWOP(pod *corev1.Pod, pv *corev1.PersistentVolume) bool {
 	})
 }
 
-// rolloutElsewhere says that rwo-rollout-deadlock tells it.
+// rolloutElsewhere reports whether rwo-rollout-deadlock tells it.
 func rolloutElsewhere(waiter, holder *corev1.Pod) bool {
 	return waiter.Spec.NodeName != "" && waiter.Spec.NodeName != holder.Spec.NodeName && facts.DeploymentOf(waiter) != "" && facts.DeploymentOf(waiter) == facts.DeploymentOf(holder)
 }

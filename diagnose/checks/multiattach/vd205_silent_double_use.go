@@ -67,7 +67,7 @@ func runSilentDoubleUse(p *check.Run) {
 	runOnePodTwice(p)
 }
 
-// elsewhere says that there may be another place beside the pair's node.
+// elsewhere reports whether there may be another place beside the pair's node.
 func elsewhere(p *facts.View, pair reconcile.VolumeNode) bool {
 	return p.UsedElsewhere(pair) ||
 		slices.ContainsFunc(p.AttachmentsOf(pair.Volume), func(va facts.Attachment) bool { return va.Node != pair.Node })

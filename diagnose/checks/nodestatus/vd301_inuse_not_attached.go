@@ -107,7 +107,7 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 	p.Report(f)
 }
 
-// mayStillBeReported says that the controller may just not have come to report
+// mayStillBeReported reports whether the controller may just not have come to report
 // the volume for the pod.
 func mayStillBeReported(p *facts.View, pod *corev1.Pod, attachmentMade metav1.Time) bool {
 	bound := facts.BoundAt(pod)

@@ -67,7 +67,7 @@ func wiped(p *facts.View, node *corev1.Node, vas []facts.Attachment) (lost []fac
 	return lost, slices.Compact(pods)
 }
 
-// emptied says that the node's volumesAttached lists nothing that was attached
+// emptied reports whether the node's volumesAttached lists nothing that was attached
 // before the node was registered, though something was: it was lost with the
 // old Node object, and not by the way that inuse-not-attached is about.
 func emptied(node *corev1.Node, vas []facts.Attachment) bool {
@@ -80,7 +80,7 @@ func older(va facts.Attachment, node *corev1.Node) bool {
 	return va.Holds() && va.Ours() && va.CreationTimestamp.Before(&node.CreationTimestamp)
 }
 
-// anotherMachine says that a driver knows the node by another id than it had
+// anotherMachine reports whether a driver knows the node by another id than it had
 // when the volumes were attached: that is same-name-new-instance.
 func anotherMachine(p *facts.View, vas []facts.Attachment) bool {
 	return slices.ContainsFunc(vas, func(va facts.Attachment) bool {

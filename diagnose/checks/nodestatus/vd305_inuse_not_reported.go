@@ -39,7 +39,7 @@ func runInuseNotReported(p *check.Run) {
 	}
 }
 
-// kubeletObjects says that the kubelet does not mean to mount one of the pod's
+// kubeletObjects reports whether the kubelet does not mean to mount one of the pod's
 // volumes as they are, and has told the pod why.
 func kubeletObjects(p *facts.View, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(p.EventsOf(pod), func(e *corev1.Event) bool {

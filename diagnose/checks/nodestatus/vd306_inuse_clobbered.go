@@ -82,7 +82,7 @@ func isKnown(writer string) bool {
 	return slices.Contains(listWriters, name) || strings.HasPrefix(name, "kubectl")
 }
 
-// inUseListRewritten says that somebody who should not has written to
+// inUseListRewritten reports whether somebody who should not has written to
 // volumesInUse; left alone the kubelet puts it right. An entry of volumesAttached
 // stays lost when the writing ends: that is a failure of its own.
 func inUseListRewritten(p *facts.View, cause, effect finding.Finding) bool {

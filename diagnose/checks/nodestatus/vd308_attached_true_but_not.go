@@ -57,7 +57,7 @@ func waitingUnstarted(p *facts.View, va facts.Attachment) []*corev1.Pod {
 	}))
 }
 
-// attachedToFormerNode says that the volume was attached to another machine of
+// attachedToFormerNode reports whether the volume was attached to another machine of
 // the same name, which is another failure.
 func attachedToFormerNode(p *facts.View, va facts.Attachment) bool {
 	_, _, differ := p.OtherMachine(va.VolumeAttachment)

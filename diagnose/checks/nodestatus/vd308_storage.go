@@ -51,7 +51,7 @@ func detachedAtStorage(p *check.Run, va facts.Attachment, node *corev1.Node, ent
 	return true
 }
 
-// attachedBefore says that the volume counted as attached to the node before the list
+// attachedBefore reports whether the volume counted as attached to the node before the list
 // was taken. No object has the time at which status.attached was set; later signs
 // bound it: the controller's entry in the node's list, a pod that ran with the volume,
 // and a kubelet that has begun to stage it.

@@ -38,7 +38,7 @@ func runNodeIDDiffers(p *check.Run) {
 	}
 }
 
-// same says that the ids are those of the drivers, and of no others.
+// same reports whether the ids are those of the drivers, and of no others.
 func same(ids map[string]string, drivers []storagev1.CSINodeDriver) bool {
 	for driver := range ids {
 		if !slices.ContainsFunc(drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver }) {

@@ -107,7 +107,7 @@ func runsWithTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 // volume is not Bound (Controller.isBeingUsed, pkg/controller/volume/pvprotection).
 const volumeProtection = "kubernetes.io/pv-protection"
 
-// refusedForDeletion says that the attacher will not attach a volume that is
+// refusedForDeletion reports whether the attacher will not attach a volume that is
 // being deleted.
 func refusedForDeletion(p *facts.View, va facts.Attachment) bool {
 	failure := p.AttachError(va.VolumeAttachment)

@@ -77,7 +77,7 @@ func pvFinalizer(p *check.Run, pv *corev1.PersistentVolume, finalizer string) {
 	p.Report(f)
 }
 
-// sameFinalizer says that the volume waits for the driver's own attacher.
+// sameFinalizer reports whether the volume waits for the driver's own attacher.
 func sameFinalizer(p *facts.View, cause, effect finding.Finding) bool {
 	pv := p.Snapshot.Volume(effect.PersistentVolume)
 	return pv != nil && slices.Contains(pv.Finalizers, reconcile.AttacherFinalizer(p.DriverOf(cause)))

@@ -44,7 +44,7 @@ func runMigratedInlineVA(p *check.Run) {
 	}
 }
 
-// mayUseInline says that a pod on the node has an in-tree volume of its own that
+// mayUseInline reports whether a pod on the node has an in-tree volume of its own that
 // could not be translated, and so may be any.
 func mayUseInline(p *facts.View, node types.NodeName) bool {
 	for _, pod := range p.Snapshot.PodsOnNode(node) {
@@ -63,7 +63,7 @@ func mayUseInline(p *facts.View, node types.NodeName) bool {
 	return false
 }
 
-// listJustWritten says that the controller has just attached or detached
+// listJustWritten reports whether the controller has just attached or detached
 // something on the node: the lists may show the moment in between.
 func listJustWritten(p *facts.View, node *corev1.Node) bool {
 	_, at := facts.VolumesAttachedWriter(node)

@@ -117,7 +117,7 @@ func notMigrated(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, pl
 	})
 }
 
-// madeFromHandle says that the attachment has the name that the controller gives
+// madeFromHandle reports whether the attachment has the name that the controller gives
 // when it attaches, which it can do whatever the handle.
 func madeFromHandle(p *facts.View, va facts.Attachment) bool {
 	pv := p.World.Volume(va.Volume)

@@ -83,7 +83,7 @@ func Stop(root string, pod types.UID) error {
 	return nil
 }
 
-// runs says that the process is a container of the machine: one that has ended has no
+// runs reports whether the process is a container of the machine: one that has ended has no
 // command line, and another one may have its number by now.
 func runs(root string, process int) bool {
 	return bytes.Contains(commandLine(process), []byte(root+"/"))

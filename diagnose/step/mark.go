@@ -40,6 +40,7 @@ type Mark struct {
 
 var (
 	marks   = regexp.MustCompile(`\{([a-z-]+)(?: ([^{}]*))?\}`)
+	spaced  = regexp.MustCompile(marks.String() + `( ?)`)
 	clauses = regexp.MustCompile(`; |\. `)
 	leaning = regexp.MustCompile(`(?i)^(?:and )?(?:only )?then `)
 )
@@ -89,18 +90,22 @@ func Actions(text string) []string {
 	return parts
 }
 
-// Expand puts what says gives of each mark in its place. A mark at the beginning of a
-// sentence begins it with a capital.
+// Expand puts what says gives of each mark in its place. Of one that says nothing no space
+// is left.
 func Expand(text string, says func(Mark) string) string {
-	return strings.TrimSpace(marks.ReplaceAllStringFunc(text, func(mark string) string {
-		m := marks.FindStringSubmatch(mark)
-		return says(Mark{Kind(m[1]), m[2]})
+	return strings.TrimSpace(spaced.ReplaceAllStringFunc(text, func(mark string) string {
+		m := spaced.FindStringSubmatch(mark)
+		said := says(Mark{Kind(m[1]), m[2]})
+		if said == "" {
+			return ""
+		}
+		return said + m[3]
 	}))
 }
 
 // Plain is the advice as a page has it, which knows no cluster.
 func Plain(text string) string {
-	text = strings.TrimSpace(strings.NewReplacer("  ", " ", "; then ", "; ", ": Check", ": check").Replace(Expand(text, plain)))
+	text = strings.TrimSpace(strings.NewReplacer("; then ", "; ", ": Check", ": check").Replace(Expand(text, plain)))
 	if text == "" {
 		return ""
 	}

@@ -79,7 +79,7 @@ func (n *Names) change(v reflect.Value, to func(string) string) {
 		}
 	case reflect.Struct:
 		if raw, ok := v.Addr().Interface().(*metav1.FieldsV1); ok {
-			raw.Raw = []byte(n.inText(string(raw.Raw)))
+			raw.SetRawString(n.inText(raw.GetRawString()))
 			return
 		}
 		for i := range v.NumField() {
@@ -107,6 +107,7 @@ func (n *Names) change(v reflect.Value, to func(string) string) {
 		}
 	case reflect.String:
 		v.SetString(to(v.String()))
+	default: // it has no text
 	}
 }
 

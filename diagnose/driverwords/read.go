@@ -75,7 +75,7 @@ func read(driver, message string, leave *without) (Entry, bool) {
 		}
 	}
 	plain, ok := plainMeans(m)
-	if e, numbered := numberMeans(m, false, tool); numbered && !(ok && plain.Meaning == ToolMissing) { // no number says that a program is not there
+	if e, numbered := numberMeans(m, false, tool); numbered && (!ok || plain.Meaning != ToolMissing) { // no number says that a program is not there
 		e.Layer = ToolWords
 		return e, true
 	}

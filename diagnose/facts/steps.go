@@ -90,6 +90,7 @@ func (p *View) act(f finding.Finding, m step.Mark, a *finding.Action) string {
 		return "wait"
 	case step.If:
 		return m.Object
+	default: // it ends or restarts something
 	}
 	s, says, commands := p.stepOf(f, m)
 	s.Kind = m.Kind
@@ -125,6 +126,7 @@ func (p *View) stepOf(f finding.Finding, m step.Mark) (s finding.Step, says stri
 		}), "restart the kube-controller-manager leader", nil
 	case step.RestartService:
 		return p.ofNode(m.Kind, node), fmt.Sprintf("restart %s on %s", m.Object, cmp.Or(node, "the node")), nil
+	default: // it is done to a whole node
 	}
 	if m.Object != "" {
 		node = types.NodeName(m.Object)

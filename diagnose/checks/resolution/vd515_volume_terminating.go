@@ -41,7 +41,7 @@ func runVolumeTerminating(p *check.Run) {
 		if !goes(pv) || p.Age(*pv.DeletionTimestamp) <= claimDeletionGrace {
 			continue
 		}
-		if len(p.AttachmentsNaming(pv.Name)) > 0 && !(awaited[pv.Name] && boundTo(p.View, pv) != nil) {
+		if len(p.AttachmentsNaming(pv.Name)) > 0 && (!awaited[pv.Name] || boundTo(p.View, pv) == nil) {
 			continue // what is attached has to be detached first, and has checks of its own
 		}
 		if slices.ContainsFunc(pv.Finalizers, func(f string) bool { return strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }) {

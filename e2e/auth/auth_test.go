@@ -122,7 +122,9 @@ func without(role *rbacv1.ClusterRole, lost string) *rbacv1.ClusterRole {
 	for _, rule := range role.Rules {
 		for _, resource := range rule.Resources {
 			if right(rule.Verbs[0], rule.APIGroups[0], resource) != lost {
-				less.Rules = append(less.Rules, rbacv1.PolicyRule{APIGroups: rule.APIGroups, Resources: []string{resource}, Verbs: rule.Verbs})
+				less.Rules = append(less.Rules, rbacv1.PolicyRule{
+					APIGroups: rule.APIGroups, Resources: []string{resource}, ResourceNames: rule.ResourceNames, Verbs: rule.Verbs,
+				})
 			}
 		}
 	}

@@ -169,7 +169,10 @@ func await(ctx context.Context, t *testing.T, right string, has bool) {
 		"reports": "openreports.io", "clusterreports": "openreports.io"}
 	must(t, fixture.Await(ctx, fixture.Condition{What: right, Check: func(ctx context.Context) (bool, []runtime.Object, error) {
 		review, err := cluster.Client().AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: groups[resource], Resource: resource, Namespace: inNamespace(right)},
+			User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: verb, Group: groups[resource], Resource: resource, Namespace: inNamespace(right),
+				Name: "volume-doctor", // some rights are to the objects of this name alone
+			},
 		}}, metav1.CreateOptions{})
 		if err != nil {
 			return false, nil, err

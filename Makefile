@@ -46,10 +46,10 @@ vet:
 # Properties draw the same clusters each time: a change that is right is never stopped by
 # chance. "make whole" draws others.
 PROPERTIES = $(shell grep -rl --include='*_test.go' --exclude-dir=e2e --exclude-dir=tools '^	"pgregory.net/rapid"' . | xargs -n1 dirname | sort -u)
-# What looks at each case of the corpus in many ways, or builds the plug-in, takes two
-# thirds of the time of all tests.
+# What looks at each case of the corpus in many ways, or builds the plug-in, takes a
+# third of the time of all tests.
 CORPUS := PipelinesBuild|GapsOfEveryCommand|AnswersSayWhomAdviceHits|NoAgeOfWhatHasNone|ForgedReport|HonestReports|SameFindings|GeneratedFormats|Actions|AdviceNamesItsHits|NothingRefusedIsOffered|LogOnlyAdds|LostEntriesOfReleases|EveryFormatSaysWhomAdviceHits|Fingerprints|NoDetachInProse|KeptVolumes
-unit: ## every package with -short sizes and fixed seeds, in a minute: for every change of the code
+unit: ## every package with -short sizes and fixed seeds: for every change of the code
 	$(GATE_ENV) go test -short -vet=off -p 4 -parallel 16 -skip '^Test($(CORPUS))$$' $$(go list ./... | grep -vxF "$$(go list $(PROPERTIES))") # some of them mostly wait
 	$(GATE_ENV) go test -short -vet=off -p 4 -skip '^Test($(CORPUS))$$' $(PROPERTIES) -rapid.seed=1 -rapid.nofailfile
 

@@ -105,7 +105,7 @@ func (g *globalFlags) addLists(s *snapshot.Snapshot) {
 	}
 }
 
-// sayBackends says of each list of what time and what part of the storage system it is,
+// sayBackends prints for each list of what time and what part of the storage system it is,
 // and how much of the cluster it knows. It returns the lists with no other volumes than
 // the cluster's and those that no PersistentVolume names any more.
 func (g *globalFlags) sayBackends(s *snapshot.Snapshot, streams genericiooptions.IOStreams) []*backend.List {

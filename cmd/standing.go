@@ -50,7 +50,7 @@ func (s *Standing) Connect(root *cobra.Command, streams genericiooptions.IOStrea
 	return to.Cluster, err
 }
 
-// Namespace is that of -n, of the pod or of the kubeconfig.
+// Namespace is the one of -n, else the pod's own, else the kubeconfig's.
 func (s *Standing) Namespace() (string, error) { return s.namespace() }
 
 // Look makes a report of the snapshot. The first one warns of what holds for all of them.

@@ -30,7 +30,7 @@ type parser struct {
 	// journal reports whether the lines may be journalctl's.
 	journal bool
 	now     time.Time
-	// zone is that of the times in klog's text format, which have none: UTC, unless a
+	// zone is the time zone of the times in klog's text format, which name none: UTC, unless a
 	// back-off, which has one, says otherwise.
 	zone    *time.Location
 	stamped bool // a line had a time of its own beside klog's

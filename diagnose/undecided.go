@@ -8,7 +8,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// Undecided says of a finding of before, which is found no more, that its check
+// Undecided reports whether a finding of before, which is found no more, is one whose check
 // finds it again in a minute if nothing changes. Some checks believe a list only
 // once it has stood that long, and begin anew each time it is written, although it
 // is written as it was: nothing has healed then.

@@ -63,7 +63,7 @@ type PlanRemembered struct {
 	// Running is the operation that has begun and not ended.
 	Running      snapshot.Operation `json:"running,omitempty"`
 	RunningSince *metav1.Time       `json:"runningSince,omitempty"`
-	// LastError is that of the last operation, absent where it went well.
+	// LastError is the error of the last operation, absent where it went well.
 	LastError   string       `json:"lastError,omitempty"`
 	LastErrorAt *metav1.Time `json:"lastErrorAt,omitempty"`
 	// NextAttach and NextDetach are before when the operation is not tried again.

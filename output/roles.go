@@ -11,7 +11,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
-// PrintRoles says of each role whether a user has it: nothing of it is among
+// PrintRoles prints for each role whether a user has it: nothing of it is among
 // the missing rights.
 func PrintRoles(w io.Writer, roles []repair.Role, missing []repair.Permission, opts Options) error {
 	rows := make([][]string, 0, len(roles))

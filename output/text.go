@@ -92,7 +92,7 @@ func hanging(b *strings.Builder, text, indent string, opts Options) {
 	}
 }
 
-// listed writes the title, and below it what text says of each item; nothing without items.
+// listed writes the title, and below it the text of each item; nothing without items.
 func listed[T any](b *strings.Builder, title string, items []T, text func(T) string, opts Options) {
 	if len(items) > 0 {
 		fmt.Fprintf(b, "\n%s:\n", title)
@@ -102,7 +102,7 @@ func listed[T any](b *strings.Builder, title string, items []T, text func(T) str
 	}
 }
 
-// texts are what text says of each item.
+// texts are the texts of the items.
 func texts[T any](items []T, text func(T) string) []string {
 	all := make([]string, 0, len(items))
 	for _, item := range items {

@@ -90,7 +90,7 @@ func printTraceTable(b *strings.Builder, t *trace.Trace, opts Options) error {
 	return nil
 }
 
-// tellBriefs says of each finding what is wrong, what to do and what not to do.
+// tellBriefs writes for each finding what is wrong, what to do and what not to do.
 func tellBriefs(b *strings.Builder, findings []finding.Brief, at time.Time, opts Options) {
 	for _, f := range findings {
 		b.WriteString("\n")

@@ -92,7 +92,7 @@ var errNoPlugin = skipf(NotAttachable, "no attachable volume plugin takes this s
 // ofNoPlugin is what such a volume is resolved to: most volumes of pods are.
 var ofNoPlugin = &resolvedVolume{err: errNoPlugin}
 
-// hasNoPlugin says of the volumes that most pods have, and no others, that no
+// hasNoPlugin reports, of the volumes that most pods have and of no others, that no
 // plugin takes them: there is no other source beside the one that is never
 // attached.
 func hasNoPlugin(v *corev1.Volume) bool {

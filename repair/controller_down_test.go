@@ -34,7 +34,7 @@ func led(s *snapshot.Snapshot, ago time.Duration) *snapshot.Snapshot {
 
 // TestNoControllerLeads: while no kube-controller-manager leads, no repair of the corpus
 // touches what the one that comes back decides by, whatever the user allows; and no
-// finding says of one that it has forgotten something.
+// finding says that one has forgotten something.
 func TestNoControllerLeads(t *testing.T) {
 	cases, err := testcases.All()
 	if err != nil {

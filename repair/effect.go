@@ -34,7 +34,7 @@ type Write struct {
 
 // Step is a write that follows another once that has taken effect.
 type Step struct {
-	// Verb is that of Write, which is made to the same object.
+	// Verb is the verb of Write, which is made to the same object.
 	Verb string
 	// Reads are the kinds that Ready and Write rest on. Both are asked only of a
 	// look that has all of them in full.

@@ -72,7 +72,7 @@ func consents(guard string) bool {
 // consent reports whether the user's word alone would lift the refusal.
 func (r *Refusal) consent() bool { return consents(r.Guard) }
 
-// refusal is that of the first guard that does not hold. Where the finding is
+// refusal is the refusal of the first guard that does not hold. Where the finding is
 // gone, the next guard that does not hold either says what has become of it.
 func refusal(v *View, proposed *Repair) *Refusal {
 	var gone *Refusal
@@ -102,7 +102,7 @@ func completeGuard(kinds []snapshot.Kind) Guard {
 		"give the rights to read everything (kubectl volume-doctor auth), and look again"}
 }
 
-// Complete says of which of the kinds not all objects were read; nil where all were.
+// Complete tells of which kinds not all objects were read; nil where all were.
 func Complete(s *snapshot.Snapshot, kinds []snapshot.Kind) error {
 	for _, kind := range kinds {
 		for _, gap := range s.Gaps {

@@ -47,7 +47,7 @@ func nodeBefore(w Written) (*corev1.Node, error) {
 	return node, nil
 }
 
-// refusal is that of a list that is not the one that was written.
+// refusal says that a list is not the one that was written.
 func (u *listUndo) refusal(v *View) *Refusal {
 	node := sameNode(v, u.node)
 	if !slices.Equal(node.Status.VolumesAttached, u.after) {

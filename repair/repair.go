@@ -30,7 +30,7 @@ type Permission struct {
 	Subresource string `json:"subresource,omitempty"`
 	Namespace   string `json:"namespace,omitempty"`
 	Name        string `json:"name,omitempty"`
-	// Path is that of a request which is about no resource, such as /metrics. Then
+	// Path is set for a request which is about no resource, such as /metrics. Then
 	// there is nothing else but the verb.
 	Path string `json:"path,omitempty"`
 }
@@ -201,7 +201,7 @@ type Repair struct {
 	// moot says that the effect may be missing because nobody needs it any more;
 	// nil where it never is.
 	moot func(*View) bool
-	// hits is that of Write.
+	// hits is Write.Hits.
 	hits func(*View) string
 	// follows is how long the run that makes the repair has to follow the cluster before.
 	follows time.Duration

@@ -9,7 +9,7 @@ import (
 // backendKind is the kind of the documents that hold a storage system's list in a file.
 const backendKind = "Backend"
 
-// formerFormat is that of the logs of csi-attacher, which files of earlier releases may
+// formerFormat is the format of csi-attacher's logs, which files of earlier releases may
 // have. It is ignored.
 const formerFormat = "attacher"
 

@@ -30,7 +30,7 @@ func (d *dump) note(p string) {
 	d.files[dir] = append(d.files[dir], name)
 }
 
-// gap is that of the pods or of the events; nil where the files are not those of
+// gap is the gap of the pods or of the events; nil where the files are not those of
 // a dump.
 func (d *dump) gap(kind Kind) *Gap {
 	var names []string

@@ -15,7 +15,7 @@ import (
 
 // Log is a log that lies in a bundle.
 type Log struct {
-	// Path is that of its file.
+	// Path is the path of its file.
 	Path string
 	// Node is the node whose kubelet wrote it, "" for one of kube-controller-manager.
 	Node types.NodeName

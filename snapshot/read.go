@@ -258,7 +258,7 @@ func readable(name string) bool {
 	return false
 }
 
-// unzippedName is that of the file without the ending that gzip adds.
+// unzippedName is the file's name without the ending that gzip adds.
 func unzippedName(name string) (string, bool) { return strings.CutSuffix(name, ".gz") }
 
 // isReadable is readable of what gzip may have packed.

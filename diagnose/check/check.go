@@ -15,7 +15,7 @@ type Check struct {
 	Name string
 	// Title is one line for lists.
 	Title string
-	// Severity is that of its findings where they do not say otherwise.
+	// Severity is the severity of its findings where they do not say otherwise.
 	Severity finding.Severity
 	// Breaks is the link that its findings are about, which a picture of the volume
 	// marks; "" for that of its layer (Link).

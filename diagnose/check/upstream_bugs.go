@@ -72,7 +72,7 @@ func lostEntryBugs() []upstreamBug {
 	return bugs
 }
 
-// nameUpstreamBug says of a finding which bug of the release brings such about.
+// nameUpstreamBug adds to the finding the bug of the release that brings such about.
 func nameUpstreamBug(p *facts.View, f *finding.Finding) {
 	for _, bug := range upstreamBugs {
 		if bug.byCheck || !slices.Contains(bug.codes, f.Code) || bug.not != nil && bug.not(p, f) {

@@ -70,7 +70,7 @@ func RunsOn(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && (pod.Spec.RestartPolicy == corev1.RestartPolicyAlways || pod.Spec.RestartPolicy == "")
 }
 
-// ConflictSeverity is that of a wait for a volume that another pod has: an error once the
+// ConflictSeverity is how severe a wait is for a volume that another pod has: an error once the
 // wait has lasted so long that whoever moves a pod by hand would have ended it.
 func (p *View) ConflictSeverity(since metav1.Time) finding.Severity {
 	if p.Lasted(since, ConflictFails) {

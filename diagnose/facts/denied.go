@@ -10,7 +10,7 @@ import (
 // Denial is how the API server kept the controller from creating a VolumeAttachment.
 type Denial struct {
 	Kind DenialKind
-	// Name is that of the policy or of the webhook; empty for DeniedByRole.
+	// Name is the name of the policy or of the webhook; empty for DeniedByRole.
 	Name string
 	// Says is the reason in the API server's words. Empty: it gave none.
 	Says  string

@@ -49,7 +49,7 @@ func ListWriter(node *corev1.Node, field string) (manager string, at metav1.Time
 	return manager, at
 }
 
-// WritesHeartbeat reports whether the entry is that of whoever last wrote the heartbeat of
+// WritesHeartbeat reports whether the entry belongs to whoever last wrote the heartbeat of
 // the node's Ready condition.
 func WritesHeartbeat(e metav1.ManagedFieldsEntry) bool {
 	return e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:lastHeartbeatTime"`))

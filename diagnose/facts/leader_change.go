@@ -89,7 +89,7 @@ func (p *View) DetachedByNewLeader(_, effect finding.Finding) bool {
 	}).Has(effect.VolumeAttachment)
 }
 
-// MayBeController says of who wrote a status that it may be the controller: one
+// MayBeController reports whether who wrote a status may be the controller: one
 // of the programs that it is part of, or nobody known.
 func MayBeController(writer string) bool {
 	return slices.Contains([]string{"", reconcile.ControllerManager, "k3s", "kubelite"}, writer)

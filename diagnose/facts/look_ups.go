@@ -24,7 +24,7 @@ type Said struct {
 	Volume *corev1.PersistentVolume
 	// Claim is the claim that gets no volume, or the volume's; nil where that is not known.
 	Claim *corev1.PersistentVolumeClaim
-	// Namespace is that of the pod or claim.
+	// Namespace is the namespace of the pod or claim.
 	Namespace string
 }
 

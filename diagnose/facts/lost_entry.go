@@ -20,7 +20,7 @@ import (
 // lasts that somebody else adds, depends on one thing: whether the controller's own list
 // still has the volume.
 type LostEntryCause struct {
-	// Issue is that of kubernetes/kubernetes; 0 where somebody else wrote the list.
+	// Issue is its number in kubernetes/kubernetes; 0 where somebody else wrote the list.
 	Issue int
 	// Does says what the controller does, of a bug that releases have a fix for.
 	Does string

@@ -28,7 +28,7 @@ func AttacherHolds(va *storagev1.VolumeAttachment) bool {
 	return slices.Contains(va.Finalizers, reconcile.AttacherFinalizer(va.Spec.Attacher))
 }
 
-// AskedDisk is the disk that the attacher asks the driver to detach: that of the
+// AskedDisk is the disk that the attacher asks the driver to detach: the one of the
 // volume which the VolumeAttachment names, whether or not its driver still attaches,
 // or of the one which it carries with it (external-attacher v4, csiHandler.csiDetach).
 // It is not ok where neither tells, and the attacher asks nothing.

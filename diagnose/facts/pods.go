@@ -38,7 +38,7 @@ func NeedsOf(o *snapshot.Objects) PodNeeds {
 	return n
 }
 
-// OfUse says of a pod whether anything here looks at it.
+// OfUse reports whether anything here looks at the pod.
 func (n PodNeeds) OfUse(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, volumeOfUse) || slices.ContainsFunc(pod.Spec.Containers, IsAttacher) ||
 		pod.Status.Phase == corev1.PodFailed && slices.Contains(shutDownReasons, pod.Status.Reason) ||
@@ -46,7 +46,7 @@ func (n PodNeeds) OfUse(pod *corev1.Pod) bool {
 		n.spaces.Has(pod.Namespace) && n.Holders.Has(types.NamespacedName{Namespace: pod.Namespace, Name: reconcile.AttacherName(pod.Name)})
 }
 
-// PodsOfUse says of a pod whether anything here looks at it: at its name, node, phase, reason,
+// PodsOfUse reports whether anything here looks at the pod: at its name, node, phase, reason,
 // volumes' kinds and host paths, and containers. What a command names it must keep, too.
 func PodsOfUse(o *snapshot.Objects) func(*corev1.Pod) bool { return NeedsOf(o).OfUse }
 

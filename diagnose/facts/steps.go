@@ -12,7 +12,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -39,7 +38,10 @@ func (p *View) Advise(f *finding.Finding) {
 // SafeOnce is what would make a refused repair of the finding safe.
 func (p *View) SafeOnce(f finding.Finding, text string) finding.Action {
 	var a finding.Action
-	a.Sentence = step.Expand(text, func(m step.Mark) string { return p.act(f, m, &a) })
+	a.Sentence = step.Expand(text, func(m step.Mark) string {
+		says, _ := p.act(f, m, &a)
+		return says
+	})
 	return a
 }
 
@@ -54,15 +56,15 @@ func (p *View) actions(f finding.Finding, text string, byHand bool) []finding.Ac
 			continue
 		}
 		a := finding.Action{Kind: finding.DoAsTheySay, When: finding.Now, Advised: true, ByHand: byHand}
-		sentence := step.Expand(part, func(m step.Mark) string {
+		var commands []string
+		a.Sentence = Clause(step.Expand(part, func(m step.Mark) string {
 			if m.Kind == step.If && pastWait {
 				return ""
 			}
-			return p.act(f, m, &a)
-		})
-		a.Sentence = Clause(sentence)
-		commands := a.Commands
-		a.Commands = nil
+			says, does := p.act(f, m, &a)
+			commands = append(commands, does...)
+			return says
+		}))
 		if len(commands) > 0 {
 			a.Command = commands[0]
 		}
@@ -76,27 +78,28 @@ func (p *View) actions(f finding.Finding, text string, byHand bool) []finding.Ac
 	return list
 }
 
-// act adds to the action what the mark names, and says it.
-func (p *View) act(f finding.Finding, m step.Mark, a *finding.Action) string {
+// act adds to the action what the mark names. It returns what to say of it, and the commands
+// that do it.
+func (p *View) act(f finding.Finding, m step.Mark, a *finding.Action) (says string, commands []string) {
 	switch m.Kind {
 	case step.Check:
 		a.Kind, a.When = finding.Look, finding.Check
-		return ""
+		return "", nil
 	case step.Later:
 		a.When = finding.Later
-		return ""
+		return "", nil
 	case step.Wait:
 		a.Kind = finding.Wait
-		return "wait"
+		return "wait", nil
 	case step.If:
-		return m.Object
+		return m.Object, nil
 	default: // it ends or restarts something
 	}
 	s, says, commands := p.stepOf(f, m)
 	s.Kind = m.Kind
 	a.Kind, a.When, a.Object = finding.ActionKind(m.Kind), finding.Now, s.Object
-	a.Hits, a.Commands = append(a.Hits, s), append(a.Commands, commands...)
-	return says
+	a.Hits = append(a.Hits, s)
+	return says, commands
 }
 
 // stepOf is the step that the mark names, with its sentence and the commands that make it:
@@ -223,7 +226,7 @@ func (p *View) leadsNowhere(pod *corev1.Pod, v *corev1.Volume) bool {
 	return driver == ""
 }
 
-// withVolumesOf says of pods that they have volumes of the driver, or that so many of them
+// withVolumesOf tells that pods have volumes of the driver, or that so many of them
 // may have.
 func withVolumesOf(driver string, unknown int) string {
 	if unknown == 0 {

@@ -31,8 +31,6 @@ type Action struct {
 	// Advised marks an action of the advice, and ByHand one of Finding.ByHand, which goes with
 	// it.
 	Advised, ByHand bool `json:"-"`
-	// Commands are those of what the sentence names, while it is made.
-	Commands []string `json:"-"`
 }
 
 // ActionKind is what is done: one of those below, or a kind of package step, which ends
@@ -92,7 +90,8 @@ func Sentences(actions []Action) string {
 	return strings.Join(list, "; ")
 }
 
-// Advised makes the advice and its steps what the actions of the finding say.
+// Advised sets Advice and Steps from Do: the sentences of the actions, and what they end or
+// restart, each thing once.
 func (f *Finding) Advised() {
 	f.Advice, f.Steps = Sentences(f.Do), nil
 	for _, a := range f.Do {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// VolumeRecord is what each object says of a volume that a finding is about:
+// VolumeRecord holds what each object has about a volume that a finding is about:
 // who wants it, who holds it and who reports it. A picture is drawn from it.
 type VolumeRecord struct {
 	Volume           corev1.UniqueVolumeName `json:"volume"`

@@ -19,7 +19,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// APIVersion is that of every document that volume-doctor writes.
+// APIVersion is the apiVersion of every document that volume-doctor writes.
 const APIVersion = "volume-doctor/v1"
 
 // Report is what every output format prints. Its JSON is a contract: fields
@@ -248,7 +248,7 @@ const MostWords = 16
 // Text is the headline and the detail.
 func (f Finding) Text() string { return Clauses(f.Message, f.Detail) }
 
-// Line is all that the finding says of what is wrong: the headline, the detail and what was
+// Line is all that the finding tells of what is wrong: the headline, the detail and what was
 // said.
 func (f Finding) Line() string {
 	if f.Said == nil {
@@ -427,7 +427,7 @@ type Brief struct {
 	Whole Finding `json:"-"`
 }
 
-// Line is all that the finding says of what is wrong.
+// Line is all that the cause tells of what is wrong.
 func (b Brief) Line() string {
 	return Finding{Message: b.Message, Detail: b.Detail, Said: b.Said}.Line()
 }

@@ -155,7 +155,7 @@ func find(findings []Finding, fingerprint string) int {
 // moment is an age, or a time, in a text: the next report has another one.
 var moment = regexp.MustCompile(`\b(?:\d+(?:\.\d+)?(?:ms|d|h|m|s))+\b|\b\d{4}-\d\d-\d\dT[\d:.]+Z|\b\d\d:\d\d:\d\d\b`)
 
-// whatWas is what of the finding was otherwise before, beside what changes as time passes.
+// whatWas tells what has changed in the finding, beside what changes as time passes.
 func whatWas(before, now Finding) Was {
 	var was Was
 	if before.Severity != now.Severity {

@@ -174,7 +174,7 @@ func (n *Node) has(pod *corev1.Pod) bool {
 	})
 }
 
-// row is that of one volume of one pod.
+// row is the row of one volume of one pod.
 func row(view *facts.View, pod *corev1.Pod, v trace.VolumeTrace, s trace.Standing) Volume {
 	r := Volume{Volume: v.Volume, Pods: []PodVolume{{facts.PodName(pod), v.Name}}, Type: v.Type, PersistentVolume: v.PersistentVolume, Driver: v.Driver}
 	pv := view.Snapshot.Volume(v.PersistentVolume)

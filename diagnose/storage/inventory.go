@@ -115,7 +115,7 @@ func Unclaimed(s *snapshot.Snapshot, world *reconcile.World) []Disk {
 
 func (d Disk) key() string { return d.Driver + "^" + d.ID }
 
-// Evidence is what the list says of the disk.
+// Evidence is the disk's entry in the list, as evidence.
 func (d Disk) Evidence() finding.Evidence {
 	value := d.State
 	add := func(format string, args ...any) { value += fmt.Sprintf(format, args...) }

@@ -109,7 +109,7 @@ func machinesOf(v *facts.View, key listed) machines {
 	return m
 }
 
-// Entry is what a storage system says of one volume.
+// Entry is one volume in a storage system's list.
 type Entry struct {
 	List   *backend.List
 	Volume backend.Volume
@@ -130,7 +130,7 @@ type Holder struct {
 	Known bool
 }
 
-// Volume is what the youngest list says of it; nil where no usable list has it.
+// Volume is its entry in the youngest list; nil where no usable list has it.
 func (t *Truth) Volume(name corev1.UniqueVolumeName) *Entry {
 	driver, handle, ok := reconcile.ParseCSI(name)
 	if t == nil || !ok {
@@ -223,7 +223,7 @@ func (e *Entry) Saw(since metav1.Time, d time.Duration) bool {
 // Words name the list in a sentence.
 func (e *Entry) Words() string { return listOf(e.List) }
 
-// Evidence is what the list says of the volume.
+// Evidence is the volume's entry in the list, as evidence.
 func (e *Entry) Evidence() finding.Evidence {
 	value := "attached to nothing"
 	if len(e.Holders) > 0 {

@@ -92,7 +92,7 @@ func (t *tracer) everMounted() bool {
 	return !facts.NeverRan(t.pod) && (t.mountsProven().yes || facts.Started(t.pod))
 }
 
-// mayBeMounted says of a pod that is deleted before a container has run that the kubelet
+// mayBeMounted tells of a pod that is deleted before a container has run that the kubelet
 // may all the same have mounted the volume: it mounts each as soon as it can, and keeps
 // the pod object until it has unmounted it.
 func (t *tracer) mayBeMounted(v *tracedVolume) bool {

@@ -167,7 +167,7 @@ func (w *witness) say(bearing KubeletBearing, format string, args ...any) {
 	w.said = append(w.said, KubeletStatement{bearing, fmt.Sprintf(format, args...)})
 }
 
-// uidThere is the pod's UID as its kubelet knows it: that of a static pod is not
+// uidThere is the pod's UID as its kubelet knows it: the UID of a static pod is not
 // its mirror's (GetPods leaves mirrors out).
 func uidThere(pod *corev1.Pod) types.UID {
 	return types.UID(cmp.Or(pod.Annotations[corev1.MirrorPodAnnotationKey], string(pod.UID)))

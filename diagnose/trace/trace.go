@@ -393,7 +393,7 @@ func (t *Trace) concerns(f finding.Finding) bool {
 }
 
 // knows reports whether the absence of an object of the kind proves something; the
-// namespace is that of the object, "" where it has none.
+// namespace is the object's namespace, "" where it has none.
 func (t *tracer) knows(kind snapshot.Kind, namespace string) bool {
 	return !slices.ContainsFunc(t.Snapshot.Gaps, func(g snapshot.Gap) bool {
 		return g.Kind == kind && g.Hides(namespace)

@@ -163,7 +163,7 @@ func selfRules() []Rule {
 	}
 }
 
-// maxBy takes one series of several replicas: that of the labels, or of the installation
+// maxBy takes one series of several replicas: the one of the labels, or of the installation
 // where there are none.
 func maxBy(labels ...string) string {
 	if len(labels) == 0 {

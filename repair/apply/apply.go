@@ -60,7 +60,7 @@ type Applier struct {
 	KeepGoing bool
 }
 
-// Apply carries the repairs out and says of each what became of it. The error
+// Apply carries the repairs out and returns for each what became of it. The error
 // is about the run as a whole: rights are missing, so that nothing was done, or
 // the journal cannot be kept, or ctx has ended.
 func (a *Applier) Apply(ctx context.Context, repairs []repair.Repair) ([]Result, error) {

@@ -72,7 +72,7 @@ type Journal struct {
 	sink Sink
 	now  func() time.Time
 	last int
-	// digest is that of the last entry.
+	// digest is the digest of the last entry.
 	digest string
 	// failed is why the sink can no longer be written to. A line that was only
 	// partly written would make one entry of itself and the next line.

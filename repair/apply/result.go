@@ -38,7 +38,7 @@ type Result struct {
 	Detail string `json:"detail,omitempty"`
 	// Operation is what was sent or, in a dry run, would be.
 	Operation *repair.Operation `json:"operation,omitempty"`
-	// Moot says of a Skipped one that there was nothing left to do.
+	// Moot reports whether a Skipped one had nothing left to do.
 	Moot bool `json:"moot,omitempty"`
 }
 

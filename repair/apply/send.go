@@ -35,7 +35,7 @@ type landing struct {
 	detail  string
 	// hit says which pod may have lost its volume, "" where none.
 	hit string
-	// uid is that of the object that was written, "" where no answer told it.
+	// uid is the UID of the object that was written, "" where no answer told it.
 	uid types.UID
 }
 

@@ -135,7 +135,7 @@ func (o *orphans) most() bool {
 	return len(gone) >= orphanNodes && len(o.vas) >= orphanAttachments && 2*len(o.vas) >= o.all
 }
 
-// hibernated says of orphans that are most that all else is younger.
+// hibernated reports whether most of the orphans are older than all else.
 func hibernated(p *check.Run, o *orphans) bool {
 	var youngest metav1.Time
 	for _, va := range o.vas {

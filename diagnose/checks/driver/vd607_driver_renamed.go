@@ -45,7 +45,7 @@ func runDriverRenamed(p *check.Run) {
 }
 
 // driverMisspelt reports a driver that nobody has ever seen here, and whose name
-// is nearly that of one which is installed. No driver that restarts or is being
+// is nearly the name of one which is installed. No driver that restarts or is being
 // upgraded looks like that, so that there is nothing to wait for.
 func driverMisspelt(p *check.Run, driver, meant string) {
 	tasks, answer := p.Older(p.Tasks(driver), facts.ListsGrace), p.LastAnswer(driver)

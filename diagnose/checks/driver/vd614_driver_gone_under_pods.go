@@ -92,7 +92,7 @@ func stuckUnmounting(p *facts.View, pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && p.Lasted(*pod.DeletionTimestamp, unmountGrace) && reconcile.PodTerminated(pod) && len(pod.Finalizers) == 0
 }
 
-// holdsMounts says of a pod that it has volumes mounted, or that it has ended and
+// holdsMounts reports whether a pod has volumes mounted, or has ended and
 // cannot have them unmounted. A kubelet from 1.27 on gives a pod that was deleted
 // its last phase before it unmounts.
 func holdsMounts(p *facts.View) func(*corev1.Pod) bool {

@@ -103,7 +103,7 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 	reportPhantom(p, f, pods, added, writer)
 }
 
-// addedByRepair says of an entry of this tool's own why it is still there: the controller
+// addedByRepair tells why an entry that this tool has written is still there: the controller
 // writes the list when something of its own changes, and takes off what it has never listed
 // only then.
 func addedByRepair(f *finding.Finding) {

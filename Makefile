@@ -19,7 +19,7 @@ IMAGE_PLATFORMS := linux/amd64 linux/arm64
 DIST := dist
 
 .PHONY: image dist notices reproducible release-check publish-check licences vuln new-user screenshots
-.PHONY: all build test vet unit corpus race recorded stories record prove whole alerts holmes base chart world conformance conformance-long histories kubelet-oracle e2e e2e-long soak soak-serve serve-modes chaos chaos-data add-check wrong-edits lint lint-all linked generate verify fuzz fuzz-corpus cover demo sandbox clean bench bench-serve fleet
+.PHONY: all build test vet unit corpus race recorded stories record prove whole alerts holmes base chart world conformance conformance-long histories kubelet-oracle e2e e2e-long soak soak-serve serve-modes chaos chaos-data add-check wrong-edits lint lint-all vet-all linked generate verify fuzz fuzz-corpus cover demo sandbox clean bench bench-serve fleet
 
 all: build test
 
@@ -143,10 +143,14 @@ add-check: ## the steps of CONTRIBUTING.md, with a check of no use in a copy of 
 wrong-edits: ## twenty wrong edits, each of which a test of the gate has to notice
 	go test -timeout 60m -count 1 -run 'TestWrongEdits$$' -v ./internal/house -wrong-edits
 
+vet-all: ## all packages and their tests compile for the other systems of a release, too
+	$(GATE_ENV) GOOS=windows go vet ./...
+	$(GATE_ENV) GOOS=darwin go vet ./...
+
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 	$(GATE_ENV) $< run ./...
 
-lint-all: lint ## the other modules, too, for which all that they link has to be built
+lint-all: lint vet-all ## the other modules, too, for which all that they link has to be built
 	cd e2e && ../bin/golangci-lint-$(GOLANGCI_LINT_VERSION) run -c ../.golangci.yml ./...
 	cd e2e/alerts && ../../bin/golangci-lint-$(GOLANGCI_LINT_VERSION) run -c ../../.golangci.yml ./...
 	cd tools && ../bin/golangci-lint-$(GOLANGCI_LINT_VERSION) run -c ../.golangci.yml ./...

@@ -21,6 +21,10 @@ func (p *View) Advise(f *finding.Finding) {
 	asked := f.AdviceCommands
 	byHand, advised := p.actions(*f, f.ByHand, true), p.actions(*f, f.Advice, false)
 	f.Do, f.AdviceCommands = append(byHand, advised...), nil
+	look := slices.IndexFunc(f.Do, func(a finding.Action) bool { return a.When == finding.Check && a.Command == "" })
+	if look >= 0 && len(asked) > 0 && f.Commanded(asked[0]).Kind == finding.Look {
+		f.Do[look].Command = asked[0]
+	}
 	f.Advised()
 	f.ByHand, f.Advice = finding.Sentences(byHand), finding.Sentences(advised)
 	for _, a := range f.Do {

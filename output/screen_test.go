@@ -244,6 +244,21 @@ func pipe(t *testing.T, format string, r *finding.Report) string {
 	return b.String()
 }
 
+// TestNothingIsSaidTwice: "why" has each sentence once.
+func TestNothingIsSaidTwice(t *testing.T) {
+	eachReport(t, func(t *testing.T, name string, r *finding.Report) {
+		for _, f := range r.Findings {
+			clauses := strings.Split(why(r, f, f.Detail), "; ")
+			slices.Sort(clauses)
+			for i, clause := range clauses[1:] {
+				if clause == clauses[i] {
+					t.Errorf("%s: %s says twice why: %s", name, f.Code, clause)
+				}
+			}
+		}
+	})
+}
+
 // TestNothingForWhatIsRefused: no format, and not --apply either, has a command, a
 // button or the words of a repair that a guard refuses; it has the reason, and what
 // would make it safe.

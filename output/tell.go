@@ -250,7 +250,7 @@ func wait(r *finding.Report, f finding.Finding) string {
 // why is what the finding follows from if that was not asked for, its detail, its cause, and
 // why waiting does not end it.
 func why(r *finding.Report, f finding.Finding, detail string) string {
-	texts := said(omittedCause(r, f), detail, f.Cause)
+	texts := slices.Compact(said(omittedCause(r, f), detail, f.Cause))
 	if !f.SelfHeals.Will && f.SelfHeals.Because != "" && f.Confidence != finding.Suspected {
 		texts = append(texts, f.SelfHeals.Because)
 	}

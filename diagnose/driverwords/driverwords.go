@@ -1,7 +1,7 @@
 // Package driverwords explains the error messages of CSI drivers and of the
-// tools that they run. It is data: each entry pairs literal words from one
-// driver's source, or from a message that a user of it pasted, with their
-// meaning, with who has to act, and with what helps.
+// tools that they run. Its files in words pair literal words from one driver's source, or
+// from a message that a user of it pasted, with their meaning, with who has to act, and with
+// what helps.
 package driverwords
 
 import (
@@ -45,21 +45,6 @@ func (e Entry) Driver() string {
 		return ""
 	}
 	return e.Drivers[0]
-}
-
-// family is what the drivers of one storage system say.
-type family struct {
-	drivers []string
-	// source is that of the entries that name none of their own.
-	source  string
-	entries []Entry
-}
-
-var families = []family{
-	ebs, efs, fsx, mountpointS3, gcePD, filestore, azureDisk, azureFile, azureBlob, vsphere, cinder, manila, rbd, cephfs, longhorn, mayastor, cstor, jiva, lvm, zfs, portworx,
-	trident, powerStore, powerFlex, unity, powerMax, hpe, pure, linstor, hetzner, digitalOcean, linode, oci, ibmVPC, ibmBlock, proxmox, democratic,
-	nfs, smb, geesefs, ctroxS3, secretsStore, localPath, scaleway, vultr, kubevirt, synology, harvester, topolvm, juicefs, alibabaDisk, huawei,
-	kubernetes, mounting, networkMounts, rbdTool, iscsi, multipath, luks, filesystems, errnos, codes,
 }
 
 // table holds all entries in the order of families, complete.

@@ -129,7 +129,7 @@ func (f MountFailure) StagesVolume() bool {
 // its PersistentVolume where it has one.
 func (p *View) KubeletName(pod *corev1.Pod, v *corev1.Volume) string {
 	claim := p.Snapshot.Claim(ClaimKey(pod, reconcile.ClaimName(pod, v)))
-	if claim != nil && claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName != "" {
+	if claim != nil && claim.Spec.VolumeName != "" && (claim.Status.Phase == corev1.ClaimBound || claim.Status.Phase == corev1.ClaimLost) { // what it lost stays mounted
 		return claim.Spec.VolumeName
 	}
 	return v.Name

@@ -41,8 +41,37 @@ func (t *tracer) scheduled() Stage {
 			s.Said[0].Means = strings.TrimPrefix(s.Said[0].Means+"; "+means, "; ")
 		}
 		since = facts.Latest(since, c.LastTransitionTime)
+		if strings.Contains(strings.ToLower(c.Message), onePod) {
+			holder, goes := t.hasClaim()
+			if holder != nil {
+				s.On, s.Ends = "pod "+facts.PodName(holder), "once that pod ends, which may be never"
+				return t.due(s, since, facts.ConflictGrace)
+			}
+			since = facts.Latest(since, goes)
+		}
 	}
 	return t.due(s, since, schedulerTakes)
+}
+
+// hasClaim is the pod that has a claim of this one and stays, and else when the last of those
+// that go is to have ended: before, the scheduler rightly waits.
+func (t *tracer) hasClaim() (holder *corev1.Pod, goes metav1.Time) {
+	for name := range facts.ClaimNames(t.pod) {
+		claim := t.Snapshot.Claim(facts.ClaimKey(t.pod, name))
+		if claim == nil {
+			continue
+		}
+		for _, pod := range t.ClaimUsers(claim) {
+			switch {
+			case pod == t.pod || !facts.Started(pod):
+			case pod.DeletionTimestamp == nil:
+				return pod, goes
+			default:
+				goes = facts.Latest(goes, *pod.DeletionTimestamp)
+			}
+		}
+	}
+	return nil, goes
 }
 
 // driverMissing is what the scheduler says of a node that lacks a driver whose CSIDriver
@@ -71,6 +100,10 @@ func (t *tracer) addKeptOff(v *tracedVolume, s *Stage) {
 	s.Said = append(s.Said, said)
 }
 
+// onePod is a part of what the scheduler says of a claim for one pod that another one has
+// (ErrReasonReadWriteOncePodConflict, volumerestrictions).
+const onePod = "readwriteoncepod access mode"
+
 // volumeRefusals are parts of what the scheduler says where a volume keeps a
 // pod off a node, and what they mean.
 var volumeRefusals = []struct{ text, means string }{
@@ -83,7 +116,7 @@ var volumeRefusals = []struct{ text, means string }{
 	{"non-existent pv", "the claim is bound to a PV that does not exist"},
 	{"no available volume zone", "the volume is in another zone"},
 	{"no available disk", "the disk is in use there"},
-	{"readwriteoncepod access mode already in-use", "another pod uses the claim, which only one pod may"},
+	{onePod, "another pod uses the claim, which only one pod may"},
 	{driverMissing, "the driver is not registered there"},
 	{"persistentvolumeclaim \"", "a claim is missing or being deleted"},
 }

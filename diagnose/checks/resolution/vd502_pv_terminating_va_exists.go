@@ -60,19 +60,21 @@ func runPVTerminatingVAExists(p *check.Run) {
 	}
 }
 
+// runWith are the pods that run with the volume through a claim that stays.
+func runWith(p *facts.View, pv *corev1.PersistentVolume) []*corev1.Pod {
+	claim := boundTo(p, pv)
+	if claim == nil || claim.DeletionTimestamp != nil || !slices.Contains(pv.Finalizers, volumeProtection) {
+		return nil // claim-terminating and claim-gone-under-pod know these
+	}
+	return slices.DeleteFunc(slices.Clone(p.ClaimUsers(claim)), func(pod *corev1.Pod) bool {
+		return pod.DeletionTimestamp != nil || pod.Spec.NodeName == "" || !facts.Started(pod)
+	})
+}
+
 // runsWithTerminating is about pods that run with a volume that is being deleted. It stays
 // as long as its claim is bound to it; what is then attached stays so, but never again.
 func runsWithTerminating(p *check.Run, pv *corev1.PersistentVolume) {
-	if pv.Spec.ClaimRef == nil || !slices.Contains(pv.Finalizers, volumeProtection) {
-		return
-	}
-	claim := p.Snapshot.Claim(types.NamespacedName{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name})
-	if claim == nil || claim.DeletionTimestamp != nil || claim.UID != pv.Spec.ClaimRef.UID || claim.Spec.VolumeName != pv.Name {
-		return // claim-terminating and claim-gone-under-pod know these
-	}
-	pods := slices.DeleteFunc(slices.Clone(p.ClaimUsers(claim)), func(pod *corev1.Pod) bool {
-		return pod.DeletionTimestamp != nil || pod.Spec.NodeName == "" || !facts.Started(pod)
-	})
+	pods := runWith(p.View, pv)
 	if len(pods) == 0 {
 		return
 	}

@@ -24,6 +24,7 @@ var VolumeTerminating = check.Check{
 	Severity:    finding.Warning,
 	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments},
 	OfNamespace: true,
+	Yields:      []check.Yield{{To: "VD101", Key: check.OfPersistentVolume}},
 	Never:       "take the finalizers off: the disk then stays in the storage system, and no object names it",
 	Run:         runVolumeTerminating,
 }
@@ -36,15 +37,15 @@ const (
 )
 
 func runVolumeTerminating(p *check.Run) {
-	awaited := awaitedVolumes(p)
+	told := toldOfAttachment(p)
 	for _, pv := range p.Snapshot.Volumes {
 		if !goes(pv) || p.Age(*pv.DeletionTimestamp) <= claimDeletionGrace {
 			continue
 		}
-		if len(p.AttachmentsNaming(pv.Name)) > 0 && (!awaited[pv.Name] || boundTo(p.View, pv) == nil) {
-			continue // what is attached has to be detached first, and has checks of its own
+		if told[pv.Name] || boundTo(p.View, pv) == nil && slices.ContainsFunc(p.AttachmentsNaming(pv.Name), facts.Deleting) {
+			continue // a detach has checks of its own
 		}
-		if slices.ContainsFunc(pv.Finalizers, func(f string) bool { return strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }) {
+		if len(p.AttachmentsNaming(pv.Name)) == 0 && slices.ContainsFunc(pv.Finalizers, func(f string) bool { return strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }) {
 			continue // pv-finalizer-without-va
 		}
 		if !toldOfClaim(p.View, pv) {
@@ -53,16 +54,17 @@ func runVolumeTerminating(p *check.Run) {
 	}
 }
 
-// awaitedVolumes are those for which pods wait wherever a VolumeAttachment names them, none
-// of which has been refused for the deletion: pv-terminating-va-exists has nothing to say yet.
-func awaitedVolumes(p *check.Run) map[string]bool {
-	awaited := map[string]bool{}
+// toldOfAttachment are the volumes of which pv-terminating-va-exists tells because of a
+// VolumeAttachment.
+func toldOfAttachment(p *check.Run) map[string]bool {
+	told := map[string]bool{}
 	for _, va := range p.Attachments() {
-		pv := facts.VolumeName(va.VolumeAttachment)
-		known, seen := awaited[pv]
-		awaited[pv] = (known || !seen) && va.DeletionTimestamp == nil && !refusedForDeletion(p.View, va) && len(p.WaitingHere(va.VolumeNode)) > 0
+		waits := len(p.WaitingHere(va.VolumeNode)) > 0
+		if va.DeletionTimestamp == nil && (waits && refusedForDeletion(p.View, va) || !waits && p.KeepsDeletedVolume(va)) {
+			told[facts.VolumeName(va.VolumeAttachment)] = true
+		}
 	}
-	return awaited
+	return told
 }
 
 // toldOfClaim reports whether another check tells of the claim that the volume names: it is
@@ -72,14 +74,11 @@ func toldOfClaim(p *facts.View, pv *corev1.PersistentVolume) bool {
 	if claim == nil {
 		return false
 	}
-	if claim.DeletionTimestamp != nil {
-		return true // claim-terminating
+	if claim.UID == pv.Spec.ClaimRef.UID {
+		// claim-terminating, pv-terminating-va-exists
+		return claim.DeletionTimestamp != nil && p.Age(*claim.DeletionTimestamp) > claimDeletionGrace || len(runWith(p, pv)) > 0
 	}
-	mine := claim.UID == pv.Spec.ClaimRef.UID
-	return slices.ContainsFunc(p.ClaimUsers(claim), func(pod *corev1.Pod) bool {
-		// pv-terminating-va-exists, claim-not-bound
-		return mine && facts.Started(pod) || !mine && claim.Status.Phase != corev1.ClaimBound && facts.IsPending(pod)
-	})
+	return claim.DeletionTimestamp == nil && claim.Status.Phase != corev1.ClaimBound && claim.Status.Phase != corev1.ClaimLost && slices.ContainsFunc(p.ClaimUsers(claim), facts.IsPending) // claim-not-bound
 }
 
 func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume) {
@@ -97,10 +96,19 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 	others := slices.DeleteFunc(slices.Clone(pv.Finalizers), func(f string) bool {
 		return f == volumeProtection || f == provisionersFinalizer || f == controllersFinalizer
 	})
-	claim := boundTo(p.View, pv)
+	claim, attachments := boundTo(p.View, pv), p.AttachmentsNaming(pv.Name)
 	switch {
+	case claim == nil && len(attachments) > 0:
+		holds("a VolumeAttachment on node "+attachments[0].Spec.NodeName+" names it", "no claim is bound to it", "what is attached has to be detached first, and that has not begun")
+		f.SelfHeals.Because = "it goes once no VolumeAttachment names it"
+		f.Advice = "see why it is not detached: a node that still has the volume in use, a controller that has just started, or another program that made the VolumeAttachment"
+		f.AdviceCommands = []string{safetext.Kubectl("volume-doctor", "trace", "pv/"+pv.Name)}
 	case claim != nil && slices.Contains(pv.Finalizers, volumeProtection):
-		holds(fmt.Sprintf("claim %s/%s is bound to it", claim.Namespace, claim.Name), "", "the volume was deleted while a claim has it; its deletion cannot be taken back")
+		also := ""
+		if claim.DeletionTimestamp != nil {
+			also = fmt.Sprintf("the claim has been Terminating for %s, too", facts.Rounded(p.Age(*claim.DeletionTimestamp)))
+		}
+		holds(fmt.Sprintf("claim %s/%s is bound to it", claim.Namespace, claim.Name), also, "the volume was deleted while a claim has it; its deletion cannot be taken back")
 		f.SelfHeals.Because = "it goes once the claim is deleted"
 		f.Advice = "decide about the data before the claim is deleted: with the reclaim policy Delete the disk goes with it, Retain keeps it"
 		if deletes(pv) {

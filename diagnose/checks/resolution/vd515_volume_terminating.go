@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -24,7 +25,7 @@ var VolumeTerminating = check.Check{
 	Severity:    finding.Warning,
 	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments},
 	OfNamespace: true,
-	Yields:      []check.Yield{{To: "VD101", Key: check.OfPersistentVolume}},
+	Yields:      []check.Yield{{To: "VD101", Key: check.OfPersistentVolume}, {To: "VD103", Key: check.OfPersistentVolume}},
 	Never:       "take the finalizers off: the disk then stays in the storage system, and no object names it",
 	Run:         runVolumeTerminating,
 }
@@ -42,8 +43,11 @@ func runVolumeTerminating(p *check.Run) {
 		if !goes(pv) || p.Age(*pv.DeletionTimestamp) <= claimDeletionGrace {
 			continue
 		}
-		if told[pv.Name] || boundTo(p.View, pv) == nil && slices.ContainsFunc(p.AttachmentsNaming(pv.Name), facts.Deleting) {
-			continue // a detach has checks of its own
+		detaches := func(va *storagev1.VolumeAttachment) bool {
+			return va.DeletionTimestamp != nil && p.Age(*va.DeletionTimestamp) <= claimDeletionGrace
+		}
+		if told[pv.Name] || boundTo(p.View, pv) == nil && slices.ContainsFunc(p.AttachmentsNaming(pv.Name), detaches) {
+			continue // the volume goes once the detach has ended
 		}
 		if len(p.AttachmentsNaming(pv.Name)) == 0 && slices.ContainsFunc(pv.Finalizers, func(f string) bool { return strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }) {
 			continue // pv-finalizer-without-va
@@ -67,18 +71,11 @@ func toldOfAttachment(p *check.Run) map[string]bool {
 	return told
 }
 
-// toldOfClaim reports whether another check tells of the claim that the volume names: it is
-// Terminating itself, a pod runs with it, or one waits for it under another UID.
+// toldOfClaim reports whether another check tells of the claim that the volume is bound to:
+// claim-terminating, or pv-terminating-va-exists where a pod runs with it.
 func toldOfClaim(p *facts.View, pv *corev1.PersistentVolume) bool {
-	claim := claimNamed(p, pv)
-	if claim == nil {
-		return false
-	}
-	if claim.UID == pv.Spec.ClaimRef.UID {
-		// claim-terminating, pv-terminating-va-exists
-		return claim.DeletionTimestamp != nil && p.Age(*claim.DeletionTimestamp) > claimDeletionGrace || len(runWith(p, pv)) > 0
-	}
-	return claim.DeletionTimestamp == nil && claim.Status.Phase != corev1.ClaimBound && claim.Status.Phase != corev1.ClaimLost && slices.ContainsFunc(p.ClaimUsers(claim), facts.IsPending) // claim-not-bound
+	claim := boundTo(p, pv)
+	return claim != nil && (claim.DeletionTimestamp != nil && p.Age(*claim.DeletionTimestamp) > claimDeletionGrace || len(runWith(p, pv)) > 0)
 }
 
 func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume) {
@@ -99,7 +96,11 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 	claim, attachments := boundTo(p.View, pv), p.AttachmentsNaming(pv.Name)
 	switch {
 	case claim == nil && len(attachments) > 0:
-		holds("a VolumeAttachment on node "+attachments[0].Spec.NodeName+" names it", "no claim is bound to it", "what is attached has to be detached first, and that has not begun")
+		begun := "begun"
+		if facts.Deleting(attachments[0]) {
+			begun = "ended"
+		}
+		holds("a VolumeAttachment on node "+attachments[0].Spec.NodeName+" names it", "no claim is bound to it", "what is attached has to be detached first, and that has not "+begun)
 		f.SelfHeals.Because = "it goes once no VolumeAttachment names it"
 		f.Advice = "see why it is not detached: a node that still has the volume in use, a controller that has just started, or another program that made the VolumeAttachment"
 		f.AdviceCommands = []string{safetext.Kubectl("volume-doctor", "trace", "pv/"+pv.Name)}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -23,11 +22,13 @@ var VolumeTerminating = check.Check{
 	Name:        "volume-terminating",
 	Title:       "A persistent volume has been Terminating for long: its claim, its provisioner or a finalizer keeps it",
 	Severity:    finding.Warning,
-	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments},
+	Needs:       check.AttachmentKinds(snapshot.Leases),
 	OfNamespace: true,
-	Yields:      []check.Yield{{To: "VD101", Key: check.OfPersistentVolume}, {To: "VD103", Key: check.OfPersistentVolume}},
-	Never:       "take the finalizers off: the disk then stays in the storage system, and no object names it",
-	Run:         runVolumeTerminating,
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD101", "VD103"}, Share: check.OfVolume, Match: keepsAttached},
+	},
+	Never: "take the finalizers off: the disk then stays in the storage system, and no object names it",
+	Run:   runVolumeTerminating,
 }
 
 // The finalizers of those who delete disks (external-provisioner; the persistent volume
@@ -38,47 +39,50 @@ const (
 )
 
 func runVolumeTerminating(p *check.Run) {
-	told := toldOfAttachment(p)
+	attached := map[string][]facts.Attachment{}
+	for _, va := range p.Attachments() {
+		name := facts.VolumeName(va.VolumeAttachment)
+		attached[name] = append(attached[name], va)
+	}
 	for _, pv := range p.Snapshot.Volumes {
-		if !goes(pv) || p.Age(*pv.DeletionTimestamp) <= claimDeletionGrace {
+		if !goes(pv) || p.Age(*pv.DeletionTimestamp) <= claimDeletionGrace || toldOfClaim(p.View, pv) {
 			continue
 		}
-		detaches := func(va *storagev1.VolumeAttachment) bool {
-			return va.DeletionTimestamp != nil && p.Age(*va.DeletionTimestamp) <= claimDeletionGrace
-		}
-		if told[pv.Name] || boundTo(p.View, pv) == nil && slices.ContainsFunc(p.AttachmentsNaming(pv.Name), detaches) {
-			continue // the volume goes once the detach has ended
+		if slices.ContainsFunc(attached[pv.Name], func(va facts.Attachment) bool { return toldOfAttachment(p.View, pv, va) }) {
+			continue
 		}
 		if len(p.AttachmentsNaming(pv.Name)) == 0 && slices.ContainsFunc(pv.Finalizers, func(f string) bool { return strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }) {
 			continue // pv-finalizer-without-va
 		}
-		if !toldOfClaim(p.View, pv) {
-			volumeTerminating(p, pv)
-		}
+		volumeTerminating(p, pv, attached[pv.Name])
 	}
 }
 
-// toldOfAttachment are the volumes of which pv-terminating-va-exists tells because of a
-// VolumeAttachment.
-func toldOfAttachment(p *check.Run) map[string]bool {
-	told := map[string]bool{}
-	for _, va := range p.Attachments() {
-		waits := len(p.WaitingHere(va.VolumeNode)) > 0
-		if va.DeletionTimestamp == nil && (waits && refusedForDeletion(p.View, va) || !waits && p.KeepsDeletedVolume(va)) {
-			told[facts.VolumeName(va.VolumeAttachment)] = true
-		}
+// toldOfAttachment reports whether pv-terminating-va-exists tells of the volume because of
+// the VolumeAttachment, or the volume goes once its detach has ended.
+func toldOfAttachment(p *facts.View, pv *corev1.PersistentVolume, va facts.Attachment) bool {
+	if va.DeletionTimestamp != nil {
+		return boundTo(p, pv) == nil && p.Age(*va.DeletionTimestamp) <= claimDeletionGrace
 	}
-	return told
+	if len(p.WaitingHere(va.VolumeNode)) > 0 {
+		return refusedForDeletion(p, va)
+	}
+	return p.KeepsDeletedVolume(va)
 }
 
-// toldOfClaim reports whether another check tells of the claim that the volume is bound to:
-// claim-terminating, or pv-terminating-va-exists where a pod runs with it.
+// toldOfClaim reports whether another check tells of the claim that the volume names.
 func toldOfClaim(p *facts.View, pv *corev1.PersistentVolume) bool {
-	claim := boundTo(p, pv)
-	return claim != nil && (claim.DeletionTimestamp != nil && p.Age(*claim.DeletionTimestamp) > claimDeletionGrace || len(runWith(p, pv)) > 0)
+	switch claim := claimNamed(p, pv); {
+	case claim == nil:
+		return false
+	case claim == boundTo(p, pv): // claim-terminating, or pv-terminating-va-exists where a pod runs with it
+		return claim.DeletionTimestamp != nil && p.Age(*claim.DeletionTimestamp) > claimDeletionGrace || len(runWith(p, pv)) > 0
+	default: // claim-not-bound, where pods wait for a new claim of the same name
+		return claim.DeletionTimestamp == nil && claim.UID != pv.Spec.ClaimRef.UID && claim.Status.Phase != corev1.ClaimBound && slices.ContainsFunc(p.ClaimUsers(claim), facts.IsPending)
+	}
 }
 
-func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume) {
+func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume, attached []facts.Attachment) {
 	f := finding.Finding{
 		Subject: facts.PvObject(pv), PersistentVolume: pv.Name, Since: pv.DeletionTimestamp,
 		Evidence: []finding.Evidence{
@@ -93,16 +97,14 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 	others := slices.DeleteFunc(slices.Clone(pv.Finalizers), func(f string) bool {
 		return f == volumeProtection || f == provisionersFinalizer || f == controllersFinalizer
 	})
-	claim, attachments := boundTo(p.View, pv), p.AttachmentsNaming(pv.Name)
+	claim := boundTo(p.View, pv)
 	switch {
-	case claim == nil && len(attachments) > 0:
-		begun := "begun"
-		if facts.Deleting(attachments[0]) {
-			begun = "ended"
-		}
-		holds("a VolumeAttachment on node "+attachments[0].Spec.NodeName+" names it", "no claim is bound to it", "what is attached has to be detached first, and that has not "+begun)
+	case claim == nil && len(attached) > 0:
+		va := attached[0]
+		f.VolumeAttachment = va.Name
 		f.SelfHeals.Because = "it goes once no VolumeAttachment names it"
-		f.Advice = "see why it is not detached: a node that still has the volume in use, a controller that has just started, or another program that made the VolumeAttachment"
+		holds("a VolumeAttachment on node "+string(va.Node)+" names it", "no claim is bound to it", notDetached(p.View, va, &f))
+		f.Advice = "{check} see where the volume is attached, and since when"
 		f.AdviceCommands = []string{safetext.Kubectl("volume-doctor", "trace", "pv/"+pv.Name)}
 	case claim != nil && slices.Contains(pv.Finalizers, volumeProtection):
 		also := ""
@@ -131,6 +133,37 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 		return // nothing keeps it: the list is of the moment at which it goes
 	}
 	p.Report(f)
+}
+
+// notDetached says why a volume that nobody claims is attached still, as far as the objects tell.
+func notDetached(p *facts.View, va facts.Attachment, f *finding.Finding) string {
+	node := p.Snapshot.Node(va.Node)
+	d := p.Plan.Decision(va.VolumeNode)
+	switch {
+	case va.DeletionTimestamp != nil:
+		return fmt.Sprintf("its detach began %s ago and has not ended", facts.Rounded(p.Age(*va.DeletionTimestamp)))
+	case !va.Ours():
+		return "another program, such as a backup, made the VolumeAttachment"
+	case node != nil && p.InUse(node, va.Volume):
+		return fmt.Sprintf("node %s lists it in volumesInUse: it is detached once the kubelet has unmounted it", va.Node)
+	case d != nil && d.After > 0 && p.ControllerYounger(d.After+facts.DetachTakes):
+		f.Severity = finding.Info
+		left := d.After + facts.DetachTakes - p.Age(p.ControllerStart())
+		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(left), Because: fmt.Sprintf("%s detaches it by force %s after its start", reconcile.ControllerManager, facts.Rounded(d.After))}
+		return fmt.Sprintf("node %s is lost, and %s has just started", va.Node, reconcile.ControllerManager)
+	case node == nil:
+		return "the node is gone, and nobody has deleted the VolumeAttachment"
+	case !reconcile.NodeReady(node):
+		return fmt.Sprintf("node %s is not Ready, and nobody knows whether the volume is mounted there", va.Node)
+	case p.ControllerYounger(facts.DanglingGrace):
+		return fmt.Sprintf("%s started %s ago and may not have detached it yet", reconcile.ControllerManager, facts.Rounded(p.Age(p.ControllerStart())))
+	}
+	return "nobody has deleted the VolumeAttachment"
+}
+
+// keepsAttached reports whether the cause is about the VolumeAttachment that keeps the volume.
+func keepsAttached(_ *facts.View, cause, effect finding.Finding) bool {
+	return effect.VolumeAttachment != "" && cause.PersistentVolume == effect.PersistentVolume
 }
 
 // boundTo is the claim that the volume is bound to.

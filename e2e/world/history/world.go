@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -312,9 +313,11 @@ func (w *World) makeDeployment(name string) error {
 	if _, err := w.client.CoreV1().PersistentVolumeClaims(Namespace).Create(w.ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: claimSpec()}, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	one, t := int32(1), podTemplate(name)
+	// The progress deadline is none: ten minutes after a pod of a Deployment that had been
+	// complete is lost, the controller would look at it ten times a second.
+	one, none, t := int32(1), int32(math.MaxInt32), podTemplate(name)
 	t.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}}}
 	_, err := w.client.AppsV1().Deployments(Namespace).Create(w.ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{
-		Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: t}}, metav1.CreateOptions{})
+		Replicas: &one, ProgressDeadlineSeconds: &none, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: t}}, metav1.CreateOptions{})
 	return err
 }

@@ -17,6 +17,9 @@ var (
 	mounts    = slices.Concat(ofCall("NodeStageVolume"), ofCall("NodePublishVolume"))
 	unmounts  = slices.Concat(ofCall("NodeUnpublishVolume"), ofCall("NodeUnstageVolume"))
 	lostNodes = []string{"stop the kubelet", "switch off", "delete the node"}
+	// taken are the kinds of what takes an attachment out of the cluster's books, and may
+	// leave it in the storage system.
+	taken = []string{"delete the attachment", "strip the attachment", "delete the node"}
 )
 
 // ofCall are the kinds of a call that goes wrong.
@@ -34,11 +37,13 @@ var causes = map[finding.Code][]string{
 	"VD111": lostNodes,
 	"VD112": {"delete the node"},
 	"VD114": lostNodes,
-	"VD122": {"delete the attachment", "strip the attachment", "delete the node"},
-	"VD302": {"delete the attachment", "strip the attachment", "delete the node", "stop the manager"},
+	"VD122": taken,
+	"VD301": slices.Concat([]string{"drop the entry", "stop the manager"}, taken),
+	"VD302": slices.Concat([]string{"stop the manager"}, taken),
 	"VD401": slices.Concat(detaches, []string{"stop the attacher"}),
 	"VD403": lostNodes,
-	"VD410": attaches,
+	"VD404": slices.Concat(attaches, detaches, taken),
+	"VD410": slices.Concat(attaches, taken),
 	"VD411": mounts,
 	"VD417": slices.Concat([]string{"keep the containers"}, unmounts),
 	"VD604": {"stop the attacher"},
@@ -52,6 +57,9 @@ func KindsOf(code finding.Code) []string { return causes[code] }
 
 // lasting are the kinds of what nobody undoes.
 var lasting = []string{"delete the attachment", "strip the attachment", "drop the entry"}
+
+// harmless are the kinds of what a cluster copes with by itself.
+var harmless = []string{"drain", "delete the pod", "force-delete the pod", "cut all watches", "evict for pressure", "refuse evictions", "run a job", "slow requests"}
 
 // echo is how long a cause that has ended may still be what a pod waits for: the longest
 // back-off of the attacher, a call and the controller's next pass.
@@ -78,6 +86,10 @@ func (j *judging) cause(l Look, f finding.Finding) {
 	if f.Confidence == finding.Suspected {
 		return
 	}
+	if f.Code == "VD409" {
+		j.remainder(l, f)
+		return
+	}
 	kinds, known := causes[f.Code]
 	if !known {
 		j.exempt(judge, string(f.Code)+" names none that is known")
@@ -89,6 +101,15 @@ func (j *judging) cause(l Look, f finding.Finding) {
 	}
 }
 
+// remainder judges the finding that stands for all that no other names: something was wrong.
+func (j *judging) remainder(l Look, f finding.Finding) {
+	const judge = "cause"
+	j.Judged[judge]++
+	if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return !slices.Contains(harmless, c.Kind) && c.at(l.At) && c.about(f) }) {
+		j.false(judge, string(f.Code), l, fmt.Sprintf("%s certain: %s", f.Code, f.Message), "nothing was wrong")
+	}
+}
+
 // actors are, for what a wait says of who has to act next, the kinds of which one is wrong
 // with that part. The controller and the attacher are also waited for while they pause
 // after a failure.
@@ -97,7 +118,7 @@ var actors = []struct {
 	kinds []string
 }{
 	{regexp.MustCompile(`^CSI driver \S+ on `), slices.Concat(mounts, unmounts)},
-	{regexp.MustCompile(`^CSI driver \S+$`), slices.Concat(attaches, detaches)},
+	{regexp.MustCompile(`^CSI driver \S+$`), slices.Concat(attaches, detaches, taken)},
 	{regexp.MustCompile(`^the external-attacher of `), slices.Concat(attaches, detaches, []string{"stop the attacher"})},
 	{regexp.MustCompile(`^the attach/detach controller$`), slices.Concat(attaches, detaches, lostNodes, lasting, []string{"stop the manager", "stop the attacher", "taint out-of-service"})},
 	{regexp.MustCompile(`^the kubelet of `), slices.Concat(lostNodes, unmounts, mounts, []string{"keep the containers"})},

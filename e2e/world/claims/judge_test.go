@@ -41,7 +41,7 @@ func TestJudges(t *testing.T) {
 	}
 	const volume = "kubernetes.io/csi/d^vol-1"
 	about := func(f finding.Finding) []finding.Finding {
-		f.Code, f.Severity, f.Pods, f.Volume, f.Fingerprint = "VD409", finding.Error, []string{"shop/db-0"}, volume, "1"
+		f.Code, f.Severity, f.Pods, f.Volume, f.Fingerprint = "VD413", finding.Error, []string{"shop/db-0"}, volume, "1"
 		return []finding.Finding{f}
 	}
 	never := about(finding.Finding{})
@@ -53,7 +53,7 @@ func TestJudges(t *testing.T) {
 		named[0].Code = code
 		return named
 	}
-	away, unmounted := of("VD604"), of("VD411")
+	away, unmounted, rest := of("VD604"), of("VD411"), of("VD409")
 	acts := func(actor string) finding.Waiting {
 		return finding.Waiting{Pod: "shop/db-0", Verdict: finding.Stuck, Stage: "mounted", Actor: actor}
 	}
@@ -81,7 +81,7 @@ func TestJudges(t *testing.T) {
 		"in flight past its time":               {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, nil, waits(finding.InFlight, 8))}}, "in flight "},
 		"stuck when its time has come":          {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, never, waits(finding.Stuck, 0))}}, ""},
 		"stuck, then in flight":                 {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(5.5, never, waits(finding.InFlight, 40))}}, "in flight "},
-		"does not heal, and does":               {Record{Pods: serves(20), Looks: []Look{looksAt(5, never)}}, "does not heal VD409"},
+		"does not heal, and does":               {Record{Pods: serves(20), Looks: []Look{looksAt(5, never)}}, "does not heal VD413"},
 		"does not heal, and does not":           {Record{Pods: serves(0), Looks: []Look{looksAt(5, never)}}, ""},
 		"does not heal, and somebody heals it":  {Record{Pods: serves(20), Acts: []Act{{At: at(19)}}, Looks: []Look{looksAt(5, never)}}, ""},
 		"nobody knows whether it heals":         {Record{Pods: serves(20), Looks: []Look{looksAt(5, unknown)}}, ""},
@@ -89,14 +89,16 @@ func TestJudges(t *testing.T) {
 		"its cause is long over":                {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(2)}, Kind: "stop the attacher"}}, Looks: []Look{looksAt(20, away)}}, "cause VD604"},
 		"another cause was made":                {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "stop the manager"}}, Looks: []Look{looksAt(5, away)}}, "cause VD604"},
 		"a cause of another volume":             {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "NodeStageVolume hangs", Volume: "vol-2"}}, Looks: []Look{looksAt(5, unmounted)}}, "cause VD411"},
+		"the rest, and something is wrong":      {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "stop the manager"}}, Looks: []Look{looksAt(5, rest)}}, ""},
+		"the rest, and only a node is drained":  {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "drain"}}, Looks: []Look{looksAt(5, rest)}}, "cause VD409"},
 		"it acts with which something is wrong": {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "NodeStageVolume hangs"}}, Looks: []Look{looksAt(5, never, acts("CSI driver d on n1"))}}, ""},
 		"it acts with which nothing is wrong":   {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "NodeStageVolume hangs"}}, Looks: []Look{looksAt(5, never, acts("CSI driver d"))}}, "actor "},
 		"suspected":                             {Record{Pods: serves(20), Looks: []Look{looksAt(5, suspected)}}, ""},
 		"a cure that nobody has noticed":        {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(3), Call: "Attach", Volume: "vol-1", Failed: true}}, Looks: []Look{looksAt(5, never)}}, ""},
-		"a cure that somebody could notice":     {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(4.5), Call: "Attach", Volume: "vol-1"}}, Looks: []Look{looksAt(5, never)}}, "does not heal VD409"},
+		"a cure that somebody could notice":     {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(4.5), Call: "Attach", Volume: "vol-1"}}, Looks: []Look{looksAt(5, never)}}, "does not heal VD413"},
 		"a cure that no status shows yet":       {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(4.9), Call: "Attach", Volume: "vol-1"}}, Looks: []Look{looksAt(5, never)}}, ""},
-		"a cure of another volume":              {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach", Volume: "vol-2"}}, Tries: []Try{{At: at(3), Call: "Attach", Volume: "vol-2", Failed: true}}, Looks: []Look{looksAt(5, never)}}, "does not heal VD409"},
-		"heals, and is there after its time":    {Record{Pods: serves(0), Looks: []Look{looksAt(5, soon), looksAt(9, soon)}}, "heals VD409"},
+		"a cure of another volume":              {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach", Volume: "vol-2"}}, Tries: []Try{{At: at(3), Call: "Attach", Volume: "vol-2", Failed: true}}, Looks: []Look{looksAt(5, never)}}, "does not heal VD413"},
+		"heals, and is there after its time":    {Record{Pods: serves(0), Looks: []Look{looksAt(5, soon), looksAt(9, soon)}}, "heals VD413"},
 		"heals in time":                         {Record{Pods: serves(6), Looks: []Look{looksAt(5, soon), looksAt(9, nil)}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,7 +22,7 @@ func claimsOf(size Size) []string {
 		}
 	}
 	for i := range size.Deployments {
-		names = append(names, "web"+digit(i))
+		names = append(names, size.claimsOf("web"+digit(i))...)
 	}
 	return names
 }
@@ -40,6 +40,19 @@ var refusals = []struct {
 	{"rate limit exceeded", codes.ResourceExhausted},
 	{"could not find volume", codes.NotFound},
 	{"not authorized to perform this operation", codes.PermissionDenied},
+}
+
+// DrawSize draws a small world: a quarter has volumes that several nodes may have, and a
+// quarter pods with two volumes.
+func DrawSize(r *rand.Rand) Size {
+	size := Small
+	switch r.IntN(4) {
+	case 0:
+		size.Shared = true
+	case 1:
+		size.Two = true
+	}
+	return size
 }
 
 // Draw draws a random history of a world of the size.
@@ -66,7 +79,7 @@ func drawStep(r *rand.Rand, size Size) []Step {
 	move := func() Step {
 		return Step{At: s.At + time.Second + seconds(r, time.Minute), Do: "drain", Node: "@" + claim, For: s.For + 5*time.Minute}
 	}
-	switch r.IntN(16) {
+	switch r.IntN(20) {
 	case 0, 1:
 		return []Step{at("drain")}
 	case 2:
@@ -109,6 +122,16 @@ func drawStep(r *rand.Rand, size Size) []Step {
 		return []Step{of("drop the entry"), move()}
 	case 14:
 		return []Step{at("delete the node")}
+	case 15:
+		return []Step{of("evict for pressure")}
+	case 16:
+		refuse := of("refuse evictions")
+		refuse.For = s.For
+		return []Step{refuse, move()}
+	case 17:
+		return []Step{{At: s.At, Do: "run a job", For: s.For}}
+	case 18:
+		return []Step{{At: s.At, Do: "slow requests", For: s.For}, move()}
 	default:
 		return []Step{of(pick(r, []string{"remake the claim", "cut all watches"}))}
 	}

@@ -27,7 +27,8 @@ func TestHistories(t *testing.T) {
 	all := claims.NewTally()
 	first := map[string]bool{}
 	for i := range *histories {
-		h := Draw(rand.New(rand.NewPCG(*seed, uint64(i))), Small)
+		r := rand.New(rand.NewPCG(*seed, uint64(i)))
+		h := Draw(r, DrawSize(r))
 		began := time.Now()
 		played, err := h.Play(t)
 		if *verbose {

@@ -3,6 +3,9 @@ package history
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -10,12 +13,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/util/retry"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/api"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/claims"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/driver"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/parts"
@@ -78,6 +84,10 @@ var deeds = map[string]deed{
 	"remake the claim":      remakeClaim,
 	"cut all watches":       func(w *World, _ Step) (func(*World) error, error) { w.Server.CutWatches(nil); return nil, nil },
 	"taint out-of-service":  outOfService,
+	"evict for pressure":    endPod(corev1.PodFailed, "Evicted", "The node was low on resource: memory."),
+	"refuse evictions":      refuseEvictions,
+	"run a job":             runJob,
+	"slow requests":         slowRequests,
 }
 
 // heeding is what only copies of a history do: what the tool says.
@@ -160,8 +170,8 @@ func (w *World) shown() {
 // cause writes down what is wrong with the world from now on.
 func (w *World) cause(s Step) (ended func()) {
 	volume := ""
-	if s.Do == "break" {
-		if pv, err := w.volumeOf(s.Claim); err == nil && s.Claim != "" {
+	if s.Claim != "" {
+		if pv, err := w.volumeOf(s.Claim); err == nil {
 			volume = pv.Spec.CSI.VolumeHandle
 		}
 	}
@@ -204,7 +214,8 @@ func (w *World) nodeOf(name string) (string, error) {
 	return p.Spec.NodeName, nil
 }
 
-// podOf is the pod with the claim: the one that is not being deleted, where there are two.
+// podOf is the pod with the claim: the one that has not ended and is not being deleted,
+// where there are two.
 func (w *World) podOf(claim string) (*corev1.Pod, error) {
 	pods, err := w.objects.Pods.List(labels.Everything())
 	if err != nil {
@@ -215,7 +226,7 @@ func (w *World) podOf(claim string) (*corev1.Pod, error) {
 		has := slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
 			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
 		})
-		if has && (found == nil || found.DeletionTimestamp != nil) {
+		if has && (found == nil || found.DeletionTimestamp != nil || ended(found)) {
 			found = p
 		}
 	}
@@ -223,6 +234,10 @@ func (w *World) podOf(claim string) (*corev1.Pod, error) {
 		return nil, errNothing
 	}
 	return found, nil
+}
+
+func ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
 // volumeOf is the volume of the claim.
@@ -270,7 +285,8 @@ func (w *World) changeNode(name string, status bool, change func(*corev1.Node)) 
 	})
 }
 
-// drain cordons the node and evicts its pods, as kubectl drain does.
+// drain cordons the node and evicts its pods, as kubectl drain does: it asks again every
+// five seconds for those that a budget keeps, until the drain is over.
 func drain(w *World, s Step) (func(*World) error, error) {
 	if err := w.changeNode(s.Node, false, func(n *corev1.Node) { n.Spec.Unschedulable = true }); err != nil {
 		return nil, err
@@ -282,12 +298,99 @@ func drain(w *World, s Step) (func(*World) error, error) {
 	if err != nil {
 		return undo, err
 	}
+	over := time.Now().Add(s.For)
 	for _, p := range pods.Items {
-		if err := w.client.CoreV1().Pods(Namespace).EvictV1(w.ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: Namespace}}); err != nil {
-			return undo, err
-		}
+		w.run(func() {
+			for {
+				err := w.client.CoreV1().Pods(Namespace).EvictV1(w.ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: Namespace}})
+				if !apierrors.IsTooManyRequests(err) || time.Now().After(over) {
+					return
+				}
+				select {
+				case <-time.After(5 * time.Second):
+				case <-w.ctx.Done():
+					return
+				}
+			}
+		})
 	}
 	return undo, nil
+}
+
+// endPod ends the pod of the claim as its kubelet does.
+func endPod(phase corev1.PodPhase, reason, message string) deed {
+	return func(w *World, s Step) (func(*World) error, error) {
+		p, err := w.podOf(s.Claim)
+		if err != nil {
+			return nil, err
+		}
+		k := w.Kubelets[p.Spec.NodeName]
+		if k == nil || !k.Alive() || p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil {
+			return nil, errNothing
+		}
+		return nil, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			p, err := w.client.CoreV1().Pods(Namespace).Get(w.ctx, p.Name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			p.Status.Phase, p.Status.Reason, p.Status.Message = phase, reason, message
+			for i := range p.Status.ContainerStatuses {
+				c := &p.Status.ContainerStatuses[i]
+				c.Ready, c.State = false, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: metav1.Now()}}
+			}
+			_, err = w.client.CoreV1().Pods(Namespace).UpdateStatus(w.ctx, p, metav1.UpdateOptions{})
+			return err
+		})
+	}
+}
+
+// refuseEvictions makes a budget that lets nobody evict the pod of the claim.
+func refuseEvictions(w *World, s Step) (func(*World) error, error) {
+	p, err := w.podOf(s.Claim)
+	if err != nil {
+		return nil, err
+	}
+	budgets := w.client.PolicyV1().PodDisruptionBudgets(Namespace)
+	one := intstr.FromInt32(1)
+	b, err := budgets.Create(w.ctx, &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{GenerateName: s.Claim + "-"}, Spec: policyv1.PodDisruptionBudgetSpec{
+		MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": p.Labels["app"]}}}}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	b.Status.ObservedGeneration, b.Status.CurrentHealthy, b.Status.DesiredHealthy, b.Status.ExpectedPods = b.Generation, 1, 1, 1
+	_, err = budgets.UpdateStatus(w.ctx, b, metav1.UpdateOptions{})
+	return func(w *World) error { return budgets.Delete(w.ctx, b.Name, metav1.DeleteOptions{}) }, err
+}
+
+// runJob makes a pod with a claim of its own that nobody replaces. Undone, it has completed.
+func runJob(w *World, _ Step) (func(*World) error, error) {
+	name := fmt.Sprintf("job%d", int(w.Since().Seconds()))
+	if _, err := w.client.CoreV1().PersistentVolumeClaims(Namespace).Create(w.ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: claimSpec(corev1.ReadWriteOnce)}, metav1.CreateOptions{}); err != nil {
+		return nil, err
+	}
+	t := podTemplate(name)
+	t.Spec.RestartPolicy, t.Spec.Volumes = corev1.RestartPolicyNever, []corev1.Volume{volumeOfClaim("data", name)}
+	_, err := w.client.CoreV1().Pods(Namespace).Create(w.ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: t.Labels}, Spec: t.Spec}, metav1.CreateOptions{})
+	return func(w *World) error {
+		_, err := endPod(corev1.PodSucceeded, "", "")(w, Step{Claim: name})
+		return err
+	}, err
+}
+
+// slowRequests makes requests take up to three seconds, and loses the answers of some that
+// write. The tool's lists are not of one moment then; they arrive.
+func slowRequests(w *World, _ Step) (func(*World) error, error) {
+	w.Server.SetFault(func(r *http.Request) (api.Effect, time.Duration) {
+		switch n := rand.IntN(20); {
+		case n == 0 && r.Method != http.MethodGet:
+			return api.Lose, 0
+		case n < 10:
+			return api.Delay, time.Duration(rand.IntN(3000)) * time.Millisecond
+		default:
+			return api.None, 0
+		}
+	})
+	return func(w *World) error { w.Server.SetFault(nil); return nil }, nil
 }
 
 func stopKubelet(w *World, s Step) (func(*World) error, error) {

@@ -109,5 +109,20 @@ var Stories = []Story{
 	}, "", 0},
 	{"healthy: the driver is throttled for twenty seconds", drained(broken(driver.Fault{Call: driver.Attach, Words: "rate limit exceeded", Code: codes.ResourceExhausted}, 30*time.Second)), "", 0},
 	{"healthy: a kubelet restarts", []Step{{At: 2 * time.Minute, Do: "stop the kubelet", Node: "@web0", For: 20 * time.Second}, {At: 3 * time.Minute, Do: "drain", Node: "@web0", For: 4 * time.Minute}}, "", 0},
+	{"healthy: another controller takes the lease over during a drain", []Step{
+		{At: 2 * time.Minute, Do: "drain", Node: "@web0", For: 4 * time.Minute}, {At: 2*time.Minute + 5*time.Second, Do: "stop the manager", For: 20 * time.Second},
+	}, "", 0},
+	{"healthy: pods are evicted for pressure", []Step{
+		{At: 2 * time.Minute, Do: "evict for pressure", Claim: "web0"}, {At: 3 * time.Minute, Do: "evict for pressure", Claim: "data-db0-0"}, {At: 5 * time.Minute, Do: "evict for pressure", Claim: "web0"},
+	}, "", 0},
+	{"healthy: jobs complete", []Step{
+		{At: 2 * time.Minute, Do: "run a job", For: 2 * time.Minute}, {At: 3 * time.Minute, Do: "run a job", For: 5 * time.Minute}, {At: 6 * time.Minute, Do: "run a job", For: 10 * time.Minute},
+	}, "", 0},
+	{"healthy: a budget refuses the evictions of a drain for eight minutes", []Step{
+		{At: 100 * time.Second, Do: "refuse evictions", Claim: "web0", For: 8 * time.Minute}, {At: 2 * time.Minute, Do: "drain", Node: "@web0", For: 12 * time.Minute},
+	}, "", 0},
+	{"healthy: requests take up to three seconds, and some answers are lost", []Step{
+		{At: 100 * time.Second, Do: "slow requests", For: 15 * time.Minute}, {At: 2 * time.Minute, Do: "drain", Node: "@web0", For: 4 * time.Minute}, {At: 8 * time.Minute, Do: "drain", Node: "@data-db0-0", For: 4 * time.Minute},
+	}, "", 0},
 	{"healthy: a node is deleted, and its volumes follow by force", []Step{{At: 2 * time.Minute, Do: "delete the node", Node: "@web0"}}, "", 0},
 }

@@ -40,6 +40,18 @@ type Size struct {
 	Replicas int `json:"replicas"`
 	// Deployments have one replica and a claim of their own.
 	Deployments int `json:"deployments"`
+	// Two reports that a pod of a Deployment has a second claim, and Shared that it has two
+	// replicas and volumes that several nodes may have at once.
+	Two    bool `json:"two,omitempty"`
+	Shared bool `json:"shared,omitempty"`
+}
+
+// claimsOf are the names of the claims of a Deployment.
+func (s Size) claimsOf(deployment string) []string {
+	if s.Two {
+		return []string{deployment, deployment + "-log"}
+	}
+	return []string{deployment}
 }
 
 // Small is the size of the worlds of random histories.
@@ -78,6 +90,7 @@ func NewWorld(ctx context.Context, size Size) (*World, error) {
 		return nil, err
 	}
 	w := &World{Server: server, Driver: driver.New(DriverName), Kubelets: map[string]*parts.Kubelet{}, Truth: claims.NewTruth(), began: time.Now(), ctx: ctx, stopped: map[string][]claims.Span{}}
+	w.Driver.Shared = size.Shared
 	if w.client, err = server.Client("kubectl"); err != nil {
 		return nil, err
 	}
@@ -254,7 +267,7 @@ func (w *World) make(size Size) error {
 		}
 	}
 	for i := range size.Deployments {
-		if err := w.makeDeployment(fmt.Sprintf("web%d", i)); err != nil {
+		if err := w.makeDeployment(fmt.Sprintf("web%d", i), size); err != nil {
 			return err
 		}
 	}
@@ -282,10 +295,14 @@ func (w *World) MakeNode(name string) error {
 	return err
 }
 
-func claimSpec() corev1.PersistentVolumeClaimSpec {
+func claimSpec(mode corev1.PersistentVolumeAccessMode) corev1.PersistentVolumeClaimSpec {
 	class := storageClass
-	return corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class,
+	return corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{mode}, StorageClassName: &class,
 		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}
+}
+
+func volumeOfClaim(name, claim string) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}
 }
 
 // podTemplate is that of a pod with one container and a volume named data.
@@ -304,20 +321,28 @@ func podTemplate(app string) corev1.PodTemplateSpec {
 func (w *World) makeSet(name string, replicas int32) error {
 	_, err := w.client.AppsV1().StatefulSets(Namespace).Create(w.ctx, &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.StatefulSetSpec{
 		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: podTemplate(name), PodManagementPolicy: appsv1.ParallelPodManagement,
-		VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: claimSpec()}},
+		VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: claimSpec(corev1.ReadWriteOnce)}},
 	}}, metav1.CreateOptions{})
 	return err
 }
 
-func (w *World) makeDeployment(name string) error {
-	if _, err := w.client.CoreV1().PersistentVolumeClaims(Namespace).Create(w.ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: claimSpec()}, metav1.CreateOptions{}); err != nil {
-		return err
-	}
+func (w *World) makeDeployment(name string, size Size) error {
 	// The progress deadline is none: ten minutes after a pod of a Deployment that had been
 	// complete is lost, the controller would look at it ten times a second.
-	one, none, t := int32(1), int32(math.MaxInt32), podTemplate(name)
-	t.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}}}
+	replicas, none, t := int32(1), int32(math.MaxInt32), podTemplate(name)
+	mode := corev1.ReadWriteOnce
+	if size.Shared {
+		replicas, mode = 2, corev1.ReadWriteMany
+	}
+	t.Spec.Containers[0].VolumeMounts = nil
+	for _, claim := range size.claimsOf(name) {
+		if _, err := w.client.CoreV1().PersistentVolumeClaims(Namespace).Create(w.ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim}, Spec: claimSpec(mode)}, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+		t.Spec.Volumes = append(t.Spec.Volumes, volumeOfClaim(claim, claim))
+		t.Spec.Containers[0].VolumeMounts = append(t.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: claim, MountPath: "/" + claim})
+	}
 	_, err := w.client.AppsV1().Deployments(Namespace).Create(w.ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{
-		Replicas: &one, ProgressDeadlineSeconds: &none, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: t}}, metav1.CreateOptions{})
+		Replicas: &replicas, ProgressDeadlineSeconds: &none, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: t}}, metav1.CreateOptions{})
 	return err
 }

@@ -107,7 +107,7 @@ WORLDS ?= 500
 world: ## the stories and WORLDS random histories in virtual time; writes docs/evidence/world.md
 	cd e2e && go test -timeout 0 -count 1 ./world/promises ./world/driver ./world/claims && \
 	flags=$$(world/overlay.sh) && go test -count 1 $$flags ./world/demo && \
-	go test -timeout 0 -count 1 -v $$flags ./world/history -histories $(WORLDS) -seed $(SEED) -shrink 20 -copies -page ../../../docs/evidence/world.md
+	go test -timeout 0 -count 1 -v $$flags ./world/history -histories $(WORLDS) -seed $(SEED) -shrink 20 -copies -ask 10 -page ../../../docs/evidence/world.md
 
 alerts: ## the alert rules and the dashboard, with promtool and Prometheus' own rule engine
 	cd e2e/alerts && go vet . && go test .

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 )
 
 // Question is what a look said at a moment, which copies of the world are asked about: they
@@ -30,16 +31,18 @@ func Causes(r *Record) []Question {
 }
 
 // Actions asks of each code, the first time that its finding has something to do now that is
-// a repair or a command, what comes of it.
+// a repair, a command, or an end or a restart of something, what comes of it.
 func Actions(r *Record) []Question {
 	return questions(r, func(_ Look, f finding.Finding) bool {
-		return f.Repair != nil && (f.Repair.BlockedBy == "" || len(f.Repair.Needs) > 0) || slices.ContainsFunc(f.Actions, Command)
+		return f.Repair != nil && (f.Repair.BlockedBy == "" || len(f.Repair.Needs) > 0) || slices.ContainsFunc(f.Actions, Changes)
 	})
 }
 
-// Command reports whether the action is a command that changes something.
-func Command(a finding.Action) bool {
-	return a.When == finding.Now && strings.HasPrefix(a.Command, "kubectl ") && a.Kind != finding.ApplyRepair && a.Kind != finding.Look
+// Changes reports whether the action is to be done now, and is a command that changes
+// something, or ends or restarts something.
+func Changes(a finding.Action) bool {
+	ends := slices.ContainsFunc(step.Reaches(), func(r step.Reach) bool { return finding.ActionKind(r.Kind) == a.Kind })
+	return a.When == finding.Now && a.Kind != finding.ApplyRepair && a.Kind != finding.Look && (ends || strings.HasPrefix(a.Command, "kubectl "))
 }
 
 func questions(r *Record, ask func(Look, finding.Finding) bool) []Question {

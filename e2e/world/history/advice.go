@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/claims"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
@@ -45,7 +47,7 @@ func advised(w *World, s Step) (func(*World) error, error) {
 	return nil, err
 }
 
-// heed does it: the repair where there is one, or the first command.
+// heed does it: the repair where there is one, or the first action that changes something.
 func (w *World) heed(ctx context.Context, s Step) (Advice, error) {
 	c, snap, err := w.read(ctx)
 	if err != nil {
@@ -94,15 +96,66 @@ func (w *World) heed(ctx context.Context, s Step) (Advice, error) {
 		return Advice{Not: "a guard refuses the repair " + f.Repair.Kind}, nil
 	}
 	for _, action := range f.Actions {
-		if claims.Command(action) {
-			a.Kind, err = w.kubectl(ctx, action.Command)
-			if errors.Is(err, errUntrue) {
-				return Advice{Not: "it is for a machine that is off"}, nil
-			}
-			return a, err
+		if !claims.Changes(action) {
+			continue
 		}
+		if a.Kind, err = w.perform(ctx, f, action); errors.Is(err, errUntrue) {
+			return Advice{Not: "it is for a machine that is off"}, nil
+		} else if errors.Is(err, errNothing) {
+			return Advice{Not: fmt.Sprintf("the world has nothing for %q", action.Kind)}, nil
+		}
+		return a, err
 	}
 	return Advice{Not: "there is nothing to do any more"}, nil
+}
+
+// perform does the action of the finding: by its command or, where it is in words, by its
+// kind.
+func (w *World) perform(ctx context.Context, f finding.Finding, a finding.Action) (what string, err error) {
+	if strings.HasPrefix(a.Command, "kubectl ") {
+		if what, err = w.kubectl(ctx, a.Command); !errors.Is(err, errNothing) {
+			return what, err
+		}
+	}
+	_, node, _ := strings.Cut(a.Object, "/")
+	k := w.Kubelets[cmp.Or(node, string(f.Node))]
+	what = string(a.Kind)
+	switch step.Kind(a.Kind) {
+	case step.DeletePod:
+		parts := strings.Split(a.Object, "/")
+		if len(parts) != 3 {
+			return what, errNothing
+		}
+		return what, w.client.CoreV1().Pods(parts[1]).Delete(ctx, parts[2], metav1.DeleteOptions{})
+	case step.RestartManager:
+		w.manager.Kill()
+		w.manager.Start()
+	case step.RestartController, step.RestartDriver:
+		w.attacher.Kill()
+		w.attacher.Start()
+	case step.RestartKubelet, step.RebootNode:
+		if k == nil || !k.Alive() {
+			return what, errNothing
+		}
+		k.Stop()
+		if step.Kind(a.Kind) == step.RestartKubelet {
+			k.Start()
+			return what, nil
+		}
+		time.Sleep(time.Minute)
+		k.Reboot()
+	case step.DrainNode:
+		if k == nil {
+			return what, errNothing
+		}
+		_, err = drain(w, Step{Node: k.Node, For: goesOn})
+		return what, err
+	case step.RestartNodePlugin, step.RestartService, step.PowerOff, step.DeleteNode:
+		return what, errNothing
+	default:
+		return what, errNothing
+	}
+	return what, nil
 }
 
 // has reports whether the pod has the claim.
@@ -135,7 +188,8 @@ var (
 	deletes = regexp.MustCompile(`^kubectl delete pods?[/ ](\S+)( .*)?$`)
 )
 
-// kubectl gives the command, and returns its verb.
+// kubectl gives the command, and returns its verb. The error is errNothing for a command
+// that nobody knows here.
 func (w *World) kubectl(ctx context.Context, command string) (verb string, err error) {
 	if m := taints.FindStringSubmatch(command); m != nil {
 		if m[2] == corev1.TaintNodeOutOfService && !slices.Contains(w.off(), m[1]) {
@@ -148,7 +202,7 @@ func (w *World) kubectl(ctx context.Context, command string) (verb string, err e
 	if m := deletes.FindStringSubmatch(command); m != nil {
 		return "kubectl delete pod", w.client.CoreV1().Pods(Namespace).Delete(ctx, m[1], metav1.DeleteOptions{})
 	}
-	return "", fmt.Errorf("nobody knows how to do %q here", command)
+	return "", errNothing
 }
 
 // mayAll is a cluster in which everything is allowed: that of the world asks nobody.
@@ -164,8 +218,8 @@ func (paper) Sync() error                    { return nil }
 
 // askActions plays two copies of the history for each question about something to do: one
 // in which it is done, and one in which nothing is. In both, what is wrong stays so.
-func (h History) askActions(t *testing.T, r *claims.Record, done *Deeds) {
-	for _, q := range claims.Actions(r) {
+func (h History) askActions(t *testing.T, questions []claims.Question, done *Deeds) {
+	for _, q := range questions {
 		left, err := h.upTo(q.At, nothing).Play(t)
 		if err != nil {
 			t.Errorf("copy of %s at %s: %v", q.Code, clock(q.At), err)

@@ -19,6 +19,7 @@ var (
 	histories = flag.Int("histories", 4, "how many random histories to play")
 	seed      = flag.Uint64("seed", 1, "what the histories are drawn from; a history does not play out quite the same twice")
 	keep      = flag.String("keep", "", "a folder for the histories that show a false claim, each with the world's log")
+	ask       = flag.Int("ask", 0, "in one of how many histories one action that the tool says is done in a copy; 0 for none")
 	shrink    = flag.Int("shrink", 0, "how many histories to play to make one smaller that shows a false claim")
 )
 
@@ -39,6 +40,9 @@ func TestHistories(t *testing.T) {
 			continue
 		}
 		tally := claims.Judge(played.Record)
+		if q := claims.Actions(played.Record); len(q) > 0 && *ask > 0 && i%*ask == 0 {
+			h.askActions(t, []claims.Question{q[r.IntN(len(q))]}, &outcome.Deeds)
+		}
 		for _, f := range tally.False {
 			if first[f.Key()] {
 				continue

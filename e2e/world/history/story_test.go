@@ -61,7 +61,7 @@ func TestStories(t *testing.T) {
 			if *copies {
 				asked := claims.NewTally()
 				h.askCauses(t, played.Record, asked)
-				h.askActions(t, played.Record, &outcome.Deeds)
+				h.askActions(t, claims.Actions(played.Record), &outcome.Deeds)
 				outcome.Tally.Add(asked)
 			}
 			if *verbose {

@@ -21,9 +21,8 @@ func (p *View) Advise(f *finding.Finding) {
 	asked := f.AdviceCommands
 	byHand, advised := p.actions(*f, f.ByHand, true), p.actions(*f, f.Advice, false)
 	f.Do, f.AdviceCommands = append(byHand, advised...), nil
-	look := slices.IndexFunc(f.Do, func(a finding.Action) bool { return a.When == finding.Check && a.Command == "" })
-	if look >= 0 && len(asked) > 0 && f.Commanded(asked[0]).Kind == finding.Look {
-		f.Do[look].Command = asked[0]
+	if len(asked) > 0 {
+		placeLook(f, asked[0])
 	}
 	f.Advised()
 	f.ByHand, f.Advice = finding.Sentences(byHand), finding.Sentences(advised)
@@ -35,6 +34,19 @@ func (p *View) Advise(f *finding.Finding) {
 	for _, command := range asked {
 		if !slices.Contains(f.AdviceCommands, command) {
 			f.AdviceCommands = append(f.AdviceCommands, command)
+		}
+	}
+}
+
+// placeLook puts the command below the sentence that names its object, where it is a look
+// that comes before all else.
+func placeLook(f *finding.Finding, command string) {
+	look := f.Commanded(command)
+	name := look.Object[strings.LastIndex(look.Object, "/")+1:]
+	for i, a := range f.Do {
+		if look.Kind == finding.Look && a.When == finding.Check && a.Command == "" && strings.Contains(a.Sentence, name) {
+			f.Do[i].Command = command
+			return
 		}
 	}
 }

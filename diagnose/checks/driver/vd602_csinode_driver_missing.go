@@ -65,7 +65,7 @@ func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []fac
 	}
 	refused(&f, plugins)
 	if i := slices.IndexFunc(plugins, facts.CrashLoops); i >= 0 {
-		f.Advice = "{check} read the log of the plugin's registrar, which has the kubelet's message, and that of the driver beside it"
+		f.Advice = readLog(plugins[i]) + ", and that of the driver beside it"
 		f.AdviceCommands = logsOf(plugins[i])
 	}
 	if len(plugins) > 0 {

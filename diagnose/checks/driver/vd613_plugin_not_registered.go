@@ -71,10 +71,9 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 			{Object: "node/" + node.Name, Field: "status.nodeInfo.kubeletVersion", Value: cmp.Or(node.Status.NodeInfo.KubeletVersion, "not known")},
 		}, facts.PluginEvidence(here)...),
 		SelfHeals:      finding.SelfHeals{Because: kubelet.RegistersAgain()},
-		Advice:         "{check} read the log of the plugin's registrar, which has the kubelet's message",
+		Advice:         readLog(plugin) + "; " + registersAgain(driver),
 		AdviceCommands: logsOf(plugin),
 	}
-	f.Advice += "; " + registersAgain(driver)
 	if len(waiting) > 0 {
 		pods := facts.PodsOf(waiting)
 		f.Severity, f.Pods = finding.Error, facts.PodNames(pods)
@@ -91,7 +90,11 @@ func registersAgain(driver string) string {
 	return step.RestartNodePlugin.Of(driver) + ": its successor registers again"
 }
 
-// logsOf shows what the kubelet has told the plugin's registrar.
+// readLog and logsOf show what the kubelet has told the plugin's registrar.
+func readLog(plugin *corev1.Pod) string {
+	return fmt.Sprintf("{check} read the log of the registrar in pod %s, which has the kubelet's message", facts.PodName(plugin))
+}
+
 func logsOf(plugin *corev1.Pod) []string {
 	return []string{safetext.Kubectl("logs", "pod/"+plugin.Name, "--namespace="+plugin.Namespace, "--all-containers", "--tail=50")}
 }

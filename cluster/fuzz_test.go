@@ -294,7 +294,7 @@ func sound(t *testing.T, list protoList, raw []byte) bool {
 	return err == nil && about.GetContinue() == ""
 }
 
-// typedItems are those of the list that are to be kept, trimmed.
+// typedItems are the items of the list that are to be kept, trimmed.
 func typedItems(t *testing.T, k pageKind, list protoList, all bool) (kept []object) {
 	items, err := meta.ExtractList(list)
 	if err != nil {

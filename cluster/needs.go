@@ -119,7 +119,7 @@ func (w *Watch) complete(ctx context.Context) {
 	}
 }
 
-// needs are those of the nodes and the leases.
+// needs are the needs of the nodes and the leases.
 func (w *Watch) needs() facts.PodNeeds {
 	var o snapshot.Objects
 	for _, f := range w.kinds {

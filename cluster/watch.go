@@ -173,7 +173,7 @@ type following struct {
 	lacks   func(facts.PodNeeds) *snapshot.Gap
 	explain func(error) error
 	note    func()
-	// witness is that of the VolumeAttachments; nil for other kinds.
+	// witness follows the VolumeAttachments; nil for other kinds.
 	witness *witness
 
 	mu sync.Mutex

@@ -43,7 +43,7 @@ type api struct {
 	any bool
 }
 
-// listPaths are those of all kinds that are read.
+// listPaths are the paths of all kinds that are read.
 var listPaths = map[string]string{
 	"Node": "/api/v1/nodes", "Pod": "/api/v1/pods", "Event": "/api/v1/events",
 	"PersistentVolume": "/api/v1/persistentvolumes", "PersistentVolumeClaim": "/api/v1/persistentvolumeclaims",

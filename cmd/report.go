@@ -190,7 +190,7 @@ func distrust(f *finding.Finding) {
 // gives is a flag in which the user gives the word that a repair asks for.
 var gives = regexp.MustCompile(`^--(?:fenced|detached|allow)=[A-Za-z0-9][-A-Za-z0-9._]*$`)
 
-// operators are those of shells. No sentence of this program that says what to do has any.
+// operators are the shells' operators. No sentence of this program that says what to do has any.
 var operators = regexp.MustCompile("[|`<>\\\\]|\\$[({]|&&|;;")
 
 // sayInput names a file as an error does.

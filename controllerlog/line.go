@@ -12,7 +12,7 @@ type entry struct {
 	at  time.Time
 	msg string
 	// rest is what follows the message of a structured line in text format, and
-	// values are those of one in JSON.
+	// values are the values of a line in JSON.
 	rest   string
 	values map[string]json.RawMessage
 	// structured reports whether the message is as it stands in the source, so that lines

@@ -66,7 +66,7 @@ func Read(r io.Reader, opts Options) (*snapshot.Controller, error) {
 	return m.proves(), nil
 }
 
-// entries are those of a log, up to the first that is later than now.
+// entries are the entries of a log, up to the first that is later than now.
 func (p *parser) entries(r io.Reader) iter.Seq2[*entry, error] {
 	return func(yield func(*entry, error) bool) {
 		in := bufio.NewReaderSize(io.LimitReader(r, MaxLog+1), maxLine)

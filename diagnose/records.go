@@ -14,7 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// records are those of the volumes that the findings are about, sorted.
+// records are the records of the volumes that the findings are about, sorted.
 func records(view *facts.View, findings []finding.Finding) []finding.VolumeRecord {
 	nodes := map[corev1.UniqueVolumeName]sets.Set[types.NodeName]{}
 	for i := range findings {

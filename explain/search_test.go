@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// speakers are those of testdata/pasted.txt.
+// speakers are the speakers of testdata/pasted.txt.
 var speakers = map[string]string{"kubelet": kubelet, "controller": controller, "binder": binder, "scheduler": scheduler, "attacher": attacher, "provisioner": provisioner,
 	"resizer": resizer, "apiserver": apiServer, "driver": driver, "anybody": anybody, "caller": caller, "manager": "kube-controller-manager"}
 

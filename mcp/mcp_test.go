@@ -233,7 +233,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// marks are those of an answer, with its number.
+// marks are the marks of an answer, with its number.
 var marks = regexp.MustCompile(`(?s)^(.*)<<<data ([0-9a-f]{32})>>>\n(.*)\n<<<end of data ([0-9a-f]{32})>>>\n$`)
 
 // TestMarks: nothing that a command prints can end the data before its end, and the

@@ -106,7 +106,7 @@ func gauge(value float64, labels ...string) *dto.Metric {
 	return m
 }
 
-// longestName is that of an API object: no label is longer.
+// longestName is the name of an API object: no label is longer.
 const longestName = 253
 
 // Label is text as a label of a metric: without control characters, and not longer than

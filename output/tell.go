@@ -86,7 +86,7 @@ func (t *telling) asSaved(r *finding.Report) {
 	}
 }
 
-// kinds are those of the steps that the finding has, and of what else it says to delete or
+// kinds are the kinds of the steps that the finding has, and of what else it says to delete or
 // restart.
 func (t *telling) kinds() []advised.Kind {
 	found := map[advised.Kind]bool{}

@@ -13,7 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// TimelineFormats are those of a timeline, the default first.
+// TimelineFormats are the formats of a timeline, the default first.
 func TimelineFormats() []string { return []string{"table", "json"} }
 
 // PrintEntry prints an entry of a timeline: a line for people, or one JSON

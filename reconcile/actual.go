@@ -56,7 +56,7 @@ type actualState struct {
 	// volume and all its nodes share, which makes one node's device path and spec
 	// another's too.
 	volumes *index.Set[corev1.UniqueVolumeName, *AttachedVolume]
-	// orphans are those of World.OrphanedAttachments, in no order.
+	// orphans are the orphans of World.OrphanedAttachments, in no order.
 	orphans []*storagev1.VolumeAttachment
 	// assumesMounted says what AssumedMounted is about.
 	assumesMounted bool

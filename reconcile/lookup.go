@@ -60,7 +60,7 @@ func (w *World) recover(place int) {
 // volumesByName finds the PVs behind a unique name, sorted.
 type volumesByName struct {
 	all []*corev1.PersistentVolume
-	// places are those of the first in all; several has the names of more than one.
+	// places are the places of the first in all; several has the names of more than one.
 	places  map[corev1.UniqueVolumeName]int32
 	several map[corev1.UniqueVolumeName][]*corev1.PersistentVolume
 }

@@ -131,7 +131,7 @@ const OldestModelled = "1.26"
 // NewestModelled is the last minor release that the model was held against.
 const NewestModelled = "1.37"
 
-// Behaviours are those of one release.
+// Behaviours are the behaviours of one release.
 type Behaviours sets.Set[Behaviour]
 
 // Has reports whether the controller does it.

@@ -93,7 +93,7 @@ type World struct {
 	// Skipped is sorted.
 	Skipped []Skipped
 
-	// Behaviours are those of the snapshot's server version.
+	// Behaviours are the behaviours of the snapshot's server version.
 	Behaviours Behaviours
 	// Memory is what the controller's log proves, nil without one.
 	Memory *Memory

@@ -41,7 +41,7 @@ func changedBefore(s *snapshot.Snapshot, e *corev1.Event) metav1.Time {
 	return last
 }
 
-// podChanged is that of an event about a pod: the pod came to its node, the node and each
+// podChanged is the change after an event about a pod: the pod came to its node, the node and each
 // volume that the event names are what they are, and the pod's end was asked for.
 func podChanged(s *snapshot.Snapshot, pod *corev1.Pod, e *corev1.Event) metav1.Time {
 	last := facts.Latest(pod.CreationTimestamp, facts.BoundAt(pod))

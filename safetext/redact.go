@@ -73,7 +73,7 @@ var (
 	withScheme  = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.\-]*://[^\s"'<>]*@`)
 	loginAtHost = regexp.MustCompile(`[A-Za-z0-9._%+\\\-]+:[^\s/@"'<>]+@[A-Za-z0-9\[]+`)
 	queryValue  = regexp.MustCompile(`([?&][A-Za-z0-9_.\-]+=)[^&\s"'<>#]+`)
-	// mountOptions are those of mount(8), also as one of a list of arguments.
+	// mountOptions are the options of mount(8), also as one of a list of arguments.
 	mountOptions = regexp.MustCompile(`(?:^|[\s"'\[])-o["']?,?\s*["']?[^\s"']*=[^\s"']*`)
 	curlUser     = regexp.MustCompile(`((?:^|[\s"'\[])(?:-u|--user|--proxy-user)["']?[,=]?\s*["']?)[^\s:"']+:[^\s"']+`)
 	// flagBefore is a flag whose value is the next argument.

@@ -45,7 +45,7 @@ func (d *dump) gap(kind Kind) *Gap {
 	return &Gap{Kind: kind, Namespace: ofNamespaces(names), Reason: ReasonNotInBundle, Detail: "a dump does not say which other namespaces there are"}
 }
 
-// dumpGaps are those of what kubectl cluster-info dump prints without a directory, and of
+// dumpGaps are the gaps of what kubectl cluster-info dump prints without a directory, and of
 // several lists of one kind, which are of a namespace each.
 func (c *collector) dumpGaps() []Gap {
 	var gaps []Gap

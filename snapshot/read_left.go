@@ -55,7 +55,7 @@ func (e leftOneError) again(opts ReadOptions) ReadOptions {
 	return opts
 }
 
-// order is that of a file that snapshot wrote: by kind, namespace and name. As long as
+// order is the order of a file that snapshot wrote: by kind, namespace and name. As long as
 // it holds, no object is there twice, none of those that ask for pods comes after them,
 // and nothing has to be remembered of the objects that are left.
 type order struct {

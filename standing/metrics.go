@@ -131,7 +131,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	s.add(lastLook, seconds(l.report.TakenAt.Time))
 }
 
-// series are those of one scrape.
+// series are the series of one scrape.
 type series struct {
 	descs map[string]*prometheus.Desc
 	ch    chan<- prometheus.Metric

@@ -59,7 +59,7 @@ var upstreamBugs = append(lostEntryBugs(), []upstreamBug{
 	},
 }...)
 
-// lostEntryBugs are those of facts.LostEntryCauses that releases have a fix for.
+// lostEntryBugs are the causes in facts.LostEntryCauses that releases have a fix for.
 func lostEntryBugs() []upstreamBug {
 	var bugs []upstreamBug
 	for _, c := range facts.LostEntryCauses {

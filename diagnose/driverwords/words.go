@@ -24,7 +24,7 @@ type family struct {
 	entries []Entry
 }
 
-// families are those of the files, in the order of their names.
+// families are the families of the files, in the order of their names.
 var families = readFamilies()
 
 func readFamilies() []family {

@@ -14,7 +14,7 @@ type SameDisk struct {
 	Name       corev1.UniqueVolumeName
 	Volumes    []*corev1.PersistentVolume
 	Attachable bool
-	// Uses are those of all pods, in the order of the snapshot.
+	// Uses are all pods' uses of volumes, in the order of the snapshot.
 	Uses []diskUse
 }
 

@@ -27,7 +27,7 @@ type Task struct {
 	Failure *storagev1.VolumeError
 }
 
-// Tasks are those of one driver, the oldest first. A driver that attaches
+// Tasks are the driver's tasks, the oldest first. A driver that attaches
 // nothing has no attacher and no Tasks.
 func (p *View) Tasks(driver string) []Task {
 	return slices.Clone(p.memory.tasks.get(p, driver, (*View).findTasks))

@@ -47,7 +47,7 @@ func (p *View) similar(driver string, test func(driver, name string) bool) strin
 	return ""
 }
 
-// renames are those of drivers whose names have nothing in common.
+// renames are old and new names of drivers that have nothing in common.
 var renames = map[string]string{
 	"com.amazon.aws.csi.ebs": "ebs.csi.aws.com",
 	"com.google.csi.gcepd":   "pd.csi.storage.gke.io",

@@ -35,7 +35,7 @@ type LiveDetach struct {
 	Pod *corev1.Pod
 }
 
-// LiveDetaches are those of all pods, in the order of the attachments.
+// LiveDetaches are the detaches of all pods, in the order of the attachments.
 func (p *View) LiveDetaches() []LiveDetach {
 	return p.memory.liveDetaches.get(p, (*View).findLiveDetaches)
 }

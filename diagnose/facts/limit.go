@@ -50,7 +50,7 @@ type Load struct {
 	Freeing bool
 }
 
-// Loads are those of all nodes and drivers that have any attachment.
+// Loads are the loads of all nodes and drivers that have any attachment.
 func (p *View) Loads() map[NodeDriver]*Load { return p.memory.loads.get(p, (*View).findLoads) }
 
 func (p *View) findLoads() map[NodeDriver]*Load {

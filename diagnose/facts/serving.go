@@ -142,7 +142,7 @@ func servingOf(driver string) (name string, serving Serving) {
 	return driver, ""
 }
 
-// serving is that of a driver that mounts in one of several ways.
+// serving tells how a driver mounts that may do so in several ways.
 func (m Mount) serving(name string) Serving {
 	mounter := m.Attributes["mounter"]
 	switch name {

@@ -61,7 +61,7 @@ func (p *View) SafeOnce(f finding.Finding, text string) finding.Action {
 	return a
 }
 
-// actions are those of the advice of the finding.
+// actions are the actions that the finding's advice names.
 func (p *View) actions(f finding.Finding, text string, byHand bool) []finding.Action {
 	var list []finding.Action
 	parts := step.Actions(text)

@@ -202,7 +202,7 @@ type RefusedAttach struct {
 	Waits metav1.Time
 }
 
-// RefusedAttaches are those of the driver, the oldest first. An error that is
+// RefusedAttaches are the driver's attaches that failed, the oldest first. An error that is
 // older than the longest pause between two attempts is not among them: nobody
 // asks any more, which is another failure.
 func (p *View) RefusedAttaches(driver string) []RefusedAttach {

@@ -79,7 +79,7 @@ const (
 	Later When = "later"
 )
 
-// Sentences are those of the actions in one.
+// Sentences joins the sentences of the actions.
 func Sentences(actions []Action) string {
 	var list []string
 	for _, a := range actions {

@@ -21,10 +21,10 @@ type SharedCause struct {
 	Contexts []string
 }
 
-// Findings are those of all trees.
+// Findings are the findings of all trees.
 func (s SharedCause) Findings() []Finding { return slices.Concat(s.Trees...) }
 
-// Causes are those of the report, worst first. In several clusters two are the same
+// Causes are the causes of the report, worst first. In several clusters two are the same
 // where they have the same check and severity, the same kind of repair, and came about
 // in the same words but for names and numbers.
 func (r *Report) Causes() []SharedCause {

@@ -63,7 +63,7 @@ const (
 	corrected  = "the volume asks for what its driver and the node know"
 )
 
-// MountWords are those of a failed mount. The first that is found counts: a code of gRPC
+// MountWords are the words of a failed mount. The first that is found counts: a code of gRPC
 // says less than the words beside it.
 var MountWords = []Word{
 	{Text: BeingDetached, Actor: theController, Ends: attachedIt, Means: "the controller is detaching it: the mount waits until it has been attached again"},
@@ -120,7 +120,7 @@ var MountWords = []Word{
 	{Text: "code = resourceexhausted", Speaker: Driver, Means: "the node, or the storage, has no room for another volume"},
 }
 
-// WaitWords are those of a volume that the kubelet cannot take up, or must not mount yet:
+// WaitWords are the words of a volume that the kubelet cannot take up, or must not mount yet:
 // the cause behind the lists of a failed wait. It writes them from 1.26 on.
 var WaitWords = []Word{
 	{Text: ClaimTerminating, Means: "the claim is being deleted, and nothing protects it any more"},
@@ -140,7 +140,7 @@ var WaitWords = []Word{
 	{Text: LabelMounted, Actor: theUser, Ends: otherGoes, Means: "a pod with another SELinux label has the volume mounted on the node; it must go first"},
 }
 
-// UnmountWords are those of a step of the way down that fails. The kubelet writes them to
+// UnmountWords are the words of a step of the way down that fails. The kubelet writes them to
 // its log alone.
 var UnmountWords = []Word{
 	{Text: DataLost, Ends: "the kubelet of $node is restarted: until then it looks for a file that is gone", Means: "the kubelet's own record of the mount is gone"},

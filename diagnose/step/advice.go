@@ -95,7 +95,7 @@ type mention struct {
 	kind       Kind
 }
 
-// mentions are those of the text, in its order; none overlaps another.
+// mentions are what the text names, in its order; none overlaps another.
 func mentions(text string) []mention {
 	var all, list []mention
 	for _, t := range things {

@@ -45,7 +45,7 @@ var (
 	leaning = regexp.MustCompile(`(?i)^(?:and )?(?:only )?then `)
 )
 
-// Marks are those of the text, in its order.
+// Marks are the text's marks, in its order.
 func Marks(text string) []Mark {
 	var list []Mark
 	for _, m := range marks.FindAllStringSubmatch(text, -1) {
@@ -54,7 +54,7 @@ func Marks(text string) []Mark {
 	return list
 }
 
-// Kinds are those of what the text deletes or restarts, in the order of Reaches.
+// Kinds are the kinds of what the text deletes or restarts, in the order of Reaches.
 func Kinds(text string) []Kind {
 	found := Marks(text)
 	var kinds []Kind

@@ -14,7 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// reasonNeverMounted is that of a volume that was not mounted before its pod ended.
+// reasonNeverMounted is of a volume that was not mounted before its pod ended.
 const reasonNeverMounted = "NeverMounted"
 
 const (

@@ -27,7 +27,7 @@ const (
 type KubeletView struct {
 	// Pods are those that it knows, static ones under their own UID.
 	Pods []*corev1.Pod
-	// Samples are those of its metrics that KubeletFamilies names.
+	// Samples are the samples of its metrics that KubeletFamilies names.
 	Samples []KubeletSample
 	// Failures are what its log says has failed lately, oldest first; none where the node
 	// does not let its log be asked for.
@@ -140,7 +140,7 @@ type witness struct {
 	said   []KubeletStatement
 }
 
-// volumes are those of the traces.
+// volumes are the volumes of the traces.
 func (w *witness) volumes() iter.Seq2[*Trace, VolumeTrace] {
 	return func(yield func(*Trace, VolumeTrace) bool) {
 		for _, t := range w.traces {

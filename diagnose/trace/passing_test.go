@@ -177,7 +177,7 @@ func TestClaimThatCameLater(t *testing.T) {
 }
 
 // Where no object tells which of two volumes the pod waits for, the stages and the
-// actors are those of both.
+// actors are the actors of both.
 func TestOneOfTwoVolumes(t *testing.T) {
 	inline := func(w *testworld.World, driver string, modes ...storagev1.VolumeLifecycleMode) *testworld.World {
 		w.CSIDrivers = append(w.CSIDrivers, &storagev1.CSIDriver{ObjectMeta: testworld.Meta("", driver), Spec: storagev1.CSIDriverSpec{VolumeLifecycleModes: modes}})

@@ -36,7 +36,7 @@ type Trace struct {
 	Volumes        []VolumeTrace  `json:"volumes"`
 	// Kubelet is what the node's kubelet says itself, where it was asked.
 	Kubelet *KubeletAccount `json:"kubelet,omitempty"`
-	// Findings are those of the checks that concern the pod or its volumes.
+	// Findings are the findings of the checks that concern the pod or its volumes.
 	Findings      []finding.Brief        `json:"findings"`
 	SkippedChecks []finding.SkippedCheck `json:"skippedChecks"`
 }

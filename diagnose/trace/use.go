@@ -48,7 +48,7 @@ type VolumeUse struct {
 	NotKnown []NotKnown `json:"notKnown"`
 	// Notes are what is worth knowing beside that.
 	Notes []string `json:"notes,omitempty"`
-	// Findings are those of the checks that concern the claim or the volume.
+	// Findings are the findings of the checks that concern the claim or the volume.
 	Findings      []finding.Brief        `json:"findings"`
 	SkippedChecks []finding.SkippedCheck `json:"skippedChecks"`
 }
@@ -95,7 +95,7 @@ type UsedVolume struct {
 	Driver           string                  `json:"driver,omitempty"`
 	Handle           string                  `json:"handle,omitempty"`
 	Volume           corev1.UniqueVolumeName `json:"volume,omitempty"`
-	// Claim is that of the claimRef, as namespace/name.
+	// Claim is the claim that the claimRef names, as namespace/name.
 	Claim string `json:"claim,omitempty"`
 	// Attachable is whether the controller attaches it before a pod can have it.
 	Attachable Answer `json:"attachable"`

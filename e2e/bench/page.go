@@ -46,7 +46,7 @@ func measureModel(ctx context.Context, name string, rounds int) (model, error) {
 	return result, nil
 }
 
-// exponent is that of the growth between two sizes: 1 is linear.
+// exponent is the exponent of the growth between two sizes: 1 is linear.
 func exponent(m model, from, to int) float64 {
 	return math.Log(float64(m[to])/float64(m[from])) / math.Log(float64(to)/float64(from))
 }

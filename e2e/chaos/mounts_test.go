@@ -9,7 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/invariant"
 )
 
-// mounts are those of a world. A kubelet logs them to it.
+// mounts are the mounts of a world. A kubelet logs them to it.
 type mounts struct {
 	mu   sync.Mutex
 	list []invariant.Mount

@@ -42,7 +42,7 @@ type attack struct {
 // struck is one run with these strikes.
 func struck(strikes ...strike) attack { return attack{runs: []assault{{strikes: strikes}}} }
 
-// strikes are those of the first run.
+// strikes are when, in the first run, it is struck.
 func (a attack) strikes() []strike {
 	if len(a.runs) == 0 {
 		return nil

@@ -65,7 +65,7 @@ func whyNoData() string {
 // image is the disk of a volume.
 func (s *storage) image(handle string) string { return filepath.Join(s.disks, handle+".img") }
 
-// diskSize is that of a volume, in bytes.
+// diskSize is the size of a volume, in bytes.
 const diskSize = 8 << 20
 
 func (s *storage) makeDisk(handle string) error {

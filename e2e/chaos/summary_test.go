@@ -115,7 +115,7 @@ func (s *summary) writeDown(t *testing.T) {
 	writeSection(t, "The last long run", "Written by `make chaos`.\n\n"+s.String())
 }
 
-// dataSummary is that of rounds with data.
+// dataSummary is the summary of rounds with data.
 type dataSummary struct {
 	*summary
 	// records are on so many volumes, and wrong is what is wrong with them.

@@ -50,7 +50,7 @@ type world struct {
 
 	mu      sync.Mutex // keeps races apart
 	kubelet nodeKubelet
-	// second is that of the other node, where a pod waits on it.
+	// second is the kubelet of the other node, where a pod waits on that one.
 	second nodeKubelet
 	// deadline is when the last attack must have begun; zero where it does not
 	// matter.

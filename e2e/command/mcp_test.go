@@ -78,7 +78,7 @@ func TestModelContext(t *testing.T) {
 	}
 }
 
-// warnings are those of standard error, and the notes, behind a blank line.
+// warnings are the warnings of standard error, and the notes, behind a blank line.
 func warnings(stderr string) string {
 	var list string
 	for line := range strings.Lines(stderr) {
@@ -92,7 +92,7 @@ func warnings(stderr string) string {
 	return "\n" + list
 }
 
-// paragraphs are those of the text, sorted, without what passes with time.
+// paragraphs are the text's paragraphs, sorted, without what passes with time.
 func paragraphs(text string) string {
 	list := strings.Split(strings.TrimSpace(passing.ReplaceAllString(text, "_")), "\n\n")
 	slices.Sort(list)

@@ -41,7 +41,7 @@ var now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 type Cluster struct {
 	snapshot.Objects
 	DisableForceDetachOnTimeout bool
-	// FeatureGates are those of kube-controller-manager that are set.
+	// FeatureGates are the gates of kube-controller-manager that are set.
 	FeatureGates map[string]bool
 	// Live are the nodes that the API server has where the controller's cache, which
 	// is Objects, is behind; nil where it is not.

@@ -86,7 +86,7 @@ func Compare(c *Cluster, mode Mode, model, oracle *Answer) Result {
 	return r.Result
 }
 
-// keys are those of either map, in a fixed order.
+// keys are the keys of either map, in a fixed order.
 func keys[K comparable, V any](a, b map[K]V) []K {
 	all := sets.KeySet(a).Union(sets.KeySet(b)).UnsortedList()
 	slices.SortFunc(all, func(x, y K) int {

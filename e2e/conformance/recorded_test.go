@@ -50,7 +50,7 @@ type question struct {
 // answers is what some releases said alike.
 type answers struct {
 	Releases []Release
-	// Patch is that of Patches with which the release was asked.
+	// Patch is the patch of Patches with which the release was asked.
 	Patch  string `json:",omitempty"`
 	Answer *wire.Answer
 }

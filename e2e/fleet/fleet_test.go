@@ -31,7 +31,7 @@ var (
 	page    = flag.String("page", "", "the page to write the result into")
 )
 
-// size is that of each cluster, but for those that are large.
+// size is the size of each cluster, but for those that are large.
 var size = load.Size{Nodes: 20, Pods: 300, Volumes: 80}
 
 // large is too large for the first pass.

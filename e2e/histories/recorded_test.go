@@ -103,7 +103,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// recordedStories are those of the file.
+// recordedStories are the stories of the file.
 func recordedStories(t *testing.T) []recordedStory {
 	t.Helper()
 	all, err := recorded.Read[recordedStory](storiesFile, storiesOf(t))

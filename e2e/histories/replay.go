@@ -125,7 +125,7 @@ func (c *comparison) compareState(m *moment, memory *reconcile.Memory, pair reco
 	}
 }
 
-// operationNames are those of the controller's list.
+// operationNames are the names of the controller's list.
 var operationNames = map[string]snapshot.Operation{"volume_attach": snapshot.AttachOperation, "volume_detach": snapshot.DetachOperation}
 
 // compareBackOffs wants the same operations held back until the same moment, to a

@@ -97,7 +97,7 @@ func (w *world) ready(name string) (string, bool) {
 }
 
 // pod makes a pod with a volume of the driver, a secret and an empty directory. The
-// faults are those of the volume's calls.
+// faults are the faults of the volume's calls.
 func (w *world) pod(n *hollow.Node, name, secret string, faults ...wire.Fault) *corev1.Pod {
 	w.Helper()
 	_, err := fixture.BoundVolume(w.Context(), w.client, namespace, name, corev1.ReadWriteOnce)

@@ -42,7 +42,7 @@ import (
 // runtimeTimeout bounds a call of the runtime.
 const runtimeTimeout = 15 * time.Second
 
-// dependencies are those of pkg/kubemark.NewHollowKubelet with all that has to do with
+// dependencies are the dependencies of pkg/kubemark.NewHollowKubelet with all that has to do with
 // volumes, with the API server or with who may ask the kubelet made real.
 func dependencies(ctx context.Context, m wire.Machine, s *options.KubeletServer) (*kubelet.Dependencies, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", m.Kubeconfig)
@@ -85,7 +85,7 @@ func dependencies(ctx context.Context, m wire.Machine, s *options.KubeletServer)
 	}, nil
 }
 
-// volumePlugins are those of a kubelet that need no service of their own.
+// volumePlugins are the plugins of a kubelet that need no service of their own.
 func volumePlugins() []volume.VolumePlugin {
 	return slices.Concat(emptydir.ProbeVolumePlugins(), hostpath.ProbeVolumePlugins(volume.VolumeConfig{}), secret.ProbeVolumePlugins(),
 		downwardapi.ProbeVolumePlugins(), configmap.ProbeVolumePlugins(), projected.ProbeVolumePlugins(), local.ProbeVolumePlugins(), csi.ProbeVolumePlugins())

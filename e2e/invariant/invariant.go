@@ -26,7 +26,7 @@ type History struct {
 	Doctor string
 	// Sent tells, by the audit ID, what a doctor had done before it sent a write.
 	Sent map[string]Sent
-	// Calls are those of the driver, oldest first.
+	// Calls are the calls of the driver, oldest first.
 	Calls []csidriver.Call
 	// Mounts are all there were, on machines that were on.
 	Mounts []Mount
@@ -39,7 +39,7 @@ type History struct {
 	Reruns []Rerun
 	// Runs are all runs, those among them.
 	Runs []Run
-	// Journals are those of all runs.
+	// Journals are the journals of all runs.
 	Journals []Journal
 	// Peers are the users whose writes a doctor may take for its own.
 	Peers map[string]bool

@@ -22,7 +22,7 @@ type MountFault struct {
 	// Message is what the kubelet says of each attempt, in an event of the pod.
 	// Empty: the attempt neither ends nor fails.
 	Message string
-	// Reason is that of the event. Empty: FailedMount.
+	// Reason is the reason of the event. Empty: FailedMount.
 	Reason string
 	// Takes is how long an attempt takes.
 	Takes time.Duration

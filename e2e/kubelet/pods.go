@@ -95,7 +95,7 @@ func (w *worker) writeStatus(ctx context.Context, pod *corev1.Pod, change func(*
 	return err
 }
 
-// waitingStatus is that of a pod whose volumes are not all there.
+// waitingStatus is the status of a pod whose volumes are not all there.
 func waitingStatus(pod *corev1.Pod) {
 	pod.Status.Phase = corev1.PodPending
 	if pod.Status.StartTime == nil {
@@ -122,7 +122,7 @@ func waitingStatus(pod *corev1.Pod) {
 	setCondition(pod, corev1.PodReady, corev1.ConditionFalse, "ContainersNotReady")
 }
 
-// runningStatus is that of a pod whose containers run and are ready.
+// runningStatus is the status of a pod whose containers run and are ready.
 func runningStatus(pod *corev1.Pod) {
 	if pod.Status.Phase == corev1.PodRunning {
 		return
@@ -144,7 +144,7 @@ func runningStatus(pod *corev1.Pod) {
 	}
 }
 
-// endedStatus is that of a pod whose containers were stopped and went well.
+// endedStatus is the status of a pod whose containers were stopped and went well.
 func endedStatus(pod *corev1.Pod) {
 	now := metav1.Now()
 	started := now

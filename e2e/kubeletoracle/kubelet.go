@@ -154,7 +154,7 @@ func (k *kubelet) run(ctx context.Context) error {
 	return nil
 }
 
-// volumePlugins are those of a kubelet that need no service of their own.
+// volumePlugins are the plugins of a kubelet that need no service of their own.
 func volumePlugins() []volume.VolumePlugin {
 	return slices.Concat(emptydir.ProbeVolumePlugins(), hostpath.ProbeVolumePlugins(volume.VolumeConfig{}), volumesecret.ProbeVolumePlugins(),
 		downwardapi.ProbeVolumePlugins(), volumeconfigmap.ProbeVolumePlugins(), projected.ProbeVolumePlugins(), local.ProbeVolumePlugins(),

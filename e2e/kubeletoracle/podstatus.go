@@ -35,7 +35,7 @@ func condition(kind corev1.PodConditionType, is bool) corev1.PodCondition {
 	return c
 }
 
-// conditions are those of the pod's status. PodScheduled is the scheduler's: it stays as
+// conditions are the conditions of the pod's status. PodScheduled is the scheduler's: it stays as
 // it was, where there was one.
 func (w *worker) conditions(sandbox, ready bool) []corev1.PodCondition {
 	scheduled := condition(corev1.PodScheduled, true)

@@ -38,7 +38,7 @@ func ebs(handle string) *corev1.AWSElasticBlockStoreVolumeSource {
 	return &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: handle, FSType: "ext4"}
 }
 
-// source is that of the driver's volume.
+// source is the source of the driver's volume.
 func source(driver, handle string) corev1.PersistentVolumeSource {
 	if driver == EBS {
 		return corev1.PersistentVolumeSource{AWSElasticBlockStore: ebs(handle)}

@@ -442,7 +442,7 @@ func (b *batchRun) heal(d *drawnPod) {
 	}
 }
 
-// volumes are those of all pods of the batch.
+// volumes are the volumes of all pods of the batch.
 func (b *batchRun) volumes() (list []Volume) {
 	for _, d := range b.pods {
 		list = append(list, d.volumes...)
@@ -450,7 +450,7 @@ func (b *batchRun) volumes() (list []Volume) {
 	return list
 }
 
-// truth is that of each pod; of one whose containers have run it is that they go on.
+// truth is the truth of each pod; of one whose containers have run it is that they go on.
 func (b *batchRun) truth() (map[types.UID]map[string]Truth, seen) {
 	s, err := world.see(b.m, b.volumes())
 	if err != nil {

@@ -28,7 +28,7 @@ func nodeName(n int) string {
 }
 func nodeID(n int) string { return fmt.Sprintf("i-%017x", n) }
 
-// Namespace is that of the volume with the number, and of its claim and pod.
+// Namespace is the namespace of the volume with the number, and of its claim and pod.
 func Namespace(i int) string  { return fmt.Sprintf("team-%02d", i%namespaces) }
 func volumeName(v int) string { return fmt.Sprintf("pvc-%s", uid("claim", v)) }
 func claimName(v int) string  { return fmt.Sprintf("data-db-%06d-0", v) }

@@ -93,7 +93,7 @@ func parseMetrics(text string) metrics {
 
 func (m metrics) has(name string) bool { return len(m[name]) > 0 }
 
-// value is that of a metric without labels.
+// value is the value of a metric without labels.
 func (m metrics) value(name string) float64 {
 	if !m.has(name) {
 		return 0

@@ -259,7 +259,7 @@ func (s *stage) podOf(ctx context.Context) (name string) {
 	return name
 }
 
-// template is that of a pod with the claim "data". It names its node: there is
+// template is the template of a pod with the claim "data". It names its node: there is
 // no scheduler.
 func (s *stage) template(node string, labels map[string]string) corev1.PodTemplateSpec {
 	spec := fixture.Pod(s.name, "", s.nodeName(node), "data").Spec

@@ -68,7 +68,7 @@ func (g *gate) outlive() {
 	}
 }
 
-// plugins are those of kube-controller-manager, behind the gate.
+// plugins are the plugins of kube-controller-manager, behind the gate.
 func (g *gate) plugins() []volume.VolumePlugin {
 	var all []volume.VolumePlugin
 	for _, probe := range []func() []volume.VolumePlugin{legacyPlugins, csi.ProbeVolumePlugins, fc.ProbeVolumePlugins, iscsi.ProbeVolumePlugins} {

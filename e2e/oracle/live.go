@@ -40,7 +40,7 @@ type life struct {
 	touched   bool
 	lose      int    // patches from now on
 	last      []byte // the last moment
-	// objects are those of the last moment, of which there were so many versions.
+	// objects are the objects of the last moment, of which there were so many versions.
 	objects     wire.Moment
 	objectsText []byte
 	eventsSeen  int64

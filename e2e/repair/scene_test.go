@@ -165,7 +165,7 @@ func (s *stage) owns(namespace, name string) bool {
 	return false
 }
 
-// driverName is that of a driver of the stage's own.
+// driverName is the name of a driver of the stage's own.
 func (s *stage) driverName() string { return s.name + ".test" }
 
 func (s *stage) wroteNothing(before []string) {

@@ -35,7 +35,7 @@ const (
 	older = 9 * time.Minute
 )
 
-// brokenWorlds are those of the sandbox, each with the check that is about it, and the
+// brokenWorlds are the worlds of the sandbox, each with the check that is about it, and the
 // repair that is offered.
 var brokenWorlds = map[string]struct {
 	build  build

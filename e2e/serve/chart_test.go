@@ -73,7 +73,7 @@ func shell(t *testing.T, stdin, lines string) string {
 	return text
 }
 
-// objects are those of a text of manifests, by kind and name, without the Namespace: the
+// objects are the objects of a text of manifests, by kind and name, without the Namespace: the
 // base has one, and the chart is installed into one.
 func objects(t *testing.T, text string) map[string]unstructured.Unstructured {
 	t.Helper()

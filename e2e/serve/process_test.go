@@ -147,7 +147,7 @@ func (m scrape) has(series string, value float64) bool {
 	return there && got == value
 }
 
-// series are those of the metric.
+// series are the series of the metric.
 func (m scrape) series(metric string) scrape {
 	found := scrape{}
 	for series, value := range m {

@@ -35,7 +35,7 @@ type Labels struct {
 	Severity string `yaml:"severity"`
 }
 
-// Annotations are those of kubernetes-mixin.
+// Annotations are the annotations of kubernetes-mixin.
 type Annotations struct {
 	Summary     string `yaml:"summary"`
 	Description string `yaml:"description"`

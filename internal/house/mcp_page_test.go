@@ -50,7 +50,7 @@ func (s state) tokens(answer string) int {
 	return mcp.Tokens(strings.ReplaceAll(answer, filepath.Dir(s.file)+string(filepath.Separator), ""))
 }
 
-// fortyStates are those of modes and of threads, each in a file.
+// fortyStates are the states of modes and of threads, each in a file.
 func fortyStates(t *testing.T) []state {
 	t.Helper()
 	cases, err := testcases.All()

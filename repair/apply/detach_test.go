@@ -116,7 +116,7 @@ func (m *memory) lease(name string) {
 	}
 }
 
-// detachMisses are those of the guards that both kinds of deletion have.
+// detachMisses are the misses of the guards that both kinds of deletion have.
 var detachMisses = []nearMiss{
 	{"pods not read", repair.GuardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
 	{"nodes not read", repair.GuardComplete, func(m *memory) { m.gaps = gap(snapshot.Nodes, "") }},
@@ -176,7 +176,7 @@ var detachMisses = []nearMiss{
 	}},
 }
 
-// livingMisses are those of a deletion from a node that lives.
+// livingMisses are the misses of a deletion from a node that lives.
 var livingMisses = []nearMiss{
 	{"node gone", "node-lives", func(m *memory) { m.objects.Nodes = m.objects.Nodes[1:] }},
 	{"node not ready", "node-lives", func(m *memory) { m.node("n1").Status.Conditions[0].Status = corev1.ConditionUnknown }},

@@ -68,7 +68,7 @@ func flipped(t testing.TB) *memory {
 	return m
 }
 
-// detachedMisses are those of the codes of which the driver has not said that nothing is
+// detachedMisses are the misses of the codes of which the driver has not said that nothing is
 // attached.
 var detachedMisses = []nearMiss{
 	{"nobody has seen it detached", repair.GuardDetached, func(m *memory) { m.consent.Detached = nil }},
@@ -90,7 +90,7 @@ func says(message string) func(*memory) {
 	return func(m *memory) { m.attachment().Status.DetachError.Message = message }
 }
 
-// stripMisses are those of the guards that are the same for every code.
+// stripMisses are the misses of the guards that are the same for every code.
 var stripMisses = []nearMiss{
 	{"attached at the storage system", "storage-let-go", listed("i-n1")},
 	{"attached to a machine that is no node", "storage-let-go", listed("i-none")},
@@ -126,7 +126,7 @@ var wantedMiss = nearMiss{"pod has come back", "not-wanted", func(m *memory) {
 	m.objects.Claims[len(m.objects.Claims)-1].Spec.VolumeName = "pv1"
 }}
 
-// livesMisses are those of a node that lives.
+// livesMisses are the misses of a node that lives.
 var livesMisses = []nearMiss{
 	{"node falls silent", "node-lives", func(m *memory) { m.node("n1").Status.Conditions[0].Status = corev1.ConditionUnknown }},
 	{"in use", "not-in-use", func(m *memory) {

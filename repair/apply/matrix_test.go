@@ -181,7 +181,7 @@ func lies(m *memory, results []Result, entries []Entry, stored map[int]bool) []s
 	return words
 }
 
-// kind is that of the repair, by the journal.
+// kind is the kind of the repair, by the journal.
 func (r Result) kind(entries []Entry) repair.Kind { return entries[0].Repair }
 
 // narrow asks for the finding of the code alone, which is what costs the time.

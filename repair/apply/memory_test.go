@@ -51,7 +51,7 @@ type memory struct {
 	// failing are the kinds whose lists the nth Snapshot cannot read.
 	failing func(n int) []snapshot.Kind
 
-	// reason is that of their gaps, and half says that they fail at a later page.
+	// reason is the reason in their gaps, and half says that they fail at a later page.
 	reason string
 	half   bool
 	// looked runs once a Snapshot is made, and before it is returned: that took its time.

@@ -91,7 +91,7 @@ func Object(object metav1.Object) {
 	redactMessages(object)
 }
 
-// keptReasons are those of the events about volumes, and about why a pod or a
+// keptReasons are the reasons of the events about volumes, and about why a pod or a
 // claim does not come to its volume. The others may repeat a container's
 // commands, or what they printed.
 var keptReasons = []string{
@@ -170,7 +170,7 @@ func trimManagedFields(object metav1.Object) []metav1.ManagedFieldsEntry {
 	return kept
 }
 
-// keptAttributes are those of a volume that say with which program its driver mounts
+// keptAttributes are the attributes of a volume that say with which program its driver mounts
 // it, with the values that drivers document. A driver may have anything in the others.
 var keptAttributes = map[string][]string{
 	"mounter":          {"rbd", "rbd-nbd", "kernel", "fuse"},

@@ -158,7 +158,7 @@ func link(from, to string) error {
 	return os.WriteFile(to, text, 0o644)
 }
 
-// blocks are those of the code that a run reaches.
+// blocks are the blocks of the code that a run reaches.
 func (c *chooser) blocks(ctx context.Context, run string) (map[string]bool, error) {
 	command := exec.CommandContext(ctx, c.binary, "-test.run="+run, "-test.coverprofile="+c.profile)
 	command.Dir = c.dir

@@ -62,7 +62,7 @@ func output(ctx context.Context, dir, name string, args ...string) (string, erro
 	return string(text), nil
 }
 
-// comments are those of the targets in a folder, without their names.
+// comments are the comments of the targets in a folder, without their names.
 func comments(dir string) (map[string]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	if err != nil {

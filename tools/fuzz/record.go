@@ -151,7 +151,7 @@ func (r *record) text() string {
 	return b.String()
 }
 
-// rows are those of the page, by target; none where there is no page.
+// rows are the rows of the page, by target; none where there is no page.
 func rows(page string) (map[string]string, error) {
 	text, err := os.ReadFile(page)
 	if page == "" || errors.Is(err, fs.ErrNotExist) {

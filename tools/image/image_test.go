@@ -24,7 +24,7 @@ const epoch = "1700000000"
 
 var platforms = []string{"amd64", "arm64"}
 
-// programs are those of each image, as they are released.
+// programs are the programs of each image, as they are released.
 var programs = []string{"kubectl-volume_doctor", "kubectl-volume_doctor-serve"}
 
 // hello builds a program for a platform, as those of a release are built but for the
@@ -74,7 +74,7 @@ func both(t *testing.T) []string {
 	return list
 }
 
-// images are those of the layout, in the order of platforms.
+// images are the images of the layout, in the order of platforms.
 func images(t *testing.T, out string) (v1.ImageIndex, []v1.Image) {
 	t.Helper()
 	all, err := layout.ImageIndexFromPath(filepath.Join(out, "layout"))

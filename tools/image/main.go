@@ -46,7 +46,7 @@ const (
 	licence     = "Apache-2.0"
 )
 
-// options are those of the command, and the seconds of SOURCE_DATE_EPOCH.
+// options are the options of the command, and the seconds of SOURCE_DATE_EPOCH.
 type options struct{ out, root, version, revision, epoch string }
 
 func main() {

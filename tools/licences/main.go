@@ -31,7 +31,7 @@ var allowed = []string{"Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC
 // per cent of its words; pkg.go.dev asks for as much.
 const covered = 75
 
-// platforms are those of .goreleaser.yaml: what is linked differs between them.
+// platforms are the platforms of .goreleaser.yaml: what is linked differs between them.
 var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
 // module is a module with the folders of it that are compiled in.

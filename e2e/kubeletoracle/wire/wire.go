@@ -83,7 +83,7 @@ type Request struct {
 	Info Info `json:"info"`
 	// Volumes are those of which Look is to say whether they are attached.
 	Volumes []corev1.UniqueVolumeName `json:"volumes,omitempty"`
-	// Families are those of the kubelet's metrics that Look is to have samples of.
+	// Families are the families of the kubelet's metrics that Look is to have samples of.
 	Families []string `json:"families,omitempty"`
 }
 
@@ -122,7 +122,7 @@ type Fault struct {
 	RPC RPC `json:"rpc,omitempty"`
 	// Handle is the driver's name for the volume; "" stands for all.
 	Handle string `json:"handle,omitempty"`
-	// Code is that of gRPC, and Message what goes with it.
+	// Code is the code of gRPC, and Message what goes with it.
 	Code    uint32 `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
 	// Hang keeps the call until its caller gives up, or another fault takes its place.

@@ -27,7 +27,7 @@ type Request struct {
 	Live []*corev1.Node `json:",omitempty"`
 
 	DisableForceDetachOnTimeout bool
-	// FeatureGates are those of kube-controller-manager that are not as its release has them.
+	// FeatureGates are the gates of kube-controller-manager that are not as its release has them.
 	FeatureGates map[string]bool `json:",omitempty"`
 	// SyncPeriod is --attach-detach-reconcile-sync-period, a minute where it is zero;
 	// below zero the sync is off.

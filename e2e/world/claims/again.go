@@ -14,7 +14,7 @@ import (
 type Question struct {
 	// At is the time of the look since the world began.
 	At time.Duration
-	// Code is that of the finding, Claim one that it is about, and Message its own.
+	// Code is the code of the finding, Claim one that it is about, and Message its own.
 	Code    finding.Code
 	Claim   string
 	Message string

@@ -13,11 +13,11 @@ type Answer struct {
 	// Waits is the first look that has a pod which waits, Suspected the first with a suspected
 	// finding of warning or worse, and Warned the first with a certain one.
 	Waits, Suspected, Warned time.Duration
-	// Codes are those of the findings of warning or worse, in the order in which they came.
+	// Codes are the codes of the findings of warning or worse, in the order in which they came.
 	Codes []string
 }
 
-// Answers are those of the looks from a moment on.
+// Answers are the answers of the looks from a moment on.
 func Answers(r *Record, from time.Time) Answer {
 	var a Answer
 	first := func(to *time.Duration, l Look) {

@@ -122,7 +122,7 @@ func (r *Record) at(name string, when time.Time) *Pod {
 type False struct {
 	// Judge says what kind of claim it is.
 	Judge string `json:"judge"`
-	// Code is that of the finding; "" where it is none's.
+	// Code is the code of the finding; "" where it is none's.
 	Code string `json:"code,omitempty"`
 	// At is the time in the world of the look.
 	At time.Duration `json:"at"`

@@ -27,7 +27,7 @@ import (
 
 // Advice is something that a finding said to do, and what came of it.
 type Advice struct {
-	// Kind is that of the repair, or the verb of the command; "" where nothing was done.
+	// Kind is the kind of the repair, or the verb of the command; "" where nothing was done.
 	Kind string
 	// Named is all text that says what it is done to.
 	Named string

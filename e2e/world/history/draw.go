@@ -10,7 +10,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/driver"
 )
 
-// length is that of a random history: half of it, at least, is left alone.
+// length is the length of a random history: half of it, at least, is left alone.
 const length = 30 * time.Minute
 
 // claimsOf are the names of the claims of a world.

@@ -36,9 +36,9 @@ type Step struct {
 	Node string `json:"node,omitempty"`
 	// Claim is one of those of the workloads, whose names do not change.
 	Claim string `json:"claim,omitempty"`
-	// Code is that of the finding whose advice is taken.
+	// Code is the code of the finding whose advice is taken.
 	Code finding.Code `json:"code,omitempty"`
-	// Fault is that of "break". Its volume and node come from Claim and Node.
+	// Fault is the fault of "break". Its volume and node come from Claim and Node.
 	Fault driver.Fault `json:"fault,omitzero"`
 	// For is how long it lasts; 0 is for good.
 	For time.Duration `json:"for,omitempty"`

@@ -27,7 +27,7 @@ import (
 // Namespace has the workloads of the world.
 const Namespace = "shop"
 
-// DriverName is that of the world's CSI driver, which nobody has written words for.
+// DriverName is the name of the world's CSI driver, which nobody has written words for.
 const DriverName = "disk.csi.example.com"
 
 const storageClass = "disk"
@@ -305,7 +305,7 @@ func volumeOfClaim(name, claim string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}
 }
 
-// podTemplate is that of a pod with one container and a volume named data.
+// podTemplate is the template of a pod with one container and a volume named data.
 func podTemplate(app string) corev1.PodTemplateSpec {
 	// What the admission plug-in DefaultTolerationSeconds adds.
 	seconds := int64(300)

@@ -277,7 +277,7 @@ func copyInto(object, into runtime.Object) {
 	}
 }
 
-// Revision is that of the last change.
+// Revision is the revision of the last change.
 func (s *Store) Revision() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,7 +30,7 @@ import (
 	"k8s.io/kubernetes/pkg/volume/csi"
 )
 
-// ManagerName is that of kube-controller-manager: of its lease, and of its client.
+// ManagerName is the name of kube-controller-manager: of its lease, and of its client.
 const ManagerName = "kube-controller-manager"
 
 // Manager runs a kube-controller-manager with its defaults until the context ends: it
@@ -53,7 +53,7 @@ func Manager(ctx context.Context, client kubernetes.Interface, identity string) 
 	})
 }
 
-// controllers are those of the manager that have to do with pods, nodes and volumes.
+// controllers are the controllers of the manager that have to do with pods, nodes and volumes.
 func controllers(ctx context.Context, client kubernetes.Interface, factory informers.SharedInformerFactory) ([]func(context.Context), error) {
 	core, apps, storage := factory.Core().V1(), factory.Apps().V1(), factory.Storage().V1()
 	log := klog.FromContext(ctx)

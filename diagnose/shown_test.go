@@ -94,8 +94,8 @@ func podShown(s *snapshot.Snapshot, pod *corev1.Pod, long func(*metav1.Time) boo
 	for _, c := range pod.Status.ContainerStatuses {
 		// A container for which anything else is done has its volumes, such as one whose image is pulled.
 		started = started || c.State.Waiting != nil && c.State.Waiting.Reason != "ContainerCreating" && c.State.Waiting.Reason != "PodInitializing" || c.State.Running != nil || c.LastTerminationState.Terminated != nil || c.RestartCount > 0
-		if w := c.State.Waiting; w != nil && node != nil && long(notReadySince(pod)) && namesMount(pod, w.Message) {
-			return w.Reason + ": " + w.Message
+		if w := c.State.Waiting; w != nil && node != nil && long(notReadySince(pod)) && namesMount(pod, w.Message+lastTry(c)) {
+			return w.Reason + ": " + w.Message + lastTry(c)
 		}
 	}
 	if pod.Status.Phase != corev1.PodPending || started {
@@ -138,6 +138,14 @@ func mayBeMounted(s *snapshot.Snapshot, node *corev1.Node, pod *corev1.Pod, v *c
 	}
 	pv := s.Volume(claim.Spec.VolumeName)
 	return pv != nil && pv.Spec.CSI != nil && slices.Contains(node.Status.VolumesInUse, corev1.UniqueVolumeName("kubernetes.io/csi/"+pv.Spec.CSI.Driver+"^"+pv.Spec.CSI.VolumeHandle))
+}
+
+// lastTry is why a container that was made could not be started.
+func lastTry(c corev1.ContainerStatus) string {
+	if t := c.LastTerminationState.Terminated; t != nil && t.Reason == "StartError" {
+		return t.Message
+	}
+	return ""
 }
 
 // namesMount reports whether a container's words name a path of the pod's volumes, or a
@@ -278,8 +286,14 @@ func endOrWait(t *rapid.T, o *snapshot.Objects, now time.Time) {
 				}
 				p.Status.Conditions = append(slices.DeleteFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady }),
 					corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: at})
+				backOff := rapid.Bool().Draw(t, "back-off")
 				for i := range p.Status.ContainerStatuses {
-					p.Status.ContainerStatuses[i].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerError", Message: message}}
+					c := &p.Status.ContainerStatuses[i]
+					c.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerError", Message: message}}
+					if backOff {
+						c.State.Waiting = &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 5m0s restarting failed container"}
+						c.LastTerminationState = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 128, Reason: "StartError", Message: message, FinishedAt: at}}
+					}
 				}
 			})
 		},

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 // BrokenMount is a mounted volume that a container of its pod cannot be started with.
@@ -24,18 +26,24 @@ type BrokenMount struct {
 // (Kubelet.makeMounts).
 var subPathOf = regexp.MustCompile(`subPath\b.* for volumeMount "([^"]+)"`)
 
-// BrokenMount is the first of the pod: a container waits with words that name a path of
-// the volume in the pod's directory, or its subPath.
+// BrokenMount is the first of the pod: a container waits, and the last try to start it
+// ended with words that name a path of the volume in the pod's directory, or its subPath.
 func (p *View) BrokenMount(pod *corev1.Pod) (BrokenMount, bool) {
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if status.State.Waiting == nil {
 			continue
 		}
-		words := status.State.Waiting.Message
-		for i := range pod.Spec.Volumes {
-			v := &pod.Spec.Volumes[i]
-			if m := subPathOf.FindStringSubmatch(words); m != nil && m[1] == v.Name || namesPath(words, pod.UID, p.KubeletName(pod, v)) {
-				return BrokenMount{status.Name, v, words, readySince(pod)}, true
+		// Between the tries the kubelet says only that it waits (CrashLoopBackOff).
+		said := []string{status.State.Waiting.Message}
+		if last := status.LastTerminationState.Terminated; last != nil && trim.NotStarted(last) {
+			said = append(said, last.Message)
+		}
+		for _, words := range said {
+			for i := range pod.Spec.Volumes {
+				v := &pod.Spec.Volumes[i]
+				if m := subPathOf.FindStringSubmatch(words); m != nil && m[1] == v.Name || namesPath(words, pod.UID, p.KubeletName(pod, v)) {
+					return BrokenMount{status.Name, v, words, readySince(pod)}, true
+				}
 			}
 		}
 	}

@@ -292,12 +292,21 @@ func trimPodStatus(status *corev1.PodStatus) {
 // rest the path of a volume is kept, with the kernel's error. Of what a container ended
 // with, a kubelet's refusal of a driver's registration is kept.
 func trimState(state *corev1.ContainerState) {
-	if state.Terminated != nil {
-		state.Terminated.Message = safetext.Redact(refusal.FindString(state.Terminated.Message))
+	if t := state.Terminated; t != nil && NotStarted(t) {
+		t.Message = aboutMount(t.Message)
+	} else if t != nil {
+		t.Message = safetext.Redact(refusal.FindString(t.Message))
 	}
 	if w := state.Waiting; w != nil && w.Reason != "CreateContainerConfigError" && (strings.HasSuffix(w.Reason, "Error") || w.Reason == "ContainerCannotRun") {
 		w.Message = aboutMount(w.Message)
 	}
+}
+
+// NotStarted reports whether the container runtime made the container and could not start it:
+// the message is then the runtime's, and not what the program wrote. Its mounts are made as
+// it starts.
+func NotStarted(t *corev1.ContainerStateTerminated) bool {
+	return t.Reason == "StartError" || t.Reason == "ContainerCannotRun"
 }
 
 // refusal is the kubelet's answer to a driver's registration, as its registrar logs it
@@ -319,8 +328,9 @@ func aboutMount(message string) string {
 	if path == "" {
 		return ""
 	}
+	end := strings.TrimSuffix(strings.ToLower(strings.TrimRight(message, ". ")), ": unknown") // which containerd appends
 	for _, e := range mountErrors {
-		if strings.HasSuffix(strings.ToLower(strings.TrimRight(message, ". ")), ": "+e) {
+		if strings.HasSuffix(end, ": "+e) {
 			return path + ": " + e
 		}
 	}

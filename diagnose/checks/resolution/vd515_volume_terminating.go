@@ -78,7 +78,7 @@ func toldOfClaim(p *facts.View, pv *corev1.PersistentVolume) bool {
 	case claim == boundTo(p, pv): // claim-terminating, or pv-terminating-va-exists where a pod runs with it
 		return claim.DeletionTimestamp != nil && p.Age(*claim.DeletionTimestamp) > claimDeletionGrace || len(runWith(p, pv)) > 0
 	default: // claim-not-bound, where pods wait for a new claim of the same name
-		return claim.DeletionTimestamp == nil && claim.UID != pv.Spec.ClaimRef.UID && claim.Status.Phase != corev1.ClaimBound && slices.ContainsFunc(p.ClaimUsers(claim), facts.IsPending)
+		return claim.DeletionTimestamp == nil && claim.UID != pv.Spec.ClaimRef.UID && claim.Status.Phase != corev1.ClaimBound && claim.Status.Phase != corev1.ClaimLost && slices.ContainsFunc(p.ClaimUsers(claim), facts.IsPending)
 	}
 }
 

@@ -141,7 +141,7 @@ func TestGapsOfEveryCommand(t *testing.T) {
 	// Who has to act next, and what a pod waits for before its volumes, is what the objects
 	// show: less of them may point to another (docs/invariants.md).
 	// The number was counted, and may only become less.
-	if all := said["trace"]; guesses > 311 {
+	if all := said["trace"]; guesses > 33 {
 		t.Errorf("%d of %d claims about pods become another one", guesses, all)
 	}
 }

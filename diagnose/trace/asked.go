@@ -43,9 +43,10 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 	}
 	s.Detail = "volumesInUse of " + t.node.Name + " lacks it"
 	if v.unsure {
-		return Stage{Stage: StageInVolumesInUse, State: StageUnknown, Detail: "not all csidrivers could be read: whether it is attached at all is not known"}
+		return unread(StageInVolumesInUse, snapshot.CSIDrivers)
 	}
 	t.kubeletDown(&s)
+	t.doubt(&s, snapshot.Events)
 	return t.due(s, facts.BoundAt(t.pod), announceTakes)
 }
 

@@ -58,9 +58,12 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 	listed := t.node != nil && facts.Lists(t.node, v.Volume)
 	va := t.attachmentOf(v)
 	s := Stage{Stage: StageAttached, State: StageWaiting, On: Controller}
+	if v.Driver != "" && t.Snapshot.CSIDriver(v.Driver) == nil { // which may say that its volumes are not attached
+		t.doubt(&s, snapshot.CSIDrivers)
+	}
 	switch {
 	case va == nil && v.unsure:
-		return Stage{Stage: StageAttached, State: StageUnknown, Detail: "not all csidrivers could be read: whether it is attached at all is not known"}
+		return unread(StageAttached, snapshot.CSIDrivers)
 	case va == nil && v.Driver == "":
 		if listed {
 			return done(StageAttached, metav1.Time{}, "no object shows it but the list of the node: its plugin has no VolumeAttachment")
@@ -68,12 +71,15 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 		s.Detail, s.Ends = "its plugin has no VolumeAttachment; the node's volumesAttached lacks it", "the controller attaches it"
 	case va == nil && !t.knows(snapshot.VolumeAttachments, ""):
 		if listed {
-			return done(StageAttached, metav1.Time{}, "as the node's volumesAttached says; not all volumeattachments could be read")
+			s = done(StageAttached, metav1.Time{}, "as the node's volumesAttached says; not all volumeattachments could be read")
+			t.doubt(&s, snapshot.VolumeAttachments)
+			return s
 		}
 		return unread(StageAttached, snapshot.VolumeAttachments)
 	case va == nil && listed:
 		s.Detail = "volumesAttached lists it, but its VolumeAttachment does not exist: the kubelet will not mount it"
 		s.Ends = "the controller looks each minute whether what it holds for attached is, and attaches it again"
+		t.doubt(&s, snapshot.Events)
 		return t.due(t.withControllerGrace(s, facts.BoundAt(t.pod), attachTakes))
 	case va != nil:
 		return t.attaching(v, va)
@@ -84,7 +90,8 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 		return s
 	}
 	if t.mayBeHeld(v) {
-		s.On, s.Detail = "", s.Detail+"; another node has the volume, and whether it keeps it is not known: not all persistentvolumes could be read"
+		s.Detail += "; another node has the volume, and whether it keeps it is not known: not all persistentvolumes could be read"
+		t.doubt(&s, snapshot.Volumes)
 	}
 	if t.node != nil && !t.World.Managed.Has(facts.NodeName(t.node)) {
 		s.State, s.On, s.Ends = StageBlocked, nobody, ""
@@ -104,9 +111,15 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 	if d, denied := t.AttachDenied(t.pod, v.specName()); denied {
 		s.State, s.Detail = StageBlocked, s.Detail+": "+d.Text()
 		s.On, s.Ends = d.Actor(), "the API server lets the controller create it, which it tries at most "+facts.Rounded(reconcile.BackoffLast)+" apart"
+	} else {
+		t.doubt(&s, snapshot.Events)
 	}
 	s = t.due(t.withControllerGrace(s, since, bound))
-	if s.Overdue && t.remembersConflict(v) {
+	switch e, start := t.saidConflict(v), t.ControllerStart(); {
+	case !s.Overdue || e == nil:
+	case start.IsZero() && !t.knows(snapshot.Leases, metav1.NamespaceSystem):
+		s.unread = snapshot.Leases
+	case !start.IsZero() && start.Time.Before(facts.EventTime(e).Time):
 		s.On = "whoever owns the pod"
 		s.Said[len(s.Said)-1].Means = "the controller goes by what it read of the volume when the pod came: one node at a time; the volume's modes allow several now"
 		s.Ends = "the pod is deleted and made again, or kube-controller-manager's leader restarts, and the controller reads the modes again"
@@ -114,17 +127,16 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 	return s
 }
 
-// remembersConflict reports whether the controller that leads has told the pod of a
-// conflict that the objects do not show any more. It takes a volume's spec from the
-// moment at which the pod was added to its desired state (DesiredStateOfWorld.AddPod),
-// and goes by that as long as the pod is there.
-func (t *tracer) remembersConflict(v *tracedVolume) bool {
+// saidConflict is what the controller last told the pod, where that is of a conflict that
+// the objects do not show any more; else nil. It takes a volume's spec from the moment at
+// which the pod was added to its desired state (DesiredStateOfWorld.AddPod), and goes by
+// that as long as the pod is there.
+func (t *tracer) saidConflict(v *tracedVolume) *corev1.Event {
 	e, decision := t.attachFailure(v), t.Plan.Decision(v.pair)
-	if e == nil || decision == nil || decision.Verb != reconcile.Attach || !strings.Contains(e.Message, multiAttachError) {
-		return false
+	if e == nil || decision == nil || decision.Verb != reconcile.Attach || !strings.Contains(e.Message, multiAttachError) || !facts.SaidSince(e, facts.BoundAt(t.pod)) {
+		return nil
 	}
-	said, start := facts.EventTime(e), t.ControllerStart()
-	return facts.SaidSince(e, facts.BoundAt(t.pod)) && !start.IsZero() && start.Before(&said)
+	return e
 }
 
 // multiAttachError begins what the controller says of a volume that another node has.
@@ -179,11 +191,20 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		since = facts.Latest(facts.BoundAt(t.pod), facts.Renewed(lease))
 		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
 	}
+	t.doubtAttacher(&s, cmp.Or(failure, t.DetachError(va)))
 	t.attachWords(v, &s, metav1.Time{})
 	if s.State != StageBlocked || va.DeletionTimestamp != nil {
 		return t.due(s, since, attachTakes)
 	}
 	return t.due(s, since, facts.RefusalGrace)
+}
+
+// doubtAttacher notes in the stage that a lease that could not be read may show that nobody
+// asks the driver any more, which said that it fails.
+func (t *tracer) doubtAttacher(s *Stage, said *storagev1.VolumeError) {
+	if said != nil && !t.Snapshot.Complete(snapshot.Leases) && t.Age(said.Time) > facts.AttacherLeaseGrace {
+		s.unread = snapshot.Leases
+	}
 }
 
 func driverSaid(va *storagev1.VolumeAttachment, field string, e *storagev1.VolumeError) Said {
@@ -259,7 +280,7 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 		return done(StageInVolumesAttached, metav1.Time{}, "in volumesAttached of "+t.node.Name)
 	}
 	if v.unsure {
-		return Stage{Stage: StageInVolumesAttached, State: StageUnknown, Detail: "not all csidrivers could be read: whether it is attached at all is not known"}
+		return unread(StageInVolumesAttached, snapshot.CSIDrivers)
 	}
 	s := Stage{Stage: StageInVolumesAttached, State: StageWaiting, On: Controller,
 		Detail: "volumesAttached of " + t.node.Name + " lacks it, and the kubelet mounts only what that lists; it writes no event about it",
@@ -278,6 +299,10 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 	}
 	if !t.knows(snapshot.Events, t.pod.Namespace) {
 		bound = facts.AttachGraceUnseen
+	}
+	t.doubt(&s, snapshot.Events)
+	if t.mayBeHeld(v) {
+		t.doubt(&s, snapshot.Volumes)
 	}
 	s = t.due(t.withControllerGrace(s, since, bound))
 	if s.Overdue && va != nil && va.Status.Attached { // behind the controller's back, where another node has it

@@ -7,13 +7,20 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// whose is what the actors of words about the volume are named after.
-func (t *tracer) whose(v *tracedVolume) facts.Whose {
+// whose is what the actors of the stage's words about the volume are named after.
+func (t *tracer) whose(s *Stage, v *tracedVolume) facts.Whose {
 	whose := t.Whose(t.pod, v.source, v.Driver)
 	byClaim := whose.User
-	whose.User = func() *corev1.Pod { return cmp.Or(byClaim(), t.userOnNode(v)) }
+	whose.User = func() *corev1.Pod {
+		user := cmp.Or(byClaim(), t.userOnNode(v))
+		if user == nil {
+			t.doubt(s, snapshot.Pods)
+		}
+		return user
+	}
 	return whose
 }
 
@@ -23,7 +30,7 @@ func (t *tracer) blame(s *Stage, f facts.MountFailure, v *tracedVolume) (permane
 	if kind, _ := facts.MissingObject(f.Reason); kind != "" {
 		s.reason = "Missing" + kind
 	}
-	b := facts.BlameFor(kubeletwords.MountWords, f.Reason, t.whose(v))
+	b := facts.BlameFor(kubeletwords.MountWords, f.Reason, t.whose(s, v))
 	if b.Passing && t.Age(facts.EventTime(f.Event)) > facts.MountRetries {
 		b.Actor = ""
 	}
@@ -36,7 +43,7 @@ func (t *tracer) blame(s *Stage, f facts.MountFailure, v *tracedVolume) (permane
 
 // blameWait is the same after the cause of a failed wait.
 func (t *tracer) blameWait(s *Stage, w waitWords, v *tracedVolume) (permanent bool) {
-	b := facts.BlameFor(kubeletwords.WaitWords, w.cause, t.whose(v))
+	b := facts.BlameFor(kubeletwords.WaitWords, w.cause, t.whose(s, v))
 	s.take(b)
 	return b.Permanent
 }

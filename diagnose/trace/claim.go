@@ -262,6 +262,7 @@ func (t *tracer) unbound(v *tracedVolume, name string) Stage {
 	default:
 		s.Detail = name + " is not bound: no PV suits it, and nobody makes one"
 	}
+	t.doubt(&s, snapshot.Events)
 	for _, e := range about.Failures {
 		s.State = StageBlocked
 		s.Said = append(s.Said, quote(e, ""))

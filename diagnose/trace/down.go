@@ -189,7 +189,11 @@ func (t *tracer) withoutDriver(v *tracedVolume, s *Stage) {
 		s.Detail += "; the node's Ready condition is " + facts.ReadyText(t.node)
 		return
 	}
-	if v.Driver != "" && t.knows(snapshot.CSINodes, "") && !facts.Registers(t.Snapshot.CSINode(v.pair.Node), v.Driver) {
+	switch {
+	case v.Driver == "" || facts.Registers(t.Snapshot.CSINode(v.pair.Node), v.Driver):
+	case !t.knows(snapshot.CSINodes, ""):
+		t.doubt(s, snapshot.CSINodes)
+	default:
 		s.State, s.On = StageBlocked, fmt.Sprintf("the node plugin of %s on %s", v.Driver, t.pod.Spec.NodeName)
 		s.Detail += fmt.Sprintf("; CSINode %s lacks %s: the kubelet has nobody to ask", t.pod.Spec.NodeName, v.Driver)
 		s.Ends = "the driver's node plugin returns and registers; then the unmount follows by itself"

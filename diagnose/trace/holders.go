@@ -101,6 +101,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	node := t.Snapshot.Node(pair.Node)
 	live := t.World.LivePods(pair)
 	va, decision := t.Snapshot.VolumeAttachment(facts.AttachmentName(pair)), t.Plan.Decision(pair)
+	s.unread = t.usersUnread(v)
 	switch {
 	case len(live) > 0 && facts.AllDeleting(live):
 		s.On, s.Ends = kubeletOf(string(pair.Node)), "its containers end, it is unmounted and unstaged there; then the controller detaches it"
@@ -111,12 +112,12 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 		if slices.ContainsFunc(live, facts.RunsOn) && reconcile.NodeReady(node) {
 			bound = facts.ConflictGrace
 		}
-	case !t.knows(snapshot.Pods, t.usersIn(v)):
-		s.On, s.Ends = "", "the volume is detached there"
-		s.Detail += "; which pod uses it there is not known: the pods could not be read"
+	case s.unread != "":
+		s.Ends = "the volume is detached there"
+		s.Detail += "; which pod uses it there is not known: not all " + string(s.unread) + " could be read"
 	case va != nil && facts.Deleting(va): // whatever the kubelet does
 		detach := t.detaching(va)
-		s.On, s.Ends = detach.On, detach.Ends
+		s.On, s.Ends, s.unread = detach.On, detach.Ends, detach.unread
 		s.Detail += ": it has been detaching since " + facts.Stamp(*va.DeletionTimestamp)
 		if takes := detach.dueAt.Sub(since.Time); detach.State == StageBlocked {
 			bound = takes
@@ -124,8 +125,9 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 			bound = max(bound, takes)
 		}
 	case node == nil && !t.knows(snapshot.Nodes, ""):
-		s.On, s.Ends = "", "the volume is detached there"
+		s.Ends = "the volume is detached there"
 		s.Detail += "; whether it is mounted there is not known: not all nodes could be read"
+		t.doubt(&s, snapshot.Nodes)
 	case node != nil && facts.InUse(node, v.Volume) && t.spared(node):
 		s.On, s.Ends = Controller, t.UntilUnmounted(node)
 	case node != nil && facts.InUse(node, v.Volume) && reconcile.NodeReady(node):
@@ -136,7 +138,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 		s.On, bound = Controller, decision.After+facts.DetachTakes
 		s.Detail += ", which is not Ready: its kubelet will not unmount it"
 		s.Ends = t.UntilUnmounted(node)
-	case decision != nil && decision.Verb == reconcile.Wait && !reconcile.NodeReady(node) && t.knows(snapshot.Nodes, ""):
+	case decision != nil && decision.Verb == reconcile.Wait && !reconcile.NodeReady(node):
 		s.On, bound = "node "+string(holder), 0
 		s.Detail += ", which is not Ready: its kubelet will not unmount it"
 		s.Ends = "the node returns, or it gets the out-of-service taint once its machine is known to be off: " + t.UntilUnmounted(node)
@@ -155,12 +157,26 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	return t.due(s, since, bound), true
 }
 
-// usersIn is the namespace of all users of the volume, "" where any may have them.
-func (t *tracer) usersIn(v *tracedVolume) string {
+// usersUnread is the kind of which objects that could not be read may use the volume: its
+// users are in the namespaces of the claims of all PersistentVolumes with its disk.
+func (t *tracer) usersUnread(v *tracedVolume) snapshot.Kind {
+	namespaces := []string{t.pod.Namespace}
 	if v.Claim == "" {
-		return ""
+		namespaces = []string{""}
 	}
-	return t.pod.Namespace
+	for _, pv := range t.World.Volumes(v.Volume) {
+		if pv.Spec.ClaimRef != nil {
+			namespaces = append(namespaces, pv.Spec.ClaimRef.Namespace)
+		}
+	}
+	for _, namespace := range namespaces {
+		for _, kind := range []snapshot.Kind{snapshot.Pods, snapshot.Claims} {
+			if !t.knows(kind, namespace) {
+				return kind
+			}
+		}
+	}
+	return ""
 }
 
 func alikeThere(n int) string {
@@ -194,6 +210,7 @@ func (t *tracer) detaching(va *storagev1.VolumeAttachment) Stage {
 		if !facts.Unanswered(va.Spec.Attacher, e.Message) {
 			bound = facts.RefusalGrace
 		}
+		t.doubtAttacher(&s, e)
 	}
 	if lease := t.StaleAttacherLease(va.Spec.Attacher); lease != nil {
 		s.State, s.On, bound = StageBlocked, attacherOf(va.Spec.Attacher), facts.RefusalGrace // nobody asks the driver

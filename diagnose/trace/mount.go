@@ -116,7 +116,9 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 		s.On, s.passed = cmp.Or(actor, s.On), true // what was mounted before stays so
 		s.Said = append(s.Said, Said{By: "the kubelet, in the registrar's last words", At: unlessZero(last.At), Text: last.Message, Means: because})
 	}
-	if len(plugins) == 0 && t.knows(snapshot.Pods, "") {
+	if !t.knows(snapshot.Pods, "") {
+		s.unread = snapshot.Pods
+	} else if len(plugins) == 0 {
 		s.Detail += "; no pod on the node mounts the directory plugins/" + v.Driver
 	}
 	if t.Age(since) > facts.RegistrationGrace {

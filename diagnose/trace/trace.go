@@ -5,7 +5,6 @@ package trace
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -169,6 +168,9 @@ type Stage struct {
 	called bool
 	// permanent says that no retry can end the wait.
 	permanent bool
+	// unread is the kind of which not all objects could be read, and one of them may show
+	// that somebody else has to act; "" where what was read proves it.
+	unread snapshot.Kind
 }
 
 // unsaid reports whether nobody has spoken of the stage as it is now.
@@ -232,6 +234,7 @@ func OfPod(view *facts.View, pod *corev1.Pod, heard *KubeletView) *Trace {
 	} else {
 		trace_.Verdict = t.verdictDown(trace_.Volumes)
 	}
+	trace_.withoutActors()
 	if heard != nil {
 		trace_.corroborate(s, heard)
 	}
@@ -328,8 +331,7 @@ func (t *Trace) takeActor(findings []finding.Finding) {
 	if len(named) == 0 || slices.ContainsFunc(named, func(f finding.Finding) bool { return f.Actor == t.Verdict.Actor }) {
 		return
 	}
-	t.Verdict.Message = strings.Replace(t.Verdict.Message, "next to act: "+t.Verdict.Actor, "next to act: "+named[0].Actor, 1)
-	t.Verdict.Actor = named[0].Actor
+	t.Verdict.nextIs(named[0].Actor)
 	waits.stage(t.Verdict.Stage).On = named[0].Actor
 }
 
@@ -439,7 +441,11 @@ func unlessZero(t metav1.Time) *metav1.Time {
 }
 
 func unread(name StageName, kind snapshot.Kind) Stage {
-	return Stage{Stage: name, State: StageUnknown, Detail: "not all " + string(kind) + " could be read"}
+	s := Stage{Stage: name, State: StageUnknown, Detail: "not all " + string(kind) + " could be read", unread: kind}
+	if kind == snapshot.CSIDrivers {
+		s.Detail += ": whether it is attached at all is not known"
+	}
+	return s
 }
 
 func notNeeded(name StageName, why string) Stage {

@@ -141,7 +141,7 @@ func (t *tracer) waitFor(list []VolumeTrace) Verdict {
 		verdict.Message += fmt.Sprintf("; %s is %s", v.Name, v.PersistentVolume)
 	}
 	if s.On != "" {
-		verdict.Message += "; next to act: " + s.On
+		verdict.Message += "; " + nextToAct + s.On
 	}
 	if n := len(list) - 1; n > 0 {
 		verdict.Message += fmt.Sprintf("; it waits for %d more", n)
@@ -176,8 +176,7 @@ func (t *tracer) waitForOne(list []VolumeTrace) Verdict {
 	if verdict.Stages = append(verdict.Stages, own...); len(verdict.Stages) == 1 {
 		verdict.Stages = nil
 	}
-	verdict.Actor = strings.Join(actors, " or ")
-	verdict.Message = strings.Replace(verdict.Message, "next to act: "+actors[0], "next to act: "+verdict.Actor, 1)
+	verdict.nextIs(strings.Join(actors, " or "))
 	verdict.Message += fmt.Sprintf("; or for %s: no object tells for which of them", strings.Join(verdict.Volumes[1:], ", "))
 	return verdict
 }

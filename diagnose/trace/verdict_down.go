@@ -60,9 +60,16 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 		return t.unsure(volumes[i], StageUnmounted)
 	}
 	if t.pod.DeletionTimestamp != nil {
-		if list := t.notRemoved(volumes, func(v VolumeTrace) bool { return v.Type != "hostPath" }); len(list) > 1 { // for which nothing is mounted
+		list := t.notRemoved(volumes, func(v VolumeTrace) bool { return v.Type != "hostPath" }) // for which nothing is mounted
+		switch {
+		case len(list) > 0 && !t.knows(snapshot.Events, t.pod.Namespace): // which may tell that the kubelet has not come to them
+			for _, v := range list {
+				*v.stage(StageUnmounted) = unread(StageUnmounted, snapshot.Events)
+			}
+			return t.unsure(list[0], StageUnmounted)
+		case len(list) > 1:
 			return t.cannotGo(t.waitForOne(list))
-		} else if len(list) == 1 {
+		case len(list) == 1:
 			return t.cannotGo(t.waitFor(list))
 		}
 	}

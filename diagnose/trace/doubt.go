@@ -1,0 +1,67 @@
+package trace
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// doubt notes in the stage that who has to act rests on the absence of objects of the
+// kinds in the pod's namespace, where not all of them could be read.
+func (t *tracer) doubt(s *Stage, kinds ...snapshot.Kind) {
+	for _, kind := range kinds {
+		if s.unread == "" && !t.knows(kind, t.pod.Namespace) {
+			s.unread = kind
+		}
+	}
+}
+
+// unread is the kind of which an object that could not be read may show that another stage
+// than the broken one comes first, or that somebody else has to act; "" where none can.
+func (v VolumeTrace) unread(broken StageName) snapshot.Kind {
+	first := brokenOrder
+	if at := slices.Index(brokenOrder, broken); at > 0 && v.stage(broken).State == StageBlocked {
+		first = first[:at+1] // what comes later may be blocked as well, and does not come first
+	}
+	for _, s := range v.Stages {
+		if s.unread != "" && !s.follows && slices.Contains(first, s.Stage) {
+			return s.unread
+		}
+	}
+	return ""
+}
+
+// withoutActors takes back who has to act where an object that could not be read may show
+// another: of each volume, and in the verdict, which may have chosen the wrong volume.
+func (t *Trace) withoutActors() {
+	for _, v := range t.Volumes {
+		broken := v.Broken
+		if v.Name == t.Verdict.Volume {
+			broken = t.Verdict.Stage
+		}
+		kind := v.unread(broken)
+		if kind == "" {
+			continue
+		}
+		if s := v.stage(broken); s.On != "" {
+			s.On, s.Detail = "", strings.TrimPrefix(s.Detail+"; "+notKnown(kind), "; ")
+		}
+		if t.Verdict.Actor != "" {
+			t.Verdict.Message = strings.Replace(t.Verdict.Message, nextToAct+t.Verdict.Actor, notKnown(kind), 1)
+			t.Verdict.Actor = ""
+		}
+	}
+}
+
+func notKnown(kind snapshot.Kind) string {
+	return "who has to act next is not known: not all " + string(kind) + " could be read"
+}
+
+// nextIs changes who has to act, in the message too.
+func (v *Verdict) nextIs(actor string) {
+	v.Message = strings.Replace(v.Message, nextToAct+v.Actor, nextToAct+actor, 1)
+	v.Actor = actor
+}
+
+const nextToAct = "next to act: "

@@ -79,12 +79,12 @@ func (r *Record) Serves(claim string) time.Time {
 	return time.Time{}
 }
 
-// Lost are the pods that ran at that moment and were ended later, by their names, each with
-// its first claim.
+// Lost are the pods that ran at that moment, on a node whose kubelet ran, and were ended
+// later, by their names, each with its first claim.
 func (r *Record) Lost(when time.Time) map[string]string {
 	lost := map[string]string{}
 	for _, p := range r.Pods {
-		if len(p.Claims) > 0 && is(p.Running, when) && !is(p.Deleted, when) && !is(p.Gone, when) && (!p.Deleted.IsZero() || !p.Gone.IsZero()) {
+		if len(p.Claims) > 0 && !r.stopped(p.Node, when) && is(p.Running, when) && !is(p.Deleted, when) && !is(p.Gone, when) && (!p.Deleted.IsZero() || !p.Gone.IsZero()) {
 			lost[p.Name] = p.Claims[0]
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -215,30 +214,6 @@ type paper struct{}
 
 func (paper) Write(text []byte) (int, error) { return len(text), nil }
 func (paper) Sync() error                    { return nil }
-
-// askActions plays two copies of the history for each question about something to do: one
-// in which it is done, and one in which nothing is. In both, what is wrong stays so.
-func (h History) askActions(t *testing.T, questions []claims.Question, done *Deeds) {
-	for _, q := range questions {
-		left, err := h.upTo(q.At, nothing).Play(t)
-		if err != nil {
-			t.Errorf("copy of %s at %s: %v", q.Code, clock(q.At), err)
-			continue
-		}
-		acts := h.upTo(q.At, nothing)
-		acts.Steps = append(acts.Steps, Step{At: q.At + 5*time.Second, Do: heeding, Claim: q.Claim, Code: q.Code})
-		acted, err := acts.Play(t)
-		if err != nil || acted.Advice == nil {
-			t.Errorf("copy of %s at %s: %v", q.Code, clock(q.At), err)
-			continue
-		}
-		o := done.judge(q, left.Record, acted)
-		t.Logf("%s %s of %s: %s: %s", clock(q.At), q.Code, q.Claim, o.Kind, o)
-		if o.Harm != "" {
-			t.Errorf("%s at %s, %s: %s", q.Code, clock(q.At), o.Kind, o.Harm)
-		}
-	}
-}
 
 // Deeds counts what came of what findings say to do.
 type Deeds struct {

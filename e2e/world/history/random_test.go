@@ -55,7 +55,7 @@ func TestHistories(t *testing.T) {
 				})
 			}
 			t.Errorf("history %d: %s\n%s", i, f, h)
-			keepHistory(t, i, h, f, played)
+			keepHistory(t, fmt.Sprintf("%s-%d-%d", strings.ReplaceAll(f.Key(), " ", "-"), *seed, i), h, f.String(), played)
 		}
 		all.Add(tally)
 		if len(tally.False) > 0 {
@@ -75,8 +75,8 @@ func lines(of map[string]int) string {
 	return text.String()
 }
 
-// keepHistory writes what is needed to look into a false claim.
-func keepHistory(t *testing.T, i int, h History, f claims.False, played Played) {
+// keepHistory writes what is needed to look into what went wrong.
+func keepHistory(t *testing.T, name string, h History, wrong string, played Played) {
 	t.Helper()
 	if *keep == "" {
 		return
@@ -85,11 +85,11 @@ func keepHistory(t *testing.T, i int, h History, f claims.False, played Played) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(*keep, fmt.Sprintf("%s-%d-%d", strings.NewReplacer(" ", "-").Replace(f.Key()), *seed, i))
+	name = filepath.Join(*keep, name)
 	if err := os.WriteFile(name+".json", text, 0o600); err != nil {
 		t.Error(err)
 	}
-	if err := os.WriteFile(name+".log", []byte(f.String()+"\n\n"+strings.Join(played.Log, "\n")), 0o600); err != nil {
+	if err := os.WriteFile(name+".log", []byte(wrong+"\n\n"+strings.Join(played.Log, "\n")), 0o600); err != nil {
 		t.Error(err)
 	}
 }

@@ -2,6 +2,8 @@ package parts
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +24,7 @@ const (
 func Scheduler(ctx context.Context, client kubernetes.Interface, objects *Objects) {
 	for tick(ctx, scheduleEvery) {
 		pods, _ := objects.Pods.List(labels.Everything())
+		byName(pods) // so that copies of a world are alike
 		nodes, _ := objects.Nodes.List(labels.Everything())
 		load := map[string]int{}
 		for _, p := range pods {
@@ -41,6 +44,10 @@ func Scheduler(ctx context.Context, client kubernetes.Interface, objects *Object
 			_ = client.CoreV1().Pods(p.Namespace).Bind(ctx, binding, metav1.CreateOptions{}) // it is bound already, or gone
 		}
 	}
+}
+
+func byName[T metav1.Object](objects []T) {
+	slices.SortFunc(objects, func(a, b T) int { return strings.Compare(a.GetName(), b.GetName()) })
 }
 
 func freest(nodes []*corev1.Node, load map[string]int) string {
@@ -73,6 +80,7 @@ func sayUnschedulable(ctx context.Context, client kubernetes.Interface, p *corev
 func Provisioner(ctx context.Context, client kubernetes.Interface, objects *Objects, d *driver.Driver) {
 	for tick(ctx, time.Second) {
 		claims, _ := objects.Claims.List(labels.Everything())
+		byName(claims)
 		for _, c := range claims {
 			if c.Spec.VolumeName != "" || c.DeletionTimestamp != nil || c.Annotations["volume.kubernetes.io/storage-provisioner"] != d.Name {
 				continue

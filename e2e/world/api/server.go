@@ -150,13 +150,18 @@ type installer struct {
 
 func (i *installer) install(root string, version schema.GroupVersion, storage map[string]rest.Storage) error {
 	info := genericserver.NewDefaultAPIGroupInfo(version.Group, legacyscheme.Scheme, legacyscheme.ParameterCodec, legacyscheme.Codecs)
+	types := typeConverter()
+	if version.Group == "coordination.k8s.io" {
+		// Nobody reads who owns which field of a lease, and most updates are of leases.
+		types = managedfields.NewDeducedTypeConverter()
+	}
 	group := &endpoints.APIGroupVersion{
 		Storage: storage, Root: root, GroupVersion: version,
 		OptionsExternalVersion: &schema.GroupVersion{Version: "v1"}, MetaGroupVersion: info.MetaGroupVersion,
 		ParameterCodec: info.ParameterCodec, Serializer: info.NegotiatedSerializer,
 		Creater: legacyscheme.Scheme, Convertor: legacyscheme.Scheme, ConvertabilityChecker: legacyscheme.Scheme,
 		UnsafeConvertor: runtime.UnsafeObjectConvertor(legacyscheme.Scheme), Defaulter: legacyscheme.Scheme, Typer: legacyscheme.Scheme,
-		Namer: runtime.Namer(meta.NewAccessor()), EquivalentResourceRegistry: i.equivalents, TypeConverter: typeConverter(),
+		Namer: runtime.Namer(meta.NewAccessor()), EquivalentResourceRegistry: i.equivalents, TypeConverter: types,
 		Admit: admission.NewChainHandler(), MinRequestTimeout: 30 * time.Minute, MaxRequestBodyBytes: 3 << 20,
 	}
 	_, _, err := group.InstallREST(i.container)

@@ -22,7 +22,7 @@ func TestInvariantsPage(t *testing.T) {
 	for _, row := range regexp.MustCompile(`(?m)^\| (\d+) \|`).FindAllStringSubmatch(string(page), -1) {
 		numbers[row[1]] = true
 	}
-	if len(numbers) != 12 || len(named) < 10 {
+	if len(numbers) != 13 || len(named) < 10 {
 		t.Fatalf("%d invariants and %d tests", len(numbers), len(named))
 	}
 	for _, n := range named {

@@ -25,7 +25,7 @@ func (v VolumeTrace) unread(broken StageName) snapshot.Kind {
 		first = first[:at+1] // what comes later may be blocked as well, and does not come first
 	}
 	for _, s := range v.Stages {
-		if s.unread != "" && !s.follows && slices.Contains(first, s.Stage) {
+		if s.unread != "" && slices.Contains(first, s.Stage) {
 			return s.unread
 		}
 	}

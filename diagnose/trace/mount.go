@@ -88,7 +88,7 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 		if facts.ContainsAny(last.Reason, kubeletwords.DriverUnknown) {
 			s.State, s.Detail = StageBlocked, "the kubelet does not know the driver, whatever the CSINode says"
 			s.Said = []Said{quote(last.Event, "the kubelet's own register lacks the driver; it loses it when it restarts, and the CSINode stays behind")}
-			if t.Age(facts.EventTime(last.Event)) > facts.KubeletRetries && !t.knows(snapshot.Pods, "") {
+			if !t.knows(snapshot.Pods, "") {
 				s.unread = snapshot.Pods // the plugin may have started again since
 			}
 			return t.due(s, facts.FirstTime(last.Event), facts.RegistrationGrace)

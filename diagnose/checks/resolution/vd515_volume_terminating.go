@@ -22,10 +22,11 @@ var VolumeTerminating = check.Check{
 	Name:        "volume-terminating",
 	Title:       "A persistent volume has been Terminating for long: its claim, its provisioner or a finalizer keeps it",
 	Severity:    finding.Warning,
-	Needs:       check.AttachmentKinds(snapshot.Leases),
+	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments},
 	OfNamespace: true,
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD101", "VD103"}, Share: check.OfVolume, Match: keepsAttached},
+		{From: []finding.Code{"VD512"}, Match: ofEarlierClaim},
 	},
 	Never: "take the finalizers off: the disk then stays in the storage system, and no object names it",
 	Run:   runVolumeTerminating,
@@ -37,6 +38,10 @@ const (
 	provisionersFinalizer = "external-provisioner.volume.kubernetes.io/finalizer"
 	controllersFinalizer  = "kubernetes.io/pv-controller"
 )
+
+// aboutAttachment are the kinds that are needed beside those of every volume where a
+// VolumeAttachment names it.
+var aboutAttachment = []snapshot.Kind{snapshot.Nodes, snapshot.CSIDrivers, snapshot.Leases}
 
 func runVolumeTerminating(p *check.Run) {
 	attached := map[string][]facts.Attachment{}
@@ -50,6 +55,9 @@ func runVolumeTerminating(p *check.Run) {
 		}
 		if slices.ContainsFunc(attached[pv.Name], func(va facts.Attachment) bool { return toldOfAttachment(p.View, pv, va) }) {
 			continue
+		}
+		if len(p.AttachmentsNaming(pv.Name)) > 0 && slices.ContainsFunc(aboutAttachment, func(k snapshot.Kind) bool { return !p.Snapshot.Complete(k) }) {
+			continue // whether another check tells of the VolumeAttachment is not known
 		}
 		if len(p.AttachmentsNaming(pv.Name)) == 0 && slices.ContainsFunc(pv.Finalizers, func(f string) bool { return strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }) {
 			continue // pv-finalizer-without-va
@@ -70,16 +78,11 @@ func toldOfAttachment(p *facts.View, pv *corev1.PersistentVolume, va facts.Attac
 	return p.KeepsDeletedVolume(va)
 }
 
-// toldOfClaim reports whether another check tells of the claim that the volume names.
+// toldOfClaim reports whether another check tells of the claim that the volume is bound to:
+// claim-terminating, or pv-terminating-va-exists where a pod runs with it.
 func toldOfClaim(p *facts.View, pv *corev1.PersistentVolume) bool {
-	switch claim := claimNamed(p, pv); {
-	case claim == nil:
-		return false
-	case claim == boundTo(p, pv): // claim-terminating, or pv-terminating-va-exists where a pod runs with it
-		return claim.DeletionTimestamp != nil && p.Age(*claim.DeletionTimestamp) > claimDeletionGrace || len(runWith(p, pv)) > 0
-	default: // claim-not-bound, where pods wait for a new claim of the same name
-		return claim.DeletionTimestamp == nil && claim.UID != pv.Spec.ClaimRef.UID && claim.Status.Phase != corev1.ClaimBound && claim.Status.Phase != corev1.ClaimLost && slices.ContainsFunc(p.ClaimUsers(claim), facts.IsPending)
-	}
+	claim := boundTo(p, pv)
+	return claim != nil && (claim.DeletionTimestamp != nil && p.Age(*claim.DeletionTimestamp) > claimDeletionGrace || len(runWith(p, pv)) > 0)
 }
 
 func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume, attached []facts.Attachment) {
@@ -164,6 +167,12 @@ func notDetached(p *facts.View, va facts.Attachment, f *finding.Finding) string 
 // keepsAttached reports whether the cause is about the VolumeAttachment that keeps the volume.
 func keepsAttached(_ *facts.View, cause, effect finding.Finding) bool {
 	return effect.VolumeAttachment != "" && cause.PersistentVolume == effect.PersistentVolume
+}
+
+// ofEarlierClaim reports whether the cause is about the claim that takes the place of the
+// volume's own, and names the volume.
+func ofEarlierClaim(_ *facts.View, cause, effect finding.Finding) bool {
+	return slices.ContainsFunc(cause.Evidence, func(e finding.Evidence) bool { return e.Object == "persistentvolume/"+effect.PersistentVolume })
 }
 
 // boundTo is the claim that the volume is bound to.

@@ -12,6 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 // toBe goes on after the name of a volume: what it lacks in each stage.
@@ -239,12 +240,10 @@ func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
 				v.Reason = "ContainerFails"
 			case w.Reason == "CreateContainerError" || w.Reason == "RunContainerError":
 				v.Reason = "ContainerStart"
-				if t.partial() { // a mount that does not work may be the reason
-					v.State = finding.Unsure
-				}
 			default:
 				continue
 			}
+			t.doubtMount(&v, c)
 			v.Message += fmt.Sprintf("; container %s waits: %s", c.Name, w.Reason)
 			if w.Message != "" {
 				v.Message += ": " + w.Message
@@ -256,6 +255,7 @@ func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
 		if !c.Ready && (c.State.Running != nil || c.State.Waiting != nil && c.State.Waiting.Reason != "PodInitializing") && !anyRuns(t.pod) {
 			v.Reason = "InitContainers"
 			v.Message += "; it waits for init container " + c.Name
+			t.doubtMount(&v, c)
 			return v
 		}
 	}
@@ -270,6 +270,16 @@ func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
 		v.Message += "; its images are being pulled, or the runtime gives many files an SELinux label"
 	}
 	return v
+}
+
+// doubtMount takes back that no volume is waited for where the container's mount may be what
+// does not work, and not all was read that tells the volume's path.
+func (t *tracer) doubtMount(v *Verdict, c corev1.ContainerStatus) {
+	w, last := c.State.Waiting, c.LastTerminationState.Terminated
+	notMade := w != nil && (w.Reason == "CreateContainerError" || w.Reason == "RunContainerError")
+	if t.partial() && (notMade || w != nil && last != nil && trim.NotStarted(last)) {
+		v.State = finding.Unsure
+	}
 }
 
 func anyRuns(pod *corev1.Pod) bool {

@@ -219,6 +219,9 @@ func nodesHaving(u *trace.VolumeUse, most int) []string {
 			return []string{"to no node"}
 		}
 	}
+	if text := nodesAlike(u, most); text != "" && most == manyUsers { // elsewhere is room for all
+		return []string{text}
+	}
 	var lines []string
 	for i, n := range u.Nodes {
 		if i == most && len(u.Nodes) > most+1 {
@@ -227,6 +230,29 @@ func nodesHaving(u *trace.VolumeUse, most int) []string {
 		lines = append(lines, nodeHaving(u, n))
 	}
 	return lines
+}
+
+// nodesAlike is one text for several nodes that have the volume as they should; "" where
+// one of them does not.
+func nodesAlike(u *trace.VolumeUse, most int) string {
+	var names []string
+	var first *metav1.Time
+	for _, n := range u.Nodes {
+		if n.State != trace.NodeHas || n.InVolumesAttached != trace.Yes || n.InVolumesInUse != trace.Yes || n.Ready != "True" || n.Since == nil || len(n.Said) > 0 {
+			return ""
+		}
+		names = append(names, string(n.Node))
+		if first == nil || n.Since.Before(first) {
+			first = n.Since
+		}
+	}
+	if len(names) < 2 {
+		return ""
+	}
+	if len(names) > most+1 {
+		names = append(names[:most], count(len(names)-most, "more node"))
+	}
+	return fmt.Sprintf("%s, the first since %s, in volumesAttached and volumesInUse", joined(names, ", "), sinceText(u.TakenAt, first))
 }
 
 func nodeHaving(u *trace.VolumeUse, n trace.HavingNode) string {

@@ -300,7 +300,6 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 	if !t.knows(snapshot.Events, t.pod.Namespace) {
 		bound = facts.AttachGraceUnseen
 	}
-	t.doubt(&s, snapshot.Events)
 	if t.mayBeHeld(v) {
 		t.doubt(&s, snapshot.Volumes)
 	}
@@ -310,7 +309,9 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 			return h
 		}
 	}
-	if s.Overdue {
+	if !s.Overdue {
+		t.doubt(&s, snapshot.Events) // which may tell of a failure, or that it takes too long already
+	} else {
 		s.Ends = "the controller writes the list again at the next attach to or detach from this node, or when it restarts; not for this volume alone"
 	}
 	return s

@@ -160,6 +160,9 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 // usersUnread is the kind of which objects that could not be read may use the volume: its
 // users are in the namespaces of the claims of all PersistentVolumes with its disk.
 func (t *tracer) usersUnread(v *tracedVolume) snapshot.Kind {
+	if t.Snapshot.Complete(snapshot.Pods) && t.Snapshot.Complete(snapshot.Claims) {
+		return ""
+	}
 	namespaces := []string{t.pod.Namespace}
 	if v.Claim == "" {
 		namespaces = []string{""}

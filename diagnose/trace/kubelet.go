@@ -81,7 +81,7 @@ func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
 		return nil // it is staged by now
 	}
 	var shared []facts.MountFailure
-	for _, f := range useOf(t.View, v.pair, v.specName()).failures {
+	for _, f := range useOf(t.View, v.pair).failuresOf(t.View, v.specName()) {
 		if of := f.Event.InvolvedObject.UID; of != t.pod.UID && of != uidThere(t.pod) {
 			shared = append(shared, f)
 		}
@@ -92,33 +92,51 @@ func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
 // use is what the pods of one node that use one volume show of it to each other.
 type use struct {
 	mounted []*corev1.Pod // at most two, of different UIDs: one is another pod than the one that asks
-	// failures are their failed mounts that would meet any of them, oldest first.
-	failures []facts.MountFailure
+	// failing are those with a mount that failed, by what the kubelet calls the volume:
+	// thousands of PersistentVolumes may be one disk.
+	failing map[string][]*corev1.Pod
+	// failures are, by that name, the failed mounts that would meet any of them.
+	failures sync.Map
+}
+
+// failuresOf are the failed mounts of the volume of that name, oldest first.
+func (u *use) failuresOf(view *facts.View, name string) []facts.MountFailure {
+	if known, ok := u.failures.Load(name); ok {
+		return known.([]facts.MountFailure)
+	}
+	var list []facts.MountFailure
+	for _, pod := range u.failing[name] {
+		list = append(list, slices.DeleteFunc(view.MountFailures(pod, name), func(f facts.MountFailure) bool { return !ofVolume(f) })...)
+	}
+	slices.SortStableFunc(list, func(a, b facts.MountFailure) int {
+		return facts.EventTime(a.Event).Compare(facts.EventTime(b.Event).Time)
+	})
+	u.failures.Store(name, list)
+	return list
 }
 
 // uses are found out once for each volume on each node: thousands of pods may use it.
 type uses struct{ sync.Map }
 
-func useOf(view *facts.View, pair reconcile.VolumeNode, name string) *use {
-	type key struct {
-		pair reconcile.VolumeNode
-		name string
-	}
+func useOf(view *facts.View, pair reconcile.VolumeNode) *use {
 	all := facts.Once(view, func(*facts.View) *uses { return &uses{} })
-	if known, ok := all.Load(key{pair, name}); ok {
+	if known, ok := all.Load(pair); ok {
 		return known.(*use)
 	}
-	found := &use{}
+	found := &use{failing: map[string][]*corev1.Pod{}}
 	for _, pod := range view.World.LivePods(pair) {
 		if n := len(found.mounted); facts.Mounted(pod) && (n == 0 || n == 1 && found.mounted[0].UID != pod.UID) {
 			found.mounted = append(found.mounted, pod)
 		}
-		found.failures = append(found.failures, slices.DeleteFunc(view.MountFailures(pod, name), func(f facts.MountFailure) bool { return !ofVolume(f) })...)
+		for _, e := range view.EventsOf(pod) {
+			if m := kubeletwords.Failed.FindStringSubmatch(e.Message); m != nil {
+				if of := found.failing[m[2]]; len(of) == 0 || of[len(of)-1] != pod {
+					found.failing[m[2]] = append(of, pod)
+				}
+			}
+		}
 	}
-	slices.SortStableFunc(found.failures, func(a, b facts.MountFailure) int {
-		return facts.EventTime(a.Event).Compare(facts.EventTime(b.Event).Time)
-	})
-	known, _ := all.LoadOrStore(key{pair, name}, found)
+	known, _ := all.LoadOrStore(pair, found)
 	return known.(*use)
 }
 

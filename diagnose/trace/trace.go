@@ -397,9 +397,7 @@ func (t *Trace) concerns(f finding.Finding) bool {
 // knows reports whether the absence of an object of the kind proves something; the
 // namespace is the object's namespace, "" where it has none.
 func (t *tracer) knows(kind snapshot.Kind, namespace string) bool {
-	return !slices.ContainsFunc(t.Snapshot.Gaps, func(g snapshot.Gap) bool {
-		return g.Kind == kind && g.Hides(namespace)
-	})
+	return t.Snapshot.CompleteIn(kind, namespace)
 }
 
 // due makes the stage a wait with a usual bound; none means that nothing that

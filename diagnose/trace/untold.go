@@ -179,7 +179,7 @@ func (t *tracer) notInline(v *tracedVolume, failures []facts.MountFailure) (Stag
 // userOnNode is the pod on the same node, beside this one, that uses the volume; nil
 // where none is known.
 func (t *tracer) userOnNode(v *tracedVolume) *corev1.Pod {
-	for _, other := range useOf(t.View, v.pair, v.specName()).mounted {
+	for _, other := range useOf(t.View, v.pair).mounted {
 		if other.UID != t.pod.UID {
 			return other
 		}

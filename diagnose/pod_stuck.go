@@ -100,6 +100,9 @@ func stuck(group []*trace.Trace) finding.Finding {
 	slices.Sort(f.Pods)
 	stage := first.Stage()
 	f.Cause = cmp.Or(stage.Means(), "not known; what the objects show: "+stage.Detail)
+	if f.Detail == f.Cause {
+		f.Detail = ""
+	}
 	f.SelfHeals.Unknown = !stage.Stays()
 	if stage.Ends != "" && !strings.Contains(f.Advice, stage.Ends) {
 		f.SelfHeals.Because = "what ends it: " + stage.Ends

@@ -137,7 +137,11 @@ func mayBeMounted(s *snapshot.Snapshot, node *corev1.Node, pod *corev1.Pod, v *c
 		return reconcile.ClaimName(pod, v) == ""
 	}
 	pv := s.Volume(claim.Spec.VolumeName)
-	return pv != nil && pv.Spec.CSI != nil && slices.Contains(node.Status.VolumesInUse, corev1.UniqueVolumeName("kubernetes.io/csi/"+pv.Spec.CSI.Driver+"^"+pv.Spec.CSI.VolumeHandle))
+	detaches := func(va *storagev1.VolumeAttachment) bool { // which the controller begins once the kubelet has unmounted it
+		name := va.Spec.Source.PersistentVolumeName
+		return va.DeletionTimestamp != nil && va.Spec.NodeName == node.Name && name != nil && *name == claim.Spec.VolumeName
+	}
+	return pv != nil && pv.Spec.CSI != nil && !slices.ContainsFunc(s.VolumeAttachments, detaches) && slices.Contains(node.Status.VolumesInUse, corev1.UniqueVolumeName("kubernetes.io/csi/"+pv.Spec.CSI.Driver+"^"+pv.Spec.CSI.VolumeHandle))
 }
 
 // lastTry is why a container that was made could not be started.

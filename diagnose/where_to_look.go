@@ -15,6 +15,10 @@ func whereToLook(t *trace.Trace) string {
 	actor := verdict.Actor
 	plugin, isPlugin := strings.CutPrefix(actor, "the node plugin of ")
 	switch {
+	case verdict.Stage == trace.StageClaimBound && actor == trace.EphemeralController:
+		return "{check} look at the pod's events for what refuses its claim (a quota, a webhook), and whether kube-controller-manager runs"
+	case actor == trace.Nobody && stage.Ends != "":
+		return "nobody does it unasked: the wait ends once " + stage.Ends
 	case verdict.Stage == trace.StageScheduled && isPlugin:
 		return "look why the node plugin of " + plugin + " does not start on the tainted nodes: it takes the taint off there once it has"
 	case isPlugin:

@@ -1,11 +1,70 @@
 package facts
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
+
+// KeptOffByPlace reports whether the scheduler says that a volume keeps the pod off nodes
+// because of where it is (kube-scheduler, plugins VolumeBinding and VolumeZone).
+func KeptOffByPlace(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
+			ContainsAny(c.Message, "volume node affinity conflict", "PersistentVolume's node affinity", "no available volume zone")
+	})
+}
+
+// VolumePlaces says of each volume of the pod that not every node can use what it asks of a
+// node, and which nodes have that; none where not all nodes were read.
+func (p *View) VolumePlaces(pod *corev1.Pod) []string {
+	var list []string
+	if !p.Snapshot.Complete(snapshot.Nodes) {
+		return nil
+	}
+	for i := range pod.Spec.Volumes {
+		pv := p.BoundVolume(pod, &pod.Spec.Volumes[i])
+		if pv == nil {
+			continue
+		}
+		asks, suits := "", []string(nil)
+		for _, node := range p.Snapshot.Nodes {
+			unmet := UnmetAffinity(pv, node)
+			if Virtual(node) || unmet != "" {
+				asks = cmp.Or(unmet, asks)
+				continue
+			}
+			name := node.Name
+			switch {
+			case !reconcile.NodeReady(node):
+				name += " (not Ready)"
+			case node.Spec.Unschedulable:
+				name += " (cordoned)"
+			}
+			suits = append(suits, name)
+		}
+		switch n := len(suits); {
+		case asks == "":
+		case n == 0:
+			list = append(list, fmt.Sprintf("volume %s can be used only where %s, and no node has that", pv.Name, asks))
+		case n > mostSuiting:
+			list = append(list, fmt.Sprintf("volume %s can be used only where %s, which %d nodes have", pv.Name, asks, n))
+		default:
+			list = append(list, fmt.Sprintf("volume %s can be used only where %s: %s", pv.Name, asks, strings.Join(suits, ", ")))
+		}
+	}
+	return list
+}
+
+// mostSuiting is how many nodes that suit a volume are named.
+const mostSuiting = 3
 
 // UnmetAffinity is what the volume asks of a node, if this one does not have it; ""
 // where it may be used there.
@@ -17,6 +76,11 @@ func UnmetAffinity(pv *corev1.PersistentVolume, node *corev1.Node) string {
 	if err != nil || selector.Match(node) {
 		return "" // one that cannot be read proves nothing
 	}
+	return AffinityText(pv)
+}
+
+// AffinityText is what the volume, which has a nodeAffinity, asks of a node.
+func AffinityText(pv *corev1.PersistentVolume) string {
 	text := ""
 	for _, term := range pv.Spec.NodeAffinity.Required.NodeSelectorTerms {
 		if text != "" {

@@ -106,7 +106,7 @@ func (t *tracer) readNode(name StageName) (Stage, bool) {
 	case !t.knows(snapshot.Nodes, ""):
 		return unread(name, snapshot.Nodes), false
 	default:
-		s := Stage{Stage: name, State: StageBlocked, On: nobody, Detail: "node " + t.pod.Spec.NodeName + " does not exist"}
+		s := Stage{Stage: name, State: StageBlocked, On: Nobody, Detail: "node " + t.pod.Spec.NodeName + " does not exist"}
 		return t.due(s, facts.BoundAt(t.pod), facts.ListsGrace), false
 	}
 }

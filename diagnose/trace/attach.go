@@ -41,6 +41,9 @@ const (
 	Scheduler = "the scheduler"
 	// Controller is the actor of attaches and detaches that nobody has begun.
 	Controller = "the attach/detach controller"
+	// EphemeralController makes the claims of generic ephemeral volumes; it is part of
+	// kube-controller-manager.
+	EphemeralController = "the ephemeral volume controller"
 )
 
 func attacherOf(driver string) string { return "the external-attacher of " + driver }
@@ -94,7 +97,7 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 		t.doubt(&s, snapshot.Volumes)
 	}
 	if t.node != nil && !t.World.Managed.Has(facts.NodeName(t.node)) {
-		s.State, s.On, s.Ends = StageBlocked, nobody, ""
+		s.State, s.On, s.Ends = StageBlocked, Nobody, ""
 		s.Detail = "the node lacks the annotation with which the controller cares for it: nobody attaches volumes to it"
 		if t.Age(t.node.CreationTimestamp) < facts.ListsGrace { // its kubelet may still be about to write it
 			s.State, s.On, s.Ends = StageWaiting, kubeletOf(t.node.Name), "the kubelet writes it once it has registered the driver"

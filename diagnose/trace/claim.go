@@ -34,6 +34,9 @@ func (t *tracer) scheduled() Stage {
 	if c := condition(t.pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Message != "" {
 		s.State, s.Detail = StageBlocked, "no node suits the pod"
 		s.Said = []Said{{By: "the scheduler, condition PodScheduled", At: &c.LastTransitionTime, Text: c.Message, Means: schedulerMeans(c.Message)}}
+		if facts.KeptOffByPlace(t.pod) {
+			s.Said[0].Means = strings.Join(append([]string{s.Said[0].Means}, t.VolumePlaces(t.pod)...), "; ")
+		}
 		if means, plugin := t.startUpTaint(c.Message); means != "" {
 			if s.Said[0].Means == "" {
 				s.On, s.Ends = plugin, "the driver's node plugin starts on a node and takes the taint off"
@@ -113,17 +116,20 @@ var volumeRefusals = []struct{ text, means string }{
 	{"max volume count", "the nodes have as many volumes as they can attach"},
 	{"available persistent volumes to bind", "no free PV suits the claim on those nodes, and none is made there"},
 	{"enough free storage", "the driver reports too little capacity there"},
-	{"non-existent pv", "the claim is bound to a PV that does not exist"},
+	{"bound to non-existent p", "the claim is bound to a PV that does not exist"},
 	{"no available volume zone", "the volume is in another zone"},
 	{"no available disk", "the disk is in use there"},
 	{onePod, "another pod uses the claim, which only one pod may"},
 	{driverMissing, "the driver is not registered there"},
-	{"persistentvolumeclaim \"", "a claim is missing or being deleted"},
+	{"persistentvolumeclaim \"", "a claim is missing or being deleted"}, // the last: others that name a claim say more
 }
 
 func schedulerMeans(message string) string {
 	var means []string
 	for _, r := range volumeRefusals {
+		if r.text == volumeRefusals[len(volumeRefusals)-1].text && len(means) > 0 {
+			break
+		}
 		if strings.Contains(strings.ToLower(message), r.text) && !slices.Contains(means, r.means) {
 			means = append(means, r.means)
 		}
@@ -179,7 +185,7 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 		}
 		s.On, s.Detail, s.Ends = "whoever is to create the claim", name+" does not exist", "the claim is created"
 		if v.source.Ephemeral != nil {
-			s.On, s.Ends = "the ephemeral volume controller", "the controller makes the claim for the pod"
+			s.On, s.Ends = EphemeralController, "the controller makes the claim for the pod"
 			return t.due(s, t.pod.CreationTimestamp, facts.ClaimBinds)
 		}
 		return t.due(s, t.pod.CreationTimestamp, facts.ListsGrace) // it may have been made after the claims were read
@@ -187,13 +193,13 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 	v.claim = claim
 	switch {
 	case v.source.Ephemeral != nil && !metav1.IsControlledBy(claim, t.pod):
-		s.On, s.Detail, s.Ends = nobody, name+" has the name of the pod's own claim but belongs to another", "the other claim or this pod is deleted"
+		s.On, s.Detail, s.Ends = Nobody, name+" has the name of the pod's own claim but belongs to another", "the other claim or this pod is deleted"
 		return t.due(s, t.pod.CreationTimestamp, facts.ListsGrace)
 	case claim.Status.Phase == corev1.ClaimLost:
-		s.On, s.Detail = nobody, fmt.Sprintf("%s is Lost: its PV %q is gone", name, claim.Spec.VolumeName)
+		s.On, s.Detail = Nobody, fmt.Sprintf("%s is Lost: its PV %q is gone", name, claim.Spec.VolumeName)
 		return t.due(s, metav1.Time{}, 0)
 	case claim.DeletionTimestamp != nil && !slices.Contains(claim.Finalizers, claimProtection):
-		s.On, s.Detail = nobody, name+" is being deleted and has lost its protection: the kubelet refuses it"
+		s.On, s.Detail = Nobody, name+" is being deleted and has lost its protection: the kubelet refuses it"
 		return t.due(s, *claim.DeletionTimestamp, 0)
 	case claim.Spec.VolumeName == "" || claim.Status.Phase != corev1.ClaimBound && t.Snapshot.Volume(claim.Spec.VolumeName) == nil:
 		return t.unbound(v, name)
@@ -210,14 +216,14 @@ func (t *tracer) boundTo(v *tracedVolume, name string, s Stage) Stage {
 	case pv == nil && !t.knows(snapshot.Volumes, ""):
 		return unread(StageClaimBound, snapshot.Volumes)
 	case pv == nil:
-		s.On, s.Ends = nobody, ""
+		s.On, s.Ends = Nobody, ""
 		s.Detail = fmt.Sprintf("%s is bound to %s, which does not exist", name, claim.Spec.VolumeName)
 		return t.due(s, facts.Latest(t.pod.CreationTimestamp, claim.CreationTimestamp), facts.ListsGrace)
 	case pv.Spec.ClaimRef == nil:
 		s.Detail = fmt.Sprintf("%s has no claimRef: the kubelet takes it for not bound", pv.Name)
 		return t.due(s, claim.CreationTimestamp, facts.ClaimBinds)
 	case pv.Spec.ClaimRef.UID != claim.UID:
-		s.On, s.Ends = nobody, ""
+		s.On, s.Ends = Nobody, ""
 		s.Detail = fmt.Sprintf("%s is bound to a claim with uid %s, and %s has %s", pv.Name, pv.Spec.ClaimRef.UID, name, claim.UID)
 		return t.due(s, claim.CreationTimestamp, facts.ListsGrace)
 	}
@@ -248,7 +254,7 @@ func (t *tracer) unbound(v *tracedVolume, name string) Stage {
 		s.On, s.Detail = Scheduler, name+" is bound once the scheduler has chosen a node for the pod"
 		bound = schedulerTakes
 	case about.ForNode:
-		s.State, s.On = StageBlocked, nobody
+		s.State, s.On = StageBlocked, Nobody
 		s.Detail = name + " waits for the scheduler to choose a node, but the pod was put on its node without it (spec.nodeName)"
 		bound = 0
 	case !about.ClassFound && about.Class != "" && about.Provisioner == "":

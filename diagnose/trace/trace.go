@@ -315,7 +315,7 @@ func (t *Trace) Judge(findings []finding.Finding) {
 			return
 		}
 	}
-	if due := t.comesBy(certain); due != nil && t.Verdict.Actor != nobody && !t.Stage().permanent {
+	if due := t.comesBy(certain); due != nil && t.Verdict.Actor != Nobody && !t.Stage().permanent {
 		t.Verdict.State, t.Verdict.DueAt = finding.InFlight, due
 	}
 }
@@ -410,7 +410,7 @@ func (t *tracer) due(s Stage, since metav1.Time, bound time.Duration) Stage {
 		s.UsualBound = facts.Rounded(bound)
 	}
 	s.Overdue = bound == 0 || !since.IsZero() && t.Age(since) > bound
-	if s.On == nobody && !s.Overdue {
+	if s.On == Nobody && !s.Overdue {
 		s.On = "" // somebody may have acted meanwhile, and the lists that were read do not show it yet
 	}
 	return s
@@ -422,9 +422,9 @@ func (t *tracer) never(s Stage, since metav1.Time) Stage {
 	return t.due(s, since, 0)
 }
 
-// nobody is who has to act where neither the pod nor its volume can be changed so that
+// Nobody is who has to act where neither the pod nor its volume can be changed so that
 // the wait ends.
-const nobody = "nobody"
+const Nobody = "nobody"
 
 func done(name StageName, since metav1.Time, detail string) Stage {
 	return Stage{Stage: name, State: StageDone, Since: unlessZero(since), Detail: detail}

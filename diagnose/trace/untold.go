@@ -101,7 +101,7 @@ func (v VolumeTrace) stages() []StageName {
 // pod nor the volume can be changed so that it could (createVolumeSpec and
 // FindPluginBySpec, desired_state_of_world_populator.go).
 func (t *tracer) refused(v *tracedVolume) (Stage, bool) {
-	s := Stage{Stage: StageInVolumesInUse, State: StageBlocked, On: nobody, Ends: "the pod is made again with a volume that its node can use"}
+	s := Stage{Stage: StageInVolumesInUse, State: StageBlocked, On: Nobody, Ends: "the pod is made again with a volume that its node can use"}
 	if e, w, ok := t.notTakenUp(v); ok {
 		s.Said = []Said{quote(e, w.means(v.Name, t.kubelet))}
 	}
@@ -146,7 +146,7 @@ func (t *tracer) elsewhere(name StageName, v *tracedVolume) (Stage, bool) {
 	if terms == "" {
 		return Stage{}, false
 	}
-	s := Stage{Stage: name, State: StageBlocked, On: nobody, Detail: "the volume can be used only on nodes with " + terms,
+	s := Stage{Stage: name, State: StageBlocked, On: Nobody, Detail: "the volume can be used only on nodes with " + terms,
 		Ends: "the pod is made again on a node that suits the volume"}
 	if failures := t.mountFailures(v); len(failures) > 0 {
 		last := failures[len(failures)-1]
@@ -165,7 +165,7 @@ func (t *tracer) notInline(v *tracedVolume, failures []facts.MountFailure) (Stag
 	if d == nil || len(d.Spec.VolumeLifecycleModes) == 0 || slices.Contains(d.Spec.VolumeLifecycleModes, storagev1.VolumeLifecycleEphemeral) {
 		return Stage{}, false
 	}
-	s := Stage{Stage: StageMounted, State: StageBlocked, On: nobody, Detail: "csidriver/" + d.Name + " does not list the mode Ephemeral, which a volume that stands in a pod needs",
+	s := Stage{Stage: StageMounted, State: StageBlocked, On: Nobody, Detail: "csidriver/" + d.Name + " does not list the mode Ephemeral, which a volume that stands in a pod needs",
 		Ends: "the pod is made again without the volume: the modes that a CSIDriver lists cannot be changed"}
 	for _, f := range slices.Backward(failures) {
 		if facts.ContainsAny(f.Reason, kubeletwords.ModeNotSupported) {

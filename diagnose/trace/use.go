@@ -808,7 +808,7 @@ func (u *useTracer) judgeUnbound(s Stage) UseVerdict {
 	if s.Overdue {
 		v.State = finding.Stuck
 	}
-	if s.On != "" && s.On != nobody {
+	if s.On != "" && s.On != Nobody {
 		v.Message += "; next to act: " + s.On
 	}
 	return v

@@ -143,7 +143,7 @@ func (t *tracer) fit(stages []Stage) []Stage {
 	earlier, gone := false, false // whether a stage before the driver's waits, and the driver's does
 	for i := range stages {
 		s := &stages[i]
-		if gone && (s.Stage == StageStaged || s.Stage == StageMounted) && s.On != nobody {
+		if gone && (s.Stage == StageStaged || s.Stage == StageMounted) && s.On != Nobody {
 			*s = after(s.Stage) // whatever was said before the driver went
 			if s.Stage == StageStaged && !earlier {
 				*s = Stage{Stage: s.Stage, State: StageUnknown, Detail: "no object tells whether it was staged before its driver went", follows: true}
@@ -180,7 +180,7 @@ var brokenOrder = []StageName{
 // and all before one of which nothing is known.
 func broken(stages []Stage) StageName {
 	for _, fits := range []func(Stage) bool{
-		func(s Stage) bool { return s.State == StageBlocked && s.On == nobody },
+		func(s Stage) bool { return s.State == StageBlocked && s.On == Nobody },
 		func(s Stage) bool { return s.State == StageBlocked },
 		func(s Stage) bool { return s.State == StageWaiting && s.Overdue },
 		func(s Stage) bool { return s.State == StageWaiting },

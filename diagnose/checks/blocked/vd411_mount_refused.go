@@ -2,6 +2,7 @@ package blocked
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -80,6 +81,9 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 		evidence: finding.Evidence{Object: "event/" + last.Event.Namespace + "/" + last.Event.Name, Field: "message", Value: last.Event.Message},
 		one:      finding.Finding{Subject: mountSubject(p, pod, driver, entry.Meaning, last), Volume: volume.Volume},
 	}
+	if !slices.Contains(ofFileSystem, entry.Meaning) {
+		r.one.Never = "force-delete the pod: the next one there gets the same answer"
+	}
 	r.one.Said = facts.QuoteEvent(last.Event)
 	r.one.Said.Text = last.Reason
 	if facts.Heals(entry, p.Age(since)) || entry.Actor.Heals() {
@@ -102,6 +106,9 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 	}
 	return r, true
 }
+
+// ofFileSystem are the meanings that tempt people to format a volume.
+var ofFileSystem = []driverwords.Meaning{driverwords.FilesystemDamaged, driverwords.WrongFilesystem, driverwords.StorageError, driverwords.VolumeFailed}
 
 // heldBy is what the storage system's list says of the volume where some machine has it, nil
 // for nothing: also of one whose driver attaches nothing.

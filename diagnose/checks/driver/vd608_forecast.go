@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -98,8 +99,12 @@ func noRoomAhead(p *check.Run, driver string, pods []*corev1.Pod, volumes []stri
 	if nodes == 0 || len(volumes) <= room {
 		return
 	}
+	severity := finding.Info
+	if kept := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !keptOffByLimit(pod) }); len(kept) > 0 {
+		severity, pods = finding.Warning, kept // what was to come has come
+	}
 	p.Report(finding.Finding{
-		Severity: finding.Info,
+		Severity: severity,
 		Subject:  p.DriverObject(driver),
 		Pods:     facts.PodNames(pods),
 		Since:    &pods[0].CreationTimestamp,
@@ -110,5 +115,13 @@ func noRoomAhead(p *check.Run, driver string, pods []*corev1.Pod, volumes []stri
 		Evidence:  evidence,
 		SelfHeals: finding.SelfHeals{Because: "the scheduler places the pods as volumes leave the nodes, or nodes come; an autoscaler that counts volumes brings them"},
 		Advice:    "add nodes, or take volumes off those that there are; see that the driver's limit is not lower than the machines' own",
+	})
+}
+
+// keptOffByLimit reports whether the scheduler says that nodes have as many volumes as they
+// take (ErrReasonMaxVolumeCountExceeded, nodevolumelimits).
+func keptOffByLimit(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && strings.Contains(c.Message, "max volume count")
 	})
 }

@@ -46,11 +46,9 @@ func runTopologyMismatch(p *check.Run) {
 		return
 	}
 	for _, pod := range p.Snapshot.Pods {
-		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && keptOffByPlace(pod) && p.Lasted(pod.CreationTimestamp, nodeComes) {
-			for i := range pod.Spec.Volumes {
-				if nowhere(p, pod, &pod.Spec.Volumes[i]) {
-					break
-				}
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && facts.KeptOffByPlace(pod) && p.Lasted(pod.CreationTimestamp, nodeComes) {
+			if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return nowhere(p, pod, &v) }) {
+				apart(p, pod)
 			}
 		}
 	}
@@ -60,19 +58,10 @@ func runTopologyMismatch(p *check.Run) {
 // judgement: machines come in one to three minutes, and register within one more.
 const nodeComes = 5 * time.Minute
 
-// keptOffByPlace reports whether the scheduler says that a volume keeps the pod off nodes
-// because of where it is (kube-scheduler, plugins VolumeBinding and VolumeZone).
-func keptOffByPlace(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
-			facts.ContainsAny(c.Message, "volume node affinity conflict", "PersistentVolume's node affinity", "no available volume zone")
-	})
-}
-
 // nowhere reports a pod without a node whose volume can be used on no node that takes pods.
 func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 	pv := p.BoundVolume(pod, v)
-	if pv == nil || !facts.Referenced(pod, v.Name) {
+	if pv == nil {
 		return false
 	}
 	terms, shut := "", []string(nil)
@@ -124,6 +113,39 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 		Advice:    "add a node there, or make the one that is there take pods again; let the autoscaler have a pool in that place, and look whether another rule of the pod (affinity, nodeSelector) forbids it",
 	})
 	return true
+}
+
+// apart reports a pod without a node whose volumes are in different places: each can be used
+// on some node, and no node can use all of them.
+func apart(p *check.Run, pod *corev1.Pod) {
+	var volumes []*corev1.PersistentVolume
+	for i := range pod.Spec.Volumes {
+		if pv := p.BoundVolume(pod, &pod.Spec.Volumes[i]); pv != nil && pv.Spec.NodeAffinity != nil {
+			volumes = append(volumes, pv)
+		}
+	}
+	suits := func(node *corev1.Node) bool {
+		return !facts.Virtual(node) && !slices.ContainsFunc(volumes, func(pv *corev1.PersistentVolume) bool { return facts.UnmetAffinity(pv, node) != "" })
+	}
+	if len(volumes) < 2 || slices.ContainsFunc(p.Snapshot.Nodes, suits) {
+		return
+	}
+	f := finding.Finding{
+		Subject: facts.PodObject(pod), PersistentVolume: volumes[0].Name, Pods: []string{facts.PodName(pod)}, Since: &pod.CreationTimestamp,
+		Message: fmt.Sprintf("Pod %s gets no node: its volumes %s and %s are in different places", facts.PodName(pod), volumes[0].Name, volumes[1].Name),
+		Detail:  strings.Join(p.VolumePlaces(pod), "; "),
+		Cause:   "no node can use all of its volumes: they were made in different zones, before the pod had a node",
+		Evidence: []finding.Evidence{
+			{Object: "pod/" + facts.PodName(pod), Field: "status.conditions[PodScheduled]", Value: scheduledText(pod)},
+		},
+		SelfHeals: finding.SelfHeals{Because: "volumes do not move"},
+		Advice: "decide which of the volumes has the data; copy the other one from a snapshot or a backup into the zone of that one, and give the pod the claim of the copy; " +
+			"{later} use a storage class with volumeBindingMode WaitForFirstConsumer",
+	}
+	for _, pv := range volumes {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.nodeAffinity.required", Value: facts.AffinityText(pv)})
+	}
+	p.Report(f)
 }
 
 func scheduledText(pod *corev1.Pod) string {

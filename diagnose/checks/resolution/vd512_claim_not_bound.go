@@ -39,6 +39,7 @@ func runClaimNotBound(p *check.Run) {
 		// does not wait for this one.
 		users := slices.DeleteFunc(slices.Clone(p.ClaimUsers(claim)), func(pod *corev1.Pod) bool { return !facts.IsPending(pod) })
 		if len(users) == 0 {
+			noPodWaits(p, claim)
 			continue
 		}
 		about, kept := p.Unbound(claim), keptOf(p.View, claim)
@@ -58,17 +59,41 @@ func runClaimNotBound(p *check.Run) {
 			continue
 		}
 		f := why.Finding
-		f.Subject = finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
 		f.Since, f.Pods = &since, facts.PodNames(users)
-		if len(f.AdviceCommands) == 0 {
-			f.AdviceCommands = []string{safetext.Kubectl("describe", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace)}
-		}
 		f.Message = fmt.Sprintf("Pod %s waits for claim %s/%s: %s", facts.PodName(users[0]), claim.Namespace, claim.Name, f.Message)
-		f.Evidence = append([]finding.Evidence{
-			{Object: claimObject(claim), Field: "status.phase", Value: string(cmp.Or(claim.Status.Phase, corev1.ClaimPending))},
-		}, f.Evidence...)
-		p.Report(f)
+		reportUnbound(p, claim, f)
 	}
+}
+
+// noPodWaits reports a claim for which no pod waits yet, and whose provisioner fails: whoever
+// comes will wait.
+func noPodWaits(p *check.Run, claim *corev1.PersistentVolumeClaim) {
+	about := p.Unbound(claim)
+	n := len(about.Failures)
+	if claim.Spec.VolumeName != "" || about.ForNode || about.Provisioner == "" || n == 0 || p.Age(facts.EventTime(about.Failures[n-1])) > facts.ProvisionSilence ||
+		about.Failures[n-1].Reason != "ProvisioningFailed" || len(p.ClaimUsers(claim)) > 0 {
+		return
+	}
+	why := whyUnbound(p.View, claim, about, nil, about.Since)
+	if !p.Lasted(about.Since, why.granted) {
+		return
+	}
+	f := why.Finding
+	f.Severity, f.Since = finding.Warning, &about.Since
+	f.Message = fmt.Sprintf("Claim %s/%s gets no volume: %s", claim.Namespace, claim.Name, f.Message)
+	f.Detail = finding.Clauses(f.Detail, "no pod waits for it yet")
+	reportUnbound(p, claim, f)
+}
+
+func reportUnbound(p *check.Run, claim *corev1.PersistentVolumeClaim, f finding.Finding) {
+	f.Subject = finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+	if len(f.AdviceCommands) == 0 {
+		f.AdviceCommands = []string{safetext.Kubectl("describe", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace)}
+	}
+	f.Evidence = append([]finding.Evidence{
+		{Object: claimObject(claim), Field: "status.phase", Value: string(cmp.Or(claim.Status.Phase, corev1.ClaimPending))},
+	}, f.Evidence...)
+	p.Report(f)
 }
 
 // getsItsOwn reports whether the claim names a volume that the binder gives it, or that
@@ -170,12 +195,35 @@ func nobodyMakesIt(claim *corev1.PersistentVolumeClaim, about facts.Unbound) unb
 	return unboundReason{f, facts.ClaimBinds + facts.ListsGrace}
 }
 
+// sourceGone is the claim that this one is to be a copy of, where there is no such claim; "" else.
+func sourceGone(p *facts.View, claim *corev1.PersistentVolumeClaim) string {
+	from := claim.Spec.DataSourceRef
+	if from == nil || from.Kind != "PersistentVolumeClaim" || from.Namespace != nil && *from.Namespace != claim.Namespace {
+		return ""
+	}
+	if p.Snapshot.Claim(types.NamespacedName{Namespace: claim.Namespace, Name: from.Name}) != nil {
+		return ""
+	}
+	return claim.Namespace + "/" + from.Name
+}
+
 func lastSaid(e *corev1.Event) string {
 	return fmt.Sprintf("%s at %s: %s", e.Reason, facts.Stamp(facts.EventTime(e)), e.Message)
 }
 
 // notProvisioned is about a claim whose provisioner fails, or says nothing.
 func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound, since metav1.Time) unboundReason {
+	if source := sourceGone(p, claim); source != "" && len(about.Failures) == 0 {
+		return unboundReason{finding.Finding{
+			Message: fmt.Sprintf("claim %s, which it is to be copied from, does not exist", source),
+			Cause:   "the claim that it is to be a copy of was deleted, or has another name",
+			Evidence: []finding.Evidence{
+				{Object: claimObject(claim), Field: "spec.dataSourceRef", Value: "PersistentVolumeClaim " + source},
+			},
+			SelfHeals: finding.SelfHeals{Because: "the provisioner makes no volume without the claim that it copies"},
+			Advice:    "recreate the claim with the name of a claim that exists, or from a snapshot",
+		}, facts.ProvisionTakes}
+	}
 	if len(about.Failures) == 0 {
 		return unboundReason{finding.Finding{
 			Message: fmt.Sprintf("provisioner %s has made no volume", about.Provisioner),

@@ -110,6 +110,12 @@ func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users [
 		f.Advice = "{check} look whether kube-controller-manager runs and leads, and what its log says about the claim"
 		f.AdviceCommands = []string{safetext.Kubectl("get", "lease/kube-controller-manager", "-n", "kube-system")}
 	}
+	waiting := slices.DeleteFunc(slices.Clone(p.ClaimUsers(claim)), func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" || !facts.IsPending(pod) })
+	if len(waiting) > 0 {
+		f.Pods = append(f.Pods, facts.PodNames(waiting)...)
+		slices.Sort(f.Pods)
+		facts.Also(&f, "pod %s gets no node as long as the claim goes", facts.PodName(waiting[0]))
+	}
 	f.Cause = finding.Clauses(f.Cause, p.NamespaceLeaves(claim.Namespace))
 	p.Report(f)
 }

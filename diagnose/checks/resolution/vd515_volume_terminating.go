@@ -199,12 +199,15 @@ func diskStays(p *facts.View, pv *corev1.PersistentVolume, f *finding.Finding, h
 		driver = pv.Spec.CSI.Driver
 		who = "the provisioner of " + driver
 	}
-	first := ""
-	if deletes(pv) {
-		first = "if the data on it may still be wanted, set its reclaim policy to Retain first, which keeps the disk; then "
-		f.AdviceCommands = []string{retain(pv)}
+	if !deletes(pv) {
+		holds("its provisioner's finalizer stays", "its reclaim policy keeps the disk", who+" has not taken its finalizer off: it does not run, or hangs")
+		f.SelfHeals.Because = "it goes once " + who + " takes its finalizer off; the disk stays"
+		f.Advice = "{check} see whether " + who + " runs, and read its log about the volume"
+		return
 	}
 	f.SelfHeals.Because = "it goes once " + who + " has deleted the disk, which it tries again and again"
+	const first = "if the data on it may still be wanted, set its reclaim policy to Retain first, which keeps the disk; then "
+	f.AdviceCommands = []string{retain(pv)}
 	failed := lastFailedDelete(p, pv)
 	if failed == nil {
 		holds("its disk is not deleted", who+" has not deleted its disk, and no recent event says why", who+" does not run, or hangs")

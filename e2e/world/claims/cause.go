@@ -37,6 +37,7 @@ var causes = map[finding.Code][]string{
 	"VD111": lostNodes,
 	"VD112": {"delete the node"},
 	"VD114": lostNodes,
+	"VD116": slices.Concat(lostNodes, taken),
 	"VD122": taken,
 	"VD301": slices.Concat([]string{"drop the entry", "stop the manager"}, taken),
 	"VD302": slices.Concat([]string{"stop the manager"}, taken),
@@ -57,6 +58,9 @@ func KindsOf(code finding.Code) []string { return causes[code] }
 
 // lasting are the kinds of what nobody undoes.
 var lasting = []string{"delete the attachment", "strip the attachment", "drop the entry"}
+
+// traces are the codes of what stands in the objects for good: it may be of long ago.
+var traces = []finding.Code{"VD116", "VD122", "VD301", "VD302", "VD404"}
 
 // harmless are the kinds of what a cluster copes with by itself.
 var harmless = []string{"drain", "delete the pod", "force-delete the pod", "cut all watches", "evict for pressure", "refuse evictions", "run a job", "slow requests"}
@@ -95,8 +99,12 @@ func (j *judging) cause(l Look, f finding.Finding) {
 		j.exempt(judge, string(f.Code)+" names none that is known")
 		return
 	}
+	if f.Code == "VD417" && strings.Contains(f.Message, "on silent node") {
+		kinds = lostNodes
+	}
 	j.Judged[judge]++
-	if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return c.at(l.At) && slices.Contains(kinds, c.Kind) && c.about(f) }) {
+	at := func(c Cause) bool { return c.at(l.At) || slices.Contains(traces, f.Code) && !c.From.After(l.At) }
+	if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return at(c) && slices.Contains(kinds, c.Kind) && c.about(f) }) {
 		j.false(judge, string(f.Code), l, fmt.Sprintf("%s certain: %s", f.Code, f.Message), "there was none of: "+strings.Join(kinds, ", "))
 	}
 }

@@ -74,6 +74,11 @@ func (r *Record) untouched(from time.Time) time.Time {
 	return r.Ended
 }
 
+// calm reports whether nobody has done anything that could show between the two moments.
+func (r *Record) calm(from, to time.Time) bool {
+	return !slices.ContainsFunc(r.Acts, func(a Act) bool { return (a.At.After(from) || a.Shown.After(from)) && !a.At.After(to) })
+}
+
 // unshown reports whether somebody has done something by then that no object can show yet:
 // that a driver works again is noticed when it is asked for the volume again. The volume is
 // its unique name; "" is any.
@@ -273,7 +278,7 @@ func (j *judging) exits(i int) {
 			j.false("exit code", "", l, w.Pod+" is stuck", "no finding of warning or worse names it")
 		}
 	}
-	if i == 0 || l.Exit() >= j.Looks[i-1].Exit() || !j.untouched(j.Looks[i-1].At).After(l.At) {
+	if i == 0 || l.Exit() >= j.Looks[i-1].Exit() || !j.calm(j.Looks[i-1].At, l.At) {
 		return
 	}
 	var same []string
@@ -299,7 +304,7 @@ func (j *judging) waiting(i int, w finding.Waiting) {
 	said := fmt.Sprintf("%s is in flight, stage %s, due at %s", w.Pod, w.Stage, j.since(w.DueAt.Time))
 	if i > 0 {
 		before := j.Looks[i-1]
-		if b := before.Waiting(w.Pod); b != nil && b.Verdict == finding.Stuck && b.Stage == w.Stage && b.Actor == w.Actor && j.untouched(before.At).After(l.At) {
+		if b := before.Waiting(w.Pod); b != nil && b.Verdict == finding.Stuck && b.Stage == w.Stage && b.Actor == w.Actor && j.calm(before.At, l.At) {
 			j.false(judge, "", l, said, "it was stuck in that stage, with that actor, at the look before, and nobody has acted")
 		}
 	}

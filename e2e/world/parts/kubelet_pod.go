@@ -161,7 +161,7 @@ func (k *Kubelet) end(ctx context.Context, p *corev1.Pod, r *running, now time.T
 		r.stopped = now
 	}
 	if !r.ended {
-		if kept || r.started && now.Sub(r.stopped) < stopping {
+		if r.started && (kept || now.Sub(r.stopped) < stopping) {
 			return
 		}
 		if r.started && !isTerminal(p) {

@@ -312,7 +312,7 @@ func (j *judging) waiting(i int, w finding.Waiting) {
 		if later.At.Before(w.DueAt.Time) {
 			continue
 		}
-		if j.untouched(l.At).Before(later.At) {
+		if !j.calm(l.At, later.At) {
 			j.exempt(judge, "somebody acted")
 			return
 		}

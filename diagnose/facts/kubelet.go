@@ -17,15 +17,15 @@ import (
 func (p *View) ReportingNodes() []*corev1.Node {
 	return p.memory.reporting.get(p, func(p *View) []*corev1.Node {
 		return slices.DeleteFunc(slices.Clone(p.Snapshot.Nodes), func(node *corev1.Node) bool {
-			return !reconcile.NodeReady(node) || !p.World.Managed.Has(NodeName(node)) || Virtual(node) || p.leaseStale(NodeName(node)) ||
+			return !reconcile.NodeReady(node) || !p.World.Managed.Has(NodeName(node)) || Virtual(node) || p.LeaseStale(NodeName(node)) ||
 				!p.Lasted(Latest(node.CreationTimestamp, ReadyCondition(node).LastTransitionTime), KubeletReports)
 		})
 	})
 }
 
-// leaseStale reports whether the kubelet has ceased to renew its lease: it is about to
-// be taken for lost. Without a lease nothing is known.
-func (p *View) leaseStale(node types.NodeName) bool {
+// LeaseStale reports whether the kubelet has stopped renewing its lease: it is about to be
+// taken for lost or, where no controller runs, stays Ready. Without a lease nothing is known.
+func (p *View) LeaseStale(node types.NodeName) bool {
 	lease := p.Snapshot.Lease(corev1.NamespaceNodeLease, string(node))
 	return lease != nil && lease.Spec.RenewTime != nil && p.Snapshot.TakenAt.Sub(lease.Spec.RenewTime.Time) > AttacherLeaseGrace
 }

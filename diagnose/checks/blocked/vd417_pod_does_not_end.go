@@ -12,6 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var PodDoesNotEnd = check.Check{
@@ -19,7 +20,7 @@ var PodDoesNotEnd = check.Check{
 	Name:     "pod-does-not-end",
 	Title:    "A pod is Terminating past its grace period, its containers run, and it keeps its volume",
 	Severity: finding.Warning,
-	Needs:    check.AttachmentKinds(),
+	Needs:    check.AttachmentKinds(snapshot.Leases),
 	Never:    "force-delete the pod: its container goes on writing to the volume, which the controller may then attach elsewhere",
 	Run:      runPodDoesNotEnd,
 }
@@ -37,6 +38,8 @@ func runPodDoesNotEnd(p *check.Run) {
 		held := heldFor(p.View, pod)
 		switch {
 		case len(held) == 0 || len(running) == 0:
+		case reconcile.NodeReady(node) && p.LeaseStale(facts.NodeName(node)):
+			// Its kubelet is silent, and does not kill anything: nobody has noticed yet.
 		case reconcile.NodeReady(node):
 			// A kubelet that has just come back has not had the time to kill it.
 			if back := facts.ReadyCondition(node).LastTransitionTime; back.IsZero() || p.Lasted(back, facts.KillTakes) {

@@ -3,10 +3,12 @@ package history
 import (
 	"cmp"
 	_ "embed"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +20,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/claims"
 )
 
-var page = flag.String("page", "", "the page to write what came of the stories and histories to")
+var (
+	page = flag.String("page", "", "the page to write what came of the stories and histories to")
+	save = flag.String("save", "", "a file to write the same to, for -add")
+	add  = flag.String("add", "", "a pattern of files of -save, the results of other runs of the same code, to add to the page")
+)
 
 // outcome is what the page has.
 var outcome = results{Tally: claims.NewTally(), Deeds: Deeds{Not: map[string]int{}}}
@@ -98,13 +104,55 @@ func TestMain(m *testing.M) {
 	began := time.Now()
 	code := m.Run()
 	outcome.Took = time.Since(began)
-	if *page != "" {
-		if err := outcome.write(*page); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
+	if err := outcome.keep(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
 	}
 	os.Exit(code)
+}
+
+// keep adds the results of other runs, and writes what was asked for.
+func (r *results) keep() error {
+	files, err := filepath.Glob(*add)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		other := results{Tally: claims.NewTally()}
+		if err := json.Unmarshal(text, &other); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		r.Tally.Add(other.Tally)
+		r.Stories = append(r.Stories, other.Stories...)
+		r.Histories, r.WithFalse, r.Took = r.Histories+other.Histories, r.WithFalse+other.WithFalse, r.Took+other.Took
+		r.Deeds.Done = append(r.Deeds.Done, other.Deeds.Done...)
+		for why, n := range other.Deeds.Not {
+			r.Deeds.Not[why] += n
+		}
+	}
+	if *save != "" {
+		text, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(*save, text, 0o600); err != nil {
+			return err
+		}
+	}
+	if *page != "" {
+		slices.SortStableFunc(r.Stories, func(a, b told) int { return place(a) - place(b) })
+		return r.write(*page)
+	}
+	return nil
+}
+
+// place is that of the story among Stories.
+func place(t told) int {
+	return slices.IndexFunc(Stories, func(s Story) bool { return s.Name == t.Name })
 }
 
 //go:embed page.tmpl

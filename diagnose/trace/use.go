@@ -323,9 +323,19 @@ func (u *useTracer) addVolume() {
 		v.Driver, v.Handle = driver, handle // an in-tree volume that has moved to CSI
 	}
 	u.vas = slices.Clone(u.AttachmentsNaming(pv.Name))
-	for _, a := range u.AttachmentsOf(name) { // of the same disk under another name
-		if name != "" && !slices.Contains(u.vas, a.VolumeAttachment) {
-			u.vas = append(u.vas, a.VolumeAttachment)
+	add := func(va *storagev1.VolumeAttachment) {
+		if !slices.Contains(u.vas, va) {
+			u.vas = append(u.vas, va)
+		}
+	}
+	for _, other := range u.VolumesOfDisk(u.DiskName(pv)) { // the same disk under another name
+		for _, va := range u.AttachmentsNaming(other.Name) {
+			add(va)
+		}
+	}
+	if name != "" {
+		for _, a := range u.AttachmentsOf(name) { // of a pod's own volume, too
+			add(a.VolumeAttachment)
 		}
 	}
 	switch {

@@ -215,7 +215,7 @@ func lastSaid(e *corev1.Event) string {
 func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound, since metav1.Time) unboundReason {
 	if source := sourceGone(p, claim); source != "" && len(about.Failures) == 0 {
 		return unboundReason{finding.Finding{
-			Message: fmt.Sprintf("claim %s, which it is to be copied from, does not exist", source),
+			Message: fmt.Sprintf("its source, claim %s, does not exist", source),
 			Cause:   "the claim that it is to be a copy of was deleted, or has another name",
 			Evidence: []finding.Evidence{
 				{Object: claimObject(claim), Field: "spec.dataSourceRef", Value: "PersistentVolumeClaim " + source},

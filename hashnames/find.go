@@ -1,6 +1,8 @@
 package hashnames
 
 import (
+	"encoding/json"
+	"reflect"
 	"regexp"
 	"strings"
 
@@ -77,6 +79,7 @@ func find(s *snapshot.Snapshot) *names {
 	for _, o := range s.Events {
 		f.event(o)
 	}
+	f.asked(s)
 	if s.Controller != nil {
 		for _, p := range s.Controller.Pairs {
 			f.nodes[string(p.Node)] = true
@@ -128,12 +131,25 @@ func (f *names) event(o *corev1.Event) {
 			f.pods[o.InvolvedObject.Name] = true
 		}
 	}
-	for _, found := range hosts.FindAllStringSubmatch(o.Message, -1) {
-		f.hosts[found[1]] = true
+}
+
+// asked notes the hosts in the texts of all objects, whoever says them.
+func (f *names) asked(s *snapshot.Snapshot) {
+	lists := reflect.ValueOf(s.Objects)
+	for i := range lists.NumField() {
+		for _, object := range lists.Field(i).Seq2() {
+			text, err := json.Marshal(object.Interface())
+			if err != nil {
+				continue // it is not written either
+			}
+			for _, found := range hosts.FindAllStringSubmatch(strings.ReplaceAll(string(text), `\n`, " "), -1) {
+				f.hosts[found[1]] = true
+			}
+		}
 	}
 }
 
-// hosts are those that a message says it has asked.
+// hosts are those that a text says somebody has asked.
 var hosts = regexp.MustCompile(`(?:[a-z][a-z0-9+]*://|\blookup )([a-z0-9-]+(?:\.[a-z0-9-]+)+)\b`)
 
 func (f *names) volume(o *corev1.PersistentVolumeSpec) {

@@ -64,6 +64,13 @@ func Of(s *snapshot.Snapshot, key string) *Names {
 	for _, p := range s.Pods {
 		n.addPod(p)
 	}
+	for _, p := range s.Pods {
+		for _, name := range []string{p.Spec.Hostname, p.Spec.Subdomain} {
+			if n.add(name, "host") {
+				n.counts.Hosts++
+			}
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(found.pods)) { // what is no more
 		if n.add(name, "pod") {
 			n.counts.Pods++
@@ -244,6 +251,8 @@ var (
 	uid = regexp.MustCompile(`^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 	// dashed is a host that a cloud names by its address, also of a machine that is no more.
 	dashed = regexp.MustCompile(`^ip(?:-[0-9]{1,3}){4}(?:\.[a-z0-9-]+)*`)
+	// iqn is the name of an iSCSI target or initiator, in which that of its owner's domain stands.
+	iqn = regexp.MustCompile(`^(iqn\.[0-9]{4}-[0-9]{2}\.)([a-z0-9-]+(?:\.[a-z0-9-]+)*)`)
 	// address is what may be one; netip knows.
 	address = regexp.MustCompile(`^(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9a-fA-F]{0,4}:[0-9a-fA-F:]+[0-9a-fA-F:.]*)`)
 	// said is a word that a text calls a name: node alpha, pod "web".
@@ -328,6 +337,9 @@ func (n *Names) next(text string) (old, to string) {
 				return found[:e], n.address(found[:e])
 			}
 		}
+	}
+	if found := iqn.FindStringSubmatch(text); found != nil {
+		return found[0], found[1] + n.hash("domain", found[2])
 	}
 	if found := dashed.FindString(text); found != "" {
 		n.add(found, "node")

@@ -207,3 +207,23 @@ func TestIn(t *testing.T) {
 		t.Error("the key changes nothing")
 	}
 }
+
+// TestNoDomainStays: a host that anybody says he has asked, the domain in an iSCSI name and a
+// pod's own host name are names, wherever they stand.
+func TestNoDomainStays(t *testing.T) {
+	said := &storagev1.VolumeError{Message: "POST https://api.acme-bank.io/v1: login to iqn.2001-04.io.acme-bank.san:disk2 failed,\nlookup san.acme-bank.io: no such host"}
+	s := snapshot.New(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), snapshot.Source{}, snapshot.Objects{
+		VolumeAttachments: []*storagev1.VolumeAttachment{{ObjectMeta: metav1.ObjectMeta{Name: "va"}, Spec: storagev1.VolumeAttachmentSpec{Attacher: "csi.example.com", NodeName: "n1"}, Status: storagev1.VolumeAttachmentStatus{AttachError: said}}},
+		Volumes: []*corev1.PersistentVolume{{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
+			ISCSI: &corev1.ISCSIPersistentVolumeSource{TargetPortal: "10.0.0.7:3260", IQN: "iqn.2001-04.io.acme-bank.san:disk2", InitiatorName: ptr.To("iqn.1994-05.io.acme-bank:n1")},
+		}}}},
+		Pods: []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-0"}, Spec: corev1.PodSpec{Hostname: "acme-bank-web", Subdomain: "acme-bank-service"}, Status: corev1.PodStatus{Message: "api.acme-bank.io did not answer"}}},
+	}, nil)
+	_, names, text := hashed(t, s, "a key")
+	if i := strings.Index(text, "acme-bank"); i >= 0 {
+		t.Errorf("a name stays: ...%s", text[max(0, i-60):min(len(text), i+60)])
+	}
+	if got := names.In("iqn.2001-04.io.acme-bank.san:disk2"); !strings.HasPrefix(got, "iqn.2001-04.domain-") || !strings.HasSuffix(got, ":disk2") || !strings.Contains(text, `"`+got+`"`) {
+		t.Errorf("the target is %s", got)
+	}
+}

@@ -139,7 +139,11 @@ func mayBeMounted(s *snapshot.Snapshot, node *corev1.Node, pod *corev1.Pod, v *c
 	pv := s.Volume(claim.Spec.VolumeName)
 	detaches := func(va *storagev1.VolumeAttachment) bool { // which the controller begins once the kubelet has unmounted it
 		name := va.Spec.Source.PersistentVolumeName
-		return va.DeletionTimestamp != nil && va.Spec.NodeName == node.Name && name != nil && *name == claim.Spec.VolumeName
+		if va.DeletionTimestamp == nil || va.Spec.NodeName != node.Name || name == nil {
+			return false
+		}
+		other := s.Volume(*name) // a disk may have two volumes
+		return other != nil && other.Spec.CSI != nil && *other.Spec.CSI == *pv.Spec.CSI
 	}
 	return pv != nil && pv.Spec.CSI != nil && !slices.ContainsFunc(s.VolumeAttachments, detaches) && slices.Contains(node.Status.VolumesInUse, corev1.UniqueVolumeName("kubernetes.io/csi/"+pv.Spec.CSI.Driver+"^"+pv.Spec.CSI.VolumeHandle))
 }

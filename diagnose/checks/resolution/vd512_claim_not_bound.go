@@ -213,8 +213,8 @@ func lastSaid(e *corev1.Event) string {
 
 // notProvisioned is about a claim whose provisioner fails, or says nothing.
 func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound, since metav1.Time) unboundReason {
-	if source := sourceGone(p, claim); source != "" && len(about.Failures) == 0 {
-		return unboundReason{finding.Finding{
+	if source := sourceGone(p, claim); source != "" {
+		f := finding.Finding{
 			Message: fmt.Sprintf("its source, claim %s, does not exist", source),
 			Cause:   "the claim that it is to be a copy of was deleted, or has another name",
 			Evidence: []finding.Evidence{
@@ -222,7 +222,11 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 			},
 			SelfHeals: finding.SelfHeals{Because: "the provisioner makes no volume without the claim that it copies"},
 			Advice:    "recreate the claim with the name of a claim that exists, or from a snapshot",
-		}, facts.ProvisionTakes}
+		}
+		if n := len(about.Failures); n > 0 {
+			f.Said = facts.QuoteEvent(about.Failures[n-1])
+		}
+		return unboundReason{f, facts.ProvisionTakes}
 	}
 	if len(about.Failures) == 0 {
 		return unboundReason{finding.Finding{

@@ -53,6 +53,10 @@ func (p *View) danglings(settled func(*storagev1.VolumeAttachment) bool) []Attac
 		if !p.OneNode(va.Volume) && p.UsedElsewhere(va.VolumeNode) {
 			continue // attached to many nodes on purpose; a virtual machine may be moving
 		}
+		// The controller takes a volume off the list and then deletes its VolumeAttachment.
+		if _, written := VolumesAttachedWriter(p.Snapshot.Node(va.Node)); !written.IsZero() && !p.Lasted(written, ListsGrace) || p.Succeeded(va.Volume) {
+			continue
+		}
 		list = append(list, va)
 	}
 	return list

@@ -19,6 +19,14 @@ func (p *View) Mounts(pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
 	return false
 }
 
+// Succeeded reports whether a pod that uses the volume was made less than a minute ago: the
+// one whose place it takes may have left as late, and what it leaves is still cleared away.
+func (p *View) Succeeded(volume corev1.UniqueVolumeName) bool {
+	return slices.ContainsFunc(p.Snapshot.Pods, func(pod *corev1.Pod) bool {
+		return p.Mounts(pod, volume) && !p.Lasted(pod.CreationTimestamp, ListsGrace)
+	})
+}
+
 // AllDeleting reports whether somebody has deleted every pod of the list.
 func AllDeleting(pods []*corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil })

@@ -97,9 +97,7 @@ func detachedUnder(p *facts.View, node *corev1.Node, volume corev1.UniqueVolumeN
 	}
 	// The pod of a volume that waits for its detach from another node, which is deleted then,
 	// leaves it in the list for some seconds: it is told by the pod that takes its place.
-	if slices.ContainsFunc(p.Snapshot.Pods, func(pod *corev1.Pod) bool {
-		return p.Mounts(pod, volume) && !p.Lasted(pod.CreationTimestamp, facts.ListsGrace)
-	}) {
+	if p.Succeeded(volume) {
 		return false
 	}
 	// A pod that ended before its volume was mounted keeps it in the list until

@@ -143,7 +143,7 @@ func mayBeMounted(s *snapshot.Snapshot, node *corev1.Node, pod *corev1.Pod, v *c
 			return false
 		}
 		other := s.Volume(*name) // a disk may have two volumes
-		return other != nil && other.Spec.CSI != nil && *other.Spec.CSI == *pv.Spec.CSI
+		return other != nil && other.Spec.CSI != nil && other.Spec.CSI.Driver == pv.Spec.CSI.Driver && other.Spec.CSI.VolumeHandle == pv.Spec.CSI.VolumeHandle
 	}
 	return pv != nil && pv.Spec.CSI != nil && !slices.ContainsFunc(s.VolumeAttachments, detaches) && slices.Contains(node.Status.VolumesInUse, corev1.UniqueVolumeName("kubernetes.io/csi/"+pv.Spec.CSI.Driver+"^"+pv.Spec.CSI.VolumeHandle))
 }

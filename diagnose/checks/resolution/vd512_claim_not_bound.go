@@ -224,7 +224,9 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 			Advice:    "recreate the claim with the name of a claim that exists, or from a snapshot",
 		}
 		if n := len(about.Failures); n > 0 {
-			f.Said = facts.QuoteEvent(about.Failures[n-1])
+			last := about.Failures[n-1]
+			f.Said = facts.QuoteEvent(last)
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: claimObject(claim), Field: "events", Value: lastSaid(last)})
 		}
 		return unboundReason{f, facts.ProvisionTakes}
 	}

@@ -26,12 +26,11 @@ func (p *View) ReusedWhileDetaching(va Attachment) ([]*corev1.Pod, bool) {
 }
 
 // StaleAttacherLease is the lease of the driver's external-attacher if nobody
-// renews it, and no VolumeAttachment shows that somebody was at work after it ran out.
-// Where some of them could not be read, nothing is known.
+// renews it. Where some leases could not be read, the one that is renewed may be
+// among them, and nothing is known.
 func (p *View) StaleAttacherLease(driver string) *coordinationv1.Lease {
 	lease := p.AttacherLease(driver)
-	if lease == nil || !p.Snapshot.Complete(snapshot.Leases) || !p.Snapshot.Complete(snapshot.VolumeAttachments) || p.Age(Renewed(lease)) <= AttacherLeaseGrace ||
-		p.LastAnswer(driver).After(Renewed(lease).Add(AttacherLease)) {
+	if lease == nil || !p.Snapshot.Complete(snapshot.Leases) || p.Age(Renewed(lease)) <= AttacherLeaseGrace {
 		return nil
 	}
 	return lease

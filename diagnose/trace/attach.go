@@ -205,13 +205,8 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 // doubtAttacher notes in the stage that a lease that could not be read may show that nobody
 // asks the driver any more, which said that it fails.
 func (t *tracer) doubtAttacher(s *Stage, said *storagev1.VolumeError) {
-	if said == nil || t.Age(said.Time) <= facts.AttacherLeaseGrace-facts.AttacherLease {
-		return // whoever said it renewed the lease a moment ago
-	}
-	for _, kind := range []snapshot.Kind{snapshot.Leases, snapshot.VolumeAttachments} {
-		if s.unread == "" && !t.Snapshot.Complete(kind) {
-			s.unread = kind
-		}
+	if said != nil && !t.Snapshot.Complete(snapshot.Leases) && t.Age(said.Time) > facts.AttacherLeaseGrace {
+		s.unread = snapshot.Leases
 	}
 }
 

@@ -44,18 +44,13 @@ func (t *Trace) withoutActors() {
 		if kind == "" {
 			continue
 		}
-		if s := v.stage(broken); s.On != "" {
-			s.On, s.Detail = "", strings.TrimPrefix(s.Detail+"; "+notKnown(kind), "; ")
-		}
+		v.stage(broken).On = ""
 		if t.Verdict.Actor != "" {
-			t.Verdict.Message = strings.Replace(t.Verdict.Message, nextToAct+t.Verdict.Actor, notKnown(kind), 1)
+			t.Verdict.Message = strings.Replace(t.Verdict.Message, nextToAct+t.Verdict.Actor,
+				"who has to act next is not known: not all "+string(kind)+" could be read", 1)
 			t.Verdict.Actor = ""
 		}
 	}
-}
-
-func notKnown(kind snapshot.Kind) string {
-	return "who has to act next is not known: not all " + string(kind) + " could be read"
 }
 
 // nextIs changes who has to act, in the message too.

@@ -113,6 +113,7 @@ func (j *judging) cause(l Look, f finding.Finding) {
 func (j *judging) remainder(l Look, f finding.Finding) {
 	const judge = "cause"
 	j.Judged[judge]++
+	f.Node = "" // the pod may wait on another node than the one that is lost
 	if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return !slices.Contains(harmless, c.Kind) && c.at(l.At) && c.about(f) }) {
 		j.false(judge, string(f.Code), l, fmt.Sprintf("%s certain: %s", f.Code, f.Message), "nothing was wrong")
 	}

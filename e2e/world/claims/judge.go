@@ -74,8 +74,17 @@ func (r *Record) untouched(from time.Time) time.Time {
 	return r.Ended
 }
 
-// calm reports whether nobody has done anything that could show between the two moments.
+// calm reports whether nobody has done anything that could show between the two moments,
+// and no call of the driver that had failed has succeeded.
 func (r *Record) calm(from, to time.Time) bool {
+	failed := map[Try]bool{}
+	for _, t := range r.Tries {
+		key := Try{Call: t.Call, Volume: t.Volume, Node: t.Node}
+		if failed[key] && !t.Failed && t.At.After(from) && !t.At.After(to) {
+			return false
+		}
+		failed[key] = t.Failed
+	}
 	return !slices.ContainsFunc(r.Acts, func(a Act) bool { return (a.At.After(from) || a.Shown.After(from)) && !a.At.After(to) })
 }
 

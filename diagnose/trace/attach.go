@@ -303,6 +303,7 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 	if !t.knows(snapshot.Events, t.pod.Namespace) {
 		bound = facts.AttachGraceUnseen
 	}
+	t.doubt(&s, snapshot.VolumeAttachments) // which tell since when, and whether another node has it
 	if t.mayBeHeld(v) {
 		t.doubt(&s, snapshot.Volumes)
 	}

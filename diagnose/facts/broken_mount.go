@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
@@ -41,13 +43,26 @@ func (p *View) BrokenMount(pod *corev1.Pod) (BrokenMount, bool) {
 		for _, words := range said {
 			for i := range pod.Spec.Volumes {
 				v := &pod.Spec.Volumes[i]
-				if m := subPathOf.FindStringSubmatch(words); m != nil && m[1] == v.Name || namesPath(words, pod.UID, p.KubeletName(pod, v)) {
+				m := subPathOf.FindStringSubmatch(words)
+				if m != nil && m[1] == v.Name || namesPath(words, pod.UID, p.KubeletName(pod, v)) || p.unreadClaim(pod, v) && namesCSI(words, pod.UID) {
 					return BrokenMount{status.Name, v, words, readySince(pod)}, true
 				}
 			}
 		}
 	}
 	return BrokenMount{}, false
+}
+
+// unreadClaim reports whether the claim of the volume was not read, so that the name that the
+// kubelet has for the volume is not known.
+func (p *View) unreadClaim(pod *corev1.Pod, v *corev1.Volume) bool {
+	key := ClaimKey(pod, reconcile.ClaimName(pod, v))
+	return key.Name != "" && p.Snapshot.Claim(key) == nil && !p.Snapshot.Complete(snapshot.Claims)
+}
+
+// namesCSI reports whether the words contain the path of some CSI volume of the pod.
+func namesCSI(words string, pod types.UID) bool {
+	return strings.Contains(words, "/pods/"+string(pod)+"/volumes/kubernetes.io~csi/")
 }
 
 // readySince is when the pod's Ready condition last changed, and else when it came to its node.

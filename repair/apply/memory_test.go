@@ -364,10 +364,12 @@ func patched(t testing.TB, op repair.Operation, object json.RawMessage) (json.Ra
 
 // manage writes down who wrote a node's status.
 func (m *memory) manage(node *corev1.Node, manager string) {
-	at := metav1.NewTime(m.now)
+	at, fields := metav1.NewTime(m.now), `{"f:status":{"f:volumesAttached":{}}}`
+	if manager == "kubelet" { // which writes the conditions
+		fields = `{"f:status":{"f:conditions":{}}}`
+	}
 	node.ManagedFields = []metav1.ManagedFieldsEntry{{
-		Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Time: &at, Subresource: "status",
-		FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:volumesAttached":{}}}`),
+		Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Time: &at, Subresource: "status", FieldsV1: metav1.NewFieldsV1(fields),
 	}}
 }
 

@@ -18,7 +18,7 @@ func whereToLook(t *trace.Trace) string {
 	case verdict.Stage == trace.StageClaimBound && actor == trace.EphemeralController:
 		return "{check} look at the pod's events for what refuses its claim (a quota, a webhook), and whether kube-controller-manager runs"
 	case actor == trace.Nobody && stage.Ends != "":
-		return "nobody does it unasked: the wait ends once " + stage.Ends
+		return "see to it that " + stage.Ends
 	case verdict.Stage == trace.StageScheduled && isPlugin:
 		return "look why the node plugin of " + plugin + " does not start on the tainted nodes: it takes the taint off there once it has"
 	case isPlugin:

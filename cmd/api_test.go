@@ -136,9 +136,11 @@ func (a *api) list(w http.ResponseWriter, path string) {
 		}
 		group := strings.TrimPrefix(strings.TrimPrefix(path[:strings.LastIndex(path, "/")], "/apis/"), "/api/")
 		list := map[string]any{"kind": kind + "List", "apiVersion": group, "metadata": map[string]any{"resourceVersion": "1"}, "items": objects}
-		if err := json.NewEncoder(w).Encode(list); err != nil {
+		text, err := json.Marshal(list)
+		if err != nil {
 			a.t.Error(err)
 		}
+		_, _ = w.Write(text) // whoever asked may have ended meanwhile
 		return
 	}
 	if a.any { // an API that this server does not have

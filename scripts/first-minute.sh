@@ -24,7 +24,7 @@ install() {
     done
   done
 }
-tools='bash sh env cat ls mkdir rmdir rm mv cp ln chmod touch date mktemp sleep sort uniq head tail wc tr cut tee dirname basename
+tools='bash sh env echo cat ls mkdir rmdir rm mv cp ln chmod touch date mktemp sleep sort uniq head tail wc tr cut tee dirname basename
   readlink realpath uname id true false test printf expr seq comm sha256sum cmp diff grep sed awk xargs find tar gzip git make'
 for tool in $tools; do install "$(type -P "$tool")"; done
 [ -e "$root/bin/sh" ] || ln -s usr/bin "$root/bin" # where make looks for it
@@ -32,17 +32,16 @@ goroot=$(go env GOROOT)
 mkdir -p "$root/dev" "$root/proc" "$root/tmp" "$root/root" "$root$goroot" "$root/etc/ssl"
 cp -a "$goroot/." "$root$goroot"
 cp -aL /usr/lib/git-core/. "$root/usr/lib/git-core" 2>/dev/null || { mkdir -p "$root/usr/lib/git-core" && cp -aL /usr/lib/git-core/. "$root/usr/lib/git-core"; }
+mkdir -p "$root/usr/share" && cp -aL /usr/share/git-core "$root/usr/share"
 cp -aL /etc/resolv.conf /etc/hosts "$root/etc"
 cp -aL /etc/ssl/certs "$root/etc/ssl"
 echo 'root:x:0:0::/root:/bin/sh' >"$root/etc/passwd"
-mknod -m 666 "$root/dev/null" c 1 3
-mknod -m 666 "$root/dev/urandom" c 1 9
 git clone --quiet "$source" "$root/root/clone"
 git -C "$root/root/clone" checkout --quiet "$commit"
 
 # inside COMMAND...: in that root, with the caller's way to the module proxy.
 inside() {
-  unshare --mount bash -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$root" \
+  unshare --mount bash -c 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" "$@"' "$root" \
     /usr/bin/env -i PATH="$goroot/bin:/usr/bin:/bin" HOME=/root GOPROXY="$(go env GOPROXY)" GOSUMDB="$(go env GOSUMDB)" \
     "$(type -P bash)" -c "cd /root/clone && $*"
 }

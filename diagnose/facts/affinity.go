@@ -22,6 +22,10 @@ func KeptOffByPlace(pod *corev1.Pod) bool {
 	})
 }
 
+// MaxVolumes is a part of what the scheduler says of nodes that have as many volumes as they
+// take (ErrReasonMaxVolumeCountExceeded, nodevolumelimits).
+const MaxVolumes = "max volume count"
+
 // VolumePlaces says of each volume of the pod that not every node can use what it asks of a
 // node, and which nodes have that; none where not all nodes were read.
 func (p *View) VolumePlaces(pod *corev1.Pod) []string {

@@ -19,11 +19,11 @@ func (p *View) Mounts(pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
 	return false
 }
 
-// Succeeded reports whether a pod that uses the volume was made less than a minute ago: the
+// HasNewUser reports whether a pod that uses the volume was made less than a minute ago: the
 // one whose place it takes may have left as late, and what it leaves is still cleared away.
-func (p *View) Succeeded(volume corev1.UniqueVolumeName) bool {
+func (p *View) HasNewUser(volume corev1.UniqueVolumeName) bool {
 	return slices.ContainsFunc(p.Snapshot.Pods, func(pod *corev1.Pod) bool {
-		return p.Mounts(pod, volume) && !p.Lasted(pod.CreationTimestamp, ListsGrace)
+		return !p.Lasted(pod.CreationTimestamp, ListsGrace) && p.Mounts(pod, volume) // few pods are young
 	})
 }
 

@@ -113,7 +113,7 @@ var volumeRefusals = []struct{ text, means string }{
 	{"unbound immediate persistentvolumeclaims", "a claim is not bound yet, and its class does not wait for the pod"},
 	{"volume node affinity conflict", "the volume is in another zone or on another machine"},
 	{"persistentvolume's node affinity", "the volume is in another zone or on another machine"},
-	{"max volume count", "the nodes have as many volumes as they can attach"},
+	{facts.MaxVolumes, "the nodes have as many volumes as they can attach"},
 	{"available persistent volumes to bind", "no free PV suits the claim on those nodes, and none is made there"},
 	{"enough free storage", "the driver reports too little capacity there"},
 	{"bound to non-existent p", "the claim is bound to a PV that does not exist"},

@@ -155,9 +155,9 @@ func (t *tracer) fit(stages []Stage) []Stage {
 		if late && (s.State == StageWaiting || s.open) && s.unsaid() {
 			switch {
 			case waits:
-				unread := s.unread
+				kind := s.unread
 				*s = after(s.Stage)
-				s.unread = unread
+				s.unread = kind
 			case unknown:
 				*s = Stage{Stage: s.Stage, State: StageUnknown, Detail: "what comes before it is not known", follows: true}
 			}

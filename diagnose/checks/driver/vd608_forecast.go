@@ -119,9 +119,9 @@ func noRoomAhead(p *check.Run, driver string, pods []*corev1.Pod, volumes []stri
 }
 
 // keptOffByLimit reports whether the scheduler says that nodes have as many volumes as they
-// take (ErrReasonMaxVolumeCountExceeded, nodevolumelimits).
+// take.
 func keptOffByLimit(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && strings.Contains(c.Message, "max volume count")
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && strings.Contains(c.Message, facts.MaxVolumes)
 	})
 }

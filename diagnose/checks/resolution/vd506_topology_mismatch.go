@@ -134,12 +134,12 @@ func apart(p *check.Run, pod *corev1.Pod) {
 		Subject: facts.PodObject(pod), PersistentVolume: volumes[0].Name, Pods: []string{facts.PodName(pod)}, Since: &pod.CreationTimestamp,
 		Message: fmt.Sprintf("Pod %s gets no node: its volumes %s and %s are in different places", facts.PodName(pod), volumes[0].Name, volumes[1].Name),
 		Detail:  strings.Join(p.VolumePlaces(pod), "; "),
-		Cause:   "no node can use all of its volumes: they were made in different zones, before the pod had a node",
+		Cause:   "no node can use all of its volumes, as happens where volumes are made before their pod has a node",
 		Evidence: []finding.Evidence{
 			{Object: "pod/" + facts.PodName(pod), Field: "status.conditions[PodScheduled]", Value: scheduledText(pod)},
 		},
 		SelfHeals: finding.SelfHeals{Because: "volumes do not move"},
-		Advice: "decide which of the volumes has the data; copy the other one from a snapshot or a backup into the zone of that one, and give the pod the claim of the copy; " +
+		Advice: "decide which of the volumes has the data; copy the other one from a snapshot or a backup to the place of that one, and give the pod the claim of the copy; " +
 			"{later} use a storage class with volumeBindingMode WaitForFirstConsumer",
 	}
 	for _, pv := range volumes {

@@ -56,7 +56,7 @@ func (c *clock) began() time.Time {
 }
 
 // span returns the earliest and the latest time at which reading may have begun. They
-// are the same, that of the first answer, unless the answers disagree. Whatever was
+// are the same, the time of the first answer, unless the answers disagree. Whatever was
 // read later than it began then counts as younger than it is, never as older, and
 // drift is always about what is too old.
 func (c *clock) span() (earliest, latest time.Time) {

@@ -41,7 +41,7 @@ type Options struct {
 	// Manager also asks the kube-controller-manager that leads (snapshot.Manager).
 	Manager bool
 	// Drivers, where it is not nil, also reads the own objects of the drivers that are
-	// installed (backend.Kinds). It is told what of them cannot be used.
+	// installed (backend.Kinds). It is told which of them cannot be used.
 	Drivers func(note string)
 	// Budget is for each reading; nil is none. A list for which it does not suffice is a
 	// gap.

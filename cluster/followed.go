@@ -16,7 +16,7 @@ import (
 const keptGone = 10000
 
 // witness notes what happens to VolumeAttachments while they are followed, and when it
-// learns of it. What counts is the order alone, which is that of the API server's watch.
+// learns of it. What counts is the order alone, in which the API server's watch tells it.
 type witness struct {
 	mu    sync.Mutex
 	since time.Time

@@ -34,8 +34,8 @@ var errTooMuch = errors.New("the kubelet's answer is longer than 32 MiB")
 
 // Kubelet asks the kubelet of the node, by way of the API server, for its pods, its metrics
 // and, where the node allows that, for what its log says has failed. What cannot be read is
-// a gap of the view, but for the log, which few nodes let anybody ask for. The error is
-// that of a context that has ended.
+// a gap of the view, but for the log, which few nodes let anybody ask for. The only error is
+// the one of a context that has ended.
 func (c *Cluster) Kubelet(ctx context.Context, node types.NodeName) (*trace.KubeletView, error) {
 	view := &trace.KubeletView{}
 	for _, question := range []struct {
@@ -72,7 +72,7 @@ func (c *Cluster) kubelet(node types.NodeName) *rest.Request {
 }
 
 // kubeletLog asks for the lines about operations that have failed, the last ones of half a
-// day. The kubelet hands the time to journalctl, which takes it for that of its own zone:
+// day. The kubelet hands the time to journalctl, which reads it as a time in its own zone:
 // the last minutes are among them in each zone. NodeLogQuery is on from 1.36 on where the
 // kubelet's enableSystemLogQuery is; before, its feature gate must be, too. Without the
 // slash at its end the kubelet sends the path elsewhere.

@@ -174,7 +174,7 @@ func (m *manager) takePod(pod *corev1.Pod) error {
 }
 
 // setting is the value of a flag in a command line; the last one counts, but for feature
-// gates, of which each adds to those before. One without a value is a switch.
+// gates: each of those adds to the ones before. One without a value is a switch.
 func setting(line []string, name string) (value string, ok bool) {
 	const longest, mostGates = 100, 10_000
 	for _, word := range line {

@@ -106,7 +106,7 @@ const (
 	// steadyWatch is how long a watch that works is open at least. An API server ends
 	// each after some minutes.
 	steadyWatch = 30 * time.Second
-	// quickWatches are free in a row: that of a list as a stream, one after a list, and
+	// quickWatches are free in a row: one for a list as a stream, one after a list, and
 	// one after a connection that broke.
 	quickWatches = 3
 )

@@ -167,8 +167,8 @@ type following struct {
 		sync.Locker
 	}
 	reflector func(namespace string) *cache.Reflector
-	// meet reads what other objects have come to need of the kind, and lacks is the gap
-	// while it is not read; nil for kinds of which nothing is chosen by other objects.
+	// meet reads the objects of the kind that others have come to need, and lacks is the gap
+	// while they are not read; nil for kinds that are not chosen by other objects.
 	meet    func(context.Context, facts.PodNeeds)
 	lacks   func(facts.PodNeeds) *snapshot.Gap
 	explain func(error) error

@@ -93,8 +93,8 @@ func openInput(name string, stdin io.Reader) (io.ReadCloser, time.Time, error) {
 	return f, info.ModTime(), nil
 }
 
-// addLists gives the snapshot the lists. The time of a file is by this machine's clock,
-// and that of a cluster's objects by the API server's: there only the file's age counts.
+// addLists gives the snapshot the lists. A file's time is by this machine's clock, and the
+// time of a cluster's objects by the API server's: there only the file's age counts.
 func (g *globalFlags) addLists(s *snapshot.Snapshot) {
 	for _, l := range g.lists {
 		dated := *l

@@ -19,8 +19,8 @@ import (
 const defaultIgnore = ".volume-doctor.yaml"
 
 // readIgnore reads the file of suppressions, or the default one for "". file is "" where
-// none is used. The default one is not taken where it may have come with the input, that of
-// -f: whoever made that could hide with it what is wrong there. "" is a live cluster.
+// none is used. The default one is not taken where it may have come with the input of -f:
+// whoever made that could hide with it what is wrong there. "" is a live cluster.
 func readIgnore(name, input string, errOut io.Writer) (file string, list []finding.Suppression, err error) {
 	file = name
 	if name == "" {

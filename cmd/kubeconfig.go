@@ -231,7 +231,7 @@ func membersOfKubeconfig(config *clientcmdapi.Config) []member {
 	return members
 }
 
-// noKubeconfigs are the names of files in a folder of kubeconfigs that are none:
+// noKubeconfigs are the names of the other files in a folder of kubeconfigs:
 // certificates and keys that kubeconfigs name, and what kubectl leaves while it writes.
 var noKubeconfigs = []string{"*.crt", "*.key", "*.pem", "*.lock", ".*"}
 

@@ -26,8 +26,8 @@ type examination struct {
 	targets  []target
 	selector string
 	leaveOut leaveOut
-	// persistsFor is the time between two looks, of which the report keeps what is there
-	// both times; 0 for one look.
+	// persistsFor is the time between two looks. The report keeps what both find; 0 for one
+	// look.
 	persistsFor time.Duration
 	// repairs says that repairs are to be made, with this consent.
 	repairs bool

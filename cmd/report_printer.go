@@ -32,8 +32,7 @@ func (p *reportPrinter) validate() error {
 	}
 }
 
-// finish prints the report and turns it into the exit code, of which atLeast is
-// already certain.
+// finish prints the report and turns it into the exit code, which is at least atLeast.
 func (p *reportPrinter) finish(streams genericiooptions.IOStreams, r *finding.Report, atLeast int) error {
 	stdout := streams.Out
 	if p.quiet && len(r.Findings) == 0 && r.Complete {

@@ -15,7 +15,7 @@ import (
 // Patterns of the words that a command of a saved report may have.
 const (
 	nameWord = `[A-Za-z0-9][-A-Za-z0-9._:]{0,252}`
-	// kindWord is a kind that diagnose reads, or one that makes pods. Secrets are none.
+	// kindWord is a kind that diagnose reads, or one that makes pods, but never Secrets.
 	kindWord = `(?:nodes?|no|pods?|po|pv|pvc|persistentvolumes?|persistentvolumeclaims?|volumeattachments?|va|csinodes?|csidrivers?|storageclass(?:es)?|sc|` +
 		`events?|ev|leases?|deployments?|deploy|statefulsets?|sts|daemonsets?|ds|replicasets?|rs|jobs?|cronjobs?)`
 	oneObject = kindWord + `[/ ]` + nameWord
@@ -167,8 +167,8 @@ func ofRepair(kind, patch string) bool {
 	return len(ops) > 0
 }
 
-// onlyOutOfService reports whether the value has no taint but that of a node that is out of
-// service.
+// onlyOutOfService reports whether the only taint of the value is the one of a node that is
+// out of service.
 func onlyOutOfService(value json.RawMessage) bool {
 	type taint struct{ Key string }
 	var one taint

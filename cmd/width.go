@@ -25,8 +25,8 @@ func (g *globalFlags) shown(out io.Writer) output.Options {
 // captured is output that goes to a program, whatever the terminal's width.
 type captured struct{ io.Writer }
 
-// columns is the width that COLUMNS asks for, or else that of the terminal; 0 where
-// out is none.
+// columns is the width that COLUMNS asks for, or else the terminal's; 0 where out is no
+// terminal.
 func columns(out io.Writer) int {
 	if _, ok := out.(captured); ok {
 		return 0

@@ -212,7 +212,7 @@ func (e *entry) value(key string) string {
 }
 
 // raw is what follows the key of a structured line in text format. It walks over
-// the values before it, so that a key within one of them is none.
+// the values before it, so that it does not take text within one of them for the key.
 func (e *entry) raw(key string) string {
 	rest := strings.TrimLeft(e.rest, " ")
 	for rest != "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// lacking is a kind that the check needs and that was not read in full, nor of any
-// namespace of which the check could speak.
+// lacking is a kind that the check needs and that was not read in full, nor in any
+// namespace that the check could speak about.
 func lacking(s *snapshot.Snapshot, c check.Check) (kind snapshot.Kind, lacks bool) {
 	i := slices.IndexFunc(c.Needs, func(k snapshot.Kind) bool {
 		return !s.Complete(k) && (!c.OfNamespace || !partlyRead(s, k))

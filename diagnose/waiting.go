@@ -10,7 +10,7 @@ import (
 )
 
 // waiting follows the volumes of every pod that may wait for one, and returns the
-// traces of those that do or of which it is not known.
+// traces of those that do, or that may.
 func waiting(view *facts.View) []*trace.Trace {
 	var traces []*trace.Trace
 	for _, pod := range view.Snapshot.Pods {

@@ -24,7 +24,7 @@ import (
 type Names struct {
 	key []byte
 	// new has what replaces a name wherever it stands, with nothing of a word around it;
-	// what stays as it is, such as a driver's name in which that of a namespace stands, is
+	// what stays as it is, such as a driver's name that contains the name of a namespace, is
 	// replaced by itself.
 	new map[string]string
 	// words are names that are one word, as any text may have it: they are replaced where a
@@ -251,7 +251,7 @@ var (
 	uid = regexp.MustCompile(`^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 	// dashed is a host that a cloud names by its address, also of a machine that is no more.
 	dashed = regexp.MustCompile(`^ip(?:-[0-9]{1,3}){4}(?:\.[a-z0-9-]+)*`)
-	// iqn is the name of an iSCSI target or initiator, in which that of its owner's domain stands.
+	// iqn is the name of an iSCSI target or initiator. It contains its owner's domain, reversed.
 	iqn = regexp.MustCompile(`^(iqn\.[0-9]{4}-[0-9]{2}\.)([a-z0-9-]+(?:\.[a-z0-9-]+)*)`)
 	// address is what may be one; netip knows.
 	address = regexp.MustCompile(`^(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9a-fA-F]{0,4}:[0-9a-fA-F:]+[0-9a-fA-F:.]*)`)

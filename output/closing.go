@@ -15,7 +15,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// heading says of which cluster, release and time the report is, and as much of
+// heading names the cluster, the release and the time of the report, and as much of
 // what was examined as the terminal has room for.
 func heading(b *strings.Builder, r *finding.Report, opts Options) {
 	line := Safe(attributed(r, strings.Join(about(r), "  ")))

@@ -111,8 +111,8 @@ type PlanDecision struct {
 	VolumeAttachment string                  `json:"volumeAttachment,omitempty"`
 	Holders          []types.NodeName        `json:"holders,omitempty"`
 	Contenders       []types.NodeName        `json:"contenders,omitempty"`
-	// NotKnown is the kind of which not everything was read and on which the decision
-	// rests: its verb is then Unknown.
+	// NotKnown is the kind that was not read whole although the decision rests on it: its
+	// verb is then Unknown.
 	NotKnown snapshot.Kind `json:"notKnown,omitempty"`
 	// MayKeep are the pods for which a running controller may still want the pair, which it
 	// then leaves as it is; no object shows it any more.
@@ -240,7 +240,7 @@ const (
 	NotRead reconcile.Reason = "NotRead"
 )
 
-// restsOn is the kind of which an object that was not read might change the decision; ""
+// restsOn is a kind with an object that was not read and might change the decision; ""
 // where none can. Who wants a volume stands in pods and claims of one namespace, which its
 // claimRef names.
 func restsOn(s *snapshot.Snapshot, w *reconcile.World, d reconcile.Decision) snapshot.Kind {

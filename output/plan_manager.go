@@ -81,7 +81,7 @@ func planManager(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan)
 	return p
 }
 
-// text names the drivers of which the running controller holds other volumes than are
+// text names the drivers for which the running controller holds other volumes than were
 // rebuilt.
 func (m *PlanManager) text() string {
 	if m == nil {

@@ -278,7 +278,7 @@ func NotRepaired(f finding.Finding) []string {
 	return lines
 }
 
-// hits are whom the steps hit, but for those of which the advice says it.
+// hits are whom the steps hit, but for the steps whose advice says it.
 func hits(steps []finding.Step) []string {
 	var list []string
 	for _, s := range steps {

@@ -171,7 +171,7 @@ func paint(on bool, s string, attributes ...color.Attribute) string {
 	return c.Sprint(s)
 }
 
-// ago is a duration as kubectl shows ages, in one unit; that of messages below two minutes.
+// ago is a duration as kubectl shows ages, in one unit; below two minutes, as in messages.
 func ago(d time.Duration) string {
 	switch {
 	case d < 0:

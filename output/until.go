@@ -21,7 +21,7 @@ type PlanUntil struct {
 	// Running is the same for a controller that runs, counted from the snapshot.
 	Running PlanSpan       `json:"running"`
 	Then    reconcile.Verb `json:"then,omitempty"`
-	// Contenders are the nodes of which one is served then.
+	// Contenders are nodes, one of them served then.
 	Contenders []types.NodeName `json:"contenders,omitempty"`
 }
 

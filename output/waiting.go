@@ -9,7 +9,7 @@ import (
 )
 
 // waitsUntold counts the pods that wait for a volume and that no finding has to
-// name: those that still have time, and those of which it is not known. It is ""
+// name: those that still have time, and those that may have. It is ""
 // where there are none.
 func waitsUntold(r *finding.Report) string {
 	var parts []string

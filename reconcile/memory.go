@@ -13,7 +13,7 @@ import (
 )
 
 // Memory is what the log of the controller at work proves of what it remembers. It
-// is evidence beside the model, which stays that of a controller that has just
+// is evidence beside the model, which goes on describing a controller that has just
 // started. No repair may rest on it: whatever a driver says is in the log, too.
 type Memory struct {
 	*snapshot.Controller

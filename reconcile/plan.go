@@ -74,8 +74,8 @@ type Decision struct {
 	VolumeAttachment string
 	// Holders are the nodes that stand in the way of a MultiAttach or Blocked.
 	Holders []types.NodeName
-	// Contenders are the nodes, this one among them, of which the controller
-	// serves one at random (map order) before the others.
+	// Contenders are nodes, this one among them. The controller serves one of them at
+	// random (map order) before the others.
 	Contenders []types.NodeName
 	// Until is what ends the decision after the pass.
 	Until []Until

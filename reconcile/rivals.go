@@ -150,9 +150,9 @@ func (p *pass) waits(n *onNode) bool {
 	}
 }
 
-// timingOut are the nodes, n among them, for which the time to wait for an
-// unmount is over at the same moment, and of which one is served; nil where there
-// is no other.
+// timingOut are the nodes, n among them, whose time to wait for an unmount is over
+// at the same moment: the controller serves one of them. It is nil where there is no
+// other.
 func (p *pass) timingOut(n *onNode) []types.NodeName {
 	if n.actual.Spec.MultiAttach() {
 		return nil

@@ -82,8 +82,8 @@ func (w *World) claimWent(row *AttachedVolume) bool {
 // late is how much later a controller at work may come to the pair. It looks up which
 // volumes a pod had when the pod goes, and where the claim went first, only its populator
 // finds them: one volume of a pod in each of its rounds (findAndRemoveDeletedPods). An
-// attach that it has not begun although the pods have long been there is one of which it
-// may not know yet.
+// attach that it has not begun although the pods have long been there is perhaps not known
+// to it yet.
 func (p *pass) late(n *onNode) time.Duration {
 	switch d := n.decision; {
 	case len(d.Holders) > 0:
@@ -173,8 +173,7 @@ func (p *pass) waited(d *Decision) time.Duration {
 }
 
 // unheard reports whether a controller at work may not have heard of the volume's attachment
-// to the node, of which nothing but its VolumeAttachment shows it, or may go on wanting it
-// there.
+// to the node, which only its VolumeAttachment shows, or may go on wanting it there.
 func (p *pass) unheard(node types.NodeName) bool {
 	return p.on(node).actual.State == Uncertain || len(p.on(node).decision.MayKeep) > 0
 }

@@ -23,7 +23,7 @@ const (
 	// has not been Ready when it was.
 	MaxWaitForUnmount Event = "MaxWaitForUnmount"
 	// VerifySync: the controller looks whether the VolumeAttachment is there and
-	// attached, and forgets an attachment of which that is not true
+	// attached, and forgets the attachment where it is not
 	// (VerifyVolumesAreAttached).
 	VerifySync Event = "VerifySync"
 	// OperationEnds: the operation that keeps this one from starting ends. With
@@ -49,8 +49,8 @@ type Until struct {
 	After, Bound time.Duration
 	// Then is the verb that follows; "" where the pair is in neither world then.
 	Then Verb
-	// Contenders are the nodes, this one among them, of which the controller then
-	// serves one at random (map order): Then is the verb of the one that is served.
+	// Contenders are nodes, this one among them. The controller then serves one of them
+	// at random (map order): Then is the verb of the one that is served.
 	Contenders []types.NodeName
 	// Fresh reports whether Bound holds for no controller but one that has just started.
 	// One at work may have forgotten an attachment that only its VolumeAttachment
@@ -370,8 +370,8 @@ func (p *pass) operationEnds(n *onNode) Until {
 	return row
 }
 
-// untilItWorks is for an operation of which its VolumeAttachment shows that it
-// fails at its first look. An error that is out of date fails it too.
+// untilItWorks is for an operation that fails at its first look, as its
+// VolumeAttachment shows. An error that is out of date fails it too.
 func (p *pass) untilItWorks(d *Decision) []Until {
 	va := p.snapshot.VolumeAttachment(d.VolumeAttachment)
 	var fails bool

@@ -41,8 +41,8 @@ const (
 	Republish Kind = "re-publish"
 	// DeleteAttachment has the driver detach a volume that nobody wants there.
 	DeleteAttachment Kind = "delete-attachment"
-	// UnpublishOrphan has the driver detach a volume of which the cluster has no
-	// record.
+	// UnpublishOrphan has the driver detach a volume that is attached without any record
+	// in the cluster.
 	UnpublishOrphan Kind = "unpublish-orphan"
 	// DeleteFencedAttachment is DeleteAttachment for a node that is off.
 	DeleteFencedAttachment Kind = "delete-fenced-attachment"

@@ -10,7 +10,7 @@ import (
 )
 
 // What guards rest on. A guard names every kind without which its answer could be
-// another; a kind that is only shown as evidence is none of them, so that no repair is
+// another. A kind that is only shown as evidence is not named, so that no repair is
 // refused because, for example, nobody may read the events.
 var (
 	onPods        = []snapshot.Kind{snapshot.Pods}

@@ -31,7 +31,7 @@ func entryMark(kind Kind, code finding.Code, check string, volume corev1.UniqueV
 }
 
 // mark writes the annotation along with something else. An object that seems to
-// have no annotations may be one of which none was worth reading; it gets none,
+// have no annotations may have some that were not worth reading. It gets none,
 // because a JSON patch would have to replace those that it has.
 func mark(meta metav1.ObjectMeta, value string) []patchOp {
 	if len(meta.Annotations) == 0 {

@@ -78,7 +78,7 @@ func removeEntry(list []corev1.AttachedVolume, index int) []patchOp {
 
 func entryPath(index int) string { return fmt.Sprintf("%s/%d", volumesAttachedPath, index) }
 
-// laterNode is the node in a later state, of which nobody knows the version yet.
+// laterNode is the node in a later state, whose version nobody knows yet.
 func laterNode(node *corev1.Node) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID}}
 }

@@ -52,7 +52,7 @@ type Operation struct {
 	Target      corev1.ObjectReference `json:"target"`
 	Subresource string                 `json:"subresource,omitempty"`
 	// Patch is a JSON patch (RFC 6902), or a merge patch (RFC 7386) where Merge
-	// says so: that one can add to a map of which not all is known.
+	// says so: a merge patch can add to a map that is not known whole.
 	Patch json.RawMessage `json:"patch,omitempty"`
 	Merge bool            `json:"merge,omitempty"`
 	// Object is what is created.

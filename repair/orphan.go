@@ -35,8 +35,8 @@ var unpublishOrphan = action{
 	undo:    undoUnpublish,
 }
 
-// proposeUnpublish has the attacher detach a volume from a node of which the
-// cluster has no record: only a VolumeAttachment that is deleted makes it ask
+// proposeUnpublish has the attacher detach a volume that is attached to a node without any
+// record in the cluster: only a VolumeAttachment that is deleted makes it ask
 // the driver, so one is created for the node and deleted again once the
 // attacher has put its finalizer on it. Before the driver is asked to detach it
 // is asked to attach, which it refuses or has done already.
@@ -91,7 +91,7 @@ func deleteAgain(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (*W
 	return w, nil
 }
 
-// holderGuard holds where the node of which the volume is taken is alive, so
+// holderGuard holds where the node that loses the volume is alive, so
 // that the objects show whether it uses the volume, or where the user or the
 // cloud says that it is off.
 func holderGuard(v *View, holder types.NodeName) Guard {

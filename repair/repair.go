@@ -90,8 +90,8 @@ type Consent struct {
 	// Fenced are the nodes that the user knows to be powered off, or cut off from
 	// the storage, and that stay so until the repair is done.
 	Fenced []types.NodeName `json:"fenced,omitempty"`
-	// Detached are the VolumeAttachments of which the user has seen at the storage
-	// system that it does not have their volume attached to their node.
+	// Detached are the VolumeAttachments whose volume is not attached to their node at the
+	// storage system, as the user has seen there.
 	Detached []string `json:"detached,omitempty"`
 }
 
@@ -211,8 +211,8 @@ type Repair struct {
 	check func(after json.RawMessage) error
 }
 
-// FencedNode is the node of which the user's word that it is fenced makes the
-// repair safe; "" where the repair does not rest on that.
+// FencedNode is the node that the repair is safe for because the user says that it is
+// fenced; "" where the repair does not rest on that.
 func (r *Repair) FencedNode() types.NodeName {
 	switch {
 	case !r.RestsOnFencing():

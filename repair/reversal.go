@@ -61,8 +61,8 @@ type Reversal struct {
 	Needs []Permission
 
 	written Written
-	// guards are those that prepare asks, and reads the kinds that they rest on, with
-	// that of the object itself.
+	// guards are those that prepare asks, and reads the kinds that they rest on, with the
+	// object's own kind.
 	guards []Guard
 	reads  []snapshot.Kind
 	// do and inverse are what this package would have written down, worked out from

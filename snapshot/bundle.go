@@ -18,8 +18,7 @@ import (
 // bundles of its format never hold.
 const besideName = "volume-doctor"
 
-// maxTold bounds what is read of a file that says something about a bundle, and
-// is none of its lists.
+// maxTold bounds what is read of a file that describes a bundle and holds no list.
 const maxTold = 4 << 20
 
 // tree reads the files of a directory or of an archive, one by one as they

@@ -18,8 +18,8 @@ type Followed struct {
 	Gone []GoneAttachment
 	// Asked has, by the name of a VolumeAttachment, when the attachError before the
 	// present one was seen to be written. An attacher makes one attempt after the other:
-	// the one that the present error answers began after that. It has none of which fewer
-	// than two refusals were seen.
+	// the one that the present error answers began after that. Only VolumeAttachments that
+	// were seen to be refused twice are in it.
 	Asked map[string]time.Time
 }
 

@@ -82,8 +82,8 @@ type ReadOptions struct {
 	// all. What it asks of those objects may rest on a pod's namespace, name and node
 	// alone, and all that it asks of a pod on seenAtFirst. Input that cannot be read twice, such as a pipe, is kept whole.
 	PodsOfUse func(*Objects) func(*corev1.Pod) bool
-	// Whole are the kinds of which a person says that the input has all objects. What it
-	// shows itself counts more: it is then an error.
+	// Whole are the kinds whose objects are all in the input, as a person says. Where the
+	// input itself shows that one is missing, that is an error.
 	Whole []Kind
 }
 

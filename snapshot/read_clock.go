@@ -58,7 +58,7 @@ func (c *fileClock) merge(o *fileClock) {
 	c.nodes += o.nodes
 }
 
-// confirmed reports whether a second time is near the one at i: that of another
+// confirmed reports whether a second time is near the one at i: the time of another
 // object, or, where there is no other object or no other node, a second one of
 // the same object.
 func (c *fileClock) confirmed(i int) bool {

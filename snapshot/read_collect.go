@@ -42,7 +42,7 @@ type collector struct {
 	seen    seen
 	onlyIn  onlyIn
 	counts  map[Kind]int
-	// twice are the kinds of which an older state of an object was read before a newer one.
+	// twice are the kinds with an object that was read in an older state before a newer one.
 	twice map[Kind]bool
 	depth int // of the lists in lists
 	// total counts the known objects, also those given twice.
@@ -54,9 +54,9 @@ type collector struct {
 	// unread are the kinds that the file holds in a version that is not read: what
 	// is wrong.
 	unread map[Kind]string
-	// refused are the kinds of which the text says that they could not be listed.
+	// refused are the kinds that could not be listed, as the text says.
 	refused map[Kind]Gap
-	// broken are those of which a file that could not be read may hold objects.
+	// broken are the kinds whose objects may be in a file that could not be read.
 	broken map[Kind]Gap
 	// pasted says that lines of a terminal stand in the text, dumped that it is what
 	// cluster-info dump prints.

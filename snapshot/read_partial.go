@@ -105,7 +105,7 @@ func (o *Objects) eventElsewhere(kind string, read sets.Set[string]) (namespace,
 	return "", ""
 }
 
-// notAll is the gap of a kind of which only some namespaces were read.
+// notAll is the gap of a kind that was read in some namespaces only.
 func notAll(kind Kind, read sets.Set[string], why string) Gap {
 	g := Gap{Kind: kind, Reason: ReasonNotInFile, Detail: why + ": was -A given?"}
 	if len(read) == 1 {

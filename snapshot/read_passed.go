@@ -25,7 +25,7 @@ type passed struct {
 
 const mostPassed = 1000
 
-// note takes a file of which the name says that it holds no objects.
+// note takes a file that holds no objects, as its name says.
 func (p *passed) note(name string) {
 	if ext := path.Ext(name); ext == ".log" || path.Base(name) == "logs.txt" {
 		return // of which a bundle may have thousands
@@ -112,7 +112,7 @@ func (p *passed) end(c *collector) error {
 	return nil
 }
 
-// namesInText notes of which kinds a text names objects, whether or not it can be read.
+// namesInText notes the kinds whose objects a text names, whether or not it can be read.
 type namesInText struct {
 	r      io.Reader
 	before []byte // the end of what was read
@@ -156,8 +156,8 @@ func (k *namesInText) noteKind(value []byte) {
 	k.kinds[string(value[:end])] = true
 }
 
-// missing are the kinds of which objects may be in the text that were not read: that which
-// the file is called after, or those that it names. What was cut off within a list may have
+// missing are the kinds whose objects may be in the text and were not read: the kind that
+// the file is called after, or the kinds that it names. What was cut off within a list may have
 // had objects of any kind.
 func (k *namesInText) missing(name string, atEnd bool) []Kind {
 	if kind := kindByFile(strings.TrimSuffix(name, ".gz")); kind != "" {

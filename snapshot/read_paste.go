@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// What people send was often copied from a terminal or a ticket: lines stand around the
-// objects that are none of theirs. All of them begin at the margin, where YAML that a
+// What people send was often copied from a terminal or a ticket: foreign lines stand around
+// the objects. All of them begin at the margin, where YAML that a
 // program wrote has nothing but keys, dashes and braces.
 
 // noise are the lines that are passed over.
@@ -44,7 +44,7 @@ var (
 // usualLine is one that programs write at the margin of YAML.
 var usualLine = regexp.MustCompile(`^(apiVersion|kind|metadata|items|spec|status|data|message|reason|type|involvedObject|source):(\s|$)`)
 
-// passes tells a line at the margin that is none of the text's own, and takes what it says.
+// passes reports whether a line at the margin is a foreign one, and takes what it says.
 func (y *yamlReader) passes(line []byte) bool {
 	if y.inLogs {
 		y.inLogs = !logsEnd.Match(bytes.TrimSpace(line))
@@ -78,8 +78,8 @@ func (y *yamlReader) passes(line []byte) bool {
 // refusedResource is the kind in what an API server, or kubectl, says of a list.
 var refusedResource = regexp.MustCompile(`(?:resource type|resource|not find the requested resource \(get) "?([a-z]+)|^Error from server \(Forbidden\): ([a-z]+)(?:\.[\w.]+)? is forbidden`)
 
-// refuse notes that a list is missing: that of the kind which is named, and of all kinds
-// where none is.
+// refuse notes that a list is missing: the list of the kind that is named, and the lists of
+// all kinds where none is.
 func (c *collector) refuse(said string) {
 	reason := ReasonUnavailable
 	if strings.Contains(strings.ToLower(said), "forbidden") || strings.Contains(said, "Unauthorized") {

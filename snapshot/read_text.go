@@ -231,7 +231,7 @@ func (l *list) end(rest []byte) error {
 	}
 	if head.Metadata.Continue != "" || head.Metadata.RemainingItemCount > 0 {
 		// One page of a list that was asked for in pages. A list of any kind does
-		// not say of which kind the next page is.
+		// not tell the kind of the next page.
 		kinds := l.kinds
 		if of == nil {
 			kinds = Kinds()

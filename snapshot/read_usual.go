@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// usual decodes an object of a kind that is read, which begins with its type, and of which
-// nothing is wrong: nearly all objects are such. It returns nil for any other, which is
+// usual decodes an object of a kind that is read, if it begins with its type and nothing is
+// wrong with it: nearly all objects are such. It returns nil for any other, which is
 // for sigs.k8s.io/json to judge: that takes three times as long, and is what decides what
 // is valid. See docs/adr/0024-reading.md.
 func (c *collector) usual(raw []byte) (*row, apiObject) {

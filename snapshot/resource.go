@@ -48,8 +48,8 @@ type row struct {
 	Resource
 	// decode gives the object, and the fields that were given twice.
 	decode func(raw []byte) (object apiObject, strict []error, err error)
-	// quick decodes a usual object, and returns nil for any other; nil for a kind of which
-	// none is.
+	// quick decodes a usual object, and returns nil for any other. It is nil for a kind that
+	// has no usual objects.
 	quick func(raw []byte) apiObject
 	add   func(*Objects, apiObject)
 	all   func(*Objects) iter.Seq[apiObject]

@@ -47,7 +47,7 @@ type Source struct {
 // Gap is a list that is missing or partial: absence from it proves nothing.
 type Gap struct {
 	Kind Kind `json:"resource"`
-	// Namespace names those of which all was read, with commas between them; "" means that
+	// Namespace names those that were read whole, with commas between them; "" means that
 	// there is none.
 	Namespace string `json:"namespace,omitempty"`
 	// Reason is one of the Gap reasons.
@@ -58,7 +58,7 @@ type Gap struct {
 	Context string `json:"context,omitempty"`
 }
 
-// ofNamespaces are the names of those of which all was read.
+// ofNamespaces joins the names of those that were read whole.
 func ofNamespaces(names []string) string {
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.Contains(name, ",") })
 	for i := range names {
@@ -68,7 +68,7 @@ func ofNamespaces(names []string) string {
 	return strings.Join(slices.Compact(names), ",")
 }
 
-// Namespaces are those of which all was read.
+// Namespaces are those that were read whole.
 func (g Gap) Namespaces() []string {
 	if g.Namespace == "" {
 		return nil

@@ -32,8 +32,8 @@ const (
 )
 
 // openReports tell of what stands and of what could not be read, by the namespace of the
-// findings' subjects. What has no namespace is in that of "". They are those of the serve
-// whose Lease is in the namespace serve.
+// findings' subjects. What has no namespace is in the report of "". They are the reports of
+// the serve whose Lease is in the namespace serve.
 func openReports(l *look, serve string) map[string]*OpenReport {
 	reports := map[string]*OpenReport{}
 	add := func(namespace string, r OpenReportResult) {

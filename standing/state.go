@@ -25,8 +25,8 @@ const roundBound = 4 * time.Minute
 type state struct {
 	mu       sync.Mutex
 	timeline finding.Timeline
-	// waitsSince is when each pod was first seen to wait of which the objects do not say
-	// since when it does.
+	// waitsSince is when each pod was first seen to wait, where the objects do not say since
+	// when it does.
 	waitsSince map[string]time.Time
 	// leading reports whether this process looks, and beat when it last began or ended a look.
 	leading bool

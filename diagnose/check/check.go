@@ -18,7 +18,7 @@ type Check struct {
 	// Severity is the severity of its findings where they do not say otherwise.
 	Severity finding.Severity
 	// Breaks is the link that its findings are about, which a picture of the volume
-	// marks; "" for that of its layer (Link).
+	// marks; "" for the link of its layer (Link).
 	Breaks Link
 	// Needs are the kinds whose absence would make the check guess: a gap in
 	// one of them skips it. Include kinds that only suppress findings: otherwise
@@ -31,7 +31,7 @@ type Check struct {
 	// Yields names the checks whose findings take the place of this check's.
 	Yields []Yield
 	// Follows says from which findings of other checks one of this check follows.
-	// The order is that of nearness: where several match, the first names the cause.
+	// The nearest comes first: where several match, the first names the cause.
 	Follows []Relation
 	// Group is nil where the findings share no cause without a finding of its own.
 	Group *Group

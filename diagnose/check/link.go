@@ -12,7 +12,7 @@ const (
 )
 
 // Link is the link that the check's findings are about: the one that it names, or
-// else that of its layer, by the first digit of its code.
+// else the link of its layer, by the first digit of its code.
 func (c Check) Link() Link {
 	switch {
 	case c.Breaks != "":

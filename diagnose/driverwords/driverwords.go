@@ -87,7 +87,7 @@ func Find(driver, message string) (Entry, bool) {
 	return table[best], true
 }
 
-// FindAll returns, for a message of which nobody knows the driver, what Find would
+// FindAll returns, for a message whose driver nobody knows, what Find would
 // return for each driver that says its words, the most specific first. Entries
 // that say the same stand once, with all their drivers. Where the message names
 // a driver of the table, only that one counts.

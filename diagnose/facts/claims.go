@@ -57,8 +57,8 @@ func (p *View) KeepsDeletedVolume(va Attachment) bool {
 // not.
 type leaving map[string]bool
 
-// NamespaceLeaves is what a report adds about an object that stays Terminating in a
-// namespace of which nothing else is left; "" elsewhere. No object that is read tells
+// NamespaceLeaves is what a report adds about an object that stays Terminating where
+// nothing else is left of its namespace; "" elsewhere. No object that is read tells
 // whether the namespace itself was deleted.
 func (p *View) NamespaceLeaves(namespace string) string {
 	leaves := Once(p, func(p *View) leaving {

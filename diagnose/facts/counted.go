@@ -52,7 +52,7 @@ func (p *View) Uncounted(pair reconcile.VolumeNode, va *storagev1.VolumeAttachme
 	return !va.CreationTimestamp.After(p.Snapshot.TakenAt.Add(-time.Second)) // dates have no fractions
 }
 
-// findCountedWhole finds the drivers of which the controller has no other volumes than
+// findCountedWhole finds the drivers whose volumes in the controller are no others than
 // those that it must have for the objects.
 func (p *View) findCountedWhole() sets.Set[string] {
 	whole := sets.New[string]()

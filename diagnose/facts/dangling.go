@@ -18,8 +18,8 @@ func (p *View) Danglings() []Attachment {
 	return p.memory.danglings.get(p, func(p *View) []Attachment { return p.danglings(p.DanglingSettled) })
 }
 
-// Unheard are the attachments that are no Danglings yet, and of which the
-// controller's log or its own numbers prove that it does not know them.
+// Unheard are the attachments that are no Danglings yet, and that the controller does not
+// know, as its log or its own numbers prove.
 func (p *View) Unheard() []Attachment {
 	if p.World.Memory == nil && p.Snapshot.Manager == nil {
 		return nil

@@ -66,8 +66,8 @@ func MayUseVolumes(pod *corev1.Pod) bool {
 }
 
 // pastMounts reports whether the kubelet has come with the container to what follows
-// the mounts. A container of which the kubelet writes that it does not know how
-// it ended, and that has no start, has not run.
+// the mounts. A container that has no start has not run, where the kubelet writes that it
+// does not know how it ended.
 func pastMounts(c corev1.ContainerStatus) bool {
 	ended, waiting := c.State.Terminated, c.State.Waiting
 	return c.State.Running != nil || c.LastTerminationState.Terminated != nil || c.RestartCount > 0 ||

@@ -32,7 +32,7 @@ func (p *View) findWritersOfList(field string) map[string]int {
 
 // ListWriter is who last wrote the list in the node's status, as its managed
 // fields have it; "" where they do not say. Of two that own the list since the same
-// second nobody can tell which was the last: their order is that of the names.
+// second nobody can tell which was the last: they are in the order of their names.
 func ListWriter(node *corev1.Node, field string) (manager string, at metav1.Time) {
 	name := []byte(`"f:` + field + `"`)
 	for _, m := range node.ManagedFields {

@@ -251,7 +251,7 @@ func (v *View) Settled(entry driverwords.Entry, said Said) driverwords.Entry {
 	return entry
 }
 
-// namesNoNode reports whether the message names nodes of which none exists.
+// namesNoNode reports whether the message names nodes and none of them exists.
 func (v *View) namesNoNode(message string) bool {
 	named := slices.DeleteFunc(driverwords.Apart(message).Nouns, func(noun driverwords.Noun) bool { return noun.Kind != driverwords.NodeNoun })
 	return len(named) > 0 && !slices.ContainsFunc(named, func(noun driverwords.Noun) bool { return !v.noSuchNode(noun) })

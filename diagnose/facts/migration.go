@@ -138,7 +138,7 @@ func (p *View) NoPlugin(pair reconcile.VolumeNode) bool {
 // AttachesByMistake reports whether the controller has a driver's volumes attached for
 // no better reason than that no CSIDriver object says otherwise: nodes have the
 // driver registered, and nothing in the cluster shows that it ever had an
-// attacher: neither what one writes, nor a pod that runs one of which no lease says
+// attacher: neither what one writes, nor a pod that runs one, unless a lease says
 // that it serves another driver.
 func (p *View) AttachesByMistake(driver string) bool {
 	finalizer := reconcile.AttacherFinalizer(driver)

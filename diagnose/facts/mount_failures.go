@@ -125,8 +125,8 @@ func (f MountFailure) StagesVolume() bool {
 	return strings.Contains(f.Step, "MountDevice") || strings.Contains(f.Step, "SetUpDevice")
 }
 
-// KubeletName is the name by which the kubelet calls the pod's volume: that of
-// its PersistentVolume where it has one.
+// KubeletName is the name by which the kubelet calls the pod's volume: the name of its
+// PersistentVolume where it has one.
 func (p *View) KubeletName(pod *corev1.Pod, v *corev1.Volume) string {
 	claim := p.Snapshot.Claim(ClaimKey(pod, reconcile.ClaimName(pod, v)))
 	if claim != nil && claim.Spec.VolumeName != "" && (claim.Status.Phase == corev1.ClaimBound || claim.Status.Phase == corev1.ClaimLost) { // what it lost stays mounted

@@ -101,8 +101,8 @@ func (p *View) AttachmentsNaming(pv string) []*storagev1.VolumeAttachment {
 	}).All(pv)
 }
 
-// AttachmentsOn are all VolumeAttachments to the node, those too of which nobody
-// can tell the volume.
+// AttachmentsOn are all VolumeAttachments to the node, also where nobody can tell the
+// volume of one.
 func (p *View) AttachmentsOn(node types.NodeName) []*storagev1.VolumeAttachment {
 	return p.memory.onNode.get(p, func(p *View) *index.Index[string, *storagev1.VolumeAttachment] {
 		return index.New(p.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) string { return va.Spec.NodeName })

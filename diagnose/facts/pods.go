@@ -81,7 +81,7 @@ func attacherHolder(lease *coordinationv1.Lease) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// podsByRole are the pods of which many checks ask, on each node, all found in one walk.
+// podsByRole are the pods that many checks ask for, on each node, all found in one walk.
 type podsByRole struct {
 	pending   []*corev1.Pod // the longest first
 	pendingOn map[types.NodeName][]*corev1.Pod

@@ -27,8 +27,7 @@ func (v *View) EventsOf(pod *corev1.Pod) []*corev1.Event {
 	return v.CurrentEvents(pod, v.Snapshot.EventsOfPod(pod))
 }
 
-// CurrentEvents are those of the events, all of which are the pod's, that speak of it as
-// it is now.
+// CurrentEvents are those of the pod's events that speak of it as it is now.
 func (v *View) CurrentEvents(pod *corev1.Pod, events []*corev1.Event) []*corev1.Event {
 	if len(events) == 0 {
 		return nil // as of most pods

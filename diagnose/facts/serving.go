@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Serving says whether a process in the pod of a driver's node plugin serves the
+// Serving tells whether a process in the pod of a driver's node plugin serves the
 // driver's mounts, so that they end with it.
 type Serving string
 

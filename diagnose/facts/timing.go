@@ -121,7 +121,7 @@ const (
 	// within a second.
 	CachesFill = (1<<4-1)*reconcile.BackoffFirst + 2500*time.Millisecond
 	// StartRounded is by how much a process started later than its process_start_time_seconds
-	// says: that counts from the machine's boot, of which the kernel tells the second.
+	// says: that counts from the machine's boot, which the kernel tells in whole seconds.
 	StartRounded = time.Second
 	// RetrySaid is how long a mount may take that fails without a call that hangs, and
 	// the event about it. A judgement: the kubelet looks ten times a second.

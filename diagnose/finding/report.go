@@ -299,7 +299,7 @@ type Step struct {
 	Pods []string `json:"pods,omitempty"`
 	// Says is the sentence about it.
 	Says string `json:"says"`
-	// Told marks a step of which the sentence of its action says all.
+	// Told marks a step that says no more than the sentence of its action.
 	Told bool `json:"-"`
 }
 

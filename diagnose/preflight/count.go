@@ -25,7 +25,7 @@ func (s Scenario) Staying() int {
 	return len(pods)
 }
 
-// HangingPods counts the pods of which there may be a row for each of several volumes.
+// HangingPods counts the pods that hang. Each may have a row for each of several volumes.
 func (u *Upgrade) HangingPods() int {
 	pods := sets.New[string]()
 	for _, p := range u.Pods {

@@ -35,8 +35,8 @@ type SELinuxConflict struct {
 	Volume           corev1.UniqueVolumeName `json:"volume"`
 	PersistentVolume string                  `json:"persistentVolume"`
 	Property         SELinuxProperty         `json:"property"`
-	// Sides are two, of which one at most gets the volume on a node; and one for
-	// MultipleSELinuxLabels, of which none does.
+	// Sides are two, and at most one of them gets the volume on a node. For
+	// MultipleSELinuxLabels it is one, which never gets it.
 	Sides []SELinuxSide `json:"sides"`
 }
 
@@ -194,7 +194,7 @@ func seLinuxLabels(pod *corev1.Pod) map[string]sets.Set[string] {
 	return mounts
 }
 
-// seLinuxLabel is the label of a process, of which the node fills in what is not set.
+// seLinuxLabel is the label of a process. The node fills in what is not set.
 func seLinuxLabel(o *corev1.SELinuxOptions) string {
 	if *o == (corev1.SELinuxOptions{}) {
 		return ""

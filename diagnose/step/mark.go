@@ -66,7 +66,7 @@ func Kinds(text string) []Kind {
 	return kinds
 }
 
-// Actions are the parts of an advice of which each is one action.
+// Actions splits an advice into its actions.
 func Actions(text string) []string {
 	var parts []string
 	begin := 0

@@ -72,8 +72,8 @@ func (t *tracer) waitRepeats(v *tracedVolume) time.Duration {
 }
 
 // about reports whether the kubelet gave up its wait because it could not take this volume up.
-// It lists every volume that it has not taken up by then; one of which the cause does
-// not speak, where it does of another, it may have come to since.
+// It lists every volume that it has not taken up by then. Where the cause speaks of another
+// volume alone, the kubelet may have come to this one since.
 func (t *tracer) about(w waitWords, v *tracedVolume) bool {
 	names := func(other *corev1.Volume) bool {
 		claim := reconcile.ClaimName(t.pod, other)

@@ -321,8 +321,8 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 	return s
 }
 
-// withControllerGrace grants a controller that has just started, or of which nobody knows
-// when it did, the time to take up what it finds.
+// withControllerGrace grants a controller that has just started, or that may have, the time
+// to take up what it finds.
 func (t *tracer) withControllerGrace(s Stage, since metav1.Time, bound time.Duration) (Stage, metav1.Time, time.Duration) {
 	switch {
 	case t.ControllerJustStarted():

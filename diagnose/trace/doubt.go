@@ -17,7 +17,7 @@ func (t *tracer) doubt(s *Stage, kinds ...snapshot.Kind) {
 	}
 }
 
-// unread is the kind of which an object that could not be read may show that another stage
+// unread is the kind of an object that could not be read and may show that another stage
 // than the broken one comes first, or that somebody else has to act; "" where none can.
 func (v VolumeTrace) unread(broken StageName) snapshot.Kind {
 	first := brokenOrder

@@ -57,8 +57,8 @@ func (k *KubeletView) logged(pod *corev1.Pod) []*corev1.Event {
 
 // failedDown is the last operation of the way down that the kubelet's log says has failed
 // with the volume, if it was not tried again before the objects were read. A kubelet that
-// was started since has forgotten the pause. Of a volume that no pod has any more, it is
-// that of whatever pod had it.
+// was started since has forgotten the pause. For a volume that no pod has any more, it is
+// the pause of whatever pod had it.
 func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok bool) {
 	if t.heard == nil {
 		return f, false

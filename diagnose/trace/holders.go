@@ -60,7 +60,7 @@ func (t *tracer) spared(node *corev1.Node) bool {
 	return ends && wait == 0
 }
 
-// nodesWith are the nodes that have the volume, or of which its detach has not ended; sorted.
+// nodesWith are the nodes that have the volume, or whose detach of it has not ended; sorted.
 func nodesWith(view *facts.View, volume corev1.UniqueVolumeName) []types.NodeName {
 	all := facts.Once(view, func(*facts.View) *haveIt { return &haveIt{} })
 	if known, ok := all.Load(volume); ok {
@@ -157,7 +157,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	return t.due(s, since, bound), true
 }
 
-// usersUnread is the kind of which objects that could not be read may use the volume: its
+// usersUnread is the kind of an object that may use the volume and could not be read: its
 // users are in the namespaces of the claims of all PersistentVolumes with its disk.
 func (t *tracer) usersUnread(v *tracedVolume) snapshot.Kind {
 	if t.Snapshot.Complete(snapshot.Pods) && t.Snapshot.Complete(snapshot.Claims) {

@@ -36,8 +36,8 @@ type KubeletView struct {
 	Gaps []snapshot.Gap
 }
 
-// KubeletSample is one value of a kubelet's metrics; that of a histogram is how
-// often it was observed.
+// KubeletSample is one value of a kubelet's metrics; for a histogram it is how often
+// something was observed.
 type KubeletSample struct {
 	Family string
 	Labels map[string]string

@@ -203,7 +203,7 @@ func (t *tracer) mounted(v *tracedVolume) Stage {
 	return t.silent(s, v)
 }
 
-// failedMount is a mount of which the kubelet says that it fails.
+// failedMount is a mount that fails, as the kubelet says.
 func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVolume) Stage {
 	last := failures[len(failures)-1]
 	since := facts.FailingSince(failures)

@@ -168,8 +168,8 @@ type Stage struct {
 	called bool
 	// permanent says that no retry can end the wait.
 	permanent bool
-	// unread is the kind of which not all objects could be read, and one of them may show
-	// that somebody else has to act; "" where what was read proves it.
+	// unread is the kind of an object that could not be read and may show that somebody else
+	// has to act; "" where what was read proves it.
 	unread snapshot.Kind
 }
 

@@ -439,8 +439,8 @@ func (u *useTracer) usingPod(pod *corev1.Pod) UsingPod {
 	return p
 }
 
-// unreadOf is the first kind of which not everything was read that may show how far a volume
-// is with a pod; "" where there is none.
+// unreadOf is the first kind that was not read whole and may show how far a volume is with a
+// pod; "" where there is none.
 func (u *useTracer) unreadOf() snapshot.Kind {
 	for _, kind := range []snapshot.Kind{snapshot.Volumes, snapshot.VolumeAttachments, snapshot.Nodes, snapshot.CSINodes, snapshot.CSIDrivers, snapshot.StorageClasses, snapshot.Leases} {
 		if !u.knows(kind, "") {

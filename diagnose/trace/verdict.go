@@ -38,7 +38,7 @@ func (v VolumeTrace) stage(name StageName) *Stage {
 }
 
 // waits is what the verdict is chosen from: the volumes that wait, the one that
-// explains most first, and whether there are volumes of which nothing is known.
+// explains most first, and those that nothing is known about.
 func waits(volumes []VolumeTrace) (list []VolumeTrace, unknown []VolumeTrace) {
 	for _, v := range volumes {
 		switch v.stage(v.Broken).State {
@@ -57,8 +57,8 @@ func waits(volumes []VolumeTrace) (list []VolumeTrace, unknown []VolumeTrace) {
 	return list, unknown
 }
 
-// verdictUp tells a wait for a volume from the others that look like it. open are those
-// of which the pod waits for one.
+// verdictUp tells a wait for a volume from the others that look like it. The pod waits for
+// one of open.
 func (t *tracer) verdictUp(volumes, open []VolumeTrace) Verdict {
 	list, unknown := waits(volumes)
 	if len(list) == 0 {

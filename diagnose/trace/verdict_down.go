@@ -107,7 +107,7 @@ func likely(volumes, held []VolumeTrace) []VolumeTrace {
 	return sure
 }
 
-// openToBe says of volumes one of which is still mounted that no object tells which.
+// openToBe says of several volumes that one is still mounted, and that no object tells which.
 func openToBe(volumes, held []VolumeTrace) {
 	for i := range volumes {
 		v := &volumes[i]

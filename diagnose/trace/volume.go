@@ -177,7 +177,7 @@ var brokenOrder = []StageName{
 
 // broken is the stage in which the volume waits: one that nobody can end before one that
 // is blocked, and that before one that merely waits, of these one that is overdue first,
-// and all before one of which nothing is known.
+// and all before one that nothing is known about.
 func broken(stages []Stage) StageName {
 	for _, fits := range []func(Stage) bool{
 		func(s Stage) bool { return s.State == StageBlocked && s.On == Nobody },

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// dashboard is as much of Grafana's model as ours needs; schema version 39 is that of
-// Grafana 11, and later ones convert it.
+// dashboard is as much of Grafana's model as ours needs. Grafana 11 has schema version 39,
+// and later ones convert it.
 type dashboard struct {
 	Title         string                `json:"title"`
 	UID           string                `json:"uid"`

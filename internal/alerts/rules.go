@@ -51,7 +51,7 @@ const (
 	// replica leads, with the time for its first look. A series that is away for so long
 	// has not healed.
 	lingers = "3m"
-	// podWaits is how long a pod may wait for a volume. It is a judgement, and that of
+	// podWaits is how long a pod may wait for a volume. It is a judgement, the same as for
 	// KubePodNotReady in kubernetes-mixin.
 	podWaits = 15 * time.Minute
 	// detachTakes is how long a detach may take: from then on the checks call it stuck.
@@ -68,7 +68,7 @@ const (
 var installation = []string{"cluster", "namespace", "job"}
 
 // severities are the labels of alerts for the severities of findings, the worst first; ""
-// for one of which nobody is alerted.
+// for one that alerts nobody.
 var severities = []struct {
 	of     finding.Severity
 	label  string
@@ -83,8 +83,7 @@ var severities = []struct {
 		"Nothing has to be done: it may end by itself."},
 }
 
-// Groups are all rules. Those about findings are one for each severity of which anybody is
-// alerted:
+// Groups are all rules. There is one about findings for each severity that alerts anybody:
 // see docs/adr/0019-alert-rules.md.
 func Groups() []Group {
 	return []Group{

@@ -216,7 +216,7 @@ func readOpenStack(raw []byte) (Volume, string, error) {
 	}
 	if bytes.HasPrefix(d.Attached, []byte(`"`)) {
 		// Releases of 2018 and earlier print the column as for people, with the
-		// server's name, of which the id cannot be told.
+		// server's name, from which the id cannot be told.
 		var text string
 		if err := decode(d.Attached, &text); err != nil {
 			return Volume{}, "", err

@@ -120,8 +120,8 @@ func (o *Objects) Taken(at time.Time, note func(string)) []*List {
 // nobody knows in which order. Then only that counts which has been so since before.
 func (o *Objects) Bundled() { o.bundled = true }
 
-// sinceBefore makes the volumes silent of which the list does not tell that they have been
-// attached where they are since before the time.
+// sinceBefore makes a volume silent unless the list tells that it has been attached where it
+// is since before the time.
 func (l *List) sinceBefore(began time.Time) {
 	for i := range l.Volumes {
 		v := &l.Volumes[i]

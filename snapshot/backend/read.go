@@ -234,7 +234,7 @@ func hasNextPage(meta []byte) bool {
 	return json.Unmarshal(meta, &m) == nil && m.Pagination.Next != nil
 }
 
-// readItems reads the volumes of the field, of which the "[" is read.
+// readItems reads the volumes of the field. Its "[" has been read.
 func (l *List) readItems(s stream, field string) error {
 	var read *reader
 	for n := 1; s.More(); n++ {

@@ -9,7 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/yamljson"
 )
 
-// maxYAML bounds a list in YAML, of which a parser makes a hundred times as much.
+// maxYAML bounds a list in YAML: a parser makes a hundred times as much of it.
 const maxYAML = 16 << 20
 
 // yamlBegins is how a tool's YAML begins: with a field, an item or the mark of a document.

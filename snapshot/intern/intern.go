@@ -124,7 +124,7 @@ func (s *Interner) Text(t *string) {
 	*t = first
 }
 
-// words shares texts of any type, most of which are one of a few.
+// words shares texts of any type that are mostly one of a few words.
 func words[T ~string](s *Interner, words ...*T) {
 	for _, word := range words {
 		text := string(*word)

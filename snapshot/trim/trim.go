@@ -1,5 +1,5 @@
-// Package trim says what of an API object is read, shown and written to a file: what says
-// something about volumes, and none of what may hold a secret.
+// Package trim takes from an API object what is not read, shown or written to a file: what
+// says nothing about volumes, and what may hold a secret.
 package trim
 
 import (

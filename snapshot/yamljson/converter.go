@@ -87,8 +87,8 @@ func (c *Converter) isDash() bool {
 	return c.in[c.pos] == '-' && c.in[c.pos+1] == ' '
 }
 
-// mapping reads the fields that are indented so far, of which the first begins with t, and
-// ends before the next line.
+// mapping reads the fields that are indented so far. The first begins with t. It ends before
+// the next line.
 func (c *Converter) mapping(indent int, t token) bool {
 	if c.depth++; c.depth > mostDepth {
 		return false

@@ -114,7 +114,7 @@ func (w *jsonWriter) list(values []any) error {
 	return nil
 }
 
-// object writes the fields sorted, so that of several errors the same is told
+// object writes the fields sorted, so that the same one of several errors is told
 // every time.
 func (w *jsonWriter) object(values map[any]any) error {
 	type field struct {

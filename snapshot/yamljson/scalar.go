@@ -233,7 +233,7 @@ func isText(line []byte) bool {
 	return true
 }
 
-// isNoNumber is true where a byte is none that stands in any number.
+// isNoNumber reports whether a byte of the line can stand in no number.
 func isNoNumber(line []byte) bool {
 	dots, dashes := 0, 0
 	for _, b := range line {

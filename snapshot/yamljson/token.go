@@ -16,7 +16,7 @@ type token struct {
 	escapes bool
 }
 
-// token reads one. It is false where the text is none that programs write.
+// token reads one. It is false where no program writes such a text.
 func (c *Converter) token() (token, bool) {
 	switch c.in[c.pos] {
 	case '"', '\'':

@@ -56,7 +56,7 @@ func runAttachabilityFlipped(p *check.Run) {
 	waitInVain(p)
 }
 
-// waitInVain reports the pods of which the kubelet has taken a volume for one
+// waitInVain reports the pods that have a volume which the kubelet takes for one
 // that must be attached first: no CSIDriver said otherwise when they came. The
 // kubelet does not ask again for a pod that it has.
 func waitInVain(p *check.Run) {

@@ -101,7 +101,7 @@ func removedNodes(p *check.Run) map[types.NodeName]*corev1.Event {
 }
 
 // goneSince proves that the attachment's node is gone for good, and since when. A removal
-// before the VolumeAttachment was made is that of an earlier node of the name.
+// before the VolumeAttachment was made is the removal of an earlier node of the name.
 func goneSince(p *check.Run, removed map[types.NodeName]*corev1.Event, va facts.Attachment) (goneProof, bool) {
 	last := removed[va.Node]
 	// Of a list that is not whole the last event may be missing.

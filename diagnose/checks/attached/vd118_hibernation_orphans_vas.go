@@ -88,7 +88,7 @@ type orphans struct {
 	nodes map[types.NodeName]*corev1.Node
 }
 
-// orphaned are the drivers of which at least half of the volumes are attached
+// orphaned are the drivers with at least half of their volumes attached
 // to nodes that are gone, while every node that has or wants one of the others
 // is younger than all of those attachments.
 func orphaned(p *check.Run) map[string]*orphans {

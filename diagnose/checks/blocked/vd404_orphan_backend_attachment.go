@@ -68,8 +68,8 @@ func mayBeDetaching(p *facts.View, va facts.Attachment, holder *corev1.Node) boo
 	return !p.OneNode(va.Volume) && !written.IsZero() && va.Status.AttachError.Time.Sub(written.Time) < detachMayTake
 }
 
-// heldOutside reports whether the words can only be about a machine of which the
-// cluster knows nothing: no other node has an attachment of the volume, wants it
+// heldOutside reports whether the words can only be about a machine that the cluster
+// does not know: no other node has an attachment of the volume, wants it
 // or reports it, and the words do not merely repeat the pod's own node.
 func heldOutside(p *facts.View, va facts.Attachment) bool {
 	message, named := va.Status.AttachError.Message, va.Spec.Source.PersistentVolumeName

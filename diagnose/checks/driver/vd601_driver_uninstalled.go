@@ -43,7 +43,7 @@ func runDriverUninstalled(p *check.Run) {
 	}
 }
 
-// goneTasks are the tasks of a driver of which there is no trace: no CSIDriver,
+// goneTasks are the tasks of a driver that has left no trace: no CSIDriver,
 // no node that has it, no lease that is renewed, no answer, and the tasks
 // themselves have waited as long. A driver that merely restarts keeps one of
 // these, and one whose attacher is out of sight gives answers.

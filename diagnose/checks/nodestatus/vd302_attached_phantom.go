@@ -30,7 +30,7 @@ const (
 	// notice that a VolumeAttachment is gone and to take the entry off the list: one attach.
 	phantomMargin = reconcile.CSITimeout
 	// phantomGraceUnseen is the same where nobody recorded when the list was
-	// written: then only the pod's age bounds that of the entry, and the attach may
+	// written: then only the pod's age bounds the age of the entry, and the attach may
 	// have taken all of it.
 	phantomGraceUnseen = facts.AttachGraceUnseen
 )

@@ -147,7 +147,7 @@ func claimRefText(pv *corev1.PersistentVolume) string {
 	return fmt.Sprintf("%s/%s, uid %s", ref.Namespace, ref.Name, ref.UID)
 }
 
-// severalKept is for several volumes, of which only the data tell the right one.
+// severalKept is for several volumes: only their data tell which is the right one.
 func severalKept(p *facts.View, f *finding.Finding, kept []*corev1.PersistentVolume) {
 	var names, taken []string
 	for _, pv := range kept {

@@ -29,7 +29,7 @@ var ClaimTerminating = check.Check{
 }
 
 // claimDeletionGrace is how long a claim may be Terminating: the pods that leave with it end
-// and are unmounted, and finalizers of others, such as that of a snapshot, take some calls.
+// and are unmounted, and finalizers of others, such as a snapshot's, take some calls.
 const claimDeletionGrace = 2*reconcile.CSITimeout + 6*time.Minute
 
 // protection is the finalizer that the PVC protection controller takes off once no pod on

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes each of the targets, prints its name and how long it took, and the sum last. A
 # target that fails does not keep the next from being made. One that stands before "--"
-# mostly waits: it is made beside the others, and what it printed comes last.
+# mostly waits: it is made beside the others, and what it printed comes last. It is the
+# longest way where it has to build what it waits for, so the others give way to it.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,7 +32,7 @@ done
 for part in "$@"; do
   echo "== $part"
   start=$SECONDS
-  make --no-print-directory "$part"
+  nice -n 3 make --no-print-directory "$part"
   code=$?
   row "$part" $((SECONDS - start)) $code
 done

@@ -22,12 +22,14 @@ type set = map[string]bool
 // names are those that the objects of a snapshot have or refer to.
 type names struct {
 	nodes, namespaces, workloads, pods, hosts, drivers set
+	// others are the names of users, and of what stands before the API server.
+	others set
 	// uids are those that do not look like one.
 	uids []string
 }
 
 func find(s *snapshot.Snapshot) *names {
-	f := &names{nodes: set{}, namespaces: set{}, workloads: set{}, pods: set{}, hosts: set{}, drivers: set{}}
+	f := &names{nodes: set{}, namespaces: set{}, workloads: set{}, pods: set{}, hosts: set{}, drivers: set{}, others: set{}}
 	for _, o := range s.Nodes {
 		f.nodes[o.Name] = true
 		f.hosts[o.Labels[corev1.LabelHostname]] = true
@@ -85,7 +87,7 @@ func find(s *snapshot.Snapshot) *names {
 			f.nodes[string(p.Node)] = true
 		}
 	}
-	for _, all := range []set{f.nodes, f.namespaces, f.workloads, f.pods, f.hosts, f.drivers} {
+	for _, all := range []set{f.nodes, f.namespaces, f.workloads, f.pods, f.hosts, f.drivers, f.others} {
 		delete(all, "")
 	}
 	return f
@@ -133,7 +135,8 @@ func (f *names) event(o *corev1.Event) {
 	}
 }
 
-// asked notes the hosts in the texts of all objects, whoever says them.
+// asked notes the hosts and the names of no object in the texts of all objects, whoever says
+// them.
 func (f *names) asked(s *snapshot.Snapshot) {
 	lists := reflect.ValueOf(s.Objects)
 	for i := range lists.NumField() {
@@ -142,12 +145,20 @@ func (f *names) asked(s *snapshot.Snapshot) {
 			if err != nil {
 				continue // it is not written either
 			}
-			for _, found := range hosts.FindAllStringSubmatch(strings.ReplaceAll(string(text), `\n`, " "), -1) {
+			said := unescaped.Replace(string(text))
+			for _, found := range hosts.FindAllStringSubmatch(said, -1) {
 				f.hosts[found[1]] = true
+			}
+			for _, found := range who.FindAllStringSubmatch(said, -1) {
+				if !ofAll(found[2]) {
+					f.others[found[2]] = true
+				}
 			}
 		}
 	}
 }
+
+var unescaped = strings.NewReplacer(`\n`, " ", `\"`, `"`)
 
 // hosts are those that a text says somebody has asked.
 var hosts = regexp.MustCompile(`(?:[a-z][a-z0-9+]*://|\blookup )([a-z0-9-]+(?:\.[a-z0-9-]+)+)\b`)

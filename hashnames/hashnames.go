@@ -76,6 +76,9 @@ func Of(s *snapshot.Snapshot, key string) *Names {
 			n.counts.Pods++
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(found.others)) {
+		n.add(name, "name")
+	}
 	for _, p := range s.Pods {
 		n.inside[p.Namespace+"/"+p.Name] = true
 	}
@@ -257,6 +260,12 @@ var (
 	address = regexp.MustCompile(`^(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9a-fA-F]{0,4}:[0-9a-fA-F:]+[0-9a-fA-F:.]*)`)
 	// said is a word that a text calls a name: node alpha, pod "web".
 	said = regexp.MustCompile(`(?i)\b((?:nodes?|pods?|pod\(s\)|namespaces?|claims?|persistentvolumeclaims?|hosts?|machines?|deployments?|statefulsets?|replicasets?|daemonsets?|jobs?) ["']?)([a-z]+)\b`)
+	// who is the name of a user, or of what an administrator has put before the API server.
+	who = regexp.MustCompile(`(?i)((?:\busers?|webhook|AdmissionPolicy|with binding) ["'])([^"'\s]+)(["'])`)
+	// account is a service account as a user: its namespace and its name.
+	account = regexp.MustCompile(`\b(system:serviceaccounts?:)([a-z0-9-]+)(:?)((?:[a-z0-9.-]*[a-z0-9])?)`)
+	// mail is an address of a person's.
+	mail = regexp.MustCompile(`^[A-Za-z0-9][\w.+-]*@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}`)
 	// pair is a namespace and what is in it.
 	pair = regexp.MustCompile(`\b([a-z0-9][a-z0-9-]*)/([a-z0-9][a-z0-9.-]*[a-z0-9]|[a-z0-9])`)
 )
@@ -287,6 +296,17 @@ func (n *Names) inText(text string) string {
 			return found
 		})
 	}
+	text = who.ReplaceAllStringFunc(text, func(found string) string {
+		parts := who.FindStringSubmatch(found)
+		return parts[1] + n.other(parts[2], "name") + parts[3]
+	})
+	text = account.ReplaceAllStringFunc(text, func(found string) string {
+		parts := account.FindStringSubmatch(found)
+		if strings.HasPrefix(parts[2], "kube-") {
+			return found
+		}
+		return parts[1] + n.other(parts[2], "ns") + parts[3] + n.other(parts[4], "name")
+	})
 	var b strings.Builder
 	for i := 0; i < len(text); {
 		if i > 0 && isWord(text[i-1]) || !isWord(text[i]) && text[i] != ':' {
@@ -299,6 +319,19 @@ func (n *Names) inText(text string) string {
 		i += len(old)
 	}
 	return b.String()
+}
+
+// other is a hash in place of a name that no object has, unless all clusters have it.
+func (n *Names) other(name, prefix string) string {
+	if n.knows(name) || ofAll(name) {
+		return n.whole(name)
+	}
+	return n.hash(prefix, name)
+}
+
+// ofAll reports whether each cluster has what is called so.
+func ofAll(name string) bool {
+	return name == "" || common[name] || strings.HasPrefix(name, "system:") || strings.HasPrefix(name, "kube-") || strings.HasPrefix(name, "kubernetes-")
 }
 
 // whole replaces a name that a place holds alone; one of a pair is written as the hash is,
@@ -315,6 +348,9 @@ func (n *Names) whole(name string) string {
 func (n *Names) next(text string) (old, to string) {
 	if found := uid.FindString(text); found != "" {
 		return found, found
+	}
+	if found := mail.FindString(text); found != "" {
+		return found, n.hash("name", found)
 	}
 	end := 0
 	for end < len(text) && isName(text[end]) {

@@ -208,6 +208,38 @@ func TestIn(t *testing.T) {
 	}
 }
 
+// TestNobodyStays: who has asked, and what an administrator has put before the API server, are
+// names in whatever text.
+func TestNobodyStays(t *testing.T) {
+	s := snapshot.New(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), snapshot.Source{}, snapshot.Objects{
+		CSIDrivers: []*storagev1.CSIDriver{{ObjectMeta: metav1.ObjectMeta{Name: "csi.example.com"}}},
+		Pods:       []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "acme", Name: "web-0"}}},
+	}, nil)
+	names := hashnames.Of(s, "a key")
+	for _, text := range []string{
+		`admission webhook "pods.acme.io" denied the request: ask bob.acme+k8s@acme.io`,
+		`failed calling webhook "pods.acme.io": failed to call webhook`,
+		`pods is forbidden: User "acme-admin" cannot list resource "pods"`,
+		`pods is forbidden: User "acme" cannot list resource "pods"`,
+		`pods is forbidden: User "carol@acme.io" cannot list resource "pods"`,
+		`User "system:serviceaccount:acme:acme-robot" cannot list resource "pods" of group "system:serviceaccounts:acme"`,
+		`User "system:serviceaccount:acme:acme" cannot list`, `User "system:serviceaccount:acme-gone:acme" cannot list`,
+		`ValidatingAdmissionPolicy 'acme-sizes' with binding 'acme-all' denied request`,
+	} {
+		if got := names.In(text); strings.Contains(got, "acme") {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+	for _, text := range []string{
+		`User "system:serviceaccount:kube-system:attachdetach-controller" cannot patch`, `User "system:kube-controller-manager" cannot get`, `User "kubernetes-admin" cannot get`,
+		`webhook "csi.example.com" of the driver`, `mount 10@sha256:0a1b`, `cephfs user@.fs=/volumes`, `in API group "storage.k8s.io"`, `reclaim policy "Retain"`,
+	} {
+		if got := names.In(text); got != text {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
 // TestNoDomainStays: a host that anybody says he has asked, the domain in an iSCSI name and a
 // pod's own host name are names, wherever they stand.
 func TestNoDomainStays(t *testing.T) {

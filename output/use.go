@@ -144,23 +144,74 @@ func modeText(mode string) string {
 }
 
 // podsUsing has a text for each pod, the ones that wait first, and counts those beyond most.
+// Pods that do the same are one text where they are many, or where each would take several lines.
 func podsUsing(u *trace.VolumeUse, most int) []string {
 	pods := slices.Clone(u.Pods)
 	order := []trace.PodState{trace.PodWaits, trace.PodEnding, trace.PodStarting, trace.PodRuns, trace.PodEnded}
 	slices.SortStableFunc(pods, func(a, b trace.UsingPod) int {
-		return cmp.Compare(slices.Index(order, a.State), slices.Index(order, b.State))
+		return cmp.Or(cmp.Compare(slices.Index(order, a.State), slices.Index(order, b.State)), cmp.Compare(a.Mounted, b.Mounted))
 	})
 	var lines []string
-	for i, p := range pods {
-		if i == most && len(pods) > most+1 {
-			return append(lines, fmt.Sprintf("and %s more (-o wide lists them)", count(len(pods)-most, "pod")))
+	for rest := pods; len(rest) > 0; {
+		alike := slices.IndexFunc(rest, func(p trace.UsingPod) bool { return p.State != rest[0].State || p.Mounted != rest[0].Mounted })
+		if alike < 0 {
+			alike = len(rest)
 		}
-		lines = append(lines, podUsing(u, p))
+		switch {
+		case most == manyUsers && rest[0].State != trace.PodWaits && (alike > fewAlike || alike > 1 && len(podUsing(u, rest[0])) > aLine): // elsewhere is room for all
+			lines, rest = append(lines, podsAlike(u, rest[:alike])), rest[alike:]
+		case len(lines) >= most && most > 0 && len(rest) > 1:
+			return append(lines, fmt.Sprintf("and %s more (-o wide lists them)", count(len(rest), "pod")))
+		default:
+			lines, rest = append(lines, podUsing(u, rest[0])), rest[1:]
+		}
 	}
 	if unread := slices.ContainsFunc(u.NotKnown, func(n trace.NotKnown) bool { return n.Because == "pods" }); len(pods) == 0 && !unread && u.Claim != nil {
 		return []string{"no pod"}
 	}
 	return lines
+}
+
+// fewAlike is how many pods that do the same have a line each, and aLine what fits into one.
+const (
+	fewAlike = 3
+	aLine    = 66
+)
+
+// inALine are the first of the names, as many as fit, and how many more there are.
+func inALine(names []string, noun string) string {
+	n := 1
+	for length := len(names[0]); n < len(names); n++ {
+		if length += len(", ") + len(names[n]); length > aLine {
+			break
+		}
+	}
+	if n == len(names) {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %s (-o wide lists them)", strings.Join(names[:n], ", "), count(len(names)-n, "more "+noun))
+}
+
+// podsAlike is one text for several pods that do the same. They are of one namespace.
+func podsAlike(u *trace.VolumeUse, pods []trace.UsingPod) string {
+	var names []string
+	var first *metav1.Time
+	for _, p := range pods {
+		names = append(names, strings.TrimPrefix(p.Pod, u.Subject.Namespace+"/"))
+		if first == nil || p.Since != nil && p.Since.Before(first) {
+			first = p.Since
+		}
+	}
+	text := inALine(names, "pod") + " " + map[trace.PodState]string{
+		trace.PodRuns: "run", trace.PodStarting: "start", trace.PodEnding: "are Terminating", trace.PodEnded: "have ended",
+	}[pods[0].State]
+	if first != nil {
+		text += ", the first since " + sinceText(u.TakenAt, first)
+	}
+	if pods[0].State == trace.PodEnded {
+		return text
+	}
+	return text + map[trace.Answer]string{trace.Yes: "; mounted", trace.No: "; not mounted", trace.Unknown: "; whether they are mounted no object tells"}[pods[0].Mounted]
 }
 
 func podUsing(u *trace.VolumeUse, p trace.UsingPod) string {
@@ -219,7 +270,7 @@ func nodesHaving(u *trace.VolumeUse, most int) []string {
 			return []string{"to no node"}
 		}
 	}
-	if text := nodesAlike(u, most); text != "" && most == manyUsers { // elsewhere is room for all
+	if text := nodesAlike(u); text != "" && most == manyUsers { // elsewhere is room for all
 		return []string{text}
 	}
 	var lines []string
@@ -234,7 +285,7 @@ func nodesHaving(u *trace.VolumeUse, most int) []string {
 
 // nodesAlike is one text for several nodes that have the volume as they should; "" where
 // one of them does not.
-func nodesAlike(u *trace.VolumeUse, most int) string {
+func nodesAlike(u *trace.VolumeUse) string {
 	var names []string
 	var first *metav1.Time
 	for _, n := range u.Nodes {
@@ -249,10 +300,7 @@ func nodesAlike(u *trace.VolumeUse, most int) string {
 	if len(names) < 2 {
 		return ""
 	}
-	if len(names) > most+1 {
-		names = append(names[:most], count(len(names)-most, "more node"))
-	}
-	return fmt.Sprintf("%s, the first since %s, in volumesAttached and volumesInUse", joined(names, ", "), sinceText(u.TakenAt, first))
+	return fmt.Sprintf("%s, the first since %s, in volumesAttached and volumesInUse", inALine(names, "node"), sinceText(u.TakenAt, first))
 }
 
 func nodeHaving(u *trace.VolumeUse, n trace.HavingNode) string {

@@ -2,12 +2,14 @@ package output
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
@@ -54,6 +56,42 @@ func TestUseOfHealthyClaims(t *testing.T) {
 	})
 	if healthy < 40 || shared == 0 {
 		t.Errorf("%d claims, %d of them of three pods on three nodes", healthy, shared)
+	}
+}
+
+// TestUseOfManyPods: a claim with which all is well takes less than 12 lines however many pods
+// use it, on however many nodes, and whatever the length of their names.
+func TestUseOfManyPods(t *testing.T) {
+	shared := 0
+	eachCase(t, func(t *testing.T, c corpusCase) {
+		for _, use := range usesOf(c) {
+			if use.Subject.Kind != "PersistentVolumeClaim" || use.Verdict.State != finding.NoWait || len(use.Findings)+len(use.Gaps)+len(use.Notes) > 0 || len(use.Pods) != 3 || len(use.Nodes) != 3 ||
+				slices.ContainsFunc(use.Pods, func(p trace.UsingPod) bool { return p.Mounted != trace.Yes }) {
+				continue
+			}
+			shared++
+			for _, many := range []int{2, 3, 4, 5, 6, 7, 40, 1000} {
+				with := *use
+				with.Pods, with.Nodes = nil, nil
+				for i := range many {
+					p, n := use.Pods[i%3], use.Nodes[i%3]
+					p.Pod = fmt.Sprintf("%s/checkout-service-worker-7d9f8b6c5d-%05d", use.Subject.Namespace, i)
+					p.Node = types.NodeName(fmt.Sprintf("ip-10-200-100-%d.eu-central-1.compute.internal", i))
+					n.Node = p.Node
+					with.Pods, with.Nodes = append(with.Pods, p), append(with.Nodes, n)
+				}
+				var b bytes.Buffer
+				if err := TraceFormats.Print(&b, "table", []trace.Document{&with}, Options{Width: 80}); err != nil {
+					t.Fatal(err)
+				}
+				if n := strings.Count(b.String(), "\n"); n >= 12 || !strings.Contains(b.String(), "7d9f8b6c5d-00000") || !strings.Contains(strings.Join(strings.Fields(b.String()), " "), fmt.Sprintf("and %s (-o wide lists them) run", count(many-1, "more pod"))) {
+					t.Errorf("%d lines of %d pods:\n%s", n, many, b.String())
+				}
+			}
+		}
+	})
+	if shared == 0 {
+		t.Error("no claim of three pods on three nodes")
 	}
 }
 

@@ -32,6 +32,8 @@ func TestPassedOver(t *testing.T) {
 			warnings: []Warning{"passed over 1 file without Kubernetes objects: dir/deploy.yaml"}},
 		{name: "binary data", file: "x.json", text: "\x00\x01",
 			warnings: []Warning{"passed over 1 file without Kubernetes objects: dir/x.json"}},
+		{name: "a storage system's list", file: "disks.json", text: `{"Volumes": [{"VolumeId": "vol-1", "Attachments": []}]}`,
+			warnings: []Warning{"not read: dir/disks.json:1: document 1: the storage system's own list of volumes (aws), which has no Kubernetes objects: give it with --backend, and the objects with -f"}},
 		{name: "a table", file: "table.txt", text: "NAME  READY\n",
 			warnings: []Warning{"passed over 1 file, by their names neither YAML nor JSON: table.txt"}},
 		{name: "logs", file: "a.log", text: "hello"},

@@ -21,6 +21,9 @@ func (c *collector) object(at place, t typeName, raw []byte) error {
 	}
 	switch {
 	case t.kind == "" && t.apiVersion == "":
+		if of := backend.FormatOf(raw); of != "" {
+			return at.errorf("%w", listOfStorage(of))
+		}
 		return at.errorf("no Kubernetes object: it has neither apiVersion nor kind")
 	case t.kind == "":
 		return at.errorf("an object of %s without kind", plain(t.apiVersion))
@@ -96,6 +99,13 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 	c.sharer.Share(object)
 	s.add(&c.objects, object)
 	return nil
+}
+
+// listOfStorage is the error about a list that a storage system's own tool writes.
+type listOfStorage backend.Format
+
+func (l listOfStorage) Error() string {
+	return "the storage system's own list of volumes (" + string(l) + "), which has no Kubernetes objects: give it with --backend, and the objects with -f"
 }
 
 // foreign takes an object of a kind that is not read.

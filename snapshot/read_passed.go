@@ -57,7 +57,7 @@ func (p *passed) text(c *collector, name string, in io.Reader) error {
 			c.broken[kind] = Gap{Kind: kind, Reason: ReasonUndecodable, Detail: err.Error()}
 		}
 	}
-	if len(missing) > 0 {
+	if _, is := errors.AsType[listOfStorage](err); is || len(missing) > 0 {
 		p.broken = append(p.broken, err)
 	} else {
 		p.foreign = append(p.foreign, plain(name))

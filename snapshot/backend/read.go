@@ -78,6 +78,16 @@ func Read(name string, r io.Reader, taken time.Time) (*List, error) {
 	return l, nil
 }
 
+// FormatOf is whose list the JSON is, or of whose list it is a volume; "" where it is neither.
+func FormatOf(text []byte) Format {
+	for _, text := range [][]byte{text, slices.Concat([]byte("["), text, []byte("]"))} {
+		if l := new(List); l.readJSON(text) == nil && l.Format != "" {
+			return l.Format
+		}
+	}
+	return ""
+}
+
 // reader is how the lists of one format are read.
 type reader struct {
 	format Format

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -49,7 +52,7 @@ func (g *globalFlags) bundledController(s *snapshot.Snapshot, streams genericioo
 	var best *snapshot.Controller
 	from, logs := "", 0
 	err := g.eachLog(func(l snapshot.Log, in io.Reader) error {
-		if l.Node != "" {
+		if l.Kubelet {
 			return nil
 		}
 		logs++
@@ -96,16 +99,24 @@ func leads(s *snapshot.Snapshot, a, b *snapshot.Controller) int {
 }
 
 // bundledKubelet is what the log of the node's kubelet says, that lies in the bundle of -f;
-// nil where there is none. Pods and metrics of a kubelet are in no bundle.
+// nil where there is none. Pods and metrics of a kubelet are in no bundle. A log of several
+// nodes is of this one where a line names it.
 func (g *globalFlags) bundledKubelet(s *snapshot.Snapshot, node types.NodeName) (heard *trace.KubeletView, err error) {
 	if g.file == "-" {
 		return nil, nil
 	}
 	err = g.eachLog(func(l snapshot.Log, in io.Reader) error {
-		if l.Node != node || heard != nil {
+		if !l.Kubelet || l.Node != "" && l.Node != node || heard != nil {
 			return nil
 		}
-		failures, err := controllerlog.ReadKubelet(in, s.TakenAt.Add(reconcile.ClocksDiffer))
+		var hosts []string
+		if l.Node == "" {
+			hosts = hostsOf(s, node)
+		}
+		failures, err := controllerlog.ReadKubelet(in, s.TakenAt.Add(reconcile.ClocksDiffer), hosts...)
+		if errors.Is(err, controllerlog.ErrOtherHosts) {
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", output.Safe(l.Path), err)
 		}
@@ -115,4 +126,21 @@ func (g *globalFlags) bundledKubelet(s *snapshot.Snapshot, node types.NodeName) 
 		return nil
 	})
 	return heard, err
+}
+
+// hostsOf are the names that the node's machine may have in its own logs.
+func hostsOf(s *snapshot.Snapshot, node types.NodeName) []string {
+	hosts := []string{string(node)}
+	if n := s.Node(node); n != nil && n.Labels[corev1.LabelHostname] != "" {
+		hosts = append(hosts, n.Labels[corev1.LabelHostname])
+	}
+	for _, host := range hosts {
+		short, _, _ := strings.Cut(host, ".")
+		if !slices.ContainsFunc(s.Nodes, func(n *corev1.Node) bool {
+			return n.Name != string(node) && (n.Name == short || strings.HasPrefix(n.Name, short+"."))
+		}) {
+			hosts = append(hosts, short)
+		}
+	}
+	return hosts
 }

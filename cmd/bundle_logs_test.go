@@ -56,6 +56,18 @@ func TestBundledLogs(t *testing.T) {
 	if code, out, errOut := run("trace", "pod/web-0", "-f", dir, "--kubelet"); code != exitFindings || !strings.Contains(out, "web-0") {
 		t.Errorf("trace: exit code %d, %s%s", code, out, errOut)
 	}
+	must(t, os.Remove(filepath.Join(root, "nodes", "n1", "n1_logs_kubelet.gz")))
+	failed := func(host string) string {
+		return `Nov 20 09:59:40.123456 ` + host + ` kubenswrapper[1234]: E1120 09:59:40.123456    1234 nestedpendingoperations.go:348] Operation for "{volumeName:` + volume + ` podName: nodeName:}" failed.` + "\n"
+	}
+	put(failed("n2"), "host_service_logs", "masters", "kubelet_service.log")
+	if code, _, errOut := run("trace", "pod/web-0", "-f", dir, "--kubelet"); code != exitNoAnswer || !strings.Contains(errOut, "there is none of node n1") {
+		t.Errorf("other nodes' log: exit code %d, %s", code, errOut)
+	}
+	put(failed("n2")+failed("n1.acme.io")+failed("n1"), "host_service_logs", "workers", "kubelet_service.log")
+	if code, out, errOut := run("trace", "pod/web-0", "-f", dir, "--kubelet"); code != exitFindings || !strings.Contains(out, "web-0") {
+		t.Errorf("trace by the service's log: exit code %d, %s%s", code, out, errOut)
+	}
 	if code, _, errOut := run("diagnose", "--controller=bundle"); code != exitNoAnswer || !strings.Contains(errOut, "goes with -f") {
 		t.Errorf("without -f: exit code %d, %s", code, errOut)
 	}

@@ -1,6 +1,7 @@
 package controllerlog
 
 import (
+	"errors"
 	"io"
 	"regexp"
 	"slices"
@@ -39,9 +40,11 @@ const samePass = 256
 const MaxKubeletFailures = 10_000
 
 var (
-	// journalPrefix is what journalctl puts before a line, as the kubelet's log query has
-	// it: the format short-precise, in UTC (getLoggingCmd, kubelet_server_journal_linux.go).
-	journalPrefix = regexp.MustCompile(`^([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d\.\d{6}) \S+ [\w.-]+\[\d+\]: `)
+	// journalPrefix is what journalctl puts before a line, in its formats short and
+	// short-iso and their precise kinds, and syslog after it: the time, the host, the
+	// program. The kubelet's log query has short-precise, in UTC (getLoggingCmd,
+	// kubelet_server_journal_linux.go).
+	journalPrefix = regexp.MustCompile(`^(?:([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)(\.\d{6})?|(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[-+]\d\d:?\d\d))) (\S+) [\w.-]+(?:\[\d+\])?: `)
 	// notBegun is how the kubelet's reconciler logs that an unmount could not begin
 	// (unmountVolumes and unmountDetachDevices, reconciler_common.go).
 	notBegun = regexp.MustCompile(`^operationExecutor\.Unmount(?:Volume|Device) failed `)
@@ -54,11 +57,14 @@ var (
 	inKubelet = regexp.MustCompile(`^([A-Za-z][\w.:,/ ]{1,99} for volume "(?:[^"\\]|\\.)*") \(UniqueName: ("(?:[^"\\]|\\.)*")\) (?:pod "(?:[^"\\]|\\.)*" \(UID: ("(?:[^"\\]|\\.)*")\)|on node "(?:[^"\\]|\\.)*") `)
 )
 
-// ReadKubelet reads the log of a kubelet, in what Read takes or as its log query has it, to
-// the operations that failed, oldest first. What was logged after now is left out. Every
-// error is one line.
-func ReadKubelet(r io.Reader, now time.Time) ([]KubeletFailure, error) {
-	p := &parser{program: "the kubelet", journal: true, now: now, zone: time.UTC}
+// ErrOtherHosts is the error about a log in which no line is of one of the hosts.
+var ErrOtherHosts = errors.New("no line of the node's in it")
+
+// ReadKubelet reads the log of a kubelet, in what Read takes or as journalctl has it, to the
+// operations that failed, oldest first. Of a log of several hosts it reads the lines of those
+// that are given. What was logged after now is left out. Every error is one line.
+func ReadKubelet(r io.Reader, now time.Time, hosts ...string) ([]KubeletFailure, error) {
+	p := &parser{program: "the kubelet", journal: true, hosts: hosts, now: now, zone: time.UTC}
 	var failures []KubeletFailure
 	for e, err := range p.entries(r) {
 		if err != nil {
@@ -73,28 +79,60 @@ func ReadKubelet(r io.Reader, now time.Time) ([]KubeletFailure, error) {
 			failures = withLatest(failures, f)
 		}
 	}
-	slices.SortStableFunc(failures, func(a, b KubeletFailure) int { return a.At.Compare(b.At) })
-	return failures[max(0, len(failures)-MaxKubeletFailures):], nil
+	var until []KubeletFailure
+	for _, f := range failures {
+		if !f.At.After(now) { // by the zone that a later line has told
+			until = append(until, f)
+		}
+	}
+	slices.SortStableFunc(until, func(a, b KubeletFailure) int { return a.At.Compare(b.At) })
+	return until[max(0, len(until)-MaxKubeletFailures):], nil
 }
 
 // fromJournal is a line of journalctl's as a container runtime has it; "" for journalctl's
-// own words.
-func fromJournal(text string, now time.Time) string {
+// own words. It reports whether the line is of one of the hosts: one that names none goes on
+// with the line before it, of which before is what was reported.
+func (p *parser) fromJournal(text string, before bool) (line string, of bool) {
 	if strings.HasPrefix(text, "-- ") {
-		return ""
+		return "", before
 	}
 	prefix := journalPrefix.FindStringSubmatch(text)
 	if prefix == nil {
-		return text
+		host, line, _ := strings.Cut(text, " ") // as oc adm node-logs --path has it
+		if _, _, begins := p.header(line); begins && len(p.hosts) > 0 {
+			return line, p.of(host)
+		}
+		return text, before
 	}
-	at, err := time.Parse("2006 Jan _2 15:04:05.000000", strconv.Itoa(now.UTC().Year())+" "+prefix[1])
+	short, fraction, iso, host, line := prefix[1], prefix[2], prefix[3], prefix[4], text[len(prefix[0]):]
+	if !p.of(host) {
+		return "", false
+	}
+	var at time.Time
+	var err error
+	switch {
+	case iso != "" && strings.Count(iso, ":") > 2:
+		at, err = time.Parse(time.RFC3339, iso)
+	case iso != "":
+		at, err = time.Parse("2006-01-02T15:04:05Z0700", iso)
+	case fraction == "": // in the machine's own zone, as klog's time is
+		return line, true
+	default:
+		at, err = time.Parse("2006 Jan _2 15:04:05", strconv.Itoa(p.now.UTC().Year())+" "+short+fraction)
+		if at.Sub(p.now) > 24*time.Hour {
+			at = at.AddDate(-1, 0, 0)
+		}
+	}
 	if err != nil {
-		return text
+		return text, true
 	}
-	if at.Sub(now) > 24*time.Hour {
-		at = at.AddDate(-1, 0, 0)
-	}
-	return at.Format(time.RFC3339Nano) + " " + text[len(prefix[0]):]
+	return at.Format(time.RFC3339Nano) + " " + line, true
+}
+
+// of reports whether the lines of the host count, under its full name too.
+func (p *parser) of(host string) bool {
+	first, _, _ := strings.Cut(host, ".")
+	return len(p.hosts) == 0 || slices.Contains(p.hosts, host) || slices.Contains(p.hosts, first)
 }
 
 // kubeletFailure returns the failure that the line reports.

@@ -1,6 +1,7 @@
 package controllerlog
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -68,6 +69,9 @@ func TestKubelet(t *testing.T) {
 		"a step of a later release":  {[]string{paused("10:40:00", "+0000 UTC", "uid-1", strings.Replace(tearDown, "UnmountVolume.TearDown failed", "cannot say goodbye, yet", 1))}, []KubeletFailure{failure(10, "uid-1", `cannot say goodbye, yet for volume "`+aVolume+`" : rpc error: code = Internal desc = busy`)}},
 		"no unmounter":               {[]string{paused("10:40:00", "+0000 UTC", "", deviceOf)}, []KubeletFailure{failure(10, "", `UnmountVolume.NewDeviceUnmounter failed for volume "pv-1" : no plugin`)}},
 		"journalctl":                 {[]string{"Nov 20 10:40:00.000000 n1 kubelet[1234]: " + line, "-- Boot 12 --"}, []KubeletFailure{mount}},
+		"journalctl, short":          {[]string{"Nov 20 12:40:00 n1 kubelet[1234]: " + paused("12:40:00", "+0200 CEST", "", setUp)}, []KubeletFailure{mount}},
+		"journalctl, short-iso":      {[]string{"2026-11-20T12:40:00+0200 n1 kubenswrapper[1234]: " + paused("12:40:00", "+0200 CEST", "", setUp)}, []KubeletFailure{mount}},
+		"rsyslog":                    {[]string{"2026-11-20T10:40:00.000000+00:00 n1 k3s[1234]: " + line}, []KubeletFailure{mount}},
 		"the last first":             {[]string{"Nov 20 10:40:00.000000 n1 kubelet[1234]: " + line, "Nov 20 09:40:00.000000 n1 kubelet[1234]: " + line}, []KubeletFailure{failure(9, "uid-1", mount.Message), mount}},
 		"New Year":                   {[]string{"Dec 31 10:40:00.000000 n1 kubelet[1234]: " + line}, []KubeletFailure{{time.Date(2025, 12, 31, 10, 40, 0, 0, time.UTC), mount.Pause, aVolume, "uid-1", mount.Message}}},
 		"container":                  {[]string{"2026-11-20T10:40:00Z stderr F " + line}, []KubeletFailure{mount}},
@@ -92,6 +96,28 @@ func TestKubelet(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestKubeletOfSeveralHosts: of a log of several hosts the lines of the node's own count, and
+// what goes on with them.
+func TestKubeletOfSeveralHosts(t *testing.T) {
+	const setUp = `MountVolume.SetUp failed for volume "pv-1" (UniqueName: "` + aVolume + `") pod "web-0" (UID: "uid-1") : `
+	failed := func(clock, why string) string { return paused(clock, "+0000 UTC", "", setUp+why) }
+	for name, lines := range map[string][]string{
+		"journals that were merged": {
+			"Nov 20 10:40:00.000000 m0 kubenswrapper[1]: " + failed("10:40:00", "of m0"), "Nov 20 10:40:01.000000 m1.acme.io kubenswrapper[1]: " + failed("10:40:01", "of m1"),
+			"	and more of it", "Nov 20 10:40:02.000000 m0 kubenswrapper[1]: " + failed("10:40:02", "of m0"), "	and more of m0's",
+		},
+		"files behind the names of nodes": {"m0 " + failed("10:40:00", "of m0"), "m1 " + failed("10:40:01", "of m1"), "	and more of it", "m0 " + failed("10:40:02", "of m0")},
+	} {
+		failures, err := ReadKubelet(strings.NewReader(strings.Join(lines, "\n")), now, "m1", "m1.acme.io")
+		if err != nil || len(failures) != 1 || !strings.Contains(failures[0].Message, "of m1") || strings.Contains(failures[0].Message, "m0") {
+			t.Errorf("%s: %v %+v", name, err, failures)
+		}
+		if _, err := ReadKubelet(strings.NewReader(strings.Join(lines, "\n")), now, "m2"); !errors.Is(err, ErrOtherHosts) {
+			t.Errorf("%s: of another node: %v", name, err)
+		}
 	}
 }
 

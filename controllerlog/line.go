@@ -29,10 +29,13 @@ type parser struct {
 	program, tooLong string
 	// journal reports whether the lines may be journalctl's.
 	journal bool
-	now     time.Time
+	// hosts are those whose lines count; none where all do.
+	hosts []string
+	now   time.Time
 	// zone is the time zone of the times in klog's text format, which name none: UTC, unless a
 	// back-off, which has one, says otherwise.
 	zone    *time.Location
+	learned bool // a line has told the zone
 	stamped bool // a line had a time of its own beside klog's
 	// lines are how many had a beginning that klog writes.
 	lines int
@@ -63,7 +66,11 @@ func (p *parser) end() *entry {
 	if e == nil || p.over {
 		return nil
 	}
-	if e.at.After(p.now) {
+	last := p.now
+	if p.journal && !p.learned && !p.stamped {
+		last = last.Add(easternmost) // a kubelet has its machine's zone
+	}
+	if e.at.After(last) {
 		p.over = true // what comes later may rest on what is left out here
 		return nil
 	}
@@ -144,6 +151,9 @@ func (p *parser) header(text string) (at time.Time, rest string, ok bool) {
 	return at, rest, true
 }
 
+// easternmost is how far ahead of UTC a clock may be.
+const easternmost = 14 * time.Hour
+
 // learnZone takes the zone of klog's times from a line that tells it, and returns by
 // how much the times were wrong that were read without it.
 func (p *parser) learnZone(e *entry) time.Duration {
@@ -156,7 +166,11 @@ func (p *parser) learnZone(e *entry) time.Duration {
 	}
 	_, is := f.until.Zone()
 	_, was := e.at.In(p.zone).Zone()
-	if is == was || is < -14*60*60 || is > 14*60*60 {
+	if most := int(easternmost.Seconds()); is < -most || is > most {
+		return 0
+	}
+	p.learned = true
+	if is == was {
 		return 0
 	}
 	p.zone = time.FixedZone("", is)

@@ -71,6 +71,7 @@ func (p *parser) entries(r io.Reader) iter.Seq2[*entry, error] {
 	return func(yield func(*entry, error) bool) {
 		in := bufio.NewReaderSize(io.LimitReader(r, MaxLog+1), maxLine)
 		var read int64
+		of := len(p.hosts) == 0 // what is read is of one of the hosts
 		for ended := false; !ended && !p.over; {
 			text, n, err := readLine(in)
 			if read += n; read > MaxLog {
@@ -82,7 +83,9 @@ func (p *parser) entries(r io.Reader) iter.Seq2[*entry, error] {
 				return
 			}
 			if p.journal {
-				text = fromJournal(text, p.now)
+				if text, of = p.fromJournal(text, of); !of {
+					continue
+				}
 			}
 			if e := p.next(text); e != nil && !yield(e, nil) {
 				return
@@ -91,7 +94,9 @@ func (p *parser) entries(r io.Reader) iter.Seq2[*entry, error] {
 		if e := p.end(); e != nil && !yield(e, nil) {
 			return
 		}
-		if p.lines == 0 {
+		if p.lines == 0 && len(p.hosts) > 0 {
+			yield(nil, ErrOtherHosts)
+		} else if p.lines == 0 {
 			yield(nil, fmt.Errorf("not a log of %s: no line begins as klog's do, in text or JSON", p.program))
 		}
 	}

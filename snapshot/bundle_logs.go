@@ -17,7 +17,9 @@ import (
 type Log struct {
 	// Path is the path of its file.
 	Path string
-	// Node is the node whose kubelet wrote it, "" for one of kube-controller-manager.
+	// Kubelet reports whether kubelets wrote it, and not a kube-controller-manager.
+	Kubelet bool
+	// Node is the node whose kubelet wrote it; "" where each line names its host.
 	Node types.NodeName
 }
 
@@ -25,6 +27,8 @@ type Log struct {
 //
 //	namespaces/NAMESPACE/pods/POD/CONTAINER/CONTAINER/logs/current.log   must-gather
 //	nodes/NODE/NODE_logs_kubelet.gz                                      must-gather
+//	host_service_logs/ROLE/kubelet_service.log                           must-gather, of all nodes of the role
+//	host_service_logs/windows/log_files/kubelet/kubelet.log              must-gather, of all nodes with Windows
 //	cluster-resources/pods/logs/NAMESPACE/POD/CONTAINER.log              troubleshoot.sh
 //	logs/NAMESPACE/POD/CONTAINER.log                                     support-bundle-kit
 //	podlogs/NAMESPACE/POD/logs/CONTAINER.txt                             sonobuoy
@@ -33,7 +37,10 @@ func logOf(p string) (Log, bool) {
 	segments := strings.Split(strings.TrimSuffix(p, ".gz"), "/")
 	n := len(segments)
 	if n >= 3 && segments[n-3] == "nodes" && segments[n-1] == segments[n-2]+"_logs_kubelet" {
-		return Log{p, types.NodeName(segments[n-2])}, true
+		return Log{p, true, types.NodeName(segments[n-2])}, true
+	}
+	if slices.Contains(segments[:n-1], "host_service_logs") && (segments[n-1] == "kubelet_service.log" || segments[n-1] == "kubelet.log") {
+		return Log{Path: p, Kubelet: true}, true
 	}
 	switch segments[n-1] {
 	case "current.log", "logs.txt", controllerManager + ".log", controllerManager + ".txt":

@@ -27,7 +27,7 @@ func TestBundledLogs(t *testing.T) {
 		root + "openshift-kube-controller-manager/pods/kube-controller-manager-m0/kube-controller-manager/kube-controller-manager/logs/previous.log",
 		root + "openshift-kube-controller-manager-operator/pods/kube-controller-manager-operator-1/kube-controller-manager-operator/kube-controller-manager-operator/logs/current.log",
 		"bundle/logs/shop/kube-controller-manager-x/kube-controller-manager.log", "dump/kube-system/kube-scheduler-cp1/logs.txt",
-		"quay-io/nodes/n1/dmesg", "quay-io/nodes/n1/n2_logs_kubelet.gz", kcm + ".log",
+		"quay-io/nodes/n1/dmesg", "quay-io/host_service_logs/masters/crio_service.log", "n1/kubelet.log", "quay-io/nodes/n1/n2_logs_kubelet.gz", kcm + ".log",
 	}
 	files, want := fstest.MapFS{}, map[string]string{}
 	put := func(p, text string) {
@@ -42,13 +42,21 @@ func TestBundledLogs(t *testing.T) {
 	}
 	put("quay-io/nodes/n1/n1_logs_kubelet.gz", "kubelet")
 	want["quay-io/nodes/n1/n1_logs_kubelet.gz n1"] = "kubelet"
+	for _, p := range []string{"quay-io/host_service_logs/masters/kubelet_service.log", "quay-io/host_service_logs/workers/kubelet_service.log.gz", "quay-io/host_service_logs/windows/log_files/kubelet/kubelet.log"} {
+		put(p, "kubelets")
+		want[p+" of several"] = "kubelets"
+	}
 	for _, p := range others {
 		put(p, "x")
 	}
 	read := func(got map[string]string) func(Log, io.Reader) error {
 		return func(l Log, in io.Reader) error {
 			text, err := io.ReadAll(in)
-			got[strings.TrimSpace(strings.TrimPrefix(l.Path, "top/")+" "+string(l.Node))] = string(text)
+			of := string(l.Node)
+			if l.Kubelet && of == "" {
+				of = "of several"
+			}
+			got[strings.TrimSpace(strings.TrimPrefix(l.Path, "top/")+" "+of)] = string(text)
 			return err
 		}
 	}

@@ -48,14 +48,17 @@ vet:
 PROPERTIES = $(shell grep -rl --include='*_test.go' --exclude-dir=e2e --exclude-dir=tools '^	"pgregory.net/rapid"' . | xargs -n1 dirname | sort -u)
 # What looks at each case of the corpus in many ways, or builds the plug-in, takes a
 # third of the time of all tests.
-CORPUS := PipelinesBuild|GapsOfEveryCommand|AnswersSayWhomAdviceHits|NoAgeOfWhatHasNone|ForgedReport|HonestReports|SameFindings|GeneratedFormats|Actions|AdviceNamesItsHits|NothingRefusedIsOffered|LogOnlyAdds|LostEntriesOfReleases|EveryFormatSaysWhomAdviceHits|Fingerprints|NoDetachInProse|KeptVolumes
+CORPUS := PipelinesBuild|Pictures|TraceCorpus|MountChecksKeepUpWithTrace|NoControllerLeads|NoNameStays|KeptVolumeInUse|HealthyClustersForgetNothing|EachFormatHasItsCases|GeneratedModelPage|GapsOfEveryCommand|AnswersSayWhomAdviceHits|NoAgeOfWhatHasNone|ForgedReport|HonestReports|SameFindings|GeneratedFormats|Actions|AdviceNamesItsHits|NothingRefusedIsOffered|LogOnlyAdds|LostEntriesOfReleases|EveryFormatSaysWhomAdviceHits|Fingerprints|NoDetachInProse|KeptVolumes
+# The two commands run side by side: packages that only wait leave the processor to the others.
 unit: ## every package with -short sizes and fixed seeds: for every change of the code
-	$(GATE_ENV) go test -short -vet=off -p 4 -parallel 16 -skip '^Test($(CORPUS))$$' $$(go list ./... | grep -vxF "$$(go list $(PROPERTIES))") # some of them mostly wait
-	$(GATE_ENV) go test -short -vet=off -p 4 -skip '^Test($(CORPUS))$$' $(PROPERTIES) -rapid.seed=1 -rapid.nofailfile
+	export $(GATE_ENV); \
+	go test -short -vet=off -p 4 -parallel 16 -skip '^Test($(CORPUS))$$' $$(go list ./... | grep -vxF "$$(go list $(PROPERTIES))") & others=$$!; \
+	go test -short -vet=off -p 2 -skip '^Test($(CORPUS))$$' $(PROPERTIES) -rapid.seed=1 -rapid.nofailfile; failed=$$?; \
+	wait $$others && exit $$failed
 
 corpus: ## the tests that unit leaves out, because they take long
 	$(GATE_ENV) go test -short -vet=off -p 4 -run '^Test($(CORPUS))$$' ./cmd ./diagnose ./diagnose/facts ./output ./repair -rapid.seed=1 -rapid.nofailfile
-	$(GATE_ENV) go test -short -vet=off -run '^Test($(CORPUS))$$' ./hashnames
+	$(GATE_ENV) go test -short -vet=off -p 4 -run '^Test($(CORPUS))$$' ./hashnames ./diagnose/preflight ./diagnose/storage ./internal/house
 
 race: ## the race detector where goroutines share something
 	CGO_ENABLED= GOFLAGS=-trimpath go test -short $(RACE) -vet=off ./sidebyside ./snapshot ./cluster ./standing

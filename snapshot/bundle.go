@@ -1,12 +1,15 @@
 package snapshot
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -36,6 +39,8 @@ type tree struct {
 	plain  *collector
 	failed error
 	passed passed
+	// texts are the files called .txt that hold objects.
+	texts int
 	// unzipped is how much of the files that gzip has packed may still be read.
 	unzipped int64
 	beside   *collector
@@ -140,13 +145,29 @@ func (t *tree) wanted(p string) bool {
 	}
 	p, _ = unzippedName(p)
 	if !readable(p) {
-		return false
+		return isText(p) && t.failed == nil && !t.isBundle()
 	}
 	if isBundleFile(p) || isDriversFile(p) || isBeside(p) || versionFiles[path.Base(p)].tell != nil {
 		return true
 	}
 	return t.failed == nil && !t.isBundle()
 }
+
+// isText is true of a file that may hold objects though it is not called so: where a file
+// called .yaml cannot be attached, it is called .txt.
+func isText(p string) bool {
+	return strings.ToLower(path.Ext(p)) == ".txt" && path.Base(p) != "logs.txt" && !hidden(p)
+}
+
+// errNoObjects is the answer about such a file that holds none.
+var errNoObjects = errors.New("no objects")
+
+// holdsObjects reports whether a text begins with an object, in whatever encoding.
+func holdsObjects(head []byte) bool {
+	return begins.Match(bytes.ReplaceAll(head, []byte{0}, nil))
+}
+
+var begins = regexp.MustCompile(`(?m)^.{0,3}(apiVersion|items|kind): ?[\w.-]*/?[\w.-]*\r?$|^.{0,3}[{\[]\s*"?(apiVersion|kind|items|metadata)"?:`)
 
 func (t *tree) isBundle() bool { return t.lists > 0 }
 
@@ -175,6 +196,15 @@ func (t *tree) file(name, p string, in io.Reader) error {
 		if in, err = archive.Unzipped(in, &t.unzipped, t.limits.unpacked); err != nil {
 			in = failingReader{err}
 		}
+	}
+	if isText(p) {
+		text := bufio.NewReaderSize(in, 4<<10)
+		if head, _ := text.Peek(4 << 10); !holdsObjects(head) {
+			return errNoObjects
+		}
+		t.texts++
+		t.failed = t.passed.text(t.plain, name, text)
+		return nil
 	}
 	f, ok := bundleFileOf(p)
 	switch {

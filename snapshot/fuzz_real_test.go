@@ -102,6 +102,7 @@ func readByLibrary(text string) (s *Snapshot, err error) {
 		}
 	}()
 	var documents bytes.Buffer
+	text = strings.ReplaceAll(text, "\n\ufeff", "\n") // of a file that was put behind another
 	for _, document := range documentsOf(withoutDirectives(text)) {
 		if strings.Trim(document.content, " \t\r\n") == "" && document.begin == "" {
 			continue // to the library a line of a tab is no blank one

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -155,11 +156,40 @@ func TestPasted(t *testing.T) {
 		{name: "spaces that do not break", in: strings.ReplaceAll(yamlList, "  ", "\u00a0\u00a0")},
 		{name: "all is indented", in: lines(func(l string) string { return "    " + l }, yamlList)},
 		{name: "a dump that was printed", in: dumped},
+		{name: "files put together, each with its byte order mark", in: "\ufeff" + strings.ReplaceAll(strings.Join(documents, "---\n\ufeff"), "\n", "\r\n")},
+		{name: "lists put together, each with its byte order mark", in: "\ufeff" + strings.ReplaceAll(appended, "kind: List\nmetadata:\n  resourceVersion: \"\"\n", "kind: List\nmetadata:\n  resourceVersion: \"\"\n\ufeff")},
+		{name: "UTF-16 that was appended to", in: in16("\ufeff"+strings.Join(documents, "---\n\ufeff"), false, false)},
+		{name: "JSON, each with its byte order mark", in: "\ufeff" + indented(typed[0]) + "\ufeff" + strings.Join(typed[1:], "\n\ufeff")},
+		{name: "head of several files", in: "==> a.yaml <==\n" + strings.Join(documents, "\n==> b.yaml <==\n")},
+		{name: "a fence in a list", in: "1. I ran this:\n\n   ```yaml\n" + lines(func(l string) string { return "   " + l }, yamlList) + "   ```\n\n2. nothing: happens\n"},
+		{name: "a fence of tildes", in: "This is what I get:\n~~~\n" + yamlList + "~~~\nThanks: a lot!\n"},
+		{name: "an answer above its quotation", in: "Hi,\n\nlike: this?\n\nOn Fri, Bob wrote:\n" + lines(func(l string) string { return "> " + l }, yamlList)},
+		{name: "an editor's numbers", in: lines(func() func(string) string {
+			i := 0
+			return func(l string) string { i++; return fmt.Sprintf("%4d %s", i, l) }
+		}(), yamlList)},
+		{name: "grep's numbers", in: lines(func() func(string) string {
+			i := 0
+			return func(l string) string { i++; return fmt.Sprintf("%d:%s", i, l) }
+		}(), yamlList)},
+		{name: "bat's numbers", in: lines(func() func(string) string {
+			i := 0
+			return func(l string) string { i++; return fmt.Sprintf("%4d │ %s", i, l) }
+		}(), jsonList+"\n")},
+		{name: "a session that script has kept", in: "Script started on 2026-11-20 10:00:00+00:00 [TERM=\"xterm\"]\r\n\x1b[?2004h\x1b]0;me@host: ~\x07me@host:~$ kubectl get nodes -o yaml\r\n\x1b[?2004l\r" +
+			strings.ReplaceAll(yamlList, "\n", "\r\n") + "\x1b[?2004hme@host:~$ exit\r\n\x1b[?2004l\r\r\nScript done on 2026-11-20 10:00:05+00:00 [COMMAND_EXIT_CODE=\"0\"]\r\n"},
+		{name: "quotes of a messenger", in: strings.ReplaceAll(regexp.MustCompile(`"([^"]*)"`).ReplaceAllString(yamlList, "“$1”"), "creationTimestamp: 2", "creationTimestamp: “2")},
 		{name: "comments between", in: "# from prod\n" + strings.Join(documents, "# next\n---\n")},
 
 		{name: "a table", in: "NAME    READY   STATUS    RESTARTS   AGE\nweb-0   1/1     Running   0          5d\n", refused: "f:1: a table that kubectl prints for people: write the objects with -o yaml"},
 		{name: "a table after a prompt", in: "$ k get pods\nNAME    READY   STATUS\nweb-0   1/1     Running\n", refused: "f:2: document 1: a table that kubectl prints for people: write the objects with -o yaml"},
 		{name: "what describe prints", in: "Name:         web-0\nNamespace:    shop\n", refused: "f:1: what kubectl describe prints for people: write the objects with -o yaml"},
+		{name: "a table behind objects", in: yamlList + "$ kubectl get pods\nNAME    READY   STATUS\nweb-0   1/1     Running\n", refused: "a table that kubectl prints for people: write the objects with -o yaml"},
+		{name: "what describe prints behind objects", in: yamlList + "$ kubectl describe pod web-0\nName:         web-0\nNamespace:    shop\n", refused: "what kubectl describe prints for people: write the objects with -o yaml"},
+		{name: "lines without their indentation", in: lines(func(l string) string { return strings.TrimLeft(l, " ") }, yamlList), refused: "f:"},
+		{name: "lines that were broken", in: regexp.MustCompile(`(?m)^(.{40})(.)`).ReplaceAllString(yamlList, "$1\n$2"), refused: "f:"},
+		{name: "tabs", in: strings.ReplaceAll(yamlList, "  ", "\t"), refused: "f:"},
+		{name: "two encodings", in: yamlList + in16(yamlList, false, false), refused: "f:1: "},
 		{name: "names", in: "pod/web-0\n", refused: "f:1: names of objects: write the objects with -o yaml"},
 		{name: "a storage system's list", in: `{"Volumes": []}`, refused: "f:1: document 1: the storage system's own list of volumes (aws), which has no Kubernetes objects: give it with --backend"},
 		{name: "an array of a storage system's", in: `[{"id": "/subscriptions/s/disks/d", "diskState": "Attached", "managedBy": "/subscriptions/s/virtualMachines/n1"}]`, refused: "f:1: document 1, item 1: the storage system's own list of volumes (azure)"},

@@ -212,13 +212,18 @@ func readFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, er
 			return fmt.Errorf("%s: %w", plain(path.Join(name, p)), pathError(err))
 		}
 		defer func() { _ = f.Close() }()
-		return t.file(path.Join(name, p), at, archive.Bounded(f, &left, t.limits.unpacked))
+		err = t.file(path.Join(name, p), at, archive.Bounded(f, &left, t.limits.unpacked))
+		if errors.Is(err, errNoObjects) {
+			t.passed.note(p)
+			return nil
+		}
+		return err
 	})
 	if err == nil && t.failed != nil && !t.isBundle() {
 		err = t.failed
 	}
-	if err == nil && files == 0 {
-		err = fmt.Errorf("%s: no .yaml, .yml or .json file in it", plain(name))
+	if err == nil && files == 0 && t.texts == 0 {
+		err = t.passed.none(name)
 	}
 	if err != nil {
 		return nil, t.plain.warnings(), err

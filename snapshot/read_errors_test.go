@@ -126,6 +126,7 @@ func TestReadErrors(t *testing.T) {
 		{"tar damaged", tarOf(t, "logs.txt", "")[:512] + strings.Repeat("x", 1024), "f: the tar archive is damaged"},
 		{"zip cut", zipOf(t, "a.yaml", podA)[:60], "f: the zip archive is cut off or damaged: its table of contents cannot be read"},
 		{"zip of nothing", zipOf(t, "logs.txt", podA), "f: no .yaml, .yml or .json file in it"},
+		{"zip in a zip", zipOf(t, "a/b.zip", zipOf(t, "a.yaml", podA)), "f: no .yaml, .yml or .json file in it, but an archive, which is not opened within another or a folder: name a/b.zip itself, or unpack it"},
 		{"zip twice", zipOf(t, "a.yaml", podA) + zipOf(t, "b.yaml", podB), "f: the zip archive is damaged, or stands beside another in one file; give one archive at a time"},
 		{"zip bomb", zipOf(t, "a.yaml", strings.Repeat("---\n", 1<<18)), "f/a.yaml:131073: document 1: unpacks to more than 524288 bytes"},
 		{"xz cut", xzOf(t, podA)[:40], "f:1: the xz data is cut off"},

@@ -12,10 +12,51 @@ import (
 // complete, and whose objects show that a namespace is missing. "kubectl get" without -A leaves
 // such files.
 func (o *Objects) partial() []Gap {
+	if gaps := o.stripped(); len(gaps) > 0 {
+		return gaps
+	}
 	if gaps := o.unbound(); len(gaps) > 0 {
 		return gaps
 	}
 	return o.hinted()
+}
+
+// fewStripped is how many objects without a status are no accident.
+const fewStripped = 3
+
+// stripped are the gaps of objects from which everything was taken that an API server has
+// added, as kubectl neat does, or that were never in a cluster: what they lack proves nothing.
+func (o *Objects) stripped() []Gap {
+	had, lack, kinds := 0, 0, sets.New[Kind]()
+	count := func(kind Kind, object apiObject, status bool) {
+		kinds.Insert(kind)
+		if had++; !status && object.GetUID() == "" && object.GetCreationTimestamp().Time.IsZero() {
+			lack++
+		}
+	}
+	for _, n := range o.Nodes {
+		count(Nodes, n, len(n.Status.Conditions)+len(n.Status.VolumesAttached)+len(n.Status.VolumesInUse) > 0 || n.Status.NodeInfo.KubeletVersion != "")
+	}
+	for _, p := range o.Pods {
+		count(Pods, p, p.Status.Phase != "")
+	}
+	for _, c := range o.Claims {
+		count(Claims, c, c.Status.Phase != "")
+	}
+	for _, pv := range o.Volumes {
+		count(Volumes, pv, pv.Status.Phase != "")
+	}
+	for _, va := range o.VolumeAttachments {
+		count(VolumeAttachments, va, va.Status.Attached || va.Status.AttachError != nil || va.Status.DetachError != nil)
+	}
+	if had < fewStripped || lack < had {
+		return nil
+	}
+	var gaps []Gap
+	for kind := range kinds {
+		gaps = append(gaps, Gap{Kind: kind, Reason: ReasonUndecodable, Detail: "no object in it has a status or a uid: something has taken them away (kubectl neat?), or it was never read from a cluster"})
+	}
+	return gaps
 }
 
 // unbound are the gaps that bound volumes prove: a volume is Bound to a claim in a namespace
@@ -51,7 +92,49 @@ func (o *Objects) hinted() []Gap {
 	if namespace, what := o.claimElsewhere(claims); len(claims) == 1 && what != "" {
 		gaps = append(gaps, notAll(Claims, claims, fmt.Sprintf("%s of namespace %s, of which no claim is there", what, plain(namespace))))
 	}
+	if why := o.ofOneNode(); why != "" && !slices.ContainsFunc(gaps, func(g Gap) bool { return g.Kind == Pods }) {
+		gaps = append(gaps, Gap{Kind: Pods, Reason: ReasonNotInFile, Detail: why + ": was --field-selector given?"})
+	}
+	if why := o.nodeElsewhere(); why != "" {
+		gaps = append(gaps, Gap{Kind: Nodes, Reason: ReasonNotInFile, Detail: why + ": was -l given?"})
+	}
 	return withoutMany(gaps)
+}
+
+// ofOneNode says that all pods are of one node, and that another has volumes in use: nearly
+// each node has pods, if only those of DaemonSets.
+func (o *Objects) ofOneNode() string {
+	on := sets.New[string]()
+	for _, pod := range o.Pods {
+		on.Insert(pod.Spec.NodeName)
+	}
+	if on.Delete(""); len(on) != 1 {
+		return ""
+	}
+	for _, node := range o.Nodes {
+		if len(node.Status.VolumesInUse) > 0 && !on.Has(node.Name) {
+			return fmt.Sprintf("all pods are of node %s, and node %s has volumes in its volumesInUse", plain(sets.List(on)[0]), plain(node.Name))
+		}
+	}
+	return ""
+}
+
+// nodeElsewhere says of a pod that runs on a node that is not there, though its CSINode is:
+// with a Node that is deleted its CSINode goes in seconds, and its pods in minutes.
+func (o *Objects) nodeElsewhere() string {
+	nodes, csi := sets.New[string](), sets.New[string]()
+	for _, node := range o.Nodes {
+		nodes.Insert(node.Name)
+	}
+	for _, n := range o.CSINodes {
+		csi.Insert(n.Name)
+	}
+	for _, pod := range o.Pods {
+		if name := pod.Spec.NodeName; len(nodes) > 0 && csi.Has(name) && !nodes.Has(name) && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+			return fmt.Sprintf("pod %s of namespace %s runs on node %s, which is not there, though its CSINode is", plain(pod.Name), plain(pod.Namespace), plain(name))
+		}
+	}
+	return ""
 }
 
 // podElsewhere is an object that names a pod of a namespace that is not among those read; what

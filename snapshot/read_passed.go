@@ -18,6 +18,7 @@ import (
 type passed struct {
 	others  []string // the first of those that are neither YAML nor JSON
 	more    int
+	packed  []string // those that are archives
 	foreign []string // YAML and JSON that holds no objects
 	broken  []error
 	first   error
@@ -30,11 +31,29 @@ func (p *passed) note(name string) {
 	if ext := path.Ext(name); ext == ".log" || path.Base(name) == "logs.txt" {
 		return // of which a bundle may have thousands
 	}
+	if isArchive(name) && len(p.packed) < mostPassed {
+		p.packed = append(p.packed, plain(name))
+		return
+	}
 	if len(p.others) >= mostPassed {
 		p.more++
 		return
 	}
 	p.others = append(p.others, plain(name))
+}
+
+// isArchive reports whether a file is called as what holds other files.
+func isArchive(name string) bool {
+	name, _ = unzippedName(strings.ToLower(name))
+	return slices.Contains([]string{".zip", ".tar", ".tgz", ".txz", ".7z", ".rar"}, path.Ext(name)) || strings.HasSuffix(name, ".tar.xz") || strings.HasSuffix(name, ".tar.zst")
+}
+
+// none is the error about a folder or an archive in which nothing could be read.
+func (p *passed) none(name string) error {
+	if len(p.packed) > 0 {
+		return fmt.Errorf("%s: no .yaml, .yml or .json file in it, but an archive, which is not opened within another or a folder: name %s itself, or unpack it", plain(name), some(p.packed))
+	}
+	return fmt.Errorf("%s: no .yaml, .yml or .json file in it", plain(name))
 }
 
 // text reads a file. An error is one after which nothing more can be read.
@@ -101,6 +120,7 @@ func (p *passed) end(c *collector) error {
 		}
 	}
 	say(p.foreign, 0, "passed over %s without Kubernetes objects: %s")
+	say(p.packed, 0, "passed over %s, archives that are not opened here: unpack them, or read them alone: %s")
 	say(p.others, p.more, "passed over %s, by their names neither YAML nor JSON: %s")
 	for i, err := range p.broken {
 		if i == maxIgnoredKinds {

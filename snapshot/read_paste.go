@@ -21,6 +21,7 @@ var noise = []*regexp.Regexp{
 	regexp.MustCompile("^(`{3,}|~{3,})\\s*[\\w.+-]*\\s*$"),
 	regexp.MustCompile(`^\{(code|noformat|panel)(:[^}]*)?\}$`),
 	regexp.MustCompile(`^</?(pre|code|details|summary|blockquote|p|div)[^>]*>(.*</(summary|pre|code)>)?(<(pre|code)[^>]*>)*$`),
+	regexp.MustCompile(`^==> .* <==$`), // head and tail of several files
 	// What kubectl and its libraries say beside their output.
 	regexp.MustCompile(`^[IWE]\d{4} \d\d:\d\d:\d\d\.\d+ `),
 	regexp.MustCompile(`^(Warning|W): \S`),

@@ -255,7 +255,7 @@ func TestOneNamespace(t *testing.T) {
 		return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: r, namespace: %s}\nspec: {volumes: [{name: d, persistentVolumeClaim: {claimName: c}}]}\nstatus: {phase: %s}\n---\n", namespace, phase)
 	}
 	owned := func(namespace, more string) string {
-		return fmt.Sprintf("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: o, namespace: %s, ownerReferences: [{apiVersion: v1, kind: Pod, name: gone, uid: u}]%s}\n---\n", namespace, more)
+		return fmt.Sprintf("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: o, namespace: %s, ownerReferences: [{apiVersion: v1, kind: Pod, name: gone, uid: u}]%s}\nstatus: {phase: Bound}\n---\n", namespace, more)
 	}
 	deployment := func(namespace string, ready int) string {
 		return fmt.Sprintf("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, namespace: %s}\nstatus: {readyReplicas: %d}\n---\n", namespace, ready)

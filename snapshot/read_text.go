@@ -40,8 +40,8 @@ func (c *collector) documents(at place) (ended bool, err error) {
 		c.readThrough(archive.FromUTF16)
 		head, _ = c.in.Peek(512)
 	}
-	if bytes.HasPrefix(head, []byte("\xef\xbb\xbf")) {
-		_, _ = c.in.Discard(3)
+	if bytes.HasPrefix(head, byteOrderMark) {
+		_, _ = c.in.Discard(len(byteOrderMark))
 	}
 	if bytes.IndexByte(head, 0) >= 0 {
 		return false, at.errorf("binary data, neither YAML nor JSON")
@@ -57,6 +57,10 @@ func (c *collector) documents(at place) (ended bool, err error) {
 	}
 	c.pasted = false
 	for {
+		if bytes.HasPrefix(head, byteOrderMark) { // behind JSON
+			_, _ = c.in.Discard(len(byteOrderMark))
+			head, _ = c.in.Peek(512)
+		}
 		read := c.yamlDocuments
 		if beginsJSON(head) {
 			read = c.jsonDocuments
@@ -69,6 +73,8 @@ func (c *collector) documents(at place) (ended bool, err error) {
 		head, _ = c.in.Peek(512)
 	}
 }
+
+var byteOrderMark = []byte("\ufeff")
 
 // readThrough has what is left of the text changed before it is read. Nothing was put back yet.
 func (c *collector) readThrough(change func(io.Reader) io.Reader) {

@@ -4,45 +4,79 @@ import (
 	"bufio"
 	"bytes"
 	"regexp"
+	"strings"
 )
 
 var (
-	quoted   = regexp.MustCompile(`^> ?`)
-	fence    = regexp.MustCompile("(?m)^```")
-	numbered = regexp.MustCompile(`^ *\d+\t`)
+	quoted  = regexp.MustCompile(`^> ?`)
+	replied = regexp.MustCompile(`(?m)^> ?(apiVersion|kind|items):`)
+	fence   = regexp.MustCompile("(?m)^[ \t]*(```|~~~)")
+	// numbered is the first line of a text whose lines are numbered, by cat, an editor, grep or
+	// bat, with what stands behind each number.
+	numbered = regexp.MustCompile(`^ *\d+(\t|(?:[: ]| ?[|│] )(?:apiVersion:|kind:|items:|---|- |[{\[]))`)
+	number   = regexp.MustCompile(`^ *\d+(\t|:| ?[|│] ?| )?`)
 	painted  = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]|\x1b\\][^\x07\x1b]*(\x07|\x1b\\\\)")
+	// curled are values in quotes as messengers and word processors set them.
+	curled   = regexp.MustCompile(`(?:creationTimestamp|resourceVersion)[“”]?: [“‘”’]`)
+	straight = strings.NewReplacer("“", `"`, "”", `"`, "‘", "'", "’", "'")
 )
 
 // undress is how each line of a text becomes what was written, where it went through a mail
 // program, an editor or a browser; nil where nothing was done to it.
 func undress(head []byte) func(line []byte) []byte {
 	first := bytes.TrimLeft(head, "\r\n")
+	before := head // the first object
+	if at := usualFirst.FindIndex(head); at != nil {
+		before = head[:at[0]]
+	}
 	switch {
 	case bytes.HasPrefix(first, []byte("> ")):
 		return func(line []byte) []byte { return quoted.ReplaceAll(line, nil) }
+	case replied.Match(before):
+		return answered()
 	case numbered.Match(first):
-		return func(line []byte) []byte { return numbered.ReplaceAll(line, nil) }
-	case bytes.Contains(head, []byte("```")) && fence.Match(head):
+		return func(line []byte) []byte { return number.ReplaceAll(line, nil) }
+	case fence.Match(before):
 		return fenced()
 	case bytes.IndexByte(head, 0x1b) >= 0:
 		return func(line []byte) []byte { return painted.ReplaceAll(line, nil) }
 	case bytes.Contains(head, []byte("\u00a0")): // spaces that do not break
 		return func(line []byte) []byte { return bytes.ReplaceAll(line, []byte("\u00a0"), []byte(" ")) }
+	case curled.Match(head):
+		return func(line []byte) []byte { return []byte(straight.Replace(string(line))) }
 	}
 	return nil
 }
 
-// fenced leaves of an issue or a mail what stands between its fences.
-func fenced() func(line []byte) []byte {
-	inside := false
+// usualFirst is a line with which an object begins at the margin: what stands behind it may be
+// part of that.
+var usualFirst = regexp.MustCompile(`(?m)^(apiVersion|kind|items|metadata):`)
+
+// answered leaves out what stands above the quotation in an answer.
+func answered() func(line []byte) []byte {
+	begun := false
 	return func(line []byte) []byte {
+		if begun = begun || line[0] == '>'; !begun {
+			return []byte("\n")
+		}
+		return quoted.ReplaceAll(line, nil)
+	}
+}
+
+// fenced leaves of an issue or a mail what stands between its fences, which may be indented
+// as a part of a list is.
+func fenced() func(line []byte) []byte {
+	inside, margin := false, 0
+	return func(line []byte) []byte {
+		text := bytes.TrimLeft(line, " \t")
 		switch {
-		case bytes.HasPrefix(line, []byte("```")):
-			inside = !inside
+		case bytes.HasPrefix(text, []byte("```")) || bytes.HasPrefix(text, []byte("~~~")):
+			inside, margin = !inside, len(line)-len(text)
+			return text
 		case !inside:
 			return []byte("\n")
 		}
-		return line
+		return line[min(margin, len(line)-len(text)):]
 	}
 }
 

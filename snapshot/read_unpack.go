@@ -29,7 +29,9 @@ func (t *tree) archive(name string, archived archive.Files) error {
 			}
 			continue
 		}
-		if err := t.entry(name+"/"+p, p, entry); err != nil {
+		if err := t.entry(name+"/"+p, p, entry); errors.Is(err, errNoObjects) {
+			t.passed.note(p)
+		} else if err != nil {
 			return err
 		}
 		if entry.Kind == archive.Regular && isReadable(p) {
@@ -39,8 +41,8 @@ func (t *tree) archive(name string, archived archive.Files) error {
 	if t.failed != nil && !t.isBundle() {
 		return t.failed
 	}
-	if files == 0 {
-		return fmt.Errorf("%s: no .yaml, .yml or .json file in it", plain(name))
+	if files == 0 && t.texts == 0 {
+		return t.passed.none(name)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -65,6 +66,54 @@ func TestWhole(t *testing.T) {
 			if kind != c.kind && s.Complete(kind) != plain.Complete(kind) {
 				t.Errorf("--whole %s changes the gap of %s", c.kind, kind)
 			}
+		}
+	}
+}
+
+// TestListsOfSomeObjects: what --field-selector and -l have left out, and what has no status
+// any more, proves nothing.
+func TestListsOfSomeObjects(t *testing.T) {
+	object := func(kind, name, rest string) string {
+		version := "v1"
+		if strings.HasPrefix(kind, "CSI") || kind == "VolumeAttachment" {
+			version = "storage.k8s.io/v1"
+		}
+		return "apiVersion: " + version + "\nkind: " + kind + "\nmetadata: {name: " + name + ", uid: " + kind + name + "}\n" + rest + "---\n"
+	}
+	n1, n2 := object("Node", "n1", "status: {volumesInUse: [kubernetes.io/csi/d^v]}\n"), object("Node", "n2", "")
+	csi1, csi2 := object("CSINode", "n1", "spec: {drivers: []}\n"), object("CSINode", "n2", "spec: {drivers: []}\n")
+	on1, on2 := object("Pod", "a", "spec: {nodeName: n1, containers: []}\nstatus: {phase: Running}\n"), object("Pod", "b", "spec: {nodeName: n2, containers: []}\nstatus: {phase: Running}\n")
+	open := object("Pod", "c", "spec: {containers: []}\nstatus: {phase: Pending}\n")
+	neat := func(text string) string {
+		return regexp.MustCompile(`(?m)^status: .*\n|, uid: \w+`).ReplaceAllString(text, "")
+	}
+	for name, c := range map[string]struct {
+		text  string
+		gap   Kind
+		words string
+	}{
+		"pods of one node":                     {n1 + n2 + on2 + open, Pods, "all pods are of node n2, and node n1 has volumes in its volumesInUse: was --field-selector given?"},
+		"pods of both":                         {n1 + n2 + on1 + on2, Pods, ""},
+		"the only node":                        {n1 + on1, Pods, ""},
+		"nothing in use elsewhere":             {n1 + n2 + on1, Pods, ""},
+		"nodes of a label":                     {n2 + csi1 + csi2 + on1 + on2, Nodes, "pod a of namespace default runs on node n1, which is not there, though its CSINode is: was -l given?"},
+		"a node that is gone":                  {n2 + csi2 + on1 + on2, Nodes, ""},
+		"nothing but what a manifest has":      {neat(n1 + n2 + on1 + on2), Pods, "no object in it has a status or a uid"},
+		"what a manifest has, and one that is": {neat(n1+n2+on1) + on2, Pods, ""},
+		"two that are written by hand":         {neat(n1 + on1), Pods, ""},
+	} {
+		s, _, err := Read("f.yaml", strings.NewReader(c.text), ReadOptions{Now: noon})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		for _, g := range s.Gaps {
+			if g.Kind == c.gap {
+				said = g.Detail
+			}
+		}
+		if (c.words == "") != s.Complete(c.gap) || !strings.Contains(said, c.words) {
+			t.Errorf("%s: %s complete: %v, %q", name, c.gap, s.Complete(c.gap), said)
 		}
 	}
 }

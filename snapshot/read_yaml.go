@@ -149,6 +149,10 @@ func (y *yamlReader) take(line []byte) error {
 	if (y.state == noItems || y.state == itemsDone) && len(y.text) > 0 && line[0] == ' ' {
 		return y.add(&y.text, line) // so do most lines of an object
 	}
+	line = bytes.TrimPrefix(line, byteOrderMark) // of a file that was put behind another
+	if len(line) == 0 {
+		return nil
+	}
 	if y.passes(line) {
 		y.c.pasted = true
 		return y.endDocument()
@@ -214,9 +218,6 @@ func (y *yamlReader) take(line []byte) error {
 			}
 			return nil
 		}
-		if bytes.HasPrefix(line, []byte("\ufeff")) { // that of the file is gone already
-			return y.here().errorf("not YAML: a byte order mark within the file")
-		}
 		y.begin = y.line
 	}
 	return y.add(&y.text, line)
@@ -278,6 +279,11 @@ func (y *yamlReader) endDocument() error {
 	}
 	y.at.document++
 	at := y.at.atLine(y.begin)
+	if y.list == nil && bytes.HasPrefix(y.text, []byte("Name:")) {
+		if err := forPeople(y.text); err != nil {
+			return at.errorf("%w", err)
+		}
+	}
 	if y.list == nil && y.text[0] == '{' {
 		if ok, err := y.single(at, y.text); ok {
 			return err
@@ -391,6 +397,9 @@ func (y *yamlReader) parse(text []byte, at place, lineOf func(int) int) (any, er
 			at.line = min(lineOf(n), y.line) // the end is said to be on the line after it
 		}
 		message = strings.Replace(message, m[0], "", 1)
+	}
+	if strings.Contains(message, "find ") || strings.Contains(message, "found ") || strings.Contains(message, "mapping values") {
+		message += ": give the file that kubectl wrote, which no editor and no messenger has changed"
 	}
 	return nil, at.errorf("not YAML: %s", plain(message))
 }

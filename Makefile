@@ -113,7 +113,7 @@ world: ## the stories and WORLDS random histories in virtual time; writes docs/e
 	go test -timeout 0 -count 1 -v $$flags ./world/history -histories $(WORLDS) -seed $(SEED) -shrink 20 -copies -ask 10 -page ../../../docs/evidence/world.md
 
 alerts: ## the alert rules and the dashboard, with promtool and Prometheus' own rule engine
-	cd e2e/alerts && go vet . && go test .
+	cd e2e/alerts && go vet . && go test -timeout 40m .
 
 e2e-long: build ## what e2e has the clock moved on for, or leaves out, because a check waits for a quarter of an hour
 	cd e2e && go test -timeout 60m -count 1 -v -run 'Touch|WaitedOut|Dangling|Strip|CuredDetach' ./repair -long

@@ -124,7 +124,7 @@ func closeTrace(b *strings.Builder, opts Options, gaps []snapshot.Gap, skipped [
 	}
 	for _, g := range gaps {
 		text := fmt.Sprintf("gap: %s could not be read (%s)", gapKind(g), g.Reason)
-		if g.Kind == trace.KubeletPods || g.Kind == trace.KubeletMetrics {
+		if (g.Kind == trace.KubeletPods || g.Kind == trace.KubeletMetrics) && g.Detail != "" {
 			text += ": " + g.Detail
 		}
 		wrapped(b, "", text, opts)

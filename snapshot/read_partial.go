@@ -12,9 +12,6 @@ import (
 // complete, and whose objects show that a namespace is missing. "kubectl get" without -A leaves
 // such files.
 func (o *Objects) partial() []Gap {
-	if gaps := o.stripped(); len(gaps) > 0 {
-		return gaps
-	}
 	if gaps := o.unbound(); len(gaps) > 0 {
 		return gaps
 	}
@@ -24,39 +21,31 @@ func (o *Objects) partial() []Gap {
 // fewStripped is how many objects without a status are no accident.
 const fewStripped = 3
 
-// stripped are the gaps of objects from which everything was taken that an API server has
-// added, as kubectl neat does, or that were never in a cluster: what they lack proves nothing.
-func (o *Objects) stripped() []Gap {
-	had, lack, kinds := 0, 0, sets.New[Kind]()
-	count := func(kind Kind, object apiObject, status bool) {
-		kinds.Insert(kind)
+// stripped reports whether everything was taken from the objects that an API server has
+// added, as kubectl neat does, or that they were never in a cluster: they say nothing of one.
+func (o *Objects) stripped() bool {
+	had, lack := 0, 0
+	count := func(object apiObject, status bool) {
 		if had++; !status && object.GetUID() == "" && object.GetCreationTimestamp().Time.IsZero() {
 			lack++
 		}
 	}
 	for _, n := range o.Nodes {
-		count(Nodes, n, len(n.Status.Conditions)+len(n.Status.VolumesAttached)+len(n.Status.VolumesInUse) > 0 || n.Status.NodeInfo.KubeletVersion != "")
+		count(n, len(n.Status.Conditions)+len(n.Status.VolumesAttached)+len(n.Status.VolumesInUse) > 0 || n.Status.NodeInfo.KubeletVersion != "")
 	}
 	for _, p := range o.Pods {
-		count(Pods, p, p.Status.Phase != "")
+		count(p, p.Status.Phase != "")
 	}
 	for _, c := range o.Claims {
-		count(Claims, c, c.Status.Phase != "")
+		count(c, c.Status.Phase != "")
 	}
 	for _, pv := range o.Volumes {
-		count(Volumes, pv, pv.Status.Phase != "")
+		count(pv, pv.Status.Phase != "")
 	}
 	for _, va := range o.VolumeAttachments {
-		count(VolumeAttachments, va, va.Status.Attached || va.Status.AttachError != nil || va.Status.DetachError != nil)
+		count(va, va.Status.Attached || va.Status.AttachError != nil || va.Status.DetachError != nil)
 	}
-	if had < fewStripped || lack < had {
-		return nil
-	}
-	var gaps []Gap
-	for kind := range kinds {
-		gaps = append(gaps, Gap{Kind: kind, Reason: ReasonUndecodable, Detail: "no object in it has a status or a uid: something has taken them away (kubectl neat?), or it was never read from a cluster"})
-	}
-	return gaps
+	return had >= fewStripped && lack == had
 }
 
 // unbound are the gaps that bound volumes prove: a volume is Bound to a claim in a namespace

@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// RoundTrip implements http.RoundTripper: it calls the handlers of the server.
+// RoundTrip implements http.RoundTripper: it calls the handlers of the server. All but a
+// watch are over when it returns.
 func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := s.served.count(r); err != nil {
 		return nil, err
@@ -28,17 +29,22 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, err
 	}
-	a := &answer{header: http.Header{}, begun: make(chan struct{}), wake: make(chan struct{}, 1), cancel: cancel}
-	release := s.faults.follow(request, a)
-	go func() {
-		defer release()
-		if request.URL.Path == "/version" {
-			writeVersion(a)
-		} else {
+	a := newAnswer(cancel)
+	switch {
+	case isWatch(r):
+		release := s.faults.follow(request, a)
+		go func() {
+			defer release()
 			s.handler.ServeHTTP(a, request)
-		}
+			a.end()
+		}()
+	case r.URL.Path == "/version":
+		writeVersion(a)
 		a.end()
-	}()
+	default:
+		s.handler.ServeHTTP(a, request)
+		a.end()
+	}
 	select {
 	case <-a.begun:
 	case <-r.Context().Done():
@@ -52,6 +58,8 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: a.code, Status: http.StatusText(a.code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Request: r, ContentLength: -1, Header: a.header, Body: a}, nil
 }
+
+func isWatch(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }
 
 func writeVersion(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
@@ -72,6 +80,10 @@ type answer struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer
 	ended  bool
+}
+
+func newAnswer(cancel context.CancelFunc) *answer {
+	return &answer{header: http.Header{}, begun: make(chan struct{}), wake: make(chan struct{}, 1), cancel: cancel}
 }
 
 var (

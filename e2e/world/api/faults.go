@@ -72,15 +72,13 @@ func (f *faults) before(r *http.Request) (lost, failed error) {
 		case <-r.Context().Done():
 			return nil, r.Context().Err()
 		}
+	case None:
 	}
 	return nil, nil
 }
 
 // follow remembers a watch until it is released.
 func (f *faults) follow(r *http.Request, a *answer) (release func()) {
-	if r.URL.Query().Get("watch") == "" {
-		return func() {}
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.watches == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/emicklei/go-restful/v3"
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/memory"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,8 +44,6 @@ import (
 	podstore "k8s.io/kubernetes/pkg/registry/core/pod/storage"
 	policyrest "k8s.io/kubernetes/pkg/registry/policy/rest"
 	storagerest "k8s.io/kubernetes/pkg/registry/storage/rest"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/memory"
 )
 
 // Version is what the server says of itself: the release of the modules it is made of.
@@ -60,11 +59,12 @@ type Server struct {
 
 	faults faults
 	served counter
+	lists  lists
 }
 
 // New makes a server with an empty store. What it starts ends with the bubble's clients.
 func New() (*Server, error) {
-	s := &Server{store: memory.New()}
+	s := &Server{store: memory.New(), lists: lists{answers: map[string]listed{}}}
 	container := restful.NewContainer()
 	container.Router(restful.CurlyRouter{})
 	i := &installer{container: container, equivalents: runtime.NewEquivalentResourceRegistry()}
@@ -95,7 +95,7 @@ func New() (*Server, error) {
 		}
 	}
 	info := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
-	s.handler = filters.WithRequestReceivedTimestamp(filters.WithAuditInit(filters.WithRequestInfo(container, info)))
+	s.handler = filters.WithRequestReceivedTimestamp(filters.WithAuditInit(filters.WithRequestInfo(s.short(container), info)))
 	return s, nil
 }
 
@@ -150,18 +150,13 @@ type installer struct {
 
 func (i *installer) install(root string, version schema.GroupVersion, storage map[string]rest.Storage) error {
 	info := genericserver.NewDefaultAPIGroupInfo(version.Group, legacyscheme.Scheme, legacyscheme.ParameterCodec, legacyscheme.Codecs)
-	types := typeConverter()
-	if version.Group == "coordination.k8s.io" {
-		// Nobody reads who owns which field of a lease, and most updates are of leases.
-		types = managedfields.NewDeducedTypeConverter()
-	}
 	group := &endpoints.APIGroupVersion{
 		Storage: storage, Root: root, GroupVersion: version,
 		OptionsExternalVersion: &schema.GroupVersion{Version: "v1"}, MetaGroupVersion: info.MetaGroupVersion,
 		ParameterCodec: info.ParameterCodec, Serializer: info.NegotiatedSerializer,
 		Creater: legacyscheme.Scheme, Convertor: legacyscheme.Scheme, ConvertabilityChecker: legacyscheme.Scheme,
 		UnsafeConvertor: runtime.UnsafeObjectConvertor(legacyscheme.Scheme), Defaulter: legacyscheme.Scheme, Typer: legacyscheme.Scheme,
-		Namer: runtime.Namer(meta.NewAccessor()), EquivalentResourceRegistry: i.equivalents, TypeConverter: types,
+		Namer: runtime.Namer(meta.NewAccessor()), EquivalentResourceRegistry: i.equivalents, TypeConverter: typeConverter(),
 		Admit: admission.NewChainHandler(), MinRequestTimeout: 30 * time.Minute, MaxRequestBodyBytes: 3 << 20,
 	}
 	_, _, err := group.InstallREST(i.container)

@@ -36,6 +36,8 @@ type Store struct {
 	// history has every change, in order: a watch may begin at any revision.
 	history  []change
 	watchers map[*watcher]struct{}
+	// changed is the revision of the last change of each kind.
+	changed map[string]uint64
 }
 
 // change is one write. The object is nil where it was deleted, and before is nil where it
@@ -48,7 +50,7 @@ type change struct {
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{revision: firstRevision, objects: map[string]runtime.Object{}, watchers: map[*watcher]struct{}{}}
+	return &Store{revision: firstRevision, objects: map[string]runtime.Object{}, watchers: map[*watcher]struct{}{}, changed: map[string]uint64{}}
 }
 
 // GetRESTOptions implements generic.RESTOptionsGetter: every registry that is made with it
@@ -59,7 +61,7 @@ func (s *Store) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) 
 		StorageConfig:           storagebackend.NewDefaultConfig("/registry", codec).ForResource(resource),
 		EnableGarbageCollection: true,
 		DeleteCollectionWorkers: 1,
-		ResourcePrefix:          resource.Group + "/" + resource.Resource,
+		ResourcePrefix:          resource.String(),
 		Decorator: func(_ *storagebackend.ConfigForResource, _ string, _ func(runtime.Object) (string, error), empty, _ func() runtime.Object,
 			_ storage.AttrFunc, _ storage.IndexerFuncs, _ *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
 			return &kind{s, empty}, func() {}, nil
@@ -191,11 +193,10 @@ func (s *Store) GuaranteedUpdate(_ context.Context, key string, into runtime.Obj
 			return err
 		}
 		if exists {
-			same := object.DeepCopyObject()
-			if err := s.PrepareObjectForStorage(same); err != nil {
+			if err := s.UpdateObject(after, response.ResourceVersion); err != nil {
 				return err
 			}
-			if equality.Semantic.DeepEqual(same, after) {
+			if equality.Semantic.DeepEqual(object, after) {
 				copyInto(object, into)
 				return nil
 			}
@@ -204,6 +205,27 @@ func (s *Store) GuaranteedUpdate(_ context.Context, key string, into runtime.Obj
 			return err
 		}
 	}
+}
+
+// Exchange writes what next makes of the object, without a word from its registry, and
+// returns a copy of it as it is now; nil where there is no such object or next
+// returns nil. next must change nothing of what it gets.
+func (s *Store) Exchange(key string, next func(runtime.Object) runtime.Object) runtime.Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, exists := s.objects[key]
+	if !exists {
+		return nil
+	}
+	after := next(before)
+	if after == nil {
+		return nil
+	}
+	written, err := s.write(key, after, before)
+	if err != nil {
+		return nil
+	}
+	return written.DeepCopyObject()
 }
 
 // current returns the object, which must not be changed.
@@ -241,6 +263,7 @@ func (s *Store) write(key string, object, before runtime.Object) (runtime.Object
 		return nil, err
 	}
 	s.revision++
+	s.changed[kindOf(key)] = s.revision
 	if object == nil {
 		delete(s.objects, key)
 	} else {
@@ -268,6 +291,19 @@ func (s *Store) keysUnder(key string, recursive bool) []string {
 
 func isUnder(k, key string, recursive bool) bool {
 	return k == key || recursive && strings.HasPrefix(k, strings.TrimSuffix(key, "/")+"/")
+}
+
+// kindOf is the kind of the object with that key, as schema.GroupResource writes it.
+func kindOf(key string) string {
+	kind, _, _ := strings.Cut(strings.TrimPrefix(key, "/"), "/")
+	return kind
+}
+
+// Changed is the revision of the last change of an object of the kind.
+func (s *Store) Changed(kind schema.GroupResource) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed[kind.String()]
 }
 
 // copyInto makes into a copy of the object; into may be nil.

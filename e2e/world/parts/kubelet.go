@@ -57,8 +57,10 @@ type Kubelet struct {
 	// keep are the pods whose containers do not end.
 	keep sets.Set[string]
 	// renewed, reported and updated are the times of the last heartbeat, of the last report of the
-	// status, and of the last look whether it has changed.
+	// status, and of the last look whether it has changed. lease is the last heartbeat as it was
+	// written; nil is one that has to be read.
 	renewed, reported, updated time.Time
+	lease                      *coordinationv1.Lease
 }
 
 // running is what the kubelet knows of a pod.
@@ -179,18 +181,24 @@ func (k *Kubelet) sync(ctx context.Context) {
 	}
 }
 
-// renew renews the node's lease.
-func (k *Kubelet) renew(ctx context.Context, now time.Time) error {
+// renew renews the node's lease: the one that it wrote last, unless somebody else has
+// written since.
+func (k *Kubelet) renew(ctx context.Context, now time.Time) (err error) {
 	leases := k.client.CoordinationV1().Leases(LeaseNamespace)
 	renewed, seconds := metav1.NewMicroTime(now), int32(leaseDuration/time.Second)
-	l, err := leases.Get(ctx, k.Node, metav1.GetOptions{})
+	if k.lease == nil {
+		k.lease, err = leases.Get(ctx, k.Node, metav1.GetOptions{})
+	}
 	if err != nil {
+		k.lease = nil
 		_, err = leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: k.Node, Namespace: LeaseNamespace},
 			Spec: coordinationv1.LeaseSpec{HolderIdentity: &k.Node, LeaseDurationSeconds: &seconds, RenewTime: &renewed}}, metav1.CreateOptions{})
 		return err
 	}
-	l.Spec.RenewTime = &renewed
-	_, err = leases.Update(ctx, l, metav1.UpdateOptions{})
+	k.lease.Spec.RenewTime = &renewed
+	if k.lease, err = leases.Update(ctx, k.lease, metav1.UpdateOptions{}); err != nil {
+		k.lease = nil
+	}
 	return err
 }
 

@@ -24,7 +24,7 @@ func (s *Server) short(handlers http.Handler) http.Handler {
 		info, _ := request.RequestInfoFrom(r.Context())
 		kind := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
 		switch {
-		case info.Verb == "update" && kind == coordination.Resource("leases") && s.renew(w, r, info):
+		case info.Verb == "update" && r.URL.RawQuery == "" && kind == coordination.Resource("leases") && s.renew(w, r, info):
 		case info.Verb == "list":
 			s.lists.serve(w, r, s.store.Changed(kind), handlers)
 		default:
@@ -45,8 +45,9 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request, info *request.Req
 	}
 	renewed := s.store.Exchange("/"+coordination.Resource("leases").String()+"/"+info.Namespace+"/"+info.Name, func(current runtime.Object) runtime.Object {
 		next := current.DeepCopyObject().(*coordination.Lease)
+		same := lease.Spec.RenewTime.Equal(next.Spec.RenewTime)
 		next.Spec.RenewTime = lease.Spec.RenewTime
-		if !equality.Semantic.DeepEqual(next, lease) {
+		if same || !equality.Semantic.DeepEqual(next, lease) {
 			return nil
 		}
 		return next

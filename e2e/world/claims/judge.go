@@ -311,6 +311,11 @@ func (j *judging) waiting(i int, w finding.Waiting) {
 	const judge = "in flight"
 	j.Judged[judge]++
 	said := fmt.Sprintf("%s is in flight, stage %s, due at %s", w.Pod, w.Stage, j.since(w.DueAt.Time))
+	for _, f := range l.Report.Findings {
+		if f.Stays() && f.Severity.AtLeast(finding.Warning) && slices.Contains(f.Pods, w.Pod) {
+			j.false(judge, string(f.Code), l, said, string(f.Code)+" says that its cause does not heal by itself")
+		}
+	}
 	if i > 0 {
 		before := j.Looks[i-1]
 		if b := before.Waiting(w.Pod); b != nil && b.Verdict == finding.Stuck && b.Stage == w.Stage && b.Actor == w.Actor && j.calm(before.At, l.At) {
@@ -372,14 +377,14 @@ func (j *judging) healing(i int, f finding.Finding) {
 	}
 	var served []string
 	for _, p := range waits {
-		if s := p.Served(l.At); !s.IsZero() && s.Before(end) && s.After(l.At.Add(2*time.Second)) && (s == p.Running || is(p.Deleted, l.At)) {
+		if s := p.Served(l.At); !s.IsZero() && s.Before(end) && s.After(l.At.Add(2*time.Second)) && (s.Equal(p.Running) || is(p.Deleted, l.At)) {
 			served = append(served, fmt.Sprintf("%s at %s", p.Name, j.since(s)))
 		}
 	}
 	switch {
 	case len(served) == len(waits):
 		j.false(judge, string(f.Code), l, claim, "left alone, it healed: "+strings.Join(served, ", "))
-	case end != j.Ended:
+	case !end.Equal(j.Ended):
 		j.exempt(judge, "somebody acted")
 	}
 }
@@ -396,7 +401,7 @@ func (j *judging) heals(i int, f finding.Finding) {
 	j.Judged[judge]++
 	due := l.At.Add(within + slack)
 	switch end := j.untouched(l.At); {
-	case end.Before(due) && end == j.Ended:
+	case end.Before(due) && end.Equal(j.Ended):
 		j.exempt(judge, "the world ended")
 		return
 	case end.Before(due):

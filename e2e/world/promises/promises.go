@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -93,6 +94,22 @@ var All = []Promise{
 		}
 		again, err := c.CoreV1().Nodes().Update(ctx, n.DeepCopy(), metav1.UpdateOptions{})
 		return unless(err == nil && again.ResourceVersion == n.ResourceVersion, "%v: %q, then %q", err, n.ResourceVersion, again.ResourceVersion)
+	}},
+	{"a lease is renewed with the resourceVersion that it has, and no other; a dry run renews nothing", func(ctx context.Context, c kubernetes.Interface) string {
+		leases, times := c.CoordinationV1().Leases(Namespace), []metav1.MicroTime{metav1.NewMicroTime(time.Unix(1, 0)), metav1.NewMicroTime(time.Unix(2, 0)), metav1.NewMicroTime(time.Unix(3, 0))}
+		l, err := leases.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "renewed"}, Spec: coordinationv1.LeaseSpec{RenewTime: &times[0]}}, metav1.CreateOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		next, old := l.DeepCopy(), l.DeepCopy()
+		next.Spec.RenewTime, old.Spec.RenewTime = &times[1], &times[2]
+		_, dry := leases.Update(ctx, next, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+		next, err = leases.Update(ctx, next, metav1.UpdateOptions{})
+		_, conflict := leases.Update(ctx, old, metav1.UpdateOptions{})
+		same, again := leases.Update(ctx, next.DeepCopy(), metav1.UpdateOptions{})
+		l, there := leases.Get(ctx, "renewed", metav1.GetOptions{})
+		return unless(dry == nil && err == nil && next.ResourceVersion != old.ResourceVersion && apierrors.IsConflict(conflict) && again == nil && same.ResourceVersion == next.ResourceVersion &&
+			there == nil && l.Spec.RenewTime.Equal(&times[1]), "%v, %v, %v, %v, %v: %+v", dry, err, conflict, again, there, l)
 	}},
 	{"the node of a pod cannot be changed, and a binding sets it", func(ctx context.Context, c kubernetes.Interface) string {
 		p, err := c.CoreV1().Pods(Namespace).Create(ctx, pod("bound"), metav1.CreateOptions{})

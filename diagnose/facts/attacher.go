@@ -26,7 +26,11 @@ func (p *View) Abandoned(driver string) (*coordinationv1.Lease, []Task) {
 		return nil, nil
 	}
 	// The pod that came back to its node is reuse-while-detaching, which says more.
-	return lease, slices.DeleteFunc(p.Older(p.Tasks(driver), AttacherAway), p.isReuse)
+	tasks := slices.DeleteFunc(p.Tasks(driver), p.isReuse)
+	if len(p.Older(tasks, AttacherAway)) == 0 {
+		return nil, nil
+	}
+	return lease, tasks // the younger ones wait for the same
 }
 
 // UnclaimedAttachers are the pods that run an external-attacher, as far as the names

@@ -188,18 +188,19 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 	default:
 		s.Detail, s.Ends = "the attacher works on its VolumeAttachment", "the driver answers that the volume is attached"
 	}
+	refused := facts.RefusalGrace
 	if lease != nil {
 		// Nobody asks the driver, which no other VolumeAttachment changes.
-		s.State, s.On = StageBlocked, attacherOf(va.Spec.Attacher)
+		s.State, s.On, refused = StageBlocked, attacherOf(va.Spec.Attacher), t.attacherReturns(&s, va.Spec.Attacher)
 		since = facts.Latest(facts.BoundAt(t.pod), facts.Renewed(lease))
 		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
 	}
 	t.doubtAttacher(&s, cmp.Or(failure, t.DetachError(va)))
 	t.attachWords(v, &s, metav1.Time{})
-	if s.State != StageBlocked || va.DeletionTimestamp != nil {
+	if refused > 0 && (s.State != StageBlocked || va.DeletionTimestamp != nil) {
 		return t.due(s, since, attachTakes)
 	}
-	return t.due(s, since, facts.RefusalGrace)
+	return t.due(s, since, refused)
 }
 
 // doubtAttacher notes in the stage that a lease that could not be read may show that nobody

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -200,6 +201,16 @@ func (t *tracer) heldWords(va *storagev1.VolumeAttachment, s *Stage) {
 	}
 }
 
+// attacherReturns is how long is granted to an attacher whose lease is not renewed: no time
+// once what waits for it proves that it is gone.
+func (t *tracer) attacherReturns(s *Stage, driver string) time.Duration {
+	if _, tasks := t.Abandoned(driver); len(tasks) > 0 {
+		return 0
+	}
+	t.doubt(s, snapshot.CSINodes)
+	return facts.RefusalGrace
+}
+
 // detaching says how far a detach is that the VolumeAttachment shows.
 func (t *tracer) detaching(va *storagev1.VolumeAttachment) Stage {
 	s := Stage{Stage: StageDetached, State: StageWaiting, On: attacherOf(va.Spec.Attacher),
@@ -216,7 +227,7 @@ func (t *tracer) detaching(va *storagev1.VolumeAttachment) Stage {
 		t.doubtAttacher(&s, e)
 	}
 	if lease := t.StaleAttacherLease(va.Spec.Attacher); lease != nil {
-		s.State, s.On, bound = StageBlocked, attacherOf(va.Spec.Attacher), facts.RefusalGrace // nobody asks the driver
+		s.State, s.On, bound = StageBlocked, attacherOf(va.Spec.Attacher), t.attacherReturns(&s, va.Spec.Attacher) // nobody asks the driver
 		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
 	}
 	if i := slices.IndexFunc(va.Finalizers, func(f string) bool { return !strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }); i >= 0 {

@@ -2,6 +2,7 @@ package attached
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,7 +50,8 @@ func lostNode(p *facts.View, w facts.LostWait) finding.Finding {
 // wait it keeps to itself; the objects prove no earlier moment than these.
 func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, wait time.Duration) finding.Finding {
 	notBefore, _ := p.DetachWanted(va.VolumeNode)
-	began := facts.Latest(facts.BoundAt(waiters[0]), notBefore)
+	told, outstayed := outstayed(p, va, waiters)
+	began := facts.Latest(facts.BoundAt(waiters[0]), notBefore, told)
 	f := lostNodeFinding(p, va, waiters, began)
 	due := facts.Latest(metav1.NewTime(began.Add(wait)), facts.NotReadySince(p.Snapshot.Node(va.Node)))
 	left := -p.Age(due)
@@ -57,6 +59,11 @@ func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, w
 	case wait == 0:
 		f.SelfHeals.Because = "the controller is told not to detach by force after a time-out (--disable-force-detach-on-timeout)"
 		facts.Also(&f, "the controller never detaches it by force")
+	case left > 0 && outstayed:
+		f.Severity = finding.Info
+		f.SelfHeals = finding.SelfHeals{Will: true, Because: fmt.Sprintf(
+			"the controller detaches by force %s after the last pod on the node is gone, which no object shows, unless the node returns", facts.Rounded(wait))}
+		facts.Also(&f, "the controller detaches it by force, in %s at the earliest", facts.Rounded(left))
 	case left > 0:
 		f.Severity = finding.Info
 		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(left), Because: fmt.Sprintf(
@@ -66,12 +73,32 @@ func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, w
 		f.Severity = finding.Info
 		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(facts.DetachTakes + left), Because: "the forced detach is due and may take up to 2 min"}
 		facts.Also(&f, "the controller detaches it by force about now")
+	case outstayed:
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("the controller detaches by force %s after the last pod on the node is gone, which no object shows; "+
+			"if that was long ago, the controller does not run or has --disable-force-detach-on-timeout set", facts.Rounded(wait))}
 	default:
 		f.SelfHeals.Because = fmt.Sprintf("the forced detach is overdue by %s: the controller does not run or has --disable-force-detach-on-timeout set, "+
 			"or the old pod left the node much later than the new one came", facts.Rounded(-left))
 	}
 	return f
 }
+
+// outstayed reports whether the old pod may have left the node long after the first waiter
+// came, and when it was there still: the controller says to each that waits, once, which pods
+// use the volume elsewhere.
+func outstayed(p *facts.View, va facts.Attachment, waiters []*corev1.Pod) (told metav1.Time, may bool) {
+	for _, pv := range p.World.Volumes(va.Volume) {
+		for _, pod := range waiters {
+			if e := p.LastAttachEvent(pod, pv.Name, facts.AttachFailedReason); e != nil && strings.Contains(e.Message, usedByPods) {
+				told, may = facts.Latest(told, facts.EventTime(e)), true
+			}
+		}
+	}
+	return told, may || !p.Snapshot.Complete(snapshot.Events)
+}
+
+// usedByPods is how the controller begins to name them (reportMultiAttachError).
+const usedByPods = "Volume is already used by"
 
 // heldByLostPod is the case without a count-down: the kubelet that would say
 // that the containers have ended is gone, so the pod goes on wanting the volume.

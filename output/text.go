@@ -171,18 +171,5 @@ func paint(on bool, s string, attributes ...color.Attribute) string {
 	return c.Sprint(s)
 }
 
-// ago is a duration as kubectl shows ages, in one unit; below two minutes, as in messages.
-func ago(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "0s"
-	case d < 2*time.Minute:
-		return facts.Rounded(d.Truncate(time.Second)) // as in messages
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	default:
-		return fmt.Sprintf("%dd", int(d.Hours()/24))
-	}
-}
+// ago is an age, in the words of messages: one screen has one clock.
+func ago(d time.Duration) string { return facts.Rounded(max(0, d)) }

@@ -196,12 +196,22 @@ func Rounded(d time.Duration) string {
 		return unknownTime
 	}
 	unit := time.Second
-	if d >= time.Hour {
+	switch {
+	case d >= 48*time.Hour:
+		hours := int(d.Round(time.Hour).Hours())
+		if hours%24 == 0 {
+			return fmt.Sprintf("%dd", hours/24)
+		}
+		return fmt.Sprintf("%dd%dh", hours/24, hours%24)
+	case d >= time.Hour:
 		unit = time.Minute
 	}
 	text := d.Round(unit).String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
 	}
 	return text
 }

@@ -126,7 +126,9 @@ func TestRounded(t *testing.T) {
 		"10m":   10 * time.Minute,
 		"3m20s": 200 * time.Second,
 		"1h10m": time.Hour + 10*time.Minute + 20*time.Second,
-		"26h0m": 26 * time.Hour,
+		"26h":   26 * time.Hour,
+		"3d":    72*time.Hour + time.Minute,
+		"3d4h":  76 * time.Hour,
 	} {
 		if got := Rounded(d); got != want {
 			t.Errorf("%s: %s", d, got)

@@ -3,6 +3,7 @@ package output
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -155,6 +156,8 @@ func foundThere(r *finding.Report) string {
 		return fmt.Sprintf("Nothing else is wrong%s, complete; not shown: %s.", over, leftOut(r))
 	case good(r):
 		return fmt.Sprintf("Nothing wrong%s, complete.", over)
+	case nothingRead(r):
+		return fmt.Sprintf("Not examined: %s; %s", mayNotList(r), roleToAsk)
 	case len(r.Checks) == 0:
 		return fmt.Sprintf("Not examined%s: no check could run.", over)
 	default:
@@ -229,12 +232,60 @@ func skippedTexts(r *finding.Report) []string {
 	})
 }
 
-// rightsToAsk says which role would close the gaps that are missing rights.
+// roleToAsk says which role would close the gaps that are missing rights.
+const roleToAsk = "ask for ClusterRole " + repair.RolePrefix + "reader: kubectl volume-doctor auth -o yaml"
+
+// rightsToAsk says who may not list what, and which role would change that, unless the
+// first line of the report has done so.
 func rightsToAsk(r *finding.Report) string {
-	if !slices.ContainsFunc(r.Gaps, func(g snapshot.Gap) bool { return g.Reason == snapshot.ReasonForbidden }) {
+	denied := mayNotList(r)
+	if denied == "" || len(r.Findings) == 0 && nothingRead(r) {
 		return ""
 	}
-	return fmt.Sprintf("to read everything, ask for ClusterRole %s: kubectl volume-doctor auth -o yaml", repair.RolePrefix+"reader")
+	return denied + "; to read everything, " + roleToAsk
+}
+
+// nothingRead reports whether the rights to list were missing for all that findings are about.
+func nothingRead(r *finding.Report) bool {
+	for _, kind := range []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Volumes} {
+		denied := slices.ContainsFunc(r.Gaps, func(g snapshot.Gap) bool {
+			return g.Kind == kind && g.Reason == snapshot.ReasonForbidden && g.Namespace == ""
+		})
+		if !denied || r.Scope.Objects[kind] > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// asked is the user in what an API server says of a missing right.
+var asked = regexp.MustCompile(`\bUser "([^"]+)"`)
+
+// mayNotList says who may not list what; "" where no right is missing. Pods come first: a
+// person knows them.
+func mayNotList(r *finding.Report) string {
+	who, kinds := "you", []string{}
+	for _, g := range r.Gaps {
+		if g.Reason != snapshot.ReasonForbidden {
+			continue
+		}
+		if m := asked.FindStringSubmatch(g.Detail); m != nil && len(r.Sources) == 0 {
+			who = m[1]
+		}
+		if kind := string(g.Kind); g.Kind == snapshot.Pods {
+			kinds = slices.Insert(kinds, 0, kind)
+		} else if !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	switch kinds = slices.Compact(kinds); {
+	case len(kinds) == 0:
+		return ""
+	case len(kinds) <= 2:
+		return fmt.Sprintf("%s may not list %s", who, strings.Join(kinds, " and "))
+	default:
+		return fmt.Sprintf("%s may not list %s (%d more)", who, kinds[0], len(kinds)-1)
+	}
 }
 
 func detail(s string) string {

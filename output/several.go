@@ -65,6 +65,9 @@ func gapTexts(r *finding.Report) []string {
 	var all []string
 	for _, gaps := range r.SharedGaps() {
 		g := gaps[0]
+		if g.Reason == snapshot.ReasonForbidden && g.Context == "" && asked.MatchString(g.Detail) {
+			g.Detail = "" // the last line says who may not list it
+		}
 		if len(gaps) > 1 && g.Context != "" {
 			contexts := texts(gaps, func(g snapshot.Gap) string { return g.Context })
 			g.Context = some(distinct(contexts))

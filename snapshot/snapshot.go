@@ -144,15 +144,15 @@ type indexes struct {
 	events      map[types.UID][]*corev1.Event
 }
 
-// New sorts and indexes the objects, and redacts what the gaps say. It takes the lists over: the caller must
+// New sorts and indexes the objects, and takes secrets out of what the gaps say. It takes the lists over: the caller must
 // not use them afterwards.
 func New(takenAt time.Time, source Source, objects Objects, gaps []Gap) *Snapshot {
 	s := &Snapshot{TakenAt: takenAt, Source: source, Objects: objects, Gaps: gaps}
 	for _, r := range resources {
 		r.sort(&s.Objects)
 	}
-	for i := range s.Gaps { // the file that has them goes to others
-		s.Gaps[i].Detail = safetext.RedactUser(s.Gaps[i].Detail)
+	for i := range s.Gaps {
+		s.Gaps[i].Detail = safetext.Redact(s.Gaps[i].Detail)
 	}
 	slices.SortFunc(s.Gaps, func(a, b Gap) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace))

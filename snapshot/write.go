@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
@@ -136,7 +137,11 @@ func writeHeader(out *bufio.Writer, s *Snapshot, pods *Spool) error {
 	}
 	fmt.Fprintf(out, "complete: [%s]\n", strings.Join(complete, ", "))
 	if len(s.Gaps) > 0 {
-		if err := writeField(out, "gaps", s.Gaps); err != nil {
+		gaps := slices.Clone(s.Gaps)
+		for i := range gaps { // the file goes to others
+			gaps[i].Detail = safetext.RedactUser(gaps[i].Detail)
+		}
+		if err := writeField(out, "gaps", gaps); err != nil {
 			return err
 		}
 	}

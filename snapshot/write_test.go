@@ -331,3 +331,15 @@ func TestYAML(t *testing.T) {
 		}
 	})
 }
+
+// TestFilesNameNoUser: who asked is told on the screen, and not in a file that goes to others.
+func TestFilesNameNoUser(t *testing.T) {
+	s := New(time.Now(), Source{}, Objects{}, []Gap{{Kind: Pods, Reason: ReasonForbidden, Detail: `pods is forbidden: User "jane" cannot list resource "pods"`}})
+	var b bytes.Buffer
+	if err := Write(&b, s); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(s.Gaps[0].Detail, "jane") || strings.Contains(b.String(), "jane") || !strings.Contains(b.String(), "is forbidden") {
+		t.Errorf("%+v\n%s", s.Gaps, b.String())
+	}
+}

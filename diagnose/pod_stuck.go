@@ -103,7 +103,9 @@ func stuck(group []*trace.Trace) finding.Finding {
 	if f.Detail == f.Cause {
 		f.Detail = ""
 	}
-	f.SelfHeals.Unknown = !stage.Stays()
+	if f.SelfHeals.Unknown = !stage.Stays(); stage.Stays() {
+		f.Severity = finding.Error // the pod waits for good
+	}
 	if stage.Ends != "" && !strings.Contains(f.Advice, stage.Ends) {
 		f.SelfHeals.Because = "what ends it: " + stage.Ends
 	}

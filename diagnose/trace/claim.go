@@ -195,7 +195,7 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 	case v.source.Ephemeral != nil && !metav1.IsControlledBy(claim, t.pod):
 		s.On, s.Detail, s.Ends = Nobody, name+" has the name of the pod's own claim but belongs to another", "the other claim or this pod is deleted"
 		return t.due(s, t.pod.CreationTimestamp, facts.ListsGrace)
-	case claim.Status.Phase == corev1.ClaimLost:
+	case claim.Status.Phase == corev1.ClaimLost && t.Snapshot.Volume(claim.Spec.VolumeName) == nil && t.knows(snapshot.Volumes, ""):
 		s.On, s.Detail = Nobody, fmt.Sprintf("%s is Lost: its PV %q is gone", name, claim.Spec.VolumeName)
 		return t.due(s, metav1.Time{}, 0)
 	case claim.DeletionTimestamp != nil && !slices.Contains(claim.Finalizers, claimProtection):
@@ -221,6 +221,9 @@ func (t *tracer) boundTo(v *tracedVolume, name string, s Stage) Stage {
 		return t.due(s, facts.Latest(t.pod.CreationTimestamp, claim.CreationTimestamp), facts.ListsGrace)
 	case pv.Spec.ClaimRef == nil:
 		s.Detail = fmt.Sprintf("%s has no claimRef: the kubelet takes it for not bound", pv.Name)
+		return t.due(s, claim.CreationTimestamp, facts.ClaimBinds)
+	case pv.Spec.ClaimRef.UID == "" && pv.Spec.ClaimRef.Name == claim.Name && pv.Spec.ClaimRef.Namespace == claim.Namespace:
+		s.Detail = fmt.Sprintf("%s is reserved for %s by its name, and not bound yet", pv.Name, name)
 		return t.due(s, claim.CreationTimestamp, facts.ClaimBinds)
 	case pv.Spec.ClaimRef.UID != claim.UID:
 		s.On, s.Ends = Nobody, ""

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -55,8 +56,18 @@ func (t *Trace) withoutActors() {
 
 // nextIs changes who has to act, in the message too.
 func (v *Verdict) nextIs(actor string) {
-	v.Message = strings.Replace(v.Message, nextToAct+v.Actor, nextToAct+actor, 1)
+	switch {
+	case v.Actor != "" || strings.Contains(v.Message, nextToAct):
+		v.Message = strings.Replace(v.Message, nextToAct+v.Actor, nextToAct+actor, 1)
+	case nobodyKnown.MatchString(v.Message):
+		v.Message = nobodyKnown.ReplaceAllLiteralString(v.Message, nextToAct+actor)
+	default:
+		v.Message += "; " + nextToAct + actor
+	}
 	v.Actor = actor
 }
 
 const nextToAct = "next to act: "
+
+// nobodyKnown is what stands in its place where a gap hides it.
+var nobodyKnown = regexp.MustCompile(`who has to act next is not known: not all \S+ could be read`)

@@ -324,7 +324,7 @@ func (t *Trace) Judge(findings []finding.Finding) {
 // stage, and both are one look at one wait.
 func (t *Trace) takeActor(findings []finding.Finding) {
 	waits := t.Waits()
-	if waits.Name == "" || t.Verdict.Actor == "" {
+	if waits.Name == "" {
 		return
 	}
 	named := slices.DeleteFunc(slices.Clone(findings), func(f finding.Finding) bool { return !names(f, waits) })

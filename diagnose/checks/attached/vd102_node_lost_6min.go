@@ -110,6 +110,9 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 	f.SelfHeals.Because = "the Terminating pod counts as a user of the volume until its kubelet reports that it has ended, or the pod object is removed"
 	f.Severity = p.LostPodSeverity(*f.Since)
 	if reconcile.OutOfService(p.Snapshot.Node(va.Node)) {
+		if f.Severity == finding.Error {
+			f.Severity = finding.Warning // it ends by itself
+		}
 		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(facts.TaintTakes), Because: "the node has the out-of-service taint: kube-controller-manager " +
 			"deletes the pod, and detaches the volume without waiting for the kubelet"}
 		f.ByHand, f.AdviceCommands = "{wait} for it; {check} where the pod stays, look at the log of kube-controller-manager", nil

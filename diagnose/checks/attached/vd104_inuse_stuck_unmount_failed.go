@@ -20,7 +20,7 @@ var InuseStuckUnmountFailed = check.Check{
 	Breaks:   check.Uses,
 	Needs:    check.AttachmentKinds(),
 	Follows: []check.Relation{
-		{From: []finding.Code{"VD602"}, Share: check.OnNode, Match: nobodyUnmounts},
+		{From: []finding.Code{"VD602", "VD613", "VD614", "VD615"}, Share: check.OnNode, Match: check.SameDriver},
 		{From: []finding.Code{"VD601", "VD607", "VD612"}, Match: nobodyUnmounts},
 	},
 	Group: check.NoPlugin,
@@ -70,7 +70,7 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment) {
 			f.Cause = fmt.Sprintf("the containers of pod %s have ended, but the kubelet fails to unmount the volume for it, and tells so only in its log; "+
 				"until then the pod object stays as well", facts.PodName(pod))
 			if len(f.Pods) == 0 {
-				f.Pods = []string{facts.PodName(pod)}
+				f.Pods, f.Severity = []string{facts.PodName(pod)}, finding.Error // its end waits for good
 				facts.Also(&f, "pod %s stays Terminating until then", facts.PodName(pod))
 			}
 		}
@@ -97,5 +97,5 @@ func endedText(pod *corev1.Pod) string {
 // nobodyUnmounts reports whether the kubelet has no node plugin to ask, for want of
 // the driver.
 func nobodyUnmounts(p *facts.View, cause, effect finding.Finding) bool {
-	return check.SameDriver(p, cause, effect) && (cause.Node == "" || cause.Node == effect.Node) && check.UnpluggedDriver(p, effect) != ""
+	return check.SameDriver(p, cause, effect) && check.UnpluggedDriver(p, effect) != ""
 }

@@ -31,6 +31,9 @@ var MountRefused = check.Check{
 		{To: "VD616", Key: check.OfPodsOnNode},
 		{To: "VD621", Key: check.OfPodsOnNode},
 	},
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD307"}, Share: check.OnNode, Match: sameAttachment},
+	},
 	Never: "format a volume because its file system is not recognised",
 	Run:   runMountRefused,
 }
@@ -82,7 +85,7 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 		one:      finding.Finding{Subject: mountSubject(p, pod, driver, entry.Meaning, last), Volume: volume.Volume},
 	}
 	if !slices.Contains(ofFileSystem, entry.Meaning) {
-		r.one.Never = "force-delete the pod: the next one there gets the same answer"
+		r.one.Never = "force-delete the pod: what is mounted for it may stay on the node"
 	}
 	r.one.Said = facts.QuoteEvent(last.Event)
 	r.one.Said.Text = last.Reason
@@ -105,6 +108,12 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 		r.one.VolumeAttachment = va.Name
 	}
 	return r, true
+}
+
+// sameAttachment reports whether both findings are about one VolumeAttachment: what is
+// attached to another machine cannot be mounted here, whatever the driver says of it.
+func sameAttachment(_ *facts.View, cause, effect finding.Finding) bool {
+	return cause.VolumeAttachment != "" && cause.VolumeAttachment == effect.VolumeAttachment
 }
 
 // ofFileSystem are the meanings that tempt people to format a volume.

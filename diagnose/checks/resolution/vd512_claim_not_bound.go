@@ -26,8 +26,11 @@ var ClaimNotBound = check.Check{
 	Severity:    finding.Error,
 	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes, snapshot.StorageClasses},
 	OfNamespace: true,
-	Never:       "delete the claim of a pod that has run before: find out first what became of its volume",
-	Run:         runClaimNotBound,
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD613"}, Match: madeForNode},
+	},
+	Never: "delete the claim of a pod that has run before: find out first what became of its volume",
+	Run:   runClaimNotBound,
 }
 
 func runClaimNotBound(p *check.Run) {
@@ -155,6 +158,15 @@ func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.
 // selectedNode is the node that the scheduler has chosen for the claim; "" for none.
 func selectedNode(claim *corev1.PersistentVolumeClaim) types.NodeName {
 	return types.NodeName(claim.Annotations[reconcile.SelectedNodeAnnotation])
+}
+
+// madeForNode reports whether the claim's volume is to be made for the node of the cause,
+// whose driver is its provisioner, and whether that says so of the CSINode, which lacks the
+// driver: it takes from there where the volume can be used.
+func madeForNode(p *facts.View, cause, effect finding.Finding) bool {
+	claim := p.Snapshot.Claim(types.NamespacedName{Namespace: effect.Subject.Namespace, Name: effect.Subject.Name})
+	return claim != nil && selectedNode(claim) == cause.Node && p.Unbound(claim).Provisioner == p.DriverOf(cause) &&
+		effect.Said != nil && strings.Contains(effect.Said.Text, "CSINode")
 }
 
 // selectedNodeGone is about a claim whose volume is to be made for a node that was removed

@@ -118,6 +118,7 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume, attached []fac
 		f.SelfHeals.Because = "it goes once the claim is deleted"
 		f.Advice = "decide about the data before the claim is deleted: with the reclaim policy Delete the disk goes with it, Retain keeps it"
 		if deletes(pv) {
+			f.Advice = fmt.Sprintf("decide about the data before the claim is deleted: the disk goes with it, unless volume %s gets the reclaim policy Retain", pv.Name)
 			f.AdviceCommands = []string{retain(pv)}
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.persistentVolumeReclaimPolicy", Value: "Delete"})
 		}

@@ -1,0 +1,112 @@
+package diagnose_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+)
+
+// toldTwice are the pairs of causes of the report that are told of one wait of one pod, each
+// by the codes of both: both name the pod, and one volume, or one driver on one node.
+func toldTwice(r *finding.Report) (pairs []string) {
+	roots := slices.DeleteFunc(r.Roots(), func(tree []finding.Finding) bool { return !tree[0].Severity.AtLeast(finding.Warning) })
+	for i, a := range roots {
+		for _, b := range roots[:i] {
+			if slices.ContainsFunc(r.Waiting, func(w finding.Waiting) bool {
+				return w.Verdict == finding.Stuck && anyNames(a, w.Pod) && anyNames(b, w.Pod)
+			}) && ofOneVolume(a[0], b[0]) {
+				codes := []string{string(a[0].Code), string(b[0].Code)}
+				slices.Sort(codes)
+				pairs = append(pairs, strings.Join(codes, " "))
+			}
+		}
+	}
+	return pairs
+}
+
+func anyNames(tree []finding.Finding, pod string) bool {
+	return slices.ContainsFunc(tree, func(f finding.Finding) bool { return f.Names(pod) })
+}
+
+// ofOneVolume reports whether nothing says that the findings are about different volumes.
+func ofOneVolume(a, b finding.Finding) bool {
+	return a.PersistentVolume == "" || b.PersistentVolume == "" || a.PersistentVolume == b.PersistentVolume
+}
+
+// TestToldTwice: the judge notices two causes of one wait.
+func TestToldTwice(t *testing.T) {
+	about := func(code finding.Code, causedBy string) finding.Finding {
+		return finding.Finding{Code: code, Severity: finding.Error, Fingerprint: string(code), CausedBy: causedBy, PersistentVolume: "pv", Pods: []string{"a/web"}}
+	}
+	waiting := []finding.Waiting{{Pod: "a/web", Verdict: finding.Stuck}}
+	for causedBy, want := range map[string]int{"": 1, "VD614": 0} {
+		r := finding.New(finding.Report{Findings: []finding.Finding{about("VD614", ""), about("VD104", causedBy)}, Waiting: waiting})
+		if pairs := toldTwice(r); len(pairs) != want {
+			t.Errorf("caused by %q: %q", causedBy, pairs)
+		}
+	}
+}
+
+// TestOneChainIsToldOnce: of what keeps a pod waiting for a volume, no report tells two causes
+// side by side where one brings about the other.
+func TestOneChainIsToldOnce(t *testing.T) {
+	look := func(name string, r *finding.Report) {
+		for _, pair := range toldTwice(r) {
+			t.Errorf("%s tells two causes of one wait: %s", name, pair)
+		}
+	}
+	for _, c := range corpus(t) {
+		look(c.name, diagnose.Diagnose(c.snapshot(t), diagnose.Options{Reconcile: c.settings}))
+	}
+	for _, th := range readThreads(t) {
+		look(th.name, diagnose.Diagnose(th.cluster, diagnose.Options{}))
+	}
+}
+
+// TestSeverityMeansOneThing: no pod waits for good without an error that says so, but for the
+// first minutes of a conflict, which a hand-over may end. What ends by itself is no error, and
+// a warning only where a pod has waited for longer than is usual.
+func TestSeverityMeansOneThing(t *testing.T) {
+	const young = 10 * time.Minute
+	good, heals := 0, 0
+	look := func(name string, r *finding.Report) {
+		for _, w := range r.Waiting {
+			if w.Verdict != finding.Stuck {
+				continue
+			}
+			about := slices.DeleteFunc(slices.Clone(r.Findings), func(f finding.Finding) bool { return !slices.Contains(f.Pods, w.Pod) })
+			stays := func(f finding.Finding) bool {
+				return f.Stays() && f.Severity.AtLeast(finding.Warning) && (f.Since == nil || r.TakenAt.Sub(f.Since.Time) >= young)
+			}
+			if !slices.ContainsFunc(about, stays) {
+				continue
+			}
+			if good++; !slices.ContainsFunc(about, func(f finding.Finding) bool { return f.Severity == finding.Error }) {
+				t.Errorf("%s: pod %s waits for good, and no error says so: %s", name, w.Pod, about[0].Message)
+			}
+		}
+		for _, f := range r.Findings {
+			if !f.SelfHeals.Will || f.Confidence != "" {
+				continue
+			}
+			heals++
+			late := slices.ContainsFunc(r.Waiting, func(w finding.Waiting) bool { return w.Verdict == finding.Stuck && f.Names(w.Pod) })
+			if f.Severity == finding.Error || f.Severity == finding.Warning && !late {
+				t.Errorf("%s: %s is a %s, and ends by itself: %s: %s", name, f.Code, f.Severity, f.Message, f.SelfHeals.Because)
+			}
+		}
+	}
+	for _, c := range corpus(t) {
+		look(c.name, diagnose.Diagnose(c.snapshot(t), diagnose.Options{Reconcile: c.settings}))
+	}
+	for _, th := range readThreads(t) {
+		look(th.name, diagnose.Diagnose(th.cluster, diagnose.Options{}))
+	}
+	if good < 400 || heals < 20 {
+		t.Errorf("%d pods wait for good and %d findings end by themselves: this shows little", good, heals)
+	}
+}

@@ -1,11 +1,8 @@
 package cmd_test
 
 import (
-	"fmt"
 	"os"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // TestInterruptAtTheQuestion: the answer is read from a terminal, which blocks,
@@ -26,19 +23,7 @@ func TestInterruptAtTheQuestion(t *testing.T) {
 // terminal is one at which nobody types.
 func terminal(t testing.TB) *os.File {
 	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fd := int(master.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	master, slave, err := openTerminal(80)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -236,7 +236,7 @@ func (f Finding) repairing() []Action {
 	}
 	// The repairs of all findings that share the cause, if there is such a line. Without
 	// any the repair is refused, or nobody has said yet how to call this program.
-	a := Action{Kind: ApplyRepair, Sentence: asked + f.Repair.does(), Command: f.Repair.Apply, When: Now}
+	a := Action{Kind: ApplyRepair, Sentence: asked + f.does(), Command: f.Repair.Apply, When: Now}
 	if f.Repair.ApplyAll != "" {
 		a.Command = f.Repair.ApplyAll
 	}
@@ -247,12 +247,22 @@ func (f Finding) repairing() []Action {
 }
 
 // does says what the command line of the repair does, with whether that can be undone
-// before the long names. The name of a VolumeAttachment has 68 letters: one that stands in
-// the line is not said twice, and of many none.
-func (r *Repair) does() string {
+// before the long names, and whom the line is about where nothing above it names that. The
+// name of a VolumeAttachment has 68 letters: one that stands in the line is not said twice,
+// and of many none.
+func (f Finding) does() string {
+	r := f.Repair
 	says, undo := cmp.Or(r.Does, "makes the repair "+r.Kind), "" // an older program saved the report
 	if i := strings.LastIndex(says, " ("); i >= 0 && strings.HasSuffix(says, " be undone)") {
 		says, undo = says[:i], says[i:]
+	}
+	_, aim := objectOf(r.Apply)
+	switch name := aim[strings.LastIndex(aim, "/")+1:]; {
+	case r.ApplyAll != "" || strings.Contains(says, name) || f.Headline == "" && strings.Contains(f.Message, name):
+	case strings.HasPrefix(aim, "volumeattachment/"):
+		says += ", for that VolumeAttachment"
+	default:
+		says += ", for " + strings.Replace(aim, "/", " ", 1)
 	}
 	switch attachment := attachmentName.FindString(says); {
 	case r.ApplyAll != "" && attachment != "":

@@ -1,0 +1,353 @@
+package cmd_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"golang.org/x/sys/unix"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/cmd"
+	"github.com/volume-doctor/kubectl-volume-doctor/explain"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
+)
+
+// drawn is one command as people see it.
+type drawn struct {
+	name string
+	args []string
+}
+
+// draw runs the command in a terminal of so many columns.
+func draw(t testing.TB, columns int, args ...string) string {
+	t.Helper()
+	master, slave, err := openTerminal(columns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer master.Close()
+	shown := make(chan string)
+	go func() {
+		text, _ := io.ReadAll(master) // it ends with an error when nobody writes any more
+		shown <- strings.ReplaceAll(string(text), "\r\n", "\n")
+	}()
+	var errOut bytes.Buffer
+	cmd.Main(append([]string{"--color=never"}, args...), strings.NewReader(""), slave, &errOut)
+	slave.Close()
+	return <-shown
+}
+
+// inPipe runs the command with its output in a pipe, where nothing is wrapped.
+func inPipe(args ...string) string {
+	var out, errOut bytes.Buffer
+	cmd.Main(append([]string{"--color=never"}, args...), strings.NewReader(""), &out, &errOut)
+	return out.String()
+}
+
+// openTerminal makes a terminal of so many columns.
+func openTerminal(columns int) (master, slave *os.File, err error) {
+	if master, err = os.OpenFile("/dev/ptmx", os.O_RDWR, 0); err != nil {
+		return nil, nil, err
+	}
+	fd := int(master.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		return nil, nil, err
+	}
+	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		return nil, nil, err
+	}
+	if slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		return nil, nil, err
+	}
+	return master, slave, unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(columns), Row: 50})
+}
+
+// everyDrawing are the reports on every case and thread, and every page.
+func everyDrawing(t *testing.T) (reports, pages []drawn) {
+	t.Helper()
+	cases, err := testcases.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	threads, err := filepath.Glob("../testdata/threads/*.txtar")
+	if err != nil || len(threads) < 60 {
+		t.Fatalf("%d threads: %v", len(threads), err)
+	}
+	clusters := map[string][]byte{}
+	for _, path := range threads {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clusters[strings.TrimSuffix(filepath.Base(path), ".txtar")] = archive.Files[0].Data
+	}
+	for _, c := range cases {
+		clusters[c.Name] = c.Cluster
+	}
+	t.Chdir(t.TempDir())
+	for i, name := range slices.Sorted(maps.Keys(clusters)) {
+		path := fmt.Sprintf("prod-%d.yaml", i) // as long as the name of a context, which stands in the heading
+		if err := os.WriteFile(path, clusters[name], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		reports = append(reports, drawn{name, []string{"diagnose", "-f", path}})
+	}
+	for _, p := range explain.Pages() {
+		pages = append(pages, drawn{p.Name, []string{"explain", p.Name}})
+	}
+	return reports, pages
+}
+
+// sideBySide calls look for each, on as many processors as there are.
+func sideBySide(list []drawn, look func(i int, d drawn)) {
+	var wait sync.WaitGroup
+	next := make(chan int)
+	for range 2 {
+		wait.Go(func() {
+			for i := range next {
+				look(i, list[i])
+			}
+		})
+	}
+	for i := range list {
+		next <- i
+	}
+	close(next)
+	wait.Wait()
+}
+
+// heads are the lines in which a report leaves out what has no room: how much was examined,
+// which stands in a line of its own, too.
+var (
+	heads  = regexp.MustCompile(`^.*\n`)
+	scopes = regexp.MustCompile(`\b[0-9]+ checks?(?:, [0-9]+ [a-z]+)*: (?:not complete, see below|complete)`)
+)
+
+func said(text string) string {
+	if !strings.Contains(text, "\n  more ") {
+		return strings.Join(strings.Fields(text), " ") // it has no heading
+	}
+	return strings.Join(strings.Fields(scopes.ReplaceAllString(strings.Join(strings.Fields(heads.ReplaceAllString(text, "")), " "), "")), " ")
+}
+
+// firstStep is the line of a report in which the first thing to do stands at the latest, and
+// mostLines how many half of the reports have at 80 columns.
+const firstStep, mostLines = 10, 16
+
+// TestDrawn: on a terminal of 80, 100 and 120 columns every report and every page says word
+// for word what it says in a pipe, where nothing is cut: no sentence, reason, quotation, name
+// and command is cut, dropped or broken. The first thing to do stands on top.
+func TestDrawn(t *testing.T) {
+	t.Setenv("COLUMNS", "")
+	t.Setenv("PAGER", "cat")
+	reports, pages := everyDrawing(t)
+	widths := []int{80, 100, 120}
+	var mu sync.Mutex
+	var lines []int
+	look := func(i int, d drawn, page bool) {
+		if testing.Short() && i%16 >= len(widths) {
+			return
+		}
+		whole := inPipe(d.args...)
+		for j, columns := range widths {
+			if testing.Short() && i%16 != j {
+				continue
+			}
+			shown := draw(t, columns, d.args...)
+			want, got := said(whole), said(shown)
+			if page {
+				want, got = strings.Join(strings.Fields(whole), " "), strings.Join(strings.Fields(shown), " ")
+			}
+			if want != got {
+				t.Errorf("%s at %d columns says\n%s\nand in a pipe\n%s", d.name, columns, shown, whole)
+			}
+			if page || columns != 80 || !strings.Contains(shown, "\n  more ") {
+				continue
+			}
+			list := strings.Split(shown, "\n")
+			if at := slices.IndexFunc(list, func(l string) bool { return strings.HasPrefix(l, "  do ") }); at < 0 || at >= firstStep {
+				t.Errorf("%s: the first thing to do stands in line %d:\n%s", d.name, at+1, shown)
+			}
+			mu.Lock()
+			lines = append(lines, len(list)-1)
+			mu.Unlock()
+		}
+	}
+	sideBySide(reports, func(i int, d drawn) { look(i, d, false) })
+	sideBySide(pages, func(i int, d drawn) { look(i, d, true) })
+	slices.Sort(lines)
+	if len(lines) < 50 || lines[len(lines)/2] > mostLines && !testing.Short() { // which draws too few for that
+		t.Errorf("%d reports have causes, half of them in more than %d lines", len(lines), lines[len(lines)/2])
+	}
+	t.Logf("%d reports and %d pages; a report with causes has %d lines in the middle", len(reports), len(pages), lines[len(lines)/2])
+}
+
+// toldCause is one cause of a report in a pipe: a line for each sentence and command.
+type toldCause struct {
+	headline, wait, dont string
+	do                   []string
+}
+
+var (
+	causeBegins = regexp.MustCompile(`^(?:error|warning|info) VD[0-9]+`)
+	fieldBegins = regexp.MustCompile(`^  ([a-z?']+) +(.*)$`)
+)
+
+func causesOf(report string) (causes []toldCause) {
+	field := ""
+	for line := range strings.Lines(report) {
+		line = strings.TrimSuffix(line, "\n")
+		if causeBegins.MatchString(line) {
+			causes, field = append(causes, toldCause{headline: line}), ""
+			continue
+		}
+		text, label := strings.TrimSpace(line), ""
+		if m := fieldBegins.FindStringSubmatch(line); m != nil {
+			label, text = m[1], m[2]
+			field = label
+		}
+		if len(causes) == 0 || line == "" || !strings.HasPrefix(line, "  ") {
+			field = ""
+			continue
+		}
+		c := &causes[len(causes)-1]
+		switch field {
+		case "wait?":
+			c.wait += text
+		case "don't":
+			c.dont += text
+		case "do":
+			c.do = append(c.do, text)
+		}
+	}
+	return causes
+}
+
+var (
+	numbered   = regexp.MustCompile(`^[0-9]+\. `)
+	leans      = regexp.MustCompile(`(?i)^(?:then|also|and|once|for the next time)\b`)
+	toldToWait = regexp.MustCompile(`(?i)^(?:do nothing|wait)\b|; wait(?:;|$)`)
+	objectOf   = regexp.MustCompile(`^[a-z]+/([A-Za-z0-9.:-]+)$`)
+	forbidden  = map[string]*regexp.Regexp{
+		"delete pod":              regexp.MustCompile(`(?:^|[ ,])delete (?:the|its|that|a) pods?\b[^;:]*`),
+		"delete node":             regexp.MustCompile(`\bdelete (?:the|its|that|a) [Nn]odes?\b[^;:]*`),
+		"delete volumeattachment": regexp.MustCompile(`\b[Dd]elete (?:the|its|their|a)? ?VolumeAttachments?\b[^;:,]*`),
+	}
+)
+
+// contradicts says what in the cause contradicts itself: what a command does and to what
+// stands above it; nobody is told to wait for what does not end; what is forbidden is not
+// what the command does.
+func (c toldCause) contradicts() (wrong []string) {
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	sentences, last := "", ""
+	for _, line := range c.do {
+		if !strings.HasPrefix(line, "kubectl ") {
+			last = numbered.ReplaceAllString(line, "")
+			sentences += " " + last
+			if leans.MatchString(strings.TrimPrefix(last, "later: ")) {
+				say("a step leans on another: %s", last)
+			}
+			if strings.HasPrefix(c.wait, "no;") || c.wait == "no" {
+				if toldToWait.MatchString(last) {
+					say("wait? %s, and: %s", c.wait, last)
+				}
+			}
+			continue
+		}
+		words := strings.Fields(line)
+		does := ""
+		for i, word := range words {
+			if m := objectOf.FindStringSubmatch(word); m != nil {
+				its := strings.HasPrefix(word, "volumeattachment/") && strings.Contains(last, "that VolumeAttachment") // a name of 68 letters is not said twice
+				if !its && !strings.Contains(sentences+" "+c.headline, m[1]) {
+					say("nothing above it names %s: %s", m[1], line)
+				}
+				if !strings.Contains(line, "--apply") {
+					if i > 0 {
+						does = words[i-1] + " " + strings.Split(word, "/")[0]
+					}
+				}
+				break
+			}
+		}
+		if strings.Contains(line, "--apply") {
+			if !strings.Contains(last, "--apply (can be undone) ") && !strings.Contains(last, "--apply (cannot be undone) ") {
+				say("nothing says what it does, and whether that can be undone: %s", line)
+			}
+			for kind := range forbidden {
+				if verb, object, _ := strings.Cut(kind, " "); strings.Contains(strings.ToLower(last), ") "+verb+"s "+object) || strings.Contains(strings.ToLower(last), ") "+verb+"s that "+object) {
+					does = kind
+				}
+			}
+		}
+		if re := forbidden[does]; re != nil {
+			if m := re.FindString(c.dont); m != "" && !strings.Contains(m, "by hand") {
+				say("don't %s, and: %s", m, line)
+			}
+		}
+	}
+	if strings.Contains(c.dont, "same answer") && strings.HasPrefix(c.wait, "yes") {
+		say("wait? %s, and don't %s", c.wait, c.dont)
+	}
+	return wrong
+}
+
+// TestNothingContradicts holds what every report says to do to itself.
+func TestNothingContradicts(t *testing.T) {
+	reports, _ := everyDrawing(t)
+	var mu sync.Mutex
+	causes, commands := 0, 0
+	sideBySide(reports, func(i int, d drawn) {
+		if testing.Short() && i%4 > 0 {
+			return
+		}
+		for _, c := range causesOf(inPipe(d.args...)) {
+			for _, wrong := range c.contradicts() {
+				t.Errorf("%s: %s\n  %s", d.name, c.headline, wrong)
+			}
+			mu.Lock()
+			causes++
+			for _, line := range c.do {
+				if strings.HasPrefix(line, "kubectl ") {
+					commands++
+				}
+			}
+			mu.Unlock()
+		}
+	})
+	t.Logf("%d causes, %d commands", causes, commands)
+	if causes < 200 || commands < 90 {
+		t.Errorf("%d causes and %d commands show little", causes, commands)
+	}
+}
+
+// TestContradicts: the judge notices each kind of contradiction.
+func TestContradicts(t *testing.T) {
+	for want, c := range map[string]toldCause{
+		"": {headline: "error VD301  Pod a/web waits", wait: "no; it began 3m ago", dont: "delete the VolumeAttachment by hand",
+			do: []string{"1. look at pod a/web", "kubectl get pod/web -n a", "2. --apply (cannot be undone) deletes VolumeAttachment csi-1:", "kubectl volume-doctor diagnose pod/web -n a --apply"}},
+		"nothing above it names web":           {do: []string{"look at pod a/old", "kubectl volume-doctor trace pod/web -n a"}},
+		"nothing says what it does":            {headline: "web", do: []string{"decide", "kubectl volume-doctor diagnose pod/web --apply"}},
+		"a step leans on another":              {do: []string{"1. then delete it"}},
+		"wait? no":                             {wait: "no", do: []string{"1. wait until it goes"}},
+		"don't delete the VolumeAttachment":    {dont: "delete the VolumeAttachment: it is right", do: []string{"--apply (cannot be undone) deletes VolumeAttachment csi-1:", "kubectl volume-doctor diagnose volumeattachment/csi-1 --apply"}},
+		"don't delete the pod":                 {headline: "x web", dont: "delete the pod", do: []string{"kubectl delete pod/web -n a"}},
+		"wait? yes, it ends by itself, and do": {wait: "yes, it ends by itself", dont: "x: it gets the same answer"},
+	} {
+		wrong := c.contradicts()
+		if want == "" && len(wrong) > 0 || want != "" && (len(wrong) != 1 || !strings.HasPrefix(wrong[0], want)) {
+			t.Errorf("%q: %q", want, wrong)
+		}
+	}
+}

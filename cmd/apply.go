@@ -30,10 +30,12 @@ type applyFlags struct {
 	maxRepairs int
 	settle     time.Duration
 	wait       bool
-	journal    string
-	allow      []string
-	fenced     []string
-	detached   []string
+	// whole says that each repair is watched for all of settle, also once the pods run.
+	whole    bool
+	journal  string
+	allow    []string
+	fenced   []string
+	detached []string
 	// save and approved are files of repairs: to be reviewed, and reviewed.
 	save     string
 	approved string
@@ -58,7 +60,7 @@ func (a *applyFlags) add(f *pflag.FlagSet) {
 	f.Lookup("dry-run").NoOptDefVal = "client"
 	f.IntVar(&a.maxRepairs, "max-repairs", 10, "With --apply: stop after this many")
 	f.DurationVar(&a.settle, "settle", defaultSettle, "With --apply: how long a repair must hold to count")
-	f.BoolVar(&a.wait, "wait", true, "With --apply: watch that each repair holds for --settle; false ends when all are written")
+	f.BoolVar(&a.wait, "wait", true, "With --apply: watch that each repair holds for all of --settle; left out, until the pods that waited run; false ends when all are written")
 	f.StringVar(&a.journal, "journal", "", "With --apply: the file that says what was written, for undo (default volume-doctor-TIME-RANDOM.journal)")
 	f.StringSliceVar(&a.allow, "allow", nil, "With --apply: kinds of repair that are never made unasked; explain KIND says why")
 	f.StringSliceVar(&a.fenced, "fenced", nil, "With --apply: nodes that you know to be powered off or cut off from the storage")
@@ -79,6 +81,7 @@ func (a *applyFlags) validate(f *pflag.FlagSet, offline bool) error {
 		}
 		return nil
 	}
+	a.whole = f.Changed("wait") || f.Changed("settle")
 	switch {
 	case offline:
 		return errors.New("--apply needs a cluster: a file cannot be repaired")

@@ -43,6 +43,10 @@ func (m *applying) run(ctx context.Context, streams genericiooptions.IOStreams) 
 			return exitCode(exitUndone)
 		}
 	}
+	if view, repairs, err = m.lookAgain(ctx, streams.ErrOut, &l, view, repairs); err != nil {
+		return err
+	}
+	r = view.Report
 	undone := false
 	for _, f := range r.Findings {
 		if f.Repair != nil && f.Repair.BlockedBy != "" {
@@ -54,7 +58,7 @@ func (m *applying) run(ctx context.Context, streams genericiooptions.IOStreams) 
 		}
 	}
 	for _, p := range repairs {
-		describe(streams.ErrOut, p)
+		m.describe(streams.ErrOut, p)
 	}
 	if m.flags.save != "" {
 		if err := writeFile(ctx, m.flags.save, apply.Save(view, repairs).Write); err != nil {
@@ -68,7 +72,7 @@ func (m *applying) run(ctx context.Context, streams genericiooptions.IOStreams) 
 			fmt.Fprintln(streams.ErrOut, "nothing was written")
 			return exitCode(exitUndone)
 		}
-		results, err := m.carryOut(ctx, streams, l.cluster, repairs)
+		results, err := m.carryOut(ctx, streams, l.cluster, repairs, r.Waiting)
 		undone = undone || slices.ContainsFunc(results, apply.Result.LeftUndone)
 		if err != nil {
 			if len(results) == 0 {
@@ -108,15 +112,48 @@ func waited(repairs []repair.Repair) []string {
 	return slices.Compact(pods)
 }
 
-// describe shows what would be written, and how to do it by hand.
-func describe(w io.Writer, p repair.Repair) {
+// soonCertain is how far off a suspected cause may become certain for --apply to wait for
+// that. A judgement: a person stays for so long.
+const soonCertain = 2 * time.Minute
+
+// lookAgain looks a third time where a cause that can be repaired is suspected and soon
+// certain.
+func (m *applying) lookAgain(ctx context.Context, w io.Writer, l *looked, view *repair.View, repairs []repair.Repair) (*repair.View, []repair.Repair, error) {
+	var at time.Time
+	for _, f := range view.Report.Findings {
+		if s := f.Settles; f.Repair != nil && s != nil && s.At.Sub(l.now.TakenAt) <= soonCertain && s.At.After(at) {
+			at = s.At.Time
+		}
+	}
+	if at.IsZero() || m.file != "" {
+		return view, repairs, nil
+	}
+	if err := m.preview(w, l.now); err != nil {
+		return nil, nil, err
+	}
+	err := countDown(ctx, w, at.Sub(l.now.TakenAt)+time.Second)
+	if err == nil {
+		l.now, err = l.cluster.Snapshot(ctx)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	m.assume(l.now, io.Discard)
+	return m.look(l.now, l.first)
+}
+
+// describe shows what would be written and, with -o wide, how to do it by hand. The finding
+// stands above it once.
+func (m *applying) describe(w io.Writer, p repair.Repair) {
 	undo := "can be undone"
 	if p.Undo == nil {
 		undo = "cannot be undone: " + p.WhyNot
 	}
-	fmt.Fprintf(w, "%s\n", brief(p.Finding))
+	m.show(w, p.Finding)
 	fmt.Fprintf(w, "%s for %s: %s (risk %s, %s)\n", p.Kind, output.Safe(p.Finding.Subject.String()), output.Safe(p.Summary), p.Risk, undo)
-	fmt.Fprintf(w, "  the same by hand:\n  %s\n", output.Safe(p.Do.Kubectl()))
+	if slices.Contains(m.outputs.values, "wide") {
+		fmt.Fprintf(w, "  the same by hand:\n  %s\n", output.Safe(p.Do.Kubectl()))
+	}
 }
 
 // brief is a finding in a line.
@@ -124,7 +161,7 @@ func brief(f finding.Finding) string {
 	return output.Safe(fmt.Sprintf("%s %s  %s", f.Severity, f.Code, f.Text()))
 }
 
-func (m *applying) carryOut(ctx context.Context, streams genericiooptions.IOStreams, c watched, repairs []repair.Repair) ([]apply.Result, error) {
+func (m *applying) carryOut(ctx context.Context, streams genericiooptions.IOStreams, c watched, repairs []repair.Repair, waiting []finding.Waiting) ([]apply.Result, error) {
 	applier := &apply.Applier{
 		Cluster:    c,
 		Options:    diagnose.Options{Reconcile: m.options(), Checks: m.checks},
@@ -134,6 +171,12 @@ func (m *applying) carryOut(ctx context.Context, streams genericiooptions.IOStre
 		HoldFor:    m.flags.holdFor(),
 		MaxRepairs: m.flags.maxRepairs,
 		DryRun:     m.flags.mode(),
+	}
+	if !m.flags.whole {
+		applier.Waited = []string{}
+		for _, w := range waiting {
+			applier.Waited = append(applier.Waited, w.Pod)
+		}
 	}
 	if applier.DryRun != apply.DryRunNone {
 		return applier.Apply(ctx, repairs)
@@ -154,8 +197,19 @@ func (m *applying) carryOut(ctx context.Context, streams genericiooptions.IOStre
 	applier.Journal = apply.NewJournal(file, time.Now, earlier)
 	fmt.Fprintf(streams.ErrOut, "journal: %s\n", name)
 	results, err := applier.Apply(ctx, repairs)
-	if slices.ContainsFunc(results, func(r apply.Result) bool { return r.Outcome == apply.Repaired || r.Outcome == apply.Unverified }) {
+	if canUndo(name) {
 		fmt.Fprintf(streams.ErrOut, "to take it back: %s\n", commandLine(c.Context(), m.taken, []string{"undo", name}))
 	}
 	return results, err
+}
+
+// canUndo reports whether undo can take back something of what the journal lists.
+func canUndo(journal string) bool {
+	file, err := os.Open(journal)
+	if err != nil {
+		return true // undo says why
+	}
+	defer file.Close()
+	entries, _, err := apply.ReadJournal(file)
+	return err != nil || apply.CanUndo(entries)
 }

@@ -34,6 +34,8 @@ type examination struct {
 	consent repair.Consent
 	// several says that this is one of several clusters, for one report on all.
 	several bool
+	// briefed are the findings that --apply has shown, by their fingerprints.
+	briefed map[string]bool
 	// taken are the flags for the command lines that the report prints.
 	taken []string
 }
@@ -111,11 +113,23 @@ func (e *examination) preview(w io.Writer, s *snapshot.Snapshot) error {
 		return err
 	}
 	for _, f := range view.Report.Findings {
-		if f.Repair != nil && f.Repair.BlockedBy == "" {
-			fmt.Fprintln(w, brief(f))
+		if f.Repair != nil && (f.Repair.BlockedBy == "" || f.Confidence == finding.Suspected) {
+			e.show(w, f)
 		}
 	}
 	return nil
+}
+
+// show says in a line what is wrong, once.
+func (e *examination) show(w io.Writer, f finding.Finding) {
+	if e.briefed[f.Fingerprint] {
+		return
+	}
+	if e.briefed == nil {
+		e.briefed = map[string]bool{}
+	}
+	e.briefed[f.Fingerprint] = true
+	fmt.Fprintln(w, brief(f))
 }
 
 // countDown waits. On a terminal it says how long it still does.

@@ -235,7 +235,8 @@ func TestPastedCommands(t *testing.T) {
 				}
 				for _, p := range repairs {
 					var b bytes.Buffer
-					describe(&b, p)
+					wide := &applying{examination: &examination{reportPrinter: reportPrinter{outputs: outputFlags{values: []string{"wide"}}}}}
+					wide.describe(&b, p)
 					for _, command := range commandsShown(t, "by hand", b.String()) {
 						shown[command] = true
 					}

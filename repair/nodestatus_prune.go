@@ -1,6 +1,7 @@
 package repair
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -117,7 +118,7 @@ func undoPrune(w Written) (*Reversal, error) {
 	probe.Finding.Volume, probe.Finding.Node = u.volume, facts.NodeName(u.node)
 	probe.Guards = []Guard{controllerGuard, notUsedThereGuard, noneOfPairGuard, notElsewhereGuard}
 	return &Reversal{
-		Summary: fmt.Sprintf("put volume %s back on volumesAttached of node %s", u.volume, u.node.Name),
+		Summary: fmt.Sprintf("put volume %s back on volumesAttached of node %s", cmp.Or(w.Finding.PersistentVolume, string(u.volume)), u.node.Name),
 		guards:  probe.Guards,
 		do:      do, inverse: &inverse,
 		gone: func(v *View) string {

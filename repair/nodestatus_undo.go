@@ -1,6 +1,7 @@
 package repair
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -88,7 +89,7 @@ func undoNodeStatus(w Written) (*Reversal, error) {
 	u.after = after
 	stays := Guard{"not-in-use", onUsers, func(v *View, _ *Repair) error { return u.inUse(v) }, notInUseGuard.SafeOnce}
 	return &Reversal{
-		Summary: fmt.Sprintf("take volume %s off volumesAttached of node %s", u.volume, u.node.Name),
+		Summary: fmt.Sprintf("take volume %s off volumesAttached of node %s", cmp.Or(w.Finding.PersistentVolume, string(u.volume)), u.node.Name),
 		guards:  []Guard{stays},
 		do:      do, inverse: &inverse,
 		gone: func(v *View) string {

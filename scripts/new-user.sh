@@ -77,7 +77,16 @@ follow() {
   line=$(printed)
   case $name in
   backoff-drop)
-    expect 0 ": Repaired" sh -c "$line --yes --settle 10s --for 5s --journal $here/journal"
+    # The prompt is back at most 15 s after the pod runs.
+    (
+      until kubectl get "pod/$pod" -o jsonpath='{.status.phase}' 2>/dev/null | grep -qx Running; do sleep 1; done
+      echo $SECONDS >"$here/runs"
+    ) &
+    expect 0 "pod default/$pod is Running" sh -c "$line --yes --for 5s --journal $here/journal"
+    back=$SECONDS
+    wait $!
+    echo "[$SECONDS s] $name: the prompt was back $((back - $(cat "$here/runs"))) s after the pod ran"
+    [ $((back - $(cat "$here/runs"))) -le 15 ]
     ;;
   reuse-while-detaching) # the driver first: before, the repair changes nothing, and says so
     expect 3 "still refuses" sh -c "$line --yes --settle 10s --for 1s --journal $here/journal"

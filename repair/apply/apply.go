@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
@@ -22,9 +25,13 @@ const (
 )
 
 // firstPause is that between the first two looks at a cluster after a write;
-// each further one is twice as long, because each look reads every object. A
-// judgement: the controller acts within seconds.
-const firstPause = 5 * time.Second
+// each further one is twice as long, because each look reads every object, but none
+// longer than podPause while a pod waits, and with it a person. A judgement: the
+// controller acts within seconds, and the prompt is back within 15 s after the pod runs.
+const (
+	firstPause = 5 * time.Second
+	podPause   = 2 * firstPause
+)
 
 // Applier carries repairs out, one after the other:
 //
@@ -50,6 +57,9 @@ type Applier struct {
 	Wait func(ctx context.Context, d time.Duration) error
 	// HoldFor is how long a repair must hold to count.
 	HoldFor time.Duration
+	// Waited are the pods that waited for a volume, as namespace/name. Where it is not nil a
+	// repair for some of them counts once these run, however long that has held.
+	Waited []string
 	// MaxRepairs bounds how many writes are begun.
 	MaxRepairs int
 	DryRun     DryRunMode
@@ -125,14 +135,18 @@ func (a *Applier) permitted(ctx context.Context, needs []repair.Permission) erro
 // will. Where it may, the repair's Lasts says so.
 func (a *Applier) verify(ctx context.Context, r *repair.Repair) (Outcome, string) {
 	var waited time.Duration
+	pods := slices.DeleteFunc(r.Finding.About(), func(pod string) bool { return !slices.Contains(a.Waited, pod) })
 	for pause := firstPause; ; pause *= 2 {
 		var effect repair.Effect
-		if v, err := a.see(ctx, r.Reads()); err != nil {
+		v, err := a.see(ctx, r.Reads())
+		if err != nil {
 			effect.Doubt = err.Error()
 		} else {
 			effect = r.Effect(v)
 		}
 		switch {
+		case effect == repair.Effect{} && len(pods) > 0 && run(v, pods):
+			return Repaired, join(fmt.Sprintf("%s (%s after the write); --wait watches on that it stays", areRunning(pods), waited), r.Lasts)
 		case effect.NotNeeded:
 			return Repaired, "and no longer needed: no pod wants it any more"
 		case effect.Overwritten:
@@ -142,10 +156,29 @@ func (a *Applier) verify(ctx context.Context, r *repair.Repair) (Outcome, string
 		case waited >= a.HoldFor:
 			return Repaired, r.Lasts
 		}
+		if len(pods) > 0 {
+			pause = min(pause, podPause)
+		}
 		pause = min(pause, a.HoldFor-waited)
 		if err := a.Wait(ctx, pause); err != nil {
 			return Unverified, "written, but interrupted before it had held for " + a.HoldFor.String()
 		}
 		waited += pause
 	}
+}
+
+// run reports whether all of the pods run.
+func run(v *repair.View, pods []string) bool {
+	return !slices.ContainsFunc(pods, func(name string) bool {
+		namespace, name, _ := strings.Cut(name, "/")
+		pod := v.Snapshot.Pod(types.NamespacedName{Namespace: namespace, Name: name})
+		return pod == nil || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning
+	})
+}
+
+func areRunning(pods []string) string {
+	if len(pods) == 1 {
+		return "pod " + pods[0] + " is Running"
+	}
+	return fmt.Sprintf("%d pods are Running, the first is %s", len(pods), pods[0])
 }

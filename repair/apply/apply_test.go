@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -58,6 +59,33 @@ func TestApplyInTheOrderOfSafety(t *testing.T) {
 		string(intent.PreImage) != `{"status":{"volumesAttached":[{"name":"kubernetes.io/csi/ebs.csi.aws.com^vol-0","devicePath":""}]}}` ||
 		!strings.Contains(string(intent.Inverse.Patch), `{"op":"remove","path":"/status/volumesAttached/1"}`) {
 		t.Errorf("%+v", intent)
+	}
+}
+
+// TestPromptComesBack: where a pod waited, the run ends within 15 seconds after the pod runs,
+// and says so; with --wait it watches on.
+func TestPromptComesBack(t *testing.T) {
+	for runs := range 60 {
+		for _, waited := range [][]string{nil, {"default/web-0"}} {
+			m := lostEntry(t)
+			a, _ := m.applier()
+			a.Waited = waited
+			passed, wait := time.Duration(0), a.Wait
+			a.Wait = func(ctx context.Context, d time.Duration) error {
+				if passed += d; passed >= time.Duration(runs)*time.Second {
+					m.pod().Status.Phase = corev1.PodRunning
+				}
+				return wait(ctx, d)
+			}
+			r := m.one(a)
+			if r.Outcome != Repaired {
+				t.Fatalf("%+v", r)
+			}
+			late := passed - time.Duration(runs)*time.Second
+			if said := strings.Contains(r.Detail, "pod default/web-0 is Running ("); said != (waited != nil) || waited != nil && late > 15*time.Second || waited == nil && passed != a.HoldFor {
+				t.Errorf("the pod runs after %d s, and the run ends after %s: %s", runs, passed, r.Detail)
+			}
+		}
 	}
 }
 

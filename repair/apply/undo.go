@@ -63,6 +63,12 @@ func Reversible(entries []Entry) ([]string, error) {
 	return lines, err
 }
 
+// CanUndo reports whether a write of the journal can be taken back.
+func CanUndo(entries []Entry) bool {
+	pending, err := reversals(entries)
+	return err == nil && slices.ContainsFunc(pending, func(p standing) bool { return p.Never == nil })
+}
+
 // ServersOf are the API servers that the writes of a journal went to.
 func ServersOf(entries []Entry) []string {
 	var servers []string

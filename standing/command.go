@@ -39,7 +39,11 @@ or there was nobody to follow. Let whatever started it start it again.`,
 		Args:        cobra.NoArgs,
 	}
 	follows := cmd.NewStanding(root, streams)
+	page := ""
 	root.RunE = func(*cobra.Command, []string) error {
+		if err := o.shows(page, root.Flags().Changed("listen")); err != nil {
+			return err
+		}
 		c, err := follows.Connect(root, streams)
 		if err != nil {
 			return err
@@ -60,8 +64,29 @@ or there was nobody to follow. Let whatever started it start it again.`,
 	f := root.Flags()
 	f.StringVar(&o.Listen, "listen", ":8080", "Serve HTTP on this address")
 	f.BoolVar(&o.LeaderElect, "leader-elect", true, "Look only while this process holds the Lease")
-	f.BoolVar(&o.ReportPage, "report-page", false, "Serve the HTML report at / to those who may get the nonResourceURL "+cluster.PagePath)
+	f.StringVar(&page, "report-page", "false", "Serve the HTML report at / to those who may get the nonResourceURL "+cluster.PagePath+"; localhost: to a browser on this machine, without a token")
+	f.Lookup("report-page").NoOptDefVal = "true"
 	f.BoolVar(&o.Events, "events", false, "Write an event about each finding's subject, once an hour")
 	f.BoolVar(&o.Reports, "reports", false, "Write what stands into objects of openreports.io, one in each namespace")
 	return root
+}
+
+// shows takes the value of --report-page. A page without a token is for this machine alone.
+func (o *Options) shows(page string, listenGiven bool) error {
+	switch page {
+	case "true", "false":
+		o.ReportPage = page == "true"
+		return nil
+	case "localhost":
+		o.ReportPage, o.Local = true, true
+	default:
+		return fmt.Errorf("--report-page is true, false or localhost, not %q", page)
+	}
+	if !listenGiven {
+		o.Listen = "127.0.0.1" + o.Listen
+	}
+	if !isLoopback(o.Listen) {
+		return fmt.Errorf("--report-page=localhost asks for no token: --listen %s would show the report to others; give 127.0.0.1 and a port", o.Listen)
+	}
+	return nil
 }

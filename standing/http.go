@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -98,6 +99,12 @@ func (s *server) page(w http.ResponseWriter, r *http.Request) {
 // access asks the API server about the request's bearer token. Whatever is not its clear
 // consent is a refusal.
 func (s *server) access(r *http.Request) (code int, why string) {
+	if s.Local {
+		if !isLoopback(r.Host) {
+			return http.StatusForbidden, "this page is for a browser on the same machine: call it localhost"
+		}
+		return http.StatusOK, ""
+	}
 	scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " ")
 	token = strings.TrimSpace(token)
 	if len(r.Header.Values("Authorization")) != 1 || !found || !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxToken {
@@ -121,6 +128,15 @@ func (s *server) access(r *http.Request) (code int, why string) {
 	default:
 		return http.StatusOK, ""
 	}
+}
+
+// isLoopback reports whether the host, with or without a port, is this machine alone.
+func isLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // take waits for a place, and says whether there was one before the context ended.

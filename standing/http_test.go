@@ -75,6 +75,37 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// TestLocalPage: without a token the report is for a browser on this machine alone, and for
+// no page that leads it here under another name.
+func TestLocalPage(t *testing.T) {
+	o := options(&clock{noon}, io.Discard)
+	if err := o.shows("localhost", true); err == nil || !strings.Contains(err.Error(), "asks for no token") {
+		t.Errorf("everybody may come: %v", err)
+	}
+	o.Listen = ":8080"
+	if err := o.shows("localhost", false); err != nil || o.Listen != "127.0.0.1:8080" {
+		t.Errorf("%s, %v", o.Listen, err)
+	}
+	if err := o.shows("maybe", false); err == nil {
+		t.Error("it takes any word")
+	}
+	s := newServer(o, nobody)
+	s.state.begin(noon)
+	s.state.last = &look{report: &finding.Report{TakenAt: metav1.NewTime(noon)}}
+	for host, want := range map[string]int{
+		"localhost:8080": 200, "127.0.0.1:8080": 200, "[::1]:8080": 200, "localhost": 200,
+		"evil.example.com:8080": 403, "10.0.0.1:8080": 403, "": 403, "localhost.evil.example.com": 403,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		s.handler().ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("host %q: %d %.100s", host, w.Code, w.Body)
+		}
+	}
+}
+
 // TestPage: only the API server's clear consent opens the report.
 func TestPage(t *testing.T) {
 	const secret = "sekrit-token"

@@ -29,6 +29,9 @@ type Options struct {
 	Namespace, Identity string
 	// ReportPage serves the HTML report to those who may get cluster.PagePath.
 	ReportPage bool
+	// Local serves it without a token, to whoever calls this machine by a name of its own:
+	// a page elsewhere that leads a browser here has another name.
+	Local bool
 	// Events writes an event about each finding's subject, once an hour.
 	Events bool
 	// Reports writes OpenReports of what stands.

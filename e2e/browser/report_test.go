@@ -2,6 +2,7 @@
 package browser
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -24,9 +26,11 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cmd"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
 // browsers are the names under which Debian and others install Chromium.
@@ -70,9 +74,15 @@ func page(t *testing.T, name string, args ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return pageOn(t, c.Cluster, args...)
+}
+
+// pageOn is page on a cluster.
+func pageOn(t *testing.T, objects []byte, args ...string) string {
+	t.Helper()
 	dir := t.TempDir()
 	cluster, report := filepath.Join(dir, "cluster.yaml"), filepath.Join(dir, "report.html")
-	if err := os.WriteFile(cluster, c.Cluster, 0o600); err != nil {
+	if err := os.WriteFile(cluster, objects, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var errOut strings.Builder
@@ -119,6 +129,43 @@ func TestReportInABrowser(t *testing.T) {
 	}
 }
 
+// TestLongNamesInABrowser is the same with names of sixty letters, which have no place where
+// a line may be broken.
+func TestLongNamesInABrowser(t *testing.T) {
+	ctx := start(t)
+	for _, name := range []string{"vd301-backoff-drop", "vd102-forty-pods", "vd201-two-writers"} {
+		c, err := testcases.Load(name)
+		must(t, err)
+		objects := longNames(c.Cluster)
+		inABrowser(t, ctx, "long-"+name, pageOn(t, objects))
+		inABrowser(t, ctx, "long-preflight-"+name, pageOn(t, objects, "preflight", "node/"+longName("n1")))
+	}
+	c, err := testcases.Load("vd301-backoff-drop")
+	must(t, err)
+	inABrowser(t, ctx, "long-trace", pageOn(t, longNames(c.Cluster), "trace", "pod/"+longName("web-0"), "-n", longName("default")))
+}
+
+var handles = regexp.MustCompile(`\bvol-[a-z0-9-]+`)
+
+var shortName = regexp.MustCompile(`\b(?:n[0-9]|web-[0-9]|db-[0-9]+|pv-[a-z0-9-]+|data(?:-db-[0-9]+)?|default)\b`)
+
+// longName is the name with sixty letters.
+func longName(name string) string { return name + strings.Repeat("x", 60-len(name)) }
+
+// longNames gives the nodes, pods, claims and volumes such names, and the VolumeAttachments
+// those that are made of them.
+func longNames(cluster []byte) []byte {
+	for _, handle := range handles.FindAllString(string(cluster), -1) {
+		attachment := func(node string) []byte {
+			return []byte(reconcile.VolumeAttachmentName(handle, "ebs.csi.aws.com", types.NodeName(node)))
+		}
+		for _, node := range []string{"n1", "n2", "n3"} {
+			cluster = bytes.ReplaceAll(cluster, attachment(node), attachment(longName(node)))
+		}
+	}
+	return shortName.ReplaceAllFunc(cluster, func(name []byte) []byte { return []byte(longName(string(name))) })
+}
+
 func inABrowser(t *testing.T, ctx context.Context, name, address string) {
 	for _, width := range []int64{320, 360, 1280} {
 		for _, scheme := range []string{"light", "dark"} {
@@ -139,12 +186,16 @@ func inABrowser(t *testing.T, ctx context.Context, name, address string) {
 				overflow := evaluate[[]string](t, tab, overflowing)
 				contrast := evaluate[[]string](t, tab, lowContrast)
 				outside := evaluate[[]string](t, tab, outsidePicture)
+				left := evaluate[[]string](t, tab, outsideBox)
 				background := evaluate[string](t, tab, `getComputedStyle(document.body).backgroundColor`)
 				if len(overflow) > 0 {
 					t.Errorf("wider than the screen: %v", overflow)
 				}
 				if len(contrast) > 0 {
 					t.Errorf("too little contrast: %v", contrast)
+				}
+				if len(left) > 0 {
+					t.Errorf("text leaves its box: %v", left)
 				}
 				if len(outside) > 0 {
 					t.Errorf("text leaves its picture: %v", outside)
@@ -350,6 +401,23 @@ const outsidePicture = `[...document.querySelectorAll("svg")].flatMap(svg => {
     return b.x + b.width > (box ? box.x + box.width : svg.viewBox.baseVal.width);
   }).map(text => text.textContent);
 })`
+
+// outsideBox are the texts that leave the block that they stand in, which does not scroll.
+const outsideBox = `(() => {
+  const left = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let n = walker.nextNode(); n; n = walker.nextNode()) {
+    if (!n.textContent.trim() || n.parentElement.closest("script, style, svg, .skip")) continue;
+    let box = n.parentElement, scrolls = false;
+    while (getComputedStyle(box).display.startsWith("inline")) box = box.parentElement;
+    for (let e = box; e; e = e.parentElement) scrolls ||= ["auto", "scroll"].includes(getComputedStyle(e).overflowX);
+    const range = document.createRange();
+    range.selectNodeContents(n);
+    const b = box.getBoundingClientRect();
+    if (!scrolls && [...range.getClientRects()].some(r => r.width > 0 && (r.right > b.right + 1 || r.left < b.left - 1))) left.push(n.textContent.trim().slice(0, 60));
+  }
+  return left.slice(0, 5);
+})()`
 
 // lowContrast are the texts below what WCAG 2 asks for at level AA: 4.5 to 1, or 3
 // to 1 for large ones. Behind a text in a picture is its box, or the card.

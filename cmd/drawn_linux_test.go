@@ -270,7 +270,7 @@ func (c toldCause) contradicts() (wrong []string) {
 		for i, word := range words {
 			if m := objectOf.FindStringSubmatch(word); m != nil {
 				its := strings.HasPrefix(word, "volumeattachment/") && strings.Contains(last, "that VolumeAttachment") // a name of 68 letters is not said twice
-				if !its && !strings.Contains(sentences+" "+c.headline, m[1]) {
+				if !its && !strings.Contains(sentences+" "+c.headline, m[1]) || strings.HasPrefix(last, "look at pod ") && !strings.Contains(last, m[1]) {
 					say("nothing above it names %s: %s", m[1], line)
 				}
 				if !strings.Contains(line, "--apply") {

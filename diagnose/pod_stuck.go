@@ -68,6 +68,14 @@ func sharedWait(t *trace.Trace) string {
 	return strings.Join([]string{v.Driver, string(t.Verdict.Stage), words}, "\x00")
 }
 
+// lookAt is the command that shows the pod that has to act, and else the one that waits.
+func lookAt(t *trace.Trace) string {
+	if namespace, name, found := strings.Cut(strings.TrimPrefix(t.Verdict.Actor, "pod "), "/"); found && t.Verdict.Actor == "pod "+namespace+"/"+name && !strings.Contains(name, " ") {
+		return safetext.Kubectl("describe", "pod/"+name, "-n", namespace)
+	}
+	return safetext.Kubectl("volume-doctor", "trace", "pod/"+t.Pod.Name, "-n", t.Pod.Namespace)
+}
+
 // stuck is the finding about a group. The pod that has waited longest stands for
 // it: its name changes least as others come and go.
 func stuck(group []*trace.Trace) finding.Finding {
@@ -86,7 +94,7 @@ func stuck(group []*trace.Trace) finding.Finding {
 		Message: first.Verdict.Headline, Detail: strings.TrimPrefix(first.Verdict.Message, first.Verdict.Headline+"; "),
 		Subject: first.Pod, Volume: v.Volume, Node: first.Node, PersistentVolume: v.PersistentVolume, VolumeAttachment: v.VolumeAttachment,
 		Since: first.Verdict.Since, Advice: whereToLook(first),
-		AdviceCommands: []string{safetext.Kubectl("volume-doctor", "trace", "pod/"+first.Pod.Name, "-n", first.Pod.Namespace)},
+		AdviceCommands: []string{lookAt(first)},
 		SelfHeals:      finding.SelfHeals{Because: "it has lasted longer than is usual"},
 		Never:          neverWhenStuck,
 	}

@@ -20,7 +20,11 @@ import (
 func (p *View) Advise(f *finding.Finding) {
 	asked := f.AdviceCommands
 	byHand, advised := p.actions(*f, f.ByHand, true), p.actions(*f, f.Advice, false)
-	f.Do, f.AdviceCommands = append(byHand, advised...), nil
+	first := 0 // looks come before what a person does by hand
+	for len(byHand) > 0 && first < len(advised) && advised[first].When == finding.Check {
+		first++
+	}
+	f.Do, f.AdviceCommands = slices.Concat(advised[:first], byHand, advised[first:]), nil
 	if len(asked) > 0 {
 		placeLook(f, asked[0])
 	}

@@ -165,9 +165,6 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	if err != nil {
 		return nil, c.warnings(), err
 	}
-	if c.header == nil && c.objects.stripped() {
-		return fail("no object in it has a status or a uid, which something has taken away, such as kubectl neat, if it was ever read from a cluster: write the objects with kubectl get -o yaml")
-	}
 	if err := c.left.check(&c.objects); err != nil {
 		return nil, c.warnings(), err
 	}

@@ -12,6 +12,9 @@ import (
 // complete, and whose objects show that a namespace is missing. "kubectl get" without -A leaves
 // such files.
 func (o *Objects) partial() []Gap {
+	if gaps := o.stripped(); len(gaps) > 0 {
+		return gaps
+	}
 	if gaps := o.unbound(); len(gaps) > 0 {
 		return gaps
 	}
@@ -21,31 +24,39 @@ func (o *Objects) partial() []Gap {
 // fewStripped is how many objects without a status are no accident.
 const fewStripped = 3
 
-// stripped reports whether everything was taken from the objects that an API server has
-// added, as kubectl neat does, or that they were never in a cluster: they say nothing of one.
-func (o *Objects) stripped() bool {
-	had, lack := 0, 0
-	count := func(object apiObject, status bool) {
+// stripped are the gaps of objects from which everything was taken that an API server has
+// added, as kubectl neat does, or that were never in a cluster: what they lack proves nothing.
+func (o *Objects) stripped() []Gap {
+	had, lack, kinds := 0, 0, sets.New[Kind]()
+	count := func(kind Kind, object apiObject, status bool) {
+		kinds.Insert(kind)
 		if had++; !status && object.GetUID() == "" && object.GetCreationTimestamp().Time.IsZero() {
 			lack++
 		}
 	}
 	for _, n := range o.Nodes {
-		count(n, len(n.Status.Conditions)+len(n.Status.VolumesAttached)+len(n.Status.VolumesInUse) > 0 || n.Status.NodeInfo.KubeletVersion != "")
+		count(Nodes, n, len(n.Status.Conditions)+len(n.Status.VolumesAttached)+len(n.Status.VolumesInUse) > 0 || n.Status.NodeInfo.KubeletVersion != "")
 	}
 	for _, p := range o.Pods {
-		count(p, p.Status.Phase != "")
+		count(Pods, p, p.Status.Phase != "")
 	}
 	for _, c := range o.Claims {
-		count(c, c.Status.Phase != "")
+		count(Claims, c, c.Status.Phase != "")
 	}
 	for _, pv := range o.Volumes {
-		count(pv, pv.Status.Phase != "")
+		count(Volumes, pv, pv.Status.Phase != "")
 	}
 	for _, va := range o.VolumeAttachments {
-		count(va, va.Status.Attached || va.Status.AttachError != nil || va.Status.DetachError != nil)
+		count(VolumeAttachments, va, va.Status.Attached || va.Status.AttachError != nil || va.Status.DetachError != nil)
 	}
-	return had >= fewStripped && lack == had
+	if had < fewStripped || lack < had {
+		return nil
+	}
+	var gaps []Gap
+	for kind := range kinds {
+		gaps = append(gaps, Gap{Kind: kind, Reason: ReasonUndecodable, Detail: "no object in it has a status or a uid: something has taken them away (kubectl neat?), or it was never read from a cluster"})
+	}
+	return gaps
 }
 
 // unbound are the gaps that bound volumes prove: a volume is Bound to a claim in a namespace

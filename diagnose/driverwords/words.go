@@ -9,8 +9,9 @@ import (
 
 // words has a file for each storage vendor, or kind of tool. A family begins with a line
 // "drivers": the names of those that say the words, or "any"; "source" is where those of its
-// entries were read that name none. An entry is a line with its meaning and its words;
-// the lines below it that begin with two spaces are its fields. "#" begins a comment.
+// entries were read that name none. An entry is a line with its meaning and its words, which
+// begin and end with a text; the lines below it that begin with two spaces are its fields.
+// "#" begins a comment.
 //
 //go:embed words
 var words embed.FS
@@ -63,7 +64,7 @@ func parse(file, text string) []family {
 			}
 		case last >= 0 && key == "source":
 			all[last].source = value
-		case last >= 0 && means && value != "":
+		case last >= 0 && means && value != "" && !strings.HasPrefix(value, "{") && !strings.HasSuffix(value, "}"):
 			all[last].entries = append(all[last].entries, Entry{Meaning: Meaning(key), Words: value})
 		default:
 			panic(file + ": no entry: " + line)

@@ -39,6 +39,8 @@ func TestParseRefuses(t *testing.T) {
 		"source without drivers\n",
 		"drivers any\nno-meaning words\n",
 		"drivers any\ndevice-busy\n",
+		"drivers any\ndevice-busy {} is busy\n",
+		"drivers any\ndevice-busy busy is {...}\n",
 		"drivers any\n  helps nobody\n",
 		"drivers any\ndevice-busy words\n  help misspelt\n",
 	} {

@@ -330,6 +330,9 @@ func (t *tracer) withControllerGrace(s Stage, since metav1.Time, bound time.Dura
 		s.Detail += "; the controller has just started"
 		return s, facts.Latest(since, t.ControllerStart()), max(bound, facts.ControllerGrace)
 	case !t.knows(snapshot.Leases, metav1.NamespaceSystem):
+		if t.Age(since) > bound { // it may be overdue, and so before what merely waits
+			t.doubt(&s, snapshot.Leases)
+		}
 		return s, since, max(bound, facts.ControllerGrace)
 	default:
 		return s, since, bound

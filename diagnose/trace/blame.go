@@ -16,9 +16,7 @@ func (t *tracer) whose(s *Stage, v *tracedVolume) facts.Whose {
 	byClaim := whose.User
 	whose.User = func() *corev1.Pod {
 		user := cmp.Or(byClaim(), t.userOnNode(v))
-		if user == nil {
-			t.doubt(s, snapshot.Pods)
-		}
+		t.doubt(s, snapshot.Pods) // which may come before it
 		return user
 	}
 	return whose

@@ -50,6 +50,7 @@ func (t *tracer) scheduled() Stage {
 				s.On, s.Ends = "pod "+facts.PodName(holder), "once that pod ends, which may be never"
 				return t.due(s, since, facts.ConflictGrace)
 			}
+			t.doubt(&s, snapshot.Pods, snapshot.Claims)
 			since = facts.Latest(since, goes)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -12,7 +14,11 @@ import (
 // kinds in the pod's namespace, where not all of them could be read.
 func (t *tracer) doubt(s *Stage, kinds ...snapshot.Kind) {
 	for _, kind := range kinds {
-		if s.unread == "" && !t.knows(kind, t.pod.Namespace) {
+		namespace := t.pod.Namespace
+		if kind == snapshot.Leases {
+			namespace = metav1.NamespaceSystem
+		}
+		if s.unread == "" && !t.knows(kind, namespace) {
 			s.unread = kind
 		}
 	}

@@ -146,6 +146,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	default:
 		s.On, s.Ends = Controller, "the detach from there ends"
 	}
+	t.doubt(&s, snapshot.Nodes) // of which another may have it too
 	if len(live) > 0 && !reconcile.NodeReady(node) && t.knows(snapshot.Nodes, "") {
 		bound = max(bound, lostNodeTakes)
 	}

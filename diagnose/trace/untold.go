@@ -20,10 +20,12 @@ import (
 // returns those that come into question, each as if the pod waited for it.
 func untold(volumes []VolumeTrace) []VolumeTrace {
 	var silent, remote, old []int
-	told := ""
+	told, unread := "", false
 	for i, v := range volumes {
 		state := v.stage(v.Broken).State
 		switch {
+		case state == StageUnknown && v.stage(v.Broken).unread != "":
+			unread = true // the pod may wait for it
 		case state != StageWaiting && state != StageBlocked:
 		case state == StageBlocked && v.stage(v.Broken).old:
 			old = append(old, i)
@@ -47,7 +49,7 @@ func untold(volumes []VolumeTrace) []VolumeTrace {
 	}
 	var open []VolumeTrace
 	switch {
-	case told == "" && len(candidates) == 1:
+	case told == "" && len(candidates) == 1 && !unread:
 		told = volumes[candidates[0]].Name
 	case told == "":
 		for _, i := range candidates {

@@ -86,6 +86,8 @@ func (t *tracer) verdictUp(volumes, open []VolumeTrace) Verdict {
 	case !blocked && t.node == nil && !t.knows(snapshot.Nodes, "") && len(list)+len(unknown) > 0:
 		return Verdict{State: finding.Unsure, Reason: "NodeNotRead", Message: fmt.Sprintf(
 			"Whether pod %s waits for a volume or for node %s is not known: not all nodes could be read", facts.PodName(t.pod), t.pod.Spec.NodeName)}
+	case len(open) == 1:
+		return t.unsure(unknown[0], unknown[0].Broken)
 	case len(list) > 0 && len(open) > 1:
 		return t.waitForOne(list)
 	case len(list) > 0:

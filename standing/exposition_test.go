@@ -71,7 +71,7 @@ func dial(t *testing.T, address string) net.Conn {
 // scrape is one scrape, as Prometheus makes it.
 func scrape(t *testing.T, address string) string {
 	t.Helper()
-	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: 5 * time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/metrics", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -179,6 +179,13 @@ func TestPasted(t *testing.T) {
 		{name: "a session that script has kept", in: "Script started on 2026-11-20 10:00:00+00:00 [TERM=\"xterm\"]\r\n\x1b[?2004h\x1b]0;me@host: ~\x07me@host:~$ kubectl get nodes -o yaml\r\n\x1b[?2004l\r" +
 			strings.ReplaceAll(yamlList, "\n", "\r\n") + "\x1b[?2004hme@host:~$ exit\r\n\x1b[?2004l\r\r\nScript done on 2026-11-20 10:00:05+00:00 [COMMAND_EXIT_CODE=\"0\"]\r\n"},
 		{name: "quotes of a messenger", in: strings.ReplaceAll(regexp.MustCompile(`"([^"]*)"`).ReplaceAllString(yamlList, "“$1”"), "creationTimestamp: 2", "creationTimestamp: “2")},
+		{name: "what a tool says first", in: "command started at 2026-11-20 10:00:00+00:00, finished at 2026-11-20 10:00:03+00:00 with exitcode=0\n" + yamlList},
+		{name: "what a tool says first, and JSON", in: "Fetching cluster endpoint and auth data.\nkubeconfig entry generated for prod.\n" + indented(jsonList)},
+		{name: "cmd.exe", in: strings.ReplaceAll("C:\\Users\\me>kubectl get all -A -o yaml\n"+yamlList+"\nC:\\Users\\me>\n", "\n", "\r\n")},
+		{name: "watch", in: "Every 2.0s: kubectl get nodes -o yaml          host: Fri Nov 20 10:00:00 2026\n\n" + yamlList},
+		{name: "a session", in: "Starting session with SessionId: bob-0123\nsh-4.2$ kubectl get all -A -o yaml\n" + yamlList + "sh-4.2$ exit\nexit\n\nExiting session with sessionId: bob-0123.\nConnection to 10.0.0.1 closed.\n"},
+		{name: "titles", in: "=== all ===\n" + strings.ReplaceAll(appended, "apiVersion: v1\nitems", "----- next -----\napiVersion: v1\nitems")},
+		{name: "a script that shows what it does", in: strings.ReplaceAll(asked, "admin@bastion:~/tmp$ ", "+ ")},
 		{name: "comments between", in: "# from prod\n" + strings.Join(documents, "# next\n---\n")},
 
 		{name: "a table", in: "NAME    READY   STATUS    RESTARTS   AGE\nweb-0   1/1     Running   0          5d\n", refused: "f:1: a table that kubectl prints for people: write the objects with -o yaml"},
@@ -189,6 +196,8 @@ func TestPasted(t *testing.T) {
 		{name: "lines without their indentation", in: lines(func(l string) string { return strings.TrimLeft(l, " ") }, yamlList), refused: "f:"},
 		{name: "lines that were broken", in: regexp.MustCompile(`(?m)^(.{40})(.)`).ReplaceAllString(yamlList, "$1\n$2"), refused: "f:"},
 		{name: "tabs", in: strings.ReplaceAll(yamlList, "  ", "\t"), refused: "f:"},
+		{name: "a line between objects that is none of theirs", in: documents[0] + "---\nning\n---\n" + strings.Join(documents[1:], "---\n"), refused: "f:"},
+		{name: "nothing but words", in: "it does not work\nhelp\n", refused: "f:1: document 1: not an object"},
 		{name: "two encodings", in: yamlList + in16(yamlList, false, false), refused: "f:1: "},
 		{name: "names", in: "pod/web-0\n", refused: "f:1: names of objects: write the objects with -o yaml"},
 		{name: "a storage system's list", in: `{"Volumes": []}`, refused: "f:1: document 1: the storage system's own list of volumes (aws), which has no Kubernetes objects: give it with --backend"},

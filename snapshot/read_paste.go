@@ -14,14 +14,17 @@ import (
 // noise are the lines that are passed over.
 var noise = []*regexp.Regexp{
 	// A prompt, with or without a command: user@host:~$, [root@host ~]#, PS C:\>, C:\>, $.
-	regexp.MustCompile(`^(\([\w.-]+\) ?)?(\[?[\w.-]+@[\w.-]+[^$#%>]{0,200}[$#%>]|PS [^>]{0,200}>|[A-Z]:\\[^>]{0,200}>|bash-[\d.]+[$#]|[$%❯➜])(\s.*)?$`),
+	regexp.MustCompile(`^(\([\w.-]+\) ?)?(\[?[\w.-]+@[\w.-]+[^$#%>]{0,200}[$#%>]|PS [^>]{0,200}>|[A-Z]:\\[^>]{0,200}>(?:kubectl|oc|exit)?|(?:ba)?sh-[\d.]+[$#]|[$%❯➜])(\s.*)?$`),
 	// A command without its prompt, or after one of another form.
 	regexp.MustCompile(`^([^\s:"'{}]{0,100}[$#%>❯➜]\s*)?(sudo\s+)?(kubectl|kubectl\.exe|oc|k|k3s|microk8s|minikube|kubecolor)\s+\S`),
 	// What sets a text apart in Markdown, Jira and HTML.
 	regexp.MustCompile("^(`{3,}|~{3,})\\s*[\\w.+-]*\\s*$"),
 	regexp.MustCompile(`^\{(code|noformat|panel)(:[^}]*)?\}$`),
 	regexp.MustCompile(`^</?(pre|code|details|summary|blockquote|p|div)[^>]*>(.*</(summary|pre|code)>)?(<(pre|code)[^>]*>)*$`),
-	regexp.MustCompile(`^==> .* <==$`), // head and tail of several files
+	// What sets apart what several calls have printed.
+	regexp.MustCompile(`^(==> .* <==|={3,} \w+ ={3,}|-{4,} \w+ -{4,}|\+ (kubectl|oc) .*)$`),
+	// What else reaches a cluster says before and after.
+	regexp.MustCompile(`^(Connection to \S+ closed\.|(Starting|Exiting) session with .*|command started at .* with exitcode=\d+|Fetching cluster endpoint and auth data\.|kubeconfig entry generated for .*|Every [\d.]+s: kubectl .*|(real|user|sys)\t.*)$`),
 	// What kubectl and its libraries say beside their output.
 	regexp.MustCompile(`^[IWE]\d{4} \d\d:\d\d:\d\d\.\d+ `),
 	regexp.MustCompile(`^(Warning|W): \S`),
@@ -51,7 +54,7 @@ func (y *yamlReader) passes(line []byte) bool {
 		y.inLogs = !logsEnd.Match(bytes.TrimSpace(line))
 		return true
 	}
-	if len(line) == 0 || strings.IndexByte(" -#\r\n\"'&", line[0]) >= 0 || usualLine.Match(line) || len(line) > 4096 {
+	if len(line) == 0 || strings.IndexByte(" -#\r\n\"'&", line[0]) >= 0 && !bytes.HasPrefix(line, []byte("----")) || usualLine.Match(line) || len(line) > 4096 {
 		return false
 	}
 	if line[0] == '{' && !isMacro(line) {

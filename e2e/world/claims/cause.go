@@ -34,11 +34,13 @@ var causes = map[finding.Code][]string{
 	"VD102": lostNodes,
 	"VD103": slices.Concat(detaches, []string{"stop the attacher"}),
 	"VD104": slices.Concat(unmounts, []string{"keep the containers", "stop the kubelet", "switch off"}),
+	"VD110": {"taint out-of-service"},
 	"VD111": lostNodes,
 	"VD112": {"delete the node"},
 	"VD114": lostNodes,
 	"VD116": slices.Concat(lostNodes, taken),
 	"VD122": taken,
+	"VD203": {"run a second pod"},
 	"VD301": slices.Concat([]string{"drop the entry", "stop the manager"}, taken),
 	"VD302": slices.Concat([]string{"stop the manager"}, taken),
 	"VD401": slices.Concat(detaches, []string{"stop the attacher"}),
@@ -47,6 +49,7 @@ var causes = map[finding.Code][]string{
 	"VD410": slices.Concat(attaches, taken),
 	"VD411": mounts,
 	"VD417": slices.Concat([]string{"keep the containers"}, unmounts),
+	"VD513": {"remake the claim"},
 	"VD604": {"stop the attacher"},
 	"VD605": {"stop the attacher"},
 	"VD622": {"stop the manager"},
@@ -60,7 +63,7 @@ func KindsOf(code finding.Code) []string { return causes[code] }
 var lasting = []string{"delete the attachment", "strip the attachment", "drop the entry"}
 
 // traces are the codes of what stands in the objects for good: it may be of long ago.
-var traces = []finding.Code{"VD116", "VD122", "VD301", "VD302", "VD404"}
+var traces = []finding.Code{"VD116", "VD122", "VD301", "VD302", "VD404", "VD513"}
 
 // harmless are the kinds of what a cluster copes with by itself.
 var harmless = []string{"drain", "delete the pod", "force-delete the pod", "cut all watches", "evict for pressure", "refuse evictions", "run a job", "slow requests"}
@@ -132,6 +135,7 @@ var actors = []struct {
 	{regexp.MustCompile(`^the attach/detach controller$`), slices.Concat(attaches, detaches, lostNodes, lasting, []string{"stop the manager", "stop the attacher", "taint out-of-service"})},
 	{regexp.MustCompile(`^the kubelet of `), slices.Concat(lostNodes, unmounts, mounts, []string{"keep the containers"})},
 	{regexp.MustCompile(`^node `), lostNodes},
+	{regexp.MustCompile(`^pod `), []string{"run a second pod"}},
 	{regexp.MustCompile(`^the node plugin of `), lostNodes},
 }
 

@@ -13,7 +13,7 @@ import (
 const goesOn = 20 * time.Minute
 
 // curable are the deeds that break something, and that can be undone.
-var curable = []string{"break", "stop the kubelet", "switch off", "delete the node", "keep the containers", "stop the manager", "stop the attacher"}
+var curable = []string{"break", "stop the kubelet", "switch off", "delete the node", "keep the containers", "run a second pod", "stop the manager", "stop the attacher"}
 
 // nothing cures no step.
 const nothing = -1

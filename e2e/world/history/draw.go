@@ -79,7 +79,7 @@ func drawStep(r *rand.Rand, size Size) []Step {
 	move := func() Step {
 		return Step{At: s.At + time.Second + seconds(r, time.Minute), Do: "drain", Node: "@" + claim, For: s.For + 5*time.Minute}
 	}
-	switch r.IntN(20) {
+	switch r.IntN(21) {
 	case 0, 1:
 		return []Step{at("drain")}
 	case 2:
@@ -132,6 +132,10 @@ func drawStep(r *rand.Rand, size Size) []Step {
 		return []Step{{At: s.At, Do: "run a job", For: s.For}}
 	case 18:
 		return []Step{{At: s.At, Do: "slow requests", For: s.For}, move()}
+	case 19:
+		second := of("run a second pod")
+		second.For = s.For
+		return []Step{second}
 	default:
 		return []Step{of(pick(r, []string{"remake the claim", "cut all watches"}))}
 	}

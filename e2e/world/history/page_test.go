@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +34,8 @@ type results struct {
 	*claims.Tally
 	Stories   []told
 	Histories int
+	// Seeds are those of the histories, each with their number.
+	Seeds []string
 	// WithFalse are the histories with a false claim.
 	WithFalse int
 	Took      time.Duration
@@ -101,6 +104,7 @@ func (r *results) add(s told, tally *claims.Tally) {
 func TestMain(m *testing.M) {
 	flag.Parse()
 	bubble.Quiet()
+	debug.SetGCPercent(800) // a world is small, and the machine's memory is not
 	began := time.Now()
 	code := m.Run()
 	outcome.Took = time.Since(began)
@@ -129,6 +133,7 @@ func (r *results) keep() error {
 		r.Tally.Add(other.Tally)
 		r.Stories = append(r.Stories, other.Stories...)
 		r.Histories, r.WithFalse, r.Took = r.Histories+other.Histories, r.WithFalse+other.WithFalse, r.Took+other.Took
+		r.Seeds = append(r.Seeds, other.Seeds...)
 		r.Deeds.Done = append(r.Deeds.Done, other.Deeds.Done...)
 		for why, n := range other.Deeds.Not {
 			r.Deeds.Not[why] += n

@@ -17,6 +17,7 @@ import (
 
 var (
 	histories = flag.Int("histories", 4, "how many random histories to play")
+	from      = flag.Int("from", 0, "the number of the first of them: with the seed and the number that a kept history has in its name, it is played again")
 	seed      = flag.Uint64("seed", 1, "what the histories are drawn from; a history does not play out quite the same twice")
 	keep      = flag.String("keep", "", "a folder for the histories that show a false claim, each with the world's log")
 	ask       = flag.Int("ask", 0, "in one of how many histories one action that the tool says is done in a copy; 0 for none")
@@ -27,7 +28,7 @@ var (
 func TestHistories(t *testing.T) {
 	all := claims.NewTally()
 	first := map[string]bool{}
-	for i := range *histories {
+	for i := *from; i < *from+*histories; i++ {
 		r := rand.New(rand.NewPCG(*seed, uint64(i)))
 		h := Draw(r, DrawSize(r))
 		began := time.Now()
@@ -63,6 +64,7 @@ func TestHistories(t *testing.T) {
 		}
 	}
 	outcome.Histories += *histories
+	outcome.Seeds = append(outcome.Seeds, fmt.Sprintf("%d (%d)", *seed, *histories))
 	outcome.Tally.Add(all)
 	t.Logf("judged %v\nexempt %s\ncodes %v\nfalse %d", all.Judged, lines(all.Exempt), all.Codes, len(all.False))
 }

@@ -87,6 +87,7 @@ var deeds = map[string]deed{
 	"evict for pressure":    endPod(corev1.PodFailed, "Evicted", "The node was low on resource: memory."),
 	"refuse evictions":      refuseEvictions,
 	"run a job":             runJob,
+	"run a second pod":      runSecondPod,
 	"slow requests":         slowRequests,
 }
 
@@ -374,6 +375,26 @@ func runJob(w *World, _ Step) (func(*World) error, error) {
 	return func(w *World) error {
 		_, err := endPod(corev1.PodSucceeded, "", "")(w, Step{Claim: name})
 		return err
+	}, err
+}
+
+// runSecondPod makes a pod on another node that wants the claim, too. Undone, it is deleted.
+func runSecondPod(w *World, s Step) (func(*World) error, error) {
+	p, err := w.podOf(s.Claim)
+	if err != nil {
+		return nil, err
+	}
+	nodes := w.Nodes()
+	i := slices.IndexFunc(nodes, func(n string) bool { return n != p.Spec.NodeName && w.Kubelets[n].Alive() })
+	if p.Spec.NodeName == "" || i < 0 {
+		return nil, errNothing
+	}
+	name := fmt.Sprintf("second%d", int(w.Since().Seconds()))
+	t := podTemplate(name)
+	t.Spec.NodeName, t.Spec.Volumes = nodes[i], []corev1.Volume{volumeOfClaim("data", s.Claim)}
+	_, err = w.client.CoreV1().Pods(Namespace).Create(w.ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: t.Labels}, Spec: t.Spec}, metav1.CreateOptions{})
+	return func(w *World) error {
+		return w.client.CoreV1().Pods(Namespace).Delete(w.ctx, name, metav1.DeleteOptions{})
 	}, err
 }
 

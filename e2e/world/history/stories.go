@@ -73,6 +73,7 @@ var Stories = []Story{
 		{At: 2*time.Minute + 10*time.Second, Do: "drain", Node: "@web0", For: 25 * time.Minute},
 		{At: 3 * time.Minute, Do: "strip the attachment", Claim: "web0"},
 	}, "VD410", 0},
+	{"a second pod wants a volume for one node, and the first runs on", []Step{{At: 2 * time.Minute, Do: "run a second pod", Claim: "web0", For: 20 * time.Minute}}, "VD203", 2 * time.Minute},
 
 	{"healthy: nothing happens", nil, "", 0},
 	// The driver is not asked to detach, and the controller makes the attachment again.

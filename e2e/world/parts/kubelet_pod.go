@@ -42,14 +42,16 @@ func (k *Kubelet) syncPod(ctx context.Context, p *corev1.Pod, node *corev1.Node,
 func (k *Kubelet) admit(ctx context.Context, p *corev1.Pod) {
 	k.writeStatus(ctx, p, func(s *corev1.PodStatus, now metav1.Time) {
 		s.StartTime = &now
-		s.Conditions = conditions(now, false)
+		setConditions(s, now, false)
 		for _, c := range p.Spec.Containers {
 			s.ContainerStatuses = append(s.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, Image: c.Image, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}})
 		}
 	})
 }
 
-func conditions(now metav1.Time, ready bool) []corev1.PodCondition {
+// setConditions sets the conditions of a pod. Those that stay as they are keep their times:
+// that at which the pod was scheduled is the scheduler's.
+func setConditions(s *corev1.PodStatus, now metav1.Time, ready bool) {
 	status := corev1.ConditionFalse
 	if ready {
 		status = corev1.ConditionTrue
@@ -60,8 +62,13 @@ func conditions(now metav1.Time, ready bool) []corev1.PodCondition {
 	}
 	for i := range all {
 		all[i].LastTransitionTime = now
+		for _, before := range s.Conditions {
+			if before.Type == all[i].Type && before.Status == all[i].Status {
+				all[i].LastTransitionTime = before.LastTransitionTime
+			}
+		}
 	}
-	return all
+	s.Conditions = all
 }
 
 // writeStatus changes the status of the pod, if it is still the same one.
@@ -95,7 +102,8 @@ func (k *Kubelet) start(ctx context.Context, p *corev1.Pod, r *running, node *co
 	if len(unmounted) == 0 {
 		r.started = true
 		k.writeStatus(ctx, p, func(s *corev1.PodStatus, now metav1.Time) {
-			s.Phase, s.Conditions = corev1.PodRunning, conditions(now, true)
+			s.Phase = corev1.PodRunning
+			setConditions(s, now, true)
 			s.ContainerStatuses = nil
 			for _, c := range p.Spec.Containers {
 				s.ContainerStatuses = append(s.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, Image: c.Image, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}})
@@ -166,7 +174,7 @@ func (k *Kubelet) end(ctx context.Context, p *corev1.Pod, r *running, now time.T
 		}
 		if r.started && !isTerminal(p) {
 			k.writeStatus(ctx, p, func(s *corev1.PodStatus, now metav1.Time) {
-				s.Conditions = conditions(now, false)
+				setConditions(s, now, false)
 				for i := range s.ContainerStatuses {
 					c := &s.ContainerStatuses[i]
 					c.Ready, c.State = false, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: now}}

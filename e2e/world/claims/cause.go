@@ -106,7 +106,7 @@ func (j *judging) cause(l Look, f finding.Finding) {
 		kinds = lostNodes
 	}
 	j.Judged[judge]++
-	at := func(c Cause) bool { return c.at(l.At) || slices.Contains(traces, f.Code) && !c.From.After(l.At) }
+	at := func(c Cause) bool { return c.at(l.ended()) || slices.Contains(traces, f.Code) && !c.From.After(l.ended()) }
 	if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return at(c) && slices.Contains(kinds, c.Kind) && c.about(f) }) {
 		j.false(judge, string(f.Code), l, fmt.Sprintf("%s certain: %s", f.Code, f.Message), "there was none of: "+strings.Join(kinds, ", "))
 	}
@@ -117,7 +117,7 @@ func (j *judging) remainder(l Look, f finding.Finding) {
 	const judge = "cause"
 	j.Judged[judge]++
 	f.Node = "" // the pod may wait on another node than the one that is lost
-	if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return !slices.Contains(harmless, c.Kind) && c.at(l.At) && c.about(f) }) {
+	if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return !slices.Contains(harmless, c.Kind) && c.at(l.ended()) && c.about(f) }) {
 		j.false(judge, string(f.Code), l, fmt.Sprintf("%s certain: %s", f.Code, f.Message), "nothing was wrong")
 	}
 }
@@ -151,7 +151,7 @@ func (j *judging) actor(l Look, w finding.Waiting) {
 			continue
 		}
 		j.Judged[judge]++
-		if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return c.at(l.At) && slices.Contains(a.kinds, c.Kind) }) {
+		if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return c.at(l.ended()) && slices.Contains(a.kinds, c.Kind) }) {
 			j.false(judge, "", l, fmt.Sprintf("%s is stuck, and %s has to act", w.Pod, w.Actor), "there was none of: "+strings.Join(a.kinds, ", "))
 		}
 		return

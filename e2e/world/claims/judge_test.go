@@ -91,6 +91,7 @@ func TestJudges(t *testing.T) {
 		"does not heal, and somebody heals it":  {Record{Pods: serves(20), Acts: []Act{{At: at(19)}}, Looks: []Look{looksAt(5, never)}}, ""},
 		"nobody knows whether it heals":         {Record{Pods: serves(20), Looks: []Look{looksAt(5, unknown)}}, ""},
 		"its cause was made":                    {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "stop the attacher"}}, Looks: []Look{looksAt(5, away)}}, ""},
+		"its cause was made while it was read":  {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(5.05)}, Kind: "stop the attacher"}}, Looks: []Look{{At: at(5), Until: at(5.1), Report: looksAt(5, away).Report}}}, ""},
 		"its cause is long over":                {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(2)}, Kind: "stop the attacher"}}, Looks: []Look{looksAt(20, away)}}, "cause VD604"},
 		"another cause was made":                {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "stop the manager"}}, Looks: []Look{looksAt(5, away)}}, "cause VD604"},
 		"a cause of another volume":             {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "NodeStageVolume hangs", Volume: "vol-2"}}, Looks: []Look{looksAt(5, unmounted)}}, "cause VD411"},

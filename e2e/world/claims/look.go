@@ -13,6 +13,17 @@ type Look struct {
 	// At is the world's time; the report has seconds only.
 	At     time.Time
 	Report finding.Report
+	// Until is when the last list was read, where that took its time: what was done by then may
+	// be in the report.
+	Until time.Time
+}
+
+// ended is when the look ended.
+func (l Look) ended() time.Time {
+	if l.Until.IsZero() {
+		return l.At
+	}
+	return l.Until
 }
 
 // Exit is the exit code that the command ends with.

@@ -54,7 +54,7 @@ func (w *World) look(ctx context.Context) (claims.Look, error) {
 	if err != nil {
 		return claims.Look{}, err
 	}
-	l := claims.Look{At: at}
+	l := claims.Look{At: at, Until: time.Now()}
 	return l, json.Unmarshal(text, &l.Report)
 }
 

@@ -72,6 +72,9 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 	case written.IsZero() && len(pods) > 0 && !p.Lasted(facts.BoundAt(pods[0]), max(phantomGraceUnseen, p.World.VerifySync()+phantomMargin)):
 		return
 	}
+	if len(pods) == 0 && handedOver(p, pair) {
+		return
+	}
 	if added && len(pods) > 0 && !p.Lasted(facts.BoundAt(pods[0]), facts.AttachGrace) {
 		return // the controller does not know of the entry, and attaches the volume for the pod
 	}
@@ -101,6 +104,14 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 		addedByRepair(&f)
 	}
 	reportPhantom(p, f, pods, added, writer)
+}
+
+// handedOver reports whether the volume has just gone to another node, or is about to: where the
+// list of nodes is older than that of VolumeAttachments, it still has the entry.
+func handedOver(p *check.Run, pair reconcile.VolumeNode) bool {
+	return p.HasNewUser(pair.Volume) || slices.ContainsFunc(p.AttachmentsOf(pair.Volume), func(other facts.Attachment) bool {
+		return other.Node != pair.Node && !p.Lasted(other.CreationTimestamp, facts.ListsGrace)
+	})
 }
 
 // addedByRepair tells why an entry that this tool has written is still there: the controller

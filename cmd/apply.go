@@ -30,6 +30,9 @@ type applyFlags struct {
 	maxRepairs int
 	settle     time.Duration
 	wait       bool
+	// thirdLook says that it may look again when a suspected cause is certain: nobody has said
+	// with --for how long to look.
+	thirdLook bool
 	// whole says that each repair is watched for all of settle, also once the pods run.
 	whole    bool
 	journal  string

@@ -125,7 +125,7 @@ func (m *applying) lookAgain(ctx context.Context, w io.Writer, l *looked, view *
 			at = s.At.Time
 		}
 	}
-	if at.IsZero() || m.file != "" {
+	if at.IsZero() || !m.flags.thirdLook {
 		return view, repairs, nil
 	}
 	if err := m.preview(w, l.now); err != nil {

@@ -144,7 +144,7 @@ func (d *diagnoseFlags) complete(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if d.apply.enabled && !cmd.Flags().Changed("for") {
-		d.persistsFor = lookTwice
+		d.persistsFor, d.apply.thirdLook = lookTwice, true
 	}
 	switch {
 	case d.apply.enabled && d.persistsFor == 0:

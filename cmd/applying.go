@@ -33,7 +33,6 @@ func (m *applying) run(ctx context.Context, streams genericiooptions.IOStreams) 
 	if err != nil {
 		return err
 	}
-	r := view.Report
 	if err := m.flags.named(view); err != nil {
 		return err
 	}
@@ -46,7 +45,7 @@ func (m *applying) run(ctx context.Context, streams genericiooptions.IOStreams) 
 	if view, repairs, err = m.lookAgain(ctx, streams.ErrOut, &l, view, repairs); err != nil {
 		return err
 	}
-	r = view.Report
+	r := view.Report
 	undone := false
 	for _, f := range r.Findings {
 		if f.Repair != nil && f.Repair.BlockedBy != "" {

@@ -3,6 +3,7 @@ package output
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -106,15 +107,16 @@ func examinedAll(r *finding.Report) bool { return r.Complete && len(r.SkippedChe
 // end writes what the report ends with, a blank line before it.
 func end(b *strings.Builder, r *finding.Report, opts Options) {
 	var text strings.Builder
-	closing(&text, r, opts)
+	closing(&text, r, everyCheck, opts)
 	if text.Len() > 0 && len(r.Findings) > 0 {
 		b.WriteString("\n")
 	}
 	b.WriteString(text.String())
 }
 
-// closing sums up, and says what was not examined.
-func closing(b *strings.Builder, r *finding.Report, opts Options) {
+// closing sums up, and says what was not examined. It names at most so many skipped checks for
+// each kind.
+func closing(b *strings.Builder, r *finding.Report, most int, opts Options) {
 	lines := func(text string) { wrapped(b, "", text, opts) }
 	if len(r.Findings) != 1 || r.SavedIn != "" { // one alone is its own sum
 		for _, line := range wrap(found(r), opts.Width) {
@@ -134,7 +136,7 @@ func closing(b *strings.Builder, r *finding.Report, opts Options) {
 	for _, text := range gapTexts(r) {
 		lines("gap: " + text)
 	}
-	for _, text := range skippedTexts(r) {
+	for _, text := range skippedTexts(r, most) {
 		lines(text)
 	}
 	lines(rightsToAsk(r))
@@ -220,13 +222,19 @@ func leftOut(r *finding.Report) string {
 	return strings.Join(parts, ", ")
 }
 
+// A report of one screen names few skipped checks of a kind. A judgement: a line of them.
+const fewChecks, everyCheck = 8, math.MaxInt
+
 // skippedTexts has a line for each kind whose absence kept checks from running, in one
-// cluster or in several.
-func skippedTexts(r *finding.Report) []string {
+// cluster or in several. More checks than most are only counted.
+func skippedTexts(r *finding.Report, most int) []string {
 	return texts(r.SharedSkips(), func(s finding.SharedSkip) string {
 		needs := string(s.Because)
 		if len(s.Contexts) > 0 {
 			needs += " in " + some(s.Contexts)
+		}
+		if len(s.Codes) > most {
+			return fmt.Sprintf("%s skipped, missing %s (-o wide lists them)", count(len(s.Codes), "check"), needs)
 		}
 		return fmt.Sprintf("%s skipped, missing %s: %s", count(len(s.Codes), "check"), needs, joined(s.Codes, " "))
 	})

@@ -51,7 +51,7 @@ func printHTML(b *strings.Builder, r *finding.Report, _ Options) error {
 		g.Follows = followCount(len(g.Consequences))
 		p.Groups = append(p.Groups, g)
 	}
-	p.Unread = texts(append(gapTexts(r), skippedTexts(r)...), visible)
+	p.Unread = texts(append(gapTexts(r), skippedTexts(r, everyCheck)...), visible)
 	return p.Write(b)
 }
 

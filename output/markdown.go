@@ -27,7 +27,7 @@ func printMarkdown(b *strings.Builder, r *finding.Report, _ Options) error {
 		for _, text := range gapTexts(r) {
 			fmt.Fprintf(&end, "- %s\n", prose(clip(visible("gap: "+text), 1000)))
 		}
-		for _, text := range skippedTexts(r) {
+		for _, text := range skippedTexts(r, everyCheck) {
 			fmt.Fprintf(&end, "- %s\n", prose(text))
 		}
 	}

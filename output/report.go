@@ -41,7 +41,7 @@ func PartsOf(r *finding.Report, opts Options) Parts {
 		cause(&b, tellShared(r, c), opts)
 		p.Causes = append(p.Causes, taken())
 	}
-	closing(&b, r, opts)
+	closing(&b, r, fewChecks, opts)
 	p.Closing = taken()
 	return p
 }

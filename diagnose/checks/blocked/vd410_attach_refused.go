@@ -30,7 +30,7 @@ var AttachRefused = check.Check{
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD604", "VD605"}, Match: check.SameDriver},
 	},
-	Never: "delete the VolumeAttachment: the controller recreates it, and the driver is asked for the same",
+	Never: "delete the VolumeAttachment: a new one asks the driver for the same",
 	Run:   runAttachRefused,
 }
 

@@ -24,7 +24,7 @@ install() {
     done
   done
 }
-tools='bash sh env echo cat ls mkdir rmdir rm mv cp ln chmod touch date mktemp sleep sort uniq head tail wc tr cut tee dirname basename
+tools='bash sh env nice echo cat ls mkdir rmdir rm mv cp ln chmod touch date mktemp sleep sort uniq head tail wc tr cut tee dirname basename
   readlink realpath uname id true false test printf expr seq comm sha256sum cmp diff grep sed awk xargs find tar gzip git make'
 for tool in $tools; do install "$(type -P "$tool")"; done
 [ -e "$root/bin/sh" ] || ln -s usr/bin "$root/bin" # where make looks for it

@@ -141,8 +141,8 @@ func (m *applying) lookAgain(ctx context.Context, w io.Writer, l *looked, view *
 	return m.look(l.now, l.first)
 }
 
-// describe shows what would be written and, with -o wide, how to do it by hand. The finding
-// stands above it once.
+// describe shows what would be written, and how to do it by hand; a JSON patch with -o wide
+// alone. The finding stands above it once.
 func (m *applying) describe(w io.Writer, p repair.Repair) {
 	undo := "can be undone"
 	if p.Undo == nil {
@@ -150,7 +150,7 @@ func (m *applying) describe(w io.Writer, p repair.Repair) {
 	}
 	m.show(w, p.Finding)
 	fmt.Fprintf(w, "%s for %s: %s (risk %s, %s)\n", p.Kind, output.Safe(p.Finding.Subject.String()), output.Safe(p.Summary), p.Risk, undo)
-	if slices.Contains(m.outputs.values, "wide") {
+	if p.Do.Patch == nil || slices.Contains(m.outputs.values, "wide") {
 		fmt.Fprintf(w, "  the same by hand:\n  %s\n", output.Safe(p.Do.Kubectl()))
 	}
 }

@@ -105,7 +105,7 @@ func (s *stage) mendsAs(kubeconfig string, f finding.Finding, kind string, args 
 	if f.Repair == nil || f.Repair.Kind != kind {
 		s.Fatalf("the repair of %s is %+v, not %s", f.Check, f.Repair, kind)
 	}
-	r := s.doctorAs(kubeconfig, f, append(args, "--yes")...)
+	r := s.doctorAs(kubeconfig, f, append(args, "-o", "wide", "--yes")...)
 	if r.Code != 0 || !strings.Contains(r.Stderr, "kubectl ") || strings.Contains(r.Stderr, "no event was written") {
 		s.Errorf("--apply: exit code %d, or no kubectl equivalent, or no event", r.Code)
 	}

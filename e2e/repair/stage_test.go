@@ -336,7 +336,7 @@ func (s *stage) repaired(f finding.Finding, kind string, args ...string) {
 	if f.Repair == nil || f.Repair.Kind != kind {
 		s.Fatalf("the repair of %s is %+v, not %s", f.Check, f.Repair, kind)
 	}
-	if r := s.apply(f, args...); r.Code != 0 || !strings.Contains(r.Stderr+r.Stdout, "kubectl ") {
+	if r := s.apply(f, append(args, "-o", "wide")...); r.Code != 0 || !strings.Contains(r.Stderr+r.Stdout, "kubectl ") {
 		s.Errorf("--apply: exit code %d, or no kubectl equivalent", r.Code)
 	}
 	s.noViolation()

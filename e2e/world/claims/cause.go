@@ -106,7 +106,9 @@ func (j *judging) cause(l Look, f finding.Finding) {
 		kinds = lostNodes
 	}
 	j.Judged[judge]++
-	at := func(c Cause) bool { return c.at(l.ended()) || slices.Contains(traces, f.Code) && !c.From.After(l.ended()) }
+	at := func(c Cause) bool {
+		return c.at(l.ended()) || slices.Contains(traces, f.Code) && !c.From.After(l.ended())
+	}
 	if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return at(c) && slices.Contains(kinds, c.Kind) && c.about(f) }) {
 		j.false(judge, string(f.Code), l, fmt.Sprintf("%s certain: %s", f.Code, f.Message), "there was none of: "+strings.Join(kinds, ", "))
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/cmd"
 	"github.com/volume-doctor/kubectl-volume-doctor/explain"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
+	"github.com/volume-doctor/kubectl-volume-doctor/sidebyside"
 )
 
 // drawn is one command as people see it.
@@ -108,24 +109,6 @@ func everyDrawing(t *testing.T) (reports, pages []drawn) {
 	return reports, pages
 }
 
-// sideBySide calls look for each, on as many processors as there are.
-func sideBySide(list []drawn, look func(i int, d drawn)) {
-	var wait sync.WaitGroup
-	next := make(chan int)
-	for range 2 {
-		wait.Go(func() {
-			for i := range next {
-				look(i, list[i])
-			}
-		})
-	}
-	for i := range list {
-		next <- i
-	}
-	close(next)
-	wait.Wait()
-}
-
 // heads are the lines in which a report leaves out what has no room: how much was examined,
 // which stands in a line of its own, too.
 var (
@@ -151,18 +134,11 @@ func TestDrawn(t *testing.T) {
 	t.Setenv("COLUMNS", "")
 	t.Setenv("PAGER", "cat")
 	reports, pages := everyDrawing(t)
-	widths := []int{80, 100, 120}
 	var mu sync.Mutex
 	var lines []int
-	look := func(i int, d drawn, page bool) {
-		if testing.Short() && i%16 >= len(widths) {
-			return
-		}
+	look := func(d drawn, page bool) {
 		whole := inPipe(d.args...)
-		for j, columns := range widths {
-			if testing.Short() && i%16 != j {
-				continue
-			}
+		for _, columns := range []int{80, 100, 120} {
 			shown := draw(t, columns, d.args...)
 			want, got := said(whole), said(shown)
 			if page {
@@ -183,10 +159,10 @@ func TestDrawn(t *testing.T) {
 			mu.Unlock()
 		}
 	}
-	sideBySide(reports, func(i int, d drawn) { look(i, d, false) })
-	sideBySide(pages, func(i int, d drawn) { look(i, d, true) })
+	sidebyside.Do(len(reports), func(i int) { look(reports[i], false) })
+	sidebyside.Do(len(pages), func(i int) { look(pages[i], true) })
 	slices.Sort(lines)
-	if len(lines) < 50 || lines[len(lines)/2] > mostLines && !testing.Short() { // which draws too few for that
+	if len(lines) < 500 || lines[len(lines)/2] > mostLines {
 		t.Errorf("%d reports have causes, half of them in more than %d lines", len(lines), lines[len(lines)/2])
 	}
 	t.Logf("%d reports and %d pages; a report with causes has %d lines in the middle", len(reports), len(pages), lines[len(lines)/2])
@@ -308,10 +284,8 @@ func TestNothingContradicts(t *testing.T) {
 	reports, _ := everyDrawing(t)
 	var mu sync.Mutex
 	causes, commands := 0, 0
-	sideBySide(reports, func(i int, d drawn) {
-		if testing.Short() && i%4 > 0 {
-			return
-		}
+	sidebyside.Do(len(reports), func(i int) {
+		d := reports[i]
 		for _, c := range causesOf(inPipe(d.args...)) {
 			for _, wrong := range c.contradicts() {
 				t.Errorf("%s: %s\n  %s", d.name, c.headline, wrong)
@@ -327,7 +301,7 @@ func TestNothingContradicts(t *testing.T) {
 		}
 	})
 	t.Logf("%d causes, %d commands", causes, commands)
-	if causes < 200 || commands < 90 {
+	if causes < 900 || commands < 400 {
 		t.Errorf("%d causes and %d commands show little", causes, commands)
 	}
 }

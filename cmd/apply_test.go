@@ -5,14 +5,20 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // TestAsking: only a plain yes is a yes.
@@ -148,5 +154,18 @@ func TestEnding(t *testing.T) {
 		if got := ending(&r); got != want {
 			t.Errorf("%q, not %q", got, want)
 		}
+	}
+}
+
+// TestPodsThatRanShowNothing: of the pods that wait, a repair is held against those alone
+// that do not run yet.
+func TestPodsThatRanShowNothing(t *testing.T) {
+	pod := func(name string, phase corev1.PodPhase) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}, Status: corev1.PodStatus{Phase: phase}}
+	}
+	s := snapshot.New(time.Time{}, snapshot.Source{}, snapshot.Objects{Pods: []*corev1.Pod{pod("runs", corev1.PodRunning), pod("waits", corev1.PodPending)}}, nil)
+	got := notRunning(s, []finding.Waiting{{Pod: "a/runs"}, {Pod: "a/waits"}, {Pod: "a/gone"}})
+	if !slices.Equal(got, []string{"a/waits"}) {
+		t.Errorf("%q", got)
 	}
 }

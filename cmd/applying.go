@@ -6,8 +6,11 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
@@ -16,6 +19,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // applying is diagnose --apply: it makes the proposed repairs and reports what is left.
@@ -71,7 +75,7 @@ func (m *applying) run(ctx context.Context, streams genericiooptions.IOStreams) 
 			fmt.Fprintln(streams.ErrOut, "nothing was written")
 			return exitCode(exitUndone)
 		}
-		results, err := m.carryOut(ctx, streams, l.cluster, repairs, r.Waiting)
+		results, err := m.carryOut(ctx, streams, l.cluster, repairs, notRunning(view.Snapshot, r.Waiting))
 		undone = undone || slices.ContainsFunc(results, apply.Result.LeftUndone)
 		if err != nil {
 			if len(results) == 0 {
@@ -160,7 +164,7 @@ func brief(f finding.Finding) string {
 	return output.Safe(fmt.Sprintf("%s %s  %s", f.Severity, f.Code, f.Text()))
 }
 
-func (m *applying) carryOut(ctx context.Context, streams genericiooptions.IOStreams, c watched, repairs []repair.Repair, waiting []finding.Waiting) ([]apply.Result, error) {
+func (m *applying) carryOut(ctx context.Context, streams genericiooptions.IOStreams, c watched, repairs []repair.Repair, waiting []string) ([]apply.Result, error) {
 	applier := &apply.Applier{
 		Cluster:    c,
 		Options:    diagnose.Options{Reconcile: m.options(), Checks: m.checks},
@@ -172,10 +176,7 @@ func (m *applying) carryOut(ctx context.Context, streams genericiooptions.IOStre
 		DryRun:     m.flags.mode(),
 	}
 	if !m.flags.whole {
-		applier.Waited = []string{}
-		for _, w := range waiting {
-			applier.Waited = append(applier.Waited, w.Pod)
-		}
+		applier.Waited = waiting
 	}
 	if applier.DryRun != apply.DryRunNone {
 		return applier.Apply(ctx, repairs)
@@ -200,6 +201,18 @@ func (m *applying) carryOut(ctx context.Context, streams genericiooptions.IOStre
 		fmt.Fprintf(streams.ErrOut, "to take it back: %s\n", commandLine(c.Context(), m.taken, []string{"undo", name}))
 	}
 	return results, err
+}
+
+// notRunning are the waiting pods that do not run yet. That a pod runs shows nothing of a
+// repair where it ran before.
+func notRunning(s *snapshot.Snapshot, waiting []finding.Waiting) (pods []string) {
+	for _, w := range waiting {
+		namespace, name, _ := strings.Cut(w.Pod, "/")
+		if pod := s.Pod(types.NamespacedName{Namespace: namespace, Name: name}); pod != nil && pod.Status.Phase != corev1.PodRunning {
+			pods = append(pods, w.Pod)
+		}
+	}
+	return pods
 }
 
 // canUndo reports whether undo can take back something of what the journal lists.

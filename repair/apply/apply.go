@@ -57,8 +57,8 @@ type Applier struct {
 	Wait func(ctx context.Context, d time.Duration) error
 	// HoldFor is how long a repair must hold to count.
 	HoldFor time.Duration
-	// Waited are the pods that waited for a volume, as namespace/name. Where it is not nil a
-	// repair for some of them counts once these run, however long that has held.
+	// Waited are the pods that waited for a volume, as namespace/name. A repair for some of
+	// them counts once these run, however long that has held.
 	Waited []string
 	// MaxRepairs bounds how many writes are begun.
 	MaxRepairs int
@@ -135,7 +135,7 @@ func (a *Applier) permitted(ctx context.Context, needs []repair.Permission) erro
 // will. Where it may, the repair's Lasts says so.
 func (a *Applier) verify(ctx context.Context, r *repair.Repair) (Outcome, string) {
 	var waited time.Duration
-	pods := slices.DeleteFunc(r.Finding.About(), func(pod string) bool { return !slices.Contains(a.Waited, pod) })
+	pods := slices.DeleteFunc(slices.Clone(r.Finding.About()), func(pod string) bool { return !slices.Contains(a.Waited, pod) })
 	for pause := firstPause; ; pause *= 2 {
 		var effect repair.Effect
 		v, err := a.see(ctx, r.Reads())

@@ -89,6 +89,20 @@ func TestPromptComesBack(t *testing.T) {
 	}
 }
 
+// TestFindingsAreNotWrittenTo: to make a repair takes nothing from the finding that it is for.
+func TestFindingsAreNotWrittenTo(t *testing.T) {
+	m := lostEntry(t)
+	a, _ := m.applier()
+	repairs := m.propose()
+	before := slices.Clone(repairs[0].Finding.Pods)
+	if _, err := a.Apply(t.Context(), repairs); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, repairs[0].Finding.Pods); len(before) == 0 || diff != "" {
+		t.Error(before, diff)
+	}
+}
+
 func TestApplyToAnEmptyList(t *testing.T) {
 	m := lostEntry(t)
 	m.node("n1").Status.VolumesAttached = nil

@@ -70,7 +70,8 @@ func sharedWait(t *trace.Trace) string {
 
 // lookAt is the command that shows the pod that has to act, and else the one that waits.
 func lookAt(t *trace.Trace) string {
-	if namespace, name, found := strings.Cut(strings.TrimPrefix(t.Verdict.Actor, "pod "), "/"); found && t.Verdict.Actor == "pod "+namespace+"/"+name && !strings.Contains(name, " ") {
+	pod, isPod := strings.CutPrefix(t.Verdict.Actor, "pod ")
+	if namespace, name, found := strings.Cut(pod, "/"); isPod && found && !strings.Contains(name, " ") {
 		return safetext.Kubectl("describe", "pod/"+name, "-n", namespace)
 	}
 	return safetext.Kubectl("volume-doctor", "trace", "pod/"+t.Pod.Name, "-n", t.Pod.Namespace)

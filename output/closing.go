@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -266,19 +266,19 @@ func nothingRead(r *finding.Report) bool {
 	return true
 }
 
-// asked is the user in what an API server says of a missing right.
-var asked = regexp.MustCompile(`\bUser "([^"]+)"`)
-
 // mayNotList says who may not list what; "" where no right is missing. Pods come first: a
 // person knows them.
 func mayNotList(r *finding.Report) string {
 	who, kinds := "you", []string{}
+	if r.Source.Path != "" {
+		who = "whoever read the cluster"
+	}
 	for _, g := range r.Gaps {
 		if g.Reason != snapshot.ReasonForbidden {
 			continue
 		}
-		if m := asked.FindStringSubmatch(g.Detail); m != nil && len(r.Sources) == 0 {
-			who = m[1]
+		if len(r.Sources) == 0 {
+			who = cmp.Or(safetext.Asker(g.Detail), who)
 		}
 		if kind := string(g.Kind); g.Kind == snapshot.Pods {
 			kinds = slices.Insert(kinds, 0, kind)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -65,7 +66,7 @@ func gapTexts(r *finding.Report) []string {
 	var all []string
 	for _, gaps := range r.SharedGaps() {
 		g := gaps[0]
-		if g.Reason == snapshot.ReasonForbidden && g.Context == "" && asked.MatchString(g.Detail) {
+		if g.Reason == snapshot.ReasonForbidden && g.Context == "" && safetext.Asker(g.Detail) != "" {
 			g.Detail = "" // the last line says who may not list it
 		}
 		if len(gaps) > 1 && g.Context != "" {

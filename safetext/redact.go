@@ -373,7 +373,15 @@ func redactScheme(text string) string {
 }
 
 // login is the user in what an API server says of a missing right.
-var login = regexp.MustCompile(`\b(User|user) "[^"]*"`)
+var login = regexp.MustCompile(`\b(User|user) "([^"]*)"`)
+
+// Asker is who asked, in what an API server says of a missing right; "" where it does not say.
+func Asker(message string) string {
+	if m := login.FindStringSubmatch(message); m != nil && m[2] != redacted {
+		return m[2]
+	}
+	return ""
+}
 
 // RedactUser is Redact, and takes out who asked.
 func RedactUser(message string) string {

@@ -141,6 +141,10 @@ func (c *collector) gaps() []Gap {
 			gaps = append(gaps, Gap{Kind: kind, Reason: ReasonNotInFile})
 		case i >= 0:
 			gaps = append(gaps, partial[i])
+		default:
+			if why := c.objects.emptyAgainst(kind, c.counts[kind]); why != "" && c.header == nil {
+				gaps = append(gaps, notAll(kind, nil, why))
+			}
 		}
 	}
 	return gaps

@@ -68,7 +68,7 @@ func (o *Objects) unbound() []Gap {
 			missing.Insert(ref.Namespace)
 		}
 	}
-	if len(missing) == 0 || len(claims) == 0 {
+	if len(missing) == 0 {
 		return nil
 	}
 	why := fmt.Sprintf("a volume is Bound to a claim of namespace %s, of which no claim is there", plain(sets.List(missing)[0]))
@@ -188,9 +188,14 @@ func (o *Objects) eventElsewhere(kind string, read sets.Set[string]) (namespace,
 	return "", ""
 }
 
+const wasAllGiven = ": was -A given?"
+
 // notAll is the gap of a kind that was read in some namespaces only.
 func notAll(kind Kind, read sets.Set[string], why string) Gap {
-	g := Gap{Kind: kind, Reason: ReasonNotInFile, Detail: why + ": was -A given?"}
+	g := Gap{Kind: kind, Reason: ReasonNotInFile, Detail: why}
+	if resourceOf(kind).Namespaced {
+		g.Detail += wasAllGiven
+	}
 	if len(read) == 1 {
 		g.Namespace = read.UnsortedList()[0]
 	}

@@ -1,7 +1,9 @@
 package snapshot
 
 import (
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -12,6 +14,7 @@ func TestWhole(t *testing.T) {
 	const (
 		node     = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n---\n"
 		attached = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {volumesAttached: [{name: kubernetes.io/csi/d^v, devicePath: ''}]}\n---\n"
+		ready    = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {conditions: [{type: Ready, status: 'True'}]}\n---\n"
 		inUse    = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {volumesInUse: [kubernetes.io/csi/d^v]}\n---\n"
 		pod      = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: a}\nspec: {nodeName: n1, containers: [], volumes: [{name: d, persistentVolumeClaim: {claimName: c}}]}\nstatus: {phase: Running}\n---\n"
 		va       = "apiVersion: storage.k8s.io/v1\nkind: VolumeAttachment\nmetadata: {name: va}\nspec: {attacher: d, nodeName: n1, source: {persistentVolumeName: pv}}\n---\n"
@@ -41,7 +44,8 @@ func TestWhole(t *testing.T) {
 		{Claims, node, ""},
 		{Volumes, claim, "is Bound to volume pv"},
 		{Volumes, pending, ""},
-		{Leases, node, "each node has one"},
+		{Leases, node, ""},
+		{Leases, ready, "each node has one"},
 		{Events, node, ""},
 		{CSIDrivers, attached, ""},
 		{StorageClasses, claim, ""},
@@ -114,6 +118,47 @@ func TestListsOfSomeObjects(t *testing.T) {
 		}
 		if (c.words == "") != s.Complete(c.gap) || !strings.Contains(said, c.words) {
 			t.Errorf("%s: %s complete: %v, %q", name, c.gap, s.Complete(c.gap), said)
+		}
+	}
+}
+
+// TestEmptyAgainst: an empty list, as kubectl prints it of one namespace, is a gap where
+// another object shows that there must be more.
+func TestEmptyAgainst(t *testing.T) {
+	const (
+		empty   = "apiVersion: v1\nkind: PodList\nitems: []\n---\napiVersion: v1\nkind: PersistentVolumeClaimList\nitems: []\n---\napiVersion: v1\nkind: NodeList\nitems: []\n---\napiVersion: coordination.k8s.io/v1\nkind: LeaseList\nitems: []\n---\napiVersion: storage.k8s.io/v1\nkind: VolumeAttachmentList\nitems: []\n---\n"
+		lost    = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {volumesInUse: [kubernetes.io/csi/d^v], volumesAttached: [{name: kubernetes.io/csi/d^v, devicePath: ''}]}\n---\n"
+		ready   = "apiVersion: v1\nkind: Node\nmetadata: {name: n2}\nstatus: {conditions: [{type: Ready, status: 'True'}]}\n---\n"
+		bound   = "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: pv}\nspec: {claimRef: {namespace: b, name: c}}\nstatus: {phase: Bound}\n---\n"
+		running = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: a}\nspec: {nodeName: n2, containers: []}\nstatus: {phase: Running}\n---\n"
+		lease   = "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: %s, namespace: %s}\n---\n"
+	)
+	for name, c := range map[string]struct {
+		text string
+		gaps []Kind
+	}{
+		"a node with a volume in use":      {empty + lost, []Kind{Pods}},
+		"a bound volume":                   {empty + bound, []Kind{Events, Pods, Claims}},
+		"a pod that runs":                  {empty + running, []Kind{Nodes}},
+		"a node that is Ready":             {empty + ready, []Kind{Leases}},
+		"... and leases of another space":  {empty + ready + fmt.Sprintf(lease, "kcm", "kube-system"), []Kind{Leases}},
+		"... and its lease":                {empty + ready + fmt.Sprintf(lease, "n2", "kube-node-lease"), nil},
+		"a node that has never been Ready": {empty + strings.ReplaceAll(ready, "'True'", "Unknown"), nil},
+	} {
+		s, _, err := Read("f.yaml", strings.NewReader(c.text), ReadOptions{Now: noon})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []Kind
+		for _, g := range s.Gaps {
+			if g.Detail != "" {
+				got = append(got, g.Kind)
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(c.gaps)
+		if !slices.Equal(got, c.gaps) {
+			t.Errorf("%s: %v, want %v", name, got, c.gaps)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // PreflightFormats print a preflight.
@@ -77,13 +78,18 @@ type scenarioTitle struct {
 // scenarios are the drain and the loss. A node that is not Ready counts as lost already.
 func scenarios(p *preflight.Preflight) []scenarioTitle {
 	loss := "If node %s were lost now"
-	if !p.Ready {
+	if lost(p) {
 		loss = "If node %s stays lost"
 	}
 	return []scenarioTitle{
 		{"drain", fmt.Sprintf("If node %s were drained now", p.Node), p.Drain},
 		{"loss", fmt.Sprintf(loss, p.Node), p.Loss},
 	}
+}
+
+// lost reports whether the node was read, and is not Ready.
+func lost(p *preflight.Preflight) bool {
+	return !p.Ready && !slices.Contains(p.Missing, snapshot.Nodes)
 }
 
 // waitingNow says who waits already because of the node; "" where nobody does.
@@ -104,6 +110,8 @@ func noneWaits(p *preflight.Preflight, s preflight.Scenario) string {
 	switch {
 	case len(s.Waits)+len(s.Hangs) > 0:
 		return ""
+	case len(p.Missing) > 0:
+		return "whether a pod would wait for a volume is not known"
 	case len(p.Waiting) > 0:
 		return "no other pod would wait for a volume"
 	default:
@@ -113,8 +121,11 @@ func noneWaits(p *preflight.Preflight, s preflight.Scenario) string {
 
 func preflightVerdict(b *strings.Builder, p *preflight.Preflight, opts Options) {
 	ready := "Ready"
-	if !p.Ready {
+	switch {
+	case lost(p):
 		ready = "not Ready"
+	case !p.Ready:
+		ready = "not read"
 	}
 	wrapped(b, "", fmt.Sprintf("Node %s (%s)", p.Node, ready), opts)
 	verdict, why := preflightAnswer(p)
@@ -141,6 +152,9 @@ func preflightAnswer(p *preflight.Preflight) (verdict, why string) {
 		lacking := 0
 		for _, r := range p.Room {
 			lacking += r.Lacking
+		}
+		if staying := p.Loss.Staying(); staying > 0 {
+			why += fmt.Sprintf("; on a loss %s would come back only by hand", count(staying, "pod"))
 		}
 		if lacking > 0 {
 			why += fmt.Sprintf("; %s would find no room", count(lacking, "volume"))

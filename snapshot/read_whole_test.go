@@ -138,7 +138,7 @@ func TestEmptyAgainst(t *testing.T) {
 		gaps []Kind
 	}{
 		"a node with a volume in use":      {empty + lost, []Kind{Pods}},
-		"a bound volume":                   {empty + bound, []Kind{Events, Pods, Claims}},
+		"a bound volume":                   {empty + bound, []Kind{Pods, Claims}},
 		"a pod that runs":                  {empty + running, []Kind{Nodes}},
 		"a node that is Ready":             {empty + ready, []Kind{Leases}},
 		"... and leases of another space":  {empty + ready + fmt.Sprintf(lease, "kcm", "kube-system"), []Kind{Leases}},

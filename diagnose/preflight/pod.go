@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // pod adds what becomes of one pod and of its volumes in both cases.
@@ -41,14 +43,17 @@ func nowhere(pv *corev1.PersistentVolume) string {
 
 // drained is the wait for one volume after an eviction.
 func (f *flight) drained(w Wait, pod *corev1.Pod, v flightVolume) Wait {
+	owner := metav1.GetControllerOf(pod)
 	switch {
-	case metav1.GetControllerOf(pod) == nil:
+	case owner == nil:
 		w.For, w.Never, w.Because = WaitsForPod, true, "nobody recreates the pod"
 	case !f.reachable(v):
 		w.For, w.Never, w.Because = WaitsForNode, true, "no other node may have it"
+	case f.down() && (v.one || owner.Kind == "StatefulSet"):
+		w.For, w.Never, w.Because = WaitsForPod, true, "the node is not Ready: its kubelet does not end the containers, and the pod stays until "+byHand
 	case !v.one:
 		w.For, w.Because = WaitsForNothing, "it may be used on both nodes at the same time"
-		if metav1.GetControllerOf(pod).Kind == "StatefulSet" {
+		if owner.Kind == "StatefulSet" {
 			w.For, w.AtMost, w.Because = WaitsForPod, fmt.Sprint(grace(pod)+trace.UnmountTakes), "a StatefulSet recreates the pod once the old one has gone"
 		}
 	default:
@@ -62,10 +67,8 @@ func (f *flight) drained(w Wait, pod *corev1.Pod, v flightVolume) Wait {
 // kubelet cannot say that the containers have ended, so the pod's object stays,
 // and while it does the controller takes the volume for wanted.
 func (f *flight) lostWith(w Wait, pod *corev1.Pod, v flightVolume) Wait {
-	evicted, goes := tolerates(pod)
 	owner := metav1.GetControllerOf(pod)
-	moved := f.lost + evicted
-	const byHand = "the Node or the pod is deleted, or the out-of-service taint is set once the machine is known to be off"
+	moved, goes := f.evicted(pod)
 	switch {
 	case owner == nil:
 		w.For, w.Never, w.Because = WaitsForPod, true, "nobody recreates the pod"
@@ -81,6 +84,10 @@ func (f *flight) lostWith(w Wait, pod *corev1.Pod, v flightVolume) Wait {
 	case f.opts.DisableForceDetachOnTimeout:
 		w.For, w.Never = WaitsForForceDetach, true
 		w.Because = "the controller is told not to detach by force (--disable-force-detach-on-timeout); only the out-of-service taint helps"
+	case pod.DeletionTimestamp != nil:
+		w.For, w.Never = WaitsForPod, true
+		w.Because = fmt.Sprintf("the old pod is Terminating with its containers as last reported, and holds the volume until %s; the forced detach comes %s after that",
+			byHand, facts.Rounded(f.opts.MaxWaitForUnmount))
 	case runs(pod):
 		w.For, w.Never = WaitsForPod, true
 		w.Because = fmt.Sprintf("the successor comes after %s, but the old pod stays Terminating with its containers as last reported, and holds the volume "+
@@ -88,9 +95,32 @@ func (f *flight) lostWith(w Wait, pod *corev1.Pod, v flightVolume) Wait {
 			facts.Rounded(moved), byHand, facts.Rounded(f.opts.MaxWaitForUnmount), facts.Rounded(moved+f.opts.MaxWaitForUnmount))
 	default:
 		w.For, w.AtMost = WaitsForForceDetach, fmt.Sprint(moved+f.opts.MaxWaitForUnmount+facts.DetachTakes)
-		w.Because = fmt.Sprintf("not Ready after %s, evicted %s later, detached by force %s after that", facts.Rounded(f.lost), facts.Rounded(evicted), facts.Rounded(f.opts.MaxWaitForUnmount))
+		w.Because = fmt.Sprintf("evicted after %s, detached by force %s after that", facts.Rounded(moved), facts.Rounded(f.opts.MaxWaitForUnmount))
+		if !f.down() {
+			w.Because = fmt.Sprintf("not Ready after %s, evicted %s later, detached by force %s after that", facts.Rounded(f.lost), facts.Rounded(moved-f.lost), facts.Rounded(f.opts.MaxWaitForUnmount))
+		}
 	}
 	return w
+}
+
+// byHand is what frees a volume on a node whose kubelet does not come back.
+const byHand = "the Node or the pod is deleted, or the out-of-service taint is set once the machine is known to be off"
+
+// down reports whether the node is lost already.
+func (f *flight) down() bool { return f.node != nil && !reconcile.NodeReady(f.node) }
+
+// evicted is how long it takes until the pod is told to go from a node that is lost, and
+// whether it ever is. Of a node that is lost already, what has gone by counts.
+func (f *flight) evicted(pod *corev1.Pod) (after time.Duration, ok bool) {
+	tolerated, ok := tolerates(pod)
+	switch {
+	case pod.DeletionTimestamp != nil:
+		return 0, true
+	case f.down():
+		return max(0, tolerated-f.Age(facts.NotReadySince(f.node))), ok
+	default:
+		return f.lost + tolerated, ok
+	}
 }
 
 // runs reports whether a container of the pod runs, as its kubelet last reported.
@@ -114,8 +144,9 @@ func reaches(pv *corev1.PersistentVolume, node *corev1.Node) bool {
 	return err == nil && selector.Match(node)
 }
 
+// reachable reports whether another node may have the volume, or may be one that was not read.
 func (f *flight) reachable(v flightVolume) bool {
-	return slices.ContainsFunc(f.Snapshot.Nodes, func(node *corev1.Node) bool { return f.takes(node) && reaches(v.pv, node) })
+	return !f.Snapshot.Complete(snapshot.Nodes) || slices.ContainsFunc(f.Snapshot.Nodes, func(node *corev1.Node) bool { return f.takes(node) && reaches(v.pv, node) })
 }
 
 // hangs adds the volumes that would not leave the node in their time.

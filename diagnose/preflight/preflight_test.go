@@ -34,7 +34,7 @@ func preflightText(p *preflight.Preflight) string {
 		preflight.Scenario
 	}{{"drain", p.Drain}, {"loss", p.Loss}} {
 		for _, w := range s.Waits {
-			fmt.Fprintf(&b, "%s %s %s %s never=%t\n", s.name, w.PersistentVolume, w.For, w.AtMost, w.Never)
+			fmt.Fprintf(&b, "%s %s %s %s never=%t %s\n", s.name, w.PersistentVolume, w.For, w.AtMost, w.Never, w.Because)
 		}
 		for _, h := range s.Hangs {
 			fmt.Fprintf(&b, "%s hangs %s: %s\n", s.name, h.PersistentVolume, h.Because)
@@ -46,12 +46,20 @@ func preflightText(p *preflight.Preflight) string {
 	return b.String()
 }
 
+// lost makes the kubelet of the pod's node silent so many minutes ago.
+func lost(w *testworld.World, minutes float64) {
+	ready := &w.Node.Status.Conditions[0]
+	ready.Status, ready.LastTransitionTime = corev1.ConditionUnknown, testworld.MinutesAgo(minutes)
+}
+
 func TestPreflightWaits(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		world   *testworld.World
 		options reconcile.Options
 		want    []string
+		not     string
+		hangs   bool
 	}{
 		{name: "deployment", world: owned(testworld.New(), "ReplicaSet"), want: []string{"drain pv-data Unmount 2m40s never=false", "loss pv-data Pod  never=true"}},
 		{name: "long grace", world: testworld.With(owned(testworld.New(), "ReplicaSet"), func(w *testworld.World) {
@@ -73,6 +81,15 @@ func TestPreflightWaits(t *testing.T) {
 		{name: "many nodes", world: testworld.With(owned(testworld.New(), "ReplicaSet"), func(w *testworld.World) {
 			w.Volumes[0].Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 		}), want: []string{"drain pv-data Nothing  never=false", "loss pv-data Nothing 5m50s never=false"}},
+		{name: "lost already", world: testworld.With(owned(testworld.New(), "ReplicaSet"), func(w *testworld.World) { lost(w, 2) }),
+			want: []string{"drain pv-data Pod  never=true", "loss pv-data Pod  never=true", "the successor comes after 3m,"}, hangs: true},
+		{name: "lost already, and no container runs", world: testworld.With(owned(testworld.New().Pending(1), "ReplicaSet"), func(w *testworld.World) { lost(w, 2) }),
+			want: []string{"loss pv-data ForceDetach 11m0s never=false", "evicted after 3m,"}, hangs: true},
+		{name: "lost, and told to go", world: testworld.With(owned(testworld.New(), "ReplicaSet"), func(w *testworld.World) {
+			lost(w, 40)
+			told := testworld.MinutesAgo(35)
+			w.Pod.DeletionTimestamp = &told
+		}), want: []string{"drain pv-data Pod  never=true", "loss pv-data Pod  never=true", "the old pod is Terminating"}, not: "the successor comes", hangs: true},
 		{name: "nobody makes it anew", world: testworld.New(), want: []string{"drain pv-data Pod  never=true", "loss pv-data Pod  never=true"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -83,7 +100,10 @@ func TestPreflightWaits(t *testing.T) {
 					t.Errorf("lacks %q:\n%s", want, text)
 				}
 			}
-			if p.Hangs() || len(p.Missing) > 0 {
+			if c.not != "" && strings.Contains(text, c.not) {
+				t.Errorf("has %q:\n%s", c.not, text)
+			}
+			if p.Hangs() != c.hangs || len(p.Missing) > 0 {
 				t.Errorf("hangs, or has no answer:\n%s", text)
 			}
 			if stranded := len(p.Stranded) == 1; stranded != (metav1.GetControllerOf(c.world.Pod) == nil) {

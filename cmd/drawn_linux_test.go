@@ -150,6 +150,48 @@ func TestDrawn(t *testing.T) {
 	}
 }
 
+var escape = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// TestColorsAreColors: with colours every command says what it says without them, of each
+// seventh case: no escape is shown as text.
+func TestColorsAreColors(t *testing.T) {
+	cases, err := testcases.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	var commands [][]string
+	for i := 0; i < len(cases); i += 7 {
+		s, err := cases[i].Snapshot()
+		if err != nil {
+			continue
+		}
+		path := cases[i].Name + ".yaml"
+		if err := os.WriteFile(path, cases[i].Cluster, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		commands = append(commands, []string{"diagnose", "-f", path}, []string{"plan", "-f", path})
+		if len(s.Nodes) > 0 {
+			commands = append(commands, []string{"preflight", s.Nodes[0].Name, "-f", path})
+		}
+		if len(s.Pods) > 0 {
+			commands = append(commands, []string{"trace", "pod/" + s.Pods[0].Name, "-n", s.Pods[0].Namespace, "-f", path})
+		}
+	}
+	painted := make([]bool, len(commands))
+	sidebyside.Do(len(commands), func(i int) {
+		var out, errOut bytes.Buffer
+		cmd.Main(append([]string{"--color=always"}, commands[i]...), strings.NewReader(""), &out, &errOut)
+		painted[i] = strings.Contains(out.String(), "\x1b[")
+		if plain, want := escape.ReplaceAllString(out.String(), ""), inPipe(commands[i]...); plain != want {
+			t.Errorf("%s:\n%s\nand without colours\n%s", strings.Join(commands[i], " "), plain, want)
+		}
+	})
+	if n := len(slices.DeleteFunc(painted, func(p bool) bool { return !p })); n < len(commands)/3 {
+		t.Errorf("only %d of %d have a colour", n, len(commands))
+	}
+}
+
 // toldCause is one cause of a report in a pipe: a line for each sentence and command.
 type toldCause struct {
 	headline, wait, dont string

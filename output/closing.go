@@ -140,6 +140,7 @@ func closing(b *strings.Builder, r *finding.Report, most int, opts Options) {
 		lines(text)
 	}
 	lines(rightsToAsk(r))
+	lines(toSend(r.Gaps))
 }
 
 // good reports whether everything was examined and nothing was found.
@@ -242,6 +243,35 @@ func skippedTexts(r *finding.Report, most int) []string {
 
 // roleToAsk says which role would close the gaps that are missing rights.
 const roleToAsk = "ask for ClusterRole " + repair.RolePrefix + "reader: kubectl volume-doctor auth -o yaml"
+
+// mostMissing is how many kinds one kubectl get is worth: more fill a line of a terminal.
+const mostMissing = 5
+
+// toSend is the command that prints what a file lacks, and how to say that it lacks nothing,
+// where no object shows that it does; "" where every list is there.
+func toSend(gaps []snapshot.Gap) string {
+	var lacking, silent []string
+	for _, g := range gaps {
+		if g.Reason != snapshot.ReasonNotInFile || g.Context != "" {
+			continue
+		}
+		lacking = append(lacking, string(g.Kind))
+		if g.Detail == "" {
+			silent = append(silent, string(g.Kind))
+		}
+	}
+	if len(lacking) == 0 {
+		return ""
+	}
+	if len(distinct(lacking)) > mostMissing {
+		return "what is missing: kubectl volume-doctor snapshot FILE has all of it"
+	}
+	text := "what is missing: kubectl get " + strings.Join(distinct(lacking), ",") + " -A -o yaml"
+	if len(silent) > 0 {
+		text += "; if the cluster has none: --whole " + strings.Join(distinct(silent), ",")
+	}
+	return text
+}
 
 // rightsToAsk says who may not list what, and which role would change that, unless the
 // first line of the report has done so.

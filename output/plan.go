@@ -339,12 +339,13 @@ func printPlanTable(b *strings.Builder, p *Plan, opts Options, wide bool) error 
 		}
 	}
 	for _, g := range p.Gaps {
-		text := fmt.Sprintf("gap: %s could not be read (%s): what rests on them is not known", g.Kind, g.Reason)
+		rests := "what rests on them is not known"
 		if g.Kind == trace.KubeletPods || g.Kind == trace.KubeletMetrics {
-			text = "gap: " + gapText(g) + ": its half rests on the objects alone"
+			rests = "its half rests on the objects alone"
 		}
-		wrapped(b, "", text, opts)
+		wrapped(b, "", "gap: "+gapText(g)+"; "+rests, opts)
 	}
+	wrapped(b, "", toSend(p.Gaps), opts)
 	return nil
 }
 

@@ -148,18 +148,21 @@ func preflightAnswer(p *preflight.Preflight) (verdict, why string) {
 	case len(p.Missing) > 0:
 		return "unknown", "not all of these could be read: " + joined(p.Missing, ", ")
 	case p.Hangs():
-		why := fmt.Sprintf("%s on a drain, %d on a loss", count(p.Drain.HangingVolumes(), "volume"), p.Loss.HangingVolumes())
+		var why []string
+		if drain, loss := p.Drain.HangingVolumes(), p.Loss.HangingVolumes(); drain+loss > 0 {
+			why = append(why, fmt.Sprintf("%s on a drain, %d on a loss", count(drain, "volume"), loss))
+		}
+		if staying := p.Loss.Staying(); staying > 0 {
+			why = append(why, fmt.Sprintf("on a loss %s would come back only by hand", count(staying, "pod")))
+		}
 		lacking := 0
 		for _, r := range p.Room {
 			lacking += r.Lacking
 		}
-		if staying := p.Loss.Staying(); staying > 0 {
-			why += fmt.Sprintf("; on a loss %s would come back only by hand", count(staying, "pod"))
-		}
 		if lacking > 0 {
-			why += fmt.Sprintf("; %s would find no room", count(lacking, "volume"))
+			why = append(why, count(lacking, "volume")+" would find no room")
 		}
-		return "something would hang", why
+		return "something would hang", strings.Join(why, "; ")
 	case p.Drain.Staying()+p.Loss.Staying() > 0:
 		return "no volume would hang, but not every pod would come back by itself", fmt.Sprintf("%s on a drain, %d on a loss", count(p.Drain.Staying(), "pod"), p.Loss.Staying())
 	default:
@@ -201,7 +204,9 @@ func scenario(b *strings.Builder, s preflight.Scenario, opts Options, wide bool)
 		return err
 	}
 	for _, hangs := range finding.Alike(s.Hangs, func(h preflight.Hang) string { return h.Because }) {
-		hanging(b, paint(opts.Color, "hangs:", color.FgRed, color.Bold)+" "+hangText(hangs, wide)+": "+hangs[0].Because, "", opts)
+		var line strings.Builder
+		hanging(&line, "hangs: "+hangText(hangs, wide)+": "+hangs[0].Because, "", opts)
+		b.WriteString(strings.Replace(line.String(), "hangs:", paint(opts.Color, "hangs:", color.FgRed, color.Bold), 1)) // what is wrapped shows an escape as text
 	}
 	return nil
 }

@@ -123,12 +123,9 @@ func closeTrace(b *strings.Builder, opts Options, gaps []snapshot.Gap, skipped [
 		b.WriteString("\n")
 	}
 	for _, g := range gaps {
-		text := fmt.Sprintf("gap: %s could not be read (%s)", gapKind(g), g.Reason)
-		if (g.Kind == trace.KubeletPods || g.Kind == trace.KubeletMetrics) && g.Detail != "" {
-			text += ": " + g.Detail
-		}
-		wrapped(b, "", text, opts)
+		wrapped(b, "", "gap: "+gapText(g), opts)
 	}
+	wrapped(b, "", toSend(gaps), opts)
 	if n := len(skipped); n > 0 {
 		fmt.Fprintf(b, "%s skipped, because something could not be read\n", count(n, "check"))
 	}

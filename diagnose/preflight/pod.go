@@ -34,6 +34,14 @@ func (f *flight) pod(p *Preflight, pod *corev1.Pod) {
 	}
 }
 
+const notHere = "it is neither attached to the node nor in use there"
+
+// here reports whether the node may have the volume: it is attached to it, or in use there, or
+// nothing shows where it is.
+func (f *flight) here(v flightVolume) bool {
+	return v.name == "" || slices.ContainsFunc(f.pairs(), func(pair reconcile.VolumeNode) bool { return pair.Volume == v.name })
+}
+
 func nowhere(pv *corev1.PersistentVolume) string {
 	if pv.Spec.NodeAffinity == nil {
 		return "no other node is Ready and takes pods"
@@ -49,8 +57,10 @@ func (f *flight) drained(w Wait, pod *corev1.Pod, v flightVolume) Wait {
 		w.For, w.Never, w.Because = WaitsForPod, true, "nobody recreates the pod"
 	case !f.reachable(v):
 		w.For, w.Never, w.Because = WaitsForNode, true, "no other node may have it"
-	case f.down() && (v.one || owner.Kind == "StatefulSet"):
+	case f.down() && (v.one && f.here(v) || owner.Kind == "StatefulSet"):
 		w.For, w.Never, w.Because = WaitsForPod, true, "the node is not Ready: its kubelet does not end the containers, and the pod stays until "+byHand
+	case !f.here(v):
+		w.For, w.Because = WaitsForNothing, notHere
 	case !v.one:
 		w.For, w.Because = WaitsForNothing, "it may be used on both nodes at the same time"
 		if owner.Kind == "StatefulSet" {
@@ -79,6 +89,8 @@ func (f *flight) lostWith(w Wait, pod *corev1.Pod, v flightVolume) Wait {
 	case owner.Kind == "StatefulSet":
 		w.For, w.Never = WaitsForPod, true
 		w.Because = "a StatefulSet recreates the pod only once the old one has gone, which on a lost node it does not until " + byHand
+	case !f.here(v):
+		w.For, w.AtMost, w.Because = WaitsForNothing, fmt.Sprint(moved), notHere
 	case !v.one:
 		w.For, w.AtMost, w.Because = WaitsForNothing, fmt.Sprint(moved), "it may be used on both nodes at the same time: the successor starts once the old pod is evicted"
 	case f.opts.DisableForceDetachOnTimeout:

@@ -81,6 +81,9 @@ func TestPreflightWaits(t *testing.T) {
 		{name: "many nodes", world: testworld.With(owned(testworld.New(), "ReplicaSet"), func(w *testworld.World) {
 			w.Volumes[0].Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 		}), want: []string{"drain pv-data Nothing  never=false", "loss pv-data Nothing 5m50s never=false"}},
+		{name: "attached to another node", world: testworld.With(owned(testworld.New().Pending(1).Unattached(), "ReplicaSet"), func(w *testworld.World) {
+			w.VolumeAttachments, w.Node.Status.VolumesInUse = []*storagev1.VolumeAttachment{testworld.NewAttachment("n2")}, nil
+		}), want: []string{"drain pv-data Nothing  never=false it is neither attached", "loss pv-data Nothing 5m50s never=false it is neither attached"}},
 		{name: "lost already", world: testworld.With(owned(testworld.New(), "ReplicaSet"), func(w *testworld.World) { lost(w, 2) }),
 			want: []string{"drain pv-data Pod  never=true", "loss pv-data Pod  never=true", "the successor comes after 3m,"}, hangs: true},
 		{name: "lost already, and no container runs", world: testworld.With(owned(testworld.New().Pending(1), "ReplicaSet"), func(w *testworld.World) { lost(w, 2) }),

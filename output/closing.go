@@ -310,7 +310,7 @@ func mayNotList(r *finding.Report) string {
 		if len(r.Sources) == 0 {
 			who = cmp.Or(safetext.Asker(g.Detail), who)
 		}
-		if kind := string(g.Kind); g.Kind == snapshot.Pods {
+		if kind := gapKind(g); g.Kind == snapshot.Pods {
 			kinds = slices.Insert(kinds, 0, kind)
 		} else if !slices.Contains(kinds, kind) {
 			kinds = append(kinds, kind)

@@ -39,17 +39,35 @@ func comparePartKeys(a, b partKey) int {
 	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.form, b.form))
 }
 
-// wholeness is the gap that the lists leave; nil where they are all that there
-// is of the kind.
+// wholeness is the gap that the lists leave; nil where they are all that there is of the kind.
+// What was refused in one namespace says nothing of those that were read.
 func wholeness(kind Kind, roots []*root, held []heldList) *Gap {
+	rest := heldGap(kind, roots, held)
+	for _, r := range roots {
+		said := r.said[kind]
+		if len(said) == 0 {
+			continue
+		}
+		namespace := slices.Sorted(maps.Keys(said))[0]
+		gap := Gap{Kind: kind, Reason: reasonOf(said[namespace]), Detail: said[namespace]}
+		if namespace != "" && resourceOf(kind).Namespaced && (rest == nil || rest.Namespace != "") {
+			var read []string
+			for _, l := range held {
+				if said[l.namespace] == "" {
+					read = append(read, l.namespace)
+				}
+			}
+			gap.Namespace = ofNamespaces(read)
+		}
+		return &gap
+	}
+	return rest
+}
+
+// heldGap is the gap of what was read.
+func heldGap(kind Kind, roots []*root, held []heldList) *Gap {
 	gap := func(reason, format string, args ...any) *Gap {
 		return &Gap{Kind: kind, Reason: reason, Detail: fmt.Sprintf(format, args...)}
-	}
-	for _, r := range roots {
-		if said := r.said[kind]; len(said) > 0 {
-			namespace := slices.Sorted(maps.Keys(said))[0]
-			return gap(reasonOf(said[namespace]), "%s", said[namespace])
-		}
 	}
 	if len(held) == 0 {
 		return gap(ReasonNotInBundle, "the %s is without them", roots[0].name)

@@ -153,7 +153,7 @@ func TestReadBundle(t *testing.T) {
 			"pods: NotInBundle in default,kube-node-lease (without those of namespace kube-system)")},
 		{"support bundle that was refused pods", "support-bundle", both(drop(supportFiles+"pods/kube-system.json"),
 			put(supportFiles+"pods-errors.json", `{"kube-system": "pods is forbidden: User \"u\" cannot list resource \"pods\""}`)), append(slices.Clone(never),
-			`pods: Forbidden (pods is forbidden: User "u" cannot list resource "pods")`)},
+			`pods: Forbidden in default,kube-node-lease (pods is forbidden: User "u" cannot list resource "pods")`)},
 		{"support bundle that was refused nodes", "support-bundle", both(put(supportFiles+"nodes.json", ""),
 			put(supportFiles+"nodes-errors.json", `["the server was unable to return a response in the time allotted"]`)), append(slices.Clone(never),
 			"nodes: Unavailable (the server was unable to return a response in the time allotted)")},

@@ -143,6 +143,8 @@ func TestPasted(t *testing.T) {
 		{name: "HTML in an issue", in: "<details>\n<summary>kubectl get -o yaml</summary>\n<pre>\n" + yamlList + "</pre>\n</details>\n"},
 		{name: "a refused list at the end", in: yamlList + forbidden, gap: "leases: Forbidden"},
 		{name: "a refused list at the beginning", in: forbidden + jsonList, gap: "leases: Forbidden"},
+		{name: "a list refused in one namespace", in: yamlList + "Error from server (Forbidden): pods is forbidden: User \"dev\" cannot list resource \"pods\" in API group \"\" in the namespace \"blog\"\n", gap: "pods: Forbidden in default"},
+		{name: "nothing but refusals", in: forbidden, refused: "f: no object in it, and an answer that refuses them: Error from server (Forbidden): leases"},
 		{name: "a kind that the server does not know", in: "error: the server doesn't have a resource type \"csinodes\"\n" + yamlList, gap: "csinodes: Unavailable"},
 		{name: "what the client warns of", in: "E1120 10:00:00.000000    1234 memcache.go:265] couldn't get current server API group list\nWarning: v1 ComponentStatus is deprecated in v1.19+\n" + yamlList},
 		{name: "several calls, appended", in: appended},

@@ -152,6 +152,11 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 		return nil, c.warnings(), fmt.Errorf("%s: "+format, append([]any{plain(name)}, args...)...)
 	}
 	if c.header == nil && c.total == 0 {
+		for _, kind := range Kinds() {
+			if gap, ok := c.refused[kind]; ok {
+				return fail("no object in it, and an answer that refuses them: %s", gap.Detail)
+			}
+		}
 		if len(c.ignored) == 0 {
 			return fail("no object in it")
 		}

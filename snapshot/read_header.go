@@ -104,6 +104,7 @@ func (c *collector) checkHeader(file string, objects int, ended bool) error {
 func (c *collector) flaw(kind Kind) *Gap {
 	for _, gaps := range []map[Kind]Gap{c.refused, c.broken} {
 		if gap, ok := gaps[kind]; ok {
+			gap.Namespace = c.readBeside(gap)
 			return &gap
 		}
 	}

@@ -105,6 +105,25 @@ func (c *collector) refuse(said string) {
 	}
 }
 
+// refusedNamespace is the namespace in what an API server says of a list of one.
+var refusedNamespace = regexp.MustCompile(`in the namespace "([^"]+)"`)
+
+// readBeside are the namespaces of which the kind was read, where its list was refused in
+// another one.
+func (c *collector) readBeside(gap Gap) string {
+	m := refusedNamespace.FindStringSubmatch(gap.Detail)
+	if m == nil || gap.Reason != ReasonForbidden {
+		return gap.Namespace
+	}
+	var read []string
+	for object := range resourceOf(gap.Kind).all(&c.objects) {
+		if object.GetNamespace() != m[1] {
+			read = append(read, object.GetNamespace())
+		}
+	}
+	return ofNamespaces(read)
+}
+
 // tables are the first lines of what kubectl prints for people.
 var tables = []struct {
 	line *regexp.Regexp

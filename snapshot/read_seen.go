@@ -91,7 +91,7 @@ func (s *seen) addState(key identity, now state, at place) (known, error) {
 	case same && now.version <= before.version:
 		return seenAlready, nil
 	case ok && !same:
-		return seenAlready, at.errorf("%s %s is given a second time; the first is at %s", resourceOf(key.kind).Object, key, s.at(before, key.name))
+		return seenAlready, at.errorf("%s %s is given a second time; the first is at %s: leave one of them out", resourceOf(key.kind).Object, key, s.at(before, key.name))
 	}
 	file := at.file
 	if strings.TrimSuffix(path.Base(file), path.Ext(file)) == key.name {

@@ -22,6 +22,10 @@ type fileTime struct {
 	kinds []Kind
 }
 
+// apart is how much older than another a file may be whose nodes or leases tell its time:
+// kubelets write their status every five minutes or so, and gathering a bundle takes as long.
+const apart = 15 * time.Minute
+
 // mostBeating bounds the files that are held against each other.
 const mostBeating = 100
 
@@ -50,11 +54,11 @@ func (t *fileTimes) end() {
 }
 
 // ofOtherTimes gives the kinds of files a gap that are older than another by more than
-// nearby, and says both times.
+// apart, and says both times.
 func (c *collector) ofOtherTimes() {
 	newest := c.clock.of.newest
 	for _, old := range c.clock.of.beating {
-		if newest.at.Sub(old.at) <= nearby {
+		if newest.at.Sub(old.at) <= apart {
 			continue
 		}
 		says := fmt.Sprintf("%s is of %s, and %s of %s: lists of different times contradict each other", plain(old.file), old.at.UTC().Format(time.RFC3339), plain(newest.file), newest.at.UTC().Format(time.RFC3339))

@@ -29,6 +29,7 @@ var cyclePod = action{
 		neverStartedGuard,
 		hasControllerGuard,
 		notGoingGuard,
+		disksStayGuard,
 	},
 	propose: proposeCycle,
 }

@@ -3,8 +3,10 @@ package repair
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -76,6 +78,19 @@ func checkOnlyWaiting(v *View, r *Repair) error {
 	}
 	if len(pods) == 0 {
 		return fmt.Errorf("no pod on node %s waits for the volume", r.Finding.Node)
+	}
+	return nil
+}
+
+// checkDisksStay: where a claim is being deleted, only the pods that name it keep the disk. Who
+// deleted the claim meant that, but may not know it yet.
+func checkDisksStay(v *View, r *Repair) error {
+	pods := v.Snapshot.PodsOnNode(r.Finding.Node)
+	if r.Kind == CyclePod {
+		pods = slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.UID != r.Do.Target.UID })
+	}
+	for _, pv := range v.Facts.DisksThatGo(pods) {
+		return fmt.Errorf("volume %s has the reclaim policy Delete, and its claim is being deleted: with the last pod that names it its disk is deleted with all data", pv.Name)
 	}
 	return nil
 }

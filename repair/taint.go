@@ -26,6 +26,7 @@ var (
 			sameNodeGuard,
 			taintKnownGuard,
 			notAliveGuard,
+			disksStayGuard,
 			allowedGuard(OutOfServiceTaint),
 			fencedGuard,
 		},

@@ -32,6 +32,40 @@ func (p *View) findClaimUsers() map[types.NamespacedName][]*corev1.Pod {
 	return users
 }
 
+// DisksThatGo are the volumes whose disk is deleted once the pods are gone: the claim is being
+// deleted, or goes with one of the pods, no other pod on a node names it, and the reclaim
+// policy is Delete. A generic ephemeral volume is meant to go with its pod.
+func (p *View) DisksThatGo(pods []*corev1.Pod) []*corev1.PersistentVolume {
+	var list []*corev1.PersistentVolume
+	for _, pod := range pods {
+		for i := range pod.Spec.Volumes {
+			if pod.Spec.Volumes[i].PersistentVolumeClaim == nil {
+				continue
+			}
+			claim := p.Snapshot.Claim(ClaimKey(pod, reconcile.ClaimName(pod, &pod.Spec.Volumes[i])))
+			if claim == nil || claim.DeletionTimestamp == nil && !ownedBy(claim, pod) {
+				continue
+			}
+			pv := p.Snapshot.Volume(claim.Spec.VolumeName)
+			if pv != nil && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete && !slices.Contains(list, pv) && !p.namedByAnother(claim, pods) {
+				list = append(list, pv)
+			}
+		}
+	}
+	return list
+}
+
+func ownedBy(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) bool {
+	return slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == pod.UID })
+}
+
+// namedByAnother reports whether a pod on a node names the claim, which is not one of these.
+func (p *View) namedByAnother(claim *corev1.PersistentVolumeClaim, pods []*corev1.Pod) bool {
+	return slices.ContainsFunc(p.Snapshot.Pods, func(other *corev1.Pod) bool {
+		return other.Namespace == claim.Namespace && other.Spec.NodeName != "" && ClaimNames(other).Has(claim.Name) && !slices.Contains(pods, other)
+	})
+}
+
 // ClaimNames are the names of the claims that the pod uses.
 func ClaimNames(pod *corev1.Pod) sets.Set[string] {
 	names := sets.New[string]()

@@ -314,7 +314,24 @@ func (p *View) ofNode(kind step.Kind, node types.NodeName) finding.Step {
 	if kind == step.DrainNode {
 		pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return DaemonSet(pod) != "" })
 	}
-	return p.hits("node/"+string(node), pods, func(who string) string { return fmt.Sprintf(onNode[kind], node, who) })
+	s := p.hits("node/"+string(node), pods, func(who string) string { return fmt.Sprintf(onNode[kind], node, who) })
+	if kind == step.DrainNode || kind == step.RebootNode || kind == step.DeleteNode {
+		s.Says += p.disksGo(pods)
+	}
+	return s
+}
+
+// disksGo adds to what ends the pods that disks are deleted with them; "" where none is.
+func (p *View) disksGo(pods []*corev1.Pod) string {
+	disks := p.DisksThatGo(pods)
+	if len(disks) == 0 {
+		return ""
+	}
+	names := make([]string, 0, len(disks))
+	for _, pv := range disks {
+		names = append(names, pv.Name)
+	}
+	return fmt.Sprintf("; with them goes the disk of %s, whose claim is being deleted: set its reclaim policy to Retain first, if its data is still needed", some(names))
 }
 
 // deletion is the deletion of the named pods, or of those that the finding is about: "any "
@@ -337,6 +354,9 @@ func (p *View) deletion(f finding.Finding, named string) (s finding.Step, says s
 	}
 	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return pod == nil })
 	s, running := deletionOf(pods)
+	if disks := p.disksGo(pods); disks != "" {
+		s.Says, s.Told = s.Says+disks, false
+	}
 	names := PodNames(pods)
 	switch {
 	case len(names) == 0:

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -178,8 +179,40 @@ func (w truth) taintHarm(s *snapshot.Snapshot, op repair.Operation) string {
 	case !slices.Contains(w.consent.Allow, repair.OutOfServiceTaint):
 		return "pods are removed without the user's word"
 	}
+	return diskHarm(s, s.PodsOnNode(types.NodeName(node.Name)))
+}
+
+// diskHarm is what the end of the pods does to disks: what is left of a claim that is being
+// deleted goes with the last pod that names it.
+func diskHarm(s *snapshot.Snapshot, ended []*corev1.Pod) string {
+	for _, claim := range s.Claims {
+		names := func(pod *corev1.Pod) bool {
+			return pod.Namespace == claim.Namespace && pod.Spec.NodeName != "" && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+				return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name
+			})
+		}
+		left := slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool { return names(pod) && !slices.Contains(ended, pod) })
+		pv := s.Volume(claim.Spec.VolumeName)
+		if claim.DeletionTimestamp != nil && !left && slices.ContainsFunc(ended, names) && pv != nil && pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+			return "the disk is deleted with its data"
+		}
+	}
 	return ""
 }
+
+// deleteClaim: somebody has deleted the claim of pv1, and its pod keeps it.
+func deleteClaim(m *memory) {
+	at := ago(10 * time.Minute)
+	for _, claim := range m.objects.Claims {
+		if claim.Name == "pv1" {
+			claim.DeletionTimestamp, claim.Finalizers = &at, []string{"kubernetes.io/pvc-protection"}
+		}
+	}
+	m.volume("pv1").Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+}
+
+// withoutClaims hides the claims.
+var withoutClaims = unseen(snapshot.Claims, func(o *snapshot.Objects) { o.Claims = nil })
 
 // podHarm is what the deletion of a pod does.
 func (w truth) podHarm(s *snapshot.Snapshot, op repair.Operation) string {
@@ -196,5 +229,5 @@ func (w truth) podHarm(s *snapshot.Snapshot, op repair.Operation) string {
 	case owner.Kind == "Job":
 		return "the Job may take it for a failure and give up"
 	}
-	return ""
+	return diskHarm(s, []*corev1.Pod{pod})
 }

@@ -386,6 +386,7 @@ var harmCases = map[repair.Kind][]harmCase{
 		{repair.GuardAllowed, deviceMissing, missOf(republishMisses, repair.GuardAllowed, "not allowed"), nil},
 	},
 	repair.CyclePod: {
+		{"disk-stays", failedPod, changed(deleteClaim), nil},
 		{"never-started", failedPod, missOf(cycleMisses, "never-started", "it has run"), nil},
 		{"has-controller", failedPod, missOf(cycleMisses, "has-controller", "nobody would make it anew"), nil},
 		{"has-controller", failedPod, missOf(cycleMisses, "has-controller", "a job might give up"), nil},
@@ -408,6 +409,8 @@ var harmCases = map[repair.Kind][]harmCase{
 		{repair.GuardAllowed, orphan, missOf(orphanMisses, repair.GuardAllowed, "not allowed"), nil},
 	},
 	repair.OutOfServiceTaint: {
+		{repair.GuardComplete, lostStatefulSet, changed(deleteClaim), withoutClaims},
+		{"disk-stays", lostStatefulSet, changed(deleteClaim), nil},
 		{"not-alive", lostStatefulSet, missOf(taintMisses, "not-alive", "node is back"), nil},
 		{repair.GuardAllowed, lostStatefulSet, missOf(taintMisses, repair.GuardAllowed, "not allowed"), nil},
 		{repair.GuardFenced, lostStatefulSet, missOf(taintMisses, repair.GuardFenced, "not said to be off"), nil},
@@ -501,7 +504,7 @@ var harmless = map[repair.Kind]map[string]string{
 		"attacher-at-work": "the pod waits as it did before; only-waiting makes sure that none runs",
 	},
 	repair.CyclePod: {
-		repair.GuardComplete: "its pod was read, and no other matters", repair.GuardFinding: unneeded, "same-pod": reviewed,
+		repair.GuardComplete: "without its claim no volume leads to the pod, and nothing is proposed", repair.GuardFinding: unneeded, "same-pod": reviewed,
 		"not-going": "a second deletion changes nothing",
 	},
 	repair.UnpublishOrphan: {
@@ -509,7 +512,7 @@ var harmless = map[repair.Kind]map[string]string{
 		"attacher-at-work": "the object waits for its attacher; no data is at stake",
 	},
 	repair.OutOfServiceTaint: {
-		repair.GuardComplete: "the node was read, and the taint asks nobody else", repair.GuardFinding: unneeded, "same-node": reviewed,
+		repair.GuardFinding: unneeded, "same-node": reviewed,
 		"release": "the taint is not heeded",
 	},
 	repair.RemoveOutOfServiceTaint: {

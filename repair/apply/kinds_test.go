@@ -404,6 +404,7 @@ var cycleMisses = []nearMiss{
 	}},
 	{"nobody would make it anew", "has-controller", func(m *memory) { m.pod().OwnerReferences = nil }},
 	{"a job might give up", "has-controller", func(m *memory) { m.pod().OwnerReferences[0].Kind = "Job" }},
+	{"its claim is being deleted", "disk-stays", deleteClaim},
 	{"going already", "not-going", func(m *memory) { at := ago(0); m.pod().DeletionTimestamp = &at; m.pod().Finalizers = []string{"f"} }},
 }
 
@@ -587,6 +588,7 @@ var taintMisses = []nearMiss{
 	{"node made anew", "same-node", func(m *memory) { m.node("n1").UID = "another" }},
 	{"too old a release", "release", func(m *memory) { m.release = "v1.25.3" }},
 	{"node is back", "not-alive", func(m *memory) { m.node("n1").Status.Conditions[0].Status = corev1.ConditionTrue }},
+	{"a claim there is being deleted", "disk-stays", deleteClaim},
 	{"not allowed", repair.GuardAllowed, func(m *memory) { m.consent.Allow = nil }},
 	{"not said to be off", repair.GuardFenced, func(m *memory) { m.consent.Fenced = nil }},
 	{"another said to be off", repair.GuardFenced, func(m *memory) { m.consent.Fenced = []types.NodeName{"n2"} }},

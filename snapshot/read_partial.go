@@ -98,6 +98,12 @@ func (o *Objects) hinted() []Gap {
 	if why := o.nodeElsewhere(); why != "" {
 		gaps = append(gaps, Gap{Kind: Nodes, Reason: ReasonNotInFile, Detail: why + ": was -l given?"})
 	}
+	if why := o.csiNodeElsewhere(); why != "" {
+		gaps = append(gaps, Gap{Kind: CSINodes, Reason: ReasonNotInFile, Detail: why + ": was a name or -l given?"})
+	}
+	if why := o.volumeElsewhere(); why != "" {
+		gaps = append(gaps, Gap{Kind: Volumes, Reason: ReasonNotInFile, Detail: why + ": was a name or -l given?"})
+	}
 	return withoutMany(gaps)
 }
 
@@ -132,6 +138,44 @@ func (o *Objects) nodeElsewhere() string {
 	for _, pod := range o.Pods {
 		if name := pod.Spec.NodeName; len(nodes) > 0 && csi.Has(name) && !nodes.Has(name) && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
 			return fmt.Sprintf("pod %s of namespace %s runs on node %s, which is not there, though its CSINode is", plain(pod.Name), plain(pod.Namespace), plain(name))
+		}
+	}
+	return ""
+}
+
+// csiNodeElsewhere says that several nodes that are Ready have no CSINode: a kubelet makes its
+// own as it starts, and one alone may have lost it.
+func (o *Objects) csiNodeElsewhere() string {
+	csi, without := sets.New[string](), []string{}
+	for _, n := range o.CSINodes {
+		csi.Insert(n.Name)
+	}
+	for _, node := range o.Nodes {
+		if ready(node) && !csi.Has(node.Name) {
+			without = append(without, plain(node.Name))
+		}
+	}
+	if len(without) < 2 {
+		return ""
+	}
+	return fmt.Sprintf("nodes %s and %s are Ready and have no CSINode", without[0], without[1])
+}
+
+// volumeElsewhere says of a claim that is Bound to a volume which is not there, though a node
+// has it in use: of a volume that is gone the claim is Lost.
+func (o *Objects) volumeElsewhere() string {
+	volumes, attached := sets.New[string](), sets.New[string]()
+	for _, pv := range o.Volumes {
+		volumes.Insert(pv.Name)
+	}
+	for _, va := range o.VolumeAttachments {
+		if name := va.Spec.Source.PersistentVolumeName; name != nil && va.Status.Attached {
+			attached.Insert(*name)
+		}
+	}
+	for _, claim := range o.Claims {
+		if name := claim.Spec.VolumeName; claim.Status.Phase == corev1.ClaimBound && !volumes.Has(name) && attached.Has(name) {
+			return fmt.Sprintf("claim %s of namespace %s is Bound to volume %s, which is attached and not there", plain(claim.Name), plain(claim.Namespace), plain(name))
 		}
 	}
 	return ""

@@ -88,6 +88,11 @@ func TestListsOfSomeObjects(t *testing.T) {
 	csi1, csi2 := object("CSINode", "n1", "spec: {drivers: []}\n"), object("CSINode", "n2", "spec: {drivers: []}\n")
 	on1, on2 := object("Pod", "a", "spec: {nodeName: n1, containers: []}\nstatus: {phase: Running}\n"), object("Pod", "b", "spec: {nodeName: n2, containers: []}\nstatus: {phase: Running}\n")
 	open := object("Pod", "c", "spec: {containers: []}\nstatus: {phase: Pending}\n")
+	readyNode := func(name string) string {
+		return object("Node", name, "status: {conditions: [{type: Ready, status: 'True'}]}\n")
+	}
+	bound := object("PersistentVolumeClaim", "c", "spec: {volumeName: pv}\nstatus: {phase: Bound}\n")
+	attachment := object("VolumeAttachment", "va", "spec: {attacher: d, nodeName: n1, source: {persistentVolumeName: pv}}\nstatus: {attached: true}\n")
 	neat := func(text string) string {
 		return regexp.MustCompile(`(?m)^status: .*\n|, uid: \w+`).ReplaceAllString(text, "")
 	}
@@ -102,6 +107,10 @@ func TestListsOfSomeObjects(t *testing.T) {
 		"nothing in use elsewhere":             {n1 + n2 + on1, Pods, ""},
 		"nodes of a label":                     {n2 + csi1 + csi2 + on1 + on2, Nodes, "pod a of namespace default runs on node n1, which is not there, though its CSINode is: was -l given?"},
 		"a node that is gone":                  {n2 + csi2 + on1 + on2, Nodes, ""},
+		"CSINodes of one name":                 {readyNode("n1") + readyNode("n2") + readyNode("n3") + csi1, CSINodes, "nodes n2 and n3 are Ready and have no CSINode: was a name or -l given?"},
+		"a CSINode that is lost":               {readyNode("n1") + readyNode("n2") + csi1, CSINodes, ""},
+		"volumes of one name":                  {bound + attachment + object("PersistentVolume", "other", ""), Volumes, "claim c of namespace default is Bound to volume pv, which is attached and not there"},
+		"a volume that is lost":                {strings.Replace(bound, "Bound", "Lost", 1) + attachment + object("PersistentVolume", "other", ""), Volumes, ""},
 		"nothing but what a manifest has":      {neat(n1 + n2 + on1 + on2), Pods, "no object in it has a status or a uid"},
 		"what a manifest has, and one that is": {neat(n1+n2+on1) + on2, Pods, ""},
 		"two that are written by hand":         {neat(n1 + on1), Pods, ""},
